@@ -1,0 +1,37 @@
+// SPDX-License-Identifier: Apache-2.0
+// What every subcommand shares: where its result goes and how it is chosen. A subcommand is one
+// function that declares its options and what to run; it only joins rooms.
+#pragma once
+
+#include <CLI/CLI.hpp>
+#include <functional>
+#include <nlohmann/json_fwd.hpp>
+#include <string>
+
+namespace megalith::apps {
+
+/// Filled while the command line is read; `run` is the chosen subcommand's work and gives the exit code.
+struct Invocation {
+  bool json = false;
+  std::function<int()> run;
+};
+
+/// One line of JSON on standard output.
+void print_json(const nlohmann::ordered_json& json);
+
+/// Declares a subcommand with its --json flag and its examples.
+CLI::App& add_command(CLI::App& parent, Invocation& invocation, const std::string& name,
+                      const std::string& description, const std::string& examples);
+
+void add_tokenizer(CLI::App& app, Invocation& invocation);
+void add_pack(CLI::App& app, Invocation& invocation);
+void add_train(CLI::App& app, Invocation& invocation);
+void add_generate(CLI::App& app, Invocation& invocation);
+void add_evaluate(CLI::App& app, Invocation& invocation);
+void add_plan(CLI::App& app, Invocation& invocation);
+void add_convert(CLI::App& app, Invocation& invocation);
+void add_report(CLI::App& app, Invocation& invocation);
+void add_bench(CLI::App& app, Invocation& invocation);
+void add_doctor(CLI::App& app, Invocation& invocation);
+
+}  // namespace megalith::apps

@@ -1,0 +1,163 @@
+// SPDX-License-Identifier: Apache-2.0
+// megalith tokenizer train | encode | decode
+#include <fmt/ranges.h>
+
+#include <memory>
+#include <nlohmann/json.hpp>
+
+#include "apps/command.h"
+#include "base/clock.h"
+#include "base/error.h"
+#include "base/file.h"
+#include "base/thread_pool.h"
+#include "text/bpe_trainer.h"
+#include "text/tokenizer.h"
+
+namespace megalith::apps {
+namespace {
+
+struct TrainOptions {
+  std::vector<std::string> inputs;
+  int64_t vocab_size = 0;
+  std::string output;
+  std::string pattern = "gpt2";
+  int64_t min_frequency = 1;
+  int threads = 0;
+};
+
+int train(const TrainOptions& o, bool json) {
+  const double begin = monotonic_seconds();
+  ThreadPool pool(o.threads > 0 ? o.threads : available_cores());
+  text::BpeTrainer::Options options;
+  options.vocab_size = o.vocab_size;
+  options.pattern = o.pattern == "llama3" ? text::SplitPattern::llama3 : text::SplitPattern::gpt2;
+  options.min_frequency = o.min_frequency;
+  if (!json) {
+    options.progress = [](const text::BpeTrainer::Progress& p) {
+      fmt::print(stderr, "\r{} of {} entries", p.entries, p.vocab_size);
+    };
+  }
+  text::BpeTrainer trainer(options);
+  int64_t bytes = 0;
+  for (const std::string& input : o.inputs) {
+    const std::string document = read_file(input);
+    bytes += static_cast<int64_t>(document.size());
+    const std::string_view view = document;
+    try {
+      trainer.add(std::span(&view, 1), pool);
+    } catch (const UserError& error) {
+      throw UserError("{}: {}", input, error.what());
+    }
+  }
+  const text::Tokenizer tokenizer = trainer.train(pool);
+  tokenizer.save(o.output);
+  const double seconds = monotonic_seconds() - begin;
+  if (json) {
+    print_json({{"vocab_size", tokenizer.vocab_size()}, {"bytes", bytes}, {"seconds", seconds}});
+  } else {
+    fmt::print(stderr, "\r{} entries from {} bytes in {:.1f} s: {}\n", tokenizer.vocab_size(), bytes, seconds, o.output);
+  }
+  return 0;
+}
+
+void add_train_command(CLI::App& parent, Invocation& invocation) {
+  CLI::App& c = add_command(parent, invocation, "train", "train a byte-level BPE vocabulary",
+                            "  megalith tokenizer train --input a.txt b.txt --vocab-size 8192 --output tokenizer.json\n");
+  auto o = std::make_shared<TrainOptions>();
+  c.add_option("--input", o->inputs, "text files; each is one document")->required();
+  c.add_option("--vocab-size", o->vocab_size, "entries, the 256 bytes and <|endoftext|> included")->required();
+  c.add_option("--output", o->output, "the tokenizer.json to write")->required();
+  c.add_option("--pattern", o->pattern, "how text is cut into words")->check(CLI::IsMember({"gpt2", "llama3"}))->capture_default_str();
+  c.add_option("--min-frequency", o->min_frequency, "rarer pairs do not become tokens")->capture_default_str();
+  c.add_option("--threads", o->threads, "0: all cores")->check(CLI::Range(0, 1024))->capture_default_str();
+  c.callback([o, &invocation] { invocation.run = [o, &invocation] { return train(*o, invocation.json); }; });
+}
+
+int encode(const std::string& path, const std::string& input, bool json) {
+  const text::Tokenizer tokenizer = text::Tokenizer::load(path);
+  const std::string document = read_file(input);
+  const double begin = monotonic_seconds();
+  std::vector<int32_t> ids;
+  try {
+    ids = tokenizer.encode(document, true);
+  } catch (const UserError& error) {
+    throw UserError("{}: {}", input, error.what());
+  }
+  const double seconds = monotonic_seconds() - begin;
+  if (json) {
+    print_json({{"ids", ids}, {"seconds", seconds}});
+  } else {
+    fmt::print("{}\n", fmt::join(ids, " "));
+  }
+  return 0;
+}
+
+void add_encode_command(CLI::App& parent, Invocation& invocation) {
+  CLI::App& c = add_command(parent, invocation, "encode", "text to token ids; the file is one document",
+                            "  megalith tokenizer encode --tokenizer tokenizer.json --input text.txt --json\n");
+  auto paths = std::make_shared<std::pair<std::string, std::string>>();
+  c.add_option("--tokenizer", paths->first, "tokenizer.json")->required();
+  c.add_option("--input", paths->second, "text file")->required();
+  c.callback([paths, &invocation] {
+    invocation.run = [paths, &invocation] { return encode(paths->first, paths->second, invocation.json); };
+  });
+}
+
+/// {"ids": [...]} or a list; every element an integer that fits 32 bits.
+std::vector<int32_t> read_ids(const std::string& path) {
+  const std::string content = read_file(path, int64_t{1} << 32);
+  nlohmann::json json = nlohmann::json::parse(content, nullptr, false);
+  if (json.is_object() && json.contains("ids")) json = nlohmann::json(json["ids"]);
+  if (!json.is_array()) throw UserError("{}: is not JSON of the form {{\"ids\": [...]}} or [...]", path);
+  std::vector<int32_t> ids;
+  ids.reserve(json.size());
+  for (size_t i = 0; i < json.size(); ++i) {
+    if (!json[i].is_number_integer() || json[i] < 0 || json[i] > std::numeric_limits<int32_t>::max()) {
+      throw UserError("{}: entry {} is not a token id", path, i);
+    }
+    ids.push_back(json[i].get<int32_t>());
+  }
+  return ids;
+}
+
+int decode(const std::string& path, const std::string& input, bool keep_special, bool json) {
+  const text::Tokenizer tokenizer = text::Tokenizer::load(path);
+  const std::vector<int32_t> ids = read_ids(input);
+  const double begin = monotonic_seconds();
+  const std::string decoded = tokenizer.decode(ids, keep_special);
+  const double seconds = monotonic_seconds() - begin;
+  if (json) {
+    print_json({{"text", decoded}, {"seconds", seconds}});
+  } else {
+    fmt::print("{}", decoded);
+  }
+  return 0;
+}
+
+void add_decode_command(CLI::App& parent, Invocation& invocation) {
+  CLI::App& c = add_command(parent, invocation, "decode", "token ids to text",
+                            "  megalith tokenizer decode --tokenizer tokenizer.json --input ids.json --json\n");
+  struct Options {
+    std::string tokenizer, input;
+    bool keep_special = false;
+  };
+  auto o = std::make_shared<Options>();
+  c.add_option("--tokenizer", o->tokenizer, "tokenizer.json")->required();
+  c.add_option("--input", o->input, "JSON: {\"ids\": [...]} or a list")->required();
+  c.add_flag("--keep-special", o->keep_special, "show special tokens too");
+  c.callback([o, &invocation] {
+    invocation.run = [o, &invocation] { return decode(o->tokenizer, o->input, o->keep_special, invocation.json); };
+  });
+}
+
+}  // namespace
+
+void add_tokenizer(CLI::App& app, Invocation& invocation) {
+  CLI::App& c = *app.add_subcommand("tokenizer", "train and use tokenizers");
+  c.require_subcommand(1);
+  add_train_command(c, invocation);
+  add_encode_command(c, invocation);
+  add_decode_command(c, invocation);
+}
+
+}  // namespace megalith::apps

@@ -1,0 +1,30 @@
+# SPDX-License-Identifier: Apache-2.0
+# Flags of every target of ours. `-ffp-contract=off` is part of the arithmetic (docs/design/0001):
+# the compiler must not fuse what the source does not fuse.
+if(NOT CMAKE_BUILD_TYPE)
+  set(CMAKE_BUILD_TYPE Release CACHE STRING "" FORCE)
+endif()
+set(CMAKE_CXX_FLAGS_RELEASE "-O2")
+
+add_library(mega_flags INTERFACE)
+target_compile_options(mega_flags INTERFACE
+  -ffp-contract=off -fno-math-errno -fno-omit-frame-pointer -fstack-protector-strong
+  -Wall -Wextra -Wshadow -Wconversion -Wno-sign-conversion -Wnon-virtual-dtor)
+if(MEGA_WARNINGS_AS_ERRORS)
+  target_compile_options(mega_flags INTERFACE -Werror)
+endif()
+if(MEGA_SANITIZE STREQUAL "address")
+  target_compile_options(mega_flags INTERFACE -fsanitize=address,undefined -fno-sanitize-recover=all -g1)
+  target_link_options(mega_flags INTERFACE -fsanitize=address,undefined)
+elseif(MEGA_SANITIZE STREQUAL "thread")
+  target_compile_options(mega_flags INTERFACE -fsanitize=thread -g1)
+  target_link_options(mega_flags INTERFACE -fsanitize=thread)
+elseif(CMAKE_BUILD_TYPE STREQUAL "Release")
+  target_compile_definitions(mega_flags INTERFACE _FORTIFY_SOURCE=2)
+endif()
+target_link_options(mega_flags INTERFACE -Wl,-z,relro,-z,now)
+
+find_program(CCACHE_PROGRAM ccache)
+if(CCACHE_PROGRAM AND NOT CMAKE_CXX_COMPILER_LAUNCHER)
+  set(CMAKE_CXX_COMPILER_LAUNCHER ${CCACHE_PROGRAM})
+endif()

@@ -1,0 +1,32 @@
+# SPDX-License-Identifier: Apache-2.0
+# The only way to declare a library of ours:
+#
+#   add_room(kernels LEVEL 3 USES base tensor device LIBRARIES PkgConfig::hwy
+#            SOURCES matmul/matmul.cpp ...  TESTS matmul/matmul_test.cpp ...  TEST_USES testing)
+#
+# makes the static library `kernels` (included as "kernels/matmul/matmul.h") and, from TESTS, the
+# program `kernels_test`. USES must be rooms of a lower level; tools/check_rooms.py proves the same
+# from the includes. TEST_USES are further rooms that only the tests may include.
+function(add_room name)
+  cmake_parse_arguments(ROOM "" "LEVEL" "USES;LIBRARIES;SOURCES;TESTS;TEST_USES;TEST_LIBRARIES" ${ARGN})
+  set_property(GLOBAL PROPERTY room_level_${name} ${ROOM_LEVEL})
+  foreach(used IN LISTS ROOM_USES)
+    get_property(used_level GLOBAL PROPERTY room_level_${used})
+    if("${used_level}" STREQUAL "")
+      message(FATAL_ERROR "room ${name} uses ${used}, which is not declared before it")
+    elseif(NOT used_level LESS ROOM_LEVEL)
+      message(FATAL_ERROR "room ${name} (level ${ROOM_LEVEL}) may not use ${used} (level ${used_level})")
+    endif()
+  endforeach()
+  add_library(${name} STATIC ${ROOM_SOURCES})
+  target_include_directories(${name} PUBLIC ${CMAKE_SOURCE_DIR}/src)
+  target_link_libraries(${name} PUBLIC ${ROOM_USES} ${ROOM_LIBRARIES} PRIVATE mega_flags)
+  if(MEGA_TESTS AND ROOM_TESTS)
+    add_executable(${name}_test ${ROOM_TESTS})
+    target_link_libraries(${name}_test PRIVATE ${name} ${ROOM_TEST_USES} ${ROOM_TEST_LIBRARIES}
+                          mega_flags GTest::gtest GTest::gmock GTest::gtest_main)
+    target_compile_definitions(${name}_test PRIVATE MEGA_SOURCE_DIR="${CMAKE_SOURCE_DIR}")
+    add_test(NAME ${name} COMMAND ${name}_test)
+    set_tests_properties(${name} PROPERTIES LABELS unit)
+  endif()
+endfunction()

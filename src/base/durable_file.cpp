@@ -1,0 +1,107 @@
+// SPDX-License-Identifier: Apache-2.0
+// Whole files: reading with a limit, and replacement that survives a power cut: temporary file in
+// the same folder, fsync, rename, fsync of the folder. Temporary names begin with ".tmp-" so that a
+// later start can find and remove what a crash left; the random part keeps two writers apart, and
+// O_EXCL refuses a name that somebody planted.
+#include <fcntl.h>
+#include <sys/random.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+
+#include "base/check.h"
+#include "base/file.h"
+
+namespace megalith {
+namespace {
+
+std::filesystem::path temporary_beside(const std::filesystem::path& path) {
+  uint64_t bits = 0;
+  ssize_t got = -1;
+  while (got != sizeof bits) {
+    got = getrandom(&bits, sizeof bits, 0);
+    if (got < 0 && errno != EINTR) throw SystemError("getrandom: {}", std::strerror(errno));
+  }
+  return path.parent_path() / fmt::format(".tmp-{:016x}", bits);
+}
+
+/// Removes the temporary file unless it was renamed away.
+class TemporaryFile {
+ public:
+  explicit TemporaryFile(std::filesystem::path path) : path_(std::move(path)) {}
+  ~TemporaryFile() {
+    if (!path_.empty()) ::unlink(path_.c_str());
+  }
+  TemporaryFile(const TemporaryFile&) = delete;
+  TemporaryFile& operator=(const TemporaryFile&) = delete;
+
+  void rename_to(const std::filesystem::path& target) {
+    if (::rename(path_.c_str(), target.c_str()) != 0)
+      throw SystemError("{} (rename): {}", target.string(), std::strerror(errno));
+    path_.clear();
+  }
+
+ private:
+  std::filesystem::path path_;
+};
+
+}  // namespace
+
+std::string read_file(const std::filesystem::path& path, int64_t limit) {
+  File file(path, File::Mode::read);
+  struct stat status {};
+  if (::fstat(file.fd(), &status) != 0)
+    throw SystemError("{} (fstat): {}", path.string(), std::strerror(errno));
+  if (S_ISDIR(status.st_mode)) throw UserError("{}: is a folder, not a file", path.string());
+  const auto too_large = [&] {
+    return UserError("{}: larger than the {} bytes allowed for it", path.string(), limit);
+  };
+  if (S_ISREG(status.st_mode) && status.st_size > limit) throw too_large();
+  // Pipes and /proc files say size 0: read on until the end, in growing pieces.
+  std::string content;
+  size_t done = 0;
+  size_t room = static_cast<size_t>(status.st_size) + 1;
+  while (true) {
+    content.resize(done + room);
+    const size_t n = file.read(content.data() + done, room);
+    done += n;
+    if (static_cast<int64_t>(done) > limit) throw too_large();
+    if (n < room) break;
+    room = std::max<size_t>(done, 65536);
+  }
+  content.resize(done);
+  return content;
+}
+
+void write_file_durable(const std::filesystem::path& path, std::string_view content) {
+  write_file_durable(path, [&](File& file) { file.write(content); });
+}
+
+void write_file_durable(const std::filesystem::path& path, const std::function<void(File&)>& fill,
+                        bool sync_folder_too) {
+  const std::filesystem::path temporary = temporary_beside(path);
+  File file(temporary, File::Mode::create_new);
+  TemporaryFile guard(temporary);
+  fill(file);
+  file.sync();
+  file.close();
+  guard.rename_to(path);
+  if (sync_folder_too) sync_folder(path.parent_path());
+}
+
+void sync_folder(const std::filesystem::path& folder) {
+  const std::filesystem::path name = folder.empty() ? std::filesystem::path(".") : folder;
+  const int fd = ::open(name.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  if (fd < 0) throw SystemError("{} (open): {}", name.string(), std::strerror(errno));
+  const int status = ::fsync(fd);
+  const int error = errno;
+  ::close(fd);
+  // Some file systems (FUSE, network) offer no fsync of folders; there the rename is as durable as
+  // they make it.
+  if (status != 0 && error != EINVAL && error != ENOTSUP)
+    throw SystemError("{} (fsync): {}", name.string(), std::strerror(error));
+}
+
+}  // namespace megalith

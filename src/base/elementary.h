@@ -1,0 +1,33 @@
+// SPDX-License-Identifier: Apache-2.0
+// exp, log, tanh, erf and their like as polynomials on + - x / sqrt and FMA only, each operation
+// correctly rounded: the same bits on every CPU, instruction set and vector width. libm promises
+// neither. Each function is a template over an `Ops` type that names those operations for one float
+// or one vector of them, so that scalar code (`Float32Ops`) and the Highway kernels run the same
+// operations in the same order. Coefficients: own minimax fits (Remez), errors given at each.
+// Bounds in ulp (units in the last place of the result) are measured against long double over the
+// whole range by elementary_test.cpp. A NaN operand gives a NaN.
+#pragma once
+
+#include <limits>
+
+#include "base/elementary_double.h"
+#include "base/elementary_ops.h"
+
+namespace megalith::elementary {
+
+#include "base/elementary_functions-inl.h"
+
+/// The functions of one float.
+inline float exp(float x) { return exp<Float32Ops>(x); }
+inline float log(float x) { return log<Float32Ops>(x); }
+inline float sigmoid(float x) { return sigmoid<Float32Ops>(x); }
+inline float tanh(float x) { return tanh<Float32Ops>(x); }
+inline float erf(float x) { return erf<Float32Ops>(x); }
+inline float gelu_erf(float x) { return gelu_erf<Float32Ops>(x); }
+inline float gelu_erf_grad(float x) { return gelu_erf_grad<Float32Ops>(x); }
+inline float gelu_tanh(float x) { return gelu_tanh<Float32Ops>(x); }
+inline float gelu_tanh_grad(float x) { return gelu_tanh_grad<Float32Ops>(x); }
+inline float sin(float x) { return sin<Float32Ops>(x); }
+inline float cos(float x) { return cos<Float32Ops>(x); }
+
+}  // namespace megalith::elementary

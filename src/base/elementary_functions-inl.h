@@ -1,0 +1,272 @@
+// SPDX-License-Identifier: Apache-2.0
+// The functions of base/elementary.h, to be included inside a namespace, once in each. It has no
+// include guard and no namespace of its own on purpose: a compiler that builds one source file for
+// several instruction sets fixes a template's instruction set where the template is defined, not
+// where it is instantiated. So the vector code of each instruction set includes its own copy,
+// inside its own region and namespace; scalar code includes elementary.h. The includer includes
+// <limits> and base/elementary_ops.h first. Always inlined, so that constants are loaded once
+// outside of loops.
+
+namespace detail {
+
+/// x + kRounder rounds |x| < 2^22 to an integer, whose two's complement is in the low bits of the
+/// sum.
+inline constexpr float kRounder = 0x1.8p23f;
+inline constexpr uint32_t kSignBit = 0x80000000u;
+
+template <class Ops>
+[[gnu::always_inline]] inline typename Ops::V absolute(typename Ops::V x) {
+  return Ops::from_bits(Ops::and_bits(Ops::bits(x), Ops::set_bits(~kSignBit)));
+}
+
+/// |x| with the sign of s; x >= 0.
+template <class Ops>
+[[gnu::always_inline]] inline typename Ops::V with_sign_of(typename Ops::V x, typename Ops::V s) {
+  return Ops::from_bits(
+      Ops::or_bits(Ops::bits(x), Ops::and_bits(Ops::bits(s), Ops::set_bits(kSignBit))));
+}
+
+/// Horner's rule, lowest power first: c0 + x (c1 + x (c2 + ...)).
+template <class Ops>
+[[gnu::always_inline]] inline typename Ops::V polynomial(typename Ops::V, float c0) {
+  return Ops::set(c0);
+}
+template <class Ops, class... Floats>
+[[gnu::always_inline]] inline typename Ops::V polynomial(typename Ops::V x, float c0,
+                                                         Floats... rest) {
+  return Ops::fma(polynomial<Ops>(x, rest...), x, Ops::set(c0));
+}
+
+}  // namespace detail
+
+/// e^x within 1 ulp. 0 where the result would be below the smallest normal number (x < -87.3366,
+/// -inf included); inf for x > 88.7228.
+template <class Ops>
+[[gnu::always_inline]] inline typename Ops::V exp(typename Ops::V x) {
+  using V = typename Ops::V;
+  // x = n ln2 + r, |r| <= ln2/2; the first difference is exact (see elementary_double.cpp).
+  const V rounded = Ops::fma(x, Ops::set(0x1.715476p+0f), Ops::set(detail::kRounder));
+  const V n = Ops::sub(rounded, Ops::set(detail::kRounder));
+  V r = Ops::fnma(n, Ops::set(0x1.62e430p-1f), x);
+  r = Ops::fnma(n, Ops::set(-0x1.05c610p-29f), r);
+  // Relative error of the polynomial 2^-28.
+  const V power = detail::polynomial<Ops>(r, 1.0f, 1.0f, 0x1.fffffcp-2f, 0x1.555492p-3f,
+                                          0x1.5558f2p-5f, 0x1.1239e4p-7f, 0x1.6a243ap-10f);
+  // Shifted into the exponent field, the low bits of `rounded` multiply by 2^n.
+  const V scaled = Ops::from_bits(
+      Ops::add_bits(Ops::bits(power), Ops::template shift_left<23>(Ops::bits(rounded))));
+  const V flushed =
+      Ops::select(Ops::less_equal(Ops::set(-0x1.5d589ep+6f), x), scaled, Ops::set(0.0f));
+  // x * inf is inf on overflow and NaN for NaN.
+  return Ops::select(Ops::less_equal(x, Ops::set(0x1.62e42ep+6f)), flushed,
+                     Ops::mul(x, Ops::set(std::numeric_limits<float>::infinity())));
+}
+
+/// Natural logarithm within 1 ulp. log(0) = -inf, log(x < 0) = NaN, log(inf) = inf.
+template <class Ops>
+[[gnu::always_inline]] inline typename Ops::V log(typename Ops::V x) {
+  using V = typename Ops::V;
+  using I = typename Ops::I;
+  constexpr float kInfinity = std::numeric_limits<float>::infinity();
+  // Subnormal numbers are scaled into the normal range first.
+  const typename Ops::M tiny = Ops::less(x, Ops::set(0x1p-126f));
+  const V scaled = Ops::select(tiny, Ops::mul(x, Ops::set(0x1p23f)), x);
+  // scaled = 2^e (1 + f) with 1 + f in [sqrt(1/2), sqrt(2)).
+  const I shift = Ops::template shift_right_arithmetic<23>(
+      Ops::sub_bits(Ops::bits(scaled), Ops::set_bits(0x3f3504f3u)));
+  const V mantissa =
+      Ops::from_bits(Ops::sub_bits(Ops::bits(scaled), Ops::template shift_left<23>(shift)));
+  const V f = Ops::sub(mantissa, Ops::set(1.0f));
+  const V e = Ops::sub(Ops::from_int(shift), Ops::select(tiny, Ops::set(23.0f), Ops::set(0.0f)));
+  // log(1 + f) = f - f^2/2 + f^3 P(f), relative error 2^-30.
+  const V p = detail::polynomial<Ops>(f, 0x1.555548p-2f, -0x1.000006p-2f, 0x1.99a4b6p-3f,
+                                      -0x1.555c4ep-3f, 0x1.233768p-3f, -0x1.fc220ap-4f,
+                                      0x1.e6f06cp-4f, -0x1.de3c12p-4f, 0x1.1457a0p-4f);
+  const V square = Ops::mul(f, f);
+  V tail = Ops::mul(Ops::mul(square, f), p);
+  tail = Ops::fma(e, Ops::set(-0x1.05c610p-29f), tail);
+  tail = Ops::fnma(square, Ops::set(0.5f), tail);
+  const V value = Ops::fma(e, Ops::set(0x1.62e430p-1f), Ops::add(f, tail));
+  // 0 gives -inf, negative numbers NaN (inf - inf); inf and NaN give themselves.
+  const V at_most_zero =
+      Ops::select(Ops::less(x, Ops::set(0.0f)), Ops::set(std::numeric_limits<float>::quiet_NaN()),
+                  Ops::set(-kInfinity));
+  const V finite = Ops::select(Ops::less(x, Ops::set(kInfinity)), value, x);
+  return Ops::select(Ops::less_equal(x, Ops::set(0.0f)), at_most_zero, finite);
+}
+
+/// 1 / (1 + e^-x) within 2.5 ulp (subnormal results, x < -87.3, within 2^-149; 0 for x < -88.7).
+template <class Ops>
+[[gnu::always_inline]] inline typename Ops::V sigmoid(typename Ops::V x) {
+  const auto one = Ops::set(1.0f);
+  return Ops::div(one, Ops::add(one, exp<Ops>(Ops::sub(Ops::set(0.0f), x))));
+}
+
+/// Hyperbolic tangent within 1.5 ulp, sign of zero kept.
+template <class Ops>
+[[gnu::always_inline]] inline typename Ops::V tanh(typename Ops::V x) {
+  using V = typename Ops::V;
+  const V size = detail::absolute<Ops>(x);
+  // Small: x + x z P(z), z = x^2, relative error 2^-27.8. Large: 1 - 2 / (e^2|x| + 1).
+  const V z = Ops::mul(x, x);
+  const V p = detail::polynomial<Ops>(z, -0x1.555534p-2f, 0x1.110768p-3f, -0x1.b84448p-5f,
+                                      0x1.5256d6p-6f, -0x1.76ac12p-8f);
+  const V small = Ops::fma(Ops::mul(z, p), size, size);
+  const V power = exp<Ops>(Ops::add(size, size));
+  const V large =
+      Ops::sub(Ops::set(1.0f), Ops::div(Ops::set(2.0f), Ops::add(power, Ops::set(1.0f))));
+  const V result = Ops::select(Ops::less(size, Ops::set(0.625f)), small, large);
+  return detail::with_sign_of<Ops>(result, x);
+}
+
+namespace detail {
+
+/// The standard normal distribution at -t <= 0 and its density, sharing one exponential:
+///   tail = density(t) sqrt(2 pi) M(t),  density(t) = e^(-t^2/2) / sqrt(2 pi),
+///   M(t) = d Q((t-4) d), d = 1/(t+4); relative error of Q 2^-27 for 0 <= t <= 13.2, behind which
+/// the tail is below the smallest normal number.
+template <class Ops>
+struct NormalTail {
+  typename Ops::V tail, bell;  // bell = e^(-t^2/2)
+
+  [[gnu::always_inline]] explicit NormalTail(typename Ops::V t) {
+    using V = typename Ops::V;
+    // What rounding took from t^2 matters after exp: e^-(s+l)/2 = e^(-s/2) (1 - l/2). Beyond 14
+    // everything is 0, and the minimum (which passes NaN on in this order) keeps infinities out.
+    const V bounded = Ops::min(Ops::set(14.0f), t);
+    const V square = Ops::mul(bounded, bounded);
+    const V lost = Ops::fma(bounded, bounded, Ops::sub(Ops::set(0.0f), square));
+    const V power = exp<Ops>(Ops::mul(square, Ops::set(-0.5f)));
+    bell = Ops::fnma(Ops::mul(lost, Ops::set(0.5f)), power, power);
+    const V d = Ops::div(Ops::set(1.0f), Ops::add(bounded, Ops::set(4.0f)));
+    const V w = Ops::mul(Ops::sub(bounded, Ops::set(4.0f)), d);
+    const V q = polynomial<Ops>(w, 0x1.82b4bcp-1f, -0x1.373e3ap-1f, 0x1.8c6d9cp-2f, -0x1.7dffa8p-3f,
+                                0x1.eed584p-5f, -0x1.ed7428p-8f, -0x1.cd3d4ep-9f, 0x1.9d28bep-10f,
+                                0x1.97e54cp-13f, -0x1.065952p-13f);
+    tail = Ops::mul(Ops::mul(bell, d), q);
+  }
+};
+
+}  // namespace detail
+
+/// Error function within 1.5 ulp, sign of zero kept.
+template <class Ops>
+[[gnu::always_inline]] inline typename Ops::V erf(typename Ops::V x) {
+  using V = typename Ops::V;
+  const V size = detail::absolute<Ops>(x);
+  // |x| < 1: x + x P(x^2), relative error 2^-29.6. Else 1 - 2 tail(|x| sqrt 2).
+  const V z = Ops::mul(x, x);
+  const V p =
+      detail::polynomial<Ops>(z, 0x1.06eba8p-3f, -0x1.81273ep-2f, 0x1.ce2cf8p-4f, -0x1.b7f90ep-6f,
+                              0x1.5405b2p-8f, -0x1.a3f700p-11f, 0x1.496a30p-14f);
+  const detail::NormalTail<Ops> normal(Ops::mul(size, Ops::set(0x1.6a09e6p+0f)));
+  const V large = Ops::fnma(Ops::set(2.0f), normal.tail, Ops::set(1.0f));
+  const V small = Ops::fma(p, x, x);
+  return Ops::select(Ops::less(size, Ops::set(1.0f)), small, detail::with_sign_of<Ops>(large, x));
+}
+
+/// x Phi(x) = 0.5 x (1 + erf(x / sqrt 2)), the exact GELU (Hendrycks & Gimpel 2016), within 6 ulp
+/// while |result| is normal; 0 to the left of -13.
+template <class Ops>
+[[gnu::always_inline]] inline typename Ops::V gelu_erf(typename Ops::V x) {
+  using V = typename Ops::V;
+  const V size = detail::absolute<Ops>(x);
+  const detail::NormalTail<Ops> normal(size);
+  // x (1 - tail) or x tail, as one difference; the bound keeps inf * 0 out.
+  return Ops::fnma(Ops::min(Ops::set(14.0f), size), normal.tail, Ops::max(x, Ops::set(0.0f)));
+}
+
+/// Its derivative Phi(x) + x phi(x); absolute error below 2^-22.
+template <class Ops>
+[[gnu::always_inline]] inline typename Ops::V gelu_erf_grad(typename Ops::V x) {
+  using V = typename Ops::V;
+  const detail::NormalTail<Ops> normal(detail::absolute<Ops>(x));
+  const V distribution =
+      Ops::select(Ops::less(x, Ops::set(0.0f)), normal.tail, Ops::sub(Ops::set(1.0f), normal.tail));
+  // phi(x) = 0 beyond 14; the bounds keep inf * 0 out.
+  const V bounded = Ops::max(Ops::set(-14.0f), Ops::min(Ops::set(14.0f), x));
+  return Ops::fma(Ops::mul(bounded, Ops::set(0x1.988454p-2f)), normal.bell, distribution);
+}
+
+namespace detail {
+
+inline constexpr float kTwiceSqrtTwoOverPi = 0x1.988454p+0f;
+inline constexpr float kGeluCubic = 0.044715f;
+
+/// 2 sqrt(2/pi) (x + 0.044715 x^3), so that gelu_tanh(x) = x sigmoid(this).
+template <class Ops>
+[[gnu::always_inline]] inline typename Ops::V gelu_tanh_inner(typename Ops::V x) {
+  const auto factor = Ops::fma(Ops::mul(x, x), Ops::set(kTwiceSqrtTwoOverPi * kGeluCubic),
+                               Ops::set(kTwiceSqrtTwoOverPi));
+  return Ops::mul(x, factor);
+}
+
+}  // namespace detail
+
+/// 0.5 x (1 + tanh(sqrt(2/pi) (x + 0.044715 x^3))), GPT-2's GELU, as x sigmoid(2 ...): no
+/// cancellation in the left tail. Within 4 + 3 |u| ulp where u, the argument of the sigmoid, is
+/// negative (its rounding shows in e^u), else 4 ulp. NaN at -inf (as the formula).
+template <class Ops>
+[[gnu::always_inline]] inline typename Ops::V gelu_tanh(typename Ops::V x) {
+  const auto power = exp<Ops>(Ops::sub(Ops::set(0.0f), detail::gelu_tanh_inner<Ops>(x)));
+  return Ops::div(x, Ops::add(Ops::set(1.0f), power));
+}
+
+/// Its derivative s + x s (1 - s) u' with s = sigmoid(u), u' = 2 sqrt(2/pi) (1 + 3 x 0.044715 x^2);
+/// absolute error below 2^-21.
+template <class Ops>
+[[gnu::always_inline]] inline typename Ops::V gelu_tanh_grad(typename Ops::V x) {
+  using V = typename Ops::V;
+  const V one = Ops::set(1.0f);
+  const V u = detail::gelu_tanh_inner<Ops>(x);
+  // a = e^-|u| <= 1 gives both s and s (1 - s) = a / (1 + a)^2 without cancellation.
+  const V a = exp<Ops>(Ops::sub(Ops::set(0.0f), detail::absolute<Ops>(u)));
+  const V right = Ops::div(one, Ops::add(one, a));
+  const V left = Ops::mul(a, right);
+  const V s = Ops::select(Ops::less(u, Ops::set(0.0f)), left, right);
+  // s (1 - s) is 0 beyond 16; the bounds keep inf * 0 out.
+  const V bounded = Ops::max(Ops::set(-16.0f), Ops::min(Ops::set(16.0f), x));
+  const V slope = Ops::fma(Ops::mul(bounded, bounded),
+                           Ops::set(3 * detail::kTwiceSqrtTwoOverPi * detail::kGeluCubic),
+                           Ops::set(detail::kTwiceSqrtTwoOverPi));
+  return Ops::fma(Ops::mul(bounded, slope), Ops::mul(left, right), s);
+}
+
+namespace detail {
+
+/// sin(x + quarter pi/2).
+template <class Ops>
+[[gnu::always_inline]] inline typename Ops::V sine(typename Ops::V x, uint32_t quarter) {
+  using V = typename Ops::V;
+  using I = typename Ops::I;
+  // x = n pi/2 + r; three parts of pi/2 keep r's relative
+  // error at one rounding for |x| <= 1e5.
+  const V rounded = Ops::fma(x, Ops::set(0x1.45f306p-1f), Ops::set(kRounder));
+  const V n = Ops::sub(rounded, Ops::set(kRounder));
+  V r = Ops::fnma(n, Ops::set(0x1.921fb4p+0f), x);
+  r = Ops::fnma(n, Ops::set(0x1.4442d0p-24f), r);
+  r = Ops::fnma(n, Ops::set(0x1.84698ap-48f), r);
+  const V z = Ops::mul(r, r);
+  // sin r = r + r z S(z), cos r = 1 - z/2 + z^2 C(z); relative errors 2^-28 and 2^-33.
+  const V s = polynomial<Ops>(z, -0x1.555546p-3f, 0x1.11075cp-7f, -0x1.994cfap-13f);
+  const V c = polynomial<Ops>(z, 0x1.55554ap-5f, -0x1.6c0c2ep-10f, 0x1.99ea02p-16f);
+  const V sin_r = Ops::fma(Ops::mul(z, s), r, r);
+  const V cos_r = Ops::fma(Ops::mul(z, z), c, Ops::fnma(Ops::set(0.5f), z, Ops::set(1.0f)));
+  const I quadrant = Ops::add_bits(Ops::bits(rounded), Ops::set_bits(quarter));
+  const V value = Ops::select(Ops::test_bit(quadrant, Ops::set_bits(1)), cos_r, sin_r);
+  const I sign = Ops::template shift_left<30>(Ops::and_bits(quadrant, Ops::set_bits(2)));
+  return Ops::from_bits(Ops::xor_bits(Ops::bits(value), sign));
+}
+
+}  // namespace detail
+
+/// Sine and cosine within 1.6 ulp for |x| <= 1e5 (beyond, the argument reduction loses accuracy;
+/// NaN at the infinities).
+template <class Ops>
+[[gnu::always_inline]] inline typename Ops::V sin(typename Ops::V x) {
+  return detail::sine<Ops>(x, 0);
+}
+template <class Ops>
+[[gnu::always_inline]] inline typename Ops::V cos(typename Ops::V x) {
+  return detail::sine<Ops>(x, 1);
+}

@@ -1,0 +1,290 @@
+// SPDX-License-Identifier: Apache-2.0
+// The stated bounds against long double libm (64-bit mantissa, so its own error is below 2^-10 of
+// our ulp), every kStride-th float of each function's range; the edges one by one; and digests of
+// the result bits, which must be the same on every machine.
+#include "base/elementary.h"
+
+#include <gtest/gtest.h>
+
+#include <bit>
+#include <cmath>
+#include <limits>
+#include <vector>
+
+#include "base/file.h"
+#include "base/random.h"
+
+namespace megalith {
+namespace {
+
+constexpr float kInfinity = std::numeric_limits<float>::infinity();
+constexpr uint32_t kStride = 997;
+using FloatFunction = float (*)(float);
+
+/// Distance in units of the last place that `want` has as a float (normal or subnormal).
+double ulps(float got, long double want) {
+  if (std::isnan(got) || std::isinf(got)) return 1e30;
+  const int exponent = want == 0 ? -126 : std::max(std::ilogb(want), -126);
+  return static_cast<double>(std::fabs(got - want) / std::ldexp(1.0L, exponent - 23));
+}
+
+/// Largest error over the floats of both signs with low <= |x| <= high.
+template <typename Got, typename Want>
+double largest_error(float low, float high, Got got, Want want, bool both_signs = true) {
+  double largest = 0;
+  for (uint32_t b = std::bit_cast<uint32_t>(low); b <= std::bit_cast<uint32_t>(high);
+       b += kStride) {
+    const float x = std::bit_cast<float>(b);
+    largest = std::max(largest, ulps(got(x), want(static_cast<long double>(x))));
+    if (both_signs) largest = std::max(largest, ulps(got(-x), want(-static_cast<long double>(x))));
+  }
+  return largest;
+}
+
+/// The same in absolute terms.
+template <typename Got, typename Want>
+double largest_difference(float low, float high, Got got, Want want) {
+  double largest = 0;
+  for (uint32_t b = std::bit_cast<uint32_t>(low); b <= std::bit_cast<uint32_t>(high); b += kStride)
+    for (const float sign : {1.0f, -1.0f}) {
+      const float x = sign * std::bit_cast<float>(b);
+      largest = std::max(
+          largest, static_cast<double>(std::fabs(got(x) - want(static_cast<long double>(x)))));
+    }
+  return largest;
+}
+
+long double normal_distribution(long double x) { return 0.5L * erfcl(-x / sqrtl(2)); }
+long double normal_density(long double x) { return expl(-x * x / 2) / sqrtl(2 * M_PIl); }
+long double gelu_inner(long double x) {
+  return 2 * sqrtl(2 / M_PIl) * (x + static_cast<long double>(0.044715) * x * x * x);
+}
+
+TEST(Elementary, ExpIsWithinOneUlp) {
+  EXPECT_LT(largest_error(
+                0x1p-30f, 87.3f, [](float x) { return elementary::exp(x); },
+                [](long double x) { return expl(x); }),
+            1.0);
+}
+
+TEST(Elementary, ExpFlushesBelowTheSmallestNormalAndOverflowsToInfinity) {
+  // The neighbours of ln 2^-126 and of ln FLT_MAX, one by one.
+  const float smallest = -0x1.5d589ep+6f, largest = 0x1.62e42ep+6f;
+  EXPECT_GE(elementary::exp(smallest), std::numeric_limits<float>::min());
+  EXPECT_LT(ulps(elementary::exp(smallest), expl(static_cast<long double>(smallest))), 1.0);
+  EXPECT_EQ(elementary::exp(std::nextafter(smallest, -kInfinity)), 0.0f);
+  EXPECT_LT(expl(std::nextafter(smallest, -kInfinity)), 0x1p-126L);
+  EXPECT_LT(ulps(elementary::exp(largest), expl(static_cast<long double>(largest))), 1.0);
+  EXPECT_EQ(elementary::exp(std::nextafter(largest, kInfinity)), kInfinity);
+  EXPECT_GT(expl(std::nextafter(largest, kInfinity)), 0x1.fffffep127L);
+  for (const float x : {-100.0f, -1e4f, -3e38f, -kInfinity}) EXPECT_EQ(elementary::exp(x), 0.0f);
+  for (const float x : {89.0f, 1e4f, 3e38f, kInfinity}) EXPECT_EQ(elementary::exp(x), kInfinity);
+  EXPECT_EQ(elementary::exp(0.0f), 1.0f);
+  EXPECT_EQ(elementary::exp(-0.0f), 1.0f);
+  EXPECT_EQ(elementary::exp(1e-40f), 1.0f);
+}
+
+TEST(Elementary, ExpNeverDecreases) {
+  float before = 0;
+  for (uint32_t b = std::bit_cast<uint32_t>(88.0f); b > 0x3c000000u; b -= kStride) {
+    const float now = elementary::exp(-std::bit_cast<float>(b));
+    ASSERT_GE(now, before) << std::bit_cast<float>(b);
+    before = now;
+  }
+}
+
+TEST(Elementary, EveryNanGivesNan) {
+  // Payloads whose low bits would shift into the exponent of exp's result.
+  for (const uint32_t bits : {0x7fc00000u, 0x7fc00001u, 0x7fffffffu, 0xffc00000u, 0xffffffffu,
+                              0x7f800001u, 0x7fc000ffu}) {
+    const float x = std::bit_cast<float>(bits);
+    for (const FloatFunction f : std::initializer_list<FloatFunction>{
+             &elementary::exp, &elementary::log, &elementary::sigmoid, &elementary::tanh,
+             &elementary::erf, &elementary::gelu_erf, &elementary::gelu_erf_grad,
+             &elementary::gelu_tanh, &elementary::gelu_tanh_grad, &elementary::sin,
+             &elementary::cos})
+      EXPECT_TRUE(std::isnan(f(x))) << std::hex << bits;
+  }
+}
+
+TEST(Elementary, LogIsWithinOneUlp) {
+  const auto got = [](float x) { return elementary::log(x); };
+  const auto want = [](long double x) { return logl(x); };
+  EXPECT_LT(largest_error(0x1p-149f, 3.4e38f, got, want, false), 1.0);
+  EXPECT_LT(largest_error(0.99f, 1.01f, got, want, false), 1.0);
+  EXPECT_EQ(got(1.0f), 0.0f);
+  EXPECT_EQ(got(0.0f), -kInfinity);
+  EXPECT_EQ(got(-0.0f), -kInfinity);
+  EXPECT_EQ(got(kInfinity), kInfinity);
+  EXPECT_TRUE(std::isnan(got(-1e-45f)));
+  EXPECT_TRUE(std::isnan(got(-kInfinity)));
+}
+
+TEST(Elementary, TanhSigmoidAndErfAreWithinTheirBounds) {
+  EXPECT_LT(largest_error(
+                0x1p-60f, 20.0f, [](float x) { return elementary::tanh(x); },
+                [](long double x) { return tanhl(x); }),
+            1.5);
+  EXPECT_LT(largest_error(
+                0x1p-30f, 88.7f, [](float x) { return elementary::sigmoid(x); },
+                [](long double x) { return 1 / (1 + expl(-x)); }),
+            2.5);
+  EXPECT_LT(largest_error(
+                0x1p-60f, 10.0f, [](float x) { return elementary::erf(x); },
+                [](long double x) { return erfl(x); }),
+            1.5);
+  for (const float sign : {1.0f, -1.0f})
+    for (const float x : {50.0f, 1e30f, kInfinity}) {
+      EXPECT_EQ(elementary::tanh(sign * x), sign);
+      EXPECT_EQ(elementary::erf(sign * x), sign);
+    }
+  EXPECT_EQ(elementary::sigmoid(kInfinity), 1.0f);
+  EXPECT_EQ(elementary::sigmoid(-kInfinity), 0.0f);
+  EXPECT_EQ(elementary::sigmoid(0.0f), 0.5f);
+}
+
+TEST(Elementary, TanhAndErfAreOdd) {
+  EXPECT_TRUE(std::signbit(elementary::tanh(-0.0f)));
+  EXPECT_TRUE(std::signbit(elementary::erf(-0.0f)));
+  for (uint32_t b = 1; b < std::bit_cast<uint32_t>(1e5f); b += 65537) {
+    const float x = std::bit_cast<float>(b);
+    for (const FloatFunction f : std::initializer_list<FloatFunction>{
+             &elementary::tanh, &elementary::erf, &elementary::sin})
+      ASSERT_EQ(std::bit_cast<uint32_t>(f(-x)) ^ 0x80000000u, std::bit_cast<uint32_t>(f(x))) << x;
+  }
+}
+
+TEST(Elementary, GeluErfIsWithinSixUlp) {
+  EXPECT_LT(largest_error(
+                0x1p-60f, 12.5f, [](float x) { return elementary::gelu_erf(x); },
+                [](long double x) { return x * normal_distribution(x); }),
+            6.0);
+  EXPECT_LT(largest_difference(
+                0x1p-30f, 20.0f, [](float x) { return elementary::gelu_erf_grad(x); },
+                [](long double x) { return normal_distribution(x) + x * normal_density(x); }),
+            0x1p-22);
+}
+
+TEST(Elementary, GeluTanhIsWithinItsBounds) {
+  const auto got = [](float x) { return elementary::gelu_tanh(x); };
+  const auto want = [](long double x) { return x / (1 + expl(-gelu_inner(x))); };
+  EXPECT_LT(largest_error(0x1p-60f, 1e5f, got, want, false), 4.0);
+  double largest = 0;
+  for (float x = -0x1p-16f; x > -9.0f; x -= 0x1p-16f)
+    largest = std::max(largest, ulps(got(x), want(x)) / static_cast<double>(4 - 3 * gelu_inner(x)));
+  EXPECT_LT(largest, 1.0);
+  EXPECT_LT(largest_difference(
+                0x1p-30f, 30.0f, [](float x) { return elementary::gelu_tanh_grad(x); },
+                [](long double x) {
+                  const long double s = 1 / (1 + expl(-gelu_inner(x)));
+                  const long double slope =
+                      2 * sqrtl(2 / M_PIl) * (1 + 3 * static_cast<long double>(0.044715) * x * x);
+                  return s + x * s * (1 - s) * slope;
+                }),
+            0x1p-21);
+}
+
+TEST(Elementary, GeluAndItsGradientsAreCalmFarOut) {
+  for (const float x : {100.0f, 1e10f, 3e38f, kInfinity}) {
+    EXPECT_EQ(elementary::gelu_tanh(x), x);
+    EXPECT_EQ(elementary::gelu_erf(x), x);
+    for (const FloatFunction f : std::initializer_list<FloatFunction>{&elementary::gelu_tanh_grad,
+                                                                      &elementary::gelu_erf_grad}) {
+      EXPECT_EQ(f(x), 1.0f);
+      EXPECT_EQ(f(-x), 0.0f);
+    }
+  }
+  for (const float x : {-100.0f, -1e10f, -3e38f}) {
+    EXPECT_EQ(elementary::gelu_tanh(x), 0.0f);
+    EXPECT_EQ(elementary::gelu_erf(x), 0.0f);
+  }
+}
+
+TEST(Elementary, SinAndCosAreWithinTheirBounds) {
+  const auto sine = [](float x) { return elementary::sin(x); };
+  const auto cosine = [](float x) { return elementary::cos(x); };
+  EXPECT_LT(largest_error(0x1p-40f, 1e5f, sine, [](long double x) { return sinl(x); }), 1.6);
+  EXPECT_LT(largest_error(0x1p-40f, 1e5f, cosine, [](long double x) { return cosl(x); }), 1.6);
+  // The floats nearest to multiples of pi/2 cancel most.
+  for (int n = 1; n < 60000; ++n) {
+    const auto x = static_cast<float>(n * (M_PIl / 2));
+    ASSERT_LT(ulps(sine(x), sinl(x)), 1.6) << n;
+    ASSERT_LT(ulps(cosine(x), cosl(x)), 1.6) << n;
+  }
+  EXPECT_TRUE(std::isnan(sine(kInfinity)));
+  EXPECT_EQ(cosine(0.0f), 1.0f);
+}
+
+/// Error in units of the last place of a double.
+double ulps_of_double(double got, long double want) {
+  return static_cast<double>(std::fabs(got - want) /
+                             std::ldexp(1.0L, std::max(std::ilogb(want), -1022) - 52));
+}
+
+TEST(Elementary, DoubleFunctionsAreWithinOneUlp) {
+  double log_error = 0, exp_error = 0, sin_error = 0, cos_error = 0;
+  for (uint64_t i = 0; i < 200000; ++i) {
+    const PhiloxBlock block = philox(7, i, 0);
+    const double u = uniform_open(block[0]), v = uniform_open(block[1]);
+    for (const double x : {u, 1 + 0.01 * v - 0.005,
+                           std::ldexp(u, static_cast<int>(2000 * v) - 1000), std::ldexp(u, -1060)})
+      if (x != 1) log_error = std::max(log_error, ulps_of_double(elementary::log(x), logl(x)));
+    for (const double x : {u - 0.5, 1400 * v - 700})
+      exp_error = std::max(exp_error, ulps_of_double(elementary::exp(x), expl(x)));
+    for (const double x : {u * 10 - 5, 2e5 * v - 1e5}) {
+      sin_error = std::max(sin_error, ulps_of_double(elementary::sin(x), sinl(x)));
+      cos_error = std::max(cos_error, ulps_of_double(elementary::cos(x), cosl(x)));
+    }
+  }
+  EXPECT_LT(log_error, 1.0);
+  EXPECT_LT(exp_error, 1.0);
+  EXPECT_LT(sin_error, 1.0);
+  EXPECT_LT(cos_error, 1.0);
+}
+
+TEST(Elementary, DoubleFunctionsKeepTheirEdges) {
+  constexpr double kInf = std::numeric_limits<double>::infinity();
+  EXPECT_EQ(elementary::log(1.0), 0.0);
+  EXPECT_EQ(elementary::log(0.0), -kInf);
+  EXPECT_EQ(elementary::log(kInf), kInf);
+  EXPECT_TRUE(std::isnan(elementary::log(-1.0)));
+  EXPECT_TRUE(std::isnan(elementary::log(std::nan(""))));
+  EXPECT_EQ(elementary::exp(0.0), 1.0);
+  EXPECT_EQ(elementary::exp(-kInf), 0.0);
+  EXPECT_EQ(elementary::exp(-709.0), 0.0);
+  EXPECT_GE(elementary::exp(-708.39), std::numeric_limits<double>::min());
+  EXPECT_EQ(elementary::exp(710.0), kInf);
+  EXPECT_LT(elementary::exp(709.78), kInf);
+  EXPECT_TRUE(std::isnan(elementary::exp(std::nan(""))));
+  EXPECT_EQ(elementary::cos(0.0), 1.0);
+  EXPECT_EQ(elementary::sin(0.0), 0.0);
+  EXPECT_LT(std::fabs(elementary::cos(M_PI) + 1.0), 0x1p-53);
+  EXPECT_TRUE(std::isnan(elementary::sin(kInf)));
+}
+
+/// Digest of the result bits over every 65,537th float whose result is no NaN.
+std::string digest(FloatFunction f) {
+  std::vector<uint32_t> bits;
+  for (uint64_t b = 0; b < uint64_t{1} << 32; b += 65537) {
+    const float y = f(std::bit_cast<float>(static_cast<uint32_t>(b)));
+    if (!std::isnan(y)) bits.push_back(std::bit_cast<uint32_t>(y));
+  }
+  return sha256(std::as_bytes(std::span(bits))).substr(0, 16);
+}
+
+TEST(Elementary, BitsAreTheSameOnEveryMachine) {
+  EXPECT_EQ(digest(&elementary::exp), "291d2d0c949ab32b");
+  EXPECT_EQ(digest(&elementary::log), "a79ce20ab0925af2");
+  EXPECT_EQ(digest(&elementary::sigmoid), "5eee2138a5c61545");
+  EXPECT_EQ(digest(&elementary::tanh), "fc3aefef77b29373");
+  EXPECT_EQ(digest(&elementary::erf), "366836f085cd9d6b");
+  EXPECT_EQ(digest(&elementary::gelu_erf), "2f1e7c9521443def");
+  EXPECT_EQ(digest(&elementary::gelu_erf_grad), "31232e1c53705582");
+  EXPECT_EQ(digest(&elementary::gelu_tanh), "40eb6f1ba2a7eb07");
+  EXPECT_EQ(digest(&elementary::gelu_tanh_grad), "8fd2be91677bcb2b");
+  EXPECT_EQ(digest(&elementary::sin), "2e2dbf81d1394561");
+  EXPECT_EQ(digest(&elementary::cos), "ec3aa3ad313e3fd6");
+}
+
+}  // namespace
+}  // namespace megalith

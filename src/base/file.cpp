@@ -1,0 +1,191 @@
+// SPDX-License-Identifier: Apache-2.0
+// POSIX files. EINTR and short counts are loops here and nowhere else; the message of each failure
+// names the path, the call and the reason. Descriptors are closed on exec.
+#include "base/file.h"
+
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+#include <utility>
+
+#include "base/check.h"
+
+namespace megalith {
+namespace {
+
+// read() and write() refuse more than this at once on Linux.
+constexpr size_t kLargestTransfer = 0x7ffff000;
+
+[[noreturn]] void fail(const char* call, const std::filesystem::path& path, int error) {
+  throw SystemError("{} ({}): {}", path.string(), call, std::strerror(error));
+}
+
+/// Repeats a call that a signal interrupted.
+template <typename Call>
+auto retry(Call call) {
+  auto result = call();
+  while (result < 0 && errno == EINTR) result = call();
+  return result;
+}
+
+int flags_of(File::Mode mode) {
+  switch (mode) {
+    case File::Mode::read:
+      return O_RDONLY;
+    case File::Mode::create_new:
+      return O_WRONLY | O_CREAT | O_EXCL;
+    case File::Mode::create_or_truncate:
+      return O_WRONLY | O_CREAT | O_TRUNC;
+    case File::Mode::append:
+      return O_WRONLY | O_CREAT | O_APPEND;
+    case File::Mode::read_write:
+      return O_RDWR;
+  }
+  throw InternalError("unknown file mode");
+}
+
+struct stat status_of(int fd, const std::filesystem::path& path) {
+  struct stat status {};
+  if (fstat(fd, &status) != 0) fail("fstat", path, errno);
+  return status;
+}
+
+}  // namespace
+
+File::File(const std::filesystem::path& path, Mode mode) : path_(path) {
+  fd_ = retry([&] { return ::open(path.c_str(), flags_of(mode) | O_CLOEXEC, 0644); });
+  if (fd_ >= 0) return;
+  const int error = errno;
+  // These a person caused by naming the path; the rest is the machine's trouble.
+  if (error == ENOENT && mode != Mode::read && mode != Mode::read_write)
+    throw UserError("{}: its folder does not exist; create it or name another path", path.string());
+  if (error == ENOENT) throw UserError("{}: no such file; check the path", path.string());
+  if (error == EACCES || error == EPERM || error == EROFS || error == EISDIR || error == ENOTDIR ||
+      error == ELOOP || error == ENAMETOOLONG || error == EEXIST)
+    throw UserError("{}: {}; name another path", path.string(), std::strerror(error));
+  fail("open", path, error);
+}
+
+File::~File() {
+  if (fd_ >= 0) ::close(fd_);
+}
+
+File::File(File&& other) noexcept
+    : fd_(std::exchange(other.fd_, -1)), path_(std::move(other.path_)) {}
+
+File& File::operator=(File&& other) noexcept {
+  std::swap(fd_, other.fd_);
+  std::swap(path_, other.path_);
+  return *this;
+}
+
+int64_t File::size() const { return status_of(fd_, path_).st_size; }
+
+size_t File::read(void* data, size_t size) {
+  size_t done = 0;
+  while (done < size) {
+    char* to = static_cast<char*>(data) + done;
+    const ssize_t n =
+        retry([&] { return ::read(fd_, to, std::min(size - done, kLargestTransfer)); });
+    if (n < 0 && errno == EISDIR) throw UserError("{}: is a folder, not a file", path_.string());
+    if (n < 0) fail("read", path_, errno);
+    if (n == 0) break;
+    done += static_cast<size_t>(n);
+  }
+  return done;
+}
+
+void File::read_at(void* data, size_t size, int64_t offset) const {
+  size_t done = 0;
+  while (done < size) {
+    char* to = static_cast<char*>(data) + done;
+    const size_t part = std::min(size - done, kLargestTransfer);
+    const ssize_t n =
+        retry([&] { return ::pread(fd_, to, part, offset + static_cast<int64_t>(done)); });
+    if (n < 0) fail("pread", path_, errno);
+    if (n == 0)
+      throw IntegrityError(
+          "{}: ends at byte {}, but {} bytes at {} belong to it; the file is cut off",
+          path_.string(), offset + static_cast<int64_t>(done), size, offset);
+    done += static_cast<size_t>(n);
+  }
+}
+
+void File::write(const void* data, size_t size) {
+  size_t done = 0;
+  while (done < size) {
+    const char* from = static_cast<const char*>(data) + done;
+    const size_t part = std::min(size - done, kLargestTransfer);
+    const ssize_t n = retry([&] { return ::write(fd_, from, part); });
+    if (n < 0) fail("write", path_, errno);
+    done += static_cast<size_t>(n);
+  }
+}
+
+void File::write_at(const void* data, size_t size, int64_t offset) {
+  size_t done = 0;
+  while (done < size) {
+    const char* from = static_cast<const char*>(data) + done;
+    const size_t part = std::min(size - done, kLargestTransfer);
+    const ssize_t n =
+        retry([&] { return ::pwrite(fd_, from, part, offset + static_cast<int64_t>(done)); });
+    if (n < 0) fail("pwrite", path_, errno);
+    done += static_cast<size_t>(n);
+  }
+}
+
+void File::truncate(int64_t size) {
+  if (retry([&] { return ::ftruncate(fd_, size); }) != 0) fail("ftruncate", path_, errno);
+}
+
+void File::sync() {
+  // Not repeated after an error: the kernel may have dropped the pages, and a second fsync would
+  // lie.
+  if (::fsync(fd_) != 0) fail("fsync", path_, errno);
+}
+
+void File::close() {
+  if (fd_ < 0) return;
+  // Linux frees the descriptor even when close() reports EINTR: never repeated.
+  const int status = ::close(std::exchange(fd_, -1));
+  if (status != 0 && errno != EINTR) fail("close", path_, errno);
+}
+
+MappedFile::MappedFile(const std::filesystem::path& path) : file_(path, File::Mode::read) {
+  const struct stat status = status_of(file_.fd(), path);
+  if (!S_ISREG(status.st_mode)) throw UserError("{}: is not a regular file", path.string());
+  size_ = static_cast<size_t>(status.st_size);
+  if (size_ == 0) return;
+  void* address = ::mmap(nullptr, size_, PROT_READ, MAP_SHARED, file_.fd(), 0);
+  if (address == MAP_FAILED) fail("mmap", path, errno);
+  data_ = static_cast<const std::byte*>(address);
+}
+
+MappedFile::~MappedFile() {
+  if (data_ != nullptr) ::munmap(const_cast<std::byte*>(data_), size_);
+}
+
+MappedFile::MappedFile(MappedFile&& other) noexcept
+    : file_(std::move(other.file_)),
+      data_(std::exchange(other.data_, nullptr)),
+      size_(std::exchange(other.size_, 0)) {}
+
+MappedFile& MappedFile::operator=(MappedFile&& other) noexcept {
+  std::swap(file_, other.file_);
+  std::swap(data_, other.data_);
+  std::swap(size_, other.size_);
+  return *this;
+}
+
+void MappedFile::check_unchanged() const {
+  const int64_t now = file_.size();
+  if (now != static_cast<int64_t>(size_))
+    throw IntegrityError("{}: had {} bytes when opened and has {} now; it was changed while in use",
+                         path().string(), size_, now);
+}
+
+}  // namespace megalith

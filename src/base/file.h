@@ -1,0 +1,95 @@
+// SPDX-License-Identifier: Apache-2.0
+// Files: whole reads and writes that survive EINTR and short counts, durable replacement, read-only
+// maps. Every failure throws; the message names the path, the call and the reason.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <filesystem>
+#include <functional>
+#include <span>
+#include <string>
+#include <string_view>
+
+namespace megalith {
+
+/// An open descriptor, closed by the destructor (close() reports errors; the destructor cannot).
+class File {
+ public:
+  enum class Mode { read, create_new, create_or_truncate, append, read_write };
+  File() = default;
+  File(const std::filesystem::path& path, Mode mode);
+  ~File();
+  File(File&& other) noexcept;
+  File& operator=(File&& other) noexcept;
+
+  bool is_open() const { return fd_ >= 0; }
+  int fd() const { return fd_; }
+  const std::filesystem::path& path() const { return path_; }
+  int64_t size() const;
+
+  /// Reads up to `size` bytes at the file position; fewer only at the end of the file.
+  size_t read(void* data, size_t size);
+  /// Reads exactly `size` bytes at `offset`; IntegrityError if the file ends before.
+  void read_at(void* data, size_t size, int64_t offset) const;
+  void write(const void* data, size_t size);
+  void write(std::string_view text) { write(text.data(), text.size()); }
+  void write_at(const void* data, size_t size, int64_t offset);
+  void truncate(int64_t size);
+  void sync();   // fsync
+  void close();  // reports a failed close
+
+ private:
+  int fd_ = -1;
+  std::filesystem::path path_;
+};
+
+/// A read-only map of a whole file (empty files map to an empty span). `fstat` once; a file that
+/// shrinks under the map is caught by `check_unchanged`, which throws IntegrityError.
+class MappedFile {
+ public:
+  explicit MappedFile(const std::filesystem::path& path);
+  ~MappedFile();
+  MappedFile(MappedFile&& other) noexcept;
+  MappedFile& operator=(MappedFile&& other) noexcept;
+  std::span<const std::byte> bytes() const { return {data_, size_}; }
+  std::string_view text() const { return {reinterpret_cast<const char*>(data_), size_}; }
+  const std::filesystem::path& path() const { return file_.path(); }
+  void check_unchanged() const;
+
+ private:
+  File file_;
+  const std::byte* data_ = nullptr;
+  size_t size_ = 0;
+};
+
+/// The whole file as a string. UserError if it is absent, a folder, or larger than `limit` bytes.
+std::string read_file(const std::filesystem::path& path, int64_t limit = int64_t{1} << 40);
+
+/// Replaces `path` durably: temporary file (unpredictable name) in the same folder, write, fsync,
+/// rename, fsync of the folder. After it returns the new content survives a power cut; before, the
+/// old one is whole.
+void write_file_durable(const std::filesystem::path& path, std::string_view content);
+/// The same with a writer that fills the temporary file; `sync_folder` false leaves the last fsync
+/// to the caller (who writes many files into one folder).
+void write_file_durable(const std::filesystem::path& path, const std::function<void(File&)>& fill,
+                        bool sync_folder = true);
+/// fsync of a folder, so that renames and new entries in it are durable.
+void sync_folder(const std::filesystem::path& folder);
+
+/// Lower-case hexadecimal SHA-256 (OpenSSL), whole and in parts.
+std::string sha256(std::span<const std::byte> bytes);
+class Sha256 {
+ public:
+  Sha256();
+  ~Sha256();
+  Sha256(const Sha256&) = delete;
+  Sha256& operator=(const Sha256&) = delete;
+  void update(const void* data, size_t size);
+  std::string finish();
+
+ private:
+  void* context_;
+};
+
+}  // namespace megalith

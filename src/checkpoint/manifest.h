@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: Apache-2.0
+// manifest.json: what a checkpoint consists of. Versions: a reader takes every version up to its own
+// and refuses newer ones by number; a change that old readers would misread raises the version.
+#pragma once
+
+#include <filesystem>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+#include "tensor/dtype.h"
+#include "tensor/shape.h"
+
+namespace megalith::checkpoint {
+
+inline constexpr int kFormatVersion = 1;
+
+/// Where a part of a tensor lies: indices [begin, begin + count) of `dim`, under the tensor's name in
+/// `file`.
+struct PieceRecord {
+  std::string file;
+  int dim = 0;
+  int64_t begin = 0;
+  int64_t count = 0;
+};
+
+struct TensorRecord {
+  std::string name;
+  DType dtype = DType::f32;
+  Shape shape;
+  std::string sha256;  // of the whole tensor's bytes
+  std::vector<PieceRecord> pieces;
+};
+
+struct FileRecord {
+  std::string name;
+  int64_t bytes = 0;
+  std::string sha256;
+};
+
+struct Manifest {
+  int64_t step = 0;
+  std::string state_sha256;
+  std::vector<TensorRecord> tensors;
+  std::vector<FileRecord> files;
+  nlohmann::json state;
+
+  std::string to_text() const;
+  /// IntegrityError naming `path` and what is wrong: every field present, file names plain, pieces
+  /// covering each tensor exactly, in files that are listed.
+  static Manifest parse(const std::string& text, const std::filesystem::path& path);
+};
+
+inline constexpr char kManifestName[] = "manifest.json";
+inline constexpr char kCommitName[] = "COMMIT";
+/// "step-00001000" and back (-1 for another name).
+std::string step_folder_name(int64_t step);
+int64_t step_of_folder(const std::string& name);
+
+}  // namespace megalith::checkpoint

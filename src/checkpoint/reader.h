@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: Apache-2.0
+// Reads checkpoints, and nothing that is not whole: a checkpoint exists only if COMMIT holds the hash of
+// its manifest, which holds the hash of every file.
+#pragma once
+
+#include <filesystem>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "tensor/dtype.h"
+#include "tensor/shard.h"
+
+namespace megalith::checkpoint {
+
+struct TensorInfo {
+  std::string name;
+  DType dtype;
+  Shape shape;
+};
+
+class Reader {
+ public:
+  /// Opens a step folder: COMMIT, manifest and the sizes of all files are checked. IntegrityError
+  /// names the file and what is wrong.
+  explicit Reader(const std::filesystem::path& step_folder);
+  ~Reader();
+  Reader(Reader&&) noexcept;
+
+  const std::filesystem::path& folder() const;
+  int64_t step() const;
+  const std::vector<TensorInfo>& tensors() const;
+  /// Null when absent.
+  const TensorInfo* find(const std::string& name) const;
+  /// What the caller of save() gave.
+  const nlohmann::json& state() const;
+  const std::string& state_sha256() const;
+  /// A text file saved along; nothing when there was none. Verified.
+  std::optional<std::string> text(const std::string& name) const;
+
+  /// Checks the hash of every file, on all cores.
+  void verify_all() const;
+  /// Reads part of a tensor to `host` (row major, in the stored type). The hash of the whole tensor's
+  /// file is verified at its first use. IntegrityError naming file and tensor.
+  void read(const std::string& name, const Shard& shard, void* host) const;
+
+ private:
+  struct Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+/// The newest complete checkpoint in a folder of step folders (COMMIT and manifest hold and all files
+/// have their size; with `verify`, all hashes too). Damaged newer ones are passed over with a warning
+/// that names them. Nothing if there are none at all; IntegrityError if there are and none is whole.
+std::optional<std::filesystem::path> find_newest(const std::filesystem::path& checkpoints, bool verify);
+
+}  // namespace megalith::checkpoint

@@ -1,0 +1,192 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "checkpoint/safetensors.h"
+
+#include <algorithm>
+#include <array>
+#include <bit>
+#include <cstring>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <set>
+#include <utility>
+
+#include "base/integer.h"
+
+namespace megalith::checkpoint {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+// In rising order of the reference writer's alignment rank.
+constexpr std::array<std::pair<DType, std::string_view>, 10> kTypes{{{DType::u8, "U8"},
+                                                                     {DType::f8_e5m2, "F8_E5M2"},
+                                                                     {DType::f8_e4m3, "F8_E4M3"},
+                                                                     {DType::u16, "U16"},
+                                                                     {DType::f16, "F16"},
+                                                                     {DType::bf16, "BF16"},
+                                                                     {DType::i32, "I32"},
+                                                                     {DType::f32, "F32"},
+                                                                     {DType::f64, "F64"},
+                                                                     {DType::i64, "I64"}}};
+
+size_t rank_of(DType dtype) {
+  return static_cast<size_t>(std::ranges::find(kTypes, dtype, &std::pair<DType, std::string_view>::first) -
+                             kTypes.begin());
+}
+
+std::optional<DType> dtype_of(std::string_view name) {
+  const auto found = std::ranges::find(kTypes, name, &std::pair<DType, std::string_view>::second);
+  return found == kTypes.end() ? std::nullopt : std::optional(found->first);
+}
+
+/// Parses with duplicate keys refused and depth bounded (the format needs 3 levels).
+Json parse_header(const std::string& path, const std::string& header) {
+  std::vector<std::set<std::string>> keys;
+  const auto watch = [&](int depth, Json::parse_event_t event, Json& parsed) {
+    if (depth > 8) throw IntegrityError("{}: the header is nested too deeply", path);
+    if (event == Json::parse_event_t::object_start) keys.emplace_back();
+    if (event == Json::parse_event_t::object_end) keys.pop_back();
+    if (event == Json::parse_event_t::key && !keys.back().insert(parsed.get<std::string>()).second) {
+      throw IntegrityError("{}: the header names '{}' twice", path, parsed.get<std::string>());
+    }
+    return true;
+  };
+  try {
+    return Json::parse(header, watch);
+  } catch (const nlohmann::json::exception& error) {
+    throw IntegrityError("{}: the header is not JSON: {}", path, error.what());
+  }
+}
+
+int64_t unsigned_number(const std::string& path, const std::string& name, const Json& json) {
+  if (!json.is_number_unsigned() || json.get<uint64_t>() > static_cast<uint64_t>(INT64_MAX)) {
+    throw IntegrityError("{}: tensor {}: '{}' is not a size", path, name, json.dump());
+  }
+  return json.get<int64_t>();
+}
+
+SafetensorsEntry parse_entry(const std::string& path, const std::string& name, const Json& json) {
+  if (!json.is_object() || json.size() != 3 || !json.contains("dtype") || !json.contains("shape") ||
+      !json.contains("data_offsets")) {
+    throw IntegrityError("{}: tensor {} must have exactly dtype, shape and data_offsets", path, name);
+  }
+  SafetensorsEntry entry;
+  entry.name = name;
+  const auto dtype = json["dtype"].is_string() ? dtype_of(json["dtype"].get<std::string>()) : std::nullopt;
+  if (!dtype) throw IntegrityError("{}: tensor {} has the unknown type {}", path, name, json["dtype"].dump());
+  entry.dtype = *dtype;
+  if (!json["shape"].is_array() || json["shape"].size() > static_cast<size_t>(kMaxTensorDims)) {
+    throw IntegrityError("{}: tensor {}: its shape is not a list of at most {} sizes", path, name, kMaxTensorDims);
+  }
+  std::vector<int64_t> dims;
+  std::optional<int64_t> bytes = bytes_of(entry.dtype);
+  for (const Json& size : json["shape"]) {
+    dims.push_back(unsigned_number(path, name, size));
+    if (bytes) bytes = checked_multiply(*bytes, dims.back());
+  }
+  if (!bytes) throw IntegrityError("{}: tensor {}: its size overflows", path, name);
+  entry.shape = Shape(std::span<const int64_t>(dims));
+  const Json& offsets = json["data_offsets"];
+  if (!offsets.is_array() || offsets.size() != 2) {
+    throw IntegrityError("{}: tensor {}: data_offsets is not a pair", path, name);
+  }
+  entry.begin = unsigned_number(path, name, offsets[0]);
+  const int64_t end = unsigned_number(path, name, offsets[1]);
+  entry.bytes = *bytes;
+  if (end < entry.begin || end - entry.begin != entry.bytes) {
+    throw IntegrityError("{}: tensor {} takes bytes {} to {}, its shape and type need {}", path, name, entry.begin, end,
+                         entry.bytes);
+  }
+  return entry;
+}
+
+void check_metadata(const std::string& path, const Json& json) {
+  bool strings = json.is_object();
+  for (const Json& value : json) strings = strings && value.is_string();
+  if (!strings) throw IntegrityError("{}: __metadata__ must map names to strings", path);
+}
+
+/// Bytes must follow one another from the data's begin to the file's end.
+void check_no_gaps(const std::string& path, const std::vector<SafetensorsEntry>& entries, int64_t data_begin,
+                   int64_t file_size) {
+  int64_t at = data_begin;
+  for (const SafetensorsEntry& entry : entries) {
+    if (entry.begin != at) {
+      throw IntegrityError("{}: tensor {} begins at byte {}, expected {}: a hole or an overlap", path, entry.name,
+                           entry.begin - data_begin, at - data_begin);
+    }
+    at += entry.bytes;
+  }
+  if (at != file_size) throw IntegrityError("{}: tensors end at byte {}, the file at {}", path, at, file_size);
+}
+
+}  // namespace
+
+std::string safetensors_dtype(DType dtype) { return std::string(kTypes.at(rank_of(dtype)).second); }
+
+SafetensorsFile::SafetensorsFile(const std::filesystem::path& path) : file_(path, File::Mode::read) {
+  const std::string name = path.string();
+  const int64_t size = file_.size();
+  if (size < 8) throw IntegrityError("{}: {} bytes are too few for a safetensors file", name, size);
+  uint64_t length = 0;
+  static_assert(std::endian::native == std::endian::little);
+  file_.read_at(&length, 8, 0);
+  if (length > static_cast<uint64_t>(kMaxHeaderBytes) || static_cast<int64_t>(length) > size - 8) {
+    throw IntegrityError("{}: the header claims {} bytes, the file has {}", name, length, size);
+  }
+  std::string header(length, '\0');
+  file_.read_at(header.data(), header.size(), 8);
+  if (header.empty() || header.front() != '{') throw IntegrityError("{}: the header does not begin with {{", name);
+  const Json json = parse_header(name, header);
+  const int64_t data_begin = 8 + static_cast<int64_t>(length);
+  for (const auto& [key, value] : json.items()) {
+    if (key == "__metadata__") {
+      check_metadata(name, value);
+      continue;
+    }
+    entries_.push_back(parse_entry(name, key, value));
+    const auto begin = checked_add(entries_.back().begin, data_begin);
+    if (!begin) throw IntegrityError("{}: tensor {}: its offset overflows", name, key);
+    entries_.back().begin = *begin;
+  }
+  std::ranges::sort(entries_, {}, [](const SafetensorsEntry& e) { return std::pair(e.begin, e.begin + e.bytes); });
+  check_no_gaps(name, entries_, data_begin, size);
+  for (size_t i = 0; i < entries_.size(); ++i) index_[entries_[i].name] = i;
+}
+
+const SafetensorsEntry* SafetensorsFile::find(const std::string& name) const {
+  const auto found = index_.find(name);
+  return found == index_.end() ? nullptr : &entries_[found->second];
+}
+
+void SafetensorsFile::read(const SafetensorsEntry& entry, int64_t offset, int64_t size, void* host) const {
+  MEGA_CHECK(offset >= 0 && size >= 0 && offset + size <= entry.bytes);
+  file_.read_at(host, static_cast<size_t>(size), entry.begin + offset);
+}
+
+std::string safetensors_header(std::vector<SafetensorsEntry>& entries) {
+  std::ranges::sort(entries, [](const SafetensorsEntry& a, const SafetensorsEntry& b) {
+    return std::pair(rank_of(b.dtype), std::string_view(a.name)) < std::pair(rank_of(a.dtype), std::string_view(b.name));
+  });
+  Json json;
+  json["__metadata__"] = {{"format", "pt"}};
+  int64_t at = 0;
+  for (SafetensorsEntry& entry : entries) {
+    entry.bytes = entry.shape.num_elements() * bytes_of(entry.dtype);
+    entry.begin = at;
+    at += entry.bytes;
+    json[entry.name] = {{"dtype", safetensors_dtype(entry.dtype)},
+                        {"shape", Json(std::vector<int64_t>(entry.shape.dims().begin(), entry.shape.dims().end()))},
+                        {"data_offsets", {entry.begin, at}}};
+  }
+  std::string text = json.dump();
+  text.resize(round_up<size_t>(text.size(), 8), ' ');
+  const uint64_t length = text.size();
+  std::string header(8, '\0');
+  std::memcpy(header.data(), &length, 8);
+  header += text;
+  for (SafetensorsEntry& entry : entries) entry.begin += static_cast<int64_t>(header.size());
+  return header;
+}
+
+}  // namespace megalith::checkpoint

@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: Apache-2.0
+// The safetensors format: 8 bytes header length (little-endian), a JSON header, tensor bytes without gaps.
+// The reader is strict: whatever the format's own reader may let pass (holes, overlaps, trailing bytes,
+// duplicate keys) is an IntegrityError naming file and tensor. Nothing in such a file is executed.
+#pragma once
+
+#include <filesystem>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "base/file.h"
+#include "tensor/dtype.h"
+#include "tensor/shape.h"
+
+namespace megalith::checkpoint {
+
+struct SafetensorsEntry {
+  std::string name;
+  DType dtype = DType::f32;
+  Shape shape;
+  int64_t begin = 0;  // byte offset in the file
+  int64_t bytes = 0;
+};
+
+/// Limits of the reader; a file beyond them is refused.
+inline constexpr int64_t kMaxHeaderBytes = 100'000'000;
+inline constexpr int kMaxTensorDims = kMaxDims;
+
+class SafetensorsFile {
+ public:
+  /// Opens and checks the whole header. UserError if the file is absent.
+  explicit SafetensorsFile(const std::filesystem::path& path);
+  /// In the order of their bytes.
+  const std::vector<SafetensorsEntry>& entries() const { return entries_; }
+  /// Null when absent.
+  const SafetensorsEntry* find(const std::string& name) const;
+  const std::filesystem::path& path() const { return file_.path(); }
+  /// Reads `size` bytes at `offset` of a tensor's bytes.
+  void read(const SafetensorsEntry& entry, int64_t offset, int64_t size, void* host) const;
+
+ private:
+  File file_;
+  std::vector<SafetensorsEntry> entries_;
+  std::map<std::string, size_t> index_;
+};
+
+/// Header of a file with these tensors: orders them as the reference writer does (wide types first,
+/// then by name), sets begin of each (offset in the file), and returns the bytes before the data.
+std::string safetensors_header(std::vector<SafetensorsEntry>& entries);
+
+/// "F32" and back; UserError or nothing for types the format has and we do not.
+std::string safetensors_dtype(DType dtype);
+
+}  // namespace megalith::checkpoint

@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: Apache-2.0
+// Writes checkpoints that survive anything: every file is complete, durable and hashed before COMMIT
+// names them, and nothing old is removed before something newer is whole. Protocol and format:
+// docs/design/0003-checkpoint-format.md.
+#pragma once
+
+#include <filesystem>
+#include <map>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <span>
+#include <string>
+
+#include "device/device.h"
+#include "tensor/shard.h"
+
+namespace megalith::checkpoint {
+
+/// One logical tensor to save; this rank holds all of it.
+struct TensorSource {
+  std::string name;
+  ConstView view;  // contiguous, on the device
+};
+
+struct SaverOptions {
+  int64_t keep = 2;           // complete checkpoints that remain
+  bool asynchronous = true;   // write in the background after a snapshot to host memory
+};
+
+/// What a finished save left.
+struct Saved {
+  int64_t step = 0;
+  std::filesystem::path folder;
+  std::string state_sha256;
+  int64_t bytes = 0;
+  double snapshot_seconds = 0;  // training stood still
+  double write_seconds = 0;
+};
+
+class Saver {
+ public:
+  /// `folder` ("<run>/checkpoints") is created; temporary files and incomplete step folders in it are
+  /// removed, complete ones never.
+  Saver(std::filesystem::path folder, const SaverOptions& options);
+  /// Waits for a write in progress; its failure is then lost (call wait()).
+  ~Saver();
+  Saver(const Saver&) = delete;
+  Saver& operator=(const Saver&) = delete;
+
+  /// Snapshots the tensors to host memory (as much again as they are large, kept for reuse) and
+  /// writes step folder `step`. Waits for the save before, if it still runs, and throws its failure.
+  /// `state` is the caller's; `texts` are files to put beside ("recipe.yaml", "tokenizer.json").
+  /// SystemError naming the bytes needed when the disk has too little room.
+  void save(device::Device& device, int64_t step, std::span<const TensorSource> tensors, nlohmann::json state,
+            std::map<std::string, std::string> texts);
+  /// Returns when nothing is being written; throws the failure of the last save. Null before the first.
+  const Saved* wait();
+
+ private:
+  struct Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace megalith::checkpoint

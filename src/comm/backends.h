@@ -1,0 +1,31 @@
+// SPDX-License-Identifier: Apache-2.0
+// Where communicators come from.
+#pragma once
+
+#include <memory>
+
+#include "base/function_ref.h"
+#include "comm/communicator.h"
+#include "device/device.h"
+
+namespace megalith::comm {
+
+/// The only rank. Copies, where a call implies one, are queued on `device`, which must outlive it
+/// (and whose recorder it takes).
+std::unique_ptr<Communicator> make_self_communicator(device::Device& device);
+
+/// Rank `rank` of `size` ranks that do not exist: calls only add their wire bytes to the recorder
+/// of `device`. Splits give groups of the right size.
+std::unique_ptr<Communicator> make_traced_communicator(device::Device& device, int rank, int size);
+
+struct RankOptions {
+  double deadline_seconds = 600;
+};
+
+/// Runs body(world) on `num_ranks` threads of this process, one rank each, and returns when all
+/// have returned. If any throws, the others are ended, and the exception that came first is
+/// rethrown here. A rank that returns while another waits for it is an error too.
+void run_ranks(int num_ranks, FunctionRef<void(Communicator&)> body,
+               const RankOptions& options = {});
+
+}  // namespace megalith::comm

@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: Apache-2.0
+// What one communication call is: the identity that is compared across ranks, and its buffers.
+// Views are cut into one part per rank along dimension 0 by `part_of`: parts of ceil(rows / size)
+// rows, the last ones shorter or empty. With rows divisible by size all parts are equal.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+#include "base/integer.h"
+#include "tensor/view.h"
+
+namespace megalith::comm {
+
+enum class OperationKind : uint8_t {
+  transfer,  // one send and its receive
+  barrier,
+  all_gather,
+  all_to_all,
+  broadcast,
+  all_reduce_max,
+  all_reduce_sum,
+  split,
+};
+std::string_view name_of(OperationKind kind);
+inline std::string_view format_as(OperationKind kind) { return name_of(kind); }
+
+/// Rows [begin, begin + count) of `rows` that belong to `rank` of `size`.
+struct Part {
+  int64_t begin = 0;
+  int64_t count = 0;
+};
+constexpr Part part_of(int64_t rows, int rank, int size) {
+  const int64_t each = ceil_div(rows, static_cast<int64_t>(size));
+  const int64_t begin = std::min(rows, each * rank);
+  return {begin, std::min(rows - begin, each)};
+}
+
+/// One rank's call. `count` is the number of elements of the whole (equal on all ranks).
+struct Operation {
+  OperationKind kind = OperationKind::barrier;
+  DType dtype = DType::u8;
+  int64_t count = 0;
+  int64_t rows = 0;        // of the whole, along which it is cut into parts
+  int root = 0;            // broadcast
+  int peer = -1;           // transfer: the other rank
+  bool is_sender = false;  // transfer
+  int channel = 0;         // transfer
+  std::string_view label;
+  ConstView source;  // read by the call (absent for a receiver)
+  View target;       // written by the call (absent for a sender)
+};
+
+/// Bytes that `rank` of `size` sends. Direct algorithms, with s = size and N the bytes of the
+/// whole:
+///   transfer: N by the sender; all_gather: (s-1) own part; all_to_all: N minus own part;
+///   broadcast: (s-1) N by the root; all_reduce: N minus own part, then (s-1) own part.
+int64_t wire_bytes(const Operation& operation, int rank, int size);
+
+/// "all_gather 'layers.3.mlp.output' of 12 f32": one line for messages.
+std::string describe(const Operation& operation);
+
+}  // namespace megalith::comm

@@ -1,0 +1,214 @@
+// SPDX-License-Identifier: Apache-2.0
+// What goes wrong on one rank ends all of them, soon, with the first cause named.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <thread>
+
+#include "base/clock.h"
+#include "comm/backends.h"
+
+namespace megalith::comm {
+namespace {
+
+using testing::AllOf;
+using testing::HasSubstr;
+
+template <typename T>
+View view_of(std::vector<T>& x) {
+  return {reinterpret_cast<std::byte*>(x.data()), kDTypeOf<T>, Shape{std::ssize(x)}};
+}
+
+/// What run_ranks throws; "" when nothing.
+std::string failure_of(int ranks, FunctionRef<void(Communicator&)> body, double deadline = 30) {
+  try {
+    run_ranks(ranks, body, {deadline});
+  } catch (const std::exception& error) {
+    return error.what();
+  }
+  return "";
+}
+
+TEST(RunRanks, AThrowEndsTheOthersWithItsCause) {
+  for (int culprit = 0; culprit < 4; ++culprit) {
+    std::vector<std::string> seen(4);
+    EXPECT_THROW(run_ranks(4,
+                           [&](Communicator& comm) {
+                             comm.set_step(12);
+                             comm.barrier("start");
+                             if (comm.rank() == culprit) throw UserError("bad recipe");
+                             std::vector<float> x(100);
+                             try {
+                               comm.wait(comm.start_all_reduce_max(view_of(x), "loss"));
+                             } catch (const RankFailure& failure) {
+                               seen[static_cast<size_t>(comm.rank())] = failure.what();
+                               EXPECT_EQ(failure.code(), ExitCode::usage);
+                               throw;
+                             }
+                           }),
+                 UserError);
+    for (int r = 0; r < 4; ++r) {
+      if (r == culprit) continue;
+      EXPECT_THAT(seen[static_cast<size_t>(r)],
+                  AllOf(HasSubstr(fmt::format("rank {}", r)), HasSubstr("loss"),
+                        HasSubstr(fmt::format("rank {} failed: bad recipe", culprit))));
+    }
+  }
+}
+
+TEST(RunRanks, AThrowReachesSubgroups) {
+  const std::string failure = failure_of(4, [](Communicator& world) {
+    const std::vector<Membership> table{{0, 0}, {0, 1}, {1, 0}, {1, 1}};
+    const auto pair = world.split(table, "pair");
+    if (world.rank() == 0) throw std::runtime_error("disk on fire");
+    for (int i = 0; i < 1000; ++i) pair->barrier("busy");
+    world.barrier("end");
+  });
+  EXPECT_EQ(failure, "disk on fire");
+}
+
+TEST(RunRanks, DifferentKindsAreNamed) {
+  const std::string failure = failure_of(3, [](Communicator& comm) {
+    std::vector<float> x(6);
+    comm.barrier("before");
+    if (comm.rank() == 1) {
+      comm.wait(comm.start_broadcast(view_of(x), 0, "weights"));
+    } else {
+      comm.wait(comm.start_all_reduce_sum(view_of(x), "gradients"));
+    }
+  });
+  EXPECT_THAT(failure,
+              AllOf(HasSubstr("call 1 of group 'world'"), HasSubstr("broadcast 'weights' of 6 f32"),
+                    HasSubstr("all_reduce_sum 'gradients' of 6 f32"), HasSubstr("rank 1")));
+}
+
+TEST(RunRanks, DifferentCountDtypeLabelAndRootAreErrors) {
+  for (int what = 0; what < 4; ++what) {
+    const std::string failure = failure_of(2, [&](Communicator& comm) {
+      const bool odd = comm.rank() == 1;
+      std::vector<double> x(16);
+      const View view(reinterpret_cast<std::byte*>(x.data()),
+                      odd && what == 0 ? DType::f32 : DType::f64, Shape{odd && what == 1 ? 7 : 8});
+      comm.wait(comm.start_broadcast(view, odd && what == 2 ? 1 : 0, odd && what == 3 ? "b" : "a"));
+    });
+    EXPECT_THAT(failure, AllOf(HasSubstr("disagree on call 0"), HasSubstr("rank 0 calls broadcast"),
+                               HasSubstr("rank 1 calls broadcast")))
+        << what;
+  }
+}
+
+TEST(RunRanks, ASendMustMatchItsReceive) {
+  const std::string failure = failure_of(2, [](Communicator& comm) {
+    std::vector<float> x(4);
+    if (comm.rank() == 0) {
+      comm.wait(comm.start_send(1, view_of(x), "activation 3"));
+    } else {
+      comm.wait(comm.start_receive(0, view_of(x), "activation 4"));
+    }
+  });
+  EXPECT_THAT(failure, AllOf(HasSubstr("message 0 from 0 to 1"), HasSubstr("activation 3"),
+                             HasSubstr("activation 4")));
+}
+
+TEST(RunRanks, TheDeadlineNamesWhoIsMissingAndWhatItDoes) {
+  const double begin = monotonic_seconds();
+  const std::string failure = failure_of(
+      3,
+      [](Communicator& comm) {
+        std::vector<float> x(4);
+        comm.set_step(5);
+        if (comm.rank() == 2) {
+          // A receive that nobody sends for.
+          comm.set_deadline(20);
+          comm.wait(comm.start_receive(0, view_of(x), "gradient 1"));
+        } else {
+          comm.wait(comm.start_all_reduce_sum(view_of(x), "norm"));
+        }
+      },
+      0.2);
+  EXPECT_THAT(failure, AllOf(HasSubstr("in step 5"), HasSubstr("all_reduce_sum 'norm'"),
+                             HasSubstr("waited 0.2 s"), HasSubstr("rank 2 has not started it"),
+                             HasSubstr("'gradient 1'")));
+  EXPECT_LT(monotonic_seconds() - begin, 10);
+}
+
+TEST(RunRanks, ARankThatReturnsIsMissed) {
+  const std::string failure = failure_of(3, [](Communicator& comm) {
+    comm.barrier("one");
+    if (comm.rank() != 1) comm.barrier("two");
+  });
+  EXPECT_THAT(failure, AllOf(HasSubstr("barrier 'two'"), HasSubstr("rank 1 has ended"),
+                             HasSubstr("barrier 'one'")));
+}
+
+TEST(RunRanks, AbortNamesItsCause) {
+  const std::string failure = failure_of(2, [](Communicator& comm) {
+    if (comm.rank() == 0) comm.abort("told to stop");
+    comm.barrier("never");
+  });
+  EXPECT_EQ(failure, "told to stop");
+}
+
+TEST(RunRanks, ATicketNeverWaitedForIsAnError) {
+  const std::string failure = failure_of(2, [](Communicator& comm) {
+    std::vector<float> x(4);
+    { const Ticket ticket = comm.start_all_reduce_sum(view_of(x), "dropped"); }
+  });
+  EXPECT_THAT(failure, AllOf(HasSubstr("'dropped'"), HasSubstr("without a wait")));
+}
+
+// The buffers of a rank that unwinds between start and wait are gone when the others arrive; they
+// must not be touched (the address sanitizer watches), and nobody hangs.
+TEST(RunRanks, UnwindingWithdrawsBuffers) {
+  for (int i = 0; i < 50; ++i) {
+    const std::string failure = failure_of(3, [&](Communicator& comm) {
+      std::vector<float> x(5000), y(15000);
+      const Part part = part_of(15000, comm.rank(), 3);
+      Ticket first = comm.start_all_gather(view_of(x), view_of(y), "first");
+      std::vector<float> z(static_cast<size_t>(3 * part.count));
+      Ticket second = comm.start_all_to_all(view_of(y), view_of(z), "second");
+      if (comm.rank() == i % 3) throw std::runtime_error("between start and wait");
+      if (comm.rank() == (i + 1) % 3) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+      comm.wait(std::move(first));
+      comm.wait(std::move(second));
+      comm.barrier("end");
+    });
+    EXPECT_EQ(failure, "between start and wait");
+  }
+}
+
+TEST(RunRanks, RequireSameNamesTwoRanks) {
+  EXPECT_EQ(failure_of(3, [](Communicator& comm) { require_same(comm, "recipe", "1f"); }), "");
+  const std::string failure = failure_of(
+      3, [](Communicator& comm) { require_same(comm, "recipe", comm.rank() == 2 ? "2e" : "1f"); });
+  EXPECT_THAT(failure, AllOf(HasSubstr("recipe"), HasSubstr("'1f'"), HasSubstr("rank 2 has '2e'")));
+}
+
+// Sixteen ranks on whatever cores there are: random rings, groups and reductions.
+TEST(RunRanks, ManyRanksOnFewCoresFinish) {
+  for (int round = 0; round < 10; ++round) {
+    run_ranks(16,
+              [&](Communicator& world) {
+                std::vector<Membership> table;
+                for (int r = 0; r < 16; ++r) table.push_back({r % (1 << round % 4), r});
+                const auto group = world.split(table, "group");
+                std::vector<int64_t> sum{1}, in{0}, out{world.rank()};
+                for (int i = 0; i < 10; ++i) {
+                  sum = {1};
+                  Ticket receive =
+                      world.start_receive((world.rank() + 15) % 16, view_of(in), "ring");
+                  Ticket send = world.start_send((world.rank() + 1) % 16, view_of(out), "ring");
+                  group->wait(group->start_all_reduce_sum(view_of(sum), "sum"));
+                  world.wait(std::move(send));
+                  world.wait(std::move(receive));
+                  ASSERT_EQ(sum[0], group->size());
+                  ASSERT_EQ(in[0], (world.rank() + 15) % 16);
+                }
+              },
+              {30});
+  }
+}
+
+}  // namespace
+}  // namespace megalith::comm

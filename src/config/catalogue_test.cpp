@@ -1,0 +1,83 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <fmt/format.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <set>
+#include <sstream>
+
+#include "config/recipe.h"
+
+namespace megalith::config {
+namespace {
+
+// Others' recipes use these names: a key may be added, never renamed or removed.
+constexpr std::string_view kFrozenKeys = R"(
+run.out run.seed run.name run.threads
+model.kind model.layers model.hidden model.heads model.kv_heads model.ffn model.context model.vocab
+model.dropout model.attention model.tied model.norm_eps model.init_std
+data.train data.train[].path data.train[].weight
+data.validation data.validation[].path data.validation[].weight
+data.tokenizer data.validation_fraction data.document_mask data.reset_positions
+data.end_of_document_loss
+train.steps train.tokens train.epochs train.hours train.global_batch train.micro_batch
+train.ramp_start train.ramp_increment train.ramp_samples train.z_loss
+train.validate_every train.validate_samples train.sample_every train.sample_prompts
+train.sample_tokens train.log_every
+optimizer.lr optimizer.min_lr optimizer.schedule optimizer.warmup_steps optimizer.decay_steps
+optimizer.beta1 optimizer.beta2 optimizer.eps optimizer.weight_decay optimizer.clip
+optimizer.groups optimizer.groups[].match optimizer.groups[].lr_scale
+optimizer.groups[].weight_decay
+precision.parameters precision.compute numerics
+checkpoint.every checkpoint.keep checkpoint.async memory.recompute
+parallel.tensor parallel.pipeline parallel.data parallel.sequence parallel.chunks parallel.zero
+parallel.schedule parallel.tensor_shards parallel.data_shards
+)";
+
+TEST(Catalogue, KeysAreFrozen) {
+  std::istringstream words{std::string(kFrozenKeys)};
+  std::vector<std::string> frozen;
+  for (std::string word; words >> word;) frozen.push_back(word);
+  EXPECT_EQ(keys(), frozen);
+}
+
+TEST(Catalogue, KeysAreUnique) {
+  const std::vector<std::string> all = keys();
+  EXPECT_EQ(std::set<std::string>(all.begin(), all.end()).size(), all.size());
+}
+
+TEST(Catalogue, EveryKeyIsDocumentedWithTypeDefaultAndMeaning) {
+  const std::string page = documentation();
+  for (const std::string& key : keys())
+    EXPECT_THAT(page, testing::HasSubstr("| `" + key + "` | ")) << key;
+  EXPECT_THAT(page, testing::HasSubstr(
+                        "| `optimizer.lr` | number, from 0 to 1000 | `0.0003` | peak learning"));
+  EXPECT_THAT(
+      page, testing::HasSubstr("| `memory.recompute` | one of none, selective, full | `none` | "));
+  EXPECT_THAT(page, testing::HasSubstr("## parallel"));
+  std::istringstream lines(page);
+  for (std::string line; std::getline(lines, line);)
+    if (line.rfind("| `", 0) == 0) {
+      size_t bars = 0;
+      for (size_t i = 0; i < line.size(); ++i)
+        bars += line[i] == '|' && (i == 0 || line[i - 1] != '\\');
+      EXPECT_EQ(bars, 5u) << line;
+      EXPECT_THAT(line, testing::Not(testing::HasSubstr("|  |"))) << line;
+    }
+}
+
+TEST(Catalogue, EnumNamesFollowTheirValues) {
+  EXPECT_EQ(name_of(Schedule::constant), "constant");
+  EXPECT_EQ(name_of(Schedule::inverse_sqrt), "inverse_sqrt");
+  EXPECT_EQ(name_of(Schedule::hours), "hours");
+  EXPECT_EQ(name_of(PipelineSchedule::one_forward_one_backward), "1f1b");
+  EXPECT_EQ(name_of(PipelineSchedule::interleaved), "interleaved");
+  EXPECT_EQ(name_of(Recompute::selective), "selective");
+  EXPECT_EQ(name_of(Precision::bf16), "bf16");
+  EXPECT_EQ(name_of(Attention::materialised), "materialised");
+  EXPECT_EQ(name_of(Numerics::fast), "fast");
+  EXPECT_EQ(fmt::format("{}", Schedule::wsd), "wsd");
+}
+
+}  // namespace
+}  // namespace megalith::config

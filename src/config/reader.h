@@ -1,0 +1,22 @@
+// SPDX-License-Identifier: Apache-2.0
+// Fills structs from a tree by their field lists.
+#pragma once
+
+#include <map>
+#include <string>
+#include <vector>
+
+#include "config/field.h"
+#include "config/tree.h"
+
+namespace megalith::config {
+
+/// Where each given field was written, by path ("data.train.0.weight").
+using Positions = std::map<std::string, Position>;
+
+/// Sets every field that `root` gives and leaves the others. Wrong types, values out of range and
+/// unknown keys are added to `faults`; `known` are the paths to suggest for unknown ones.
+void read_fields(const Node& root, VisitFields visit, const std::vector<std::string>& known,
+                 Positions& positions, std::vector<Fault>& faults);
+
+}  // namespace megalith::config

@@ -1,0 +1,229 @@
+// SPDX-License-Identifier: Apache-2.0
+// The description of a run: plain structs with defaults, one section per concern. Each field is
+// named once, with its meaning and range, in recipe_fields.cpp; what several fields must satisfy
+// together is in rules.cpp.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <filesystem>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "config/fault.h"
+#include "config/field.h"
+
+namespace megalith::config {
+
+enum class Numerics { exact, fast };
+enum class ModelKind { gpt };
+enum class Attention { streaming, materialised };
+enum class Schedule { constant, linear, cosine, inverse_sqrt, wsd, hours };
+enum class Precision { f32, bf16 };
+enum class Recompute { none, selective, full };
+enum class PipelineSchedule { one_forward_one_backward, gpipe, interleaved };
+
+template <>
+struct EnumNames<Numerics> {
+  static constexpr std::array<std::string_view, 2> names = {"exact", "fast"};
+};
+template <>
+struct EnumNames<ModelKind> {
+  static constexpr std::array<std::string_view, 1> names = {"gpt"};
+};
+template <>
+struct EnumNames<Attention> {
+  static constexpr std::array<std::string_view, 2> names = {"streaming", "materialised"};
+};
+template <>
+struct EnumNames<Schedule> {
+  static constexpr std::array<std::string_view, 6> names = {"constant",     "linear", "cosine",
+                                                            "inverse_sqrt", "wsd",    "hours"};
+};
+template <>
+struct EnumNames<Precision> {
+  static constexpr std::array<std::string_view, 2> names = {"f32", "bf16"};
+};
+template <>
+struct EnumNames<Recompute> {
+  static constexpr std::array<std::string_view, 3> names = {"none", "selective", "full"};
+};
+template <>
+struct EnumNames<PipelineSchedule> {
+  static constexpr std::array<std::string_view, 3> names = {"1f1b", "gpipe", "interleaved"};
+};
+
+struct RunSection {
+  std::string out = "runs/run";
+  int64_t seed = 1234;
+  std::string name;
+  int64_t threads = 0;  // 0: all cores the process may use
+  void visit(FieldVisitor& v);
+};
+
+struct ModelSection {
+  ModelKind kind = ModelKind::gpt;
+  int64_t layers = 12;
+  int64_t hidden = 768;
+  int64_t heads = 12;
+  int64_t kv_heads = 0;  // 0: heads
+  int64_t ffn = 0;       // 0: 4 hidden
+  int64_t context = 1024;
+  int64_t vocab = 0;  // 0: the tokenizer's
+  double dropout = 0.0;
+  Attention attention = Attention::streaming;
+  bool tied = true;
+  double norm_eps = 1e-5;
+  double init_std = 0.02;
+  void visit(FieldVisitor& v);
+};
+
+/// A part of the training data: the prefix of a .bin/.idx pair and its share.
+struct Corpus {
+  std::string path;
+  double weight = 1.0;
+  void visit(FieldVisitor& v);
+};
+
+struct DataSection {
+  std::vector<Corpus> train;
+  std::vector<Corpus> validation;
+  std::string tokenizer;
+  double validation_fraction = 0.0;
+  bool document_mask = false;
+  bool reset_positions = false;
+  bool end_of_document_loss = true;
+  void visit(FieldVisitor& v);
+};
+
+struct TrainSection {
+  // Exactly one of the four is given; -1: not given.
+  int64_t steps = -1;
+  int64_t tokens = -1;
+  double epochs = -1;
+  double hours = -1;
+  int64_t global_batch = 8;
+  int64_t micro_batch = 0;  // 0: the largest that the batch sizes allow
+  int64_t ramp_start = 0;   // 0: no ramp
+  int64_t ramp_increment = 0;
+  int64_t ramp_samples = 0;
+  double z_loss = 0.0;
+  int64_t validate_every = 0;  // 0: never
+  int64_t validate_samples = 64;
+  int64_t sample_every = 0;  // 0: never
+  std::vector<std::string> sample_prompts;
+  int64_t sample_tokens = 64;
+  int64_t log_every = 1;
+  void visit(FieldVisitor& v);
+};
+
+/// Parameters whose name matches have their own rate and decay.
+struct ParameterGroup {
+  std::string match;
+  double lr_scale = 1.0;
+  std::optional<double> weight_decay;  // absent: optimizer.weight_decay
+  void visit(FieldVisitor& v);
+};
+
+struct OptimizerSection {
+  double lr = 3e-4;
+  double min_lr = 0.0;
+  Schedule schedule = Schedule::cosine;
+  int64_t warmup_steps = 0;
+  int64_t decay_steps = 0;
+  double beta1 = 0.9;
+  double beta2 = 0.95;
+  double eps = 1e-8;
+  double weight_decay = 0.1;
+  double clip = 1.0;  // 0: off
+  std::vector<ParameterGroup> groups;
+  void visit(FieldVisitor& v);
+};
+
+struct PrecisionSection {
+  Precision parameters = Precision::f32;
+  Precision compute = Precision::f32;
+  void visit(FieldVisitor& v);
+};
+
+struct CheckpointSection {
+  int64_t every = 0;  // 0: only the last step
+  int64_t keep = 2;
+  bool async = true;
+  void visit(FieldVisitor& v);
+};
+
+struct MemorySection {
+  Recompute recompute = Recompute::none;
+  void visit(FieldVisitor& v);
+};
+
+struct ParallelSection {
+  int64_t tensor = 1;
+  int64_t pipeline = 1;
+  int64_t data = 1;
+  bool sequence = false;
+  int64_t chunks = 1;
+  int64_t zero = 0;
+  PipelineSchedule schedule = PipelineSchedule::one_forward_one_backward;
+  int64_t tensor_shards = 0;  // 0: gcd(8, heads, kv_heads)
+  int64_t data_shards = 1;
+  void visit(FieldVisitor& v);
+};
+
+struct Recipe {
+  RunSection run;
+  ModelSection model;
+  DataSection data;
+  TrainSection train;
+  OptimizerSection optimizer;
+  PrecisionSection precision;
+  Numerics numerics = Numerics::exact;
+  CheckpointSection checkpoint;
+  MemorySection memory;
+  ParallelSection parallel;
+  void visit(FieldVisitor& v);
+};
+
+/// Puts values where 0 means "derive it from the others": model.kv_heads, model.ffn,
+/// train.micro_batch, parallel.tensor_shards. (model.vocab stays: it needs the tokenizer.)
+/// Idempotent. The functions that read recipes return them resolved.
+void resolve(Recipe& recipe);
+
+/// Reads a YAML file (at most 1 MiB, 32 levels, no aliases), applies overrides ("a.b=value"),
+/// checks and resolves. UserError with every fault in one line, each with file:line:column and
+/// path.
+Recipe load_recipe(const std::filesystem::path& path, std::span<const std::string> overrides = {});
+/// The same of a text; `name` stands for the file in messages.
+Recipe parse_recipe(std::string_view text, std::string_view name,
+                    std::span<const std::string> overrides = {});
+
+/// The rules between fields and the ranges of all of them; faults carry no position.
+std::vector<Fault> validate(const Recipe& recipe);
+
+/// All fields, in order; parse_recipe gives the same recipe back, to the bit.
+std::string to_yaml(const Recipe& recipe);
+/// One line.
+std::string to_json(const Recipe& recipe);
+
+/// Paths of all leaf fields in order; fields of list items as "data.train[].path".
+std::vector<std::string> keys();
+/// A Markdown page: one table per section of key, type, default, meaning.
+std::string documentation();
+
+struct Difference {
+  std::string path;    // items of lists by number: "data.train.0.path"
+  std::string before;  // values as YAML; "absent" for an item that one side lacks
+  std::string after;
+};
+/// The fields in which two recipes differ (both resolved first).
+std::vector<Difference> differences(const Recipe& before, const Recipe& after);
+
+/// SHA-256 over the fields that can change the result of a run (in exact numerics) and differ from
+/// their defaults, so that a key added later leaves old fingerprints alone. Resolves first.
+std::string fingerprint(const Recipe& recipe);
+
+}  // namespace megalith::config

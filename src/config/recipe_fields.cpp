@@ -1,0 +1,177 @@
+// SPDX-License-Identifier: Apache-2.0
+// Every recipe key, once. The meaning is one sentence for the documentation page; a paper stands in
+// brackets.
+#include "config/recipe.h"
+
+namespace megalith::config {
+namespace {
+
+constexpr auto kNoResult = InFingerprint::no;
+constexpr Constraint kCount = between(0, 9e15);  // exact in a double
+constexpr Constraint kPositiveCount = between(1, 9e15);
+constexpr Constraint kGivenOrNot = between(-1, 9e15);
+
+}  // namespace
+
+void RunSection::visit(FieldVisitor& v) {
+  v.field("out", out, "the run folder", kNoResult);
+  v.field("seed", seed, "of all random numbers", kCount);
+  v.field("name", name, "a name for reports", kNoResult);
+  v.field("threads", threads, "threads of this process; 0: all cores it may use", between(0, 4096),
+          kNoResult);
+}
+
+void ModelSection::visit(FieldVisitor& v) {
+  v.field("kind", kind, "the architecture (gpt: Radford et al. 2019)");
+  v.field("layers", layers, "number of blocks", between(1, 100000));
+  v.field("hidden", hidden, "width of the residual stream", between(1, 1 << 24));
+  v.field("heads", heads, "query heads; divides hidden", between(1, 1 << 20));
+  v.field("kv_heads", kv_heads,
+          "key and value heads; divides heads; 0: heads (Ainslie et al. 2023)",
+          between(0, 1 << 20));
+  v.field("ffn", ffn, "width of the feed-forward layer; 0: 4 hidden", between(0, 1 << 26));
+  v.field("context", context, "longest sequence, in tokens", between(1, 1 << 28));
+  v.field("vocab", vocab, "number of token ids; 0: the tokenizer's", between(0, 2147483647));
+  v.field("dropout", dropout, "probability of dropping an activation (Srivastava et al. 2014)",
+          from_below(0, 1));
+  v.field(
+      "attention", attention,
+      "streaming keeps no sequence x sequence matrix (Dao et al. 2022); materialised stores it");
+  v.field("tied", tied, "the output projection is the token embedding (Press & Wolf 2017)");
+  v.field("norm_eps", norm_eps, "added to the variance in normalisation", between(1e-12, 1));
+  v.field("init_std", init_std,
+          "standard deviation of initial weights; residual projections: / sqrt(2 layers)",
+          between(0, 10));
+}
+
+void Corpus::visit(FieldVisitor& v) {
+  v.field("path", path, "prefix of the .bin and .idx files");
+  v.field("weight", weight, "share of the samples, relative to the other corpora",
+          Constraint{.low = 0, .high = 1e12, .low_open = true});
+}
+
+void DataSection::visit(FieldVisitor& v) {
+  v.list("train", train, "path",
+         "corpora to train on: a prefix, a list of prefixes, or a list of "
+         "{path, weight}");
+  v.list("validation", validation, "path", "corpora for validation, in the same form");
+  v.field("tokenizer", tokenizer, "path of tokenizer.json; optional when model.vocab is given");
+  v.field("validation_fraction", validation_fraction,
+          "part of the training documents held out for validation", from_below(0, 1));
+  v.field("document_mask", document_mask, "attention does not cross document ends");
+  v.field("reset_positions", reset_positions, "positions start at 0 in each document");
+  v.field("end_of_document_loss", end_of_document_loss,
+          "false: no loss where the input is the end-of-document token");
+}
+
+void TrainSection::visit(FieldVisitor& v) {
+  v.field("steps", steps, "optimizer steps; one of steps, tokens, epochs, hours is given",
+          kGivenOrNot);
+  v.field("tokens", tokens, "tokens to train on, rounded up to whole steps", kGivenOrNot);
+  v.field("epochs", epochs, "passes over the data", between(-1, 1e9));
+  v.field("hours", hours, "time to train for, in hours", between(-1, 1e6));
+  v.field("global_batch", global_batch, "sequences per step", between(1, 1 << 30));
+  v.field("micro_batch", micro_batch,
+          "sequences computed at once (changes memory and speed, not the result); 0: the largest",
+          between(0, 1 << 30), kNoResult);
+  v.field("ramp_start", ramp_start, "first global batch of a batch ramp-up; 0: no ramp-up",
+          between(0, 1 << 30));
+  v.field("ramp_increment", ramp_increment, "the ramp-up grows by this many sequences at a time",
+          between(0, 1 << 30));
+  v.field("ramp_samples", ramp_samples, "samples after which global_batch is reached", kCount);
+  v.field("z_loss", z_loss, "weight of log(Z)^2 in the loss (Chowdhery et al. 2022)",
+          between(0, 1e6));
+  v.field("validate_every", validate_every, "steps between validations; 0: never", kCount,
+          kNoResult);
+  v.field("validate_samples", validate_samples, "samples of a validation", kPositiveCount,
+          kNoResult);
+  v.field("sample_every", sample_every, "steps between text samples; 0: never", kCount, kNoResult);
+  v.field("sample_prompts", sample_prompts, "prompts of the text samples", kNoResult);
+  v.field("sample_tokens", sample_tokens, "length of a text sample", between(1, 1 << 20),
+          kNoResult);
+  v.field("log_every", log_every, "steps between lines on the console", kPositiveCount, kNoResult);
+}
+
+void ParameterGroup::visit(FieldVisitor& v) {
+  v.field("match", match, "pattern of parameter names; * stands for any characters");
+  v.field("lr_scale", lr_scale, "factor on the learning rate", between(0, 1e6));
+  v.field("weight_decay", weight_decay, "weight decay; null: optimizer.weight_decay",
+          between(0, 1e6));
+}
+
+void OptimizerSection::visit(FieldVisitor& v) {
+  v.field("lr", lr, "peak learning rate of AdamW (Loshchilov & Hutter 2019)", between(0, 1e3));
+  v.field("min_lr", min_lr, "learning rate at the end of the decay", between(0, 1e3));
+  v.field("schedule", schedule,
+          "learning rate over time; wsd: warm-up, stable, decay (Hu et al. 2024); hours: by the "
+          "clock");
+  v.field("warmup_steps", warmup_steps, "steps of linear warm-up", kCount);
+  v.field("decay_steps", decay_steps,
+          "steps of decay; 0: to the end (wsd: the last tenth of the run)", kCount);
+  v.field("beta1", beta1, "decay of the first moment", from_below(0, 1));
+  v.field("beta2", beta2, "decay of the second moment", from_below(0, 1));
+  v.field("eps", eps, "added to the root of the second moment",
+          Constraint{.low = 0, .high = 1, .low_open = true});
+  v.field("weight_decay", weight_decay, "decoupled decay of parameters of rank 2 and more",
+          between(0, 1e6));
+  v.field("clip", clip, "largest global norm of the gradient; 0: off (Pascanu et al. 2013)",
+          between(0, 1e12));
+  v.list("groups", groups, "match",
+         "parameters with their own rate and decay; the first match counts");
+}
+
+void PrecisionSection::visit(FieldVisitor& v) {
+  v.field("parameters", parameters, "storage of weights (with f32 master weights when bf16)");
+  v.field("compute", compute, "storage of activations; sums are f32 (Micikevicius et al. 2018)");
+}
+
+void CheckpointSection::visit(FieldVisitor& v) {
+  v.field("every", every, "steps between checkpoints; 0: only the last step", kCount, kNoResult);
+  v.field("keep", keep, "complete checkpoints that remain", between(1, 1000000), kNoResult);
+  v.field("async", async, "write while training goes on", kNoResult);
+}
+
+void MemorySection::visit(FieldVisitor& v) {
+  v.field("recompute", recompute,
+          "activations computed again in backward (Korthikanti et al. 2022)", kNoResult);
+}
+
+void ParallelSection::visit(FieldVisitor& v) {
+  v.field("tensor", tensor, "ranks that share each layer (Shoeybi et al. 2019)",
+          between(1, 1 << 20), kNoResult);
+  v.field("pipeline", pipeline, "ranks that share the stack of layers", between(1, 100000),
+          kNoResult);
+  v.field("data", data, "ranks that share the batch", between(1, 1 << 20), kNoResult);
+  v.field("sequence", sequence,
+          "split the sequence outside of tensor-parallel layers (Korthikanti et al. 2022)",
+          kNoResult);
+  v.field("chunks", chunks, "pipeline chunks per rank (Narayanan et al. 2021)", between(1, 100000),
+          kNoResult);
+  v.field("zero", zero,
+          "state sharded over data ranks: 1 moments, 2 gradients, 3 weights "
+          "(Rajbhandari et al. 2020)",
+          between(0, 3), kNoResult);
+  v.field("schedule", schedule, "order of the pipeline's passes", kNoResult);
+  v.field("tensor_shards", tensor_shards,
+          "canonical split of each layer, part of the result; 0: gcd(8, heads, kv_heads)",
+          between(0, 8));
+  v.field("data_shards", data_shards, "canonical split of each batch, part of the result",
+          between(1, 1 << 20));
+}
+
+void Recipe::visit(FieldVisitor& v) {
+  v.section("run", run, "Name, place and randomness of the run.");
+  v.section("model", model, "The network.");
+  v.section("data", data, "What it learns from.");
+  v.section("train", train, "Length, batches and what happens on the way.");
+  v.section("optimizer", optimizer, "AdamW and its learning rate.");
+  v.section("precision", precision, "Number formats of storage.");
+  v.field("numerics", numerics,
+          "exact: the same bits whatever layout, threads and CPU; fast: libraries choose");
+  v.section("checkpoint", checkpoint, "Saving.");
+  v.section("memory", memory, "Trading time for memory.");
+  v.section("parallel", parallel,
+            "Layout over ranks, and the canonical split that fixes the bits.");
+}
+
+}  // namespace megalith::config

@@ -1,0 +1,261 @@
+// SPDX-License-Identifier: Apache-2.0
+// What fields must satisfy together, and the ranges of single ones for recipes that no parser saw.
+// Each rule names the field to change and the value to set. Arithmetic is checked: a recipe may
+// hold any number.
+#include <fmt/format.h>
+
+#include <bit>
+#include <cmath>
+#include <numeric>
+
+#include "base/integer.h"
+#include "config/recipe.h"
+
+namespace megalith::config {
+namespace {
+
+class RangeChecker : public FieldVisitor {
+ public:
+  RangeChecker(std::string path, std::vector<Fault>& faults)
+      : path_(std::move(path)), faults_(faults) {}
+
+ protected:
+  void on_value(const FieldInfo& info, const ValueReference& value) override {
+    double number = 0;
+    if (const auto* integer = std::get_if<int64_t*>(&value)) {
+      number = static_cast<double>(**integer);
+    } else if (const auto* real = std::get_if<double*>(&value)) {
+      number = **real;
+    } else if (const auto* maybe = std::get_if<std::optional<double>*>(&value);
+               maybe != nullptr && (*maybe)->has_value()) {
+      number = ***maybe;
+    } else {
+      return;
+    }
+    const std::string range = info.constraint.text();
+    if (!info.constraint.allows(number) || !std::isfinite(number))
+      faults_.push_back(
+          {join_path(path_, info.name),
+           {},
+           fmt::format("must be {}, not {}", range.empty() ? "finite" : range, value_text(value))});
+  }
+  void on_section(const FieldInfo& info, FunctionRef<void(FieldVisitor&)> visit) override {
+    RangeChecker inner(join_path(path_, info.name), faults_);
+    visit(inner);
+  }
+  void on_list(const FieldInfo& info, const ListReference& list) override {
+    for (size_t i = 0; i < list.size(); ++i) {
+      RangeChecker inner(fmt::format("{}.{}", join_path(path_, info.name), i), faults_);
+      list.visit_item(i, inner);
+    }
+  }
+
+ private:
+  std::string path_;
+  std::vector<Fault>& faults_;
+};
+
+using Faults = std::vector<Fault>;
+
+void add(Faults& faults, std::string path, std::vector<std::string> involved, std::string message) {
+  faults.push_back({std::move(path), {}, std::move(message), std::move(involved)});
+}
+
+bool divides(int64_t divisor, int64_t value) { return divisor >= 1 && value % divisor == 0; }
+
+/// Sum and product that stay "nothing" once they overflowed.
+std::optional<int64_t> product(std::initializer_list<int64_t> factors) {
+  std::optional<int64_t> out = 1;
+  for (const int64_t factor : factors)
+    if (out) out = checked_multiply(*out, factor);
+  return out;
+}
+
+/// Parameters of the model, or nothing if 16 bytes for each (weight, gradient, two moments) cannot
+/// be counted in 63 bits.
+bool parameters_are_countable(const ModelSection& m) {
+  int64_t sum = 0;
+  for (const auto& part :
+       {product({m.vocab, m.hidden, m.tied ? 1 : 2}), product({m.context, m.hidden}),
+        product({m.layers, m.hidden, m.hidden, 4}), product({m.layers, m.hidden, m.ffn, 2}),
+        product({m.layers, m.hidden, 16})}) {
+    const auto next = part ? checked_add(sum, *part) : std::nullopt;
+    if (!next) return false;
+    sum = *next;
+  }
+  return checked_multiply(sum, 16).has_value();
+}
+
+void model_rules(const ModelSection& m, Faults& faults) {
+  if (!divides(m.heads, m.hidden))
+    add(faults, "model.heads", {"model.hidden"},
+        fmt::format("model.heads {} must divide model.hidden {}", m.heads, m.hidden));
+  if (!divides(m.kv_heads, m.heads))
+    add(faults, "model.kv_heads", {"model.heads"},
+        fmt::format("model.kv_heads {} must divide model.heads {}", m.kv_heads, m.heads));
+  if (!parameters_are_countable(m))
+    add(faults, "model.hidden", {"model.layers", "model.ffn", "model.vocab", "model.context"},
+        "the number of parameters does not fit 64 bits; make the model smaller");
+}
+
+void data_rules(const Recipe& r, Faults& faults) {
+  if (r.data.tokenizer.empty() && r.model.vocab == 0)
+    add(faults, "data.tokenizer", {"model.vocab"},
+        "give data.tokenizer, or model.vocab to do without one");
+  if (!r.data.validation.empty() && r.data.validation_fraction > 0)
+    add(faults, "data.validation_fraction", {"data.validation"},
+        "give data.validation or data.validation_fraction, not both");
+  if (r.train.validate_every > 0 && r.data.validation.empty() && r.data.validation_fraction == 0)
+    add(faults, "train.validate_every", {"data.validation", "data.validation_fraction"},
+        "needs data.validation or data.validation_fraction above 0");
+  for (const auto& [name, corpora] :
+       {std::pair{"data.train", &r.data.train}, std::pair{"data.validation", &r.data.validation}})
+    for (size_t i = 0; i < corpora->size(); ++i)
+      if ((*corpora)[i].path.empty())
+        add(faults, fmt::format("{}.{}.path", name, i), {},
+            "is empty; give the prefix of a corpus");
+}
+
+void length_rules(const TrainSection& t, Faults& faults) {
+  const int given = (t.steps >= 0) + (t.tokens >= 0) + (t.epochs >= 0) + (t.hours >= 0);
+  if (given != 1)
+    add(faults, "train.steps", {"train.tokens", "train.epochs", "train.hours"},
+        fmt::format("give exactly one of train.steps, train.tokens, train.epochs, train.hours; {} "
+                    "are given",
+                    given));
+  for (const auto& [name, value] :
+       {std::pair{"train.epochs", t.epochs}, std::pair{"train.hours", t.hours}})
+    if (value < 0 && value != -1)
+      add(faults, name, {}, fmt::format("must be at least 0 (or -1: not given), not {}", value));
+}
+
+void batch_rules(const Recipe& r, Faults& faults) {
+  const TrainSection& t = r.train;
+  const auto sequences = checked_multiply(t.micro_batch, r.parallel.data_shards);
+  if (!checked_multiply(t.global_batch, r.model.context))
+    add(faults, "train.global_batch", {"model.context"}, "too many tokens per step");
+  const auto divided = [&](const char* name, int64_t value) {
+    if (!sequences || !divides(*sequences, value))
+      add(faults, name, {"train.micro_batch", "parallel.data_shards"},
+          fmt::format("{} {} must be a multiple of train.micro_batch {} x parallel.data_shards {}",
+                      name, value, t.micro_batch, r.parallel.data_shards));
+  };
+  divided("train.global_batch", t.global_batch);
+  if (t.ramp_start == 0) {
+    if (t.ramp_increment != 0 || t.ramp_samples != 0)
+      add(faults, "train.ramp_start", {"train.ramp_increment", "train.ramp_samples"},
+          "is 0 (no ramp-up); set it, or remove train.ramp_increment and train.ramp_samples");
+    return;
+  }
+  if (t.ramp_increment == 0 || t.ramp_samples == 0) {
+    add(faults, "train.ramp_start", {"train.ramp_increment", "train.ramp_samples"},
+        "needs train.ramp_increment and train.ramp_samples of at least 1");
+    return;
+  }
+  if (t.ramp_start > t.global_batch || !divides(t.ramp_increment, t.global_batch - t.ramp_start))
+    add(faults, "train.ramp_increment", {"train.ramp_start", "train.global_batch"},
+        fmt::format("steps of {} must lead from train.ramp_start {} to train.global_batch {}",
+                    t.ramp_increment, t.ramp_start, t.global_batch));
+  divided("train.ramp_start", t.ramp_start);
+  divided("train.ramp_increment", t.ramp_increment);
+}
+
+void optimizer_rules(const Recipe& r, Faults& faults) {
+  const OptimizerSection& o = r.optimizer;
+  if (o.min_lr > o.lr)
+    add(faults, "optimizer.min_lr", {"optimizer.lr"},
+        fmt::format("{} is above optimizer.lr {}", o.min_lr, o.lr));
+  const bool by_clock = r.train.hours >= 0;
+  if (o.schedule == Schedule::hours && !by_clock)
+    add(faults, "optimizer.schedule", {"train.hours"}, "hours needs train.hours");
+  const bool needs_end =
+      o.schedule == Schedule::wsd ||
+      ((o.schedule == Schedule::linear || o.schedule == Schedule::cosine) && o.decay_steps == 0);
+  if (by_clock && needs_end)
+    add(faults, "optimizer.schedule", {"train.hours", "optimizer.decay_steps"},
+        fmt::format("{} must know the last step, which train.hours does not give; set "
+                    "optimizer.schedule: hours",
+                    o.schedule));
+  for (size_t i = 0; i < o.groups.size(); ++i)
+    if (o.groups[i].match.empty())
+      add(faults, fmt::format("optimizer.groups.{}.match", i), {},
+          "is empty; give a pattern of parameter names");
+}
+
+void split_rules(const Recipe& r, Faults& faults) {
+  const ParallelSection& p = r.parallel;
+  const int64_t shards = p.tensor_shards;
+  if (!std::has_single_bit(static_cast<uint64_t>(shards)))
+    add(faults, "parallel.tensor_shards", {}, fmt::format("must be 1, 2, 4 or 8, not {}", shards));
+  for (const auto& [name, value] :
+       {std::pair{"model.heads", r.model.heads}, std::pair{"model.kv_heads", r.model.kv_heads},
+        std::pair{"model.ffn", r.model.ffn}})
+    if (!divides(shards, value))
+      add(faults, "parallel.tensor_shards", {name},
+          fmt::format("{} must divide {} {}", shards, name, value));
+  if (!divides(p.tensor, shards))
+    add(faults, "parallel.tensor", {"parallel.tensor_shards", "model.heads", "model.kv_heads"},
+        fmt::format(
+            "{} must divide parallel.tensor_shards {}; set parallel.tensor_shards: {} (which "
+            "changes the result) or parallel.tensor: {}",
+            p.tensor, shards, p.tensor, std::gcd(p.tensor, shards)));
+  if (!divides(p.data, p.data_shards))
+    add(faults, "parallel.data", {"parallel.data_shards"},
+        fmt::format("{} must divide parallel.data_shards {}; set parallel.data_shards: {} (which "
+                    "changes the result) or parallel.data: {}",
+                    p.data, p.data_shards, p.data, std::gcd(p.data, p.data_shards)));
+}
+
+void pipeline_rules(const Recipe& r, Faults& faults) {
+  const ParallelSection& p = r.parallel;
+  const auto stages = checked_multiply(p.pipeline, p.chunks);
+  if (!stages || !divides(*stages, r.model.layers))
+    add(faults, "parallel.pipeline", {"parallel.chunks", "model.layers"},
+        fmt::format(
+            "model.layers {} must be a multiple of parallel.pipeline {} x parallel.chunks {}",
+            r.model.layers, p.pipeline, p.chunks));
+  const bool interleaved = p.schedule == PipelineSchedule::interleaved;
+  if (interleaved != (p.chunks > 1))
+    add(faults, "parallel.chunks", {"parallel.schedule"},
+        interleaved ? "must be at least 2 with parallel.schedule: interleaved"
+                    : fmt::format("{} needs parallel.schedule: interleaved", p.chunks));
+  if (p.chunks > 1 && p.pipeline == 1)
+    add(faults, "parallel.chunks", {"parallel.pipeline"},
+        fmt::format("{} needs parallel.pipeline of at least 2", p.chunks));
+}
+
+}  // namespace
+
+void resolve(Recipe& recipe) {
+  ModelSection& m = recipe.model;
+  TrainSection& t = recipe.train;
+  if (m.kv_heads == 0) m.kv_heads = m.heads;
+  if (m.ffn == 0) m.ffn = checked_multiply(4, m.hidden).value_or(0);
+  if (recipe.parallel.tensor_shards == 0)
+    recipe.parallel.tensor_shards = std::gcd<int64_t>(8, std::gcd(m.heads, m.kv_heads));
+  if (t.micro_batch == 0) {
+    const int64_t batch = std::gcd(t.global_batch, std::gcd(t.ramp_start, t.ramp_increment));
+    const int64_t shards = recipe.parallel.data_shards;
+    // Where the shards do not divide the batch no value is right: 1 lets the rule name both.
+    t.micro_batch = divides(shards, batch) ? batch / shards : 1;
+  }
+}
+
+std::vector<Fault> validate(const Recipe& recipe) {
+  Recipe r = recipe;
+  Faults faults;
+  RangeChecker ranges("", faults);
+  r.visit(ranges);
+  if (!faults.empty()) return faults;  // the rules compute with these numbers
+  resolve(r);
+  model_rules(r.model, faults);
+  data_rules(r, faults);
+  length_rules(r.train, faults);
+  batch_rules(r, faults);
+  optimizer_rules(r, faults);
+  split_rules(r, faults);
+  pipeline_rules(r, faults);
+  return faults;
+}
+
+}  // namespace megalith::config

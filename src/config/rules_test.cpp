@@ -1,0 +1,222 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <functional>
+#include <limits>
+#include <string>
+
+#include "config/recipe.h"
+
+namespace megalith::config {
+namespace {
+
+using testing::HasSubstr;
+
+Recipe sound() {
+  Recipe r;
+  r.model.vocab = 100;
+  r.train.steps = 10;
+  return r;
+}
+
+struct Case {
+  const char* name;
+  std::function<void(Recipe&)> change;
+  std::string path, message;
+};
+
+void PrintTo(const Case& c, std::ostream* out) { *out << c.name; }
+
+class Rules : public testing::TestWithParam<Case> {};
+
+TEST_P(Rules, NameTheFieldAndTheWayOut) {
+  Recipe r = sound();
+  ASSERT_TRUE(validate(r).empty());
+  GetParam().change(r);
+  bool found = false;
+  std::string all;
+  for (const Fault& fault : validate(r)) {
+    all += fault.text() + "\n";
+    found |= fault.path == GetParam().path &&
+             fault.message.find(GetParam().message) != std::string::npos;
+  }
+  EXPECT_TRUE(found) << all;
+}
+
+constexpr int64_t kHuge = int64_t{1} << 24;
+
+INSTANTIATE_TEST_SUITE_P(
+    All, Rules,
+    testing::Values(
+        Case{"heads_divide_hidden", [](Recipe& r) { r.model.heads = 7; }, "model.heads",
+             "7 must divide model.hidden 768"},
+        Case{"kv_heads_divide_heads", [](Recipe& r) { r.model.kv_heads = 5; }, "model.kv_heads",
+             "5 must divide model.heads 12"},
+        Case{"parameters_fit",
+             [](Recipe& r) {
+               r.model.layers = 100000;
+               r.model.hidden = kHuge;
+               r.model.heads = 1;
+             },
+             "model.hidden", "does not fit 64 bits"},
+        Case{"not_a_number",
+             [](Recipe& r) { r.optimizer.lr = std::numeric_limits<double>::quiet_NaN(); },
+             "optimizer.lr", "must be"},
+        Case{"range", [](Recipe& r) { r.model.dropout = 1; }, "model.dropout", "to below 1"},
+        Case{"group_range",
+             [](Recipe& r) {
+               r.optimizer.groups = {{"*", -1.0, {}}};
+             },
+             "optimizer.groups.0.lr_scale", "from 0"},
+        Case{"vocab_or_tokenizer", [](Recipe& r) { r.model.vocab = 0; }, "data.tokenizer",
+             "or model.vocab"},
+        Case{"one_validation",
+             [](Recipe& r) {
+               r.data.validation = {{"a", 1}};
+               r.data.validation_fraction = 0.1;
+             },
+             "data.validation_fraction", "not both"},
+        Case{"validation_needs_data", [](Recipe& r) { r.train.validate_every = 5; },
+             "train.validate_every", "needs data.validation"},
+        Case{"empty_corpus",
+             [](Recipe& r) {
+               r.data.train = {{"a", 1}, {"", 1}};
+             },
+             "data.train.1.path", "is empty"},
+        Case{"no_length", [](Recipe& r) { r.train.steps = -1; }, "train.steps", "0 are given"},
+        Case{"two_lengths", [](Recipe& r) { r.train.hours = 1; }, "train.steps", "2 are given"},
+        Case{"negative_epochs",
+             [](Recipe& r) {
+               r.train.steps = -1;
+               r.train.epochs = -0.5;
+             },
+             "train.epochs", "at least 0"},
+        Case{"batch_divides",
+             [](Recipe& r) {
+               r.train.global_batch = 12;
+               r.train.micro_batch = 4;
+               r.parallel.data_shards = 2;
+             },
+             "train.global_batch",
+             "12 must be a multiple of train.micro_batch 4 x "
+             "parallel.data_shards 2"},
+        Case{"shards_divide_batch", [](Recipe& r) { r.parallel.data_shards = 3; },
+             "train.global_batch", "8 must be a multiple"},
+        Case{"ramp_incomplete", [](Recipe& r) { r.train.ramp_start = 2; }, "train.ramp_start",
+             "needs train.ramp_increment"},
+        Case{"ramp_without_start", [](Recipe& r) { r.train.ramp_samples = 2; }, "train.ramp_start",
+             "is 0"},
+        Case{"ramp_misses",
+             [](Recipe& r) {
+               r.train.ramp_start = 2;
+               r.train.ramp_increment = 4;
+               r.train.ramp_samples = 100;
+             },
+             "train.ramp_increment", "must lead from train.ramp_start 2 to train.global_batch 8"},
+        Case{"ramp_of_whole_micro_batches",
+             [](Recipe& r) {
+               r.train.micro_batch = 2;
+               r.train.ramp_start = 5;
+               r.train.ramp_increment = 1;
+               r.train.ramp_samples = 100;
+             },
+             "train.ramp_start", "5 must be a multiple"},
+        Case{"min_lr", [](Recipe& r) { r.optimizer.min_lr = 1; }, "optimizer.min_lr",
+             "above optimizer.lr"},
+        Case{"hours_schedule", [](Recipe& r) { r.optimizer.schedule = Schedule::hours; },
+             "optimizer.schedule", "needs train.hours"},
+        Case{"cosine_by_the_clock",
+             [](Recipe& r) {
+               r.train.steps = -1;
+               r.train.hours = 1;
+             },
+             "optimizer.schedule", "set optimizer.schedule: hours"},
+        Case{"empty_pattern",
+             [](Recipe& r) {
+               r.optimizer.groups = {{"", 1, {}}};
+             },
+             "optimizer.groups.0.match", "is empty"},
+        Case{"shards_are_powers_of_two", [](Recipe& r) { r.parallel.tensor_shards = 3; },
+             "parallel.tensor_shards", "1, 2, 4 or 8"},
+        Case{"shards_divide_heads", [](Recipe& r) { r.parallel.tensor_shards = 8; },
+             "parallel.tensor_shards", "8 must divide model.heads 12"},
+        Case{"shards_divide_ffn", [](Recipe& r) { r.model.ffn = 1001; }, "parallel.tensor_shards",
+             "4 must divide model.ffn 1001"},
+        Case{"tensor_names_the_value",
+             [](Recipe& r) {
+               r.parallel.tensor_shards = 2;
+               r.parallel.tensor = 4;
+             },
+             "parallel.tensor",
+             "set parallel.tensor_shards: 4 (which changes the result) or "
+             "parallel.tensor: 2"},
+        Case{"data_names_the_value", [](Recipe& r) { r.parallel.data = 2; }, "parallel.data",
+             "set parallel.data_shards: 2"},
+        Case{"stages_divide_layers", [](Recipe& r) { r.parallel.pipeline = 5; },
+             "parallel.pipeline", "model.layers 12 must be a multiple of parallel.pipeline 5"},
+        Case{"chunks_need_interleaving",
+             [](Recipe& r) {
+               r.parallel.pipeline = 2;
+               r.parallel.chunks = 2;
+             },
+             "parallel.chunks", "needs parallel.schedule: interleaved"},
+        Case{"interleaving_needs_chunks",
+             [](Recipe& r) { r.parallel.schedule = PipelineSchedule::interleaved; },
+             "parallel.chunks", "at least 2"}),
+    [](const auto& test) { return std::string(test.param.name); });
+
+TEST(Recipe, EveryFieldAtItsBoundsNeverOverflows) {
+  Recipe r = sound();
+  r.model.layers = 100000;
+  r.model.hidden = kHuge;
+  r.model.context = 1 << 28;
+  r.model.vocab = 2147483647;
+  r.model.ffn = 1 << 26;
+  r.train.global_batch = 1 << 30;
+  r.train.micro_batch = 1 << 30;
+  r.parallel.data_shards = 1 << 20;
+  r.parallel.pipeline = 100000;
+  r.parallel.chunks = 100000;
+  r.train.ramp_start = r.train.ramp_increment = 1 << 30;
+  EXPECT_FALSE(validate(r).empty());
+}
+
+TEST(Recipe, LayoutsThatDivideTheSplitAreFine) {
+  Recipe r = sound();
+  r.parallel.tensor = 4;
+  r.parallel.data_shards = 4;
+  r.parallel.data = 2;
+  r.parallel.pipeline = 3;
+  r.parallel.chunks = 2;
+  r.parallel.schedule = PipelineSchedule::interleaved;
+  EXPECT_TRUE(validate(r).empty());
+}
+
+TEST(Recipe, ZeroStepsAndTheHourScheduleAreFine) {
+  Recipe r = sound();
+  r.train.steps = 0;
+  EXPECT_TRUE(validate(r).empty());
+  r.train.steps = -1;
+  r.train.hours = 0.5;
+  r.optimizer.schedule = Schedule::hours;
+  EXPECT_TRUE(validate(r).empty());
+}
+
+TEST(Recipe, ResolveIsIdempotentAndMicroBatchFitsTheRamp) {
+  Recipe r = sound();
+  r.train.global_batch = 32;
+  r.train.ramp_start = 8;
+  r.train.ramp_increment = 12;
+  r.train.ramp_samples = 100;
+  r.parallel.data_shards = 2;
+  EXPECT_TRUE(validate(r).empty());
+  resolve(r);
+  EXPECT_EQ(r.train.micro_batch, 2);
+  const std::string once = to_yaml(r);
+  resolve(r);
+  EXPECT_EQ(to_yaml(r), once);
+}
+
+}  // namespace
+}  // namespace megalith::config

@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: Apache-2.0
+// A YAML document as a tree whose nodes know where they were written. yaml-cpp parses; what recipes
+// must not contain (aliases, anchors, tags, merge keys, duplicate keys, deep nesting) is refused
+// while its events arrive, before anything is built from it.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "config/fault.h"
+
+namespace megalith::config {
+
+struct Entry;
+
+struct Node {
+  enum class Kind { null, scalar, sequence, map };
+  Kind kind = Kind::null;
+  std::string text;     // of a scalar
+  bool quoted = false;  // then it is a text whatever it looks like
+  Position at;
+  std::vector<Node> items;     // of a sequence
+  std::vector<Entry> entries;  // of a map, in the order written
+
+  /// The value under `key` of a map, or null.
+  Node* find(std::string_view key);
+  const Node* find(std::string_view key) const;
+};
+
+struct Entry {
+  std::string key;
+  Position key_at;
+  Node value;
+};
+
+/// Parses one document (an empty text gives an empty map). Faults that leave the rest readable are
+/// added to `faults`; a syntax error, too much text or too deep nesting is a UserError at once.
+Node parse_tree(std::string_view text, std::string_view name, std::vector<Fault>& faults);
+
+/// Applies "a.b=value" to the tree: the value is a flow list, flow map or quoted text if it begins
+/// like one, else the text itself. A number in the path picks an item of a list.
+/// `ordinal` (from 1) places its faults in the order of the command line.
+void apply_override(Node& root, std::string_view override_text, int ordinal,
+                    std::vector<Fault>& faults);
+
+/// "a map", "a list", "the text \"x\"", for messages.
+std::string describe(const Node& node);
+
+}  // namespace megalith::config

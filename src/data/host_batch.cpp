@@ -1,0 +1,96 @@
+// SPDX-License-Identifier: Apache-2.0
+// Meaning of the masks as in Megatron: a position is reset, and a sequence ends, behind the end of
+// document, which itself still belongs to the document it ends; the loss mask is set where the end
+// of document is the input (its target is the first token of a document it knows nothing of).
+#include "data/host_batch.h"
+
+#include <limits>
+
+#include "base/check.h"
+#include "base/integer.h"
+
+namespace megalith::data {
+namespace {
+
+void append_sample(std::span<const int32_t> tokens, int64_t sample, const BatchOptions& options,
+                   HostBatch& batch) {
+  const size_t length = tokens.size() - 1;
+  const auto begin = static_cast<int32_t>(batch.ids_T.size());
+  batch.ids_T.insert(batch.ids_T.end(), tokens.begin(), tokens.end() - 1);
+  batch.targets_T.insert(batch.targets_T.end(), tokens.begin() + 1, tokens.end());
+  int32_t position = 0;
+  for (size_t i = 0; i < length; ++i) {
+    const bool ends = options.end_of_document && tokens[i] == *options.end_of_document;
+    const bool weighted = !ends || options.end_of_document_loss;
+    batch.position_T.push_back(position++);
+    batch.loss_weight_T.push_back(weighted ? 1.0f : 0.0f);
+    batch.total_weight += weighted ? 1 : 0;
+    if (ends && options.reset_positions) position = 0;
+    if ((ends && options.document_mask) || i + 1 == length) {
+      batch.cu_seqlens.push_back(begin + static_cast<int32_t>(i) + 1);
+      batch.sequence_sample.push_back(sample);
+    }
+  }
+}
+
+void check_options(const BatchOptions& options) {
+  const bool needed =
+      options.document_mask || options.reset_positions || !options.end_of_document_loss;
+  MEGA_CHECK(!needed || options.end_of_document.has_value(),
+             "masks at documents need an end-of-document token");
+}
+
+}  // namespace
+
+void fill_batch(const Sampler& sampler, int64_t first, int64_t count, const BatchOptions& options,
+                HostBatch& batch) {
+  check_options(options);
+  const int64_t length = sampler.sequence_length();
+  const auto num_tokens = checked_multiply(count, length);
+  MEGA_CHECK(count >= 0 && num_tokens && *num_tokens <= std::numeric_limits<int32_t>::max(),
+             "{} samples of {} tokens", count, length);
+  batch.first_sample = first;
+  batch.num_samples = count;
+  batch.sequence_length = length;
+  batch.ids_T.clear();
+  batch.targets_T.clear();
+  batch.position_T.clear();
+  batch.loss_weight_T.clear();
+  batch.cu_seqlens.assign(1, 0);
+  batch.sequence_sample.clear();
+  batch.total_weight = 0;
+  for (auto* column : {&batch.ids_T, &batch.targets_T, &batch.position_T}) {
+    column->reserve(static_cast<size_t>(*num_tokens));
+  }
+  batch.loss_weight_T.reserve(static_cast<size_t>(*num_tokens));
+  std::vector<int32_t> tokens(static_cast<size_t>(length + 1));
+  for (int64_t i = 0; i < count; ++i) {
+    sampler.read(first + i, tokens);
+    append_sample(tokens, first + i, options, batch);
+  }
+}
+
+HostBatch make_batch(const Sampler& sampler, int64_t first, int64_t count,
+                     const BatchOptions& options) {
+  HostBatch batch;
+  fill_batch(sampler, first, count, options, batch);
+  return batch;
+}
+
+double total_weight(const Sampler& sampler, int64_t first, int64_t count,
+                    const BatchOptions& options) {
+  check_options(options);
+  const int64_t length = sampler.sequence_length();
+  if (options.end_of_document_loss) return static_cast<double>(count * length);
+  std::vector<int32_t> tokens(static_cast<size_t>(length + 1));
+  int64_t weighted = 0;
+  for (int64_t i = 0; i < count; ++i) {
+    sampler.read(first + i, tokens);
+    for (int64_t t = 0; t < length; ++t) {
+      weighted += tokens[static_cast<size_t>(t)] != *options.end_of_document ? 1 : 0;
+    }
+  }
+  return static_cast<double>(weighted);
+}
+
+}  // namespace megalith::data

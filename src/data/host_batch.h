@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: Apache-2.0
+// A micro-batch in host memory, ragged: the tokens of all sequences one after another, with the row
+// numbers where sequences begin. Each sample gives exactly S tokens. It is one sequence, or with a
+// document mask one per document in it, so that attention does not cross. Masks look at the tokens
+// alone, never at neighbouring samples.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "data/sampler.h"
+
+namespace megalith::data {
+
+struct BatchOptions {
+  /// Needed by the three below; a check fails without.
+  std::optional<int32_t> end_of_document;
+  bool document_mask = false;        // a new sequence behind each end-of-document token
+  bool reset_positions = false;      // position 0 behind each end-of-document token
+  bool end_of_document_loss = true;  // false: weight 0 where the input is an end of document
+};
+
+/// T = num_samples * S tokens. Token t belongs to sample first_sample + t / S, at place t % S in
+/// it.
+struct HostBatch {
+  int64_t first_sample = 0;
+  int64_t num_samples = 0;
+  int64_t sequence_length = 0;  // S
+  std::vector<int32_t> ids_T;
+  std::vector<int32_t> targets_T;
+  std::vector<int32_t> position_T;
+  std::vector<float> loss_weight_T;      // 0 or 1
+  std::vector<int32_t> cu_seqlens;       // num_sequences() + 1 entries, from 0 to T
+  std::vector<int64_t> sequence_sample;  // the sample (its global number) of each sequence
+  double total_weight = 0;               // sum of loss_weight_T
+
+  int64_t num_tokens() const { return static_cast<int64_t>(ids_T.size()); }
+  int64_t num_sequences() const { return static_cast<int64_t>(sequence_sample.size()); }
+};
+
+/// Overwrites `batch` (reusing its memory) with the samples [first, first + count).
+void fill_batch(const Sampler& sampler, int64_t first, int64_t count, const BatchOptions& options,
+                HostBatch& batch);
+HostBatch make_batch(const Sampler& sampler, int64_t first, int64_t count,
+                     const BatchOptions& options);
+
+/// The sum of the loss weights of the samples [first, first + count): equal to total_weight of any
+/// batches that hold them together. Reads tokens only where a mask depends on them.
+double total_weight(const Sampler& sampler, int64_t first, int64_t count,
+                    const BatchOptions& options);
+
+}  // namespace megalith::data

@@ -1,0 +1,62 @@
+// SPDX-License-Identifier: Apache-2.0
+// Reads a corpus of packed tokens (`PREFIX.bin`, `PREFIX.idx`; index_format.h). Opening looks at a
+// few numbers whatever the size: nothing is scanned, mapped or built, so a corpus of a terabyte
+// opens like one of a kilobyte. Reads go through pread, so a file that shrinks under a run is an
+// IntegrityError where a map would be a SIGBUS. All const functions may be called from any thread.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <span>
+#include <string>
+
+#include "base/file.h"
+#include "data/index_format.h"
+
+namespace megalith::data {
+
+class IndexedDataset {
+ public:
+  /// Opens PREFIX.bin and PREFIX.idx and checks header, sizes, and the first and last entry of each
+  /// array. UserError if a file is absent, IntegrityError (naming file and fault) if they disagree.
+  explicit IndexedDataset(const std::filesystem::path& prefix);
+
+  const std::filesystem::path& prefix() const { return prefix_; }
+  TokenType token_type() const { return header_.type; }
+  int64_t num_tokens() const { return num_tokens_; }
+  int64_t num_sequences() const { return header_.num_sequences; }
+  int64_t num_documents() const { return header_.num_documents; }
+
+  /// Overwrites `out` with the tokens [first, first + out.size()) of the concatenated corpus. An id
+  /// outside [0, vocab_size) is an IntegrityError naming its position.
+  void read(int64_t first, std::span<int32_t> out, int64_t vocab_size) const;
+
+  /// The position of the first token of document `document`; num_tokens() for num_documents().
+  int64_t document_begin(int64_t document) const;
+  /// The document that holds token `token` (a binary search, no table).
+  int64_t document_of(int64_t token) const;
+
+  /// Reads the whole index and checks every invariant: lengths not negative, offsets their prefix
+  /// sums, document indices from 0, non-decreasing, to S. IntegrityError names file and entry.
+  void verify_index() const;
+  /// verify_index(), then every token of .bin against `vocab_size`.
+  void verify(int64_t vocab_size) const;
+
+  /// 32 hexadecimal digits of XXH3-128 over: the first 34 bytes of .idx, the sizes of both files
+  /// (u64 little-endian), the first and the last min(1 MiB, size) bytes of .idx and then of .bin.
+  /// Constant time; tells corpora apart, not every flipped bit.
+  std::string fingerprint() const;
+
+ private:
+  int64_t sequence_begin(int64_t sequence) const;
+  template <typename T>
+  T index_entry(int64_t array_offset, int64_t index) const;
+
+  std::filesystem::path prefix_;
+  File idx_;
+  File bin_;
+  IndexHeader header_;
+  int64_t num_tokens_ = 0;
+};
+
+}  // namespace megalith::data

@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: Apache-2.0
+// Writes PREFIX.bin and PREFIX.idx as a stream: memory does not grow with tokens nor with
+// documents, because the lengths of the sequences wait in a nameless temporary file until their
+// number is known. Both files appear by renames at the very end, the data before the index; while
+// they are replaced there is never an index beside data it does not describe.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <span>
+#include <string>
+
+#include "base/file.h"
+#include "base/function_ref.h"
+#include "data/index_format.h"
+
+namespace megalith::data {
+
+class IndexedWriter {
+ public:
+  /// Appends one sequence to the current document. Ids must fit the token type.
+  void add_sequence(std::span<const int32_t> ids);
+  /// Ends the document; one without sequences counts too.
+  void end_document();
+  /// One sequence as a document.
+  void add_document(std::span<const int32_t> ids) {
+    add_sequence(ids);
+    end_document();
+  }
+  int64_t num_tokens() const { return num_tokens_; }
+  int64_t num_documents() const { return num_documents_; }
+
+ private:
+  friend void write_indexed(const std::filesystem::path& prefix, TokenType type,
+                            FunctionRef<void(IndexedWriter&)> fill);
+  IndexedWriter(File& bin, const std::filesystem::path& prefix, TokenType type);
+  void spill(int32_t entry);
+  void finish(File& idx);
+
+  File& bin_;
+  TokenType type_;
+  File spill_;           // int32 each: a sequence's length, or kDocumentEnd
+  std::string spilled_;  // not yet written to spill_
+  std::string buffer_;   // not yet written to bin_
+  int64_t num_tokens_ = 0;
+  int64_t num_sequences_ = 0;
+  int64_t num_documents_ = 0;
+};
+
+/// Calls `fill` with a writer, then makes both files durable and visible. If `fill` or a write
+/// throws, older files under this prefix stay as they are and no new one remains.
+void write_indexed(const std::filesystem::path& prefix, TokenType type,
+                   FunctionRef<void(IndexedWriter&)> fill);
+
+}  // namespace megalith::data

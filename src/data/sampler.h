@@ -1,0 +1,90 @@
+// SPDX-License-Identifier: Apache-2.0
+// The order of the training data as a pure function: sample n (its number since the start of the
+// run, the whole position of a run) -> corpus, epoch, place, tokens. Nothing is built at the start
+// and nothing depends on batch size, ranks or threads. A corpus of T tokens holds N =
+// floor((T-1)/S) samples of S + 1 tokens per epoch; sample i is the tokens [i S, i S + S], so that
+// neighbours share one (a target here, an input there) and every token but the first and a short
+// tail is predicted once. Each epoch is its own keyed permutation, and none crosses into the next.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "base/thread_pool.h"
+#include "data/blend.h"
+#include "data/indexed.h"
+
+namespace megalith::data {
+
+struct Corpus {
+  std::filesystem::path prefix;
+  /// Share of the samples. All corpora have one or none has; without, each is its number of
+  /// samples, so that an epoch of the blend is one epoch of each.
+  std::optional<double> weight;
+};
+
+/// A corpus is cut at a document's begin: its last floor(fraction * documents) documents (at least
+/// one if the fraction is not 0) are for validation, those before for training.
+enum class Split { train, validation };
+
+struct SamplerOptions {
+  int64_t sequence_length = 0;  // S
+  int64_t vocab_size = 0;
+  uint64_t seed = 0;
+  double validation_fraction = 0;  // [0, 1)
+  Split split = Split::train;
+  bool shuffle = true;  // false: samples of an epoch in the order of the files
+};
+
+/// Where a sample lies.
+struct SampleAddress {
+  int64_t corpus = 0;
+  int64_t epoch = 0;        // of the corpus, from 0
+  int64_t index = 0;        // place in the corpus after permutation, [0, samples per epoch)
+  int64_t first_token = 0;  // of S + 1 consecutive tokens of the corpus
+};
+
+class Sampler {
+ public:
+  /// Opens the corpora. UserError if there is none, if weights are mixed or bad, or if a (part of
+  /// a) corpus is shorter than S + 1 tokens.
+  Sampler(const std::vector<Corpus>& corpora, const SamplerOptions& options);
+
+  int64_t sequence_length() const { return options_.sequence_length; }
+  int64_t num_corpora() const { return static_cast<int64_t>(parts_.size()); }
+  /// Samples of one epoch: of one corpus, and of all together.
+  int64_t samples_per_epoch(int64_t corpus) const;
+  int64_t samples_per_epoch() const { return samples_per_epoch_; }
+  /// Samples of `epochs` epochs of all together; UserError if there are 2^62 or more.
+  int64_t total_samples(int64_t epochs) const;
+  /// Tokens of all corpora (of the split).
+  int64_t num_tokens() const;
+  /// One per corpus (IndexedDataset::fingerprint), in order.
+  std::vector<std::string> fingerprints() const;
+
+  SampleAddress locate(int64_t n) const;
+  /// Overwrites tokens (S + 1 of them) with sample n. Any thread.
+  void read(int64_t n, std::span<int32_t> tokens) const;
+
+ private:
+  struct Part {
+    std::shared_ptr<const IndexedDataset> dataset;
+    Range tokens;
+    int64_t samples = 0;  // per epoch
+    uint64_t key = 0;
+  };
+  static Part open_part(const Corpus& corpus, int64_t ordinal, const SamplerOptions& options);
+  static Blend make_blend(const std::vector<Corpus>& corpora, const std::vector<Part>& parts);
+
+  SamplerOptions options_;
+  std::vector<Part> parts_;
+  Blend blend_;
+  int64_t samples_per_epoch_ = 0;
+};
+
+}  // namespace megalith::data

@@ -1,0 +1,90 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "device/target.h"
+
+#include <cpuid.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <charconv>
+#include <cstring>
+#include <fstream>
+
+#include "base/error.h"
+
+namespace megalith::device {
+
+std::string_view name_of(DeviceKind kind) {
+  switch (kind) {
+    case DeviceKind::cpu:
+      return "cpu";
+    case DeviceKind::cuda:
+      return "cuda";
+    case DeviceKind::trace:
+      return "trace";
+  }
+  return "unknown";
+}
+
+std::string_view name_of(Isa isa) {
+  switch (isa) {
+    case Isa::avx2:
+      return "avx2";
+    case Isa::avx512:
+      return "avx512";
+    case Isa::avx512_bf16:
+      return "avx512_bf16";
+  }
+  return "unknown";
+}
+
+Isa detect_isa() {
+  __builtin_cpu_init();
+  if (!__builtin_cpu_supports("avx2") || !__builtin_cpu_supports("fma")) {
+    throw UserError(
+        "this processor ({}) lacks AVX2 or FMA, which every kernel needs; use a newer x86-64 "
+        "machine",
+        cpu_name());
+  }
+  const bool avx512 = __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
+                      __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl") &&
+                      __builtin_cpu_supports("avx512cd");
+  if (!avx512) return Isa::avx2;
+  // Leaf 7, subleaf 1, EAX bit 5; the operating system's consent is covered by the AVX-512 check.
+  unsigned a = 0, b = 0, c = 0, d = 0;
+  const bool bf16 = __get_cpuid_count(7, 1, &a, &b, &c, &d) != 0 && ((a >> 5) & 1u) != 0;
+  return bf16 ? Isa::avx512_bf16 : Isa::avx512;
+}
+
+std::string cpu_name() {
+  unsigned brand[12] = {};
+  if (__get_cpuid_max(0x80000000u, nullptr) < 0x80000004u) return "unknown x86-64 processor";
+  for (unsigned i = 0; i < 3; ++i) {
+    __get_cpuid(0x80000002u + i, &brand[4 * i], &brand[4 * i + 1], &brand[4 * i + 2],
+                &brand[4 * i + 3]);
+  }
+  char text[49] = {};
+  std::memcpy(text, brand, 48);
+  std::string name(text);
+  const size_t begin = name.find_first_not_of(' ');
+  const size_t end = name.find_last_not_of(' ');
+  return begin == std::string::npos ? "unknown x86-64 processor"
+                                    : name.substr(begin, end - begin + 1);
+}
+
+int64_t memory_bytes() {
+  int64_t bytes = static_cast<int64_t>(sysconf(_SC_PHYS_PAGES)) * sysconf(_SC_PAGE_SIZE);
+  // cgroup v2, then v1; "max" or an absent file means no limit.
+  for (const char* path :
+       {"/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes"}) {
+    std::ifstream file(path);
+    std::string text;
+    int64_t limit = 0;
+    if (file >> text &&
+        std::from_chars(text.data(), text.data() + text.size(), limit).ec == std::errc()) {
+      bytes = std::min(bytes, limit);
+    }
+  }
+  return bytes;
+}
+
+}  // namespace megalith::device

@@ -1,0 +1,37 @@
+// SPDX-License-Identifier: Apache-2.0
+// What code runs on. A *kind* says which memory and kernels are used; a *target* says what machine
+// the kernels are made for. The `trace` kind runs the same model code for a target without
+// computing: kernels record their cost and memory is only counted.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+namespace megalith::device {
+
+enum class DeviceKind : uint8_t { cpu, cuda, trace };
+
+/// Instruction sets with own kernels, in rising order; each includes the ones before.
+enum class Isa : uint8_t { avx2, avx512, avx512_bf16 };
+
+std::string_view name_of(DeviceKind kind);
+std::string_view name_of(Isa isa);
+inline std::string_view format_as(DeviceKind kind) { return name_of(kind); }
+inline std::string_view format_as(Isa isa) { return name_of(isa); }
+
+struct Target {
+  DeviceKind kind = DeviceKind::cpu;  // cpu or cuda
+  Isa isa = Isa::avx2;                // for cpu
+  int num_threads = 1;                // for cpu
+  friend bool operator==(const Target&, const Target&) = default;
+};
+
+/// The best instruction set of this machine. UserError when it lacks AVX2 or FMA.
+Isa detect_isa();
+/// "AMD EPYC 9654 96-Core Processor"
+std::string cpu_name();
+/// Bytes of memory this process may use: the machine's, or its cgroup's limit if lower.
+int64_t memory_bytes();
+
+}  // namespace megalith::device

@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "evaluate/perplexity.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <numeric>
+
+namespace megalith::evaluate {
+namespace {
+
+class PerplexityTest : public testing::Test {
+ protected:
+  PerplexityTest() : device_(device::make_cpu_device(1)) {
+    models::Architecture a;
+    a.layers = 1;
+    a.hidden = 16;
+    a.heads = a.kv_heads = 2;
+    a.ffn = 32;
+    a.context = 8;
+    a.vocab = 20;
+    a.init_std = 0.3;
+    model_ = std::make_unique<generate::InferenceModel>(a, *device_, generate::InferenceModel::Options{});
+    model_->parameters().initialise(*device_, 7);
+  }
+  std::unique_ptr<device::Device> device_;
+  std::unique_ptr<generate::InferenceModel> model_;
+};
+
+TEST(Words, AreRunsOfNonBlanks) {
+  EXPECT_EQ(count_words(""), 0);
+  EXPECT_EQ(count_words("  a b\n\tc  "), 3);
+  EXPECT_EQ(count_words("one"), 1);
+}
+
+TEST_F(PerplexityTest, OneWindowIsTheSumOfScores) {
+  const std::vector<int32_t> ids{3, 1, 4, 1, 5};
+  double nll = 0;
+  for (const double x : model_->score(ids)) nll -= x;
+  const Perplexity p = perplexity(*model_, ids, "a b c");
+  EXPECT_EQ(p.tokens, 4);
+  EXPECT_EQ(p.nll, nll);
+  EXPECT_DOUBLE_EQ(p.perplexity(), std::exp(nll / 4));
+  EXPECT_DOUBLE_EQ(p.bits_per_byte(), nll / (5 * std::log(2.0)));
+}
+
+// Windows of 8 by strides of 4: tokens 8.. are predicted by the window that holds at least 4 before.
+TEST_F(PerplexityTest, EveryTokenIsPredictedOnceWithItsContext) {
+  std::vector<int32_t> ids(19);
+  for (size_t i = 0; i < ids.size(); ++i) ids[i] = static_cast<int32_t>(i * 7 % 20);
+  double nll = 0;
+  for (size_t token = 1; token < ids.size(); ++token) {
+    const size_t begin = token < 8 ? 0 : (token - 4) / 4 * 4;
+    const auto scores = model_->score(std::span(ids).subspan(begin, token - begin + 1));
+    nll -= scores.back();
+  }
+  const Perplexity p = perplexity(*model_, ids, "x");
+  EXPECT_EQ(p.tokens, 18);
+  EXPECT_NEAR(p.nll, nll, 1e-12);
+}
+
+TEST_F(PerplexityTest, OneTokenPredictsNothing) {
+  const std::vector<int32_t> ids{3};
+  EXPECT_THROW(perplexity(*model_, ids, "x"), UserError);
+}
+
+}  // namespace
+}  // namespace megalith::evaluate

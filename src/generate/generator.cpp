@@ -1,0 +1,100 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "generate/generator.h"
+
+#include <algorithm>
+
+#include "base/clock.h"
+
+namespace megalith::generate {
+namespace {
+
+/// Collects text, finds stop texts, and holds back what could still become one.
+class StopFinder {
+ public:
+  explicit StopFinder(const std::vector<std::string>& stops) : stops_(stops) {}
+
+  /// True when a stop text is complete; `text()` then ends before it.
+  bool push(std::string_view piece) {
+    text_ += piece;
+    size_t first = std::string::npos;
+    for (const std::string& stop : stops_) {
+      const size_t from = text_.size() >= piece.size() + stop.size() ? text_.size() - piece.size() - stop.size() : 0;
+      if (!stop.empty()) first = std::min(first, text_.find(stop, from));
+    }
+    if (first == std::string::npos) return false;
+    text_.resize(first);
+    return true;
+  }
+  /// What is certain and was not given yet; `all` gives the rest.
+  std::string_view release(bool all) {
+    size_t end = text_.size();
+    if (!all) {
+      for (const std::string& stop : stops_) end = std::min(end, certain_before(stop));
+    }
+    end = std::max(end, given_);
+    const std::string_view piece = std::string_view(text_).substr(given_, end - given_);
+    given_ = end;
+    return piece;
+  }
+  const std::string& text() const { return text_; }
+
+ private:
+  /// Where the longest tail of the text begins that is a beginning of `stop`.
+  size_t certain_before(const std::string& stop) const {
+    for (size_t length = std::min(stop.size(), text_.size()); length > 0; --length) {
+      if (text_.ends_with(std::string_view(stop).substr(0, length))) return text_.size() - length;
+    }
+    return text_.size();
+  }
+  const std::vector<std::string>& stops_;
+  std::string text_;
+  size_t given_ = 0;
+};
+
+}  // namespace
+
+Generated generate(InferenceModel& model, const text::Tokenizer* tokenizer, std::span<const int32_t> prompt_ids,
+                   const GenerateOptions& options, const OnText& on_text) {
+  check(options.sampling);
+  if (options.max_new_tokens < 0) throw UserError("--max-new-tokens {} is negative", options.max_new_tokens);
+  const auto prompt = static_cast<int64_t>(prompt_ids.size());
+  KvCache cache = model.make_cache(prompt + options.max_new_tokens);
+  Generated result;
+  result.finish_reason = "length";
+  StopFinder finder(options.stop);
+  std::optional<text::StreamDecoder> decoder;
+  if (tokenizer != nullptr) decoder.emplace(*tokenizer);
+  const auto give = [&](bool all) {
+    const std::string_view piece = finder.release(all);
+    if (on_text && !piece.empty()) on_text(piece);
+  };
+
+  const double begin = monotonic_seconds();
+  std::vector<float> logits = model.extend(cache, prompt_ids);
+  const double decode_begin = monotonic_seconds();
+  result.prompt_seconds = decode_begin - begin;
+  // The token chosen at the last position of the context needs no place in the cache.
+  const int64_t most = std::min(options.max_new_tokens, model.architecture().context - prompt + 1);
+  for (int64_t n = 0; n < most; ++n) {
+    const Choice choice = choose_token(logits, options.sampling, prompt + n);
+    if (std::ranges::find(options.end_ids, choice.id) != options.end_ids.end()) {
+      result.finish_reason = "stop";
+      break;
+    }
+    result.ids.push_back(choice.id);
+    result.logprobs.push_back(choice.logprob);
+    if (decoder && finder.push(decoder->push(choice.id))) {
+      result.finish_reason = "stop";
+      break;
+    }
+    give(false);
+    if (n + 1 < most) logits = model.extend(cache, std::span(&choice.id, 1));
+  }
+  result.decode_seconds = monotonic_seconds() - decode_begin;
+  if (decoder && result.finish_reason == "length") finder.push(decoder->finish());
+  give(true);
+  result.text = finder.text();
+  return result;
+}
+
+}  // namespace megalith::generate

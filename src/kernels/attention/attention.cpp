@@ -1,0 +1,140 @@
+// SPDX-License-Identifier: Apache-2.0
+// Checks, cost and choice of implementation for attention_forward and attention_backward. The cost
+// counts exact unmasked pairs: forward 2 products (4 D FLOPs per pair and head), backward 5 (10 D).
+#include "kernels/attention/attention.h"
+
+#include "kernels/attention/attention_work.h"
+
+namespace megalith::kernels {
+namespace {
+
+bool fast_dtype(DType dtype) { return dtype == DType::f32 || dtype == DType::bf16; }
+
+void check_sequences(const Exec& exec, const AttentionSequences& sequences, int64_t num_rows) {
+  check_cu_seqlens(sequences.cu_seqlens, num_rows);
+  const ConstView& device_copy = sequences.cu_seqlens_device;
+  MEGA_CHECK(!device_copy.absent() || exec.device.target().kind == device::DeviceKind::cpu,
+             "cu_seqlens_device is needed on this kind of device");
+  if (device_copy.absent()) return;
+  MEGA_CHECK(device_copy.dtype() == DType::i32);
+  MEGA_CHECK_EQ(device_copy.num_elements(), static_cast<int64_t>(sequences.cu_seqlens.size()));
+}
+
+void check_dropout(const AttentionDropout& dropout, const AttentionSequences& sequences,
+                   int64_t num_heads) {
+  MEGA_CHECK(dropout.p >= 0 && dropout.p < 1, "dropout of {}", dropout.p);
+  if (dropout.p == 0) return;
+  MEGA_CHECK(dropout.head_begin >= 0 && dropout.head_begin + num_heads <= 1 << 16);
+  const auto count = static_cast<int64_t>(sequences.cu_seqlens.size()) - 1;
+  for (const ConstView& view : {dropout.sample_S, dropout.position_S}) {
+    MEGA_CHECK(!view.absent() && view.dtype() == DType::i64 && view.num_elements() >= count,
+               "dropout needs the sample and position of {} sequences as i64", count);
+  }
+}
+
+/// What both directions have in common.
+template <typename Arguments>
+void check_inputs(const Exec& exec, const Arguments& a) {
+  const ConstHeadsView& q = a.q_TND;
+  const ConstHeadsView& k = a.k_TKD;
+  check_sequences(exec, a.sequences, q.num_rows);
+  MEGA_CHECK(fast_dtype(q.dtype) || q.dtype == DType::f64, "attention over {}", q.dtype);
+  MEGA_CHECK(q.head_size > 0 && k.num_heads > 0 && q.num_heads % k.num_heads == 0,
+             "{} query heads over {} key heads", q.num_heads, k.num_heads);
+  check_heads(q, q.num_rows, q.num_heads, q.head_size, q.dtype, "q");
+  check_heads(k, q.num_rows, k.num_heads, q.head_size, q.dtype, "k");
+  check_heads(a.v_TKD, q.num_rows, k.num_heads, q.head_size, q.dtype, "v");
+  check_heads(a.y_TND, q.num_rows, q.num_heads, q.head_size, q.dtype, "y");
+  check_dropout(a.dropout, a.sequences, q.num_heads);
+  if (!a.lse_NT.absent()) {
+    MEGA_CHECK(a.lse_NT.dtype() == (q.dtype == DType::f64 ? DType::f64 : DType::f32));
+    MEGA_CHECK(a.lse_NT.size(0) == q.num_heads && a.lse_NT.size(1) == q.num_rows, "lse is {}",
+               a.lse_NT.shape());
+  }
+  if (!a.probabilities.absent()) {
+    MEGA_CHECK(a.probabilities.dtype() == q.dtype, "probabilities are {} and not {}",
+               a.probabilities.dtype(), q.dtype);
+    MEGA_CHECK(a.probabilities.is_contiguous());
+    MEGA_CHECK_EQ(a.probabilities.num_elements(),
+                  attention_probabilities_elements(a.sequences.cu_seqlens, q.num_heads));
+  }
+}
+
+int64_t bytes_of_heads(const ConstHeadsView& x) {
+  return x.num_rows * x.num_heads * x.head_size * bytes_of(x.dtype);
+}
+template <typename ByteView>
+int64_t bytes_if(const ByteView& view) {
+  return view.absent() ? 0 : view.bytes();
+}
+
+template <typename Arguments>
+double flops_of(const Arguments& a, double per_pair) {
+  return per_pair * static_cast<double>(a.q_TND.head_size * a.q_TND.num_heads) *
+         static_cast<double>(attention_pairs(a.sequences.cu_seqlens, a.sequences.causal));
+}
+
+template <typename Arguments>
+std::string_view refuse_blocks(const Exec&, const Arguments& a, bool materialised) {
+  if (!fast_dtype(a.q_TND.dtype)) return "needs f32 or bf16";
+  if (a.probabilities.absent() == materialised) {
+    return materialised ? "no probabilities are given" : "probabilities are given";
+  }
+  return {};
+}
+template <typename Arguments>
+std::string_view refuse_streaming(const Exec& exec, const Arguments& a) {
+  return refuse_blocks(exec, a, false);
+}
+template <typename Arguments>
+std::string_view refuse_materialised(const Exec& exec, const Arguments& a) {
+  return refuse_blocks(exec, a, true);
+}
+template <typename Arguments>
+std::string_view accept(const Exec&, const Arguments&) {
+  return {};
+}
+
+constexpr Implementation<AttentionForward> kForward[] = {
+    {"streaming", refuse_streaming<AttentionForward>, attention_forward_blocks},
+    {"materialised", refuse_materialised<AttentionForward>, attention_forward_blocks},
+    {"reference", accept<AttentionForward>, attention_forward_reference},
+};
+constexpr Implementation<AttentionBackward> kBackward[] = {
+    {"streaming", refuse_streaming<AttentionBackward>, attention_backward_blocks},
+    {"materialised", refuse_materialised<AttentionBackward>, attention_backward_blocks},
+    {"reference", accept<AttentionBackward>, attention_backward_reference},
+};
+
+}  // namespace
+
+void attention_forward(Exec& exec, const AttentionForward& a) {
+  check_inputs(exec, a);
+  const device::Work work{
+      .flops = flops_of(a, 4),
+      .bytes_read = bytes_of_heads(a.q_TND) + bytes_of_heads(a.k_TKD) + bytes_of_heads(a.v_TKD),
+      .bytes_written =
+          bytes_of_heads(a.y_TND) + bytes_if(a.lse_NT) + bytes_if(a.probabilities)};
+  const device::KernelScope scope(exec.device, "attention_forward", work);
+  choose<AttentionForward>(kForward, exec, a).run(exec, a);
+}
+
+void attention_backward(Exec& exec, const AttentionBackward& a) {
+  check_inputs(exec, a);
+  const ConstHeadsView& q = a.q_TND;
+  const ConstHeadsView& k = a.k_TKD;
+  MEGA_CHECK(!a.lse_NT.absent() || q.num_rows == 0, "backward needs lse");
+  check_heads(a.dy_TND, q.num_rows, q.num_heads, q.head_size, q.dtype, "dy");
+  check_heads(a.dq_TND, q.num_rows, q.num_heads, q.head_size, q.dtype, "dq");
+  check_heads(a.dk_TKD, q.num_rows, k.num_heads, q.head_size, q.dtype, "dk");
+  check_heads(a.dv_TKD, q.num_rows, k.num_heads, q.head_size, q.dtype, "dv");
+  const device::Work work{
+      .flops = flops_of(a, 10),
+      .bytes_read = 3 * bytes_of_heads(q) + 2 * bytes_of_heads(k) + bytes_if(a.lse_NT) +
+                    bytes_if(a.probabilities),
+      .bytes_written = bytes_of_heads(q) + 2 * bytes_of_heads(k)};
+  const device::KernelScope scope(exec.device, "attention_backward", work);
+  choose<AttentionBackward>(kBackward, exec, a).run(exec, a);
+}
+
+}  // namespace megalith::kernels

@@ -1,0 +1,89 @@
+// SPDX-License-Identifier: Apache-2.0
+// Scaled dot-product attention over ragged sequences, with grouped key/value heads:
+//   y_i = sum_j p_ij v_j,   p_ij = exp(scale * q_i.k_j - lse_i),   lse_i = log sum_j exp(scale * q_i.k_j)
+// over the keys j of i's own sequence (causal: j <= i). Query head h reads key/value head h / (N/K).
+//
+// Arithmetic (exact): keys go in blocks of kKeyBlock from position 0 of the sequence. Per query row a
+// running maximum m, sum l and accumulator acc (Milakov & Gimelshein 2018; Dao et al. 2022):
+//   s_j = scale * chain_d fma(q_d, k_jd);  m' = max(m, max_j s_j);  a = exp(m - m');  p_j = exp(s_j - m')
+//   l = l * a + rowsum16(p);  acc_d = chain_j fma(p_j, v_jd, acc_d * a);  keys that are masked are skipped
+// and at the end y = acc / l + 0, lse = m + log(l). rowsum16: lane j % 16, then a tree. So a row's bits
+// do not depend on which other rows share its call, on threads, blocking or instruction set, and a
+// cached decode (kv_cache.h) gives those of the whole sequence.
+// Backward: p_ij = exp(s_ij - lse_i); delta_i = rowsum16 of fma chains of dy*y;
+//   dv_j = chain_i fma(p~_ij, dy_i);  dp_ij = chain_d fma(dy_id, v_jd);  ds_ij = (p_ij * (dp~_ij - delta_i)) * scale
+//   dq_i = chain_j fma(ds_ij, k_j);  dk_j = chain_i fma(ds_ij, q_i);  chains over i go head by head of a group.
+#pragma once
+
+#include <span>
+
+#include "kernels/attention/heads_view.h"
+#include "kernels/exec.h"
+
+namespace megalith::kernels {
+
+/// Keys per block, part of the arithmetic.
+inline constexpr int64_t kKeyBlock = 64;
+
+/// Dropout of probabilities in the product with the values (lse is that of the undropped ones). The
+/// probability of query position i and key position j (counted in the sample) under global head h is
+/// kept iff word j % 4 of philox(key, i << 32 | j / 4, sample << 16 | h) >= floor(p * 2^32), and then
+/// multiplied by f32(1 / (1 - p)). Heads < 2^16, positions < 2^32, samples < 2^48.
+struct AttentionDropout {
+  float p = 0;
+  uint64_t key = 0;        // (seed, step, layer, site)
+  ConstView sample_S;      // i64 [sequences]: global sample that the sequence belongs to
+  ConstView position_S;    // i64 [sequences]: position in that sample of the sequence's first token
+  int64_t head_begin = 0;  // global number of the first local query head
+};
+
+/// What the call's rows are.
+struct AttentionSequences {
+  std::span<const int32_t> cu_seqlens;  // host: sequence s is rows [cu[s], cu[s+1]); cu.back() = T
+  ConstView cu_seqlens_device;          // i32 [sequences + 1]: the same, for kinds that cannot read
+                                        // host memory (required there, else may be absent)
+  bool causal = true;
+};
+
+/// f32 or bf16 (all of one dtype; f64 for the reference); accumulation and softmax are f32.
+struct AttentionForward {
+  AttentionSequences sequences;
+  float scale = 1;
+  ConstHeadsView q_TND;
+  ConstHeadsView k_TKD;
+  ConstHeadsView v_TKD;
+  HeadsView y_TND;     // overwritten; must not overlap q, k or v
+  View lse_NT;         // f32 (f64 with f64 heads) [N, T], overwritten; absent in inference
+  View probabilities;  // absent: streaming. Else 1-D, dtype of q, attention_probabilities_elements
+                       // long: the undropped p, per sequence and head a full square, overwritten
+  AttentionDropout dropout;
+};
+/// Ready, like all kernels, as of a later ticket; local. `streaming` never holds S x S; the caller
+/// chooses `materialised` by giving `probabilities`.
+void attention_forward(Exec& exec, const AttentionForward& arguments);
+
+/// dq, dk, dv are overwritten. `probabilities` as forward wrote them, or absent (recomputed from q, k
+/// and lse; with f32 storage both give the same bits).
+struct AttentionBackward {
+  AttentionSequences sequences;
+  float scale = 1;
+  ConstHeadsView q_TND;
+  ConstHeadsView k_TKD;
+  ConstHeadsView v_TKD;
+  ConstHeadsView y_TND;
+  ConstHeadsView dy_TND;
+  ConstView lse_NT;
+  ConstView probabilities;
+  HeadsView dq_TND;
+  HeadsView dk_TKD;
+  HeadsView dv_TKD;
+  AttentionDropout dropout;
+};
+void attention_backward(Exec& exec, const AttentionBackward& arguments);
+
+/// Elements of `probabilities`: num_heads * sum of squared lengths.
+int64_t attention_probabilities_elements(std::span<const int32_t> cu_seqlens, int64_t num_heads);
+/// Exact number of (query, key) pairs of one head that are not masked.
+int64_t attention_pairs(std::span<const int32_t> cu_seqlens, bool causal);
+
+}  // namespace megalith::kernels

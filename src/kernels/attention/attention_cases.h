@@ -1,0 +1,133 @@
+// SPDX-License-Identifier: Apache-2.0
+// Shapes of attention for tests and benches, and the tensors of one call. For tests and benches only.
+#pragma once
+
+#include <algorithm>
+#include <cmath>
+#include <string>
+#include <vector>
+
+#include "kernels/attention/attention.h"
+#include "kernels/elementary/kernel_testing.h"
+
+namespace megalith::kernels {
+
+struct AttentionCase {
+  std::string name;
+  std::vector<int32_t> lengths;
+  int64_t num_heads = 1;
+  int64_t num_kv_heads = 1;
+  int64_t head_size = 64;
+  bool causal = true;
+  float dropout = 0;
+};
+
+/// Primes, ones, empty sequences, block edges, odd head sizes, grouped heads.
+inline std::vector<AttentionCase> attention_cases() {
+  return {
+      {"one_token", {1}, 1, 1, 64},
+      {"no_tokens", {}, 2, 1, 16},
+      {"block_edges", {63, 64, 65, 128}, 2, 2, 64},
+      {"primes", {1, 0, 97, 31}, 3, 1, 37},
+      {"bidirectional", {67, 1, 130}, 4, 2, 32, false},
+      {"grouped", {150, 5}, 6, 2, 48},
+      {"long_rows", {211}, 1, 1, 128},
+      {"head_of_one", {70}, 2, 2, 1},
+      {"dropout", {66, 129}, 4, 2, 24, true, 0.25f},
+      {"dropout_bidirectional", {77}, 2, 2, 64, false, 0.5f},
+  };
+}
+
+/// Inputs, outputs and gradients of one case: q, k, v in one fused projection with a gap between its
+/// rows and a misaligned start, the rest plain.
+struct AttentionData {
+  using Tensor = testing::TestTensor;
+  AttentionCase shape;
+  DType dtype;
+  std::vector<int32_t> cu_seqlens{0};
+  int64_t num_rows = 0;
+  Tensor qkv, y, dy, dqkv, lse, probabilities, sample, position;
+  bool materialised = false;
+
+  AttentionData(const AttentionCase& c, DType type, uint64_t seed = 1)
+      : shape(c),
+        dtype(type),
+        cu_seqlens(offsets(c.lengths)),
+        num_rows(cu_seqlens.back()),
+        qkv(type, Shape{num_rows, (c.num_heads + 2 * c.num_kv_heads) * c.head_size}, 5, 3),
+        y(type, Shape{num_rows, c.num_heads * c.head_size}, 1, 1),
+        dy(type, Shape{num_rows, c.num_heads * c.head_size}, 0, 2),
+        dqkv(type, Shape{num_rows, (c.num_heads + 2 * c.num_kv_heads) * c.head_size}, 3, 1),
+        lse(type == DType::f64 ? DType::f64 : DType::f32, Shape{c.num_heads, num_rows}, 2),
+        probabilities(type, Shape{attention_probabilities_elements(cu_seqlens, c.num_heads)}),
+        sample(DType::i64, Shape{static_cast<int64_t>(c.lengths.size()) + 1}),
+        position(DType::i64, Shape{static_cast<int64_t>(c.lengths.size()) + 1}) {
+    qkv.fill_normal(seed);
+    dy.fill_normal(seed + 1);
+    sample.fill([](int64_t s) { return static_cast<double>(1000 + 7 * s); });
+    position.fill([](int64_t s) { return static_cast<double>(3 * s); });
+  }
+
+  static std::vector<int32_t> offsets(const std::vector<int32_t>& lengths) {
+    std::vector<int32_t> cu{0};
+    for (const int32_t length : lengths) cu.push_back(cu.back() + length);
+    return cu;
+  }
+  float scale() const { return 1.0f / std::sqrt(static_cast<float>(shape.head_size)); }
+  AttentionDropout dropout() const {
+    return {.p = shape.dropout,
+            .key = 99,
+            .sample_S = sample.view(),
+            .position_S = position.view(),
+            .head_begin = 2};
+  }
+  AttentionForward forward_arguments() {
+    const auto [n, k, d] = sizes();
+    const ConstView in = qkv.view();
+    return {.sequences = {.cu_seqlens = cu_seqlens, .cu_seqlens_device = {}, .causal = shape.causal},
+            .scale = scale(),
+            .q_TND = queries(in, n, k, d),
+            .k_TKD = keys(in, n, k, d),
+            .v_TKD = values(in, n, k, d),
+            .y_TND = heads(y.view(), n, d),
+            .lse_NT = lse.view(),
+            .probabilities = materialised ? probabilities.view() : View(),
+            .dropout = dropout()};
+  }
+  AttentionBackward backward_arguments() {
+    const auto [n, k, d] = sizes();
+    const ConstView in = qkv.view();
+    const View out = dqkv.view();
+    return {.sequences = {.cu_seqlens = cu_seqlens, .cu_seqlens_device = {}, .causal = shape.causal},
+            .scale = scale(),
+            .q_TND = queries(in, n, k, d),
+            .k_TKD = keys(in, n, k, d),
+            .v_TKD = values(in, n, k, d),
+            .y_TND = heads(ConstView(y.view()), n, d),
+            .dy_TND = heads(ConstView(dy.view()), n, d),
+            .lse_NT = lse.view(),
+            .probabilities = materialised ? ConstView(probabilities.view()) : ConstView(),
+            .dq_TND = queries(out, n, k, d),
+            .dk_TKD = keys(out, n, k, d),
+            .dv_TKD = values(out, n, k, d),
+            .dropout = dropout()};
+  }
+  void forward(device::Device& device, std::string_view only = {}) {
+    Exec exec(device);
+    exec.only = only;
+    attention_forward(exec, forward_arguments());
+  }
+  void backward(device::Device& device, std::string_view only = {}) {
+    Exec exec(device);
+    exec.only = only;
+    attention_backward(exec, backward_arguments());
+  }
+
+ private:
+  struct Sizes {
+    int64_t n, k, d;
+  };
+  Sizes sizes() const { return {shape.num_heads, shape.num_kv_heads, shape.head_size}; }
+};
+
+}  // namespace megalith::kernels

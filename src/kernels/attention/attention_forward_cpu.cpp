@@ -1,0 +1,198 @@
+// SPDX-License-Identifier: Apache-2.0
+// Streaming forward on the CPU: items of up to 192 query rows (all heads of a group) walk over the
+// key blocks, packing each block once. With `probabilities` the scores of an item's rows are kept in
+// scratch until their log-sum-exp is known, then written as probabilities.
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "kernels/attention/attention_forward_cpu.cpp"
+// clang-format off
+#include "kernels/elementary/targets.h"
+#include "hwy/foreach_target.h"
+// clang-format on
+#include "kernels/attention/attention_rows-inl.h"
+#include "kernels/elementary/dispatch.h"
+
+#ifndef MEGA_ATTENTION_FORWARD_SCRATCH
+#define MEGA_ATTENTION_FORWARD_SCRATCH
+namespace megalith::kernels {
+namespace {
+
+/// Query rows of one head in an item.
+int64_t forward_item_rows(int64_t heads_per_group, bool keep_scores) {
+  const int64_t goal = keep_scores ? 48 : 192;
+  return std::max<int64_t>(24, goal / heads_per_group / 24 * 24);
+}
+
+/// One thread's scratch, in floats.
+struct ForwardScratch {
+  int64_t width;
+  int64_t rows;
+  int64_t scores_row;  // 0, or the length of a row of kept scores
+  ForwardScratch(const AttentionForward& a)
+      : width(padded_head_size(a.q_TND.head_size)),
+        rows(a.q_TND.num_heads / a.k_TKD.num_heads *
+             forward_item_rows(a.q_TND.num_heads / a.k_TKD.num_heads, !a.probabilities.absent())),
+        scores_row(a.probabilities.absent()
+                       ? 0
+                       : round_up(longest(a.sequences.cu_seqlens), kKeyBlock)) {}
+  int64_t block() const { return kKeyBlock * width; }
+  int64_t floats() const {
+    return 2 * rows * width + 2 * round_up<int64_t>(rows, 16) + 3 * block() + rows * scores_row;
+  }
+};
+
+}  // namespace
+}  // namespace megalith::kernels
+#endif  // MEGA_ATTENTION_FORWARD_SCRATCH
+
+HWY_BEFORE_NAMESPACE();
+namespace megalith::kernels::HWY_NAMESPACE {
+namespace attention {
+namespace {
+
+/// Probabilities of row (query, head) from its kept scores.
+HWY_INLINE void write_probabilities(const AttentionForward& a, int64_t base, int64_t length,
+                                    int64_t head, int64_t query, const float* scores, int64_t known,
+                                    float lse) {
+  const FloatVec shift = hn::Set(FloatTag(), lse);
+  const auto write = [&]<class T>(T* out) HWY_ATTR {
+    for (int64_t j = 0; j < length; j += kFloatLanes) {
+      FloatVec p = hn::Zero(FloatTag());
+      if (j < known) p = elementary::exp<SimdOps>(hn::Sub(load(scores + j), shift));
+      if (j + kFloatLanes <= length) {
+        store(p, out + j);
+      } else {
+        store_some(p, out + j, length - j);
+      }
+    }
+  };
+  const int64_t offset = base + (head * length + query) * length;
+  if (a.probabilities.dtype() == DType::bf16) {
+    write(a.probabilities.as<bf16_t>() + offset);
+  } else {
+    write(a.probabilities.as<float>() + offset);
+  }
+}
+
+struct ForwardState {
+  QueryRows rows;
+  float* keys_JD;
+  float* keys_DJ;
+  float* values_JD;
+  float* scores;
+};
+
+void forward_finish(const AttentionForward& a, const AttentionItem& item,
+                    const ForwardState& state, const ForwardScratch& layout, int64_t row_begin,
+                    int64_t length, int64_t known) {
+  const int64_t num_queries = item.end - item.begin;
+  const int64_t q_per_kv = a.q_TND.num_heads / a.k_TKD.num_heads;
+  int64_t base = 0;
+  for (int64_t s = 0; s < item.sequence && layout.scores_row > 0; ++s) {
+    const int64_t n = a.sequences.cu_seqlens[static_cast<size_t>(s) + 1] -
+                      a.sequences.cu_seqlens[static_cast<size_t>(s)];
+    base += n * n * a.q_TND.num_heads;
+  }
+  for (int64_t r = 0; r < q_per_kv * num_queries; ++r) {
+    const int64_t query = item.begin + r % num_queries;
+    const int64_t head = item.group * q_per_kv + r / num_queries;
+    const float lse = finish_row(state.rows, r, a.y_TND, row_begin + query, head);
+    if (!a.lse_NT.absent()) a.lse_NT.row<float>(head)[row_begin + query] = lse;
+    if (layout.scores_row > 0) {
+      const float* scores = state.scores + r * layout.scores_row;
+      // Blocks that this row's chunk skipped were not written; they lie beyond its last block.
+      const int64_t seen =
+          a.sequences.causal ? std::min(known, round_up(query + 1, kKeyBlock)) : known;
+      write_probabilities(a, base, length, head, query, scores, seen, lse);
+    }
+  }
+}
+
+void forward_item(const AttentionForward& a, const ForwardScratch& layout,
+                  const AttentionItem& item, float* scratch) {
+  const int64_t row_begin = a.sequences.cu_seqlens[static_cast<size_t>(item.sequence)];
+  const int64_t length =
+      a.sequences.cu_seqlens[static_cast<size_t>(item.sequence) + 1] - row_begin;
+  const int64_t num_queries = item.end - item.begin;
+  const int64_t q_per_kv = a.q_TND.num_heads / a.k_TKD.num_heads;
+  const auto take = [&](int64_t floats) HWY_ATTR {
+    float* part = scratch;
+    scratch += floats;
+    return part;
+  };
+  const int64_t width = layout.width, padded_rows = round_up<int64_t>(layout.rows, 16);
+  ForwardState state;
+  float* q = take(layout.rows * width);
+  float* sum = take(layout.rows * width);
+  float* max = take(padded_rows);
+  float* norm = take(padded_rows);
+  state.rows = {q, sum, max, norm, a.q_TND.head_size, width};
+  state.keys_JD = take(layout.block());
+  state.keys_DJ = take(layout.block());
+  state.values_JD = take(layout.block());
+  state.scores = take(layout.rows * layout.scores_row);
+
+  for (int64_t h = 0; h < q_per_kv; ++h) {
+    pack_rows(a.q_TND, row_begin + item.begin, item.group * q_per_kv + h, num_queries, width,
+              q + h * num_queries * width);
+  }
+  start_rows(state.rows, q_per_kv * num_queries);
+  const SequenceDropout dropout(a.dropout, item.sequence);
+  const RowsPlace place{q_per_kv, num_queries, item.group * q_per_kv, item.begin,
+                        a.sequences.causal};
+  const int64_t known = a.sequences.causal ? item.end : length;
+  for (int64_t first_key = 0; first_key < known; first_key += kKeyBlock) {
+    const int64_t num_keys = std::min(kKeyBlock, length - first_key);
+    pack_rows(a.k_TKD, row_begin + first_key, item.group, num_keys, width, state.keys_JD);
+    transpose_block(state.keys_JD, num_keys, a.q_TND.head_size, width, state.keys_DJ);
+    pack_rows(a.v_TKD, row_begin + first_key, item.group, num_keys, width, state.values_JD);
+    if (const int64_t next = first_key + kKeyBlock; next < known) {
+      const int64_t count = std::min(kKeyBlock, length - next);
+      prefetch_rows(a.k_TKD, row_begin + next, item.group, count);
+      prefetch_rows(a.v_TKD, row_begin + next, item.group, count);
+    }
+    attend_block(state.rows, place, first_key, num_keys, Right<float>{state.keys_DJ, kKeyBlock},
+                 Right<float>{state.values_JD, width}, a.scale, dropout,
+                 layout.scores_row > 0 ? state.scores : nullptr, layout.scores_row);
+  }
+  forward_finish(a, item, state, layout, row_begin, length, round_up(known, kKeyBlock));
+}
+
+}  // namespace
+
+void run_forward_item(const AttentionForward& a, const ForwardScratch& layout,
+                      const AttentionItem& item, float* scratch) {
+  forward_item(a, layout, item, scratch);
+}
+
+}  // namespace attention
+}  // namespace megalith::kernels::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace megalith::kernels {
+
+void attention_forward_blocks(Exec& exec, const AttentionForward& a) {
+  const ForwardScratch layout(a);
+  const int64_t q_per_kv = a.q_TND.num_heads / a.k_TKD.num_heads;
+  const int64_t step = forward_item_rows(q_per_kv, !a.probabilities.absent());
+  std::vector<AttentionItem> items;
+  for (size_t s = 0; s + 1 < a.sequences.cu_seqlens.size(); ++s) {
+    const int64_t length = a.sequences.cu_seqlens[s + 1] - a.sequences.cu_seqlens[s];
+    for (int64_t group = 0; group < a.k_TKD.num_heads; ++group) {
+      for (int64_t i = 0; i < length; i += step) {
+        const int64_t end = std::min(i + step, length);
+        items.push_back({.sequence = static_cast<int64_t>(s),
+                         .group = group,
+                         .begin = i,
+                         .end = end,
+                         .cost = pairs_of_rows(i, end, length, a.sequences.causal)});
+      }
+    }
+  }
+  run_items(exec, items, layout.floats(), [&](const AttentionItem& item, float* scratch) {
+    MEGA_CALL_SIMD(exec, attention::run_forward_item, a, layout, item, scratch);
+  });
+}
+
+}  // namespace megalith::kernels
+#endif

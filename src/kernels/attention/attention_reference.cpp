@@ -1,0 +1,171 @@
+// SPDX-License-Identifier: Apache-2.0
+// The specification of attention: plain loops in double over any dtype. Probabilities of one query
+// at a time; backward recomputes them from lse (or takes the given ones).
+#include <cmath>
+#include <limits>
+
+#include "base/random.h"
+#include "kernels/attention/attention_work.h"
+#include "kernels/elementary/reference_access.h"
+#include "kernels/elementwise/dropout.h"
+
+namespace megalith::kernels {
+namespace {
+
+/// One head of `count` rows as doubles [count, D].
+using Matrix = std::vector<double>;
+Matrix read_head(const ConstHeadsView& x, int64_t row, int64_t count, int64_t head) {
+  Matrix values;
+  values.reserve(static_cast<size_t>(count * x.head_size));
+  for (int64_t t = row; t < row + count; ++t) {
+    const ConstView elements(x.at(t, head), x.dtype, Shape{1, x.head_size});
+    for (int64_t d = 0; d < x.head_size; ++d) values.push_back(read_double(elements, 0, d));
+  }
+  return values;
+}
+void write_head(const HeadsView& x, int64_t row, int64_t head, const Matrix& values) {
+  const int64_t count = static_cast<int64_t>(values.size()) / x.head_size;
+  for (int64_t t = 0; t < count; ++t) {
+    const View elements(x.at(row + t, head), x.dtype, Shape{1, x.head_size});
+    for (int64_t d = 0; d < x.head_size; ++d) {
+      write_double(elements, 0, d, values[static_cast<size_t>(t * x.head_size + d)]);
+    }
+  }
+}
+/// Row i of a times row j of b.
+double dot(const Matrix& a, int64_t i, const Matrix& b, int64_t j, int64_t size) {
+  double sum = 0;
+  for (int64_t d = 0; d < size; ++d) {
+    sum += a[static_cast<size_t>(i * size + d)] * b[static_cast<size_t>(j * size + d)];
+  }
+  return sum;
+}
+/// Row i of a += factor * row j of b.
+void add_row(Matrix& a, int64_t i, double factor, const Matrix& b, int64_t j, int64_t size) {
+  for (int64_t d = 0; d < size; ++d) {
+    a[static_cast<size_t>(i * size + d)] += factor * b[static_cast<size_t>(j * size + d)];
+  }
+}
+
+/// One sequence's rows and where its probabilities start.
+struct Place {
+  int64_t sequence;
+  int64_t row;
+  int64_t length;
+  int64_t probabilities;
+};
+
+template <typename Visit>
+void for_sequences(const AttentionSequences& sequences, int64_t num_heads, Visit visit) {
+  int64_t base = 0;
+  for (size_t s = 0; s + 1 < sequences.cu_seqlens.size(); ++s) {
+    const int64_t row = sequences.cu_seqlens[s];
+    const int64_t length = sequences.cu_seqlens[s + 1] - row;
+    visit(Place{static_cast<int64_t>(s), row, length, base});
+    base += num_heads * length * length;
+  }
+}
+
+/// 0 or 1 / (1 - p) for query i and key j of the sequence.
+double dropout_factor(const AttentionDropout& dropout, int64_t sequence, int64_t head, int64_t i,
+                      int64_t j) {
+  if (dropout.p == 0) return 1;
+  const auto sample = static_cast<uint64_t>(dropout.sample_S.as<int64_t>()[sequence]);
+  const auto position = static_cast<uint64_t>(dropout.position_S.as<int64_t>()[sequence]);
+  const uint64_t query = position + static_cast<uint64_t>(i);
+  const uint64_t key = position + static_cast<uint64_t>(j);
+  const PhiloxBlock words =
+      philox(dropout.key, query << 32 | key / 4,
+             sample << 16 | static_cast<uint64_t>(dropout.head_begin + head));
+  const bool kept = words[key % 4] >= dropout_threshold(dropout.p);
+  return kept ? static_cast<double>(dropout_scale(dropout.p)) : 0.0;
+}
+
+void forward_head(const AttentionForward& a, const Place& place, int64_t head) {
+  const int64_t kv_head = head / (a.q_TND.num_heads / a.k_TKD.num_heads);
+  const int64_t size = a.q_TND.head_size;
+  const Matrix q = read_head(a.q_TND, place.row, place.length, head);
+  const Matrix k = read_head(a.k_TKD, place.row, place.length, kv_head);
+  const Matrix v = read_head(a.v_TKD, place.row, place.length, kv_head);
+  Matrix y(q.size());
+  for (int64_t i = 0; i < place.length; ++i) {
+    const int64_t seen = a.sequences.causal ? i + 1 : place.length;
+    std::vector<double> p(static_cast<size_t>(place.length));
+    double max = -std::numeric_limits<double>::infinity(), sum = 0;
+    for (int64_t j = 0; j < seen; ++j) {
+      p[static_cast<size_t>(j)] = dot(q, i, k, j, size) * static_cast<double>(a.scale);
+      max = std::max(max, p[static_cast<size_t>(j)]);
+    }
+    for (int64_t j = 0; j < seen; ++j) {
+      sum += p[static_cast<size_t>(j)] = std::exp(p[static_cast<size_t>(j)] - max);
+    }
+    for (int64_t j = 0; j < seen; ++j) {
+      p[static_cast<size_t>(j)] /= sum;
+      const double factor = dropout_factor(a.dropout, place.sequence, head, i, j);
+      add_row(y, i, p[static_cast<size_t>(j)] * factor, v, j, size);
+    }
+    if (!a.lse_NT.absent()) write_double(a.lse_NT, head, place.row + i, max + std::log(sum));
+    for (int64_t j = 0; j < place.length && !a.probabilities.absent(); ++j) {
+      write_double(a.probabilities, 0,
+                   place.probabilities + (head * place.length + i) * place.length + j,
+                   p[static_cast<size_t>(j)]);
+    }
+  }
+  write_head(a.y_TND, place.row, head, y);
+}
+
+/// Adds one query head's part to dk and dv of its key/value head; writes its dq.
+void backward_head(const AttentionBackward& a, const Place& place, int64_t head, Matrix& dk,
+                   Matrix& dv) {
+  const int64_t kv_head = head / (a.q_TND.num_heads / a.k_TKD.num_heads);
+  const int64_t size = a.q_TND.head_size;
+  const auto scale = static_cast<double>(a.scale);
+  const Matrix q = read_head(a.q_TND, place.row, place.length, head);
+  const Matrix k = read_head(a.k_TKD, place.row, place.length, kv_head);
+  const Matrix v = read_head(a.v_TKD, place.row, place.length, kv_head);
+  const Matrix y = read_head(a.y_TND, place.row, place.length, head);
+  const Matrix dy = read_head(a.dy_TND, place.row, place.length, head);
+  Matrix dq(q.size());
+  for (int64_t i = 0; i < place.length; ++i) {
+    const double delta = dot(dy, i, y, i, size);
+    const double lse = read_double(a.lse_NT, head, place.row + i);
+    const int64_t seen = a.sequences.causal ? i + 1 : place.length;
+    for (int64_t j = 0; j < seen; ++j) {
+      const int64_t at = place.probabilities + (head * place.length + i) * place.length + j;
+      const double p = a.probabilities.absent() ? std::exp(dot(q, i, k, j, size) * scale - lse)
+                                                : read_double(a.probabilities, 0, at);
+      const double factor = dropout_factor(a.dropout, place.sequence, head, i, j);
+      const double ds = p * (dot(dy, i, v, j, size) * factor - delta) * scale;
+      add_row(dv, j, p * factor, dy, i, size);
+      add_row(dk, j, ds, q, i, size);
+      add_row(dq, i, ds, k, j, size);
+    }
+  }
+  write_head(a.dq_TND, place.row, head, dq);
+}
+
+}  // namespace
+
+void attention_forward_reference(Exec& exec, const AttentionForward& a) {
+  if (exec.device.is_trace()) return;
+  for_sequences(a.sequences, a.q_TND.num_heads, [&](const Place& place) {
+    for (int64_t head = 0; head < a.q_TND.num_heads; ++head) forward_head(a, place, head);
+  });
+}
+
+void attention_backward_reference(Exec& exec, const AttentionBackward& a) {
+  if (exec.device.is_trace()) return;
+  const int64_t q_per_kv = a.q_TND.num_heads / a.k_TKD.num_heads;
+  for_sequences(a.sequences, a.q_TND.num_heads, [&](const Place& place) {
+    for (int64_t kv_head = 0; kv_head < a.k_TKD.num_heads; ++kv_head) {
+      Matrix dk(static_cast<size_t>(place.length * a.q_TND.head_size)), dv(dk.size());
+      for (int64_t h = 0; h < q_per_kv; ++h) {
+        backward_head(a, place, kv_head * q_per_kv + h, dk, dv);
+      }
+      write_head(a.dk_TKD, place.row, kv_head, dk);
+      write_head(a.dv_TKD, place.row, kv_head, dv);
+    }
+  });
+}
+
+}  // namespace megalith::kernels

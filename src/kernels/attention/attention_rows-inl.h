@@ -1,0 +1,363 @@
+// SPDX-License-Identifier: Apache-2.0
+// One block of keys against some query rows: the step that training, prefill and decoding share, so
+// that their bits agree. Also packing of strided heads into blocks of floats, and the factors of
+// dropped probabilities. Included once per instruction set.
+
+#if defined(MEGA_ATTENTION_ROWS_INL_H_) == defined(HWY_TARGET_TOGGLE)
+#ifdef MEGA_ATTENTION_ROWS_INL_H_
+#undef MEGA_ATTENTION_ROWS_INL_H_
+#else
+#define MEGA_ATTENTION_ROWS_INL_H_
+#endif
+
+#include <cmath>
+
+#include "kernels/attention/attention_work.h"
+#include "kernels/attention/block_product-inl.h"
+#include "kernels/elementwise/dropout.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace megalith::kernels::HWY_NAMESPACE {
+namespace attention {
+
+/// Query rows per step: four register tiles, whose scores stay in the first-level cache.
+inline constexpr int64_t kRowChunk = 24;
+
+// ---------------------------------------------------------------- packing
+
+/// rows x columns of x to out (rows `width` apart), zeros up to `width`.
+template <class T>
+HWY_INLINE void pack_rows(const T* x, int64_t row_stride, int64_t rows, int64_t columns,
+                          int64_t width, float* out) {
+  for (int64_t r = 0; r < rows; ++r) {
+    const T* from = x + r * row_stride;
+    float* to = out + r * width;
+    int64_t c = 0;
+    for (; c + kFloatLanes <= columns; c += kFloatLanes) store(load(from + c), to + c);
+    if (c < columns) store(load_some(from + c, columns - c), to + c);
+    for (c = round_up(columns, kFloatLanes); c < width; c += kFloatLanes) {
+      store(hn::Zero(FloatTag()), to + c);
+    }
+  }
+}
+HWY_INLINE void pack_rows(const ConstHeadsView& x, int64_t row, int64_t head, int64_t rows,
+                          int64_t width, float* out) {
+  const std::byte* from = x.at(row, head);
+  if (x.dtype == DType::bf16) {
+    pack_rows(reinterpret_cast<const bf16_t*>(from), x.row_stride, rows, x.head_size, width, out);
+  } else {
+    pack_rows(reinterpret_cast<const float*>(from), x.row_stride, rows, x.head_size, width, out);
+  }
+}
+
+/// Asks for rows that will be packed soon: heads lie far apart in a row, which hardware does not
+/// foresee (a fifth of forward's time in a fused projection of 2304 columns).
+HWY_INLINE void prefetch_rows(const ConstHeadsView& x, int64_t row, int64_t head, int64_t rows) {
+  const int64_t bytes = x.head_size * bytes_of(x.dtype);
+  for (int64_t r = row; r < row + rows; ++r) {
+    const std::byte* from = x.at(r, head);
+    for (int64_t b = 0; b < bytes; b += 64) __builtin_prefetch(from + b, 0, 2);
+    __builtin_prefetch(from + bytes - 1, 0, 2);
+  }
+}
+
+/// out [columns, 64] = transpose of x [rows <= 64, width]; columns beyond `rows` become 0.
+HWY_INLINE void transpose_block(float* x, int64_t rows, int64_t columns, int64_t width,
+                                float* out) {
+  const hn::FixedTag<float, 4> d4;
+  const hn::RepartitionToWide<decltype(d4)> d2;
+  for (int64_t i = rows * width; i < round_up<int64_t>(rows, 4) * width; ++i) x[i] = 0.0f;
+  for (int64_t c = 0; c < columns; c += 4) {
+    for (int64_t r = 0; r < rows; r += 4) {
+      const float* from = x + r * width + c;
+      const auto r0 = hn::LoadU(d4, from), r1 = hn::LoadU(d4, from + width);
+      const auto r2 = hn::LoadU(d4, from + 2 * width), r3 = hn::LoadU(d4, from + 3 * width);
+      const auto low01 = hn::BitCast(d2, hn::InterleaveLower(d4, r0, r1));
+      const auto low23 = hn::BitCast(d2, hn::InterleaveLower(d4, r2, r3));
+      const auto high01 = hn::BitCast(d2, hn::InterleaveUpper(d4, r0, r1));
+      const auto high23 = hn::BitCast(d2, hn::InterleaveUpper(d4, r2, r3));
+      float* to = out + c * kKeyBlock + r;
+      const int64_t left = columns - c;
+      hn::StoreU(hn::BitCast(d4, hn::InterleaveLower(d2, low01, low23)), d4, to);
+      if (left > 1) {
+        hn::StoreU(hn::BitCast(d4, hn::InterleaveUpper(d2, low01, low23)), d4, to + kKeyBlock);
+      }
+      if (left > 2) {
+        hn::StoreU(hn::BitCast(d4, hn::InterleaveLower(d2, high01, high23)), d4,
+                   to + 2 * kKeyBlock);
+      }
+      if (left > 3) {
+        hn::StoreU(hn::BitCast(d4, hn::InterleaveUpper(d2, high01, high23)), d4,
+                   to + 3 * kKeyBlock);
+      }
+    }
+  }
+  const int64_t filled = round_up<int64_t>(rows, 4);
+  for (int64_t c = 0; c < columns && filled < kKeyBlock; ++c) {
+    std::fill(out + c * kKeyBlock + filled, out + (c + 1) * kKeyBlock, 0.0f);
+  }
+}
+
+/// `rows` f32 rows to the rows of y, rounded once.
+HWY_INLINE void unpack_row(const float* from, const HeadsView& y, int64_t row, int64_t head) {
+  std::byte* to = y.at(row, head);
+  const auto write = [&]<class T>(T* out) HWY_ATTR {
+    int64_t c = 0;
+    for (; c + kFloatLanes <= y.head_size; c += kFloatLanes) store(load(from + c), out + c);
+    if (c < y.head_size) store_some(load(from + c), out + c, y.head_size - c);
+  };
+  if (y.dtype == DType::bf16) {
+    write(reinterpret_cast<bf16_t*>(to));
+  } else {
+    write(reinterpret_cast<float*>(to));
+  }
+}
+
+// ---------------------------------------------------------------- dropout
+
+/// Dropout of one sequence's probabilities.
+struct SequenceDropout {
+  bool on = false;
+  uint32_t threshold = 0;
+  float scale = 1;
+  uint64_t key = 0;
+  uint64_t sample = 0;
+  uint64_t position = 0;  // of the sequence's first token in the sample
+  uint64_t head_begin = 0;
+
+  SequenceDropout() = default;
+  SequenceDropout(const AttentionDropout& dropout, int64_t sequence) : on(dropout.p > 0) {
+    if (!on) return;
+    threshold = dropout_threshold(dropout.p);
+    scale = dropout_scale(dropout.p);
+    key = dropout.key;
+    sample = static_cast<uint64_t>(dropout.sample_S.as<int64_t>()[sequence]);
+    position = static_cast<uint64_t>(dropout.position_S.as<int64_t>()[sequence]);
+    head_begin = static_cast<uint64_t>(dropout.head_begin);
+  }
+};
+
+/// factor[j] = 0 where key first_key + j of (query, head) is dropped, else the scale; 64 of them.
+HWY_INLINE void dropout_factors(const SequenceDropout& dropout, int64_t head, int64_t query,
+                                int64_t first_key, float* factor) {
+  constexpr int64_t kRoom = 64 + 2 * 32;
+  HWY_ALIGN float drawn[kRoom];
+  const uint64_t from = dropout.position + static_cast<uint64_t>(first_key);
+  const auto skip = static_cast<int64_t>(from % 4);
+  const auto second = static_cast<uint32_t>(dropout.position + static_cast<uint64_t>(query));
+  const uint64_t high = dropout.sample << 16 | (dropout.head_begin + static_cast<uint64_t>(head));
+  const FloatVec keep = hn::Set(FloatTag(), dropout.scale);
+  for (int64_t j = 0; j < 64 + skip; j += 2 * kFloatLanes) {
+    WordVec a, b;
+    philox_words(dropout.key, static_cast<uint32_t>((from - static_cast<uint64_t>(skip) +
+                                                     static_cast<uint64_t>(j)) / 4),
+                 second, high, a, b);
+    store(hn::IfThenElseZero(at_least(a, dropout.threshold), keep), drawn + j);
+    store(hn::IfThenElseZero(at_least(b, dropout.threshold), keep), drawn + j + kFloatLanes);
+  }
+  for (int64_t j = 0; j < 64; j += kFloatLanes) store(load(drawn + skip + j), factor + j);
+}
+
+// ---------------------------------------------------------------- forward step
+
+/// Running state of query rows: q and sum are [count, width].
+struct QueryRows {
+  float* q;
+  float* sum;
+  float* max;
+  float* norm;
+  int64_t head_size;
+  int64_t width;
+
+  QueryRows at(int64_t r) const {
+    return {q + r * width, sum + r * width, max + r, norm + r, head_size, width};
+  }
+};
+
+/// Scores of a row, times scale, -inf from `limit` to the end of its last vector; their maximum.
+HWY_INLINE float scale_and_mask(float* s, int64_t limit, float scale) {
+  const FloatTag d;
+  const FloatVec lowest = hn::Set(d, -INFINITY);
+  const FloatVec by = hn::Set(d, scale);
+  FloatVec max = lowest;
+  int64_t j = 0;
+  for (; j + kFloatLanes <= limit; j += kFloatLanes) {
+    const FloatVec scaled = hn::Mul(load(s + j), by);
+    store(scaled, s + j);
+    max = hn::Max(max, scaled);
+  }
+  if (j < limit) {
+    const auto valid = hn::FirstN(d, static_cast<size_t>(limit - j));
+    const FloatVec scaled = hn::IfThenElse(valid, hn::Mul(load(s + j), by), lowest);
+    store(scaled, s + j);
+    max = hn::Max(max, scaled);
+  }
+  return hn::GetLane(hn::MaxOfLanes(d, max));
+}
+
+/// tree_sum16 without a trip through memory. (A template so that only the branch of this instruction
+/// set is compiled.)
+template <class V>
+HWY_INLINE float quick_tree_sum16(const V& v) {
+  const hn::FixedTag<float, 8> d8;
+  const hn::FixedTag<float, 4> d4;
+  const auto fold8 = [&] HWY_ATTR {
+    if constexpr (sizeof(v.part) == sizeof(v.part[0])) {
+      return hn::Add(hn::LowerHalf(d8, v.part[0]), hn::UpperHalf(d8, v.part[0]));
+    } else {
+      return hn::Add(v.part[0], v.part[1]);
+    }
+  };
+  const auto sum8 = fold8();
+  const auto sum4 = hn::Add(hn::LowerHalf(d4, sum8), hn::UpperHalf(d4, sum8));
+  const auto sum2 = hn::Add(sum4, hn::Shuffle1032(sum4));
+  return hn::GetLane(hn::Add(sum2, hn::Shuffle2301(sum2)));
+}
+
+/// s_j = exp(s_j - max) up to the end of limit's vector; returns the 16-lane sum.
+HWY_INLINE float exponentials(float* s, int64_t limit, float max) {
+  const FloatVec shift = hn::Set(FloatTag(), max);
+  Vec16 sum = set16(0.0f);
+  for (int64_t j = 0; j < limit; j += 16) {
+    for (int part = 0; part < kParts; ++part) {
+      const int64_t at = j + part * kFloatLanes;
+      if (at >= limit) break;
+      const FloatVec p = elementary::exp<SimdOps>(hn::Sub(load(s + at), shift));
+      store(p, s + at);
+      sum.part[part] = hn::Add(sum.part[part], p);
+    }
+  }
+  return quick_tree_sum16(sum);
+}
+
+/// New maxima and the factors exp(old - new) for up to 32 rows in vectors. A row that has seen only
+/// -inf shifts by 0, so that its probabilities are 0 and not NaN.
+HWY_INLINE void rescale(const float* block_max, float* max, float* shift, float* factor) {
+  const FloatTag d;
+  const FloatVec lowest = hn::Set(d, -INFINITY);
+  for (int64_t r = 0; r < 32; r += kFloatLanes) {
+    const FloatVec old = load(max + r);
+    const FloatVec now = hn::Max(old, load(block_max + r));
+    const FloatVec by = hn::IfThenElse(hn::Eq(now, lowest), hn::Zero(d), now);
+    store(now, max + r);
+    store(by, shift + r);
+    store(elementary::exp<SimdOps>(hn::Sub(old, by)), factor + r);
+  }
+}
+
+/// What attend_chunk needs to know of its rows besides their state.
+struct ChunkPlace {
+  const int32_t* limit;  // keys of this block that each row attends to
+  const int64_t* query;  // position of each row in its sequence
+  const int64_t* head;
+  int64_t first_key;
+  float* saved_scores;  // null, or where to keep the scaled scores of row r: at r * saved_row
+  int64_t saved_row;
+};
+
+/// `count` <= kRowChunk rows against one block of keys.
+template <class T>
+HWY_NOINLINE void attend_chunk(const QueryRows& rows, int64_t count, Right<T> keys_DJ,
+                               Right<T> values_JD, const ChunkPlace& place, float scale,
+                               const SequenceDropout& dropout) {
+  HWY_ALIGN float scores[kRowChunk * kKeyBlock];
+  HWY_ALIGN float block_max[32] = {}, max[32] = {}, shift[32], factor[32];
+  HWY_ALIGN int32_t all[kRowChunk];
+  const int64_t columns = round_up<int64_t>(*std::max_element(place.limit, place.limit + count),
+                                            kFloatLanes);
+  std::fill(all, all + count, static_cast<int32_t>(rows.head_size));
+  product(Left{rows.q, rows.width, 1}, keys_DJ, Result{scores, kKeyBlock}, count, columns,
+          Chains{nullptr, all});
+  for (int64_t r = 0; r < count; ++r) {
+    max[r] = rows.max[r];
+    block_max[r] = scale_and_mask(scores + r * kKeyBlock, place.limit[r], scale);
+  }
+  if (place.saved_scores != nullptr) {
+    for (int64_t r = 0; r < count; ++r) {
+      float* to = place.saved_scores + r * place.saved_row;
+      std::copy(scores + r * kKeyBlock, scores + r * kKeyBlock + place.limit[r], to);
+      std::fill(to + place.limit[r], to + kKeyBlock, -INFINITY);
+    }
+  }
+  rescale(block_max, max, shift, factor);
+  for (int64_t r = 0; r < count; ++r) {
+    const float sum = exponentials(scores + r * kKeyBlock, place.limit[r], shift[r]);
+    rows.norm[r] = rows.norm[r] * factor[r] + sum;
+    rows.max[r] = max[r];
+  }
+  if (dropout.on) {
+    HWY_ALIGN float keep[kKeyBlock];
+    for (int64_t r = 0; r < count; ++r) {
+      dropout_factors(dropout, place.head[r], place.query[r], place.first_key, keep);
+      float* p = scores + r * kKeyBlock;
+      for (int64_t j = 0; j < place.limit[r]; j += kFloatLanes) {
+        store(hn::Mul(load(p + j), load(keep + j)), p + j);
+      }
+    }
+  }
+  product(Left{scores, kKeyBlock, 1}, values_JD,
+          Result{rows.sum, rows.width, Start::carry, factor}, count, rows.width,
+          Chains{nullptr, place.limit});
+}
+
+/// Where an item's rows are: head after head, `num_queries` rows each.
+struct RowsPlace {
+  int64_t num_heads;
+  int64_t num_queries;
+  int64_t first_head;
+  int64_t first_query;  // position in the sequence of each head's first row
+  bool causal;
+};
+
+/// All of an item's rows against the block of `num_keys` keys at first_key. Rows that see none of
+/// them are left as they are. `scores` (or null) keeps scaled scores, a row `scores_row` long.
+template <class T>
+HWY_INLINE void attend_block(const QueryRows& rows, const RowsPlace& place, int64_t first_key,
+                             int64_t num_keys, Right<T> keys_DJ, Right<T> values_JD, float scale,
+                             const SequenceDropout& dropout, float* scores, int64_t scores_row) {
+  const int64_t num_rows = place.num_heads * place.num_queries;
+  for (int64_t r = 0; r < num_rows; r += kRowChunk) {
+    const int64_t count = std::min(kRowChunk, num_rows - r);
+    int32_t limit[kRowChunk];
+    int64_t query[kRowChunk], head[kRowChunk];
+    int32_t most = 0;
+    for (int64_t i = 0; i < count; ++i) {
+      query[i] = place.first_query + (r + i) % place.num_queries;
+      head[i] = place.first_head + (r + i) / place.num_queries;
+      const int64_t seen = place.causal ? query[i] + 1 - first_key : num_keys;
+      limit[i] = static_cast<int32_t>(std::clamp<int64_t>(seen, 0, num_keys));
+      most = std::max(most, limit[i]);
+    }
+    if (most == 0) continue;
+    const ChunkPlace chunk{limit, query, head, first_key,
+                           scores == nullptr ? nullptr : scores + r * scores_row + first_key,
+                           scores_row};
+    attend_chunk(rows.at(r), count, keys_DJ, values_JD, chunk, scale, dropout);
+  }
+}
+
+/// Before the first block.
+HWY_INLINE void start_rows(const QueryRows& rows, int64_t count) {
+  std::fill(rows.sum, rows.sum + count * rows.width, 0.0f);
+  std::fill(rows.max, rows.max + count, -INFINITY);
+  std::fill(rows.norm, rows.norm + count, 0.0f);
+}
+
+/// After the last block: row `r` of the state to row `row` of y; returns its log-sum-exp.
+HWY_INLINE float finish_row(const QueryRows& rows, int64_t r, const HeadsView& y, int64_t row,
+                            int64_t head) {
+  const FloatTag d;
+  float* sum = rows.sum + r * rows.width;
+  const FloatVec norm = hn::Set(d, rows.norm[r]);
+  for (int64_t c = 0; c < rows.width; c += kFloatLanes) {
+    // + 0 makes a negative zero positive.
+    store(hn::Add(hn::Div(load(sum + c), norm), hn::Zero(d)), sum + c);
+  }
+  unpack_row(sum, y, row, head);
+  return rows.max[r] + hn::GetLane(elementary::log<SimdOps>(norm));
+}
+
+}  // namespace attention
+}  // namespace megalith::kernels::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+#endif  // MEGA_ATTENTION_ROWS_INL_H_

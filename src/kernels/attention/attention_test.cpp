@@ -1,0 +1,251 @@
+// SPDX-License-Identifier: Apache-2.0
+// Attention against its reference within derived bounds, exact inputs, gradients, masks, dropout.
+#include "kernels/attention/attention.h"
+
+#include <gtest/gtest.h>
+
+#include "kernels/attention/attention_cases.h"
+#include "kernels/elementwise/dropout.h"
+
+namespace megalith::kernels {
+namespace {
+
+using testing::expect_close;
+using testing::expect_same_bits;
+using testing::TestTensor;
+using testing::unit_roundoff;
+
+/// Largest norm of a head's row in columns [begin, end) of x, heads being `size` wide.
+double largest_norm(const TestTensor& x, int64_t size) {
+  double largest = 0;
+  for (int64_t r = 0; r < x.rows(); ++r) {
+    for (int64_t c = 0; c < x.columns(); c += size) {
+      double sum = 0;
+      for (int64_t d = 0; d < size; ++d) sum += x.at(r, c + d) * x.at(r, c + d);
+      largest = std::max(largest, sum);
+    }
+  }
+  return std::sqrt(largest);
+}
+
+/// Bounds on errors of f32 arithmetic, to first order in u. A score's error is a chain of D terms
+/// of the size of |q||k|; probabilities carry it twice (themselves and their sum), products add a
+/// chain over the keys.
+struct Bounds {
+  double y, lse, gradient;
+  explicit Bounds(const AttentionData& data) {
+    const double u = 0x1p-24;
+    const auto d = static_cast<double>(data.shape.head_size);
+    double n = 1;
+    for (const int32_t length : data.shape.lengths) n = std::max<double>(n, length);
+    const double x = largest_norm(data.qkv, data.shape.head_size);
+    const double g = largest_norm(data.dy, data.shape.head_size);
+    const double keep = 1 / (1 - static_cast<double>(data.shape.dropout));
+    const double score = (d + 2) * u * static_cast<double>(data.scale()) * x * x;
+    const double p = 2 * score + (2 * n + 32) * u;
+    y = p * x * keep;
+    lse = score + (n + 32) * u * std::max(1.0, x * x);
+    const double group =
+        static_cast<double>(data.shape.num_heads / data.shape.num_kv_heads);
+    // Columns of p sum to at most n per head, rows to 1.
+    gradient = n * group * keep * (p + lse + 2 * (d + n * group) * u) * 2 * g * x *
+               std::max(1.0, static_cast<double>(data.scale()) * x);
+  }
+};
+
+class AttentionCases : public ::testing::TestWithParam<std::tuple<AttentionCase, DType, bool>> {};
+
+TEST_P(AttentionCases, MatchesReference) {
+  const auto& [shape, dtype, materialised] = GetParam();
+  const auto device = device::make_cpu_device(2);
+  AttentionData fast(shape, dtype), exact(shape, dtype);
+  fast.materialised = exact.materialised = materialised;
+  const Bounds bound(fast);
+  const double rounding = dtype == DType::bf16 ? unit_roundoff(dtype) : 0;
+  const auto with_rounding = [&](const TestTensor& x, double b) {
+    return [&x, b, rounding](int64_t i) { return b + rounding * 1.01 * std::abs(x.at(i)); };
+  };
+  fast.forward(*device);
+  exact.forward(*device, "reference");
+  expect_close(fast.y, exact.y, with_rounding(exact.y, bound.y), "y");
+  expect_close(fast.lse, exact.lse, bound.lse, "lse");
+  fast.y.expect_gaps_untouched();
+  fast.lse.expect_gaps_untouched();
+  if (materialised) {
+    expect_close(fast.probabilities, exact.probabilities,
+                 with_rounding(exact.probabilities, bound.y), "probabilities");
+  }
+  // The same y, lse and probabilities for both, so that only backward's own errors count.
+  exact.y = fast.y;
+  exact.lse = fast.lse;
+  exact.probabilities = fast.probabilities;
+  fast.backward(*device);
+  exact.backward(*device, "reference");
+  expect_close(fast.dqkv, exact.dqkv, with_rounding(exact.dqkv, bound.gradient), "dqkv");
+  fast.dqkv.expect_gaps_untouched();
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Attention, AttentionCases,
+    ::testing::Combine(::testing::ValuesIn(attention_cases()),
+                       ::testing::Values(DType::f32, DType::bf16), ::testing::Bool()),
+    [](const auto& instance) {
+      return std::get<0>(instance.param).name + "_" +
+             std::string(name_of(std::get<1>(instance.param))) +
+             (std::get<2>(instance.param) ? "_materialised" : "_streaming");
+    });
+
+TEST(Attention, EqualScoresAverageExactly) {
+  AttentionData data({"", {256}, 2, 1, 16, false}, DType::f32);
+  data.qkv.fill_integers(5, -8, 8);
+  for (int64_t t = 0; t < 256; ++t) {
+    for (int64_t c = 0; c < 32; ++c) data.qkv.set(t, c, 0);  // both query heads
+  }
+  for (testing::TestDevice& on : testing::test_devices()) {
+    data.forward(*on.device);
+    for (int64_t c = 0; c < 32; ++c) {
+      double sum = 0;
+      for (int64_t t = 0; t < 256; ++t) sum += data.qkv.at(t, 48 + c % 16);
+      for (int64_t t = 0; t < 256; ++t) ASSERT_EQ(data.y.at(t, c), sum / 256) << on.name;
+    }
+  }
+}
+
+TEST(Attention, AScoreFarAboveTheOthersCopiesItsValue) {
+  // Query i looks for key i * 5 % (i + 1): all other probabilities are exactly 0.
+  constexpr int64_t kLength = 130, kSize = 16;
+  AttentionData data({"", {kLength}, 1, 1, kSize}, DType::f32);
+  const auto code = [](int64_t j, int64_t d) { return (j >> d & 1) != 0 ? 1.0 : -1.0; };
+  const auto wanted = [](int64_t i) { return i * 5 % (i + 1); };
+  data.qkv.fill_integers(3, -100, 100);
+  for (int64_t t = 0; t < kLength; ++t) {
+    for (int64_t d = 0; d < kSize; ++d) {
+      data.qkv.set(t, d, 512 * code(wanted(t), d));
+      data.qkv.set(t, kSize + d, code(t, d));
+    }
+  }
+  for (testing::TestDevice& on : testing::test_devices()) {
+    data.forward(*on.device);
+    for (int64_t t = 0; t < kLength; ++t) {
+      for (int64_t d = 0; d < kSize; ++d) {
+        ASSERT_EQ(data.y.at(t, d), data.qkv.at(wanted(t), 2 * kSize + d)) << on.name << " " << t;
+      }
+      ASSERT_EQ(data.lse.at(0, t), 512 * kSize * 0.25) << on.name << " " << t;
+    }
+  }
+}
+
+TEST(Attention, ReferenceBackwardMatchesFiniteDifference) {
+  const auto device = device::make_cpu_device(1);
+  for (const bool causal : {true, false}) {
+    for (const float dropout : {0.0f, 0.3f}) {
+      AttentionData data({"", {4, 1, 6}, 4, 2, 3, causal, dropout}, DType::f64);
+      const auto loss = [&] {
+        data.forward(*device);
+        return testing::weighted_sum(data.y, data.dy);
+      };
+      loss();
+      data.backward(*device);
+      const TestTensor gradient = data.dqkv;
+      testing::expect_gradient(loss, data.qkv, gradient, 1e-8, "qkv");
+    }
+  }
+}
+
+TEST(Attention, WhatIsMaskedIsNeverTouched) {
+  const auto device = device::make_cpu_device(1);
+  AttentionData clean({"", {100, 50}, 2, 1, 32}, DType::f32), spoiled = clean;
+  clean.forward(*device);
+  clean.backward(*device);
+  // From row 70 of the first sequence on nothing may reach the rows before, nor the second one.
+  for (int64_t t = 70; t < 100; ++t) {
+    for (int64_t c = 0; c < spoiled.qkv.columns(); ++c) spoiled.qkv.set(t, c, NAN);
+  }
+  spoiled.forward(*device);
+  for (int64_t t = 0; t < 150; ++t) {
+    for (int64_t c = 0; c < clean.y.columns(); ++c) {
+      if (t < 70 || t >= 100) {
+        ASSERT_EQ(spoiled.y.at(t, c), clean.y.at(t, c)) << t;
+      } else {
+        ASSERT_TRUE(std::isnan(spoiled.y.at(t, c))) << t;
+      }
+    }
+  }
+  // Keys from row 70 on get no gradient from earlier queries, whatever those hold.
+  AttentionData late = clean;
+  for (int64_t t = 0; t < 70; ++t) {
+    for (int64_t c = 0; c < late.dy.columns(); ++c) late.dy.set(t, c, INFINITY);
+  }
+  late.backward(*device);
+  for (int64_t t = 70; t < 150; ++t) {
+    for (int64_t c = 64; c < late.dqkv.columns(); ++c) {
+      ASSERT_EQ(late.dqkv.at(t, c), clean.dqkv.at(t, c)) << t << " " << c;
+    }
+  }
+}
+
+TEST(Attention, MaterialisedGivesTheBitsOfStreaming) {
+  const auto device = device::make_cpu_device(2);
+  for (const AttentionCase& shape : attention_cases()) {
+    AttentionData streaming(shape, DType::f32), materialised(shape, DType::f32);
+    materialised.materialised = true;
+    for (AttentionData* data : {&streaming, &materialised}) {
+      data->forward(*device);
+      data->backward(*device);
+    }
+    expect_same_bits(materialised.y, streaming.y, shape.name + " y");
+    expect_same_bits(materialised.lse, streaming.lse, shape.name + " lse");
+    expect_same_bits(materialised.dqkv, streaming.dqkv, shape.name + " dqkv");
+  }
+}
+
+TEST(Attention, DropoutKeepsTheRightShareAndIsKeyed) {
+  // With equal scores and values of 1, y counts what was kept.
+  AttentionData data({"", {512}, 4, 4, 16, false, 0.25f}, DType::f32);
+  data.qkv.fill_constant(0);
+  for (int64_t t = 0; t < 512; ++t) {
+    for (int64_t h = 0; h < 4; ++h) {
+      for (int64_t d = 0; d < 16; ++d) data.qkv.set(t, h * 48 + 32 + d, 1);
+    }
+  }
+  const auto device = device::make_cpu_device(1);
+  data.forward(*device);
+  double kept = 0;
+  for (int64_t t = 0; t < 512; ++t) {
+    for (int64_t h = 0; h < 4; ++h) {
+      const double here = std::round(data.y.at(t, h * 16) * 0.75 * 512);
+      double expected = 0;
+      for (int64_t j = 0; j < 512; ++j) {
+        const auto query = static_cast<uint64_t>(t), key = static_cast<uint64_t>(j);
+        const PhiloxBlock words =
+            philox(99, query << 32 | key / 4, uint64_t{1000} << 16 | static_cast<uint64_t>(h + 2));
+        expected += words[key % 4] >= 0x40000000u ? 1 : 0;
+      }
+      ASSERT_EQ(here, expected) << t << " " << h;
+      kept += here;
+    }
+  }
+  const double draws = 512 * 512 * 4;
+  EXPECT_NEAR(kept / draws, 0.75, 5 * std::sqrt(0.75 * 0.25 / draws));
+}
+
+TEST(Attention, RefusesWrongArguments) {
+  const auto device = device::make_cpu_device(1);
+  Exec exec(*device);
+  AttentionData data({"", {8}, 2, 1, 16}, DType::f32);
+  AttentionForward a = data.forward_arguments();
+  const std::vector<int32_t> wrong{0, 7};
+  a.sequences.cu_seqlens = wrong;
+  EXPECT_THROW(attention_forward(exec, a), InternalError);
+  a = data.forward_arguments();
+  a.k_TKD.num_heads = 3;
+  EXPECT_THROW(attention_forward(exec, a), InternalError);
+  a = data.forward_arguments();
+  a.probabilities = View(data.y.view().data(), DType::f32, Shape{5});
+  EXPECT_THROW(attention_forward(exec, a), InternalError);
+  exec.only = "materialised";
+  EXPECT_THROW(attention_forward(exec, data.forward_arguments()), InternalError);
+}
+
+}  // namespace
+}  // namespace megalith::kernels

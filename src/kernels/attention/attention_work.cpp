@@ -1,0 +1,101 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "kernels/attention/attention_work.h"
+
+#include <algorithm>
+
+namespace megalith::kernels {
+
+std::vector<Range> split_by_cost(std::span<const AttentionItem> items, int num_threads) {
+  double total = 0;
+  for (const AttentionItem& item : items) total += item.cost;
+  std::vector<Range> parts(static_cast<size_t>(num_threads));
+  const auto count = static_cast<int64_t>(items.size());
+  int64_t next = 0;
+  double before = 0;
+  for (int part = 0; part < num_threads; ++part) {
+    const double goal = total * (part + 1) / num_threads;
+    const int64_t first = next;
+    // An item goes to the part in which its middle lies.
+    while (next < count && (part + 1 == num_threads ||
+                            before + items[static_cast<size_t>(next)].cost / 2 <= goal)) {
+      before += items[static_cast<size_t>(next++)].cost;
+    }
+    parts[static_cast<size_t>(part)] = {first, next};
+  }
+  return parts;
+}
+
+double largest_cost(std::span<const AttentionItem> items, std::span<const Range> parts) {
+  double largest = 0;
+  for (const Range& part : parts) {
+    double cost = 0;
+    for (int64_t i = part.begin; i < part.end; ++i) cost += items[static_cast<size_t>(i)].cost;
+    largest = std::max(largest, cost);
+  }
+  return largest;
+}
+
+void run_items(Exec& exec, std::span<const AttentionItem> items, int64_t scratch_floats,
+               FunctionRef<void(const AttentionItem&, float*)> body) {
+  const int num_threads = exec.device.target().num_threads;
+  // A cache line between the threads' parts.
+  const int64_t stride = round_up<int64_t>(scratch_floats, 16) + 16;
+  const device::Allocation scratch =
+      exec.workspace.allocate(stride * num_threads * bytes_of(DType::f32));
+  if (exec.device.is_trace() || items.empty()) return;
+  const std::vector<Range> parts = split_by_cost(items, num_threads);
+  exec.device.pool().run([&](int thread) {
+    const Range part = parts[static_cast<size_t>(thread)];
+    float* own = reinterpret_cast<float*>(scratch.data()) + thread * stride;
+    for (int64_t i = part.begin; i < part.end; ++i) body(items[static_cast<size_t>(i)], own);
+  });
+}
+
+double pairs_of_rows(int64_t begin, int64_t end, int64_t length, bool causal) {
+  const auto rows = static_cast<double>(end - begin);
+  if (!causal) return rows * static_cast<double>(length);
+  return rows * static_cast<double>(begin + 1 + end) / 2;
+}
+
+void check_cu_seqlens(std::span<const int32_t> cu_seqlens, int64_t num_rows) {
+  MEGA_CHECK(!cu_seqlens.empty() && cu_seqlens.front() == 0, "cu_seqlens must start with 0");
+  MEGA_CHECK(std::is_sorted(cu_seqlens.begin(), cu_seqlens.end()), "cu_seqlens must not fall");
+  MEGA_CHECK_EQ(int64_t{cu_seqlens.back()}, num_rows);
+}
+
+void check_heads(const ConstHeadsView& x, int64_t num_rows, int64_t num_heads, int64_t head_size,
+                 DType dtype, std::string_view name) {
+  MEGA_CHECK(x.num_rows == num_rows && x.num_heads == num_heads && x.head_size == head_size,
+             "{} is [{}, {}, {}] and not [{}, {}, {}]", name, x.num_rows, x.num_heads, x.head_size,
+             num_rows, num_heads, head_size);
+  MEGA_CHECK(x.dtype == dtype, "{} is {} and not {}", name, x.dtype, dtype);
+  MEGA_CHECK(!x.absent() || num_rows == 0, "{} is absent", name);
+}
+
+int64_t longest(std::span<const int32_t> cu_seqlens) {
+  int64_t length = 0;
+  for (size_t s = 0; s + 1 < cu_seqlens.size(); ++s) {
+    length = std::max<int64_t>(length, cu_seqlens[s + 1] - cu_seqlens[s]);
+  }
+  return length;
+}
+
+int64_t attention_probabilities_elements(std::span<const int32_t> cu_seqlens, int64_t num_heads) {
+  int64_t elements = 0;
+  for (size_t s = 0; s + 1 < cu_seqlens.size(); ++s) {
+    const int64_t length = cu_seqlens[s + 1] - cu_seqlens[s];
+    elements += length * length;
+  }
+  return elements * num_heads;
+}
+
+int64_t attention_pairs(std::span<const int32_t> cu_seqlens, bool causal) {
+  int64_t pairs = 0;
+  for (size_t s = 0; s + 1 < cu_seqlens.size(); ++s) {
+    const int64_t length = cu_seqlens[s + 1] - cu_seqlens[s];
+    pairs += causal ? length * (length + 1) / 2 : length * length;
+  }
+  return pairs;
+}
+
+}  // namespace megalith::kernels

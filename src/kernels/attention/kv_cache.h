@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: Apache-2.0
+// Keys and values kept between calls of one attention layer, in blocks of kKeyBlock positions that a
+// table assigns to sequences (paging: Kwon et al. 2023), and attention over them. Block b holds for
+// each key/value head the keys transposed [D, 64] (so that scores of 64 keys are one run of vector
+// FMAs), then the values [64, Dp], Dp = D rounded up to 16. A token attends to all cached positions up
+// to its own. The arithmetic is that of attention_forward over the whole sequence, bit for bit when
+// the cache's dtype is that of the heads.
+#pragma once
+
+#include "kernels/attention/attention.h"
+
+namespace megalith::kernels {
+
+struct KvCacheShape {
+  DType dtype = DType::f32;  // f32 or bf16 (f64 for the reference)
+  int64_t num_kv_heads = 0;
+  int64_t head_size = 0;
+  int64_t num_blocks = 0;
+};
+/// Elements and bytes of the storage of one layer; pure functions.
+int64_t kv_cache_elements(const KvCacheShape& shape);
+int64_t kv_cache_bytes(const KvCacheShape& shape);
+/// Blocks that `positions` positions of one sequence need.
+constexpr int64_t kv_cache_blocks(int64_t positions) { return (positions + kKeyBlock - 1) / kKeyBlock; }
+
+/// Which rows of the call belong to which sequence, and where that sequence's blocks are.
+struct CachedSequences {
+  std::span<const int32_t> cu_seqlens;  // host [sequences + 1]: new tokens of sequence s
+  std::span<const int32_t> past;        // host [sequences]: positions cached before this call
+  ConstView cu_seqlens_device;          // i32, the same two for kinds that cannot read host memory
+  ConstView past_device;
+  ConstView block_table_SM;  // i32 [sequences, M]: position p of sequence s is in block
+                             // block_table[s, p / 64]
+};
+
+/// Writes rows of k, v at positions past[s] ... of their sequences (rounding to the cache's dtype).
+struct KvCacheAppend {
+  KvCacheShape shape;
+  View cache;  // shape.dtype, kv_cache_elements(shape) long
+  CachedSequences sequences;
+  ConstHeadsView k_TKD;
+  ConstHeadsView v_TKD;
+};
+void kv_cache_append(Exec& exec, const KvCacheAppend& arguments);
+
+/// y of the new tokens, each attending to positions 0 .. its own, after kv_cache_append of them. One
+/// new token per sequence is decoding, many are (chunked) prefill.
+struct AttentionCached {
+  KvCacheShape shape;
+  ConstView cache;
+  CachedSequences sequences;
+  float scale = 1;
+  ConstHeadsView q_TND;
+  HeadsView y_TND;  // overwritten; must not overlap q
+};
+void attention_cached(Exec& exec, const AttentionCached& arguments);
+
+}  // namespace megalith::kernels

@@ -1,0 +1,180 @@
+// SPDX-License-Identifier: Apache-2.0
+// The KV cache on the CPU. Attention over it takes the step of attention_rows-inl.h with the cache's
+// own blocks as operands: nothing is packed, so one new token streams keys and values once. bf16
+// blocks are widened first when enough rows share them to pay for it.
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "kernels/attention/kv_cache_cpu.cpp"
+// clang-format off
+#include "kernels/elementary/targets.h"
+#include "hwy/foreach_target.h"
+// clang-format on
+#include "kernels/attention/attention_rows-inl.h"
+#include "kernels/attention/kv_cache_layout.h"
+#include "kernels/elementary/dispatch.h"
+
+#ifndef MEGA_KV_CACHE_SCRATCH
+#define MEGA_KV_CACHE_SCRATCH
+namespace megalith::kernels {
+namespace {
+
+/// New tokens of one head in an item.
+int64_t cached_item_rows(int64_t heads_per_group) {
+  return std::max<int64_t>(24, 192 / heads_per_group / 24 * 24);
+}
+
+/// One thread's scratch, in floats.
+struct CachedScratch {
+  int64_t width;
+  int64_t rows;
+  CachedScratch(const AttentionCached& a)
+      : width(padded_head_size(a.shape.head_size)),
+        rows(a.q_TND.num_heads / a.shape.num_kv_heads *
+             std::min(longest(a.sequences.cu_seqlens),
+                      cached_item_rows(a.q_TND.num_heads / a.shape.num_kv_heads))) {}
+  int64_t floats() const {
+    return 2 * rows * width + 2 * round_up<int64_t>(rows, 16) + 2 * kKeyBlock * width;
+  }
+};
+
+}  // namespace
+}  // namespace megalith::kernels
+#endif  // MEGA_KV_CACHE_SCRATCH
+
+HWY_BEFORE_NAMESPACE();
+namespace megalith::kernels::HWY_NAMESPACE {
+namespace attention {
+namespace {
+
+HWY_INLINE void widen(const bf16_t* from, int64_t count, float* to) {
+  for (int64_t i = 0; i < count; i += kFloatLanes) store(load(from + i), to + i);
+}
+
+}  // namespace
+
+void run_cached_item(const AttentionCached& a, const CachedScratch& layout,
+                     const AttentionItem& item, float* scratch) {
+  constexpr int64_t kRowsToWiden = 12;
+  const int64_t first_row = a.sequences.cu_seqlens[static_cast<size_t>(item.sequence)];
+  const int64_t past = a.sequences.past[static_cast<size_t>(item.sequence)];
+  const int64_t num_queries = item.end - item.begin, size = a.shape.head_size;
+  const int64_t q_per_kv = a.q_TND.num_heads / a.shape.num_kv_heads;
+  const int64_t width = layout.width, padded_rows = round_up<int64_t>(layout.rows, 16);
+  float* q = scratch;
+  float* sum = q + layout.rows * width;
+  float* max = sum + layout.rows * width;
+  float* norm = max + padded_rows;
+  float* keys_DJ = norm + padded_rows;
+  float* values_JD = keys_DJ + kKeyBlock * width;
+  const QueryRows rows{q, sum, max, norm, size, width};
+  const int64_t num_rows = q_per_kv * num_queries;
+  const RowsPlace place{q_per_kv, num_queries, item.group * q_per_kv, past + item.begin, true};
+  for (int64_t h = 0; h < q_per_kv; ++h) {
+    pack_rows(a.q_TND, first_row + item.begin, place.first_head + h, num_queries, width,
+              q + h * num_queries * width);
+  }
+  start_rows(rows, num_rows);
+  const int64_t known = past + item.end;
+  const auto attend = [&]<class T>(const T* keys, const T* values, int64_t first_key) HWY_ATTR {
+    attend_block(rows, place, first_key, std::min(kKeyBlock, known - first_key),
+                 Right<T>{keys, kKeyBlock}, Right<T>{values, width}, a.scale, SequenceDropout(),
+                 nullptr, 0);
+  };
+  for (int64_t first_key = 0; first_key < known; first_key += kKeyBlock) {
+    const int64_t offset = kv_block_offset(
+        a.shape, kv_block(a.sequences, item.sequence, first_key), item.group);
+    if (a.shape.dtype == DType::f32) {
+      const float* keys = a.cache.as<float>() + offset;
+      attend(keys, keys + kKeyBlock * size, first_key);
+    } else if (num_rows < kRowsToWiden) {
+      const bf16_t* keys = a.cache.as<bf16_t>() + offset;
+      attend(keys, keys + kKeyBlock * size, first_key);
+    } else {
+      const bf16_t* keys = a.cache.as<bf16_t>() + offset;
+      widen(keys, kKeyBlock * size, keys_DJ);
+      widen(keys + kKeyBlock * size, kKeyBlock * width, values_JD);
+      attend(keys_DJ, values_JD, first_key);
+    }
+  }
+  for (int64_t r = 0; r < num_rows; ++r) {
+    finish_row(rows, r, a.y_TND, first_row + item.begin + r % num_queries,
+               place.first_head + r / num_queries);
+  }
+}
+
+}  // namespace attention
+}  // namespace megalith::kernels::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace megalith::kernels {
+namespace {
+
+template <typename To, typename From>
+void append_head(const KvCacheShape& shape, const From* k, const From* v, int64_t position,
+                 To* block) {
+  const auto convert = [](From x) {
+    if constexpr (std::is_same_v<To, float>) {
+      return to_f32(x);
+    } else {
+      return to_bf16(to_f32(x));
+    }
+  };
+  To* keys = block + kv_key_offset(shape, position, 0);
+  for (int64_t d = 0; d < shape.head_size; ++d) keys[d * kKeyBlock] = convert(k[d]);
+  To* values = block + kv_value_offset(shape, position, 0);
+  for (int64_t d = 0; d < shape.head_size; ++d) values[d] = convert(v[d]);
+  std::fill(values + shape.head_size, values + padded_head_size(shape.head_size), To{});
+}
+
+template <typename To, typename From>
+void append_part(const KvCacheAppend& a, Range part) {
+  // Head after head, so that threads do not write the same cache lines.
+  const int64_t num_rows = a.k_TKD.num_rows;
+  for (int64_t i = part.begin; i < part.end; ++i) {
+    const int64_t head = i / num_rows, t = i % num_rows;
+    const int64_t s = sequence_of_row(a.sequences, t);
+    const int64_t position = a.sequences.past[static_cast<size_t>(s)] + t -
+                             a.sequences.cu_seqlens[static_cast<size_t>(s)];
+    const int64_t block = kv_block(a.sequences, s, position);
+    append_head<To, From>(a.shape, reinterpret_cast<const From*>(a.k_TKD.at(t, head)),
+                          reinterpret_cast<const From*>(a.v_TKD.at(t, head)), position,
+                          a.cache.as<To>() + kv_block_offset(a.shape, block, head));
+  }
+}
+
+}  // namespace
+
+void kv_cache_append_blocks(Exec& exec, const KvCacheAppend& a) {
+  if (exec.device.is_trace()) return;
+  const bool to_f32 = a.shape.dtype == DType::f32, from_f32 = a.k_TKD.dtype == DType::f32;
+  const auto part = to_f32 ? (from_f32 ? append_part<float, float> : append_part<float, bf16_t>)
+                           : (from_f32 ? append_part<bf16_t, float> : append_part<bf16_t, bf16_t>);
+  exec.device.pool().for_range(a.shape.num_kv_heads * a.k_TKD.num_rows, 64,
+                               [&](Range range, int) { part(a, range); });
+}
+
+void attention_cached_blocks(Exec& exec, const AttentionCached& a) {
+  const CachedScratch layout(a);
+  const int64_t step = cached_item_rows(a.q_TND.num_heads / a.shape.num_kv_heads);
+  std::vector<AttentionItem> items;
+  for (size_t s = 0; s < a.sequences.past.size(); ++s) {
+    const int64_t added = a.sequences.cu_seqlens[s + 1] - a.sequences.cu_seqlens[s];
+    const int64_t past = a.sequences.past[s];
+    for (int64_t group = 0; group < a.shape.num_kv_heads; ++group) {
+      for (int64_t i = 0; i < added; i += step) {
+        const int64_t end = std::min(i + step, added);
+        items.push_back({.sequence = static_cast<int64_t>(s),
+                         .group = group,
+                         .begin = i,
+                         .end = end,
+                         .cost = pairs_of_rows(past + i, past + end, 0, true)});
+      }
+    }
+  }
+  run_items(exec, items, layout.floats(), [&](const AttentionItem& item, float* scratch) {
+    MEGA_CALL_SIMD(exec, attention::run_cached_item, a, layout, item, scratch);
+  });
+}
+
+}  // namespace megalith::kernels
+#endif

@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: Apache-2.0
+// Where a position of a sequence lies in a KV cache. Internal.
+#pragma once
+
+#include "kernels/attention/attention_work.h"
+
+namespace megalith::kernels {
+
+/// Elements from the cache's start to the block of key/value head `head`: first its keys [D, 64],
+/// then its values [64, Dp].
+inline int64_t kv_block_offset(const KvCacheShape& shape, int64_t block, int64_t head) {
+  return (block * shape.num_kv_heads + head) * kKeyBlock *
+         (shape.head_size + padded_head_size(shape.head_size));
+}
+/// Of element d of the key and of the value at `position` of the block.
+inline int64_t kv_key_offset(const KvCacheShape&, int64_t position, int64_t d) {
+  return d * kKeyBlock + position % kKeyBlock;
+}
+inline int64_t kv_value_offset(const KvCacheShape& shape, int64_t position, int64_t d) {
+  return kKeyBlock * shape.head_size +
+         (position % kKeyBlock) * padded_head_size(shape.head_size) + d;
+}
+/// The block of `position` of a sequence (follows the table's pointer).
+inline int64_t kv_block(const CachedSequences& sequences, int64_t sequence, int64_t position) {
+  return sequences.block_table_SM.row<int32_t>(sequence)[position / kKeyBlock];
+}
+/// The sequence of row t, found from the front.
+inline int64_t sequence_of_row(const CachedSequences& sequences, int64_t t) {
+  size_t s = 0;
+  while (sequences.cu_seqlens[s + 1] <= t) ++s;
+  return static_cast<int64_t>(s);
+}
+
+}  // namespace megalith::kernels

@@ -1,0 +1,72 @@
+// SPDX-License-Identifier: Apache-2.0
+// The specification of the KV cache: plain loops in double over any dtype.
+#include <cmath>
+#include <limits>
+
+#include "kernels/attention/kv_cache_layout.h"
+#include "kernels/elementary/reference_access.h"
+
+namespace megalith::kernels {
+
+void kv_cache_append_reference(Exec& exec, const KvCacheAppend& a) {
+  if (exec.device.is_trace()) return;
+  const auto read = [](const ConstHeadsView& x, int64_t t, int64_t h, int64_t d) {
+    return read_double(ConstView(x.at(t, h), x.dtype, Shape{1, x.head_size}), 0, d);
+  };
+  for (int64_t t = 0; t < a.k_TKD.num_rows; ++t) {
+    const int64_t s = sequence_of_row(a.sequences, t);
+    const int64_t position = a.sequences.past[static_cast<size_t>(s)] + t -
+                             a.sequences.cu_seqlens[static_cast<size_t>(s)];
+    for (int64_t h = 0; h < a.shape.num_kv_heads; ++h) {
+      const int64_t block = kv_block_offset(a.shape, kv_block(a.sequences, s, position), h);
+      for (int64_t d = 0; d < padded_head_size(a.shape.head_size); ++d) {
+        const bool real = d < a.shape.head_size;
+        if (real) {
+          write_double(a.cache, 0, block + kv_key_offset(a.shape, position, d),
+                       read(a.k_TKD, t, h, d));
+        }
+        write_double(a.cache, 0, block + kv_value_offset(a.shape, position, d),
+                     real ? read(a.v_TKD, t, h, d) : 0.0);
+      }
+    }
+  }
+}
+
+void attention_cached_reference(Exec& exec, const AttentionCached& a) {
+  if (exec.device.is_trace()) return;
+  const int64_t size = a.shape.head_size;
+  const int64_t q_per_kv = a.q_TND.num_heads / a.shape.num_kv_heads;
+  for (int64_t t = 0; t < a.q_TND.num_rows; ++t) {
+    const int64_t s = sequence_of_row(a.sequences, t);
+    const int64_t last = a.sequences.past[static_cast<size_t>(s)] + t -
+                         a.sequences.cu_seqlens[static_cast<size_t>(s)];
+    for (int64_t h = 0; h < a.q_TND.num_heads; ++h) {
+      const ConstView q(a.q_TND.at(t, h), a.q_TND.dtype, Shape{1, size});
+      const View y(a.y_TND.at(t, h), a.y_TND.dtype, Shape{1, size});
+      const auto cached = [&](int64_t j, int64_t offset) {
+        const int64_t block = kv_block(a.sequences, s, j);
+        return read_double(a.cache, 0, kv_block_offset(a.shape, block, h / q_per_kv) + offset);
+      };
+      std::vector<double> p(static_cast<size_t>(last) + 1);
+      double max = -std::numeric_limits<double>::infinity(), sum = 0;
+      for (int64_t j = 0; j <= last; ++j) {
+        double score = 0;
+        for (int64_t d = 0; d < size; ++d) {
+          score += read_double(q, 0, d) * cached(j, kv_key_offset(a.shape, j, d));
+        }
+        p[static_cast<size_t>(j)] = score * a.scale;
+        max = std::max(max, score * a.scale);
+      }
+      for (double& x : p) sum += x = std::exp(x - max);
+      for (int64_t d = 0; d < size; ++d) {
+        double value = 0;
+        for (int64_t j = 0; j <= last; ++j) {
+          value += p[static_cast<size_t>(j)] * cached(j, kv_value_offset(a.shape, j, d));
+        }
+        write_double(y, 0, d, value / sum);
+      }
+    }
+  }
+}
+
+}  // namespace megalith::kernels

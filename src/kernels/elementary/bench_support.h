@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the benches of memory-bound operations share: a one-thread device, filled tensors in its
+// memory, and the loop that reports bytes per second. Only time of the own thread counts, so other
+// work on the machine shows less. For benches only.
+#pragma once
+
+#include <benchmark/benchmark.h>
+
+#include <functional>
+
+#include "device/device.h"
+#include "kernels/elementwise/pointwise.h"
+#include "kernels/exec.h"
+
+namespace megalith::kernels::benching {
+
+class Bench {
+ public:
+  explicit Bench(int threads = 1) : device_(device::make_cpu_device(threads)), exec_(*device_) {}
+
+  Exec& exec() { return exec_; }
+  device::Tensor tensor(DType dtype, const Shape& shape, double value = 0.5) {
+    device::Tensor tensor = device_->arena(device::MemoryClass::activations).tensor(dtype, shape);
+    fill(exec_, tensor.view, value);
+    return tensor;
+  }
+  /// Times `body`; `bytes` per call are read and written together.
+  void run(benchmark::State& state, int64_t bytes, const std::function<void(Exec&)>& body) {
+    for (auto _ : state) {
+      body(exec_);
+      benchmark::ClobberMemory();
+    }
+    state.SetBytesProcessed(state.iterations() * bytes);
+  }
+
+ private:
+  std::unique_ptr<device::Device> device_;
+  Exec exec_;
+};
+
+/// DType of a bench's argument: 0 for f32, 1 for bf16.
+inline DType dtype_argument(const benchmark::State& state, int index) {
+  return state.range(index) == 0 ? DType::f32 : DType::bf16;
+}
+
+}  // namespace megalith::kernels::benching

@@ -1,0 +1,69 @@
+// SPDX-License-Identifier: Apache-2.0
+// Elements of any floating type as double: how reference implementations read and write. A view is
+// seen as a matrix: rows along dimension 0, all later dimensions one row; 1-D views are one row, or
+// one column where a row number is given. Slow on purpose: nothing to get wrong.
+#pragma once
+
+#include <bit>
+#include <cmath>
+
+#include "tensor/view.h"
+
+namespace megalith::kernels {
+
+/// A double rounded once to bf16. Going through f32 rounds twice unless the first rounding is to
+/// odd: inexact results take the neighbour whose last bit is set, so the second rounding sees a tie
+/// only where there is one (Boldo & Melquiond 2008).
+inline bf16_t round_to_bf16(double x) {
+  auto nearest = static_cast<float>(x);
+  if (std::isfinite(nearest) && static_cast<double>(nearest) != x &&
+      (std::bit_cast<uint32_t>(nearest) & 1u) == 0) {
+    const float towards = static_cast<double>(nearest) < x ? INFINITY : -INFINITY;
+    nearest = std::nextafterf(nearest, towards);
+  }
+  return to_bf16(nearest);
+}
+
+inline double read_double(ConstView x, int64_t row, int64_t column) {
+  const int64_t i = row * x.row_stride() + column;
+  switch (x.dtype()) {
+    case DType::f64:
+      return x.as<double>()[i];
+    case DType::f32:
+      return static_cast<double>(x.as<float>()[i]);
+    case DType::bf16:
+      return static_cast<double>(to_f32(x.as<bf16_t>()[i]));
+    case DType::i32:
+      return x.as<int32_t>()[i];
+    case DType::i64:
+      return static_cast<double>(x.as<int64_t>()[i]);
+    default:
+      MEGA_CHECK(false, "no reference access to {}", x.dtype());
+  }
+}
+
+/// Rounds once.
+inline void write_double(View y, int64_t row, int64_t column, double value) {
+  const int64_t i = row * y.row_stride() + column;
+  switch (y.dtype()) {
+    case DType::f64:
+      y.as<double>()[i] = value;
+      break;
+    case DType::f32:
+      y.as<float>()[i] = static_cast<float>(value);
+      break;
+    case DType::bf16:
+      y.as<bf16_t>()[i] = round_to_bf16(value);
+      break;
+    case DType::i32:
+      y.as<int32_t>()[i] = static_cast<int32_t>(value);
+      break;
+    case DType::i64:
+      y.as<int64_t>()[i] = static_cast<int64_t>(value);
+      break;
+    default:
+      MEGA_CHECK(false, "no reference access to {}", y.dtype());
+  }
+}
+
+}  // namespace megalith::kernels

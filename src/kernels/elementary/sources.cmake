@@ -1,0 +1,1 @@
+list(APPEND kernel_tests elementary/simd_math_test.cpp)

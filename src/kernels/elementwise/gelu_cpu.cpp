@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: Apache-2.0
+// Activations for f32 and bf16: the polynomials of base/elementary.h, one vector at a time.
+#include "kernels/elementary/dispatch.h"
+#include "kernels/elementary/run_chosen.h"
+#include "kernels/elementwise/implementations.h"
+
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "kernels/elementwise/gelu_cpu.cpp"
+#include "kernels/elementary/targets.h"
+// clang-format off
+#include "hwy/foreach_target.h"
+// clang-format on
+#include "kernels/elementwise/activation-inl.h"
+#include "kernels/elementwise/map-inl.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace megalith::kernels::HWY_NAMESPACE {
+namespace {
+
+template <Activation kActivation>
+void forward_as(const ConstView& x, const View& y, int64_t row, int64_t begin, int64_t end) {
+  map_piece([](FloatVec u) { return activation_value<kActivation>(u); }, x, y, row, begin, end);
+}
+template <Activation kActivation>
+void backward_as(const ConstView& dy, const ConstView& u, const View& dx, int64_t row,
+                 int64_t begin, int64_t end) {
+  map_piece([](FloatVec g, FloatVec v) { return hn::Mul(g, activation_grad<kActivation>(v)); }, dy,
+            u, dx, row, begin, end);
+}
+
+void forward_piece(Activation kind, const ConstView& x, const View& y, int64_t row, int64_t begin,
+                   int64_t end) {
+  switch (kind) {
+    case Activation::none:
+      return forward_as<Activation::none>(x, y, row, begin, end);
+    case Activation::gelu_tanh:
+      return forward_as<Activation::gelu_tanh>(x, y, row, begin, end);
+    case Activation::gelu_erf:
+      return forward_as<Activation::gelu_erf>(x, y, row, begin, end);
+  }
+}
+void backward_piece(Activation kind, const ConstView& dy, const ConstView& u, const View& dx,
+                    int64_t row, int64_t begin, int64_t end) {
+  switch (kind) {
+    case Activation::none:
+      return backward_as<Activation::none>(dy, u, dx, row, begin, end);
+    case Activation::gelu_tanh:
+      return backward_as<Activation::gelu_tanh>(dy, u, dx, row, begin, end);
+    case Activation::gelu_erf:
+      return backward_as<Activation::gelu_erf>(dy, u, dx, row, begin, end);
+  }
+}
+
+}  // namespace
+}  // namespace megalith::kernels::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace megalith::kernels {
+
+void gelu_forward_simd(Exec& exec, const GeluForward& arguments) {
+  const bool flat = arguments.x.is_contiguous() && arguments.y.is_contiguous();
+  const ConstView x = flat ? as_one_row(arguments.x) : as_matrix(arguments.x);
+  const View y = flat ? as_one_row(arguments.y) : as_matrix(arguments.y);
+  for_pieces(exec, y.size(0), y.size(1), [&](int64_t row, int64_t begin, int64_t end) {
+    MEGA_CALL_SIMD(exec, forward_piece, arguments.kind, x, y, row, begin, end);
+  });
+}
+
+void gelu_backward_simd(Exec& exec, const GeluBackward& arguments) {
+  const bool flat =
+      arguments.dy.is_contiguous() && arguments.u.is_contiguous() && arguments.dx.is_contiguous();
+  const ConstView dy = flat ? as_one_row(arguments.dy) : as_matrix(arguments.dy);
+  const ConstView u = flat ? as_one_row(arguments.u) : as_matrix(arguments.u);
+  const View dx = flat ? as_one_row(arguments.dx) : as_matrix(arguments.dx);
+  for_pieces(exec, dx.size(0), dx.size(1), [&](int64_t row, int64_t begin, int64_t end) {
+    MEGA_CALL_SIMD(exec, backward_piece, arguments.kind, dy, u, dx, row, begin, end);
+  });
+}
+
+}  // namespace megalith::kernels
+#endif  // HWY_ONCE

@@ -1,0 +1,98 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "kernels/elementwise/pointwise.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "kernels/elementary/reference_access.h"
+#include "kernels/elementary/run_chosen.h"
+#include "kernels/elementwise/implementations.h"
+
+namespace megalith::kernels {
+namespace {
+
+constexpr Implementation<Cast> kCast[] = {
+    {"simd",
+     [](const Exec&, const Cast& a) {
+       return refuse_wide({a.x, a.y});
+     },
+     cast_simd},
+    {"reference", [](const Exec&, const Cast&) { return std::string_view(); }, cast_reference},
+};
+constexpr Implementation<Scale> kScale[] = {
+    {"simd", [](const Exec&, const Scale& a) { return refuse_wide({a.x}); }, scale_simd},
+    {"reference", [](const Exec&, const Scale&) { return std::string_view(); }, scale_reference},
+};
+constexpr Implementation<Add> kAdd[] = {
+    {"simd",
+     [](const Exec&, const Add& a) {
+       return refuse_wide({a.a, a.b, a.y});
+     },
+     add_simd},
+    {"reference", [](const Exec&, const Add&) { return std::string_view(); }, add_reference},
+};
+
+template <typename T>
+void fill_rows(Exec& exec, const View& y, T value) {
+  const View matrix = y.is_contiguous() ? as_one_row(y) : as_matrix(y);
+  for_pieces(exec, matrix.size(0), matrix.size(1), [&](int64_t row, int64_t begin, int64_t end) {
+    T* out = matrix.row<T>(row);
+    std::fill(out + begin, out + end, value);
+  });
+}
+
+void run_scale(Exec& exec, const Scale& arguments) {
+  check_storage({arguments.x});
+  const device::Work work{static_cast<double>(arguments.x.num_elements()), arguments.x.bytes(),
+                          arguments.x.bytes()};
+  run_chosen<Scale>(exec, "scale", work, kScale, arguments);
+}
+
+}  // namespace
+
+void cast(Exec& exec, ConstView x, View y) {
+  check_same_shape(x, y);
+  for (const DType dtype : {x.dtype(), y.dtype()}) {
+    MEGA_CHECK(dtype == DType::f64 || is_narrow(dtype), "cast between {} and {}", x.dtype(),
+               y.dtype());
+  }
+  run_chosen<Cast>(exec, "cast", {0, x.bytes(), y.bytes()}, kCast, {x, y});
+}
+
+void scale(Exec& exec, View x, float factor) { run_scale(exec, {x, {}, factor}); }
+void scale(Exec& exec, View x, ConstView factor) {
+  MEGA_CHECK_EQ(factor.num_elements(), 1);
+  MEGA_CHECK(factor.dtype() == DType::f32 ||
+             (factor.dtype() == DType::f64 && x.dtype() == DType::f64));
+  run_scale(exec, {x, factor, 1});
+}
+
+void add(Exec& exec, ConstView a, ConstView b, View y) {
+  check_same_shape(a, y);
+  check_same_shape(b, y);
+  check_storage({a, b, y});
+  const device::Work work{static_cast<double>(y.num_elements()), a.bytes() + b.bytes(), y.bytes()};
+  run_chosen<Add>(exec, "add", work, kAdd, {a, b, y});
+}
+
+void fill(Exec& exec, View y, double value) {
+  const device::KernelScope scope(exec.device, "fill", {0, 0, y.bytes()});
+  const bool integral = y.dtype() == DType::i32 || y.dtype() == DType::i64;
+  MEGA_CHECK(!integral || value == std::trunc(value), "{} into {}", value, y.dtype());
+  MEGA_CHECK(integral || y.dtype() == DType::f64 || is_narrow(y.dtype()), "fill of {}", y.dtype());
+  if (exec.device.is_trace()) return;
+  switch (y.dtype()) {
+    case DType::f64:
+      return fill_rows(exec, y, value);
+    case DType::f32:
+      return fill_rows(exec, y, static_cast<float>(value));
+    case DType::bf16:
+      return fill_rows(exec, y, round_to_bf16(value));
+    case DType::i32:
+      return fill_rows(exec, y, static_cast<int32_t>(value));
+    default:
+      return fill_rows(exec, y, static_cast<int64_t>(value));
+  }
+}
+
+}  // namespace megalith::kernels

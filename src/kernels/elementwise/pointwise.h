@@ -1,0 +1,27 @@
+// SPDX-License-Identifier: Apache-2.0
+// The operations that only move or combine elements: cast, scale, add, fill. Operands of one call
+// have the same shape, any number of dimensions, and may have row strides; a 1-D view is
+// contiguous. All compute in f32 and round once when storing; f64 storage is taken by the
+// reference. Local; results are overwritten and ready as of a later ticket of the device.
+#pragma once
+
+#include "kernels/exec.h"
+
+namespace megalith::kernels {
+
+/// y = x, rounded once to y's type. f64, f32, bf16, any pair. y may be x itself if the types agree.
+void cast(Exec& exec, ConstView x, View y);
+
+/// x = x * factor, in place. f32 or bf16 (f64: reference).
+void scale(Exec& exec, View x, float factor);
+/// The same with a factor that is on the device: f32 [1] (for f64 x: f32 or f64).
+void scale(Exec& exec, View x, ConstView factor);
+
+/// y = a + b. Each f32 or bf16 (f64: all three). y may alias a or b.
+void add(Exec& exec, ConstView a, ConstView b, View y);
+
+/// Every element of y = value, rounded to y's type: f64, f32, bf16, or i64, i32 for integral
+/// values.
+void fill(Exec& exec, View y, double value);
+
+}  // namespace megalith::kernels

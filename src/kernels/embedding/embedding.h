@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: Apache-2.0
+// Rows of a table by integer: token embedding (with the vocabulary cut over ranks) and learned
+// positions. Tables and activations f32 or bf16, gradients f32; f64 goes to the reference. Local; a
+// vocabulary-parallel lookup becomes whole by summing over the group, exactly: all addends but one
+// are +0. Results are ready as of a later ticket of the device.
+#pragma once
+
+#include "kernels/exec.h"
+
+namespace megalith::kernels {
+
+/// y[t] = +0 + table[ids[t] - vocab_begin] when that row is here, else +0. Overwrites y.
+struct EmbeddingLookup {
+  ConstView ids_T;  // i32
+  ConstView table_VH;
+  int64_t vocab_begin = 0;
+  View y_TH;
+};
+void embedding_lookup(Exec& exec, const EmbeddingLookup& arguments);
+
+/// y[t] += table[position[t]], rounded once. Every position must be a row of the table.
+struct EmbeddingAddPositions {
+  ConstView position_T;  // i32
+  ConstView table_SH;
+  View y_TH;  // in and out
+};
+void embedding_add_positions(Exec& exec, const EmbeddingAddPositions& arguments);
+
+/// dtable[ids[t] - vocab_begin] += dy[t] for the rows that are here: one chain per element in
+/// increasing t, going on from the stored value. Positions: ids_T = positions, vocab_begin = 0.
+struct EmbeddingBackward {
+  ConstView dy_TH;
+  ConstView ids_T;  // i32
+  int64_t vocab_begin = 0;
+  View dtable_VH;  // f32, accumulated
+};
+void embedding_backward(Exec& exec, const EmbeddingBackward& arguments);
+
+}  // namespace megalith::kernels

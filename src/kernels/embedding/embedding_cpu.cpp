@@ -1,0 +1,99 @@
+// SPDX-License-Identifier: Apache-2.0
+// Embedding for f32 and bf16. Forward: rows over threads. Backward: columns over threads, each
+// going through all tokens in order, so an element's chain has one owner whatever the ids are.
+#include "kernels/elementary/dispatch.h"
+#include "kernels/elementary/run_chosen.h"
+#include "kernels/embedding/implementations.h"
+
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "kernels/embedding/embedding_cpu.cpp"
+#include "kernels/elementary/targets.h"
+// clang-format off
+#include "hwy/foreach_target.h"
+// clang-format on
+#include "kernels/elementary/any_row-inl.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace megalith::kernels::HWY_NAMESPACE {
+namespace {
+
+void lookup_rows(const EmbeddingLookup& a, Range range) {
+  const int64_t n = a.y_TH.size(1);
+  const Vec16 zero = set16(0.0f);
+  for (int64_t t = range.begin; t < range.end; ++t) {
+    const int64_t row = local_row(a.ids_T.as<int32_t>()[t], a.vocab_begin, a.table_VH.size(0));
+    const AnyOutputRow y(a.y_TH, t);
+    const AnyRow source = row < 0 ? AnyRow() : AnyRow(a.table_VH, row);
+    for (int64_t i = 0; i < n; i += 16) {
+      store16(source ? add16(zero, load16(source, i, n)) : zero, y, i, n);
+    }
+  }
+}
+
+void add_rows(const EmbeddingAddPositions& a, Range range) {
+  const int64_t n = a.y_TH.size(1);
+  for (int64_t t = range.begin; t < range.end; ++t) {
+    const AnyRow source(a.table_SH, a.position_T.as<int32_t>()[t]), y_in(a.y_TH, t);
+    const AnyOutputRow y(a.y_TH, t);
+    for (int64_t i = 0; i < n; i += 16) {
+      store16(add16(load16(y_in, i, n), load16(source, i, n)), y, i, n);
+    }
+  }
+}
+
+void accumulate_columns(const EmbeddingBackward& a, Range columns) {
+  const int32_t* ids = a.ids_T.as<int32_t>();
+  for (int64_t t = 0; t < a.dy_TH.size(0); ++t) {
+    const int64_t row = local_row(ids[t], a.vocab_begin, a.dtable_VH.size(0));
+    if (row < 0) continue;
+    const AnyRow dy(a.dy_TH, t);
+    float* sum = a.dtable_VH.row<float>(row);
+    int64_t i = columns.begin;
+    for (; i + 16 <= columns.end; i += 16) {
+      store16(add16(load16(sum + i), load16(dy, i, columns.end)), sum + i);
+    }
+    if (i < columns.end) {
+      const int64_t left = columns.end - i;
+      store16_some(add16(load16_some(sum + i, left), load16(dy, i, columns.end)), sum + i, left);
+    }
+  }
+}
+
+}  // namespace
+}  // namespace megalith::kernels::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace megalith::kernels {
+namespace {
+
+constexpr int64_t kGrainElements = 8192;  // less is not worth another thread
+
+int64_t row_grain(int64_t columns) {
+  return std::max<int64_t>(1, kGrainElements / std::max<int64_t>(1, columns));
+}
+
+}  // namespace
+
+void embedding_lookup_simd(Exec& exec, const EmbeddingLookup& a) {
+  exec.device.pool().for_range(a.y_TH.size(0), row_grain(a.y_TH.size(1)), [&](Range range, int) {
+    MEGA_CALL_SIMD(exec, lookup_rows, a, range);
+  });
+}
+
+void embedding_add_positions_simd(Exec& exec, const EmbeddingAddPositions& a) {
+  exec.device.pool().for_range(a.y_TH.size(0), row_grain(a.y_TH.size(1)),
+                               [&](Range range, int) { MEGA_CALL_SIMD(exec, add_rows, a, range); });
+}
+
+void embedding_backward_simd(Exec& exec, const EmbeddingBackward& a) {
+  const int64_t rows = a.dy_TH.size(0);
+  if (rows == 0) return;
+  const int64_t grain = std::max<int64_t>(1, kGrainElements / rows / 16) * 16;
+  exec.device.pool().for_range(a.dy_TH.size(1), grain, [&](Range range, int) {
+    MEGA_CALL_SIMD(exec, accumulate_columns, a, range);
+  });
+}
+
+}  // namespace megalith::kernels
+#endif  // HWY_ONCE

@@ -1,0 +1,37 @@
+// SPDX-License-Identifier: Apache-2.0
+// The specification: row by row in double.
+#include "kernels/elementary/reference_access.h"
+#include "kernels/embedding/implementations.h"
+
+namespace megalith::kernels {
+
+void embedding_lookup_reference(Exec&, const EmbeddingLookup& a) {
+  for (int64_t t = 0; t < a.y_TH.size(0); ++t) {
+    const int64_t row = local_row(a.ids_T.as<int32_t>()[t], a.vocab_begin, a.table_VH.size(0));
+    for (int64_t c = 0; c < a.y_TH.size(1); ++c) {
+      write_double(a.y_TH, t, c, row < 0 ? 0.0 : 0.0 + read_double(a.table_VH, row, c));
+    }
+  }
+}
+
+void embedding_add_positions_reference(Exec&, const EmbeddingAddPositions& a) {
+  for (int64_t t = 0; t < a.y_TH.size(0); ++t) {
+    const int64_t row = a.position_T.as<int32_t>()[t];
+    for (int64_t c = 0; c < a.y_TH.size(1); ++c) {
+      write_double(a.y_TH, t, c, read_double(a.y_TH, t, c) + read_double(a.table_SH, row, c));
+    }
+  }
+}
+
+void embedding_backward_reference(Exec&, const EmbeddingBackward& a) {
+  for (int64_t t = 0; t < a.dy_TH.size(0); ++t) {
+    const int64_t row = local_row(a.ids_T.as<int32_t>()[t], a.vocab_begin, a.dtable_VH.size(0));
+    if (row < 0) continue;
+    for (int64_t c = 0; c < a.dy_TH.size(1); ++c) {
+      write_double(a.dtable_VH, row, c,
+                   read_double(a.dtable_VH, row, c) + read_double(a.dy_TH, t, c));
+    }
+  }
+}
+
+}  // namespace megalith::kernels

@@ -1,0 +1,85 @@
+// SPDX-License-Identifier: Apache-2.0
+// Finished f32 sums to results: bias, activation or its derivative, the one rounding. Element-wise,
+// with the vector functions that the separate operations use. Included once per instruction set.
+#if defined(MEGA_EPILOGUE_INL_H) == defined(HWY_TARGET_TOGGLE)
+#ifdef MEGA_EPILOGUE_INL_H
+#undef MEGA_EPILOGUE_INL_H
+#else
+#define MEGA_EPILOGUE_INL_H
+#endif
+
+#include "kernels/elementwise/activation-inl.h"
+#include "kernels/matmul/gemm.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace megalith::kernels::matmul {
+namespace HWY_NAMESPACE {
+using namespace kernels::HWY_NAMESPACE;  // NOLINT: vectors of floats, once per instruction set
+
+/// Elements [column, column + count) of a row, count <= kFloatLanes, of either type.
+HWY_INLINE FloatVec load_any(const ConstView& view, int64_t row, int64_t column, int64_t count) {
+  const int64_t at = row * view.row_stride() + column;
+  if (view.dtype() == DType::f32) {
+    const float* from = reinterpret_cast<const float*>(view.data()) + at;
+    return count == kFloatLanes ? load(from) : load_some(from, count);
+  }
+  const bf16_t* from = reinterpret_cast<const bf16_t*>(view.data()) + at;
+  return count == kFloatLanes ? load(from) : load_some(from, count);
+}
+
+HWY_INLINE void store_any(FloatVec value, const View& view, int64_t row, int64_t column, int64_t count) {
+  const int64_t at = row * view.row_stride() + column;
+  if (view.dtype() == DType::f32) {
+    float* to = reinterpret_cast<float*>(view.data()) + at;
+    count == kFloatLanes ? store(value, to) : store_some(value, to, count);
+    return;
+  }
+  bf16_t* to = reinterpret_cast<bf16_t*>(view.data()) + at;
+  count == kFloatLanes ? store(value, to) : store_some(value, to, count);
+}
+
+HWY_INLINE FloatVec finish(const Epilogue& e, FloatVec sum, int64_t row, int64_t column, int64_t count) {
+  if (e.gradient_at)
+    return hn::Mul(sum, activation_grad(e.activation, load_any(e.gradient_at, row, column, count)));
+  if (e.bias) sum = hn::Add(sum, load_any(e.bias, 0, column, count));
+  if (e.pre_activation) {
+    if (e.pre_activation.dtype() == DType::bf16) sum = rounded_to<bf16_t>(sum);
+    store_any(sum, e.pre_activation, row, column, count);
+  } else if (e.out.dtype() == DType::bf16) {
+    sum = rounded_to<bf16_t>(sum);
+  }
+  return activation_value(e.activation, sum);
+}
+
+/// Sums of `rows` x `columns` elements, `stride` apart (whole vectors may be read), to rows and columns of
+/// the result from (row, column) on.
+inline void finish_tile(const Epilogue& e, const float* sums, int64_t stride, int64_t row, int64_t rows,
+                        int64_t column, int64_t columns) {
+  for (int64_t r = 0; r < rows; ++r) {
+    for (int64_t c = 0; c < columns; c += kFloatLanes) {
+      const int64_t count = columns - c < kFloatLanes ? columns - c : kFloatLanes;
+      const FloatVec value = finish(e, load(sums + r * stride + c), row + r, column + c, count);
+      store_any(value, e.out, row + r, column + c, count);
+    }
+  }
+}
+
+/// The activation or its derivative over sums that were stored (and rounded) by someone else.
+inline void finish_stored(const Epilogue& e, const View& sums, Range rows, Range columns) {
+  for (int64_t r = rows.begin; r < rows.end; ++r) {
+    for (int64_t c = columns.begin; c < columns.end; c += kFloatLanes) {
+      const int64_t count = columns.end - c < kFloatLanes ? columns.end - c : kFloatLanes;
+      FloatVec value = load_any(sums, r, c, count);
+      if (e.gradient_at)
+        value = hn::Mul(value, activation_grad(e.activation, load_any(e.gradient_at, r, c, count)));
+      else
+        value = activation_value(e.activation, value);
+      store_any(value, e.out, r, c, count);
+    }
+  }
+}
+
+}  // namespace HWY_NAMESPACE
+}  // namespace megalith::kernels::matmul
+HWY_AFTER_NAMESPACE();
+#endif

@@ -1,0 +1,109 @@
+// SPDX-License-Identifier: Apache-2.0
+// The one matrix product that all three linear operations are: C[m, n] = sum_k A[m, k] B[k, n], on f32
+// registers in the fixed arithmetic of linear.h. Classical blocking (Goto & van de Geijn 2008): panels of
+// A and B are packed (and bf16 widened, and transposed where k is the contiguous index) so that the
+// micro-kernel reads both in order. Between blocks of k the unfinished sums are kept in memory as f32,
+// exactly, so blocking never breaks a chain.
+#pragma once
+
+#include <vector>
+
+#include "base/thread_pool.h"
+#include "device/target.h"
+#include "kernels/elementwise/activation.h"
+#include "tensor/view.h"
+
+namespace megalith::kernels::matmul {
+
+/// A matrix over k and one other index i: element (i, k) lies at i * stride + k when k is contiguous,
+/// at k * stride + i otherwise.
+struct Operand {
+  const std::byte* data = nullptr;
+  DType dtype = DType::f32;
+  int64_t stride = 0;
+  bool k_contiguous = false;
+};
+
+/// What is done with finished sums s before they are written to `out`:
+///   forward:  u = round(s + bias), pre = u, out = round(act(u));   backward:  out = round(s * act'(u)).
+struct Epilogue {
+  View out;
+  ConstView bias = {};  // [1, N]
+  View pre_activation = {};
+  ConstView gradient_at = {};
+  Activation activation = Activation::none;
+  bool is_plain() const { return !bias && !pre_activation && !gradient_at && activation == Activation::none; }
+};
+
+struct Product {
+  int64_t m = 0;
+  int64_t n = 0;
+  int64_t k = 0;
+  int k_shards = 1;
+  bool accumulate = false;  // chains continue from `out`, which is plain f32
+  Operand a;
+  Operand b;
+  Epilogue epilogue;
+};
+
+/// A range of k inside one shard. At its end the unfinished sum becomes, if the shard ends, the newest
+/// entry of a stack of partial sums, after `merges` additions of the newest to the one before.
+struct Segment {
+  int64_t begin = 0;
+  int64_t end = 0;
+  bool starts_shard = false;
+  int merges = 0;
+};
+
+/// Consecutive segments whose panels are packed together.
+struct KBlock {
+  int64_t begin = 0;
+  int64_t end = 0;
+  int first_segment = 0;
+  int end_segment = 0;
+  int depth = 0;  // entries on the stack of partial sums when it begins
+};
+
+inline constexpr int kMaxLevels = 16;  // of that stack: enough for 2^15 shards
+
+/// How many sums of the balanced tree over the shards are complete with each shard.
+std::vector<int> shard_merges(int k_shards);
+
+struct TileSize {
+  int rows = 0;
+  int columns = 0;
+};
+TileSize tile_size(device::Isa isa);
+
+/// How a product is cut; a function of its shape and the target alone. No choice in it changes bits.
+struct GemmPlan {
+  int grid_m = 1;  // parts of C, one per thread
+  int grid_n = 1;
+  int64_t m_block = 0;  // rows of A packed at a time
+  int64_t n_block = 0;  // columns of B packed at a time
+  int64_t n_slab = 0;   // columns whose unfinished sums are kept at a time
+  std::vector<Segment> segments;
+  std::vector<KBlock> blocks;
+  int num_levels = 1;
+  bool direct = false;  // unfinished sums live in the output itself
+  int64_t packed_a_floats = 0;
+  int64_t packed_b_floats = 0;
+  int64_t partial_floats = 0;
+  int64_t thread_bytes = 0;
+  int64_t scratch_bytes = 0;
+};
+GemmPlan plan_gemm(const Product& product, const device::Target& target);
+
+/// Part `thread` of the plan's grid, with that thread's scratch of plan.thread_bytes bytes.
+void run_gemm_part(const Product& product, const GemmPlan& plan, device::Isa isa, int thread,
+                   std::byte* scratch);
+
+/// The whole product on the pool. `scratch` holds plan.scratch_bytes bytes, aligned to 64.
+void run_gemm(const Product& product, const GemmPlan& plan, device::Isa isa, ThreadPool& pool,
+              std::byte* scratch);
+
+/// For sums made elsewhere: out = round(act(sums)), or round(sums * act'(u)), over a part of C.
+void finish_stored_sums(const Epilogue& epilogue, const View& sums, Range rows, Range columns,
+                        device::Isa isa);
+
+}  // namespace megalith::kernels::matmul

@@ -1,0 +1,176 @@
+// SPDX-License-Identifier: Apache-2.0
+// The blocked loops of one thread's part of a product. From outside in: slabs of columns whose
+// unfinished sums fit a cache, blocks of rows, blocks of k (A packed here), blocks of columns (B packed
+// here), and then tiles of the micro-kernel.
+#include <algorithm>
+
+#include "kernels/elementary/targets.h"
+
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "kernels/matmul/gemm_cpu.cpp"
+#include "hwy/foreach_target.h"
+// Above: compiles all that follows once per instruction set.
+#include "kernels/matmul/epilogue-inl.h"
+#include "kernels/matmul/gemm.h"
+#include "kernels/matmul/micro_kernel-inl.h"
+#include "kernels/matmul/pack-inl.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace megalith::kernels::matmul {
+namespace HWY_NAMESPACE {
+
+template <int kVectors>
+void pack(const Operand& operand, Range i, const KBlock& block, float* out, int64_t width) {
+  const int64_t k = block.end - block.begin;
+  if (operand.dtype == DType::bf16)
+    pack_panels<kVectors, bf16_t>(operand, i.begin, i.size(), block.begin, k, out, width);
+  else
+    pack_panels<kVectors, float>(operand, i.begin, i.size(), block.begin, k, out, width);
+}
+
+/// Where the stack of partial sums of one tile lies: level l at base + l * level_distance.
+struct Partials {
+  float* base = nullptr;
+  int64_t level_distance = 0;
+  int64_t stride = 0;  // between rows
+};
+
+/// All segments of a block for one tile.
+void run_segments(const GemmPlan& plan, const KBlock& block, const float* a, const float* b, int rows,
+                  const Partials& partials) {
+  const MultiplyTile multiply = multiply_tile_of(rows);
+  const auto level = [&](int l) { return partials.base + l * partials.level_distance; };
+  int depth = block.depth;
+  for (int s = block.first_segment; s < block.end_segment; ++s) {
+    const Segment& segment = plan.segments[static_cast<size_t>(s)];
+    const int64_t offset = segment.begin - block.begin;
+    const int top = segment.starts_shard ? depth : depth - 1;
+    multiply({.a = a + offset * kTileRows,
+              .b = b + offset * kTileColumns,
+              .k = segment.end - segment.begin,
+              .start = segment.starts_shard ? nullptr : level(top),
+              .merge = level(top - 1),
+              .merge_distance = partials.level_distance,
+              .num_merges = segment.merges,
+              .out = level(top - segment.merges),
+              .stride = partials.stride});
+    depth = top - segment.merges + 1;
+  }
+}
+
+/// The part of C that one thread makes, and the buffers it works in.
+class Part {
+ public:
+  Part(const Product& product, const GemmPlan& plan, Range rows, Range columns, float* scratch)
+      : product_(product),
+        plan_(plan),
+        rows_(rows),
+        columns_(columns),
+        packed_a_(scratch),
+        packed_b_(packed_a_ + plan.packed_a_floats),
+        partials_(packed_b_ + plan.packed_b_floats) {}
+
+  void run() {
+    for (int64_t slab = columns_.begin; slab < columns_.end; slab += plan_.n_slab) {
+      const Range columns{slab, std::min(slab + plan_.n_slab, columns_.end)};
+      for (int64_t i = rows_.begin; i < rows_.end; i += plan_.m_block)
+        run_rows({i, std::min(i + plan_.m_block, rows_.end)}, columns);
+    }
+  }
+
+ private:
+  void run_rows(Range rows, Range slab) {
+    for (const KBlock& block : plan_.blocks) {
+      pack<1>(product_.a, rows, block, packed_a_, kTileRows);
+      for (int64_t j = slab.begin; j < slab.end; j += plan_.n_block) {
+        const Range columns{j, std::min(j + plan_.n_block, slab.end)};
+        pack<2>(product_.b, columns, block, packed_b_, kTileColumns);
+        run_tiles(rows, columns, slab.begin, block);
+      }
+    }
+  }
+
+  void run_tiles(Range rows, Range columns, int64_t slab_begin, const KBlock& block) {
+    const int64_t k = block.end - block.begin;
+    for (int64_t i = rows.begin; i < rows.end; i += kTileRows) {
+      const Range tile_rows{i, std::min<int64_t>(i + kTileRows, rows.end)};
+      const float* a = packed_a_ + (i - rows.begin) * k;
+      for (int64_t j = columns.begin; j < columns.end; j += kTileColumns) {
+        const Range tile_columns{j, std::min<int64_t>(j + kTileColumns, columns.end)};
+        const float* b = packed_b_ + (j - columns.begin) * k;
+        if (plan_.direct)
+          run_direct(block, a, b, tile_rows, tile_columns);
+        else
+          run_kept(block, a, b, tile_rows, tile_columns, i - rows.begin, j - slab_begin);
+      }
+    }
+  }
+
+  /// Unfinished sums in the output; tiles at the right edge in a copy of it.
+  void run_direct(const KBlock& block, const float* a, const float* b, Range rows, Range columns) {
+    const View& out = product_.epilogue.out;
+    float* c = reinterpret_cast<float*>(out.data()) + rows.begin * out.row_stride() + columns.begin;
+    const int num_rows = static_cast<int>(rows.size());
+    if (columns.size() == kTileColumns) {
+      run_segments(plan_, block, a, b, num_rows, {c, 0, out.row_stride()});
+      return;
+    }
+    const size_t bytes = static_cast<size_t>(columns.size()) * sizeof(float);
+    if (block.depth > 0)
+      for (int r = 0; r < num_rows; ++r)
+        std::memcpy(partials_ + r * kTileColumns, c + r * out.row_stride(), bytes);
+    run_segments(plan_, block, a, b, num_rows, {partials_, 0, kTileColumns});
+    for (int r = 0; r < num_rows; ++r)
+      std::memcpy(c + r * out.row_stride(), partials_ + r * kTileColumns, bytes);
+  }
+
+  /// Unfinished sums in scratch, at (row, column) of this block of rows and slab.
+  void run_kept(const KBlock& block, const float* a, const float* b, Range rows, Range columns,
+                int64_t row, int64_t column) {
+    Partials partials{partials_, int64_t{kTileRows} * kTileColumns, kTileColumns};
+    if (plan_.blocks.size() > 1)
+      partials = {partials_ + row * plan_.n_slab + column, plan_.m_block * plan_.n_slab, plan_.n_slab};
+    run_segments(plan_, block, a, b, static_cast<int>(rows.size()), partials);
+    if (block.end == product_.k)
+      finish_tile(product_.epilogue, partials.base, partials.stride, rows.begin, rows.size(),
+                  columns.begin, columns.size());
+  }
+
+  const Product& product_;
+  const GemmPlan& plan_;
+  Range rows_;
+  Range columns_;
+  float* packed_a_;
+  float* packed_b_;
+  float* partials_;
+};
+
+void run_part(const Product& product, const GemmPlan& plan, Range rows, Range columns, float* scratch) {
+  Part(product, plan, rows, columns, scratch).run();
+}
+
+}  // namespace HWY_NAMESPACE
+}  // namespace megalith::kernels::matmul
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace megalith::kernels::matmul {
+
+void run_gemm_part(const Product& product, const GemmPlan& plan, device::Isa isa, int thread,
+                   std::byte* scratch) {
+  const TileSize tile = tile_size(isa);
+  const Range rows = static_part(product.m, tile.rows, thread / plan.grid_n, plan.grid_m);
+  const Range columns = static_part(product.n, tile.columns, thread % plan.grid_n, plan.grid_n);
+  if (rows.empty() || columns.empty()) return;
+  const auto run = isa == device::Isa::avx2 ? N_AVX2::run_part : N_AVX3::run_part;
+  run(product, plan, rows, columns, reinterpret_cast<float*>(scratch));
+}
+
+void finish_stored_sums(const Epilogue& epilogue, const View& sums, Range rows, Range columns,
+                        device::Isa isa) {
+  const auto run = isa == device::Isa::avx2 ? N_AVX2::finish_stored : N_AVX3::finish_stored;
+  run(epilogue, sums, rows, columns);
+}
+
+}  // namespace megalith::kernels::matmul
+#endif

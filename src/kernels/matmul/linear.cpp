@@ -1,0 +1,180 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the three products share: arguments are checked, the cost is recorded, the first entry of the
+// list that accepts runs. `exact` numerics never sees a library.
+#include "kernels/matmul/linear.h"
+
+#include "base/integer.h"
+#include "kernels/matmul/linear_lists.h"
+
+namespace megalith::kernels {
+namespace {
+
+using device::KernelScope;
+using device::Work;
+
+bool is_float_type(DType dtype) {
+  return dtype == DType::f64 || dtype == DType::f32 || dtype == DType::bf16;
+}
+
+template <typename View>
+void check_matrix(const View& view, const char* name, int64_t rows, int64_t columns) {
+  MEGA_CHECK(view.shape() == (Shape{rows, columns}), "{} is {}, not [{}, {}]", name, view.shape(),
+             rows, columns);
+  MEGA_CHECK(is_float_type(view.dtype()), "{} is {}", name, view.dtype());
+  MEGA_CHECK(rows <= 1 || view.row_stride() >= columns, "{}: rows of {} elements are {} apart", name,
+             columns, view.row_stride());
+  MEGA_CHECK(!view.absent() || rows * columns == 0, "{} is absent", name);
+}
+
+void check_shards(int k_shards, int64_t width) {
+  MEGA_CHECK(k_shards >= 1 && width >= 1 && width % k_shards == 0,
+             "{} contracted elements do not cut into {} equal shards", width, k_shards);
+}
+
+void check_arguments(const LinearForward& a) {
+  MEGA_CHECK(a.x_TI.shape().num_dims() == 2 && a.w_OI.shape().num_dims() == 2);
+  const int64_t rows = a.x_TI.size(0), inputs = a.x_TI.size(1), outputs = a.w_OI.size(0);
+  check_matrix(a.x_TI, "x_TI", rows, inputs);
+  check_matrix(a.w_OI, "w_OI", outputs, inputs);
+  check_matrix(a.y_TO, "y_TO", rows, outputs);
+  check_shards(a.k_shards, inputs);
+  if (a.bias_O) {
+    MEGA_CHECK(a.bias_O.shape() == Shape{outputs}, "bias_O is {}", a.bias_O.shape());
+    MEGA_CHECK(a.bias_O.dtype() == a.w_OI.dtype() || a.bias_O.dtype() == DType::f32,
+               "bias_O is {}, w_OI {}", a.bias_O.dtype(), a.w_OI.dtype());
+  }
+  if (a.pre_activation_TO) check_matrix(a.pre_activation_TO, "pre_activation_TO", rows, outputs);
+}
+
+void check_arguments(const LinearBackwardInput& a) {
+  MEGA_CHECK(a.dy_TO.shape().num_dims() == 2 && a.w_OI.shape().num_dims() == 2);
+  const int64_t rows = a.dy_TO.size(0), outputs = a.dy_TO.size(1), inputs = a.w_OI.size(1);
+  check_matrix(a.dy_TO, "dy_TO", rows, outputs);
+  check_matrix(a.w_OI, "w_OI", outputs, inputs);
+  check_matrix(a.dx_TI, "dx_TI", rows, inputs);
+  check_shards(a.k_shards, outputs);
+  MEGA_CHECK(rows == 0 || a.pre_activation_TI.absent() == (a.activation == Activation::none),
+             "an activation and its pre-activation come together");
+  if (a.pre_activation_TI) check_matrix(a.pre_activation_TI, "pre_activation_TI", rows, inputs);
+}
+
+void check_arguments(const LinearBackwardWeight& a) {
+  MEGA_CHECK(a.dy_TO.shape().num_dims() == 2 && a.x_TI.shape().num_dims() == 2);
+  const int64_t rows = a.dy_TO.size(0), outputs = a.dy_TO.size(1), inputs = a.x_TI.size(1);
+  check_matrix(a.dy_TO, "dy_TO", rows, outputs);
+  check_matrix(a.x_TI, "x_TI", rows, inputs);
+  check_matrix(a.dw_OI, "dw_OI", outputs, inputs);
+  MEGA_CHECK(a.dw_OI.dtype() != DType::bf16, "a weight gradient is accumulated in f32");
+}
+
+Work work_of(const LinearForward& a) {
+  const double flops = 2.0 * static_cast<double>(a.y_TO.num_elements()) *
+                       static_cast<double>(a.x_TI.size(1));
+  const int64_t bias = a.bias_O ? a.bias_O.bytes() : 0;
+  const int64_t u = a.pre_activation_TO ? a.pre_activation_TO.bytes() : 0;
+  return {.flops = flops,
+          .bytes_read = a.x_TI.bytes() + a.w_OI.bytes() + bias,
+          .bytes_written = a.y_TO.bytes() + u};
+}
+
+Work work_of(const LinearBackwardInput& a) {
+  const double flops = 2.0 * static_cast<double>(a.dx_TI.num_elements()) *
+                       static_cast<double>(a.dy_TO.size(1));
+  const int64_t u = a.pre_activation_TI ? a.pre_activation_TI.bytes() : 0;
+  return {.flops = flops,
+          .bytes_read = a.dy_TO.bytes() + a.w_OI.bytes() + u,
+          .bytes_written = a.dx_TI.bytes()};
+}
+
+Work work_of(const LinearBackwardWeight& a) {
+  const double flops = 2.0 * static_cast<double>(a.dw_OI.num_elements()) *
+                       static_cast<double>(a.x_TI.size(0));
+  return {.flops = flops,
+          .bytes_read = a.dy_TO.bytes() + a.x_TI.bytes() + a.dw_OI.bytes(),
+          .bytes_written = a.dw_OI.bytes()};
+}
+
+template <typename Arguments>
+std::string_view accepts(const Exec&, const Arguments&) {
+  return {};
+}
+
+template <typename Arguments>
+void reference_on_host(Exec& exec, const Arguments& arguments) {
+  if (!exec.device.is_trace()) matmul::reference(exec, arguments);
+}
+
+/// The libraries first; an exact run takes the list from its second entry on.
+template <typename Arguments>
+constexpr Implementation<Arguments> kList[] = {
+    {"onednn", matmul::onednn_refuses, matmul::onednn},
+    {"exact", matmul::exact_refuses, matmul::exact},
+    {"reference", accepts<Arguments>, reference_on_host<Arguments>},
+};
+
+template <typename Arguments>
+std::span<const Implementation<Arguments>> list_for(const Exec& exec) {
+  return std::span<const Implementation<Arguments>>(kList<Arguments>)
+      .subspan(exec.numerics == Numerics::exact ? 1 : 0);
+}
+
+template <typename Arguments>
+void run(Exec& exec, std::string_view name, const Arguments& arguments) {
+  check_arguments(arguments);
+  const auto& entry = choose<Arguments>(list_for<Arguments>(exec), exec, arguments);
+  const Work work = work_of(arguments);
+  const KernelScope scope(exec.device, name, work);
+  if (work.bytes_written > 0) entry.run(exec, arguments);
+}
+
+template <typename Arguments>
+int64_t scratch_bytes(const Exec& exec, const Arguments& arguments) {
+  check_arguments(arguments);
+  const auto& entry = choose<Arguments>(list_for<Arguments>(exec), exec, arguments);
+  if (entry.name == "exact") return matmul::exact_scratch_bytes(exec, arguments);
+  if (entry.name == "onednn") return matmul::onednn_scratch_bytes(exec, arguments);
+  return 0;
+}
+
+template <typename Arguments>
+std::vector<std::string_view> implementations(const Exec& exec, const Arguments& arguments) {
+  check_arguments(arguments);
+  std::vector<std::string_view> names;
+  for (const Implementation<Arguments>& entry : list_for<Arguments>(exec))
+    if (entry.refuse(exec, arguments).empty()) names.push_back(entry.name);
+  return names;
+}
+
+}  // namespace
+
+void linear_forward(Exec& exec, const LinearForward& a) { run(exec, "linear_forward", a); }
+void linear_backward_input(Exec& exec, const LinearBackwardInput& a) {
+  run(exec, "linear_backward_input", a);
+}
+void linear_backward_weight(Exec& exec, const LinearBackwardWeight& a) {
+  run(exec, "linear_backward_weight", a);
+}
+
+int64_t linear_scratch_bytes(const Exec& exec, const LinearForward& a) {
+  return scratch_bytes(exec, a);
+}
+int64_t linear_scratch_bytes(const Exec& exec, const LinearBackwardInput& a) {
+  return scratch_bytes(exec, a);
+}
+int64_t linear_scratch_bytes(const Exec& exec, const LinearBackwardWeight& a) {
+  return scratch_bytes(exec, a);
+}
+
+std::vector<std::string_view> linear_implementations(const Exec& exec, const LinearForward& a) {
+  return implementations(exec, a);
+}
+std::vector<std::string_view> linear_implementations(const Exec& exec,
+                                                     const LinearBackwardInput& a) {
+  return implementations(exec, a);
+}
+std::vector<std::string_view> linear_implementations(const Exec& exec,
+                                                     const LinearBackwardWeight& a) {
+  return implementations(exec, a);
+}
+
+}  // namespace megalith::kernels

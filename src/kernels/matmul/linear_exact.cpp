@@ -1,0 +1,62 @@
+// SPDX-License-Identifier: Apache-2.0
+// The three operations in exact arithmetic, as blocked products of gemm.h.
+#include "kernels/matmul/gemm.h"
+#include "kernels/matmul/linear_lists.h"
+#include "kernels/matmul/linear_products.h"
+#include "kernels/matmul/skinny.h"
+
+namespace megalith::kernels::matmul {
+namespace {
+
+template <typename... Views>
+std::string_view refuse_f64(const Views&... views) {
+  return ((views.dtype() == DType::f64) || ...) ? std::string_view("f64 is for the reference")
+                                                : std::string_view();
+}
+
+template <typename Arguments>
+void run(Exec& exec, const Arguments& arguments) {
+  const Product product = product_of(arguments);
+  if (product.m == 0 || product.n == 0 || product.k == 0) return;
+  const device::Target& target = exec.device.target();
+  if (is_skinny(product)) {
+    const device::Allocation scratch = exec.workspace.allocate(skinny_scratch_bytes(product, target.isa));
+    if (!exec.device.is_trace()) run_skinny(product, target.isa, exec.device.pool(), scratch.data());
+    return;
+  }
+  const GemmPlan plan = plan_gemm(product, target);
+  const device::Allocation scratch = exec.workspace.allocate(plan.scratch_bytes);
+  if (exec.device.is_trace()) return;
+  run_gemm(product, plan, target.isa, exec.device.pool(), scratch.data());
+}
+
+template <typename Arguments>
+int64_t scratch_bytes(const Exec& exec, const Arguments& arguments) {
+  const Product product = product_of(arguments);
+  const device::Target& target = exec.device.target();
+  if (is_skinny(product)) return skinny_scratch_bytes(product, target.isa);
+  return plan_gemm(product, target).scratch_bytes;
+}
+
+}  // namespace
+
+std::string_view exact_refuses(const Exec&, const LinearForward& a) {
+  const ConstView bias = a.bias_O ? a.bias_O : a.w_OI, u = a.pre_activation_TO ? a.pre_activation_TO : a.y_TO;
+  return refuse_f64(a.x_TI, a.w_OI, a.y_TO, bias, u);
+}
+std::string_view exact_refuses(const Exec&, const LinearBackwardInput& a) {
+  return refuse_f64(a.dy_TO, a.w_OI, a.dx_TI, a.pre_activation_TI);
+}
+std::string_view exact_refuses(const Exec&, const LinearBackwardWeight& a) {
+  return refuse_f64(a.dy_TO, a.x_TI, a.dw_OI);
+}
+
+void exact(Exec& exec, const LinearForward& a) { run(exec, a); }
+void exact(Exec& exec, const LinearBackwardInput& a) { run(exec, a); }
+void exact(Exec& exec, const LinearBackwardWeight& a) { run(exec, a); }
+
+int64_t exact_scratch_bytes(const Exec& exec, const LinearForward& a) { return scratch_bytes(exec, a); }
+int64_t exact_scratch_bytes(const Exec& exec, const LinearBackwardInput& a) { return scratch_bytes(exec, a); }
+int64_t exact_scratch_bytes(const Exec& exec, const LinearBackwardWeight& a) { return scratch_bytes(exec, a); }
+
+}  // namespace megalith::kernels::matmul

@@ -1,0 +1,38 @@
+// SPDX-License-Identifier: Apache-2.0
+// The implementations of the three products, for linear.cpp's lists. Each takes arguments that have
+// passed the checks there.
+#pragma once
+
+#include "kernels/matmul/linear.h"
+
+namespace megalith::kernels::matmul {
+
+/// Plain loops in double over any type: the specification.
+void reference(Exec& exec, const LinearForward& arguments);
+void reference(Exec& exec, const LinearBackwardInput& arguments);
+void reference(Exec& exec, const LinearBackwardWeight& arguments);
+
+/// The fixed arithmetic of linear.h on own micro-kernels, f32 and bf16. Like all that follows: takes its
+/// scratch from exec.workspace, and under the trace kind does no more than that.
+void exact(Exec& exec, const LinearForward& arguments);
+void exact(Exec& exec, const LinearBackwardInput& arguments);
+void exact(Exec& exec, const LinearBackwardWeight& arguments);
+std::string_view exact_refuses(const Exec& exec, const LinearForward& arguments);
+std::string_view exact_refuses(const Exec& exec, const LinearBackwardInput& arguments);
+std::string_view exact_refuses(const Exec& exec, const LinearBackwardWeight& arguments);
+int64_t exact_scratch_bytes(const Exec& exec, const LinearForward& arguments);
+int64_t exact_scratch_bytes(const Exec& exec, const LinearBackwardInput& arguments);
+int64_t exact_scratch_bytes(const Exec& exec, const LinearBackwardWeight& arguments);
+
+/// oneDNN, one thread per tile of the result; `fast` numerics only.
+void onednn(Exec& exec, const LinearForward& arguments);
+void onednn(Exec& exec, const LinearBackwardInput& arguments);
+void onednn(Exec& exec, const LinearBackwardWeight& arguments);
+std::string_view onednn_refuses(const Exec& exec, const LinearForward& arguments);
+std::string_view onednn_refuses(const Exec& exec, const LinearBackwardInput& arguments);
+std::string_view onednn_refuses(const Exec& exec, const LinearBackwardWeight& arguments);
+int64_t onednn_scratch_bytes(const Exec& exec, const LinearForward& arguments);
+int64_t onednn_scratch_bytes(const Exec& exec, const LinearBackwardInput& arguments);
+int64_t onednn_scratch_bytes(const Exec& exec, const LinearBackwardWeight& arguments);
+
+}  // namespace megalith::kernels::matmul

@@ -1,0 +1,204 @@
+// SPDX-License-Identifier: Apache-2.0
+// The three operations on oneDNN's matmul primitives, for `fast` numerics where the library knows an
+// instruction that exact arithmetic cannot use (bf16 dot products). Every thread of our pool computes its
+// own tile of the result with a primitive made for one thread; the library never starts threads and
+// takes its scratch from us. Primitives are found again in oneDNN's own cache.
+#include <omp.h>
+
+#include <algorithm>
+#include <dnnl.hpp>
+
+#include "kernels/matmul/gemm.h"
+#include "kernels/matmul/linear_lists.h"
+#include "kernels/matmul/linear_products.h"
+
+namespace megalith::kernels::matmul {
+namespace {
+
+using dnnl::memory;
+
+memory::data_type type_of(DType dtype) {
+  return dtype == DType::f32 ? memory::data_type::f32 : memory::data_type::bf16;
+}
+
+/// The sums before the activation: what the library computes, with their bias.
+View sums_of(const Product& product) {
+  const Epilogue& e = product.epilogue;
+  return e.pre_activation ? e.pre_activation : e.out;
+}
+
+/// A tile [rows, columns] of the product as oneDNN describes it.
+struct Tile {
+  Range rows;
+  Range columns;
+  memory::desc a, b, c, bias;
+};
+
+memory::desc describe(const Operand& o, memory::dims dims, bool is_a) {
+  const bool row_major = o.k_contiguous == is_a;
+  return {std::move(dims), type_of(o.dtype),
+          row_major ? memory::dims{o.stride, 1} : memory::dims{1, o.stride}};
+}
+
+Tile tile_of(const Product& product, const GemmPlan& plan, TileSize size, int thread) {
+  Tile tile;
+  tile.rows = static_part(product.m, size.rows, thread / plan.grid_n, plan.grid_m);
+  tile.columns = static_part(product.n, size.columns, thread % plan.grid_n, plan.grid_n);
+  if (tile.rows.empty() || tile.columns.empty()) return tile;
+  const int64_t m = tile.rows.size(), n = tile.columns.size();
+  tile.a = describe(product.a, {m, product.k}, true);
+  tile.b = describe(product.b, {product.k, n}, false);
+  const View sums = sums_of(product);
+  tile.c = {{m, n}, type_of(sums.dtype()), memory::dims{sums.row_stride(), 1}};
+  if (product.epilogue.bias)
+    tile.bias = {{1, n}, type_of(product.epilogue.bias.dtype()), memory::dims{n, 1}};
+  return tile;
+}
+
+dnnl::matmul::primitive_desc describe(const dnnl::engine& engine, const Product& product,
+                                      const Tile& tile) {
+  dnnl::primitive_attr attributes;
+  attributes.set_scratchpad_mode(dnnl::scratchpad_mode::user);
+  if (product.accumulate) {
+    dnnl::post_ops sum;
+    sum.append_sum(1.0f);
+    attributes.set_post_ops(sum);
+  }
+  const auto description = product.epilogue.bias
+                               ? dnnl::matmul::desc(tile.a, tile.b, tile.bias, tile.c)
+                               : dnnl::matmul::desc(tile.a, tile.b, tile.c);
+  return {description, attributes, engine};
+}
+
+/// A oneDNN built with OpenMP plans for as many threads as this thread's OpenMP setting says.
+class OneThread {
+ public:
+  OneThread() : before_(omp_get_max_threads()) { omp_set_num_threads(1); }
+  ~OneThread() { omp_set_num_threads(before_); }
+  OneThread(const OneThread&) = delete;
+  OneThread& operator=(const OneThread&) = delete;
+
+ private:
+  int before_;
+};
+
+const std::byte* at(const Operand& o, int64_t i) {
+  return o.data + i * (o.k_contiguous ? o.stride : 1) * bytes_of(o.dtype);
+}
+
+void run_tile(const dnnl::engine& engine, const Product& product, const Tile& tile,
+              device::Isa isa, std::byte* scratch) {
+  const OneThread one_thread;
+  const auto description = describe(engine, product, tile);
+  const View sums = sums_of(product);
+  const auto wrap = [&](const memory::desc& desc, const std::byte* data) {
+    return memory(desc, engine, const_cast<std::byte*>(data));
+  };
+  std::unordered_map<int, memory> arguments{
+      {DNNL_ARG_SRC, wrap(tile.a, at(product.a, tile.rows.begin))},
+      {DNNL_ARG_WEIGHTS, wrap(tile.b, at(product.b, tile.columns.begin))},
+      {DNNL_ARG_DST, wrap(tile.c, sums.rows(tile.rows.begin, tile.rows.size())
+                                      .columns(tile.columns.begin, tile.columns.size())
+                                      .data())},
+      {DNNL_ARG_SCRATCHPAD, wrap(description.scratchpad_desc(), scratch)}};
+  if (const ConstView& bias = product.epilogue.bias)
+    arguments.emplace(DNNL_ARG_BIAS,
+                      wrap(tile.bias, bias.data() + tile.columns.begin * bytes_of(bias.dtype())));
+  dnnl::stream stream(engine);
+  dnnl::matmul(description).execute(stream, arguments);
+  stream.wait();
+  const Epilogue& e = product.epilogue;
+  if (e.pre_activation || e.activation != Activation::none)
+    finish_stored_sums(e, sums, tile.rows, tile.columns, isa);
+}
+
+int64_t tile_scratch_bytes(const dnnl::engine& engine, const Product& product, const Tile& tile) {
+  if (tile.rows.empty() || tile.columns.empty()) return 0;
+  const OneThread one_thread;
+  const auto bytes = describe(engine, product, tile).scratchpad_desc().get_size();
+  return round_up<int64_t>(static_cast<int64_t>(bytes), device::kAlignment);
+}
+
+/// The tiles of all threads and the scratch of the largest.
+struct Tiles {
+  dnnl::engine engine{dnnl::engine::kind::cpu, 0};
+  std::vector<Tile> tiles;
+  int64_t scratch_bytes = 0;  // of each
+};
+
+Tiles cut(const Product& product, const device::Target& target) {
+  Tiles cut;
+  const GemmPlan plan = plan_gemm(product, target);
+  for (int thread = 0; thread < plan.grid_m * plan.grid_n; ++thread) {
+    cut.tiles.push_back(tile_of(product, plan, tile_size(target.isa), thread));
+    cut.scratch_bytes = std::max(cut.scratch_bytes,
+                                 tile_scratch_bytes(cut.engine, product, cut.tiles.back()));
+  }
+  return cut;
+}
+
+template <typename Arguments>
+void run(Exec& exec, const Arguments& arguments) {
+  const Product product = product_of(arguments);
+  if (product.m == 0 || product.n == 0 || product.k == 0) return;
+  const Tiles cut_tiles = cut(product, exec.device.target());
+  const int64_t bytes = cut_tiles.scratch_bytes * static_cast<int64_t>(cut_tiles.tiles.size());
+  const device::Allocation scratch =
+      bytes > 0 ? exec.workspace.allocate(bytes) : device::Allocation();
+  if (exec.device.is_trace()) return;
+  exec.device.pool().run([&](int thread) {
+    if (thread >= static_cast<int>(cut_tiles.tiles.size())) return;
+    const Tile& tile = cut_tiles.tiles[static_cast<size_t>(thread)];
+    if (!tile.rows.empty() && !tile.columns.empty())
+      run_tile(cut_tiles.engine, product, tile, exec.device.target().isa,
+               scratch.data() + thread * cut_tiles.scratch_bytes);
+  });
+}
+
+template <typename Arguments>
+int64_t scratch_bytes(const Exec& exec, const Arguments& arguments) {
+  const Tiles tiles = cut(product_of(arguments), exec.device.target());
+  return tiles.scratch_bytes * static_cast<int64_t>(tiles.tiles.size());
+}
+
+/// bf16 products on a CPU that has an instruction for them; anything else is faster in exact arithmetic
+/// or as fast.
+std::string_view refuse(const Exec& exec, const Product& product) {
+  if (product.a.dtype != product.b.dtype) return "operands of different types";
+  const DType sums = sums_of(product).dtype();
+  const bool is_f32 = product.a.dtype == DType::f32;
+  if ((is_f32 && sums != DType::f32) || product.a.dtype == DType::f64 || sums == DType::f64)
+    return "types that oneDNN does not multiply";
+  if (exec.only == "onednn") return {};
+  if (is_f32 || exec.device.target().isa != device::Isa::avx512_bf16)
+    return "exact arithmetic is as fast here";
+  return {};
+}
+
+}  // namespace
+
+std::string_view onednn_refuses(const Exec& exec, const LinearForward& a) {
+  return refuse(exec, product_of(a));
+}
+std::string_view onednn_refuses(const Exec& exec, const LinearBackwardInput& a) {
+  return refuse(exec, product_of(a));
+}
+std::string_view onednn_refuses(const Exec& exec, const LinearBackwardWeight& a) {
+  return refuse(exec, product_of(a));
+}
+
+void onednn(Exec& exec, const LinearForward& a) { run(exec, a); }
+void onednn(Exec& exec, const LinearBackwardInput& a) { run(exec, a); }
+void onednn(Exec& exec, const LinearBackwardWeight& a) { run(exec, a); }
+
+int64_t onednn_scratch_bytes(const Exec& exec, const LinearForward& a) {
+  return scratch_bytes(exec, a);
+}
+int64_t onednn_scratch_bytes(const Exec& exec, const LinearBackwardInput& a) {
+  return scratch_bytes(exec, a);
+}
+int64_t onednn_scratch_bytes(const Exec& exec, const LinearBackwardWeight& a) {
+  return scratch_bytes(exec, a);
+}
+
+}  // namespace megalith::kernels::matmul

@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: Apache-2.0
+// The three operations as products of gemm.h. All that differs is which operand is which, and which of
+// its indices is contiguous.
+#pragma once
+
+#include "kernels/matmul/gemm.h"
+#include "kernels/matmul/linear.h"
+
+namespace megalith::kernels::matmul {
+
+inline Operand operand_of(const ConstView& view, bool k_contiguous) {
+  return {view.data(), view.dtype(), view.row_stride(), k_contiguous};
+}
+
+/// y_TO = sum_I x[t, i] w[o, i]
+inline Product product_of(const LinearForward& a) {
+  Product product;
+  product.m = a.x_TI.size(0);
+  product.n = a.w_OI.size(0);
+  product.k = a.x_TI.size(1);
+  product.k_shards = a.k_shards;
+  product.a = operand_of(a.x_TI, true);
+  product.b = operand_of(a.w_OI, true);
+  product.epilogue.out = a.y_TO;
+  if (a.bias_O)
+    product.epilogue.bias = ConstView(a.bias_O.data(), a.bias_O.dtype(), Shape{1, product.n});
+  product.epilogue.pre_activation = a.pre_activation_TO;
+  product.epilogue.activation = a.activation;
+  return product;
+}
+
+/// dx_TI = sum_O dy[t, o] w[o, i]
+inline Product product_of(const LinearBackwardInput& a) {
+  Product product;
+  product.m = a.dy_TO.size(0);
+  product.n = a.w_OI.size(1);
+  product.k = a.dy_TO.size(1);
+  product.k_shards = a.k_shards;
+  product.a = operand_of(a.dy_TO, true);
+  product.b = operand_of(a.w_OI, false);
+  product.epilogue.out = a.dx_TI;
+  product.epilogue.gradient_at = a.pre_activation_TI;
+  product.epilogue.activation = a.activation;
+  return product;
+}
+
+/// dw_OI += sum_T dy[t, o] x[t, i]
+inline Product product_of(const LinearBackwardWeight& a) {
+  Product product;
+  product.m = a.dw_OI.size(0);
+  product.n = a.dw_OI.size(1);
+  product.k = a.x_TI.size(0);
+  product.accumulate = true;
+  product.a = operand_of(a.dy_TO, false);
+  product.b = operand_of(a.x_TI, false);
+  product.epilogue.out = a.dw_OI;
+  return product;
+}
+
+}  // namespace megalith::kernels::matmul

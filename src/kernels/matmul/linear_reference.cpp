@@ -1,0 +1,109 @@
+// SPDX-License-Identifier: Apache-2.0
+// The three products in double precision, one element after another: the specification of all other
+// entries. Sums have the shards and the tree of the exact arithmetic (in double, where they hardly
+// matter, so that a wrong shard shows); what the operation rounds between its steps is rounded here.
+#include <cmath>
+#include <numbers>
+
+#include "kernels/elementary/reference_access.h"
+#include "kernels/matmul/linear_lists.h"
+
+namespace megalith::kernels::matmul {
+namespace {
+
+/// Rounds once to the type and gives the value back.
+double round_to(DType dtype, double value) {
+  switch (dtype) {
+    case DType::f64: return value;
+    case DType::f32: return static_cast<double>(static_cast<float>(value));
+    default: return static_cast<double>(to_f32(round_to_bf16(value)));
+  }
+}
+
+/// tree over the sums term(k) of shards [lo, hi), each `width` long.
+template <typename Term>
+double shard_tree(const Term& term, int lo, int hi, int64_t width) {
+  if (hi - lo == 1) {
+    double sum = 0;
+    for (int64_t k = lo * width; k < hi * width; ++k) sum += term(k);
+    return sum;
+  }
+  const int mid = lo + (hi - lo + 1) / 2;
+  return shard_tree(term, lo, mid, width) + shard_tree(term, mid, hi, width);
+}
+
+constexpr double kGeluScale = 0.797884560802865355879892119869;  // sqrt(2 / pi)
+constexpr double kGeluCubic = 0.044715;
+
+double activate(Activation activation, double u) {
+  switch (activation) {
+    case Activation::gelu_tanh:
+      return 0.5 * u * (1 + std::tanh(kGeluScale * (u + kGeluCubic * u * u * u)));
+    case Activation::gelu_erf: return 0.5 * u * (1 + std::erf(u / std::numbers::sqrt2));
+    default: return u;
+  }
+}
+
+double activation_gradient(Activation activation, double u) {
+  switch (activation) {
+    case Activation::gelu_tanh: {
+      const double t = std::tanh(kGeluScale * (u + kGeluCubic * u * u * u));
+      return 0.5 * (1 + t) + 0.5 * u * (1 - t * t) * kGeluScale * (1 + 3 * kGeluCubic * u * u);
+    }
+    case Activation::gelu_erf:
+      return 0.5 * (1 + std::erf(u / std::numbers::sqrt2)) +
+             u * std::exp(-0.5 * u * u) / std::sqrt(2 * std::numbers::pi);
+    default: return 1;
+  }
+}
+
+}  // namespace
+
+void reference(Exec& exec, const LinearForward& a) {
+  const int64_t num_outputs = a.w_OI.size(0), width = a.w_OI.size(1) / a.k_shards;
+  const DType u_dtype = a.pre_activation_TO ? a.pre_activation_TO.dtype() : a.y_TO.dtype();
+  const ConstView bias_1O =
+      a.bias_O ? ConstView(a.bias_O.data(), a.bias_O.dtype(), Shape{1, num_outputs}) : ConstView();
+  exec.device.pool().for_range(a.x_TI.size(0), 1, [&](Range rows, int) {
+    for (int64_t t = rows.begin; t < rows.end; ++t) {
+      for (int64_t o = 0; o < num_outputs; ++o) {
+        const auto term = [&](int64_t i) { return read_double(a.x_TI, t, i) * read_double(a.w_OI, o, i); };
+        double sum = shard_tree(term, 0, a.k_shards, width);
+        if (bias_1O) sum += read_double(bias_1O, 0, o);
+        const double u = round_to(u_dtype, sum);
+        if (a.pre_activation_TO) write_double(a.pre_activation_TO, t, o, u);
+        write_double(a.y_TO, t, o, activate(a.activation, u));
+      }
+    }
+  });
+}
+
+void reference(Exec& exec, const LinearBackwardInput& a) {
+  const int64_t num_inputs = a.w_OI.size(1), width = a.w_OI.size(0) / a.k_shards;
+  exec.device.pool().for_range(a.dy_TO.size(0), 1, [&](Range rows, int) {
+    for (int64_t t = rows.begin; t < rows.end; ++t) {
+      for (int64_t i = 0; i < num_inputs; ++i) {
+        const auto term = [&](int64_t o) { return read_double(a.dy_TO, t, o) * read_double(a.w_OI, o, i); };
+        double sum = shard_tree(term, 0, a.k_shards, width);
+        if (a.pre_activation_TI)
+          sum *= activation_gradient(a.activation, read_double(a.pre_activation_TI, t, i));
+        write_double(a.dx_TI, t, i, sum);
+      }
+    }
+  });
+}
+
+void reference(Exec& exec, const LinearBackwardWeight& a) {
+  const int64_t num_rows = a.x_TI.size(0), num_inputs = a.dw_OI.size(1);
+  exec.device.pool().for_range(a.dw_OI.size(0), 1, [&](Range outputs, int) {
+    for (int64_t o = outputs.begin; o < outputs.end; ++o) {
+      for (int64_t i = 0; i < num_inputs; ++i) {
+        double sum = read_double(a.dw_OI, o, i);
+        for (int64_t t = 0; t < num_rows; ++t) sum += read_double(a.dy_TO, t, o) * read_double(a.x_TI, t, i);
+        write_double(a.dw_OI, o, i, sum);
+      }
+    }
+  });
+}
+
+}  // namespace megalith::kernels::matmul

@@ -1,0 +1,411 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "kernels/matmul/linear.h"
+
+#include <functional>
+
+#include "kernels/elementary/kernel_testing.h"
+#include "kernels/matmul/linear_cases.h"
+
+namespace megalith::kernels {
+namespace {
+
+using matmul::LinearCase;
+using testing::TestDevice;
+using testing::TestTensor;
+using testing::test_devices;
+
+enum class Operation : uint8_t { forward, backward_input, backward_weight };
+constexpr Operation kOperations[] = {Operation::forward, Operation::backward_input, Operation::backward_weight};
+
+/// The types of x (and dy), w and the result.
+struct Types {
+  DType x;
+  DType w;
+  DType result;
+};
+constexpr Types kTypes[] = {{DType::f32, DType::f32, DType::f32},    {DType::bf16, DType::bf16, DType::bf16},
+                            {DType::bf16, DType::bf16, DType::f32},  {DType::bf16, DType::f32, DType::f32},
+                            {DType::f32, DType::bf16, DType::bf16}};
+constexpr Types kDouble = {DType::f64, DType::f64, DType::f64};
+
+/// The tensors of one linear layer. Rows are farther apart than long and starts are misaligned; gaps are
+/// checked at the end.
+struct Layer {
+  LinearCase c;
+  TestTensor x, w, y, bias, u, dy, dx, dw, v;  // v: the input's pre-activation
+
+  Layer(const LinearCase& shape, const Types& types)
+      : c(shape),
+        x(types.x, {c.rows, c.inputs}, 3, 1),
+        w(types.w, {c.outputs, c.inputs}, 5, 3),
+        y(types.result, {c.rows, c.outputs}, 2, 1),
+        bias(types.w, {c.outputs}, 0, 1),
+        u(types.result, {c.rows, c.outputs}, 1, 0),
+        dy(types.x, {c.rows, c.outputs}, 0, 2),
+        dx(types.result, {c.rows, c.inputs}, 7, 5),
+        dw(types.result == DType::f64 ? DType::f64 : DType::f32, {c.outputs, c.inputs}, 1, 1),
+        v(types.result, {c.rows, c.inputs}, 0, 1) {}
+
+  void fill_normal() {
+    x.fill_normal(1);
+    w.fill_normal(2);
+    bias.fill_normal(3);
+    dy.fill_normal(4);
+    dw.fill_normal(5);
+    v.fill_normal(6);
+  }
+  /// Sums of up to 2^11 products of these are exact in f32 in any order.
+  void fill_exact() {
+    x.fill_integers(1, -8, 8);
+    w.fill_integers(2, -8, 8);
+    bias.fill_integers(3, -8, 8);
+    dy.fill_integers(4, -8, 8);
+    dw.fill_integers(5, -64, 64);
+  }
+  void copy_inputs_from(const Layer& other) {
+    const auto copy = [](TestTensor& to, const TestTensor& from) { to.fill([&](int64_t i) { return from.at(i); }); };
+    copy(x, other.x);
+    copy(w, other.w);
+    copy(bias, other.bias);
+    copy(dy, other.dy);
+    copy(dw, other.dw);
+    copy(v, other.v);
+  }
+
+  LinearForward forward() { return {.x_TI = x, .w_OI = w, .y_TO = y, .k_shards = c.k_shards}; }
+  /// Shards are of the contracted dimension: where they do not fit it, one.
+  LinearBackwardInput backward_input() {
+    return {.dy_TO = dy, .w_OI = w, .dx_TI = dx, .k_shards = c.outputs % c.k_shards == 0 ? c.k_shards : 1};
+  }
+  LinearBackwardWeight backward_weight() { return {.dy_TO = dy, .x_TI = x, .dw_OI = dw}; }
+
+  void run(device::Device& on, Operation operation, std::string_view only, Numerics numerics = Numerics::exact) {
+    Exec exec(on, numerics);
+    exec.only = only;
+    if (operation == Operation::forward) linear_forward(exec, forward());
+    if (operation == Operation::backward_input) linear_backward_input(exec, backward_input());
+    if (operation == Operation::backward_weight) linear_backward_weight(exec, backward_weight());
+    EXPECT_EQ(exec.workspace.in_use(), 0);
+  }
+  const TestTensor& result(Operation operation) const {
+    return operation == Operation::forward ? y : operation == Operation::backward_input ? dx : dw;
+  }
+  void expect_gaps_untouched() const {
+    y.expect_gaps_untouched();
+    u.expect_gaps_untouched();
+    dx.expect_gaps_untouched();
+    dw.expect_gaps_untouched();
+  }
+  /// sum |a b| of each element of the result, in double.
+  TestTensor magnitudes(device::Device& on, Operation operation) const {
+    Layer positive(c, kDouble);
+    positive.copy_inputs_from(*this);
+    for (TestTensor* t : {&positive.x, &positive.w, &positive.dy, &positive.dw})
+      t->fill([&](int64_t i) { return std::abs(t->at(i)); });
+    positive.run(on, operation, "reference");
+    return positive.result(operation);
+  }
+  /// The bound of a chain of n roundings and the result's: (n + 8) u sum |a b| + u_result |sum|.
+  std::function<double(int64_t)> bound(device::Device& on, Operation operation) const {
+    const double n = static_cast<double>(operation == Operation::forward          ? c.inputs
+                                         : operation == Operation::backward_input ? c.outputs
+                                                                                  : c.rows);
+    const double unit = (n + 8) * 0x1p-24 + testing::unit_roundoff(result(operation).dtype());
+    return [sums = magnitudes(on, operation), unit](int64_t i) { return 1.1 * unit * sums.at(i); };
+  }
+};
+
+std::string describe(const LinearCase& c, const Types& types, Operation operation, std::string_view device) {
+  return fmt::format("{} {}*{}->{} operation {} on {}", c.name(), types.x, types.w, types.result,
+                     static_cast<int>(operation), device);
+}
+
+TEST(Linear, EveryEntryIsWithinTheDerivedBoundOfTheReference) {
+  const auto device = device::make_cpu_device(2);
+  for (const LinearCase& c : matmul::awkward_cases()) {
+    for (const Types& types : kTypes) {
+      Layer input(c, types);
+      input.fill_normal();
+      Layer expected(c, kDouble);
+      expected.copy_inputs_from(input);
+      for (const Operation operation : kOperations) {
+        expected.run(*device, operation, "reference");
+        const auto bound = input.bound(*device, operation);
+        for (const std::string_view entry : {"exact", "reference", "onednn"}) {
+          Layer actual(c, types);
+          actual.copy_inputs_from(input);
+          // oneDNN takes one type of operands, and f32 only to f32.
+          if (entry == "onednn" && (types.x != types.w || (types.x == DType::f32 && types.result != DType::f32)))
+            continue;
+          actual.run(*device, operation, entry, Numerics::fast);
+          testing::expect_close(actual.result(operation), expected.result(operation), bound,
+                                describe(c, types, operation, entry));
+          actual.expect_gaps_untouched();
+        }
+      }
+    }
+  }
+}
+
+TEST(Linear, ExactInputsGiveExactResultsOnEveryDevice) {
+  const auto any = device::make_cpu_device(1);
+  for (const LinearCase& c : matmul::awkward_cases()) {
+    Layer expected(c, kTypes[0]);
+    expected.fill_exact();
+    const Layer input = expected;
+    for (const Operation operation : kOperations) {
+      expected.run(*any, operation, "reference");
+      for (const TestDevice& on : test_devices()) {
+        Layer actual = input;
+        actual.run(*on.device, operation, "exact");
+        testing::expect_same_bits(actual.result(operation), expected.result(operation),
+                                  describe(c, kTypes[0], operation, on.name));
+      }
+    }
+  }
+}
+
+/// A tensor as plain floats.
+struct Floats {
+  std::vector<float> values;
+  int64_t columns;
+  explicit Floats(const TestTensor& t) : columns(t.columns()) {
+    for (int64_t i = 0; i < t.size(); ++i) values.push_back(static_cast<float>(t.at(i)));
+  }
+  float operator()(int64_t row, int64_t column) const { return values[static_cast<size_t>(row * columns + column)]; }
+};
+
+/// The arithmetic of linear.h spelled out for one element, with the compiler's fma: sum over k of
+/// term(k, sum so far).
+template <typename Term>
+float tree(int lo, int hi, int64_t width, const Term& term) {
+  if (hi - lo == 1) {
+    float sum = 0;
+    for (int64_t k = lo * width; k < hi * width; ++k) sum = term(k, sum);
+    return sum;
+  }
+  const int mid = lo + (hi - lo + 1) / 2;
+  return tree(lo, mid, width, term) + tree(mid, hi, width, term);
+}
+
+TestTensor stated_result(const Layer& l, Operation operation, int k_shards) {
+  const Floats x(l.x), w(l.w), dy(l.dy), dw(l.dw);
+  TestTensor result = l.result(operation);
+  return result.fill([&](int64_t i) -> double {
+    const int64_t row = i / result.columns(), column = i % result.columns();
+    if (operation == Operation::forward)
+      return tree(0, k_shards, l.c.inputs / k_shards,
+                  [&](int64_t k, float sum) { return std::fma(x(row, k), w(column, k), sum); });
+    if (operation == Operation::backward_input)
+      return tree(0, k_shards, l.c.outputs / k_shards,
+                  [&](int64_t k, float sum) { return std::fma(dy(row, k), w(k, column), sum); });
+    float sum = dw(row, column);
+    for (int64_t t = 0; t < l.c.rows; ++t) sum = std::fma(dy(t, row), x(t, column), sum);
+    return sum;
+  });
+}
+
+TEST(Linear, EveryElementIsTheStatedChainOnEveryDevice) {
+  const std::vector<TestDevice> devices = test_devices();
+  for (const LinearCase& c : matmul::awkward_cases()) {
+    for (const Types& types : kTypes) {
+      Layer input(c, types);
+      input.fill_normal();
+      for (const Operation operation : kOperations) {
+        const int k_shards = operation == Operation::forward ? c.k_shards : input.backward_input().k_shards;
+        const TestTensor expected = stated_result(input, operation, k_shards);
+        for (const TestDevice& on : devices) {
+          Layer actual = input;
+          actual.run(*on.device, operation, "exact");
+          testing::expect_same_bits(actual.result(operation), expected, describe(c, types, operation, on.name));
+        }
+      }
+    }
+  }
+}
+
+TEST(Linear, BackwardMatchesFiniteDifference) {
+  const auto device = device::make_cpu_device(1);
+  for (const Activation activation : {Activation::gelu_tanh, Activation::gelu_erf}) {
+    // y = w act(v) with x = act(v); loss = sum dy * y.
+    Layer l({4, 6, 5, 1}, kDouble);
+    l.fill_normal();
+    Exec exec(*device);
+    exec.only = "reference";
+    TestTensor identity(DType::f64, {l.c.inputs, l.c.inputs});
+    identity.fill([&](int64_t i) { return i / l.c.inputs == i % l.c.inputs ? 1.0 : 0.0; });
+    const auto loss = [&] {
+      linear_forward(exec, {.x_TI = l.v, .w_OI = identity, .y_TO = l.x, .activation = activation});
+      linear_forward(exec, {.x_TI = l.x, .w_OI = l.w, .y_TO = l.y, .bias_O = l.bias});
+      return testing::weighted_sum(l.y, l.dy);
+    };
+    loss();
+    linear_backward_input(exec, {.dy_TO = l.dy, .w_OI = l.w, .dx_TI = l.dx, .pre_activation_TI = l.v, .activation = activation});
+    testing::expect_gradient(loss, l.v, l.dx, 1e-8, "dx");
+    loss();  // x belongs to v again
+    l.dw.fill_constant(0);
+    linear_backward_weight(exec, l.backward_weight());
+    testing::expect_gradient(loss, l.w, l.dw, 1e-8, "dw");
+  }
+}
+
+TEST(Linear, FusedBiasAndActivationMatchTheReference) {
+  for (const Types& types : kTypes) {
+    for (const Activation activation : {Activation::gelu_tanh, Activation::gelu_erf}) {
+      for (const LinearCase& c : {LinearCase{1, 40, 33}, LinearCase{37, 900, 51}}) {
+        Layer input(c, types);
+        input.fill_normal();
+        Layer expected(c, kDouble);
+        expected.copy_inputs_from(input);
+        const auto reference = device::make_cpu_device(1);
+        const auto bound_u = input.bound(*reference, Operation::forward);
+        const auto bound_dx = input.bound(*reference, Operation::backward_input);
+        for (const TestDevice& on : test_devices()) {
+          for (const std::string_view entry : {"exact", "onednn"}) {
+            if (entry == "onednn" && (types.x != types.w || (types.x == DType::f32 && types.result != DType::f32)))
+              continue;
+            if (entry == "onednn" && on.device->target().isa == device::Isa::avx2) continue;
+            Exec exec(*on.device, Numerics::fast);
+            Layer actual = input;
+            const auto forward = [&](Layer& l, std::string_view only) {
+              exec.only = only;
+              LinearForward f = l.forward();
+              f.bias_O = l.bias;
+              f.activation = activation;
+              f.pre_activation_TO = l.u;
+              linear_forward(exec, f);
+            };
+            forward(expected, "reference");
+            forward(actual, entry);
+            const double unit = testing::unit_roundoff(types.result);
+            const std::string what = describe(c, types, Operation::forward, on.name);
+            const auto bound = [&](int64_t i) { return 1.2 * bound_u(i) + 8 * 0x1p-24 + unit * (8 + std::abs(actual.bias.at(i % c.outputs))); };
+            testing::expect_close(actual.u, expected.u, bound, what + " u");
+            // The activation's slope is below 1.13, its own error a few units.
+            testing::expect_close(actual.y, expected.y, [&](int64_t i) { return 1.2 * bound(i) + 2 * unit * std::abs(expected.y.at(i)); }, what);
+
+            const auto backward = [&](Layer& l, std::string_view only) {
+              exec.only = only;
+              LinearBackwardInput b = l.backward_input();
+              b.pre_activation_TI = l.v;
+              b.activation = activation;
+              linear_backward_input(exec, b);
+            };
+            backward(expected, "reference");
+            backward(actual, entry);
+            testing::expect_close(actual.dx, expected.dx,
+                                  [&](int64_t i) { return 1.4 * bound_dx(i) + 4 * unit * std::abs(expected.dx.at(i)); }, what + " dx");
+            actual.expect_gaps_untouched();
+          }
+        }
+      }
+    }
+  }
+}
+
+TEST(Linear, BitsDoNotDependOnHowRowsAreCutIntoCalls) {
+  const LinearCase c{41, 129, 70};
+  for (const Types& types : {kTypes[0], kTypes[1]}) {
+    for (const TestDevice& on : test_devices()) {
+      Layer whole(c, types);
+      whole.fill_normal();
+      Layer parts = whole;
+      Exec exec(*on.device);
+      for (const Operation operation : kOperations) whole.run(*on.device, operation, "exact");
+      int64_t begin = 0;
+      for (const int64_t count : {1, 0, 3, 8, 16, 13}) {
+        LinearForward f = parts.forward();
+        f.x_TI = f.x_TI.rows(begin, count);
+        f.y_TO = f.y_TO.rows(begin, count);
+        linear_forward(exec, f);
+        LinearBackwardInput b = parts.backward_input();
+        b.dy_TO = b.dy_TO.rows(begin, count);
+        b.dx_TI = b.dx_TI.rows(begin, count);
+        linear_backward_input(exec, b);
+        LinearBackwardWeight g = parts.backward_weight();
+        g.dy_TO = g.dy_TO.rows(begin, count);
+        g.x_TI = g.x_TI.rows(begin, count);
+        linear_backward_weight(exec, g);
+        begin += count;
+      }
+      ASSERT_EQ(begin, c.rows);
+      for (const Operation operation : kOperations)
+        testing::expect_same_bits(parts.result(operation), whole.result(operation), describe(c, types, operation, on.name));
+    }
+  }
+}
+
+TEST(Linear, NotANumberStaysInItsRowAndColumn) {
+  const LinearCase c{18, 50, 40};
+  const auto device = device::make_cpu_device(1);
+  for (const int64_t rows : {int64_t{3}, c.rows}) {
+    Layer l({rows, c.inputs, c.outputs}, kTypes[0]);
+    l.fill_normal();
+    l.x.set(1, 7, NAN);
+    l.w.set(9, 3, NAN);
+    l.run(*device, Operation::forward, "exact");
+    for (int64_t t = 0; t < rows; ++t)
+      for (int64_t o = 0; o < c.outputs; ++o)
+        ASSERT_EQ(std::isnan(l.y.at(t, o)), t == 1 || o == 9) << t << " " << o;
+  }
+}
+
+TEST(Linear, TraceAllocatesAndRecordsWhatTheRunDoes) {
+  for (const LinearCase& c : {LinearCase{64, 1700, 96, 2}, LinearCase{2, 96, 64}}) {
+    for (const Types& types : {kTypes[0], kTypes[1]}) {
+      for (const Operation operation : kOperations) {
+        Layer l(c, types);
+        l.fill_normal();
+        const auto real = device::make_cpu_device(3);
+        const auto trace = device::make_trace_device(real->target());
+        device::Recorder recorder;
+        trace->set_recorder(&recorder);
+        l.run(*real, operation, {});
+        const Layer before = l;
+        l.run(*trace, operation, {});
+        testing::expect_same_bits(l.result(operation), before.result(operation), "a traced run computes nothing");
+        const auto high_water = [](device::Device& d) { return d.arena(device::MemoryClass::workspace).high_water(); };
+        EXPECT_EQ(high_water(*trace), high_water(*real));
+        const Exec exec(*real);
+        const int64_t bytes = operation == Operation::forward ? linear_scratch_bytes(exec, l.forward())
+                              : operation == Operation::backward_input
+                                  ? linear_scratch_bytes(exec, l.backward_input())
+                                  : linear_scratch_bytes(exec, l.backward_weight());
+        EXPECT_EQ(high_water(*real), round_up(bytes, device::kAlignment));
+        ASSERT_EQ(recorder.records().size(), 1u);
+        EXPECT_EQ(recorder.total().flops, 2.0 * static_cast<double>(c.rows * c.inputs * c.outputs));
+      }
+    }
+  }
+}
+
+TEST(Linear, WrongArgumentsAreFound) {
+  const auto device = device::make_cpu_device(1);
+  Exec exec(*device);
+  Layer l({4, 6, 5}, kTypes[0]);
+  LinearForward f = l.forward();
+  f.k_shards = 4;
+  EXPECT_THROW(linear_forward(exec, f), InternalError);
+  f = l.forward();
+  f.y_TO = l.dx;
+  EXPECT_THROW(linear_forward(exec, f), InternalError);
+  LinearBackwardInput b = l.backward_input();
+  b.activation = Activation::gelu_erf;
+  EXPECT_THROW(linear_backward_input(exec, b), InternalError);
+  LinearBackwardWeight g = l.backward_weight();
+  TestTensor bf16(DType::bf16, {5, 6});
+  g.dw_OI = bf16;
+  EXPECT_THROW(linear_backward_weight(exec, g), InternalError);
+}
+
+TEST(Linear, ExactNumericsNeverSeesALibrary) {
+  const auto device = device::make_cpu_device(1);
+  Layer l({4, 6, 5}, kTypes[1]);
+  EXPECT_EQ(linear_implementations(Exec(*device, Numerics::exact), l.forward()),
+            (std::vector<std::string_view>{"exact", "reference"}));
+  for (const std::string_view name : linear_implementations(Exec(*device, Numerics::exact), l.backward_weight()))
+    EXPECT_NE(name, "onednn");
+}
+
+}  // namespace
+}  // namespace megalith::kernels

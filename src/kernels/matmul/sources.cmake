@@ -1,0 +1,6 @@
+list(APPEND kernel_sources
+  matmul/linear.cpp matmul/linear_reference.cpp matmul/linear_exact.cpp matmul/linear_onednn.cpp
+  matmul/gemm_plan.cpp matmul/gemm_cpu.cpp matmul/skinny_cpu.cpp)
+# oneDNN here is the build on GNU OpenMP; its thread count is set through that library.
+list(APPEND kernel_libraries gomp)
+list(APPEND kernel_tests matmul/linear_test.cpp)

@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: Apache-2.0
+// One AdamW step over a contiguous range of parameters (Loshchilov & Hutter 2019), in one pass over
+// memory. The operations, in order, each rounded once to f32, are those of torch.optim.AdamW:
+//   g' = scale g
+//   w' = (1 - lr weight_decay) w
+//   m  = fma(beta1, m, (1 - beta1) g')
+//   v  = fma(beta2, v, ((1 - beta2) g') g')
+//   w  = fma(-lr / (1 - beta1^step), m / (sqrt(v) / sqrt(1 - beta2^step) + eps), w')
+// The scalar factors are computed in double and rounded to f32. beta^step is repeated squaring, not
+// libm's pow: the same bits everywhere.
+#pragma once
+
+#include "kernels/exec.h"
+
+namespace megalith::kernels {
+
+/// w, m and v are read and overwritten; g is only read. All contiguous, n elements each, any shape.
+/// f32; everything f64: reference. Local; ready as of a later ticket.
+struct AdamW {
+  View w_N;
+  View m_N;
+  View v_N;
+  ConstView g_N;
+  ConstView gradient_scale = {};  // f32 [1] (or f64 with f64), optional: the clip factor
+  ConstView apply = {};  // i32 [1], optional: 0 leaves everything as it is (a skipped step)
+  View compute_N = {};   // optional: receives w rounded to f32 or bf16, also when not applied
+  double lr = 0;
+  double beta1 = 0.9;
+  double beta2 = 0.95;
+  double eps = 1e-8;
+  double weight_decay = 0;
+  int64_t step = 1;  // 1 for the first
+};
+void adamw(Exec& exec, const AdamW& arguments);
+
+/// norm = sqrt(total), factor = min(1, max_norm / (norm + 1e-6)), as
+/// torch.nn.utils.clip_grad_norm_; in f64, factor rounded once to f32. A NaN total gives NaN in
+/// both. max_norm > 0; infinity: only the norm (factor 1 for a finite total). Overwrites. Local;
+/// ready as of a later ticket.
+struct ClipFactor {
+  ConstView total_sum_of_squares;  // f64 [1]
+  double max_norm = 1;
+  View factor;  // f32 [1]
+  View norm;    // f64 [1]
+};
+void clip_factor(Exec& exec, const ClipFactor& arguments);
+
+}  // namespace megalith::kernels

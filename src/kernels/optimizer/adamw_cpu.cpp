@@ -1,0 +1,113 @@
+// SPDX-License-Identifier: Apache-2.0
+// AdamW for f32: one pass, bound by memory (16 bytes read and 12 to 16 written per parameter).
+#include "kernels/elementary/dispatch.h"
+#include "kernels/elementary/run_chosen.h"
+#include "kernels/optimizer/implementations.h"
+
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "kernels/optimizer/adamw_cpu.cpp"
+#include "kernels/elementary/targets.h"
+// clang-format off
+#include "hwy/foreach_target.h"
+// clang-format on
+#include "kernels/elementwise/map-inl.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace megalith::kernels::HWY_NAMESPACE {
+namespace {
+
+struct State {
+  FloatVec w, m, v;
+};
+
+/// adamw.h's five lines.
+struct Update {
+  FloatVec scale, decay, beta1, beta2, rest1, rest2, step_size, root_correction, eps;
+
+  Update(const AdamWFactors& f, float gradient_scale)
+      : scale(hn::Set(FloatTag(), gradient_scale)),
+        decay(set(f.decay)),
+        beta1(set(f.beta1)),
+        beta2(set(f.beta2)),
+        rest1(set(f.one_minus_beta1)),
+        rest2(set(f.one_minus_beta2)),
+        step_size(set(f.step_size)),
+        root_correction(set(f.root_correction)),
+        eps(set(f.eps)) {}
+  static HWY_INLINE FloatVec set(double x) { return hn::Set(FloatTag(), static_cast<float>(x)); }
+
+  HWY_INLINE State operator()(const State& old, FloatVec gradient) const {
+    const FloatVec g = hn::Mul(scale, gradient);
+    const FloatVec m = hn::MulAdd(beta1, old.m, hn::Mul(rest1, g));
+    const FloatVec v = hn::MulAdd(beta2, old.v, hn::Mul(hn::Mul(rest2, g), g));
+    const FloatVec denominator = hn::Add(hn::Div(hn::Sqrt(v), root_correction), eps);
+    const FloatVec w = hn::Mul(decay, old.w);
+    return {hn::NegMulAdd(step_size, hn::Div(m, denominator), w), m, v};
+  }
+};
+
+template <class Compute>
+void update_range(const AdamW& a, const AdamWFactors& factors, float gradient_scale,
+                  Compute* compute, Range range) {
+  const Update update(factors, gradient_scale);
+  float *w = a.w_N.as<float>(), *m = a.m_N.as<float>(), *v = a.v_N.as<float>();
+  const float* g = a.g_N.as<float>();
+  int64_t i = range.begin;
+  for (; i + kFloatLanes <= range.end; i += kFloatLanes) {
+    const State state = update({load(w + i), load(m + i), load(v + i)}, load(g + i));
+    store(state.w, w + i);
+    store(state.m, m + i);
+    store(state.v, v + i);
+    if (compute != nullptr) store(state.w, compute + i);
+  }
+  if (const int64_t n = range.end - i; n > 0) {
+    const State state = update({load_some(w + i, n), load_some(m + i, n), load_some(v + i, n)},
+                               load_some(g + i, n));
+    store_some(state.w, w + i, n);
+    store_some(state.m, m + i, n);
+    store_some(state.v, v + i, n);
+    if (compute != nullptr) store_some(state.w, compute + i, n);
+  }
+}
+
+void adamw_range(const AdamW& a, const AdamWFactors& factors, float gradient_scale, Range range) {
+  if (a.compute_N.absent()) {
+    update_range<float>(a, factors, gradient_scale, nullptr, range);
+    return;
+  }
+  with_storage(a.compute_N.dtype(), [&](auto type) {
+    using Compute = decltype(type);
+    update_range<Compute>(a, factors, gradient_scale, a.compute_N.as<Compute>(), range);
+  });
+}
+
+void copy_range(const AdamW& a, Range range) {
+  map_piece([](FloatVec w) { return w; }, as_one_row(ConstView(a.w_N)), as_one_row(a.compute_N), 0,
+            range.begin, range.end);
+}
+
+}  // namespace
+}  // namespace megalith::kernels::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace megalith::kernels {
+
+void adamw_simd(Exec& exec, const AdamW& a) {
+  constexpr int64_t kGrain = 4096;
+  const int64_t n = a.w_N.num_elements();
+  if (!a.apply.absent() && *a.apply.as<int32_t>() == 0) {
+    if (a.compute_N.absent()) return;
+    exec.device.pool().for_range(
+        n, kGrain, [&](Range range, int) { MEGA_CALL_SIMD(exec, copy_range, a, range); });
+    return;
+  }
+  const AdamWFactors factors = adamw_factors(a);
+  const float scale = a.gradient_scale.absent() ? 1.0f : *a.gradient_scale.as<float>();
+  exec.device.pool().for_range(n, kGrain, [&](Range range, int) {
+    MEGA_CALL_SIMD(exec, adamw_range, a, factors, scale, range);
+  });
+}
+
+}  // namespace megalith::kernels
+#endif  // HWY_ONCE

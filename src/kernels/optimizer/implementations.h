@@ -1,0 +1,23 @@
+// SPDX-License-Identifier: Apache-2.0
+// The implementations behind adamw.cpp's list, and the scalar factors that both use.
+#pragma once
+
+#include "kernels/optimizer/adamw.h"
+
+namespace megalith::kernels {
+
+/// What one step multiplies by, in double; f32 code rounds each once.
+struct AdamWFactors {
+  double decay;  // 1 - lr weight_decay
+  double beta1, beta2;
+  double one_minus_beta1, one_minus_beta2;
+  double step_size;        // lr / (1 - beta1^step)
+  double root_correction;  // sqrt(1 - beta2^step)
+  double eps;
+};
+AdamWFactors adamw_factors(const AdamW& arguments);
+
+void adamw_simd(Exec& exec, const AdamW& arguments);
+void adamw_reference(Exec& exec, const AdamW& arguments);
+
+}  // namespace megalith::kernels

@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "kernels/reduction/column_sum.h"
+
+#include "kernels/elementary/reference_access.h"
+#include "kernels/elementary/run_chosen.h"
+#include "kernels/reduction/implementations.h"
+
+namespace megalith::kernels {
+namespace {
+
+constexpr Implementation<ColumnSum> kList[] = {
+    {"simd",
+     [](const Exec&, const ColumnSum& a) {
+       return refuse_wide({a.dy_TO, a.db_PO});
+     },
+     column_sum_simd},
+    {"reference", [](const Exec&, const ColumnSum&) { return std::string_view(); },
+     column_sum_reference},
+};
+
+}  // namespace
+
+void column_sum(Exec& exec, const ColumnSum& a) {
+  MEGA_CHECK_EQ(a.dy_TO.shape().num_dims(), 2);
+  a.shards.check();
+  MEGA_CHECK(a.db_PO.shape() == Shape({a.shards.count, a.dy_TO.size(1)}),
+             "{} for {} partials of {}", a.db_PO.shape(), a.shards.count, a.dy_TO.size(1));
+  check_storage({a.dy_TO, a.db_PO});
+  MEGA_CHECK_NE(a.db_PO.dtype(), DType::bf16);
+  const device::Work work{static_cast<double>(a.dy_TO.num_elements()),
+                          a.dy_TO.bytes() + a.db_PO.bytes(), a.db_PO.bytes()};
+  run_chosen<ColumnSum>(exec, "column_sum", work, kList, a);
+}
+
+void column_sum_reference(Exec&, const ColumnSum& a) {
+  for (int64_t t = 0; t < a.dy_TO.size(0); ++t) {
+    const int64_t partial = a.shards.partial_of(t);
+    for (int64_t c = 0; c < a.dy_TO.size(1); ++c) {
+      write_double(a.db_PO, partial, c,
+                   read_double(a.db_PO, partial, c) + read_double(a.dy_TO, t, c));
+    }
+  }
+}
+
+}  // namespace megalith::kernels

@@ -1,0 +1,24 @@
+// SPDX-License-Identifier: Apache-2.0
+// The implementations behind the lists of column_sum.cpp, tree_sum.cpp and norms.cpp. Arguments
+// have been checked; `simd` takes f32 and bf16.
+#pragma once
+
+#include "kernels/reduction/column_sum.h"
+#include "kernels/reduction/norms.h"
+#include "kernels/reduction/tree_sum.h"
+
+namespace megalith::kernels {
+
+void column_sum_simd(Exec& exec, const ColumnSum& arguments);
+void column_sum_reference(Exec& exec, const ColumnSum& arguments);
+void tree_sum_simd(Exec& exec, const TreeSum& arguments);
+void tree_sum_reference(Exec& exec, const TreeSum& arguments);
+void sum_of_squares_simd(Exec& exec, const SumOfSquares& arguments);
+void sum_of_squares_reference(Exec& exec, const SumOfSquares& arguments);
+void all_finite_simd(Exec& exec, const AllFinite& arguments);
+void all_finite_reference(Exec& exec, const AllFinite& arguments);
+
+/// Where the tree over [lo, hi) is cut.
+constexpr int64_t tree_middle(int64_t lo, int64_t hi) { return lo + (hi - lo + 1) / 2; }
+
+}  // namespace megalith::kernels

@@ -1,0 +1,101 @@
+// SPDX-License-Identifier: Apache-2.0
+// Sums of squares in f64 and the search for what is not finite, for f32 and bf16.
+#include <atomic>
+
+#include "kernels/elementary/dispatch.h"
+#include "kernels/elementary/run_chosen.h"
+#include "kernels/reduction/implementations.h"
+
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "kernels/reduction/norms_cpu.cpp"
+#include "kernels/elementary/targets.h"
+// clang-format off
+#include "hwy/foreach_target.h"
+// clang-format on
+#include "kernels/elementary/any_row-inl.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace megalith::kernels::HWY_NAMESPACE {
+namespace {
+
+using DoubleTag = hn::CappedTag<double, 8>;
+constexpr int64_t kDoubleLanes = static_cast<int64_t>(hn::MaxLanes(DoubleTag()));
+constexpr int kDoubleParts = 16 / static_cast<int>(kDoubleLanes);
+
+/// sum += x^2, lane by lane.
+HWY_INLINE void add_squares(const float* x, hn::Vec<DoubleTag> (&sum)[kDoubleParts]) {
+  const hn::Rebind<float, DoubleTag> narrow;
+  for (int k = 0; k < kDoubleParts; ++k) {
+    const auto v = hn::PromoteTo(DoubleTag(), hn::LoadU(narrow, x + k * kDoubleLanes));
+    sum[k] = hn::MulAdd(v, v, sum[k]);
+  }
+}
+
+double block_squares(const AnyRow& x, int64_t begin, int64_t end) {
+  hn::Vec<DoubleTag> sum[kDoubleParts];
+  for (int k = 0; k < kDoubleParts; ++k) sum[k] = hn::Zero(DoubleTag());
+  int64_t i = begin;
+  if (!x.is_bf16) {
+    for (; i + 16 <= end; i += 16) add_squares(reinterpret_cast<const float*>(x.data) + i, sum);
+  }
+  HWY_ALIGN float widened[16];
+  for (; i < end; i += 16) {
+    store16(load16(x, i, end), widened);
+    add_squares(widened, sum);
+  }
+  HWY_ALIGN double lane[16];
+  for (int k = 0; k < kDoubleParts; ++k) hn::Store(sum[k], DoubleTag(), lane + k * kDoubleLanes);
+  for (int width = 8; width > 0; width /= 2) {
+    for (int l = 0; l < width; ++l) lane[l] += lane[l + width];
+  }
+  return lane[0];
+}
+
+void squares_of_blocks(const SumOfSquares& a, Range blocks) {
+  const AnyRow x(a.x, 0);
+  const int64_t n = a.x.num_elements();
+  for (int64_t block = blocks.begin; block < blocks.end; ++block) {
+    const int64_t begin = block * kSquaresBlock;
+    a.partials.as<double>()[block] = block_squares(x, begin, std::min(n, begin + kSquaresBlock));
+  }
+}
+
+bool is_finite(const ConstView& view, Range range) {
+  const AnyRow x(view, 0);
+  const WordVec infinity = hn::Set(WordTag(), 0x7f800000u);
+  for (int64_t i = range.begin; i < range.end; i += 16) {
+    const Vec16 v = load16(x, i, range.end);
+    for (int k = 0; k < kParts; ++k) {
+      const WordVec exponent = hn::And(hn::BitCast(WordTag(), v.part[k]), infinity);
+      if (!hn::AllFalse(WordTag(), hn::Eq(exponent, infinity))) return false;
+    }
+  }
+  return true;
+}
+
+}  // namespace
+}  // namespace megalith::kernels::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace megalith::kernels {
+
+void sum_of_squares_simd(Exec& exec, const SumOfSquares& a) {
+  SumOfSquares flat = a;
+  flat.x = as_one_row(a.x);
+  exec.device.pool().for_range(a.partials.num_elements(), 1, [&](Range range, int) {
+    MEGA_CALL_SIMD(exec, squares_of_blocks, flat, range);
+  });
+}
+
+void all_finite_simd(Exec& exec, const AllFinite& a) {
+  const ConstView x = as_one_row(a.x);
+  std::atomic<bool> finite = !a.accumulate || *a.flag.as<int32_t>() != 0;
+  exec.device.pool().for_range(x.size(1), kSquaresBlock, [&](Range range, int) {
+    if (!MEGA_CALL_SIMD(exec, is_finite, x, range)) finite.store(false, std::memory_order_relaxed);
+  });
+  *a.flag.as<int32_t>() = finite.load() ? 1 : 0;
+}
+
+}  // namespace megalith::kernels
+#endif  // HWY_ONCE

@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a layer is given first: where it runs, which ranks share its weights, how sums are cut, and
+// what names its random numbers. Passed down, never stored.
+#pragma once
+
+#include "base/random.h"
+#include "comm/communicator.h"
+#include "kernels/elementwise/dropout.h"
+#include "kernels/exec.h"
+#include "kernels/reduction/token_shards.h"
+#include "layers/batch.h"
+
+namespace megalith::layers {
+
+/// Where in a model a random draw is made; part of its key, so the numbers are fixed for good.
+enum class DropoutSite : uint64_t { embedding = 1, probabilities = 2, attention = 3, mlp = 4 };
+
+struct Context {
+  kernels::Exec& exec;
+  comm::Communicator& tensor;        // ranks that hold shards of the same layers
+  int tensor_shards = 1;             // canonical split; a multiple of tensor.size()
+  DType activation = DType::f32;     // storage of activations and their gradients
+  DType accumulation = DType::f32;   // of partial sums that travel: f32 (f64 when all is)
+  uint64_t step_key = 0;             // of (seed, step)
+  double dropout = 0;                // 0 in evaluation
+
+  device::Device& device() const { return exec.device; }
+  device::Tensor workspace(DType dtype, const Shape& shape) const {
+    return exec.workspace.tensor(dtype, shape);
+  }
+  device::Tensor saved(DType dtype, const Shape& shape) const {
+    return exec.device.arena(device::MemoryClass::activations).tensor(dtype, shape);
+  }
+  /// Canonical shards on this rank.
+  int local_shards() const { return exact_div(tensor_shards, tensor.size()); }
+
+  uint64_t dropout_key(int64_t layer, DropoutSite site) const {
+    return random_key(random_key(step_key, static_cast<uint64_t>(layer)), static_cast<uint64_t>(site));
+  }
+  kernels::Dropout row_dropout(const Batch& batch, int64_t layer, DropoutSite site) const {
+    return {static_cast<float>(dropout), dropout_key(layer, site), batch.sample_T, batch.sample_position_T, 0};
+  }
+};
+
+/// How sums over tokens are cut for this batch (kernels/reduction/token_shards.h): each sample's tokens
+/// into tensor_shards equal runs when they divide, else one.
+inline kernels::TokenShards token_shards(const Batch& batch, int partials) {
+  if (partials == 1) return {};
+  return {exact_div<int64_t>(batch.tokens_per_sample, partials), partials, 0};
+}
+
+}  // namespace megalith::layers

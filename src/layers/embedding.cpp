@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "layers/embedding.h"
+
+#include "kernels/elementwise/pointwise.h"
+#include "kernels/embedding/embedding.h"
+#include "parallel/canonical.h"
+
+namespace megalith::layers {
+
+Embedding::Embedding(parameters::ParameterSet& set, int64_t vocab, int64_t padded_vocab, int64_t context,
+                     int64_t hidden, double init_std, bool tied, const Partition& partition) {
+  using parameters::Init;
+  const Shape tokens{padded_vocab, hidden}, positions{context, hidden};
+  parameters::Declaration declaration{"embedding.weight", tokens, partition.cut(tokens, 0),
+                                      Init{Init::Kind::normal, init_std, vocab}, partition.tensor_shards};
+  declaration.num_gradients = tied ? 2 : 1;
+  tokens_ = &set.declare(declaration);
+  positions_ = &set.declare(
+      {"position.weight", positions, Shard::whole(positions), Init{Init::Kind::normal, init_std}});
+}
+
+void Embedding::forward(Context& context, const Batch& batch, View y_TH) const {
+  const int64_t vocab_begin = tokens_->declaration().shard.begin;
+  if (context.tensor.size() == 1) {
+    kernels::embedding_lookup(context.exec, {batch.ids_T, tokens_->compute(), vocab_begin, y_TH});
+  } else {
+    // One rank has the row, the others add +0: the sum is exact in any order.
+    const device::Tensor partial = context.workspace(context.accumulation, y_TH.shape());
+    kernels::embedding_lookup(context.exec, {batch.ids_T, tokens_->compute(), vocab_begin, partial});
+    parallel::tree_all_reduce(context.exec, context.tensor, partial, tokens_->name());
+    kernels::cast(context.exec, partial, y_TH);
+  }
+  kernels::embedding_add_positions(context.exec, {batch.position_T, positions_->compute(), y_TH});
+  if (context.dropout > 0) {
+    kernels::dropout_forward(context.exec, {y_TH, y_TH, context.row_dropout(batch, 0, DropoutSite::embedding)});
+  }
+}
+
+void Embedding::backward(Context& context, const Batch& batch, View dy_TH) const {
+  if (context.dropout > 0) {
+    kernels::dropout_backward(context.exec, {dy_TH, dy_TH, context.row_dropout(batch, 0, DropoutSite::embedding)});
+  }
+  kernels::embedding_backward(
+      context.exec, {dy_TH, batch.ids_T, tokens_->declaration().shard.begin, tokens_->gradient_sum()});
+  kernels::embedding_backward(context.exec, {dy_TH, batch.position_T, 0, positions_->gradient_sum()});
+}
+
+}  // namespace megalith::layers

@@ -1,0 +1,145 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "layers/loss_head.h"
+
+#include <algorithm>
+
+#include "kernels/cross_entropy/cross_entropy.h"
+#include "kernels/elementwise/pointwise.h"
+#include "kernels/matmul/linear.h"
+#include "kernels/reduction/tree_sum.h"
+#include "parallel/canonical.h"
+
+namespace megalith::layers {
+namespace {
+
+/// Logits of one chunk take at most about this much; enough rows to keep the products efficient.
+constexpr int64_t kLogitsBytes = int64_t{64} << 20;
+
+}  // namespace
+
+/// Buffers of one chunk of R rows.
+struct LossHead::Chunk {
+  device::Tensor logits_RV, max_R, sum_R, target_R;
+  kernels::VocabRange vocab;
+};
+
+LossHead::LossHead(parameters::ParameterSet& set, int64_t vocab, int64_t padded_vocab, int64_t hidden, double norm_eps,
+                   double init_std, parameters::Parameter* tied, const Partition& partition)
+    : vocab_(vocab),
+      padded_vocab_(padded_vocab),
+      norm_(set, "final_norm", hidden, norm_eps, partition),
+      weight_(tied),
+      tied_(tied != nullptr) {
+  if (weight_ == nullptr) {
+    using parameters::Init;
+    const Shape shape{padded_vocab, hidden};
+    weight_ = &set.declare({"head.weight", shape, partition.cut(shape, 0), Init{Init::Kind::normal, init_std, vocab},
+                            partition.tensor_shards});
+  }
+}
+
+int64_t LossHead::chunk_rows() const {
+  const int64_t rows = kLogitsBytes / (weight_->local_shape()[0] * bytes_of(DType::f32));
+  return std::clamp<int64_t>(rows / 64 * 64, 64, 4096);
+}
+
+View LossHead::weight_gradient() const { return weight_->gradient_sum(tied_ ? 1 : 0); }
+
+void LossHead::chunk_losses(Context& context, const Batch& batch, ConstView h_RH, int64_t begin, Chunk& chunk,
+                            bool keep_exps, View loss_R) const {
+  kernels::Exec& exec = context.exec;
+  const int64_t rows = h_RH.size(0);
+  const DType sums = context.accumulation;
+  const int local_shards = context.local_shards();
+  const int64_t local_vocab = weight_->local_shape()[0];
+  chunk.vocab = {weight_->declaration().shard.begin, vocab_, local_shards};
+  chunk.logits_RV = context.workspace(sums, Shape{rows, local_vocab});
+  chunk.max_R = context.workspace(sums, Shape{rows});
+  chunk.sum_R = context.workspace(sums, Shape{rows});
+  chunk.target_R = context.workspace(sums, Shape{rows});
+  kernels::linear_forward(exec, {.x_TI = h_RH, .w_OI = weight_->compute(), .y_TO = chunk.logits_RV});
+  kernels::cross_entropy_row_max(exec, {chunk.logits_RV, chunk.vocab, chunk.max_R});
+  if (context.tensor.size() > 1) {
+    context.tensor.wait(context.tensor.start_all_reduce_max(chunk.max_R, "loss.max"));
+  }
+  const device::Tensor sums_PR = context.workspace(sums, Shape{local_shards, rows});
+  kernels::cross_entropy_exp_sums(exec, {.logits_RV = chunk.logits_RV,
+                                         .vocab = chunk.vocab,
+                                         .max_R = chunk.max_R,
+                                         .targets_R = batch.targets_T.rows(begin, rows),
+                                         .exps_RV = keep_exps ? chunk.logits_RV.view : View{},
+                                         .sums_PR = sums_PR,
+                                         .target_R = chunk.target_R});
+  kernels::tree_sum(exec, {sums_PR, chunk.sum_R});
+  if (context.tensor.size() > 1) {
+    parallel::tree_all_reduce(exec, context.tensor, chunk.sum_R, "loss.sum");
+    parallel::tree_all_reduce(exec, context.tensor, chunk.target_R, "loss.target");
+  }
+  kernels::cross_entropy_row_loss(exec, {.max_R = chunk.max_R,
+                                         .sum_R = chunk.sum_R,
+                                         .target_R = chunk.target_R,
+                                         .loss_R = loss_R,
+                                         .lse_R = {}});
+}
+
+void LossHead::forward(Context& context, const Batch& batch, ConstView x_TH, View loss_T) const {
+  const device::NameScope scope(context.device(), "head");
+  const device::Tensor h = context.workspace(context.activation, x_TH.shape());
+  norm_.forward(context, x_TH, h, nullptr);
+  for (int64_t begin = 0; begin < x_TH.size(0); begin += chunk_rows()) {
+    const int64_t rows = std::min(chunk_rows(), x_TH.size(0) - begin);
+    Chunk chunk;
+    chunk_losses(context, batch, h.view.rows(begin, rows), begin, chunk, false, loss_T.rows(begin, rows));
+  }
+}
+
+void LossHead::forward_backward(Context& context, const Batch& batch, ConstView x_TH, float z_loss, View loss_T,
+                                View dx_TH) const {
+  const device::NameScope scope(context.device(), "head");
+  NormSaved saved;
+  const device::Tensor h = context.workspace(context.activation, x_TH.shape());
+  const device::Tensor dh = context.workspace(context.activation, x_TH.shape());
+  norm_.forward(context, x_TH, h, &saved);
+  for (int64_t begin = 0; begin < x_TH.size(0); begin += chunk_rows()) {
+    const int64_t rows = std::min(chunk_rows(), x_TH.size(0) - begin);
+    const ConstView h_RH = h.view.rows(begin, rows);
+    const View dh_RH = dh.view.rows(begin, rows);
+    Chunk chunk;
+    chunk_losses(context, batch, h_RH, begin, chunk, true, loss_T.rows(begin, rows));
+    const View dlogits = chunk.logits_RV;
+    kernels::cross_entropy_gradient(context.exec, {.exps_RV = dlogits,
+                                                   .vocab = chunk.vocab,
+                                                   .max_R = chunk.max_R,
+                                                   .sum_R = chunk.sum_R,
+                                                   .targets_R = batch.targets_T.rows(begin, rows),
+                                                   .weight_R = batch.loss_weight_T.rows(begin, rows),
+                                                   .scale = batch.loss_scale,
+                                                   .z_loss = z_loss,
+                                                   .dlogits_RV = dlogits});
+    kernels::linear_backward_weight(context.exec, {dlogits, h_RH, weight_gradient()});
+    if (context.tensor.size() == 1) {
+      kernels::linear_backward_input(
+          context.exec,
+          {.dy_TO = dlogits, .w_OI = weight_->compute(), .dx_TI = dh_RH, .k_shards = context.tensor_shards});
+      continue;
+    }
+    const device::Tensor partial = context.workspace(context.accumulation, dh_RH.shape());
+    kernels::linear_backward_input(context.exec, {.dy_TO = dlogits,
+                                                  .w_OI = weight_->compute(),
+                                                  .dx_TI = partial,
+                                                  .k_shards = context.local_shards()});
+    parallel::tree_all_reduce(context.exec, context.tensor, partial, "loss.input_gradient");
+    kernels::cast(context.exec, partial, dh_RH);
+  }
+  norm_.backward(context, batch, dh, x_TH, saved, {}, dx_TH);
+}
+
+void LossHead::logits(Context& context, ConstView x_RH, View logits_RV) const {
+  MEGA_CHECK_EQ(context.tensor.size(), 1);
+  const device::NameScope scope(context.device(), "head");
+  const device::Tensor h = context.workspace(context.activation, x_RH.shape());
+  norm_.forward(context, x_RH, h, nullptr);
+  kernels::linear_forward(context.exec, {.x_TI = h, .w_OI = weight_->compute(), .y_TO = logits_RV});
+}
+
+}  // namespace megalith::layers

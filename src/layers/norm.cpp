@@ -1,0 +1,57 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "layers/norm.h"
+
+#include "kernels/norm/layer_norm.h"
+
+namespace megalith::layers {
+
+Norm::Norm(parameters::ParameterSet& set, const std::string& name, int64_t hidden, double eps,
+           const Partition& partition)
+    : eps_(static_cast<float>(eps)) {
+  using parameters::Init;
+  const Shape shape{hidden};
+  parameters::Declaration weight{name + ".weight", shape, Shard::whole(shape), Init{Init::Kind::ones}};
+  weight.gradient_partials = partition.token_partials;
+  weight_ = &set.declare(weight);
+  parameters::Declaration bias{name + ".bias", shape, Shard::whole(shape), Init{}};
+  bias.gradient_partials = partition.token_partials;
+  bias_ = &set.declare(bias);
+}
+
+void Norm::forward(Context& context, ConstView x_TH, View y_TH, NormSaved* saved) const {
+  View mean, rstd;
+  if (saved != nullptr) {
+    saved->mean_T = context.saved(context.accumulation, Shape{x_TH.size(0)});
+    saved->rstd_T = context.saved(context.accumulation, Shape{x_TH.size(0)});
+    mean = saved->mean_T;
+    rstd = saved->rstd_T;
+  }
+  kernels::layer_norm_forward(
+      context.exec, {.x_TH = x_TH,
+                     .gamma_H = weight_->compute(),
+                     .beta_H = bias_->compute(),
+                     .y_TH = y_TH,
+                     .mean_T = mean,
+                     .rstd_T = rstd,
+                     .eps = eps_});
+}
+
+void Norm::recompute(Context& context, ConstView x_TH, View y_TH) const { forward(context, x_TH, y_TH, nullptr); }
+
+void Norm::backward(Context& context, const Batch& batch, ConstView dy_TH, ConstView x_TH, const NormSaved& saved,
+                    ConstView residual_gradient_TH, View dx_TH) const {
+  const int partials = weight_->declaration().gradient_partials;
+  const Shape rows{partials, weight_->local_elements()};
+  kernels::layer_norm_backward(context.exec, {.dy_TH = dy_TH,
+                                              .x_TH = x_TH,
+                                              .gamma_H = weight_->compute(),
+                                              .mean_T = saved.mean_T,
+                                              .rstd_T = saved.rstd_T,
+                                              .dx_TH = dx_TH,
+                                              .residual_gradient_TH = residual_gradient_TH,
+                                              .dgamma_PH = weight_->gradient_sum().reshape(rows),
+                                              .dbeta_PH = bias_->gradient_sum().reshape(rows),
+                                              .shards = token_shards(batch, partials)});
+}
+
+}  // namespace megalith::layers

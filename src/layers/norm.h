@@ -1,0 +1,36 @@
+// SPDX-License-Identifier: Apache-2.0
+// Layer normalisation over the hidden dimension with its parameters.
+#pragma once
+
+#include <string>
+
+#include "layers/linear.h"
+
+namespace megalith::layers {
+
+/// What backward needs besides the input: row statistics. f32 [T] each.
+struct NormSaved {
+  device::Tensor mean_T;
+  device::Tensor rstd_T;
+};
+
+class Norm {
+ public:
+  /// Declares `name`.weight and `name`.bias [H].
+  Norm(parameters::ParameterSet& set, const std::string& name, int64_t hidden, double eps, const Partition& partition);
+
+  /// Overwrites y; fills `saved` unless null (inference).
+  void forward(Context& context, ConstView x_TH, View y_TH, NormSaved* saved) const;
+  /// y again from x and the saved statistics' source: the same bits as forward's.
+  void recompute(Context& context, ConstView x_TH, View y_TH) const;
+  /// dx = norm'(dy) + residual_gradient, overwritten (dx may be either); parameter gradients accumulate.
+  void backward(Context& context, const Batch& batch, ConstView dy_TH, ConstView x_TH, const NormSaved& saved,
+                ConstView residual_gradient_TH, View dx_TH) const;
+
+ private:
+  parameters::Parameter* weight_;
+  parameters::Parameter* bias_;
+  float eps_;
+};
+
+}  // namespace megalith::layers

@@ -1,0 +1,77 @@
+// SPDX-License-Identifier: Apache-2.0
+// A decoder-only transformer, or the part of it that one pipeline stage holds: embedding, a run of
+// blocks, loss head. One model for training, scoring and cached generation.
+#pragma once
+
+#include <optional>
+#include <vector>
+
+#include "layers/block.h"
+#include "layers/embedding.h"
+#include "layers/loss_head.h"
+#include "models/architecture.h"
+
+namespace megalith::models {
+
+/// Which part of the stack: blocks [begin, end), with the embedding first and the head last.
+struct Stage {
+  int64_t begin = 0;
+  int64_t end = 0;
+  bool has_embedding = true;
+  bool has_head = true;
+  static Stage whole(const Architecture& a) { return {0, a.layers, true, true}; }
+  /// Part `index` of `count`, blocks spread evenly, earlier stages taking one more.
+  static Stage part(const Architecture& a, int index, int count);
+};
+
+/// What one micro-batch's forward keeps for its backward.
+struct DecoderSaved {
+  std::vector<device::Tensor> x_TH;  // [blocks + 1]: input of each block, output of the last
+  std::vector<layers::BlockSaved> blocks;
+};
+
+class Decoder {
+ public:
+  Decoder(const Architecture& architecture, parameters::ParameterSet& set, const Stage& stage,
+          const layers::Partition& partition);
+
+  const Architecture& architecture() const { return architecture_; }
+  const Stage& stage() const { return stage_; }
+  /// The tied embedding of this stage; null when not tied or on a middle stage.
+  parameters::Parameter* tied() const { return tied_; }
+
+  /// Places saved.x_TH[0]; the first stage's forward fills it, others receive into it.
+  View input(layers::Context& context, const layers::Batch& batch, DecoderSaved& saved) const;
+  /// Fills `saved`; its last x_TH is the stage's output. Collective over the tensor ranks.
+  void forward(layers::Context& context, const layers::Batch& batch, DecoderSaved& saved,
+               layers::Recompute recompute) const;
+  /// The head's part of the last stage: loss_T, and dx_TH overwritten with the gradient of the output
+  /// of its last block. Releases that output.
+  void loss(layers::Context& context, const layers::Batch& batch, DecoderSaved& saved, float z_loss, View loss_T,
+            View dx_TH) const;
+  /// dx_TH: in, the gradient of the stage's output; out, of its input (on the first stage, used up).
+  /// Releases `saved` as it goes.
+  void backward(layers::Context& context, const layers::Batch& batch, DecoderSaved& saved,
+                layers::Recompute recompute, View dx_TH) const;
+
+  /// Inference, whole model on one tensor group. x_TH overwritten with the last block's output.
+  void hidden(layers::Context& context, const layers::Batch& batch, View x_TH) const;
+  /// loss_T (f32) = -log p(target) of each token, from hidden().
+  void score(layers::Context& context, const layers::Batch& batch, ConstView x_TH, View loss_T) const {
+    head_->forward(context, batch, x_TH, loss_T);
+  }
+  /// logits_RV of rows of hidden(); padded vocabulary, f32.
+  void logits(layers::Context& context, ConstView x_RH, View logits_RV) const {
+    head_->logits(context, x_RH, logits_RV);
+  }
+
+ private:
+  Architecture architecture_;
+  Stage stage_;
+  std::optional<layers::Embedding> embedding_;
+  std::vector<layers::Block> blocks_;
+  std::optional<layers::LossHead> head_;
+  parameters::Parameter* tied_ = nullptr;
+};
+
+}  // namespace megalith::models

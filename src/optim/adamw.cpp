@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "optim/adamw.h"
+
+#include "base/integer.h"
+#include "kernels/optimizer/adamw.h"
+
+namespace megalith::optim {
+
+bool matches(std::string_view glob, std::string_view name) {
+  // Greedy with one point of return: the last star, and where in the name it began.
+  size_t g = 0, n = 0, star = std::string_view::npos, from = 0;
+  while (n < name.size()) {
+    if (g < glob.size() && (glob[g] == '?' || glob[g] == name[n]) && glob[g] != '*') {
+      ++g;
+      ++n;
+    } else if (g < glob.size() && glob[g] == '*') {
+      star = g++;
+      from = n;
+    } else if (star != std::string_view::npos) {
+      g = star + 1;
+      n = ++from;
+    } else {
+      return false;
+    }
+  }
+  while (g < glob.size() && glob[g] == '*') ++g;
+  return g == glob.size();
+}
+
+AdamW::AdamW(parameters::ParameterSet& set, device::Device& device, const AdamWOptions& options)
+    : set_(&set), options_(options) {
+  constexpr int64_t kElementAlignment = 16;
+  int64_t elements = 0;
+  for (const auto& parameter : set.all()) elements += round_up(parameter.local_elements(), kElementAlignment);
+  const DType dtype = set.storage().master;
+  device::Arena& arena = device.arena(device::MemoryClass::optimizer);
+  moments_m_ = arena.tensor(dtype, Shape{elements});
+  moments_v_ = arena.tensor(dtype, Shape{elements});
+  device.fill_zero(moments_m_);
+  device.fill_zero(moments_v_);
+  int64_t offset = 0;
+  for (const auto& parameter : set.all()) {
+    Slot slot{{}, {}, 1.0, parameter.is_matrix() ? options.weight_decay : 0.0};
+    for (const ParameterGroup& group : options.groups) {
+      if (!matches(group.match, parameter.name())) continue;
+      slot.lr_scale = group.lr_scale;
+      slot.weight_decay = group.weight_decay.value_or(slot.weight_decay);
+      break;
+    }
+    const auto part = [&](const device::Tensor& flat) {
+      return View(flat.view.data() + offset * bytes_of(dtype), dtype, parameter.local_shape());
+    };
+    slot.m = part(moments_m_);
+    slot.v = part(moments_v_);
+    slots_.push_back(slot);
+    offset += round_up(parameter.local_elements(), kElementAlignment);
+  }
+}
+
+void AdamW::update(kernels::Exec& exec, int64_t step, double lr, ConstView gradient_scale) {
+  const device::NameScope scope(exec.device, "optimizer");
+  size_t i = 0;
+  for (parameters::Parameter& parameter : set_->all()) {
+    const Slot& slot = slots_[i++];
+    kernels::adamw(exec, {.w_N = parameter.master(),
+                          .m_N = slot.m,
+                          .v_N = slot.v,
+                          .g_N = parameter.gradient(),
+                          .gradient_scale = gradient_scale,
+                          .apply = {},
+                          .compute_N = parameter.compute_is_master() ? View{} : parameter.mutable_compute(),
+                          .lr = lr * slot.lr_scale,
+                          .beta1 = options_.beta1,
+                          .beta2 = options_.beta2,
+                          .eps = options_.eps,
+                          .weight_decay = slot.weight_decay,
+                          .step = step});
+    parameter.mark_changed();
+  }
+}
+
+}  // namespace megalith::optim

@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: Apache-2.0
+// AdamW over a parameter set: moments, parameter groups, one update. The arithmetic of one element is
+// in kernels/optimizer/adamw.h.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "kernels/exec.h"
+#include "parameters/parameter_set.h"
+
+namespace megalith::optim {
+
+/// Parameters whose name matches get their own rate and decay; the first group that matches counts.
+struct ParameterGroup {
+  std::string match;  // glob over names: * any run of characters, ? one
+  double lr_scale = 1;
+  std::optional<double> weight_decay;
+};
+
+struct AdamWOptions {
+  double beta1 = 0.9;
+  double beta2 = 0.95;
+  double eps = 1e-8;
+  double weight_decay = 0.1;  // of matrices; vectors (norms, biases) 0 unless a group says otherwise
+  std::vector<ParameterGroup> groups;
+};
+
+/// True if the whole of `name` matches the glob.
+bool matches(std::string_view glob, std::string_view name);
+
+class AdamW {
+ public:
+  /// Takes memory for the moments (class optimizer) of every parameter of the set, which must outlive
+  /// this. Moments start at zero.
+  AdamW(parameters::ParameterSet& set, device::Device& device, const AdamWOptions& options);
+
+  /// Updates masters and compute copies from the reduced gradients. `step` counts from 1;
+  /// `gradient_scale` (f32 [1] on the device) multiplies every gradient first. Local; queued.
+  void update(kernels::Exec& exec, int64_t step, double lr, ConstView gradient_scale);
+
+  /// [local shape] moments of parameter `index` of the set.
+  View first_moment(size_t index) const { return slots_[index].m; }
+  View second_moment(size_t index) const { return slots_[index].v; }
+
+ private:
+  struct Slot {
+    View m, v;
+    double lr_scale, weight_decay;
+  };
+  parameters::ParameterSet* set_;
+  AdamWOptions options_;
+  device::Tensor moments_m_, moments_v_;
+  std::vector<Slot> slots_;
+};
+
+}  // namespace megalith::optim

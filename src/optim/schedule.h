@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: Apache-2.0
+// Learning rate as a pure function of where a run stands. Steps count from 1; the last step of a run is
+// `total_steps`. Warm-up is linear, peak * n / W for n <= W; the decay of `linear` and `cosine` ends at
+// the floor exactly on the last step and stays there (formulas: Megatron-LM's parameter scheduler).
+#pragma once
+
+#include <cstdint>
+
+namespace megalith::optim {
+
+enum class ScheduleKind { constant, linear, cosine, inverse_sqrt, wsd, hours };
+
+struct Schedule {
+  ScheduleKind kind = ScheduleKind::constant;
+  double peak = 3e-4;
+  double floor = 0;
+  int64_t warmup_steps = 0;
+  int64_t total_steps = 1;
+  /// Length of the last phase of `wsd` (warm-up, stable, linear decay; Hu et al. 2024).
+  int64_t decay_steps = 0;
+  /// `hours`: linear decay over the time budget, whatever number of steps fits into it (as in
+  /// "Cramming", Geiping & Goldstein 2022).
+  double budget_seconds = 0;
+};
+
+struct Progress {
+  int64_t step = 1;
+  double elapsed_seconds = 0;  // of the run, before this step; read by `hours` only
+};
+
+double learning_rate(const Schedule& schedule, const Progress& progress);
+
+/// Sequences in a step while the batch grows: start + floor(consumed / (samples / steps)) * increment,
+/// then `full`, with steps = (full - start) / increment (Megatron-LM's --rampup-batch-size).
+struct BatchRamp {
+  int64_t full = 1;
+  int64_t start = 0;  // 0: no ramp
+  int64_t increment = 0;
+  int64_t samples = 0;
+};
+int64_t batch_size(const BatchRamp& ramp, int64_t consumed_samples);
+/// Samples consumed after `steps` steps from the start.
+int64_t samples_after(const BatchRamp& ramp, int64_t steps);
+
+}  // namespace megalith::optim

@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: Apache-2.0
+// A named logical tensor and its representations on this rank. Logical means: name, global shape and
+// value are the same under every layout; a rank holds one shard of it. Representations:
+//   master    what the optimizer updates: f32 (f64 when gradients are checked by finite differences)
+//   compute   what kernels read: the master itself, or a bf16 copy of it, rounded once per update
+//   gradient  master's type, accumulated over a step; P partial rows for parameters whose sum over
+//             tokens is cut into token shards (see kernels/reduction/token_shards.h); two of them for
+//             a tied embedding, whose input and output sides are kept apart and added once
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "tensor/shard.h"
+#include "tensor/view.h"
+
+namespace megalith::parameters {
+
+struct Init {
+  enum class Kind { zeros, ones, normal };
+  Kind kind = Kind::zeros;
+  double std = 0;
+  /// Rows (dimension 0) at and beyond this index are zero: padding of a vocabulary. -1: none.
+  int64_t zero_rows_from = -1;
+};
+
+struct Declaration {
+  std::string name;  // "layers.3.attention.qkv.weight"
+  Shape shape;       // global
+  Shard shard;       // this rank's part
+  Init init;
+  /// Canonical parts of `shard.dim` over all ranks; 1 when the tensor is never cut. A rank holds a
+  /// whole number of them. They fix the order in which squares are summed.
+  int canonical_shards = 1;
+  /// Token shards whose sums are kept apart (norms and biases added to full rows).
+  int gradient_partials = 1;
+  /// Number of gradient buffers (2 when tied).
+  int num_gradients = 1;
+};
+
+class Parameter {
+ public:
+  explicit Parameter(Declaration declaration) : declaration_(std::move(declaration)) {}
+
+  const std::string& name() const { return declaration_.name; }
+  const Declaration& declaration() const { return declaration_; }
+  const Shape& shape() const { return declaration_.shape; }
+  Shape local_shape() const { return declaration_.shard.local_shape(declaration_.shape); }
+  int64_t local_elements() const { return local_shape().num_elements(); }
+  /// How many canonical shards this rank holds.
+  int local_canonical_shards() const;
+  /// Global number of the first of them.
+  int first_canonical_shard() const;
+  /// Matrices decay, vectors (norms, biases) do not, unless a recipe's groups say otherwise.
+  bool is_matrix() const { return declaration_.shape.num_dims() >= 2; }
+
+  /// [local shape]; f32 or f64.
+  View master() const { return master_; }
+  /// [local shape]; what kernels read.
+  ConstView compute() const { return compute_; }
+  View mutable_compute() const { return compute_; }
+  /// The reduced gradient, [local shape]; valid between `reduce` and the next accumulation.
+  View gradient() const { return gradient_; }
+  /// Where backward accumulates: [local shape], or [P, local elements] when there are partials.
+  /// `which` is 1 for the output side of a tied embedding.
+  View gradient_sum(int which = 0) const { return gradient_sums_.at(static_cast<size_t>(which)); }
+  int num_gradients() const { return declaration_.num_gradients; }
+  bool compute_is_master() const { return compute_.data() == master_.data(); }
+  /// Counts changes of the value; whoever caches something made from it compares.
+  uint64_t version() const { return version_; }
+  void mark_changed() { ++version_; }
+
+ private:
+  friend class ParameterSet;
+  Declaration declaration_;
+  View master_, compute_, gradient_;
+  std::vector<View> gradient_sums_;
+  uint64_t version_ = 0;
+};
+
+}  // namespace megalith::parameters

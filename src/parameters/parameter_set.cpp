@@ -1,0 +1,171 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "parameters/parameter_set.h"
+
+#include <algorithm>
+
+#include "base/integer.h"
+#include "base/random.h"
+#include "kernels/elementwise/pointwise.h"
+
+namespace megalith::parameters {
+namespace {
+
+/// Elements are aligned to this many inside flat ranges, so that every view starts on a cache line.
+constexpr int64_t kElementAlignment = 64;
+
+int64_t aligned(int64_t elements) { return round_up(elements, kElementAlignment); }
+
+View part_of(const device::Tensor& flat, int64_t& offset, const Shape& shape) {
+  const DType dtype = flat.view.dtype();
+  View view(flat.view.data() + offset * bytes_of(dtype), dtype, shape);
+  offset += aligned(shape.num_elements());
+  return view;
+}
+
+Shape sum_shape(const Parameter& parameter) {
+  const int partials = parameter.declaration().gradient_partials;
+  return partials == 1 ? parameter.local_shape() : Shape{partials, parameter.local_elements()};
+}
+
+}  // namespace
+
+int Parameter::local_canonical_shards() const {
+  if (declaration_.canonical_shards == 1) return 1;
+  const int64_t per_shard =
+      exact_div<int64_t>(declaration_.shape[declaration_.shard.dim], declaration_.canonical_shards);
+  return static_cast<int>(exact_div(declaration_.shard.count, per_shard));
+}
+
+int Parameter::first_canonical_shard() const {
+  if (declaration_.canonical_shards == 1) return 0;
+  const int64_t per_shard =
+      exact_div<int64_t>(declaration_.shape[declaration_.shard.dim], declaration_.canonical_shards);
+  return static_cast<int>(exact_div(declaration_.shard.begin, per_shard));
+}
+
+Parameter& ParameterSet::declare(Declaration declaration) {
+  MEGA_CHECK(find(declaration.name) == nullptr, "parameter {} declared twice", declaration.name);
+  return parameters_.emplace_back(std::move(declaration));
+}
+
+Parameter* ParameterSet::find(std::string_view name) {
+  const auto found = std::ranges::find_if(parameters_, [&](const Parameter& p) { return p.name() == name; });
+  return found == parameters_.end() ? nullptr : &*found;
+}
+
+int64_t ParameterSet::local_elements() const {
+  int64_t sum = 0;
+  for (const Parameter& parameter : parameters_) sum += parameter.local_elements();
+  return sum;
+}
+
+int64_t ParameterSet::global_elements() const {
+  int64_t sum = 0;
+  for (const Parameter& parameter : parameters_) sum += parameter.shape().num_elements();
+  return sum;
+}
+
+void ParameterSet::allocate(device::Device& device, const Storage& storage) {
+  MEGA_CHECK(computes_.view.absent(), "parameters allocated twice");
+  storage_ = storage;
+  int64_t elements = 0, sum_elements = 0;
+  for (const Parameter& parameter : parameters_) {
+    elements += aligned(parameter.local_elements());
+    sum_elements += parameter.num_gradients() * aligned(sum_shape(parameter).num_elements());
+  }
+  using device::MemoryClass;
+  computes_ = device.arena(MemoryClass::weights).tensor(storage.compute, Shape{elements});
+  const bool separate_master = storage.training && storage.master != storage.compute;
+  if (separate_master) {
+    masters_ = device.arena(MemoryClass::optimizer).tensor(storage.master, Shape{elements});
+  }
+  if (storage.training) {
+    gradients_ = {};
+    for (int level = 0; level < storage.gradient_levels; ++level) {
+      sums_.push_back(device.arena(MemoryClass::gradients).tensor(storage.master, Shape{sum_elements}));
+    }
+  }
+  int64_t offset = 0, master_offset = 0;
+  for (Parameter& parameter : parameters_) {
+    parameter.compute_ = part_of(computes_, offset, parameter.local_shape());
+    parameter.master_ =
+        separate_master ? part_of(masters_, master_offset, parameter.local_shape()) : parameter.compute_;
+  }
+  if (storage.training) select_level(0);
+}
+
+void ParameterSet::select_level(int level) {
+  const device::Tensor& flat = sums_.at(static_cast<size_t>(level));
+  int64_t offset = 0;
+  for (Parameter& parameter : parameters_) {
+    parameter.gradient_sums_.clear();
+    for (int which = 0; which < parameter.num_gradients(); ++which) {
+      parameter.gradient_sums_.push_back(part_of(flat, offset, sum_shape(parameter)));
+    }
+    // The reduced gradient takes the place of the first partial row of the first buffer: the tree over
+    // the rows reads row 0 before it writes it.
+    parameter.gradient_ =
+        View(parameter.gradient_sums_[0].data(), flat.view.dtype(), parameter.local_shape());
+  }
+}
+
+View ParameterSet::flat_gradient_sums(int level) const { return sums_.at(static_cast<size_t>(level)); }
+
+void ParameterSet::zero_gradient_sums(device::Device& device, int level) {
+  device.fill_zero(flat_gradient_sums(level));
+}
+
+void ParameterSet::refresh_compute(device::Device& device) {
+  kernels::Exec exec(device);
+  for (Parameter& parameter : parameters_) {
+    if (!parameter.compute_is_master()) kernels::cast(exec, parameter.master(), parameter.mutable_compute());
+    parameter.mark_changed();
+  }
+}
+
+void initial_value(const Parameter& parameter, uint64_t seed, DType dtype, void* host) {
+  const Declaration& d = parameter.declaration();
+  const Shape local = parameter.local_shape();
+  const uint64_t key = random_key(seed, d.name);
+  // Seen as [outer, dim, inner] around the cut dimension; the key of an element is its global index.
+  int64_t outer = 1, inner = 1;
+  for (int dim = 0; dim < d.shard.dim; ++dim) outer *= d.shape[dim];
+  for (int dim = d.shard.dim + 1; dim < d.shape.num_dims(); ++dim) inner *= d.shape[dim];
+  const int64_t cut = d.shape.num_dims() > 0 ? d.shape[d.shard.dim] : 1;
+  const int64_t row_elements = d.shape.num_dims() > 0 ? d.shape.num_elements() / std::max<int64_t>(d.shape[0], 1) : 1;
+  int64_t at = 0;
+  for (int64_t o = 0; o < outer; ++o) {
+    for (int64_t c = d.shard.begin; c < d.shard.begin + d.shard.count; ++c) {
+      for (int64_t i = 0; i < inner; ++i, ++at) {
+        const int64_t element = (o * cut + c) * inner + i;
+        double value = 0;
+        if (d.init.kind == Init::Kind::ones) value = 1;
+        if (d.init.kind == Init::Kind::normal) value = d.init.std * normal(key, static_cast<uint64_t>(element));
+        if (d.init.zero_rows_from >= 0 && element / row_elements >= d.init.zero_rows_from) value = 0;
+        // Through f32 in every case, so that a model in double starts from the same values.
+        const auto rounded = static_cast<float>(value);
+        if (dtype == DType::f64) {
+          static_cast<double*>(host)[at] = rounded;
+        } else {
+          MEGA_CHECK_EQ(dtype, DType::f32);
+          static_cast<float*>(host)[at] = rounded;
+        }
+      }
+    }
+  }
+  MEGA_CHECK_EQ(at, local.num_elements());
+}
+
+void ParameterSet::initialise(device::Device& device, uint64_t seed) {
+  for (Parameter& parameter : parameters_) {
+    if (device.is_trace()) continue;
+    const DType dtype = parameter.master().dtype();
+    MEGA_CHECK(dtype == DType::f32 || dtype == DType::f64, "initialising {} storage", dtype);
+    std::vector<std::byte> host(static_cast<size_t>(parameter.local_elements() * bytes_of(dtype)));
+    initial_value(parameter, seed, dtype, host.data());
+    device.wait(device.copy_to_device(parameter.master(), host.data()));
+  }
+  refresh_compute(device);
+}
+
+}  // namespace megalith::parameters

@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: Apache-2.0
+// All parameters of one rank's part of a model, in declaration order, and their memory. Layers declare
+// while they are built; `allocate` then gives every representation its place: one flat range per
+// representation, so that gradients of a whole rank can be zeroed, added and sent as one vector.
+#pragma once
+
+#include <deque>
+#include <functional>
+#include <string_view>
+#include <vector>
+
+#include "device/device.h"
+#include "parameters/parameter.h"
+
+namespace megalith::parameters {
+
+struct Storage {
+  DType master = DType::f32;   // f32, or f64 for finite differences
+  DType compute = DType::f32;  // master's type, or bf16
+  bool training = true;        // false: no master apart from compute, no gradients
+  int gradient_levels = 1;     // flat gradient buffers (more when one rank sums several data shards)
+};
+
+class ParameterSet {
+ public:
+  ParameterSet() = default;
+  ParameterSet(const ParameterSet&) = delete;
+  ParameterSet& operator=(const ParameterSet&) = delete;
+
+  /// Adds a parameter; names must be unique. The reference stays valid.
+  Parameter& declare(Declaration declaration);
+  const std::deque<Parameter>& all() const { return parameters_; }
+  std::deque<Parameter>& all() { return parameters_; }
+  /// Null when absent.
+  Parameter* find(std::string_view name);
+
+  int64_t local_elements() const;
+  int64_t global_elements() const;
+
+  /// Takes memory: compute weights from `weights`, gradients from `gradients`, a separate master from
+  /// `optimizer`. Once, after all declarations.
+  void allocate(device::Device& device, const Storage& storage);
+  const Storage& storage() const { return storage_; }
+
+  /// Fills masters from (seed, name, global element), then the compute copies. Local; every layout
+  /// draws the same values.
+  void initialise(device::Device& device, uint64_t seed);
+  /// Copies masters into compute representations (rounded once). Queued.
+  void refresh_compute(device::Device& device);
+
+  /// The flat gradient vector of a level: what data ranks exchange. [elements]
+  View flat_gradient_sums(int level = 0) const;
+  void zero_gradient_sums(device::Device& device, int level);
+  /// Points every gradient_sum() at `level`.
+  void select_level(int level);
+
+ private:
+  std::deque<Parameter> parameters_;
+  Storage storage_;
+  device::Tensor masters_, computes_, gradients_;
+  std::vector<device::Tensor> sums_;
+};
+
+/// Fills `host` (f32 or f64, the local part of the parameter, row major) with its initial value.
+void initial_value(const Parameter& parameter, uint64_t seed, DType dtype, void* host);
+
+}  // namespace megalith::parameters

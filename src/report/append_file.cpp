@@ -1,0 +1,78 @@
+// SPDX-License-Identifier: Apache-2.0
+// Writes go to an explicit offset (pwrite), so position_ alone says where the file ends and a
+// failed write can be undone by cutting the file back to it.
+#include "report/append_file.h"
+
+#include "base/check.h"
+#include "base/log.h"
+
+namespace megalith::report {
+
+namespace fs = std::filesystem;
+
+namespace {
+
+File open_at(const fs::path& path, int64_t position) {
+  MEGA_CHECK_GE(position, 0);
+  if (!fs::exists(path)) {
+    if (position > 0) {
+      throw IntegrityError(
+          "{}: the file is missing, but the checkpoint recorded {} bytes of it; put it back, or "
+          "start in a new folder",
+          path.string(), position);
+    }
+    return File(path, File::Mode::create_new);
+  }
+  File file(path, File::Mode::read_write);
+  if (file.size() < position) {
+    throw IntegrityError(
+        "{}: {} bytes long, but the checkpoint recorded {}; put the whole file back, or start in a "
+        "new folder",
+        path.string(), file.size(), position);
+  }
+  if (file.size() > position) file.truncate(position);
+  return file;
+}
+
+}  // namespace
+
+AppendFile::AppendFile(const fs::path& path, int64_t position)
+    : file_(open_at(path, position)), position_(position) {}
+
+void AppendFile::append(std::string_view bytes) {
+  try {
+    file_.write_at(bytes.data(), bytes.size(), position_);
+  } catch (const Error&) {
+    try {
+      file_.truncate(position_);
+    } catch (const Error& error) {
+      log::error("{}", error.what());  // the first failure is the one to report upwards
+    }
+    throw;
+  }
+  position_ += static_cast<int64_t>(bytes.size());
+}
+
+AppendFile open_lines(const fs::path& path, int64_t position) {
+  if (position > 0 && fs::exists(path)) {
+    const File file(path, File::Mode::read);
+    char last = '\n';
+    if (file.size() >= position) file.read_at(&last, 1, position - 1);
+    if (last != '\n') {
+      throw IntegrityError(
+          "{}: byte {}, where the checkpoint saw the end of a line, is inside one; the file was "
+          "changed: put it back, or start in a new folder",
+          path.string(), position);
+    }
+  }
+  return AppendFile(path, position);
+}
+
+int64_t end_of_whole_lines(const fs::path& path) {
+  if (!fs::exists(path)) return 0;
+  const MappedFile map(path);
+  const size_t newline = map.text().rfind('\n');
+  return newline == std::string_view::npos ? 0 : static_cast<int64_t>(newline) + 1;
+}
+
+}  // namespace megalith::report

@@ -1,0 +1,25 @@
+// SPDX-License-Identifier: Apache-2.0
+// The numbers behind the charts of the report page, as the JSON that page.js reads.
+#pragma once
+
+#include <string>
+
+#include "report/run_record.h"
+
+namespace megalith::report {
+
+/// Points that one curve has at most.
+inline constexpr int64_t kMaxPoints = 2000;
+
+/// One JSON object:
+///   {"window": n, "ceiling_gflops": g or null, "curves": {name: {"x": [step...], "y": [...]}},
+///    "memory": [{"name", "planned", "measured"}]}
+/// Curves: loss, validation_loss, lr, grad_norm, tokens_per_second, mfu (percent), step_seconds;
+/// the noisy ones also as <name>_smooth, averaged over about `window` steps. Numbers that are not
+/// finite are left out.
+std::string chart_data(const RunRecord& record);
+
+/// The classes of run.json's memory table that are there, in the order of the plan, "total" last.
+std::vector<std::string> memory_classes(const RunRecord& record);
+
+}  // namespace megalith::report

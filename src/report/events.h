@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: Apache-2.0
+// A TensorBoard event file: written by one process per run, read back by tests and when a resume
+// cuts it back. TensorBoard stops at a torn tail and tries again later, so append and flush is
+// safe.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/clock.h"
+#include "report/append_file.h"
+#include "report/event_record.h"
+
+namespace megalith::report {
+
+class EventWriter {
+ public:
+  /// A new file `events.out.tfevents.<seconds>.<host>.<pid>.<counter>` in `folder`, which must
+  /// exist.
+  static EventWriter create(const std::filesystem::path& folder, double wall = wall_seconds());
+  /// Keeps the first `position` bytes of `path` and appends after them. IntegrityError if these are
+  /// not whole, undamaged records. Position 0 begins the file anew.
+  static EventWriter reopen(const std::filesystem::path& path, int64_t position,
+                            double wall = wall_seconds());
+  ~EventWriter();
+  EventWriter(EventWriter&&) = default;
+  EventWriter& operator=(EventWriter&&) = delete;
+
+  /// Buffered until `flush` (or some 64 KiB).
+  void scalar(std::string_view tag, int64_t step, double value, double wall = wall_seconds());
+  /// Shown by TensorBoard's text page, which reads it as Markdown.
+  void text(std::string_view tag, int64_t step, std::string_view text,
+            double wall = wall_seconds());
+  /// Hands what is buffered to the operating system, in one write() call.
+  void flush();
+  /// Flushes, and gives the length of the file: what a checkpoint records, after `sync`.
+  int64_t position();
+  /// Flushes and fsyncs.
+  void sync();
+  const std::filesystem::path& path() const { return file_.path(); }
+
+ private:
+  explicit EventWriter(AppendFile file) : file_(std::move(file)) {}
+  void add(const Event& event);
+  void begin(double wall);  // the version record
+
+  AppendFile file_;
+  std::string buffer_;
+};
+
+struct EventFile {
+  std::vector<Event> events;
+  int64_t whole_bytes = 0;  // up to the end of the last undamaged record
+  bool torn = false;        // something follows that is not a whole record
+};
+
+/// Reads records up to the end or to the first that is torn or damaged.
+EventFile read_events(const std::filesystem::path& path);
+
+/// Where to cut the file so that only events of steps <= `step` remain (with the version record).
+int64_t event_position_after(const std::filesystem::path& path, int64_t step);
+
+}  // namespace megalith::report

@@ -1,0 +1,117 @@
+// SPDX-License-Identifier: Apache-2.0
+// ordered_json keeps the keys in the order of the contract, and writes each double in the shortest
+// form that reads back as the same bits.
+#include "report/metrics.h"
+
+#include <cmath>
+#include <limits>
+#include <nlohmann/json.hpp>
+
+#include "base/error.h"
+#include "report/hex_float.h"
+
+namespace megalith::report {
+
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+Json number(double value) { return std::isfinite(value) ? Json(value) : Json(nullptr); }
+
+const Json& field(const Json& line, const char* key) {
+  const auto found = line.find(key);
+  if (found == line.end()) throw IntegrityError("no key \"{}\"", key);
+  return *found;
+}
+
+int64_t integer_field(const Json& line, const char* key) {
+  const Json& value = field(line, key);
+  if (!value.is_number_integer() ||
+      (value.is_number_unsigned() && value.get<uint64_t>() > uint64_t{INT64_MAX})) {
+    throw IntegrityError("\"{}\" is {}, not an integer", key, value.dump());
+  }
+  return value.get<int64_t>();
+}
+
+double number_field(const Json& line, const char* key) {
+  const Json& value = field(line, key);
+  if (value.is_null()) return std::numeric_limits<double>::quiet_NaN();
+  if (!value.is_number()) throw IntegrityError("\"{}\" is {}, not a number", key, value.dump());
+  return value.get<double>();
+}
+
+/// The number under `key` from its hex twin, which is exact and knows infinities; the two must
+/// agree.
+double twin_field(const Json& line, const char* key, const char* hex_key) {
+  const double plain = number_field(line, key);
+  const Json& text = field(line, hex_key);
+  const auto exact =
+      text.is_string() ? parse_hex_float(text.get_ref<const std::string&>()) : std::nullopt;
+  if (!exact) throw IntegrityError("\"{}\" is {}, not a hexadecimal float", hex_key, text.dump());
+  if (std::isfinite(*exact) ? *exact != plain : !std::isnan(plain)) {
+    throw IntegrityError("\"{}\" and \"{}\" are not the same number", key, hex_key);
+  }
+  return *exact;
+}
+
+}  // namespace
+
+std::string StepMetrics::to_json_line() const {
+  Json line;
+  line["step"] = step;
+  line["tokens"] = tokens;
+  line["samples"] = samples;
+  line["loss"] = number(loss);
+  line["loss_hex"] = hex_float(loss);
+  line["lr"] = number(lr);
+  line["grad_norm"] = number(grad_norm);
+  line["grad_norm_hex"] = hex_float(grad_norm);
+  line["step_seconds"] = number(step_seconds);
+  line["tokens_per_second"] = number(tokens_per_second);
+  line["mfu"] = number(mfu);
+  line["memory_bytes"] = memory_bytes;
+  if (validation_loss) line["validation_loss"] = number(*validation_loss);
+  return line.dump() + '\n';
+}
+
+StepMetrics StepMetrics::parse(std::string_view text) {
+  const Json line = Json::parse(text, nullptr, /*allow_exceptions=*/false);
+  if (!line.is_object()) throw IntegrityError("not a JSON object");
+  StepMetrics metrics;
+  metrics.step = integer_field(line, "step");
+  metrics.tokens = integer_field(line, "tokens");
+  metrics.samples = integer_field(line, "samples");
+  metrics.loss = twin_field(line, "loss", "loss_hex");
+  metrics.lr = number_field(line, "lr");
+  metrics.grad_norm = twin_field(line, "grad_norm", "grad_norm_hex");
+  metrics.step_seconds = number_field(line, "step_seconds");
+  metrics.tokens_per_second = number_field(line, "tokens_per_second");
+  metrics.mfu = number_field(line, "mfu");
+  metrics.memory_bytes = integer_field(line, "memory_bytes");
+  if (line.contains("validation_loss")) {
+    metrics.validation_loss = number_field(line, "validation_loss");
+  }
+  return metrics;
+}
+
+std::vector<StepMetrics> read_metrics(const std::filesystem::path& path) {
+  const std::string text = read_file(path);
+  std::vector<StepMetrics> all;
+  size_t begin = 0;
+  size_t line = 1;
+  for (size_t end; (end = text.find('\n', begin)) != std::string::npos; begin = end + 1, ++line) {
+    try {
+      const StepMetrics next =
+          StepMetrics::parse(std::string_view(text).substr(begin, end - begin));
+      if (!all.empty() && next.step <= all.back().step) {
+        throw IntegrityError("step {} after step {}", next.step, all.back().step);
+      }
+      all.push_back(next);
+    } catch (const IntegrityError& error) {
+      throw IntegrityError("{}:{}: {}", path.string(), line, error.what());
+    }
+  }
+  return all;
+}
+
+}  // namespace megalith::report

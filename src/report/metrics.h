@@ -1,0 +1,62 @@
+// SPDX-License-Identifier: Apache-2.0
+// metrics.jsonl: one JSON object per training step, in order, each step once. A line is written
+// whole when its step ends; a resume cuts the file back to the position that the checkpoint
+// recorded and leaves the kept lines byte-identical. Loss and gradient norm are also written as
+// hexadecimal floats, so that runs can be compared to the bit. JSON has no NaN or infinity: such a
+// number is written as null, and its twin in hexadecimal says which.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "report/append_file.h"
+
+namespace megalith::report {
+
+/// What a step reports. A double that is unknown is NaN (null in the file).
+struct StepMetrics {
+  int64_t step = 0;              // from 1
+  int64_t tokens = 0;            // seen since the run began, this step included
+  int64_t samples = 0;           // likewise
+  double loss = 0;               // mean over the step's weighted tokens, before the update
+  double lr = 0;                 // learning rate of the step
+  double grad_norm = 0;          // before clipping
+  double step_seconds = 0;       // wall time of the step
+  double tokens_per_second = 0;  // of the step
+  double mfu = 0;                // share of the machine's matrix-product ceiling, 0 to 1
+  int64_t memory_bytes = 0;      // high-water mark of the arenas
+  std::optional<double> validation_loss;
+
+  /// One line with its '\n'; keys in the order above, each of loss and grad_norm followed by its
+  /// hex twin.
+  std::string to_json_line() const;
+  /// Reads such a line (with or without '\n'). Unknown keys are passed over. IntegrityError,
+  /// without a path, if it is not one.
+  static StepMetrics parse(std::string_view line);
+};
+
+/// Appends to metrics.jsonl.
+class MetricsLog {
+ public:
+  /// Keeps the first `position` bytes of `path`, which must be whole lines, and appends after them.
+  explicit MetricsLog(const std::filesystem::path& path, int64_t position = 0)
+      : file_(open_lines(path, position)) {}
+  /// One write() call.
+  void append(const StepMetrics& metrics) { file_.append(metrics.to_json_line()); }
+  /// Bytes written so far: what a checkpoint records, after `sync`.
+  int64_t position() const { return file_.position(); }
+  void sync() { file_.sync(); }
+
+ private:
+  AppendFile file_;
+};
+
+/// All whole lines of a metrics.jsonl; a torn last line is passed over. UserError if the file is
+/// absent; IntegrityError naming file and line if a line is damaged or the steps do not increase.
+std::vector<StepMetrics> read_metrics(const std::filesystem::path& path);
+
+}  // namespace megalith::report

@@ -1,0 +1,144 @@
+// SPDX-License-Identifier: Apache-2.0
+// The line is compared as text: its keys, their order and the spelling of numbers are a promise.
+#include "report/metrics.h"
+
+#include <gtest/gtest.h>
+
+#include <bit>
+#include <cmath>
+#include <limits>
+#include <nlohmann/json.hpp>
+
+#include "base/error.h"
+#include "report/test_folder.h"
+
+namespace megalith::report {
+namespace {
+
+constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
+constexpr double kInfinity = std::numeric_limits<double>::infinity();
+
+TEST(Metrics, LineHasThePromisedKeysInOrder) {
+  StepMetrics metrics = some_metrics(3);
+  EXPECT_EQ(metrics.to_json_line(),
+            "{\"step\":3,\"tokens\":3072,\"samples\":24,\"loss\":10.5,\"loss_hex\":\"0x1.5p+3\","
+            "\"lr\":0.25,\"grad_norm\":0.75,\"grad_norm_hex\":\"0x1.8p-1\",\"step_seconds\":0.5,"
+            "\"tokens_per_second\":2048.0,\"mfu\":0.125,\"memory_bytes\":1048576}\n");
+  metrics.validation_loss = 2;
+  EXPECT_TRUE(metrics.to_json_line().ends_with(",\"validation_loss\":2.0}\n"));
+}
+
+TEST(Metrics, ParsingGivesBackEveryBit) {
+  StepMetrics metrics = some_metrics(7);
+  metrics.loss = std::nextafter(1.0 / 3, 1);
+  metrics.grad_norm = 5e-324;
+  metrics.lr = 0.1 + 0.2;
+  metrics.tokens = INT64_MAX;
+  metrics.validation_loss = 1e308;
+  const StepMetrics back = StepMetrics::parse(metrics.to_json_line());
+  EXPECT_EQ(back.to_json_line(), metrics.to_json_line());
+  EXPECT_EQ(std::bit_cast<uint64_t>(back.loss), std::bit_cast<uint64_t>(metrics.loss));
+  EXPECT_EQ(back.grad_norm, 5e-324);
+  EXPECT_EQ(back.lr, 0.1 + 0.2);
+  EXPECT_EQ(back.tokens, INT64_MAX);
+  EXPECT_EQ(back.validation_loss, 1e308);
+}
+
+TEST(Metrics, NumbersThatAreNotFiniteAreValidJson) {
+  StepMetrics metrics = some_metrics(1);
+  metrics.loss = kNan;
+  metrics.grad_norm = kInfinity;
+  metrics.mfu = kNan;
+  metrics.validation_loss = kInfinity;
+  const auto json = nlohmann::json::parse(metrics.to_json_line());
+  EXPECT_TRUE(json.at("loss").is_null());
+  EXPECT_EQ(json.at("loss_hex"), "nan");
+  EXPECT_TRUE(json.at("grad_norm").is_null());
+  EXPECT_EQ(json.at("grad_norm_hex"), "inf");
+  EXPECT_TRUE(json.at("validation_loss").is_null());
+  const StepMetrics back = StepMetrics::parse(metrics.to_json_line());
+  EXPECT_TRUE(std::isnan(back.loss));
+  EXPECT_EQ(back.grad_norm, kInfinity);
+  EXPECT_TRUE(std::isnan(back.mfu));
+  EXPECT_TRUE(std::isnan(back.validation_loss.value()));
+}
+
+TEST(Metrics, DamagedLinesAreRefused) {
+  const std::string good = some_metrics(1).to_json_line();
+  auto with = [&](const std::string& from, const std::string& to) {
+    std::string line = good;
+    const size_t at = line.find(from);
+    EXPECT_NE(at, std::string::npos) << from;
+    return line.replace(at, from.size(), to);
+  };
+  EXPECT_NO_THROW(StepMetrics::parse(with("\"step\"", "\"later_key\":[1],\"step\"")));
+  for (const std::string& line :
+       {std::string(), std::string("[]"), good.substr(0, good.size() - 2), with("\"step\":1,", ""),
+        with("\"step\":1", "\"step\":1.5"),
+        with("\"tokens\":1024", "\"tokens\":18446744073709551615"),
+        with("\"lr\":0.25", "\"lr\":\"0.25\""), with("0x1.5p+3", "10.5"),
+        with("\"loss\":10.5", "\"loss\":10.25"), with("\"loss\":10.5", "\"loss\":null")}) {
+    EXPECT_THROW(StepMetrics::parse(line), IntegrityError) << line;
+  }
+}
+
+TEST(MetricsLog, ResumeCutsBackToThePositionAndKeepsTheLinesBeforeIt) {
+  const TestFolder folder;
+  const auto path = folder / "metrics.jsonl";
+  int64_t position = 0;
+  {
+    MetricsLog log(path);
+    log.append(some_metrics(1));
+    log.append(some_metrics(2));
+    log.sync();
+    position = log.position();
+    log.append(some_metrics(3));
+  }
+  const std::string kept = read_file(path).substr(0, static_cast<size_t>(position));
+  {
+    File(path, File::Mode::append).write("{\"step\":4,\"tok");
+    MetricsLog log(path, position);
+    EXPECT_EQ(read_file(path), kept);
+    log.append(some_metrics(3));
+  }
+  EXPECT_EQ(read_file(path), kept + some_metrics(3).to_json_line());
+  const std::vector<StepMetrics> all = read_metrics(path);
+  ASSERT_EQ(all.size(), 3u);
+  for (size_t i = 0; i < 3; ++i) EXPECT_EQ(all[i].step, static_cast<int64_t>(i) + 1);
+}
+
+TEST(ReadMetrics, PassesOverATornLastLineOnly) {
+  const TestFolder folder;
+  const auto path = folder / "metrics.jsonl";
+  const std::string one = some_metrics(1).to_json_line();
+  const std::string two = one + some_metrics(2).to_json_line();
+  for (size_t size = 0; size <= two.size(); ++size) {
+    folder.put("metrics.jsonl", two.substr(0, size));
+    const std::string whole = size == two.size() ? two : size >= one.size() ? one : "";
+    ASSERT_EQ(read_metrics(path).size(), whole == two ? 2u : whole == one ? 1u : 0u) << size;
+    const MetricsLog log(path, end_of_whole_lines(path));
+    ASSERT_EQ(read_file(path), whole) << size;
+  }
+}
+
+TEST(ReadMetrics, NamesTheLineThatIsDamagedOrOutOfOrder) {
+  const TestFolder folder;
+  const auto path = folder / "metrics.jsonl";
+  auto message = [&](const std::string& content) -> std::string {
+    folder.put("metrics.jsonl", content);
+    try {
+      read_metrics(path);
+    } catch (const IntegrityError& error) {
+      return error.what();
+    }
+    return "";
+  };
+  const std::string one = some_metrics(1).to_json_line();
+  EXPECT_EQ(message(one + "{\n"), path.string() + ":2: not a JSON object");
+  EXPECT_EQ(message(one + one), path.string() + ":2: step 1 after step 1");
+  EXPECT_EQ(message(one + some_metrics(2).to_json_line()), "");
+  EXPECT_THROW(read_metrics(folder / "absent"), UserError);
+}
+
+}  // namespace
+}  // namespace megalith::report

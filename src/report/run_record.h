@@ -1,0 +1,36 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the report page is made of: the files of a run folder, read and checked.
+#pragma once
+
+#include <filesystem>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "report/metrics.h"
+#include "report/samples.h"
+
+namespace megalith::report {
+
+struct RunRecord {
+  std::filesystem::path run_path;  // of run.json, for messages
+  nlohmann::ordered_json run;      // run.json, an object
+  std::string recipe;              // recipe.yaml as it stands
+  std::string model;               // one line about the recipe's model; may be empty
+  std::vector<StepMetrics> steps;
+  std::vector<TextSample> samples;
+
+  /// The value of run.json under a JSON pointer such as "/machine/cpu"; nothing if it is absent or
+  /// null; IntegrityError if it has another type.
+  std::optional<std::string> text(std::string_view pointer) const;
+  std::optional<double> number(std::string_view pointer) const;
+  std::optional<int64_t> integer(std::string_view pointer) const;
+};
+
+/// Reads recipe.yaml, run.json and metrics.jsonl, and samples.jsonl if there is one. UserError if
+/// the folder or one of the first three is missing; IntegrityError if one cannot be understood.
+RunRecord read_run(const std::filesystem::path& folder);
+
+}  // namespace megalith::report

@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: Apache-2.0
+// samples.jsonl: text that the model wrote while it was trained, one JSON object per sample, in
+// order of steps: {"step", "prompt", "text"}, where `text` is the continuation alone. Cut back on a
+// resume like metrics.jsonl.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "report/append_file.h"
+
+namespace megalith::report {
+
+struct TextSample {
+  int64_t step = 0;
+  std::string prompt;
+  std::string text;
+
+  /// One line with its '\n'. Bytes that are not UTF-8 become U+FFFD.
+  std::string to_json_line() const;
+  /// IntegrityError, without a path, if `line` is not such an object.
+  static TextSample parse(std::string_view line);
+};
+
+/// Appends to samples.jsonl; see MetricsLog.
+class SampleLog {
+ public:
+  explicit SampleLog(const std::filesystem::path& path, int64_t position = 0)
+      : file_(open_lines(path, position)) {}
+  void append(const TextSample& sample) { file_.append(sample.to_json_line()); }
+  int64_t position() const { return file_.position(); }
+  void sync() { file_.sync(); }
+
+ private:
+  AppendFile file_;
+};
+
+/// All whole lines; a torn last line is passed over. UserError if the file is absent.
+std::vector<TextSample> read_samples(const std::filesystem::path& path);
+
+}  // namespace megalith::report

@@ -1,0 +1,109 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tensor/dtype.h"
+
+#include <array>
+#include <cmath>
+#include <utility>
+
+namespace megalith {
+namespace {
+
+constexpr std::array<std::pair<DType, std::string_view>, 10> kNames{{{DType::f64, "f64"},
+                                                                     {DType::f32, "f32"},
+                                                                     {DType::f16, "f16"},
+                                                                     {DType::bf16, "bf16"},
+                                                                     {DType::f8_e4m3, "f8_e4m3"},
+                                                                     {DType::f8_e5m2, "f8_e5m2"},
+                                                                     {DType::i64, "i64"},
+                                                                     {DType::i32, "i32"},
+                                                                     {DType::u16, "u16"},
+                                                                     {DType::u8, "u8"}}};
+
+/// The value of a small format with `exponent_bits` and `mantissa_bits`, IEEE-like unless the
+/// caller has dealt with its special codes.
+float widen(uint32_t bits, int exponent_bits, int mantissa_bits) {
+  const int bias = (1 << (exponent_bits - 1)) - 1;
+  const uint32_t mantissa = bits & ((1u << mantissa_bits) - 1);
+  const int exponent = static_cast<int>((bits >> mantissa_bits) & ((1u << exponent_bits) - 1));
+  const float magnitude = exponent == 0
+                              ? std::ldexp(static_cast<float>(mantissa), 1 - bias - mantissa_bits)
+                              : std::ldexp(static_cast<float>(mantissa | (1u << mantissa_bits)),
+                                           exponent - bias - mantissa_bits);
+  return (bits >> (exponent_bits + mantissa_bits)) & 1u ? -magnitude : magnitude;
+}
+
+/// The code (without sign) nearest to |x|, ties to even, counting through the format's exponents;
+/// may exceed the largest finite code, which the caller handles.
+uint32_t narrow_magnitude(float x, int exponent_bits, int mantissa_bits) {
+  const float magnitude = std::fabs(x);
+  if (magnitude == 0.0f) return 0;
+  const int bias = (1 << (exponent_bits - 1)) - 1;
+  int exponent = 0;
+  std::frexp(magnitude, &exponent);  // magnitude = f * 2^exponent, f in [0.5, 1)
+  const int unbiased = std::max(exponent - 1, 1 - bias);
+  // In units of the last place of this binade; exact, since it is a power-of-two scaling in double.
+  const double units = std::ldexp(static_cast<double>(magnitude), mantissa_bits - unbiased);
+  const auto rounded = static_cast<uint32_t>(std::nearbyint(units));  // ties to even
+  return (static_cast<uint32_t>(unbiased + bias - 1) << mantissa_bits) + rounded;
+}
+
+}  // namespace
+
+std::string_view name_of(DType dtype) {
+  for (const auto& [value, name] : kNames) {
+    if (value == dtype) return name;
+  }
+  return "unknown";
+}
+
+std::optional<DType> dtype_from_name(std::string_view name) {
+  for (const auto& [value, known] : kNames) {
+    if (known == name) return value;
+  }
+  return std::nullopt;
+}
+
+float to_f32(f16_t x) {
+  if ((x.bits & 0x7c00u) == 0x7c00u) {
+    const uint32_t sign = static_cast<uint32_t>(x.bits & 0x8000u) << 16;
+    return std::bit_cast<float>(sign | 0x7f800000u |
+                                (static_cast<uint32_t>(x.bits & 0x3ffu) << 13));
+  }
+  return widen(x.bits, 5, 10);
+}
+
+float to_f32(f8_e4m3_t x) {
+  if ((x.bits & 0x7fu) == 0x7fu) return std::bit_cast<float>(0x7fc00000u);
+  return widen(x.bits, 4, 3);
+}
+
+float to_f32(f8_e5m2_t x) {
+  if ((x.bits & 0x7cu) == 0x7cu) {
+    const uint32_t sign = static_cast<uint32_t>(x.bits & 0x80u) << 24;
+    return std::bit_cast<float>(sign | 0x7f800000u | (static_cast<uint32_t>(x.bits & 3u) << 21));
+  }
+  return widen(x.bits, 5, 2);
+}
+
+f16_t to_f16(float x) {
+  const uint16_t sign = std::signbit(x) ? 0x8000u : 0u;
+  if (std::isnan(x)) return {static_cast<uint16_t>(sign | 0x7e00u)};
+  if (std::isinf(x)) return {static_cast<uint16_t>(sign | 0x7c00u)};
+  return {static_cast<uint16_t>(sign | std::min(narrow_magnitude(x, 5, 10), 0x7c00u))};
+}
+
+f8_e4m3_t to_f8_e4m3(float x) {
+  const uint8_t sign = std::signbit(x) ? 0x80u : 0u;
+  if (std::isnan(x)) return {static_cast<uint8_t>(sign | 0x7fu)};
+  if (std::fabs(x) > 448.0f) return {static_cast<uint8_t>(sign | 0x7eu)};
+  return {static_cast<uint8_t>(sign | std::min(narrow_magnitude(x, 4, 3), 0x7eu))};
+}
+
+f8_e5m2_t to_f8_e5m2(float x) {
+  const uint8_t sign = std::signbit(x) ? 0x80u : 0u;
+  if (std::isnan(x)) return {static_cast<uint8_t>(sign | 0x7fu)};
+  if (std::fabs(x) > 57344.0f) return {static_cast<uint8_t>(sign | 0x7bu)};
+  return {static_cast<uint8_t>(sign | std::min(narrow_magnitude(x, 5, 2), 0x7bu))};
+}
+
+}  // namespace megalith

@@ -1,0 +1,122 @@
+// SPDX-License-Identifier: Apache-2.0
+// Element types and the scalar conversions between them. A conversion to a narrower type rounds
+// once, to nearest even; widening is exact.
+#pragma once
+
+#include <bit>
+#include <cstdint>
+#include <optional>
+#include <string_view>
+
+namespace megalith {
+
+enum class DType : uint8_t { f64, f32, f16, bf16, f8_e4m3, f8_e5m2, i64, i32, u16, u8 };
+
+/// Bytes of one element.
+constexpr int64_t bytes_of(DType dtype) {
+  switch (dtype) {
+    case DType::f64:
+    case DType::i64:
+      return 8;
+    case DType::f32:
+    case DType::i32:
+      return 4;
+    case DType::f16:
+    case DType::bf16:
+    case DType::u16:
+      return 2;
+    case DType::f8_e4m3:
+    case DType::f8_e5m2:
+    case DType::u8:
+      return 1;
+  }
+  return 0;
+}
+
+/// "f32", "bf16", ... and back (nothing for an unknown name).
+std::string_view name_of(DType dtype);
+std::optional<DType> dtype_from_name(std::string_view name);
+/// fmt prints a DType by its name.
+inline std::string_view format_as(DType dtype) { return name_of(dtype); }
+
+/// Storage types: a distinct type per format, so that overloads and templates can tell them apart.
+struct bf16_t {
+  uint16_t bits = 0;
+};
+struct f16_t {
+  uint16_t bits = 0;
+};
+struct f8_e4m3_t {
+  uint8_t bits = 0;
+};
+struct f8_e5m2_t {
+  uint8_t bits = 0;
+};
+
+constexpr float to_f32(float x) { return x; }
+constexpr float to_f32(bf16_t x) {
+  return std::bit_cast<float>(static_cast<uint32_t>(x.bits) << 16);
+}
+float to_f32(f16_t x);
+float to_f32(f8_e4m3_t x);
+float to_f32(f8_e5m2_t x);
+
+/// Round to nearest even; NaN stays NaN (quiet), overflow goes to infinity.
+constexpr bf16_t to_bf16(float x) {
+  const uint32_t bits = std::bit_cast<uint32_t>(x);
+  if ((bits & 0x7fffffffu) > 0x7f800000u) return {static_cast<uint16_t>((bits >> 16) | 0x40u)};
+  return {static_cast<uint16_t>((bits + 0x7fffu + ((bits >> 16) & 1u)) >> 16)};
+}
+f16_t to_f16(float x);
+/// Saturating (values beyond the largest finite one become it), as deep-learning FP8 casts do
+/// (Micikevicius et al. 2022, section 3); NaN stays NaN.
+f8_e4m3_t to_f8_e4m3(float x);
+f8_e5m2_t to_f8_e5m2(float x);
+
+/// The DType of a C++ type.
+template <typename T>
+struct dtype_of_type;
+template <>
+struct dtype_of_type<double> {
+  static constexpr DType value = DType::f64;
+};
+template <>
+struct dtype_of_type<float> {
+  static constexpr DType value = DType::f32;
+};
+template <>
+struct dtype_of_type<f16_t> {
+  static constexpr DType value = DType::f16;
+};
+template <>
+struct dtype_of_type<bf16_t> {
+  static constexpr DType value = DType::bf16;
+};
+template <>
+struct dtype_of_type<f8_e4m3_t> {
+  static constexpr DType value = DType::f8_e4m3;
+};
+template <>
+struct dtype_of_type<f8_e5m2_t> {
+  static constexpr DType value = DType::f8_e5m2;
+};
+template <>
+struct dtype_of_type<int64_t> {
+  static constexpr DType value = DType::i64;
+};
+template <>
+struct dtype_of_type<int32_t> {
+  static constexpr DType value = DType::i32;
+};
+template <>
+struct dtype_of_type<uint16_t> {
+  static constexpr DType value = DType::u16;
+};
+template <>
+struct dtype_of_type<uint8_t> {
+  static constexpr DType value = DType::u8;
+};
+template <typename T>
+inline constexpr DType kDTypeOf = dtype_of_type<T>::value;
+
+}  // namespace megalith

@@ -1,0 +1,110 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <limits>
+#include <vector>
+
+#include "tensor/dtype.h"
+#include "tensor/shard.h"
+#include "tensor/view.h"
+
+namespace megalith {
+namespace {
+
+TEST(DType, Bf16RoundsToNearestEven) {
+  EXPECT_EQ(to_bf16(1.0f).bits, 0x3f80);
+  EXPECT_EQ(to_bf16(std::bit_cast<float>(0x3f808000u)).bits, 0x3f80);  // tie, even below
+  EXPECT_EQ(to_bf16(std::bit_cast<float>(0x3f818000u)).bits, 0x3f82);  // tie, even above
+  EXPECT_EQ(to_bf16(std::bit_cast<float>(0x3f808001u)).bits, 0x3f81);
+  EXPECT_EQ(to_bf16(std::numeric_limits<float>::max()).bits, 0x7f80);  // overflows to infinity
+  EXPECT_TRUE(std::isnan(to_f32(to_bf16(std::bit_cast<float>(0x7f800001u)))));
+}
+
+// Every code of a format widens to a value that narrows back to the same code.
+TEST(DType, EveryFiniteCodeSurvivesTheRoundTrip) {
+  for (uint32_t bits = 0; bits < 0x10000; ++bits) {
+    const auto code = static_cast<uint16_t>(bits);
+    if (std::isfinite(to_f32(f16_t{code}))) {
+      EXPECT_EQ(to_f16(to_f32(f16_t{code})).bits, code);
+    }
+    if (std::isfinite(to_f32(bf16_t{code}))) {
+      EXPECT_EQ(to_bf16(to_f32(bf16_t{code})).bits, code);
+    }
+  }
+  for (uint32_t bits = 0; bits < 0x100; ++bits) {
+    const auto code = static_cast<uint8_t>(bits);
+    if (std::isfinite(to_f32(f8_e4m3_t{code}))) {
+      EXPECT_EQ(to_f8_e4m3(to_f32(f8_e4m3_t{code})).bits, code);
+    }
+    if (std::isfinite(to_f32(f8_e5m2_t{code}))) {
+      EXPECT_EQ(to_f8_e5m2(to_f32(f8_e5m2_t{code})).bits, code);
+    }
+  }
+}
+
+// Between two neighbouring codes the midpoint goes to the even one and its float neighbours to
+// theirs.
+TEST(DType, NarrowingTiesGoToEven) {
+  for (uint32_t bits = 0; bits < 0x7bff; bits += 7) {
+    const float low = to_f32(f16_t{static_cast<uint16_t>(bits)});
+    const float high = to_f32(f16_t{static_cast<uint16_t>(bits + 1)});
+    const float middle = 0.5f * (low + high);
+    EXPECT_EQ(to_f16(middle).bits, bits % 2 == 0 ? bits : bits + 1);
+    EXPECT_EQ(to_f16(std::nextafter(middle, 0.0f)).bits, bits);
+    EXPECT_EQ(to_f16(std::nextafter(middle, 1e9f)).bits, bits + 1);
+  }
+  for (uint32_t bits = 0; bits < 0x7e; ++bits) {
+    const float low = to_f32(f8_e4m3_t{static_cast<uint8_t>(bits)});
+    const float high = to_f32(f8_e4m3_t{static_cast<uint8_t>(bits + 1)});
+    EXPECT_EQ(to_f8_e4m3(0.5f * (low + high)).bits, bits % 2 == 0 ? bits : bits + 1);
+  }
+}
+
+TEST(DType, Fp8SaturatesAndKnowsItsLargest) {
+  EXPECT_EQ(to_f32(to_f8_e4m3(1e30f)), 448.0f);
+  EXPECT_EQ(to_f32(to_f8_e4m3(-std::numeric_limits<float>::infinity())), -448.0f);
+  EXPECT_EQ(to_f32(to_f8_e5m2(1e30f)), 57344.0f);
+  EXPECT_TRUE(std::isnan(to_f32(to_f8_e4m3(std::nanf("")))));
+  EXPECT_TRUE(std::isnan(to_f32(to_f8_e5m2(std::nanf("")))));
+}
+
+TEST(DType, NamesGoBothWays) {
+  for (const DType dtype : {DType::f64, DType::f32, DType::f16, DType::bf16, DType::f8_e4m3,
+                            DType::f8_e5m2, DType::i64, DType::i32, DType::u16, DType::u8}) {
+    EXPECT_EQ(dtype_from_name(name_of(dtype)), dtype);
+  }
+  EXPECT_FALSE(dtype_from_name("float"));
+}
+
+TEST(Shape, ProductIsChecked) {
+  EXPECT_EQ((Shape{3, 5, 7}).num_elements(), 105);
+  EXPECT_EQ(Shape{}.num_elements(), 1);
+  EXPECT_EQ((Shape{3, 0}).num_elements(), 0);
+  EXPECT_THROW((Shape{int64_t{1} << 40, int64_t{1} << 40}).num_elements(), InternalError);
+}
+
+TEST(View, RowsAndColumnsKeepTheRowStride) {
+  std::vector<float> data(6 * 8);
+  for (size_t i = 0; i < data.size(); ++i) data[i] = static_cast<float>(i);
+  const View whole(reinterpret_cast<std::byte*>(data.data()), DType::f32, Shape{6, 8});
+  const View part = whole.rows(2, 3).columns(4, 2);
+  EXPECT_EQ(part.shape(), (Shape{3, 2}));
+  EXPECT_EQ(part.row<float>(1)[1], 3 * 8 + 5);
+  EXPECT_FALSE(part.is_contiguous());
+  EXPECT_THROW(part.rows(2, 2), InternalError);
+  EXPECT_THROW(part.as<double>(), InternalError);
+  EXPECT_THROW(part.reshape(Shape{6}), InternalError);
+}
+
+TEST(Shard, PartsCoverTheDimension) {
+  const Shape global{12, 5};
+  const Shard second = Shard::part(global, 0, 1, 4);
+  EXPECT_EQ(second.begin, 3);
+  EXPECT_EQ(second.local_shape(global), (Shape{3, 5}));
+  EXPECT_THROW(Shard::part(global, 1, 0, 2), InternalError);
+  EXPECT_TRUE(Shard::whole(global).is_whole(global));
+}
+
+}  // namespace
+}  // namespace megalith

@@ -1,0 +1,114 @@
+// SPDX-License-Identifier: Apache-2.0
+// Byte-pair encoding of one word (Sennrich et al. 2016): begin with the ids of its bytes; while
+// some neighbours have a merge rule, apply the rule of lowest rank, the leftmost place first. Short
+// words search an array for the lowest rank. Long words are encoded in windows that stay in the
+// cache.
+//
+// Why windows are exact: a row of tokens is the encoding of its bytes if and only if each two
+// neighbours are the encoding of theirs. (Look at the first merge in the whole that crosses a
+// token's edge. Until then each two neighbours went through the steps they go through alone, since
+// the lowest rank of all, when it lies in them, is the lowest in them; so the crossing merge would
+// happen to those two alone.) Within a window neighbours are right by the same argument; where two
+// windows meet, the two tokens are tried alone, and if they do not hold, the window begins further
+// left.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "text/tournament.h"
+
+namespace megalith::text {
+
+/// What a pair of neighbours becomes, and how early.
+struct Merge {
+  uint32_t rank;
+  int32_t id;
+};
+inline constexpr uint32_t kNoRank = 0xFFFFFFFF;
+
+/// Pair of ids -> merge: a hash table with open addressing, at most half full. Before it stands a
+/// filter of 16 bits per merge that turns away nine of ten pairs without a rule: it stays in the
+/// cache where the table does not.
+class MergeTable {
+ public:
+  MergeTable() : MergeTable(0) {}
+  explicit MergeTable(size_t num_merges);
+  /// A pair that is already there takes the new value.
+  void set(int32_t left, int32_t right, Merge merge);
+  /// rank == kNoRank if the pair has no rule.
+  Merge find(int32_t left, int32_t right) const {
+    const uint64_t key = key_of(left, right);
+    const uint64_t hash = hash_of(key);
+    if ((filter_[filter_word(hash)] >> (hash & 63) & 1) == 0) return {kNoRank, -1};
+    for (size_t slot = hash >> shift_;; slot = (slot + 1) & mask_) {
+      if (slots_[slot].key == key) return slots_[slot].merge;
+      if (slots_[slot].key == kEmpty) return {kNoRank, -1};
+    }
+  }
+
+ private:
+  struct Slot {
+    uint64_t key;
+    Merge merge;
+  };
+  static constexpr uint64_t kEmpty = ~uint64_t{0};
+  static uint64_t key_of(int32_t left, int32_t right) {
+    return uint64_t{static_cast<uint32_t>(left)} << 32 | static_cast<uint32_t>(right);
+  }
+  static uint64_t hash_of(uint64_t key) {
+    const uint64_t mixed = (key ^ (key >> 29)) * 0x9E3779B97F4A7C15u;
+    return mixed ^ (mixed >> 32);
+  }
+  size_t filter_word(uint64_t hash) const { return (hash >> 6) & (filter_.size() - 1); }
+  std::vector<Slot> slots_;
+  std::vector<uint64_t> filter_;
+  size_t mask_ = 0;
+  int shift_ = 63;
+};
+
+/// Working memory of one thread, reused from word to word.
+struct MergeScratch {
+  struct Place {  // of one symbol in a window
+    int32_t id;
+    int32_t merged_id;  // with the next one
+    uint32_t previous;
+    uint32_t next;
+  };
+  struct Token {
+    int32_t id;
+    size_t begin;  // first symbol
+  };
+  std::vector<int32_t> symbols;  // the word as ids of bytes
+  std::vector<Merge> merges;     // of each symbol with the next, in short words
+  std::vector<Place> places;
+  Tournament ranks;
+  std::vector<Token> window;
+  std::vector<Token> pair;
+  std::vector<Token> done;
+};
+
+class BpeModel {
+ public:
+  /// The id of each byte; -1: the byte is left out of the result (the file has no token for it).
+  std::array<int32_t, 256> byte_ids{};
+  /// Runs of bytes that share this id become one (the unknown token with fuse_unk); -1: none.
+  int32_t fused_id = -1;
+  MergeTable merges;
+
+  /// Appends the ids of one word. O(n log n) time in its n bytes.
+  void encode_word(std::string_view word, MergeScratch& scratch, std::vector<int32_t>& ids) const;
+
+ private:
+  void merge_short(MergeScratch& scratch, std::vector<int32_t>& ids) const;
+  void merge_long(MergeScratch& scratch, std::vector<int32_t>& ids) const;
+  void merge_window(size_t begin, size_t end, MergeScratch& scratch,
+                    std::vector<MergeScratch::Token>& tokens) const;
+  bool hold_alone(const MergeScratch::Token& left, const MergeScratch::Token& right, size_t end,
+                  MergeScratch& scratch) const;
+};
+
+}  // namespace megalith::text

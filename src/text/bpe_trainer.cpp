@@ -1,0 +1,169 @@
+// SPDX-License-Identifier: Apache-2.0
+// Counting runs on all threads into tables of their own; these are emptied into common tables, one
+// thread per range of hashes, whenever one has grown large and before training.
+#include "text/bpe_trainer.h"
+
+#include <algorithm>
+#include <atomic>
+#include <utility>
+
+#include "base/check.h"
+#include "base/error.h"
+#include "text/byte_level.h"
+#include "text/merge_search.h"
+#include "text/tokenizer_data.h"
+#include "text/utf8.h"
+
+namespace megalith::text {
+namespace {
+
+constexpr size_t kShards = 64;
+constexpr size_t kGatherWords = size_t{1} << 18;
+constexpr size_t kPieceBytes = size_t{1} << 20;
+// A merge visits each word that holds its pair whole, so words without end (a genome, a base64
+// blob) are counted in pieces; Hugging Face's trainer does not cut them and slows down instead.
+constexpr size_t kMaxWordBytes = 1024;
+
+std::string pre_tokenizer_json(SplitPattern pattern) {
+  constexpr const char* kBytes =
+      R"({{"type":"ByteLevel","add_prefix_space":false,"trim_offsets":true,"use_regex":{}}})";
+  if (pattern == SplitPattern::gpt2) return fmt::format(kBytes, true);
+  std::string regex;
+  for (const char c : pattern_regex(pattern)) {
+    if (c == '\\') regex += '\\';
+    regex += c;
+  }
+  return fmt::format(
+      R"({{"type":"Sequence","pretokenizers":[{{"type":"Split","pattern":{{"Regex":"{}"}},)"
+      R"("behavior":"Isolated","invert":false}},{}]}})",
+      regex, fmt::format(kBytes, false));
+}
+
+}  // namespace
+
+BpeTrainer::BpeTrainer(Options options) : options_(std::move(options)), total_(kShards) {
+  const int64_t smallest = 256 + static_cast<int64_t>(options_.special_tokens.size());
+  if (options_.vocab_size < smallest)
+    throw UserError(
+        "a vocabulary of {} is too small: the 256 bytes and {} special token(s) need {}",
+        options_.vocab_size, options_.special_tokens.size(), smallest);
+  if (options_.vocab_size > kMaxVocabulary)
+    throw UserError("a vocabulary of {} is too large (at most {})", options_.vocab_size,
+                    kMaxVocabulary);
+  if (options_.min_frequency < 1)
+    throw UserError("min_frequency is {}; it must be at least 1", options_.min_frequency);
+  if (options_.pattern == SplitPattern::none)
+    throw UserError("training needs a split pattern: gpt2, llama3 or qwen2");
+}
+
+void BpeTrainer::count_words(std::string_view text, WordCounts& counts) const {
+  const WordScanner scanner = word_scanner(options_.pattern);
+  const char* at = text.data();
+  const char* end = at + text.size();
+  while (at < end) {
+    const char* word_end = scanner(at, end);
+    while (at < word_end) {
+      const size_t size = std::min(static_cast<size_t>(word_end - at), kMaxWordBytes);
+      const std::string_view word(at, size);
+      counts.add(word, WordCounts::hash_of(word), 1);
+      at += size;
+    }
+  }
+}
+
+void BpeTrainer::add(std::string_view document) {
+  require_utf8(document, "the document");
+  if (local_.empty()) local_.resize(1);
+  count_words(document, local_[0]);
+}
+
+void BpeTrainer::add(std::span<const std::string_view> documents, ThreadPool& pool) {
+  std::vector<std::string_view> pieces;
+  for (const std::string_view document : documents) {
+    require_utf8(document, "the document");
+    for (std::string_view rest = document; !rest.empty();) {
+      const size_t cut = find_safe_cut(rest, kPieceBytes);
+      pieces.push_back(rest.substr(0, cut));
+      rest.remove_prefix(cut);
+    }
+  }
+  const size_t threads = static_cast<size_t>(pool.num_threads());
+  if (local_.size() < threads) local_.resize(threads);
+  std::atomic<size_t> next{0};
+  pool.run([&](int thread) {
+    for (size_t i = next.fetch_add(1); i < pieces.size(); i = next.fetch_add(1))
+      count_words(pieces[i], local_[static_cast<size_t>(thread)]);
+  });
+  for (const WordCounts& counts : local_)
+    if (counts.size() > kGatherWords) return gather(pool);
+}
+
+void BpeTrainer::gather(ThreadPool& pool) {
+  pool.run([&](int thread) {
+    for (const WordCounts& counts : local_)
+      for (size_t i = 0; i < counts.size(); ++i) {
+        const size_t shard = counts.hash(i) >> 58;
+        if (shard % static_cast<size_t>(pool.num_threads()) == static_cast<size_t>(thread))
+          total_[shard].add(counts.word(i), counts.hash(i), counts.count(i));
+      }
+  });
+  for (WordCounts& counts : local_) counts.clear();
+}
+
+size_t BpeTrainer::num_words() const {
+  size_t number = 0;
+  for (const WordCounts& counts : local_) number += counts.size();
+  for (const WordCounts& counts : total_) number += counts.size();
+  return number;
+}
+
+Tokenizer BpeTrainer::train(ThreadPool& pool) {
+  gather(pool);
+  local_ = {};
+  auto data = std::make_shared<TokenizerData>();
+  for (const std::string& name : options_.special_tokens) {
+    const int32_t id = static_cast<int32_t>(data->vocabulary.size());
+    data->vocabulary.add(id, name, "the special tokens");
+    data->added_tokens.push_back({.id = id, .content = name, .special = true});
+    data->model_ids.push_back(id);
+  }
+  std::array<int32_t, 256> byte_ids{};
+  for (const uint8_t byte : bytes_by_character()) {
+    const int32_t id = static_cast<int32_t>(data->vocabulary.size());
+    const char as_char = static_cast<char>(byte);
+    data->vocabulary.add(id, bytes_to_token(std::string_view(&as_char, 1)), "the special tokens");
+    data->model_ids.push_back(id);
+    byte_ids[byte] = id;
+  }
+  MergeSearch search(std::exchange(total_, std::vector<WordCounts>(kShards)), byte_ids, pool);
+  while (data->vocabulary.size() < options_.vocab_size) {
+    const std::optional<MergeSearch::Pair> pair = search.most_frequent(options_.min_frequency);
+    if (!pair)
+      throw UserError(
+          "the corpus has no more pairs that occur {} time(s) or more: {} entries is the largest "
+          "vocabulary it gives, {} were asked for; lower the vocabulary size or add text",
+          options_.min_frequency, data->vocabulary.size(), options_.vocab_size);
+    const std::string made = std::string(data->vocabulary.token(pair->left)) +
+                             std::string(data->vocabulary.token(pair->right));
+    // Two ways of cutting the same bytes give one token, reached by two merges.
+    std::optional<int32_t> id = data->vocabulary.find(made);
+    if (!id) {
+      id = static_cast<int32_t>(data->vocabulary.size());
+      data->vocabulary.add(*id, made, "the trained vocabulary");
+      data->model_ids.push_back(*id);
+      if (options_.progress && *id % 256 == 0)
+        options_.progress({data->vocabulary.size(), options_.vocab_size});
+    }
+    data->merges.emplace_back(pair->left, pair->right);
+    search.merge(*pair, *id, pool);
+  }
+  if (options_.progress) options_.progress({data->vocabulary.size(), options_.vocab_size});
+  data->pattern = options_.pattern;
+  data->pre_tokenizer_json = pre_tokenizer_json(options_.pattern);
+  data->post_processor_json = data->decoder_json =
+      R"({"type":"ByteLevel","add_prefix_space":false,"trim_offsets":true,"use_regex":true})";
+  complete(*data, "the trained tokenizer");
+  return Tokenizer(std::move(data));
+}
+
+}  // namespace megalith::text

@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: Apache-2.0
+// Training of a byte-level BPE vocabulary (Sennrich et al. 2016; byte alphabet of Radford et al.
+// 2019). Documents stream in and only their distinct words stay. Then, until the vocabulary is
+// full: the most frequent pair of neighbours becomes a token.
+//
+// The result is a function of the words and their counts alone, not of threads or document order.
+// Tie rule: of equally frequent pairs the one with the lower left id, then the lower right id; the
+// same as Hugging Face's BpeTrainer. Ids: special tokens in the given order, then the 256 bytes in
+// the order of their characters (byte_level.h), then the merges in the order they were found.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/thread_pool.h"
+#include "text/split.h"
+#include "text/tokenizer.h"
+#include "text/word_counts.h"
+
+namespace megalith::text {
+
+class BpeTrainer {
+ public:
+  struct Progress {
+    int64_t entries;     // of the vocabulary, so far
+    int64_t vocab_size;  // aim
+  };
+  struct Options {
+    int64_t vocab_size = 0;  // exactly so many entries, special tokens and bytes included
+    SplitPattern pattern = SplitPattern::gpt2;
+    int64_t min_frequency = 1;  // pairs that are rarer do not become tokens
+    std::vector<std::string> special_tokens = {std::string(kEndOfText)};
+    std::function<void(const Progress&)> progress;  // called now and then by train()
+  };
+
+  /// UserError if the options cannot be met by any corpus.
+  explicit BpeTrainer(Options options);
+
+  /// Counts the words of one document. UserError if it is not UTF-8.
+  void add(std::string_view document);
+  /// The same for several, on all threads of the pool. Long documents are shared between threads.
+  void add(std::span<const std::string_view> documents, ThreadPool& pool);
+
+  /// Distinct words so far may be counted more than once while threads still hold their own.
+  size_t num_words() const;
+
+  /// Finds the merges. UserError if the corpus has too few pairs; says how many entries it has.
+  /// The words are used up: a trainer trains once.
+  Tokenizer train(ThreadPool& pool);
+
+ private:
+  void count_words(std::string_view text, WordCounts& counts) const;
+  void gather(ThreadPool& pool);
+
+  Options options_;
+  std::vector<WordCounts> local_;  // one per thread
+  std::vector<WordCounts> total_;  // by hash
+};
+
+}  // namespace megalith::text

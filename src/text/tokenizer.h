@@ -1,0 +1,99 @@
+// SPDX-License-Identifier: Apache-2.0
+// Text to token ids and back, as `tokenizer.json` describes it: added tokens are cut out of the raw
+// text, the rest is normalised, cut into words, each word is byte-pair encoded, and the
+// post-processor puts special tokens around the whole. Byte-level BPE is what this room speaks; a
+// file that asks for another component is refused by that component's name.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace megalith::text {
+
+struct TokenizerData;
+
+/// The end-of-document token of the vocabularies trained here.
+inline constexpr std::string_view kEndOfText = "<|endoftext|>";
+
+/// Immutable; copies share the tables; any number of threads may use one.
+class Tokenizer {
+ public:
+  explicit Tokenizer(std::shared_ptr<const TokenizerData> data);
+
+  /// Reads a tokenizer.json. UserError names the file and what is wrong with it.
+  static Tokenizer load(const std::filesystem::path& path);
+  /// The same from memory; `name` stands for the file in messages. Needs no trust in `json`.
+  static Tokenizer parse(std::string_view json, std::string_view name);
+  /// The tokenizer as a tokenizer.json that Hugging Face `tokenizers` reads with the same
+  /// behaviour.
+  std::string to_json() const;
+  /// Writes to_json() durably.
+  void save(const std::filesystem::path& path) const;
+
+  /// One more than the largest id.
+  int64_t vocab_size() const;
+  /// The id of a token as the file spells it (byte alphabet), or nothing.
+  std::optional<int32_t> id_of(std::string_view token) const;
+  /// The token as the file spells it. UserError if no token has this id.
+  std::string token_text(int64_t id) const;
+  /// The bytes that a token stands for; any part of a character. UserError as token_text.
+  std::string_view token_bytes(int64_t id) const;
+  /// True for tokens that decode leaves out.
+  bool is_special(int64_t id) const;
+  /// The token that ends a document: the first of `<|endoftext|>`, `<|end_of_text|>`, `</s>` and
+  /// `<|im_end|>` that the file has.
+  std::optional<int32_t> end_of_document() const;
+
+  /// Encodes one document. `add_special_tokens` adds what the post-processor names (many files:
+  /// none). UserError with the byte offset if `text` is not UTF-8. For many texts use an Encoder.
+  std::vector<int32_t> encode(std::string_view text, bool add_special_tokens) const;
+  /// The text of `ids`; broken UTF-8 becomes U+FFFD. Special tokens are left out unless kept.
+  /// UserError if no token has one of the ids.
+  std::string decode(std::span<const int32_t> ids, bool keep_special = false) const;
+
+  const TokenizerData& data() const { return *data_; }
+
+ private:
+  std::shared_ptr<const TokenizerData> data_;
+};
+
+/// Encodes many texts on one thread: keeps the words it has seen, in bounded memory.
+class Encoder {
+ public:
+  /// `cache_words` is rounded up to a power of two; 64 bytes each.
+  explicit Encoder(const Tokenizer& tokenizer, size_t cache_words = size_t{1} << 15);
+  ~Encoder();
+  Encoder(Encoder&&) noexcept;
+  Encoder& operator=(Encoder&&) noexcept;
+
+  /// Appends the ids of one document to `ids`, which is left as it was if this throws.
+  void encode(std::string_view text, std::vector<int32_t>& ids, bool add_special_tokens);
+
+ private:
+  struct State;
+  std::unique_ptr<State> state_;
+};
+
+/// Decodes token by token for streaming: what push() returns and what finish() returns, joined, is
+/// decode() of all ids, and no piece ends within a character.
+class StreamDecoder {
+ public:
+  explicit StreamDecoder(const Tokenizer& tokenizer, bool keep_special = false);
+  /// The text that is certain after this id; the start of an unfinished character is held back.
+  std::string push(int32_t id);
+  /// What was held back. The decoder is then as new.
+  std::string finish();
+
+ private:
+  Tokenizer tokenizer_;
+  bool keep_special_;
+  std::string held_;
+};
+
+}  // namespace megalith::text

@@ -1,0 +1,72 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "text/tokenizer_data.h"
+
+#include <algorithm>
+
+#include "base/error.h"
+#include "base/log.h"
+#include "text/byte_level.h"
+#include "text/nfc.h"
+
+namespace megalith::text {
+namespace {
+
+void fill_merges(TokenizerData& data, std::string_view where) {
+  data.model.merges = MergeTable(data.merges.size());
+  std::string made;
+  for (size_t rank = 0; rank < data.merges.size(); ++rank) {
+    const auto [left, right] = data.merges[rank];
+    made.assign(data.vocabulary.token(left));
+    made.append(data.vocabulary.token(right));
+    const std::optional<int32_t> id = data.vocabulary.find(made);
+    if (!id)
+      throw UserError("{}: merge {} makes \"{}\", which is not in the vocabulary", where, rank,
+                      made);
+    data.model.merges.set(left, right, {static_cast<uint32_t>(rank), *id});
+  }
+}
+
+void fill_bytes(TokenizerData& data, std::string_view where) {
+  int32_t unknown = -1;
+  if (data.unk_token) {
+    const std::optional<int32_t> id = data.vocabulary.find(*data.unk_token);
+    if (!id)
+      throw UserError("{}: unk_token \"{}\" is not in the vocabulary", where, *data.unk_token);
+    unknown = *id;
+  }
+  int missing = 0;
+  for (int byte = 0; byte < 256; ++byte) {
+    const char as_char = static_cast<char>(byte);
+    const std::string spelling = bytes_to_token(std::string_view(&as_char, 1));
+    const std::optional<int32_t> id = data.vocabulary.find(spelling);
+    if (!id) ++missing;
+    data.model.byte_ids[static_cast<size_t>(byte)] = id.value_or(unknown);
+  }
+  if (data.fuse_unk) data.model.fused_id = unknown;
+  if (missing > 0 && !data.unk_token)
+    log::warning(
+        "{}: {} of the 256 bytes have no token; text that holds them loses them (train with all "
+        "bytes in the alphabet to avoid this)",
+        where, missing);
+}
+
+}  // namespace
+
+void complete(TokenizerData& data, std::string_view where) {
+  fill_merges(data, where);
+  fill_bytes(data, where);
+  if (data.ignore_merges) data.vocabulary.index_bytes();
+  data.is_special.assign(static_cast<size_t>(data.vocabulary.size()), false);
+  for (const AddedToken& token : data.added_tokens) {
+    if (token.special) data.is_special[static_cast<size_t>(token.id)] = true;
+    if (!token.normalized) {
+      data.raw_matcher.add(token);
+      continue;
+    }
+    AddedToken normalized = token;
+    if (data.nfc) normalized.content = to_nfc(token.content);
+    data.normalized_matcher.add(normalized);
+  }
+}
+
+}  // namespace megalith::text

@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a tokenizer is made of, one member per stage of the pipeline. Stages that are kept only to
+// be written back (and those whose options do not touch ids) stay as the JSON text of the file.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "text/added_tokens.h"
+#include "text/bpe_model.h"
+#include "text/split.h"
+#include "text/vocabulary.h"
+
+namespace megalith::text {
+
+struct TokenizerData {
+  std::vector<AddedToken> added_tokens;  // in the file's order
+  AddedTokenMatcher raw_matcher;         // those that are not `normalized`
+  AddedTokenMatcher normalized_matcher;
+  bool nfc = false;  // normalizer NFC
+
+  SplitPattern pattern = SplitPattern::gpt2;
+  bool add_prefix_space = false;
+
+  Vocabulary vocabulary;  // the model's tokens and the added ones
+  BpeModel model;
+  bool ignore_merges = false;                       // a word that is a token is that token
+  std::optional<std::string> unk_token;             // for bytes that no token stands for
+  bool fuse_unk = false;                            // neighbouring ones become one
+  std::vector<std::pair<int32_t, int32_t>> merges;  // by rank
+  std::vector<int32_t> model_ids;                   // the tokens of `model.vocab`, ascending
+
+  std::vector<int32_t> prefix_ids;  // what the post-processor puts around a single text
+  std::vector<int32_t> suffix_ids;
+  std::vector<bool> is_special;  // by id
+
+  // As in the file, minified; "null" where there is nothing.
+  std::string truncation_json = "null";
+  std::string padding_json = "null";
+  std::string normalizer_json = "null";
+  std::string pre_tokenizer_json = "null";
+  std::string post_processor_json = "null";
+  std::string decoder_json = "null";
+};
+
+/// Fills what follows from the rest: merge table, byte ids, matchers, special flags. `where` names
+/// the file in messages. UserError if a merge makes a token that the vocabulary lacks.
+void complete(TokenizerData& data, std::string_view where);
+
+}  // namespace megalith::text

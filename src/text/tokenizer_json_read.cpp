@@ -1,0 +1,157 @@
+// SPDX-License-Identifier: Apache-2.0
+// The outer file: size, syntax, repeated keys, added tokens and the model. The components around
+// the model are read in tokenizer_json_stages.cpp.
+#include <algorithm>
+#include <unordered_set>
+
+#include "base/error.h"
+#include "text/tokenizer_json.h"
+#include "text/tokenizer_json_stages.h"
+
+namespace megalith::text {
+namespace {
+
+constexpr size_t kMaxDepth = 64;
+constexpr size_t kMaxAddedTokenBytes = 4096;  // bounds the cost of matching at one place
+
+void require_unique_keys(JsonElement element, std::string_view where, std::string_view path) {
+  if (element.is_array()) {
+    // Merges are hundreds of thousands of plain strings or pairs of them.
+    for (const JsonElement item : simdjson::dom::array(element))
+      if (item.is_array() || item.is_object()) require_unique_keys(item, where, path);
+  }
+  if (!element.is_object() || path == ".model.vocab") return;
+  std::unordered_set<std::string_view> seen;
+  for (const auto field : simdjson::dom::object(element)) {
+    if (!seen.insert(field.key).second)
+      throw UserError("{}: the key \"{}\" stands twice in {}", where, field.key,
+                      path.empty() ? "the file" : path.substr(1));
+    require_unique_keys(field.value, where, fmt::format("{}.{}", path, field.key));
+  }
+}
+
+int32_t read_id(JsonElement element, size_t limit, std::string_view token, std::string_view where) {
+  int64_t id = -1;
+  if (element.get(id) != simdjson::SUCCESS || id < 0)
+    throw UserError("{}: the id of the token \"{}\" is not a whole number >= 0", where, token);
+  if (static_cast<uint64_t>(id) >= limit)
+    throw UserError("{}: the id {} of the token \"{}\" is far beyond the number of tokens", where,
+                    id, token);
+  return static_cast<int32_t>(id);
+}
+
+void read_added_tokens(JsonSource root, size_t id_limit, TokenizerData& data) {
+  for (const JsonSource item : root.items("added_tokens")) {
+    AddedToken token;
+    token.content = item.string("content");
+    token.id = read_id(item.member("id"), id_limit, token.content, item.where());
+    token.single_word = item.boolean("single_word", false);
+    token.lstrip = item.boolean("lstrip", false);
+    token.rstrip = item.boolean("rstrip", false);
+    token.normalized = item.boolean("normalized", false);
+    token.special = item.boolean("special", false);
+    if (token.content.size() > kMaxAddedTokenBytes)
+      throw UserError("{}: an added token of {} bytes; the most is {}", item.where(),
+                      token.content.size(), kMaxAddedTokenBytes);
+    if (data.vocabulary.find(token.content) != token.id)
+      data.vocabulary.add(token.id, token.content, item.where());
+    data.added_tokens.push_back(std::move(token));
+  }
+}
+
+void read_vocabulary(JsonSource model, size_t id_limit, TokenizerData& data) {
+  const JsonElement vocab = model.member("vocab");
+  if (!vocab.is_object()) throw UserError("{}: model.vocab is not an object", model.where());
+  for (const auto field : simdjson::dom::object(vocab)) {
+    const int32_t id = read_id(field.value, id_limit, field.key, model.where());
+    data.vocabulary.add(id, field.key, model.where());
+    data.model_ids.push_back(id);
+  }
+  std::sort(data.model_ids.begin(), data.model_ids.end());
+}
+
+// Both encodings: "a b" and ["a", "b"].
+void read_merges(JsonSource model, TokenizerData& data) {
+  const JsonElement merges = model.member("merges");
+  if (!merges.is_array()) throw UserError("{}: model.merges is not a list", model.where());
+  size_t index = 0;
+  for (const JsonElement item : simdjson::dom::array(merges)) {
+    std::string_view left, right, line;
+    bool good = false;
+    if (item.get(line) == simdjson::SUCCESS) {
+      if (line.starts_with("#version")) continue;
+      const size_t space = line.find(' ');
+      good = space != std::string_view::npos && line.find(' ', space + 1) == std::string_view::npos;
+      left = line.substr(0, space);
+      right = good ? line.substr(space + 1) : std::string_view();
+    } else if (item.is_array()) {
+      const simdjson::dom::array pair(item);
+      good = pair.size() == 2 && pair.at(0).get(left) == simdjson::SUCCESS &&
+             pair.at(1).get(right) == simdjson::SUCCESS;
+    }
+    if (!good)
+      throw UserError("{}: model.merges[{}] is neither \"a b\" nor [\"a\", \"b\"]", model.where(),
+                      index);
+    const std::optional<int32_t> left_id = data.vocabulary.find(left);
+    const std::optional<int32_t> right_id = data.vocabulary.find(right);
+    if (!left_id || !right_id)
+      throw UserError("{}: model.merges[{}] names \"{}\", which is not in model.vocab",
+                      model.where(), index, left_id ? right : left);
+    data.merges.emplace_back(*left_id, *right_id);
+    ++index;
+  }
+}
+
+void read_model_options(JsonSource model, TokenizerData& data) {
+  const std::string type = model.has("type") ? model.string("type") : "BPE";
+  if (type != "BPE")
+    throw UserError("{}: the model \"{}\" is not supported; byte-level BPE is", model.where(),
+                    type);
+  double dropout = 0;
+  if (model.has("dropout") &&
+      (model.member("dropout").get(dropout) != simdjson::SUCCESS || dropout != 0))
+    throw UserError("{}: model.dropout is not supported; set it to null", model.where());
+  for (const char* key : {"continuing_subword_prefix", "end_of_word_suffix"})
+    if (model.has(key) && !model.string(key).empty())
+      throw UserError("{}: model.{} is not supported; byte-level BPE has none", model.where(), key);
+  if (model.boolean("byte_fallback", false))
+    throw UserError("{}: model.byte_fallback is not supported; byte-level BPE needs none",
+                    model.where());
+  if (model.has("unk_token")) data.unk_token = model.string("unk_token");
+  data.fuse_unk = model.boolean("fuse_unk", false);
+  data.ignore_merges = model.boolean("ignore_merges", false);
+}
+
+}  // namespace
+
+TokenizerData read_tokenizer_json(std::string_view json, std::string_view where) {
+  if (static_cast<int64_t>(json.size()) > kMaxTokenizerBytes)
+    throw UserError("{}: {} bytes are too many for a tokenizer (at most {})", where, json.size(),
+                    kMaxTokenizerBytes);
+  simdjson::dom::parser parser;
+  JsonElement document;
+  simdjson::error_code error = parser.allocate(std::max<size_t>(json.size(), 1), kMaxDepth);
+  if (!error) error = parser.parse(json.data(), json.size()).get(document);
+  if (error) throw UserError("{}: not a tokenizer.json: {}", where, simdjson::error_message(error));
+  if (!document.is_object()) throw UserError("{}: not a tokenizer.json: not a JSON object", where);
+  require_unique_keys(document, where, "");
+
+  const JsonSource root(document, where);
+  if (root.has("version") && root.string("version") != "1.0")
+    throw UserError("{}: version \"{}\" is not supported; \"1.0\" is", where,
+                    root.string("version"));
+  const JsonSource model = root.object("model");
+  TokenizerData data;
+  read_model_options(model, data);
+  // Ids may leave gaps (padded vocabularies), but not such that a small file asks for gigabytes.
+  const size_t entries = model.count("vocab") + root.count("added_tokens");
+  const size_t id_limit = std::min<size_t>(entries * 4 + 65536, 0x7FFFFFFF);
+  read_vocabulary(model, id_limit, data);
+  read_merges(model, data);
+  read_added_tokens(root, id_limit, data);
+  read_stages(root, data);
+  complete(data, where);
+  return data;
+}
+
+}  // namespace megalith::text

@@ -1,0 +1,49 @@
+// SPDX-License-Identifier: Apache-2.0
+// Typed access to the parsed file, and the stages around the model. Only the reader's two sources
+// include this header: it brings simdjson.
+#pragma once
+
+#include <simdjson.h>
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "text/tokenizer_data.h"
+
+namespace megalith::text {
+
+using JsonElement = simdjson::dom::element;
+
+/// An object of the file with the words to say where it stands. Valid as long as its parser.
+class JsonSource {
+ public:
+  JsonSource(JsonElement element, std::string_view where) : element_(element), where_(where) {}
+  std::string_view where() const { return where_; }
+  JsonElement element() const { return element_; }
+
+  /// True if the key is there and not null.
+  bool has(std::string_view key) const;
+  /// The member; UserError if it is absent.
+  JsonElement member(std::string_view key) const;
+  std::string string(std::string_view key) const;
+  bool boolean(std::string_view key, bool absent) const;
+  JsonSource object(std::string_view key) const;
+  /// The objects of a list; none if the list is absent or null.
+  std::vector<JsonSource> items(std::string_view key) const;
+  /// The number of members or items; 0 if absent or of another kind.
+  size_t count(std::string_view key) const;
+  /// The member as minified JSON, "null" if absent.
+  std::string json(std::string_view key) const;
+
+ private:
+  JsonElement element_;
+  std::string_view where_;
+};
+
+/// Reads normalizer, pre_tokenizer, post_processor and decoder, and keeps truncation and padding
+/// (limits that belong to the caller: encoding ignores them). UserError names a component that is
+/// not understood.
+void read_stages(const JsonSource& root, TokenizerData& data);
+
+}  // namespace megalith::text

@@ -1,0 +1,33 @@
+// SPDX-License-Identifier: Apache-2.0
+// A training state as logical tensors and numbers: what goes into a checkpoint and comes out of it.
+#pragma once
+
+#include <filesystem>
+#include <optional>
+#include <vector>
+
+#include "checkpoint/reader.h"
+#include "checkpoint/saver.h"
+#include "train/engine.h"
+#include "train/run_log.h"
+
+namespace megalith::train {
+
+/// Where a run stands between two steps.
+struct Position {
+  int64_t step = 0;
+  int64_t samples = 0;
+  int64_t tokens = 0;
+  double elapsed_seconds = 0;  // of training, over all starts
+  LogPositions logs;
+};
+
+/// Masters under the parameters' names, moments under "adamw.m." and "adamw.v." + name.
+std::vector<checkpoint::TensorSource> state_tensors(Engine& engine);
+/// The numbers beside them.
+nlohmann::json state_json(const Position& position, const Engine& engine, const std::string& data_fingerprint);
+Position position_from(const nlohmann::json& state);
+/// Reads every tensor of the engine; IntegrityError when one is missing or has another shape or type.
+void load_state(const checkpoint::Reader& reader, Engine& engine);
+
+}  // namespace megalith::train

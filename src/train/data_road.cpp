@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "train/data_road.h"
+
+namespace megalith::train {
+namespace {
+
+/// Where the next micro-batch of a data rank begins, step after step.
+struct Cursor {
+  optim::BatchRamp ramp;
+  int64_t micro_batch;
+  int64_t ranks, rank;
+  int64_t step_begin;  // first sample of the step
+  int64_t done = 0;    // samples of this rank's part already handed out
+
+  int64_t take() {
+    const int64_t part = optim::batch_size(ramp, step_begin) / ranks;
+    const int64_t first = step_begin + rank * part + done;
+    done += micro_batch;
+    if (done == part) {
+      step_begin += part * ranks;
+      done = 0;
+    }
+    return first;
+  }
+};
+
+/// Micro-batches read ahead: a step's worth would cost memory for nothing.
+constexpr int kDepth = 4;
+
+}  // namespace
+
+DataRoad::DataRoad(const data::Sampler& sampler, const data::BatchOptions& options, const Settings& settings,
+                   int data_rank, int64_t first_sample)
+    : sampler_(sampler),
+      options_(options),
+      ramp_(settings.batch),
+      micro_batch_(settings.micro_batch),
+      data_ranks_(settings.layout.data),
+      consumed_(first_sample) {
+  Cursor cursor{settings.batch, settings.micro_batch, settings.layout.data, data_rank, first_sample};
+  prefetcher_ = std::make_unique<data::Prefetcher>(
+      [this, cursor](data::HostBatch& batch) mutable {
+        data::fill_batch(sampler_, cursor.take(), micro_batch_, options_, batch);
+        return true;
+      },
+      kDepth);
+}
+
+DataRoad::Step DataRoad::next() {
+  Step step;
+  step.first_sample = consumed_;
+  step.samples = optim::batch_size(ramp_, consumed_);
+  const int64_t count = step.samples / data_ranks_ / micro_batch_;
+  for (int64_t m = 0; m < count; ++m) {
+    std::optional<data::HostBatch> batch = prefetcher_->next();
+    MEGA_CHECK(batch.has_value(), "the data road has no end");
+    step.global_weight += batch->total_weight;
+    step.micro_batches.push_back(std::move(*batch));
+  }
+  if (data_ranks_ > 1) {
+    step.global_weight = data::total_weight(sampler_, step.first_sample, step.samples, options_);
+  }
+  consumed_ += step.samples;
+  return step;
+}
+
+void DataRoad::recycle(Step&& step) {
+  for (data::HostBatch& batch : step.micro_batches) prefetcher_->recycle(std::move(batch));
+}
+
+}  // namespace megalith::train

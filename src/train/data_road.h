@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: Apache-2.0
+// The training data as a stream of steps: reads ahead on its own thread, hands out this data rank's
+// micro-batches of each step.
+#pragma once
+
+#include <memory>
+
+#include "data/prefetch.h"
+#include "train/settings.h"
+
+namespace megalith::train {
+
+class DataRoad {
+ public:
+  /// Starts at sample `first_sample`. The sampler must outlive it.
+  DataRoad(const data::Sampler& sampler, const data::BatchOptions& options, const Settings& settings, int data_rank,
+           int64_t first_sample);
+
+  struct Step {
+    int64_t first_sample = 0;
+    int64_t samples = 0;  // of all ranks
+    double global_weight = 0;
+    std::vector<data::HostBatch> micro_batches;  // of this rank
+  };
+  Step next();
+  /// Gives the memory back.
+  void recycle(Step&& step);
+  /// Seconds that next() stood waiting so far: the exposed cost of the data road.
+  double wait_seconds() const { return prefetcher_->wait_seconds(); }
+
+ private:
+  const data::Sampler& sampler_;
+  data::BatchOptions options_;
+  optim::BatchRamp ramp_;
+  int64_t micro_batch_;
+  int data_ranks_;
+  int64_t consumed_;
+  std::unique_ptr<data::Prefetcher> prefetcher_;
+};
+
+}  // namespace megalith::train

@@ -1,0 +1,148 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "train/engine.h"
+
+#include <algorithm>
+
+#include "kernels/elementwise/pointwise.h"
+#include "parallel/executor.h"
+#include "parallel/tree.h"
+#include "train/pipeline_stage.h"
+
+namespace megalith::train {
+namespace {
+
+/// Per-sample sums of weight x loss, chained in token order in f64.
+std::vector<double> sample_sums(std::span<const data::HostBatch> micro_batches, std::span<const double> loss_T) {
+  std::vector<double> sums;
+  size_t at = 0;
+  for (const data::HostBatch& batch : micro_batches) {
+    for (size_t t = 0; t < batch.ids_T.size(); ++t, ++at) {
+      if (t % static_cast<size_t>(batch.sequence_length) == 0) sums.push_back(0);
+      // A token of weight 0 has no target to speak of: its loss may be anything.
+      if (batch.loss_weight_T[t] != 0) {
+        sums.back() += static_cast<double>(batch.loss_weight_T[t]) * loss_T[at];
+      }
+    }
+  }
+  return sums;
+}
+
+/// The values of a device view of f32 or f64.
+std::vector<double> read_losses(device::Device& device, ConstView loss_T) {
+  std::vector<double> host(static_cast<size_t>(loss_T.num_elements()));
+  if (loss_T.dtype() == DType::f64) {
+    device.wait(device.copy_to_host(host.data(), loss_T));
+  } else {
+    std::vector<float> narrow(host.size());
+    device.wait(device.copy_to_host(narrow.data(), loss_T));
+    std::ranges::copy(narrow, host.begin());
+  }
+  return host;
+}
+
+}  // namespace
+
+layers::Partition partition_of(const Settings& settings, const parallel::Mesh& mesh) {
+  return {settings.split.tensor_shards, mesh.layout().tensor, mesh.at().tensor, settings.token_partials()};
+}
+
+Engine::Engine(const Settings& settings, device::Device& device, const parallel::Mesh& mesh)
+    : settings_(settings), device_(device), mesh_(mesh), exec_(device, settings.numerics) {
+  const models::Stage stage =
+      models::Stage::part(settings.architecture, mesh.at().pipeline, mesh.layout().pipeline);
+  model_ = std::make_unique<models::Decoder>(settings.architecture, set_, stage, partition_of(settings, mesh));
+  const parallel::TreeAccumulator levels(settings.shards_per_rank());
+  set_.allocate(device, {settings.masters, settings.weights, true, levels.num_buffers()});
+  optimizer_ = std::make_unique<optim::AdamW>(set_, device, settings.adamw);
+  parameters::ParameterSet whole;
+  const layers::Partition undivided{settings.split.tensor_shards, 1, 0, settings.token_partials()};
+  const models::Decoder declarations(settings.architecture, whole, models::Stage::whole(settings.architecture),
+                                     undivided);
+  norm_order_ = std::make_unique<optim::NormOrder>(whole);
+}
+
+void Engine::initialise() { set_.initialise(device_, settings_.seed); }
+
+layers::Context Engine::context(uint64_t step_key, double dropout) {
+  return {exec_, mesh_.tensor(), settings_.split.tensor_shards, settings_.activations, settings_.masters, step_key,
+          dropout};
+}
+
+int64_t Engine::max_sequences(const data::HostBatch& batch) const {
+  return settings_.ragged ? batch.num_tokens() : batch.num_samples;
+}
+
+void Engine::accumulate(int64_t step, std::span<const data::HostBatch> micro_batches, double global_weight,
+                        View loss_T) {
+  layers::Context context =
+      this->context(random_key(settings_.seed, static_cast<uint64_t>(step)), settings_.architecture.dropout);
+  const int shards = settings_.shards_per_rank();
+  const parallel::TreeAccumulator tree(shards);
+  const size_t per_shard = exact_div(micro_batches.size(), static_cast<size_t>(shards));
+  int64_t token = 0;
+  for (int shard = 0; shard < shards; ++shard) {
+    const int level = tree.buffer_of(shard);
+    set_.select_level(level);
+    set_.zero_gradient_sums(device_, level);
+    const auto mine = micro_batches.subspan(static_cast<size_t>(shard) * per_shard, per_shard);
+    int64_t tokens = 0, sequences = 0;
+    for (const data::HostBatch& batch : mine) {
+      tokens += batch.num_tokens();
+      sequences = std::max(sequences, max_sequences(batch));
+    }
+    PipelineStage work(*model_, context,
+                       {mine, global_weight, sequences, settings_.recompute, static_cast<float>(settings_.z_loss),
+                        loss_T.rows(token, tokens)});
+    const auto schedule =
+        parallel::make_schedule(settings_.pipeline_schedule, mesh_.layout().pipeline, static_cast<int>(mine.size()));
+    parallel::execute(schedule[static_cast<size_t>(mesh_.at().pipeline)], mesh_.pipeline(), work);
+    for (const auto& [into, from] : tree.additions_after(shard)) {
+      const View sum = set_.flat_gradient_sums(into);
+      kernels::add(exec_, sum, set_.flat_gradient_sums(from), sum);
+    }
+    token += tokens;
+  }
+  set_.select_level(0);
+}
+
+StepResult Engine::step(int64_t step, double lr, std::span<const data::HostBatch> micro_batches,
+                        double global_weight) {
+  mesh_.world().set_step(step);
+  int64_t tokens = 0;
+  for (const data::HostBatch& batch : micro_batches) tokens += batch.num_tokens();
+  const device::Tensor loss_T = exec_.workspace.tensor(settings_.masters, Shape{tokens});
+  accumulate(step, micro_batches, global_weight, loss_T);
+  optim::reduce_gradients(exec_, mesh_, set_, model_->tied());
+  const optim::GradientNorm norm =
+      optim::gradient_norm(exec_, mesh_, set_, model_->tied(), *norm_order_, settings_.clip);
+  optimizer_->update(exec_, step, lr, norm.factor);
+  if (device_.is_trace()) return {};
+
+  StepResult result;
+  device_.wait(device_.copy_to_host(&result.grad_norm, norm.norm.view));
+  std::vector<double> sums;
+  if (mesh_.is_last_stage()) sums = sample_sums(micro_batches, read_losses(device_, loss_T));
+  sums = mesh_.data().exchange_values(std::span<const double>(sums), "step.loss");
+  sums = mesh_.pipeline().exchange_values(std::span<const double>(sums), "step.loss");
+  double sum = 0;
+  for (const double x : sums) sum += x;
+  result.loss = sum / global_weight;
+  return result;
+}
+
+double Engine::loss_sum(const data::HostBatch& host) {
+  MEGA_CHECK_EQ(mesh_.layout().pipeline, 1);
+  layers::Context context = this->context(0, 0);
+  const DeviceBatch batch(device_, host, max_sequences(host), 1);
+  const device::Tensor x =
+      context.workspace(context.activation, Shape{host.num_tokens(), settings_.architecture.hidden});
+  const device::Tensor loss_T = exec_.workspace.tensor(settings_.masters, Shape{host.num_tokens()});
+  model_->hidden(context, batch.batch(), x);
+  model_->score(context, batch.batch(), x, loss_T);
+  if (device_.is_trace()) return 0;
+  double sum = 0;
+  for (const double x_sample : sample_sums(std::span(&host, 1), read_losses(device_, loss_T))) sum += x_sample;
+  return sum;
+}
+
+}  // namespace megalith::train

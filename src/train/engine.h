@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: Apache-2.0
+// One rank's part of a model in training, and one optimizer step of it: forward and backward of every
+// micro-batch through the pipeline schedule, gradients reduced in canonical order, clipped, applied.
+// The same code runs under every layout (one rank is the schedule of one stage) and device kind.
+#pragma once
+
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "data/host_batch.h"
+#include "models/decoder.h"
+#include "optim/gradients.h"
+#include "train/settings.h"
+
+namespace megalith::train {
+
+/// Host numbers, the same on every rank.
+struct StepResult {
+  double loss = 0;       // mean over the step's weighted tokens, before the update
+  double grad_norm = 0;  // before clipping
+};
+
+class Engine {
+ public:
+  /// Takes memory for parameters, gradients and optimizer. Device and mesh must outlive it. Collective.
+  Engine(const Settings& settings, device::Device& device, const parallel::Mesh& mesh);
+
+  /// Weights from the seed. Every layout draws the same.
+  void initialise();
+
+  /// Step number `step` (from 1) on this data rank's part of the step's samples, cut into
+  /// micro-batches in sample order. `global_weight` is the sum of loss weights over all ranks.
+  /// Collective; on return everything is done. Under the trace kind the result is empty.
+  StepResult step(int64_t step, double lr, std::span<const data::HostBatch> micro_batches, double global_weight);
+
+  /// Sum of -log p(target) x weight over the batch, without dropout or gradients. One pipeline stage
+  /// only. Collective over the tensor ranks.
+  double loss_sum(const data::HostBatch& batch);
+
+  const Settings& settings() const { return settings_; }
+  const parallel::Mesh& mesh() const { return mesh_; }
+  device::Device& device() { return device_; }
+  parameters::ParameterSet& parameters() { return set_; }
+  models::Decoder& model() { return *model_; }
+  optim::AdamW& optimizer() { return *optimizer_; }
+  layers::Context context(uint64_t step_key, double dropout);
+
+ private:
+  void accumulate(int64_t step, std::span<const data::HostBatch> micro_batches, double global_weight, View loss_T);
+  int64_t max_sequences(const data::HostBatch& batch) const;
+  Settings settings_;
+  device::Device& device_;
+  const parallel::Mesh& mesh_;
+  kernels::Exec exec_;
+  parameters::ParameterSet set_;
+  std::unique_ptr<models::Decoder> model_;
+  std::unique_ptr<optim::AdamW> optimizer_;
+  std::unique_ptr<optim::NormOrder> norm_order_;
+};
+
+/// How a rank's layers are cut, from its place in the mesh.
+layers::Partition partition_of(const Settings& settings, const parallel::Mesh& mesh);
+
+}  // namespace megalith::train

@@ -1,0 +1,163 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "train/from_recipe.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+namespace megalith::train {
+namespace {
+
+DType dtype_of(config::Precision precision) {
+  return precision == config::Precision::bf16 ? DType::bf16 : DType::f32;
+}
+
+optim::ScheduleKind schedule_of(config::Schedule kind) {
+  switch (kind) {
+    case config::Schedule::constant: return optim::ScheduleKind::constant;
+    case config::Schedule::linear: return optim::ScheduleKind::linear;
+    case config::Schedule::cosine: return optim::ScheduleKind::cosine;
+    case config::Schedule::inverse_sqrt: return optim::ScheduleKind::inverse_sqrt;
+    case config::Schedule::wsd: return optim::ScheduleKind::wsd;
+    case config::Schedule::hours: return optim::ScheduleKind::hours;
+  }
+  MEGA_CHECK(false, "unknown schedule");
+}
+
+layers::Recompute recompute_of(config::Recompute mode) {
+  switch (mode) {
+    case config::Recompute::none: return layers::Recompute::none;
+    case config::Recompute::selective: return layers::Recompute::selective;
+    case config::Recompute::full: return layers::Recompute::full;
+  }
+  MEGA_CHECK(false, "unknown recompute mode");
+}
+
+parallel::ScheduleKind pipeline_schedule_of(config::PipelineSchedule kind) {
+  switch (kind) {
+    case config::PipelineSchedule::one_forward_one_backward:
+      return parallel::ScheduleKind::one_forward_one_backward;
+    case config::PipelineSchedule::gpipe: return parallel::ScheduleKind::all_forward_all_backward;
+    case config::PipelineSchedule::interleaved: return parallel::ScheduleKind::interleaved;
+  }
+  MEGA_CHECK(false, "unknown pipeline schedule");
+}
+
+optim::AdamWOptions adamw_of(const config::OptimizerSection& o) {
+  optim::AdamWOptions options{o.beta1, o.beta2, o.eps, o.weight_decay, {}};
+  for (const config::ParameterGroup& group : o.groups) {
+    options.groups.push_back({group.match, group.lr_scale, group.weight_decay});
+  }
+  return options;
+}
+
+}  // namespace
+
+models::Architecture architecture_of(const config::Recipe& r, int64_t vocab) {
+  models::Architecture a;
+  a.layers = r.model.layers;
+  a.hidden = r.model.hidden;
+  a.heads = r.model.heads;
+  a.kv_heads = r.model.kv_heads > 0 ? r.model.kv_heads : r.model.heads;
+  a.ffn = r.model.ffn > 0 ? r.model.ffn : 4 * r.model.hidden;
+  a.context = r.model.context;
+  a.vocab = r.model.vocab > 0 ? r.model.vocab : vocab;
+  if (a.vocab <= 0) {
+    throw UserError("recipe: model.vocab is not given and there is no data.tokenizer to take it from; set one of them");
+  }
+  if (r.model.vocab > 0 && vocab > r.model.vocab) {
+    throw UserError("recipe: model.vocab {} is smaller than the tokenizer's {}; set model.vocab to 0 or at least that",
+                    r.model.vocab, vocab);
+  }
+  a.attention = r.model.attention == config::Attention::materialised ? models::AttentionKind::materialised
+                                                                     : models::AttentionKind::streaming;
+  a.tied = r.model.tied;
+  a.dropout = r.model.dropout;
+  a.norm_eps = r.model.norm_eps;
+  a.init_std = r.model.init_std;
+  a.check("recipe");
+  return a;
+}
+
+Settings settings_of(const config::Recipe& r, int64_t vocab) {
+  Settings s;
+  s.architecture = architecture_of(r, vocab);
+  s.layout.tensor = narrow<int>(r.parallel.tensor);
+  s.layout.pipeline = narrow<int>(r.parallel.pipeline);
+  s.layout.data = narrow<int>(r.parallel.data);
+  s.layout.sequence = r.parallel.sequence;
+  s.layout.chunks = narrow<int>(r.parallel.chunks);
+  if (r.parallel.zero != 0) throw UserError("recipe: parallel.zero {} is not built yet; set it to 0", r.parallel.zero);
+  s.split.tensor_shards = r.parallel.tensor_shards > 0 ? narrow<int>(r.parallel.tensor_shards)
+                                                       : models::default_tensor_shards(s.architecture);
+  s.split.data_shards = narrow<int>(r.parallel.data_shards);
+  s.pipeline_schedule = pipeline_schedule_of(r.parallel.schedule);
+  s.numerics = r.numerics == config::Numerics::fast ? kernels::Numerics::fast : kernels::Numerics::exact;
+  s.recompute = recompute_of(r.memory.recompute);
+  s.weights = dtype_of(r.precision.parameters);
+  s.activations = dtype_of(r.precision.compute);
+  s.seed = static_cast<uint64_t>(r.run.seed);
+  s.micro_batch = r.train.micro_batch;
+  s.ragged = r.data.document_mask;
+  s.batch = {r.train.global_batch, r.train.ramp_start, r.train.ramp_increment, r.train.ramp_samples};
+  s.schedule.kind = schedule_of(r.optimizer.schedule);
+  s.schedule.peak = r.optimizer.lr;
+  s.schedule.floor = r.optimizer.min_lr;
+  s.schedule.warmup_steps = r.optimizer.warmup_steps;
+  s.adamw = adamw_of(r.optimizer);
+  s.clip = r.optimizer.clip > 0 ? r.optimizer.clip : std::numeric_limits<double>::infinity();
+  s.z_loss = r.train.z_loss;
+  check(s, "recipe");
+  return s;
+}
+
+namespace {
+
+/// The number of steps that consumes at least `samples`.
+int64_t steps_for(const optim::BatchRamp& ramp, int64_t samples) {
+  int64_t steps = 0, consumed = 0;
+  while (consumed < samples) {
+    const int64_t size = optim::batch_size(ramp, consumed);
+    if (size == ramp.full) return steps + ceil_div(samples - consumed, size);
+    consumed += size;
+    ++steps;
+  }
+  return steps;
+}
+
+}  // namespace
+
+RunLength run_length(const config::Recipe& r, const Settings& s, int64_t samples_per_epoch) {
+  if (r.train.steps >= 0) return {r.train.steps, 0};
+  if (r.train.tokens >= 0) return {steps_for(s.batch, ceil_div(r.train.tokens, s.sequence_length())), 0};
+  if (r.train.epochs >= 0) {
+    const double samples = r.train.epochs * static_cast<double>(samples_per_epoch);
+    return {steps_for(s.batch, static_cast<int64_t>(std::ceil(samples))), 0};
+  }
+  return {std::numeric_limits<int64_t>::max(), r.train.hours * 3600};
+}
+
+void set_length(Settings& s, const RunLength& length, int64_t decay_steps) {
+  s.schedule.total_steps = length.steps;
+  s.schedule.budget_seconds = length.budget_seconds;
+  // wsd: a tenth of the run unless the recipe says otherwise (Hu et al. 2024).
+  s.schedule.decay_steps = decay_steps > 0 ? decay_steps : std::max<int64_t>(1, length.steps / 10);
+}
+
+std::vector<data::Corpus> corpora_of(const std::vector<config::Corpus>& list) {
+  std::vector<data::Corpus> corpora;
+  for (const config::Corpus& corpus : list) corpora.push_back({corpus.path, corpus.weight});
+  // A single corpus needs no weight, and equal weights still mean equal shares.
+  return corpora;
+}
+
+data::BatchOptions batch_options_of(const config::Recipe& r, std::optional<int32_t> end_of_document) {
+  const bool needed = r.data.document_mask || r.data.reset_positions || !r.data.end_of_document_loss;
+  if (needed && !end_of_document) {
+    throw UserError("recipe: data.document_mask, data.reset_positions and data.end_of_document_loss need data.tokenizer "
+                    "with an end-of-document token");
+  }
+  return {end_of_document, r.data.document_mask, r.data.reset_positions, r.data.end_of_document_loss};
+}
+
+}  // namespace megalith::train

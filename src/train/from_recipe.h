@@ -1,0 +1,32 @@
+// SPDX-License-Identifier: Apache-2.0
+// Recipe to settings: names become choices, "given in another unit" becomes steps.
+#pragma once
+
+#include "config/recipe.h"
+#include "data/host_batch.h"
+#include "data/sampler.h"
+#include "train/settings.h"
+
+namespace megalith::train {
+
+/// `vocab`: of the tokenizer, for recipes that leave model.vocab at 0. UserError when neither says.
+models::Architecture architecture_of(const config::Recipe& recipe, int64_t vocab);
+
+/// Settings without the length of the run (see run_length). UserError with all faults.
+Settings settings_of(const config::Recipe& recipe, int64_t vocab);
+
+/// How long a run is. `steps` is the last step; with an hour budget it is as many as fit.
+struct RunLength {
+  int64_t steps = 0;
+  double budget_seconds = 0;  // 0: none
+};
+/// train.steps, tokens, epochs or hours, whichever is given; `samples_per_epoch` serves epochs.
+RunLength run_length(const config::Recipe& recipe, const Settings& settings, int64_t samples_per_epoch);
+/// Puts the length into the schedule.
+void set_length(Settings& settings, const RunLength& length, int64_t decay_steps);
+
+/// Corpora and sampling of the training data, or of the validation data (nothing when there is none).
+std::vector<data::Corpus> corpora_of(const std::vector<config::Corpus>& list);
+data::BatchOptions batch_options_of(const config::Recipe& recipe, std::optional<int32_t> end_of_document);
+
+}  // namespace megalith::train

@@ -1,0 +1,320 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "train/loop.h"
+
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <cmath>
+#include <nlohmann/json.hpp>
+
+#include "account/plan.h"
+#include "base/clock.h"
+#include "base/file.h"
+#include "base/log.h"
+#include "comm/backends.h"
+#include "report/hex_float.h"
+#include "train/checkpoints.h"
+#include "train/data_road.h"
+#include "train/from_recipe.h"
+#include "train/progress.h"
+#include "train/run_record.h"
+#include "train/stop_request.h"
+
+namespace megalith::train {
+namespace {
+
+namespace fs = std::filesystem;
+
+data::SamplerOptions sampler_options(const config::Recipe& recipe, const Settings& settings, data::Split split) {
+  data::SamplerOptions options;
+  options.sequence_length = settings.sequence_length();
+  options.vocab_size = settings.architecture.vocab;
+  options.seed = settings.seed;
+  options.validation_fraction = recipe.data.validation_fraction;
+  options.split = split;
+  options.shuffle = split == data::Split::train;
+  return options;
+}
+
+/// The validation data: own corpora, or the held-out end of the training ones, or none.
+std::unique_ptr<data::Sampler> validation_sampler(const config::Recipe& recipe, const Settings& settings) {
+  if (recipe.train.validate_every == 0) return nullptr;
+  if (!recipe.data.validation.empty()) {
+    data::SamplerOptions options = sampler_options(recipe, settings, data::Split::train);
+    options.validation_fraction = 0;
+    options.shuffle = false;
+    return std::make_unique<data::Sampler>(corpora_of(recipe.data.validation), options);
+  }
+  if (recipe.data.validation_fraction > 0) {
+    return std::make_unique<data::Sampler>(corpora_of(recipe.data.train),
+                                           sampler_options(recipe, settings, data::Split::validation));
+  }
+  throw UserError("recipe: train.validate_every is set but there is no data.validation and data.validation_fraction is 0");
+}
+
+data::SamplerOptions training_options(const config::Recipe& recipe, const Settings& settings) {
+  data::SamplerOptions options = sampler_options(recipe, settings, data::Split::train);
+  return options;
+}
+
+/// A resume may change how long a run is and where things lie, not what it computes.
+void check_same_run(const config::Recipe& recipe, const checkpoint::Reader& reader) {
+  const auto text = reader.text("recipe.yaml");
+  if (!text) throw IntegrityError("{}: recipe.yaml is missing", reader.folder().string());
+  config::Recipe before = config::parse_recipe(*text, (reader.folder() / "recipe.yaml").string());
+  before.train.steps = recipe.train.steps;
+  before.train.tokens = recipe.train.tokens;
+  before.train.epochs = recipe.train.epochs;
+  before.train.hours = recipe.train.hours;
+  if (config::fingerprint(before) == config::fingerprint(recipe)) return;
+  std::vector<std::string> changes;
+  for (const config::Difference& d : config::differences(before, recipe)) {
+    changes.push_back(fmt::format("{} was {}, is {}", d.path, d.before, d.after));
+  }
+  throw UserError("{} was trained with another recipe ({}); use the old values or another run.out",
+                  reader.folder().string(), fmt::join(changes, "; "));
+}
+
+/// One run, from its folder to its end.
+class TrainingRun {
+ public:
+  TrainingRun(const config::Recipe& recipe, const text::Tokenizer* tokenizer, const RunFacts& facts,
+              const Hooks& hooks, device::Device& device, bool show_progress);
+  RunResult go();
+
+ private:
+  void resume_or_begin();
+  void write_record(const std::string& status);
+  void note_saved(const checkpoint::Saved* saved);
+  report::StepMetrics train_step();
+  double validation_loss();
+  void save();
+  void measure_memory();
+  bool at_end() const;
+  RunResult finish(int signal);
+
+  config::Recipe recipe_;
+  const text::Tokenizer* tokenizer_;
+  const RunFacts& facts_;
+  const Hooks& hooks_;
+  device::Device& device_;
+  fs::path folder_;
+  Settings settings_;
+  data::BatchOptions batch_options_;
+  data::Sampler sampler_;
+  std::unique_ptr<data::Sampler> validation_;
+  RunLength length_;
+  int64_t resident_at_start_ = account::resident_memory().now;
+  std::unique_ptr<comm::Communicator> world_;
+  std::unique_ptr<parallel::Mesh> mesh_;
+  std::unique_ptr<Engine> engine_;
+  std::string data_fingerprint_;
+  Position position_;
+  std::unique_ptr<RunLog> log_;
+  std::unique_ptr<DataRoad> road_;
+  std::unique_ptr<checkpoint::Saver> saver_;
+  RunRecord record_;
+  report::StepMetrics last_;
+  int64_t saved_step_ = -1;
+  bool show_progress_;
+};
+
+TrainingRun::TrainingRun(const config::Recipe& recipe, const text::Tokenizer* tokenizer, const RunFacts& facts,
+                         const Hooks& hooks, device::Device& device, bool show_progress)
+    : recipe_(recipe),
+      tokenizer_(tokenizer),
+      facts_(facts),
+      hooks_(hooks),
+      device_(device),
+      folder_(recipe.run.out),
+      settings_(settings_of(recipe, tokenizer != nullptr ? tokenizer->vocab_size() : 0)),
+      batch_options_(
+          batch_options_of(recipe, tokenizer != nullptr ? tokenizer->end_of_document() : std::nullopt)),
+      sampler_(corpora_of(recipe.data.train), training_options(recipe, settings_)),
+      validation_(validation_sampler(recipe, settings_)),
+      length_(run_length(recipe, settings_, sampler_.samples_per_epoch())),
+      record_((fs::create_directories(folder_), folder_)),
+      show_progress_(show_progress) {
+  if (settings_.layout.num_ranks() != 1) {
+    throw UserError("recipe: parallel asks for {} ranks, this is a run of one; set parallel.tensor, pipeline and data to 1",
+                    settings_.layout.num_ranks());
+  }
+  set_length(settings_, length_, recipe.optimizer.decay_steps);
+  world_ = comm::make_self_communicator(device);
+  mesh_ = std::make_unique<parallel::Mesh>(*world_, settings_.layout);
+  engine_ = std::make_unique<Engine>(settings_, device, *mesh_);
+  data_fingerprint_ = fmt::format("{}", fmt::join(sampler_.fingerprints(), "+"));
+  saver_ = std::make_unique<checkpoint::Saver>(
+      folder_ / "checkpoints", checkpoint::SaverOptions{recipe.checkpoint.keep, recipe.checkpoint.async});
+}
+
+void TrainingRun::resume_or_begin() {
+  const auto newest = checkpoint::find_newest(folder_ / "checkpoints", true);
+  if (newest) {
+    const checkpoint::Reader reader(*newest);
+    check_same_run(recipe_, reader);
+    position_ = position_from(reader.state());
+    if (reader.state().at("data_fingerprint") != data_fingerprint_) {
+      throw UserError("{} was trained on other data than data.train names now; use the same files or another run.out",
+                      newest->string());
+    }
+    load_state(reader, *engine_);
+    saved_step_ = position_.step;
+    log::info("resuming from {}", newest->string());
+  } else {
+    engine_->initialise();
+  }
+  log_ = std::make_unique<RunLog>(folder_, newest ? std::optional(position_.logs) : std::nullopt);
+  if (newest && position_.step > 0) {
+    const auto lines = report::read_metrics(folder_ / "metrics.jsonl");
+    if (!lines.empty()) last_ = lines.back();
+  }
+  write_file_durable(folder_ / "recipe.yaml", config::to_yaml(recipe_));
+}
+
+void TrainingRun::write_record(const std::string& status) {
+  auto& json = record_.json();
+  json["name"] = recipe_.run.name.empty() ? folder_.filename().string() : recipe_.run.name;
+  json["status"] = status;
+  json["version"] = facts_.version;
+  json["seed"] = recipe_.run.seed;
+  json["machine"] = facts_.machine;
+  json["parameters"] = settings_.architecture.num_parameters();
+  json["recipe_fingerprint"] = config::fingerprint(recipe_);
+  json["data_fingerprint"] = data_fingerprint_;
+  json["memory"]["planned"] = facts_.planned_memory;
+  json["gemm_ceiling_gflops"] = facts_.gemm_ceiling_flops / 1e9;
+  json["step_flops"] = facts_.step_flops;
+  if (!json.contains("started")) json["started"] = iso_time(wall_seconds());
+  json["seconds"] = position_.elapsed_seconds;
+  json["data_wait_seconds"] = road_ != nullptr ? road_->wait_seconds() : 0.0;
+  record_.write();
+}
+
+void TrainingRun::note_saved(const checkpoint::Saved* saved) {
+  if (saved == nullptr) return;
+  auto& json = record_.json();
+  json["state_sha256"] = saved->state_sha256;
+  json["checkpoint"] = {{"step", saved->step},
+                        {"bytes", saved->bytes},
+                        {"snapshot_seconds", saved->snapshot_seconds},
+                        {"write_seconds", saved->write_seconds}};
+  write_record("running");
+}
+
+report::StepMetrics TrainingRun::train_step() {
+  DataRoad::Step data = road_->next();
+  const double begin = monotonic_seconds();
+  const int64_t step = position_.step + 1;
+  const double lr = optim::learning_rate(settings_.schedule, {step, position_.elapsed_seconds});
+  const StepResult result = engine_->step(step, lr, data.micro_batches, data.global_weight);
+  const double seconds = monotonic_seconds() - begin;
+  const int64_t tokens = data.samples * settings_.sequence_length();
+  position_.step = step;
+  position_.samples += data.samples;
+  position_.tokens += tokens;
+  report::StepMetrics m;
+  m.step = step;
+  m.tokens = position_.tokens;
+  m.samples = position_.samples;
+  m.loss = result.loss;
+  m.lr = lr;
+  m.grad_norm = result.grad_norm;
+  m.step_seconds = seconds;
+  m.tokens_per_second = static_cast<double>(tokens) / seconds;
+  const double flops = facts_.step_flops * static_cast<double>(data.samples) / static_cast<double>(settings_.batch.full);
+  m.mfu = facts_.gemm_ceiling_flops > 0 ? flops / seconds / facts_.gemm_ceiling_flops : 0;
+  m.memory_bytes = device_.total().peak;
+  road_->recycle(std::move(data));
+  return m;
+}
+
+double TrainingRun::validation_loss() {
+  const int64_t samples = std::min(recipe_.train.validate_samples, validation_->samples_per_epoch());
+  double sum = 0, weight = 0;
+  for (int64_t first = 0; first < samples; first += settings_.micro_batch) {
+    const auto batch = data::make_batch(*validation_, first, std::min(settings_.micro_batch, samples - first),
+                                        batch_options_);
+    sum += engine_->loss_sum(batch);
+    weight += batch.total_weight;
+  }
+  return sum / weight;
+}
+
+void TrainingRun::save() {
+  position_.logs = log_->sync();
+  std::map<std::string, std::string> texts{{"recipe.yaml", config::to_yaml(recipe_)}};
+  if (tokenizer_ != nullptr) texts["tokenizer.json"] = tokenizer_->to_json();
+  const auto tensors = state_tensors(*engine_);
+  saver_->save(device_, position_.step, tensors, state_json(position_, *engine_, data_fingerprint_), std::move(texts));
+  saved_step_ = position_.step;
+}
+
+void TrainingRun::measure_memory() {
+  const account::MemoryByClass measured = account::memory_of(device_);
+  auto json = account::to_json(measured);
+  int64_t arenas = 0;
+  for (const int64_t bytes : measured.bytes) arenas += bytes;
+  json["outside"] = account::resident_memory().peak - resident_at_start_ - arenas;
+  record_.json()["memory"]["measured"] = json;
+}
+
+bool TrainingRun::at_end() const {
+  if (length_.budget_seconds > 0) return position_.elapsed_seconds >= length_.budget_seconds;
+  return position_.step >= length_.steps;
+}
+
+RunResult TrainingRun::finish(int signal) {
+  if (saved_step_ != position_.step) save();
+  note_saved(saver_->wait());
+  measure_memory();
+  const std::string status = signal != 0 ? "stopped" : "finished";
+  write_record(status);
+  return {last_, status, signal};
+}
+
+RunResult TrainingRun::go() {
+  resume_or_begin();
+  if (saved_step_ >= 0 && at_end()) return {last_, "already finished", 0};
+  const StopRequest stop;
+  road_ = std::make_unique<DataRoad>(sampler_, batch_options_, settings_, 0, position_.samples);
+  write_record("running");
+  std::optional<Progress> progress;
+  if (show_progress_) {
+    progress.emplace(Progress::Options{length_.steps, length_.budget_seconds, recipe_.train.log_every});
+  }
+  const auto due = [&](int64_t every) { return every > 0 && (position_.step % every == 0 || at_end()); };
+  while (!at_end() && stop.signal() == 0) {
+    const double begin = monotonic_seconds();
+    const bool saving = saved_step_ == position_.step && saved_step_ > 0;
+    last_ = train_step();
+    if (validation_ != nullptr && due(recipe_.train.validate_every)) last_.validation_loss = validation_loss();
+    position_.elapsed_seconds += monotonic_seconds() - begin;
+    log_->step(last_);
+    if (progress) progress->step(last_, position_.elapsed_seconds);
+    if (!std::isfinite(last_.loss) || !std::isfinite(last_.grad_norm)) {
+      throw DoNotRestartError("step {}: loss {} and gradient norm {} are not both finite; lower optimizer.lr; the last "
+                              "checkpoint is kept",
+                              last_.step, last_.loss, last_.grad_norm);
+    }
+    if (hooks_.samples && due(recipe_.train.sample_every)) {
+      for (const report::TextSample& sample : hooks_.samples(*engine_, position_.step)) {
+        log_->sample(sample);
+        if (progress) progress->note(fmt::format("  {}{}", sample.prompt, sample.text));
+      }
+    }
+    // A save in the background is complete at most one step later.
+    if (saving) note_saved(saver_->wait());
+    if (recipe_.checkpoint.every > 0 && position_.step % recipe_.checkpoint.every == 0) save();
+  }
+  return finish(stop.signal());
+}
+
+}  // namespace
+
+RunResult run_training(const config::Recipe& recipe, const text::Tokenizer* tokenizer, const RunFacts& facts,
+                       const Hooks& hooks, device::Device& device, bool show_progress) {
+  return TrainingRun(recipe, tokenizer, facts, hooks, device, show_progress).go();
+}
+
+}  // namespace megalith::train

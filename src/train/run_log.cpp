@@ -1,0 +1,80 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "train/run_log.h"
+
+#include <cmath>
+#include <nlohmann/json.hpp>
+
+#include "base/error.h"
+
+namespace megalith::train {
+namespace {
+
+/// The event file of a run: the recorded one cut back, or a new one (older ones are of no checkpoint
+/// and are removed, so that no step appears twice).
+report::EventWriter open_events(const std::filesystem::path& folder, const std::optional<LogPositions>& positions) {
+  for (const auto& entry : std::filesystem::directory_iterator(folder)) {
+    const std::string name = entry.path().filename().string();
+    if (name.starts_with("events.out.tfevents.") && (!positions || name != positions->events_file)) {
+      std::filesystem::remove(entry.path());
+    }
+  }
+  if (!positions) return report::EventWriter::create(folder);
+  return report::EventWriter::reopen(folder / positions->events_file, positions->events);
+}
+
+}  // namespace
+
+nlohmann::json to_json(const LogPositions& p) {
+  return {{"metrics", p.metrics}, {"samples", p.samples}, {"events_file", p.events_file}, {"events", p.events}};
+}
+
+LogPositions log_positions_from(const nlohmann::json& json) {
+  try {
+    LogPositions p{json.at("metrics").get<int64_t>(), json.at("samples").get<int64_t>(),
+                   json.at("events_file").get<std::string>(), json.at("events").get<int64_t>()};
+    if (p.events_file.find('/') != std::string::npos || !p.events_file.starts_with("events.out.tfevents.")) {
+      throw IntegrityError("checkpoint: the event file's name '{}' is not one", p.events_file);
+    }
+    return p;
+  } catch (const nlohmann::json::exception& error) {
+    throw IntegrityError("checkpoint: log positions: {}", error.what());
+  }
+}
+
+RunLog::RunLog(const std::filesystem::path& folder, const std::optional<LogPositions>& positions)
+    : metrics_(folder / "metrics.jsonl", positions ? positions->metrics : 0),
+      samples_(folder / "samples.jsonl", positions ? positions->samples : 0),
+      events_(open_events(folder, positions)) {}
+
+void RunLog::step(const report::StepMetrics& m) {
+  metrics_.append(m);
+  events_.scalar("lm loss", m.step, m.loss);
+  events_.scalar("learning-rate", m.step, m.lr);
+  events_.scalar("grad-norm", m.step, m.grad_norm);
+  events_.scalar("iteration-time", m.step, m.step_seconds);
+  events_.scalar("tokens-per-second", m.step, m.tokens_per_second);
+  events_.scalar("mfu", m.step, m.mfu);
+  events_.scalar("consumed-samples", m.step, static_cast<double>(m.samples));
+  events_.scalar("mem-max-allocated-bytes", m.step, static_cast<double>(m.memory_bytes));
+  if (m.validation_loss) {
+    events_.scalar("lm loss validation", m.step, *m.validation_loss);
+    events_.scalar("lm loss validation ppl", m.step, std::exp(std::min(20.0, *m.validation_loss)));
+  }
+  events_.flush();
+}
+
+void RunLog::sample(const report::TextSample& sample) {
+  samples_.append(sample);
+  events_.text("sample", sample.step, sample.prompt + sample.text);
+  events_.flush();
+}
+
+LogPositions RunLog::sync() {
+  metrics_.sync();
+  samples_.sync();
+  const int64_t events = events_.position();
+  events_.sync();
+  return {metrics_.position(), samples_.position(), events_.path().filename().string(), events};
+}
+
+}  // namespace megalith::train

@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "train/settings.h"
+
+#include <fmt/ranges.h>
+
+namespace megalith::train {
+namespace {
+
+void check_batches(const Settings& s, std::vector<std::string>& faults) {
+  const int64_t unit = s.micro_batch * s.split.data_shards;
+  const auto need = [&](const char* key, int64_t value) {
+    if (value % unit != 0) {
+      faults.push_back(fmt::format("{} {} is not a multiple of train.micro_batch {} x parallel.data_shards {}", key,
+                                   value, s.micro_batch, s.split.data_shards));
+    }
+  };
+  need("train.global_batch", s.batch.full);
+  if (s.batch.start > 0) {
+    need("train.ramp_start", s.batch.start);
+    need("train.ramp_increment", s.batch.increment);
+  }
+}
+
+void check_unbuilt(const Settings& s, std::vector<std::string>& faults) {
+  if (s.layout.sequence) faults.push_back("parallel.sequence is not built yet; set it to false");
+  if (s.layout.chunks != 1) faults.push_back("parallel.chunks above 1 is not built yet; set it to 1");
+  if (s.pipeline_schedule == parallel::ScheduleKind::interleaved) {
+    faults.push_back("parallel.schedule interleaved is not built yet; set 1f1b");
+  }
+}
+
+}  // namespace
+
+void check(const Settings& s, const std::string& where) {
+  std::vector<std::string> faults = parallel::layout_faults(s.layout, s.split);
+  check_batches(s, faults);
+  check_unbuilt(s, faults);
+  const models::Architecture& a = s.architecture;
+  if (a.heads % s.split.tensor_shards != 0 || a.kv_heads % s.split.tensor_shards != 0) {
+    faults.push_back(fmt::format("parallel.tensor_shards {} does not divide model.heads {} and model.kv_heads {}; set {}",
+                                 s.split.tensor_shards, a.heads, a.kv_heads, models::default_tensor_shards(a)));
+  }
+  if (a.ffn % s.split.tensor_shards != 0) {
+    faults.push_back(
+        fmt::format("parallel.tensor_shards {} does not divide model.ffn {}", s.split.tensor_shards, a.ffn));
+  }
+  if (s.layout.pipeline > a.layers) {
+    faults.push_back(fmt::format("parallel.pipeline {} is more than model.layers {}", s.layout.pipeline, a.layers));
+  }
+  if (!faults.empty()) throw UserError("{}: {}", where, fmt::join(faults, "; "));
+}
+
+}  // namespace megalith::train

@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: Apache-2.0
+// Everything that one training step depends on, worked out from a recipe: no defaults are left to
+// choose. Plans and runs are made from the same settings.
+#pragma once
+
+#include "kernels/exec.h"
+#include "layers/block.h"
+#include "models/architecture.h"
+#include "optim/adamw.h"
+#include "optim/schedule.h"
+#include "parallel/mesh.h"
+#include "parallel/schedule.h"
+
+namespace megalith::train {
+
+struct Settings {
+  models::Architecture architecture;
+  parallel::Layout layout;
+  parallel::CanonicalSplit split;
+  parallel::ScheduleKind pipeline_schedule = parallel::ScheduleKind::one_forward_one_backward;
+  kernels::Numerics numerics = kernels::Numerics::exact;
+  layers::Recompute recompute = layers::Recompute::none;
+  DType weights = DType::f32;      // compute representation: f32, bf16 (f64 in gradient checks)
+  DType activations = DType::f32;  // likewise
+  DType masters = DType::f32;      // f32 (f64 in gradient checks)
+  uint64_t seed = 1234;
+  int64_t micro_batch = 1;  // samples
+  bool ragged = false;      // a sample may be several sequences (document mask)
+  optim::BatchRamp batch;
+  optim::Schedule schedule;
+  optim::AdamWOptions adamw;
+  double clip = 1;  // infinity: off
+  double z_loss = 0;
+
+  int64_t sequence_length() const { return architecture.context; }
+  /// Partial rows of gradients that sum over tokens: the tensor shards when they divide a sample.
+  int token_partials() const {
+    return sequence_length() % split.tensor_shards == 0 ? split.tensor_shards : 1;
+  }
+  /// Data shards that one data rank sums.
+  int shards_per_rank() const { return exact_div(split.data_shards, layout.data); }
+};
+
+/// Everything that cannot be trained as asked, in one UserError: what the layout breaks (naming the
+/// value to set), what has no code yet.
+void check(const Settings& settings, const std::string& where);
+
+}  // namespace megalith::train

@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "train/stop_request.h"
+
+#include <csignal>
+
+#include <atomic>
+
+namespace megalith::train {
+namespace {
+
+// A signal handler can reach nothing but process-wide state; this is the only such variable.
+std::atomic<int> caught{0};
+static_assert(std::atomic<int>::is_always_lock_free);
+
+void on_signal(int signal) {
+  int expected = 0;
+  if (caught.compare_exchange_strong(expected, signal)) return;
+  std::signal(signal, SIG_DFL);
+  std::raise(signal);
+}
+
+}  // namespace
+
+StopRequest::StopRequest() {
+  caught = 0;
+  struct sigaction action {};
+  action.sa_handler = on_signal;
+  sigaction(SIGTERM, &action, nullptr);
+  sigaction(SIGINT, &action, nullptr);
+}
+
+StopRequest::~StopRequest() {
+  std::signal(SIGTERM, SIG_DFL);
+  std::signal(SIGINT, SIG_DFL);
+}
+
+int StopRequest::signal() const { return caught; }
+
+}  // namespace megalith::train

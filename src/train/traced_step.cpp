@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "train/traced_step.h"
+
+#include <algorithm>
+#include <numeric>
+
+#include "train/engine.h"
+
+namespace megalith::train {
+namespace {
+
+/// A batch of the right sizes; its values are never read.
+data::HostBatch shaped_batch(const Settings& settings, int64_t samples) {
+  const int64_t length = settings.sequence_length();
+  const auto tokens = static_cast<size_t>(samples * length);
+  data::HostBatch batch;
+  batch.num_samples = samples;
+  batch.sequence_length = length;
+  batch.ids_T.assign(tokens, 0);
+  batch.targets_T.assign(tokens, 0);
+  batch.position_T.assign(tokens, 0);
+  batch.loss_weight_T.assign(tokens, 1.0f);
+  for (int64_t s = 0; s <= samples; ++s) batch.cu_seqlens.push_back(static_cast<int32_t>(s * length));
+  batch.sequence_sample.resize(static_cast<size_t>(samples));
+  std::iota(batch.sequence_sample.begin(), batch.sequence_sample.end(), int64_t{0});
+  batch.total_weight = static_cast<double>(tokens);
+  return batch;
+}
+
+}  // namespace
+
+void traced_step(const Settings& settings, device::Device& device, comm::Communicator& world,
+                 int64_t validation_samples) {
+  const parallel::Mesh mesh(world, settings.layout);
+  Engine engine(settings, device, mesh);
+  engine.initialise();
+  const int64_t per_rank = settings.batch.full / settings.layout.data;
+  const std::vector<data::HostBatch> micro_batches(static_cast<size_t>(per_rank / settings.micro_batch),
+                                                   shaped_batch(settings, settings.micro_batch));
+  engine.step(1, 1e-3, micro_batches, 1);
+  if (validation_samples > 0) {
+    engine.loss_sum(shaped_batch(settings, std::min(validation_samples, settings.micro_batch)));
+  }
+}
+
+}  // namespace megalith::train
