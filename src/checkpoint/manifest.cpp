@@ -7,16 +7,12 @@
 
 #include "base/error.h"
 #include "base/integer.h"
+#include "checkpoint/plain_name.h"
 
 namespace megalith::checkpoint {
 namespace {
 
 using Json = nlohmann::json;
-
-bool is_plain_name(const std::string& name) {
-  return !name.empty() && name.find('/') == std::string::npos && name != "." && name != ".." &&
-         name.find('\0') == std::string::npos;
-}
 
 bool is_sha256(const std::string& text) {
   return text.size() == 64 && text.find_first_not_of("0123456789abcdef") == std::string::npos;
@@ -25,37 +21,50 @@ bool is_sha256(const std::string& text) {
 FileRecord parse_file(const Json& json) {
   FileRecord file{json.at("name").get<std::string>(), json.at("bytes").get<int64_t>(),
                   json.at("sha256").get<std::string>()};
-  if (!is_plain_name(file.name)) throw std::invalid_argument("file name '" + file.name + "' is not plain");
-  if (file.bytes < 0 || !is_sha256(file.sha256)) throw std::invalid_argument("entry of file " + file.name);
+  if (!is_plain_name(file.name))
+    throw std::invalid_argument("file name '" + file.name + "' is not plain");
+  if (file.bytes < 0 || !is_sha256(file.sha256))
+    throw std::invalid_argument("entry of file " + file.name);
   return file;
 }
 
 TensorRecord parse_tensor(const Json& json, const std::set<std::string>& files) {
   TensorRecord tensor;
   tensor.name = json.at("name").get<std::string>();
-  const auto fault = [&](const std::string& what) { return std::invalid_argument("tensor " + tensor.name + ": " + what); };
+  const auto fault = [&](const std::string& what) {
+    return std::invalid_argument("tensor " + tensor.name + ": " + what);
+  };
   const auto dtype = dtype_from_name(json.at("dtype").get<std::string>());
   if (!dtype) throw fault("unknown type");
   tensor.dtype = *dtype;
   const auto dims = json.at("shape").get<std::vector<int64_t>>();
   if (dims.size() > static_cast<size_t>(kMaxDims)) throw fault("too many dimensions");
   std::optional<int64_t> bytes = bytes_of(tensor.dtype);
-  for (const int64_t size : dims) bytes = size < 0 || !bytes ? std::nullopt : checked_multiply(*bytes, size);
+  for (const int64_t size : dims)
+    bytes = size < 0 || !bytes ? std::nullopt : checked_multiply(*bytes, size);
   if (!bytes) throw fault("impossible shape");
   tensor.shape = Shape(std::span<const int64_t>(dims));
   tensor.sha256 = json.at("sha256").get<std::string>();
   if (!is_sha256(tensor.sha256)) throw fault("its sha256 is not one");
   int64_t covered = 0;
   for (const Json& j : json.at("pieces")) {
-    PieceRecord piece{j.at("file").get<std::string>(), j.at("dim").get<int>(), j.at("begin").get<int64_t>(),
-                      j.at("count").get<int64_t>()};
+    PieceRecord piece{j.at("file").get<std::string>(), j.at("dim").get<int>(),
+                      j.at("begin").get<int64_t>(), j.at("count").get<int64_t>()};
     if (!files.contains(piece.file)) throw fault("piece in a file that is not listed");
-    const int64_t extent = dims.empty() ? 1 : (piece.dim >= 0 && piece.dim < tensor.shape.num_dims() ? tensor.shape[piece.dim] : -1);
-    if (piece.begin != covered || piece.count < 0 || piece.count > extent - covered) throw fault("pieces do not cover it");
+    const int64_t extent = dims.empty() ? 1
+                                        : (piece.dim >= 0 && piece.dim < tensor.shape.num_dims()
+                                               ? tensor.shape[piece.dim]
+                                               : -1);
+    if (!tensor.pieces.empty() && piece.dim != tensor.pieces[0].dim)
+      throw fault("pieces of several dimensions");
+    if (piece.begin != covered || piece.count < 0 || piece.count > extent - covered)
+      throw fault("pieces do not cover it");
     covered += piece.count;
     tensor.pieces.push_back(piece);
   }
-  const int64_t extent = dims.empty() ? 1 : tensor.pieces.empty() ? -1 : tensor.shape[tensor.pieces[0].dim];
+  const int64_t extent = dims.empty()            ? 1
+                         : tensor.pieces.empty() ? -1
+                                                 : tensor.shape[tensor.pieces[0].dim];
   if (covered != extent) throw fault("pieces do not cover it");
   return tensor;
 }
@@ -69,18 +78,20 @@ std::string Manifest::to_text() const {
   json["state_sha256"] = state_sha256;
   json["state"] = state;
   json["files"] = Json::array();
-  for (const FileRecord& f : files) json["files"].push_back({{"name", f.name}, {"bytes", f.bytes}, {"sha256", f.sha256}});
+  for (const FileRecord& f : files)
+    json["files"].push_back({{"name", f.name}, {"bytes", f.bytes}, {"sha256", f.sha256}});
   json["tensors"] = Json::array();
   for (const TensorRecord& t : tensors) {
     nlohmann::ordered_json pieces = Json::array();
     for (const PieceRecord& p : t.pieces) {
       pieces.push_back({{"file", p.file}, {"dim", p.dim}, {"begin", p.begin}, {"count", p.count}});
     }
-    json["tensors"].push_back({{"name", t.name},
-                               {"dtype", std::string(name_of(t.dtype))},
-                               {"shape", std::vector<int64_t>(t.shape.dims().begin(), t.shape.dims().end())},
-                               {"sha256", t.sha256},
-                               {"pieces", pieces}});
+    json["tensors"].push_back(
+        {{"name", t.name},
+         {"dtype", std::string(name_of(t.dtype))},
+         {"shape", std::vector<int64_t>(t.shape.dims().begin(), t.shape.dims().end())},
+         {"sha256", t.sha256},
+         {"pieces", pieces}});
   }
   return json.dump(1) + "\n";
 }
@@ -91,8 +102,9 @@ Manifest Manifest::parse(const std::string& text, const std::filesystem::path& p
     const Json json = Json::parse(text);
     const int version = json.at("format_version").get<int>();
     if (version < 1 || version > kFormatVersion) {
-      throw IntegrityError("{}: format version {} is not known (this program reads 1 to {}); use a newer megalith", where,
-                           version, kFormatVersion);
+      throw IntegrityError(
+          "{}: format version {} is not known (this program reads 1 to {}); use a newer megalith",
+          where, version, kFormatVersion);
     }
     Manifest m;
     m.step = json.at("step").get<int64_t>();
@@ -101,7 +113,8 @@ Manifest Manifest::parse(const std::string& text, const std::filesystem::path& p
     std::set<std::string> files, tensors;
     for (const Json& f : json.at("files")) {
       m.files.push_back(parse_file(f));
-      if (!files.insert(m.files.back().name).second) throw std::invalid_argument("file " + m.files.back().name + " twice");
+      if (!files.insert(m.files.back().name).second)
+        throw std::invalid_argument("file " + m.files.back().name + " twice");
     }
     for (const Json& t : json.at("tensors")) {
       m.tensors.push_back(parse_tensor(t, files));

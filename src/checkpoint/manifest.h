@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// manifest.json: what a checkpoint consists of. Versions: a reader takes every version up to its own
-// and refuses newer ones by number; a change that old readers would misread raises the version.
+// manifest.json: what a checkpoint consists of. Versions: a reader takes every version up to its
+// own and refuses newer ones by number; a change that old readers would misread raises the version.
 #pragma once
 
 #include <filesystem>
@@ -15,8 +15,8 @@ namespace megalith::checkpoint {
 
 inline constexpr int kFormatVersion = 1;
 
-/// Where a part of a tensor lies: indices [begin, begin + count) of `dim`, under the tensor's name in
-/// `file`.
+/// Where a part of a tensor lies: indices [begin, begin + count) of `dim`, under the tensor's name
+/// in `file`.
 struct PieceRecord {
   std::string file;
   int dim = 0;

@@ -20,16 +20,59 @@ namespace fs = std::filesystem;
 
 constexpr int64_t kMaxManifestBytes = int64_t{256} << 20;
 
-std::string hash_of(const File& file, int64_t bytes) {
+/// SHA-256 of `bytes` bytes that read(buffer, size, offset) gives.
+template <typename Read>
+std::string hash_of_parts(int64_t bytes, const Read& read) {
   Sha256 hash;
-  std::vector<std::byte> buffer(size_t{4} << 20);
+  std::vector<std::byte> buffer(static_cast<size_t>(std::min(bytes, int64_t{4} << 20)));
   for (int64_t at = 0; at < bytes;) {
-    const auto part = std::min<int64_t>(static_cast<int64_t>(buffer.size()), bytes - at);
-    file.read_at(buffer.data(), static_cast<size_t>(part), at);
+    const int64_t part = std::min(static_cast<int64_t>(buffer.size()), bytes - at);
+    read(buffer.data(), part, at);
     hash.update(buffer.data(), static_cast<size_t>(part));
     at += part;
   }
   return hash.finish();
+}
+
+std::string hash_of(const File& file, int64_t bytes) {
+  return hash_of_parts(bytes, [&](void* to, int64_t size, int64_t at) {
+    file.read_at(to, static_cast<size_t>(size), at);
+  });
+}
+
+std::string hash_of(const SafetensorsFile& file, const SafetensorsEntry& entry) {
+  return hash_of_parts(entry.bytes,
+                       [&](void* to, int64_t size, int64_t at) { file.read(entry, at, size, to); });
+}
+
+/// Reads what `here` (the part of a tensor of `shape` that `entry` holds) and `wanted` share.
+void read_overlap(const SafetensorsFile& file, const SafetensorsEntry& entry, const Shape& shape,
+                  Shard here, Shard wanted, void* host) {
+  const bool all_here = here.is_whole(shape), all_wanted = wanted.is_whole(shape);
+  if (all_here && all_wanted) return file.read(entry, 0, entry.bytes, host);
+  // What is whole is so along every dimension.
+  if (all_here) here = {wanted.dim, 0, shape[wanted.dim]};
+  if (all_wanted) wanted = {here.dim, 0, shape[here.dim]};
+  MEGA_CHECK_EQ(here.dim, wanted.dim);
+  const int64_t begin = std::max(wanted.begin, here.begin);
+  const int64_t end = std::min(wanted.begin + wanted.count, here.begin + here.count);
+  if (begin >= end) return;
+  // Run by run around the cut dimension.
+  int64_t outer = 1, inner = bytes_of(*entry.dtype);
+  for (int dim = 0; dim < here.dim; ++dim) outer *= shape[dim];
+  for (int dim = here.dim + 1; dim < shape.num_dims(); ++dim) inner *= shape[dim];
+  for (int64_t o = 0; o < outer; ++o) {
+    std::byte* const to =
+        static_cast<std::byte*>(host) + (o * wanted.count + begin - wanted.begin) * inner;
+    file.read(entry, (o * here.count + begin - here.begin) * inner, (end - begin) * inner, to);
+  }
+}
+
+/// "; it holds tensor a", "; it holds tensor a and 4 more", or nothing.
+std::string tensors_note(const std::vector<std::string>& names) {
+  if (names.empty()) return "";
+  if (names.size() == 1) return fmt::format("; it holds tensor {}", names[0]);
+  return fmt::format("; it holds tensor {} and {} more", names[0], names.size() - 1);
 }
 
 /// A regular file of the folder itself: a link could lead anywhere.
@@ -62,35 +105,79 @@ struct Reader::Impl {
   const FileRecord& record(const std::string& name) const {
     return *std::ranges::find(manifest.files, name, &FileRecord::name);
   }
-  void verify(const FileRecord& file) const {
-    const fs::path path = folder / file.name;
-    if (hash_of(open_own(path), file.bytes) != file.sha256) {
-      throw IntegrityError("{}: the content does not match its SHA-256; the file is damaged", path.string());
-    }
-  }
+  void check_size(const FileRecord& file) const;
+  void verify(const FileRecord& file) const;
+  std::string damage_in(const FileRecord& file) const;
   SafetensorsFile& tensor_file(const std::string& name) {
     if (verified.insert(name).second) verify(record(name));
     return open.try_emplace(name, folder / name).first->second;
   }
 };
 
+void Reader::Impl::check_size(const FileRecord& file) const {
+  const fs::path path = folder / file.name;
+  std::string fault;
+  if (!fs::is_regular_file(fs::symlink_status(path))) {
+    fault = "is missing or not a regular file";
+  } else if (const int64_t size = File(path, File::Mode::read).size(); size != file.bytes) {
+    fault = fmt::format("has {} bytes, the manifest says {}", size, file.bytes);
+  } else {
+    return;
+  }
+  // Which tensors that concerns.
+  std::vector<std::string> held;
+  for (const TensorRecord& tensor : manifest.tensors) {
+    if (std::ranges::find(tensor.pieces, file.name, &PieceRecord::file) != tensor.pieces.end())
+      held.push_back(tensor.name);
+  }
+  throw IntegrityError("{} {}{}", path.string(), fault, tensors_note(held));
+}
+
+void Reader::Impl::verify(const FileRecord& file) const {
+  const fs::path path = folder / file.name;
+  if (hash_of(open_own(path), file.bytes) == file.sha256) return;
+  throw IntegrityError("{}: the content does not match its SHA-256; {}", path.string(),
+                       damage_in(file));
+}
+
+/// Which part of a file with a wrong hash is wrong.
+std::string Reader::Impl::damage_in(const FileRecord& file) const {
+  if (!file.name.ends_with(".safetensors")) return "the file is damaged";
+  try {
+    const SafetensorsFile content(folder / file.name);
+    for (const TensorRecord& tensor : manifest.tensors) {
+      if (tensor.pieces.size() != 1 || tensor.pieces[0].file != file.name) continue;
+      const SafetensorsEntry* entry = content.find(tensor.name);
+      if (entry == nullptr) return fmt::format("tensor {} is not in it", tensor.name);
+      if (hash_of(content, *entry) != tensor.sha256) {
+        return fmt::format("tensor {} is damaged", tensor.name);
+      }
+    }
+  } catch (const Error& error) {
+    return fmt::format("its header is damaged ({})", error.what());
+  }
+  return "its header is damaged";
+}
+
 Reader::Reader(const fs::path& folder) : impl_(std::make_unique<Impl>()) {
   impl_->folder = folder;
   const fs::path manifest_path = folder / kManifestName;
-  std::string commit = read_own(folder / kCommitName, 4096);
-  while (!commit.empty() && commit.back() == '\n') commit.pop_back();
+  const std::string commit = read_own(folder / kCommitName, 4096);
   const std::string text = read_own(manifest_path, kMaxManifestBytes);
-  if (sha256(std::as_bytes(std::span(text))) != commit) {
-    throw IntegrityError("{}: its SHA-256 is not the one in {}; the checkpoint is incomplete or damaged",
-                         manifest_path.string(), kCommitName);
+  if (sha256(std::as_bytes(std::span(text))) + "\n" != commit) {
+    throw IntegrityError(
+        "{}: its SHA-256 is not the one in {}; the checkpoint is incomplete or damaged",
+        manifest_path.string(), kCommitName);
   }
   impl_->manifest = Manifest::parse(text, manifest_path);
-  for (const FileRecord& file : impl_->manifest.files) {
-    const int64_t size = open_own(folder / file.name).size();
-    if (size != file.bytes) {
-      throw IntegrityError("{}: {} bytes, the manifest says {}", (folder / file.name).string(), size, file.bytes);
-    }
+  fs::path name = folder.filename();
+  if (name.empty()) name = folder.parent_path().filename();
+  const int64_t named_step = step_of_folder(name.string());
+  if (named_step >= 0 && named_step != impl_->manifest.step) {
+    throw IntegrityError("{}: is of step {}; the folder was renamed or its files swapped",
+                         manifest_path.string(), impl_->manifest.step);
   }
+  for (const FileRecord& file : impl_->manifest.files) impl_->check_size(file);
   for (const TensorRecord& tensor : impl_->manifest.tensors) {
     impl_->index[tensor.name] = impl_->tensors.size();
     impl_->tensors.push_back({tensor.name, tensor.dtype, tensor.shape});
@@ -122,47 +209,42 @@ std::optional<std::string> Reader::text(const std::string& name) const {
   return text;
 }
 
+std::vector<std::string> Reader::text_names() const {
+  std::vector<std::string> names;
+  for (const FileRecord& file : impl_->manifest.files) {
+    if (!file.name.ends_with(".safetensors")) names.push_back(file.name);
+  }
+  return names;
+}
+
 void Reader::verify_all() const {
-  ThreadPool pool(available_cores());
   const auto& files = impl_->manifest.files;
-  // Largest first to the thread with least to do would be better; files are of equal size by design.
+  ThreadPool pool(std::clamp(static_cast<int>(files.size()), 1, available_cores()));
+  // Largest first to the thread with least to do would be better; files are of equal size by
+  // design.
   pool.run([&](int thread) {
-    for (size_t i = static_cast<size_t>(thread); i < files.size(); i += static_cast<size_t>(pool.num_threads())) {
+    for (size_t i = static_cast<size_t>(thread); i < files.size();
+         i += static_cast<size_t>(pool.num_threads())) {
       impl_->verify(files[i]);
     }
   });
   for (const FileRecord& file : files) impl_->verified.insert(file.name);
 }
 
-void Reader::read(const std::string& name, const Shard& shard, void* host) const {
+void Reader::read(const std::string& name, const Shard& wanted, void* host) const {
   const auto found = impl_->index.find(name);
   MEGA_CHECK(found != impl_->index.end(), "no tensor {}", name);
   const TensorRecord& tensor = impl_->manifest.tensors[found->second];
-  const bool scalar = tensor.shape.num_dims() == 0;
   for (const PieceRecord& piece : tensor.pieces) {
     SafetensorsFile& file = impl_->tensor_file(piece.file);
     const SafetensorsEntry* entry = file.find(name);
     Shape expected = tensor.shape;
-    if (!scalar) expected.set(piece.dim, piece.count);
+    if (expected.num_dims() > 0) expected.set(piece.dim, piece.count);
     if (entry == nullptr || entry->dtype != tensor.dtype || entry->shape != expected) {
-      throw IntegrityError("{}: tensor {} is not there as the manifest says", file.path().string(), name);
+      throw IntegrityError("{}: tensor {} is not there as the manifest says", file.path().string(),
+                           name);
     }
-    if (scalar || (tensor.pieces.size() == 1 && shard.is_whole(tensor.shape))) {
-      file.read(*entry, 0, entry->bytes, host);
-      continue;
-    }
-    MEGA_CHECK_EQ(shard.dim, piece.dim);
-    // The overlap of what is wanted and what is here, run by run around the cut dimension.
-    const int64_t begin = std::max(shard.begin, piece.begin);
-    const int64_t end = std::min(shard.begin + shard.count, piece.begin + piece.count);
-    if (begin >= end) continue;
-    int64_t outer = 1, inner = bytes_of(tensor.dtype);
-    for (int dim = 0; dim < shard.dim; ++dim) outer *= tensor.shape[dim];
-    for (int dim = shard.dim + 1; dim < tensor.shape.num_dims(); ++dim) inner *= tensor.shape[dim];
-    for (int64_t o = 0; o < outer; ++o) {
-      file.read(*entry, (o * piece.count + begin - piece.begin) * inner, (end - begin) * inner,
-                static_cast<std::byte*>(host) + (o * shard.count + begin - shard.begin) * inner);
-    }
+    read_overlap(file, *entry, tensor.shape, {piece.dim, piece.begin, piece.count}, wanted, host);
   }
 }
 
@@ -171,8 +253,12 @@ std::optional<fs::path> find_newest(const fs::path& checkpoints, bool verify) {
   std::map<int64_t, fs::path, std::greater<>> steps;
   for (const auto& entry : fs::directory_iterator(checkpoints)) {
     const int64_t step = step_of_folder(entry.path().filename().string());
-    // Without COMMIT a folder is a save that never finished, not a checkpoint.
-    if (step >= 0 && fs::exists(entry.path() / kCommitName)) steps[step] = entry.path();
+    // With neither of the two a folder never was a checkpoint. With one of them it was: a save
+    // gives the folder its name last.
+    if (step >= 0 &&
+        (fs::exists(entry.path() / kCommitName) || fs::exists(entry.path() / kManifestName))) {
+      steps[step] = entry.path();
+    }
   }
   std::string first_fault;
   for (const auto& [step, folder] : steps) {
@@ -186,8 +272,9 @@ std::optional<fs::path> find_newest(const fs::path& checkpoints, bool verify) {
     }
   }
   if (steps.empty()) return std::nullopt;
-  throw IntegrityError("{}: none of {} checkpoints is whole ({}); restore one or choose another run.out",
-                       checkpoints.string(), steps.size(), first_fault);
+  throw IntegrityError(
+      "{}: none of {} checkpoints is whole ({}); restore one or choose another run.out",
+      checkpoints.string(), steps.size(), first_fault);
 }
 
 }  // namespace megalith::checkpoint

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// Reads checkpoints, and nothing that is not whole: a checkpoint exists only if COMMIT holds the hash of
-// its manifest, which holds the hash of every file.
+// Reads checkpoints, and nothing that is not whole: a checkpoint exists only if COMMIT holds the
+// hash of its manifest, which holds the hash of every file.
 #pragma once
 
 #include <filesystem>
+#include <memory>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
@@ -38,11 +39,13 @@ class Reader {
   const std::string& state_sha256() const;
   /// A text file saved along; nothing when there was none. Verified.
   std::optional<std::string> text(const std::string& name) const;
+  /// Names of all files saved along.
+  std::vector<std::string> text_names() const;
 
   /// Checks the hash of every file, on all cores.
   void verify_all() const;
-  /// Reads part of a tensor to `host` (row major, in the stored type). The hash of the whole tensor's
-  /// file is verified at its first use. IntegrityError naming file and tensor.
+  /// Reads part of a tensor to `host` (row major, in the stored type). The hash of the whole
+  /// tensor's file is verified at its first use. IntegrityError naming file and tensor.
   void read(const std::string& name, const Shard& shard, void* host) const;
 
  private:
@@ -50,9 +53,11 @@ class Reader {
   std::unique_ptr<Impl> impl_;
 };
 
-/// The newest complete checkpoint in a folder of step folders (COMMIT and manifest hold and all files
-/// have their size; with `verify`, all hashes too). Damaged newer ones are passed over with a warning
-/// that names them. Nothing if there are none at all; IntegrityError if there are and none is whole.
-std::optional<std::filesystem::path> find_newest(const std::filesystem::path& checkpoints, bool verify);
+/// The newest complete checkpoint in a folder of step folders (COMMIT and manifest hold and all
+/// files have their size; with `verify`, all hashes too). Damaged newer ones are passed over with a
+/// warning that names them. Nothing if there are none at all; IntegrityError if there are and none
+/// is whole.
+std::optional<std::filesystem::path> find_newest(const std::filesystem::path& checkpoints,
+                                                 bool verify);
 
 }  // namespace megalith::checkpoint

@@ -29,9 +29,24 @@ constexpr std::array<std::pair<DType, std::string_view>, 10> kTypes{{{DType::u8,
                                                                      {DType::f64, "F64"},
                                                                      {DType::i64, "I64"}}};
 
+/// Bits of the format's other types; those of 4 and 6 bits must fill whole bytes.
+constexpr std::array<std::pair<std::string_view, int64_t>, 12> kOtherTypes{{{"BOOL", 8},
+                                                                            {"F4", 4},
+                                                                            {"F6_E2M3", 6},
+                                                                            {"F6_E3M2", 6},
+                                                                            {"I8", 8},
+                                                                            {"F8_E8M0", 8},
+                                                                            {"F8_E4M3FNUZ", 8},
+                                                                            {"F8_E5M2FNUZ", 8},
+                                                                            {"I16", 16},
+                                                                            {"U32", 32},
+                                                                            {"C64", 64},
+                                                                            {"U64", 64}}};
+
 size_t rank_of(DType dtype) {
-  return static_cast<size_t>(std::ranges::find(kTypes, dtype, &std::pair<DType, std::string_view>::first) -
-                             kTypes.begin());
+  return static_cast<size_t>(
+      std::ranges::find(kTypes, dtype, &std::pair<DType, std::string_view>::first) -
+      kTypes.begin());
 }
 
 std::optional<DType> dtype_of(std::string_view name) {
@@ -39,93 +54,139 @@ std::optional<DType> dtype_of(std::string_view name) {
   return found == kTypes.end() ? std::nullopt : std::optional(found->first);
 }
 
-/// Parses with duplicate keys refused and depth bounded (the format needs 3 levels).
-Json parse_header(const std::string& path, const std::string& header) {
-  std::vector<std::set<std::string>> keys;
-  const auto watch = [&](int depth, Json::parse_event_t event, Json& parsed) {
-    if (depth > 8) throw IntegrityError("{}: the header is nested too deeply", path);
-    if (event == Json::parse_event_t::object_start) keys.emplace_back();
-    if (event == Json::parse_event_t::object_end) keys.pop_back();
-    if (event == Json::parse_event_t::key && !keys.back().insert(parsed.get<std::string>()).second) {
-      throw IntegrityError("{}: the header names '{}' twice", path, parsed.get<std::string>());
-    }
-    return true;
-  };
-  try {
-    return Json::parse(header, watch);
-  } catch (const nlohmann::json::exception& error) {
-    throw IntegrityError("{}: the header is not JSON: {}", path, error.what());
-  }
+/// Bits of one element; nothing for an unknown type.
+std::optional<int64_t> bits_of(std::string_view name) {
+  if (const auto dtype = dtype_of(name)) return 8 * bytes_of(*dtype);
+  const auto found =
+      std::ranges::find(kOtherTypes, name, &std::pair<std::string_view, int64_t>::first);
+  return found == kOtherTypes.end() ? std::nullopt : std::optional(found->second);
 }
 
-int64_t unsigned_number(const std::string& path, const std::string& name, const Json& json) {
+/// Looks for duplicate keys and deep nesting (the format needs 3 levels) while the parser runs over
+/// the text; builds nothing. (The parser's own callbacks take time quadratic in the names.)
+class HeaderCheck : public nlohmann::json_sax<nlohmann::json> {
+ public:
+  explicit HeaderCheck(const std::string& path) : path_(path) {}
+  bool start_object(size_t) override { return open(); }
+  bool end_object() override { return close(); }
+  bool start_array(size_t) override { return open(); }
+  bool end_array() override { return close(); }
+  bool key(string_t& name) override {
+    if (!keys_.back().insert(name).second) {
+      throw IntegrityError("{}: the header names '{}' twice", path_, name);
+    }
+    return true;
+  }
+  bool parse_error(size_t, const std::string&, const nlohmann::json::exception& error) override {
+    throw IntegrityError("{}: the header is not JSON: {}", path_,
+                         std::string_view(error.what()).substr(0, 200));
+  }
+  bool null() override { return true; }
+  bool boolean(bool) override { return true; }
+  bool number_integer(number_integer_t) override { return true; }
+  bool number_unsigned(number_unsigned_t) override { return true; }
+  bool number_float(number_float_t, const string_t&) override { return true; }
+  bool string(string_t&) override { return true; }
+  bool binary(binary_t&) override { return true; }
+
+ private:
+  bool open() {
+    keys_.emplace_back();
+    if (keys_.size() > 8) throw IntegrityError("{}: the header is nested too deeply", path_);
+    return true;
+  }
+  bool close() {
+    keys_.pop_back();
+    return true;
+  }
+  const std::string& path_;
+  std::vector<std::set<std::string>> keys_;
+};
+
+nlohmann::json parse_header(const std::string& path, const std::string& header) {
+  HeaderCheck check(path);
+  nlohmann::json::sax_parse(header, &check);
+  return nlohmann::json::parse(header);
+}
+
+int64_t unsigned_number(const std::string& path, const std::string& name,
+                        const nlohmann::json& json) {
   if (!json.is_number_unsigned() || json.get<uint64_t>() > static_cast<uint64_t>(INT64_MAX)) {
     throw IntegrityError("{}: tensor {}: '{}' is not a size", path, name, json.dump());
   }
   return json.get<int64_t>();
 }
 
-SafetensorsEntry parse_entry(const std::string& path, const std::string& name, const Json& json) {
+SafetensorsEntry parse_entry(const std::string& path, const std::string& name,
+                             const nlohmann::json& json) {
   if (!json.is_object() || json.size() != 3 || !json.contains("dtype") || !json.contains("shape") ||
       !json.contains("data_offsets")) {
-    throw IntegrityError("{}: tensor {} must have exactly dtype, shape and data_offsets", path, name);
+    throw IntegrityError("{}: tensor {} must have exactly dtype, shape and data_offsets", path,
+                         name);
   }
   SafetensorsEntry entry;
   entry.name = name;
-  const auto dtype = json["dtype"].is_string() ? dtype_of(json["dtype"].get<std::string>()) : std::nullopt;
-  if (!dtype) throw IntegrityError("{}: tensor {} has the unknown type {}", path, name, json["dtype"].dump());
-  entry.dtype = *dtype;
+  const std::string type = json["dtype"].is_string() ? json["dtype"].get<std::string>() : "";
+  const auto bits_each = bits_of(type);
+  if (!bits_each)
+    throw IntegrityError("{}: tensor {} has the unknown type {}", path, name, json["dtype"].dump());
+  entry.dtype = dtype_of(type);
   if (!json["shape"].is_array() || json["shape"].size() > static_cast<size_t>(kMaxTensorDims)) {
-    throw IntegrityError("{}: tensor {}: its shape is not a list of at most {} sizes", path, name, kMaxTensorDims);
+    throw IntegrityError("{}: tensor {}: its shape is not a list of at most {} sizes", path, name,
+                         kMaxTensorDims);
   }
   std::vector<int64_t> dims;
-  std::optional<int64_t> bytes = bytes_of(entry.dtype);
-  for (const Json& size : json["shape"]) {
+  std::optional<int64_t> bits = *bits_each;
+  for (const nlohmann::json& size : json["shape"]) {
     dims.push_back(unsigned_number(path, name, size));
-    if (bytes) bytes = checked_multiply(*bytes, dims.back());
+    if (bits) bits = checked_multiply(*bits, dims.back());
   }
-  if (!bytes) throw IntegrityError("{}: tensor {}: its size overflows", path, name);
+  if (!bits) throw IntegrityError("{}: tensor {}: its size overflows", path, name);
+  if (*bits % 8 != 0) throw IntegrityError("{}: tensor {} does not fill whole bytes", path, name);
   entry.shape = Shape(std::span<const int64_t>(dims));
-  const Json& offsets = json["data_offsets"];
+  const nlohmann::json& offsets = json["data_offsets"];
   if (!offsets.is_array() || offsets.size() != 2) {
     throw IntegrityError("{}: tensor {}: data_offsets is not a pair", path, name);
   }
   entry.begin = unsigned_number(path, name, offsets[0]);
   const int64_t end = unsigned_number(path, name, offsets[1]);
-  entry.bytes = *bytes;
+  entry.bytes = *bits / 8;
   if (end < entry.begin || end - entry.begin != entry.bytes) {
-    throw IntegrityError("{}: tensor {} takes bytes {} to {}, its shape and type need {}", path, name, entry.begin, end,
-                         entry.bytes);
+    throw IntegrityError("{}: tensor {} takes bytes {} to {}, its shape and type need {}", path,
+                         name, entry.begin, end, entry.bytes);
   }
   return entry;
 }
 
-void check_metadata(const std::string& path, const Json& json) {
+void check_metadata(const std::string& path, const nlohmann::json& json) {
   bool strings = json.is_object();
-  for (const Json& value : json) strings = strings && value.is_string();
+  for (const nlohmann::json& value : json) strings = strings && value.is_string();
   if (!strings) throw IntegrityError("{}: __metadata__ must map names to strings", path);
 }
 
 /// Bytes must follow one another from the data's begin to the file's end.
-void check_no_gaps(const std::string& path, const std::vector<SafetensorsEntry>& entries, int64_t data_begin,
-                   int64_t file_size) {
+void check_no_gaps(const std::string& path, const std::vector<SafetensorsEntry>& entries,
+                   int64_t data_begin, int64_t file_size) {
   int64_t at = data_begin;
   for (const SafetensorsEntry& entry : entries) {
     if (entry.begin != at) {
-      throw IntegrityError("{}: tensor {} begins at byte {}, expected {}: a hole or an overlap", path, entry.name,
-                           entry.begin - data_begin, at - data_begin);
+      throw IntegrityError("{}: tensor {} begins at byte {}, expected {}: a hole or an overlap",
+                           path, entry.name, entry.begin - data_begin, at - data_begin);
     }
     at += entry.bytes;
   }
-  if (at != file_size) throw IntegrityError("{}: tensors end at byte {}, the file at {}", path, at, file_size);
+  if (at != file_size)
+    throw IntegrityError("{}: tensors end at byte {}, the file at {}", path, at, file_size);
 }
 
 }  // namespace
 
 std::string safetensors_dtype(DType dtype) { return std::string(kTypes.at(rank_of(dtype)).second); }
 
-SafetensorsFile::SafetensorsFile(const std::filesystem::path& path) : file_(path, File::Mode::read) {
+SafetensorsFile::SafetensorsFile(const std::filesystem::path& path)
+    : file_(path, File::Mode::read) {
   const std::string name = path.string();
+  if (!std::filesystem::is_regular_file(path)) throw IntegrityError("{}: not a regular file", name);
   const int64_t size = file_.size();
   if (size < 8) throw IntegrityError("{}: {} bytes are too few for a safetensors file", name, size);
   uint64_t length = 0;
@@ -136,8 +197,9 @@ SafetensorsFile::SafetensorsFile(const std::filesystem::path& path) : file_(path
   }
   std::string header(length, '\0');
   file_.read_at(header.data(), header.size(), 8);
-  if (header.empty() || header.front() != '{') throw IntegrityError("{}: the header does not begin with {{", name);
-  const Json json = parse_header(name, header);
+  if (header.empty() || header.front() != '{')
+    throw IntegrityError("{}: the header does not begin with {{", name);
+  const nlohmann::json json = parse_header(name, header);
   const int64_t data_begin = 8 + static_cast<int64_t>(length);
   for (const auto& [key, value] : json.items()) {
     if (key == "__metadata__") {
@@ -149,7 +211,9 @@ SafetensorsFile::SafetensorsFile(const std::filesystem::path& path) : file_(path
     if (!begin) throw IntegrityError("{}: tensor {}: its offset overflows", name, key);
     entries_.back().begin = *begin;
   }
-  std::ranges::sort(entries_, {}, [](const SafetensorsEntry& e) { return std::pair(e.begin, e.begin + e.bytes); });
+  std::ranges::sort(entries_, {}, [](const SafetensorsEntry& e) {
+    return std::pair(e.begin, e.begin + e.bytes);
+  });
   check_no_gaps(name, entries_, data_begin, size);
   for (size_t i = 0; i < entries_.size(); ++i) index_[entries_[i].name] = i;
 }
@@ -159,25 +223,29 @@ const SafetensorsEntry* SafetensorsFile::find(const std::string& name) const {
   return found == index_.end() ? nullptr : &entries_[found->second];
 }
 
-void SafetensorsFile::read(const SafetensorsEntry& entry, int64_t offset, int64_t size, void* host) const {
+void SafetensorsFile::read(const SafetensorsEntry& entry, int64_t offset, int64_t size,
+                           void* host) const {
   MEGA_CHECK(offset >= 0 && size >= 0 && offset + size <= entry.bytes);
   file_.read_at(host, static_cast<size_t>(size), entry.begin + offset);
 }
 
 std::string safetensors_header(std::vector<SafetensorsEntry>& entries) {
   std::ranges::sort(entries, [](const SafetensorsEntry& a, const SafetensorsEntry& b) {
-    return std::pair(rank_of(b.dtype), std::string_view(a.name)) < std::pair(rank_of(a.dtype), std::string_view(b.name));
+    return std::pair(rank_of(*b.dtype), std::string_view(a.name)) <
+           std::pair(rank_of(*a.dtype), std::string_view(b.name));
   });
   Json json;
   json["__metadata__"] = {{"format", "pt"}};
   int64_t at = 0;
   for (SafetensorsEntry& entry : entries) {
-    entry.bytes = entry.shape.num_elements() * bytes_of(entry.dtype);
+    MEGA_CHECK(entry.dtype.has_value());
+    entry.bytes = entry.shape.num_elements() * bytes_of(*entry.dtype);
     entry.begin = at;
     at += entry.bytes;
-    json[entry.name] = {{"dtype", safetensors_dtype(entry.dtype)},
-                        {"shape", Json(std::vector<int64_t>(entry.shape.dims().begin(), entry.shape.dims().end()))},
-                        {"data_offsets", {entry.begin, at}}};
+    json[entry.name] = {
+        {"dtype", safetensors_dtype(*entry.dtype)},
+        {"shape", Json(std::vector<int64_t>(entry.shape.dims().begin(), entry.shape.dims().end()))},
+        {"data_offsets", {entry.begin, at}}};
   }
   std::string text = json.dump();
   text.resize(round_up<size_t>(text.size(), 8), ' ');

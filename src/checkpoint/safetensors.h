@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// The safetensors format: 8 bytes header length (little-endian), a JSON header, tensor bytes without gaps.
-// The reader is strict: whatever the format's own reader may let pass (holes, overlaps, trailing bytes,
-// duplicate keys) is an IntegrityError naming file and tensor. Nothing in such a file is executed.
+// The safetensors format: 8 bytes header length (little-endian), a JSON header, tensor bytes
+// without gaps. The reader is strict: whatever the format's own reader may let pass (holes,
+// overlaps, trailing bytes, duplicate keys) is an IntegrityError naming file and tensor. Nothing in
+// such a file is executed.
 #pragma once
 
 #include <filesystem>
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -17,7 +19,9 @@ namespace megalith::checkpoint {
 
 struct SafetensorsEntry {
   std::string name;
-  DType dtype = DType::f32;
+  /// Nothing for a type that the format has and this program does not (BOOL, I16, ...): such a
+  /// tensor is checked like all others and can be passed over, not read.
+  std::optional<DType> dtype;
   Shape shape;
   int64_t begin = 0;  // byte offset in the file
   int64_t bytes = 0;
@@ -49,7 +53,7 @@ class SafetensorsFile {
 /// then by name), sets begin of each (offset in the file), and returns the bytes before the data.
 std::string safetensors_header(std::vector<SafetensorsEntry>& entries);
 
-/// "F32" and back; UserError or nothing for types the format has and we do not.
+/// "F32", "BF16", ...
 std::string safetensors_dtype(DType dtype);
 
 }  // namespace megalith::checkpoint

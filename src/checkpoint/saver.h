@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Writes checkpoints that survive anything: every file is complete, durable and hashed before COMMIT
-// names them, and nothing old is removed before something newer is whole. Protocol and format:
-// docs/design/0003-checkpoint-format.md.
+// Writes checkpoints that survive anything: every file is complete, durable and hashed before
+// COMMIT names them, and nothing old is removed before something newer is whole. Protocol and
+// format: docs/design/0003-checkpoint-format.md.
 #pragma once
 
 #include <filesystem>
@@ -23,8 +23,8 @@ struct TensorSource {
 };
 
 struct SaverOptions {
-  int64_t keep = 2;           // complete checkpoints that remain
-  bool asynchronous = true;   // write in the background after a snapshot to host memory
+  int64_t keep = 2;          // complete checkpoints that remain
+  bool asynchronous = true;  // write in the background after a snapshot to host memory
 };
 
 /// What a finished save left.
@@ -39,8 +39,8 @@ struct Saved {
 
 class Saver {
  public:
-  /// `folder` ("<run>/checkpoints") is created; temporary files and incomplete step folders in it are
-  /// removed, complete ones never.
+  /// `folder` ("<run>/checkpoints") is created; temporary files and folders in it are removed,
+  /// checkpoints never, whole or damaged. UserError when it cannot be written.
   Saver(std::filesystem::path folder, const SaverOptions& options);
   /// Waits for a write in progress; its failure is then lost (call wait()).
   ~Saver();
@@ -48,12 +48,14 @@ class Saver {
   Saver& operator=(const Saver&) = delete;
 
   /// Snapshots the tensors to host memory (as much again as they are large, kept for reuse) and
-  /// writes step folder `step`. Waits for the save before, if it still runs, and throws its failure.
-  /// `state` is the caller's; `texts` are files to put beside ("recipe.yaml", "tokenizer.json").
+  /// writes step folder `step`. Waits for the save before, if it still runs, and throws its
+  /// failure. `state` is the caller's; `texts` are files to put beside ("recipe.yaml",
+  /// "tokenizer.json"). A checkpoint of this step that is there already is replaced in one move.
   /// SystemError naming the bytes needed when the disk has too little room.
-  void save(device::Device& device, int64_t step, std::span<const TensorSource> tensors, nlohmann::json state,
-            std::map<std::string, std::string> texts);
-  /// Returns when nothing is being written; throws the failure of the last save. Null before the first.
+  void save(device::Device& device, int64_t step, std::span<const TensorSource> tensors,
+            nlohmann::json state, std::map<std::string, std::string> texts);
+  /// Returns when nothing is being written; throws the failure of the last save. Null before the
+  /// first.
   const Saved* wait();
 
  private:

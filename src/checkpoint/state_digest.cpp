@@ -7,9 +7,12 @@
 
 namespace megalith::checkpoint {
 
-void StateDigest::add(const std::string& name, DType dtype, const Shape& shape, const std::string& sha256) {
-  const bool added =
-      lines_.emplace(name, fmt::format("{}\t{}\t{}\t{}\n", name, dtype, fmt::join(shape.dims(), ","), sha256)).second;
+void StateDigest::add(const std::string& name, DType dtype, const Shape& shape,
+                      const std::string& sha256) {
+  const bool added = lines_
+                         .emplace(name, fmt::format("{}\t{}\t{}\t{}\n", name, dtype,
+                                                    fmt::join(shape.dims(), ","), sha256))
+                         .second;
   MEGA_CHECK(added, "tensor {} twice in one state", name);
 }
 

@@ -86,7 +86,7 @@ checkpoint:
   EXPECT_EQ(r.model.ffn, 256);
   ASSERT_EQ(r.data.train.size(), 1u);
   EXPECT_EQ(r.data.train[0].path, "a/b");
-  EXPECT_EQ(r.data.train[0].weight, 1.0);
+  EXPECT_EQ(r.data.train[0].weight, std::nullopt);
   ASSERT_EQ(r.data.validation.size(), 2u);
   EXPECT_EQ(r.data.validation[1].path, "d");
   EXPECT_EQ(r.train.tokens, 2000000);
@@ -103,11 +103,11 @@ checkpoint:
 
 TEST(ParseRecipe, CorporaHaveThreeForms) {
   for (const char* form :
-       {"p", "[p]", "[{path: p}]", "{path: p, weight: 1}", "[{path: p, weight: 1.0}]"}) {
+       {"p", "[p]", "[{path: p}]", "{path: p, weight: null}", "[{path: p, weight: null}]"}) {
     const Recipe r = parse(kLeast + "data: {train: " + form + "}\n");
     ASSERT_EQ(r.data.train.size(), 1u) << form;
     EXPECT_EQ(r.data.train[0].path, "p");
-    EXPECT_EQ(r.data.train[0].weight, 1.0);
+    EXPECT_FALSE(r.data.train[0].weight.has_value());
   }
   EXPECT_EQ(parse(kLeast, {"data.train=[a, {path: b, weight: 3}]"}).data.train[1].weight, 3);
   EXPECT_THAT(error_of(kLeast + "data: {train: [[a]]}\n"),

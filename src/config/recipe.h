@@ -84,7 +84,7 @@ struct ModelSection {
 /// A part of the training data: the prefix of a .bin/.idx pair and its share.
 struct Corpus {
   std::string path;
-  double weight = 1.0;
+  std::optional<double> weight;  // all corpora have one or none has; without, shares are by size
   void visit(FieldVisitor& v);
 };
 

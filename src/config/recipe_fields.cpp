@@ -46,7 +46,7 @@ void ModelSection::visit(FieldVisitor& v) {
 
 void Corpus::visit(FieldVisitor& v) {
   v.field("path", path, "prefix of the .bin and .idx files");
-  v.field("weight", weight, "share of the samples, relative to the other corpora",
+  v.field("weight", weight, "share of the samples, relative to the other corpora; null: by size",
           Constraint{.low = 0, .high = 1e12, .low_open = true});
 }
 

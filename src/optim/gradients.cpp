@@ -102,8 +102,11 @@ GradientNorm gradient_norm(kernels::Exec& exec, const parallel::Mesh& mesh, cons
   merge(exec, mesh.pipeline(), sums);
   const device::Tensor total = exec.workspace.tensor(DType::f64, Shape{1});
   kernels::ordered_sum(exec, {.x = sums, .y = total});
-  GradientNorm result{exec.workspace.tensor(DType::f64, Shape{1}), exec.workspace.tensor(DType::f32, Shape{1})};
-  kernels::clip_factor(exec, {total, clip, result.factor, result.norm});
+  const DType dtype = set.storage().master;
+  GradientNorm result{exec.workspace.tensor(DType::f64, Shape{1}), exec.workspace.tensor(dtype, Shape{1})};
+  const device::Tensor factor = exec.workspace.tensor(DType::f32, Shape{1});
+  kernels::clip_factor(exec, {total, clip, factor, result.norm});
+  kernels::cast(exec, factor, result.factor);
   return result;
 }
 

@@ -37,7 +37,7 @@ class NormOrder {
 /// Scalars on the device.
 struct GradientNorm {
   device::Tensor norm;    // f64 [1]
-  device::Tensor factor;  // f32 [1]: min(1, clip / norm)
+  device::Tensor factor;  // [1], the masters' type: min(1, clip / norm), an f32 number
 };
 /// `clip` infinity: factor 1. Collective over tensor and pipeline; the same on every rank.
 GradientNorm gradient_norm(kernels::Exec& exec, const parallel::Mesh& mesh, const parameters::ParameterSet& set,

@@ -107,12 +107,14 @@ void AddedTokenMatcher::split(std::string_view text, std::vector<TextPart>& part
     size_t begin = found->begin;
     size_t end = found->end;
     if (token.single_word && !stands_alone(text.substr(0, begin), text.substr(end))) continue;
-    // A match may begin inside the white space that the one before took.
-    if (token.lstrip && begin > done) begin -= trailing_space(text.substr(done, begin - done));
+    // A token of white space can lie inside what the one before took; then, as in Hugging Face,
+    // what follows it counts again.
+    if (token.lstrip)
+      begin = begin > done ? begin - trailing_space(text.substr(done, begin - done)) : done;
     if (token.rstrip) end += leading_space(text.substr(end));
     if (done < begin) parts.push_back({-1, text.substr(done, begin - done)});
-    parts.push_back({token.id, text.substr(begin, end - begin)});
-    done = std::max(done, end);
+    if (begin < end) parts.push_back({token.id, text.substr(begin, end - begin)});
+    done = end;
   }
   if (done < text.size()) parts.push_back({-1, text.substr(done)});
 }

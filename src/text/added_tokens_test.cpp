@@ -51,6 +51,9 @@ TEST(AddedTokens, StrippingTakesWhiteSpace) {
   const AddedTokenMatcher both =
       matcher_of({{.id = 1, .content = "<m>", .lstrip = true, .rstrip = true}});
   EXPECT_EQ(split(both, "<m>  <m>"), "[1:<m>  ]/[1:<m>]");  // what is taken is taken
+  const AddedTokenMatcher lines =
+      matcher_of({{.id = 1, .content = "\n\n", .lstrip = true, .rstrip = true}});
+  EXPECT_EQ(split(lines, "a\n\n\n\nb"), "a/[1:\n\n\n\n]/b");
 }
 
 TEST(AddedTokens, SingleWordNeedsNoWordCharacterBeside) {

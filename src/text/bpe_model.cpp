@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <bit>
 
+#include "base/integer.h"
+
 namespace megalith::text {
 namespace {
 
@@ -77,7 +79,7 @@ void BpeModel::merge_short(MergeScratch& scratch, std::vector<int32_t>& ids) con
 // never comes up.
 void BpeModel::merge_window(size_t begin, size_t end, MergeScratch& scratch,
                             std::vector<MergeScratch::Token>& tokens) const {
-  const uint32_t count = static_cast<uint32_t>(end - begin);
+  const uint32_t count = narrow<uint32_t>(end - begin);
   const int32_t* symbols = scratch.symbols.data() + begin;
   scratch.places.resize(count);
   MergeScratch::Place* places = scratch.places.data();

@@ -121,49 +121,58 @@ Tokenizer BpeTrainer::train(ThreadPool& pool) {
   gather(pool);
   local_ = {};
   auto data = std::make_shared<TokenizerData>();
+  const auto add_token = [&](std::string_view token) {
+    const int32_t id = static_cast<int32_t>(data->vocabulary.size());
+    data->vocabulary.add(id, token, "the special tokens");
+    data->model_ids.push_back(id);
+    return id;
+  };
   for (const std::string& name : options_.special_tokens) {
-    const int32_t id = static_cast<int32_t>(data->vocabulary.size());
-    data->vocabulary.add(id, name, "the special tokens");
-    data->added_tokens.push_back({.id = id, .content = name, .special = true});
-    data->model_ids.push_back(id);
+    require_utf8(name, "a special token");
+    data->added_tokens.push_back({.id = add_token(name), .content = name, .special = true});
   }
-  std::array<int32_t, 256> byte_ids{};
   for (const uint8_t byte : bytes_by_character()) {
-    const int32_t id = static_cast<int32_t>(data->vocabulary.size());
     const char as_char = static_cast<char>(byte);
-    data->vocabulary.add(id, bytes_to_token(std::string_view(&as_char, 1)), "the special tokens");
-    data->model_ids.push_back(id);
-    byte_ids[byte] = id;
+    data->model.byte_ids[byte] = add_token(bytes_to_token(std::string_view(&as_char, 1)));
   }
-  MergeSearch search(std::exchange(total_, std::vector<WordCounts>(kShards)), byte_ids, pool);
-  while (data->vocabulary.size() < options_.vocab_size) {
+  find_merges(*data, pool);
+  data->pattern = options_.pattern;
+  data->pre_tokenizer_json = pre_tokenizer_json(options_.pattern);
+  data->post_processor_json = data->decoder_json =
+      R"({"type":"ByteLevel","add_prefix_space":false,"trim_offsets":true,"use_regex":true})";
+  complete_model(*data, "the trained tokenizer");
+  complete_added_tokens(*data);
+  return Tokenizer(std::move(data));
+}
+
+void BpeTrainer::find_merges(TokenizerData& data, ThreadPool& pool) {
+  Vocabulary& vocabulary = data.vocabulary;
+  const auto report = [&] {
+    if (options_.progress) options_.progress({vocabulary.size(), options_.vocab_size});
+  };
+  MergeSearch search(std::exchange(total_, std::vector<WordCounts>(kShards)), data.model.byte_ids,
+                     pool);
+  while (vocabulary.size() < options_.vocab_size) {
     const std::optional<MergeSearch::Pair> pair = search.most_frequent(options_.min_frequency);
     if (!pair)
       throw UserError(
           "the corpus has no more pairs that occur {} time(s) or more: {} entries is the largest "
           "vocabulary it gives, {} were asked for; lower the vocabulary size or add text",
-          options_.min_frequency, data->vocabulary.size(), options_.vocab_size);
-    const std::string made = std::string(data->vocabulary.token(pair->left)) +
-                             std::string(data->vocabulary.token(pair->right));
+          options_.min_frequency, vocabulary.size(), options_.vocab_size);
+    std::string made(vocabulary.token(pair->left));
+    made.append(vocabulary.token(pair->right));
     // Two ways of cutting the same bytes give one token, reached by two merges.
-    std::optional<int32_t> id = data->vocabulary.find(made);
+    std::optional<int32_t> id = vocabulary.find(made);
     if (!id) {
-      id = static_cast<int32_t>(data->vocabulary.size());
-      data->vocabulary.add(*id, made, "the trained vocabulary");
-      data->model_ids.push_back(*id);
-      if (options_.progress && *id % 256 == 0)
-        options_.progress({data->vocabulary.size(), options_.vocab_size});
+      id = static_cast<int32_t>(vocabulary.size());
+      vocabulary.add(*id, made, "the trained vocabulary");
+      data.model_ids.push_back(*id);
+      if (*id % 256 == 0) report();
     }
-    data->merges.emplace_back(pair->left, pair->right);
+    data.merges.emplace_back(pair->left, pair->right);
     search.merge(*pair, *id, pool);
   }
-  if (options_.progress) options_.progress({data->vocabulary.size(), options_.vocab_size});
-  data->pattern = options_.pattern;
-  data->pre_tokenizer_json = pre_tokenizer_json(options_.pattern);
-  data->post_processor_json = data->decoder_json =
-      R"({"type":"ByteLevel","add_prefix_space":false,"trim_offsets":true,"use_regex":true})";
-  complete(*data, "the trained tokenizer");
-  return Tokenizer(std::move(data));
+  report();
 }
 
 }  // namespace megalith::text

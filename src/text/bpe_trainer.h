@@ -34,7 +34,7 @@ class BpeTrainer {
     SplitPattern pattern = SplitPattern::gpt2;
     int64_t min_frequency = 1;  // pairs that are rarer do not become tokens
     std::vector<std::string> special_tokens = {std::string(kEndOfText)};
-    std::function<void(const Progress&)> progress;  // called now and then by train()
+    std::function<void(const Progress&)> progress = nullptr;  // called now and then by train()
   };
 
   /// UserError if the options cannot be met by any corpus.
@@ -55,6 +55,7 @@ class BpeTrainer {
  private:
   void count_words(std::string_view text, WordCounts& counts) const;
   void gather(ThreadPool& pool);
+  void find_merges(TokenizerData& data, ThreadPool& pool);
 
   Options options_;
   std::vector<WordCounts> local_;  // one per thread

@@ -8,6 +8,7 @@
 
 #include "base/error.h"
 #include "text/random_text_fixture.h"
+#include "text/split.h"
 #include "text/tokenizer_data.h"
 
 namespace megalith::text {

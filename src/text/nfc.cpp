@@ -9,6 +9,8 @@
 namespace megalith::text {
 
 std::string to_nfc(std::string_view text) {
+  if (text.size() > 0x7FFFFFFF)
+    throw UserError("{} bytes are too many to normalise at once; cut the document", text.size());
   UErrorCode status = U_ZERO_ERROR;
   const icu::Normalizer2* normalizer = icu::Normalizer2::getNFCInstance(status);
   std::string result;

@@ -124,24 +124,29 @@ TEST(Split, UnicodeSpacesDigitsAndMarks) {
             (Words{"a", "\x1C", "b"}));  // U+001C is no space
 }
 
+// ICU's tables are a Unicode version behind: texts with characters it does not know are passed
+// over.
+bool is_known_to_icu(std::string_view text) {
+  for (size_t at = 0; at < text.size();) {
+    const CodePoint point = read_utf8(text.data() + at);
+    if (!u_isdefined(static_cast<UChar32>(point.code))) return false;
+    at += point.length;
+  }
+  return true;
+}
+
 TEST(Split, ScannersAgreeWithTheRegularExpressions) {
   std::mt19937 draw(2);
   for (const SplitPattern pattern : kPatterns) {
     Reference reference(pattern);
-    for (int trial = 0; trial < 3000; ++trial) {
-      std::string text;
-      for (const char c : random_text(draw, 1 + draw() % 24)) text.push_back(c);
-      // Characters whose category came after ICU's Unicode version are not compared.
-      Words expected = reference.words_of(text);
-      std::string whole;
-      for (const std::string& word : expected) whole += word;
-      if (whole != text) continue;
-      bool unassigned = false;
-      for (size_t at = 0; at < text.size(); at += read_utf8(text.data() + at).length)
-        unassigned |= !u_isdefined(static_cast<UChar32>(read_utf8(text.data() + at).code));
-      if (unassigned) continue;
-      ASSERT_EQ(words_of(pattern, text), expected) << pattern_name(pattern) << ": " << text;
+    int compared = 0;
+    for (int trial = 0; trial < 6000; ++trial) {
+      const std::string text = random_text(draw, 1 + draw() % 24);
+      if (!is_known_to_icu(text)) continue;
+      ASSERT_EQ(words_of(pattern, text), reference.words_of(text)) << pattern_name(pattern);
+      ++compared;
     }
+    EXPECT_GT(compared, 1000);
   }
 }
 
@@ -163,9 +168,8 @@ TEST(Split, SafeCutKeepsTheWords) {
   std::mt19937 draw(4);
   size_t cuts = 0;
   for (int trial = 0; trial < 2000; ++trial) {
-    std::string text = random_text(draw, 30);
-    for (int i = 0; i < 5; ++i) text.insert(draw() % (text.size() + 1), "a b");
-    if (find_invalid_utf8(text) != std::string::npos) continue;
+    std::string text;
+    for (int i = 0; i < 5; ++i) text += random_text(draw, draw() % 8) + "a b";
     const size_t cut = find_safe_cut(text, draw() % text.size());
     ASSERT_GT(cut, 0u);
     if (cut < text.size()) ++cuts;

@@ -52,10 +52,13 @@ void fill_bytes(TokenizerData& data, std::string_view where) {
 
 }  // namespace
 
-void complete(TokenizerData& data, std::string_view where) {
+void complete_model(TokenizerData& data, std::string_view where) {
   fill_merges(data, where);
   fill_bytes(data, where);
   if (data.ignore_merges) data.vocabulary.index_bytes();
+}
+
+void complete_added_tokens(TokenizerData& data) {
   data.is_special.assign(static_cast<size_t>(data.vocabulary.size()), false);
   for (const AddedToken& token : data.added_tokens) {
     if (token.special) data.is_special[static_cast<size_t>(token.id)] = true;

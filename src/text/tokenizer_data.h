@@ -47,8 +47,11 @@ struct TokenizerData {
   std::string decoder_json = "null";
 };
 
-/// Fills what follows from the rest: merge table, byte ids, matchers, special flags. `where` names
-/// the file in messages. UserError if a merge makes a token that the vocabulary lacks.
-void complete(TokenizerData& data, std::string_view where);
+/// Fills merge table, byte ids and byte index from `vocabulary` and `merges`. Comes before the
+/// added tokens join the vocabulary: the model knows its own tokens only. `where` names the file in
+/// messages. UserError if a merge makes a token that the vocabulary lacks.
+void complete_model(TokenizerData& data, std::string_view where);
+/// Fills the matchers and special flags from `added_tokens`.
+void complete_added_tokens(TokenizerData& data);
 
 }  // namespace megalith::text

@@ -148,9 +148,10 @@ TokenizerData read_tokenizer_json(std::string_view json, std::string_view where)
   const size_t id_limit = std::min<size_t>(entries * 4 + 65536, 0x7FFFFFFF);
   read_vocabulary(model, id_limit, data);
   read_merges(model, data);
+  complete_model(data, where);
   read_added_tokens(root, id_limit, data);
   read_stages(root, data);
-  complete(data, where);
+  complete_added_tokens(data);
   return data;
 }
 

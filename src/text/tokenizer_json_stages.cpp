@@ -140,9 +140,8 @@ void append_id(JsonElement element, const JsonSource& source, const TokenizerDat
   ids.push_back(static_cast<int32_t>(id));
 }
 
-// One TemplateProcessing: what stands before and behind the text, wrapped around what is there.
+// One TemplateProcessing: what stands before and behind the text.
 void read_template(const JsonSource& part, TokenizerData& data) {
-  Ids before, behind;
   int texts = 0;
   for (const JsonSource& piece : part.items("single")) {
     if (piece.has("Sequence")) {
@@ -156,35 +155,34 @@ void read_template(const JsonSource& part, TokenizerData& data) {
     const JsonElement ids = token.member("ids");
     if (!ids.is_array()) refuse(part, "post_processor", "template without ids");
     for (const JsonElement id : simdjson::dom::array(ids))
-      append_id(id, part, data, texts == 0 ? before : behind);
+      append_id(id, part, data, texts == 0 ? data.prefix_ids : data.suffix_ids);
   }
   if (texts != 1) refuse(part, "post_processor", "template without exactly one text");
-  data.prefix_ids.insert(data.prefix_ids.begin(), before.begin(), before.end());
-  data.suffix_ids.insert(data.suffix_ids.end(), behind.begin(), behind.end());
 }
 
 // [CLS] text [SEP] as BertProcessing and RobertaProcessing spell it: pairs of token and id.
 void read_classic(const JsonSource& part, TokenizerData& data) {
-  const auto id_of = [&](const char* key) {
-    Ids ids;
+  const auto add = [&](const char* key, Ids& ids) {
     const JsonElement pair = part.member(key);
     if (!pair.is_array() || simdjson::dom::array(pair).size() != 2)
       refuse(part, "post_processor", "sep or cls that is not a pair");
     append_id(simdjson::dom::array(pair).at(1).value(), part, data, ids);
-    return ids.front();
   };
-  data.prefix_ids.insert(data.prefix_ids.begin(), id_of("cls"));
-  data.suffix_ids.push_back(id_of("sep"));
+  add("cls", data.prefix_ids);
+  add("sep", data.suffix_ids);
 }
 
 void read_post_processor(const JsonSource& root, TokenizerData& data) {
+  int adding = 0;
   for (const JsonSource& part : components(root, "post_processor", "processors")) {
     const std::string type = part.string("type");
+    if (type == "ByteLevel") continue;  // moves offsets, never ids
+    if (++adding > 1) refuse(part, "post_processor", "Sequence that adds tokens twice");
     if (type == "TemplateProcessing") {
       read_template(part, data);
     } else if (type == "BertProcessing" || type == "RobertaProcessing") {
       read_classic(part, data);
-    } else if (type != "ByteLevel") {  // which moves offsets, never ids
+    } else {
       refuse(part, "post_processor", type);
     }
   }

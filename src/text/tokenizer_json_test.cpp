@@ -118,7 +118,7 @@ TEST(TokenizerJson, PostProcessorsAddTheirTokensOnRequest) {
   around["single"] = {special, text_a, special, special};
   const json roberta = {{"type", "RobertaProcessing"}, {"sep", {"x", 7}}, {"cls", {"y", 8}}};
   const json byte_level = file()["post_processor"];
-  const json sequence = {{"type", "Sequence"}, {"processors", {byte_level, before, roberta}}};
+  const json sequence = {{"type", "Sequence"}, {"processors", {byte_level, before}}};
   const auto with = [](const json& processor) {
     json changed = file();
     changed["post_processor"] = processor;
@@ -127,7 +127,9 @@ TEST(TokenizerJson, PostProcessorsAddTheirTokensOnRequest) {
   EXPECT_EQ(with(before).encode("abc", true), (Ids{259, 257}));
   EXPECT_EQ(with(before).encode("abc", false), (Ids{257}));
   EXPECT_EQ(with(around).encode("abc", true), (Ids{259, 257, 259, 259}));
-  EXPECT_EQ(with(sequence).encode("", true), (Ids{8, 259, 7}));
+  EXPECT_EQ(with(sequence).encode("", true), (Ids{259}));
+  EXPECT_EQ(with(roberta).encode("abc", true), (Ids{8, 257, 7}));
+  EXPECT_THROW(with({{"type", "Sequence"}, {"processors", {before, roberta}}}), UserError);
   EXPECT_EQ(with(nullptr).encode("abc", true), (Ids{257}));
 }
 
@@ -149,6 +151,13 @@ TEST(TokenizerJson, UnknownTokenStandsForMissingBytes) {
   EXPECT_EQ(parse(changed).encode("axxb", false), (Ids{'a', 120, 120, 'b'}));
   changed["model"]["fuse_unk"] = true;
   EXPECT_EQ(parse(changed).encode("axxb", false), (Ids{'a', 120, 'b'}));
+}
+
+TEST(TokenizerJson, AddedTokensAreNotTheModels) {
+  json changed = file();
+  changed["model"]["vocab"].erase("x");
+  changed["added_tokens"].push_back({{"id", 300}, {"content", "x"}, {"single_word", true}});
+  EXPECT_EQ(parse(changed).encode("x axb", false), (Ids{300, ' ', 256}));
 }
 
 TEST(TokenizerJson, IdsMayLeaveGaps) {

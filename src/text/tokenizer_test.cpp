@@ -9,6 +9,7 @@
 
 #include "base/error.h"
 #include "text/random_text_fixture.h"
+#include "text/split.h"
 #include "text/tokenizer_fixture.h"
 #include "text/word_cache.h"
 

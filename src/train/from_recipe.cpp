@@ -147,7 +147,6 @@ void set_length(Settings& s, const RunLength& length, int64_t decay_steps) {
 std::vector<data::Corpus> corpora_of(const std::vector<config::Corpus>& list) {
   std::vector<data::Corpus> corpora;
   for (const config::Corpus& corpus : list) corpora.push_back({corpus.path, corpus.weight});
-  // A single corpus needs no weight, and equal weights still mean equal shares.
   return corpora;
 }
 

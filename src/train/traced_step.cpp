@@ -29,15 +29,18 @@ data::HostBatch shaped_batch(const Settings& settings, int64_t samples) {
 
 }  // namespace
 
+std::vector<data::HostBatch> shaped_batches(const Settings& settings) {
+  const int64_t per_rank = settings.batch.full / settings.layout.data;
+  return std::vector<data::HostBatch>(static_cast<size_t>(per_rank / settings.micro_batch),
+                                      shaped_batch(settings, settings.micro_batch));
+}
+
 void traced_step(const Settings& settings, device::Device& device, comm::Communicator& world,
                  int64_t validation_samples) {
   const parallel::Mesh mesh(world, settings.layout);
   Engine engine(settings, device, mesh);
   engine.initialise();
-  const int64_t per_rank = settings.batch.full / settings.layout.data;
-  const std::vector<data::HostBatch> micro_batches(static_cast<size_t>(per_rank / settings.micro_batch),
-                                                   shaped_batch(settings, settings.micro_batch));
-  engine.step(1, 1e-3, micro_batches, 1);
+  engine.step(1, 1e-3, shaped_batches(settings), 1);
   if (validation_samples > 0) {
     engine.loss_sum(shaped_batch(settings, std::min(validation_samples, settings.micro_batch)));
   }

@@ -146,8 +146,8 @@ def compare(report, megalith, tokenizer_file, label, text_files):
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--megalith", required=True, help="the program")
-    parser.add_argument("--text-dir", type=pathlib.Path,
-                        default=pathlib.Path(__file__).resolve().parents[3] / "shared/data/text")
+    parser.add_argument("--text-dir", type=pathlib.Path, required=True,
+                        help="a folder of *.txt; the last one is trained on")
     parser.add_argument("--hostile-bytes", type=int, default=1_000_000)
     arguments = parser.parse_args()
     report = Report()
@@ -155,8 +155,10 @@ def main():
         folder = pathlib.Path(folder)
         hostile = folder / "hostile.txt"
         hostile.write_bytes(hostile_text(arguments.hostile_bytes, seed=1).encode("utf-8"))
-        train_file = arguments.text_dir / "wikitext2-valid.txt"
-        text_files = [train_file, arguments.text_dir / "tinyshakespeare.txt", hostile]
+        text_files = [*sorted(arguments.text_dir.glob("*.txt")), hostile]
+        if len(text_files) < 2:
+            sys.exit(f"{arguments.text_dir}: no *.txt in it")
+        train_file = text_files[-2]
         megalith = Megalith(arguments.megalith, folder)
         for pattern in ("gpt2", "llama3"):
             for source in (train_file, hostile):

@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <chrono>
 #include <thread>
 
@@ -113,16 +114,20 @@ TEST(RunRanks, ASendMustMatchItsReceive) {
 
 TEST(RunRanks, TheDeadlineNamesWhoIsMissingAndWhatItDoes) {
   const double begin = monotonic_seconds();
+  std::atomic<bool> has_called{false};
   const std::string failure = failure_of(
       3,
-      [](Communicator& comm) {
+      [&](Communicator& comm) {
         std::vector<float> x(4);
         comm.set_step(5);
         if (comm.rank() == 2) {
           // A receive that nobody sends for.
           comm.set_deadline(20);
-          comm.wait(comm.start_receive(0, view_of(x), "gradient 1"));
+          Ticket ticket = comm.start_receive(0, view_of(x), "gradient 1");
+          has_called.store(true);
+          comm.wait(std::move(ticket));
         } else {
+          while (!has_called.load()) std::this_thread::yield();
           comm.wait(comm.start_all_reduce_sum(view_of(x), "norm"));
         }
       },

@@ -113,8 +113,7 @@ void attention_forward(Exec& exec, const AttentionForward& a) {
   const device::Work work{
       .flops = flops_of(a, 4),
       .bytes_read = bytes_of_heads(a.q_TND) + bytes_of_heads(a.k_TKD) + bytes_of_heads(a.v_TKD),
-      .bytes_written =
-          bytes_of_heads(a.y_TND) + bytes_if(a.lse_NT) + bytes_if(a.probabilities)};
+      .bytes_written = bytes_of_heads(a.y_TND) + bytes_if(a.lse_NT) + bytes_if(a.probabilities)};
   const device::KernelScope scope(exec.device, "attention_forward", work);
   choose<AttentionForward>(kForward, exec, a).run(exec, a);
 }
@@ -128,11 +127,10 @@ void attention_backward(Exec& exec, const AttentionBackward& a) {
   check_heads(a.dq_TND, q.num_rows, q.num_heads, q.head_size, q.dtype, "dq");
   check_heads(a.dk_TKD, q.num_rows, k.num_heads, q.head_size, q.dtype, "dk");
   check_heads(a.dv_TKD, q.num_rows, k.num_heads, q.head_size, q.dtype, "dv");
-  const device::Work work{
-      .flops = flops_of(a, 10),
-      .bytes_read = 3 * bytes_of_heads(q) + 2 * bytes_of_heads(k) + bytes_if(a.lse_NT) +
-                    bytes_if(a.probabilities),
-      .bytes_written = bytes_of_heads(q) + 2 * bytes_of_heads(k)};
+  const device::Work work{.flops = flops_of(a, 10),
+                          .bytes_read = 3 * bytes_of_heads(q) + 2 * bytes_of_heads(k) +
+                                        bytes_if(a.lse_NT) + bytes_if(a.probabilities),
+                          .bytes_written = bytes_of_heads(q) + 2 * bytes_of_heads(k)};
   const device::KernelScope scope(exec.device, "attention_backward", work);
   choose<AttentionBackward>(kBackward, exec, a).run(exec, a);
 }

@@ -1,18 +1,22 @@
 // SPDX-License-Identifier: Apache-2.0
 // Scaled dot-product attention over ragged sequences, with grouped key/value heads:
-//   y_i = sum_j p_ij v_j,   p_ij = exp(scale * q_i.k_j - lse_i),   lse_i = log sum_j exp(scale * q_i.k_j)
-// over the keys j of i's own sequence (causal: j <= i). Query head h reads key/value head h / (N/K).
+//   y_i = sum_j p_ij v_j,   p_ij = exp(scale * q_i.k_j - lse_i),   lse_i = log sum_j exp(scale *
+//   q_i.k_j)
+// over the keys j of i's own sequence (causal: j <= i). Query head h reads key/value head h /
+// (N/K).
 //
-// Arithmetic (exact): keys go in blocks of kKeyBlock from position 0 of the sequence. Per query row a
-// running maximum m, sum l and accumulator acc (Milakov & Gimelshein 2018; Dao et al. 2022):
-//   s_j = scale * chain_d fma(q_d, k_jd);  m' = max(m, max_j s_j);  a = exp(m - m');  p_j = exp(s_j - m')
-//   l = l * a + rowsum16(p);  acc_d = chain_j fma(p_j, v_jd, acc_d * a);  keys that are masked are skipped
-// and at the end y = acc / l + 0, lse = m + log(l). rowsum16: lane j % 16, then a tree. So a row's bits
-// do not depend on which other rows share its call, on threads, blocking or instruction set, and a
-// cached decode (kv_cache.h) gives those of the whole sequence.
-// Backward: p_ij = exp(s_ij - lse_i); delta_i = rowsum16 of fma chains of dy*y;
-//   dv_j = chain_i fma(p~_ij, dy_i);  dp_ij = chain_d fma(dy_id, v_jd);  ds_ij = (p_ij * (dp~_ij - delta_i)) * scale
-//   dq_i = chain_j fma(ds_ij, k_j);  dk_j = chain_i fma(ds_ij, q_i);  chains over i go head by head of a group.
+// Arithmetic (exact): keys go in blocks of kKeyBlock from position 0 of the sequence. Per query row
+// a running maximum m, sum l and accumulator acc (Milakov & Gimelshein 2018; Dao et al. 2022):
+//   s_j = scale * chain_d fma(q_d, k_jd);  m' = max(m, max_j s_j);  a = exp(m - m');  p_j = exp(s_j
+//   - m') l = l * a + rowsum16(p);  acc_d = chain_j fma(p_j, v_jd, acc_d * a);  keys that are
+//   masked are skipped
+// and at the end y = acc / l + 0, lse = m + log(l). rowsum16: lane j % 16, then a tree. So a row's
+// bits do not depend on which other rows share its call, on threads, blocking or instruction set,
+// and a cached decode (kv_cache.h) gives those of the whole sequence. Backward: p_ij = exp(s_ij -
+// lse_i); delta_i = rowsum16 of fma chains of dy*y;
+//   dv_j = chain_i fma(p~_ij, dy_i);  dp_ij = chain_d fma(dy_id, v_jd);  ds_ij = (p_ij * (dp~_ij -
+//   delta_i)) * scale dq_i = chain_j fma(ds_ij, k_j);  dk_j = chain_i fma(ds_ij, q_i);  chains over
+//   i go head by head of a group.
 #pragma once
 
 #include <span>
@@ -26,9 +30,9 @@ namespace megalith::kernels {
 inline constexpr int64_t kKeyBlock = 64;
 
 /// Dropout of probabilities in the product with the values (lse is that of the undropped ones). The
-/// probability of query position i and key position j (counted in the sample) under global head h is
-/// kept iff word j % 4 of philox(key, i << 32 | j / 4, sample << 16 | h) >= floor(p * 2^32), and then
-/// multiplied by f32(1 / (1 - p)). Heads < 2^16, positions < 2^32, samples < 2^48.
+/// probability of query position i and key position j (counted in the sample) under global head h
+/// is kept iff word j % 4 of philox(key, i << 32 | j / 4, sample << 16 | h) >= floor(p * 2^32), and
+/// then multiplied by f32(1 / (1 - p)). Heads < 2^16, positions < 2^32, samples < 2^48.
 struct AttentionDropout {
   float p = 0;
   uint64_t key = 0;        // (seed, step, layer, site)
@@ -62,8 +66,8 @@ struct AttentionForward {
 /// chooses `materialised` by giving `probabilities`.
 void attention_forward(Exec& exec, const AttentionForward& arguments);
 
-/// dq, dk, dv are overwritten. `probabilities` as forward wrote them, or absent (recomputed from q, k
-/// and lse; with f32 storage both give the same bits).
+/// dq, dk, dv are overwritten. `probabilities` as forward wrote them, or absent (recomputed from q,
+/// k and lse; with f32 storage both give the same bits).
 struct AttentionBackward {
   AttentionSequences sequences;
   float scale = 1;

@@ -26,15 +26,13 @@ struct BackwardScratch {
   int64_t dq_rows;
   BackwardScratch(const AttentionBackward& a, Pass pass)
       : width(padded_head_size(a.q_TND.head_size)),
-        dq_rows(pass == Pass::keys      ? 0
-                : pass == Pass::queries ? kKeyBlock
-                                        : a.q_TND.num_heads / a.k_TKD.num_heads *
-                                              round_up(longest(a.sequences.cu_seqlens), kKeyBlock)) {
-  }
+        dq_rows(pass == Pass::keys ? 0
+                : pass == Pass::queries
+                    ? kKeyBlock
+                    : a.q_TND.num_heads / a.k_TKD.num_heads *
+                          round_up(longest(a.sequences.cu_seqlens), kKeyBlock)) {}
   int64_t block() const { return kKeyBlock * width; }
-  int64_t floats() const {
-    return 8 * block() + 3 * kKeyBlock * kKeyBlock + dq_rows * width;
-  }
+  int64_t floats() const { return 8 * block() + 3 * kKeyBlock * kKeyBlock + dq_rows * width; }
 };
 
 /// Everything a pass needs besides the item.
@@ -87,8 +85,8 @@ struct SequencePlace {
     const auto cu = a.sequences.cu_seqlens;
     row = cu[static_cast<size_t>(sequence)];
     length = cu[static_cast<size_t>(sequence) + 1] - row;
-    probabilities = attention_probabilities_elements(
-        cu.first(static_cast<size_t>(sequence) + 1), a.q_TND.num_heads);
+    probabilities = attention_probabilities_elements(cu.first(static_cast<size_t>(sequence) + 1),
+                                                     a.q_TND.num_heads);
   }
 };
 
@@ -97,6 +95,7 @@ struct Pair {
   int64_t head;
   int64_t query, queries;
   int64_t key, keys;
+  bool masked;               // some query does not see some key
   int32_t limit[kKeyBlock];  // per query: keys of the block it attends to
   int32_t begin[kKeyBlock];  // per key: first query that attends to it
   int32_t end[kKeyBlock];
@@ -114,7 +113,10 @@ struct Pair {
       begin[r] = static_cast<int32_t>(first);
       end[r] = static_cast<int32_t>(queries);
     }
+    masked = causal && i < j + keys - 1;
   }
+  Chains by_query() const { return masked ? Chains{nullptr, limit} : Chains::of_length(keys); }
+  Chains by_key() const { return masked ? Chains{begin, end} : Chains::of_length(queries); }
 };
 
 /// p of the pair: exp(s * scale - lse), or as stored; +0 from each row's limit to its vector's end.
@@ -124,16 +126,15 @@ void pair_probabilities(const BackwardCall& call, const SequencePlace& place,
   const FloatTag d;
   const FloatVec scale = hn::Set(d, a.scale);
   if (a.probabilities.absent()) {
-    int32_t all[kKeyBlock];
-    std::fill(all, all + kKeyBlock, static_cast<int32_t>(a.q_TND.head_size));
     product(Left{blocks.q_ID, call.layout.width, 1}, Right<float>{blocks.keys_DJ, kKeyBlock},
-            Result{blocks.p_IJ, kKeyBlock}, pair.queries, columns, Chains{nullptr, all});
+            Result{blocks.p_IJ, kKeyBlock}, pair.queries, columns,
+            Chains::of_length(a.q_TND.head_size));
   }
   const float* lse = a.lse_NT.row<float>(pair.head) + place.row + pair.query;
   for (int64_t r = 0; r < pair.queries; ++r) {
     float* p = blocks.p_IJ + r * kKeyBlock;
-    const int64_t offset = place.probabilities +
-                           (pair.head * place.length + pair.query + r) * place.length + pair.key;
+    const int64_t offset =
+        place.probabilities + (pair.head * place.length + pair.query + r) * place.length + pair.key;
     const FloatVec shift = hn::Set(d, lse[r]);
     for (int64_t j = 0; j < pair.limit[r]; j += kFloatLanes) {
       const int64_t left = pair.limit[r] - j;
@@ -190,18 +191,17 @@ void backward_pair(const BackwardCall& call, const SequencePlace& place,
                    const BackwardBlocks& blocks, const Pair& pair, bool first_queries,
                    float* dq_ID) {
   const int64_t width = call.layout.width;
-  const int64_t columns = round_up<int64_t>(
-      *std::max_element(pair.limit, pair.limit + pair.queries), kFloatLanes);
-  int32_t all[kKeyBlock];
-  std::fill(all, all + kKeyBlock, static_cast<int32_t>(call.a.q_TND.head_size));
+  const int64_t columns =
+      round_up<int64_t>(*std::max_element(pair.limit, pair.limit + pair.queries), kFloatLanes);
   pair_probabilities(call, place, blocks, pair, columns);
   product(Left{blocks.dy_ID, width, 1}, Right<float>{blocks.values_DJ, kKeyBlock},
-          Result{blocks.ds_IJ, kKeyBlock}, pair.queries, columns, Chains{nullptr, all});
+          Result{blocks.ds_IJ, kKeyBlock}, pair.queries, columns,
+          Chains::of_length(call.a.q_TND.head_size));
   pair_score_gradients(call, place, blocks, pair);
   const float* used = place.dropout.on ? blocks.dropped_IJ : blocks.p_IJ;
   if (call.pass != Pass::queries) {
     const Start start = first_queries ? Start::zero : Start::carry;
-    const Chains chains{pair.begin, pair.end};
+    const Chains chains = pair.by_key();
     product(Left{used, 1, kKeyBlock}, Right<float>{blocks.dy_ID, width},
             Result{blocks.dv_JD, width, start}, pair.keys, width, chains);
     product(Left{blocks.ds_IJ, 1, kKeyBlock}, Right<float>{blocks.q_ID, width},
@@ -210,7 +210,7 @@ void backward_pair(const BackwardCall& call, const SequencePlace& place,
   if (call.pass != Pass::keys) {
     product(Left{blocks.ds_IJ, kKeyBlock, 1}, Right<float>{blocks.keys_JD, width},
             Result{dq_ID, width, pair.key == 0 ? Start::zero : Start::carry}, pair.queries, width,
-            Chains{nullptr, pair.limit});
+            pair.by_query());
   }
 }
 
@@ -241,6 +241,7 @@ void write_rows(float* from_RD, int64_t count, int64_t width, const HeadsView& t
                 int64_t head) {
   for (int64_t r = 0; r < count; ++r) {
     float* from = from_RD + r * width;
+    if (r + 8 < count) prefetch_output(to, row + r + 8, head);
     for (int64_t c = 0; c < width; c += kFloatLanes) {
       store(hn::Add(load(from + c), hn::Zero(FloatTag())), from + c);
     }
@@ -260,8 +261,7 @@ void backward_keys(const BackwardCall& call, const AttentionItem& item, float* s
     bool first = true;
     for (int64_t h = 0; h < q_per_kv; ++h) {
       const int64_t head = item.group * q_per_kv + h;
-      for (int64_t query = a.sequences.causal ? key : 0; query < place.length;
-           query += kKeyBlock) {
+      for (int64_t query = a.sequences.causal ? key : 0; query < place.length; query += kKeyBlock) {
         pack_queries(call, place, blocks, head, query);
         prefetch_queries(call, place, head, query + kKeyBlock);
         const Pair pair(head, query, key, place.length, a.sequences.causal);
@@ -316,9 +316,8 @@ void backward_deltas(const AttentionBackward& a, View delta_NT, int64_t begin, i
       const std::byte* dy = a.dy_TND.at(t, head);
       const std::byte* y = a.y_TND.at(t, head);
       const int64_t size = a.q_TND.head_size;
-      delta_NT.row<float>(head)[t] = a.q_TND.dtype == DType::bf16
-                                         ? row_dot<bf16_t>(dy, y, size)
-                                         : row_dot<float>(dy, y, size);
+      delta_NT.row<float>(head)[t] =
+          a.q_TND.dtype == DType::bf16 ? row_dot<bf16_t>(dy, y, size) : row_dot<float>(dy, y, size);
     }
   }
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Rates of attention in GFLOP/s of exact pairs, one thread by default; decode in GB/s of cache read.
-// Compare with the GEMM ceiling of the same thread count.
+// Rates of attention in GFLOP/s of exact pairs, one thread by default; decode in GB/s of cache
+// read. Compare with the GEMM ceiling of the same thread count.
 #include <benchmark/benchmark.h>
 
 #include <numeric>
@@ -14,8 +14,8 @@ namespace {
 constexpr double kGiga = 1e9;
 
 AttentionCase bench_case(const benchmark::State& state) {
-  return {"",          {static_cast<int32_t>(state.range(0))}, 12, state.range(2), 64, true,
-          state.range(1) == 2 ? 0.1f : 0.0f};
+  return {"",   {static_cast<int32_t>(state.range(0))}, 12, state.range(2), 64,
+          true, state.range(1) == 2 ? 0.1f : 0.0f};
 }
 DType bench_dtype(const benchmark::State& state) {
   return state.range(1) == 1 ? DType::bf16 : DType::f32;

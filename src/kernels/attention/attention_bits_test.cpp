@@ -129,8 +129,8 @@ TEST(AttentionTrace, StreamingMemoryGrowsLinearly) {
     const std::vector<int32_t> cu{0, length};
     // Addresses of a traced run are never followed.
     const auto heads_at = [&](int64_t n) {
-      return HeadsView{reinterpret_cast<std::byte*>(64), DType::f32, length, n, 64, n * 64, 64, 1,
-                       64};
+      return HeadsView{
+          reinterpret_cast<std::byte*>(64), DType::f32, length, n, 64, n * 64, 64, 1, 64};
     };
     const View lse(reinterpret_cast<std::byte*>(64), DType::f32, Shape{2, length});
     Exec exec(*traced);

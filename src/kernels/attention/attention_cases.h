@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Shapes of attention for tests and benches, and the tensors of one call. For tests and benches only.
+// Shapes of attention for tests and benches, and the tensors of one call. For tests and benches
+// only.
 #pragma once
 
 #include <algorithm>
@@ -38,8 +39,8 @@ inline std::vector<AttentionCase> attention_cases() {
   };
 }
 
-/// Inputs, outputs and gradients of one case: q, k, v in one fused projection with a gap between its
-/// rows and a misaligned start, the rest plain.
+/// Inputs, outputs and gradients of one case: q, k, v in one fused projection with a gap between
+/// its rows and a misaligned start, the rest plain.
 struct AttentionData {
   using Tensor = testing::TestTensor;
   AttentionCase shape;
@@ -84,33 +85,35 @@ struct AttentionData {
   AttentionForward forward_arguments() {
     const auto [n, k, d] = sizes();
     const ConstView in = qkv.view();
-    return {.sequences = {.cu_seqlens = cu_seqlens, .cu_seqlens_device = {}, .causal = shape.causal},
-            .scale = scale(),
-            .q_TND = queries(in, n, k, d),
-            .k_TKD = keys(in, n, k, d),
-            .v_TKD = values(in, n, k, d),
-            .y_TND = heads(y.view(), n, d),
-            .lse_NT = lse.view(),
-            .probabilities = materialised ? probabilities.view() : View(),
-            .dropout = dropout()};
+    return {
+        .sequences = {.cu_seqlens = cu_seqlens, .cu_seqlens_device = {}, .causal = shape.causal},
+        .scale = scale(),
+        .q_TND = queries(in, n, k, d),
+        .k_TKD = keys(in, n, k, d),
+        .v_TKD = values(in, n, k, d),
+        .y_TND = heads(y.view(), n, d),
+        .lse_NT = lse.view(),
+        .probabilities = materialised ? probabilities.view() : View(),
+        .dropout = dropout()};
   }
   AttentionBackward backward_arguments() {
     const auto [n, k, d] = sizes();
     const ConstView in = qkv.view();
     const View out = dqkv.view();
-    return {.sequences = {.cu_seqlens = cu_seqlens, .cu_seqlens_device = {}, .causal = shape.causal},
-            .scale = scale(),
-            .q_TND = queries(in, n, k, d),
-            .k_TKD = keys(in, n, k, d),
-            .v_TKD = values(in, n, k, d),
-            .y_TND = heads(ConstView(y.view()), n, d),
-            .dy_TND = heads(ConstView(dy.view()), n, d),
-            .lse_NT = lse.view(),
-            .probabilities = materialised ? ConstView(probabilities.view()) : ConstView(),
-            .dq_TND = queries(out, n, k, d),
-            .dk_TKD = keys(out, n, k, d),
-            .dv_TKD = values(out, n, k, d),
-            .dropout = dropout()};
+    return {
+        .sequences = {.cu_seqlens = cu_seqlens, .cu_seqlens_device = {}, .causal = shape.causal},
+        .scale = scale(),
+        .q_TND = queries(in, n, k, d),
+        .k_TKD = keys(in, n, k, d),
+        .v_TKD = values(in, n, k, d),
+        .y_TND = heads(ConstView(y.view()), n, d),
+        .dy_TND = heads(ConstView(dy.view()), n, d),
+        .lse_NT = lse.view(),
+        .probabilities = materialised ? ConstView(probabilities.view()) : ConstView(),
+        .dq_TND = queries(out, n, k, d),
+        .dk_TKD = keys(out, n, k, d),
+        .dv_TKD = values(out, n, k, d),
+        .dropout = dropout()};
   }
   void forward(device::Device& device, std::string_view only = {}) {
     Exec exec(device);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Streaming forward on the CPU: items of up to 192 query rows (all heads of a group) walk over the
-// key blocks, packing each block once. With `probabilities` the scores of an item's rows are kept in
-// scratch until their log-sum-exp is known, then written as probabilities.
+// Streaming forward on the CPU: items of up to 384 query rows (all heads of a group) walk over the
+// key blocks, packing each block once. With `probabilities` the scores of an item's rows are kept
+// in scratch until their log-sum-exp is known, then written as probabilities.
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "kernels/attention/attention_forward_cpu.cpp"
 // clang-format off
@@ -16,10 +16,14 @@
 namespace megalith::kernels {
 namespace {
 
-/// Query rows of one head in an item.
-int64_t forward_item_rows(int64_t heads_per_group, bool keep_scores) {
-  const int64_t goal = keep_scores ? 48 : 192;
-  return std::max<int64_t>(24, goal / heads_per_group / 24 * 24);
+/// Query rows of one head in an item: many, since each item packs the keys it sees once more, but
+/// so that every thread gets some items.
+int64_t forward_item_rows(const AttentionForward& a, int num_threads) {
+  const int64_t q_per_kv = a.q_TND.num_heads / a.k_TKD.num_heads;
+  const int64_t all_rows = a.q_TND.num_rows * a.q_TND.num_heads;
+  const int64_t goal = a.probabilities.absent() ? 384 : 48;
+  const int64_t rows = std::min(goal, all_rows / (8 * num_threads)) / q_per_kv / 24 * 24;
+  return std::max<int64_t>(24, rows);
 }
 
 /// One thread's scratch, in floats.
@@ -27,13 +31,11 @@ struct ForwardScratch {
   int64_t width;
   int64_t rows;
   int64_t scores_row;  // 0, or the length of a row of kept scores
-  ForwardScratch(const AttentionForward& a)
+  ForwardScratch(const AttentionForward& a, int64_t item_rows)
       : width(padded_head_size(a.q_TND.head_size)),
-        rows(a.q_TND.num_heads / a.k_TKD.num_heads *
-             forward_item_rows(a.q_TND.num_heads / a.k_TKD.num_heads, !a.probabilities.absent())),
-        scores_row(a.probabilities.absent()
-                       ? 0
-                       : round_up(longest(a.sequences.cu_seqlens), kKeyBlock)) {}
+        rows(a.q_TND.num_heads / a.k_TKD.num_heads * item_rows),
+        scores_row(
+            a.probabilities.absent() ? 0 : round_up(longest(a.sequences.cu_seqlens), kKeyBlock)) {}
   int64_t block() const { return kKeyBlock * width; }
   int64_t floats() const {
     return 2 * rows * width + 2 * round_up<int64_t>(rows, 16) + 3 * block() + rows * scores_row;
@@ -81,9 +83,9 @@ struct ForwardState {
   float* scores;
 };
 
-void forward_finish(const AttentionForward& a, const AttentionItem& item,
-                    const ForwardState& state, const ForwardScratch& layout, int64_t row_begin,
-                    int64_t length, int64_t known) {
+void forward_finish(const AttentionForward& a, const AttentionItem& item, const ForwardState& state,
+                    const ForwardScratch& layout, int64_t row_begin, int64_t length,
+                    int64_t known) {
   const int64_t num_queries = item.end - item.begin;
   const int64_t q_per_kv = a.q_TND.num_heads / a.k_TKD.num_heads;
   int64_t base = 0;
@@ -95,6 +97,9 @@ void forward_finish(const AttentionForward& a, const AttentionItem& item,
   for (int64_t r = 0; r < q_per_kv * num_queries; ++r) {
     const int64_t query = item.begin + r % num_queries;
     const int64_t head = item.group * q_per_kv + r / num_queries;
+    if (r + 8 < q_per_kv * num_queries && query + 8 < item.end) {
+      prefetch_output(a.y_TND, row_begin + query + 8, head);
+    }
     const float lse = finish_row(state.rows, r, a.y_TND, row_begin + query, head);
     if (!a.lse_NT.absent()) a.lse_NT.row<float>(head)[row_begin + query] = lse;
     if (layout.scores_row > 0) {
@@ -110,8 +115,7 @@ void forward_finish(const AttentionForward& a, const AttentionItem& item,
 void forward_item(const AttentionForward& a, const ForwardScratch& layout,
                   const AttentionItem& item, float* scratch) {
   const int64_t row_begin = a.sequences.cu_seqlens[static_cast<size_t>(item.sequence)];
-  const int64_t length =
-      a.sequences.cu_seqlens[static_cast<size_t>(item.sequence) + 1] - row_begin;
+  const int64_t length = a.sequences.cu_seqlens[static_cast<size_t>(item.sequence) + 1] - row_begin;
   const int64_t num_queries = item.end - item.begin;
   const int64_t q_per_kv = a.q_TND.num_heads / a.k_TKD.num_heads;
   const auto take = [&](int64_t floats) HWY_ATTR {
@@ -172,9 +176,8 @@ HWY_AFTER_NAMESPACE();
 namespace megalith::kernels {
 
 void attention_forward_blocks(Exec& exec, const AttentionForward& a) {
-  const ForwardScratch layout(a);
-  const int64_t q_per_kv = a.q_TND.num_heads / a.k_TKD.num_heads;
-  const int64_t step = forward_item_rows(q_per_kv, !a.probabilities.absent());
+  const int64_t step = forward_item_rows(a, exec.device.target().num_threads);
+  const ForwardScratch layout(a, step);
   std::vector<AttentionItem> items;
   for (size_t s = 0; s + 1 < a.sequences.cu_seqlens.size(); ++s) {
     const int64_t length = a.sequences.cu_seqlens[s + 1] - a.sequences.cu_seqlens[s];

@@ -74,9 +74,8 @@ double dropout_factor(const AttentionDropout& dropout, int64_t sequence, int64_t
   const auto position = static_cast<uint64_t>(dropout.position_S.as<int64_t>()[sequence]);
   const uint64_t query = position + static_cast<uint64_t>(i);
   const uint64_t key = position + static_cast<uint64_t>(j);
-  const PhiloxBlock words =
-      philox(dropout.key, query << 32 | key / 4,
-             sample << 16 | static_cast<uint64_t>(dropout.head_begin + head));
+  const PhiloxBlock words = philox(dropout.key, query << 32 | key / 4,
+                                   sample << 16 | static_cast<uint64_t>(dropout.head_begin + head));
   const bool kept = words[key % 4] >= dropout_threshold(dropout.p);
   return kept ? static_cast<double>(dropout_scale(dropout.p)) : 0.0;
 }

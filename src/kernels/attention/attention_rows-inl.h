@@ -61,6 +61,15 @@ HWY_INLINE void prefetch_rows(const ConstHeadsView& x, int64_t row, int64_t head
   }
 }
 
+/// The same for a row that will be written soon.
+HWY_INLINE void prefetch_output(const HeadsView& y, int64_t row, int64_t head) {
+  if (row >= y.num_rows) return;
+  const std::byte* to = y.at(row, head);
+  const int64_t bytes = y.head_size * bytes_of(y.dtype);
+  for (int64_t b = 0; b < bytes; b += 64) __builtin_prefetch(to + b, 1, 3);
+  __builtin_prefetch(to + bytes - 1, 1, 3);
+}
+
 /// out [columns, 64] = transpose of x [rows <= 64, width]; columns beyond `rows` become 0.
 HWY_INLINE void transpose_block(float* x, int64_t rows, int64_t columns, int64_t width,
                                 float* out) {
@@ -149,9 +158,10 @@ HWY_INLINE void dropout_factors(const SequenceDropout& dropout, int64_t head, in
   const FloatVec keep = hn::Set(FloatTag(), dropout.scale);
   for (int64_t j = 0; j < 64 + skip; j += 2 * kFloatLanes) {
     WordVec a, b;
-    philox_words(dropout.key, static_cast<uint32_t>((from - static_cast<uint64_t>(skip) +
-                                                     static_cast<uint64_t>(j)) / 4),
-                 second, high, a, b);
+    philox_words(
+        dropout.key,
+        static_cast<uint32_t>((from - static_cast<uint64_t>(skip) + static_cast<uint64_t>(j)) / 4),
+        second, high, a, b);
     store(hn::IfThenElseZero(at_least(a, dropout.threshold), keep), drawn + j);
     store(hn::IfThenElseZero(at_least(b, dropout.threshold), keep), drawn + j + kFloatLanes);
   }
@@ -195,8 +205,8 @@ HWY_INLINE float scale_and_mask(float* s, int64_t limit, float scale) {
   return hn::GetLane(hn::MaxOfLanes(d, max));
 }
 
-/// tree_sum16 without a trip through memory. (A template so that only the branch of this instruction
-/// set is compiled.)
+/// tree_sum16 without a trip through memory. (A template so that only the branch of this
+/// instruction set is compiled.)
 template <class V>
 HWY_INLINE float quick_tree_sum16(const V& v) {
   const hn::FixedTag<float, 8> d8;
@@ -262,12 +272,10 @@ HWY_NOINLINE void attend_chunk(const QueryRows& rows, int64_t count, Right<T> ke
                                const SequenceDropout& dropout) {
   HWY_ALIGN float scores[kRowChunk * kKeyBlock];
   HWY_ALIGN float block_max[32] = {}, max[32] = {}, shift[32], factor[32];
-  HWY_ALIGN int32_t all[kRowChunk];
-  const int64_t columns = round_up<int64_t>(*std::max_element(place.limit, place.limit + count),
-                                            kFloatLanes);
-  std::fill(all, all + count, static_cast<int32_t>(rows.head_size));
+  const auto [least, most] = std::minmax_element(place.limit, place.limit + count);
+  const int64_t columns = round_up<int64_t>(*most, kFloatLanes);
   product(Left{rows.q, rows.width, 1}, keys_DJ, Result{scores, kKeyBlock}, count, columns,
-          Chains{nullptr, all});
+          Chains::of_length(rows.head_size));
   for (int64_t r = 0; r < count; ++r) {
     max[r] = rows.max[r];
     block_max[r] = scale_and_mask(scores + r * kKeyBlock, place.limit[r], scale);
@@ -295,9 +303,9 @@ HWY_NOINLINE void attend_chunk(const QueryRows& rows, int64_t count, Right<T> ke
       }
     }
   }
-  product(Left{scores, kKeyBlock, 1}, values_JD,
-          Result{rows.sum, rows.width, Start::carry, factor}, count, rows.width,
-          Chains{nullptr, place.limit});
+  product(Left{scores, kKeyBlock, 1}, values_JD, Result{rows.sum, rows.width, Start::carry, factor},
+          count, rows.width,
+          *least == *most ? Chains::of_length(*most) : Chains{nullptr, place.limit});
 }
 
 /// Where an item's rows are: head after head, `num_queries` rows each.
@@ -329,7 +337,10 @@ HWY_INLINE void attend_block(const QueryRows& rows, const RowsPlace& place, int6
       most = std::max(most, limit[i]);
     }
     if (most == 0) continue;
-    const ChunkPlace chunk{limit, query, head, first_key,
+    const ChunkPlace chunk{limit,
+                           query,
+                           head,
+                           first_key,
                            scores == nullptr ? nullptr : scores + r * scores_row + first_key,
                            scores_row};
     attend_chunk(rows.at(r), count, keys_DJ, values_JD, chunk, scale, dropout);

@@ -28,30 +28,55 @@ double largest_norm(const TestTensor& x, int64_t size) {
   return std::sqrt(largest);
 }
 
-/// Bounds on errors of f32 arithmetic, to first order in u. A score's error is a chain of D terms
-/// of the size of |q||k|; probabilities carry it twice (themselves and their sum), products add a
-/// chain over the keys.
-struct Bounds {
+/// Relative errors of f32 arithmetic, to first order in u, of the sum of the absolute values that
+/// an element adds up. A score's error is a chain of D terms of the size of |q||k|; a probability
+/// carries it twice (itself and the sum it is divided by); the chains add one u per term; 64 u for
+/// the roundings of single steps (s - lse, exp, delta, scale, dropout).
+struct RelativeErrors {
   double y, lse, gradient;
-  explicit Bounds(const AttentionData& data) {
+  explicit RelativeErrors(const AttentionData& data) {
     const double u = 0x1p-24;
     const auto d = static_cast<double>(data.shape.head_size);
     double n = 1;
     for (const int32_t length : data.shape.lengths) n = std::max<double>(n, length);
     const double x = largest_norm(data.qkv, data.shape.head_size);
-    const double g = largest_norm(data.dy, data.shape.head_size);
-    const double keep = 1 / (1 - static_cast<double>(data.shape.dropout));
     const double score = (d + 2) * u * static_cast<double>(data.scale()) * x * x;
-    const double p = 2 * score + (2 * n + 32) * u;
-    y = p * x * keep;
-    lse = score + (n + 32) * u * std::max(1.0, x * x);
-    const double group =
-        static_cast<double>(data.shape.num_heads / data.shape.num_kv_heads);
-    // Columns of p sum to at most n per head, rows to 1.
-    gradient = n * group * keep * (p + lse + 2 * (d + n * group) * u) * 2 * g * x *
-               std::max(1.0, static_cast<double>(data.scale()) * x);
+    const double group = static_cast<double>(data.shape.num_heads / data.shape.num_kv_heads);
+    y = 2 * score + (2 * n + 64) * u;
+    lse = score + (n + 64) * u;
+    gradient = 2 * score + (n * group + 2 * d + 64) * u;
   }
 };
+
+TestTensor absolute(const TestTensor& x, double sign = 1) {
+  TestTensor result = x;
+  result.fill([&](int64_t i) { return sign * std::abs(x.at(i)); });
+  return result;
+}
+/// The absolute values that each element of dq, dk, dv sums: the reference's own backward, given
+/// the probabilities and inputs of one sign (with -|y| the difference dp - delta becomes a sum).
+TestTensor gradient_magnitudes(const AttentionData& data, device::Device& device) {
+  AttentionData x(data);
+  x.materialised = true;
+  x.forward(device, "reference");
+  x.qkv = absolute(data.qkv);
+  x.dy = absolute(data.dy);
+  x.y = absolute(data.y, -1);
+  x.backward(device, "reference");
+  return x.dqkv;
+}
+/// And those of y: the values made positive.
+TestTensor output_magnitudes(const AttentionData& data, device::Device& device) {
+  AttentionData x(data);
+  const int64_t size = data.shape.head_size;
+  const int64_t group = data.shape.num_heads / data.shape.num_kv_heads + 2;
+  x.qkv.fill([&](int64_t i) {
+    const int64_t head = i % data.qkv.columns() / size;
+    return head % group == group - 1 ? std::abs(data.qkv.at(i)) : data.qkv.at(i);
+  });
+  x.forward(device, "reference");
+  return x.y;
+}
 
 class AttentionCases : public ::testing::TestWithParam<std::tuple<AttentionCase, DType, bool>> {};
 
@@ -60,20 +85,28 @@ TEST_P(AttentionCases, MatchesReference) {
   const auto device = device::make_cpu_device(2);
   AttentionData fast(shape, dtype), exact(shape, dtype);
   fast.materialised = exact.materialised = materialised;
-  const Bounds bound(fast);
-  const double rounding = dtype == DType::bf16 ? unit_roundoff(dtype) : 0;
-  const auto with_rounding = [&](const TestTensor& x, double b) {
-    return [&x, b, rounding](int64_t i) { return b + rounding * 1.01 * std::abs(x.at(i)); };
+  const RelativeErrors relative(fast);
+  // Both sides round to storage.
+  const double rounding = dtype == DType::bf16 ? 2.04 * unit_roundoff(dtype) : 0;
+  const auto bound = [&](const TestTensor& x, const TestTensor& magnitude, double error) {
+    return [&x, &magnitude, error, rounding](int64_t i) {
+      return error * 1.02 * magnitude.at(i) + rounding * std::abs(x.at(i)) + 1e-38;
+    };
   };
   fast.forward(*device);
   exact.forward(*device, "reference");
-  expect_close(fast.y, exact.y, with_rounding(exact.y, bound.y), "y");
-  expect_close(fast.lse, exact.lse, bound.lse, "lse");
+  expect_close(fast.y, exact.y, bound(exact.y, output_magnitudes(exact, *device), relative.y), "y");
+  // lse is at most log n above a score.
+  const double scores =
+      8 + static_cast<double>(fast.scale()) * std::pow(largest_norm(fast.qkv, shape.head_size), 2);
+  expect_close(fast.lse, exact.lse, relative.lse * scores, "lse");
   fast.y.expect_gaps_untouched();
   fast.lse.expect_gaps_untouched();
   if (materialised) {
-    expect_close(fast.probabilities, exact.probabilities,
-                 with_rounding(exact.probabilities, bound.y), "probabilities");
+    expect_close(
+        fast.probabilities, exact.probabilities,
+        bound(exact.probabilities, exact.probabilities, relative.y + relative.lse * scores),
+        "probabilities");
   }
   // The same y, lse and probabilities for both, so that only backward's own errors count.
   exact.y = fast.y;
@@ -81,19 +114,20 @@ TEST_P(AttentionCases, MatchesReference) {
   exact.probabilities = fast.probabilities;
   fast.backward(*device);
   exact.backward(*device, "reference");
-  expect_close(fast.dqkv, exact.dqkv, with_rounding(exact.dqkv, bound.gradient), "dqkv");
+  expect_close(fast.dqkv, exact.dqkv,
+               bound(exact.dqkv, gradient_magnitudes(exact, *device), relative.gradient), "dqkv");
   fast.dqkv.expect_gaps_untouched();
 }
 
-INSTANTIATE_TEST_SUITE_P(
-    Attention, AttentionCases,
-    ::testing::Combine(::testing::ValuesIn(attention_cases()),
-                       ::testing::Values(DType::f32, DType::bf16), ::testing::Bool()),
-    [](const auto& instance) {
-      return std::get<0>(instance.param).name + "_" +
-             std::string(name_of(std::get<1>(instance.param))) +
-             (std::get<2>(instance.param) ? "_materialised" : "_streaming");
-    });
+INSTANTIATE_TEST_SUITE_P(Attention, AttentionCases,
+                         ::testing::Combine(::testing::ValuesIn(attention_cases()),
+                                            ::testing::Values(DType::f32, DType::bf16),
+                                            ::testing::Bool()),
+                         [](const auto& instance) {
+                           return std::get<0>(instance.param).name + "_" +
+                                  std::string(name_of(std::get<1>(instance.param))) +
+                                  (std::get<2>(instance.param) ? "_materialised" : "_streaming");
+                         });
 
 TEST(Attention, EqualScoresAverageExactly) {
   AttentionData data({"", {256}, 2, 1, 16, false}, DType::f32);

@@ -26,8 +26,8 @@ std::vector<Range> split_by_cost(std::span<const AttentionItem> items, int num_t
 /// The largest sum of costs of one part.
 double largest_cost(std::span<const AttentionItem> items, std::span<const Range> parts);
 
-/// Runs body(item, scratch of this thread, thread) over all items on the device's threads. Allocates
-/// the scratch from the workspace under any device kind; under `trace` runs nothing.
+/// Runs body(item, scratch of this thread, thread) over all items on the device's threads.
+/// Allocates the scratch from the workspace under any device kind; under `trace` runs nothing.
 void run_items(Exec& exec, std::span<const AttentionItem> items, int64_t scratch_floats,
                FunctionRef<void(const AttentionItem&, float*)> body);
 
@@ -44,8 +44,8 @@ void check_heads(const ConstHeadsView& x, int64_t num_rows, int64_t num_heads, i
 /// Longest sequence.
 int64_t longest(std::span<const int32_t> cu_seqlens);
 
-// The CPU implementations (attention_forward_cpu.cpp, attention_backward_cpu.cpp, kv_cache_cpu.cpp).
-// With `probabilities` given, the forward and backward ones write and read them.
+// The CPU implementations (attention_forward_cpu.cpp, attention_backward_cpu.cpp,
+// kv_cache_cpu.cpp). With `probabilities` given, the forward and backward ones write and read them.
 void attention_forward_blocks(Exec& exec, const AttentionForward& arguments);
 void attention_backward_blocks(Exec& exec, const AttentionBackward& arguments);
 void attention_cached_blocks(Exec& exec, const AttentionCached& arguments);

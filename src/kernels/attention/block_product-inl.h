@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// The small matrix products inside attention: C[M, N] = init + A[M, K] B[K, N], where every element of
-// C is one FMA chain in increasing k. A is read one number at a time at any strides (so A may be a
-// transposed block), B and C in rows of whole vectors. A tile of up to 6 rows x 64 columns lives in
-// registers. Bits do not depend on the tile an element falls into. Included once per instruction set.
+// The small matrix products inside attention: C[M, N] = init + A[M, K] B[K, N], where every element
+// of C is one FMA chain in increasing k. A is read one number at a time at any strides (so A may be
+// a transposed block), B and C in rows of whole vectors. A tile of up to 6 rows x 64 columns lives
+// in registers. Bits do not depend on the tile an element falls into. Included once per instruction
+// set.
 
 #if defined(MEGA_ATTENTION_BLOCK_PRODUCT_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef MEGA_ATTENTION_BLOCK_PRODUCT_INL_H_
@@ -91,16 +92,27 @@ HWY_NOINLINE void product_tile(Left a, Right<T> b, Result c, int64_t k_begin, in
   }
 }
 
-/// Which k belong to each row's chain: [begin[m], end[m]); a null begin means 0.
+/// Which k belong to each row's chain: [begin[m], end[m]), or [0, all) when `end` is null; a null
+/// begin means 0.
 struct Chains {
-  const int32_t* begin;
-  const int32_t* end;
+  const int32_t* begin = nullptr;
+  const int32_t* end = nullptr;
+  int64_t all = 0;
+
+  static Chains of_length(int64_t length) { return {nullptr, nullptr, length}; }
+  Chains from_row(int64_t m) const {
+    return {begin == nullptr ? nullptr : begin + m, end == nullptr ? nullptr : end + m, all};
+  }
 };
 
 /// kRows rows whose chains may differ: first the parts before the common range row by row, then the
 /// common range as one tile, then the parts after it.
 template <int kRows, int kVectors, class T>
 HWY_INLINE void product_strip(Left a, Right<T> b, Result c, Chains chains) {
+  if (chains.end == nullptr) {
+    product_tile<kRows, kVectors>(a, b, c, 0, chains.all);
+    return;
+  }
   int32_t first = chains.begin == nullptr ? 0 : chains.begin[0];
   int32_t last = chains.end[0];
   bool ragged_begin = false;
@@ -136,7 +148,7 @@ template <int kVectors, class T>
 HWY_INLINE void product_panel(Left a, Right<T> b, Result c, int64_t rows, Chains chains) {
   int64_t m = 0;
   const auto part = [&](int64_t count) HWY_ATTR {
-    const Chains rest{chains.begin == nullptr ? nullptr : chains.begin + m, chains.end + m};
+    const Chains rest = chains.from_row(m);
     const Left left{a.data + m * a.row, a.row, a.step};
     if (count == 6) product_strip<6, kVectors>(left, b, c.at(m, 0), rest);
     if (count == 4) product_strip<4, kVectors>(left, b, c.at(m, 0), rest);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Where the heads of a matrix of tokens lie: element (t, h, d) is at
-//   t * row_stride + (h / heads_per_group) * group_stride + (h % heads_per_group) * head_stride + d.
+//   t * row_stride + (h / heads_per_group) * group_stride + (h % heads_per_group) * head_stride +
+//   d.
 // One description serves a plain [T, N, D] tensor and the output of the fused query-key-value
 // projection, whose columns go group by group (one group per key/value head):
 //   [ N/K query heads of group g, key head g, value head g ] for g = 0 .. K-1, each D wide.
@@ -49,11 +50,11 @@ using ConstHeadsView = BasicHeadsView<const std::byte>;
 /// The heads of a plain matrix x_TC, C = num_heads * head_size (a view [T, N, D] is taken as well).
 template <typename Byte>
 BasicHeadsView<Byte> heads(const BasicView<Byte>& x_TC, int64_t num_heads, int64_t head_size) {
-  const int64_t columns =
-      x_TC.shape().num_dims() == 3 ? x_TC.size(1) * x_TC.size(2) : x_TC.size(1);
+  const int64_t columns = x_TC.shape().num_dims() == 3 ? x_TC.size(1) * x_TC.size(2) : x_TC.size(1);
   MEGA_CHECK_EQ(columns, num_heads * head_size);
-  return {x_TC.data(),       x_TC.dtype(), x_TC.size(0), num_heads, head_size,
-          x_TC.row_stride(), head_size,    1,            head_size};
+  return {x_TC.data(), x_TC.dtype(),      x_TC.size(0), num_heads,
+          head_size,   x_TC.row_stride(), head_size,    1,
+          head_size};
 }
 
 /// One kind of head in the fused projection's output qkv_TC, C = (N + 2 K) * D.

@@ -21,9 +21,9 @@ void check_cache(const Exec& exec, const KvCacheShape& shape, const ConstView& c
                  (!sequences.cu_seqlens_device.absent() && !sequences.past_device.absent()),
              "cu_seqlens_device and past_device are needed on this kind of device");
   const ConstView& table = sequences.block_table_SM;
-  MEGA_CHECK(count == 0 || (table.dtype() == DType::i32 &&
-                            table.size(0) >= static_cast<int64_t>(count)),
-             "the block table needs i32 rows for {} sequences", count);
+  MEGA_CHECK(
+      count == 0 || (table.dtype() == DType::i32 && table.size(0) >= static_cast<int64_t>(count)),
+      "the block table needs i32 rows for {} sequences", count);
   for (size_t s = 0; s < count; ++s) {
     const int64_t added = sequences.cu_seqlens[s + 1] - sequences.cu_seqlens[s];
     if (added == 0) continue;

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// Keys and values kept between calls of one attention layer, in blocks of kKeyBlock positions that a
-// table assigns to sequences (paging: Kwon et al. 2023), and attention over them. Block b holds for
-// each key/value head the keys transposed [D, 64] (so that scores of 64 keys are one run of vector
-// FMAs), then the values [64, Dp], Dp = D rounded up to 16. A token attends to all cached positions up
-// to its own. The arithmetic is that of attention_forward over the whole sequence, bit for bit when
-// the cache's dtype is that of the heads.
+// Keys and values kept between calls of one attention layer, in blocks of kKeyBlock positions that
+// a table assigns to sequences (paging: Kwon et al. 2023), and attention over them. Block b holds
+// for each key/value head the keys transposed [D, 64] (so that scores of 64 keys are one run of
+// vector FMAs), then the values [64, Dp], Dp = D rounded up to 16. A token attends to all cached
+// positions up to its own. The arithmetic is that of attention_forward over the whole sequence, bit
+// for bit when the cache's dtype is that of the heads.
 #pragma once
 
 #include "kernels/attention/attention.h"
@@ -21,7 +21,9 @@ struct KvCacheShape {
 int64_t kv_cache_elements(const KvCacheShape& shape);
 int64_t kv_cache_bytes(const KvCacheShape& shape);
 /// Blocks that `positions` positions of one sequence need.
-constexpr int64_t kv_cache_blocks(int64_t positions) { return (positions + kKeyBlock - 1) / kKeyBlock; }
+constexpr int64_t kv_cache_blocks(int64_t positions) {
+  return (positions + kKeyBlock - 1) / kKeyBlock;
+}
 
 /// Which rows of the call belong to which sequence, and where that sequence's blocks are.
 struct CachedSequences {
@@ -43,8 +45,8 @@ struct KvCacheAppend {
 };
 void kv_cache_append(Exec& exec, const KvCacheAppend& arguments);
 
-/// y of the new tokens, each attending to positions 0 .. its own, after kv_cache_append of them. One
-/// new token per sequence is decoding, many are (chunked) prefill.
+/// y of the new tokens, each attending to positions 0 .. its own, after kv_cache_append of them.
+/// One new token per sequence is decoding, many are (chunked) prefill.
 struct AttentionCached {
   KvCacheShape shape;
   ConstView cache;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The KV cache on the CPU. Attention over it takes the step of attention_rows-inl.h with the cache's
-// own blocks as operands: nothing is packed, so one new token streams keys and values once. bf16
-// blocks are widened first when enough rows share them to pay for it.
+// The KV cache on the CPU. Attention over it takes the step of attention_rows-inl.h with the
+// cache's own blocks as operands: nothing is packed, so one new token streams keys and values once.
+// bf16 blocks are widened first when enough rows share them to pay for it.
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "kernels/attention/kv_cache_cpu.cpp"
 // clang-format off
@@ -80,8 +80,8 @@ void run_cached_item(const AttentionCached& a, const CachedScratch& layout,
                  nullptr, 0);
   };
   for (int64_t first_key = 0; first_key < known; first_key += kKeyBlock) {
-    const int64_t offset = kv_block_offset(
-        a.shape, kv_block(a.sequences, item.sequence, first_key), item.group);
+    const int64_t offset =
+        kv_block_offset(a.shape, kv_block(a.sequences, item.sequence, first_key), item.group);
     if (a.shape.dtype == DType::f32) {
       const float* keys = a.cache.as<float>() + offset;
       attend(keys, keys + kKeyBlock * size, first_key);

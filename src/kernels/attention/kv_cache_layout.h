@@ -17,8 +17,8 @@ inline int64_t kv_key_offset(const KvCacheShape&, int64_t position, int64_t d) {
   return d * kKeyBlock + position % kKeyBlock;
 }
 inline int64_t kv_value_offset(const KvCacheShape& shape, int64_t position, int64_t d) {
-  return kKeyBlock * shape.head_size +
-         (position % kKeyBlock) * padded_head_size(shape.head_size) + d;
+  return kKeyBlock * shape.head_size + (position % kKeyBlock) * padded_head_size(shape.head_size) +
+         d;
 }
 /// The block of `position` of a sequence (follows the table's pointer).
 inline int64_t kv_block(const CachedSequences& sequences, int64_t sequence, int64_t position) {

@@ -41,7 +41,8 @@ struct Cache {
   }
 };
 
-/// Appends rows [past, past + count[s]) of every sequence of `data` and attends to them, into its y.
+/// Appends rows [past, past + count[s]) of every sequence of `data` and attends to them, into its
+/// y.
 void step(device::Device& device, AttentionData& data, Cache& cache,
           const std::vector<int32_t>& count, std::string_view only = {}) {
   const AttentionCase& c = data.shape;
@@ -118,9 +119,9 @@ TEST(KvCache, AnyCutIntoCallsGivesTheBitsOfTheWholeSequence) {
           AttentionData data(shape, dtype);
           Cache cache(dtype, shape.num_kv_heads, shape.head_size, shape.lengths);
           run_cached(*on.device, data, cache, chunk);
-          testing::expect_same_bits(data.y, whole.y,
-                                    fmt::format("{} {} chunk {} {}", shape.name, name_of(dtype),
-                                                chunk, on.name));
+          testing::expect_same_bits(
+              data.y, whole.y,
+              fmt::format("{} {} chunk {} {}", shape.name, name_of(dtype), chunk, on.name));
         }
       }
     }

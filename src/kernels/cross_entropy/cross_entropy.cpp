@@ -10,12 +10,12 @@ namespace megalith::kernels {
 namespace {
 
 void check_matrix(const ConstView& x_RV, const VocabRange& vocab, DType dtype) {
-  MEGA_CHECK(x_RV.shape().num_dims() == 2 && (dtype == DType::f32 || dtype == DType::f64),
-             "{} {}", x_RV.dtype(), x_RV.shape());
-  MEGA_CHECK(vocab.begin >= 0 && vocab.valid > 0 && vocab.shards >= 1 &&
-                 x_RV.size(1) % vocab.shards == 0,
-             "{} columns from {} of {} in {} shards", x_RV.size(1), vocab.begin, vocab.valid,
-             vocab.shards);
+  MEGA_CHECK(x_RV.shape().num_dims() == 2 && (dtype == DType::f32 || dtype == DType::f64), "{} {}",
+             x_RV.dtype(), x_RV.shape());
+  MEGA_CHECK(
+      vocab.begin >= 0 && vocab.valid > 0 && vocab.shards >= 1 && x_RV.size(1) % vocab.shards == 0,
+      "{} columns from {} of {} in {} shards", x_RV.size(1), vocab.begin, vocab.valid,
+      vocab.shards);
 }
 
 template <typename Arguments>
@@ -29,12 +29,10 @@ std::string_view refuse_f64(const Exec&, const Arguments& a) {
 
 constexpr Implementation<RowMax> kRowMax[] = {{"vector", refuse_f64<RowMax>, row_max_vector},
                                               {"reference", accept<RowMax>, row_max_reference}};
-constexpr Implementation<ExpSums> kExpSums[] = {
-    {"vector", refuse_f64<ExpSums>, exp_sums_vector},
-    {"reference", accept<ExpSums>, exp_sums_reference}};
-constexpr Implementation<RowLoss> kRowLoss[] = {
-    {"vector", refuse_f64<RowLoss>, row_loss_vector},
-    {"reference", accept<RowLoss>, row_loss_reference}};
+constexpr Implementation<ExpSums> kExpSums[] = {{"vector", refuse_f64<ExpSums>, exp_sums_vector},
+                                                {"reference", accept<ExpSums>, exp_sums_reference}};
+constexpr Implementation<RowLoss> kRowLoss[] = {{"vector", refuse_f64<RowLoss>, row_loss_vector},
+                                                {"reference", accept<RowLoss>, row_loss_reference}};
 constexpr Implementation<LossGradient> kGradient[] = {
     {"vector", refuse_f64<LossGradient>, loss_gradient_vector},
     {"reference", accept<LossGradient>, loss_gradient_reference}};
@@ -66,13 +64,12 @@ void cross_entropy_exp_sums(Exec& exec, const ExpSums& a) {
     check_same_shape(a.exps_RV, a.logits_RV);
     MEGA_CHECK_EQ(a.exps_RV.dtype(), dtype);
   }
-  run_chosen<ExpSums>(
-      exec, "cross_entropy_exp_sums",
-      {.flops = 3 * elements(a.logits_RV),
-       .bytes_read = a.logits_RV.bytes() + a.max_R.bytes() + a.targets_R.bytes(),
-       .bytes_written = (a.exps_RV.absent() ? 0 : a.exps_RV.bytes()) + a.sums_PR.bytes() +
-                        a.target_R.bytes()},
-      kExpSums, a);
+  run_chosen<ExpSums>(exec, "cross_entropy_exp_sums",
+                      {.flops = 3 * elements(a.logits_RV),
+                       .bytes_read = a.logits_RV.bytes() + a.max_R.bytes() + a.targets_R.bytes(),
+                       .bytes_written = (a.exps_RV.absent() ? 0 : a.exps_RV.bytes()) +
+                                        a.sums_PR.bytes() + a.target_R.bytes()},
+                      kExpSums, a);
 }
 
 void cross_entropy_row_loss(Exec& exec, const RowLoss& a) {
@@ -82,12 +79,11 @@ void cross_entropy_row_loss(Exec& exec, const RowLoss& a) {
   }
   check_vector(a.max_R, a.max_R.dtype(), num_rows);
   if (!a.lse_R.absent()) check_vector(a.lse_R, a.max_R.dtype(), num_rows);
-  run_chosen<RowLoss>(
-      exec, "cross_entropy_row_loss",
-      {.flops = 3 * static_cast<double>(num_rows),
-       .bytes_read = 3 * a.max_R.bytes(),
-       .bytes_written = (a.lse_R.absent() ? 1 : 2) * a.loss_R.bytes()},
-      kRowLoss, a);
+  run_chosen<RowLoss>(exec, "cross_entropy_row_loss",
+                      {.flops = 3 * static_cast<double>(num_rows),
+                       .bytes_read = 3 * a.max_R.bytes(),
+                       .bytes_written = (a.lse_R.absent() ? 1 : 2) * a.loss_R.bytes()},
+                      kRowLoss, a);
 }
 
 void cross_entropy_gradient(Exec& exec, const LossGradient& a) {
@@ -97,11 +93,11 @@ void cross_entropy_gradient(Exec& exec, const LossGradient& a) {
   check_vector(a.max_R, dtype, num_rows);
   check_vector(a.sum_R, dtype, num_rows);
   check_vector(a.targets_R, DType::i32, num_rows);
-  check_vector(a.weight_R, dtype, num_rows);
+  check_vector(a.weight_R, a.weight_R.dtype() == DType::f32 ? DType::f32 : dtype, num_rows);
   check_same_shape(a.dlogits_RV, a.exps_RV);
-  MEGA_CHECK(a.dlogits_RV.dtype() == dtype ||
-                 (dtype == DType::f32 && a.dlogits_RV.dtype() == DType::bf16),
-             "dlogits are {}", a.dlogits_RV.dtype());
+  MEGA_CHECK(
+      a.dlogits_RV.dtype() == dtype || (dtype == DType::f32 && a.dlogits_RV.dtype() == DType::bf16),
+      "dlogits are {}", a.dlogits_RV.dtype());
   run_chosen<LossGradient>(exec, "cross_entropy_gradient",
                            {.flops = elements(a.exps_RV),
                             .bytes_read = a.exps_RV.bytes() + 4 * a.max_R.bytes(),

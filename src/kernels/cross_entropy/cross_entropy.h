@@ -1,15 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
-// Softmax cross-entropy over a vocabulary that may be cut over ranks, in three steps between which the
-// caller combines small vectors (max: maximum over ranks; sums: canonical shards side by side; target:
-// sum over ranks, exact because all but one are 0):
+// Softmax cross-entropy over a vocabulary that may be cut over ranks, in three steps between which
+// the caller combines small vectors (max: maximum over ranks; sums: canonical shards side by side;
+// target: sum over ranks, exact because all but one are 0):
 //   max_r  = max_v l_rv
 //   e_rv   = exp(l_rv - max_r),  sums_pr = rowsum16 of shard p,  target_r = l_r,t(r)
-//   loss_r = (max_r + log(sum_r)) - target_r,   dl_rv = e_rv * (a_r / sum_r * (1 + 2 z lse_r)) - a_r [v = t(r)]
+//   loss_r = (max_r + log(sum_r)) - target_r,   dl_rv = e_rv * (a_r / sum_r * (1 + 2 z lse_r)) -
+//   a_r [v = t(r)]
 // with a_r = weight_r * scale: the gradient of scale * sum_r weight_r * (loss_r + z * lse_r^2). The
 // z-loss is Chowdhery et al. 2022, section 5. V here is the local part of the padded vocabulary,
 // starting at global column vocab_begin; columns whose global number is >= valid_vocab are padding:
-// left out of every sum, gradient exactly 0. Canonical shards are equal cuts of V; sums within one run
-// in 16 lanes (column in shard % 16), then a tree, so no bit depends on how shards lie on ranks.
+// left out of every sum, gradient exactly 0. Canonical shards are equal cuts of V; sums within one
+// run in 16 lanes (column in shard % 16), then a tree, so no bit depends on how shards lie on
+// ranks.
 #pragma once
 
 #include "kernels/exec.h"
@@ -23,7 +25,8 @@ struct VocabRange {
   int shards = 1;     // canonical shards in the local columns; divides V
 };
 
-/// max_R f32 [R]: largest valid logit of each row, overwritten; -inf where the rank holds padding only.
+/// max_R f32 [R]: largest valid logit of each row, overwritten; -inf where the rank holds padding
+/// only.
 struct RowMax {
   ConstView logits_RV;  // f32 (f64: reference)
   VocabRange vocab;
@@ -46,11 +49,11 @@ void cross_entropy_exp_sums(Exec& exec, const ExpSums& arguments);
 
 /// All outputs are overwritten.
 struct RowLoss {
-  ConstView max_R;      // f32 [R]
-  ConstView sum_R;      // f32 [R]: tree of all shards' sums
-  ConstView target_R;   // f32 [R]: over all ranks
-  View loss_R;          // f32 [R], unweighted, without z-loss: -log probability of the target
-  View lse_R;           // f32 [R], may be absent
+  ConstView max_R;     // f32 [R]
+  ConstView sum_R;     // f32 [R]: tree of all shards' sums
+  ConstView target_R;  // f32 [R]: over all ranks
+  View loss_R;         // f32 [R], unweighted, without z-loss: -log probability of the target
+  View lse_R;          // f32 [R], may be absent
 };
 void cross_entropy_row_loss(Exec& exec, const RowLoss& arguments);
 
@@ -58,8 +61,8 @@ void cross_entropy_row_loss(Exec& exec, const RowLoss& arguments);
 struct LossGradient {
   ConstView exps_RV;  // f32, from ExpSums
   VocabRange vocab;
-  ConstView max_R;     // f32 [R]
-  ConstView sum_R;     // f32 [R]
+  ConstView max_R;      // f32 [R]
+  ConstView sum_R;      // f32 [R]
   ConstView targets_R;  // i32 [R]
   ConstView weight_R;   // f32 [R]
   float scale = 1;      // 1 / global weight of the step

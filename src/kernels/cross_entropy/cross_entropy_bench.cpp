@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Rates of the loss over GPT-2's vocabulary, one thread, in GB/s of logits (each step reads or writes
-// them once or twice; rows in chunks of the size that training uses).
+// Rates of the loss over GPT-2's vocabulary, one thread, in GB/s of logits (each step reads or
+// writes them once or twice; rows in chunks of the size that training uses).
 #include <benchmark/benchmark.h>
 
 #include "kernels/cross_entropy/cross_entropy.h"

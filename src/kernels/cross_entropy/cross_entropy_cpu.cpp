@@ -77,9 +77,8 @@ void exp_sums_rows(const ExpSums& a, int64_t begin, int64_t end) {
     for (int64_t shard = 0; shard < a.vocab.shards; ++shard) {
       const int64_t first = shard * width;
       const int64_t count = std::clamp<int64_t>(valid - first, 0, width);
-      a.sums_PR.row<float>(shard)[r] =
-          exp_shard(logits + first, count, a.max_R.as<float>()[r],
-                    exps == nullptr ? nullptr : exps + first);
+      a.sums_PR.row<float>(shard)[r] = exp_shard(logits + first, count, a.max_R.as<float>()[r],
+                                                 exps == nullptr ? nullptr : exps + first);
       if (exps != nullptr) std::fill(exps + first + count, exps + first + width, 0.0f);
     }
   }
@@ -122,8 +121,8 @@ void gradient_rows(const LossGradient& a, int64_t begin, int64_t end) {
   for (int64_t r = begin; r < end; ++r) {
     const float weight = a.weight_R.as<float>()[r] * a.scale;
     const float sum = a.sum_R.as<float>()[r];
-    const float lse = a.max_R.as<float>()[r] +
-                      hn::GetLane(elementary::log<SimdOps>(hn::Set(FloatTag(), sum)));
+    const float lse =
+        a.max_R.as<float>()[r] + hn::GetLane(elementary::log<SimdOps>(hn::Set(FloatTag(), sum)));
     const float factor = weight / sum * (1.0f + 2.0f * a.z_loss * lse);
     const int64_t target = local_target(a.vocab, columns, a.targets_R.as<int32_t>()[r]);
     const float* exps = a.exps_RV.row<float>(r);

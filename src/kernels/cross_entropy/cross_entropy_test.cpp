@@ -156,11 +156,13 @@ TEST(CrossEntropy, EqualLogitsAreExact) {
     even.run(*on.device);
     for (int64_t r = 0; r < 9; ++r) {
       ASSERT_EQ(even.sum.at(r), 64) << on.name;
-      ASSERT_EQ(even.loss.at(r), static_cast<double>(2.5f + static_cast<float>(std::log(64.0)) -
-                                                     2.5f)) << on.name;
+      ASSERT_EQ(even.loss.at(r),
+                static_cast<double>(2.5f + static_cast<float>(std::log(64.0)) - 2.5f))
+          << on.name;
       const double weight = even.weights.at(r) / 8;
       for (int64_t v = 0; v < 64; ++v) {
-        const double expected = weight / 64 - (static_cast<double>(v) == even.targets.at(r) ? weight : 0);
+        const double expected =
+            weight / 64 - (static_cast<double>(v) == even.targets.at(r) ? weight : 0);
         ASSERT_EQ(even.dlogits.at(r, v), expected) << on.name << " " << r << " " << v;
       }
     }

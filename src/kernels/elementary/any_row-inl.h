@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// A row of f32 or bf16 whose type is known at run time, for operations with many operands: one copy
-// of the code instead of one per mix of types. The branch per 16 elements is always predicted and
-// does not show beside the memory traffic. Include after foreach_target.h (elementary/dispatch.h).
+// Rows of a view, 16 columns at a time, for operations with many operands. Code is written once
+// over row types: TypedRow where the storage types are the usual ones, AnyRow (a predictable branch
+// per load) for every other mix, instead of one copy per mix. `kFull` says that all 16 columns
+// exist. Include after foreach_target.h (elementary/dispatch.h).
+
+#include <type_traits>
 
 #include "kernels/elementary/simd_math-inl.h"
 #include "tensor/view.h"
@@ -16,7 +19,25 @@
 HWY_BEFORE_NAMESPACE();
 namespace megalith::kernels::HWY_NAMESPACE {
 
-/// Row `row` of a view (rows of a 1-D view: only 0), or nothing when it is absent.
+/// Row `row` of a view of T, or nothing when it is absent.
+template <class T>
+struct TypedRow {
+  const T* data = nullptr;
+
+  TypedRow() = default;
+  TypedRow(const ConstView& view, int64_t row) : data(view.absent() ? nullptr : view.row<T>(row)) {}
+  explicit operator bool() const { return data != nullptr; }
+};
+template <class T>
+struct TypedOutputRow {
+  T* data = nullptr;
+
+  TypedOutputRow(const View& view, int64_t row)
+      : data(view.absent() ? nullptr : view.row<T>(row)) {}
+  explicit operator bool() const { return data != nullptr; }
+};
+
+/// The same for a view of f32 or bf16.
 struct AnyRow {
   const std::byte* data = nullptr;
   bool is_bf16 = false;
@@ -28,16 +49,6 @@ struct AnyRow {
         is_bf16(view.dtype() == DType::bf16) {}
   explicit operator bool() const { return data != nullptr; }
 };
-
-/// Elements [i, i + 16), those at n and later as +0.
-HWY_INLINE Vec16 load16(const AnyRow& row, int64_t i, int64_t n) {
-  const auto* narrow = reinterpret_cast<const bf16_t*>(row.data) + i;
-  const auto* wide = reinterpret_cast<const float*>(row.data) + i;
-  if (HWY_LIKELY(i + 16 <= n)) return row.is_bf16 ? load16(narrow) : load16(wide);
-  return row.is_bf16 ? load16_some(narrow, n - i) : load16_some(wide, n - i);
-}
-
-/// Where to store: the same for output.
 struct AnyOutputRow {
   std::byte* data = nullptr;
   bool is_bf16 = false;
@@ -47,20 +58,55 @@ struct AnyOutputRow {
         is_bf16(view.dtype() == DType::bf16) {}
 };
 
-HWY_INLINE void store16(const Vec16& v, const AnyOutputRow& row, int64_t i, int64_t n) {
-  auto* narrow = reinterpret_cast<bf16_t*>(row.data) + i;
-  auto* wide = reinterpret_cast<float*>(row.data) + i;
-  if (HWY_LIKELY(i + 16 <= n)) {
-    if (row.is_bf16) {
-      store16(v, narrow);
-    } else {
-      store16(v, wide);
-    }
-  } else if (row.is_bf16) {
-    store16_some(v, narrow, n - i);
+/// Elements [i, i + 16), those at n and later as +0.
+template <bool kFull, class T>
+HWY_INLINE Vec16 load_row(const TypedRow<T>& row, int64_t i, int64_t n) {
+  if constexpr (kFull) {
+    return load16(row.data + i);
   } else {
-    store16_some(v, wide, n - i);
+    return load16_some(row.data + i, n - i);
   }
+}
+template <bool kFull>
+HWY_INLINE Vec16 load_row(const AnyRow& row, int64_t i, int64_t n) {
+  const auto* narrow = reinterpret_cast<const bf16_t*>(row.data) + i;
+  const auto* wide = reinterpret_cast<const float*>(row.data) + i;
+  if constexpr (kFull) {
+    return row.is_bf16 ? load16(narrow) : load16(wide);
+  } else {
+    return row.is_bf16 ? load16_some(narrow, n - i) : load16_some(wide, n - i);
+  }
+}
+
+/// Elements [i, i + 16), those before n only.
+template <bool kFull, class T>
+HWY_INLINE void store_row(const Vec16& v, T* row, int64_t i, int64_t n) {
+  if constexpr (kFull) {
+    store16(v, row + i);
+  } else {
+    store16_some(v, row + i, n - i);
+  }
+}
+template <bool kFull, class T>
+HWY_INLINE void store_row(const Vec16& v, const TypedOutputRow<T>& row, int64_t i, int64_t n) {
+  store_row<kFull>(v, row.data, i, n);
+}
+template <bool kFull>
+HWY_INLINE void store_row(const Vec16& v, const AnyOutputRow& row, int64_t i, int64_t n) {
+  if (row.is_bf16) {
+    store_row<kFull>(v, reinterpret_cast<bf16_t*>(row.data), i, n);
+  } else {
+    store_row<kFull>(v, reinterpret_cast<float*>(row.data), i, n);
+  }
+}
+
+/// step(i, full) for i = begin, begin + 16, ... below end; `full`, a std::bool_constant, is false
+/// in the step that reaches beyond the end.
+template <class Step>
+HWY_INLINE void for_columns(int64_t begin, int64_t end, const Step& step) {
+  int64_t i = begin;
+  for (; i + 16 <= end; i += 16) step(i, std::true_type());
+  if (i < end) step(i, std::false_type());
 }
 
 }  // namespace megalith::kernels::HWY_NAMESPACE

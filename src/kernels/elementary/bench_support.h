@@ -16,7 +16,8 @@ namespace megalith::kernels::benching {
 
 class Bench {
  public:
-  explicit Bench(int threads = 1) : device_(device::make_cpu_device(threads)), exec_(*device_) {}
+  explicit Bench(device::Isa isa = device::detect_isa())
+      : device_(device::make_cpu_device(1, isa)), exec_(*device_) {}
 
   Exec& exec() { return exec_; }
   device::Tensor tensor(DType dtype, const Shape& shape, double value = 0.5) {

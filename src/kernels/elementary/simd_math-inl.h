@@ -204,40 +204,63 @@ HWY_INLINE float tree_sum16(const Vec16& v) {
 
 // ---------------------------------------------------------------- Philox
 
-/// 2 kFloatLanes words in order, the first being word 0 of counter
+/// 2 kGroups kFloatLanes words in order, the first being word 0 of counter
 /// (counter_high, second << 32 | first): the words of counters first, first + 1, ... (first + n
-/// must not pass 2^32). Equal to base/random.h's philox().
+/// must not pass 2^32). Equal to base/random.h's philox(). Two groups hide each other's latency.
+template <int kGroups>
 HWY_INLINE void philox_words(uint64_t key, uint32_t first, uint32_t second, uint64_t counter_high,
-                             WordVec& a, WordVec& b) {
+                             WordVec (&out)[2 * kGroups]) {
   // One counter per 64-bit lane; each of its four words lies in the low half of a vector's lane.
   // What is in the high halves is never looked at: MulEven multiplies low halves only.
   const hn::RepartitionToWide<WordTag> dq;
+  using Wide = hn::Vec<hn::RepartitionToWide<WordTag>>;
   const WordTag dw;
   // Interleaving below works within 128-bit blocks; counters are dealt so that its result is in
   // order.
   HWY_ALIGN static constexpr uint64_t kOrder[2][8] = {{0, 2, 1, 3}, {0, 4, 1, 5, 2, 6, 3, 7}};
-  auto x0 = hn::Add(hn::Load(dq, kOrder[kFloatLanes / 16]), hn::Set(dq, uint64_t{first}));
-  auto x1 = hn::Set(dq, uint64_t{second});
-  auto x2 = hn::Set(dq, counter_high);
-  auto x3 = hn::Set(dq, counter_high >> 32);
+  const Wide order = hn::Load(dq, kOrder[kFloatLanes / 16]);
+  Wide x0[kGroups], x1[kGroups], x2[kGroups], x3[kGroups];
+#pragma GCC unroll 2
+  for (int g = 0; g < kGroups; ++g) {
+    x0[g] =
+        hn::Add(order, hn::Set(dq, uint64_t{first} + static_cast<uint64_t>(g * kFloatLanes / 2)));
+    x1[g] = hn::Set(dq, uint64_t{second});
+    x2[g] = hn::Set(dq, counter_high);
+    x3[g] = hn::Set(dq, counter_high >> 32);
+  }
   const WordVec multiplier0 = hn::Set(dw, 0xD2511F53u), multiplier1 = hn::Set(dw, 0xCD9E8D57u);
-  auto k0 = hn::Set(dq, key), k1 = hn::Set(dq, key >> 32);
-  const auto weyl0 = hn::Set(dq, uint64_t{0x9E3779B9u}), weyl1 = hn::Set(dq, uint64_t{0xBB67AE85u});
+  Wide k0 = hn::Set(dq, key), k1 = hn::Set(dq, key >> 32);
+  const Wide weyl0 = hn::Set(dq, uint64_t{0x9E3779B9u}), weyl1 = hn::Set(dq, uint64_t{0xBB67AE85u});
+#pragma GCC unroll 10
   for (int round = 0; round < 10; ++round) {
-    const auto p0 = hn::MulEven(hn::BitCast(dw, x0), multiplier0);
-    const auto p1 = hn::MulEven(hn::BitCast(dw, x2), multiplier1);
-    x0 = hn::Xor(hn::Xor(hn::ShiftRight<32>(p1), x1), k0);
-    x2 = hn::Xor(hn::Xor(hn::ShiftRight<32>(p0), x3), k1);
-    x1 = p1;
-    x3 = p0;
+#pragma GCC unroll 2
+    for (int g = 0; g < kGroups; ++g) {
+      const Wide p0 = hn::MulEven(hn::BitCast(dw, x0[g]), multiplier0);
+      const Wide p1 = hn::MulEven(hn::BitCast(dw, x2[g]), multiplier1);
+      x0[g] = hn::Xor(hn::Xor(hn::ShiftRight<32>(p1), x1[g]), k0);
+      x2[g] = hn::Xor(hn::Xor(hn::ShiftRight<32>(p0), x3[g]), k1);
+      x1[g] = p1;
+      x3[g] = p0;
+    }
     k0 = hn::Add(k0, weyl0);
     k1 = hn::Add(k1, weyl1);
   }
-  const auto low = hn::Set(dq, 0xffffffffull);
-  const auto words01 = hn::Or(hn::And(x0, low), hn::ShiftLeft<32>(x1));
-  const auto words23 = hn::Or(hn::And(x2, low), hn::ShiftLeft<32>(x3));
-  a = hn::BitCast(dw, hn::InterleaveLower(dq, words01, words23));
-  b = hn::BitCast(dw, hn::InterleaveUpper(dq, words01, words23));
+  const Wide low = hn::Set(dq, 0xffffffffull);
+#pragma GCC unroll 2
+  for (int g = 0; g < kGroups; ++g) {
+    const Wide words01 = hn::Or(hn::And(x0[g], low), hn::ShiftLeft<32>(x1[g]));
+    const Wide words23 = hn::Or(hn::And(x2[g], low), hn::ShiftLeft<32>(x3[g]));
+    out[2 * g] = hn::BitCast(dw, hn::InterleaveLower(dq, words01, words23));
+    out[2 * g + 1] = hn::BitCast(dw, hn::InterleaveUpper(dq, words01, words23));
+  }
+}
+/// One group.
+HWY_INLINE void philox_words(uint64_t key, uint32_t first, uint32_t second, uint64_t counter_high,
+                             WordVec& a, WordVec& b) {
+  WordVec words[2];
+  philox_words<1>(key, first, second, counter_high, words);
+  a = words[0];
+  b = words[1];
 }
 
 /// True where the unsigned word is >= threshold.

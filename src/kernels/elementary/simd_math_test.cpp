@@ -89,11 +89,17 @@ float row_sum(const float* x, int64_t n) {
 
 /// 64 words from counter (high, second << 32 | first).
 void words(uint64_t key, uint32_t first, uint32_t second, uint64_t high, uint32_t* out) {
-  for (int i = 0; i < 64; i += 2 * static_cast<int>(kFloatLanes)) {
+  constexpr int kLanes = static_cast<int>(kFloatLanes);
+  for (int i = 0; i < 64; i += 2 * kLanes) {  // one group at a time, then the first two at once
     WordVec a, b;
     philox_words(key, first + static_cast<uint32_t>(i / 4), second, high, a, b);
     hn::StoreU(a, WordTag(), out + i);
-    hn::StoreU(b, WordTag(), out + i + kFloatLanes);
+    hn::StoreU(b, WordTag(), out + i + kLanes);
+  }
+  if (key % 2 == 0) {
+    WordVec both[4];
+    philox_words<2>(key, first, second, high, both);
+    for (int k = 0; k < 4; ++k) hn::StoreU(both[k], WordTag(), out + k * kLanes);
   }
 }
 

@@ -11,13 +11,15 @@
 // clang-format off
 #include "hwy/foreach_target.h"
 // clang-format on
+#include "hwy/cache_control.h"
 #include "kernels/elementwise/map-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace megalith::kernels::HWY_NAMESPACE {
 namespace {
 
-constexpr int64_t kStretch = 512;  // words in the buffer: it stays in the first-level cache
+constexpr int64_t kStretch =
+    128;  // words in the buffer; its lines are fetched while they are drawn
 
 /// What a row's draws are keyed by.
 struct RowKey {
@@ -31,23 +33,31 @@ struct RowKey {
 int64_t draw(const RowKey& row, int64_t channel, int64_t n, uint32_t* words) {
   const int64_t skipped = channel % 4;
   const auto first = static_cast<uint32_t>(channel / 4);
-  for (int64_t i = 0; i < skipped + n; i += 2 * kFloatLanes) {
-    WordVec a, b;
-    philox_words(row.key, first + static_cast<uint32_t>(i / 4), row.position, row.sample, a, b);
-    hn::Store(a, WordTag(), words + i);
-    hn::Store(b, WordTag(), words + i + kFloatLanes);
+  for (int64_t i = 0; i < skipped + n; i += 4 * kFloatLanes) {
+    WordVec drawn[4];
+    philox_words<2>(row.key, first + static_cast<uint32_t>(i / 4), row.position, row.sample, drawn);
+    for (int k = 0; k < 4; ++k) hn::Store(drawn[k], WordTag(), words + i + k * kFloatLanes);
   }
   return skipped;
+}
+
+/// Starts loading n elements: drawing takes about as long as memory does.
+template <class T>
+HWY_INLINE void fetch(const T* p, int64_t n) {
+  for (int64_t i = 0; i < n; i += 64 / static_cast<int64_t>(sizeof(T))) hwy::Prefetch(p + i);
 }
 
 /// y = [residual +] drop(x) for columns [begin, end) of one row.
 template <class X, class R, class Y>
 void apply(const X* x, const R* residual, Y* y, int64_t begin, int64_t end, const RowKey& row,
            int64_t channel_begin, uint32_t threshold, float factor) {
-  HWY_ALIGN uint32_t words[kStretch + 4 + 2 * 16];
+  HWY_ALIGN uint32_t words[kStretch + 4 * 16];  // the last draw may give more than is needed
   const FloatVec factors = hn::Set(FloatTag(), factor);
   for (int64_t c = begin; c < end; c += kStretch) {
     const int64_t n = std::min(kStretch, end - c);
+    fetch(x + c, n);
+    if (residual != nullptr) fetch(residual + c, n);
+    fetch(y + c, n);
     const uint32_t* word = words + draw(row, channel_begin + c, n, words);
     int64_t i = 0;
     const auto dropped = [&](FloatVec v) {

@@ -24,9 +24,10 @@ void lookup_rows(const EmbeddingLookup& a, Range range) {
     const int64_t row = local_row(a.ids_T.as<int32_t>()[t], a.vocab_begin, a.table_VH.size(0));
     const AnyOutputRow y(a.y_TH, t);
     const AnyRow source = row < 0 ? AnyRow() : AnyRow(a.table_VH, row);
-    for (int64_t i = 0; i < n; i += 16) {
-      store16(source ? add16(zero, load16(source, i, n)) : zero, y, i, n);
-    }
+    for_columns(0, n, [&](int64_t i, auto full) {
+      constexpr bool kFull = decltype(full)::value;
+      store_row<kFull>(source ? add16(zero, load_row<kFull>(source, i, n)) : zero, y, i, n);
+    });
   }
 }
 
@@ -35,27 +36,26 @@ void add_rows(const EmbeddingAddPositions& a, Range range) {
   for (int64_t t = range.begin; t < range.end; ++t) {
     const AnyRow source(a.table_SH, a.position_T.as<int32_t>()[t]), y_in(a.y_TH, t);
     const AnyOutputRow y(a.y_TH, t);
-    for (int64_t i = 0; i < n; i += 16) {
-      store16(add16(load16(y_in, i, n), load16(source, i, n)), y, i, n);
-    }
+    for_columns(0, n, [&](int64_t i, auto full) {
+      constexpr bool kFull = decltype(full)::value;
+      store_row<kFull>(add16(load_row<kFull>(y_in, i, n), load_row<kFull>(source, i, n)), y, i, n);
+    });
   }
 }
 
 void accumulate_columns(const EmbeddingBackward& a, Range columns) {
   const int32_t* ids = a.ids_T.as<int32_t>();
+  const int64_t n = columns.end;
   for (int64_t t = 0; t < a.dy_TH.size(0); ++t) {
     const int64_t row = local_row(ids[t], a.vocab_begin, a.dtable_VH.size(0));
     if (row < 0) continue;
     const AnyRow dy(a.dy_TH, t);
-    float* sum = a.dtable_VH.row<float>(row);
-    int64_t i = columns.begin;
-    for (; i + 16 <= columns.end; i += 16) {
-      store16(add16(load16(sum + i), load16(dy, i, columns.end)), sum + i);
-    }
-    if (i < columns.end) {
-      const int64_t left = columns.end - i;
-      store16_some(add16(load16_some(sum + i, left), load16(dy, i, columns.end)), sum + i, left);
-    }
+    const TypedRow<float> sum(a.dtable_VH, row);
+    const TypedOutputRow<float> out(a.dtable_VH, row);
+    for_columns(columns.begin, n, [&](int64_t i, auto full) {
+      constexpr bool kFull = decltype(full)::value;
+      store_row<kFull>(add16(load_row<kFull>(sum, i, n), load_row<kFull>(dy, i, n)), out, i, n);
+    });
   }
 }
 

@@ -27,7 +27,8 @@ HWY_INLINE FloatVec load_any(const ConstView& view, int64_t row, int64_t column,
   return count == kFloatLanes ? load(from) : load_some(from, count);
 }
 
-HWY_INLINE void store_any(FloatVec value, const View& view, int64_t row, int64_t column, int64_t count) {
+HWY_INLINE void store_any(FloatVec value, const View& view, int64_t row, int64_t column,
+                          int64_t count) {
   const int64_t at = row * view.row_stride() + column;
   if (view.dtype() == DType::f32) {
     float* to = reinterpret_cast<float*>(view.data()) + at;
@@ -38,7 +39,8 @@ HWY_INLINE void store_any(FloatVec value, const View& view, int64_t row, int64_t
   count == kFloatLanes ? store(value, to) : store_some(value, to, count);
 }
 
-HWY_INLINE FloatVec finish(const Epilogue& e, FloatVec sum, int64_t row, int64_t column, int64_t count) {
+HWY_INLINE FloatVec finish(const Epilogue& e, FloatVec sum, int64_t row, int64_t column,
+                           int64_t count) {
   if (e.gradient_at)
     return hn::Mul(sum, activation_grad(e.activation, load_any(e.gradient_at, row, column, count)));
   if (e.bias) sum = hn::Add(sum, load_any(e.bias, 0, column, count));
@@ -51,10 +53,10 @@ HWY_INLINE FloatVec finish(const Epilogue& e, FloatVec sum, int64_t row, int64_t
   return activation_value(e.activation, sum);
 }
 
-/// Sums of `rows` x `columns` elements, `stride` apart (whole vectors may be read), to rows and columns of
-/// the result from (row, column) on.
-inline void finish_tile(const Epilogue& e, const float* sums, int64_t stride, int64_t row, int64_t rows,
-                        int64_t column, int64_t columns) {
+/// Sums of `rows` x `columns` elements, `stride` apart (whole vectors may be read), to rows and
+/// columns of the result from (row, column) on.
+inline void finish_tile(const Epilogue& e, const float* sums, int64_t stride, int64_t row,
+                        int64_t rows, int64_t column, int64_t columns) {
   for (int64_t r = 0; r < rows; ++r) {
     for (int64_t c = 0; c < columns; c += kFloatLanes) {
       const int64_t count = columns - c < kFloatLanes ? columns - c : kFloatLanes;

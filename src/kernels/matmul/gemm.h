@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// The one matrix product that all three linear operations are: C[m, n] = sum_k A[m, k] B[k, n], on f32
-// registers in the fixed arithmetic of linear.h. Classical blocking (Goto & van de Geijn 2008): panels of
-// A and B are packed (and bf16 widened, and transposed where k is the contiguous index) so that the
-// micro-kernel reads both in order. Between blocks of k the unfinished sums are kept in memory as f32,
-// exactly, so blocking never breaks a chain.
+// The one matrix product that all three linear operations are: C[m, n] = sum_k A[m, k] B[k, n], on
+// f32 registers in the fixed arithmetic of linear.h. Classical blocking (Goto & van de Geijn 2008):
+// panels of A and B are packed (and bf16 widened, and transposed where k is the contiguous index)
+// so that the micro-kernel reads both in order. Between blocks of k the unfinished sums are kept in
+// memory as f32, exactly, so blocking never breaks a chain.
 #pragma once
 
 #include <vector>
@@ -15,8 +15,8 @@
 
 namespace megalith::kernels::matmul {
 
-/// A matrix over k and one other index i: element (i, k) lies at i * stride + k when k is contiguous,
-/// at k * stride + i otherwise.
+/// A matrix over k and one other index i: element (i, k) lies at i * stride + k when k is
+/// contiguous, at k * stride + i otherwise.
 struct Operand {
   const std::byte* data = nullptr;
   DType dtype = DType::f32;
@@ -25,14 +25,17 @@ struct Operand {
 };
 
 /// What is done with finished sums s before they are written to `out`:
-///   forward:  u = round(s + bias), pre = u, out = round(act(u));   backward:  out = round(s * act'(u)).
+///   forward:  u = round(s + bias), pre = u, out = round(act(u));   backward:  out = round(s *
+///   act'(u)).
 struct Epilogue {
   View out;
   ConstView bias = {};  // [1, N]
   View pre_activation = {};
   ConstView gradient_at = {};
   Activation activation = Activation::none;
-  bool is_plain() const { return !bias && !pre_activation && !gradient_at && activation == Activation::none; }
+  bool is_plain() const {
+    return !bias && !pre_activation && !gradient_at && activation == Activation::none;
+  }
 };
 
 struct Product {
@@ -46,8 +49,9 @@ struct Product {
   Epilogue epilogue;
 };
 
-/// A range of k inside one shard. At its end the unfinished sum becomes, if the shard ends, the newest
-/// entry of a stack of partial sums, after `merges` additions of the newest to the one before.
+/// A range of k inside one shard. At its end the unfinished sum becomes, if the shard ends, the
+/// newest entry of a stack of partial sums, after `merges` additions of the newest to the one
+/// before.
 struct Segment {
   int64_t begin = 0;
   int64_t end = 0;
@@ -75,7 +79,8 @@ struct TileSize {
 };
 TileSize tile_size(device::Isa isa);
 
-/// How a product is cut; a function of its shape and the target alone. No choice in it changes bits.
+/// How a product is cut; a function of its shape and the target alone. No choice in it changes
+/// bits.
 struct GemmPlan {
   int grid_m = 1;  // parts of C, one per thread
   int grid_n = 1;
@@ -85,7 +90,8 @@ struct GemmPlan {
   std::vector<Segment> segments;
   std::vector<KBlock> blocks;
   int num_levels = 1;
-  bool direct = false;  // unfinished sums live in the output itself
+  bool plain_f32 = false;  // finished sums are the output
+  bool direct = false;     // unfinished sums live in the output itself
   int64_t packed_a_floats = 0;
   int64_t packed_b_floats = 0;
   int64_t partial_floats = 0;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The blocked loops of one thread's part of a product. From outside in: slabs of columns whose
-// unfinished sums fit a cache, blocks of rows, blocks of k (A packed here), blocks of columns (B packed
-// here), and then tiles of the micro-kernel.
+// unfinished sums fit a cache, blocks of rows, blocks of k (A packed here), blocks of columns (B
+// packed here), and then tiles of the micro-kernel.
 #include <algorithm>
 
 #include "kernels/elementary/targets.h"
@@ -35,15 +35,23 @@ struct Partials {
   int64_t stride = 0;  // between rows
 };
 
-/// All segments of a block for one tile.
-void run_segments(const GemmPlan& plan, const KBlock& block, const float* a, const float* b, int rows,
-                  const Partials& partials) {
+/// The tile to the right comes next: its lines arrive while this one is computed.
+HWY_INLINE void prefetch_tile(const float* tile, int64_t stride) {
+  for (int r = 0; r < kTileRows; ++r)
+    for (int line = 0; line < kTileColumns; line += 16)
+      __builtin_prefetch(tile + r * stride + line, 1);
+}
+
+/// All segments of a block for one tile. The last sum goes to `result` where one is given.
+void run_segments(const GemmPlan& plan, const KBlock& block, const float* a, const float* b,
+                  int rows, const Partials& partials, float* result, int64_t result_stride) {
   const MultiplyTile multiply = multiply_tile_of(rows);
   const auto level = [&](int l) { return partials.base + l * partials.level_distance; };
   int depth = block.depth;
   for (int s = block.first_segment; s < block.end_segment; ++s) {
     const Segment& segment = plan.segments[static_cast<size_t>(s)];
     const int64_t offset = segment.begin - block.begin;
+    const bool to_result = result != nullptr && s + 1 == block.end_segment;
     const int top = segment.starts_shard ? depth : depth - 1;
     multiply({.a = a + offset * kTileRows,
               .b = b + offset * kTileColumns,
@@ -52,8 +60,9 @@ void run_segments(const GemmPlan& plan, const KBlock& block, const float* a, con
               .merge = level(top - 1),
               .merge_distance = partials.level_distance,
               .num_merges = segment.merges,
-              .out = level(top - segment.merges),
-              .stride = partials.stride});
+              .stride = partials.stride,
+              .out = to_result ? result : level(top - segment.merges),
+              .out_stride = to_result ? result_stride : partials.stride});
     depth = top - segment.merges + 1;
   }
 }
@@ -112,14 +121,15 @@ class Part {
     float* c = reinterpret_cast<float*>(out.data()) + rows.begin * out.row_stride() + columns.begin;
     const int num_rows = static_cast<int>(rows.size());
     if (columns.size() == kTileColumns) {
-      run_segments(plan_, block, a, b, num_rows, {c, 0, out.row_stride()});
+      prefetch_tile(c + kTileColumns, out.row_stride());
+      run_segments(plan_, block, a, b, num_rows, {c, 0, out.row_stride()}, nullptr, 0);
       return;
     }
     const size_t bytes = static_cast<size_t>(columns.size()) * sizeof(float);
     if (block.depth > 0)
       for (int r = 0; r < num_rows; ++r)
         std::memcpy(partials_ + r * kTileColumns, c + r * out.row_stride(), bytes);
-    run_segments(plan_, block, a, b, num_rows, {partials_, 0, kTileColumns});
+    run_segments(plan_, block, a, b, num_rows, {partials_, 0, kTileColumns}, nullptr, 0);
     for (int r = 0; r < num_rows; ++r)
       std::memcpy(c + r * out.row_stride(), partials_ + r * kTileColumns, bytes);
   }
@@ -128,10 +138,21 @@ class Part {
   void run_kept(const KBlock& block, const float* a, const float* b, Range rows, Range columns,
                 int64_t row, int64_t column) {
     Partials partials{partials_, int64_t{kTileRows} * kTileColumns, kTileColumns};
-    if (plan_.blocks.size() > 1)
-      partials = {partials_ + row * plan_.n_slab + column, plan_.m_block * plan_.n_slab, plan_.n_slab};
-    run_segments(plan_, block, a, b, static_cast<int>(rows.size()), partials);
-    if (block.end == product_.k)
+    if (plan_.blocks.size() > 1) {
+      partials = {partials_ + row * plan_.n_slab + column, plan_.m_block * plan_.n_slab,
+                  plan_.n_slab};
+      for (int l = 0; l < std::max(block.depth, 1); ++l)
+        prefetch_tile(partials.base + l * partials.level_distance + kTileColumns, partials.stride);
+    }
+    const bool last = block.end == product_.k;
+    const View& out = product_.epilogue.out;
+    const bool straight = last && plan_.plain_f32 && columns.size() == kTileColumns;
+    float* result = straight ? reinterpret_cast<float*>(out.data()) +
+                                   rows.begin * out.row_stride() + columns.begin
+                             : nullptr;
+    run_segments(plan_, block, a, b, static_cast<int>(rows.size()), partials, result,
+                 out.row_stride());
+    if (last && !straight)
       finish_tile(product_.epilogue, partials.base, partials.stride, rows.begin, rows.size(),
                   columns.begin, columns.size());
   }
@@ -145,7 +166,8 @@ class Part {
   float* partials_;
 };
 
-void run_part(const Product& product, const GemmPlan& plan, Range rows, Range columns, float* scratch) {
+void run_part(const Product& product, const GemmPlan& plan, Range rows, Range columns,
+              float* scratch) {
   Part(product, plan, rows, columns, scratch).run();
 }
 

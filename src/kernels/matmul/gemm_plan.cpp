@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// How a product is cut into parts for threads and blocks for caches. Block sizes are constants of the
-// instruction set, not of the machine at hand, because scratch must be a function of shape and target.
+// How a product is cut into parts for threads and blocks for caches. Block sizes are constants of
+// the instruction set, not of the machine at hand, because scratch must be a function of shape and
+// target.
 #include <algorithm>
 #include <limits>
 
@@ -10,8 +11,9 @@
 namespace megalith::kernels::matmul {
 namespace {
 
-// A block of packed B (k_block x n_block f32) stays in the second-level cache, 1 MiB or more on CPUs
-// with AVX-512, 512 KiB on most others; a block of packed A streams through it from the third level.
+// A block of packed B (k_block x n_block f32) stays in the second-level cache, 1 MiB or more on
+// CPUs with AVX-512, 512 KiB on most others; a block of packed A streams through it from the third
+// level.
 struct BlockSize {
   int64_t k = 0;
   int64_t m = 0;
@@ -96,12 +98,11 @@ GemmPlan plan_gemm(const Product& product, const device::Target& target) {
   const TileSize tile = tile_size(target.isa);
   const BlockSize size = block_size(target.isa);
   GemmPlan plan;
-  if (product.m == 0 || product.n == 0) return plan;
+  if (product.m == 0 || product.n == 0 || product.k == 0) return plan;
   cut_k(product, size.k, plan);
   choose_grid(product, tile, target.num_threads, plan);
-  plan.direct = product.accumulate ||
-                (product.k_shards == 1 && product.epilogue.is_plain() &&
-                 product.epilogue.out.dtype() == DType::f32);
+  plan.plain_f32 = product.epilogue.is_plain() && product.epilogue.out.dtype() == DType::f32;
+  plan.direct = product.accumulate || (product.k_shards == 1 && plan.plain_f32);
 
   const int64_t part_m =
       ceil_div(ceil_div<int64_t>(product.m, tile.rows), int64_t{plan.grid_m}) * tile.rows;
@@ -131,7 +132,7 @@ GemmPlan plan_gemm(const Product& product, const device::Target& target) {
 
 void run_gemm(const Product& product, const GemmPlan& plan, device::Isa isa, ThreadPool& pool,
               std::byte* scratch) {
-  if (product.m == 0 || product.n == 0) return;
+  if (plan.blocks.empty()) return;
   pool.run([&](int thread) {
     if (thread < plan.grid_m * plan.grid_n)
       run_gemm_part(product, plan, isa, thread, scratch + thread * plan.thread_bytes);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the three products share: arguments are checked, the cost is recorded, the first entry of the
-// list that accepts runs. `exact` numerics never sees a library.
+// What the three products share: arguments are checked, the cost is recorded, the first entry of
+// the list that accepts runs. `exact` numerics never sees a library.
 #include "kernels/matmul/linear.h"
 
 #include "base/integer.h"
@@ -21,8 +21,8 @@ void check_matrix(const View& view, const char* name, int64_t rows, int64_t colu
   MEGA_CHECK(view.shape() == (Shape{rows, columns}), "{} is {}, not [{}, {}]", name, view.shape(),
              rows, columns);
   MEGA_CHECK(is_float_type(view.dtype()), "{} is {}", name, view.dtype());
-  MEGA_CHECK(rows <= 1 || view.row_stride() >= columns, "{}: rows of {} elements are {} apart", name,
-             columns, view.row_stride());
+  MEGA_CHECK(rows <= 1 || view.row_stride() >= columns, "{}: rows of {} elements are {} apart",
+             name, columns, view.row_stride());
   MEGA_CHECK(!view.absent() || rows * columns == 0, "{} is absent", name);
 }
 
@@ -68,8 +68,8 @@ void check_arguments(const LinearBackwardWeight& a) {
 }
 
 Work work_of(const LinearForward& a) {
-  const double flops = 2.0 * static_cast<double>(a.y_TO.num_elements()) *
-                       static_cast<double>(a.x_TI.size(1));
+  const double flops =
+      2.0 * static_cast<double>(a.y_TO.num_elements()) * static_cast<double>(a.x_TI.size(1));
   const int64_t bias = a.bias_O ? a.bias_O.bytes() : 0;
   const int64_t u = a.pre_activation_TO ? a.pre_activation_TO.bytes() : 0;
   return {.flops = flops,
@@ -78,8 +78,8 @@ Work work_of(const LinearForward& a) {
 }
 
 Work work_of(const LinearBackwardInput& a) {
-  const double flops = 2.0 * static_cast<double>(a.dx_TI.num_elements()) *
-                       static_cast<double>(a.dy_TO.size(1));
+  const double flops =
+      2.0 * static_cast<double>(a.dx_TI.num_elements()) * static_cast<double>(a.dy_TO.size(1));
   const int64_t u = a.pre_activation_TI ? a.pre_activation_TI.bytes() : 0;
   return {.flops = flops,
           .bytes_read = a.dy_TO.bytes() + a.w_OI.bytes() + u,
@@ -87,8 +87,8 @@ Work work_of(const LinearBackwardInput& a) {
 }
 
 Work work_of(const LinearBackwardWeight& a) {
-  const double flops = 2.0 * static_cast<double>(a.dw_OI.num_elements()) *
-                       static_cast<double>(a.x_TI.size(0));
+  const double flops =
+      2.0 * static_cast<double>(a.dw_OI.num_elements()) * static_cast<double>(a.x_TI.size(0));
   return {.flops = flops,
           .bytes_read = a.dy_TO.bytes() + a.x_TI.bytes() + a.dw_OI.bytes(),
           .bytes_written = a.dw_OI.bytes()};

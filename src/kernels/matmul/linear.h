@@ -1,18 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
-// The three matrix products of a linear layer y = act(x w^T + b), and nothing else is a matrix product
-// in this program: forward, input gradient, weight gradient. w_OI is [O, I] row-major everywhere.
+// The three matrix products of a linear layer y = act(x w^T + b), and nothing else is a matrix
+// product in this program: forward, input gradient, weight gradient. w_OI is [O, I] row-major
+// everywhere.
 //
 // `exact` arithmetic (docs/design): every element is one f32 fused-multiply-add chain in increasing
-// index inside each of `k_shards` equal contiguous shards of the contracted dimension, starting from 0;
-// the shard sums combine in one balanced binary tree,
+// index inside each of `k_shards` equal contiguous shards of the contracted dimension, starting
+// from 0; the shard sums combine in one balanced binary tree,
 //     tree(lo, hi) = tree(lo, mid) + tree(mid, hi),   mid = lo + (hi - lo + 1) / 2.
-// bf16 operands widen exactly and the result rounds once. Threads, blocking, instruction set and how
-// rows are spread over calls do not change a bit.
+// bf16 operands widen exactly and the result rounds once. Threads, blocking, instruction set and
+// how rows are spread over calls do not change a bit.
 //
-// Shapes: T rows may have any distance (row_stride); I and O are contiguous. T may be 0. Types: x, w, dy
-// each f32 or bf16 in any mix; y, dx f32 or bf16; dw f32. All of them may be f64 for the reference.
-// Results are queued on the device's stream; local. Outputs must not overlap inputs. Scratch comes from
-// exec.workspace for the duration of the call.
+// Shapes: T rows may have any distance (row_stride); I and O are contiguous. T may be 0. Types: x,
+// w, dy each f32 or bf16 in any mix; y, dx f32 or bf16; dw f32. All of them may be f64 for the
+// reference. Results are queued on the device's stream; local. Outputs must not overlap inputs.
+// Scratch comes from exec.workspace for the duration of the call.
 #pragma once
 
 #include <string_view>
@@ -25,49 +26,53 @@ namespace megalith::kernels {
 
 /// u = round(x w^T + b);  y = round(act(u)).
 /// u is rounded to the type of pre_activation_TO, or of y_TO where that is absent, *before* the
-/// activation: backward recomputes from the stored u what forward did, and the fused operation equals
-/// linear without activation followed by the activation, bit for bit.
+/// activation: backward recomputes from the stored u what forward did, and the fused operation
+/// equals linear without activation followed by the activation, bit for bit.
 struct LinearForward {
   ConstView x_TI;
   ConstView w_OI;
-  View y_TO;                              // overwritten
-  int k_shards = 1;                       // divides I
-  ConstView bias_O = {};                  // optional; the type of w, or f32
+  View y_TO;              // overwritten
+  int k_shards = 1;       // divides I
+  ConstView bias_O = {};  // optional; the type of w, or f32
   Activation activation = Activation::none;
-  View pre_activation_TO = {};            // optional; overwritten with u
+  View pre_activation_TO = {};  // optional; overwritten with u
 };
 void linear_forward(Exec& exec, const LinearForward& arguments);
 
 /// dx = round((dy w) * act'(u)), the product and the sum before it in f32; act' = 1 without a
-/// pre-activation. (The linear layer whose *input* was act(u): its backward and that of the activation
-/// in one.)
+/// pre-activation. (The linear layer whose *input* was act(u): its backward and that of the
+/// activation in one.)
 struct LinearBackwardInput {
   ConstView dy_TO;
   ConstView w_OI;
-  View dx_TI;                             // overwritten
-  int k_shards = 1;                       // divides O
-  ConstView pre_activation_TI = {};       // u; present exactly if there is an activation
+  View dx_TI;                        // overwritten
+  int k_shards = 1;                  // divides O
+  ConstView pre_activation_TI = {};  // u; present exactly if there is an activation
   Activation activation = Activation::none;
 };
 void linear_backward_input(Exec& exec, const LinearBackwardInput& arguments);
 
-/// dw += dy^T x: one chain in increasing t that continues from the stored value, so that cutting the
-/// rows into several calls (micro-batches) gives the same bits.
+/// dw += dy^T x: one chain in increasing t that continues from the stored value, so that cutting
+/// the rows into several calls (micro-batches) gives the same bits.
 struct LinearBackwardWeight {
   ConstView dy_TO;
   ConstView x_TI;
-  View dw_OI;                             // accumulated
+  View dw_OI;  // accumulated
 };
 void linear_backward_weight(Exec& exec, const LinearBackwardWeight& arguments);
 
-/// Bytes of exec.workspace that the call takes while it runs: a function of shapes, types and target.
+/// Bytes of exec.workspace that the call takes while it runs: a function of shapes, types and
+/// target.
 int64_t linear_scratch_bytes(const Exec& exec, const LinearForward& arguments);
 int64_t linear_scratch_bytes(const Exec& exec, const LinearBackwardInput& arguments);
 int64_t linear_scratch_bytes(const Exec& exec, const LinearBackwardWeight& arguments);
 
 /// Names of the entries of the list that `exec` would try for these arguments, in order.
-std::vector<std::string_view> linear_implementations(const Exec& exec, const LinearForward& arguments);
-std::vector<std::string_view> linear_implementations(const Exec& exec, const LinearBackwardInput& arguments);
-std::vector<std::string_view> linear_implementations(const Exec& exec, const LinearBackwardWeight& arguments);
+std::vector<std::string_view> linear_implementations(const Exec& exec,
+                                                     const LinearForward& arguments);
+std::vector<std::string_view> linear_implementations(const Exec& exec,
+                                                     const LinearBackwardInput& arguments);
+std::vector<std::string_view> linear_implementations(const Exec& exec,
+                                                     const LinearBackwardWeight& arguments);
 
 }  // namespace megalith::kernels

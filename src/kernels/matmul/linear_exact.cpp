@@ -20,8 +20,10 @@ void run(Exec& exec, const Arguments& arguments) {
   if (product.m == 0 || product.n == 0 || product.k == 0) return;
   const device::Target& target = exec.device.target();
   if (is_skinny(product)) {
-    const device::Allocation scratch = exec.workspace.allocate(skinny_scratch_bytes(product, target.isa));
-    if (!exec.device.is_trace()) run_skinny(product, target.isa, exec.device.pool(), scratch.data());
+    const device::Allocation scratch =
+        exec.workspace.allocate(skinny_scratch_bytes(product, target.isa));
+    if (!exec.device.is_trace())
+      run_skinny(product, target.isa, exec.device.pool(), scratch.data());
     return;
   }
   const GemmPlan plan = plan_gemm(product, target);
@@ -41,7 +43,8 @@ int64_t scratch_bytes(const Exec& exec, const Arguments& arguments) {
 }  // namespace
 
 std::string_view exact_refuses(const Exec&, const LinearForward& a) {
-  const ConstView bias = a.bias_O ? a.bias_O : a.w_OI, u = a.pre_activation_TO ? a.pre_activation_TO : a.y_TO;
+  const ConstView bias = a.bias_O ? a.bias_O : a.w_OI,
+                  u = a.pre_activation_TO ? a.pre_activation_TO : a.y_TO;
   return refuse_f64(a.x_TI, a.w_OI, a.y_TO, bias, u);
 }
 std::string_view exact_refuses(const Exec&, const LinearBackwardInput& a) {
@@ -55,8 +58,14 @@ void exact(Exec& exec, const LinearForward& a) { run(exec, a); }
 void exact(Exec& exec, const LinearBackwardInput& a) { run(exec, a); }
 void exact(Exec& exec, const LinearBackwardWeight& a) { run(exec, a); }
 
-int64_t exact_scratch_bytes(const Exec& exec, const LinearForward& a) { return scratch_bytes(exec, a); }
-int64_t exact_scratch_bytes(const Exec& exec, const LinearBackwardInput& a) { return scratch_bytes(exec, a); }
-int64_t exact_scratch_bytes(const Exec& exec, const LinearBackwardWeight& a) { return scratch_bytes(exec, a); }
+int64_t exact_scratch_bytes(const Exec& exec, const LinearForward& a) {
+  return scratch_bytes(exec, a);
+}
+int64_t exact_scratch_bytes(const Exec& exec, const LinearBackwardInput& a) {
+  return scratch_bytes(exec, a);
+}
+int64_t exact_scratch_bytes(const Exec& exec, const LinearBackwardWeight& a) {
+  return scratch_bytes(exec, a);
+}
 
 }  // namespace megalith::kernels::matmul

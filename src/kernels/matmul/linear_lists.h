@@ -12,8 +12,8 @@ void reference(Exec& exec, const LinearForward& arguments);
 void reference(Exec& exec, const LinearBackwardInput& arguments);
 void reference(Exec& exec, const LinearBackwardWeight& arguments);
 
-/// The fixed arithmetic of linear.h on own micro-kernels, f32 and bf16. Like all that follows: takes its
-/// scratch from exec.workspace, and under the trace kind does no more than that.
+/// The fixed arithmetic of linear.h on own micro-kernels, f32 and bf16. Like all that follows:
+/// takes its scratch from exec.workspace, and under the trace kind does no more than that.
 void exact(Exec& exec, const LinearForward& arguments);
 void exact(Exec& exec, const LinearBackwardInput& arguments);
 void exact(Exec& exec, const LinearBackwardWeight& arguments);

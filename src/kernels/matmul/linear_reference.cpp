@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // The three products in double precision, one element after another: the specification of all other
 // entries. Sums have the shards and the tree of the exact arithmetic (in double, where they hardly
-// matter, so that a wrong shard shows); what the operation rounds between its steps is rounded here.
+// matter, so that a wrong shard shows); what the operation rounds between its steps is rounded
+// here.
 #include <cmath>
 #include <numbers>
 
@@ -14,9 +15,12 @@ namespace {
 /// Rounds once to the type and gives the value back.
 double round_to(DType dtype, double value) {
   switch (dtype) {
-    case DType::f64: return value;
-    case DType::f32: return static_cast<double>(static_cast<float>(value));
-    default: return static_cast<double>(to_f32(round_to_bf16(value)));
+    case DType::f64:
+      return value;
+    case DType::f32:
+      return static_cast<double>(static_cast<float>(value));
+    default:
+      return static_cast<double>(to_f32(round_to_bf16(value)));
   }
 }
 
@@ -39,8 +43,10 @@ double activate(Activation activation, double u) {
   switch (activation) {
     case Activation::gelu_tanh:
       return 0.5 * u * (1 + std::tanh(kGeluScale * (u + kGeluCubic * u * u * u)));
-    case Activation::gelu_erf: return 0.5 * u * (1 + std::erf(u / std::numbers::sqrt2));
-    default: return u;
+    case Activation::gelu_erf:
+      return 0.5 * u * (1 + std::erf(u / std::numbers::sqrt2));
+    default:
+      return u;
   }
 }
 
@@ -53,7 +59,8 @@ double activation_gradient(Activation activation, double u) {
     case Activation::gelu_erf:
       return 0.5 * (1 + std::erf(u / std::numbers::sqrt2)) +
              u * std::exp(-0.5 * u * u) / std::sqrt(2 * std::numbers::pi);
-    default: return 1;
+    default:
+      return 1;
   }
 }
 
@@ -67,7 +74,9 @@ void reference(Exec& exec, const LinearForward& a) {
   exec.device.pool().for_range(a.x_TI.size(0), 1, [&](Range rows, int) {
     for (int64_t t = rows.begin; t < rows.end; ++t) {
       for (int64_t o = 0; o < num_outputs; ++o) {
-        const auto term = [&](int64_t i) { return read_double(a.x_TI, t, i) * read_double(a.w_OI, o, i); };
+        const auto term = [&](int64_t i) {
+          return read_double(a.x_TI, t, i) * read_double(a.w_OI, o, i);
+        };
         double sum = shard_tree(term, 0, a.k_shards, width);
         if (bias_1O) sum += read_double(bias_1O, 0, o);
         const double u = round_to(u_dtype, sum);
@@ -83,7 +92,9 @@ void reference(Exec& exec, const LinearBackwardInput& a) {
   exec.device.pool().for_range(a.dy_TO.size(0), 1, [&](Range rows, int) {
     for (int64_t t = rows.begin; t < rows.end; ++t) {
       for (int64_t i = 0; i < num_inputs; ++i) {
-        const auto term = [&](int64_t o) { return read_double(a.dy_TO, t, o) * read_double(a.w_OI, o, i); };
+        const auto term = [&](int64_t o) {
+          return read_double(a.dy_TO, t, o) * read_double(a.w_OI, o, i);
+        };
         double sum = shard_tree(term, 0, a.k_shards, width);
         if (a.pre_activation_TI)
           sum *= activation_gradient(a.activation, read_double(a.pre_activation_TI, t, i));
@@ -99,7 +110,8 @@ void reference(Exec& exec, const LinearBackwardWeight& a) {
     for (int64_t o = outputs.begin; o < outputs.end; ++o) {
       for (int64_t i = 0; i < num_inputs; ++i) {
         double sum = read_double(a.dw_OI, o, i);
-        for (int64_t t = 0; t < num_rows; ++t) sum += read_double(a.dy_TO, t, o) * read_double(a.x_TI, t, i);
+        for (int64_t t = 0; t < num_rows; ++t)
+          sum += read_double(a.dy_TO, t, o) * read_double(a.x_TI, t, i);
         write_double(a.dw_OI, o, i, sum);
       }
     }

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// The inner loop of every matrix product: a tile of kRows x 2 vectors of f32 sums stays in registers
-// while k runs through one segment; vectors lie along the columns, the other operand is broadcast.
-// Each sum is one chain of fused multiply-adds in increasing k. Included once per instruction set.
+// The inner loop of every matrix product: a tile of kRows x 2 vectors of f32 sums stays in
+// registers while k runs through one segment; vectors lie along the columns, the other operand is
+// broadcast. Each sum is one chain of fused multiply-adds in increasing k. Included once per
+// instruction set.
 #if defined(MEGA_MICRO_KERNEL_INL_H) == defined(HWY_TARGET_TOGGLE)
 #ifdef MEGA_MICRO_KERNEL_INL_H
 #undef MEGA_MICRO_KERNEL_INL_H
@@ -22,8 +23,8 @@ inline constexpr int kTileColumns = 2 * HWY_LANES(float);
 // Sums, two vectors of B and a broadcast fill the 32 (16) registers.
 inline constexpr int kTileRows = HWY_LANES(float) == 16 ? 14 : 6;
 
-/// What one call computes: sums over k of a[k * kTileRows + row] * b[k * kTileColumns + column], started
-/// from `start` (from 0 when null), then added to each of the `merge` tiles, newest first.
+/// What one call computes: sums over k of a[k * kTileRows + row] * b[k * kTileColumns + column],
+/// started from `start` (from 0 when null), then added to each of the `merge` tiles, newest first.
 struct TileWork {
   const float* a = nullptr;
   const float* b = nullptr;
@@ -32,8 +33,9 @@ struct TileWork {
   const float* merge = nullptr;  // the newest; older ones are `merge_distance` before each other
   int64_t merge_distance = 0;
   int num_merges = 0;
+  int64_t stride = 0;  // between rows of start and merge
   float* out = nullptr;
-  int64_t stride = 0;  // between rows of start, merge and out
+  int64_t out_stride = 0;
 };
 
 template <int kRows>
@@ -76,8 +78,8 @@ void multiply_tile(const TileWork& work) {
   }
 #pragma GCC unroll 16
   for (int r = 0; r < kRows; ++r) {
-    hn::StoreU(sum[r][0], d, work.out + r * work.stride);
-    hn::StoreU(sum[r][1], d, work.out + r * work.stride + kLanes);
+    hn::StoreU(sum[r][0], d, work.out + r * work.out_stride);
+    hn::StoreU(sum[r][1], d, work.out + r * work.out_stride + kLanes);
   }
 }
 
@@ -86,11 +88,21 @@ using MultiplyTile = void (*)(const TileWork&);
 /// The micro-kernel for 1 <= rows <= kTileRows.
 inline MultiplyTile multiply_tile_of(int rows) {
   static constexpr MultiplyTile kAll[] = {
-      multiply_tile<1>,  multiply_tile<2>,  multiply_tile<3>,
-      multiply_tile<4>,  multiply_tile<5>,  multiply_tile<6>,
+    multiply_tile<1>,
+    multiply_tile<2>,
+    multiply_tile<3>,
+    multiply_tile<4>,
+    multiply_tile<5>,
+    multiply_tile<6>,
 #if HWY_CAP_GE512
-      multiply_tile<7>,  multiply_tile<8>,  multiply_tile<9>,  multiply_tile<10>,
-      multiply_tile<11>, multiply_tile<12>, multiply_tile<13>, multiply_tile<14>,
+    multiply_tile<7>,
+    multiply_tile<8>,
+    multiply_tile<9>,
+    multiply_tile<10>,
+    multiply_tile<11>,
+    multiply_tile<12>,
+    multiply_tile<13>,
+    multiply_tile<14>,
 #endif
   };
   return kAll[rows - 1];

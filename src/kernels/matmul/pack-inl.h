@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Packing of panels: `kWidth` neighbours of the index i side by side, k going down; bf16 is widened on
-// the way. Where k is the contiguous index of the source, vectors are transposed in registers. Lanes
-// beyond the last i hold copies of other numbers: they meet only sums that are thrown away.
+// Packing of panels: `kWidth` neighbours of the index i side by side, k going down; bf16 is widened
+// on the way. Where k is the contiguous index of the source, vectors are transposed in registers.
+// Lanes beyond the last i hold copies of other numbers: they meet only sums that are thrown away.
 // Included once per instruction set.
 #if defined(MEGA_PACK_INL_H) == defined(HWY_TARGET_TOGGLE)
 #ifdef MEGA_PACK_INL_H
@@ -42,13 +42,16 @@ HWY_INLINE void transpose_blocks(const WordVec v[4], WordVec word[4]) {
   word[3] = hn::BitCast(d, hn::InterleaveUpper(wide, high01, high23));
 }
 
-/// One vector of 32-bit words from each of kLanes rows (`row(r)` points to row r's): v[c][r] gets 128-bit
-/// block c of rows r, r + 4, (r + 8, r + 12), so that transpose_blocks(v[c]) gives words 4c .. 4c + 3 of all
-/// rows. Whole vectors are read, so that on AVX-512 every cache line is touched once: rows a multiple of
-/// 4 KiB apart share a set of the first-level cache and would drive each other out.
+/// One vector of 32-bit words from each of kLanes rows (`row(r)` points to row r's): v[c][r] gets
+/// 128-bit block c of rows r, r + 4, (r + 8, r + 12), so that transpose_blocks(v[c]) gives words 4c
+/// .. 4c + 3 of all rows. Whole vectors are read, so that on AVX-512 every cache line is touched
+/// once: rows a multiple of 4 KiB apart share a set of the first-level cache and would drive each
+/// other out.
 template <typename Row>
 HWY_INLINE void load_blocks(const Row& row, WordVec v[kLanes / 4][4]) {
-  const auto at = [&](int r) HWY_ATTR { return hn::LoadU(WordTag(), reinterpret_cast<const uint32_t*>(row(r))); };
+  const auto at = [&](int r) HWY_ATTR {
+    return hn::LoadU(WordTag(), reinterpret_cast<const uint32_t*>(row(r)));
+  };
 #pragma GCC unroll 4
   for (int r = 0; r < 4; ++r) {
 #if HWY_CAP_GE512
@@ -77,14 +80,14 @@ HWY_INLINE FloatVec widened_half(WordVec word, int which) {
   return hn::BitCast(FloatTag(), hn::And(word, hn::Set(WordTag(), 0xffff0000u)));
 }
 
-/// kLanes rows starting at `from` (those from `rows` on repeat the last), `k` elements of each, written
-/// with k going down: out[k * width + row].
+/// kLanes rows starting at `from` (those from `rows` on repeat the last), `k` elements of each,
+/// written with k going down: out[k * width + row].
 template <typename T>
-void pack_transposed(const T* from, int64_t stride, int rows, int64_t k, float* out, int64_t width) {
+void pack_transposed(const T* from, int64_t stride, int rows, int64_t k, float* out,
+                     int64_t width) {
   constexpr int kStep = kLanes * kPerWord<T>;
   const T* start[kLanes];
-  for (int r = 0; r < kLanes; ++r)
-    start[r] = from + std::min(r, rows - 1) * stride;
+  for (int r = 0; r < kLanes; ++r) start[r] = from + std::min(r, rows - 1) * stride;
   const auto pack = [&](const auto& row, int64_t at, int count) HWY_ATTR {
     WordVec v[kLanes / 4][4];
     WordVec word[kLanes];
@@ -94,11 +97,13 @@ void pack_transposed(const T* from, int64_t stride, int rows, int64_t k, float* 
 #pragma GCC unroll 32
     for (int j = 0; j < kStep; ++j) {
       if (j < count)
-        hn::StoreU(widened_half<T>(word[j / kPerWord<T>], j % kPerWord<T>), FloatTag(), out + (at + j) * width);
+        hn::StoreU(widened_half<T>(word[j / kPerWord<T>], j % kPerWord<T>), FloatTag(),
+                   out + (at + j) * width);
     }
   };
   int64_t at = 0;
-  for (; at + kStep <= k; at += kStep) pack([&](int r) HWY_ATTR { return start[r] + at; }, at, kStep);
+  for (; at + kStep <= k; at += kStep)
+    pack([&](int r) HWY_ATTR { return start[r] + at; }, at, kStep);
   if (at == k) return;
   T rest[kLanes][kStep] = {};
   for (int r = 0; r < kLanes; ++r)
@@ -118,7 +123,8 @@ HWY_INLINE void pack_straight(const T* from, int64_t stride, int64_t k, float* o
 
 /// The same for the last panel, `count` < width elements wide.
 template <typename T>
-void pack_straight_edge(const T* from, int64_t stride, int64_t count, int64_t k, float* out, int64_t width) {
+void pack_straight_edge(const T* from, int64_t stride, int64_t count, int64_t k, float* out,
+                        int64_t width) {
   for (int64_t at = 0; at < k; ++at) {
     for (int64_t i = 0; i < count; ++i) out[at * width + i] = to_f32(from[at * stride + i]);
     for (int64_t i = count; i < width; ++i) out[at * width + i] = 0;
@@ -126,11 +132,11 @@ void pack_straight_edge(const T* from, int64_t stride, int64_t count, int64_t k,
 }
 
 /// Panels of `width` = 1 or 2 vectors (or a few lanes less) for i in [i, i + count) and k in
-/// [k_begin, k_begin + k), one after another, k * width floats each. Vector stores may reach beyond a
-/// panel's end into the next, which is written later.
+/// [k_begin, k_begin + k), one after another, k * width floats each. Vector stores may reach beyond
+/// a panel's end into the next, which is written later.
 template <int kVectors, typename T>
-void pack_panels(const Operand& operand, int64_t i, int64_t count, int64_t k_begin, int64_t k, float* out,
-                 int64_t width) {
+void pack_panels(const Operand& operand, int64_t i, int64_t count, int64_t k_begin, int64_t k,
+                 float* out, int64_t width) {
   const T* base = reinterpret_cast<const T*>(operand.data);
   if (operand.k_contiguous) {
     for (int64_t p = 0; p < count; p += width, out += width * k) {
@@ -146,7 +152,7 @@ void pack_panels(const Operand& operand, int64_t i, int64_t count, int64_t k_beg
     return;
   }
   // Rows are read in pieces of a few panels: whole cache lines, and few pages at a time.
-  constexpr int64_t kRowsAtOnce = 16;
+  constexpr int64_t kRowsAtOnce = 8;
   const T* from = base + k_begin * operand.stride + i;
   int64_t fast = count / width;  // panels whose vector loads stay inside the row
   while (fast > 0 && (fast - 1) * width + kVectors * kLanes > count) --fast;

@@ -18,8 +18,8 @@ namespace megalith::kernels::matmul {
 namespace HWY_NAMESPACE {
 namespace {
 
-/// The rows of B (outputs) from `from` on, as load_transposed wants them: four pointers and a distance
-/// reach 16 rows with few registers.
+/// The rows of B (outputs) from `from` on, as load_transposed wants them: four pointers and a
+/// distance reach 16 rows with few registers.
 struct Rows {
   const std::byte* quad[kLanes / 4];
   int64_t stride;  // bytes
@@ -39,8 +39,8 @@ struct Sums {
   FloatVec sum[kGroups][kRows];
 };
 
-/// The next steps of all chains, `count` at most; the groups advance side by side, because a chain waits for
-/// its own last sum.
+/// The next steps of all chains, `count` at most; the groups advance side by side, because a chain
+/// waits for its own last sum.
 template <typename T, int kRows, int kGroups>
 HWY_INLINE void add_blocks(const WordVec (&v)[kGroups][kLanes / 4][4], const float* a, int count,
                            Sums<kRows, kGroups>& sums) {
@@ -65,8 +65,8 @@ HWY_INLINE void add_blocks(const WordVec (&v)[kGroups][kLanes / 4][4], const flo
   }
 }
 
-/// The chains over k in [begin, end). `a` is packed: a[k * kRows + row]. The rows that come `prefetch` bytes
-/// later are fetched in the order in which they lie in memory (0: not at all).
+/// The chains over k in [begin, end). `a` is packed: a[k * kRows + row]. The rows that come
+/// `prefetch` bytes later are fetched in the order in which they lie in memory (0: not at all).
 template <typename T, int kRows, int kGroups>
 HWY_INLINE void run_chains(const float* a, const Rows (&rows)[kGroups], int64_t begin, int64_t end,
                            int64_t prefetch, Sums<kRows, kGroups>& sums) {
@@ -111,8 +111,9 @@ void run_columns(const Product& product, const std::vector<int>& merges, const f
   for (int g = 0; g < kGroups; ++g)
     from[g] = Rows(product.b.data + (first + g * kLanes) * stride, stride);
   const int64_t width = product.k / product.k_shards;
-  // The processor follows long rows by itself; short ones end before it has noticed. Into the second-level
-  // cache: in the first, 16 rows at a distance of 4 KiB have no room beside each other.
+  // The processor follows long rows by itself; short ones end before it has noticed. Into the
+  // second-level cache: in the first, 16 rows at a distance of 4 KiB have no room beside each
+  // other.
   constexpr int64_t kLongRow = 12 * 1024;
   const int64_t prefetch = stride <= kLongRow ? kWidth * stride : 0;
   int depth = 0;
@@ -130,13 +131,15 @@ void run_columns(const Product& product, const std::vector<int>& merges, const f
     }
     depth += 1 - num_merges;
   }
-  finish_tile(product.epilogue, stack[0][0] + (column - first), kWidth, rows.begin, rows.size(), column, num_columns);
+  finish_tile(product.epilogue, stack[0][0] + (column - first), kWidth, rows.begin, rows.size(),
+              column, num_columns);
 }
 
-/// All columns of a thread. Where fewer than a vector are left, the vector ends with them and begins with
-/// columns that are computed again and not stored.
+/// All columns of a thread. Where fewer than a vector are left, the vector ends with them and
+/// begins with columns that are computed again and not stored.
 template <typename T, int kRows, int kGroups>
-void run_rows(const Product& product, const std::vector<int>& merges, const float* a, Range rows, Range columns) {
+void run_rows(const Product& product, const std::vector<int>& merges, const float* a, Range rows,
+              Range columns) {
   int64_t c = columns.begin;
   for (; c + kGroups * kLanes <= columns.end; c += kGroups * kLanes)
     run_columns<T, kRows, kGroups>(product, merges, a, rows, c, c, kGroups * kLanes);
@@ -148,21 +151,26 @@ void run_rows(const Product& product, const std::vector<int>& merges, const floa
 }
 
 template <typename T>
-void run_type(const Product& product, const std::vector<int>& merges, int rows_at_once, const float* a, Range rows,
-              Range columns) {
+void run_type(const Product& product, const std::vector<int>& merges, int rows_at_once,
+              const float* a, Range rows, Range columns) {
   switch (rows_at_once) {
-    case 1: return run_rows<T, 1, HWY_CAP_GE512 ? 1 : 2>(product, merges, a, rows, columns);
-    case 2: return run_rows<T, 2, 1>(product, merges, a, rows, columns);
-    case 4: return run_rows<T, 4, 1>(product, merges, a, rows, columns);
-    case 8: return run_rows<T, 8, 1>(product, merges, a, rows, columns);
-    default: return run_rows<T, HWY_CAP_GE512 ? 16 : 8, 1>(product, merges, a, rows, columns);
+    case 1:
+      return run_rows < T, 1, HWY_CAP_GE512 ? 1 : 2 > (product, merges, a, rows, columns);
+    case 2:
+      return run_rows<T, 2, 1>(product, merges, a, rows, columns);
+    case 4:
+      return run_rows<T, 4, 1>(product, merges, a, rows, columns);
+    case 8:
+      return run_rows<T, 8, 1>(product, merges, a, rows, columns);
+    default:
+      return run_rows < T, HWY_CAP_GE512 ? 16 : 8, 1 > (product, merges, a, rows, columns);
   }
 }
 
 }  // namespace
 
-void run_skinny_part(const Product& product, const std::vector<int>& merges, int rows_at_once, const float* a,
-                     Range rows, Range columns) {
+void run_skinny_part(const Product& product, const std::vector<int>& merges, int rows_at_once,
+                     const float* a, Range rows, Range columns) {
   if (product.b.dtype == DType::bf16)
     run_type<bf16_t>(product, merges, rows_at_once, a, rows, columns);
   else
@@ -182,7 +190,8 @@ void pack_rows(const Product& product, int rows_at_once, int64_t distance, float
   for (int64_t row = 0; row < product.m; row += rows_at_once, out += distance) {
     for (int64_t r = 0; r < rows_at_once; ++r)
       for (int64_t k = 0; k < product.k; ++k)
-        out[k * rows_at_once + r] = row + r < product.m ? to_f32(from[(row + r) * product.a.stride + k]) : 0.0f;
+        out[k * rows_at_once + r] =
+            row + r < product.m ? to_f32(from[(row + r) * product.a.stride + k]) : 0.0f;
   }
 }
 
@@ -207,17 +216,20 @@ constexpr int64_t kMinColumns = 16;
 /// Rows of A whose sums fit the registers beside one or more vectors of columns.
 int rows_at_once(int64_t m, device::Isa isa) {
   const int64_t most = isa == device::Isa::avx2 ? 8 : 16;
-  return static_cast<int>(std::min<int64_t>(most, static_cast<int64_t>(std::bit_ceil(static_cast<uint64_t>(m)))));
+  return static_cast<int>(
+      std::min<int64_t>(most, static_cast<int64_t>(std::bit_ceil(static_cast<uint64_t>(m)))));
 }
 
 /// Floats of one pass of packed rows; packing writes whole vectors.
-int64_t pass_floats(const Product& product, int rows) { return round_up<int64_t>(product.k * rows + 16, 16); }
+int64_t pass_floats(const Product& product, int rows) {
+  return round_up<int64_t>(product.k * rows + 16, 16);
+}
 
 }  // namespace
 
 bool is_skinny(const Product& product) {
-  return product.m <= kMaxRows && product.n >= kMinColumns && product.a.k_contiguous && product.b.k_contiguous &&
-         !product.accumulate;
+  return product.m <= kMaxRows && product.n >= kMinColumns && product.a.k_contiguous &&
+         product.b.k_contiguous && !product.accumulate;
 }
 
 int64_t skinny_scratch_bytes(const Product& product, device::Isa isa) {
@@ -235,7 +247,8 @@ void run_skinny(const Product& product, device::Isa isa, ThreadPool& pool, std::
   const auto run = avx2 ? N_AVX2::run_skinny_part : N_AVX3::run_skinny_part;
   pool.for_range(product.n, 64, [&](Range columns, int) {
     for (int64_t row = 0; row < product.m; row += rows)
-      run(product, merges, rows, a + row / rows * distance, {row, std::min(row + rows, product.m)}, columns);
+      run(product, merges, rows, a + row / rows * distance, {row, std::min(row + rows, product.m)},
+          columns);
   });
 }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Arguments: rows, columns, type (0 f32, 1 bf16).
+// Arguments: rows, columns, type (0 f32, 1 bf16), instruction set (0 AVX2, 1 the machine's best).
 #include "kernels/elementary/bench_support.h"
 #include "kernels/norm/layer_norm.h"
 #include "kernels/norm/layer_norm_cases.h"
@@ -11,12 +11,14 @@ using benching::Bench;
 
 void sizes(benchmark::internal::Benchmark* bench) {
   for (const NormCase& c : kNormBenchCases) {
-    for (const int64_t dtype : {0, 1}) bench->Args({c.rows, c.columns, dtype});
+    for (const int64_t dtype : {0, 1}) {
+      for (const int64_t best : {0, 1}) bench->Args({c.rows, c.columns, dtype, best});
+    }
   }
 }
 
 void norm_forward(benchmark::State& state) {
-  Bench bench;
+  Bench bench(state.range(3) == 0 ? device::Isa::avx2 : device::detect_isa());
   const Shape shape = {state.range(0), state.range(1)};
   const auto x = bench.tensor(benching::dtype_argument(state, 2), shape);
   const auto y = bench.tensor(benching::dtype_argument(state, 2), shape);
@@ -33,7 +35,7 @@ BENCHMARK(norm_forward)->Apply(sizes);
 /// With the gradient of the residual stream and of the parameters: x, dy, residual read, dx
 /// written.
 void norm_backward(benchmark::State& state) {
-  Bench bench;
+  Bench bench(state.range(3) == 0 ? device::Isa::avx2 : device::detect_isa());
   const Shape shape = {state.range(0), state.range(1)};
   const DType dtype = benching::dtype_argument(state, 2);
   const auto x = bench.tensor(dtype, shape), dy = bench.tensor(dtype, shape),

@@ -18,26 +18,36 @@ namespace megalith::kernels::HWY_NAMESPACE {
 namespace {
 
 /// db += row 0, then row 1, ... of kRows rows, over columns.
-template <int kRows>
+template <class T, int kRows>
 void add_rows(const ConstView& dy, int64_t t, const View& db, int64_t partial, Range columns) {
-  const AnyRow sums(db, partial);
-  const AnyOutputRow out(db, partial);
-  AnyRow rows[kRows];
-  for (int r = 0; r < kRows; ++r) rows[r] = AnyRow(dy, t + r);
-  for (int64_t c = columns.begin; c < columns.end; c += 16) {
-    Vec16 sum = load16(sums, c, columns.end);
-    for (int r = 0; r < kRows; ++r) sum = add16(sum, load16(rows[r], c, columns.end));
-    store16(sum, out, c, columns.end);
-  }
+  const TypedRow<float> sums(db, partial);
+  const TypedOutputRow<float> out(db, partial);
+  TypedRow<T> rows[kRows];
+  for (int r = 0; r < kRows; ++r) rows[r] = TypedRow<T>(dy, t + r);
+  for_columns(columns.begin, columns.end, [&](int64_t c, auto full) {
+    constexpr bool kFull = decltype(full)::value;
+    Vec16 sum = load_row<kFull>(sums, c, columns.end);
+    for (int r = 0; r < kRows; ++r) sum = add16(sum, load_row<kFull>(rows[r], c, columns.end));
+    store_row<kFull>(sum, out, c, columns.end);
+  });
 }
 
-void sum_columns(const ColumnSum& a, Range columns) {
+template <class T>
+void sum_columns_of(const ColumnSum& a, Range columns) {
   const int64_t rows = a.dy_TO.size(0);
   for (int64_t t = 0; t < rows;) {
     const int64_t run_end = a.shards.run_end(t, rows);
     const int64_t partial = a.shards.partial_of(t);
-    for (; t + 4 <= run_end; t += 4) add_rows<4>(a.dy_TO, t, a.db_PO, partial, columns);
-    for (; t < run_end; ++t) add_rows<1>(a.dy_TO, t, a.db_PO, partial, columns);
+    for (; t + 4 <= run_end; t += 4) add_rows<T, 4>(a.dy_TO, t, a.db_PO, partial, columns);
+    for (; t < run_end; ++t) add_rows<T, 1>(a.dy_TO, t, a.db_PO, partial, columns);
+  }
+}
+
+void sum_columns(const ColumnSum& a, Range columns) {
+  if (a.dy_TO.dtype() == DType::f32) {
+    sum_columns_of<float>(a, columns);
+  } else {
+    sum_columns_of<bf16_t>(a, columns);
   }
 }
 
@@ -46,12 +56,15 @@ struct Chunk {
   Vec16 vec[kChunk];
 };
 
+/// tree(lo, hi) of columns [column, column + 64), those at `end` and later as 0.
 void tree_of(const ConstView& x, int64_t lo, int64_t hi, int64_t column, int64_t end, Chunk& sum) {
   if (hi - lo == 1) {
-    const AnyRow row(x, lo);
+    const TypedRow<float> row(x, lo);
     for (int k = 0; k < kChunk; ++k) {
       const int64_t c = column + 16 * k;
-      sum.vec[k] = c < end ? load16(row, c, end) : set16(0.0f);
+      sum.vec[k] = c + 16 <= end ? load_row<true>(row, c, end)
+                   : c < end     ? load_row<false>(row, c, end)
+                                 : set16(0.0f);
     }
     return;
   }
@@ -63,17 +76,19 @@ void tree_of(const ConstView& x, int64_t lo, int64_t hi, int64_t column, int64_t
 }
 
 void tree_columns(const TreeSum& a, const View& y, Range columns) {
-  const AnyRow y_in(y, 0);
-  const AnyOutputRow out(y, 0);
+  const TypedRow<float> y_in(y, 0);
+  const TypedOutputRow<float> out(y, 0);
   for (int64_t column = columns.begin; column < columns.end; column += 16 * kChunk) {
     Chunk sum;
     tree_of(a.x_PN, 0, a.x_PN.size(0), column, columns.end, sum);
-    for (int k = 0; k < kChunk; ++k) {
-      const int64_t c = column + 16 * k;
-      if (c >= columns.end) break;
-      if (a.accumulate) sum.vec[k] = add16(load16(y_in, c, columns.end), sum.vec[k]);
-      store16(sum.vec[k], out, c, columns.end);
-    }
+    const Vec16* next = sum.vec;
+    const int64_t end = std::min(columns.end, column + 16 * kChunk);
+    for_columns(column, end, [&](int64_t c, auto full) {
+      constexpr bool kFull = decltype(full)::value;
+      const Vec16 total = a.accumulate ? add16(load_row<kFull>(y_in, c, end), *next) : *next;
+      store_row<kFull>(total, out, c, end);
+      ++next;
+    });
   }
 }
 

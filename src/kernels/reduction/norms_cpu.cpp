@@ -39,10 +39,10 @@ double block_squares(const AnyRow& x, int64_t begin, int64_t end) {
     for (; i + 16 <= end; i += 16) add_squares(reinterpret_cast<const float*>(x.data) + i, sum);
   }
   HWY_ALIGN float widened[16];
-  for (; i < end; i += 16) {
-    store16(load16(x, i, end), widened);
+  for_columns(i, end, [&](int64_t at, auto full) {
+    store16(load_row<decltype(full)::value>(x, at, end), widened);
     add_squares(widened, sum);
-  }
+  });
   HWY_ALIGN double lane[16];
   for (int k = 0; k < kDoubleParts; ++k) hn::Store(sum[k], DoubleTag(), lane + k * kDoubleLanes);
   for (int width = 8; width > 0; width /= 2) {
@@ -63,14 +63,15 @@ void squares_of_blocks(const SumOfSquares& a, Range blocks) {
 bool is_finite(const ConstView& view, Range range) {
   const AnyRow x(view, 0);
   const WordVec infinity = hn::Set(WordTag(), 0x7f800000u);
-  for (int64_t i = range.begin; i < range.end; i += 16) {
-    const Vec16 v = load16(x, i, range.end);
+  bool finite = true;
+  for_columns(range.begin, range.end, [&](int64_t i, auto full) {
+    const Vec16 v = load_row<decltype(full)::value>(x, i, range.end);
     for (int k = 0; k < kParts; ++k) {
       const WordVec exponent = hn::And(hn::BitCast(WordTag(), v.part[k]), infinity);
-      if (!hn::AllFalse(WordTag(), hn::Eq(exponent, infinity))) return false;
+      finite = finite && hn::AllFalse(WordTag(), hn::Eq(exponent, infinity));
     }
-  }
-  return true;
+  });
+  return finite;
 }
 
 }  // namespace

@@ -1,0 +1,29 @@
+// SPDX-License-Identifier: Apache-2.0
+// The checkpoint argument that several commands take, and the model made from it.
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "apps/command.h"
+#include "generate/inference_model.h"
+#include "generate/load_model.h"
+
+namespace megalith::apps {
+
+struct CheckpointOptions {
+  std::string path;
+  std::string dtype = "f32";
+  int threads = 0;
+  void declare(CLI::App& command);
+};
+
+/// A model with its weights, on a device of its own.
+struct LoadedModel {
+  explicit LoadedModel(const CheckpointOptions& options);
+  generate::ModelSource source;
+  std::unique_ptr<device::Device> device;
+  std::unique_ptr<generate::InferenceModel> model;
+};
+
+}  // namespace megalith::apps

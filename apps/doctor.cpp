@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: Apache-2.0
+// megalith doctor: what this machine offers.
+#include <fmt/ranges.h>
+#include <oneapi/dnnl/dnnl_version.h>
+#include <unicode/uchar.h>
+#include <zlib.h>
+#include <zstd.h>
+
+#include <filesystem>
+#include <nlohmann/json.hpp>
+
+#include "apps/command.h"
+#include "apps/machine.h"
+#include "apps/version.h"
+#include "base/thread_pool.h"
+#include "report/page.h"
+
+namespace megalith::apps {
+namespace {
+
+nlohmann::ordered_json facts() {
+  const device::Target target{device::DeviceKind::cpu, device::detect_isa(), available_cores()};
+  nlohmann::ordered_json json = machine_json(target);
+  json["version"] = kVersion;
+  json["devices"] = {"cpu", "trace"};
+  json["libraries"] = {
+      {"oneDNN", fmt::format("{}.{}.{}", DNNL_VERSION_MAJOR, DNNL_VERSION_MINOR, DNNL_VERSION_PATCH)},
+      {"zlib", zlibVersion()},
+      {"zstd", ZSTD_versionString()},
+      {"unicode", U_UNICODE_VERSION}};
+  json["missing"] = nlohmann::json::array({"cuda", "nccl", "mpi"});
+  bool charts = false;
+  for (const auto& path : report::chart_js_paths()) charts = charts || std::filesystem::exists(path);
+  if (!charts) json["missing"].push_back("chart.js (package libjs-chart.js): needed by report");
+  return json;
+}
+
+}  // namespace
+
+void add_doctor(CLI::App& app, Invocation& invocation) {
+  add_command(app, invocation, "doctor", "what this machine offers and what is missing", "  megalith doctor --json\n")
+      .callback([&invocation] {
+        invocation.run = [&invocation] {
+          const auto json = facts();
+          if (invocation.json) {
+            print_json(json);
+          } else {
+            for (const auto& [key, value] : json.items()) fmt::print("{:<14} {}\n", key, value.is_string() ? value.get<std::string>() : value.dump());
+          }
+          return 0;
+        };
+      });
+}
+
+}  // namespace megalith::apps

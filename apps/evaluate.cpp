@@ -1,0 +1,111 @@
+// SPDX-License-Identifier: Apache-2.0
+// megalith evaluate score | perplexity
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <fstream>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <numeric>
+
+#include "apps/checkpoint_options.h"
+#include "apps/command.h"
+#include "base/file.h"
+#include "evaluate/perplexity.h"
+
+namespace megalith::apps {
+namespace {
+
+/// The ids of one line {"text"} or {"ids"}; `where` is file:line.
+std::vector<int32_t> ids_of_line(const std::string& line, const LoadedModel& loaded, const std::string& where) {
+  const auto json = nlohmann::json::parse(line, nullptr, false);
+  if (!json.is_object()) throw UserError("{}: is not a JSON object with \"text\" or \"ids\"", where);
+  if (json.contains("ids")) {
+    std::vector<int32_t> ids;
+    if (!json["ids"].is_array()) throw UserError("{}: \"ids\" is not a list", where);
+    for (const auto& id : json["ids"]) {
+      if (!id.is_number_integer() || id < 0 || id > std::numeric_limits<int32_t>::max()) {
+        throw UserError("{}: '{}' is not a token id", where, id.dump());
+      }
+      ids.push_back(id.get<int32_t>());
+    }
+    return ids;
+  }
+  if (!json.contains("text") || !json["text"].is_string()) {
+    throw UserError("{}: has neither \"text\" nor \"ids\"", where);
+  }
+  if (!loaded.source.tokenizer()) throw UserError("{}: \"text\" needs a tokenizer.json beside the model", where);
+  return loaded.source.tokenizer()->encode(json["text"].get<std::string>(), true);
+}
+
+int score(const CheckpointOptions& options, const std::string& input) {
+  LoadedModel loaded(options);
+  std::ifstream file(input);
+  if (!file) throw UserError("{}: cannot be opened", input);
+  std::string line;
+  for (int64_t number = 1; std::getline(file, line); ++number) {
+    const std::string where = fmt::format("{}:{}", input, number);
+    const std::vector<int32_t> ids = ids_of_line(line, loaded, where);
+    std::vector<double> logprobs;
+    try {
+      logprobs = loaded.model->score(ids);
+    } catch (const UserError& error) {
+      throw UserError("{}: {}", where, error.what());
+    }
+    const double nll = -std::accumulate(logprobs.begin(), logprobs.end(), 0.0);
+    print_json({{"ids", ids}, {"logprobs", logprobs}, {"nll", nll + 0.0}});
+  }
+  return 0;
+}
+
+int perplexity(const CheckpointOptions& options, const std::string& input, bool json) {
+  LoadedModel loaded(options);
+  if (!loaded.source.tokenizer()) throw UserError("{}: there is no tokenizer.json beside the model", options.path);
+  const std::string document = read_file(input);
+  std::vector<int32_t> ids;
+  try {
+    ids = loaded.source.tokenizer()->encode(document, true);
+  } catch (const UserError& error) {
+    throw UserError("{}: {}", input, error.what());
+  }
+  evaluate::OnProgress progress;
+  if (!json && isatty(STDERR_FILENO) == 1) {
+    progress = [&](int64_t done) { fmt::print(stderr, "\r{} of {} tokens", done, ids.size()); };
+  }
+  const evaluate::Perplexity p = evaluate::perplexity(*loaded.model, ids, document, progress);
+  const nlohmann::ordered_json result{{"tokens", p.tokens},
+                                      {"words", p.words},
+                                      {"nll", p.nll},
+                                      {"perplexity", p.perplexity()},
+                                      {"word_perplexity", p.word_perplexity()},
+                                      {"bits_per_byte", p.bits_per_byte()}};
+  if (json) {
+    print_json(result);
+  } else {
+    fmt::print("{} tokens, {} words: perplexity {:.3f} per token, {:.3f} per word, {:.4f} bits per byte\n", p.tokens,
+               p.words, p.perplexity(), p.word_perplexity(), p.bits_per_byte());
+  }
+  return 0;
+}
+
+}  // namespace
+
+void add_evaluate(CLI::App& app, Invocation& invocation) {
+  CLI::App& parent = *app.add_subcommand("evaluate", "how well a model predicts text");
+  parent.require_subcommand(1);
+  const auto add = [&](const std::string& name, const std::string& what, const std::string& example, auto run) {
+    CLI::App& c = add_command(parent, invocation, name, what, example);
+    auto checkpoint = std::make_shared<CheckpointOptions>();
+    auto input = std::make_shared<std::string>();
+    checkpoint->declare(c);
+    c.add_option("--input", *input, "the file to read")->required();
+    c.callback([=, &invocation] { invocation.run = [=, &invocation] { return run(*checkpoint, *input, invocation.json); }; });
+  };
+  add("score", "log-probability of every token; one JSON object per line, in and out",
+      "  megalith evaluate score --checkpoint runs/demo --input lines.jsonl\n",
+      [](const CheckpointOptions& c, const std::string& input, bool) { return score(c, input); });
+  add("perplexity", "perplexity and bits per byte of a text file",
+      "  megalith evaluate perplexity --checkpoint runs/demo --input heldout.txt --json\n", perplexity);
+}
+
+}  // namespace megalith::apps

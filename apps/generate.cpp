@@ -1,0 +1,80 @@
+// SPDX-License-Identifier: Apache-2.0
+// megalith generate
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <cstdio>
+#include <memory>
+#include <nlohmann/json.hpp>
+
+#include "apps/checkpoint_options.h"
+#include "apps/command.h"
+#include "generate/generator.h"
+
+namespace megalith::apps {
+namespace {
+
+struct Options {
+  CheckpointOptions checkpoint;
+  std::string prompt;
+  generate::GenerateOptions generate;
+  bool stream = false;
+};
+
+int run(const Options& o, bool json) {
+  LoadedModel loaded(o.checkpoint);
+  if (!loaded.source.tokenizer()) {
+    throw UserError("{}: there is no tokenizer.json; put one into the folder", o.checkpoint.path);
+  }
+  const text::Tokenizer& tokenizer = *loaded.source.tokenizer();
+  generate::GenerateOptions options = o.generate;
+  options.end_ids = loaded.source.end_ids();
+  std::vector<int32_t> ids = tokenizer.encode(o.prompt, true);
+  if (ids.empty() && !options.end_ids.empty()) ids.push_back(options.end_ids[0]);  // an empty prompt begins a document
+  generate::OnText on_text;
+  if (o.stream && !json) {
+    fmt::print("{}", o.prompt);
+    on_text = [](std::string_view piece) {
+      std::fwrite(piece.data(), 1, piece.size(), stdout);
+      std::fflush(stdout);
+    };
+  }
+  const generate::Generated result = generate::generate(*loaded.model, &tokenizer, ids, options, on_text);
+  const double rate =
+      result.decode_seconds > 0 ? static_cast<double>(result.ids.size()) / result.decode_seconds : 0.0;
+  if (json) {
+    print_json({{"text", result.text},
+                {"ids", result.ids},
+                {"logprobs", result.logprobs},
+                {"finish_reason", result.finish_reason},
+                {"tokens_per_second", rate}});
+  } else {
+    fmt::print("{}\n", o.stream ? "" : o.prompt + result.text);
+    if (isatty(STDERR_FILENO) == 1) {
+      fmt::print(stderr, "{} tokens, {:.1f} tokens/s, {}\n", result.ids.size(), rate, result.finish_reason);
+    }
+  }
+  return 0;
+}
+
+}  // namespace
+
+void add_generate(CLI::App& app, Invocation& invocation) {
+  CLI::App& c = add_command(
+      app, invocation, "generate", "continue a prompt",
+      "  megalith generate --checkpoint runs/demo --prompt \"candle (noun):\" --max-new-tokens 60 --stream\n"
+      "  megalith generate --checkpoint gpt2/ --prompt Hello --temperature 0 --json\n");
+  auto o = std::make_shared<Options>();
+  o->checkpoint.declare(c);
+  c.add_option("--prompt", o->prompt, "the text to continue")->required();
+  c.add_option("--max-new-tokens", o->generate.max_new_tokens, "at most so many")->capture_default_str();
+  c.add_option("--temperature", o->generate.sampling.temperature, "0: always the most likely")->capture_default_str();
+  c.add_option("--top-k", o->generate.sampling.top_k, "draw from the k most likely; 0: all")->capture_default_str();
+  c.add_option("--top-p", o->generate.sampling.top_p, "draw from the smallest set of this probability")->capture_default_str();
+  c.add_option("--seed", o->generate.sampling.seed, "of the draws")->capture_default_str();
+  c.add_option("--stop", o->generate.stop, "stop before this text (repeatable)")->take_all()->allow_extra_args(false);
+  c.add_flag("--stream", o->stream, "print text as it comes");
+  c.callback([=, &invocation] { invocation.run = [=, &invocation] { return run(*o, invocation.json); }; });
+}
+
+}  // namespace megalith::apps

@@ -1,0 +1,27 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "apps/recipe_options.h"
+
+#include "base/integer.h"
+#include "base/thread_pool.h"
+
+namespace megalith::apps {
+
+void RecipeOptions::declare(CLI::App& command) {
+  command.add_option("recipe", path, "recipe file (YAML)")->required();
+  command.add_option("--set", overrides, "override a key: --set model.layers=2 (repeatable)")
+      ->take_all()
+      ->allow_extra_args(false);
+}
+
+config::Recipe RecipeOptions::load() const { return config::load_recipe(path, overrides); }
+
+std::optional<text::Tokenizer> tokenizer_of(const config::Recipe& recipe) {
+  if (recipe.data.tokenizer.empty()) return std::nullopt;
+  return text::Tokenizer::load(recipe.data.tokenizer);
+}
+
+int threads_of(const config::Recipe& recipe) {
+  return recipe.run.threads > 0 ? narrow<int>(recipe.run.threads) : available_cores();
+}
+
+}  // namespace megalith::apps

@@ -1,0 +1,144 @@
+// SPDX-License-Identifier: Apache-2.0
+// megalith train: joins the recipe, the plan, text samples and the report around the training loop.
+#include <fmt/format.h>
+
+#include <memory>
+#include <nlohmann/json.hpp>
+
+#include "account/plan.h"
+#include "apps/command.h"
+#include "apps/machine.h"
+#include "apps/recipe_options.h"
+#include "apps/version.h"
+#include "comm/backends.h"
+#include "generate/generator.h"
+#include "kernels/matmul/ceiling.h"
+#include "report/page.h"
+#include "train/from_recipe.h"
+#include "train/loop.h"
+#include "train/traced_step.h"
+
+namespace megalith::apps {
+namespace {
+
+account::Plan plan_of(const config::Recipe& recipe, const train::Settings& settings, const device::Target& target) {
+  const int64_t validation = recipe.train.validate_every > 0 ? recipe.train.validate_samples : 0;
+  return account::trace(target, [&](device::Device& device) {
+    const auto world = comm::make_self_communicator(device);
+    train::traced_step(settings, device, *world, validation);
+  });
+}
+
+/// FLOPs a step cannot avoid: those of a run that keeps everything.
+double necessary_flops(train::Settings settings, const device::Target& target) {
+  settings.recompute = layers::Recompute::none;
+  return account::trace(target, [&](device::Device& device) {
+           const auto world = comm::make_self_communicator(device);
+           train::traced_step(settings, device, *world, 0);
+         })
+      .work.flops;
+}
+
+/// Continuations of the recipe's prompts. They are written by a copy of the model on a device of its
+/// own, so that they take nothing from the planned memory.
+std::vector<report::TextSample> write_samples(train::Engine& engine, int64_t step, const config::Recipe& recipe,
+                                              const text::Tokenizer& tokenizer) {
+  const auto device = device::make_cpu_device(engine.device().target().num_threads, engine.device().target().isa);
+  generate::InferenceModel model(engine.settings().architecture, *device,
+                                 {engine.settings().weights, engine.settings().numerics,
+                                  engine.settings().split.tensor_shards});
+  for (parameters::Parameter& parameter : model.parameters().all()) {
+    device->copy(parameter.mutable_compute(), engine.parameters().find(parameter.name())->compute());
+  }
+  generate::GenerateOptions options;
+  options.max_new_tokens = recipe.train.sample_tokens;
+  options.sampling = {0.8, 50, 0.95, static_cast<uint64_t>(recipe.run.seed)};
+  if (const auto end = tokenizer.end_of_document()) options.end_ids = {*end};
+  std::vector<report::TextSample> samples;
+  for (const std::string& prompt : recipe.train.sample_prompts) {
+    std::vector<int32_t> ids = tokenizer.encode(prompt, true);
+    // An empty prompt begins a document.
+    if (ids.empty() && !options.end_ids.empty()) ids = options.end_ids;
+    if (ids.empty() || static_cast<int64_t>(ids.size()) > engine.settings().architecture.context) continue;
+    samples.push_back({step, prompt, generate::generate(model, &tokenizer, ids, options).text});
+  }
+  return samples;
+}
+
+void print_start(const config::Recipe& recipe, const train::Settings& s, const account::Plan& plan,
+                 const train::RunFacts& facts) {
+  using account::bytes_text;
+  const auto& m = plan.memory;
+  fmt::print(stderr,
+             "model      {} parameters, {} layers x {}, {} heads, context {}, vocabulary {}\n"
+             "memory     {}: weights {}, gradients {}, optimizer {}, activations {}, workspace {} (planned)\n"
+             "step       {} samples of {} tokens, micro-batch {}, {:.1f} GFLOP; ceiling {:.0f} GFLOP/s on {} threads\n"
+             "run        {}\n",
+             s.architecture.num_parameters(), s.architecture.layers, s.architecture.hidden, s.architecture.heads,
+             s.architecture.context, s.architecture.vocab, bytes_text(m.total),
+             bytes_text(m.of(device::MemoryClass::weights)), bytes_text(m.of(device::MemoryClass::gradients)),
+             bytes_text(m.of(device::MemoryClass::optimizer)), bytes_text(m.of(device::MemoryClass::activations)),
+             bytes_text(m.of(device::MemoryClass::workspace)), s.batch.full, s.sequence_length(), s.micro_batch,
+             facts.step_flops / 1e9, facts.gemm_ceiling_flops / 1e9, facts.machine["threads"].get<int>(),
+             recipe.run.out);
+}
+
+nlohmann::ordered_json result_json(const train::RunResult& result) {
+  auto json = result.last.step > 0 ? nlohmann::ordered_json::parse(result.last.to_json_line())
+                                   : nlohmann::ordered_json::object();
+  json["status"] = result.status;
+  return json;
+}
+
+int run(const RecipeOptions& options, int ranks, bool json) {
+  const config::Recipe recipe = options.load();
+  if (ranks != 1) {
+    throw UserError("--ranks {} is not built yet; train with one rank (its threads use all cores)", ranks);
+  }
+  if (recipe.data.train.empty()) throw UserError("{}: data.train names no corpus; set it to a prefix", options.path);
+  const auto tokenizer = tokenizer_of(recipe);
+  const train::Settings settings = train::settings_of(recipe, tokenizer ? tokenizer->vocab_size() : 0);
+  const auto device = device::make_cpu_device(threads_of(recipe));
+  const account::Plan plan = plan_of(recipe, settings, device->target());
+  train::RunFacts facts;
+  facts.version = kVersion;
+  facts.machine = machine_json(device->target());
+  facts.planned_memory = account::to_json(plan.memory);
+  facts.step_flops = necessary_flops(settings, device->target());
+  facts.gemm_ceiling_flops = [&] {
+    const auto scratch = device::make_cpu_device(device->target().num_threads);
+    kernels::Exec exec(*scratch, settings.numerics);
+    return kernels::gemm_ceiling(exec, settings.weights, 0.3);
+  }();
+  if (!json) print_start(recipe, settings, plan, facts);
+  train::Hooks hooks;
+  if (recipe.train.sample_every > 0 && tokenizer) {
+    hooks.samples = [&](train::Engine& engine, int64_t step) {
+      return write_samples(engine, step, recipe, *tokenizer);
+    };
+  }
+  const train::RunResult result =
+      train::run_training(recipe, tokenizer ? &*tokenizer : nullptr, facts, hooks, *device, !json);
+  const std::string page = report::write_report(recipe.run.out).string();
+  if (json) {
+    print_json(result_json(result));
+  } else {
+    fmt::print(stderr, "{}: {}\n", result.status, page);
+  }
+  return result.signal != 0 ? 128 + result.signal : 0;
+}
+
+}  // namespace
+
+void add_train(CLI::App& app, Invocation& invocation) {
+  CLI::App& c = add_command(app, invocation, "train", "train a model as a recipe says; resumes by itself",
+                            "  megalith train recipes/demo.yaml\n"
+                            "  megalith train recipes/demo.yaml --set run.out=runs/b --set optimizer.lr=1e-3\n");
+  auto options = std::make_shared<RecipeOptions>();
+  auto ranks = std::make_shared<int>(1);
+  options->declare(c);
+  c.add_option("--ranks", *ranks, "ranks as threads of this process")->check(CLI::Range(1, 4096))->capture_default_str();
+  c.callback([=, &invocation] { invocation.run = [=, &invocation] { return run(*options, *ranks, invocation.json); }; });
+}
+
+}  // namespace megalith::apps

@@ -1,0 +1,37 @@
+// SPDX-License-Identifier: Apache-2.0
+// Writes one checkpoint folder: tensor files of bounded size, texts, manifest, COMMIT. The folder
+// appears under its name only when all of it is durable.
+#pragma once
+
+#include <filesystem>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+#include "checkpoint/safetensors_writer.h"
+
+namespace megalith::checkpoint {
+
+struct FolderContent {
+  int64_t step = 0;
+  std::vector<TensorContent> tensors;
+  nlohmann::json state;                      // the caller's
+  std::map<std::string, std::string> texts;  // further files by name
+};
+
+struct FolderSummary {
+  std::string state_sha256;
+  int64_t bytes = 0;  // of all files but manifest and COMMIT
+};
+
+/// Tensor files are cut here: bounds what one damaged file costs, and lets several threads hash and
+/// write at once. A larger tensor has a file of its own.
+inline constexpr int64_t kTensorFileBytes = int64_t{512} << 20;
+
+/// `threads` files are written at once; with more than one, tensors' `write` run side by side.
+FolderSummary write_checkpoint_folder(const std::filesystem::path& target,
+                                      const FolderContent& content, int threads,
+                                      int64_t file_bytes = kTensorFileBytes);
+
+}  // namespace megalith::checkpoint

@@ -1,0 +1,237 @@
+// SPDX-License-Identifier: Apache-2.0
+// A checkpoint gives back what was written, in whole and in parts, and is refused, with the names
+// of file and tensor, when anything about it is not as it was.
+#include "checkpoint/reader.h"
+
+#include "checkpoint/checkpoint_fixture.h"
+#include "checkpoint/manifest.h"
+#include "checkpoint/state_digest.h"
+
+namespace megalith::checkpoint {
+namespace {
+
+namespace fs = std::filesystem;
+using ::testing::HasSubstr;
+
+class Checkpoint : public CheckpointTest {
+ protected:
+  /// Two tensor files: "a" and "b" in the first, "c" in the second.
+  static FolderContent content(int64_t step) {
+    FolderContent content{step, {}, {{"tokens", 123}}, {{"recipe.yaml", "run: {}\n"}}};
+    const auto first = static_cast<float>(step);
+    content.tensors.push_back(counting_tensor("a", Shape{2, 3}, first));
+    content.tensors.push_back(counting_tensor("b", Shape{}, first + 100));
+    content.tensors.push_back(counting_tensor("c", Shape{4, 3, 2}, first + 200));
+    return content;
+  }
+  fs::path write(int64_t step) const {
+    const fs::path path = folder_ / step_folder_name(step);
+    write_checkpoint_folder(path, content(step), 2, 40);
+    return path;
+  }
+  static std::string fault_of(const fs::path& path) {
+    return integrity_fault([&] { Reader(path).verify_all(); });
+  }
+  static std::vector<float> read(const Reader& reader, const std::string& name,
+                                 const Shard& shard) {
+    const Shape local = shard.local_shape(reader.find(name)->shape);
+    std::vector<float> values(static_cast<size_t>(local.num_elements()), -1);
+    reader.read(name, shard, values.data());
+    return values;
+  }
+};
+
+TEST_F(Checkpoint, gives_back_what_was_written) {
+  const Reader reader(write(7));
+  reader.verify_all();
+  EXPECT_EQ(reader.step(), 7);
+  EXPECT_EQ(reader.state().at("tokens"), 123);
+  EXPECT_EQ(reader.text("recipe.yaml"), "run: {}\n");
+  EXPECT_EQ(reader.text("tokenizer.json"), std::nullopt);
+  EXPECT_EQ(reader.text_names(), std::vector<std::string>{"recipe.yaml"});
+  ASSERT_EQ(reader.tensors().size(), 3U);
+  EXPECT_EQ(reader.find("c")->shape, (Shape{4, 3, 2}));
+  EXPECT_EQ(reader.find("d"), nullptr);
+  EXPECT_EQ(read(reader, "a", Shard::whole(Shape{2, 3})),
+            (std::vector<float>{7, 8, 9, 10, 11, 12}));
+  EXPECT_EQ(read(reader, "b", Shard{}), (std::vector<float>{107}));
+  EXPECT_TRUE(fs::exists(reader.folder() / "state-00002-of-00002.safetensors"));
+}
+
+TEST_F(Checkpoint, any_part_along_any_dimension_is_read) {
+  const Reader reader(write(0));
+  // Element [i][j][k] of c is 200 + 6 i + 2 j + k.
+  EXPECT_EQ(read(reader, "c", {0, 1, 2}),
+            (std::vector<float>{206, 207, 208, 209, 210, 211, 212, 213, 214, 215, 216, 217}));
+  EXPECT_EQ(read(reader, "c", {1, 2, 1}),
+            (std::vector<float>{204, 205, 210, 211, 216, 217, 222, 223}));
+  EXPECT_EQ(read(reader, "c", {2, 1, 1}),
+            (std::vector<float>{201, 203, 205, 207, 209, 211, 213, 215, 217, 219, 221, 223}));
+  EXPECT_TRUE(read(reader, "c", {0, 2, 0}).empty());
+}
+
+/// The tensor x [2, 4] = 0..7 in two pieces along dimension 1, each in a file of its own.
+fs::path write_in_pieces(const fs::path& folder) {
+  fs::create_directories(folder);
+  const std::vector<std::vector<float>> parts = {{0, 4}, {1, 2, 3, 5, 6, 7}};
+  Manifest manifest;
+  manifest.state = nlohmann::json::object();
+  manifest.tensors.push_back({"x", DType::f32, Shape{2, 4}, std::string(64, '0'), {}});
+  int64_t begin = 0;
+  for (const std::vector<float>& part : parts) {
+    const std::string name = fmt::format("rank-{}.safetensors", begin);
+    const auto width = static_cast<int64_t>(part.size()) / 2;
+    const TensorContent tensor{"x", DType::f32, Shape{2, width}, [&](TensorContent::Sink sink) {
+                                 sink(std::as_bytes(std::span(part)));
+                               }};
+    const WrittenFile file = write_safetensors(folder / name, {&tensor, 1});
+    manifest.files.push_back({name, file.bytes, file.sha256});
+    manifest.tensors[0].pieces.push_back({name, 1, begin, width});
+    begin += width;
+  }
+  const std::string text = manifest.to_text();
+  write_file_durable(folder / kManifestName, text);
+  write_file_durable(folder / kCommitName, sha256(std::as_bytes(std::span(text))) + "\n");
+  return folder;
+}
+
+TEST_F(Checkpoint, pieces_of_several_ranks_are_one_tensor) {
+  const Reader reader(write_in_pieces(folder_ / "pieces"));
+  EXPECT_EQ(read(reader, "x", Shard::whole(Shape{2, 4})),
+            (std::vector<float>{0, 1, 2, 3, 4, 5, 6, 7}));
+  EXPECT_EQ(read(reader, "x", {1, 2, 2}), (std::vector<float>{2, 3, 6, 7}));
+  EXPECT_EQ(read(reader, "x", {1, 0, 2}), (std::vector<float>{0, 1, 4, 5}));
+}
+
+TEST_F(Checkpoint, every_flipped_byte_is_refused_and_named) {
+  const fs::path path = write(1);
+  for (const auto& entry : fs::directory_iterator(path)) {
+    const fs::path file = entry.path();
+    const std::string name = file.filename().string();
+    const std::string original = read_file(file);
+    // One hash guards all of the manifest: every fifth byte is enough there.
+    const size_t stride = name == kManifestName ? 5 : 1;
+    for (size_t at = 0; at < original.size(); at += stride) {
+      flip(file, static_cast<int64_t>(at));
+      const std::string fault = fault_of(path);
+      EXPECT_THAT(fault, HasSubstr(name)) << "byte " << at;
+      put(file, original);
+    }
+  }
+  Reader(path).verify_all();  // and the flips were undone
+}
+
+TEST_F(Checkpoint, damage_in_a_tensor_names_the_tensor) {
+  const fs::path path = write(1);
+  const fs::path file = path / "state-00001-of-00002.safetensors";
+  const auto size = static_cast<int64_t>(fs::file_size(file));
+  flip(file, size - 1);  // the last element of b: types are equal, so names decide the order
+  EXPECT_THAT(fault_of(path), HasSubstr("tensor b is damaged"));
+  flip(file, size - 1);
+  flip(file, size - 5);
+  EXPECT_THAT(fault_of(path), HasSubstr("tensor a is damaged"));
+  std::vector<float> host(6);
+  const Reader reader(path);
+  EXPECT_THAT(integrity_fault([&] {
+                reader.read("a", Shard::whole(Shape{2, 3}), host.data());
+              }),
+              HasSubstr("tensor a is damaged"));
+  reader.read("c", {0, 0, 1}, host.data());  // another file: not concerned
+}
+
+TEST_F(Checkpoint, every_truncation_is_refused_and_named) {
+  const fs::path path = write(1);
+  for (const auto& entry : fs::directory_iterator(path)) {
+    const std::string original = read_file(entry.path());
+    const size_t stride = std::max<size_t>(original.size() / 64, 1);
+    for (size_t size = 0; size < original.size(); size += stride) {
+      put(entry.path(), original.substr(0, size));
+      EXPECT_THAT(fault_of(path), HasSubstr(entry.path().filename().string())) << size;
+    }
+    put(entry.path(), original.substr(0, original.size() - 1));
+    fault_of(path);
+    put(entry.path(), original + "x");
+    fault_of(path);
+    put(entry.path(), original);
+  }
+}
+
+TEST_F(Checkpoint, files_deleted_swapped_or_of_another_step_are_refused) {
+  const fs::path path = write(1), other = write(2);
+  const fs::path first = path / "state-00001-of-00002.safetensors";
+  const fs::path second = path / "state-00002-of-00002.safetensors";
+  const std::string one = read_file(first), two = read_file(second);
+  fs::remove(second);
+  EXPECT_THAT(fault_of(path), HasSubstr("missing or not a regular file; it holds tensor c"));
+  fs::create_symlink(other / second.filename(), second);
+  EXPECT_THAT(fault_of(path), HasSubstr("not a regular file"));
+  fs::remove(second);
+  put(second, read_file(other / second.filename()));
+  EXPECT_THAT(fault_of(path), HasSubstr("tensor c is damaged"));
+  put(first, two);
+  put(second, one);
+  EXPECT_THAT(fault_of(path), HasSubstr("manifest says"));
+  put(first, one);
+  put(second, two);
+  Reader(path).verify_all();
+  fs::rename(path, folder_ / step_folder_name(9));
+  EXPECT_THAT(fault_of(folder_ / step_folder_name(9)), HasSubstr("is of step 1"));
+}
+
+TEST_F(Checkpoint, a_manifest_with_a_valid_hash_is_still_not_trusted) {
+  const fs::path path = write(1);
+  const std::string original = read_file(path / kManifestName);
+  const auto fault_with = [&](const std::string& from, const std::string& to) {
+    std::string text = original;
+    const size_t at = text.find(from);
+    EXPECT_NE(at, std::string::npos) << from;
+    text.replace(at, from.size(), to);
+    put(path / kManifestName, text);
+    put(path / kCommitName, sha256(std::as_bytes(std::span(text))) + "\n");
+    return integrity_fault([&] { Reader reader(path); });
+  };
+  EXPECT_THAT(fault_with("\"format_version\": 1", "\"format_version\": 2"), HasSubstr("version 2"));
+  EXPECT_THAT(fault_with("\"name\": \"recipe.yaml\"", "\"name\": \"../recipe.yaml\""),
+              HasSubstr("not plain"));
+  EXPECT_THAT(fault_with("\"name\": \"b\"", "\"name\": \"a\""), HasSubstr("tensor a twice"));
+  EXPECT_THAT(fault_with("\"count\": 4", "\"count\": 3"), HasSubstr("do not cover"));
+  EXPECT_THAT(fault_with("\"count\": 4", "\"count\": -4"), HasSubstr("do not cover"));
+  EXPECT_THAT(fault_with("\"dtype\": \"f32\"", "\"dtype\": \"f31\""), HasSubstr("unknown type"));
+  EXPECT_THAT(fault_with("\"step\": 1", "\"steps\": 1"), HasSubstr("step"));
+}
+
+TEST_F(Checkpoint, a_tensor_may_not_be_missing_from_its_file) {
+  const fs::path path = write(1);
+  const fs::path manifest = path / kManifestName;
+  std::string text = read_file(manifest);
+  text.replace(text.find("\"name\": \"b\""), 11, "\"name\": \"q\"");
+  put(manifest, text);
+  put(path / kCommitName, sha256(std::as_bytes(std::span(text))) + "\n");
+  float host = 0;
+  const std::string fault = integrity_fault([&] { Reader(path).read("q", Shard{}, &host); });
+  EXPECT_THAT(fault, HasSubstr("tensor q is not there"));
+}
+
+TEST_F(Checkpoint, the_digest_is_of_names_types_shapes_and_bytes) {
+  const std::string zeros(64, '0'), ones(64, '1');
+  StateDigest forward, backward;
+  forward.add("a", DType::f32, Shape{2, 3}, zeros);
+  forward.add("b", DType::bf16, Shape{}, ones);
+  backward.add("b", DType::bf16, Shape{}, ones);
+  backward.add("a", DType::f32, Shape{2, 3}, zeros);
+  const std::string lines = "a\tf32\t2,3\t" + zeros + "\nb\tbf16\t\t" + ones + "\n";
+  EXPECT_EQ(forward.finish(), sha256(std::as_bytes(std::span(lines))));
+  EXPECT_EQ(backward.finish(), forward.finish());
+}
+
+TEST_F(Checkpoint, equal_states_have_equal_digests_however_they_are_cut) {
+  const auto one = write_checkpoint_folder(folder_ / "one", content(3), 1, 1 << 20);
+  const auto many = write_checkpoint_folder(folder_ / "many", content(3), 2, 1);
+  EXPECT_EQ(one.state_sha256, many.state_sha256);
+  EXPECT_EQ(Reader(folder_ / "many").state_sha256(), one.state_sha256);
+  const auto other = write_checkpoint_folder(folder_ / "other", content(4), 1, 1 << 20);
+  EXPECT_NE(one.state_sha256, other.state_sha256);
+}
+
+}  // namespace
+}  // namespace megalith::checkpoint

@@ -1,0 +1,104 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "checkpoint/safetensors_folder.h"
+
+#include <nlohmann/json.hpp>
+#include <set>
+
+#include "base/error.h"
+#include "checkpoint/plain_name.h"
+
+namespace megalith::checkpoint {
+namespace {
+
+namespace fs = std::filesystem;
+
+/// True when the file is not reached through a link that leaves `folder`. The hub's cache keeps
+/// snapshots/<commit>/ as links into ../../blobs.
+bool stays_inside(const fs::path& file, const fs::path& folder) {
+  const fs::path home = fs::canonical(folder);
+  const fs::path parent = fs::canonical(file).parent_path();
+  return parent == home || parent == home.parent_path().parent_path() / "blobs";
+}
+
+/// tensor -> file of the index, checked.
+std::map<std::string, std::string> parse_index(const fs::path& path) {
+  const std::string where = path.string();
+  const std::string text = read_file(path, kMaxHeaderBytes);
+  std::map<std::string, std::string> map;
+  try {
+    const nlohmann::json json = nlohmann::json::parse(text);
+    const nlohmann::json& entries = json.at("weight_map");
+    if (!entries.is_object()) throw IntegrityError("{}: weight_map must be an object", where);
+    for (const auto& [tensor, file] : entries.items()) {
+      map[tensor] = file.get<std::string>();
+      if (!is_plain_name(map[tensor])) {
+        throw IntegrityError("{}: tensor {}: the file name '{}' is not plain", where, tensor,
+                             map[tensor]);
+      }
+    }
+  } catch (const nlohmann::json::exception& error) {
+    throw IntegrityError("{}: not an index of safetensors files: {}", where, error.what());
+  }
+  return map;
+}
+
+}  // namespace
+
+SafetensorsFolder::SafetensorsFolder(const fs::path& folder) : folder_(folder) {
+  if (fs::exists(folder / kSingleName)) {
+    add(folder / kSingleName);
+  } else if (fs::exists(folder / kIndexName)) {
+    open_shards(folder / kIndexName);
+  } else {
+    throw IntegrityError(
+        "{}: neither {} nor {} is there (other formats can execute code and are "
+        "not read; save the model as safetensors)",
+        folder.string(), kSingleName, kIndexName);
+  }
+}
+
+void SafetensorsFolder::add(const fs::path& path) {
+  if (!fs::is_regular_file(path)) {
+    throw IntegrityError("{} is missing or not a regular file", path.string());
+  }
+  if (!stays_inside(path, folder_)) {
+    throw IntegrityError("{} is a link that leads out of its folder; copy the file there",
+                         path.string());
+  }
+  files_.push_back(std::make_unique<SafetensorsFile>(path));
+  const SafetensorsFile& file = *files_.back();
+  for (const SafetensorsEntry& entry : file.entries()) {
+    const auto [other, added] = tensors_.try_emplace(entry.name, Location{&file, &entry});
+    if (!added) {
+      throw IntegrityError("{}: tensor {} is also in {}", path.string(), entry.name,
+                           other->second.file->path().string());
+    }
+  }
+}
+
+void SafetensorsFolder::open_shards(const fs::path& index_path) {
+  const std::map<std::string, std::string> map = parse_index(index_path);
+  std::set<std::string> names;
+  for (const auto& [tensor, file] : map) names.insert(file);
+  for (const std::string& name : names) add(folder_ / name);
+  for (const auto& [tensor, file] : map) {
+    const Location* location = find(tensor);
+    if (location == nullptr || location->file->path().filename() != file) {
+      throw IntegrityError("{}: tensor {} is missing; {} says it is there",
+                           (folder_ / file).string(), tensor, index_path.filename().string());
+    }
+  }
+  for (const auto& [name, location] : tensors_) {
+    if (!map.contains(name)) {
+      throw IntegrityError("{}: tensor {} is not in {}", location.file->path().string(), name,
+                           index_path.filename().string());
+    }
+  }
+}
+
+const SafetensorsFolder::Location* SafetensorsFolder::find(const std::string& name) const {
+  const auto found = tensors_.find(name);
+  return found == tensors_.end() ? nullptr : &found->second;
+}
+
+}  // namespace megalith::checkpoint

@@ -1,0 +1,205 @@
+// SPDX-License-Identifier: Apache-2.0
+// What is on disk after saves, failures, restarts and damage; which checkpoint is found then.
+#include "checkpoint/saver.h"
+
+#include <fstream>
+
+#include "checkpoint/checkpoint_fixture.h"
+#include "checkpoint/manifest.h"
+#include "checkpoint/reader.h"
+#include "checkpoint/staged_folder.h"
+
+namespace megalith::checkpoint {
+namespace {
+
+namespace fs = std::filesystem;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+class SaverTest : public CheckpointTest {
+ protected:
+  SaverTest() : device_(device::make_cpu_device(1)), values_(1000, 1.5F) {}
+
+  void save(Saver& saver, int64_t step) {
+    const ConstView view(reinterpret_cast<const std::byte*>(values_.data()), DType::f32,
+                         Shape{10, 100});
+    const TensorSource tensor{"w", view};
+    saver.save(*device_, step, {&tensor, 1}, {{"step", step}}, {{"recipe.yaml", "x"}});
+  }
+  std::vector<std::string> names() const {
+    std::vector<std::string> names;
+    for (const auto& entry : fs::directory_iterator(folder_)) {
+      names.push_back(entry.path().filename().string());
+    }
+    std::ranges::sort(names);
+    return names;
+  }
+  fs::path step(int64_t step) const { return folder_ / step_folder_name(step); }
+  /// The same length, other bytes.
+  void damage(int64_t which) const {
+    const fs::path file = step(which) / "state-00001-of-00001.safetensors";
+    flip(file, static_cast<int64_t>(fs::file_size(file)) - 1);
+  }
+
+  std::unique_ptr<device::Device> device_;
+  std::vector<float> values_;
+};
+
+TEST_F(SaverTest, a_background_save_is_of_the_values_at_the_call) {
+  Saver saver(folder_, {2, true});
+  EXPECT_EQ(saver.wait(), nullptr);
+  save(saver, 3);
+  std::ranges::fill(values_, 9.0F);
+  const Saved* saved = saver.wait();
+  ASSERT_NE(saved, nullptr);
+  EXPECT_EQ(saved->step, 3);
+  EXPECT_EQ(saved->folder, step(3));
+  const Reader reader(saved->folder);
+  EXPECT_EQ(reader.state_sha256(), saved->state_sha256);
+  std::vector<float> host(1000);
+  reader.read("w", Shard::whole(Shape{10, 100}), host.data());
+  EXPECT_EQ(host, std::vector<float>(1000, 1.5F));
+}
+
+TEST_F(SaverTest, the_newest_checkpoints_are_kept) {
+  Saver saver(folder_, {2, false});
+  for (const int64_t step : {1, 2, 3, 10}) save(saver, step);
+  EXPECT_THAT(names(), ElementsAre("step-00000003", "step-00000010"));
+}
+
+TEST_F(SaverTest, a_damaged_checkpoint_takes_no_place_among_the_kept) {
+  Saver saver(folder_, {2, false});
+  save(saver, 1);
+  save(saver, 2);
+  fs::remove(step(2) / "recipe.yaml");
+  save(saver, 3);
+  EXPECT_THAT(names(), ElementsAre("step-00000001", "step-00000003"));
+}
+
+TEST_F(SaverTest, a_later_damaged_checkpoint_does_not_push_out_the_saved_one) {
+  Saver saver(folder_, {1, false});
+  save(saver, 20);
+  fs::remove(step(20) / "recipe.yaml");
+  save(saver, 15);
+  EXPECT_THAT(names(), ElementsAre("step-00000015", "step-00000020"));
+  EXPECT_EQ(find_newest(folder_, true), step(15));
+  save(saver, 20);
+  EXPECT_THAT(names(), ElementsAre("step-00000020"));
+  EXPECT_EQ(find_newest(folder_, true), step(20));
+}
+
+TEST_F(SaverTest, the_same_step_is_replaced_whole) {
+  Saver saver(folder_, {2, false});
+  save(saver, 5);
+  const std::string before = Reader(step(5)).state_sha256();
+  values_[7] = 2;
+  save(saver, 5);
+  EXPECT_NE(Reader(step(5)).state_sha256(), before);
+  EXPECT_THAT(names(), ElementsAre("step-00000005"));
+}
+
+TEST_F(SaverTest, a_start_removes_what_is_temporary_and_no_checkpoint) {
+  {
+    Saver saver(folder_, {2, false});
+    save(saver, 1);
+    save(saver, 2);
+  }
+  fs::remove(step(2) / kCommitName);  // damaged: for the loader to name
+  fs::create_directories(folder_ / ".tmp-0123456789abcdef" / "x");
+  put(folder_ / ".tmp-left", "half");
+  fs::create_directories(step(3));
+  put(step(3) / ".tmp-0", "half");
+  put(folder_ / "notes.txt", "mine");
+  const Saver saver(folder_, {2, false});
+  EXPECT_THAT(names(), ElementsAre("notes.txt", "step-00000001", "step-00000002"));
+}
+
+TEST_F(SaverTest, a_failure_in_the_background_reaches_the_next_call) {
+  Saver saver(folder_ / "checkpoints", {2, true});
+  save(saver, 1);
+  ASSERT_NE(saver.wait(), nullptr);
+  fs::rename(folder_ / "checkpoints", folder_ / "away");
+  put(folder_ / "checkpoints", "a file");
+  save(saver, 2);
+  try {
+    saver.wait();
+    FAIL() << "the failure was lost";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), ExitCode::failure);
+    EXPECT_THAT(error.what(), HasSubstr("saving step 2 failed"));
+    EXPECT_THAT(error.what(), HasSubstr((folder_ / "checkpoints").string()));
+  }
+  // Delivered once, and saving goes on when the cause is gone; the older checkpoint is whole.
+  fs::remove(folder_ / "checkpoints");
+  fs::rename(folder_ / "away", folder_ / "checkpoints");
+  EXPECT_EQ(find_newest(folder_ / "checkpoints", true), folder_ / "checkpoints" / "step-00000001");
+  save(saver, 3);
+  ASSERT_NE(saver.wait(), nullptr);
+  EXPECT_EQ(saver.wait()->step, 3);
+}
+
+TEST_F(SaverTest, a_save_that_fails_halfway_leaves_everything_as_it_was) {
+  FolderContent content{4, {counting_tensor("a", Shape{4}, 0)}, nlohmann::json::object(), {}};
+  content.tensors.push_back(
+      {"b", DType::f32, Shape{4}, [](TensorContent::Sink) { throw SystemError("no more space"); }});
+  Saver saver(folder_, {2, false});
+  save(saver, 4);
+  const std::string before = Reader(step(4)).state_sha256();
+  EXPECT_THROW(write_checkpoint_folder(step(4), content, 1), SystemError);
+  EXPECT_THAT(names(), ElementsAre("step-00000004"));
+  EXPECT_EQ(Reader(step(4)).state_sha256(), before);
+}
+
+TEST_F(SaverTest, a_folder_that_cannot_be_made_is_refused_at_once) {
+  put(folder_ / "file", "");
+  EXPECT_THROW(Saver(folder_ / "file", {}), UserError);
+  EXPECT_THROW(Saver(folder_ / "file" / "checkpoints", {}), UserError);
+  fs::create_symlink(folder_ / "nowhere", folder_ / "link");
+  EXPECT_THROW(Saver(folder_ / "link", {}), UserError);
+}
+
+TEST_F(SaverTest, the_newest_whole_checkpoint_is_found) {
+  EXPECT_EQ(find_newest(folder_ / "none", true), std::nullopt);
+  EXPECT_EQ(find_newest(folder_, true), std::nullopt);
+  Saver saver(folder_, {5, false});
+  for (const int64_t step : {1, 2, 3, 4}) save(saver, step);
+  EXPECT_EQ(find_newest(folder_, true), step(4));
+  damage(4);
+  EXPECT_EQ(find_newest(folder_, true), step(3));
+  EXPECT_EQ(find_newest(folder_, false), step(4));  // sizes alone do not show it
+  fs::remove(step(3) / kCommitName);
+  EXPECT_EQ(find_newest(folder_, true), step(2));
+  put(step(2) / kCommitName, std::string(64, '0') + "\n");
+  EXPECT_EQ(find_newest(folder_, true), step(1));
+  damage(1);
+  const std::string fault = integrity_fault([&] { find_newest(folder_, true); });
+  EXPECT_THAT(fault, HasSubstr("none of 4 checkpoints is whole"));
+  EXPECT_THAT(fault, HasSubstr("tensor w is damaged"));
+}
+
+TEST_F(SaverTest, a_first_save_that_was_killed_is_no_checkpoint) {
+  // All that a killed save leaves is temporary.
+  fs::create_directories(folder_ / ".tmp-0123456789abcdef");
+  fs::create_directories(step(1));
+  EXPECT_EQ(find_newest(folder_, true), std::nullopt);
+}
+
+TEST_F(SaverTest, a_staged_folder_is_all_or_nothing) {
+  const fs::path target = folder_ / "model";
+  {
+    const StagedFolder staged(target);
+    put(staged.path() / "a", "1");
+  }
+  EXPECT_TRUE(names().empty());
+  for (const char* text : {"1", "2"}) {
+    StagedFolder staged(target);
+    put(staged.path() / text, text);
+    staged.put_in_place();
+    EXPECT_THAT(names(), ElementsAre("model"));
+    EXPECT_EQ(read_file(target / text), text);
+  }
+  EXPECT_FALSE(fs::exists(target / "1"));
+}
+
+}  // namespace
+}  // namespace megalith::checkpoint

@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: Apache-2.0
+// A folder that comes into being whole: filled under a temporary name beside its place, made
+// durable, then renamed. A crash before leaves the place as it was; what it leaves besides begins
+// with ".tmp-".
+#pragma once
+
+#include <filesystem>
+
+namespace megalith::checkpoint {
+
+class StagedFolder {
+ public:
+  /// Creates the temporary folder. Its parent must exist.
+  explicit StagedFolder(std::filesystem::path target);
+  /// Removes the temporary folder unless it was put in place.
+  ~StagedFolder();
+  StagedFolder(const StagedFolder&) = delete;
+  StagedFolder& operator=(const StagedFolder&) = delete;
+
+  /// Where to write the files.
+  const std::filesystem::path& path() const { return path_; }
+  /// Syncs the folder and renames it to the target; a folder that is there is exchanged in one step
+  /// and then removed. Durable when it returns.
+  void put_in_place();
+
+ private:
+  std::filesystem::path target_;
+  std::filesystem::path path_;  // empty once in place
+};
+
+/// Takes a folder away such that no crash leaves half of it under its name.
+void remove_folder(const std::filesystem::path& folder);
+
+}  // namespace megalith::checkpoint

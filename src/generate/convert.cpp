@@ -1,0 +1,188 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "generate/convert.h"
+
+#include <nlohmann/json.hpp>
+#include <optional>
+
+#include "base/file.h"
+#include "checkpoint/folder_writer.h"
+#include "checkpoint/safetensors_folder.h"
+#include "checkpoint/staged_folder.h"
+#include "checkpoint/state_digest.h"
+#include "generate/load_model.h"
+#include "models/architecture_json.h"
+#include "models/gpt2_names.h"
+#include "models/hugging_face.h"
+
+namespace megalith::generate {
+namespace {
+
+namespace fs = std::filesystem;
+using checkpoint::TensorContent;
+
+std::vector<std::byte> read_as(const ModelSource& source, const StoredTensor& tensor, DType dtype) {
+  return convert_elements(tensor.name, source.weights().read(tensor), tensor.dtype, dtype);
+}
+
+/// Nothing for "", the types as they are.
+std::optional<DType> storage_type(std::string_view name) {
+  if (name.empty()) return std::nullopt;
+  const auto dtype = dtype_from_name(name);
+  if (!dtype || (*dtype != DType::f32 && *dtype != DType::bf16 && *dtype != DType::f16)) {
+    throw UserError("weights cannot be stored as '{}'; choose f32, bf16 or f16", name);
+  }
+  return dtype;
+}
+
+/// The target without a trailing slash; refused when something is there.
+fs::path free_target(const fs::path& to) {
+  fs::path target = to.lexically_normal();
+  if (!target.has_filename()) target = target.parent_path();
+  if (target.empty()) throw UserError("--to is empty; name a folder that does not exist yet");
+  const bool taken = fs::exists(fs::symlink_status(target)) &&
+                     !(fs::is_directory(fs::symlink_status(target)) && fs::is_empty(target));
+  if (taken) {
+    throw UserError("{}: exists already; name a folder that does not", target.string());
+  }
+  std::error_code error;
+  fs::create_directories(fs::absolute(target).parent_path(), error);
+  if (error) throw UserError("{}: cannot be made: {}", target.string(), error.message());
+  return target;
+}
+
+ConvertResult write_megalith(const ModelSource& source, const fs::path& target,
+                             std::optional<DType> dtype) {
+  checkpoint::FolderContent content;
+  content.state = {{"architecture", models::to_json(source.architecture())},
+                   {"tensor_shards", source.tensor_shards()},
+                   {"end_ids", source.end_ids()}};
+  content.texts = source.texts();
+  for (const StoredTensor& tensor : source.weights().tensors()) {
+    const DType stored = dtype.value_or(tensor.dtype);
+    content.tensors.push_back(
+        {tensor.name, stored, tensor.shape, [&source, &tensor, stored](TensorContent::Sink sink) {
+           sink(read_as(source, tensor, stored));
+         }});
+  }
+  // One thread: a source reads one tensor at a time.
+  const auto summary = checkpoint::write_checkpoint_folder(target, content, 1);
+  return {static_cast<int64_t>(content.tensors.size()), source.architecture().num_parameters(),
+          summary.state_sha256};
+}
+
+/// The tensors of a Hugging Face folder; each adds its line to `digest` when it is written.
+std::vector<TensorContent> foreign_tensors(const ModelSource& source, std::optional<DType> dtype,
+                                           checkpoint::StateDigest& digest) {
+  std::vector<TensorContent> contents;
+  for (models::Gpt2Tensor& tensor : models::gpt2_tensors(source.architecture())) {
+    const StoredTensor& stored = *source.weights().find(tensor.name);
+    const DType type = dtype.value_or(stored.dtype);
+    const std::string name = tensor.foreign_name;
+    const Shape shape = tensor.foreign_shape;
+    auto write = [&source, &stored, &digest, type,
+                  tensor = std::move(tensor)](TensorContent::Sink sink) {
+      const int64_t each = bytes_of(type);
+      std::vector<std::byte> theirs(
+          static_cast<size_t>(tensor.foreign_shape.num_elements() * each));
+      {
+        const std::vector<std::byte> ours = read_as(source, stored, type);
+        digest.add(stored.name, type, stored.shape, sha256(ours));
+        models::gpt2_from_ours(tensor, each, ours.data(), theirs.data());
+      }
+      sink(theirs);
+    };
+    contents.push_back({name, type, shape, std::move(write)});
+  }
+  return contents;
+}
+
+/// model.safetensors, or shards with their index when the tensors are larger than `shard_bytes`.
+void write_shards(const fs::path& folder, std::span<const TensorContent> tensors,
+                  int64_t shard_bytes) {
+  std::vector<size_t> begins{0};
+  int64_t total = 0, bytes = 0;
+  for (size_t i = 0; i < tensors.size(); ++i) {
+    if (i > begins.back() && bytes + tensors[i].bytes() > shard_bytes) {
+      begins.push_back(i);
+      bytes = 0;
+    }
+    bytes += tensors[i].bytes();
+    total += tensors[i].bytes();
+  }
+  if (begins.size() == 1) {
+    checkpoint::write_safetensors(folder / checkpoint::kSingleName, tensors);
+    return;
+  }
+  nlohmann::ordered_json index;
+  index["metadata"] = {{"total_size", total}};
+  nlohmann::json map;
+  for (size_t shard = 0; shard < begins.size(); ++shard) {
+    const std::string name =
+        fmt::format("model-{:05}-of-{:05}.safetensors", shard + 1, begins.size());
+    const size_t end = shard + 1 < begins.size() ? begins[shard + 1] : tensors.size();
+    const auto part = tensors.subspan(begins[shard], end - begins[shard]);
+    checkpoint::write_safetensors(folder / name, part);
+    for (const TensorContent& tensor : part) map[tensor.name] = name;
+  }
+  index["weight_map"] = map;
+  write_file_durable(folder / checkpoint::kIndexName, index.dump(2) + "\n");
+}
+
+/// The files beside the weights: those of the source, and what transformers needs besides.
+std::map<std::string, std::string> foreign_texts(const ModelSource& source, DType dtype) {
+  std::map<std::string, std::string> texts = source.texts();
+  texts["config.json"] =
+      models::hugging_face_config(source.architecture(), dtype, source.end_ids());
+  const auto pretty = [](const nlohmann::ordered_json& json) { return json.dump(2) + "\n"; };
+  nlohmann::ordered_json generation{{"_from_model_config", true}};
+  if (!source.end_ids().empty()) {
+    generation["bos_token_id"] = source.end_ids()[0];
+    generation["eos_token_id"] = source.end_ids();
+  }
+  texts.try_emplace("generation_config.json", pretty(generation));
+  if (!source.tokenizer()) return texts;
+  nlohmann::ordered_json special = nlohmann::json::object();
+  if (const auto end = source.tokenizer()->end_of_document()) {
+    const std::string token = source.tokenizer()->token_text(*end);
+    for (const char* role : {"bos_token", "eos_token", "unk_token"}) special[role] = token;
+  }
+  nlohmann::ordered_json config = special;
+  config["clean_up_tokenization_spaces"] = false;
+  config["model_max_length"] = source.architecture().context;
+  config["tokenizer_class"] = "PreTrainedTokenizerFast";
+  texts.try_emplace("tokenizer_config.json", pretty(config));
+  texts.try_emplace("special_tokens_map.json", pretty(special));
+  return texts;
+}
+
+ConvertResult write_hugging_face(const ModelSource& source, const fs::path& target,
+                                 std::optional<DType> dtype, int64_t shard_bytes) {
+  checkpoint::StateDigest digest;
+  const std::vector<TensorContent> tensors = foreign_tensors(source, dtype, digest);
+  checkpoint::StagedFolder folder(target);
+  write_shards(folder.path(), tensors, shard_bytes);
+  for (const auto& [name, text] : foreign_texts(source, tensors.front().dtype)) {
+    write_file_durable(
+        folder.path() / name, [&](File& file) { file.write(text); }, false);
+  }
+  folder.put_in_place();
+  return {static_cast<int64_t>(tensors.size()), source.architecture().num_parameters(),
+          digest.finish()};
+}
+
+}  // namespace
+
+ConvertResult convert(const fs::path& from, const fs::path& to, std::string_view format,
+                      std::string_view dtype_name, int64_t shard_bytes) {
+  if (format != "megalith" && format != "hf") {
+    throw UserError("format '{}' is not known; choose megalith or hf", format);
+  }
+  const std::optional<DType> dtype = storage_type(dtype_name);
+  const ModelSource source = ModelSource::open(from);
+  if (format == "hf") models::check_gpt2_can_express(source.architecture());
+  const fs::path target = free_target(to);
+  return format == "megalith" ? write_megalith(source, target, dtype)
+                              : write_hugging_face(source, target, dtype, shard_bytes);
+}
+
+}  // namespace megalith::generate

@@ -1,0 +1,216 @@
+// SPDX-License-Identifier: Apache-2.0
+// Every layer against finite differences in double precision: the scalar is <c, y> for a random c,
+// so that backward is given dy = c, and the gradients of all inputs and parameters are probed.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "layers/block.h"
+#include "layers/embedding.h"
+#include "layers/loss_head.h"
+#include "testing/gradient_check.h"
+#include "testing/layer_case.h"
+
+namespace megalith::layers {
+namespace {
+
+using megalith::testing::dot;
+using megalith::testing::gradient_faults;
+using megalith::testing::LayerCase;
+using megalith::testing::tiny_f64_settings;
+using ::testing::IsEmpty;
+
+constexpr int64_t kH = 16, kF = 24;
+
+TEST(LayerGradients, Embedding) {
+  for (const bool tied : {false, true}) {
+    LayerCase c(tiny_f64_settings());
+    const Embedding layer(c.parameters(), 20, 128, 8, kH, 0.02, tied, c.partition());
+    c.place();
+    Context context = c.context();
+    const auto y = c.tensor(Shape{c.tokens(), kH}), dy = c.random(y.view.shape(), "dy");
+    const auto used_up = c.random(y.view.shape(), "dy");
+    layer.backward(context, c.batch(), used_up);
+    EXPECT_THAT(c.parameter_faults([&] {
+      layer.forward(context, c.batch(), y);
+      return dot(y, dy);
+    }),
+                IsEmpty());
+  }
+}
+
+TEST(LayerGradients, NormWithResidual) {
+  LayerCase c(tiny_f64_settings());
+  const Norm layer(c.parameters(), "norm", kH, 1e-5, c.partition());
+  c.place();
+  Context context = c.context();
+  const Shape shape{c.tokens(), kH};
+  const auto x = c.random(shape, "x"), y = c.tensor(shape), dy = c.random(shape, "dy"),
+             dx = c.tensor(shape);
+  const auto past = c.random(shape, "residual");
+  NormSaved saved;
+  layer.forward(context, x, y, &saved);
+  layer.backward(context, c.batch(), dy, x, saved, past, dx);
+  const auto value = [&] {
+    layer.forward(context, x, y, nullptr);
+    return dot(y, dy) + dot(x, past);
+  };
+  EXPECT_THAT(gradient_faults("x", x, dx, value), IsEmpty());
+  EXPECT_THAT(c.parameter_faults(value), IsEmpty());
+}
+
+TEST(LayerGradients, ColumnLinear) {
+  LayerCase c(tiny_f64_settings());
+  const ColumnLinear layer(c.parameters(), "up", kH, kF, 0.02, c.partition());
+  c.place();
+  Context context = c.context();
+  const auto x = c.random(Shape{c.tokens(), kH}, "x"), dx = c.tensor(Shape{c.tokens(), kH});
+  const auto y = c.tensor(Shape{c.tokens(), kF}), dy = c.random(y.view.shape(), "dy");
+  layer.backward(context, dy, x, dx);
+  const auto value = [&] {
+    layer.forward(context, x, y);
+    return dot(y, dy);
+  };
+  EXPECT_THAT(gradient_faults("x", x, dx, value), IsEmpty());
+  EXPECT_THAT(c.parameter_faults(value), IsEmpty());
+}
+
+TEST(LayerGradients, RowLinear) {
+  LayerCase c(tiny_f64_settings());
+  const RowLinear layer(c.parameters(), "down", kF, kH, 0.02, c.partition());
+  c.place();
+  Context context = c.context();
+  const auto x = c.random(Shape{c.tokens(), kF}, "x"), dx = c.tensor(Shape{c.tokens(), kF});
+  const auto y = c.tensor(Shape{c.tokens(), kH}), dy = c.random(y.view.shape(), "dy");
+  layer.backward(context, c.batch(), dy, x, dx);
+  const auto value = [&] {
+    layer.forward(context, x, y);
+    return dot(y, dy);
+  };
+  EXPECT_THAT(gradient_faults("x", x, dx, value), IsEmpty());
+  EXPECT_THAT(c.parameter_faults(value), IsEmpty());
+}
+
+TEST(LayerGradients, Mlp) {
+  for (const auto activation : {kernels::Activation::gelu_tanh, kernels::Activation::gelu_erf}) {
+    for (const bool keep : {true, false}) {
+      LayerCase c(tiny_f64_settings());
+      const Mlp layer(c.parameters(), "mlp", kH, kF, activation, 0.02, 0.02, c.partition());
+      c.place();
+      Context context = c.context();
+      const Shape shape{c.tokens(), kH};
+      const auto x = c.random(shape, "x"), y = c.tensor(shape), dy = c.random(shape, "dy"),
+                 dx = c.tensor(shape);
+      MlpSaved saved;
+      layer.forward(context, x, y, &saved, keep);
+      EXPECT_EQ(saved.activated_TF.view.absent(), !keep);
+      layer.backward(context, c.batch(), dy, x, saved, dx);
+      const auto value = [&] {
+        layer.forward(context, x, y, nullptr, false);
+        return dot(y, dy);
+      };
+      EXPECT_THAT(gradient_faults("x", x, dx, value), IsEmpty());
+      EXPECT_THAT(c.parameter_faults(value), IsEmpty());
+    }
+  }
+}
+
+/// A key's bias adds the same to a query's scores of all keys, so the softmax does not feel it:
+/// with other biases in the same vector the parameter as a whole still matters.
+TEST(LayerGradients, AttentionWithDropout) {
+  for (const bool materialised : {false, true}) {
+    for (const int64_t kv_heads : {4, 2}) {
+      for (const bool causal : {true, false}) {
+        LayerCase c(tiny_f64_settings());
+        const Attention layer(c.parameters(), "attention", {kH, 4, kv_heads, materialised},
+                              c.partition());
+        c.place();
+        Context context = c.context();
+        Batch batch = c.batch();
+        batch.causal = causal;
+        const Shape shape{c.tokens(), kH};
+        const auto x = c.random(shape, "x"), y = c.tensor(shape), dy = c.random(shape, "dy"),
+                   dx = c.tensor(shape);
+        AttentionSaved saved;
+        layer.forward(context, batch, 1, x, y, &saved);
+        layer.backward(context, batch, 1, dy, x, saved, dx);
+        const auto value = [&] {
+          layer.forward(context, batch, 1, x, y, nullptr);
+          return dot(y, dy);
+        };
+        EXPECT_THAT(gradient_faults("x", x, dx, value), IsEmpty())
+            << materialised << kv_heads << causal;
+        EXPECT_THAT(c.parameter_faults(value), IsEmpty()) << materialised << kv_heads << causal;
+      }
+    }
+  }
+}
+
+TEST(LayerGradients, BlockWithDropoutInEveryRecomputeMode) {
+  for (const auto mode : {Recompute::none, Recompute::selective, Recompute::full}) {
+    LayerCase c(tiny_f64_settings());
+    const Block layer(c.parameters(), 1, 0, {{kH, 4, 2, false}, kH, kF}, c.partition());
+    c.place();
+    Context context = c.context();
+    const Shape shape{c.tokens(), kH};
+    const auto x = c.random(shape, "x"), y = c.tensor(shape), dy = c.random(shape, "dy"),
+               dx = c.tensor(shape);
+    BlockSaved saved;
+    layer.forward(context, c.batch(), x, y, &saved, mode);
+    layer.backward(context, c.batch(), dy, x, saved, mode, dx);
+    const auto value = [&] {
+      layer.forward(context, c.batch(), x, y, nullptr, Recompute::none);
+      return dot(y, dy);
+    };
+    EXPECT_THAT(gradient_faults("x", x, dx, value), IsEmpty());
+    EXPECT_THAT(c.parameter_faults(value), IsEmpty());
+  }
+}
+
+/// scale * sum over tokens of weight * (loss + z lse^2), with log-sum-exp worked out here from the
+/// logits: forward never gives it.
+double head_value(LayerCase& c, Context& context, const LossHead& layer, ConstView x,
+                  double z_loss) {
+  const auto loss = c.tensor(Shape{c.tokens()}),
+             logits = c.tensor(Shape{c.tokens(), layer.padded_vocab()});
+  layer.forward(context, c.batch(), x, loss);
+  layer.logits(context, x, logits);
+  double sum = 0;
+  for (int64_t t = 0; t < c.tokens(); ++t) {
+    const double weight = static_cast<double>(c.batch().loss_weight_T.as<float>()[t]);
+    double exps = 0;
+    for (int64_t v = 0; v < layer.vocab(); ++v) exps += std::exp(logits.view.row<double>(t)[v]);
+    sum += weight * (loss.view.as<double>()[t] + z_loss * std::log(exps) * std::log(exps));
+  }
+  return static_cast<double>(c.batch().loss_scale) * sum;
+}
+
+TEST(LayerGradients, LossHeadWithMaskedTokensAndZLoss) {
+  const train::Settings settings = tiny_f64_settings();
+  for (const float z_loss : {0.0f, 0.0625f}) {
+    LayerCase c(settings);
+    const LossHead layer(c.parameters(), 20, 128, kH, 1e-5, 0.02, nullptr, c.partition());
+    c.place();
+    Context context = c.context();
+    const Shape shape{c.tokens(), kH};
+    const auto x = c.random(shape, "x"), dx = c.tensor(shape), loss = c.tensor(Shape{c.tokens()});
+    layer.forward_backward(context, c.batch(), x, z_loss, loss, dx);
+    const auto value = [&] {
+      return head_value(c, context, layer, x, static_cast<double>(z_loss));
+    };
+    EXPECT_THAT(gradient_faults("x", x, dx, value, {.elements = 12}), IsEmpty());
+    EXPECT_THAT(c.parameter_faults(value), IsEmpty());
+    // A token of weight 0 sends nothing back.
+    for (int64_t t = 0; t < c.tokens(); ++t) {
+      const bool masked = c.batch().loss_weight_T.as<float>()[t] == 0;
+      EXPECT_EQ(dot(dx.view.rows(t, 1), dx.view.rows(t, 1)) == 0, masked) << t;
+    }
+    // Padding of the vocabulary takes no part.
+    const View dw = c.parameters().find("head.weight")->gradient_sum();
+    for (int64_t v = 20; v < 128; ++v) EXPECT_EQ(dot(dw.rows(v, 1), dw.rows(v, 1)), 0) << v;
+  }
+}
+
+}  // namespace
+}  // namespace megalith::layers

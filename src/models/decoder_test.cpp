@@ -1,0 +1,113 @@
+// SPDX-License-Identifier: Apache-2.0
+// A whole two-layer model with dropout, masked tokens, several documents in a sample, grouped
+// queries and z-loss: the gradient of every parameter against finite differences in double
+// precision.
+#include "models/decoder.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "testing/layer_case.h"
+
+namespace megalith::models {
+namespace {
+
+using megalith::testing::LayerCase;
+using megalith::testing::tiny_f64_settings;
+using ::testing::IsEmpty;
+
+/// The training loss: forward without anything saved, through `hidden`, `score` and `logits`, which
+/// share the layers but not the order of buffers with `forward` and `loss`.
+double training_loss(LayerCase& c, layers::Context& context, const Decoder& model) {
+  const Architecture& a = model.architecture();
+  const auto x = c.tensor(Shape{c.tokens(), a.hidden}), loss = c.tensor(Shape{c.tokens()});
+  const auto logits = c.tensor(Shape{c.tokens(), a.padded_vocab()});
+  model.hidden(context, c.batch(), x);
+  model.score(context, c.batch(), x, loss);
+  model.logits(context, x, logits);
+  double sum = 0;
+  for (int64_t t = 0; t < c.tokens(); ++t) {
+    double exps = 0;
+    for (int64_t v = 0; v < a.vocab; ++v) exps += std::exp(logits.view.row<double>(t)[v]);
+    const double lse = std::log(exps);
+    sum += static_cast<double>(c.batch().loss_weight_T.as<float>()[t]) *
+           (loss.view.as<double>()[t] + c.settings().z_loss * lse * lse);
+  }
+  return static_cast<double>(c.batch().loss_scale) * sum;
+}
+
+struct Choice {
+  bool tied;
+  layers::Recompute recompute;
+  AttentionKind attention;
+};
+
+class DecoderGradients : public ::testing::TestWithParam<Choice> {};
+
+TEST_P(DecoderGradients, EveryParameter) {
+  train::Settings settings = tiny_f64_settings();
+  settings.architecture.tied = GetParam().tied;
+  settings.architecture.attention = GetParam().attention;
+  settings.z_loss = 0.0625;
+  LayerCase c(settings);
+  const Decoder model(settings.architecture, c.parameters(), Stage::whole(settings.architecture),
+                      c.partition());
+  EXPECT_EQ(model.tied() != nullptr, GetParam().tied);
+  c.place();
+  layers::Context context = c.context();
+  DecoderSaved saved;
+  const auto loss = c.tensor(Shape{c.tokens()}),
+             dx = c.tensor(Shape{c.tokens(), settings.architecture.hidden});
+  model.forward(context, c.batch(), saved, GetParam().recompute);
+  model.loss(context, c.batch(), saved, static_cast<float>(settings.z_loss), loss, dx);
+  model.backward(context, c.batch(), saved, GetParam().recompute, dx);
+  EXPECT_EQ(c.device().arena(device::MemoryClass::activations).in_use(), 0)
+      << "backward releases what forward kept";
+  EXPECT_THAT(c.parameter_faults([&] { return training_loss(c, context, model); }), IsEmpty());
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Choices, DecoderGradients,
+    ::testing::Values(Choice{true, layers::Recompute::none, AttentionKind::streaming},
+                      Choice{false, layers::Recompute::selective, AttentionKind::materialised},
+                      Choice{true, layers::Recompute::full, AttentionKind::streaming}));
+
+TEST(Decoder, StagesDeclareTheWholeModelOnce) {
+  const Architecture a = tiny_f64_settings().architecture;
+  const layers::Partition alone{2, 1, 0, 2};
+  parameters::ParameterSet whole, first, last;
+  const Decoder model(a, whole, Stage::whole(a), alone);
+  const Decoder begin(a, first, Stage::part(a, 0, 2), alone),
+      end(a, last, Stage::part(a, 1, 2), alone);
+  for (const auto& parameter : whole.all()) {
+    const int holders =
+        (first.find(parameter.name()) != nullptr) + (last.find(parameter.name()) != nullptr);
+    EXPECT_EQ(holders, parameter.name() == "embedding.weight" ? 2 : 1) << parameter.name();
+  }
+  // Padded rows of the table are no parameters.
+  EXPECT_EQ(whole.global_elements() - (a.padded_vocab() - a.vocab) * a.hidden, a.num_parameters());
+}
+
+TEST(Decoder, StagesCoverAllBlocksInOrder) {
+  Architecture a;
+  for (const int64_t layers : {1, 2, 3, 7, 12}) {
+    a.layers = layers;
+    for (int count = 1; count <= layers; ++count) {
+      int64_t next = 0;
+      for (int i = 0; i < count; ++i) {
+        const Stage stage = Stage::part(a, i, count);
+        EXPECT_EQ(stage.begin, next);
+        EXPECT_LE(stage.end - stage.begin, (layers + count - 1) / count);
+        EXPECT_EQ(stage.has_embedding, i == 0);
+        EXPECT_EQ(stage.has_head, i == count - 1);
+        next = stage.end;
+      }
+      EXPECT_EQ(next, layers);
+    }
+  }
+}
+
+}  // namespace
+}  // namespace megalith::models

@@ -1,0 +1,226 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "parameters/parameter_set.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <cstring>
+#include <set>
+
+#include "base/random.h"
+
+namespace megalith::parameters {
+namespace {
+
+Declaration matrix(const std::string& name, const Shape& shape, const Shard& shard,
+                   int64_t zero_rows_from = -1) {
+  return {name, shape, shard, Init{Init::Kind::normal, 0.02, zero_rows_from}};
+}
+
+std::vector<float> values(const Declaration& declaration, uint64_t seed = 5) {
+  const Parameter parameter(declaration);
+  std::vector<float> host(static_cast<size_t>(parameter.local_elements()));
+  initial_value(parameter, seed, DType::f32, host.data());
+  return host;
+}
+
+TEST(ParameterSet, NamesAreUniqueAndFound) {
+  ParameterSet set;
+  const Shape shape{2, 3};
+  Parameter& a = set.declare(matrix("a", shape, Shard::whole(shape)));
+  set.declare(matrix("b", shape, Shard::part(shape, 0, 1, 2)));
+  EXPECT_EQ(set.find("a"), &a);
+  EXPECT_EQ(set.find("c"), nullptr);
+  EXPECT_EQ(set.local_elements(), 9);
+  EXPECT_EQ(set.global_elements(), 12);
+  EXPECT_THROW(set.declare(matrix("a", shape, Shard::whole(shape))), InternalError);
+}
+
+/// Shards along either dimension hold the whole's numbers, with every way of cutting it.
+TEST(InitialValue, ShardsEqualTheWhole) {
+  const Shape shape{8, 12};
+  const std::vector<float> whole = values(matrix("w", shape, Shard::whole(shape)));
+  for (const int dim : {0, 1}) {
+    for (const int parts : {1, 2, 4}) {
+      for (int part = 0; part < parts; ++part) {
+        const Shard shard = Shard::part(shape, dim, part, parts);
+        const std::vector<float> local = values(matrix("w", shape, shard));
+        const Shape local_shape = shard.local_shape(shape);
+        size_t at = 0;
+        for (int64_t r = 0; r < local_shape[0]; ++r) {
+          for (int64_t c = 0; c < local_shape[1]; ++c, ++at) {
+            const int64_t row = r + (dim == 0 ? shard.begin : 0),
+                          column = c + (dim == 1 ? shard.begin : 0);
+            ASSERT_EQ(local[at], whole[static_cast<size_t>(row * 12 + column)])
+                << dim << parts << part << at;
+          }
+        }
+      }
+    }
+  }
+}
+
+TEST(InitialValue, IsTheKeyedNormalTimesTheDeviationRoundedOnce) {
+  const Shape shape{4, 4};
+  const std::vector<float> w = values(matrix("name", shape, Shard::whole(shape)), 9);
+  for (size_t i = 0; i < w.size(); ++i) {
+    EXPECT_EQ(w[i], static_cast<float>(0.02 * normal(random_key(9, "name"), i)));
+  }
+}
+
+TEST(InitialValue, SeedAndNameMatter) {
+  const Shape shape{4, 4};
+  const auto base = values(matrix("w", shape, Shard::whole(shape)), 1);
+  EXPECT_NE(base, values(matrix("w", shape, Shard::whole(shape)), 2));
+  EXPECT_NE(base, values(matrix("v", shape, Shard::whole(shape)), 1));
+}
+
+TEST(InitialValue, PaddingRowsAreZeroInEveryShard) {
+  const Shape shape{8, 3};
+  for (int part = 0; part < 4; ++part) {
+    const auto local = values(matrix("w", shape, Shard::part(shape, 0, part, 4), 5));
+    for (size_t i = 0; i < local.size(); ++i) {
+      const int64_t row = part * 2 + static_cast<int64_t>(i) / 3;
+      EXPECT_EQ(local[i] == 0, row >= 5) << part << " " << i;
+    }
+  }
+}
+
+TEST(InitialValue, TheDeviationIsTheOneAskedFor) {
+  const Shape shape{256, 256};
+  double sum = 0, squares = 0;
+  for (const float x : values(matrix("w", shape, Shard::whole(shape)))) {
+    sum += x;
+    squares += static_cast<double>(x) * x;
+  }
+  const double n = 65536;
+  // Five standard errors: 0.02 / sqrt(n) of the mean, 0.02 / sqrt(2 n) of the deviation.
+  EXPECT_NEAR(sum / n, 0, 5 * 0.02 / std::sqrt(n));
+  EXPECT_NEAR(std::sqrt(squares / n), 0.02, 5 * 0.02 / std::sqrt(2 * n));
+}
+
+class Placed : public ::testing::Test {
+ protected:
+  void place(const Storage& storage) {
+    const Shape weight{6, 10}, bias{10};
+    set_.declare({"weight", weight, Shard::whole(weight), Init{Init::Kind::normal, 1}, 2});
+    Declaration partials{"bias", bias, Shard::whole(bias), Init{Init::Kind::ones}};
+    partials.gradient_partials = 4;
+    set_.declare(partials);
+    Declaration tied{"tied", weight, Shard::part(weight, 0, 1, 2), Init{Init::Kind::normal, 1}, 6};
+    tied.num_gradients = 2;
+    set_.declare(tied);
+    set_.allocate(*device_, storage);
+    set_.initialise(*device_, 3);
+  }
+  int64_t bytes_in(device::MemoryClass memory_class) const {
+    return device_->arena(memory_class).in_use();
+  }
+  std::unique_ptr<device::Device> device_ = device::make_cpu_device(1);
+  ParameterSet set_;
+};
+
+struct Range {
+  const std::byte* begin;
+  const std::byte* end;
+  explicit Range(ConstView view) : begin(view.data()), end(view.data() + view.bytes()) {}
+};
+
+bool overlap(const Range& a, const Range& b) { return a.begin < b.end && b.begin < a.end; }
+
+TEST_F(Placed, EveryViewLiesInItsFlatRangeAlignedAndAlone) {
+  place({DType::f32, DType::bf16, true, 2});
+  const Range flat(set_.flat_gradient_sums(0));
+  std::vector<Range> sums, weights, masters;
+  for (const Parameter& p : set_.all()) {
+    for (int which = 0; which < p.num_gradients(); ++which)
+      sums.emplace_back(p.gradient_sum(which));
+    weights.emplace_back(p.compute());
+    masters.emplace_back(p.master());
+    EXPECT_EQ(p.gradient().data(), p.gradient_sum(0).data());
+    EXPECT_EQ(p.gradient().shape(), p.local_shape());
+  }
+  EXPECT_EQ(set_.find("bias")->gradient_sum().shape(), (Shape{4, 10}));
+  EXPECT_EQ(set_.find("tied")->gradient_sum(1).shape(), (Shape{3, 10}));
+  EXPECT_EQ(sums.size(), 4u);
+  for (const auto* ranges : {&sums, &weights, &masters}) {
+    for (size_t i = 0; i < ranges->size(); ++i) {
+      EXPECT_EQ(reinterpret_cast<uintptr_t>((*ranges)[i].begin) % device::kAlignment, 0u);
+      for (size_t j = 0; j < i; ++j)
+        EXPECT_FALSE(overlap((*ranges)[i], (*ranges)[j])) << i << " " << j;
+    }
+  }
+  for (const Range& sum : sums) EXPECT_TRUE(flat.begin <= sum.begin && sum.end <= flat.end);
+}
+
+TEST_F(Placed, LevelsAreDisjointAndZeroedApart) {
+  place({DType::f32, DType::f32, true, 2});
+  EXPECT_FALSE(overlap(Range(set_.flat_gradient_sums(0)), Range(set_.flat_gradient_sums(1))));
+  set_.select_level(1);
+  Parameter& weight = *set_.find("weight");
+  EXPECT_TRUE(overlap(Range(weight.gradient_sum()), Range(set_.flat_gradient_sums(1))));
+  for (int level = 0; level < 2; ++level) {
+    const View flat = set_.flat_gradient_sums(level);
+    std::memset(flat.data(), 0x3f, static_cast<size_t>(flat.bytes()));
+  }
+  set_.zero_gradient_sums(*device_, 1);
+  for (const Parameter& p : set_.all()) {
+    for (int64_t i = 0; i < p.local_elements(); ++i) ASSERT_EQ(p.gradient_sum().as<float>()[i], 0);
+  }
+  set_.select_level(0);
+  EXPECT_NE(weight.gradient_sum().as<float>()[0], 0);
+}
+
+TEST_F(Placed, ComputeIsTheMasterWhenTheTypesAgree) {
+  place({DType::f32, DType::f32, true, 1});
+  for (const Parameter& p : set_.all()) {
+    EXPECT_TRUE(p.compute_is_master());
+    EXPECT_EQ(p.master().data(), p.compute().data());
+  }
+  EXPECT_EQ(bytes_in(device::MemoryClass::optimizer), 0);
+}
+
+TEST_F(Placed, RefreshRoundsTheMasterOnce) {
+  place({DType::f32, DType::bf16, true, 1});
+  for (Parameter& p : set_.all()) {
+    const uint64_t version = p.version();
+    // Halfway between two bf16 numbers (to even), a hair above it, infinity.
+    p.master().as<float>()[0] = 1.00390625f;
+    p.master().as<float>()[1] = std::nextafter(1.00390625f, 2.0f);
+    p.master().as<float>()[2] = 3.4e38f;
+    set_.refresh_compute(*device_);
+    EXPECT_GT(p.version(), version);
+    EXPECT_EQ(to_f32(p.compute().as<bf16_t>()[0]), 1.0f);
+    EXPECT_EQ(to_f32(p.compute().as<bf16_t>()[1]), 1.0078125f);
+    EXPECT_TRUE(std::isinf(to_f32(p.compute().as<bf16_t>()[2])));
+    for (int64_t i = 0; i < p.local_elements(); ++i) {
+      EXPECT_EQ(p.compute().as<bf16_t>()[i].bits, to_bf16(p.master().as<float>()[i]).bits);
+    }
+  }
+}
+
+TEST_F(Placed, InferenceTakesWeightsAlone) {
+  place({DType::f32, DType::f32, false, 0});
+  EXPECT_EQ(bytes_in(device::MemoryClass::gradients), 0);
+  EXPECT_EQ(bytes_in(device::MemoryClass::optimizer), 0);
+  // 64 + 64 + 64 elements: each rounded up to whole cache lines of elements.
+  EXPECT_EQ(bytes_in(device::MemoryClass::weights), 3 * 64 * 4);
+  EXPECT_EQ(set_.find("bias")->compute().as<float>()[9], 1.0f);
+}
+
+TEST(Parameter, KnowsItsCanonicalShards) {
+  const Shape shape{8, 4};
+  const Parameter part({"w", shape, Shard::part(shape, 0, 1, 2), {}, 4});
+  EXPECT_EQ(part.local_canonical_shards(), 2);
+  EXPECT_EQ(part.first_canonical_shard(), 2);
+  const Parameter columns({"w", shape, Shard::part(shape, 1, 3, 4), {}, 4});
+  EXPECT_EQ(columns.local_canonical_shards(), 1);
+  EXPECT_EQ(columns.first_canonical_shard(), 3);
+  const Parameter whole({"w", shape, Shard::whole(shape), {}});
+  EXPECT_EQ(whole.local_canonical_shards(), 1);
+  EXPECT_TRUE(whole.is_matrix());
+  EXPECT_FALSE(Parameter({"b", Shape{4}, Shard::whole(Shape{4}), {}}).is_matrix());
+}
+
+}  // namespace
+}  // namespace megalith::parameters

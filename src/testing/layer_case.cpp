@@ -1,0 +1,120 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "testing/layer_case.h"
+
+#include "base/random.h"
+#include "comm/backends.h"
+#include "testing/gradient_check.h"
+
+namespace megalith::testing {
+
+train::Settings tiny_f64_settings() {
+  train::Settings settings = toy_settings();
+  models::Architecture& a = settings.architecture;
+  a.layers = 2;
+  a.hidden = 16;
+  a.kv_heads = 2;
+  a.ffn = 24;
+  a.context = 8;
+  a.vocab = 20;
+  settings.split = {2, 1};
+  settings.ragged = true;
+  settings.masters = settings.weights = settings.activations = DType::f64;
+  settings.z_loss = 0.05;
+  return settings;
+}
+
+LayerCase::LayerCase(const train::Settings& settings, int64_t samples)
+    : settings_(settings),
+      device_(device::make_cpu_device(1)),
+      alone_(comm::make_self_communicator(*device_)),
+      exec_(*device_),
+      host_batch_(toy_batch(settings, 0, samples)),
+      device_batch_(std::make_unique<train::DeviceBatch>(
+          *device_, host_batch_, host_batch_.num_sequences(), host_batch_.total_weight)) {}
+
+layers::Partition LayerCase::partition() const {
+  return {settings_.split.tensor_shards, 1, 0, settings_.token_partials()};
+}
+
+layers::Context LayerCase::context() {
+  return {exec_,
+          *alone_,
+          settings_.split.tensor_shards,
+          settings_.activations,
+          settings_.masters,
+          random_key(settings_.seed, uint64_t{3}),
+          settings_.architecture.dropout};
+}
+
+namespace {
+
+/// offset + deviation * normal, in the view's type.
+void fill(device::Device& device, View view, const std::string& name, double offset,
+          double deviation) {
+  const uint64_t key = random_key(99, name);
+  std::vector<std::byte> host(static_cast<size_t>(view.bytes()));
+  for (int64_t i = 0; i < view.num_elements(); ++i) {
+    const double x = offset + deviation * normal(key, static_cast<uint64_t>(i));
+    if (view.dtype() == DType::f64) {
+      reinterpret_cast<double*>(host.data())[i] = x;
+    } else if (view.dtype() == DType::f32) {
+      reinterpret_cast<float*>(host.data())[i] = static_cast<float>(x);
+    } else {
+      MEGA_CHECK_EQ(view.dtype(), DType::bf16);
+      reinterpret_cast<bf16_t*>(host.data())[i] = to_bf16(static_cast<float>(x));
+    }
+  }
+  device.wait(device.copy_to_device(view, host.data()));
+}
+
+}  // namespace
+
+void LayerCase::place() {
+  set_.allocate(*device_, {settings_.masters, settings_.weights, true, 1});
+  for (const parameters::Parameter& parameter : set_.all()) {
+    const bool ones = parameter.declaration().init.kind == parameters::Init::Kind::ones;
+    fill(*device_, parameter.master(), parameter.name(), ones ? 1 : 0, 0.3);
+  }
+  set_.refresh_compute(*device_);
+  zero_gradients();
+}
+
+void LayerCase::zero_gradients() { set_.zero_gradient_sums(*device_, 0); }
+
+device::Tensor LayerCase::tensor(const Shape& shape) {
+  return exec_.workspace.tensor(settings_.activations, shape);
+}
+
+device::Tensor LayerCase::random(const Shape& shape, const std::string& name) {
+  device::Tensor result = tensor(shape);
+  fill(*device_, result, name, 0, 1);
+  return result;
+}
+
+std::vector<std::string> LayerCase::parameter_faults(FunctionRef<double()> value) {
+  std::vector<std::string> faults;
+  for (const parameters::Parameter& parameter : set_.all()) {
+    // Both buffers and all partial rows together are the gradient.
+    const int64_t elements = parameter.local_elements();
+    const device::Tensor sum = exec_.workspace.tensor(DType::f64, Shape{elements});
+    device_->fill_zero(sum);
+    for (int which = 0; which < parameter.num_gradients(); ++which) {
+      const View part = parameter.gradient_sum(which);
+      for (int64_t i = 0; i < part.num_elements(); ++i)
+        sum.view.as<double>()[i % elements] += part.as<double>()[i];
+    }
+    const auto found =
+        gradient_faults(parameter.name(), parameter.master().reshape(Shape{elements}), sum, value);
+    faults.insert(faults.end(), found.begin(), found.end());
+  }
+  return faults;
+}
+
+double dot(ConstView a, ConstView b) {
+  MEGA_CHECK_EQ(a.num_elements(), b.num_elements());
+  double sum = 0;
+  for (int64_t i = 0; i < a.num_elements(); ++i) sum += a.as<double>()[i] * b.as<double>()[i];
+  return sum;
+}
+
+}  // namespace megalith::testing

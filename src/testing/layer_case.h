@@ -1,0 +1,63 @@
+// SPDX-License-Identifier: Apache-2.0
+// Everything a layer needs around it to run on one rank: device, context, batch, parameters with
+// random values in all of them (biases and norms too, so that nothing hides behind a zero or a
+// one).
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "base/function_ref.h"
+#include "layers/context.h"
+#include "layers/linear.h"
+#include "parameters/parameter_set.h"
+#include "testing/toy_model.h"
+#include "train/device_batch.h"
+
+namespace megalith::testing {
+
+/// The toy model with two ragged samples of 8 tokens, small enough for finite differences; f64 in
+/// every representation, so that all kernels are the double-precision references.
+train::Settings tiny_f64_settings();
+
+class LayerCase {
+ public:
+  /// Batch: samples [0, samples) of the toy data.
+  explicit LayerCase(const train::Settings& settings, int64_t samples = 2);
+  LayerCase(const LayerCase&) = delete;
+  LayerCase& operator=(const LayerCase&) = delete;
+
+  const train::Settings& settings() const { return settings_; }
+  device::Device& device() { return *device_; }
+  parameters::ParameterSet& parameters() { return set_; }
+  layers::Partition partition() const;
+  const layers::Batch& batch() const { return device_batch_->batch(); }
+  int64_t tokens() const { return host_batch_.num_tokens(); }
+  /// A new context on the one step key of this case, with the settings' dropout.
+  layers::Context context();
+
+  /// After the layers have declared: memory, random values, gradients zero.
+  void place();
+  void zero_gradients();
+  /// Of the activations' type; `random` is a function of shape and name.
+  device::Tensor tensor(const Shape& shape);
+  device::Tensor random(const Shape& shape, const std::string& name);
+
+  /// Finite differences of `value` against the accumulated gradients of all parameters.
+  std::vector<std::string> parameter_faults(FunctionRef<double()> value);
+
+ private:
+  train::Settings settings_;
+  std::unique_ptr<device::Device> device_;
+  std::unique_ptr<comm::Communicator> alone_;
+  kernels::Exec exec_;
+  parameters::ParameterSet set_;
+  data::HostBatch host_batch_;
+  std::unique_ptr<train::DeviceBatch> device_batch_;
+};
+
+/// Sum of a[i] b[i]; f64, host memory.
+double dot(ConstView a, ConstView b);
+
+}  // namespace megalith::testing

@@ -1,0 +1,103 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "testing/logical_state.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstring>
+
+#include "base/file.h"
+#include "checkpoint/state_digest.h"
+
+namespace megalith::testing {
+
+void LogicalState::add(train::Engine& engine) {
+  device::Device& device = engine.device();
+  size_t index = 0;
+  for (const parameters::Parameter& parameter : engine.parameters().all()) {
+    const auto put = [&](const char* kind, ConstView view) {
+      std::vector<std::byte> local(static_cast<size_t>(view.bytes()));
+      device.wait(device.copy_to_host(local.data(), view));
+      add(fmt::format("{}/{}", kind, parameter.name()), view.dtype(), parameter.shape(),
+          parameter.declaration().shard, local.data());
+    };
+    put("weight", parameter.compute());
+    put("master", parameter.master());
+    put("first_moment", engine.optimizer().first_moment(index));
+    put("second_moment", engine.optimizer().second_moment(index));
+    ++index;
+  }
+}
+
+void LogicalState::add(const std::string& name, DType dtype, const Shape& shape, const Shard& shard,
+                       const void* local) {
+  const std::lock_guard lock(mutex_);
+  Whole& whole = tensors_[name];
+  const auto elements = static_cast<size_t>(shape.num_elements());
+  const auto size = static_cast<size_t>(bytes_of(dtype));
+  if (whole.present.empty()) {
+    whole = {dtype, shape, std::vector<std::byte>(elements * size), std::vector<bool>(elements)};
+  }
+  MEGA_CHECK(whole.dtype == dtype && whole.shape == shape, "{} put in as {} {}, then as {} {}",
+             name, whole.dtype, whole.shape, dtype, shape);
+  int64_t outer = 1, inner = 1;
+  for (int dim = 0; dim < shard.dim; ++dim) outer *= shape[dim];
+  for (int dim = shard.dim + 1; dim < shape.num_dims(); ++dim) inner *= shape[dim];
+  const auto* from = static_cast<const std::byte*>(local);
+  for (int64_t o = 0; o < outer; ++o) {
+    for (int64_t i = 0; i < shard.count * inner; ++i, from += size) {
+      const auto at = static_cast<size_t>((o * shape[shard.dim] + shard.begin) * inner + i);
+      std::byte* const to = whole.bytes.data() + at * size;
+      if (whole.present[at] && std::memcmp(to, from, size) != 0) {
+        disagreements_.push_back(fmt::format("ranks disagree on {}[{}]", name, at));
+        return;
+      }
+      std::memcpy(to, from, size);
+      whole.present[at] = true;
+    }
+  }
+}
+
+std::vector<std::string> LogicalState::faults() const {
+  std::vector<std::string> faults = disagreements_;
+  for (const auto& [name, whole] : tensors_) {
+    const auto missing = std::ranges::find(whole.present, false);
+    if (missing != whole.present.end()) {
+      faults.push_back(fmt::format("nobody holds {}[{}]", name, missing - whole.present.begin()));
+    }
+  }
+  return faults;
+}
+
+std::string LogicalState::digest() const {
+  checkpoint::StateDigest digest;
+  for (const auto& [name, whole] : tensors_) {
+    Sha256 hash;
+    hash.update(whole.bytes.data(), whole.bytes.size());
+    digest.add(name, whole.dtype, whole.shape, hash.finish());
+  }
+  return digest.finish();
+}
+
+std::string difference(const LogicalState& a, const LogicalState& b) {
+  for (const auto& [name, left] : a.tensors_) {
+    const auto found = b.tensors_.find(name);
+    if (found == b.tensors_.end()) return fmt::format("{} is missing on the right", name);
+    const LogicalState::Whole& right = found->second;
+    if (left.dtype != right.dtype || left.shape != right.shape) {
+      return fmt::format("{} is {} {} and {} {}", name, left.dtype, left.shape, right.dtype,
+                         right.shape);
+    }
+    const auto [at, other] = std::ranges::mismatch(left.bytes, right.bytes);
+    if (at != left.bytes.end()) {
+      const auto element = (at - left.bytes.begin()) / bytes_of(left.dtype);
+      return fmt::format("{}[{}] differs", name, element);
+    }
+  }
+  for (const auto& [name, right] : b.tensors_) {
+    if (!a.tensors_.contains(name)) return fmt::format("{} is missing on the left", name);
+  }
+  return {};
+}
+
+}  // namespace megalith::testing

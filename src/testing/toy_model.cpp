@@ -1,0 +1,95 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "testing/toy_model.h"
+
+#include "base/random.h"
+
+namespace megalith::testing {
+
+train::Settings toy_settings() {
+  train::Settings settings;
+  models::Architecture& a = settings.architecture;
+  a.layers = 3;
+  a.hidden = 32;
+  a.heads = 4;
+  a.kv_heads = 4;
+  a.ffn = 64;
+  a.context = 16;
+  a.vocab = 100;
+  a.dropout = 0.1;
+  a.init_std = 0.1;
+  settings.split = {4, 2};
+  settings.batch.full = 8;
+  settings.micro_batch = 2;
+  settings.schedule.total_steps = 5;
+  settings.clip = 0.5;
+  settings.z_loss = 1e-3;
+  return settings;
+}
+
+namespace {
+
+/// One sample's tokens, one more than the sample is long.
+std::vector<int32_t> sample_tokens(const train::Settings& settings, int64_t sample) {
+  const auto vocab = static_cast<uint64_t>(settings.architecture.vocab);
+  const auto draws = random_key(77, static_cast<uint64_t>(sample));
+  uint64_t token = random_key(draws, uint64_t{1}) % vocab;
+  std::vector<int32_t> tokens;
+  for (int64_t t = 0; t <= settings.sequence_length(); ++t) {
+    tokens.push_back(static_cast<int32_t>(token));
+    token = (7 * token + 3 + random_key(draws, static_cast<uint64_t>(t + 2)) % 3) % vocab;
+  }
+  return tokens;
+}
+
+void append_sample(const train::Settings& settings, int64_t sample, data::HostBatch& batch) {
+  const int64_t length = settings.sequence_length();
+  const std::vector<int32_t> tokens = sample_tokens(settings, sample);
+  // Two documents in two of three samples; where the second begins moves through the sample.
+  const bool two = settings.ragged && sample % 3 != 0;
+  const int64_t second = two ? 1 + sample * 5 % (length - 1) : length;
+  for (int64_t t = 0; t < length; ++t) {
+    batch.ids_T.push_back(tokens[static_cast<size_t>(t)]);
+    batch.targets_T.push_back(tokens[static_cast<size_t>(t + 1)]);
+    batch.position_T.push_back(static_cast<int32_t>(t < second ? t : t - second));
+    const bool last = settings.ragged && (t == second - 1 || t == length - 1);
+    batch.loss_weight_T.push_back(last ? 0.0f : 1.0f);
+    batch.total_weight += static_cast<double>(batch.loss_weight_T.back());
+  }
+  const int32_t begin = batch.cu_seqlens.back();
+  if (two) {
+    batch.cu_seqlens.push_back(static_cast<int32_t>(begin + second));
+    batch.sequence_sample.push_back(sample);
+  }
+  batch.cu_seqlens.push_back(static_cast<int32_t>(begin + length));
+  batch.sequence_sample.push_back(sample);
+}
+
+}  // namespace
+
+data::HostBatch toy_batch(const train::Settings& settings, int64_t first, int64_t count) {
+  data::HostBatch batch;
+  batch.first_sample = first;
+  batch.num_samples = count;
+  batch.sequence_length = settings.sequence_length();
+  batch.cu_seqlens.push_back(0);
+  for (int64_t sample = first; sample < first + count; ++sample)
+    append_sample(settings, sample, batch);
+  return batch;
+}
+
+std::vector<data::HostBatch> toy_micro_batches(const train::Settings& settings, int64_t step,
+                                               int data_rank) {
+  const int64_t per_rank = settings.batch.full / settings.layout.data;
+  const int64_t first = (step - 1) * settings.batch.full + data_rank * per_rank;
+  std::vector<data::HostBatch> batches;
+  for (int64_t done = 0; done < per_rank; done += settings.micro_batch) {
+    batches.push_back(toy_batch(settings, first + done, settings.micro_batch));
+  }
+  return batches;
+}
+
+double toy_weight(const train::Settings& settings, int64_t step) {
+  return toy_batch(settings, (step - 1) * settings.batch.full, settings.batch.full).total_weight;
+}
+
+}  // namespace megalith::testing

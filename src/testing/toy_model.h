@@ -1,0 +1,28 @@
+// SPDX-License-Identifier: Apache-2.0
+// A model that trains in milliseconds and still has every part of a real one, and samples to train
+// it on. A sample is a function of its number alone, so any layout and micro-batch reads the same
+// data.
+#pragma once
+
+#include "data/host_batch.h"
+#include "train/settings.h"
+
+namespace megalith::testing {
+
+/// 3 blocks (so that pipeline stages are uneven), 4 heads, a canonical split of 4 x 2, 8 samples of 16
+/// tokens a step, dropout, z-loss, and clipping that bites.
+train::Settings toy_settings();
+
+/// Samples [first, first + count): token after token, next = 7 token + 3 + noise (mod vocabulary),
+/// so there is something to learn. With `settings.ragged` some samples hold two documents that
+/// attention must not join, and the last token of each document has weight 0.
+data::HostBatch toy_batch(const train::Settings& settings, int64_t first, int64_t count);
+
+/// The micro-batches of data rank `data_rank` in step `step` (from 1), in sample order.
+std::vector<data::HostBatch> toy_micro_batches(const train::Settings& settings, int64_t step,
+                                               int data_rank);
+
+/// Sum of the loss weights of the step's samples over all ranks.
+double toy_weight(const train::Settings& settings, int64_t step);
+
+}  // namespace megalith::testing

@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "testing/toy_run.h"
+
+#include <fmt/format.h>
+
+#include <bit>
+
+#include "comm/backends.h"
+
+namespace megalith::testing {
+
+void run_toy(const train::Settings& settings, int steps, const Machine& machine, ToyRun& run) {
+  train::check(settings, "toy settings");
+  std::vector<std::vector<train::StepResult>> results(
+      static_cast<size_t>(settings.layout.num_ranks()));
+  comm::run_ranks(settings.layout.num_ranks(), [&](comm::Communicator& world) {
+    const auto device = device::make_cpu_device(machine.threads, machine.isa);
+    const parallel::Mesh mesh(world, settings.layout);
+    train::Engine engine(settings, *device, mesh);
+    engine.initialise();
+    auto& mine = results[static_cast<size_t>(world.rank())];
+    for (int64_t step = 1; step <= steps; ++step) {
+      const auto micro_batches = toy_micro_batches(settings, step, mesh.at().data);
+      mine.push_back(engine.step(step, 1e-2, micro_batches, toy_weight(settings, step)));
+    }
+    run.state.add(engine);
+  });
+  for (size_t step = 0; step < results[0].size(); ++step) {
+    run.loss.push_back(results[0][step].loss);
+    run.grad_norm.push_back(results[0][step].grad_norm);
+    for (const auto& rank : results) {
+      MEGA_CHECK(rank[step].loss == run.loss[step] && rank[step].grad_norm == run.grad_norm[step],
+                 "ranks were told different results of step {}", step + 1);
+    }
+  }
+}
+
+std::string difference(const ToyRun& a, const ToyRun& b) {
+  if (a.loss.size() != b.loss.size())
+    return fmt::format("{} and {} steps", a.loss.size(), b.loss.size());
+  for (size_t i = 0; i < a.loss.size(); ++i) {
+    const auto differ = [](double x, double y) {
+      return std::bit_cast<uint64_t>(x) != std::bit_cast<uint64_t>(y);
+    };
+    if (differ(a.loss[i], b.loss[i]))
+      return fmt::format("loss of step {}: {:a} and {:a}", i + 1, a.loss[i], b.loss[i]);
+    if (differ(a.grad_norm[i], b.grad_norm[i])) {
+      return fmt::format("gradient norm of step {}: {:a} and {:a}", i + 1, a.grad_norm[i],
+                         b.grad_norm[i]);
+    }
+  }
+  return difference(a.state, b.state);
+}
+
+}  // namespace megalith::testing

@@ -1,0 +1,32 @@
+// SPDX-License-Identifier: Apache-2.0
+// Trains the toy model from its seed for a few steps, under any layout with ranks as threads, and
+// keeps all that must not depend on the layout.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "device/device.h"
+#include "testing/logical_state.h"
+#include "testing/toy_model.h"
+
+namespace megalith::testing {
+
+/// What one rank runs on.
+struct Machine {
+  int threads = 1;
+  device::Isa isa = device::detect_isa();
+};
+
+struct ToyRun {
+  std::vector<double> loss, grad_norm;  // by step
+  LogicalState state;                   // after the last step
+};
+
+/// Learning rate 0.01 throughout. Fills `run` (which must be new).
+void run_toy(const train::Settings& settings, int steps, const Machine& machine, ToyRun& run);
+
+/// The first thing in which the runs differ by a bit, in words; empty when nothing does.
+std::string difference(const ToyRun& a, const ToyRun& b);
+
+}  // namespace megalith::testing

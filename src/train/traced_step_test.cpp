@@ -1,0 +1,153 @@
+// SPDX-License-Identifier: Apache-2.0
+// The plan is the allocation: marks of a traced step against those of a real one, by class and in
+// sum, to the byte.
+#include "train/traced_step.h"
+
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include "account/plan.h"
+#include "comm/backends.h"
+#include "testing/toy_model.h"
+#include "train/engine.h"
+
+namespace megalith::train {
+namespace {
+
+using megalith::testing::toy_batch;
+using megalith::testing::toy_micro_batches;
+using megalith::testing::toy_settings;
+using megalith::testing::toy_weight;
+
+account::MemoryByClass planned(const Settings& settings, int threads, int rank,
+                               int64_t validation_samples) {
+  const device::Target target{device::DeviceKind::cpu, device::detect_isa(), threads};
+  return account::trace(target,
+                        [&](device::Device& device) {
+                          const auto world = comm::make_traced_communicator(
+                              device, rank, settings.layout.num_ranks());
+                          traced_step(settings, device, *world, validation_samples);
+                        })
+      .memory;
+}
+
+/// By rank. Two steps and two validations: the second of each must not need more than the first.
+std::vector<account::MemoryByClass> measured(const Settings& settings, int threads,
+                                             int64_t validation_samples) {
+  std::vector<account::MemoryByClass> memory(static_cast<size_t>(settings.layout.num_ranks()));
+  comm::run_ranks(settings.layout.num_ranks(), [&](comm::Communicator& world) {
+    const auto device = device::make_cpu_device(threads);
+    const parallel::Mesh mesh(world, settings.layout);
+    Engine engine(settings, *device, mesh);
+    engine.initialise();
+    for (int64_t step = 1; step <= 2; ++step) {
+      engine.step(step, 1e-3, toy_micro_batches(settings, step, mesh.at().data),
+                  toy_weight(settings, step));
+      if (validation_samples > 0) engine.loss_sum(toy_batch(settings, 100, validation_samples));
+    }
+    memory[static_cast<size_t>(world.rank())] = account::memory_of(*device);
+  });
+  return memory;
+}
+
+void expect_planned(const Settings& settings, int threads, int64_t validation_samples,
+                    const std::string& what) {
+  const auto actual = measured(settings, threads, validation_samples);
+  for (size_t rank = 0; rank < actual.size(); ++rank) {
+    const auto plan = planned(settings, threads, static_cast<int>(rank), validation_samples);
+    for (int i = 0; i < device::kNumMemoryClasses; ++i) {
+      const auto memory_class = static_cast<device::MemoryClass>(i);
+      EXPECT_EQ(plan.of(memory_class), actual[rank].of(memory_class))
+          << what << ", class " << name_of(memory_class) << ", rank " << rank;
+      EXPECT_GT(plan.of(memory_class), 0) << what << ", class " << name_of(memory_class);
+    }
+    EXPECT_EQ(plan.total, actual[rank].total) << what << ", rank " << rank;
+  }
+}
+
+Settings with(DType dtype, models::AttentionKind attention, int64_t accumulation, bool tied) {
+  Settings settings = toy_settings();
+  settings.weights = settings.activations = dtype;
+  settings.architecture.attention = attention;
+  settings.architecture.tied = tied;
+  settings.split.data_shards = 1;
+  settings.batch.full = settings.micro_batch * accumulation;
+  return settings;
+}
+
+TEST(TracedStep, PlansToTheByte) {
+  for (const DType dtype : {DType::f32, DType::bf16}) {
+    for (const auto attention :
+         {models::AttentionKind::streaming, models::AttentionKind::materialised}) {
+      for (const int64_t accumulation : {1, 4}) {
+        for (const bool tied : {true, false}) {
+          const Settings settings = with(dtype, attention, accumulation, tied);
+          const std::string what = fmt::format(
+              "{}, {}, accumulation {}, {}", dtype,
+              attention == models::AttentionKind::streaming ? "streaming" : "materialised",
+              accumulation, tied ? "tied" : "untied");
+          expect_planned(settings, 1, 2, what);
+          expect_planned(settings, 2, 2, what + ", 2 threads");
+        }
+      }
+    }
+  }
+}
+
+TEST(TracedStep, PlansRecomputationToTheByte) {
+  for (const auto mode : {layers::Recompute::selective, layers::Recompute::full}) {
+    for (const double dropout : {0.0, 0.1}) {
+      Settings settings = toy_settings();
+      settings.recompute = mode;
+      settings.architecture.dropout = dropout;
+      expect_planned(settings, 2, 0,
+                     fmt::format("mode {}, dropout {}", static_cast<int>(mode), dropout));
+    }
+  }
+}
+
+TEST(TracedStep, PlansRaggedSamplesToTheByteWhateverTheDocuments) {
+  for (const int64_t context : {16, 200}) {  // within one block of keys, over several
+    Settings settings = toy_settings();
+    settings.ragged = true;
+    settings.architecture.context = context;
+    expect_planned(settings, 2, 2, fmt::format("ragged, {} tokens", context));
+  }
+}
+
+/// Stored probabilities are those of the pairs that exist: fewer with documents apart than planned.
+TEST(TracedStep, BoundsMaterialisedAttentionOverDocuments) {
+  Settings settings = toy_settings();
+  settings.ragged = true;
+  settings.architecture.attention = models::AttentionKind::materialised;
+  const auto plan = planned(settings, 1, 0, 2);
+  const auto actual = measured(settings, 1, 2)[0];
+  EXPECT_LT(actual.of(device::MemoryClass::activations), plan.of(device::MemoryClass::activations));
+  for (const auto same : {device::MemoryClass::weights, device::MemoryClass::gradients,
+                          device::MemoryClass::optimizer, device::MemoryClass::workspace}) {
+    EXPECT_EQ(actual.of(same), plan.of(same)) << name_of(same);
+  }
+}
+
+TEST(TracedStep, PlansEveryRankToTheByte) {
+  for (const parallel::Layout& layout :
+       {parallel::Layout{.tensor = 2}, parallel::Layout{.pipeline = 2}, parallel::Layout{.data = 2},
+        parallel::Layout{2, 2, 2}}) {
+    Settings settings = toy_settings();
+    settings.layout = layout;
+    expect_planned(settings, 1, 0,
+                   fmt::format("{} x {} x {}", layout.tensor, layout.pipeline, layout.data));
+  }
+}
+
+TEST(TracedStep, MoreSavedIsMorePlanned) {
+  Settings settings = toy_settings();
+  const auto none = planned(settings, 1, 0, 0);
+  settings.recompute = layers::Recompute::full;
+  const auto full = planned(settings, 1, 0, 0);
+  EXPECT_LT(full.of(device::MemoryClass::activations), none.of(device::MemoryClass::activations));
+  EXPECT_EQ(full.of(device::MemoryClass::weights), none.of(device::MemoryClass::weights));
+}
+
+}  // namespace
+}  // namespace megalith::train

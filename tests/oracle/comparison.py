@@ -1,0 +1,45 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the comparisons share: calling the program, a small corpus, and one line per check."""
+import json
+import subprocess
+import sys
+
+
+class Checks:
+    """Prints `ok    name: figure` or `FAIL  name: figure` and counts."""
+
+    def __init__(self):
+        self.failed = 0
+
+    def expect(self, name, good, figure=""):
+        print(f"{'ok  ' if good else 'FAIL'}  {name}{': ' if figure else ''}{figure}", flush=True)
+        self.failed += 0 if good else 1
+
+    def exit_code(self):
+        return 1 if self.failed else 0
+
+
+def run(program, *arguments):
+    """The --json lines of a command, as a list; its message and the end of this program when it fails."""
+    result = subprocess.run([program, *map(str, arguments), "--json"], capture_output=True, text=True, check=False)
+    if result.returncode != 0:
+        sys.exit(f"megalith {' '.join(map(str, arguments))}: exit {result.returncode}: {result.stderr}")
+    return [json.loads(line) for line in result.stdout.splitlines()]
+
+
+def make_corpus(program, text, folder, vocabulary):
+    """Trains a tokenizer on a text file and packs the file, a document per line; PREFIX and tokenizer."""
+    tokenizer, prefix = folder / "tokenizer.json", folder / "corpus"
+    run(program, "tokenizer", "train", "--input", text, "--vocab-size", vocabulary, "--output", tokenizer)
+    run(program, "pack", "--tokenizer", tokenizer, "--input", text, "--document", "line", "--output", prefix)
+    return prefix, tokenizer
+
+
+def train(program, recipe_file, recipe, **overrides):
+    """Writes `recipe` (YAML is a superset of JSON) and trains; the lines of metrics.jsonl."""
+    recipe_file.write_text(json.dumps(recipe))
+    sets = [part for key, value in overrides.items() for part in ("--set", f"{key.replace('__', '.')}={value}")]
+    run(program, "train", recipe_file, *sets)
+    out = overrides.get("run__out", recipe["run"]["out"])
+    with open(f"{out}/metrics.jsonl", encoding="utf-8") as lines:
+        return [json.loads(line) for line in lines]

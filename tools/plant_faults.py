@@ -1,0 +1,202 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Tests the tests: plants one fault at a time in a copy of the sources, builds the test that is meant for
+it and sees that it turns red.
+
+    tools/plant_faults.py [--folder build/faults] [--jobs N] [--check-table] [name ...]
+
+The copy lies in FOLDER/source and is brought up to date first, so a second call builds little. Before
+any fault is planted all tests named in the table must be green. `--check-table` only sees that every
+fault still fits the sources. Ends with "N passed, N failed"; exit status 1 if a fault went unnoticed.
+"""
+import argparse
+import filecmp
+import os
+import pathlib
+import re
+import shutil
+import subprocess
+import sys
+from typing import NamedTuple
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+COPIED = ["CMakeLists.txt", "CMakePresets.json", "cmake", "src"]
+
+
+class Fault(NamedTuple):
+    name: str
+    file: str
+    old: str      # occurs exactly once; spaces and line breaks do not count
+    new: str
+    program: str  # build target
+    test: str     # GoogleTest filter: every test that it selects must fail
+
+
+FAULTS = [
+    Fault("skipped bias gradient of a row-parallel product", "src/layers/linear.cpp",
+          "{dy_TO, bias_->gradient_sum().reshape(Shape{partials, bias_->local_elements()})",
+          "{dy_TO.rows(0, 0), bias_->gradient_sum().reshape(Shape{partials, bias_->local_elements()})",
+          "layers_test", "LayerGradients.RowLinear"),
+    Fault("skipped bias gradient of a column-parallel product", "src/layers/linear.cpp",
+          "{dy_TO, bias_->gradient_sum().reshape(Shape{1, bias_->local_elements()})",
+          "{dy_TO.rows(0, 0), bias_->gradient_sum().reshape(Shape{1, bias_->local_elements()})",
+          "layers_test", "LayerGradients.ColumnLinear"),
+    Fault("bias not added", "src/layers/linear.cpp",
+          ".k_shards = context.tensor_shards, .bias_O = bias_->compute()",
+          ".k_shards = context.tensor_shards, .bias_O = {}",
+          "layers_test", "LayerGradients.RowLinear"),
+    Fault("causal mask one key too far", "src/kernels/attention/attention_rows-inl.h",
+          "place.causal ? query[i] + 1 - first_key", "place.causal ? query[i] + 2 - first_key",
+          "kernels_test", "Attention.WhatIsMaskedIsNeverTouched"),
+    Fault("document mask one token late", "src/data/host_batch.cpp",
+          "batch.cu_seqlens.push_back(begin + static_cast<int32_t>(i) + 1);",
+          "batch.cu_seqlens.push_back(begin + static_cast<int32_t>(std::min(i + 1, length - 1)) + 1);",
+          "data_test", "HostBatchTest.DocumentMaskCutsBehindEachEndAndKeepsPositions"),
+    Fault("stale first moment", "src/kernels/optimizer/adamw_cpu.cpp",
+          "store(state.m, m + i);", "", "kernels_test", "AdamW.EqualsTheReferenceOverFiveSteps"),
+    Fault("stale second moment", "src/kernels/optimizer/adamw.cpp",
+          "write_double(v, 0, i, second);", "write_double(v, 0, i, read_double(v, 0, i));",
+          "optim_test", "AdamW.FiveStepsEqualTheDoubleLoop"),
+    Fault("sampler off by one token", "src/data/sampler.cpp",
+          "part.tokens.begin + address.index * options_.sequence_length;",
+          "part.tokens.begin + 1 + address.index * options_.sequence_length;",
+          "data_test", "SamplerTest.WithoutShuffleTheFilesOrderIsKept"),
+    Fault("tied gradient counted twice", "src/optim/gradients.cpp",
+          "parameter.gradient_sum(0), parameter.gradient_sum(1), parameter.gradient()",
+          "parameter.gradient_sum(1), parameter.gradient_sum(1), parameter.gradient()",
+          "optim_test", "Gradients.SidesOfATiedTableAndPartialRowsAreAddedOnce"),
+    Fault("tied gradient counted twice in the norm of two stages", "src/optim/gradients.cpp",
+          "&parameter == tied && !mesh.is_first_stage()", "&parameter == tied && false",
+          "train_test", "EngineLayout.TwoPipelineRanks"),
+    Fault("loss averaged per micro-batch", "src/train/device_batch.cpp",
+          "static_cast<float>(1.0 / global_weight)",
+          "static_cast<float>(global_weight / global_weight / host.total_weight)",
+          "train_test", "EngineLayout.MicroBatches"),
+    Fault("dropout keyed by the place in the micro-batch", "src/train/device_batch.cpp",
+          "= host.first_sample + t / length;", "= t / length;",
+          "train_test", "EngineLayout.MicroBatches"),
+    Fault("recomputation without dropout", "src/layers/block.cpp",
+          "forward(context, batch, x_TH, y, &saved, Recompute::none);",
+          "Context without = context; without.dropout = 0; "
+          "forward(without, batch, x_TH, y, &saved, Recompute::none);",
+          "layers_test", "Recompute.*"),
+    Fault("memory kept for longer than planned", "src/train/pipeline_stage.cpp",
+          "if (model_.stage().has_embedding) slot = {};",
+          "if (model_.stage().has_embedding && context_.device().is_trace()) slot = {};",
+          "train_test", "TracedStep.PlansToTheByte"),
+]
+
+
+def pattern_of(text):
+    """The tokens of `text` with any white space between them."""
+    return re.compile(r"\s*".join(re.escape(token) for token in re.findall(r"\w+|[^\w\s]", text)))
+
+
+def planted(fault, tree):
+    """(path, new text of the file). Raises LookupError when the fault does not fit it exactly once."""
+    path = tree / fault.file
+    text = path.read_text()
+    found = pattern_of(fault.old).findall(text)
+    if len(found) != 1:
+        raise LookupError(f"{fault.name}: its text occurs {len(found)} times in {fault.file}")
+    return path, pattern_of(fault.old).sub(lambda _: fault.new, text)
+
+
+def check_table():
+    stale = []
+    for fault in FAULTS:
+        try:
+            planted(fault, ROOT)
+        except (LookupError, OSError) as error:
+            stale.append(str(error))
+    return stale
+
+
+def bring_up_to_date(tree):
+    """Copies what differs, removes what is gone; untouched files keep their times."""
+    wanted = set()
+    for top in COPIED:
+        source = ROOT / top
+        for path in ([source] if source.is_file() else sorted(p for p in source.rglob("*") if p.is_file())):
+            relative = path.relative_to(ROOT)
+            wanted.add(relative)
+            target = tree / relative
+            if not target.exists() or not filecmp.cmp(path, target, shallow=False):
+                target.parent.mkdir(parents=True, exist_ok=True)
+                shutil.copyfile(path, target)
+    for path in [p for p in tree.rglob("*") if p.is_file()]:
+        if path.relative_to(tree) not in wanted:
+            path.unlink()
+
+
+class Workshop:
+    def __init__(self, folder, jobs):
+        self.tree, self.build_folder, self.jobs = folder / "source", folder / "build", jobs
+        self.tree.mkdir(parents=True, exist_ok=True)
+        bring_up_to_date(self.tree)
+        rooms = re.search(r"set\(all_rooms\s+(.*?)\)", (ROOT / "CMakeLists.txt").read_text(), re.S).group(1)
+        subprocess.run(["cmake", "-G", "Ninja", "-S", self.tree, "-B", self.build_folder,
+                        f"-DMEGA_ROOMS={';'.join(rooms.split())}"], check=True, stdout=subprocess.DEVNULL)
+
+    def build(self, targets):
+        result = subprocess.run(["ninja", "-C", self.build_folder, f"-j{self.jobs}", *targets],
+                                capture_output=True, text=True)
+        return result.returncode == 0, result.stdout[-3000:]
+
+    def run(self, fault):
+        """(number of tests that ran, number that failed, what was printed)."""
+        program = next(self.build_folder.glob(f"src/*/{fault.program}"))
+        result = subprocess.run([program, f"--gtest_filter={fault.test}:*/{fault.test}"], capture_output=True,
+                                text=True, timeout=600, cwd=self.tree)
+        ran = len(re.findall(r"^\[ RUN      \]", result.stdout, re.M))
+        passed = len(re.findall(r"^\[       OK \]", result.stdout, re.M))
+        return ran, ran - passed, result.stdout
+
+    def plant(self, fault):
+        """Nothing if the fault was seen, else what is wrong."""
+        path, text = planted(fault, self.tree)
+        healthy = path.read_text()
+        path.write_text(text)
+        try:
+            built, output = self.build([fault.program])
+            if not built:
+                return f"does not build, so it proves nothing:\n{output}"
+            ran, failed, _ = self.run(fault)
+            return "" if failed == ran else f"{ran - failed} of {ran} tests stayed green"
+        finally:
+            path.write_text(healthy)
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--folder", type=pathlib.Path, default=ROOT / "build" / "faults")
+    parser.add_argument("--jobs", type=int, default=os.cpu_count())
+    parser.add_argument("--check-table", action="store_true")
+    parser.add_argument("names", nargs="*", help="only faults whose name contains one of these")
+    arguments = parser.parse_args()
+    stale = check_table()
+    if stale or arguments.check_table:
+        print("\n".join(stale + [f"{len(FAULTS) - len(stale)} passed, {len(stale)} failed"]))
+        return 1 if stale else 0
+    chosen = [f for f in FAULTS if not arguments.names or any(n in f.name for n in arguments.names)]
+    workshop = Workshop(arguments.folder.resolve(), arguments.jobs)
+    built, output = workshop.build(sorted({f.program for f in chosen}))
+    if not built:
+        print(f"the healthy sources do not build:\n{output}")
+        return 1
+    for fault in chosen:
+        ran, failed, output = workshop.run(fault)
+        if ran == 0 or failed:
+            print(f"{fault.program} {fault.test}: {failed} of {ran} fail without any fault\n{output[-3000:]}")
+            return 1
+    unseen = 0
+    for fault in chosen:
+        problem = workshop.plant(fault)
+        unseen += bool(problem)
+        print(f"{'NOT SEEN' if problem else 'seen    '} {fault.name} ({fault.test}) {problem}", flush=True)
+    print(f"{len(chosen) - unseen} passed, {unseen} failed")
+    return 1 if unseen else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

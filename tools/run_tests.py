@@ -1,0 +1,76 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Runs the tests of a build folder and counts them: run_tests.py BUILD TIER...
+
+Tiers are CTest labels. Programs of GoogleTest count test by test, everything else as one. Also runs the
+checks of the sources (rooms, formatting), as part of tier `unit`. Ends with "N passed, N failed".
+"""
+import json
+import os
+import pathlib
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+
+
+def ctest_tests(build, tier):
+    out = subprocess.run(["ctest", "--test-dir", build, "--show-only=json-v1", "-L", f"^{tier}$"],
+                         check=True, capture_output=True, text=True).stdout
+    return [t for t in json.loads(out)["tests"] if "command" in t]
+
+
+def run_google_test(command, folder):
+    """(passed, failed) of one program."""
+    report = os.path.join(folder, "report.json")
+    if os.path.exists(report):
+        os.remove(report)
+    result = subprocess.run(command + [f"--gtest_output=json:{report}", "--gtest_brief=1"], cwd=ROOT)
+    if not os.path.exists(report):
+        return None if result.returncode == 0 else (0, 1)
+    counts = json.load(open(report))
+    failed = counts["failures"] + counts.get("errors", 0)
+    if result.returncode != 0 and failed == 0:
+        failed = 1  # ended after its last test: a leak, a crash on exit
+    return counts["tests"] - counts.get("disabled", 0) - failed, failed
+
+
+def check(name, command):
+    result = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
+    if result.returncode != 0:
+        print(f"FAILED {name}\n{result.stdout[-4000:]}{result.stderr[-4000:]}", flush=True)
+    return (1, 0) if result.returncode == 0 else (0, 1)
+
+
+def source_checks():
+    yield "rooms", [sys.executable, "tools/check_rooms.py"]
+    if shutil.which("clang-format"):
+        files = subprocess.run(["git", "ls-files", "*.h", "*.cpp"], cwd=ROOT, capture_output=True, text=True).stdout.split()
+        yield "format", ["clang-format", "--dry-run", "--Werror", *files]
+
+
+def main():
+    build, tiers = sys.argv[1], " ".join(sys.argv[2:]).split()
+    passed = failed = 0
+    with tempfile.TemporaryDirectory() as folder:
+        for tier in tiers:
+            jobs = [(name, lambda c=command, n=name: check(n, c)) for name, command in source_checks()] if tier == "unit" else []
+            for test in ctest_tests(build, tier):
+                command = test["command"]
+                google = command[0].endswith("_test")
+                jobs.append((test["name"], lambda c=command, n=test["name"], g=google:
+                             run_google_test(c, folder) if g else check(n, c)))
+            for name, job in jobs:
+                begin = time.monotonic()
+                good, bad = job() or (1, 0)
+                passed, failed = passed + good, failed + bad
+                print(f"{tier:7} {name:24} {good:5} passed {bad:3} failed {time.monotonic() - begin:7.1f} s", flush=True)
+    print(f"{passed} passed, {failed} failed")
+    return 1 if failed or passed == 0 else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
