@@ -93,6 +93,7 @@ class TrainingRun {
   bool at_end() const;
   RunResult finish(int signal);
 
+  StopRequest stop_;  // first: a signal during the start is a wish too
   config::Recipe recipe_;
   const text::Tokenizer* tokenizer_;
   const RunFacts& facts_;
@@ -276,7 +277,6 @@ RunResult TrainingRun::finish(int signal) {
 RunResult TrainingRun::go() {
   resume_or_begin();
   if (saved_step_ >= 0 && at_end()) return {last_, "already finished", 0};
-  const StopRequest stop;
   road_ = std::make_unique<DataRoad>(sampler_, batch_options_, settings_, 0, position_.samples);
   write_record("running");
   std::optional<Progress> progress;
@@ -284,7 +284,7 @@ RunResult TrainingRun::go() {
     progress.emplace(Progress::Options{length_.steps, length_.budget_seconds, recipe_.train.log_every});
   }
   const auto due = [&](int64_t every) { return every > 0 && (position_.step % every == 0 || at_end()); };
-  while (!at_end() && stop.signal() == 0) {
+  while (!at_end() && stop_.signal() == 0) {
     const double begin = monotonic_seconds();
     const bool saving = saved_step_ == position_.step && saved_step_ > 0;
     last_ = train_step();
@@ -307,7 +307,7 @@ RunResult TrainingRun::go() {
     if (saving) note_saved(saver_->wait());
     if (recipe_.checkpoint.every > 0 && position_.step % recipe_.checkpoint.every == 0) save();
   }
-  return finish(stop.signal());
+  return finish(stop_.signal());
 }
 
 }  // namespace

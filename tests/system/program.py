@@ -1,0 +1,71 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the system tests share: the program, a small corpus, a small recipe."""
+import json
+import pathlib
+import random
+import subprocess
+import sys
+import tempfile
+import unittest
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
+PROGRAM = str(pathlib.Path(sys.argv.pop(1)).resolve()) if len(sys.argv) > 1 and not sys.argv[1].startswith("-") else ""
+
+RECIPE = """
+model: {layers: 2, hidden: 32, heads: 4, context: 16, dropout: 0.1}
+data: {train: DIR/corpus, tokenizer: DIR/tokenizer.json, validation_fraction: 0.1, document_mask: true}
+train: {steps: 12, global_batch: 8, micro_batch: 4, validate_every: 4, validate_samples: 8}
+optimizer: {lr: 1e-2, warmup_steps: 3}
+checkpoint: {every: 4}
+run: {threads: 1}
+"""
+
+
+def run(*arguments, code=0, **options):
+    """Standard output of the program; fails when the exit code is another one."""
+    result = subprocess.run([PROGRAM, *map(str, arguments)], capture_output=True, text=True, timeout=300, **options)
+    assert result.returncode == code, (arguments, result.returncode, result.stdout, result.stderr)
+    return result.stderr if code else result.stdout
+
+
+def run_json(*arguments):
+    return json.loads(run(*arguments, "--json"))
+
+
+def text(lines, seed=1):
+    """Text that a model can learn: sentences of a small grammar."""
+    draw = random.Random(seed)
+    nouns, verbs = ["cat", "dog", "bird", "fish", "man"], ["sees", "likes", "finds", "eats"]
+    return "".join(f"the {draw.choice(nouns)} {draw.choice(verbs)} the {draw.choice(nouns)}.\n" for _ in range(lines))
+
+
+class RoadTest(unittest.TestCase):
+    """A folder with a packed corpus, a tokenizer and a recipe, made once per class."""
+
+    @classmethod
+    def setUpClass(cls):
+        cls.temporary = tempfile.TemporaryDirectory()
+        cls.folder = pathlib.Path(cls.temporary.name)
+        (cls.folder / "text.txt").write_text(text(600))
+        run("tokenizer", "train", "--input", cls.folder / "text.txt", "--vocab-size", 285, "--output", cls.folder / "tokenizer.json")
+        run("pack", "--tokenizer", cls.folder / "tokenizer.json", "--input", cls.folder / "text.txt", "--document", "line",
+            "--output", cls.folder / "corpus")
+        cls.recipe = cls.folder / "recipe.yaml"
+        cls.recipe.write_text(RECIPE.replace("DIR", str(cls.folder)))
+
+    @classmethod
+    def tearDownClass(cls):
+        cls.temporary.cleanup()
+
+    def train(self, out, *overrides, code=0):
+        words = [word for o in overrides for word in ("--set", o)]
+        return run("train", self.recipe, "--set", f"run.out={self.folder / out}", *words, "--json", code=code)
+
+    def metrics(self, out):
+        return [json.loads(line) for line in (self.folder / out / "metrics.jsonl").read_text().splitlines()]
+
+    def losses(self, out):
+        return [(m["step"], m["loss_hex"], m["grad_norm_hex"]) for m in self.metrics(out)]
+
+    def state(self, out):
+        return json.loads((self.folder / out / "run.json").read_text())["state_sha256"]

@@ -1,0 +1,77 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""The whole road through the program's own commands: python3 road_test.py PROGRAM"""
+import json
+import math
+import unittest
+
+from program import RoadTest, run, run_json
+
+
+class Road(RoadTest):
+    @classmethod
+    def setUpClass(cls):
+        super().setUpClass()
+        run("train", cls.recipe, "--set", f"run.out={cls.folder / 'run'}", "--set", "train.steps=60", "--json")
+
+    def test_training_learns_and_leaves_the_contracts_files(self):
+        metrics = self.metrics("run")
+        self.assertEqual([m["step"] for m in metrics], list(range(1, 61)))
+        self.assertLess(metrics[-1]["loss"], 0.6 * metrics[0]["loss"])
+        self.assertIn("validation_loss", metrics[3])
+        for name in ("recipe.yaml", "run.json", "report.html", "checkpoints/step-00000060/COMMIT"):
+            self.assertTrue((self.folder / "run" / name).exists(), name)
+        self.assertEqual(len(list((self.folder / "run").glob("events.out.tfevents.*"))), 1)
+        for m in metrics:
+            self.assertEqual(float.fromhex(m["loss_hex"]), m["loss"])
+
+    def test_planned_bytes_are_the_measured_ones(self):
+        memory = json.loads((self.folder / "run" / "run.json").read_text())["memory"]
+        outside = memory["measured"].pop("outside")
+        self.assertEqual(memory["planned"], memory["measured"])
+        self.assertLessEqual(outside, 64 << 20)
+        plan = run_json("plan", self.recipe)
+        self.assertEqual(plan["memory"], memory["planned"])
+
+    def test_greedy_text_is_that_of_the_scores(self):
+        run_folder = self.folder / "run"
+        greedy = run_json("generate", "--checkpoint", run_folder, "--prompt", "the cat", "--max-new-tokens", 4, "--temperature", 0)
+        ids = run_json("tokenizer", "encode", "--tokenizer", self.folder / "tokenizer.json", "--input", self.write("p.txt", "the cat"))["ids"]
+        line = json.dumps({"ids": ids + greedy["ids"]})
+        score = json.loads(run("evaluate", "score", "--checkpoint", run_folder, "--input", self.write("s.jsonl", line + "\n")))
+        # Cached decoding and one pass over the whole give the same numbers; only the final sum over the
+        # vocabulary differs (f64 in sampling, f32 in scoring).
+        for a, b in zip(score["logprobs"][len(ids) - 1:], greedy["logprobs"]):
+            self.assertAlmostEqual(a, b, delta=2e-6)
+        again = run_json("generate", "--checkpoint", run_folder, "--prompt", "the cat", "--max-new-tokens", 9, "--seed", 5)
+        self.assertEqual(again["ids"], run_json("generate", "--checkpoint", run_folder, "--prompt", "the cat", "--max-new-tokens", 9, "--seed", 5)["ids"])
+
+    def test_streamed_text_is_the_text(self):
+        options = ("generate", "--checkpoint", self.folder / "run", "--prompt", "the dog", "--max-new-tokens", 12, "--seed", 3)
+        self.assertEqual(run(*options, "--stream"), "the dog" + run_json(*options)["text"] + "\n")
+
+    def test_perplexity_is_that_of_the_scores(self):
+        path = self.write("short.txt", "the cat sees the dog.")
+        p = run_json("evaluate", "perplexity", "--checkpoint", self.folder / "run", "--input", path)
+        score = json.loads(run("evaluate", "score", "--checkpoint", self.folder / "run", "--input",
+                               self.write("t.jsonl", json.dumps({"text": "the cat sees the dog."}) + "\n")))
+        self.assertAlmostEqual(p["nll"], score["nll"], places=9)
+        self.assertEqual(p["words"], 5)
+        self.assertAlmostEqual(p["bits_per_byte"], p["nll"] / (21 * math.log(2)), places=12)
+
+    def test_there_and_back_through_hugging_face_keeps_the_bits(self):
+        there = run_json("convert", "--from", self.folder / "run", "--to", self.folder / "hf", "--format", "hf")
+        back = run_json("convert", "--from", self.folder / "hf", "--to", self.folder / "back", "--format", "megalith")
+        self.assertEqual(there["sha256"], back["sha256"])
+        options = ("--prompt", "the", "--max-new-tokens", 8, "--temperature", 0)
+        texts = {run("generate", "--checkpoint", self.folder / name, *options) for name in ("run", "hf", "back")}
+        self.assertEqual(len(texts), 1)
+
+    def write(self, name, content):
+        path = self.folder / name
+        path.write_text(content)
+        return path
+
+
+if __name__ == "__main__":
+    unittest.main()
