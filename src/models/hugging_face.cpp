@@ -45,7 +45,9 @@ class Keys {
     for (const char* name : names) {
       const Json* json = find(name);
       if (json == nullptr) continue;
-      if (!json->is_number_integer() || *json > std::numeric_limits<int64_t>::max()) {
+      const bool fits = !json->is_number_unsigned() ||
+                        json->get<uint64_t>() <= uint64_t{std::numeric_limits<int64_t>::max()};
+      if (!json->is_number_integer() || !fits) {
         throw UserError("{}: {} is {}, must be a whole number", where_, name, shown(*json));
       }
       const auto number = json->get<int64_t>();

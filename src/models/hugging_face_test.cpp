@@ -116,7 +116,7 @@ TEST(HuggingFace, no_damage_does_more_than_an_error) {
       R"({"model_type":"gpt2","n_embd":64,"n_head":4,"eos_token_id":[1,2],"initializer_range":0.02})";
   std::mt19937 random(1);
   int refused = 0;
-  for (int i = 0; i < 20000; ++i) {
+  for (int i = 0; i < 4000; ++i) {
     std::string text = good;
     for (unsigned n = random() % 4; n-- > 0;) {
       const size_t at = random() % text.size();
@@ -133,7 +133,7 @@ TEST(HuggingFace, no_damage_does_more_than_an_error) {
       ++refused;
     }
   }
-  EXPECT_GT(refused, 5000);
+  EXPECT_GT(refused, 1000);
   EXPECT_THROW(parse(std::string(1 << 20, '[')), UserError);
   EXPECT_THROW(parse(""), UserError);
   EXPECT_THROW(parse("[]"), UserError);
