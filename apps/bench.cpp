@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// megalith bench gemm | train | decode | tokenizer | collective: this machine's figures, one JSON object
-// per line. Inputs are made up; sizes are options.
+// megalith bench gemm | train | decode | tokenizer | collective: this machine's figures, one JSON
+// object per line. Inputs are made up; sizes are options.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -26,8 +26,8 @@ namespace megalith::apps {
 namespace {
 
 /// Reports one figure: the median of its samples.
-void report(const std::string& name, std::vector<double> samples, const std::string& unit, bool higher_is_better,
-            int threads, bool json) {
+void report(const std::string& name, std::vector<double> samples, const std::string& unit,
+            bool higher_is_better, int threads, bool json) {
   std::vector<double> sorted = samples;
   std::ranges::sort(sorted);
   const double median = sorted[sorted.size() / 2];
@@ -72,19 +72,38 @@ int gemm(const Options& o, bool json) {
   for (const kernels::Numerics numerics : {kernels::Numerics::exact, kernels::Numerics::fast}) {
     kernels::Exec exec(*device, numerics);
     for (const DType dtype : {DType::f32, DType::bf16}) {
-      for (const auto& [t, i, out] : {Size{4096, 768, 3072}, Size{4096, 3072, 768}, Size{1024, 256, 1024}, Size{2048, 2048, 2048}}) {
-        const device::Tensor x = arena.tensor(dtype, Shape{t, i}), w = arena.tensor(dtype, Shape{out, i});
-        const device::Tensor y = arena.tensor(dtype, Shape{t, out}), dw = arena.tensor(DType::f32, Shape{out, i});
+      for (const auto& [t, i, out] : {Size{4096, 768, 3072}, Size{4096, 3072, 768},
+                                      Size{1024, 256, 1024}, Size{2048, 2048, 2048}}) {
+        const device::Tensor x = arena.tensor(dtype, Shape{t, i}),
+                             w = arena.tensor(dtype, Shape{out, i});
+        const device::Tensor y = arena.tensor(dtype, Shape{t, out}),
+                             dw = arena.tensor(DType::f32, Shape{out, i});
         kernels::fill(exec, x, 0.5);
         kernels::fill(exec, w, 0.25);
         kernels::fill(exec, dw, 0);
-        const double work = 2e-9 * static_cast<double>(t) * static_cast<double>(i) * static_cast<double>(out);
+        const double work =
+            2e-9 * static_cast<double>(t) * static_cast<double>(i) * static_cast<double>(out);
         const auto name = [&](const char* what) {
-          return fmt::format("gemm.{}.{}.{}.{}x{}x{}", numerics == kernels::Numerics::exact ? "exact" : "fast", dtype, what, t, i, out);
+          return fmt::format("gemm.{}.{}.{}.{}x{}x{}",
+                             numerics == kernels::Numerics::exact ? "exact" : "fast", dtype, what,
+                             t, i, out);
         };
-        report(name("forward"), rates(o.samples, work, [&] { kernels::linear_forward(exec, {.x_TI = x, .w_OI = w, .y_TO = y}); }), "GFLOP/s", true, o.count(), json);
-        report(name("backward_input"), rates(o.samples, work, [&] { kernels::linear_backward_input(exec, {.dy_TO = y, .w_OI = w, .dx_TI = x}); }), "GFLOP/s", true, o.count(), json);
-        report(name("backward_weight"), rates(o.samples, work, [&] { kernels::linear_backward_weight(exec, {y, x, dw}); }), "GFLOP/s", true, o.count(), json);
+        report(name("forward"),
+               rates(o.samples, work,
+                     [&] { kernels::linear_forward(exec, {.x_TI = x, .w_OI = w, .y_TO = y}); }),
+               "GFLOP/s", true, o.count(), json);
+        report(name("backward_input"),
+               rates(o.samples, work,
+                     [&] {
+                       kernels::linear_backward_input(exec, {.dy_TO = y, .w_OI = w, .dx_TI = x});
+                     }),
+               "GFLOP/s", true, o.count(), json);
+        report(name("backward_weight"),
+               rates(o.samples, work,
+                     [&] {
+                       kernels::linear_backward_weight(exec, {y, x, dw});
+                     }),
+               "GFLOP/s", true, o.count(), json);
       }
     }
   }
@@ -114,7 +133,8 @@ int train(const RecipeOptions& recipe_options, const Options& o, bool json) {
   const auto tokens = static_cast<double>(settings.batch.full * settings.sequence_length());
   int64_t step = 0;
   report("train.tokens_per_second",
-         rates(o.samples, tokens, [&] { engine.step(++step, 1e-4, batches, tokens); }), "tokens/s", true, threads, json);
+         rates(o.samples, tokens, [&] { engine.step(++step, 1e-4, batches, tokens); }), "tokens/s",
+         true, threads, json);
   return 0;
 }
 
@@ -130,7 +150,8 @@ int decode(const DecodeOptions& d, const Options& o, bool json) {
   options.compute = d.dtype == "bf16" ? DType::bf16 : DType::f32;
   generate::InferenceModel model(d.architecture, *device, options);
   kernels::Exec exec(*device);
-  for (auto& parameter : model.parameters().all()) kernels::fill(exec, parameter.mutable_compute(), 0.01);
+  for (auto& parameter : model.parameters().all())
+    kernels::fill(exec, parameter.mutable_compute(), 0.01);
   std::vector<int32_t> ids(static_cast<size_t>(d.prompt), 1);
   std::vector<double> prompt_rates, decode_rates;
   for (int i = 0; i < o.samples; ++i) {
@@ -152,10 +173,12 @@ int tokenizer(const std::string& path, const std::string& input, const Options& 
   const std::string document = read_file(input);
   text::Encoder encoder(tokenizer);
   std::vector<int32_t> ids;
-  report("tokenizer.encode", rates(o.samples, static_cast<double>(document.size()) / 1e6, [&] {
-           ids.clear();
-           encoder.encode(document, ids, false);
-         }),
+  report("tokenizer.encode",
+         rates(o.samples, static_cast<double>(document.size()) / 1e6,
+               [&] {
+                 ids.clear();
+                 encoder.encode(document, ids, false);
+               }),
          "MB/s", true, 1, json);
   return 0;
 }
@@ -171,7 +194,8 @@ int collective(int ranks, int64_t elements, const Options& o, bool json) {
                             [&] { parallel::tree_all_reduce(exec, world, x, "bench"); });
     if (world.rank() == 0) samples = mine;
   });
-  report(fmt::format("collective.tree_all_reduce.{}_ranks", ranks), samples, "GB/s", true, ranks, json);
+  report(fmt::format("collective.tree_all_reduce.{}_ranks", ranks), samples, "GB/s", true, ranks,
+         json);
   return 0;
 }
 
@@ -180,34 +204,52 @@ int collective(int ranks, int64_t elements, const Options& o, bool json) {
 void add_bench(CLI::App& app, Invocation& invocation) {
   CLI::App& parent = *app.add_subcommand("bench", "speed of this machine with this program");
   parent.require_subcommand(1);
-  const auto add = [&](const char* name, const char* what, const char* example) -> std::pair<CLI::App*, std::shared_ptr<Options>> {
+  const auto add = [&](const char* name, const char* what,
+                       const char* example) -> std::pair<CLI::App*, std::shared_ptr<Options>> {
     CLI::App& c = add_command(parent, invocation, name, what, example);
     auto o = std::make_shared<Options>();
-    c.add_option("--threads", o->threads, "0: all cores")->check(CLI::Range(0, 1024))->capture_default_str();
-    c.add_option("--samples", o->samples, "timed repetitions")->check(CLI::Range(1, 1000))->capture_default_str();
+    c.add_option("--threads", o->threads, "0: all cores")
+        ->check(CLI::Range(0, 1024))
+        ->capture_default_str();
+    c.add_option("--samples", o->samples, "timed repetitions")
+        ->check(CLI::Range(1, 1000))
+        ->capture_default_str();
     return {&c, o};
   };
   {
-    auto [c, o] = add("gemm", "matrix products: the ceiling of everything else", "  megalith bench gemm --json\n");
-    c->callback([=, &invocation] { invocation.run = [=, &invocation] { return gemm(*o, invocation.json); }; });
+    auto [c, o] = add("gemm", "matrix products: the ceiling of everything else",
+                      "  megalith bench gemm --json\n");
+    c->callback([=, &invocation] {
+      invocation.run = [=, &invocation] { return gemm(*o, invocation.json); };
+    });
   }
   {
-    auto [c, o] = add("train", "steps of a recipe's model", "  megalith bench train recipes/gpt2_124m.yaml --json\n");
+    auto [c, o] = add("train", "steps of a recipe's model",
+                      "  megalith bench train recipes/gpt2_124m.yaml --json\n");
     auto recipe = std::make_shared<RecipeOptions>();
     recipe->declare(*c);
-    c->callback([=, &invocation] { invocation.run = [=, &invocation] { return train(*recipe, *o, invocation.json); }; });
+    c->callback([=, &invocation] {
+      invocation.run = [=, &invocation] { return train(*recipe, *o, invocation.json); };
+    });
   }
   {
-    auto [c, o] = add("decode", "prefill and decoding of a GPT-2 shape with made-up weights", "  megalith bench decode --dtype bf16\n");
+    auto [c, o] = add("decode", "prefill and decoding of a GPT-2 shape with made-up weights",
+                      "  megalith bench decode --dtype bf16\n");
     auto d = std::make_shared<DecodeOptions>();
     c->add_option("--layers", d->architecture.layers)->capture_default_str();
     c->add_option("--hidden", d->architecture.hidden)->capture_default_str();
     c->add_option("--heads", d->architecture.heads)->capture_default_str();
     c->add_option("--vocab", d->architecture.vocab)->capture_default_str();
     c->add_option("--context", d->architecture.context)->capture_default_str();
-    c->add_option("--prompt", d->prompt, "tokens")->check(CLI::PositiveNumber)->capture_default_str();
-    c->add_option("--tokens", d->tokens, "new tokens")->check(CLI::PositiveNumber)->capture_default_str();
-    c->add_option("--dtype", d->dtype)->check(CLI::IsMember({"f32", "bf16"}))->capture_default_str();
+    c->add_option("--prompt", d->prompt, "tokens")
+        ->check(CLI::PositiveNumber)
+        ->capture_default_str();
+    c->add_option("--tokens", d->tokens, "new tokens")
+        ->check(CLI::PositiveNumber)
+        ->capture_default_str();
+    c->add_option("--dtype", d->dtype)
+        ->check(CLI::IsMember({"f32", "bf16"}))
+        ->capture_default_str();
     c->callback([=, &invocation] {
       invocation.run = [=, &invocation] {
         d->architecture.kv_heads = d->architecture.heads;
@@ -217,19 +259,31 @@ void add_bench(CLI::App& app, Invocation& invocation) {
     });
   }
   {
-    auto [c, o] = add("tokenizer", "encoding of a text, one thread", "  megalith bench tokenizer --tokenizer t.json --input text.txt\n");
+    auto [c, o] = add("tokenizer", "encoding of a text, one thread",
+                      "  megalith bench tokenizer --tokenizer t.json --input text.txt\n");
     auto paths = std::make_shared<std::pair<std::string, std::string>>();
     c->add_option("--tokenizer", paths->first, "tokenizer.json")->required();
     c->add_option("--input", paths->second, "text file")->required();
-    c->callback([=, &invocation] { invocation.run = [=, &invocation] { return tokenizer(paths->first, paths->second, *o, invocation.json); }; });
+    c->callback([=, &invocation] {
+      invocation.run = [=, &invocation] {
+        return tokenizer(paths->first, paths->second, *o, invocation.json);
+      };
+    });
   }
   {
-    auto [c, o] = add("collective", "sums over ranks that are threads", "  megalith bench collective --ranks 2\n");
+    auto [c, o] = add("collective", "sums over ranks that are threads",
+                      "  megalith bench collective --ranks 2\n");
     auto ranks = std::make_shared<int>(2);
     auto elements = std::make_shared<int64_t>(int64_t{1} << 22);
     c->add_option("--ranks", *ranks)->check(CLI::IsMember({1, 2, 4, 8, 16}))->capture_default_str();
-    c->add_option("--elements", *elements, "f32 numbers")->check(CLI::PositiveNumber)->capture_default_str();
-    c->callback([=, &invocation] { invocation.run = [=, &invocation] { return collective(*ranks, *elements, *o, invocation.json); }; });
+    c->add_option("--elements", *elements, "f32 numbers")
+        ->check(CLI::PositiveNumber)
+        ->capture_default_str();
+    c->callback([=, &invocation] {
+      invocation.run = [=, &invocation] {
+        return collective(*ranks, *elements, *o, invocation.json);
+      };
+    });
   }
 }
 

@@ -6,11 +6,14 @@
 namespace megalith::apps {
 
 void CheckpointOptions::declare(CLI::App& command) {
-  command.add_option("--checkpoint", path, "run folder, checkpoint folder or Hugging Face folder")->required();
+  command.add_option("--checkpoint", path, "run folder, checkpoint folder or Hugging Face folder")
+      ->required();
   command.add_option("--dtype", dtype, "arithmetic's storage, whatever the checkpoint's")
       ->check(CLI::IsMember({"f32", "bf16"}))
       ->capture_default_str();
-  command.add_option("--threads", threads, "0: all cores")->check(CLI::Range(0, 1024))->capture_default_str();
+  command.add_option("--threads", threads, "0: all cores")
+      ->check(CLI::Range(0, 1024))
+      ->capture_default_str();
 }
 
 LoadedModel::LoadedModel(const CheckpointOptions& options)

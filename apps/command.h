@@ -10,7 +10,8 @@
 
 namespace megalith::apps {
 
-/// Filled while the command line is read; `run` is the chosen subcommand's work and gives the exit code.
+/// Filled while the command line is read; `run` is the chosen subcommand's work and gives the exit
+/// code.
 struct Invocation {
   bool json = false;
   std::function<int()> run;

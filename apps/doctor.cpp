@@ -23,14 +23,15 @@ nlohmann::ordered_json facts() {
   nlohmann::ordered_json json = machine_json(target);
   json["version"] = kVersion;
   json["devices"] = {"cpu", "trace"};
-  json["libraries"] = {
-      {"oneDNN", fmt::format("{}.{}.{}", DNNL_VERSION_MAJOR, DNNL_VERSION_MINOR, DNNL_VERSION_PATCH)},
-      {"zlib", zlibVersion()},
-      {"zstd", ZSTD_versionString()},
-      {"unicode", U_UNICODE_VERSION}};
+  json["libraries"] = {{"oneDNN", fmt::format("{}.{}.{}", DNNL_VERSION_MAJOR, DNNL_VERSION_MINOR,
+                                              DNNL_VERSION_PATCH)},
+                       {"zlib", zlibVersion()},
+                       {"zstd", ZSTD_versionString()},
+                       {"unicode", U_UNICODE_VERSION}};
   json["missing"] = nlohmann::json::array({"cuda", "nccl", "mpi"});
   bool charts = false;
-  for (const auto& path : report::chart_js_paths()) charts = charts || std::filesystem::exists(path);
+  for (const auto& path : report::chart_js_paths())
+    charts = charts || std::filesystem::exists(path);
   if (!charts) json["missing"].push_back("chart.js (package libjs-chart.js): needed by report");
   return json;
 }
@@ -38,14 +39,17 @@ nlohmann::ordered_json facts() {
 }  // namespace
 
 void add_doctor(CLI::App& app, Invocation& invocation) {
-  add_command(app, invocation, "doctor", "what this machine offers and what is missing", "  megalith doctor --json\n")
+  add_command(app, invocation, "doctor", "what this machine offers and what is missing",
+              "  megalith doctor --json\n")
       .callback([&invocation] {
         invocation.run = [&invocation] {
           const auto json = facts();
           if (invocation.json) {
             print_json(json);
           } else {
-            for (const auto& [key, value] : json.items()) fmt::print("{:<14} {}\n", key, value.is_string() ? value.get<std::string>() : value.dump());
+            for (const auto& [key, value] : json.items())
+              fmt::print("{:<14} {}\n", key,
+                         value.is_string() ? value.get<std::string>() : value.dump());
           }
           return 0;
         };

@@ -17,9 +17,11 @@ namespace megalith::apps {
 namespace {
 
 /// The ids of one line {"text"} or {"ids"}; `where` is file:line.
-std::vector<int32_t> ids_of_line(const std::string& line, const LoadedModel& loaded, const std::string& where) {
+std::vector<int32_t> ids_of_line(const std::string& line, const LoadedModel& loaded,
+                                 const std::string& where) {
   const auto json = nlohmann::json::parse(line, nullptr, false);
-  if (!json.is_object()) throw UserError("{}: is not a JSON object with \"text\" or \"ids\"", where);
+  if (!json.is_object())
+    throw UserError("{}: is not a JSON object with \"text\" or \"ids\"", where);
   if (json.contains("ids")) {
     std::vector<int32_t> ids;
     if (!json["ids"].is_array()) throw UserError("{}: \"ids\" is not a list", where);
@@ -34,7 +36,8 @@ std::vector<int32_t> ids_of_line(const std::string& line, const LoadedModel& loa
   if (!json.contains("text") || !json["text"].is_string()) {
     throw UserError("{}: has neither \"text\" nor \"ids\"", where);
   }
-  if (!loaded.source.tokenizer()) throw UserError("{}: \"text\" needs a tokenizer.json beside the model", where);
+  if (!loaded.source.tokenizer())
+    throw UserError("{}: \"text\" needs a tokenizer.json beside the model", where);
   return loaded.source.tokenizer()->encode(json["text"].get<std::string>(), true);
 }
 
@@ -60,7 +63,8 @@ int score(const CheckpointOptions& options, const std::string& input) {
 
 int perplexity(const CheckpointOptions& options, const std::string& input, bool json) {
   LoadedModel loaded(options);
-  if (!loaded.source.tokenizer()) throw UserError("{}: there is no tokenizer.json beside the model", options.path);
+  if (!loaded.source.tokenizer())
+    throw UserError("{}: there is no tokenizer.json beside the model", options.path);
   const std::string document = read_file(input);
   std::vector<int32_t> ids;
   try {
@@ -82,8 +86,9 @@ int perplexity(const CheckpointOptions& options, const std::string& input, bool 
   if (json) {
     print_json(result);
   } else {
-    fmt::print("{} tokens, {} words: perplexity {:.3f} per token, {:.3f} per word, {:.4f} bits per byte\n", p.tokens,
-               p.words, p.perplexity(), p.word_perplexity(), p.bits_per_byte());
+    fmt::print(
+        "{} tokens, {} words: perplexity {:.3f} per token, {:.3f} per word, {:.4f} bits per byte\n",
+        p.tokens, p.words, p.perplexity(), p.word_perplexity(), p.bits_per_byte());
   }
   return 0;
 }
@@ -93,19 +98,23 @@ int perplexity(const CheckpointOptions& options, const std::string& input, bool 
 void add_evaluate(CLI::App& app, Invocation& invocation) {
   CLI::App& parent = *app.add_subcommand("evaluate", "how well a model predicts text");
   parent.require_subcommand(1);
-  const auto add = [&](const std::string& name, const std::string& what, const std::string& example, auto run) {
+  const auto add = [&](const std::string& name, const std::string& what, const std::string& example,
+                       auto run) {
     CLI::App& c = add_command(parent, invocation, name, what, example);
     auto checkpoint = std::make_shared<CheckpointOptions>();
     auto input = std::make_shared<std::string>();
     checkpoint->declare(c);
     c.add_option("--input", *input, "the file to read")->required();
-    c.callback([=, &invocation] { invocation.run = [=, &invocation] { return run(*checkpoint, *input, invocation.json); }; });
+    c.callback([=, &invocation] {
+      invocation.run = [=, &invocation] { return run(*checkpoint, *input, invocation.json); };
+    });
   };
   add("score", "log-probability of every token; one JSON object per line, in and out",
       "  megalith evaluate score --checkpoint runs/demo --input lines.jsonl\n",
       [](const CheckpointOptions& c, const std::string& input, bool) { return score(c, input); });
   add("perplexity", "perplexity and bits per byte of a text file",
-      "  megalith evaluate perplexity --checkpoint runs/demo --input heldout.txt --json\n", perplexity);
+      "  megalith evaluate perplexity --checkpoint runs/demo --input heldout.txt --json\n",
+      perplexity);
 }
 
 }  // namespace megalith::apps

@@ -30,7 +30,8 @@ int run(const Options& o, bool json) {
   generate::GenerateOptions options = o.generate;
   options.end_ids = loaded.source.end_ids();
   std::vector<int32_t> ids = tokenizer.encode(o.prompt, true);
-  if (ids.empty() && !options.end_ids.empty()) ids.push_back(options.end_ids[0]);  // an empty prompt begins a document
+  if (ids.empty() && !options.end_ids.empty())
+    ids.push_back(options.end_ids[0]);  // an empty prompt begins a document
   generate::OnText on_text;
   if (o.stream && !json) {
     fmt::print("{}", o.prompt);
@@ -39,9 +40,11 @@ int run(const Options& o, bool json) {
       std::fflush(stdout);
     };
   }
-  const generate::Generated result = generate::generate(*loaded.model, &tokenizer, ids, options, on_text);
-  const double rate =
-      result.decode_seconds > 0 ? static_cast<double>(result.ids.size()) / result.decode_seconds : 0.0;
+  const generate::Generated result =
+      generate::generate(*loaded.model, &tokenizer, ids, options, on_text);
+  const double rate = result.decode_seconds > 0
+                          ? static_cast<double>(result.ids.size()) / result.decode_seconds
+                          : 0.0;
   if (json) {
     print_json({{"text", result.text},
                 {"ids", result.ids},
@@ -51,7 +54,8 @@ int run(const Options& o, bool json) {
   } else {
     fmt::print("{}\n", o.stream ? "" : o.prompt + result.text);
     if (isatty(STDERR_FILENO) == 1) {
-      fmt::print(stderr, "{} tokens, {:.1f} tokens/s, {}\n", result.ids.size(), rate, result.finish_reason);
+      fmt::print(stderr, "{} tokens, {:.1f} tokens/s, {}\n", result.ids.size(), rate,
+                 result.finish_reason);
     }
   }
   return 0;
@@ -60,21 +64,30 @@ int run(const Options& o, bool json) {
 }  // namespace
 
 void add_generate(CLI::App& app, Invocation& invocation) {
-  CLI::App& c = add_command(
-      app, invocation, "generate", "continue a prompt",
-      "  megalith generate --checkpoint runs/demo --prompt \"candle (noun):\" --max-new-tokens 60 --stream\n"
-      "  megalith generate --checkpoint gpt2/ --prompt Hello --temperature 0 --json\n");
+  CLI::App& c =
+      add_command(app, invocation, "generate", "continue a prompt",
+                  "  megalith generate --checkpoint runs/demo --prompt \"candle (noun):\" "
+                  "--max-new-tokens 60 --stream\n"
+                  "  megalith generate --checkpoint gpt2/ --prompt Hello --temperature 0 --json\n");
   auto o = std::make_shared<Options>();
   o->checkpoint.declare(c);
   c.add_option("--prompt", o->prompt, "the text to continue")->required();
-  c.add_option("--max-new-tokens", o->generate.max_new_tokens, "at most so many")->capture_default_str();
-  c.add_option("--temperature", o->generate.sampling.temperature, "0: always the most likely")->capture_default_str();
-  c.add_option("--top-k", o->generate.sampling.top_k, "draw from the k most likely; 0: all")->capture_default_str();
-  c.add_option("--top-p", o->generate.sampling.top_p, "draw from the smallest set of this probability")->capture_default_str();
+  c.add_option("--max-new-tokens", o->generate.max_new_tokens, "at most so many")
+      ->capture_default_str();
+  c.add_option("--temperature", o->generate.sampling.temperature, "0: always the most likely")
+      ->capture_default_str();
+  c.add_option("--top-k", o->generate.sampling.top_k, "draw from the k most likely; 0: all")
+      ->capture_default_str();
+  c.add_option("--top-p", o->generate.sampling.top_p,
+               "draw from the smallest set of this probability")
+      ->capture_default_str();
   c.add_option("--seed", o->generate.sampling.seed, "of the draws")->capture_default_str();
-  c.add_option("--stop", o->generate.stop, "stop before this text (repeatable)")->take_all()->allow_extra_args(false);
+  c.add_option("--stop", o->generate.stop, "stop before this text (repeatable)")
+      ->take_all()
+      ->allow_extra_args(false);
   c.add_flag("--stream", o->stream, "print text as it comes");
-  c.callback([=, &invocation] { invocation.run = [=, &invocation] { return run(*o, invocation.json); }; });
+  c.callback(
+      [=, &invocation] { invocation.run = [=, &invocation] { return run(*o, invocation.json); }; });
 }
 
 }  // namespace megalith::apps

@@ -33,7 +33,8 @@ int run(const megalith::apps::Invocation& invocation) {
   } catch (const megalith::Error& error) {
     return fail(error.code(), error.what());
   } catch (const std::bad_alloc&) {
-    return fail(ExitCode::failure, "out of memory; close other programs or use a smaller model or batch");
+    return fail(ExitCode::failure,
+                "out of memory; close other programs or use a smaller model or batch");
   } catch (const std::exception& error) {
     return fail(ExitCode::failure, error.what());
   }
@@ -44,8 +45,10 @@ int run(const megalith::apps::Invocation& invocation) {
 int main(int argc, char** argv) {
   std::signal(SIGPIPE, SIG_IGN);  // a closed reader is an error of write(), not the end of a run
   using namespace megalith::apps;
-  CLI::App app{"Megalith: a language model's whole life in one program: tokenizer, pack, train, evaluate, generate.",
-               "megalith"};
+  CLI::App app{
+      "Megalith: a language model's whole life in one program: tokenizer, pack, train, evaluate, "
+      "generate.",
+      "megalith"};
   app.set_version_flag("--version", std::string("megalith ") + kVersion);
   app.require_subcommand(1);
   app.footer(
@@ -53,7 +56,8 @@ int main(int argc, char** argv) {
       "  megalith tokenizer train --input text.txt --vocab-size 8192 --output tokenizer.json\n"
       "  megalith pack --tokenizer tokenizer.json --input text.txt --output data/text\n"
       "  megalith train recipes/demo.yaml --set run.out=runs/first\n"
-      "  megalith generate --checkpoint runs/first --prompt \"Once upon a time\" --max-new-tokens 100\n");
+      "  megalith generate --checkpoint runs/first --prompt \"Once upon a time\" --max-new-tokens "
+      "100\n");
   Invocation invocation;
   add_tokenizer(app, invocation);
   add_pack(app, invocation);

@@ -46,10 +46,13 @@ int run(const Options& o, bool json) {
   };
   const data::PackResult r = data::pack(tokenizer, pack_options(o), progress);
   if (json) {
-    print_json({{"documents", r.documents}, {"tokens", r.tokens}, {"bytes", r.bytes}, {"seconds", r.seconds}});
+    print_json({{"documents", r.documents},
+                {"tokens", r.tokens},
+                {"bytes", r.bytes},
+                {"seconds", r.seconds}});
   } else {
-    fmt::print(stderr, "{}{} documents, {} tokens from {} bytes in {:.1f} s: {}.bin, {}.idx\n", terminal ? "\r" : "",
-               r.documents, r.tokens, r.bytes, r.seconds, o.output, o.output);
+    fmt::print(stderr, "{}{} documents, {} tokens from {} bytes in {:.1f} s: {}.bin, {}.idx\n",
+               terminal ? "\r" : "", r.documents, r.tokens, r.bytes, r.seconds, o.output, o.output);
   }
   return 0;
 }
@@ -57,18 +60,25 @@ int run(const Options& o, bool json) {
 }  // namespace
 
 void add_pack(CLI::App& app, Invocation& invocation) {
-  CLI::App& c = add_command(app, invocation, "pack", "text files to an indexed corpus of tokens (.bin, .idx)",
-                            "  megalith pack --tokenizer tokenizer.json --input a.txt b.jsonl.zst --output data/corpus\n"
-                            "  cat lines.txt | megalith pack --tokenizer t.json --input - --document line --output data/l\n");
+  CLI::App& c = add_command(
+      app, invocation, "pack", "text files to an indexed corpus of tokens (.bin, .idx)",
+      "  megalith pack --tokenizer tokenizer.json --input a.txt b.jsonl.zst --output data/corpus\n"
+      "  cat lines.txt | megalith pack --tokenizer t.json --input - --document line --output "
+      "data/l\n");
   auto o = std::make_shared<Options>();
   c.add_option("--tokenizer", o->tokenizer, "tokenizer.json")->required();
-  c.add_option("--input", o->inputs, ".txt or .jsonl files, plain, .gz or .zst; - is standard input")->required();
+  c.add_option("--input", o->inputs,
+               ".txt or .jsonl files, plain, .gz or .zst; - is standard input")
+      ->required();
   c.add_option("--output", o->output, "prefix of the two files to write")->required();
   c.add_option("--field", o->field, "JSON lines: the field that holds the text (default: text)");
   c.add_option("--document", o->document, "text files: what one document is (default: file)")
       ->check(CLI::IsMember({"file", "line", "paragraph"}));
-  c.add_option("--threads", o->threads, "encoders; 0: all cores")->check(CLI::Range(0, 1024))->capture_default_str();
-  c.callback([o, &invocation] { invocation.run = [o, &invocation] { return run(*o, invocation.json); }; });
+  c.add_option("--threads", o->threads, "encoders; 0: all cores")
+      ->check(CLI::Range(0, 1024))
+      ->capture_default_str();
+  c.callback(
+      [o, &invocation] { invocation.run = [o, &invocation] { return run(*o, invocation.json); }; });
 }
 
 }  // namespace megalith::apps

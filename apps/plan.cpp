@@ -22,14 +22,17 @@ struct RankPlan {
 };
 
 /// One traced rank per pipeline stage and tensor rank; data ranks are alike.
-std::vector<RankPlan> trace_ranks(const train::Settings& settings, const device::Target& target, int64_t validation) {
+std::vector<RankPlan> trace_ranks(const train::Settings& settings, const device::Target& target,
+                                  int64_t validation) {
   std::vector<RankPlan> ranks;
   for (int rank = 0; rank < settings.layout.num_ranks(); ++rank) {
     const parallel::Coordinates at = parallel::coordinates_of(settings.layout, rank);
     if (at.data != 0 || at.tensor != 0) continue;
     ranks.push_back({rank, at, account::trace(target, [&](device::Device& device) {
-                       const auto world = comm::make_traced_communicator(device, rank, settings.layout.num_ranks());
-                       train::traced_step(settings, device, *world, settings.layout.pipeline == 1 ? validation : 0);
+                       const auto world = comm::make_traced_communicator(
+                           device, rank, settings.layout.num_ranks());
+                       train::traced_step(settings, device, *world,
+                                          settings.layout.pipeline == 1 ? validation : 0);
                      })});
   }
   return ranks;
@@ -59,25 +62,29 @@ nlohmann::ordered_json plan_json(const train::Settings& s, const std::vector<Ran
 }
 
 void print_plan(const train::Settings& s, const std::vector<RankPlan>& ranks) {
-  fmt::print("{} parameters; {} tokens per step\n", s.architecture.num_parameters(), s.batch.full * s.sequence_length());
+  fmt::print("{} parameters; {} tokens per step\n", s.architecture.num_parameters(),
+             s.batch.full * s.sequence_length());
   for (const RankPlan& r : ranks) {
-    fmt::print("rank {} (stage {}): {:.2f} TFLOP, {} sent per step\n", r.rank, r.at.pipeline, r.plan.work.flops / 1e12,
-               account::bytes_text(r.plan.work.bytes_wire));
+    fmt::print("rank {} (stage {}): {:.2f} TFLOP, {} sent per step\n", r.rank, r.at.pipeline,
+               r.plan.work.flops / 1e12, account::bytes_text(r.plan.work.bytes_wire));
     for (int i = 0; i < device::kNumMemoryClasses; ++i) {
       const auto c = static_cast<device::MemoryClass>(i);
-      fmt::print("  {:<12} {:>16} bytes  {}\n", name_of(c), r.plan.memory.of(c), account::bytes_text(r.plan.memory.of(c)));
+      fmt::print("  {:<12} {:>16} bytes  {}\n", name_of(c), r.plan.memory.of(c),
+                 account::bytes_text(r.plan.memory.of(c)));
     }
-    fmt::print("  {:<12} {:>16} bytes  {}\n", "total", r.plan.memory.total, account::bytes_text(r.plan.memory.total));
+    fmt::print("  {:<12} {:>16} bytes  {}\n", "total", r.plan.memory.total,
+               account::bytes_text(r.plan.memory.total));
   }
 }
 
 int run(const RecipeOptions& options, bool json) {
   const config::Recipe recipe = options.load();
   const auto tokenizer = tokenizer_of(recipe);
-  const train::Settings settings = train::settings_of(recipe, tokenizer ? tokenizer->vocab_size() : 0);
+  const train::Settings settings =
+      train::settings_of(recipe, tokenizer ? tokenizer->vocab_size() : 0);
   const device::Target target{device::DeviceKind::cpu, device::detect_isa(), threads_of(recipe)};
-  const auto ranks =
-      trace_ranks(settings, target, recipe.train.validate_every > 0 ? recipe.train.validate_samples : 0);
+  const auto ranks = trace_ranks(
+      settings, target, recipe.train.validate_every > 0 ? recipe.train.validate_samples : 0);
   if (json) {
     print_json(plan_json(settings, ranks));
   } else {
@@ -89,12 +96,15 @@ int run(const RecipeOptions& options, bool json) {
 }  // namespace
 
 void add_plan(CLI::App& app, Invocation& invocation) {
-  CLI::App& c = add_command(app, invocation, "plan", "memory and work of a recipe, by running it on shapes alone",
+  CLI::App& c = add_command(app, invocation, "plan",
+                            "memory and work of a recipe, by running it on shapes alone",
                             "  megalith plan recipes/gpt2_124m.yaml --json\n"
                             "  megalith plan recipes/demo.yaml --set parallel.pipeline=2\n");
   auto options = std::make_shared<RecipeOptions>();
   options->declare(c);
-  c.callback([=, &invocation] { invocation.run = [=, &invocation] { return run(*options, invocation.json); }; });
+  c.callback([=, &invocation] {
+    invocation.run = [=, &invocation] { return run(*options, invocation.json); };
+  });
 }
 
 }  // namespace megalith::apps

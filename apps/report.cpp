@@ -11,7 +11,8 @@
 namespace megalith::apps {
 
 void add_report(CLI::App& app, Invocation& invocation) {
-  CLI::App& c = add_command(app, invocation, "report", "a run folder to one HTML page", "  megalith report runs/demo\n");
+  CLI::App& c = add_command(app, invocation, "report", "a run folder to one HTML page",
+                            "  megalith report runs/demo\n");
   auto folder = std::make_shared<std::string>();
   c.add_option("run", *folder, "run folder")->required();
   c.callback([folder, &invocation] {

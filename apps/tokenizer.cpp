@@ -55,22 +55,32 @@ int train(const TrainOptions& o, bool json) {
   if (json) {
     print_json({{"vocab_size", tokenizer.vocab_size()}, {"bytes", bytes}, {"seconds", seconds}});
   } else {
-    fmt::print(stderr, "\r{} entries from {} bytes in {:.1f} s: {}\n", tokenizer.vocab_size(), bytes, seconds, o.output);
+    fmt::print(stderr, "\r{} entries from {} bytes in {:.1f} s: {}\n", tokenizer.vocab_size(),
+               bytes, seconds, o.output);
   }
   return 0;
 }
 
 void add_train_command(CLI::App& parent, Invocation& invocation) {
-  CLI::App& c = add_command(parent, invocation, "train", "train a byte-level BPE vocabulary",
-                            "  megalith tokenizer train --input a.txt b.txt --vocab-size 8192 --output tokenizer.json\n");
+  CLI::App& c = add_command(
+      parent, invocation, "train", "train a byte-level BPE vocabulary",
+      "  megalith tokenizer train --input a.txt b.txt --vocab-size 8192 --output tokenizer.json\n");
   auto o = std::make_shared<TrainOptions>();
   c.add_option("--input", o->inputs, "text files; each is one document")->required();
-  c.add_option("--vocab-size", o->vocab_size, "entries, the 256 bytes and <|endoftext|> included")->required();
+  c.add_option("--vocab-size", o->vocab_size, "entries, the 256 bytes and <|endoftext|> included")
+      ->required();
   c.add_option("--output", o->output, "the tokenizer.json to write")->required();
-  c.add_option("--pattern", o->pattern, "how text is cut into words")->check(CLI::IsMember({"gpt2", "llama3"}))->capture_default_str();
-  c.add_option("--min-frequency", o->min_frequency, "rarer pairs do not become tokens")->capture_default_str();
-  c.add_option("--threads", o->threads, "0: all cores")->check(CLI::Range(0, 1024))->capture_default_str();
-  c.callback([o, &invocation] { invocation.run = [o, &invocation] { return train(*o, invocation.json); }; });
+  c.add_option("--pattern", o->pattern, "how text is cut into words")
+      ->check(CLI::IsMember({"gpt2", "llama3"}))
+      ->capture_default_str();
+  c.add_option("--min-frequency", o->min_frequency, "rarer pairs do not become tokens")
+      ->capture_default_str();
+  c.add_option("--threads", o->threads, "0: all cores")
+      ->check(CLI::Range(0, 1024))
+      ->capture_default_str();
+  c.callback([o, &invocation] {
+    invocation.run = [o, &invocation] { return train(*o, invocation.json); };
+  });
 }
 
 int encode(const std::string& path, const std::string& input, bool json) {
@@ -93,13 +103,16 @@ int encode(const std::string& path, const std::string& input, bool json) {
 }
 
 void add_encode_command(CLI::App& parent, Invocation& invocation) {
-  CLI::App& c = add_command(parent, invocation, "encode", "text to token ids; the file is one document",
-                            "  megalith tokenizer encode --tokenizer tokenizer.json --input text.txt --json\n");
+  CLI::App& c = add_command(
+      parent, invocation, "encode", "text to token ids; the file is one document",
+      "  megalith tokenizer encode --tokenizer tokenizer.json --input text.txt --json\n");
   auto paths = std::make_shared<std::pair<std::string, std::string>>();
   c.add_option("--tokenizer", paths->first, "tokenizer.json")->required();
   c.add_option("--input", paths->second, "text file")->required();
   c.callback([paths, &invocation] {
-    invocation.run = [paths, &invocation] { return encode(paths->first, paths->second, invocation.json); };
+    invocation.run = [paths, &invocation] {
+      return encode(paths->first, paths->second, invocation.json);
+    };
   });
 }
 
@@ -108,11 +121,13 @@ std::vector<int32_t> read_ids(const std::string& path) {
   const std::string content = read_file(path, int64_t{1} << 32);
   nlohmann::json json = nlohmann::json::parse(content, nullptr, false);
   if (json.is_object() && json.contains("ids")) json = nlohmann::json(json["ids"]);
-  if (!json.is_array()) throw UserError("{}: is not JSON of the form {{\"ids\": [...]}} or [...]", path);
+  if (!json.is_array())
+    throw UserError("{}: is not JSON of the form {{\"ids\": [...]}} or [...]", path);
   std::vector<int32_t> ids;
   ids.reserve(json.size());
   for (size_t i = 0; i < json.size(); ++i) {
-    if (!json[i].is_number_integer() || json[i] < 0 || json[i] > std::numeric_limits<int32_t>::max()) {
+    if (!json[i].is_number_integer() || json[i] < 0 ||
+        json[i] > std::numeric_limits<int32_t>::max()) {
       throw UserError("{}: entry {} is not a token id", path, i);
     }
     ids.push_back(json[i].get<int32_t>());
@@ -135,8 +150,9 @@ int decode(const std::string& path, const std::string& input, bool keep_special,
 }
 
 void add_decode_command(CLI::App& parent, Invocation& invocation) {
-  CLI::App& c = add_command(parent, invocation, "decode", "token ids to text",
-                            "  megalith tokenizer decode --tokenizer tokenizer.json --input ids.json --json\n");
+  CLI::App& c = add_command(
+      parent, invocation, "decode", "token ids to text",
+      "  megalith tokenizer decode --tokenizer tokenizer.json --input ids.json --json\n");
   struct Options {
     std::string tokenizer, input;
     bool keep_special = false;
@@ -146,7 +162,9 @@ void add_decode_command(CLI::App& parent, Invocation& invocation) {
   c.add_option("--input", o->input, "JSON: {\"ids\": [...]} or a list")->required();
   c.add_flag("--keep-special", o->keep_special, "show special tokens too");
   c.callback([o, &invocation] {
-    invocation.run = [o, &invocation] { return decode(o->tokenizer, o->input, o->keep_special, invocation.json); };
+    invocation.run = [o, &invocation] {
+      return decode(o->tokenizer, o->input, o->keep_special, invocation.json);
+    };
   });
 }
 

@@ -21,7 +21,8 @@
 namespace megalith::apps {
 namespace {
 
-account::Plan plan_of(const config::Recipe& recipe, const train::Settings& settings, const device::Target& target) {
+account::Plan plan_of(const config::Recipe& recipe, const train::Settings& settings,
+                      const device::Target& target) {
   const int64_t validation = recipe.train.validate_every > 0 ? recipe.train.validate_samples : 0;
   return account::trace(target, [&](device::Device& device) {
     const auto world = comm::make_self_communicator(device);
@@ -32,23 +33,27 @@ account::Plan plan_of(const config::Recipe& recipe, const train::Settings& setti
 /// FLOPs a step cannot avoid: those of a run that keeps everything.
 double necessary_flops(train::Settings settings, const device::Target& target) {
   settings.recompute = layers::Recompute::none;
-  return account::trace(target, [&](device::Device& device) {
-           const auto world = comm::make_self_communicator(device);
-           train::traced_step(settings, device, *world, 0);
-         })
+  return account::trace(target,
+                        [&](device::Device& device) {
+                          const auto world = comm::make_self_communicator(device);
+                          train::traced_step(settings, device, *world, 0);
+                        })
       .work.flops;
 }
 
-/// Continuations of the recipe's prompts. They are written by a copy of the model on a device of its
-/// own, so that they take nothing from the planned memory.
-std::vector<report::TextSample> write_samples(train::Engine& engine, int64_t step, const config::Recipe& recipe,
+/// Continuations of the recipe's prompts. They are written by a copy of the model on a device of
+/// its own, so that they take nothing from the planned memory.
+std::vector<report::TextSample> write_samples(train::Engine& engine, int64_t step,
+                                              const config::Recipe& recipe,
                                               const text::Tokenizer& tokenizer) {
-  const auto device = device::make_cpu_device(engine.device().target().num_threads, engine.device().target().isa);
+  const auto device =
+      device::make_cpu_device(engine.device().target().num_threads, engine.device().target().isa);
   generate::InferenceModel model(engine.settings().architecture, *device,
                                  {engine.settings().weights, engine.settings().numerics,
                                   engine.settings().split.tensor_shards});
   for (parameters::Parameter& parameter : model.parameters().all()) {
-    device->copy(parameter.mutable_compute(), engine.parameters().find(parameter.name())->compute());
+    device->copy(parameter.mutable_compute(),
+                 engine.parameters().find(parameter.name())->compute());
   }
   generate::GenerateOptions options;
   options.max_new_tokens = recipe.train.sample_tokens;
@@ -59,7 +64,8 @@ std::vector<report::TextSample> write_samples(train::Engine& engine, int64_t ste
     std::vector<int32_t> ids = tokenizer.encode(prompt, true);
     // An empty prompt begins a document.
     if (ids.empty() && !options.end_ids.empty()) ids = options.end_ids;
-    if (ids.empty() || static_cast<int64_t>(ids.size()) > engine.settings().architecture.context) continue;
+    if (ids.empty() || static_cast<int64_t>(ids.size()) > engine.settings().architecture.context)
+      continue;
     samples.push_back({step, prompt, generate::generate(model, &tokenizer, ids, options).text});
   }
   return samples;
@@ -71,16 +77,20 @@ void print_start(const config::Recipe& recipe, const train::Settings& s, const a
   const auto& m = plan.memory;
   fmt::print(stderr,
              "model      {} parameters, {} layers x {}, {} heads, context {}, vocabulary {}\n"
-             "memory     {}: weights {}, gradients {}, optimizer {}, activations {}, workspace {} (planned)\n"
-             "step       {} samples of {} tokens, micro-batch {}, {:.1f} GFLOP; ceiling {:.0f} GFLOP/s on {} threads\n"
+             "memory     {}: weights {}, gradients {}, optimizer {}, activations {}, workspace {} "
+             "(planned)\n"
+             "step       {} samples of {} tokens, micro-batch {}, {:.1f} GFLOP; ceiling {:.0f} "
+             "GFLOP/s on {} threads\n"
              "run        {}\n",
-             s.architecture.num_parameters(), s.architecture.layers, s.architecture.hidden, s.architecture.heads,
-             s.architecture.context, s.architecture.vocab, bytes_text(m.total),
-             bytes_text(m.of(device::MemoryClass::weights)), bytes_text(m.of(device::MemoryClass::gradients)),
-             bytes_text(m.of(device::MemoryClass::optimizer)), bytes_text(m.of(device::MemoryClass::activations)),
-             bytes_text(m.of(device::MemoryClass::workspace)), s.batch.full, s.sequence_length(), s.micro_batch,
-             facts.step_flops / 1e9, facts.gemm_ceiling_flops / 1e9, facts.machine["threads"].get<int>(),
-             recipe.run.out);
+             s.architecture.num_parameters(), s.architecture.layers, s.architecture.hidden,
+             s.architecture.heads, s.architecture.context, s.architecture.vocab,
+             bytes_text(m.total), bytes_text(m.of(device::MemoryClass::weights)),
+             bytes_text(m.of(device::MemoryClass::gradients)),
+             bytes_text(m.of(device::MemoryClass::optimizer)),
+             bytes_text(m.of(device::MemoryClass::activations)),
+             bytes_text(m.of(device::MemoryClass::workspace)), s.batch.full, s.sequence_length(),
+             s.micro_batch, facts.step_flops / 1e9, facts.gemm_ceiling_flops / 1e9,
+             facts.machine["threads"].get<int>(), recipe.run.out);
 }
 
 nlohmann::ordered_json result_json(const train::RunResult& result) {
@@ -93,11 +103,14 @@ nlohmann::ordered_json result_json(const train::RunResult& result) {
 int run(const RecipeOptions& options, int ranks, bool json) {
   const config::Recipe recipe = options.load();
   if (ranks != 1) {
-    throw UserError("--ranks {} is not built yet; train with one rank (its threads use all cores)", ranks);
+    throw UserError("--ranks {} is not built yet; train with one rank (its threads use all cores)",
+                    ranks);
   }
-  if (recipe.data.train.empty()) throw UserError("{}: data.train names no corpus; set it to a prefix", options.path);
+  if (recipe.data.train.empty())
+    throw UserError("{}: data.train names no corpus; set it to a prefix", options.path);
   const auto tokenizer = tokenizer_of(recipe);
-  const train::Settings settings = train::settings_of(recipe, tokenizer ? tokenizer->vocab_size() : 0);
+  const train::Settings settings =
+      train::settings_of(recipe, tokenizer ? tokenizer->vocab_size() : 0);
   const auto device = device::make_cpu_device(threads_of(recipe));
   const account::Plan plan = plan_of(recipe, settings, device->target());
   train::RunFacts facts;
@@ -131,14 +144,19 @@ int run(const RecipeOptions& options, int ranks, bool json) {
 }  // namespace
 
 void add_train(CLI::App& app, Invocation& invocation) {
-  CLI::App& c = add_command(app, invocation, "train", "train a model as a recipe says; resumes by itself",
-                            "  megalith train recipes/demo.yaml\n"
-                            "  megalith train recipes/demo.yaml --set run.out=runs/b --set optimizer.lr=1e-3\n");
+  CLI::App& c = add_command(
+      app, invocation, "train", "train a model as a recipe says; resumes by itself",
+      "  megalith train recipes/demo.yaml\n"
+      "  megalith train recipes/demo.yaml --set run.out=runs/b --set optimizer.lr=1e-3\n");
   auto options = std::make_shared<RecipeOptions>();
   auto ranks = std::make_shared<int>(1);
   options->declare(c);
-  c.add_option("--ranks", *ranks, "ranks as threads of this process")->check(CLI::Range(1, 4096))->capture_default_str();
-  c.callback([=, &invocation] { invocation.run = [=, &invocation] { return run(*options, *ranks, invocation.json); }; });
+  c.add_option("--ranks", *ranks, "ranks as threads of this process")
+      ->check(CLI::Range(1, 4096))
+      ->capture_default_str();
+  c.callback([=, &invocation] {
+    invocation.run = [=, &invocation] { return run(*options, *ranks, invocation.json); };
+  });
 }
 
 }  // namespace megalith::apps

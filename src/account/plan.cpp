@@ -12,7 +12,8 @@ namespace megalith::account {
 MemoryByClass memory_of(const device::Device& device) {
   MemoryByClass memory;
   for (int i = 0; i < device::kNumMemoryClasses; ++i) {
-    memory.bytes[static_cast<size_t>(i)] = device.arena(static_cast<device::MemoryClass>(i)).high_water();
+    memory.bytes[static_cast<size_t>(i)] =
+        device.arena(static_cast<device::MemoryClass>(i)).high_water();
   }
   memory.total = device.total().peak;
   return memory;
@@ -29,7 +30,8 @@ Plan trace(const device::Target& target, FunctionRef<void(device::Device&)> body
 nlohmann::ordered_json to_json(const MemoryByClass& memory) {
   nlohmann::ordered_json json;
   for (int i = 0; i < device::kNumMemoryClasses; ++i) {
-    json[std::string(name_of(static_cast<device::MemoryClass>(i)))] = memory.bytes[static_cast<size_t>(i)];
+    json[std::string(name_of(static_cast<device::MemoryClass>(i)))] =
+        memory.bytes[static_cast<size_t>(i)];
   }
   json["total"] = memory.total;
   return json;

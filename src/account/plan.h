@@ -16,7 +16,9 @@ namespace megalith::account {
 struct MemoryByClass {
   std::array<int64_t, device::kNumMemoryClasses> bytes{};
   int64_t total = 0;
-  int64_t of(device::MemoryClass memory_class) const { return bytes[static_cast<size_t>(memory_class)]; }
+  int64_t of(device::MemoryClass memory_class) const {
+    return bytes[static_cast<size_t>(memory_class)];
+  }
   friend bool operator==(const MemoryByClass&, const MemoryByClass&) = default;
 };
 /// The marks of a device so far.
@@ -24,8 +26,8 @@ MemoryByClass memory_of(const device::Device& device);
 
 struct Plan {
   MemoryByClass memory;
-  device::Work work;                     // of everything that ran
-  std::vector<device::Record> records;   // by kernel and place in the model
+  device::Work work;                    // of everything that ran
+  std::vector<device::Record> records;  // by kernel and place in the model
 };
 
 /// Runs `body` on a trace device for `target`.

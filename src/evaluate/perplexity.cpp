@@ -9,7 +9,9 @@ namespace megalith::evaluate {
 
 double Perplexity::perplexity() const { return std::exp(nll / static_cast<double>(tokens)); }
 double Perplexity::word_perplexity() const { return std::exp(nll / static_cast<double>(words)); }
-double Perplexity::bits_per_byte() const { return nll / (static_cast<double>(bytes) * std::numbers::ln2); }
+double Perplexity::bits_per_byte() const {
+  return nll / (static_cast<double>(bytes) * std::numbers::ln2);
+}
 
 int64_t count_words(std::string_view text) {
   int64_t words = 0;
@@ -22,9 +24,10 @@ int64_t count_words(std::string_view text) {
   return words;
 }
 
-Perplexity perplexity(generate::InferenceModel& model, std::span<const int32_t> ids, std::string_view text,
-                      const OnProgress& on_progress) {
-  if (ids.size() < 2) throw UserError("the text has {} tokens; at least 2 are needed to predict one", ids.size());
+Perplexity perplexity(generate::InferenceModel& model, std::span<const int32_t> ids,
+                      std::string_view text, const OnProgress& on_progress) {
+  if (ids.size() < 2)
+    throw UserError("the text has {} tokens; at least 2 are needed to predict one", ids.size());
   const auto total = static_cast<int64_t>(ids.size());
   const int64_t context = model.architecture().context;
   const int64_t stride = std::max<int64_t>(1, context / 2);
@@ -36,7 +39,8 @@ Perplexity perplexity(generate::InferenceModel& model, std::span<const int32_t> 
     const int64_t end = std::min(begin + context, total);
     const std::vector<double> logprobs =
         model.score(ids.subspan(static_cast<size_t>(begin), static_cast<size_t>(end - begin)));
-    for (int64_t token = predicted; token < end; ++token) result.nll -= logprobs[static_cast<size_t>(token - begin - 1)];
+    for (int64_t token = predicted; token < end; ++token)
+      result.nll -= logprobs[static_cast<size_t>(token - begin - 1)];
     result.tokens += std::max<int64_t>(0, end - predicted);
     predicted = std::max(predicted, end);
     if (on_progress) on_progress(predicted);

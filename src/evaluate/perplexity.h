@@ -12,10 +12,10 @@
 namespace megalith::evaluate {
 
 struct Perplexity {
-  int64_t tokens = 0;  // predicted ones
-  int64_t words = 0;   // runs of non-blank bytes
-  int64_t bytes = 0;   // of the whole text
-  double nll = 0;      // nats, summed
+  int64_t tokens = 0;              // predicted ones
+  int64_t words = 0;               // runs of non-blank bytes
+  int64_t bytes = 0;               // of the whole text
+  double nll = 0;                  // nats, summed
   double perplexity() const;       // exp(nll / tokens)
   double word_perplexity() const;  // exp(nll / words)
   double bits_per_byte() const;    // nll / (bytes ln 2)
@@ -24,12 +24,12 @@ struct Perplexity {
 /// Called with the number of tokens done.
 using OnProgress = std::function<void(int64_t)>;
 
-/// Scores `ids`, the tokens of `text`, in windows of the model's context: every token but the first is
-/// predicted once. The first window predicts its whole; each further one starts half a context later
-/// and predicts only what is new, so that a token sees at least half a context of what came before
-/// (strided evaluation).
-Perplexity perplexity(generate::InferenceModel& model, std::span<const int32_t> ids, std::string_view text,
-                      const OnProgress& on_progress = {});
+/// Scores `ids`, the tokens of `text`, in windows of the model's context: every token but the first
+/// is predicted once. The first window predicts its whole; each further one starts half a context
+/// later and predicts only what is new, so that a token sees at least half a context of what came
+/// before (strided evaluation).
+Perplexity perplexity(generate::InferenceModel& model, std::span<const int32_t> ids,
+                      std::string_view text, const OnProgress& on_progress = {});
 
 /// Runs of bytes other than ASCII blanks.
 int64_t count_words(std::string_view text);

@@ -20,7 +20,8 @@ class PerplexityTest : public testing::Test {
     a.context = 8;
     a.vocab = 20;
     a.init_std = 0.3;
-    model_ = std::make_unique<generate::InferenceModel>(a, *device_, generate::InferenceModel::Options{});
+    model_ = std::make_unique<generate::InferenceModel>(a, *device_,
+                                                        generate::InferenceModel::Options{});
     model_->parameters().initialise(*device_, 7);
   }
   std::unique_ptr<device::Device> device_;
@@ -44,7 +45,8 @@ TEST_F(PerplexityTest, OneWindowIsTheSumOfScores) {
   EXPECT_DOUBLE_EQ(p.bits_per_byte(), nll / (5 * std::log(2.0)));
 }
 
-// Windows of 8 by strides of 4: tokens 8.. are predicted by the window that holds at least 4 before.
+// Windows of 8 by strides of 4: tokens 8.. are predicted by the window that holds at least 4
+// before.
 TEST_F(PerplexityTest, EveryTokenIsPredictedOnceWithItsContext) {
   std::vector<int32_t> ids(19);
   for (size_t i = 0; i < ids.size(); ++i) ids[i] = static_cast<int32_t>(i * 7 % 20);

@@ -18,7 +18,9 @@ class StopFinder {
     text_ += piece;
     size_t first = std::string::npos;
     for (const std::string& stop : stops_) {
-      const size_t from = text_.size() >= piece.size() + stop.size() ? text_.size() - piece.size() - stop.size() : 0;
+      const size_t from = text_.size() >= piece.size() + stop.size()
+                              ? text_.size() - piece.size() - stop.size()
+                              : 0;
       if (!stop.empty()) first = std::min(first, text_.find(stop, from));
     }
     if (first == std::string::npos) return false;
@@ -53,10 +55,12 @@ class StopFinder {
 
 }  // namespace
 
-Generated generate(InferenceModel& model, const text::Tokenizer* tokenizer, std::span<const int32_t> prompt_ids,
-                   const GenerateOptions& options, const OnText& on_text) {
+Generated generate(InferenceModel& model, const text::Tokenizer* tokenizer,
+                   std::span<const int32_t> prompt_ids, const GenerateOptions& options,
+                   const OnText& on_text) {
   check(options.sampling);
-  if (options.max_new_tokens < 0) throw UserError("--max-new-tokens {} is negative", options.max_new_tokens);
+  if (options.max_new_tokens < 0)
+    throw UserError("--max-new-tokens {} is negative", options.max_new_tokens);
   const auto prompt = static_cast<int64_t>(prompt_ids.size());
   KvCache cache = model.make_cache(prompt + options.max_new_tokens);
   Generated result;

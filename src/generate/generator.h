@@ -21,10 +21,10 @@ struct GenerateOptions {
 };
 
 struct Generated {
-  std::string text;               // of the new tokens, without end token or stop text
-  std::vector<int32_t> ids;       // new tokens, without the end token
-  std::vector<double> logprobs;   // of ids
-  std::string finish_reason;      // "stop" or "length"
+  std::string text;              // of the new tokens, without end token or stop text
+  std::vector<int32_t> ids;      // new tokens, without the end token
+  std::vector<double> logprobs;  // of ids
+  std::string finish_reason;     // "stop" or "length"
   double prompt_seconds = 0;
   double decode_seconds = 0;
 };
@@ -32,9 +32,10 @@ struct Generated {
 /// Text that is certain: given piece by piece, never within a character or a possible stop text.
 using OnText = std::function<void(std::string_view piece)>;
 
-/// `prompt_ids` must not be empty and fit the context. `tokenizer` may be null: then text is empty and
-/// there are no stop texts. Stops with "length" at max_new_tokens or a full context.
-Generated generate(InferenceModel& model, const text::Tokenizer* tokenizer, std::span<const int32_t> prompt_ids,
-                   const GenerateOptions& options, const OnText& on_text = {});
+/// `prompt_ids` must not be empty and fit the context. `tokenizer` may be null: then text is empty
+/// and there are no stop texts. Stops with "length" at max_new_tokens or a full context.
+Generated generate(InferenceModel& model, const text::Tokenizer* tokenizer,
+                   std::span<const int32_t> prompt_ids, const GenerateOptions& options,
+                   const OnText& on_text = {});
 
 }  // namespace megalith::generate

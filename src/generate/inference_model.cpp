@@ -37,15 +37,18 @@ std::vector<int32_t> counting(int64_t from, int64_t count) {
 
 }  // namespace
 
-KvCache::KvCache(device::Device& device, const models::Architecture& a, DType dtype, int64_t max_positions)
-    : shape_{dtype, a.kv_heads, a.head_size(), kernels::kv_cache_blocks(max_positions)}, capacity_(max_positions) {
+KvCache::KvCache(device::Device& device, const models::Architecture& a, DType dtype,
+                 int64_t max_positions)
+    : shape_{dtype, a.kv_heads, a.head_size(), kernels::kv_cache_blocks(max_positions)},
+      capacity_(max_positions) {
   for (int64_t layer = 0; layer < a.layers; ++layer) {
     storage_.push_back(device.arena(device::MemoryClass::activations)
                            .tensor(dtype, Shape{kernels::kv_cache_elements(shape_)}));
     layers_.push_back(storage_.back());
   }
   blocks_ = counting(0, shape_.num_blocks);
-  block_table_ = device.arena(device::MemoryClass::workspace).tensor(DType::i32, Shape{1, shape_.num_blocks});
+  block_table_ =
+      device.arena(device::MemoryClass::workspace).tensor(DType::i32, Shape{1, shape_.num_blocks});
   device.copy_to_device(block_table_, blocks_.data());
 }
 
@@ -69,11 +72,13 @@ layers::Context InferenceModel::context() {
 void InferenceModel::check_ids(std::span<const int32_t> ids, int64_t limit) const {
   if (ids.empty()) throw UserError("there are no tokens to read; give at least one");
   if (static_cast<int64_t>(ids.size()) > limit) {
-    throw UserError("{} tokens are more than the model's context of {}", ids.size(), architecture_.context);
+    throw UserError("{} tokens are more than the model's context of {}", ids.size(),
+                    architecture_.context);
   }
   for (size_t i = 0; i < ids.size(); ++i) {
     if (ids[i] < 0 || ids[i] >= architecture_.vocab) {
-      throw UserError("token id {} at position {} is outside the vocabulary of {}", ids[i], i, architecture_.vocab);
+      throw UserError("token id {} at position {} is outside the vocabulary of {}", ids[i], i,
+                      architecture_.vocab);
     }
   }
 }
@@ -93,19 +98,22 @@ std::vector<double> InferenceModel::score(std::span<const int32_t> ids) {
   batch.cu_seqlens = cu_seqlens;
   batch.cu_seqlens_device = arrays.place(cu_seqlens);
   layers::Context context = this->context();
-  const device::Tensor x = context.workspace(context.activation, Shape{tokens, architecture_.hidden});
+  const device::Tensor x =
+      context.workspace(context.activation, Shape{tokens, architecture_.hidden});
   const device::Tensor loss_T = context.workspace(DType::f32, Shape{tokens});
   model_->hidden(context, batch, x);
   model_->score(context, batch, x, loss_T);
   std::vector<float> loss(static_cast<size_t>(tokens));
   device_.wait(device_.copy_to_host(loss.data(), loss_T.view));
   std::vector<double> logprobs(loss.size());
-  std::ranges::transform(loss, logprobs.begin(), [](float x_loss) { return -static_cast<double>(x_loss); });
+  std::ranges::transform(loss, logprobs.begin(),
+                         [](float x_loss) { return -static_cast<double>(x_loss); });
   return logprobs;
 }
 
 KvCache InferenceModel::make_cache(int64_t max_positions) {
-  return KvCache(device_, architecture_, options_.compute, std::min(max_positions, architecture_.context));
+  return KvCache(device_, architecture_, options_.compute,
+                 std::min(max_positions, architecture_.context));
 }
 
 std::vector<float> InferenceModel::extend(KvCache& cache, std::span<const int32_t> ids) {
@@ -130,7 +138,8 @@ std::vector<float> InferenceModel::extend(KvCache& cache, std::span<const int32_
         {cu_seqlens, past, batch.cu_seqlens_device, arrays.place(past), cache.block_table_.view}};
     batch.cache = &binding;
     layers::Context context = this->context();
-    const device::Tensor x = context.workspace(context.activation, Shape{tokens, architecture_.hidden});
+    const device::Tensor x =
+        context.workspace(context.activation, Shape{tokens, architecture_.hidden});
     model_->hidden(context, batch, x);
     cache.length_ += tokens;
     ids = ids.subspan(static_cast<size_t>(tokens));

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A model ready to read and write text on one device: weights without gradients, the same layers and
-// arithmetic as in training, so that trainer, evaluator and generator agree to the bit.
+// A model ready to read and write text on one device: weights without gradients, the same layers
+// and arithmetic as in training, so that trainer, evaluator and generator agree to the bit.
 #pragma once
 
 #include <memory>
@@ -14,7 +14,8 @@ namespace megalith::generate {
 /// Keys and values of one sequence for every layer. Memory: class activations.
 class KvCache {
  public:
-  KvCache(device::Device& device, const models::Architecture& architecture, DType dtype, int64_t max_positions);
+  KvCache(device::Device& device, const models::Architecture& architecture, DType dtype,
+          int64_t max_positions);
   int64_t length() const { return length_; }
   int64_t capacity() const { return capacity_; }
   /// Forgets positions from `length` on.
@@ -39,7 +40,8 @@ class InferenceModel {
     int tensor_shards = 1;  // canonical split of the training run
   };
   /// Declares and places the parameters; fill parameters() before use. `device` must outlive it.
-  InferenceModel(const models::Architecture& architecture, device::Device& device, const Options& options);
+  InferenceModel(const models::Architecture& architecture, device::Device& device,
+                 const Options& options);
 
   parameters::ParameterSet& parameters() { return set_; }
   const models::Architecture& architecture() const { return architecture_; }

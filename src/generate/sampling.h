@@ -21,7 +21,8 @@ struct Choice {
 };
 
 /// `position`: of the token to be chosen, in its sequence. UserError if the options make no sense.
-Choice choose_token(std::span<const float> logits, const SamplingOptions& options, int64_t position);
+Choice choose_token(std::span<const float> logits, const SamplingOptions& options,
+                    int64_t position);
 void check(const SamplingOptions& options);
 
 }  // namespace megalith::generate

@@ -35,13 +35,14 @@ class Attention {
   void forward(Context& context, const Batch& batch, int64_t layer, ConstView x_TH, View y_TH,
                AttentionSaved* saved) const;
   /// dx_TH overwritten; x_TH is what forward was given.
-  void backward(Context& context, const Batch& batch, int64_t layer, ConstView dy_TH, ConstView x_TH,
-                const AttentionSaved& saved, View dx_TH) const;
+  void backward(Context& context, const Batch& batch, int64_t layer, ConstView dy_TH,
+                ConstView x_TH, const AttentionSaved& saved, View dx_TH) const;
 
  private:
   struct Heads;
   Heads heads_of(const Context& context) const;
-  kernels::AttentionDropout dropout_of(const Context& context, const Batch& batch, int64_t layer) const;
+  kernels::AttentionDropout dropout_of(const Context& context, const Batch& batch,
+                                       int64_t layer) const;
   AttentionConfig config_;
   ColumnLinear qkv_;
   RowLinear output_;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // What one pass through a model works on: T tokens of several sequences, one behind the other, no
-// padding. Training, packed documents, masked losses, chunked prefill and cached decoding differ only
-// in what stands here. Only embedding, attention, dropout and loss look into it.
+// padding. Training, packed documents, masked losses, chunked prefill and cached decoding differ
+// only in what stands here. Only embedding, attention, dropout and loss look into it.
 #pragma once
 
 #include <cstdint>

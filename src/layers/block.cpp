@@ -5,19 +5,19 @@
 
 namespace megalith::layers {
 
-Block::Block(parameters::ParameterSet& set, int64_t number, int64_t cache_layer, const BlockConfig& config,
-             const Partition& partition)
+Block::Block(parameters::ParameterSet& set, int64_t number, int64_t cache_layer,
+             const BlockConfig& config, const Partition& partition)
     : number_(number),
       cache_layer_(cache_layer),
       name_(fmt::format("layers.{}", number)),
       norm_1_(set, name_ + ".norm_1", config.hidden, config.norm_eps, partition),
       attention_(set, name_ + ".attention", config.attention, partition),
       norm_2_(set, name_ + ".norm_2", config.hidden, config.norm_eps, partition),
-      mlp_(set, name_ + ".mlp", config.hidden, config.ffn, config.activation, config.init_std, config.output_init_std,
-           partition) {}
+      mlp_(set, name_ + ".mlp", config.hidden, config.ffn, config.activation, config.init_std,
+           config.output_init_std, partition) {}
 
-void Block::forward(Context& context, const Batch& batch, ConstView x_TH, View y_TH, BlockSaved* saved,
-                    Recompute recompute) const {
+void Block::forward(Context& context, const Batch& batch, ConstView x_TH, View y_TH,
+                    BlockSaved* saved, Recompute recompute) const {
   const device::NameScope scope(context.device(), name_);
   BlockSaved* const keep = recompute == Recompute::full ? nullptr : saved;
   const bool keep_outputs = keep != nullptr && recompute == Recompute::none;
@@ -46,12 +46,12 @@ void Block::forward(Context& context, const Batch& batch, ConstView x_TH, View y
   const View h = place(keep_outputs, keep_outputs ? &keep->h2_TH : nullptr, passing);
   norm_2_.forward(context, x1, h, keep != nullptr ? &keep->norm_2 : nullptr);
   mlp_.forward(context, h, y_TH, keep != nullptr ? &keep->mlp : nullptr, keep_outputs);
-  kernels::residual_dropout_forward(context.exec,
-                                    {y_TH, x1, y_TH, context.row_dropout(batch, number_, DropoutSite::mlp)});
+  kernels::residual_dropout_forward(
+      context.exec, {y_TH, x1, y_TH, context.row_dropout(batch, number_, DropoutSite::mlp)});
 }
 
-void Block::backward(Context& context, const Batch& batch, ConstView dy_TH, ConstView x_TH, BlockSaved& saved,
-                     Recompute recompute, View dx_TH) const {
+void Block::backward(Context& context, const Batch& batch, ConstView dy_TH, ConstView x_TH,
+                     BlockSaved& saved, Recompute recompute, View dx_TH) const {
   const device::NameScope scope(context.device(), name_);
   if (recompute == Recompute::full) {
     const device::Tensor y = context.workspace(context.activation, x_TH.shape());
@@ -65,16 +65,18 @@ void Block::backward(Context& context, const Batch& batch, ConstView dy_TH, Cons
 namespace {
 
 /// The gradient of what went into drop(): dy itself without dropout, else a buffer.
-ConstView undo_dropout(Context& context, const Batch& batch, int64_t layer, DropoutSite site, ConstView dy_TH,
-                       device::Tensor& buffer) {
+ConstView undo_dropout(Context& context, const Batch& batch, int64_t layer, DropoutSite site,
+                       ConstView dy_TH, device::Tensor& buffer) {
   if (context.dropout == 0) return dy_TH;
   buffer = context.workspace(context.activation, dy_TH.shape());
-  kernels::residual_dropout_backward(context.exec, {dy_TH, buffer, context.row_dropout(batch, layer, site)});
+  kernels::residual_dropout_backward(context.exec,
+                                     {dy_TH, buffer, context.row_dropout(batch, layer, site)});
   return buffer;
 }
 
 /// A norm's output, from what was kept or made again.
-ConstView norm_output(Context& context, const Norm& norm, ConstView x_TH, ConstView kept, device::Tensor& buffer) {
+ConstView norm_output(Context& context, const Norm& norm, ConstView x_TH, ConstView kept,
+                      device::Tensor& buffer) {
   if (!kept.absent()) return kept;
   buffer = context.workspace(context.activation, x_TH.shape());
   norm.recompute(context, x_TH, buffer);
@@ -83,26 +85,28 @@ ConstView norm_output(Context& context, const Norm& norm, ConstView x_TH, ConstV
 
 }  // namespace
 
-void Block::mlp_backward(Context& context, const Batch& batch, ConstView dy_TH, const BlockSaved& saved,
-                         View dx_TH) const {
+void Block::mlp_backward(Context& context, const Batch& batch, ConstView dy_TH,
+                         const BlockSaved& saved, View dx_TH) const {
   const device::NameScope part(context.device(), "mlp");
   const device::Tensor dh = context.workspace(context.activation, dy_TH.shape());
   {
     device::Tensor undropped, again;
-    const ConstView dout = undo_dropout(context, batch, number_, DropoutSite::mlp, dy_TH, undropped);
+    const ConstView dout =
+        undo_dropout(context, batch, number_, DropoutSite::mlp, dy_TH, undropped);
     const ConstView h = norm_output(context, norm_2_, saved.x1_TH, saved.h2_TH, again);
     mlp_.backward(context, batch, dout, h, saved.mlp, dh);
   }
   norm_2_.backward(context, batch, dh, saved.x1_TH, saved.norm_2, dy_TH, dx_TH);
 }
 
-void Block::attention_backward(Context& context, const Batch& batch, ConstView dy_TH, ConstView x_TH,
-                               const BlockSaved& saved, View dx_TH) const {
+void Block::attention_backward(Context& context, const Batch& batch, ConstView dy_TH,
+                               ConstView x_TH, const BlockSaved& saved, View dx_TH) const {
   const device::NameScope part(context.device(), "attention");
   const device::Tensor dh = context.workspace(context.activation, dy_TH.shape());
   {
     device::Tensor undropped, again;
-    const ConstView dout = undo_dropout(context, batch, number_, DropoutSite::attention, dy_TH, undropped);
+    const ConstView dout =
+        undo_dropout(context, batch, number_, DropoutSite::attention, dy_TH, undropped);
     const ConstView h = norm_output(context, norm_1_, x_TH, saved.h1_TH, again);
     attention_.backward(context, batch, number_, dout, h, saved.attention, dh);
   }

@@ -19,8 +19,8 @@ struct BlockSaved {
   NormSaved norm_1, norm_2;
   AttentionSaved attention;
   MlpSaved mlp;
-  device::Tensor x1_TH;                // the residual stream between the halves
-  device::Tensor h1_TH, h2_TH;         // norm outputs; absent when recomputed
+  device::Tensor x1_TH;         // the residual stream between the halves
+  device::Tensor h1_TH, h2_TH;  // norm outputs; absent when recomputed
 };
 
 struct BlockConfig {
@@ -37,18 +37,20 @@ class Block {
  public:
   /// `number` is the block's place in the whole model: names its parameters and its dropout draws.
   /// `cache_layer` is its place on this rank.
-  Block(parameters::ParameterSet& set, int64_t number, int64_t cache_layer, const BlockConfig& config,
-        const Partition& partition);
+  Block(parameters::ParameterSet& set, int64_t number, int64_t cache_layer,
+        const BlockConfig& config, const Partition& partition);
 
-  /// y_TH overwritten; must not alias x. Fills `saved` unless null. Collective over the tensor ranks.
+  /// y_TH overwritten; must not alias x. Fills `saved` unless null. Collective over the tensor
+  /// ranks.
   void forward(Context& context, const Batch& batch, ConstView x_TH, View y_TH, BlockSaved* saved,
                Recompute recompute) const;
   /// dx_TH overwritten; may alias dy. x_TH is forward's. With `full`, `saved` is filled anew first.
-  void backward(Context& context, const Batch& batch, ConstView dy_TH, ConstView x_TH, BlockSaved& saved,
-                Recompute recompute, View dx_TH) const;
+  void backward(Context& context, const Batch& batch, ConstView dy_TH, ConstView x_TH,
+                BlockSaved& saved, Recompute recompute, View dx_TH) const;
 
  private:
-  void mlp_backward(Context& context, const Batch& batch, ConstView dy_TH, const BlockSaved& saved, View dx_TH) const;
+  void mlp_backward(Context& context, const Batch& batch, ConstView dy_TH, const BlockSaved& saved,
+                    View dx_TH) const;
   void attention_backward(Context& context, const Batch& batch, ConstView dy_TH, ConstView x_TH,
                           const BlockSaved& saved, View dx_TH) const;
   int64_t number_;

@@ -17,12 +17,12 @@ enum class DropoutSite : uint64_t { embedding = 1, probabilities = 2, attention 
 
 struct Context {
   kernels::Exec& exec;
-  comm::Communicator& tensor;        // ranks that hold shards of the same layers
-  int tensor_shards = 1;             // canonical split; a multiple of tensor.size()
-  DType activation = DType::f32;     // storage of activations and their gradients
-  DType accumulation = DType::f32;   // of partial sums that travel: f32 (f64 when all is)
-  uint64_t step_key = 0;             // of (seed, step)
-  double dropout = 0;                // 0 in evaluation
+  comm::Communicator& tensor;       // ranks that hold shards of the same layers
+  int tensor_shards = 1;            // canonical split; a multiple of tensor.size()
+  DType activation = DType::f32;    // storage of activations and their gradients
+  DType accumulation = DType::f32;  // of partial sums that travel: f32 (f64 when all is)
+  uint64_t step_key = 0;            // of (seed, step)
+  double dropout = 0;               // 0 in evaluation
 
   device::Device& device() const { return exec.device; }
   device::Tensor workspace(DType dtype, const Shape& shape) const {
@@ -35,15 +35,17 @@ struct Context {
   int local_shards() const { return exact_div(tensor_shards, tensor.size()); }
 
   uint64_t dropout_key(int64_t layer, DropoutSite site) const {
-    return random_key(random_key(step_key, static_cast<uint64_t>(layer)), static_cast<uint64_t>(site));
+    return random_key(random_key(step_key, static_cast<uint64_t>(layer)),
+                      static_cast<uint64_t>(site));
   }
   kernels::Dropout row_dropout(const Batch& batch, int64_t layer, DropoutSite site) const {
-    return {static_cast<float>(dropout), dropout_key(layer, site), batch.sample_T, batch.sample_position_T, 0};
+    return {static_cast<float>(dropout), dropout_key(layer, site), batch.sample_T,
+            batch.sample_position_T, 0};
   }
 };
 
-/// How sums over tokens are cut for this batch (kernels/reduction/token_shards.h): each sample's tokens
-/// into tensor_shards equal runs when they divide, else one.
+/// How sums over tokens are cut for this batch (kernels/reduction/token_shards.h): each sample's
+/// tokens into tensor_shards equal runs when they divide, else one.
 inline kernels::TokenShards token_shards(const Batch& batch, int partials) {
   if (partials == 1) return {};
   return {exact_div<int64_t>(batch.tokens_per_sample, partials), partials, 0};

@@ -7,12 +7,14 @@
 
 namespace megalith::layers {
 
-Embedding::Embedding(parameters::ParameterSet& set, int64_t vocab, int64_t padded_vocab, int64_t context,
-                     int64_t hidden, double init_std, bool tied, const Partition& partition) {
+Embedding::Embedding(parameters::ParameterSet& set, int64_t vocab, int64_t padded_vocab,
+                     int64_t context, int64_t hidden, double init_std, bool tied,
+                     const Partition& partition) {
   using parameters::Init;
   const Shape tokens{padded_vocab, hidden}, positions{context, hidden};
   parameters::Declaration declaration{"embedding.weight", tokens, partition.cut(tokens, 0),
-                                      Init{Init::Kind::normal, init_std, vocab}, partition.tensor_shards};
+                                      Init{Init::Kind::normal, init_std, vocab},
+                                      partition.tensor_shards};
   declaration.num_gradients = tied ? 2 : 1;
   tokens_ = &set.declare(declaration);
   positions_ = &set.declare(
@@ -26,23 +28,27 @@ void Embedding::forward(Context& context, const Batch& batch, View y_TH) const {
   } else {
     // One rank has the row, the others add +0: the sum is exact in any order.
     const device::Tensor partial = context.workspace(context.accumulation, y_TH.shape());
-    kernels::embedding_lookup(context.exec, {batch.ids_T, tokens_->compute(), vocab_begin, partial});
+    kernels::embedding_lookup(context.exec,
+                              {batch.ids_T, tokens_->compute(), vocab_begin, partial});
     parallel::tree_all_reduce(context.exec, context.tensor, partial, tokens_->name());
     kernels::cast(context.exec, partial, y_TH);
   }
   kernels::embedding_add_positions(context.exec, {batch.position_T, positions_->compute(), y_TH});
   if (context.dropout > 0) {
-    kernels::dropout_forward(context.exec, {y_TH, y_TH, context.row_dropout(batch, 0, DropoutSite::embedding)});
+    kernels::dropout_forward(context.exec,
+                             {y_TH, y_TH, context.row_dropout(batch, 0, DropoutSite::embedding)});
   }
 }
 
 void Embedding::backward(Context& context, const Batch& batch, View dy_TH) const {
   if (context.dropout > 0) {
-    kernels::dropout_backward(context.exec, {dy_TH, dy_TH, context.row_dropout(batch, 0, DropoutSite::embedding)});
+    kernels::dropout_backward(
+        context.exec, {dy_TH, dy_TH, context.row_dropout(batch, 0, DropoutSite::embedding)});
   }
-  kernels::embedding_backward(
-      context.exec, {dy_TH, batch.ids_T, tokens_->declaration().shard.begin, tokens_->gradient_sum()});
-  kernels::embedding_backward(context.exec, {dy_TH, batch.position_T, 0, positions_->gradient_sum()});
+  kernels::embedding_backward(context.exec, {dy_TH, batch.ids_T, tokens_->declaration().shard.begin,
+                                             tokens_->gradient_sum()});
+  kernels::embedding_backward(context.exec,
+                              {dy_TH, batch.position_T, 0, positions_->gradient_sum()});
 }
 
 }  // namespace megalith::layers

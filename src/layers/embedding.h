@@ -10,8 +10,8 @@ class Embedding {
  public:
   /// Declares `token_name` [V, H] (V padded; rows from `vocab` on are zero) and "position.weight"
   /// [context, H]. A tied embedding keeps a second gradient buffer for its output side.
-  Embedding(parameters::ParameterSet& set, int64_t vocab, int64_t padded_vocab, int64_t context, int64_t hidden,
-            double init_std, bool tied, const Partition& partition);
+  Embedding(parameters::ParameterSet& set, int64_t vocab, int64_t padded_vocab, int64_t context,
+            int64_t hidden, double init_std, bool tied, const Partition& partition);
 
   /// y_TH overwritten; whole on every tensor rank (collective).
   void forward(Context& context, const Batch& batch, View y_TH) const;

@@ -23,8 +23,9 @@ struct LossHead::Chunk {
   kernels::VocabRange vocab;
 };
 
-LossHead::LossHead(parameters::ParameterSet& set, int64_t vocab, int64_t padded_vocab, int64_t hidden, double norm_eps,
-                   double init_std, parameters::Parameter* tied, const Partition& partition)
+LossHead::LossHead(parameters::ParameterSet& set, int64_t vocab, int64_t padded_vocab,
+                   int64_t hidden, double norm_eps, double init_std, parameters::Parameter* tied,
+                   const Partition& partition)
     : vocab_(vocab),
       padded_vocab_(padded_vocab),
       norm_(set, "final_norm", hidden, norm_eps, partition),
@@ -33,8 +34,8 @@ LossHead::LossHead(parameters::ParameterSet& set, int64_t vocab, int64_t padded_
   if (weight_ == nullptr) {
     using parameters::Init;
     const Shape shape{padded_vocab, hidden};
-    weight_ = &set.declare({"head.weight", shape, partition.cut(shape, 0), Init{Init::Kind::normal, init_std, vocab},
-                            partition.tensor_shards});
+    weight_ = &set.declare({"head.weight", shape, partition.cut(shape, 0),
+                            Init{Init::Kind::normal, init_std, vocab}, partition.tensor_shards});
   }
 }
 
@@ -45,8 +46,8 @@ int64_t LossHead::chunk_rows() const {
 
 View LossHead::weight_gradient() const { return weight_->gradient_sum(tied_ ? 1 : 0); }
 
-void LossHead::chunk_losses(Context& context, const Batch& batch, ConstView h_RH, int64_t begin, Chunk& chunk,
-                            bool keep_exps, View loss_R) const {
+void LossHead::chunk_losses(Context& context, const Batch& batch, ConstView h_RH, int64_t begin,
+                            Chunk& chunk, bool keep_exps, View loss_R) const {
   kernels::Exec& exec = context.exec;
   const int64_t rows = h_RH.size(0);
   const DType sums = context.accumulation;
@@ -57,7 +58,8 @@ void LossHead::chunk_losses(Context& context, const Batch& batch, ConstView h_RH
   chunk.max_R = context.workspace(sums, Shape{rows});
   chunk.sum_R = context.workspace(sums, Shape{rows});
   chunk.target_R = context.workspace(sums, Shape{rows});
-  kernels::linear_forward(exec, {.x_TI = h_RH, .w_OI = weight_->compute(), .y_TO = chunk.logits_RV});
+  kernels::linear_forward(exec,
+                          {.x_TI = h_RH, .w_OI = weight_->compute(), .y_TO = chunk.logits_RV});
   kernels::cross_entropy_row_max(exec, {chunk.logits_RV, chunk.vocab, chunk.max_R});
   if (context.tensor.size() > 1) {
     context.tensor.wait(context.tensor.start_all_reduce_max(chunk.max_R, "loss.max"));
@@ -89,12 +91,13 @@ void LossHead::forward(Context& context, const Batch& batch, ConstView x_TH, Vie
   for (int64_t begin = 0; begin < x_TH.size(0); begin += chunk_rows()) {
     const int64_t rows = std::min(chunk_rows(), x_TH.size(0) - begin);
     Chunk chunk;
-    chunk_losses(context, batch, h.view.rows(begin, rows), begin, chunk, false, loss_T.rows(begin, rows));
+    chunk_losses(context, batch, h.view.rows(begin, rows), begin, chunk, false,
+                 loss_T.rows(begin, rows));
   }
 }
 
-void LossHead::forward_backward(Context& context, const Batch& batch, ConstView x_TH, float z_loss, View loss_T,
-                                View dx_TH) const {
+void LossHead::forward_backward(Context& context, const Batch& batch, ConstView x_TH, float z_loss,
+                                View loss_T, View dx_TH) const {
   const device::NameScope scope(context.device(), "head");
   NormSaved saved;
   const device::Tensor h = context.workspace(context.activation, x_TH.shape());
@@ -107,20 +110,22 @@ void LossHead::forward_backward(Context& context, const Batch& batch, ConstView 
     Chunk chunk;
     chunk_losses(context, batch, h_RH, begin, chunk, true, loss_T.rows(begin, rows));
     const View dlogits = chunk.logits_RV;
-    kernels::cross_entropy_gradient(context.exec, {.exps_RV = dlogits,
-                                                   .vocab = chunk.vocab,
-                                                   .max_R = chunk.max_R,
-                                                   .sum_R = chunk.sum_R,
-                                                   .targets_R = batch.targets_T.rows(begin, rows),
-                                                   .weight_R = batch.loss_weight_T.rows(begin, rows),
-                                                   .scale = batch.loss_scale,
-                                                   .z_loss = z_loss,
-                                                   .dlogits_RV = dlogits});
+    kernels::cross_entropy_gradient(context.exec,
+                                    {.exps_RV = dlogits,
+                                     .vocab = chunk.vocab,
+                                     .max_R = chunk.max_R,
+                                     .sum_R = chunk.sum_R,
+                                     .targets_R = batch.targets_T.rows(begin, rows),
+                                     .weight_R = batch.loss_weight_T.rows(begin, rows),
+                                     .scale = batch.loss_scale,
+                                     .z_loss = z_loss,
+                                     .dlogits_RV = dlogits});
     kernels::linear_backward_weight(context.exec, {dlogits, h_RH, weight_gradient()});
     if (context.tensor.size() == 1) {
-      kernels::linear_backward_input(
-          context.exec,
-          {.dy_TO = dlogits, .w_OI = weight_->compute(), .dx_TI = dh_RH, .k_shards = context.tensor_shards});
+      kernels::linear_backward_input(context.exec, {.dy_TO = dlogits,
+                                                    .w_OI = weight_->compute(),
+                                                    .dx_TI = dh_RH,
+                                                    .k_shards = context.tensor_shards});
       continue;
     }
     const device::Tensor partial = context.workspace(context.accumulation, dh_RH.shape());

@@ -10,17 +10,18 @@ namespace megalith::layers {
 
 class LossHead {
  public:
-  /// Declares "final_norm" and, unless `tied` is given, "head.weight" [V, H]. With `tied` (the token
-  /// embedding on the same rank) the projection reads it and its gradient goes to buffer 1.
-  LossHead(parameters::ParameterSet& set, int64_t vocab, int64_t padded_vocab, int64_t hidden, double norm_eps,
-           double init_std, parameters::Parameter* tied, const Partition& partition);
+  /// Declares "final_norm" and, unless `tied` is given, "head.weight" [V, H]. With `tied` (the
+  /// token embedding on the same rank) the projection reads it and its gradient goes to buffer 1.
+  LossHead(parameters::ParameterSet& set, int64_t vocab, int64_t padded_vocab, int64_t hidden,
+           double norm_eps, double init_std, parameters::Parameter* tied,
+           const Partition& partition);
 
   /// loss_T (f32) = -log p(target) per token, unweighted. Collective over the tensor ranks.
   void forward(Context& context, const Batch& batch, ConstView x_TH, View loss_T) const;
   /// The same, and dx_TH (overwritten) = gradient of loss_scale * sum weight * (loss + z lse^2);
   /// parameter gradients accumulate.
-  void forward_backward(Context& context, const Batch& batch, ConstView x_TH, float z_loss, View loss_T,
-                        View dx_TH) const;
+  void forward_backward(Context& context, const Batch& batch, ConstView x_TH, float z_loss,
+                        View loss_T, View dx_TH) const;
   /// logits_RV (f32 or f64), whole vocabulary with padding, of the given rows of x. One rank only.
   void logits(Context& context, ConstView x_RH, View logits_RV) const;
 
@@ -29,8 +30,8 @@ class LossHead {
 
  private:
   struct Chunk;
-  void chunk_losses(Context& context, const Batch& batch, ConstView h_RH, int64_t begin, Chunk& chunk, bool keep_exps,
-                    View loss_R) const;
+  void chunk_losses(Context& context, const Batch& batch, ConstView h_RH, int64_t begin,
+                    Chunk& chunk, bool keep_exps, View loss_R) const;
   int64_t chunk_rows() const;
   View weight_gradient() const;
   int64_t vocab_;

@@ -6,12 +6,14 @@
 namespace megalith::layers {
 
 Mlp::Mlp(parameters::ParameterSet& set, const std::string& name, int64_t hidden, int64_t ffn,
-         kernels::Activation activation, double init_std, double output_init_std, const Partition& partition)
+         kernels::Activation activation, double init_std, double output_init_std,
+         const Partition& partition)
     : up_(set, name + ".up", hidden, ffn, init_std, partition),
       down_(set, name + ".down", ffn, hidden, output_init_std, partition),
       activation_(activation) {}
 
-void Mlp::forward(Context& context, ConstView x_TH, View y_TH, MlpSaved* saved, bool keep_activated) const {
+void Mlp::forward(Context& context, ConstView x_TH, View y_TH, MlpSaved* saved,
+                  bool keep_activated) const {
   const Shape shape{x_TH.size(0), up_.local_outputs()};
   View pre_activation;
   device::Tensor dropped;
@@ -31,8 +33,8 @@ void Mlp::forward(Context& context, ConstView x_TH, View y_TH, MlpSaved* saved, 
   down_.forward(context, activated, y_TH);
 }
 
-void Mlp::backward(Context& context, const Batch& batch, ConstView dy_TH, ConstView x_TH, const MlpSaved& saved,
-                   View dx_TH) const {
+void Mlp::backward(Context& context, const Batch& batch, ConstView dy_TH, ConstView x_TH,
+                   const MlpSaved& saved, View dx_TH) const {
   const ConstView u_TF = saved.pre_activation_TF;
   const device::Tensor du = context.workspace(context.activation, u_TF.shape());
   {

@@ -10,7 +10,8 @@ Norm::Norm(parameters::ParameterSet& set, const std::string& name, int64_t hidde
     : eps_(static_cast<float>(eps)) {
   using parameters::Init;
   const Shape shape{hidden};
-  parameters::Declaration weight{name + ".weight", shape, Shard::whole(shape), Init{Init::Kind::ones}};
+  parameters::Declaration weight{name + ".weight", shape, Shard::whole(shape),
+                                 Init{Init::Kind::ones}};
   weight.gradient_partials = partition.token_partials;
   weight_ = &set.declare(weight);
   parameters::Declaration bias{name + ".bias", shape, Shard::whole(shape), Init{}};
@@ -26,20 +27,21 @@ void Norm::forward(Context& context, ConstView x_TH, View y_TH, NormSaved* saved
     mean = saved->mean_T;
     rstd = saved->rstd_T;
   }
-  kernels::layer_norm_forward(
-      context.exec, {.x_TH = x_TH,
-                     .gamma_H = weight_->compute(),
-                     .beta_H = bias_->compute(),
-                     .y_TH = y_TH,
-                     .mean_T = mean,
-                     .rstd_T = rstd,
-                     .eps = eps_});
+  kernels::layer_norm_forward(context.exec, {.x_TH = x_TH,
+                                             .gamma_H = weight_->compute(),
+                                             .beta_H = bias_->compute(),
+                                             .y_TH = y_TH,
+                                             .mean_T = mean,
+                                             .rstd_T = rstd,
+                                             .eps = eps_});
 }
 
-void Norm::recompute(Context& context, ConstView x_TH, View y_TH) const { forward(context, x_TH, y_TH, nullptr); }
+void Norm::recompute(Context& context, ConstView x_TH, View y_TH) const {
+  forward(context, x_TH, y_TH, nullptr);
+}
 
-void Norm::backward(Context& context, const Batch& batch, ConstView dy_TH, ConstView x_TH, const NormSaved& saved,
-                    ConstView residual_gradient_TH, View dx_TH) const {
+void Norm::backward(Context& context, const Batch& batch, ConstView dy_TH, ConstView x_TH,
+                    const NormSaved& saved, ConstView residual_gradient_TH, View dx_TH) const {
   const int partials = weight_->declaration().gradient_partials;
   const Shape rows{partials, weight_->local_elements()};
   kernels::layer_norm_backward(context.exec, {.dy_TH = dy_TH,

@@ -17,15 +17,17 @@ struct NormSaved {
 class Norm {
  public:
   /// Declares `name`.weight and `name`.bias [H].
-  Norm(parameters::ParameterSet& set, const std::string& name, int64_t hidden, double eps, const Partition& partition);
+  Norm(parameters::ParameterSet& set, const std::string& name, int64_t hidden, double eps,
+       const Partition& partition);
 
   /// Overwrites y; fills `saved` unless null (inference).
   void forward(Context& context, ConstView x_TH, View y_TH, NormSaved* saved) const;
   /// y again from x and the saved statistics' source: the same bits as forward's.
   void recompute(Context& context, ConstView x_TH, View y_TH) const;
-  /// dx = norm'(dy) + residual_gradient, overwritten (dx may be either); parameter gradients accumulate.
-  void backward(Context& context, const Batch& batch, ConstView dy_TH, ConstView x_TH, const NormSaved& saved,
-                ConstView residual_gradient_TH, View dx_TH) const;
+  /// dx = norm'(dy) + residual_gradient, overwritten (dx may be either); parameter gradients
+  /// accumulate.
+  void backward(Context& context, const Batch& batch, ConstView dy_TH, ConstView x_TH,
+                const NormSaved& saved, ConstView residual_gradient_TH, View dx_TH) const;
 
  private:
   parameters::Parameter* weight_;

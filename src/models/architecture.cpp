@@ -28,7 +28,8 @@ namespace {
 
 void check_sizes(const Architecture& a, std::vector<std::string>& faults) {
   const auto need = [&](const char* name, int64_t value, int64_t most) {
-    if (value < 1 || value > most) faults.push_back(fmt::format("{} is {}, must be 1 to {}", name, value, most));
+    if (value < 1 || value > most)
+      faults.push_back(fmt::format("{} is {}, must be 1 to {}", name, value, most));
   };
   need("layers", a.layers, 100'000);
   need("hidden", a.hidden, 1 << 20);
@@ -59,9 +60,12 @@ void Architecture::check(const std::string& where) const {
   if (position != PositionKind::learned) faults.push_back("rotary positions are not built yet");
   if (mlp == MlpKind::swiglu) faults.push_back("gated MLPs are not built yet");
   if (!bias) faults.push_back("models without biases are not built yet");
-  if (!(dropout >= 0 && dropout < 1)) faults.push_back(fmt::format("dropout {} is not in [0, 1)", dropout));
-  if (!(norm_eps > 0 && norm_eps < 1)) faults.push_back(fmt::format("norm epsilon {} is not in (0, 1)", norm_eps));
-  if (!(init_std > 0 && init_std <= 10)) faults.push_back(fmt::format("init_std {} is not in (0, 10]", init_std));
+  if (!(dropout >= 0 && dropout < 1))
+    faults.push_back(fmt::format("dropout {} is not in [0, 1)", dropout));
+  if (!(norm_eps > 0 && norm_eps < 1))
+    faults.push_back(fmt::format("norm epsilon {} is not in (0, 1)", norm_eps));
+  if (!(init_std > 0 && init_std <= 10))
+    faults.push_back(fmt::format("init_std {} is not in (0, 10]", init_std));
   if (!faults.empty()) throw UserError("{}: {}", where, fmt::join(faults, "; "));
 }
 

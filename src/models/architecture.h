@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The shape of a decoder as data: one stack of blocks whose parts are choices. GPT-2 is layer norm,
-// learned positions, GELU, biases. A choice without code behind it is refused when a model is built.
+// learned positions, GELU, biases. A choice without code behind it is refused when a model is
+// built.
 #pragma once
 
 #include <cstdint>
@@ -42,8 +43,8 @@ struct Architecture {
   /// Parameters of the whole model, padding not counted, tied ones once.
   int64_t num_parameters() const;
 
-  /// Throws UserError with everything that is impossible, absurd or has no code yet; before anything
-  /// is allocated. `where` names the source ("recipe.yaml", "config.json").
+  /// Throws UserError with everything that is impossible, absurd or has no code yet; before
+  /// anything is allocated. `where` names the source ("recipe.yaml", "config.json").
   void check(const std::string& where) const;
 };
 

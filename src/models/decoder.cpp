@@ -12,10 +12,11 @@ kernels::Activation activation_of(MlpKind kind) {
 }
 
 layers::BlockConfig block_config(const Architecture& a) {
-  // Projections into the residual stream start smaller, so that its variance does not grow with depth
-  // (Radford et al. 2019).
+  // Projections into the residual stream start smaller, so that its variance does not grow with
+  // depth (Radford et al. 2019).
   const double output_std = a.init_std / std::sqrt(2.0 * static_cast<double>(a.layers));
-  return {{a.hidden, a.heads, a.kv_heads, a.attention == AttentionKind::materialised, a.init_std, output_std},
+  return {{a.hidden, a.heads, a.kv_heads, a.attention == AttentionKind::materialised, a.init_std,
+           output_std},
           a.hidden,
           a.ffn,
           activation_of(a.mlp),
@@ -36,25 +37,31 @@ Decoder::Decoder(const Architecture& a, parameters::ParameterSet& set, const Sta
                  const layers::Partition& partition)
     : architecture_(a), stage_(stage) {
   if (stage.has_embedding) {
-    embedding_.emplace(set, a.vocab, a.padded_vocab(), a.context, a.hidden, a.init_std, a.tied, partition);
+    embedding_.emplace(set, a.vocab, a.padded_vocab(), a.context, a.hidden, a.init_std, a.tied,
+                       partition);
     if (a.tied) tied_ = &embedding_->tokens();
   }
   const layers::BlockConfig config = block_config(a);
-  for (int64_t i = stage.begin; i < stage.end; ++i) blocks_.emplace_back(set, i, i - stage.begin, config, partition);
+  for (int64_t i = stage.begin; i < stage.end; ++i)
+    blocks_.emplace_back(set, i, i - stage.begin, config, partition);
   if (!stage.has_head) return;
   if (a.tied && tied_ == nullptr) {
-    // The last stage's copy of the first stage's table: same name, same updates, gradients exchanged.
+    // The last stage's copy of the first stage's table: same name, same updates, gradients
+    // exchanged.
     using parameters::Init;
     const Shape shape{a.padded_vocab(), a.hidden};
     parameters::Declaration declaration{"embedding.weight", shape, partition.cut(shape, 0),
-                                        Init{Init::Kind::normal, a.init_std, a.vocab}, partition.tensor_shards};
+                                        Init{Init::Kind::normal, a.init_std, a.vocab},
+                                        partition.tensor_shards};
     declaration.num_gradients = 2;
     tied_ = &set.declare(declaration);
   }
-  head_.emplace(set, a.vocab, a.padded_vocab(), a.hidden, a.norm_eps, a.init_std, a.tied ? tied_ : nullptr, partition);
+  head_.emplace(set, a.vocab, a.padded_vocab(), a.hidden, a.norm_eps, a.init_std,
+                a.tied ? tied_ : nullptr, partition);
 }
 
-View Decoder::input(layers::Context& context, const layers::Batch& batch, DecoderSaved& saved) const {
+View Decoder::input(layers::Context& context, const layers::Batch& batch,
+                    DecoderSaved& saved) const {
   saved.x_TH.resize(blocks_.size() + 1);
   saved.blocks.resize(blocks_.size());
   saved.x_TH[0] = context.saved(context.activation, Shape{batch.num_tokens, architecture_.hidden});
@@ -69,12 +76,13 @@ void Decoder::forward(layers::Context& context, const layers::Batch& batch, Deco
   }
   for (size_t i = 0; i < blocks_.size(); ++i) {
     saved.x_TH[i + 1] = context.saved(context.activation, saved.x_TH[i].view.shape());
-    blocks_[i].forward(context, batch, saved.x_TH[i], saved.x_TH[i + 1], &saved.blocks[i], recompute);
+    blocks_[i].forward(context, batch, saved.x_TH[i], saved.x_TH[i + 1], &saved.blocks[i],
+                       recompute);
   }
 }
 
-void Decoder::loss(layers::Context& context, const layers::Batch& batch, DecoderSaved& saved, float z_loss,
-                   View loss_T, View dx_TH) const {
+void Decoder::loss(layers::Context& context, const layers::Batch& batch, DecoderSaved& saved,
+                   float z_loss, View loss_T, View dx_TH) const {
   head_->forward_backward(context, batch, saved.x_TH.back(), z_loss, loss_T, dx_TH);
   if (!blocks_.empty()) saved.x_TH.back() = {};
 }

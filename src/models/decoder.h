@@ -45,19 +45,20 @@ class Decoder {
   /// Fills `saved`; its last x_TH is the stage's output. Collective over the tensor ranks.
   void forward(layers::Context& context, const layers::Batch& batch, DecoderSaved& saved,
                layers::Recompute recompute) const;
-  /// The head's part of the last stage: loss_T, and dx_TH overwritten with the gradient of the output
-  /// of its last block. Releases that output.
-  void loss(layers::Context& context, const layers::Batch& batch, DecoderSaved& saved, float z_loss, View loss_T,
-            View dx_TH) const;
-  /// dx_TH: in, the gradient of the stage's output; out, of its input (on the first stage, used up).
-  /// Releases `saved` as it goes.
+  /// The head's part of the last stage: loss_T, and dx_TH overwritten with the gradient of the
+  /// output of its last block. Releases that output.
+  void loss(layers::Context& context, const layers::Batch& batch, DecoderSaved& saved, float z_loss,
+            View loss_T, View dx_TH) const;
+  /// dx_TH: in, the gradient of the stage's output; out, of its input (on the first stage, used
+  /// up). Releases `saved` as it goes.
   void backward(layers::Context& context, const layers::Batch& batch, DecoderSaved& saved,
                 layers::Recompute recompute, View dx_TH) const;
 
   /// Inference, whole model on one tensor group. x_TH overwritten with the last block's output.
   void hidden(layers::Context& context, const layers::Batch& batch, View x_TH) const;
   /// loss_T (f32) = -log p(target) of each token, from hidden().
-  void score(layers::Context& context, const layers::Batch& batch, ConstView x_TH, View loss_T) const {
+  void score(layers::Context& context, const layers::Batch& batch, ConstView x_TH,
+             View loss_T) const {
     head_->forward(context, batch, x_TH, loss_T);
   }
   /// logits_RV of rows of hidden(); padded vocabulary, f32.

@@ -31,7 +31,8 @@ AdamW::AdamW(parameters::ParameterSet& set, device::Device& device, const AdamWO
     : set_(&set), options_(options) {
   constexpr int64_t kElementAlignment = 16;
   int64_t elements = 0;
-  for (const auto& parameter : set.all()) elements += round_up(parameter.local_elements(), kElementAlignment);
+  for (const auto& parameter : set.all())
+    elements += round_up(parameter.local_elements(), kElementAlignment);
   const DType dtype = set.storage().master;
   device::Arena& arena = device.arena(device::MemoryClass::optimizer);
   moments_m_ = arena.tensor(dtype, Shape{elements});
@@ -62,19 +63,20 @@ void AdamW::update(kernels::Exec& exec, int64_t step, double lr, ConstView gradi
   size_t i = 0;
   for (parameters::Parameter& parameter : set_->all()) {
     const Slot& slot = slots_[i++];
-    kernels::adamw(exec, {.w_N = parameter.master(),
-                          .m_N = slot.m,
-                          .v_N = slot.v,
-                          .g_N = parameter.gradient(),
-                          .gradient_scale = gradient_scale,
-                          .apply = {},
-                          .compute_N = parameter.compute_is_master() ? View{} : parameter.mutable_compute(),
-                          .lr = lr * slot.lr_scale,
-                          .beta1 = options_.beta1,
-                          .beta2 = options_.beta2,
-                          .eps = options_.eps,
-                          .weight_decay = slot.weight_decay,
-                          .step = step});
+    kernels::adamw(
+        exec, {.w_N = parameter.master(),
+               .m_N = slot.m,
+               .v_N = slot.v,
+               .g_N = parameter.gradient(),
+               .gradient_scale = gradient_scale,
+               .apply = {},
+               .compute_N = parameter.compute_is_master() ? View{} : parameter.mutable_compute(),
+               .lr = lr * slot.lr_scale,
+               .beta1 = options_.beta1,
+               .beta2 = options_.beta2,
+               .eps = options_.eps,
+               .weight_decay = slot.weight_decay,
+               .step = step});
     parameter.mark_changed();
   }
 }

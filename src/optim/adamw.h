@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// AdamW over a parameter set: moments, parameter groups, one update. The arithmetic of one element is
-// in kernels/optimizer/adamw.h.
+// AdamW over a parameter set: moments, parameter groups, one update. The arithmetic of one element
+// is in kernels/optimizer/adamw.h.
 #pragma once
 
 #include <optional>
@@ -23,7 +23,8 @@ struct AdamWOptions {
   double beta1 = 0.9;
   double beta2 = 0.95;
   double eps = 1e-8;
-  double weight_decay = 0.1;  // of matrices; vectors (norms, biases) 0 unless a group says otherwise
+  double weight_decay =
+      0.1;  // of matrices; vectors (norms, biases) 0 unless a group says otherwise
   std::vector<ParameterGroup> groups;
 };
 
@@ -32,8 +33,8 @@ bool matches(std::string_view glob, std::string_view name);
 
 class AdamW {
  public:
-  /// Takes memory for the moments (class optimizer) of every parameter of the set, which must outlive
-  /// this. Moments start at zero.
+  /// Takes memory for the moments (class optimizer) of every parameter of the set, which must
+  /// outlive this. Moments start at zero.
   AdamW(parameters::ParameterSet& set, device::Device& device, const AdamWOptions& options);
 
   /// Updates masters and compute copies from the reduced gradients. `step` counts from 1;

@@ -21,14 +21,17 @@ TEST(Glob, MatchesWholeNames) {
   EXPECT_FALSE(matches("a*b*c", "aXbbY"));
 }
 
-/// Five steps of the 20-line double loop against the optimizer, all in f64 so that the bound is tight.
+/// Five steps of the 20-line double loop against the optimizer, all in f64 so that the bound is
+/// tight.
 TEST(AdamW, FiveStepsEqualTheDoubleLoop) {
   auto device = device::make_cpu_device(2);
   parameters::ParameterSet set;
   using parameters::Init;
-  set.declare({"block.weight", Shape{3, 5}, Shard::whole(Shape{3, 5}), Init{Init::Kind::normal, 0.5}});
+  set.declare(
+      {"block.weight", Shape{3, 5}, Shard::whole(Shape{3, 5}), Init{Init::Kind::normal, 0.5}});
   set.declare({"block.bias", Shape{7}, Shard::whole(Shape{7}), Init{Init::Kind::normal, 0.5}});
-  set.declare({"head.weight", Shape{2, 2}, Shard::whole(Shape{2, 2}), Init{Init::Kind::normal, 0.5}});
+  set.declare(
+      {"head.weight", Shape{2, 2}, Shard::whole(Shape{2, 2}), Init{Init::Kind::normal, 0.5}});
   set.allocate(*device, {DType::f64, DType::f64, true, 1});
   set.initialise(*device, 42);
   AdamWOptions options;
@@ -51,7 +54,8 @@ TEST(AdamW, FiveStepsEqualTheDoubleLoop) {
     size_t i = 0;
     for (auto& p : set.all()) {
       for (size_t j = 0; j < w[i].size(); ++j) {
-        const double gradient = std::sin(static_cast<double>(step * 100 + static_cast<int>(i * 10 + j)));
+        const double gradient =
+            std::sin(static_cast<double>(step * 100 + static_cast<int>(i * 10 + j)));
         p.gradient().as<double>()[j] = gradient;
         const double g = gradient * clip, rate = lr * scale[i];
         w[i][j] *= 1 - rate * decay[i];
@@ -66,7 +70,8 @@ TEST(AdamW, FiveStepsEqualTheDoubleLoop) {
   }
   size_t i = 0;
   for (auto& p : set.all()) {
-    for (size_t j = 0; j < w[i].size(); ++j) EXPECT_NEAR(p.master().as<double>()[j], w[i][j], 1e-14);
+    for (size_t j = 0; j < w[i].size(); ++j)
+      EXPECT_NEAR(p.master().as<double>()[j], w[i][j], 1e-14);
     EXPECT_EQ(p.version(), 6u);
     ++i;
   }

@@ -38,7 +38,9 @@ void sum_squares(kernels::Exec& exec, const Parameter& parameter, View sums_C) {
       exec.workspace.tensor(DType::f64, Shape{kernels::num_square_partials(elements)});
   const bool by_columns = parameter.declaration().shard.dim == 1 && shards > 1;
   device::Tensor columns;
-  if (by_columns) columns = exec.workspace.tensor(gradient.dtype(), Shape{gradient.size(0), gradient.size(1) / shards});
+  if (by_columns)
+    columns =
+        exec.workspace.tensor(gradient.dtype(), Shape{gradient.size(0), gradient.size(1) / shards});
   for (int s = 0; s < shards; ++s) {
     ConstView part = gradient;
     if (by_columns) {
@@ -62,8 +64,8 @@ void merge(kernels::Exec& exec, comm::Communicator& group, View x) {
 
 }  // namespace
 
-void reduce_gradients(kernels::Exec& exec, const parallel::Mesh& mesh, parameters::ParameterSet& set,
-                      Parameter* tied) {
+void reduce_gradients(kernels::Exec& exec, const parallel::Mesh& mesh,
+                      parameters::ParameterSet& set, Parameter* tied) {
   const device::NameScope scope(exec.device, "gradients");
   if (mesh.data().size() > 1) {
     parallel::tree_all_reduce(exec, mesh.data(), set.flat_gradient_sums(), "gradients");
@@ -71,10 +73,12 @@ void reduce_gradients(kernels::Exec& exec, const parallel::Mesh& mesh, parameter
   if (tied != nullptr) exchange_tied(mesh, *tied);
   for (Parameter& parameter : set.all()) {
     if (parameter.num_gradients() == 2) {
-      kernels::add(exec, parameter.gradient_sum(0), parameter.gradient_sum(1), parameter.gradient());
+      kernels::add(exec, parameter.gradient_sum(0), parameter.gradient_sum(1),
+                   parameter.gradient());
     }
     if (const int partials = parameter.declaration().gradient_partials; partials > 1) {
-      kernels::tree_sum(exec, {parameter.gradient_sum(), parameter.gradient().reshape(Shape{parameter.local_elements()})});
+      kernels::tree_sum(exec, {parameter.gradient_sum(),
+                               parameter.gradient().reshape(Shape{parameter.local_elements()})});
     }
   }
 }
@@ -86,14 +90,15 @@ NormOrder::NormOrder(const parameters::ParameterSet& whole) {
   }
 }
 
-GradientNorm gradient_norm(kernels::Exec& exec, const parallel::Mesh& mesh, const parameters::ParameterSet& set,
-                           const Parameter* tied, const NormOrder& order, double clip) {
+GradientNorm gradient_norm(kernels::Exec& exec, const parallel::Mesh& mesh,
+                           const parameters::ParameterSet& set, const Parameter* tied,
+                           const NormOrder& order, double clip) {
   const device::NameScope scope(exec.device, "gradients");
   const device::Tensor sums = exec.workspace.tensor(DType::f64, Shape{order.size()});
   exec.device.fill_zero(sums);
   for (const Parameter& parameter : set.all()) {
     const bool whole_here = parameter.declaration().canonical_shards == 1;
-    if (whole_here && mesh.at().tensor != 0) continue;      // replicated: counted once
+    if (whole_here && mesh.at().tensor != 0) continue;           // replicated: counted once
     if (&parameter == tied && !mesh.is_first_stage()) continue;  // the copy on the last stage
     const int64_t at = order.first_of(parameter.name()) + parameter.first_canonical_shard();
     sum_squares(exec, parameter, sums.view.rows(at, parameter.local_canonical_shards()));
@@ -103,7 +108,8 @@ GradientNorm gradient_norm(kernels::Exec& exec, const parallel::Mesh& mesh, cons
   const device::Tensor total = exec.workspace.tensor(DType::f64, Shape{1});
   kernels::ordered_sum(exec, {.x = sums, .y = total});
   const DType dtype = set.storage().master;
-  GradientNorm result{exec.workspace.tensor(DType::f64, Shape{1}), exec.workspace.tensor(dtype, Shape{1})};
+  GradientNorm result{exec.workspace.tensor(DType::f64, Shape{1}),
+                      exec.workspace.tensor(dtype, Shape{1})};
   const device::Tensor factor = exec.workspace.tensor(DType::f32, Shape{1});
   kernels::clip_factor(exec, {total, clip, factor, result.norm});
   kernels::cast(exec, factor, result.factor);

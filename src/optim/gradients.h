@@ -18,8 +18,8 @@ namespace megalith::optim {
 
 /// Steps 1 to 3 on gradient level 0; afterwards parameter.gradient() holds the step's gradient.
 /// `tied` is this stage's tied table, null if it has none. Collective over data and pipeline.
-void reduce_gradients(kernels::Exec& exec, const parallel::Mesh& mesh, parameters::ParameterSet& set,
-                      parameters::Parameter* tied);
+void reduce_gradients(kernels::Exec& exec, const parallel::Mesh& mesh,
+                      parameters::ParameterSet& set, parameters::Parameter* tied);
 
 /// Where each parameter's sums of squares stand among those of the whole model.
 class NormOrder {
@@ -40,7 +40,8 @@ struct GradientNorm {
   device::Tensor factor;  // [1], the masters' type: min(1, clip / norm), an f32 number
 };
 /// `clip` infinity: factor 1. Collective over tensor and pipeline; the same on every rank.
-GradientNorm gradient_norm(kernels::Exec& exec, const parallel::Mesh& mesh, const parameters::ParameterSet& set,
-                           const parameters::Parameter* tied, const NormOrder& order, double clip);
+GradientNorm gradient_norm(kernels::Exec& exec, const parallel::Mesh& mesh,
+                           const parameters::ParameterSet& set, const parameters::Parameter* tied,
+                           const NormOrder& order, double clip);
 
 }  // namespace megalith::optim

@@ -19,11 +19,15 @@ double learning_rate(const Schedule& s, const Progress& progress) {
   const double length = static_cast<double>(s.total_steps) - warmup;
   const double r = length > 0 ? std::clamp((n - warmup) / length, 0.0, 1.0) : 1.0;
   switch (s.kind) {
-    case ScheduleKind::constant: return s.peak;
-    case ScheduleKind::linear: return s.floor + span * (1 - r);
-    case ScheduleKind::cosine: return s.floor + span * 0.5 * (1 + elementary::cos(std::numbers::pi * r));
+    case ScheduleKind::constant:
+      return s.peak;
+    case ScheduleKind::linear:
+      return s.floor + span * (1 - r);
+    case ScheduleKind::cosine:
+      return s.floor + span * 0.5 * (1 + elementary::cos(std::numbers::pi * r));
     case ScheduleKind::inverse_sqrt:
-      return std::max(s.floor, s.peak * std::sqrt(std::max(warmup, 1.0)) / std::sqrt(std::max(n, 1.0)));
+      return std::max(s.floor,
+                      s.peak * std::sqrt(std::max(warmup, 1.0)) / std::sqrt(std::max(n, 1.0)));
     case ScheduleKind::wsd: {
       const auto decay = static_cast<double>(s.decay_steps);
       const double begin = static_cast<double>(s.total_steps) - decay;
@@ -31,16 +35,19 @@ double learning_rate(const Schedule& s, const Progress& progress) {
       return s.floor + span * std::max(0.0, (static_cast<double>(s.total_steps) - n) / decay);
     }
     case ScheduleKind::hours:
-      return s.floor + span * (1 - std::clamp(progress.elapsed_seconds / s.budget_seconds, 0.0, 1.0));
+      return s.floor +
+             span * (1 - std::clamp(progress.elapsed_seconds / s.budget_seconds, 0.0, 1.0));
   }
   MEGA_CHECK(false, "unknown schedule");
 }
 
 int64_t batch_size(const BatchRamp& ramp, int64_t consumed_samples) {
-  if (ramp.start <= 0 || ramp.start >= ramp.full || consumed_samples > ramp.samples) return ramp.full;
+  if (ramp.start <= 0 || ramp.start >= ramp.full || consumed_samples > ramp.samples)
+    return ramp.full;
   const int64_t steps = (ramp.full - ramp.start) / ramp.increment;
   // consumed / (samples / steps), in integers: the quotient Megatron-LM rounds down.
-  const auto raised = static_cast<int64_t>(static_cast<__int128>(consumed_samples) * steps / ramp.samples);
+  const auto raised =
+      static_cast<int64_t>(static_cast<__int128>(consumed_samples) * steps / ramp.samples);
   return std::min(ramp.full, ramp.start + raised * ramp.increment);
 }
 

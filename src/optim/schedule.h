@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Learning rate as a pure function of where a run stands. Steps count from 1; the last step of a run is
-// `total_steps`. Warm-up is linear, peak * n / W for n <= W; the decay of `linear` and `cosine` ends at
-// the floor exactly on the last step and stays there (formulas: Megatron-LM's parameter scheduler).
+// Learning rate as a pure function of where a run stands. Steps count from 1; the last step of a
+// run is `total_steps`. Warm-up is linear, peak * n / W for n <= W; the decay of `linear` and
+// `cosine` ends at the floor exactly on the last step and stays there (formulas: Megatron-LM's
+// parameter scheduler).
 #pragma once
 
 #include <cstdint>
@@ -30,8 +31,9 @@ struct Progress {
 
 double learning_rate(const Schedule& schedule, const Progress& progress);
 
-/// Sequences in a step while the batch grows: start + floor(consumed / (samples / steps)) * increment,
-/// then `full`, with steps = (full - start) / increment (Megatron-LM's --rampup-batch-size).
+/// Sequences in a step while the batch grows: start + floor(consumed / (samples / steps)) *
+/// increment, then `full`, with steps = (full - start) / increment (Megatron-LM's
+/// --rampup-batch-size).
 struct BatchRamp {
   int64_t full = 1;
   int64_t start = 0;  // 0: no ramp

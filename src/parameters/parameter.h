@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// A named logical tensor and its representations on this rank. Logical means: name, global shape and
-// value are the same under every layout; a rank holds one shard of it. Representations:
-//   master    what the optimizer updates: f32 (f64 when gradients are checked by finite differences)
-//   compute   what kernels read: the master itself, or a bf16 copy of it, rounded once per update
-//   gradient  master's type, accumulated over a step; P partial rows for parameters whose sum over
-//             tokens is cut into token shards (see kernels/reduction/token_shards.h); two of them for
-//             a tied embedding, whose input and output sides are kept apart and added once
+// A named logical tensor and its representations on this rank. Logical means: name, global shape
+// and value are the same under every layout; a rank holds one shard of it. Representations:
+//   master    what the optimizer updates: f32 (f64 when gradients are checked by finite
+//   differences) compute   what kernels read: the master itself, or a bf16 copy of it, rounded once
+//   per update gradient  master's type, accumulated over a step; P partial rows for parameters
+//   whose sum over
+//             tokens is cut into token shards (see kernels/reduction/token_shards.h); two of them
+//             for a tied embedding, whose input and output sides are kept apart and added once
 #pragma once
 
 #include <cstdint>

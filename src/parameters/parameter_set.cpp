@@ -49,7 +49,8 @@ Parameter& ParameterSet::declare(Declaration declaration) {
 }
 
 Parameter* ParameterSet::find(std::string_view name) {
-  const auto found = std::ranges::find_if(parameters_, [&](const Parameter& p) { return p.name() == name; });
+  const auto found =
+      std::ranges::find_if(parameters_, [&](const Parameter& p) { return p.name() == name; });
   return found == parameters_.end() ? nullptr : &*found;
 }
 
@@ -82,14 +83,15 @@ void ParameterSet::allocate(device::Device& device, const Storage& storage) {
   if (storage.training) {
     gradients_ = {};
     for (int level = 0; level < storage.gradient_levels; ++level) {
-      sums_.push_back(device.arena(MemoryClass::gradients).tensor(storage.master, Shape{sum_elements}));
+      sums_.push_back(
+          device.arena(MemoryClass::gradients).tensor(storage.master, Shape{sum_elements}));
     }
   }
   int64_t offset = 0, master_offset = 0;
   for (Parameter& parameter : parameters_) {
     parameter.compute_ = part_of(computes_, offset, parameter.local_shape());
-    parameter.master_ =
-        separate_master ? part_of(masters_, master_offset, parameter.local_shape()) : parameter.compute_;
+    parameter.master_ = separate_master ? part_of(masters_, master_offset, parameter.local_shape())
+                                        : parameter.compute_;
   }
   if (storage.training) select_level(0);
 }
@@ -102,14 +104,16 @@ void ParameterSet::select_level(int level) {
     for (int which = 0; which < parameter.num_gradients(); ++which) {
       parameter.gradient_sums_.push_back(part_of(flat, offset, sum_shape(parameter)));
     }
-    // The reduced gradient takes the place of the first partial row of the first buffer: the tree over
-    // the rows reads row 0 before it writes it.
+    // The reduced gradient takes the place of the first partial row of the first buffer: the tree
+    // over the rows reads row 0 before it writes it.
     parameter.gradient_ =
         View(parameter.gradient_sums_[0].data(), flat.view.dtype(), parameter.local_shape());
   }
 }
 
-View ParameterSet::flat_gradient_sums(int level) const { return sums_.at(static_cast<size_t>(level)); }
+View ParameterSet::flat_gradient_sums(int level) const {
+  return sums_.at(static_cast<size_t>(level));
+}
 
 void ParameterSet::zero_gradient_sums(device::Device& device, int level) {
   device.fill_zero(flat_gradient_sums(level));
@@ -118,7 +122,8 @@ void ParameterSet::zero_gradient_sums(device::Device& device, int level) {
 void ParameterSet::refresh_compute(device::Device& device) {
   kernels::Exec exec(device);
   for (Parameter& parameter : parameters_) {
-    if (!parameter.compute_is_master()) kernels::cast(exec, parameter.master(), parameter.mutable_compute());
+    if (!parameter.compute_is_master())
+      kernels::cast(exec, parameter.master(), parameter.mutable_compute());
     parameter.mark_changed();
   }
 }
@@ -127,12 +132,14 @@ void initial_value(const Parameter& parameter, uint64_t seed, DType dtype, void*
   const Declaration& d = parameter.declaration();
   const Shape local = parameter.local_shape();
   const uint64_t key = random_key(seed, d.name);
-  // Seen as [outer, dim, inner] around the cut dimension; the key of an element is its global index.
+  // Seen as [outer, dim, inner] around the cut dimension; the key of an element is its global
+  // index.
   int64_t outer = 1, inner = 1;
   for (int dim = 0; dim < d.shard.dim; ++dim) outer *= d.shape[dim];
   for (int dim = d.shard.dim + 1; dim < d.shape.num_dims(); ++dim) inner *= d.shape[dim];
   const int64_t cut = d.shape.num_dims() > 0 ? d.shape[d.shard.dim] : 1;
-  const int64_t row_elements = d.shape.num_dims() > 0 ? d.shape.num_elements() / std::max<int64_t>(d.shape[0], 1) : 1;
+  const int64_t row_elements =
+      d.shape.num_dims() > 0 ? d.shape.num_elements() / std::max<int64_t>(d.shape[0], 1) : 1;
   int64_t at = 0;
   for (int64_t o = 0; o < outer; ++o) {
     for (int64_t c = d.shard.begin; c < d.shard.begin + d.shard.count; ++c) {
@@ -140,8 +147,10 @@ void initial_value(const Parameter& parameter, uint64_t seed, DType dtype, void*
         const int64_t element = (o * cut + c) * inner + i;
         double value = 0;
         if (d.init.kind == Init::Kind::ones) value = 1;
-        if (d.init.kind == Init::Kind::normal) value = d.init.std * normal(key, static_cast<uint64_t>(element));
-        if (d.init.zero_rows_from >= 0 && element / row_elements >= d.init.zero_rows_from) value = 0;
+        if (d.init.kind == Init::Kind::normal)
+          value = d.init.std * normal(key, static_cast<uint64_t>(element));
+        if (d.init.zero_rows_from >= 0 && element / row_elements >= d.init.zero_rows_from)
+          value = 0;
         // Through f32 in every case, so that a model in double starts from the same values.
         const auto rounded = static_cast<float>(value);
         if (dtype == DType::f64) {

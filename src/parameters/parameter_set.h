@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// All parameters of one rank's part of a model, in declaration order, and their memory. Layers declare
-// while they are built; `allocate` then gives every representation its place: one flat range per
-// representation, so that gradients of a whole rank can be zeroed, added and sent as one vector.
+// All parameters of one rank's part of a model, in declaration order, and their memory. Layers
+// declare while they are built; `allocate` then gives every representation its place: one flat
+// range per representation, so that gradients of a whole rank can be zeroed, added and sent as one
+// vector.
 #pragma once
 
 #include <deque>
@@ -18,7 +19,7 @@ struct Storage {
   DType master = DType::f32;   // f32, or f64 for finite differences
   DType compute = DType::f32;  // master's type, or bf16
   bool training = true;        // false: no master apart from compute, no gradients
-  int gradient_levels = 1;     // flat gradient buffers (more when one rank sums several data shards)
+  int gradient_levels = 1;  // flat gradient buffers (more when one rank sums several data shards)
 };
 
 class ParameterSet {
@@ -37,8 +38,8 @@ class ParameterSet {
   int64_t local_elements() const;
   int64_t global_elements() const;
 
-  /// Takes memory: compute weights from `weights`, gradients from `gradients`, a separate master from
-  /// `optimizer`. Once, after all declarations.
+  /// Takes memory: compute weights from `weights`, gradients from `gradients`, a separate master
+  /// from `optimizer`. Once, after all declarations.
   void allocate(device::Device& device, const Storage& storage);
   const Storage& storage() const { return storage_; }
 

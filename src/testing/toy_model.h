@@ -9,8 +9,8 @@
 
 namespace megalith::testing {
 
-/// 3 blocks (so that pipeline stages are uneven), 4 heads, a canonical split of 4 x 2, 8 samples of 16
-/// tokens a step, dropout, z-loss, and clipping that bites.
+/// 3 blocks (so that pipeline stages are uneven), 4 heads, a canonical split of 4 x 2, 8 samples of
+/// 16 tokens a step, dropout, z-loss, and clipping that bites.
 train::Settings toy_settings();
 
 /// Samples [first, first + count): token after token, next = 7 token + 3 + noise (mod vocabulary),

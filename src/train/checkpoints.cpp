@@ -12,10 +12,12 @@ const std::string kSecondMoment = "adamw.v.";
 void load(const checkpoint::Reader& reader, device::Device& device, const std::string& name,
           const parameters::Parameter& parameter, View dst, std::vector<std::byte>& host) {
   const checkpoint::TensorInfo* info = reader.find(name);
-  if (info == nullptr) throw IntegrityError("{}: tensor {} is missing", reader.folder().string(), name);
+  if (info == nullptr)
+    throw IntegrityError("{}: tensor {} is missing", reader.folder().string(), name);
   if (info->shape != parameter.shape() || info->dtype != dst.dtype()) {
-    throw IntegrityError("{}: tensor {} is {} {}, the recipe's model has {} {}", reader.folder().string(), name,
-                         info->dtype, info->shape, dst.dtype(), parameter.shape());
+    throw IntegrityError("{}: tensor {} is {} {}, the recipe's model has {} {}",
+                         reader.folder().string(), name, info->dtype, info->shape, dst.dtype(),
+                         parameter.shape());
   }
   host.resize(static_cast<size_t>(dst.bytes()));
   reader.read(name, parameter.declaration().shard, host.data());
@@ -28,7 +30,8 @@ std::vector<checkpoint::TensorSource> state_tensors(Engine& engine) {
   std::vector<checkpoint::TensorSource> tensors;
   size_t i = 0;
   for (const parameters::Parameter& parameter : engine.parameters().all()) {
-    MEGA_CHECK(parameter.declaration().shard.is_whole(parameter.shape()), "{} is not whole here", parameter.name());
+    MEGA_CHECK(parameter.declaration().shard.is_whole(parameter.shape()), "{} is not whole here",
+               parameter.name());
     tensors.push_back({parameter.name(), parameter.master()});
     tensors.push_back({kFirstMoment + parameter.name(), engine.optimizer().first_moment(i)});
     tensors.push_back({kSecondMoment + parameter.name(), engine.optimizer().second_moment(i)});
@@ -37,7 +40,8 @@ std::vector<checkpoint::TensorSource> state_tensors(Engine& engine) {
   return tensors;
 }
 
-nlohmann::json state_json(const Position& p, const Engine& engine, const std::string& data_fingerprint) {
+nlohmann::json state_json(const Position& p, const Engine& engine,
+                          const std::string& data_fingerprint) {
   return {{"step", p.step},
           {"samples", p.samples},
           {"tokens", p.tokens},
@@ -50,8 +54,9 @@ nlohmann::json state_json(const Position& p, const Engine& engine, const std::st
 
 Position position_from(const nlohmann::json& state) {
   try {
-    return {state.at("step").get<int64_t>(), state.at("samples").get<int64_t>(), state.at("tokens").get<int64_t>(),
-            state.at("elapsed_seconds").get<double>(), log_positions_from(state.at("logs"))};
+    return {state.at("step").get<int64_t>(), state.at("samples").get<int64_t>(),
+            state.at("tokens").get<int64_t>(), state.at("elapsed_seconds").get<double>(),
+            log_positions_from(state.at("logs"))};
   } catch (const nlohmann::json::exception& error) {
     throw IntegrityError("checkpoint: its state is not that of a training run: {}", error.what());
   }
@@ -62,9 +67,10 @@ void load_state(const checkpoint::Reader& reader, Engine& engine) {
   size_t i = 0;
   for (parameters::Parameter& parameter : engine.parameters().all()) {
     load(reader, engine.device(), parameter.name(), parameter, parameter.master(), host);
-    load(reader, engine.device(), kFirstMoment + parameter.name(), parameter, engine.optimizer().first_moment(i), host);
-    load(reader, engine.device(), kSecondMoment + parameter.name(), parameter, engine.optimizer().second_moment(i),
-         host);
+    load(reader, engine.device(), kFirstMoment + parameter.name(), parameter,
+         engine.optimizer().first_moment(i), host);
+    load(reader, engine.device(), kSecondMoment + parameter.name(), parameter,
+         engine.optimizer().second_moment(i), host);
     ++i;
   }
   engine.parameters().refresh_compute(engine.device());

@@ -25,9 +25,11 @@ struct Position {
 /// Masters under the parameters' names, moments under "adamw.m." and "adamw.v." + name.
 std::vector<checkpoint::TensorSource> state_tensors(Engine& engine);
 /// The numbers beside them.
-nlohmann::json state_json(const Position& position, const Engine& engine, const std::string& data_fingerprint);
+nlohmann::json state_json(const Position& position, const Engine& engine,
+                          const std::string& data_fingerprint);
 Position position_from(const nlohmann::json& state);
-/// Reads every tensor of the engine; IntegrityError when one is missing or has another shape or type.
+/// Reads every tensor of the engine; IntegrityError when one is missing or has another shape or
+/// type.
 void load_state(const checkpoint::Reader& reader, Engine& engine);
 
 }  // namespace megalith::train

@@ -29,15 +29,16 @@ constexpr int kDepth = 4;
 
 }  // namespace
 
-DataRoad::DataRoad(const data::Sampler& sampler, const data::BatchOptions& options, const Settings& settings,
-                   int data_rank, int64_t first_sample)
+DataRoad::DataRoad(const data::Sampler& sampler, const data::BatchOptions& options,
+                   const Settings& settings, int data_rank, int64_t first_sample)
     : sampler_(sampler),
       options_(options),
       ramp_(settings.batch),
       micro_batch_(settings.micro_batch),
       data_ranks_(settings.layout.data),
       consumed_(first_sample) {
-  Cursor cursor{settings.batch, settings.micro_batch, settings.layout.data, data_rank, first_sample};
+  Cursor cursor{settings.batch, settings.micro_batch, settings.layout.data, data_rank,
+                first_sample};
   prefetcher_ = std::make_unique<data::Prefetcher>(
       [this, cursor](data::HostBatch& batch) mutable {
         data::fill_batch(sampler_, cursor.take(), micro_batch_, options_, batch);

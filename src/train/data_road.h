@@ -13,8 +13,8 @@ namespace megalith::train {
 class DataRoad {
  public:
   /// Starts at sample `first_sample`. The sampler must outlive it.
-  DataRoad(const data::Sampler& sampler, const data::BatchOptions& options, const Settings& settings, int data_rank,
-           int64_t first_sample);
+  DataRoad(const data::Sampler& sampler, const data::BatchOptions& options,
+           const Settings& settings, int data_rank, int64_t first_sample);
 
   struct Step {
     int64_t first_sample = 0;

@@ -8,7 +8,8 @@ namespace megalith::train {
 DeviceBatch::DeviceBatch(device::Device& device, const data::HostBatch& host, int64_t max_sequences,
                          double global_weight)
     : cu_seqlens_(host.cu_seqlens), sample_S_(host.sequence_sample) {
-  const int64_t tokens = host.num_tokens(), sequences = host.num_sequences(), length = host.sequence_length;
+  const int64_t tokens = host.num_tokens(), sequences = host.num_sequences(),
+                length = host.sequence_length;
   MEGA_CHECK_LE(sequences, max_sequences);
   sample_T_.resize(static_cast<size_t>(tokens));
   sample_position_T_.resize(static_cast<size_t>(tokens));
@@ -17,7 +18,8 @@ DeviceBatch::DeviceBatch(device::Device& device, const data::HostBatch& host, in
     sample_position_T_[static_cast<size_t>(t)] = static_cast<int32_t>(t % length);
   }
   sample_position_S_.resize(static_cast<size_t>(sequences));
-  for (size_t s = 0; s < sample_position_S_.size(); ++s) sample_position_S_[s] = cu_seqlens_[s] % length;
+  for (size_t s = 0; s < sample_position_S_.size(); ++s)
+    sample_position_S_[s] = cu_seqlens_[s] % length;
 
   batch_.num_tokens = tokens;
   batch_.ids_T = place(device, host.ids_T.data(), DType::i32, tokens, tokens);
@@ -27,14 +29,17 @@ DeviceBatch::DeviceBatch(device::Device& device, const data::HostBatch& host, in
   batch_.sample_T = place(device, sample_T_.data(), DType::i64, tokens, tokens);
   batch_.sample_position_T = place(device, sample_position_T_.data(), DType::i32, tokens, tokens);
   batch_.cu_seqlens = cu_seqlens_;
-  batch_.cu_seqlens_device = place(device, cu_seqlens_.data(), DType::i32, sequences + 1, max_sequences + 1);
+  batch_.cu_seqlens_device =
+      place(device, cu_seqlens_.data(), DType::i32, sequences + 1, max_sequences + 1);
   batch_.sample_S = place(device, sample_S_.data(), DType::i64, sequences, max_sequences);
-  batch_.sample_position_S = place(device, sample_position_S_.data(), DType::i64, sequences, max_sequences);
+  batch_.sample_position_S =
+      place(device, sample_position_S_.data(), DType::i64, sequences, max_sequences);
   batch_.tokens_per_sample = length;
   batch_.loss_scale = static_cast<float>(1.0 / global_weight);
 }
 
-ConstView DeviceBatch::place(device::Device& device, const void* data, DType dtype, int64_t count, int64_t capacity) {
+ConstView DeviceBatch::place(device::Device& device, const void* data, DType dtype, int64_t count,
+                             int64_t capacity) {
   tensors_.push_back(device.arena(device::MemoryClass::workspace).tensor(dtype, Shape{capacity}));
   const View view = tensors_.back().view.rows(0, count);
   device.copy_to_device(view, data);

@@ -12,7 +12,8 @@ namespace megalith::train {
 namespace {
 
 /// Per-sample sums of weight x loss, chained in token order in f64.
-std::vector<double> sample_sums(std::span<const data::HostBatch> micro_batches, std::span<const double> loss_T) {
+std::vector<double> sample_sums(std::span<const data::HostBatch> micro_batches,
+                                std::span<const double> loss_T) {
   std::vector<double> sums;
   size_t at = 0;
   for (const data::HostBatch& batch : micro_batches) {
@@ -43,28 +44,35 @@ std::vector<double> read_losses(device::Device& device, ConstView loss_T) {
 }  // namespace
 
 layers::Partition partition_of(const Settings& settings, const parallel::Mesh& mesh) {
-  return {settings.split.tensor_shards, mesh.layout().tensor, mesh.at().tensor, settings.token_partials()};
+  return {settings.split.tensor_shards, mesh.layout().tensor, mesh.at().tensor,
+          settings.token_partials()};
 }
 
 Engine::Engine(const Settings& settings, device::Device& device, const parallel::Mesh& mesh)
     : settings_(settings), device_(device), mesh_(mesh), exec_(device, settings.numerics) {
   const models::Stage stage =
       models::Stage::part(settings.architecture, mesh.at().pipeline, mesh.layout().pipeline);
-  model_ = std::make_unique<models::Decoder>(settings.architecture, set_, stage, partition_of(settings, mesh));
+  model_ = std::make_unique<models::Decoder>(settings.architecture, set_, stage,
+                                             partition_of(settings, mesh));
   const parallel::TreeAccumulator levels(settings.shards_per_rank());
   set_.allocate(device, {settings.masters, settings.weights, true, levels.num_buffers()});
   optimizer_ = std::make_unique<optim::AdamW>(set_, device, settings.adamw);
   parameters::ParameterSet whole;
   const layers::Partition undivided{settings.split.tensor_shards, 1, 0, settings.token_partials()};
-  const models::Decoder declarations(settings.architecture, whole, models::Stage::whole(settings.architecture),
-                                     undivided);
+  const models::Decoder declarations(settings.architecture, whole,
+                                     models::Stage::whole(settings.architecture), undivided);
   norm_order_ = std::make_unique<optim::NormOrder>(whole);
 }
 
 void Engine::initialise() { set_.initialise(device_, settings_.seed); }
 
 layers::Context Engine::context(uint64_t step_key, double dropout) {
-  return {exec_, mesh_.tensor(), settings_.split.tensor_shards, settings_.activations, settings_.masters, step_key,
+  return {exec_,
+          mesh_.tensor(),
+          settings_.split.tensor_shards,
+          settings_.activations,
+          settings_.masters,
+          step_key,
           dropout};
 }
 
@@ -72,10 +80,10 @@ int64_t Engine::max_sequences(const data::HostBatch& batch) const {
   return settings_.ragged ? batch.num_tokens() : batch.num_samples;
 }
 
-void Engine::accumulate(int64_t step, std::span<const data::HostBatch> micro_batches, double global_weight,
-                        View loss_T) {
-  layers::Context context =
-      this->context(random_key(settings_.seed, static_cast<uint64_t>(step)), settings_.architecture.dropout);
+void Engine::accumulate(int64_t step, std::span<const data::HostBatch> micro_batches,
+                        double global_weight, View loss_T) {
+  layers::Context context = this->context(random_key(settings_.seed, static_cast<uint64_t>(step)),
+                                          settings_.architecture.dropout);
   const int shards = settings_.shards_per_rank();
   const parallel::TreeAccumulator tree(shards);
   const size_t per_shard = exact_div(micro_batches.size(), static_cast<size_t>(shards));
@@ -91,10 +99,10 @@ void Engine::accumulate(int64_t step, std::span<const data::HostBatch> micro_bat
       sequences = std::max(sequences, max_sequences(batch));
     }
     PipelineStage work(*model_, context,
-                       {mine, global_weight, sequences, settings_.recompute, static_cast<float>(settings_.z_loss),
-                        loss_T.rows(token, tokens)});
-    const auto schedule =
-        parallel::make_schedule(settings_.pipeline_schedule, mesh_.layout().pipeline, static_cast<int>(mine.size()));
+                       {mine, global_weight, sequences, settings_.recompute,
+                        static_cast<float>(settings_.z_loss), loss_T.rows(token, tokens)});
+    const auto schedule = parallel::make_schedule(
+        settings_.pipeline_schedule, mesh_.layout().pipeline, static_cast<int>(mine.size()));
     parallel::execute(schedule[static_cast<size_t>(mesh_.at().pipeline)], mesh_.pipeline(), work);
     for (const auto& [into, from] : tree.additions_after(shard)) {
       const View sum = set_.flat_gradient_sums(into);
@@ -134,14 +142,15 @@ double Engine::loss_sum(const data::HostBatch& host) {
   MEGA_CHECK_EQ(mesh_.layout().pipeline, 1);
   layers::Context context = this->context(0, 0);
   const DeviceBatch batch(device_, host, max_sequences(host), 1);
-  const device::Tensor x =
-      context.workspace(context.activation, Shape{host.num_tokens(), settings_.architecture.hidden});
+  const device::Tensor x = context.workspace(
+      context.activation, Shape{host.num_tokens(), settings_.architecture.hidden});
   const device::Tensor loss_T = exec_.workspace.tensor(settings_.masters, Shape{host.num_tokens()});
   model_->hidden(context, batch.batch(), x);
   model_->score(context, batch.batch(), x, loss_T);
   if (device_.is_trace()) return 0;
   double sum = 0;
-  for (const double x_sample : sample_sums(std::span(&host, 1), read_losses(device_, loss_T))) sum += x_sample;
+  for (const double x_sample : sample_sums(std::span(&host, 1), read_losses(device_, loss_T)))
+    sum += x_sample;
   return sum;
 }
 

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// One rank's part of a model in training, and one optimizer step of it: forward and backward of every
-// micro-batch through the pipeline schedule, gradients reduced in canonical order, clipped, applied.
-// The same code runs under every layout (one rank is the schedule of one stage) and device kind.
+// One rank's part of a model in training, and one optimizer step of it: forward and backward of
+// every micro-batch through the pipeline schedule, gradients reduced in canonical order, clipped,
+// applied. The same code runs under every layout (one rank is the schedule of one stage) and device
+// kind.
 #pragma once
 
 #include <memory>
@@ -23,7 +24,8 @@ struct StepResult {
 
 class Engine {
  public:
-  /// Takes memory for parameters, gradients and optimizer. Device and mesh must outlive it. Collective.
+  /// Takes memory for parameters, gradients and optimizer. Device and mesh must outlive it.
+  /// Collective.
   Engine(const Settings& settings, device::Device& device, const parallel::Mesh& mesh);
 
   /// Weights from the seed. Every layout draws the same.
@@ -32,10 +34,11 @@ class Engine {
   /// Step number `step` (from 1) on this data rank's part of the step's samples, cut into
   /// micro-batches in sample order. `global_weight` is the sum of loss weights over all ranks.
   /// Collective; on return everything is done. Under the trace kind the result is empty.
-  StepResult step(int64_t step, double lr, std::span<const data::HostBatch> micro_batches, double global_weight);
+  StepResult step(int64_t step, double lr, std::span<const data::HostBatch> micro_batches,
+                  double global_weight);
 
-  /// Sum of -log p(target) x weight over the batch, without dropout or gradients. One pipeline stage
-  /// only. Collective over the tensor ranks.
+  /// Sum of -log p(target) x weight over the batch, without dropout or gradients. One pipeline
+  /// stage only. Collective over the tensor ranks.
   double loss_sum(const data::HostBatch& batch);
 
   const Settings& settings() const { return settings_; }
@@ -47,7 +50,8 @@ class Engine {
   layers::Context context(uint64_t step_key, double dropout);
 
  private:
-  void accumulate(int64_t step, std::span<const data::HostBatch> micro_batches, double global_weight, View loss_T);
+  void accumulate(int64_t step, std::span<const data::HostBatch> micro_batches,
+                  double global_weight, View loss_T);
   int64_t max_sequences(const data::HostBatch& batch) const;
   Settings settings_;
   device::Device& device_;

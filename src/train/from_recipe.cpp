@@ -14,21 +14,30 @@ DType dtype_of(config::Precision precision) {
 
 optim::ScheduleKind schedule_of(config::Schedule kind) {
   switch (kind) {
-    case config::Schedule::constant: return optim::ScheduleKind::constant;
-    case config::Schedule::linear: return optim::ScheduleKind::linear;
-    case config::Schedule::cosine: return optim::ScheduleKind::cosine;
-    case config::Schedule::inverse_sqrt: return optim::ScheduleKind::inverse_sqrt;
-    case config::Schedule::wsd: return optim::ScheduleKind::wsd;
-    case config::Schedule::hours: return optim::ScheduleKind::hours;
+    case config::Schedule::constant:
+      return optim::ScheduleKind::constant;
+    case config::Schedule::linear:
+      return optim::ScheduleKind::linear;
+    case config::Schedule::cosine:
+      return optim::ScheduleKind::cosine;
+    case config::Schedule::inverse_sqrt:
+      return optim::ScheduleKind::inverse_sqrt;
+    case config::Schedule::wsd:
+      return optim::ScheduleKind::wsd;
+    case config::Schedule::hours:
+      return optim::ScheduleKind::hours;
   }
   MEGA_CHECK(false, "unknown schedule");
 }
 
 layers::Recompute recompute_of(config::Recompute mode) {
   switch (mode) {
-    case config::Recompute::none: return layers::Recompute::none;
-    case config::Recompute::selective: return layers::Recompute::selective;
-    case config::Recompute::full: return layers::Recompute::full;
+    case config::Recompute::none:
+      return layers::Recompute::none;
+    case config::Recompute::selective:
+      return layers::Recompute::selective;
+    case config::Recompute::full:
+      return layers::Recompute::full;
   }
   MEGA_CHECK(false, "unknown recompute mode");
 }
@@ -37,8 +46,10 @@ parallel::ScheduleKind pipeline_schedule_of(config::PipelineSchedule kind) {
   switch (kind) {
     case config::PipelineSchedule::one_forward_one_backward:
       return parallel::ScheduleKind::one_forward_one_backward;
-    case config::PipelineSchedule::gpipe: return parallel::ScheduleKind::all_forward_all_backward;
-    case config::PipelineSchedule::interleaved: return parallel::ScheduleKind::interleaved;
+    case config::PipelineSchedule::gpipe:
+      return parallel::ScheduleKind::all_forward_all_backward;
+    case config::PipelineSchedule::interleaved:
+      return parallel::ScheduleKind::interleaved;
   }
   MEGA_CHECK(false, "unknown pipeline schedule");
 }
@@ -63,14 +74,19 @@ models::Architecture architecture_of(const config::Recipe& r, int64_t vocab) {
   a.context = r.model.context;
   a.vocab = r.model.vocab > 0 ? r.model.vocab : vocab;
   if (a.vocab <= 0) {
-    throw UserError("recipe: model.vocab is not given and there is no data.tokenizer to take it from; set one of them");
+    throw UserError(
+        "recipe: model.vocab is not given and there is no data.tokenizer to take it from; set one "
+        "of them");
   }
   if (r.model.vocab > 0 && vocab > r.model.vocab) {
-    throw UserError("recipe: model.vocab {} is smaller than the tokenizer's {}; set model.vocab to 0 or at least that",
-                    r.model.vocab, vocab);
+    throw UserError(
+        "recipe: model.vocab {} is smaller than the tokenizer's {}; set model.vocab to 0 or at "
+        "least that",
+        r.model.vocab, vocab);
   }
-  a.attention = r.model.attention == config::Attention::materialised ? models::AttentionKind::materialised
-                                                                     : models::AttentionKind::streaming;
+  a.attention = r.model.attention == config::Attention::materialised
+                    ? models::AttentionKind::materialised
+                    : models::AttentionKind::streaming;
   a.tied = r.model.tied;
   a.dropout = r.model.dropout;
   a.norm_eps = r.model.norm_eps;
@@ -87,19 +103,23 @@ Settings settings_of(const config::Recipe& r, int64_t vocab) {
   s.layout.data = narrow<int>(r.parallel.data);
   s.layout.sequence = r.parallel.sequence;
   s.layout.chunks = narrow<int>(r.parallel.chunks);
-  if (r.parallel.zero != 0) throw UserError("recipe: parallel.zero {} is not built yet; set it to 0", r.parallel.zero);
-  s.split.tensor_shards = r.parallel.tensor_shards > 0 ? narrow<int>(r.parallel.tensor_shards)
-                                                       : models::default_tensor_shards(s.architecture);
+  if (r.parallel.zero != 0)
+    throw UserError("recipe: parallel.zero {} is not built yet; set it to 0", r.parallel.zero);
+  s.split.tensor_shards = r.parallel.tensor_shards > 0
+                              ? narrow<int>(r.parallel.tensor_shards)
+                              : models::default_tensor_shards(s.architecture);
   s.split.data_shards = narrow<int>(r.parallel.data_shards);
   s.pipeline_schedule = pipeline_schedule_of(r.parallel.schedule);
-  s.numerics = r.numerics == config::Numerics::fast ? kernels::Numerics::fast : kernels::Numerics::exact;
+  s.numerics =
+      r.numerics == config::Numerics::fast ? kernels::Numerics::fast : kernels::Numerics::exact;
   s.recompute = recompute_of(r.memory.recompute);
   s.weights = dtype_of(r.precision.parameters);
   s.activations = dtype_of(r.precision.compute);
   s.seed = static_cast<uint64_t>(r.run.seed);
   s.micro_batch = r.train.micro_batch;
   s.ragged = r.data.document_mask;
-  s.batch = {r.train.global_batch, r.train.ramp_start, r.train.ramp_increment, r.train.ramp_samples};
+  s.batch = {r.train.global_batch, r.train.ramp_start, r.train.ramp_increment,
+             r.train.ramp_samples};
   s.schedule.kind = schedule_of(r.optimizer.schedule);
   s.schedule.peak = r.optimizer.lr;
   s.schedule.floor = r.optimizer.min_lr;
@@ -129,7 +149,8 @@ int64_t steps_for(const optim::BatchRamp& ramp, int64_t samples) {
 
 RunLength run_length(const config::Recipe& r, const Settings& s, int64_t samples_per_epoch) {
   if (r.train.steps >= 0) return {r.train.steps, 0};
-  if (r.train.tokens >= 0) return {steps_for(s.batch, ceil_div(r.train.tokens, s.sequence_length())), 0};
+  if (r.train.tokens >= 0)
+    return {steps_for(s.batch, ceil_div(r.train.tokens, s.sequence_length())), 0};
   if (r.train.epochs >= 0) {
     const double samples = r.train.epochs * static_cast<double>(samples_per_epoch);
     return {steps_for(s.batch, static_cast<int64_t>(std::ceil(samples))), 0};
@@ -150,13 +171,18 @@ std::vector<data::Corpus> corpora_of(const std::vector<config::Corpus>& list) {
   return corpora;
 }
 
-data::BatchOptions batch_options_of(const config::Recipe& r, std::optional<int32_t> end_of_document) {
-  const bool needed = r.data.document_mask || r.data.reset_positions || !r.data.end_of_document_loss;
+data::BatchOptions batch_options_of(const config::Recipe& r,
+                                    std::optional<int32_t> end_of_document) {
+  const bool needed =
+      r.data.document_mask || r.data.reset_positions || !r.data.end_of_document_loss;
   if (needed && !end_of_document) {
-    throw UserError("recipe: data.document_mask, data.reset_positions and data.end_of_document_loss need data.tokenizer "
-                    "with an end-of-document token");
+    throw UserError(
+        "recipe: data.document_mask, data.reset_positions and data.end_of_document_loss need "
+        "data.tokenizer "
+        "with an end-of-document token");
   }
-  return {end_of_document, r.data.document_mask, r.data.reset_positions, r.data.end_of_document_loss};
+  return {end_of_document, r.data.document_mask, r.data.reset_positions,
+          r.data.end_of_document_loss};
 }
 
 }  // namespace megalith::train

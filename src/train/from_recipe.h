@@ -21,12 +21,15 @@ struct RunLength {
   double budget_seconds = 0;  // 0: none
 };
 /// train.steps, tokens, epochs or hours, whichever is given; `samples_per_epoch` serves epochs.
-RunLength run_length(const config::Recipe& recipe, const Settings& settings, int64_t samples_per_epoch);
+RunLength run_length(const config::Recipe& recipe, const Settings& settings,
+                     int64_t samples_per_epoch);
 /// Puts the length into the schedule.
 void set_length(Settings& settings, const RunLength& length, int64_t decay_steps);
 
-/// Corpora and sampling of the training data, or of the validation data (nothing when there is none).
+/// Corpora and sampling of the training data, or of the validation data (nothing when there is
+/// none).
 std::vector<data::Corpus> corpora_of(const std::vector<config::Corpus>& list);
-data::BatchOptions batch_options_of(const config::Recipe& recipe, std::optional<int32_t> end_of_document);
+data::BatchOptions batch_options_of(const config::Recipe& recipe,
+                                    std::optional<int32_t> end_of_document);
 
 }  // namespace megalith::train

@@ -25,7 +25,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
-data::SamplerOptions sampler_options(const config::Recipe& recipe, const Settings& settings, data::Split split) {
+data::SamplerOptions sampler_options(const config::Recipe& recipe, const Settings& settings,
+                                     data::Split split) {
   data::SamplerOptions options;
   options.sequence_length = settings.sequence_length();
   options.vocab_size = settings.architecture.vocab;
@@ -37,7 +38,8 @@ data::SamplerOptions sampler_options(const config::Recipe& recipe, const Setting
 }
 
 /// The validation data: own corpora, or the held-out end of the training ones, or none.
-std::unique_ptr<data::Sampler> validation_sampler(const config::Recipe& recipe, const Settings& settings) {
+std::unique_ptr<data::Sampler> validation_sampler(const config::Recipe& recipe,
+                                                  const Settings& settings) {
   if (recipe.train.validate_every == 0) return nullptr;
   if (!recipe.data.validation.empty()) {
     data::SamplerOptions options = sampler_options(recipe, settings, data::Split::train);
@@ -46,10 +48,12 @@ std::unique_ptr<data::Sampler> validation_sampler(const config::Recipe& recipe, 
     return std::make_unique<data::Sampler>(corpora_of(recipe.data.validation), options);
   }
   if (recipe.data.validation_fraction > 0) {
-    return std::make_unique<data::Sampler>(corpora_of(recipe.data.train),
-                                           sampler_options(recipe, settings, data::Split::validation));
+    return std::make_unique<data::Sampler>(
+        corpora_of(recipe.data.train), sampler_options(recipe, settings, data::Split::validation));
   }
-  throw UserError("recipe: train.validate_every is set but there is no data.validation and data.validation_fraction is 0");
+  throw UserError(
+      "recipe: train.validate_every is set but there is no data.validation and "
+      "data.validation_fraction is 0");
 }
 
 data::SamplerOptions training_options(const config::Recipe& recipe, const Settings& settings) {
@@ -120,8 +124,9 @@ class TrainingRun {
   bool show_progress_;
 };
 
-TrainingRun::TrainingRun(const config::Recipe& recipe, const text::Tokenizer* tokenizer, const RunFacts& facts,
-                         const Hooks& hooks, device::Device& device, bool show_progress)
+TrainingRun::TrainingRun(const config::Recipe& recipe, const text::Tokenizer* tokenizer,
+                         const RunFacts& facts, const Hooks& hooks, device::Device& device,
+                         bool show_progress)
     : recipe_(recipe),
       tokenizer_(tokenizer),
       facts_(facts),
@@ -129,16 +134,18 @@ TrainingRun::TrainingRun(const config::Recipe& recipe, const text::Tokenizer* to
       device_(device),
       folder_(recipe.run.out),
       settings_(settings_of(recipe, tokenizer != nullptr ? tokenizer->vocab_size() : 0)),
-      batch_options_(
-          batch_options_of(recipe, tokenizer != nullptr ? tokenizer->end_of_document() : std::nullopt)),
+      batch_options_(batch_options_of(
+          recipe, tokenizer != nullptr ? tokenizer->end_of_document() : std::nullopt)),
       sampler_(corpora_of(recipe.data.train), training_options(recipe, settings_)),
       validation_(validation_sampler(recipe, settings_)),
       length_(run_length(recipe, settings_, sampler_.samples_per_epoch())),
       record_((fs::create_directories(folder_), folder_)),
       show_progress_(show_progress) {
   if (settings_.layout.num_ranks() != 1) {
-    throw UserError("recipe: parallel asks for {} ranks, this is a run of one; set parallel.tensor, pipeline and data to 1",
-                    settings_.layout.num_ranks());
+    throw UserError(
+        "recipe: parallel asks for {} ranks, this is a run of one; set parallel.tensor, pipeline "
+        "and data to 1",
+        settings_.layout.num_ranks());
   }
   set_length(settings_, length_, recipe.optimizer.decay_steps);
   world_ = comm::make_self_communicator(device);
@@ -146,7 +153,8 @@ TrainingRun::TrainingRun(const config::Recipe& recipe, const text::Tokenizer* to
   engine_ = std::make_unique<Engine>(settings_, device, *mesh_);
   data_fingerprint_ = fmt::format("{}", fmt::join(sampler_.fingerprints(), "+"));
   saver_ = std::make_unique<checkpoint::Saver>(
-      folder_ / "checkpoints", checkpoint::SaverOptions{recipe.checkpoint.keep, recipe.checkpoint.async});
+      folder_ / "checkpoints",
+      checkpoint::SaverOptions{recipe.checkpoint.keep, recipe.checkpoint.async});
 }
 
 void TrainingRun::resume_or_begin() {
@@ -156,8 +164,10 @@ void TrainingRun::resume_or_begin() {
     check_same_run(recipe_, reader);
     position_ = position_from(reader.state());
     if (reader.state().at("data_fingerprint") != data_fingerprint_) {
-      throw UserError("{} was trained on other data than data.train names now; use the same files or another run.out",
-                      newest->string());
+      throw UserError(
+          "{} was trained on other data than data.train names now; use the same files or another "
+          "run.out",
+          newest->string());
     }
     load_state(reader, *engine_);
     saved_step_ = position_.step;
@@ -223,7 +233,8 @@ report::StepMetrics TrainingRun::train_step() {
   m.grad_norm = result.grad_norm;
   m.step_seconds = seconds;
   m.tokens_per_second = static_cast<double>(tokens) / seconds;
-  const double flops = facts_.step_flops * static_cast<double>(data.samples) / static_cast<double>(settings_.batch.full);
+  const double flops = facts_.step_flops * static_cast<double>(data.samples) /
+                       static_cast<double>(settings_.batch.full);
   m.mfu = facts_.gemm_ceiling_flops > 0 ? flops / seconds / facts_.gemm_ceiling_flops : 0;
   m.memory_bytes = device_.total().peak;
   road_->recycle(std::move(data));
@@ -231,11 +242,12 @@ report::StepMetrics TrainingRun::train_step() {
 }
 
 double TrainingRun::validation_loss() {
-  const int64_t samples = std::min(recipe_.train.validate_samples, validation_->samples_per_epoch());
+  const int64_t samples =
+      std::min(recipe_.train.validate_samples, validation_->samples_per_epoch());
   double sum = 0, weight = 0;
   for (int64_t first = 0; first < samples; first += settings_.micro_batch) {
-    const auto batch = data::make_batch(*validation_, first, std::min(settings_.micro_batch, samples - first),
-                                        batch_options_);
+    const auto batch = data::make_batch(
+        *validation_, first, std::min(settings_.micro_batch, samples - first), batch_options_);
     sum += engine_->loss_sum(batch);
     weight += batch.total_weight;
   }
@@ -247,7 +259,8 @@ void TrainingRun::save() {
   std::map<std::string, std::string> texts{{"recipe.yaml", config::to_yaml(recipe_)}};
   if (tokenizer_ != nullptr) texts["tokenizer.json"] = tokenizer_->to_json();
   const auto tensors = state_tensors(*engine_);
-  saver_->save(device_, position_.step, tensors, state_json(position_, *engine_, data_fingerprint_), std::move(texts));
+  saver_->save(device_, position_.step, tensors, state_json(position_, *engine_, data_fingerprint_),
+               std::move(texts));
   saved_step_ = position_.step;
 }
 
@@ -281,21 +294,26 @@ RunResult TrainingRun::go() {
   write_record("running");
   std::optional<Progress> progress;
   if (show_progress_) {
-    progress.emplace(Progress::Options{length_.steps, length_.budget_seconds, recipe_.train.log_every});
+    progress.emplace(
+        Progress::Options{length_.steps, length_.budget_seconds, recipe_.train.log_every});
   }
-  const auto due = [&](int64_t every) { return every > 0 && (position_.step % every == 0 || at_end()); };
+  const auto due = [&](int64_t every) {
+    return every > 0 && (position_.step % every == 0 || at_end());
+  };
   while (!at_end() && stop_.signal() == 0) {
     const double begin = monotonic_seconds();
     const bool saving = saved_step_ == position_.step && saved_step_ > 0;
     last_ = train_step();
-    if (validation_ != nullptr && due(recipe_.train.validate_every)) last_.validation_loss = validation_loss();
+    if (validation_ != nullptr && due(recipe_.train.validate_every))
+      last_.validation_loss = validation_loss();
     position_.elapsed_seconds += monotonic_seconds() - begin;
     log_->step(last_);
     if (progress) progress->step(last_, position_.elapsed_seconds);
     if (!std::isfinite(last_.loss) || !std::isfinite(last_.grad_norm)) {
-      throw DoNotRestartError("step {}: loss {} and gradient norm {} are not both finite; lower optimizer.lr; the last "
-                              "checkpoint is kept",
-                              last_.step, last_.loss, last_.grad_norm);
+      throw DoNotRestartError(
+          "step {}: loss {} and gradient norm {} are not both finite; lower optimizer.lr; the last "
+          "checkpoint is kept",
+          last_.step, last_.loss, last_.grad_norm);
     }
     if (hooks_.samples && due(recipe_.train.sample_every)) {
       for (const report::TextSample& sample : hooks_.samples(*engine_, position_.step)) {
@@ -312,8 +330,9 @@ RunResult TrainingRun::go() {
 
 }  // namespace
 
-RunResult run_training(const config::Recipe& recipe, const text::Tokenizer* tokenizer, const RunFacts& facts,
-                       const Hooks& hooks, device::Device& device, bool show_progress) {
+RunResult run_training(const config::Recipe& recipe, const text::Tokenizer* tokenizer,
+                       const RunFacts& facts, const Hooks& hooks, device::Device& device,
+                       bool show_progress) {
   return TrainingRun(recipe, tokenizer, facts, hooks, device, show_progress).go();
 }
 

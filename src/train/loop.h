@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A whole training run on one rank: data, steps, logs, validation, text samples, checkpoints, resume.
-// What is not training's own (samples of text, the plan) comes in as hooks.
+// A whole training run on one rank: data, steps, logs, validation, text samples, checkpoints,
+// resume. What is not training's own (samples of text, the plan) comes in as hooks.
 #pragma once
 
 #include <functional>
@@ -38,7 +38,8 @@ struct RunResult {
 
 /// Trains as the recipe says, from its newest checkpoint if the run folder has one. One rank.
 /// `tokenizer` may be null when the recipe names none.
-RunResult run_training(const config::Recipe& recipe, const text::Tokenizer* tokenizer, const RunFacts& facts,
-                       const Hooks& hooks, device::Device& device, bool show_progress);
+RunResult run_training(const config::Recipe& recipe, const text::Tokenizer* tokenizer,
+                       const RunFacts& facts, const Hooks& hooks, device::Device& device,
+                       bool show_progress);
 
 }  // namespace megalith::train

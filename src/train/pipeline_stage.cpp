@@ -9,9 +9,9 @@ PipelineStage::PipelineStage(models::Decoder& model, layers::Context& context, c
 PipelineStage::Slot& PipelineStage::open(int micro_batch) {
   Slot& slot = slots_[static_cast<size_t>(micro_batch)];
   if (slot.batch == nullptr) {
-    slot.batch =
-        std::make_unique<DeviceBatch>(context_.device(), work_.micro_batches[static_cast<size_t>(micro_batch)],
-                                      work_.max_sequences, work_.global_weight);
+    slot.batch = std::make_unique<DeviceBatch>(
+        context_.device(), work_.micro_batches[static_cast<size_t>(micro_batch)],
+        work_.max_sequences, work_.global_weight);
   }
   return slot;
 }
@@ -35,8 +35,10 @@ void PipelineStage::backward(int micro_batch, int) {
   const View dx = gradient(slot);
   if (model_.stage().has_head) {
     int64_t before = 0;
-    for (int m = 0; m < micro_batch; ++m) before += work_.micro_batches[static_cast<size_t>(m)].num_tokens();
-    model_.loss(context_, batch, slot.saved, work_.z_loss, work_.loss_T.rows(before, batch.num_tokens), dx);
+    for (int m = 0; m < micro_batch; ++m)
+      before += work_.micro_batches[static_cast<size_t>(m)].num_tokens();
+    model_.loss(context_, batch, slot.saved, work_.z_loss,
+                work_.loss_T.rows(before, batch.num_tokens), dx);
   }
   model_.backward(context_, batch, slot.saved, work_.recompute, dx);
   slot.saved = {};
@@ -60,6 +62,8 @@ void PipelineStage::output_sent(int micro_batch, int) {
   // A stage without blocks would send its input, which backward does not need either.
   if (!saved.x_TH.empty()) saved.x_TH.back() = {};
 }
-void PipelineStage::input_gradient_sent(int micro_batch, int) { slots_[static_cast<size_t>(micro_batch)] = {}; }
+void PipelineStage::input_gradient_sent(int micro_batch, int) {
+  slots_[static_cast<size_t>(micro_batch)] = {};
+}
 
 }  // namespace megalith::train

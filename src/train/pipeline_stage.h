@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// One rank's work on the micro-batches of one data shard, as the pipeline executor asks for it. What a
-// micro-batch keeps between its forward and its backward lives in its slot.
+// One rank's work on the micro-batches of one data shard, as the pipeline executor asks for it.
+// What a micro-batch keeps between its forward and its backward lives in its slot.
 #pragma once
 
 #include <memory>

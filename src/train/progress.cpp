@@ -16,7 +16,8 @@ std::string duration_text(double seconds) {
   return fmt::format("{}:{:02}", s / 60, s % 60);
 }
 
-Progress::Progress(const Options& options) : options_(options), terminal_(isatty(STDERR_FILENO) == 1) {}
+Progress::Progress(const Options& options)
+    : options_(options), terminal_(isatty(STDERR_FILENO) == 1) {}
 
 Progress::~Progress() {
   if (living_) std::fputc('\n', stderr);
@@ -24,18 +25,20 @@ Progress::~Progress() {
 
 std::string Progress::line(const report::StepMetrics& m, double elapsed) const {
   const bool timed = options_.budget_seconds > 0;
-  const double left = timed ? options_.budget_seconds - elapsed
-                            : static_cast<double>(options_.total_steps - m.step) * seconds_per_step_;
+  const double left = timed
+                          ? options_.budget_seconds - elapsed
+                          : static_cast<double>(options_.total_steps - m.step) * seconds_per_step_;
   const std::string of = timed ? "" : fmt::format("/{}", options_.total_steps);
-  std::string text = fmt::format("step {}{}  loss {:.4f}  lr {:.2e}  grad {:.3f}  {:.0f} tokens/s", m.step, of, m.loss,
-                                 m.lr, m.grad_norm, m.tokens_per_second);
+  std::string text = fmt::format("step {}{}  loss {:.4f}  lr {:.2e}  grad {:.3f}  {:.0f} tokens/s",
+                                 m.step, of, m.loss, m.lr, m.grad_norm, m.tokens_per_second);
   if (m.mfu > 0) text += fmt::format("  {:.0f}% of ceiling", 100 * m.mfu);
   if (m.validation_loss) text += fmt::format("  validation {:.4f}", *m.validation_loss);
   return text + fmt::format("  {} left", duration_text(left));
 }
 
 void Progress::step(const report::StepMetrics& m, double elapsed) {
-  seconds_per_step_ = seconds_per_step_ == 0 ? m.step_seconds : 0.9 * seconds_per_step_ + 0.1 * m.step_seconds;
+  seconds_per_step_ =
+      seconds_per_step_ == 0 ? m.step_seconds : 0.9 * seconds_per_step_ + 0.1 * m.step_seconds;
   if (terminal_) {
     clear();
     fmt::print(stderr, "{}", line(m, elapsed));
@@ -46,7 +49,8 @@ void Progress::step(const report::StepMetrics& m, double elapsed) {
       std::fputc('\n', stderr);
       living_ = false;
     }
-  } else if (m.step % options_.log_every == 0 || m.step == options_.total_steps || m.validation_loss) {
+  } else if (m.step % options_.log_every == 0 || m.step == options_.total_steps ||
+             m.validation_loss) {
     fmt::print(stderr, "{}\n", line(m, elapsed));
   }
 }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The line that a person watches: step, loss, learning rate, gradient norm, tokens/s, share of the
-// machine's matrix-product ceiling, time left. One living line on a terminal, plain lines elsewhere.
+// machine's matrix-product ceiling, time left. One living line on a terminal, plain lines
+// elsewhere.
 #pragma once
 
 #include <string>

@@ -9,12 +9,14 @@
 namespace megalith::train {
 namespace {
 
-/// The event file of a run: the recorded one cut back, or a new one (older ones are of no checkpoint
-/// and are removed, so that no step appears twice).
-report::EventWriter open_events(const std::filesystem::path& folder, const std::optional<LogPositions>& positions) {
+/// The event file of a run: the recorded one cut back, or a new one (older ones are of no
+/// checkpoint and are removed, so that no step appears twice).
+report::EventWriter open_events(const std::filesystem::path& folder,
+                                const std::optional<LogPositions>& positions) {
   for (const auto& entry : std::filesystem::directory_iterator(folder)) {
     const std::string name = entry.path().filename().string();
-    if (name.starts_with("events.out.tfevents.") && (!positions || name != positions->events_file)) {
+    if (name.starts_with("events.out.tfevents.") &&
+        (!positions || name != positions->events_file)) {
       std::filesystem::remove(entry.path());
     }
   }
@@ -25,14 +27,18 @@ report::EventWriter open_events(const std::filesystem::path& folder, const std::
 }  // namespace
 
 nlohmann::json to_json(const LogPositions& p) {
-  return {{"metrics", p.metrics}, {"samples", p.samples}, {"events_file", p.events_file}, {"events", p.events}};
+  return {{"metrics", p.metrics},
+          {"samples", p.samples},
+          {"events_file", p.events_file},
+          {"events", p.events}};
 }
 
 LogPositions log_positions_from(const nlohmann::json& json) {
   try {
     LogPositions p{json.at("metrics").get<int64_t>(), json.at("samples").get<int64_t>(),
                    json.at("events_file").get<std::string>(), json.at("events").get<int64_t>()};
-    if (p.events_file.find('/') != std::string::npos || !p.events_file.starts_with("events.out.tfevents.")) {
+    if (p.events_file.find('/') != std::string::npos ||
+        !p.events_file.starts_with("events.out.tfevents.")) {
       throw IntegrityError("checkpoint: the event file's name '{}' is not one", p.events_file);
     }
     return p;

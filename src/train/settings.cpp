@@ -10,8 +10,9 @@ void check_batches(const Settings& s, std::vector<std::string>& faults) {
   const int64_t unit = s.micro_batch * s.split.data_shards;
   const auto need = [&](const char* key, int64_t value) {
     if (value % unit != 0) {
-      faults.push_back(fmt::format("{} {} is not a multiple of train.micro_batch {} x parallel.data_shards {}", key,
-                                   value, s.micro_batch, s.split.data_shards));
+      faults.push_back(
+          fmt::format("{} {} is not a multiple of train.micro_batch {} x parallel.data_shards {}",
+                      key, value, s.micro_batch, s.split.data_shards));
     }
   };
   need("train.global_batch", s.batch.full);
@@ -23,7 +24,8 @@ void check_batches(const Settings& s, std::vector<std::string>& faults) {
 
 void check_unbuilt(const Settings& s, std::vector<std::string>& faults) {
   if (s.layout.sequence) faults.push_back("parallel.sequence is not built yet; set it to false");
-  if (s.layout.chunks != 1) faults.push_back("parallel.chunks above 1 is not built yet; set it to 1");
+  if (s.layout.chunks != 1)
+    faults.push_back("parallel.chunks above 1 is not built yet; set it to 1");
   if (s.pipeline_schedule == parallel::ScheduleKind::interleaved) {
     faults.push_back("parallel.schedule interleaved is not built yet; set 1f1b");
   }
@@ -37,15 +39,17 @@ void check(const Settings& s, const std::string& where) {
   check_unbuilt(s, faults);
   const models::Architecture& a = s.architecture;
   if (a.heads % s.split.tensor_shards != 0 || a.kv_heads % s.split.tensor_shards != 0) {
-    faults.push_back(fmt::format("parallel.tensor_shards {} does not divide model.heads {} and model.kv_heads {}; set {}",
-                                 s.split.tensor_shards, a.heads, a.kv_heads, models::default_tensor_shards(a)));
+    faults.push_back(fmt::format(
+        "parallel.tensor_shards {} does not divide model.heads {} and model.kv_heads {}; set {}",
+        s.split.tensor_shards, a.heads, a.kv_heads, models::default_tensor_shards(a)));
   }
   if (a.ffn % s.split.tensor_shards != 0) {
-    faults.push_back(
-        fmt::format("parallel.tensor_shards {} does not divide model.ffn {}", s.split.tensor_shards, a.ffn));
+    faults.push_back(fmt::format("parallel.tensor_shards {} does not divide model.ffn {}",
+                                 s.split.tensor_shards, a.ffn));
   }
   if (s.layout.pipeline > a.layers) {
-    faults.push_back(fmt::format("parallel.pipeline {} is more than model.layers {}", s.layout.pipeline, a.layers));
+    faults.push_back(fmt::format("parallel.pipeline {} is more than model.layers {}",
+                                 s.layout.pipeline, a.layers));
   }
   if (!faults.empty()) throw UserError("{}: {}", where, fmt::join(faults, "; "));
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// SIGTERM and SIGINT as a wish: finish the step, save, leave with 128 + signal. A second one ends the
-// process at once, which harms nothing (checkpoints are complete or absent).
+// SIGTERM and SIGINT as a wish: finish the step, save, leave with 128 + signal. A second one ends
+// the process at once, which harms nothing (checkpoints are complete or absent).
 #pragma once
 
 namespace megalith::train {

@@ -20,7 +20,8 @@ data::HostBatch shaped_batch(const Settings& settings, int64_t samples) {
   batch.targets_T.assign(tokens, 0);
   batch.position_T.assign(tokens, 0);
   batch.loss_weight_T.assign(tokens, 1.0f);
-  for (int64_t s = 0; s <= samples; ++s) batch.cu_seqlens.push_back(static_cast<int32_t>(s * length));
+  for (int64_t s = 0; s <= samples; ++s)
+    batch.cu_seqlens.push_back(static_cast<int32_t>(s * length));
   batch.sequence_sample.resize(static_cast<size_t>(samples));
   std::iota(batch.sequence_sample.begin(), batch.sequence_sample.end(), int64_t{0});
   batch.total_weight = static_cast<double>(tokens);

@@ -96,9 +96,10 @@ TEST(PyTorchTrajectory, F64FollowsPyTorchInFloat64StepByStep) {
   // Warm-up and the beginning of the decay: every formula has been used.
   const Outcome ours = run(DType::f64, 30, reference);
   fmt::print("  losses within {:.1e}, norms within {:.1e}\n", ours.worst_loss, ours.worst_norm);
-  // The clip factor is an f32 number on purpose, off by 2^-24 on clipped steps; the loss is of the
-  // size of what the steps change in it, so it cannot be off by more.
-  EXPECT_LE(ours.worst_loss, 0x1p-24);
+  // The clip factor is an f32 number on purpose, off by up to 2^-24 on clipped steps. A factor
+  // common to all gradients cancels in Adam's update; one step's own enters the first moment with 1
+  // - beta1, and the loss is of the size of what the steps change in it.
+  EXPECT_LE(ours.worst_loss, (1 - 0.9) * 0x1p-24);
 }
 
 }  // namespace

@@ -5,7 +5,7 @@
 safetensors  the Python library opens every file of a checkpoint, finds the tensors that the manifest
              lists, and writes the same tensors to the same bytes
 SHA-256      state_sha256, worked out anew from those tensors, is what run.json says
-TensorBoard  EventAccumulator finds every scalar of metrics.jsonl in the event file, to the bit of a float
+TensorBoard  EventAccumulator finds the values of metrics.jsonl in the event file, each rounded to float32
 
     files_oracle.py --megalith build/release/megalith --text FILE
 """
@@ -24,6 +24,12 @@ from tensorboard.backend.event_processing.event_accumulator import EventAccumula
 
 from comparison import Checks, make_corpus, train
 
+# Tags are Megatron-LM's, so that its dashboards fit; the values are those of metrics.jsonl.
+TAGS = {
+    "lm loss": "loss", "learning-rate": "lr", "grad-norm": "grad_norm", "iteration-time": "step_seconds",
+    "tokens-per-second": "tokens_per_second", "mfu": "mfu", "consumed-samples": "samples",
+    "mem-max-allocated-bytes": "memory_bytes", "lm loss validation": "validation_loss",
+}
 OUR_TYPES = {torch.float32: "f32", torch.bfloat16: "bf16", torch.float64: "f64", torch.int64: "i64"}
 
 
@@ -31,8 +37,8 @@ def recipe(prefix, tokenizer, out):
     return {
         "run": {"out": str(out), "name": "files"},
         "model": {"layers": 2, "hidden": 32, "heads": 2, "context": 32},
-        "data": {"train": str(prefix), "tokenizer": str(tokenizer)},
-        "train": {"steps": 6, "global_batch": 4, "micro_batch": 2},
+        "data": {"train": str(prefix), "tokenizer": str(tokenizer), "validation_fraction": 0.1},
+        "train": {"steps": 6, "global_batch": 4, "micro_batch": 2, "validate_every": 3, "validate_samples": 4},
         "optimizer": {"lr": 1e-3, "schedule": "cosine", "warmup_steps": 2},
         "checkpoint": {"every": 3, "keep": 2},
     }
@@ -70,13 +76,10 @@ def check_checkpoint(checks, folder, state_sha256):
 def check_events(checks, out, metrics):
     events = EventAccumulator(str(out), size_guidance={"scalars": 0})
     events.Reload()
-    tags = events.Tags()["scalars"]
-    for tag in tags:
-        expected = [(m["step"], float(numpy.float32(m[tag]))) for m in metrics if tag in m]
-        read = [(e.step, e.value) for e in events.Scalars(tag)]
+    for tag, key in TAGS.items():
+        expected = [(m["step"], float(numpy.float32(m[key]))) for m in metrics if key in m]
+        read = [(e.step, e.value) for e in events.Scalars(tag)] if tag in events.Tags()["scalars"] else []
         checks.expect(f"TensorBoard reads {tag}", bool(read) and read == expected, f"{len(read)} steps")
-    needed = {"loss", "lr", "grad_norm", "tokens_per_second"}
-    checks.expect("TensorBoard finds the scalars", needed <= set(tags), ", ".join(tags))
 
 
 def main():

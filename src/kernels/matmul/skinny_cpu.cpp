@@ -33,16 +33,17 @@ struct Rows {
   }
 };
 
-/// Sums of kRows rows of A times kGroups vectors of columns.
+/// Sums of kRows rows of A times kGroups vectors of columns. All loops over them are unrolled, or
+/// they would not stay in registers.
 template <int kRows, int kGroups>
 struct Sums {
   FloatVec sum[kGroups][kRows];
 };
 
-/// The next steps of all chains, `count` at most; the groups advance side by side, because a chain
+/// The next steps of all chains; the groups advance side by side, because a chain
 /// waits for its own last sum.
 template <typename T, int kRows, int kGroups>
-HWY_INLINE void add_blocks(const WordVec (&v)[kGroups][kLanes / 4][4], const float* a, int count,
+HWY_INLINE void add_blocks(const WordVec (&v)[kGroups][kLanes / 4][4], const float* a,
                            Sums<kRows, kGroups>& sums) {
   constexpr int kPart = 4 * kPerWord<T>;  // k of one transposition of blocks
 #pragma GCC unroll 4
@@ -52,7 +53,6 @@ HWY_INLINE void add_blocks(const WordVec (&v)[kGroups][kLanes / 4][4], const flo
     for (int g = 0; g < kGroups; ++g) transpose_blocks(v[g][c], word[g]);
 #pragma GCC unroll 8
     for (int j = 0; j < kPart; ++j) {
-      if (c * kPart + j >= count) return;
 #pragma GCC unroll 4
       for (int g = 0; g < kGroups; ++g) {
         const FloatVec b = widened_half<T>(word[g][j / kPerWord<T>], j % kPerWord<T>);
@@ -73,8 +73,11 @@ HWY_INLINE void run_chains(const float* a, const Rows (&rows)[kGroups], int64_t 
   constexpr int kSize = static_cast<int>(sizeof(T));
   constexpr int kStep = kLanes * kPerWord<T>;  // k of one vector of each row
   WordVec blocks[kGroups][kLanes / 4][4];
-  for (auto& group : sums.sum)
-    for (auto& sum : group) sum = hn::Zero(FloatTag());
+#pragma GCC unroll 4
+  for (int g = 0; g < kGroups; ++g) {
+#pragma GCC unroll 16
+    for (int r = 0; r < kRows; ++r) sums.sum[g][r] = hn::Zero(FloatTag());
+  }
   int64_t k = begin;
   for (; k + kStep <= end; k += kStep) {
 #pragma GCC unroll 4
@@ -86,17 +89,19 @@ HWY_INLINE void run_chains(const float* a, const Rows (&rows)[kGroups], int64_t 
       }
       load_blocks([&](int r) HWY_ATTR { return rows[g].at(r, k * kSize); }, blocks[g]);
     }
-    add_blocks<T>(blocks, a + k * kRows, kStep, sums);
+    add_blocks<T>(blocks, a + k * kRows, sums);
   }
-  if (k == end) return;
-  const int count = static_cast<int>(end - k);
-  for (int g = 0; g < kGroups; ++g) {
-    T rest[kLanes][kStep] = {};
-    for (int r = 0; r < kLanes; ++r)
-      std::memcpy(rest[r], rows[g].at(r, k * kSize), static_cast<size_t>(count * kSize));
-    load_blocks([&](int r) HWY_ATTR { return rest[r]; }, blocks[g]);
+  for (; k < end; ++k) {
+#pragma GCC unroll 4
+    for (int g = 0; g < kGroups; ++g) {
+      T column[kLanes];
+      for (int r = 0; r < kLanes; ++r) std::memcpy(&column[r], rows[g].at(r, k * kSize), sizeof(T));
+#pragma GCC unroll 16
+      for (int r = 0; r < kRows; ++r)
+        sums.sum[g][r] =
+            hn::MulAdd(hn::Set(FloatTag(), a[k * kRows + r]), load(column), sums.sum[g][r]);
+    }
   }
-  add_blocks<T>(blocks, a + k * kRows, count, sums);
 }
 
 /// kGroups vectors of columns from `first` on, for the rows packed at `a`; num_columns of them from
@@ -121,7 +126,9 @@ void run_columns(const Product& product, const std::vector<int>& merges, const f
     Sums<kRows, kGroups> sums;
     run_chains<T, kRows, kGroups>(a, from, shard * width, (shard + 1) * width, prefetch, sums);
     const int num_merges = merges[static_cast<size_t>(shard)];
+#pragma GCC unroll 4
     for (int g = 0; g < kGroups; ++g) {
+#pragma GCC unroll 16
       for (int r = 0; r < kRows; ++r) {
         FloatVec sum = sums.sum[g][r];
         for (int i = 1; i <= num_merges; ++i)
