@@ -7,6 +7,7 @@
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <numeric>
+#include <sstream>
 
 #include "apps/checkpoint_options.h"
 #include "apps/command.h"
@@ -61,22 +62,45 @@ int score(const CheckpointOptions& options, const std::string& input) {
   return 0;
 }
 
-int perplexity(const CheckpointOptions& options, const std::string& input, bool json) {
-  LoadedModel loaded(options);
-  if (!loaded.source.tokenizer())
-    throw UserError("{}: there is no tokenizer.json beside the model", options.path);
-  const std::string document = read_file(input);
-  std::vector<int32_t> ids;
+/// The ids of a text; `where` names the file in messages.
+std::vector<int32_t> encode(const LoadedModel& loaded, std::string_view text,
+                            const std::string& where, bool special) {
   try {
-    ids = loaded.source.tokenizer()->encode(document, true);
+    return loaded.source.tokenizer()->encode(text, special);
   } catch (const UserError& error) {
-    throw UserError("{}: {}", input, error.what());
+    throw UserError("{}: {}", where, error.what());
   }
+}
+
+/// Each line of the text as a document.
+evaluate::Perplexity line_perplexity(LoadedModel& loaded, const std::string& input,
+                                     const std::string& text) {
+  if (loaded.source.end_ids().empty()) {
+    throw UserError("--document line needs a tokenizer with an end-of-document token");
+  }
+  std::vector<std::vector<int32_t>> documents;
+  std::istringstream lines(text);
+  for (std::string line; std::getline(lines, line);) {
+    documents.push_back(encode(loaded, line, input, false));
+  }
+  return evaluate::document_perplexity(*loaded.model, documents, loaded.source.end_ids()[0], text);
+}
+
+int perplexity(const CheckpointOptions& options, const std::string& input, bool by_line,
+               bool json) {
+  LoadedModel loaded(options);
+  if (!loaded.source.tokenizer()) {
+    throw UserError("{}: there is no tokenizer.json beside the model", options.path);
+  }
+  const std::string document = read_file(input);
   evaluate::OnProgress progress;
   if (!json && isatty(STDERR_FILENO) == 1) {
-    progress = [&](int64_t done) { fmt::print(stderr, "\r{} of {} tokens", done, ids.size()); };
+    progress = [](int64_t done) { fmt::print(stderr, "\r{} tokens", done); };
   }
-  const evaluate::Perplexity p = evaluate::perplexity(*loaded.model, ids, document, progress);
+  const evaluate::Perplexity p =
+      by_line ? line_perplexity(loaded, input, document)
+              : evaluate::perplexity(*loaded.model, encode(loaded, document, input, true), document,
+                                     progress);
   const nlohmann::ordered_json result{{"tokens", p.tokens},
                                       {"words", p.words},
                                       {"nll", p.nll},
@@ -98,23 +122,40 @@ int perplexity(const CheckpointOptions& options, const std::string& input, bool 
 void add_evaluate(CLI::App& app, Invocation& invocation) {
   CLI::App& parent = *app.add_subcommand("evaluate", "how well a model predicts text");
   parent.require_subcommand(1);
-  const auto add = [&](const std::string& name, const std::string& what, const std::string& example,
-                       auto run) {
-    CLI::App& c = add_command(parent, invocation, name, what, example);
-    auto checkpoint = std::make_shared<CheckpointOptions>();
-    auto input = std::make_shared<std::string>();
-    checkpoint->declare(c);
-    c.add_option("--input", *input, "the file to read")->required();
-    c.callback([=, &invocation] {
-      invocation.run = [=, &invocation] { return run(*checkpoint, *input, invocation.json); };
-    });
+  struct Options {
+    CheckpointOptions checkpoint;
+    std::string input;
+    std::string document = "file";
   };
-  add("score", "log-probability of every token; one JSON object per line, in and out",
-      "  megalith evaluate score --checkpoint runs/demo --input lines.jsonl\n",
-      [](const CheckpointOptions& c, const std::string& input, bool) { return score(c, input); });
-  add("perplexity", "perplexity and bits per byte of a text file",
-      "  megalith evaluate perplexity --checkpoint runs/demo --input heldout.txt --json\n",
-      perplexity);
+  const auto add = [&](const std::string& name, const std::string& what,
+                       const std::string& example) {
+    CLI::App& c = add_command(parent, invocation, name, what, example);
+    auto o = std::make_shared<Options>();
+    o->checkpoint.declare(c);
+    c.add_option("--input", o->input, "the file to read")->required();
+    return std::pair(&c, o);
+  };
+  {
+    auto [c, o] =
+        add("score", "log-probability of every token; one JSON object per line, in and out",
+            "  megalith evaluate score --checkpoint runs/demo --input lines.jsonl\n");
+    c->callback(
+        [=, &invocation] { invocation.run = [=] { return score(o->checkpoint, o->input); }; });
+  }
+  {
+    auto [c, o] =
+        add("perplexity", "perplexity and bits per byte of a text file",
+            "  megalith evaluate perplexity --checkpoint runs/demo --input heldout.txt --json\n");
+    c->add_option("--document", o->document,
+                  "what one document is; lines are scored apart from each other")
+        ->check(CLI::IsMember({"file", "line"}))
+        ->capture_default_str();
+    c->callback([=, &invocation] {
+      invocation.run = [=, &invocation] {
+        return perplexity(o->checkpoint, o->input, o->document == "line", invocation.json);
+      };
+    });
+  }
 }
 
 }  // namespace megalith::apps

@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Runs the tests of a build folder and counts them: run_tests.py BUILD TIER...
+"""Runs the tests of build folders and counts them: run_tests.py "BUILD=TIER TIER..."...
 
 Tiers are CTest labels. Programs of GoogleTest count test by test, everything else as one. Also runs the
-checks of the sources (rooms, formatting), as part of tier `unit`. Ends with "N passed, N failed".
+checks of the sources (rooms, formatting), as part of tier `unit` of the first folder. Ends with "N passed, N failed".
 """
 import json
 import os
@@ -52,22 +52,30 @@ def source_checks():
         yield "format", ["clang-format", "--dry-run", "--Werror", *files]
 
 
+def jobs_of(build, tier, first, folder):
+    if tier == "unit" and first:
+        for name, command in source_checks():
+            yield name, lambda c=command, n=name: check(n, c)
+    for test in ctest_tests(build, tier):
+        command, name = test["command"], test["name"]
+        if command[0].endswith("_test"):
+            yield name, lambda c=command: run_google_test(c, folder)
+        else:
+            yield name, lambda c=command, n=name: check(n, c)
+
+
 def main():
-    build, tiers = sys.argv[1], " ".join(sys.argv[2:]).split()
     passed = failed = 0
     with tempfile.TemporaryDirectory() as folder:
-        for tier in tiers:
-            jobs = [(name, lambda c=command, n=name: check(n, c)) for name, command in source_checks()] if tier == "unit" else []
-            for test in ctest_tests(build, tier):
-                command = test["command"]
-                google = command[0].endswith("_test")
-                jobs.append((test["name"], lambda c=command, n=test["name"], g=google:
-                             run_google_test(c, folder) if g else check(n, c)))
-            for name, job in jobs:
-                begin = time.monotonic()
-                good, bad = job() or (1, 0)
-                passed, failed = passed + good, failed + bad
-                print(f"{tier:7} {name:24} {good:5} passed {bad:3} failed {time.monotonic() - begin:7.1f} s", flush=True)
+        for position, argument in enumerate(sys.argv[1:]):
+            build, tiers = argument.split("=", 1)
+            for tier in tiers.split():
+                for name, job in jobs_of(build, tier, position == 0, folder):
+                    begin = time.monotonic()
+                    good, bad = job() or (1, 0)
+                    passed, failed = passed + good, failed + bad
+                    print(f"{build} {tier:7} {name:24} {good:5} passed {bad:3} failed {time.monotonic() - begin:7.1f} s",
+                          flush=True)
     print(f"{passed} passed, {failed} failed")
     return 1 if failed or passed == 0 else 0
 

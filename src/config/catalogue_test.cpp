@@ -6,6 +6,7 @@
 #include <set>
 #include <sstream>
 
+#include "base/file.h"
 #include "config/recipe.h"
 
 namespace megalith::config {
@@ -64,6 +65,12 @@ TEST(Catalogue, EveryKeyIsDocumentedWithTypeDefaultAndMeaning) {
       EXPECT_EQ(bars, 5u) << line;
       EXPECT_THAT(line, testing::Not(testing::HasSubstr("|  |"))) << line;
     }
+}
+
+// docs/recipe.md is this text; after a change of the fields, write it anew.
+TEST(Catalogue, TheDocumentationPageIsCurrent) {
+  EXPECT_EQ(read_file(std::filesystem::path(MEGA_SOURCE_DIR) / "docs" / "recipe.md"),
+            documentation());
 }
 
 TEST(Catalogue, EnumNamesFollowTheirValues) {

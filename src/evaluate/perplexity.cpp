@@ -2,6 +2,7 @@
 #include "evaluate/perplexity.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <numbers>
 
@@ -45,6 +46,28 @@ Perplexity perplexity(generate::InferenceModel& model, std::span<const int32_t> 
     predicted = std::max(predicted, end);
     if (on_progress) on_progress(predicted);
   }
+  return result;
+}
+
+Perplexity document_perplexity(generate::InferenceModel& model,
+                               std::span<const std::vector<int32_t>> documents,
+                               int32_t end_of_document, std::string_view text,
+                               const OnProgress& on_progress) {
+  Perplexity result;
+  result.words = count_words(text);
+  result.bytes = static_cast<int64_t>(text.size());
+  for (const std::vector<int32_t>& document : documents) {
+    if (document.empty()) continue;
+    const std::array<int32_t, 2> begin{end_of_document, document[0]};
+    result.nll -= model.score(begin)[0];
+    std::vector<int32_t> closed = document;
+    closed.push_back(end_of_document);
+    const Perplexity inside = perplexity(model, closed, "");
+    result.nll += inside.nll;
+    result.tokens += inside.tokens + 1;
+    if (on_progress) on_progress(result.tokens);
+  }
+  if (result.tokens == 0) throw UserError("the text has no documents");
   return result;
 }
 

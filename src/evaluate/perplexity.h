@@ -31,6 +31,16 @@ using OnProgress = std::function<void(int64_t)>;
 Perplexity perplexity(generate::InferenceModel& model, std::span<const int32_t> ids,
                       std::string_view text, const OnProgress& on_progress = {});
 
+/// Scores documents apart from each other, as a model trained on end-of-document tokens sees them:
+/// the first token is predicted from the end-of-document token alone, the others and the
+/// end-of-document token that closes it from the document. `text` holds the documents with one byte
+/// between them, for which that token stands. Documents longer than the context go through windows
+/// as above.
+Perplexity document_perplexity(generate::InferenceModel& model,
+                               std::span<const std::vector<int32_t>> documents,
+                               int32_t end_of_document, std::string_view text,
+                               const OnProgress& on_progress = {});
+
 /// Runs of bytes other than ASCII blanks.
 int64_t count_words(std::string_view text);
 

@@ -61,6 +61,21 @@ TEST_F(PerplexityTest, EveryTokenIsPredictedOnceWithItsContext) {
   EXPECT_NEAR(p.nll, nll, 1e-12);
 }
 
+TEST_F(PerplexityTest, DocumentsAreScoredApart) {
+  const std::vector<std::vector<int32_t>> documents{{3, 1, 4}, {}, {5}};
+  const int32_t end = 19;
+  const auto nll = [&](std::vector<int32_t> ids) {
+    double sum = 0;
+    for (const double x : model_->score(ids)) sum -= x;
+    return sum;
+  };
+  const Perplexity p = document_perplexity(*model_, documents, end, "abc d\ne");
+  EXPECT_EQ(p.tokens, 3 + 1 + 1 + 1);
+  EXPECT_NEAR(p.nll, nll({end, 3}) + nll({3, 1, 4, end}) + nll({end, 5}) + nll({5, end}), 1e-12);
+  EXPECT_EQ(p.words, 3);
+  EXPECT_EQ(p.bytes, 7);
+}
+
 TEST_F(PerplexityTest, OneTokenPredictsNothing) {
   const std::vector<int32_t> ids{3};
   EXPECT_THROW(perplexity(*model_, ids, "x"), UserError);
