@@ -2,7 +2,7 @@
 // megalith doctor: what this machine offers.
 #include <fmt/ranges.h>
 #include <oneapi/dnnl/dnnl_version.h>
-#include <unicode/uchar.h>
+#include <unicode/uversion.h>
 #include <zlib.h>
 #include <zstd.h>
 
@@ -14,6 +14,7 @@
 #include "apps/version.h"
 #include "base/thread_pool.h"
 #include "report/page.h"
+#include "text/unicode_class.h"
 
 namespace megalith::apps {
 namespace {
@@ -27,7 +28,8 @@ nlohmann::ordered_json facts() {
                                               DNNL_VERSION_PATCH)},
                        {"zlib", zlibVersion()},
                        {"zstd", ZSTD_versionString()},
-                       {"unicode", U_UNICODE_VERSION}};
+                       {"ICU", U_ICU_VERSION}};
+  json["unicode"] = text::unicode_version();  // of the tokenizer's tables
   json["missing"] = nlohmann::json::array({"cuda", "nccl", "mpi"});
   bool charts = false;
   for (const auto& path : report::chart_js_paths())
