@@ -109,6 +109,10 @@ int run(const RecipeOptions& options, int ranks, bool json) {
   if (recipe.data.train.empty())
     throw UserError("{}: data.train names no corpus; set it to a prefix", options.path);
   const auto tokenizer = tokenizer_of(recipe);
+  if (recipe.train.sample_every > 0 && (!tokenizer || recipe.train.sample_prompts.empty())) {
+    throw UserError("{}: train.sample_every needs data.tokenizer and train.sample_prompts",
+                    options.path);
+  }
   const train::Settings settings =
       train::settings_of(recipe, tokenizer ? tokenizer->vocab_size() : 0);
   const auto device = device::make_cpu_device(threads_of(recipe));
@@ -125,7 +129,7 @@ int run(const RecipeOptions& options, int ranks, bool json) {
   }();
   if (!json) print_start(recipe, settings, plan, facts);
   train::Hooks hooks;
-  if (recipe.train.sample_every > 0 && tokenizer) {
+  if (recipe.train.sample_every > 0) {
     hooks.samples = [&](train::Engine& engine, int64_t step) {
       return write_samples(engine, step, recipe, *tokenizer);
     };
