@@ -114,6 +114,7 @@ int gemm(const Options& o, bool json) {
 int train(const RecipeOptions& recipe_options, const Options& o, bool json) {
   const config::Recipe recipe = recipe_options.load();
   const train::Settings settings = train::settings_of(recipe, 0);
+  train::require_one_rank(settings);
   const int threads = o.threads > 0 ? o.threads : threads_of(recipe);
   const auto device = device::make_cpu_device(threads);
   const auto world = comm::make_self_communicator(*device);

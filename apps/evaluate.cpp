@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include <filesystem>
 #include <fstream>
 #include <memory>
 #include <nlohmann/json.hpp>
@@ -45,7 +46,9 @@ std::vector<int32_t> ids_of_line(const std::string& line, const LoadedModel& loa
 int score(const CheckpointOptions& options, const std::string& input) {
   LoadedModel loaded(options);
   std::ifstream file(input);
-  if (!file) throw UserError("{}: cannot be opened", input);
+  if (!file || std::filesystem::is_directory(input)) {
+    throw UserError("{}: is not a file that can be read", input);
+  }
   std::string line;
   for (int64_t number = 1; std::getline(file, line); ++number) {
     const std::string where = fmt::format("{}:{}", input, number);
@@ -59,6 +62,7 @@ int score(const CheckpointOptions& options, const std::string& input) {
     const double nll = -std::accumulate(logprobs.begin(), logprobs.end(), 0.0);
     print_json({{"ids", ids}, {"logprobs", logprobs}, {"nll", nll + 0.0}});
   }
+  if (file.bad()) throw SystemError("{}: reading failed", input);
   return 0;
 }
 

@@ -115,6 +115,7 @@ int run(const RecipeOptions& options, int ranks, bool json) {
   }
   const train::Settings settings =
       train::settings_of(recipe, tokenizer ? tokenizer->vocab_size() : 0);
+  train::require_one_rank(settings);
   const auto device = device::make_cpu_device(threads_of(recipe));
   const account::Plan plan = plan_of(recipe, settings, device->target());
   train::RunFacts facts;

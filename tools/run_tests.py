@@ -14,6 +14,7 @@ import sys
 import tempfile
 import time
 
+TIERS = ("unit", "ranks", "golden", "system", "gpu", "long")
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 
 
@@ -24,25 +25,26 @@ def ctest_tests(build, tier):
 
 
 def run_google_test(command, folder):
-    """(passed, failed) of one program."""
+    """(passed, failed, skipped) of one program."""
     report = os.path.join(folder, "report.json")
     if os.path.exists(report):
         os.remove(report)
     result = subprocess.run(command + [f"--gtest_output=json:{report}", "--gtest_brief=1"], cwd=ROOT)
     if not os.path.exists(report):
-        return None if result.returncode == 0 else (0, 1)
+        return (1, 0, 0) if result.returncode == 0 else (0, 1, 0)
     counts = json.load(open(report))
+    skipped = sum(t.get("result") == "SKIPPED" for suite in counts["testsuites"] for t in suite["testsuite"])
     failed = counts["failures"] + counts.get("errors", 0)
     if result.returncode != 0 and failed == 0:
         failed = 1  # ended after its last test: a leak, a crash on exit
-    return counts["tests"] - counts.get("disabled", 0) - failed, failed
+    return counts["tests"] - counts.get("disabled", 0) - failed - skipped, failed, skipped
 
 
 def check(name, command):
     result = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
     if result.returncode != 0:
         print(f"FAILED {name}\n{result.stdout[-4000:]}{result.stderr[-4000:]}", flush=True)
-    return (1, 0) if result.returncode == 0 else (0, 1)
+    return (1, 0, 0) if result.returncode == 0 else (0, 1, 0)
 
 
 def source_checks():
@@ -65,18 +67,22 @@ def jobs_of(build, tier, first, folder):
 
 
 def main():
-    passed = failed = 0
+    total = [0, 0, 0]
     with tempfile.TemporaryDirectory() as folder:
         for position, argument in enumerate(sys.argv[1:]):
             build, tiers = argument.split("=", 1)
             for tier in tiers.split():
-                for name, job in jobs_of(build, tier, position == 0, folder):
+                jobs = list(jobs_of(build, tier, position == 0, folder))
+                if not jobs and tier not in TIERS:
+                    sys.exit(f"run_tests.py: there is no tier {tier}; tiers are {', '.join(TIERS)}")
+                for name, job in jobs:
                     begin = time.monotonic()
-                    good, bad = job() or (1, 0)
-                    passed, failed = passed + good, failed + bad
-                    print(f"{build} {tier:7} {name:24} {good:5} passed {bad:3} failed {time.monotonic() - begin:7.1f} s",
-                          flush=True)
-    print(f"{passed} passed, {failed} failed")
+                    counts = job()
+                    total = [a + b for a, b in zip(total, counts)]
+                    print(f"{build} {tier:7} {name:24} {counts[0]:5} passed {counts[1]:3} failed "
+                          f"{time.monotonic() - begin:7.1f} s", flush=True)
+    passed, failed, skipped = total
+    print(f"{passed} passed, {failed} failed" + (f", {skipped} skipped" if skipped else ""))
     return 1 if failed or passed == 0 else 0
 
 

@@ -109,7 +109,8 @@ struct Reader::Impl {
   void verify(const FileRecord& file) const;
   std::string damage_in(const FileRecord& file) const;
   SafetensorsFile& tensor_file(const std::string& name) {
-    if (verified.insert(name).second) verify(record(name));
+    if (!verified.contains(name)) verify(record(name));
+    verified.insert(name);
     return open.try_emplace(name, folder / name).first->second;
   }
 };

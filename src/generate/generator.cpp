@@ -62,7 +62,8 @@ Generated generate(InferenceModel& model, const text::Tokenizer* tokenizer,
   if (options.max_new_tokens < 0)
     throw UserError("--max-new-tokens {} is negative", options.max_new_tokens);
   const auto prompt = static_cast<int64_t>(prompt_ids.size());
-  KvCache cache = model.make_cache(prompt + options.max_new_tokens);
+  const int64_t context = model.architecture().context;
+  KvCache cache = model.make_cache(prompt + std::min(options.max_new_tokens, context));
   Generated result;
   result.finish_reason = "length";
   StopFinder finder(options.stop);
@@ -78,9 +79,15 @@ Generated generate(InferenceModel& model, const text::Tokenizer* tokenizer,
   const double decode_begin = monotonic_seconds();
   result.prompt_seconds = decode_begin - begin;
   // The token chosen at the last position of the context needs no place in the cache.
-  const int64_t most = std::min(options.max_new_tokens, model.architecture().context - prompt + 1);
+  const int64_t most = std::min(options.max_new_tokens, context - prompt + 1);
+  // A model's vocabulary may be larger than the tokenizer's; what has no text is not drawn.
+  const auto drawable = tokenizer != nullptr
+                            ? std::min(logits.size(), static_cast<size_t>(tokenizer->vocab_size()))
+                            : logits.size();
+  bool stop_text = false;
   for (int64_t n = 0; n < most; ++n) {
-    const Choice choice = choose_token(logits, options.sampling, prompt + n);
+    const Choice choice =
+        choose_token(std::span(logits).first(drawable), options.sampling, prompt + n);
     if (std::ranges::find(options.end_ids, choice.id) != options.end_ids.end()) {
       result.finish_reason = "stop";
       break;
@@ -89,13 +96,14 @@ Generated generate(InferenceModel& model, const text::Tokenizer* tokenizer,
     result.logprobs.push_back(choice.logprob);
     if (decoder && finder.push(decoder->push(choice.id))) {
       result.finish_reason = "stop";
+      stop_text = true;
       break;
     }
     give(false);
     if (n + 1 < most) logits = model.extend(cache, std::span(&choice.id, 1));
   }
   result.decode_seconds = monotonic_seconds() - decode_begin;
-  if (decoder && result.finish_reason == "length") finder.push(decoder->finish());
+  if (decoder && !stop_text) finder.push(decoder->finish());
   give(true);
   result.text = finder.text();
   return result;

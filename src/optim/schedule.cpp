@@ -15,8 +15,9 @@ double learning_rate(const Schedule& s, const Progress& progress) {
   const auto warmup = static_cast<double>(s.warmup_steps);
   if (progress.step <= s.warmup_steps) return s.peak * n / warmup;
   const double span = s.peak - s.floor;
-  // 0 just after warm-up, 1 on the last step and beyond.
-  const double length = static_cast<double>(s.total_steps) - warmup;
+  // 0 just after warm-up, 1 at the end of the decay and beyond.
+  const double length = s.decay_steps > 0 ? static_cast<double>(s.decay_steps)
+                                          : static_cast<double>(s.total_steps) - warmup;
   const double r = length > 0 ? std::clamp((n - warmup) / length, 0.0, 1.0) : 1.0;
   switch (s.kind) {
     case ScheduleKind::constant:

@@ -17,7 +17,8 @@ struct Schedule {
   double floor = 0;
   int64_t warmup_steps = 0;
   int64_t total_steps = 1;
-  /// Length of the last phase of `wsd` (warm-up, stable, linear decay; Hu et al. 2024).
+  /// `linear` and `cosine`: steps from the end of warm-up to the floor; 0: to the last step. `wsd`:
+  /// length of the last phase (warm-up, stable, linear decay; Hu et al. 2024).
   int64_t decay_steps = 0;
   /// `hours`: linear decay over the time budget, whatever number of steps fits into it (as in
   /// "Cramming", Geiping & Goldstein 2022).

@@ -13,7 +13,7 @@ Schedule make(ScheduleKind kind) {
   s.floor = 0.1;
   s.warmup_steps = 10;
   s.total_steps = 110;
-  s.decay_steps = 20;
+  s.decay_steps = kind == ScheduleKind::wsd ? 20 : 0;
   s.budget_seconds = 3600;
   return s;
 }
@@ -48,6 +48,16 @@ TEST(Schedule, TableOfTheOtherPhases) {
   EXPECT_DOUBLE_EQ(at(ScheduleKind::hours, 50, 1800), 0.55);
   EXPECT_DOUBLE_EQ(at(ScheduleKind::hours, 50, 3600), 0.1);
   EXPECT_DOUBLE_EQ(at(ScheduleKind::hours, 50, 7200), 0.1);
+}
+
+TEST(Schedule, DecayMayEndBeforeTheRun) {
+  for (const auto kind : {ScheduleKind::linear, ScheduleKind::cosine}) {
+    Schedule s = make(kind);
+    s.decay_steps = 40;
+    EXPECT_DOUBLE_EQ(learning_rate(s, {30, 0}), 0.55);
+    EXPECT_DOUBLE_EQ(learning_rate(s, {50, 0}), 0.1);
+    EXPECT_DOUBLE_EQ(learning_rate(s, {110, 0}), 0.1);
+  }
 }
 
 TEST(Schedule, WithoutWarmUpTheFirstStepDecaysByOnePart) {

@@ -161,8 +161,11 @@ RunLength run_length(const config::Recipe& r, const Settings& s, int64_t samples
 void set_length(Settings& s, const RunLength& length, int64_t decay_steps) {
   s.schedule.total_steps = length.steps;
   s.schedule.budget_seconds = length.budget_seconds;
+  s.schedule.decay_steps = decay_steps;
   // wsd: a tenth of the run unless the recipe says otherwise (Hu et al. 2024).
-  s.schedule.decay_steps = decay_steps > 0 ? decay_steps : std::max<int64_t>(1, length.steps / 10);
+  if (s.schedule.kind == optim::ScheduleKind::wsd && decay_steps == 0) {
+    s.schedule.decay_steps = std::max<int64_t>(1, length.steps / 10);
+  }
 }
 
 std::vector<data::Corpus> corpora_of(const std::vector<config::Corpus>& list) {

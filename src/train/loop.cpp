@@ -79,6 +79,16 @@ void check_same_run(const config::Recipe& recipe, const checkpoint::Reader& read
                   reader.folder().string(), fmt::join(changes, "; "));
 }
 
+const fs::path& make_folder(const fs::path& folder) {
+  std::error_code error;
+  fs::create_directories(folder, error);
+  if (error || !fs::is_directory(folder)) {
+    throw UserError("run.out {}: cannot be made a folder ({}); choose another", folder.string(),
+                    error ? error.message() : "a file is in the way");
+  }
+  return folder;
+}
+
 /// One run, from its folder to its end.
 class TrainingRun {
  public:
@@ -91,7 +101,9 @@ class TrainingRun {
   void write_record(const std::string& status);
   void note_saved(const checkpoint::Saved* saved);
   report::StepMetrics train_step();
-  double validation_loss();
+  std::optional<double> validation_loss();
+  void require_finite() const;
+  void write_samples(Progress* progress);
   void save();
   void measure_memory();
   bool at_end() const;
@@ -139,14 +151,9 @@ TrainingRun::TrainingRun(const config::Recipe& recipe, const text::Tokenizer* to
       sampler_(corpora_of(recipe.data.train), training_options(recipe, settings_)),
       validation_(validation_sampler(recipe, settings_)),
       length_(run_length(recipe, settings_, sampler_.samples_per_epoch())),
-      record_((fs::create_directories(folder_), folder_)),
+      record_(make_folder(folder_)),
       show_progress_(show_progress) {
-  if (settings_.layout.num_ranks() != 1) {
-    throw UserError(
-        "recipe: parallel asks for {} ranks, this is a run of one; set parallel.tensor, pipeline "
-        "and data to 1",
-        settings_.layout.num_ranks());
-  }
+  require_one_rank(settings_);
   set_length(settings_, length_, recipe.optimizer.decay_steps);
   world_ = comm::make_self_communicator(device);
   mesh_ = std::make_unique<parallel::Mesh>(*world_, settings_.layout);
@@ -171,6 +178,7 @@ void TrainingRun::resume_or_begin() {
     }
     load_state(reader, *engine_);
     saved_step_ = position_.step;
+    record_.json()["state_sha256"] = reader.state_sha256();
     log::info("resuming from {}", newest->string());
   } else {
     engine_->initialise();
@@ -241,11 +249,12 @@ report::StepMetrics TrainingRun::train_step() {
   return m;
 }
 
-double TrainingRun::validation_loss() {
+std::optional<double> TrainingRun::validation_loss() {
   const int64_t samples =
       std::min(recipe_.train.validate_samples, validation_->samples_per_epoch());
   double sum = 0, weight = 0;
   for (int64_t first = 0; first < samples; first += settings_.micro_batch) {
+    if (stop_.signal() != 0) return std::nullopt;  // a wish to stop does not wait for this
     const auto batch = data::make_batch(
         *validation_, first, std::min(settings_.micro_batch, samples - first), batch_options_);
     sum += engine_->loss_sum(batch);
@@ -262,6 +271,7 @@ void TrainingRun::save() {
   saver_->save(device_, position_.step, tensors, state_json(position_, *engine_, data_fingerprint_),
                std::move(texts));
   saved_step_ = position_.step;
+  if (!recipe_.checkpoint.async) note_saved(saver_->wait());
 }
 
 void TrainingRun::measure_memory() {
@@ -287,9 +297,27 @@ RunResult TrainingRun::finish(int signal) {
   return {last_, status, signal};
 }
 
+void TrainingRun::require_finite() const {
+  if (std::isfinite(last_.loss) && std::isfinite(last_.grad_norm)) return;
+  throw DoNotRestartError(
+      "step {}: loss {} and gradient norm {} are not both finite; lower optimizer.lr; the last "
+      "checkpoint is kept",
+      last_.step, last_.loss, last_.grad_norm);
+}
+
+void TrainingRun::write_samples(Progress* progress) {
+  for (const report::TextSample& sample : hooks_.samples(*engine_, position_.step)) {
+    log_->sample(sample);
+    if (progress != nullptr) progress->note(fmt::format("  {}{}", sample.prompt, sample.text));
+  }
+}
+
 RunResult TrainingRun::go() {
   resume_or_begin();
-  if (saved_step_ >= 0 && at_end()) return {last_, "already finished", 0};
+  if (saved_step_ >= 0 && at_end()) {
+    write_record("finished");
+    return {last_, "already finished", 0};
+  }
   road_ = std::make_unique<DataRoad>(sampler_, batch_options_, settings_, 0, position_.samples);
   write_record("running");
   std::optional<Progress> progress;
@@ -301,29 +329,25 @@ RunResult TrainingRun::go() {
     return every > 0 && (position_.step % every == 0 || at_end());
   };
   while (!at_end() && stop_.signal() == 0) {
-    const double begin = monotonic_seconds();
+    const double begin = monotonic_seconds(), elapsed = position_.elapsed_seconds;
+    const auto advance = [&] { position_.elapsed_seconds = elapsed + monotonic_seconds() - begin; };
     const bool saving = saved_step_ == position_.step && saved_step_ > 0;
     last_ = train_step();
-    if (validation_ != nullptr && due(recipe_.train.validate_every))
+    advance();
+    if (validation_ != nullptr && due(recipe_.train.validate_every)) {
       last_.validation_loss = validation_loss();
-    position_.elapsed_seconds += monotonic_seconds() - begin;
+    }
+    advance();
     log_->step(last_);
     if (progress) progress->step(last_, position_.elapsed_seconds);
-    if (!std::isfinite(last_.loss) || !std::isfinite(last_.grad_norm)) {
-      throw DoNotRestartError(
-          "step {}: loss {} and gradient norm {} are not both finite; lower optimizer.lr; the last "
-          "checkpoint is kept",
-          last_.step, last_.loss, last_.grad_norm);
-    }
-    if (hooks_.samples && due(recipe_.train.sample_every)) {
-      for (const report::TextSample& sample : hooks_.samples(*engine_, position_.step)) {
-        log_->sample(sample);
-        if (progress) progress->note(fmt::format("  {}{}", sample.prompt, sample.text));
-      }
+    require_finite();
+    if (hooks_.samples && due(recipe_.train.sample_every) && stop_.signal() == 0) {
+      write_samples(progress ? &*progress : nullptr);
     }
     // A save in the background is complete at most one step later.
     if (saving) note_saved(saver_->wait());
     if (recipe_.checkpoint.every > 0 && position_.step % recipe_.checkpoint.every == 0) save();
+    advance();
   }
   return finish(stop_.signal());
 }

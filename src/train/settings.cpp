@@ -54,4 +54,12 @@ void check(const Settings& s, const std::string& where) {
   if (!faults.empty()) throw UserError("{}: {}", where, fmt::join(faults, "; "));
 }
 
+void require_one_rank(const Settings& settings) {
+  if (settings.layout.num_ranks() == 1) return;
+  throw UserError(
+      "recipe: parallel asks for {} ranks, this is a run of one; set parallel.tensor, "
+      "parallel.pipeline and parallel.data to 1",
+      settings.layout.num_ranks());
+}
+
 }  // namespace megalith::train

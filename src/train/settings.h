@@ -45,4 +45,7 @@ struct Settings {
 /// value to set), what has no code yet.
 void check(const Settings& settings, const std::string& where);
 
+/// UserError when the layout asks for more ranks than the one of this process.
+void require_one_rank(const Settings& settings);
+
 }  // namespace megalith::train
