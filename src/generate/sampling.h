@@ -20,7 +20,8 @@ struct Choice {
   double logprob = 0;  // under the plain distribution, before temperature and cuts
 };
 
-/// `logits`: of the tokens that may be chosen; the plain distribution is over these. `position`: of the token to be chosen, in its sequence. UserError if the options make no sense.
+/// `logits`: of the tokens that may be chosen; the plain distribution is over these. `position`: of
+/// the token to be chosen, in its sequence. UserError if the options make no sense.
 Choice choose_token(std::span<const float> logits, const SamplingOptions& options,
                     int64_t position);
 void check(const SamplingOptions& options);
