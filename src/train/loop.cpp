@@ -56,11 +56,6 @@ std::unique_ptr<data::Sampler> validation_sampler(const config::Recipe& recipe,
       "data.validation_fraction is 0");
 }
 
-data::SamplerOptions training_options(const config::Recipe& recipe, const Settings& settings) {
-  data::SamplerOptions options = sampler_options(recipe, settings, data::Split::train);
-  return options;
-}
-
 /// A resume may change how long a run is and where things lie, not what it computes.
 void check_same_run(const config::Recipe& recipe, const checkpoint::Reader& reader) {
   const auto text = reader.text("recipe.yaml");
@@ -148,7 +143,8 @@ TrainingRun::TrainingRun(const config::Recipe& recipe, const text::Tokenizer* to
       settings_(settings_of(recipe, tokenizer != nullptr ? tokenizer->vocab_size() : 0)),
       batch_options_(batch_options_of(
           recipe, tokenizer != nullptr ? tokenizer->end_of_document() : std::nullopt)),
-      sampler_(corpora_of(recipe.data.train), training_options(recipe, settings_)),
+      sampler_(corpora_of(recipe.data.train),
+               sampler_options(recipe, settings_, data::Split::train)),
       validation_(validation_sampler(recipe, settings_)),
       length_(run_length(recipe, settings_, sampler_.samples_per_epoch())),
       record_(make_folder(folder_)),
