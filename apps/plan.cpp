@@ -23,7 +23,9 @@ struct RankPlan {
 
 /// One traced rank per pipeline stage and tensor rank; data ranks are alike.
 std::vector<RankPlan> trace_ranks(const train::Settings& settings, const device::Target& target,
-                                  int64_t validation) {
+                                  train::BesideSteps beside) {
+  // Validation under a pipeline is not built.
+  if (settings.layout.pipeline > 1) beside.validation_samples = 0;
   std::vector<RankPlan> ranks;
   for (int rank = 0; rank < settings.layout.num_ranks(); ++rank) {
     const parallel::Coordinates at = parallel::coordinates_of(settings.layout, rank);
@@ -31,8 +33,7 @@ std::vector<RankPlan> trace_ranks(const train::Settings& settings, const device:
     ranks.push_back({rank, at, account::trace(target, [&](device::Device& device) {
                        const auto world = comm::make_traced_communicator(
                            device, rank, settings.layout.num_ranks());
-                       train::traced_step(settings, device, *world,
-                                          settings.layout.pipeline == 1 ? validation : 0);
+                       train::traced_step(settings, device, *world, beside);
                      })});
   }
   return ranks;
@@ -83,8 +84,7 @@ int run(const RecipeOptions& options, bool json) {
   const train::Settings settings =
       train::settings_of(recipe, tokenizer ? tokenizer->vocab_size() : 0);
   const device::Target target{device::DeviceKind::cpu, device::detect_isa(), threads_of(recipe)};
-  const auto ranks = trace_ranks(
-      settings, target, recipe.train.validate_every > 0 ? recipe.train.validate_samples : 0);
+  const auto ranks = trace_ranks(settings, target, train::beside_steps(recipe));
   if (json) {
     print_json(plan_json(settings, ranks));
   } else {

@@ -9,10 +9,12 @@
 #include "apps/command.h"
 #include "apps/machine.h"
 #include "apps/recipe_options.h"
+#include "apps/step_profiler.h"
 #include "apps/version.h"
 #include "comm/backends.h"
 #include "generate/generator.h"
 #include "kernels/matmul/ceiling.h"
+#include "kernels/reduction/read_bandwidth.h"
 #include "report/page.h"
 #include "train/from_recipe.h"
 #include "train/loop.h"
@@ -23,10 +25,10 @@ namespace {
 
 account::Plan plan_of(const config::Recipe& recipe, const train::Settings& settings,
                       const device::Target& target) {
-  const int64_t validation = recipe.train.validate_every > 0 ? recipe.train.validate_samples : 0;
+  const train::BesideSteps beside = train::beside_steps(recipe);
   return account::trace(target, [&](device::Device& device) {
     const auto world = comm::make_self_communicator(device);
-    train::traced_step(settings, device, *world, validation);
+    train::traced_step(settings, device, *world, beside);
   });
 }
 
@@ -36,7 +38,7 @@ double necessary_flops(train::Settings settings, const device::Target& target) {
   return account::trace(target,
                         [&](device::Device& device) {
                           const auto world = comm::make_self_communicator(device);
-                          train::traced_step(settings, device, *world, 0);
+                          train::traced_step(settings, device, *world, {});
                         })
       .work.flops;
 }
@@ -77,8 +79,8 @@ void print_start(const config::Recipe& recipe, const train::Settings& s, const a
   const auto& m = plan.memory;
   fmt::print(stderr,
              "model      {} parameters, {} layers x {}, {} heads, context {}, vocabulary {}\n"
-             "memory     {}: weights {}, gradients {}, optimizer {}, activations {}, workspace {} "
-             "(planned)\n"
+             "memory     {}: weights {}, gradients {}, optimizer {}, activations {}, workspace {}, "
+             "snapshot {} (planned)\n"
              "step       {} samples of {} tokens, micro-batch {}, {:.1f} GFLOP; ceiling {:.0f} "
              "GFLOP/s on {} threads\n"
              "run        {}\n",
@@ -88,7 +90,8 @@ void print_start(const config::Recipe& recipe, const train::Settings& s, const a
              bytes_text(m.of(device::MemoryClass::gradients)),
              bytes_text(m.of(device::MemoryClass::optimizer)),
              bytes_text(m.of(device::MemoryClass::activations)),
-             bytes_text(m.of(device::MemoryClass::workspace)), s.batch.full, s.sequence_length(),
+             bytes_text(m.of(device::MemoryClass::workspace)),
+             bytes_text(m.of(device::MemoryClass::snapshot)), s.batch.full, s.sequence_length(),
              s.micro_batch, facts.step_flops / 1e9, facts.gemm_ceiling_flops / 1e9,
              facts.machine["threads"].get<int>(), recipe.run.out);
 }
@@ -100,11 +103,26 @@ nlohmann::ordered_json result_json(const train::RunResult& result) {
   return json;
 }
 
-int run(const RecipeOptions& options, int ranks, bool json) {
+/// Of the kernels that the run uses: its numerics and storage. Memory is measured when a profile
+/// needs it.
+account::Roofline roofline_of(const train::Settings& settings, const device::Target& target,
+                              bool with_memory) {
+  const auto scratch = device::make_cpu_device(target.num_threads, target.isa);
+  kernels::Exec exec(*scratch, settings.numerics);
+  return {kernels::gemm_ceiling(exec, settings.weights, 0.3),
+          with_memory ? kernels::read_bandwidth(exec, int64_t{256} << 20, 0.1) : 0};
+}
+
+struct TrainOptions {
+  int ranks = 1;
+  int64_t profile_steps = 0;
+};
+
+int run(const RecipeOptions& options, const TrainOptions& extra, bool json) {
   const config::Recipe recipe = options.load();
-  if (ranks != 1) {
+  if (extra.ranks != 1) {
     throw UserError("--ranks {} is not built yet; train with one rank (its threads use all cores)",
-                    ranks);
+                    extra.ranks);
   }
   if (recipe.data.train.empty())
     throw UserError("{}: data.train names no corpus; set it to a prefix", options.path);
@@ -123,11 +141,9 @@ int run(const RecipeOptions& options, int ranks, bool json) {
   facts.machine = machine_json(device->target());
   facts.planned_memory = account::to_json(plan.memory);
   facts.step_flops = necessary_flops(settings, device->target());
-  facts.gemm_ceiling_flops = [&] {
-    const auto scratch = device::make_cpu_device(device->target().num_threads);
-    kernels::Exec exec(*scratch, settings.numerics);
-    return kernels::gemm_ceiling(exec, settings.weights, 0.3);
-  }();
+  const account::Roofline roofline =
+      roofline_of(settings, device->target(), extra.profile_steps > 0);
+  facts.gemm_ceiling_flops = roofline.flops;
   if (!json) print_start(recipe, settings, plan, facts);
   train::Hooks hooks;
   if (recipe.train.sample_every > 0) {
@@ -135,8 +151,12 @@ int run(const RecipeOptions& options, int ranks, bool json) {
       return write_samples(engine, step, recipe, *tokenizer);
     };
   }
+  StepProfiler profiler(extra.profile_steps, std::filesystem::path(recipe.run.out) / "profile.json",
+                        roofline);
+  if (extra.profile_steps > 0) profiler.attach(hooks);
   const train::RunResult result =
       train::run_training(recipe, tokenizer ? &*tokenizer : nullptr, facts, hooks, *device, !json);
+  profiler.finish();
   const std::string page = report::write_report(recipe.run.out).string();
   if (json) {
     print_json(result_json(result));
@@ -154,13 +174,19 @@ void add_train(CLI::App& app, Invocation& invocation) {
       "  megalith train recipes/demo.yaml\n"
       "  megalith train recipes/demo.yaml --set run.out=runs/b --set optimizer.lr=1e-3\n");
   auto options = std::make_shared<RecipeOptions>();
-  auto ranks = std::make_shared<int>(1);
+  auto extra = std::make_shared<TrainOptions>();
   options->declare(c);
-  c.add_option("--ranks", *ranks, "ranks as threads of this process")
+  c.add_option("--profile", extra->profile_steps,
+               "steps to profile (3 unless given), after the first: a table, and profile.json (a "
+               "Chrome trace) in the run folder")
+      ->expected(0, 1)
+      ->default_str("3")
+      ->check(CLI::Range(int64_t{1}, int64_t{1000}));
+  c.add_option("--ranks", extra->ranks, "ranks as threads of this process")
       ->check(CLI::Range(1, 4096))
       ->capture_default_str();
   c.callback([=, &invocation] {
-    invocation.run = [=, &invocation] { return run(*options, *ranks, invocation.json); };
+    invocation.run = [=, &invocation] { return run(*options, *extra, invocation.json); };
   });
 }
 

@@ -9,6 +9,7 @@
 
 #include "base/function_ref.h"
 #include "device/device.h"
+#include "device/recorder.h"
 
 namespace megalith::account {
 
@@ -33,7 +34,7 @@ struct Plan {
 /// Runs `body` on a trace device for `target`.
 Plan trace(const device::Target& target, FunctionRef<void(device::Device&)> body);
 
-/// {"weights", "gradients", "optimizer", "activations", "workspace", "total"}
+/// {"weights", "gradients", "optimizer", "activations", "workspace", "snapshot", "total"}
 nlohmann::ordered_json to_json(const MemoryByClass& memory);
 
 /// "1.25 GiB", "312 KiB"

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <exception>
+#include <mutex>
 #include <thread>
 #include <utility>
 #include <vector>
@@ -22,13 +23,32 @@ namespace fs = std::filesystem;
 /// Files that are hashed and written at once. More would take cores from training.
 constexpr int kWriteThreads = 2;
 
-/// A tensor in the snapshot.
-struct HostTensor {
-  std::string name;
-  DType dtype;
-  Shape shape;
-  std::span<const std::byte> bytes;
-};
+/// What a save that streams from the device holds of it per file that is written at once.
+constexpr int64_t kPieceBytes = int64_t{4} << 20;
+
+int64_t total_bytes(std::span<const TensorSource> tensors) {
+  int64_t bytes = 0;
+  for (const TensorSource& tensor : tensors) bytes += tensor.view.bytes();
+  return bytes;
+}
+
+/// Hands a device tensor to `sink` in pieces. Several files may be written at once; the device's
+/// stream is for one of them at a time.
+void stream(device::Device& device, std::mutex& turn, const ConstView& view,
+            const TensorContent::Sink& sink) {
+  const int64_t element = bytes_of(view.dtype());
+  const ConstView flat = view.reshape(Shape{view.num_elements()});
+  const int64_t piece = std::min(kPieceBytes / element, flat.num_elements());
+  std::vector<std::byte> host(static_cast<size_t>(piece * element));
+  for (int64_t i = 0; i < flat.num_elements(); i += piece) {
+    const ConstView part = flat.rows(i, std::min(piece, flat.num_elements() - i));
+    {
+      const std::lock_guard lock(turn);
+      device.wait(device.copy_to_host(host.data(), part));
+    }
+    sink(std::span(host).first(static_cast<size_t>(part.bytes())));
+  }
+}
 
 /// Removes what no checkpoint needs: temporary files and folders, step folders that were begun and
 /// hold neither manifest nor COMMIT. Damaged checkpoints stay: whoever loads must see and name
@@ -109,62 +129,50 @@ void prepare(const fs::path& folder) {
 struct Saver::Impl {
   fs::path folder;
   SaverOptions options;
-  std::vector<std::byte> buffer;
-  std::vector<HostTensor> snapshot;
+  device::Allocation snapshot;
   std::thread writer;
   std::exception_ptr failure;
   Saved saved;
   bool has_saved = false;
 
-  void take_snapshot(device::Device& device, std::span<const TensorSource> tensors);
-  void write(int64_t step, nlohmann::json state, std::map<std::string, std::string> texts);
+  std::vector<TensorContent> take_snapshot(device::Device& device,
+                                           std::span<const TensorSource> tensors);
+  void write(FolderContent content);
   std::exception_ptr failed(int64_t step, const char* reason) const;
   void join() {
     if (writer.joinable()) writer.join();
   }
 };
 
-void Saver::Impl::take_snapshot(device::Device& device, std::span<const TensorSource> tensors) {
-  int64_t bytes = 0;
-  for (const TensorSource& tensor : tensors) bytes += tensor.view.bytes();
-  check_space(folder, bytes);
-  if (buffer.size() < static_cast<size_t>(bytes)) {
-    buffer = {};  // nothing to carry over: never two of them
-    buffer.resize(static_cast<size_t>(bytes));
-  }
-  snapshot.clear();
-  std::byte* at = buffer.data();
+/// The tensors as they are now, in the snapshot.
+std::vector<TensorContent> Saver::Impl::take_snapshot(device::Device& device,
+                                                      std::span<const TensorSource> tensors) {
+  std::vector<TensorContent> contents;
+  std::byte* at = snapshot.data();
   device::Ticket last;
   for (const TensorSource& tensor : tensors) {
-    MEGA_CHECK(tensor.view.is_contiguous());
     last = device.copy_to_host(at, tensor.view);
-    const auto size = static_cast<size_t>(tensor.view.bytes());
-    snapshot.push_back(
-        {tensor.name, tensor.view.dtype(), tensor.view.shape(), std::span(at, size)});
-    at += size;
+    const std::span bytes(at, static_cast<size_t>(tensor.view.bytes()));
+    contents.push_back({tensor.name, tensor.view.dtype(), tensor.view.shape(),
+                        [bytes](TensorContent::Sink sink) { sink(bytes); }});
+    at += tensor.view.bytes();
   }
   device.wait(last);
+  return contents;
 }
 
-void Saver::Impl::write(int64_t step, nlohmann::json state,
-                        std::map<std::string, std::string> texts) {
+void Saver::Impl::write(FolderContent content) {
   const double begin = monotonic_seconds();
-  const fs::path target = folder / step_folder_name(step);
-  FolderContent content{step, {}, std::move(state), std::move(texts)};
-  for (const HostTensor& tensor : snapshot) {
-    content.tensors.push_back({tensor.name, tensor.dtype, tensor.shape,
-                               [&tensor](TensorContent::Sink sink) { sink(tensor.bytes); }});
-  }
+  const fs::path target = folder / step_folder_name(content.step);
   const FolderSummary summary = write_checkpoint_folder(target, content, kWriteThreads);
-  saved = {step,
-           target,
-           summary.state_sha256,
-           summary.bytes,
-           saved.snapshot_seconds,
-           monotonic_seconds() - begin};
+  saved.step = content.step;
+  saved.folder = target;
+  saved.state_sha256 = summary.state_sha256;
+  saved.bytes = summary.bytes;
+  saved.write_seconds = monotonic_seconds() - begin;
   has_saved = true;
   try {
-    prune(folder, step, options.keep);
+    prune(folder, content.step, options.keep);
   } catch (const std::exception& error) {
     log::warning("{}: an old checkpoint could not be removed: {}", folder.string(), error.what());
   }
@@ -185,22 +193,43 @@ Saver::Saver(fs::path folder, const SaverOptions& options) : impl_(std::make_uni
 
 Saver::~Saver() { impl_->join(); }
 
+void Saver::reserve(device::Device& device, int64_t bytes) {
+  if (!impl_->options.asynchronous || impl_->snapshot.bytes() >= bytes) return;
+  impl_->snapshot.release();  // nothing to carry over: never two of them
+  impl_->snapshot = device.arena(device::MemoryClass::snapshot).allocate(bytes);
+}
+
 void Saver::save(device::Device& device, int64_t step, std::span<const TensorSource> tensors,
                  nlohmann::json state, std::map<std::string, std::string> texts) {
   wait();
   const double begin = monotonic_seconds();
-  impl_->take_snapshot(device, tensors);
-  impl_->saved.snapshot_seconds = monotonic_seconds() - begin;
+  const int64_t bytes = total_bytes(tensors);
+  check_space(impl_->folder, bytes);
   impl_->has_saved = false;
-  impl_->writer = std::thread(
-      [impl = impl_.get(), step, state = std::move(state), texts = std::move(texts)]() mutable {
-        try {
-          impl->write(step, std::move(state), std::move(texts));
-        } catch (const std::exception& error) {
-          impl->failure = impl->failed(step, error.what());
-        }
-      });
-  if (!impl_->options.asynchronous) wait();
+  FolderContent content{step, {}, std::move(state), std::move(texts)};
+  const auto write = [impl = impl_.get()](FolderContent&& what) {
+    const int64_t which = what.step;
+    try {
+      impl->write(std::move(what));
+    } catch (const std::exception& error) {
+      impl->failure = impl->failed(which, error.what());
+    }
+  };
+  if (impl_->options.asynchronous) {
+    reserve(device, bytes);
+    content.tensors = impl_->take_snapshot(device, tensors);
+    impl_->writer = std::thread(write, std::move(content));
+  } else {
+    std::mutex turn;
+    for (const TensorSource& tensor : tensors) {
+      content.tensors.push_back(
+          {tensor.name, tensor.view.dtype(), tensor.view.shape(),
+           [&](TensorContent::Sink sink) { stream(device, turn, tensor.view, sink); }});
+    }
+    write(std::move(content));
+    wait();
+  }
+  impl_->saved.stall_seconds = monotonic_seconds() - begin;
 }
 
 const Saved* Saver::wait() {

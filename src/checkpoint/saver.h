@@ -24,7 +24,7 @@ struct TensorSource {
 
 struct SaverOptions {
   int64_t keep = 2;          // complete checkpoints that remain
-  bool asynchronous = true;  // write in the background after a snapshot to host memory
+  bool asynchronous = true;  // write in the background, from a snapshot
 };
 
 /// What a finished save left.
@@ -33,7 +33,7 @@ struct Saved {
   std::filesystem::path folder;
   std::string state_sha256;
   int64_t bytes = 0;
-  double snapshot_seconds = 0;  // training stood still
+  double stall_seconds = 0;  // training stood still
   double write_seconds = 0;
 };
 
@@ -47,9 +47,14 @@ class Saver {
   Saver(const Saver&) = delete;
   Saver& operator=(const Saver&) = delete;
 
-  /// Snapshots the tensors to host memory (as much again as they are large, kept for reuse) and
-  /// writes step folder `step`. Waits for the save before, if it still runs, and throws its
-  /// failure. `state` is the caller's; `texts` are files to put beside ("recipe.yaml",
+  /// Takes the memory for snapshots of `bytes` of state (class snapshot, kept for all saves), so
+  /// that it is known before the first step. Nothing when saves are not asynchronous: those stream
+  /// from the device through small buffers. The device must outlive the saver.
+  void reserve(device::Device& device, int64_t bytes);
+
+  /// Writes step folder `step`: asynchronous, the values are copied to the snapshot when it
+  /// returns; otherwise all is durable. Waits for the save before, if it still runs, and throws
+  /// its failure. `state` is the caller's; `texts` are files to put beside ("recipe.yaml",
   /// "tokenizer.json"). A checkpoint of this step that is there already is replaced in one move.
   /// SystemError naming the bytes needed when the disk has too little room.
   void save(device::Device& device, int64_t step, std::span<const TensorSource> tensors,

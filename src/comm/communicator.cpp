@@ -6,6 +6,7 @@
 
 #include "base/check.h"
 #include "base/clock.h"
+#include "device/recorder.h"
 
 namespace megalith::comm {
 namespace {
@@ -56,7 +57,7 @@ Ticket Communicator::record_and_start(const Operation& operation) {
     const bool receives = operation.kind == OperationKind::transfer && !operation.is_sender;
     device::Work work;
     work.bytes_wire = wire_bytes(operation, rank_, size_);
-    recorder->add(receives ? "receive" : name_of(operation.kind), work, 0);
+    recorder->add(receives ? "receive" : name_of(operation.kind), work, 0, 0);
   }
   return start_unrecorded(operation);
 }
@@ -139,7 +140,7 @@ void Communicator::wait(Ticket ticket) {
   if (recorder == nullptr) return ticket.pending_->wait();
   const double begin = monotonic_seconds();
   ticket.pending_->wait();
-  recorder->add(fmt::format("wait_{}", ticket.kind_), {}, monotonic_seconds() - begin);
+  recorder->add(fmt::format("wait_{}", ticket.kind_), {}, begin, monotonic_seconds() - begin);
 }
 
 void Communicator::barrier(std::string_view label) {

@@ -11,6 +11,7 @@
 #include <numeric>
 
 #include "comm/backends.h"
+#include "device/recorder.h"
 
 namespace megalith::comm {
 namespace {

@@ -53,7 +53,7 @@ class NoMemory final : public AddressSpace {
 
 std::string_view name_of(MemoryClass memory_class) {
   constexpr std::array<std::string_view, kNumMemoryClasses> names{
-      "weights", "gradients", "optimizer", "activations", "workspace"};
+      "weights", "gradients", "optimizer", "activations", "workspace", "snapshot"};
   return names[static_cast<size_t>(memory_class)];
 }
 

@@ -17,9 +17,17 @@
 namespace megalith::device {
 
 /// What memory is for. `activations` is what forward keeps for backward (and the KV cache);
-/// `workspace` is everything that lives shorter than one layer's pass, and batches.
-enum class MemoryClass : uint8_t { weights, gradients, optimizer, activations, workspace };
-inline constexpr int kNumMemoryClasses = 5;
+/// `workspace` is everything that lives shorter than one layer's pass, and batches; `snapshot` the
+/// copy of the state that a background save writes from.
+enum class MemoryClass : uint8_t {
+  weights,
+  gradients,
+  optimizer,
+  activations,
+  workspace,
+  snapshot
+};
+inline constexpr int kNumMemoryClasses = 6;
 std::string_view name_of(MemoryClass memory_class);
 inline std::string_view format_as(MemoryClass memory_class) { return name_of(memory_class); }
 

@@ -10,10 +10,12 @@
 
 #include "base/thread_pool.h"
 #include "device/arena.h"
-#include "device/recorder.h"
 #include "device/target.h"
+#include "device/work.h"
 
 namespace megalith::device {
+
+class Recorder;
 
 /// A point in a device's stream. Buffers given to queued work may be reused or read after wait().
 struct Ticket {
@@ -87,12 +89,8 @@ class KernelScope {
 /// Names a part of the model ("layers.3.mlp") in the records made inside it.
 class NameScope {
  public:
-  NameScope(Device& device, std::string_view name) : recorder_(device.recorder()) {
-    if (recorder_ != nullptr) recorder_->push_scope(name);
-  }
-  ~NameScope() {
-    if (recorder_ != nullptr) recorder_->pop_scope();
-  }
+  NameScope(Device& device, std::string_view name);
+  ~NameScope();
   NameScope(const NameScope&) = delete;
   NameScope& operator=(const NameScope&) = delete;
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "device/device.h"
+#include "device/recorder.h"
 
 #include <gtest/gtest.h>
 

@@ -5,7 +5,8 @@
 
 namespace megalith::device {
 
-void Recorder::add(std::string_view name, const Work& work, double seconds) {
+void Recorder::enter(std::string_view name, const Work& work, double begin, double seconds,
+                     double inside) {
   const auto key = std::pair(scope_, std::string(name));
   auto [it, inserted] = index_.try_emplace(key, records_.size());
   if (inserted) records_.push_back({std::string(name), scope_, 0, {}, 0});
@@ -15,7 +16,19 @@ void Recorder::add(std::string_view name, const Work& work, double seconds) {
   record.work.bytes_read += work.bytes_read;
   record.work.bytes_written += work.bytes_written;
   record.work.bytes_wire += work.bytes_wire;
-  record.seconds += seconds;
+  record.seconds += seconds - inside;
+  if (!inside_.empty()) inside_.back() += seconds;
+  if (keeps_events_) events_.push_back({it->second, begin, seconds});
+}
+
+void Recorder::add(std::string_view name, const Work& work, double begin, double seconds) {
+  enter(name, work, begin, seconds, 0);
+}
+
+void Recorder::close(std::string_view name, const Work& work, double begin, double seconds) {
+  const double inside = inside_.back();
+  inside_.pop_back();
+  enter(name, work, begin, seconds, inside);
 }
 
 Work Recorder::total() const {
@@ -32,6 +45,7 @@ Work Recorder::total() const {
 void Recorder::clear() {
   records_.clear();
   index_.clear();
+  events_.clear();
 }
 
 void Recorder::push_scope(std::string_view name) {

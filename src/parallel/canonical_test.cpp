@@ -8,6 +8,7 @@
 #include <random>
 
 #include "comm/backends.h"
+#include "device/recorder.h"
 #include "parallel/tree.h"
 
 namespace megalith::parallel {

@@ -59,8 +59,8 @@ Json memory_table(const RunRecord& record) {
 
 std::vector<std::string> memory_classes(const RunRecord& record) {
   std::vector<std::string> classes;
-  for (const char* name :
-       {"weights", "gradients", "optimizer", "activations", "workspace", "outside", "total"}) {
+  for (const char* name : {"weights", "gradients", "optimizer", "activations", "workspace",
+                           "snapshot", "outside", "total"}) {
     if (record.integer(std::string("/memory/planned/") + name) ||
         record.integer(std::string("/memory/measured/") + name)) {
       classes.emplace_back(name);

@@ -40,6 +40,17 @@ std::vector<checkpoint::TensorSource> state_tensors(Engine& engine) {
   return tensors;
 }
 
+int64_t state_bytes(Engine& engine) {
+  int64_t bytes = 0;
+  size_t i = 0;
+  for (const parameters::Parameter& parameter : engine.parameters().all()) {
+    bytes += parameter.master().bytes() + engine.optimizer().first_moment(i).bytes() +
+             engine.optimizer().second_moment(i).bytes();
+    ++i;
+  }
+  return bytes;
+}
+
 nlohmann::json state_json(const Position& p, const Engine& engine,
                           const std::string& data_fingerprint) {
   return {{"step", p.step},

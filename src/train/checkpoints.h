@@ -24,6 +24,8 @@ struct Position {
 
 /// Masters under the parameters' names, moments under "adamw.m." and "adamw.v." + name.
 std::vector<checkpoint::TensorSource> state_tensors(Engine& engine);
+/// Of what this rank holds of them.
+int64_t state_bytes(Engine& engine);
 /// The numbers beside them.
 nlohmann::json state_json(const Position& position, const Engine& engine,
                           const std::string& data_fingerprint);

@@ -158,6 +158,7 @@ TrainingRun::TrainingRun(const config::Recipe& recipe, const text::Tokenizer* to
   saver_ = std::make_unique<checkpoint::Saver>(
       folder_ / "checkpoints",
       checkpoint::SaverOptions{recipe.checkpoint.keep, recipe.checkpoint.async});
+  saver_->reserve(device_, state_bytes(*engine_));
 }
 
 void TrainingRun::resume_or_begin() {
@@ -212,18 +213,20 @@ void TrainingRun::note_saved(const checkpoint::Saved* saved) {
   json["state_sha256"] = saved->state_sha256;
   json["checkpoint"] = {{"step", saved->step},
                         {"bytes", saved->bytes},
-                        {"snapshot_seconds", saved->snapshot_seconds},
+                        {"stall_seconds", saved->stall_seconds},
                         {"write_seconds", saved->write_seconds}};
   write_record("running");
 }
 
 report::StepMetrics TrainingRun::train_step() {
   DataRoad::Step data = road_->next();
-  const double begin = monotonic_seconds();
   const int64_t step = position_.step + 1;
+  if (hooks_.before_step) hooks_.before_step(*engine_, step);
+  const double begin = monotonic_seconds();
   const double lr = optim::learning_rate(settings_.schedule, {step, position_.elapsed_seconds});
   const StepResult result = engine_->step(step, lr, data.micro_batches, data.global_weight);
   const double seconds = monotonic_seconds() - begin;
+  if (hooks_.after_step) hooks_.after_step(*engine_, step, seconds);
   const int64_t tokens = data.samples * settings_.sequence_length();
   position_.step = step;
   position_.samples += data.samples;

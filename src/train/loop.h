@@ -19,6 +19,9 @@ namespace megalith::train {
 struct Hooks {
   /// Continues each of the recipe's prompts with the model as it stands.
   std::function<std::vector<report::TextSample>(Engine&, int64_t step)> samples;
+  /// Around the computation of each step (data, validation and saves are outside); optional.
+  std::function<void(Engine&, int64_t step)> before_step;
+  std::function<void(Engine&, int64_t step, double seconds)> after_step;
 };
 
 /// What is known before the first step and recorded in run.json.

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <numeric>
 
+#include "train/checkpoints.h"
 #include "train/engine.h"
 
 namespace megalith::train {
@@ -36,14 +37,24 @@ std::vector<data::HostBatch> shaped_batches(const Settings& settings) {
                                       shaped_batch(settings, settings.micro_batch));
 }
 
+BesideSteps beside_steps(const config::Recipe& recipe) {
+  return {recipe.train.validate_every > 0 ? recipe.train.validate_samples : 0,
+          recipe.checkpoint.async};
+}
+
 void traced_step(const Settings& settings, device::Device& device, comm::Communicator& world,
-                 int64_t validation_samples) {
+                 const BesideSteps& beside) {
   const parallel::Mesh mesh(world, settings.layout);
   Engine engine(settings, device, mesh);
+  device::Allocation snapshot;
+  if (beside.snapshot) {
+    snapshot = device.arena(device::MemoryClass::snapshot).allocate(state_bytes(engine));
+  }
   engine.initialise();
   engine.step(1, 1e-3, shaped_batches(settings), 1);
-  if (validation_samples > 0) {
-    engine.loss_sum(shaped_batch(settings, std::min(validation_samples, settings.micro_batch)));
+  if (beside.validation_samples > 0) {
+    const int64_t samples = std::min(beside.validation_samples, settings.micro_batch);
+    engine.loss_sum(shaped_batch(settings, samples));
   }
 }
 

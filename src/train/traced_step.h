@@ -3,6 +3,7 @@
 #pragma once
 
 #include "comm/communicator.h"
+#include "config/recipe.h"
 #include "train/engine.h"
 
 namespace megalith::train {
@@ -10,9 +11,16 @@ namespace megalith::train {
 /// One data rank's micro-batches of a full step, of the right sizes; ids and targets are 0.
 std::vector<data::HostBatch> shaped_batches(const Settings& settings);
 
-/// Builds the rank's engine and runs a full step, and a validation batch of `validation_samples`
-/// unless 0. `device` is of the trace kind, `world` traced or self.
+/// What of a run takes memory beside its steps.
+struct BesideSteps {
+  int64_t validation_samples = 0;  // 0: no validation
+  bool snapshot = false;           // saves go on in the background
+};
+BesideSteps beside_steps(const config::Recipe& recipe);
+
+/// Builds the rank's engine, takes what is beside the steps and runs a full one. `device` is of the
+/// trace kind, `world` traced or self.
 void traced_step(const Settings& settings, device::Device& device, comm::Communicator& world,
-                 int64_t validation_samples);
+                 const BesideSteps& beside);
 
 }  // namespace megalith::train

@@ -8,7 +8,9 @@
 
 #include "account/plan.h"
 #include "comm/backends.h"
+#include "report/test_folder.h"
 #include "testing/toy_model.h"
+#include "train/checkpoints.h"
 #include "train/engine.h"
 
 namespace megalith::train {
@@ -26,7 +28,7 @@ account::MemoryByClass planned(const Settings& settings, int threads, int rank,
                         [&](device::Device& device) {
                           const auto world = comm::make_traced_communicator(
                               device, rank, settings.layout.num_ranks());
-                          traced_step(settings, device, *world, validation_samples);
+                          traced_step(settings, device, *world, {validation_samples, true});
                         })
       .memory;
 }
@@ -35,10 +37,13 @@ account::MemoryByClass planned(const Settings& settings, int threads, int rank,
 std::vector<account::MemoryByClass> measured(const Settings& settings, int threads,
                                              int64_t validation_samples) {
   std::vector<account::MemoryByClass> memory(static_cast<size_t>(settings.layout.num_ranks()));
+  const report::TestFolder folder;
   comm::run_ranks(settings.layout.num_ranks(), [&](comm::Communicator& world) {
     const auto device = device::make_cpu_device(threads);
     const parallel::Mesh mesh(world, settings.layout);
     Engine engine(settings, *device, mesh);
+    checkpoint::Saver saver(folder.path() / std::to_string(world.rank()), {});
+    saver.reserve(*device, state_bytes(engine));
     engine.initialise();
     for (int64_t step = 1; step <= 2; ++step) {
       engine.step(step, 1e-3, toy_micro_batches(settings, step, mesh.at().data),

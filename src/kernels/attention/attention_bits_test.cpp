@@ -3,6 +3,7 @@
 // the call, the cut into passes or the split of heads over ranks. And the traced cost and memory.
 #include <gtest/gtest.h>
 
+#include "device/recorder.h"
 #include "kernels/attention/attention.h"
 #include "kernels/attention/attention_cases.h"
 

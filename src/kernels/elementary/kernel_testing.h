@@ -15,6 +15,7 @@
 
 #include "base/random.h"
 #include "device/device.h"
+#include "device/recorder.h"
 #include "kernels/elementary/reference_access.h"
 #include "kernels/exec.h"
 #include "tensor/view.h"

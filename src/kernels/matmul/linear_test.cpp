@@ -3,6 +3,7 @@
 
 #include <functional>
 
+#include "device/recorder.h"
 #include "kernels/elementary/kernel_testing.h"
 #include "kernels/elementwise/gelu.h"
 #include "kernels/matmul/linear_cases.h"

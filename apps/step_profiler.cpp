@@ -1,0 +1,36 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "apps/step_profiler.h"
+
+#include <fmt/format.h>
+
+namespace megalith::apps {
+
+void StepProfiler::attach(train::Hooks& hooks) {
+  hooks.before_step = [this](train::Engine& engine, int64_t) { before(engine); };
+  hooks.after_step = [this](train::Engine& engine, int64_t, double seconds) {
+    after(engine, seconds);
+  };
+}
+
+void StepProfiler::before(train::Engine& engine) {
+  if (seen_ == 1) engine.device().set_recorder(&recorder_);
+}
+
+void StepProfiler::after(train::Engine& engine, double seconds) {
+  if (seen_++ == 0 || finished_) return;
+  ++recorded_;
+  seconds_ += seconds;
+  if (recorded_ < steps_) return;
+  engine.device().set_recorder(nullptr);
+  finish();
+}
+
+void StepProfiler::finish() {
+  if (finished_ || recorded_ == 0) return;
+  finished_ = true;
+  account::write_trace(recorder_, trace_);
+  const account::Profile profile = account::profile_of(recorder_, recorded_, seconds_, roofline_);
+  fmt::print(stderr, "{}timeline: {}\n", account::to_text(profile, roofline_), trace_.string());
+}
+
+}  // namespace megalith::apps
