@@ -15,6 +15,14 @@ namespace {
 /// Logits of one chunk take at most about this much; enough rows to keep the products efficient.
 constexpr int64_t kLogitsBytes = int64_t{64} << 20;
 
+/// The gradient of the logits in their memory, stored like every gradient of an activation (so
+/// that both factors of the two products that follow have one type): bf16 takes the first half of
+/// each row.
+View gradient_in_place(const View& logits_RV, DType activation) {
+  if (activation != DType::bf16) return logits_RV;
+  return {logits_RV.data(), DType::bf16, logits_RV.shape(), 2 * logits_RV.row_stride()};
+}
+
 }  // namespace
 
 /// Buffers of one chunk of R rows.
@@ -109,9 +117,9 @@ void LossHead::forward_backward(Context& context, const Batch& batch, ConstView 
     const View dh_RH = dh.view.rows(begin, rows);
     Chunk chunk;
     chunk_losses(context, batch, h_RH, begin, chunk, true, loss_T.rows(begin, rows));
-    const View dlogits = chunk.logits_RV;
+    const View dlogits = gradient_in_place(chunk.logits_RV, context.activation);
     kernels::cross_entropy_gradient(context.exec,
-                                    {.exps_RV = dlogits,
+                                    {.exps_RV = chunk.logits_RV,
                                      .vocab = chunk.vocab,
                                      .max_R = chunk.max_R,
                                      .sum_R = chunk.sum_R,

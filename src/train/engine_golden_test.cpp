@@ -49,11 +49,11 @@ TEST_P(EngineGolden, Bf16RaggedUntied) {
   settings.ragged = true;
   settings.architecture.tied = false;
   EXPECT_THAT(lines(settings, GetParam()),
-              ElementsAre("0x1.304371d1408e8p+2 0x1.0155ed448daeep+1",
-                          "0x1.2b39be2811cfp+2 0x1.11e64ee3932dp+1",
-                          "0x1.2ce0a40d79436p+2 0x1.36a2fbc7f10e7p+0",
-                          "0x1.33e37b590b216p+2 0x1.13463ed49b249p+0",
-                          "0x1.2b640792ebf72p+2 0x1.f1b21cefd03bcp-1"));
+              ElementsAre("0x1.304371d1408e8p+2 0x1.0154e331eadd4p+1",
+                          "0x1.2b3d580473c1bp+2 0x1.11b6750e0610fp+1",
+                          "0x1.2ce39e0fb823fp+2 0x1.359f30824b1f7p+0",
+                          "0x1.33e350239e0d6p+2 0x1.1378c891a36e1p+0",
+                          "0x1.2b65c83e54976p+2 0x1.f15291e9e7763p-1"));
 }
 
 INSTANTIATE_TEST_SUITE_P(InstructionSets, EngineGolden,

@@ -5,6 +5,8 @@
 
 #include <gtest/gtest.h>
 
+#include <cstring>
+
 #include "kernels/elementary/kernel_testing.h"
 
 namespace megalith::kernels {
@@ -182,6 +184,58 @@ TEST(CrossEntropy, ReferenceGradientMatchesFiniteDifference) {
     loss();
     const TestTensor gradient = x.dlogits;
     testing::expect_gradient(loss, x.logits, gradient, 1e-8, "logits");
+  }
+}
+
+/// The gradient of `x` written over its exps, as `type` in the first bytes of each row.
+std::vector<std::byte> gradient_over_exps(Exec& exec, const Loss& x, DType type) {
+  TestTensor logits = x.logits, max = x.max, sum = x.sum, target = x.target, sums = x.sums;
+  const VocabRange vocab{.begin = 0, .valid = x.valid, .shards = x.shards};
+  TestTensor targets = x.targets, weights = x.weights;
+  cross_entropy_exp_sums(exec, {.logits_RV = logits.view(),
+                                .vocab = vocab,
+                                .max_R = max.view(),
+                                .targets_R = targets.view(),
+                                .exps_RV = logits.view(),
+                                .sums_PR = sums.view(),
+                                .target_R = target.view()});
+  const View exps = logits.view();
+  const View gradient(exps.data(), type, exps.shape(),
+                      exps.row_stride() * bytes_of(exps.dtype()) / bytes_of(type));
+  cross_entropy_gradient(exec, {.exps_RV = exps,
+                                .vocab = vocab,
+                                .max_R = max.view(),
+                                .sum_R = sum.view(),
+                                .targets_R = targets.view(),
+                                .weight_R = weights.view(),
+                                .scale = x.scale,
+                                .z_loss = x.z_loss,
+                                .dlogits_RV = gradient});
+  std::vector<std::byte> bytes;
+  for (int64_t r = 0; r < x.rows; ++r) {
+    const std::byte* row = gradient.rows(r, 1).data();
+    bytes.insert(bytes.end(), row, row + x.columns * bytes_of(type));
+  }
+  return bytes;
+}
+
+TEST(CrossEntropy, TheGradientMayLieWhereItsInputLay) {
+  const auto device = device::make_cpu_device(2);
+  for (const std::string_view only : {"vector", "reference"}) {
+    for (const DType type : {DType::f32, DType::bf16}) {
+      Loss x(7, 208, 203, 2, DType::f32, type);
+      x.run(*device, 1, only);
+      Exec exec(*device);
+      exec.only = only;
+      const std::vector<std::byte> in_place = gradient_over_exps(exec, x, type);
+      const int64_t row = x.columns * bytes_of(type);
+      for (int64_t r = 0; r < x.rows; ++r) {
+        EXPECT_EQ(std::memcmp(in_place.data() + r * row, x.dlogits.view().rows(r, 1).data(),
+                              static_cast<size_t>(row)),
+                  0)
+            << only << ", " << name_of(type) << ", row " << r;
+      }
+    }
   }
 }
 
