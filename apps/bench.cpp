@@ -9,6 +9,7 @@
 #include <numeric>
 
 #include "apps/command.h"
+#include "apps/cpu_target.h"
 #include "apps/machine.h"
 #include "apps/recipe_options.h"
 #include "base/clock.h"
@@ -67,7 +68,7 @@ int gemm(const Options& o, bool json) {
   struct Size {
     int64_t t, i, o;
   };
-  const auto device = device::make_cpu_device(o.count());
+  const auto device = device::make_cpu_device(cpu_target(o.count(), kernels::Numerics::fast));
   device::Arena& arena = device->arena(device::MemoryClass::workspace);
   for (const kernels::Numerics numerics : {kernels::Numerics::exact, kernels::Numerics::fast}) {
     kernels::Exec exec(*device, numerics);
@@ -116,7 +117,7 @@ int train(const RecipeOptions& recipe_options, const Options& o, bool json) {
   const train::Settings settings = train::settings_of(recipe, 0);
   train::require_one_rank(settings);
   const int threads = o.threads > 0 ? o.threads : threads_of(recipe);
-  const auto device = device::make_cpu_device(threads);
+  const auto device = device::make_cpu_device(cpu_target(threads, settings.numerics));
   const auto world = comm::make_self_communicator(*device);
   const parallel::Mesh mesh(*world, settings.layout);
   train::Engine engine(settings, *device, mesh);

@@ -7,6 +7,7 @@
 
 #include "account/plan.h"
 #include "apps/command.h"
+#include "apps/cpu_target.h"
 #include "apps/recipe_options.h"
 #include "comm/backends.h"
 #include "train/from_recipe.h"
@@ -83,7 +84,7 @@ int run(const RecipeOptions& options, bool json) {
   const auto tokenizer = tokenizer_of(recipe);
   const train::Settings settings =
       train::settings_of(recipe, tokenizer ? tokenizer->vocab_size() : 0);
-  const device::Target target{device::DeviceKind::cpu, device::detect_isa(), threads_of(recipe)};
+  const device::Target target = cpu_target(threads_of(recipe), settings.numerics);
   const auto ranks = trace_ranks(settings, target, train::beside_steps(recipe));
   if (json) {
     print_json(plan_json(settings, ranks));

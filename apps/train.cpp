@@ -7,10 +7,12 @@
 
 #include "account/plan.h"
 #include "apps/command.h"
+#include "apps/cpu_target.h"
 #include "apps/machine.h"
 #include "apps/recipe_options.h"
 #include "apps/step_profiler.h"
 #include "apps/version.h"
+#include "base/log.h"
 #include "comm/backends.h"
 #include "generate/generator.h"
 #include "kernels/matmul/ceiling.h"
@@ -48,8 +50,7 @@ double necessary_flops(train::Settings settings, const device::Target& target) {
 std::vector<report::TextSample> write_samples(train::Engine& engine, int64_t step,
                                               const config::Recipe& recipe,
                                               const text::Tokenizer& tokenizer) {
-  const auto device =
-      device::make_cpu_device(engine.device().target().num_threads, engine.device().target().isa);
+  const auto device = device::make_cpu_device(engine.device().target());
   generate::InferenceModel model(engine.settings().architecture, *device,
                                  {engine.settings().weights, engine.settings().numerics,
                                   engine.settings().split.tensor_shards});
@@ -107,10 +108,21 @@ nlohmann::ordered_json result_json(const train::RunResult& result) {
 /// needs it.
 account::Roofline roofline_of(const train::Settings& settings, const device::Target& target,
                               bool with_memory) {
-  const auto scratch = device::make_cpu_device(target.num_threads, target.isa);
+  const auto scratch = device::make_cpu_device(target);
   kernels::Exec exec(*scratch, settings.numerics);
   return {kernels::gemm_ceiling(exec, settings.weights, 0.3),
           with_memory ? kernels::read_bandwidth(exec, int64_t{256} << 20, 0.1) : 0};
+}
+
+/// Says what exact arithmetic costs on a machine where that is much.
+void advise_fast(const train::Settings& settings, const device::Target& target) {
+  const double gain = fast_gain(target.num_threads, settings.weights);
+  if (gain > 1.1) {
+    log::info(
+        "numerics fast would multiply the matrices of this recipe {:.1f}x faster on this machine; "
+        "results would then depend on it",
+        gain);
+  }
 }
 
 struct TrainOptions {
@@ -134,7 +146,7 @@ int run(const RecipeOptions& options, const TrainOptions& extra, bool json) {
   const train::Settings settings =
       train::settings_of(recipe, tokenizer ? tokenizer->vocab_size() : 0);
   train::require_one_rank(settings);
-  const auto device = device::make_cpu_device(threads_of(recipe));
+  const auto device = device::make_cpu_device(cpu_target(threads_of(recipe), settings.numerics));
   const account::Plan plan = plan_of(recipe, settings, device->target());
   train::RunFacts facts;
   facts.version = kVersion;
@@ -145,6 +157,7 @@ int run(const RecipeOptions& options, const TrainOptions& extra, bool json) {
       roofline_of(settings, device->target(), extra.profile_steps > 0);
   facts.gemm_ceiling_flops = roofline.flops;
   if (!json) print_start(recipe, settings, plan, facts);
+  if (settings.numerics == kernels::Numerics::exact) advise_fast(settings, device->target());
   train::Hooks hooks;
   if (recipe.train.sample_every > 0) {
     hooks.samples = [&](train::Engine& engine, int64_t step) {

@@ -68,6 +68,7 @@ class Device {
 /// machine's, to prove that bits do not depend on it.
 std::unique_ptr<Device> make_cpu_device(int num_threads, Isa isa);
 std::unique_ptr<Device> make_cpu_device(int num_threads);
+std::unique_ptr<Device> make_cpu_device(const Target& target);
 /// A device that only counts, for `target`.
 std::unique_ptr<Device> make_trace_device(const Target& target);
 

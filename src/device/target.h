@@ -20,10 +20,15 @@ std::string_view name_of(Isa isa);
 inline std::string_view format_as(DeviceKind kind) { return name_of(kind); }
 inline std::string_view format_as(Isa isa) { return name_of(isa); }
 
+inline constexpr uint32_t kProductsNotMeasured = ~uint32_t{0};
+
 struct Target {
   DeviceKind kind = DeviceKind::cpu;  // cpu or cuda
   Isa isa = Isa::avx2;                // for cpu
   int num_threads = 1;                // for cpu
+  /// Matrix products that `fast` arithmetic gives to a library: a bit for each class of
+  /// kernels/matmul/product_class.h, found by measuring.
+  uint32_t library_products = kProductsNotMeasured;
   friend bool operator==(const Target&, const Target&) = default;
 };
 

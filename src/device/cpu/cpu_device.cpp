@@ -81,9 +81,13 @@ class CpuDevice final : public Device {
 
 }  // namespace
 
+std::unique_ptr<Device> make_cpu_device(const Target& target) {
+  MEGA_CHECK(target.kind == DeviceKind::cpu);
+  MEGA_CHECK(target.isa <= detect_isa(), "this machine has no {}", name_of(target.isa));
+  return std::make_unique<CpuDevice>(target);
+}
 std::unique_ptr<Device> make_cpu_device(int num_threads, Isa isa) {
-  MEGA_CHECK(isa <= detect_isa(), "this machine has no {}", name_of(isa));
-  return std::make_unique<CpuDevice>(Target{DeviceKind::cpu, isa, num_threads});
+  return make_cpu_device(Target{.isa = isa, .num_threads = num_threads});
 }
 std::unique_ptr<Device> make_cpu_device(int num_threads) {
   return make_cpu_device(num_threads, detect_isa());

@@ -11,6 +11,8 @@
 #include "kernels/matmul/gemm.h"
 #include "kernels/matmul/linear_lists.h"
 #include "kernels/matmul/linear_products.h"
+#include "kernels/matmul/product_class.h"
+#include "kernels/matmul/skinny.h"
 
 namespace megalith::kernels::matmul {
 namespace {
@@ -161,19 +163,17 @@ int64_t scratch_bytes(const Exec& exec, const Arguments& arguments) {
   return tiles.scratch_bytes * static_cast<int64_t>(tiles.tiles.size());
 }
 
-/// bf16 products on a CPU that has an instruction for them: 1.8 times the rate of exact arithmetic
-/// on Zen 4, which in f32 is level with the library.
-bool library_is_faster(device::Isa isa, DType operands) {
-  return isa == device::Isa::avx512_bf16 && operands == DType::bf16;
-}
-
-std::string_view refuse(const Exec& exec, const Product& product) {
+std::string_view refuse(const Exec& exec, ProductKind kind, const Product& product) {
   if (product.a.dtype != product.b.dtype) return "operands of different types";
   const DType sums = sums_of(product).dtype();
   const bool is_f32 = product.a.dtype == DType::f32;
   if ((is_f32 && sums != DType::f32) || product.a.dtype == DType::f64 || sums == DType::f64)
     return "types that oneDNN does not multiply";
-  if (exec.only.empty() && !library_is_faster(exec.device.target().isa, product.a.dtype))
+  if (!exec.only.empty()) return {};
+  if (is_skinny(product)) return "a few rows read the weights once, and nothing is to be packed";
+  const double flops = 2.0 * static_cast<double>(product.m) * static_cast<double>(product.n) *
+                       static_cast<double>(product.k);
+  if (!takes_library(exec.device.target(), {kind, !is_f32, flops >= kLargeProductFlops}))
     return "exact arithmetic is as fast here";
   return {};
 }
@@ -181,13 +181,13 @@ std::string_view refuse(const Exec& exec, const Product& product) {
 }  // namespace
 
 std::string_view onednn_refuses(const Exec& exec, const LinearForward& a) {
-  return refuse(exec, product_of(a));
+  return refuse(exec, ProductKind::forward, product_of(a));
 }
 std::string_view onednn_refuses(const Exec& exec, const LinearBackwardInput& a) {
-  return refuse(exec, product_of(a));
+  return refuse(exec, ProductKind::backward_input, product_of(a));
 }
 std::string_view onednn_refuses(const Exec& exec, const LinearBackwardWeight& a) {
-  return refuse(exec, product_of(a));
+  return refuse(exec, ProductKind::backward_weight, product_of(a));
 }
 
 void onednn(Exec& exec, const LinearForward& a) { run(exec, a); }

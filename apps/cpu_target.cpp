@@ -1,0 +1,129 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "apps/cpu_target.h"
+
+#include <dnnl.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <filesystem>
+#include <nlohmann/json.hpp>
+#include <optional>
+
+#include "apps/version.h"
+#include "base/file.h"
+#include "base/log.h"
+#include "kernels/matmul/product_class.h"
+
+namespace megalith::apps {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr double kMeasureSeconds = 1.0;
+constexpr int64_t kMaxCacheBytes = int64_t{1} << 20;
+
+/// Everything that the rates depend on.
+std::string machine_key(const device::Target& target) {
+  const dnnl_version_t* library = dnnl_version();
+  return fmt::format("{}|{}|{} threads|megalith {}|oneDNN {}.{}.{}", device::cpu_name(), target.isa,
+                     target.num_threads, kVersion, library->major, library->minor, library->patch);
+}
+
+/// Absent when the user has no home.
+std::optional<fs::path> cache_file(const std::string& key) {
+  const char* cache = std::getenv("XDG_CACHE_HOME");
+  const char* home = std::getenv("HOME");
+  fs::path folder;
+  if (cache != nullptr && *cache == '/') {
+    folder = cache;
+  } else if (home != nullptr && *home == '/') {
+    folder = fs::path(home) / ".cache";
+  } else {
+    return std::nullopt;
+  }
+  const std::string hash = sha256(std::as_bytes(std::span(key))).substr(0, 16);
+  return folder / "megalith" / fmt::format("products-{}.json", hash);
+}
+
+/// Nothing when absent, damaged or of another machine: it is measured anew.
+std::optional<kernels::ProductRates> read_rates(const fs::path& path, const std::string& key) {
+  try {
+    if (!fs::is_regular_file(path)) return std::nullopt;
+    const auto json = nlohmann::json::parse(read_file(path, kMaxCacheBytes));
+    if (json.at("machine") != key) return std::nullopt;
+    const auto& list = json.at("rates");
+    kernels::ProductRates rates;
+    if (list.size() != rates.size()) return std::nullopt;
+    for (size_t i = 0; i < rates.size(); ++i) {
+      rates[i] = {list[i].at("exact").get<double>(), list[i].at("library").get<double>()};
+    }
+    return rates;
+  } catch (const std::exception& error) {
+    log::debug("{}: not used: {}", path.string(), error.what());
+    return std::nullopt;
+  }
+}
+
+/// A cache that cannot be written costs the next start a second.
+void write_rates(const fs::path& path, const std::string& key, const kernels::ProductRates& rates) {
+  nlohmann::ordered_json list = nlohmann::ordered_json::array();
+  for (size_t i = 0; i < rates.size(); ++i) {
+    list.push_back({{"class", name_of(kernels::product_class(static_cast<int>(i)))},
+                    {"exact", rates[i].exact},
+                    {"library", rates[i].library}});
+  }
+  try {
+    fs::create_directories(path.parent_path());
+    write_file_durable(path,
+                       nlohmann::ordered_json{{"machine", key}, {"rates", list}}.dump(1) + "\n");
+  } catch (const std::exception& error) {
+    log::debug("{}: cannot be kept: {}", path.string(), error.what());
+  }
+}
+
+kernels::ProductRates rates_of(const device::Target& target) {
+  const std::string key = machine_key(target);
+  const auto path = cache_file(key);
+  if (path) {
+    if (const auto rates = read_rates(*path, key)) return *rates;
+  }
+  const kernels::ProductRates rates = kernels::measure_products(target, kMeasureSeconds);
+  if (path) write_rates(*path, key, rates);
+  return rates;
+}
+
+}  // namespace
+
+device::Target cpu_target(int threads, kernels::Numerics numerics) {
+  device::Target target{.isa = device::detect_isa(), .num_threads = threads};
+  if (numerics == kernels::Numerics::exact) return target;
+  const kernels::ProductRates rates = rates_of(target);
+  target.library_products = kernels::library_products(rates);
+  std::vector<std::string> taken;
+  for (int i = 0; i < kernels::kNumProductClasses; ++i) {
+    const kernels::ProductClass c = kernels::product_class(i);
+    const kernels::ProductRate& rate = rates[static_cast<size_t>(i)];
+    if (takes_library(target, c))
+      taken.push_back(fmt::format("{} ({:.2f}x)", name_of(c), rate.library / rate.exact));
+  }
+  log::info("numerics fast, as measured on this machine: oneDNN multiplies {}",
+            taken.empty() ? "nothing" : fmt::format("{}", fmt::join(taken, "; ")));
+  return target;
+}
+
+double fast_gain(int threads, DType dtype) {
+  const kernels::ProductRates rates =
+      rates_of({.isa = device::detect_isa(), .num_threads = threads});
+  double exact = 0, fast = 0;  // seconds for one FLOP of each kind
+  for (int i = 0; i < kernels::kNumProductClasses; ++i) {
+    const kernels::ProductClass c = kernels::product_class(i);
+    if (!c.is_large || c.is_bf16 != (dtype == DType::bf16)) continue;
+    const kernels::ProductRate& rate = rates[static_cast<size_t>(i)];
+    exact += 1 / rate.exact;
+    fast += 1 / std::max(rate.exact, rate.library);
+  }
+  return exact / fast;
+}
+
+}  // namespace megalith::apps

@@ -1,0 +1,20 @@
+// SPDX-License-Identifier: Apache-2.0
+// The machine as kernels see it, with what was measured on it: which products `fast` numerics gives
+// to the library. Measured once per machine and kept in the user's cache folder.
+#pragma once
+
+#include "device/target.h"
+#include "kernels/exec.h"
+#include "tensor/dtype.h"
+
+namespace megalith::apps {
+
+/// The target of `threads` threads of this machine for `numerics`. `fast` takes the measured rates:
+/// from $XDG_CACHE_HOME/megalith (~/.cache/megalith) or, once, from the machine (a second); what
+/// was chosen is logged. `exact` does not depend on them.
+device::Target cpu_target(int threads, kernels::Numerics numerics);
+
+/// How many times faster `fast` multiplies matrices of `dtype` here than `exact`: for advice.
+double fast_gain(int threads, DType dtype);
+
+}  // namespace megalith::apps

@@ -1,0 +1,112 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "kernels/matmul/product_class.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "base/clock.h"
+#include "kernels/elementwise/pointwise.h"
+#include "kernels/matmul/linear.h"
+
+namespace megalith::kernels {
+namespace {
+
+struct Size {
+  int64_t rows, inputs, outputs;
+  double flops() const {
+    return 2.0 * static_cast<double>(rows) * static_cast<double>(inputs) *
+           static_cast<double>(outputs);
+  }
+};
+constexpr Size kSmall{1024, 256, 1024};
+constexpr Size kLarge{2048, 768, 1536};
+
+/// The operands of one class.
+struct Sample {
+  device::Tensor x, w, y, dw;
+  Size size;
+  Sample(Exec& exec, const ProductClass& c) : size(c.is_large ? kLarge : kSmall) {
+    const DType dtype = c.is_bf16 ? DType::bf16 : DType::f32;
+    x = exec.workspace.tensor(dtype, Shape{size.rows, size.inputs});
+    w = exec.workspace.tensor(dtype, Shape{size.outputs, size.inputs});
+    y = exec.workspace.tensor(dtype, Shape{size.rows, size.outputs});
+    dw = exec.workspace.tensor(DType::f32, Shape{size.outputs, size.inputs});
+    fill(exec, x, 0.5);
+    fill(exec, w, 0.25);
+    fill(exec, y, 0.125);
+    fill(exec, dw, 0);
+  }
+};
+
+void multiply(Exec& exec, ProductKind kind, const Sample& s) {
+  switch (kind) {
+    case ProductKind::forward:
+      return linear_forward(exec, {.x_TI = s.x, .w_OI = s.w, .y_TO = s.y});
+    case ProductKind::backward_input:
+      return linear_backward_input(exec, {.dy_TO = s.y, .w_OI = s.w, .dx_TI = s.x});
+    case ProductKind::backward_weight:
+      return linear_backward_weight(exec, {s.y, s.x, s.dw});
+  }
+}
+
+/// The best of the calls that fit into `seconds`, after one to warm up.
+double rate(Exec& exec, ProductKind kind, const Sample& sample, double seconds) {
+  multiply(exec, kind, sample);
+  double best = 0;
+  const double end = monotonic_seconds() + seconds;
+  do {
+    const double begin = monotonic_seconds();
+    multiply(exec, kind, sample);
+    best = std::max(best, sample.size.flops() / (monotonic_seconds() - begin));
+  } while (monotonic_seconds() < end);
+  return best;
+}
+
+}  // namespace
+
+ProductClass product_class(int index) {
+  MEGA_CHECK(index >= 0 && index < kNumProductClasses, "class {}", index);
+  return {static_cast<ProductKind>(index / 4), (index & 2) != 0, (index & 1) != 0};
+}
+
+int index_of(const ProductClass& c) {
+  return 4 * static_cast<int>(c.kind) + 2 * int{c.is_bf16} + int{c.is_large};
+}
+
+std::string name_of(const ProductClass& c) {
+  constexpr std::array<const char*, 3> kinds{"forward", "backward_input", "backward_weight"};
+  return fmt::format("{} {}, {}", c.is_bf16 ? "bf16" : "f32", kinds[static_cast<size_t>(c.kind)],
+                     c.is_large ? "large" : "small");
+}
+
+ProductRates measure_products(const device::Target& target, double seconds) {
+  const auto device = device::make_cpu_device(target.num_threads, target.isa);
+  ProductRates rates;
+  const double each = seconds / (2 * kNumProductClasses);
+  for (int i = 0; i < kNumProductClasses; ++i) {
+    const ProductClass c = product_class(i);
+    Exec exact(*device, Numerics::exact), library(*device, Numerics::fast);
+    library.only = "onednn";
+    const Sample sample(exact, c);
+    rates[static_cast<size_t>(i)] = {rate(exact, c.kind, sample, each),
+                                     rate(library, c.kind, sample, each)};
+  }
+  return rates;
+}
+
+uint32_t library_products(const ProductRates& rates) {
+  uint32_t bits = 0;
+  for (size_t i = 0; i < rates.size(); ++i) {
+    if (rates[i].library > 1.05 * rates[i].exact) bits |= uint32_t{1} << i;
+  }
+  return bits;
+}
+
+bool takes_library(const device::Target& target, const ProductClass& c) {
+  if (target.library_products == device::kProductsNotMeasured)
+    return c.is_bf16 && target.isa == device::Isa::avx512_bf16;
+  return ((target.library_products >> index_of(c)) & 1u) != 0;
+}
+
+}  // namespace megalith::kernels
