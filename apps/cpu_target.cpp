@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "apps/cpu_target.h"
 
-#include <dnnl.h>
 #include <fmt/ranges.h>
 
 #include <algorithm>
@@ -25,9 +24,8 @@ constexpr int64_t kMaxCacheBytes = int64_t{1} << 20;
 
 /// Everything that the rates depend on.
 std::string machine_key(const device::Target& target) {
-  const dnnl_version_t* library = dnnl_version();
-  return fmt::format("{}|{}|{} threads|megalith {}|oneDNN {}.{}.{}", device::cpu_name(), target.isa,
-                     target.num_threads, kVersion, library->major, library->minor, library->patch);
+  return fmt::format("{}|{}|{} threads|megalith {}|oneDNN {}", device::cpu_name(), target.isa,
+                     target.num_threads, kVersion, kernels::library_version());
 }
 
 /// Absent when the user has no home.

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // megalith doctor: what this machine offers.
 #include <fmt/ranges.h>
-#include <oneapi/dnnl/dnnl_version.h>
 #include <unicode/uversion.h>
 #include <zlib.h>
 #include <zstd.h>
@@ -13,6 +12,7 @@
 #include "apps/machine.h"
 #include "apps/version.h"
 #include "base/thread_pool.h"
+#include "kernels/matmul/product_class.h"
 #include "report/page.h"
 #include "text/unicode_class.h"
 
@@ -24,8 +24,7 @@ nlohmann::ordered_json facts() {
   nlohmann::ordered_json json = machine_json(target);
   json["version"] = kVersion;
   json["devices"] = {"cpu", "trace"};
-  json["libraries"] = {{"oneDNN", fmt::format("{}.{}.{}", DNNL_VERSION_MAJOR, DNNL_VERSION_MINOR,
-                                              DNNL_VERSION_PATCH)},
+  json["libraries"] = {{"oneDNN", kernels::library_version()},
                        {"zlib", zlibVersion()},
                        {"zstd", ZSTD_versionString()},
                        {"ICU", U_ICU_VERSION}};

@@ -14,8 +14,8 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent
 INCLUDE = re.compile(r'^\s*#\s*include\s+["<]([^">]+)[">]', re.M)
 # Which sources may see a library's headers.
 WRAPPED = {
-    "oneapi/dnnl/": ("src/kernels/matmul/", "apps/doctor.cpp"),
-    "dnnl": ("src/kernels/matmul/", "apps/doctor.cpp"),
+    "oneapi/dnnl/": ("src/kernels/matmul/",),
+    "dnnl": ("src/kernels/matmul/",),
     "mpi.h": ("src/comm/mpi/",),
     "cuda": ("src/device/cuda/", "src/kernels/"),
     "nccl": ("src/comm/nccl/",),

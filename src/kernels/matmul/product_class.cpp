@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "kernels/matmul/product_class.h"
 
+#include <dnnl.h>
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -93,6 +94,11 @@ ProductRates measure_products(const device::Target& target, double seconds) {
                                      rate(library, c.kind, sample, each)};
   }
   return rates;
+}
+
+std::string library_version() {
+  const dnnl_version_t* version = dnnl_version();
+  return fmt::format("{}.{}.{}", version->major, version->minor, version->patch);
 }
 
 uint32_t library_products(const ProductRates& rates) {

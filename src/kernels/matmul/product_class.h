@@ -46,4 +46,7 @@ uint32_t library_products(const ProductRates& rates);
 /// measured.
 bool takes_library(const device::Target& target, const ProductClass& c);
 
+/// Of the library (oneDNN) at run time: "2.6.3".
+std::string library_version();
+
 }  // namespace megalith::kernels
