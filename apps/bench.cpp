@@ -8,6 +8,7 @@
 #include <nlohmann/json.hpp>
 #include <numeric>
 
+#include "account/profile.h"
 #include "apps/command.h"
 #include "apps/cpu_target.h"
 #include "apps/machine.h"
@@ -18,7 +19,9 @@
 #include "comm/backends.h"
 #include "generate/inference_model.h"
 #include "kernels/elementwise/pointwise.h"
+#include "kernels/matmul/ceiling.h"
 #include "kernels/matmul/linear.h"
+#include "kernels/reduction/read_bandwidth.h"
 #include "parallel/canonical.h"
 #include "train/from_recipe.h"
 #include "train/traced_step.h"
@@ -142,13 +145,31 @@ int train(const RecipeOptions& recipe_options, const Options& o, bool json) {
 
 struct DecodeOptions {
   models::Architecture architecture;
-  std::string dtype = "bf16";
+  std::string dtype = "bf16", numerics = "fast";
   int64_t prompt = 64, tokens = 128;
+  bool profile = false;
 };
 
+/// Where the time of `tokens` decoded tokens goes.
+void print_decode_profile(generate::InferenceModel& model, device::Device& device,
+                          generate::KvCache& cache, std::span<const int32_t> id, int64_t tokens) {
+  kernels::Exec exec(device);
+  const account::Roofline roofline{kernels::gemm_ceiling(exec, DType::f32, 0.2),
+                                   kernels::read_bandwidth(exec, int64_t{512} << 20, 0.2)};
+  device::Recorder recorder;
+  device.set_recorder(&recorder);
+  const double begin = monotonic_seconds();
+  for (int64_t n = 0; n < tokens; ++n) model.extend(cache, id);
+  const double seconds = monotonic_seconds() - begin;
+  device.set_recorder(nullptr);
+  fmt::print(stderr, "{}",
+             account::to_text(account::profile_of(recorder, tokens, seconds, roofline), roofline));
+}
+
 int decode(const DecodeOptions& d, const Options& o, bool json) {
-  const auto device = device::make_cpu_device(o.count());
   generate::InferenceModel::Options options;
+  options.numerics = d.numerics == "fast" ? kernels::Numerics::fast : kernels::Numerics::exact;
+  const auto device = device::make_cpu_device(cpu_target(o.count(), options.numerics));
   options.compute = d.dtype == "bf16" ? DType::bf16 : DType::f32;
   generate::InferenceModel model(d.architecture, *device, options);
   kernels::Exec exec(*device);
@@ -157,13 +178,15 @@ int decode(const DecodeOptions& d, const Options& o, bool json) {
   std::vector<int32_t> ids(static_cast<size_t>(d.prompt), 1);
   std::vector<double> prompt_rates, decode_rates;
   for (int i = 0; i < o.samples; ++i) {
-    generate::KvCache cache = model.make_cache(d.prompt + d.tokens);
+    generate::KvCache cache = model.make_cache(d.prompt + (d.profile ? 2 : 1) * d.tokens);
     const double begin = monotonic_seconds();
     model.extend(cache, ids);
     const double middle = monotonic_seconds();
     for (int64_t n = 0; n < d.tokens; ++n) model.extend(cache, std::span(ids).first(1));
     prompt_rates.push_back(static_cast<double>(d.prompt) / (middle - begin));
     decode_rates.push_back(static_cast<double>(d.tokens) / (monotonic_seconds() - middle));
+    if (d.profile && i == o.samples - 1)
+      print_decode_profile(model, *device, cache, std::span(ids).first(1), d.tokens);
   }
   report("decode.prompt_tokens_per_second", prompt_rates, "tokens/s", true, o.count(), json);
   report("decode.tokens_per_second", decode_rates, "tokens/s", true, o.count(), json);
@@ -249,6 +272,10 @@ void add_bench(CLI::App& app, Invocation& invocation) {
     c->add_option("--tokens", d->tokens, "new tokens")
         ->check(CLI::PositiveNumber)
         ->capture_default_str();
+    c->add_option("--numerics", d->numerics)
+        ->check(CLI::IsMember({"exact", "fast"}))
+        ->capture_default_str();
+    c->add_flag("--profile", d->profile, "time by kernel of as many further tokens");
     c->add_option("--dtype", d->dtype)
         ->check(CLI::IsMember({"f32", "bf16"}))
         ->capture_default_str();

@@ -14,6 +14,7 @@ namespace megalith::apps {
 struct CheckpointOptions {
   std::string path;
   std::string dtype = "f32";
+  std::string numerics = "exact";
   int threads = 0;
   void declare(CLI::App& command);
 };

@@ -104,9 +104,11 @@ void reference_on_host(Exec& exec, const Arguments& arguments) {
   if (!exec.device.is_trace()) matmul::reference(exec, arguments);
 }
 
-/// The libraries first; an exact run takes the list from its second entry on.
+/// What `fast` alone may take comes first; an exact run begins behind it.
+constexpr size_t kFastEntries = 2;
 template <typename Arguments>
 constexpr Implementation<Arguments> kList[] = {
+    {"dot", matmul::dot_refuses, matmul::dot},
     {"onednn", matmul::onednn_refuses, matmul::onednn},
     {"exact", matmul::exact_refuses, matmul::exact},
     {"reference", accepts<Arguments>, reference_on_host<Arguments>},
@@ -115,7 +117,7 @@ constexpr Implementation<Arguments> kList[] = {
 template <typename Arguments>
 std::span<const Implementation<Arguments>> list_for(const Exec& exec) {
   return std::span<const Implementation<Arguments>>(kList<Arguments>)
-      .subspan(exec.numerics == Numerics::exact ? 1 : 0);
+      .subspan(exec.numerics == Numerics::exact ? kFastEntries : 0);
 }
 
 template <typename Arguments>

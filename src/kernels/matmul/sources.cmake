@@ -1,7 +1,7 @@
 list(APPEND kernel_sources
   matmul/linear.cpp matmul/linear_reference.cpp matmul/linear_exact.cpp matmul/linear_onednn.cpp
   matmul/gemm_plan.cpp matmul/gemm_cpu.cpp matmul/skinny_cpu.cpp matmul/ceiling.cpp
-  matmul/product_class.cpp)
+  matmul/product_class.cpp matmul/dot_bf16.cpp)
 list(APPEND kernel_tests matmul/linear_test.cpp matmul/gemm_plan_test.cpp matmul/product_class_test.cpp)
 list(APPEND kernel_benches matmul/linear_bench.cpp)
 # oneDNN here is the build on GNU OpenMP; its thread count is set through that library.
