@@ -8,6 +8,7 @@
 #include <nlohmann/json.hpp>
 #include <numeric>
 
+#include "account/plan.h"
 #include "account/profile.h"
 #include "apps/command.h"
 #include "apps/cpu_target.h"
@@ -114,17 +115,20 @@ int gemm(const Options& o, bool json) {
   return 0;
 }
 
-/// Steps of a recipe's model on made-up tokens.
-int train(const RecipeOptions& recipe_options, const Options& o, bool json) {
-  const config::Recipe recipe = recipe_options.load();
-  const train::Settings settings = train::settings_of(recipe, 0);
-  train::require_one_rank(settings);
-  const int threads = o.threads > 0 ? o.threads : threads_of(recipe);
-  const auto device = device::make_cpu_device(cpu_target(threads, settings.numerics));
-  const auto world = comm::make_self_communicator(*device);
-  const parallel::Mesh mesh(*world, settings.layout);
-  train::Engine engine(settings, *device, mesh);
-  engine.initialise();
+/// The best rate of matrix products here, whatever their type and arithmetic: what shares are of.
+double best_gemm_rate(const device::Target& target) {
+  const auto device = device::make_cpu_device(target);
+  double best = 0;
+  for (const kernels::Numerics numerics : {kernels::Numerics::exact, kernels::Numerics::fast}) {
+    kernels::Exec exec(*device, numerics);
+    for (const DType dtype : {DType::f32, DType::bf16})
+      best = std::max(best, kernels::gemm_ceiling(exec, dtype, 0.3));
+  }
+  return best;
+}
+
+/// One data rank's batches with ids that jump about.
+std::vector<data::HostBatch> made_up_batches(const train::Settings& settings) {
   std::vector<data::HostBatch> batches = train::shaped_batches(settings);
   int64_t id = 0;
   for (data::HostBatch& batch : batches) {
@@ -135,11 +139,39 @@ int train(const RecipeOptions& recipe_options, const Options& o, bool json) {
       batch.targets_T[t] = static_cast<int32_t>(id % settings.architecture.vocab);
     }
   }
+  return batches;
+}
+
+/// Steps of a recipe's model on made-up tokens.
+int train(const RecipeOptions& recipe_options, const Options& o, bool json) {
+  const config::Recipe recipe = recipe_options.load();
+  const train::Settings settings = train::settings_of(recipe, 0);
+  train::require_one_rank(settings);
+  const int threads = o.threads > 0 ? o.threads : threads_of(recipe);
+  const device::Target target = cpu_target(threads, settings.numerics);
+  const device::Work work = account::trace(target, [&](device::Device& traced) {
+                              const auto world = comm::make_self_communicator(traced);
+                              train::traced_step(settings, traced, *world, {});
+                            }).work;
+  const auto device = device::make_cpu_device(target);
+  const auto world = comm::make_self_communicator(*device);
+  const parallel::Mesh mesh(*world, settings.layout);
+  train::Engine engine(settings, *device, mesh);
+  engine.initialise();
+  const std::vector<data::HostBatch> batches = made_up_batches(settings);
   const auto tokens = static_cast<double>(settings.batch.full * settings.sequence_length());
   int64_t step = 0;
-  report("train.tokens_per_second",
-         rates(o.samples, tokens, [&] { engine.step(++step, 1e-4, batches, tokens); }), "tokens/s",
-         true, threads, json);
+  const std::vector<double> rate =
+      rates(o.samples, tokens, [&] { engine.step(++step, 1e-4, batches, tokens); });
+  report("train.tokens_per_second", rate, "tokens/s", true, threads, json);
+  constexpr double kGiB = 1 << 30;
+  report("train.peak_resident", {static_cast<double>(account::resident_memory().peak) / kGiB},
+         "GiB", false, threads, json);
+  const double best = best_gemm_rate(cpu_target(threads, kernels::Numerics::fast));
+  report("gemm.best", {best * 1e-9}, "GFLOP/s", true, threads, json);
+  std::vector<double> shares;
+  for (const double r : rate) shares.push_back(100 * r / tokens * work.flops / best);
+  report("train.share_of_best_gemm", shares, "%", true, threads, json);
   return 0;
 }
 
@@ -166,6 +198,17 @@ void print_decode_profile(generate::InferenceModel& model, device::Device& devic
              account::to_text(account::profile_of(recorder, tokens, seconds, roofline), roofline));
 }
 
+/// FLOPs of reading a prompt, as its kernels record them.
+double prompt_flops(generate::InferenceModel& model, device::Device& device,
+                    std::span<const int32_t> ids) {
+  generate::KvCache cache = model.make_cache(static_cast<int64_t>(ids.size()));
+  device::Recorder recorder;
+  device.set_recorder(&recorder);
+  model.extend(cache, ids);
+  device.set_recorder(nullptr);
+  return recorder.total().flops;
+}
+
 int decode(const DecodeOptions& d, const Options& o, bool json) {
   generate::InferenceModel::Options options;
   options.numerics = d.numerics == "fast" ? kernels::Numerics::fast : kernels::Numerics::exact;
@@ -175,36 +218,71 @@ int decode(const DecodeOptions& d, const Options& o, bool json) {
   kernels::Exec exec(*device);
   for (auto& parameter : model.parameters().all())
     kernels::fill(exec, parameter.mutable_compute(), 0.01);
-  std::vector<int32_t> ids(static_cast<size_t>(d.prompt), 1);
-  std::vector<double> prompt_rates, decode_rates;
+  const std::vector<int32_t> ids(static_cast<size_t>(d.prompt), 1);
+  const auto one = std::span(ids).first(1);
+  // What one token reads: every weight but the input tables (a tied table is the head), and the
+  // cache up to the middle of the text.
+  int64_t bytes = 0;
+  for (const auto& parameter : model.parameters().all()) {
+    if (!parameter.name().starts_with("position")) bytes += parameter.compute().bytes();
+  }
+  bytes += 2 * d.architecture.layers * d.architecture.hidden * bytes_of(options.compute) *
+           (d.prompt + d.tokens / 2);
+  std::vector<double> prompt_rates, decode_rates, bandwidths, shares;
   for (int i = 0; i < o.samples; ++i) {
     generate::KvCache cache = model.make_cache(d.prompt + (d.profile ? 2 : 1) * d.tokens);
     const double begin = monotonic_seconds();
     model.extend(cache, ids);
     const double middle = monotonic_seconds();
-    for (int64_t n = 0; n < d.tokens; ++n) model.extend(cache, std::span(ids).first(1));
+    for (int64_t n = 0; n < d.tokens; ++n) model.extend(cache, one);
+    const double end = monotonic_seconds();
     prompt_rates.push_back(static_cast<double>(d.prompt) / (middle - begin));
-    decode_rates.push_back(static_cast<double>(d.tokens) / (monotonic_seconds() - middle));
-    if (d.profile && i == o.samples - 1)
-      print_decode_profile(model, *device, cache, std::span(ids).first(1), d.tokens);
+    decode_rates.push_back(static_cast<double>(d.tokens) / (end - middle));
+    bandwidths.push_back(1e-9 * kernels::read_bandwidth(exec, bytes, 0.2));
+    shares.push_back(1e-7 * decode_rates.back() * static_cast<double>(bytes) / bandwidths.back());
+    if (d.profile && i == o.samples - 1) print_decode_profile(model, *device, cache, one, d.tokens);
   }
   report("decode.prompt_tokens_per_second", prompt_rates, "tokens/s", true, o.count(), json);
   report("decode.tokens_per_second", decode_rates, "tokens/s", true, o.count(), json);
+  report("decode.read_bandwidth", bandwidths, "GB/s", true, o.count(), json);
+  report("decode.share_of_read_bandwidth", shares, "%", true, o.count(), json);
+  const double flops = prompt_flops(model, *device, ids);
+  const double best = best_gemm_rate(cpu_target(o.count(), kernels::Numerics::fast));
+  std::vector<double> prompt_shares;
+  for (const double rate : prompt_rates)
+    prompt_shares.push_back(100 * rate / static_cast<double>(d.prompt) * flops / best);
+  report("decode.prompt_share_of_best_gemm", prompt_shares, "%", true, o.count(), json);
   return 0;
 }
 
+/// Encoding by as many threads as asked, each with a part of the lines; one thread takes the text
+/// whole.
 int tokenizer(const std::string& path, const std::string& input, const Options& o, bool json) {
   const text::Tokenizer tokenizer = text::Tokenizer::load(path);
   const std::string document = read_file(input);
-  text::Encoder encoder(tokenizer);
-  std::vector<int32_t> ids;
-  report("tokenizer.encode",
+  const int threads = std::max(1, o.threads);
+  std::vector<std::string_view> parts;
+  for (std::string_view rest = document; !rest.empty();) {
+    const size_t left = static_cast<size_t>(threads) - parts.size();
+    size_t end = left == 1 ? rest.size() : rest.find('\n', rest.size() / left);
+    end = end == std::string_view::npos ? rest.size() : std::min(end + 1, rest.size());
+    parts.push_back(rest.substr(0, end));
+    rest.remove_prefix(end);
+  }
+  ThreadPool pool(threads);
+  std::vector<text::Encoder> encoders;
+  for (int i = 0; i < threads; ++i) encoders.emplace_back(tokenizer);
+  std::vector<std::vector<int32_t>> ids(static_cast<size_t>(threads));
+  report(fmt::format("tokenizer.encode.{}_threads", threads),
          rates(o.samples, static_cast<double>(document.size()) / 1e6,
                [&] {
-                 ids.clear();
-                 encoder.encode(document, ids, false);
+                 pool.run([&](int thread) {
+                   const auto t = static_cast<size_t>(thread);
+                   ids[t].clear();
+                   if (t < parts.size()) encoders[t].encode(parts[t], ids[t], false);
+                 });
                }),
-         "MB/s", true, 1, json);
+         "MB/s", true, threads, json);
   return 0;
 }
 
@@ -288,7 +366,7 @@ void add_bench(CLI::App& app, Invocation& invocation) {
     });
   }
   {
-    auto [c, o] = add("tokenizer", "encoding of a text, one thread",
+    auto [c, o] = add("tokenizer", "encoding of a text, one thread unless told",
                       "  megalith bench tokenizer --tokenizer t.json --input text.txt\n");
     auto paths = std::make_shared<std::pair<std::string, std::string>>();
     c->add_option("--tokenizer", paths->first, "tokenizer.json")->required();

@@ -1,0 +1,360 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""The program beside what a user would take instead, in one run on the same cores; called by script/bench.
+
+Every comparison runs its sides in turn, several times round, so that a slow minute of the machine meets all of them.
+The record holds the machine, the versions, every command, every sample and the medians."""
+import argparse
+import datetime
+import json
+import os
+import pathlib
+import platform
+import resource
+import shutil
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+PEERS = ROOT / "bench" / "peers"
+
+
+class Record:
+    """What was run and what it said, as it comes."""
+
+    def __init__(self, megalith, python, rounds, work):
+        self.megalith, self.python, self.rounds, self.work = megalith, python, rounds, work
+        self.lines, self.samples, self.units = [], {}, {}
+
+    def note(self, text):
+        print(text, file=sys.stderr, flush=True)
+        self.lines.append(text)
+
+    def add(self, name, values, unit):
+        self.samples.setdefault(name, []).extend(values)
+        self.units[name] = unit
+        self.lines.append(f"{name}: {' '.join(f'{v:.4g}' for v in values)} {unit}")
+
+    def median(self, name):
+        values = self.samples.get(name)
+        return statistics.median(values) if values else None
+
+    def run(self, label, command, only=None):
+        """Runs one side; its JSON lines become samples named LABEL.NAME. A side that fails is noted, not hidden."""
+        command = [str(c) for c in command]
+        self.note("$ " + " ".join(command).replace(str(ROOT) + "/", ""))
+        done = subprocess.run(command, capture_output=True, text=True, cwd=ROOT)
+        if done.returncode != 0:
+            self.note(f"{label} ended with {done.returncode}: {done.stderr.strip()[-300:]}")
+            return
+        for line in done.stdout.splitlines():
+            if not line.startswith("{"):
+                continue
+            value = json.loads(line)
+            if only is None or value["name"] in only:
+                self.add(f"{label}.{value['name']}" if label else value["name"],
+                         value.get("samples") or [value["value"]], value["unit"])
+
+    def bench(self, label, *arguments, only=None):
+        self.run(label, [self.megalith, "bench", *arguments, "--json"], only)
+
+    def peer(self, script, *arguments):
+        if self.python:
+            self.run("", [self.python, PEERS / script, *arguments])
+
+    def rate(self, what, ours, *theirs, faster=True):
+        """One line of the outcome: ours over the best of the others."""
+        mine = self.median(ours)
+        others = {name: self.median(name) for name in theirs if self.median(name) is not None}
+        if mine is None or not others:
+            self.note(f"=> {what}: {ours} {mine}, no rival measured")
+            return
+        best = (max if faster else min)(others, key=others.get)
+        ratio = mine / others[best] if faster else others[best] / mine
+        self.note(f"=> {what}: {mine:.4g} {self.units[ours]}, {ratio:.2f}x of the best rival ({best}, {others[best]:.4g})")
+
+
+FAST = ("--set", "numerics=fast", "--set", "precision.parameters=bf16", "--set", "precision.compute=bf16")
+
+
+def train_shape(r, name, recipe, shape, sides, samples):
+    """`sides`: of (dtype, compiled) in PyTorch."""
+    rate = ("train.tokens_per_second", "train.peak_resident", "train.share_of_best_gemm", "gemm.best")
+    for _ in range(r.rounds):
+        r.bench(f"{name}.fast_bf16", "train", recipe, *FAST, "--samples", samples, only=rate)
+        for dtype, compiled in sides:
+            r.peer("torch_train.py", *shape, "--dtype", dtype, "--samples", samples, *(["--compile"] if compiled else []))
+        r.bench(f"{name}.exact_f32", "train", recipe, "--samples", samples, only=rate)
+    ours = max((f"{name}.{side}.train.tokens_per_second" for side in ("fast_bf16", "exact_f32")),
+               key=lambda n: r.median(n) or 0)
+    torch = [f"torch.{d}.{'compile' if c else 'eager'}" for d, c in sides]
+    r.rate(f"{name}: training", ours, *torch)
+    for side in ("fast_bf16", "exact_f32"):
+        share = r.median(f"{name}.{side}.train.share_of_best_gemm")
+        if share:
+            r.note(f"=> {name}, {side}: {share:.1f} % of the best GEMM rate, "
+                   f"{r.median(f'{name}.{side}.train.peak_resident'):.2f} GiB resident at most")
+    for key in torch:  # the next shape has rivals of its own
+        if key in r.samples:
+            r.samples[f"{name}.{key}"] = r.samples.pop(key)
+            r.units[f"{name}.{key}"] = r.units[key]
+
+
+ALL_SIDES = [("f32", False), ("bf16", False), ("f32", True), ("bf16", True)]
+
+
+def train(r):
+    train_shape(r, "gpt2_124m", "recipes/gpt2_124m.yaml", [], ALL_SIDES, 3)
+
+
+def demo(r):
+    shape = ["--layers", 4, "--hidden", 256, "--heads", 4, "--vocab", 4096, "--context", 128, "--micro-batch", 16]
+    recipe = r.work / "demo.yaml"
+    recipe.write_text("model: {layers: 4, hidden: 256, heads: 4, context: 128, vocab: 4096}\n"
+                      "train: {steps: 1, global_batch: 16, micro_batch: 16}\n")
+    train_shape(r, "demo_model", recipe, shape, ALL_SIDES, 10)
+
+
+def long(r):
+    for length in (4096, 16384):
+        recipe = r.work / f"long_{length}.yaml"
+        recipe.write_text(f"model: {{layers: 4, hidden: 768, heads: 12, context: {length}, vocab: 50304}}\n"
+                          "train: {steps: 1, global_batch: 1, micro_batch: 1}\n")
+        shape = ["--layers", 4, "--context", length, "--micro-batch", 1]
+        train_shape(r, f"sequence_{length}", recipe, shape, [("bf16", False), ("bf16", True)], 2)
+
+
+def memory(r):
+    for recompute in ("none", "full"):
+        r.bench(f"memory.{recompute}", "train", "recipes/gpt2_124m.yaml", *FAST, "--set", "checkpoint.async=false",
+                "--set", f"memory.recompute={recompute}", "--samples", 1, only=("train.peak_resident",))
+        r.note(f"=> 124M in bf16 storage, recomputation {recompute}: "
+               f"{r.median(f'memory.{recompute}.train.peak_resident'):.2f} GiB resident at most")
+
+
+def decode(r):
+    shapes = {"124m": [], "0.5b": ["--layers", 24, "--hidden", 1280, "--heads", 20]}
+    for name, shape in shapes.items():
+        for _ in range(r.rounds):
+            common = [*shape, "--vocab", 50304, "--context", 1024, "--prompt", 64, "--tokens", 512 if name == "124m" else 256]
+            r.bench(f"decode_{name}", "decode", *common, "--dtype", "bf16", "--samples", 2)
+            r.peer("llama_cpp.py", *common, "--samples", 2)
+            r.peer("hf_generate.py", *common, "--samples", 1)
+        ours = f"decode_{name}.decode.tokens_per_second"
+        r.rate(f"decoding {name} against llama.cpp", ours, "llama.cpp.bf16.decode")
+        r.rate(f"decoding {name} against transformers", ours, "transformers.bf16.decode")
+        r.note(f"=> decoding {name}: {r.median(f'decode_{name}.decode.share_of_read_bandwidth'):.1f} % of the read bandwidth")
+        for key in list(r.samples):
+            if key.startswith(("llama.cpp.", "transformers.")):
+                r.samples[f"decode_{name}.{key}"] = r.samples.pop(key)
+
+
+def prompt(r):
+    common = ["--vocab", 50304, "--context", 2048, "--prompt", 1024, "--tokens", 4]
+    for _ in range(r.rounds):
+        r.bench("prompt", "decode", *common, "--dtype", "bf16", "--samples", 3)
+        r.peer("llama_cpp.py", *common, "--samples", 3)
+    r.rate("a prompt of 1024 tokens, 124M", "prompt.decode.prompt_tokens_per_second", "llama.cpp.bf16.prompt")
+    r.note(f"=> prompt: {r.median('prompt.decode.prompt_share_of_best_gemm'):.1f} % of the best GEMM rate")
+
+
+def text_of(r, size):
+    """`size` bytes: WordNet's entries over and over, lines in another order each time."""
+    path = r.work / f"text_{size}.txt"
+    if not path.exists():
+        lines = []
+        for part in ("noun", "verb", "adj", "adv"):
+            lines += subprocess.run(["awk", "-f", ROOT / "tools/wordnet_text.awk", f"/usr/share/wordnet/data.{part}"],
+                                    capture_output=True, text=True, check=True).stdout.splitlines(keepends=True)
+        import random
+        order = random.Random(1)
+        with open(path, "w") as file:
+            left = size
+            while left > 0:
+                order.shuffle(lines)
+                for line in lines:
+                    file.write(line)
+                    left -= len(line.encode())
+                    if left <= 0:
+                        break
+    return path
+
+
+def tokenizer_of(r):
+    path = r.work / "tokenizer.json"
+    if not path.exists():
+        subprocess.run([r.megalith, "tokenizer", "train", "--input", text_of(r, 12_000_000), "--vocab-size", "32768",
+                        "--output", path], check=True, capture_output=True)
+    return path
+
+
+def tokenizer(r):
+    """English; Unicode of many scripts; text without one space, the worst case of pair merging."""
+    import random
+    order = random.Random(2)
+    mixed = r.work / "mixed.txt"
+    blocks = [(0x20, 0x7E), (0xA1, 0x24F), (0x370, 0x3FF), (0x400, 0x4FF), (0x5D0, 0x5EA), (0x620, 0x64A), (0x905, 0x939),
+              (0x3041, 0x3096), (0x4E00, 0x9FFF), (0xAC00, 0xD7A3), (0x1F300, 0x1F5FF)]
+    with open(mixed, "w", encoding="utf-8") as file:
+        for _ in range(200_000):
+            low, high = order.choice(blocks)
+            file.write("".join(chr(order.randint(low, high)) for _ in range(order.randint(1, 9))) + " ")
+    random_text, worst = r.work / "random.txt", r.work / "worst.txt"
+    random_text.write_bytes(bytes(order.choice(b"abcdefghijklmnopqrstuvwxyz    \n") for _ in range(4_000_000)))
+    worst.write_bytes(b"a" * 4_000_000)
+    texts = {"english": text_of(r, 12_000_000), "mixed": mixed}
+    for name, path in texts.items():
+        for _ in range(r.rounds):
+            r.bench(f"tokenizer_{name}", "tokenizer", "--tokenizer", tokenizer_of(r), "--input", path, "--threads", 1)
+            r.bench(f"tokenizer_{name}", "tokenizer", "--tokenizer", tokenizer_of(r), "--input", path, "--threads", 2)
+            r.peer("tokenizers_peers.py", "encode", "--tokenizer", tokenizer_of(r), "--input", path, "--samples", 3)
+        ours = f"tokenizer_{name}.tokenizer.encode.1_threads"
+        r.rate(f"encoding {name} against tiktoken", ours, "tiktoken.encode")
+        r.rate(f"encoding {name} against tokenizers", ours, "tokenizers.encode")
+        r.rate(f"encoding {name}, two threads against one", f"tokenizer_{name}.tokenizer.encode.2_threads", ours)
+        for key in ("tiktoken.encode", "tokenizers.encode"):
+            if key in r.samples:
+                r.samples[f"tokenizer_{name}.{key}"] = r.samples.pop(key)
+    for name, path in (("random", random_text), ("worst", worst)):
+        r.bench(f"tokenizer_{name}", "tokenizer", "--tokenizer", tokenizer_of(r), "--input", path)
+    r.rate("encoding 4 MB of one letter against random letters", "tokenizer_worst.tokenizer.encode.1_threads",
+           "tokenizer_random.tokenizer.encode.1_threads")
+
+
+def timed(r, name, command):
+    """Seconds and peak resident memory of one of our commands."""
+    r.note("$ " + " ".join(map(str, command)).replace(str(ROOT) + "/", ""))
+    before = time.monotonic()
+    process = subprocess.Popen([str(c) for c in command], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    _, status, usage = os.wait4(process.pid, 0)
+    seconds = time.monotonic() - before
+    if status != 0:
+        r.note(f"{name} ended with status {status}")
+        return
+    r.add(f"{name}.seconds", [seconds], "s")
+    r.add(f"{name}.peak_resident", [usage.ru_maxrss / 2**20], "GiB")
+
+
+def tokenizer_training(r):
+    text = text_of(r, 100_000_000)
+    for _ in range(r.rounds):
+        timed(r, "tokenizer_train", [r.megalith, "tokenizer", "train", "--input", text, "--vocab-size", 32768, "--output",
+                                     r.work / "trained.json"])
+        if r.python:
+            os.environ["RAYON_NUM_THREADS"] = str(os.cpu_count())
+            r.peer("tokenizers_peers.py", "train", "--input", text)
+            del os.environ["RAYON_NUM_THREADS"]
+    r.rate("tokenizer training, 100 MB", "tokenizer_train.seconds", "tokenizers.train", faster=False)
+    r.rate("its memory", "tokenizer_train.peak_resident", "tokenizers.train.peak_resident", faster=False)
+
+
+def pack(r):
+    text, threads = text_of(r, 2_000_000_000), os.cpu_count()
+    r.bench("pack", "tokenizer", "--tokenizer", tokenizer_of(r), "--input", text_of(r, 100_000_000), "--threads", threads)
+    timed(r, "pack", [r.megalith, "pack", "--tokenizer", tokenizer_of(r), "--input", text, "--document", "line", "--output",
+                      r.work / "packed"])
+    rate = 2000 / r.median("pack.seconds")
+    encode = r.median(f"pack.tokenizer.encode.{threads}_threads")
+    r.note(f"=> pack of 2 GB: {rate:.1f} MB/s, {100 * rate / encode:.0f} % of encoding by {threads} threads, "
+           f"{r.median('pack.peak_resident'):.2f} GiB resident at most")
+    for suffix in ("bin", "idx"):
+        (r.work / f"packed.{suffix}").unlink()
+    text.unlink()
+
+
+def corpus_of(r):
+    if not (r.work / "corpus.bin").exists():
+        subprocess.run([r.megalith, "pack", "--tokenizer", tokenizer_of(r), "--input", text_of(r, 12_000_000), "--document",
+                        "line", "--output", r.work / "corpus"], check=True, capture_output=True)
+    return r.work / "corpus"
+
+
+def save(r):
+    """Steps of 124M with saves in the background; the same bytes by dd; a resume up to its first step."""
+    run = r.work / "run"
+    common = [r.megalith, "train", "recipes/gpt2_124m.yaml", "--set", f"run.out={run}", "--set", f"data.train={corpus_of(r)}",
+              *FAST, "--set", "checkpoint.every=2", "--set", "checkpoint.keep=1"]
+    timed(r, "save", [*common, "--set", "train.steps=5"])
+    state = json.loads((run / "run.json").read_text())
+    saved, planned = state["checkpoint"], state["memory"]["planned"]
+    disk = []
+    for _ in range(3):
+        target = r.work / "dd.bin"
+        begin = time.monotonic()
+        subprocess.run(["dd", "if=/dev/zero", f"of={target}", "bs=1M", f"count={saved['bytes'] >> 20}", "conv=fsync"],
+                       check=True, capture_output=True)
+        disk.append(saved["bytes"] / 1e9 / (time.monotonic() - begin))
+        target.unlink()
+    r.add("save.dd", disk, "GB/s")
+    rate = saved["bytes"] / 1e9 / saved["write_seconds"]
+    r.note(f"=> save of {saved['bytes']} bytes: {rate:.2f} GB/s, {100 * rate / statistics.median(disk):.0f} % of dd conv=fsync; "
+           f"training stood still {saved['stall_seconds']:.3f} s, {100 * saved['stall_seconds'] / saved['write_seconds']:.1f} % "
+           f"of its duration; snapshot {planned['snapshot']} bytes")
+    metrics = [json.loads(line) for line in open(run / "metrics.jsonl")]
+    wait = state["data_wait_seconds"] / sum(m["step_seconds"] for m in metrics)
+    r.note(f"=> waiting for data: {100 * wait:.4f} % of step time")
+    begin = time.monotonic()
+    process = subprocess.Popen([*map(str, common), "--set", "train.steps=6", "--profile", "1"], stderr=subprocess.PIPE,
+                               text=True, cwd=ROOT)
+    for line in process.stderr:
+        if "resuming from" in line:
+            r.note(f"=> resume of 124M: {time.monotonic() - begin:.2f} s from the start of the program to its first step")
+    process.wait()
+    shutil.rmtree(run)
+
+
+def start(r):
+    times = []
+    for _ in range(21):
+        begin = time.monotonic()
+        subprocess.run([r.megalith, "--version"], capture_output=True, check=True)
+        times.append(1e3 * (time.monotonic() - begin))
+    r.add("start", times, "ms")
+    r.note(f"=> megalith --version: {statistics.median(times):.1f} ms")
+
+
+def gemm(r):
+    r.bench("", "gemm")
+
+
+COMPARISONS = {f.__name__: f for f in (gemm, train, demo, long, memory, decode, prompt, tokenizer, tokenizer_training, pack,
+                                       save, start)}
+
+
+def machine():
+    cpu = next((l.split(":")[1].strip() for l in open("/proc/cpuinfo") if l.startswith("model name")), "?")
+    flags = next(l for l in open("/proc/cpuinfo") if l.startswith("flags"))
+    kinds = [f for f in ("avx2", "avx512f", "avx512_bf16", "amx_bf16") if f" {f}" in flags]
+    memory_bytes = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    return f"{cpu} ({', '.join(kinds)}), {os.cpu_count()} cores, {memory_bytes / 2**30:.0f} GiB, {platform.platform()}"
+
+
+def main():
+    p = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    p.add_argument("--megalith", required=True)
+    p.add_argument("--python", help="of the environment with the rivals; without it there are none")
+    p.add_argument("--rounds", type=int, default=2)
+    p.add_argument("--record", required=True)
+    p.add_argument("names", nargs="*", metavar="NAME", help=", ".join(COMPARISONS))
+    a = p.parse_args()
+    unknown = [n for n in a.names if n not in COMPARISONS]
+    if unknown:
+        p.error(f"no comparison {unknown[0]}; there are {', '.join(COMPARISONS)}")
+    with tempfile.TemporaryDirectory(dir=os.environ.get("TMPDIR", "/tmp")) as folder:
+        r = Record(a.megalith, a.python, a.rounds, pathlib.Path(folder))
+        for name in a.names or COMPARISONS:
+            r.note(f"\n## {name}, load {os.getloadavg()[0]:.1f}")
+            COMPARISONS[name](r)
+    versions = subprocess.run([a.megalith, "doctor", "--json"], capture_output=True, text=True).stdout.strip()
+    rivals = (PEERS / "requirements.txt").read_text().splitlines()[1:] if a.python else []
+    with open(a.record, "a") as file:
+        file.write(f"# {datetime.datetime.now(datetime.timezone.utc):%Y-%m-%d %H:%M} UTC\n\n{machine()}\n\n"
+                   f"megalith: {versions}\n\nrivals: {', '.join(rivals)}\n" + "\n".join(r.lines) + "\n\n")
+    print(a.record, file=sys.stderr)
+
+
+if __name__ == "__main__":
+    main()
