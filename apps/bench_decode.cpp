@@ -1,0 +1,104 @@
+// SPDX-License-Identifier: Apache-2.0
+// megalith bench decode: prefill and cached decoding of a GPT-2 shape with made-up weights, beside
+// what memory and the matrix products allow.
+#include <fmt/format.h>
+
+#include "account/profile.h"
+#include "apps/bench_figures.h"
+#include "apps/cpu_target.h"
+#include "generate/inference_model.h"
+#include "kernels/elementwise/pointwise.h"
+#include "kernels/matmul/ceiling.h"
+#include "kernels/reduction/read_bandwidth.h"
+
+namespace megalith::apps {
+namespace {
+
+models::Architecture architecture_of(const DecodeShape& shape) {
+  models::Architecture a;
+  a.layers = shape.layers;
+  a.hidden = shape.hidden;
+  a.heads = a.kv_heads = shape.heads;
+  a.ffn = 4 * shape.hidden;
+  a.vocab = shape.vocab;
+  a.context = shape.context;
+  return a;
+}
+
+/// Where the time of `tokens` decoded tokens goes.
+void print_decode_profile(generate::InferenceModel& model, device::Device& device,
+                          generate::KvCache& cache, std::span<const int32_t> id, int64_t tokens) {
+  kernels::Exec exec(device);
+  const account::Roofline roofline{kernels::gemm_ceiling(exec, DType::f32, 0.2),
+                                   kernels::read_bandwidth(exec, int64_t{512} << 20, 0.2)};
+  device::Recorder recorder;
+  device.set_recorder(&recorder);
+  const double begin = monotonic_seconds();
+  for (int64_t n = 0; n < tokens; ++n) model.extend(cache, id);
+  const double seconds = monotonic_seconds() - begin;
+  device.set_recorder(nullptr);
+  fmt::print(stderr, "{}",
+             account::to_text(account::profile_of(recorder, tokens, seconds, roofline), roofline));
+}
+
+/// FLOPs of reading a prompt, as its kernels record them.
+double prompt_flops(generate::InferenceModel& model, device::Device& device,
+                    std::span<const int32_t> ids) {
+  generate::KvCache cache = model.make_cache(static_cast<int64_t>(ids.size()));
+  device::Recorder recorder;
+  device.set_recorder(&recorder);
+  model.extend(cache, ids);
+  device.set_recorder(nullptr);
+  return recorder.total().flops;
+}
+
+}  // namespace
+
+int bench_decode(const DecodeShape& d, const BenchOptions& o, bool json) {
+  const models::Architecture architecture = architecture_of(d);
+  generate::InferenceModel::Options options;
+  options.numerics = d.numerics == "fast" ? kernels::Numerics::fast : kernels::Numerics::exact;
+  const auto device = device::make_cpu_device(cpu_target(o.count(), options.numerics));
+  options.compute = d.dtype == "bf16" ? DType::bf16 : DType::f32;
+  generate::InferenceModel model(architecture, *device, options);
+  kernels::Exec exec(*device);
+  for (auto& parameter : model.parameters().all())
+    kernels::fill(exec, parameter.mutable_compute(), 0.01);
+  const std::vector<int32_t> ids(static_cast<size_t>(d.prompt), 1);
+  const auto one = std::span(ids).first(1);
+  // What one token reads: every weight but the input tables (a tied table is the head), and the
+  // cache up to the middle of the text.
+  int64_t bytes = 0;
+  for (const auto& parameter : model.parameters().all()) {
+    if (!parameter.name().starts_with("position")) bytes += parameter.compute().bytes();
+  }
+  bytes += 2 * architecture.layers * architecture.hidden * bytes_of(options.compute) *
+           (d.prompt + d.tokens / 2);
+  std::vector<double> prompt_rates, decode_rates, bandwidths, shares;
+  for (int i = 0; i < o.samples; ++i) {
+    generate::KvCache cache = model.make_cache(d.prompt + (d.profile ? 2 : 1) * d.tokens);
+    const double begin = monotonic_seconds();
+    model.extend(cache, ids);
+    const double middle = monotonic_seconds();
+    for (int64_t n = 0; n < d.tokens; ++n) model.extend(cache, one);
+    const double end = monotonic_seconds();
+    prompt_rates.push_back(static_cast<double>(d.prompt) / (middle - begin));
+    decode_rates.push_back(static_cast<double>(d.tokens) / (end - middle));
+    bandwidths.push_back(1e-9 * kernels::read_bandwidth(exec, bytes, 0.2));
+    shares.push_back(1e-7 * decode_rates.back() * static_cast<double>(bytes) / bandwidths.back());
+    if (d.profile && i == o.samples - 1) print_decode_profile(model, *device, cache, one, d.tokens);
+  }
+  report("decode.prompt_tokens_per_second", prompt_rates, "tokens/s", true, o.count(), json);
+  report("decode.tokens_per_second", decode_rates, "tokens/s", true, o.count(), json);
+  report("decode.read_bandwidth", bandwidths, "GB/s", true, o.count(), json);
+  report("decode.share_of_read_bandwidth", shares, "%", true, o.count(), json);
+  const double flops = prompt_flops(model, *device, ids);
+  const double best = best_gemm_rate(cpu_target(o.count(), kernels::Numerics::fast));
+  std::vector<double> prompt_shares;
+  for (const double rate : prompt_rates)
+    prompt_shares.push_back(100 * rate / static_cast<double>(d.prompt) * flops / best);
+  report("decode.prompt_share_of_best_gemm", prompt_shares, "%", true, o.count(), json);
+  return 0;
+}
+
+}  // namespace megalith::apps

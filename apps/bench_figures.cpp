@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "apps/bench_figures.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+
+#include "apps/command.h"
+#include "apps/machine.h"
+#include "kernels/matmul/ceiling.h"
+
+namespace megalith::apps {
+
+void report(const std::string& name, std::vector<double> samples, const std::string& unit,
+            bool higher_is_better, int threads, bool json) {
+  std::vector<double> sorted = samples;
+  std::ranges::sort(sorted);
+  const double median = sorted[sorted.size() / 2];
+  if (!json) {
+    fmt::print("{:<44} {:>12.2f} {}  (best {:.2f}, {} samples)\n", name, median, unit,
+               higher_is_better ? sorted.back() : sorted.front(), samples.size());
+    return;
+  }
+  print_json({{"name", name},
+              {"value", median},
+              {"unit", unit},
+              {"higher_is_better", higher_is_better},
+              {"samples", samples},
+              {"machine", machine_json({device::DeviceKind::cpu, device::detect_isa(), threads})}});
+}
+
+double best_gemm_rate(const device::Target& target) {
+  const auto device = device::make_cpu_device(target);
+  double best = 0;
+  for (const kernels::Numerics numerics : {kernels::Numerics::exact, kernels::Numerics::fast}) {
+    kernels::Exec exec(*device, numerics);
+    for (const DType dtype : {DType::f32, DType::bf16})
+      best = std::max(best, kernels::gemm_ceiling(exec, dtype, 0.3));
+  }
+  return best;
+}
+
+}  // namespace megalith::apps

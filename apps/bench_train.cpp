@@ -1,0 +1,62 @@
+// SPDX-License-Identifier: Apache-2.0
+// megalith bench train: steps of a recipe's model on made-up tokens.
+#include "account/plan.h"
+#include "apps/bench_figures.h"
+#include "apps/cpu_target.h"
+#include "comm/backends.h"
+#include "train/from_recipe.h"
+#include "train/traced_step.h"
+
+namespace megalith::apps {
+namespace {
+
+/// One data rank's batches with ids that jump about.
+std::vector<data::HostBatch> made_up_batches(const train::Settings& settings) {
+  std::vector<data::HostBatch> batches = train::shaped_batches(settings);
+  int64_t id = 0;
+  for (data::HostBatch& batch : batches) {
+    for (size_t t = 0; t < batch.ids_T.size(); ++t) {
+      batch.ids_T[t] = static_cast<int32_t>(id % settings.architecture.vocab);
+      id = id * 31 + 17;
+      id %= 1'000'003;
+      batch.targets_T[t] = static_cast<int32_t>(id % settings.architecture.vocab);
+    }
+  }
+  return batches;
+}
+
+}  // namespace
+
+int bench_train(const RecipeOptions& recipe_options, const BenchOptions& o, bool json) {
+  const config::Recipe recipe = recipe_options.load();
+  const train::Settings settings = train::settings_of(recipe, 0);
+  train::require_one_rank(settings);
+  const int threads = o.threads > 0 ? o.threads : threads_of(recipe);
+  const device::Target target = cpu_target(threads, settings.numerics);
+  const device::Work work = account::trace(target, [&](device::Device& traced) {
+                              const auto world = comm::make_self_communicator(traced);
+                              train::traced_step(settings, traced, *world, {});
+                            }).work;
+  const auto device = device::make_cpu_device(target);
+  const auto world = comm::make_self_communicator(*device);
+  const parallel::Mesh mesh(*world, settings.layout);
+  train::Engine engine(settings, *device, mesh);
+  engine.initialise();
+  const std::vector<data::HostBatch> batches = made_up_batches(settings);
+  const auto tokens = static_cast<double>(settings.batch.full * settings.sequence_length());
+  int64_t step = 0;
+  const std::vector<double> rate =
+      rates(o.samples, tokens, [&] { engine.step(++step, 1e-4, batches, tokens); });
+  report("train.tokens_per_second", rate, "tokens/s", true, threads, json);
+  constexpr double kGiB = 1 << 30;
+  report("train.peak_resident", {static_cast<double>(account::resident_memory().peak) / kGiB},
+         "GiB", false, threads, json);
+  const double best = best_gemm_rate(cpu_target(threads, kernels::Numerics::fast));
+  report("gemm.best", {best * 1e-9}, "GFLOP/s", true, threads, json);
+  std::vector<double> shares;
+  for (const double r : rate) shares.push_back(100 * r / tokens * work.flops / best);
+  report("train.share_of_best_gemm", shares, "%", true, threads, json);
+  return 0;
+}
+
+}  // namespace megalith::apps
