@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// One shared word, the generation, wakes the workers; one counter says how many are still at work.
+// One shared word, the generation, wakes the workers; one counter says how many parts are not done.
 // Both are spun on for some tens of microseconds (a kernel of a small model follows the last one
-// faster than a futex wakes), then slept on. All data moves under the release/acquire pairs of
-// these two words, so ThreadSanitizer understands it.
+// faster than a futex wakes), then slept on. A part belongs to a worker, but a caller that is done
+// with its own takes those whose worker has not begun: on a machine that also does other work, a
+// worker may be off its core for milliseconds. Who computes a part changes nothing in it. All data
+// moves under the release/acquire pairs of these words, so ThreadSanitizer understands it.
 #include "base/thread_pool.h"
 
 #include <immintrin.h>
@@ -52,50 +54,67 @@ Range static_part(int64_t n, int64_t grain, int index, int count) {
 }
 
 struct ThreadPool::Shared {
+  /// The generation in which a part was last begun: by one more each time.
+  struct alignas(64) Claim {
+    std::atomic<uint32_t> generation{0};
+  };
   // On lines of their own: the waiting sides poll different words.
   alignas(64) std::atomic<uint32_t> generation{0};
   alignas(64) std::atomic<uint32_t> pending{0};
   alignas(64) std::atomic<bool> busy{false};
-  bool stop = false;
+  std::atomic<bool> stop{false};
   const FunctionRef<void(int)>* body = nullptr;
   int spins = 0;
+  std::vector<Claim> claims;
   std::vector<std::exception_ptr> errors;
   std::vector<std::thread> threads;
 
-  void call(int thread) {
+  explicit Shared(int num_threads)
+      : claims(static_cast<size_t>(num_threads)), errors(static_cast<size_t>(num_threads)) {}
+
+  void call(int part) {
     try {
-      (*body)(thread);
+      (*body)(part);
     } catch (...) {
-      errors[static_cast<size_t>(thread)] = std::current_exception();
+      errors[static_cast<size_t>(part)] = std::current_exception();
     }
+  }
+
+  /// Computes a part of generation `now` unless somebody has begun it.
+  void call_unclaimed(int part, uint32_t now) {
+    uint32_t before = now - 1;
+    if (!claims[static_cast<size_t>(part)].generation.compare_exchange_strong(
+            before, now, std::memory_order_acq_rel))
+      return;
+    call(part);
+    if (pending.fetch_sub(1, std::memory_order_acq_rel) == 1) pending.notify_one();
   }
 
   void work(int thread) {
     uint32_t seen = 0;
     while (true) {
       seen = wait_for_change(generation, seen, spins);
-      if (stop) return;
-      call(thread);
-      if (pending.fetch_sub(1, std::memory_order_acq_rel) == 1) pending.notify_one();
+      if (stop.load(std::memory_order_acquire)) return;
+      call_unclaimed(thread, seen);
     }
   }
 
-  void wake() {
-    generation.fetch_add(1, std::memory_order_release);
+  uint32_t wake() {
+    const uint32_t now = generation.fetch_add(1, std::memory_order_release) + 1;
     generation.notify_all();
+    return now;
   }
 
   void join() {
-    stop = true;
+    stop.store(true, std::memory_order_release);
     wake();
     for (std::thread& thread : threads) thread.join();
   }
 };
 
-ThreadPool::ThreadPool(int num_threads)
-    : num_threads_(num_threads), shared_(std::make_unique<Shared>()) {
+ThreadPool::ThreadPool(int num_threads) : num_threads_(num_threads) {
   MEGA_CHECK(num_threads >= 1, "{} threads", num_threads);
-  shared_->errors.resize(static_cast<size_t>(num_threads));
+  shared_ = std::make_unique<Shared>(num_threads);
   // With more threads than cores a spinning one keeps a working one off its core.
   shared_->spins = num_threads <= available_cores() ? kSpins : 0;
   try {
@@ -115,11 +134,13 @@ void ThreadPool::run(FunctionRef<void(int)> body) {
   MEGA_CHECK(!shared_->busy.exchange(true, std::memory_order_acquire),
              "run() called while a run() is in progress");
   shared_->body = &body;
+  uint32_t now = 0;
   if (num_threads_ > 1) {
     shared_->pending.store(static_cast<uint32_t>(num_threads_ - 1), std::memory_order_relaxed);
-    shared_->wake();
+    now = shared_->wake();
   }
   shared_->call(0);
+  for (int part = 1; part < num_threads_; ++part) shared_->call_unclaimed(part, now);
   uint32_t left = shared_->pending.load(std::memory_order_acquire);
   while (left != 0) left = wait_for_change(shared_->pending, left, shared_->spins);
   shared_->body = nullptr;

@@ -2,7 +2,10 @@
 #include "base/thread_pool.h"
 
 #include <gtest/gtest.h>
+#include <pthread.h>
+#include <signal.h>
 
+#include <array>
 #include <atomic>
 #include <stdexcept>
 #include <thread>
@@ -90,6 +93,40 @@ TEST(ThreadPool, SleepingWorkersWakeUp) {
     });
   }
   EXPECT_EQ(calls, 6);
+}
+
+std::atomic<bool> g_held{false}, g_release{false};
+/// Keeps the thread that gets the signal from its work.
+void hold(int) {
+  g_held = true;
+  while (!g_release) {
+  }
+}
+
+TEST(ThreadPool, ThePartOfAThreadThatDoesNotComeIsDoneByTheCaller) {
+  ThreadPool pool(2);
+  std::array<pthread_t, 2> threads{};
+  pool.run([&](int thread) {
+    threads[static_cast<size_t>(thread)] = pthread_self();
+    // So that this part is the worker's own.
+    if (thread == 0) std::this_thread::sleep_for(std::chrono::milliseconds(200));
+  });
+  ASSERT_FALSE(pthread_equal(threads[0], threads[1]));
+  g_held = g_release = false;
+  struct sigaction action {};
+  action.sa_handler = hold;
+  struct sigaction old {};
+  ASSERT_EQ(sigaction(SIGUSR1, &action, &old), 0);
+  ASSERT_EQ(pthread_kill(threads[1], SIGUSR1), 0);
+  while (!g_held) std::this_thread::yield();
+  std::array<int, 2> calls{};
+  for (int i = 0; i < 10; ++i) pool.run([&](int thread) { ++calls[static_cast<size_t>(thread)]; });
+  EXPECT_EQ(calls, (std::array<int, 2>{10, 10}));
+  g_release = true;
+  for (int i = 0; i < 1000; ++i)
+    pool.run([&](int thread) { ++calls[static_cast<size_t>(thread)]; });
+  EXPECT_EQ(calls, (std::array<int, 2>{1010, 1010}));
+  sigaction(SIGUSR1, &old, nullptr);
 }
 
 TEST(ThreadPool, RangesAreSharedOutWithoutEmptyCalls) {
