@@ -1,0 +1,36 @@
+// SPDX-License-Identifier: Apache-2.0
+// A picture of a pipeline schedule: one line per stage, one bar per pass of a micro-batch, idle
+// time empty. One page of HTML with an inlined SVG and no script, and the same as a Chrome trace
+// (trace_writer.h).
+#pragma once
+
+#include <filesystem>
+#include <string>
+#include <vector>
+
+namespace megalith::report {
+
+/// One forward or backward. Times in one unit of any kind.
+struct ScheduleBar {
+  int stage = 0;
+  int micro_batch = 0;
+  int chunk = 0;
+  bool backward = false;
+  double begin = 0;
+  double end = 0;
+};
+
+struct SchedulePicture {
+  std::string title;                // "1F1B, 4 stages, 8 micro-batches"
+  std::vector<std::string> facts;   // lines under it
+  std::vector<std::string> stages;  // a label each
+  std::vector<ScheduleBar> bars;
+};
+
+/// The page. Every text is escaped.
+std::string schedule_page(const SchedulePicture& picture);
+
+/// Writes the page, or with a path ending in ".json" the trace (a unit of time is a second there).
+void write_schedule(const SchedulePicture& picture, const std::filesystem::path& path);
+
+}  // namespace megalith::report
