@@ -30,7 +30,7 @@ optimizer.beta1 optimizer.beta2 optimizer.eps optimizer.weight_decay optimizer.c
 optimizer.groups optimizer.groups[].match optimizer.groups[].lr_scale
 optimizer.groups[].weight_decay
 precision.parameters precision.compute numerics
-checkpoint.every checkpoint.keep checkpoint.async memory.recompute
+checkpoint.every checkpoint.keep checkpoint.async memory.recompute memory.recompute_layers
 parallel.tensor parallel.pipeline parallel.data parallel.sequence parallel.chunks parallel.zero
 parallel.schedule parallel.tensor_shards parallel.data_shards
 )";

@@ -158,6 +158,7 @@ struct CheckpointSection {
 
 struct MemorySection {
   Recompute recompute = Recompute::none;
+  int64_t recompute_layers = 0;
   void visit(FieldVisitor& v);
 };
 

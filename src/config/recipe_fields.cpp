@@ -134,6 +134,10 @@ void CheckpointSection::visit(FieldVisitor& v) {
 void MemorySection::visit(FieldVisitor& v) {
   v.field("recompute", recompute,
           "activations computed again in backward (Korthikanti et al. 2022)", kNoResult);
+  v.field("recompute_layers", recompute_layers,
+          "first layers of each pipeline stage that are computed again in full; the others as "
+          "recompute says",
+          kCount, kNoResult);
 }
 
 void ParallelSection::visit(FieldVisitor& v) {

@@ -209,11 +209,10 @@ void split_rules(const Recipe& r, Faults& faults) {
 void pipeline_rules(const Recipe& r, Faults& faults) {
   const ParallelSection& p = r.parallel;
   const auto stages = checked_multiply(p.pipeline, p.chunks);
-  if (!stages || !divides(*stages, r.model.layers))
+  if (!stages || *stages > r.model.layers)
     add(faults, "parallel.pipeline", {"parallel.chunks", "model.layers"},
-        fmt::format(
-            "model.layers {} must be a multiple of parallel.pipeline {} x parallel.chunks {}",
-            r.model.layers, p.pipeline, p.chunks));
+        fmt::format("model.layers {} must be at least parallel.pipeline {} x parallel.chunks {}",
+                    r.model.layers, p.pipeline, p.chunks));
   const bool interleaved = p.schedule == PipelineSchedule::interleaved;
   if (interleaved != (p.chunks > 1))
     add(faults, "parallel.chunks", {"parallel.schedule"},
@@ -222,6 +221,16 @@ void pipeline_rules(const Recipe& r, Faults& faults) {
   if (p.chunks > 1 && p.pipeline == 1)
     add(faults, "parallel.chunks", {"parallel.pipeline"},
         fmt::format("{} needs parallel.pipeline of at least 2", p.chunks));
+}
+
+void memory_rules(const Recipe& r, Faults& faults) {
+  if (r.memory.recompute == Recompute::full && r.memory.recompute_layers > 0)
+    add(faults, "memory.recompute_layers", {"memory.recompute"},
+        "has no effect with memory.recompute: full; set it to 0, or memory.recompute to none or "
+        "selective");
+  if (r.memory.recompute_layers > r.model.layers)
+    add(faults, "memory.recompute_layers", {"model.layers"},
+        fmt::format("{} is more than model.layers {}", r.memory.recompute_layers, r.model.layers));
 }
 
 }  // namespace
@@ -255,6 +264,7 @@ std::vector<Fault> validate(const Recipe& recipe) {
   optimizer_rules(r, faults);
   split_rules(r, faults);
   pipeline_rules(r, faults);
+  memory_rules(r, faults);
   return faults;
 }
 

@@ -153,8 +153,8 @@ INSTANTIATE_TEST_SUITE_P(
              "parallel.tensor: 2"},
         Case{"data_names_the_value", [](Recipe& r) { r.parallel.data = 2; }, "parallel.data",
              "set parallel.data_shards: 2"},
-        Case{"stages_divide_layers", [](Recipe& r) { r.parallel.pipeline = 5; },
-             "parallel.pipeline", "model.layers 12 must be a multiple of parallel.pipeline 5"},
+        Case{"a_layer_per_stage", [](Recipe& r) { r.parallel.pipeline = 13; }, "parallel.pipeline",
+             "model.layers 12 must be at least parallel.pipeline 13"},
         Case{"chunks_need_interleaving",
              [](Recipe& r) {
                r.parallel.pipeline = 2;
@@ -190,6 +190,8 @@ TEST(Recipe, LayoutsThatDivideTheSplitAreFine) {
   r.parallel.pipeline = 3;
   r.parallel.chunks = 2;
   r.parallel.schedule = PipelineSchedule::interleaved;
+  EXPECT_TRUE(validate(r).empty());
+  r.parallel.pipeline = 5;  // uneven pieces
   EXPECT_TRUE(validate(r).empty());
 }
 
