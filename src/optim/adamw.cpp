@@ -32,7 +32,7 @@ AdamW::AdamW(parameters::ParameterSet& set, device::Device& device, const AdamWO
   constexpr int64_t kElementAlignment = 16;
   int64_t elements = 0;
   for (const auto& parameter : set.all())
-    elements += round_up(parameter.local_elements(), kElementAlignment);
+    elements += round_up(parameter.owned().count, kElementAlignment);
   const DType dtype = set.storage().master;
   device::Arena& arena = device.arena(device::MemoryClass::optimizer);
   moments_m_ = arena.tensor(dtype, Shape{elements});
@@ -48,13 +48,15 @@ AdamW::AdamW(parameters::ParameterSet& set, device::Device& device, const AdamWO
       slot.weight_decay = group.weight_decay.value_or(slot.weight_decay);
       break;
     }
+    const Shape shape =
+        parameter.owns_all() ? parameter.local_shape() : Shape{parameter.owned().count};
     const auto part = [&](const device::Tensor& flat) {
-      return View(flat.view.data() + offset * bytes_of(dtype), dtype, parameter.local_shape());
+      return View(flat.view.data() + offset * bytes_of(dtype), dtype, shape);
     };
     slot.m = part(moments_m_);
     slot.v = part(moments_v_);
     slots_.push_back(slot);
-    offset += round_up(parameter.local_elements(), kElementAlignment);
+    offset += round_up(parameter.owned().count, kElementAlignment);
   }
 }
 
@@ -63,20 +65,22 @@ void AdamW::update(kernels::Exec& exec, int64_t step, double lr, ConstView gradi
   size_t i = 0;
   for (parameters::Parameter& parameter : set_->all()) {
     const Slot& slot = slots_[i++];
-    kernels::adamw(
-        exec, {.w_N = parameter.master(),
-               .m_N = slot.m,
-               .v_N = slot.v,
-               .g_N = parameter.gradient(),
-               .gradient_scale = gradient_scale,
-               .apply = {},
-               .compute_N = parameter.compute_is_master() ? View{} : parameter.mutable_compute(),
-               .lr = lr * slot.lr_scale,
-               .beta1 = options_.beta1,
-               .beta2 = options_.beta2,
-               .eps = options_.eps,
-               .weight_decay = slot.weight_decay,
-               .step = step});
+    const Shape owned{parameter.owned().count};
+    kernels::adamw(exec, {.w_N = parameter.owned_master(),
+                          .m_N = slot.m.reshape(owned),
+                          .v_N = slot.v.reshape(owned),
+                          .g_N = parameter.owned_part(parameter.gradient()),
+                          .gradient_scale = gradient_scale,
+                          .apply = {},
+                          .compute_N = parameter.compute_is_master()
+                                           ? View{}
+                                           : parameter.owned_part(parameter.mutable_compute()),
+                          .lr = lr * slot.lr_scale,
+                          .beta1 = options_.beta1,
+                          .beta2 = options_.beta2,
+                          .eps = options_.eps,
+                          .weight_decay = slot.weight_decay,
+                          .step = step});
     parameter.mark_changed();
   }
 }

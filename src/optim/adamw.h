@@ -33,15 +33,16 @@ bool matches(std::string_view glob, std::string_view name);
 
 class AdamW {
  public:
-  /// Takes memory for the moments (class optimizer) of every parameter of the set, which must
-  /// outlive this. Moments start at zero.
+  /// Takes memory for the moments (class optimizer) of the owned elements of every parameter of the
+  /// set, which must outlive this. Moments start at zero.
   AdamW(parameters::ParameterSet& set, device::Device& device, const AdamWOptions& options);
 
-  /// Updates masters and compute copies from the reduced gradients. `step` counts from 1;
-  /// `gradient_scale` (f32 [1] on the device) multiplies every gradient first. Local; queued.
+  /// Updates masters and compute copies of the owned elements from the reduced gradients (the
+  /// others' come with share_weights of sharding.h). `step` counts from 1; `gradient_scale` (f32
+  /// [1] on the device) multiplies every gradient first. Local; queued.
   void update(kernels::Exec& exec, int64_t step, double lr, ConstView gradient_scale);
 
-  /// [local shape] moments of parameter `index` of the set.
+  /// Moments of parameter `index` of the set: [local shape], or of a run of it [owned().count].
   View first_moment(size_t index) const { return slots_[index].m; }
   View second_moment(size_t index) const { return slots_[index].v; }
 

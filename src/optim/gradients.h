@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // From what backward accumulated to what the optimizer reads, in the canonical order:
-//   1. over data shards: tree over the ranks of the data axis (the flat vector at once)
+//   1. over data shards: tree over the ranks of the data axis (the flat vector at once; or each
+//      owner's part of it, sharding.h)
 //   2. a tied table: the two sides of first and last stage are exchanged and added once
-//   3. partial rows of token shards: tree over them
+//   3. partial rows of token shards: tree over them, and with sequence parallelism on over the
+//      tensor ranks that hold the rest
 // and the global norm: squares summed in f64 per canonical shard, then in declaration order of the
 // whole model.
 #pragma once
@@ -16,8 +18,10 @@
 
 namespace megalith::optim {
 
-/// Steps 1 to 3 on gradient level 0; afterwards parameter.gradient() holds the step's gradient.
-/// `tied` is this stage's tied table, null if it has none. Collective over data and pipeline.
+/// Steps 1 to 3 on gradient level 0; afterwards parameter.gradient() holds the step's gradient, in
+/// its owned elements.
+/// `tied` is this stage's tied table, null if it has none. Collective over data, pipeline and
+/// tensor.
 void reduce_gradients(kernels::Exec& exec, const parallel::Mesh& mesh,
                       parameters::ParameterSet& set, parameters::Parameter* tied);
 

@@ -46,6 +46,11 @@ struct Coordinates {
   friend bool operator==(const Coordinates&, const Coordinates&) = default;
 };
 
+/// Which of the stages x chunks pieces of the model, from the front, a stage's chunk is.
+inline int piece_of(const Layout& layout, int stage, int chunk) {
+  return chunk * layout.pipeline + stage;
+}
+
 Coordinates coordinates_of(const Layout& layout, int rank);
 int rank_of(const Layout& layout, const Coordinates& at);
 

@@ -14,32 +14,23 @@ void reduce_forward(kernels::Exec& exec, comm::Communicator& tensor, View y_TH,
 }
 
 void gather_rows_forward(kernels::Exec& exec, comm::Communicator& tensor, ConstView x, View y_TH,
-                         std::string_view label) {
-  all_gather_rows(exec, tensor, x, y_TH, label);
+                         const RowParts& parts, std::string_view label) {
+  finish(exec, tensor, start_gather_rows(exec, tensor, x, y_TH, parts, label));
 }
 
 void gather_rows_backward(kernels::Exec& exec, comm::Communicator& tensor, ConstView dy_TH, View dx,
-                          std::string_view label) {
-  tree_reduce_scatter(exec, tensor, dy_TH, dx, Store::overwrite, label);
+                          const RowParts& parts, std::string_view label) {
+  finish(exec, tensor, start_scatter_rows(exec, tensor, dy_TH, dx, parts, label));
 }
 
 void scatter_rows_forward(kernels::Exec& exec, comm::Communicator& tensor, ConstView x_TH, View y,
-                          std::string_view label) {
-  tree_reduce_scatter(exec, tensor, x_TH, y, Store::overwrite, label);
+                          const RowParts& parts, std::string_view label) {
+  finish(exec, tensor, start_scatter_rows(exec, tensor, x_TH, y, parts, label));
 }
 
 void scatter_rows_backward(kernels::Exec& exec, comm::Communicator& tensor, ConstView dy,
-                           View dx_TH, std::string_view label) {
-  all_gather_rows(exec, tensor, dy, dx_TH, label);
-}
-
-ConstView split_rows_forward(const comm::Communicator& tensor, ConstView x_TH) {
-  return own_rows(tensor, x_TH);
-}
-
-void split_rows_backward(kernels::Exec& exec, comm::Communicator& tensor, ConstView dy, View dx_TH,
-                         std::string_view label) {
-  all_gather_rows(exec, tensor, dy, dx_TH, label);
+                           View dx_TH, const RowParts& parts, std::string_view label) {
+  finish(exec, tensor, start_gather_rows(exec, tensor, dy, dx_TH, parts, label));
 }
 
 }  // namespace megalith::parallel

@@ -8,14 +8,13 @@
 //   reduce          tree all-reduce of partials       identity (no call)
 //   gather_rows     all-gather of token parts         tree reduce-scatter of dx
 //   scatter_rows    tree reduce-scatter of partials   all-gather of dy parts
-//   split_rows      own token part (a view)           all-gather of dy parts
 //
 // copy/reduce frame a tensor-parallel block without sequence parallelism, gather_rows/scatter_rows
-// with it; split_rows enters it from a replicated activation. All are collective over `tensor` and
-// done when they return; canonical.h has the start/finish forms for overlap. Sums are f32.
+// with it. All are collective over `tensor` and done when they return; canonical.h and row_parts.h
+// have the start/finish forms for overlap. Sums are f32.
 #pragma once
 
-#include "parallel/canonical.h"
+#include "parallel/row_parts.h"
 
 namespace megalith::parallel {
 
@@ -28,22 +27,16 @@ void reduce_forward(kernels::Exec& exec, comm::Communicator& tensor, View y_TH,
 
 /// x: this rank's rows of y_TH, any dtype. y_TH is overwritten.
 void gather_rows_forward(kernels::Exec& exec, comm::Communicator& tensor, ConstView x, View y_TH,
-                         std::string_view label);
+                         const RowParts& parts, std::string_view label);
 /// dy_TH: this rank's f32 contribution to all rows; dx: f32, its own rows of the sum, overwritten.
 void gather_rows_backward(kernels::Exec& exec, comm::Communicator& tensor, ConstView dy_TH, View dx,
-                          std::string_view label);
+                          const RowParts& parts, std::string_view label);
 
 /// x_TH: this rank's f32 partial of all rows; y: f32, its own rows of the sum, overwritten.
 void scatter_rows_forward(kernels::Exec& exec, comm::Communicator& tensor, ConstView x_TH, View y,
-                          std::string_view label);
+                          const RowParts& parts, std::string_view label);
 /// dy: this rank's rows, any dtype; dx_TH: all rows, overwritten.
 void scatter_rows_backward(kernels::Exec& exec, comm::Communicator& tensor, ConstView dy,
-                           View dx_TH, std::string_view label);
-
-/// The view of this rank's rows of x_TH.
-ConstView split_rows_forward(const comm::Communicator& tensor, ConstView x_TH);
-/// dy: this rank's rows, any dtype; dx_TH: all rows, overwritten.
-void split_rows_backward(kernels::Exec& exec, comm::Communicator& tensor, ConstView dy, View dx_TH,
-                         std::string_view label);
+                           View dx_TH, const RowParts& parts, std::string_view label);
 
 }  // namespace megalith::parallel

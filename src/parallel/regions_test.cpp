@@ -88,35 +88,58 @@ TEST(Regions, ReduceIsTheAdjointOfACopy) {
   });
 }
 
+/// Parts of one sample (any number of rows) and of several (runs that the ranks divide).
+void on_parts(FunctionRef<void(Bench&, int64_t rows, int64_t own, const RowParts& parts)> body) {
+  on_groups([&](Bench& b, int64_t rows, int64_t own) { body(b, rows, own, {}); });
+  for (const int ranks : {1, 2, 4}) {
+    for (const int64_t samples : {1, 2, 3}) {
+      comm::run_ranks(ranks,
+                      [&](comm::Communicator& comm) {
+                        Bench bench{comm};
+                        body(bench, samples * 8, samples * 8 / ranks, {samples});
+                      },
+                      {30});
+    }
+  }
+}
+
 TEST(Regions, GatherRowsBackwardIsItsAdjoint) {
-  on_groups([](Bench& b, int64_t rows, int64_t own) {
+  on_parts([](Bench& b, int64_t rows, int64_t own, const RowParts& parts) {
     const auto x = b.random_rows(own, 1, b.comm.rank());
     const auto y = b.random_rows(rows, 2, b.comm.rank());
     const auto fx = b.rows(rows), dx = b.rows(own);
-    gather_rows_forward(b.exec, b.comm, x, fx, "gather");
-    gather_rows_backward(b.exec, b.comm, y, dx, "gather");
+    gather_rows_forward(b.exec, b.comm, x, fx, parts, "gather");
+    gather_rows_backward(b.exec, b.comm, y, dx, parts, "gather");
     EXPECT_EQ(b.dot_over_ranks(fx, y), b.dot_over_ranks(x, dx));
   });
 }
 
 TEST(Regions, ScatterRowsBackwardIsItsAdjoint) {
-  on_groups([](Bench& b, int64_t rows, int64_t own) {
+  on_parts([](Bench& b, int64_t rows, int64_t own, const RowParts& parts) {
     const auto x = b.random_rows(rows, 1, b.comm.rank());
     const auto y = b.random_rows(own, 2, b.comm.rank());
     const auto fx = b.rows(own), dx = b.rows(rows);
-    scatter_rows_forward(b.exec, b.comm, x, fx, "scatter");
-    scatter_rows_backward(b.exec, b.comm, y, dx, "scatter");
+    scatter_rows_forward(b.exec, b.comm, x, fx, parts, "scatter");
+    scatter_rows_backward(b.exec, b.comm, y, dx, parts, "scatter");
     EXPECT_EQ(b.dot_over_ranks(fx, y), b.dot_over_ranks(x, dx));
   });
 }
 
-TEST(Regions, SplitRowsBackwardIsItsAdjoint) {
-  on_groups([](Bench& b, int64_t rows, int64_t own) {
-    const auto x = b.random_rows(rows, 1, Bench::kAllRanks);
-    const auto y = b.random_rows(own, 2, b.comm.rank());
-    const auto dx = b.rows(rows);
-    split_rows_backward(b.exec, b.comm, y, dx, "split");
-    EXPECT_EQ(b.dot_over_ranks(split_rows_forward(b.comm, x), y), Bench::dot(x, dx));
+/// Row t of the whole comes from the rank that has position t % run of its sample.
+TEST(Regions, PartsAreRunsOfEverySample) {
+  constexpr int64_t kSamples = 3, kRun = 8;
+  comm::run_ranks(4, [&](comm::Communicator& comm) {
+    Bench b{comm};
+    const int64_t each = kRun / comm.size();
+    const auto x = b.rows(kSamples * each), y = b.rows(kSamples * kRun);
+    for (int64_t row = 0; row < kSamples * each; ++row) {
+      const int64_t t = row / each * kRun + comm.rank() * each + row % each;
+      for (int64_t c = 0; c < kColumns; ++c)
+        x.view.as<float>()[row * kColumns + c] = static_cast<float>(t);
+    }
+    gather_rows_forward(b.exec, comm, x, y, {kSamples}, "gather");
+    for (int64_t i = 0; i < y.view.num_elements(); ++i)
+      EXPECT_EQ(y.view.as<float>()[i], static_cast<float>(i / kColumns));
   });
 }
 

@@ -36,8 +36,17 @@ struct Declaration {
   int canonical_shards = 1;
   /// Token shards whose sums are kept apart (norms and biases added to full rows).
   int gradient_partials = 1;
+  /// These are the partial rows of this rank's token shards; those of other tensor ranks follow.
+  bool partials_over_tensor = false;
   /// Number of gradient buffers (2 when tied).
   int num_gradients = 1;
+};
+
+/// A run of a parameter's local elements, row major.
+struct ElementRange {
+  int64_t begin = 0;
+  int64_t count = 0;
+  friend bool operator==(const ElementRange&, const ElementRange&) = default;
 };
 
 class Parameter {
@@ -56,8 +65,24 @@ class Parameter {
   /// Matrices decay, vectors (norms, biases) do not, unless a recipe's groups say otherwise.
   bool is_matrix() const { return declaration_.shape.num_dims() >= 2; }
 
-  /// [local shape]; f32 or f64.
-  View master() const { return master_; }
+  /// [local shape]; f32 or f64. A rank that keeps its run of it alone has owned_master().
+  View master() const {
+    MEGA_CHECK_EQ(master_.num_elements(), local_elements());
+    return master_;
+  }
+  /// The elements that this rank's optimizer updates: all unless state is spread (ownership.h).
+  const ElementRange& owned() const { return owned_; }
+  bool owns_all() const { return owned_.count == local_elements(); }
+  /// 1-D [owned().count].
+  View owned_master() const {
+    return master_.num_elements() == owned_.count ? master_.reshape(Shape{owned_.count})
+                                                  : owned_part(master_);
+  }
+  /// The owned run of [local shape].
+  template <typename AnyView>
+  AnyView owned_part(const AnyView& local) const {
+    return local.reshape(Shape{local_elements()}).rows(owned_.begin, owned_.count);
+  }
   /// [local shape]; what kernels read.
   ConstView compute() const { return compute_; }
   View mutable_compute() const { return compute_; }
@@ -75,6 +100,7 @@ class Parameter {
  private:
   friend class ParameterSet;
   Declaration declaration_;
+  ElementRange owned_;
   View master_, compute_, gradient_;
   std::vector<View> gradient_sums_;
   uint64_t version_ = 0;

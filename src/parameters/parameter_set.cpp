@@ -6,6 +6,7 @@
 #include "base/integer.h"
 #include "base/random.h"
 #include "kernels/elementwise/pointwise.h"
+#include "parameters/ownership.h"
 
 namespace megalith::parameters {
 namespace {
@@ -69,8 +70,12 @@ int64_t ParameterSet::global_elements() const {
 void ParameterSet::allocate(device::Device& device, const Storage& storage) {
   MEGA_CHECK(computes_.view.absent(), "parameters allocated twice");
   storage_ = storage;
-  int64_t elements = 0, sum_elements = 0;
-  for (const Parameter& parameter : parameters_) {
+  int64_t elements = 0, sum_elements = 0, owned_elements = 0;
+  const auto owned = owned_ranges(parameters_, storage.owner, storage.owners);
+  for (size_t i = 0; i < parameters_.size(); ++i) {
+    Parameter& parameter = parameters_[i];
+    parameter.owned_ = owned[i];
+    owned_elements += aligned(parameter.owned_.count);
     elements += aligned(parameter.local_elements());
     sum_elements += parameter.num_gradients() * aligned(sum_shape(parameter).num_elements());
   }
@@ -78,7 +83,7 @@ void ParameterSet::allocate(device::Device& device, const Storage& storage) {
   computes_ = device.arena(MemoryClass::weights).tensor(storage.compute, Shape{elements});
   const bool separate_master = storage.training && storage.master != storage.compute;
   if (separate_master) {
-    masters_ = device.arena(MemoryClass::optimizer).tensor(storage.master, Shape{elements});
+    masters_ = device.arena(MemoryClass::optimizer).tensor(storage.master, Shape{owned_elements});
   }
   if (storage.training) {
     gradients_ = {};
@@ -90,8 +95,11 @@ void ParameterSet::allocate(device::Device& device, const Storage& storage) {
   int64_t offset = 0, master_offset = 0;
   for (Parameter& parameter : parameters_) {
     parameter.compute_ = part_of(computes_, offset, parameter.local_shape());
-    parameter.master_ = separate_master ? part_of(masters_, master_offset, parameter.local_shape())
-                                        : parameter.compute_;
+    parameter.master_ = parameter.compute_;
+    if (!separate_master) continue;
+    parameter.master_ =
+        part_of(masters_, master_offset,
+                parameter.owns_all() ? parameter.local_shape() : Shape{parameter.owned_.count});
   }
   if (storage.training) select_level(0);
 }
@@ -165,16 +173,32 @@ void initial_value(const Parameter& parameter, uint64_t seed, DType dtype, void*
   MEGA_CHECK_EQ(at, local.num_elements());
 }
 
+void ParameterSet::load(device::Device& device, Parameter& parameter, const void* host) {
+  kernels::Exec exec(device);
+  if (parameter.compute_is_master() || parameter.owns_all()) {
+    device.wait(device.copy_to_device(parameter.master(), host));
+    if (!parameter.compute_is_master())
+      kernels::cast(exec, parameter.master(), parameter.mutable_compute());
+  } else {
+    const device::Tensor whole = exec.workspace.tensor(storage_.master, parameter.local_shape());
+    device.copy_to_device(whole, host);
+    kernels::cast(exec, whole, parameter.mutable_compute());
+    device.wait(device.copy(parameter.owned_master(), parameter.owned_part(whole.view)));
+  }
+  parameter.mark_changed();
+}
+
 void ParameterSet::initialise(device::Device& device, uint64_t seed) {
   for (Parameter& parameter : parameters_) {
-    if (device.is_trace()) continue;
-    const DType dtype = parameter.master().dtype();
+    const DType dtype = parameter.owned_master().dtype();
     MEGA_CHECK(dtype == DType::f32 || dtype == DType::f64, "initialising {} storage", dtype);
-    std::vector<std::byte> host(static_cast<size_t>(parameter.local_elements() * bytes_of(dtype)));
-    initial_value(parameter, seed, dtype, host.data());
-    device.wait(device.copy_to_device(parameter.master(), host.data()));
+    std::vector<std::byte> host;
+    if (!device.is_trace()) {
+      host.resize(static_cast<size_t>(parameter.local_elements() * bytes_of(dtype)));
+      initial_value(parameter, seed, dtype, host.data());
+    }
+    load(device, parameter, host.data());
   }
-  refresh_compute(device);
 }
 
 }  // namespace megalith::parameters

@@ -20,6 +20,9 @@ struct Storage {
   DType compute = DType::f32;  // master's type, or bf16
   bool training = true;        // false: no master apart from compute, no gradients
   int gradient_levels = 1;  // flat gradient buffers (more when one rank sums several data shards)
+  /// Separate masters are kept for the elements of `owner` alone (ownership.h).
+  int owner = 0;
+  int owners = 1;
 };
 
 class ParameterSet {
@@ -46,8 +49,15 @@ class ParameterSet {
   /// Fills masters from (seed, name, global element), then the compute copies. Local; every layout
   /// draws the same values.
   void initialise(device::Device& device, uint64_t seed);
-  /// Copies masters into compute representations (rounded once). Queued.
+  /// Copies masters into compute representations (rounded once). Queued. Where masters are spread
+  /// over owners nobody has them whole: use `load`.
   void refresh_compute(device::Device& device);
+  /// Sets a parameter from its whole local part, master's type, in host memory: what is kept of the
+  /// master, and the compute copy. Done on return.
+  void load(device::Device& device, Parameter& parameter, const void* host);
+
+  /// [elements]: all compute weights in declaration order, with gaps.
+  View flat_compute() const { return computes_; }
 
   /// The flat gradient vector of a level: what data ranks exchange. [elements]
   View flat_gradient_sums(int level = 0) const;
