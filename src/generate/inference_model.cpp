@@ -95,6 +95,8 @@ std::vector<double> InferenceModel::score(std::span<const int32_t> ids) {
   batch.ids_T = arrays.place(ids.first(static_cast<size_t>(tokens)));
   batch.targets_T = arrays.place(ids.subspan(1));
   batch.position_T = arrays.place(positions);
+  batch.own.count = tokens;
+  batch.own.position_T = batch.position_T;
   batch.cu_seqlens = cu_seqlens;
   batch.cu_seqlens_device = arrays.place(cu_seqlens);
   layers::Context context = this->context();
@@ -130,6 +132,8 @@ std::vector<float> InferenceModel::extend(KvCache& cache, std::span<const int32_
     batch.num_tokens = tokens;
     batch.ids_T = arrays.place(ids.first(static_cast<size_t>(tokens)));
     batch.position_T = arrays.place(positions);
+    batch.own.count = tokens;
+    batch.own.position_T = batch.position_T;
     batch.cu_seqlens = cu_seqlens;
     batch.cu_seqlens_device = arrays.place(cu_seqlens);
     const layers::KvCacheBinding binding{

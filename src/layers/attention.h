@@ -19,10 +19,11 @@ struct AttentionConfig {
 };
 
 struct AttentionSaved {
-  device::Tensor qkv_TC;         // [T, (N + 2K) D / t]
-  device::Tensor y_TC;           // [T, N D / t]: the output projection's input
-  device::Tensor lse_NT;         // f32
-  device::Tensor probabilities;  // materialised only
+  device::Tensor qkv_TC;                     // [T, (N + 2K) D / t]
+  device::Tensor y_TC;                       // [T, N D / t]: the output projection's input
+  device::Tensor lse_NT;                     // f32
+  device::Tensor probabilities;              // materialised only; absent when recomputed
+  device::Tensor paper_mask, paper_dropped;  // Context::paper_storage
 };
 
 class Attention {
@@ -31,9 +32,10 @@ class Attention {
             const Partition& partition);
 
   /// y_TH = output projection, before dropout and residual; `layer` names dropout draws and the
-  /// cache's layer. Collective over the tensor ranks.
+  /// cache's layer. x_TH and y_TH: the rank's own tokens. `keep_probabilities` false: materialised
+  /// ones are made again in backward. Collective over the tensor ranks.
   void forward(Context& context, const Batch& batch, int64_t layer, ConstView x_TH, View y_TH,
-               AttentionSaved* saved) const;
+               AttentionSaved* saved, bool keep_probabilities = true) const;
   /// dx_TH overwritten; x_TH is what forward was given.
   void backward(Context& context, const Batch& batch, int64_t layer, ConstView dy_TH,
                 ConstView x_TH, const AttentionSaved& saved, View dx_TH) const;
@@ -41,6 +43,9 @@ class Attention {
  private:
   struct Heads;
   Heads heads_of(const Context& context) const;
+  void keep_probabilities(Context& context, const Batch& batch, AttentionSaved& saved) const;
+  device::Tensor probabilities_again(Context& context, const Batch& batch, int64_t layer,
+                                     const AttentionSaved& saved) const;
   kernels::AttentionDropout dropout_of(const Context& context, const Batch& batch,
                                        int64_t layer) const;
   AttentionConfig config_;

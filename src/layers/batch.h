@@ -20,23 +20,32 @@ struct KvCacheBinding {
   kernels::CachedSequences sequences;
 };
 
+/// The tokens whose norms, dropouts and residual sums this rank computes: all of the batch, or with
+/// sequence parallelism its part of each sample (parallel/row_parts.h).
+struct OwnTokens {
+  int64_t count = 0;
+  int64_t per_sample = 0;       // of full samples (training); fixes the token shards of gradients
+  ConstView position_T;         // i32, for position embeddings
+  ConstView sample_T;           // i64: the sample of the run, for dropout
+  ConstView sample_position_T;  // i32: the place in it
+};
+
 /// Device views; owned by whoever made the batch, valid for the whole pass.
 struct Batch {
   int64_t num_tokens = 0;
-  ConstView ids_T;       // i32
-  ConstView position_T;  // i32, for position embeddings
+  int64_t num_samples = 1;  // of equal length (training)
+  ConstView ids_T;          // i32
+  ConstView position_T;     // i32, for position embeddings
 
   /// Sequence s is tokens [cu_seqlens[s], cu_seqlens[s + 1]); attention stays inside it.
   std::span<const int32_t> cu_seqlens;
   ConstView cu_seqlens_device;  // i32, the same numbers
   bool causal = true;
 
-  /// Names of tokens for dropout: which sample of the run, and where in it.
-  ConstView sample_T;             // i64
-  ConstView sample_position_T;    // i32
-  ConstView sample_S;             // i64, per sequence
-  ConstView sample_position_S;    // i64, per sequence: where in its sample it begins
-  int64_t tokens_per_sample = 0;  // of full samples (training); fixes the token shards of gradients
+  /// Names of sequences for dropout: which sample of the run, and where in it.
+  ConstView sample_S;           // i64, per sequence
+  ConstView sample_position_S;  // i64, per sequence: where in its sample it begins
+  OwnTokens own;
 
   ConstView targets_T;      // i32; absent for inference
   ConstView loss_weight_T;  // f32

@@ -7,7 +7,8 @@ namespace megalith::layers {
 
 Block::Block(parameters::ParameterSet& set, int64_t number, int64_t cache_layer,
              const BlockConfig& config, const Partition& partition)
-    : number_(number),
+    : materialised_(config.attention.materialised),
+      number_(number),
       cache_layer_(cache_layer),
       name_(fmt::format("layers.{}", number)),
       norm_1_(set, name_ + ".norm_1", config.hidden, config.norm_eps, partition),
@@ -20,7 +21,7 @@ void Block::forward(Context& context, const Batch& batch, ConstView x_TH, View y
                     BlockSaved* saved, Recompute recompute) const {
   const device::NameScope scope(context.device(), name_);
   BlockSaved* const keep = recompute == Recompute::full ? nullptr : saved;
-  const bool keep_outputs = keep != nullptr && recompute == Recompute::none;
+  const bool keep_outputs = keep != nullptr && (recompute == Recompute::none || materialised_);
   const DType dtype = context.activation;
   const Shape shape = x_TH.shape();
   // Where a value goes that is kept in some modes only.
@@ -37,7 +38,8 @@ void Block::forward(Context& context, const Batch& batch, ConstView x_TH, View y
     const View h = place(keep_outputs, keep_outputs ? &keep->h1_TH : nullptr, passing);
     norm_1_.forward(context, x_TH, h, keep != nullptr ? &keep->norm_1 : nullptr);
     attention_.forward(context, batch, batch.cache != nullptr ? cache_layer_ : number_, h, x1,
-                       keep != nullptr ? &keep->attention : nullptr);
+                       keep != nullptr ? &keep->attention : nullptr, recompute == Recompute::none);
+    if (keep != nullptr) keep->paper_mask_1 = context.paper_mask(shape);
     kernels::residual_dropout_forward(
         context.exec, {x1, x_TH, x1, context.row_dropout(batch, number_, DropoutSite::attention)});
   }
@@ -45,7 +47,8 @@ void Block::forward(Context& context, const Batch& batch, ConstView x_TH, View y
   device::Tensor passing;
   const View h = place(keep_outputs, keep_outputs ? &keep->h2_TH : nullptr, passing);
   norm_2_.forward(context, x1, h, keep != nullptr ? &keep->norm_2 : nullptr);
-  mlp_.forward(context, h, y_TH, keep != nullptr ? &keep->mlp : nullptr, keep_outputs);
+  mlp_.forward(context, batch, h, y_TH, keep != nullptr ? &keep->mlp : nullptr, keep_outputs);
+  if (keep != nullptr) keep->paper_mask_2 = context.paper_mask(shape);
   kernels::residual_dropout_forward(
       context.exec, {y_TH, x1, y_TH, context.row_dropout(batch, number_, DropoutSite::mlp)});
 }

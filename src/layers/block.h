@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // One transformer block, pre-norm (GPT-2):
 //   x1 = x + drop(attention(norm_1(x)));   y = x1 + drop(mlp(norm_2(x1)))
-// and what of it is kept for backward, by recompute mode:
-//   none       every input of a product
-//   selective  not what an element-wise pass makes again: norm outputs, activation output
+// and what of it is kept for backward, by recompute mode (Korthikanti et al. 2022, section 5):
+//   none       every input of a product, and materialised probabilities
+//   selective  materialised attention: not its probabilities, the core runs again; streaming
+//              attention, which never has them: not what an element-wise pass makes again, norm
+//              outputs and the activation's output
 //   full       nothing but the block's input; forward runs again
 #pragma once
 
@@ -15,12 +17,24 @@ namespace megalith::layers {
 
 enum class Recompute { none, selective, full };
 
+/// The mode of each layer of a stage: `full` for the first ones, `mode` for the others.
+struct RecomputePolicy {
+  Recompute mode = Recompute::none;
+  int64_t full_layers = 0;
+  Recompute of(int64_t layer) const { return layer < full_layers ? Recompute::full : mode; }
+  /// Of the layers from `begin` on.
+  RecomputePolicy from(int64_t begin) const {
+    return {mode, full_layers > begin ? full_layers - begin : 0};
+  }
+};
+
 struct BlockSaved {
   NormSaved norm_1, norm_2;
   AttentionSaved attention;
   MlpSaved mlp;
-  device::Tensor x1_TH;         // the residual stream between the halves
-  device::Tensor h1_TH, h2_TH;  // norm outputs; absent when recomputed
+  device::Tensor x1_TH;                       // the residual stream between the halves
+  device::Tensor h1_TH, h2_TH;                // norm outputs; absent when recomputed
+  device::Tensor paper_mask_1, paper_mask_2;  // Context::paper_storage
 };
 
 struct BlockConfig {
@@ -53,6 +67,7 @@ class Block {
                     View dx_TH) const;
   void attention_backward(Context& context, const Batch& batch, ConstView dy_TH, ConstView x_TH,
                           const BlockSaved& saved, View dx_TH) const;
+  bool materialised_;
   int64_t number_;
   int64_t cache_layer_;
   std::string name_;

@@ -23,6 +23,10 @@ struct Context {
   DType accumulation = DType::f32;  // of partial sums that travel: f32 (f64 when all is)
   uint64_t step_key = 0;            // of (seed, step)
   double dropout = 0;               // 0 in evaluation
+  bool sequence = false;  // between products each tensor rank has its part of the tokens alone
+  /// Plans only: keep room also for what Korthikanti et al. 2022 store and this program makes again
+  /// (dropout masks of a byte, dropped probabilities), so that bytes compare. Nothing reads it.
+  bool paper_storage = false;
 
   device::Device& device() const { return exec.device; }
   device::Tensor workspace(DType dtype, const Shape& shape) const {
@@ -30,6 +34,10 @@ struct Context {
   }
   device::Tensor saved(DType dtype, const Shape& shape) const {
     return exec.device.arena(device::MemoryClass::activations).tensor(dtype, shape);
+  }
+  /// Room for a stored dropout mask under paper_storage, else nothing.
+  device::Tensor paper_mask(const Shape& shape) const {
+    return paper_storage && dropout > 0 ? saved(DType::u8, shape) : device::Tensor{};
   }
   /// Canonical shards on this rank.
   int local_shards() const { return exact_div(tensor_shards, tensor.size()); }
@@ -39,16 +47,16 @@ struct Context {
                       static_cast<uint64_t>(site));
   }
   kernels::Dropout row_dropout(const Batch& batch, int64_t layer, DropoutSite site) const {
-    return {static_cast<float>(dropout), dropout_key(layer, site), batch.sample_T,
-            batch.sample_position_T, 0};
+    return {static_cast<float>(dropout), dropout_key(layer, site), batch.own.sample_T,
+            batch.own.sample_position_T, 0};
   }
 };
 
-/// How sums over tokens are cut for this batch (kernels/reduction/token_shards.h): each sample's
-/// tokens into tensor_shards equal runs when they divide, else one.
+/// How sums over this rank's tokens are cut (kernels/reduction/token_shards.h): each sample's
+/// tokens into as many equal runs as there are partial rows on this rank.
 inline kernels::TokenShards token_shards(const Batch& batch, int partials) {
   if (partials == 1) return {};
-  return {exact_div<int64_t>(batch.tokens_per_sample, partials), partials, 0};
+  return {exact_div<int64_t>(batch.own.per_sample, partials), partials, 0};
 }
 
 }  // namespace megalith::layers

@@ -3,7 +3,7 @@
 
 #include "kernels/elementwise/pointwise.h"
 #include "kernels/embedding/embedding.h"
-#include "parallel/canonical.h"
+#include "parallel/regions.h"
 
 namespace megalith::layers {
 
@@ -27,13 +27,22 @@ void Embedding::forward(Context& context, const Batch& batch, View y_TH) const {
     kernels::embedding_lookup(context.exec, {batch.ids_T, tokens_->compute(), vocab_begin, y_TH});
   } else {
     // One rank has the row, the others add +0: the sum is exact in any order.
-    const device::Tensor partial = context.workspace(context.accumulation, y_TH.shape());
+    const device::Tensor partial =
+        context.workspace(context.accumulation, Shape{batch.num_tokens, y_TH.size(1)});
     kernels::embedding_lookup(context.exec,
                               {batch.ids_T, tokens_->compute(), vocab_begin, partial});
-    parallel::tree_all_reduce(context.exec, context.tensor, partial, tokens_->name());
-    kernels::cast(context.exec, partial, y_TH);
+    if (context.sequence) {
+      const device::Tensor own = context.workspace(context.accumulation, y_TH.shape());
+      parallel::scatter_rows_forward(context.exec, context.tensor, partial, own, row_parts(batch),
+                                     tokens_->name());
+      kernels::cast(context.exec, own, y_TH);
+    } else {
+      parallel::reduce_forward(context.exec, context.tensor, partial, tokens_->name());
+      kernels::cast(context.exec, partial, y_TH);
+    }
   }
-  kernels::embedding_add_positions(context.exec, {batch.position_T, positions_->compute(), y_TH});
+  kernels::embedding_add_positions(context.exec,
+                                   {batch.own.position_T, positions_->compute(), y_TH});
   if (context.dropout > 0) {
     kernels::dropout_forward(context.exec,
                              {y_TH, y_TH, context.row_dropout(batch, 0, DropoutSite::embedding)});
@@ -45,10 +54,16 @@ void Embedding::backward(Context& context, const Batch& batch, View dy_TH) const
     kernels::dropout_backward(
         context.exec, {dy_TH, dy_TH, context.row_dropout(batch, 0, DropoutSite::embedding)});
   }
-  kernels::embedding_backward(context.exec, {dy_TH, batch.ids_T, tokens_->declaration().shard.begin,
-                                             tokens_->gradient_sum()});
-  kernels::embedding_backward(context.exec,
-                              {dy_TH, batch.position_T, 0, positions_->gradient_sum()});
+  device::Tensor gathered;
+  if (context.sequence) {
+    gathered = context.workspace(dy_TH.dtype(), Shape{batch.num_tokens, dy_TH.size(1)});
+    parallel::scatter_rows_backward(context.exec, context.tensor, dy_TH, gathered, row_parts(batch),
+                                    tokens_->name());
+  }
+  const ConstView dy = context.sequence ? gathered.view : dy_TH;
+  kernels::embedding_backward(
+      context.exec, {dy, batch.ids_T, tokens_->declaration().shard.begin, tokens_->gradient_sum()});
+  kernels::embedding_backward(context.exec, {dy, batch.position_T, 0, positions_->gradient_sum()});
 }
 
 }  // namespace megalith::layers

@@ -13,9 +13,10 @@ class Embedding {
   Embedding(parameters::ParameterSet& set, int64_t vocab, int64_t padded_vocab, int64_t context,
             int64_t hidden, double init_std, bool tied, const Partition& partition);
 
-  /// y_TH overwritten; whole on every tensor rank (collective).
+  /// y_TH, the rank's own tokens, overwritten. Collective over the tensor ranks.
   void forward(Context& context, const Batch& batch, View y_TH) const;
-  /// Accumulates into both tables; dy is used up (dropout is undone in place). Local.
+  /// Accumulates into both tables; dy is used up (dropout is undone in place). Collective when the
+  /// own tokens are not all.
   void backward(Context& context, const Batch& batch, View dy_TH) const;
 
   parameters::Parameter& tokens() const { return *tokens_; }

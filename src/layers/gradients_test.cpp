@@ -67,9 +67,9 @@ TEST(LayerGradients, ColumnLinear) {
   Context context = c.context();
   const auto x = c.random(Shape{c.tokens(), kH}, "x"), dx = c.tensor(Shape{c.tokens(), kH});
   const auto y = c.tensor(Shape{c.tokens(), kF}), dy = c.random(y.view.shape(), "dy");
-  layer.backward(context, dy, x, dx);
+  layer.backward(context, c.batch(), dy, x, dx);
   const auto value = [&] {
-    layer.forward(context, x, y);
+    layer.forward(context, c.batch(), x, y);
     return dot(y, dy);
   };
   EXPECT_THAT(gradient_faults("x", x, dx, value), IsEmpty());
@@ -85,7 +85,7 @@ TEST(LayerGradients, RowLinear) {
   const auto y = c.tensor(Shape{c.tokens(), kH}), dy = c.random(y.view.shape(), "dy");
   layer.backward(context, c.batch(), dy, x, dx);
   const auto value = [&] {
-    layer.forward(context, x, y);
+    layer.forward(context, c.batch(), x, y);
     return dot(y, dy);
   };
   EXPECT_THAT(gradient_faults("x", x, dx, value), IsEmpty());
@@ -103,11 +103,11 @@ TEST(LayerGradients, Mlp) {
       const auto x = c.random(shape, "x"), y = c.tensor(shape), dy = c.random(shape, "dy"),
                  dx = c.tensor(shape);
       MlpSaved saved;
-      layer.forward(context, x, y, &saved, keep);
+      layer.forward(context, c.batch(), x, y, &saved, keep);
       EXPECT_EQ(saved.activated_TF.view.absent(), !keep);
       layer.backward(context, c.batch(), dy, x, saved, dx);
       const auto value = [&] {
-        layer.forward(context, x, y, nullptr, false);
+        layer.forward(context, c.batch(), x, y, nullptr, false);
         return dot(y, dy);
       };
       EXPECT_THAT(gradient_faults("x", x, dx, value), IsEmpty());

@@ -4,7 +4,7 @@
 #include "kernels/elementwise/pointwise.h"
 #include "kernels/matmul/linear.h"
 #include "kernels/reduction/column_sum.h"
-#include "parallel/canonical.h"
+#include "parallel/regions.h"
 
 namespace megalith::layers {
 
@@ -20,9 +20,15 @@ ColumnLinear::ColumnLinear(parameters::ParameterSet& set, const std::string& nam
       &set.declare({name + ".bias", bias, partition.cut(bias, 0), Init{}, partition.tensor_shards});
 }
 
-void ColumnLinear::forward(Context& context, ConstView x_TI, View y_TO,
+void ColumnLinear::forward(Context& context, const Batch& batch, ConstView x, View y_TO,
                            kernels::Activation activation, View pre_activation_TO) const {
-  kernels::linear_forward(context.exec, {.x_TI = x_TI,
+  device::Tensor gathered;
+  if (context.sequence) {
+    gathered = context.workspace(x.dtype(), Shape{batch.num_tokens, x.size(1)});
+    parallel::gather_rows_forward(context.exec, context.tensor, x, gathered, row_parts(batch),
+                                  weight_->name());
+  }
+  kernels::linear_forward(context.exec, {.x_TI = context.sequence ? ConstView(gathered) : x,
                                          .w_OI = weight_->compute(),
                                          .y_TO = y_TO,
                                          .bias_O = bias_->compute(),
@@ -30,24 +36,50 @@ void ColumnLinear::forward(Context& context, ConstView x_TI, View y_TO,
                                          .pre_activation_TO = pre_activation_TO});
 }
 
-void ColumnLinear::backward(Context& context, ConstView dy_TO, ConstView x_TI, View dx_TI) const {
+void ColumnLinear::weight_gradients(Context& context, ConstView dy_TO, ConstView x_TI) const {
   kernels::linear_backward_weight(context.exec, {dy_TO, x_TI, weight_->gradient_sum()});
   kernels::column_sum(
       context.exec, {dy_TO, bias_->gradient_sum().reshape(Shape{1, bias_->local_elements()}), {}});
+}
+
+void ColumnLinear::backward(Context& context, const Batch& batch, ConstView dy_TO, ConstView x,
+                            View dx) const {
+  kernels::Exec& exec = context.exec;
   if (context.tensor.size() == 1) {
-    kernels::linear_backward_input(context.exec, {.dy_TO = dy_TO,
-                                                  .w_OI = weight_->compute(),
-                                                  .dx_TI = dx_TI,
-                                                  .k_shards = context.tensor_shards});
+    weight_gradients(context, dy_TO, x);
+    kernels::linear_backward_input(exec, {.dy_TO = dy_TO,
+                                          .w_OI = weight_->compute(),
+                                          .dx_TI = dx,
+                                          .k_shards = context.tensor_shards});
     return;
   }
-  const device::Tensor partial = context.workspace(context.accumulation, dx_TI.shape());
-  kernels::linear_backward_input(context.exec, {.dy_TO = dy_TO,
-                                                .w_OI = weight_->compute(),
-                                                .dx_TI = partial,
-                                                .k_shards = context.local_shards()});
-  parallel::tree_all_reduce(context.exec, context.tensor, partial, weight_->name());
-  kernels::cast(context.exec, partial, dx_TI);
+  // The gather runs under the product for dx, the sum over ranks under that for dw.
+  device::Tensor gathered;
+  parallel::PendingGather input;
+  if (context.sequence) {
+    gathered = context.workspace(x.dtype(), Shape{batch.num_tokens, x.size(1)});
+    input = parallel::start_gather_rows(exec, context.tensor, x, gathered, row_parts(batch),
+                                        weight_->name());
+  }
+  const device::Tensor partial =
+      context.workspace(context.accumulation, Shape{dy_TO.size(0), dx.size(1)});
+  kernels::linear_backward_input(exec, {.dy_TO = dy_TO,
+                                        .w_OI = weight_->compute(),
+                                        .dx_TI = partial,
+                                        .k_shards = context.local_shards()});
+  if (!context.sequence) {
+    auto sum = parallel::start_tree_all_reduce(exec, context.tensor, partial, weight_->name());
+    weight_gradients(context, dy_TO, x);
+    parallel::finish(exec, context.tensor, std::move(sum));
+    return kernels::cast(exec, partial, dx);
+  }
+  const device::Tensor own = context.workspace(context.accumulation, dx.shape());
+  auto sum = parallel::start_scatter_rows(exec, context.tensor, partial, own, row_parts(batch),
+                                          weight_->name());
+  parallel::finish(exec, context.tensor, std::move(input));
+  weight_gradients(context, dy_TO, gathered);
+  parallel::finish(exec, context.tensor, std::move(sum));
+  kernels::cast(exec, own, dx);
 }
 
 RowLinear::RowLinear(parameters::ParameterSet& set, const std::string& name, int64_t inputs,
@@ -57,40 +89,60 @@ RowLinear::RowLinear(parameters::ParameterSet& set, const std::string& name, int
                           Init{Init::Kind::normal, init_std}, partition.tensor_shards});
   Declaration declaration{name + ".bias", bias, Shard::whole(bias), Init{}};
   declaration.gradient_partials = partition.token_partials;
+  declaration.partials_over_tensor = partition.sequence;
   bias_ = &set.declare(declaration);
 }
 
-void RowLinear::forward(Context& context, ConstView x_TI, View y_TO) const {
+void RowLinear::forward(Context& context, const Batch& batch, ConstView x_TI, View y) const {
+  kernels::Exec& exec = context.exec;
   if (context.tensor.size() == 1) {
-    kernels::linear_forward(context.exec, {.x_TI = x_TI,
-                                           .w_OI = weight_->compute(),
-                                           .y_TO = y_TO,
-                                           .k_shards = context.tensor_shards,
-                                           .bias_O = bias_->compute()});
+    kernels::linear_forward(exec, {.x_TI = x_TI,
+                                   .w_OI = weight_->compute(),
+                                   .y_TO = y,
+                                   .k_shards = context.tensor_shards,
+                                   .bias_O = bias_->compute()});
     return;
   }
-  const device::Tensor partial = context.workspace(context.accumulation, y_TO.shape());
-  kernels::linear_forward(context.exec, {.x_TI = x_TI,
-                                         .w_OI = weight_->compute(),
-                                         .y_TO = partial,
-                                         .k_shards = context.local_shards()});
-  parallel::tree_all_reduce(context.exec, context.tensor, partial, weight_->name());
-  kernels::add(context.exec, partial, bias_->compute().repeated(y_TO.size(0)), y_TO);
+  const device::Tensor partial =
+      context.workspace(context.accumulation, Shape{x_TI.size(0), y.size(1)});
+  kernels::linear_forward(exec, {.x_TI = x_TI,
+                                 .w_OI = weight_->compute(),
+                                 .y_TO = partial,
+                                 .k_shards = context.local_shards()});
+  const ConstView bias = bias_->compute().repeated(y.size(0));
+  if (!context.sequence) {
+    parallel::reduce_forward(exec, context.tensor, partial, weight_->name());
+    return kernels::add(exec, partial, bias, y);
+  }
+  const device::Tensor own = context.workspace(context.accumulation, y.shape());
+  parallel::scatter_rows_forward(exec, context.tensor, partial, own, row_parts(batch),
+                                 weight_->name());
+  kernels::add(exec, own, bias, y);
 }
 
-void RowLinear::backward(Context& context, const Batch& batch, ConstView dy_TO, ConstView x_TI,
+void RowLinear::backward(Context& context, const Batch& batch, ConstView dy, ConstView x_TI,
                          View dx_TI, kernels::Activation activation,
                          ConstView pre_activation_TI) const {
-  kernels::linear_backward_weight(context.exec, {dy_TO, x_TI, weight_->gradient_sum()});
+  kernels::Exec& exec = context.exec;
+  device::Tensor gathered;
+  parallel::PendingGather whole;
+  if (context.sequence) {
+    gathered = context.workspace(dy.dtype(), Shape{batch.num_tokens, dy.size(1)});
+    whole = parallel::start_gather_rows(exec, context.tensor, dy, gathered, row_parts(batch),
+                                        weight_->name());
+  }
   const int partials = bias_->declaration().gradient_partials;
-  kernels::column_sum(
-      context.exec, {dy_TO, bias_->gradient_sum().reshape(Shape{partials, bias_->local_elements()}),
-                     token_shards(batch, partials)});
-  kernels::linear_backward_input(context.exec, {.dy_TO = dy_TO,
-                                                .w_OI = weight_->compute(),
-                                                .dx_TI = dx_TI,
-                                                .pre_activation_TI = pre_activation_TI,
-                                                .activation = activation});
+  kernels::column_sum(exec,
+                      {dy, bias_->gradient_sum().reshape(Shape{partials, bias_->local_elements()}),
+                       token_shards(batch, partials)});
+  if (context.sequence) parallel::finish(exec, context.tensor, std::move(whole));
+  const ConstView dy_TO = context.sequence ? ConstView(gathered) : dy;
+  kernels::linear_backward_weight(exec, {dy_TO, x_TI, weight_->gradient_sum()});
+  kernels::linear_backward_input(exec, {.dy_TO = dy_TO,
+                                        .w_OI = weight_->compute(),
+                                        .dx_TI = dx_TI,
+                                        .pre_activation_TI = pre_activation_TI,
+                                        .activation = activation});
 }
 
 }  // namespace megalith::layers

@@ -4,12 +4,17 @@
 //   row:    w [O, I/t]; y is a sum over ranks; dx is the rank's columns, no traffic
 // The contraction that crosses ranks is cut into the canonical shards on one rank too, and their
 // sums combine in the same tree, so that every split gives the same bits (design note 0001).
+//
+// With sequence parallelism (Korthikanti et al. 2022) the side that is whole on every rank, x of a
+// column and y of a row product, is parted by tokens: gathered on the way in, summed and scattered
+// on the way out. The gathered x is not kept; backward gathers it again while it computes dx.
 #pragma once
 
 #include <string>
 
 #include "kernels/elementwise/activation.h"
 #include "layers/context.h"
+#include "parallel/row_parts.h"
 #include "parameters/parameter_set.h"
 
 namespace megalith::layers {
@@ -19,11 +24,15 @@ struct Partition {
   int tensor_shards = 1;
   int tensor_size = 1;
   int tensor_rank = 0;
-  int token_partials = 1;  // partial rows of gradients that sum over tokens
+  int token_partials = 1;  // partial rows on this rank of gradients that sum over tokens
+  bool sequence = false;   // the other tensor ranks hold the other partial rows
   Shard cut(const Shape& global, int dim) const {
     return Shard::part(global, dim, tensor_rank, tensor_size);
   }
 };
+
+/// How own tokens lie among all of the batch.
+inline parallel::RowParts row_parts(const Batch& batch) { return {batch.num_samples}; }
 
 class ColumnLinear {
  public:
@@ -31,17 +40,19 @@ class ColumnLinear {
   ColumnLinear(parameters::ParameterSet& set, const std::string& name, int64_t inputs,
                int64_t outputs, double init_std, const Partition& partition);
 
-  /// y_TO = act(x w^T + b), this rank's columns [T, O/t]; overwrites y, and u with the
-  /// pre-activation.
-  void forward(Context& context, ConstView x_TI, View y_TO,
+  /// y_TO = act(x w^T + b), this rank's columns [T, O/t] of all tokens; overwrites y, and u with
+  /// the pre-activation. x: the rank's own tokens. Collective when they are not all.
+  void forward(Context& context, const Batch& batch, ConstView x, View y_TO,
                kernels::Activation activation = kernels::Activation::none,
                View pre_activation_TO = {}) const;
-  /// dx_TI overwritten (summed over the tensor ranks: collective); dw, db accumulated.
-  void backward(Context& context, ConstView dy_TO, ConstView x_TI, View dx_TI) const;
+  /// dx, of the rank's own tokens, overwritten (summed over the tensor ranks: collective); dw, db
+  /// accumulated.
+  void backward(Context& context, const Batch& batch, ConstView dy_TO, ConstView x, View dx) const;
 
   int64_t local_outputs() const { return weight_->local_shape()[0]; }
 
  private:
+  void weight_gradients(Context& context, ConstView dy_TO, ConstView x_TI) const;
   parameters::Parameter* weight_;
   parameters::Parameter* bias_;
 };
@@ -51,11 +62,11 @@ class RowLinear {
   RowLinear(parameters::ParameterSet& set, const std::string& name, int64_t inputs, int64_t outputs,
             double init_std, const Partition& partition);
 
-  /// y_TO = x w^T + b, whole on every tensor rank (collective); x is the rank's columns [T, I/t].
-  void forward(Context& context, ConstView x_TI, View y_TO) const;
+  /// y = x w^T + b of the rank's own tokens (collective); x is the rank's columns [T, I/t] of all.
+  void forward(Context& context, const Batch& batch, ConstView x_TI, View y) const;
   /// dx [T, I/t] overwritten: dy w, times activation'(pre_activation) when one is given; dw, db
-  /// accumulated. Local.
-  void backward(Context& context, const Batch& batch, ConstView dy_TO, ConstView x_TI, View dx_TI,
+  /// accumulated. dy: the rank's own tokens. Collective when they are not all.
+  void backward(Context& context, const Batch& batch, ConstView dy, ConstView x_TI, View dx_TI,
                 kernels::Activation activation = kernels::Activation::none,
                 ConstView pre_activation_TI = {}) const;
 

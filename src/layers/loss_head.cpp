@@ -7,7 +7,7 @@
 #include "kernels/elementwise/pointwise.h"
 #include "kernels/matmul/linear.h"
 #include "kernels/reduction/tree_sum.h"
-#include "parallel/canonical.h"
+#include "parallel/regions.h"
 
 namespace megalith::layers {
 namespace {
@@ -92,14 +92,26 @@ void LossHead::chunk_losses(Context& context, const Batch& batch, ConstView h_RH
                                          .lse_R = {}});
 }
 
+ConstView LossHead::normed(Context& context, const Batch& batch, ConstView x_TH, NormSaved* saved,
+                           device::Tensor& own, device::Tensor& gathered) const {
+  own = context.workspace(context.activation, x_TH.shape());
+  norm_.forward(context, x_TH, own, saved);
+  if (!context.sequence) return own;
+  gathered = context.workspace(context.activation, Shape{batch.num_tokens, x_TH.size(1)});
+  parallel::gather_rows_forward(context.exec, context.tensor, own, gathered, row_parts(batch),
+                                weight_->name());
+  own = {};
+  return gathered;
+}
+
 void LossHead::forward(Context& context, const Batch& batch, ConstView x_TH, View loss_T) const {
   const device::NameScope scope(context.device(), "head");
-  const device::Tensor h = context.workspace(context.activation, x_TH.shape());
-  norm_.forward(context, x_TH, h, nullptr);
-  for (int64_t begin = 0; begin < x_TH.size(0); begin += chunk_rows()) {
-    const int64_t rows = std::min(chunk_rows(), x_TH.size(0) - begin);
+  device::Tensor own, gathered;
+  const ConstView h = normed(context, batch, x_TH, nullptr, own, gathered);
+  for (int64_t begin = 0; begin < h.size(0); begin += chunk_rows()) {
+    const int64_t rows = std::min(chunk_rows(), h.size(0) - begin);
     Chunk chunk;
-    chunk_losses(context, batch, h.view.rows(begin, rows), begin, chunk, false,
+    chunk_losses(context, batch, h.rows(begin, rows), begin, chunk, false,
                  loss_T.rows(begin, rows));
   }
 }
@@ -108,13 +120,14 @@ void LossHead::forward_backward(Context& context, const Batch& batch, ConstView 
                                 View loss_T, View dx_TH) const {
   const device::NameScope scope(context.device(), "head");
   NormSaved saved;
-  const device::Tensor h = context.workspace(context.activation, x_TH.shape());
+  device::Tensor own, gathered;
+  const ConstView h = normed(context, batch, x_TH, &saved, own, gathered);
   const device::Tensor dh = context.workspace(context.activation, x_TH.shape());
-  norm_.forward(context, x_TH, h, &saved);
-  for (int64_t begin = 0; begin < x_TH.size(0); begin += chunk_rows()) {
-    const int64_t rows = std::min(chunk_rows(), x_TH.size(0) - begin);
-    const ConstView h_RH = h.view.rows(begin, rows);
-    const View dh_RH = dh.view.rows(begin, rows);
+  device::Tensor partial;  // with sequence parallelism: of all tokens, before the sum over ranks
+  if (context.sequence) partial = context.workspace(context.accumulation, h.shape());
+  for (int64_t begin = 0; begin < h.size(0); begin += chunk_rows()) {
+    const int64_t rows = std::min(chunk_rows(), h.size(0) - begin);
+    const ConstView h_RH = h.rows(begin, rows);
     Chunk chunk;
     chunk_losses(context, batch, h_RH, begin, chunk, true, loss_T.rows(begin, rows));
     const View dlogits = gradient_in_place(chunk.logits_RV, context.activation);
@@ -129,22 +142,39 @@ void LossHead::forward_backward(Context& context, const Batch& batch, ConstView 
                                      .z_loss = z_loss,
                                      .dlogits_RV = dlogits});
     kernels::linear_backward_weight(context.exec, {dlogits, h_RH, weight_gradient()});
-    if (context.tensor.size() == 1) {
+    if (context.sequence) {
       kernels::linear_backward_input(context.exec, {.dy_TO = dlogits,
                                                     .w_OI = weight_->compute(),
-                                                    .dx_TI = dh_RH,
-                                                    .k_shards = context.tensor_shards});
-      continue;
+                                                    .dx_TI = partial.view.rows(begin, rows),
+                                                    .k_shards = context.local_shards()});
+    } else {
+      input_gradient(context, dlogits, dh.view.rows(begin, rows));
     }
-    const device::Tensor partial = context.workspace(context.accumulation, dh_RH.shape());
-    kernels::linear_backward_input(context.exec, {.dy_TO = dlogits,
-                                                  .w_OI = weight_->compute(),
-                                                  .dx_TI = partial,
-                                                  .k_shards = context.local_shards()});
-    parallel::tree_all_reduce(context.exec, context.tensor, partial, "loss.input_gradient");
-    kernels::cast(context.exec, partial, dh_RH);
+  }
+  if (context.sequence) {
+    const device::Tensor sum = context.workspace(context.accumulation, x_TH.shape());
+    parallel::gather_rows_backward(context.exec, context.tensor, partial, sum, row_parts(batch),
+                                   "loss.input_gradient");
+    kernels::cast(context.exec, sum, dh);
   }
   norm_.backward(context, batch, dh, x_TH, saved, {}, dx_TH);
+}
+
+void LossHead::input_gradient(Context& context, ConstView dlogits_RV, View dh_RH) const {
+  if (context.tensor.size() == 1) {
+    kernels::linear_backward_input(context.exec, {.dy_TO = dlogits_RV,
+                                                  .w_OI = weight_->compute(),
+                                                  .dx_TI = dh_RH,
+                                                  .k_shards = context.tensor_shards});
+    return;
+  }
+  const device::Tensor partial = context.workspace(context.accumulation, dh_RH.shape());
+  kernels::linear_backward_input(context.exec, {.dy_TO = dlogits_RV,
+                                                .w_OI = weight_->compute(),
+                                                .dx_TI = partial,
+                                                .k_shards = context.local_shards()});
+  parallel::copy_backward(context.exec, context.tensor, partial, "loss.input_gradient");
+  kernels::cast(context.exec, partial, dh_RH);
 }
 
 void LossHead::logits(Context& context, ConstView x_RH, View logits_RV) const {

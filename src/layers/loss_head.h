@@ -16,7 +16,8 @@ class LossHead {
            double norm_eps, double init_std, parameters::Parameter* tied,
            const Partition& partition);
 
-  /// loss_T (f32) = -log p(target) per token, unweighted. Collective over the tensor ranks.
+  /// loss_T (f32) = -log p(target) per token of the batch, unweighted; x_TH: the rank's own tokens.
+  /// Collective over the tensor ranks.
   void forward(Context& context, const Batch& batch, ConstView x_TH, View loss_T) const;
   /// The same, and dx_TH (overwritten) = gradient of loss_scale * sum weight * (loss + z lse^2);
   /// parameter gradients accumulate.
@@ -33,6 +34,11 @@ class LossHead {
   void chunk_losses(Context& context, const Batch& batch, ConstView h_RH, int64_t begin,
                     Chunk& chunk, bool keep_exps, View loss_R) const;
   int64_t chunk_rows() const;
+  /// The final norm's output for all tokens of the batch, in one of the two buffers.
+  ConstView normed(Context& context, const Batch& batch, ConstView x_TH, NormSaved* saved,
+                   device::Tensor& own, device::Tensor& gathered) const;
+  /// dh_RH = dlogits_RV w, summed over the tensor ranks.
+  void input_gradient(Context& context, ConstView dlogits_RV, View dh_RH) const;
   View weight_gradient() const;
   int64_t vocab_;
   int64_t padded_vocab_;

@@ -12,9 +12,9 @@ Mlp::Mlp(parameters::ParameterSet& set, const std::string& name, int64_t hidden,
       down_(set, name + ".down", ffn, hidden, output_init_std, partition),
       activation_(activation) {}
 
-void Mlp::forward(Context& context, ConstView x_TH, View y_TH, MlpSaved* saved,
+void Mlp::forward(Context& context, const Batch& batch, ConstView x_TH, View y_TH, MlpSaved* saved,
                   bool keep_activated) const {
-  const Shape shape{x_TH.size(0), up_.local_outputs()};
+  const Shape shape{batch.num_tokens, up_.local_outputs()};
   View pre_activation;
   device::Tensor dropped;
   View activated;
@@ -29,8 +29,8 @@ void Mlp::forward(Context& context, ConstView x_TH, View y_TH, MlpSaved* saved,
     dropped = context.workspace(context.activation, shape);
     activated = dropped;
   }
-  up_.forward(context, x_TH, activated, activation_, pre_activation);
-  down_.forward(context, activated, y_TH);
+  up_.forward(context, batch, x_TH, activated, activation_, pre_activation);
+  down_.forward(context, batch, activated, y_TH);
 }
 
 void Mlp::backward(Context& context, const Batch& batch, ConstView dy_TH, ConstView x_TH,
@@ -47,7 +47,7 @@ void Mlp::backward(Context& context, const Batch& batch, ConstView dy_TH, ConstV
     }
     down_.backward(context, batch, dy_TH, activated, du, activation_, u_TF);
   }
-  up_.backward(context, du, x_TH, dx_TH);
+  up_.backward(context, batch, du, x_TH, dx_TH);
 }
 
 }  // namespace megalith::layers

@@ -20,7 +20,7 @@ class Mlp {
 
   /// y_TH before dropout and residual. `keep_activated` false drops act(u) after use. Collective
   /// over the tensor ranks.
-  void forward(Context& context, ConstView x_TH, View y_TH, MlpSaved* saved,
+  void forward(Context& context, const Batch& batch, ConstView x_TH, View y_TH, MlpSaved* saved,
                bool keep_activated) const;
   /// dx_TH overwritten.
   void backward(Context& context, const Batch& batch, ConstView dy_TH, ConstView x_TH,

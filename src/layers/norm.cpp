@@ -13,9 +13,11 @@ Norm::Norm(parameters::ParameterSet& set, const std::string& name, int64_t hidde
   parameters::Declaration weight{name + ".weight", shape, Shard::whole(shape),
                                  Init{Init::Kind::ones}};
   weight.gradient_partials = partition.token_partials;
+  weight.partials_over_tensor = partition.sequence;
   weight_ = &set.declare(weight);
   parameters::Declaration bias{name + ".bias", shape, Shard::whole(shape), Init{}};
   bias.gradient_partials = partition.token_partials;
+  bias.partials_over_tensor = partition.sequence;
   bias_ = &set.declare(bias);
 }
 

@@ -64,20 +64,22 @@ View Decoder::input(layers::Context& context, const layers::Batch& batch,
                     DecoderSaved& saved) const {
   saved.x_TH.resize(blocks_.size() + 1);
   saved.blocks.resize(blocks_.size());
-  saved.x_TH[0] = context.saved(context.activation, Shape{batch.num_tokens, architecture_.hidden});
+  saved.x_TH[0] = context.saved(context.activation, Shape{batch.own.count, architecture_.hidden});
   return saved.x_TH[0];
 }
 
 void Decoder::forward(layers::Context& context, const layers::Batch& batch, DecoderSaved& saved,
-                      layers::Recompute recompute) const {
+                      const layers::RecomputePolicy& recompute) const {
   if (embedding_) {
     const device::NameScope scope(context.device(), "embedding");
-    embedding_->forward(context, batch, input(context, batch, saved));
+    const View x = input(context, batch, saved);
+    embedding_->forward(context, batch, x);
+    saved.paper_mask = context.paper_mask(x.shape());
   }
   for (size_t i = 0; i < blocks_.size(); ++i) {
     saved.x_TH[i + 1] = context.saved(context.activation, saved.x_TH[i].view.shape());
     blocks_[i].forward(context, batch, saved.x_TH[i], saved.x_TH[i + 1], &saved.blocks[i],
-                       recompute);
+                       recompute.of(static_cast<int64_t>(i)));
   }
 }
 
@@ -88,13 +90,15 @@ void Decoder::loss(layers::Context& context, const layers::Batch& batch, Decoder
 }
 
 void Decoder::backward(layers::Context& context, const layers::Batch& batch, DecoderSaved& saved,
-                       layers::Recompute recompute, View dx_TH) const {
+                       const layers::RecomputePolicy& recompute, View dx_TH) const {
   for (size_t i = blocks_.size(); i-- > 0;) {
     saved.x_TH[i + 1] = {};
-    blocks_[i].backward(context, batch, dx_TH, saved.x_TH[i], saved.blocks[i], recompute, dx_TH);
+    blocks_[i].backward(context, batch, dx_TH, saved.x_TH[i], saved.blocks[i],
+                        recompute.of(static_cast<int64_t>(i)), dx_TH);
     saved.blocks[i] = {};
   }
   saved.x_TH[0] = {};
+  saved.paper_mask = {};
   if (embedding_) {
     const device::NameScope scope(context.device(), "embedding");
     embedding_->backward(context, batch, dx_TH);

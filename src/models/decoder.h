@@ -13,7 +13,7 @@
 
 namespace megalith::models {
 
-/// Which part of the stack: blocks [begin, end), with the embedding first and the head last.
+/// A piece of the stack: blocks [begin, end), with the embedding first and the head last.
 struct Stage {
   int64_t begin = 0;
   int64_t end = 0;
@@ -28,6 +28,7 @@ struct Stage {
 struct DecoderSaved {
   std::vector<device::Tensor> x_TH;  // [blocks + 1]: input of each block, output of the last
   std::vector<layers::BlockSaved> blocks;
+  device::Tensor paper_mask;  // of the embedding's dropout (Context::paper_storage)
 };
 
 class Decoder {
@@ -43,8 +44,9 @@ class Decoder {
   /// Places saved.x_TH[0]; the first stage's forward fills it, others receive into it.
   View input(layers::Context& context, const layers::Batch& batch, DecoderSaved& saved) const;
   /// Fills `saved`; its last x_TH is the stage's output. Collective over the tensor ranks.
+  /// `recompute`: by block of this piece.
   void forward(layers::Context& context, const layers::Batch& batch, DecoderSaved& saved,
-               layers::Recompute recompute) const;
+               const layers::RecomputePolicy& recompute) const;
   /// The head's part of the last stage: loss_T, and dx_TH overwritten with the gradient of the
   /// output of its last block. Releases that output.
   void loss(layers::Context& context, const layers::Batch& batch, DecoderSaved& saved, float z_loss,
@@ -52,7 +54,7 @@ class Decoder {
   /// dx_TH: in, the gradient of the stage's output; out, of its input (on the first stage, used
   /// up). Releases `saved` as it goes.
   void backward(layers::Context& context, const layers::Batch& batch, DecoderSaved& saved,
-                layers::Recompute recompute, View dx_TH) const;
+                const layers::RecomputePolicy& recompute, View dx_TH) const;
 
   /// Inference, whole model on one tensor group. x_TH overwritten with the last block's output.
   void hidden(layers::Context& context, const layers::Batch& batch, View x_TH) const;

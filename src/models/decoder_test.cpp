@@ -60,9 +60,9 @@ TEST_P(DecoderGradients, EveryParameter) {
   DecoderSaved saved;
   const auto loss = c.tensor(Shape{c.tokens()}),
              dx = c.tensor(Shape{c.tokens(), settings.architecture.hidden});
-  model.forward(context, c.batch(), saved, GetParam().recompute);
+  model.forward(context, c.batch(), saved, {GetParam().recompute});
   model.loss(context, c.batch(), saved, static_cast<float>(settings.z_loss), loss, dx);
-  model.backward(context, c.batch(), saved, GetParam().recompute, dx);
+  model.backward(context, c.batch(), saved, {GetParam().recompute}, dx);
   EXPECT_EQ(c.device().arena(device::MemoryClass::activations).in_use(), 0)
       << "backward releases what forward kept";
   EXPECT_THAT(c.parameter_faults([&] { return training_loss(c, context, model); }), IsEmpty());
