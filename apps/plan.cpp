@@ -1,95 +1,153 @@
 // SPDX-License-Identifier: Apache-2.0
-// megalith plan: what a recipe takes, without running it.
+// megalith plan: what a recipe takes under its layout, without running it and without its ranks.
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <memory>
 #include <nlohmann/json.hpp>
 
 #include "account/plan.h"
 #include "apps/command.h"
 #include "apps/cpu_target.h"
+#include "apps/paper_plan.h"
 #include "apps/recipe_options.h"
-#include "comm/backends.h"
+#include "report/schedule_page.h"
 #include "train/from_recipe.h"
-#include "train/traced_step.h"
+#include "train/layout_plan.h"
+#include "train/piece_trace.h"
 
 namespace megalith::apps {
 namespace {
 
-struct RankPlan {
-  int rank;
-  parallel::Coordinates at;
-  account::Plan plan;
+/// What one more layer keeps of a micro-batch in each recompute mode, and its operations.
+struct RecomputeChoice {
+  std::string_view name;
+  int64_t kept_bytes;
+  double flops;
 };
 
-/// One traced rank per pipeline stage and tensor rank; data ranks are alike.
-std::vector<RankPlan> trace_ranks(const train::Settings& settings, const device::Target& target,
-                                  train::BesideSteps beside) {
-  // Validation under a pipeline is not built.
-  if (settings.layout.pipeline > 1) beside.validation_samples = 0;
-  std::vector<RankPlan> ranks;
-  for (int rank = 0; rank < settings.layout.num_ranks(); ++rank) {
-    const parallel::Coordinates at = parallel::coordinates_of(settings.layout, rank);
-    if (at.data != 0 || at.tensor != 0) continue;
-    ranks.push_back({rank, at, account::trace(target, [&](device::Device& device) {
-                       const auto world = comm::make_traced_communicator(
-                           device, rank, settings.layout.num_ranks());
-                       train::traced_step(settings, device, *world, beside);
-                     })});
+std::vector<RecomputeChoice> recompute_choices(train::Settings s, const device::Target& target) {
+  std::vector<RecomputeChoice> choices;
+  for (const auto& [name, mode] : {std::pair{"none", layers::Recompute::none},
+                                   std::pair{"selective", layers::Recompute::selective},
+                                   std::pair{"full", layers::Recompute::full}}) {
+    s.recompute = {mode, 0};
+    const train::PieceTrace layer = train::trace_layer(s, target);
+    choices.push_back({name, layer.kept_bytes, layer.forward.flops + layer.backward.flops});
   }
-  return ranks;
+  return choices;
 }
 
-nlohmann::ordered_json plan_json(const train::Settings& s, const std::vector<RankPlan>& ranks) {
+const train::StagePlan& largest_of(const train::LayoutPlan& plan) {
+  return *std::ranges::max_element(
+      plan.stages, {}, [](const train::StagePlan& stage) { return stage.memory.total; });
+}
+
+nlohmann::ordered_json plan_json(const train::Settings& s, const train::LayoutPlan& plan,
+                                 const std::vector<RecomputeChoice>& choices) {
   nlohmann::ordered_json json;
   json["parameters"] = s.architecture.num_parameters();
   double flops = 0;
-  for (const RankPlan& r : ranks) flops += r.plan.work.flops * s.layout.tensor * s.layout.data;
+  const int alike = s.layout.tensor * s.layout.data;
+  for (const train::StagePlan& stage : plan.stages) flops += stage.work.flops * alike;
   json["flops_per_step"] = flops;
-  // The rank that needs the most.
-  const RankPlan* largest = &ranks[0];
-  for (const RankPlan& r : ranks) {
-    if (r.plan.memory.total > largest->plan.memory.total) largest = &r;
-  }
-  json["memory"] = account::to_json(largest->plan.memory);
-  for (const RankPlan& r : ranks) {
-    json["per_rank"].push_back({{"rank", r.rank},
-                                {"stage", r.at.pipeline},
-                                {"memory", account::to_json(r.plan.memory)},
-                                {"flops", r.plan.work.flops},
-                                {"wire_bytes", r.plan.work.bytes_wire}});
+  json["memory"] = account::to_json(largest_of(plan).memory);
+  for (const train::StagePlan& stage : plan.stages) {
+    json["per_rank"].push_back({{"rank", stage.rank},
+                                {"stage", stage.stage},
+                                {"ranks_alike", alike},
+                                {"memory", account::to_json(stage.memory)},
+                                {"flops", stage.work.flops},
+                                {"wire_bytes", stage.work.bytes_wire},
+                                {"wire_bytes_by_kind", stage.wire_bytes},
+                                {"idle_share", stage.idle_share}});
   }
   json["tokens_per_step"] = s.batch.full * s.sequence_length();
+  json["ranks"] = s.layout.num_ranks();
+  json["bubble"] = plan.bubble;
+  for (const RecomputeChoice& choice : choices) {
+    json["recompute"].push_back({{"mode", choice.name},
+                                 {"kept_bytes_per_layer", choice.kept_bytes},
+                                 {"flops_per_layer", choice.flops}});
+  }
   return json;
 }
 
-void print_plan(const train::Settings& s, const std::vector<RankPlan>& ranks) {
-  fmt::print("{} parameters; {} tokens per step\n", s.architecture.num_parameters(),
-             s.batch.full * s.sequence_length());
-  for (const RankPlan& r : ranks) {
-    fmt::print("rank {} (stage {}): {:.2f} TFLOP, {} sent per step\n", r.rank, r.at.pipeline,
-               r.plan.work.flops / 1e12, account::bytes_text(r.plan.work.bytes_wire));
-    for (int i = 0; i < device::kNumMemoryClasses; ++i) {
-      const auto c = static_cast<device::MemoryClass>(i);
-      fmt::print("  {:<12} {:>16} bytes  {}\n", name_of(c), r.plan.memory.of(c),
-                 account::bytes_text(r.plan.memory.of(c)));
-    }
-    fmt::print("  {:<12} {:>16} bytes  {}\n", "total", r.plan.memory.total,
-               account::bytes_text(r.plan.memory.total));
+void print_stage(const train::StagePlan& stage, int alike) {
+  fmt::print("stage {} (rank {}, {} alike): {:.4g} TFLOP, {} sent per step, idle {:.1f} %\n",
+             stage.stage, stage.rank, alike, stage.work.flops / 1e12,
+             account::bytes_text(stage.work.bytes_wire), 100 * stage.idle_share);
+  for (const auto& [kind, bytes] : stage.wire_bytes)
+    fmt::print("  {:<12} {:>16} bytes  {} sent\n", kind, bytes, account::bytes_text(bytes));
+  for (int i = 0; i < device::kNumMemoryClasses; ++i) {
+    const auto c = static_cast<device::MemoryClass>(i);
+    fmt::print("  {:<12} {:>16} bytes  {}\n", name_of(c), stage.memory.of(c),
+               account::bytes_text(stage.memory.of(c)));
+  }
+  fmt::print("  {:<12} {:>16} bytes  {}\n", "total", stage.memory.total,
+             account::bytes_text(stage.memory.total));
+}
+
+void print_plan(const train::Settings& s, const train::LayoutPlan& plan,
+                const std::vector<RecomputeChoice>& choices) {
+  fmt::print("{} parameters; {} tokens per step; {} ranks\n", s.architecture.num_parameters(),
+             s.batch.full * s.sequence_length(), s.layout.num_ranks());
+  for (const train::StagePlan& stage : plan.stages)
+    print_stage(stage, s.layout.tensor * s.layout.data);
+  if (s.layout.pipeline > 1)
+    fmt::print("pipeline bubble: {:.2f} % of the busiest stage's time\n", 100 * plan.bubble);
+  fmt::print("recomputation, per layer and micro-batch on a rank:\n");
+  for (const RecomputeChoice& choice : choices) {
+    fmt::print(
+        "  {:<12} {:>16} bytes kept ({:.1f} % of none), operations {:+.1f} %\n", choice.name,
+        choice.kept_bytes,
+        100.0 * static_cast<double>(choice.kept_bytes) / static_cast<double>(choices[0].kept_bytes),
+        100 * (choice.flops / choices[0].flops - 1));
   }
 }
 
-int run(const RecipeOptions& options, bool json) {
-  const config::Recipe recipe = options.load();
+report::SchedulePicture picture_of(const train::Settings& s, const train::LayoutPlan& plan) {
+  report::SchedulePicture picture;
+  picture.title = fmt::format("{}: {} stages, {} micro-batches, {} chunks", s.pipeline_schedule,
+                              s.layout.pipeline, plan.micro_batches, s.layout.chunks);
+  picture.facts.push_back(fmt::format(
+      "bubble {:.2f} % of the busiest stage's time; (p - 1)/(v m) is {:.2f} %", 100 * plan.bubble,
+      100.0 * (s.layout.pipeline - 1) / (plan.micro_batches * s.layout.chunks)));
+  picture.facts.push_back("lengths are the operations of each pass; transfers take no time");
+  for (int stage = 0; stage < s.layout.pipeline; ++stage)
+    picture.stages.push_back(fmt::format("stage {}", stage));
+  for (const parallel::Span& span : plan.timeline.spans) {
+    picture.bars.push_back({span.stage, span.action.micro_batch, span.action.chunk,
+                            span.action.kind == parallel::ActionKind::backward,
+                            span.begin / plan.timeline.end, span.end / plan.timeline.end});
+  }
+  return picture;
+}
+
+struct PlanOptions {
+  RecipeOptions recipe;
+  bool paper = false;
+  std::string timeline;
+};
+
+int run(const PlanOptions& options, bool json) {
+  if (options.paper) return print_paper_plan(json);
+  const config::Recipe recipe = options.recipe.load();
   const auto tokenizer = tokenizer_of(recipe);
   const train::Settings settings =
       train::settings_of(recipe, tokenizer ? tokenizer->vocab_size() : 0);
   const device::Target target = cpu_target(threads_of(recipe), settings.numerics);
-  const auto ranks = trace_ranks(settings, target, train::beside_steps(recipe));
+  train::BesideSteps beside = train::beside_steps(recipe);
+  // Validation under a pipeline is not built.
+  if (settings.layout.pipeline > 1) beside.validation_samples = 0;
+  const train::LayoutPlan plan = train::plan_layout(settings, target, beside);
+  const auto choices = recompute_choices(settings, target);
+  if (!options.timeline.empty())
+    report::write_schedule(picture_of(settings, plan), options.timeline);
   if (json) {
-    print_json(plan_json(settings, ranks));
+    print_json(plan_json(settings, plan, choices));
   } else {
-    print_plan(settings, ranks);
+    print_plan(settings, plan, choices);
   }
   return 0;
 }
@@ -100,10 +158,22 @@ void add_plan(CLI::App& app, Invocation& invocation) {
   CLI::App& c = add_command(app, invocation, "plan",
                             "memory and work of a recipe, by running it on shapes alone",
                             "  megalith plan recipes/gpt2_124m.yaml --json\n"
-                            "  megalith plan recipes/demo.yaml --set parallel.pipeline=2\n");
-  auto options = std::make_shared<RecipeOptions>();
-  options->declare(c);
+                            "  megalith plan recipes/demo.yaml --set parallel.pipeline=2 "
+                            "--timeline schedule.html\n"
+                            "  megalith plan --paper\n");
+  auto options = std::make_shared<PlanOptions>();
+  options->recipe.declare(c);
+  CLI::Option* const recipe = c.get_option("recipe")->required(false);
+  CLI::Option* const paper = c.add_flag(
+      "--paper", options->paper,
+      "instead of a recipe: the memory table of Korthikanti et al. 2022, beside the paper's");
+  CLI::Option* const timeline =
+      c.add_option("--timeline", options->timeline,
+                   "write the pipeline schedule as a picture (.html) or a Chrome trace (.json)");
+  paper->excludes(recipe)->excludes(c.get_option("--set"))->excludes(timeline);
   c.callback([=, &invocation] {
+    if (!options->paper && options->recipe.path.empty())
+      throw CLI::RequiredError("recipe (or --paper)");
     invocation.run = [=, &invocation] { return run(*options, invocation.json); };
   });
 }

@@ -36,7 +36,7 @@ account::Plan plan_of(const config::Recipe& recipe, const train::Settings& setti
 
 /// FLOPs a step cannot avoid: those of a run that keeps everything.
 double necessary_flops(train::Settings settings, const device::Target& target) {
-  settings.recompute = layers::Recompute::none;
+  settings.recompute = {};
   return account::trace(target,
                         [&](device::Device& device) {
                           const auto world = comm::make_self_communicator(device);

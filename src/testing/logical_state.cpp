@@ -18,11 +18,13 @@ void LogicalState::add(train::Engine& engine) {
     const auto put = [&](const char* kind, ConstView view) {
       std::vector<std::byte> local(static_cast<size_t>(view.bytes()));
       device.wait(device.copy_to_host(local.data(), view));
+      const bool whole = view.num_elements() == parameter.local_elements();
       add(fmt::format("{}/{}", kind, parameter.name()), view.dtype(), parameter.shape(),
-          parameter.declaration().shard, local.data());
+          parameter.declaration().shard, local.data(),
+          whole ? parameters::ElementRange{0, parameter.local_elements()} : parameter.owned());
     };
     put("weight", parameter.compute());
-    put("master", parameter.master());
+    put("master", parameter.owned_master());
     put("first_moment", engine.optimizer().first_moment(index));
     put("second_moment", engine.optimizer().second_moment(index));
     ++index;
@@ -31,6 +33,11 @@ void LogicalState::add(train::Engine& engine) {
 
 void LogicalState::add(const std::string& name, DType dtype, const Shape& shape, const Shard& shard,
                        const void* local) {
+  add(name, dtype, shape, shard, local, {0, shard.local_shape(shape).num_elements()});
+}
+
+void LogicalState::add(const std::string& name, DType dtype, const Shape& shape, const Shard& shard,
+                       const void* run, const parameters::ElementRange& range) {
   const std::lock_guard lock(mutex_);
   Whole& whole = tensors_[name];
   const auto elements = static_cast<size_t>(shape.num_elements());
@@ -43,9 +50,11 @@ void LogicalState::add(const std::string& name, DType dtype, const Shape& shape,
   int64_t outer = 1, inner = 1;
   for (int dim = 0; dim < shard.dim; ++dim) outer *= shape[dim];
   for (int dim = shard.dim + 1; dim < shape.num_dims(); ++dim) inner *= shape[dim];
-  const auto* from = static_cast<const std::byte*>(local);
+  const auto* from = static_cast<const std::byte*>(run);
+  int64_t element = 0;
   for (int64_t o = 0; o < outer; ++o) {
-    for (int64_t i = 0; i < shard.count * inner; ++i, from += size) {
+    for (int64_t i = 0; i < shard.count * inner; ++i, ++element) {
+      if (element < range.begin || element >= range.begin + range.count) continue;
       const auto at = static_cast<size_t>((o * shape[shard.dim] + shard.begin) * inner + i);
       std::byte* const to = whole.bytes.data() + at * size;
       if (whole.present[at] && std::memcmp(to, from, size) != 0) {
@@ -53,6 +62,7 @@ void LogicalState::add(const std::string& name, DType dtype, const Shape& shape,
         return;
       }
       std::memcpy(to, from, size);
+      from += size;
       whole.present[at] = true;
     }
   }

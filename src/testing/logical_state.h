@@ -23,6 +23,10 @@ class LogicalState {
   void add(const std::string& name, DType dtype, const Shape& shape, const Shard& shard,
            const void* local);
 
+  /// The same of a run of the shard's elements.
+  void add(const std::string& name, DType dtype, const Shape& shape, const Shard& shard,
+           const void* run, const parameters::ElementRange& range);
+
   /// Elements that no rank put in, or on which ranks disagree: one line each; empty when sound.
   std::vector<std::string> faults() const;
   /// The digest that checkpoints record (checkpoint/state_digest.h), over what was put in.

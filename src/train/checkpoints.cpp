@@ -44,7 +44,7 @@ int64_t state_bytes(Engine& engine) {
   int64_t bytes = 0;
   size_t i = 0;
   for (const parameters::Parameter& parameter : engine.parameters().all()) {
-    bytes += parameter.master().bytes() + engine.optimizer().first_moment(i).bytes() +
+    bytes += parameter.owned_master().bytes() + engine.optimizer().first_moment(i).bytes() +
              engine.optimizer().second_moment(i).bytes();
     ++i;
   }

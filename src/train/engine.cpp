@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "kernels/elementwise/pointwise.h"
+#include "optim/sharding.h"
 #include "parallel/executor.h"
 #include "parallel/tree.h"
 #include "train/pipeline_stage.h"
@@ -44,36 +45,71 @@ std::vector<double> read_losses(device::Device& device, ConstView loss_T) {
 }  // namespace
 
 layers::Partition partition_of(const Settings& settings, const parallel::Mesh& mesh) {
+  const bool sequence = settings.sequence_parallel();
   return {settings.split.tensor_shards, mesh.layout().tensor, mesh.at().tensor,
-          settings.token_partials()};
+          settings.token_partials() / (sequence ? mesh.layout().tensor : 1), sequence};
 }
 
 Engine::Engine(const Settings& settings, device::Device& device, const parallel::Mesh& mesh)
     : settings_(settings), device_(device), mesh_(mesh), exec_(device, settings.numerics) {
-  const models::Stage stage =
-      models::Stage::part(settings.architecture, mesh.at().pipeline, mesh.layout().pipeline);
-  model_ = std::make_unique<models::Decoder>(settings.architecture, set_, stage,
-                                             partition_of(settings, mesh));
+  const parallel::Layout& layout = mesh.layout();
+  for (int chunk = 0; chunk < layout.chunks; ++chunk) {
+    const models::Stage stage = models::Stage::part(
+        settings.architecture, parallel::piece_of(layout, mesh.at().pipeline, chunk),
+        layout.pipeline * layout.chunks);
+    pieces_.push_back(std::make_unique<models::Decoder>(settings.architecture, set_, stage,
+                                                        partition_of(settings, mesh)));
+  }
   const parallel::TreeAccumulator levels(settings.shards_per_rank());
-  set_.allocate(device, {settings.masters, settings.weights, true, levels.num_buffers()});
+  const bool spread = settings.zero == 1;
+  set_.allocate(device, {.master = settings.masters,
+                         .compute = settings.weights,
+                         .gradient_levels = levels.num_buffers(),
+                         .owner = spread ? mesh.at().data : 0,
+                         .owners = spread ? layout.data : 1});
   optimizer_ = std::make_unique<optim::AdamW>(set_, device, settings.adamw);
   parameters::ParameterSet whole;
-  const layers::Partition undivided{settings.split.tensor_shards, 1, 0, settings.token_partials()};
+  const layers::Partition undivided{settings.split.tensor_shards, 1, 0, settings.token_partials(),
+                                    false};
   const models::Decoder declarations(settings.architecture, whole,
                                      models::Stage::whole(settings.architecture), undivided);
   norm_order_ = std::make_unique<optim::NormOrder>(whole);
 }
 
+models::Decoder& Engine::model() {
+  MEGA_CHECK_EQ(mesh_.layout().pipeline, 1);
+  return *pieces_[0];
+}
+
+parameters::Parameter* Engine::tied() const {
+  for (const auto& piece : pieces_) {
+    if (piece->tied() != nullptr) return piece->tied();
+  }
+  return nullptr;
+}
+
 void Engine::initialise() { set_.initialise(device_, settings_.seed); }
 
-layers::Context Engine::context(uint64_t step_key, double dropout) {
-  return {exec_,
-          mesh_.tensor(),
-          settings_.split.tensor_shards,
-          settings_.activations,
-          settings_.masters,
+layers::Context context_of(const Settings& settings, const parallel::Mesh& mesh,
+                           kernels::Exec& exec, uint64_t step_key, double dropout) {
+  return {exec,
+          mesh.tensor(),
+          settings.split.tensor_shards,
+          settings.activations,
+          settings.masters,
           step_key,
-          dropout};
+          dropout,
+          settings.sequence_parallel(),
+          settings.paper_storage};
+}
+
+layers::Context Engine::context(uint64_t step_key, double dropout) {
+  return context_of(settings_, mesh_, exec_, step_key, dropout);
+}
+
+DeviceBatch::TokenPart Engine::token_part() const {
+  if (!settings_.sequence_parallel()) return {};
+  return {mesh_.at().tensor, mesh_.layout().tensor};
 }
 
 int64_t Engine::max_sequences(const data::HostBatch& batch) const {
@@ -98,11 +134,12 @@ void Engine::accumulate(int64_t step, std::span<const data::HostBatch> micro_bat
       tokens += batch.num_tokens();
       sequences = std::max(sequences, max_sequences(batch));
     }
-    PipelineStage work(*model_, context,
-                       {mine, global_weight, sequences, settings_.recompute,
+    PipelineStage work(pieces_, context,
+                       {mine, global_weight, sequences, token_part(), settings_.recompute,
                         static_cast<float>(settings_.z_loss), loss_T.rows(token, tokens)});
-    const auto schedule = parallel::make_schedule(
-        settings_.pipeline_schedule, mesh_.layout().pipeline, static_cast<int>(mine.size()));
+    const auto schedule =
+        parallel::make_schedule(settings_.pipeline_schedule, mesh_.layout().pipeline,
+                                static_cast<int>(mine.size()), mesh_.layout().chunks);
     parallel::execute(schedule[static_cast<size_t>(mesh_.at().pipeline)], mesh_.pipeline(), work);
     for (const auto& [into, from] : tree.additions_after(shard)) {
       const View sum = set_.flat_gradient_sums(into);
@@ -120,10 +157,11 @@ StepResult Engine::step(int64_t step, double lr, std::span<const data::HostBatch
   for (const data::HostBatch& batch : micro_batches) tokens += batch.num_tokens();
   const device::Tensor loss_T = exec_.workspace.tensor(settings_.masters, Shape{tokens});
   accumulate(step, micro_batches, global_weight, loss_T);
-  optim::reduce_gradients(exec_, mesh_, set_, model_->tied());
+  optim::reduce_gradients(exec_, mesh_, set_, tied());
   const optim::GradientNorm norm =
-      optim::gradient_norm(exec_, mesh_, set_, model_->tied(), *norm_order_, settings_.clip);
+      optim::gradient_norm(exec_, mesh_, set_, tied(), *norm_order_, settings_.clip);
   optimizer_->update(exec_, step, lr, norm.factor);
+  if (set_.storage().owners > 1) optim::share_weights(exec_, mesh_.data(), set_);
   if (device_.is_trace()) return {};
 
   StepResult result;
@@ -139,14 +177,14 @@ StepResult Engine::step(int64_t step, double lr, std::span<const data::HostBatch
 }
 
 double Engine::loss_sum(const data::HostBatch& host) {
-  MEGA_CHECK_EQ(mesh_.layout().pipeline, 1);
+  models::Decoder& model = this->model();
   layers::Context context = this->context(0, 0);
-  const DeviceBatch batch(device_, host, max_sequences(host), 1);
+  const DeviceBatch batch(device_, host, max_sequences(host), 1, token_part());
   const device::Tensor x = context.workspace(
-      context.activation, Shape{host.num_tokens(), settings_.architecture.hidden});
+      context.activation, Shape{batch.batch().own.count, settings_.architecture.hidden});
   const device::Tensor loss_T = exec_.workspace.tensor(settings_.masters, Shape{host.num_tokens()});
-  model_->hidden(context, batch.batch(), x);
-  model_->score(context, batch.batch(), x, loss_T);
+  model.hidden(context, batch.batch(), x);
+  model.score(context, batch.batch(), x, loss_T);
   if (device_.is_trace()) return 0;
   double sum = 0;
   for (const double x_sample : sample_sums(std::span(&host, 1), read_losses(device_, loss_T)))

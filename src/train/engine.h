@@ -12,6 +12,7 @@
 #include "data/host_batch.h"
 #include "models/decoder.h"
 #include "optim/gradients.h"
+#include "train/device_batch.h"
 #include "train/settings.h"
 
 namespace megalith::train {
@@ -45,7 +46,8 @@ class Engine {
   const parallel::Mesh& mesh() const { return mesh_; }
   device::Device& device() { return device_; }
   parameters::ParameterSet& parameters() { return set_; }
-  models::Decoder& model() { return *model_; }
+  /// The whole model; for layouts without pipeline stages.
+  models::Decoder& model();
   optim::AdamW& optimizer() { return *optimizer_; }
   layers::Context context(uint64_t step_key, double dropout);
 
@@ -53,16 +55,21 @@ class Engine {
   void accumulate(int64_t step, std::span<const data::HostBatch> micro_batches,
                   double global_weight, View loss_T);
   int64_t max_sequences(const data::HostBatch& batch) const;
+  DeviceBatch::TokenPart token_part() const;
+  parameters::Parameter* tied() const;
   Settings settings_;
   device::Device& device_;
   const parallel::Mesh& mesh_;
   kernels::Exec exec_;
   parameters::ParameterSet set_;
-  std::unique_ptr<models::Decoder> model_;
+  std::vector<std::unique_ptr<models::Decoder>> pieces_;  // by chunk
   std::unique_ptr<optim::AdamW> optimizer_;
   std::unique_ptr<optim::NormOrder> norm_order_;
 };
 
+/// What layers are given on this rank.
+layers::Context context_of(const Settings& settings, const parallel::Mesh& mesh,
+                           kernels::Exec& exec, uint64_t step_key, double dropout);
 /// How a rank's layers are cut, from its place in the mesh.
 layers::Partition partition_of(const Settings& settings, const parallel::Mesh& mesh);
 

@@ -61,12 +61,128 @@ TEST(EngineLayout, TwoPipelineRanks) { expect_same_under({.pipeline = 2}); }
 TEST(EngineLayout, TwoDataRanks) { expect_same_under({.data = 2}); }
 TEST(EngineLayout, TwoOfEach) { expect_same_under({.tensor = 2, .pipeline = 2, .data = 2}); }
 
+TEST(EngineLayout, SequenceParallel) {
+  expect_same_under({.tensor = 2, .sequence = true});
+  expect_same_under({.tensor = 2, .pipeline = 2, .data = 2, .sequence = true});
+}
+
+TEST(EngineLayout, SequenceParallelWithEveryRecomputationAndMicroBatch) {
+  for (const auto mode :
+       {layers::Recompute::none, layers::Recompute::selective, layers::Recompute::full}) {
+    for (const int64_t samples : {1, 4}) {
+      Settings other = toy_settings();
+      other.layout = {.tensor = 4, .pipeline = 3, .sequence = true};
+      other.recompute.mode = mode;
+      other.micro_batch = samples;
+      EXPECT_TRUE(same(toy_settings(), other)) << static_cast<int>(mode) << samples;
+    }
+  }
+}
+
+/// Masters and moments over the data ranks: the split of a tensor, of a stage, of an odd share.
+TEST(EngineLayout, SpreadOptimizerState) {
+  for (const parallel::Layout& layout :
+       {parallel::Layout{.data = 2}, parallel::Layout{.tensor = 2, .pipeline = 2, .data = 2},
+        parallel::Layout{.tensor = 2, .data = 2, .sequence = true}}) {
+    for (const Variant& variant : variants()) {
+      Settings other = variant.settings;
+      other.layout = layout;
+      other.zero = 1;
+      EXPECT_TRUE(same(variant.settings, other)) << variant.name;
+    }
+  }
+}
+
+/// Large enough that owners meet inside matrices: rows, columns of canonical shards, a table.
+TEST(EngineLayout, SpreadOptimizerStateWithinTensors) {
+  Settings serial = toy_settings();
+  serial.architecture.layers = 1;
+  serial.architecture.hidden = 192;
+  serial.architecture.ffn = 768;
+  serial.architecture.vocab = 300;
+  serial.architecture.context = 8;
+  serial.split.data_shards = 4;
+  serial.micro_batch = 1;
+  serial.batch.full = 4;
+  for (const DType dtype : {DType::f32, DType::bf16}) {
+    serial.weights = serial.activations = dtype;
+    for (const parallel::Layout& layout :
+         {parallel::Layout{.data = 4}, parallel::Layout{.tensor = 2, .data = 2}}) {
+      Settings other = serial;
+      other.layout = layout;
+      other.zero = 1;
+      EXPECT_TRUE(same(serial, other));
+    }
+  }
+}
+
+TEST(EngineLayout, RefusesToSpreadGradientsAndWeights) {
+  for (const int zero : {2, 3}) {
+    Settings settings = toy_settings();
+    settings.zero = zero;
+    EXPECT_THROW(check(settings, "test"), UserError);
+  }
+}
+
+Settings interleaved(Settings settings, int stages, int chunks) {
+  settings.layout.pipeline = stages;
+  settings.layout.chunks = chunks;
+  settings.pipeline_schedule = parallel::ScheduleKind::interleaved;
+  return settings;
+}
+
+TEST(EngineLayout, Chunks) {
+  for (Variant& variant : variants()) {
+    variant.settings.architecture.layers = 5;  // uneven pieces
+    EXPECT_TRUE(same(variant.settings, interleaved(variant.settings, 2, 2))) << variant.name;
+  }
+}
+
+TEST(EngineLayout, ChunksWithAllElse) {
+  Settings serial = toy_settings();
+  serial.architecture.layers = 6;
+  serial.micro_batch = 1;  // four a shard: not a multiple of three stages
+  for (const auto mode : {layers::Recompute::none, layers::Recompute::selective}) {
+    Settings other = interleaved(serial, 3, 2);
+    other.layout.tensor = other.layout.data = 2;
+    other.layout.sequence = true;
+    other.recompute.mode = mode;
+    EXPECT_TRUE(same(serial, other)) << static_cast<int>(mode);
+  }
+}
+
+TEST(EngineLayout, AllForwardAllBackward) {
+  Settings other = toy_settings();
+  other.layout.pipeline = 2;
+  other.pipeline_schedule = parallel::ScheduleKind::all_forward_all_backward;
+  EXPECT_TRUE(same(toy_settings(), other));
+}
+
+TEST(EngineLayout, RefusesMorePiecesThanLayers) {
+  EXPECT_THROW(check(interleaved(toy_settings(), 2, 2), "test"), UserError);
+  Settings settings = toy_settings();
+  settings.layout.pipeline = 4;
+  EXPECT_THROW(check(settings, "test"), UserError);
+  settings.layout = {.pipeline = 2, .chunks = 2};  // without the schedule for it
+  settings.architecture.layers = 4;
+  EXPECT_THROW(check(settings, "test"), UserError);
+}
+
+TEST(EngineLayout, RefusesTokensThatTheTensorShardsDoNotDivide) {
+  Settings settings = toy_settings();
+  settings.architecture.context = 18;
+  settings.layout = {.tensor = 2};
+  EXPECT_NO_THROW(check(settings, "test"));
+  settings.layout.sequence = true;
+  EXPECT_THROW(check(settings, "test"), UserError);
+}
+
 TEST(EngineLayout, ThreePipelineRanksWithEveryRecomputation) {
   for (const auto mode :
        {layers::Recompute::none, layers::Recompute::selective, layers::Recompute::full}) {
     Settings other = toy_settings();
     other.layout.pipeline = 3;
-    other.recompute = mode;
+    other.recompute.mode = mode;
     EXPECT_TRUE(same(toy_settings(), other));
   }
 }
@@ -104,8 +220,21 @@ TEST(EngineLayout, Recomputation) {
   for (const Variant& variant : variants()) {
     for (const auto mode : {layers::Recompute::selective, layers::Recompute::full}) {
       Settings other = variant.settings;
-      other.recompute = mode;
+      other.recompute.mode = mode;
       EXPECT_TRUE(same(variant.settings, other)) << variant.name;
+    }
+  }
+}
+
+TEST(EngineLayout, RecomputationOfTheFirstLayersOfAStage) {
+  for (const auto mode : {layers::Recompute::none, layers::Recompute::selective}) {
+    for (const int64_t full_layers : {1, 2}) {
+      Settings other = interleaved(toy_settings(), 2, 2);
+      other.architecture.layers = 6;
+      Settings serial = toy_settings();
+      serial.architecture.layers = 6;
+      other.recompute = {mode, full_layers};
+      EXPECT_TRUE(same(serial, other)) << static_cast<int>(mode) << full_layers;
     }
   }
 }

@@ -103,8 +103,7 @@ Settings settings_of(const config::Recipe& r, int64_t vocab) {
   s.layout.data = narrow<int>(r.parallel.data);
   s.layout.sequence = r.parallel.sequence;
   s.layout.chunks = narrow<int>(r.parallel.chunks);
-  if (r.parallel.zero != 0)
-    throw UserError("recipe: parallel.zero {} is not built yet; set it to 0", r.parallel.zero);
+  s.zero = narrow<int>(r.parallel.zero);
   s.split.tensor_shards = r.parallel.tensor_shards > 0
                               ? narrow<int>(r.parallel.tensor_shards)
                               : models::default_tensor_shards(s.architecture);
@@ -112,7 +111,7 @@ Settings settings_of(const config::Recipe& r, int64_t vocab) {
   s.pipeline_schedule = pipeline_schedule_of(r.parallel.schedule);
   s.numerics =
       r.numerics == config::Numerics::fast ? kernels::Numerics::fast : kernels::Numerics::exact;
-  s.recompute = recompute_of(r.memory.recompute);
+  s.recompute = {recompute_of(r.memory.recompute), r.memory.recompute_layers};
   s.weights = dtype_of(r.precision.parameters);
   s.activations = dtype_of(r.precision.compute);
   s.seed = static_cast<uint64_t>(r.run.seed);

@@ -23,11 +23,24 @@ void check_batches(const Settings& s, std::vector<std::string>& faults) {
 }
 
 void check_unbuilt(const Settings& s, std::vector<std::string>& faults) {
-  if (s.layout.sequence) faults.push_back("parallel.sequence is not built yet; set it to false");
-  if (s.layout.chunks != 1)
-    faults.push_back("parallel.chunks above 1 is not built yet; set it to 1");
-  if (s.pipeline_schedule == parallel::ScheduleKind::interleaved) {
-    faults.push_back("parallel.schedule interleaved is not built yet; set 1f1b");
+  if (s.zero > 1) {
+    faults.push_back(
+        fmt::format("parallel.zero {} ({}) is not built; set 0, or 1 to spread masters and moments",
+                    s.zero, s.zero == 2 ? "gradients spread" : "weights spread"));
+  }
+}
+
+void check_pipeline(const Settings& s, std::vector<std::string>& faults) {
+  if (s.layout.pipeline * s.layout.chunks > s.architecture.layers) {
+    faults.push_back(
+        fmt::format("parallel.pipeline {} x parallel.chunks {} is more than model.layers {}",
+                    s.layout.pipeline, s.layout.chunks, s.architecture.layers));
+  }
+  const bool interleaved = s.pipeline_schedule == parallel::ScheduleKind::interleaved;
+  if (interleaved != (s.layout.chunks > 1)) {
+    faults.push_back(fmt::format(
+        "parallel.schedule {} with parallel.chunks {}: interleaved is for 2 chunks and more",
+        s.pipeline_schedule, s.layout.chunks));
   }
 }
 
@@ -36,6 +49,7 @@ void check_unbuilt(const Settings& s, std::vector<std::string>& faults) {
 void check(const Settings& s, const std::string& where) {
   std::vector<std::string> faults = parallel::layout_faults(s.layout, s.split);
   check_batches(s, faults);
+  check_pipeline(s, faults);
   check_unbuilt(s, faults);
   const models::Architecture& a = s.architecture;
   if (a.heads % s.split.tensor_shards != 0 || a.kv_heads % s.split.tensor_shards != 0) {
@@ -47,9 +61,10 @@ void check(const Settings& s, const std::string& where) {
     faults.push_back(fmt::format("parallel.tensor_shards {} does not divide model.ffn {}",
                                  s.split.tensor_shards, a.ffn));
   }
-  if (s.layout.pipeline > a.layers) {
-    faults.push_back(fmt::format("parallel.pipeline {} is more than model.layers {}",
-                                 s.layout.pipeline, a.layers));
+  if (s.sequence_parallel() && a.context % s.split.tensor_shards != 0) {
+    faults.push_back(
+        fmt::format("parallel.sequence: parallel.tensor_shards {} does not divide model.context {}",
+                    s.split.tensor_shards, a.context));
   }
   if (!faults.empty()) throw UserError("{}: {}", where, fmt::join(faults, "; "));
 }

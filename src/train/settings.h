@@ -19,10 +19,12 @@ struct Settings {
   parallel::CanonicalSplit split;
   parallel::ScheduleKind pipeline_schedule = parallel::ScheduleKind::one_forward_one_backward;
   kernels::Numerics numerics = kernels::Numerics::exact;
-  layers::Recompute recompute = layers::Recompute::none;
-  DType weights = DType::f32;      // compute representation: f32, bf16 (f64 in gradient checks)
-  DType activations = DType::f32;  // likewise
-  DType masters = DType::f32;      // f32 (f64 in gradient checks)
+  layers::RecomputePolicy recompute;  // of the layers of a stage
+  bool paper_storage = false;         // see layers::Context; plans only
+  int zero = 0;                       // 1: masters and moments are spread over the data ranks
+  DType weights = DType::f32;         // compute representation: f32, bf16 (f64 in gradient checks)
+  DType activations = DType::f32;     // likewise
+  DType masters = DType::f32;         // f32 (f64 in gradient checks)
   uint64_t seed = 1234;
   int64_t micro_batch = 1;  // samples
   bool ragged = false;      // a sample may be several sequences (document mask)
@@ -37,6 +39,8 @@ struct Settings {
   int token_partials() const {
     return sequence_length() % split.tensor_shards == 0 ? split.tensor_shards : 1;
   }
+  /// Tokens between products are spread over the tensor ranks.
+  bool sequence_parallel() const { return layout.sequence && layout.tensor > 1; }
   /// Data shards that one data rank sums.
   int shards_per_rank() const { return exact_div(split.data_shards, layout.data); }
 };

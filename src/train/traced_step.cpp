@@ -8,9 +8,7 @@
 #include "train/engine.h"
 
 namespace megalith::train {
-namespace {
 
-/// A batch of the right sizes; its values are never read.
 data::HostBatch shaped_batch(const Settings& settings, int64_t samples) {
   const int64_t length = settings.sequence_length();
   const auto tokens = static_cast<size_t>(samples * length);
@@ -28,8 +26,6 @@ data::HostBatch shaped_batch(const Settings& settings, int64_t samples) {
   batch.total_weight = static_cast<double>(tokens);
   return batch;
 }
-
-}  // namespace
 
 std::vector<data::HostBatch> shaped_batches(const Settings& settings) {
   const int64_t per_rank = settings.batch.full / settings.layout.data;

@@ -8,6 +8,8 @@
 
 namespace megalith::train {
 
+/// A batch of the right sizes; its values are never read.
+data::HostBatch shaped_batch(const Settings& settings, int64_t samples);
 /// One data rank's micro-batches of a full step, of the right sizes; ids and targets are 0.
 std::vector<data::HostBatch> shaped_batches(const Settings& settings);
 

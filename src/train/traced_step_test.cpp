@@ -103,7 +103,7 @@ TEST(TracedStep, PlansRecomputationToTheByte) {
   for (const auto mode : {layers::Recompute::selective, layers::Recompute::full}) {
     for (const double dropout : {0.0, 0.1}) {
       Settings settings = toy_settings();
-      settings.recompute = mode;
+      settings.recompute.mode = mode;
       settings.architecture.dropout = dropout;
       expect_planned(settings, 2, 0,
                      fmt::format("mode {}, dropout {}", static_cast<int>(mode), dropout));
@@ -137,7 +137,8 @@ TEST(TracedStep, BoundsMaterialisedAttentionOverDocuments) {
 TEST(TracedStep, PlansEveryRankToTheByte) {
   for (const parallel::Layout& layout :
        {parallel::Layout{.tensor = 2}, parallel::Layout{.pipeline = 2}, parallel::Layout{.data = 2},
-        parallel::Layout{2, 2, 2}}) {
+        parallel::Layout{2, 2, 2},
+        parallel::Layout{.tensor = 2, .pipeline = 3, .sequence = true}}) {
     Settings settings = toy_settings();
     settings.layout = layout;
     expect_planned(settings, 1, 0,
@@ -148,7 +149,7 @@ TEST(TracedStep, PlansEveryRankToTheByte) {
 TEST(TracedStep, MoreSavedIsMorePlanned) {
   Settings settings = toy_settings();
   const auto none = planned(settings, 1, 0, 0);
-  settings.recompute = layers::Recompute::full;
+  settings.recompute.mode = layers::Recompute::full;
   const auto full = planned(settings, 1, 0, 0);
   EXPECT_LT(full.of(device::MemoryClass::activations), none.of(device::MemoryClass::activations));
   EXPECT_EQ(full.of(device::MemoryClass::weights), none.of(device::MemoryClass::weights));

@@ -38,7 +38,7 @@ train::Settings settings_of(const Case& c) {
                     .tied = !is_untied(c)};
   s.split = {models::default_tensor_shards(s.architecture), 1};
   s.masters = s.weights = s.activations = c.dtype;
-  s.recompute = c.recompute;
+  s.recompute.mode = c.recompute;
   s.batch.full = 2;
   return s;
 }

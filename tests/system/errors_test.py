@@ -29,8 +29,10 @@ class Errors(RoadTest):
 
     def test_what_is_not_built_is_refused_by_name(self):
         self.fails(2, "train", self.recipe, "--ranks", 2, say=["--ranks"])
-        self.fails(2, "train", self.recipe, "--set", "parallel.zero=1", say=["parallel.zero"])
-        self.fails(2, "plan", self.recipe, "--set", "parallel.sequence=true", "--set", "parallel.tensor=2", say=["parallel.sequence"])
+        for zero in (2, 3):
+            self.fails(2, "train", self.recipe, "--set", f"parallel.zero={zero}", say=["parallel.zero"])
+        self.fails(2, "plan", self.recipe, "--set", "parallel.sequence=true", "--set", "parallel.tensor=2",
+                   "--set", "model.context=31", say=["parallel.sequence"])
 
     def test_a_changed_recipe_is_not_resumed(self):
         self.train("changed", "train.steps=4")

@@ -1,0 +1,113 @@
+// SPDX-License-Identifier: Apache-2.0
+// A plan is made of a few traced micro-batches and one rank per stage; the whole trace says the
+// same.
+#include "train/layout_plan.h"
+
+#include <gtest/gtest.h>
+
+#include "base/clock.h"
+#include "comm/backends.h"
+#include "testing/toy_model.h"
+#include "train/paper_table.h"
+#include "train/piece_trace.h"
+#include "train/traced_step.h"
+
+namespace megalith::train {
+namespace {
+
+using megalith::testing::toy_settings;
+
+const device::Target kTarget{device::DeviceKind::cpu, device::Isa::avx2, 1};
+
+std::vector<Settings> layouts() {
+  std::vector<Settings> all;
+  const auto add = [&](const parallel::Layout& layout) -> Settings& {
+    Settings s = toy_settings();
+    s.layout = layout;
+    s.architecture.layers = 5;
+    s.batch.full = 24;
+    return all.emplace_back(s);
+  };
+  add({});
+  add({.tensor = 2, .pipeline = 3, .sequence = true});
+  add({.pipeline = 2, .data = 2, .chunks = 2}).pipeline_schedule =
+      parallel::ScheduleKind::interleaved;
+  add({.data = 2}).zero = 1;
+  return all;
+}
+
+TEST(LayoutPlan, EqualsTheWholeTraceOfEveryStage) {
+  for (const Settings& s : layouts()) {
+    const LayoutPlan plan = plan_layout(s, kTarget, {});
+    ASSERT_EQ(plan.stages.size(), static_cast<size_t>(s.layout.pipeline));
+    for (const StagePlan& stage : plan.stages) {
+      const account::Plan whole = account::trace(kTarget, [&](device::Device& device) {
+        const auto world = comm::make_traced_communicator(device, stage.rank, s.layout.num_ranks());
+        traced_step(s, device, *world, {});
+      });
+      EXPECT_EQ(stage.memory, whole.memory);
+      EXPECT_EQ(stage.work.flops, whole.work.flops);
+      EXPECT_EQ(stage.work.bytes_wire, whole.work.bytes_wire);
+      EXPECT_EQ(stage.work.bytes_read, whole.work.bytes_read);
+      EXPECT_EQ(stage.wire_bytes, wire_bytes_by_kind(whole.records));
+    }
+  }
+}
+
+TEST(LayoutPlan, BubbleOfEqualStagesIsTheFormula) {
+  for (const int chunks : {1, 2}) {
+    Settings s = toy_settings();
+    s.layout = {.pipeline = 4, .chunks = chunks};
+    s.pipeline_schedule = chunks == 1 ? parallel::ScheduleKind::one_forward_one_backward
+                                      : parallel::ScheduleKind::interleaved;
+    // Enough layers that the ends weigh little; their surplus is idle time of the other stages.
+    s.architecture.layers = 512;
+    s.split.data_shards = 1;
+    s.micro_batch = 1;
+    s.batch.full = 8;
+    const LayoutPlan plan = plan_layout(s, kTarget, {});
+    EXPECT_EQ(plan.micro_batches, 8);
+    EXPECT_NEAR(plan.bubble, 3.0 / (8.0 * chunks), 0.02);
+  }
+}
+
+/// Reduce-scatter of gradients and all-gather of weights are the two halves of an all-reduce.
+TEST(LayoutPlan, SpreadStateSendsNoMore) {
+  Settings s = toy_settings();
+  models::Architecture& a = s.architecture;
+  a = {};
+  a.layers = 2;
+  a.hidden = 256;
+  a.heads = a.kv_heads = 4;
+  a.ffn = 1024;
+  a.context = 16;
+  a.vocab = 2048;
+  a.tied = false;  // a tied table has gradients of two sides and weights once
+  s.split = {1, 2};
+  s.layout = {.data = 2};
+  const LayoutPlan without = plan_layout(s, kTarget, {});
+  s.zero = 1;
+  const LayoutPlan with = plan_layout(s, kTarget, {});
+  EXPECT_NEAR(static_cast<double>(with.stages[0].work.bytes_wire),
+              static_cast<double>(without.stages[0].work.bytes_wire),
+              0.01 * static_cast<double>(without.stages[0].work.bytes_wire));
+  EXPECT_LT(with.stages[0].memory.of(device::MemoryClass::optimizer),
+            without.stages[0].memory.of(device::MemoryClass::optimizer) * 11 / 20);
+}
+
+TEST(LayoutPlan, TheLargestOfThePaperInSeconds) {
+  Settings s = paper_settings(paper_models()[3], true, layers::Recompute::selective);
+  s.paper_storage = false;
+  for (const int data : {1, 6}) {
+    s.layout.data = s.split.data_shards = data;
+    s.batch.full = 512 * data;
+    const double begin = monotonic_seconds();
+    const LayoutPlan plan = plan_layout(s, kTarget, {});
+    EXPECT_EQ(plan.stages.size(), 64u);
+    RecordProperty(data == 1 ? "seconds_512_ranks" : "seconds_3072_ranks",
+                   std::to_string(monotonic_seconds() - begin));
+  }
+}
+
+}  // namespace
+}  // namespace megalith::train

@@ -1,0 +1,80 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "train/piece_trace.h"
+
+#include "comm/backends.h"
+#include "train/engine.h"
+#include "train/traced_step.h"
+
+namespace megalith::train {
+namespace {
+
+PieceTrace trace_on(device::Device& device, comm::Communicator& world, const Settings& settings,
+                    const models::Stage& stage) {
+  const parallel::Mesh mesh(world, settings.layout);
+  kernels::Exec exec(device, settings.numerics);
+  parameters::ParameterSet set;
+  const models::Decoder piece(settings.architecture, set, stage, partition_of(settings, mesh));
+  set.allocate(device, {.master = settings.masters, .compute = settings.weights});
+  const data::HostBatch host = shaped_batch(settings, settings.micro_batch);
+  const int64_t sequences = settings.ragged ? host.num_tokens() : host.num_samples;
+  DeviceBatch::TokenPart part;
+  if (settings.sequence_parallel()) part = {mesh.at().tensor, mesh.layout().tensor};
+  const DeviceBatch batch(device, host, sequences, 1, part);
+  layers::Context context = context_of(settings, mesh, exec, 0, settings.architecture.dropout);
+
+  device::Recorder forward, backward;
+  PieceTrace result;
+  models::DecoderSaved saved;
+  device.set_recorder(&forward);
+  if (!stage.has_embedding) piece.input(context, batch.batch(), saved);
+  piece.forward(context, batch.batch(), saved, settings.recompute);
+  const View output = saved.x_TH.back();
+  result.kept_bytes = device.arena(device::MemoryClass::activations).in_use() -
+                      round_up(output.bytes(), device::kAlignment);
+  device.set_recorder(&backward);
+  const device::Tensor dx = context.workspace(context.activation, output.shape());
+  if (stage.has_head) {
+    const device::Tensor loss_T = context.workspace(settings.masters, Shape{host.num_tokens()});
+    piece.loss(context, batch.batch(), saved, static_cast<float>(settings.z_loss), loss_T, dx);
+  }
+  piece.backward(context, batch.batch(), saved, settings.recompute, dx);
+  device.set_recorder(nullptr);
+  result.forward = forward.total();
+  result.backward = backward.total();
+  result.forward_records = forward.records();
+  result.backward_records = backward.records();
+  return result;
+}
+
+device::Work minus(const device::Work& a, const device::Work& b) {
+  return {a.flops - b.flops, a.bytes_read - b.bytes_read, a.bytes_written - b.bytes_written,
+          a.bytes_wire - b.bytes_wire};
+}
+
+}  // namespace
+
+PieceTrace trace_piece(const Settings& settings, const device::Target& target, int64_t layers,
+                       bool has_embedding, bool has_head) {
+  const auto device = device::make_trace_device(target);
+  const auto world = comm::make_traced_communicator(*device, 0, settings.layout.num_ranks());
+  return trace_on(*device, *world, settings, {0, layers, has_embedding, has_head});
+}
+
+PieceTrace trace_layer(const Settings& settings, const device::Target& target) {
+  PieceTrace layer = trace_piece(settings, target, 1, false, false);
+  const PieceTrace two = trace_piece(settings, target, 2, false, false);
+  layer.kept_bytes = two.kept_bytes - layer.kept_bytes;
+  layer.forward = minus(two.forward, layer.forward);
+  layer.backward = minus(two.backward, layer.backward);
+  return layer;
+}
+
+std::map<std::string, int64_t> wire_bytes_by_kind(const std::vector<device::Record>& records) {
+  std::map<std::string, int64_t> bytes;
+  for (const device::Record& record : records) {
+    if (record.work.bytes_wire > 0) bytes[record.name] += record.work.bytes_wire;
+  }
+  return bytes;
+}
+
+}  // namespace megalith::train

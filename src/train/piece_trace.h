@@ -1,0 +1,33 @@
+// SPDX-License-Identifier: Apache-2.0
+// One micro-batch through one piece of the model on a trace device: what its forward keeps, and
+// what each of its passes takes. Times and memories of any pipeline schedule are made of these.
+#pragma once
+
+#include <map>
+#include <string>
+#include <vector>
+
+#include "account/plan.h"
+#include "train/settings.h"
+
+namespace megalith::train {
+
+/// A run of blocks with what stands before and behind it (models::Stage), traced.
+struct PieceTrace {
+  int64_t kept_bytes = 0;  // class activations, from forward to backward; not the piece's output
+  device::Work forward, backward;
+  std::vector<device::Record> forward_records, backward_records;
+};
+
+/// Traces blocks [0, layers) as rank 0 of the settings' layout would run them. `recompute` of the
+/// settings counts from the first of them.
+PieceTrace trace_piece(const Settings& settings, const device::Target& target, int64_t layers,
+                       bool has_embedding, bool has_head);
+
+/// What one more block keeps of a micro-batch, and computes.
+PieceTrace trace_layer(const Settings& settings, const device::Target& target);
+
+/// Bytes sent, by kind of collective ("all_gather", "all_to_all", "send", ...).
+std::map<std::string, int64_t> wire_bytes_by_kind(const std::vector<device::Record>& records);
+
+}  // namespace megalith::train
