@@ -46,6 +46,8 @@ class Engine {
   const parallel::Mesh& mesh() const { return mesh_; }
   device::Device& device() { return device_; }
   parameters::ParameterSet& parameters() { return set_; }
+  /// The tied table of this stage; null when not tied or on a middle stage.
+  parameters::Parameter* tied() const;
   /// The whole model; for layouts without pipeline stages.
   models::Decoder& model();
   optim::AdamW& optimizer() { return *optimizer_; }
@@ -56,7 +58,6 @@ class Engine {
                   double global_weight, View loss_T);
   int64_t max_sequences(const data::HostBatch& batch) const;
   DeviceBatch::TokenPart token_part() const;
-  parameters::Parameter* tied() const;
   Settings settings_;
   device::Device& device_;
   const parallel::Mesh& mesh_;
