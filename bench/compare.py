@@ -141,7 +141,7 @@ def decode(r):
         for _ in range(r.rounds):
             common = [*shape, "--vocab", 50304, "--context", 1024, "--prompt", 64, "--tokens", 512 if name == "124m" else 256]
             r.bench(f"decode_{name}", "decode", *common, "--dtype", "bf16", "--samples", 2)
-            r.peer("llama_cpp.py", *common, "--samples", 2)
+            r.peer("llama_decode.py", *common, "--samples", 2)
             r.peer("hf_generate.py", *common, "--samples", 1)
         ours = f"decode_{name}.decode.tokens_per_second"
         r.rate(f"decoding {name} against llama.cpp", ours, "llama.cpp.bf16.decode")
@@ -156,7 +156,7 @@ def prompt(r):
     common = ["--vocab", 50304, "--context", 2048, "--prompt", 1024, "--tokens", 4]
     for _ in range(r.rounds):
         r.bench("prompt", "decode", *common, "--dtype", "bf16", "--samples", 3)
-        r.peer("llama_cpp.py", *common, "--samples", 3)
+        r.peer("llama_decode.py", *common, "--samples", 3)
     r.rate("a prompt of 1024 tokens, 124M", "prompt.decode.prompt_tokens_per_second", "llama.cpp.bf16.prompt")
     r.note(f"=> prompt: {r.median('prompt.decode.prompt_share_of_best_gemm'):.1f} % of the best GEMM rate")
 
