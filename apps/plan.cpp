@@ -137,10 +137,7 @@ int run(const PlanOptions& options, bool json) {
   const train::Settings settings =
       train::settings_of(recipe, tokenizer ? tokenizer->vocab_size() : 0);
   const device::Target target = cpu_target(threads_of(recipe), settings.numerics);
-  train::BesideSteps beside = train::beside_steps(recipe);
-  // Validation under a pipeline is not built.
-  if (settings.layout.pipeline > 1) beside.validation_samples = 0;
-  const train::LayoutPlan plan = train::plan_layout(settings, target, beside);
+  const train::LayoutPlan plan = train::plan_layout(settings, target, train::beside_steps(recipe));
   const auto choices = recompute_choices(settings, target);
   if (!options.timeline.empty())
     report::write_schedule(picture_of(settings, plan), options.timeline);

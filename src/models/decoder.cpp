@@ -110,9 +110,11 @@ void Decoder::hidden(layers::Context& context, const layers::Batch& batch, View 
   // Blocks go back and forth between the two; begin so that the last one writes x_TH.
   View from = blocks_.size() % 2 == 0 ? x_TH : other.view;
   View to = blocks_.size() % 2 == 0 ? other.view : x_TH;
-  {
+  if (embedding_) {
     const device::NameScope scope(context.device(), "embedding");
     embedding_->forward(context, batch, from);
+  } else if (from.data() != x_TH.data()) {
+    context.device().copy(from, x_TH);
   }
   for (const layers::Block& block : blocks_) {
     block.forward(context, batch, from, to, nullptr, layers::Recompute::none);

@@ -56,7 +56,8 @@ class Decoder {
   void backward(layers::Context& context, const layers::Batch& batch, DecoderSaved& saved,
                 const layers::RecomputePolicy& recompute, View dx_TH) const;
 
-  /// Inference, whole model on one tensor group. x_TH overwritten with the last block's output.
+  /// Inference, nothing kept. x_TH: in, the stage's input (not read on the first); out, the output
+  /// of its last block. Collective over the tensor ranks.
   void hidden(layers::Context& context, const layers::Batch& batch, View x_TH) const;
   /// loss_T (f32) = -log p(target) of each token, from hidden().
   void score(layers::Context& context, const layers::Batch& batch, ConstView x_TH,

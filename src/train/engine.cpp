@@ -7,43 +7,10 @@
 #include "optim/sharding.h"
 #include "parallel/executor.h"
 #include "parallel/tree.h"
+#include "train/losses.h"
 #include "train/pipeline_stage.h"
 
 namespace megalith::train {
-namespace {
-
-/// Per-sample sums of weight x loss, chained in token order in f64.
-std::vector<double> sample_sums(std::span<const data::HostBatch> micro_batches,
-                                std::span<const double> loss_T) {
-  std::vector<double> sums;
-  size_t at = 0;
-  for (const data::HostBatch& batch : micro_batches) {
-    for (size_t t = 0; t < batch.ids_T.size(); ++t, ++at) {
-      if (t % static_cast<size_t>(batch.sequence_length) == 0) sums.push_back(0);
-      // A token of weight 0 has no target to speak of: its loss may be anything.
-      if (batch.loss_weight_T[t] != 0) {
-        sums.back() += static_cast<double>(batch.loss_weight_T[t]) * loss_T[at];
-      }
-    }
-  }
-  return sums;
-}
-
-/// The values of a device view of f32 or f64.
-std::vector<double> read_losses(device::Device& device, ConstView loss_T) {
-  std::vector<double> host(static_cast<size_t>(loss_T.num_elements()));
-  if (loss_T.dtype() == DType::f64) {
-    device.wait(device.copy_to_host(host.data(), loss_T));
-  } else {
-    std::vector<float> narrow(host.size());
-    device.wait(device.copy_to_host(narrow.data(), loss_T));
-    std::ranges::copy(narrow, host.begin());
-  }
-  return host;
-}
-
-}  // namespace
-
 layers::Partition partition_of(const Settings& settings, const parallel::Mesh& mesh) {
   const bool sequence = settings.sequence_parallel();
   return {settings.split.tensor_shards, mesh.layout().tensor, mesh.at().tensor,
@@ -176,20 +143,27 @@ StepResult Engine::step(int64_t step, double lr, std::span<const data::HostBatch
   return result;
 }
 
-double Engine::loss_sum(const data::HostBatch& host) {
-  models::Decoder& model = this->model();
+std::vector<double> Engine::sample_losses(const data::HostBatch& host) {
   layers::Context context = this->context(0, 0);
   const DeviceBatch batch(device_, host, max_sequences(host), 1, token_part());
   const device::Tensor x = context.workspace(
       context.activation, Shape{batch.batch().own.count, settings_.architecture.hidden});
+  comm::Communicator& pipeline = mesh_.pipeline();
+  const int stage = mesh_.at().pipeline, stages = pipeline.size();
+  for (const auto& piece : pieces_) {
+    if (!piece->stage().has_embedding) {
+      pipeline.wait(
+          pipeline.start_receive((stage + stages - 1) % stages, x, "validation.activation"));
+    }
+    piece->hidden(context, batch.batch(), x);
+    if (!piece->stage().has_head)
+      pipeline.wait(pipeline.start_send((stage + 1) % stages, x, "validation.activation"));
+  }
+  if (!mesh_.is_last_stage()) return {};
   const device::Tensor loss_T = exec_.workspace.tensor(settings_.masters, Shape{host.num_tokens()});
-  model.hidden(context, batch.batch(), x);
-  model.score(context, batch.batch(), x, loss_T);
-  if (device_.is_trace()) return 0;
-  double sum = 0;
-  for (const double x_sample : sample_sums(std::span(&host, 1), read_losses(device_, loss_T)))
-    sum += x_sample;
-  return sum;
+  pieces_.back()->score(context, batch.batch(), x, loss_T);
+  if (device_.is_trace()) return {};
+  return sample_sums(std::span(&host, 1), read_losses(device_, loss_T));
 }
 
 }  // namespace megalith::train

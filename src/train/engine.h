@@ -38,9 +38,10 @@ class Engine {
   StepResult step(int64_t step, double lr, std::span<const data::HostBatch> micro_batches,
                   double global_weight);
 
-  /// Sum of -log p(target) x weight over the batch, without dropout or gradients. One pipeline
-  /// stage only. Collective over the tensor ranks.
-  double loss_sum(const data::HostBatch& batch);
+  /// Sum of -log p(target) x weight of each sample of the batch, without dropout or gradients: on
+  /// the last stage, nothing on others (and under the trace kind). Collective over the tensor and
+  /// pipeline ranks, which give the same batch.
+  std::vector<double> sample_losses(const data::HostBatch& batch);
 
   const Settings& settings() const { return settings_; }
   const parallel::Mesh& mesh() const { return mesh_; }

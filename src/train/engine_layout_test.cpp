@@ -4,6 +4,7 @@
 // that bites, weight decay, z-loss, accumulation over micro-batches and data shards.
 #include <gtest/gtest.h>
 
+#include "comm/backends.h"
 #include "testing/toy_run.h"
 
 namespace megalith::train {
@@ -243,6 +244,34 @@ TEST(EngineLayout, MaterialisedAttentionInF32) {
   Settings other = toy_settings();
   other.architecture.attention = models::AttentionKind::materialised;
   EXPECT_TRUE(same(toy_settings(), other));
+}
+
+/// Losses of samples without dropout, from whoever has the last stage.
+std::vector<double> validation_losses(const Settings& settings) {
+  std::vector<double> losses;
+  comm::run_ranks(settings.layout.num_ranks(), [&](comm::Communicator& world) {
+    const auto device = device::make_cpu_device(1);
+    const parallel::Mesh mesh(world, settings.layout);
+    Engine engine(settings, *device, mesh);
+    engine.initialise();
+    auto mine = engine.sample_losses(megalith::testing::toy_batch(settings, 50, 2));
+    EXPECT_EQ(mine.empty(), !mesh.is_last_stage());
+    if (mesh.is_last_stage() && mesh.at().tensor == 0) losses = std::move(mine);
+  });
+  return losses;
+}
+
+TEST(EngineLayout, ValidationLosses) {
+  for (Variant& variant : variants()) {
+    variant.settings.architecture.layers = 5;
+    const auto serial = validation_losses(variant.settings);
+    ASSERT_EQ(serial.size(), 2u);
+    Settings other = interleaved(variant.settings, 2, 2);
+    EXPECT_EQ(validation_losses(other), serial) << variant.name;
+    other.layout.tensor = 2;
+    other.layout.sequence = true;
+    EXPECT_EQ(validation_losses(other), serial) << variant.name;
+  }
 }
 
 /// What must change the bits, does: the comparisons above can fail.

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cmath>
 #include <nlohmann/json.hpp>
+#include <numeric>
 
 #include "account/plan.h"
 #include "base/clock.h"
@@ -256,7 +257,8 @@ std::optional<double> TrainingRun::validation_loss() {
     if (stop_.signal() != 0) return std::nullopt;  // a wish to stop does not wait for this
     const auto batch = data::make_batch(
         *validation_, first, std::min(settings_.micro_batch, samples - first), batch_options_);
-    sum += engine_->loss_sum(batch);
+    const std::vector<double> losses = engine_->sample_losses(batch);
+    sum += std::accumulate(losses.begin(), losses.end(), 0.0);
     weight += batch.total_weight;
   }
   return sum / weight;

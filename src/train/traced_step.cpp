@@ -50,7 +50,7 @@ void traced_step(const Settings& settings, device::Device& device, comm::Communi
   engine.step(1, 1e-3, shaped_batches(settings), 1);
   if (beside.validation_samples > 0) {
     const int64_t samples = std::min(beside.validation_samples, settings.micro_batch);
-    engine.loss_sum(shaped_batch(settings, samples));
+    engine.sample_losses(shaped_batch(settings, samples));
   }
 }
 

@@ -48,7 +48,8 @@ std::vector<account::MemoryByClass> measured(const Settings& settings, int threa
     for (int64_t step = 1; step <= 2; ++step) {
       engine.step(step, 1e-3, toy_micro_batches(settings, step, mesh.at().data),
                   toy_weight(settings, step));
-      if (validation_samples > 0) engine.loss_sum(toy_batch(settings, 100, validation_samples));
+      if (validation_samples > 0)
+        engine.sample_losses(toy_batch(settings, 100, validation_samples));
     }
     memory[static_cast<size_t>(world.rank())] = account::memory_of(*device);
   });
@@ -141,7 +142,7 @@ TEST(TracedStep, PlansEveryRankToTheByte) {
         parallel::Layout{.tensor = 2, .pipeline = 3, .sequence = true}}) {
     Settings settings = toy_settings();
     settings.layout = layout;
-    expect_planned(settings, 1, 0,
+    expect_planned(settings, 1, 2,
                    fmt::format("{} x {} x {}", layout.tensor, layout.pipeline, layout.data));
   }
 }
