@@ -8,6 +8,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 
@@ -16,6 +17,8 @@
 
 namespace megalith {
 namespace {
+
+constexpr int64_t kMostFromDevice = int64_t{64} << 20;
 
 std::filesystem::path temporary_beside(const std::filesystem::path& path) {
   uint64_t bits = 0;
@@ -38,8 +41,13 @@ class TemporaryFile {
   TemporaryFile& operator=(const TemporaryFile&) = delete;
 
   void rename_to(const std::filesystem::path& target) {
-    if (::rename(path_.c_str(), target.c_str()) != 0)
-      throw SystemError("{} (rename): {}", target.string(), std::strerror(errno));
+    if (::rename(path_.c_str(), target.c_str()) != 0) {
+      const int error = errno;
+      // The name itself cannot be: a folder is there, or it is too long.
+      if (error == EISDIR || error == ENOTDIR || error == ENAMETOOLONG)
+        throw UserError("{}: {}; name another path", target.string(), std::strerror(error));
+      throw SystemError("{} (rename): {}", target.string(), std::strerror(error));
+    }
     path_.clear();
   }
 
@@ -55,6 +63,8 @@ std::string read_file(const std::filesystem::path& path, int64_t limit) {
   if (::fstat(file.fd(), &status) != 0)
     throw SystemError("{} (fstat): {}", path.string(), std::strerror(errno));
   if (S_ISDIR(status.st_mode)) throw UserError("{}: is a folder, not a file", path.string());
+  // A device has no size and may have no end (/dev/zero).
+  if (S_ISCHR(status.st_mode)) limit = std::min(limit, kMostFromDevice);
   const auto too_large = [&] {
     return UserError("{}: larger than the {} bytes allowed for it", path.string(), limit);
   };

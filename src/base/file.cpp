@@ -43,7 +43,7 @@ int flags_of(File::Mode mode) {
     case File::Mode::append:
       return O_WRONLY | O_CREAT | O_APPEND;
     case File::Mode::read_write:
-      return O_RDWR;
+      return O_RDWR | O_NOFOLLOW;  // a file of ours: no link stands in for it
   }
   throw InternalError("unknown file mode");
 }

@@ -201,6 +201,11 @@ TEST_F(FileTest, MapsFilesAndNoticesThatTheyShrink) {
   EXPECT_EQ(empty.path(), path);
 }
 
+TEST_F(FileTest, ADeviceWithoutEndIsRefused) {
+  EXPECT_THAT(message_of<UserError>([&] { read_file("/dev/zero"); }), HasSubstr("/dev/zero"));
+  EXPECT_EQ(read_file("/dev/null"), "");
+}
+
 TEST_F(FileTest, DescriptorsAreClosedOnExecAndByTheDestructor) {
   int fd = -1;
   {

@@ -9,6 +9,7 @@
 #include <memory>
 
 #include "base/check.h"
+#include "base/one_line.h"
 
 namespace megalith::log {
 namespace {
@@ -57,7 +58,9 @@ Level level() {
 }
 
 void write(Level level, std::string_view message) {
-  logger().log(to_spdlog(level), spdlog::string_view_t(message.data(), message.size()));
+  // A message may quote a file.
+  const std::string line = one_line(message);
+  logger().log(to_spdlog(level), spdlog::string_view_t(line.data(), line.size()));
 }
 
 }  // namespace megalith::log

@@ -17,6 +17,7 @@ TEST(Log, WritesToStandardErrorWhatTheLevelLetsThrough) {
   log::info("two {}", 2);
   log::warning("three {}", 3);
   log::error("braces {} {{}}", "{}");
+  log::error("forged\n12:00:00 error line");
   log::set_level(log::Level::debug);
   log::debug("five");
   log::set_level(before);
@@ -24,6 +25,7 @@ TEST(Log, WritesToStandardErrorWhatTheLevelLetsThrough) {
   EXPECT_EQ(testing::internal::GetCapturedStdout(), "");
   EXPECT_THAT(lines, testing::MatchesRegex("[0-9:]+ warning three 3\n"
                                            "[0-9:]+ error braces \\{\\} \\{\\}\n"
+                                           "[0-9:]+ error forged 12:00:00 error line\n"
                                            "[0-9:]+ debug five\n"));
 }
 
