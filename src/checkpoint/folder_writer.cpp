@@ -76,8 +76,9 @@ void write_texts(const fs::path& folder, const std::map<std::string, std::string
     MEGA_CHECK(is_plain_name(name) && name != kManifestName && name != kCommitName &&
                    !name.ends_with(".safetensors"),
                "a checkpoint's text cannot be called {}", name);
+    const std::string& content = text;  // clang 14 does not capture names of a binding
     write_file_durable(
-        folder / name, [&](File& file) { file.write(text); }, false);
+        folder / name, [&](File& file) { file.write(content); }, false);
     manifest.files.push_back(
         {name, static_cast<int64_t>(text.size()), sha256(std::as_bytes(std::span(text)))});
   }

@@ -7,6 +7,7 @@
 
 #include "base/error.h"
 #include "base/integer.h"
+#include "base/json_fault.h"
 #include "checkpoint/plain_name.h"
 
 namespace megalith::checkpoint {
@@ -99,6 +100,7 @@ std::string Manifest::to_text() const {
 Manifest Manifest::parse(const std::string& text, const std::filesystem::path& path) {
   const std::string where = path.string();
   try {
+    if (const auto fault = json_fault(text)) throw std::invalid_argument(*fault);
     const Json json = Json::parse(text);
     const int version = json.at("format_version").get<int>();
     if (version < 1 || version > kFormatVersion) {

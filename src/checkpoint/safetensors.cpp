@@ -7,10 +7,10 @@
 #include <cstring>
 #include <nlohmann/json.hpp>
 #include <optional>
-#include <set>
 #include <utility>
 
 #include "base/integer.h"
+#include "base/json_fault.h"
 
 namespace megalith::checkpoint {
 namespace {
@@ -62,50 +62,10 @@ std::optional<int64_t> bits_of(std::string_view name) {
   return found == kOtherTypes.end() ? std::nullopt : std::optional(found->second);
 }
 
-/// Looks for duplicate keys and deep nesting (the format needs 3 levels) while the parser runs over
-/// the text; builds nothing. (The parser's own callbacks take time quadratic in the names.)
-class HeaderCheck : public nlohmann::json_sax<nlohmann::json> {
- public:
-  explicit HeaderCheck(const std::string& path) : path_(path) {}
-  bool start_object(size_t) override { return open(); }
-  bool end_object() override { return close(); }
-  bool start_array(size_t) override { return open(); }
-  bool end_array() override { return close(); }
-  bool key(string_t& name) override {
-    if (!keys_.back().insert(name).second) {
-      throw IntegrityError("{}: the header names '{}' twice", path_, name);
-    }
-    return true;
-  }
-  bool parse_error(size_t, const std::string&, const nlohmann::json::exception& error) override {
-    throw IntegrityError("{}: the header is not JSON: {}", path_,
-                         std::string_view(error.what()).substr(0, 200));
-  }
-  bool null() override { return true; }
-  bool boolean(bool) override { return true; }
-  bool number_integer(number_integer_t) override { return true; }
-  bool number_unsigned(number_unsigned_t) override { return true; }
-  bool number_float(number_float_t, const string_t&) override { return true; }
-  bool string(string_t&) override { return true; }
-  bool binary(binary_t&) override { return true; }
-
- private:
-  bool open() {
-    keys_.emplace_back();
-    if (keys_.size() > 8) throw IntegrityError("{}: the header is nested too deeply", path_);
-    return true;
-  }
-  bool close() {
-    keys_.pop_back();
-    return true;
-  }
-  const std::string& path_;
-  std::vector<std::set<std::string>> keys_;
-};
-
 nlohmann::json parse_header(const std::string& path, const std::string& header) {
-  HeaderCheck check(path);
-  nlohmann::json::sax_parse(header, &check);
+  // The format needs 3 levels.
+  if (const auto fault = json_fault(header, 8))
+    throw IntegrityError("{}: the header {}", path, *fault);
   return nlohmann::json::parse(header);
 }
 

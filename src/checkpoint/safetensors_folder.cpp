@@ -5,6 +5,7 @@
 #include <set>
 
 #include "base/error.h"
+#include "base/json_fault.h"
 #include "checkpoint/plain_name.h"
 
 namespace megalith::checkpoint {
@@ -12,19 +13,12 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// True when the file is not reached through a link that leaves `folder`. The hub's cache keeps
-/// snapshots/<commit>/ as links into ../../blobs.
-bool stays_inside(const fs::path& file, const fs::path& folder) {
-  const fs::path home = fs::canonical(folder);
-  const fs::path parent = fs::canonical(file).parent_path();
-  return parent == home || parent == home.parent_path().parent_path() / "blobs";
-}
-
 /// tensor -> file of the index, checked.
 std::map<std::string, std::string> parse_index(const fs::path& path) {
   const std::string where = path.string();
   const std::string text = read_file(path, kMaxHeaderBytes);
   std::map<std::string, std::string> map;
+  if (const auto fault = json_fault(text)) throw IntegrityError("{}: {}", where, *fault);
   try {
     const nlohmann::json json = nlohmann::json::parse(text);
     const nlohmann::json& entries = json.at("weight_map");
@@ -44,10 +38,19 @@ std::map<std::string, std::string> parse_index(const fs::path& path) {
 
 }  // namespace
 
+void require_inside(const fs::path& file, const fs::path& folder) {
+  const fs::path home = fs::canonical(folder);
+  const fs::path parent = fs::canonical(file).parent_path();
+  if (parent == home || parent == home.parent_path().parent_path() / "blobs") return;
+  throw IntegrityError("{} is a link that leads out of its folder; copy the file there",
+                       file.string());
+}
+
 SafetensorsFolder::SafetensorsFolder(const fs::path& folder) : folder_(folder) {
   if (fs::exists(folder / kSingleName)) {
     add(folder / kSingleName);
   } else if (fs::exists(folder / kIndexName)) {
+    require_inside(folder / kIndexName, folder);
     open_shards(folder / kIndexName);
   } else {
     throw IntegrityError(
@@ -61,10 +64,7 @@ void SafetensorsFolder::add(const fs::path& path) {
   if (!fs::is_regular_file(path)) {
     throw IntegrityError("{} is missing or not a regular file", path.string());
   }
-  if (!stays_inside(path, folder_)) {
-    throw IntegrityError("{} is a link that leads out of its folder; copy the file there",
-                         path.string());
-  }
+  require_inside(path, folder_);
   files_.push_back(std::make_unique<SafetensorsFile>(path));
   const SafetensorsFile& file = *files_.back();
   for (const SafetensorsEntry& entry : file.entries()) {

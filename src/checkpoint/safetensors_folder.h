@@ -18,6 +18,11 @@ namespace megalith::checkpoint {
 inline constexpr char kSingleName[] = "model.safetensors";
 inline constexpr char kIndexName[] = "model.safetensors.index.json";
 
+/// Throws IntegrityError when `file`, an entry of the Hugging Face folder `folder`, is a link that
+/// leads out of it. The hub's cache keeps snapshots/<commit>/ as links into ../../blobs: these
+/// pass.
+void require_inside(const std::filesystem::path& file, const std::filesystem::path& folder);
+
 class SafetensorsFolder {
  public:
   struct Location {

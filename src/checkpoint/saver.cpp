@@ -63,11 +63,13 @@ void clean(const fs::path& folder) {
   }
 }
 
+/// Throws when that cannot be seen now: a disk that does not answer is no reason to remove what it
+/// holds.
 bool is_whole(const fs::path& folder) {
   try {
     const Reader reader(folder);
     return true;
-  } catch (const Error&) {
+  } catch (const IntegrityError&) {
     return false;
   }
 }

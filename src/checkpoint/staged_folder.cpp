@@ -63,7 +63,13 @@ void StagedFolder::put_in_place() {
     error = rename_error(path_, target_, 0);
   }
   if (error != 0) throw SystemError("{} (rename): {}", target_.string(), std::strerror(error));
-  sync_folder(parent_of(target_));
+  try {
+    sync_folder(parent_of(target_));
+  } catch (...) {
+    // Not known to be durable, so not there: the failure that is reported must be the whole truth.
+    rename_error(target_, path_, exchanged ? RENAME_EXCHANGE : RENAME_NOREPLACE);
+    throw;
+  }
   if (exchanged) fs::remove_all(path_);
   path_.clear();
 }

@@ -9,6 +9,7 @@
 #include "base/file.h"
 #include "checkpoint/manifest.h"
 #include "checkpoint/reader.h"
+#include "checkpoint/safetensors_folder.h"
 #include "models/architecture_json.h"
 #include "models/hugging_face.h"
 
@@ -118,6 +119,7 @@ void ModelSource::open_checkpoint(const fs::path& folder) {
 
 void ModelSource::open_hugging_face(const fs::path& folder) {
   const fs::path config_path = folder / kConfigName;
+  checkpoint::require_inside(config_path, folder);
   const std::string text = read_file(config_path, models::kMaxConfigBytes);
   models::HuggingFaceConfig config = models::parse_hugging_face_config(text, config_path.string());
   architecture_ = config.architecture;
@@ -125,7 +127,9 @@ void ModelSource::open_hugging_face(const fs::path& folder) {
   tensor_shards_ = models::default_tensor_shards(architecture_);
   weights_ = gpt2_weights(folder.string(), architecture_);
   for (const char* name : kTextNames) {
-    if (fs::exists(folder / name)) texts_[name] = read_file(folder / name, kMaxTextBytes);
+    if (!fs::exists(folder / name)) continue;
+    checkpoint::require_inside(folder / name, folder);
+    texts_[name] = read_file(folder / name, kMaxTextBytes);
   }
   read_tokenizer(folder.string());
 }
