@@ -3,6 +3,9 @@
 // failed write can be undone by cutting the file back to it.
 #include "report/append_file.h"
 
+#include <algorithm>
+#include <string>
+
 #include "base/check.h"
 #include "base/log.h"
 
@@ -11,6 +14,8 @@ namespace megalith::report {
 namespace fs = std::filesystem;
 
 namespace {
+
+constexpr int64_t kBlock = int64_t{1} << 16;
 
 File open_at(const fs::path& path, int64_t position) {
   MEGA_CHECK_GE(position, 0);
@@ -70,9 +75,19 @@ AppendFile open_lines(const fs::path& path, int64_t position) {
 
 int64_t end_of_whole_lines(const fs::path& path) {
   if (!fs::exists(path)) return 0;
-  const MappedFile map(path);
-  const size_t newline = map.text().rfind('\n');
-  return newline == std::string_view::npos ? 0 : static_cast<int64_t>(newline) + 1;
+  // Backwards in blocks: the file may be long, its last line is not. (Not mapped: a file that
+  // shrinks under a map is a SIGBUS.)
+  const File file(path, File::Mode::read);
+  std::string block;
+  for (int64_t end = file.size(); end > 0;) {
+    const int64_t begin = std::max<int64_t>(0, end - kBlock);
+    block.resize(static_cast<size_t>(end - begin));
+    file.read_at(block.data(), block.size(), begin);
+    if (const size_t newline = block.rfind('\n'); newline != std::string::npos)
+      return begin + static_cast<int64_t>(newline) + 1;
+    end = begin;
+  }
+  return 0;
 }
 
 }  // namespace megalith::report

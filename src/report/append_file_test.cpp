@@ -90,5 +90,17 @@ TEST(OpenLines, EndOfWholeLinesCutsATornLineOnly) {
   EXPECT_EQ(end_of_whole_lines(folder / "whole"), 4);
 }
 
+TEST(AppendFile, ALinkInItsPlaceIsNotFollowed) {
+  const TestFolder folder;
+  const auto other = folder / "other", link = folder / "metrics.jsonl";
+  folder.put("other", "precious\n");
+  std::filesystem::create_symlink(other, link);
+  EXPECT_THROW(AppendFile(link, 0), UserError);
+  EXPECT_EQ(read_file(other), "precious\n");
+  std::filesystem::remove(other);  // now it leads nowhere, and must not make the file there
+  EXPECT_THROW(AppendFile(link, 0), UserError);
+  EXPECT_FALSE(std::filesystem::exists(other));
+}
+
 }  // namespace
 }  // namespace megalith::report

@@ -109,9 +109,9 @@ void EventWriter::sync() {
 }
 
 EventFile read_events(const fs::path& path) {
-  const MappedFile map(path);
+  const std::string content = read_file(path);
   EventFile file;
-  std::string_view rest = map.text();
+  std::string_view rest = content;
   while (!rest.empty()) {
     std::optional<Event> event = decode_record(rest);
     if (!event) break;

@@ -8,6 +8,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/error.h"
+#include "base/json_fault.h"
 #include "report/hex_float.h"
 
 namespace megalith::report {
@@ -75,7 +76,8 @@ std::string StepMetrics::to_json_line() const {
 }
 
 StepMetrics StepMetrics::parse(std::string_view text) {
-  const Json line = Json::parse(text, nullptr, /*allow_exceptions=*/false);
+  if (const auto fault = json_fault(text)) throw IntegrityError("{}", *fault);
+  const Json line = Json::parse(text);
   if (!line.is_object()) throw IntegrityError("not a JSON object");
   StepMetrics metrics;
   metrics.step = integer_field(line, "step");

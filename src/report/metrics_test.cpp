@@ -134,7 +134,10 @@ TEST(ReadMetrics, NamesTheLineThatIsDamagedOrOutOfOrder) {
     return "";
   };
   const std::string one = some_metrics(1).to_json_line();
-  EXPECT_EQ(message(one + "{\n"), path.string() + ":2: not a JSON object");
+  EXPECT_EQ(message(one + "[]\n"), path.string() + ":2: not a JSON object");
+  EXPECT_EQ(message(one + "{\n").find(path.string() + ":2: is not JSON"), 0u);
+  EXPECT_EQ(message(one + std::string(100000, '[') + "\n").find(path.string() + ":2: is nested"),
+            0u);
   EXPECT_EQ(message(one + one), path.string() + ":2: step 1 after step 1");
   EXPECT_EQ(message(one + some_metrics(2).to_json_line()), "");
   EXPECT_THROW(read_metrics(folder / "absent"), UserError);

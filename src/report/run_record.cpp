@@ -6,6 +6,7 @@
 #include <yaml-cpp/yaml.h>
 
 #include "base/error.h"
+#include "base/json_fault.h"
 
 namespace megalith::report {
 
@@ -13,6 +14,8 @@ namespace fs = std::filesystem;
 using Json = nlohmann::ordered_json;
 
 namespace {
+
+constexpr int64_t kMostRecordBytes = 16 << 20;  // of run.json and recipe.yaml: some kilobytes
 
 const Json* find(const Json& run, std::string_view pointer) {
   const Json::json_pointer where{std::string(pointer)};
@@ -84,10 +87,13 @@ std::optional<int64_t> RunRecord::integer(std::string_view pointer) const {
 RunRecord read_run(const fs::path& folder) {
   if (!fs::is_directory(folder)) throw UserError("{}: not a folder", folder.string());
   RunRecord record;
-  record.recipe = read_file(required(folder, "recipe.yaml"));
+  record.recipe = read_file(required(folder, "recipe.yaml"), kMostRecordBytes);
   record.model = describe_model(folder / "recipe.yaml", record.recipe);
   record.run_path = required(folder, "run.json");
-  record.run = Json::parse(read_file(record.run_path), nullptr, /*allow_exceptions=*/false);
+  const std::string run = read_file(record.run_path, kMostRecordBytes);
+  if (const auto fault = json_fault(run))
+    throw IntegrityError("{}: {}", record.run_path.string(), *fault);
+  record.run = Json::parse(run);
   if (!record.run.is_object()) {
     throw IntegrityError("{}: not a JSON object", record.run_path.string());
   }

@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/error.h"
+#include "base/json_fault.h"
 
 namespace megalith::report {
 
@@ -19,7 +20,8 @@ std::string TextSample::to_json_line() const {
 }
 
 TextSample TextSample::parse(std::string_view text) {
-  const Json line = Json::parse(text, nullptr, /*allow_exceptions=*/false);
+  if (const auto fault = json_fault(text)) throw IntegrityError("{}", *fault);
+  const Json line = Json::parse(text);
   const bool whole = line.is_object() && line.contains("step") && line.contains("prompt") &&
                      line.contains("text") && line["step"].is_number_integer() &&
                      line["prompt"].is_string() && line["text"].is_string();
