@@ -59,6 +59,10 @@ Node* descend(Node& parent, std::string_view word, const Position& at) {
 void apply_override(Node& root, std::string_view override_text, int ordinal,
                     std::vector<Fault>& faults) {
   const Position at{fmt::format("--set {}", override_text), 0, ordinal};
+  if (!is_text(override_text)) {
+    faults.push_back({"", at, "is not valid UTF-8 text"});
+    return;
+  }
   const size_t equals = override_text.find('=');
   const std::string_view path = override_text.substr(0, equals);
   if (equals == std::string_view::npos || path.empty()) {

@@ -132,6 +132,12 @@ TEST(ParseRecipe, OverridesWinAndAreChecked) {
               HasSubstr("unknown key; the nearest known key is model.layers"));
 }
 
+TEST(ParseRecipe, OverridesMustBeText) {
+  EXPECT_THAT(error_of_set("run.name=\xff"), HasSubstr("not valid UTF-8"));
+  EXPECT_THAT(error_of_set("model.l\x98yers=2"), HasSubstr("not valid UTF-8"));
+  EXPECT_THAT(error_of_set(std::string("run.name=a\0b", 12)), HasSubstr("not valid UTF-8"));
+}
+
 TEST(ParseRecipe, WrongTypesSayWhatIsWantedAndWhere) {
   EXPECT_EQ(error_of(kLeast + "optimizer:\n  lr: fast\n"),
             "r.yaml:4:7: optimizer.lr: must be a finite number, not \"fast\"");

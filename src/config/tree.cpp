@@ -167,14 +167,20 @@ void check_text(std::string_view text, std::string_view name) {
     throw UserError("{}: {} bytes; a recipe has at most {}", name, text.size(), kLargestText);
   if (text.find('\0') != std::string_view::npos)
     throw UserError("{}: contains a zero byte; recipes are UTF-8 text", name);
-  try {
-    (void)nlohmann::json(text).dump();
-  } catch (const nlohmann::json::type_error&) {
-    throw UserError("{}: is not valid UTF-8 text", name);
-  }
+  if (!is_text(text)) throw UserError("{}: is not valid UTF-8 text", name);
 }
 
 }  // namespace
+
+bool is_text(std::string_view text) {
+  if (text.find('\0') != std::string_view::npos) return false;
+  try {
+    (void)nlohmann::json(text).dump();
+    return true;
+  } catch (const nlohmann::json::type_error&) {
+    return false;
+  }
+}
 
 Node* Node::find(std::string_view key) {
   for (Entry& entry : entries)

@@ -38,6 +38,9 @@ struct Entry {
 /// added to `faults`; a syntax error, too much text or too deep nesting is a UserError at once.
 Node parse_tree(std::string_view text, std::string_view name, std::vector<Fault>& faults);
 
+/// Whether `text` can stand in a recipe: UTF-8 without zero bytes.
+bool is_text(std::string_view text);
+
 /// Applies "a.b=value" to the tree: the value is a flow list, flow map or quoted text if it begins
 /// like one, else the text itself. A number in the path picks an item of a list.
 /// `ordinal` (from 1) places its faults in the order of the command line.

@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/error.h"
+#include "base/json_fault.h"
 #include "base/log.h"
 #include "models/gpt2_names.h"
 
@@ -19,12 +20,8 @@ using Json = nlohmann::json;
 constexpr int32_t kDefaultEndId = 50256;
 
 Json parse_object(std::string_view text, const std::string& where) {
-  Json json;
-  try {
-    json = Json::parse(text);
-  } catch (const Json::exception& error) {
-    throw UserError("{}: not JSON: {}", where, error.what());
-  }
+  if (const auto fault = json_fault(text)) throw UserError("{}: {}", where, *fault);
+  Json json = Json::parse(text);
   if (!json.is_object()) throw UserError("{}: must be a JSON object", where);
   return json;
 }

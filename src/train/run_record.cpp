@@ -2,12 +2,14 @@
 #include "train/run_record.h"
 
 #include "base/file.h"
+#include "base/json_fault.h"
 
 namespace megalith::train {
 
 RunRecord::RunRecord(std::filesystem::path folder) : path_(std::move(folder) / "run.json") {
   if (!std::filesystem::exists(path_)) return;
-  json_ = nlohmann::ordered_json::parse(read_file(path_, 16 << 20), nullptr, false);
+  const std::string text = read_file(path_, 16 << 20);
+  if (!json_fault(text)) json_ = nlohmann::ordered_json::parse(text);
   if (!json_.is_object()) json_ = nlohmann::ordered_json::object();
 }
 
