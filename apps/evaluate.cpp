@@ -3,8 +3,6 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
-#include <filesystem>
-#include <fstream>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <numeric>
@@ -13,56 +11,61 @@
 #include "apps/checkpoint_options.h"
 #include "apps/command.h"
 #include "base/file.h"
+#include "base/json_fault.h"
 #include "evaluate/perplexity.h"
 
 namespace megalith::apps {
 namespace {
 
-/// The ids of one line {"text"} or {"ids"}; `where` is file:line.
-std::vector<int32_t> ids_of_line(const std::string& line, const LoadedModel& loaded,
-                                 const std::string& where) {
-  const auto json = nlohmann::json::parse(line, nullptr, false);
-  if (!json.is_object())
-    throw UserError("{}: is not a JSON object with \"text\" or \"ids\"", where);
+/// The input is held in memory whole.
+constexpr int64_t kMostTextBytes = int64_t{1} << 30;
+
+/// The ids of one line {"text"} or {"ids"}.
+std::vector<int32_t> ids_of_line(const std::string& line, const LoadedModel& loaded) {
+  if (const auto fault = json_fault(line)) throw UserError("{}", *fault);
+  const auto json = nlohmann::json::parse(line);
+  if (!json.is_object()) throw UserError("is not a JSON object with \"text\" or \"ids\"");
   if (json.contains("ids")) {
     std::vector<int32_t> ids;
-    if (!json["ids"].is_array()) throw UserError("{}: \"ids\" is not a list", where);
+    if (!json["ids"].is_array()) throw UserError("\"ids\" is not a list");
     for (const auto& id : json["ids"]) {
-      if (!id.is_number_integer() || id < 0 || id > std::numeric_limits<int32_t>::max()) {
-        throw UserError("{}: '{}' is not a token id", where, id.dump());
-      }
+      if (!id.is_number_integer() || id < 0 || id > std::numeric_limits<int32_t>::max())
+        throw UserError("entry {} of \"ids\" is not a token id", ids.size());
       ids.push_back(id.get<int32_t>());
     }
     return ids;
   }
-  if (!json.contains("text") || !json["text"].is_string()) {
-    throw UserError("{}: has neither \"text\" nor \"ids\"", where);
-  }
+  if (!json.contains("text") || !json["text"].is_string())
+    throw UserError("has neither \"text\" nor \"ids\"");
   if (!loaded.source.tokenizer())
-    throw UserError("{}: \"text\" needs a tokenizer.json beside the model", where);
+    throw UserError("\"text\" needs a tokenizer.json beside the model");
   return loaded.source.tokenizer()->encode(json["text"].get<std::string>(), true);
+}
+
+/// Every line of the file, read and judged before the first is scored: a bad line leaves no
+/// partial output.
+std::vector<std::vector<int32_t>> score_lines(const LoadedModel& loaded, const std::string& input) {
+  std::istringstream file(read_file(input, kMostTextBytes));
+  std::vector<std::vector<int32_t>> lines;
+  for (std::string line; std::getline(file, line);) {
+    try {
+      std::vector<int32_t> ids = ids_of_line(line, loaded);
+      loaded.model->check_scorable(ids);
+      lines.push_back(std::move(ids));
+    } catch (const UserError& error) {
+      throw UserError("{}:{}: {}", input, lines.size() + 1, error.what());
+    }
+  }
+  return lines;
 }
 
 int score(const CheckpointOptions& options, const std::string& input) {
   LoadedModel loaded(options);
-  std::ifstream file(input);
-  if (!file || std::filesystem::is_directory(input)) {
-    throw UserError("{}: is not a file that can be read", input);
-  }
-  std::string line;
-  for (int64_t number = 1; std::getline(file, line); ++number) {
-    const std::string where = fmt::format("{}:{}", input, number);
-    const std::vector<int32_t> ids = ids_of_line(line, loaded, where);
-    std::vector<double> logprobs;
-    try {
-      logprobs = loaded.model->score(ids);
-    } catch (const UserError& error) {
-      throw UserError("{}: {}", where, error.what());
-    }
+  for (const std::vector<int32_t>& ids : score_lines(loaded, input)) {
+    const std::vector<double> logprobs = loaded.model->score(ids);
     const double nll = -std::accumulate(logprobs.begin(), logprobs.end(), 0.0);
     print_json({{"ids", ids}, {"logprobs", logprobs}, {"nll", nll + 0.0}});
   }
-  if (file.bad()) throw SystemError("{}: reading failed", input);
   return 0;
 }
 
@@ -96,7 +99,7 @@ int perplexity(const CheckpointOptions& options, const std::string& input, bool 
   if (!loaded.source.tokenizer()) {
     throw UserError("{}: there is no tokenizer.json beside the model", options.path);
   }
-  const std::string document = read_file(input);
+  const std::string document = read_file(input, kMostTextBytes);
   evaluate::OnProgress progress;
   if (!json && isatty(STDERR_FILENO) == 1) {
     progress = [](int64_t done) { fmt::print(stderr, "\r{} tokens", done); };

@@ -3,26 +3,63 @@
 // runs the chosen subcommand, and turns failures into one line and an exit code.
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <csignal>
 #include <cstdio>
+#include <filesystem>
 #include <new>
+#include <string>
+#include <vector>
 
 #include "apps/command.h"
 #include "apps/version.h"
 #include "base/error.h"
+#include "base/one_line.h"
+#include "config/nearest.h"
 
 namespace {
 
 using megalith::ExitCode;
 
 int fail(ExitCode code, const std::string& message) {
-  // One line, whatever the message holds.
-  std::string line = message;
-  for (char& c : line) {
-    if (c == '\n' || c == '\r') c = ' ';
-  }
-  fmt::print(stderr, "megalith: {}\n", line);
+  fmt::print(stderr, "megalith: {}\n", megalith::one_line(message));
   return static_cast<int>(code);
+}
+
+/// The command that the words so far chose.
+const CLI::App& chosen(const CLI::App& app) {
+  const auto used = app.get_subcommands();
+  return used.empty() ? app : chosen(*used.front());
+}
+
+/// "; for --chekpoint, did you mean --checkpoint?" for words that are no option or command of the
+/// chosen one.
+std::string hint(const CLI::App& app) {
+  const CLI::App& command = chosen(app);
+  const std::vector<std::string> unknown = command.remaining(false);
+  std::vector<std::string> known;
+  const bool is_option = !unknown.empty() && unknown.front().starts_with("-");
+  if (is_option) {
+    for (const CLI::Option* option : command.get_options())
+      for (const std::string& name : option->get_lnames()) known.push_back("--" + name);
+  } else {
+    for (const CLI::App* sub : command.get_subcommands(nullptr)) known.push_back(sub->get_name());
+  }
+  if (unknown.empty() || known.empty()) return "";
+  const std::string word =
+      unknown.front().substr(0, std::min<size_t>(unknown.front().find('='), 64));
+  return fmt::format("; for {}, did you mean {}?", word, megalith::config::nearest(word, known));
+}
+
+/// A path that cannot be is the person's mistake; the rest is the machine's trouble.
+ExitCode code_of(const std::filesystem::filesystem_error& error) {
+  for (const std::errc mistake :
+       {std::errc::too_many_symbolic_link_levels, std::errc::filename_too_long,
+        std::errc::permission_denied, std::errc::not_a_directory,
+        std::errc::no_such_file_or_directory, std::errc::read_only_file_system,
+        std::errc::operation_not_permitted})
+    if (error.code() == mistake) return ExitCode::usage;
+  return ExitCode::failure;
 }
 
 int run(const megalith::apps::Invocation& invocation) {
@@ -32,6 +69,9 @@ int run(const megalith::apps::Invocation& invocation) {
     return code;
   } catch (const megalith::Error& error) {
     return fail(error.code(), error.what());
+  } catch (const std::filesystem::filesystem_error& error) {
+    return fail(code_of(error), fmt::format("{}: {}; name another path", error.path1().string(),
+                                            error.code().message()));
   } catch (const std::bad_alloc&) {
     return fail(ExitCode::failure,
                 "out of memory; close other programs or use a smaller model or batch");
@@ -74,7 +114,7 @@ int main(int argc, char** argv) {
   } catch (const CLI::Success& success) {
     return app.exit(success);  // --help, --version
   } catch (const CLI::ParseError& error) {
-    return fail(ExitCode::usage, std::string(error.what()) + "; try megalith --help");
+    return fail(ExitCode::usage, fmt::format("{}{}; try megalith --help", error.what(), hint(app)));
   }
   return run(invocation);
 }

@@ -11,10 +11,14 @@
 #include "base/file.h"
 #include "base/thread_pool.h"
 #include "text/bpe_trainer.h"
+#include "text/ids_json.h"
 #include "text/tokenizer.h"
 
 namespace megalith::apps {
 namespace {
+
+/// A text is held in memory whole; a corpus is any number of files.
+constexpr int64_t kMostTextBytes = int64_t{4} << 30;
 
 struct TrainOptions {
   std::vector<std::string> inputs;
@@ -40,7 +44,7 @@ int train(const TrainOptions& o, bool json) {
   text::BpeTrainer trainer(options);
   int64_t bytes = 0;
   for (const std::string& input : o.inputs) {
-    const std::string document = read_file(input);
+    const std::string document = read_file(input, kMostTextBytes);
     bytes += static_cast<int64_t>(document.size());
     const std::string_view view = document;
     try {
@@ -85,7 +89,7 @@ void add_train_command(CLI::App& parent, Invocation& invocation) {
 
 int encode(const std::string& path, const std::string& input, bool json) {
   const text::Tokenizer tokenizer = text::Tokenizer::load(path);
-  const std::string document = read_file(input);
+  const std::string document = read_file(input, kMostTextBytes);
   const double begin = monotonic_seconds();
   std::vector<int32_t> ids;
   try {
@@ -116,30 +120,18 @@ void add_encode_command(CLI::App& parent, Invocation& invocation) {
   });
 }
 
-/// {"ids": [...]} or a list; every element an integer that fits 32 bits.
-std::vector<int32_t> read_ids(const std::string& path) {
-  const std::string content = read_file(path, int64_t{1} << 32);
-  nlohmann::json json = nlohmann::json::parse(content, nullptr, false);
-  if (json.is_object() && json.contains("ids")) json = nlohmann::json(json["ids"]);
-  if (!json.is_array())
-    throw UserError("{}: is not JSON of the form {{\"ids\": [...]}} or [...]", path);
-  std::vector<int32_t> ids;
-  ids.reserve(json.size());
-  for (size_t i = 0; i < json.size(); ++i) {
-    if (!json[i].is_number_integer() || json[i] < 0 ||
-        json[i] > std::numeric_limits<int32_t>::max()) {
-      throw UserError("{}: entry {} is not a token id", path, i);
-    }
-    ids.push_back(json[i].get<int32_t>());
-  }
-  return ids;
-}
-
 int decode(const std::string& path, const std::string& input, bool keep_special, bool json) {
   const text::Tokenizer tokenizer = text::Tokenizer::load(path);
-  const std::vector<int32_t> ids = read_ids(input);
+  const std::vector<int32_t> ids =
+      text::parse_ids_json(read_file(input, text::kMaxIdsBytes), input);
   const double begin = monotonic_seconds();
-  const std::string decoded = tokenizer.decode(ids, keep_special);
+  const std::string decoded = [&] {
+    try {
+      return tokenizer.decode(ids, keep_special);
+    } catch (const UserError& error) {
+      throw UserError("{}: {}", input, error.what());
+    }
+  }();
   const double seconds = monotonic_seconds() - begin;
   if (json) {
     print_json({{"text", decoded}, {"seconds", seconds}});

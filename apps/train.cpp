@@ -45,6 +45,32 @@ double necessary_flops(train::Settings settings, const device::Target& target) {
       .work.flops;
 }
 
+/// A prompt of the recipe as tokens; an empty one begins a document.
+std::vector<int32_t> prompt_ids(const std::string& prompt, const text::Tokenizer& tokenizer) {
+  std::vector<int32_t> ids = tokenizer.encode(prompt, true);
+  const auto end = tokenizer.end_of_document();
+  if (ids.empty() && end) ids = {*end};
+  return ids;
+}
+
+/// Refuses, before the first step, text samples that could not be written later.
+void check_samples(const config::Recipe& recipe, const std::optional<text::Tokenizer>& tokenizer,
+                   const std::string& path) {
+  if (recipe.train.sample_every == 0) return;
+  if (!tokenizer || recipe.train.sample_prompts.empty())
+    throw UserError("{}: train.sample_every needs data.tokenizer and train.sample_prompts", path);
+  for (size_t i = 0; i < recipe.train.sample_prompts.size(); ++i) {
+    const auto tokens =
+        static_cast<int64_t>(prompt_ids(recipe.train.sample_prompts[i], *tokenizer).size());
+    if (tokens == 0 || tokens > recipe.model.context) {
+      throw UserError(
+          "{}: train.sample_prompts[{}] is {} tokens long; from 1 to model.context ({}) can be "
+          "continued",
+          path, i, tokens, recipe.model.context);
+    }
+  }
+}
+
 /// Continuations of the recipe's prompts. They are written by a copy of the model on a device of
 /// its own, so that they take nothing from the planned memory.
 std::vector<report::TextSample> write_samples(train::Engine& engine, int64_t step,
@@ -64,11 +90,7 @@ std::vector<report::TextSample> write_samples(train::Engine& engine, int64_t ste
   if (const auto end = tokenizer.end_of_document()) options.end_ids = {*end};
   std::vector<report::TextSample> samples;
   for (const std::string& prompt : recipe.train.sample_prompts) {
-    std::vector<int32_t> ids = tokenizer.encode(prompt, true);
-    // An empty prompt begins a document.
-    if (ids.empty() && !options.end_ids.empty()) ids = options.end_ids;
-    if (ids.empty() || static_cast<int64_t>(ids.size()) > engine.settings().architecture.context)
-      continue;
+    const std::vector<int32_t> ids = prompt_ids(prompt, tokenizer);
     samples.push_back({step, prompt, generate::generate(model, &tokenizer, ids, options).text});
   }
   return samples;
@@ -139,10 +161,7 @@ int run(const RecipeOptions& options, const TrainOptions& extra, bool json) {
   if (recipe.data.train.empty())
     throw UserError("{}: data.train names no corpus; set it to a prefix", options.path);
   const auto tokenizer = tokenizer_of(recipe);
-  if (recipe.train.sample_every > 0 && (!tokenizer || recipe.train.sample_prompts.empty())) {
-    throw UserError("{}: train.sample_every needs data.tokenizer and train.sample_prompts",
-                    options.path);
-  }
+  check_samples(recipe, tokenizer, options.path);
   const train::Settings settings =
       train::settings_of(recipe, tokenizer ? tokenizer->vocab_size() : 0);
   train::require_one_rank(settings);

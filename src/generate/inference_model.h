@@ -49,6 +49,8 @@ class InferenceModel {
 
   /// log p(ids[i + 1] | ids[0 .. i]) for every i, in one pass; 1 <= n <= context ids.
   std::vector<double> score(std::span<const int32_t> ids);
+  /// Throws the UserError that score() would throw for these ids, without reading them.
+  void check_scorable(std::span<const int32_t> ids) const { check_ids(ids, architecture_.context); }
   KvCache make_cache(int64_t max_positions);
   /// Appends ids to the cached sequence and gives the logits that follow the last one, over the
   /// vocabulary without padding. Any number of ids; long runs go in chunks.
