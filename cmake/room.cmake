@@ -5,10 +5,10 @@
 #            SOURCES matmul/matmul.cpp ...  TESTS matmul/matmul_test.cpp ...  TEST_USES testing)
 #
 # makes the static library `kernels` (included as "kernels/matmul/matmul.h") and, from TESTS, the
-# program `kernels_test`. USES must be rooms of a lower level; tools/check_rooms.py proves the same
+# program `kernels_test`. FUZZ names fuzz targets (fuzz.cmake). USES must be rooms of a lower level; tools/check_rooms.py proves the same
 # from the includes. TEST_USES are further rooms that only the tests may include.
 function(add_room name)
-  cmake_parse_arguments(ROOM "" "LEVEL" "USES;LIBRARIES;SOURCES;TESTS;TEST_USES;TEST_LIBRARIES" ${ARGN})
+  cmake_parse_arguments(ROOM "" "LEVEL" "USES;LIBRARIES;SOURCES;TESTS;TEST_USES;TEST_LIBRARIES;FUZZ" ${ARGN})
   set_property(GLOBAL PROPERTY room_level_${name} ${ROOM_LEVEL})
   foreach(used IN LISTS ROOM_USES)
     get_property(used_level GLOBAL PROPERTY room_level_${used})
@@ -35,5 +35,10 @@ function(add_room name)
     target_compile_definitions(${name}_test PRIVATE MEGA_SOURCE_DIR="${CMAKE_SOURCE_DIR}")
     add_test(NAME ${name} COMMAND ${name}_test)
     set_tests_properties(${name} PROPERTIES LABELS unit)
+  endif()
+  if(MEGA_FUZZ)
+    foreach(target IN LISTS ROOM_FUZZ)
+      add_fuzz_target(${target} FOLDER ${CMAKE_CURRENT_SOURCE_DIR}/fuzz USES ${name})
+    endforeach()
   endif()
 endfunction()

@@ -34,7 +34,7 @@ def parse_rooms():
         words = body.split()
         lists, key = {}, None
         for word in words:
-            if word in ("LEVEL", "USES", "LIBRARIES", "SOURCES", "TESTS", "TEST_USES", "TEST_LIBRARIES"):
+            if word in ("LEVEL", "USES", "LIBRARIES", "SOURCES", "TESTS", "TEST_USES", "TEST_LIBRARIES", "FUZZ"):
                 key = word
                 lists[key] = []
             elif key:

@@ -14,7 +14,7 @@ import sys
 import tempfile
 import time
 
-TIERS = ("unit", "ranks", "golden", "system", "gpu", "long")
+TIERS = ("unit", "ranks", "golden", "system", "fuzz", "gpu", "long")
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 
 

@@ -1,0 +1,187 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Seeds of the fuzz targets: for each a few small inputs, good and nearly good, from which the fuzzer goes on. They
+are made here so that no binary file lies in the tree; each shows one feature of its format."""
+import gzip
+import hashlib
+import json
+import struct
+
+
+def text(*parts):
+    return [p.encode() if isinstance(p, str) else p for p in parts]
+
+
+def recipe():
+    return text(
+        "model: {layers: 2, hidden: 32, heads: 4, context: 16}\ndata: {train: a}\ntrain: {steps: 3}\n",
+        "data:\n  train:\n    - {path: a, weight: 0.5}\n    - path: 'b'\n      weight: 1e-3\ntrain:\n  tokens: 4096\n",
+        "data: {train: [a, b]}\ntrain: {epochs: 1.5}\n%%\nmodel.layers=2\ndata.train=[c, {path: d}]\nrun.name=\"x\"\n",
+        "model: {layers: -1, layers: 2}\noptimizer: {lr: .inf, groups: [{match: x, lr_scale: 2}]}\n%%\ndata.train.0.path=x\n",
+        "a: &x [1]\nb: *x\n<<: *x\nc: !!str 3\n? [k]\n: v\n", "# nothing\n", "---\n---\n", "[[[[]]]]", "\ufeffmodel: {}\r\n",
+        "parallel: {tensor: 2, pipeline: 2, data: 2, schedule: interleaved}\nnumerics: fast\nprecision: {compute: bf16}\n")
+
+
+def vocabulary():
+    """GPT-2's alphabet: printable bytes as they are, others from U+0100 on."""
+    kept = [*range(33, 127), *range(161, 173), *range(174, 256)]
+    other, spelled = 0, {}
+    for byte in range(256):
+        spelled[byte] = chr(byte) if byte in kept else chr(256 + other)
+        other += byte not in kept
+    return {spelled[b]: b for b in range(256)}
+
+
+def tokenizer(**changes):
+    vocab = vocabulary()
+    merges = ["t h", "th e", "a t"]
+    for merge in merges:
+        vocab[merge.replace(" ", "")] = len(vocab)
+    byte_level = {"type": "ByteLevel", "add_prefix_space": False, "trim_offsets": True, "use_regex": True}
+    end = {"id": len(vocab), "content": "<|endoftext|>", "single_word": False, "lstrip": False, "rstrip": False,
+           "normalized": False, "special": True}
+    whole = {"version": "1.0", "truncation": None, "padding": None, "added_tokens": [end], "normalizer": None,
+             "pre_tokenizer": byte_level, "post_processor": byte_level, "decoder": byte_level,
+             "model": {"type": "BPE", "dropout": None, "unk_token": None, "fuse_unk": False, "byte_fallback": False,
+                       "ignore_merges": False, "vocab": vocab, "merges": merges}}
+    whole.update(changes)
+    return json.dumps(whole, ensure_ascii=False).encode()
+
+
+def tokenizer_json():
+    small = {"type": "BPE", "vocab": {"a": 0, "b": 1, "ab": 2}, "merges": ["a b"], "unk_token": "a"}
+    template = {"type": "TemplateProcessing", "single": [{"SpecialToken": {"id": "a", "type_id": 0}}, {"Sequence": {"id": "A", "type_id": 0}}],
+                "pair": [], "special_tokens": {"a": {"id": "a", "ids": [0], "tokens": ["a"]}}}
+    split = {"type": "Sequence", "pretokenizers": [
+        {"type": "Split", "pattern": {"Regex": "\\p{N}"}, "behavior": "Isolated", "invert": False},
+        {"type": "ByteLevel", "add_prefix_space": False, "trim_offsets": True, "use_regex": False}]}
+    plain = {"type": "ByteLevel", "add_prefix_space": False, "trim_offsets": True, "use_regex": True}
+
+    def tiny(**more):
+        return json.dumps({"version": "1.0", "pre_tokenizer": plain, "decoder": plain, "model": small, **more})
+    overlapping = [{"id": 3 + i, "content": c, "special": True, "lstrip": True, "rstrip": True, "single_word": bool(i)} for i, c in enumerate(("<", "<|", "<|x|>"))]
+    return text(tokenizer(), tokenizer(normalizer={"type": "NFC"}), tiny(), tiny(post_processor=template), tiny(pre_tokenizer=split),
+                tiny(added_tokens=overlapping), tiny(model={**small, "merges": [["a", "b"]], "ignore_merges": True}),
+                '{"model": {"type": "WordPiece"}}', "{}", "", "[" * 100, tiny() + "x")
+
+
+def encode():
+    samples = ["the cat's on the mat", "they're 123456 aaaaaaaa   \n\n\t x", "<|endoftext|>the<|endoftext|>", "\u00e9\u4e2d\u6587\U0001f642 e\u0301",
+               "\u2028\u0085\u00a0 ", "a" * 300, " " * 200, "\n" * 100, "'S'T'RE'VE'ſ"]
+    return [bytes([i]) + s.encode() for s in samples for i in (0, 1)] + [b"\0\xff", b"\1ab\xed\xa0\x80", b"\0\xf0\x9f\x99"]
+
+
+def ids_json():
+    return text('{"ids": [1, 2, 3]}', "[0]", '{"seconds": 1.5, "ids": []}', '{"ids": [1], "ids": [2]}', "[-1]", "[1e2]", "", "[" * 100, '{"ids": 3}')
+
+
+def utf8_stream():
+    return [b"plain", "\u00e9\u4e2d\U0001f642".encode(), b"\xf0\x9f\x99", b"\xed\xa0\x80", b"\xc0\x80", b"\xf5\x80\x80\x80", b"a\xffb\xe4\xb8", b""]
+
+
+def zstd(content, length=None):
+    """One frame with one raw block; `length` is what its header claims."""
+    size = len(content) if length is None else length
+    return (b"\x28\xb5\x2f\xfd" + b"\xe0" + struct.pack("<Q", size) +
+            struct.pack("<I", len(content) << 3 | 1)[:3] + content)
+
+
+def documents():
+    lines = b'{"text": "one"}\n\n{"text": "tw\\u00f6 \\ud83d\\ude42", "id": 3}\r\n{"a": [1, {"text": 0}], "text": ""}\n'
+    plain = "one line\n\n \ntwo\nlines\r\n\u00e9".encode()
+    bomb = gzip.compress(b"\0" * 3000000, 9)
+    return [bytes([cut]) + content for cut in range(4)
+            for content in (lines, plain, gzip.compress(lines), gzip.compress(plain) + gzip.compress(b"more\n"), zstd(lines), zstd(plain) + zstd(b"x\n"))] + [
+        b"\3" + bomb, b"\1" + zstd(b"x", 1 << 60), b"\3" + gzip.compress(lines)[:-9], b"\3{\"text\": \"a\"}\n{\"text\": 1}\n", b"\3[1]\n", b"\3" + b"[" * 2000, b"\1\xff\n"]
+
+
+def index(lengths, documents_at, tokens, code=8, width=2):
+    pointers, at = [], 0
+    for length in lengths:
+        pointers.append(at)
+        at += length * width
+    idx = (b"MMIDIDX\0\0" + struct.pack("<QBQQ", 1, code, len(lengths), len(documents_at)) +
+           struct.pack(f"<{len(lengths)}i{len(lengths)}q{len(documents_at)}q", *lengths, *pointers, *documents_at))
+    return struct.pack("<H", len(idx)) + idx + b"".join(t.to_bytes(width, "little") for t in tokens)
+
+
+def indexed():
+    return [index([3, 2], [0, 1, 2], range(5)), index([], [0], []), index([4], [0, 1], range(4), 4, 4), index([1, 1, 1], [0, 3], [1, 2, 3], 5, 8),
+            index([3, 2], [0, 2, 1, 2], range(5)), index([3, -2], [0, 2], range(5)), index([3, 2], [0, 1, 2], [0, 1, 2, 3, 999], 1, 2),
+            index([2**31 - 1], [0, 1], []), index([5], [0, 1], range(5))[:40]]
+
+
+def tensors(header, data=b""):
+    if not isinstance(header, str):
+        header = json.dumps(header)
+    return struct.pack("<Q", len(header)) + header.encode() + data
+
+
+def tensor(dtype, shape, begin, end):
+    return {"dtype": dtype, "shape": shape, "data_offsets": [begin, end]}
+
+
+def safetensors():
+    return [tensors({"a": tensor("F32", [2], 0, 8), "b": tensor("BF16", [1, 2], 8, 12), "__metadata__": {"format": "pt"}}, bytes(12)),
+            tensors({"a": tensor("I64", [], 0, 8)}, bytes(8)), tensors({"a": tensor("F32", [0], 0, 0)}), tensors("{}   "),
+            tensors({"a": tensor("F4", [3], 0, 1)}, b"x"), tensors({"a": tensor("F32", [2**62, 4], 0, 8)}, bytes(8)),
+            tensors({"a": tensor("U8", [8], 0, 8), "b": tensor("U8", [8], 4, 12)}, bytes(12)), tensors('{"a":1,"a":2}'),
+            struct.pack("<Q", 1 << 63) + b"{}", struct.pack("<Q", 100) + b"{}", tensors("[" * 64), b""]
+
+
+def manifest():
+    content = tensors({"w": tensor("F32", [2, 2], 0, 16)}, bytes(16))
+    digest = hashlib.sha256(content).hexdigest()
+    zeros = hashlib.sha256(bytes(16)).hexdigest()
+
+    def of(**changes):
+        whole = {"format_version": 1, "step": 3, "state_sha256": "0" * 64, "state": {"step": 3},
+                 "files": [{"name": "a.safetensors", "bytes": len(content), "sha256": digest}],
+                 "tensors": [{"name": "w", "dtype": "f32", "shape": [2, 2], "sha256": zeros,
+                              "pieces": [{"file": "a.safetensors", "dim": 0, "begin": 0, "count": 2}]}], **changes}
+        return json.dumps(whole).encode() + b"\n%%\n" + content
+    pieces = [{"file": "a.safetensors", "dim": 0, "begin": i, "count": 1} for i in range(2)]
+    return [of(), of(files=[{"name": "../a", "bytes": 1, "sha256": digest}]), of(format_version=9), of(step=-(2**63)),
+            of(tensors=[{"name": "w", "dtype": "f32", "shape": [2, 2], "sha256": zeros, "pieces": pieces}]),
+            of(tensors=[{"name": "w", "dtype": "bf16", "shape": [2**40, 2**40], "sha256": zeros, "pieces": pieces}]),
+            of(tensors=[{"name": "w", "dtype": "f32", "shape": [], "sha256": zeros, "pieces": []}]), b"{}", b"", of()[:-7]]
+
+
+def safetensors_index():
+    return text('{"metadata": {"total_size": 4}, "weight_map": {"a": "one.safetensors", "b": "two.safetensors"}}',
+                '{"weight_map": {"a": "one.safetensors"}}', '{"weight_map": {"a": "../one.safetensors"}}', '{"weight_map": []}', "{}", "",
+                '{"weight_map": {"c": "one.safetensors"}}', '{"weight_map": {"a": 1}}', "[" * 100)
+
+
+def metrics():
+    line = {"step": 1, "tokens": 32, "samples": 2, "loss": 3.5, "loss_hex": "0x1.cp+1", "lr": 0.001, "grad_norm": 1.0, "grad_norm_hex": "0x1p+0",
+            "step_seconds": 0.5, "tokens_per_second": 64.0, "mfu": 0.25, "memory_bytes": 1000}
+    return text(json.dumps(line) + "\n", json.dumps(line) + "\n" + json.dumps({**line, "step": 2, "validation_loss": 3.0}) + "\n{\"step\": 3",
+                json.dumps({**line, "loss": None, "loss_hex": "nan"}) + "\n", json.dumps({**line, "step": 1e300}) + "\n",
+                '{"step": 1, "prompt": "a", "text": "b\\u00e9"}\n', "\n", "{}\n", "[" * 200 + "\n", '{"step": ' + "[" * 50 + "\n")
+
+
+def events():
+    # As an EventWriter writes them: the version, a scalar, a text.
+    version = b"\x09" + struct.pack("<d", 1.0) + b"\x1a\x0dbrain.Event:2"
+    scalar = b"\x09" + struct.pack("<d", 2.0) + b"\x10\x05\x2a\x09\x0a\x07\x0a\x01x\x15" + struct.pack("<f", 3.5)[:4]
+    return [b"\1" + version, b"\1" + scalar, b"\0" + version, b"\1", b"\0" + bytes(16), b"\0" + b"\xff" * 40, b"\1\x2a\x80\x80\x80\x80\x08"]
+
+
+def run_record():
+    record = json.dumps({"machine": {"cpu": "x", "threads": 2}, "seconds": 1.5, "memory": {"planned": {"total": 5}}})
+    return text(record + "\n%%\nmodel: {kind: gpt, layers: 2, hidden: 32, heads: 4, context: 16}\n", "{}\n%%\n", "[]\n%%\nmodel: [1]\n",
+                '{"machine": {"cpu": 3}, "seconds": "x"}\n%%\nmodel: &a {layers: *a}\n', "{}\n%%\n" + "[" * 300, '{"seconds": ' + "[" * 300)
+
+
+def hugging_face():
+    gpt2 = {"model_type": "gpt2", "vocab_size": 300, "n_positions": 32, "n_embd": 16, "n_layer": 2, "n_head": 2, "eos_token_id": 299}
+    stored = {"layers": 2, "hidden": 16, "heads": 2, "kv_heads": 2, "ffn": 64, "context": 32, "vocab": 300, "norm": "layer_norm", "position": "learned",
+              "mlp": "gelu_tanh", "attention": "streaming", "bias": True, "tied": True, "dropout": 0.0, "norm_eps": 1e-5, "init_std": 0.02}
+    return [json.dumps(x).encode() for x in (
+        gpt2, {"model_type": "gpt2"}, {**gpt2, "n_head": 0}, {**gpt2, "n_layer": 10**9}, {**gpt2, "n_inner": 48, "activation_function": "gelu"},
+        {**gpt2, "eos_token_id": [1, 2]}, {**gpt2, "hidden_size": 16}, {"model_type": "llama"}, {"architectures": ["GPT2LMHeadModel"], **stored},
+        stored, {**stored, "heads": -1}, {**stored, "vocab": 2**62}, {"eos_token_id": [[1]]}, [])] + [b"", b"[" * 100, b'{"eos_token_id": ' + b"[" * 300]
+
+
+SEEDS = {f.__name__: f for f in (recipe, tokenizer_json, encode, ids_json, utf8_stream, documents, indexed, safetensors, manifest, safetensors_index, metrics,
+                                 events, run_record, hugging_face)}
