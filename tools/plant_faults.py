@@ -20,7 +20,7 @@ import sys
 from typing import NamedTuple
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
-COPIED = ["CMakeLists.txt", "CMakePresets.json", "cmake", "src"]
+COPIED = ["CMakeLists.txt", "CMakePresets.json", "cmake", "src", "apps", "tests"]
 
 
 class Fault(NamedTuple):
@@ -105,6 +105,33 @@ FAULTS = [
     Fault("owners meet inside a partial sum of squares", "src/parameters/ownership.cpp",
           "int64_t step = kernels::kSquaresBlock;", "int64_t step = kernels::kSquaresBlock / 3;",
           "parameters_test", "Ownership.CutsLieBetweenPartialSums"),
+    Fault("renamed before the folder is durable", "src/checkpoint/staged_folder.cpp",
+          "void StagedFolder::put_in_place() { sync_folder(path_);", "void StagedFolder::put_in_place() {",
+          "faults_test", "CrashPrefixes.EveryPowerCutLeavesTheNewestDurableCheckpoint"),
+    Fault("files renamed before their bytes are durable", "src/base/durable_file.cpp",
+          "fill(file); file.sync();", "fill(file);",
+          "faults_test", "CrashPrefixes.EveryPowerCutLeavesTheNewestDurableCheckpoint"),
+    Fault("a save reported before its name is durable", "src/checkpoint/staged_folder.cpp",
+          "try { sync_folder(parent_of(target_)); } catch", "try { } catch",
+          "faults_test", "CrashPrefixes.EveryPowerCutLeavesTheNewestDurableCheckpoint"),
+    Fault("a failed fsync passed over", "src/base/file.cpp",
+          "if (::fsync(fd_) != 0) fail(", "if (::fsync(fd_) != 0 && errno != EIO) fail(",
+          "faults_test", "SaveFaults.EveryFsyncFails"),
+    Fault("a checkpoint left that was reported as failed", "src/checkpoint/staged_folder.cpp",
+          "rename_error(target_, path_, exchanged ? RENAME_EXCHANGE : RENAME_NOREPLACE);", "",
+          "faults_test", "SaveFaults.EveryFsyncFails"),
+    Fault("an unreadable checkpoint taken for a damaged one", "src/checkpoint/saver.cpp",
+          "return true; } catch (const IntegrityError&) {", "return true; } catch (const Error&) {",
+          "faults_test", "SaveFaults.AnOldCheckpointThatCannotBeReadOrRemovedStays"),
+    Fault("a link followed in a run folder", "src/base/file.cpp",
+          "return O_RDWR | O_NOFOLLOW;", "return O_RDWR;",
+          "report_test", "AppendFile.ALinkInItsPlaceIsNotFollowed"),
+    Fault("nesting without an end", "src/base/json_fault.cpp",
+          "if (keys_.size() <= most_levels_) return true;", "if (keys_.size() <= most_levels_ || true) return true;",
+          "base_test", "JsonFault.DepthIsCountedExactly"),
+    Fault("control characters passed on to the terminal", "src/base/one_line.cpp",
+          "length == 0 || is_control(text, at, length)", "length == 0",
+          "base_test", "OneLine.NothingLeavesTheLineOrMovesTheCursor"),
 ]
 
 
@@ -155,9 +182,7 @@ class Workshop:
         self.tree, self.build_folder, self.jobs = folder / "source", folder / "build", jobs
         self.tree.mkdir(parents=True, exist_ok=True)
         bring_up_to_date(self.tree)
-        rooms = re.search(r"set\(all_rooms\s+(.*?)\)", (ROOT / "CMakeLists.txt").read_text(), re.S).group(1)
-        subprocess.run(["cmake", "-G", "Ninja", "-S", self.tree, "-B", self.build_folder,
-                        f"-DMEGA_ROOMS={';'.join(rooms.split())}"], check=True, stdout=subprocess.DEVNULL)
+        subprocess.run(["cmake", "-G", "Ninja", "-S", self.tree, "-B", self.build_folder], check=True, stdout=subprocess.DEVNULL)
 
     def build(self, targets):
         result = subprocess.run(["ninja", "-C", self.build_folder, f"-j{self.jobs}", *targets],
@@ -166,7 +191,7 @@ class Workshop:
 
     def run(self, fault):
         """(number of tests that ran, number that failed, what was printed)."""
-        program = next(self.build_folder.glob(f"src/*/{fault.program}"))
+        program = next(p for p in self.build_folder.glob(f"*/*/{fault.program}") if p.is_file())
         result = subprocess.run([program, f"--gtest_filter={fault.test}:*/{fault.test}"], capture_output=True,
                                 text=True, timeout=600, cwd=self.tree)
         ran = len(re.findall(r"^\[ RUN      \]", result.stdout, re.M))

@@ -1,0 +1,312 @@
+// SPDX-License-Identifier: Apache-2.0
+// The interposed calls. Each asks `fails` first, then does the real thing, then records. State is
+// one object behind a mutex: the only global, because the C library's interface has no other place.
+#include "file_faults.h"
+
+#include <dlfcn.h>
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdarg>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <map>
+#include <mutex>
+#include <optional>
+
+namespace megalith::faults {
+namespace {
+
+struct State {
+  std::mutex mutex;
+  std::string folder;  // empty: nothing is watched
+  bool recording = false;
+  std::vector<Operation> operations;
+  std::optional<Injection> injection;
+  int64_t seen = 0;  // calls of the injection's kind
+  struct OpenFile {
+    std::string path;
+    bool writable;
+  };
+  std::map<int, OpenFile> open_files;
+};
+State& state() {
+  static State* const the_state = new State;  // outlives every static destructor that closes files
+  return *the_state;
+}
+
+template <typename Function>
+Function real(const char* name) {
+  return reinterpret_cast<Function>(dlsym(RTLD_NEXT, name));
+}
+
+/// The path below the watched folder, or nothing.
+std::optional<std::string> below(const std::string& path) {
+  const std::string& folder = state().folder;
+  if (folder.empty() || path.compare(0, folder.size(), folder) != 0) return std::nullopt;
+  if (path.size() == folder.size()) return "";
+  if (path[folder.size()] != '/') return std::nullopt;
+  std::string rest = path.substr(folder.size() + 1);
+  while (!rest.empty() && rest.back() == '/') rest.pop_back();
+  return rest;
+}
+
+std::optional<std::string> below(int folder_fd, const char* path) {
+  if (path[0] == '/' || folder_fd == AT_FDCWD) return below(std::string(path));
+  const auto found = state().open_files.find(folder_fd);
+  if (found == state().open_files.end()) return std::nullopt;
+  return found->second.path.empty() ? path : found->second.path + "/" + path;
+}
+
+std::optional<std::string> below(int fd) {
+  const auto found = state().open_files.find(fd);
+  return found == state().open_files.end() ? std::nullopt : std::optional(found->second.path);
+}
+
+/// True if this call is the one that shall fail; errno is then set.
+bool fails(Call call, const std::optional<std::string>& path) {
+  State& s = state();
+  if (!path || !s.injection || s.injection->call != call) return false;
+  if (++s.seen != s.injection->nth) return false;
+  errno = s.injection->error;
+  return true;
+}
+
+void add(Operation operation) {
+  if (state().recording) state().operations.push_back(std::move(operation));
+}
+
+int opened(int folder_fd, const char* path, int flags, mode_t mode) {
+  static const auto call = real<int (*)(int, const char*, int, ...)>("openat");
+  const std::lock_guard lock(state().mutex);
+  const auto name = below(folder_fd, path);
+  if (fails((flags & O_CREAT) != 0 ? Call::open : Call::look, name)) return -1;
+  struct stat ignored {};
+  const bool is_new = name && (flags & O_CREAT) != 0 && fstatat(folder_fd, path, &ignored, 0) != 0;
+  const int fd = call(folder_fd, path, flags, mode);
+  if (fd < 0) return fd;
+  state().open_files.erase(fd);  // closedir() closes without telling us
+  if (!name) return fd;
+  state().open_files[fd] = {*name, (flags & O_ACCMODE) != O_RDONLY};
+  if (is_new || (flags & O_TRUNC) != 0) add({Call::open, *name, "", 0, "", is_new});
+  return fd;
+}
+
+/// write and pwrite; `offset` -1: at the file's position.
+ssize_t written(int fd, const void* data, size_t size, off_t offset) {
+  static const auto plain = real<ssize_t (*)(int, const void*, size_t)>("write");
+  static const auto at = real<ssize_t (*)(int, const void*, size_t, off_t)>("pwrite");
+  std::unique_lock lock(state().mutex);
+  const auto name = below(fd);
+  if (!name) {  // not ours: whoever writes to a pipe may wait
+    lock.unlock();
+    return offset < 0 ? plain(fd, data, size) : at(fd, data, size, offset);
+  }
+  if (fails(Call::write, name)) {
+    if (errno != 0) return -1;
+    size = size > 1 ? size / 2 : size;
+  }
+  const off_t begin = offset < 0 ? lseek(fd, 0, SEEK_CUR) : offset;
+  const ssize_t n = offset < 0 ? plain(fd, data, size) : at(fd, data, size, offset);
+  if (n > 0)
+    add({Call::write, *name, "", begin,
+         std::string(static_cast<const char*>(data), static_cast<size_t>(n))});
+  return n;
+}
+
+int synced(const char* name, int fd) {
+  const auto call = real<int (*)(int)>(name);
+  const std::lock_guard lock(state().mutex);
+  const auto path = below(fd);
+  if (fails(Call::sync, path)) return -1;
+  const int status = call(fd);
+  if (status == 0 && path) add({Call::sync, *path});
+  return status;
+}
+
+int renamed(int from_fd, const char* from, int to_fd, const char* to, unsigned flags) {
+  static const auto call = real<int (*)(int, const char*, int, const char*, unsigned)>("renameat2");
+  const std::lock_guard lock(state().mutex);
+  const auto name = below(from_fd, from);
+  if (fails(Call::rename, name)) return -1;
+  const int status = call(from_fd, from, to_fd, to, flags);
+  const auto target = below(to_fd, to);
+  if (status == 0 && name && target)
+    add({Call::rename, *name, *target, 0, "", false, (flags & RENAME_EXCHANGE) != 0});
+  return status;
+}
+
+int unlinked(int folder_fd, const char* path, int flags) {
+  static const auto call = real<int (*)(int, const char*, int)>("unlinkat");
+  const std::lock_guard lock(state().mutex);
+  const auto name = below(folder_fd, path);
+  if (fails(Call::unlink, name)) return -1;
+  const int status = call(folder_fd, path, flags);
+  if (status == 0 && name) add({Call::unlink, *name});
+  return status;
+}
+
+/// For a program that this library is preloaded into.
+[[gnu::constructor]] void read_environment() {
+  const char* const wish = std::getenv("MEGA_FAULTS");
+  if (wish == nullptr) return;
+  const std::map<std::string, Call> calls = {{"open", Call::open},   {"look", Call::look},
+                                             {"write", Call::write}, {"sync", Call::sync},
+                                             {"close", Call::close}, {"rename", Call::rename},
+                                             {"mkdir", Call::mkdir}};
+  std::vector<std::string> words{""};
+  for (const char* c = wish; *c != '\0'; ++c) {
+    if (*c == '|') {
+      words.emplace_back();
+    } else {
+      words.back() += *c;
+    }
+  }
+  if (words.size() != 4 || !calls.contains(words[1])) {
+    std::fprintf(stderr, "MEGA_FAULTS=%s is not FOLDER|CALL|ERROR|N\n", wish);
+    std::abort();
+  }
+  inject(words[0], {calls.at(words[1]), std::atoll(words[3].c_str()), std::atoi(words[2].c_str())});
+}
+
+}  // namespace
+
+void record(const std::string& folder) {
+  const std::lock_guard lock(state().mutex);
+  state().folder = folder;
+  state().recording = true;
+  state().operations.clear();
+}
+
+std::vector<Operation> stop() {
+  const std::lock_guard lock(state().mutex);
+  state().folder.clear();
+  state().recording = false;
+  return std::move(state().operations);
+}
+
+void note(const std::string& text) {
+  const std::lock_guard lock(state().mutex);
+  add({Call::note, "", "", 0, text});
+}
+
+void inject(const std::string& folder, const Injection& injection) {
+  const std::lock_guard lock(state().mutex);
+  state().folder = folder;
+  state().injection = injection;
+  state().seen = 0;
+}
+
+bool injected() {
+  const std::lock_guard lock(state().mutex);
+  const bool reached = state().injection && state().seen >= state().injection->nth;
+  state().folder.clear();
+  state().injection.reset();
+  return reached;
+}
+
+}  // namespace megalith::faults
+
+using namespace megalith::faults;
+
+// The C library's names, with those that fortified builds and large files use.
+extern "C" {
+
+static mode_t mode_of(int flags, va_list arguments) {
+  return (flags & (O_CREAT | O_TMPFILE)) != 0 ? va_arg(arguments, mode_t) : 0;
+}
+
+#define MEGA_DEFINE_OPEN(name)                     \
+  int name(const char* path, int flags, ...) {     \
+    va_list arguments;                             \
+    va_start(arguments, flags);                    \
+    const mode_t mode = mode_of(flags, arguments); \
+    va_end(arguments);                             \
+    return opened(AT_FDCWD, path, flags, mode);    \
+  }
+#define MEGA_DEFINE_OPENAT(name)                       \
+  int name(int fd, const char* path, int flags, ...) { \
+    va_list arguments;                                 \
+    va_start(arguments, flags);                        \
+    const mode_t mode = mode_of(flags, arguments);     \
+    va_end(arguments);                                 \
+    return opened(fd, path, flags, mode);              \
+  }
+MEGA_DEFINE_OPEN(open)
+MEGA_DEFINE_OPEN(open64)
+MEGA_DEFINE_OPENAT(openat)
+MEGA_DEFINE_OPENAT(openat64)
+int __open_2(const char* path, int flags) { return opened(AT_FDCWD, path, flags, 0); }
+int __open64_2(const char* path, int flags) { return opened(AT_FDCWD, path, flags, 0); }
+int __openat_2(int fd, const char* path, int flags) { return opened(fd, path, flags, 0); }
+int __openat64_2(int fd, const char* path, int flags) { return opened(fd, path, flags, 0); }
+
+ssize_t write(int fd, const void* data, size_t size) { return written(fd, data, size, -1); }
+ssize_t pwrite(int fd, const void* data, size_t size, off_t offset) {
+  return written(fd, data, size, offset);
+}
+ssize_t pwrite64(int fd, const void* data, size_t size, off64_t offset) {
+  return written(fd, data, size, offset);
+}
+
+int ftruncate(int fd, off_t size) noexcept {
+  static const auto call = real<int (*)(int, off_t)>("ftruncate");
+  const std::lock_guard lock(state().mutex);
+  const auto name = below(fd);
+  if (fails(Call::truncate, name)) return -1;
+  const int status = call(fd, size);
+  if (status == 0 && name) add({Call::truncate, *name, "", size});
+  return status;
+}
+int ftruncate64(int fd, off64_t size) noexcept { return ftruncate(fd, size); }
+
+int fsync(int fd) { return synced("fsync", fd); }
+int fdatasync(int fd) { return synced("fdatasync", fd); }
+
+int close(int fd) {
+  static const auto call = real<int (*)(int)>("close");
+  const std::lock_guard lock(state().mutex);
+  const auto name = below(fd);
+  const bool writable = name && state().open_files.at(fd).writable;
+  state().open_files.erase(fd);
+  const bool fail = writable && fails(Call::close, name);
+  const int error = errno;
+  const int status = call(fd);  // the descriptor is free whatever close() says
+  if (!fail) return status;
+  errno = error;
+  return -1;
+}
+
+int rename(const char* from, const char* to) noexcept {
+  return renamed(AT_FDCWD, from, AT_FDCWD, to, 0);
+}
+int renameat(int from_fd, const char* from, int to_fd, const char* to) noexcept {
+  return renamed(from_fd, from, to_fd, to, 0);
+}
+int renameat2(int from_fd, const char* from, int to_fd, const char* to, unsigned flags) noexcept {
+  return renamed(from_fd, from, to_fd, to, flags);
+}
+
+int mkdir(const char* path, mode_t mode) noexcept {
+  static const auto call = real<int (*)(const char*, mode_t)>("mkdir");
+  const std::lock_guard lock(state().mutex);
+  const auto name = below(std::string(path));
+  if (fails(Call::mkdir, name)) return -1;
+  const int status = call(path, mode);
+  if (status == 0 && name) add({Call::mkdir, *name});
+  return status;
+}
+
+int unlink(const char* path) noexcept { return unlinked(AT_FDCWD, path, 0); }
+int rmdir(const char* path) noexcept { return unlinked(AT_FDCWD, path, AT_REMOVEDIR); }
+int remove(const char* path) noexcept {
+  struct stat status {};
+  const bool folder = lstat(path, &status) == 0 && S_ISDIR(status.st_mode);
+  return unlinked(AT_FDCWD, path, folder ? AT_REMOVEDIR : 0);
+}
+int unlinkat(int fd, const char* path, int flags) noexcept { return unlinked(fd, path, flags); }
+
+}  // extern "C"

@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: Apache-2.0
+// Stands between a test and the C library's calls on files: records what happens below one folder
+// (crash_prefixes_test builds every disk that a power cut could leave from it), and makes chosen
+// calls fail (save_faults_test). A shared library that is linked before the C library, so its
+// open(), write(), rename() and so on are the ones that every other library of the process meets.
+// Preloaded into another program it reads MEGA_FAULTS=FOLDER|CALL|ERROR|N (see system/faults_test).
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace megalith::faults {
+
+/// `open` makes files, `look` opens what is there, `close` is that of files open for writing.
+enum class Call { open, look, write, truncate, sync, close, rename, mkdir, unlink, note };
+
+/// One successful call below the folder. Paths are relative to it; "" is the folder itself.
+struct Operation {
+  Call call;
+  std::string path;
+  std::string to = {};    // rename: the new name
+  int64_t offset = 0;     // write, truncate
+  std::string data = {};  // write: the bytes; note: the caller's text
+  bool created = false;   // open: the file is new
+  bool exchange = false;  // rename: the two names changed places
+};
+
+/// Starts recording calls below `folder` (absolute, without a slash at its end).
+void record(const std::string& folder);
+/// Stops, and gives what was recorded, in order.
+std::vector<Operation> stop();
+/// Puts a remark of the test between the recorded calls.
+void note(const std::string& text);
+
+/// What the n-th call does instead.
+struct Injection {
+  Call call;
+  int64_t nth = 1;  // from 1, counted from inject() on
+  int error = 0;    // errno; 0: write half of the bytes, say so and go on (write only)
+};
+/// Counts calls below `folder`, and makes one of them fail.
+void inject(const std::string& folder, const Injection& injection);
+/// Stops; whether the n-th call was reached.
+bool injected();
+
+}  // namespace megalith::faults

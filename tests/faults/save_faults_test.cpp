@@ -1,0 +1,145 @@
+// SPDX-License-Identifier: Apache-2.0
+// Every call of a save fails once, in every way it can. The save must then fail as a whole, naming
+// the cause; the checkpoint before stays whole; no COMMIT of the failed step remains; and the next
+// save succeeds. Interrupted and short calls are not failures.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cerrno>
+#include <cstring>
+#include <filesystem>
+
+#include "checkpoint/manifest.h"
+#include "save_fixture.h"
+
+#include "file_faults.h"
+
+namespace megalith::faults {
+namespace {
+
+namespace fs = std::filesystem;
+using testing::HasSubstr;
+
+constexpr int kKeep = 2;
+
+/// What a failed save of step 2 must leave.
+void check_left(const fs::path& folder, const std::string& what) {
+  const auto newest = checkpoint::find_newest(folder, true);
+  ASSERT_TRUE(newest) << what;
+  const checkpoint::Reader reader(*newest);
+  EXPECT_EQ(reader.step(), 1) << what;
+  EXPECT_TRUE(holds_step(reader)) << what;
+  EXPECT_FALSE(fs::exists(folder / checkpoint::step_folder_name(2) / checkpoint::kCommitName))
+      << what;
+}
+
+/// Saves step 1, then step 2 with the n-th call failing. False when there were fewer calls.
+bool save_with(const Injection& injection, bool is_failure) {
+  const SaveFolder folder;
+  SavedRun run(folder.path, kKeep);
+  run.save(1);
+  const std::string what =
+      fmt::format("call {} number {} with errno {}", static_cast<int>(injection.call),
+                  injection.nth, injection.error);
+  inject(folder.path.string(), injection);
+  std::string message;
+  try {
+    run.save(2);
+  } catch (const Error& error) {
+    message = error.what();
+    EXPECT_EQ(error.code(), ExitCode::failure) << what;
+  }
+  if (!injected()) {
+    EXPECT_EQ(message, "") << what;
+    return false;
+  }
+  if (is_failure) {
+    EXPECT_THAT(message, HasSubstr(std::strerror(injection.error))) << what;
+    EXPECT_THAT(message, HasSubstr(folder.path.string())) << what;
+    check_left(folder.path, what);
+    run.save(2);  // the cause is gone
+  } else {
+    EXPECT_EQ(message, "") << what;
+  }
+  const auto newest = checkpoint::find_newest(folder.path, true);
+  EXPECT_TRUE(newest && holds_step(checkpoint::Reader(*newest))) << what;
+  EXPECT_EQ(checkpoint::Reader(*newest).step(), 2) << what;
+  return true;
+}
+
+int64_t every_call(Call call, int error, bool is_failure) {
+  int64_t n = 1;
+  while (save_with({call, n, error}, is_failure) && !testing::Test::HasFailure()) ++n;
+  return n - 1;
+}
+
+TEST(SaveFaults, EveryWriteFails) {
+  EXPECT_GE(every_call(Call::write, EIO, true), 4);
+  EXPECT_GE(every_call(Call::write, ENOSPC, true), 4);
+  EXPECT_GE(every_call(Call::write, EDQUOT, true), 4);
+}
+
+TEST(SaveFaults, EveryFsyncFails) {
+  EXPECT_GE(every_call(Call::sync, EIO, true), 6);
+  EXPECT_GE(every_call(Call::sync, ENOSPC, true), 6);
+}
+
+TEST(SaveFaults, EveryRenameFails) {
+  EXPECT_GE(every_call(Call::rename, EIO, true), 4);
+  EXPECT_GE(every_call(Call::rename, ENOSPC, true), 4);
+}
+
+TEST(SaveFaults, EveryCloseFails) {
+  EXPECT_GE(every_call(Call::close, EIO, true), 4);
+  EXPECT_GE(every_call(Call::close, ENOSPC, true), 4);
+}
+
+TEST(SaveFaults, EveryFileAndFolderCannotBeMade) {
+  for (const int error : {EIO, ENOSPC, EMFILE, EDQUOT}) {
+    EXPECT_GE(every_call(Call::open, error, true), 4);
+    EXPECT_EQ(every_call(Call::mkdir, error, true), 1);
+  }
+}
+
+TEST(SaveFaults, InterruptedAndShortCallsAreNoFailures) {
+  EXPECT_GE(every_call(Call::write, EINTR, false), 4);
+  EXPECT_GE(every_call(Call::write, 0, false), 4);
+  EXPECT_GE(every_call(Call::open, EINTR, false), 4);
+  EXPECT_GE(every_call(Call::close, EINTR, false), 4);
+}
+
+/// Saves step 3 over steps 1 and 2 (two are kept) with one call of pruning failing.
+void prune_with(const Injection& injection, bool& reached) {
+  const SaveFolder folder;
+  SavedRun run(folder.path, kKeep);
+  for (const int step : {1, 2}) run.save(step);
+  inject(folder.path.string(), injection);
+  bool saved = true;
+  try {
+    run.save(3);
+  } catch (const Error&) {
+    saved = false;
+  }
+  reached = injected();
+  const std::string what =
+      fmt::format("call {} number {}", static_cast<int>(injection.call), injection.nth);
+  // A checkpoint that cannot be looked at now is not a damaged one: as many whole ones as are to be
+  // kept are there, whatever went wrong.
+  for (const int step : saved ? std::vector{2, 3} : std::vector{1, 2}) {
+    const fs::path path = folder.path / checkpoint::step_folder_name(step);
+    ASSERT_TRUE(fs::exists(path)) << what << ": step " << step << " is gone";
+    EXPECT_TRUE(holds_step(checkpoint::Reader(path))) << what;
+  }
+}
+
+TEST(SaveFaults, AnOldCheckpointThatCannotBeReadOrRemovedStays) {
+  for (const Call call : {Call::look, Call::unlink, Call::rename, Call::sync}) {
+    bool reached = true;
+    int64_t n = 0;
+    while (reached && !testing::Test::HasFailure()) prune_with({call, ++n, EIO}, reached);
+    EXPECT_GE(n, 3) << static_cast<int>(call);
+  }
+}
+
+}  // namespace
+}  // namespace megalith::faults

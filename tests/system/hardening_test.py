@@ -1,0 +1,76 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""The program as a file: built with the protections that docs/security.md promises, read from its ELF headers:
+python3 hardening_test.py PROGRAM"""
+import pathlib
+import struct
+import unittest
+
+from program import PROGRAM
+
+PT_LOAD, PT_DYNAMIC, PT_GNU_STACK, PT_GNU_RELRO = 1, 2, 0x6474E551, 0x6474E552
+DT_NULL, DT_STRTAB, DT_STRSZ, DT_RPATH, DT_TEXTREL, DT_FLAGS, DT_RUNPATH, DT_FLAGS_1 = 0, 5, 10, 15, 22, 30, 29, 0x6FFFFFFB
+DF_TEXTREL, DF_BIND_NOW, DF_1_NOW, DF_1_PIE = 4, 8, 1, 0x08000000
+EXECUTE, WRITE = 1, 2
+
+
+class Elf:
+    """Little-endian ELF64, System V ABI chapters 4 and 5."""
+
+    def __init__(self, path):
+        self.bytes = pathlib.Path(path).read_bytes()
+        assert self.bytes[:6] == b"\x7fELF\2\1", f"{path} is no 64-bit little-endian ELF file"
+        self.type, = struct.unpack_from("<H", self.bytes, 16)
+        table, = struct.unpack_from("<Q", self.bytes, 32)
+        size, count = struct.unpack_from("<HH", self.bytes, 54)
+        # (type, flags, offset, address, bytes in the file)
+        self.segments = [struct.unpack_from("<IIQQ8xQ", self.bytes, table + i * size) for i in range(count)]
+        self.dynamic = {}
+        offset, length = next((o, n) for kind, _, o, _, n in self.segments if kind == PT_DYNAMIC)
+        for at in range(offset, offset + length, 16):
+            tag, value = struct.unpack_from("<QQ", self.bytes, at)
+            if tag == DT_NULL:
+                break
+            self.dynamic[tag] = value
+
+    def names(self):
+        """All names of the dynamic symbols."""
+        address = self.dynamic[DT_STRTAB]
+        start = next(o + address - a for kind, _, o, a, n in self.segments if kind == PT_LOAD and a <= address < a + n)
+        return {name.decode() for name in self.bytes[start:start + self.dynamic[DT_STRSZ]].split(b"\0")}
+
+
+class Hardening(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.elf = Elf(PROGRAM)
+
+    def test_its_place_in_memory_is_random(self):
+        self.assertEqual(self.elf.type, 3, "not position-independent")
+        self.assertTrue(self.elf.dynamic.get(DT_FLAGS_1, 0) & DF_1_PIE)
+        self.assertNotIn(DT_TEXTREL, self.elf.dynamic)
+        self.assertFalse(self.elf.dynamic.get(DT_FLAGS, 0) & DF_TEXTREL)
+
+    def test_relocations_are_done_at_start_and_then_read_only(self):
+        self.assertIn(PT_GNU_RELRO, [kind for kind, *_ in self.elf.segments])
+        self.assertTrue(self.elf.dynamic.get(DT_FLAGS, 0) & DF_BIND_NOW or self.elf.dynamic.get(DT_FLAGS_1, 0) & DF_1_NOW)
+
+    def test_what_can_be_written_cannot_be_executed(self):
+        stack = [flags for kind, flags, *_ in self.elf.segments if kind == PT_GNU_STACK]
+        self.assertEqual(len(stack), 1)
+        for kind, flags, *_ in self.elf.segments:
+            if kind in (PT_LOAD, PT_GNU_STACK):
+                self.assertNotEqual(flags & (EXECUTE | WRITE), EXECUTE | WRITE)
+
+    def test_stack_and_buffers_are_checked(self):
+        names = self.elf.names()
+        self.assertIn("__stack_chk_fail", names)
+        self.assertTrue({n for n in names if n.startswith("__") and n.endswith("_chk")} - {"__stack_chk_fail"}, "no fortified call")
+
+    def test_libraries_come_from_the_system_alone(self):
+        self.assertNotIn(DT_RPATH, self.elf.dynamic)
+        self.assertNotIn(DT_RUNPATH, self.elf.dynamic)
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,418 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Whatever a person hands over: python3 input_test.py PROGRAM
+
+Every file and every option of every command gets what it was not made for. The contract each time: the right exit
+code, one printable line on standard error, nothing on standard output, nothing half-written, within seconds and
+within bounded memory."""
+import gzip
+import json
+import os
+import pathlib
+import random
+import resource
+import shutil
+import struct
+import subprocess
+import sys
+import unittest
+
+from program import PROGRAM, RECIPE, RoadTest, run, run_json
+
+SECONDS = 20
+MEMORY = 3 << 30  # bytes that may be written; reserved address space costs nothing
+HUGE = 8 << 30
+
+COMMANDS = ("tokenizer train", "tokenizer encode", "tokenizer decode", "pack", "train", "generate", "evaluate score", "evaluate perplexity",
+            "plan", "convert", "report", "bench gemm", "bench train", "bench decode", "bench tokenizer", "bench collective", "doctor")
+
+
+def limits():
+    resource.setrlimit(resource.RLIMIT_DATA, (MEMORY, MEMORY))
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+
+
+def tensors(header, data=b""):
+    text = header if isinstance(header, bytes) else json.dumps(header).encode()
+    return struct.pack("<Q", len(text)) + text + data
+
+
+def hostile(valid):
+    """(name, content): what any parser may be given, made from a valid file of its kind."""
+    draw = random.Random(3)
+    yield "empty", b""
+    yield "zero", b"\0"
+    yield "zeros", bytes(4096)
+    yield "binary", draw.randbytes(4096)
+    yield "nested", b"[" * 1_000_000
+    yield "nested objects", b'{"a":' * 300_000
+    yield "half", valid[:len(valid) // 2]
+    yield "one byte short", valid[:-1] if valid[-1:] not in b"\n }" or valid[-1:] == b"}" else valid[:-2]
+    yield "utf-16", valid[:2000].decode("latin-1").encode("utf-16")
+    yield "not utf-8", valid[:1] + b"\xff\xfe" + valid[1:]
+    yield "html", b"<!DOCTYPE html><html><body>Sign in</body></html>\n"
+    yield "escapes", b"\x1b[2J\x07\x1b]0;owned\x07" + valid
+
+
+class Input(RoadTest):
+    @classmethod
+    def setUpClass(cls):
+        super().setUpClass()
+        cls.tokenizer, cls.corpus = cls.folder / "tokenizer.json", cls.folder / "corpus"
+        run("train", cls.recipe, "--set", f"run.out={cls.folder / 'run'}", "--set", "train.steps=2", "--json")
+        run("convert", "--from", cls.folder / "run", "--to", cls.folder / "hf", "--format", "hf")
+        cls.ids = cls.put("ids.json", b'{"ids": [1, 2, 3]}\n')
+        cls.lines = cls.put("lines.jsonl", b'{"text": "the cat"}\n{"ids": [1, 2]}\n')
+        cls.text = cls.put("short.txt", "the cat sees the dog.\n".encode())
+
+    @classmethod
+    def put(cls, name, content):
+        path = cls.folder / name
+        path.write_bytes(content)
+        return path
+
+    def refused(self, *arguments, codes=(2,), say=(), out=None):
+        """Runs the program; the message. `out`: a path that must not come into being."""
+        before = set(self.folder.iterdir())
+        with self.subTest(arguments=[str(a)[:80] for a in arguments]):
+            result = subprocess.run([PROGRAM, *map(str, arguments)], capture_output=True, timeout=SECONDS, preexec_fn=limits)
+            message = result.stderr.decode()
+            self.assertIn(result.returncode, codes, message[-500:])
+            self.assertEqual(result.stdout, b"", "partial output")
+            lines = [line for line in message.splitlines() if " warning " not in line and " info " not in line]
+            self.assertEqual(len(lines), 1, message[-1000:])
+            self.assertTrue(lines[0].startswith("megalith: "), message)
+            self.assertLess(len(message), 20_000)
+            self.assertTrue(all(c.isprintable() or c == "\n" for c in message), repr(message))
+            for word in say:
+                self.assertIn(str(word), message)
+            self.assertEqual(set(self.folder.iterdir()) - before, set(), "something was left")
+            return message
+        return ""
+
+    def each(self, name, valid):
+        """Paths of hostile files of this kind."""
+        for what, content in hostile(valid):
+            yield what, self.put(f"hostile-{name}", content)
+
+    # -- paths ------------------------------------------------------------------------------------
+
+    def file_options(self):
+        """(command with %s where the file stands, codes)."""
+        t, c, run_folder, x = self.tokenizer, self.corpus, self.folder / "run", self.folder / "x"
+        yield ("tokenizer", "train", "--vocab-size", 300, "--output", x, "--input", "%s")
+        yield ("tokenizer", "encode", "--tokenizer", "%s", "--input", self.text)
+        yield ("tokenizer", "encode", "--tokenizer", t, "--input", "%s")
+        yield ("tokenizer", "decode", "--tokenizer", "%s", "--input", self.ids)
+        yield ("tokenizer", "decode", "--tokenizer", t, "--input", "%s")
+        yield ("pack", "--tokenizer", "%s", "--input", self.text, "--output", x)
+        yield ("pack", "--tokenizer", t, "--input", "%s", "--output", x)
+        yield ("train", "%s")
+        yield ("train", self.recipe, "--set", f"run.out={x}", "--set", "data.train=%s")
+        yield ("train", self.recipe, "--set", f"run.out={x}", "--set", "data.tokenizer=%s")
+        yield ("plan", "%s")
+        yield ("plan", self.recipe, "--set", "data.tokenizer=%s")
+        yield ("generate", "--prompt", "x", "--checkpoint", "%s")
+        yield ("evaluate", "score", "--input", self.lines, "--checkpoint", "%s")
+        yield ("evaluate", "score", "--checkpoint", run_folder, "--input", "%s")
+        yield ("evaluate", "perplexity", "--input", self.text, "--checkpoint", "%s")
+        yield ("evaluate", "perplexity", "--checkpoint", run_folder, "--input", "%s")
+        yield ("convert", "--to", x, "--from", "%s")
+        yield ("report", "%s")
+        yield ("bench", "train", "%s")
+        yield ("bench", "tokenizer", "--tokenizer", "%s", "--input", self.text)
+        yield ("bench", "tokenizer", "--tokenizer", t, "--input", "%s")
+
+    def test_paths(self):
+        (self.folder / "loop").symlink_to("loop")
+        (self.folder / "dangling").symlink_to("nowhere")
+        (self.folder / "a folder").mkdir()
+        for path in (self.folder / "absent", self.folder / "loop", self.folder / "dangling", self.folder / "a folder", "/" + "long/" * 1500,
+                     self.folder / ("n" * 300), self.folder / "two\nlines \x1b[31m", self.folder / "übung/\U0001f642", self.text / "below", ""):
+            for command in self.file_options():
+                if path == "" and str(command[-1]).startswith("data.tokenizer="):
+                    continue  # that is how a recipe says: none
+                self.refused(*(str(word).replace("%s", str(path)) for word in command))
+
+    def test_output_paths(self):
+        t, text = self.tokenizer, self.text
+        for path in ("", self.folder / "absent" / "x", self.text / "x", "/proc/nothing/x", "/" + "long/" * 1500, self.folder / ("n" * 300)):
+            self.refused("tokenizer", "train", "--vocab-size", 300, "--input", self.folder / "text.txt", "--output", path)
+            self.refused("pack", "--tokenizer", t, "--input", text, "--output", path)
+            if path != self.folder / "absent" / "x":
+                self.refused("convert", "--from", self.folder / "run", "--to", path)
+                self.refused("train", self.recipe, "--set", f"run.out={path}")
+        self.refused("tokenizer", "train", "--vocab-size", 300, "--input", self.folder / "text.txt", "--output", self.folder)
+        self.refused("convert", "--from", self.folder / "run", "--to", self.text)
+        self.refused("train", self.recipe, "--set", f"run.out={self.text}")
+
+    # -- contents ---------------------------------------------------------------------------------
+
+    def test_tokenizer_files(self):
+        for _, path in self.each("tokenizer.json", self.tokenizer.read_bytes()):
+            self.refused("tokenizer", "encode", "--tokenizer", path, "--input", self.text, say=[path.name])
+            self.refused("pack", "--tokenizer", path, "--input", self.text, "--output", self.folder / "x", say=[path.name])
+        whole = json.loads(self.tokenizer.read_text())
+        model = whole["model"]
+        for what in ({**whole, "model": {**model, "vocab": {**model["vocab"], "zz": 2**40}}}, {**whole, "model": {**model, "vocab": {**model["vocab"], "zz": -1}}},
+                     {**whole, "model": {**model, "merges": [["no", "such"]]}}, {**whole, "model": {**model, "type": "WordPiece"}},
+                     {**whole, "pre_tokenizer": {"type": "Split", "pattern": {"Regex": "(a+)+$"}, "behavior": "Isolated", "invert": False}}, [], 3, None):
+            path = self.put("tokenizer-bad.json", json.dumps(what).encode())
+            self.refused("tokenizer", "encode", "--tokenizer", path, "--input", self.text, say=[path.name])
+            path.unlink()
+        self.enormous(("tokenizer", "encode", "--input", self.text, "--tokenizer"))
+
+    def enormous(self, command, name="enormous"):
+        path = self.folder / name
+        with open(path, "wb") as file:
+            file.truncate(HUGE)  # sparse
+        self.refused(*command, path)
+        path.unlink()
+        self.refused(*command, "/dev/zero")
+
+    def test_texts(self):
+        x, t = self.folder / "x", self.tokenizer
+        self.assertEqual(run_json("tokenizer", "encode", "--tokenizer", t, "--input", self.put("empty.txt", b""))["ids"], [])
+        self.assertEqual(run_json("tokenizer", "encode", "--tokenizer", t, "--input", "/dev/null")["ids"], [])
+        binary = self.put("binary.txt", b"ok\xff\xfe")
+        surrogate = self.put("surrogate.txt", b"\xed\xa0\x80")
+        for path in (binary, surrogate):
+            self.refused("tokenizer", "encode", "--tokenizer", t, "--input", path, say=[path.name])
+            self.refused("tokenizer", "train", "--vocab-size", 300, "--input", path, "--output", x, say=[path.name])
+            self.refused("pack", "--tokenizer", t, "--input", path, "--output", x, say=[path.name])
+            self.refused("evaluate", "perplexity", "--checkpoint", self.folder / "run", "--input", path, say=[path.name])
+        self.refused("tokenizer", "train", "--vocab-size", 300, "--input", self.folder / "empty.txt", "--output", x)
+        self.refused("pack", "--tokenizer", t, "--input", self.folder / "empty.txt", "--output", x)
+        self.refused("evaluate", "perplexity", "--checkpoint", self.folder / "run", "--input", self.folder / "empty.txt")
+        self.enormous(("tokenizer", "encode", "--tokenizer", t, "--input"))
+        self.enormous(("tokenizer", "train", "--vocab-size", 300, "--output", x, "--input"))
+        self.enormous(("evaluate", "perplexity", "--checkpoint", self.folder / "run", "--input"))
+
+    def test_packed_inputs(self):
+        x, t = self.folder / "x", self.tokenizer
+        good = b'{"text": "the cat"}\n'
+        for name, content in {
+                "not.jsonl": b"the cat\n", "list.jsonl": b"[1]\n", "other.jsonl": b'{"txt": "a"}\n', "number.jsonl": b'{"text": 1}\n',
+                "later.jsonl": good * 50000 + b'{"text": }\n', "nested.jsonl": b'{"text": ' + b"[" * 100000 + b"\n", "two.jsonl": b'{"text": "a"} {"text": "b"}\n',
+                "surrogate.jsonl": b'{"text": "\\ud800"}\n', "overlong.jsonl": b'{"text": "\xc0\x80"}\n', "plain.jsonl.gz": good,
+                "plain.txt.zst": b"the cat", "short.txt.gz": gzip.compress(b"the cat" * 1000)[:-12], "flipped.txt.gz": self.flipped(gzip.compress(b"the cat\n" * 1000)),
+                "tail.txt.gz": gzip.compress(b"the cat\n") + b"tail", "claims.txt.zst": b"\x28\xb5\x2f\xfd\xe0" + struct.pack("<Q", 1 << 62) + b"\x01\0\0",
+                "window.txt.zst": b"\x28\xb5\x2f\xfd\x00\xff\x01\0\0"}.items():
+            self.refused("pack", "--tokenizer", t, "--input", self.put(name, content), "--output", x, say=[name])
+        self.refused("pack", "--tokenizer", t, "--input", self.put("blank.jsonl", b"\n \n\n"), "--output", x, say=["no documents"])
+
+    @staticmethod
+    def flipped(content):
+        return content[:len(content) // 2] + bytes([content[len(content) // 2] ^ 0x40]) + content[len(content) // 2 + 1:]
+
+    def test_recipes(self):
+        valid = self.recipe.read_bytes()
+        for what, path in self.each("recipe.yaml", valid):
+            if what in ("half", "one byte short", "empty"):
+                continue  # may be whole recipes
+            self.refused("train", path, say=[path.name])
+            self.refused("plan", path, say=[path.name])
+        bomb = b"a: &a [x,x,x,x,x,x,x,x,x]\n" + b"".join(b"%c: &%c [%s]\n" % (98 + i, 98 + i, b",".join([b"*%c" % (97 + i)] * 9)) for i in range(9))
+        for content in (bomb, b"model: {layers: 2}\nmodel: {layers: 3}\n" + valid, valid + b"#" * (1 << 20), b"- a\n", b"3\n", valid + b"\n---\n" + valid, b"model: !!python/object:os.system {}\n"):
+            self.refused("plan", self.put("bad-recipe.yaml", content), say=["bad-recipe.yaml"])
+        self.enormous(("plan",))
+
+    def test_overrides(self):
+        for override in ("model.layers=-1", "model.layers=0", "model.layers=1e3x", "model.layers=99999999999999999999", "model.layers=1000000000", "model.layers=2.5", "model.layers=",
+                         "model.layers=[2]", "model.layers={a: 1}", "model.layers=true", "model.layers=null", "model.hidden=9223372036854775807", "model.context=4611686018427387904",
+                         "model.vocab=9000000000000000000", "model.heads=5", "optimizer.lr=nan", "optimizer.lr=inf", "optimizer.lr=-1", "optimizer.lr=1e999", "model.dropout=1", "model.dropout=-0.1",
+                         "train.global_batch=0", "train.global_batch=4611686018427387904", "train.micro_batch=3", "train.steps=-2", "a..b=1", ".=1", "=1", "model", "", "model.layrs=2", "model.layers.x=2",
+                         "data.train.7=x", "data.train=[{path: a, weight: -1}]", "data.train=[{path: a, weight: nan}, b]", "data.train=[" + "[" * 5000, "numerics=quick", "numerics=",
+                         "run.threads=-1", "run.threads=1000000000", "checkpoint.keep=0", "\x1b[31m=1", "run.seed=x", "train.tokens=5", "parallel.tensor=3", "parallel.pipeline=1000000", "parallel.data=0"):
+            self.refused("plan", self.recipe, "--set", override)
+            self.refused("train", self.recipe, "--set", f"run.out={self.folder / 'x'}", "--set", override)
+
+    def test_text_samples_that_cannot_be_written(self):
+        long = json.dumps("the cat sees " * 50)
+        message = self.refused("train", self.recipe, "--set", f"run.out={self.folder / 'x'}", "--set", "train.sample_every=1", "--set", f"train.sample_prompts=[the, {long}]")
+        self.assertIn("train.sample_prompts[1]", message)
+
+    def test_corpora(self):
+        idx, binary = (self.folder / "corpus.idx").read_bytes(), (self.folder / "corpus.bin").read_bytes()
+        header = struct.unpack_from("<QBQQ", idx, 9)
+        bad = self.folder / "bad"
+
+        def corpus(index, tokens):
+            self.put("bad.idx", index)
+            self.put("bad.bin", tokens)
+            self.refused("train", self.recipe, "--set", f"run.out={self.folder / 'x'}", "--set", f"data.train={bad}", codes=(3,), say=["bad."])
+            shutil.rmtree(self.folder / "x", ignore_errors=True)
+
+        for cut in (0, 8, 9, 17, 18, 26, 33, 34, 35, len(idx) // 2, len(idx) - 1):
+            corpus(idx[:cut], binary)
+        corpus(idx + b"\0", binary)
+        corpus(idx, binary[:-1])
+        corpus(idx, b"")
+        corpus(idx, binary + b"\0\0")
+        for offset, form, values in ((0, "<B", [0x4E]), (9, "<Q", [0, 2, 1 << 56]), (17, "<B", [0, 6, 7, 9, 255]), (18, "<Q", [header[2] + 1, 1 << 62, (1 << 64) - 1]),
+                                     (26, "<Q", [0, header[3] + 1, 1 << 63])):
+            for value in values:
+                changed = bytearray(idx)
+                struct.pack_into(form, changed, offset, value)
+                corpus(bytes(changed), binary)
+        corpus(idx, b"\xff\xff" * (len(binary) // 2))  # ids beyond the vocabulary
+        for content in (self.put("bad.idx", idx), self.put("bad.bin", binary)):
+            content.unlink()
+
+    def test_ids(self):
+        for what, path in self.each("ids.json", self.ids.read_bytes()):
+            self.refused("tokenizer", "decode", "--tokenizer", self.tokenizer, "--input", path, say=[path.name])
+        for content in ("3", "{}", '{"ids": 3}', '{"ids": [1.5]}', "[-1]", "[99999999999999999999]", "[100000]", '["1"]', "[null]", '{"ids": [1], "ids": [2]}', "[1] [2]"):
+            self.refused("tokenizer", "decode", "--tokenizer", self.tokenizer, "--input", self.put("bad-ids.json", content.encode()), say=["bad-ids.json"])
+        self.enormous(("tokenizer", "decode", "--tokenizer", self.tokenizer, "--input"))
+
+    def test_lines_to_score(self):
+        score = ("evaluate", "score", "--checkpoint", self.folder / "run", "--input")
+        good = '{"text": "the cat"}\n'
+        for bad in ("", "x", "[]", "3", "{}", '{"text": 3}', '{"ids": "1"}', '{"ids": [1, -2]}', '{"ids": [1.0]}', '{"ids": [100000]}', '{"ids": [99999999999]}', '{"ids": []}',
+                    '{"ids": [1], "ids": [2]}', '{"text": "' + "cat " * 5000 + '"}', '{"text": "\\ud800"}', '{"ids": ' + "[" * 100000):
+            # The bad line is not the first: nothing may be printed for those before it.
+            self.refused(*score, self.put("bad-lines.jsonl", (good * 3 + bad + "\n" + good).encode()), say=["bad-lines.jsonl:4"])
+        self.refused(*score, self.put("bad-lines.jsonl", b'{"text": "\xff"}\n'), say=["bad-lines.jsonl:1"])
+        self.enormous(score)
+
+    def test_hugging_face_folders(self):
+        there, bad = self.folder / "hf", self.folder / "bad-hf"
+        x = self.folder / "x"
+
+        def with_file(name, content, codes):
+            shutil.copytree(there, bad, dirs_exist_ok=True)
+            if content is None:
+                (bad / name).unlink()
+            else:
+                (bad / name).write_bytes(content)
+            self.refused("generate", "--checkpoint", bad, "--prompt", "x", codes=codes)
+
+        config = json.loads((there / "config.json").read_text())
+        for what, content in hostile((there / "config.json").read_bytes()):
+            with_file("config.json", content, (2,))
+        for change in ({"n_layer": 10**9}, {"n_layer": -1}, {"n_head": 0}, {"n_embd": 2**62}, {"vocab_size": "300"}, {"vocab_size": 2**63}, {"n_positions": 1.5}, {"model_type": "llama"},
+                       {"activation_function": "relu"}, {"n_inner": -4}, {"layer_norm_epsilon": "x"}, {"eos_token_id": "x"}, {"hidden_size": 1}, {"tie_word_embeddings": 1}, {"model_type": ["gpt2"]}):
+            with_file("config.json", json.dumps({**config, **change}).encode(), (2,))
+        with_file("config.json", b'{"model_type": "gpt2", "n_layer": 1, "n_layer": 2}', (2,))
+        with_file("tokenizer.json", b"{}", (2,))
+        shutil.rmtree(bad)
+        weights = (there / "model.safetensors").read_bytes()
+        size = struct.unpack("<Q", weights[:8])[0]
+        header = json.loads(weights[8:8 + size])
+        first = next(name for name in header if name != "__metadata__")
+        for what, content in hostile(weights):
+            with_file("model.safetensors", content, (3,))
+        body = weights[8 + size:]
+        for change in ({first: {**header[first], "shape": [2**62, 4]}}, {first: {**header[first], "data_offsets": [0, 2**63 - 1]}}, {first: {**header[first], "data_offsets": [8, 4]}},
+                       {first: {**header[first], "dtype": "F33"}}, {first: {**header[first], "shape": [-1]}}, {"extra": {"dtype": "U8", "shape": [4], "data_offsets": [0, 4]}}, {"__metadata__": {"a": 1}}):
+            with_file("model.safetensors", tensors({**header, **change}, body), (3,))
+        with_file("model.safetensors", struct.pack("<Q", 1 << 63) + weights[8:], (3,))
+        with_file("model.safetensors", weights + b"PK\x03\x04", (3,))
+        with_file("model.safetensors", None, (3,))
+        shutil.rmtree(bad)
+
+    def test_links_that_lead_out(self):
+        there, bad = self.folder / "hf", self.folder / "linked-hf"
+        shutil.copytree(there, bad)
+        shutil.move(bad / "model.safetensors", self.folder / "elsewhere.safetensors")
+        (bad / "model.safetensors").symlink_to(self.folder / "elsewhere.safetensors")
+        self.refused("generate", "--checkpoint", bad, "--prompt", "x", codes=(3,), say=["link"])
+        (bad / "model.safetensors").unlink()
+        # The files beside the weights are copied by a conversion: no way to read another's secrets.
+        shutil.copy(self.folder / "elsewhere.safetensors", bad / "model.safetensors")
+        (bad / "chat_template.jinja").symlink_to("/etc/hostname")
+        self.refused("convert", "--from", bad, "--to", self.folder / "x", "--format", "megalith", codes=(3,), say=["chat_template.jinja", "link"])
+        (bad / "model.safetensors").unlink()
+        (bad / "chat_template.jinja").unlink()
+        for name in ("../elsewhere.safetensors", "/etc/passwd", ".", "a/b"):
+            (bad / "model.safetensors.index.json").write_text(json.dumps({"weight_map": {"wte.weight": name}}))
+            self.refused("generate", "--checkpoint", bad, "--prompt", "x", codes=(3,), say=["plain"])
+        shutil.rmtree(bad)
+
+    def test_checkpoint_files(self):
+        source = next((self.folder / "run" / "checkpoints").glob("step-*"))
+        for name in ("COMMIT", "manifest.json", "recipe.yaml", "tokenizer.json", next(source.glob("*.safetensors")).name):
+            for what, content in hostile((source / name).read_bytes()):
+                bad = self.folder / "bad-step"
+                shutil.copytree(source, bad)
+                (bad / name).write_bytes(content)
+                self.refused("generate", "--checkpoint", bad, "--prompt", "x", codes=(3,), say=[name])
+                shutil.rmtree(bad)
+
+    def test_run_folders_for_the_report(self):
+        source = self.folder / "run"
+        for name, codes in (("run.json", (3,)), ("metrics.jsonl", (3,)), ("recipe.yaml", (0, 3))):
+            for what, content in hostile((source / name).read_bytes()):
+                if name == "metrics.jsonl" and (b"\n" not in content or what in ("half", "one byte short")):
+                    continue  # a torn last line is what a crash leaves
+                if name == "recipe.yaml":
+                    continue
+                bad = self.folder / "bad-run"
+                shutil.copytree(source, bad)
+                (bad / name).write_bytes(content)
+                (bad / "report.html").unlink(missing_ok=True)
+                self.refused("report", bad, codes=codes, say=[name])
+                self.assertFalse((bad / "report.html").exists())
+                shutil.rmtree(bad)
+
+    # -- options ----------------------------------------------------------------------------------
+
+    def test_numbers(self):
+        t, run_folder, x = self.tokenizer, self.folder / "run", self.folder / "x"
+        generate = ("generate", "--checkpoint", run_folder, "--prompt", "the")
+        text = self.folder / "text.txt"
+        never = ("x", "", "1x", "99999999999999999999999", "nan", "1e999")
+        for command, more in (((*generate, "--max-new-tokens"), ("-1", "1.5")), ((*generate, "--temperature"), ("-1", "inf", "-nan")), ((*generate, "--top-k"), ("-1", "1.5")),
+                              ((*generate, "--top-p"), ("-0.1", "1.1", "0", "inf")), ((*generate, "--seed"), ("-1", "1.5")), ((*generate, "--threads"), ("-1", "100000")), ((*generate, "--dtype"), ("f8",)),
+                              (("tokenizer", "train", "--input", text, "--output", x, "--vocab-size"), ("-1", "0", "256", "1000000000000", "1.5")),
+                              (("tokenizer", "train", "--input", text, "--output", x, "--vocab-size", 300, "--min-frequency"), ("-1", "1.5")),
+                              (("tokenizer", "train", "--input", text, "--output", x, "--vocab-size", 300, "--threads"), ("-1", "100000")),
+                              (("pack", "--tokenizer", t, "--input", text, "--output", x, "--threads"), ("-1", "100000")), (("train", self.recipe, "--ranks"), ("-1", "0", "100000")),
+                              (("bench", "gemm", "--threads"), ("-1", "100000")), (("bench", "gemm", "--samples"), ("-1", "0"))):
+            for value in never + more:
+                self.refused(*command[:-1], f"{command[-1]}={value}")
+
+    def test_unknown_options_name_the_nearest(self):
+        for wrong, right in (("--checkpiont", "--checkpoint"), ("--promt", "--prompt"), ("--maxnewtokens", "--max-new-tokens"), ("--jason", "--json")):
+            self.refused("generate", wrong, "x", say=[wrong, right])
+        self.refused("pack", "--tokeniser", "x", say=["--tokenizer"])
+        self.refused("trian", say=["trian", "train"])
+        self.refused("evaluate", "scores", say=["scores", "score"])
+        self.refused("train", self.recipe, "extra", say=["extra"])
+        self.refused("train", self.recipe, "--ste", "a=1", say=["--set"])
+
+    def test_arguments_of_any_shape(self):
+        run_folder = self.folder / "run"
+        self.refused("generate", "--checkpoint", run_folder, "--prompt", "cat " * 30000)
+        self.refused(*["x"] * 5000)
+        self.refused("generate", "--checkpoint", run_folder)
+        self.refused("generate", "--checkpoint", run_folder, "--prompt")
+        self.refused("generate", "--checkpoint", run_folder, "--checkpoint", run_folder, "--prompt", "x")
+        result = subprocess.run([PROGRAM.encode(), b"generate", b"--checkpoint", os.fsencode(run_folder), b"--prompt", b"\xff"], capture_output=True)
+        self.assertEqual((result.returncode, result.stdout, result.stderr.count(b"\n")), (2, b"", 1), result.stderr)
+
+    def test_help_of_every_command(self):
+        for command in COMMANDS:
+            text = run(*command.split(), "--help")
+            self.assertIn("Examples:", text, command)
+            self.assertIn(f"megalith {command}", text, command)
+        self.assertIn("Examples:", run("--help"))
+
+    def test_json_is_json(self):
+        run_folder, t = self.folder / "run", self.tokenizer
+        for command in (("doctor",), ("plan", self.recipe), ("report", run_folder), ("generate", "--checkpoint", run_folder, "--prompt", "the \x07", "--max-new-tokens", 3),
+                        ("evaluate", "score", "--checkpoint", run_folder, "--input", self.lines), ("evaluate", "perplexity", "--checkpoint", run_folder, "--input", self.text),
+                        ("tokenizer", "decode", "--tokenizer", t, "--input", self.put("half.json", b"[255, 128, 200]")), ("bench", "collective", "--samples", 1)):
+            for line in run(*command, "--json").splitlines():
+                self.assertIsInstance(json.loads(line, parse_constant=lambda word: self.fail(f"{command}: {word}")), dict)
+
+    def test_output_that_nobody_reads(self):
+        for command in (("doctor",), ("plan", self.recipe, "--json"), ("tokenizer", "encode", "--tokenizer", self.tokenizer, "--input", self.folder / "text.txt")):
+            with open("/dev/full", "wb") as full:
+                result = subprocess.run([PROGRAM, *map(str, command)], stdout=full, stderr=subprocess.PIPE, timeout=SECONDS)
+            self.assertEqual((result.returncode, result.stderr.count(b"\n")), (1, 1), result.stderr)
+
+
+if __name__ == "__main__":
+    unittest.main()
