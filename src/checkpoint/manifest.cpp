@@ -19,8 +19,18 @@ bool is_sha256(const std::string& text) {
   return text.size() == 64 && text.find_first_not_of("0123456789abcdef") == std::string::npos;
 }
 
+/// The library converts any number, and those that do not fit to anything.
+int64_t integer(const Json& json, const char* key) {
+  const Json& value = json.at(key);
+  const bool fits =
+      value.is_number_integer() &&
+      (!value.is_number_unsigned() || value.get<uint64_t>() <= static_cast<uint64_t>(INT64_MAX));
+  if (!fits) throw std::invalid_argument(std::string(key) + " is not a whole number");
+  return value.get<int64_t>();
+}
+
 FileRecord parse_file(const Json& json) {
-  FileRecord file{json.at("name").get<std::string>(), json.at("bytes").get<int64_t>(),
+  FileRecord file{json.at("name").get<std::string>(), integer(json, "bytes"),
                   json.at("sha256").get<std::string>()};
   if (!is_plain_name(file.name))
     throw std::invalid_argument("file name '" + file.name + "' is not plain");
@@ -38,7 +48,12 @@ TensorRecord parse_tensor(const Json& json, const std::set<std::string>& files) 
   const auto dtype = dtype_from_name(json.at("dtype").get<std::string>());
   if (!dtype) throw fault("unknown type");
   tensor.dtype = *dtype;
-  const auto dims = json.at("shape").get<std::vector<int64_t>>();
+  std::vector<int64_t> dims;
+  for (const Json& size : json.at("shape")) {
+    if (!size.is_number_unsigned() || size.get<uint64_t>() > static_cast<uint64_t>(INT64_MAX))
+      throw fault("impossible shape");
+    dims.push_back(size.get<int64_t>());
+  }
   if (dims.size() > static_cast<size_t>(kMaxDims)) throw fault("too many dimensions");
   std::optional<int64_t> bytes = bytes_of(tensor.dtype);
   for (const int64_t size : dims)
@@ -49,8 +64,10 @@ TensorRecord parse_tensor(const Json& json, const std::set<std::string>& files) 
   if (!is_sha256(tensor.sha256)) throw fault("its sha256 is not one");
   int64_t covered = 0;
   for (const Json& j : json.at("pieces")) {
-    PieceRecord piece{j.at("file").get<std::string>(), j.at("dim").get<int>(),
-                      j.at("begin").get<int64_t>(), j.at("count").get<int64_t>()};
+    const int64_t dim = integer(j, "dim");
+    if (dim < 0 || dim >= kMaxDims) throw fault("piece of an impossible dimension");
+    PieceRecord piece{j.at("file").get<std::string>(), static_cast<int>(dim), integer(j, "begin"),
+                      integer(j, "count")};
     if (!files.contains(piece.file)) throw fault("piece in a file that is not listed");
     const int64_t extent = dims.empty() ? 1
                                         : (piece.dim >= 0 && piece.dim < tensor.shape.num_dims()
@@ -102,14 +119,14 @@ Manifest Manifest::parse(const std::string& text, const std::filesystem::path& p
   try {
     if (const auto fault = json_fault(text)) throw std::invalid_argument(*fault);
     const Json json = Json::parse(text);
-    const int version = json.at("format_version").get<int>();
+    const int64_t version = integer(json, "format_version");
     if (version < 1 || version > kFormatVersion) {
       throw IntegrityError(
           "{}: format version {} is not known (this program reads 1 to {}); use a newer megalith",
           where, version, kFormatVersion);
     }
     Manifest m;
-    m.step = json.at("step").get<int64_t>();
+    m.step = integer(json, "step");
     m.state_sha256 = json.at("state_sha256").get<std::string>();
     m.state = json.at("state");
     std::set<std::string> files, tensors;

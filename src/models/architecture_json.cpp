@@ -24,6 +24,16 @@ Enum choice(const nlohmann::json& json, const char* key, const std::array<const 
   return static_cast<Enum>(found - names.begin());
 }
 
+/// The library converts any number, and those that do not fit to anything.
+int64_t integer(const nlohmann::json& json, const char* key, const std::string& where) {
+  const nlohmann::json& value = json.at(key);
+  const bool fits =
+      value.is_number_integer() &&
+      (!value.is_number_unsigned() || value.get<uint64_t>() <= static_cast<uint64_t>(INT64_MAX));
+  if (!fits) throw UserError("{}: {} is not a whole number", where, key);
+  return value.get<int64_t>();
+}
+
 }  // namespace
 
 nlohmann::json to_json(const Architecture& a) {
@@ -49,13 +59,13 @@ nlohmann::json to_json(const Architecture& a) {
 Architecture architecture_from(const nlohmann::json& json, const std::string& where) {
   Architecture a;
   try {
-    a.layers = json.at("layers").get<int64_t>();
-    a.hidden = json.at("hidden").get<int64_t>();
-    a.heads = json.at("heads").get<int64_t>();
-    a.kv_heads = json.at("kv_heads").get<int64_t>();
-    a.ffn = json.at("ffn").get<int64_t>();
-    a.context = json.at("context").get<int64_t>();
-    a.vocab = json.at("vocab").get<int64_t>();
+    a.layers = integer(json, "layers", where);
+    a.hidden = integer(json, "hidden", where);
+    a.heads = integer(json, "heads", where);
+    a.kv_heads = integer(json, "kv_heads", where);
+    a.ffn = integer(json, "ffn", where);
+    a.context = integer(json, "context", where);
+    a.vocab = integer(json, "vocab", where);
     a.norm = choice<NormKind>(json, "norm", kNorms, where);
     a.position = choice<PositionKind>(json, "position", kPositions, where);
     a.mlp = choice<MlpKind>(json, "mlp", kMlps, where);
