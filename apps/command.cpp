@@ -3,6 +3,7 @@
 
 #include <fmt/format.h>
 
+#include <charconv>
 #include <cstdio>
 #include <nlohmann/json.hpp>
 
@@ -11,6 +12,20 @@ namespace megalith::apps {
 void print_json(const nlohmann::ordered_json& json) {
   // Text from outside may hold anything: broken UTF-8 becomes U+FFFD.
   fmt::print("{}\n", json.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace));
+}
+
+CLI::Validator whole_number(int64_t low, int64_t high) {
+  return CLI::Validator(
+      [low, high](const std::string& word) {
+        int64_t value = 0;
+        const char* const end = word.data() + word.size();
+        const auto [stopped, error] = std::from_chars(word.data(), end, value);
+        const bool good = error == std::errc() && stopped == end && value >= low && value <= high;
+        return good ? std::string()
+                    : fmt::format("'{}' is not a whole number from {} to {}", word.substr(0, 40),
+                                  low, high);
+      },
+      "", "whole number");
 }
 
 CLI::App& add_command(CLI::App& parent, Invocation& invocation, const std::string& name,

@@ -4,7 +4,9 @@
 #pragma once
 
 #include <CLI/CLI.hpp>
+#include <cstdint>
 #include <functional>
+#include <limits>
 #include <nlohmann/json_fwd.hpp>
 #include <string>
 
@@ -23,6 +25,10 @@ void print_json(const nlohmann::ordered_json& json);
 /// Declares a subcommand with its --json flag and its examples.
 CLI::App& add_command(CLI::App& parent, Invocation& invocation, const std::string& name,
                       const std::string& description, const std::string& examples);
+
+/// Accepts whole numbers from `low` to `high` written in decimal digits. (The library's own
+/// conversion takes -1 for an unsigned and cuts what is too large to the largest.)
+CLI::Validator whole_number(int64_t low, int64_t high = std::numeric_limits<int64_t>::max());
 
 void add_tokenizer(CLI::App& app, Invocation& invocation);
 void add_pack(CLI::App& app, Invocation& invocation);

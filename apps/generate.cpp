@@ -73,15 +73,19 @@ void add_generate(CLI::App& app, Invocation& invocation) {
   o->checkpoint.declare(c);
   c.add_option("--prompt", o->prompt, "the text to continue")->required();
   c.add_option("--max-new-tokens", o->generate.max_new_tokens, "at most so many")
+      ->check(whole_number(0))
       ->capture_default_str();
   c.add_option("--temperature", o->generate.sampling.temperature, "0: always the most likely")
       ->capture_default_str();
   c.add_option("--top-k", o->generate.sampling.top_k, "draw from the k most likely; 0: all")
+      ->check(whole_number(0))
       ->capture_default_str();
   c.add_option("--top-p", o->generate.sampling.top_p,
                "draw from the smallest set of this probability")
       ->capture_default_str();
-  c.add_option("--seed", o->generate.sampling.seed, "of the draws")->capture_default_str();
+  c.add_option("--seed", o->generate.sampling.seed, "of the draws")
+      ->check(whole_number(0))
+      ->capture_default_str();
   c.add_option("--stop", o->generate.stop, "stop before this text (repeatable)")
       ->take_all()
       ->allow_extra_args(false);

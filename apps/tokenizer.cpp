@@ -72,12 +72,14 @@ void add_train_command(CLI::App& parent, Invocation& invocation) {
   auto o = std::make_shared<TrainOptions>();
   c.add_option("--input", o->inputs, "text files; each is one document")->required();
   c.add_option("--vocab-size", o->vocab_size, "entries, the 256 bytes and <|endoftext|> included")
+      ->check(whole_number(1, std::numeric_limits<int32_t>::max()))
       ->required();
   c.add_option("--output", o->output, "the tokenizer.json to write")->required();
   c.add_option("--pattern", o->pattern, "how text is cut into words")
       ->check(CLI::IsMember({"gpt2", "llama3"}))
       ->capture_default_str();
   c.add_option("--min-frequency", o->min_frequency, "rarer pairs do not become tokens")
+      ->check(whole_number(1))
       ->capture_default_str();
   c.add_option("--threads", o->threads, "0: all cores")
       ->check(CLI::Range(0, 1024))
