@@ -50,7 +50,7 @@ class CachedDecoding : public ::testing::TestWithParam<Choice> {
   void run_training_forward() {
     layers::Context context = trained_.context();
     models::DecoderSaved saved;
-    decoder_.forward(context, trained_.batch(), saved, layers::Recompute::none);
+    decoder_.forward(context, trained_.batch(), saved, {});
     logits_ = context.workspace(DType::f32, Shape{kTokens, settings().architecture.padded_vocab()});
     decoder_.logits(context, saved.x_TH.back(), logits_);
     const device::Tensor dx = context.workspace(context.activation, saved.x_TH.back().view.shape());
