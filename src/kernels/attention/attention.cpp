@@ -3,6 +3,7 @@
 // counts exact unmasked pairs: forward 2 products (4 D FLOPs per pair and head), backward 5 (10 D).
 #include "kernels/attention/attention.h"
 
+#include "kernels/attention/attention_bf16.h"
 #include "kernels/attention/attention_work.h"
 
 namespace megalith::kernels {
@@ -91,16 +92,28 @@ std::string_view refuse_materialised(const Exec& exec, const Arguments& a) {
   return refuse_blocks(exec, a, true);
 }
 template <typename Arguments>
+std::string_view refuse_bf16(const Exec& exec, const Arguments& a) {
+  if (exec.numerics != Numerics::fast) return "rounds probabilities: for fast numerics only";
+  if (exec.device.target().isa != device::Isa::avx512_bf16) return "needs AVX512-BF16";
+  if (a.q_TND.dtype != DType::bf16) return "needs bf16";
+  if (!a.probabilities.absent()) return "probabilities are given";
+  // A maximum of scores is taken before they are scaled.
+  if (!(a.scale >= 0)) return "needs a scale that is not negative";
+  return {};
+}
+template <typename Arguments>
 std::string_view accept(const Exec&, const Arguments&) {
   return {};
 }
 
 constexpr Implementation<AttentionForward> kForward[] = {
+    {"bf16_dot", refuse_bf16<AttentionForward>, attention_forward_bf16},
     {"streaming", refuse_streaming<AttentionForward>, attention_forward_blocks},
     {"materialised", refuse_materialised<AttentionForward>, attention_forward_blocks},
     {"reference", accept<AttentionForward>, attention_forward_reference},
 };
 constexpr Implementation<AttentionBackward> kBackward[] = {
+    {"bf16_dot", refuse_bf16<AttentionBackward>, attention_backward_bf16},
     {"streaming", refuse_streaming<AttentionBackward>, attention_backward_blocks},
     {"materialised", refuse_materialised<AttentionBackward>, attention_backward_blocks},
     {"reference", accept<AttentionBackward>, attention_backward_reference},

@@ -17,8 +17,7 @@
 namespace megalith::kernels {
 namespace {
 
-/// What a pass computes.
-enum class Pass { all, keys, queries };
+using Pass = BackwardPass;
 
 /// One thread's scratch, in floats.
 struct BackwardScratch {
@@ -338,35 +337,6 @@ HWY_AFTER_NAMESPACE();
 namespace megalith::kernels {
 namespace {
 
-std::vector<AttentionItem> backward_items(const AttentionBackward& a, Pass pass) {
-  std::vector<AttentionItem> items;
-  const bool causal = a.sequences.causal;
-  const int64_t q_per_kv = a.q_TND.num_heads / a.k_TKD.num_heads;
-  for (size_t s = 0; s + 1 < a.sequences.cu_seqlens.size(); ++s) {
-    const int64_t length = a.sequences.cu_seqlens[s + 1] - a.sequences.cu_seqlens[s];
-    if (length == 0) continue;
-    const int64_t step = pass == Pass::all ? length : kKeyBlock;
-    for (int64_t group = 0; group < a.k_TKD.num_heads; ++group) {
-      for (int64_t h = 0; h < (pass == Pass::queries ? q_per_kv : 1); ++h) {
-        for (int64_t i = 0; i < length; i += step) {
-          AttentionItem item{.sequence = static_cast<int64_t>(s),
-                             .group = group,
-                             .head = group * q_per_kv + h,
-                             .begin = i,
-                             .end = std::min(i + step, length)};
-          // Causal: keys see the queries after them, queries the keys before.
-          item.cost = pass == Pass::keys && causal
-                          ? pairs_of_rows(length - item.end, length - i, length, true)
-                          : pairs_of_rows(i, item.end, length, causal);
-          if (pass != Pass::queries) item.cost *= static_cast<double>(q_per_kv);
-          items.push_back(item);
-        }
-      }
-    }
-  }
-  return items;
-}
-
 void run_pass(Exec& exec, const AttentionBackward& a, ConstView delta_NT, Pass pass,
               std::span<const AttentionItem> items) {
   const BackwardCall call{a, delta_NT, pass, BackwardScratch(a, pass)};
@@ -377,29 +347,22 @@ void run_pass(Exec& exec, const AttentionBackward& a, ConstView delta_NT, Pass p
 
 }  // namespace
 
+void attention_deltas(Exec& exec, const AttentionBackward& a, View delta_NT) {
+  if (exec.device.is_trace()) return;
+  exec.device.pool().for_range(a.q_TND.num_rows, 16, [&](Range part, int) {
+    MEGA_CALL_SIMD(exec, attention::backward_deltas, a, delta_NT, part.begin, part.end);
+  });
+}
+
 void attention_backward_blocks(Exec& exec, const AttentionBackward& a) {
   const int64_t num_rows = a.q_TND.num_rows;
   if (num_rows == 0) return;
   const device::Tensor delta_NT =
       exec.workspace.tensor(DType::f32, Shape{a.q_TND.num_heads, num_rows});
-  if (!exec.device.is_trace()) {
-    exec.device.pool().for_range(num_rows, 16, [&](Range part, int) {
-      MEGA_CALL_SIMD(exec, attention::backward_deltas, a, delta_NT.view, part.begin, part.end);
-    });
-  }
-  const int num_threads = exec.device.target().num_threads;
-  const auto all = backward_items(a, Pass::all);
-  const auto by_keys = backward_items(a, Pass::keys);
-  const auto by_queries = backward_items(a, Pass::queries);
-  const auto time = [&](const std::vector<AttentionItem>& items, double products) {
-    return products * largest_cost(items, split_by_cost(items, num_threads));
-  };
-  if (time(all, 5) <= time(by_keys, 4) + time(by_queries, 3)) {
-    run_pass(exec, a, delta_NT, Pass::all, all);
-  } else {
-    run_pass(exec, a, delta_NT, Pass::keys, by_keys);
-    run_pass(exec, a, delta_NT, Pass::queries, by_queries);
-  }
+  attention_deltas(exec, a, delta_NT.view);
+  run_backward_passes(exec, a, kKeyBlock, [&](Pass pass, std::span<const AttentionItem> items) {
+    run_pass(exec, a, delta_NT.view, pass, items);
+  });
 }
 
 }  // namespace megalith::kernels

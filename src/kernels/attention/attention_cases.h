@@ -115,13 +115,15 @@ struct AttentionData {
         .dv_TKD = values(out, n, k, d),
         .dropout = dropout()};
   }
-  void forward(device::Device& device, std::string_view only = {}) {
-    Exec exec(device);
+  void forward(device::Device& device, std::string_view only = {},
+               Numerics numerics = Numerics::exact) {
+    Exec exec(device, numerics);
     exec.only = only;
     attention_forward(exec, forward_arguments());
   }
-  void backward(device::Device& device, std::string_view only = {}) {
-    Exec exec(device);
+  void backward(device::Device& device, std::string_view only = {},
+                Numerics numerics = Numerics::exact) {
+    Exec exec(device, numerics);
     exec.only = only;
     attention_backward(exec, backward_arguments());
   }

@@ -178,20 +178,7 @@ namespace megalith::kernels {
 void attention_forward_blocks(Exec& exec, const AttentionForward& a) {
   const int64_t step = forward_item_rows(a, exec.device.target().num_threads);
   const ForwardScratch layout(a, step);
-  std::vector<AttentionItem> items;
-  for (size_t s = 0; s + 1 < a.sequences.cu_seqlens.size(); ++s) {
-    const int64_t length = a.sequences.cu_seqlens[s + 1] - a.sequences.cu_seqlens[s];
-    for (int64_t group = 0; group < a.k_TKD.num_heads; ++group) {
-      for (int64_t i = 0; i < length; i += step) {
-        const int64_t end = std::min(i + step, length);
-        items.push_back({.sequence = static_cast<int64_t>(s),
-                         .group = group,
-                         .begin = i,
-                         .end = end,
-                         .cost = pairs_of_rows(i, end, length, a.sequences.causal)});
-      }
-    }
-  }
+  const std::vector<AttentionItem> items = forward_items(a.sequences, a.k_TKD.num_heads, step);
   run_items(exec, items, layout.floats(), [&](const AttentionItem& item, float* scratch) {
     MEGA_CALL_SIMD(exec, attention::run_forward_item, a, layout, item, scratch);
   });

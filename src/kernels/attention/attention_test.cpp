@@ -4,6 +4,7 @@
 
 #include <gtest/gtest.h>
 
+#include "kernels/attention/attention_bounds.h"
 #include "kernels/attention/attention_cases.h"
 #include "kernels/elementwise/dropout.h"
 
@@ -14,69 +15,6 @@ using testing::expect_close;
 using testing::expect_same_bits;
 using testing::TestTensor;
 using testing::unit_roundoff;
-
-/// Largest norm of a head's row in columns [begin, end) of x, heads being `size` wide.
-double largest_norm(const TestTensor& x, int64_t size) {
-  double largest = 0;
-  for (int64_t r = 0; r < x.rows(); ++r) {
-    for (int64_t c = 0; c < x.columns(); c += size) {
-      double sum = 0;
-      for (int64_t d = 0; d < size; ++d) sum += x.at(r, c + d) * x.at(r, c + d);
-      largest = std::max(largest, sum);
-    }
-  }
-  return std::sqrt(largest);
-}
-
-/// Relative errors of f32 arithmetic, to first order in u, of the sum of the absolute values that
-/// an element adds up. A score's error is a chain of D terms of the size of |q||k|; a probability
-/// carries it twice (itself and the sum it is divided by); the chains add one u per term; 64 u for
-/// the roundings of single steps (s - lse, exp, delta, scale, dropout).
-struct RelativeErrors {
-  double y, lse, gradient;
-  explicit RelativeErrors(const AttentionData& data) {
-    const double u = 0x1p-24;
-    const auto d = static_cast<double>(data.shape.head_size);
-    double n = 1;
-    for (const int32_t length : data.shape.lengths) n = std::max<double>(n, length);
-    const double x = largest_norm(data.qkv, data.shape.head_size);
-    const double score = (d + 2) * u * static_cast<double>(data.scale()) * x * x;
-    const double group = static_cast<double>(data.shape.num_heads / data.shape.num_kv_heads);
-    y = 2 * score + (2 * n + 64) * u;
-    lse = score + (n + 64) * u;
-    gradient = 2 * score + (n * group + 2 * d + 64) * u;
-  }
-};
-
-TestTensor absolute(const TestTensor& x, double sign = 1) {
-  TestTensor result = x;
-  result.fill([&](int64_t i) { return sign * std::abs(x.at(i)); });
-  return result;
-}
-/// The absolute values that each element of dq, dk, dv sums: the reference's own backward, given
-/// the probabilities and inputs of one sign (with -|y| the difference dp - delta becomes a sum).
-TestTensor gradient_magnitudes(const AttentionData& data, device::Device& device) {
-  AttentionData x(data);
-  x.materialised = true;
-  x.forward(device, "reference");
-  x.qkv = absolute(data.qkv);
-  x.dy = absolute(data.dy);
-  x.y = absolute(data.y, -1);
-  x.backward(device, "reference");
-  return x.dqkv;
-}
-/// And those of y: the values made positive.
-TestTensor output_magnitudes(const AttentionData& data, device::Device& device) {
-  AttentionData x(data);
-  const int64_t size = data.shape.head_size;
-  const int64_t group = data.shape.num_heads / data.shape.num_kv_heads + 2;
-  x.qkv.fill([&](int64_t i) {
-    const int64_t head = i % data.qkv.columns() / size;
-    return head % group == group - 1 ? std::abs(data.qkv.at(i)) : data.qkv.at(i);
-  });
-  x.forward(device, "reference");
-  return x.y;
-}
 
 class AttentionCases : public ::testing::TestWithParam<std::tuple<AttentionCase, DType, bool>> {};
 

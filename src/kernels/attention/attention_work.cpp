@@ -5,6 +5,72 @@
 
 namespace megalith::kernels {
 
+std::vector<AttentionItem> forward_items(const AttentionSequences& sequences, int64_t num_kv_heads,
+                                         int64_t step) {
+  std::vector<AttentionItem> items;
+  for (size_t s = 0; s + 1 < sequences.cu_seqlens.size(); ++s) {
+    const int64_t length = sequences.cu_seqlens[s + 1] - sequences.cu_seqlens[s];
+    for (int64_t group = 0; group < num_kv_heads; ++group) {
+      for (int64_t i = 0; i < length; i += step) {
+        const int64_t end = std::min(i + step, length);
+        items.push_back({.sequence = static_cast<int64_t>(s),
+                         .group = group,
+                         .begin = i,
+                         .end = end,
+                         .cost = pairs_of_rows(i, end, length, sequences.causal)});
+      }
+    }
+  }
+  return items;
+}
+
+std::vector<AttentionItem> backward_items(const AttentionBackward& a, BackwardPass pass,
+                                          int64_t block) {
+  std::vector<AttentionItem> items;
+  const bool causal = a.sequences.causal;
+  const int64_t q_per_kv = a.q_TND.num_heads / a.k_TKD.num_heads;
+  for (size_t s = 0; s + 1 < a.sequences.cu_seqlens.size(); ++s) {
+    const int64_t length = a.sequences.cu_seqlens[s + 1] - a.sequences.cu_seqlens[s];
+    if (length == 0) continue;
+    const int64_t step = pass == BackwardPass::all ? length : block;
+    for (int64_t group = 0; group < a.k_TKD.num_heads; ++group) {
+      for (int64_t h = 0; h < (pass == BackwardPass::queries ? q_per_kv : 1); ++h) {
+        for (int64_t i = 0; i < length; i += step) {
+          AttentionItem item{.sequence = static_cast<int64_t>(s),
+                             .group = group,
+                             .head = group * q_per_kv + h,
+                             .begin = i,
+                             .end = std::min(i + step, length)};
+          // Causal: keys see the queries after them, queries the keys before.
+          item.cost = pass == BackwardPass::keys && causal
+                          ? pairs_of_rows(length - item.end, length - i, length, true)
+                          : pairs_of_rows(i, item.end, length, causal);
+          if (pass != BackwardPass::queries) item.cost *= static_cast<double>(q_per_kv);
+          items.push_back(item);
+        }
+      }
+    }
+  }
+  return items;
+}
+
+void run_backward_passes(const Exec& exec, const AttentionBackward& a, int64_t block,
+                         FunctionRef<void(BackwardPass, std::span<const AttentionItem>)> run) {
+  const int num_threads = exec.device.target().num_threads;
+  const auto all = backward_items(a, BackwardPass::all, block);
+  const auto by_keys = backward_items(a, BackwardPass::keys, block);
+  const auto by_queries = backward_items(a, BackwardPass::queries, block);
+  const auto time = [&](const std::vector<AttentionItem>& items, double products) {
+    return products * largest_cost(items, split_by_cost(items, num_threads));
+  };
+  if (time(all, 5) <= time(by_keys, 4) + time(by_queries, 3)) {
+    run(BackwardPass::all, all);
+  } else {
+    run(BackwardPass::keys, by_keys);
+    run(BackwardPass::queries, by_queries);
+  }
+}
+
 std::vector<Range> split_by_cost(std::span<const AttentionItem> items, int num_threads) {
   double total = 0;
   for (const AttentionItem& item : items) total += item.cost;

@@ -21,6 +21,21 @@ struct AttentionItem {
   double cost = 0;  // pairs
 };
 
+/// Forward's: `step` rows (all heads of a group), counted from each sequence's first.
+std::vector<AttentionItem> forward_items(const AttentionSequences& sequences, int64_t num_kv_heads,
+                                         int64_t step);
+/// What a pass of backward computes: everything, or dk and dv, or dq.
+enum class BackwardPass : uint8_t { all, keys, queries };
+/// Backward's: whole sequences, or blocks of `block` keys or queries.
+std::vector<AttentionItem> backward_items(const AttentionBackward& a, BackwardPass pass,
+                                          int64_t block);
+/// The passes that take the least time: one over everything (5 products), unless that leaves
+/// threads idle; then one over keys (4 products) and one over queries (3). run(pass, items).
+void run_backward_passes(const Exec& exec, const AttentionBackward& a, int64_t block,
+                         FunctionRef<void(BackwardPass, std::span<const AttentionItem>)> run);
+/// delta_NT (f32 [N, T]), overwritten: delta_i = rowsum16 of fma chains of dy * y.
+void attention_deltas(Exec& exec, const AttentionBackward& a, View delta_NT);
+
 /// [first, last) item of each thread: contiguous, nearly equal in cost.
 std::vector<Range> split_by_cost(std::span<const AttentionItem> items, int num_threads);
 /// The largest sum of costs of one part.
