@@ -5,6 +5,7 @@
 
 #include "kernels/attention/attention_bf16.h"
 #include "kernels/attention/attention_work.h"
+#include "kernels/matmul/product_class.h"
 
 namespace megalith::kernels {
 namespace {
@@ -97,8 +98,12 @@ std::string_view refuse_bf16(const Exec& exec, const Arguments& a) {
   if (exec.device.target().isa != device::Isa::avx512_bf16) return "needs AVX512-BF16";
   if (a.q_TND.dtype != DType::bf16) return "needs bf16";
   if (!a.probabilities.absent()) return "probabilities are given";
+  const ProductClass like{ProductKind::forward, true, true};
+  if (exec.only.empty() && !takes_library(exec.device.target(), like)) {
+    return "bf16 products are no faster than f32 ones here";
+  }
   // A maximum of scores is taken before they are scaled.
-  if (!(a.scale >= 0)) return "needs a scale that is not negative";
+  if (!(a.scale > 0)) return "needs a positive scale";
   return {};
 }
 template <typename Arguments>

@@ -17,6 +17,7 @@
 //   dv_j = chain_i fma(p~_ij, dy_i);  dp_ij = chain_d fma(dy_id, v_jd);  ds_ij = (p_ij * (dp~_ij -
 //   delta_i)) * scale dq_i = chain_j fma(ds_ij, k_j);  dk_j = chain_i fma(ds_ij, q_i);  chains over
 //   i go head by head of a group.
+// With `fast` numerics products may be taken in bf16: attention_bf16.h.
 #pragma once
 
 #include <span>

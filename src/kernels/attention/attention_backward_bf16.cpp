@@ -2,7 +2,8 @@
 // Backward in bf16 (attention_bf16.h), in pairs of 128 keys and 128 queries. Scores and their
 // gradients are computed transposed, [key][query], a tile of 12 keys x 32 queries at a time, and
 // rounded at once. dk and dv have a row per key; dq is kept transposed, [D][32 queries] per chunk,
-// until all keys are done. Passes as in attention_backward_cpu.cpp; they change no bits.
+// until all keys are done. A block of queries is packed once for several blocks of keys. Passes as
+// in attention_backward_cpu.cpp; they change no bits.
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "kernels/attention/attention_backward_bf16.cpp"
 // clang-format off
@@ -19,11 +20,13 @@ namespace {
 /// One thread's scratch, in floats (or words).
 struct Bf16BackwardScratch {
   int64_t size, words, width;
+  int64_t key_blocks;
   int64_t dq_chunks;
   Bf16BackwardScratch(const AttentionBackward& a, BackwardPass pass)
       : size(a.q_TND.head_size),
         words(words_of(size)),
         width(padded_head_size(size)),
+        key_blocks(pass == BackwardPass::all ? kBackwardKeyBlocks : 1),
         dq_chunks(pass == BackwardPass::keys ? 0
                   : pass == BackwardPass::queries
                       ? kBackwardBlock / kChunk
@@ -37,8 +40,8 @@ struct Bf16BackwardScratch {
   int64_t sums() const { return kBackwardBlock * width; }
   int64_t dq() const { return size * kChunk; }
   int64_t floats() const {
-    return 4 * rows() + 3 * pairs() + 3 * square() + 2 * sums() + 2 * kTileRows * kChunk +
-           kBackwardBlock + dq_chunks * dq();
+    return key_blocks * (2 * rows() + pairs() + 2 * sums()) + 2 * rows() + 2 * pairs() +
+           3 * square() + 2 * kTileRows * kChunk + kBackwardBlock + dq_chunks * dq();
   }
 };
 
@@ -61,37 +64,49 @@ namespace {
 
 /// One thread's blocks; words unless floats.
 struct BackwardBlocks {
+  // A part for each of the layout's key blocks:
   uint32_t *key_rows, *value_rows;  // [key][words]
+  uint32_t* key_pairs;              // [key / 2][width]
+  float *dk, *dv;                   // [key][width]
+  // One for the block of queries:
   uint32_t *q_transposed, *dy_transposed;
-  uint32_t *key_pairs, *q_pairs, *dy_pairs;  // [row / 2][width]
-  uint32_t *p, *ds;                          // [key][query / 2]
-  uint32_t* ds_pairs;                        // per chunk [key / 2][kChunk]
+  uint32_t *q_pairs, *dy_pairs;  // [query / 2][width]
+  // One for the pair:
+  uint32_t *p, *ds;    // [key][query / 2]
+  uint32_t* ds_pairs;  // per chunk [key / 2][kChunk]
   uint32_t* keep;
   float *scores, *dp;  // [kTileRows][kChunk]
-  float *dk, *dv;      // [key][width]
-  float* dq;           // per chunk [D][kChunk]
+  float* dq;           // of all queries: per chunk [D][kChunk]
 
   BackwardBlocks(const Bf16BackwardScratch& layout, float* scratch) {
-    uint32_t* words = reinterpret_cast<uint32_t*>(scratch);
-    int64_t used = 0;
-    for (uint32_t** rows : {&key_rows, &value_rows, &q_transposed, &dy_transposed}) {
-      *rows = words + used;
-      used += layout.rows();
-    }
-    for (uint32_t** pairs : {&key_pairs, &q_pairs, &dy_pairs}) {
-      *pairs = words + used;
-      used += layout.pairs();
-    }
-    for (uint32_t** square : {&p, &ds, &ds_pairs}) {
-      *square = words + used;
-      used += layout.square();
-    }
-    keep = words + used;
-    scores = scratch + used + kBackwardBlock;
-    dp = scores + kTileRows * kChunk;
-    dk = dp + kTileRows * kChunk;
-    dv = dk + layout.sums();
-    dq = dv + layout.sums();
+    const auto take = [&]<class T>(T*& part, int64_t count) {
+      part = reinterpret_cast<T*>(scratch);
+      scratch += count;
+    };
+    take(key_rows, layout.key_blocks * layout.rows());
+    take(value_rows, layout.key_blocks * layout.rows());
+    take(key_pairs, layout.key_blocks * layout.pairs());
+    take(dk, layout.key_blocks * layout.sums());
+    take(dv, layout.key_blocks * layout.sums());
+    take(q_transposed, layout.rows());
+    take(dy_transposed, layout.rows());
+    take(q_pairs, layout.pairs());
+    take(dy_pairs, layout.pairs());
+    for (uint32_t** square : {&p, &ds, &ds_pairs}) take(*square, layout.square());
+    take(keep, kBackwardBlock);
+    take(scores, kTileRows * kChunk);
+    take(dp, kTileRows * kChunk);
+    take(dq, layout.dq_chunks * layout.dq());
+  }
+  /// With the parts of key block number b.
+  BackwardBlocks of_keys(const Bf16BackwardScratch& layout, int64_t b) const {
+    BackwardBlocks part = *this;
+    part.key_rows += b * layout.rows();
+    part.value_rows += b * layout.rows();
+    part.key_pairs += b * layout.pairs();
+    part.dk += b * layout.sums();
+    part.dv += b * layout.sums();
+    return part;
   }
 };
 
@@ -128,8 +143,9 @@ struct BlockPair {
 
 /// What the lanes of one half of a chunk need.
 struct Lanes {
-  __m512 lse, delta;
-  __m512 scale, keep_scale;
+  __m512 lse, delta;        // lse times log2(e)
+  __m512 scale, exp_scale;  // scale, and times log2(e)
+  __m512 keep_scale;
   const uint32_t* keep;  // null without dropout
   int64_t query;
   int64_t half;
@@ -145,7 +161,7 @@ HWY_INLINE Gradients gradients(const BackwardBlocks& blocks, const Lanes& lanes,
                                int64_t j, int64_t r) {
   const __m512 s = _mm512_loadu_ps(blocks.scores + r * kChunk + lanes.half);
   __m512 dp = _mm512_loadu_ps(blocks.dp + r * kChunk + lanes.half);
-  __m512 p = exp16(_mm512_fmsub_ps(s, lanes.scale, lanes.lse));
+  __m512 p = exp2_16(_mm512_fmsub_ps(s, lanes.exp_scale, lanes.lse));
   if (lanes.causal) p = _mm512_maskz_mov_ps(causal_lanes(lanes.query, key + j), p);
   __m512 dropped = p;
   if (lanes.keep != nullptr) {
@@ -201,9 +217,10 @@ void pair_scores(const Bf16BackwardCall& call, const Sequence& sequence,
   const float* delta = call.delta_NT.row<float>(pair.head) + sequence.row + query;
   Lanes lanes[2];
   for (int64_t h = 0; h < 2; ++h) {
-    lanes[h] = {load_lanes(lse + 16 * h, queries - 16 * h),
+    lanes[h] = {_mm512_mul_ps(load_lanes(lse + 16 * h, queries - 16 * h), _mm512_set1_ps(kLog2E)),
                 load_lanes(delta + 16 * h, queries - 16 * h),
                 _mm512_set1_ps(call.a.scale),
+                _mm512_set1_ps(call.a.scale * kLog2E),
                 _mm512_set1_ps(sequence.dropout.scale),
                 sequence.dropout.on ? blocks.keep : nullptr,
                 query + 16 * h,
@@ -302,32 +319,54 @@ void write_queries(const Bf16BackwardCall& call, const Sequence& sequence, const
   }
 }
 
-/// Key blocks of [item.begin, item.end), each against all query blocks of the group's heads.
+/// One block of queries of the h-th head of the group against some key blocks from `key` on, all
+/// packed.
+void backward_query_block(const Bf16BackwardCall& call, const Sequence& sequence,
+                          const BackwardBlocks& blocks, const AttentionItem& item, int64_t h,
+                          int64_t query, int64_t key) {
+  const bool causal = call.a.sequences.causal;
+  const int64_t q_per_kv = call.a.q_TND.num_heads / call.a.k_TKD.num_heads;
+  const int64_t head_chunks = round_up(sequence.length, kChunk) / kChunk;
+  float* dq = blocks.dq + (h * head_chunks + query / kChunk) * call.layout.dq();
+  for (int64_t b = 0; b < call.layout.key_blocks; ++b, key += kBackwardBlock) {
+    if (key >= item.end || (causal && key > query)) break;
+    const BlockPair pair{item.group * q_per_kv + h,
+                         query,
+                         std::min(kBackwardBlock, sequence.length - query),
+                         key,
+                         std::min(kBackwardBlock, sequence.length - key),
+                         causal};
+    const bool first = h == 0 && query == (causal ? key : 0);
+    backward_pair(call, sequence, blocks.of_keys(call.layout, b), pair, first, dq);
+  }
+}
+
+/// Keys [item.begin, item.end), some blocks of them at a time against all query blocks of the
+/// group's heads.
 void backward_keys(const Bf16BackwardCall& call, const AttentionItem& item, float* scratch) {
   const AttentionBackward& a = call.a;
   const Sequence sequence(a, item.sequence);
   const BackwardBlocks blocks(call.layout, scratch);
-  const int64_t q_per_kv = a.q_TND.num_heads / a.k_TKD.num_heads;
+  const int64_t q_per_kv = a.q_TND.num_heads / a.k_TKD.num_heads, width = call.layout.width;
   const int64_t head_dq = round_up(sequence.length, kChunk) / kChunk * call.layout.dq();
-  const bool causal = a.sequences.causal;
-  for (int64_t key = item.begin; key < item.end; key += kBackwardBlock) {
-    pack_keys(call, sequence, blocks, item.group, key);
-    const int64_t keys = std::min(kBackwardBlock, sequence.length - key);
-    bool first = true;
+  const int64_t step = call.layout.key_blocks * kBackwardBlock;
+  for (int64_t key = item.begin; key < item.end; key += step) {
+    const int64_t end = std::min(key + step, item.end);
+    for (int64_t j = key; j < end; j += kBackwardBlock) {
+      pack_keys(call, sequence, blocks.of_keys(call.layout, (j - key) / kBackwardBlock), item.group,
+                j);
+    }
     for (int64_t h = 0; h < q_per_kv; ++h) {
       const int64_t head = item.group * q_per_kv + h;
-      for (int64_t query = causal ? key : 0; query < sequence.length; query += kBackwardBlock) {
+      for (int64_t query = a.sequences.causal ? key : 0; query < sequence.length;
+           query += kBackwardBlock) {
         pack_queries(call, sequence, blocks, head, query);
         prefetch_queries(call, sequence, head, query + kBackwardBlock);
-        const BlockPair pair{head, query, std::min(kBackwardBlock, sequence.length - query),
-                             key,  keys,  causal};
-        backward_pair(call, sequence, blocks, pair, first,
-                      blocks.dq + h * head_dq + query / kChunk * call.layout.dq());
-        first = false;
+        backward_query_block(call, sequence, blocks, item, h, query, key);
       }
     }
-    write_sums(blocks.dk, call.layout.width, a.dk_TKD, sequence.row + key, item.group, keys);
-    write_sums(blocks.dv, call.layout.width, a.dv_TKD, sequence.row + key, item.group, keys);
+    write_sums(blocks.dk, width, a.dk_TKD, sequence.row + key, item.group, end - key);
+    write_sums(blocks.dv, width, a.dv_TKD, sequence.row + key, item.group, end - key);
   }
   for (int64_t h = 0; h < q_per_kv && call.pass == BackwardPass::all; ++h) {
     write_queries(call, sequence, blocks.dq + h * head_dq, 0, sequence.length,

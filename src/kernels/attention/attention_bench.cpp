@@ -18,7 +18,10 @@ AttentionCase bench_case(const benchmark::State& state) {
           true, state.range(1) == 2 ? 0.1f : 0.0f};
 }
 DType bench_dtype(const benchmark::State& state) {
-  return state.range(1) == 1 ? DType::bf16 : DType::f32;
+  return state.range(1) == 1 || state.range(1) == 3 ? DType::bf16 : DType::f32;
+}
+Numerics bench_numerics(const benchmark::State& state) {
+  return state.range(1) == 3 ? Numerics::fast : Numerics::exact;
 }
 
 void report(benchmark::State& state, const AttentionData& data, double per_pair) {
@@ -32,14 +35,14 @@ void report(benchmark::State& state, const AttentionData& data, double per_pair)
 void forward(benchmark::State& state) {
   AttentionData data(bench_case(state), bench_dtype(state));
   const auto device = device::make_cpu_device(1);
-  for (auto _ : state) data.forward(*device);
+  for (auto _ : state) data.forward(*device, {}, bench_numerics(state));
   report(state, data, 4);
 }
 void backward(benchmark::State& state) {
   AttentionData data(bench_case(state), bench_dtype(state));
   const auto device = device::make_cpu_device(1);
   data.forward(*device);
-  for (auto _ : state) data.backward(*device);
+  for (auto _ : state) data.backward(*device, {}, bench_numerics(state));
   report(state, data, 10);
 }
 
@@ -71,10 +74,12 @@ void decode(benchmark::State& state) {
                                               benchmark::Counter::kIsIterationInvariantRate);
 }
 
-// Arguments: sequence length; 0 f32, 1 bf16, 2 f32 with dropout; key/value heads (of 12).
+// Arguments: sequence length; 0 f32, 1 bf16, 2 f32 with dropout, 3 bf16 in fast
+// numerics; key/value heads (of 12).
 void training_sizes(benchmark::internal::Benchmark* b) {
   for (const int64_t length : {128, 512, 1024, 4096}) b->Args({length, 0, 12});
   b->Args({1024, 1, 12})->Args({1024, 2, 12})->Args({1024, 0, 2});
+  for (const int64_t length : {128, 1024, 4096}) b->Args({length, 3, 12});
 }
 BENCHMARK(forward)->Apply(training_sizes)->Unit(benchmark::kMillisecond);
 BENCHMARK(backward)->Apply(training_sizes)->Unit(benchmark::kMillisecond);

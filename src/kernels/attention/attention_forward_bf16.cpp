@@ -57,7 +57,7 @@ namespace {
 struct Chunk {
   uint32_t* q;  // transposed words
   float* sum;   // [D][kChunk]
-  float* max;
+  float* max;   // of scale * log2(e) * score: exponentials are taken to base 2
   float* norm;
   int64_t head;
   int64_t query;  // position of the first
@@ -120,7 +120,7 @@ struct SoftmaxStep {
 HWY_INLINE __m512 probability(const float* scores, const Seen& seen, const SoftmaxStep& step,
                               int64_t j, __m512& norm) {
   const __m512 s = _mm512_loadu_ps(scores + j * kChunk + step.half);
-  __m512 p = exp16(_mm512_fmsub_ps(s, step.scale, step.shift));
+  __m512 p = exp2_16(_mm512_fmsub_ps(s, step.scale, step.shift));
   if (seen.masked) p = _mm512_maskz_mov_ps(causal_lanes(step.query, seen.first_key + j), p);
   norm = _mm512_add_ps(norm, p);
   if (step.keep != nullptr) {
@@ -135,13 +135,13 @@ HWY_INLINE void softmax_step(const ForwardBlocks& blocks, const Chunk& chunk, co
                              float scale, const SequenceDropout& dropout, float* factor) {
   const __m512 lowest = _mm512_set1_ps(-INFINITY);
   for (int64_t half = 0; half < kChunk; half += 16) {
-    const __m512 by = _mm512_set1_ps(scale);
+    const __m512 by = _mm512_set1_ps(scale * kLog2E);
     const __m512 old = _mm512_loadu_ps(chunk.max + half);
     const __m512 largest = largest_scores(blocks.scores, seen, chunk.query, half);
     const __m512 max = _mm512_max_ps(old, _mm512_mul_ps(largest, by));
     // A query that has seen only -inf shifts by 0: its probabilities are 0 and not NaN.
     const __m512 shift = _mm512_maskz_mov_ps(_mm512_cmp_ps_mask(max, lowest, _CMP_NEQ_UQ), max);
-    const __m512 rescale = exp16(_mm512_sub_ps(old, shift));
+    const __m512 rescale = exp2_16(_mm512_sub_ps(old, shift));
     const SoftmaxStep step{by,
                            shift,
                            _mm512_set1_ps(dropout.scale),
@@ -210,8 +210,9 @@ void finish_chunk(const AttentionForward& a, const Chunk& chunk, int64_t row) {
   for (int64_t half = 0; half < kChunk; half += 16) {
     const __m512 norm = _mm512_loadu_ps(chunk.norm + half);
     _mm512_store_ps(inverse + half, _mm512_div_ps(_mm512_set1_ps(1.0f), norm));
-    _mm512_store_ps(lse + half, _mm512_add_ps(_mm512_loadu_ps(chunk.max + half),
-                                              elementary::log<SimdOps>(FloatVec{norm}).raw));
+    const __m512 log = elementary::log<SimdOps>(FloatVec{norm}).raw;
+    _mm512_store_ps(lse + half,
+                    _mm512_fmadd_ps(_mm512_loadu_ps(chunk.max + half), _mm512_set1_ps(kLn2), log));
   }
   write_transposed(chunk.sum, inverse, a.y_TND, row + chunk.query, chunk.head, chunk.queries);
   if (a.lse_NT.absent()) return;
