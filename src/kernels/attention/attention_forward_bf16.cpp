@@ -21,7 +21,7 @@ int64_t bf16_item_rows(const AttentionForward& a, int num_threads) {
   const int64_t q_per_kv = a.q_TND.num_heads / a.k_TKD.num_heads;
   const int64_t all_rows = a.q_TND.num_rows * a.q_TND.num_heads;
   const int64_t rows =
-      std::min<int64_t>(384, all_rows / (8 * num_threads)) / q_per_kv / kChunk * kChunk;
+      std::min<int64_t>(768, all_rows / (8 * num_threads)) / q_per_kv / kChunk * kChunk;
   return std::max(kChunk, rows);
 }
 
