@@ -173,7 +173,10 @@ HWY_INLINE Gradients gradients(const BackwardBlocks& blocks, const Lanes& lanes,
   return {dropped, ds};
 }
 
-HWY_INLINE __m256i rounded(__m512 x) { return reinterpret_cast<__m256i>(_mm512_cvtneps_pbh(x)); }
+HWY_INLINE void write_rounded(uint32_t* to, __m512 x) {
+  _mm256_storeu_si256(reinterpret_cast<__m256i*>(to),
+                      reinterpret_cast<__m256i>(_mm512_cvtneps_pbh(x)));
+}
 
 /// Rows j .. j + rows of p, ds and ds_pairs for one half of a chunk, from the tile's scores and dp.
 HWY_INLINE void round_tile(const BackwardBlocks& blocks, const Lanes& lanes, const BlockPair& pair,
@@ -186,14 +189,11 @@ HWY_INLINE void round_tile(const BackwardBlocks& blocks, const Lanes& lanes, con
     const Gradients even = gradients(blocks, lanes, pair.key, j, r);
     Gradients odd{_mm512_setzero_ps(), _mm512_setzero_ps()};
     if (r + 1 < rows) odd = gradients(blocks, lanes, pair.key, j + 1, r + 1);
-    const auto store = [](uint32_t * to, __m512 x) __attribute__((always_inline)) {
-      _mm256_storeu_si256(reinterpret_cast<__m256i*>(to), rounded(x));
-    };
-    store(blocks.p + j * kRow + column, even.p);
-    store(blocks.ds + j * kRow + column, even.ds);
+    write_rounded(blocks.p + j * kRow + column, even.p);
+    write_rounded(blocks.ds + j * kRow + column, even.ds);
     if (r + 1 < rows) {
-      store(blocks.p + (j + 1) * kRow + column, odd.p);
-      store(blocks.ds + (j + 1) * kRow + column, odd.ds);
+      write_rounded(blocks.p + (j + 1) * kRow + column, odd.p);
+      write_rounded(blocks.ds + (j + 1) * kRow + column, odd.ds);
     }
     _mm512_storeu_si512(ds_pairs + j / 2 * kChunk, word_pairs(even.ds, odd.ds));
   }
