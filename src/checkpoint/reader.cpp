@@ -264,6 +264,8 @@ std::optional<fs::path> find_newest(const fs::path& checkpoints, bool verify) {
   std::string first_fault;
   for (const auto& [step, folder] : steps) {
     try {
+      if (fs::is_symlink(folder))
+        throw IntegrityError("{}: is a link; a run's checkpoints are its own", folder.string());
       const Reader reader(folder);
       if (verify) reader.verify_all();
       return folder;

@@ -212,6 +212,16 @@ TEST_F(Checkpoint, a_tensor_may_not_be_missing_from_its_file) {
   EXPECT_THAT(fault, HasSubstr("tensor q is not there"));
 }
 
+TEST_F(Checkpoint, a_link_among_a_runs_checkpoints_is_passed_over) {
+  const fs::path elsewhere = write(9), run = folder_ / "checkpoints";
+  fs::create_directory(run);
+  fs::create_directory_symlink(elsewhere, run / elsewhere.filename());
+  EXPECT_THAT(integrity_fault([&] { find_newest(run, true); }), HasSubstr("is a link"));
+  const fs::path own = run / step_folder_name(4);
+  write_checkpoint_folder(own, content(4), 2, 40);
+  EXPECT_EQ(find_newest(run, true), own);
+}
+
 TEST_F(Checkpoint, the_digest_is_of_names_types_shapes_and_bytes) {
   const std::string zeros(64, '0'), ones(64, '1');
   StateDigest forward, backward;
