@@ -1,0 +1,43 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""A run whose saves fail, through the program: python3 faults_test.py PROGRAM LIBRARY
+
+LIBRARY is tests/faults/file_faults, preloaded: the n-th call of a kind below the checkpoints fails. The run must end
+with exit 1 and one line that names the cause, keep what was saved before, and go on from there the next time."""
+import errno
+import os
+import pathlib
+import subprocess
+import sys
+import unittest
+
+LIBRARY = str(pathlib.Path(sys.argv.pop(2)).resolve())
+from program import PROGRAM, RoadTest  # noqa: E402  (takes its own argument away)
+
+
+class SavesThatFail(RoadTest):
+    CONSTANT = "optimizer.schedule=constant"  # else a shorter run is another one
+
+    def test_the_run_ends_with_the_cause_and_goes_on_later(self):
+        self.train("whole", self.CONSTANT)
+        for call, error in (("write", errno.EIO), ("write", errno.ENOSPC), ("sync", errno.EIO), ("close", errno.EIO), ("rename", errno.EIO), ("open", errno.EMFILE)):
+            with self.subTest(call=call, error=errno.errorcode[error]):
+                name = f"run-{call}-{error}"
+                out = self.folder / name
+                self.train(name, self.CONSTANT, "train.steps=4")  # a checkpoint to lose
+                faults = f"{out / 'checkpoints'}|{call}|{error}|6"
+                result = subprocess.run([PROGRAM, "train", str(self.recipe), "--set", f"run.out={out}", "--set", self.CONSTANT, "--json"], capture_output=True, text=True, timeout=120,
+                                        env={**os.environ, "LD_PRELOAD": LIBRARY, "MEGA_FAULTS": faults})
+                self.assertEqual((result.returncode, result.stdout), (1, ""), result.stderr)
+                lines = [line for line in result.stderr.splitlines() if line.startswith("megalith: ")]
+                self.assertEqual(len(lines), 1, result.stderr)
+                self.assertIn(os.strerror(error), lines[0])
+                complete = [path.parent.name for path in (out / "checkpoints").glob("step-*/COMMIT")]
+                self.assertIn("step-00000004", complete)
+                self.train(name, self.CONSTANT)
+                self.assertEqual(self.losses(name), self.losses("whole"))
+                self.assertEqual(self.state(name), self.state("whole"))
+
+
+if __name__ == "__main__":
+    unittest.main()
