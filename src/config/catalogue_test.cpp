@@ -25,6 +25,8 @@ train.steps train.tokens train.epochs train.hours train.global_batch train.micro
 train.ramp_start train.ramp_increment train.ramp_samples train.z_loss
 train.validate_every train.validate_samples train.sample_every train.sample_prompts
 train.sample_tokens train.log_every
+train.not_finite train.not_finite_limit train.spike train.spike_factor train.spike_window
+train.spike_skip train.spike_limit
 optimizer.lr optimizer.min_lr optimizer.schedule optimizer.warmup_steps optimizer.decay_steps
 optimizer.beta1 optimizer.beta2 optimizer.eps optimizer.weight_decay optimizer.clip
 optimizer.groups optimizer.groups[].match optimizer.groups[].lr_scale

@@ -24,6 +24,8 @@ enum class Attention { streaming, materialised };
 enum class Schedule { constant, linear, cosine, inverse_sqrt, wsd, hours };
 enum class Precision { f32, bf16 };
 enum class Recompute { none, selective, full };
+enum class NotFinite { stop, skip };
+enum class Spike { ignore, warn, rewind };
 enum class PipelineSchedule { one_forward_one_backward, gpipe, interleaved };
 
 template <>
@@ -50,6 +52,14 @@ struct EnumNames<Precision> {
 template <>
 struct EnumNames<Recompute> {
   static constexpr std::array<std::string_view, 3> names = {"none", "selective", "full"};
+};
+template <>
+struct EnumNames<NotFinite> {
+  static constexpr std::array<std::string_view, 2> names = {"stop", "skip"};
+};
+template <>
+struct EnumNames<Spike> {
+  static constexpr std::array<std::string_view, 3> names = {"ignore", "warn", "rewind"};
 };
 template <>
 struct EnumNames<PipelineSchedule> {
@@ -117,6 +127,13 @@ struct TrainSection {
   std::vector<std::string> sample_prompts;
   int64_t sample_tokens = 64;
   int64_t log_every = 1;
+  NotFinite not_finite = NotFinite::stop;
+  int64_t not_finite_limit = 10;
+  Spike spike = Spike::warn;
+  double spike_factor = 8;
+  int64_t spike_window = 64;
+  int64_t spike_skip = 0;
+  int64_t spike_limit = 3;
   void visit(FieldVisitor& v);
 };
 

@@ -90,6 +90,21 @@ void TrainSection::visit(FieldVisitor& v) {
   v.field("sample_tokens", sample_tokens, "length of a text sample", between(1, 1 << 20),
           kNoResult);
   v.field("log_every", log_every, "steps between lines on the console", kPositiveCount, kNoResult);
+  v.field("not_finite", not_finite,
+          "a step whose loss or gradient is not finite: stop ends the run (exit 93), skip leaves "
+          "the step's samples out");
+  v.field("not_finite_limit", not_finite_limit, "steps that may be skipped so; then the run stops",
+          kCount);
+  v.field("spike", spike,
+          "a loss far above the ones before: warn, or rewind to the last regular checkpoint and "
+          "leave out the samples since (Chowdhery et al. 2022)");
+  v.field("spike_factor", spike_factor,
+          "how far above their median, in their median absolute deviations", between(1, 1e6));
+  v.field("spike_window", spike_window, "how many losses before", between(8, 100000));
+  v.field("spike_skip", spike_skip, "steps whose samples a rewind leaves out beyond the spike",
+          between(0, 1 << 30));
+  v.field("spike_limit", spike_limit, "rewinds of a run; the next spike stops it (exit 93)",
+          kCount);
 }
 
 void ParameterGroup::visit(FieldVisitor& v) {

@@ -182,6 +182,16 @@ void optimizer_rules(const Recipe& r, Faults& faults) {
           "is empty; give a pattern of parameter names");
 }
 
+void guard_rules(const Recipe& r, Faults& faults) {
+  if (r.train.spike != Spike::rewind) return;
+  if (r.checkpoint.every == 0)
+    add(faults, "train.spike", {"checkpoint.every"},
+        "rewind needs checkpoint.every of at least 1: there is nothing to go back to");
+  // One for the way back, one for a stop between two regular ones.
+  if (r.checkpoint.keep < 2)
+    add(faults, "train.spike", {"checkpoint.keep"}, "rewind needs checkpoint.keep of at least 2");
+}
+
 void split_rules(const Recipe& r, Faults& faults) {
   const ParallelSection& p = r.parallel;
   const int64_t shards = p.tensor_shards;
@@ -262,6 +272,7 @@ std::vector<Fault> validate(const Recipe& recipe) {
   length_rules(r.train, faults);
   batch_rules(r, faults);
   optimizer_rules(r, faults);
+  guard_rules(r, faults);
   split_rules(r, faults);
   pipeline_rules(r, faults);
   memory_rules(r, faults);

@@ -1,0 +1,93 @@
+// SPDX-License-Identifier: Apache-2.0
+// The table of what a resume may change is complete and is what decides.
+#include "config/resume.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "base/error.h"
+
+namespace megalith::config {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+std::string forbidden(const std::function<void(Recipe&)>& change,
+                      const std::vector<std::string>& allow = {}) {
+  Recipe before;
+  before.data.train = {{"a", 1}, {"b", 2}};
+  before.optimizer.groups = {{"*.bias", 1, 0.0}};
+  Recipe after = before;
+  change(after);
+  return forbidden_changes(differences(before, after), allow);
+}
+
+std::string allow_fault(const std::vector<std::string>& allow) {
+  try {
+    check_allow(allow);
+  } catch (const UserError& error) {
+    return error.what();
+  }
+  return "";
+}
+
+TEST(Resume, EveryKeyIsJudgedOnceAndWithAReason) {
+  std::vector<std::string> judged;
+  for (const ResumeRule& rule : resume_rules()) {
+    judged.emplace_back(rule.key);
+    EXPECT_EQ(rule.reason.empty(), rule.judgement == OnResume::allowed) << rule.key;
+  }
+  // A list's own key has no value: only its items' fields are compared.
+  std::vector<std::string> wanted = keys();
+  std::erase_if(wanted, [&](const std::string& key) {
+    return std::ranges::any_of(
+        wanted, [&](const std::string& other) { return other.starts_with(key + "[]"); });
+  });
+  EXPECT_EQ(judged, wanted);
+}
+
+TEST(Resume, WhatCannotChangeTheResultIsAllowed) {
+  EXPECT_EQ(forbidden([](Recipe& r) {
+              r.run.out = "x";
+              r.run.threads = 7;
+              r.train.steps = 99;
+              r.train.micro_batch = 1;
+              r.memory.recompute = Recompute::full;
+              r.parallel.tensor = 2;
+              r.checkpoint.every = 3;
+              r.data.train[1].path = "moved";  // its content is compared elsewhere
+            }),
+            "");
+}
+
+TEST(Resume, WhatChangesTheResultNeedsTheWordOfAPerson) {
+  const auto change = [](Recipe& r) {
+    r.optimizer.lr = 0.5;
+    r.optimizer.groups[0].lr_scale = 3;
+    r.data.train[1].weight = 5;
+  };
+  EXPECT_THAT(forbidden(change),
+              AllOf(HasSubstr("optimizer.lr was 0.0003, is 0.5"), HasSubstr("--allow optimizer.lr"),
+                    HasSubstr("--allow optimizer.groups"), HasSubstr("--allow data.train ")));
+  EXPECT_THAT(forbidden(change, {"optimizer.lr", "data.train"}),
+              AllOf(Not(HasSubstr("optimizer.lr was")), HasSubstr("optimizer.groups.0.lr_scale")));
+  EXPECT_EQ(forbidden(change, {"optimizer.lr", "data.train", "optimizer.groups[].lr_scale"}), "");
+}
+
+TEST(Resume, WhatDoesNotFitIsRefusedWhateverIsAllowed) {
+  EXPECT_THAT(forbidden([](Recipe& r) { r.model.layers = 13; }, {"model.layers"}),
+              AllOf(HasSubstr("model.layers was 12, is 13"), Not(HasSubstr("--allow"))));
+  EXPECT_THAT(forbidden([](Recipe& r) { r.model.hidden = 1536; }), HasSubstr("model.ffn"));
+}
+
+TEST(Resume, AllowNamesRealKeys) {
+  EXPECT_EQ(allow_fault({"optimizer.lr", "data.train", "data.train.0.weight", "run.out"}), "");
+  EXPECT_THAT(allow_fault({"optimizer.rl"}), HasSubstr("did you mean optimizer.lr?"));
+  EXPECT_THAT(allow_fault({"model.hidden", ""}),
+              AllOf(HasSubstr("model.hidden: a resume cannot change it"), HasSubstr("--allow :")));
+}
+
+}  // namespace
+}  // namespace megalith::config
