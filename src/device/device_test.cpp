@@ -129,7 +129,6 @@ TEST(Recorder, SumsByNameAndScope) {
 TEST(Target, NamesAreStable) {
   EXPECT_EQ(name_of(Isa::avx512_bf16), "avx512_bf16");
   EXPECT_GE(detect_isa(), Isa::avx2);
-  EXPECT_GT(memory_bytes(), 0);
   EXPECT_FALSE(cpu_name().empty());
 }
 

@@ -48,6 +48,8 @@ class Recorder {
 
   void push_scope(std::string_view name);
   void pop_scope();
+  /// The scopes open now, joined by dots.
+  const std::string& scope() const { return scope_; }
 
  private:
   void enter(std::string_view name, const Work& work, double begin, double seconds, double inside);

@@ -2,12 +2,8 @@
 #include "device/target.h"
 
 #include <cpuid.h>
-#include <unistd.h>
 
-#include <algorithm>
-#include <charconv>
 #include <cstring>
-#include <fstream>
 
 #include "base/error.h"
 
@@ -69,22 +65,6 @@ std::string cpu_name() {
   const size_t end = name.find_last_not_of(' ');
   return begin == std::string::npos ? "unknown x86-64 processor"
                                     : name.substr(begin, end - begin + 1);
-}
-
-int64_t memory_bytes() {
-  int64_t bytes = static_cast<int64_t>(sysconf(_SC_PHYS_PAGES)) * sysconf(_SC_PAGE_SIZE);
-  // cgroup v2, then v1; "max" or an absent file means no limit.
-  for (const char* path :
-       {"/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes"}) {
-    std::ifstream file(path);
-    std::string text;
-    int64_t limit = 0;
-    if (file >> text &&
-        std::from_chars(text.data(), text.data() + text.size(), limit).ec == std::errc()) {
-      bytes = std::min(bytes, limit);
-    }
-  }
-  return bytes;
 }
 
 }  // namespace megalith::device

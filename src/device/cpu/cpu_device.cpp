@@ -4,6 +4,7 @@
 
 #include "base/check.h"
 #include "device/device.h"
+#include "device/memory_offer.h"
 
 namespace megalith::device {
 namespace {
@@ -28,8 +29,11 @@ Rows rows_of(const AnyView& view) {
 class CpuDevice final : public Device {
  public:
   CpuDevice(const Target& target) : Device(DeviceKind::cpu, target), pool_(target.num_threads) {
-    // Twice the memory per class: reserving is free, and fragmentation must never be what fails.
-    const int64_t reserve = 2 * memory_bytes();
+    // Twice the memory per class: reserving is free, and fragmentation must never be what fails. An
+    // address-space limit (ulimit -v) counts what is reserved too: half of what it leaves, shared.
+    int64_t reserve = 2 * memory_bytes();
+    if (const auto left = memory_offer().address_space_free)
+      reserve = std::min(reserve, *left / (2 * kNumMemoryClasses) / kAlignment * kAlignment);
     for (int i = 0; i < kNumMemoryClasses; ++i) {
       arenas_[static_cast<size_t>(i)] = std::make_unique<Arena>(
           static_cast<MemoryClass>(i), reserve_host_memory(reserve), &total_);

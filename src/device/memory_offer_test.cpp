@@ -1,0 +1,98 @@
+// SPDX-License-Identifier: Apache-2.0
+// Limits are found wherever they are set: on the group itself or above it, in either version.
+#include "device/memory_offer.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cstdlib>
+#include <fstream>
+
+namespace megalith::device {
+namespace {
+
+namespace fs = std::filesystem;
+using ::testing::HasSubstr;
+
+constexpr int64_t kMiB = 1 << 20;
+
+class MemoryOfferTest : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    std::string name = (fs::temp_directory_path() / "offer-XXXXXX").string();
+    ASSERT_NE(::mkdtemp(name.data()), nullptr);
+    root_ = name;
+    put("proc/meminfo", "MemTotal:  8388608 kB\nMemFree: 1 kB\nMemAvailable:  4194304 kB\n");
+  }
+  void TearDown() override { fs::remove_all(root_); }
+  void put(const fs::path& path, const std::string& text) const {
+    fs::create_directories((root_ / path).parent_path());
+    std::ofstream(root_ / path) << text;
+  }
+  void group(const std::string& folder, const char* limit, int64_t used, int64_t cache,
+             bool v2) const {
+    const fs::path path = fs::path("sys/fs/cgroup") / folder;
+    put(path / (v2 ? "memory.max" : "memory.limit_in_bytes"), std::string(limit) + "\n");
+    put(path / (v2 ? "memory.current" : "memory.usage_in_bytes"), std::to_string(used) + "\n");
+    put(path / "memory.stat", std::string("anon 5\n") + (v2 ? "" : "total_") + "inactive_file " +
+                                  std::to_string(cache) + "\n");
+  }
+  fs::path root_;
+};
+
+TEST_F(MemoryOfferTest, WithoutGroupsTheMachineDecides) {
+  const MemoryOffer offer = memory_offer(root_);
+  EXPECT_EQ(offer.machine, 8192 * kMiB);
+  EXPECT_EQ(offer.bytes(), 4096 * kMiB);
+  EXPECT_FALSE(offer.group.has_value());
+  EXPECT_THAT(offer.text(), HasSubstr("the machine has 4.00 GiB"));
+}
+
+TEST_F(MemoryOfferTest, Version2CountsGroupsAboveAndCachesAsFree) {
+  put("proc/self/cgroup", "0::/slice/job\n");
+  group("slice/job", "max", 100, 0, true);
+  group("slice", "1073741824", 700 * kMiB, 200 * kMiB, true);
+  const MemoryOffer offer = memory_offer(root_);
+  EXPECT_EQ(offer.group, 1024 * kMiB);
+  EXPECT_EQ(offer.bytes(), (1024 - 700 + 200) * kMiB);
+  EXPECT_THAT(offer.text(), HasSubstr("cgroup/slice leaves"));
+  group("slice/job", "104857600", 100 * kMiB, 0, true);
+  EXPECT_EQ(memory_offer(root_).bytes(), 0);
+  EXPECT_EQ(memory_offer(root_).group, 100 * kMiB);
+}
+
+TEST_F(MemoryOfferTest, Version1AndItsWordForNoLimit) {
+  put("proc/self/cgroup", "5:cpu:/x\n4:hugetlb,memory:/docker/1234\n0::/\n");
+  group("memory/docker/1234", "9223372036854771712", 5, 0, false);
+  EXPECT_FALSE(memory_offer(root_).group.has_value());
+  // Inside a container the group is what is mounted, whatever its name outside.
+  fs::remove_all(root_ / "sys/fs/cgroup/memory/docker");
+  group("memory", "536870912", 100 * kMiB, 30 * kMiB, false);
+  EXPECT_EQ(memory_offer(root_).bytes(), (512 - 100 + 30) * kMiB);
+}
+
+TEST_F(MemoryOfferTest, TheAddressSpaceLimitCounts) {
+  const pid_t child = ::fork();
+  if (child == 0) {
+    const rlimit limit{static_cast<rlim_t>(3000 * kMiB), RLIM_INFINITY};
+    ::setrlimit(RLIMIT_AS, &limit);
+    const MemoryOffer offer = memory_offer(root_);
+    const bool right = offer.address_space == 3000 * kMiB && offer.bytes() < 3000 * kMiB &&
+                       offer.text().find("ulimit -v") != std::string::npos;
+    ::_exit(right ? 0 : 1);
+  }
+  int status = -1;
+  ASSERT_EQ(::waitpid(child, &status, 0), child);
+  EXPECT_EQ(status, 0);
+}
+
+TEST_F(MemoryOfferTest, ThisMachineHasSome) {
+  EXPECT_GT(memory_offer().bytes(), 0);
+  EXPECT_GT(memory_bytes(), memory_offer().bytes() / 2);
+}
+
+}  // namespace
+}  // namespace megalith::device
