@@ -54,6 +54,7 @@ void Attention::forward(Context& context, const Batch& batch, int64_t layer, Con
   const device::Tensor core =
       place(&keep.y_TC, context.activation, Shape{tokens, h.queries * h.size});
   qkv_.forward(context, batch, x_TH, qkv);
+  context.inspect("qkv", qkv);
   const ConstView fused = qkv;
   const auto q = kernels::queries(fused, h.queries, h.kv, h.size);
   const auto k = kernels::keys(fused, h.queries, h.kv, h.size);
@@ -85,7 +86,9 @@ void Attention::forward(Context& context, const Batch& batch, int64_t layer, Con
                                 probabilities,
                                 dropout_of(context, batch, layer)});
   }
+  context.inspect("core", core);
   output_.forward(context, batch, core, y_TH);
+  context.inspect("output", y_TH);
 }
 
 void Attention::keep_probabilities(Context& context, const Batch& batch,

@@ -37,20 +37,24 @@ void Block::forward(Context& context, const Batch& batch, ConstView x_TH, View y
     device::Tensor passing;
     const View h = place(keep_outputs, keep_outputs ? &keep->h1_TH : nullptr, passing);
     norm_1_.forward(context, x_TH, h, keep != nullptr ? &keep->norm_1 : nullptr);
+    context.inspect("norm_1", h);
     attention_.forward(context, batch, batch.cache != nullptr ? cache_layer_ : number_, h, x1,
                        keep != nullptr ? &keep->attention : nullptr, recompute == Recompute::none);
     if (keep != nullptr) keep->paper_mask_1 = context.paper_mask(shape);
     kernels::residual_dropout_forward(
         context.exec, {x1, x_TH, x1, context.row_dropout(batch, number_, DropoutSite::attention)});
+    context.inspect("residual", x1);
   }
   const device::NameScope part(context.device(), "mlp");
   device::Tensor passing;
   const View h = place(keep_outputs, keep_outputs ? &keep->h2_TH : nullptr, passing);
   norm_2_.forward(context, x1, h, keep != nullptr ? &keep->norm_2 : nullptr);
+  context.inspect("norm_2", h);
   mlp_.forward(context, batch, h, y_TH, keep != nullptr ? &keep->mlp : nullptr, keep_outputs);
   if (keep != nullptr) keep->paper_mask_2 = context.paper_mask(shape);
   kernels::residual_dropout_forward(
       context.exec, {y_TH, x1, y_TH, context.row_dropout(batch, number_, DropoutSite::mlp)});
+  context.inspect("residual", y_TH);
 }
 
 void Block::backward(Context& context, const Batch& batch, ConstView dy_TH, ConstView x_TH,
@@ -100,6 +104,7 @@ void Block::mlp_backward(Context& context, const Batch& batch, ConstView dy_TH,
     mlp_.backward(context, batch, dout, h, saved.mlp, dh);
   }
   norm_2_.backward(context, batch, dh, saved.x1_TH, saved.norm_2, dy_TH, dx_TH);
+  context.inspect("input_gradient", dx_TH);
 }
 
 void Block::attention_backward(Context& context, const Batch& batch, ConstView dy_TH,
@@ -114,6 +119,7 @@ void Block::attention_backward(Context& context, const Batch& batch, ConstView d
     attention_.backward(context, batch, number_, dout, h, saved.attention, dh);
   }
   norm_1_.backward(context, batch, dh, x_TH, saved.norm_1, dy_TH, dx_TH);
+  context.inspect("input_gradient", dx_TH);
 }
 
 }  // namespace megalith::layers

@@ -3,6 +3,8 @@
 // what names its random numbers. Passed down, never stored.
 #pragma once
 
+#include <functional>
+
 #include "base/random.h"
 #include "comm/communicator.h"
 #include "kernels/elementwise/dropout.h"
@@ -27,6 +29,13 @@ struct Context {
   /// Plans only: keep room also for what Korthikanti et al. 2022 store and this program makes again
   /// (dropout masks of a byte, dropped probabilities), so that bytes compare. Nothing reads it.
   bool paper_storage = false;
+  /// Shown every activation, and every gradient of one, as soon as it is computed, with its name
+  /// inside the device's name scope; null outside of a replay that looks for what is not finite.
+  const std::function<void(std::string_view name, ConstView value)>* inspector = nullptr;
+
+  void inspect(std::string_view name, ConstView value) const {
+    if (inspector != nullptr) (*inspector)(name, value);
+  }
 
   device::Device& device() const { return exec.device; }
   device::Tensor workspace(DType dtype, const Shape& shape) const {

@@ -47,6 +47,7 @@ void Embedding::forward(Context& context, const Batch& batch, View y_TH) const {
     kernels::dropout_forward(context.exec,
                              {y_TH, y_TH, context.row_dropout(batch, 0, DropoutSite::embedding)});
   }
+  context.inspect("output", y_TH);
 }
 
 void Embedding::backward(Context& context, const Batch& batch, View dy_TH) const {

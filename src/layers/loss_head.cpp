@@ -68,6 +68,7 @@ void LossHead::chunk_losses(Context& context, const Batch& batch, ConstView h_RH
   chunk.target_R = context.workspace(sums, Shape{rows});
   kernels::linear_forward(exec,
                           {.x_TI = h_RH, .w_OI = weight_->compute(), .y_TO = chunk.logits_RV});
+  context.inspect("logits", chunk.logits_RV);
   kernels::cross_entropy_row_max(exec, {chunk.logits_RV, chunk.vocab, chunk.max_R});
   if (context.tensor.size() > 1) {
     context.tensor.wait(context.tensor.start_all_reduce_max(chunk.max_R, "loss.max"));
@@ -123,6 +124,7 @@ void LossHead::forward_backward(Context& context, const Batch& batch, ConstView 
   device::Tensor own, gathered;
   const ConstView h = normed(context, batch, x_TH, &saved, own, gathered);
   const device::Tensor dh = context.workspace(context.activation, x_TH.shape());
+  context.inspect("final_norm", h);
   device::Tensor partial;  // with sequence parallelism: of all tokens, before the sum over ranks
   if (context.sequence) partial = context.workspace(context.accumulation, h.shape());
   for (int64_t begin = 0; begin < h.size(0); begin += chunk_rows()) {
@@ -158,6 +160,7 @@ void LossHead::forward_backward(Context& context, const Batch& batch, ConstView 
     kernels::cast(context.exec, sum, dh);
   }
   norm_.backward(context, batch, dh, x_TH, saved, {}, dx_TH);
+  context.inspect("input_gradient", dx_TH);
 }
 
 void LossHead::input_gradient(Context& context, ConstView dlogits_RV, View dh_RH) const {

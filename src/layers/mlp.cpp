@@ -30,7 +30,9 @@ void Mlp::forward(Context& context, const Batch& batch, ConstView x_TH, View y_T
     activated = dropped;
   }
   up_.forward(context, batch, x_TH, activated, activation_, pre_activation);
+  context.inspect("activated", activated);
   down_.forward(context, batch, activated, y_TH);
+  context.inspect("output", y_TH);
 }
 
 void Mlp::backward(Context& context, const Batch& batch, ConstView dy_TH, ConstView x_TH,

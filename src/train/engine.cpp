@@ -2,6 +2,7 @@
 #include "train/engine.h"
 
 #include <algorithm>
+#include <cmath>
 
 #include "kernels/elementwise/pointwise.h"
 #include "optim/sharding.h"
@@ -84,9 +85,10 @@ int64_t Engine::max_sequences(const data::HostBatch& batch) const {
 }
 
 void Engine::accumulate(int64_t step, std::span<const data::HostBatch> micro_batches,
-                        double global_weight, View loss_T) {
+                        double global_weight, View loss_T, const Inspector* inspector) {
   layers::Context context = this->context(random_key(settings_.seed, static_cast<uint64_t>(step)),
                                           settings_.architecture.dropout);
+  context.inspector = inspector;
   const int shards = settings_.shards_per_rank();
   const parallel::TreeAccumulator tree(shards);
   const size_t per_shard = exact_div(micro_batches.size(), static_cast<size_t>(shards));
@@ -117,30 +119,56 @@ void Engine::accumulate(int64_t step, std::span<const data::HostBatch> micro_bat
   set_.select_level(0);
 }
 
-StepResult Engine::step(int64_t step, double lr, std::span<const data::HostBatch> micro_batches,
-                        double global_weight) {
-  mesh_.world().set_step(step);
+namespace {
+
+int64_t tokens_of(std::span<const data::HostBatch> micro_batches) {
   int64_t tokens = 0;
   for (const data::HostBatch& batch : micro_batches) tokens += batch.num_tokens();
-  const device::Tensor loss_T = exec_.workspace.tensor(settings_.masters, Shape{tokens});
-  accumulate(step, micro_batches, global_weight, loss_T);
-  optim::reduce_gradients(exec_, mesh_, set_, tied());
-  const optim::GradientNorm norm =
-      optim::gradient_norm(exec_, mesh_, set_, tied(), *norm_order_, settings_.clip);
-  optimizer_->update(exec_, step, lr, norm.factor);
-  if (set_.storage().owners > 1) optim::share_weights(exec_, mesh_.data(), set_);
-  if (device_.is_trace()) return {};
+  return tokens;
+}
 
-  StepResult result;
-  device_.wait(device_.copy_to_host(&result.grad_norm, norm.norm.view));
+}  // namespace
+
+double Engine::mean_loss(std::span<const data::HostBatch> micro_batches, ConstView loss_T,
+                         double global_weight) {
   std::vector<double> sums;
   if (mesh_.is_last_stage()) sums = sample_sums(micro_batches, read_losses(device_, loss_T));
   sums = mesh_.data().exchange_values(std::span<const double>(sums), "step.loss");
   sums = mesh_.pipeline().exchange_values(std::span<const double>(sums), "step.loss");
   double sum = 0;
   for (const double x : sums) sum += x;
-  result.loss = sum / global_weight;
+  return sum / global_weight;
+}
+
+StepResult Engine::step(int64_t step, double lr, std::span<const data::HostBatch> micro_batches,
+                        double global_weight, int64_t skipped) {
+  mesh_.world().set_step(step);
+  const device::Tensor loss_T =
+      exec_.workspace.tensor(settings_.masters, Shape{tokens_of(micro_batches)});
+  accumulate(step, micro_batches, global_weight, loss_T, nullptr);
+  optim::reduce_gradients(exec_, mesh_, set_, tied());
+  const optim::GradientNorm norm =
+      optim::gradient_norm(exec_, mesh_, set_, tied(), *norm_order_, settings_.clip);
+  StepResult result;
+  if (!device_.is_trace()) {
+    // Up to here nothing that lasts has changed: a step that is not finite ends without a trace.
+    device_.wait(device_.copy_to_host(&result.grad_norm, norm.norm.view));
+    result.loss = mean_loss(micro_batches, loss_T, global_weight);
+    result.applied = std::isfinite(result.loss) && std::isfinite(result.grad_norm);
+  }
+  if (!result.applied) return result;
+  optimizer_->update(exec_, step - skipped, lr, norm.factor);
+  if (set_.storage().owners > 1) optim::share_weights(exec_, mesh_.data(), set_);
   return result;
+}
+
+void Engine::replay(int64_t step, std::span<const data::HostBatch> micro_batches,
+                    double global_weight, const Inspector& inspector) {
+  mesh_.world().set_step(step);
+  const device::Tensor loss_T =
+      exec_.workspace.tensor(settings_.masters, Shape{tokens_of(micro_batches)});
+  accumulate(step, micro_batches, global_weight, loss_T, &inspector);
+  optim::reduce_gradients(exec_, mesh_, set_, tied());
 }
 
 std::vector<double> Engine::sample_losses(const data::HostBatch& host) {

@@ -5,6 +5,7 @@
 // kind.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <span>
 #include <vector>
@@ -21,6 +22,7 @@ namespace megalith::train {
 struct StepResult {
   double loss = 0;       // mean over the step's weighted tokens, before the update
   double grad_norm = 0;  // before clipping
+  bool applied = true;   // false: one of the two is not finite, and the step changed nothing
 };
 
 class Engine {
@@ -34,9 +36,17 @@ class Engine {
 
   /// Step number `step` (from 1) on this data rank's part of the step's samples, cut into
   /// micro-batches in sample order. `global_weight` is the sum of loss weights over all ranks.
+  /// Steps before this one that changed nothing are `skipped`: the optimizer does not count them.
   /// Collective; on return everything is done. Under the trace kind the result is empty.
   StepResult step(int64_t step, double lr, std::span<const data::HostBatch> micro_batches,
-                  double global_weight);
+                  double global_weight, int64_t skipped = 0);
+
+  using Inspector = std::function<void(std::string_view name, ConstView value)>;
+  /// Forward and backward of step() once more, nothing else: gradients hold the step's sums
+  /// afterwards, parameters and moments are untouched. `inspector` sees every activation and every
+  /// gradient of one, in the order of computing. Collective.
+  void replay(int64_t step, std::span<const data::HostBatch> micro_batches, double global_weight,
+              const Inspector& inspector);
 
   /// Sum of -log p(target) x weight of each sample of the batch, without dropout or gradients: on
   /// the last stage, nothing on others (and under the trace kind). Collective over the tensor and
@@ -56,7 +66,9 @@ class Engine {
 
  private:
   void accumulate(int64_t step, std::span<const data::HostBatch> micro_batches,
-                  double global_weight, View loss_T);
+                  double global_weight, View loss_T, const Inspector* inspector);
+  double mean_loss(std::span<const data::HostBatch> micro_batches, ConstView loss_T,
+                   double global_weight);
   int64_t max_sequences(const data::HostBatch& batch) const;
   DeviceBatch::TokenPart token_part() const;
   Settings settings_;

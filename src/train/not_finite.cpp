@@ -1,0 +1,135 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "train/not_finite.h"
+
+#include <algorithm>
+#include <cmath>
+#include <optional>
+
+#include "kernels/reduction/norms.h"
+
+namespace megalith::train {
+namespace {
+
+bool all_finite(device::Device& device, ConstView x) {
+  if (x.absent() || x.num_elements() == 0) return true;
+  kernels::Exec exec(device);
+  const device::Tensor flag = exec.workspace.tensor(DType::i32, Shape{1});
+  kernels::all_finite(exec, {x.reshape(Shape{x.num_elements()}), flag});
+  int32_t finite = 0;
+  device.wait(device.copy_to_host(&finite, flag.view));
+  return finite == 1;
+}
+
+std::optional<std::string> bad_input(std::span<const data::HostBatch> micro_batches,
+                                     double global_weight) {
+  if (!(global_weight > 0) || !std::isfinite(global_weight)) {
+    return fmt::format("the input: the loss weights of the step's samples sum to {}",
+                       global_weight);
+  }
+  for (const data::HostBatch& batch : micro_batches) {
+    for (size_t t = 0; t < batch.loss_weight_T.size(); ++t) {
+      if (!std::isfinite(batch.loss_weight_T[t])) {
+        return fmt::format("the input: the loss weight of token {} of sample {} is {}",
+                           static_cast<int64_t>(t) % batch.sequence_length,
+                           batch.first_sample + static_cast<int64_t>(t) / batch.sequence_length,
+                           batch.loss_weight_T[t]);
+      }
+    }
+  }
+  return std::nullopt;
+}
+
+/// The first parameter or moment that is not finite.
+std::optional<std::string> bad_state(Engine& engine) {
+  size_t i = 0;
+  for (const parameters::Parameter& parameter : engine.parameters().all()) {
+    device::Device& device = engine.device();
+    if (!all_finite(device, parameter.master()) || !all_finite(device, parameter.compute()))
+      return "weight " + parameter.name();
+    if (!all_finite(device, engine.optimizer().first_moment(i)))
+      return "first moment of " + parameter.name();
+    if (!all_finite(device, engine.optimizer().second_moment(i)))
+      return "second moment of " + parameter.name();
+    ++i;
+  }
+  return std::nullopt;
+}
+
+/// Backward fills gradients from the last layer to the first.
+std::optional<std::string> bad_gradient(Engine& engine) {
+  const auto& all = engine.parameters().all();
+  for (auto parameter = all.rbegin(); parameter != all.rend(); ++parameter) {
+    if (!all_finite(engine.device(), parameter->gradient()))
+      return "gradient of " + parameter->name();
+  }
+  return std::nullopt;
+}
+
+/// Names scopes while it lives: they are off in a run.
+class Scopes {
+ public:
+  explicit Scopes(device::Device& device) : device_(device), before_(device.recorder()) {
+    device.set_recorder(&recorder_);
+  }
+  ~Scopes() { device_.set_recorder(before_); }
+  Scopes(const Scopes&) = delete;
+  Scopes& operator=(const Scopes&) = delete;
+  std::string full_name(std::string_view name) const {
+    const std::string& scope = recorder_.scope();
+    return scope.empty() ? std::string(name) : fmt::format("{}.{}", scope, name);
+  }
+
+ private:
+  device::Device& device_;
+  device::Recorder* before_;
+  device::Recorder recorder_;
+};
+
+std::optional<std::string> found_here(Engine& engine, int64_t step,
+                                      std::span<const data::HostBatch> micro_batches,
+                                      double global_weight) {
+  const auto early = bad_input(micro_batches, global_weight);
+  const auto state = early ? early : bad_state(engine);
+  std::optional<std::string> found = state;
+  {
+    const Scopes scopes(engine.device());
+    const auto inspect = [&](std::string_view name, ConstView value) {
+      if (found || all_finite(engine.device(), value)) return;
+      const bool backward = name.ends_with("gradient");
+      found = fmt::format("{} {}", backward ? "gradient" : "activation", scopes.full_name(name));
+    };
+    // On every rank, whatever was found: the replay is collective.
+    engine.replay(step, micro_batches, global_weight, inspect);
+  }
+  return found ? found : bad_gradient(engine);
+}
+
+}  // namespace
+
+std::string first_not_finite(Engine& engine, int64_t step,
+                             std::span<const data::HostBatch> micro_batches, double global_weight) {
+  const auto mine = found_here(engine, step, micro_batches, global_weight);
+  const std::vector<std::string> all =
+      engine.mesh().world().exchange(mine.value_or(""), "step.not_finite");
+  // Forward runs from the first stage to the last, backward the other way.
+  auto first = std::ranges::find_if(
+      all, [](const std::string& text) { return !text.empty() && !text.starts_with("gradient"); });
+  for (auto it = all.begin(); first == all.end() && it != all.end(); ++it) {
+    const auto back = all.end() - 1 - (it - all.begin());
+    if (!back->empty()) first = back;
+  }
+  if (first == all.end()) return "nothing on a second run: a machine that computes wrongly";
+  if (all.size() == 1) return *first;
+  return fmt::format("{} on rank {}", *first, first - all.begin());
+}
+
+void check_state_finite(Engine& engine, int64_t step) {
+  const auto bad = bad_state(engine);
+  if (!bad) return;
+  throw DoNotRestartError(
+      "step {}: {} is not finite after the update; lower optimizer.lr; it is not saved, the last "
+      "checkpoint is kept",
+      step, *bad);
+}
+
+}  // namespace megalith::train

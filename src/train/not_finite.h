@@ -1,0 +1,25 @@
+// SPDX-License-Identifier: Apache-2.0
+// Where a step first met a number that is not finite. A step changes nothing that lasts before its
+// update, so replaying it needs no copy of the state: the same batches run again with every
+// activation and gradient looked at.
+#pragma once
+
+#include <span>
+#include <string>
+
+#include "train/engine.h"
+
+namespace megalith::train {
+
+/// Replays step `step` and names the first tensor that is not finite, in the order in which the
+/// step meets them: loss weights of the input, weights, moments, activations (forward, then
+/// backward), gradients from the last layer to the first. "activation layers.3.mlp.output",
+/// "weight head.weight". Collective; the same text on every rank.
+std::string first_not_finite(Engine& engine, int64_t step,
+                             std::span<const data::HostBatch> micro_batches, double global_weight);
+
+/// DoNotRestartError naming the first parameter or moment of this rank that is not finite: such a
+/// state must not replace a good checkpoint.
+void check_state_finite(Engine& engine, int64_t step);
+
+}  // namespace megalith::train

@@ -1,0 +1,167 @@
+// SPDX-License-Identifier: Apache-2.0
+// A number that is not finite is caught in the step that meets it, wherever it begins, changes
+// nothing, and is named.
+#include "train/not_finite.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <limits>
+
+#include "comm/backends.h"
+#include "testing/logical_state.h"
+#include "testing/toy_model.h"
+
+namespace megalith::train {
+namespace {
+
+using megalith::testing::LogicalState;
+using megalith::testing::toy_micro_batches;
+using megalith::testing::toy_settings;
+using megalith::testing::toy_weight;
+using ::testing::HasSubstr;
+
+constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
+
+/// One rank with the toy model after one good step.
+struct Toy {
+  explicit Toy(const Settings& with = toy_settings())
+      : settings(with),
+        device(device::make_cpu_device(1)),
+        world(comm::make_self_communicator(*device)),
+        mesh(*world, settings.layout),
+        engine(settings, *device, mesh) {
+    engine.initialise();
+    EXPECT_TRUE(engine.step(1, 1e-2, batches(1), toy_weight(settings, 1)).applied);
+  }
+  std::vector<data::HostBatch> batches(int64_t step) const {
+    return toy_micro_batches(settings, step, 0);
+  }
+  void set(View values, float value, int64_t from = 0, int64_t count = 1) {
+    for (int64_t i = from; i < from + count; ++i)
+      reinterpret_cast<float*>(values.data())[i] = value;
+    engine.parameters().refresh_compute(*device);
+  }
+  View weight(const char* name) { return engine.parameters().find(name)->master(); }
+  /// A digest of parameters and moments.
+  std::string state() {
+    LogicalState state;
+    state.add(engine);
+    return state.digest();
+  }
+  /// The step must find it, change nothing, and name it.
+  std::string caught(std::vector<data::HostBatch> micro_batches, double global_weight) {
+    const std::string before = state();
+    const StepResult result = engine.step(2, 1e-2, micro_batches, global_weight);
+    EXPECT_FALSE(result.applied);
+    const std::string first = first_not_finite(engine, 2, micro_batches, global_weight);
+    EXPECT_EQ(state(), before);
+    return first;
+  }
+  std::string caught() { return caught(batches(2), toy_weight(settings, 2)); }
+
+  Settings settings;
+  std::unique_ptr<device::Device> device;
+  std::unique_ptr<comm::Communicator> world;
+  parallel::Mesh mesh;
+  Engine engine;
+};
+
+TEST(NotFinite, InAWeight) {
+  for (const char* name : {"embedding.weight", "position.weight", "layers.0.attention.qkv.weight",
+                           "layers.1.mlp.down.bias", "layers.2.norm_1.weight", "final_norm.bias"}) {
+    Toy toy;
+    toy.set(toy.weight(name), kNan, 3);
+    EXPECT_EQ(toy.caught(), std::string("weight ") + name);
+  }
+}
+
+TEST(NotFinite, InAMoment) {
+  Toy toy;
+  toy.set(toy.engine.optimizer().second_moment(4), std::numeric_limits<float>::infinity());
+  EXPECT_THAT([&] { check_state_finite(toy.engine, 1); },
+              ::testing::ThrowsMessage<DoNotRestartError>(HasSubstr("second moment of ")));
+  Toy healthy;
+  check_state_finite(healthy.engine, 1);
+}
+
+TEST(NotFinite, InAnActivation) {
+  for (const layers::Recompute mode : {layers::Recompute::none, layers::Recompute::full}) {
+    Settings settings = toy_settings();
+    settings.recompute = mode;
+    Toy toy(settings);
+    // The norm's output is at most a few 1e37; a product with weights of 1e3 is not finite.
+    const View gain = toy.weight("layers.1.norm_2.weight"),
+               up = toy.weight("layers.1.mlp.up.weight");
+    toy.set(gain, 1e37F, 0, gain.num_elements());
+    toy.set(up, 1e3F, 0, up.num_elements() / 2);
+    EXPECT_EQ(toy.caught(), "activation layers.1.mlp.activated");
+  }
+}
+
+TEST(NotFinite, InAGradientWithAFiniteLoss) {
+  Toy toy;
+  // All loss weights together are so small that their scale overflows f32; the loss itself is f64.
+  EXPECT_THAT(toy.caught(toy.batches(2), 1e-40), HasSubstr("gradient head.input_gradient"));
+}
+
+TEST(NotFinite, InTheInput) {
+  Toy toy;
+  auto batches = toy.batches(2);
+  batches[1].loss_weight_T[17] = kNan;
+  EXPECT_EQ(toy.caught(batches, toy_weight(toy.settings, 2)),
+            "the input: the loss weight of token 1 of sample 11 is nan");
+  for (auto& batch : batches) std::ranges::fill(batch.loss_weight_T, 0.0F);
+  EXPECT_THAT(toy.caught(batches, 0), HasSubstr("sum to 0"));
+}
+
+TEST(NotFinite, AReplayLeavesNoTrace) {
+  Toy a, b;
+  EXPECT_THAT(first_not_finite(a.engine, 2, a.batches(2), toy_weight(a.settings, 2)),
+              HasSubstr("nothing on a second run"));
+  for (Toy* toy : {&a, &b})
+    toy->engine.step(2, 1e-2, toy->batches(2), toy_weight(toy->settings, 2));
+  EXPECT_EQ(a.state(), b.state());
+}
+
+TEST(NotFinite, ASkippedStepDoesNotCountForTheOptimizer) {
+  Toy a, b;
+  auto bad = a.batches(2);
+  bad[0].loss_weight_T[0] = kNan;
+  a.engine.step(2, 1e-2, bad, toy_weight(a.settings, 2));
+  // The same samples, under the same number for dropout.
+  a.engine.step(3, 1e-2, a.batches(3), toy_weight(a.settings, 3), 1);
+  Toy c;
+  b.engine.step(3, 1e-2, b.batches(3), toy_weight(b.settings, 3), 1);
+  c.engine.step(3, 1e-2, c.batches(3), toy_weight(c.settings, 3), 0);
+  EXPECT_EQ(a.state(), b.state());
+  EXPECT_NE(a.state(), c.state());
+}
+
+TEST(NotFinite, AllRanksNameTheSame) {
+  for (const bool in_gradient : {false, true}) {
+    Settings settings = toy_settings();
+    settings.layout = {.tensor = 2, .pipeline = 2};
+    std::vector<std::string> named(4);
+    comm::run_ranks(4, [&](comm::Communicator& world) {
+      const auto device = device::make_cpu_device(1);
+      const parallel::Mesh mesh(world, settings.layout);
+      Engine engine(settings, *device, mesh);
+      engine.initialise();
+      if (auto* found = engine.parameters().find("layers.2.mlp.up.bias");
+          found != nullptr && !in_gradient && mesh.at().tensor == 1) {
+        *reinterpret_cast<float*>(found->master().data()) = kNan;
+      }
+      const auto batches = toy_micro_batches(settings, 1, 0);
+      const double weight = in_gradient ? 1e-40 : toy_weight(settings, 1);
+      EXPECT_FALSE(engine.step(1, 1e-2, batches, weight).applied);
+      named[static_cast<size_t>(world.rank())] = first_not_finite(engine, 1, batches, weight);
+    });
+    for (const std::string& text : named) EXPECT_EQ(text, named[0]);
+    EXPECT_THAT(named[0], HasSubstr(in_gradient ? "gradient head.input_gradient on rank"
+                                                : "weight layers.2.mlp.up.bias on rank"));
+  }
+}
+
+}  // namespace
+}  // namespace megalith::train
