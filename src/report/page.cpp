@@ -46,6 +46,7 @@ std::string render_page(const RunRecord& record, const std::string& folder_name,
   auto hidden_if = [](bool empty) { return std::string(empty ? "hidden" : ""); };
   const std::string samples = samples_html(record);
   const std::string memory = memory_html(record);
+  const std::string accounts = accounts_html(record);
   const std::string provenance = provenance_html(record);
   const bool none = record.steps.empty();
   return fill_template(kPageHtml, {{"title", escape_html(run_title(record, folder_name))},
@@ -58,6 +59,8 @@ std::string render_page(const RunRecord& record, const std::string& folder_name,
                                    {"has_steps", hidden_if(none)},
                                    {"memory", memory},
                                    {"has_memory", hidden_if(memory.empty())},
+                                   {"accounts", accounts},
+                                   {"has_accounts", hidden_if(accounts.empty())},
                                    {"numbers", numbers_html(record)},
                                    {"provenance", provenance},
                                    {"has_provenance", hidden_if(provenance.empty())},

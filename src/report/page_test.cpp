@@ -111,6 +111,18 @@ TEST_F(Page, NothingFromTheRunBecomesMarkup) {
   EXPECT_NO_THROW(data_of(text));
 }
 
+TEST_F(Page, SaysWhereTheTimeWent) {
+  EXPECT_THAT(page(), HasSubstr("<article class=\"card\" hidden>\n<h2>Time"));
+  put_run({{"accounts", {{"buckets", {{"steps", 75.0}, {"lost_steps", 25}, {"idle", 0}}}}}});
+  const std::string text = page();
+  EXPECT_THAT(text, HasSubstr("<th scope=\"row\">lost steps</th>"));
+  EXPECT_THAT(text, HasSubstr("<small>75.000 s</small></td><td class=\"number\">75.0 %</td>"));
+  EXPECT_THAT(text, HasSubstr("100.0 %"));
+  EXPECT_THAT(text, Not(HasSubstr(">idle<")));
+  put_run({{"accounts", {{"buckets", {{"steps", "75"}}}}}});
+  EXPECT_THROW(page(), IntegrityError);
+}
+
 TEST_F(Page, CurvesAreTheRunsNumbers) {
   std::string lines;
   for (int64_t step = 1; step <= 4; ++step) {

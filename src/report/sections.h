@@ -21,6 +21,8 @@ std::string notices_html(const RunRecord& record);
 std::string tiles_html(const RunRecord& record);
 /// Planned against measured bytes, by class.
 std::string memory_html(const RunRecord& record);
+/// Where the wall time went, by bucket. IntegrityError when a bucket is not a number.
+std::string accounts_html(const RunRecord& record);
 /// The last step's numbers, exactly.
 std::string numbers_html(const RunRecord& record);
 /// Versions, fingerprints, machine.
