@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 // megalith: one program for the whole life of a language model. This file reads the command line,
 // runs the chosen subcommand, and turns failures into one line and an exit code.
+#include <fcntl.h>
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <csignal>
 #include <cstdio>
 #include <filesystem>
-#include <new>
 #include <string>
 #include <vector>
 
@@ -22,7 +23,8 @@ namespace {
 using megalith::ExitCode;
 
 int fail(ExitCode code, const std::string& message) {
-  fmt::print(stderr, "megalith: {}\n", megalith::one_line(message));
+  // Nobody is left to tell when this fails, and the exit code says it too.
+  std::fputs(("megalith: " + megalith::one_line(message) + "\n").c_str(), stderr);
   return static_cast<int>(code);
 }
 
@@ -62,6 +64,14 @@ ExitCode code_of(const std::filesystem::filesystem_error& error) {
   return ExitCode::failure;
 }
 
+/// A closed standard stream's number must not go to a file, or messages would be written into it.
+/// Opened for reading alone, so that writing to it still fails.
+void occupy_standard_streams() {
+  for (int fd = 0; fd <= 2; ++fd) {
+    if (::fcntl(fd, F_GETFD) == -1 && errno == EBADF && ::open("/dev/null", O_RDONLY) != fd) return;
+  }
+}
+
 int run(const megalith::apps::Invocation& invocation) {
   try {
     const int code = invocation.run();
@@ -72,9 +82,6 @@ int run(const megalith::apps::Invocation& invocation) {
   } catch (const std::filesystem::filesystem_error& error) {
     return fail(code_of(error), fmt::format("{}: {}; name another path", error.path1().string(),
                                             error.code().message()));
-  } catch (const std::bad_alloc&) {
-    return fail(ExitCode::failure,
-                "out of memory; close other programs or use a smaller model or batch");
   } catch (const std::exception& error) {
     return fail(ExitCode::failure, error.what());
   }
@@ -83,7 +90,10 @@ int run(const megalith::apps::Invocation& invocation) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  std::signal(SIGPIPE, SIG_IGN);  // a closed reader is an error of write(), not the end of a run
+  // A closed reader, a full quota: errors of write(), not the end of a run.
+  std::signal(SIGPIPE, SIG_IGN);
+  std::signal(SIGXFSZ, SIG_IGN);
+  occupy_standard_streams();
   using namespace megalith::apps;
   CLI::App app{
       "Megalith: a language model's whole life in one program: tokenizer, pack, train, evaluate, "

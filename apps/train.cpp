@@ -14,12 +14,16 @@
 #include "apps/version.h"
 #include "base/log.h"
 #include "comm/backends.h"
+#include "config/resume.h"
+#include "device/memory_offer.h"
 #include "generate/generator.h"
 #include "kernels/matmul/ceiling.h"
 #include "kernels/reduction/read_bandwidth.h"
 #include "report/page.h"
 #include "train/from_recipe.h"
 #include "train/loop.h"
+#include "train/memory_fit.h"
+#include "train/run_lock.h"
 #include "train/traced_step.h"
 
 namespace megalith::apps {
@@ -100,23 +104,24 @@ void print_start(const config::Recipe& recipe, const train::Settings& s, const a
                  const train::RunFacts& facts) {
   using account::bytes_text;
   const auto& m = plan.memory;
-  fmt::print(stderr,
-             "model      {} parameters, {} layers x {}, {} heads, context {}, vocabulary {}\n"
-             "memory     {}: weights {}, gradients {}, optimizer {}, activations {}, workspace {}, "
-             "snapshot {} (planned)\n"
-             "step       {} samples of {} tokens, micro-batch {}, {:.1f} GFLOP; ceiling {:.0f} "
-             "GFLOP/s on {} threads\n"
-             "run        {}\n",
-             s.architecture.num_parameters(), s.architecture.layers, s.architecture.hidden,
-             s.architecture.heads, s.architecture.context, s.architecture.vocab,
-             bytes_text(m.total), bytes_text(m.of(device::MemoryClass::weights)),
-             bytes_text(m.of(device::MemoryClass::gradients)),
-             bytes_text(m.of(device::MemoryClass::optimizer)),
-             bytes_text(m.of(device::MemoryClass::activations)),
-             bytes_text(m.of(device::MemoryClass::workspace)),
-             bytes_text(m.of(device::MemoryClass::snapshot)), s.batch.full, s.sequence_length(),
-             s.micro_batch, facts.step_flops / 1e9, facts.gemm_ceiling_flops / 1e9,
-             facts.machine["threads"].get<int>(), recipe.run.out);
+  const std::string text = fmt::format(
+      "model      {} parameters, {} layers x {}, {} heads, context {}, vocabulary {}\n"
+      "memory     {}: weights {}, gradients {}, optimizer {}, activations {}, workspace {}, "
+      "snapshot {} (planned)\n"
+      "step       {} samples of {} tokens, micro-batch {}, {:.1f} GFLOP; ceiling {:.0f} "
+      "GFLOP/s on {} threads\n"
+      "run        {}\n",
+      s.architecture.num_parameters(), s.architecture.layers, s.architecture.hidden,
+      s.architecture.heads, s.architecture.context, s.architecture.vocab, bytes_text(m.total),
+      bytes_text(m.of(device::MemoryClass::weights)),
+      bytes_text(m.of(device::MemoryClass::gradients)),
+      bytes_text(m.of(device::MemoryClass::optimizer)),
+      bytes_text(m.of(device::MemoryClass::activations)),
+      bytes_text(m.of(device::MemoryClass::workspace)),
+      bytes_text(m.of(device::MemoryClass::snapshot)), s.batch.full, s.sequence_length(),
+      s.micro_batch, facts.step_flops / 1e9, facts.gemm_ceiling_flops / 1e9,
+      facts.machine["threads"].get<int>(), recipe.run.out);
+  std::fputs(text.c_str(), stderr);  // a full log must not keep a run from starting
 }
 
 nlohmann::ordered_json result_json(const train::RunResult& result) {
@@ -150,9 +155,11 @@ void advise_fast(const train::Settings& settings, const device::Target& target) 
 struct TrainOptions {
   int ranks = 1;
   int64_t profile_steps = 0;
+  std::vector<std::string> allow;
 };
 
 int run(const RecipeOptions& options, const TrainOptions& extra, bool json) {
+  config::check_allow(extra.allow);
   const config::Recipe recipe = options.load();
   if (extra.ranks != 1) {
     throw UserError("--ranks {} is not built yet; train with one rank (its threads use all cores)",
@@ -165,10 +172,17 @@ int run(const RecipeOptions& options, const TrainOptions& extra, bool json) {
   const train::Settings settings =
       train::settings_of(recipe, tokenizer ? tokenizer->vocab_size() : 0);
   train::require_one_rank(settings);
+  const train::RunLock lock(recipe.run.out);
   const auto device = device::make_cpu_device(cpu_target(threads_of(recipe), settings.numerics));
   const account::Plan plan = plan_of(recipe, settings, device->target());
+  const int64_t vocab = tokenizer ? tokenizer->vocab_size() : 0;
+  const auto planned = [&](const config::Recipe& candidate) {
+    return plan_of(candidate, train::settings_of(candidate, vocab), device->target()).memory.total;
+  };
+  train::check_memory(recipe, planned, device::memory_offer());
   train::RunFacts facts;
   facts.version = kVersion;
+  facts.allow = extra.allow;
   facts.machine = machine_json(device->target());
   facts.planned_memory = account::to_json(plan.memory);
   facts.step_flops = necessary_flops(settings, device->target());
@@ -193,7 +207,7 @@ int run(const RecipeOptions& options, const TrainOptions& extra, bool json) {
   if (json) {
     print_json(result_json(result));
   } else {
-    fmt::print(stderr, "{}: {}\n", result.status, page);
+    std::fputs(fmt::format("{}: {}\n", result.status, page).c_str(), stderr);
   }
   return result.signal != 0 ? 128 + result.signal : 0;
 }
@@ -217,6 +231,10 @@ void add_train(CLI::App& app, Invocation& invocation) {
   c.add_option("--ranks", extra->ranks, "ranks as threads of this process")
       ->check(CLI::Range(1, 4096))
       ->capture_default_str();
+  c.add_option("--allow", extra->allow,
+               "recipe key that a resume may change: --allow optimizer.lr (repeatable)")
+      ->take_all()
+      ->allow_extra_args(false);
   c.callback([=, &invocation] {
     invocation.run = [=, &invocation] { return run(*options, *extra, invocation.json); };
   });

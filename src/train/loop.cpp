@@ -14,10 +14,14 @@
 #include "base/log.h"
 #include "comm/backends.h"
 #include "report/hex_float.h"
+#include "train/accounts.h"
 #include "train/checkpoints.h"
 #include "train/data_road.h"
 #include "train/from_recipe.h"
+#include "train/not_finite.h"
 #include "train/progress.h"
+#include "train/resume_check.h"
+#include "train/run_guard.h"
 #include "train/run_record.h"
 #include "train/stop_request.h"
 
@@ -57,34 +61,6 @@ std::unique_ptr<data::Sampler> validation_sampler(const config::Recipe& recipe,
       "data.validation_fraction is 0");
 }
 
-/// A resume may change how long a run is and where things lie, not what it computes.
-void check_same_run(const config::Recipe& recipe, const checkpoint::Reader& reader) {
-  const auto text = reader.text("recipe.yaml");
-  if (!text) throw IntegrityError("{}: recipe.yaml is missing", reader.folder().string());
-  config::Recipe before = config::parse_recipe(*text, (reader.folder() / "recipe.yaml").string());
-  before.train.steps = recipe.train.steps;
-  before.train.tokens = recipe.train.tokens;
-  before.train.epochs = recipe.train.epochs;
-  before.train.hours = recipe.train.hours;
-  if (config::fingerprint(before) == config::fingerprint(recipe)) return;
-  std::vector<std::string> changes;
-  for (const config::Difference& d : config::differences(before, recipe)) {
-    changes.push_back(fmt::format("{} was {}, is {}", d.path, d.before, d.after));
-  }
-  throw UserError("{} was trained with another recipe ({}); use the old values or another run.out",
-                  reader.folder().string(), fmt::join(changes, "; "));
-}
-
-const fs::path& make_folder(const fs::path& folder) {
-  std::error_code error;
-  fs::create_directories(folder, error);
-  if (error || !fs::is_directory(folder)) {
-    throw UserError("run.out {}: cannot be made a folder ({}); choose another", folder.string(),
-                    error ? error.message() : "a file is in the way");
-  }
-  return folder;
-}
-
 /// One run, from its folder to its end.
 class TrainingRun {
  public:
@@ -98,7 +74,9 @@ class TrainingRun {
   void note_saved(const checkpoint::Saved* saved);
   report::StepMetrics train_step();
   std::optional<double> validation_loss();
-  void require_finite() const;
+  bool watch();
+  bool rewind();
+  double lost_seconds(int64_t above, int64_t up_to) const;
   void write_samples(Progress* progress);
   void save();
   void measure_memory();
@@ -123,10 +101,13 @@ class TrainingRun {
   std::unique_ptr<Engine> engine_;
   std::string data_fingerprint_;
   Position position_;
+  RunGuard guard_;
+  std::optional<std::string> not_finite_;  // the last step's first tensor that is not finite
   std::unique_ptr<RunLog> log_;
   std::unique_ptr<DataRoad> road_;
   std::unique_ptr<checkpoint::Saver> saver_;
   RunRecord record_;
+  Accounts accounts_;
   report::StepMetrics last_;
   int64_t saved_step_ = -1;
   bool show_progress_;
@@ -148,7 +129,8 @@ TrainingRun::TrainingRun(const config::Recipe& recipe, const text::Tokenizer* to
                sampler_options(recipe, settings_, data::Split::train)),
       validation_(validation_sampler(recipe, settings_)),
       length_(run_length(recipe, settings_, sampler_.samples_per_epoch())),
-      record_(make_folder(folder_)),
+      guard_(recipe.train),
+      record_(folder_),
       show_progress_(show_progress) {
   require_one_rank(settings_);
   set_length(settings_, length_, recipe.optimizer.decay_steps);
@@ -163,17 +145,13 @@ TrainingRun::TrainingRun(const config::Recipe& recipe, const text::Tokenizer* to
 }
 
 void TrainingRun::resume_or_begin() {
+  const InBucket loading(accounts_, Bucket::load);
   const auto newest = checkpoint::find_newest(folder_ / "checkpoints", true);
   if (newest) {
     const checkpoint::Reader reader(*newest);
-    check_same_run(recipe_, reader);
+    check_resume(recipe_, data_fingerprint_, tokenizer_, reader, facts_.allow);
     position_ = position_from(reader.state());
-    if (reader.state().at("data_fingerprint") != data_fingerprint_) {
-      throw UserError(
-          "{} was trained on other data than data.train names now; use the same files or another "
-          "run.out",
-          newest->string());
-    }
+    if (reader.state().contains("guard")) guard_.restore(reader.state()["guard"]);
     load_state(reader, *engine_);
     saved_step_ = position_.step;
     record_.json()["state_sha256"] = reader.state_sha256();
@@ -181,6 +159,9 @@ void TrainingRun::resume_or_begin() {
   } else {
     engine_->initialise();
   }
+  const int64_t recorded = Accounts::recorded_step(record_.json());
+  accounts_.resume(record_.json(), lost_seconds(position_.step, recorded),
+                   lost_seconds(std::max(position_.step, recorded), INT64_MAX));
   log_ = std::make_unique<RunLog>(folder_, newest ? std::optional(position_.logs) : std::nullopt);
   if (newest && position_.step > 0) {
     const auto lines = report::read_metrics(folder_ / "metrics.jsonl");
@@ -204,7 +185,7 @@ void TrainingRun::write_record(const std::string& status) {
   json["step_flops"] = facts_.step_flops;
   if (!json.contains("started")) json["started"] = iso_time(wall_seconds());
   json["seconds"] = position_.elapsed_seconds;
-  json["data_wait_seconds"] = road_ != nullptr ? road_->wait_seconds() : 0.0;
+  json["accounts"] = accounts_.to_json(position_.step);
   record_.write();
 }
 
@@ -219,13 +200,32 @@ void TrainingRun::note_saved(const checkpoint::Saved* saved) {
   write_record("running");
 }
 
+/// Seconds of the steps in (above, up_to] that metrics.jsonl holds.
+double TrainingRun::lost_seconds(int64_t above, int64_t up_to) const {
+  double seconds = 0;
+  if (!fs::exists(folder_ / "metrics.jsonl")) return 0;
+  for (const auto& line : report::read_metrics(folder_ / "metrics.jsonl")) {
+    if (line.step > above && line.step <= up_to && std::isfinite(line.step_seconds))
+      seconds += line.step_seconds;
+  }
+  return seconds;
+}
+
 report::StepMetrics TrainingRun::train_step() {
+  accounts_.enter(Bucket::data_wait);
   DataRoad::Step data = road_->next();
   const int64_t step = position_.step + 1;
   if (hooks_.before_step) hooks_.before_step(*engine_, step);
+  accounts_.enter(Bucket::steps);
   const double begin = monotonic_seconds();
   const double lr = optim::learning_rate(settings_.schedule, {step, position_.elapsed_seconds});
-  const StepResult result = engine_->step(step, lr, data.micro_batches, data.global_weight);
+  const StepResult result =
+      engine_->step(step, lr, data.micro_batches, data.global_weight, guard_.skipped_steps());
+  not_finite_.reset();
+  if (!result.applied) {
+    accounts_.enter(Bucket::skipped);
+    not_finite_ = first_not_finite(*engine_, step, data.micro_batches, data.global_weight);
+  }
   const double seconds = monotonic_seconds() - begin;
   if (hooks_.after_step) hooks_.after_step(*engine_, step, seconds);
   const int64_t tokens = data.samples * settings_.sequence_length();
@@ -265,12 +265,15 @@ std::optional<double> TrainingRun::validation_loss() {
 }
 
 void TrainingRun::save() {
+  const InBucket saving(accounts_, Bucket::checkpoint);
+  check_state_finite(*engine_, position_.step);
   position_.logs = log_->sync();
   std::map<std::string, std::string> texts{{"recipe.yaml", config::to_yaml(recipe_)}};
   if (tokenizer_ != nullptr) texts["tokenizer.json"] = tokenizer_->to_json();
   const auto tensors = state_tensors(*engine_);
-  saver_->save(device_, position_.step, tensors, state_json(position_, *engine_, data_fingerprint_),
-               std::move(texts));
+  nlohmann::json state = state_json(position_, *engine_, data_fingerprint_);
+  state["guard"] = guard_.to_json();
+  saver_->save(device_, position_.step, tensors, std::move(state), std::move(texts));
   saved_step_ = position_.step;
   if (!recipe_.checkpoint.async) note_saved(saver_->wait());
 }
@@ -291,6 +294,7 @@ bool TrainingRun::at_end() const {
 
 RunResult TrainingRun::finish(int signal) {
   if (saved_step_ != position_.step) save();
+  accounts_.enter(Bucket::checkpoint);
   note_saved(saver_->wait());
   measure_memory();
   const std::string status = signal != 0 ? "stopped" : "finished";
@@ -298,15 +302,49 @@ RunResult TrainingRun::finish(int signal) {
   return {last_, status, signal};
 }
 
-void TrainingRun::require_finite() const {
-  if (std::isfinite(last_.loss) && std::isfinite(last_.grad_norm)) return;
-  throw DoNotRestartError(
-      "step {}: loss {} and gradient norm {} are not both finite; lower optimizer.lr; the last "
-      "checkpoint is kept",
-      last_.step, last_.loss, last_.grad_norm);
+/// Judges the step just logged; true when the run went back.
+bool TrainingRun::watch() {
+  if (not_finite_) {
+    guard_.not_finite(last_.step, *not_finite_);
+  } else if (guard_.observe(last_.step, last_.loss)) {
+    return rewind();
+  }
+  return false;
+}
+
+/// Back to the last regular checkpoint, and on with the samples after those seen since. The
+/// checkpoint's state decides all that follows, so a run that is killed on the way does the same
+/// again.
+bool TrainingRun::rewind() {
+  const InBucket loading(accounts_, Bucket::load);
+  note_saved(saver_->wait());
+  const auto target =
+      regular_checkpoint_before(folder_ / "checkpoints", position_.step, recipe_.checkpoint.every);
+  if (!target) {
+    log::warning("there is no checkpoint to go back to; going on");
+    return false;
+  }
+  const Position spiked = position_;
+  const checkpoint::Reader reader(*target);
+  position_ = position_from(reader.state());
+  remove_checkpoints_after(folder_ / "checkpoints", position_.step);
+  accounts_.lose(lost_seconds(position_.step, INT64_MAX));
+  guard_.restore(reader.state().at("guard"));
+  load_state(reader, *engine_);
+  const int64_t beyond =
+      recipe_.train.spike_skip * optim::batch_size(settings_.batch, spiked.samples);
+  guard_.rewound(spiked.samples + beyond - position_.samples);
+  position_.samples = spiked.samples + beyond;
+  position_.elapsed_seconds = spiked.elapsed_seconds;
+  log_ = std::make_unique<RunLog>(folder_, position_.logs);
+  road_ = std::make_unique<DataRoad>(sampler_, batch_options_, settings_, 0, position_.samples);
+  saved_step_ = position_.step;
+  log::warning("went back to step {}; the next sample is {}", position_.step, position_.samples);
+  return true;
 }
 
 void TrainingRun::write_samples(Progress* progress) {
+  const InBucket writing(accounts_, Bucket::samples);
   for (const report::TextSample& sample : hooks_.samples(*engine_, position_.step)) {
     log_->sample(sample);
     if (progress != nullptr) progress->note(fmt::format("  {}{}", sample.prompt, sample.text));
@@ -334,19 +372,25 @@ RunResult TrainingRun::go() {
     const auto advance = [&] { position_.elapsed_seconds = elapsed + monotonic_seconds() - begin; };
     const bool saving = saved_step_ == position_.step && saved_step_ > 0;
     last_ = train_step();
+    accounts_.enter(Bucket::logging);
     advance();
     if (validation_ != nullptr && due(recipe_.train.validate_every)) {
+      const InBucket validating(accounts_, Bucket::validation);
       last_.validation_loss = validation_loss();
     }
     advance();
+    // A save in the background is complete at most one step later: the step
+    // ends when its line is written, so no more than checkpoint.every of them are ever done twice.
+    if (saving) {
+      const InBucket waiting(accounts_, Bucket::checkpoint);
+      note_saved(saver_->wait());
+    }
     log_->step(last_);
     if (progress) progress->step(last_, position_.elapsed_seconds);
-    require_finite();
+    if (watch()) continue;
     if (hooks_.samples && due(recipe_.train.sample_every) && stop_.signal() == 0) {
       write_samples(progress ? &*progress : nullptr);
     }
-    // A save in the background is complete at most one step later.
-    if (saving) note_saved(saver_->wait());
     if (recipe_.checkpoint.every > 0 && position_.step % recipe_.checkpoint.every == 0) save();
     advance();
   }

@@ -31,6 +31,7 @@ struct RunFacts {
   double step_flops = 0;          // necessary, of a full batch
   nlohmann::ordered_json machine;
   nlohmann::ordered_json planned_memory;  // bytes by class; empty: no plan
+  std::vector<std::string> allow;         // recipe keys that a resume may change
 };
 
 struct RunResult {

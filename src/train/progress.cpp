@@ -16,6 +16,13 @@ std::string duration_text(double seconds) {
   return fmt::format("{}:{:02}", s / 60, s % 60);
 }
 
+namespace {
+
+/// A terminal that is gone or a full disk behind it must not end a run, so errors are passed over.
+void put(const std::string& text) { std::fputs(text.c_str(), stderr); }
+
+}  // namespace
+
 Progress::Progress(const Options& options)
     : options_(options), terminal_(isatty(STDERR_FILENO) == 1) {}
 
@@ -41,7 +48,7 @@ void Progress::step(const report::StepMetrics& m, double elapsed) {
       seconds_per_step_ == 0 ? m.step_seconds : 0.9 * seconds_per_step_ + 0.1 * m.step_seconds;
   if (terminal_) {
     clear();
-    fmt::print(stderr, "{}", line(m, elapsed));
+    put(line(m, elapsed));
     std::fflush(stderr);
     living_ = true;
     // A validation stays on the screen.
@@ -51,17 +58,17 @@ void Progress::step(const report::StepMetrics& m, double elapsed) {
     }
   } else if (m.step % options_.log_every == 0 || m.step == options_.total_steps ||
              m.validation_loss) {
-    fmt::print(stderr, "{}\n", line(m, elapsed));
+    put(line(m, elapsed) + "\n");
   }
 }
 
 void Progress::note(const std::string& text) {
   clear();
-  fmt::print(stderr, "{}\n", text);
+  put(text + "\n");
 }
 
 void Progress::clear() {
-  if (living_) fmt::print(stderr, "\r\033[K");
+  if (living_) put("\r\033[K");
   living_ = false;
 }
 

@@ -1,11 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
-// SIGTERM and SIGINT as a wish: finish the step, save, leave with 128 + signal. A second one ends
-// the process at once, which harms nothing (checkpoints are complete or absent).
+// SIGTERM, SIGINT and SIGHUP (a closed terminal) as a wish: finish the step, save, leave with 128 +
+// signal. A second one ends the process at once, which harms nothing (checkpoints are complete or
+// absent).
 #pragma once
+
+#include <array>
+#include <csignal>
 
 namespace megalith::train {
 
-/// Catches both signals while it lives. One at a time per process, since a process has one handler.
+/// Catches the signals while it lives (SIGHUP not where it is ignored: nohup). One at a time per
+/// process, since a process has one handler.
 class StopRequest {
  public:
   StopRequest();
@@ -14,6 +19,10 @@ class StopRequest {
   StopRequest& operator=(const StopRequest&) = delete;
   /// The signal that came, or 0.
   int signal() const;
+
+ private:
+  static constexpr std::array<int, 3> kSignals{SIGTERM, SIGINT, SIGHUP};
+  std::array<struct sigaction, kSignals.size()> before_{};
 };
 
 }  // namespace megalith::train

@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "train/resume_check.h"
+
+#include <fmt/ranges.h>
+
+#include "base/log.h"
+#include "config/resume.h"
+
+namespace megalith::train {
+namespace {
+
+/// A fault when content changed behind a key that may not change freely.
+void judge_content(const char* key, bool changed, std::span<const std::string> allow,
+                   std::string& faults) {
+  if (!changed || config::is_allowed(key, allow)) return;
+  const config::ResumeRule& rule =
+      config::resume_rule(std::string_view(key) == "data.train" ? "data.train.0.path" : key);
+  if (!faults.empty()) faults += "; ";
+  faults += fmt::format("the content of {} is not the one it began with: {} (--allow {} goes on)",
+                        key, rule.reason, key);
+}
+
+}  // namespace
+
+void check_resume(const config::Recipe& recipe, const std::string& data_fingerprint,
+                  const text::Tokenizer* tokenizer, const checkpoint::Reader& reader,
+                  std::span<const std::string> allow) {
+  const std::string folder = reader.folder().string();
+  const auto text = reader.text("recipe.yaml");
+  if (!text) throw IntegrityError("{}: recipe.yaml is missing", folder);
+  const config::Recipe before = config::parse_recipe(*text, folder + "/recipe.yaml");
+  const auto changes = config::differences(before, recipe);
+  std::string faults = config::forbidden_changes(changes, allow);
+  const auto& state = reader.state();
+  judge_content("data.train",
+                state.contains("data_fingerprint") && state["data_fingerprint"] != data_fingerprint,
+                allow, faults);
+  const auto saved = reader.text("tokenizer.json");
+  judge_content(
+      "data.tokenizer",
+      saved.has_value() != (tokenizer != nullptr) || (saved && *saved != tokenizer->to_json()),
+      allow, faults);
+  if (!faults.empty()) {
+    throw UserError(
+        "{} was trained with another recipe ({}); use the old values or another run.out", folder,
+        faults);
+  }
+  for (const config::Difference& change : changes) {
+    if (config::resume_rule(change.path).judgement == config::OnResume::needs_allow) {
+      log::warning("{} was {} and is {} from here on", change.path, change.before, change.after);
+    }
+  }
+}
+
+}  // namespace megalith::train

@@ -1,0 +1,21 @@
+// SPDX-License-Identifier: Apache-2.0
+// May this recipe go on from that checkpoint? Keys are judged by the table of config/resume.h;
+// what the table leaves to content (data, tokenizer) is compared here.
+#pragma once
+
+#include <span>
+#include <string>
+
+#include "checkpoint/reader.h"
+#include "config/recipe.h"
+#include "text/tokenizer.h"
+
+namespace megalith::train {
+
+/// UserError naming every change that is refused or needs `--allow` and did not get it; says which
+/// changes are gone along with. `tokenizer` may be null.
+void check_resume(const config::Recipe& recipe, const std::string& data_fingerprint,
+                  const text::Tokenizer* tokenizer, const checkpoint::Reader& reader,
+                  std::span<const std::string> allow);
+
+}  // namespace megalith::train

@@ -1,0 +1,107 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "train/run_guard.h"
+
+#include <map>
+#include <nlohmann/json.hpp>
+
+#include "base/log.h"
+#include "checkpoint/manifest.h"
+#include "checkpoint/reader.h"
+#include "checkpoint/staged_folder.h"
+
+namespace megalith::train {
+
+namespace fs = std::filesystem;
+
+void RunGuard::not_finite(int64_t step, const std::string& first) {
+  if (recipe_.not_finite == config::NotFinite::stop) {
+    throw DoNotRestartError(
+        "step {} is not finite; first: {}; lower optimizer.lr, or set train.not_finite: skip to "
+        "leave such steps out; the last checkpoint is kept",
+        step, first);
+  }
+  if (skipped_steps_ >= recipe_.not_finite_limit) {
+    throw DoNotRestartError(
+        "step {} is not finite; first: {}; {} steps were skipped already, which is "
+        "train.not_finite_limit; the last checkpoint is kept",
+        step, first, skipped_steps_);
+  }
+  ++skipped_steps_;
+  log::warning("step {} is not finite and is skipped ({} of at most {}); first: {}", step,
+               skipped_steps_, recipe_.not_finite_limit, first);
+}
+
+std::optional<Spike> RunGuard::observe(int64_t step, double loss) {
+  if (recipe_.spike == config::Spike::ignore) return std::nullopt;
+  const std::optional<Spike> spike = spikes_.observe(loss);
+  const bool began = spike.has_value() && !in_spike_;
+  in_spike_ = spike.has_value();
+  if (!spike) return std::nullopt;
+  const std::string what = fmt::format(
+      "step {}: loss {:.4f} is far above the median {:.4f} of the "
+      "steps before (limit {:.4f})",
+      step, spike->loss, spike->median, spike->threshold);
+  if (recipe_.spike == config::Spike::warn) {
+    if (began) log::warning("{}", what);
+    return std::nullopt;
+  }
+  if (rewinds_ >= recipe_.spike_limit) {
+    throw DoNotRestartError(
+        "{}; the run was rewound {} times already, which is train.spike_limit; lower optimizer.lr; "
+        "the last checkpoint is kept",
+        what, rewinds_);
+  }
+  log::warning("{}; going back", what);
+  return spike;
+}
+
+void RunGuard::rewound(int64_t samples) {
+  ++rewinds_;
+  skipped_samples_ += samples;
+  in_spike_ = false;
+}
+
+nlohmann::json RunGuard::to_json() const {
+  return {{"skipped_steps", skipped_steps_},
+          {"rewinds", rewinds_},
+          {"skipped_samples", skipped_samples_},
+          {"losses", spikes_.to_json()}};
+}
+
+void RunGuard::restore(const nlohmann::json& json) {
+  try {
+    skipped_steps_ = json.at("skipped_steps").get<int64_t>();
+    rewinds_ = json.at("rewinds").get<int64_t>();
+    skipped_samples_ = json.at("skipped_samples").get<int64_t>();
+    spikes_.restore(json.at("losses"));
+  } catch (const nlohmann::json::exception& error) {
+    throw IntegrityError("checkpoint: its guard's state cannot be read: {}", error.what());
+  }
+}
+
+std::optional<fs::path> regular_checkpoint_before(const fs::path& checkpoints, int64_t before,
+                                                  int64_t every) {
+  std::map<int64_t, fs::path, std::greater<>> steps;
+  for (const auto& entry : fs::directory_iterator(checkpoints)) {
+    const int64_t step = checkpoint::step_of_folder(entry.path().filename().string());
+    if (step >= 0 && step < before && step % every == 0) steps[step] = entry.path();
+  }
+  for (const auto& [step, folder] : steps) {
+    try {
+      checkpoint::Reader(folder).verify_all();
+      return folder;
+    } catch (const Error& error) {
+      log::warning("passing over the damaged checkpoint {}: {}", folder.string(), error.what());
+    }
+  }
+  return std::nullopt;
+}
+
+void remove_checkpoints_after(const fs::path& checkpoints, int64_t step) {
+  for (const auto& entry : fs::directory_iterator(checkpoints)) {
+    if (checkpoint::step_of_folder(entry.path().filename().string()) > step)
+      checkpoint::remove_folder(entry.path());
+  }
+}
+
+}  // namespace megalith::train

@@ -1,0 +1,57 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a run does about steps that went wrong, as its recipe says: leave out a step that is not
+// finite, warn of a spike or go back before it, and end (exit 93) when either happens too often.
+// Counts and memory are part of the checkpoint, so that a resumed run does the same.
+#pragma once
+
+#include <filesystem>
+#include <nlohmann/json_fwd.hpp>
+#include <optional>
+#include <string>
+
+#include "config/recipe.h"
+#include "train/spike_guard.h"
+
+namespace megalith::train {
+
+class RunGuard {
+ public:
+  explicit RunGuard(const config::TrainSection& recipe)
+      : recipe_(recipe), spikes_({recipe.spike_factor, recipe.spike_window}) {}
+
+  /// Step `step` was not finite and changed nothing; `first` names the tensor. DoNotRestartError
+  /// unless the recipe skips such steps and there were fewer than its limit.
+  void not_finite(int64_t step, const std::string& first);
+  /// Step `step` was applied; its loss is finite. The spike to rewind for, if any.
+  /// DoNotRestartError when the recipe's rewinds are used up.
+  std::optional<Spike> observe(int64_t step, double loss);
+  /// After restore() of the checkpoint that the run went back to: one rewind more, which left out
+  /// `samples` samples.
+  void rewound(int64_t samples);
+
+  /// Steps that changed nothing.
+  int64_t skipped_steps() const { return skipped_steps_; }
+
+  nlohmann::json to_json() const;
+  /// IntegrityError when it is not what to_json gives.
+  void restore(const nlohmann::json& json);
+
+ private:
+  config::TrainSection recipe_;
+  SpikeGuard spikes_;
+  bool in_spike_ = false;  // says a long spike once; not state
+  int64_t skipped_steps_ = 0;
+  int64_t rewinds_ = 0;
+  int64_t skipped_samples_ = 0;
+};
+
+/// The newest whole checkpoint before step `before` that the recipe's rhythm made (a multiple of
+/// `every`; one made by a signal would make the way back depend on it). Nothing if there is none.
+std::optional<std::filesystem::path> regular_checkpoint_before(
+    const std::filesystem::path& checkpoints, int64_t before, int64_t every);
+
+/// Removes checkpoints of steps above `step`: after a rewind they are of a past that did not
+/// happen.
+void remove_checkpoints_after(const std::filesystem::path& checkpoints, int64_t step);
+
+}  // namespace megalith::train

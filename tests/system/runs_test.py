@@ -1,0 +1,222 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""What guards a run: its lock, the judgement of changed recipes, steps that are not finite, loss spikes, the
+accounts of its time: python3 runs_test.py PROGRAM"""
+import json
+import os
+import pathlib
+import signal
+import socket
+import subprocess
+import time
+import unittest
+
+from program import PROGRAM, RoadTest, run
+
+LONG = ("train.steps=100000", "checkpoint.every=0", "optimizer.schedule=constant", "train.validate_every=0")
+
+
+def started(recipe, out, *overrides):
+    """A run that has taken a few steps."""
+    words = [word for o in (f"run.out={out}", *overrides) for word in ("--set", o)]
+    process = subprocess.Popen([PROGRAM, "train", str(recipe), *words, "--json"], stdout=subprocess.DEVNULL,
+                               stderr=subprocess.PIPE, text=True)
+    deadline = time.monotonic() + 60
+    while not ((out / "metrics.jsonl").exists() and (out / "metrics.jsonl").stat().st_size > 2000):
+        assert time.monotonic() < deadline and process.poll() is None, process.communicate()
+        time.sleep(0.01)
+    return process
+
+
+def files_of(folder):
+    """What lies in a run folder and when it was written, without the files that a run always appends to."""
+    return {p: (p.stat().st_size, p.stat().st_mtime_ns) for p in folder.rglob("*")
+            if p.is_file() and p.name != "metrics.jsonl" and not p.name.startswith("events.")}
+
+
+class Lock(RoadTest):
+    def test_the_second_run_in_a_folder_is_refused_and_harms_nothing(self):
+        out = self.folder / "locked"
+        first = started(self.recipe, out, *LONG)
+        try:
+            planted = out / "checkpoints" / ".tmp-of-the-first"
+            planted.mkdir()
+            before = files_of(out)
+            message = self.train("locked", *LONG, code=2)
+            self.assertIn(f"process {first.pid} on host {socket.gethostname()}", message)
+            self.assertIn("run.out", message)
+            self.assertEqual(message.count("\n"), 1)
+            self.assertEqual(files_of(out), before)
+        finally:
+            first.kill()
+            first.communicate()
+        # The kernel has let go of the lock; what it left is recognised as stale.
+        self.assertTrue((out / "lock").exists())
+        second = started(self.recipe, out, *LONG)
+        second.send_signal(signal.SIGTERM)
+        said = second.communicate(timeout=30)[1]
+        self.assertEqual(second.returncode, 143, said)
+        self.assertIn(f"process {first.pid} on host", said)
+        self.assertFalse((out / "lock").exists())
+        self.assertFalse(planted.exists())
+
+
+class ChangedRecipe(RoadTest):
+    def allow(self, out, keys, *overrides, code=0):
+        words = [word for k in keys for word in ("--allow", k)] + [word for o in overrides for word in ("--set", o)]
+        return run("train", self.recipe, "--set", f"run.out={self.folder / out}", *words, "--json", code=code)
+
+    def test_each_change_is_judged(self):
+        self.train("run", "train.steps=4")
+        before = self.state("run")
+        for change, say in (("optimizer.lr=2e-2", "--allow optimizer.lr"), ("model.hidden=64", "old shape"),
+                            ("run.seed=3", "--allow run.seed"), ("precision.compute=bf16", "--allow precision.compute")):
+            message = self.train("run", "train.steps=8", change, code=2)
+            self.assertIn(say, message)
+            self.assertIn(change.split("=")[0], message)
+        self.assertIn("optimizer.lr", self.allow("run", ["optimizer.rl"], code=2))
+        self.assertIn("model.hidden", self.allow("run", ["model.hidden"], "model.hidden=64", code=2))
+        self.assertEqual(self.state("run"), before)
+        changed = ("train.steps=8", "optimizer.lr=2e-2")
+        self.allow("run", ["optimizer.lr"], *changed)
+        # What was allowed once is the recipe now.
+        self.train("run", *changed)
+        self.assertIn("optimizer.lr", self.train("run", "train.steps=12", code=2))
+        self.train("run", *changed[1:], "train.steps=12", "train.micro_batch=2", "memory.recompute=full", "run.threads=2",
+                   "checkpoint.every=3")
+
+    def test_data_and_tokenizer_are_judged_by_content(self):
+        self.train("moved", "train.steps=4")
+        for suffix in ("bin", "idx"):
+            (self.folder / f"copy.{suffix}").write_bytes((self.folder / f"corpus.{suffix}").read_bytes())
+        (self.folder / "copy.json").write_bytes((self.folder / "tokenizer.json").read_bytes())
+        moved = (f"data.train={self.folder / 'copy'}", f"data.tokenizer={self.folder / 'copy.json'}")
+        self.train("moved", "train.steps=8", *moved)
+        text = self.folder / "other.txt"
+        text.write_text("the cat sees the dog.\n" * 400)
+        run("pack", "--tokenizer", self.folder / "tokenizer.json", "--input", text, "--document", "line", "--output",
+            self.folder / "copy")
+        self.assertIn("--allow data.train", self.train("moved", "train.steps=12", *moved, code=2))
+        self.allow("moved", ["data.train"], "train.steps=12", *moved)
+
+
+class NotFinite(RoadTest):
+    """A corpus with a stretch of end-of-document tokens, which carry no loss: steps of one sample that have none."""
+
+    @classmethod
+    def setUpClass(cls):
+        super().setUpClass()
+        text = cls.folder / "holes.txt"
+        text.write_text("".join("the cat sees the dog.\n" * 20 + "<|endoftext|>" * 40 + "\n" for _ in range(6)))
+        run("pack", "--tokenizer", cls.folder / "tokenizer.json", "--input", text, "--document", "file", "--output",
+            cls.folder / "holes")
+        cls.holes = (f"data.train={cls.folder / 'holes'}", "data.end_of_document_loss=false", "train.global_batch=1",
+                     "train.micro_batch=1", "train.validate_every=0", "data.validation_fraction=0", "train.steps=60",
+                     "train.spike=ignore")
+
+    def test_stop(self):
+        message = self.train("stop", *self.holes, "checkpoint.every=1", code=93)
+        self.assertIn("first: the input: the loss weights", message)
+        metrics = self.metrics("stop")
+        self.assertIsNone(metrics[-1]["loss"])
+        kept = sorted(p.name for p in (self.folder / "stop" / "checkpoints").iterdir())
+        self.assertEqual(kept[-1], f"step-{metrics[-1]['step'] - 1:08}")
+        # It would happen again, and says so again.
+        self.assertEqual(self.train("stop", *self.holes, "checkpoint.every=1", code=93), message)
+
+    def test_skip_leaves_the_state_as_it_was_and_is_counted_over_resumes(self):
+        skip = (*self.holes, "train.not_finite=skip", "train.not_finite_limit=50", "checkpoint.every=1", "checkpoint.keep=100")
+        self.train("skip", *skip)
+        metrics = self.metrics("skip")
+        bad = [m["step"] for m in metrics if m["loss"] is None]
+        self.assertGreater(len(bad), 3)
+        self.assertEqual([m["step"] for m in metrics], list(range(1, 61)))
+        digest = {}
+        for folder in (self.folder / "skip" / "checkpoints").iterdir():
+            digest[int(folder.name[5:])] = json.loads((folder / "manifest.json").read_text())["state_sha256"]
+        for step in range(2, 61):
+            self.assertEqual(digest[step] == digest[step - 1], step in bad, step)
+        # Cut anywhere, the same.
+        for steps in (bad[0] - 1, bad[0], bad[2] + 1, 60):
+            self.train("cut", *skip, f"train.steps={steps}", "optimizer.schedule=constant")
+        self.train("uncut", *skip, "optimizer.schedule=constant")
+        self.assertEqual(self.losses("cut"), self.losses("uncut"))
+        self.assertEqual(self.state("cut"), self.state("uncut"))
+        self.assertIn("train.not_finite_limit", self.train("limit", *skip, "train.not_finite_limit=2", code=93))
+
+    def test_a_rate_that_is_too_high_is_named(self):
+        message = self.train("rate", "optimizer.lr=1000", "optimizer.weight_decay=1000000", "optimizer.warmup_steps=0", code=93)
+        self.assertRegex(message, r"first: (weight|activation|gradient) \S+|is not finite after the update")
+
+
+class Spikes(RoadTest):
+    @classmethod
+    def setUpClass(cls):
+        super().setUpClass()
+        # Sentences of one kind, and then documents of another that the model has not seen.
+        text = cls.folder / "spike.txt"
+        text.write_text("the cat sees the dog.\n" * 1500)
+        run("pack", "--tokenizer", cls.folder / "tokenizer.json", "--input", text, "--document", "line", "--output",
+            cls.folder / "calm")
+        text.write_text("zq?!xj#kv~w\n" * 40)
+        run("pack", "--tokenizer", cls.folder / "tokenizer.json", "--input", text, "--document", "line", "--output",
+            cls.folder / "wild")
+        cls.data = (f"data.train=[{{path: {cls.folder / 'calm'}, weight: 98}}, {{path: {cls.folder / 'wild'}, weight: 2}}]",
+                    "data.validation_fraction=0", "train.validate_every=0", "train.steps=80", "train.global_batch=2",
+                    "train.micro_batch=2", "checkpoint.every=5", "train.spike_window=12", "train.spike_factor=4",
+                    "train.spike_limit=50", "optimizer.schedule=constant", "model.dropout=0")
+
+    def test_rewind_leaves_the_samples_out_and_repeats_to_the_bit(self):
+        self.train("ignore", *self.data, "train.spike=ignore")
+        self.train("warn", *self.data, "train.spike=warn")
+        self.assertEqual(self.losses("warn"), self.losses("ignore"))
+        self.train("whole", *self.data, "train.spike=rewind")
+        state = self.guard("whole")
+        self.assertGreater(state["rewinds"], 0)
+        self.assertGreater(state["skipped_samples"], 0)
+        self.assertEqual([m["step"] for m in self.metrics("whole")], list(range(1, 81)))
+        self.assertEqual(self.metrics("whole")[-1]["samples"], 160 + state["skipped_samples"])
+        self.assertLess(max(m["loss"] for m in self.metrics("whole")[20:]),
+                        max(m["loss"] for m in self.metrics("ignore")[20:]))
+        for steps in (3, 17, 18, 19, 33, 34, 52, 80):  # stops that are no regular checkpoints
+            self.train("cut", *self.data, "train.spike=rewind", f"train.steps={steps}")
+        self.assertEqual(self.losses("cut"), self.losses("whole"))
+        self.assertEqual(self.state("cut"), self.state("whole"))
+        self.assertEqual(self.guard("cut"), state)
+        self.assertIn("train.spike_limit", self.train("limit", *self.data, "train.spike=rewind", "train.spike_limit=0", code=93))
+
+    def guard(self, out):
+        newest = sorted((self.folder / out / "checkpoints").iterdir())[-1]
+        return json.loads((newest / "manifest.json").read_text())["state"]["guard"]
+
+
+class Time(RoadTest):
+    def test_the_buckets_sum_to_the_wall_time_over_restarts(self):
+        out = self.folder / "time"
+        begin = time.time()
+        for kill in (True, False, True):
+            process = started(self.recipe, out, *LONG[:1], "checkpoint.every=20", *LONG[2:])
+            time.sleep(0.3)
+            process.send_signal(signal.SIGKILL if kill else signal.SIGTERM)
+            process.communicate(timeout=30)
+            time.sleep(0.4)
+        run("train", self.recipe, "--set", f"run.out={out}", "--set", "train.steps=1", "--set", "checkpoint.every=20",
+            "--set", "optimizer.schedule=constant", "--set", "train.validate_every=0", "--json")
+        steps = json.loads((out / "run.json").read_text())["accounts"]["step"] + 5
+        self.train("time", f"train.steps={steps}", "checkpoint.every=20", *LONG[2:])
+        wall = time.time() - begin
+        accounts = json.loads((out / "run.json").read_text())["accounts"]
+        total = sum(accounts["buckets"].values())
+        self.assertAlmostEqual(total, accounts["wall_seconds"], delta=0.005 * total)
+        # What the program cannot see: its loading, the report, the interpreter between.
+        self.assertAlmostEqual(total, wall, delta=0.005 * wall + 0.3)
+        self.assertGreater(accounts["buckets"]["idle"], 1.0)
+        self.assertGreater(accounts["buckets"]["lost_steps"], 0)
+        self.assertGreater(accounts["useful"], 0)
+        page = (out / "report.html").read_text()
+        for word in ("lost_steps", "idle", "data_wait"):
+            self.assertIn(word.replace("_", " "), page)
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,249 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""What the world does to a run: signals, full disks, odd paths, closed log targets, limits:
+python3 weather_test.py PROGRAM"""
+import contextlib
+import json
+import os
+import pathlib
+import resource
+import signal
+import subprocess
+import tempfile
+import time
+import unittest
+
+from program import PROGRAM, RoadTest, run
+
+ROOT = os.geteuid() == 0
+
+
+def wait_for(condition, process, seconds=60):
+    deadline = time.monotonic() + seconds
+    while not condition():
+        if process.poll() is not None or time.monotonic() > deadline:
+            return False
+        time.sleep(0.0005)
+    return True
+
+
+class Weather(RoadTest):
+    def command(self, out, *overrides):
+        words = [word for o in overrides for word in ("--set", o)]
+        return [PROGRAM, "train", str(self.recipe), "--set", f"run.out={out}", *words, "--json"]
+
+    def start(self, out, *overrides, **options):
+        options = {"stdout": subprocess.DEVNULL, "stderr": subprocess.PIPE, "text": True, **options}
+        return subprocess.Popen(self.command(out, *overrides), **options)
+
+    def same_as_whole(self, out):
+        """Finished now, the run equals one that nothing happened to."""
+        self.train(out)
+        if not (self.folder / "whole").exists():
+            self.train("whole")
+        self.assertEqual(self.losses(out), self.losses("whole"))
+        self.assertEqual(self.state(out), self.state("whole"))
+
+    def whole_checkpoints(self, out):
+        return sorted(p.name for p in (out / "checkpoints").glob("step-*") if (p / "COMMIT").exists())
+
+    @contextlib.contextmanager
+    def small_disk(self, options):
+        """A file system of its own, where this process may make one."""
+        with tempfile.TemporaryDirectory() as place:
+            if subprocess.run(["mount", "-t", "tmpfs", "-o", options, "tmpfs", place], capture_output=True).returncode != 0:
+                self.skipTest("file systems cannot be mounted here")
+            try:
+                yield pathlib.Path(place)
+            finally:
+                subprocess.run(["umount", "-l", place], check=True)
+
+
+class Signals(Weather):
+    def stopped_by(self, number, out, when, *overrides):
+        folder = self.folder / out
+        process = self.start(folder, *overrides)
+        reached = wait_for(lambda: when(folder), process)
+        process.send_signal(number)
+        said = process.communicate(timeout=30)[1]
+        return process.returncode, said, reached
+
+    def test_a_wish_to_stop_at_any_moment(self):
+        moments = {
+            "start": lambda folder: (folder / "lock").exists(),
+            "first": lambda folder: (folder / "metrics.jsonl").exists() and (folder / "metrics.jsonl").stat().st_size > 0,
+            "saving": lambda folder: any((folder / "checkpoints").glob(".tmp-*/*")),
+        }
+        for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+            for name, when in moments.items():
+                out = f"{name}-{number}"
+                code, said, reached = self.stopped_by(number, out, when, "checkpoint.every=1", "train.steps=400",
+                                                      "optimizer.schedule=constant")
+                self.assertTrue(reached, (out, said))
+                self.assertEqual(code, 128 + number, (out, said))
+                metrics = self.metrics(out)
+                step = metrics[-1]["step"] if metrics else 0
+                self.assertEqual(self.whole_checkpoints(self.folder / out)[-1:], [f"step-{step:08}"], (out, said))
+                self.assertEqual(list((self.folder / out / "checkpoints").glob(".tmp-*")), [], out)
+                self.assertFalse((self.folder / out / "lock").exists())
+
+    def test_during_a_validation(self):
+        # Validation of as many samples as there are, after the first step.
+        out = self.folder / "validating"
+        process = self.start(out, "train.validate_every=1", "train.validate_samples=1000000", "train.steps=100000",
+                             "data.validation_fraction=0.9", "train.micro_batch=1", "optimizer.schedule=constant")
+        wait_for(lambda: (out / "metrics.jsonl").exists(), process)
+        time.sleep(0.2)
+        process.send_signal(signal.SIGTERM)
+        begin = time.monotonic()
+        said = process.communicate(timeout=30)[1]
+        self.assertEqual(process.returncode, 143, said)
+        self.assertLess(time.monotonic() - begin, 10)
+        self.assertEqual(len(self.whole_checkpoints(out)), 1)
+
+    def test_the_second_signal_leaves_at_once_and_harms_nothing(self):
+        for out, pause in (("twice-a", 0), ("twice-b", 0.003), ("twice-c", 0.01)):
+            folder = self.folder / out
+            process = self.start(folder, "checkpoint.every=1")
+            wait_for(lambda: any((folder / "checkpoints").glob(".tmp-*/*")), process)
+            process.send_signal(signal.SIGTERM)
+            time.sleep(pause)
+            process.send_signal(signal.SIGTERM)
+            process.communicate(timeout=5)
+            self.assertIn(process.returncode, (-signal.SIGTERM, 143, 0))
+            self.same_as_whole(out)
+
+    def test_ignored_hangups_stay_ignored(self):
+        out = self.folder / "nohup"
+        process = self.start(out, preexec_fn=lambda: signal.signal(signal.SIGHUP, signal.SIG_IGN))
+        wait_for(lambda: (out / "metrics.jsonl").exists(), process)
+        process.send_signal(signal.SIGHUP)
+        self.assertEqual((process.communicate(timeout=60)[1], process.returncode)[1], 0)
+
+
+class Disks(Weather):
+    def fails_naming_bytes(self, out, code=1, **options):
+        result = subprocess.run(self.command(out, "checkpoint.every=4"), capture_output=True, text=True, timeout=120, **options)
+        self.assertEqual(result.returncode, code, result.stderr)
+        lines = [line for line in result.stderr.splitlines() if line.startswith("megalith: ")]
+        self.assertEqual(len(lines), 1, result.stderr)
+        return lines[0]
+
+    def test_full_disk(self):
+        """Room for some checkpoints: the run says what it needs, what is whole stays, more room lets it finish."""
+        self.train("size", "train.steps=4")
+        size = sum(f.stat().st_size for f in (self.folder / "size").rglob("*") if f.is_file())
+        with self.small_disk(f"size={size + (3 << 19)}") as disk:
+            said = self.fails_naming_bytes(disk / "run")
+            self.assertRegex(said, r"needs \d+ bytes, the disk has \d+ free")
+            self.assertEqual(list((disk / "run" / "checkpoints").glob(".tmp-*")), [])
+            kept = self.whole_checkpoints(disk / "run")
+            for name in kept:
+                run("generate", "--checkpoint", disk / "run" / "checkpoints" / name, "--prompt", "the", "--max-new-tokens", 1)
+            subprocess.run(["mount", "-o", "remount,size=64m", disk], check=True)
+            subprocess.run(self.command(disk / "run"), check=True, capture_output=True, timeout=120)
+            self.train("whole")
+            self.assertEqual(json.loads((disk / "run" / "run.json").read_text())["state_sha256"], self.state("whole"))
+
+    def test_no_more_files(self):
+        with self.small_disk("size=64m,nr_inodes=12") as disk:
+            said = self.fails_naming_bytes(disk / "run")
+            self.assertIn("No space left", said)
+            subprocess.run(["mount", "-o", "remount,nr_inodes=1000", disk], check=True)
+            subprocess.run(self.command(disk / "run"), check=True, capture_output=True, timeout=120)
+
+    def test_file_size_limit(self):
+        limit = lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (30000, 30000))
+        said = self.fails_naming_bytes(self.folder / "fsize", preexec_fn=limit)
+        self.assertIn("File too large", said)
+        self.same_as_whole("fsize")
+
+    def test_folders_that_cannot_be_written_are_found_before_the_first_step(self):
+        file = self.folder / "file"
+        file.write_text("")
+        dangling = self.folder / "dangling"
+        dangling.symlink_to(self.folder / "nowhere")
+        loop = self.folder / "loop"
+        loop.symlink_to(loop)
+        places = [file, file / "below", dangling, loop, self.folder / ("x" * 300), self.folder / "/".join(["y" * 200] * 25)]
+        for place in places:
+            self.assertIn(str(place)[:200], self.fails_naming_bytes(place, code=2))
+        self.assertEqual(file.read_text(), "")
+        with self.small_disk("size=8m") as disk:
+            self.train_into(disk / "run")
+            subprocess.run(["mount", "-o", "remount,ro", disk], check=True)
+            self.assertIn("Read-only", self.fails_naming_bytes(disk / "run", code=2))
+            self.assertIn("Read-only", self.fails_naming_bytes(disk / "new", code=2))
+
+    def test_folders_of_any_name(self):
+        names = ["läufe", "zwei Wörter", "q'uo\"te", "実験", "new\nline", "-dash", "a" * 200, "#%s{}$HOME", os.fsdecode(b"\xff\xfe")]
+        deep = "/".join(["d" * 100] * 20)
+        for name in [*names, deep]:
+            self.train_into(self.folder / name)
+            self.assertTrue((self.folder / name / "report.html").exists())
+
+    def train_into(self, out):
+        result = subprocess.run(self.command(out, "train.steps=2"), capture_output=True, text=True, timeout=120)
+        self.assertEqual(result.returncode, 0, result.stderr)
+
+
+class Logs(Weather):
+    def test_targets_that_are_full_or_closed(self):
+        for name, options in {
+            "full-errors": {"stderr": open("/dev/full", "w"), "stdout": subprocess.DEVNULL},
+            "closed-both": {"preexec_fn": lambda: (os.close(1), os.close(2))},
+            "closed-all": {"preexec_fn": lambda: (os.close(0), os.close(1), os.close(2))},
+        }.items():
+            for json_flag in (True, False):
+                out = self.folder / f"{name}-{json_flag}"
+                command = self.command(out)[:None if json_flag else -1]
+                result = subprocess.run(command, timeout=120, **options)
+                self.assertIn(result.returncode, (0, 1) if name.startswith("closed") else (0,), name)
+                self.same_as_whole(out.name)
+
+    def test_a_result_that_cannot_be_written_is_an_error_and_the_run_is_whole(self):
+        out = self.folder / "full-result"
+        result = subprocess.run(self.command(out), stdout=open("/dev/full", "w"), stderr=subprocess.PIPE, text=True, timeout=120)
+        self.assertEqual(result.returncode, 1)
+        self.assertIn("standard output", result.stderr)
+        self.same_as_whole("full-result")
+
+    def test_a_reader_that_goes_away(self):
+        reader, writer = os.pipe()
+        out = self.folder / "pipe"
+        process = subprocess.Popen(self.command(out)[:-1], stdout=writer, stderr=writer)
+        os.close(writer)
+        os.read(reader, 1)
+        os.close(reader)
+        self.assertEqual(process.wait(timeout=120), 0)
+        self.same_as_whole("pipe")
+
+
+class Limits(Weather):
+    def test_few_descriptors(self):
+        result = subprocess.run(self.command(self.folder / "descriptors"), capture_output=True, text=True, timeout=120,
+                                preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_NOFILE, (24, 24)))
+        self.assertEqual(result.returncode, 0, result.stderr)
+        for limit in (4, 5, 6, 8, 10):
+            out = self.folder / f"descriptors-{limit}"
+            result = subprocess.run(self.command(out), capture_output=True, text=True, timeout=120,
+                                    preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_NOFILE, (limit, limit)))
+            self.assertIn(result.returncode, (0, 1, 2, 127), result.stderr)
+            if result.returncode in (1, 2):
+                self.assertIn("Too many open files", result.stderr)
+            self.same_as_whole(out.name)
+
+    def test_full_shared_memory(self):
+        if not ROOT:
+            self.skipTest("needs a mount namespace")
+        script = 'mount -t tmpfs -o size=4k tmpfs /dev/shm && head -c 4096 /dev/zero > /dev/shm/full; exec "$@"'
+        result = subprocess.run(["unshare", "-m", "sh", "-c", script, "sh", *self.command(self.folder / "shm")],
+                                capture_output=True, text=True, timeout=120)
+        if "unshare" in result.stderr or "mount" in result.stderr:
+            self.skipTest("namespaces cannot be made here")
+        self.assertEqual(result.returncode, 0, result.stderr)
+        self.same_as_whole("shm")
+
+
+if __name__ == "__main__":
+    unittest.main()
