@@ -6,8 +6,6 @@
 #include <array>
 #include <nlohmann/json.hpp>
 
-#include "device/memory_offer.h"
-
 namespace megalith::apps {
 
 nlohmann::ordered_json machine_json(const device::Target& target) {

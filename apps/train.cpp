@@ -24,6 +24,7 @@
 #include "train/loop.h"
 #include "train/memory_fit.h"
 #include "train/run_lock.h"
+#include "train/stop_request.h"
 #include "train/traced_step.h"
 
 namespace megalith::apps {
@@ -159,6 +160,7 @@ struct TrainOptions {
 };
 
 int run(const RecipeOptions& options, const TrainOptions& extra, bool json) {
+  const train::StopRequest stop;  // first: a signal during the start is a wish too
   config::check_allow(extra.allow);
   const config::Recipe recipe = options.load();
   if (extra.ranks != 1) {

@@ -76,20 +76,28 @@ bool is_whole(const fs::path& folder) {
 
 /// Keeps the newest `keep` whole checkpoints up to `step`, which was just saved, and removes older
 /// ones and damaged ones among them. Later steps are not touched and do not count: they can only be
-/// damaged ones that a resume passed over, and a run that gets there again replaces them.
-void prune(const fs::path& folder, int64_t step, int64_t keep) {
+/// damaged ones that a resume passed over, and a run that gets there again replaces them. With two
+/// places or more, the newest regular one has one of them.
+void prune(const fs::path& folder, int64_t step, const SaverOptions& options) {
   std::map<int64_t, fs::path, std::greater<>> steps;
   for (const auto& entry : fs::directory_iterator(folder)) {
     const int64_t other = step_of_folder(entry.path().filename().string());
     if (other >= 0 && other <= step) steps[other] = entry.path();
   }
-  int64_t kept = 0;
+  const auto is_regular = [&](int64_t other) {
+    return options.regular > 0 && other % options.regular == 0;
+  };
+  const auto keep = static_cast<size_t>(std::max<int64_t>(options.keep, 1));
+  std::vector<int64_t> kept;
   for (const auto& [other, path] : steps) {
-    if (kept < std::max<int64_t>(keep, 1) && is_whole(path)) {
-      ++kept;
-    } else {
-      remove_folder(path);
-    }
+    const bool room = kept.size() < keep;
+    const bool wanted = keep >= 2 && is_regular(other) && std::ranges::none_of(kept, is_regular);
+    if ((!room && !wanted) || !is_whole(path)) continue;
+    if (!room) kept.pop_back();
+    kept.push_back(other);
+  }
+  for (const auto& [other, path] : steps) {
+    if (std::ranges::find(kept, other) == kept.end()) remove_folder(path);
   }
 }
 
@@ -174,7 +182,7 @@ void Saver::Impl::write(FolderContent content) {
   saved.write_seconds = monotonic_seconds() - begin;
   has_saved = true;
   try {
-    prune(folder, content.step, options.keep);
+    prune(folder, content.step, options);
   } catch (const std::exception& error) {
     log::warning("{}: an old checkpoint could not be removed: {}", folder.string(), error.what());
   }

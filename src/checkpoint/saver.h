@@ -25,6 +25,9 @@ struct TensorSource {
 struct SaverOptions {
   int64_t keep = 2;          // complete checkpoints that remain
   bool asynchronous = true;  // write in the background, from a snapshot
+  /// Above 0: the newest checkpoint of a step that this divides is always among the kept (if keep
+  /// is at least 2), whatever a signal saved since.
+  int64_t regular = 0;
 };
 
 /// What a finished save left.

@@ -67,6 +67,19 @@ TEST_F(SaverTest, the_newest_checkpoints_are_kept) {
   EXPECT_THAT(names(), ElementsAre("step-00000003", "step-00000010"));
 }
 
+TEST_F(SaverTest, the_newest_regular_checkpoint_is_among_the_kept) {
+  Saver saver(folder_, {2, false, 5});
+  for (const int64_t step : {5, 6, 7, 8}) save(saver, step);
+  EXPECT_THAT(names(), ElementsAre("step-00000005", "step-00000008"));
+  save(saver, 10);
+  EXPECT_THAT(names(), ElementsAre("step-00000008", "step-00000010"));
+  for (const int64_t step : {11, 12}) save(saver, step);
+  EXPECT_THAT(names(), ElementsAre("step-00000010", "step-00000012"));
+  Saver one(folder_, {1, false, 5});
+  save(one, 13);
+  EXPECT_THAT(names(), ElementsAre("step-00000013"));
+}
+
 TEST_F(SaverTest, a_damaged_checkpoint_takes_no_place_among_the_kept) {
   Saver saver(folder_, {2, false});
   save(saver, 1);

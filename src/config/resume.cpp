@@ -90,6 +90,7 @@ constexpr auto kRules = std::to_array<ResumeRule>({
     {"checkpoint.keep", allowed, {}},
     {"checkpoint.async", allowed, {}},
     {"memory.recompute", allowed, {}},
+    {"memory.recompute_layers", allowed, {}},
     {"parallel.tensor", allowed, {}},
     {"parallel.pipeline", allowed, {}},
     {"parallel.data", allowed, {}},

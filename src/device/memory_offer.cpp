@@ -4,6 +4,7 @@
 
 #include <fmt/format.h>
 #include <sys/resource.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <charconv>
@@ -123,6 +124,10 @@ MemoryOffer memory_offer(const fs::path& root) {
   const fs::path memory = root / "proc/meminfo";
   offer.machine = value_of(memory, "MemTotal:") * 1024;
   offer.machine_free = value_of(memory, "MemAvailable:") * 1024;
+  // Without /proc (or a descriptor left to read it) the C library knows half of it.
+  if (offer.machine == 0)
+    offer.machine = int64_t{::sysconf(_SC_PHYS_PAGES)} * ::sysconf(_SC_PAGE_SIZE);
+  if (offer.machine_free == 0) offer.machine_free = offer.machine;
   read_groups(root, offer);
   rlimit limit{};
   if (::getrlimit(RLIMIT_AS, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY) {
@@ -132,11 +137,6 @@ MemoryOffer memory_offer(const fs::path& root) {
     offer.address_space_free = std::max<int64_t>(0, *offer.address_space - used);
   }
   return offer;
-}
-
-int64_t memory_bytes() {
-  const MemoryOffer offer = memory_offer();
-  return std::min(offer.machine, offer.group.value_or(offer.machine));
 }
 
 }  // namespace megalith::device

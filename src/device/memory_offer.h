@@ -29,8 +29,4 @@ struct MemoryOffer {
 /// Reads /proc and /sys/fs/cgroup under `root` (tests); the limits of this process.
 MemoryOffer memory_offer(const std::filesystem::path& root = "/");
 
-/// Bytes of memory this process may use at most: the machine's, or its control group's limit if
-/// lower.
-int64_t memory_bytes();
-
 }  // namespace megalith::device

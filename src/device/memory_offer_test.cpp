@@ -11,6 +11,8 @@
 #include <cstdlib>
 #include <fstream>
 
+#include "device/target.h"
+
 namespace megalith::device {
 namespace {
 

@@ -3,9 +3,11 @@
 
 #include <cpuid.h>
 
+#include <algorithm>
 #include <cstring>
 
 #include "base/error.h"
+#include "device/memory_offer.h"
 
 namespace megalith::device {
 
@@ -65,6 +67,11 @@ std::string cpu_name() {
   const size_t end = name.find_last_not_of(' ');
   return begin == std::string::npos ? "unknown x86-64 processor"
                                     : name.substr(begin, end - begin + 1);
+}
+
+int64_t memory_bytes() {
+  const MemoryOffer offer = memory_offer();
+  return std::min(offer.machine, offer.group.value_or(offer.machine));
 }
 
 }  // namespace megalith::device

@@ -36,5 +36,7 @@ struct Target {
 Isa detect_isa();
 /// "AMD EPYC 9654 96-Core Processor"
 std::string cpu_name();
+/// Bytes of memory this process may use: the machine's, or its cgroup's limit if lower.
+int64_t memory_bytes();
 
 }  // namespace megalith::device

@@ -140,7 +140,8 @@ TrainingRun::TrainingRun(const config::Recipe& recipe, const text::Tokenizer* to
   data_fingerprint_ = fmt::format("{}", fmt::join(sampler_.fingerprints(), "+"));
   saver_ = std::make_unique<checkpoint::Saver>(
       folder_ / "checkpoints",
-      checkpoint::SaverOptions{recipe.checkpoint.keep, recipe.checkpoint.async});
+      checkpoint::SaverOptions{recipe.checkpoint.keep, recipe.checkpoint.async,
+                               recipe.checkpoint.every});
   saver_->reserve(device_, state_bytes(*engine_));
 }
 
@@ -185,7 +186,8 @@ void TrainingRun::write_record(const std::string& status) {
   json["step_flops"] = facts_.step_flops;
   if (!json.contains("started")) json["started"] = iso_time(wall_seconds());
   json["seconds"] = position_.elapsed_seconds;
-  json["accounts"] = accounts_.to_json(position_.step);
+  // A run that was finished before has nothing to add.
+  if (road_ != nullptr) json["accounts"] = accounts_.to_json(position_.step);
   record_.write();
 }
 
@@ -200,13 +202,18 @@ void TrainingRun::note_saved(const checkpoint::Saved* saved) {
   write_record("running");
 }
 
-/// Seconds of the steps in (above, up_to] that metrics.jsonl holds.
+/// Seconds of the steps in (above, up_to] that metrics.jsonl holds, as far as it can be read: a
+/// power cut may have left anything behind the checkpoint's position, where it will be cut off.
 double TrainingRun::lost_seconds(int64_t above, int64_t up_to) const {
   double seconds = 0;
-  if (!fs::exists(folder_ / "metrics.jsonl")) return 0;
-  for (const auto& line : report::read_metrics(folder_ / "metrics.jsonl")) {
-    if (line.step > above && line.step <= up_to && std::isfinite(line.step_seconds))
-      seconds += line.step_seconds;
+  try {
+    if (!fs::exists(folder_ / "metrics.jsonl")) return 0;
+    for (const auto& line : report::read_metrics(folder_ / "metrics.jsonl")) {
+      if (line.step > above && line.step <= up_to && std::isfinite(line.step_seconds))
+        seconds += line.step_seconds;
+    }
+  } catch (const IntegrityError&) {
+    return 0;
   }
   return seconds;
 }
@@ -329,7 +336,7 @@ bool TrainingRun::rewind() {
   position_ = position_from(reader.state());
   remove_checkpoints_after(folder_ / "checkpoints", position_.step);
   accounts_.lose(lost_seconds(position_.step, INT64_MAX));
-  guard_.restore(reader.state().at("guard"));
+  if (reader.state().contains("guard")) guard_.restore(reader.state()["guard"]);
   load_state(reader, *engine_);
   const int64_t beyond =
       recipe_.train.spike_skip * optim::batch_size(settings_.batch, spiked.samples);

@@ -5,6 +5,7 @@
 #include <cmath>
 #include <optional>
 
+#include "device/recorder.h"
 #include "kernels/reduction/norms.h"
 
 namespace megalith::train {
@@ -104,6 +105,12 @@ std::optional<std::string> found_here(Engine& engine, int64_t step,
   return found ? found : bad_gradient(engine);
 }
 
+/// Which comes first in a step: input and state, activations, gradients.
+int order_of(const std::string& found) {
+  if (found.starts_with("gradient")) return 2;
+  return found.starts_with("activation") ? 1 : 0;
+}
+
 }  // namespace
 
 std::string first_not_finite(Engine& engine, int64_t step,
@@ -111,12 +118,13 @@ std::string first_not_finite(Engine& engine, int64_t step,
   const auto mine = found_here(engine, step, micro_batches, global_weight);
   const std::vector<std::string> all =
       engine.mesh().world().exchange(mine.value_or(""), "step.not_finite");
-  // Forward runs from the first stage to the last, backward the other way.
-  auto first = std::ranges::find_if(
-      all, [](const std::string& text) { return !text.empty() && !text.starts_with("gradient"); });
-  for (auto it = all.begin(); first == all.end() && it != all.end(); ++it) {
-    const auto back = all.end() - 1 - (it - all.begin());
-    if (!back->empty()) first = back;
+  // What was there before the step comes first. Forward runs from the first stage to the last,
+  // backward the other way.
+  auto first = all.end();
+  for (auto it = all.begin(); it != all.end(); ++it) {
+    if (it->empty()) continue;
+    const int before = first == all.end() ? 3 : order_of(*first);
+    if (order_of(*it) < before || (order_of(*it) == 2 && before == 2)) first = it;
   }
   if (first == all.end()) return "nothing on a second run: a machine that computes wrongly";
   if (all.size() == 1) return *first;

@@ -60,7 +60,9 @@ TEST(SpikeGuard, GoesOnFromItsState) {
   for (double loss = 1; loss < 4; loss *= 1.1) {
     const auto a = whole.observe(loss), b = resumed.observe(loss);
     ASSERT_EQ(a.has_value(), b.has_value());
-    if (a) EXPECT_EQ(a->threshold, b->threshold);
+    if (a) {
+      EXPECT_EQ(a->threshold, b->threshold);
+    }
   }
   EXPECT_THROW(resumed.restore({"nan"}), IntegrityError);
   EXPECT_THROW(resumed.restore({1.5}), IntegrityError);

@@ -13,6 +13,10 @@ RunRecord::RunRecord(std::filesystem::path folder) : path_(std::move(folder) / "
   if (!json_.is_object()) json_ = nlohmann::ordered_json::object();
 }
 
-void RunRecord::write() const { write_file_durable(path_, json_.dump(2) + "\n"); }
+void RunRecord::write() const {
+  // The folder may have any name, also one that is not UTF-8: what is not becomes U+FFFD.
+  const auto replace = nlohmann::json::error_handler_t::replace;
+  write_file_durable(path_, json_.dump(2, ' ', false, replace) + "\n");
+}
 
 }  // namespace megalith::train

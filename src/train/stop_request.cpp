@@ -22,7 +22,6 @@ void on_signal(int signal) {
 }  // namespace
 
 StopRequest::StopRequest() {
-  caught = 0;
   struct sigaction action {};
   action.sa_handler = on_signal;
   for (size_t i = 0; i < kSignals.size(); ++i) {
@@ -34,6 +33,7 @@ StopRequest::StopRequest() {
 }
 
 StopRequest::~StopRequest() {
+  caught = 0;
   for (size_t i = 0; i < kSignals.size(); ++i) sigaction(kSignals[i], &before_[i], nullptr);
 }
 

@@ -9,8 +9,8 @@
 
 namespace megalith::train {
 
-/// Catches the signals while it lives (SIGHUP not where it is ignored: nohup). One at a time per
-/// process, since a process has one handler.
+/// Catches the signals while it lives (SIGHUP not where it is ignored: nohup). One may live inside
+/// another and sees the same signal; a process has one handler.
 class StopRequest {
  public:
   StopRequest();

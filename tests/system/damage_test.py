@@ -11,18 +11,24 @@ import unittest
 from program import PROGRAM, RoadTest, run
 
 
+CONSTANT = "optimizer.schedule=constant"  # or a run of 8 steps would not be the beginning of one of 12
+
+
 class Damage(RoadTest):
     @classmethod
     def setUpClass(cls):
         super().setUpClass()
         cls.run_folder = cls.folder / "run"
-        cls.train(cls, "run", "train.steps=8")
-        cls.train(cls, "other", "train.steps=8", "run.seed=9")
-        cls.train(cls, "whole")
+        cls.train(cls, "run", "train.steps=8", CONSTANT)
+        cls.train(cls, "other", "train.steps=8", "run.seed=9", CONSTANT)
+        cls.train(cls, "whole", CONSTANT)
         cls.newest = cls.run_folder / "checkpoints" / "step-00000008"
         cls.older = cls.run_folder / "checkpoints" / "step-00000004"
         cls.foreign = cls.folder / "other" / "checkpoints" / "step-00000008"
         shutil.copytree(cls.run_folder, cls.folder / "sound")
+
+    def setUp(self):
+        self.restore()
 
     def restore(self):
         shutil.rmtree(self.run_folder)
@@ -38,7 +44,7 @@ class Damage(RoadTest):
 
     def taken_over(self, name):
         """A resume announces that it passes over the damaged checkpoint, and the one before leads to the same end."""
-        words = ["--set", f"run.out={self.run_folder}"]
+        words = ["--set", f"run.out={self.run_folder}", "--set", CONSTANT]
         result = subprocess.run([PROGRAM, "train", str(self.recipe), *words, "--json"], capture_output=True, text=True, timeout=120)
         self.assertEqual(result.returncode, 0, result.stderr)
         self.assertIn("passing over the damaged checkpoint", result.stderr)
@@ -55,7 +61,8 @@ class Damage(RoadTest):
                 damaged = bytearray(original)
                 damaged[at] ^= 1 << (part % 8)
                 path.write_bytes(damaged)
-                self.refused(path.name, state)
+                if path.name != "recipe.yaml":  # verified by who reads it: a resume
+                    self.refused(path.name, state)
                 path.write_bytes(original[:at])
                 self.refused(path.name, state)
             path.write_bytes(original)
@@ -72,12 +79,12 @@ class Damage(RoadTest):
             "a link": lambda: ((self.newest / state).unlink(), (self.newest / state).symlink_to(self.older / state)),
         }
         for what, damage in damages.items():
+            self.restore()
             with self.subTest(what):
                 damage()
                 name = "tokenizer.json" if what == "duplicated" else state
                 self.refused(name)
                 self.taken_over(name)
-                self.restore()
 
     def test_manifest_and_commit_of_others(self):
         for name in ("manifest.json", "COMMIT"):
@@ -97,7 +104,7 @@ class Damage(RoadTest):
         for folder in (self.newest, self.older):
             (folder / "COMMIT").unlink()
         before = sorted(p for p in self.run_folder.rglob("*") if p.name != "lock")
-        message = self.train("run", code=3)
+        message = self.train("run", CONSTANT, code=3)
         self.assertIn("none of 2 checkpoints is whole", message)
         self.assertEqual(sorted(p for p in self.run_folder.rglob("*") if p.name != "lock"), before)
         self.restore()

@@ -233,6 +233,56 @@ class Limits(Weather):
                 self.assertIn("Too many open files", result.stderr)
             self.same_as_whole(out.name)
 
+    def refused(self, out, *overrides, prefix=(), **options):
+        begin = time.monotonic()
+        result = subprocess.run([*prefix, *self.command(out, *overrides)], capture_output=True, text=True, timeout=120, **options)
+        self.assertEqual(result.returncode, 2, result.stderr)
+        self.assertLess(time.monotonic() - begin, 60)
+        self.assertIn("does not fit into memory", result.stderr)
+        self.assertEqual(result.stderr.count("\n"), 1, result.stderr)
+        return result.stderr
+
+    def test_what_does_not_fit_into_memory_is_refused_with_what_would(self):
+        huge = ("model.layers=200", "model.hidden=65536", "model.heads=64")
+        self.assertIn("smaller model", self.refused(self.folder / "huge", *huge))
+        # 16384 samples at once are too many for any machine that runs this; the advice must be enough.
+        wide = ["model.context=1024", "model.hidden=512", "model.heads=8", "model.layers=8", "train.global_batch=16384",
+                "train.micro_batch=16384", "data.validation_fraction=0", "train.validate_every=0"]
+        said = self.refused(self.folder / "wide", *wide)
+        self.assertRegex(said, r"plans \S+ \S+ \(\d+ bytes\).*; set (memory|train|checkpoint)\.[a-z_]+=")
+
+    def test_an_address_space_limit_is_respected(self):
+        limited = lambda size: lambda: resource.setrlimit(resource.RLIMIT_AS, (size, size))
+        said = self.refused(self.folder / "as", preexec_fn=limited(180 << 20))
+        self.assertIn("ulimit -v", said)
+        for size, code in ((1 << 30, 1), (4 << 30, 0)):
+            result = subprocess.run(self.command(self.folder / "as"), capture_output=True, text=True, timeout=120,
+                                    preexec_fn=limited(size))
+            self.assertEqual(result.returncode, code, result.stderr)
+            if code:
+                self.assertRegex(result.stderr, r"out of memory for workspace: \d+ bytes asked")
+        self.same_as_whole("as")
+
+    def test_a_control_group_is_respected(self):
+        mine = [line.split(":") for line in pathlib.Path("/proc/self/cgroup").read_text().splitlines()]
+        group = next((pathlib.Path("/sys/fs/cgroup/memory" + path) for _, names, path in mine if names == "memory"), None)
+        if group is None or not os.access(group, os.W_OK):
+            self.skipTest("control groups cannot be made here")
+        child = group / f"megalith-test-{os.getpid()}"
+        try:
+            child.mkdir()
+        except OSError:
+            self.skipTest("control groups cannot be made here")
+        try:
+            (child / "memory.limit_in_bytes").write_text(str(60 << 20))
+            enter = ("sh", "-c", f'echo $$ > "{child}/cgroup.procs"; exec "$@"', "sh")
+            self.assertIn(f"the control group {child} leaves", self.refused(self.folder / "group", prefix=enter))
+            (child / "memory.limit_in_bytes").write_text(str(300 << 20))
+            result = subprocess.run([*enter, *self.command(self.folder / "group")], capture_output=True, text=True, timeout=120)
+            self.assertEqual(result.returncode, 0, result.stderr)
+        finally:
+            child.rmdir()
+
     def test_full_shared_memory(self):
         if not ROOT:
             self.skipTest("needs a mount namespace")
