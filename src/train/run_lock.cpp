@@ -122,13 +122,21 @@ void judge_left_over(const File& file, const Holder& holder) {
             holder.pid, holder.host);
 }
 
-void make_folder(const fs::path& folder) {
+/// Gives the folders that were not there, the innermost first.
+std::vector<fs::path> make_folder(const fs::path& folder) {
   std::error_code error;
+  std::vector<fs::path> missing;
+  for (fs::path at = folder; !at.empty() && !fs::exists(at, error); at = at.parent_path()) {
+    missing.push_back(at);
+    if (at == at.parent_path()) break;
+  }
+  error.clear();
   fs::create_directories(folder, error);
   if (error || !fs::is_directory(folder, error)) {
     throw UserError("run.out {}: cannot be made a folder ({}); choose another", folder.string(),
                     error ? error.message() : "a file is in the way");
   }
+  return missing;
 }
 
 /// The lock file, made if absent. Not through a link: it could lead anywhere.
@@ -169,7 +177,7 @@ bool is_current(const File& file) {
 }  // namespace
 
 RunLock::RunLock(const fs::path& folder) : path_(folder / "lock") {
-  make_folder(folder);
+  made_ = make_folder(folder);
   while (true) {
     File file = open_lock(path_);
     int status = 0;
@@ -189,6 +197,10 @@ RunLock::RunLock(const fs::path& folder) : path_(folder / "lock") {
 RunLock::~RunLock() {
   // Removed while still held, so that nobody else's file is.
   if (is_current(file_)) ::unlink(path_.c_str());
+  // A run that was refused leaves nothing; folders that hold something stay by themselves.
+  for (const fs::path& folder : made_) {
+    if (::rmdir(folder.c_str()) != 0) break;
+  }
 }
 
 }  // namespace megalith::train

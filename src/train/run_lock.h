@@ -6,6 +6,7 @@
 #pragma once
 
 #include <filesystem>
+#include <vector>
 
 #include "base/file.h"
 
@@ -17,13 +18,15 @@ class RunLock {
   /// UserError naming process and host when another run holds it, or when the folder cannot be made
   /// or written; says so when it takes over what a crashed run left.
   explicit RunLock(const std::filesystem::path& folder);
-  /// Removes the file and lets go.
+  /// Removes the file, and the folders that the constructor made if nothing came into them, and
+  /// lets go.
   ~RunLock();
   RunLock(const RunLock&) = delete;
   RunLock& operator=(const RunLock&) = delete;
 
  private:
   std::filesystem::path path_;
+  std::vector<std::filesystem::path> made_;  // from the run folder upwards
   File file_;
 };
 

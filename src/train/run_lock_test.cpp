@@ -49,7 +49,7 @@ TEST_F(RunLockTest, TheSecondIsToldWhoHoldsTheFolder) {
   EXPECT_THAT(refusal(run), AllOf(HasSubstr(fmt::format("process {} on host {}", ::getpid(), host)),
                                   HasSubstr(run.string())));
   first.reset();
-  EXPECT_FALSE(fs::exists(run / "lock"));
+  EXPECT_FALSE(fs::exists(folder_ / "a"));  // nothing came into it
   EXPECT_EQ(refusal(run), "");
 }
 
