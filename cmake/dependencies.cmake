@@ -23,3 +23,6 @@ endif()
 if(MEGA_BENCHMARKS)
   find_package(benchmark REQUIRED)
 endif()
+# Ranks as processes: the plug-in libmegalith_mpi.so is built where Open MPI is.
+set(MPI_CXX_SKIP_MPICXX ON)
+find_package(MPI QUIET COMPONENTS CXX)

@@ -28,4 +28,10 @@ struct RankOptions {
 void run_ranks(int num_ranks, FunctionRef<void(Communicator&)> body,
                const RankOptions& options = {});
 
+/// Runs body(world) as one rank of an MPI launch, which this process is, once per process. The
+/// library is opened now (libmegalith_mpi.so beside the program or in ../lib); SystemError when it
+/// is not there. If any rank throws, the others are ended with its cause; this one's error is its
+/// own, or a RankFailure.
+void run_mpi_rank(FunctionRef<void(Communicator&)> body, const RankOptions& options = {});
+
 }  // namespace megalith::comm

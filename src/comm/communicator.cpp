@@ -196,6 +196,16 @@ std::unique_ptr<Communicator> Communicator::split(std::span<const Membership> of
   return make_group(members, static_cast<int>(place - members.begin()), color, std::string(name));
 }
 
+std::unique_ptr<Communicator> Communicator::for_second_thread(std::string_view name) {
+  Operation operation;
+  operation.kind = OperationKind::split;
+  operation.label = name;
+  wait(start_unrecorded(operation));
+  auto state = std::make_shared<RankState>(*state_);
+  state->device = nullptr;  // a recorder is of one thread
+  return make_second(std::move(state), std::string(name));
+}
+
 void require_same(Communicator& comm, std::string_view what, std::string_view value) {
   const std::vector<std::string> all = comm.exchange(value, what);
   for (size_t r = 1; r < all.size(); ++r) {

@@ -138,6 +138,11 @@ class Communicator {
   /// too).
   std::unique_ptr<Communicator> split(std::span<const Membership> of_rank, std::string_view name);
 
+  /// Collective: a communicator of the same ranks for one other thread of each, with numbers and a
+  /// clock of its own, so that state can be saved while training goes on. One failure ends both.
+  /// Calls on it are not recorded. The other thread must have ended before this rank does.
+  std::unique_ptr<Communicator> for_second_thread(std::string_view name);
+
   /// Ends every rank of the world: their next or present call throws a RankFailure naming this rank
   /// and cause. Returns; the caller throws its own error.
   virtual void abort(const std::string& cause) = 0;
@@ -150,6 +155,9 @@ class Communicator {
   /// there.
   virtual std::unique_ptr<Communicator> make_group(std::span<const int> members, int rank,
                                                    int color, std::string name) = 0;
+  /// All ranks of this group, for another thread.
+  virtual std::unique_ptr<Communicator> make_second(std::shared_ptr<RankState> state,
+                                                    std::string name) = 0;
   const std::shared_ptr<RankState>& shared_state() const { return state_; }
 
  private:

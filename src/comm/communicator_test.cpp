@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Every collective against a closed form, on groups of 1 to 5 thread ranks and sizes 0, 1, prime
-// and divisible; wire bytes against their formulas.
+// Every collective against a closed form, on groups of 1 to 5 ranks (threads that share memory, and
+// threads that only send messages) and sizes 0, 1, prime and divisible; wire bytes against their
+// formulas.
 #include "comm/communicator.h"
 
 #include <gtest/gtest.h>
@@ -11,6 +12,7 @@
 #include <numeric>
 
 #include "comm/backends.h"
+#include "comm/messages/mailbox_fixture.h"
 #include "device/recorder.h"
 
 namespace megalith::comm {
@@ -35,9 +37,15 @@ Values values_of(int rank, int64_t n, int64_t salt = 0) {
 
 constexpr int64_t kSizes[] = {0, 1, 2, 7, 12, 4099};
 
-class Collective : public testing::TestWithParam<int> {
+enum class Backend { threads, messages };
+
+class Collective : public testing::TestWithParam<std::tuple<Backend, int>> {
  protected:
-  void on_ranks(FunctionRef<void(Communicator&)> body) { run_ranks(GetParam(), body, {30}); }
+  void on_ranks(FunctionRef<void(Communicator&)> body) {
+    const auto [backend, ranks] = GetParam();
+    if (backend == Backend::threads) return run_ranks(ranks, body, {30});
+    for (const std::string& error : run_mailbox_ranks(ranks, body)) EXPECT_EQ(error, "");
+  }
 };
 
 TEST_P(Collective, AllGatherJoinsThePartsInRankOrder) {
@@ -243,8 +251,14 @@ TEST_P(Collective, SplitsNestAndReorder) {
   });
 }
 
-INSTANTIATE_TEST_SUITE_P(Ranks, Collective, testing::Range(1, 6),
-                         [](const auto& test) { return std::to_string(test.param); });
+INSTANTIATE_TEST_SUITE_P(Ranks, Collective,
+                         testing::Combine(testing::Values(Backend::threads, Backend::messages),
+                                          testing::Range(1, 6)),
+                         [](const auto& test) {
+                           const std::string kind =
+                               std::get<0>(test.param) == Backend::threads ? "Threads" : "Messages";
+                           return kind + std::to_string(std::get<1>(test.param));
+                         });
 
 TEST(SelfCommunicator, CopiesWhereACallMovesData) {
   auto device = device::make_cpu_device(1);

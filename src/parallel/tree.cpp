@@ -4,14 +4,11 @@
 #include <algorithm>
 
 #include "base/check.h"
+#include "base/subtree.h"
 
 namespace megalith::parallel {
 
-bool ranks_fit(int shards, int ranks) {
-  if (ranks < 1 || shards < 1) return false;
-  if (ranks == 1 || ranks == shards) return true;
-  return shards % 2 == 0 && ranks % 2 == 0 && ranks_fit(shards / 2, ranks / 2);
-}
+bool ranks_fit(int shards, int ranks) { return blocks_are_subtrees(shards, ranks); }
 
 TreeAccumulator::TreeAccumulator(int num_shards)
     : buffers_(static_cast<size_t>(num_shards)), additions_(static_cast<size_t>(num_shards)) {

@@ -39,6 +39,10 @@ class SelfCommunicator final : public Communicator {
                                            std::string name) override {
     return std::make_unique<SelfCommunicator>(device_, std::move(name), shared_state());
   }
+  std::unique_ptr<Communicator> make_second(std::shared_ptr<RankState> state,
+                                            std::string name) override {
+    return std::make_unique<SelfCommunicator>(device_, std::move(name), std::move(state));
+  }
 
  private:
   device::Device& device_;

@@ -5,7 +5,7 @@
 #include <thread>
 
 #include "base/check.h"
-#include "comm/threads/reduce.h"
+#include "comm/reduce.h"
 
 namespace megalith::comm {
 namespace {

@@ -190,6 +190,44 @@ TEST(RunRanks, RequireSameNamesTwoRanks) {
   EXPECT_THAT(failure, AllOf(HasSubstr("recipe"), HasSubstr("'1f'"), HasSubstr("rank 2 has '2e'")));
 }
 
+// Each rank talks on two threads at once: numbers, doorbells and waits do not mix.
+TEST(RunRanks, ASecondThreadTalksAtTheSameTime) {
+  run_ranks(4, [](Communicator& world) {
+    const auto second = world.for_second_thread("saving");
+    std::thread other([&] {
+      for (int64_t i = 0; i < 300; ++i) {
+        const int64_t mine = 1000 * i + second->rank();
+        const auto all = second->exchange_values(std::span<const int64_t>(&mine, 1), "saved");
+        for (int64_t r = 0; r < 4; ++r) EXPECT_EQ(all[static_cast<size_t>(r)], 1000 * i + r);
+      }
+    });
+    for (int64_t i = 0; i < 500; ++i) {
+      std::vector<int64_t> sum{i + world.rank()};
+      world.wait(world.start_all_reduce_sum(view_of(sum), "trained"));
+      EXPECT_EQ(sum[0], 4 * i + 6);
+    }
+    other.join();
+  });
+}
+
+TEST(RunRanks, AFailureReachesSecondThreads) {
+  const std::string failure = failure_of(3, [](Communicator& world) {
+    const auto second = world.for_second_thread("saving");
+    std::string seen;
+    std::thread other([&] {
+      try {
+        for (int i = 0; i < 1000000; ++i) second->barrier("busy");
+      } catch (const std::exception& error) {
+        seen = error.what();
+      }
+    });
+    if (world.rank() == 1) world.abort("disk full");
+    other.join();
+    EXPECT_THAT(seen, HasSubstr("rank 1 failed: disk full"));
+  });
+  EXPECT_EQ(failure, "disk full");
+}
+
 // Sixteen ranks on whatever cores there are: random rings, groups and reductions.
 TEST(RunRanks, ManyRanksOnFewCoresFinish) {
   for (int round = 0; round < 10; ++round) {

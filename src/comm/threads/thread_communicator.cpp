@@ -68,14 +68,14 @@ class ThreadPending final : public Pending {
 
   void ring_others() {
     for (int place = 0; place < meeting_->places(); ++place) {
-      if (rank_of(place) != rank_) group_->world().bell(group_->world_rank(rank_of(place))).ring();
+      if (rank_of(place) != rank_) group_->bell(rank_of(place)).ring();
     }
   }
 
   template <typename Condition>
   void await(double until, Condition condition) {
     World& world = group_->world();
-    Doorbell& bell = world.bell(state_->world_rank);
+    Doorbell& bell = group_->bell(rank_);
     while (true) {
       const uint32_t seen = bell.rings();
       if (condition()) return;
@@ -94,7 +94,7 @@ class ThreadPending final : public Pending {
       // It may have left because it failed.
       if (group_->world().failed()) group_->world().throw_failure(text());
       throw InternalError(fmt::format("{}: rank {} has ended without this call; {}", text(), absent,
-                                      group_->world().last_call(absent)));
+                                      last_call(absent)));
     }
   }
 
@@ -103,11 +103,14 @@ class ThreadPending final : public Pending {
     for (int place = 0; place < meeting_->places(); ++place) {
       if (group_->has_posted(*meeting_, place)) continue;
       const int rank = group_->world_rank(rank_of(place));
-      absent +=
-          fmt::format("; rank {} has not started it, {}", rank, group_->world().last_call(rank));
+      absent += fmt::format("; rank {} has not started it, {}", rank, last_call(rank));
     }
     if (absent.empty()) absent = "; all ranks have started it, one does not finish its copies";
     throw SystemError("{}: waited {} s, the deadline{}", text(), state_->deadline_seconds, absent);
+  }
+
+  std::string last_call(int world_rank) const {
+    return group_->world().last_call(world_rank, group_->lane());
   }
 
   std::shared_ptr<Group> group_;
@@ -125,9 +128,7 @@ std::shared_ptr<Meeting> Group::post(int rank, const CallNumber& number,
   const auto [sender, receiver, channel, k] = number;
   const bool is_transfer = sender >= 0;
   const int place = is_transfer ? (rank == sender ? 0 : 1) : rank;
-  const auto rank_at = [&](int p) {
-    return world_rank(!is_transfer ? p : p == 0 ? sender : receiver);
-  };
+  const auto at = [&](int p) { return !is_transfer ? p : p == 0 ? sender : receiver; };
   std::shared_ptr<Meeting> meeting;
   {
     const std::lock_guard lock(mutex_);
@@ -136,8 +137,8 @@ std::shared_ptr<Meeting> Group::post(int rank, const CallNumber& number,
     if (!open->matches(operation)) {
       throw InternalError(
           fmt::format("ranks disagree on {} of group '{}': rank {} calls {}, rank {} calls {}",
-                      number_text(number), name_, rank_at(open->first_place()),
-                      describe(open->first()), rank_at(place), describe(operation)));
+                      number_text(number), name_, world_rank(at(open->first_place())),
+                      describe(open->first()), world_rank(at(place)), describe(operation)));
     }
     open->post(place, operation);
     meeting = open;
@@ -145,7 +146,7 @@ std::shared_ptr<Meeting> Group::post(int rank, const CallNumber& number,
   }
   if (meeting->all_posted()) {
     for (int p = 0; p < meeting->places(); ++p) {
-      if (p != place) world_.bell(rank_at(p)).ring();
+      if (p != place) bell(at(p)).ring();
     }
   }
   return meeting;
@@ -157,11 +158,11 @@ bool Group::has_posted(const Meeting& meeting, int place) {
 }
 
 std::shared_ptr<Group> Group::child(uint64_t split_number, int color, std::string name,
-                                    std::vector<int> world_ranks) {
+                                    std::vector<int> world_ranks, int lane) {
   const std::lock_guard lock(mutex_);
   Child& child = children_[{split_number, color}];
   if (child.group == nullptr) {
-    child.group = std::make_shared<Group>(world_, std::move(name), std::move(world_ranks));
+    child.group = std::make_shared<Group>(world_, std::move(name), std::move(world_ranks), lane);
   }
   const std::shared_ptr<Group> group = child.group;
   if (++child.asked == group->size()) children_.erase({split_number, color});
@@ -199,7 +200,7 @@ Ticket ThreadCommunicator::start(const Operation& operation) {
     }
     return {};
   }
-  world.note_call(state().world_rank, operation, name());
+  world.note_call(state().world_rank, group_->lane(), operation, name());
   const CallNumber number = next_number(operation);
   std::shared_ptr<Meeting> meeting = group_->post(rank(), number, operation);
   return Ticket(
@@ -210,8 +211,18 @@ std::unique_ptr<Communicator> ThreadCommunicator::make_group(std::span<const int
                                                              int color, std::string name) {
   std::vector<int> world_ranks;
   for (const int member : members) world_ranks.push_back(group_->world_rank(member));
-  auto group = group_->child(splits_++, color, std::move(name), std::move(world_ranks));
+  auto group =
+      group_->child(splits_++, color, std::move(name), std::move(world_ranks), group_->lane());
   return std::make_unique<ThreadCommunicator>(std::move(group), rank, shared_state());
+}
+
+std::unique_ptr<Communicator> ThreadCommunicator::make_second(std::shared_ptr<RankState> state,
+                                                              std::string name) {
+  MEGA_CHECK_EQ(group_->lane(), 0);
+  std::vector<int> world_ranks;
+  for (int r = 0; r < size(); ++r) world_ranks.push_back(group_->world_rank(r));
+  auto group = group_->child(splits_++, 0, std::move(name), std::move(world_ranks), 1);
+  return std::make_unique<ThreadCommunicator>(std::move(group), rank(), std::move(state));
 }
 
 }  // namespace megalith::comm

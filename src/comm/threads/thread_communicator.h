@@ -21,13 +21,16 @@ using CallNumber = std::tuple<int, int, int, uint64_t>;
 
 class Group {
  public:
-  Group(World& world, std::string name, std::vector<int> world_ranks)
-      : world_(world), name_(std::move(name)), world_ranks_(std::move(world_ranks)) {}
+  /// `lane`: which of each rank's threads call on it.
+  Group(World& world, std::string name, std::vector<int> world_ranks, int lane = 0)
+      : world_(world), name_(std::move(name)), world_ranks_(std::move(world_ranks)), lane_(lane) {}
 
   World& world() const { return world_; }
   const std::string& name() const { return name_; }
   int size() const { return static_cast<int>(world_ranks_.size()); }
   int world_rank(int rank) const { return world_ranks_[static_cast<size_t>(rank)]; }
+  int lane() const { return lane_; }
+  Doorbell& bell(int rank) const { return world_.bell(world_rank(rank), lane_); }
 
   /// Posts `operation` as `rank`. InternalError naming both ranks and calls when it differs from
   /// what was posted first. Wakes the others when it was the last.
@@ -36,12 +39,13 @@ class Group {
 
   /// The group of `color` of the split with this number: made by the first member that asks.
   std::shared_ptr<Group> child(uint64_t split_number, int color, std::string name,
-                               std::vector<int> world_ranks);
+                               std::vector<int> world_ranks, int lane);
 
  private:
   World& world_;
   const std::string name_;
   const std::vector<int> world_ranks_;
+  const int lane_;
   std::mutex mutex_;
   std::map<CallNumber, std::shared_ptr<Meeting>> open_;
   struct Child {
@@ -60,6 +64,8 @@ class ThreadCommunicator final : public Communicator {
   Ticket start(const Operation& operation) override;
   std::unique_ptr<Communicator> make_group(std::span<const int> members, int rank, int color,
                                            std::string name) override;
+  std::unique_ptr<Communicator> make_second(std::shared_ptr<RankState> state,
+                                            std::string name) override;
 
  private:
   CallNumber next_number(const Operation& operation);

@@ -17,7 +17,9 @@ World::World(int num_ranks)
     : ranks_(static_cast<size_t>(num_ranks)), spins_(num_ranks <= available_cores() ? kSpins : 0) {}
 
 void World::ring_all() {
-  for (Rank& rank : ranks_) rank.bell.ring();
+  for (Rank& rank : ranks_) {
+    for (Lane& lane : rank.lanes) lane.bell.ring();
+  }
 }
 
 void World::fail(int rank, std::exception_ptr error) {
@@ -53,8 +55,8 @@ void World::leave(int rank) {
   ring_all();
 }
 
-void World::note_call(int rank, const Operation& operation, const std::string& group) {
-  Rank& noted = ranks_[static_cast<size_t>(rank)];
+void World::note_call(int rank, int lane, const Operation& operation, const std::string& group) {
+  Lane& noted = at(rank, lane);
   const std::lock_guard lock(noted.mutex);
   noted.has_called = true;
   noted.kind = operation.kind;
@@ -62,8 +64,8 @@ void World::note_call(int rank, const Operation& operation, const std::string& g
   noted.group = group;
 }
 
-std::string World::last_call(int rank) const {
-  const Rank& noted = ranks_[static_cast<size_t>(rank)];
+std::string World::last_call(int rank, int lane) const {
+  const Lane& noted = at(rank, lane);
   const std::lock_guard lock(noted.mutex);
   if (!noted.has_called) return "it has called nothing yet";
   return fmt::format("its last call was {} '{}' in group '{}'", noted.kind, noted.label,

@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // What all rank threads of one run share: their doorbells, the first failure, who has left, and
-// what each called last (for the message of a rank that waits in vain).
+// what each called last (for the message of a rank that waits in vain). A rank has two lanes, one
+// for each of the threads that may talk at the same time (training, saving).
 #pragma once
 
+#include <array>
 #include <atomic>
 #include <exception>
 #include <memory>
@@ -18,10 +20,11 @@ namespace megalith::comm {
 
 class World {
  public:
+  static constexpr int kLanes = 2;
   explicit World(int num_ranks);
 
   int num_ranks() const { return static_cast<int>(ranks_.size()); }
-  Doorbell& bell(int rank) { return ranks_[static_cast<size_t>(rank)].bell; }
+  Doorbell& bell(int rank, int lane) { return at(rank, lane).bell; }
   /// How long to poll before sleeping: not at all with more ranks than cores.
   int spins() const { return spins_; }
 
@@ -40,21 +43,30 @@ class World {
   }
   bool any_left() const { return any_left_.load(std::memory_order_acquire); }
 
-  void note_call(int rank, const Operation& operation, const std::string& group);
+  void note_call(int rank, int lane, const Operation& operation, const std::string& group);
   /// "its last call was barrier 'end of step' in group 'world'".
-  std::string last_call(int rank) const;
+  std::string last_call(int rank, int lane) const;
 
  private:
-  struct Rank {
+  struct Lane {
     Doorbell bell;
-    std::atomic<bool> left{false};
     mutable std::mutex mutex;  // of the note
     bool has_called = false;
     OperationKind kind = OperationKind::barrier;
     std::string label;
     std::string group;
   };
+  struct Rank {
+    std::array<Lane, kLanes> lanes;
+    std::atomic<bool> left{false};
+  };
   void ring_all();
+  Lane& at(int rank, int lane) {
+    return ranks_[static_cast<size_t>(rank)].lanes[static_cast<size_t>(lane)];
+  }
+  const Lane& at(int rank, int lane) const {
+    return ranks_[static_cast<size_t>(rank)].lanes[static_cast<size_t>(lane)];
+  }
 
   std::vector<Rank> ranks_;
   int spins_;

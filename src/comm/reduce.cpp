@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "comm/threads/reduce.h"
+#include "comm/reduce.h"
 
 #include <algorithm>
 #include <array>

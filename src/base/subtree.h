@@ -1,0 +1,23 @@
+// SPDX-License-Identifier: Apache-2.0
+// Which rank counts fit a canonical split: sums combine in one balanced binary tree over shards,
+// and a rank must hold whole subtrees of it (docs/design/0001-exact-arithmetic.md).
+#pragma once
+
+#include <cstdint>
+
+namespace megalith {
+
+/// True if `ranks` equal contiguous blocks of `shards` shards are subtrees, and the tree over the
+/// blocks is the tree over the shards: one rank, one shard per rank, or both even and the halves
+/// fit.
+constexpr bool blocks_are_subtrees(int64_t shards, int64_t ranks) {
+  if (ranks < 1 || shards < 1) return false;
+  while (ranks != 1 && ranks != shards) {
+    if (shards % 2 != 0 || ranks % 2 != 0) return false;
+    shards /= 2;
+    ranks /= 2;
+  }
+  return true;
+}
+
+}  // namespace megalith

@@ -1,0 +1,116 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "comm/messages/message_communicator.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <numeric>
+
+#include "base/check.h"
+#include "comm/messages/message_pending.h"
+
+namespace megalith::comm {
+namespace {
+
+/// Each channel of transfers has a tag for headers and one for data, as collectives have.
+constexpr int kChannels = MessageWorld::kTagsPerGroup / 2 - 1;
+
+}  // namespace
+
+MessageCommunicator::MessageCommunicator(std::shared_ptr<MessageWorld> messages, int group,
+                                         std::vector<int> members, int rank, std::string name,
+                                         std::shared_ptr<RankState> state)
+    : Communicator(rank, static_cast<int>(members.size()), std::move(name), std::move(state)),
+      messages_(std::move(messages)),
+      group_(group),
+      members_(std::move(members)) {}
+
+void MessageCommunicator::abort(const std::string& cause) {
+  messages_->fail(ExitCode::failure, cause);
+}
+
+Ticket MessageCommunicator::start(const Operation& operation) {
+  if (messages_->failed()) {
+    messages_->throw_failure(fmt::format("{}, {} of group '{}'",
+                                         messages_->name_of(state().world_rank),
+                                         describe(operation), name()));
+  }
+  if (size() == 1) {
+    if (operation.source && operation.target && operation.count > 0 &&
+        operation.source.data() != operation.target.data()) {
+      std::memcpy(operation.target.data(), operation.source.data(),
+                  static_cast<size_t>(operation.source.bytes()));
+    }
+    return {};
+  }
+  int channel = 0;  // of the group's own calls
+  uint64_t number = 0;
+  if (operation.kind == OperationKind::transfer) {
+    MEGA_CHECK(operation.channel >= 0 && operation.channel < kChannels, "channel {}",
+               operation.channel);
+    channel = 1 + operation.channel;
+    const int sender = operation.is_sender ? rank() : operation.peer;
+    const int receiver = operation.is_sender ? operation.peer : rank();
+    number = next_transfer_[{sender, receiver, operation.channel}]++;
+  } else {
+    number = next_collective_++;
+  }
+  const int tag = group_ * MessageWorld::kTagsPerGroup + 2 * channel;
+  return Ticket(std::make_unique<MessagePending>(
+      MessagePending::Place{messages_, shared_state(), name(), &members_, rank(), tag}, operation,
+      number));
+}
+
+int MessageCommunicator::agree_on_group() {
+  const int64_t mine = messages_->next_group();
+  const auto all = exchange_values(std::span<const int64_t>(&mine, 1), "group");
+  const auto group = static_cast<int>(std::ranges::max(all));
+  messages_->take_group(group);
+  return group;
+}
+
+std::unique_ptr<Communicator> MessageCommunicator::make_group(std::span<const int> members,
+                                                              int rank, int, std::string name) {
+  const int group = agree_on_group();  // groups of one split share no ranks
+  std::vector<int> world_ranks;
+  for (const int member : members) world_ranks.push_back(members_[static_cast<size_t>(member)]);
+  return std::make_unique<MessageCommunicator>(messages_, group, std::move(world_ranks), rank,
+                                               std::move(name), shared_state());
+}
+
+std::unique_ptr<Communicator> MessageCommunicator::make_second(std::shared_ptr<RankState> state,
+                                                               std::string name) {
+  const int group = agree_on_group();
+  return std::make_unique<MessageCommunicator>(messages_, group, members_, rank(), std::move(name),
+                                               std::move(state));
+}
+
+void run_message_rank(Wire& wire, const std::string& host, FunctionRef<void(Communicator&)> body,
+                      const RankOptions& options) {
+  const auto messages = std::make_shared<MessageWorld>(wire);
+  try {
+    auto state = std::make_shared<RankState>();
+    state->world_rank = wire.rank();
+    state->world_size = wire.size();
+    state->deadline_seconds = options.deadline_seconds;
+    std::vector<int> all(static_cast<size_t>(wire.size()));
+    std::iota(all.begin(), all.end(), 0);
+    const int group = messages->next_group();
+    messages->take_group(group);
+    MessageCommunicator world(messages, group, std::move(all), wire.rank(), "world",
+                              std::move(state));
+    messages->set_hosts(world.exchange(host, "hosts"));
+    body(world);
+    world.barrier("end");
+  } catch (const RankFailure&) {
+    throw;  // all have been told already
+  } catch (const Error& error) {
+    messages->fail(error.code(), error.what());
+    throw;
+  } catch (const std::exception& error) {
+    messages->fail(ExitCode::failure, error.what());
+    throw;
+  }
+}
+
+}  // namespace megalith::comm

@@ -1,0 +1,170 @@
+// SPDX-License-Identifier: Apache-2.0
+// Ranks that are processes: what goes wrong on one ends all of them, soon, and the message names
+// rank, host, step and call. (What goes right: communicator_test.cpp.)
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <thread>
+
+#include "base/clock.h"
+#include "comm/messages/mailbox_fixture.h"
+
+namespace megalith::comm {
+namespace {
+
+using testing::AllOf;
+using testing::HasSubstr;
+
+template <typename T>
+View view_of(std::vector<T>& x) {
+  return {reinterpret_cast<std::byte*>(x.data()), kDTypeOf<T>, Shape{std::ssize(x)}};
+}
+
+TEST(MessageCommunicator, AThrowEndsTheOthersWithItsCause) {
+  for (int culprit = 0; culprit < 4; ++culprit) {
+    const auto errors = run_mailbox_ranks(4, [&](Communicator& comm) {
+      comm.set_step(12);
+      comm.barrier("start");
+      if (comm.rank() == culprit) throw UserError("bad recipe");
+      std::vector<float> x(100);
+      comm.wait(comm.start_all_reduce_max(view_of(x), "loss"));
+    });
+    for (int r = 0; r < 4; ++r) {
+      const std::string& error = errors[static_cast<size_t>(r)];
+      if (r == culprit) {
+        EXPECT_EQ(error, "bad recipe");
+        continue;
+      }
+      EXPECT_THAT(
+          error,
+          AllOf(HasSubstr(fmt::format("rank {} on host{} in step 12", r, r)), HasSubstr("'loss'"),
+                HasSubstr(fmt::format("rank {} on host{} failed: bad recipe", culprit, culprit))));
+    }
+  }
+}
+
+TEST(MessageCommunicator, DifferentCallsAreNamed) {
+  for (int what = 0; what < 5; ++what) {
+    const auto errors = run_mailbox_ranks(3, [&](Communicator& comm) {
+      const bool odd = comm.rank() == 1;
+      comm.barrier("before");
+      if (odd && what == 4) return comm.barrier("loss");
+      std::vector<double> x(16);
+      const View view(reinterpret_cast<std::byte*>(x.data()),
+                      odd && what == 0 ? DType::f32 : DType::f64, Shape{odd && what == 1 ? 7 : 8});
+      comm.wait(comm.start_broadcast(view, odd && what == 2 ? 1 : 0, odd && what == 3 ? "b" : "a"));
+    });
+    // Whoever sees it first names both; the others are told.
+    for (const std::string& error : errors) {
+      EXPECT_THAT(error, AllOf(HasSubstr("ranks disagree on call"), HasSubstr("rank 1 on host1")))
+          << what;
+    }
+  }
+}
+
+TEST(MessageCommunicator, ASendMustMatchItsReceive) {
+  const auto errors = run_mailbox_ranks(2, [](Communicator& comm) {
+    std::vector<float> x(4);
+    if (comm.rank() == 0) {
+      comm.wait(comm.start_send(1, view_of(x), "activation 3"));
+    } else {
+      comm.wait(comm.start_receive(0, view_of(x), "activation 4"));
+    }
+  });
+  EXPECT_THAT(errors[1], AllOf(HasSubstr("activation 3"), HasSubstr("activation 4")));
+}
+
+TEST(MessageCommunicator, TheDeadlineNamesWhoIsMissing) {
+  const double begin = monotonic_seconds();
+  const auto errors = run_mailbox_ranks(
+      3,
+      [&](Communicator& comm) {
+        comm.set_step(5);
+        comm.barrier("together");
+        if (comm.rank() == 2) std::this_thread::sleep_for(std::chrono::milliseconds(800));
+        std::vector<float> x(4);
+        comm.wait(comm.start_all_reduce_sum(view_of(x), "norm"));
+      },
+      0.3);
+  for (const int rank : {0, 1}) {
+    EXPECT_THAT(errors[static_cast<size_t>(rank)],
+                AllOf(HasSubstr("in step 5"), HasSubstr("all_reduce_sum 'norm'"),
+                      HasSubstr("rank 2 on host2 has not started it")));
+  }
+  EXPECT_LT(monotonic_seconds() - begin, 10);
+}
+
+TEST(MessageCommunicator, GroupsNestAndDoNotMix) {
+  const auto errors = run_mailbox_ranks(8, [](Communicator& world) {
+    std::vector<Membership> halves, pairs;
+    for (int r = 0; r < 8; ++r) halves.push_back({r / 4, r});
+    const auto half = world.split(halves, "half");
+    for (int r = 0; r < 4; ++r) pairs.push_back({r % 2, -r});
+    const auto pair = half->split(pairs, "pair");
+    const auto second = world.for_second_thread("saving");
+    for (int64_t i = 0; i < 20; ++i) {
+      std::vector<int64_t> in_half{i}, in_pair{i}, in_second{i};
+      Ticket a = half->start_all_reduce_sum(view_of(in_half), "half");
+      Ticket b = pair->start_all_reduce_sum(view_of(in_pair), "pair");
+      Ticket c = second->start_all_reduce_sum(view_of(in_second), "second");
+      second->wait(std::move(c));
+      half->wait(std::move(a));
+      pair->wait(std::move(b));
+      ASSERT_EQ(in_half[0], 4 * i);
+      ASSERT_EQ(in_pair[0], 2 * i);
+      ASSERT_EQ(in_second[0], 8 * i);
+    }
+  });
+  for (const std::string& error : errors) EXPECT_EQ(error, "");
+}
+
+TEST(MessageCommunicator, ASecondThreadTalksAtTheSameTime) {
+  const auto errors = run_mailbox_ranks(3, [](Communicator& world) {
+    const auto second = world.for_second_thread("saving");
+    std::thread other([&] {
+      for (int64_t i = 0; i < 100; ++i) {
+        const int64_t mine = 1000 * i + second->rank();
+        const auto all = second->exchange_values(std::span<const int64_t>(&mine, 1), "saved");
+        for (int64_t r = 0; r < 3; ++r) EXPECT_EQ(all[static_cast<size_t>(r)], 1000 * i + r);
+      }
+    });
+    for (int64_t i = 0; i < 200; ++i) {
+      std::vector<int64_t> sum{i + world.rank()};
+      world.wait(world.start_all_reduce_sum(view_of(sum), "trained"));
+      EXPECT_EQ(sum[0], 3 * i + 3);
+    }
+    other.join();
+  });
+  for (const std::string& error : errors) EXPECT_EQ(error, "");
+}
+
+// Buffers of a rank that unwinds between start and wait are not written to afterwards (the address
+// sanitizer watches), and nobody hangs.
+TEST(MessageCommunicator, UnwindingGivesUpItsBuffers) {
+  for (int i = 0; i < 20; ++i) {
+    const auto errors = run_mailbox_ranks(3, [&](Communicator& comm) {
+      std::vector<float> x(5000), y(15000);
+      const Part part = part_of(15000, comm.rank(), 3);
+      Ticket first = comm.start_all_gather(view_of(x), view_of(y), "first");
+      std::vector<float> z(static_cast<size_t>(3 * part.count));
+      Ticket second = comm.start_all_to_all(view_of(y), view_of(z), "second");
+      if (comm.rank() == i % 3) throw std::runtime_error("between start and wait");
+      comm.wait(std::move(first));
+      comm.wait(std::move(second));
+      comm.barrier("end");
+    });
+    for (const std::string& error : errors) EXPECT_THAT(error, HasSubstr("between start and wait"));
+  }
+}
+
+TEST(MessageCommunicator, ATicketNeverWaitedForIsAnError) {
+  const auto errors = run_mailbox_ranks(2, [](Communicator& comm) {
+    std::vector<float> x(4);
+    { const Ticket ticket = comm.start_all_reduce_sum(view_of(x), "dropped"); }
+  });
+  EXPECT_THAT(errors[0], AllOf(HasSubstr("'dropped'"), HasSubstr("without a wait")));
+}
+
+}  // namespace
+}  // namespace megalith::comm

@@ -1,0 +1,275 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "comm/messages/message_pending.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <chrono>
+#include <exception>
+#include <thread>
+
+#include "base/check.h"
+#include "base/clock.h"
+#include "comm/reduce.h"
+
+namespace megalith::comm {
+namespace {
+
+/// How long a call that is given up waits for peers to take what it sent.
+constexpr double kGiveUpSeconds = 1;
+/// Polls before a waiting rank lets others have the core, and before it sleeps between polls.
+constexpr int kSpins = 100, kYields = 300;
+
+}  // namespace
+
+CallHeader CallHeader::of(const Operation& operation, uint64_t number) {
+  CallHeader header;
+  header.number = number;
+  header.kind = static_cast<int32_t>(operation.kind);
+  header.dtype = static_cast<int32_t>(operation.dtype);
+  header.count = operation.count;
+  header.rows = operation.rows;
+  header.root = operation.root;
+  const size_t length = std::min(operation.label.size(), header.label.size() - 1);
+  std::copy_n(operation.label.begin(), length, header.label.begin());
+  return header;
+}
+
+std::string CallHeader::text() const {
+  Operation operation;
+  operation.kind = static_cast<OperationKind>(kind);
+  operation.dtype = static_cast<DType>(dtype);
+  operation.count = count;
+  operation.root = root;
+  operation.label = label.data();
+  return describe(operation);
+}
+
+MessagePending::MessagePending(Place place, const Operation& operation, uint64_t number)
+    : place_(std::move(place)),
+      operation_(operation),
+      label_(operation.label),
+      own_(CallHeader::of(operation, number)),
+      headers_(place_.members->size()),
+      exceptions_(std::uncaught_exceptions()) {
+  operation_.label = label_;
+  if (operation.kind == OperationKind::transfer) {
+    start_transfer();
+  } else {
+    start_collective();
+  }
+}
+
+void MessagePending::start_transfer() {
+  const int64_t bytes = operation_.count * bytes_of(operation_.dtype);
+  if (operation_.is_sender) {
+    send_header(operation_.peer);
+    send(operation_.peer, false, operation_.source.data(), bytes);
+  } else {
+    receive_header(operation_.peer);
+    receive(operation_.peer, false, operation_.target.data(), bytes);
+  }
+}
+
+void MessagePending::start_collective() {
+  for (int peer = 0; peer < size(); ++peer) {
+    if (peer == place_.rank) continue;
+    receive_header(peer);
+    send_header(peer);
+  }
+  const Operation& op = operation_;
+  const int64_t row_bytes = op.rows == 0 ? 0 : op.count / op.rows * bytes_of(op.dtype);
+  const auto part = [&](int rank) { return part_of(op.rows, rank, size()); };
+  const Part own = part(place_.rank);
+  switch (op.kind) {
+    case OperationKind::all_gather:
+      for (int peer = 0; peer < size(); ++peer) {
+        std::byte* const to = op.target.data() + part(peer).begin * row_bytes;
+        if (peer != place_.rank) {
+          receive(peer, false, to, part(peer).count * row_bytes);
+          send(peer, false, op.source.data(), own.count * row_bytes);
+        } else if (to != op.source.data() && own.count > 0) {
+          std::memcpy(to, op.source.data(), static_cast<size_t>(own.count * row_bytes));
+        }
+      }
+      return;
+    case OperationKind::all_to_all:
+      for (int peer = 0; peer < size(); ++peer) {
+        std::byte* const to = op.target.data() + peer * own.count * row_bytes;
+        const std::byte* const from = op.source.data() + part(peer).begin * row_bytes;
+        if (peer != place_.rank) {
+          receive(peer, false, to, own.count * row_bytes);
+          send(peer, false, from, part(peer).count * row_bytes);
+        } else if (own.count > 0) {
+          std::memcpy(to, from, static_cast<size_t>(own.count * row_bytes));
+        }
+      }
+      return;
+    case OperationKind::broadcast:
+      for (int peer = 0; peer < size() && place_.rank == op.root; ++peer) {
+        if (peer != op.root) send(peer, false, op.source.data(), op.count * bytes_of(op.dtype));
+      }
+      if (place_.rank != op.root)
+        receive(op.root, false, op.target.data(), op.count * bytes_of(op.dtype));
+      return;
+    case OperationKind::all_reduce_max:
+    case OperationKind::all_reduce_sum:
+      return start_reduction();
+    case OperationKind::barrier:
+    case OperationKind::split:
+    case OperationKind::transfer:
+      return;
+  }
+}
+
+/// All of everybody's vector to everybody: these are small (norms, flags), and one step is soonest.
+void MessagePending::start_reduction() {
+  const int64_t bytes = operation_.count * bytes_of(operation_.dtype);
+  reduced_.resize(static_cast<size_t>(size()));
+  for (int peer = 0; peer < size(); ++peer) {
+    if (peer == place_.rank) continue;
+    auto& theirs = reduced_[static_cast<size_t>(peer)];
+    theirs.resize(static_cast<size_t>(bytes));
+    receive(peer, false, theirs.data(), bytes);
+    send(peer, false, operation_.source.data(), bytes);
+  }
+}
+
+void MessagePending::send(int peer, bool is_header, const std::byte* data, int64_t bytes) {
+  if (bytes == 0) return;
+  const int to = (*place_.members)[static_cast<size_t>(peer)];
+  open_.push_back(
+      {place_.messages->wire().start_send(to, place_.tag + (is_header ? 0 : 1), data, bytes), peer,
+       false, is_header});
+}
+
+void MessagePending::receive(int peer, bool is_header, std::byte* data, int64_t bytes) {
+  if (bytes == 0) return;
+  const int from = (*place_.members)[static_cast<size_t>(peer)];
+  open_.push_back(
+      {place_.messages->wire().start_receive(from, place_.tag + (is_header ? 0 : 1), data, bytes),
+       peer, true, is_header});
+}
+
+void MessagePending::send_header(int peer) {
+  send(peer, true, reinterpret_cast<const std::byte*>(&own_), sizeof(CallHeader));
+}
+
+void MessagePending::receive_header(int peer) {
+  receive(peer, true, reinterpret_cast<std::byte*>(&headers_[static_cast<size_t>(peer)]),
+          sizeof(CallHeader));
+}
+
+/// Tests what is open. Headers come first in the list, so that a call that differs is named before
+/// its data surprises anybody.
+bool MessagePending::progress() {
+  std::erase_if(open_, [&](const Message& message) {
+    if (!place_.messages->wire().test(message.handle)) return false;
+    if (message.is_receive && message.is_header) compare(message.peer);
+    return true;
+  });
+  return open_.empty();
+}
+
+void MessagePending::compare(int peer) const {
+  const CallHeader& theirs = headers_[static_cast<size_t>(peer)];
+  if (theirs == own_) return;
+  const auto name = [&](int rank) {
+    return place_.messages->name_of((*place_.members)[static_cast<size_t>(rank)]);
+  };
+  throw InternalError(
+      fmt::format("ranks disagree on call {} of group '{}': {} calls {}, {} calls {}", own_.number,
+                  place_.group_name, name(place_.rank), own_.text(), name(peer), theirs.text()));
+}
+
+void MessagePending::wait() {
+  const double until = monotonic_seconds() + place_.state->deadline_seconds;
+  try {
+    std::ranges::stable_sort(open_, {}, [](const Message& m) { return !m.is_header; });
+    for (int turn = 0; !progress(); ++turn) {
+      place_.messages->look();
+      if (place_.messages->failed()) place_.messages->throw_failure(text());
+      if (monotonic_seconds() >= until) throw_late();
+      if (turn > kYields) {
+        std::this_thread::sleep_for(std::chrono::microseconds(50));
+      } else if (turn > kSpins) {
+        std::this_thread::yield();
+      }
+    }
+    finish();
+  } catch (const RankFailure&) {
+    give_up();
+    throw;
+  } catch (const Error& error) {
+    place_.messages->fail(error.code(), error.what());
+    give_up();
+    throw;
+  } catch (const std::exception& error) {
+    const SystemError failure("{}: {}", text(), error.what());
+    place_.messages->fail(failure.code(), failure.what());
+    give_up();
+    throw SystemError(failure);
+  }
+  over_ = true;
+}
+
+void MessagePending::finish() {
+  if (reduced_.empty()) return;
+  std::vector<Operation> posts(static_cast<size_t>(size()), operation_);
+  for (size_t rank = 0; rank < posts.size(); ++rank) {
+    if (static_cast<int>(rank) == place_.rank) continue;
+    posts[rank].target = View(reduced_[rank].data(), operation_.dtype, Shape{operation_.count});
+  }
+  reduce_piece(posts, 0, operation_.count);
+}
+
+/// Nothing may be written to these buffers, or read from them, once this returns; but for what a
+/// dead peer will never take.
+void MessagePending::give_up() {
+  over_ = true;
+  try {
+    Wire& wire = place_.messages->wire();
+    std::erase_if(open_, [&](const Message& message) {
+      return message.is_receive && (wire.cancel_receive(message.handle), true);
+    });
+    const double until = monotonic_seconds() + kGiveUpSeconds;
+    while (!open_.empty() && monotonic_seconds() < until) {
+      std::erase_if(open_, [&](const Message& message) { return wire.test(message.handle); });
+      std::this_thread::sleep_for(std::chrono::microseconds(100));
+    }
+  } catch (const std::exception&) {
+    // The wire is broken: there is nobody to give anything to.
+  }
+  open_.clear();
+}
+
+MessagePending::~MessagePending() {
+  if (over_) return;
+  if (std::uncaught_exceptions() <= exceptions_ && !place_.messages->failed()) {
+    place_.messages->fail(ExitCode::failure, text() + ": its ticket was destroyed without a wait");
+  }
+  give_up();
+}
+
+std::string MessagePending::text() const {
+  const std::string step =
+      place_.state->step < 0 ? "" : fmt::format(" in step {}", place_.state->step);
+  return fmt::format("{}{}, {} (call {} of group '{}')",
+                     place_.messages->name_of(place_.state->world_rank), step, own_.text(),
+                     own_.number, place_.group_name);
+}
+
+void MessagePending::throw_late() const {
+  std::string absent;
+  for (const Message& message : open_) {
+    if (!message.is_header || !message.is_receive) continue;
+    absent +=
+        fmt::format("; {} has not started it",
+                    place_.messages->name_of((*place_.members)[static_cast<size_t>(message.peer)]));
+  }
+  if (absent.empty()) absent = "; all others have started it, one does not take or send its data";
+  throw SystemError("{}: waited {} s, the deadline{}", text(), place_.state->deadline_seconds,
+                    absent);
+}
+
+}  // namespace megalith::comm

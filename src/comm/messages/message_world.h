@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the communicators of one process share when ranks are processes: the wire, who the others
+// are, the first failure of any rank. News of a failure travels by a tag of its own and is looked
+// for whenever a rank waits.
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "base/error.h"
+#include "comm/messages/wire.h"
+
+namespace megalith::comm {
+
+class MessageWorld {
+ public:
+  /// Tags of one group: its calls, and each channel of its transfers.
+  static constexpr int kTagsPerGroup = 16;
+
+  explicit MessageWorld(Wire& wire);
+  ~MessageWorld();
+  MessageWorld(const MessageWorld&) = delete;
+  MessageWorld& operator=(const MessageWorld&) = delete;
+
+  Wire& wire() const { return wire_; }
+  /// "rank 3 on node7" once the hosts are known.
+  std::string name_of(int rank) const;
+  void set_hosts(std::vector<std::string> hosts) { hosts_ = std::move(hosts); }
+
+  /// The first call decides the cause and tells all other ranks; returns when they have the news or
+  /// a second has passed.
+  void fail(ExitCode code, const std::string& cause);
+  bool failed() const { return failed_.load(std::memory_order_acquire); }
+  /// Looks for news of a failure.
+  void look();
+  /// Throws a RankFailure; `where` says what the calling rank was doing. Only after failed().
+  [[noreturn]] void throw_failure(const std::string& where) const;
+
+  /// The number of a new group, above all that this rank knows.
+  int next_group() const { return next_group_.load(); }
+  void take_group(int group) { next_group_.store(group + 1); }
+
+ private:
+  struct News {
+    int32_t rank = 0;
+    int32_t code = 0;
+    std::array<char, 1016> cause{};
+  };
+  void await_news();
+  void note(int rank, ExitCode code, const std::string& cause);
+
+  Wire& wire_;
+  std::vector<std::string> hosts_;
+  std::atomic<int> next_group_{1};
+  std::atomic<bool> failed_{false};
+  mutable std::mutex mutex_;  // of all below
+  News incoming_, outgoing_;
+  Wire::Handle waiting_ = 0;
+  int failed_rank_ = -1;
+  ExitCode code_ = ExitCode::failure;
+  std::string cause_;
+};
+
+}  // namespace megalith::comm

@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: Apache-2.0
+// One rank of an MPI launch: opens the plug-in, joins the world, leaves it in order or with the
+// news of what failed.
+#include <dlfcn.h>
+#include <unistd.h>
+
+#include <array>
+#include <filesystem>
+
+#include "comm/backends.h"
+#include "comm/messages/message_communicator.h"
+#include "comm/mpi/mpi_plugin.h"
+
+namespace megalith::comm {
+namespace {
+
+namespace fs = std::filesystem;
+
+/// Beside the program, or in ../lib of it (an installation).
+void* open_plugin() {
+  std::error_code error;
+  const fs::path folder = fs::read_symlink("/proc/self/exe", error).parent_path();
+  std::string reasons;
+  for (const fs::path& path : {folder / kMpiPluginFile, folder / ".." / "lib" / kMpiPluginFile}) {
+    if (!fs::exists(path, error)) continue;
+    // Global: the library opens parts of its own that look for its symbols.
+    void* const handle = ::dlopen(path.c_str(), RTLD_NOW | RTLD_GLOBAL);
+    if (handle != nullptr) return handle;
+    reasons += fmt::format("; {}", ::dlerror());
+  }
+  throw SystemError(
+      "this is an MPI launch, but {} cannot be opened from {} or ../lib{}; install Open MPI "
+      "(libopenmpi-dev), build again, or start without mpirun",
+      kMpiPluginFile, folder.string(), reasons);
+}
+
+Wire& open_wire() {
+  void* const entry = ::dlsym(open_plugin(), kMpiPluginEntry);
+  if (entry == nullptr) throw SystemError("{}: {}", kMpiPluginFile, ::dlerror());
+  std::array<char, 1024> error{};
+  Wire* const wire = reinterpret_cast<decltype(&megalith_open_mpi)>(entry)(
+      error.data(), static_cast<int>(error.size()));
+  if (wire == nullptr) throw SystemError("{}: {}", kMpiPluginFile, error.data());
+  return *wire;
+}
+
+std::string host_name() {
+  std::array<char, 256> host{};
+  ::gethostname(host.data(), host.size() - 1);
+  return host.data();
+}
+
+}  // namespace
+
+void run_mpi_rank(FunctionRef<void(Communicator&)> body, const RankOptions& options) {
+  Wire& wire = open_wire();
+  try {
+    run_message_rank(wire, host_name(), body, options);
+  } catch (...) {
+    wire.leave(false);
+    throw;
+  }
+  wire.leave(true);
+}
+
+}  // namespace megalith::comm
