@@ -2,12 +2,16 @@
 #include "checkpoint/folder_writer.h"
 
 #include <algorithm>
+#include <numeric>
+#include <optional>
 
 #include "base/check.h"
 #include "base/file.h"
 #include "base/thread_pool.h"
+#include "checkpoint/cut_digest.h"
 #include "checkpoint/manifest.h"
 #include "checkpoint/plain_name.h"
+#include "checkpoint/rank_parts.h"
 #include "checkpoint/staged_folder.h"
 #include "checkpoint/state_digest.h"
 
@@ -33,10 +37,22 @@ std::vector<FilePlan> plan_files(const std::vector<TensorContent>& tensors, int6
     plans.back().end = i + 1;
     bytes += tensors[i].bytes();
   }
-  for (size_t i = 0; i < plans.size(); ++i) {
-    plans[i].name = fmt::format("state-{:05}-of-{:05}.safetensors", i + 1, plans.size());
-  }
   return plans;
+}
+
+/// Names run through the files of all ranks.
+void name_files(std::vector<FilePlan>& plans, comm::Communicator* ranks) {
+  const auto own = static_cast<int64_t>(plans.size());
+  std::vector<int64_t> counts{own};
+  if (ranks != nullptr)
+    counts = ranks->exchange_values(std::span<const int64_t>(&own, 1), "state.files");
+  const auto before = counts.begin() + (ranks != nullptr ? ranks->rank() : 0);
+  const int64_t first = std::accumulate(counts.begin(), before, int64_t{1});
+  const int64_t all = std::accumulate(before, counts.end(), first - 1);
+  for (size_t i = 0; i < plans.size(); ++i) {
+    plans[i].name =
+        fmt::format("state-{:05}-of-{:05}.safetensors", first + static_cast<int64_t>(i), all);
+  }
 }
 
 FileRecord write_tensors(const fs::path& folder, const FilePlan& plan,
@@ -46,28 +62,57 @@ FileRecord write_tensors(const fs::path& folder, const FilePlan& plan,
   const WrittenFile written = write_safetensors(folder / plan.name, part);
   for (size_t i = plan.begin; i < plan.end; ++i) {
     const TensorContent& tensor = tensors[i];
-    const int64_t extent = tensor.shape.num_dims() == 0 ? 1 : tensor.shape[0];
+    const Cut cut = tensor.cut.value_or(Cut{tensor.shape, Shard::whole(tensor.shape)});
+    MEGA_CHECK(cut.shard.local_shape(cut.whole) == tensor.shape, "tensor {} of {}", tensor.name,
+               tensor.shape);
     records[i] = {tensor.name,
                   tensor.dtype,
-                  tensor.shape,
+                  cut.whole,
                   written.tensor_sha256.at(tensor.name),
-                  {{plan.name, 0, 0, extent}}};
+                  {{plan.name, cut.shard.dim, cut.shard.begin, cut.shard.count, ""}}};
   }
   return {plan.name, written.bytes, written.sha256};
 }
 
-void write_all_tensors(const fs::path& folder, const std::vector<TensorContent>& tensors,
-                       int threads, int64_t file_bytes, Manifest& manifest) {
-  const std::vector<FilePlan> plans = plan_files(tensors, file_bytes);
-  manifest.tensors.resize(tensors.size());
-  manifest.files.resize(plans.size());
+/// What this rank writes, told to all.
+Parts write_all_tensors(const fs::path& folder, const std::vector<TensorContent>& tensors,
+                        int threads, int64_t file_bytes, comm::Communicator* ranks) {
+  std::vector<FilePlan> plans = plan_files(tensors, file_bytes);
+  name_files(plans, ranks);
+  std::vector<TensorRecord> records(tensors.size());
+  std::vector<FileRecord> files(plans.size());
   ThreadPool pool(std::clamp(static_cast<int>(plans.size()), 1, threads));
   pool.run([&](int thread) {
     const auto stride = static_cast<size_t>(pool.num_threads());
     for (auto i = static_cast<size_t>(thread); i < plans.size(); i += stride) {
-      manifest.files[i] = write_tensors(folder, plans[i], tensors, manifest.tensors);
+      files[i] = write_tensors(folder, plans[i], tensors, records);
     }
   });
+  return join_parts(std::move(files), std::move(records), ranks);
+}
+
+/// Fills in the hashes of the tensors that several ranks hold; on rank 0 all of them. The work goes
+/// round the holders.
+void hash_cut_tensors(Parts& parts, const std::vector<TensorContent>& tensors,
+                      comm::Communicator& ranks) {
+  std::map<std::string_view, const TensorContent*> mine;
+  for (const TensorContent& tensor : tensors) mine[tensor.name] = &tensor;
+  nlohmann::json found = nlohmann::json::object();
+  size_t turn = 0;
+  for (const PlacedTensor& tensor : parts.tensors) {
+    if (tensor.ranks.size() == 1) continue;
+    const int hasher = tensor.ranks[turn++ % tensor.ranks.size()];
+    if (std::ranges::find(tensor.ranks, ranks.rank()) == tensor.ranks.end()) continue;
+    const std::string digest = digest_of_cut(ranks, tensor, hasher, *mine.at(tensor.record.name));
+    if (!digest.empty()) found[tensor.record.name] = digest;
+  }
+  std::map<std::string, std::string> all;
+  for (const std::string& text : ranks.exchange(found.dump(), "state.digests")) {
+    all.merge(nlohmann::json::parse(text).get<std::map<std::string, std::string>>());
+  }
+  for (PlacedTensor& tensor : parts.tensors) {
+    if (tensor.ranks.size() > 1) tensor.record.sha256 = all.at(tensor.record.name);
+  }
 }
 
 void write_texts(const fs::path& folder, const std::map<std::string, std::string>& texts,
@@ -84,15 +129,13 @@ void write_texts(const fs::path& folder, const std::map<std::string, std::string
   }
 }
 
-}  // namespace
-
-FolderSummary write_checkpoint_folder(const fs::path& target, const FolderContent& content,
-                                      int threads, int64_t file_bytes) {
-  StagedFolder folder(target);
+/// Rank 0's part of the end: all that vouches for the files, then the folder under its name.
+FolderSummary finish_folder(StagedFolder& folder, const FolderContent& content, Parts&& parts) {
   Manifest manifest;
   manifest.step = content.step;
   manifest.state = content.state;
-  write_all_tensors(folder.path(), content.tensors, threads, file_bytes, manifest);
+  manifest.files = std::move(parts.files);
+  for (PlacedTensor& tensor : parts.tensors) manifest.tensors.push_back(std::move(tensor.record));
   write_texts(folder.path(), content.texts, manifest);
   StateDigest digest;
   for (const TensorRecord& tensor : manifest.tensors) {
@@ -107,6 +150,50 @@ FolderSummary write_checkpoint_folder(const fs::path& target, const FolderConten
   FolderSummary summary{manifest.state_sha256, 0};
   for (const FileRecord& file : manifest.files) summary.bytes += file.bytes;
   return summary;
+}
+
+FolderSummary write_alone(const fs::path& target, const FolderContent& content, int threads,
+                          int64_t file_bytes) {
+  StagedFolder folder(target);
+  return finish_folder(
+      folder, content,
+      write_all_tensors(folder.path(), content.tensors, threads, file_bytes, nullptr));
+}
+
+FolderSummary write_together(std::optional<StagedFolder>& folder, const FolderContent& content,
+                             int threads, int64_t file_bytes, comm::Communicator& ranks) {
+  const std::string own = folder ? folder->path().string() : "";
+  const fs::path path = ranks.exchange(own, "state.folder")[0];
+  Parts parts = write_all_tensors(path, content.tensors, threads, file_bytes, &ranks);
+  hash_cut_tensors(parts, content.tensors, ranks);
+  // The entries of the files of other ranks are made durable by rank 0's fsync of the folder.
+  FolderSummary summary;
+  if (folder) summary = finish_folder(*folder, content, std::move(parts));
+  summary.state_sha256 = ranks.exchange(summary.state_sha256, "state.sha256")[0];
+  summary.bytes =
+      ranks.exchange_values(std::span<const int64_t>(&summary.bytes, 1), "state.bytes")[0];
+  return summary;
+}
+
+}  // namespace
+
+FolderSummary write_checkpoint_folder(const fs::path& target, const FolderContent& content,
+                                      int threads, int64_t file_bytes, comm::Communicator* ranks) {
+  if (ranks == nullptr || ranks->size() == 1) {
+    return write_alone(target, content, threads, file_bytes);
+  }
+  std::optional<StagedFolder> folder;
+  try {
+    if (ranks->rank() == 0) folder.emplace(target);
+    return write_together(folder, content, threads, file_bytes, *ranks);
+  } catch (const comm::RankFailure&) {
+    throw;
+  } catch (const std::exception& error) {
+    // All are told before the folder goes, so that nobody takes its absence for the cause.
+    ranks->abort(
+        fmt::format("{}: saving step {} failed: {}", target.string(), content.step, error.what()));
+    throw;
+  }
 }
 
 }  // namespace megalith::checkpoint

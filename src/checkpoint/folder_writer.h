@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Writes one checkpoint folder: tensor files of bounded size, texts, manifest, COMMIT. The folder
-// appears under its name only when all of it is durable.
+// appears under its name only when all of it is durable. Many ranks write one folder together: each
+// the files of its own pieces, rank 0 the rest; no rank ever holds or sends a whole tensor at once.
 #pragma once
 
 #include <filesystem>
@@ -10,14 +11,15 @@
 #include <vector>
 
 #include "checkpoint/safetensors_writer.h"
+#include "comm/communicator.h"
 
 namespace megalith::checkpoint {
 
 struct FolderContent {
   int64_t step = 0;
-  std::vector<TensorContent> tensors;
-  nlohmann::json state;                      // the caller's
-  std::map<std::string, std::string> texts;  // further files by name
+  std::vector<TensorContent> tensors;        // that this rank writes: each piece is of one rank
+  nlohmann::json state;                      // the caller's; rank 0's counts
+  std::map<std::string, std::string> texts;  // further files by name; rank 0's count
 };
 
 struct FolderSummary {
@@ -29,9 +31,12 @@ struct FolderSummary {
 /// write at once. A larger tensor has a file of its own.
 inline constexpr int64_t kTensorFileBytes = int64_t{512} << 20;
 
-/// `threads` files are written at once; with more than one, tensors' `write` run side by side.
+/// `threads` files are written at once; with more than one, tensors' `write` run side by side. With
+/// `ranks` (null: this one alone) collective over them: all see one file system, `target` is that
+/// of rank 0, the pieces of all ranks cover each tensor, and the summary is of the whole folder.
 FolderSummary write_checkpoint_folder(const std::filesystem::path& target,
                                       const FolderContent& content, int threads,
-                                      int64_t file_bytes = kTensorFileBytes);
+                                      int64_t file_bytes = kTensorFileBytes,
+                                      comm::Communicator* ranks = nullptr);
 
 }  // namespace megalith::checkpoint

@@ -67,7 +67,9 @@ TensorRecord parse_tensor(const Json& json, const std::set<std::string>& files) 
     const int64_t dim = integer(j, "dim");
     if (dim < 0 || dim >= kMaxDims) throw fault("piece of an impossible dimension");
     PieceRecord piece{j.at("file").get<std::string>(), static_cast<int>(dim), integer(j, "begin"),
-                      integer(j, "count")};
+                      integer(j, "count"), j.value("sha256", "")};
+    if (!piece.sha256.empty() && !is_sha256(piece.sha256))
+      throw fault("a piece's sha256 is not one");
     if (!files.contains(piece.file)) throw fault("piece in a file that is not listed");
     const int64_t extent = dims.empty() ? 1
                                         : (piece.dim >= 0 && piece.dim < tensor.shape.num_dims()
@@ -103,6 +105,7 @@ std::string Manifest::to_text() const {
     nlohmann::ordered_json pieces = Json::array();
     for (const PieceRecord& p : t.pieces) {
       pieces.push_back({{"file", p.file}, {"dim", p.dim}, {"begin", p.begin}, {"count", p.count}});
+      if (!p.sha256.empty()) pieces.back()["sha256"] = p.sha256;
     }
     json["tensors"].push_back(
         {{"name", t.name},

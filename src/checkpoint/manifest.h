@@ -22,6 +22,7 @@ struct PieceRecord {
   int dim = 0;
   int64_t begin = 0;
   int64_t count = 0;
+  std::string sha256 = {};  // of its bytes; empty when it is the whole tensor
 };
 
 struct TensorRecord {

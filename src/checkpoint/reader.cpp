@@ -147,10 +147,11 @@ std::string Reader::Impl::damage_in(const FileRecord& file) const {
   try {
     const SafetensorsFile content(folder / file.name);
     for (const TensorRecord& tensor : manifest.tensors) {
-      if (tensor.pieces.size() != 1 || tensor.pieces[0].file != file.name) continue;
+      const auto piece = std::ranges::find(tensor.pieces, file.name, &PieceRecord::file);
+      if (piece == tensor.pieces.end()) continue;
       const SafetensorsEntry* entry = content.find(tensor.name);
       if (entry == nullptr) return fmt::format("tensor {} is not in it", tensor.name);
-      if (hash_of(content, *entry) != tensor.sha256) {
+      if (hash_of(content, *entry) != (piece->sha256.empty() ? tensor.sha256 : piece->sha256)) {
         return fmt::format("tensor {} is damaged", tensor.name);
       }
     }

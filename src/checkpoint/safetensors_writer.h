@@ -7,14 +7,21 @@
 #include <filesystem>
 #include <functional>
 #include <map>
+#include <optional>
 #include <span>
 #include <string>
 
 #include "base/function_ref.h"
 #include "tensor/dtype.h"
-#include "tensor/shape.h"
+#include "tensor/shard.h"
 
 namespace megalith::checkpoint {
+
+/// Which part of a logical tensor something is.
+struct Cut {
+  Shape whole;
+  Shard shard;
+};
 
 /// A tensor to be written. `write` hands its bytes (row major), in any number of parts, to the
 /// sink.
@@ -22,8 +29,9 @@ struct TensorContent {
   using Sink = FunctionRef<void(std::span<const std::byte>)>;
   std::string name;
   DType dtype;
-  Shape shape;
+  Shape shape;  // of what is written here
   std::function<void(Sink)> write;
+  std::optional<Cut> cut = {};  // absent: this is all of it
 
   int64_t bytes() const { return shape.num_elements() * bytes_of(dtype); }
 };

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <exception>
 #include <mutex>
+#include <numeric>
 #include <thread>
 #include <utility>
 #include <vector>
@@ -139,6 +140,7 @@ void prepare(const fs::path& folder) {
 struct Saver::Impl {
   fs::path folder;
   SaverOptions options;
+  std::unique_ptr<comm::Communicator> ranks;  // of the writing threads; null: this rank alone
   device::Allocation snapshot;
   std::thread writer;
   std::exception_ptr failure;
@@ -148,7 +150,9 @@ struct Saver::Impl {
   std::vector<TensorContent> take_snapshot(device::Device& device,
                                            std::span<const TensorSource> tensors);
   void write(FolderContent content);
-  std::exception_ptr failed(int64_t step, const char* reason) const;
+  SystemError failed(int64_t step, const char* reason) const;
+  bool leads() const { return ranks == nullptr || ranks->rank() == 0; }
+  int64_t bytes_of_all(int64_t bytes);
   void join() {
     if (writer.joinable()) writer.join();
   }
@@ -164,7 +168,7 @@ std::vector<TensorContent> Saver::Impl::take_snapshot(device::Device& device,
     last = device.copy_to_host(at, tensor.view);
     const std::span bytes(at, static_cast<size_t>(tensor.view.bytes()));
     contents.push_back({tensor.name, tensor.view.dtype(), tensor.view.shape(),
-                        [bytes](TensorContent::Sink sink) { sink(bytes); }});
+                        [bytes](TensorContent::Sink sink) { sink(bytes); }, tensor.cut});
     at += tensor.view.bytes();
   }
   device.wait(last);
@@ -174,13 +178,15 @@ std::vector<TensorContent> Saver::Impl::take_snapshot(device::Device& device,
 void Saver::Impl::write(FolderContent content) {
   const double begin = monotonic_seconds();
   const fs::path target = folder / step_folder_name(content.step);
-  const FolderSummary summary = write_checkpoint_folder(target, content, kWriteThreads);
+  const FolderSummary summary =
+      write_checkpoint_folder(target, content, kWriteThreads, kTensorFileBytes, ranks.get());
   saved.step = content.step;
   saved.folder = target;
   saved.state_sha256 = summary.state_sha256;
   saved.bytes = summary.bytes;
   saved.write_seconds = monotonic_seconds() - begin;
   has_saved = true;
+  if (!leads()) return;
   try {
     prune(folder, content.step, options);
   } catch (const std::exception& error) {
@@ -189,16 +195,25 @@ void Saver::Impl::write(FolderContent content) {
 }
 
 /// A failed save is a failed run (exit 1), whatever its cause.
-std::exception_ptr Saver::Impl::failed(int64_t step, const char* reason) const {
-  return std::make_exception_ptr(
-      SystemError("{}: saving step {} failed: {}; checkpoints from before are as they were",
-                  folder.string(), step, reason));
+SystemError Saver::Impl::failed(int64_t step, const char* reason) const {
+  return SystemError("{}: saving step {} failed: {}; checkpoints from before are as they were",
+                     folder.string(), step, reason);
 }
 
-Saver::Saver(fs::path folder, const SaverOptions& options) : impl_(std::make_unique<Impl>()) {
+/// What all ranks write. Collective.
+int64_t Saver::Impl::bytes_of_all(int64_t bytes) {
+  if (ranks == nullptr) return bytes;
+  const auto all = ranks->exchange_values(std::span<const int64_t>(&bytes, 1), "state.bytes");
+  return std::accumulate(all.begin(), all.end(), int64_t{0});
+}
+
+Saver::Saver(fs::path folder, const SaverOptions& options, comm::Communicator* world)
+    : impl_(std::make_unique<Impl>()) {
   impl_->folder = std::move(folder);
   impl_->options = options;
-  prepare(impl_->folder);
+  if (world != nullptr && world->size() > 1) impl_->ranks = world->for_second_thread("saving");
+  if (impl_->leads()) prepare(impl_->folder);
+  if (impl_->ranks != nullptr) impl_->ranks->barrier("folder of checkpoints");
 }
 
 Saver::~Saver() { impl_->join(); }
@@ -213,16 +228,22 @@ void Saver::save(device::Device& device, int64_t step, std::span<const TensorSou
                  nlohmann::json state, std::map<std::string, std::string> texts) {
   wait();
   const double begin = monotonic_seconds();
-  const int64_t bytes = total_bytes(tensors);
-  check_space(impl_->folder, bytes);
+  const int64_t bytes = total_bytes(tensors), all_bytes = impl_->bytes_of_all(bytes);
+  if (impl_->leads()) check_space(impl_->folder, all_bytes);
+  if (impl_->ranks != nullptr) impl_->ranks->set_step(step);
   impl_->has_saved = false;
   FolderContent content{step, {}, std::move(state), std::move(texts)};
   const auto write = [impl = impl_.get()](FolderContent&& what) {
     const int64_t which = what.step;
     try {
       impl->write(std::move(what));
+    } catch (const comm::RankFailure&) {
+      impl->failure = std::current_exception();  // it names who failed first
     } catch (const std::exception& error) {
-      impl->failure = impl->failed(which, error.what());
+      const SystemError failure = impl->failed(which, error.what());
+      impl->failure = std::make_exception_ptr(failure);
+      // At once: the other ranks wait for this one's part, perhaps in their training threads.
+      if (impl->ranks != nullptr) impl->ranks->abort(failure.what());
     }
   };
   if (impl_->options.asynchronous) {
@@ -234,7 +255,7 @@ void Saver::save(device::Device& device, int64_t step, std::span<const TensorSou
     for (const TensorSource& tensor : tensors) {
       content.tensors.push_back(
           {tensor.name, tensor.view.dtype(), tensor.view.shape(),
-           [&](TensorContent::Sink sink) { stream(device, turn, tensor.view, sink); }});
+           [&](TensorContent::Sink sink) { stream(device, turn, tensor.view, sink); }, tensor.cut});
     }
     write(std::move(content));
     wait();

@@ -8,18 +8,21 @@
 #include <map>
 #include <memory>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <span>
 #include <string>
 
+#include "checkpoint/safetensors_writer.h"
+#include "comm/communicator.h"
 #include "device/device.h"
-#include "tensor/shard.h"
 
 namespace megalith::checkpoint {
 
-/// One logical tensor to save; this rank holds all of it.
+/// A logical tensor to save, or the piece of it that this rank writes.
 struct TensorSource {
   std::string name;
-  ConstView view;  // contiguous, on the device
+  ConstView view;               // contiguous, on the device
+  std::optional<Cut> cut = {};  // absent: this is all of it
 };
 
 struct SaverOptions {
@@ -43,8 +46,12 @@ struct Saved {
 class Saver {
  public:
   /// `folder` ("<run>/checkpoints") is created; temporary files and folders in it are removed,
-  /// checkpoints never, whole or damaged. UserError when it cannot be written.
-  Saver(std::filesystem::path folder, const SaverOptions& options);
+  /// checkpoints never, whole or damaged. UserError when it cannot be written. With `world` (null:
+  /// this rank alone), which must outlive the saver, construction and saves are collective over it:
+  /// each rank gives the pieces that it writes, all see one folder; rank 0 makes and cleans it. A
+  /// failure in the background ends all ranks.
+  Saver(std::filesystem::path folder, const SaverOptions& options,
+        comm::Communicator* world = nullptr);
   /// Waits for a write in progress; its failure is then lost (call wait()).
   ~Saver();
   Saver(const Saver&) = delete;
@@ -62,8 +69,8 @@ class Saver {
   /// SystemError naming the bytes needed when the disk has too little room.
   void save(device::Device& device, int64_t step, std::span<const TensorSource> tensors,
             nlohmann::json state, std::map<std::string, std::string> texts);
-  /// Returns when nothing is being written; throws the failure of the last save. Null before the
-  /// first.
+  /// Returns when nothing is being written; throws the failure of the last save. Local. Null before
+  /// the first.
   const Saved* wait();
 
  private:

@@ -1,0 +1,145 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "checkpoint/cut_digest.h"
+
+#include <algorithm>
+#include <cstring>
+#include <vector>
+
+#include "base/check.h"
+#include "base/file.h"
+
+namespace megalith::checkpoint {
+namespace {
+
+using Bytes = std::span<const std::byte>;
+
+View view_of(std::span<std::byte> bytes) {
+  return {bytes.data(), DType::u8, Shape{std::ssize(bytes)}};
+}
+
+/// The bytes of another rank's piece, block by block.
+class Remote {
+ public:
+  Remote(comm::Communicator& ranks, int rank, int64_t bytes, const std::string& name)
+      : ranks_(ranks), rank_(rank), left_(bytes), name_(name) {}
+
+  void take(int64_t bytes, Sha256& hash) {
+    while (bytes > 0) {
+      if (at_ == block_.size()) receive();
+      const auto part = std::min(static_cast<size_t>(bytes), block_.size() - at_);
+      hash.update(block_.data() + at_, part);
+      at_ += part;
+      bytes -= static_cast<int64_t>(part);
+    }
+  }
+
+ private:
+  void receive() {
+    block_.resize(static_cast<size_t>(std::min(left_, kDigestBlockBytes)));
+    at_ = 0;
+    left_ -= std::ssize(block_);
+    ranks_.wait(ranks_.start_receive(rank_, view_of(block_), name_));
+  }
+
+  comm::Communicator& ranks_;
+  int rank_;
+  int64_t left_;
+  const std::string& name_;
+  std::vector<std::byte> block_;
+  size_t at_ = 0;
+};
+
+void send_piece(comm::Communicator& ranks, int hasher, const TensorContent& mine) {
+  std::vector<std::byte> block(static_cast<size_t>(std::min(mine.bytes(), kDigestBlockBytes)));
+  int64_t left = mine.bytes();
+  size_t at = 0;
+  mine.write([&](Bytes part) {
+    while (!part.empty()) {
+      const size_t fits = std::min(part.size(), block.size() - at);
+      std::memcpy(block.data() + at, part.data(), fits);
+      at += fits;
+      part = part.subspan(fits);
+      if (at < block.size()) continue;
+      ranks.wait(ranks.start_send(hasher, view_of(block), mine.name));
+      left -= std::ssize(block);
+      block.resize(static_cast<size_t>(std::min(left, kDigestBlockBytes)));
+      at = 0;
+    }
+  });
+  MEGA_CHECK_EQ(left, 0);
+}
+
+/// Walks the runs of the pieces in row-major order; those of this rank come by add_own.
+class Interleaver {
+ public:
+  Interleaver(comm::Communicator& ranks, const PlacedTensor& tensor) : tensor_(tensor) {
+    const TensorRecord& record = tensor.record;
+    int64_t inner = bytes_of(record.dtype);
+    const int dim = record.pieces[0].dim;
+    for (int d = 0; d < dim; ++d) outer_ *= record.shape[d];
+    for (int d = dim + 1; d < record.shape.num_dims(); ++d) inner *= record.shape[d];
+    for (size_t i = 0; i < record.pieces.size(); ++i) {
+      runs_.push_back(record.pieces[i].count * inner);
+      if (tensor.ranks[i] == ranks.rank()) own_ = i;
+      remotes_.emplace_back(ranks, tensor.ranks[i], outer_ * runs_[i], record.name);
+    }
+  }
+
+  void add_own(Bytes part) {
+    while (!part.empty()) {
+      if (left_of_own_ == 0) {
+        take_others();
+        left_of_own_ = runs_[own_];
+      }
+      const auto fits = std::min(part.size(), static_cast<size_t>(left_of_own_));
+      hash_.update(part.data(), fits);
+      part = part.subspan(fits);
+      left_of_own_ -= static_cast<int64_t>(fits);
+      if (left_of_own_ == 0) next();
+    }
+  }
+
+  std::string finish() {
+    take_others();
+    MEGA_CHECK(outer_ == 0 || runs_done_ == outer_, "tensor {}: its own piece is short",
+               tensor_.record.name);
+    return hash_.finish();
+  }
+
+ private:
+  void take_others() {
+    while (runs_done_ < outer_ && piece_ != own_) {
+      remotes_[piece_].take(runs_[piece_], hash_);
+      next();
+    }
+  }
+  void next() {
+    if (++piece_ < runs_.size()) return;
+    piece_ = 0;
+    ++runs_done_;
+  }
+
+  const PlacedTensor& tensor_;
+  std::vector<int64_t> runs_;  // bytes of each piece for one index of the dimensions before the cut
+  std::vector<Remote> remotes_;
+  int64_t outer_ = 1;
+  int64_t runs_done_ = 0;
+  size_t piece_ = 0, own_ = 0;
+  int64_t left_of_own_ = 0;
+  Sha256 hash_;
+};
+
+}  // namespace
+
+std::string digest_of_cut(comm::Communicator& ranks, const PlacedTensor& tensor, int hasher,
+                          const TensorContent& mine) {
+  if (ranks.rank() != hasher) {
+    send_piece(ranks, hasher, mine);
+    return "";
+  }
+  Interleaver bytes(ranks, tensor);
+  mine.write([&](Bytes part) { bytes.add_own(part); });
+  return bytes.finish();
+}
+
+}  // namespace megalith::checkpoint
