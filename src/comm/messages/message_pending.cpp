@@ -267,7 +267,12 @@ void MessagePending::throw_late() const {
         fmt::format("; {} has not started it",
                     place_.messages->name_of((*place_.members)[static_cast<size_t>(message.peer)]));
   }
-  if (absent.empty()) absent = "; all others have started it, one does not take or send its data";
+  for (const Message& message : open_) {
+    if (!absent.empty()) break;  // of one that has started, data is missing
+    absent =
+        fmt::format("; {} does not take or send its data",
+                    place_.messages->name_of((*place_.members)[static_cast<size_t>(message.peer)]));
+  }
   throw SystemError("{}: waited {} s, the deadline{}", text(), place_.state->deadline_seconds,
                     absent);
 }
