@@ -88,7 +88,7 @@ TEST(NotFinite, InAMoment) {
 TEST(NotFinite, InAnActivation) {
   for (const layers::Recompute mode : {layers::Recompute::none, layers::Recompute::full}) {
     Settings settings = toy_settings();
-    settings.recompute = mode;
+    settings.recompute.mode = mode;
     Toy toy(settings);
     // The norm's output is at most a few 1e37; a product with weights of 1e3 is not finite.
     const View gain = toy.weight("layers.1.norm_2.weight"),
