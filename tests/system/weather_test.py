@@ -27,6 +27,14 @@ def wait_for(condition, process, seconds=60):
     return True
 
 
+def is_saving(folder):
+    """A save has begun its first file. Folders come and go while this looks."""
+    try:
+        return any((folder / "checkpoints").glob(".tmp-*/*"))
+    except FileNotFoundError:
+        return False
+
+
 class Weather(RoadTest):
     def command(self, out, *overrides):
         words = [word for o in overrides for word in ("--set", o)]
@@ -63,16 +71,19 @@ class Signals(Weather):
     def stopped_by(self, number, out, when, *overrides):
         folder = self.folder / out
         process = self.start(folder, *overrides)
-        reached = wait_for(lambda: when(folder), process)
-        process.send_signal(number)
-        said = process.communicate(timeout=30)[1]
+        try:
+            reached = wait_for(lambda: when(folder), process)
+            process.send_signal(number)
+            said = process.communicate(timeout=30)[1]
+        finally:
+            process.kill()
         return process.returncode, said, reached
 
     def test_a_wish_to_stop_at_any_moment(self):
         moments = {
             "start": lambda folder: (folder / "lock").exists(),
             "first": lambda folder: (folder / "metrics.jsonl").exists() and (folder / "metrics.jsonl").stat().st_size > 0,
-            "saving": lambda folder: any((folder / "checkpoints").glob(".tmp-*/*")),
+            "saving": is_saving,
         }
         for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
             for name, when in moments.items():
@@ -99,13 +110,14 @@ class Signals(Weather):
         said = process.communicate(timeout=30)[1]
         self.assertEqual(process.returncode, 143, said)
         self.assertLess(time.monotonic() - begin, 10)
-        self.assertEqual(len(self.whole_checkpoints(out)), 1)
+        step = self.metrics(out)[-1]["step"]
+        self.assertEqual(self.whole_checkpoints(out)[-1], f"step-{step:08}")
 
     def test_the_second_signal_leaves_at_once_and_harms_nothing(self):
         for out, pause in (("twice-a", 0), ("twice-b", 0.003), ("twice-c", 0.01)):
             folder = self.folder / out
             process = self.start(folder, "checkpoint.every=1")
-            wait_for(lambda: any((folder / "checkpoints").glob(".tmp-*/*")), process)
+            wait_for(lambda: is_saving(folder), process)
             process.send_signal(signal.SIGTERM)
             time.sleep(pause)
             process.send_signal(signal.SIGTERM)

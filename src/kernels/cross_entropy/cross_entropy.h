@@ -57,8 +57,8 @@ struct RowLoss {
 };
 void cross_entropy_row_loss(Exec& exec, const RowLoss& arguments);
 
-/// dlogits_RV is overwritten. It may lie in the memory of exps_RV, row on row: f32 in place, bf16 in
-/// the first half of each row. A row of weight 0 gives exactly 0.
+/// dlogits_RV is overwritten. It may lie in the memory of exps_RV, row on row: f32 in place, bf16
+/// in the first half of each row. A row of weight 0 gives exactly 0.
 struct LossGradient {
   ConstView exps_RV;  // f32, from ExpSums
   VocabRange vocab;
