@@ -294,7 +294,7 @@ def save(r):
            f"training stood still {saved['stall_seconds']:.3f} s, {100 * saved['stall_seconds'] / saved['write_seconds']:.1f} % "
            f"of its duration; snapshot {planned['snapshot']} bytes")
     metrics = [json.loads(line) for line in open(run / "metrics.jsonl")]
-    wait = state["data_wait_seconds"] / sum(m["step_seconds"] for m in metrics)
+    wait = state["accounts"]["buckets"]["data_wait"] / sum(m["step_seconds"] for m in metrics)
     r.note(f"=> waiting for data: {100 * wait:.4f} % of step time")
     begin = time.monotonic()
     process = subprocess.Popen([*map(str, common), "--set", "train.steps=6", "--profile", "1"], stderr=subprocess.PIPE,
