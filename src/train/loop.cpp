@@ -332,6 +332,7 @@ bool TrainingRun::rewind() {
     return false;
   }
   const Position spiked = position_;
+  const int64_t rewinds = guard_.rewinds();
   const checkpoint::Reader reader(*target);
   position_ = position_from(reader.state());
   remove_checkpoints_after(folder_ / "checkpoints", position_.step);
@@ -340,7 +341,7 @@ bool TrainingRun::rewind() {
   load_state(reader, *engine_);
   const int64_t beyond =
       recipe_.train.spike_skip * optim::batch_size(settings_.batch, spiked.samples);
-  guard_.rewound(spiked.samples + beyond - position_.samples);
+  guard_.rewound(rewinds, spiked.samples + beyond - position_.samples);
   position_.samples = spiked.samples + beyond;
   position_.elapsed_seconds = spiked.elapsed_seconds;
   log_ = std::make_unique<RunLog>(folder_, position_.logs);

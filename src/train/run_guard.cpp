@@ -55,8 +55,8 @@ std::optional<Spike> RunGuard::observe(int64_t step, double loss) {
   return spike;
 }
 
-void RunGuard::rewound(int64_t samples) {
-  ++rewinds_;
+void RunGuard::rewound(int64_t rewinds, int64_t samples) {
+  rewinds_ = rewinds + 1;
   skipped_samples_ += samples;
   in_spike_ = false;
 }

@@ -25,9 +25,11 @@ class RunGuard {
   /// Step `step` was applied; its loss is finite. The spike to rewind for, if any.
   /// DoNotRestartError when the recipe's rewinds are used up.
   std::optional<Spike> observe(int64_t step, double loss);
-  /// After restore() of the checkpoint that the run went back to: one rewind more, which left out
-  /// `samples` samples.
-  void rewound(int64_t samples);
+  /// After restore() of the checkpoint that the run went back to: one rewind more than the
+  /// `rewinds` before it (those since the checkpoint count: a run killed among them does them
+  /// again), which left out `samples` samples.
+  void rewound(int64_t rewinds, int64_t samples);
+  int64_t rewinds() const { return rewinds_; }
 
   /// Steps that changed nothing.
   int64_t skipped_steps() const { return skipped_steps_; }

@@ -96,7 +96,7 @@ TEST(RunGuard, RewindsSoOftenAndWarnsWithoutEnd) {
   const nlohmann::json before = guard.to_json();
   EXPECT_TRUE(spike(guard).has_value());
   guard.restore(before);
-  guard.rewound(24);
+  guard.rewound(guard.rewinds(), 24);
   EXPECT_EQ(guard.to_json().at("skipped_samples"), 24);
   EXPECT_THAT(stops([&] { spike(guard); }), HasSubstr("rewound 1 times"));
 }

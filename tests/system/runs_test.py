@@ -195,6 +195,12 @@ class Spikes(RoadTest):
         self.assertEqual(self.guard("cut"), state)
         self.assertIn("train.spike_limit", self.train("limit", *self.data, "train.spike=rewind", "train.spike_limit=0", code=93))
 
+    def test_rewinds_come_to_an_end(self):
+        # A run that has a spike wherever it goes, many between two checkpoints.
+        said = self.train("spikes", "train.spike=rewind", "train.spike_limit=3", "train.spike_window=8", "train.spike_factor=1",
+                          "checkpoint.every=5", "train.steps=400", "optimizer.lr=3", "optimizer.schedule=constant", code=93)
+        self.assertIn("rewound 3 times", said)
+
     def guard(self, out):
         newest = sorted((self.folder / out / "checkpoints").iterdir())[-1]
         return json.loads((newest / "manifest.json").read_text())["state"]["guard"]

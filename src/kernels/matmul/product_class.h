@@ -29,14 +29,15 @@ int index_of(const ProductClass& c);
 /// "bf16 backward_weight, large"
 std::string name_of(const ProductClass& c);
 
-/// FLOP/s of one class, and for all of them.
+/// FLOP/s of one class, and for all of them. 0: this machine's library cannot.
 struct ProductRate {
   double exact = 0;
   double library = 0;
 };
 using ProductRates = std::array<ProductRate, kNumProductClasses>;
 
-/// Times each class on `target`'s threads and instruction set, about `seconds` in all.
+/// Times each class on `target`'s threads and instruction set, about `seconds` in all; at least
+/// three calls of each, the two sides in turn, and the best of them counts.
 ProductRates measure_products(const device::Target& target, double seconds);
 
 /// target.library_products of these rates: the classes in which the library is at least 5 % faster.

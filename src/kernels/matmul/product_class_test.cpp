@@ -31,7 +31,8 @@ TEST(ProductClass, MeasuredRatesAreThoseOfAMachine) {
   for (const ProductRate& rate :
        measure_products({device::DeviceKind::cpu, device::detect_isa(), 1}, 0.05)) {
     EXPECT_GT(rate.exact, 1e8);
-    EXPECT_GT(rate.library, 1e8);
+    // 0 where oneDNN has no bf16 for this processor.
+    EXPECT_TRUE(rate.library == 0 || rate.library > 1e8) << rate.library;
   }
 }
 
