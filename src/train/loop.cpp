@@ -61,6 +61,15 @@ std::unique_ptr<data::Sampler> validation_sampler(const config::Recipe& recipe,
       "data.validation_fraction is 0");
 }
 
+/// Takes away what a killed run was writing beside its record and recipe. (The saver does the same
+/// in its own folder.)
+void remove_leftovers(const fs::path& folder) {
+  for (const auto& entry : fs::directory_iterator(folder)) {
+    if (entry.is_regular_file() && entry.path().filename().string().starts_with(".tmp-"))
+      fs::remove(entry.path());
+  }
+}
+
 /// One run, from its folder to its end.
 class TrainingRun {
  public:
@@ -147,6 +156,7 @@ TrainingRun::TrainingRun(const config::Recipe& recipe, const text::Tokenizer* to
 
 void TrainingRun::resume_or_begin() {
   const InBucket loading(accounts_, Bucket::load);
+  remove_leftovers(folder_);
   const auto newest = checkpoint::find_newest(folder_ / "checkpoints", true);
   if (newest) {
     const checkpoint::Reader reader(*newest);

@@ -159,6 +159,16 @@ class NotFinite(RoadTest):
         self.assertRegex(message, r"first: (weight|activation|gradient) \S+|is not finite after the update")
 
 
+class Leftovers(RoadTest):
+    def test_what_a_killed_run_was_writing_goes_at_the_next_start(self):
+        self.train("left", "train.steps=2")
+        run_folder = self.folder / "left"
+        for place in (run_folder, run_folder / "checkpoints"):
+            (place / ".tmp-0123456789abcdef").write_text("half")
+        self.train("left", "train.steps=3")
+        self.assertEqual(list(run_folder.rglob(".tmp-*")), [])
+
+
 class Spikes(RoadTest):
     @classmethod
     def setUpClass(cls):

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // What every fuzz target shares: the rule of what hostile bytes may cause, and a scratch folder for
-// parsers that take a path. The rule is contract.md's: a UserError or an IntegrityError with a
+// parsers that take a path. The rule is the program's: a UserError or an IntegrityError with a
 // message, nothing else. Whatever else is thrown ends the process, which libFuzzer reports.
 #pragma once
 
