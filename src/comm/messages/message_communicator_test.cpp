@@ -4,6 +4,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <chrono>
 #include <thread>
 
@@ -23,9 +24,12 @@ View view_of(std::vector<T>& x) {
 
 TEST(MessageCommunicator, AThrowEndsTheOthersWithItsCause) {
   for (int culprit = 0; culprit < 4; ++culprit) {
+    std::atomic<int> past_the_barrier{0};  // a failure may overtake the barrier's own messages
     const auto errors = run_mailbox_ranks(4, [&](Communicator& comm) {
       comm.set_step(12);
       comm.barrier("start");
+      ++past_the_barrier;
+      while (comm.rank() == culprit && past_the_barrier < 4) std::this_thread::yield();
       if (comm.rank() == culprit) throw UserError("bad recipe");
       std::vector<float> x(100);
       comm.wait(comm.start_all_reduce_max(view_of(x), "loss"));
