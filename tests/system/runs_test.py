@@ -222,7 +222,10 @@ class Time(RoadTest):
         begin = time.time()
         for kill in (True, False, True):
             process = started(self.recipe, out, *LONG[:1], "checkpoint.every=20", *LONG[2:])
-            time.sleep(0.3)
+            lines = lambda: len((out / "metrics.jsonl").read_bytes().splitlines()) if (out / "metrics.jsonl").exists() else 0
+            before = lines()
+            while lines() < before + 5 and process.poll() is None:
+                time.sleep(0.01)
             process.send_signal(signal.SIGKILL if kill else signal.SIGTERM)
             process.communicate(timeout=30)
             time.sleep(0.4)
