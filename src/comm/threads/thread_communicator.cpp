@@ -128,7 +128,9 @@ std::shared_ptr<Meeting> Group::post(int rank, const CallNumber& number,
   const auto [sender, receiver, channel, k] = number;
   const bool is_transfer = sender >= 0;
   const int place = is_transfer ? (rank == sender ? 0 : 1) : rank;
-  const auto at = [&](int p) { return !is_transfer ? p : p == 0 ? sender : receiver; };
+  const auto at = [&, from = sender, to = receiver](int p) {
+    return !is_transfer ? p : p == 0 ? from : to;
+  };
   std::shared_ptr<Meeting> meeting;
   {
     const std::lock_guard lock(mutex_);
