@@ -9,20 +9,20 @@
 #include "apps/command.h"
 #include "apps/cpu_target.h"
 #include "apps/machine.h"
+#include "apps/ranks.h"
 #include "apps/recipe_options.h"
 #include "apps/step_profiler.h"
 #include "apps/version.h"
 #include "base/log.h"
 #include "comm/backends.h"
 #include "config/resume.h"
-#include "device/memory_offer.h"
 #include "generate/generator.h"
 #include "kernels/matmul/ceiling.h"
 #include "kernels/reduction/read_bandwidth.h"
 #include "report/page.h"
 #include "train/from_recipe.h"
+#include "train/gather_weights.h"
 #include "train/loop.h"
-#include "train/memory_fit.h"
 #include "train/run_lock.h"
 #include "train/stop_request.h"
 #include "train/traced_step.h"
@@ -30,18 +30,12 @@
 namespace megalith::apps {
 namespace {
 
-account::Plan plan_of(const config::Recipe& recipe, const train::Settings& settings,
-                      const device::Target& target) {
-  const train::BesideSteps beside = train::beside_steps(recipe);
-  return account::trace(target, [&](device::Device& device) {
-    const auto world = comm::make_self_communicator(device);
-    train::traced_step(settings, device, *world, beside);
-  });
-}
-
-/// FLOPs a step cannot avoid: those of a run that keeps everything.
+/// FLOPs a step of all ranks cannot avoid: those of a run of one rank that keeps everything.
 double necessary_flops(train::Settings settings, const device::Target& target) {
   settings.recompute = {};
+  settings.layout = {};
+  settings.zero = 0;
+  settings.pipeline_schedule = parallel::ScheduleKind::one_forward_one_backward;
   return account::trace(target,
                         [&](device::Device& device) {
                           const auto world = comm::make_self_communicator(device);
@@ -76,19 +70,20 @@ void check_samples(const config::Recipe& recipe, const std::optional<text::Token
   }
 }
 
-/// Continuations of the recipe's prompts. They are written by a copy of the model on a device of
-/// its own, so that they take nothing from the planned memory.
+/// Continuations of the recipe's prompts. They are written by rank 0, by a copy of the model on a
+/// device of its own, so that they take nothing from the planned memory. Collective.
 std::vector<report::TextSample> write_samples(train::Engine& engine, int64_t step,
                                               const config::Recipe& recipe,
                                               const text::Tokenizer& tokenizer) {
+  if (engine.mesh().world().rank() != 0) {
+    train::gather_weights(engine, nullptr, nullptr);
+    return {};
+  }
   const auto device = device::make_cpu_device(engine.device().target());
   generate::InferenceModel model(engine.settings().architecture, *device,
                                  {engine.settings().weights, engine.settings().numerics,
                                   engine.settings().split.tensor_shards});
-  for (parameters::Parameter& parameter : model.parameters().all()) {
-    device->copy(parameter.mutable_compute(),
-                 engine.parameters().find(parameter.name())->compute());
-  }
+  train::gather_weights(engine, &model.parameters(), device.get());
   generate::GenerateOptions options;
   options.max_new_tokens = recipe.train.sample_tokens;
   options.sampling = {0.8, 50, 0.95, static_cast<uint64_t>(recipe.run.seed)};
@@ -132,12 +127,13 @@ nlohmann::ordered_json result_json(const train::RunResult& result) {
   return json;
 }
 
-/// Of the kernels that the run uses: its numerics and storage. Memory is measured when a profile
-/// needs it.
-account::Roofline roofline_of(const train::Settings& settings, const device::Target& target,
+/// Of the kernels that the run uses (its numerics and storage), all ranks at once: the rates of
+/// this rank. Memory is measured when a profile needs it. Collective.
+account::Roofline roofline_of(const RankPlace& place, const train::Settings& settings,
                               bool with_memory) {
-  const auto scratch = device::make_cpu_device(target);
+  const auto scratch = device::make_cpu_device(place.device.target());
   kernels::Exec exec(*scratch, settings.numerics);
+  place.world.barrier("ceiling");
   return {kernels::gemm_ceiling(exec, settings.weights, 0.3),
           with_memory ? kernels::read_bandwidth(exec, int64_t{256} << 20, 0.1) : 0};
 }
@@ -153,46 +149,41 @@ void advise_fast(const train::Settings& settings, const device::Target& target) 
   }
 }
 
+double sum_over(comm::Communicator& world, double mine) {
+  double sum = 0;
+  for (const double x : world.exchange_values(std::span<const double>(&mine, 1), "ceiling"))
+    sum += x;
+  return sum;
+}
+
 struct TrainOptions {
-  int ranks = 1;
+  int ranks = 0;
   int64_t profile_steps = 0;
   std::vector<std::string> allow;
 };
 
-int run(const RecipeOptions& options, const TrainOptions& extra, bool json) {
-  const train::StopRequest stop;  // first: a signal during the start is a wish too
-  config::check_allow(extra.allow);
-  const config::Recipe recipe = options.load();
-  if (extra.ranks != 1) {
-    throw UserError("--ranks {} is not built yet; train with one rank (its threads use all cores)",
-                    extra.ranks);
-  }
-  if (recipe.data.train.empty())
-    throw UserError("{}: data.train names no corpus; set it to a prefix", options.path);
-  const auto tokenizer = tokenizer_of(recipe);
-  check_samples(recipe, tokenizer, options.path);
-  const train::Settings settings =
-      train::settings_of(recipe, tokenizer ? tokenizer->vocab_size() : 0);
-  train::require_one_rank(settings);
-  const train::RunLock lock(recipe.run.out);
-  const auto device = device::make_cpu_device(cpu_target(threads_of(recipe), settings.numerics));
-  const account::Plan plan = plan_of(recipe, settings, device->target());
-  const int64_t vocab = tokenizer ? tokenizer->vocab_size() : 0;
-  const auto planned = [&](const config::Recipe& candidate) {
-    return plan_of(candidate, train::settings_of(candidate, vocab), device->target()).memory.total;
-  };
-  train::check_memory(recipe, planned, device::memory_offer());
+/// A command's run as each rank goes through it. Rank 0 profiles.
+train::RunResult run_rank(const RankPlace& place, const config::Recipe& recipe,
+                          const train::Settings& settings, const text::Tokenizer* tokenizer,
+                          const train::StopRequest& stop, const TrainOptions& extra, bool json) {
+  const device::Target& target = place.device.target();
+  const bool leads = place.world.rank() == 0;
+  const account::Roofline roofline = roofline_of(place, settings, extra.profile_steps > 0);
   train::RunFacts facts;
   facts.version = kVersion;
   facts.allow = extra.allow;
-  facts.machine = machine_json(device->target());
-  facts.planned_memory = account::to_json(plan.memory);
-  facts.step_flops = necessary_flops(settings, device->target());
-  const account::Roofline roofline =
-      roofline_of(settings, device->target(), extra.profile_steps > 0);
-  facts.gemm_ceiling_flops = roofline.flops;
-  if (!json) print_start(recipe, settings, plan, facts);
-  if (settings.numerics == kernels::Numerics::exact) advise_fast(settings, device->target());
+  facts.gemm_ceiling_flops = sum_over(place.world, roofline.flops);
+  if (leads) {
+    facts.machine = machine_json(target);
+    facts.step_flops = necessary_flops(settings, target);
+    const std::vector<account::Plan> stages = plans_of_stages(recipe, settings, target);
+    facts.planned_memory = account::to_json(stages[0].memory);
+    if (!json) {
+      print_start(recipe, settings, stages[0], facts);
+      print_layout(settings, stages, target.num_threads);
+    }
+    if (settings.numerics == kernels::Numerics::exact) advise_fast(settings, target);
+  }
   train::Hooks hooks;
   if (recipe.train.sample_every > 0) {
     hooks.samples = [&](train::Engine& engine, int64_t step) {
@@ -201,17 +192,45 @@ int run(const RecipeOptions& options, const TrainOptions& extra, bool json) {
   }
   StepProfiler profiler(extra.profile_steps, std::filesystem::path(recipe.run.out) / "profile.json",
                         roofline);
-  if (extra.profile_steps > 0) profiler.attach(hooks);
+  if (extra.profile_steps > 0 && leads) profiler.attach(hooks);
   const train::RunResult result =
-      train::run_training(recipe, tokenizer ? &*tokenizer : nullptr, facts, hooks, *device, !json);
-  profiler.finish();
+      train::run_training(recipe, tokenizer, facts, hooks, place.world, place.device,
+                          place.listens ? &stop : nullptr, !json);
+  if (leads) profiler.finish();
+  return result;
+}
+
+int run(const RecipeOptions& options, const TrainOptions& extra, bool json) {
+  const train::StopRequest stop;  // first: a signal during the start is a wish too
+  config::check_allow(extra.allow);
+  config::Recipe recipe = options.load();
+  const std::optional<Launch> launch = settle_ranks(recipe, extra.ranks);
+  if (recipe.data.train.empty())
+    throw UserError("{}: data.train names no corpus; set it to a prefix", options.path);
+  const auto tokenizer = tokenizer_of(recipe);
+  check_samples(recipe, tokenizer, options.path);
+  const train::Settings settings =
+      train::settings_of(recipe, tokenizer ? tokenizer->vocab_size() : 0);
+  // One rank holds the folder for all.
+  std::optional<train::RunLock> lock;
+  if (!launch || launch->rank == 0) lock.emplace(recipe.run.out);
+  std::optional<train::RunResult> result;
+  int signal = 0;
+  on_ranks(recipe, launch, [&](const RankPlace& place) {
+    require_memory(place, recipe, tokenizer ? tokenizer->vocab_size() : 0);
+    const train::RunResult mine =
+        run_rank(place, recipe, settings, tokenizer ? &*tokenizer : nullptr, stop, extra, json);
+    if (place.listens) signal = mine.signal;
+    if (place.world.rank() == 0) result = mine;
+  });
+  if (!result) return signal != 0 ? 128 + signal : 0;  // rank 0 is another process
   const std::string page = report::write_report(recipe.run.out).string();
   if (json) {
-    print_json(result_json(result));
+    print_json(result_json(*result));
   } else {
-    std::fputs(fmt::format("{}: {}\n", result.status, page).c_str(), stderr);
+    std::fputs(fmt::format("{}: {}\n", result->status, page).c_str(), stderr);
   }
-  return result.signal != 0 ? 128 + result.signal : 0;
+  return signal != 0 ? 128 + signal : 0;
 }
 
 }  // namespace
@@ -220,7 +239,8 @@ void add_train(CLI::App& app, Invocation& invocation) {
   CLI::App& c = add_command(
       app, invocation, "train", "train a model as a recipe says; resumes by itself",
       "  megalith train recipes/demo.yaml\n"
-      "  megalith train recipes/demo.yaml --set run.out=runs/b --set optimizer.lr=1e-3\n");
+      "  megalith train recipes/demo.yaml --set run.out=runs/b --set optimizer.lr=1e-3\n"
+      "  megalith train recipes/demo.yaml --set parallel.tensor=2 --set parallel.pipeline=2\n");
   auto options = std::make_shared<RecipeOptions>();
   auto extra = std::make_shared<TrainOptions>();
   options->declare(c);
@@ -230,9 +250,10 @@ void add_train(CLI::App& app, Invocation& invocation) {
       ->expected(0, 1)
       ->default_str("3")
       ->check(CLI::Range(int64_t{1}, int64_t{1000}));
-  c.add_option("--ranks", extra->ranks, "ranks as threads of this process")
-      ->check(CLI::Range(1, 4096))
-      ->capture_default_str();
+  c.add_option("--ranks", extra->ranks,
+               "ranks as threads of this process; those of parallel.* unless given, and data ranks "
+               "when parallel.* names none")
+      ->check(CLI::Range(1, 4096));
   c.add_option("--allow", extra->allow,
                "recipe key that a resume may change: --allow optimizer.lr (repeatable)")
       ->take_all()

@@ -34,7 +34,7 @@ optimizer.groups[].weight_decay
 precision.parameters precision.compute numerics
 checkpoint.every checkpoint.keep checkpoint.async memory.recompute memory.recompute_layers
 parallel.tensor parallel.pipeline parallel.data parallel.sequence parallel.chunks parallel.zero
-parallel.schedule parallel.tensor_shards parallel.data_shards
+parallel.schedule parallel.tensor_shards parallel.data_shards parallel.deadline_seconds
 )";
 
 TEST(Catalogue, KeysAreFrozen) {

@@ -189,6 +189,7 @@ struct ParallelSection {
   PipelineSchedule schedule = PipelineSchedule::one_forward_one_backward;
   int64_t tensor_shards = 0;  // 0: gcd(8, heads, kv_heads)
   int64_t data_shards = 1;
+  double deadline_seconds = 600;
   void visit(FieldVisitor& v);
 };
 

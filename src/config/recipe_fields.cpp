@@ -176,6 +176,9 @@ void ParallelSection::visit(FieldVisitor& v) {
           between(0, 8));
   v.field("data_shards", data_shards, "canonical split of each batch, part of the result",
           between(1, 1 << 20));
+  v.field("deadline_seconds", deadline_seconds,
+          "a rank that waits longer for another ends the run; more than a step and a save take",
+          between(0.1, 1e6), kNoResult);
 }
 
 void Recipe::visit(FieldVisitor& v) {

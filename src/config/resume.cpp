@@ -100,6 +100,7 @@ constexpr auto kRules = std::to_array<ResumeRule>({
     {"parallel.schedule", allowed, {}},
     {"parallel.tensor_shards", needs_allow, "it changes the order of sums from here on"},
     {"parallel.data_shards", needs_allow, "it changes the order of sums from here on"},
+    {"parallel.deadline_seconds", allowed, {}},
 });
 
 /// "data.train.0.path" is judged as "data.train[].path".

@@ -4,11 +4,14 @@
 // hold any number.
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <bit>
 #include <cmath>
 #include <numeric>
 
 #include "base/integer.h"
+#include "base/subtree.h"
+#include "config/layouts.h"
 #include "config/recipe.h"
 
 namespace megalith::config {
@@ -203,17 +206,19 @@ void split_rules(const Recipe& r, Faults& faults) {
     if (!divides(shards, value))
       add(faults, "parallel.tensor_shards", {name},
           fmt::format("{} must divide {} {}", shards, name, value));
-  if (!divides(p.tensor, shards))
-    add(faults, "parallel.tensor", {"parallel.tensor_shards", "model.heads", "model.kv_heads"},
-        fmt::format(
-            "{} must divide parallel.tensor_shards {}; set parallel.tensor_shards: {} (which "
-            "changes the result) or parallel.tensor: {}",
-            p.tensor, shards, p.tensor, std::gcd(p.tensor, shards)));
-  if (!divides(p.data, p.data_shards))
-    add(faults, "parallel.data", {"parallel.data_shards"},
-        fmt::format("{} must divide parallel.data_shards {}; set parallel.data_shards: {} (which "
-                    "changes the result) or parallel.data: {}",
-                    p.data, p.data_shards, p.data, std::gcd(p.data, p.data_shards)));
+  const auto fits = [&](const char* axis, int64_t ranks, const char* key, int64_t canonical,
+                        std::vector<std::string> involved) {
+    if (blocks_are_subtrees(canonical, ranks)) return;
+    int64_t fewer = std::min(ranks, canonical);
+    while (!blocks_are_subtrees(canonical, fewer)) --fewer;
+    add(faults, fmt::format("parallel.{}", axis), std::move(involved),
+        fmt::format("{} ranks cannot share parallel.{} {} in whole subtrees; set parallel.{}: {} "
+                    "(which changes the result) or parallel.{}: {}",
+                    ranks, key, canonical, key, ranks, axis, fewer));
+  };
+  fits("tensor", p.tensor, "tensor_shards", shards,
+       {"parallel.tensor_shards", "model.heads", "model.kv_heads"});
+  fits("data", p.data, "data_shards", p.data_shards, {"parallel.data_shards"});
 }
 
 void pipeline_rules(const Recipe& r, Faults& faults) {
@@ -273,8 +278,11 @@ std::vector<Fault> validate(const Recipe& recipe) {
   batch_rules(r, faults);
   optimizer_rules(r, faults);
   guard_rules(r, faults);
+  const size_t before = faults.size();
   split_rules(r, faults);
   pipeline_rules(r, faults);
+  if (faults.size() > before && num_ranks(r) > 1)
+    add(faults, "parallel", {}, fmt::format("layouts that fit: {}", layouts_text(r, num_ranks(r))));
   memory_rules(r, faults);
   return faults;
 }

@@ -155,6 +155,20 @@ INSTANTIATE_TEST_SUITE_P(
              "set parallel.data_shards: 2"},
         Case{"a_layer_per_stage", [](Recipe& r) { r.parallel.pipeline = 13; }, "parallel.pipeline",
              "model.layers 12 must be at least parallel.pipeline 13"},
+        Case{"data_ranks_are_subtrees",
+             [](Recipe& r) {
+               r.train.global_batch = 12;
+               r.parallel.data_shards = 6;
+               r.parallel.data = 3;
+             },
+             "parallel.data", "3 ranks cannot share parallel.data_shards 6"},
+        Case{"layouts_that_fit_are_named",
+             [](Recipe& r) {
+               r.parallel.tensor = 4;
+               r.parallel.pipeline = 3;
+               r.parallel.data = 2;
+             },
+             "parallel", "parallel.tensor 4 x parallel.pipeline 6 x parallel.data 1 (24 ranks)"},
         Case{"chunks_need_interleaving",
              [](Recipe& r) {
                r.parallel.pipeline = 2;

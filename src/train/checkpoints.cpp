@@ -24,17 +24,41 @@ void load(const checkpoint::Reader& reader, device::Device& device, const std::s
   device.wait(device.copy_to_device(dst, host.data()));
 }
 
+/// Of the ranks that hold the same piece one writes it; `turn` goes round them, so that they share
+/// the work.
+bool is_written_here(Engine& engine, const parameters::Parameter& parameter, size_t turn) {
+  const parallel::Mesh& mesh = engine.mesh();
+  const auto data = static_cast<size_t>(mesh.layout().data);
+  const auto tensor = static_cast<size_t>(mesh.layout().tensor);
+  // The tied table is on the first stage and on the last.
+  if (&parameter == engine.tied() && !mesh.is_first_stage()) return false;
+  if (static_cast<size_t>(mesh.at().data) != turn % data) return false;
+  const bool is_cut = !parameter.declaration().shard.is_whole(parameter.shape());
+  return is_cut || static_cast<size_t>(mesh.at().tensor) == turn / data % tensor;
+}
+
 }  // namespace
+
+void require_saveable(const Settings& settings) {
+  if (settings.zero == 0 || settings.layout.data == 1) return;
+  throw UserError(
+      "recipe: parallel.zero {} with parallel.data {}: checkpoints of spread state are not built; "
+      "set parallel.zero to 0 (plan and engine know it already)",
+      settings.zero, settings.layout.data);
+}
 
 std::vector<checkpoint::TensorSource> state_tensors(Engine& engine) {
   std::vector<checkpoint::TensorSource> tensors;
   size_t i = 0;
   for (const parameters::Parameter& parameter : engine.parameters().all()) {
-    MEGA_CHECK(parameter.declaration().shard.is_whole(parameter.shape()), "{} is not whole here",
-               parameter.name());
-    tensors.push_back({parameter.name(), parameter.master()});
-    tensors.push_back({kFirstMoment + parameter.name(), engine.optimizer().first_moment(i)});
-    tensors.push_back({kSecondMoment + parameter.name(), engine.optimizer().second_moment(i)});
+    const auto add = [&](const std::string& name, ConstView view, size_t kind) {
+      if (!is_written_here(engine, parameter, 3 * i + kind)) return;
+      tensors.push_back(
+          {name, view, checkpoint::Cut{parameter.shape(), parameter.declaration().shard}});
+    };
+    add(parameter.name(), parameter.master(), 0);
+    add(kFirstMoment + parameter.name(), engine.optimizer().first_moment(i), 1);
+    add(kSecondMoment + parameter.name(), engine.optimizer().second_moment(i), 2);
     ++i;
   }
   return tensors;
@@ -42,6 +66,11 @@ std::vector<checkpoint::TensorSource> state_tensors(Engine& engine) {
 
 int64_t state_bytes(Engine& engine) {
   int64_t bytes = 0;
+  if (engine.settings().zero == 0) {
+    for (const checkpoint::TensorSource& tensor : state_tensors(engine))
+      bytes += tensor.view.bytes();
+    return bytes;
+  }
   size_t i = 0;
   for (const parameters::Parameter& parameter : engine.parameters().all()) {
     bytes += parameter.owned_master().bytes() + engine.optimizer().first_moment(i).bytes() +

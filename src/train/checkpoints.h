@@ -22,9 +22,14 @@ struct Position {
   LogPositions logs;
 };
 
-/// Masters under the parameters' names, moments under "adamw.m." and "adamw.v." + name.
+/// UserError when a state of these settings cannot be saved: masters and moments that are spread
+/// over data ranks (parallel.zero) lie in runs that the pieces of a checkpoint cannot express.
+void require_saveable(const Settings& settings);
+
+/// What this rank writes: masters under the parameters' names, moments under "adamw.m." and
+/// "adamw.v." + name, each its piece. Over all ranks every tensor is covered once. Local.
 std::vector<checkpoint::TensorSource> state_tensors(Engine& engine);
-/// Of what this rank holds of them.
+/// Of these.
 int64_t state_bytes(Engine& engine);
 /// The numbers beside them.
 nlohmann::json state_json(const Position& position, const Engine& engine,

@@ -178,6 +178,14 @@ TEST(EngineLayout, RefusesTokensThatTheTensorShardsDoNotDivide) {
   EXPECT_THROW(check(settings, "test"), UserError);
 }
 
+// More ranks than cores, every kind of group at once (the long tier repeats it two hundred times).
+TEST(EngineLayout, SixteenRanksOnFewCores) {
+  Settings parallel = toy_settings();
+  parallel.layout = {.tensor = 4, .pipeline = 2, .data = 2};
+  ASSERT_EQ(parallel.layout.num_ranks(), 16);
+  EXPECT_TRUE(same(toy_settings(), parallel));
+}
+
 TEST(EngineLayout, ThreePipelineRanksWithEveryRecomputation) {
   for (const auto mode :
        {layers::Recompute::none, layers::Recompute::selective, layers::Recompute::full}) {

@@ -2,19 +2,21 @@
 #include "train/loop.h"
 
 #include <fmt/ranges.h>
+#include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <nlohmann/json.hpp>
-#include <numeric>
 
 #include "account/plan.h"
 #include "base/clock.h"
 #include "base/file.h"
 #include "base/log.h"
-#include "comm/backends.h"
+#include "checkpoint/manifest.h"
 #include "report/hex_float.h"
 #include "train/accounts.h"
+#include "train/agreement.h"
 #include "train/checkpoints.h"
 #include "train/data_road.h"
 #include "train/from_recipe.h"
@@ -23,42 +25,18 @@
 #include "train/resume_check.h"
 #include "train/run_guard.h"
 #include "train/run_record.h"
-#include "train/stop_request.h"
+#include "train/validation.h"
 
 namespace megalith::train {
 namespace {
 
 namespace fs = std::filesystem;
 
-data::SamplerOptions sampler_options(const config::Recipe& recipe, const Settings& settings,
-                                     data::Split split) {
-  data::SamplerOptions options;
-  options.sequence_length = settings.sequence_length();
-  options.vocab_size = settings.architecture.vocab;
-  options.seed = settings.seed;
-  options.validation_fraction = recipe.data.validation_fraction;
-  options.split = split;
-  options.shuffle = split == data::Split::train;
-  return options;
-}
-
-/// The validation data: own corpora, or the held-out end of the training ones, or none.
-std::unique_ptr<data::Sampler> validation_sampler(const config::Recipe& recipe,
-                                                  const Settings& settings) {
-  if (recipe.train.validate_every == 0) return nullptr;
-  if (!recipe.data.validation.empty()) {
-    data::SamplerOptions options = sampler_options(recipe, settings, data::Split::train);
-    options.validation_fraction = 0;
-    options.shuffle = false;
-    return std::make_unique<data::Sampler>(corpora_of(recipe.data.validation), options);
-  }
-  if (recipe.data.validation_fraction > 0) {
-    return std::make_unique<data::Sampler>(
-        corpora_of(recipe.data.train), sampler_options(recipe, settings, data::Split::validation));
-  }
-  throw UserError(
-      "recipe: train.validate_every is set but there is no data.validation and "
-      "data.validation_fraction is 0");
+/// This process, among those of all machines of the run.
+std::string process_name() {
+  std::array<char, 256> host{};
+  ::gethostname(host.data(), host.size() - 1);
+  return fmt::format("{}:{}", host.data(), ::getpid());
 }
 
 /// Takes away what a killed run was writing beside its record and recipe. (The saver does the same
@@ -74,7 +52,8 @@ void remove_leftovers(const fs::path& folder) {
 class TrainingRun {
  public:
   TrainingRun(const config::Recipe& recipe, const text::Tokenizer* tokenizer, const RunFacts& facts,
-              const Hooks& hooks, device::Device& device, bool show_progress);
+              const Hooks& hooks, comm::Communicator& world, device::Device& device,
+              const StopRequest* stop, bool show_progress);
   RunResult go();
 
  private:
@@ -82,17 +61,25 @@ class TrainingRun {
   void write_record(const std::string& status);
   void note_saved(const checkpoint::Saved* saved);
   report::StepMetrics train_step();
-  std::optional<double> validation_loss();
+  std::optional<double> validate();
   bool watch();
   bool rewind();
+  fs::path checkpoint_to_go_back_to();
   double lost_seconds(int64_t above, int64_t up_to) const;
   void write_samples(Progress* progress);
   void save();
   void measure_memory();
   bool at_end() const;
-  RunResult finish(int signal);
+  RunResult finish();
+  bool leads() const { return world_.rank() == 0; }
+  /// Takes over what all ranks agree on: a signal, and rank 0's clock. Collective.
+  void agree_on(double elapsed_seconds);
+  /// The same of the signal alone.
+  bool told_to_stop();
 
-  StopRequest stop_;  // first: a signal during the start is a wish too
+  const StopRequest* stop_;  // null on a rank that does not listen
+  comm::Communicator& world_;
+  int signal_ = 0;  // agreed on
   config::Recipe recipe_;
   const text::Tokenizer* tokenizer_;
   const RunFacts& facts_;
@@ -105,27 +92,28 @@ class TrainingRun {
   std::unique_ptr<data::Sampler> validation_;
   RunLength length_;
   int64_t resident_at_start_ = account::resident_memory().now;
-  std::unique_ptr<comm::Communicator> world_;
   std::unique_ptr<parallel::Mesh> mesh_;
   std::unique_ptr<Engine> engine_;
   std::string data_fingerprint_;
   Position position_;
   RunGuard guard_;
   std::optional<std::string> not_finite_;  // the last step's first tensor that is not finite
-  std::unique_ptr<RunLog> log_;
+  std::unique_ptr<RunLog> log_;            // rank 0's
   std::unique_ptr<DataRoad> road_;
   std::unique_ptr<checkpoint::Saver> saver_;
-  RunRecord record_;
-  Accounts accounts_;
+  RunRecord record_;   // rank 0's is written
+  Accounts accounts_;  // so are its
   report::StepMetrics last_;
   int64_t saved_step_ = -1;
   bool show_progress_;
 };
 
 TrainingRun::TrainingRun(const config::Recipe& recipe, const text::Tokenizer* tokenizer,
-                         const RunFacts& facts, const Hooks& hooks, device::Device& device,
-                         bool show_progress)
-    : recipe_(recipe),
+                         const RunFacts& facts, const Hooks& hooks, comm::Communicator& world,
+                         device::Device& device, const StopRequest* stop, bool show_progress)
+    : stop_(stop),
+      world_(world),
+      recipe_(recipe),
       tokenizer_(tokenizer),
       facts_(facts),
       hooks_(hooks),
@@ -138,43 +126,68 @@ TrainingRun::TrainingRun(const config::Recipe& recipe, const text::Tokenizer* to
                sampler_options(recipe, settings_, data::Split::train)),
       validation_(validation_sampler(recipe, settings_)),
       length_(run_length(recipe, settings_, sampler_.samples_per_epoch())),
-      guard_(recipe.train),
+      guard_(recipe.train, world.rank() == 0),
       record_(folder_),
       show_progress_(show_progress) {
-  require_one_rank(settings_);
   set_length(settings_, length_, recipe.optimizer.decay_steps);
-  world_ = comm::make_self_communicator(device);
-  mesh_ = std::make_unique<parallel::Mesh>(*world_, settings_.layout);
-  engine_ = std::make_unique<Engine>(settings_, device, *mesh_);
   data_fingerprint_ = fmt::format("{}", fmt::join(sampler_.fingerprints(), "+"));
+  comm::require_same(world_, "the program's version", facts.version);
+  comm::require_same(world_, "the recipe", config::fingerprint(recipe_));
+  comm::require_same(world_, "the data", data_fingerprint_);
+  world_.set_device(&device);
+  mesh_ = std::make_unique<parallel::Mesh>(world_, settings_.layout);
+  engine_ = std::make_unique<Engine>(settings_, device, *mesh_);
   saver_ = std::make_unique<checkpoint::Saver>(
       folder_ / "checkpoints",
       checkpoint::SaverOptions{recipe.checkpoint.keep, recipe.checkpoint.async,
-                               recipe.checkpoint.every});
+                               recipe.checkpoint.every},
+      &world_);
   saver_->reserve(device_, state_bytes(*engine_));
+}
+
+void TrainingRun::agree_on(double elapsed_seconds) {
+  const Agreed agreed = agree(world_, {stop_ != nullptr ? stop_->signal() : 0, elapsed_seconds});
+  position_.elapsed_seconds = agreed.elapsed_seconds;
+  signal_ = std::max(signal_, agreed.signal);
+}
+
+bool TrainingRun::told_to_stop() {
+  signal_ = std::max(signal_, agree(world_, {stop_ != nullptr ? stop_->signal() : 0, 0}).signal);
+  return signal_ != 0;
 }
 
 void TrainingRun::resume_or_begin() {
   const InBucket loading(accounts_, Bucket::load);
-  remove_leftovers(folder_);
-  const auto newest = checkpoint::find_newest(folder_ / "checkpoints", true);
-  if (newest) {
-    const checkpoint::Reader reader(*newest);
-    check_resume(recipe_, data_fingerprint_, tokenizer_, reader, facts_.allow);
+  // Rank 0 looks, so that all find the same one.
+  std::string found;
+  if (leads()) {
+    remove_leftovers(folder_);
+    const auto whole = checkpoint::find_newest(folder_ / "checkpoints", true);
+    if (whole) {
+      found = whole->string();
+      check_resume(recipe_, data_fingerprint_, tokenizer_, checkpoint::Reader(*whole),
+                   facts_.allow);
+    }
+  }
+  const fs::path newest = world_.exchange(found, "newest checkpoint")[0];
+  if (!newest.empty()) {
+    const checkpoint::Reader reader(newest);
     position_ = position_from(reader.state());
     if (reader.state().contains("guard")) guard_.restore(reader.state()["guard"]);
     load_state(reader, *engine_);
     saved_step_ = position_.step;
     record_.json()["state_sha256"] = reader.state_sha256();
-    log::info("resuming from {}", newest->string());
+    if (leads()) log::info("resuming from {}", newest.string());
   } else {
     engine_->initialise();
   }
+  if (!leads()) return;
   const int64_t recorded = Accounts::recorded_step(record_.json());
   accounts_.resume(record_.json(), lost_seconds(position_.step, recorded),
                    lost_seconds(std::max(position_.step, recorded), INT64_MAX));
-  log_ = std::make_unique<RunLog>(folder_, newest ? std::optional(position_.logs) : std::nullopt);
-  if (newest && position_.step > 0) {
+  log_ = std::make_unique<RunLog>(folder_,
+                                  newest.empty() ? std::nullopt : std::optional(position_.logs));
+  if (!newest.empty() && position_.step > 0) {
     const auto lines = report::read_metrics(folder_ / "metrics.jsonl");
     if (!lines.empty()) last_ = lines.back();
   }
@@ -182,6 +195,7 @@ void TrainingRun::resume_or_begin() {
 }
 
 void TrainingRun::write_record(const std::string& status) {
+  if (!leads()) return;
   auto& json = record_.json();
   json["name"] = recipe_.run.name.empty() ? folder_.filename().string() : recipe_.run.name;
   json["status"] = status;
@@ -266,25 +280,19 @@ report::StepMetrics TrainingRun::train_step() {
   return m;
 }
 
-std::optional<double> TrainingRun::validation_loss() {
+std::optional<double> TrainingRun::validate() {
+  const InBucket validating(accounts_, Bucket::validation);
   const int64_t samples =
       std::min(recipe_.train.validate_samples, validation_->samples_per_epoch());
-  double sum = 0, weight = 0;
-  for (int64_t first = 0; first < samples; first += settings_.micro_batch) {
-    if (stop_.signal() != 0) return std::nullopt;  // a wish to stop does not wait for this
-    const auto batch = data::make_batch(
-        *validation_, first, std::min(settings_.micro_batch, samples - first), batch_options_);
-    const std::vector<double> losses = engine_->sample_losses(batch);
-    sum += std::accumulate(losses.begin(), losses.end(), 0.0);
-    weight += batch.total_weight;
-  }
-  return sum / weight;
+  // A wish to stop does not wait for this.
+  return validation_loss(*engine_, *validation_, samples, batch_options_,
+                         [this] { return told_to_stop(); });
 }
 
 void TrainingRun::save() {
   const InBucket saving(accounts_, Bucket::checkpoint);
   check_state_finite(*engine_, position_.step);
-  position_.logs = log_->sync();
+  if (leads()) position_.logs = log_->sync();
   std::map<std::string, std::string> texts{{"recipe.yaml", config::to_yaml(recipe_)}};
   if (tokenizer_ != nullptr) texts["tokenizer.json"] = tokenizer_->to_json();
   const auto tensors = state_tensors(*engine_);
@@ -298,8 +306,15 @@ void TrainingRun::save() {
 void TrainingRun::measure_memory() {
   const account::MemoryByClass measured = account::memory_of(device_);
   auto json = account::to_json(measured);
-  int64_t arenas = 0;
-  for (const int64_t bytes : measured.bytes) arenas += bytes;
+  // Ranks that are threads of this process are not outside.
+  int64_t own = 0, arenas = 0;
+  for (const int64_t bytes : measured.bytes) own += bytes;
+  const std::string process = process_name();
+  const std::vector<std::string> processes = world_.exchange(process, "memory.process");
+  const auto of_ranks = world_.exchange_values(std::span<const int64_t>(&own, 1), "memory.arenas");
+  for (size_t rank = 0; rank < processes.size(); ++rank) {
+    if (processes[rank] == process) arenas += of_ranks[rank];
+  }
   json["outside"] = account::resident_memory().peak - resident_at_start_ - arenas;
   record_.json()["memory"]["measured"] = json;
 }
@@ -309,14 +324,14 @@ bool TrainingRun::at_end() const {
   return position_.step >= length_.steps;
 }
 
-RunResult TrainingRun::finish(int signal) {
+RunResult TrainingRun::finish() {
   if (saved_step_ != position_.step) save();
   accounts_.enter(Bucket::checkpoint);
   note_saved(saver_->wait());
   measure_memory();
-  const std::string status = signal != 0 ? "stopped" : "finished";
+  const std::string status = signal_ != 0 ? "stopped" : "finished";
   write_record(status);
-  return {last_, status, signal};
+  return {last_, status, signal_};
 }
 
 /// Judges the step just logged; true when the run went back.
@@ -329,24 +344,36 @@ bool TrainingRun::watch() {
   return false;
 }
 
+/// The last regular checkpoint, as rank 0 finds it; empty when there is none. Those of later steps
+/// are gone on return. Collective.
+fs::path TrainingRun::checkpoint_to_go_back_to() {
+  std::string found;
+  if (leads()) {
+    const auto target = regular_checkpoint_before(folder_ / "checkpoints", position_.step,
+                                                  recipe_.checkpoint.every);
+    if (target) {
+      found = target->string();
+      remove_checkpoints_after(folder_ / "checkpoints",
+                               checkpoint::step_of_folder(target->filename().string()));
+    } else {
+      log::warning("there is no checkpoint to go back to; going on");
+    }
+  }
+  return world_.exchange(found, "checkpoint to go back to")[0];
+}
+
 /// Back to the last regular checkpoint, and on with the samples after those seen since. The
 /// checkpoint's state decides all that follows, so a run that is killed on the way does the same
-/// again.
+/// again. Collective.
 bool TrainingRun::rewind() {
   const InBucket loading(accounts_, Bucket::load);
   note_saved(saver_->wait());
-  const auto target =
-      regular_checkpoint_before(folder_ / "checkpoints", position_.step, recipe_.checkpoint.every);
-  if (!target) {
-    log::warning("there is no checkpoint to go back to; going on");
-    return false;
-  }
+  const fs::path target = checkpoint_to_go_back_to();
+  if (target.empty()) return false;
   const Position spiked = position_;
   const int64_t rewinds = guard_.rewinds();
-  const checkpoint::Reader reader(*target);
+  const checkpoint::Reader reader(target);
   position_ = position_from(reader.state());
-  remove_checkpoints_after(folder_ / "checkpoints", position_.step);
-  accounts_.lose(lost_seconds(position_.step, INT64_MAX));
   if (reader.state().contains("guard")) guard_.restore(reader.state()["guard"]);
   load_state(reader, *engine_);
   const int64_t beyond =
@@ -354,9 +381,12 @@ bool TrainingRun::rewind() {
   guard_.rewound(rewinds, spiked.samples + beyond - position_.samples);
   position_.samples = spiked.samples + beyond;
   position_.elapsed_seconds = spiked.elapsed_seconds;
-  log_ = std::make_unique<RunLog>(folder_, position_.logs);
-  road_ = std::make_unique<DataRoad>(sampler_, batch_options_, settings_, 0, position_.samples);
+  road_ = std::make_unique<DataRoad>(sampler_, batch_options_, settings_, mesh_->at().data,
+                                     position_.samples);
   saved_step_ = position_.step;
+  if (!leads()) return true;
+  accounts_.lose(lost_seconds(position_.step, INT64_MAX));
+  log_ = std::make_unique<RunLog>(folder_, position_.logs);
   log::warning("went back to step {}; the next sample is {}", position_.step, position_.samples);
   return true;
 }
@@ -364,7 +394,7 @@ bool TrainingRun::rewind() {
 void TrainingRun::write_samples(Progress* progress) {
   const InBucket writing(accounts_, Bucket::samples);
   for (const report::TextSample& sample : hooks_.samples(*engine_, position_.step)) {
-    log_->sample(sample);
+    if (log_ != nullptr) log_->sample(sample);
     if (progress != nullptr) progress->note(fmt::format("  {}{}", sample.prompt, sample.text));
   }
 }
@@ -375,27 +405,27 @@ RunResult TrainingRun::go() {
     write_record("finished");
     return {last_, "already finished", 0};
   }
-  road_ = std::make_unique<DataRoad>(sampler_, batch_options_, settings_, 0, position_.samples);
+  road_ = std::make_unique<DataRoad>(sampler_, batch_options_, settings_, mesh_->at().data,
+                                     position_.samples);
   write_record("running");
   std::optional<Progress> progress;
-  if (show_progress_) {
+  if (show_progress_ && leads()) {
     progress.emplace(
         Progress::Options{length_.steps, length_.budget_seconds, recipe_.train.log_every});
   }
   const auto due = [&](int64_t every) {
     return every > 0 && (position_.step % every == 0 || at_end());
   };
-  while (!at_end() && stop_.signal() == 0) {
+  agree_on(position_.elapsed_seconds);
+  while (!at_end() && signal_ == 0) {
     const double begin = monotonic_seconds(), elapsed = position_.elapsed_seconds;
-    const auto advance = [&] { position_.elapsed_seconds = elapsed + monotonic_seconds() - begin; };
+    const auto advance = [&] { agree_on(elapsed + monotonic_seconds() - begin); };
     const bool saving = saved_step_ == position_.step && saved_step_ > 0;
     last_ = train_step();
     accounts_.enter(Bucket::logging);
     advance();
-    if (validation_ != nullptr && due(recipe_.train.validate_every)) {
-      const InBucket validating(accounts_, Bucket::validation);
-      last_.validation_loss = validation_loss();
-    }
+    if (validation_ != nullptr && due(recipe_.train.validate_every))
+      last_.validation_loss = validate();
     advance();
     // A save in the background is complete at most one step later: the step
     // ends when its line is written, so no more than checkpoint.every of them are ever done twice.
@@ -403,24 +433,24 @@ RunResult TrainingRun::go() {
       const InBucket waiting(accounts_, Bucket::checkpoint);
       note_saved(saver_->wait());
     }
-    log_->step(last_);
+    if (log_ != nullptr) log_->step(last_);
     if (progress) progress->step(last_, position_.elapsed_seconds);
     if (watch()) continue;
-    if (hooks_.samples && due(recipe_.train.sample_every) && stop_.signal() == 0) {
+    if (hooks_.samples && due(recipe_.train.sample_every) && signal_ == 0) {
       write_samples(progress ? &*progress : nullptr);
     }
     if (recipe_.checkpoint.every > 0 && position_.step % recipe_.checkpoint.every == 0) save();
     advance();
   }
-  return finish(stop_.signal());
+  return finish();
 }
 
 }  // namespace
 
 RunResult run_training(const config::Recipe& recipe, const text::Tokenizer* tokenizer,
-                       const RunFacts& facts, const Hooks& hooks, device::Device& device,
-                       bool show_progress) {
-  return TrainingRun(recipe, tokenizer, facts, hooks, device, show_progress).go();
+                       const RunFacts& facts, const Hooks& hooks, comm::Communicator& world,
+                       device::Device& device, const StopRequest* stop, bool show_progress) {
+  return TrainingRun(recipe, tokenizer, facts, hooks, world, device, stop, show_progress).go();
 }
 
 }  // namespace megalith::train

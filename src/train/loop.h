@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// A whole training run on one rank: data, steps, logs, validation, text samples, checkpoints,
-// resume. What is not training's own (samples of text, the plan) comes in as hooks.
+// A whole training run, as each of its ranks goes through it: data, steps, logs, validation, text
+// samples, checkpoints, resume. Rank 0 writes the logs and decides what a clock or a signal
+// decides; all ranks write their part of a checkpoint. What is not training's own (samples of text,
+// the plan) comes in as hooks.
 #pragma once
 
 #include <functional>
@@ -8,26 +10,29 @@
 #include <string>
 #include <vector>
 
+#include "comm/communicator.h"
 #include "config/recipe.h"
 #include "report/metrics.h"
 #include "report/samples.h"
 #include "text/tokenizer.h"
 #include "train/engine.h"
+#include "train/stop_request.h"
 
 namespace megalith::train {
 
 struct Hooks {
-  /// Continues each of the recipe's prompts with the model as it stands.
+  /// Continues each of the recipe's prompts with the model as it stands. Collective; what rank 0
+  /// returns counts.
   std::function<std::vector<report::TextSample>(Engine&, int64_t step)> samples;
   /// Around the computation of each step (data, validation and saves are outside); optional.
   std::function<void(Engine&, int64_t step)> before_step;
   std::function<void(Engine&, int64_t step, double seconds)> after_step;
 };
 
-/// What is known before the first step and recorded in run.json.
+/// What is known before the first step and recorded in run.json, by rank 0.
 struct RunFacts {
   std::string version;
-  double gemm_ceiling_flops = 0;  // flop/s; the unit of mfu
+  double gemm_ceiling_flops = 0;  // flop/s of all ranks; the unit of mfu
   double step_flops = 0;          // necessary, of a full batch
   nlohmann::ordered_json machine;
   nlohmann::ordered_json planned_memory;  // bytes by class; empty: no plan
@@ -40,10 +45,12 @@ struct RunResult {
   int signal = 0;
 };
 
-/// Trains as the recipe says, from its newest checkpoint if the run folder has one. One rank.
-/// `tokenizer` may be null when the recipe names none.
+/// Trains as the recipe says, from its newest checkpoint if the run folder has one. Collective over
+/// `world`, whose size is that of the recipe's layout; the result is rank 0's on every rank.
+/// `tokenizer` may be null when the recipe names none; `stop` where this rank is not the one that
+/// listens for signals in its process.
 RunResult run_training(const config::Recipe& recipe, const text::Tokenizer* tokenizer,
-                       const RunFacts& facts, const Hooks& hooks, device::Device& device,
-                       bool show_progress);
+                       const RunFacts& facts, const Hooks& hooks, comm::Communicator& world,
+                       device::Device& device, const StopRequest* stop, bool show_progress);
 
 }  // namespace megalith::train

@@ -132,12 +132,15 @@ std::string first_not_finite(Engine& engine, int64_t step,
 }
 
 void check_state_finite(Engine& engine, int64_t step) {
-  const auto bad = bad_state(engine);
-  if (!bad) return;
-  throw DoNotRestartError(
-      "step {}: {} is not finite after the update; lower optimizer.lr; it is not saved, the last "
-      "checkpoint is kept",
-      step, *bad);
+  const std::vector<std::string> all =
+      engine.mesh().world().exchange(bad_state(engine).value_or(""), "state.not_finite");
+  for (size_t rank = 0; rank < all.size(); ++rank) {
+    if (all[rank].empty()) continue;
+    throw DoNotRestartError(
+        "step {}: {}{} is not finite after the update; lower optimizer.lr; it is not saved, the "
+        "last checkpoint is kept",
+        step, all[rank], all.size() > 1 ? fmt::format(" on rank {}", rank) : "");
+  }
 }
 
 }  // namespace megalith::train

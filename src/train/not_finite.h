@@ -18,8 +18,8 @@ namespace megalith::train {
 std::string first_not_finite(Engine& engine, int64_t step,
                              std::span<const data::HostBatch> micro_batches, double global_weight);
 
-/// DoNotRestartError naming the first parameter or moment of this rank that is not finite: such a
-/// state must not replace a good checkpoint.
+/// DoNotRestartError, on every rank, naming the first parameter or moment that is not finite: such
+/// a state must not replace a good checkpoint. Collective.
 void check_state_finite(Engine& engine, int64_t step);
 
 }  // namespace megalith::train

@@ -27,6 +27,7 @@ void RunGuard::not_finite(int64_t step, const std::string& first) {
         step, first, skipped_steps_);
   }
   ++skipped_steps_;
+  if (!speaks_) return;
   log::warning("step {} is not finite and is skipped ({} of at most {}); first: {}", step,
                skipped_steps_, recipe_.not_finite_limit, first);
 }
@@ -42,7 +43,7 @@ std::optional<Spike> RunGuard::observe(int64_t step, double loss) {
       "steps before (limit {:.4f})",
       step, spike->loss, spike->median, spike->threshold);
   if (recipe_.spike == config::Spike::warn) {
-    if (began) log::warning("{}", what);
+    if (began && speaks_) log::warning("{}", what);
     return std::nullopt;
   }
   if (rewinds_ >= recipe_.spike_limit) {
@@ -51,7 +52,7 @@ std::optional<Spike> RunGuard::observe(int64_t step, double loss) {
         "the last checkpoint is kept",
         what, rewinds_);
   }
-  log::warning("{}; going back", what);
+  if (speaks_) log::warning("{}; going back", what);
   return spike;
 }
 

@@ -16,8 +16,9 @@ namespace megalith::train {
 
 class RunGuard {
  public:
-  explicit RunGuard(const config::TrainSection& recipe)
-      : recipe_(recipe), spikes_({recipe.spike_factor, recipe.spike_window}) {}
+  /// Every rank judges, from numbers that all have, and comes to the same; one of them `speaks`.
+  explicit RunGuard(const config::TrainSection& recipe, bool speaks = true)
+      : recipe_(recipe), speaks_(speaks), spikes_({recipe.spike_factor, recipe.spike_window}) {}
 
   /// Step `step` was not finite and changed nothing; `first` names the tensor. DoNotRestartError
   /// unless the recipe skips such steps and there were fewer than its limit.
@@ -40,6 +41,7 @@ class RunGuard {
 
  private:
   config::TrainSection recipe_;
+  bool speaks_;
   SpikeGuard spikes_;
   bool in_spike_ = false;  // says a long spike once; not state
   int64_t skipped_steps_ = 0;

@@ -43,13 +43,15 @@ void traced_step(const Settings& settings, device::Device& device, comm::Communi
   const parallel::Mesh mesh(world, settings.layout);
   Engine engine(settings, device, mesh);
   device::Allocation snapshot;
-  if (beside.snapshot) {
-    snapshot = device.arena(device::MemoryClass::snapshot).allocate(state_bytes(engine));
+  if (const int64_t bytes = state_bytes(engine); beside.snapshot && bytes > 0) {
+    snapshot = device.arena(device::MemoryClass::snapshot).allocate(bytes);
   }
   engine.initialise();
   engine.step(1, 1e-3, shaped_batches(settings), 1);
-  if (beside.validation_samples > 0) {
-    const int64_t samples = std::min(beside.validation_samples, settings.micro_batch);
+  const int64_t samples =
+      std::min(comm::part_of(beside.validation_samples, mesh.at().data, settings.layout.data).count,
+               settings.micro_batch);
+  if (samples > 0) {
     engine.sample_losses(shaped_batch(settings, samples));
   }
 }

@@ -28,7 +28,6 @@ class Errors(RoadTest):
                    say=["model.layers", "optimizer.lr", "model.heads"])
 
     def test_what_is_not_built_is_refused_by_name(self):
-        self.fails(2, "train", self.recipe, "--ranks", 2, say=["--ranks"])
         for zero in (2, 3):
             self.fails(2, "train", self.recipe, "--set", f"parallel.zero={zero}", say=["parallel.zero"])
         self.fails(2, "plan", self.recipe, "--set", "parallel.sequence=true", "--set", "parallel.tensor=2",

@@ -1,0 +1,198 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "apps/ranks.h"
+
+#include <fmt/format.h>
+#include <sched.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cstdlib>
+#include <set>
+
+#include "apps/cpu_target.h"
+#include "apps/recipe_options.h"
+#include "base/integer.h"
+#include "base/thread_pool.h"
+#include "comm/backends.h"
+#include "config/layouts.h"
+#include "device/memory_offer.h"
+#include "models/decoder.h"
+#include "train/from_recipe.h"
+#include "train/memory_fit.h"
+#include "train/traced_step.h"
+
+namespace megalith::apps {
+namespace {
+
+/// Rows of the table of ranks; the rest is like them.
+constexpr int kRows = 16;
+
+/// Rank `rank`'s share of the threads of a process with `ranks` ranks; at least one.
+int share_of(int threads, int rank, int ranks) {
+  return std::max(1, threads / ranks + (rank < threads % ranks ? 1 : 0));
+}
+
+std::string host_name() {
+  std::array<char, 256> host{};
+  ::gethostname(host.data(), host.size() - 1);
+  return host.data();
+}
+
+/// This process's machine and the cores that it may use there: processes that print the same share
+/// them.
+std::string cores_name() {
+  std::string name = host_name();
+  cpu_set_t set;
+  CPU_ZERO(&set);
+  if (::sched_getaffinity(0, sizeof(set), &set) == 0) {
+    for (int cpu = 0; cpu < CPU_SETSIZE; ++cpu) name += CPU_ISSET(cpu, &set) ? '1' : '0';
+  }
+  return name;
+}
+
+/// Threads of this rank of an MPI launch: the recipe's, or its share of the cores that it and other
+/// ranks may use alike. Collective.
+int threads_of_process(comm::Communicator& world, const config::Recipe& recipe) {
+  const std::string mine = cores_name();
+  int before = 0, sharing = 0, rank = 0;
+  for (const std::string& theirs : world.exchange(mine, "cores")) {
+    if (theirs == mine) {
+      ++sharing;
+      before += rank < world.rank() ? 1 : 0;
+    }
+    ++rank;
+  }
+  return recipe.run.threads > 0 ? threads_of(recipe) : share_of(available_cores(), before, sharing);
+}
+
+void check_size(const comm::Communicator& world, const config::Recipe& recipe,
+                const Launch& launch) {
+  if (launch.size != 0 && launch.size != world.size()) {
+    throw UserError(
+        "{} started {} ranks, but MPI has connected {}; the launcher must be that of the installed "
+        "Open MPI (mpirun, or srun --mpi=pmix)",
+        launch.launcher, launch.size, world.size());
+  }
+  config::Recipe settled = recipe;
+  config::settle_layout(settled, world.size());
+  if (config::num_ranks(settled) != config::num_ranks(recipe))
+    throw UserError("{} does not say how many ranks it starts; set parallel.* to {} of them",
+                    launch.launcher, world.size());
+}
+
+}  // namespace
+
+std::optional<Launch> settle_ranks(config::Recipe& recipe, int asked) {
+  auto launch = launch_of([](const char* name) { return std::getenv(name); });
+  if (launch && asked != 0 && launch->size != asked) {
+    throw UserError("--ranks {}: {} has started {} ranks; leave --ranks out", asked,
+                    launch->launcher, launch->size);
+  }
+  config::settle_layout(recipe, launch && launch->size != 0 ? launch->size : asked);
+  if (launch && launch->size == 1) launch.reset();
+  return launch;
+}
+
+void on_ranks(const config::Recipe& recipe, const std::optional<Launch>& launch,
+              FunctionRef<void(const RankPlace&)> body) {
+  const comm::RankOptions options{recipe.parallel.deadline_seconds};
+  const auto numerics = recipe.numerics == config::Numerics::fast ? kernels::Numerics::fast
+                                                                  : kernels::Numerics::exact;
+  if (launch) {
+    return comm::run_mpi_rank(
+        [&](comm::Communicator& world) {
+          check_size(world, recipe, *launch);
+          const auto device =
+              device::make_cpu_device(cpu_target(threads_of_process(world, recipe), numerics));
+          body({world, *device, true});
+        },
+        options);
+  }
+  const int ranks = narrow<int>(config::num_ranks(recipe)), threads = threads_of(recipe);
+  if (ranks == 1) {
+    const auto device = device::make_cpu_device(cpu_target(threads, numerics));
+    const auto world = comm::make_self_communicator(*device);
+    return body({*world, *device, true});
+  }
+  // Before the ranks begin: what is measured, is measured once.
+  std::vector<device::Target> targets;
+  for (int rank = 0; rank < ranks; ++rank)
+    targets.push_back(cpu_target(share_of(threads, rank, ranks), numerics));
+  comm::run_ranks(
+      ranks,
+      [&](comm::Communicator& world) {
+        const auto device = device::make_cpu_device(targets[static_cast<size_t>(world.rank())]);
+        body({world, *device, world.rank() == 0});
+      },
+      options);
+}
+
+std::vector<account::Plan> plans_of_stages(const config::Recipe& recipe,
+                                           const train::Settings& settings,
+                                           const device::Target& target) {
+  const train::BesideSteps beside = train::beside_steps(recipe);
+  std::vector<account::Plan> stages;
+  for (int stage = 0; stage < settings.layout.pipeline; ++stage) {
+    const int rank = parallel::rank_of(settings.layout, {0, stage, 0});
+    stages.push_back(account::trace(target, [&](device::Device& device) {
+      const auto world = comm::make_traced_communicator(device, rank, settings.layout.num_ranks());
+      train::traced_step(settings, device, *world, beside);
+    }));
+  }
+  return stages;
+}
+
+void require_memory(const RankPlace& place, const config::Recipe& recipe, int64_t vocab) {
+  const std::vector<std::string> hosts = place.world.exchange(host_name(), "memory.host");
+  const std::vector<std::string> pids =
+      place.world.exchange(std::to_string(::getpid()), "memory.process");
+  const auto rank = static_cast<size_t>(place.world.rank());
+  if (std::ranges::find(hosts, hosts[rank]) - hosts.begin() != place.world.rank()) return;
+  std::set<std::string> processes;
+  std::vector<int64_t> ranks_of_stage(static_cast<size_t>(recipe.parallel.pipeline), 0);
+  const parallel::Layout layout = train::settings_of(recipe, vocab).layout;
+  for (size_t r = 0; r < hosts.size(); ++r) {
+    if (hosts[r] != hosts[rank]) continue;
+    processes.insert(pids[r]);
+    ++ranks_of_stage[static_cast<size_t>(
+        parallel::coordinates_of(layout, static_cast<int>(r)).pipeline)];
+  }
+  const auto planned = [&](const config::Recipe& candidate) {
+    const auto stages =
+        plans_of_stages(candidate, train::settings_of(candidate, vocab), place.device.target());
+    int64_t bytes = 0;
+    for (size_t stage = 0; stage < stages.size(); ++stage)
+      bytes += ranks_of_stage[stage] * stages[stage].memory.total;
+    return bytes;
+  };
+  train::check_memory(recipe, planned, device::memory_offer(),
+                      static_cast<int64_t>(processes.size()));
+}
+
+void print_layout(const train::Settings& s, const std::vector<account::Plan>& stages, int threads) {
+  const int ranks = s.layout.num_ranks();
+  if (ranks == 1) return;
+  std::string text = fmt::format(
+      "layout     {} ranks: tensor {} x pipeline {} x data {}, about {} thread{} each\n"
+      "           rank  tensor  stage  data  blocks      samples per step  planned memory\n",
+      ranks, s.layout.tensor, s.layout.pipeline, s.layout.data, threads, threads == 1 ? "" : "s");
+  for (int rank = 0; rank < std::min(ranks, kRows); ++rank) {
+    const parallel::Coordinates at = parallel::coordinates_of(s.layout, rank);
+    std::string blocks;
+    for (int chunk = 0; chunk < s.layout.chunks; ++chunk) {
+      const models::Stage piece =
+          models::Stage::part(s.architecture, parallel::piece_of(s.layout, at.pipeline, chunk),
+                              s.layout.pipeline * s.layout.chunks);
+      blocks += fmt::format("{}{}{}-{}{}", chunk > 0 ? ", " : "", piece.has_embedding ? "e " : "",
+                            piece.begin, piece.end - 1, piece.has_head ? " h" : "");
+    }
+    text += fmt::format("           {:>4}  {:>6}  {:>5}  {:>4}  {:<10}  {:>16}  {:>14}\n", rank,
+                        at.tensor, at.pipeline, at.data, blocks, s.batch.full / s.layout.data,
+                        account::bytes_text(stages[static_cast<size_t>(at.pipeline)].memory.total));
+  }
+  if (ranks > kRows) text += fmt::format("           ... and {} more\n", ranks - kRows);
+  std::fputs(text.c_str(), stderr);  // a full log must not keep a run from starting
+}
+
+}  // namespace megalith::apps

@@ -1,0 +1,49 @@
+// SPDX-License-Identifier: Apache-2.0
+// The ranks of a run: where they come from, the cores each has, the table of who does what.
+#pragma once
+
+#include <optional>
+#include <vector>
+
+#include "account/plan.h"
+#include "apps/launch.h"
+#include "base/function_ref.h"
+#include "comm/communicator.h"
+#include "config/recipe.h"
+#include "train/settings.h"
+
+namespace megalith::apps {
+
+/// What a rank is given to run with.
+struct RankPlace {
+  comm::Communicator& world;
+  device::Device& device;
+  bool listens = true;  // for the signals of its process
+};
+
+/// Settles how many ranks there are and where: `asked` by --ranks (0: not), started by a launcher,
+/// or named by parallel.*; the recipe's layout is set to it. UserError when they contradict.
+std::optional<Launch> settle_ranks(config::Recipe& recipe, int asked);
+
+/// Runs `body` on the ranks of the recipe's layout that are of this process: the one that the
+/// launcher made of it, or all of them, as threads that share its cores. Returns when they have
+/// ended; the first error of any rank is thrown.
+void on_ranks(const config::Recipe& recipe, const std::optional<Launch>& launch,
+              FunctionRef<void(const RankPlace&)> body);
+
+/// A traced training run of each pipeline stage (its first rank: data and tensor ranks are alike).
+std::vector<account::Plan> plans_of_stages(const config::Recipe& recipe,
+                                           const train::Settings& settings,
+                                           const device::Target& target);
+
+/// Before anything is allocated: UserError when the ranks of this machine, threads or processes, do
+/// not fit into its memory together. The first rank of each machine asks for all. `vocab` is the
+/// tokenizer's, 0 without one. Collective.
+void require_memory(const RankPlace& place, const config::Recipe& recipe, int64_t vocab);
+
+/// Rank by rank what of the model and the batch is where; nothing for one rank. At most a
+/// screenful.
+void print_layout(const train::Settings& settings, const std::vector<account::Plan>& stages,
+                  int threads);
+
+}  // namespace megalith::apps

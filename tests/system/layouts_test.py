@@ -1,0 +1,137 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""The layout does not change the bits, through the program: python3 layouts_test.py PROGRAM [--long]
+
+Ranks are threads of one process here; processes are in mpi_test.py."""
+import json
+import subprocess
+import sys
+import unittest
+
+LONG = "--long" in sys.argv
+if LONG:
+    sys.argv.remove("--long")
+
+from program import PROGRAM, RoadTest, run, run_json  # noqa: E402
+
+RECIPE = """
+model: {layers: 4, hidden: 32, heads: 4, context: 16, dropout: 0.1}
+data: {train: DIR/corpus, tokenizer: DIR/tokenizer.json, validation_fraction: 0.1, document_mask: true}
+train: {steps: STEPS, global_batch: 8, micro_batch: 2, validate_every: 4, validate_samples: 7}
+optimizer: {lr: 1e-2, warmup_steps: 3, clip: 0.5, schedule: cosine, decay_steps: STEPS}
+checkpoint: {every: 4}
+parallel: {data_shards: 2}
+run: {threads: 2}
+"""
+
+STEPS = 50 if LONG else 8
+
+# tensor, pipeline, data, and more
+LAYOUTS = {
+    "t2": ["parallel.tensor=2"],
+    "p2": ["parallel.pipeline=2"],
+    "d2": ["parallel.data=2"],
+    "t2p2d2": ["parallel.tensor=2", "parallel.pipeline=2", "parallel.data=2"],
+    "p3-gpipe": ["parallel.pipeline=3", "parallel.schedule=gpipe"],
+}
+if LONG:
+    LAYOUTS.update({
+        "t4": ["parallel.tensor=4"],
+        "p4": ["parallel.pipeline=4"],
+        "t4d2": ["parallel.tensor=4", "parallel.data=2"],
+        "t2-full": ["parallel.tensor=2", "memory.recompute=full"],
+        "p2-selective": ["parallel.pipeline=2", "memory.recompute=selective"],
+        "d2-micro1": ["parallel.data=2", "train.micro_batch=1"],
+        "t2p2d2-selective": ["parallel.tensor=2", "parallel.pipeline=2", "parallel.data=2", "memory.recompute=selective"],
+        "t2p4d2-full": ["parallel.tensor=2", "parallel.pipeline=4", "parallel.data=2", "memory.recompute=full"],
+    })
+
+VARIANTS = {"tied-f32": [], "untied-bf16": ["model.tied=false", "precision.parameters=bf16", "precision.compute=bf16"]}
+if LONG:
+    VARIANTS.update({"untied-f32": ["model.tied=false"], "tied-bf16": ["precision.parameters=bf16", "precision.compute=bf16"]})
+
+
+class Layouts(RoadTest):
+    @classmethod
+    def setUpClass(cls):
+        super().setUpClass()
+        cls.recipe.write_text(RECIPE.replace("DIR", str(cls.folder)).replace("STEPS", str(STEPS)))
+        cls.train(cls, "base")
+
+    def numbers(self, out):
+        return [(m["step"], m["loss_hex"], m["grad_norm_hex"], m.get("validation_loss")) for m in self.metrics(out)]
+
+    def assert_same(self, out, other="base"):
+        self.assertEqual(self.numbers(out), self.numbers(other))
+        self.assertEqual(self.state(out), self.state(other))
+
+    def test_every_layout_gives_the_bits_of_one_rank(self):
+        for variant, changes in VARIANTS.items():
+            self.train(f"serial-{variant}", *changes)
+            # Every layout alone is held in room train; here they go through the program.
+            names = LAYOUTS if LONG else ["t2p2d2", "p3-gpipe"][:1 if changes else 2]
+            for name in names:
+                layout, out = LAYOUTS[name], f"{variant}-{name}"
+                with self.subTest(out):
+                    self.train(out, *changes, *layout)
+                    self.assert_same(out, f"serial-{variant}")
+
+    def test_saved_under_one_layout_continued_under_another(self):
+        layouts = {"one": [], **{name: LAYOUTS[name] for name in ("t2", "p2", "d2", "t2p2d2")}}
+        pairs = [(a, b) for a in layouts for b in layouts if a != b]
+        self.assertGreaterEqual(len(pairs), 12)
+        half = STEPS // 2
+        for a in layouts if LONG else ("one", "t2p2d2"):
+            self.train(f"from-{a}", f"train.steps={half}", *layouts[a])
+        for a, b in pairs if LONG else (("one", "t2p2d2"), ("t2p2d2", "one"), ("t2p2d2", "d2")):
+            with self.subTest(f"{a} to {b}"):
+                out = self.folder / f"{a}-to-{b}"
+                subprocess.run(["cp", "-a", self.folder / f"from-{a}", out], check=True)
+                self.train(out.name, *layouts[b])
+                self.assert_same(out.name)
+
+    def test_a_chain_of_five_layouts(self):
+        chain = [LAYOUTS["t2p2d2"], [], LAYOUTS["p3-gpipe"], LAYOUTS["d2"], LAYOUTS["t2"]]
+        for i, layout in enumerate(chain):
+            # Saved in the foreground too.
+            self.train("chain", f"train.steps={(i + 1) * STEPS // 5}", f"checkpoint.async={'true' if i % 2 else 'false'}", *layout)
+        # Each end of a part validated; the training is the same.
+        self.assertEqual(self.losses("chain"), self.losses("base"))
+        self.assertEqual(self.state("chain"), self.state("base"))
+
+    def test_samples_are_those_of_one_rank(self):
+        samples = ["train.sample_every=4", "train.sample_prompts=['the cat', 'the']", "train.sample_tokens=8"]
+        for name, layout in {"one": [], "t2p2d2": LAYOUTS["t2p2d2"]}.items():
+            self.train(f"samples-{name}", *samples, *layout)
+        texts = [(self.folder / f"samples-{name}" / "samples.jsonl").read_text() for name in ("one", "t2p2d2")]
+        self.assertEqual(texts[0], texts[1])
+        self.assertEqual(len(texts[0].splitlines()), 2 * (STEPS // 4 + (STEPS % 4 > 0)))
+
+    def test_ranks_are_those_asked_for(self):
+        out = ["--set", f"run.out={self.folder / 'asked'}", "--json"]
+        run_json("train", self.recipe, "--ranks", 2, *out[:-1])  # data ranks
+        self.assert_same("asked")
+        message = run("train", self.recipe, "--ranks", 3, *out, code=2)
+        self.assertIn("parallel.tensor 1 x parallel.pipeline 3 x parallel.data 1 (3 ranks)", message)
+        message = run("train", self.recipe, "--ranks", 4, "--set", "parallel.tensor=2", *out, code=2)
+        self.assertIn("4 ranks are there", message)
+
+    def test_impossible_layouts_are_refused_all_faults_at_once(self):
+        out = self.folder / "impossible"
+        message = run("train", self.recipe, "--set", f"run.out={out}", "--set", "parallel.tensor=3", "--set", "parallel.data=4",
+                      "--set", "parallel.pipeline=9", code=2)
+        for word in ("parallel.tensor", "parallel.data", "parallel.pipeline 9", "layouts that fit"):
+            self.assertIn(word, message)
+        self.assertEqual(message.count("\n"), 1)
+        self.assertFalse(out.exists())
+
+    def test_the_layout_is_printed(self):
+        result = subprocess.run([PROGRAM, "train", str(self.recipe), "--set", f"run.out={self.folder / 'shown'}", "--set", "train.steps=1",
+                                 "--set", "parallel.pipeline=2"], capture_output=True, text=True, check=True)
+        self.assertIn("layout     2 ranks: tensor 1 x pipeline 2 x data 1", result.stderr)
+        record = json.loads((self.folder / "shown" / "run.json").read_text())
+        self.assertEqual({k: record["memory"]["measured"][k] for k in record["memory"]["planned"]}, record["memory"]["planned"])
+
+
+if __name__ == "__main__":
+    unittest.main()
