@@ -9,56 +9,56 @@ namespace {
 const std::string kFirstMoment = "adamw.m.";
 const std::string kSecondMoment = "adamw.v.";
 
-void load(const checkpoint::Reader& reader, device::Device& device, const std::string& name,
-          const parameters::Parameter& parameter, View dst, std::vector<std::byte>& host) {
+/// The whole local part of a tensor.
+void read(const checkpoint::Reader& reader, const std::string& name,
+          const parameters::Parameter& parameter, DType dtype, std::vector<std::byte>& host) {
   const checkpoint::TensorInfo* info = reader.find(name);
   if (info == nullptr)
     throw IntegrityError("{}: tensor {} is missing", reader.folder().string(), name);
-  if (info->shape != parameter.shape() || info->dtype != dst.dtype()) {
+  if (info->shape != parameter.shape() || info->dtype != dtype) {
     throw IntegrityError("{}: tensor {} is {} {}, the recipe's model has {} {}",
-                         reader.folder().string(), name, info->dtype, info->shape, dst.dtype(),
+                         reader.folder().string(), name, info->dtype, info->shape, dtype,
                          parameter.shape());
   }
-  host.resize(static_cast<size_t>(dst.bytes()));
+  host.resize(static_cast<size_t>(parameter.local_elements() * bytes_of(dtype)));
   reader.read(name, parameter.declaration().shard, host.data());
-  device.wait(device.copy_to_device(dst, host.data()));
 }
 
-/// Of the ranks that hold the same piece one writes it; `turn` goes round them, so that they share
-/// the work.
-bool is_written_here(Engine& engine, const parameters::Parameter& parameter, size_t turn) {
+/// Which of the data ranks writes a tensor; `turn` goes round them, so that they share the work.
+int writer_of(const Engine& engine, size_t turn) {
+  return static_cast<int>(turn % static_cast<size_t>(engine.mesh().layout().data));
+}
+
+/// Whether one of this rank's data ranks writes its piece: of the tensor ranks that hold the same
+/// one does, and of the two stages that hold a tied table the first.
+bool is_written_by_group(const Engine& engine, const parameters::Parameter& parameter,
+                         size_t turn) {
   const parallel::Mesh& mesh = engine.mesh();
   const auto data = static_cast<size_t>(mesh.layout().data);
   const auto tensor = static_cast<size_t>(mesh.layout().tensor);
-  // The tied table is on the first stage and on the last.
   if (&parameter == engine.tied() && !mesh.is_first_stage()) return false;
-  if (static_cast<size_t>(mesh.at().data) != turn % data) return false;
   const bool is_cut = !parameter.declaration().shard.is_whole(parameter.shape());
   return is_cut || static_cast<size_t>(mesh.at().tensor) == turn / data % tensor;
 }
 
 }  // namespace
 
-void require_saveable(const Settings& settings) {
-  if (settings.zero == 0 || settings.layout.data == 1) return;
-  throw UserError(
-      "recipe: parallel.zero {} with parallel.data {}: checkpoints of spread state are not built; "
-      "set parallel.zero to 0 (plan and engine know it already)",
-      settings.zero, settings.layout.data);
-}
-
-std::vector<checkpoint::TensorSource> state_tensors(Engine& engine) {
+std::vector<checkpoint::TensorSource> state_tensors(Engine& engine, SpreadState& spread) {
   std::vector<checkpoint::TensorSource> tensors;
   size_t i = 0;
   for (const parameters::Parameter& parameter : engine.parameters().all()) {
-    const auto add = [&](const std::string& name, ConstView view, size_t kind) {
-      if (!is_written_here(engine, parameter, 3 * i + kind)) return;
+    const auto add = [&](const std::string& name, size_t kind, auto tensor) {
+      const size_t turn = 3 * i + kind;
+      if (!is_written_by_group(engine, parameter, turn)) return;
+      const int writer = writer_of(engine, turn);
+      const ConstView view = (spread.*tensor)(i, writer);
+      if (engine.mesh().at().data != writer) return;
       tensors.push_back(
           {name, view, checkpoint::Cut{parameter.shape(), parameter.declaration().shard}});
     };
-    add(parameter.name(), parameter.master(), 0);
-    add(kFirstMoment + parameter.name(), engine.optimizer().first_moment(i), 1);
-    add(kSecondMoment + parameter.name(), engine.optimizer().second_moment(i), 2);
+    add(parameter.name(), 0, &SpreadState::master);
+    add(kFirstMoment + parameter.name(), 1, &SpreadState::first_moment);
+    add(kSecondMoment + parameter.name(), 2, &SpreadState::second_moment);
     ++i;
   }
   return tensors;
@@ -66,16 +66,14 @@ std::vector<checkpoint::TensorSource> state_tensors(Engine& engine) {
 
 int64_t state_bytes(Engine& engine) {
   int64_t bytes = 0;
-  if (engine.settings().zero == 0) {
-    for (const checkpoint::TensorSource& tensor : state_tensors(engine))
-      bytes += tensor.view.bytes();
-    return bytes;
-  }
-  size_t i = 0;
+  size_t turn = 0;
   for (const parameters::Parameter& parameter : engine.parameters().all()) {
-    bytes += parameter.owned_master().bytes() + engine.optimizer().first_moment(i).bytes() +
-             engine.optimizer().second_moment(i).bytes();
-    ++i;
+    for (int kind = 0; kind < 3; ++kind, ++turn) {
+      if (is_written_by_group(engine, parameter, turn) &&
+          engine.mesh().at().data == writer_of(engine, turn)) {
+        bytes += parameter.local_elements() * bytes_of(engine.settings().masters);
+      }
+    }
   }
   return bytes;
 }
@@ -103,17 +101,19 @@ Position position_from(const nlohmann::json& state) {
 }
 
 void load_state(const checkpoint::Reader& reader, Engine& engine) {
+  const DType dtype = engine.settings().masters;
+  SpreadState spread(engine);
   std::vector<std::byte> host;
   size_t i = 0;
   for (parameters::Parameter& parameter : engine.parameters().all()) {
-    load(reader, engine.device(), parameter.name(), parameter, parameter.master(), host);
-    load(reader, engine.device(), kFirstMoment + parameter.name(), parameter,
-         engine.optimizer().first_moment(i), host);
-    load(reader, engine.device(), kSecondMoment + parameter.name(), parameter,
-         engine.optimizer().second_moment(i), host);
+    read(reader, parameter.name(), parameter, dtype, host);
+    engine.parameters().load(engine.device(), parameter, host.data());
+    read(reader, kFirstMoment + parameter.name(), parameter, dtype, host);
+    spread.load(i, engine.optimizer().first_moment(i), host.data());
+    read(reader, kSecondMoment + parameter.name(), parameter, dtype, host);
+    spread.load(i, engine.optimizer().second_moment(i), host.data());
     ++i;
   }
-  engine.parameters().refresh_compute(engine.device());
 }
 
 }  // namespace megalith::train

@@ -10,6 +10,7 @@
 #include "checkpoint/saver.h"
 #include "train/engine.h"
 #include "train/run_log.h"
+#include "train/spread_state.h"
 
 namespace megalith::train {
 
@@ -22,14 +23,11 @@ struct Position {
   LogPositions logs;
 };
 
-/// UserError when a state of these settings cannot be saved: masters and moments that are spread
-/// over data ranks (parallel.zero) lie in runs that the pieces of a checkpoint cannot express.
-void require_saveable(const Settings& settings);
-
 /// What this rank writes: masters under the parameters' names, moments under "adamw.m." and
-/// "adamw.v." + name, each its piece. Over all ranks every tensor is covered once. Local.
-std::vector<checkpoint::TensorSource> state_tensors(Engine& engine);
-/// Of these.
+/// "adamw.v." + name, each its piece. Over all ranks every tensor is covered once. Valid as long as
+/// `spread`, new for each save; collective over the data ranks when state is spread over them.
+std::vector<checkpoint::TensorSource> state_tensors(Engine& engine, SpreadState& spread);
+/// Of these. Local.
 int64_t state_bytes(Engine& engine);
 /// The numbers beside them.
 nlohmann::json state_json(const Position& position, const Engine& engine,

@@ -295,7 +295,8 @@ void TrainingRun::save() {
   if (leads()) position_.logs = log_->sync();
   std::map<std::string, std::string> texts{{"recipe.yaml", config::to_yaml(recipe_)}};
   if (tokenizer_ != nullptr) texts["tokenizer.json"] = tokenizer_->to_json();
-  const auto tensors = state_tensors(*engine_);
+  SpreadState spread(*engine_);
+  const auto tensors = state_tensors(*engine_, spread);
   nlohmann::json state = state_json(position_, *engine_, data_fingerprint_);
   state["guard"] = guard_.to_json();
   saver_->save(device_, position_.step, tensors, std::move(state), std::move(texts));

@@ -48,6 +48,10 @@ void traced_step(const Settings& settings, device::Device& device, comm::Communi
   }
   engine.initialise();
   engine.step(1, 1e-3, shaped_batches(settings), 1);
+  {
+    SpreadState spread(engine);
+    state_tensors(engine, spread);  // what a save brings together
+  }
   const int64_t samples =
       std::min(comm::part_of(beside.validation_samples, mesh.at().data, settings.layout.data).count,
                settings.micro_batch);

@@ -32,11 +32,18 @@ LAYOUTS = {
     "p2": ["parallel.pipeline=2"],
     "d2": ["parallel.data=2"],
     "t2p2d2": ["parallel.tensor=2", "parallel.pipeline=2", "parallel.data=2"],
+    "t2d2-sequence-zero": ["parallel.tensor=2", "parallel.data=2", "parallel.sequence=true", "parallel.zero=1"],
+    "p2-chunks": ["parallel.pipeline=2", "parallel.chunks=2", "parallel.schedule=interleaved"],
     "p3-gpipe": ["parallel.pipeline=3", "parallel.schedule=gpipe"],
 }
 if LONG:
     LAYOUTS.update({
         "t4": ["parallel.tensor=4"],
+        "t2-sequence": ["parallel.tensor=2", "parallel.sequence=true"],
+        "d2-zero": ["parallel.data=2", "parallel.zero=1"],
+        "t2p2d2-all": ["parallel.tensor=2", "parallel.pipeline=2", "parallel.data=2", "parallel.sequence=true",
+                       "parallel.zero=1", "memory.recompute=selective"],
+        "p2-recompute_layers": ["parallel.pipeline=2", "memory.recompute_layers=1"],
         "p4": ["parallel.pipeline=4"],
         "t4d2": ["parallel.tensor=4", "parallel.data=2"],
         "t2-full": ["parallel.tensor=2", "memory.recompute=full"],
@@ -69,7 +76,7 @@ class Layouts(RoadTest):
         for variant, changes in VARIANTS.items():
             self.train(f"serial-{variant}", *changes)
             # Every layout alone is held in room train; here they go through the program.
-            names = LAYOUTS if LONG else ["t2p2d2", "p3-gpipe"][:1 if changes else 2]
+            names = LAYOUTS if LONG else ["t2p2d2", "t2d2-sequence-zero", "p3-gpipe", "p2-chunks"][:2 if changes else 4]
             for name in names:
                 layout, out = LAYOUTS[name], f"{variant}-{name}"
                 with self.subTest(out):
@@ -77,13 +84,13 @@ class Layouts(RoadTest):
                     self.assert_same(out, f"serial-{variant}")
 
     def test_saved_under_one_layout_continued_under_another(self):
-        layouts = {"one": [], **{name: LAYOUTS[name] for name in ("t2", "p2", "d2", "t2p2d2")}}
+        layouts = {"one": [], **{name: LAYOUTS[name] for name in ("t2", "p2", "d2", "t2p2d2", "t2d2-sequence-zero")}}
         pairs = [(a, b) for a in layouts for b in layouts if a != b]
         self.assertGreaterEqual(len(pairs), 12)
         half = STEPS // 2
-        for a in layouts if LONG else ("one", "t2p2d2"):
+        for a in layouts if LONG else ("one", "t2p2d2", "t2d2-sequence-zero"):
             self.train(f"from-{a}", f"train.steps={half}", *layouts[a])
-        for a, b in pairs if LONG else (("one", "t2p2d2"), ("t2p2d2", "one"), ("t2p2d2", "d2")):
+        for a, b in pairs if LONG else (("one", "t2p2d2"), ("t2p2d2", "t2d2-sequence-zero"), ("t2d2-sequence-zero", "one")):
             with self.subTest(f"{a} to {b}"):
                 out = self.folder / f"{a}-to-{b}"
                 subprocess.run(["cp", "-a", self.folder / f"from-{a}", out], check=True)
