@@ -45,7 +45,7 @@ std::optional<std::string> bad_state(Engine& engine) {
   size_t i = 0;
   for (const parameters::Parameter& parameter : engine.parameters().all()) {
     device::Device& device = engine.device();
-    if (!all_finite(device, parameter.master()) || !all_finite(device, parameter.compute()))
+    if (!all_finite(device, parameter.owned_master()) || !all_finite(device, parameter.compute()))
       return "weight " + parameter.name();
     if (!all_finite(device, engine.optimizer().first_moment(i)))
       return "first moment of " + parameter.name();

@@ -114,6 +114,21 @@ class Layouts(RoadTest):
         self.assertEqual(texts[0], texts[1])
         self.assertEqual(len(texts[0].splitlines()), 2 * (STEPS // 4 + (STEPS % 4 > 0)))
 
+    def test_a_budget_of_hours_ends_all_ranks_at_one_step(self):
+        recipe = self.folder / "hours.yaml"
+        recipe.write_text(self.recipe.read_text().replace(f"{{steps: {STEPS}", "{hours: 0.0004").replace(f"cosine, decay_steps: {STEPS}", "hours"))
+        words = [word for o in (f"run.out={self.folder / 'hours'}", *LAYOUTS["t2p2d2"]) for word in ("--set", o)]
+        self.assertEqual(run_json("train", recipe, *words)["status"], "finished")
+        metrics = self.metrics("hours")
+        self.assertGreater(len(metrics), 1)
+        self.assertEqual([m["step"] for m in metrics], list(range(1, len(metrics) + 1)))
+
+    def test_what_does_not_fit_into_memory_is_refused_for_all_ranks_together(self):
+        out = ["--set", f"run.out={self.folder / 'large'}", "--set", "model.hidden=131072", "--set", "model.layers=64"]
+        message = run("train", self.recipe, *out, "--set", "parallel.tensor=4", code=2)
+        self.assertIn("does not fit into memory", message)
+        self.assertEqual(message.count("\n"), 1)
+
     def test_ranks_are_those_asked_for(self):
         out = ["--set", f"run.out={self.folder / 'asked'}", "--json"]
         run_json("train", self.recipe, "--ranks", 2, *out[:-1])  # data ranks

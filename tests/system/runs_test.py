@@ -13,6 +13,9 @@ import unittest
 
 from program import PROGRAM, RoadTest, run
 
+# Ranks, as threads: what guards a run decides alike on all of them.
+RANKS = ("parallel.tensor=2", "parallel.pipeline=2")
+
 LONG = ("train.steps=100000", "checkpoint.every=0", "optimizer.schedule=constant", "train.validate_every=0")
 
 
@@ -133,6 +136,8 @@ class NotFinite(RoadTest):
         # It would happen again, and says so again.
         again = self.train("stop", *self.holes, "checkpoint.every=1", code=93)
         self.assertEqual(again.splitlines()[-1], message.splitlines()[-1])
+        ranks = self.train("stop", *self.holes, *RANKS, "checkpoint.every=1", code=93)
+        self.assertIn(message.splitlines()[-1].split("; lower")[0] + " on rank", ranks)
 
     def test_skip_leaves_the_state_as_it_was_and_is_counted_over_resumes(self):
         skip = (*self.holes, "train.not_finite=skip", "train.not_finite_limit=50", "checkpoint.every=1", "checkpoint.keep=100")
@@ -152,6 +157,9 @@ class NotFinite(RoadTest):
         self.train("uncut", *skip, "optimizer.schedule=constant")
         self.assertEqual(self.losses("cut"), self.losses("uncut"))
         self.assertEqual(self.state("cut"), self.state("uncut"))
+        self.train("ranks", *skip, *RANKS)
+        self.assertEqual(self.losses("ranks"), self.losses("skip"))
+        self.assertEqual(self.state("ranks"), self.state("skip"))
         self.assertIn("train.not_finite_limit", self.train("limit", *skip, "train.not_finite_limit=2", code=93))
 
     def test_a_rate_that_is_too_high_is_named(self):
@@ -203,6 +211,10 @@ class Spikes(RoadTest):
         self.assertEqual(self.losses("cut"), self.losses("whole"))
         self.assertEqual(self.state("cut"), self.state("whole"))
         self.assertEqual(self.guard("cut"), state)
+        self.train("ranks", *self.data, *RANKS, "train.spike=rewind")
+        self.assertEqual(self.losses("ranks"), self.losses("whole"))
+        self.assertEqual(self.state("ranks"), self.state("whole"))
+        self.assertEqual(self.guard("ranks"), state)
         self.assertIn("train.spike_limit", self.train("limit", *self.data, "train.spike=rewind", "train.spike_limit=0", code=93))
 
     def test_rewinds_come_to_an_end(self):
