@@ -14,14 +14,14 @@
 namespace megalith::apps {
 namespace {
 
-struct Options {
+struct GenerateOptions {
   CheckpointOptions checkpoint;
   std::string prompt;
   generate::GenerateOptions generate;
   bool stream = false;
 };
 
-int run(const Options& o, bool json) {
+int run(const GenerateOptions& o, bool json) {
   LoadedModel loaded(o.checkpoint);
   if (!loaded.source.tokenizer()) {
     throw UserError("{}: there is no tokenizer.json; put one into the folder", o.checkpoint.path);
@@ -69,7 +69,7 @@ void add_generate(CLI::App& app, Invocation& invocation) {
                   "  megalith generate --checkpoint runs/demo --prompt \"candle (noun):\" "
                   "--max-new-tokens 60 --stream\n"
                   "  megalith generate --checkpoint gpt2/ --prompt Hello --temperature 0 --json\n");
-  auto o = std::make_shared<Options>();
+  auto o = std::make_shared<GenerateOptions>();
   o->checkpoint.declare(c);
   c.add_option("--prompt", o->prompt, "the text to continue")->required();
   c.add_option("--max-new-tokens", o->generate.max_new_tokens, "at most so many")

@@ -15,13 +15,13 @@
 namespace megalith::apps {
 namespace {
 
-struct Options {
+struct PackOptions {
   std::string tokenizer, output, field, document;
   std::vector<std::string> inputs;
   int threads = 0;
 };
 
-data::PackOptions pack_options(const Options& o) {
+data::PackOptions pack_options(const PackOptions& o) {
   data::PackOptions options;
   options.inputs.assign(o.inputs.begin(), o.inputs.end());
   options.output_prefix = o.output;
@@ -33,7 +33,7 @@ data::PackOptions pack_options(const Options& o) {
   return options;
 }
 
-int run(const Options& o, bool json) {
+int run(const PackOptions& o, bool json) {
   const text::Tokenizer tokenizer = text::Tokenizer::load(o.tokenizer);
   const double begin = monotonic_seconds();
   double shown = begin;
@@ -65,7 +65,7 @@ void add_pack(CLI::App& app, Invocation& invocation) {
       "  megalith pack --tokenizer tokenizer.json --input a.txt b.jsonl.zst --output data/corpus\n"
       "  cat lines.txt | megalith pack --tokenizer t.json --input - --document line --output "
       "data/l\n");
-  auto o = std::make_shared<Options>();
+  auto o = std::make_shared<PackOptions>();
   c.add_option("--tokenizer", o->tokenizer, "tokenizer.json")->required();
   c.add_option("--input", o->inputs,
                ".txt or .jsonl files, plain, .gz or .zst; - is standard input")

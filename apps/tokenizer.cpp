@@ -20,7 +20,7 @@ namespace {
 /// A text is held in memory whole; a corpus is any number of files.
 constexpr int64_t kMostTextBytes = int64_t{4} << 30;
 
-struct TrainOptions {
+struct TokenizerOptions {
   std::vector<std::string> inputs;
   int64_t vocab_size = 0;
   std::string output;
@@ -29,7 +29,7 @@ struct TrainOptions {
   int threads = 0;
 };
 
-int train(const TrainOptions& o, bool json) {
+int train(const TokenizerOptions& o, bool json) {
   const double begin = monotonic_seconds();
   ThreadPool pool(o.threads > 0 ? o.threads : available_cores());
   text::BpeTrainer::Options options;
@@ -69,7 +69,7 @@ void add_train_command(CLI::App& parent, Invocation& invocation) {
   CLI::App& c = add_command(
       parent, invocation, "train", "train a byte-level BPE vocabulary",
       "  megalith tokenizer train --input a.txt b.txt --vocab-size 8192 --output tokenizer.json\n");
-  auto o = std::make_shared<TrainOptions>();
+  auto o = std::make_shared<TokenizerOptions>();
   c.add_option("--input", o->inputs, "text files; each is one document")->required();
   c.add_option("--vocab-size", o->vocab_size, "entries, the 256 bytes and <|endoftext|> included")
       ->check(whole_number(1, std::numeric_limits<int32_t>::max()))

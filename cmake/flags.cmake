@@ -4,7 +4,8 @@
 if(NOT CMAKE_BUILD_TYPE)
   set(CMAKE_BUILD_TYPE Release CACHE STRING "" FORCE)
 endif()
-set(CMAKE_CXX_FLAGS_RELEASE "-O2")
+set(MEGA_OPTIMIZE -O2 CACHE STRING "optimization of a Release build")
+set(CMAKE_CXX_FLAGS_RELEASE "${MEGA_OPTIMIZE}")
 
 add_library(mega_flags INTERFACE)
 target_compile_options(mega_flags INTERFACE

@@ -32,6 +32,10 @@ function(add_room name)
     add_executable(${name}_test ${ROOM_TESTS})
     target_link_libraries(${name}_test PRIVATE ${name} ${ROOM_TEST_USES} ${ROOM_TEST_LIBRARIES}
                           mega_flags GTest::gtest GTest::gmock GTest::gtest_main)
+    set_target_properties(${name}_test PROPERTIES UNITY_BUILD OFF)  # tests name their own things freely
+    if(MEGA_SANITIZE)  # what is tested is optimized, the test itself is only compiled
+      target_compile_options(${name}_test PRIVATE -O0)
+    endif()
     target_compile_definitions(${name}_test PRIVATE MEGA_SOURCE_DIR="${CMAKE_SOURCE_DIR}")
     add_test(NAME ${name} COMMAND ${name}_test)
     set_tests_properties(${name} PROPERTIES LABELS unit)

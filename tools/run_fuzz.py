@@ -81,7 +81,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--seconds", type=int, default=10)
     parser.add_argument("--cpu-seconds", type=int, default=0)
-    parser.add_argument("--work", type=pathlib.Path, default=pathlib.Path("build/fuzz/fuzzing"))
+    parser.add_argument("--work", type=pathlib.Path, default=pathlib.Path("build/asan/fuzzing"))
     parser.add_argument("--inputs", type=pathlib.Path)
     parser.add_argument("--keep", action="store_true")
     parser.add_argument("programs", nargs="+", type=lambda p: pathlib.Path(p).resolve())

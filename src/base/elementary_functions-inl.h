@@ -32,9 +32,9 @@ template <class Ops>
   return Ops::set(c0);
 }
 template <class Ops, class... Floats>
-[[gnu::always_inline]] inline typename Ops::V polynomial(typename Ops::V x, float c0,
+[[gnu::always_inline]] inline typename Ops::V polynomial(typename Ops::V x, float c0, float c1,
                                                          Floats... rest) {
-  return Ops::fma(polynomial<Ops>(x, rest...), x, Ops::set(c0));
+  return Ops::fma(polynomial<Ops>(x, c1, rest...), x, Ops::set(c0));
 }
 
 }  // namespace detail

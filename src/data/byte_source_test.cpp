@@ -86,7 +86,7 @@ TEST(ByteSource, EveryTruncationIsAnErrorThatNamesTheFile) {
        {std::pair{"t.gz", gzip(text)}, std::pair{"t.zst", zstd(text)}}) {
     for (size_t size = 0; size < whole.size(); ++size) {
       write_text(folder / name, whole.substr(0, size));
-      EXPECT_THAT(error_of([&] { read_all(folder / name, 500); }),
+      EXPECT_THAT(error_of([&, &name = name] { read_all(folder / name, 500); }),
                   AllOf(StartsWith("2: "), HasSubstr(name)))
           << size << " of " << whole.size();
     }
@@ -104,7 +104,8 @@ TEST(ByteSource, NoFlippedByteOfTheBodyGivesOtherText) {
       damaged[i] = static_cast<char>(damaged[i] ^ 0x10);
       write_text(folder / name, damaged);
       std::string found;
-      const std::string error = error_of([&] { found = read_all(folder / name, 500); });
+      const std::string error =
+          error_of([&, &name = name] { found = read_all(folder / name, 500); });
       if (error == "no error") {
         ++harmless;
         EXPECT_EQ(found, text) << name << " " << i;
@@ -121,7 +122,7 @@ TEST(ByteSource, BytesBehindACompressedStreamAreAnError) {
   write_text(folder / "t.gz", gzip("text") + "tail");
   write_text(folder / "t.zst", zstd("text") + "tail");
   for (const char* name : {"t.gz", "t.zst"}) {
-    EXPECT_THAT(error_of([&] { read_all(folder / name, 500); }),
+    EXPECT_THAT(error_of([&, &name = name] { read_all(folder / name, 500); }),
                 AllOf(StartsWith("2: "), HasSubstr(name)));
   }
 }

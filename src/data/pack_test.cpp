@@ -160,7 +160,7 @@ TEST(Pack, FailureKeepsTheOldCorpusAndLeavesNothing) {
       {"bad.jsonl.gz", gzip(text).substr(0, 5000)}};
   for (const auto& [name, content] : faults) {
     write_text(folder / name, content);
-    EXPECT_THAT(error_of([&] {
+    EXPECT_THAT(error_of([&, &name = name] {
                   pack_bytes(options({folder / "good.txt", folder / name}, folder / "out"));
                 }),
                 AllOf(StartsWith("2: "), HasSubstr(name)));
