@@ -55,7 +55,8 @@ Isa detect_isa() {
 
 std::string cpu_name() {
   unsigned brand[12] = {};
-  if (static_cast<unsigned>(__get_cpuid_max(0x80000000u, nullptr)) < 0x80000004u) return "unknown x86-64 processor";
+  if (static_cast<unsigned>(__get_cpuid_max(0x80000000u, nullptr)) < 0x80000004u)
+    return "unknown x86-64 processor";
   for (unsigned i = 0; i < 3; ++i) {
     __get_cpuid(0x80000002u + i, &brand[4 * i], &brand[4 * i + 1], &brand[4 * i + 2],
                 &brand[4 * i + 3]);
