@@ -35,7 +35,7 @@ std::vector<data::HostBatch> shaped_batches(const Settings& settings) {
 
 BesideSteps beside_steps(const config::Recipe& recipe) {
   return {recipe.train.validate_every > 0 ? recipe.train.validate_samples : 0,
-          recipe.checkpoint.async};
+          recipe.checkpoint.async, true};
 }
 
 void traced_step(const Settings& settings, device::Device& device, comm::Communicator& world,
@@ -48,9 +48,9 @@ void traced_step(const Settings& settings, device::Device& device, comm::Communi
   }
   engine.initialise();
   engine.step(1, 1e-3, shaped_batches(settings), 1);
-  {
+  if (beside.saves) {
     SpreadState spread(engine);
-    state_tensors(engine, spread);  // what a save brings together
+    state_tensors(engine, spread);
   }
   const int64_t samples =
       std::min(comm::part_of(beside.validation_samples, mesh.at().data, settings.layout.data).count,

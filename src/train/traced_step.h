@@ -17,6 +17,7 @@ std::vector<data::HostBatch> shaped_batches(const Settings& settings);
 struct BesideSteps {
   int64_t validation_samples = 0;  // 0: no validation
   bool snapshot = false;           // saves go on in the background
+  bool saves = false;              // state spread over data ranks is brought together
 };
 BesideSteps beside_steps(const config::Recipe& recipe);
 
