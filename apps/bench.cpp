@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// megalith bench gemm | train | decode | tokenizer | collective: this machine's figures, one JSON
-// object per line. Inputs are made up; sizes are options.
+// megalith bench gemm | train | layouts | decode | tokenizer | collective: this machine's figures,
+// one JSON object per line. Inputs are made up; sizes are options.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -143,6 +143,23 @@ void add_bench(CLI::App& app, Invocation& invocation) {
     recipe->declare(*c);
     c->callback([=, &invocation] {
       invocation.run = [=, &invocation] { return bench_train(*recipe, *o, invocation.json); };
+    });
+  }
+  {
+    auto [c, o] = add("layouts", "a recipe under its layout beside the same on one rank, in turn",
+                      "  megalith bench layouts recipes/gpt2_124m.yaml --set parallel.tensor=2\n");
+    auto recipe = std::make_shared<RecipeOptions>();
+    recipe->declare(*c);
+    auto comparison = std::make_shared<LayoutsComparison>();
+    c->add_option("--beside", comparison->beside,
+                  "key.path=value: what the other side changes of the recipe (repeatable)")
+        ->take_all()
+        ->allow_extra_args(false);
+    c->add_flag("--passes", comparison->passes, "forward and backward alone, no update");
+    c->callback([=, &invocation] {
+      invocation.run = [=, &invocation] {
+        return bench_layouts(*recipe, *comparison, *o, invocation.json);
+      };
     });
   }
   {

@@ -8,7 +8,9 @@
 #include "apps/recipe_options.h"
 #include "base/clock.h"
 #include "base/thread_pool.h"
+#include "data/host_batch.h"
 #include "device/device.h"
+#include "train/settings.h"
 
 namespace megalith::apps {
 
@@ -37,6 +39,17 @@ std::vector<double> rates(int count, double work, const Body& body) {
 
 /// FLOP/s of the best matrix product here, whatever its type and arithmetic: what shares are of.
 double best_gemm_rate(const device::Target& target);
+
+/// One data rank's batches of a step with ids that jump about.
+std::vector<data::HostBatch> made_up_batches(const train::Settings& settings);
+
+/// What a recipe's layout is measured beside.
+struct LayoutsComparison {
+  std::vector<std::string> beside;  // overrides of the other side, which is one rank unless told
+  bool passes = false;              // forward and backward alone
+};
+int bench_layouts(const RecipeOptions& recipe_options, const LayoutsComparison& comparison,
+                  const BenchOptions& options, bool json);
 
 int bench_train(const RecipeOptions& recipe_options, const BenchOptions& options, bool json);
 

@@ -8,9 +8,6 @@
 #include "train/traced_step.h"
 
 namespace megalith::apps {
-namespace {
-
-/// One data rank's batches with ids that jump about.
 std::vector<data::HostBatch> made_up_batches(const train::Settings& settings) {
   std::vector<data::HostBatch> batches = train::shaped_batches(settings);
   int64_t id = 0;
@@ -24,8 +21,6 @@ std::vector<data::HostBatch> made_up_batches(const train::Settings& settings) {
   }
   return batches;
 }
-
-}  // namespace
 
 int bench_train(const RecipeOptions& recipe_options, const BenchOptions& o, bool json) {
   const config::Recipe recipe = recipe_options.load();

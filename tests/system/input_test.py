@@ -24,7 +24,7 @@ MEMORY = 1 << 30  # resident bytes; reserved address space costs nothing
 HUGE = 8 << 30
 
 COMMANDS = ("tokenizer train", "tokenizer encode", "tokenizer decode", "pack", "train", "generate", "evaluate score", "evaluate perplexity",
-            "plan", "convert", "report", "bench gemm", "bench train", "bench decode", "bench tokenizer", "bench collective", "doctor")
+            "plan", "convert", "report", "bench gemm", "bench train", "bench decode", "bench tokenizer", "bench layouts", "bench collective", "doctor")
 
 
 def tensors(header, data=b""):
