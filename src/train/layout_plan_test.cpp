@@ -5,7 +5,8 @@
 
 #include <gtest/gtest.h>
 
-#include "base/clock.h"
+#include <ctime>
+
 #include "comm/backends.h"
 #include "testing/toy_model.h"
 #include "train/paper_table.h"
@@ -101,11 +102,12 @@ TEST(LayoutPlan, TheLargestOfThePaperInSeconds) {
   for (const int data : {1, 6}) {
     s.layout.data = s.split.data_shards = data;
     s.batch.full = 512 * data;
-    const double begin = monotonic_seconds();
+    const std::clock_t begin = std::clock();  // of the processor: others may use the machine too
     const LayoutPlan plan = plan_layout(s, kTarget, {});
     EXPECT_EQ(plan.stages.size(), 64u);
-    RecordProperty(data == 1 ? "seconds_512_ranks" : "seconds_3072_ranks",
-                   std::to_string(monotonic_seconds() - begin));
+    const double seconds = static_cast<double>(std::clock() - begin) / CLOCKS_PER_SEC;
+    EXPECT_LT(seconds, 5);
+    RecordProperty(data == 1 ? "seconds_512_ranks" : "seconds_3072_ranks", std::to_string(seconds));
   }
 }
 
