@@ -28,7 +28,7 @@ account::MemoryByClass planned(const Settings& settings, int threads, int rank,
                         [&](device::Device& device) {
                           const auto world = comm::make_traced_communicator(
                               device, rank, settings.layout.num_ranks());
-                          traced_step(settings, device, *world, {validation_samples, true});
+                          traced_step(settings, device, *world, {validation_samples, true, true});
                         })
       .memory;
 }
@@ -50,6 +50,8 @@ std::vector<account::MemoryByClass> measured(const Settings& settings, int threa
                   toy_weight(settings, step));
       if (validation_samples > 0)
         engine.sample_losses(toy_batch(settings, 100, validation_samples));
+      SpreadState spread(engine);
+      state_tensors(engine, spread);
     }
     memory[static_cast<size_t>(world.rank())] = account::memory_of(*device);
   });
