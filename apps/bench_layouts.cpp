@@ -12,7 +12,7 @@
 #include "apps/bench_figures.h"
 #include "apps/cpu_target.h"
 #include "comm/backends.h"
-#include "config/layouts.h"
+#include "device/recorder.h"
 #include "train/from_recipe.h"
 #include "train/layout_plan.h"
 #include "train/traced_step.h"
@@ -56,8 +56,9 @@ Side side_of(const config::Recipe& recipe, int threads) {
 /// One rank of a side.
 struct Player {
   Player(const Side& side, comm::Communicator& its_world)
-      : device(device::make_cpu_device(side.target)),
-        mesh(its_world, side.settings.layout),
+      : world(its_world),
+        device(device::make_cpu_device(side.target)),
+        mesh(world, side.settings.layout),
         engine(side.settings, *device, mesh),
         batches(made_up_batches(side.settings)),
         weight(static_cast<double>(side.settings.batch.full * side.settings.sequence_length())) {
@@ -71,6 +72,22 @@ struct Player {
       engine.step(step, 1e-4, batches, weight);
     }
   }
+  /// Seconds of one more step, and those of them spent in waiting for other ranks' messages.
+  std::array<double, 2> play_and_watch(bool passes_alone) {
+    device::Recorder recorder;
+    device->set_recorder(&recorder);
+    world.set_device(device.get());
+    const double begin = monotonic_seconds();
+    play(passes_alone);
+    const double seconds = monotonic_seconds() - begin;
+    world.set_device(nullptr);
+    device->set_recorder(nullptr);
+    double waiting = 0;
+    for (const device::Record& record : recorder.records())
+      waiting += record.name.starts_with("wait_") ? record.seconds : 0;
+    return {seconds, waiting};
+  }
+  comm::Communicator& world;
   std::unique_ptr<device::Device> device;
   parallel::Mesh mesh;
   train::Engine engine;
@@ -80,6 +97,7 @@ struct Player {
 };
 
 struct Figures {
+  double waiting = 0;  // for others, over the time of not waiting: mean of the first side's ranks
   std::array<std::vector<double>, 2> seconds;     // per step, by side
   std::array<int64_t, 2> activation_bytes{0, 0};  // of rank 0
 };
@@ -100,6 +118,13 @@ Figures play_in_turn(const std::array<Side, 2>& sides, int samples, bool passes_
         players[i]->play(passes_alone);
       }
     }
+    double waiting = 0;
+    if (players[0] != nullptr) {
+      const auto [seconds, waited] = players[0]->play_and_watch(passes_alone);
+      waiting = waited / (seconds - waited) / sides[0].ranks();
+    }
+    for (const double one : world.exchange_values(std::span<const double>(&waiting, 1), "waiting"))
+      if (world.rank() == 0) figures.waiting += one;
     for (int sample = 0; sample < samples; ++sample) {
       for (size_t i = 0; i < 2; ++i) {
         world.barrier("begin");
@@ -146,6 +171,8 @@ int bench_layouts(const RecipeOptions& recipe_options, const LayoutsComparison& 
   report("layouts.beside.tokens_per_second", rates[1], "tokens/s", true, threads, json);
   report("layouts.ideal", {100 * sides[0].ideal / sides[1].ideal}, "%", true, threads, json);
   report("layouts.share_of_ideal", shares, "%", true, threads, json);
+  report("layouts.planned_idle", {100 * (1 / sides[0].ideal - 1)}, "%", false, threads, json);
+  report("layouts.waiting", {100 * figures.waiting}, "%", false, threads, json);
   constexpr double kMiB = 1 << 20;
   report("layouts.activations", {static_cast<double>(figures.activation_bytes[0]) / kMiB}, "MiB",
          false, threads, json);

@@ -149,6 +149,17 @@ TEST(TracedStep, PlansEveryRankToTheByte) {
   }
 }
 
+/// A save brings together what is spread over data ranks: in workspace, at most a share of it each.
+TEST(TracedStep, PlansSpreadStateToTheByte) {
+  for (const DType dtype : {DType::f32, DType::bf16}) {
+    Settings settings = toy_settings();
+    settings.weights = settings.activations = dtype;
+    settings.layout = {.tensor = 2, .data = 2};
+    settings.zero = 1;
+    expect_planned(settings, 1, 0, fmt::format("spread, {}", dtype));
+  }
+}
+
 TEST(TracedStep, MoreSavedIsMorePlanned) {
   Settings settings = toy_settings();
   const auto none = planned(settings, 1, 0, 0);

@@ -1,17 +1,23 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Ranks as processes under mpirun: the bits of one rank, and every rank ends when one fails: python3 mpi_test.py PROGRAM"""
+"""Ranks as processes under mpirun: the bits of one rank, and every rank ends when one fails:
+python3 mpi_test.py PROGRAM [LIBRARY] [--long]
+
+LIBRARY is tests/faults/file_faults, preloaded in one rank: its writes below the checkpoints fail."""
+import errno
 import json
 import os
 import pathlib
 import shutil
 import signal
 import subprocess
+import sys
 import time
 import unittest
 
-from program import PROGRAM, RoadTest, run, text
-from layouts_test import RECIPE
+FAULTS = str(pathlib.Path(sys.argv.pop(2)).resolve()) if len(sys.argv) > 2 and sys.argv[2].endswith(".so") else ""
+from program import PROGRAM, RoadTest, run, text  # noqa: E402
+from layouts_test import LONG, RECIPE  # noqa: E402
 
 MPIRUN = shutil.which("mpirun")
 PLUGIN = pathlib.Path(PROGRAM).parent / "libmegalith_mpi.so"
@@ -73,6 +79,12 @@ class Mpi(RoadTest):
             with self.subTest(out):
                 self.assertEqual(json.loads(self.mpi(ranks, out, *layout))["status"], "finished")
                 self.assert_same(out)
+
+    @unittest.skipUnless(LONG, "eight processes")
+    def test_eight_processes_with_everything(self):
+        self.mpi(8, "all", "parallel.tensor=2", "parallel.pipeline=2", "parallel.data=2", "parallel.sequence=true", "parallel.zero=1",
+                 "memory.recompute=selective")
+        self.assert_same("all")
 
     def test_ranks_without_a_layout_are_data_ranks_and_threads_go_on(self):
         self.mpi(2, "handed", "train.steps=4")
@@ -139,6 +151,20 @@ class Mpi(RoadTest):
         self.assertEqual(process.returncode, 1, message)
         self.assertRegex(message, r"megalith: rank 0 on \S+ in step \d+, \w+ '.*' .*: waited 2 s, the deadline; rank 1 on \S+ (has not started it|does not take or send its data)")
         self.whole_and_goes_on("stopped")
+
+    @unittest.skipUnless(FAULTS, "no library of faults was given")
+    def test_a_rank_whose_save_fails_is_named_and_ends_all(self):
+        layout = ("parallel.tensor=2", "parallel.data=2", "checkpoint.every=2")
+        self.mpi(4, "failing", *layout, "train.steps=2")
+        command = self.command("failing", *layout)
+        preload = ["-x", f"LD_PRELOAD={FAULTS}", "-x", f"MEGA_FAULTS={self.folder / 'failing' / 'checkpoints'}|write|{errno.EIO}|1"]
+        process = self.start((2, command), (1, [*preload, *command]), (1, command))
+        message = self.ends(process, 60)
+        self.assertEqual(process.returncode, 1, message)
+        self.assertIn(os.strerror(errno.EIO), message)
+        self.assertRegex(message, r"rank 2 on \S+")
+        self.mpi(4, "failing", *layout)
+        self.assert_same("failing")
 
     def test_a_signal_saves_and_ends_all(self):
         process = self.running("wish")
