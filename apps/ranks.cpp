@@ -85,12 +85,12 @@ void check_size(const comm::Communicator& world, const config::Recipe& recipe,
 
 std::optional<Launch> settle_ranks(config::Recipe& recipe, int asked) {
   auto launch = launch_of([](const char* name) { return std::getenv(name); });
-  if (launch && asked != 0 && launch->size != asked) {
+  if (launch && launch->size == 1) launch.reset();  // ranks may be threads of it
+  if (launch && asked != 0 && launch->size != 0 && launch->size != asked) {
     throw UserError("--ranks {}: {} has started {} ranks; leave --ranks out", asked,
                     launch->launcher, launch->size);
   }
   config::settle_layout(recipe, launch && launch->size != 0 ? launch->size : asked);
-  if (launch && launch->size == 1) launch.reset();
   return launch;
 }
 
@@ -166,8 +166,23 @@ void require_memory(const RankPlace& place, const config::Recipe& recipe, int64_
       bytes += ranks_of_stage[stage] * stages[stage].memory.total;
     return bytes;
   };
-  train::check_memory(recipe, planned, device::memory_offer(),
-                      static_cast<int64_t>(processes.size()));
+  device::MemoryOffer offer = device::memory_offer();
+  if (processes.size() > 1 && offer.address_space_free) {
+    // The limit of addresses is each process's own, and alike for all.
+    device::MemoryOffer own = offer;
+    own.machine_free = *own.address_space_free;
+    own.group_free.reset();
+    const auto largest = [&](const config::Recipe& candidate) {
+      int64_t bytes = 0;
+      for (const account::Plan& stage :
+           plans_of_stages(candidate, train::settings_of(candidate, vocab), place.device.target()))
+        bytes = std::max(bytes, stage.memory.total);
+      return bytes;
+    };
+    train::check_memory(recipe, largest, own, 1);
+    offer.address_space_free.reset();
+  }
+  train::check_memory(recipe, planned, offer, static_cast<int64_t>(processes.size()));
 }
 
 void print_layout(const train::Settings& s, const std::vector<account::Plan>& stages, int threads) {

@@ -151,8 +151,7 @@ void advise_fast(const train::Settings& settings, const device::Target& target) 
 
 double sum_over(comm::Communicator& world, double mine) {
   double sum = 0;
-  for (const double x : world.exchange_values(std::span<const double>(&mine, 1), "ceiling"))
-    sum += x;
+  for (const double x : world.exchange_values(std::span<const double>(&mine, 1), "start")) sum += x;
   return sum;
 }
 
@@ -173,8 +172,10 @@ train::RunResult run_rank(const RankPlace& place, const config::Recipe& recipe,
   facts.version = kVersion;
   facts.allow = extra.allow;
   facts.gemm_ceiling_flops = sum_over(place.world, roofline.flops);
+  const double threads = sum_over(place.world, target.num_threads);
   if (leads) {
     facts.machine = machine_json(target);
+    facts.machine["threads"] = static_cast<int>(threads);  // of all ranks
     facts.step_flops = necessary_flops(settings, target);
     const std::vector<account::Plan> stages = plans_of_stages(recipe, settings, target);
     facts.planned_memory = account::to_json(stages[0].memory);
@@ -211,12 +212,12 @@ int run(const RecipeOptions& options, const TrainOptions& extra, bool json) {
   check_samples(recipe, tokenizer, options.path);
   const train::Settings settings =
       train::settings_of(recipe, tokenizer ? tokenizer->vocab_size() : 0);
-  // One rank holds the folder for all.
   std::optional<train::RunLock> lock;
-  if (!launch || launch->rank == 0) lock.emplace(recipe.run.out);
   std::optional<train::RunResult> result;
   int signal = 0;
   on_ranks(recipe, launch, [&](const RankPlace& place) {
+    // One rank holds the folder for all; when it is refused, the others are told.
+    if (place.world.rank() == 0) lock.emplace(recipe.run.out);
     require_memory(place, recipe, tokenizer ? tokenizer->vocab_size() : 0);
     const train::RunResult mine =
         run_rank(place, recipe, settings, tokenizer ? &*tokenizer : nullptr, stop, extra, json);

@@ -6,6 +6,7 @@
 #include "checkpoint/checkpoint_fixture.h"
 #include "checkpoint/cut_digest.h"
 #include "checkpoint/reader.h"
+#include "checkpoint/saver.h"
 #include "comm/backends.h"
 
 namespace megalith::checkpoint {
@@ -183,6 +184,20 @@ TEST_F(RankPartsTest, GapsAndOverlapsAreMistakes) {
     }
     EXPECT_THAT(fault, HasSubstr("tensor w: its pieces overlap or leave gaps at 1"));
   }
+}
+
+TEST_F(RankPartsTest, ranks_that_do_not_share_a_folder_are_refused_at_the_start) {
+  fs::create_directories(folder_ / "a");
+  fs::create_directories(folder_ / "b");
+  const auto both = [&](const char* of_rank_1) {
+    comm::run_ranks(2, [&](comm::Communicator& world) {
+      const Saver saver(folder_ / (world.rank() == 0 ? "a" : of_rank_1), {}, &world);
+    });
+  };
+  both("a");
+  EXPECT_THAT([&] { both("b"); },
+              ::testing::ThrowsMessage<UserError>(HasSubstr("rank 1 does not see")));
+  EXPECT_TRUE(fs::is_empty(folder_ / "a"));
 }
 
 }  // namespace

@@ -118,8 +118,8 @@ void check_space(const fs::path& folder, int64_t bytes) {
 }
 
 /// Makes the folder and proves that files can be made in it, so that a run learns this before its
-/// first step.
-void prepare(const fs::path& folder) {
+/// first step. What it made stays until the result goes.
+std::unique_ptr<StagedFolder> prepare(const fs::path& folder) {
   std::error_code error;
   fs::create_directories(folder, error);
   if (error || !fs::is_directory(folder)) {
@@ -128,7 +128,7 @@ void prepare(const fs::path& folder) {
   }
   try {
     clean(folder);
-    const StagedFolder probe(folder / "probe");
+    return std::make_unique<StagedFolder>(folder / "probe");
   } catch (const std::exception& reason) {
     throw UserError("{}: cannot be written: {}; choose another run.out", folder.string(),
                     reason.what());
@@ -212,8 +212,17 @@ Saver::Saver(fs::path folder, const SaverOptions& options, comm::Communicator* w
   impl_->folder = std::move(folder);
   impl_->options = options;
   if (world != nullptr && world->size() > 1) impl_->ranks = world->for_second_thread("saving");
-  if (impl_->leads()) prepare(impl_->folder);
-  if (impl_->ranks != nullptr) impl_->ranks->barrier("folder of checkpoints");
+  const auto probe = impl_->leads() ? prepare(impl_->folder) : nullptr;
+  if (impl_->ranks == nullptr) return;
+  const std::string name = impl_->ranks->exchange(
+      probe != nullptr ? probe->path().filename().string() : "", "folder of checkpoints")[0];
+  if (!fs::is_directory(impl_->folder / name)) {
+    throw UserError(
+        "{}: rank {} does not see what rank 0 writes there; all ranks must share the run's folder: "
+        "set run.out to a file system that they share",
+        impl_->folder.string(), impl_->ranks->rank());
+  }
+  impl_->ranks->barrier("folder is shared");
 }
 
 Saver::~Saver() { impl_->join(); }

@@ -39,6 +39,10 @@ std::string process_name() {
   return fmt::format("{}:{}", host.data(), ::getpid());
 }
 
+std::span<const std::byte> bytes_of_text(std::string_view text) {
+  return std::as_bytes(std::span(text));
+}
+
 /// Takes away what a killed run was writing beside its record and recipe. (The saver does the same
 /// in its own folder.)
 void remove_leftovers(const fs::path& folder) {
@@ -57,6 +61,8 @@ class TrainingRun {
   RunResult go();
 
  private:
+  /// All ranks were given the same recipe, data and tokenizer. Collective.
+  void require_same_inputs();
   void resume_or_begin();
   void write_record(const std::string& status);
   void note_saved(const checkpoint::Saved* saved);
@@ -132,8 +138,7 @@ TrainingRun::TrainingRun(const config::Recipe& recipe, const text::Tokenizer* to
   set_length(settings_, length_, recipe.optimizer.decay_steps);
   data_fingerprint_ = fmt::format("{}", fmt::join(sampler_.fingerprints(), "+"));
   comm::require_same(world_, "the program's version", facts.version);
-  comm::require_same(world_, "the recipe", config::fingerprint(recipe_));
-  comm::require_same(world_, "the data", data_fingerprint_);
+  require_same_inputs();
   world_.set_device(&device);
   mesh_ = std::make_unique<parallel::Mesh>(world_, settings_.layout);
   engine_ = std::make_unique<Engine>(settings_, device, *mesh_);
@@ -143,6 +148,22 @@ TrainingRun::TrainingRun(const config::Recipe& recipe, const text::Tokenizer* to
                                recipe.checkpoint.every},
       &world_);
   saver_->reserve(device_, state_bytes(*engine_));
+}
+
+void TrainingRun::require_same_inputs() {
+  comm::require_same(world_, "the recipe", config::fingerprint(recipe_));
+  comm::require_same(world_, "the data", data_fingerprint_);
+  if (validation_ != nullptr) {
+    comm::require_same(world_, "the validation data",
+                       fmt::format("{}", fmt::join(validation_->fingerprints(), "+")));
+  }
+  if (tokenizer_ != nullptr)
+    comm::require_same(world_, "the tokenizer", sha256(bytes_of_text(tokenizer_->to_json())));
+  // Keys that change no result change what ranks do together; these two do not.
+  config::Recipe shared = recipe_;
+  shared.run.out.clear();
+  shared.run.threads = 0;
+  comm::require_same(world_, "a key of the recipe", sha256(bytes_of_text(config::to_yaml(shared))));
 }
 
 void TrainingRun::agree_on(double elapsed_seconds) {
@@ -172,6 +193,7 @@ void TrainingRun::resume_or_begin() {
   const fs::path newest = world_.exchange(found, "newest checkpoint")[0];
   if (!newest.empty()) {
     const checkpoint::Reader reader(newest);
+    comm::require_same(world_, "the newest checkpoint", reader.state_sha256());
     position_ = position_from(reader.state());
     if (reader.state().contains("guard")) guard_.restore(reader.state()["guard"]);
     load_state(reader, *engine_);

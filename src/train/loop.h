@@ -46,9 +46,9 @@ struct RunResult {
 };
 
 /// Trains as the recipe says, from its newest checkpoint if the run folder has one. Collective over
-/// `world`, whose size is that of the recipe's layout; the result is rank 0's on every rank.
-/// `tokenizer` may be null when the recipe names none; `stop` where this rank is not the one that
-/// listens for signals in its process.
+/// `world`, whose size is that of the recipe's layout; of the result, rank 0's counts (others have
+/// the same status and signal). `tokenizer` may be null when the recipe names none; `stop` where
+/// this rank is not the one that listens for signals in its process.
 RunResult run_training(const config::Recipe& recipe, const text::Tokenizer* tokenizer,
                        const RunFacts& facts, const Hooks& hooks, comm::Communicator& world,
                        device::Device& device, const StopRequest* stop, bool show_progress);

@@ -56,12 +56,14 @@ std::optional<std::string> bad_state(Engine& engine) {
   return std::nullopt;
 }
 
+constexpr std::string_view kParameterGradient = "gradient of ";
+
 /// Backward fills gradients from the last layer to the first.
 std::optional<std::string> bad_gradient(Engine& engine) {
   const auto& all = engine.parameters().all();
   for (auto parameter = all.rbegin(); parameter != all.rend(); ++parameter) {
     if (!all_finite(engine.device(), parameter->gradient()))
-      return "gradient of " + parameter->name();
+      return fmt::format("{}{}", kParameterGradient, parameter->name());
   }
   return std::nullopt;
 }
@@ -105,8 +107,10 @@ std::optional<std::string> found_here(Engine& engine, int64_t step,
   return found ? found : bad_gradient(engine);
 }
 
-/// Which comes first in a step: input and state, activations, gradients.
+/// Which comes first in a step: input and state, activations, their gradients; then those of the
+/// parameters, which after their reduction all data ranks hold, healthy ones too.
 int order_of(const std::string& found) {
+  if (found.starts_with(kParameterGradient)) return 3;
   if (found.starts_with("gradient")) return 2;
   return found.starts_with("activation") ? 1 : 0;
 }
@@ -123,8 +127,8 @@ std::string first_not_finite(Engine& engine, int64_t step,
   auto first = all.end();
   for (auto it = all.begin(); it != all.end(); ++it) {
     if (it->empty()) continue;
-    const int before = first == all.end() ? 3 : order_of(*first);
-    if (order_of(*it) < before || (order_of(*it) == 2 && before == 2)) first = it;
+    const int before = first == all.end() ? 4 : order_of(*first);
+    if (order_of(*it) < before || (order_of(*it) >= 2 && before == order_of(*it))) first = it;
   }
   if (first == all.end()) return "nothing on a second run: a machine that computes wrongly";
   if (all.size() == 1) return *first;

@@ -139,30 +139,39 @@ TEST(NotFinite, ASkippedStepDoesNotCountForTheOptimizer) {
   EXPECT_NE(a.state(), c.state());
 }
 
-/// What every rank of `settings` names in a first step with a weight that is not a number, or with
-/// a gradient that overflows.
-std::vector<std::string> named_by_ranks(const Settings& settings, bool in_gradient) {
+/// Spoils a rank's part of a step and gives its global weight.
+using Spoil = FunctionRef<double(Engine&, std::vector<data::HostBatch>&)>;
+
+/// What every rank of `settings` names in a first step that `spoil` has spoilt.
+std::vector<std::string> named_by_ranks(const Settings& settings, Spoil spoil) {
   std::vector<std::string> named(static_cast<size_t>(settings.layout.num_ranks()));
   comm::run_ranks(settings.layout.num_ranks(), [&](comm::Communicator& world) {
     const auto device = device::make_cpu_device(1);
     const parallel::Mesh mesh(world, settings.layout);
     Engine engine(settings, *device, mesh);
     engine.initialise();
-    // One rank of the stage has it: all ones, which is not a number in f32 and in bf16.
-    const bool last =
-        mesh.at().tensor + mesh.at().data == settings.layout.tensor + settings.layout.data - 2;
-    if (auto* found = engine.parameters().find("layers.2.mlp.up.bias");
-        found != nullptr && !in_gradient && last) {
-      const View weight = found->mutable_compute();
-      std::memset(weight.data(), 0xff, static_cast<size_t>(bytes_of(weight.dtype())));
-    }
-    const auto batches = toy_micro_batches(settings, 1, mesh.at().data);
-    const double weight = in_gradient ? 1e-40 : toy_weight(settings, 1);
+    auto batches = toy_micro_batches(settings, 1, mesh.at().data);
+    const double weight = spoil(engine, batches);
     EXPECT_FALSE(engine.step(1, 1e-2, batches, weight).applied);
     named[static_cast<size_t>(world.rank())] = first_not_finite(engine, 1, batches, weight);
   });
   return named;
 }
+
+/// A weight of one rank of a stage: all ones, which is not a number in f32 and in bf16.
+const auto spoil_weight = [](Engine& engine, std::vector<data::HostBatch>&) {
+  const parallel::Mesh& mesh = engine.mesh();
+  const bool last =
+      mesh.at().tensor + mesh.at().data == mesh.layout().tensor + mesh.layout().data - 2;
+  if (auto* found = engine.parameters().find("layers.2.mlp.up.bias"); found != nullptr && last) {
+    const View weight = found->mutable_compute();
+    std::memset(weight.data(), 0xff, static_cast<size_t>(bytes_of(weight.dtype())));
+  }
+  return toy_weight(engine.settings(), 1);
+};
+
+/// The scale of every loss overflows.
+const auto spoil_scale = [](Engine&, std::vector<data::HostBatch>&) { return 1e-40; };
 
 TEST(NotFinite, AllRanksNameTheSame) {
   Settings cut = toy_settings(), spread = toy_settings(), mixed = toy_settings();
@@ -174,11 +183,27 @@ TEST(NotFinite, AllRanksNameTheSame) {
   mixed.weights = DType::bf16;
   for (const Settings& settings : {cut, spread, mixed}) {
     for (const bool in_gradient : {false, true}) {
-      const auto named = named_by_ranks(settings, in_gradient);
+      const auto named =
+          named_by_ranks(settings, in_gradient ? Spoil(spoil_scale) : Spoil(spoil_weight));
       for (const std::string& text : named) EXPECT_EQ(text, named[0]);
       EXPECT_THAT(named[0], HasSubstr(in_gradient ? "gradient head.input_gradient on rank"
                                                   : "weight layers.2.mlp.up.bias on rank"));
     }
+  }
+}
+
+// After the reduction all data ranks hold gradients that are not finite; only one has the cause.
+TEST(NotFinite, TheDataRankWithTheCauseIsNamed) {
+  Settings settings = toy_settings();
+  settings.layout = {.data = 2};
+  const auto named =
+      named_by_ranks(settings, [](Engine& engine, std::vector<data::HostBatch>& batches) {
+        if (engine.mesh().at().data == 0) batches[0].loss_weight_T[0] = 3e38F;
+        return 1e-3;
+      });
+  for (const std::string& text : named) {
+    EXPECT_THAT(text, HasSubstr("gradient head.input_gradient"));
+    EXPECT_THAT(text, HasSubstr("on rank 0"));
   }
 }
 

@@ -25,6 +25,9 @@ ENVIRONMENT = {**os.environ, "OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_R
                "OMPI_MCA_rmaps_base_oversubscribe": "1", "OMPI_MCA_btl_vader_single_copy_mechanism": "none",
                "OMPI_MCA_hwloc_base_binding_policy": "none"}
 
+# Of runs that end somewhere: no step depends on the last.
+ENDLESS = ["train.validate_every=0", "checkpoint.every=2", "optimizer.schedule=constant"]
+
 
 def ranks_of(mpirun):
     """The processes of the program that mpirun has started, by rank."""
@@ -115,8 +118,7 @@ class Mpi(RoadTest):
 
     def running(self, out, *overrides):
         """A long run of two ranks that has made its first steps."""
-        process = self.start((2, self.command(out, "parallel.tensor=2", "train.steps=100000", "train.validate_every=0",
-                                              "checkpoint.every=2", *overrides)))
+        process = self.start((2, self.command(out, "parallel.tensor=2", "train.steps=100000", *ENDLESS, *overrides)))
         metrics = self.folder / out / "metrics.jsonl"
         until = time.monotonic() + 60
         while time.monotonic() < until and not (metrics.exists() and metrics.read_text().count("\n") >= 3):
@@ -131,11 +133,12 @@ class Mpi(RoadTest):
                 process.kill()
 
     def whole_and_goes_on(self, out):
-        """The checkpoints are whole: a relaunch goes on from one."""
-        before = len(self.metrics(out))
-        self.mpi(2, out, "parallel.tensor=2", "train.validate_every=0", "checkpoint.every=2", f"train.steps={before + 4}")
-        steps = [m["step"] for m in self.metrics(out)]
-        self.assertEqual(steps, list(range(1, before + 5)))
+        """The checkpoints are whole: a relaunch goes on from one, to the bits of a run of one rank."""
+        steps = [f"train.steps={len(self.metrics(out)) + 4}", *ENDLESS]
+        self.mpi(2, out, "parallel.tensor=2", *steps)
+        self.train(f"{out}-at-once", *steps)
+        self.assertEqual(self.losses(out), self.losses(f"{out}-at-once"))
+        self.assertEqual(self.state(out), self.state(f"{out}-at-once"))
 
     def test_a_killed_rank_ends_all(self):
         process = self.running("killed")

@@ -17,6 +17,9 @@ from program import PROGRAM, RoadTest, run
 
 ROOT = os.geteuid() == 0
 
+# These tests may themselves be started with nohup, which what they start would inherit.
+signal.signal(signal.SIGHUP, signal.SIG_DFL)
+
 
 def wait_for(condition, process, seconds=60):
     deadline = time.monotonic() + seconds

@@ -101,6 +101,7 @@ void run_message_rank(Wire& wire, const std::string& host, FunctionRef<void(Comm
                               std::move(state));
     messages->set_hosts(world.exchange(host, "hosts"));
     body(world);
+    world.set_device(nullptr);  // the body's own may be gone
     world.barrier("end");
   } catch (const RankFailure&) {
     throw;  // all have been told already

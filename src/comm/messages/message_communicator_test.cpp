@@ -48,6 +48,16 @@ TEST(MessageCommunicator, AThrowEndsTheOthersWithItsCause) {
   }
 }
 
+// What follows the body records nothing: the device went with it.
+TEST(MessageCommunicator, ADeviceOfTheBodyGoesWithIt) {
+  const auto errors = run_mailbox_ranks(2, [](Communicator& comm) {
+    const auto device = device::make_trace_device({});
+    comm.set_device(device.get());
+    comm.barrier("with a device");
+  });
+  EXPECT_EQ(errors, std::vector<std::string>(2));
+}
+
 TEST(MessageCommunicator, DifferentCallsAreNamed) {
   for (int what = 0; what < 5; ++what) {
     const auto errors = run_mailbox_ranks(3, [&](Communicator& comm) {

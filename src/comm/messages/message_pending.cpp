@@ -10,6 +10,7 @@
 
 #include "base/check.h"
 #include "base/clock.h"
+#include "comm/patience.h"
 #include "comm/reduce.h"
 
 namespace megalith::comm {
@@ -183,13 +184,13 @@ void MessagePending::compare(int peer) const {
 }
 
 void MessagePending::wait() {
-  const double until = monotonic_seconds() + place_.state->deadline_seconds;
+  Patience patience(place_.state->deadline_seconds, monotonic_seconds());
   try {
     std::ranges::stable_sort(open_, {}, [](const Message& m) { return !m.is_header; });
     for (int turn = 0; !progress(); ++turn) {
       place_.messages->look();
       if (place_.messages->failed()) place_.messages->throw_failure(text());
-      if (monotonic_seconds() >= until) throw_late();
+      if (patience.ends(monotonic_seconds())) throw_late();
       if (turn > kYields) {
         std::this_thread::sleep_for(std::chrono::microseconds(50));
       } else if (turn > kSpins) {

@@ -7,6 +7,7 @@
 
 #include "base/check.h"
 #include "base/clock.h"
+#include "comm/patience.h"
 
 namespace megalith::comm {
 namespace {
@@ -39,11 +40,11 @@ class ThreadPending final : public Pending {
 
   void wait() override {
     try {
-      const double until = monotonic_seconds() + state_->deadline_seconds;
-      await(until, [this] { return meeting_->all_posted(); });
+      Patience patience(state_->deadline_seconds, monotonic_seconds());
+      await(patience, [this] { return meeting_->all_posted(); });
       const int place = std::get<0>(number_) < 0 ? rank_ : 0;
       if (meeting_->do_units(place)) ring_others();
-      await(until, [this] { return meeting_->done(); });
+      await(patience, [this] { return meeting_->done(); });
     } catch (...) {
       meeting_->withdraw();
       meeting_ = nullptr;
@@ -73,7 +74,7 @@ class ThreadPending final : public Pending {
   }
 
   template <typename Condition>
-  void await(double until, Condition condition) {
+  void await(Patience& patience, Condition condition) {
     World& world = group_->world();
     Doorbell& bell = group_->bell(rank_);
     while (true) {
@@ -81,8 +82,8 @@ class ThreadPending final : public Pending {
       if (condition()) return;
       if (world.failed()) world.throw_failure(text());
       if (world.any_left()) check_nobody_left();
-      if (monotonic_seconds() >= until) throw_late();
-      bell.wait(seen, until, world.spins());
+      if (patience.ends(monotonic_seconds())) throw_late();
+      bell.wait(seen, patience.next(), world.spins());
     }
   }
 

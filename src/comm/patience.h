@@ -1,0 +1,31 @@
+// SPDX-License-Identifier: Apache-2.0
+// How long a rank has waited for others. Counted in slices, each of at most a second, so that a
+// process that was stopped and continued (Ctrl-Z, a suspended job) has not waited in between.
+#pragma once
+
+#include <algorithm>
+
+namespace megalith::comm {
+
+class Patience {
+ public:
+  /// Waits at most `seconds` from `now` on; times are of the monotonic clock.
+  Patience(double seconds, double now) : left_(seconds), last_(now) {}
+
+  /// Counts what has passed; true when nothing is left. To be asked at least once a second.
+  bool ends(double now) {
+    left_ -= std::min(now - last_, kSlice);
+    last_ = now;
+    return left_ <= 0;
+  }
+
+  /// When to ask next at the latest.
+  double next() const { return last_ + std::min(left_, kSlice); }
+
+ private:
+  static constexpr double kSlice = 1;
+  double left_;
+  double last_;
+};
+
+}  // namespace megalith::comm
