@@ -119,6 +119,7 @@ Figures play_in_turn(const std::array<Side, 2>& sides, int samples, bool passes_
       }
     }
     double waiting = 0;
+    world.barrier("watch");
     if (players[0] != nullptr) {
       const auto [seconds, waited] = players[0]->play_and_watch(passes_alone);
       waiting = waited / (seconds - waited) / sides[0].ranks();
