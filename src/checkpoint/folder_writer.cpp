@@ -2,6 +2,7 @@
 #include "checkpoint/folder_writer.h"
 
 #include <algorithm>
+#include <atomic>
 #include <numeric>
 #include <optional>
 
@@ -9,6 +10,7 @@
 #include "base/file.h"
 #include "base/thread_pool.h"
 #include "checkpoint/cut_digest.h"
+#include "checkpoint/file_hash.h"
 #include "checkpoint/manifest.h"
 #include "checkpoint/plain_name.h"
 #include "checkpoint/rank_parts.h"
@@ -65,13 +67,14 @@ FileRecord write_tensors(const fs::path& folder, const FilePlan& plan,
     const Cut cut = tensor.cut.value_or(Cut{tensor.shape, Shard::whole(tensor.shape)});
     MEGA_CHECK(cut.shard.local_shape(cut.whole) == tensor.shape, "tensor {} of {}", tensor.name,
                tensor.shape);
+    const WrittenTensor& hashes = written.tensors.at(tensor.name);
     records[i] = {tensor.name,
                   tensor.dtype,
                   cut.whole,
-                  written.tensor_sha256.at(tensor.name),
-                  {{plan.name, cut.shard.dim, cut.shard.begin, cut.shard.count, ""}}};
+                  hashes.sha256,
+                  {{plan.name, cut.shard.dim, cut.shard.begin, cut.shard.count, hashes.hash}}};
   }
-  return {plan.name, written.bytes, written.sha256};
+  return {plan.name, written.bytes, written.hash};
 }
 
 /// What this rank writes, told to all.
@@ -82,11 +85,10 @@ Parts write_all_tensors(const fs::path& folder, const std::vector<TensorContent>
   std::vector<TensorRecord> records(tensors.size());
   std::vector<FileRecord> files(plans.size());
   ThreadPool pool(std::clamp(static_cast<int>(plans.size()), 1, threads));
-  pool.run([&](int thread) {
-    const auto stride = static_cast<size_t>(pool.num_threads());
-    for (auto i = static_cast<size_t>(thread); i < plans.size(); i += stride) {
+  std::atomic<size_t> next = 0;  // files take as long as their disks do: whoever is free goes on
+  pool.run([&](int) {
+    for (size_t i = next++; i < plans.size(); i = next++)
       files[i] = write_tensors(folder, plans[i], tensors, records);
-    }
   });
   return join_parts(std::move(files), std::move(records), ranks);
 }
@@ -125,7 +127,7 @@ void write_texts(const fs::path& folder, const std::map<std::string, std::string
     write_file_durable(
         folder / name, [&](File& file) { file.write(content); }, false);
     manifest.files.push_back(
-        {name, static_cast<int64_t>(text.size()), sha256(std::as_bytes(std::span(text)))});
+        {name, static_cast<int64_t>(text.size()), file_hash(std::as_bytes(std::span(text)))});
   }
 }
 

@@ -29,9 +29,10 @@ struct FolderSummary {
 
 /// Tensor files are cut here: bounds what one damaged file costs, and lets several threads hash and
 /// write at once. A larger tensor has a file of its own.
-inline constexpr int64_t kTensorFileBytes = int64_t{512} << 20;
+inline constexpr int64_t kTensorFileBytes = int64_t{256} << 20;
 
-/// `threads` files are written at once; with more than one, tensors' `write` run side by side. With
+/// `threads` files are written at once, each through kUncachedBufferBytes; with more than one,
+/// tensors' `write` run side by side. With
 /// `ranks` (null: this one alone) collective over them: all see one file system, `target` is that
 /// of rank 0, the pieces of all ranks cover each tensor, and the summary is of the whole folder.
 FolderSummary write_checkpoint_folder(const std::filesystem::path& target,

@@ -15,8 +15,18 @@ namespace {
 
 using Json = nlohmann::json;
 
-bool is_sha256(const std::string& text) {
-  return text.size() == 64 && text.find_first_not_of("0123456789abcdef") == std::string::npos;
+bool is_hexadecimal(const std::string& text, size_t digits) {
+  return text.size() == digits && text.find_first_not_of("0123456789abcdef") == std::string::npos;
+}
+bool is_sha256(const std::string& text) { return is_hexadecimal(text, 64); }
+
+/// How a version writes the hashes of files and pieces.
+struct HashFormat {
+  const char* key;
+  size_t digits;
+};
+HashFormat hash_format(int64_t version) {
+  return version == 1 ? HashFormat{"sha256", 64} : HashFormat{"xxh3_128", 32};
 }
 
 /// The library converts any number, and those that do not fit to anything.
@@ -29,17 +39,18 @@ int64_t integer(const Json& json, const char* key) {
   return value.get<int64_t>();
 }
 
-FileRecord parse_file(const Json& json) {
+FileRecord parse_file(const Json& json, const HashFormat& format) {
   FileRecord file{json.at("name").get<std::string>(), integer(json, "bytes"),
-                  json.at("sha256").get<std::string>()};
+                  json.at(format.key).get<std::string>()};
   if (!is_plain_name(file.name))
     throw std::invalid_argument("file name '" + file.name + "' is not plain");
-  if (file.bytes < 0 || !is_sha256(file.sha256))
+  if (file.bytes < 0 || !is_hexadecimal(file.hash, format.digits))
     throw std::invalid_argument("entry of file " + file.name);
   return file;
 }
 
-TensorRecord parse_tensor(const Json& json, const std::set<std::string>& files) {
+TensorRecord parse_tensor(const Json& json, const std::set<std::string>& files,
+                          const HashFormat& format) {
   TensorRecord tensor;
   tensor.name = json.at("name").get<std::string>();
   const auto fault = [&](const std::string& what) {
@@ -67,9 +78,9 @@ TensorRecord parse_tensor(const Json& json, const std::set<std::string>& files) 
     const int64_t dim = integer(j, "dim");
     if (dim < 0 || dim >= kMaxDims) throw fault("piece of an impossible dimension");
     PieceRecord piece{j.at("file").get<std::string>(), static_cast<int>(dim), integer(j, "begin"),
-                      integer(j, "count"), j.value("sha256", "")};
-    if (!piece.sha256.empty() && !is_sha256(piece.sha256))
-      throw fault("a piece's sha256 is not one");
+                      integer(j, "count"), j.value(format.key, "")};
+    if (!piece.hash.empty() && !is_hexadecimal(piece.hash, format.digits))
+      throw fault(std::string("a piece's ") + format.key + " is not one");
     if (!files.contains(piece.file)) throw fault("piece in a file that is not listed");
     const int64_t extent = dims.empty() ? 1
                                         : (piece.dim >= 0 && piece.dim < tensor.shape.num_dims()
@@ -92,20 +103,21 @@ TensorRecord parse_tensor(const Json& json, const std::set<std::string>& files) 
 }  // namespace
 
 std::string Manifest::to_text() const {
+  const char* const hash_key = hash_format(version).key;
   nlohmann::ordered_json json;
-  json["format_version"] = kFormatVersion;
+  json["format_version"] = version;
   json["step"] = step;
   json["state_sha256"] = state_sha256;
   json["state"] = state;
   json["files"] = Json::array();
   for (const FileRecord& f : files)
-    json["files"].push_back({{"name", f.name}, {"bytes", f.bytes}, {"sha256", f.sha256}});
+    json["files"].push_back({{"name", f.name}, {"bytes", f.bytes}, {hash_key, f.hash}});
   json["tensors"] = Json::array();
   for (const TensorRecord& t : tensors) {
     nlohmann::ordered_json pieces = Json::array();
     for (const PieceRecord& p : t.pieces) {
       pieces.push_back({{"file", p.file}, {"dim", p.dim}, {"begin", p.begin}, {"count", p.count}});
-      if (!p.sha256.empty()) pieces.back()["sha256"] = p.sha256;
+      if (!p.hash.empty()) pieces.back()[hash_key] = p.hash;
     }
     json["tensors"].push_back(
         {{"name", t.name},
@@ -122,24 +134,25 @@ Manifest Manifest::parse(const std::string& text, const std::filesystem::path& p
   try {
     if (const auto fault = json_fault(text)) throw std::invalid_argument(*fault);
     const Json json = Json::parse(text);
-    const int64_t version = integer(json, "format_version");
-    if (version < 1 || version > kFormatVersion) {
+    Manifest m;
+    m.version = integer(json, "format_version");
+    if (m.version < 1 || m.version > kFormatVersion) {
       throw IntegrityError(
           "{}: format version {} is not known (this program reads 1 to {}); use a newer megalith",
-          where, version, kFormatVersion);
+          where, m.version, kFormatVersion);
     }
-    Manifest m;
+    const HashFormat format = hash_format(m.version);
     m.step = integer(json, "step");
     m.state_sha256 = json.at("state_sha256").get<std::string>();
     m.state = json.at("state");
     std::set<std::string> files, tensors;
     for (const Json& f : json.at("files")) {
-      m.files.push_back(parse_file(f));
+      m.files.push_back(parse_file(f, format));
       if (!files.insert(m.files.back().name).second)
         throw std::invalid_argument("file " + m.files.back().name + " twice");
     }
     for (const Json& t : json.at("tensors")) {
-      m.tensors.push_back(parse_tensor(t, files));
+      m.tensors.push_back(parse_tensor(t, files, format));
       if (!tensors.insert(m.tensors.back().name).second) {
         throw std::invalid_argument("tensor " + m.tensors.back().name + " twice");
       }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // manifest.json: what a checkpoint consists of. Versions: a reader takes every version up to its
 // own and refuses newer ones by number; a change that old readers would misread raises the version.
+// Version 2 hashes files and pieces with XXH3-128 where version 1 has SHA-256.
 #pragma once
 
 #include <filesystem>
@@ -13,7 +14,7 @@
 
 namespace megalith::checkpoint {
 
-inline constexpr int kFormatVersion = 1;
+inline constexpr int kFormatVersion = 2;
 
 /// Where a part of a tensor lies: indices [begin, begin + count) of `dim`, under the tensor's name
 /// in `file`.
@@ -22,7 +23,7 @@ struct PieceRecord {
   int dim = 0;
   int64_t begin = 0;
   int64_t count = 0;
-  std::string sha256 = {};  // of its bytes; empty when it is the whole tensor
+  std::string hash = {};  // of its bytes; version 1 has none where it is the whole tensor
 };
 
 struct TensorRecord {
@@ -36,16 +37,18 @@ struct TensorRecord {
 struct FileRecord {
   std::string name;
   int64_t bytes = 0;
-  std::string sha256;
+  std::string hash;
 };
 
 struct Manifest {
+  int64_t version = kFormatVersion;
   int64_t step = 0;
   std::string state_sha256;
   std::vector<TensorRecord> tensors;
   std::vector<FileRecord> files;
   nlohmann::json state;
 
+  /// In the format of `version`.
   std::string to_text() const;
   /// IntegrityError naming `path` and what is wrong: every field present, file names plain, pieces
   /// covering each tensor exactly, in files that are listed.

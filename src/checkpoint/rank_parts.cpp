@@ -14,12 +14,12 @@ using Json = nlohmann::json;
 
 Json to_json(const std::vector<FileRecord>& files, const std::vector<TensorRecord>& tensors) {
   Json json{{"files", Json::array()}, {"tensors", Json::array()}};
-  for (const FileRecord& f : files) json["files"].push_back({f.name, f.bytes, f.sha256});
+  for (const FileRecord& f : files) json["files"].push_back({f.name, f.bytes, f.hash});
   for (const TensorRecord& t : tensors) {
     const PieceRecord& p = t.pieces.at(0);
     json["tensors"].push_back({t.name, std::string(name_of(t.dtype)),
                                std::vector<int64_t>(t.shape.dims().begin(), t.shape.dims().end()),
-                               t.sha256, p.file, p.dim, p.begin, p.count});
+                               t.sha256, p.file, p.dim, p.begin, p.count, p.hash});
   }
   return json;
 }
@@ -34,7 +34,7 @@ TensorRecord tensor_from(const Json& j) {
                       j.at(3).get<std::string>(),
                       {}};
   tensor.pieces.push_back({j.at(4).get<std::string>(), j.at(5).get<int>(), j.at(6).get<int64_t>(),
-                           j.at(7).get<int64_t>(), tensor.sha256});
+                           j.at(7).get<int64_t>(), j.at(8).get<std::string>()});
   return tensor;
 }
 
@@ -56,11 +56,6 @@ void settle(PlacedTensor& tensor) {
   }
   const int64_t extent = record.shape.num_dims() == 0 ? 1 : record.shape[pieces[0].first.dim];
   MEGA_CHECK(covered == extent, "tensor {}: {} of {} are written", record.name, covered, extent);
-  if (record.pieces.size() == 1) {
-    record.pieces[0].sha256.clear();
-  } else {
-    record.sha256.clear();
-  }
 }
 
 }  // namespace

@@ -10,6 +10,7 @@
 #include "base/integer.h"
 #include "base/log.h"
 #include "base/thread_pool.h"
+#include "checkpoint/file_hash.h"
 #include "checkpoint/manifest.h"
 #include "checkpoint/safetensors.h"
 
@@ -20,28 +21,37 @@ namespace fs = std::filesystem;
 
 constexpr int64_t kMaxManifestBytes = int64_t{256} << 20;
 
-/// SHA-256 of `bytes` bytes that read(buffer, size, offset) gives.
+/// What hashes files and pieces in a manifest of `version`.
+enum class HashKind { sha256, xxh3_128 };
+HashKind hash_kind(int64_t version) { return version == 1 ? HashKind::sha256 : HashKind::xxh3_128; }
+
+/// Of `bytes` bytes that read(buffer, size, offset) gives.
 template <typename Read>
-std::string hash_of_parts(int64_t bytes, const Read& read) {
-  Sha256 hash;
-  std::vector<std::byte> buffer(static_cast<size_t>(std::min(bytes, int64_t{4} << 20)));
+std::string hash_of_parts(HashKind kind, int64_t bytes, const Read& read) {
+  Sha256 sha;
+  FileHash fast;
+  std::vector<std::byte> buffer(static_cast<size_t>(std::min(bytes, int64_t{1} << 20)));
   for (int64_t at = 0; at < bytes;) {
     const int64_t part = std::min(static_cast<int64_t>(buffer.size()), bytes - at);
     read(buffer.data(), part, at);
-    hash.update(buffer.data(), static_cast<size_t>(part));
+    if (kind == HashKind::sha256) {
+      sha.update(buffer.data(), static_cast<size_t>(part));
+    } else {
+      fast.update(buffer.data(), static_cast<size_t>(part));
+    }
     at += part;
   }
-  return hash.finish();
+  return kind == HashKind::sha256 ? sha.finish() : fast.digest();
 }
 
-std::string hash_of(const File& file, int64_t bytes) {
-  return hash_of_parts(bytes, [&](void* to, int64_t size, int64_t at) {
+std::string hash_of(HashKind kind, const File& file, int64_t bytes) {
+  return hash_of_parts(kind, bytes, [&](void* to, int64_t size, int64_t at) {
     file.read_at(to, static_cast<size_t>(size), at);
   });
 }
 
-std::string hash_of(const SafetensorsFile& file, const SafetensorsEntry& entry) {
-  return hash_of_parts(entry.bytes,
+std::string hash_of(HashKind kind, const SafetensorsFile& file, const SafetensorsEntry& entry) {
+  return hash_of_parts(kind, entry.bytes,
                        [&](void* to, int64_t size, int64_t at) { file.read(entry, at, size, to); });
 }
 
@@ -136,8 +146,8 @@ void Reader::Impl::check_size(const FileRecord& file) const {
 
 void Reader::Impl::verify(const FileRecord& file) const {
   const fs::path path = folder / file.name;
-  if (hash_of(open_own(path), file.bytes) == file.sha256) return;
-  throw IntegrityError("{}: the content does not match its SHA-256; {}", path.string(),
+  if (hash_of(hash_kind(manifest.version), open_own(path), file.bytes) == file.hash) return;
+  throw IntegrityError("{}: the content does not match its hash; {}", path.string(),
                        damage_in(file));
 }
 
@@ -151,7 +161,9 @@ std::string Reader::Impl::damage_in(const FileRecord& file) const {
       if (piece == tensor.pieces.end()) continue;
       const SafetensorsEntry* entry = content.find(tensor.name);
       if (entry == nullptr) return fmt::format("tensor {} is not in it", tensor.name);
-      if (hash_of(content, *entry) != (piece->sha256.empty() ? tensor.sha256 : piece->sha256)) {
+      const bool own = !piece->hash.empty();
+      const HashKind kind = own ? hash_kind(manifest.version) : HashKind::sha256;
+      if (hash_of(kind, content, *entry) != (own ? piece->hash : tensor.sha256)) {
         return fmt::format("tensor {} is damaged", tensor.name);
       }
     }
@@ -204,8 +216,10 @@ std::optional<std::string> Reader::text(const std::string& name) const {
   if (std::ranges::find(files, name, &FileRecord::name) == files.end()) return std::nullopt;
   const FileRecord& record = impl_->record(name);
   std::string text = read_own(impl_->folder / name, record.bytes);
-  if (sha256(std::as_bytes(std::span(text))) != record.sha256) {
-    throw IntegrityError("{}: the content does not match its SHA-256; the file is damaged",
+  const auto bytes = std::as_bytes(std::span(text));
+  const bool is_sha256 = hash_kind(impl_->manifest.version) == HashKind::sha256;
+  if ((is_sha256 ? sha256(bytes) : file_hash(bytes)) != record.hash) {
+    throw IntegrityError("{}: the content does not match its hash; the file is damaged",
                          (impl_->folder / name).string());
   }
   return text;

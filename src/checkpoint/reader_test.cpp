@@ -58,6 +58,42 @@ TEST_F(Checkpoint, gives_back_what_was_written) {
   EXPECT_TRUE(fs::exists(reader.folder() / "state-00002-of-00002.safetensors"));
 }
 
+/// Writes `manifest` with a COMMIT that vouches for it.
+void put_manifest(const fs::path& folder, const Manifest& manifest) {
+  const std::string text = manifest.to_text();
+  write_file_durable(folder / kManifestName, text);
+  write_file_durable(folder / kCommitName, sha256(std::as_bytes(std::span(text))) + "\n");
+}
+
+/// The folder as format version 1 has it: SHA-256 of files, of pieces only where there are several.
+void make_version_1(const fs::path& folder) {
+  Manifest manifest = Manifest::parse(read_file(folder / kManifestName), folder / kManifestName);
+  manifest.version = 1;
+  for (FileRecord& file : manifest.files) {
+    const std::string content = read_file(folder / file.name);
+    file.hash = sha256(std::as_bytes(std::span(content)));
+  }
+  for (TensorRecord& tensor : manifest.tensors)
+    for (PieceRecord& piece : tensor.pieces) piece.hash.clear();
+  put_manifest(folder, manifest);
+}
+
+TEST_F(Checkpoint, format_version_1_is_read_and_guarded_as_ever) {
+  const fs::path path = write(3);
+  make_version_1(path);
+  EXPECT_THAT(read_file(path / kManifestName), HasSubstr("\"format_version\": 1"));
+  const Reader reader(path);
+  reader.verify_all();
+  EXPECT_EQ(reader.text("recipe.yaml"), "run: {}\n");
+  EXPECT_EQ(read(reader, "a", Shard::whole(Shape{2, 3})), (std::vector<float>{3, 4, 5, 6, 7, 8}));
+  const fs::path tensors = path / "state-00001-of-00002.safetensors";
+  flip(tensors, static_cast<int64_t>(fs::file_size(tensors)) - 1);
+  EXPECT_THAT(fault_of(path), HasSubstr("tensor b is damaged"));
+  flip(path / "recipe.yaml", 0);
+  EXPECT_THAT(integrity_fault([&] { (void)Reader(path).text("recipe.yaml"); }),
+              HasSubstr("the file is damaged"));
+}
+
 TEST_F(Checkpoint, any_part_along_any_dimension_is_read) {
   const Reader reader(write(0));
   // Element [i][j][k] of c is 200 + 6 i + 2 j + k.
@@ -85,13 +121,11 @@ fs::path write_in_pieces(const fs::path& folder) {
                                  sink(std::as_bytes(std::span(part)));
                                }};
     const WrittenFile file = write_safetensors(folder / name, {&tensor, 1});
-    manifest.files.push_back({name, file.bytes, file.sha256});
+    manifest.files.push_back({name, file.bytes, file.hash});
     manifest.tensors[0].pieces.push_back({name, 1, begin, width});
     begin += width;
   }
-  const std::string text = manifest.to_text();
-  write_file_durable(folder / kManifestName, text);
-  write_file_durable(folder / kCommitName, sha256(std::as_bytes(std::span(text))) + "\n");
+  put_manifest(folder, manifest);
   return folder;
 }
 
@@ -190,7 +224,7 @@ TEST_F(Checkpoint, a_manifest_with_a_valid_hash_is_still_not_trusted) {
     put(path / kCommitName, sha256(std::as_bytes(std::span(text))) + "\n");
     return integrity_fault([&] { Reader reader(path); });
   };
-  EXPECT_THAT(fault_with("\"format_version\": 1", "\"format_version\": 2"), HasSubstr("version 2"));
+  EXPECT_THAT(fault_with("\"format_version\": 2", "\"format_version\": 3"), HasSubstr("version 3"));
   EXPECT_THAT(fault_with("\"name\": \"recipe.yaml\"", "\"name\": \"../recipe.yaml\""),
               HasSubstr("not plain"));
   EXPECT_THAT(fault_with("\"name\": \"b\"", "\"name\": \"a\""), HasSubstr("tensor a twice"));

@@ -6,6 +6,7 @@
 #include <cstring>
 
 #include "checkpoint/checkpoint_fixture.h"
+#include "checkpoint/file_hash.h"
 #include "checkpoint/safetensors_writer.h"
 
 namespace megalith::checkpoint {
@@ -164,8 +165,9 @@ TEST_F(Safetensors, written_bytes_are_the_reference_writers) {
   const std::string content = read_file(path());
   EXPECT_EQ(content, expected);
   EXPECT_EQ(written.bytes, static_cast<int64_t>(expected.size()));
-  EXPECT_EQ(written.sha256, sha256(std::as_bytes(std::span(expected))));
-  EXPECT_EQ(written.tensor_sha256.at("z"), sha256(std::as_bytes(std::span("1234", 4))));
+  EXPECT_EQ(written.hash, file_hash(std::as_bytes(std::span(expected))));
+  EXPECT_EQ(written.tensors.at("z").sha256, sha256(std::as_bytes(std::span("1234", 4))));
+  EXPECT_EQ(written.tensors.at("z").hash, file_hash(std::as_bytes(std::span("1234", 4))));
 }
 
 }  // namespace

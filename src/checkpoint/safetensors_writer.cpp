@@ -1,11 +1,65 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "checkpoint/safetensors_writer.h"
 
+#include <algorithm>
+
 #include "base/check.h"
 #include "base/file.h"
+#include "checkpoint/file_hash.h"
 #include "checkpoint/safetensors.h"
+#include "checkpoint/uncached_writer.h"
 
 namespace megalith::checkpoint {
+namespace {
+
+using Bytes = std::span<const std::byte>;
+
+/// Every hash and the copy for the disk read a block this large one after the other: it comes from
+/// memory once.
+constexpr size_t kBlockBytes = size_t{128} << 10;
+
+/// The bytes of one file on their way.
+class Writing {
+ public:
+  explicit Writing(File& file) : out_(file) {}
+
+  void add(Bytes bytes) {
+    hash_.update(bytes.data(), bytes.size());
+    out_.write(bytes);
+    written_.bytes += std::ssize(bytes);
+  }
+
+  void add(const TensorContent& tensor, int64_t expected_bytes) {
+    const int64_t begin = written_.bytes;
+    const bool whole = tensor.is_whole();
+    FileHash hash;
+    Sha256 sha;
+    tensor.write([&](Bytes part) {
+      while (!part.empty()) {
+        const Bytes block = part.first(std::min(part.size(), kBlockBytes));
+        if (whole) sha.update(block.data(), block.size());
+        hash.update(block.data(), block.size());
+        add(block);
+        part = part.subspan(block.size());
+      }
+    });
+    MEGA_CHECK_EQ(written_.bytes - begin, expected_bytes);
+    written_.tensors[tensor.name] = {hash.digest(), whole ? sha.finish() : ""};
+  }
+
+  WrittenFile finish() {
+    out_.finish();
+    written_.hash = hash_.digest();
+    return std::move(written_);
+  }
+
+ private:
+  UncachedWriter out_;
+  FileHash hash_;
+  WrittenFile written_;
+};
+
+}  // namespace
 
 WrittenFile write_safetensors(const std::filesystem::path& path,
                               std::span<const TensorContent> tensors) {
@@ -17,29 +71,16 @@ WrittenFile write_safetensors(const std::filesystem::path& path,
   }
   const std::string header = safetensors_header(entries);
   WrittenFile written;
-  Sha256 file_hash;
   write_file_durable(
       path,
       [&](File& file) {
-        file.write(header);
-        file_hash.update(header.data(), header.size());
-        written.bytes = static_cast<int64_t>(header.size());
-        for (const SafetensorsEntry& entry : entries) {
-          Sha256 tensor_hash;
-          int64_t bytes = 0;
-          by_name.at(entry.name)->write([&](std::span<const std::byte> part) {
-            file.write(part.data(), part.size());
-            file_hash.update(part.data(), part.size());
-            tensor_hash.update(part.data(), part.size());
-            bytes += static_cast<int64_t>(part.size());
-          });
-          MEGA_CHECK_EQ(bytes, entry.bytes);
-          written.bytes += bytes;
-          written.tensor_sha256[entry.name] = tensor_hash.finish();
-        }
+        Writing writing(file);
+        writing.add(std::as_bytes(std::span(header)));
+        for (const SafetensorsEntry& entry : entries)
+          writing.add(*by_name.at(entry.name), entry.bytes);
+        written = writing.finish();
       },
       false);
-  written.sha256 = file_hash.finish();
   return written;
 }
 

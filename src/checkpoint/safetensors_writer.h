@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Writes a safetensors file durably while its tensors stream through: one tensor in memory at a
-// time at most, every byte hashed on its way. Byte for byte what the reference writer makes of the
-// same tensors.
+// time at most, every byte hashed on its way while it is in the processor's cache. Byte for byte
+// what the reference writer makes of the same tensors.
 #pragma once
 
 #include <filesystem>
@@ -34,12 +34,18 @@ struct TensorContent {
   std::optional<Cut> cut = {};  // absent: this is all of it
 
   int64_t bytes() const { return shape.num_elements() * bytes_of(dtype); }
+  bool is_whole() const { return !cut || cut->shard.is_whole(cut->whole); }
+};
+
+struct WrittenTensor {
+  std::string hash;    // of the bytes written here (FileHash)
+  std::string sha256;  // of the tensor; empty where this is a part of it
 };
 
 struct WrittenFile {
   int64_t bytes = 0;
-  std::string sha256;
-  std::map<std::string, std::string> tensor_sha256;  // by name
+  std::string hash;                              // FileHash
+  std::map<std::string, WrittenTensor> tensors;  // by name
 };
 
 /// Replaces `path` durably, but for the folder's own fsync, which is the caller's.

@@ -21,8 +21,9 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// Files that are hashed and written at once. More would take cores from training.
-constexpr int kWriteThreads = 2;
+/// Files that are hashed and written at once: while some wait for the disk, others hash. More would
+/// take cores from training.
+constexpr int kWriteThreads = 4;
 
 /// What a save that streams from the device holds of it per file that is written at once.
 constexpr int64_t kPieceBytes = int64_t{4} << 20;
