@@ -142,14 +142,12 @@ struct Saver::Impl {
   fs::path folder;
   SaverOptions options;
   std::unique_ptr<comm::Communicator> ranks;  // of the writing threads; null: this rank alone
-  device::Allocation snapshot;
+  Snapshot snapshot;
   std::thread writer;
   std::exception_ptr failure;
   Saved saved;
   bool has_saved = false;
 
-  std::vector<TensorContent> take_snapshot(device::Device& device,
-                                           std::span<const TensorSource> tensors);
   void write(FolderContent content);
   SystemError failed(int64_t step, const char* reason) const;
   bool leads() const { return ranks == nullptr || ranks->rank() == 0; }
@@ -158,23 +156,6 @@ struct Saver::Impl {
     if (writer.joinable()) writer.join();
   }
 };
-
-/// The tensors as they are now, in the snapshot.
-std::vector<TensorContent> Saver::Impl::take_snapshot(device::Device& device,
-                                                      std::span<const TensorSource> tensors) {
-  std::vector<TensorContent> contents;
-  std::byte* at = snapshot.data();
-  device::Ticket last;
-  for (const TensorSource& tensor : tensors) {
-    last = device.copy_to_host(at, tensor.view);
-    const std::span bytes(at, static_cast<size_t>(tensor.view.bytes()));
-    contents.push_back({tensor.name, tensor.view.dtype(), tensor.view.shape(),
-                        [bytes](TensorContent::Sink sink) { sink(bytes); }, tensor.cut});
-    at += tensor.view.bytes();
-  }
-  device.wait(last);
-  return contents;
-}
 
 void Saver::Impl::write(FolderContent content) {
   const double begin = monotonic_seconds();
@@ -229,9 +210,7 @@ Saver::Saver(fs::path folder, const SaverOptions& options, comm::Communicator* w
 Saver::~Saver() { impl_->join(); }
 
 void Saver::reserve(device::Device& device, int64_t bytes) {
-  if (!impl_->options.asynchronous || impl_->snapshot.bytes() >= bytes) return;
-  impl_->snapshot.release();  // nothing to carry over: never two of them
-  impl_->snapshot = device.arena(device::MemoryClass::snapshot).allocate(bytes);
+  if (impl_->options.asynchronous) impl_->snapshot.reserve(device, bytes);
 }
 
 void Saver::save(device::Device& device, int64_t step, std::span<const TensorSource> tensors,
@@ -257,8 +236,7 @@ void Saver::save(device::Device& device, int64_t step, std::span<const TensorSou
     }
   };
   if (impl_->options.asynchronous) {
-    reserve(device, bytes);
-    content.tensors = impl_->take_snapshot(device, tensors);
+    content.tensors = impl_->snapshot.take(device, tensors);
     impl_->writer = std::thread(write, std::move(content));
   } else {
     std::mutex turn;

@@ -8,22 +8,14 @@
 #include <map>
 #include <memory>
 #include <nlohmann/json.hpp>
-#include <optional>
 #include <span>
 #include <string>
 
-#include "checkpoint/safetensors_writer.h"
+#include "checkpoint/snapshot.h"
 #include "comm/communicator.h"
 #include "device/device.h"
 
 namespace megalith::checkpoint {
-
-/// A logical tensor to save, or the piece of it that this rank writes.
-struct TensorSource {
-  std::string name;
-  ConstView view;               // contiguous, on the device
-  std::optional<Cut> cut = {};  // absent: this is all of it
-};
 
 struct SaverOptions {
   int64_t keep = 2;          // complete checkpoints that remain
@@ -58,8 +50,9 @@ class Saver {
   Saver& operator=(const Saver&) = delete;
 
   /// Takes the memory for snapshots of `bytes` of state (class snapshot, kept for all saves), so
-  /// that it is known before the first step. Nothing when saves are not asynchronous: those stream
-  /// from the device through small buffers. The device must outlive the saver.
+  /// that it is known before the first step; its pages are asked for in the background. Nothing
+  /// when saves are not asynchronous: those stream from the device through small buffers. The
+  /// device must outlive the saver.
   void reserve(device::Device& device, int64_t bytes);
 
   /// Writes step folder `step`: asynchronous, the values are copied to the snapshot when it
