@@ -3,7 +3,9 @@
 """The program beside what a user would take instead, in one run on the same cores; called by script/bench.
 
 Every comparison runs its sides in turn, several times round, so that a slow minute of the machine meets all of them.
-The record holds the machine, the versions, every command, every sample and the medians."""
+The record holds the machine, the versions, every command, every sample and the medians; it is written as it comes, so
+that what was measured before an interruption stays. With --tiny every comparison runs on sizes that say nothing, in a
+minute or two: to see that all of it works."""
 import argparse
 import datetime
 import json
@@ -25,18 +27,30 @@ PEERS = ROOT / "bench" / "peers"
 class Record:
     """What was run and what it said, as it comes."""
 
-    def __init__(self, megalith, python, rounds, work):
-        self.megalith, self.python, self.rounds, self.work = megalith, python, rounds, work
-        self.lines, self.samples, self.units = [], {}, {}
+    def __init__(self, megalith, python, options, work, file):
+        self.megalith, self.python, self.work, self.file = megalith, python, work, file
+        self.tiny, self.rounds = options.tiny, 1 if options.tiny else options.rounds
+        self.samples, self.units, self.failed = {}, {}, []
+
+    def write(self, text):
+        print(text, file=self.file, flush=True)
 
     def note(self, text):
         print(text, file=sys.stderr, flush=True)
-        self.lines.append(text)
+        self.write(text)
 
     def add(self, name, values, unit):
         self.samples.setdefault(name, []).extend(values)
         self.units[name] = unit
-        self.lines.append(f"{name}: {' '.join(f'{v:.4g}' for v in values)} {unit}")
+        self.write(f"{name}: {' '.join(f'{v:.4g}' for v in values)} {unit}")
+
+    def rename(self, old, new):
+        """The next shape has rivals of its own."""
+        if old in self.samples:
+            self.samples[new], self.units[new] = self.samples.pop(old), self.units.pop(old)
+
+    def size(self, real, tiny):
+        return tiny if self.tiny else real
 
     def median(self, name):
         values = self.samples.get(name)
@@ -48,7 +62,8 @@ class Record:
         self.note("$ " + " ".join(command).replace(str(ROOT) + "/", ""))
         done = subprocess.run(command, capture_output=True, text=True, cwd=ROOT)
         if done.returncode != 0:
-            self.note(f"{label} ended with {done.returncode}: {done.stderr.strip()[-300:]}")
+            self.note(f"{label or command[1]} ended with {done.returncode}: {done.stderr.strip()[-300:]}")
+            self.failed.append(" ".join(command[:4]))
             return
         for line in done.stdout.splitlines():
             if not line.startswith("{"):
@@ -97,39 +112,46 @@ def train_shape(r, name, recipe, shape, sides, samples):
         if share:
             r.note(f"=> {name}, {side}: {share:.1f} % of the best GEMM rate, "
                    f"{r.median(f'{name}.{side}.train.peak_resident'):.2f} GiB resident at most")
-    for key in torch:  # the next shape has rivals of its own
-        if key in r.samples:
-            r.samples[f"{name}.{key}"] = r.samples.pop(key)
-            r.units[f"{name}.{key}"] = r.units[key]
+    for key in torch:
+        r.rename(key, f"{name}.{key}")
 
 
 ALL_SIDES = [("f32", False), ("bf16", False), ("f32", True), ("bf16", True)]
 
 
+def recipe_of(r, name, layers, hidden, heads, context, vocab, batch):
+    """A recipe of this shape and the same for PyTorch."""
+    path = r.work / f"{name}.yaml"
+    path.write_text(f"model: {{layers: {layers}, hidden: {hidden}, heads: {heads}, context: {context}, vocab: {vocab}}}\n"
+                    f"train: {{steps: 1, global_batch: {batch}, micro_batch: {batch}}}\n")
+    return path, ["--layers", layers, "--hidden", hidden, "--heads", heads, "--vocab", vocab, "--context", context,
+                  "--micro-batch", batch]
+
+
+def gpt2(r):
+    return recipe_of(r, "tiny", 2, 64, 2, 64, 1024, 2)[0] if r.tiny else "recipes/gpt2_124m.yaml"
+
+
 def train(r):
-    train_shape(r, "gpt2_124m", "recipes/gpt2_124m.yaml", [], ALL_SIDES, 3)
+    recipe, shape = gpt2(r), recipe_of(r, "tiny", 2, 64, 2, 64, 1024, 2)[1] if r.tiny else []
+    train_shape(r, "gpt2_124m", recipe, shape, ALL_SIDES, r.size(3, 1))
 
 
 def demo(r):
-    shape = ["--layers", 4, "--hidden", 256, "--heads", 4, "--vocab", 4096, "--context", 128, "--micro-batch", 16]
-    recipe = r.work / "demo.yaml"
-    recipe.write_text("model: {layers: 4, hidden: 256, heads: 4, context: 128, vocab: 4096}\n"
-                      "train: {steps: 1, global_batch: 16, micro_batch: 16}\n")
-    train_shape(r, "demo_model", recipe, shape, ALL_SIDES, 10)
+    recipe, shape = recipe_of(r, "demo", 4, r.size(256, 64), 4, 128, r.size(4096, 512), r.size(16, 2))
+    train_shape(r, "demo_model", recipe, shape, ALL_SIDES, r.size(10, 1))
 
 
 def long(r):
-    for length in (4096, 16384):
-        recipe = r.work / f"long_{length}.yaml"
-        recipe.write_text(f"model: {{layers: 4, hidden: 768, heads: 12, context: {length}, vocab: 50304}}\n"
-                          "train: {steps: 1, global_batch: 1, micro_batch: 1}\n")
-        shape = ["--layers", 4, "--context", length, "--micro-batch", 1]
-        train_shape(r, f"sequence_{length}", recipe, shape, [("bf16", False), ("bf16", True)], 2)
+    for length in r.size((4096, 16384), (128, 256)):
+        recipe, shape = recipe_of(r, f"long_{length}", r.size(4, 1), r.size(768, 64), r.size(12, 2), length,
+                                  r.size(50304, 512), 1)
+        train_shape(r, f"sequence_{length}", recipe, shape, [("bf16", False), ("bf16", True)], r.size(2, 1))
 
 
 def memory(r):
     for recompute in ("none", "full"):
-        r.bench(f"memory.{recompute}", "train", "recipes/gpt2_124m.yaml", *FAST, "--set", "checkpoint.async=false",
+        r.bench(f"memory.{recompute}", "train", gpt2(r), *FAST, "--set", "checkpoint.async=false",
                 "--set", f"memory.recompute={recompute}", "--samples", 1, only=("train.peak_resident",))
         r.note(f"=> 124M in bf16 storage, recomputation {recompute}: "
                f"{r.median(f'memory.{recompute}.train.peak_resident'):.2f} GiB resident at most")
@@ -137,26 +159,31 @@ def memory(r):
 
 def decode(r):
     shapes = {"124m": [], "0.5b": ["--layers", 24, "--hidden", 1280, "--heads", 20]}
+    if r.tiny:
+        shapes = {"tiny": ["--layers", 2, "--hidden", 64, "--heads", 2]}
     for name, shape in shapes.items():
         for _ in range(r.rounds):
-            common = [*shape, "--vocab", 50304, "--context", 1024, "--prompt", 64, "--tokens", 512 if name == "124m" else 256]
-            r.bench(f"decode_{name}", "decode", *common, "--dtype", "bf16", "--samples", 2)
-            r.peer("llama_decode.py", *common, "--samples", 2)
-            r.peer("hf_generate.py", *common, "--samples", 1)
+            common = [*shape, "--vocab", r.size(50304, 1024), "--context", 1024, "--prompt", 64, "--tokens", r.size(512, 16)]
+            r.bench(f"decode_{name}", "decode", *common, "--dtype", "bf16", "--samples", r.size(3, 1))
+            r.peer("llama_decode.py", *common, "--samples", r.size(3, 1))
+            r.peer("hf_generate.py", *common, "--samples", r.size(3, 1))
         ours = f"decode_{name}.decode.tokens_per_second"
         r.rate(f"decoding {name} against llama.cpp", ours, "llama.cpp.bf16.decode")
         r.rate(f"decoding {name} against transformers", ours, "transformers.bf16.decode")
         r.note(f"=> decoding {name}: {r.median(f'decode_{name}.decode.share_of_read_bandwidth'):.1f} % of the read bandwidth")
         for key in list(r.samples):
             if key.startswith(("llama.cpp.", "transformers.")):
-                r.samples[f"decode_{name}.{key}"] = r.samples.pop(key)
+                r.rename(key, f"decode_{name}.{key}")
 
 
 def prompt(r):
     common = ["--vocab", 50304, "--context", 2048, "--prompt", 1024, "--tokens", 4]
+    if r.tiny:
+        common = ["--layers", 2, "--hidden", 64, "--heads", 2, "--vocab", 1024, "--context", 256, "--prompt", 128,
+                  "--tokens", 4]
     for _ in range(r.rounds):
-        r.bench("prompt", "decode", *common, "--dtype", "bf16", "--samples", 3)
-        r.peer("llama_decode.py", *common, "--samples", 3)
+        r.bench("prompt", "decode", *common, "--dtype", "bf16", "--samples", r.size(3, 1))
+        r.peer("llama_decode.py", *common, "--samples", r.size(3, 1))
     r.rate("a prompt of 1024 tokens, 124M", "prompt.decode.prompt_tokens_per_second", "llama.cpp.bf16.prompt")
     r.note(f"=> prompt: {r.median('prompt.decode.prompt_share_of_best_gemm'):.1f} % of the best GEMM rate")
 
@@ -186,8 +213,8 @@ def text_of(r, size):
 def tokenizer_of(r):
     path = r.work / "tokenizer.json"
     if not path.exists():
-        subprocess.run([r.megalith, "tokenizer", "train", "--input", text_of(r, 12_000_000), "--vocab-size", "32768",
-                        "--output", path], check=True, capture_output=True)
+        subprocess.run([r.megalith, "tokenizer", "train", "--input", text_of(r, r.size(12_000_000, 500_000)), "--vocab-size",
+                        str(r.size(32768, 1024)), "--output", path], check=True, capture_output=True)
     return path
 
 
@@ -199,28 +226,29 @@ def tokenizer(r):
     blocks = [(0x20, 0x7E), (0xA1, 0x24F), (0x370, 0x3FF), (0x400, 0x4FF), (0x5D0, 0x5EA), (0x620, 0x64A), (0x905, 0x939),
               (0x3041, 0x3096), (0x4E00, 0x9FFF), (0xAC00, 0xD7A3), (0x1F300, 0x1F5FF)]
     with open(mixed, "w", encoding="utf-8") as file:
-        for _ in range(200_000):
+        for _ in range(r.size(200_000, 5_000)):
             low, high = order.choice(blocks)
             file.write("".join(chr(order.randint(low, high)) for _ in range(order.randint(1, 9))) + " ")
     random_text, worst = r.work / "random.txt", r.work / "worst.txt"
-    random_text.write_bytes(bytes(order.choice(b"abcdefghijklmnopqrstuvwxyz    \n") for _ in range(4_000_000)))
-    worst.write_bytes(b"a" * 4_000_000)
-    texts = {"english": text_of(r, 12_000_000), "mixed": mixed}
+    size = r.size(4_000_000, 100_000)
+    random_text.write_bytes(bytes(order.choice(b"abcdefghijklmnopqrstuvwxyz    \n") for _ in range(size)))
+    worst.write_bytes(b"a" * size)
+    texts = {"english": text_of(r, r.size(12_000_000, 500_000)), "mixed": mixed}
     for name, path in texts.items():
         for _ in range(r.rounds):
             r.bench(f"tokenizer_{name}", "tokenizer", "--tokenizer", tokenizer_of(r), "--input", path, "--threads", 1)
             r.bench(f"tokenizer_{name}", "tokenizer", "--tokenizer", tokenizer_of(r), "--input", path, "--threads", 2)
-            r.peer("tokenizers_peers.py", "encode", "--tokenizer", tokenizer_of(r), "--input", path, "--samples", 3)
+            r.peer("tokenizers_peers.py", "encode", "--tokenizer", tokenizer_of(r), "--input", path, "--samples",
+                   r.size(3, 1))
         ours = f"tokenizer_{name}.tokenizer.encode.1_threads"
         r.rate(f"encoding {name} against tiktoken", ours, "tiktoken.encode")
         r.rate(f"encoding {name} against tokenizers", ours, "tokenizers.encode")
         r.rate(f"encoding {name}, two threads against one", f"tokenizer_{name}.tokenizer.encode.2_threads", ours)
         for key in ("tiktoken.encode", "tokenizers.encode"):
-            if key in r.samples:
-                r.samples[f"tokenizer_{name}.{key}"] = r.samples.pop(key)
+            r.rename(key, f"tokenizer_{name}.{key}")
     for name, path in (("random", random_text), ("worst", worst)):
         r.bench(f"tokenizer_{name}", "tokenizer", "--tokenizer", tokenizer_of(r), "--input", path)
-    r.rate("encoding 4 MB of one letter against random letters", "tokenizer_worst.tokenizer.encode.1_threads",
+    r.rate("encoding one letter again and again against random letters", "tokenizer_worst.tokenizer.encode.1_threads",
            "tokenizer_random.tokenizer.encode.1_threads")
 
 
@@ -233,30 +261,35 @@ def timed(r, name, command):
     seconds = time.monotonic() - before
     if status != 0:
         r.note(f"{name} ended with status {status}")
+        r.failed.append(name)
         return
     r.add(f"{name}.seconds", [seconds], "s")
     r.add(f"{name}.peak_resident", [usage.ru_maxrss / 2**20], "GiB")
 
 
 def tokenizer_training(r):
-    text = text_of(r, 100_000_000)
+    text, vocab = text_of(r, r.size(100_000_000, 500_000)), r.size(32768, 1024)
     for _ in range(r.rounds):
-        timed(r, "tokenizer_train", [r.megalith, "tokenizer", "train", "--input", text, "--vocab-size", 32768, "--output",
+        timed(r, "tokenizer_train", [r.megalith, "tokenizer", "train", "--input", text, "--vocab-size", vocab, "--output",
                                      r.work / "trained.json"])
         if r.python:
             os.environ["RAYON_NUM_THREADS"] = str(os.cpu_count())
-            r.peer("tokenizers_peers.py", "train", "--input", text)
+            r.peer("tokenizers_peers.py", "train", "--input", text, "--vocab-size", vocab)
             del os.environ["RAYON_NUM_THREADS"]
     r.rate("tokenizer training, 100 MB", "tokenizer_train.seconds", "tokenizers.train", faster=False)
     r.rate("its memory", "tokenizer_train.peak_resident", "tokenizers.train.peak_resident", faster=False)
 
 
 def pack(r):
-    text, threads = text_of(r, 2_000_000_000), os.cpu_count()
-    r.bench("pack", "tokenizer", "--tokenizer", tokenizer_of(r), "--input", text_of(r, 100_000_000), "--threads", threads)
+    size, threads = r.size(2_000_000_000, 1_000_000), len(os.sched_getaffinity(0))
+    text = text_of(r, size)
+    r.bench("pack", "tokenizer", "--tokenizer", tokenizer_of(r), "--input", text_of(r, r.size(100_000_000, 500_000)),
+            "--threads", threads)
     timed(r, "pack", [r.megalith, "pack", "--tokenizer", tokenizer_of(r), "--input", text, "--document", "line", "--output",
                       r.work / "packed"])
-    rate = 2000 / r.median("pack.seconds")
+    if r.median("pack.seconds") is None:
+        return
+    rate = size / 1e6 / r.median("pack.seconds")
     encode = r.median(f"pack.tokenizer.encode.{threads}_threads")
     r.note(f"=> pack of 2 GB: {rate:.1f} MB/s, {100 * rate / encode:.0f} % of encoding by {threads} threads, "
            f"{r.median('pack.peak_resident'):.2f} GiB resident at most")
@@ -267,42 +300,75 @@ def pack(r):
 
 def corpus_of(r):
     if not (r.work / "corpus.bin").exists():
-        subprocess.run([r.megalith, "pack", "--tokenizer", tokenizer_of(r), "--input", text_of(r, 12_000_000), "--document",
-                        "line", "--output", r.work / "corpus"], check=True, capture_output=True)
+        subprocess.run([r.megalith, "pack", "--tokenizer", tokenizer_of(r), "--input", text_of(r, r.size(12_000_000, 500_000)),
+                        "--document", "line", "--output", r.work / "corpus"], check=True, capture_output=True)
     return r.work / "corpus"
 
 
+def dd(r, size):
+    """GB/s of plain writing to the same disk."""
+    target = r.work / "dd.bin"
+    begin = time.monotonic()
+    subprocess.run(["dd", "if=/dev/zero", f"of={target}", f"bs={r.size(1 << 20, 4096)}",
+                    f"count={size // r.size(1 << 20, 4096)}", "conv=fsync"], check=True, capture_output=True)
+    r.add("save.dd", [size / 1e9 / (time.monotonic() - begin)], "GB/s")
+    target.unlink()
+
+
+def saves_of(run, process):
+    """What run.json says of every checkpoint while the process runs: it holds the last one only."""
+    saves = {}
+    while True:
+        ended = process.poll() is not None
+        try:
+            saved = json.loads((run / "run.json").read_text()).get("checkpoint", {})
+        except FileNotFoundError:
+            saved = {}
+        if saved:
+            saves[saved["step"]] = saved
+        if ended:
+            return [saves[step] for step in sorted(saves)]
+        time.sleep(0.05)
+
+
 def save(r):
-    """Steps of 124M with saves in the background; the same bytes by dd; a resume up to its first step."""
-    run = r.work / "run"
-    common = [r.megalith, "train", "recipes/gpt2_124m.yaml", "--set", f"run.out={run}", "--set", f"data.train={corpus_of(r)}",
-              *FAST, "--set", "checkpoint.every=2", "--set", "checkpoint.keep=1"]
-    timed(r, "save", [*common, "--set", "train.steps=5"])
+    """Steps of 124M with saves in the background; the same bytes by dd; resumes up to their first step."""
+    run, steps = r.work / "run", 12
+    common = [str(c) for c in (r.megalith, "train", gpt2(r), "--set", f"run.out={run}", "--set",
+                               f"data.train={corpus_of(r)}", *FAST, "--set", "checkpoint.every=2", "--set",
+                               "checkpoint.keep=1", "--set", "train.global_batch=1", "--set", "train.micro_batch=1")]
+    r.note("$ " + " ".join([*common, "--set", f"train.steps={steps}"]).replace(str(ROOT) + "/", ""))
+    process = subprocess.Popen([*common, "--set", f"train.steps={steps}"], stdout=subprocess.DEVNULL,
+                               stderr=subprocess.DEVNULL, cwd=ROOT)
+    saves = saves_of(run, process)
+    if process.returncode != 0 or not saves:
+        r.failed.append("train with saves")
+        return
+    for _ in range(r.size(5, 1)):
+        dd(r, saves[0]["bytes"])
+    # The last one is written while nothing trains, the ones before beside a step.
+    r.add("save.write", [s["bytes"] / 1e9 / s["write_seconds"] for s in saves], "GB/s")
+    r.add("save.stall", [s["stall_seconds"] for s in saves], "s")
+    r.add("save.stall_share", [100 * s["stall_seconds"] / s["write_seconds"] for s in saves], "%")
     state = json.loads((run / "run.json").read_text())
-    saved, planned = state["checkpoint"], state["memory"]["planned"]
-    disk = []
-    for _ in range(3):
-        target = r.work / "dd.bin"
-        begin = time.monotonic()
-        subprocess.run(["dd", "if=/dev/zero", f"of={target}", "bs=1M", f"count={saved['bytes'] >> 20}", "conv=fsync"],
-                       check=True, capture_output=True)
-        disk.append(saved["bytes"] / 1e9 / (time.monotonic() - begin))
-        target.unlink()
-    r.add("save.dd", disk, "GB/s")
-    rate = saved["bytes"] / 1e9 / saved["write_seconds"]
-    r.note(f"=> save of {saved['bytes']} bytes: {rate:.2f} GB/s, {100 * rate / statistics.median(disk):.0f} % of dd conv=fsync; "
-           f"training stood still {saved['stall_seconds']:.3f} s, {100 * saved['stall_seconds'] / saved['write_seconds']:.1f} % "
-           f"of its duration; snapshot {planned['snapshot']} bytes")
+    r.note(f"=> save of {saves[0]['bytes']} bytes: {r.median('save.write'):.2f} GB/s, "
+           f"{100 * r.median('save.write') / r.median('save.dd'):.0f} % of dd conv=fsync; training stood still "
+           f"{r.median('save.stall'):.3f} s, {r.median('save.stall_share'):.1f} % of its duration; snapshot "
+           f"{state['memory']['planned']['snapshot']} bytes")
     metrics = [json.loads(line) for line in open(run / "metrics.jsonl")]
     wait = state["accounts"]["buckets"]["data_wait"] / sum(m["step_seconds"] for m in metrics)
     r.note(f"=> waiting for data: {100 * wait:.4f} % of step time")
-    begin = time.monotonic()
-    process = subprocess.Popen([*map(str, common), "--set", "train.steps=6", "--profile", "1"], stderr=subprocess.PIPE,
-                               text=True, cwd=ROOT)
-    for line in process.stderr:
-        if "resuming from" in line:
-            r.note(f"=> resume of 124M: {time.monotonic() - begin:.2f} s from the start of the program to its first step")
-    process.wait()
+    for _ in range(r.size(5, 1)):
+        begin = time.monotonic()
+        process = subprocess.Popen([*common, "--set", f"train.steps={steps + 1}"], stdout=subprocess.DEVNULL,
+                                   stderr=subprocess.PIPE, text=True, cwd=ROOT)
+        for line in process.stderr:
+            if "resuming from" in line:
+                r.add("resume", [time.monotonic() - begin], "s")
+                break
+        process.kill()  # the checkpoint stays as it is
+        process.wait()
+    r.note(f"=> resume of 124M: {r.median('resume'):.2f} s from the start of the program to its first step")
     shutil.rmtree(run)
 
 
@@ -317,11 +383,23 @@ def start(r):
 
 
 def gemm(r):
-    r.bench("", "gemm")
+    """The ceiling; and `exact` against whatever is fastest in f32, operation by operation."""
+    for _ in range(r.rounds):
+        r.bench("", "gemm", "--samples", r.size(3, 1))
+    shares = {}
+    for name in [n for n in r.samples if n.startswith("gemm.exact.f32.")]:
+        shares[name] = 100 * r.median(name) / r.median(name.replace("exact", "fast", 1))
+    low = min(shares, key=shares.get)
+    r.note(f"=> best rate {max(r.median(n) for n in r.samples if n.startswith('gemm.')):.0f} GFLOP/s; exact f32 reaches "
+           f"{statistics.median(shares.values()):.0f} % of the fastest f32 (median of {len(shares)}), at least "
+           f"{shares[low]:.0f} % ({low})")
 
 
 COMPARISONS = {f.__name__: f for f in (gemm, train, demo, long, memory, decode, prompt, tokenizer, tokenizer_training, pack,
                                        save, start)}
+# The rows of the table of goals, by the comparison that measures them.
+ROWS = {"1": [train], "2": [train], "3": [memory], "4": [demo], "5": [long], "6": [gemm], "7": [decode], "8": [prompt],
+        "9": [tokenizer], "10": [tokenizer_training], "11": [pack], "12": [save], "13": [save], "14": [start, save]}
 
 
 def machine():
@@ -337,24 +415,29 @@ def main():
     p.add_argument("--megalith", required=True)
     p.add_argument("--python", help="of the environment with the rivals; without it there are none")
     p.add_argument("--rounds", type=int, default=2)
+    p.add_argument("--tiny", action="store_true", help="sizes that say nothing, to see that all of it works")
     p.add_argument("--record", required=True)
-    p.add_argument("names", nargs="*", metavar="NAME", help=", ".join(COMPARISONS))
+    p.add_argument("names", nargs="*", metavar="NAME", help=", ".join(COMPARISONS) + ", or a row 1 to 14")
     a = p.parse_args()
-    unknown = [n for n in a.names if n not in COMPARISONS]
-    if unknown:
-        p.error(f"no comparison {unknown[0]}; there are {', '.join(COMPARISONS)}")
-    with tempfile.TemporaryDirectory(dir=os.environ.get("TMPDIR", "/tmp")) as folder:
-        r = Record(a.megalith, a.python, a.rounds, pathlib.Path(folder))
-        for name in a.names or COMPARISONS:
-            r.note(f"\n## {name}, load {os.getloadavg()[0]:.1f}")
-            COMPARISONS[name](r)
+    for name in a.names:
+        if name not in ROWS and name not in COMPARISONS:
+            p.error(f"no comparison {name}; there are {', '.join(COMPARISONS)}, and rows 1 to 14")
+    wanted = [c for n in a.names or COMPARISONS for c in ROWS.get(n, [COMPARISONS.get(n)])]
     versions = subprocess.run([a.megalith, "doctor", "--json"], capture_output=True, text=True).stdout.strip()
     rivals = (PEERS / "requirements.txt").read_text().splitlines()[1:] if a.python else []
-    with open(a.record, "a") as file:
-        file.write(f"# {datetime.datetime.now(datetime.timezone.utc):%Y-%m-%d %H:%M} UTC\n\n{machine()}\n\n"
-                   f"megalith: {versions}\n\nrivals: {', '.join(rivals)}\n" + "\n".join(r.lines) + "\n\n")
+    with tempfile.TemporaryDirectory(dir=os.environ.get("TMPDIR", "/tmp")) as folder, open(a.record, "a") as file:
+        r = Record(a.megalith, a.python, a, pathlib.Path(folder), file)
+        r.write(f"# {datetime.datetime.now(datetime.timezone.utc):%Y-%m-%d %H:%M} UTC\n\n{machine()}\n\n"
+                f"megalith: {versions}\n\nrivals: {', '.join(rivals)}")
+        for comparison in dict.fromkeys(wanted):
+            r.note(f"\n## {comparison.__name__}, load {os.getloadavg()[0]:.1f}")
+            comparison(r)
+        r.write("")
     print(a.record, file=sys.stderr)
+    if r.failed:
+        print("did not run: " + "; ".join(r.failed), file=sys.stderr)
+    return 1 if r.failed else 0
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())
