@@ -216,7 +216,6 @@ void Saver::reserve(device::Device& device, int64_t bytes) {
 void Saver::save(device::Device& device, int64_t step, std::span<const TensorSource> tensors,
                  nlohmann::json state, std::map<std::string, std::string> texts) {
   wait();
-  const double begin = monotonic_seconds();
   const int64_t bytes = total_bytes(tensors), all_bytes = impl_->bytes_of_all(bytes);
   if (impl_->leads()) check_space(impl_->folder, all_bytes);
   if (impl_->ranks != nullptr) impl_->ranks->set_step(step);
@@ -248,7 +247,6 @@ void Saver::save(device::Device& device, int64_t step, std::span<const TensorSou
     write(std::move(content));
     wait();
   }
-  impl_->saved.stall_seconds = monotonic_seconds() - begin;
 }
 
 const Saved* Saver::wait() {

@@ -31,7 +31,6 @@ struct Saved {
   std::filesystem::path folder;
   std::string state_sha256;
   int64_t bytes = 0;
-  double stall_seconds = 0;  // training stood still
   double write_seconds = 0;
 };
 

@@ -111,6 +111,7 @@ class TrainingRun {
   Accounts accounts_;  // so are its
   report::StepMetrics last_;
   int64_t saved_step_ = -1;
+  double stall_seconds_ = 0;  // training stood still for that save
   bool show_progress_;
 };
 
@@ -243,7 +244,7 @@ void TrainingRun::note_saved(const checkpoint::Saved* saved) {
   json["state_sha256"] = saved->state_sha256;
   json["checkpoint"] = {{"step", saved->step},
                         {"bytes", saved->bytes},
-                        {"stall_seconds", saved->stall_seconds},
+                        {"stall_seconds", stall_seconds_},
                         {"write_seconds", saved->write_seconds}};
   write_record("running");
 }
@@ -313,6 +314,7 @@ std::optional<double> TrainingRun::validate() {
 
 void TrainingRun::save() {
   const InBucket saving(accounts_, Bucket::checkpoint);
+  const double begin = monotonic_seconds();
   check_state_finite(*engine_, position_.step);
   if (leads()) position_.logs = log_->sync();
   std::map<std::string, std::string> texts{{"recipe.yaml", config::to_yaml(recipe_)}};
@@ -322,6 +324,7 @@ void TrainingRun::save() {
   nlohmann::json state = state_json(position_, *engine_, data_fingerprint_);
   state["guard"] = guard_.to_json();
   saver_->save(device_, position_.step, tensors, std::move(state), std::move(texts));
+  stall_seconds_ = monotonic_seconds() - begin;
   saved_step_ = position_.step;
   if (!recipe_.checkpoint.async) note_saved(saver_->wait());
 }
