@@ -17,6 +17,7 @@
 #include "comm/backends.h"
 #include "config/layouts.h"
 #include "device/memory_offer.h"
+#include "device/placement.h"
 #include "models/decoder.h"
 #include "train/from_recipe.h"
 #include "train/memory_fit.h"
@@ -117,11 +118,18 @@ void on_ranks(const config::Recipe& recipe, const std::optional<Launch>& launch,
   }
   // Before the ranks begin: what is measured, is measured once.
   std::vector<device::Target> targets;
-  for (int rank = 0; rank < ranks; ++rank)
-    targets.push_back(cpu_target(share_of(threads, rank, ranks), numerics));
+  std::vector<int> shares;
+  for (int rank = 0; rank < ranks; ++rank) {
+    shares.push_back(share_of(threads, rank, ranks));
+    targets.push_back(cpu_target(shares.back(), numerics));
+  }
+  // A launcher like mpirun binds its processes; threads of this one are for us to place.
+  const std::vector<int> cores = device::cores_in_order();
+  const bool all = static_cast<int>(cores.size()) == available_cores();
   comm::run_ranks(
       ranks,
       [&](comm::Communicator& world) {
+        if (all) device::keep_on_cores(device::cores_of_rank(cores, shares, world.rank()));
         const auto device = device::make_cpu_device(targets[static_cast<size_t>(world.rank())]);
         body({world, *device, world.rank() == 0});
       },

@@ -5,6 +5,7 @@
 #include "base/check.h"
 #include "device/device.h"
 #include "device/memory_offer.h"
+#include "device/placement.h"
 
 namespace megalith::device {
 namespace {
@@ -29,6 +30,7 @@ Rows rows_of(const AnyView& view) {
 class CpuDevice final : public Device {
  public:
   CpuDevice(const Target& target) : Device(DeviceKind::cpu, target), pool_(target.num_threads) {
+    place_workers(pool_);
     // Twice the memory per class: reserving is free, and fragmentation must never be what fails. An
     // address-space limit (ulimit -v) counts what is reserved too: half of what it leaves, shared.
     int64_t reserve = 2 * memory_bytes();
