@@ -87,7 +87,7 @@ class Layouts(RoadTest):
         layouts = {"one": [], **{name: LAYOUTS[name] for name in ("t2", "p2", "d2", "t2p2d2", "t2d2-sequence-zero")}}
         pairs = [(a, b) for a in layouts for b in layouts if a != b]
         self.assertGreaterEqual(len(pairs), 12)
-        half = STEPS // 2
+        half = STEPS // 8 * 4  # where the whole run validates too
         for a in layouts if LONG else ("one", "t2p2d2", "t2d2-sequence-zero"):
             self.train(f"from-{a}", f"train.steps={half}", *layouts[a])
         for a, b in pairs if LONG else (("one", "t2p2d2"), ("t2p2d2", "t2d2-sequence-zero"), ("t2d2-sequence-zero", "one")):
