@@ -228,7 +228,8 @@ def tokenizer(r):
     with open(mixed, "w", encoding="utf-8") as file:
         for _ in range(r.size(200_000, 5_000)):
             low, high = order.choice(blocks)
-            file.write("".join(chr(order.randint(low, high)) for _ in range(order.randint(1, 9))) + " ")
+            word = "".join(chr(order.randint(low, high)) for _ in range(order.randint(1, 9)))
+            file.write(word + order.choice("       \n"))  # lines: what several threads divide
     random_text, worst = r.work / "random.txt", r.work / "worst.txt"
     size = r.size(4_000_000, 100_000)
     random_text.write_bytes(bytes(order.choice(b"abcdefghijklmnopqrstuvwxyz    \n") for _ in range(size)))
