@@ -7,10 +7,12 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <charconv>
 #include <fstream>
+#include <span>
 #include <sstream>
-#include <vector>
+#include <string_view>
 
 namespace megalith::device {
 namespace {
@@ -30,26 +32,36 @@ std::optional<int64_t> number_in(const fs::path& path) {
   return value;
 }
 
-/// The value of "key 123" in a file of such lines, 0 when it has none.
-int64_t value_of(const fs::path& path, const std::string& key) {
+/// The sum of the values of `keys` in a file of lines "key 123"; 0 when it has none of them.
+int64_t value_of(const fs::path& path, std::span<const std::string_view> keys) {
   std::ifstream file(path);
   std::string line;
+  int64_t sum = 0;
   while (std::getline(file, line)) {
     std::istringstream words(line);
     std::string word;
     int64_t value = 0;
-    if (words >> word >> value && word == key) return value;
+    if (words >> word >> value && std::ranges::find(keys, word) != keys.end()) sum += value;
   }
-  return 0;
+  return sum;
+}
+
+int64_t value_of(const fs::path& path, std::string_view key) {
+  return value_of(path, std::span(&key, 1));
 }
 
 struct GroupFiles {
   const char* limit;
   const char* usage;
-  const char* cache_key;  // in memory.stat
+  /// In memory.stat: what the kernel takes back before it kills. Files that were read, lately or
+  /// long ago (a program that has gone through a corpus finds its group full of them), and, where
+  /// it is told, the kernel's caches of names.
+  std::array<std::string_view, 3> reclaimable;
 };
-constexpr GroupFiles kV1{"memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file"};
-constexpr GroupFiles kV2{"memory.max", "memory.current", "inactive_file"};
+constexpr GroupFiles kV1{
+    "memory.limit_in_bytes", "memory.usage_in_bytes", {"total_inactive_file", "total_active_file"}};
+constexpr GroupFiles kV2{
+    "memory.max", "memory.current", {"inactive_file", "active_file", "slab_reclaimable"}};
 
 /// Folds in the limits of `group` under `mount` and of all groups above it. In a container the path
 /// may name a place outside of what is mounted: then the mount itself is the group.
@@ -60,7 +72,7 @@ void take_groups(const fs::path& mount, const std::string& group, const GroupFil
     const fs::path folder = relative.empty() ? mount : mount / relative;
     if (const auto limit = number_in(folder / files.limit)) {
       const int64_t used = number_in(folder / files.usage).value_or(0);
-      const int64_t cached = std::min(used, value_of(folder / "memory.stat", files.cache_key));
+      const int64_t cached = std::min(used, value_of(folder / "memory.stat", files.reclaimable));
       const int64_t left = std::max<int64_t>(0, *limit - used + cached);
       if (!offer.group_free || left < *offer.group_free) {
         offer.group_free = left;

@@ -12,11 +12,12 @@
 namespace megalith::device {
 
 struct MemoryOffer {
-  int64_t machine = 0;                   // all of it
-  int64_t machine_free = 0;              // without pushing others out (MemAvailable)
-  std::optional<int64_t> group;          // the tightest limit of a control group
-  std::optional<int64_t> group_free;     // what it leaves; its file caches count as free
-  std::string group_path;                // of that group
+  int64_t machine = 0;           // all of it
+  int64_t machine_free = 0;      // without pushing others out (MemAvailable)
+  std::optional<int64_t> group;  // the tightest limit of a control group
+  std::optional<int64_t>
+      group_free;          // what it leaves; what the kernel can take back counts as free
+  std::string group_path;  // of that group
   std::optional<int64_t> address_space;  // RLIMIT_AS
   std::optional<int64_t> address_space_free;
 

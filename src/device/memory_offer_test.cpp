@@ -39,8 +39,15 @@ class MemoryOfferTest : public ::testing::Test {
     const fs::path path = fs::path("sys/fs/cgroup") / folder;
     put(path / (v2 ? "memory.max" : "memory.limit_in_bytes"), std::string(limit) + "\n");
     put(path / (v2 ? "memory.current" : "memory.usage_in_bytes"), std::to_string(used) + "\n");
-    put(path / "memory.stat", std::string("anon 5\n") + (v2 ? "" : "total_") + "inactive_file " +
-                                  std::to_string(cache) + "\n");
+    // Version 1 lists its own figures first, those with all groups below behind "total_".
+    const std::string total = v2 ? "" : "total_";
+    const auto line = [](const std::string& key, int64_t value) {
+      return key + " " + std::to_string(value) + "\n";
+    };
+    put(path / "memory.stat",
+        "anon 5\n" + (v2 ? "" : line("inactive_file", 7)) + line(total + "active_anon", 9) +
+            line(total + "inactive_file", cache) + line(total + "active_file", 2 * cache) +
+            (v2 ? line("slab_reclaimable", 3 * cache) + line("slab_unreclaimable", 9) : ""));
   }
   fs::path root_;
 };
@@ -56,10 +63,10 @@ TEST_F(MemoryOfferTest, WithoutGroupsTheMachineDecides) {
 TEST_F(MemoryOfferTest, Version2CountsGroupsAboveAndCachesAsFree) {
   put("proc/self/cgroup", "0::/slice/job\n");
   group("slice/job", "max", 100, 0, true);
-  group("slice", "1073741824", 700 * kMiB, 200 * kMiB, true);
+  group("slice", "1073741824", 700 * kMiB, 50 * kMiB, true);
   const MemoryOffer offer = memory_offer(root_);
   EXPECT_EQ(offer.group, 1024 * kMiB);
-  EXPECT_EQ(offer.bytes(), (1024 - 700 + 200) * kMiB);
+  EXPECT_EQ(offer.bytes(), (1024 - 700 + 50 * (1 + 2 + 3)) * kMiB);
   EXPECT_THAT(offer.text(), HasSubstr("cgroup/slice leaves"));
   group("slice/job", "104857600", 100 * kMiB, 0, true);
   EXPECT_EQ(memory_offer(root_).bytes(), 0);
@@ -73,7 +80,10 @@ TEST_F(MemoryOfferTest, Version1AndItsWordForNoLimit) {
   // Inside a container the group is what is mounted, whatever its name outside.
   fs::remove_all(root_ / "sys/fs/cgroup/memory/docker");
   group("memory", "536870912", 100 * kMiB, 30 * kMiB, false);
-  EXPECT_EQ(memory_offer(root_).bytes(), (512 - 100 + 30) * kMiB);
+  EXPECT_EQ(memory_offer(root_).bytes(), (512 - 100 + 30 * (1 + 2)) * kMiB);
+  // Never more than the limit: the figures are not of one moment.
+  group("memory", "536870912", 80 * kMiB, 30 * kMiB, false);
+  EXPECT_EQ(memory_offer(root_).bytes(), 512 * kMiB);
 }
 
 // The limit leaves room above what is mapped already: an AddressSanitizer build maps terabytes.
