@@ -96,10 +96,12 @@ std::string to_text(const Profile& profile, const Roofline& roofline) {
       1e3 * profile.least_seconds / steps, 100 * profile.least_seconds / profile.seconds);
 }
 
-void write_trace(const device::Recorder& recorder, const std::filesystem::path& path) {
+namespace {
+
+void write_trace(const device::Recorder& recorder, File& file) {
   double start = std::numeric_limits<double>::infinity();
   for (const device::Event& event : recorder.events()) start = std::min(start, event.begin);
-  report::TraceWriter writer(path);
+  report::TraceWriter writer(file);
   writer.process_name(0, "rank 0");
   writer.thread_name(0, 0, "kernels");
   for (const device::Event& event : recorder.events()) {
@@ -107,6 +109,12 @@ void write_trace(const device::Recorder& recorder, const std::filesystem::path& 
     writer.complete(0, 0, record.scope, record.name, event.begin - start, event.seconds);
   }
   writer.finish();
+}
+
+}  // namespace
+
+void write_trace(const device::Recorder& recorder, const std::filesystem::path& path) {
+  write_file_durable(path, [&](File& file) { write_trace(recorder, file); });
 }
 
 }  // namespace megalith::account

@@ -43,7 +43,7 @@ Profile profile_of(const device::Recorder& recorder, int64_t steps, double secon
 /// Two tables for people, per step.
 std::string to_text(const Profile& profile, const Roofline& roofline);
 
-/// The events that the recorder kept, in the Chrome trace format.
+/// The events that the recorder kept, in the Chrome trace format; `path` is replaced as a whole.
 void write_trace(const device::Recorder& recorder, const std::filesystem::path& path);
 
 }  // namespace megalith::account

@@ -85,12 +85,26 @@ std::string tensors_note(const std::vector<std::string>& names) {
   return fmt::format("; it holds tensor {} and {} more", names[0], names.size() - 1);
 }
 
+/// What is there, links not followed. A disk or a permission that keeps it from being seen is not
+/// damage: SystemError.
+fs::file_type kind_of(const fs::path& path) {
+  std::error_code error;
+  const fs::file_type kind = fs::symlink_status(path, error).type();
+  if (kind == fs::file_type::none)
+    throw SystemError("{} (lstat): {}", path.string(), error.message());
+  return kind;
+}
+
 /// A regular file of the folder itself: a link could lead anywhere.
 File open_own(const fs::path& path) {
-  if (!fs::is_regular_file(fs::symlink_status(path))) {
+  if (kind_of(path) != fs::file_type::regular) {
     throw IntegrityError("{} is missing or not a regular file", path.string());
   }
-  return File(path, File::Mode::read);
+  try {
+    return File(path, File::Mode::read);
+  } catch (const UserError& error) {
+    throw SystemError("a file of a checkpoint cannot be opened: {}", error.what());
+  }
 }
 
 std::string read_own(const fs::path& path, int64_t limit) {
@@ -128,9 +142,9 @@ struct Reader::Impl {
 void Reader::Impl::check_size(const FileRecord& file) const {
   const fs::path path = folder / file.name;
   std::string fault;
-  if (!fs::is_regular_file(fs::symlink_status(path))) {
+  if (kind_of(path) != fs::file_type::regular) {
     fault = "is missing or not a regular file";
-  } else if (const int64_t size = File(path, File::Mode::read).size(); size != file.bytes) {
+  } else if (const int64_t size = open_own(path).size(); size != file.bytes) {
     fault = fmt::format("has {} bytes, the manifest says {}", size, file.bytes);
   } else {
     return;
@@ -167,7 +181,7 @@ std::string Reader::Impl::damage_in(const FileRecord& file) const {
         return fmt::format("tensor {} is damaged", tensor.name);
       }
     }
-  } catch (const Error& error) {
+  } catch (const IntegrityError& error) {
     return fmt::format("its header is damaged ({})", error.what());
   }
   return "its header is damaged";
@@ -264,35 +278,56 @@ void Reader::read(const std::string& name, const Shard& wanted, void* host) cons
   }
 }
 
+StepFolders step_folders(const fs::path& checkpoints) {
+  StepFolders steps;
+  const fs::file_type kind = kind_of(checkpoints);
+  if (kind == fs::file_type::symlink) {
+    throw UserError(
+        "{}: is a link, and a run's checkpoints lie in its own folder; remove the link, or let "
+        "run.out as a whole be one",
+        checkpoints.string());
+  }
+  if (kind != fs::file_type::directory) return steps;
+  try {
+    for (const auto& entry : fs::directory_iterator(checkpoints)) {
+      const int64_t step = step_of_folder(entry.path().filename().string());
+      if (step >= 0) steps[step] = entry.path();
+    }
+  } catch (const fs::filesystem_error& error) {
+    throw SystemError("{} (readdir): {}", checkpoints.string(), error.code().message());
+  }
+  return steps;
+}
+
+Reader open_own_step(const fs::path& folder) {
+  if (kind_of(folder) == fs::file_type::symlink)
+    throw IntegrityError("{}: is a link; a run's checkpoints are its own", folder.string());
+  return Reader(folder);
+}
+
 std::optional<fs::path> find_newest(const fs::path& checkpoints, bool verify) {
-  if (!fs::is_directory(checkpoints)) return std::nullopt;
-  std::map<int64_t, fs::path, std::greater<>> steps;
-  for (const auto& entry : fs::directory_iterator(checkpoints)) {
-    const int64_t step = step_of_folder(entry.path().filename().string());
+  std::string first_fault;
+  size_t damaged = 0;
+  for (const auto& [step, folder] : step_folders(checkpoints)) {
     // With neither of the two a folder never was a checkpoint. With one of them it was: a save
     // gives the folder its name last.
-    if (step >= 0 &&
-        (fs::exists(entry.path() / kCommitName) || fs::exists(entry.path() / kManifestName))) {
-      steps[step] = entry.path();
-    }
-  }
-  std::string first_fault;
-  for (const auto& [step, folder] : steps) {
+    if (kind_of(folder / kCommitName) == fs::file_type::not_found &&
+        kind_of(folder / kManifestName) == fs::file_type::not_found)
+      continue;
     try {
-      if (fs::is_symlink(folder))
-        throw IntegrityError("{}: is a link; a run's checkpoints are its own", folder.string());
-      const Reader reader(folder);
+      const Reader reader = open_own_step(folder);
       if (verify) reader.verify_all();
       return folder;
-    } catch (const Error& error) {
+    } catch (const IntegrityError& error) {
       log::warning("passing over the damaged checkpoint {}: {}", folder.string(), error.what());
       if (first_fault.empty()) first_fault = error.what();
+      ++damaged;
     }
   }
-  if (steps.empty()) return std::nullopt;
+  if (damaged == 0) return std::nullopt;
   throw IntegrityError(
       "{}: none of {} checkpoints is whole ({}); restore one or choose another run.out",
-      checkpoints.string(), steps.size(), first_fault);
+      checkpoints.string(), damaged, first_fault);
 }
 
 }  // namespace megalith::checkpoint

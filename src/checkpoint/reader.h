@@ -4,6 +4,8 @@
 #pragma once
 
 #include <filesystem>
+#include <functional>
+#include <map>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <optional>
@@ -53,10 +55,17 @@ class Reader {
   std::unique_ptr<Impl> impl_;
 };
 
+using StepFolders = std::map<int64_t, std::filesystem::path, std::greater<>>;
+/// The step folders in a run's folder of checkpoints, newest first, whole or not; none when it is
+/// absent. UserError when that folder is a link: what lies there is another's.
+StepFolders step_folders(const std::filesystem::path& checkpoints);
+/// One of them, opened. IntegrityError also when it is a link.
+Reader open_own_step(const std::filesystem::path& folder);
+
 /// The newest complete checkpoint in a folder of step folders (COMMIT and manifest hold and all
-/// files have their size; with `verify`, all hashes too). Damaged newer ones are passed over with a
-/// warning that names them. Nothing if there are none at all; IntegrityError if there are and none
-/// is whole.
+/// files have their size; with `verify`, all hashes too). Damaged newer ones (IntegrityError) are
+/// passed over with a warning that names them; one that cannot be read now is a SystemError: it may
+/// well be whole. Nothing if there are none at all; IntegrityError if there are and none is whole.
 std::optional<std::filesystem::path> find_newest(const std::filesystem::path& checkpoints,
                                                  bool verify);
 

@@ -121,6 +121,7 @@ void check_space(const fs::path& folder, int64_t bytes) {
 /// Makes the folder and proves that files can be made in it, so that a run learns this before its
 /// first step. What it made stays until the result goes.
 std::unique_ptr<StagedFolder> prepare(const fs::path& folder) {
+  step_folders(folder);  // throws when it is a link
   std::error_code error;
   fs::create_directories(folder, error);
   if (error || !fs::is_directory(folder)) {

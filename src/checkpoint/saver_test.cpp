@@ -171,6 +171,23 @@ TEST_F(SaverTest, a_folder_that_cannot_be_made_is_refused_at_once) {
   EXPECT_THROW(Saver(folder_ / "link", {}), UserError);
 }
 
+TEST_F(SaverTest, a_link_in_place_of_the_folder_is_not_followed) {
+  const fs::path others = folder_ / "others", link = folder_ / "checkpoints";
+  {
+    Saver saver(others, {5, false});
+    save(saver, 1);
+  }
+  put(others / ".tmp-of-another-run", "");
+  fs::create_directory_symlink(others, link);
+  EXPECT_THROW(Saver(link, {}), UserError);
+  EXPECT_THROW(find_newest(link, true), UserError);
+  EXPECT_TRUE(fs::exists(others / ".tmp-of-another-run"));
+  // The folder of the whole run may be one.
+  fs::create_directory_symlink(folder_, folder_ / "run");
+  EXPECT_EQ(find_newest(folder_ / "run" / "others", true),
+            folder_ / "run" / "others" / step_folder_name(1));
+}
+
 TEST_F(SaverTest, the_newest_whole_checkpoint_is_found) {
   EXPECT_EQ(find_newest(folder_ / "none", true), std::nullopt);
   EXPECT_EQ(find_newest(folder_, true), std::nullopt);

@@ -55,8 +55,8 @@ void append_bar(const ScheduleBar& bar, double scale, std::string& rows) {
                  x + width / 2, y + 15, bar.micro_batch);
 }
 
-void write_trace(const SchedulePicture& picture, const std::filesystem::path& path) {
-  TraceWriter writer(path);
+void write_trace(const SchedulePicture& picture, File& file) {
+  TraceWriter writer(file);
   for (size_t stage = 0; stage < picture.stages.size(); ++stage)
     writer.process_name(static_cast<int>(stage), picture.stages[stage]);
   for (const ScheduleBar& bar : picture.bars) {
@@ -91,7 +91,8 @@ std::string schedule_page(const SchedulePicture& picture) {
 }
 
 void write_schedule(const SchedulePicture& picture, const std::filesystem::path& path) {
-  if (path.extension() == ".json") return write_trace(picture, path);
+  if (path.extension() == ".json")
+    return write_file_durable(path, [&](File& file) { write_trace(picture, file); });
   write_file_durable(path, schedule_page(picture));
 }
 

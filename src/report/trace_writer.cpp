@@ -42,9 +42,6 @@ std::string to_json(std::span<const TraceArgument> arguments) {
 
 }  // namespace
 
-TraceWriter::TraceWriter(const std::filesystem::path& path)
-    : file_(path, File::Mode::create_or_truncate), buffer_("[\n") {}
-
 void TraceWriter::process_name(int process, std::string_view name) {
   add(fmt::format(R"({{"name":"process_name","ph":"M","pid":{},"args":{{"name":{}}}}})", process,
                   quoted(name)));
@@ -84,7 +81,7 @@ void TraceWriter::counter(int process, std::string_view name, double seconds,
 }
 
 void TraceWriter::add(std::string_view event) {
-  MEGA_CHECK(file_.is_open(), "an event after finish()");
+  MEGA_CHECK(!finished_, "an event after finish()");
   if (!empty_) buffer_ += ",\n";
   empty_ = false;
   buffer_ += event;
@@ -95,9 +92,9 @@ void TraceWriter::add(std::string_view event) {
 }
 
 void TraceWriter::finish() {
-  MEGA_CHECK(file_.is_open(), "finish() called twice");
+  MEGA_CHECK(!finished_, "finish() called twice");
   file_.write(buffer_ + "\n]\n");
-  file_.close();
+  finished_ = true;
 }
 
 }  // namespace megalith::report

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // A timeline in the Chrome trace format, for chrome://tracing and ui.perfetto.dev: a JSON array of
-// events, which viewers read even if the closing bracket is missing (a run that was killed). By our
-// convention a process is a rank and a thread is a thread or stream of it. Times are seconds on any
-// one clock. Format: "Trace Event Format" of the Chromium project.
+// events. By our convention a process is a rank and a thread is a thread or stream of it. Times are
+// seconds on any one clock. It goes to a file that the caller opened, which is how it appears under
+// its name only when it is whole (write_file_durable). Format: "Trace Event Format" of the Chromium
+// project.
 #pragma once
 
 #include <cstdint>
-#include <filesystem>
 #include <span>
 #include <string>
 #include <string_view>
@@ -24,8 +24,8 @@ struct TraceArgument {
 
 class TraceWriter {
  public:
-  /// Replaces `path` if it exists.
-  explicit TraceWriter(const std::filesystem::path& path);
+  /// Writes from `file`'s position on. The file outlives the writer.
+  explicit TraceWriter(File& file) : file_(file) {}
 
   /// Names shown at the left; rows are sorted by `process` and `thread`.
   void process_name(int process, std::string_view name);
@@ -42,15 +42,16 @@ class TraceWriter {
   void counter(int process, std::string_view name, double seconds,
                std::span<const TraceArgument> series);
 
-  /// Closes the array and the file; nothing may follow. Without it what was written last is lost.
+  /// Closes the array; nothing may follow. Without it what was written last is lost.
   void finish();
 
  private:
   void add(std::string_view event);
 
-  File file_;
-  std::string buffer_;
+  File& file_;
+  std::string buffer_ = "[\n";
   bool empty_ = true;
+  bool finished_ = false;
 };
 
 }  // namespace megalith::report

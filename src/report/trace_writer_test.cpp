@@ -18,13 +18,15 @@ using Json = nlohmann::json;
 
 TEST(TraceWriter, AnEmptyTraceIsAnEmptyArray) {
   const TestFolder folder;
-  TraceWriter(folder / "trace.json").finish();
+  File file(folder / "trace.json", File::Mode::create_new);
+  TraceWriter(file).finish();
   EXPECT_EQ(Json::parse(read_file(folder / "trace.json")), Json::array());
 }
 
 TEST(TraceWriter, EventsHaveTheFieldsThatViewersRead) {
   const TestFolder folder;
-  TraceWriter trace(folder / "trace.json");
+  File file(folder / "trace.json", File::Mode::create_new);
+  TraceWriter trace(file);
   trace.process_name(1, "rank 1");
   trace.thread_name(1, 2, "thread \"2\"\n");
   const std::array<TraceArgument, 3> arguments = {TraceArgument{"flops", int64_t{1} << 60},
@@ -62,7 +64,8 @@ TEST(TraceWriter, EventsHaveTheFieldsThatViewersRead) {
 
 TEST(TraceWriter, ManyEventsPassTheBufferWhole) {
   const TestFolder folder;
-  TraceWriter trace(folder / "trace.json");
+  File file(folder / "trace.json", File::Mode::create_new);
+  TraceWriter trace(file);
   for (int i = 0; i < 20000; ++i) trace.complete(0, i % 3, "k", "n\xFF", i * 1e-3, 1e-3);
   trace.finish();
   const std::string text = read_file(folder / "trace.json");
@@ -72,7 +75,8 @@ TEST(TraceWriter, ManyEventsPassTheBufferWhole) {
 
 TEST(TraceWriter, MistakesOfTheCallerAreFound) {
   const TestFolder folder;
-  TraceWriter trace(folder / "trace.json");
+  File file(folder / "trace.json", File::Mode::create_new);
+  TraceWriter trace(file);
   EXPECT_THROW(trace.complete(0, 0, "k", "n", NAN, 1), InternalError);
   EXPECT_THROW(trace.complete(0, 0, "k", "n", 0, -1), InternalError);
   trace.finish();

@@ -1,11 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "train/run_guard.h"
 
-#include <map>
 #include <nlohmann/json.hpp>
 
 #include "base/log.h"
-#include "checkpoint/manifest.h"
 #include "checkpoint/reader.h"
 #include "checkpoint/staged_folder.h"
 
@@ -82,16 +80,12 @@ void RunGuard::restore(const nlohmann::json& json) {
 
 std::optional<fs::path> regular_checkpoint_before(const fs::path& checkpoints, int64_t before,
                                                   int64_t every) {
-  std::map<int64_t, fs::path, std::greater<>> steps;
-  for (const auto& entry : fs::directory_iterator(checkpoints)) {
-    const int64_t step = checkpoint::step_of_folder(entry.path().filename().string());
-    if (step >= 0 && step < before && step % every == 0) steps[step] = entry.path();
-  }
-  for (const auto& [step, folder] : steps) {
+  for (const auto& [step, folder] : checkpoint::step_folders(checkpoints)) {
+    if (step >= before || step % every != 0) continue;
     try {
-      checkpoint::Reader(folder).verify_all();
+      checkpoint::open_own_step(folder).verify_all();
       return folder;
-    } catch (const Error& error) {
+    } catch (const IntegrityError& error) {
       log::warning("passing over the damaged checkpoint {}: {}", folder.string(), error.what());
     }
   }
@@ -99,9 +93,8 @@ std::optional<fs::path> regular_checkpoint_before(const fs::path& checkpoints, i
 }
 
 void remove_checkpoints_after(const fs::path& checkpoints, int64_t step) {
-  for (const auto& entry : fs::directory_iterator(checkpoints)) {
-    if (checkpoint::step_of_folder(entry.path().filename().string()) > step)
-      checkpoint::remove_folder(entry.path());
+  for (const auto& [later, folder] : checkpoint::step_folders(checkpoints)) {
+    if (later > step) checkpoint::remove_folder(folder);
   }
 }
 

@@ -1,12 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "train/run_record.h"
 
+#include "base/error.h"
 #include "base/file.h"
 #include "base/json_fault.h"
 
 namespace megalith::train {
 
 RunRecord::RunRecord(std::filesystem::path folder) : path_(std::move(folder) / "run.json") {
+  if (std::filesystem::is_symlink(std::filesystem::symlink_status(path_))) {
+    throw UserError("{}: is a link, and what a run writes is its own; remove it", path_.string());
+  }
   if (!std::filesystem::exists(path_)) return;
   const std::string text = read_file(path_, 16 << 20);
   if (!json_fault(text)) json_ = nlohmann::ordered_json::parse(text);

@@ -11,6 +11,7 @@ namespace megalith::train {
 class RunRecord {
  public:
   /// Keeps what an earlier start of the same run wrote, if there is a readable run.json.
+  /// UserError when a link stands in its place.
   explicit RunRecord(std::filesystem::path folder);
   nlohmann::ordered_json& json() { return json_; }
   /// Replaces run.json durably.

@@ -93,6 +93,7 @@ void DiskModel::apply(const Operation& operation) {
       });
     }
     case Call::look:
+    case Call::read:
     case Call::close:
     case Call::note:
       return;

@@ -117,6 +117,12 @@ ssize_t written(int fd, const void* data, size_t size, off_t offset) {
   return n;
 }
 
+/// read and pread; not recorded, for they leave the disk as it is.
+bool read_fails(int fd) {
+  const std::lock_guard lock(state().mutex);
+  return fails(Call::read, below(fd));
+}
+
 int synced(const char* name, int fd) {
   const auto call = real<int (*)(int)>(name);
   const std::lock_guard lock(state().mutex);
@@ -153,10 +159,10 @@ int unlinked(int folder_fd, const char* path, int flags) {
 [[gnu::constructor]] void read_environment() {
   const char* const wish = std::getenv("MEGA_FAULTS");
   if (wish == nullptr) return;
-  const std::map<std::string, Call> calls = {{"open", Call::open},   {"look", Call::look},
-                                             {"write", Call::write}, {"sync", Call::sync},
-                                             {"close", Call::close}, {"rename", Call::rename},
-                                             {"mkdir", Call::mkdir}};
+  const std::map<std::string, Call> calls = {{"open", Call::open},     {"look", Call::look},
+                                             {"read", Call::read},     {"write", Call::write},
+                                             {"sync", Call::sync},     {"close", Call::close},
+                                             {"rename", Call::rename}, {"mkdir", Call::mkdir}};
   std::vector<std::string> words{""};
   for (const char* c = wish; *c != '\0'; ++c) {
     if (*c == '|') {
@@ -244,6 +250,17 @@ int __open64_2(const char* path, int flags) { return opened(AT_FDCWD, path, flag
 int __openat_2(int fd, const char* path, int flags) { return opened(fd, path, flags, 0); }
 int __openat64_2(int fd, const char* path, int flags) { return opened(fd, path, flags, 0); }
 
+ssize_t read(int fd, void* data, size_t size) {
+  static const auto call = real<ssize_t (*)(int, void*, size_t)>("read");
+  return read_fails(fd) ? -1 : call(fd, data, size);
+}
+ssize_t pread(int fd, void* data, size_t size, off_t offset) {
+  static const auto call = real<ssize_t (*)(int, void*, size_t, off_t)>("pread");
+  return read_fails(fd) ? -1 : call(fd, data, size, offset);
+}
+ssize_t pread64(int fd, void* data, size_t size, off64_t offset) {
+  return pread(fd, data, size, offset);
+}
 ssize_t write(int fd, const void* data, size_t size) { return written(fd, data, size, -1); }
 ssize_t pwrite(int fd, const void* data, size_t size, off_t offset) {
   return written(fd, data, size, offset);

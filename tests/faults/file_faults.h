@@ -13,7 +13,7 @@
 namespace megalith::faults {
 
 /// `open` makes files, `look` opens what is there, `close` is that of files open for writing.
-enum class Call { open, look, write, truncate, sync, close, rename, mkdir, unlink, note };
+enum class Call { open, look, read, write, truncate, sync, close, rename, mkdir, unlink, note };
 
 /// One successful call below the folder. Paths are relative to it; "" is the folder itself.
 struct Operation {

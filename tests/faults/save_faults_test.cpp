@@ -1,16 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
 // Every call of a save fails once, in every way it can. The save must then fail as a whole, naming
 // the cause; the checkpoint before stays whole; no COMMIT of the failed step remains; and the next
-// save succeeds. Interrupted and short calls are not failures.
+// save succeeds. Interrupted and short calls are not failures. And every call of a search for the
+// newest checkpoint fails once: that is no reason to take an older one.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <cerrno>
 #include <cstring>
 #include <filesystem>
+#include <functional>
 
 #include "checkpoint/manifest.h"
 #include "save_fixture.h"
+#include "train/run_guard.h"
 
 #include "file_faults.h"
 
@@ -139,6 +142,55 @@ TEST(SaveFaults, AnOldCheckpointThatCannotBeReadOrRemovedStays) {
     while (reached && !testing::Test::HasFailure()) prune_with({call, ++n, EIO}, reached);
     EXPECT_GE(n, 3) << static_cast<int>(call);
   }
+}
+
+using Choice = std::function<std::optional<fs::path>(const fs::path& checkpoints)>;
+
+/// Chooses among two whole checkpoints with one call failing. False when it was not reached.
+bool choose_with(const Choice& choose, const Injection& injection) {
+  const SaveFolder folder;
+  SavedRun run(folder.path, kKeep);
+  for (const int step : {1, 2}) run.save(step);
+  const std::string what =
+      fmt::format("call {} number {} with errno {}", static_cast<int>(injection.call),
+                  injection.nth, injection.error);
+  std::string message;
+  std::optional<fs::path> chosen;
+  inject(folder.path.string(), injection);
+  try {
+    chosen = choose(folder.path);
+  } catch (const Error& error) {
+    message = error.what();
+    EXPECT_EQ(error.code(), ExitCode::failure) << what << ": " << message;
+  }
+  if (!injected()) {
+    EXPECT_EQ(chosen, folder.path / checkpoint::step_folder_name(2)) << what;
+    return false;
+  }
+  EXPECT_FALSE(chosen.has_value()) << what << ": " << chosen.value_or("").string();
+  EXPECT_THAT(message, HasSubstr(std::strerror(injection.error))) << what;
+  EXPECT_THAT(message, HasSubstr(folder.path.string())) << what;
+  return true;
+}
+
+void fail_every_look(const Choice& choose) {
+  for (const Call call : {Call::look, Call::read}) {
+    for (const int error : {EIO, EACCES, EMFILE}) {
+      int64_t n = 1;
+      while (choose_with(choose, {call, n, error}) && !testing::Test::HasFailure()) ++n;
+      EXPECT_GE(n, 4) << static_cast<int>(call);
+    }
+  }
+}
+
+// A run that went on from the step before would do again what is not lost, and save over it.
+TEST(LoadFaults, ACheckpointThatCannotBeReadNowIsNotTakenForADamagedOne) {
+  fail_every_look([](const fs::path& folder) { return checkpoint::find_newest(folder, true); });
+}
+
+TEST(LoadFaults, NorByARunThatGoesBack) {
+  fail_every_look(
+      [](const fs::path& folder) { return train::regular_checkpoint_before(folder, 3, 1); });
 }
 
 }  // namespace

@@ -167,6 +167,42 @@ class NotFinite(RoadTest):
         self.assertRegex(message, r"first: (weight|activation|gradient) \S+|is not finite after the update")
 
 
+class Links(RoadTest):
+    def test_links_inside_a_run_folder_are_not_followed(self):
+        self.train("linked", "train.steps=4", "optimizer.schedule=constant")
+        out, mine = self.folder / "linked", self.folder / "mine"
+        mine.mkdir()
+        (events,) = out.glob("events.*")
+        for name in ("checkpoints", "run.json", "metrics.jsonl", "samples.jsonl", "lock", events.name):
+            with self.subTest(name=name):
+                place, other = out / name, mine / name
+                existed = place.exists()
+                if existed:
+                    place.rename(other)
+                else:
+                    other.write_text("mine")
+                if other.is_dir():
+                    (other / ".tmp-mine").write_text("mine")
+                place.symlink_to(other)
+                before = {p: (p.lstat().st_ino, p.lstat().st_mtime_ns) for p in mine.rglob("*")}
+                said = self.train("linked", "train.steps=8", "optimizer.schedule=constant", code=2)
+                self.assertIn(str(place), said)
+                self.assertEqual(said.count("megalith: "), 1, said)
+                self.assertEqual({p: (p.lstat().st_ino, p.lstat().st_mtime_ns) for p in mine.rglob("*")}, before)
+                place.unlink()
+                if existed:
+                    other.rename(place)
+        # A run folder as a whole may be elsewhere; files that are written whole replace a link.
+        (mine / "page").write_text("mine")
+        out.rename(mine / "run")
+        out.symlink_to(mine / "run")
+        for name in ("report.html", "recipe.yaml"):
+            (out / name).unlink()
+            (out / name).symlink_to(mine / "page")
+        self.train("linked", "train.steps=8", "optimizer.schedule=constant")
+        self.assertEqual((mine / "page").read_text(), "mine")
+
+
 class Leftovers(RoadTest):
     def test_what_a_killed_run_was_writing_goes_at_the_next_start(self):
         self.train("left", "train.steps=2")
