@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "train/checkpoints.h"
 
+#include "base/json_number.h"
 #include "models/architecture_json.h"
 
 namespace megalith::train {
@@ -92,9 +93,12 @@ nlohmann::json state_json(const Position& p, const Engine& engine,
 
 Position position_from(const nlohmann::json& state) {
   try {
-    return {state.at("step").get<int64_t>(), state.at("samples").get<int64_t>(),
-            state.at("tokens").get<int64_t>(), state.at("elapsed_seconds").get<double>(),
-            log_positions_from(state.at("logs"))};
+    const char* const where = "checkpoint: its state";
+    const int64_t most = int64_t{1}
+                         << 60;  // no run gets there, and what is added does not overflow
+    return {whole_number(state, "step", where, most), whole_number(state, "samples", where, most),
+            whole_number(state, "tokens", where, most),
+            finite_number(state, "elapsed_seconds", where), log_positions_from(state.at("logs"))};
   } catch (const nlohmann::json::exception& error) {
     throw IntegrityError("checkpoint: its state is not that of a training run: {}", error.what());
   }

@@ -3,6 +3,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "base/json_number.h"
 #include "base/log.h"
 #include "checkpoint/reader.h"
 #include "checkpoint/staged_folder.h"
@@ -10,6 +11,9 @@
 namespace megalith::train {
 
 namespace fs = std::filesystem;
+
+/// No run gets there, and sums of such numbers do not overflow.
+constexpr int64_t kMostCounted = int64_t{1} << 60;
 
 void RunGuard::not_finite(int64_t step, const std::string& first) {
   if (recipe_.not_finite == config::NotFinite::stop) {
@@ -69,9 +73,10 @@ nlohmann::json RunGuard::to_json() const {
 
 void RunGuard::restore(const nlohmann::json& json) {
   try {
-    skipped_steps_ = json.at("skipped_steps").get<int64_t>();
-    rewinds_ = json.at("rewinds").get<int64_t>();
-    skipped_samples_ = json.at("skipped_samples").get<int64_t>();
+    const char* const where = "checkpoint: its guard's state";
+    skipped_steps_ = whole_number(json, "skipped_steps", where, kMostCounted);
+    rewinds_ = whole_number(json, "rewinds", where, kMostCounted);
+    skipped_samples_ = whole_number(json, "skipped_samples", where, kMostCounted);
     spikes_.restore(json.at("losses"));
   } catch (const nlohmann::json::exception& error) {
     throw IntegrityError("checkpoint: its guard's state cannot be read: {}", error.what());

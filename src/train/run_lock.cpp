@@ -15,20 +15,13 @@
 
 #include "base/clock.h"
 #include "base/error.h"
+#include "base/json_number.h"
 #include "base/log.h"
 
 namespace megalith::train {
 namespace {
 
 namespace fs = std::filesystem;
-
-/// Who wrote a lock file; pid 0: nobody, or it cannot be read.
-struct Holder {
-  int64_t pid = 0;
-  int64_t ticks = 0;  // start of the process, by its kernel's clock: pids are used again
-  std::string host;
-  std::string since;
-};
 
 std::string host_name() {
   std::array<char, 256> name{};
@@ -52,20 +45,19 @@ int64_t start_ticks(int64_t pid) {
   }
 }
 
-Holder read_holder(const File& file) {
+LockHolder read_holder(const File& file) {
   std::string text(static_cast<size_t>(std::clamp<int64_t>(file.size(), 0, 4096)), '\0');
   file.read_at(text.data(), text.size(), 0);
   const auto json = nlohmann::json::parse(text, nullptr, false);
-  Holder holder;
   try {
-    if (json.is_object()) {
-      holder = {json.at("pid").get<int64_t>(), json.at("ticks").get<int64_t>(),
-                json.at("host").get<std::string>(), json.at("since").get<std::string>()};
-    }
+    if (!json.is_object()) return {};
+    return {whole_number(json, "pid", ""), whole_number(json, "ticks", ""),
+            json.at("host").get<std::string>(), json.at("since").get<std::string>()};
   } catch (const nlohmann::json::exception&) {
     return {};
+  } catch (const IntegrityError&) {
+    return {};
   }
-  return holder;
 }
 
 void write_holder(File& file) {
@@ -94,32 +86,13 @@ bool is_local(const File& file) {
   return std::ranges::find(kLocal, static_cast<uint32_t>(status.f_type)) != kLocal.end();
 }
 
-[[noreturn]] void refuse(const fs::path& path, const Holder& holder) {
+[[noreturn]] void refuse(const fs::path& path, const LockHolder& holder) {
   const std::string who = holder.pid > 0 ? fmt::format("process {} on host {} (since {})",
                                                        holder.pid, holder.host, holder.since)
                                          : "another process";
   throw UserError(
       "{}: {} is training in this folder; wait for it or stop it, or set another run.out",
       path.parent_path().string(), who);
-}
-
-/// What a lock file says whose lock was free: a run that crashed, or, on a shared file system, one
-/// that our flock does not see.
-void judge_left_over(const File& file, const Holder& holder) {
-  if (holder.pid == 0) return;
-  const bool here = holder.host == host_name();
-  if (!is_local(file)) {
-    if (here && start_ticks(holder.pid) == holder.ticks) refuse(file.path(), holder);
-    if (!here) {
-      throw UserError(
-          "{}: process {} on host {} began a run in this folder at {} and did not end it; if that "
-          "process is gone, remove {} and start again",
-          file.path().parent_path().string(), holder.pid, holder.host, holder.since,
-          file.path().string());
-    }
-  }
-  log::info("taking over {} from process {} on host {}, which is gone", file.path().string(),
-            holder.pid, holder.host);
 }
 
 /// Gives the folders that were not there, the innermost first.
@@ -176,6 +149,21 @@ bool is_current(const File& file) {
 
 }  // namespace
 
+void judge_left_over(const fs::path& path, const LockHolder& holder, bool shared) {
+  if (holder.pid <= 0) return;
+  if (shared && holder.host != host_name()) {
+    throw UserError(
+        "{}: process {} on host {} began a run in this folder at {} and did not end it, and from "
+        "here nobody can tell whether it still runs; when you know that the process is gone or the "
+        "host is dead, remove {} and start again",
+        path.parent_path().string(), holder.pid, holder.host, holder.since, path.string());
+  }
+  // Without its start time a process cannot be told from a later one with the same number.
+  if (shared && holder.ticks > 0 && start_ticks(holder.pid) == holder.ticks) refuse(path, holder);
+  log::info("taking over {} from process {} on host {}, which is gone", path.string(), holder.pid,
+            holder.host);
+}
+
 RunLock::RunLock(const fs::path& folder) : path_(folder / "lock") {
   made_ = make_folder(folder);
   while (true) {
@@ -187,7 +175,7 @@ RunLock::RunLock(const fs::path& folder) : path_(folder / "lock") {
     if (status != 0 && errno == EWOULDBLOCK) refuse(path_, read_holder(file));
     // Without flock (some network file systems) what the file says decides alone.
     if (status == 0 && !is_current(file)) continue;
-    judge_left_over(file, read_holder(file));
+    judge_left_over(path_, read_holder(file), !is_local(file));
     write_holder(file);
     file_ = std::move(file);
     return;

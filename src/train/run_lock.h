@@ -5,12 +5,29 @@
 // may not reach the other side.
 #pragma once
 
+#include <cstdint>
 #include <filesystem>
+#include <string>
 #include <vector>
 
 #include "base/file.h"
 
 namespace megalith::train {
+
+/// Who wrote a lock file; pid 0: nobody, or it cannot be read.
+struct LockHolder {
+  int64_t pid = 0;
+  int64_t ticks =
+      0;  // start of the process, by its kernel's clock: pids are used again; 0: unknown
+  std::string host;
+  std::string since;
+};
+
+/// What to do about a lock file that names `holder` and whose flock was free: returns, having said
+/// so, when it is what a crashed run left. On a file system that machines share (`shared`) our
+/// flock may not see theirs: a holder that lives here is UserError, and so is one on another host,
+/// dead or alive, with what a person who knows that it is dead has to remove.
+void judge_left_over(const std::filesystem::path& lock, const LockHolder& holder, bool shared);
 
 class RunLock {
  public:

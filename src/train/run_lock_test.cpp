@@ -66,10 +66,44 @@ TEST_F(RunLockTest, ACrashLeavesTheFolderFree) {
 }
 
 TEST_F(RunLockTest, ATornOrEmptyLockFileLocksNobodyOut) {
-  for (const char* content : {"", "{\"pid\": 12", "[]", "{\"pid\": \"x\"}"}) {
+  for (const char* content : {"", "{\"pid\": 12", "[]", "{\"pid\": \"x\"}",
+                              R"({"pid": 1e300, "ticks": -1e300, "host": "a", "since": "b"})",
+                              R"({"pid": -1, "ticks": 1, "host": "a", "since": "b"})"}) {
     write_file_durable(folder_ / "lock", content);
     EXPECT_EQ(refusal(folder_), "") << content;
   }
+}
+
+std::string judgement(const LockHolder& holder, bool shared) {
+  try {
+    judge_left_over("/nfs/run/lock", holder, shared);
+  } catch (const UserError& error) {
+    return error.what();
+  }
+  return "";
+}
+
+TEST_F(RunLockTest, WhereMachinesShareAFolderTheFileDecides) {
+  LockHolder mine;
+  {
+    const RunLock lock(folder_);
+    const auto json = nlohmann::json::parse(read_file(folder_ / "lock"));
+    mine = {json.at("pid"), json.at("ticks"), json.at("host"), json.at("since")};
+  }
+  EXPECT_GT(mine.ticks, 0);
+  EXPECT_THAT(judgement(mine, true), HasSubstr("is training in this folder"));
+  EXPECT_EQ(judgement(mine, false), "");  // the kernel said that nobody holds it
+  // The same number, another process.
+  EXPECT_EQ(judgement({mine.pid, mine.ticks + 1, mine.host, ""}, true), "");
+  // No such process has no start; neither has a lock file without one.
+  EXPECT_EQ(judgement({int64_t{1} << 40, 0, mine.host, ""}, true), "");
+  EXPECT_EQ(judgement({mine.pid, 0, mine.host, ""}, true), "");
+  const LockHolder elsewhere{77, 5, "node-0017", "2026-01-02T03:04:05Z"};
+  EXPECT_THAT(judgement(elsewhere, true),
+              AllOf(HasSubstr("process 77 on host node-0017"), HasSubstr("2026-01-02"),
+                    HasSubstr("host is dead, remove /nfs/run/lock and start again")));
+  EXPECT_EQ(judgement(elsewhere, false), "");  // a container of before, on this machine's disk
+  EXPECT_EQ(judgement({}, true), "");
 }
 
 TEST_F(RunLockTest, LinksFoldersAndFilesInTheWayAreRefused) {

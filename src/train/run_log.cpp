@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/error.h"
+#include "base/json_number.h"
 
 namespace megalith::train {
 namespace {
@@ -35,8 +36,9 @@ nlohmann::json to_json(const LogPositions& p) {
 
 LogPositions log_positions_from(const nlohmann::json& json) {
   try {
-    LogPositions p{json.at("metrics").get<int64_t>(), json.at("samples").get<int64_t>(),
-                   json.at("events_file").get<std::string>(), json.at("events").get<int64_t>()};
+    const char* const where = "checkpoint: log positions";
+    LogPositions p{whole_number(json, "metrics", where), whole_number(json, "samples", where),
+                   json.at("events_file").get<std::string>(), whole_number(json, "events", where)};
     if (p.events_file.find('/') != std::string::npos ||
         !p.events_file.starts_with("events.out.tfevents.")) {
       throw IntegrityError("checkpoint: the event file's name '{}' is not one", p.events_file);

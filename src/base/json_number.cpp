@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "base/json_number.h"
+
+#include <cmath>
+#include <nlohmann/json.hpp>
+#include <string>
+
+#include "base/error.h"
+
+namespace megalith {
+namespace {
+
+const nlohmann::json& member(const nlohmann::json& object, std::string_view key,
+                             std::string_view where) {
+  const auto found = object.is_object() ? object.find(key) : object.end();
+  if (found == object.end()) throw IntegrityError("{}: '{}' is missing", where, key);
+  return *found;
+}
+
+}  // namespace
+
+int64_t whole_number(const nlohmann::json& object, std::string_view key, std::string_view where,
+                     int64_t most) {
+  const nlohmann::json& value = member(object, key, where);
+  // What is not negative and was parsed as whole is unsigned; built in memory it may be signed.
+  const bool fits =
+      value.is_number_unsigned()
+          ? value.get<uint64_t>() <= static_cast<uint64_t>(most)
+          : value.is_number_integer() && value.get<int64_t>() >= 0 && value.get<int64_t>() <= most;
+  if (!fits) {
+    throw IntegrityError("{}: '{}' is {}, not a whole number from 0 to {}", where, key,
+                         value.dump(), most);
+  }
+  return value.get<int64_t>();
+}
+
+double finite_number(const nlohmann::json& object, std::string_view key, std::string_view where) {
+  const nlohmann::json& value = member(object, key, where);
+  if (!value.is_number() || !std::isfinite(value.get<double>()))
+    throw IntegrityError("{}: '{}' is {}, not a number", where, key, value.dump());
+  return value.get<double>();
+}
+
+}  // namespace megalith
