@@ -91,13 +91,38 @@ kernels::ProductRates rates_of(const device::Target& target) {
   return rates;
 }
 
+/// Sets what `target` gives to the library to what a run began with.
+void keep_choices(const train::ProductChoices& recorded, const kernels::ProductRates& rates,
+                  device::Target& target) {
+  std::vector<std::string> reasons;
+  target.library_products = recorded.products;
+  for (size_t i = 0; i < rates.size(); ++i) {
+    const uint32_t bit = uint32_t{1} << i;
+    if ((recorded.products & bit) == 0 || rates[i].library > 0) continue;
+    target.library_products &= ~bit;
+    reasons.push_back(fmt::format("its library has no product {}",
+                                  name_of(kernels::product_class(static_cast<int>(i)))));
+  }
+  const std::string isa(name_of(target.isa)), library = kernels::library_version();
+  if (recorded.isa != isa) reasons.push_back(fmt::format("it has {}, not {}", isa, recorded.isa));
+  if (recorded.library != library)
+    reasons.push_back(fmt::format("oneDNN is {}, not {}", library, recorded.library));
+  if (reasons.empty()) return;
+  log::warning(
+      "numerics fast: this machine is not the one the run began on ({}); from here on the "
+      "bits are another machine's",
+      fmt::join(reasons, "; "));
+}
+
 }  // namespace
 
-device::Target cpu_target(int threads, kernels::Numerics numerics) {
+device::Target cpu_target(int threads, kernels::Numerics numerics,
+                          const std::optional<train::ProductChoices>& recorded) {
   device::Target target{.isa = device::detect_isa(), .num_threads = threads};
   if (numerics == kernels::Numerics::exact) return target;
   const kernels::ProductRates rates = rates_of(target);
   target.library_products = kernels::library_products(rates);
+  if (recorded) keep_choices(*recorded, rates, target);
   std::vector<std::string> taken;
   for (int i = 0; i < kernels::kNumProductClasses; ++i) {
     const kernels::ProductClass c = kernels::product_class(i);
@@ -105,7 +130,8 @@ device::Target cpu_target(int threads, kernels::Numerics numerics) {
     if (takes_library(target, c))
       taken.push_back(fmt::format("{} ({:.2f}x)", name_of(c), rate.library / rate.exact));
   }
-  log::info("numerics fast, as measured on this machine: oneDNN multiplies {}",
+  log::info("numerics fast, {}: oneDNN multiplies {}",
+            recorded ? "as the run began" : "as measured on this machine",
             taken.empty() ? "nothing" : fmt::format("{}", fmt::join(taken, "; ")));
   return target;
 }

@@ -3,16 +3,22 @@
 // to the library. Measured once per machine and kept in the user's cache folder.
 #pragma once
 
+#include <optional>
+
 #include "device/target.h"
 #include "kernels/exec.h"
 #include "tensor/dtype.h"
+#include "train/product_choices.h"
 
 namespace megalith::apps {
 
 /// The target of `threads` threads of this machine for `numerics`. `fast` takes the measured rates:
 /// from $XDG_CACHE_HOME/megalith (~/.cache/megalith) or, once, from the machine (a second); what
-/// was chosen is logged. `exact` does not depend on them.
-device::Target cpu_target(int threads, kernels::Numerics numerics);
+/// was chosen is logged. `exact` does not depend on them. A run that goes on takes what it
+/// `recorded`, as far as this machine's library has it; what it has not, and whatever else makes
+/// the bits another machine's, is said in one line.
+device::Target cpu_target(int threads, kernels::Numerics numerics,
+                          const std::optional<train::ProductChoices>& recorded = std::nullopt);
 
 /// How many times faster `fast` multiplies matrices of `dtype` here than `exact`: for advice.
 double fast_gain(int threads, DType dtype);

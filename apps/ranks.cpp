@@ -12,6 +12,7 @@
 
 #include "apps/cpu_target.h"
 #include "apps/recipe_options.h"
+#include "apps/sample_writer.h"
 #include "base/integer.h"
 #include "base/thread_pool.h"
 #include "comm/backends.h"
@@ -21,6 +22,7 @@
 #include "models/decoder.h"
 #include "train/from_recipe.h"
 #include "train/memory_fit.h"
+#include "train/product_choices.h"
 #include "train/traced_step.h"
 
 namespace megalith::apps {
@@ -67,6 +69,20 @@ int threads_of_process(comm::Communicator& world, const config::Recipe& recipe) 
   return recipe.run.threads > 0 ? threads_of(recipe) : share_of(available_cores(), before, sharing);
 }
 
+/// Rank 0's: the run's folder may be on its machine alone. Collective.
+std::optional<train::ProductChoices> from_rank_0(comm::Communicator& world,
+                                                 const std::optional<train::ProductChoices>& mine) {
+  const std::string text =
+      mine ? fmt::format("{}\n{}\n{}", mine->products, mine->isa, mine->library) : "";
+  const std::string theirs = world.exchange(text, "products.recorded")[0];
+  const size_t first = theirs.find('\n');
+  if (first == std::string::npos) return std::nullopt;
+  const size_t second = theirs.find('\n', first + 1);
+  return train::ProductChoices{theirs.substr(first + 1, second - first - 1),
+                               theirs.substr(second + 1),
+                               static_cast<uint32_t>(std::stoul(theirs.substr(0, first)))};
+}
+
 void check_size(const comm::Communicator& world, const config::Recipe& recipe,
                 const Launch& launch) {
   if (launch.size != 0 && launch.size != world.size()) {
@@ -100,19 +116,26 @@ void on_ranks(const config::Recipe& recipe, const std::optional<Launch>& launch,
   const comm::RankOptions options{recipe.parallel.deadline_seconds};
   const auto numerics = recipe.numerics == config::Numerics::fast ? kernels::Numerics::fast
                                                                   : kernels::Numerics::exact;
+  std::optional<train::ProductChoices> recorded;
+  if (numerics == kernels::Numerics::fast && (!launch || launch->rank == 0))
+    recorded = train::recorded_choices(recipe.run.out);
   if (launch) {
     return comm::run_mpi_rank(
         [&](comm::Communicator& world) {
           check_size(world, recipe, *launch);
-          const auto device =
-              device::make_cpu_device(cpu_target(threads_of_process(world, recipe), numerics));
+          device::Target target =
+              cpu_target(threads_of_process(world, recipe), numerics, from_rank_0(world, recorded));
+          const auto chosen = static_cast<int64_t>(target.library_products);
+          for (const int64_t theirs : world.exchange_values(std::span(&chosen, 1), "products"))
+            target.library_products &= static_cast<uint32_t>(theirs);
+          const auto device = device::make_cpu_device(target);
           body({world, *device, true});
         },
         options);
   }
   const int ranks = narrow<int>(config::num_ranks(recipe)), threads = threads_of(recipe);
   if (ranks == 1) {
-    const auto device = device::make_cpu_device(cpu_target(threads, numerics));
+    const auto device = device::make_cpu_device(cpu_target(threads, numerics, recorded));
     const auto world = comm::make_self_communicator(*device);
     return body({*world, *device, true});
   }
@@ -121,8 +144,11 @@ void on_ranks(const config::Recipe& recipe, const std::optional<Launch>& launch,
   std::vector<int> shares;
   for (int rank = 0; rank < ranks; ++rank) {
     shares.push_back(share_of(threads, rank, ranks));
-    targets.push_back(cpu_target(shares.back(), numerics));
+    targets.push_back(cpu_target(shares.back(), numerics, recorded));
   }
+  uint32_t common = ~uint32_t{0};
+  for (const device::Target& target : targets) common &= target.library_products;
+  for (device::Target& target : targets) target.library_products = common;
   // A launcher like mpirun binds its processes; threads of this one are for us to place.
   const std::vector<int> cores = device::cores_in_order();
   const bool all = static_cast<int>(cores.size()) == available_cores();
@@ -151,7 +177,9 @@ std::vector<account::Plan> plans_of_stages(const config::Recipe& recipe,
   return stages;
 }
 
-void require_memory(const RankPlace& place, const config::Recipe& recipe, int64_t vocab) {
+void require_memory(const RankPlace& place, const config::Recipe& recipe,
+                    const text::Tokenizer* tokenizer) {
+  const int64_t vocab = tokenizer != nullptr ? tokenizer->vocab_size() : 0;
   const std::vector<std::string> hosts = place.world.exchange(host_name(), "memory.host");
   const std::vector<std::string> pids =
       place.world.exchange(std::to_string(::getpid()), "memory.process");
@@ -167,9 +195,11 @@ void require_memory(const RankPlace& place, const config::Recipe& recipe, int64_
         parallel::coordinates_of(layout, static_cast<int>(r)).pipeline)];
   }
   const auto planned = [&](const config::Recipe& candidate) {
-    const auto stages =
-        plans_of_stages(candidate, train::settings_of(candidate, vocab), place.device.target());
-    int64_t bytes = 0;
+    const train::Settings settings = train::settings_of(candidate, vocab);
+    const auto stages = plans_of_stages(candidate, settings, place.device.target());
+    // Rank 0 writes text samples while all ranks hold what is theirs.
+    int64_t bytes =
+        rank == 0 ? planned_sample_bytes(candidate, settings, tokenizer, place.device.target()) : 0;
     for (size_t stage = 0; stage < stages.size(); ++stage)
       bytes += ranks_of_stage[stage] * stages[stage].memory.total;
     return bytes;

@@ -10,6 +10,7 @@
 #include "base/function_ref.h"
 #include "comm/communicator.h"
 #include "config/recipe.h"
+#include "text/tokenizer.h"
 #include "train/settings.h"
 
 namespace megalith::apps {
@@ -27,7 +28,8 @@ std::optional<Launch> settle_ranks(config::Recipe& recipe, int asked);
 
 /// Runs `body` on the ranks of the recipe's layout that are of this process: the one that the
 /// launcher made of it, or all of them, as threads that share its cores. Returns when they have
-/// ended; the first error of any rank is thrown.
+/// ended; the first error of any rank is thrown. Under `fast` numerics all ranks choose products
+/// alike, and as the run's newest checkpoint has it.
 void on_ranks(const config::Recipe& recipe, const std::optional<Launch>& launch,
               FunctionRef<void(const RankPlace&)> body);
 
@@ -37,9 +39,10 @@ std::vector<account::Plan> plans_of_stages(const config::Recipe& recipe,
                                            const device::Target& target);
 
 /// Before anything is allocated: UserError when the ranks of this machine, threads or processes, do
-/// not fit into its memory together. The first rank of each machine asks for all. `vocab` is the
-/// tokenizer's, 0 without one. Collective.
-void require_memory(const RankPlace& place, const config::Recipe& recipe, int64_t vocab);
+/// not fit into its memory together, with the text samples that rank 0 writes. The first rank of
+/// each machine asks for all. `tokenizer` may be null. Collective.
+void require_memory(const RankPlace& place, const config::Recipe& recipe,
+                    const text::Tokenizer* tokenizer);
 
 /// Rank by rank what of the model and the batch is where; nothing for one rank. At most a
 /// screenful.

@@ -11,17 +11,17 @@
 #include "apps/machine.h"
 #include "apps/ranks.h"
 #include "apps/recipe_options.h"
+#include "apps/sample_writer.h"
 #include "apps/step_profiler.h"
 #include "apps/version.h"
 #include "base/log.h"
 #include "comm/backends.h"
 #include "config/resume.h"
-#include "generate/generator.h"
 #include "kernels/matmul/ceiling.h"
 #include "kernels/reduction/read_bandwidth.h"
 #include "report/page.h"
+#include "train/finished.h"
 #include "train/from_recipe.h"
-#include "train/gather_weights.h"
 #include "train/loop.h"
 #include "train/run_lock.h"
 #include "train/stop_request.h"
@@ -42,58 +42,6 @@ double necessary_flops(train::Settings settings, const device::Target& target) {
                           train::traced_step(settings, device, *world, {});
                         })
       .work.flops;
-}
-
-/// A prompt of the recipe as tokens; an empty one begins a document.
-std::vector<int32_t> prompt_ids(const std::string& prompt, const text::Tokenizer& tokenizer) {
-  std::vector<int32_t> ids = tokenizer.encode(prompt, true);
-  const auto end = tokenizer.end_of_document();
-  if (ids.empty() && end) ids = {*end};
-  return ids;
-}
-
-/// Refuses, before the first step, text samples that could not be written later.
-void check_samples(const config::Recipe& recipe, const std::optional<text::Tokenizer>& tokenizer,
-                   const std::string& path) {
-  if (recipe.train.sample_every == 0) return;
-  if (!tokenizer || recipe.train.sample_prompts.empty())
-    throw UserError("{}: train.sample_every needs data.tokenizer and train.sample_prompts", path);
-  for (size_t i = 0; i < recipe.train.sample_prompts.size(); ++i) {
-    const auto tokens =
-        static_cast<int64_t>(prompt_ids(recipe.train.sample_prompts[i], *tokenizer).size());
-    if (tokens == 0 || tokens > recipe.model.context) {
-      throw UserError(
-          "{}: train.sample_prompts[{}] is {} tokens long; from 1 to model.context ({}) can be "
-          "continued",
-          path, i, tokens, recipe.model.context);
-    }
-  }
-}
-
-/// Continuations of the recipe's prompts. They are written by rank 0, by a copy of the model on a
-/// device of its own, so that they take nothing from the planned memory. Collective.
-std::vector<report::TextSample> write_samples(train::Engine& engine, int64_t step,
-                                              const config::Recipe& recipe,
-                                              const text::Tokenizer& tokenizer) {
-  if (engine.mesh().world().rank() != 0) {
-    train::gather_weights(engine, nullptr, nullptr);
-    return {};
-  }
-  const auto device = device::make_cpu_device(engine.device().target());
-  generate::InferenceModel model(engine.settings().architecture, *device,
-                                 {engine.settings().weights, engine.settings().numerics,
-                                  engine.settings().split.tensor_shards});
-  train::gather_weights(engine, &model.parameters(), device.get());
-  generate::GenerateOptions options;
-  options.max_new_tokens = recipe.train.sample_tokens;
-  options.sampling = {0.8, 50, 0.95, static_cast<uint64_t>(recipe.run.seed)};
-  if (const auto end = tokenizer.end_of_document()) options.end_ids = {*end};
-  std::vector<report::TextSample> samples;
-  for (const std::string& prompt : recipe.train.sample_prompts) {
-    const std::vector<int32_t> ids = prompt_ids(prompt, tokenizer);
-    samples.push_back({step, prompt, generate::generate(model, &tokenizer, ids, options).text});
-  }
-  return samples;
 }
 
 void print_start(const config::Recipe& recipe, const train::Settings& s, const account::Plan& plan,
@@ -149,6 +97,17 @@ void advise_fast(const train::Settings& settings, const device::Target& target) 
   }
 }
 
+/// The run's page; without it the run's folder. The run is over and saved: what the page fails at
+/// changes nothing about how it ended.
+std::string report_of(const std::filesystem::path& folder) {
+  try {
+    return report::write_report(folder).string();
+  } catch (const std::exception& error) {
+    log::warning("no report: {}; megalith report {} makes it", error.what(), folder.string());
+    return folder.string();
+  }
+}
+
 double sum_over(comm::Communicator& world, double mine) {
   double sum = 0;
   for (const double x : world.exchange_values(std::span<const double>(&mine, 1), "start")) sum += x;
@@ -179,6 +138,7 @@ train::RunResult run_rank(const RankPlace& place, const config::Recipe& recipe,
     facts.step_flops = necessary_flops(settings, target);
     const std::vector<account::Plan> stages = plans_of_stages(recipe, settings, target);
     facts.planned_memory = account::to_json(stages[0].memory);
+    facts.planned_sample_bytes = planned_sample_bytes(recipe, settings, tokenizer, target);
     if (!json) {
       print_start(recipe, settings, stages[0], facts);
       print_layout(settings, stages, target.num_threads);
@@ -218,14 +178,19 @@ int run(const RecipeOptions& options, const TrainOptions& extra, bool json) {
   on_ranks(recipe, launch, [&](const RankPlace& place) {
     // One rank holds the folder for all; when it is refused, the others are told.
     if (place.world.rank() == 0) lock.emplace(recipe.run.out);
-    require_memory(place, recipe, tokenizer ? tokenizer->vocab_size() : 0);
-    const train::RunResult mine =
-        run_rank(place, recipe, settings, tokenizer ? &*tokenizer : nullptr, stop, extra, json);
+    const text::Tokenizer* const own = tokenizer ? &*tokenizer : nullptr;
+    train::RunResult mine;
+    if (const auto last = train::finished_before(place.world, recipe, settings, own, extra.allow)) {
+      mine = {*last, "already finished", 0};
+    } else {
+      require_memory(place, recipe, own);
+      mine = run_rank(place, recipe, settings, own, stop, extra, json);
+    }
     if (place.listens) signal = mine.signal;
     if (place.world.rank() == 0) result = mine;
   });
   if (!result) return signal != 0 ? 128 + signal : 0;  // rank 0 is another process
-  const std::string page = report::write_report(recipe.run.out).string();
+  const std::string page = report_of(recipe.run.out);
   if (json) {
     print_json(result_json(*result));
   } else {

@@ -150,6 +150,7 @@ std::vector<float> InferenceModel::extend(KvCache& cache, std::span<const int32_
     if (ids.empty()) model_->logits(context, x.view.rows(tokens - 1, 1), logits);
   }
   std::vector<float> host(static_cast<size_t>(architecture_.vocab));
+  if (device_.is_trace()) return host;
   device_.wait(device_.copy_to_host(host.data(), logits.view.columns(0, architecture_.vocab)));
   return host;
 }

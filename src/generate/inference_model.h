@@ -53,7 +53,8 @@ class InferenceModel {
   void check_scorable(std::span<const int32_t> ids) const { check_ids(ids, architecture_.context); }
   KvCache make_cache(int64_t max_positions);
   /// Appends ids to the cached sequence and gives the logits that follow the last one, over the
-  /// vocabulary without padding. Any number of ids; long runs go in chunks.
+  /// vocabulary without padding; zeros on the trace kind, which has no values. Any number of ids;
+  /// long runs go in chunks.
   std::vector<float> extend(KvCache& cache, std::span<const int32_t> ids);
 
  private:

@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cmath>
 #include <cstdlib>
 #include <ctime>
 #include <fstream>
@@ -12,7 +13,9 @@
 #include <utility>
 
 #include "base/clock.h"
+#include "base/error.h"
 #include "base/log.h"
+#include "report/metrics.h"
 
 namespace megalith::train {
 namespace {
@@ -109,6 +112,20 @@ nlohmann::ordered_json Accounts::to_json(int64_t step, double monotonic) {
   for (int i = 0; i < kNumBuckets; ++i)
     json["buckets"][std::string(kNames[static_cast<size_t>(i)])] = seconds_[static_cast<size_t>(i)];
   return json;
+}
+
+double logged_seconds(const std::filesystem::path& run, int64_t above, int64_t up_to) {
+  double seconds = 0;
+  try {
+    if (!std::filesystem::exists(run / "metrics.jsonl")) return 0;
+    for (const auto& line : report::read_metrics(run / "metrics.jsonl")) {
+      if (line.step > above && line.step <= up_to && std::isfinite(line.step_seconds))
+        seconds += line.step_seconds;
+    }
+  } catch (const IntegrityError&) {
+    return 0;
+  }
+  return seconds;
 }
 
 }  // namespace megalith::train

@@ -7,6 +7,7 @@
 
 #include <array>
 #include <cstdint>
+#include <filesystem>
 #include <nlohmann/json_fwd.hpp>
 #include <string_view>
 
@@ -82,5 +83,10 @@ class InBucket {
   Accounts& accounts_;
   Bucket before_;
 };
+
+/// Seconds of the steps in (above, up_to] that the run's metrics.jsonl holds, as far as it can be
+/// read: a power cut may have left anything behind the checkpoint's position, where it will be cut
+/// off.
+double logged_seconds(const std::filesystem::path& run, int64_t above, int64_t up_to);
 
 }  // namespace megalith::train

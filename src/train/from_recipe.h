@@ -19,6 +19,10 @@ Settings settings_of(const config::Recipe& recipe, int64_t vocab);
 struct RunLength {
   int64_t steps = 0;
   double budget_seconds = 0;  // 0: none
+  /// Whether a run that has done `step` steps in `seconds` of training is at its end.
+  bool is_reached(int64_t step, double seconds) const {
+    return budget_seconds > 0 ? seconds >= budget_seconds : step >= steps;
+  }
 };
 /// train.steps, tokens, epochs or hours, whichever is given; `samples_per_epoch` serves epochs.
 RunLength run_length(const config::Recipe& recipe, const Settings& settings,

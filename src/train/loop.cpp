@@ -21,6 +21,8 @@
 #include "train/data_road.h"
 #include "train/from_recipe.h"
 #include "train/not_finite.h"
+#include "train/owed_step.h"
+#include "train/product_choices.h"
 #include "train/progress.h"
 #include "train/resume_check.h"
 #include "train/run_guard.h"
@@ -52,6 +54,10 @@ void remove_leftovers(const fs::path& folder) {
   }
 }
 
+std::optional<OwedStep::What> what_of(const std::optional<OwedStep>& owed) {
+  return owed ? std::optional(owed->what) : std::nullopt;
+}
+
 /// One run, from its folder to its end.
 class TrainingRun {
  public:
@@ -64,6 +70,7 @@ class TrainingRun {
   /// All ranks were given the same recipe, data and tokenizer. Collective.
   void require_same_inputs();
   void resume_or_begin();
+  void restore(const checkpoint::Reader& reader);
   void write_record(const std::string& status);
   void note_saved(const checkpoint::Saved* saved);
   report::StepMetrics train_step();
@@ -71,7 +78,6 @@ class TrainingRun {
   bool watch();
   bool rewind();
   fs::path checkpoint_to_go_back_to();
-  double lost_seconds(int64_t above, int64_t up_to) const;
   void write_samples(Progress* progress);
   void save();
   void measure_memory();
@@ -104,6 +110,7 @@ class TrainingRun {
   Position position_;
   RunGuard guard_;
   std::optional<std::string> not_finite_;  // the last step's first tensor that is not finite
+  std::optional<OwedStep> owed_;           // what the last step has not done
   std::unique_ptr<RunLog> log_;            // rank 0's
   std::unique_ptr<DataRoad> road_;
   std::unique_ptr<checkpoint::Saver> saver_;
@@ -112,6 +119,7 @@ class TrainingRun {
   report::StepMetrics last_;
   int64_t saved_step_ = -1;
   double stall_seconds_ = 0;  // training stood still for that save
+  std::optional<OwedStep::What> saved_owed_;
   bool show_progress_;
 };
 
@@ -195,10 +203,7 @@ void TrainingRun::resume_or_begin() {
   if (!newest.empty()) {
     const checkpoint::Reader reader(newest);
     comm::require_same(world_, "the newest checkpoint", reader.state_sha256());
-    position_ = position_from(reader.state());
-    if (reader.state().contains("guard")) guard_.restore(reader.state()["guard"]);
-    load_state(reader, *engine_);
-    saved_step_ = position_.step;
+    restore(reader);
     record_.json()["state_sha256"] = reader.state_sha256();
     if (leads()) log::info("resuming from {}", newest.string());
   } else {
@@ -206,8 +211,8 @@ void TrainingRun::resume_or_begin() {
   }
   if (!leads()) return;
   const int64_t recorded = Accounts::recorded_step(record_.json());
-  accounts_.resume(record_.json(), lost_seconds(position_.step, recorded),
-                   lost_seconds(std::max(position_.step, recorded), INT64_MAX));
+  accounts_.resume(record_.json(), logged_seconds(folder_, position_.step, recorded),
+                   logged_seconds(folder_, std::max(position_.step, recorded), INT64_MAX));
   log_ = std::make_unique<RunLog>(folder_,
                                   newest.empty() ? std::nullopt : std::optional(position_.logs));
   if (!newest.empty() && position_.step > 0) {
@@ -215,6 +220,17 @@ void TrainingRun::resume_or_begin() {
     if (!lines.empty()) last_ = lines.back();
   }
   write_file_durable(folder_ / "recipe.yaml", config::to_yaml(recipe_));
+}
+
+/// Everything that a checkpoint holds.
+void TrainingRun::restore(const checkpoint::Reader& reader) {
+  const nlohmann::json& state = reader.state();
+  position_ = position_from(state);
+  if (state.contains("guard")) guard_.restore(state["guard"]);
+  owed_ = owed_from(state, position_.step);
+  load_state(reader, *engine_);
+  saved_step_ = position_.step;
+  saved_owed_ = what_of(owed_);
 }
 
 void TrainingRun::write_record(const std::string& status) {
@@ -233,8 +249,7 @@ void TrainingRun::write_record(const std::string& status) {
   json["step_flops"] = facts_.step_flops;
   if (!json.contains("started")) json["started"] = iso_time(wall_seconds());
   json["seconds"] = position_.elapsed_seconds;
-  // A run that was finished before has nothing to add.
-  if (road_ != nullptr) json["accounts"] = accounts_.to_json(position_.step);
+  json["accounts"] = accounts_.to_json(position_.step);
   record_.write();
 }
 
@@ -247,22 +262,6 @@ void TrainingRun::note_saved(const checkpoint::Saved* saved) {
                         {"stall_seconds", stall_seconds_},
                         {"write_seconds", saved->write_seconds}};
   write_record("running");
-}
-
-/// Seconds of the steps in (above, up_to] that metrics.jsonl holds, as far as it can be read: a
-/// power cut may have left anything behind the checkpoint's position, where it will be cut off.
-double TrainingRun::lost_seconds(int64_t above, int64_t up_to) const {
-  double seconds = 0;
-  try {
-    if (!fs::exists(folder_ / "metrics.jsonl")) return 0;
-    for (const auto& line : report::read_metrics(folder_ / "metrics.jsonl")) {
-      if (line.step > above && line.step <= up_to && std::isfinite(line.step_seconds))
-        seconds += line.step_seconds;
-    }
-  } catch (const IntegrityError&) {
-    return 0;
-  }
-  return seconds;
 }
 
 report::StepMetrics TrainingRun::train_step() {
@@ -307,7 +306,7 @@ std::optional<double> TrainingRun::validate() {
   const InBucket validating(accounts_, Bucket::validation);
   const int64_t samples =
       std::min(recipe_.train.validate_samples, validation_->samples_per_epoch());
-  // A wish to stop does not wait for this.
+  // A wish to stop does not wait for this: the step then owes it.
   return validation_loss(*engine_, *validation_, samples, batch_options_,
                          [this] { return told_to_stop(); });
 }
@@ -323,9 +322,13 @@ void TrainingRun::save() {
   const auto tensors = state_tensors(*engine_, spread);
   nlohmann::json state = state_json(position_, *engine_, data_fingerprint_);
   state["guard"] = guard_.to_json();
+  if (owed_) state["owed"] = to_json(*owed_);
+  if (settings_.numerics == kernels::Numerics::fast)
+    state["products"] = choices_json(device_.target());
   saver_->save(device_, position_.step, tensors, std::move(state), std::move(texts));
   stall_seconds_ = monotonic_seconds() - begin;
   saved_step_ = position_.step;
+  saved_owed_ = what_of(owed_);
   if (!recipe_.checkpoint.async) note_saved(saver_->wait());
 }
 
@@ -346,12 +349,11 @@ void TrainingRun::measure_memory() {
 }
 
 bool TrainingRun::at_end() const {
-  if (length_.budget_seconds > 0) return position_.elapsed_seconds >= length_.budget_seconds;
-  return position_.step >= length_.steps;
+  return length_.is_reached(position_.step, position_.elapsed_seconds);
 }
 
 RunResult TrainingRun::finish() {
-  if (saved_step_ != position_.step) save();
+  if (saved_step_ != position_.step || saved_owed_ != what_of(owed_)) save();
   accounts_.enter(Bucket::checkpoint);
   note_saved(saver_->wait());
   measure_memory();
@@ -398,10 +400,7 @@ bool TrainingRun::rewind() {
   if (target.empty()) return false;
   const Position spiked = position_;
   const int64_t rewinds = guard_.rewinds();
-  const checkpoint::Reader reader(target);
-  position_ = position_from(reader.state());
-  if (reader.state().contains("guard")) guard_.restore(reader.state()["guard"]);
-  load_state(reader, *engine_);
+  restore(checkpoint::Reader(target));
   const int64_t beyond =
       recipe_.train.spike_skip * optim::batch_size(settings_.batch, spiked.samples);
   guard_.rewound(rewinds, spiked.samples + beyond - position_.samples);
@@ -409,9 +408,8 @@ bool TrainingRun::rewind() {
   position_.elapsed_seconds = spiked.elapsed_seconds;
   road_ = std::make_unique<DataRoad>(sampler_, batch_options_, settings_, mesh_->at().data,
                                      position_.samples);
-  saved_step_ = position_.step;
   if (!leads()) return true;
-  accounts_.lose(lost_seconds(position_.step, INT64_MAX));
+  accounts_.lose(logged_seconds(folder_, position_.step, INT64_MAX));
   log_ = std::make_unique<RunLog>(folder_, position_.logs);
   log::warning("went back to step {}; the next sample is {}", position_.step, position_.samples);
   return true;
@@ -419,7 +417,10 @@ bool TrainingRun::rewind() {
 
 void TrainingRun::write_samples(Progress* progress) {
   const InBucket writing(accounts_, Bucket::samples);
-  for (const report::TextSample& sample : hooks_.samples(*engine_, position_.step)) {
+  const Samples samples = hooks_.samples(*engine_, position_.step);
+  record_.json()["memory"]["samples"] = {{"planned", facts_.planned_sample_bytes},
+                                         {"measured", samples.bytes}};
+  for (const report::TextSample& sample : samples.texts) {
     if (log_ != nullptr) log_->sample(sample);
     if (progress != nullptr) progress->note(fmt::format("  {}{}", sample.prompt, sample.text));
   }
@@ -427,10 +428,6 @@ void TrainingRun::write_samples(Progress* progress) {
 
 RunResult TrainingRun::go() {
   resume_or_begin();
-  if (saved_step_ >= 0 && at_end()) {
-    write_record("finished");
-    return {last_, "already finished", 0};
-  }
   road_ = std::make_unique<DataRoad>(sampler_, batch_options_, settings_, mesh_->at().data,
                                      position_.samples);
   write_record("running");
@@ -443,26 +440,43 @@ RunResult TrainingRun::go() {
     return every > 0 && (position_.step % every == 0 || at_end());
   };
   agree_on(position_.elapsed_seconds);
-  while (!at_end() && signal_ == 0) {
+  while ((owed_ || !at_end()) && signal_ == 0) {
     const double begin = monotonic_seconds(), elapsed = position_.elapsed_seconds;
     const auto advance = [&] { agree_on(elapsed + monotonic_seconds() - begin); };
     const bool saving = saved_step_ == position_.step && saved_step_ > 0;
-    last_ = train_step();
+    const std::optional<OwedStep> owed = std::exchange(owed_, std::nullopt);
+    if (owed) {
+      last_ = owed->line;
+      not_finite_ = owed->not_finite;
+    } else {
+      last_ = train_step();
+    }
     accounts_.enter(Bucket::logging);
     advance();
-    if (validation_ != nullptr && due(recipe_.train.validate_every))
-      last_.validation_loss = validate();
-    advance();
-    // A save in the background is complete at most one step later: the step
-    // ends when its line is written, so no more than checkpoint.every of them are ever done twice.
-    if (saving) {
-      const InBucket waiting(accounts_, Bucket::checkpoint);
-      note_saved(saver_->wait());
+    if (!owed || owed->what == OwedStep::What::validation) {
+      if (validation_ != nullptr && due(recipe_.train.validate_every)) {
+        last_.validation_loss = validate();
+        if (!last_.validation_loss) {
+          owed_ = OwedStep{OwedStep::What::validation, last_, not_finite_};
+          break;
+        }
+      }
+      advance();
+      // A save in the background is complete at most one step later: the step ends when its line is
+      // written, so no more than checkpoint.every of them are ever done twice.
+      if (saving) {
+        const InBucket waiting(accounts_, Bucket::checkpoint);
+        note_saved(saver_->wait());
+      }
+      if (log_ != nullptr) log_->step(last_);
+      if (progress) progress->step(last_, position_.elapsed_seconds);
+      if (watch()) continue;
     }
-    if (log_ != nullptr) log_->step(last_);
-    if (progress) progress->step(last_, position_.elapsed_seconds);
-    if (watch()) continue;
-    if (hooks_.samples && due(recipe_.train.sample_every) && signal_ == 0) {
+    if (hooks_.samples && due(recipe_.train.sample_every)) {
+      if (signal_ != 0) {
+        owed_ = OwedStep{OwedStep::What::samples, last_, std::nullopt};
+        break;
+      }
       write_samples(progress ? &*progress : nullptr);
     }
     if (recipe_.checkpoint.every > 0 && position_.step % recipe_.checkpoint.every == 0) save();

@@ -5,6 +5,7 @@ accounts of its time: python3 runs_test.py PROGRAM"""
 import json
 import os
 import pathlib
+import resource
 import signal
 import socket
 import subprocess
@@ -201,6 +202,121 @@ class Links(RoadTest):
             (out / name).symlink_to(mine / "page")
         self.train("linked", "train.steps=8", "optimizer.schedule=constant")
         self.assertEqual((mine / "page").read_text(), "mine")
+
+
+class Finished(RoadTest):
+    def again(self, out, **options):
+        words = [PROGRAM, "train", str(self.recipe), "--set", f"run.out={self.folder / out}", "--json"]
+        return subprocess.run(words, capture_output=True, text=True, timeout=120, **options)
+
+    def test_a_finished_run_is_answered_from_its_files(self):
+        self.train("done")
+        out = self.folder / "done"
+        last = self.metrics("done")[-1]
+        before = {p: p.stat().st_mtime_ns for p in out.rglob("*") if p.is_file() and p.name != "report.html"}
+        # Less memory than any run may have: the question does not come up.
+        limit = 180 << 20
+        result = self.again("done", preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_AS, (limit, limit)))
+        self.assertEqual(result.returncode, 0, result.stderr)
+        said = json.loads(result.stdout)
+        self.assertEqual((said["status"], said["step"], said["loss_hex"]), ("already finished", last["step"], last["loss_hex"]))
+        self.assertEqual({p: p.stat().st_mtime_ns for p in out.rglob("*") if p.is_file() and p.name != "report.html"}, before)
+        # One that was killed behind its last save says so now.
+        record = json.loads((out / "run.json").read_text())
+        (out / "run.json").write_text(json.dumps({**record, "status": "running"}))
+        self.assertEqual(self.again("done").returncode, 0)
+        self.assertEqual(json.loads((out / "run.json").read_text()), record)
+        # It is judged like any resume, and with more steps there is something to do.
+        self.assertIn("--allow optimizer.lr", self.train("done", "optimizer.lr=3e-2", code=2))
+        # A damaged end is not an end.
+        newest = sorted((out / "checkpoints").iterdir())[-1]
+        (state,) = newest.glob("*.safetensors")
+        state.write_bytes(state.read_bytes()[:-1] + b"?")
+        result = self.again("done")
+        self.assertEqual((result.returncode, json.loads(result.stdout)["status"]), (0, "finished"), result.stderr)
+        self.assertIn("passing over", result.stderr)
+        self.assertEqual(json.loads((out / "run.json").read_text())["state_sha256"], record["state_sha256"])
+
+    def test_a_report_that_fails_is_a_warning(self):
+        self.train("report", "train.steps=2", "optimizer.schedule=constant")
+        out = self.folder / "report"
+        (out / "report.html").unlink()
+        (out / "report.html").mkdir()
+        self.assertEqual(json.loads(self.train("report", "train.steps=3", "optimizer.schedule=constant"))["step"], 3)
+        process = started(self.recipe, out, *LONG)
+        process.send_signal(signal.SIGTERM)
+        said = process.communicate(timeout=30)[1]
+        self.assertEqual(process.returncode, 143, said)
+        self.assertIn("no report", said)
+
+
+class Samples(RoadTest):
+    def test_their_memory_is_planned(self):
+        for layout in ((), ("parallel.tensor=2", "parallel.pipeline=2")):
+            out = f"samples-{len(layout)}"
+            self.train(out, "train.steps=2", "train.sample_every=1", "train.sample_prompts=[the cat sees the dog, a]",
+                       "train.sample_tokens=30", *layout)
+            samples = json.loads((self.folder / out / "run.json").read_text())["memory"]["samples"]
+            self.assertGreater(samples["measured"], 100000)
+            if layout:
+                self.assertGreaterEqual(samples["planned"], samples["measured"])
+            else:
+                self.assertEqual(samples["planned"], samples["measured"])
+
+
+class Products(RoadTest):
+    """What `fast` numerics chose is kept, whatever the user's cache says at a resume."""
+
+    def fast(self, out, cache, steps):
+        words = [word for o in (f"run.out={self.folder / out}", "numerics=fast", f"train.steps={steps}", "checkpoint.every=2",
+                                "optimizer.schedule=constant") for word in ("--set", o)]
+        result = subprocess.run([PROGRAM, "train", str(self.recipe), *words, "--json"], capture_output=True, text=True, timeout=120,
+                                env={**os.environ, "XDG_CACHE_HOME": str(cache)})
+        self.assertEqual(result.returncode, 0, result.stderr)
+        return result.stderr
+
+    def chosen(self, out):
+        newest = sorted((self.folder / out / "checkpoints").iterdir())[-1]
+        return json.loads((newest / "manifest.json").read_text())["state"]["products"]["library_products"]
+
+    def caches(self):
+        """Two caches: one says that the library is faster at everything it can do, the other at nothing."""
+        self.fast("measure", self.folder / "measured", 1)
+        (measured,) = (self.folder / "measured" / "megalith").iterdir()
+        rates = json.loads(measured.read_text())
+        for name, factor in (("all", 2.0), ("none", 0.5)):
+            folder = self.folder / name / "megalith"
+            folder.mkdir(parents=True)
+            changed = [{**r, "library": r["library"] and factor * r["exact"]} for r in rates["rates"]]
+            (folder / measured.name).write_text(json.dumps({**rates, "rates": changed}))
+        return self.folder / "all", self.folder / "none", [r["class"] for r in rates["rates"] if r["library"]]
+
+    def test_a_resume_keeps_to_the_choices(self):
+        every, none, possible = self.caches()
+        self.fast("whole", every, 6)
+        self.assertEqual(sorted(self.chosen("whole")), sorted(possible))
+        self.fast("other", none, 6)
+        self.assertEqual(self.chosen("other"), [])
+        self.fast("cut", every, 3)
+        self.assertIn("as the run began", self.fast("cut", none, 6))
+        self.assertEqual(self.chosen("cut"), self.chosen("whole"))
+        self.assertEqual(self.losses("cut"), self.losses("whole"))
+        self.assertEqual(self.state("cut"), self.state("whole"))
+
+    def test_what_this_machine_has_not_is_said(self):
+        every, none, possible = self.caches() if not (self.folder / "all").exists() else (self.folder / "all", self.folder / "none", None)
+        self.fast("moved", every, 2)
+        (cached,) = (every / "megalith").iterdir()
+        rates = json.loads(cached.read_text())
+        lost = next(r for r in rates["rates"] if r["library"])
+        lost["library"] = 0.0
+        poor = self.folder / "poor" / "megalith"
+        poor.mkdir(parents=True)
+        (poor / cached.name).write_text(json.dumps(rates))
+        said = self.fast("moved", self.folder / "poor", 4)
+        self.assertEqual(sum("not the one the run began on" in line for line in said.splitlines()), 1, said)
+        self.assertIn(lost["class"], said)
+        self.assertNotIn(lost["class"], self.chosen("moved"))
 
 
 class Leftovers(RoadTest):

@@ -6,6 +6,7 @@ import contextlib
 import json
 import os
 import pathlib
+import random
 import resource
 import signal
 import subprocess
@@ -82,6 +83,23 @@ class Signals(Weather):
             process.kill()
         return process.returncode, said, reached
 
+    def newest_state(self, out):
+        newest = sorted((self.folder / out / "checkpoints").glob("step-*"))[-1:]
+        return json.loads((newest[0] / "manifest.json").read_text())["state"] if newest else {"step": 0}
+
+    def owed(self, out):
+        """What the newest checkpoint says that its step has not done."""
+        return self.newest_state(out).get("owed")
+
+    def stopped_at(self, out):
+        """The step that the logs say the run had come to; one more when that step still owes its line."""
+        metrics, owed = self.metrics(out), self.owed(out)
+        step = metrics[-1]["step"] if metrics else 0
+        if owed and owed["what"] == "validation":
+            self.assertEqual(json.loads(owed["line"])["step"], step + 1)
+            step += 1
+        return step
+
     def test_a_wish_to_stop_at_any_moment(self):
         moments = {
             "start": lambda folder: (folder / "lock").exists(),
@@ -95,9 +113,7 @@ class Signals(Weather):
                                                       "optimizer.schedule=constant")
                 self.assertTrue(reached, (out, said))
                 self.assertEqual(code, 128 + number, (out, said))
-                metrics = self.metrics(out)
-                step = metrics[-1]["step"] if metrics else 0
-                self.assertEqual(self.whole_checkpoints(self.folder / out)[-1:], [f"step-{step:08}"], (out, said))
+                self.assertEqual(self.whole_checkpoints(self.folder / out)[-1:], [f"step-{self.stopped_at(out):08}"], (out, said))
                 self.assertEqual(list((self.folder / out / "checkpoints").glob(".tmp-*")), [], out)
                 self.assertFalse((self.folder / out / "lock").exists())
 
@@ -113,8 +129,40 @@ class Signals(Weather):
         said = process.communicate(timeout=30)[1]
         self.assertEqual(process.returncode, 143, said)
         self.assertLess(time.monotonic() - begin, 10)
-        step = self.metrics(out)[-1]["step"]
-        self.assertEqual(self.whole_checkpoints(out)[-1], f"step-{step:08}")
+        self.assertEqual(self.whole_checkpoints(out)[-1], f"step-{self.stopped_at('validating'):08}")
+
+    def test_no_validation_and_no_sample_is_lost(self):
+        """Stopped again and again, mostly in a step with a validation or before its samples: what a step still owes
+        is done by the next start, and the logs are those of a run that nobody stopped."""
+        slow = ("train.steps=6", "train.global_batch=64", "train.validate_every=2", "train.validate_samples=1000000",
+                "data.validation_fraction=0.5", "train.sample_every=1", "train.sample_prompts=[the cat, a]", "train.sample_tokens=4",
+                "checkpoint.every=4")
+        self.train("unstopped", *slow)
+        draw, owed = random.Random(5), set()
+        step_seconds = sum(m["step_seconds"] for m in self.metrics("unstopped")) / 6
+        logged = lambda out: [(m["step"], m["loss_hex"], m["samples"], m.get("validation_loss")) for m in self.metrics(out)]
+        for attempt in range(10):  # until both kinds have been seen
+            name = f"stopped-{attempt}"
+            for stop in range(200):
+                out = self.folder / name
+                process = self.start(out, *slow)
+                wait_for(lambda: (out / "run.json").exists() and (out / "lock").exists() and
+                         (out / "run.json").stat().st_mtime > (out / "lock").stat().st_mtime, process)
+                time.sleep(draw.uniform(0, 3 * step_seconds))
+                process.send_signal(signal.SIGTERM)
+                said = process.communicate(timeout=60)[1]
+                if process.returncode == 0:
+                    break
+                self.assertEqual(process.returncode, 143, said)
+                owed.add((self.owed(name) or {"what": None})["what"])
+            self.assertEqual(process.returncode, 0, "never finished")
+            self.assertEqual(logged(name), logged("unstopped"))
+            self.assertEqual((out / "samples.jsonl").read_bytes(), (self.folder / "unstopped" / "samples.jsonl").read_bytes())
+            self.assertEqual(self.state(name), self.state("unstopped"))
+            self.assertIsNone(self.owed(name))
+            if {"validation", "samples"} <= owed:
+                break
+        self.assertLessEqual({"validation", "samples"}, owed)
 
     def test_the_second_signal_leaves_at_once_and_harms_nothing(self):
         for out, pause in (("twice-a", 0), ("twice-b", 0.003), ("twice-c", 0.01)):

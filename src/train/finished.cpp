@@ -1,0 +1,83 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "train/finished.h"
+
+#include <fmt/ranges.h>
+
+#include "checkpoint/reader.h"
+#include "train/checkpoints.h"
+#include "train/from_recipe.h"
+#include "train/owed_step.h"
+#include "train/resume_check.h"
+#include "train/run_record.h"
+#include "train/validation.h"
+
+namespace megalith::train {
+namespace {
+
+namespace fs = std::filesystem;
+
+/// The newest step folder, opened. Nothing when there is none, or when it is damaged: then the
+/// resume says so and goes on from an older one.
+std::optional<checkpoint::Reader> newest_of(const fs::path& checkpoints) {
+  const checkpoint::StepFolders steps = checkpoint::step_folders(checkpoints);
+  if (steps.empty()) return std::nullopt;
+  try {
+    return checkpoint::open_own_step(steps.begin()->second);
+  } catch (const IntegrityError&) {
+    return std::nullopt;
+  }
+}
+
+bool is_whole(const checkpoint::Reader& reader) {
+  try {
+    reader.verify_all();
+    return true;
+  } catch (const IntegrityError&) {
+    return false;
+  }
+}
+
+std::optional<report::StepMetrics> look(const config::Recipe& recipe, const Settings& settings,
+                                        const text::Tokenizer* tokenizer,
+                                        std::span<const std::string> allow) {
+  const fs::path folder = recipe.run.out;
+  const auto reader = newest_of(folder / "checkpoints");
+  if (!reader) return std::nullopt;
+  const Position position = position_from(reader->state());
+  const data::Sampler sampler(corpora_of(recipe.data.train),
+                              sampler_options(recipe, settings, data::Split::train));
+  const RunLength length = run_length(recipe, settings, sampler.samples_per_epoch());
+  if (!length.is_reached(position.step, position.elapsed_seconds) ||
+      owed_from(reader->state(), position.step) || !is_whole(*reader))
+    return std::nullopt;
+  check_resume(recipe, fmt::format("{}", fmt::join(sampler.fingerprints(), "+")), tokenizer,
+               *reader, allow);
+  RunRecord record(folder);
+  const auto status = record.json().find("status");
+  if (status == record.json().end() || *status != "finished") {
+    record.json()["status"] = "finished";
+    record.json()["state_sha256"] = reader->state_sha256();
+    record.write();
+  }
+  const auto lines = report::read_metrics(folder / "metrics.jsonl");
+  return lines.empty() ? report::StepMetrics{} : lines.back();
+}
+
+}  // namespace
+
+std::optional<report::StepMetrics> finished_before(comm::Communicator& world,
+                                                   const config::Recipe& recipe,
+                                                   const Settings& settings,
+                                                   const text::Tokenizer* tokenizer,
+                                                   std::span<const std::string> allow) {
+  std::string line;
+  if (world.rank() == 0) {
+    const auto last = look(recipe, settings, tokenizer, allow);
+    if (last) line = last->to_json_line();
+  }
+  line = world.exchange(line, "finished")[0];
+  if (line.empty()) return std::nullopt;
+  return report::StepMetrics::parse(line);
+}
+
+}  // namespace megalith::train

@@ -1,0 +1,30 @@
+// SPDX-License-Identifier: Apache-2.0
+// A run that is finished, started once more (by a scheduler that restarts whatever ended, or by a
+// person who wants to see): answered from its files, before a device, memory or the model is asked
+// for, so that it is the same answer on a machine that could not train it.
+#pragma once
+
+#include <optional>
+#include <span>
+#include <string>
+
+#include "comm/communicator.h"
+#include "config/recipe.h"
+#include "report/metrics.h"
+#include "text/tokenizer.h"
+#include "train/settings.h"
+
+namespace megalith::train {
+
+/// The last line of the logs when the newest checkpoint of the run folder is whole, at the recipe's
+/// end, and owes nothing; nothing when there is something to do. UserError when the recipe may not
+/// go on from that checkpoint. Writes run.json only when it does not say "finished" yet (the run
+/// was killed behind its last save). Whoever calls holds the lock: a run that is about to finish is
+/// not finished. Collective; rank 0 looks.
+std::optional<report::StepMetrics> finished_before(comm::Communicator& world,
+                                                   const config::Recipe& recipe,
+                                                   const Settings& settings,
+                                                   const text::Tokenizer* tokenizer,
+                                                   std::span<const std::string> allow);
+
+}  // namespace megalith::train

@@ -1,0 +1,37 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "train/owed_step.h"
+
+#include <nlohmann/json.hpp>
+
+#include "base/error.h"
+
+namespace megalith::train {
+
+nlohmann::json to_json(const OwedStep& owed) {
+  nlohmann::json json{{"what", owed.what == OwedStep::What::validation ? "validation" : "samples"},
+                      // As a line of the log: it keeps every bit, also of what is not finite.
+                      {"line", owed.line.to_json_line()}};
+  if (owed.not_finite) json["not_finite"] = *owed.not_finite;
+  return json;
+}
+
+std::optional<OwedStep> owed_from(const nlohmann::json& state, int64_t step) {
+  const auto found = state.find("owed");
+  if (found == state.end()) return std::nullopt;
+  try {
+    OwedStep owed;
+    const auto what = found->at("what").get<std::string>();
+    if (what != "validation" && what != "samples")
+      throw IntegrityError("checkpoint: it owes '{}', which no step does", what);
+    owed.what = what == "validation" ? OwedStep::What::validation : OwedStep::What::samples;
+    owed.line = report::StepMetrics::parse(found->at("line").get<std::string>());
+    if (owed.line.step != step)
+      throw IntegrityError("checkpoint: at step {} it owes step {}", step, owed.line.step);
+    if (found->contains("not_finite")) owed.not_finite = found->at("not_finite").get<std::string>();
+    return owed;
+  } catch (const nlohmann::json::exception& error) {
+    throw IntegrityError("checkpoint: what it owes cannot be read: {}", error.what());
+  }
+}
+
+}  // namespace megalith::train

@@ -1,0 +1,31 @@
+// SPDX-License-Identifier: Apache-2.0
+// A signal does not wait for a validation or for text samples, and yet the resumed run's logs are
+// those of a run that nobody stopped: what the last step still owes is part of the checkpoint, and
+// is done before the next step. Both depend on the weights alone, so they come out the same.
+#pragma once
+
+#include <cstdint>
+#include <nlohmann/json_fwd.hpp>
+#include <optional>
+#include <string>
+
+#include "report/metrics.h"
+
+namespace megalith::train {
+
+struct OwedStep {
+  enum class What : uint8_t {
+    validation,  // and with it the step's line in the logs, its judgement and its text samples
+    samples,     // these alone
+  };
+  What what = What::validation;
+  report::StepMetrics line;               // without the validation loss that is owed
+  std::optional<std::string> not_finite;  // the step's first tensor that is not finite
+};
+
+nlohmann::json to_json(const OwedStep& owed);
+/// What the state of a checkpoint of step `step` owes, under its key "owed"; nothing when it has
+/// none. IntegrityError when that is none of to_json's or of another step.
+std::optional<OwedStep> owed_from(const nlohmann::json& state, int64_t step);
+
+}  // namespace megalith::train
