@@ -6,13 +6,13 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <array>
 #include <cstdlib>
 #include <set>
 
 #include "apps/cpu_target.h"
 #include "apps/recipe_options.h"
 #include "apps/sample_writer.h"
+#include "base/host.h"
 #include "base/integer.h"
 #include "base/thread_pool.h"
 #include "comm/backends.h"
@@ -34,12 +34,6 @@ constexpr int kRows = 16;
 /// Rank `rank`'s share of the threads of a process with `ranks` ranks; at least one.
 int share_of(int threads, int rank, int ranks) {
   return std::max(1, threads / ranks + (rank < threads % ranks ? 1 : 0));
-}
-
-std::string host_name() {
-  std::array<char, 256> host{};
-  ::gethostname(host.data(), host.size() - 1);
-  return host.data();
 }
 
 /// This process's machine and the cores that it may use there: processes that print the same share

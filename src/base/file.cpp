@@ -4,7 +4,6 @@
 #include "base/file.h"
 
 #include <fcntl.h>
-#include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -153,39 +152,6 @@ void File::close() {
   // Linux frees the descriptor even when close() reports EINTR: never repeated.
   const int status = ::close(std::exchange(fd_, -1));
   if (status != 0 && errno != EINTR) fail("close", path_, errno);
-}
-
-MappedFile::MappedFile(const std::filesystem::path& path) : file_(path, File::Mode::read) {
-  const struct stat status = status_of(file_.fd(), path);
-  if (!S_ISREG(status.st_mode)) throw UserError("{}: is not a regular file", path.string());
-  size_ = static_cast<size_t>(status.st_size);
-  if (size_ == 0) return;
-  void* address = ::mmap(nullptr, size_, PROT_READ, MAP_SHARED, file_.fd(), 0);
-  if (address == MAP_FAILED) fail("mmap", path, errno);
-  data_ = static_cast<const std::byte*>(address);
-}
-
-MappedFile::~MappedFile() {
-  if (data_ != nullptr) ::munmap(const_cast<std::byte*>(data_), size_);
-}
-
-MappedFile::MappedFile(MappedFile&& other) noexcept
-    : file_(std::move(other.file_)),
-      data_(std::exchange(other.data_, nullptr)),
-      size_(std::exchange(other.size_, 0)) {}
-
-MappedFile& MappedFile::operator=(MappedFile&& other) noexcept {
-  std::swap(file_, other.file_);
-  std::swap(data_, other.data_);
-  std::swap(size_, other.size_);
-  return *this;
-}
-
-void MappedFile::check_unchanged() const {
-  const int64_t now = file_.size();
-  if (now != static_cast<int64_t>(size_))
-    throw IntegrityError("{}: had {} bytes when opened and has {} now; it was changed while in use",
-                         path().string(), size_, now);
 }
 
 }  // namespace megalith

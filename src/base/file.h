@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Files: whole reads and writes that survive EINTR and short counts, durable replacement, read-only
-// maps. Every failure throws; the message names the path, the call and the reason.
+// Files: whole reads and writes that survive EINTR and short counts, durable replacement. Nothing
+// is mapped: a file that shrinks under a map is a SIGBUS. Every failure throws; the message names
+// the path, the call and the reason.
 #pragma once
 
 #include <cstddef>
@@ -42,25 +43,6 @@ class File {
  private:
   int fd_ = -1;
   std::filesystem::path path_;
-};
-
-/// A read-only map of a whole file (empty files map to an empty span). `fstat` once; a file that
-/// shrinks under the map is caught by `check_unchanged`, which throws IntegrityError.
-class MappedFile {
- public:
-  explicit MappedFile(const std::filesystem::path& path);
-  ~MappedFile();
-  MappedFile(MappedFile&& other) noexcept;
-  MappedFile& operator=(MappedFile&& other) noexcept;
-  std::span<const std::byte> bytes() const { return {data_, size_}; }
-  std::string_view text() const { return {reinterpret_cast<const char*>(data_), size_}; }
-  const std::filesystem::path& path() const { return file_.path(); }
-  void check_unchanged() const;
-
- private:
-  File file_;
-  const std::byte* data_ = nullptr;
-  size_t size_ = 0;
 };
 
 /// The whole file as a string. UserError if it is absent, a folder, or larger than `limit` bytes.

@@ -83,10 +83,9 @@ TEST_F(FileTest, MistakesOfAPersonAreUserErrorsThatNameThePath) {
   const auto missing = folder_ / "missing";
   for (const std::function<void()>& action : std::vector<std::function<void()>>{
            [&] { File(missing, File::Mode::read); }, [&] { read_file(missing); },
-           [&] { MappedFile map(missing); }, [&] { write_file_durable(missing / "x", "y"); }})
+           [&] { write_file_durable(missing / "x", "y"); }})
     EXPECT_THAT(message_of<UserError>(action), HasSubstr(missing.string()));
   EXPECT_THAT(message_of<UserError>([&] { read_file(folder_); }), HasSubstr("folder"));
-  EXPECT_THAT(message_of<UserError>([&] { MappedFile map(folder_); }), HasSubstr("regular"));
   EXPECT_THAT(message_of<UserError>([&] { File(folder_, File::Mode::append); }),
               HasSubstr("directory"));
   write_file_durable(folder_ / "a", "12345");
@@ -182,23 +181,6 @@ TEST_F(FileTest, SignalsDoNotDisturbTransfers) {
   disturber.join();
   writer.join();
   sigaction(SIGUSR1, &old, nullptr);
-}
-
-TEST_F(FileTest, MapsFilesAndNoticesThatTheyShrink) {
-  const auto path = folder_ / "a";
-  write_file_durable(path, "mapped");
-  MappedFile map(path);
-  EXPECT_EQ(map.text(), "mapped");
-  EXPECT_NO_THROW(map.check_unchanged());
-  MappedFile moved(std::move(map));
-  EXPECT_EQ(moved.bytes().size(), 6u);
-  File(path, File::Mode::read_write).truncate(3);
-  EXPECT_THAT(message_of<IntegrityError>([&] { moved.check_unchanged(); }), HasSubstr("3 now"));
-  write_file_durable(folder_ / "empty", "");
-  MappedFile empty(folder_ / "empty");
-  EXPECT_TRUE(empty.bytes().empty());
-  empty = std::move(moved);
-  EXPECT_EQ(empty.path(), path);
 }
 
 TEST_F(FileTest, ADeviceWithoutEndIsRefused) {

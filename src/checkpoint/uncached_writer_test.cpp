@@ -59,10 +59,13 @@ TEST_F(UncachedWriterTest, the_page_cache_is_left_alone) {
     if (::fcntl(file.fd(), F_SETFL, O_DIRECT) != 0) GTEST_SKIP() << "no O_DIRECT here";
   }
   write(path, content(2 * kUncachedBufferBytes + 12'345), 1'000'000);
-  const MappedFile map(path);
-  std::vector<unsigned char> resident((map.bytes().size() + 4095) / 4096);
-  void* const address = const_cast<std::byte*>(map.bytes().data());
-  ASSERT_EQ(::mincore(address, map.bytes().size(), resident.data()), 0);
+  const File file(path, File::Mode::read);
+  const auto size = static_cast<size_t>(file.size());
+  void* const address = ::mmap(nullptr, size, PROT_READ, MAP_SHARED, file.fd(), 0);
+  ASSERT_NE(address, MAP_FAILED);
+  std::vector<unsigned char> resident((size + 4095) / 4096);
+  EXPECT_EQ(::mincore(address, size, resident.data()), 0);
+  ::munmap(address, size);
   const auto cached = std::ranges::count_if(resident, [](unsigned char r) { return (r & 1) != 0; });
   EXPECT_LE(cached, 8);
 }

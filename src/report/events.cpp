@@ -5,11 +5,8 @@
 
 #include <unistd.h>
 
-#include <array>
-#include <cerrno>
-#include <cstring>
-
 #include "base/error.h"
+#include "base/host.h"
 #include "base/log.h"
 
 namespace megalith::report {
@@ -19,14 +16,6 @@ namespace fs = std::filesystem;
 namespace {
 
 constexpr size_t kFlushBytes = size_t{1} << 16;
-
-std::string host_name() {
-  std::array<char, 256> name{};
-  if (gethostname(name.data(), name.size() - 1) != 0) {
-    throw SystemError("gethostname: {}", std::strerror(errno));
-  }
-  return name.data();
-}
 
 fs::path new_name(const fs::path& folder, double wall) {
   const std::string stem = fmt::format("events.out.tfevents.{:010d}.{}.{}.",

@@ -5,13 +5,13 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <array>
 #include <cmath>
 #include <nlohmann/json.hpp>
 
 #include "account/plan.h"
 #include "base/clock.h"
 #include "base/file.h"
+#include "base/host.h"
 #include "base/log.h"
 #include "checkpoint/manifest.h"
 #include "report/hex_float.h"
@@ -35,11 +35,7 @@ namespace {
 namespace fs = std::filesystem;
 
 /// This process, among those of all machines of the run.
-std::string process_name() {
-  std::array<char, 256> host{};
-  ::gethostname(host.data(), host.size() - 1);
-  return fmt::format("{}:{}", host.data(), ::getpid());
-}
+std::string process_name() { return fmt::format("{}:{}", host_name(), ::getpid()); }
 
 std::span<const std::byte> bytes_of_text(std::string_view text) {
   return std::as_bytes(std::span(text));
@@ -315,9 +311,12 @@ void TrainingRun::save() {
   const InBucket saving(accounts_, Bucket::checkpoint);
   const double begin = monotonic_seconds();
   check_state_finite(*engine_, position_.step);
-  if (leads()) position_.logs = log_->sync();
-  std::map<std::string, std::string> texts{{"recipe.yaml", config::to_yaml(recipe_)}};
-  if (tokenizer_ != nullptr) texts["tokenizer.json"] = tokenizer_->to_json();
+  std::map<std::string, std::string> texts;  // rank 0 writes them
+  if (leads()) {
+    position_.logs = log_->sync();
+    texts["recipe.yaml"] = config::to_yaml(recipe_);
+    if (tokenizer_ != nullptr) texts["tokenizer.json"] = tokenizer_->to_json();
+  }
   SpreadState spread(*engine_);
   const auto tensors = state_tensors(*engine_, spread);
   nlohmann::json state = state_json(position_, *engine_, data_fingerprint_);

@@ -15,6 +15,7 @@
 
 #include "base/clock.h"
 #include "base/error.h"
+#include "base/host.h"
 #include "base/json_number.h"
 #include "base/log.h"
 
@@ -22,12 +23,6 @@ namespace megalith::train {
 namespace {
 
 namespace fs = std::filesystem;
-
-std::string host_name() {
-  std::array<char, 256> name{};
-  ::gethostname(name.data(), name.size() - 1);
-  return name.data();
-}
 
 /// Field 22 of /proc/<pid>/stat; 0 when there is no such process.
 int64_t start_ticks(int64_t pid) {

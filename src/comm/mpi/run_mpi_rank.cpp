@@ -2,11 +2,11 @@
 // One rank of an MPI launch: opens the plug-in, joins the world, leaves it in order or with the
 // news of what failed.
 #include <dlfcn.h>
-#include <unistd.h>
 
 #include <array>
 #include <filesystem>
 
+#include "base/host.h"
 #include "comm/backends.h"
 #include "comm/messages/message_communicator.h"
 #include "comm/mpi/mpi_plugin.h"
@@ -42,12 +42,6 @@ Wire& open_wire() {
       error.data(), static_cast<int>(error.size()));
   if (wire == nullptr) throw SystemError("{}: {}", kMpiPluginFile, error.data());
   return *wire;
-}
-
-std::string host_name() {
-  std::array<char, 256> host{};
-  ::gethostname(host.data(), host.size() - 1);
-  return host.data();
 }
 
 }  // namespace
