@@ -195,6 +195,13 @@ void guard_rules(const Recipe& r, Faults& faults) {
     add(faults, "train.spike", {"checkpoint.keep"}, "rewind needs checkpoint.keep of at least 2");
 }
 
+constexpr int64_t kMostTensorShards = 8;
+
+bool can_be_tensor_shards(const ModelSection& m, int64_t shards) {
+  return shards <= kMostTensorShards && std::has_single_bit(static_cast<uint64_t>(shards)) &&
+         divides(shards, m.heads) && divides(shards, m.kv_heads) && divides(shards, m.ffn);
+}
+
 void split_rules(const Recipe& r, Faults& faults) {
   const ParallelSection& p = r.parallel;
   const int64_t shards = p.tensor_shards;
@@ -207,18 +214,21 @@ void split_rules(const Recipe& r, Faults& faults) {
       add(faults, "parallel.tensor_shards", {name},
           fmt::format("{} must divide {} {}", shards, name, value));
   const auto fits = [&](const char* axis, int64_t ranks, const char* key, int64_t canonical,
-                        std::vector<std::string> involved) {
+                        bool may_be_canonical, std::vector<std::string> involved) {
     if (blocks_are_subtrees(canonical, ranks)) return;
     int64_t fewer = std::min(ranks, canonical);
     while (!blocks_are_subtrees(canonical, fewer)) --fewer;
+    const std::string other =
+        may_be_canonical ? fmt::format("parallel.{}: {} (which changes the result) or ", key, ranks)
+                         : "";
     add(faults, fmt::format("parallel.{}", axis), std::move(involved),
-        fmt::format("{} ranks cannot share parallel.{} {} in whole subtrees; set parallel.{}: {} "
-                    "(which changes the result) or parallel.{}: {}",
-                    ranks, key, canonical, key, ranks, axis, fewer));
+        fmt::format("{} ranks cannot share parallel.{} {} in whole subtrees; set {}parallel.{}: {}",
+                    ranks, key, canonical, other, axis, fewer));
   };
-  fits("tensor", p.tensor, "tensor_shards", shards,
+  fits("tensor", p.tensor, "tensor_shards", shards, can_be_tensor_shards(r.model, p.tensor),
        {"parallel.tensor_shards", "model.heads", "model.kv_heads"});
-  fits("data", p.data, "data_shards", p.data_shards, {"parallel.data_shards"});
+  fits("data", p.data, "data_shards", p.data_shards, divides(p.data, r.train.global_batch),
+       {"parallel.data_shards"});
 }
 
 void pipeline_rules(const Recipe& r, Faults& faults) {
@@ -236,6 +246,19 @@ void pipeline_rules(const Recipe& r, Faults& faults) {
   if (p.chunks > 1 && p.pipeline == 1)
     add(faults, "parallel.chunks", {"parallel.pipeline"},
         fmt::format("{} needs parallel.pipeline of at least 2", p.chunks));
+}
+
+/// Whether another layout mends what `split_rules` and `pipeline_rules` have found.
+bool a_layout_fits(Recipe r) {
+  const auto nearest = nearest_layouts(r, num_ranks(r), 1);
+  if (nearest.empty()) return false;
+  r.parallel.tensor = nearest[0].tensor;
+  r.parallel.pipeline = nearest[0].pipeline;
+  r.parallel.data = nearest[0].data;
+  Faults faults;
+  split_rules(r, faults);
+  pipeline_rules(r, faults);
+  return faults.empty();
 }
 
 void memory_rules(const Recipe& r, Faults& faults) {
@@ -281,7 +304,7 @@ std::vector<Fault> validate(const Recipe& recipe) {
   const size_t before = faults.size();
   split_rules(r, faults);
   pipeline_rules(r, faults);
-  if (faults.size() > before && num_ranks(r) > 1)
+  if (faults.size() > before && num_ranks(r) > 1 && a_layout_fits(r))
     add(faults, "parallel", {}, fmt::format("layouts that fit: {}", layouts_text(r, num_ranks(r))));
   memory_rules(r, faults);
   return faults;

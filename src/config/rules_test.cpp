@@ -151,6 +151,9 @@ INSTANTIATE_TEST_SUITE_P(
              "parallel.tensor",
              "set parallel.tensor_shards: 4 (which changes the result) or "
              "parallel.tensor: 2"},
+        Case{"tensor_shards_that_heads_forbid_are_not_advised",
+             [](Recipe& r) { r.parallel.tensor = 8; }, "parallel.tensor",
+             "subtrees; set parallel.tensor: 4"},
         Case{"data_names_the_value", [](Recipe& r) { r.parallel.data = 2; }, "parallel.data",
              "set parallel.data_shards: 2"},
         Case{"a_layer_per_stage", [](Recipe& r) { r.parallel.pipeline = 13; }, "parallel.pipeline",
@@ -194,6 +197,15 @@ TEST(Recipe, EveryFieldAtItsBoundsNeverOverflows) {
   r.parallel.chunks = 100000;
   r.train.ramp_start = r.train.ramp_increment = 1 << 30;
   EXPECT_FALSE(validate(r).empty());
+}
+
+TEST(Recipe, NoLayoutIsAdvisedWhereNoneMends) {
+  Recipe r = sound();
+  r.parallel.pipeline = 2;
+  r.parallel.schedule = PipelineSchedule::interleaved;  // one chunk
+  const auto faults = validate(r);
+  ASSERT_EQ(faults.size(), 1U);
+  EXPECT_EQ(faults[0].path, "parallel.chunks");
 }
 
 TEST(Recipe, LayoutsThatDivideTheSplitAreFine) {
