@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "train/checkpoints.h"
 
+#include <algorithm>
+
 #include "base/json_number.h"
 #include "models/architecture_json.h"
 
@@ -25,11 +27,6 @@ void read(const checkpoint::Reader& reader, const std::string& name,
   reader.read(name, parameter.declaration().shard, host.data());
 }
 
-/// Which of the data ranks writes a tensor; `turn` goes round them, so that they share the work.
-int writer_of(const Engine& engine, size_t turn) {
-  return static_cast<int>(turn % static_cast<size_t>(engine.mesh().layout().data));
-}
-
 /// Whether one of this rank's data ranks writes its piece: of the tensor ranks that hold the same
 /// one does, and of the two stages that hold a tied table the first.
 bool is_written_by_group(const Engine& engine, const parameters::Parameter& parameter,
@@ -42,16 +39,38 @@ bool is_written_by_group(const Engine& engine, const parameters::Parameter& para
   return is_cut || static_cast<size_t>(mesh.at().tensor) == turn / data % tensor;
 }
 
+/// Parameter, then first and second moment: the tensors of a parameter.
+constexpr size_t kKinds = 3;
+
+/// Which data rank writes each tensor (kKinds for each parameter, in order): the one with the
+/// fewest bytes so far, so that they share the work. -1: not this group of data ranks.
+std::vector<int> writers(Engine& engine) {
+  std::vector<int64_t> bytes(static_cast<size_t>(engine.mesh().layout().data), 0);
+  std::vector<int> writers;
+  for (const parameters::Parameter& parameter : engine.parameters().all()) {
+    for (size_t kind = 0; kind < kKinds; ++kind) {
+      if (!is_written_by_group(engine, parameter, writers.size())) {
+        writers.push_back(-1);
+        continue;
+      }
+      const auto least = std::ranges::min_element(bytes);
+      writers.push_back(static_cast<int>(least - bytes.begin()));
+      *least += parameter.local_elements() * bytes_of(engine.settings().masters);
+    }
+  }
+  return writers;
+}
+
 }  // namespace
 
 std::vector<checkpoint::TensorSource> state_tensors(Engine& engine, SpreadState& spread) {
   std::vector<checkpoint::TensorSource> tensors;
+  const std::vector<int> writer_of = writers(engine);
   size_t i = 0;
   for (const parameters::Parameter& parameter : engine.parameters().all()) {
     const auto add = [&](const std::string& name, size_t kind, auto tensor) {
-      const size_t turn = 3 * i + kind;
-      if (!is_written_by_group(engine, parameter, turn)) return;
-      const int writer = writer_of(engine, turn);
+      const int writer = writer_of[kKinds * i + kind];
+      if (writer < 0) return;
       const ConstView view = (spread.*tensor)(i, writer);
       if (engine.mesh().at().data != writer) return;
       tensors.push_back(
@@ -67,13 +86,12 @@ std::vector<checkpoint::TensorSource> state_tensors(Engine& engine, SpreadState&
 
 int64_t state_bytes(Engine& engine) {
   int64_t bytes = 0;
-  size_t turn = 0;
+  size_t tensor = 0;
+  const std::vector<int> writer_of = writers(engine);
   for (const parameters::Parameter& parameter : engine.parameters().all()) {
-    for (int kind = 0; kind < 3; ++kind, ++turn) {
-      if (is_written_by_group(engine, parameter, turn) &&
-          engine.mesh().at().data == writer_of(engine, turn)) {
+    for (size_t kind = 0; kind < kKinds; ++kind, ++tensor) {
+      if (writer_of[tensor] == engine.mesh().at().data)
         bytes += parameter.local_elements() * bytes_of(engine.settings().masters);
-      }
     }
   }
   return bytes;
