@@ -70,7 +70,7 @@ int gemm(const BenchOptions& o, bool json) {
 int tokenizer(const std::string& path, const std::string& input, const BenchOptions& o, bool json) {
   const text::Tokenizer tokenizer = text::Tokenizer::load(path);
   const std::string document = read_file(input);
-  const int threads = std::max(1, o.threads);
+  const int threads = o.threads > 0 ? o.threads : available_cores();
   std::vector<std::string_view> parts;
   for (std::string_view rest = document; !rest.empty();) {
     const size_t left = static_cast<size_t>(threads) - parts.size();

@@ -38,7 +38,7 @@ config::Recipe beside(RecipeOptions options, const std::vector<std::string>& ove
 
 Side side_of(const config::Recipe& recipe, int threads) {
   Side side;
-  side.settings = train::settings_of(recipe, 0);
+  side.settings = train::settings_of(recipe, vocab_of(recipe));
   const int ranks = side.ranks();
   if (threads % ranks != 0) {
     throw UserError("--threads {}: {} ranks cannot have equal parts of them; give a multiple of {}",

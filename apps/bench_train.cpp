@@ -24,7 +24,7 @@ std::vector<data::HostBatch> made_up_batches(const train::Settings& settings) {
 
 int bench_train(const RecipeOptions& recipe_options, const BenchOptions& o, bool json) {
   const config::Recipe recipe = recipe_options.load();
-  const train::Settings settings = train::settings_of(recipe, 0);
+  const train::Settings settings = train::settings_of(recipe, vocab_of(recipe));
   train::require_one_rank(settings);
   const int threads = o.threads > 0 ? o.threads : threads_of(recipe);
   const device::Target target = cpu_target(threads, settings.numerics);

@@ -133,9 +133,7 @@ struct PlanOptions {
 int run(const PlanOptions& options, bool json) {
   if (options.paper) return print_paper_plan(json);
   const config::Recipe recipe = options.recipe.load();
-  const auto tokenizer = tokenizer_of(recipe);
-  const train::Settings settings =
-      train::settings_of(recipe, tokenizer ? tokenizer->vocab_size() : 0);
+  const train::Settings settings = train::settings_of(recipe, vocab_of(recipe));
   const device::Target target = cpu_target(threads_of(recipe), settings.numerics);
   const train::LayoutPlan plan = train::plan_layout(settings, target, train::beside_steps(recipe));
   const auto choices = recompute_choices(settings, target);

@@ -20,6 +20,11 @@ std::optional<text::Tokenizer> tokenizer_of(const config::Recipe& recipe) {
   return text::Tokenizer::load(recipe.data.tokenizer);
 }
 
+int64_t vocab_of(const config::Recipe& recipe) {
+  const auto tokenizer = tokenizer_of(recipe);
+  return tokenizer ? tokenizer->vocab_size() : 0;
+}
+
 int threads_of(const config::Recipe& recipe) {
   return recipe.run.threads > 0 ? narrow<int>(recipe.run.threads) : available_cores();
 }

@@ -21,6 +21,8 @@ struct RecipeOptions {
 
 /// The recipe's tokenizer; nothing when it names none.
 std::optional<text::Tokenizer> tokenizer_of(const config::Recipe& recipe);
+/// Its number of tokens; 0 when the recipe names none.
+int64_t vocab_of(const config::Recipe& recipe);
 /// The recipe's number of threads: its own, or all cores this process may use.
 int threads_of(const config::Recipe& recipe);
 
