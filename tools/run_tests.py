@@ -37,6 +37,8 @@ def run_google_test(command, folder):
     failed = counts["failures"] + counts.get("errors", 0)
     if result.returncode != 0 and failed == 0:
         failed = 1  # ended after its last test: a leak, a crash on exit
+    if counts["tests"] == 0:
+        failed = 1  # a filter that fits no test
     return counts["tests"] - counts.get("disabled", 0) - failed - skipped, failed, skipped
 
 
