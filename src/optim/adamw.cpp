@@ -39,6 +39,9 @@ AdamW::AdamW(parameters::ParameterSet& set, device::Device& device, const AdamWO
   moments_v_ = arena.tensor(dtype, Shape{elements});
   device.fill_zero(moments_m_);
   device.fill_zero(moments_v_);
+  const std::vector<int32_t> all_finite(set.all().size(), 1);
+  finite_P_ = arena.tensor(DType::i32, Shape{static_cast<int64_t>(all_finite.size())});
+  device.wait(device.copy_to_device(finite_P_, all_finite.data()));
   int64_t offset = 0;
   for (const auto& parameter : set.all()) {
     Slot slot{{}, {}, 1.0, parameter.is_matrix() ? options.weight_decay : 0.0};
@@ -64,7 +67,7 @@ void AdamW::update(kernels::Exec& exec, int64_t step, double lr, ConstView gradi
   const device::NameScope scope(exec.device, "optimizer");
   size_t i = 0;
   for (parameters::Parameter& parameter : set_->all()) {
-    const Slot& slot = slots_[i++];
+    const Slot& slot = slots_[i];
     const Shape owned{parameter.owned().count};
     kernels::adamw(exec, {.w_N = parameter.owned_master(),
                           .m_N = slot.m.reshape(owned),
@@ -75,6 +78,7 @@ void AdamW::update(kernels::Exec& exec, int64_t step, double lr, ConstView gradi
                           .compute_N = parameter.compute_is_master()
                                            ? View{}
                                            : parameter.owned_part(parameter.mutable_compute()),
+                          .finite = finite_P_.view.rows(static_cast<int64_t>(i), 1),
                           .lr = lr * slot.lr_scale,
                           .beta1 = options_.beta1,
                           .beta2 = options_.beta2,
@@ -82,6 +86,7 @@ void AdamW::update(kernels::Exec& exec, int64_t step, double lr, ConstView gradi
                           .weight_decay = slot.weight_decay,
                           .step = step});
     parameter.mark_changed();
+    ++i;
   }
 }
 

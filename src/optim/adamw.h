@@ -42,6 +42,10 @@ class AdamW {
   /// [1] on the device) multiplies every gradient first. Local; queued.
   void update(kernels::Exec& exec, int64_t step, double lr, ConstView gradient_scale);
 
+  /// i32 [parameters of the set], on the device: 1 where all that the last update wrote (masters,
+  /// compute copies, moments of the owned elements) is finite, also before the first.
+  ConstView finite_P() const { return finite_P_; }
+
   /// Moments of parameter `index` of the set: [local shape], or of a run of it [owned().count].
   View first_moment(size_t index) const { return slots_[index].m; }
   View second_moment(size_t index) const { return slots_[index].v; }
@@ -53,7 +57,7 @@ class AdamW {
   };
   parameters::ParameterSet* set_;
   AdamWOptions options_;
-  device::Tensor moments_m_, moments_v_;
+  device::Tensor moments_m_, moments_v_, finite_P_;
   std::vector<Slot> slots_;
 };
 

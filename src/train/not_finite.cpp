@@ -40,18 +40,34 @@ std::optional<std::string> bad_input(std::span<const data::HostBatch> micro_batc
   return std::nullopt;
 }
 
+/// What of parameter `index` is not finite.
+std::optional<std::string> bad_parameter(Engine& engine, size_t index) {
+  device::Device& device = engine.device();
+  const parameters::Parameter& parameter = engine.parameters().all()[index];
+  if (!all_finite(device, parameter.owned_master()) || !all_finite(device, parameter.compute()))
+    return "weight " + parameter.name();
+  if (!all_finite(device, engine.optimizer().first_moment(index)))
+    return "first moment of " + parameter.name();
+  if (!all_finite(device, engine.optimizer().second_moment(index)))
+    return "second moment of " + parameter.name();
+  return std::nullopt;
+}
+
 /// The first parameter or moment that is not finite.
 std::optional<std::string> bad_state(Engine& engine) {
-  size_t i = 0;
-  for (const parameters::Parameter& parameter : engine.parameters().all()) {
-    device::Device& device = engine.device();
-    if (!all_finite(device, parameter.owned_master()) || !all_finite(device, parameter.compute()))
-      return "weight " + parameter.name();
-    if (!all_finite(device, engine.optimizer().first_moment(i)))
-      return "first moment of " + parameter.name();
-    if (!all_finite(device, engine.optimizer().second_moment(i)))
-      return "second moment of " + parameter.name();
-    ++i;
+  for (size_t i = 0; i < engine.parameters().all().size(); ++i) {
+    if (const auto bad = bad_parameter(engine, i)) return bad;
+  }
+  return std::nullopt;
+}
+
+/// The first parameter or moment that the last update wrote and is not finite.
+std::optional<std::string> bad_update(Engine& engine) {
+  std::vector<int32_t> finite(engine.parameters().all().size());
+  device::Device& device = engine.device();
+  device.wait(device.copy_to_host(finite.data(), engine.optimizer().finite_P()));
+  for (size_t i = 0; i < finite.size(); ++i) {
+    if (finite[i] != 1) return bad_parameter(engine, i);
   }
   return std::nullopt;
 }
@@ -137,7 +153,7 @@ std::string first_not_finite(Engine& engine, int64_t step,
 
 void check_state_finite(Engine& engine, int64_t step) {
   const std::vector<std::string> all =
-      engine.mesh().world().exchange(bad_state(engine).value_or(""), "state.not_finite");
+      engine.mesh().world().exchange(bad_update(engine).value_or(""), "state.not_finite");
   for (size_t rank = 0; rank < all.size(); ++rank) {
     if (all[rank].empty()) continue;
     throw DoNotRestartError(

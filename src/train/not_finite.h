@@ -18,8 +18,9 @@ namespace megalith::train {
 std::string first_not_finite(Engine& engine, int64_t step,
                              std::span<const data::HostBatch> micro_batches, double global_weight);
 
-/// DoNotRestartError, on every rank, naming the first parameter or moment that is not finite: such
-/// a state must not replace a good checkpoint. Collective.
+/// DoNotRestartError, on every rank, naming the first parameter or moment that the last update left
+/// not finite: such a state must not replace a good checkpoint. Every update writes the whole state
+/// and looks at it on the way, so this reads one number per parameter. Collective.
 void check_state_finite(Engine& engine, int64_t step);
 
 }  // namespace megalith::train

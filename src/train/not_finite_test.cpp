@@ -79,10 +79,15 @@ TEST(NotFinite, InAWeight) {
 
 TEST(NotFinite, InAMoment) {
   Toy toy;
+  const auto step = [](Toy& t) { t.engine.step(1, 1e-2, t.batches(2), toy_weight(t.settings, 2)); };
   toy.set(toy.engine.optimizer().second_moment(4), std::numeric_limits<float>::infinity());
+  step(toy);
+  const std::string name = toy.engine.parameters().all()[4].name();
   EXPECT_THAT([&] { check_state_finite(toy.engine, 1); },
-              ::testing::ThrowsMessage<DoNotRestartError>(HasSubstr("second moment of ")));
+              ::testing::ThrowsMessage<DoNotRestartError>(HasSubstr("second moment of " + name)));
   Toy healthy;
+  check_state_finite(healthy.engine, 0);
+  step(healthy);
   check_state_finite(healthy.engine, 1);
 }
 

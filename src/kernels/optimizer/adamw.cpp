@@ -55,6 +55,7 @@ void adamw(Exec& exec, const AdamW& a) {
     MEGA_CHECK(a.gradient_scale.dtype() == DType::f32 || a.gradient_scale.dtype() == dtype);
   }
   if (!a.apply.absent()) check_vector(a.apply, DType::i32, 1);
+  if (!a.finite.absent()) check_vector(a.finite, DType::i32, 1);
   MEGA_CHECK(a.step >= 1 && a.beta1 >= 0 && a.beta1 < 1 && a.beta2 >= 0 && a.beta2 < 1,
              "step {} beta1 {} beta2 {}", a.step, a.beta1, a.beta2);
   const int64_t copy = a.compute_N.absent() ? 0 : a.compute_N.bytes();
@@ -70,6 +71,7 @@ void adamw_reference(Exec&, const AdamW& arguments) {
   const bool apply = arguments.apply.absent() || *arguments.apply.as<int32_t>() != 0;
   const double scale =
       arguments.gradient_scale.absent() ? 1 : read_double(arguments.gradient_scale, 0, 0);
+  bool finite = true;
   for (int64_t i = 0; i < w.size(1); ++i) {
     if (apply) {
       const double gradient = scale * read_double(g, 0, i);
@@ -80,11 +82,15 @@ void adamw_reference(Exec&, const AdamW& arguments) {
       write_double(m, 0, i, first);
       write_double(v, 0, i, second);
       write_double(w, 0, i, f.decay * read_double(w, 0, i) - f.step_size * (first / denominator));
+      for (const View& x : {w, m, v}) finite = finite && std::isfinite(read_double(x, 0, i));
     }
     if (!arguments.compute_N.absent()) {
-      write_double(as_one_row(arguments.compute_N), 0, i, read_double(w, 0, i));
+      const View compute = as_one_row(arguments.compute_N);
+      write_double(compute, 0, i, read_double(w, 0, i));
+      finite = finite && std::isfinite(read_double(compute, 0, i));
     }
   }
+  if (apply && !arguments.finite.absent()) *arguments.finite.as<int32_t>() = finite ? 1 : 0;
 }
 
 void clip_factor(Exec& exec, const ClipFactor& a) {

@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// AdamW for f32: one pass, bound by memory (16 bytes read and 12 to 16 written per parameter).
+// AdamW for f32: one pass, bound by memory (16 bytes read and 12 to 16 written per parameter), so
+// that looking at each number it writes costs nothing.
+#include <atomic>
+
 #include "kernels/elementary/dispatch.h"
 #include "kernels/elementary/run_chosen.h"
 #include "kernels/optimizer/implementations.h"
@@ -46,19 +49,43 @@ struct Update {
   }
 };
 
+/// Whether all numbers it was shown are finite: x - x is 0, or else not a number.
+class FiniteCheck {
+ public:
+  FiniteCheck() : sum_(hn::Zero(FloatTag())) {}
+  HWY_INLINE void look(FloatVec x) { sum_ = hn::Add(sum_, hn::Sub(x, x)); }
+  HWY_INLINE void look(const State& state) {
+    look(state.w);
+    look(state.m);
+    look(state.v);
+  }
+  HWY_INLINE bool passed() const {
+    return hn::AllTrue(FloatTag(), hn::Eq(sum_, hn::Zero(FloatTag())));
+  }
+
+ private:
+  FloatVec sum_;
+};
+
+/// Returns whether all it wrote is finite; the copy too, whose rounding may overflow.
 template <class Compute>
-void update_range(const AdamW& a, const AdamWFactors& factors, float gradient_scale,
+bool update_range(const AdamW& a, const AdamWFactors& factors, float gradient_scale,
                   Compute* compute, Range range) {
   const Update update(factors, gradient_scale);
   float *w = a.w_N.as<float>(), *m = a.m_N.as<float>(), *v = a.v_N.as<float>();
   const float* g = a.g_N.as<float>();
+  FiniteCheck finite;
   int64_t i = range.begin;
   for (; i + kFloatLanes <= range.end; i += kFloatLanes) {
     const State state = update({load(w + i), load(m + i), load(v + i)}, load(g + i));
     store(state.w, w + i);
     store(state.m, m + i);
     store(state.v, v + i);
-    if (compute != nullptr) store(state.w, compute + i);
+    finite.look(state);
+    if (compute != nullptr) {
+      store(state.w, compute + i);
+      finite.look(load(compute + i));
+    }
   }
   if (const int64_t n = range.end - i; n > 0) {
     const State state = update({load_some(w + i, n), load_some(m + i, n), load_some(v + i, n)},
@@ -66,19 +93,25 @@ void update_range(const AdamW& a, const AdamWFactors& factors, float gradient_sc
     store_some(state.w, w + i, n);
     store_some(state.m, m + i, n);
     store_some(state.v, v + i, n);
-    if (compute != nullptr) store_some(state.w, compute + i, n);
+    finite.look(state);
+    if (compute != nullptr) {
+      store_some(state.w, compute + i, n);
+      finite.look(load_some(compute + i, n));
+    }
   }
+  return finite.passed();
 }
 
-void adamw_range(const AdamW& a, const AdamWFactors& factors, float gradient_scale, Range range) {
+bool adamw_range(const AdamW& a, const AdamWFactors& factors, float gradient_scale, Range range) {
   if (a.compute_N.absent()) {
-    update_range<float>(a, factors, gradient_scale, nullptr, range);
-    return;
+    return update_range<float>(a, factors, gradient_scale, nullptr, range);
   }
+  bool finite = true;
   with_storage(a.compute_N.dtype(), [&](auto type) {
     using Compute = decltype(type);
-    update_range<Compute>(a, factors, gradient_scale, a.compute_N.as<Compute>(), range);
+    finite = update_range<Compute>(a, factors, gradient_scale, a.compute_N.as<Compute>(), range);
   });
+  return finite;
 }
 
 void copy_range(const AdamW& a, Range range) {
@@ -104,9 +137,12 @@ void adamw_simd(Exec& exec, const AdamW& a) {
   }
   const AdamWFactors factors = adamw_factors(a);
   const float scale = a.gradient_scale.absent() ? 1.0f : *a.gradient_scale.as<float>();
+  std::atomic<bool> finite = true;
   exec.device.pool().for_range(n, kGrain, [&](Range range, int) {
-    MEGA_CALL_SIMD(exec, adamw_range, a, factors, scale, range);
+    if (!MEGA_CALL_SIMD(exec, adamw_range, a, factors, scale, range))
+      finite.store(false, std::memory_order_relaxed);
   });
+  if (!a.finite.absent()) *a.finite.as<int32_t>() = finite.load() ? 1 : 0;
 }
 
 }  // namespace megalith::kernels

@@ -160,6 +160,42 @@ TEST(AdamW, SkippedStepOnlyWritesTheCopy) {
   testing::expect_same_bits(testing::run_reference(run), actual, "skipped");
 }
 
+/// A number of each kind that is not finite, in each place of what the step reads, and a copy whose
+/// rounding overflows.
+TEST(AdamW, SaysWhetherAllItWroteIsFinite) {
+  constexpr float kHuge = std::numeric_limits<float>::max();
+  for (const int64_t n : {1, 16, 33, 10007}) {
+    for (const int64_t at : {int64_t{0}, n / 2, n - 1}) {
+      for (const int which : {-1, 0, 1, 2, 3, 4}) {  // nothing; w, m, v, g; w to bf16
+        for (const double wrong : {double{INFINITY}, double{NAN}}) {
+          TestTensor state[4] = {TestTensor(DType::f32, Shape{n}).fill_normal(1),
+                                 TestTensor(DType::f32, Shape{n}).fill_normal(2),
+                                 TestTensor(DType::f32, Shape{n}).fill_constant(1),
+                                 TestTensor(DType::f32, Shape{n}).fill_normal(3)};
+          if (which == 4) {
+            state[0].set(at, kHuge);
+          } else if (which >= 0) {
+            state[which].set(at, wrong);
+          }
+          const auto run = [&](Exec& exec) {
+            TestTensor w = state[0], m = state[1], v = state[2], compute(DType::bf16, Shape{n}),
+                       finite(DType::i32, Shape{1});
+            finite.set(0, 7);
+            AdamW a = recipe(1);
+            a.w_N = w, a.m_N = m, a.v_N = v, a.g_N = state[3], a.compute_N = compute;
+            a.finite = finite, a.weight_decay = 0;
+            adamw(exec, a);
+            return Outputs{finite};
+          };
+          const int expected = which < 0 ? 1 : 0;
+          EXPECT_EQ(testing::run_everywhere(run, "finite")[0].at(0), expected) << n << " " << which;
+          EXPECT_EQ(testing::run_reference(run)[0].at(0), expected) << n << " " << which;
+        }
+      }
+    }
+  }
+}
+
 TEST(AdamW, RefusesStepZero) {
   const auto device = device::make_cpu_device(1);
   Exec exec(*device);
