@@ -94,17 +94,8 @@ std::string_view refuse_materialised(const Exec& exec, const Arguments& a) {
 }
 template <typename Arguments>
 std::string_view refuse_bf16(const Exec& exec, const Arguments& a) {
-  if (exec.numerics != Numerics::fast) return "rounds probabilities: for fast numerics only";
-  if (exec.device.target().isa != device::Isa::avx512_bf16) return "needs AVX512-BF16";
-  if (a.q_TND.dtype != DType::bf16) return "needs bf16";
   if (!a.probabilities.absent()) return "probabilities are given";
-  const ProductClass like{ProductKind::forward, true, true};
-  if (exec.only.empty() && !takes_library(exec.device.target(), like)) {
-    return "bf16 products are no faster than f32 ones here";
-  }
-  // A maximum of scores is taken before they are scaled.
-  if (!(a.scale > 0)) return "needs a positive scale";
-  return {};
+  return refuse_bf16_products(exec, a.q_TND.dtype, a.scale);
 }
 template <typename Arguments>
 std::string_view accept(const Exec&, const Arguments&) {
@@ -125,6 +116,19 @@ constexpr Implementation<AttentionBackward> kBackward[] = {
 };
 
 }  // namespace
+
+std::string_view refuse_bf16_products(const Exec& exec, DType dtype, float scale) {
+  if (exec.numerics != Numerics::fast) return "rounds probabilities: for fast numerics only";
+  if (exec.device.target().isa != device::Isa::avx512_bf16) return "needs AVX512-BF16";
+  if (dtype != DType::bf16) return "needs bf16";
+  const ProductClass like{ProductKind::forward, true, true};
+  if (exec.only.empty() && !takes_library(exec.device.target(), like)) {
+    return "bf16 products are no faster than f32 ones here";
+  }
+  // A maximum of scores is taken before they are scaled.
+  if (!(scale > 0)) return "needs a positive scale";
+  return {};
+}
 
 void attention_forward(Exec& exec, const AttentionForward& a) {
   check_inputs(exec, a);

@@ -6,7 +6,8 @@
 // the exact code: scratch is linear in the sequence, blocks that are masked wholly are skipped.
 // Results do not depend on the thread count. On the causal diagonal masked probabilities are zeros
 // in the products: a NaN or infinity in a masked key's value reaches queries less than a chunk
-// before it. The key/value cache (kv_cache.h) keeps exact arithmetic. Internal.
+// before it. Over the key/value cache (kv_cache.h) many new tokens of a sequence (a prompt) take
+// this code, a few (decoding) the exact one. Internal.
 #pragma once
 
 #include <algorithm>
@@ -29,7 +30,40 @@ inline constexpr int64_t kBackwardKeyBlocks = 4;
 /// Words of two bf16 that hold n of them.
 constexpr int64_t words_of(int64_t n) { return (n + 1) / 2; }
 
+/// Fewest new tokens of a sequence for which the cache's keys are worth packing.
+inline constexpr int64_t kFewestNewTokens = 16;
+
+/// Query rows of one head in an item: many, since each item packs the keys it sees once more, but
+/// so that every thread gets some items.
+inline int64_t bf16_item_rows(const ConstHeadsView& q, int64_t q_per_kv, int num_threads) {
+  const int64_t all_rows = q.num_rows * q.num_heads;
+  const int64_t rows =
+      std::min<int64_t>(768, all_rows / (8 * num_threads)) / q_per_kv / kChunk * kChunk;
+  return std::max(kChunk, rows);
+}
+
+/// One thread's scratch of forward, in floats (or words). A chunk's state: transposed queries,
+/// sums, maximum and norm.
+struct Bf16ForwardScratch {
+  int64_t size, words, width, chunks;
+  Bf16ForwardScratch(int64_t head_size, int64_t q_per_kv, int64_t item_rows)
+      : size(head_size),
+        words(words_of(size)),
+        width(padded_head_size(size)),
+        chunks(q_per_kv * (item_rows / kChunk)) {}
+  int64_t chunk() const { return (words + size + 2) * kChunk; }
+  int64_t keys() const { return kForwardKeys * words; }
+  int64_t values() const { return kForwardKeys / 2 * width; }
+  int64_t scores() const { return kForwardKeys * kChunk; }
+  int64_t floats() const {
+    return chunks * chunk() + keys() + values() + scores() + scores() / 2 + scores() / 32;
+  }
+};
+
 void attention_forward_bf16(Exec& exec, const AttentionForward& arguments);
 void attention_backward_bf16(Exec& exec, const AttentionBackward& arguments);
+void attention_cached_bf16(Exec& exec, const AttentionCached& arguments);
+/// Why products in bf16 are not for this call; empty if they are.
+std::string_view refuse_bf16_products(const Exec& exec, DType dtype, float scale);
 
 }  // namespace megalith::kernels

@@ -1,225 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
-// Streaming forward in bf16 (attention_bf16.h): items of up to 384 query rows (all heads of a
-// group), cut into chunks of 32 queries, walk over blocks of keys. Scores S^T[j, i] and sums
-// Y^T[d, i] have a lane per query.
+// Streaming forward in bf16 (attention_bf16.h): items of up to 768 query rows (all heads of a
+// group), cut into chunks of 32 queries, walk over blocks of keys.
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "kernels/attention/attention_forward_bf16.cpp"
 // clang-format off
 #include "kernels/elementary/targets.h"
 #include "hwy/foreach_target.h"
 // clang-format on
-#include "kernels/attention/bf16_blocks-inl.h"
-
-#ifndef MEGA_ATTENTION_FORWARD_BF16_SCRATCH
-#define MEGA_ATTENTION_FORWARD_BF16_SCRATCH
-namespace megalith::kernels {
-namespace {
-
-/// Query rows of one head in an item: many, since each item packs the keys it sees once more, but
-/// so that every thread gets some items.
-int64_t bf16_item_rows(const AttentionForward& a, int num_threads) {
-  const int64_t q_per_kv = a.q_TND.num_heads / a.k_TKD.num_heads;
-  const int64_t all_rows = a.q_TND.num_rows * a.q_TND.num_heads;
-  const int64_t rows =
-      std::min<int64_t>(768, all_rows / (8 * num_threads)) / q_per_kv / kChunk * kChunk;
-  return std::max(kChunk, rows);
-}
-
-/// One thread's scratch, in floats (or words). A chunk's state: transposed queries, sums, maximum
-/// and norm.
-struct Bf16ForwardScratch {
-  int64_t size, words, width, chunks;
-  Bf16ForwardScratch(const AttentionForward& a, int64_t item_rows)
-      : size(a.q_TND.head_size),
-        words(words_of(size)),
-        width(padded_head_size(size)),
-        chunks(a.q_TND.num_heads / a.k_TKD.num_heads * (item_rows / kChunk)) {}
-  int64_t chunk() const { return (words + size + 2) * kChunk; }
-  int64_t keys() const { return kForwardKeys * words; }
-  int64_t values() const { return kForwardKeys / 2 * width; }
-  int64_t scores() const { return kForwardKeys * kChunk; }
-  int64_t floats() const {
-    return chunks * chunk() + keys() + values() + scores() + scores() / 2 + scores() / 32;
-  }
-};
-
-}  // namespace
-}  // namespace megalith::kernels
-#endif  // MEGA_ATTENTION_FORWARD_BF16_SCRATCH
+#include "kernels/attention/bf16_forward-inl.h"
 
 #if HWY_TARGET == HWY_AVX3
 HWY_PUSH_ATTRIBUTES(HWY_TARGET_STR ",avx512bf16")
 namespace megalith::kernels::HWY_NAMESPACE {
 namespace attention {
-namespace {
-
-/// 32 queries of one head and their running state.
-struct Chunk {
-  uint32_t* q;  // transposed words
-  float* sum;   // [D][kChunk]
-  float* max;   // of scale * log2(e) * score: exponentials are taken to base 2
-  float* norm;
-  int64_t head;
-  int64_t query;  // position of the first
-  int64_t queries;
-};
-
-/// One thread's blocks.
-struct ForwardBlocks {
-  uint32_t* keys;    // rows
-  uint32_t* values;  // row pairs
-  float* scores;     // [keys][kChunk]
-  uint32_t* p;       // [keys / 2][kChunk] words
-  uint32_t* keep;
-  float* chunks;
-
-  ForwardBlocks(const Bf16ForwardScratch& layout, float* scratch) {
-    uint32_t* words = reinterpret_cast<uint32_t*>(scratch);
-    keys = words;
-    values = keys + layout.keys();
-    p = values + layout.values();
-    keep = p + layout.scores() / 2;
-    scores = scratch + (keep - words) + layout.scores() / 32;
-    chunks = scores + layout.scores();
-  }
-};
-
-/// The part of a block of keys that a chunk sees.
-struct Seen {
-  int64_t first_key;
-  int64_t keys;
-  bool masked;  // some query does not see some of these keys
-};
-
-/// Largest scores of the lanes [half, half + 16).
-HWY_INLINE __m512 largest_scores(const float* scores, const Seen& seen, int64_t query,
-                                 int64_t half) {
-  __m512 max = _mm512_set1_ps(-INFINITY);
-  if (!seen.masked) {
-    for (int64_t j = 0; j < seen.keys; ++j) {
-      max = _mm512_max_ps(max, _mm512_loadu_ps(scores + j * kChunk + half));
-    }
-    return max;
-  }
-  for (int64_t j = 0; j < seen.keys; ++j) {
-    max = _mm512_mask_max_ps(max, causal_lanes(query + half, seen.first_key + j), max,
-                             _mm512_loadu_ps(scores + j * kChunk + half));
-  }
-  return max;
-}
-
-struct SoftmaxStep {
-  __m512 scale, shift;
-  __m512 keep_scale;
-  const uint32_t* keep;  // null without dropout
-  int64_t query;         // of lane 0 of this half
-  int64_t half;
-};
-
-/// p of one key for 16 queries; `norm` adds it before dropout.
-HWY_INLINE __m512 probability(const float* scores, const Seen& seen, const SoftmaxStep& step,
-                              int64_t j, __m512& norm) {
-  const __m512 s = _mm512_loadu_ps(scores + j * kChunk + step.half);
-  __m512 p = exp2_16(_mm512_fmsub_ps(s, step.scale, step.shift));
-  if (seen.masked) p = _mm512_maskz_mov_ps(causal_lanes(step.query, seen.first_key + j), p);
-  norm = _mm512_add_ps(norm, p);
-  if (step.keep != nullptr) {
-    p = _mm512_maskz_mul_ps(kept_lanes(step.keep, j, step.half), p, step.keep_scale);
-  }
-  return p;
-}
-
-/// Scores to rounded probabilities; updates maximum and norm; factor[lane] = exp(old - new
-/// maximum).
-HWY_INLINE void softmax_step(const ForwardBlocks& blocks, const Chunk& chunk, const Seen& seen,
-                             float scale, const SequenceDropout& dropout, float* factor) {
-  const __m512 lowest = _mm512_set1_ps(-INFINITY);
-  for (int64_t half = 0; half < kChunk; half += 16) {
-    const __m512 by = _mm512_set1_ps(scale * kLog2E);
-    const __m512 old = _mm512_loadu_ps(chunk.max + half);
-    const __m512 largest = largest_scores(blocks.scores, seen, chunk.query, half);
-    const __m512 max = _mm512_max_ps(old, _mm512_mul_ps(largest, by));
-    // A query that has seen only -inf shifts by 0: its probabilities are 0 and not NaN.
-    const __m512 shift = _mm512_maskz_mov_ps(_mm512_cmp_ps_mask(max, lowest, _CMP_NEQ_UQ), max);
-    const __m512 rescale = exp2_16(_mm512_sub_ps(old, shift));
-    const SoftmaxStep step{by,
-                           shift,
-                           _mm512_set1_ps(dropout.scale),
-                           dropout.on ? blocks.keep : nullptr,
-                           chunk.query + half,
-                           half};
-    __m512 even = _mm512_setzero_ps(), odd = _mm512_setzero_ps();
-    int64_t j = 0;
-    for (; j + 2 <= seen.keys; j += 2) {
-      const __m512 p0 = probability(blocks.scores, seen, step, j, even);
-      const __m512 p1 = probability(blocks.scores, seen, step, j + 1, odd);
-      _mm512_storeu_si512(blocks.p + j / 2 * kChunk + half, word_pairs(p0, p1));
-    }
-    if (j < seen.keys) {
-      const __m512 p0 = probability(blocks.scores, seen, step, j, even);
-      _mm512_storeu_si512(blocks.p + j / 2 * kChunk + half, word_pairs(p0, _mm512_setzero_ps()));
-    }
-    const __m512 norm = _mm512_loadu_ps(chunk.norm + half);
-    _mm512_storeu_ps(chunk.norm + half, _mm512_fmadd_ps(norm, rescale, _mm512_add_ps(even, odd)));
-    _mm512_storeu_ps(chunk.max + half, max);
-    _mm512_storeu_ps(factor + half, rescale);
-  }
-}
-
-/// A chunk against the packed keys at first_key.
-void attend(const AttentionForward& a, const Bf16ForwardScratch& layout,
-            const ForwardBlocks& blocks, const Chunk& chunk, const Seen& seen,
-            const SequenceDropout& dropout) {
-  dot_panel<2>({blocks.keys, layout.words, 1}, {chunk.q, kChunk}, {blocks.scores, kChunk},
-               seen.keys, 0, layout.words);
-  if (dropout.on) {
-    keep_bits(dropout, chunk.head, chunk.query, chunk.queries, seen.first_key, seen.keys,
-              blocks.keep);
-  }
-  alignas(64) float factor[kChunk];
-  softmax_step(blocks, chunk, seen, a.scale, dropout, factor);
-  dot_panel<2>({blocks.values, 1, layout.width}, {blocks.p, kChunk},
-               {chunk.sum, kChunk, SumStart::scaled, factor}, layout.size, 0, words_of(seen.keys));
-}
-
-Chunk chunk_of(const Bf16ForwardScratch& layout, const AttentionItem& item, int64_t q_per_kv,
-               float* chunks, int64_t number) {
-  const int64_t per_head = (item.end - item.begin + kChunk - 1) / kChunk;
-  const int64_t query = item.begin + number % per_head * kChunk;
-  float* own = chunks + number * layout.chunk();
-  float* sum = own + layout.words * kChunk;
-  float* max = sum + layout.size * kChunk;
-  return {reinterpret_cast<uint32_t*>(own),
-          sum,
-          max,
-          max + kChunk,
-          item.group * q_per_kv + number / per_head,
-          query,
-          std::min(kChunk, item.end - query)};
-}
-
-void start_chunk(const AttentionForward& a, const Chunk& chunk, int64_t row) {
-  pack_transposed(a.q_TND, row + chunk.query, chunk.head, chunk.queries, chunk.q);
-  std::fill(chunk.sum, chunk.max, 0.0f);
-  std::fill(chunk.max, chunk.max + kChunk, -INFINITY);
-  std::fill(chunk.norm, chunk.norm + kChunk, 0.0f);
-}
-
-void finish_chunk(const AttentionForward& a, const Chunk& chunk, int64_t row) {
-  alignas(64) float inverse[kChunk], lse[kChunk];
-  for (int64_t half = 0; half < kChunk; half += 16) {
-    const __m512 norm = _mm512_loadu_ps(chunk.norm + half);
-    _mm512_store_ps(inverse + half, _mm512_div_ps(_mm512_set1_ps(1.0f), norm));
-    const __m512 log = elementary::log<SimdOps>(FloatVec{norm}).raw;
-    _mm512_store_ps(lse + half,
-                    _mm512_fmadd_ps(_mm512_loadu_ps(chunk.max + half), _mm512_set1_ps(kLn2), log));
-  }
-  write_transposed(chunk.sum, inverse, a.y_TND, row + chunk.query, chunk.head, chunk.queries);
-  if (a.lse_NT.absent()) return;
-  std::copy(lse, lse + chunk.queries, a.lse_NT.row<float>(chunk.head) + row + chunk.query);
-}
-
-}  // namespace
 
 void run_forward_bf16(const AttentionForward& a, const Bf16ForwardScratch& layout,
                       const AttentionItem& item, float* scratch) {
@@ -231,7 +24,7 @@ void run_forward_bf16(const AttentionForward& a, const Bf16ForwardScratch& layou
   const ForwardBlocks blocks(layout, scratch);
   const SequenceDropout dropout(a.dropout, item.sequence);
   for (int64_t c = 0; c < chunks; ++c) {
-    start_chunk(a, chunk_of(layout, item, q_per_kv, blocks.chunks, c), row);
+    start_chunk(a.q_TND, chunk_of(layout, item, q_per_kv, blocks.chunks, c), row);
   }
   const int64_t known = causal ? item.end : length;
   for (int64_t first_key = 0; first_key < known; first_key += kForwardKeys) {
@@ -248,12 +41,12 @@ void run_forward_bf16(const AttentionForward& a, const Bf16ForwardScratch& layou
       const int64_t last = chunk.query + chunk.queries;
       const int64_t seen = causal ? std::min(keys, last - first_key) : keys;
       if (seen <= 0) continue;
-      attend(a, layout, blocks, chunk,
+      attend(a.scale, layout, blocks, {blocks.keys, layout.words, 1, kForwardKeys, 0}, chunk,
              {first_key, seen, causal && first_key + seen - 1 > chunk.query}, dropout);
     }
   }
   for (int64_t c = 0; c < chunks; ++c) {
-    finish_chunk(a, chunk_of(layout, item, q_per_kv, blocks.chunks, c), row);
+    finish_chunk(a.y_TND, a.lse_NT, chunk_of(layout, item, q_per_kv, blocks.chunks, c), row);
   }
 }
 
@@ -266,8 +59,9 @@ HWY_POP_ATTRIBUTES
 namespace megalith::kernels {
 
 void attention_forward_bf16(Exec& exec, const AttentionForward& a) {
-  const int64_t step = bf16_item_rows(a, exec.device.target().num_threads);
-  const Bf16ForwardScratch layout(a, step);
+  const int64_t q_per_kv = a.q_TND.num_heads / a.k_TKD.num_heads;
+  const int64_t step = bf16_item_rows(a.q_TND, q_per_kv, exec.device.target().num_threads);
+  const Bf16ForwardScratch layout(a.q_TND.head_size, q_per_kv, step);
   const std::vector<AttentionItem> items = forward_items(a.sequences, a.k_TKD.num_heads, step);
   run_items(exec, items, layout.floats(), [&](const AttentionItem& item, float* scratch) {
     N_AVX3::attention::run_forward_bf16(a, layout, item, scratch);

@@ -54,14 +54,14 @@ HWY_INLINE void pack_word_rows(const ConstHeadsView& x, int64_t row, int64_t hea
   }
 }
 
-/// Rows of `width` words (a multiple of 16).
-HWY_INLINE void pack_row_pairs(const ConstHeadsView& x, int64_t row, int64_t head, int64_t rows,
+/// Rows of `width` words (a multiple of 16), of which `columns` come from x.
+HWY_INLINE void pack_row_pairs(const bf16_t* x, int64_t row_stride, int64_t rows, int64_t columns,
                                int64_t width, uint32_t* out) {
   for (int64_t r = 0; r < rows; r += 2) {
-    const bf16_t* low = bf16_at(x, row + r, head);
-    const bf16_t* high = low + x.row_stride;
+    const bf16_t* low = x + r * row_stride;
+    const bf16_t* high = low + row_stride;
     for (int64_t d = 0; d < width; d += 16) {
-      const int64_t count = std::max<int64_t>(0, x.head_size - d);
+      const int64_t count = std::max<int64_t>(0, columns - d);
       __m512i words = load_halves(low + d, count);
       if (r + 1 < rows) {
         words = _mm512_or_si512(words, _mm512_slli_epi32(load_halves(high + d, count), 16));
@@ -69,6 +69,10 @@ HWY_INLINE void pack_row_pairs(const ConstHeadsView& x, int64_t row, int64_t hea
       _mm512_storeu_si512(out + r / 2 * width + d, words);
     }
   }
+}
+HWY_INLINE void pack_row_pairs(const ConstHeadsView& x, int64_t row, int64_t head, int64_t rows,
+                               int64_t width, uint32_t* out) {
+  pack_row_pairs(bf16_at(x, row, head), x.row_stride, rows, x.head_size, width, out);
 }
 
 /// A square of 16 x 16 words across its diagonal.

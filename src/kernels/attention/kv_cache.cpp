@@ -2,6 +2,7 @@
 // Checks, cost and choice of implementation for kv_cache_append and attention_cached.
 #include "kernels/attention/kv_cache.h"
 
+#include "kernels/attention/attention_bf16.h"
 #include "kernels/attention/attention_work.h"
 
 namespace megalith::kernels {
@@ -47,6 +48,12 @@ std::string_view refuse_append(const Exec&, const KvCacheAppend& a) {
 std::string_view refuse_cached(const Exec&, const AttentionCached& a) {
   return fast_dtype(a.shape.dtype) && fast_dtype(a.q_TND.dtype) ? "" : "needs f32 or bf16";
 }
+std::string_view refuse_cached_bf16(const Exec& exec, const AttentionCached& a) {
+  if (a.shape.dtype != DType::bf16) return "needs a cache of bf16";
+  if (exec.only.empty() && longest(a.sequences.cu_seqlens) < kFewestNewTokens)
+    return "few new tokens";
+  return refuse_bf16_products(exec, a.q_TND.dtype, a.scale);
+}
 template <typename Arguments>
 std::string_view accept(const Exec&, const Arguments&) {
   return {};
@@ -57,6 +64,7 @@ constexpr Implementation<KvCacheAppend> kAppend[] = {
     {"reference", accept<KvCacheAppend>, kv_cache_append_reference},
 };
 constexpr Implementation<AttentionCached> kCached[] = {
+    {"bf16_dot", refuse_cached_bf16, attention_cached_bf16},
     {"blocks", refuse_cached, attention_cached_blocks},
     {"reference", accept<AttentionCached>, attention_cached_reference},
 };

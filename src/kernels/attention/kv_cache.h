@@ -3,8 +3,8 @@
 // a table assigns to sequences (paging: Kwon et al. 2023), and attention over them. Block b holds
 // for each key/value head the keys transposed [D, 64] (so that scores of 64 keys are one run of
 // vector FMAs), then the values [64, Dp], Dp = D rounded up to 16. A token attends to all cached
-// positions up to its own. The arithmetic is that of attention_forward over the whole sequence, bit
-// for bit when the cache's dtype is that of the heads.
+// positions up to its own. The arithmetic is that of attention_forward over the whole sequence, in
+// `exact` numerics bit for bit when the cache's dtype is that of the heads.
 #pragma once
 
 #include "kernels/attention/attention.h"

@@ -44,7 +44,8 @@ struct Cache {
 /// Appends rows [past, past + count[s]) of every sequence of `data` and attends to them, into its
 /// y.
 void step(device::Device& device, AttentionData& data, Cache& cache,
-          const std::vector<int32_t>& count, std::string_view only = {}) {
+          const std::vector<int32_t>& count, std::string_view only = {},
+          Numerics numerics = Numerics::exact) {
   const AttentionCase& c = data.shape;
   const std::vector<int32_t> cu = AttentionData::offsets(count);
   TestTensor qkv(data.dtype, Shape{cu.back(), data.qkv.columns()}, 1);
@@ -57,8 +58,8 @@ void step(device::Device& device, AttentionData& data, Cache& cache,
       }
     }
   }
-  Exec exec(device);
-  exec.only = only;
+  Exec exec(device, numerics);
+  exec.only = only == "bf16_dot" ? std::string_view() : only;  // of attention alone
   const ConstView in = qkv.view();
   const CachedSequences sequences{.cu_seqlens = cu,
                                   .past = cache.past,
@@ -70,6 +71,7 @@ void step(device::Device& device, AttentionData& data, Cache& cache,
                          .sequences = sequences,
                          .k_TKD = keys(in, c.num_heads, c.num_kv_heads, c.head_size),
                          .v_TKD = values(in, c.num_heads, c.num_kv_heads, c.head_size)});
+  exec.only = only;
   attention_cached(exec, {.shape = cache.shape,
                           .cache = cache.storage.view(),
                           .sequences = sequences,
@@ -88,7 +90,7 @@ void step(device::Device& device, AttentionData& data, Cache& cache,
 
 /// All of `data` through a cache in calls of at most `chunk` tokens per sequence.
 void run_cached(device::Device& device, AttentionData& data, Cache& cache, int32_t chunk,
-                std::string_view only = {}) {
+                std::string_view only = {}, Numerics numerics = Numerics::exact) {
   data.y.fill_constant(std::numeric_limits<double>::quiet_NaN());
   for (;;) {
     std::vector<int32_t> count;
@@ -96,7 +98,7 @@ void run_cached(device::Device& device, AttentionData& data, Cache& cache, int32
       count.push_back(std::min(chunk, data.shape.lengths[s] - cache.past[s]));
     }
     if (*std::max_element(count.begin(), count.end()) == 0) return;
-    step(device, data, cache, count, only);
+    step(device, data, cache, count, only, numerics);
   }
 }
 
@@ -123,6 +125,29 @@ TEST(KvCache, AnyCutIntoCallsGivesTheBitsOfTheWholeSequence) {
               data.y, whole.y,
               fmt::format("{} {} chunk {} {}", shape.name, name_of(dtype), chunk, on.name));
         }
+      }
+    }
+  }
+}
+
+/// Prompts in bf16 are training's forward in bf16: its bits, and so its bounds
+/// (attention_bf16_test.cpp).
+TEST(KvCache, PromptsInBf16AreTheBitsOfForwardInBf16) {
+  if (device::detect_isa() < device::Isa::avx512_bf16) GTEST_SKIP() << "no AVX512-BF16";
+  std::vector<AttentionCase> cases = cached_cases();
+  cases.push_back({"several_key_blocks", {450, 193}, 4, 2, 64});
+  for (const AttentionCase& shape : cases) {
+    AttentionData whole(shape, DType::bf16);
+    const auto device = device::make_cpu_device(2);
+    whole.forward(*device, "bf16_dot", Numerics::fast);
+    for (const int32_t chunk : {7, 33, 64, 1000}) {
+      for (const int threads : {1, 3}) {
+        const auto on = device::make_cpu_device(threads);
+        AttentionData data(shape, DType::bf16);
+        Cache cache(DType::bf16, shape.num_kv_heads, shape.head_size, shape.lengths);
+        run_cached(*on, data, cache, chunk, "bf16_dot", Numerics::fast);
+        testing::expect_same_bits(data.y, whole.y,
+                                  fmt::format("{} chunk {} on {}", shape.name, chunk, threads));
       }
     }
   }

@@ -1,0 +1,99 @@
+// SPDX-License-Identifier: Apache-2.0
+// Prompts over the KV cache in bf16 (attention_bf16.h): the code of training's forward, with keys
+// and values packed from the cache's blocks. There keys lie transposed, so that neighbours in d are
+// rows: packing keys is what packing values is.
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "kernels/attention/kv_cache_bf16.cpp"
+// clang-format off
+#include "kernels/elementary/targets.h"
+#include "hwy/foreach_target.h"
+// clang-format on
+#include "kernels/attention/bf16_forward-inl.h"
+#include "kernels/attention/kv_cache_layout.h"
+
+#if HWY_TARGET == HWY_AVX3
+HWY_PUSH_ATTRIBUTES(HWY_TARGET_STR ",avx512bf16")
+namespace megalith::kernels::HWY_NAMESPACE {
+namespace attention {
+namespace {
+
+static_assert(kForwardKeys % kKeyBlock == 0);
+
+/// Positions [first_key, first_key + keys) of a sequence.
+void pack_cached(const AttentionCached& a, const Bf16ForwardScratch& layout,
+                 const AttentionItem& item, int64_t first_key, int64_t keys,
+                 const ForwardBlocks& blocks) {
+  for (int64_t j = 0; j < keys; j += kKeyBlock) {
+    const bf16_t* from =
+        a.cache.as<bf16_t>() +
+        kv_block_offset(a.shape, kv_block(a.sequences, item.sequence, first_key + j), item.group);
+    pack_row_pairs(from, kKeyBlock, layout.size, kKeyBlock, kKeyBlock,
+                   blocks.keys + j * layout.words);
+    pack_row_pairs(from + kv_value_offset(a.shape, 0, 0), layout.width,
+                   std::min(kKeyBlock, keys - j), layout.size, layout.width,
+                   blocks.values + j / 2 * layout.width);
+  }
+}
+
+}  // namespace
+
+/// The item's rows are counted by their positions in the sequence.
+void run_cached_bf16(const AttentionCached& a, const Bf16ForwardScratch& layout,
+                     const AttentionItem& item, float* scratch) {
+  const auto sequence = static_cast<size_t>(item.sequence);
+  const int64_t row = a.sequences.cu_seqlens[sequence] - a.sequences.past[sequence];
+  const int64_t q_per_kv = a.q_TND.num_heads / a.shape.num_kv_heads;
+  const int64_t chunks = q_per_kv * ((item.end - item.begin + kChunk - 1) / kChunk);
+  const ForwardBlocks blocks(layout, scratch);
+  const KeyWords words{blocks.keys, 1, kKeyBlock, kKeyBlock, layout.words * kKeyBlock};
+  const auto chunk_at = [&](int64_t c) {
+    return chunk_of(layout, item, q_per_kv, blocks.chunks, c);
+  };
+  for (int64_t c = 0; c < chunks; ++c) start_chunk(a.q_TND, chunk_at(c), row);
+  for (int64_t first_key = 0; first_key < item.end; first_key += kForwardKeys) {
+    const int64_t keys = std::min(kForwardKeys, item.end - first_key);
+    pack_cached(a, layout, item, first_key, keys, blocks);
+    for (int64_t c = 0; c < chunks; ++c) {
+      const Chunk chunk = chunk_at(c);
+      const int64_t seen = std::min(keys, chunk.query + chunk.queries - first_key);
+      if (seen <= 0) continue;
+      attend(a.scale, layout, blocks, words, chunk,
+             {first_key, seen, first_key + seen - 1 > chunk.query}, SequenceDropout());
+    }
+  }
+  for (int64_t c = 0; c < chunks; ++c) finish_chunk(a.y_TND, View(), chunk_at(c), row);
+}
+
+}  // namespace attention
+}  // namespace megalith::kernels::HWY_NAMESPACE
+HWY_POP_ATTRIBUTES
+#endif  // HWY_TARGET == HWY_AVX3
+
+#if HWY_ONCE
+namespace megalith::kernels {
+
+void attention_cached_bf16(Exec& exec, const AttentionCached& a) {
+  const int64_t q_per_kv = a.q_TND.num_heads / a.shape.num_kv_heads;
+  const int64_t step = bf16_item_rows(a.q_TND, q_per_kv, exec.device.target().num_threads);
+  const Bf16ForwardScratch layout(a.shape.head_size, q_per_kv, step);
+  std::vector<AttentionItem> items;
+  for (size_t s = 0; s < a.sequences.past.size(); ++s) {
+    const int64_t past = a.sequences.past[s];
+    const int64_t end = past + a.sequences.cu_seqlens[s + 1] - a.sequences.cu_seqlens[s];
+    for (int64_t group = 0; group < a.shape.num_kv_heads; ++group) {
+      for (int64_t i = past; i < end; i += step) {
+        items.push_back({.sequence = static_cast<int64_t>(s),
+                         .group = group,
+                         .begin = i,
+                         .end = std::min(i + step, end),
+                         .cost = pairs_of_rows(i, std::min(i + step, end), 0, true)});
+      }
+    }
+  }
+  run_items(exec, items, layout.floats(), [&](const AttentionItem& item, float* scratch) {
+    N_AVX3::attention::run_cached_bf16(a, layout, item, scratch);
+  });
+}
+
+}  // namespace megalith::kernels
+#endif
