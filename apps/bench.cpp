@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <atomic>
 #include <memory>
 
 #include "apps/bench_figures.h"
@@ -18,81 +19,118 @@
 namespace megalith::apps {
 namespace {
 
-int gemm(const BenchOptions& o, bool json) {
-  struct Size {
-    int64_t t, i, o;
-  };
-  const auto device = device::make_cpu_device(cpu_target(o.count(), kernels::Numerics::fast));
-  device::Arena& arena = device->arena(device::MemoryClass::workspace);
-  for (const kernels::Numerics numerics : {kernels::Numerics::exact, kernels::Numerics::fast}) {
-    kernels::Exec exec(*device, numerics);
-    for (const DType dtype : {DType::f32, DType::bf16}) {
-      for (const auto& [t, i, out] : {Size{4096, 768, 3072}, Size{4096, 3072, 768},
-                                      Size{1024, 256, 1024}, Size{2048, 2048, 2048}}) {
-        const device::Tensor x = arena.tensor(dtype, Shape{t, i}),
-                             w = arena.tensor(dtype, Shape{out, i});
-        const device::Tensor y = arena.tensor(dtype, Shape{t, out}),
-                             dw = arena.tensor(DType::f32, Shape{out, i});
-        kernels::fill(exec, x, 0.5);
-        kernels::fill(exec, w, 0.25);
-        kernels::fill(exec, dw, 0);
-        const double work =
-            2e-9 * static_cast<double>(t) * static_cast<double>(i) * static_cast<double>(out);
-        const auto name = [&](const char* what) {
-          return fmt::format("gemm.{}.{}.{}.{}x{}x{}",
-                             numerics == kernels::Numerics::exact ? "exact" : "fast", dtype, what,
-                             t, i, out);
-        };
-        report(name("forward"),
-               rates(o.samples, work,
-                     [&] { kernels::linear_forward(exec, {.x_TI = x, .w_OI = w, .y_TO = y}); }),
-               "GFLOP/s", true, o.count(), json);
-        report(name("backward_input"),
-               rates(o.samples, work,
-                     [&] {
-                       kernels::linear_backward_input(exec, {.dy_TO = y, .w_OI = w, .dx_TI = x});
-                     }),
-               "GFLOP/s", true, o.count(), json);
-        report(name("backward_weight"),
-               rates(o.samples, work,
-                     [&] {
-                       kernels::linear_backward_weight(exec, {y, x, dw});
-                     }),
-               "GFLOP/s", true, o.count(), json);
-      }
+struct Size {
+  int64_t t, i, o;
+};
+
+/// The three products of a linear layer, `exact` and `fast` in turn so that both see the same
+/// machine.
+void gemm_of(device::Device& device, DType dtype, const Size& size, const BenchOptions& o,
+             bool json) {
+  const auto& [t, i, out] = size;
+  device::Arena& arena = device.arena(device::MemoryClass::workspace);
+  const device::Tensor x = arena.tensor(dtype, Shape{t, i}), w = arena.tensor(dtype, Shape{out, i});
+  const device::Tensor y = arena.tensor(dtype, Shape{t, out}),
+                       dw = arena.tensor(DType::f32, Shape{out, i});
+  kernels::Exec exact(device, kernels::Numerics::exact), fast(device, kernels::Numerics::fast);
+  kernels::fill(exact, x, 0.5);
+  kernels::fill(exact, w, 0.25);
+  kernels::fill(exact, dw, 0);
+  const double work =
+      2e-9 * static_cast<double>(t) * static_cast<double>(i) * static_cast<double>(out);
+  const auto measure = [&](const char* what, auto product) {
+    product(exact);
+    product(fast);
+    std::vector<double> exact_rates, fast_rates, shares;
+    for (int sample = 0; sample < o.samples; ++sample) {
+      exact_rates.push_back(rate(work, [&] { product(exact); }));
+      fast_rates.push_back(rate(work, [&] { product(fast); }));
+      shares.push_back(100 * exact_rates.back() / fast_rates.back());
     }
+    const std::string shape = fmt::format("{}.{}.{}x{}x{}", dtype, what, t, i, out);
+    report("gemm.exact." + shape, exact_rates, "GFLOP/s", true, o.count(), json);
+    report("gemm.fast." + shape, fast_rates, "GFLOP/s", true, o.count(), json);
+    report("gemm.exact_over_fast." + shape, shares, "%", true, o.count(), json);
+  };
+  measure("forward", [&](kernels::Exec& exec) {
+    kernels::linear_forward(exec, {.x_TI = x, .w_OI = w, .y_TO = y});
+  });
+  measure("backward_input", [&](kernels::Exec& exec) {
+    kernels::linear_backward_input(exec, {.dy_TO = y, .w_OI = w, .dx_TI = x});
+  });
+  measure("backward_weight", [&](kernels::Exec& exec) {
+    kernels::linear_backward_weight(exec, {y, x, dw});
+  });
+}
+
+int gemm(const BenchOptions& o, bool json) {
+  const auto device = device::make_cpu_device(cpu_target(o.count(), kernels::Numerics::fast));
+  for (const DType dtype : {DType::f32, DType::bf16}) {
+    for (const Size& size : {Size{4096, 768, 3072}, Size{4096, 3072, 768}, Size{1024, 256, 1024},
+                             Size{2048, 2048, 2048}})
+      gemm_of(*device, dtype, size, o, json);
   }
   return 0;
 }
 
-/// Encoding by as many threads as asked, each with a part of the lines; one thread takes the text
-/// whole.
+/// Pieces of whole lines, about `bytes` long.
+std::vector<std::string_view> pieces_of(std::string_view text, size_t bytes) {
+  std::vector<std::string_view> pieces;
+  while (!text.empty()) {
+    const size_t end = bytes < text.size() ? text.find('\n', bytes) : std::string_view::npos;
+    pieces.push_back(text.substr(0, end == std::string_view::npos ? end : end + 1));
+    text.remove_prefix(pieces.back().size());
+  }
+  return pieces;
+}
+
+/// Encoding by one thread, the text whole, and in turn by as many as asked, each taking the next
+/// piece of it.
 int tokenizer(const std::string& path, const std::string& input, const BenchOptions& o, bool json) {
+  constexpr double kSeconds = 0.2;  // of a sample, at least
+  constexpr size_t kPieceBytes = size_t{64} << 10;
   const text::Tokenizer tokenizer = text::Tokenizer::load(path);
   const std::string document = read_file(input);
-  const int threads = o.threads > 0 ? o.threads : available_cores();
-  std::vector<std::string_view> parts;
-  for (std::string_view rest = document; !rest.empty();) {
-    const size_t left = static_cast<size_t>(threads) - parts.size();
-    size_t end = left == 1 ? rest.size() : rest.find('\n', rest.size() / left);
-    end = end == std::string_view::npos ? rest.size() : std::min(end + 1, rest.size());
-    parts.push_back(rest.substr(0, end));
-    rest.remove_prefix(end);
-  }
+  const std::vector<std::string_view> pieces = pieces_of(document, kPieceBytes);
+  const int threads = o.count();
   ThreadPool pool(threads);
   std::vector<text::Encoder> encoders;
   for (int i = 0; i < threads; ++i) encoders.emplace_back(tokenizer);
   std::vector<std::vector<int32_t>> ids(static_cast<size_t>(threads));
-  report(fmt::format("tokenizer.encode.{}_threads", threads),
-         rates(o.samples, static_cast<double>(document.size()) / 1e6,
-               [&] {
-                 pool.run([&](int thread) {
-                   const auto t = static_cast<size_t>(thread);
-                   ids[t].clear();
-                   if (t < parts.size()) encoders[t].encode(parts[t], ids[t], false);
-                 });
-               }),
-         "MB/s", true, threads, json);
+  const auto alone = [&] {
+    ids[0].clear();
+    encoders[0].encode(document, ids[0], false);
+  };
+  const auto together = [&] {
+    std::atomic<size_t> next = 0;
+    pool.run([&](int thread) {
+      const auto t = static_cast<size_t>(thread);
+      ids[t].clear();
+      for (size_t i = next++; i < pieces.size(); i = next++)
+        encoders[t].encode(pieces[i], ids[t], false);
+    });
+  };
+  const double megabytes = static_cast<double>(document.size()) / 1e6;
+  together();
+  alone();
+  const int passes =
+      1 + static_cast<int>(std::min(1e6, kSeconds * rate(megabytes, alone) / megabytes));
+  const auto sample = [&](const auto& body) {
+    return rate(megabytes * passes, [&] {
+      for (int pass = 0; pass < passes; ++pass) body();
+    });
+  };
+  std::vector<double> one, all, speedups;
+  for (int i = 0; i < o.samples; ++i) {
+    one.push_back(sample(alone));
+    if (threads == 1) continue;
+    all.push_back(sample(together));
+    speedups.push_back(all.back() / one.back());
+  }
+  report("tokenizer.encode.1_threads", one, "MB/s", true, 1, json);
+  if (threads == 1) return 0;
+  report(fmt::format("tokenizer.encode.{}_threads", threads), all, "MB/s", true, threads, json);
+  report("tokenizer.encode.speedup", speedups, "x", true, threads, json);
   return 0;
 }
 
@@ -189,7 +227,7 @@ void add_bench(CLI::App& app, Invocation& invocation) {
     });
   }
   {
-    auto [c, o] = add("tokenizer", "encoding of a text, one thread unless told",
+    auto [c, o] = add("tokenizer", "encoding of a text: one thread, then as many as asked",
                       "  megalith bench tokenizer --tokenizer t.json --input text.txt\n");
     auto paths = std::make_shared<std::pair<std::string, std::string>>();
     c->add_option("--tokenizer", paths->first, "tokenizer.json")->required();

@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include "apps/command.h"
+#include "apps/cpu_target.h"
 #include "apps/machine.h"
 #include "kernels/matmul/ceiling.h"
 
@@ -30,15 +31,24 @@ void report(const std::string& name, std::vector<double> samples, const std::str
               {"machine", machine_json({device::DeviceKind::cpu, device::detect_isa(), threads})}});
 }
 
-double best_gemm_rate(const device::Target& target) {
-  const auto device = device::make_cpu_device(target);
+BestGemm::BestGemm(int threads)
+    : device_(device::make_cpu_device(cpu_target(threads, kernels::Numerics::fast))) {
   double best = 0;
   for (const kernels::Numerics numerics : {kernels::Numerics::exact, kernels::Numerics::fast}) {
-    kernels::Exec exec(*device, numerics);
-    for (const DType dtype : {DType::f32, DType::bf16})
-      best = std::max(best, kernels::gemm_ceiling(exec, dtype, 0.3));
+    kernels::Exec exec(*device_, numerics);
+    for (const DType dtype : {DType::f32, DType::bf16}) {
+      const double rate = kernels::gemm_ceiling(exec, dtype, 0.3);
+      if (rate <= best) continue;
+      best = rate;
+      numerics_ = numerics;
+      dtype_ = dtype;
+    }
   }
-  return best;
+}
+
+double BestGemm::flops_per_second() {
+  kernels::Exec exec(*device_, numerics_);
+  return kernels::gemm_ceiling(exec, dtype_, 0.3);
 }
 
 }  // namespace megalith::apps

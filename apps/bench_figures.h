@@ -2,6 +2,7 @@
 // What the benchmarks share: how a figure is sampled and said.
 #pragma once
 
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -10,6 +11,7 @@
 #include "base/thread_pool.h"
 #include "data/host_batch.h"
 #include "device/device.h"
+#include "kernels/exec.h"
 #include "train/settings.h"
 
 namespace megalith::apps {
@@ -24,21 +26,57 @@ struct BenchOptions {
 void report(const std::string& name, std::vector<double> samples, const std::string& unit,
             bool higher_is_better, int threads, bool json);
 
-/// Rates of `work` units per call, after one call to warm up.
+/// `work` units over the seconds of a call.
+template <typename Body>
+double rate(double work, const Body& body) {
+  const double begin = monotonic_seconds();
+  body();
+  return work / (monotonic_seconds() - begin);
+}
+
+/// Rates of `count` calls, after one call to warm up.
 template <typename Body>
 std::vector<double> rates(int count, double work, const Body& body) {
   body();
   std::vector<double> samples;
-  for (int i = 0; i < count; ++i) {
-    const double begin = monotonic_seconds();
-    body();
-    samples.push_back(work / (monotonic_seconds() - begin));
-  }
+  for (int i = 0; i < count; ++i) samples.push_back(rate(work, body));
   return samples;
 }
 
 /// FLOP/s of the best matrix product here, whatever its type and arithmetic: what shares are of.
-double best_gemm_rate(const device::Target& target);
+/// A machine's speed changes within seconds, so a share is of what was measured just before and
+/// after.
+class BestGemm {
+ public:
+  explicit BestGemm(int threads);
+  /// Measures again, the kind that was fastest at first; about a third of a second.
+  double flops_per_second();
+
+ private:
+  std::unique_ptr<device::Device> device_;
+  kernels::Numerics numerics_ = kernels::Numerics::exact;
+  DType dtype_ = DType::f32;
+};
+
+/// Samples of a rate in FLOP/s, and each over the best product's around it.
+struct SharedRates {
+  std::vector<double> rates;   // of body()
+  std::vector<double> best;    // between them
+  std::vector<double> shares;  // %
+};
+
+/// `count` samples of `work` FLOPs by body(), which has warmed up.
+template <typename Body>
+SharedRates rates_beside_best(int count, double work, BestGemm& best, const Body& body) {
+  SharedRates all;
+  all.best.push_back(best.flops_per_second());
+  for (int i = 0; i < count; ++i) {
+    all.rates.push_back(rate(work, body));
+    all.best.push_back(best.flops_per_second());
+    all.shares.push_back(100 * all.rates.back() / ((all.best.end()[-1] + all.best.end()[-2]) / 2));
+  }
+  return all;
+}
 
 /// One data rank's batches of a step with ids that jump about.
 std::vector<data::HostBatch> made_up_batches(const train::Settings& settings);

@@ -4,7 +4,7 @@
 #include "kernels/reduction/read_bandwidth.h"
 
 #include <algorithm>
-#include <vector>
+#include <limits>
 
 #include "base/clock.h"
 #include "kernels/elementary/dispatch.h"
@@ -49,26 +49,37 @@ HWY_AFTER_NAMESPACE();
 #if HWY_ONCE
 namespace megalith::kernels {
 
-double read_bandwidth(Exec& exec, int64_t bytes, double seconds) {
-  const int64_t n = bytes / static_cast<int64_t>(sizeof(float));
-  const device::Tensor buffer = exec.workspace.tensor(DType::f32, Shape{n});
-  float* x = buffer.view.as<float>();
+StreamingReads::StreamingReads(Exec& exec, int64_t bytes)
+    : exec_(&exec),
+      buffer_(
+          exec.workspace.tensor(DType::f32, Shape{bytes / static_cast<int64_t>(sizeof(float))})),
+      sums_(static_cast<size_t>(exec.device.pool().num_threads())) {
+  float* x = buffer_.view.as<float>();
   // Written by the thread that reads it: its pages are then where that thread runs.
-  exec.device.pool().for_range(
-      n, 4096, [&](Range part, int) { std::fill(x + part.begin, x + part.end, 1.0f); });
-  std::vector<float> sums(static_cast<size_t>(exec.device.pool().num_threads()));
-  double best = 0;
+  exec.device.pool().for_range(buffer_.view.num_elements(), 4096, [&](Range part, int) {
+    std::fill(x + part.begin, x + part.end, 1.0f);
+  });
+}
+
+double StreamingReads::seconds_of_a_pass() {
+  const float* x = buffer_.view.as<float>();
+  const double begin = monotonic_seconds();
+  exec_->device.pool().for_range(buffer_.view.num_elements(), 4096, [&](Range part, int thread) {
+    sums_[static_cast<size_t>(thread)] =
+        MEGA_CALL_SIMD(*exec_, sum_of_part, x + part.begin, part.size());
+  });
+  const double seconds = monotonic_seconds() - begin;
+  for (const float sum : sums_) MEGA_CHECK(sum >= 0);  // the sums are used: none may be left out
+  return seconds;
+}
+
+double read_bandwidth(Exec& exec, int64_t bytes, double seconds) {
+  StreamingReads reads(exec, bytes);
+  double best = std::numeric_limits<double>::infinity();
   const double end = monotonic_seconds() + seconds;
-  for (int pass = 0; pass < 2 || monotonic_seconds() < end; ++pass) {
-    const double begin = monotonic_seconds();
-    exec.device.pool().for_range(n, 4096, [&](Range part, int thread) {
-      sums[static_cast<size_t>(thread)] =
-          MEGA_CALL_SIMD(exec, sum_of_part, x + part.begin, part.size());
-    });
-    best = std::max(best, static_cast<double>(bytes) / (monotonic_seconds() - begin));
-  }
-  for (const float sum : sums) MEGA_CHECK(sum >= 0);  // the sums are used: no pass may be left out
-  return best;
+  for (int pass = 0; pass < 2 || monotonic_seconds() < end; ++pass)
+    best = std::min(best, reads.seconds_of_a_pass());
+  return static_cast<double>(bytes) / best;
 }
 
 }  // namespace megalith::kernels

@@ -3,13 +3,28 @@
 // one sequence reads every weight once per token and can be no faster.
 #pragma once
 
+#include <vector>
+
 #include "kernels/exec.h"
 
 namespace megalith::kernels {
 
+/// Passes over a buffer by all threads of exec's device, which must outlive this.
+class StreamingReads {
+ public:
+  /// Takes `bytes` from exec.workspace; they should be several times the last-level cache. Not for
+  /// the trace kind.
+  StreamingReads(Exec& exec, int64_t bytes);
+  double seconds_of_a_pass();
+
+ private:
+  Exec* exec_;
+  device::Tensor buffer_;
+  std::vector<float> sums_;
+};
+
 /// Bytes per second of the fastest of the passes over a buffer of `bytes` bytes that fit into about
-/// `seconds` (two at least). Takes the buffer from exec.workspace; it should be several times the
-/// last-level cache. Not for the trace kind.
+/// `seconds` (two at least).
 double read_bandwidth(Exec& exec, int64_t bytes, double seconds);
 
 }  // namespace megalith::kernels
