@@ -13,7 +13,7 @@ namespace megalith::layers {
 namespace {
 
 /// Logits of one chunk take at most about this much; enough rows to keep the products efficient.
-constexpr int64_t kLogitsBytes = int64_t{64} << 20;
+constexpr int64_t kLogitsBytes = int64_t{50} << 20;
 
 /// The gradient of the logits in their memory, stored like every gradient of an activation (so
 /// that both factors of the two products that follow have one type): bf16 takes the first half of
