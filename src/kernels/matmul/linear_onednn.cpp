@@ -42,12 +42,9 @@ memory::desc describe(const Operand& o, memory::dims dims, bool is_a) {
           row_major ? memory::dims{o.stride, 1} : memory::dims{1, o.stride}};
 }
 
-Tile tile_of(const Product& product, const GemmPlan& plan, TileSize size, int thread) {
-  Tile tile;
-  tile.rows = static_part(product.m, size.rows, thread / plan.grid_n, plan.grid_m);
-  tile.columns = static_part(product.n, size.columns, thread % plan.grid_n, plan.grid_n);
-  if (tile.rows.empty() || tile.columns.empty()) return tile;
-  const int64_t m = tile.rows.size(), n = tile.columns.size();
+Tile tile_of(const Product& product, Range rows, Range columns) {
+  Tile tile{rows, columns, {}, {}, {}, {}};
+  const int64_t m = rows.size(), n = columns.size();
   tile.a = describe(product.a, {m, product.k}, true);
   tile.b = describe(product.b, {product.k, n}, false);
   const View sums = sums_of(product);
@@ -115,26 +112,45 @@ void run_tile(const dnnl::engine& engine, const Product& product, const Tile& ti
 }
 
 int64_t tile_scratch_bytes(const dnnl::engine& engine, const Product& product, const Tile& tile) {
-  if (tile.rows.empty() || tile.columns.empty()) return 0;
   const OneThread one_thread;
   const auto bytes = describe(engine, product, tile).scratchpad_desc().get_size();
   return round_up<int64_t>(static_cast<int64_t>(bytes), device::kAlignment);
 }
 
-/// The tiles of all threads and the scratch of the largest.
+/// The library keeps the f32 sums of a bf16 result in scratch: of as many rows at a time as give
+/// about this much, so that they stay near the core and scratch does not grow with the batch.
+constexpr int64_t kSumsBytes = int64_t{4} << 20;
+
+/// Rows of a thread's part that are one call of the library.
+int64_t rows_at_once(const Product& product, TileSize size, int64_t columns) {
+  if (sums_of(product).dtype() != DType::bf16) return product.m;
+  return std::max<int64_t>(1, kSumsBytes / (4 * columns) / size.rows) * size.rows;
+}
+
+/// Each thread's tiles, one after another, and the scratch of the largest of all.
 struct Tiles {
   dnnl::engine engine{dnnl::engine::kind::cpu, 0};
-  std::vector<Tile> tiles;
-  int64_t scratch_bytes = 0;  // of each
+  std::vector<std::vector<Tile>> of_thread;
+  int64_t scratch_bytes = 0;
 };
 
 Tiles cut(const Product& product, const device::Target& target) {
   Tiles cut;
   const GemmPlan plan = plan_gemm(product, target);
+  const TileSize size = tile_size(target.isa);
+  cut.of_thread.resize(static_cast<size_t>(plan.grid_m * plan.grid_n));
   for (int thread = 0; thread < plan.grid_m * plan.grid_n; ++thread) {
-    cut.tiles.push_back(tile_of(product, plan, tile_size(target.isa), thread));
-    cut.scratch_bytes =
-        std::max(cut.scratch_bytes, tile_scratch_bytes(cut.engine, product, cut.tiles.back()));
+    const Range rows = static_part(product.m, size.rows, thread / plan.grid_n, plan.grid_m);
+    const Range columns = static_part(product.n, size.columns, thread % plan.grid_n, plan.grid_n);
+    if (rows.empty() || columns.empty()) continue;
+    const int64_t step = rows_at_once(product, size, columns.size());
+    for (int64_t row = rows.begin; row < rows.end; row += step) {
+      const Range some{row, std::min(row + step, rows.end)};
+      auto& tiles = cut.of_thread[static_cast<size_t>(thread)];
+      tiles.push_back(tile_of(product, some, columns));
+      cut.scratch_bytes =
+          std::max(cut.scratch_bytes, tile_scratch_bytes(cut.engine, product, tiles.back()));
+    }
   }
   return cut;
 }
@@ -144,14 +160,13 @@ void run(Exec& exec, const Arguments& arguments) {
   const Product product = product_of(arguments);
   if (product.m == 0 || product.n == 0 || product.k == 0) return;
   const Tiles cut_tiles = cut(product, exec.device.target());
-  const int64_t bytes = cut_tiles.scratch_bytes * static_cast<int64_t>(cut_tiles.tiles.size());
+  const int64_t bytes = cut_tiles.scratch_bytes * static_cast<int64_t>(cut_tiles.of_thread.size());
   const device::Allocation scratch =
       bytes > 0 ? exec.workspace.allocate(bytes) : device::Allocation();
   if (exec.device.is_trace()) return;
   exec.device.pool().run([&](int thread) {
-    if (thread >= static_cast<int>(cut_tiles.tiles.size())) return;
-    const Tile& tile = cut_tiles.tiles[static_cast<size_t>(thread)];
-    if (!tile.rows.empty() && !tile.columns.empty())
+    if (thread >= static_cast<int>(cut_tiles.of_thread.size())) return;
+    for (const Tile& tile : cut_tiles.of_thread[static_cast<size_t>(thread)])
       run_tile(cut_tiles.engine, product, tile, exec.device.target().isa,
                scratch.data() + thread * cut_tiles.scratch_bytes);
   });
@@ -160,7 +175,7 @@ void run(Exec& exec, const Arguments& arguments) {
 template <typename Arguments>
 int64_t scratch_bytes(const Exec& exec, const Arguments& arguments) {
   const Tiles tiles = cut(product_of(arguments), exec.device.target());
-  return tiles.scratch_bytes * static_cast<int64_t>(tiles.tiles.size());
+  return tiles.scratch_bytes * static_cast<int64_t>(tiles.of_thread.size());
 }
 
 std::string_view refuse(const Exec& exec, ProductKind kind, const Product& product) {
