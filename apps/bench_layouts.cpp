@@ -97,7 +97,8 @@ struct Player {
 };
 
 struct Figures {
-  double waiting = 0;  // for others, over the time of not waiting: mean of the first side's ranks
+  // For others, over the time of not waiting: means of the first side's ranks, step by step.
+  std::vector<double> waiting;
   std::array<std::vector<double>, 2> seconds;     // per step, by side
   std::array<int64_t, 2> activation_bytes{0, 0};  // of rank 0
 };
@@ -118,14 +119,17 @@ Figures play_in_turn(const std::array<Side, 2>& sides, int samples, bool passes_
         players[i]->play(passes_alone);
       }
     }
-    double waiting = 0;
-    world.barrier("watch");
-    if (players[0] != nullptr) {
-      const auto [seconds, waited] = players[0]->play_and_watch(passes_alone);
-      waiting = waited / (seconds - waited) / sides[0].ranks();
+    for (int sample = 0; sample < samples; ++sample) {
+      double waiting = 0;
+      world.barrier("watch");
+      if (players[0] != nullptr) {
+        const auto [seconds, waited] = players[0]->play_and_watch(passes_alone);
+        waiting = 100 * waited / (seconds - waited) / sides[0].ranks();
+      }
+      const auto all = world.exchange_values(std::span<const double>(&waiting, 1), "waiting");
+      if (world.rank() == 0)
+        figures.waiting.push_back(std::accumulate(all.begin(), all.end(), 0.0));
     }
-    for (const double one : world.exchange_values(std::span<const double>(&waiting, 1), "waiting"))
-      if (world.rank() == 0) figures.waiting += one;
     for (int sample = 0; sample < samples; ++sample) {
       for (size_t i = 0; i < 2; ++i) {
         world.barrier("begin");
@@ -173,7 +177,7 @@ int bench_layouts(const RecipeOptions& recipe_options, const LayoutsComparison& 
   report("layouts.ideal", {100 * sides[0].ideal / sides[1].ideal}, "%", true, threads, json);
   report("layouts.share_of_ideal", shares, "%", true, threads, json);
   report("layouts.planned_idle", {100 * (1 / sides[0].ideal - 1)}, "%", false, threads, json);
-  report("layouts.waiting", {100 * figures.waiting}, "%", false, threads, json);
+  report("layouts.waiting", figures.waiting, "%", false, threads, json);
   constexpr double kMiB = 1 << 20;
   report("layouts.activations", {static_cast<double>(figures.activation_bytes[0]) / kMiB}, "MiB",
          false, threads, json);

@@ -165,8 +165,8 @@ def decode(r):
     for name, shape in shapes.items():
         for _ in range(r.rounds):
             common = [*shape, "--vocab", r.size(50304, 1024), "--context", 1024, "--prompt", 64, "--tokens", r.size(512, 16)]
-            r.bench(f"decode_{name}", "decode", *common, "--dtype", "bf16", "--samples", r.size(3, 1))
-            r.peer("llama_decode.py", *common, "--samples", r.size(3, 1))
+            r.bench(f"decode_{name}", "decode", *common, "--dtype", "bf16", "--samples", r.size(5, 1))
+            r.peer("llama_decode.py", *common, "--samples", r.size(5, 1))
             r.peer("hf_generate.py", *common, "--samples", r.size(3, 1))
         ours = f"decode_{name}.decode.tokens_per_second"
         r.rate(f"decoding {name} against llama.cpp", ours, "llama.cpp.bf16.decode")
@@ -183,8 +183,8 @@ def prompt(r):
         common = ["--layers", 2, "--hidden", 64, "--heads", 2, "--vocab", 1024, "--context", 256, "--prompt", 128,
                   "--tokens", 4]
     for _ in range(r.rounds):
-        r.bench("prompt", "decode", *common, "--dtype", "bf16", "--samples", r.size(3, 1))
-        r.peer("llama_decode.py", *common, "--samples", r.size(3, 1))
+        r.bench("prompt", "decode", *common, "--dtype", "bf16", "--samples", r.size(5, 1))
+        r.peer("llama_decode.py", *common, "--samples", r.size(5, 1))
     r.rate("a prompt of 1024 tokens, 124M", "prompt.decode.prompt_tokens_per_second", "llama.cpp.bf16.prompt")
     r.note(f"=> prompt: {r.median('prompt.decode.prompt_share_of_best_gemm'):.1f} % of the best GEMM rate")
 
@@ -387,7 +387,7 @@ def start(r):
 def gemm(r):
     """The ceiling; and `exact` against whatever is fastest in f32, operation by operation."""
     for _ in range(r.rounds):
-        r.bench("", "gemm", "--samples", r.size(3, 1))
+        r.bench("", "gemm", "--samples", r.size(5, 1))
     shares = {n: r.median(n) for n in r.samples if n.startswith("gemm.exact_over_fast.f32.")}
     low = min(shares, key=shares.get)
     best = max(r.median(n) for n in r.samples if n.startswith(("gemm.exact.", "gemm.fast.")))
