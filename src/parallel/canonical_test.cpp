@@ -15,7 +15,11 @@ namespace megalith::parallel {
 namespace {
 
 using Floats = std::vector<float>;
-constexpr int kShards = 8;
+struct Group {
+  int shards, ranks;
+};
+constexpr Group kGroups[] = {{8, 1}, {8, 2}, {8, 4}, {8, 8}, {3, 1},
+                             {3, 3}, {6, 1}, {6, 2}, {6, 6}};
 constexpr int64_t kSizes[] = {0, 1, 2, 7, 8, 96, 1009};
 
 /// Shard s's partial: magnitudes from 2^-20 to 2^20, so that every order rounds in its own way.
@@ -48,9 +52,10 @@ bool same_bits(ConstView a, const Floats& b, int64_t begin = 0) {
 
 /// One rank's device, with the partial of its block of shards.
 struct Bench {
+  int shards = 8;
   std::unique_ptr<device::Device> device = device::make_cpu_device(1);
   kernels::Exec exec{*device};
-  device::Tensor x;
+  device::Tensor x = {};
 
   device::Tensor tensor(const Floats& values) {
     device::Tensor t = exec.workspace.tensor(DType::f32, {std::ssize(values)});
@@ -58,16 +63,16 @@ struct Bench {
     return t;
   }
   void load_partial(const comm::Communicator& comm, int64_t n) {
-    const int each = kShards / comm.size();
+    const int each = shards / comm.size();
     x = tensor(tree(comm.rank() * each, (comm.rank() + 1) * each, n));
   }
 };
 
 void on_all_sizes(FunctionRef<void(comm::Communicator&, Bench&, int64_t n)> body) {
-  for (const int ranks : {1, 2, 4, 8}) {
-    comm::run_ranks(ranks,
+  for (const Group& group : kGroups) {
+    comm::run_ranks(group.ranks,
                     [&](comm::Communicator& comm) {
-                      Bench bench;
+                      Bench bench{group.shards};
                       for (const int64_t n : kSizes) body(comm, bench, n);
                       EXPECT_EQ(bench.exec.workspace.in_use(), bench.x.allocation.bytes());
                     },
@@ -79,14 +84,15 @@ TEST(TreeAllReduce, HasTheBitsOfOneRank) {
   on_all_sizes([](comm::Communicator& comm, Bench& bench, int64_t n) {
     bench.load_partial(comm, n);
     tree_all_reduce(bench.exec, comm, bench.x, "sum");
-    EXPECT_TRUE(same_bits(bench.x, tree(0, kShards, n))) << n << " on " << comm.size();
+    EXPECT_TRUE(same_bits(bench.x, tree(0, bench.shards, n)))
+        << n << ": " << bench.shards << " on " << comm.size();
   });
 }
 
 // Gradients: the shards of a rank one after the other in few buffers, then over the ranks.
 TEST(TreeAllReduce, ShardsAccumulatedOnRanksHaveTheBitsOfOneTree) {
   on_all_sizes([](comm::Communicator& comm, Bench& bench, int64_t n) {
-    const int each = kShards / comm.size();
+    const int each = bench.shards / comm.size();
     const TreeAccumulator accumulator(each);
     std::vector<Floats> buffers(static_cast<size_t>(accumulator.num_buffers()));
     for (int s = 0; s < each; ++s) {
@@ -98,16 +104,19 @@ TEST(TreeAllReduce, ShardsAccumulatedOnRanksHaveTheBitsOfOneTree) {
     }
     bench.x = bench.tensor(buffers[0]);
     tree_all_reduce(bench.exec, comm, bench.x, "gradients");
-    EXPECT_TRUE(same_bits(bench.x, tree(0, kShards, n))) << n << " on " << comm.size();
+    EXPECT_TRUE(same_bits(bench.x, tree(0, bench.shards, n)))
+        << n << ": " << bench.shards << " on " << comm.size();
   });
 }
 
 // The inputs can tell the tree from a fold: otherwise the tests above would prove nothing.
 TEST(TreeAllReduce, AnotherOrderHasOtherBits) {
-  Floats fold = shard(0, 1009);
-  for (int s = 1; s < kShards; ++s) fold = add(fold, shard(s, 1009));
-  const Floats sum = tree(0, kShards, 1009);
-  EXPECT_NE(std::memcmp(fold.data(), sum.data(), sum.size() * sizeof(float)), 0);
+  for (const int shards : {6, 8}) {  // of three the tree is the fold
+    Floats fold = shard(0, 1009);
+    for (int s = 1; s < shards; ++s) fold = add(fold, shard(s, 1009));
+    const Floats sum = tree(0, shards, 1009);
+    EXPECT_NE(std::memcmp(fold.data(), sum.data(), sum.size() * sizeof(float)), 0);
+  }
 }
 
 TEST(TreeAllReduce, SeveralMayBeUnderWay) {
@@ -118,7 +127,7 @@ TEST(TreeAllReduce, SeveralMayBeUnderWay) {
     PendingAllReduce other = start_tree_all_reduce(bench.exec, comm, second, "second");
     finish(bench.exec, comm, std::move(first));
     finish(bench.exec, comm, std::move(other));
-    EXPECT_TRUE(same_bits(bench.x, tree(0, kShards, n)));
+    EXPECT_TRUE(same_bits(bench.x, tree(0, bench.shards, n)));
     const auto s = static_cast<float>(comm.size());
     EXPECT_TRUE(same_bits(second, Floats(7, s * (s + 1) / 2)));
   });
@@ -130,7 +139,7 @@ TEST(TreeReduceScatter, GivesEachRankItsRows) {
     const View x_TH = bench.x.view.reshape({n, 3});
     const comm::Part part = comm::part_of(n, comm.rank(), comm.size());
     const device::Tensor y = bench.exec.workspace.tensor(DType::f32, {part.count, 3});
-    const Floats sum = tree(0, kShards, 3 * n);
+    const Floats sum = tree(0, bench.shards, 3 * n);
     tree_reduce_scatter(bench.exec, comm, x_TH, y, Store::overwrite, "rows");
     EXPECT_TRUE(same_bits(y, sum, part.begin * 3));
     tree_reduce_scatter(bench.exec, comm, x_TH, y, Store::accumulate, "rows again");

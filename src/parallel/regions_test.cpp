@@ -56,7 +56,7 @@ struct Bench {
 };
 
 void on_groups(FunctionRef<void(Bench&, int64_t rows, int64_t own)> body) {
-  for (const int ranks : {1, 2, 4}) {
+  for (const int ranks : {1, 2, 3, 4}) {
     for (const int64_t rows : {4, 7, 1, 0}) {
       comm::run_ranks(ranks,
                       [&](comm::Communicator& comm) {
@@ -91,12 +91,12 @@ TEST(Regions, ReduceIsTheAdjointOfACopy) {
 /// Parts of one sample (any number of rows) and of several (runs that the ranks divide).
 void on_parts(FunctionRef<void(Bench&, int64_t rows, int64_t own, const RowParts& parts)> body) {
   on_groups([&](Bench& b, int64_t rows, int64_t own) { body(b, rows, own, {}); });
-  for (const int ranks : {1, 2, 4}) {
+  for (const int ranks : {1, 2, 3, 4}) {
     for (const int64_t samples : {1, 2, 3}) {
       comm::run_ranks(ranks,
                       [&](comm::Communicator& comm) {
                         Bench bench{comm};
-                        body(bench, samples * 8, samples * 8 / ranks, {samples});
+                        body(bench, samples * 12, samples * 12 / ranks, {samples});
                       },
                       {30});
     }
