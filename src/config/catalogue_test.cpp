@@ -33,8 +33,10 @@ optimizer.groups optimizer.groups[].match optimizer.groups[].lr_scale
 optimizer.groups[].weight_decay
 precision.parameters precision.compute numerics
 checkpoint.every checkpoint.keep checkpoint.async memory.recompute memory.recompute_layers
+memory.offload
 parallel.tensor parallel.pipeline parallel.data parallel.sequence parallel.chunks parallel.zero
-parallel.schedule parallel.tensor_shards parallel.data_shards parallel.deadline_seconds
+parallel.schedule parallel.tensor_shards parallel.data_shards parallel.context parallel.expert
+parallel.deadline_seconds
 )";
 
 TEST(Catalogue, KeysAreFrozen) {

@@ -63,7 +63,9 @@ TEST(Compare, WhatCannotChangeTheResultIsInNoFingerprint) {
       [](Recipe& r) { r.parallel.tensor = 2; },
       [](Recipe& r) { r.parallel.pipeline = 2; },
       [](Recipe& r) { r.train.log_every = 9; },
-      [](Recipe& r) { r.memory.recompute = Recompute::full; }};
+      [](Recipe& r) { r.memory.recompute = Recompute::full; },
+      [](Recipe& r) { r.parallel.context = r.parallel.expert = 2; },
+      [](Recipe& r) { r.memory.offload = Offload::activations; }};
   for (size_t i = 0; i < without.size(); ++i) {
     Recipe r;
     without[i](r);

@@ -24,6 +24,7 @@ enum class Attention { streaming, materialised };
 enum class Schedule { constant, linear, cosine, inverse_sqrt, wsd, hours };
 enum class Precision { f32, bf16 };
 enum class Recompute { none, selective, full };
+enum class Offload { none, activations };
 enum class NotFinite { stop, skip };
 enum class Spike { ignore, warn, rewind };
 enum class PipelineSchedule { one_forward_one_backward, gpipe, interleaved };
@@ -52,6 +53,10 @@ struct EnumNames<Precision> {
 template <>
 struct EnumNames<Recompute> {
   static constexpr std::array<std::string_view, 3> names = {"none", "selective", "full"};
+};
+template <>
+struct EnumNames<Offload> {
+  static constexpr std::array<std::string_view, 2> names = {"none", "activations"};
 };
 template <>
 struct EnumNames<NotFinite> {
@@ -176,6 +181,7 @@ struct CheckpointSection {
 struct MemorySection {
   Recompute recompute = Recompute::none;
   int64_t recompute_layers = 0;
+  Offload offload = Offload::none;
   void visit(FieldVisitor& v);
 };
 
@@ -189,6 +195,8 @@ struct ParallelSection {
   PipelineSchedule schedule = PipelineSchedule::one_forward_one_backward;
   int64_t tensor_shards = 0;  // 0: gcd(8, heads, kv_heads)
   int64_t data_shards = 1;
+  int64_t context = 1;
+  int64_t expert = 1;
   double deadline_seconds = 600;
   void visit(FieldVisitor& v);
 };

@@ -153,6 +153,7 @@ void MemorySection::visit(FieldVisitor& v) {
           "first layers of each pipeline stage that are computed again in full; the others as "
           "recompute says",
           kCount, kNoResult);
+  v.field("offload", offload, "activations kept in another memory; not built: none", kNoResult);
 }
 
 void ParallelSection::visit(FieldVisitor& v) {
@@ -167,7 +168,7 @@ void ParallelSection::visit(FieldVisitor& v) {
   v.field("chunks", chunks, "pipeline chunks per rank (Narayanan et al. 2021)", between(1, 100000),
           kNoResult);
   v.field("zero", zero,
-          "state sharded over data ranks: 1 moments, 2 gradients, 3 weights "
+          "state sharded over data ranks: 1 moments and masters; not built: 2 gradients, 3 weights "
           "(Rajbhandari et al. 2020)",
           between(0, 3), kNoResult);
   v.field("schedule", schedule, "order of the pipeline's passes", kNoResult);
@@ -176,6 +177,10 @@ void ParallelSection::visit(FieldVisitor& v) {
           between(0, 8));
   v.field("data_shards", data_shards, "canonical split of each batch, part of the result",
           between(1, 1 << 20));
+  v.field("context", context, "ranks that share each sequence in attention; not built: 1",
+          between(1, 1 << 20), kNoResult);
+  v.field("expert", expert, "ranks that share the experts of a layer; not built: 1",
+          between(1, 1 << 20), kNoResult);
   v.field("deadline_seconds", deadline_seconds,
           "a rank that waits longer for another ends the run; more than a step and a save take",
           between(0.1, 1e6), kNoResult);

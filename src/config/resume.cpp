@@ -91,6 +91,7 @@ constexpr auto kRules = std::to_array<ResumeRule>({
     {"checkpoint.async", allowed, {}},
     {"memory.recompute", allowed, {}},
     {"memory.recompute_layers", allowed, {}},
+    {"memory.offload", allowed, {}},
     {"parallel.tensor", allowed, {}},
     {"parallel.pipeline", allowed, {}},
     {"parallel.data", allowed, {}},
@@ -100,6 +101,8 @@ constexpr auto kRules = std::to_array<ResumeRule>({
     {"parallel.schedule", allowed, {}},
     {"parallel.tensor_shards", needs_allow, "it changes the order of sums from here on"},
     {"parallel.data_shards", needs_allow, "it changes the order of sums from here on"},
+    {"parallel.context", allowed, {}},
+    {"parallel.expert", allowed, {}},
     {"parallel.deadline_seconds", allowed, {}},
 });
 

@@ -261,6 +261,37 @@ bool a_layout_fits(Recipe r) {
   return faults.empty();
 }
 
+/// Outside of the layouts that other numbers of ranks could mend.
+void sequence_rules(const Recipe& r, Faults& faults) {
+  const ParallelSection& p = r.parallel;
+  if (p.sequence && p.tensor > 1 && !divides(p.tensor_shards, r.model.context))
+    add(faults, "parallel.sequence", {"parallel.tensor_shards", "model.context"},
+        fmt::format("needs parallel.tensor_shards {} to divide model.context {}; set one of them "
+                    "so, or parallel.sequence: false",
+                    p.tensor_shards, r.model.context));
+}
+
+/// What people may look for and this program does not have.
+void unbuilt_rules(const Recipe& r, Faults& faults) {
+  const ParallelSection& p = r.parallel;
+  if (p.zero > 1)
+    add(faults, "parallel.zero", {},
+        fmt::format(
+            "{} ({} spread over data ranks) is not built; set 0, or 1 to spread masters and "
+            "moments",
+            p.zero, p.zero == 2 ? "gradients" : "weights"));
+  if (p.context > 1)
+    add(faults, "parallel.context", {},
+        "context parallelism is not built; set 1, and parallel.tensor with parallel.sequence or "
+        "memory.recompute for long sequences");
+  if (p.expert > 1)
+    add(faults, "parallel.expert", {},
+        "expert parallelism is not built: no model.kind has experts; set 1");
+  if (r.memory.offload != Offload::none)
+    add(faults, "memory.offload", {},
+        "activation offload is not built; set none, and memory.recompute to keep less");
+}
+
 void memory_rules(const Recipe& r, Faults& faults) {
   if (r.memory.recompute == Recompute::full && r.memory.recompute_layers > 0)
     add(faults, "memory.recompute_layers", {"memory.recompute"},
@@ -306,7 +337,9 @@ std::vector<Fault> validate(const Recipe& recipe) {
   pipeline_rules(r, faults);
   if (faults.size() > before && num_ranks(r) > 1 && a_layout_fits(r))
     add(faults, "parallel", {}, fmt::format("layouts that fit: {}", layouts_text(r, num_ranks(r))));
+  sequence_rules(r, faults);
   memory_rules(r, faults);
+  unbuilt_rules(r, faults);
   return faults;
 }
 

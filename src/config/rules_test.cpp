@@ -178,6 +178,23 @@ INSTANTIATE_TEST_SUITE_P(
                r.parallel.chunks = 2;
              },
              "parallel.chunks", "needs parallel.schedule: interleaved"},
+        Case{"tokens_are_shared_in_whole_shards",
+             [](Recipe& r) {
+               r.model.context = 18;
+               r.parallel.tensor = 2;
+               r.parallel.sequence = true;
+             },
+             "parallel.sequence", "parallel.tensor_shards 4 to divide model.context 18"},
+        Case{"gradients_are_not_spread", [](Recipe& r) { r.parallel.zero = 2; }, "parallel.zero",
+             "2 (gradients spread over data ranks) is not built"},
+        Case{"weights_are_not_spread", [](Recipe& r) { r.parallel.zero = 3; }, "parallel.zero",
+             "3 (weights spread over data ranks) is not built"},
+        Case{"context_parallelism", [](Recipe& r) { r.parallel.context = 2; }, "parallel.context",
+             "context parallelism is not built; set 1"},
+        Case{"expert_parallelism", [](Recipe& r) { r.parallel.expert = 8; }, "parallel.expert",
+             "expert parallelism is not built"},
+        Case{"activation_offload", [](Recipe& r) { r.memory.offload = Offload::activations; },
+             "memory.offload", "activation offload is not built; set none"},
         Case{"interleaving_needs_chunks",
              [](Recipe& r) { r.parallel.schedule = PipelineSchedule::interleaved; },
              "parallel.chunks", "at least 2"}),
@@ -206,6 +223,27 @@ TEST(Recipe, NoLayoutIsAdvisedWhereNoneMends) {
   const auto faults = validate(r);
   ASSERT_EQ(faults.size(), 1U);
   EXPECT_EQ(faults[0].path, "parallel.chunks");
+}
+
+TEST(Recipe, TokensAreNotSharedByOneTensorRank) {
+  Recipe r = sound();
+  r.model.context = 18;
+  r.parallel.sequence = true;
+  EXPECT_TRUE(validate(r).empty());
+}
+
+TEST(Recipe, WhatIsNotBuiltComesWithAllOtherFaults) {
+  Recipe r = sound();
+  r.parallel.zero = 3;
+  r.parallel.context = r.parallel.expert = 2;
+  r.memory.offload = Offload::activations;
+  r.parallel.tensor = 3;
+  r.model.heads = 7;
+  std::string paths;
+  for (const Fault& fault : validate(r)) paths += fault.path + " ";
+  for (const char* path : {"parallel.zero ", "parallel.context ", "parallel.expert ",
+                           "memory.offload ", "parallel.tensor ", "model.heads "})
+    EXPECT_THAT(paths, HasSubstr(path));
 }
 
 TEST(Recipe, LayoutsThatDivideTheSplitAreFine) {

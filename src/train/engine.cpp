@@ -15,11 +15,12 @@ namespace megalith::train {
 layers::Partition partition_of(const Settings& settings, const parallel::Mesh& mesh) {
   const bool sequence = settings.sequence_parallel();
   return {settings.split.tensor_shards, mesh.layout().tensor, mesh.at().tensor,
-          settings.token_partials() / (sequence ? mesh.layout().tensor : 1), sequence};
+          exact_div(settings.token_partials(), sequence ? mesh.layout().tensor : 1), sequence};
 }
 
 Engine::Engine(const Settings& settings, device::Device& device, const parallel::Mesh& mesh)
     : settings_(settings), device_(device), mesh_(mesh), exec_(device, settings.numerics) {
+  MEGA_CHECK_LE(settings.zero, 1);
   const parallel::Layout& layout = mesh.layout();
   for (int chunk = 0; chunk < layout.chunks; ++chunk) {
     const models::Stage stage = models::Stage::part(

@@ -117,14 +117,6 @@ TEST(EngineLayout, SpreadOptimizerStateWithinTensors) {
   }
 }
 
-TEST(EngineLayout, RefusesToSpreadGradientsAndWeights) {
-  for (const int zero : {2, 3}) {
-    Settings settings = toy_settings();
-    settings.zero = zero;
-    EXPECT_THROW(check(settings, "test"), UserError);
-  }
-}
-
 Settings interleaved(Settings settings, int stages, int chunks) {
   settings.layout.pipeline = stages;
   settings.layout.chunks = chunks;
@@ -166,15 +158,6 @@ TEST(EngineLayout, RefusesMorePiecesThanLayers) {
   EXPECT_THROW(check(settings, "test"), UserError);
   settings.layout = {.pipeline = 2, .chunks = 2};  // without the schedule for it
   settings.architecture.layers = 4;
-  EXPECT_THROW(check(settings, "test"), UserError);
-}
-
-TEST(EngineLayout, RefusesTokensThatTheTensorShardsDoNotDivide) {
-  Settings settings = toy_settings();
-  settings.architecture.context = 18;
-  settings.layout = {.tensor = 2};
-  EXPECT_NO_THROW(check(settings, "test"));
-  settings.layout.sequence = true;
   EXPECT_THROW(check(settings, "test"), UserError);
 }
 

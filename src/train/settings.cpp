@@ -22,14 +22,6 @@ void check_batches(const Settings& s, std::vector<std::string>& faults) {
   }
 }
 
-void check_unbuilt(const Settings& s, std::vector<std::string>& faults) {
-  if (s.zero > 1) {
-    faults.push_back(
-        fmt::format("parallel.zero {} ({}) is not built; set 0, or 1 to spread masters and moments",
-                    s.zero, s.zero == 2 ? "gradients spread" : "weights spread"));
-  }
-}
-
 void check_pipeline(const Settings& s, std::vector<std::string>& faults) {
   if (s.layout.pipeline * s.layout.chunks > s.architecture.layers) {
     faults.push_back(
@@ -50,7 +42,6 @@ void check(const Settings& s, const std::string& where) {
   std::vector<std::string> faults = parallel::layout_faults(s.layout, s.split);
   check_batches(s, faults);
   check_pipeline(s, faults);
-  check_unbuilt(s, faults);
   const models::Architecture& a = s.architecture;
   if (a.heads % s.split.tensor_shards != 0 || a.kv_heads % s.split.tensor_shards != 0) {
     faults.push_back(fmt::format(
@@ -60,11 +51,6 @@ void check(const Settings& s, const std::string& where) {
   if (a.ffn % s.split.tensor_shards != 0) {
     faults.push_back(fmt::format("parallel.tensor_shards {} does not divide model.ffn {}",
                                  s.split.tensor_shards, a.ffn));
-  }
-  if (s.sequence_parallel() && a.context % s.split.tensor_shards != 0) {
-    faults.push_back(
-        fmt::format("parallel.sequence: parallel.tensor_shards {} does not divide model.context {}",
-                    s.split.tensor_shards, a.context));
   }
   if (!faults.empty()) throw UserError("{}: {}", where, fmt::join(faults, "; "));
 }

@@ -45,8 +45,8 @@ struct Settings {
   int shards_per_rank() const { return exact_div(split.data_shards, layout.data); }
 };
 
-/// Everything that cannot be trained as asked, in one UserError: what the layout breaks (naming the
-/// value to set), what has no code yet.
+/// Everything that the layout breaks, in one UserError naming the values to set: for settings that
+/// were put together from a recipe (whose own rules are in config/rules.cpp) and something else.
 void check(const Settings& settings, const std::string& where);
 
 /// UserError when the layout asks for more ranks than the one of this process.

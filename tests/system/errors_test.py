@@ -28,8 +28,11 @@ class Errors(RoadTest):
                    say=["model.layers", "optimizer.lr", "model.heads"])
 
     def test_what_is_not_built_is_refused_by_name(self):
-        for zero in (2, 3):
-            self.fails(2, "train", self.recipe, "--set", f"parallel.zero={zero}", say=["parallel.zero"])
+        keys = {"parallel.zero": 2, "parallel.context": 2, "parallel.expert": 4, "memory.offload": "activations"}
+        words = [word for key, value in keys.items() for word in ("--set", f"{key}={value}")]
+        for command in ("train", "plan"):
+            self.fails(2, command, self.recipe, *words, "--set", "model.heads=5", say=[*keys, "is not built", "model.heads"])
+        self.fails(2, "train", self.recipe, "--set", "parallel.zero=3", say=["parallel.zero"])
         self.fails(2, "plan", self.recipe, "--set", "parallel.sequence=true", "--set", "parallel.tensor=2",
                    "--set", "model.context=31", say=["parallel.sequence"])
 
