@@ -6,10 +6,10 @@
 #include "train/traced_step.h"
 
 namespace megalith::train {
-namespace {
 
-PieceTrace trace_on(device::Device& device, comm::Communicator& world, const Settings& settings,
-                    const models::Stage& stage) {
+PieceTrace pass_piece(const Settings& settings, device::Device& device, comm::Communicator& world,
+                      int64_t layers, bool has_embedding, bool has_head) {
+  const models::Stage stage{0, layers, has_embedding, has_head};
   const parallel::Mesh mesh(world, settings.layout);
   kernels::Exec exec(device, settings.numerics);
   parameters::ParameterSet set;
@@ -46,6 +46,8 @@ PieceTrace trace_on(device::Device& device, comm::Communicator& world, const Set
   return result;
 }
 
+namespace {
+
 device::Work minus(const device::Work& a, const device::Work& b) {
   return {a.flops - b.flops, a.bytes_read - b.bytes_read, a.bytes_written - b.bytes_written,
           a.bytes_wire - b.bytes_wire};
@@ -57,7 +59,7 @@ PieceTrace trace_piece(const Settings& settings, const device::Target& target, i
                        bool has_embedding, bool has_head) {
   const auto device = device::make_trace_device(target);
   const auto world = comm::make_traced_communicator(*device, 0, settings.layout.num_ranks());
-  return trace_on(*device, *world, settings, {0, layers, has_embedding, has_head});
+  return pass_piece(settings, *device, *world, layers, has_embedding, has_head);
 }
 
 PieceTrace trace_layer(const Settings& settings, const device::Target& target) {

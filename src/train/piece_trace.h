@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// One micro-batch through one piece of the model on a trace device: what its forward keeps, and
-// what each of its passes takes. Times and memories of any pipeline schedule are made of these.
+// One micro-batch through one piece of the model, as a rule on a trace device: what its forward
+// keeps, and what each of its passes takes. Times and memories of any pipeline schedule are made of
+// these.
 #pragma once
 
 #include <map>
@@ -18,6 +19,11 @@ struct PieceTrace {
   device::Work forward, backward;
   std::vector<device::Record> forward_records, backward_records;
 };
+
+/// One micro-batch through blocks [0, layers) as this rank of `world` runs them, on any kind of
+/// device: weights are zero, ids 0. Collective.
+PieceTrace pass_piece(const Settings& settings, device::Device& device, comm::Communicator& world,
+                      int64_t layers, bool has_embedding, bool has_head);
 
 /// Traces blocks [0, layers) as rank 0 of the settings' layout would run them. `recompute` of the
 /// settings counts from the first of them.
