@@ -17,10 +17,10 @@ from program import PROGRAM, RoadTest, run, run_json  # noqa: E402
 RECIPE = """
 model: {layers: 4, hidden: 32, heads: 4, context: 16, dropout: 0.1}
 data: {train: DIR/corpus, tokenizer: DIR/tokenizer.json, validation_fraction: 0.1, document_mask: true}
-train: {steps: STEPS, global_batch: 8, micro_batch: 2, validate_every: 4, validate_samples: 7}
+train: {steps: STEPS, global_batch: 16, micro_batch: 2, ramp_start: 8, ramp_increment: 8, ramp_samples: 32, validate_every: 4, validate_samples: 7}
 optimizer: {lr: 1e-2, warmup_steps: 3, clip: 0.5, schedule: cosine, decay_steps: STEPS}
 checkpoint: {every: 4}
-parallel: {data_shards: 2}
+parallel: {data_shards: 4}
 run: {threads: 2}
 """
 
@@ -38,6 +38,11 @@ LAYOUTS = {
 }
 if LONG:
     LAYOUTS.update({
+        "selective": ["memory.recompute=selective"],
+        "full": ["memory.recompute=full"],
+        "d4": ["parallel.data=4"],
+        "d4-zero": ["parallel.data=4", "parallel.zero=1"],
+        "p3": ["parallel.pipeline=3"],
         "t4": ["parallel.tensor=4"],
         "t2-sequence": ["parallel.tensor=2", "parallel.sequence=true"],
         "d2-zero": ["parallel.data=2", "parallel.zero=1"],
@@ -55,7 +60,12 @@ if LONG:
 
 VARIANTS = {"tied-f32": [], "untied-bf16": ["model.tied=false", "precision.parameters=bf16", "precision.compute=bf16"]}
 if LONG:
-    VARIANTS.update({"untied-f32": ["model.tied=false"], "tied-bf16": ["precision.parameters=bf16", "precision.compute=bf16"]})
+    VARIANTS.update({
+        "untied-f32": ["model.tied=false"],
+        "tied-bf16": ["precision.parameters=bf16", "precision.compute=bf16"],
+        "materialised-f32": ["model.attention=materialised"],
+        "materialised-bf16": ["model.attention=materialised", "precision.parameters=bf16", "precision.compute=bf16"],
+    })
 
 
 class Layouts(RoadTest):
@@ -140,7 +150,7 @@ class Layouts(RoadTest):
 
     def test_impossible_layouts_are_refused_all_faults_at_once(self):
         out = self.folder / "impossible"
-        message = run("train", self.recipe, "--set", f"run.out={out}", "--set", "parallel.tensor=3", "--set", "parallel.data=4",
+        message = run("train", self.recipe, "--set", f"run.out={out}", "--set", "parallel.tensor=3", "--set", "parallel.data=8",
                       "--set", "parallel.pipeline=9", code=2)
         for word in ("parallel.tensor", "parallel.data", "parallel.pipeline 9", "layouts that fit"):
             self.assertIn(word, message)
@@ -149,7 +159,7 @@ class Layouts(RoadTest):
 
     def test_the_layout_is_printed(self):
         result = subprocess.run([PROGRAM, "train", str(self.recipe), "--set", f"run.out={self.folder / 'shown'}", "--set", "train.steps=1",
-                                 "--set", "parallel.pipeline=2"], capture_output=True, text=True, check=True)
+                                 "--set", "parallel.pipeline=2", *(w for k in ("start", "increment", "samples") for w in ("--set", f"train.ramp_{k}=0"))], capture_output=True, text=True, check=True)
         self.assertIn("layout     2 ranks: tensor 1 x pipeline 2 x data 1", result.stderr)
         record = json.loads((self.folder / "shown" / "run.json").read_text())
         self.assertEqual({k: record["memory"]["measured"][k] for k in record["memory"]["planned"]}, record["memory"]["planned"])
