@@ -3,14 +3,21 @@
 """Tests the tests: plants one fault at a time in a copy of the sources, builds the test that is meant for
 it and sees that it turns red.
 
-    tools/plant_faults.py [--folder build/faults] [--jobs N] [--check-table] [name ...]
+    tools/plant_faults.py [--folder build/faults] [--jobs N] [--check-table] [--ladder] [name ...]
 
-The copy lies in FOLDER/source and is brought up to date first, so a second call builds little. Before
+The copy lies in FOLDER and is brought up to date first, so a second call builds little. Before
 any fault is planted all tests named in the table must be green. `--check-table` only sees that every
 fault still fits the sources. Ends with "N passed, N failed"; exit status 1 if a fault went unnoticed.
+
+The faults of the ladder (LADDER; `--ladder`: these alone) run every level of src/train/ladder_test.cpp,
+L0 to L5, and must turn red exactly the levels that stand beside them. The lowest of them is the fault's
+own, where its cause lies. Above it a level may be red only because it runs the same code on more: what
+spoils a primitive or the weights of the start (L0, L1) spoils steps, what spoils a step (L2) spoils runs
+(L3). L4 and L5 do not train: they are red for faults of their own, or of a primitive that they use.
 """
 import argparse
 import filecmp
+import hashlib
 import os
 import pathlib
 import re
@@ -30,6 +37,78 @@ class Fault(NamedTuple):
     new: str
     program: str  # build target
     test: str     # GoogleTest filter: every test that it selects must fail
+
+
+class LadderFault(NamedTuple):
+    name: str
+    file: str
+    old: str      # as above
+    new: str
+    red: str      # exactly these levels
+
+
+# The tests that are a level: programs with GoogleTest filters.
+LEVELS = {
+    "L0": {"kernels_test": "*", "comm_test": "*", "parallel_test": "*"},
+    "L1": {"train_test": "Ladder/L1*"},
+    "L2": {"train_test": "Ladder/L2*"},
+    "L3": {"train_test": "Ladder/L3*:EngineLayout.*:*EngineGolden.*:DataRoad.*"},
+    "L4": {"train_test": "Ladder/L4*:SpreadState.*", "checkpoint_test": "RankPartsTest.*"},
+    "L5": {"generate_test": "*CachedDecoding*"},
+}
+
+LADDER = [
+    LadderFault("a tree of shards that is a chain", "src/parallel/tree.cpp",
+                "const int mid = lo + (hi - lo + 1) / 2;", "const int mid = hi - 1;", "L0 L2 L3"),
+    LadderFault("a rank's own part counted twice", "src/parallel/canonical.cpp",
+                "pending.scatter = start_tree_reduce_scatter(exec, comm, pending.x, own_rows(comm, pending.x), "
+                "Store::overwrite, label);",
+                "pending.scatter = start_tree_reduce_scatter(exec, comm, pending.x, own_rows(comm, pending.x), "
+                "Store::accumulate, label);", "L0 L2 L3"),
+    LadderFault("token parts put together in the wrong order", "src/parallel/row_parts.cpp",
+                "exec.device.copy(rows_of_rank(pending.whole, samples, elements, rank),",
+                "exec.device.copy(rows_of_rank(pending.whole, samples, elements, comm.size() - 1 - rank),", "L0 L2 L3"),
+    LadderFault("one micro-batch too many in flight", "src/parallel/schedule.cpp",
+                "if (chunks == 1) return std::min(all, behind);", "if (chunks == 1) return std::min(all, behind + 1);", "L0"),
+    LadderFault("dropout that does not know the position", "src/kernels/elementwise/dropout_cpu.cpp",
+                "{dropout.key, static_cast<uint32_t>(dropout.position_T.as<int32_t>()[t]),",
+                "{dropout.key, static_cast<uint32_t>(0 * dropout.position_T.as<int32_t>()[t]),", "L0 L3"),
+    LadderFault("initial weights drawn anew on each rank", "src/parameters/parameter_set.cpp",
+                "const uint64_t key = random_key(seed, d.name);",
+                "const uint64_t key = random_key(seed + static_cast<uint64_t>(d.shard.begin), d.name);", "L1 L2 L3"),
+    LadderFault("the largest logit of a rank's own words", "src/layers/loss_head.cpp",
+                "if (context.tensor.size() > 1) { context.tensor.wait(",
+                "if (context.tensor.size() > 64) { context.tensor.wait(", "L2 L3"),
+    LadderFault("a sum over a rank's own words", "src/layers/loss_head.cpp",
+                "parallel::tree_all_reduce(exec, context.tensor, chunk.sum_R, \"loss.sum\");", "", "L2 L3"),
+    LadderFault("a clip factor of a rank's own shards", "src/optim/gradient_norm.cpp",
+                "merge(exec, mesh.tensor(), sums);", "", "L2 L3"),
+    LadderFault("dropout keyed by the position in a rank's part", "src/train/device_batch.cpp",
+                "own_sample_position_.push_back(static_cast<int32_t>(at));",
+                "own_sample_position_.push_back(static_cast<int32_t>(at - part.index * each));", "L2 L3"),
+    LadderFault("updated weights kept to their owner", "src/train/engine.cpp",
+                "if (set_.storage().owners > 1) optim::share_weights(exec_, mesh_.data(), set_);", "", "L2 L3"),
+    # At the start every bias is zero.
+    LadderFault("a bias added by each tensor rank", "src/layers/linear.cpp",
+                ".y_TO = partial, .k_shards = context.local_shards()}); const ConstView bias",
+                ".y_TO = partial, .k_shards = context.local_shards(), .bias_O = bias_->compute()}); const ConstView bias",
+                "L3"),
+    LadderFault("sums of the step before in the next", "src/train/engine.cpp",
+                "set_.zero_gradient_sums(device_, level);",
+                "if (step == 1 || level == 0) set_.zero_gradient_sums(device_, level);", "L3"),
+    LadderFault("a rank's part of the largest batch in every step", "src/train/data_road.cpp",
+                "optim::batch_size(ramp, step_begin) / ranks;", "ramp.full / ranks;", "L3"),
+    LadderFault("pieces of a tensor loaded in the opposite order", "src/checkpoint/reader.cpp",
+                "{piece.dim, piece.begin, piece.count}, wanted, host);",
+                "{piece.dim, expected.num_dims() > 0 ? tensor.shape[piece.dim] - piece.begin - piece.count : 0, "
+                "piece.count}, wanted, host);", "L4"),
+    LadderFault("the first owner's moments loaded by all", "src/train/spread_state.cpp",
+                "is_whole ? 0 : parameter(index).owned().begin;",
+                "is_whole ? 0 : 0 * parameter(index).owned().begin;", "L4"),
+    LadderFault("later chunks of a text read one position too early", "src/generate/inference_model.cpp",
+                "const std::vector<int32_t> positions = counting(cache.length(), tokens);",
+                "const std::vector<int32_t> positions = counting(std::max<int64_t>(cache.length() - 1, 0), tokens);", "L5"),
+]
 
 
 FAULTS = [
@@ -241,7 +320,7 @@ def planted(fault, tree):
 
 def check_table():
     stale = []
-    for fault in FAULTS:
+    for fault in FAULTS + LADDER:
         try:
             planted(fault, ROOT)
         except (LookupError, OSError) as error:
@@ -261,26 +340,70 @@ def bring_up_to_date(tree):
             if not target.exists() or not filecmp.cmp(path, target, shallow=False):
                 target.parent.mkdir(parents=True, exist_ok=True)
                 shutil.copyfile(path, target)
-    for path in [p for p in tree.rglob("*") if p.is_file()]:
-        if path.relative_to(tree) not in wanted:
-            path.unlink()
+    for top in COPIED:
+        for path in [p for p in (tree / top).rglob("*") if p.is_file()]:
+            if path.relative_to(tree) not in wanted:
+                path.unlink()
+
+
+# Warnings that a fault may bring are no errors, whatever the flags.
+LENIENT = "".join(f'#pragma GCC diagnostic warning "-Wunused-{what}"\n'
+                  for what in ("variable", "parameter", "function", "but-set-variable"))
 
 
 class Workshop:
+    """The copy and its build, made as the tests' own is, so that a compiler cache knows most of it."""
+
     def __init__(self, folder, jobs):
-        self.tree, self.build_folder, self.jobs = folder / "source", folder / "build", jobs
+        self.tree, self.build_folder, self.jobs = folder, folder / "build" / "faults", jobs
         self.tree.mkdir(parents=True, exist_ok=True)
         bring_up_to_date(self.tree)
-        subprocess.run(["cmake", "-G", "Ninja", "-S", self.tree, "-B", self.build_folder], check=True, stdout=subprocess.DEVNULL)
+        subprocess.run(["cmake", "--preset", "ci", "-S", self.tree, "-B", self.build_folder], check=True, cwd=self.tree,
+                       stdout=subprocess.DEVNULL)
+        self.seen = {}  # (digest of a program, filter): whether it was green
 
     def build(self, targets):
         result = subprocess.run(["ninja", "-C", self.build_folder, f"-j{self.jobs}", *targets],
                                 capture_output=True, text=True)
         return result.returncode == 0, result.stdout[-3000:]
 
+    def program(self, name):
+        return next(p for p in self.build_folder.glob(f"*/*/{name}") if p.is_file())
+
+    def is_green(self, name, tests):
+        """A program that does not change gives what it gave: most faults leave most programs alone."""
+        program = self.program(name)
+        key = hashlib.sha256(program.read_bytes()).hexdigest(), tests
+        if key not in self.seen:
+            try:
+                result = subprocess.run([program, f"--gtest_filter={tests}"], capture_output=True, text=True, timeout=600,
+                                        cwd=self.tree)
+                ran = "[ RUN      ]" in result.stdout
+                self.seen[key] = result.returncode == 0 and ran
+            except subprocess.TimeoutExpired:
+                self.seen[key] = False
+        return self.seen[key]
+
+    def red_levels(self):
+        return [level for level, tests in LEVELS.items() if not all(self.is_green(*test) for test in tests.items())]
+
+    def plant_in_ladder(self, fault):
+        """Nothing if exactly its levels turned red, else what is wrong."""
+        path, text = planted(fault, self.tree)
+        healthy = path.read_text()
+        path.write_text(LENIENT + text)
+        try:
+            built, output = self.build(ladder_programs())
+            if not built:
+                return f"does not build, so it proves nothing:\n{output}"
+            red = " ".join(self.red_levels())
+            return "" if red == fault.red else f"red: {red or 'nothing'}"
+        finally:
+            path.write_text(healthy)
+
     def run(self, fault):
         """(number of tests that ran, number that failed, what was printed)."""
-        program = next(p for p in self.build_folder.glob(f"*/*/{fault.program}") if p.is_file())
+        program = self.program(fault.program)
         result = subprocess.run([program, f"--gtest_filter={fault.test}:*/{fault.test}"], capture_output=True,
                                 text=True, timeout=600, cwd=self.tree)
         ran = len(re.findall(r"^\[ RUN      \]", result.stdout, re.M))
@@ -291,7 +414,7 @@ class Workshop:
         """Nothing if the fault was seen, else what is wrong."""
         path, text = planted(fault, self.tree)
         healthy = path.read_text()
-        path.write_text(text)
+        path.write_text(LENIENT + text)
         try:
             built, output = self.build([fault.program])
             if not built:
@@ -302,34 +425,72 @@ class Workshop:
             path.write_text(healthy)
 
 
-def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--folder", type=pathlib.Path, default=ROOT / "build" / "faults")
-    parser.add_argument("--jobs", type=int, default=os.cpu_count())
-    parser.add_argument("--check-table", action="store_true")
-    parser.add_argument("names", nargs="*", help="only faults whose name contains one of these")
-    arguments = parser.parse_args()
-    stale = check_table()
-    if stale or arguments.check_table:
-        print("\n".join(stale + [f"{len(FAULTS) - len(stale)} passed, {len(stale)} failed"]))
-        return 1 if stale else 0
-    chosen = [f for f in FAULTS if not arguments.names or any(n in f.name for n in arguments.names)]
-    workshop = Workshop(arguments.folder.resolve(), arguments.jobs)
+def ladder_programs():
+    return sorted({program for tests in LEVELS.values() for program in tests})
+
+
+def run_single(workshop, chosen):
+    """How many faults their tests did not see; None when the tests are red without any."""
     built, output = workshop.build(sorted({f.program for f in chosen}))
     if not built:
         print(f"the healthy sources do not build:\n{output}")
-        return 1
+        return None
     for fault in chosen:
         ran, failed, output = workshop.run(fault)
         if ran == 0 or failed:
             print(f"{fault.program} {fault.test}: {failed} of {ran} fail without any fault\n{output[-3000:]}")
-            return 1
+            return None
     unseen = 0
     for fault in chosen:
         problem = workshop.plant(fault)
         unseen += bool(problem)
         print(f"{'NOT SEEN' if problem else 'seen    '} {fault.name} ({fault.test}) {problem}", flush=True)
-    print(f"{len(chosen) - unseen} passed, {unseen} failed")
+    return unseen
+
+
+def run_ladder(workshop, chosen):
+    """How many faults turned other levels red than theirs; None when one is red without any."""
+    built, output = workshop.build(ladder_programs())
+    if not built:
+        print(f"the healthy sources do not build:\n{output}")
+        return None
+    if red := workshop.red_levels():
+        print(f"red without any fault: {' '.join(red)}")
+        return None
+    wrong = 0
+    for fault in chosen:
+        problem = workshop.plant_in_ladder(fault)
+        wrong += bool(problem)
+        print(f"{'WRONG   ' if problem else 'seen    '} {fault.name} ({fault.red}) {problem}", flush=True)
+    return wrong
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--folder", type=pathlib.Path, default=ROOT / "build" / "faults")
+    parser.add_argument("--jobs", type=int, default=os.cpu_count())
+    parser.add_argument("--check-table", action="store_true")
+    parser.add_argument("--ladder", action="store_true")
+    parser.add_argument("names", nargs="*", help="only faults whose name contains one of these")
+    arguments = parser.parse_args()
+    stale = check_table()
+    if stale or arguments.check_table:
+        print("\n".join(stale + [f"{len(FAULTS) + len(LADDER) - len(stale)} passed, {len(stale)} failed"]))
+        return 1 if stale else 0
+
+    def chosen(table):
+        return [f for f in table if not arguments.names or any(n in f.name for n in arguments.names)]
+    workshop = Workshop(arguments.folder.resolve(), arguments.jobs)
+    done, unseen = 0, 0
+    for table, run in ((FAULTS, run_single), (LADDER, run_ladder)):
+        faults = chosen(table)
+        if not faults or (arguments.ladder and table is FAULTS):
+            continue
+        missed = run(workshop, faults)
+        if missed is None:
+            return 1
+        done, unseen = done + len(faults), unseen + missed
+    print(f"{done - unseen} passed, {unseen} failed")
     return 1 if unseen else 0
 
 

@@ -21,6 +21,7 @@ train::Settings toy_settings() {
   settings.batch.full = 8;
   settings.micro_batch = 2;
   settings.schedule.total_steps = 5;
+  settings.schedule.peak = 1e-2;
   settings.clip = 0.5;
   settings.z_loss = 1e-3;
   return settings;
@@ -79,8 +80,9 @@ data::HostBatch toy_batch(const train::Settings& settings, int64_t first, int64_
 
 std::vector<data::HostBatch> toy_micro_batches(const train::Settings& settings, int64_t step,
                                                int data_rank) {
-  const int64_t per_rank = settings.batch.full / settings.layout.data;
-  const int64_t first = (step - 1) * settings.batch.full + data_rank * per_rank;
+  const int64_t begin = optim::samples_after(settings.batch, step - 1);
+  const int64_t per_rank = optim::batch_size(settings.batch, begin) / settings.layout.data;
+  const int64_t first = begin + data_rank * per_rank;
   std::vector<data::HostBatch> batches;
   for (int64_t done = 0; done < per_rank; done += settings.micro_batch) {
     batches.push_back(toy_batch(settings, first + done, settings.micro_batch));
@@ -89,7 +91,8 @@ std::vector<data::HostBatch> toy_micro_batches(const train::Settings& settings, 
 }
 
 double toy_weight(const train::Settings& settings, int64_t step) {
-  return toy_batch(settings, (step - 1) * settings.batch.full, settings.batch.full).total_weight;
+  const int64_t begin = optim::samples_after(settings.batch, step - 1);
+  return toy_batch(settings, begin, optim::batch_size(settings.batch, begin)).total_weight;
 }
 
 }  // namespace megalith::testing

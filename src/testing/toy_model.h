@@ -10,7 +10,7 @@
 namespace megalith::testing {
 
 /// 3 blocks (so that pipeline stages are uneven), 4 heads, a canonical split of 4 x 2, 8 samples of
-/// 16 tokens a step, dropout, z-loss, and clipping that bites.
+/// 16 tokens a step, learning rate 0.01, dropout, z-loss, and clipping that bites.
 train::Settings toy_settings();
 
 /// Samples [first, first + count): token after token, next = 7 token + 3 + noise (mod vocabulary),
@@ -18,7 +18,8 @@ train::Settings toy_settings();
 /// attention must not join, and the last token of each document has weight 0.
 data::HostBatch toy_batch(const train::Settings& settings, int64_t first, int64_t count);
 
-/// The micro-batches of data rank `data_rank` in step `step` (from 1), in sample order.
+/// The micro-batches of data rank `data_rank` in step `step` (from 1), in sample order; the batch
+/// grows as the settings' ramp says.
 std::vector<data::HostBatch> toy_micro_batches(const train::Settings& settings, int64_t step,
                                                int data_rank);
 

@@ -21,7 +21,8 @@ void run_toy(const train::Settings& settings, int steps, const Machine& machine,
     auto& mine = results[static_cast<size_t>(world.rank())];
     for (int64_t step = 1; step <= steps; ++step) {
       const auto micro_batches = toy_micro_batches(settings, step, mesh.at().data);
-      mine.push_back(engine.step(step, 1e-2, micro_batches, toy_weight(settings, step)));
+      const double lr = optim::learning_rate(settings.schedule, {.step = step});
+      mine.push_back(engine.step(step, lr, micro_batches, toy_weight(settings, step)));
     }
     run.state.add(engine);
   });

@@ -23,7 +23,8 @@ struct ToyRun {
   LogicalState state;                   // after the last step
 };
 
-/// Learning rate 0.01 throughout. Fills `run` (which must be new).
+/// Batch sizes and learning rates are those of the settings (constant unless they say otherwise).
+/// Fills `run` (which must be new).
 void run_toy(const train::Settings& settings, int steps, const Machine& machine, ToyRun& run);
 
 /// The first thing in which the runs differ by a bit, in words; empty when nothing does.

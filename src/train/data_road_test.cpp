@@ -1,0 +1,88 @@
+// SPDX-License-Identifier: Apache-2.0
+// The data ranks together read what one rank reads, step after step, while the batch grows.
+#include "train/data_road.h"
+
+#include <gtest/gtest.h>
+
+#include "data/test_corpus.h"
+#include "testing/toy_model.h"
+
+namespace megalith::train {
+namespace {
+
+constexpr int64_t kSteps = 5;
+constexpr int64_t kFirstSample = 8;  // as after a resume
+
+struct Read {
+  std::vector<int32_t> ids;
+  std::vector<int64_t> samples;
+  double weight = 0;
+};
+
+Settings settings() {
+  Settings s = megalith::testing::toy_settings();
+  s.split.data_shards = 4;
+  s.micro_batch = 1;
+  s.batch = {.full = 16, .start = 4, .increment = 4, .samples = 32};
+  s.ragged = true;
+  return s;
+}
+
+/// What data rank `rank` of `ranks` reads in each step.
+std::vector<Read> read(const data::Sampler& sampler, int ranks, int rank) {
+  Settings s = settings();
+  s.layout.data = ranks;
+  const data::BatchOptions options{
+      .end_of_document = 0, .document_mask = true, .end_of_document_loss = false};
+  DataRoad road(sampler, options, s, rank, kFirstSample);
+  std::vector<Read> steps;
+  int64_t consumed = kFirstSample;
+  for (int64_t i = 0; i < kSteps; ++i) {
+    DataRoad::Step step = road.next();
+    EXPECT_EQ(step.first_sample, consumed);
+    EXPECT_EQ(step.samples, optim::batch_size(s.batch, consumed));
+    consumed += step.samples;
+    Read& read = steps.emplace_back();
+    read.weight = step.global_weight;
+    for (const data::HostBatch& batch : step.micro_batches) {
+      read.ids.insert(read.ids.end(), batch.ids_T.begin(), batch.ids_T.end());
+      read.samples.push_back(batch.first_sample);
+    }
+    road.recycle(std::move(step));
+  }
+  return steps;
+}
+
+TEST(DataRoad, RanksTogetherReadWhatOneReads) {
+  const data::TemporaryFolder folder;
+  std::vector<std::vector<int32_t>> documents;
+  for (int32_t length = 3; length < 60; ++length) {
+    documents.push_back(data::counting(1, static_cast<size_t>(length)));
+    documents.back().push_back(0);
+  }
+  data::write_corpus(folder / "corpus", documents);
+  data::SamplerOptions options;
+  options.sequence_length = settings().sequence_length();
+  options.vocab_size = settings().architecture.vocab;
+  const data::Sampler sampler({{folder / "corpus", {}}}, options);
+  const std::vector<Read> alone = read(sampler, 1, 0);
+  for (const int ranks : {2, 4}) {
+    std::vector<Read> together(kSteps);
+    for (int rank = 0; rank < ranks; ++rank) {
+      const std::vector<Read> part = read(sampler, ranks, rank);
+      for (size_t i = 0; i < part.size(); ++i) {
+        EXPECT_EQ(part[i].weight, alone[i].weight) << ranks << " ranks, step " << i;
+        together[i].ids.insert(together[i].ids.end(), part[i].ids.begin(), part[i].ids.end());
+        together[i].samples.insert(together[i].samples.end(), part[i].samples.begin(),
+                                   part[i].samples.end());
+      }
+    }
+    for (size_t i = 0; i < alone.size(); ++i) {
+      EXPECT_EQ(together[i].samples, alone[i].samples) << ranks << " ranks, step " << i;
+      EXPECT_EQ(together[i].ids, alone[i].ids) << ranks << " ranks, step " << i;
+    }
+  }
+}
+
+}  // namespace
+}  // namespace megalith::train
