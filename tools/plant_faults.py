@@ -130,7 +130,7 @@ FAULTS = [
     Fault("causal mask of bf16 attention one key too far", "src/kernels/attention/bf16_blocks-inl.h",
           "clamp<int64_t>(key - query, 0, 16)", "clamp<int64_t>(key - query - 1, 0, 16)",
           "kernels_test", "Bf16Attention.NothingCrossesSequencesOrComesFromLaterChunks"),
-    Fault("bf16 attention forgets its running maximum", "src/kernels/attention/attention_forward_bf16.cpp",
+    Fault("bf16 attention forgets its running maximum", "src/kernels/attention/bf16_forward-inl.h",
           "{chunk.sum, kChunk, SumStart::scaled, factor}", "{chunk.sum, kChunk, SumStart::carry, factor}",
           "kernels_test", "Attention/Bf16AttentionCases.MatchesReference/several_key_blocks"),
     Fault("document mask one token late", "src/data/host_batch.cpp",
