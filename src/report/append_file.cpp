@@ -7,6 +7,7 @@
 #include <string>
 
 #include "base/check.h"
+#include "base/folder.h"
 #include "base/log.h"
 
 namespace megalith::report {
@@ -28,6 +29,7 @@ File open_at(const fs::path& path, int64_t position) {
     }
     return File(path, File::Mode::create_new);
   }
+  require_regular(path);
   File file(path, File::Mode::read_write);
   if (file.size() < position) {
     throw IntegrityError(
@@ -60,6 +62,7 @@ void AppendFile::append(std::string_view bytes) {
 
 AppendFile open_lines(const fs::path& path, int64_t position) {
   if (position > 0 && fs::exists(path)) {
+    require_regular(path);
     const File file(path, File::Mode::read);
     char last = '\n';
     if (file.size() >= position) file.read_at(&last, 1, position - 1);
@@ -75,6 +78,7 @@ AppendFile open_lines(const fs::path& path, int64_t position) {
 
 int64_t end_of_whole_lines(const fs::path& path) {
   if (!fs::exists(path)) return 0;
+  require_regular(path);
   // Backwards in blocks: the file may be long, its last line is not. (Not mapped: a file that
   // shrinks under a map is a SIGBUS.)
   const File file(path, File::Mode::read);

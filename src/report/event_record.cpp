@@ -15,7 +15,6 @@ namespace {
 
 constexpr int kDtString = 7;
 constexpr int kDataClassTensor = 2;
-constexpr size_t kHeadBytes = 12;  // length and its check sum
 constexpr size_t kFootBytes = 4;
 
 template <typename T>
@@ -87,7 +86,7 @@ uint32_t masked_crc32c(std::string_view bytes) {
 std::string encode_record(const Event& event) {
   const std::string data = to_wire(event).SerializeAsString();
   std::string record;
-  record.reserve(kHeadBytes + data.size() + kFootBytes);
+  record.reserve(kRecordHeadBytes + data.size() + kFootBytes);
   put<uint64_t>(record, data.size());
   put<uint32_t>(record, masked_crc32c(record));
   record += data;
@@ -95,19 +94,25 @@ std::string encode_record(const Event& event) {
   return record;
 }
 
+std::optional<int64_t> record_bytes(std::string_view head) {
+  const uint64_t length = get<uint64_t>(head);
+  if (get<uint32_t>(head.substr(8)) != masked_crc32c(head.substr(0, 8))) return std::nullopt;
+  if (length > INT_MAX) return std::nullopt;
+  return static_cast<int64_t>(kRecordHeadBytes + length + kFootBytes);
+}
+
 std::optional<Event> decode_record(std::string_view bytes) {
-  if (bytes.size() < kHeadBytes + kFootBytes) return std::nullopt;
-  const uint64_t length = get<uint64_t>(bytes);
-  if (get<uint32_t>(bytes.substr(8)) != masked_crc32c(bytes.substr(0, 8))) return std::nullopt;
-  if (length > bytes.size() - kHeadBytes - kFootBytes) return std::nullopt;
-  const std::string_view data = bytes.substr(kHeadBytes, length);
-  if (get<uint32_t>(bytes.substr(kHeadBytes + length)) != masked_crc32c(data)) return std::nullopt;
-  wire::Event message;
-  if (length > INT_MAX || !message.ParseFromArray(data.data(), static_cast<int>(length))) {
+  if (bytes.size() < kRecordHeadBytes + kFootBytes) return std::nullopt;
+  const std::optional<int64_t> whole = record_bytes(bytes);
+  if (!whole || *whole > static_cast<int64_t>(bytes.size())) return std::nullopt;
+  const auto length = static_cast<size_t>(*whole) - kRecordHeadBytes - kFootBytes;
+  const std::string_view data = bytes.substr(kRecordHeadBytes, length);
+  if (get<uint32_t>(bytes.substr(kRecordHeadBytes + length)) != masked_crc32c(data))
     return std::nullopt;
-  }
+  wire::Event message;
+  if (!message.ParseFromArray(data.data(), static_cast<int>(length))) return std::nullopt;
   Event event = from_wire(message);
-  event.end = static_cast<int64_t>(kHeadBytes + length + kFootBytes);
+  event.end = *whole;
   return event;
 }
 

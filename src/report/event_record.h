@@ -37,6 +37,12 @@ struct Event {
 /// The whole record (frame and message) of an event.
 std::string encode_record(const Event& event);
 
+/// What a record begins with: length and its check sum.
+inline constexpr size_t kRecordHeadBytes = 12;
+/// The length of the whole record whose first kRecordHeadBytes these are; nothing when they are
+/// damaged.
+std::optional<int64_t> record_bytes(std::string_view head);
+
 /// The record at the start of `bytes`, with `end` its length. Nothing if the record is torn or
 /// damaged: too short, a check sum that does not match, or not an Event.
 std::optional<Event> decode_record(std::string_view bytes);

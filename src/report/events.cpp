@@ -5,7 +5,10 @@
 
 #include <unistd.h>
 
+#include <algorithm>
+
 #include "base/error.h"
+#include "base/folder.h"
 #include "base/host.h"
 #include "base/log.h"
 
@@ -16,6 +19,9 @@ namespace fs = std::filesystem;
 namespace {
 
 constexpr size_t kFlushBytes = size_t{1} << 16;
+constexpr size_t kReadBytes = size_t{1} << 16;
+// What a text sample may be at most, and more; a larger record is taken for damage.
+constexpr int64_t kMostRecordBytes = int64_t{64} << 20;
 
 fs::path new_name(const fs::path& folder, double wall) {
   const std::string stem = fmt::format("events.out.tfevents.{:010d}.{}.{}.",
@@ -36,14 +42,16 @@ EventWriter EventWriter::create(const fs::path& folder, double wall) {
 
 EventWriter EventWriter::reopen(const fs::path& path, int64_t position, double wall) {
   if (position > 0 && fs::exists(path)) {
-    const EventFile file = read_events(path);
     bool boundary = false;
-    for (const Event& event : file.events) boundary = boundary || event.end == position;
+    const EventScan scan = visit_events(path, [&](const Event& event) {
+      boundary = event.end == position;
+      return event.end < position;
+    });
     if (!boundary && fs::file_size(path) >= static_cast<uintmax_t>(position)) {
       throw IntegrityError(
           "{}: byte {}, where the checkpoint saw the end of an event, is not one (undamaged up to "
           "byte {}); put the file back, or start in a new folder",
-          path.string(), position, file.whole_bytes);
+          path.string(), position, scan.whole_bytes);
     }
   }
   EventWriter writer(AppendFile(path, position));
@@ -97,28 +105,54 @@ void EventWriter::sync() {
   file_.sync();
 }
 
-EventFile read_events(const fs::path& path) {
-  const std::string content = read_file(path);
-  EventFile file;
-  std::string_view rest = content;
-  while (!rest.empty()) {
-    std::optional<Event> event = decode_record(rest);
+EventScan visit_events(const fs::path& path, FunctionRef<bool(const Event&)> visit) {
+  require_regular(path);
+  File file(path, File::Mode::read);
+  std::string buffer;
+  size_t begin = 0;
+  // Has at least `bytes` behind `begin`, unless the file ends before.
+  const auto ensure = [&](size_t bytes) {
+    if (buffer.size() - begin >= bytes) return true;
+    buffer.erase(0, begin);
+    begin = 0;
+    const size_t old = buffer.size();
+    buffer.resize(std::max(bytes, old + kReadBytes));
+    buffer.resize(old + file.read(buffer.data() + old, buffer.size() - old));
+    return buffer.size() >= bytes;
+  };
+  EventScan scan;
+  while (ensure(kRecordHeadBytes)) {
+    const auto bytes = record_bytes(std::string_view(buffer).substr(begin));
+    if (!bytes || *bytes > kMostRecordBytes || !ensure(static_cast<size_t>(*bytes))) break;
+    std::optional<Event> event = decode_record(std::string_view(buffer).substr(begin));
     if (!event) break;
-    rest.remove_prefix(static_cast<size_t>(event->end));
-    file.whole_bytes += event->end;
-    event->end = file.whole_bytes;
-    file.events.push_back(std::move(*event));
+    begin += static_cast<size_t>(*bytes);
+    scan.whole_bytes += *bytes;
+    event->end = scan.whole_bytes;
+    if (!visit(*event)) break;
   }
-  file.torn = !rest.empty();
+  scan.torn = scan.whole_bytes != file.size();
+  return scan;
+}
+
+EventFile read_events(const fs::path& path) {
+  EventFile file;
+  const EventScan scan = visit_events(path, [&](const Event& event) {
+    file.events.push_back(event);
+    return true;
+  });
+  file.whole_bytes = scan.whole_bytes;
+  file.torn = scan.torn;
   return file;
 }
 
 int64_t event_position_after(const fs::path& path, int64_t step) {
   int64_t position = 0;
-  for (const Event& event : read_events(path).events) {
-    if (event.step > step) break;
+  visit_events(path, [&](const Event& event) {
+    if (event.step > step) return false;
     position = event.end;
-  }
+    return true;
+  });
   return position;
 }
 

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "base/clock.h"
+#include "base/function_ref.h"
 #include "report/append_file.h"
 #include "report/event_record.h"
 
@@ -56,6 +57,15 @@ struct EventFile {
   int64_t whole_bytes = 0;  // up to the end of the last undamaged record
   bool torn = false;        // something follows that is not a whole record
 };
+
+/// Where reading came to an end.
+struct EventScan {
+  int64_t whole_bytes = 0;  // up to the end of the last undamaged record that was given
+  bool torn = false;        // something follows
+};
+/// Calls `visit` for each record, one in memory at a time, until it returns false, a record is torn
+/// or damaged, or the file ends.
+EventScan visit_events(const std::filesystem::path& path, FunctionRef<bool(const Event&)> visit);
 
 /// Reads records up to the end or to the first that is torn or damaged.
 EventFile read_events(const std::filesystem::path& path);

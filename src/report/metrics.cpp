@@ -8,7 +8,9 @@
 #include <nlohmann/json.hpp>
 
 #include "base/error.h"
+#include "base/folder.h"
 #include "base/json_fault.h"
+#include "base/line_reader.h"
 #include "report/hex_float.h"
 
 namespace megalith::report {
@@ -16,6 +18,8 @@ namespace megalith::report {
 namespace {
 
 using Json = nlohmann::ordered_json;
+
+constexpr int64_t kMostLineBytes = int64_t{1} << 20;
 
 Json number(double value) { return std::isfinite(value) ? Json(value) : Json(nullptr); }
 
@@ -96,24 +100,36 @@ StepMetrics StepMetrics::parse(std::string_view text) {
   return metrics;
 }
 
-std::vector<StepMetrics> read_metrics(const std::filesystem::path& path) {
-  const std::string text = read_file(path);
-  std::vector<StepMetrics> all;
-  size_t begin = 0;
-  size_t line = 1;
-  for (size_t end; (end = text.find('\n', begin)) != std::string::npos; begin = end + 1, ++line) {
+void visit_metrics(const std::filesystem::path& path, FunctionRef<void(const StepMetrics&)> visit) {
+  require_regular(path);
+  LineReader lines(path, kMostLineBytes);
+  int64_t last = INT64_MIN;
+  for (std::string_view line; lines.next(line);) {
     try {
-      const StepMetrics next =
-          StepMetrics::parse(std::string_view(text).substr(begin, end - begin));
-      if (!all.empty() && next.step <= all.back().step) {
-        throw IntegrityError("step {} after step {}", next.step, all.back().step);
-      }
-      all.push_back(next);
+      const StepMetrics next = StepMetrics::parse(line);
+      if (next.step <= last) throw IntegrityError("step {} after step {}", next.step, last);
+      last = next.step;
+      visit(next);
     } catch (const IntegrityError& error) {
-      throw IntegrityError("{}:{}: {}", path.string(), line, error.what());
+      throw IntegrityError("{}:{}: {}", path.string(), lines.number(), error.what());
     }
   }
+  if (lines.is_too_long()) {
+    throw IntegrityError("{}:{}: longer than {} bytes, which no step's line is", path.string(),
+                         lines.number() + 1, kMostLineBytes);
+  }
+}
+
+std::vector<StepMetrics> read_metrics(const std::filesystem::path& path) {
+  std::vector<StepMetrics> all;
+  visit_metrics(path, [&](const StepMetrics& metrics) { all.push_back(metrics); });
   return all;
+}
+
+std::optional<StepMetrics> last_metrics(const std::filesystem::path& path) {
+  std::optional<StepMetrics> last;
+  visit_metrics(path, [&](const StepMetrics& metrics) { last = metrics; });
+  return last;
 }
 
 }  // namespace megalith::report

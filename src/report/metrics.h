@@ -13,6 +13,7 @@
 #include <string_view>
 #include <vector>
 
+#include "base/function_ref.h"
 #include "report/append_file.h"
 
 namespace megalith::report {
@@ -55,8 +56,12 @@ class MetricsLog {
   AppendFile file_;
 };
 
-/// All whole lines of a metrics.jsonl; a torn last line is passed over. UserError if the file is
-/// absent; IntegrityError naming file and line if a line is damaged or the steps do not increase.
+/// Calls `visit` for each whole line of a metrics.jsonl, one in memory at a time; a torn last line
+/// is passed over. UserError if the file is absent; IntegrityError naming file and line if a line
+/// is damaged or larger than any is, or the steps do not increase.
+void visit_metrics(const std::filesystem::path& path, FunctionRef<void(const StepMetrics&)> visit);
+/// All of them, and the last of them if there is one.
 std::vector<StepMetrics> read_metrics(const std::filesystem::path& path);
+std::optional<StepMetrics> last_metrics(const std::filesystem::path& path);
 
 }  // namespace megalith::report

@@ -6,6 +6,7 @@
 #include <yaml-cpp/yaml.h>
 
 #include "base/error.h"
+#include "base/folder.h"
 #include "base/json_fault.h"
 
 namespace megalith::report {
@@ -35,6 +36,7 @@ fs::path required(const fs::path& folder, const char* name) {
     throw UserError("{}: missing; name the folder (run.out) of a training run that has begun",
                     path.string());
   }
+  require_regular(path);
   return path;
 }
 

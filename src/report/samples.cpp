@@ -5,11 +5,20 @@
 #include <nlohmann/json.hpp>
 
 #include "base/error.h"
+#include "base/folder.h"
 #include "base/json_fault.h"
+#include "base/line_reader.h"
 
 namespace megalith::report {
 
 using Json = nlohmann::ordered_json;
+
+namespace {
+
+constexpr int64_t kMostLineBytes = int64_t{16} << 20;
+constexpr int64_t kMostBytes = int64_t{128} << 20;  // all of them lie in memory, and on one page
+
+}  // namespace
 
 std::string TextSample::to_json_line() const {
   Json line;
@@ -31,15 +40,23 @@ TextSample TextSample::parse(std::string_view text) {
 }
 
 std::vector<TextSample> read_samples(const std::filesystem::path& path) {
-  const std::string text = read_file(path);
+  require_regular(path);
+  LineReader lines(path, kMostLineBytes);
   std::vector<TextSample> all;
-  size_t begin = 0;
-  for (size_t end; (end = text.find('\n', begin)) != std::string::npos; begin = end + 1) {
+  int64_t bytes = 0;
+  for (std::string_view line; lines.next(line);) {
     try {
-      all.push_back(TextSample::parse(std::string_view(text).substr(begin, end - begin)));
+      all.push_back(TextSample::parse(line));
     } catch (const IntegrityError& error) {
-      throw IntegrityError("{}:{}: {}", path.string(), all.size() + 1, error.what());
+      throw IntegrityError("{}:{}: {}", path.string(), lines.number(), error.what());
     }
+    bytes += static_cast<int64_t>(line.size());
+    if (bytes > kMostBytes)
+      throw IntegrityError("{}: more than {} bytes of samples", path.string(), kMostBytes);
+  }
+  if (lines.is_too_long()) {
+    throw IntegrityError("{}:{}: longer than {} bytes, which no sample is", path.string(),
+                         lines.number() + 1, kMostLineBytes);
   }
   return all;
 }

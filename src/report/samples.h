@@ -38,7 +38,8 @@ class SampleLog {
   AppendFile file_;
 };
 
-/// All whole lines; a torn last line is passed over. UserError if the file is absent.
+/// All whole lines; a torn last line is passed over. UserError if the file is absent,
+/// IntegrityError when a line is damaged or there is more than a page can show (128 MiB).
 std::vector<TextSample> read_samples(const std::filesystem::path& path);
 
 }  // namespace megalith::report

@@ -118,10 +118,10 @@ double logged_seconds(const std::filesystem::path& run, int64_t above, int64_t u
   double seconds = 0;
   try {
     if (!std::filesystem::exists(run / "metrics.jsonl")) return 0;
-    for (const auto& line : report::read_metrics(run / "metrics.jsonl")) {
+    report::visit_metrics(run / "metrics.jsonl", [&](const report::StepMetrics& line) {
       if (line.step > above && line.step <= up_to && std::isfinite(line.step_seconds))
         seconds += line.step_seconds;
-    }
+    });
   } catch (const IntegrityError&) {
     return 0;
   }
