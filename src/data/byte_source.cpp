@@ -40,6 +40,12 @@ class RawSource final : public ByteSource {
       if (errno != EINTR) throw SystemError("standard input: read: {}", std::strerror(errno));
     }
   }
+  std::optional<int64_t> size() const override {
+    std::error_code error;
+    if (!file_.is_open() || !std::filesystem::is_regular_file(file_.path(), error))
+      return std::nullopt;
+    return file_.size();
+  }
 
  private:
   File file_;
@@ -65,6 +71,7 @@ class PeekSource final : public ByteSource {
     given_ += count;
     return count;
   }
+  std::optional<int64_t> size() const override { return inner_->size(); }
 
  private:
   std::unique_ptr<ByteSource> inner_;

@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <memory>
+#include <optional>
 #include <string>
 
 namespace megalith::data {
@@ -18,6 +19,9 @@ class ByteSource {
   /// Overwrites up to `size` bytes; returns how many, 0 only at the end. UserError if a compressed
   /// stream is damaged or cut short, naming the file.
   virtual size_t read(char* data, size_t size) = 0;
+  /// Bytes in all, where that is known before they are read: of a plain file. Of a pipe, a device
+  /// and a compressed stream nobody knows.
+  virtual std::optional<int64_t> size() const { return std::nullopt; }
 };
 
 /// Opens a file, or standard input for "-". UserError if there is no such file.

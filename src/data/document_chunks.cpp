@@ -45,11 +45,22 @@ int64_t count_lines(std::string_view text) {
 }  // namespace
 
 ChunkReader::ChunkReader(std::unique_ptr<ByteSource> source, std::string name, Cut cut,
-                         int64_t max_document_bytes)
-    : source_(std::move(source)),
-      name_(std::move(name)),
-      cut_(cut),
-      max_document_bytes_(max_document_bytes) {}
+                         std::optional<int64_t> max_document_bytes)
+    : source_(std::move(source)), name_(std::move(name)), cut_(cut) {
+  const std::optional<int64_t> size = source_->size();
+  const bool known = cut == Cut::file && size;
+  max_document_bytes_ =
+      max_document_bytes.value_or(known ? kMaxFileDocumentBytes : kMaxDocumentBytes);
+  if (!known) return;
+  if (*size > max_document_bytes_) refuse_size();
+  // Grown step by step it would lie in memory twice.
+  rest_.reserve(static_cast<size_t>(*size) + kBlock + simdjson::SIMDJSON_PADDING);
+}
+
+void ChunkReader::refuse_size() const {
+  throw UserError("{}:{}: a document larger than {} bytes; cut it by line or paragraph", name_,
+                  line_, max_document_bytes_);
+}
 
 /// Appends a block, shorter only at the end of the input; false if there is nothing more.
 bool ChunkReader::read_block(std::string& buffer) {
@@ -68,8 +79,11 @@ bool ChunkReader::read_block(std::string& buffer) {
 /// The end of the last document that is whole, 0 if none; bytes before `scanned` hold no boundary.
 size_t ChunkReader::find_boundary(std::string_view text, size_t scanned) const {
   if (cut_ == Cut::file) return 0;
-  size_t end = text.rfind('\n');
-  if (cut_ != Cut::paragraph) return end == std::string_view::npos || end < scanned ? 0 : end + 1;
+  // Not from the end of all: a line of many blocks would be gone over again with each.
+  size_t end = text.substr(scanned).rfind('\n');
+  if (end == std::string_view::npos) return 0;
+  end += scanned;
+  if (cut_ != Cut::paragraph) return end + 1;
   while (end != std::string_view::npos && end >= scanned) {
     const size_t before = end == 0 ? std::string_view::npos : text.rfind('\n', end - 1);
     const size_t begin = before == std::string_view::npos ? 0 : before + 1;
@@ -87,10 +101,7 @@ bool ChunkReader::next(Chunk& chunk) {
     ended_ = !read_block(buffer);
     boundary = ended_ ? buffer.size() : find_boundary(buffer, scanned);
     scanned = buffer.size();
-    if (boundary == 0 && static_cast<int64_t>(buffer.size()) > max_document_bytes_) {
-      throw UserError("{}:{}: a document larger than {} bytes; cut it by line or paragraph", name_,
-                      line_, max_document_bytes_);
-    }
+    if (boundary == 0 && static_cast<int64_t>(buffer.size()) > max_document_bytes_) refuse_size();
   }
   if (buffer.empty()) return false;
   rest_ = buffer.substr(boundary);
@@ -177,7 +188,16 @@ void DocumentParser::for_each_json(const Chunk& chunk, FunctionRef<void(std::str
                       chunk.name, number, field_);
     }
     simdjson::dom::element value;
-    if (object.at_key(field_).get(value)) {
+    int found = 0;
+    for (const auto field : object) {
+      if (field.key != field_) continue;
+      value = field.value;
+      ++found;
+    }
+    if (found > 1) {
+      throw UserError("{}:{}: field \"{}\" is given twice; keep one", chunk.name, number, field_);
+    }
+    if (found == 0) {
       throw UserError("{}:{}: no field \"{}\"; name the one that holds the text with --field",
                       chunk.name, number, field_);
     }

@@ -7,6 +7,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -24,7 +25,11 @@ enum class Cut {
   json        // a line's JSON object: the string in one of its fields
 };
 
-constexpr int64_t kMaxDocumentBytes = int64_t{1} << 30;
+/// What one document may be, since it lies in memory whole (its text, then its ids): a file, if its
+/// size is known before it is read; and whatever comes out of a line, a pipe or a compressed file,
+/// where a small input may hold any amount.
+constexpr int64_t kMaxFileDocumentBytes = int64_t{1} << 30;
+constexpr int64_t kMaxDocumentBytes = int64_t{128} << 20;
 
 /// Some whole documents of one input.
 class Chunk {
@@ -44,13 +49,15 @@ class Chunk {
 
 class ChunkReader {
  public:
+  /// `max_document_bytes`: one of the two above unless given.
   ChunkReader(std::unique_ptr<ByteSource> source, std::string name, Cut cut,
-              int64_t max_document_bytes = kMaxDocumentBytes);
+              std::optional<int64_t> max_document_bytes = {});
   /// Overwrites `chunk` with the next documents; false at the end of the input. UserError for a
   /// document larger than the maximum.
   bool next(Chunk& chunk);
 
  private:
+  [[noreturn]] void refuse_size() const;
   bool read_block(std::string& buffer);
   size_t find_boundary(std::string_view text, size_t scanned) const;
 
@@ -70,7 +77,8 @@ class DocumentParser {
   explicit DocumentParser(std::string field);
   ~DocumentParser();
   /// Calls visit(text) for every document in order; the text lives until visit returns. UserError
-  /// (file:line) for invalid UTF-8, malformed JSON, a missing field or one that is no string.
+  /// (file:line) for invalid UTF-8, malformed JSON, a field that is missing, given twice, or no
+  /// string.
   void for_each(const Chunk& chunk, FunctionRef<void(std::string_view)> visit);
 
  private:

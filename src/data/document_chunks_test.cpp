@@ -7,6 +7,7 @@
 #include <cstring>
 #include <random>
 
+#include "base/error.h"
 #include "data/test_corpus.h"
 
 namespace megalith::data {
@@ -152,6 +153,37 @@ TEST(DocumentChunks, DocumentLargerThanTheMaximumIsRefusedWithItsLine) {
   EXPECT_THAT(error_of([&] { documents("a\n\nb\n" + large, Cut::paragraph, "", most); }),
               StartsWith("2: in:3: "));
   EXPECT_EQ(documents(large, Cut::file, "", 4 << 20).size(), 1u);
+}
+
+/// Zeros without end, which says that it has `size` bytes and counts what it gives.
+class Zeros final : public ByteSource {
+ public:
+  Zeros(std::optional<int64_t> size, int64_t& given) : size_(size), given_(given) {}
+  size_t read(char* data, size_t size) override {
+    std::memset(data, 0, size);
+    given_ += static_cast<int64_t>(size);
+    return size;
+  }
+  std::optional<int64_t> size() const override { return size_; }
+
+ private:
+  std::optional<int64_t> size_;
+  int64_t& given_;
+};
+
+TEST(DocumentSize, WhatNobodyKnowsAheadIsSmall) {
+  const auto taken = [](std::optional<int64_t> size, Cut cut) {
+    int64_t given = 0;
+    Chunk chunk;
+    EXPECT_THROW(ChunkReader(std::make_unique<Zeros>(size, given), "zeros", cut).next(chunk),
+                 UserError);
+    return given;
+  };
+  EXPECT_EQ(taken(kMaxFileDocumentBytes + 1, Cut::file), 0);
+  for (const int64_t given : {taken(std::nullopt, Cut::file), taken(1000, Cut::line)}) {
+    EXPECT_GT(given, kMaxDocumentBytes);
+    EXPECT_LE(given, kMaxDocumentBytes + (1 << 20));
+  }
 }
 
 }  // namespace
