@@ -28,16 +28,16 @@ struct FilePlan {
   size_t begin = 0, end = 0;
 };
 
-std::vector<FilePlan> plan_files(const std::vector<TensorContent>& tensors, int64_t file_bytes) {
+std::vector<FilePlan> plan_files(std::span<const int64_t> tensor_bytes, int64_t file_bytes) {
   std::vector<FilePlan> plans;
   int64_t bytes = 0;
-  for (size_t i = 0; i < tensors.size(); ++i) {
-    if (plans.empty() || bytes + tensors[i].bytes() > file_bytes) {
+  for (size_t i = 0; i < tensor_bytes.size(); ++i) {
+    if (plans.empty() || bytes + tensor_bytes[i] > file_bytes) {
       plans.push_back({"", i, i});
       bytes = 0;
     }
     plans.back().end = i + 1;
-    bytes += tensors[i].bytes();
+    bytes += tensor_bytes[i];
   }
   return plans;
 }
@@ -80,7 +80,9 @@ FileRecord write_tensors(const fs::path& folder, const FilePlan& plan,
 /// What this rank writes, told to all.
 Parts write_all_tensors(const fs::path& folder, const std::vector<TensorContent>& tensors,
                         int threads, int64_t file_bytes, comm::Communicator* ranks) {
-  std::vector<FilePlan> plans = plan_files(tensors, file_bytes);
+  std::vector<int64_t> sizes;
+  for (const TensorContent& tensor : tensors) sizes.push_back(tensor.bytes());
+  std::vector<FilePlan> plans = plan_files(sizes, file_bytes);
   name_files(plans, ranks);
   std::vector<TensorRecord> records(tensors.size());
   std::vector<FileRecord> files(plans.size());
@@ -178,6 +180,19 @@ FolderSummary write_together(std::optional<StagedFolder>& folder, const FolderCo
 }
 
 }  // namespace
+
+FolderNeeds needs_of(std::span<const int64_t> tensor_bytes, int64_t file_bytes) {
+  constexpr int64_t kHeaderBytes = 256;  // of a tensor's entry; a multiple of what names need
+  FolderNeeds needs;
+  for (const FilePlan& plan : plan_files(tensor_bytes, file_bytes)) {
+    int64_t bytes = 0;
+    for (size_t i = plan.begin; i < plan.end; ++i) bytes += tensor_bytes[i] + kHeaderBytes;
+    needs.bytes += bytes;
+    needs.largest = std::max(needs.largest, bytes);
+    ++needs.files;
+  }
+  return needs;
+}
 
 FolderSummary write_checkpoint_folder(const fs::path& target, const FolderContent& content,
                                       int threads, int64_t file_bytes, comm::Communicator* ranks) {

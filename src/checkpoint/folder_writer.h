@@ -7,6 +7,7 @@
 #include <filesystem>
 #include <map>
 #include <nlohmann/json.hpp>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -30,6 +31,16 @@ struct FolderSummary {
 /// Tensor files are cut here: bounds what one damaged file costs, and lets several threads hash and
 /// write at once. A larger tensor has a file of its own.
 inline constexpr int64_t kTensorFileBytes = int64_t{256} << 20;
+
+/// What tensor files ask of a disk, a little more rather than less.
+struct FolderNeeds {
+  int64_t bytes = 0;
+  int64_t files = 0;
+  int64_t largest = 0;  // bytes of one file
+};
+/// Of a rank that writes tensors of these bytes, in this order. The folder's other files, which are
+/// small and few, come on top.
+FolderNeeds needs_of(std::span<const int64_t> tensor_bytes, int64_t file_bytes = kTensorFileBytes);
 
 /// `threads` files are written at once, each through kUncachedBufferBytes; with more than one,
 /// tensors' `write` run side by side. With

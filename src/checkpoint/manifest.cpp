@@ -136,11 +136,8 @@ Manifest Manifest::parse(const std::string& text, const std::filesystem::path& p
     const Json json = Json::parse(text);
     Manifest m;
     m.version = integer(json, "format_version");
-    if (m.version < 1 || m.version > kFormatVersion) {
-      throw IntegrityError(
-          "{}: format version {} is not known (this program reads 1 to {}); use a newer megalith",
-          where, m.version, kFormatVersion);
-    }
+    if (m.version > kFormatVersion) throw NewerFormatError(path, m.version);
+    if (m.version < 1) throw IntegrityError("{}: there is no format version {}", where, m.version);
     const HashFormat format = hash_format(m.version);
     m.step = integer(json, "step");
     m.state_sha256 = json.at("state_sha256").get<std::string>();

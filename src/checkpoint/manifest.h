@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // manifest.json: what a checkpoint consists of. Versions: a reader takes every version up to its
-// own and refuses newer ones by number; a change that old readers would misread raises the version.
+// own and refuses newer ones by number (in every version COMMIT holds the manifest's SHA-256 and
+// the manifest its number); a change that old readers would misread raises the version.
 // Version 2 hashes files and pieces with XXH3-128 where version 1 has SHA-256.
 #pragma once
 
@@ -9,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "base/error.h"
 #include "tensor/dtype.h"
 #include "tensor/shape.h"
 
@@ -40,6 +42,17 @@ struct FileRecord {
   std::string hash;
 };
 
+/// A whole checkpoint that a newer program wrote: not damage. It is refused, and never passed over,
+/// removed or replaced.
+class NewerFormatError : public UserError {
+ public:
+  NewerFormatError(const std::filesystem::path& manifest, int64_t version)
+      : UserError(
+            "{}: is of format version {}, and this program reads 1 to {}; use the newer "
+            "megalith that wrote it, or set another run.out",
+            manifest.string(), version, kFormatVersion) {}
+};
+
 struct Manifest {
   int64_t version = kFormatVersion;
   int64_t step = 0;
@@ -51,7 +64,8 @@ struct Manifest {
   /// In the format of `version`.
   std::string to_text() const;
   /// IntegrityError naming `path` and what is wrong: every field present, file names plain, pieces
-  /// covering each tensor exactly, in files that are listed.
+  /// covering each tensor exactly, in files that are listed. NewerFormatError, whatever else it
+  /// holds, when its version is above this program's.
   static Manifest parse(const std::string& text, const std::filesystem::path& path);
 };
 

@@ -26,7 +26,7 @@ struct TensorInfo {
 class Reader {
  public:
   /// Opens a step folder: COMMIT, manifest and the sizes of all files are checked. IntegrityError
-  /// names the file and what is wrong.
+  /// names the file and what is wrong; NewerFormatError (manifest.h) both versions.
   explicit Reader(const std::filesystem::path& step_folder);
   ~Reader();
   Reader(Reader&&) noexcept;
@@ -65,7 +65,8 @@ Reader open_own_step(const std::filesystem::path& folder);
 /// The newest complete checkpoint in a folder of step folders (COMMIT and manifest hold and all
 /// files have their size; with `verify`, all hashes too). Damaged newer ones (IntegrityError) are
 /// passed over with a warning that names them; one that cannot be read now is a SystemError: it may
-/// well be whole. Nothing if there are none at all; IntegrityError if there are and none is whole.
+/// well be whole; one of a newer format is a NewerFormatError: it is. Nothing if there are none at
+/// all; IntegrityError if there are and none is whole.
 std::optional<std::filesystem::path> find_newest(const std::filesystem::path& checkpoints,
                                                  bool verify);
 

@@ -5,6 +5,7 @@
 #include <set>
 
 #include "base/error.h"
+#include "base/folder.h"
 #include "base/json_fault.h"
 #include "checkpoint/plain_name.h"
 
@@ -51,6 +52,7 @@ SafetensorsFolder::SafetensorsFolder(const fs::path& folder) : folder_(folder) {
     add(folder / kSingleName);
   } else if (fs::exists(folder / kIndexName)) {
     require_inside(folder / kIndexName, folder);
+    require_regular(folder / kIndexName);
     open_shards(folder / kIndexName);
   } else {
     throw IntegrityError(

@@ -4,14 +4,17 @@
 #include <algorithm>
 #include <exception>
 #include <mutex>
-#include <numeric>
+#include <system_error>
 #include <thread>
 #include <utility>
 #include <vector>
 
 #include "base/clock.h"
+#include "base/folder.h"
 #include "base/log.h"
+#include "checkpoint/disk_room.h"
 #include "checkpoint/folder_writer.h"
+#include "checkpoint/kept_checkpoints.h"
 #include "checkpoint/manifest.h"
 #include "checkpoint/reader.h"
 #include "checkpoint/staged_folder.h"
@@ -28,9 +31,9 @@ constexpr int kWriteThreads = 4;
 /// What a save that streams from the device holds of it per file that is written at once.
 constexpr int64_t kPieceBytes = int64_t{4} << 20;
 
-int64_t total_bytes(std::span<const TensorSource> tensors) {
-  int64_t bytes = 0;
-  for (const TensorSource& tensor : tensors) bytes += tensor.view.bytes();
+std::vector<int64_t> bytes_of_each(std::span<const TensorSource> tensors) {
+  std::vector<int64_t> bytes;
+  for (const TensorSource& tensor : tensors) bytes.push_back(tensor.view.bytes());
   return bytes;
 }
 
@@ -52,84 +55,13 @@ void stream(device::Device& device, std::mutex& turn, const ConstView& view,
   }
 }
 
-/// Removes what no checkpoint needs: temporary files and folders, step folders that were begun and
-/// hold neither manifest nor COMMIT. Damaged checkpoints stay: whoever loads must see and name
-/// them.
-void clean(const fs::path& folder) {
-  for (const auto& entry : fs::directory_iterator(folder)) {
-    const std::string name = entry.path().filename().string();
-    const bool begun = step_of_folder(name) >= 0 && fs::is_directory(entry.symlink_status()) &&
-                       !fs::exists(entry.path() / kCommitName) &&
-                       !fs::exists(entry.path() / kManifestName);
-    if (begun || name.starts_with(".tmp-")) fs::remove_all(entry.path());
-  }
-}
-
-/// Throws when that cannot be seen now: a disk that does not answer is no reason to remove what it
-/// holds.
-bool is_whole(const fs::path& folder) {
-  try {
-    const Reader reader(folder);
-    return true;
-  } catch (const IntegrityError&) {
-    return false;
-  }
-}
-
-/// Keeps the newest `keep` whole checkpoints up to `step`, which was just saved, and removes older
-/// ones and damaged ones among them. Later steps are not touched and do not count: they can only be
-/// damaged ones that a resume passed over, and a run that gets there again replaces them. With two
-/// places or more, the newest regular one has one of them.
-void prune(const fs::path& folder, int64_t step, const SaverOptions& options) {
-  std::map<int64_t, fs::path, std::greater<>> steps;
-  for (const auto& entry : fs::directory_iterator(folder)) {
-    const int64_t other = step_of_folder(entry.path().filename().string());
-    if (other >= 0 && other <= step) steps[other] = entry.path();
-  }
-  const auto is_regular = [&](int64_t other) {
-    return options.regular > 0 && other % options.regular == 0;
-  };
-  const auto keep = static_cast<size_t>(std::max<int64_t>(options.keep, 1));
-  std::vector<int64_t> kept;
-  for (const auto& [other, path] : steps) {
-    const bool room = kept.size() < keep;
-    const bool wanted = keep >= 2 && is_regular(other) && std::ranges::none_of(kept, is_regular);
-    if ((!room && !wanted) || !is_whole(path)) continue;
-    if (!room) kept.pop_back();
-    kept.push_back(other);
-  }
-  for (const auto& [other, path] : steps) {
-    if (std::ranges::find(kept, other) == kept.end()) remove_folder(path);
-  }
-}
-
-/// Refuses before anything is written.
-void check_space(const fs::path& folder, int64_t bytes) {
-  std::error_code error;
-  const fs::space_info space = fs::space(folder, error);
-  if (error) throw SystemError("{} (statvfs): {}", folder.string(), error.message());
-  // The manifest and file-system overhead on top.
-  const int64_t needed = bytes + bytes / 100 + (int64_t{1} << 20);
-  if (space.available < static_cast<uintmax_t>(needed)) {
-    throw SystemError(
-        "{}: a checkpoint needs {} bytes, the disk has {} free; make room or set checkpoint.keep "
-        "lower",
-        folder.string(), needed, space.available);
-  }
-}
-
 /// Makes the folder and proves that files can be made in it, so that a run learns this before its
 /// first step. What it made stays until the result goes.
 std::unique_ptr<StagedFolder> prepare(const fs::path& folder) {
   step_folders(folder);  // throws when it is a link
-  std::error_code error;
-  fs::create_directories(folder, error);
-  if (error || !fs::is_directory(folder)) {
-    throw UserError("{}: cannot be made a folder{}{}; choose another run.out", folder.string(),
-                    error ? ": " : "", error ? error.message() : "");
-  }
+  make_folders(folder);
   try {
-    clean(folder);
+    clean_checkpoints(folder);
     return std::make_unique<StagedFolder>(folder / "probe");
   } catch (const std::exception& reason) {
     throw UserError("{}: cannot be written: {}; choose another run.out", folder.string(),
@@ -148,11 +80,14 @@ struct Saver::Impl {
   std::exception_ptr failure;
   Saved saved;
   bool has_saved = false;
+  int64_t needed = 0;  // bytes of a save
 
   void write(FolderContent content);
+  void tidy(int64_t step) const;
   SystemError failed(int64_t step, const char* reason) const;
   bool leads() const { return ranks == nullptr || ranks->rank() == 0; }
-  int64_t bytes_of_all(int64_t bytes);
+  FolderNeeds all_of(const FolderNeeds& own);
+  FolderNeeds check_room(std::span<const int64_t> tensor_bytes, int64_t text_bytes);
   void join() {
     if (writer.joinable()) writer.join();
   }
@@ -161,6 +96,7 @@ struct Saver::Impl {
 void Saver::Impl::write(FolderContent content) {
   const double begin = monotonic_seconds();
   const fs::path target = folder / step_folder_name(content.step);
+  if (leads()) require_replaceable(target);
   const FolderSummary summary =
       write_checkpoint_folder(target, content, kWriteThreads, kTensorFileBytes, ranks.get());
   saved.step = content.step;
@@ -169,9 +105,13 @@ void Saver::Impl::write(FolderContent content) {
   saved.bytes = summary.bytes;
   saved.write_seconds = monotonic_seconds() - begin;
   has_saved = true;
+  tidy(content.step);
+}
+
+void Saver::Impl::tidy(int64_t step) const {
   if (!leads()) return;
   try {
-    prune(folder, content.step, options);
+    prune_checkpoints(folder, step, options.keep, options.regular);
   } catch (const std::exception& error) {
     log::warning("{}: an old checkpoint could not be removed: {}", folder.string(), error.what());
   }
@@ -179,15 +119,35 @@ void Saver::Impl::write(FolderContent content) {
 
 /// A failed save is a failed run (exit 1), whatever its cause.
 SystemError Saver::Impl::failed(int64_t step, const char* reason) const {
-  return SystemError("{}: saving step {} failed: {}; checkpoints from before are as they were",
-                     folder.string(), step, reason);
+  return SystemError(
+      "{}: saving step {} failed: {}; a checkpoint needs {} bytes; those from before are as they "
+      "were",
+      folder.string(), step, reason, needed);
 }
 
 /// What all ranks write. Collective.
-int64_t Saver::Impl::bytes_of_all(int64_t bytes) {
-  if (ranks == nullptr) return bytes;
-  const auto all = ranks->exchange_values(std::span<const int64_t>(&bytes, 1), "state.bytes");
-  return std::accumulate(all.begin(), all.end(), int64_t{0});
+FolderNeeds Saver::Impl::all_of(const FolderNeeds& own) {
+  if (ranks == nullptr) return own;
+  const int64_t mine[] = {own.bytes, own.files, own.largest};
+  const auto values = ranks->exchange_values(std::span<const int64_t>(mine), "state.needs");
+  FolderNeeds all;
+  for (size_t i = 0; i < values.size(); i += std::size(mine)) {
+    all.bytes += values[i];
+    all.files += values[i + 1];
+    all.largest = std::max(all.largest, values[i + 2]);
+  }
+  return all;
+}
+
+/// Throws when there is none; what all ranks need. Collective.
+FolderNeeds Saver::Impl::check_room(std::span<const int64_t> tensor_bytes, int64_t text_bytes) {
+  FolderNeeds own = needs_of(tensor_bytes);
+  check_file_size(folder, own);
+  own.bytes += text_bytes;
+  const FolderNeeds all = all_of(own);
+  needed = bytes_on_disk(all);
+  if (leads()) check_disk(folder, all);
+  return all;
 }
 
 Saver::Saver(fs::path folder, const SaverOptions& options, comm::Communicator* world)
@@ -214,11 +174,22 @@ void Saver::reserve(device::Device& device, int64_t bytes) {
   if (impl_->options.asynchronous) impl_->snapshot.reserve(device, bytes);
 }
 
+void Saver::require_room(std::span<const int64_t> tensor_bytes, int64_t text_bytes) {
+  const FolderNeeds all = impl_->check_room(tensor_bytes, text_bytes);
+  if (impl_->leads()) warn_of_scarce_room(impl_->folder, all, impl_->options.keep);
+}
+
+void Saver::tidy(int64_t step) {
+  wait();
+  if (!impl_->has_saved) impl_->tidy(step);  // a save has done it
+}
+
 void Saver::save(device::Device& device, int64_t step, std::span<const TensorSource> tensors,
                  nlohmann::json state, std::map<std::string, std::string> texts) {
   wait();
-  const int64_t bytes = total_bytes(tensors), all_bytes = impl_->bytes_of_all(bytes);
-  if (impl_->leads()) check_space(impl_->folder, all_bytes);
+  int64_t text_bytes = 0;
+  for (const auto& [name, text] : texts) text_bytes += static_cast<int64_t>(text.size());
+  impl_->check_room(bytes_of_each(tensors), text_bytes);
   if (impl_->ranks != nullptr) impl_->ranks->set_step(step);
   impl_->has_saved = false;
   FolderContent content{step, {}, std::move(state), std::move(texts)};
@@ -237,7 +208,11 @@ void Saver::save(device::Device& device, int64_t step, std::span<const TensorSou
   };
   if (impl_->options.asynchronous) {
     content.tensors = impl_->snapshot.take(device, tensors);
-    impl_->writer = std::thread(write, std::move(content));
+    try {
+      impl_->writer = std::thread(write, std::move(content));
+    } catch (const std::system_error& error) {
+      throw impl_->failed(step, fmt::format("no thread can be made: {}", error.what()).c_str());
+    }
   } else {
     std::mutex turn;
     for (const TensorSource& tensor : tensors) {

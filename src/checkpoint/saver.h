@@ -54,16 +54,27 @@ class Saver {
   /// device must outlive the saver.
   void reserve(device::Device& device, int64_t bytes);
 
+  /// Before the first step: is there room for a save of tensors of these bytes (those that this
+  /// rank writes, in order) and of `text_bytes` of texts (rank 0's)? SystemError naming the bytes
+  /// needed when the disk has too few bytes or files left, or a limit of the process is below the
+  /// largest file; a warning when there is room for one, but not for as many as are to be kept.
+  /// Collective.
+  void require_room(std::span<const int64_t> tensor_bytes, int64_t text_bytes);
+
   /// Writes step folder `step`: asynchronous, the values are copied to the snapshot when it
   /// returns; otherwise all is durable. Waits for the save before, if it still runs, and throws
   /// its failure. `state` is the caller's; `texts` are files to put beside ("recipe.yaml",
   /// "tokenizer.json"). A checkpoint of this step that is there already is replaced in one move.
-  /// SystemError naming the bytes needed when the disk has too little room.
+  /// Throws what require_room would throw. A checkpoint of a newer format is not replaced: the save
+  /// fails.
   void save(device::Device& device, int64_t step, std::span<const TensorSource> tensors,
             nlohmann::json state, std::map<std::string, std::string> texts);
   /// Returns when nothing is being written; throws the failure of the last save. Local. Null before
   /// the first.
   const Saved* wait();
+  /// Removes what a save of `step` removes when it is done, for a start that finds it there, whole,
+  /// and has nothing to save; a failure is a warning. Waits for a save in progress.
+  void tidy(int64_t step);
 
  private:
   struct Impl;

@@ -2,6 +2,8 @@
 // What is on disk after saves, failures, restarts and damage; which checkpoint is found then.
 #include "checkpoint/saver.h"
 
+#include <sys/resource.h>
+
 #include <fstream>
 
 #include "checkpoint/checkpoint_fixture.h"
@@ -99,6 +101,96 @@ TEST_F(SaverTest, a_later_damaged_checkpoint_does_not_push_out_the_saved_one) {
   save(saver, 20);
   EXPECT_THAT(names(), ElementsAre("step-00000020"));
   EXPECT_EQ(find_newest(folder_, true), step(20));
+}
+
+TEST_F(SaverTest, a_link_takes_no_place_among_the_kept) {
+  Saver saver(folder_ / "run", {2, false});
+  Saver others(folder_ / "others", {2, false});
+  save(others, 2);
+  save(saver, 1);
+  fs::create_directory_symlink(folder_ / "others" / step_folder_name(2),
+                               folder_ / "run" / step_folder_name(2));
+  save(saver, 3);
+  EXPECT_TRUE(fs::exists(folder_ / "run" / step_folder_name(1)));
+  EXPECT_FALSE(fs::exists(fs::symlink_status(folder_ / "run" / step_folder_name(2))));
+  EXPECT_TRUE(fs::exists(folder_ / "others" / step_folder_name(2) / kCommitName));
+}
+
+/// Whole, and of the version that comes after this program's.
+void make_newer(const fs::path& step) {
+  std::string text = read_file(step / kManifestName);
+  const std::string version = "\"format_version\": ";
+  text.replace(text.find(version), version.size() + 1,
+               version + std::to_string(kFormatVersion + 1));
+  text.replace(text.find("\"tensors\""), 9, "\"what_is_new\"");
+  write_file_durable(step / kManifestName, text);
+  write_file_durable(step / kCommitName, sha256(std::as_bytes(std::span(text))) + "\n");
+}
+
+TEST_F(SaverTest, a_checkpoint_of_a_newer_format_is_refused_and_stays) {
+  Saver saver(folder_, {2, false});
+  for (const int64_t step : {1, 2, 3}) save(saver, step);
+  make_newer(step(3));
+  try {
+    find_newest(folder_, true);
+    FAIL() << "it was passed over";
+  } catch (const NewerFormatError& error) {
+    EXPECT_EQ(error.code(), ExitCode::usage);
+    EXPECT_THAT(error.what(), HasSubstr(step(3).string()));
+    EXPECT_THAT(error.what(), HasSubstr("version 3, and this program reads 1 to 2"));
+  }
+  const std::string manifest = read_file(step(3) / kManifestName);
+  EXPECT_THROW(save(saver, 3), SystemError);
+  EXPECT_EQ(read_file(step(3) / kManifestName), manifest);
+  // Neither removed nor counted.
+  for (const int64_t step : {4, 5, 6}) save(saver, step);
+  EXPECT_THAT(names(), ElementsAre("step-00000003", "step-00000005", "step-00000006"));
+  EXPECT_EQ(read_file(step(3) / kManifestName), manifest);
+  // A damaged one is no more than that.
+  put(step(3) / kCommitName, std::string(64, '0') + "\n");
+  save(saver, 7);
+  EXPECT_THAT(names(), ElementsAre("step-00000006", "step-00000007"));
+}
+
+TEST_F(SaverTest, a_start_may_tidy_up_as_a_save_does) {
+  {
+    Saver saver(folder_, {5, false});
+    for (const int64_t step : {1, 2, 3, 4}) save(saver, step);
+  }
+  Saver saver(folder_, {2, false});
+  EXPECT_EQ(names().size(), 4U);
+  saver.tidy(3);
+  EXPECT_THAT(names(), ElementsAre("step-00000002", "step-00000003", "step-00000004"));
+}
+
+TEST_F(SaverTest, room_is_asked_for_in_bytes_and_files) {
+  Saver saver(folder_, {2, false});
+  const std::vector<int64_t> small(100, 1000);
+  EXPECT_NO_THROW(saver.require_room(small, 1000));
+  const std::vector<int64_t> huge{int64_t{1} << 60};
+  try {
+    saver.require_room(huge, 0);
+    FAIL() << "no disk has that";
+  } catch (const SystemError& error) {
+    EXPECT_THAT(error.what(), HasSubstr("needs 1164"));  // 2^60 and 1 % and a little
+    EXPECT_THAT(error.what(), HasSubstr("bytes, the disk has"));
+  }
+  const FolderNeeds needs = needs_of(std::vector<int64_t>{600, 600, 5000, 100}, 1000);
+  EXPECT_EQ(needs.files, 4);
+  EXPECT_GE(needs.largest, 5000);
+  EXPECT_GE(needs.bytes, 6300);
+  struct rlimit before {};
+  ASSERT_EQ(::getrlimit(RLIMIT_FSIZE, &before), 0);
+  const struct rlimit limit { 50000, before.rlim_max };
+  ASSERT_EQ(::setrlimit(RLIMIT_FSIZE, &limit), 0);
+  std::string said;
+  try {
+    saver.require_room(small, 0);
+  } catch (const SystemError& error) {
+    said = error.what();
+  }
+  ASSERT_EQ(::setrlimit(RLIMIT_FSIZE, &before), 0);
+  EXPECT_THAT(said, HasSubstr("a file may have 50000"));
 }
 
 TEST_F(SaverTest, the_same_step_is_replaced_whole) {
@@ -212,6 +304,23 @@ TEST_F(SaverTest, a_first_save_that_was_killed_is_no_checkpoint) {
   fs::create_directories(folder_ / ".tmp-0123456789abcdef");
   fs::create_directories(step(1));
   EXPECT_EQ(find_newest(folder_, true), std::nullopt);
+}
+
+TEST_F(SaverTest, what_a_replacement_put_aside_comes_back) {
+  const fs::path aside = folder_ / ".tmp-aside-0123456789abcdef-step-00000002";
+  {
+    Saver saver(folder_, {2, false});
+    for (const int64_t step : {1, 2}) save(saver, step);
+  }
+  fs::rename(step(2), aside);
+  fs::create_directories(folder_ / ".tmp-aside-x");
+  { const Saver next(folder_, {2, false}); }
+  EXPECT_THAT(names(), ElementsAre("step-00000001", "step-00000002"));
+  EXPECT_EQ(find_newest(folder_, true), step(2));
+  // Its place is taken: it may go.
+  fs::create_directory(aside);
+  { const Saver next(folder_, {2, false}); }
+  EXPECT_THAT(names(), ElementsAre("step-00000001", "step-00000002"));
 }
 
 TEST_F(SaverTest, a_staged_folder_is_all_or_nothing) {

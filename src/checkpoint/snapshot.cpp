@@ -7,7 +7,9 @@
 
 #include <algorithm>
 #include <cstring>
+#include <system_error>
 
+#include "base/check.h"
 #include "base/integer.h"
 
 namespace megalith::checkpoint {
@@ -83,12 +85,18 @@ void Snapshot::reserve(device::Device& device, int64_t bytes) {
   stop_filling();
   memory_.release();  // nothing to carry over: never two of them
   memory_ = device.arena(device::MemoryClass::snapshot).allocate(bytes);
-  if (device.kind() == device::DeviceKind::cpu)
+  if (device.kind() != device::DeviceKind::cpu) return;
+  try {
     filling_ = std::jthread(fill, memory_.data(), memory_.bytes());
+  } catch (const std::system_error&) {
+    // No thread to be had: the first snapshot touches the pages itself.
+  }
 }
 
 std::vector<TensorContent> Snapshot::take(device::Device& device,
                                           std::span<const TensorSource> tensors) {
+  // What is copied is read where it lies.
+  MEGA_CHECK(device.kind() == device::DeviceKind::cpu, "snapshots are of host memory");
   int64_t bytes = 0;
   for (const TensorSource& tensor : tensors) {
     MEGA_CHECK(tensor.view.is_contiguous(), "tensor {}", tensor.name);

@@ -8,6 +8,7 @@
 #include <cstdio>
 #include <cstring>
 #include <random>
+#include <string_view>
 
 #include "base/error.h"
 #include "base/file.h"
@@ -21,10 +22,22 @@ fs::path parent_of(const fs::path& path) {
   return path.has_parent_path() ? path.parent_path() : fs::path(".");
 }
 
-fs::path temporary_beside(const fs::path& path) {
+uint64_t random_bits() {
   std::random_device device;
-  const uint64_t bits = (uint64_t{device()} << 32) | device();
-  return parent_of(path) / fmt::format(".tmp-{:016x}", bits);
+  return (uint64_t{device()} << 32) | device();
+}
+
+fs::path temporary_beside(const fs::path& path) {
+  return parent_of(path) / fmt::format(".tmp-{:016x}", random_bits());
+}
+
+// ".tmp-aside-", 16 digits, "-", the name that it had.
+constexpr std::string_view kAside = ".tmp-aside-";
+constexpr size_t kAsideDigits = 16;
+
+fs::path aside_of(const fs::path& target) {
+  return parent_of(target) /
+         fmt::format("{}{:016x}-{}", kAside, random_bits(), target.filename().string());
 }
 
 /// rename(2), the two names exchanged if `flags` say so; the error number.
@@ -49,29 +62,54 @@ StagedFolder::~StagedFolder() {
   if (!path_.empty()) fs::remove_all(path_, ignored);
 }
 
+/// Where a file system cannot exchange names: what is there goes aside, then the folder takes its
+/// place. A cut between leaves the place empty, and put_back() mends that. The error number; sets
+/// `aside` to where the old one is.
+int StagedFolder::take_place(fs::path& aside) const {
+  if (fs::exists(fs::symlink_status(target_))) {
+    const fs::path away = aside_of(target_);
+    if (const int error = rename_error(target_, away, 0); error != 0) return error;
+    aside = away;
+  }
+  const int error = rename_error(path_, target_, 0);
+  if (error != 0 && !aside.empty()) rename_error(aside, target_, 0);
+  return error;
+}
+
 void StagedFolder::put_in_place() {
   sync_folder(path_);
+  fs::path aside;
   bool exchanged = false;
   int error = rename_error(path_, target_, RENAME_NOREPLACE);
   if (error == EEXIST || error == ENOTEMPTY) {
     error = rename_error(path_, target_, RENAME_EXCHANGE);
     exchanged = error == 0;
   }
-  if (error == EINVAL || error == ENOSYS) {
-    // A file system without these flags: the old one goes first.
-    if (fs::exists(target_)) remove_folder(target_);
-    error = rename_error(path_, target_, 0);
-  }
+  if (error == EINVAL || error == ENOSYS) error = take_place(aside);
   if (error != 0) throw SystemError("{} (rename): {}", target_.string(), std::strerror(error));
   try {
     sync_folder(parent_of(target_));
   } catch (...) {
     // Not known to be durable, so not there: the failure that is reported must be the whole truth.
-    rename_error(target_, path_, exchanged ? RENAME_EXCHANGE : RENAME_NOREPLACE);
+    rename_error(target_, path_, exchanged ? RENAME_EXCHANGE : 0);
+    if (!aside.empty()) rename_error(aside, target_, 0);
     throw;
   }
-  if (exchanged) fs::remove_all(path_);
+  std::error_code ignored;  // what stays of the old one is removed at the next start
+  if (exchanged) fs::remove_all(path_, ignored);
+  if (!aside.empty()) fs::remove_all(aside, ignored);
   path_.clear();
+}
+
+bool put_back(const fs::path& left) {
+  const std::string name = left.filename().string();
+  if (!name.starts_with(kAside) || name.size() <= kAside.size() + kAsideDigits + 1) return false;
+  const fs::path target = parent_of(left) / name.substr(kAside.size() + kAsideDigits + 1);
+  if (fs::exists(fs::symlink_status(target))) return false;
+  const int error = rename_error(left, target, 0);
+  if (error != 0) throw SystemError("{} (rename): {}", left.string(), std::strerror(error));
+  sync_folder(parent_of(target));
+  return true;
 }
 
 void remove_folder(const fs::path& folder) {

@@ -20,13 +20,20 @@ class StagedFolder {
   /// Where to write the files.
   const std::filesystem::path& path() const { return path_; }
   /// Syncs the folder and renames it to the target; a folder that is there is exchanged in one step
-  /// and then removed. Durable when it returns.
+  /// and then removed (aside and then removed, where a file system cannot do that: see put_back).
+  /// Durable when it returns.
   void put_in_place();
 
  private:
+  int take_place(std::filesystem::path& aside) const;
+
   std::filesystem::path target_;
   std::filesystem::path path_;  // empty once in place
 };
+
+/// For whoever removes what a crash left: if `left` is a folder that had to go aside for a new one
+/// which did not come into its place, gives it its name back, durably. False: it may go.
+bool put_back(const std::filesystem::path& left);
 
 /// Takes a folder away such that no crash leaves half of it under its name.
 void remove_folder(const std::filesystem::path& folder);

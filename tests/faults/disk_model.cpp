@@ -95,6 +95,7 @@ void DiskModel::apply(const Operation& operation) {
     case Call::look:
     case Call::read:
     case Call::close:
+    case Call::thread:
     case Call::note:
       return;
   }

@@ -5,6 +5,7 @@
 
 #include <dlfcn.h>
 #include <fcntl.h>
+#include <pthread.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -27,6 +28,7 @@ struct State {
   std::vector<Operation> operations;
   std::optional<Injection> injection;
   int64_t seen = 0;  // calls of the injection's kind
+  bool plain_renames = false;
   struct OpenFile {
     std::string path;
     bool writable;
@@ -95,6 +97,22 @@ int opened(int folder_fd, const char* path, int flags, mode_t mode) {
   return fd;
 }
 
+/// Half of a write: an odd number of bytes, which a descriptor for direct writes takes only while
+/// it is none.
+ssize_t written_half(int fd, const void* data, size_t size, off_t offset, const std::string& name) {
+  static const auto at = real<ssize_t (*)(int, const void*, size_t, off_t)>("pwrite");
+  const int flags = fcntl(fd, F_GETFL);
+  fcntl(fd, F_SETFL, flags & ~O_DIRECT);
+  const off_t begin = offset < 0 ? lseek(fd, 0, SEEK_CUR) : offset;
+  const ssize_t n = at(fd, data, size > 1 ? size / 2 | 1 : size, begin);
+  fcntl(fd, F_SETFL, flags);
+  if (n > 0 && offset < 0) lseek(fd, begin + n, SEEK_SET);
+  if (n > 0)
+    add({Call::write, name, "", begin,
+         std::string(static_cast<const char*>(data), static_cast<size_t>(n))});
+  return n;
+}
+
 /// write and pwrite; `offset` -1: at the file's position.
 ssize_t written(int fd, const void* data, size_t size, off_t offset) {
   static const auto plain = real<ssize_t (*)(int, const void*, size_t)>("write");
@@ -107,7 +125,7 @@ ssize_t written(int fd, const void* data, size_t size, off_t offset) {
   }
   if (fails(Call::write, name)) {
     if (errno != 0) return -1;
-    size = size > 1 ? size / 2 : size;
+    return written_half(fd, data, size, offset, *name);
   }
   const off_t begin = offset < 0 ? lseek(fd, 0, SEEK_CUR) : offset;
   const ssize_t n = offset < 0 ? plain(fd, data, size) : at(fd, data, size, offset);
@@ -137,6 +155,10 @@ int renamed(int from_fd, const char* from, int to_fd, const char* to, unsigned f
   static const auto call = real<int (*)(int, const char*, int, const char*, unsigned)>("renameat2");
   const std::lock_guard lock(state().mutex);
   const auto name = below(from_fd, from);
+  if (name && flags != 0 && state().plain_renames) {
+    errno = EINVAL;
+    return -1;
+  }
   if (fails(Call::rename, name)) return -1;
   const int status = call(from_fd, from, to_fd, to, flags);
   const auto target = below(to_fd, to);
@@ -204,6 +226,11 @@ void inject(const std::string& folder, const Injection& injection) {
   state().folder = folder;
   state().injection = injection;
   state().seen = 0;
+}
+
+void plain_renames(bool on) {
+  const std::lock_guard lock(state().mutex);
+  state().plain_renames = on;
 }
 
 bool injected() {
@@ -305,6 +332,17 @@ int renameat(int from_fd, const char* from, int to_fd, const char* to) noexcept 
 }
 int renameat2(int from_fd, const char* from, int to_fd, const char* to, unsigned flags) noexcept {
   return renamed(from_fd, from, to_fd, to, flags);
+}
+
+int pthread_create(pthread_t* thread, const pthread_attr_t* attributes, void* (*body)(void*),
+                   void* argument) noexcept {
+  static const auto call =
+      real<int (*)(pthread_t*, const pthread_attr_t*, void* (*)(void*), void*)>("pthread_create");
+  {
+    const std::lock_guard lock(state().mutex);
+    if (fails(Call::thread, "")) return errno;
+  }
+  return call(thread, attributes, body, argument);
 }
 
 int mkdir(const char* path, mode_t mode) noexcept {

@@ -13,7 +13,20 @@
 namespace megalith::faults {
 
 /// `open` makes files, `look` opens what is there, `close` is that of files open for writing.
-enum class Call { open, look, read, write, truncate, sync, close, rename, mkdir, unlink, note };
+enum class Call {
+  open,
+  look,
+  read,
+  write,
+  truncate,
+  sync,
+  close,
+  rename,
+  mkdir,
+  unlink,
+  thread,  // of the process, wherever
+  note
+};
 
 /// One successful call below the folder. Paths are relative to it; "" is the folder itself.
 struct Operation {
@@ -37,10 +50,12 @@ void note(const std::string& text);
 struct Injection {
   Call call;
   int64_t nth = 1;  // from 1, counted from inject() on
-  int error = 0;    // errno; 0: write half of the bytes, say so and go on (write only)
+  int error = 0;    // errno; 0: write half of the bytes, an odd number, and say so (write only)
 };
 /// Counts calls below `folder`, and makes one of them fail.
 void inject(const std::string& folder, const Injection& injection);
+/// Below the folder, renames know no flags, as on some network file systems.
+void plain_renames(bool on);
 /// Stops; whether the n-th call was reached.
 bool injected();
 

@@ -3,13 +3,16 @@
 // the cause; the checkpoint before stays whole; no COMMIT of the failed step remains; and the next
 // save succeeds. Interrupted and short calls are not failures. And every call of a search for the
 // newest checkpoint fails once: that is no reason to take an older one.
+#include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <cerrno>
 #include <cstring>
 #include <filesystem>
 #include <functional>
+#include <optional>
 
 #include "checkpoint/manifest.h"
 #include "save_fixture.h"
@@ -109,6 +112,99 @@ TEST(SaveFaults, InterruptedAndShortCallsAreNoFailures) {
   EXPECT_GE(every_call(Call::write, 0, false), 4);
   EXPECT_GE(every_call(Call::open, EINTR, false), 4);
   EXPECT_GE(every_call(Call::close, EINTR, false), 4);
+}
+
+TEST(SaveFaults, AThreadThatCannotBeMadeIsNamed) {
+  EXPECT_TRUE(save_with({Call::thread, 1, EAGAIN}, true));
+  // The one that asks for a snapshot's pages ahead is a wish.
+  const SaveFolder folder;
+  SavedRun run(folder.path, kKeep);
+  inject(folder.path.string(), {Call::thread, 1, EAGAIN});
+  EXPECT_NO_THROW(run.save(1));
+  EXPECT_TRUE(injected());
+  EXPECT_TRUE(holds_step(checkpoint::Reader(folder.path / checkpoint::step_folder_name(1))));
+}
+
+/// Saves step 2 again, where renames know no flags, with one call failing; then starts anew.
+bool replace_with(const Injection& injection) {
+  const SaveFolder folder;
+  std::optional<SavedRun> run(std::in_place, folder.path, kKeep);
+  for (const int step : {1, 2}) run->save(step);
+  inject(folder.path.string(), injection);
+  plain_renames(true);
+  bool failed = false;
+  try {
+    run->save(2);
+  } catch (const Error& error) {
+    failed = true;
+    EXPECT_EQ(error.code(), ExitCode::failure);
+  }
+  const bool reached = injected();
+  plain_renames(false);
+  const std::string what =
+      fmt::format("call {} number {}", static_cast<int>(injection.call), injection.nth);
+  EXPECT_EQ(failed, reached && injection.call != Call::unlink) << what;
+  run.reset();
+  run.emplace(folder.path, kKeep);
+  const auto newest = checkpoint::find_newest(folder.path, true);
+  EXPECT_TRUE(newest && holds_step(checkpoint::Reader(*newest))) << what;
+  EXPECT_EQ(checkpoint::Reader(*newest).step(), 2) << what;
+  for (const auto& entry : fs::directory_iterator(folder.path))
+    EXPECT_FALSE(entry.path().filename().string().starts_with(".tmp-") &&
+                 !fs::is_empty(entry.path()))
+        << what << ": " << entry.path();
+  return reached;
+}
+
+TEST(SaveFaults, WhereNamesCannotBeExchangedNothingIsLostEither) {
+  for (const Call call : {Call::rename, Call::sync, Call::unlink}) {
+    int64_t n = 1;
+    while (replace_with({call, n, EIO}) && !testing::Test::HasFailure()) ++n;
+    EXPECT_GE(n, 5) << static_cast<int>(call);
+  }
+}
+
+/// A folder on a disk that takes writes around the page cache, or nothing.
+std::optional<fs::path> direct_folder() {
+  std::string name = (fs::path(testing::TempDir()) / "megalith-direct-XXXXXX").string();
+  if (::mkdtemp(name.data()) == nullptr) return std::nullopt;
+  const int fd =
+      ::open((fs::path(name) / "try").c_str(), O_WRONLY | O_CREAT | O_DIRECT | O_CLOEXEC, 0600);
+  if (fd >= 0) {
+    ::close(fd);
+    return name;
+  }
+  fs::remove_all(name);
+  return std::nullopt;
+}
+
+// Tensors of some bytes are written from one buffer, at the end and plainly: this one is not.
+TEST(SaveFaults, LargeFilesThatAreWrittenAroundThePageCache) {
+  const auto folder = direct_folder();
+  if (!folder) GTEST_SKIP() << "no file system here takes O_DIRECT";
+  constexpr int64_t kRows = 450'001;  // 9 MB, and no whole number of blocks
+  SavedRun run(*folder / "checkpoints", 1, kRows);
+  const fs::path target = *folder / "checkpoints" / checkpoint::step_folder_name(1);
+  // None is a failure; but the third write, the end of the file, is a plain one, which may not be
+  // refused.
+  for (const int error : {EINVAL, 0, EINTR}) {
+    for (int64_t n = 1; n <= (error == EINVAL ? 2 : 3); ++n) {
+      fs::remove_all(target);
+      inject(folder->string(), {Call::write, n, error});
+      EXPECT_NO_THROW(run.save(1)) << n << " " << error;
+      EXPECT_TRUE(injected()) << n;
+      EXPECT_TRUE(holds_step(checkpoint::Reader(target))) << n << " " << error;
+      checkpoint::Reader(target).verify_all();
+    }
+  }
+  for (int64_t n = 1; n <= 3; ++n) {
+    fs::remove_all(target);
+    inject(folder->string(), {Call::write, n, EIO});
+    EXPECT_THROW(run.save(1), SystemError) << n;
+    EXPECT_TRUE(injected()) << n;
+    EXPECT_FALSE(fs::exists(target)) << n;
+  }
+  fs::remove_all(*folder);
 }
 
 /// Saves step 3 over steps 1 and 2 (two are kept) with one call of pruning failing.

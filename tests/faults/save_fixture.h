@@ -43,9 +43,10 @@ inline std::vector<float> values_of(int64_t step, int64_t count) {
 
 class SavedRun {
  public:
-  SavedRun(const std::filesystem::path& folder, int64_t keep)
+  /// `rows` of five numbers are the first tensor.
+  SavedRun(const std::filesystem::path& folder, int64_t keep, int64_t rows = 8)
       : device_(device::make_cpu_device(1)),
-        weights_(device_->arena(device::MemoryClass::weights).tensor(DType::f32, Shape{8, 5})),
+        weights_(device_->arena(device::MemoryClass::weights).tensor(DType::f32, Shape{rows, 5})),
         moments_(device_->arena(device::MemoryClass::weights).tensor(DType::f32, Shape{7})),
         saver_(folder, {keep, true}) {}
 

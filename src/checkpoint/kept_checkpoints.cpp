@@ -1,0 +1,74 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "checkpoint/kept_checkpoints.h"
+
+#include <algorithm>
+#include <vector>
+
+#include "base/error.h"
+#include "checkpoint/manifest.h"
+#include "checkpoint/reader.h"
+#include "checkpoint/staged_folder.h"
+
+namespace megalith::checkpoint {
+namespace {
+
+namespace fs = std::filesystem;
+
+enum class Condition { whole, damaged, newer };
+
+/// Of a step folder. Throws when that cannot be seen now: a disk that does not answer is no reason
+/// to remove what it holds.
+Condition condition_of(const fs::path& step) {
+  try {
+    open_own_step(step);
+    return Condition::whole;
+  } catch (const NewerFormatError&) {
+    return Condition::newer;
+  } catch (const IntegrityError&) {
+    return Condition::damaged;
+  }
+}
+
+}  // namespace
+
+void clean_checkpoints(const fs::path& folder) {
+  for (const auto& entry : fs::directory_iterator(folder)) {
+    const std::string name = entry.path().filename().string();
+    const bool begun = step_of_folder(name) >= 0 && fs::is_directory(entry.symlink_status()) &&
+                       !fs::exists(entry.path() / kCommitName) &&
+                       !fs::exists(entry.path() / kManifestName);
+    if (begun || (name.starts_with(".tmp-") && !put_back(entry.path())))
+      fs::remove_all(entry.path());
+  }
+}
+
+void prune_checkpoints(const fs::path& folder, int64_t step, int64_t keep, int64_t regular) {
+  StepFolders steps;
+  for (const auto& [other, path] : step_folders(folder)) {
+    if (other <= step) steps[other] = path;
+  }
+  const auto is_regular = [&](int64_t other) { return regular > 0 && other % regular == 0; };
+  const auto places = static_cast<size_t>(std::max<int64_t>(keep, 1));
+  std::vector<int64_t> kept, untouched;
+  for (const auto& [other, path] : steps) {
+    const Condition condition = condition_of(path);
+    if (condition == Condition::newer) untouched.push_back(other);
+    const bool room = kept.size() < places;
+    const bool wanted = places >= 2 && is_regular(other) && std::ranges::none_of(kept, is_regular);
+    if ((!room && !wanted) || condition != Condition::whole) continue;
+    if (!room) kept.pop_back();
+    kept.push_back(other);
+  }
+  for (const auto& [other, path] : steps) {
+    const bool stays = std::ranges::find(kept, other) != kept.end() ||
+                       std::ranges::find(untouched, other) != untouched.end();
+    if (!stays) remove_folder(path);
+  }
+}
+
+void require_replaceable(const fs::path& step) {
+  if (fs::exists(fs::symlink_status(step)) && condition_of(step) == Condition::newer)
+    open_own_step(step);  // throws, and says so
+}
+
+}  // namespace megalith::checkpoint

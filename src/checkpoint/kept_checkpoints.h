@@ -1,0 +1,28 @@
+// SPDX-License-Identifier: Apache-2.0
+// What stays in a run's folder of checkpoints, and what goes: the leavings of a crash at a start,
+// old checkpoints after a save.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+
+namespace megalith::checkpoint {
+
+/// Removes what no checkpoint needs: temporary files and folders, step folders that were begun and
+/// hold neither manifest nor COMMIT. Damaged checkpoints stay: whoever loads must see and name
+/// them. What a replacement that was cut off had put aside goes back to its place.
+void clean_checkpoints(const std::filesystem::path& folder);
+
+/// Keeps the newest `keep` whole checkpoints up to `step`, which is there whole, and removes older
+/// ones and damaged ones among them. Later steps are not touched and do not count: they can only be
+/// damaged ones that a resume passed over, and a run that gets there again replaces them; nor are
+/// those of a newer format. With two places or more, the newest regular one (a multiple of
+/// `regular`, if that is above 0) has one of them. SystemError when one cannot be looked at now:
+/// then none goes.
+void prune_checkpoints(const std::filesystem::path& folder, int64_t step, int64_t keep,
+                       int64_t regular);
+
+/// NewerFormatError when a newer program's checkpoint is at this place.
+void require_replaceable(const std::filesystem::path& step);
+
+}  // namespace megalith::checkpoint
