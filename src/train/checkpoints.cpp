@@ -2,6 +2,7 @@
 #include "train/checkpoints.h"
 
 #include <algorithm>
+#include <numeric>
 
 #include "base/json_number.h"
 #include "models/architecture_json.h"
@@ -84,17 +85,22 @@ std::vector<checkpoint::TensorSource> state_tensors(Engine& engine, SpreadState&
   return tensors;
 }
 
-int64_t state_bytes(Engine& engine) {
-  int64_t bytes = 0;
+std::vector<int64_t> state_sizes(Engine& engine) {
+  std::vector<int64_t> sizes;
   size_t tensor = 0;
   const std::vector<int> writer_of = writers(engine);
   for (const parameters::Parameter& parameter : engine.parameters().all()) {
     for (size_t kind = 0; kind < kKinds; ++kind, ++tensor) {
       if (writer_of[tensor] == engine.mesh().at().data)
-        bytes += parameter.local_elements() * bytes_of(engine.settings().masters);
+        sizes.push_back(parameter.local_elements() * bytes_of(engine.settings().masters));
     }
   }
-  return bytes;
+  return sizes;
+}
+
+int64_t state_bytes(Engine& engine) {
+  const std::vector<int64_t> sizes = state_sizes(engine);
+  return std::accumulate(sizes.begin(), sizes.end(), int64_t{0});
 }
 
 nlohmann::json state_json(const Position& p, const Engine& engine,

@@ -27,7 +27,8 @@ struct Position {
 /// "adamw.v." + name, each its piece. Over all ranks every tensor is covered once. Valid as long as
 /// `spread`, new for each save; collective over the data ranks when state is spread over them.
 std::vector<checkpoint::TensorSource> state_tensors(Engine& engine, SpreadState& spread);
-/// Of these. Local.
+/// Bytes of each of these, in order, and of all. Local.
+std::vector<int64_t> state_sizes(Engine& engine);
 int64_t state_bytes(Engine& engine);
 /// The numbers beside them.
 nlohmann::json state_json(const Position& position, const Engine& engine,

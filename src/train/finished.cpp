@@ -37,6 +37,25 @@ bool is_whole(const checkpoint::Reader& reader) {
   }
 }
 
+/// Whether nothing is there that a start takes away: what a crash left, checkpoints that a save had
+/// no time to remove, lines of steps behind the last save.
+bool is_tidy(const fs::path& run, const Position& position, int64_t keep) {
+  for (const fs::path& folder : {run, run / "checkpoints"}) {
+    for (const auto& entry : fs::directory_iterator(folder))
+      if (entry.path().filename().string().starts_with(".tmp-")) return false;
+  }
+  if (static_cast<int64_t>(checkpoint::step_folders(run / "checkpoints").size()) > keep)
+    return false;
+  const auto ends_at = [&](const fs::path& file, int64_t bytes) {
+    std::error_code error;
+    return fs::is_regular_file(fs::symlink_status(file, error)) &&
+           fs::file_size(file, error) == static_cast<uintmax_t>(bytes);
+  };
+  return ends_at(run / "metrics.jsonl", position.logs.metrics) &&
+         ends_at(run / "samples.jsonl", position.logs.samples) &&
+         ends_at(run / position.logs.events_file, position.logs.events);
+}
+
 std::optional<report::StepMetrics> look(const config::Recipe& recipe, const Settings& settings,
                                         const text::Tokenizer* tokenizer,
                                         std::span<const std::string> allow) {
@@ -44,6 +63,7 @@ std::optional<report::StepMetrics> look(const config::Recipe& recipe, const Sett
   const auto reader = newest_of(folder / "checkpoints");
   if (!reader) return std::nullopt;
   const Position position = position_from(reader->state());
+  if (!is_tidy(folder, position, recipe.checkpoint.keep)) return std::nullopt;
   const data::Sampler sampler(corpora_of(recipe.data.train),
                               sampler_options(recipe, settings, data::Split::train));
   const RunLength length = run_length(recipe, settings, sampler.samples_per_epoch());
@@ -59,8 +79,7 @@ std::optional<report::StepMetrics> look(const config::Recipe& recipe, const Sett
     record.json()["state_sha256"] = reader->state_sha256();
     record.write();
   }
-  const auto lines = report::read_metrics(folder / "metrics.jsonl");
-  return lines.empty() ? report::StepMetrics{} : lines.back();
+  return report::last_metrics(folder / "metrics.jsonl").value_or(report::StepMetrics{});
 }
 
 }  // namespace

@@ -2,7 +2,6 @@
 #include "train/loop.h"
 
 #include <fmt/ranges.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <cmath>
@@ -11,7 +10,6 @@
 #include "account/plan.h"
 #include "base/clock.h"
 #include "base/file.h"
-#include "base/host.h"
 #include "base/log.h"
 #include "checkpoint/manifest.h"
 #include "report/hex_float.h"
@@ -20,6 +18,7 @@
 #include "train/checkpoints.h"
 #include "train/data_road.h"
 #include "train/from_recipe.h"
+#include "train/measured_memory.h"
 #include "train/not_finite.h"
 #include "train/owed_step.h"
 #include "train/product_choices.h"
@@ -33,9 +32,6 @@ namespace megalith::train {
 namespace {
 
 namespace fs = std::filesystem;
-
-/// This process, among those of all machines of the run.
-std::string process_name() { return fmt::format("{}:{}", host_name(), ::getpid()); }
 
 std::span<const std::byte> bytes_of_text(std::string_view text) {
   return std::as_bytes(std::span(text));
@@ -71,12 +67,13 @@ class TrainingRun {
   void note_saved(const checkpoint::Saved* saved);
   report::StepMetrics train_step();
   std::optional<double> validate();
-  bool watch();
+  bool watch(bool saving, std::optional<Progress>& progress);
+  void end_step(bool saving, std::optional<Progress>& progress);
+  void require_room();
   bool rewind();
   fs::path checkpoint_to_go_back_to();
   void write_samples(Progress* progress);
   void save();
-  void measure_memory();
   bool at_end() const;
   RunResult finish();
   bool leads() const { return world_.rank() == 0; }
@@ -110,9 +107,9 @@ class TrainingRun {
   std::unique_ptr<RunLog> log_;            // rank 0's
   std::unique_ptr<DataRoad> road_;
   std::unique_ptr<checkpoint::Saver> saver_;
-  RunRecord record_;   // rank 0's is written
-  Accounts accounts_;  // so are its
-  report::StepMetrics last_;
+  RunRecord record_;                   // rank 0's is written
+  Accounts accounts_;                  // so are its
+  report::StepMetrics last_, logged_;  // the last step, and the last with a line in the logs
   int64_t saved_step_ = -1;
   double stall_seconds_ = 0;  // training stood still for that save
   std::optional<OwedStep::What> saved_owed_;
@@ -206,15 +203,16 @@ void TrainingRun::resume_or_begin() {
     engine_->initialise();
   }
   if (!leads()) return;
+  if (record_.damage()) {
+    log::warning("{}: {}; it begins anew, and the accounts of earlier starts with it",
+                 (folder_ / "run.json").string(), *record_.damage());
+  }
   const int64_t recorded = Accounts::recorded_step(record_.json());
   accounts_.resume(record_.json(), logged_seconds(folder_, position_.step, recorded),
                    logged_seconds(folder_, std::max(position_.step, recorded), INT64_MAX));
   log_ = std::make_unique<RunLog>(folder_,
                                   newest.empty() ? std::nullopt : std::optional(position_.logs));
-  if (!newest.empty() && position_.step > 0) {
-    const auto lines = report::read_metrics(folder_ / "metrics.jsonl");
-    if (!lines.empty()) last_ = lines.back();
-  }
+  logged_ = report::last_metrics(folder_ / "metrics.jsonl").value_or(logged_);
   write_file_durable(folder_ / "recipe.yaml", config::to_yaml(recipe_));
 }
 
@@ -331,22 +329,6 @@ void TrainingRun::save() {
   if (!recipe_.checkpoint.async) note_saved(saver_->wait());
 }
 
-void TrainingRun::measure_memory() {
-  const account::MemoryByClass measured = account::memory_of(device_);
-  auto json = account::to_json(measured);
-  // Ranks that are threads of this process are not outside.
-  int64_t own = 0, arenas = 0;
-  for (const int64_t bytes : measured.bytes) own += bytes;
-  const std::string process = process_name();
-  const std::vector<std::string> processes = world_.exchange(process, "memory.process");
-  const auto of_ranks = world_.exchange_values(std::span<const int64_t>(&own, 1), "memory.arenas");
-  for (size_t rank = 0; rank < processes.size(); ++rank) {
-    if (processes[rank] == process) arenas += of_ranks[rank];
-  }
-  json["outside"] = account::resident_memory().peak - resident_at_start_ - arenas;
-  record_.json()["memory"]["measured"] = json;
-}
-
 bool TrainingRun::at_end() const {
   return length_.is_reached(position_.step, position_.elapsed_seconds);
 }
@@ -355,20 +337,50 @@ RunResult TrainingRun::finish() {
   if (saved_step_ != position_.step || saved_owed_ != what_of(owed_)) save();
   accounts_.enter(Bucket::checkpoint);
   note_saved(saver_->wait());
-  measure_memory();
+  saver_->tidy(position_.step);  // what a start that had nothing to do found too many
+  record_.json()["memory"]["measured"] = measured_memory(world_, device_, resident_at_start_);
   const std::string status = signal_ != 0 ? "stopped" : "finished";
   write_record(status);
-  return {last_, status, signal_};
+  return {logged_, status, signal_};
 }
 
-/// Judges the step just logged; true when the run went back.
-bool TrainingRun::watch() {
-  if (not_finite_) {
-    guard_.not_finite(last_.step, *not_finite_);
-  } else if (guard_.observe(last_.step, last_.loss)) {
-    return rewind();
+/// Judges the step just taken, before anything else comes of it: what ends the run must win over a
+/// signal, which would save the step and have the next start judge it, in vain, again. True when
+/// the run went back.
+bool TrainingRun::watch(bool saving, std::optional<Progress>& progress) {
+  std::optional<Spike> spike;
+  try {
+    if (not_finite_) {
+      guard_.not_finite(last_.step, *not_finite_);
+    } else {
+      spike = guard_.observe(last_.step, last_.loss);
+    }
+  } catch (const DoNotRestartError&) {
+    end_step(saving, progress);
+    throw;
   }
-  return false;
+  return spike && rewind();
+}
+
+/// The step ends when its line is written. A save in the background is complete at most one step
+/// later, so no more than checkpoint.every of them are ever done twice.
+void TrainingRun::end_step(bool saving, std::optional<Progress>& progress) {
+  if (saving) {
+    const InBucket waiting(accounts_, Bucket::checkpoint);
+    note_saved(saver_->wait());
+  }
+  if (log_ != nullptr) log_->step(last_);
+  if (progress) progress->step(last_, position_.elapsed_seconds);
+  logged_ = last_;
+}
+
+void TrainingRun::require_room() {
+  int64_t texts = 0;
+  if (leads()) {
+    texts = static_cast<int64_t>(config::to_yaml(recipe_).size());
+    if (tokenizer_ != nullptr) texts += static_cast<int64_t>(tokenizer_->to_json().size());
+  }
+  saver_->require_room(state_sizes(*engine_), texts);
 }
 
 /// The last regular checkpoint, as rank 0 finds it; empty when there is none. Those of later steps
@@ -408,8 +420,9 @@ bool TrainingRun::rewind() {
   road_ = std::make_unique<DataRoad>(sampler_, batch_options_, settings_, mesh_->at().data,
                                      position_.samples);
   if (!leads()) return true;
-  accounts_.lose(logged_seconds(folder_, position_.step, INT64_MAX));
+  accounts_.lose(logged_seconds(folder_, position_.step, INT64_MAX) + last_.step_seconds);
   log_ = std::make_unique<RunLog>(folder_, position_.logs);
+  logged_ = report::last_metrics(folder_ / "metrics.jsonl").value_or(report::StepMetrics{});
   log::warning("went back to step {}; the next sample is {}", position_.step, position_.samples);
   return true;
 }
@@ -427,6 +440,7 @@ void TrainingRun::write_samples(Progress* progress) {
 
 RunResult TrainingRun::go() {
   resume_or_begin();
+  if (owed_ || !at_end()) require_room();
   road_ = std::make_unique<DataRoad>(sampler_, batch_options_, settings_, mesh_->at().data,
                                      position_.samples);
   write_record("running");
@@ -444,36 +458,24 @@ RunResult TrainingRun::go() {
     const auto advance = [&] { agree_on(elapsed + monotonic_seconds() - begin); };
     const bool saving = saved_step_ == position_.step && saved_step_ > 0;
     const std::optional<OwedStep> owed = std::exchange(owed_, std::nullopt);
-    if (owed) {
-      last_ = owed->line;
-      not_finite_ = owed->not_finite;
-    } else {
-      last_ = train_step();
-    }
+    last_ = owed ? owed->line : train_step();
     accounts_.enter(Bucket::logging);
     advance();
+    if (!owed && watch(saving, progress)) continue;
     if (!owed || owed->what == OwedStep::What::validation) {
       if (validation_ != nullptr && due(recipe_.train.validate_every)) {
         last_.validation_loss = validate();
         if (!last_.validation_loss) {
-          owed_ = OwedStep{OwedStep::What::validation, last_, not_finite_};
+          owed_ = OwedStep{OwedStep::What::validation, last_};
           break;
         }
       }
       advance();
-      // A save in the background is complete at most one step later: the step ends when its line is
-      // written, so no more than checkpoint.every of them are ever done twice.
-      if (saving) {
-        const InBucket waiting(accounts_, Bucket::checkpoint);
-        note_saved(saver_->wait());
-      }
-      if (log_ != nullptr) log_->step(last_);
-      if (progress) progress->step(last_, position_.elapsed_seconds);
-      if (watch()) continue;
+      end_step(saving, progress);
     }
     if (hooks_.samples && due(recipe_.train.sample_every)) {
       if (signal_ != 0) {
-        owed_ = OwedStep{OwedStep::What::samples, last_, std::nullopt};
+        owed_ = OwedStep{OwedStep::What::samples, last_};
         break;
       }
       write_samples(progress ? &*progress : nullptr);

@@ -8,11 +8,9 @@
 namespace megalith::train {
 
 nlohmann::json to_json(const OwedStep& owed) {
-  nlohmann::json json{{"what", owed.what == OwedStep::What::validation ? "validation" : "samples"},
-                      // As a line of the log: it keeps every bit, also of what is not finite.
-                      {"line", owed.line.to_json_line()}};
-  if (owed.not_finite) json["not_finite"] = *owed.not_finite;
-  return json;
+  return {{"what", owed.what == OwedStep::What::validation ? "validation" : "samples"},
+          // As a line of the log: it keeps every bit, also of what is not finite.
+          {"line", owed.line.to_json_line()}};
 }
 
 std::optional<OwedStep> owed_from(const nlohmann::json& state, int64_t step) {
@@ -27,7 +25,6 @@ std::optional<OwedStep> owed_from(const nlohmann::json& state, int64_t step) {
     owed.line = report::StepMetrics::parse(found->at("line").get<std::string>());
     if (owed.line.step != step)
       throw IntegrityError("checkpoint: at step {} it owes step {}", step, owed.line.step);
-    if (found->contains("not_finite")) owed.not_finite = found->at("not_finite").get<std::string>();
     return owed;
   } catch (const nlohmann::json::exception& error) {
     throw IntegrityError("checkpoint: what it owes cannot be read: {}", error.what());

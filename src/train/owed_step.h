@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // A signal does not wait for a validation or for text samples, and yet the resumed run's logs are
 // those of a run that nobody stopped: what the last step still owes is part of the checkpoint, and
-// is done before the next step. Both depend on the weights alone, so they come out the same.
+// is done before the next step. Both depend on the weights alone, so they come out the same. The
+// step itself was judged before (run_guard.h): only what may go on owes anything.
 #pragma once
 
 #include <cstdint>
 #include <nlohmann/json_fwd.hpp>
 #include <optional>
-#include <string>
 
 #include "report/metrics.h"
 
@@ -15,12 +15,11 @@ namespace megalith::train {
 
 struct OwedStep {
   enum class What : uint8_t {
-    validation,  // and with it the step's line in the logs, its judgement and its text samples
+    validation,  // and with it the step's line in the logs and its text samples
     samples,     // these alone
   };
   What what = What::validation;
-  report::StepMetrics line;               // without the validation loss that is owed
-  std::optional<std::string> not_finite;  // the step's first tensor that is not finite
+  report::StepMetrics line;  // without the validation loss that is owed
 };
 
 nlohmann::json to_json(const OwedStep& owed);

@@ -31,18 +31,15 @@ nlohmann::json state_with(const OwedStep& owed) {
 
 TEST(OwedStep, ComesBackToTheBit) {
   OwedStep owed = owed_step();
-  owed.not_finite = "the loss";
   const auto back = owed_from(state_with(owed), 7);
   ASSERT_TRUE(back.has_value());
   EXPECT_EQ(back->line.to_json_line(), owed.line.to_json_line());
   EXPECT_TRUE(std::isinf(back->line.grad_norm));
-  EXPECT_EQ(back->not_finite, "the loss");
   EXPECT_EQ(back->what, OwedStep::What::validation);
   owed = owed_step();
   owed.what = OwedStep::What::samples;
   const auto samples = owed_from(state_with(owed), 7);
   EXPECT_EQ(samples->what, OwedStep::What::samples);
-  EXPECT_FALSE(samples->not_finite.has_value());
   EXPECT_FALSE(owed_from({{"step", 7}}, 7).has_value());
 }
 

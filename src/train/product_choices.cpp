@@ -41,13 +41,18 @@ ProductChoices choices_from(const nlohmann::json& json) {
 std::optional<ProductChoices> recorded_choices(const std::filesystem::path& run) {
   const checkpoint::StepFolders steps = checkpoint::step_folders(run / "checkpoints");
   for (const auto& [step, folder] : steps) {
+    std::optional<checkpoint::Reader> reader;
     try {
-      const checkpoint::Reader reader = checkpoint::open_own_step(folder);
-      const auto found = reader.state().find("products");
-      if (found == reader.state().end()) return std::nullopt;
-      return choices_from(*found);
+      reader.emplace(checkpoint::open_own_step(folder));
     } catch (const IntegrityError&) {
       continue;  // the resume says so; it goes on from an older one, as this does
+    }
+    const auto found = reader->state().find("products");
+    if (found == reader->state().end()) return std::nullopt;
+    try {
+      return choices_from(*found);
+    } catch (const IntegrityError& error) {
+      throw IntegrityError("{}: {}", folder.string(), error.what());
     }
   }
   return std::nullopt;

@@ -4,9 +4,13 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cstdlib>
+#include <filesystem>
 #include <nlohmann/json.hpp>
 
 #include "base/error.h"
+#include "checkpoint/folder_writer.h"
+#include "checkpoint/manifest.h"
 #include "kernels/matmul/product_class.h"
 
 namespace megalith::train {
@@ -35,6 +39,30 @@ TEST(ProductChoices, WhatIsNoneIsRefused) {
         R"({"isa": "a", "library": "b", "library_products": ["f64 sideways"]})"}) {
     EXPECT_THROW(choices_from(nlohmann::json::parse(text)), IntegrityError) << text;
   }
+}
+
+TEST(ProductChoices, ThoseOfAWholeCheckpointThatCannotBeReadAreNotPassedOver) {
+  std::string name = ::testing::TempDir() + "megalith-choices-XXXXXX";
+  ASSERT_NE(::mkdtemp(name.data()), nullptr);
+  const std::filesystem::path run = name;
+  const auto save = [&](int64_t step, const nlohmann::json& products) {
+    std::filesystem::create_directory(run / "checkpoints");
+    checkpoint::write_checkpoint_folder(run / "checkpoints" / checkpoint::step_folder_name(step),
+                                        {step, {}, {{"products", products}}, {}}, 1);
+  };
+  save(1, choices_json(target(1)));
+  EXPECT_EQ(recorded_choices(run)->products, 1u);
+  save(2, {{"isa", 1}});
+  try {
+    recorded_choices(run);
+    FAIL() << "it took an older one's";
+  } catch (const IntegrityError& error) {
+    EXPECT_THAT(error.what(), ::testing::HasSubstr("step-00000002"));
+  }
+  // A damaged one is passed over, as the resume does.
+  std::filesystem::remove(run / "checkpoints" / "step-00000002" / checkpoint::kCommitName);
+  EXPECT_EQ(recorded_choices(run)->products, 1u);
+  std::filesystem::remove_all(run);
 }
 
 }  // namespace

@@ -15,6 +15,7 @@
 
 #include "base/clock.h"
 #include "base/error.h"
+#include "base/folder.h"
 #include "base/host.h"
 #include "base/json_number.h"
 #include "base/log.h"
@@ -90,23 +91,6 @@ bool is_local(const File& file) {
       path.parent_path().string(), who);
 }
 
-/// Gives the folders that were not there, the innermost first.
-std::vector<fs::path> make_folder(const fs::path& folder) {
-  std::error_code error;
-  std::vector<fs::path> missing;
-  for (fs::path at = folder; !at.empty() && !fs::exists(at, error); at = at.parent_path()) {
-    missing.push_back(at);
-    if (at == at.parent_path()) break;
-  }
-  error.clear();
-  fs::create_directories(folder, error);
-  if (error || !fs::is_directory(folder, error)) {
-    throw UserError("run.out {}: cannot be made a folder ({}); choose another", folder.string(),
-                    error ? error.message() : "a file is in the way");
-  }
-  return missing;
-}
-
 /// The lock file, made if absent. Not through a link: it could lead anywhere.
 File open_lock(const fs::path& path) {
   while (true) {
@@ -160,7 +144,7 @@ void judge_left_over(const fs::path& path, const LockHolder& holder, bool shared
 }
 
 RunLock::RunLock(const fs::path& folder) : path_(folder / "lock") {
-  made_ = make_folder(folder);
+  made_ = make_folders(folder);
   while (true) {
     File file = open_lock(path_);
     int status = 0;

@@ -3,6 +3,7 @@
 
 #include "base/error.h"
 #include "base/file.h"
+#include "base/folder.h"
 #include "base/json_fault.h"
 
 namespace megalith::train {
@@ -12,9 +13,13 @@ RunRecord::RunRecord(std::filesystem::path folder) : path_(std::move(folder) / "
     throw UserError("{}: is a link, and what a run writes is its own; remove it", path_.string());
   }
   if (!std::filesystem::exists(path_)) return;
+  require_regular(path_);
   const std::string text = read_file(path_, 16 << 20);
-  if (!json_fault(text)) json_ = nlohmann::ordered_json::parse(text);
-  if (!json_.is_object()) json_ = nlohmann::ordered_json::object();
+  damage_ = json_fault(text);
+  if (!damage_) json_ = nlohmann::ordered_json::parse(text);
+  if (json_.is_object()) return;
+  if (!damage_) damage_ = "is not a JSON object";
+  json_ = nlohmann::ordered_json::object();
 }
 
 void RunRecord::write() const {

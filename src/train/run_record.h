@@ -4,6 +4,7 @@
 
 #include <filesystem>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <string>
 
 namespace megalith::train {
@@ -11,15 +12,18 @@ namespace megalith::train {
 class RunRecord {
  public:
   /// Keeps what an earlier start of the same run wrote, if there is a readable run.json.
-  /// UserError when a link stands in its place.
+  /// UserError when a link stands in its place, IntegrityError when something else does.
   explicit RunRecord(std::filesystem::path folder);
   nlohmann::ordered_json& json() { return json_; }
+  /// What was wrong with the run.json that was there, if anything was: what it said is lost.
+  const std::optional<std::string>& damage() const { return damage_; }
   /// Replaces run.json durably.
   void write() const;
 
  private:
   std::filesystem::path path_;
   nlohmann::ordered_json json_;
+  std::optional<std::string> damage_;
 };
 
 }  // namespace megalith::train
