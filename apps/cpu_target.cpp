@@ -11,6 +11,7 @@
 
 #include "apps/version.h"
 #include "base/file.h"
+#include "base/folder.h"
 #include "base/log.h"
 #include "kernels/matmul/product_class.h"
 
@@ -72,7 +73,7 @@ void write_rates(const fs::path& path, const std::string& key, const kernels::Pr
                     {"library", rates[i].library}});
   }
   try {
-    fs::create_directories(path.parent_path());
+    make_folders(path.parent_path());
     write_file_durable(path,
                        nlohmann::ordered_json{{"machine", key}, {"rates", list}}.dump(1) + "\n");
   } catch (const std::exception& error) {

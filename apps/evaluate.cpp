@@ -12,16 +12,20 @@
 #include "apps/command.h"
 #include "base/file.h"
 #include "base/json_fault.h"
+#include "base/line_reader.h"
 #include "evaluate/perplexity.h"
 
 namespace megalith::apps {
 namespace {
 
-/// The input is held in memory whole.
+/// A text lies in memory whole; of lines to score their ids do.
 constexpr int64_t kMostTextBytes = int64_t{1} << 30;
 
+/// A line to score: more than any context holds, and its tree of JSON still small.
+constexpr int64_t kMostLineBytes = int64_t{16} << 20;
+
 /// The ids of one line {"text"} or {"ids"}.
-std::vector<int32_t> ids_of_line(const std::string& line, const LoadedModel& loaded) {
+std::vector<int32_t> ids_of_line(std::string_view line, const LoadedModel& loaded) {
   if (const auto fault = json_fault(line)) throw UserError("{}", *fault);
   const auto json = nlohmann::json::parse(line);
   if (!json.is_object()) throw UserError("is not a JSON object with \"text\" or \"ids\"");
@@ -45,17 +49,26 @@ std::vector<int32_t> ids_of_line(const std::string& line, const LoadedModel& loa
 /// Every line of the file, read and judged before the first is scored: a bad line leaves no
 /// partial output.
 std::vector<std::vector<int32_t>> score_lines(const LoadedModel& loaded, const std::string& input) {
-  std::istringstream file(read_file(input, kMostTextBytes));
   std::vector<std::vector<int32_t>> lines;
-  for (std::string line; std::getline(file, line);) {
+  int64_t bytes = 0;
+  const auto judge = [&](std::string_view line) {
     try {
+      bytes += static_cast<int64_t>(line.size());
+      if (bytes > kMostTextBytes) throw UserError("more than {} bytes to score", kMostTextBytes);
       std::vector<int32_t> ids = ids_of_line(line, loaded);
       loaded.model->check_scorable(ids);
       lines.push_back(std::move(ids));
     } catch (const UserError& error) {
       throw UserError("{}:{}: {}", input, lines.size() + 1, error.what());
     }
+  };
+  LineReader reader(input, kMostLineBytes);
+  for (std::string_view line; reader.next(line);) judge(line);
+  if (reader.is_too_long()) {
+    throw UserError("{}:{}: a line longer than {} bytes", input, reader.number() + 1,
+                    kMostLineBytes);
   }
+  if (!reader.rest().empty()) judge(reader.rest());  // the last one may lack its end
   return lines;
 }
 

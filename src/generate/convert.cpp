@@ -5,6 +5,7 @@
 #include <optional>
 
 #include "base/file.h"
+#include "base/folder.h"
 #include "checkpoint/folder_writer.h"
 #include "checkpoint/safetensors_folder.h"
 #include "checkpoint/staged_folder.h"
@@ -44,9 +45,7 @@ fs::path free_target(const fs::path& to) {
   if (taken) {
     throw UserError("{}: exists already; name a folder that does not", target.string());
   }
-  std::error_code error;
-  fs::create_directories(fs::absolute(target).parent_path(), error);
-  if (error) throw UserError("{}: cannot be made: {}", target.string(), error.message());
+  make_folders(fs::absolute(target).parent_path());
   return target;
 }
 

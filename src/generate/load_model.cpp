@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/file.h"
+#include "base/folder.h"
 #include "checkpoint/manifest.h"
 #include "checkpoint/reader.h"
 #include "checkpoint/safetensors_folder.h"
@@ -120,6 +121,7 @@ void ModelSource::open_checkpoint(const fs::path& folder) {
 void ModelSource::open_hugging_face(const fs::path& folder) {
   const fs::path config_path = folder / kConfigName;
   checkpoint::require_inside(config_path, folder);
+  require_regular(config_path);
   const std::string text = read_file(config_path, models::kMaxConfigBytes);
   models::HuggingFaceConfig config = models::parse_hugging_face_config(text, config_path.string());
   architecture_ = config.architecture;
@@ -129,6 +131,7 @@ void ModelSource::open_hugging_face(const fs::path& folder) {
   for (const char* name : kTextNames) {
     if (!fs::exists(folder / name)) continue;
     checkpoint::require_inside(folder / name, folder);
+    require_regular(folder / name);
     texts_[name] = read_file(folder / name, kMaxTextBytes);
   }
   read_tokenizer(folder.string());

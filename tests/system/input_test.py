@@ -194,10 +194,78 @@ class Input(RoadTest):
                 "later.jsonl": good * 50000 + b'{"text": }\n', "nested.jsonl": b'{"text": ' + b"[" * 100000 + b"\n", "two.jsonl": b'{"text": "a"} {"text": "b"}\n',
                 "surrogate.jsonl": b'{"text": "\\ud800"}\n', "overlong.jsonl": b'{"text": "\xc0\x80"}\n', "plain.jsonl.gz": good,
                 "plain.txt.zst": b"the cat", "short.txt.gz": gzip.compress(b"the cat" * 1000)[:-12], "flipped.txt.gz": self.flipped(gzip.compress(b"the cat\n" * 1000)),
+                "twice.jsonl": b'{"text": "a", "text": "b"}\n',
                 "tail.txt.gz": gzip.compress(b"the cat\n") + b"tail", "claims.txt.zst": b"\x28\xb5\x2f\xfd\xe0" + struct.pack("<Q", 1 << 62) + b"\x01\0\0",
                 "window.txt.zst": b"\x28\xb5\x2f\xfd\x00\xff\x01\0\0"}.items():
             self.refused("pack", "--tokenizer", t, "--input", self.put(name, content), "--output", x, say=[name])
         self.refused("pack", "--tokenizer", t, "--input", self.put("blank.jsonl", b"\n \n\n"), "--output", x, say=["no documents"])
+
+    def test_bombs(self):
+        """What is small and unpacks to much, and what has no end: refused at its limit, not held in memory."""
+        t, x = self.tokenizer, self.folder / "x"
+        bomb = self.put("bomb.txt.gz", gzip.compress(bytes(1 << 28), 1))
+        self.assertLess(bomb.stat().st_size, 2 << 20)
+        for arguments in ((bomb,), (bomb, "--document", "line"), ("/dev/zero",), ("/dev/zero", "--document", "paragraph")):
+            self.refused("pack", "--tokenizer", t, "--output", x, "--input", *arguments, say=["larger than"])
+        sparse = self.folder / "sparse.txt"
+        with open(sparse, "wb") as file:
+            file.truncate(HUGE)
+        self.refused("pack", "--tokenizer", t, "--output", x, "--input", sparse, say=["sparse.txt", "larger than 1073741824 bytes"])
+        sparse = sparse.rename(self.folder / "sparse.jsonl")
+        self.refused("pack", "--tokenizer", t, "--output", x, "--input", sparse, say=["sparse.jsonl:1", "larger than"])
+        line = b'{"ids": [' + b"1," * (10 << 20) + b"1]}\n"
+        self.refused("evaluate", "score", "--checkpoint", self.folder / "run", "--input", self.put("line.jsonl", b'{"ids": [1]}\n' + line), say=["line.jsonl:2"])
+
+    def copy_of_run(self):
+        bad = self.folder / "bad-run"
+        shutil.rmtree(bad, ignore_errors=True)
+        shutil.copytree(self.folder / "run", bad)
+        return bad, ("train", self.recipe, "--set", f"run.out={bad}", "--set", "train.steps=3")
+
+    def test_logs_that_grew_without_end(self):
+        for name in ("metrics.jsonl", "samples.jsonl", "events.out.tfevents.*"):
+            bad, resume = self.copy_of_run()
+            (path,) = bad.glob(name)
+            os.truncate(path, HUGE)
+            if not name.startswith("events"):
+                self.refused("report", bad, codes=(3,), say=[name])
+            run(*resume)
+            self.assertLess(path.stat().st_size, 1 << 20)
+            self.assertLess(resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss << 10, MEMORY)
+        shutil.rmtree(bad)
+
+    def test_pipes_in_folders_are_not_waited_for(self):
+        def becomes_a_pipe(path):
+            path.unlink(missing_ok=True)
+            os.mkfifo(path)
+
+        for name in ("config.json", "tokenizer.json", "generation_config.json", "model.safetensors", "model.safetensors.index.json"):
+            bad = self.folder / "bad-hf"
+            shutil.copytree(self.folder / "hf", bad)
+            if name.endswith("index.json"):
+                (bad / "model.safetensors").unlink()
+            becomes_a_pipe(bad / name)
+            self.refused("generate", "--checkpoint", bad, "--prompt", "x", codes=(3,), say=[bad / name])
+            shutil.rmtree(bad)
+        for name in ("run.json", "metrics.jsonl", "samples.jsonl", "events.out.tfevents.*", "recipe.yaml"):
+            bad, resume = self.copy_of_run()
+            (path,) = bad.glob(name)
+            becomes_a_pipe(path)
+            if not name.startswith("events"):
+                self.refused("report", bad, codes=(3,), say=[path])
+            if name == "recipe.yaml":
+                run(*resume)  # written whole, it replaces whatever is there
+            else:
+                self.refused(*resume, codes=(3,), say=[path])
+        shutil.rmtree(bad)
+        # Who names one as an input means it.
+        pipe = self.folder / "pipe"
+        os.mkfifo(pipe)
+        writer = subprocess.Popen(["sh", "-c", f'cat "{self.text}" > "{pipe}"'])
+        self.assertEqual(run_json("tokenizer", "encode", "--tokenizer", self.tokenizer, "--input", pipe)["ids"],
+                         run_json("tokenizer", "encode", "--tokenizer", self.tokenizer, "--input", self.text)["ids"])
+        writer.wait()
+        pipe.unlink()
 
     @staticmethod
     def flipped(content):

@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """What guards a run: its lock, the judgement of changed recipes, steps that are not finite, loss spikes, the
 accounts of its time: python3 runs_test.py PROGRAM"""
+import hashlib
 import json
 import os
 import pathlib
@@ -134,6 +135,24 @@ class NotFinite(RoadTest):
         self.assertIsNone(metrics[-1]["loss"])
         kept = sorted(p.name for p in (self.folder / "stop" / "checkpoints").iterdir())
         self.assertEqual(kept[-1], f"step-{metrics[-1]['step'] - 1:08}")
+        # A wish to stop during the step's validation does not make a checkpoint of it: no start could go on from that.
+        bad = metrics[-1]["step"]
+        (self.folder / "long.txt").write_text("the cat sees the dog.\n" * 20000)
+        run("pack", "--tokenizer", self.folder / "tokenizer.json", "--input", self.folder / "long.txt", "--document", "line", "--output",
+            self.folder / "long")
+        out = self.folder / "validating"
+        slow = (*self.holes, "checkpoint.every=1", f"data.validation={self.folder / 'long'}", "train.validate_samples=1000000")
+        words = [w for o in (f"run.out={out}", *slow, f"train.validate_every={bad}") for w in ("--set", o)]
+        process = subprocess.Popen([PROGRAM, "train", str(self.recipe), *words, "--json"], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+        lines = lambda: (out / "metrics.jsonl").read_bytes().count(b"\n") if (out / "metrics.jsonl").exists() else 0
+        deadline = time.monotonic() + 60
+        while lines() < bad - 1 and process.poll() is None and time.monotonic() < deadline:
+            time.sleep(0.001)
+        time.sleep(0.05)
+        process.send_signal(signal.SIGTERM)
+        said = process.communicate(timeout=60)[1]
+        self.assertEqual(process.returncode, 93, said)
+        self.assertEqual(sorted(p.name for p in (out / "checkpoints").iterdir())[-1], f"step-{bad - 1:08}")
         # It would happen again, and says so again.
         again = self.train("stop", *self.holes, "checkpoint.every=1", code=93)
         self.assertEqual(again.splitlines()[-1], message.splitlines()[-1])
@@ -321,12 +340,61 @@ class Products(RoadTest):
 
 class Leftovers(RoadTest):
     def test_what_a_killed_run_was_writing_goes_at_the_next_start(self):
-        self.train("left", "train.steps=2")
         run_folder = self.folder / "left"
-        for place in (run_folder, run_folder / "checkpoints"):
-            (place / ".tmp-0123456789abcdef").write_text("half")
-        self.train("left", "train.steps=3")
-        self.assertEqual(list(run_folder.rglob(".tmp-*")), [])
+        self.train("left", "train.steps=2", "optimizer.schedule=constant")
+        for steps in (3, 3):  # also when there is nothing else to do
+            for place in (run_folder, run_folder / "checkpoints"):
+                (place / ".tmp-0123456789abcdef").write_text("half")
+            self.train("left", f"train.steps={steps}", "optimizer.schedule=constant")
+            self.assertEqual(list(run_folder.rglob(".tmp-*")), [])
+
+    def test_checkpoints_that_a_killed_run_had_no_time_to_remove(self):
+        many = ("train.steps=4", "checkpoint.every=1")
+        self.train("many", *many, "checkpoint.keep=4")
+        self.assertEqual(len(list((self.folder / "many" / "checkpoints").iterdir())), 4)
+        self.train("many", *many)
+        self.assertEqual(sorted(p.name for p in (self.folder / "many" / "checkpoints").iterdir()), ["step-00000003", "step-00000004"])
+
+    def test_logs_of_steps_behind_the_end_are_cut(self):
+        """Killed behind its last save, and then told that this was its end."""
+        self.train("behind", "train.sample_every=4", "train.sample_prompts=[the]", "train.sample_tokens=2")
+        out = self.folder / "behind"
+        (events,) = out.glob("events.*")
+        logs = {path: path.read_bytes() for path in (out / "metrics.jsonl", out / "samples.jsonl", events)}
+        for path, content in logs.items():
+            path.write_bytes(content + (content if path == events else content.splitlines(True)[-1].replace(b'"step":12', b'"step":13')) + b'{"to')
+            said = json.loads(self.train("behind", "train.sample_every=4", "train.sample_prompts=[the]", "train.sample_tokens=2"))
+            self.assertEqual((said["status"], said["step"]), ("finished", 12))
+            for other, was in logs.items():
+                self.assertEqual(other.read_bytes(), was, (path, other))
+
+    def test_a_record_that_cannot_be_read_is_said(self):
+        self.train("record", "train.steps=2", "optimizer.schedule=constant")
+        (self.folder / "record" / "run.json").write_text('{"name": ')
+        words = [PROGRAM, "train", str(self.recipe), "--set", f"run.out={self.folder / 'record'}", "--set", "train.steps=3",
+                 "--set", "optimizer.schedule=constant", "--json"]
+        result = subprocess.run(words, capture_output=True, text=True, timeout=120)
+        self.assertEqual(result.returncode, 0, result.stderr)
+        self.assertIn("run.json", result.stderr)
+        self.assertIn("begins anew", result.stderr)
+
+
+class NewerFormat(RoadTest):
+    def test_a_checkpoint_of_a_newer_program_is_refused_and_untouched(self):
+        self.train("newer", "train.steps=8")
+        newest = self.folder / "newer" / "checkpoints" / "step-00000008"
+        manifest = json.loads((newest / "manifest.json").read_text())
+        version = manifest["format_version"]
+        text = json.dumps({**manifest, "format_version": version + 1, "files": "elsewhere"})
+        (newest / "manifest.json").write_text(text)
+        (newest / "COMMIT").write_text(hashlib.sha256(text.encode()).hexdigest() + "\n")
+        before = {p: p.read_bytes() for p in (self.folder / "newer" / "checkpoints").rglob("*") if p.is_file()}
+        for steps in (8, 12):
+            said = self.train("newer", f"train.steps={steps}", code=2)
+            self.assertIn(str(newest), said)
+            self.assertIn(f"version {version + 1}, and this program reads 1 to {version}", said)
+            self.assertEqual({p: p.read_bytes() for p in (self.folder / "newer" / "checkpoints").rglob("*") if p.is_file()}, before)
+        run("generate", "--checkpoint", self.folder / "newer", "--prompt", "the", code=2)
 
 
 class Spikes(RoadTest):

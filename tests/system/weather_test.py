@@ -201,6 +201,7 @@ class Disks(Weather):
             self.assertRegex(said, r"needs \d+ bytes, the disk has \d+ free")
             self.assertEqual(list((disk / "run" / "checkpoints").glob(".tmp-*")), [])
             kept = self.whole_checkpoints(disk / "run")
+            self.assertNotEqual(kept, [])
             for name in kept:
                 run("generate", "--checkpoint", disk / "run" / "checkpoints" / name, "--prompt", "the", "--max-new-tokens", 1)
             subprocess.run(["mount", "-o", "remount,size=64m", disk], check=True)
@@ -208,18 +209,64 @@ class Disks(Weather):
             self.train("whole")
             self.assertEqual(json.loads((disk / "run" / "run.json").read_text())["state_sha256"], self.state("whole"))
 
+    def before_the_first_step(self, out):
+        self.assertEqual((out / "metrics.jsonl").read_text(), "")
+
+    def test_no_room_for_a_checkpoint_is_found_before_the_first_step(self):
+        with self.small_disk("size=1m") as disk:
+            self.assertRegex(self.fails_naming_bytes(disk / "run"), r"needs \d+ bytes, the disk has \d+ free")
+            self.before_the_first_step(disk / "run")
+        with self.small_disk("size=4m") as disk:  # one, but not two and a third in progress
+            result = subprocess.run(self.command(disk / "run", "train.steps=2"), capture_output=True, text=True, timeout=120)
+            self.assertEqual(result.returncode, 0, result.stderr)
+            self.assertRegex(result.stderr, r"no room for 2 checkpoints of \d+ bytes and one in progress: the disk has \d+ bytes free")
+
     def test_no_more_files(self):
         with self.small_disk("size=64m,nr_inodes=12") as disk:
-            said = self.fails_naming_bytes(disk / "run")
-            self.assertIn("No space left", said)
+            self.assertRegex(self.fails_naming_bytes(disk / "run"), r"needs \d+ bytes in \d+ files, the disk has room for \d+ more")
+            self.before_the_first_step(disk / "run")
+            # Enough for one checkpoint and the files beside it, not for the next.
+            subprocess.run(["mount", "-o", "remount,nr_inodes=24", disk], check=True)
+            self.assertRegex(self.fails_naming_bytes(disk / "run"), r"needs \d+ bytes in \d+ files")
+            self.assertEqual(self.whole_checkpoints(disk / "run"), ["step-00000004"])
             subprocess.run(["mount", "-o", "remount,nr_inodes=1000", disk], check=True)
             subprocess.run(self.command(disk / "run"), check=True, capture_output=True, timeout=120)
 
     def test_file_size_limit(self):
         limit = lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (30000, 30000))
         said = self.fails_naming_bytes(self.folder / "fsize", preexec_fn=limit)
-        self.assertIn("File too large", said)
+        self.assertRegex(said, r"needs \d+ bytes, \d+ of them in one file, and a file may have 30000")
+        self.before_the_first_step(self.folder / "fsize")
         self.same_as_whole("fsize")
+
+    def test_a_limit_that_comes_later_leaves_the_checkpoints_of_before(self):
+        out = self.folder / "later"
+        process = self.start(out, "checkpoint.every=4", "train.steps=100000", "optimizer.schedule=constant", "train.validate_every=0")
+        self.assertTrue(wait_for(lambda: len(self.whole_checkpoints(out)) > 1, process))
+        resource.prlimit(process.pid, resource.RLIMIT_FSIZE, (200000, 200000))
+        said = process.communicate(timeout=60)[1]
+        self.assertEqual(process.returncode, 1, said)
+        self.assertRegex(said, r"needs \d+ bytes")
+        kept = self.whole_checkpoints(out)
+        self.assertNotEqual(kept, [])
+        run("generate", "--checkpoint", out / "checkpoints" / kept[-1], "--prompt", "the", "--max-new-tokens", 1)
+
+    def test_nobody_else_may_write_what_is_made(self):
+        """Whatever the umask."""
+        place = self.folder / "open"
+        own = lambda *words: subprocess.run([PROGRAM, *map(str, words)], check=True, capture_output=True, timeout=120, umask=0,
+                                            env={**os.environ, "XDG_CACHE_HOME": str(place / "cache")})
+        place.mkdir(mode=0o755)
+        own("tokenizer", "train", "--input", self.folder / "text.txt", "--vocab-size", 285, "--output", place / "t.json")
+        own("pack", "--tokenizer", place / "t.json", "--input", self.folder / "text.txt", "--output", place / "c")
+        own(*self.command(place / "runs" / "run", "train.steps=2", "numerics=fast")[1:])
+        own("convert", "--from", place / "runs" / "run", "--to", place / "made" / "hf")
+        own("convert", "--from", place / "made" / "hf", "--to", place / "made" / "back", "--format", "megalith")
+        found = list(place.rglob("*"))
+        self.assertGreater(len(found), 25)
+        for path in found:
+            self.assertEqual(path.stat().st_mode & 0o022, 0, path)
+            self.assertEqual(path.stat().st_mode & 0o111, 0o111 if path.is_dir() else 0, path)
 
     def test_folders_that_cannot_be_written_are_found_before_the_first_step(self):
         file = self.folder / "file"
