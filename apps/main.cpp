@@ -8,13 +8,12 @@
 #include <cerrno>
 #include <csignal>
 #include <cstdio>
-#include <filesystem>
 #include <string>
 #include <vector>
 
 #include "apps/command.h"
 #include "apps/version.h"
-#include "base/error.h"
+#include "base/failure.h"
 #include "base/one_line.h"
 #include "config/nearest.h"
 
@@ -53,17 +52,6 @@ std::string hint(const CLI::App& app) {
   return fmt::format("; for {}, did you mean {}?", word, megalith::config::nearest(word, known));
 }
 
-/// A path that cannot be is the person's mistake; the rest is the machine's trouble.
-ExitCode code_of(const std::filesystem::filesystem_error& error) {
-  for (const std::errc mistake :
-       {std::errc::too_many_symbolic_link_levels, std::errc::filename_too_long,
-        std::errc::permission_denied, std::errc::not_a_directory,
-        std::errc::no_such_file_or_directory, std::errc::read_only_file_system,
-        std::errc::operation_not_permitted})
-    if (error.code() == mistake) return ExitCode::usage;
-  return ExitCode::failure;
-}
-
 /// A closed standard stream's number must not go to a file, or messages would be written into it.
 /// Opened for reading alone, so that writing to it still fails.
 void occupy_standard_streams() {
@@ -77,13 +65,9 @@ int run(const megalith::apps::Invocation& invocation) {
     const int code = invocation.run();
     if (std::fflush(stdout) != 0) return fail(ExitCode::failure, "cannot write to standard output");
     return code;
-  } catch (const megalith::Error& error) {
-    return fail(error.code(), error.what());
-  } catch (const std::filesystem::filesystem_error& error) {
-    return fail(code_of(error), fmt::format("{}: {}; name another path", error.path1().string(),
-                                            error.code().message()));
-  } catch (const std::exception& error) {
-    return fail(ExitCode::failure, error.what());
+  } catch (...) {
+    const megalith::Failure failure = megalith::failure_of(std::current_exception());
+    return fail(failure.code, failure.text);
   }
 }
 

@@ -12,6 +12,7 @@
 #include "apps/cpu_target.h"
 #include "apps/recipe_options.h"
 #include "apps/sample_writer.h"
+#include "apps/version.h"
 #include "base/host.h"
 #include "base/integer.h"
 #include "base/thread_pool.h"
@@ -20,6 +21,7 @@
 #include "device/memory_offer.h"
 #include "device/placement.h"
 #include "models/decoder.h"
+#include "train/deadline.h"
 #include "train/from_recipe.h"
 #include "train/memory_fit.h"
 #include "train/product_choices.h"
@@ -107,7 +109,7 @@ std::optional<Launch> settle_ranks(config::Recipe& recipe, int asked) {
 
 void on_ranks(const config::Recipe& recipe, const std::optional<Launch>& launch,
               FunctionRef<void(const RankPlace&)> body) {
-  const comm::RankOptions options{recipe.parallel.deadline_seconds};
+  const comm::RankOptions options{train::Deadline(recipe.parallel.deadline_seconds).seconds()};
   const auto numerics = recipe.numerics == config::Numerics::fast ? kernels::Numerics::fast
                                                                   : kernels::Numerics::exact;
   std::optional<train::ProductChoices> recorded;
@@ -116,6 +118,8 @@ void on_ranks(const config::Recipe& recipe, const std::optional<Launch>& launch,
   if (launch) {
     return comm::run_mpi_rank(
         [&](comm::Communicator& world) {
+          // First: what other versions call, and in which order, is theirs.
+          comm::require_same(world, "the program's version", kVersion);
           check_size(world, recipe, *launch);
           device::Target target =
               cpu_target(threads_of_process(world, recipe), numerics, from_rank_0(world, recorded));
@@ -158,10 +162,12 @@ void on_ranks(const config::Recipe& recipe, const std::optional<Launch>& launch,
 
 std::vector<account::Plan> plans_of_stages(const config::Recipe& recipe,
                                            const train::Settings& settings,
-                                           const device::Target& target) {
+                                           const device::Target& target,
+                                           const std::function<void()>& at_work) {
   const train::BesideSteps beside = train::beside_steps(recipe);
   std::vector<account::Plan> stages;
   for (int stage = 0; stage < settings.layout.pipeline; ++stage) {
+    if (at_work) at_work();
     const int rank = parallel::rank_of(settings.layout, {0, stage, 0});
     stages.push_back(account::trace(target, [&](device::Device& device) {
       const auto world = comm::make_traced_communicator(device, rank, settings.layout.num_ranks());
@@ -171,50 +177,99 @@ std::vector<account::Plan> plans_of_stages(const config::Recipe& recipe,
   return stages;
 }
 
-void require_memory(const RankPlace& place, const config::Recipe& recipe,
-                    const text::Tokenizer* tokenizer) {
-  const int64_t vocab = tokenizer != nullptr ? tokenizer->vocab_size() : 0;
-  const std::vector<std::string> hosts = place.world.exchange(host_name(), "memory.host");
-  const std::vector<std::string> pids =
-      place.world.exchange(std::to_string(::getpid()), "memory.process");
-  const auto rank = static_cast<size_t>(place.world.rank());
-  if (std::ranges::find(hosts, hosts[rank]) - hosts.begin() != place.world.rank()) return;
-  std::set<std::string> processes;
-  std::vector<int64_t> ranks_of_stage(static_cast<size_t>(recipe.parallel.pipeline), 0);
-  const parallel::Layout layout = train::settings_of(recipe, vocab).layout;
-  for (size_t r = 0; r < hosts.size(); ++r) {
-    if (hosts[r] != hosts[rank]) continue;
-    processes.insert(pids[r]);
-    ++ranks_of_stage[static_cast<size_t>(
-        parallel::coordinates_of(layout, static_cast<int>(r)).pipeline)];
+namespace {
+
+/// Some ranks of a machine and what is there for them together.
+struct MemoryShare {
+  std::vector<int> ranks;
+  int64_t processes = 0;
+  device::MemoryOffer offer;
+};
+
+class MemoryJudge {
+ public:
+  MemoryJudge(const RankPlace& place, const config::Recipe& recipe,
+              const text::Tokenizer* tokenizer)
+      : place_(place), recipe_(recipe), tokenizer_(tokenizer) {}
+
+  /// UserError when the plans of these ranks do not fit together.
+  void judge(const MemoryShare& share) const {
+    const parallel::Layout layout = settings(recipe_).layout;
+    std::vector<int64_t> ranks_of_stage(static_cast<size_t>(layout.pipeline), 0);
+    for (const int rank : share.ranks)
+      ++ranks_of_stage[static_cast<size_t>(parallel::coordinates_of(layout, rank).pipeline)];
+    const auto planned = [&](const config::Recipe& candidate) {
+      const auto stages = plans(candidate);
+      // Rank 0 writes text samples while all ranks hold what is theirs.
+      int64_t bytes = share.ranks.front() == 0
+                          ? planned_sample_bytes(candidate, settings(candidate), tokenizer_,
+                                                 place_.device.target())
+                          : 0;
+      for (size_t stage = 0; stage < stages.size(); ++stage)
+        bytes += ranks_of_stage[stage] * stages[stage].memory.total;
+      return bytes;
+    };
+    train::check_memory(recipe_, planned, share.offer, share.processes);
   }
-  const auto planned = [&](const config::Recipe& candidate) {
-    const train::Settings settings = train::settings_of(candidate, vocab);
-    const auto stages = plans_of_stages(candidate, settings, place.device.target());
-    // Rank 0 writes text samples while all ranks hold what is theirs.
-    int64_t bytes =
-        rank == 0 ? planned_sample_bytes(candidate, settings, tokenizer, place.device.target()) : 0;
-    for (size_t stage = 0; stage < stages.size(); ++stage)
-      bytes += ranks_of_stage[stage] * stages[stage].memory.total;
-    return bytes;
-  };
-  device::MemoryOffer offer = device::memory_offer();
-  if (processes.size() > 1 && offer.address_space_free) {
-    // The limit of addresses is each process's own, and alike for all.
-    device::MemoryOffer own = offer;
-    own.machine_free = *own.address_space_free;
-    own.group_free.reset();
+
+  /// The same of one process against its own limit of addresses, which is alike for all.
+  void judge_addresses(device::MemoryOffer offer) const {
+    offer.machine_free = *offer.address_space_free;
+    offer.group_free.reset();
     const auto largest = [&](const config::Recipe& candidate) {
       int64_t bytes = 0;
-      for (const account::Plan& stage :
-           plans_of_stages(candidate, train::settings_of(candidate, vocab), place.device.target()))
+      for (const account::Plan& stage : plans(candidate))
         bytes = std::max(bytes, stage.memory.total);
       return bytes;
     };
-    train::check_memory(recipe, largest, own, 1);
-    offer.address_space_free.reset();
+    train::check_memory(recipe_, largest, offer, 1);
   }
-  train::check_memory(recipe, planned, offer, static_cast<int64_t>(processes.size()));
+
+ private:
+  train::Settings settings(const config::Recipe& recipe) const {
+    return train::settings_of(recipe, tokenizer_ != nullptr ? tokenizer_->vocab_size() : 0);
+  }
+  std::vector<account::Plan> plans(const config::Recipe& recipe) const {
+    return plans_of_stages(recipe, settings(recipe), place_.device.target(),
+                           [&] { place_.world.sign_of_life(); });  // the other ranks wait
+  }
+
+  const RankPlace& place_;
+  const config::Recipe& recipe_;
+  const text::Tokenizer* tokenizer_;
+};
+
+}  // namespace
+
+void require_memory(const RankPlace& place, const config::Recipe& recipe,
+                    const text::Tokenizer* tokenizer) {
+  const device::MemoryOffer offer = device::memory_offer();
+  const std::string host = host_name();
+  const std::string group = host + ":" + (offer.group_free ? offer.group_path : "");
+  const auto hosts = place.world.exchange(host, "memory.host");
+  const auto groups = place.world.exchange(group, "memory.group");
+  const auto pids = place.world.exchange(std::to_string(::getpid()), "memory.process");
+  const auto share_of_names = [&](std::span<const std::string> names) {
+    MemoryShare share{train::judged_by(place.world.rank(), names), 0, offer};
+    std::set<std::string> processes;
+    for (const int rank : share.ranks) processes.insert(pids[static_cast<size_t>(rank)]);
+    share.processes = std::ssize(processes);
+    return share;
+  };
+  const MemoryJudge judge(place, recipe, tokenizer);
+  MemoryShare machine = share_of_names(hosts), own_group = share_of_names(groups);
+  if (machine.processes > 1 && offer.address_space_free) {
+    judge.judge_addresses(offer);
+    machine.offer.address_space_free.reset();
+  }
+  // A launcher may give each process a control group of its own.
+  if (machine.ranks != own_group.ranks) {
+    machine.offer.group_free.reset();
+    own_group.offer.machine_free = INT64_MAX;
+    own_group.offer.address_space_free.reset();
+    if (!own_group.ranks.empty() && offer.group_free) judge.judge(own_group);
+  }
+  if (!machine.ranks.empty()) judge.judge(machine);
 }
 
 void print_layout(const train::Settings& s, const std::vector<account::Plan>& stages, int threads) {

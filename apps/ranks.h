@@ -2,6 +2,7 @@
 // The ranks of a run: where they come from, the cores each has, the table of who does what.
 #pragma once
 
+#include <functional>
 #include <optional>
 #include <vector>
 
@@ -34,13 +35,16 @@ void on_ranks(const config::Recipe& recipe, const std::optional<Launch>& launch,
               FunctionRef<void(const RankPlace&)> body);
 
 /// A traced training run of each pipeline stage (its first rank: data and tensor ranks are alike).
+/// `at_work`, where given, is called between them.
 std::vector<account::Plan> plans_of_stages(const config::Recipe& recipe,
                                            const train::Settings& settings,
-                                           const device::Target& target);
+                                           const device::Target& target,
+                                           const std::function<void()>& at_work = {});
 
 /// Before anything is allocated: UserError when the ranks of this machine, threads or processes, do
-/// not fit into its memory together, with the text samples that rank 0 writes. The first rank of
-/// each machine asks for all. `tokenizer` may be null. Collective.
+/// not fit into its memory together, or those of one of its control groups into that, with the text
+/// samples that rank 0 writes. The first rank of each machine and group asks for all of it.
+/// `tokenizer` may be null. Collective.
 void require_memory(const RankPlace& place, const config::Recipe& recipe,
                     const text::Tokenizer* tokenizer);
 

@@ -50,7 +50,8 @@ void check_samples(const config::Recipe& recipe, const std::optional<text::Token
 
 train::Samples write_samples(train::Engine& engine, int64_t step, const config::Recipe& recipe,
                              const text::Tokenizer& tokenizer) {
-  if (engine.mesh().world().rank() != 0) {
+  comm::Communicator& world = engine.mesh().world();
+  if (world.rank() != 0) {
     train::gather_weights(engine, nullptr, nullptr);
     return {};
   }
@@ -61,10 +62,11 @@ train::Samples write_samples(train::Engine& engine, int64_t step, const config::
   generate::GenerateOptions options = generate_options(recipe);
   if (const auto end = tokenizer.end_of_document()) options.end_ids = {*end};
   train::Samples samples;
+  const auto at_work = [&](std::string_view) { world.sign_of_life(); };  // the other ranks wait
   for (const std::string& prompt : recipe.train.sample_prompts) {
     const std::vector<int32_t> ids = prompt_ids(prompt, tokenizer);
     samples.texts.push_back(
-        {step, prompt, generate::generate(model, &tokenizer, ids, options).text});
+        {step, prompt, generate::generate(model, &tokenizer, ids, options, at_work).text});
   }
   samples.bytes = device->total().peak;
   return samples;

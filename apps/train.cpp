@@ -136,7 +136,8 @@ train::RunResult run_rank(const RankPlace& place, const config::Recipe& recipe,
     facts.machine = machine_json(target);
     facts.machine["threads"] = static_cast<int>(threads);  // of all ranks
     facts.step_flops = necessary_flops(settings, target);
-    const std::vector<account::Plan> stages = plans_of_stages(recipe, settings, target);
+    const std::vector<account::Plan> stages =
+        plans_of_stages(recipe, settings, target, [&] { place.world.sign_of_life(); });
     facts.planned_memory = account::to_json(stages[0].memory);
     facts.planned_sample_bytes = planned_sample_bytes(recipe, settings, tokenizer, target);
     if (!json) {

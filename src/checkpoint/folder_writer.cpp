@@ -59,9 +59,9 @@ void name_files(std::vector<FilePlan>& plans, comm::Communicator* ranks) {
 
 FileRecord write_tensors(const fs::path& folder, const FilePlan& plan,
                          const std::vector<TensorContent>& tensors,
-                         std::vector<TensorRecord>& records) {
+                         std::vector<TensorRecord>& records, const AtWork& at_work) {
   const auto part = std::span(tensors).subspan(plan.begin, plan.end - plan.begin);
-  const WrittenFile written = write_safetensors(folder / plan.name, part);
+  const WrittenFile written = write_safetensors(folder / plan.name, part, at_work);
   for (size_t i = plan.begin; i < plan.end; ++i) {
     const TensorContent& tensor = tensors[i];
     const Cut cut = tensor.cut.value_or(Cut{tensor.shape, Shard::whole(tensor.shape)});
@@ -86,11 +86,12 @@ Parts write_all_tensors(const fs::path& folder, const std::vector<TensorContent>
   name_files(plans, ranks);
   std::vector<TensorRecord> records(tensors.size());
   std::vector<FileRecord> files(plans.size());
+  const AtWork at_work = ranks == nullptr ? AtWork() : [ranks] { ranks->sign_of_life(); };
   ThreadPool pool(std::clamp(static_cast<int>(plans.size()), 1, threads));
   std::atomic<size_t> next = 0;  // files take as long as their disks do: whoever is free goes on
   pool.run([&](int) {
     for (size_t i = next++; i < plans.size(); i = next++)
-      files[i] = write_tensors(folder, plans[i], tensors, records);
+      files[i] = write_tensors(folder, plans[i], tensors, records, at_work);
   });
   return join_parts(std::move(files), std::move(records), ranks);
 }
@@ -181,6 +182,13 @@ FolderSummary write_together(std::optional<StagedFolder>& folder, const FolderCo
 
 }  // namespace
 
+SystemError save_failure(const fs::path& target, int64_t step, int64_t needed, const char* reason) {
+  return SystemError(
+      "{}: saving step {} failed: {}; a checkpoint needs {} bytes; checkpoints from before are as "
+      "they were",
+      target.string(), step, reason, needed);
+}
+
 FolderNeeds needs_of(std::span<const int64_t> tensor_bytes, int64_t file_bytes) {
   constexpr int64_t kHeaderBytes = 256;  // of a tensor's entry; a multiple of what names need
   FolderNeeds needs;
@@ -207,9 +215,9 @@ FolderSummary write_checkpoint_folder(const fs::path& target, const FolderConten
     throw;
   } catch (const std::exception& error) {
     // All are told before the folder goes, so that nobody takes its absence for the cause.
-    ranks->abort(
-        fmt::format("{}: saving step {} failed: {}", target.string(), content.step, error.what()));
-    throw;
+    const SystemError failure = save_failure(target, content.step, content.needed, error.what());
+    ranks->abort(failure.what());
+    throw SystemError(failure);
   }
 }
 

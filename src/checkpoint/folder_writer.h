@@ -21,12 +21,18 @@ struct FolderContent {
   std::vector<TensorContent> tensors;        // that this rank writes: each piece is of one rank
   nlohmann::json state;                      // the caller's; rank 0's counts
   std::map<std::string, std::string> texts;  // further files by name; rank 0's count
+  int64_t needed = 0;                        // bytes of the whole on the disk, for messages
 };
 
 struct FolderSummary {
   std::string state_sha256;
   int64_t bytes = 0;  // of all files but manifest and COMMIT
 };
+
+/// What a save that failed is to whoever runs it, whatever the cause: a failed run (exit 1).
+/// `needed`: bytes of a checkpoint.
+SystemError save_failure(const std::filesystem::path& target, int64_t step, int64_t needed,
+                         const char* reason);
 
 /// Tensor files are cut here: bounds what one damaged file costs, and lets several threads hash and
 /// write at once. A larger tensor has a file of its own.
@@ -45,7 +51,8 @@ FolderNeeds needs_of(std::span<const int64_t> tensor_bytes, int64_t file_bytes =
 /// `threads` files are written at once, each through kUncachedBufferBytes; with more than one,
 /// tensors' `write` run side by side. With
 /// `ranks` (null: this one alone) collective over them: all see one file system, `target` is that
-/// of rank 0, the pieces of all ranks cover each tensor, and the summary is of the whole folder.
+/// of rank 0, the pieces of all ranks cover each tensor, and the summary is of the whole folder;
+/// what fails on one rank ends all, with the save_failure that it throws.
 FolderSummary write_checkpoint_folder(const std::filesystem::path& target,
                                       const FolderContent& content, int threads,
                                       int64_t file_bytes = kTensorFileBytes,

@@ -27,12 +27,13 @@ HashKind hash_kind(int64_t version) { return version == 1 ? HashKind::sha256 : H
 
 /// Of `bytes` bytes that read(buffer, size, offset) gives.
 template <typename Read>
-std::string hash_of_parts(HashKind kind, int64_t bytes, const Read& read) {
+std::string hash_of_parts(HashKind kind, int64_t bytes, const AtWork& at_work, const Read& read) {
   Sha256 sha;
   FileHash fast;
   std::vector<std::byte> buffer(static_cast<size_t>(std::min(bytes, int64_t{1} << 20)));
   for (int64_t at = 0; at < bytes;) {
     const int64_t part = std::min(static_cast<int64_t>(buffer.size()), bytes - at);
+    if (at_work) at_work();
     read(buffer.data(), part, at);
     if (kind == HashKind::sha256) {
       sha.update(buffer.data(), static_cast<size_t>(part));
@@ -44,14 +45,15 @@ std::string hash_of_parts(HashKind kind, int64_t bytes, const Read& read) {
   return kind == HashKind::sha256 ? sha.finish() : fast.digest();
 }
 
-std::string hash_of(HashKind kind, const File& file, int64_t bytes) {
-  return hash_of_parts(kind, bytes, [&](void* to, int64_t size, int64_t at) {
+std::string hash_of(HashKind kind, const File& file, int64_t bytes, const AtWork& at_work) {
+  return hash_of_parts(kind, bytes, at_work, [&](void* to, int64_t size, int64_t at) {
     file.read_at(to, static_cast<size_t>(size), at);
   });
 }
 
-std::string hash_of(HashKind kind, const SafetensorsFile& file, const SafetensorsEntry& entry) {
-  return hash_of_parts(kind, entry.bytes,
+std::string hash_of(HashKind kind, const SafetensorsFile& file, const SafetensorsEntry& entry,
+                    const AtWork& at_work) {
+  return hash_of_parts(kind, entry.bytes, at_work,
                        [&](void* to, int64_t size, int64_t at) { file.read(entry, at, size, to); });
 }
 
@@ -120,6 +122,7 @@ std::string read_own(const fs::path& path, int64_t limit) {
 
 struct Reader::Impl {
   fs::path folder;
+  AtWork at_work;
   Manifest manifest;
   std::vector<TensorInfo> tensors;
   std::map<std::string, size_t> index;
@@ -160,7 +163,8 @@ void Reader::Impl::check_size(const FileRecord& file) const {
 
 void Reader::Impl::verify(const FileRecord& file) const {
   const fs::path path = folder / file.name;
-  if (hash_of(hash_kind(manifest.version), open_own(path), file.bytes) == file.hash) return;
+  if (hash_of(hash_kind(manifest.version), open_own(path), file.bytes, at_work) == file.hash)
+    return;
   throw IntegrityError("{}: the content does not match its hash; {}", path.string(),
                        damage_in(file));
 }
@@ -177,7 +181,7 @@ std::string Reader::Impl::damage_in(const FileRecord& file) const {
       if (entry == nullptr) return fmt::format("tensor {} is not in it", tensor.name);
       const bool own = !piece->hash.empty();
       const HashKind kind = own ? hash_kind(manifest.version) : HashKind::sha256;
-      if (hash_of(kind, content, *entry) != (own ? piece->hash : tensor.sha256)) {
+      if (hash_of(kind, content, *entry, at_work) != (own ? piece->hash : tensor.sha256)) {
         return fmt::format("tensor {} is damaged", tensor.name);
       }
     }
@@ -187,8 +191,9 @@ std::string Reader::Impl::damage_in(const FileRecord& file) const {
   return "its header is damaged";
 }
 
-Reader::Reader(const fs::path& folder) : impl_(std::make_unique<Impl>()) {
+Reader::Reader(const fs::path& folder, AtWork at_work) : impl_(std::make_unique<Impl>()) {
   impl_->folder = folder;
+  impl_->at_work = std::move(at_work);
   const fs::path manifest_path = folder / kManifestName;
   const std::string commit = read_own(folder / kCommitName, 4096);
   const std::string text = read_own(manifest_path, kMaxManifestBytes);
@@ -274,6 +279,7 @@ void Reader::read(const std::string& name, const Shard& wanted, void* host) cons
       throw IntegrityError("{}: tensor {} is not there as the manifest says", file.path().string(),
                            name);
     }
+    if (impl_->at_work) impl_->at_work();
     read_overlap(file, *entry, tensor.shape, {piece.dim, piece.begin, piece.count}, wanted, host);
   }
 }
@@ -299,13 +305,14 @@ StepFolders step_folders(const fs::path& checkpoints) {
   return steps;
 }
 
-Reader open_own_step(const fs::path& folder) {
+Reader open_own_step(const fs::path& folder, AtWork at_work) {
   if (kind_of(folder) == fs::file_type::symlink)
     throw IntegrityError("{}: is a link; a run's checkpoints are its own", folder.string());
-  return Reader(folder);
+  return Reader(folder, std::move(at_work));
 }
 
-std::optional<fs::path> find_newest(const fs::path& checkpoints, bool verify) {
+std::optional<fs::path> find_newest(const fs::path& checkpoints, bool verify,
+                                    const AtWork& at_work) {
   std::string first_fault;
   size_t damaged = 0;
   for (const auto& [step, folder] : step_folders(checkpoints)) {
@@ -315,7 +322,7 @@ std::optional<fs::path> find_newest(const fs::path& checkpoints, bool verify) {
         kind_of(folder / kManifestName) == fs::file_type::not_found)
       continue;
     try {
-      const Reader reader = open_own_step(folder);
+      const Reader reader = open_own_step(folder, at_work);
       if (verify) reader.verify_all();
       return folder;
     } catch (const IntegrityError& error) {

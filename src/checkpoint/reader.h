@@ -4,7 +4,6 @@
 #pragma once
 
 #include <filesystem>
-#include <functional>
 #include <map>
 #include <memory>
 #include <nlohmann/json.hpp>
@@ -12,6 +11,7 @@
 #include <string>
 #include <vector>
 
+#include "checkpoint/at_work.h"
 #include "tensor/dtype.h"
 #include "tensor/shard.h"
 
@@ -26,8 +26,9 @@ struct TensorInfo {
 class Reader {
  public:
   /// Opens a step folder: COMMIT, manifest and the sizes of all files are checked. IntegrityError
-  /// names the file and what is wrong; NewerFormatError (manifest.h) both versions.
-  explicit Reader(const std::filesystem::path& step_folder);
+  /// names the file and what is wrong; NewerFormatError (manifest.h) both versions. `at_work`: of
+  /// all hashing and reading later.
+  explicit Reader(const std::filesystem::path& step_folder, AtWork at_work = {});
   ~Reader();
   Reader(Reader&&) noexcept;
 
@@ -60,7 +61,7 @@ using StepFolders = std::map<int64_t, std::filesystem::path, std::greater<>>;
 /// absent. UserError when that folder is a link: what lies there is another's.
 StepFolders step_folders(const std::filesystem::path& checkpoints);
 /// One of them, opened. IntegrityError also when it is a link.
-Reader open_own_step(const std::filesystem::path& folder);
+Reader open_own_step(const std::filesystem::path& folder, AtWork at_work = {});
 
 /// The newest complete checkpoint in a folder of step folders (COMMIT and manifest hold and all
 /// files have their size; with `verify`, all hashes too). Damaged newer ones (IntegrityError) are
@@ -68,6 +69,6 @@ Reader open_own_step(const std::filesystem::path& folder);
 /// well be whole; one of a newer format is a NewerFormatError: it is. Nothing if there are none at
 /// all; IntegrityError if there are and none is whole.
 std::optional<std::filesystem::path> find_newest(const std::filesystem::path& checkpoints,
-                                                 bool verify);
+                                                 bool verify, const AtWork& at_work = {});
 
 }  // namespace megalith::checkpoint

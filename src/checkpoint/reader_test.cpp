@@ -3,6 +3,8 @@
 // of file and tensor, when anything about it is not as it was.
 #include "checkpoint/reader.h"
 
+#include <atomic>
+
 #include "checkpoint/checkpoint_fixture.h"
 #include "checkpoint/manifest.h"
 #include "checkpoint/state_digest.h"
@@ -40,6 +42,17 @@ class Checkpoint : public CheckpointTest {
     return values;
   }
 };
+
+TEST_F(Checkpoint, says_that_it_is_at_work_while_it_checks_and_reads) {
+  std::atomic<int> signs = 0;
+  const fs::path newest = write(7);
+  const AtWork at_work = [&] { ++signs; };
+  EXPECT_EQ(find_newest(folder_, true, at_work), newest);
+  EXPECT_GE(signs.exchange(0), 3);  // two files of tensors and a text
+  const Reader reader(newest, at_work);
+  read(reader, "c", Shard::whole(Shape{4, 3, 2}));
+  EXPECT_GE(signs, 2);  // its file's check, and itself
+}
 
 TEST_F(Checkpoint, gives_back_what_was_written) {
   const Reader reader(write(7));

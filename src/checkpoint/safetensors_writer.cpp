@@ -21,7 +21,7 @@ constexpr size_t kBlockBytes = size_t{128} << 10;
 /// The bytes of one file on their way.
 class Writing {
  public:
-  explicit Writing(File& file) : out_(file) {}
+  Writing(File& file, const AtWork& at_work) : out_(file), at_work_(at_work) {}
 
   void add(Bytes bytes) {
     hash_.update(bytes.data(), bytes.size());
@@ -40,6 +40,7 @@ class Writing {
         if (whole) sha.update(block.data(), block.size());
         hash.update(block.data(), block.size());
         add(block);
+        if (at_work_) at_work_();
         part = part.subspan(block.size());
       }
     });
@@ -55,6 +56,7 @@ class Writing {
 
  private:
   UncachedWriter out_;
+  const AtWork& at_work_;
   FileHash hash_;
   WrittenFile written_;
 };
@@ -62,7 +64,7 @@ class Writing {
 }  // namespace
 
 WrittenFile write_safetensors(const std::filesystem::path& path,
-                              std::span<const TensorContent> tensors) {
+                              std::span<const TensorContent> tensors, const AtWork& at_work) {
   std::vector<SafetensorsEntry> entries;
   std::map<std::string, const TensorContent*> by_name;
   for (const TensorContent& tensor : tensors) {
@@ -74,7 +76,7 @@ WrittenFile write_safetensors(const std::filesystem::path& path,
   write_file_durable(
       path,
       [&](File& file) {
-        Writing writing(file);
+        Writing writing(file, at_work);
         writing.add(std::as_bytes(std::span(header)));
         for (const SafetensorsEntry& entry : entries)
           writing.add(*by_name.at(entry.name), entry.bytes);

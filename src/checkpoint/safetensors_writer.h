@@ -12,6 +12,7 @@
 #include <string>
 
 #include "base/function_ref.h"
+#include "checkpoint/at_work.h"
 #include "tensor/dtype.h"
 #include "tensor/shard.h"
 
@@ -50,6 +51,6 @@ struct WrittenFile {
 
 /// Replaces `path` durably, but for the folder's own fsync, which is the caller's.
 WrittenFile write_safetensors(const std::filesystem::path& path,
-                              std::span<const TensorContent> tensors);
+                              std::span<const TensorContent> tensors, const AtWork& at_work = {});
 
 }  // namespace megalith::checkpoint

@@ -74,6 +74,7 @@ std::unique_ptr<StagedFolder> prepare(const fs::path& folder) {
 struct Saver::Impl {
   fs::path folder;
   SaverOptions options;
+  comm::Communicator* world = nullptr;
   std::unique_ptr<comm::Communicator> ranks;  // of the writing threads; null: this rank alone
   Snapshot snapshot;
   std::thread writer;
@@ -84,7 +85,6 @@ struct Saver::Impl {
 
   void write(FolderContent content);
   void tidy(int64_t step) const;
-  SystemError failed(int64_t step, const char* reason) const;
   bool leads() const { return ranks == nullptr || ranks->rank() == 0; }
   FolderNeeds all_of(const FolderNeeds& own);
   FolderNeeds check_room(std::span<const int64_t> tensor_bytes, int64_t text_bytes);
@@ -117,14 +117,6 @@ void Saver::Impl::tidy(int64_t step) const {
   }
 }
 
-/// A failed save is a failed run (exit 1), whatever its cause.
-SystemError Saver::Impl::failed(int64_t step, const char* reason) const {
-  return SystemError(
-      "{}: saving step {} failed: {}; a checkpoint needs {} bytes; those from before are as they "
-      "were",
-      folder.string(), step, reason, needed);
-}
-
 /// What all ranks write. Collective.
 FolderNeeds Saver::Impl::all_of(const FolderNeeds& own) {
   if (ranks == nullptr) return own;
@@ -154,6 +146,7 @@ Saver::Saver(fs::path folder, const SaverOptions& options, comm::Communicator* w
     : impl_(std::make_unique<Impl>()) {
   impl_->folder = std::move(folder);
   impl_->options = options;
+  impl_->world = world;
   if (world != nullptr && world->size() > 1) impl_->ranks = world->for_second_thread("saving");
   const auto probe = impl_->leads() ? prepare(impl_->folder) : nullptr;
   if (impl_->ranks == nullptr) return;
@@ -190,20 +183,24 @@ void Saver::save(device::Device& device, int64_t step, std::span<const TensorSou
   int64_t text_bytes = 0;
   for (const auto& [name, text] : texts) text_bytes += static_cast<int64_t>(text.size());
   impl_->check_room(bytes_of_each(tensors), text_bytes);
-  if (impl_->ranks != nullptr) impl_->ranks->set_step(step);
+  if (impl_->ranks != nullptr) {
+    impl_->ranks->set_step(step);
+    impl_->ranks->set_deadline(impl_->world->state().deadline_seconds);
+  }
   impl_->has_saved = false;
-  FolderContent content{step, {}, std::move(state), std::move(texts)};
+  FolderContent content{step, {}, std::move(state), std::move(texts), impl_->needed};
   const auto write = [impl = impl_.get()](FolderContent&& what) {
     const int64_t which = what.step;
     try {
       impl->write(std::move(what));
-    } catch (const comm::RankFailure&) {
-      impl->failure = std::current_exception();  // it names who failed first
     } catch (const std::exception& error) {
-      const SystemError failure = impl->failed(which, error.what());
-      impl->failure = std::make_exception_ptr(failure);
-      // At once: the other ranks wait for this one's part, perhaps in their training threads.
-      if (impl->ranks != nullptr) impl->ranks->abort(failure.what());
+      // Ranks have told each other by now, for they may wait in their training threads; this error
+      // is what they were told.
+      impl->failure =
+          impl->ranks != nullptr
+              ? std::current_exception()
+              : std::make_exception_ptr(save_failure(impl->folder / step_folder_name(which), which,
+                                                     impl->needed, error.what()));
     }
   };
   if (impl_->options.asynchronous) {
@@ -211,7 +208,8 @@ void Saver::save(device::Device& device, int64_t step, std::span<const TensorSou
     try {
       impl_->writer = std::thread(write, std::move(content));
     } catch (const std::system_error& error) {
-      throw impl_->failed(step, fmt::format("no thread can be made: {}", error.what()).c_str());
+      throw save_failure(impl_->folder / step_folder_name(step), step, impl_->needed,
+                         fmt::format("no thread can be made: {}", error.what()).c_str());
     }
   } else {
     std::mutex turn;

@@ -63,6 +63,7 @@ Ticket Communicator::record_and_start(const Operation& operation) {
 }
 
 Ticket Communicator::start_unrecorded(const Operation& operation) {
+  if (size_ > 1) state_->last_call.note(operation, name_);
   Ticket ticket = start(operation);
   ticket.kind_ = operation.kind;
   return ticket;

@@ -8,8 +8,8 @@
 //
 // Calls on one group are numbered. Kind, dtype, count and label of call number k are compared
 // across its ranks; a difference ends all ranks with an error naming both. Each wait has a
-// deadline. When one rank fails, all others get a RankFailure naming the first cause in their next
-// call.
+// deadline, counted from the last sign of life of any rank. When one rank fails, all others get a
+// RankFailure naming it, where it was and the first cause in their next call.
 //
 // Views are contiguous. They may be device memory; `threads` and `self` on a cpu device read host
 // memory, the traced one follows no pointer.
@@ -22,17 +22,11 @@
 #include <string_view>
 #include <vector>
 
-#include "base/error.h"
 #include "comm/operation.h"
+#include "comm/rank_state.h"
 #include "device/device.h"
 
 namespace megalith::comm {
-
-/// Another rank failed first; what() names it and its cause, the code is that of the cause.
-class RankFailure : public Error {
- public:
-  RankFailure(ExitCode code, const std::string& message) : Error(code, message) {}
-};
 
 /// A call between its start and its wait. The destructor of one never waited for withdraws the
 /// buffers from all peers: safe while an exception unwinds, provided the ticket is destroyed before
@@ -62,16 +56,6 @@ class [[nodiscard]] Ticket {
 struct Membership {
   int color = 0;
   int key = 0;
-};
-
-/// What the communicators of one rank share: set on one, it holds for all split from the same
-/// world.
-struct RankState {
-  int world_rank = 0;
-  int world_size = 1;
-  int64_t step = -1;                 // for messages; negative before the first
-  double deadline_seconds = 600;     // of each wait
-  device::Device* device = nullptr;  // its recorder gets wire bytes, and time spent waiting
 };
 
 class Communicator {
@@ -142,6 +126,11 @@ class Communicator {
   /// clock of its own, so that state can be saved while training goes on. One failure ends both.
   /// Calls on it are not recorded. The other thread must have ended before this rank does.
   std::unique_ptr<Communicator> for_second_thread(std::string_view name);
+
+  /// This rank is at work on something long that only it does while others wait for it (a check of
+  /// files, a plan, a text): every wait of every rank has its whole deadline again. To be called
+  /// between pieces of that work, as often as one likes, from any thread. Local.
+  virtual void sign_of_life() = 0;
 
   /// Ends every rank of the world: their next or present call throws a RankFailure naming this rank
   /// and cause. Returns; the caller throws its own error.

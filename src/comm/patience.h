@@ -10,7 +10,7 @@ namespace megalith::comm {
 class Patience {
  public:
   /// Waits at most `seconds` from `now` on; times are of the monotonic clock.
-  Patience(double seconds, double now) : left_(seconds), last_(now) {}
+  Patience(double seconds, double now) : seconds_(seconds), left_(seconds), last_(now) {}
 
   /// Counts what has passed; true when nothing is left. To be asked at least once a second.
   bool ends(double now) {
@@ -19,11 +19,18 @@ class Patience {
     return left_ <= 0;
   }
 
+  /// Who is waited for is at work: all its seconds again, from `now` on.
+  void renew(double now) {
+    left_ = seconds_;
+    last_ = now;
+  }
+
   /// When to ask next at the latest.
   double next() const { return last_ + std::min(left_, kSlice); }
 
  private:
   static constexpr double kSlice = 1;
+  double seconds_;
   double left_;
   double last_;
 };

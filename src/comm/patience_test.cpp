@@ -23,5 +23,15 @@ TEST(Patience, TimeAsleepDoesNotCount) {
   EXPECT_TRUE(patience.ends(3608));
 }
 
+TEST(Patience, ASignOfLifeRenewsIt) {
+  Patience patience(2, 0);
+  EXPECT_FALSE(patience.ends(1));
+  patience.renew(2);
+  EXPECT_FALSE(patience.ends(2));
+  EXPECT_FALSE(patience.ends(3));
+  EXPECT_FALSE(patience.ends(3.75));
+  EXPECT_TRUE(patience.ends(4));
+}
+
 }  // namespace
 }  // namespace megalith::comm

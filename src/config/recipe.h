@@ -197,7 +197,7 @@ struct ParallelSection {
   int64_t data_shards = 1;
   int64_t context = 1;
   int64_t expert = 1;
-  double deadline_seconds = 600;
+  double deadline_seconds = 0;  // 0: fitted to the steps
   void visit(FieldVisitor& v);
 };
 

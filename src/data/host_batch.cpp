@@ -77,20 +77,4 @@ HostBatch make_batch(const Sampler& sampler, int64_t first, int64_t count,
   return batch;
 }
 
-double total_weight(const Sampler& sampler, int64_t first, int64_t count,
-                    const BatchOptions& options) {
-  check_options(options);
-  const int64_t length = sampler.sequence_length();
-  if (options.end_of_document_loss) return static_cast<double>(count * length);
-  std::vector<int32_t> tokens(static_cast<size_t>(length + 1));
-  int64_t weighted = 0;
-  for (int64_t i = 0; i < count; ++i) {
-    sampler.read(first + i, tokens);
-    for (int64_t t = 0; t < length; ++t) {
-      weighted += tokens[static_cast<size_t>(t)] != *options.end_of_document ? 1 : 0;
-    }
-  }
-  return static_cast<double>(weighted);
-}
-
 }  // namespace megalith::data

@@ -46,9 +46,4 @@ void fill_batch(const Sampler& sampler, int64_t first, int64_t count, const Batc
 HostBatch make_batch(const Sampler& sampler, int64_t first, int64_t count,
                      const BatchOptions& options);
 
-/// The sum of the loss weights of the samples [first, first + count): equal to total_weight of any
-/// batches that hold them together. Reads tokens only where a mask depends on them.
-double total_weight(const Sampler& sampler, int64_t first, int64_t count,
-                    const BatchOptions& options);
-
 }  // namespace megalith::data

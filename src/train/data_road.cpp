@@ -30,14 +30,14 @@ constexpr int kDepth = 4;
 }  // namespace
 
 DataRoad::DataRoad(const data::Sampler& sampler, const data::BatchOptions& options,
-                   const Settings& settings, int data_rank, int64_t first_sample)
+                   const Settings& settings, comm::Communicator& data_ranks, int64_t first_sample)
     : sampler_(sampler),
       options_(options),
       ramp_(settings.batch),
       micro_batch_(settings.micro_batch),
-      data_ranks_(settings.layout.data),
+      data_ranks_(data_ranks),
       consumed_(first_sample) {
-  Cursor cursor{settings.batch, settings.micro_batch, settings.layout.data, data_rank,
+  Cursor cursor{settings.batch, settings.micro_batch, data_ranks.size(), data_ranks.rank(),
                 first_sample};
   prefetcher_ = std::make_unique<data::Prefetcher>(
       [this, cursor](data::HostBatch& batch) mutable {
@@ -51,18 +51,27 @@ DataRoad::Step DataRoad::next() {
   Step step;
   step.first_sample = consumed_;
   step.samples = optim::batch_size(ramp_, consumed_);
-  const int64_t count = step.samples / data_ranks_ / micro_batch_;
+  const int64_t count = step.samples / data_ranks_.size() / micro_batch_;
+  double own = 0;
   for (int64_t m = 0; m < count; ++m) {
     std::optional<data::HostBatch> batch = prefetcher_->next();
     MEGA_CHECK(batch.has_value(), "the data road has no end");
-    step.global_weight += batch->total_weight;
+    own += batch->total_weight;
     step.micro_batches.push_back(std::move(*batch));
   }
-  if (data_ranks_ > 1) {
-    step.global_weight = data::total_weight(sampler_, step.first_sample, step.samples, options_);
-  }
+  step.global_weight = weight_of_all(own, step.samples);
   consumed_ += step.samples;
   return step;
+}
+
+/// Numbers of tokens, so that any order of adding gives the same.
+double DataRoad::weight_of_all(double own, int64_t samples) {
+  if (options_.end_of_document_loss)
+    return static_cast<double>(samples * sampler_.sequence_length());
+  auto sum = static_cast<int64_t>(own);
+  const View view(reinterpret_cast<std::byte*>(&sum), DType::i64, Shape{1});
+  data_ranks_.wait(data_ranks_.start_all_reduce_sum(view, "step.weight"));
+  return static_cast<double>(sum);
 }
 
 void DataRoad::recycle(Step&& step) {

@@ -5,6 +5,7 @@
 
 #include <memory>
 
+#include "comm/communicator.h"
 #include "data/prefetch.h"
 #include "train/settings.h"
 
@@ -12,16 +13,18 @@ namespace megalith::train {
 
 class DataRoad {
  public:
-  /// Starts at sample `first_sample`. The sampler must outlive it.
+  /// Starts at sample `first_sample`. The sampler and `data_ranks`, of which this is one, must
+  /// outlive it.
   DataRoad(const data::Sampler& sampler, const data::BatchOptions& options,
-           const Settings& settings, int data_rank, int64_t first_sample);
+           const Settings& settings, comm::Communicator& data_ranks, int64_t first_sample);
 
   struct Step {
     int64_t first_sample = 0;
-    int64_t samples = 0;  // of all ranks
-    double global_weight = 0;
+    int64_t samples = 0;                         // of all ranks
+    double global_weight = 0;                    // of all ranks
     std::vector<data::HostBatch> micro_batches;  // of this rank
   };
+  /// Collective over the data ranks where weights depend on the tokens: each knows its own.
   Step next();
   /// Gives the memory back.
   void recycle(Step&& step);
@@ -29,11 +32,12 @@ class DataRoad {
   double wait_seconds() const { return prefetcher_->wait_seconds(); }
 
  private:
+  double weight_of_all(double own, int64_t samples);
   const data::Sampler& sampler_;
   data::BatchOptions options_;
   optim::BatchRamp ramp_;
   int64_t micro_batch_;
-  int data_ranks_;
+  comm::Communicator& data_ranks_;
   int64_t consumed_;
   std::unique_ptr<data::Prefetcher> prefetcher_;
 };

@@ -4,6 +4,9 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
+#include "comm/backends.h"
 #include "data/test_corpus.h"
 #include "testing/toy_model.h"
 
@@ -28,13 +31,14 @@ Settings settings() {
   return s;
 }
 
-/// What data rank `rank` of `ranks` reads in each step.
-std::vector<Read> read(const data::Sampler& sampler, int ranks, int rank) {
+/// What this data rank reads in each step.
+std::vector<Read> read(const data::Sampler& sampler, bool end_of_document_loss,
+                       comm::Communicator& data_ranks) {
   Settings s = settings();
-  s.layout.data = ranks;
+  s.layout.data = data_ranks.size();
   const data::BatchOptions options{
-      .end_of_document = 0, .document_mask = true, .end_of_document_loss = false};
-  DataRoad road(sampler, options, s, rank, kFirstSample);
+      .end_of_document = 0, .document_mask = true, .end_of_document_loss = end_of_document_loss};
+  DataRoad road(sampler, options, s, data_ranks, kFirstSample);
   std::vector<Read> steps;
   int64_t consumed = kFirstSample;
   for (int64_t i = 0; i < kSteps; ++i) {
@@ -53,6 +57,16 @@ std::vector<Read> read(const data::Sampler& sampler, int ranks, int rank) {
   return steps;
 }
 
+/// Rank by rank.
+std::vector<std::vector<Read>> read(const data::Sampler& sampler, bool end_of_document_loss,
+                                    int ranks) {
+  std::vector<std::vector<Read>> of_rank(static_cast<size_t>(ranks));
+  comm::run_ranks(ranks, [&](comm::Communicator& world) {
+    of_rank[static_cast<size_t>(world.rank())] = read(sampler, end_of_document_loss, world);
+  });
+  return of_rank;
+}
+
 TEST(DataRoad, RanksTogetherReadWhatOneReads) {
   const data::TemporaryFolder folder;
   std::vector<std::vector<int32_t>> documents;
@@ -65,11 +79,15 @@ TEST(DataRoad, RanksTogetherReadWhatOneReads) {
   options.sequence_length = settings().sequence_length();
   options.vocab_size = settings().architecture.vocab;
   const data::Sampler sampler({{folder / "corpus", {}}}, options);
-  const std::vector<Read> alone = read(sampler, 1, 0);
-  for (const int ranks : {2, 4}) {
+  for (const auto& [ranks, end_of_document_loss] :
+       {std::pair{2, false}, std::pair{4, false}, std::pair{2, true}}) {
+    const std::vector<Read> alone = read(sampler, end_of_document_loss, 1)[0];
+    for (const Read& step : alone) {
+      const auto ends = end_of_document_loss ? 0 : std::ranges::count(step.ids, 0);
+      EXPECT_EQ(step.weight, static_cast<double>(std::ssize(step.ids) - ends));
+    }
     std::vector<Read> together(kSteps);
-    for (int rank = 0; rank < ranks; ++rank) {
-      const std::vector<Read> part = read(sampler, ranks, rank);
+    for (const std::vector<Read>& part : read(sampler, end_of_document_loss, ranks)) {
       for (size_t i = 0; i < part.size(); ++i) {
         EXPECT_EQ(part[i].weight, alone[i].weight) << ranks << " ranks, step " << i;
         together[i].ids.insert(together[i].ids.end(), part[i].ids.begin(), part[i].ids.end());

@@ -18,11 +18,12 @@ namespace fs = std::filesystem;
 
 /// The newest step folder, opened. Nothing when there is none, or when it is damaged: then the
 /// resume says so and goes on from an older one.
-std::optional<checkpoint::Reader> newest_of(const fs::path& checkpoints) {
+std::optional<checkpoint::Reader> newest_of(const fs::path& checkpoints,
+                                            const checkpoint::AtWork& at_work) {
   const checkpoint::StepFolders steps = checkpoint::step_folders(checkpoints);
   if (steps.empty()) return std::nullopt;
   try {
-    return checkpoint::open_own_step(steps.begin()->second);
+    return checkpoint::open_own_step(steps.begin()->second, at_work);
   } catch (const IntegrityError&) {
     return std::nullopt;
   }
@@ -58,9 +59,10 @@ bool is_tidy(const fs::path& run, const Position& position, int64_t keep) {
 
 std::optional<report::StepMetrics> look(const config::Recipe& recipe, const Settings& settings,
                                         const text::Tokenizer* tokenizer,
-                                        std::span<const std::string> allow) {
+                                        std::span<const std::string> allow,
+                                        const checkpoint::AtWork& at_work) {
   const fs::path folder = recipe.run.out;
-  const auto reader = newest_of(folder / "checkpoints");
+  const auto reader = newest_of(folder / "checkpoints", at_work);
   if (!reader) return std::nullopt;
   const Position position = position_from(reader->state());
   if (!is_tidy(folder, position, recipe.checkpoint.keep)) return std::nullopt;
@@ -91,7 +93,7 @@ std::optional<report::StepMetrics> finished_before(comm::Communicator& world,
                                                    std::span<const std::string> allow) {
   std::string line;
   if (world.rank() == 0) {
-    const auto last = look(recipe, settings, tokenizer, allow);
+    const auto last = look(recipe, settings, tokenizer, allow, [&] { world.sign_of_life(); });
     if (last) line = last->to_json_line();
   }
   line = world.exchange(line, "finished")[0];

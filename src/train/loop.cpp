@@ -17,6 +17,7 @@
 #include "train/agreement.h"
 #include "train/checkpoints.h"
 #include "train/data_road.h"
+#include "train/deadline.h"
 #include "train/from_recipe.h"
 #include "train/measured_memory.h"
 #include "train/not_finite.h"
@@ -46,10 +47,6 @@ void remove_leftovers(const fs::path& folder) {
   }
 }
 
-std::optional<OwedStep::What> what_of(const std::optional<OwedStep>& owed) {
-  return owed ? std::optional(owed->what) : std::nullopt;
-}
-
 /// One run, from its folder to its end.
 class TrainingRun {
  public:
@@ -77,6 +74,10 @@ class TrainingRun {
   bool at_end() const;
   RunResult finish();
   bool leads() const { return world_.rank() == 0; }
+  /// Other ranks wait while this one reads and checks files.
+  checkpoint::AtWork at_work() {
+    return [this] { world_.sign_of_life(); };
+  }
   /// Takes over what all ranks agree on: a signal, and rank 0's clock. Collective.
   void agree_on(double elapsed_seconds);
   /// The same of the signal alone.
@@ -102,6 +103,7 @@ class TrainingRun {
   std::string data_fingerprint_;
   Position position_;
   RunGuard guard_;
+  Deadline deadline_;
   std::optional<std::string> not_finite_;  // the last step's first tensor that is not finite
   std::optional<OwedStep> owed_;           // what the last step has not done
   std::unique_ptr<RunLog> log_;            // rank 0's
@@ -135,11 +137,11 @@ TrainingRun::TrainingRun(const config::Recipe& recipe, const text::Tokenizer* to
       validation_(validation_sampler(recipe, settings_)),
       length_(run_length(recipe, settings_, sampler_.samples_per_epoch())),
       guard_(recipe.train, world.rank() == 0),
+      deadline_(recipe.parallel.deadline_seconds),
       record_(folder_),
       show_progress_(show_progress) {
   set_length(settings_, length_, recipe.optimizer.decay_steps);
   data_fingerprint_ = fmt::format("{}", fmt::join(sampler_.fingerprints(), "+"));
-  comm::require_same(world_, "the program's version", facts.version);
   require_same_inputs();
   world_.set_device(&device);
   mesh_ = std::make_unique<parallel::Mesh>(world_, settings_.layout);
@@ -185,7 +187,7 @@ void TrainingRun::resume_or_begin() {
   std::string found;
   if (leads()) {
     remove_leftovers(folder_);
-    const auto whole = checkpoint::find_newest(folder_ / "checkpoints", true);
+    const auto whole = checkpoint::find_newest(folder_ / "checkpoints", true, at_work());
     if (whole) {
       found = whole->string();
       check_resume(recipe_, data_fingerprint_, tokenizer_, checkpoint::Reader(*whole),
@@ -194,7 +196,7 @@ void TrainingRun::resume_or_begin() {
   }
   const fs::path newest = world_.exchange(found, "newest checkpoint")[0];
   if (!newest.empty()) {
-    const checkpoint::Reader reader(newest);
+    const checkpoint::Reader reader(newest, at_work());
     comm::require_same(world_, "the newest checkpoint", reader.state_sha256());
     restore(reader);
     record_.json()["state_sha256"] = reader.state_sha256();
@@ -274,6 +276,8 @@ report::StepMetrics TrainingRun::train_step() {
     not_finite_ = first_not_finite(*engine_, step, data.micro_batches, data.global_weight);
   }
   const double seconds = monotonic_seconds() - begin;
+  deadline_.step_took(seconds);
+  world_.set_deadline(deadline_.seconds());
   if (hooks_.after_step) hooks_.after_step(*engine_, step, seconds);
   const int64_t tokens = data.samples * settings_.sequence_length();
   position_.step = step;
@@ -389,7 +393,7 @@ fs::path TrainingRun::checkpoint_to_go_back_to() {
   std::string found;
   if (leads()) {
     const auto target = regular_checkpoint_before(folder_ / "checkpoints", position_.step,
-                                                  recipe_.checkpoint.every);
+                                                  recipe_.checkpoint.every, at_work());
     if (target) {
       found = target->string();
       remove_checkpoints_after(folder_ / "checkpoints",
@@ -411,13 +415,13 @@ bool TrainingRun::rewind() {
   if (target.empty()) return false;
   const Position spiked = position_;
   const int64_t rewinds = guard_.rewinds();
-  restore(checkpoint::Reader(target));
+  restore(checkpoint::Reader(target, at_work()));
   const int64_t beyond =
       recipe_.train.spike_skip * optim::batch_size(settings_.batch, spiked.samples);
   guard_.rewound(rewinds, spiked.samples + beyond - position_.samples);
   position_.samples = spiked.samples + beyond;
   position_.elapsed_seconds = spiked.elapsed_seconds;
-  road_ = std::make_unique<DataRoad>(sampler_, batch_options_, settings_, mesh_->at().data,
+  road_ = std::make_unique<DataRoad>(sampler_, batch_options_, settings_, mesh_->data(),
                                      position_.samples);
   if (!leads()) return true;
   accounts_.lose(logged_seconds(folder_, position_.step, INT64_MAX) + last_.step_seconds);
@@ -441,7 +445,7 @@ void TrainingRun::write_samples(Progress* progress) {
 RunResult TrainingRun::go() {
   resume_or_begin();
   if (owed_ || !at_end()) require_room();
-  road_ = std::make_unique<DataRoad>(sampler_, batch_options_, settings_, mesh_->at().data,
+  road_ = std::make_unique<DataRoad>(sampler_, batch_options_, settings_, mesh_->data(),
                                      position_.samples);
   write_record("running");
   std::optional<Progress> progress;

@@ -129,4 +129,13 @@ void check_memory(const Recipe& recipe, PlannedBytes planned, const device::Memo
                   bytes_text(needed), bytes_text(reserve), offer.text(), advice);
 }
 
+std::vector<int> judged_by(int rank, std::span<const std::string> names) {
+  const std::string& own = names[static_cast<size_t>(rank)];
+  std::vector<int> ranks;
+  for (size_t r = 0; r < names.size(); ++r) {
+    if (names[r] == own) ranks.push_back(static_cast<int>(r));
+  }
+  return ranks.front() == rank ? ranks : std::vector<int>();
+}
+
 }  // namespace megalith::train

@@ -6,7 +6,9 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 #include <string>
+#include <vector>
 
 #include "base/function_ref.h"
 #include "config/recipe.h"
@@ -25,5 +27,9 @@ using PlannedBytes = FunctionRef<int64_t(const config::Recipe&)>;
 /// each of `processes` are more than is on offer.
 void check_memory(const config::Recipe& recipe, PlannedBytes planned,
                   const device::MemoryOffer& offer, int64_t processes = 1);
+
+/// Ranks that share some memory have one name; the first of a name judges for all of it: the ranks
+/// that `rank` judges, in order, none if another does. names[r] is that of rank r.
+std::vector<int> judged_by(int rank, std::span<const std::string> names);
 
 }  // namespace megalith::train

@@ -62,5 +62,14 @@ TEST(MemoryFit, TheSmallestChangeIsNamed) {
   EXPECT_THAT(advice(100), AllOf(HasSubstr("even with"), HasSubstr("smaller model")));
 }
 
+TEST(MemoryFit, TheFirstRankOfANameJudgesForAllOfIt) {
+  const std::vector<std::string> names = {"a/x", "a/y", "a/x", "b", "a/y"};
+  EXPECT_EQ(judged_by(0, names), (std::vector<int>{0, 2}));
+  EXPECT_EQ(judged_by(1, names), (std::vector<int>{1, 4}));
+  EXPECT_EQ(judged_by(2, names), std::vector<int>());
+  EXPECT_EQ(judged_by(3, names), std::vector<int>{3});
+  EXPECT_EQ(judged_by(4, names), std::vector<int>());
+}
+
 }  // namespace
 }  // namespace megalith::train

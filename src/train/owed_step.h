@@ -27,4 +27,8 @@ nlohmann::json to_json(const OwedStep& owed);
 /// none. IntegrityError when that is none of to_json's or of another step.
 std::optional<OwedStep> owed_from(const nlohmann::json& state, int64_t step);
 
+inline std::optional<OwedStep::What> what_of(const std::optional<OwedStep>& owed) {
+  return owed ? std::optional(owed->what) : std::nullopt;
+}
+
 }  // namespace megalith::train

@@ -84,11 +84,12 @@ void RunGuard::restore(const nlohmann::json& json) {
 }
 
 std::optional<fs::path> regular_checkpoint_before(const fs::path& checkpoints, int64_t before,
-                                                  int64_t every) {
+                                                  int64_t every,
+                                                  const checkpoint::AtWork& at_work) {
   for (const auto& [step, folder] : checkpoint::step_folders(checkpoints)) {
     if (step >= before || step % every != 0) continue;
     try {
-      checkpoint::open_own_step(folder).verify_all();
+      checkpoint::open_own_step(folder, at_work).verify_all();
       return folder;
     } catch (const IntegrityError& error) {
       log::warning("passing over the damaged checkpoint {}: {}", folder.string(), error.what());

@@ -9,6 +9,7 @@
 #include <optional>
 #include <string>
 
+#include "checkpoint/at_work.h"
 #include "config/recipe.h"
 #include "train/spike_guard.h"
 
@@ -52,7 +53,8 @@ class RunGuard {
 /// The newest whole checkpoint before step `before` that the recipe's rhythm made (a multiple of
 /// `every`; one made by a signal would make the way back depend on it). Nothing if there is none.
 std::optional<std::filesystem::path> regular_checkpoint_before(
-    const std::filesystem::path& checkpoints, int64_t before, int64_t every);
+    const std::filesystem::path& checkpoints, int64_t before, int64_t every,
+    const checkpoint::AtWork& at_work = {});
 
 /// Removes checkpoints of steps above `step`: after a rewind they are of a past that did not
 /// happen.

@@ -72,7 +72,11 @@ std::optional<std::string> below(int fd) {
 bool fails(Call call, const std::optional<std::string>& path) {
   State& s = state();
   if (!path || !s.injection || s.injection->call != call) return false;
-  if (++s.seen != s.injection->nth) return false;
+  const int error = s.injection->error;
+  if (++s.seen >= s.injection->nth && error == Injection::kSlow) ::usleep(300'000);
+  if (s.seen != s.injection->nth || error == Injection::kSlow) return false;
+  if (error == Injection::kExit) ::_exit(7);
+  while (error == Injection::kHang) ::pause();
   errno = s.injection->error;
   return true;
 }
@@ -197,7 +201,11 @@ int unlinked(int folder_fd, const char* path, int flags) {
     std::fprintf(stderr, "MEGA_FAULTS=%s is not FOLDER|CALL|ERROR|N\n", wish);
     std::abort();
   }
-  inject(words[0], {calls.at(words[1]), std::atoll(words[3].c_str()), std::atoi(words[2].c_str())});
+  const std::map<std::string, int> names = {
+      {"exit", Injection::kExit}, {"hang", Injection::kHang}, {"slow", Injection::kSlow}};
+  const auto named = names.find(words[2]);
+  const int error = named != names.end() ? named->second : std::atoi(words[2].c_str());
+  inject(words[0], {calls.at(words[1]), std::atoll(words[3].c_str()), error});
 }
 
 }  // namespace

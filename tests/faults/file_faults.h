@@ -3,7 +3,8 @@
 // (crash_prefixes_test builds every disk that a power cut could leave from it), and makes chosen
 // calls fail (save_faults_test). A shared library that is linked before the C library, so its
 // open(), write(), rename() and so on are the ones that every other library of the process meets.
-// Preloaded into another program it reads MEGA_FAULTS=FOLDER|CALL|ERROR|N (see system/faults_test).
+// Preloaded into another program it reads MEGA_FAULTS=FOLDER|CALL|ERROR|N (see
+// system/faults_test); ERROR is a number, exit, hang or slow.
 #pragma once
 
 #include <cstdint>
@@ -50,7 +51,11 @@ void note(const std::string& text);
 struct Injection {
   Call call;
   int64_t nth = 1;  // from 1, counted from inject() on
-  int error = 0;    // errno; 0: write half of the bytes, an odd number, and say so (write only)
+  /// errno; 0: write half of the bytes, an odd number, and say so (write only); one of the below.
+  int error = 0;
+  static constexpr int kExit = -1;  // the process ends at once with status 7
+  static constexpr int kHang = -2;  // never returns, nor does any later call
+  static constexpr int kSlow = -3;  // this and every later call takes 0.3 s
 };
 /// Counts calls below `folder`, and makes one of them fail.
 void inject(const std::string& folder, const Injection& injection);

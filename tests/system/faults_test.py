@@ -42,6 +42,9 @@ class SavesThatFail(RoadTest):
                 lines = [line for line in result.stderr.splitlines() if line.startswith("megalith: ")]
                 self.assertEqual(len(lines), 1, result.stderr)
                 self.assertIn(os.strerror(error), lines[0])
+                self.assertEqual(lines[0].count("saving step"), 1, lines[0])
+                if layout:
+                    self.assertRegex(lines[0], r"^megalith: rank \d on \S+ failed in step \d+ after calling \w+ '.*' of group 'saving': ")
                 complete = [path.parent.name for path in (out / "checkpoints").glob("step-*/COMMIT")]
                 self.assertIn("step-00000004", complete)
                 self.train(name, self.CONSTANT, *layout)

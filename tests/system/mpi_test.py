@@ -3,38 +3,42 @@
 """Ranks as processes under mpirun: the bits of one rank, and every rank ends when one fails:
 python3 mpi_test.py PROGRAM [LIBRARY] [--long]
 
-LIBRARY is tests/faults/file_faults, preloaded in one rank: its writes below the checkpoints fail."""
+LIBRARY is tests/faults/file_faults, preloaded in one rank: a call of its on files fails, or ends it."""
 import errno
 import json
+import math
 import os
 import pathlib
+import re
 import shutil
 import signal
-import subprocess
 import sys
 import time
 import unittest
 
 FAULTS = str(pathlib.Path(sys.argv.pop(2)).resolve()) if len(sys.argv) > 2 and sys.argv[2].endswith(".so") else ""
+import mpirun  # noqa: E402
 from program import PROGRAM, RoadTest, run, text  # noqa: E402
-from layouts_test import LONG, RECIPE  # noqa: E402
+from layouts_test import LAYOUTS, LONG, RECIPE, STEPS, VARIANTS  # noqa: E402
 
-MPIRUN = shutil.which("mpirun")
 PLUGIN = pathlib.Path(PROGRAM).parent / "libmegalith_mpi.so"
-ENVIRONMENT = {**os.environ, "OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1",
-               "OMPI_MCA_rmaps_base_oversubscribe": "1", "OMPI_MCA_btl_vader_single_copy_mechanism": "none",
-               "OMPI_MCA_hwloc_base_binding_policy": "none"}
+# What the long test takes of layouts_test's layouts: each technique, and all of them.
+PROCESSES = ["t2", "t4", "t2-sequence", "p2", "p2-chunks", "p3-gpipe", "d2", "d2-zero", "t2p2d2-all"]
 
 # Of runs that end somewhere: no step depends on the last.
 ENDLESS = ["train.validate_every=0", "checkpoint.every=2", "optimizer.schedule=constant"]
 
 
-def ranks_of(mpirun):
+def size_of(layout):
+    return math.prod(int(word.split("=")[1]) for word in layout if word.startswith(("parallel.tensor=", "parallel.pipeline=", "parallel.data=")))
+
+
+def ranks_of(launcher):
     """The processes of the program that mpirun has started, by rank."""
     found = {}
     for folder in pathlib.Path("/proc").glob("[0-9]*"):
         try:
-            if os.readlink(folder / "exe") != PROGRAM or f"PPid:\t{mpirun.pid}\n" not in (folder / "status").read_text():
+            if os.readlink(folder / "exe") != PROGRAM or f"PPid:\t{launcher.pid}\n" not in (folder / "status").read_text():
                 continue
             for word in (folder / "environ").read_bytes().split(b"\0"):
                 if word.startswith(b"OMPI_COMM_WORLD_RANK="):
@@ -44,30 +48,23 @@ def ranks_of(mpirun):
     return found
 
 
-@unittest.skipUnless(MPIRUN, "mpirun is not installed")
+@unittest.skipUnless(mpirun.MPIRUN, "mpirun is not installed")
 @unittest.skipUnless(PLUGIN.exists(), f"{PLUGIN.name} is not built")
 class Mpi(RoadTest):
     @classmethod
     def setUpClass(cls):
         super().setUpClass()
-        cls.recipe.write_text(RECIPE.replace("DIR", str(cls.folder)).replace("STEPS", "8"))
+        cls.recipe.write_text(RECIPE.replace("DIR", str(cls.folder)).replace("STEPS", str(STEPS)))
         cls.train(cls, "base")
 
-    def command(self, out, *overrides):
+    def command(self, out, *overrides, program=PROGRAM):
         words = [word for o in overrides for word in ("--set", o)]
         # One thread a rank: polling processes leave little room for more on a small machine.
-        return [PROGRAM, "train", str(self.recipe), "--set", f"run.out={self.folder / out}", "--set", "run.threads=1", *words, "--json"]
-
-    def start(self, *programs):
-        """One mpirun of several (ranks, command)."""
-        line = [MPIRUN]
-        for i, (ranks, command) in enumerate(programs):
-            line += ([":"] if i else []) + ["-n", str(ranks), *command]
-        return subprocess.Popen(line, env=ENVIRONMENT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        return [program, "train", str(self.recipe), "--set", f"run.out={self.folder / out}", "--set", "run.threads=1", *words, "--json"]
 
     def mpi(self, ranks, out, *overrides, code=0):
-        process = self.start((ranks, self.command(out, *overrides)))
-        stdout, stderr = process.communicate(timeout=120)
+        process = mpirun.start((ranks, self.command(out, *overrides)))
+        stdout, stderr = process.communicate(timeout=600 if LONG else 120)
         self.assertEqual(process.returncode, code, stderr)
         return stdout if code == 0 else stderr
 
@@ -83,11 +80,18 @@ class Mpi(RoadTest):
                 self.assertEqual(json.loads(self.mpi(ranks, out, *layout))["status"], "finished")
                 self.assert_same(out)
 
-    @unittest.skipUnless(LONG, "eight processes")
-    def test_eight_processes_with_everything(self):
-        self.mpi(8, "all", "parallel.tensor=2", "parallel.pipeline=2", "parallel.data=2", "parallel.sequence=true", "parallel.zero=1",
-                 "memory.recompute=selective")
-        self.assert_same("all")
+    @unittest.skipUnless(LONG, "more than a hundred processes")
+    def test_every_layout_gives_the_bits_of_one_rank(self):
+        for variant, changes in VARIANTS.items():
+            serial = f"serial-{variant}"
+            self.train(serial, *changes)
+            for name in PROCESSES:
+                out = f"{variant}-{name}"
+                with self.subTest(out):
+                    self.mpi(size_of(LAYOUTS[name]), out, *changes, *LAYOUTS[name])
+                    self.assertEqual(len(self.losses(out)), STEPS)
+                    self.assertEqual(self.losses(out), self.losses(serial))
+                    self.assertEqual(self.state(out), self.state(serial))
 
     def test_ranks_without_a_layout_are_data_ranks_and_threads_go_on(self):
         self.mpi(2, "handed", "train.steps=4")
@@ -99,7 +103,7 @@ class Mpi(RoadTest):
         self.assertIn("2 ranks are there", message)
 
     def test_another_recipe_on_one_rank_is_named(self):
-        process = self.start((1, self.command("odd", "parallel.tensor=2")), (1, self.command("odd", "parallel.tensor=2", "run.seed=5")))
+        process = mpirun.start((1, self.command("odd", "parallel.tensor=2")), (1, self.command("odd", "parallel.tensor=2", "run.seed=5")))
         _, stderr = process.communicate(timeout=60)
         self.assertEqual(process.returncode, 2, stderr)
         self.assertIn("the recipe differs between ranks", stderr)
@@ -111,14 +115,14 @@ class Mpi(RoadTest):
             run("pack", "--tokenizer", self.folder / "tokenizer.json", "--input", self.folder / place / "text.txt",
                 "--document", "line", "--output", self.folder / place / "text")
         command = self.command("apart", "parallel.tensor=2", "data.train=text")
-        process = self.start((1, ["-wdir", str(self.folder / "here"), *command]), (1, ["-wdir", str(self.folder / "there"), *command]))
+        process = mpirun.start((1, ["-wdir", str(self.folder / "here"), *command]), (1, ["-wdir", str(self.folder / "there"), *command]))
         _, stderr = process.communicate(timeout=60)
         self.assertEqual(process.returncode, 2, stderr)
         self.assertIn("the data differs between ranks", stderr)
 
     def running(self, out, *overrides):
         """A long run of two ranks that has made its first steps."""
-        process = self.start((2, self.command(out, "parallel.tensor=2", "train.steps=100000", *ENDLESS, *overrides)))
+        process = mpirun.start((2, self.command(out, "parallel.tensor=2", "train.steps=100000", *ENDLESS, *overrides)))
         metrics = self.folder / out / "metrics.jsonl"
         until = time.monotonic() + 60
         while time.monotonic() < until and not (metrics.exists() and metrics.read_text().count("\n") >= 3):
@@ -140,12 +144,59 @@ class Mpi(RoadTest):
         self.assertEqual(self.losses(out), self.losses(f"{out}-at-once"))
         self.assertEqual(self.state(out), self.state(f"{out}-at-once"))
 
+    def test_another_version_on_one_rank_is_named(self):
+        version = run("--version").split()[1]
+        other = self.folder / "other-version"
+        other.mkdir()
+        shutil.copy(PLUGIN, other)
+        program = pathlib.Path(PROGRAM).read_bytes()
+        name = f"{version}\0".encode()
+        self.assertIn(name, program)
+        odd = other / "megalith"
+        odd.write_bytes(program.replace(name, f"{'9' * len(version)}\0".encode()))
+        odd.chmod(0o755)
+        process = mpirun.start((1, self.command("versions", "parallel.tensor=2")), (1, self.command("versions", "parallel.tensor=2", program=str(odd))))
+        _, stderr = process.communicate(timeout=60)
+        self.assertEqual(process.returncode, 2, stderr)
+        self.assertRegex(stderr, r"megalith: rank \d on \S+ failed .*: the program's version differs between ranks: "
+                                 rf"rank 0 of group 'world' has '{re.escape(version)}', rank 1 has '9+'")
+        self.assertFalse((self.folder / "versions").exists())
+
     def test_a_killed_rank_ends_all(self):
         process = self.running("killed")
         os.kill(ranks_of(process)[1], signal.SIGKILL)
-        self.ends(process, 20)
+        message = self.ends(process, 20)
         self.assertNotEqual(process.returncode, 0)
+        # The others are killed before they can speak: mpirun does.
+        self.assertRegex(message, r"process rank 1 with PID \d+ on node \S+ exited on signal 9")
         self.whole_and_goes_on("killed")
+
+    def faulty(self, out, error):
+        """Rank 1 of two, whose 600th read of the data fails: far behind the start."""
+        corpus = self.folder / f"data-{out}"
+        corpus.mkdir()
+        for suffix in (".bin", ".idx"):
+            shutil.copy(self.folder / f"corpus{suffix}", corpus)
+        command = self.command(out, "parallel.tensor=2", "train.steps=100000", *ENDLESS, f"data.train={corpus / 'corpus'}")
+        preload = ["-x", f"LD_PRELOAD={FAULTS}", "-x", f"MEGA_FAULTS={corpus}|read|{error}|600"]
+        process = mpirun.start((1, command), (1, [*preload, *command]))
+        return process, self.ends(process, 60)
+
+    @unittest.skipUnless(FAULTS, "no library of faults was given")
+    def test_a_rank_that_throws_in_a_step_is_named_and_ends_all(self):
+        process, message = self.faulty("throws", errno.EIO)
+        self.assertEqual(process.returncode, 1, message)
+        cause = rf"rank 1 on \S+ failed in step \d+ after calling \w+ '.*' of group '\w+': .*corpus.bin.*{os.strerror(errno.EIO)}"
+        self.assertRegex(message, f"megalith: {cause}")
+        self.assertRegex(message, rf"megalith: rank 0 on \S+ in step \d+, .*: stopped because {cause}")
+        self.whole_and_goes_on("throws")
+
+    @unittest.skipUnless(FAULTS, "no library of faults was given")
+    def test_a_rank_that_exits_ends_all(self):
+        process, message = self.faulty("exits", "exit")
+        self.assertNotEqual(process.returncode, 0)
+        self.assertRegex(message, r"Process name: \[\[\d+,1\],1\]\s+Exit code: +7")  # mpirun's own words
+        self.whole_and_goes_on("exits")
 
     def test_a_stopped_rank_is_named_by_the_others(self):
         process = self.running("stopped", "parallel.deadline_seconds=2")
@@ -155,13 +206,37 @@ class Mpi(RoadTest):
         self.assertRegex(message, r"megalith: rank 0 on \S+ in step \d+, \w+ '.*' .*: waited 2 s, the deadline; rank 1 on \S+ (has not started it|does not take or send its data)")
         self.whole_and_goes_on("stopped")
 
+    def resumed(self, out, fault, *overrides):
+        """A run of two that goes on, while on rank 0 alone reading its checkpoints is as `fault` says."""
+        command = self.command(out, "parallel.tensor=2", *overrides)
+        preload = ["-x", f"LD_PRELOAD={FAULTS}", "-x", f"MEGA_FAULTS={self.folder / out / 'checkpoints'}|read|{fault}"]
+        process = mpirun.start((1, [*preload, *command]), (1, command))
+        return process, self.ends(process, 120)
+
+    @unittest.skipUnless(FAULTS, "no library of faults was given")
+    def test_a_rank_that_hangs_in_its_check_of_the_newest_checkpoint_is_named(self):
+        self.mpi(2, "hangs", "parallel.tensor=2", "train.steps=2", *ENDLESS)
+        process, message = self.resumed("hangs", "hang|4", "train.steps=4", *ENDLESS, "parallel.deadline_seconds=2")
+        self.assertEqual(process.returncode, 1, message)
+        self.assertRegex(message, r"megalith: rank 1 on \S+, all_gather '.*' .*: waited 2 s, the deadline; rank 0 on \S+ has not started it")
+        self.whole_and_goes_on("hangs")
+
+    @unittest.skipUnless(FAULTS and LONG, "takes its time")
+    def test_a_rank_that_takes_long_for_its_check_is_waited_for(self):
+        large = ("model.hidden=128", *ENDLESS)  # its check takes more than the deadline, any of its parts less
+        self.mpi(2, "slow", "parallel.tensor=2", "train.steps=2", *large)
+        process, message = self.resumed("slow", "slow|1", "train.steps=4", *large, "parallel.deadline_seconds=3")
+        self.assertEqual(process.returncode, 0, message)
+        self.train("slow-at-once", "train.steps=4", *large)
+        self.assertEqual(self.state("slow"), self.state("slow-at-once"))
+
     @unittest.skipUnless(FAULTS, "no library of faults was given")
     def test_a_rank_whose_save_fails_is_named_and_ends_all(self):
         layout = ("parallel.tensor=2", "parallel.data=2", "checkpoint.every=2")
         self.mpi(4, "failing", *layout, "train.steps=2")
         command = self.command("failing", *layout)
         preload = ["-x", f"LD_PRELOAD={FAULTS}", "-x", f"MEGA_FAULTS={self.folder / 'failing' / 'checkpoints'}|write|{errno.EIO}|1"]
-        process = self.start((2, command), (1, [*preload, *command]), (1, command))
+        process = mpirun.start((2, command), (1, [*preload, *command]), (1, command))
         message = self.ends(process, 60)
         self.assertEqual(process.returncode, 1, message)
         self.assertIn(os.strerror(errno.EIO), message)

@@ -65,7 +65,7 @@ class MailboxHub {
   std::vector<Box> boxes_;
 };
 
-class MailboxWire final : public Wire {
+class MailboxWire : public Wire {
  public:
   MailboxWire(MailboxHub& hub, int rank) : hub_(hub), rank_(rank) {}
   int rank() const override { return rank_; }
@@ -107,14 +107,15 @@ class MailboxWire final : public Wire {
 };
 
 /// Runs body on `ranks` threads that talk by messages; what() of each rank's error, "" for none.
-inline std::vector<std::string> run_mailbox_ranks(int ranks, FunctionRef<void(Communicator&)> body,
-                                                  double deadline = 30) {
+template <typename AnyWire = MailboxWire>
+std::vector<std::string> run_mailbox_ranks(int ranks, FunctionRef<void(Communicator&)> body,
+                                           double deadline = 30) {
   MailboxHub hub(ranks);
   std::vector<std::string> errors(static_cast<size_t>(ranks));
   std::vector<std::thread> threads;
   for (int rank = 0; rank < ranks; ++rank) {
     threads.emplace_back([&, rank] {
-      MailboxWire wire(hub, rank);
+      AnyWire wire(hub, rank);
       try {
         run_message_rank(wire, "host" + std::to_string(rank), body, {deadline});
       } catch (const std::exception& error) {

@@ -15,6 +15,9 @@ namespace {
 /// Each channel of transfers has a tag for headers and one for data, as collectives have.
 constexpr int kChannels = MessageWorld::kTagsPerGroup / 2 - 1;
 
+/// A sign of life goes out after this part of the deadline at the soonest: some may be late.
+constexpr double kSignsAfter = 0.125;
+
 }  // namespace
 
 MessageCommunicator::MessageCommunicator(std::shared_ptr<MessageWorld> messages, int group,
@@ -25,15 +28,18 @@ MessageCommunicator::MessageCommunicator(std::shared_ptr<MessageWorld> messages,
       group_(group),
       members_(std::move(members)) {}
 
+void MessageCommunicator::sign_of_life() {
+  messages_->sign_of_life(state().deadline_seconds * kSignsAfter);
+}
+
 void MessageCommunicator::abort(const std::string& cause) {
-  messages_->fail(ExitCode::failure, cause);
+  messages_->fail({ExitCode::failure, state().told(cause)});
 }
 
 Ticket MessageCommunicator::start(const Operation& operation) {
   if (messages_->failed()) {
-    messages_->throw_failure(fmt::format("{}, {} of group '{}'",
-                                         messages_->name_of(state().world_rank),
-                                         describe(operation), name()));
+    messages_->throw_failure(
+        fmt::format("{}, {} of group '{}'", state().place(), describe(operation), name()));
   }
   if (size() == 1) {
     if (operation.source && operation.target && operation.count > 0 &&
@@ -88,29 +94,27 @@ std::unique_ptr<Communicator> MessageCommunicator::make_second(std::shared_ptr<R
 void run_message_rank(Wire& wire, const std::string& host, FunctionRef<void(Communicator&)> body,
                       const RankOptions& options) {
   const auto messages = std::make_shared<MessageWorld>(wire);
+  const auto state = std::make_shared<RankState>();
+  state->world_rank = wire.rank();
+  state->world_size = wire.size();
+  state->host = host;
+  state->deadline_seconds = options.deadline_seconds;
   try {
-    auto state = std::make_shared<RankState>();
-    state->world_rank = wire.rank();
-    state->world_size = wire.size();
-    state->deadline_seconds = options.deadline_seconds;
     std::vector<int> all(static_cast<size_t>(wire.size()));
     std::iota(all.begin(), all.end(), 0);
     const int group = messages->next_group();
     messages->take_group(group);
-    MessageCommunicator world(messages, group, std::move(all), wire.rank(), "world",
-                              std::move(state));
+    MessageCommunicator world(messages, group, std::move(all), wire.rank(), "world", state);
     messages->set_hosts(world.exchange(host, "hosts"));
     body(world);
     world.set_device(nullptr);  // the body's own may be gone
     world.barrier("end");
   } catch (const RankFailure&) {
     throw;  // all have been told already
-  } catch (const Error& error) {
-    messages->fail(error.code(), error.what());
-    throw;
-  } catch (const std::exception& error) {
-    messages->fail(ExitCode::failure, error.what());
-    throw;
+  } catch (...) {
+    const Failure failure = state->told(std::current_exception());
+    messages->fail(failure);
+    failure.raise();
   }
 }
 

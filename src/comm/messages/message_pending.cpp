@@ -52,6 +52,7 @@ MessagePending::MessagePending(Place place, const Operation& operation, uint64_t
       label_(operation.label),
       own_(CallHeader::of(operation, number)),
       headers_(place_.members->size()),
+      has_called_(place_.members->size()),
       exceptions_(std::uncaught_exceptions()) {
   operation_.label = label_;
   if (operation.kind == OperationKind::transfer) {
@@ -161,12 +162,20 @@ void MessagePending::receive_header(int peer) {
           sizeof(CallHeader));
 }
 
-/// Tests what is open. Headers come first in the list, so that a call that differs is named before
-/// its data surprises anybody.
+/// Data of a peer is looked at behind its header, so that a call that differs is named and not what
+/// the wire says of data that does not fit.
+bool MessagePending::is_expected(const Message& message) const {
+  return !message.is_receive || message.is_header || has_called_[static_cast<size_t>(message.peer)];
+}
+
+/// Tests what is open; headers come first in the list.
 bool MessagePending::progress() {
   std::erase_if(open_, [&](const Message& message) {
-    if (!place_.messages->wire().test(message.handle)) return false;
-    if (message.is_receive && message.is_header) compare(message.peer);
+    if (!is_expected(message) || !place_.messages->wire().test(message.handle)) return false;
+    if (message.is_receive && message.is_header) {
+      compare(message.peer);
+      has_called_[static_cast<size_t>(message.peer)] = true;
+    }
     return true;
   });
   return open_.empty();
@@ -178,20 +187,27 @@ void MessagePending::compare(int peer) const {
   const auto name = [&](int rank) {
     return place_.messages->name_of((*place_.members)[static_cast<size_t>(rank)]);
   };
-  throw InternalError(
-      fmt::format("ranks disagree on call {} of group '{}': {} calls {}, {} calls {}", own_.number,
-                  place_.group_name, name(place_.rank), own_.text(), name(peer), theirs.text()));
+  throw CallError(
+      ExitCode::failure,
+      fmt::format("{}: ranks disagree on call {} of group '{}': {} calls {}, {} calls {}",
+                  place_.state->place(), own_.number, place_.group_name, name(place_.rank),
+                  own_.text(), name(peer), theirs.text()));
 }
 
 void MessagePending::wait() {
   Patience patience(place_.state->deadline_seconds, monotonic_seconds());
   try {
     std::ranges::stable_sort(open_, {}, [](const Message& m) { return !m.is_header; });
+    uint64_t signs = 0;
     for (int turn = 0; !progress(); ++turn) {
       place_.messages->look();
       if (place_.messages->failed()) place_.messages->throw_failure(text());
       if (patience.ends(monotonic_seconds())) throw_late();
       if (turn > kYields) {
+        // Those from before the wait are found by its first look: they renew what is whole still.
+        const uint64_t given = place_.messages->signs_of_life();
+        if (given != signs) patience.renew(monotonic_seconds());
+        signs = given;
         std::this_thread::sleep_for(std::chrono::microseconds(50));
       } else if (turn > kSpins) {
         std::this_thread::yield();
@@ -201,15 +217,15 @@ void MessagePending::wait() {
   } catch (const RankFailure&) {
     give_up();
     throw;
-  } catch (const Error& error) {
-    place_.messages->fail(error.code(), error.what());
+  } catch (const CallError& error) {
+    place_.messages->fail({error.code(), error.what()});
     give_up();
     throw;
-  } catch (const std::exception& error) {
-    const SystemError failure("{}: {}", text(), error.what());
-    place_.messages->fail(failure.code(), failure.what());
+  } catch (const std::exception& error) {  // the wire's
+    const CallError failure(ExitCode::failure, fmt::format("{}: {}", text(), error.what()));
+    place_.messages->fail({failure.code(), failure.what()});
     give_up();
-    throw SystemError(failure);
+    throw CallError(failure);
   }
   over_ = true;
 }
@@ -224,22 +240,28 @@ void MessagePending::finish() {
   reduce_piece(posts, 0, operation_.count);
 }
 
+/// Whether a message of a call that was given up is. What the wire throws of one (data that does
+/// not fit, a peer that is gone) ends that one.
+bool MessagePending::is_over(const Message& message) const {
+  try {
+    Wire& wire = place_.messages->wire();
+    if (!message.is_receive) return wire.test(message.handle);
+    wire.cancel_receive(message.handle);
+  } catch (const std::exception&) {
+    // The call is given up because of an error already: that one is told.
+  }
+  return true;
+}
+
 /// Nothing may be written to these buffers, or read from them, once this returns; but for what a
 /// dead peer will never take.
 void MessagePending::give_up() {
   over_ = true;
-  try {
-    Wire& wire = place_.messages->wire();
-    std::erase_if(open_, [&](const Message& message) {
-      return message.is_receive && (wire.cancel_receive(message.handle), true);
-    });
-    const double until = monotonic_seconds() + kGiveUpSeconds;
-    while (!open_.empty() && monotonic_seconds() < until) {
-      std::erase_if(open_, [&](const Message& message) { return wire.test(message.handle); });
-      std::this_thread::sleep_for(std::chrono::microseconds(100));
-    }
-  } catch (const std::exception&) {
-    // The wire is broken: there is nobody to give anything to.
+  const double until = monotonic_seconds() + kGiveUpSeconds;
+  while (true) {
+    std::erase_if(open_, [&](const Message& message) { return is_over(message); });
+    if (open_.empty() || monotonic_seconds() > until) break;
+    std::this_thread::sleep_for(std::chrono::microseconds(100));
   }
   open_.clear();
 }
@@ -247,16 +269,14 @@ void MessagePending::give_up() {
 MessagePending::~MessagePending() {
   if (over_) return;
   if (std::uncaught_exceptions() <= exceptions_ && !place_.messages->failed()) {
-    place_.messages->fail(ExitCode::failure, text() + ": its ticket was destroyed without a wait");
+    place_.messages->fail(
+        {ExitCode::failure, text() + ": its ticket was destroyed without a wait"});
   }
   give_up();
 }
 
 std::string MessagePending::text() const {
-  const std::string step =
-      place_.state->step < 0 ? "" : fmt::format(" in step {}", place_.state->step);
-  return fmt::format("{}{}, {} (call {} of group '{}')",
-                     place_.messages->name_of(place_.state->world_rank), step, own_.text(),
+  return fmt::format("{}, {} (call {} of group '{}')", place_.state->place(), own_.text(),
                      own_.number, place_.group_name);
 }
 
@@ -274,8 +294,8 @@ void MessagePending::throw_late() const {
         fmt::format("; {} does not take or send its data",
                     place_.messages->name_of((*place_.members)[static_cast<size_t>(message.peer)]));
   }
-  throw SystemError("{}: waited {} s, the deadline{}", text(), place_.state->deadline_seconds,
-                    absent);
+  throw CallError(ExitCode::failure, fmt::format("{}: waited {} s, the deadline{}", text(),
+                                                 place_.state->deadline_seconds, absent));
 }
 
 }  // namespace megalith::comm

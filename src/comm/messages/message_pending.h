@@ -59,6 +59,8 @@ class MessagePending final : public Pending {
   void send_header(int peer);
   void receive_header(int peer);
   bool progress();
+  bool is_expected(const Message& message) const;
+  bool is_over(const Message& message) const;
   void finish();
   void compare(int peer) const;
   void give_up();
@@ -70,6 +72,7 @@ class MessagePending final : public Pending {
   std::string label_;
   CallHeader own_;
   std::vector<CallHeader> headers_;              // by rank in the group
+  std::vector<bool> has_called_;                 // by rank: its header came, and is as ours
   std::vector<std::vector<std::byte>> reduced_;  // by rank: what comes to be reduced
   std::vector<Message> open_;
   bool over_ = false;

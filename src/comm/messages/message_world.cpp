@@ -14,16 +14,23 @@ namespace megalith::comm {
 namespace {
 
 constexpr int kNewsTag = 0;
+constexpr int kSignTag = 1;
 /// How long a failing rank waits for its news to be taken.
 constexpr double kNewsSeconds = 1;
 
 }  // namespace
 
-MessageWorld::MessageWorld(Wire& wire) : wire_(wire) { await_news(); }
+MessageWorld::MessageWorld(Wire& wire)
+    : wire_(wire), signs_sent_(static_cast<size_t>(wire.size())) {
+  await_news();
+  await_sign();
+}
 
 MessageWorld::~MessageWorld() {
   // A receive that is left open would be written to.
-  if (waiting_ != 0) wire_.cancel_receive(waiting_);
+  for (const Wire::Handle waiting : {waiting_, waiting_for_sign_}) {
+    if (waiting != 0) wire_.cancel_receive(waiting);
+  }
 }
 
 std::string MessageWorld::name_of(int rank) const {
@@ -37,11 +44,39 @@ void MessageWorld::await_news() {
                                  sizeof(News));
 }
 
-void MessageWorld::note(int rank, ExitCode code, const std::string& cause) {
-  failed_rank_ = rank;
-  code_ = code;
-  cause_ = cause;
+void MessageWorld::note(Failure failure) {
+  failure_ = std::move(failure);
   failed_.store(true, std::memory_order_release);
+}
+
+void MessageWorld::await_sign() {
+  waiting_for_sign_ = wire_.start_receive(Wire::kAnyRank, kSignTag, &sign_in_, sizeof(sign_in_));
+}
+
+void MessageWorld::sign_of_life(double seconds) {
+  const std::lock_guard lock(mutex_);
+  const double now = monotonic_seconds();
+  if (now - last_sign_ < seconds) return;
+  last_sign_ = now;
+  for (int rank = 0; rank < wire_.size(); ++rank) {
+    if (rank == wire_.rank()) continue;
+    Wire::Handle& sent = signs_sent_[static_cast<size_t>(rank)];
+    try {
+      if (sent == 0 || wire_.test(sent))
+        sent = wire_.start_send(rank, kSignTag, &sign_out_, sizeof(sign_out_));
+    } catch (const std::exception&) {
+      sent = 0;  // a peer that is gone: the next call says so, and what it was
+    }
+  }
+}
+
+uint64_t MessageWorld::signs_of_life() {
+  const std::lock_guard lock(mutex_);
+  while (wire_.test(waiting_for_sign_)) {
+    ++num_signs_;
+    await_sign();
+  }
+  return num_signs_;
 }
 
 void MessageWorld::look() {
@@ -49,22 +84,20 @@ void MessageWorld::look() {
   if (waiting_ == 0 || !wire_.test(waiting_)) return;
   waiting_ = 0;
   incoming_.cause.back() = '\0';
-  if (!failed())
-    note(incoming_.rank, static_cast<ExitCode>(incoming_.code), incoming_.cause.data());
+  if (!failed()) note({static_cast<ExitCode>(incoming_.code), incoming_.cause.data()});
   await_news();
 }
 
-void MessageWorld::fail(ExitCode code, const std::string& cause) {
+void MessageWorld::fail(const Failure& failure) {
   look();
   std::vector<Wire::Handle> open;
   {
     const std::lock_guard lock(mutex_);
     if (failed()) return;
-    note(wire_.rank(), code, cause);
-    outgoing_.rank = wire_.rank();
-    outgoing_.code = static_cast<int32_t>(code);
-    const size_t length = std::min(cause.size(), outgoing_.cause.size() - 1);
-    std::copy_n(cause.begin(), length, outgoing_.cause.begin());
+    note(failure);
+    outgoing_.code = static_cast<int32_t>(failure.code);
+    const size_t length = std::min(failure.text.size(), outgoing_.cause.size() - 1);
+    std::copy_n(failure.text.begin(), length, outgoing_.cause.begin());
     for (int rank = 0; rank < wire_.size(); ++rank) {
       if (rank == wire_.rank()) continue;
       open.push_back(
@@ -80,8 +113,7 @@ void MessageWorld::fail(ExitCode code, const std::string& cause) {
 
 void MessageWorld::throw_failure(const std::string& where) const {
   const std::lock_guard lock(mutex_);
-  throw RankFailure(code_, fmt::format("{}: stopped because {} failed: {}", where,
-                                       name_of(failed_rank_), cause_));
+  throw RankFailure(failure_.code, fmt::format("{}: stopped because {}", where, failure_.text));
 }
 
 }  // namespace megalith::comm

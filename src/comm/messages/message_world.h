@@ -11,7 +11,7 @@
 #include <string>
 #include <vector>
 
-#include "base/error.h"
+#include "base/failure.h"
 #include "comm/messages/wire.h"
 
 namespace megalith::comm {
@@ -31,12 +31,16 @@ class MessageWorld {
   std::string name_of(int rank) const;
   void set_hosts(std::vector<std::string> hosts) { hosts_ = std::move(hosts); }
 
-  /// The first call decides the cause and tells all other ranks; returns when they have the news or
-  /// a second has passed.
-  void fail(ExitCode code, const std::string& cause);
+  /// The first call decides the cause, which names its rank (RankState::told), and tells all other
+  /// ranks; returns when they have the news or a second has passed.
+  void fail(const Failure& failure);
   bool failed() const { return failed_.load(std::memory_order_acquire); }
   /// Looks for news of a failure.
   void look();
+  /// Tells all others that this rank is at work, unless it did so less than `seconds` ago.
+  void sign_of_life(double seconds);
+  /// Looks for those of others: how many have come since the start.
+  uint64_t signs_of_life();
   /// Throws a RankFailure; `where` says what the calling rank was doing. Only after failed().
   [[noreturn]] void throw_failure(const std::string& where) const;
 
@@ -46,12 +50,12 @@ class MessageWorld {
 
  private:
   struct News {
-    int32_t rank = 0;
     int32_t code = 0;
-    std::array<char, 1016> cause{};
+    std::array<char, 1020> cause{};
   };
   void await_news();
-  void note(int rank, ExitCode code, const std::string& cause);
+  void await_sign();
+  void note(Failure failure);
 
   Wire& wire_;
   std::vector<std::string> hosts_;
@@ -60,9 +64,12 @@ class MessageWorld {
   mutable std::mutex mutex_;  // of all below
   News incoming_, outgoing_;
   Wire::Handle waiting_ = 0;
-  int failed_rank_ = -1;
-  ExitCode code_ = ExitCode::failure;
-  std::string cause_;
+  std::byte sign_in_{}, sign_out_{};
+  Wire::Handle waiting_for_sign_ = 0;
+  std::vector<Wire::Handle> signs_sent_;  // by rank; 0: none is on its way
+  double last_sign_ = 0;                  // monotonic seconds
+  uint64_t num_signs_ = 0;
+  Failure failure_;
 };
 
 }  // namespace megalith::comm

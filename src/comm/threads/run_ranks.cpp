@@ -4,6 +4,7 @@
 #include <thread>
 
 #include "base/check.h"
+#include "base/host.h"
 #include "comm/backends.h"
 #include "comm/threads/thread_communicator.h"
 
@@ -11,16 +12,18 @@ namespace megalith::comm {
 namespace {
 
 void run_rank(World& world, const std::shared_ptr<Group>& group, int rank,
-              const FunctionRef<void(Communicator&)>& body, const RankOptions& options) {
+              const FunctionRef<void(Communicator&)>& body, const RankOptions& options,
+              const std::string& host) {
+  const auto state = std::make_shared<RankState>();
+  state->world_rank = rank;
+  state->world_size = world.num_ranks();
+  state->host = host;
+  state->deadline_seconds = options.deadline_seconds;
   try {
-    auto state = std::make_shared<RankState>();
-    state->world_rank = rank;
-    state->world_size = world.num_ranks();
-    state->deadline_seconds = options.deadline_seconds;
-    ThreadCommunicator comm(group, rank, std::move(state));
+    ThreadCommunicator comm(group, rank, state);
     body(comm);
   } catch (...) {
-    world.fail(rank, std::current_exception());
+    world.fail(state->told(std::current_exception()));
   }
   world.leave(rank);
 }
@@ -33,19 +36,18 @@ void run_ranks(int num_ranks, FunctionRef<void(Communicator&)> body, const RankO
   std::vector<int> all(static_cast<size_t>(num_ranks));
   std::iota(all.begin(), all.end(), 0);
   const auto group = std::make_shared<Group>(world, "world", all);
+  const std::string host = host_name();
   std::vector<std::thread> threads;
   try {
     for (int rank = 0; rank < num_ranks; ++rank) {
-      threads.emplace_back([&, rank] { run_rank(world, group, rank, body, options); });
+      threads.emplace_back([&, rank] { run_rank(world, group, rank, body, options, host); });
     }
   } catch (const std::system_error& error) {
-    const auto rank = static_cast<int>(threads.size());
-    world.fail(rank,
-               std::make_exception_ptr(SystemError("cannot start the thread of rank {} of {}: {}",
-                                                   rank, num_ranks, error.what())));
+    world.fail({ExitCode::failure, fmt::format("cannot start the thread of rank {} of {}: {}",
+                                               threads.size(), num_ranks, error.what())});
   }
   for (std::thread& thread : threads) thread.join();
-  if (world.first_error()) std::rethrow_exception(world.first_error());
+  if (world.first_failure()) world.first_failure()->raise();
 }
 
 }  // namespace megalith::comm

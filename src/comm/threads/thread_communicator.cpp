@@ -33,9 +33,7 @@ class ThreadPending final : public Pending {
     if (meeting_ == nullptr) return;
     meeting_->withdraw();
     if (std::uncaught_exceptions() > exceptions_ || group_->world().failed()) return;
-    group_->world().fail(state_->world_rank,
-                         std::make_exception_ptr(
-                             InternalError(text() + ": its ticket was destroyed without a wait")));
+    group_->world().fail({ExitCode::failure, text() + ": its ticket was destroyed without a wait"});
   }
 
   void wait() override {
@@ -54,11 +52,10 @@ class ThreadPending final : public Pending {
   }
 
  private:
-  /// "rank 2 in step 7, all_gather 'x' of 12 f32 (call 5 of group 'tensor')"
+  /// "rank 2 on node7 in step 7, all_gather 'x' of 12 f32 (call 5 of group 'tensor')"
   std::string text() const {
-    const std::string step = state_->step < 0 ? "" : fmt::format(" in step {}", state_->step);
-    return fmt::format("rank {}{}, {} ({} of group '{}')", state_->world_rank, step,
-                       describe(meeting_->first()), number_text(number_), group_->name());
+    return fmt::format("{}, {} ({} of group '{}')", state_->place(), describe(meeting_->first()),
+                       number_text(number_), group_->name());
   }
 
   /// The rank in the group of a place in the meeting.
@@ -77,12 +74,18 @@ class ThreadPending final : public Pending {
   void await(Patience& patience, Condition condition) {
     World& world = group_->world();
     Doorbell& bell = group_->bell(rank_);
+    uint64_t signs = world.signs_of_life();
     while (true) {
       const uint32_t seen = bell.rings();
       if (condition()) return;
       if (world.failed()) world.throw_failure(text());
       if (world.any_left()) check_nobody_left();
-      if (patience.ends(monotonic_seconds())) throw_late();
+      const double now = monotonic_seconds();
+      if (const uint64_t given = world.signs_of_life(); given != signs) {
+        patience.renew(now);
+        signs = given;
+      }
+      if (patience.ends(now)) throw_late();
       bell.wait(seen, patience.next(), world.spins());
     }
   }
@@ -94,8 +97,8 @@ class ThreadPending final : public Pending {
       if (!group_->world().has_left(absent) || group_->has_posted(*meeting_, place)) continue;
       // It may have left because it failed.
       if (group_->world().failed()) group_->world().throw_failure(text());
-      throw InternalError(fmt::format("{}: rank {} has ended without this call; {}", text(), absent,
-                                      last_call(absent)));
+      throw CallError(ExitCode::failure, fmt::format("{}: rank {} has ended without this call; {}",
+                                                     text(), absent, last_call(absent)));
     }
   }
 
@@ -107,7 +110,8 @@ class ThreadPending final : public Pending {
       absent += fmt::format("; rank {} has not started it, {}", rank, last_call(rank));
     }
     if (absent.empty()) absent = "; all ranks have started it, one does not finish its copies";
-    throw SystemError("{}: waited {} s, the deadline{}", text(), state_->deadline_seconds, absent);
+    throw CallError(ExitCode::failure, fmt::format("{}: waited {} s, the deadline{}", text(),
+                                                   state_->deadline_seconds, absent));
   }
 
   std::string last_call(int world_rank) const {
@@ -124,7 +128,7 @@ class ThreadPending final : public Pending {
 
 }  // namespace
 
-std::shared_ptr<Meeting> Group::post(int rank, const CallNumber& number,
+std::shared_ptr<Meeting> Group::post(int rank, const RankState& state, const CallNumber& number,
                                      const Operation& operation) {
   const auto [sender, receiver, channel, k] = number;
   const bool is_transfer = sender >= 0;
@@ -138,10 +142,12 @@ std::shared_ptr<Meeting> Group::post(int rank, const CallNumber& number,
     std::shared_ptr<Meeting>& open = open_[number];
     if (open == nullptr) open = std::make_shared<Meeting>(is_transfer ? 2 : size(), operation);
     if (!open->matches(operation)) {
-      throw InternalError(
-          fmt::format("ranks disagree on {} of group '{}': rank {} calls {}, rank {} calls {}",
-                      number_text(number), name_, world_rank(at(open->first_place())),
-                      describe(open->first()), world_rank(at(place)), describe(operation)));
+      throw CallError(
+          ExitCode::failure,
+          fmt::format("{}: ranks disagree on {} of group '{}': rank {} calls {}, rank {} calls {}",
+                      state.place(), number_text(number), name_,
+                      world_rank(at(open->first_place())), describe(open->first()),
+                      world_rank(at(place)), describe(operation)));
     }
     open->post(place, operation);
     meeting = open;
@@ -178,7 +184,7 @@ ThreadCommunicator::ThreadCommunicator(std::shared_ptr<Group> group, int rank,
       group_(std::move(group)) {}
 
 void ThreadCommunicator::abort(const std::string& cause) {
-  group_->world().fail(state().world_rank, std::make_exception_ptr(SystemError("{}", cause)));
+  group_->world().fail({ExitCode::failure, state().told(cause)});
 }
 
 CallNumber ThreadCommunicator::next_number(const Operation& operation) {
@@ -193,7 +199,7 @@ Ticket ThreadCommunicator::start(const Operation& operation) {
   World& world = group_->world();
   if (world.failed()) {
     world.throw_failure(
-        fmt::format("rank {}, {} of group '{}'", state().world_rank, describe(operation), name()));
+        fmt::format("{}, {} of group '{}'", state().place(), describe(operation), name()));
   }
   if (size() == 1) {
     if (operation.source && operation.target && operation.count > 0 &&
@@ -205,7 +211,7 @@ Ticket ThreadCommunicator::start(const Operation& operation) {
   }
   world.note_call(state().world_rank, group_->lane(), operation, name());
   const CallNumber number = next_number(operation);
-  std::shared_ptr<Meeting> meeting = group_->post(rank(), number, operation);
+  std::shared_ptr<Meeting> meeting = group_->post(rank(), state(), number, operation);
   return Ticket(
       std::make_unique<ThreadPending>(group_, shared_state(), rank(), number, std::move(meeting)));
 }

@@ -32,9 +32,10 @@ class Group {
   int lane() const { return lane_; }
   Doorbell& bell(int rank) const { return world_.bell(world_rank(rank), lane_); }
 
-  /// Posts `operation` as `rank`. InternalError naming both ranks and calls when it differs from
-  /// what was posted first. Wakes the others when it was the last.
-  std::shared_ptr<Meeting> post(int rank, const CallNumber& number, const Operation& operation);
+  /// Posts `operation` as `rank` (`state` is for the message). CallError naming both ranks and
+  /// calls when it differs from what was posted first. Wakes the others when it was the last.
+  std::shared_ptr<Meeting> post(int rank, const RankState& state, const CallNumber& number,
+                                const Operation& operation);
   bool has_posted(const Meeting& meeting, int place);
 
   /// The group of `color` of the split with this number: made by the first member that asks.
@@ -58,6 +59,7 @@ class Group {
 class ThreadCommunicator final : public Communicator {
  public:
   ThreadCommunicator(std::shared_ptr<Group> group, int rank, std::shared_ptr<RankState> state);
+  void sign_of_life() override { group_->world().sign_of_life(); }
   void abort(const std::string& cause) override;
 
  protected:

@@ -2,7 +2,6 @@
 #include "comm/threads/world.h"
 
 #include "base/thread_pool.h"
-#include "comm/communicator.h"
 
 namespace megalith::comm {
 namespace {
@@ -22,22 +21,11 @@ void World::ring_all() {
   }
 }
 
-void World::fail(int rank, std::exception_ptr error) {
+void World::fail(Failure failure) {
   {
     const std::lock_guard lock(mutex_);
-    if (error_) return;
-    error_ = error;
-    failed_rank_ = rank;
-    try {
-      std::rethrow_exception(error);
-    } catch (const Error& e) {
-      cause_ = e.what();
-      code_ = e.code();
-    } catch (const std::exception& e) {
-      cause_ = e.what();
-    } catch (...) {
-      cause_ = "an exception of unknown type";
-    }
+    if (failure_) return;
+    failure_ = std::move(failure);
     failed_.store(true, std::memory_order_release);
   }
   ring_all();
@@ -45,8 +33,7 @@ void World::fail(int rank, std::exception_ptr error) {
 
 void World::throw_failure(const std::string& where) const {
   const std::lock_guard lock(mutex_);
-  throw RankFailure(
-      code_, fmt::format("{}: stopped because rank {} failed: {}", where, failed_rank_, cause_));
+  throw RankFailure(failure_->code, fmt::format("{}: stopped because {}", where, failure_->text));
 }
 
 void World::leave(int rank) {
@@ -58,18 +45,13 @@ void World::leave(int rank) {
 void World::note_call(int rank, int lane, const Operation& operation, const std::string& group) {
   Lane& noted = at(rank, lane);
   const std::lock_guard lock(noted.mutex);
-  noted.has_called = true;
-  noted.kind = operation.kind;
-  noted.label = operation.label;
-  noted.group = group;
+  noted.call.note(operation, group);
 }
 
 std::string World::last_call(int rank, int lane) const {
   const Lane& noted = at(rank, lane);
   const std::lock_guard lock(noted.mutex);
-  if (!noted.has_called) return "it has called nothing yet";
-  return fmt::format("its last call was {} '{}' in group '{}'", noted.kind, noted.label,
-                     noted.group);
+  return noted.call.is_any ? "its last call was " + noted.call.text() : "it has called nothing yet";
 }
 
 }  // namespace megalith::comm

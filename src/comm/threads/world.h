@@ -6,14 +6,13 @@
 
 #include <array>
 #include <atomic>
-#include <exception>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <vector>
 
-#include "base/error.h"
-#include "comm/operation.h"
+#include "comm/rank_state.h"
 #include "comm/threads/doorbell.h"
 
 namespace megalith::comm {
@@ -28,13 +27,17 @@ class World {
   /// How long to poll before sleeping: not at all with more ranks than cores.
   int spins() const { return spins_; }
 
-  /// The first call decides the cause; wakes every rank.
-  void fail(int rank, std::exception_ptr error);
+  /// The first call decides the cause, which names its rank (RankState::told); wakes every rank.
+  void fail(Failure failure);
   bool failed() const { return failed_.load(std::memory_order_acquire); }
   /// Throws a RankFailure; `where` says what the calling rank was doing. Only after failed().
   [[noreturn]] void throw_failure(const std::string& where) const;
-  /// The first cause; null if none. After all ranks have ended.
-  std::exception_ptr first_error() const { return error_; }
+  /// After all ranks have ended.
+  const std::optional<Failure>& first_failure() const { return failure_; }
+
+  /// Some rank is at work: renews the patience of all.
+  void sign_of_life() { signs_.fetch_add(1, std::memory_order_relaxed); }
+  uint64_t signs_of_life() const { return signs_.load(std::memory_order_relaxed); }
 
   /// `rank` will make no more calls.
   void leave(int rank);
@@ -44,17 +47,14 @@ class World {
   bool any_left() const { return any_left_.load(std::memory_order_acquire); }
 
   void note_call(int rank, int lane, const Operation& operation, const std::string& group);
-  /// "its last call was barrier 'end of step' in group 'world'".
+  /// "its last call was barrier 'end of step' of group 'world'".
   std::string last_call(int rank, int lane) const;
 
  private:
   struct Lane {
     Doorbell bell;
     mutable std::mutex mutex;  // of the note
-    bool has_called = false;
-    OperationKind kind = OperationKind::barrier;
-    std::string label;
-    std::string group;
+    LastCall call;
   };
   struct Rank {
     std::array<Lane, kLanes> lanes;
@@ -70,13 +70,11 @@ class World {
 
   std::vector<Rank> ranks_;
   int spins_;
+  std::atomic<uint64_t> signs_{0};
   std::atomic<bool> any_left_{false};
   std::atomic<bool> failed_{false};
   mutable std::mutex mutex_;  // of the failure
-  int failed_rank_ = -1;
-  ExitCode code_ = ExitCode::failure;
-  std::string cause_;
-  std::exception_ptr error_;
+  std::optional<Failure> failure_;
 };
 
 }  // namespace megalith::comm
