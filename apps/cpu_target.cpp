@@ -6,14 +6,13 @@
 #include <algorithm>
 #include <cstdlib>
 #include <filesystem>
-#include <nlohmann/json.hpp>
 #include <optional>
 
 #include "apps/version.h"
 #include "base/file.h"
 #include "base/folder.h"
 #include "base/log.h"
-#include "kernels/matmul/product_class.h"
+#include "kernels/matmul/product_rates_json.h"
 
 namespace megalith::apps {
 namespace {
@@ -49,15 +48,7 @@ std::optional<fs::path> cache_file(const std::string& key) {
 std::optional<kernels::ProductRates> read_rates(const fs::path& path, const std::string& key) {
   try {
     if (!fs::is_regular_file(path)) return std::nullopt;
-    const auto json = nlohmann::json::parse(read_file(path, kMaxCacheBytes));
-    if (json.at("machine") != key) return std::nullopt;
-    const auto& list = json.at("rates");
-    kernels::ProductRates rates;
-    if (list.size() != rates.size()) return std::nullopt;
-    for (size_t i = 0; i < rates.size(); ++i) {
-      rates[i] = {list[i].at("exact").get<double>(), list[i].at("library").get<double>()};
-    }
-    return rates;
+    return kernels::rates_in(read_file(path, kMaxCacheBytes), key);
   } catch (const std::exception& error) {
     log::debug("{}: not used: {}", path.string(), error.what());
     return std::nullopt;
@@ -66,16 +57,9 @@ std::optional<kernels::ProductRates> read_rates(const fs::path& path, const std:
 
 /// A cache that cannot be written costs the next start a second.
 void write_rates(const fs::path& path, const std::string& key, const kernels::ProductRates& rates) {
-  nlohmann::ordered_json list = nlohmann::ordered_json::array();
-  for (size_t i = 0; i < rates.size(); ++i) {
-    list.push_back({{"class", name_of(kernels::product_class(static_cast<int>(i)))},
-                    {"exact", rates[i].exact},
-                    {"library", rates[i].library}});
-  }
   try {
     make_folders(path.parent_path());
-    write_file_durable(path,
-                       nlohmann::ordered_json{{"machine", key}, {"rates", list}}.dump(1) + "\n");
+    write_file_durable(path, kernels::rates_text(rates, key));
   } catch (const std::exception& error) {
     log::debug("{}: cannot be kept: {}", path.string(), error.what());
   }

@@ -3,87 +3,9 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
-#include <dnnl.hpp>
-#include <limits>
-
-#include "base/clock.h"
-#include "kernels/elementwise/pointwise.h"
-#include "kernels/matmul/linear.h"
+#include "base/check.h"
 
 namespace megalith::kernels {
-namespace {
-
-struct Size {
-  int64_t rows, inputs, outputs;
-  double flops() const {
-    return 2.0 * static_cast<double>(rows) * static_cast<double>(inputs) *
-           static_cast<double>(outputs);
-  }
-};
-constexpr Size kSmall{1024, 256, 1024};
-constexpr Size kLarge{2048, 768, 1536};
-
-/// The operands of one class.
-struct Sample {
-  device::Tensor x, w, y, dw;
-  Size size;
-  Sample(Exec& exec, const ProductClass& c) : size(c.is_large ? kLarge : kSmall) {
-    const DType dtype = c.is_bf16 ? DType::bf16 : DType::f32;
-    x = exec.workspace.tensor(dtype, Shape{size.rows, size.inputs});
-    w = exec.workspace.tensor(dtype, Shape{size.outputs, size.inputs});
-    y = exec.workspace.tensor(dtype, Shape{size.rows, size.outputs});
-    dw = exec.workspace.tensor(DType::f32, Shape{size.outputs, size.inputs});
-    fill(exec, x, 0.5);
-    fill(exec, w, 0.25);
-    fill(exec, y, 0.125);
-    fill(exec, dw, 0);
-  }
-};
-
-void multiply(Exec& exec, ProductKind kind, const Sample& s) {
-  switch (kind) {
-    case ProductKind::forward:
-      return linear_forward(exec, {.x_TI = s.x, .w_OI = s.w, .y_TO = s.y});
-    case ProductKind::backward_input:
-      return linear_backward_input(exec, {.dy_TO = s.y, .w_OI = s.w, .dx_TI = s.x});
-    case ProductKind::backward_weight:
-      return linear_backward_weight(exec, {s.y, s.x, s.dw});
-  }
-}
-
-double seconds_of(Exec& exec, ProductKind kind, const Sample& sample) {
-  const double begin = monotonic_seconds();
-  multiply(exec, kind, sample);
-  return monotonic_seconds() - begin;
-}
-
-/// False where the library has no such product (bf16 without AVX-512).
-bool can_multiply(Exec& exec, ProductKind kind, const Sample& sample) {
-  try {
-    multiply(exec, kind, sample);
-    return true;
-  } catch (const dnnl::error&) {
-    return false;
-  }
-}
-
-/// The best calls of both sides, in turn, after one to warm up.
-ProductRate rate(Exec& exact, Exec& library, ProductKind kind, const Sample& sample,
-                 double seconds) {
-  constexpr int kLeastCalls = 3;
-  multiply(exact, kind, sample);
-  const bool can = can_multiply(library, kind, sample);
-  double best_exact = std::numeric_limits<double>::infinity(), best_library = best_exact;
-  const double end = monotonic_seconds() + seconds;
-  for (int call = 0; call < kLeastCalls || monotonic_seconds() < end; ++call) {
-    best_exact = std::min(best_exact, seconds_of(exact, kind, sample));
-    if (can) best_library = std::min(best_library, seconds_of(library, kind, sample));
-  }
-  return {sample.size.flops() / best_exact, can ? sample.size.flops() / best_library : 0};
-}
-
-}  // namespace
 
 ProductClass product_class(int index) {
   MEGA_CHECK(index >= 0 && index < kNumProductClasses, "class {}", index);
@@ -98,25 +20,6 @@ std::string name_of(const ProductClass& c) {
   constexpr std::array<const char*, 3> kinds{"forward", "backward_input", "backward_weight"};
   return fmt::format("{} {}, {}", c.is_bf16 ? "bf16" : "f32", kinds[static_cast<size_t>(c.kind)],
                      c.is_large ? "large" : "small");
-}
-
-ProductRates measure_products(const device::Target& target, double seconds) {
-  const auto device = device::make_cpu_device(target.num_threads, target.isa);
-  ProductRates rates;
-  const double each = seconds / kNumProductClasses;
-  for (int i = 0; i < kNumProductClasses; ++i) {
-    const ProductClass c = product_class(i);
-    Exec exact(*device, Numerics::exact), library(*device, Numerics::fast);
-    library.only = "onednn";
-    const Sample sample(exact, c);
-    rates[static_cast<size_t>(i)] = rate(exact, library, c.kind, sample, each);
-  }
-  return rates;
-}
-
-std::string library_version() {
-  const dnnl_version_t* version = dnnl_version();
-  return fmt::format("{}.{}.{}", version->major, version->minor, version->patch);
 }
 
 uint32_t library_products(const ProductRates& rates) {
