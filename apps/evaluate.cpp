@@ -11,9 +11,9 @@
 #include "apps/checkpoint_options.h"
 #include "apps/command.h"
 #include "base/file.h"
-#include "base/json_fault.h"
 #include "base/line_reader.h"
 #include "evaluate/perplexity.h"
+#include "text/score_line.h"
 
 namespace megalith::apps {
 namespace {
@@ -26,24 +26,11 @@ constexpr int64_t kMostLineBytes = int64_t{16} << 20;
 
 /// The ids of one line {"text"} or {"ids"}.
 std::vector<int32_t> ids_of_line(std::string_view line, const LoadedModel& loaded) {
-  if (const auto fault = json_fault(line)) throw UserError("{}", *fault);
-  const auto json = nlohmann::json::parse(line);
-  if (!json.is_object()) throw UserError("is not a JSON object with \"text\" or \"ids\"");
-  if (json.contains("ids")) {
-    std::vector<int32_t> ids;
-    if (!json["ids"].is_array()) throw UserError("\"ids\" is not a list");
-    for (const auto& id : json["ids"]) {
-      if (!id.is_number_integer() || id < 0 || id > std::numeric_limits<int32_t>::max())
-        throw UserError("entry {} of \"ids\" is not a token id", ids.size());
-      ids.push_back(id.get<int32_t>());
-    }
-    return ids;
-  }
-  if (!json.contains("text") || !json["text"].is_string())
-    throw UserError("has neither \"text\" nor \"ids\"");
+  auto content = text::parse_score_line(line);
+  if (auto* const ids = std::get_if<std::vector<int32_t>>(&content)) return std::move(*ids);
   if (!loaded.source.tokenizer())
     throw UserError("\"text\" needs a tokenizer.json beside the model");
-  return loaded.source.tokenizer()->encode(json["text"].get<std::string>(), true);
+  return loaded.source.tokenizer()->encode(std::get<std::string>(content), true);
 }
 
 /// Every line of the file, read and judged before the first is scored: a bad line leaves no
