@@ -39,6 +39,17 @@ double process_age() {
       0.0, static_cast<double>(now.tv_sec) + 1e-9 * static_cast<double>(now.tv_nsec) - start);
 }
 
+/// What no run and no clock gets to; sums of such numbers are exact enough and do not overflow.
+constexpr double kMostSeconds = 1e11;
+
+/// The seconds under `key`: from a file, so anything may stand there.
+double seconds_in(const nlohmann::ordered_json& object, std::string_view key) {
+  const double seconds = object.at(std::string(key)).get<double>();
+  if (!(seconds >= 0 && seconds <= kMostSeconds))
+    throw IntegrityError("'{}' is {}, which is no time", key, seconds);
+  return seconds;
+}
+
 }  // namespace
 
 std::string_view name_of(Bucket bucket) { return kNames[static_cast<size_t>(bucket)]; }
@@ -72,11 +83,14 @@ void Accounts::resume(const nlohmann::ordered_json& json, double lost_recorded, 
   double since = 0, until = 0;
   try {
     const auto& accounts = json.at("accounts");
-    for (size_t i = 0; i < earlier.size(); ++i)
-      earlier[i] = accounts.at("buckets").value(std::string(kNames[i]), 0.0);
-    since = accounts.at("since").get<double>();
-    until = accounts.at("until").get<double>();
-  } catch (const nlohmann::json::exception& error) {
+    const auto& buckets = accounts.at("buckets");
+    if (!buckets.is_object()) throw IntegrityError("'buckets' is no object");
+    for (size_t i = 0; i < earlier.size(); ++i) {
+      if (buckets.contains(std::string(kNames[i]))) earlier[i] = seconds_in(buckets, kNames[i]);
+    }
+    since = seconds_in(accounts, "since");
+    until = seconds_in(accounts, "until");
+  } catch (const std::exception& error) {  // of the library, or ours
     log::warning("run.json: its accounts cannot be read ({}); they begin anew", error.what());
     return;
   }

@@ -67,7 +67,12 @@ TEST(Accounts, ClocksThatJumpDoNoHarm) {
 TEST(Accounts, WhatCannotBeReadBeginsAnew) {
   for (const char* text : {"{}", R"({"accounts": 3})", R"({"accounts": {"step": "x"}})",
                            R"({"accounts": {"step": 3}})",
-                           R"({"accounts": {"step": 3, "buckets": [], "since": 1, "until": 2}})"}) {
+                           R"({"accounts": {"step": 3, "buckets": [], "since": 1, "until": 2}})",
+                           R"({"accounts": {"step": 3, "buckets": {}, "since": 1, "until": -2}})",
+                           R"({"accounts": {"step": 3, "buckets": {"idle": 1e300}, "since": 1,
+                               "until": 2}})",
+                           R"({"accounts": {"step": 3, "buckets": {"steps": -9}, "since": 1,
+                               "until": 2}})"}) {
     Accounts accounts({0, 1000, 0});
     accounts.resume(nlohmann::ordered_json::parse(text), 1, 1);
     accounts.to_json(0, 2);

@@ -4,7 +4,6 @@
 #include <algorithm>
 #include <numeric>
 
-#include "base/json_number.h"
 #include "models/architecture_json.h"
 
 namespace megalith::train {
@@ -105,27 +104,11 @@ int64_t state_bytes(Engine& engine) {
 
 nlohmann::json state_json(const Position& p, const Engine& engine,
                           const std::string& data_fingerprint) {
-  return {{"step", p.step},
-          {"samples", p.samples},
-          {"tokens", p.tokens},
-          {"elapsed_seconds", p.elapsed_seconds},
-          {"logs", to_json(p.logs)},
-          {"architecture", models::to_json(engine.settings().architecture)},
-          {"tensor_shards", engine.settings().split.tensor_shards},
-          {"data_fingerprint", data_fingerprint}};
-}
-
-Position position_from(const nlohmann::json& state) {
-  try {
-    const char* const where = "checkpoint: its state";
-    const int64_t most = int64_t{1}
-                         << 60;  // no run gets there, and what is added does not overflow
-    return {whole_number(state, "step", where, most), whole_number(state, "samples", where, most),
-            whole_number(state, "tokens", where, most),
-            finite_number(state, "elapsed_seconds", where), log_positions_from(state.at("logs"))};
-  } catch (const nlohmann::json::exception& error) {
-    throw IntegrityError("checkpoint: its state is not that of a training run: {}", error.what());
-  }
+  nlohmann::json state = to_json(p);
+  state["architecture"] = models::to_json(engine.settings().architecture);
+  state["tensor_shards"] = engine.settings().split.tensor_shards;
+  state["data_fingerprint"] = data_fingerprint;
+  return state;
 }
 
 void load_state(const checkpoint::Reader& reader, Engine& engine) {

@@ -9,19 +9,10 @@
 #include "checkpoint/reader.h"
 #include "checkpoint/saver.h"
 #include "train/engine.h"
-#include "train/run_log.h"
+#include "train/position.h"
 #include "train/spread_state.h"
 
 namespace megalith::train {
-
-/// Where a run stands between two steps.
-struct Position {
-  int64_t step = 0;
-  int64_t samples = 0;
-  int64_t tokens = 0;
-  double elapsed_seconds = 0;  // of training, over all starts
-  LogPositions logs;
-};
 
 /// What this rank writes: masters under the parameters' names, moments under "adamw.m." and
 /// "adamw.v." + name, each its piece. Over all ranks every tensor is covered once. Valid as long as
@@ -33,7 +24,6 @@ int64_t state_bytes(Engine& engine);
 /// The numbers beside them.
 nlohmann::json state_json(const Position& position, const Engine& engine,
                           const std::string& data_fingerprint);
-Position position_from(const nlohmann::json& state);
 /// Reads every tensor of the engine; IntegrityError when one is missing or has another shape or
 /// type.
 void load_state(const checkpoint::Reader& reader, Engine& engine);

@@ -44,16 +44,7 @@ int64_t start_ticks(int64_t pid) {
 LockHolder read_holder(const File& file) {
   std::string text(static_cast<size_t>(std::clamp<int64_t>(file.size(), 0, 4096)), '\0');
   file.read_at(text.data(), text.size(), 0);
-  const auto json = nlohmann::json::parse(text, nullptr, false);
-  try {
-    if (!json.is_object()) return {};
-    return {whole_number(json, "pid", ""), whole_number(json, "ticks", ""),
-            json.at("host").get<std::string>(), json.at("since").get<std::string>()};
-  } catch (const nlohmann::json::exception&) {
-    return {};
-  } catch (const IntegrityError&) {
-    return {};
-  }
+  return holder_in(text);
 }
 
 void write_holder(File& file) {
@@ -127,6 +118,19 @@ bool is_current(const File& file) {
 }
 
 }  // namespace
+
+LockHolder holder_in(std::string_view text) {
+  const auto json = nlohmann::json::parse(text, nullptr, false);
+  try {
+    if (!json.is_object()) return {};
+    return {whole_number(json, "pid", ""), whole_number(json, "ticks", ""),
+            json.at("host").get<std::string>(), json.at("since").get<std::string>()};
+  } catch (const nlohmann::json::exception&) {
+    return {};
+  } catch (const IntegrityError&) {
+    return {};
+  }
+}
 
 void judge_left_over(const fs::path& path, const LockHolder& holder, bool shared) {
   if (holder.pid <= 0) return;

@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "base/file.h"
@@ -22,6 +23,9 @@ struct LockHolder {
   std::string host;
   std::string since;
 };
+
+/// Whom a lock file names: what it holds, as a crash may have left it.
+LockHolder holder_in(std::string_view text);
 
 /// What to do about a lock file that names `holder` and whose flock was free: returns, having said
 /// so, when it is what a crashed run left. On a file system that machines share (`shared`) our

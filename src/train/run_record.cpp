@@ -17,9 +17,12 @@ RunRecord::RunRecord(std::filesystem::path folder) : path_(std::move(folder) / "
   const std::string text = read_file(path_, 16 << 20);
   damage_ = json_fault(text);
   if (!damage_) json_ = nlohmann::ordered_json::parse(text);
-  if (json_.is_object()) return;
-  if (!damage_) damage_ = "is not a JSON object";
-  json_ = nlohmann::ordered_json::object();
+  if (!json_.is_object()) {
+    if (!damage_) damage_ = "is not a JSON object";
+    json_ = nlohmann::ordered_json::object();
+  }
+  // The one part that a run fills piece by piece; the others are written whole.
+  if (json_.contains("memory") && !json_["memory"].is_object()) json_.erase("memory");
 }
 
 void RunRecord::write() const {
