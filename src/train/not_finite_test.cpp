@@ -68,12 +68,60 @@ struct Toy {
   Engine engine;
 };
 
-TEST(NotFinite, InAWeight) {
-  for (const char* name : {"embedding.weight", "position.weight", "layers.0.attention.qkv.weight",
-                           "layers.1.mlp.down.bias", "layers.2.norm_1.weight", "final_norm.bias"}) {
-    Toy toy;
-    toy.set(toy.weight(name), kNan, 3);
-    EXPECT_EQ(toy.caught(), std::string("weight ") + name);
+/// Storage that a recipe can ask for, with a head of its own.
+Settings stored_as(DType dtype) {
+  Settings settings = toy_settings();
+  settings.architecture.tied = false;
+  settings.weights = settings.activations = dtype;
+  return settings;
+}
+
+TEST(NotFinite, InAWeightOfAnyLayer) {
+  for (const DType dtype : {DType::f32, DType::bf16}) {
+    for (const float value : {kNan, std::numeric_limits<float>::infinity()}) {
+      for (const char* name : {"embedding.weight", "position.weight", "layers.2.norm_1.weight",
+                               "layers.0.attention.qkv.weight", "layers.1.attention.output.weight",
+                               "layers.0.norm_2.bias", "layers.2.mlp.up.weight",
+                               "layers.1.mlp.down.bias", "final_norm.bias", "head.weight"}) {
+        Toy toy(stored_as(dtype));
+        toy.set(toy.weight(name), value, 3);
+        EXPECT_EQ(toy.caught(), std::string("weight ") + name) << name_of(dtype) << " " << value;
+      }
+    }
+  }
+}
+
+/// Finite weights with which an activation is not: sums and products that leave the range that f32
+/// and bf16 share, and scores of attention whose difference is no number.
+struct Overflow {
+  std::vector<const char*> weights;
+  float value;
+  const char* named;
+};
+const std::vector<Overflow> kOverflows = {
+    {{"embedding.weight", "position.weight"}, 3e38F, "embedding.output"},
+    {{"layers.1.norm_1.weight", "layers.1.norm_1.bias"}, 3e38F, "layers.1.attention.norm_1"},
+    {{"layers.1.attention.qkv.weight"}, 3e38F, "layers.1.attention.qkv"},
+    {{"layers.1.attention.qkv.bias"}, 1e30F, "layers.1.attention.core"},
+    {{"layers.1.attention.output.weight"}, 3e38F, "layers.1.attention.output"},
+    {{"layers.1.attention.output.bias"}, 3.2e38F, "layers.1.attention.residual"},
+    {{"layers.1.norm_2.weight", "layers.1.norm_2.bias"}, 3e38F, "layers.1.mlp.norm_2"},
+    {{"layers.1.mlp.up.weight"}, 3e38F, "layers.1.mlp.activated"},
+    {{"layers.1.mlp.down.weight"}, 3e38F, "layers.1.mlp.output"},
+    {{"layers.1.mlp.down.bias"}, 3.2e38F, "layers.1.mlp.residual"},
+    {{"final_norm.weight", "final_norm.bias"}, 3e38F, "head.final_norm"},
+    {{"head.weight"}, 3e38F, "head.logits"}};
+
+TEST(NotFinite, InAnActivationOfAnyLayer) {
+  for (const DType dtype : {DType::f32, DType::bf16}) {
+    for (const Overflow& overflow : kOverflows) {
+      Toy toy(stored_as(dtype));
+      for (const char* name : overflow.weights) {
+        const View weight = toy.weight(name);
+        toy.set(weight, overflow.value, 0, weight.num_elements());
+      }
+      EXPECT_EQ(toy.caught(), std::string("activation ") + overflow.named) << name_of(dtype);
+    }
   }
 }
 
