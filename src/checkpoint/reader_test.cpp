@@ -247,6 +247,23 @@ TEST_F(Checkpoint, a_manifest_with_a_valid_hash_is_still_not_trusted) {
   EXPECT_THAT(fault_with("\"step\": 1", "\"steps\": 1"), HasSubstr("step"));
 }
 
+TEST_F(Checkpoint, sizes_whose_product_overflows_are_refused) {
+  const fs::path path = write(1);
+  auto json = nlohmann::json::parse(read_file(path / kManifestName));
+  auto& tensor = json["tensors"][0];
+  for (const std::vector<int64_t>& shape :
+       {std::vector<int64_t>{int64_t{1} << 62}, {int64_t{1} << 31, int64_t{1} << 31, 4}}) {
+    tensor["shape"] = shape;
+    const nlohmann::json piece{
+        {"file", tensor["pieces"][0]["file"]}, {"dim", 0}, {"begin", 0}, {"count", shape[0]}};
+    tensor["pieces"] = nlohmann::json::array({piece});
+    const std::string text = json.dump();
+    put(path / kManifestName, text);
+    put(path / kCommitName, sha256(std::as_bytes(std::span(text))) + "\n");
+    EXPECT_THAT(integrity_fault([&] { Reader reader(path); }), HasSubstr("impossible shape"));
+  }
+}
+
 TEST_F(Checkpoint, a_tensor_may_not_be_missing_from_its_file) {
   const fs::path path = write(1);
   const fs::path manifest = path / kManifestName;

@@ -37,6 +37,18 @@ std::map<std::string, std::string> parse_index(const fs::path& path) {
   return map;
 }
 
+/// ", only pytorch_model.bin", or nothing: weights in a form that is not read.
+std::string pickled_note(const fs::path& folder) {
+  if (!fs::is_directory(folder)) return "";
+  for (const auto& entry : fs::directory_iterator(folder)) {
+    for (const char* ending : {".bin", ".pt", ".pth", ".ckpt", ".pkl", ".h5", ".msgpack"}) {
+      const std::string name = entry.path().filename().string();
+      if (name.ends_with(ending)) return ", only " + name;
+    }
+  }
+  return "";
+}
+
 }  // namespace
 
 void require_inside(const fs::path& file, const fs::path& folder) {
@@ -56,9 +68,9 @@ SafetensorsFolder::SafetensorsFolder(const fs::path& folder) : folder_(folder) {
     open_shards(folder / kIndexName);
   } else {
     throw IntegrityError(
-        "{}: neither {} nor {} is there (other formats can execute code and are "
+        "{}: neither {} nor {} is there{} (other formats can execute code and are "
         "not read; save the model as safetensors)",
-        folder.string(), kSingleName, kIndexName);
+        folder.string(), kSingleName, kIndexName, pickled_note(folder));
   }
 }
 
