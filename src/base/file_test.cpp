@@ -10,6 +10,7 @@
 
 #include <csignal>
 #include <fstream>
+#include <set>
 #include <thread>
 
 #include "base/error.h"
@@ -93,6 +94,38 @@ TEST_F(FileTest, MistakesOfAPersonAreUserErrorsThatNameThePath) {
   EXPECT_EQ(read_file(folder_ / "a", 5), "12345");
   EXPECT_THAT(message_of<UserError>([&] { File(folder_ / "a", File::Mode::create_new); }),
               HasSubstr("exists"));
+}
+
+TEST_F(FileTest, WhatIsNewGoesThroughNoPlantedName) {
+  std::filesystem::create_symlink(folder_ / "elsewhere", folder_ / "link");
+  write_file_durable(folder_ / "mine", "mine");
+  std::filesystem::create_symlink(folder_ / "mine", folder_ / "to mine");
+  for (const char* name : {"link", "mine", "to mine"})
+    EXPECT_THAT(message_of<UserError>([&] { File(folder_ / name, File::Mode::create_new); }),
+                HasSubstr("exists"));
+  EXPECT_FALSE(std::filesystem::exists(folder_ / "elsewhere"));
+  EXPECT_EQ(read_file(folder_ / "mine"), "mine");
+}
+
+TEST_F(FileTest, TemporaryNamesCannotBeGuessed) {
+  std::set<std::string> names;
+  for (int i = 0; i < 100; ++i) {
+    write_file_durable(
+        folder_ / "a",
+        [&](File& file) {
+          const std::string name = file.path().filename().string();
+          ASSERT_EQ(name.size(), 5u + 16u);  // 64 bits of the kernel's random numbers
+          names.insert(name);
+        },
+        false);
+  }
+  EXPECT_EQ(names.size(), 100u);
+  // No byte of them is a counter, a clock or a process number.
+  for (size_t digit = 5; digit < 21; ++digit) {
+    std::set<char> seen;
+    for (const std::string& name : names) seen.insert(name[digit]);
+    EXPECT_GT(seen.size(), 8u) << digit;
+  }
 }
 
 TEST_F(FileTest, ReadsFilesThatClaimNoSizeAndPipes) {

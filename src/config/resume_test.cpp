@@ -5,6 +5,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <map>
+#include <set>
+
 #include "base/error.h"
 
 namespace megalith::config {
@@ -46,6 +49,91 @@ TEST(Resume, EveryKeyIsJudgedOnceAndWithAReason) {
         wanted, [&](const std::string& other) { return other.starts_with(key + "[]"); });
   });
   EXPECT_EQ(judged, wanted);
+}
+
+/// Written a second time, so that no key is judged otherwise by a slip: whoever changes a judgement
+/// changes it here too, and says why.
+const std::map<OnResume, std::set<std::string>> kJudgements = {
+    {OnResume::allowed,
+     {"run.out",
+      "run.name",
+      "run.threads",
+      "data.validation[].path",
+      "data.validation[].weight",
+      "train.steps",
+      "train.tokens",
+      "train.epochs",
+      "train.hours",
+      "train.micro_batch",
+      "train.validate_every",
+      "train.validate_samples",
+      "train.sample_every",
+      "train.sample_prompts",
+      "train.sample_tokens",
+      "train.log_every",
+      "train.not_finite",
+      "train.not_finite_limit",
+      "train.spike",
+      "train.spike_factor",
+      "train.spike_window",
+      "train.spike_skip",
+      "train.spike_limit",
+      "checkpoint.every",
+      "checkpoint.keep",
+      "checkpoint.async",
+      "memory.recompute",
+      "memory.recompute_layers",
+      "parallel.tensor",
+      "parallel.pipeline",
+      "parallel.data",
+      "parallel.sequence",
+      "parallel.chunks",
+      "parallel.zero",
+      "parallel.schedule",
+      "parallel.deadline_seconds"}},
+    {OnResume::by_content, {"data.train[].path", "data.tokenizer"}},
+    {OnResume::needs_allow,
+     {"run.seed",
+      "model.dropout",
+      "model.attention",
+      "model.norm_eps",
+      "data.train[].weight",
+      "data.validation_fraction",
+      "data.document_mask",
+      "data.reset_positions",
+      "data.end_of_document_loss",
+      "train.global_batch",
+      "train.ramp_start",
+      "train.ramp_increment",
+      "train.ramp_samples",
+      "train.z_loss",
+      "optimizer.lr",
+      "optimizer.min_lr",
+      "optimizer.schedule",
+      "optimizer.warmup_steps",
+      "optimizer.decay_steps",
+      "optimizer.beta1",
+      "optimizer.beta2",
+      "optimizer.eps",
+      "optimizer.weight_decay",
+      "optimizer.clip",
+      "optimizer.groups[].match",
+      "optimizer.groups[].lr_scale",
+      "optimizer.groups[].weight_decay",
+      "precision.parameters",
+      "precision.compute",
+      "numerics",
+      "parallel.tensor_shards",
+      "parallel.data_shards"}},
+    {OnResume::refused,
+     {"model.kind", "model.layers", "model.hidden", "model.heads", "model.kv_heads", "model.ffn",
+      "model.context", "model.vocab", "model.tied", "model.init_std"}},
+};
+
+TEST(Resume, EveryKeyIsJudgedAsWrittenHere) {
+  std::map<OnResume, std::set<std::string>> judged;
+  for (const ResumeRule& rule : resume_rules()) judged[rule.judgement].emplace(rule.key);
+  EXPECT_EQ(judged, kJudgements);
 }
 
 TEST(Resume, WhatCannotChangeTheResultIsAllowed) {

@@ -119,6 +119,18 @@ TEST_F(Page, SaysWhereTheTimeWent) {
   EXPECT_THAT(text, HasSubstr("<small>75.000 s</small></td><td class=\"number\">75.0 %</td>"));
   EXPECT_THAT(text, HasSubstr("100.0 %"));
   EXPECT_THAT(text, Not(HasSubstr(">idle<")));
+  // Every bucket that a run knows.
+  nlohmann::ordered_json buckets;
+  for (const char* name : {"start", "load", "data_wait", "steps", "lost_steps", "skipped",
+                           "checkpoint", "validation", "samples", "logging", "idle"})
+    buckets[name] = 0.001;
+  put_run({{"accounts", {{"buckets", buckets}}}});
+  const std::string all = page();
+  for (const auto& [name, seconds] : buckets.items()) {
+    std::string row = "<th scope=\"row\">" + name + "</th>";
+    std::replace(row.begin() + 16, row.end(), '_', ' ');
+    EXPECT_THAT(all, HasSubstr(row));
+  }
   put_run({{"accounts", {{"buckets", {{"steps", "75"}}}}}});
   EXPECT_THROW(page(), IntegrityError);
 }

@@ -52,6 +52,18 @@ TEST(SpikeGuard, SaysNothingBeforeHalfAWindow) {
   EXPECT_TRUE(guard.observe(100).has_value());
 }
 
+TEST(SpikeGuard, RemembersNoMoreThanAWindow) {
+  SpikeGuard guard({5, 8});
+  for (int i = 0; i < 1000; ++i) guard.observe(1 + 0.1 * (i % 7));
+  EXPECT_EQ(guard.to_json().size(), 8u);
+  // A checkpoint of a run with a longer window.
+  nlohmann::json longer = nlohmann::json::array();
+  for (int i = 0; i < 100; ++i) longer.push_back("0x1p+0");
+  guard.restore(longer);
+  guard.observe(1);
+  EXPECT_EQ(guard.to_json().size(), 8u);
+}
+
 TEST(SpikeGuard, GoesOnFromItsState) {
   SpikeGuard whole({5, 8});
   for (int i = 0; i < 20; ++i) whole.observe(1 + 0.1 * (i % 7));

@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <chrono>
 #include <cstdarg>
 #include <cstdio>
 #include <cstdlib>
@@ -17,6 +18,7 @@
 #include <map>
 #include <mutex>
 #include <optional>
+#include <thread>
 
 namespace megalith::faults {
 namespace {
@@ -75,6 +77,10 @@ bool fails(Call call, const std::optional<std::string>& path) {
   const int error = s.injection->error;
   if (++s.seen >= s.injection->nth && error == Injection::kSlow) ::usleep(300'000);
   if (s.seen != s.injection->nth || error == Injection::kSlow) return false;
+  if (s.injection->late_ms > 0) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(s.injection->late_ms));
+    return false;
+  }
   if (error == Injection::kExit) ::_exit(7);
   while (error == Injection::kHang) ::pause();
   errno = s.injection->error;
@@ -204,8 +210,10 @@ int unlinked(int folder_fd, const char* path, int flags) {
   const std::map<std::string, int> names = {
       {"exit", Injection::kExit}, {"hang", Injection::kHang}, {"slow", Injection::kSlow}};
   const auto named = names.find(words[2]);
-  const int error = named != names.end() ? named->second : std::atoi(words[2].c_str());
-  inject(words[0], {calls.at(words[1]), std::atoll(words[3].c_str()), error});
+  const int number = named != names.end() ? named->second : std::atoi(words[2].c_str());
+  const bool late = words[2].front() == '+';
+  inject(words[0],
+         {calls.at(words[1]), std::atoll(words[3].c_str()), late ? 0 : number, late ? number : 0});
 }
 
 }  // namespace

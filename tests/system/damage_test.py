@@ -65,6 +65,8 @@ class Damage(RoadTest):
                     self.refused(path.name, state)
                 path.write_bytes(original[:at])
                 self.refused(path.name, state)
+            path.write_bytes(original + b"\0")
+            self.refused(path.name, state)
             path.write_bytes(original)
         run("generate", "--checkpoint", self.newest, "--prompt", "the", "--max-new-tokens", 1)
 

@@ -27,15 +27,26 @@ def fields(data):
         yield key >> 3, value
 
 
-def steps_of(path, tag):
-    """Steps of the events that hold a scalar `tag`, in order; fails where a record is torn."""
-    data, at, steps = path.read_bytes(), 0, []
+def events_of(path):
+    """The fields of each event; fails where a record is torn."""
+    data, at = path.read_bytes(), 0
     while at < len(data):
         size = struct.unpack_from("<Q", data, at)[0]
         record = data[at + 12:at + 12 + size]
         assert len(record) == size and at + 16 + size <= len(data), f"{path}: torn at byte {at}"
         at += 16 + size
-        event = list(fields(record))
+        yield list(fields(record))
+
+
+def times_of(path):
+    """The wall clock at each event."""
+    return [struct.unpack("<d", value)[0] for event in events_of(path) for key, value in event if key == 1]
+
+
+def steps_of(path, tag):
+    """Steps of the events that hold a scalar `tag`, in order; fails where a record is torn."""
+    steps = []
+    for event in events_of(path):
         step = next((v for k, v in event if k == 2), 0)
         for key, summary in event:
             if key != 5:

@@ -3,7 +3,6 @@
 """One recipe, one result: python3 exactness_test.py PROGRAM"""
 import json
 import os
-import random
 import signal
 import subprocess
 import time
@@ -43,22 +42,6 @@ class Exactness(RoadTest):
         self.train("constant", "optimizer.schedule=constant")
         self.assertEqual([m[:2] for m in self.losses("stopped")], [m[:2] for m in self.losses("constant")])
         self.assertEqual(self.state("stopped"), self.state("constant"))
-
-    def test_killed_at_random_moments(self):
-        draw = random.Random(7)
-        out = self.folder / "killed"
-        command = [PROGRAM, "train", str(self.recipe), "--set", f"run.out={out}", "--set", "checkpoint.every=1", "--json"]
-        kills = 0
-        while kills < 20:
-            process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-            time.sleep(draw.uniform(0.02, 0.8))
-            process.send_signal(signal.SIGKILL)
-            if process.wait() == 0:
-                break
-            kills += 1
-        subprocess.run(command, check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-        self.assert_same("killed")
-        self.assertEqual([m["step"] for m in self.metrics("killed")], list(range(1, 13)))
 
     def test_a_wish_to_stop_saves_and_resumes(self):
         out = self.folder / "wish"

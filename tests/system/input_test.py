@@ -186,6 +186,28 @@ class Input(RoadTest):
         self.enormous(("tokenizer", "train", "--vocab-size", 300, "--output", x, "--input"))
         self.enormous(("evaluate", "perplexity", "--checkpoint", self.folder / "run", "--input"))
 
+    def test_encodings(self):
+        """A file is text in UTF-8, byte for byte; what is not is refused, what is comes back as it was."""
+        x, t = self.folder / "x", self.tokenizer
+        words = "the café sees the \U0001f642.\nthe dog.\n"
+        for name, content in {"utf-16": words.encode("utf-16"), "utf-16-be": b"\xfe\xff" + words.encode("utf-16-be"), "utf-32": words.encode("utf-32"), "latin-1": "the café\n".encode("latin-1"),
+                              "cut": words.encode()[:7] + b"\xc3", "cut-4": "the dog \U0001f642".encode()[:-1], "cesu-8": b"the \xed\xa0\xbd\xed\xb9\x82\n", "overlong": b"the \xc0\x80\n"}.items():
+            path = self.put(f"{name}.txt", content)
+            for unit in ("file", "line", "paragraph"):
+                self.refused("pack", "--tokenizer", t, "--input", path, "--document", unit, "--output", x, say=[path.name, "UTF-8"])
+            self.refused("tokenizer", "encode", "--tokenizer", t, "--input", path, say=["UTF-8"])
+            line = self.put(f"{name}.jsonl", b'{"text": "' + content.replace(b"\n", b" ") + b'"}\n')
+            self.refused("pack", "--tokenizer", t, "--input", line, "--output", x, say=[line.name])
+        for name, content in {"bom": b"\xef\xbb\xbf" + words.encode(), "nul": b"the\0cat\0\n", "crlf": b"the cat\r\nthe dog\r\n", "controls": bytes(range(32)) + b"\x7f", "no-end": b"the cat",
+                              "last": "the \U0010ffff \ufffe".encode()}.items():
+            path, packed = self.put(f"{name}.txt", content), self.folder / f"packed-{name}"
+            run("pack", "--tokenizer", t, "--input", path, "--document", "file", "--output", packed)
+            stored = (self.folder / f"packed-{name}.bin").read_bytes()
+            ids = list(struct.unpack(f"<{len(stored) // 2}H", stored))
+            self.assertEqual(ids[:-1], run_json("tokenizer", "encode", "--tokenizer", t, "--input", path)["ids"], name)
+            back = self.put("back.json", json.dumps(ids[:-1]).encode())
+            self.assertEqual(run_json("tokenizer", "decode", "--tokenizer", t, "--input", back)["text"].encode(), content, name)
+
     def test_packed_inputs(self):
         x, t = self.folder / "x", self.tokenizer
         good = b'{"text": "the cat"}\n'
@@ -379,6 +401,19 @@ class Input(RoadTest):
         with_file("model.safetensors", None, (3,))
         shutil.rmtree(bad)
 
+    def test_weights_that_can_execute_code_are_refused_by_name(self):
+        there, bad = self.folder / "hf", self.folder / "pickled-hf"
+        ran = self.folder / "ran"
+        pickle = b"cposix\nsystem\n(S'touch " + os.fsencode(ran) + b"'\ntR."  # what a loader of such files would execute
+        for name in ("pytorch_model.bin", "model.pt", "weights.pth", "last.ckpt"):
+            shutil.copytree(there, bad)
+            (bad / "model.safetensors").unlink()
+            (bad / name).write_bytes(pickle)
+            self.refused("generate", "--checkpoint", bad, "--prompt", "x", codes=(3,), say=[name, "safetensors"])
+            self.refused("convert", "--from", bad, "--to", self.folder / "x", codes=(3,), say=[name])
+            shutil.rmtree(bad)
+        self.assertFalse(ran.exists())
+
     def test_links_that_lead_out(self):
         there, bad = self.folder / "hf", self.folder / "linked-hf"
         shutil.copytree(there, bad)
@@ -422,6 +457,45 @@ class Input(RoadTest):
                 self.refused("report", bad, codes=codes, say=[name])
                 self.assertFalse((bad / "report.html").exists())
                 shutil.rmtree(bad)
+
+    def test_run_folders_at_a_resume(self):
+        """What a run reads of its own folder is refused by name, or not needed; the run is what it would have been."""
+        words = [w for o in ("optimizer.schedule=constant", "train.sample_every=1", "train.sample_prompts=[the cat]", "train.sample_tokens=4",
+                             "checkpoint.every=2") for w in ("--set", o)]
+
+        def resume(folder, steps):
+            return subprocess.run([PROGRAM, "train", self.recipe, "--set", f"run.out={folder}", "--set", f"train.steps={steps}", *words, "--json"],
+                                  capture_output=True, text=True, timeout=SECONDS)
+
+        source, bad = self.folder / "to-resume", self.folder / "bad-resume"
+        self.assertEqual(resume(source, 2).returncode, 0)
+        self.assertEqual(resume(self.folder / "resumed", 4).returncode, 0)
+        whole = self.state("resumed")
+        (events,) = source.glob("events.*")
+        for name, codes in (("run.json", (0,)), ("recipe.yaml", (0,)), ("metrics.jsonl", (3,)), ("samples.jsonl", (0, 3)), (events.name, (3,))):
+            valid = (source / name).read_bytes()
+            kinds = {what: content for what, content in hostile(valid) if what in ("empty", "binary", "nested objects", "half")}
+            kinds["one byte"] = valid[:9] + b"\xff" + valid[10:]
+            if name == "run.json":
+                kinds |= {"list": b"[]", "wrong types": b'{"memory": 3, "accounts": [], "machine": "x", "status": {}}',
+                          "no times": b'{"accounts": {"step": 2, "since": -1, "until": 1e300, "buckets": {"steps": "x"}}}'}
+            for what, content in kinds.items():
+                with self.subTest(name=name, what=what):
+                    shutil.copytree(source, bad)
+                    (bad / name).write_bytes(content)
+                    result = resume(bad, 4)
+                    self.assertIn(result.returncode, codes, result.stderr)
+                    if result.returncode:
+                        lines = [line for line in result.stderr.splitlines() if line.startswith("megalith: ")]
+                        self.assertEqual(len(lines), 1, result.stderr)
+                        self.assertIn(name, lines[0])
+                        self.assertTrue((bad / "checkpoints" / "step-00000002" / "COMMIT").exists())
+                        (bad / name).write_bytes(valid)
+                        if what == "binary":  # the file put back, it goes on
+                            self.assertEqual(resume(bad, 4).returncode, 0)
+                    if result.returncode == 0 or what == "binary":
+                        self.assertEqual(self.state(bad.name), whole)
+                    shutil.rmtree(bad)
 
     # -- options ----------------------------------------------------------------------------------
 

@@ -1,28 +1,61 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""A thousand kills: python3 kills_test.py PROGRAM
+"""Kills without number: python3 kills_test.py PROGRAM [KILLS] [TEST]
 
-Tiny runs are killed at random moments (start, steps, saves, the last step), begun again, killed again, until each has
-ended; then each must equal the run that nothing happened to. After every kill: no checkpoint is lost, and no more
-than checkpoint.every steps are done twice."""
-import os
+Tiny runs are killed at random moments (start, steps, saves, rewinds, the last step), begun again, killed again, until
+each has ended; then each must equal the run that nothing happened to. KILLS (1000 unless given) are made by each
+test, and said. After every kill: no checkpoint is lost, and no more than checkpoint.every steps are done twice."""
+import json
 import random
-import signal
 import subprocess
+import sys
 import time
 import unittest
 
 from event_file import steps_of
-from program import PROGRAM, RoadTest
+from program import PROGRAM, RoadTest, run
 
-KILLS = int(os.environ.get("MEGA_KILLS", "1000"))
-STEPS = 12
+KILLS = int(sys.argv.pop(1)) if len(sys.argv) > 1 and sys.argv[1].isdigit() else 1000
 
 
-class Kills(RoadTest):
-    def command(self, out, every):
-        return [PROGRAM, "train", str(self.recipe), "--set", f"run.out={self.folder / out}", "--set",
-                f"checkpoint.every={every}", "--set", f"train.steps={STEPS}", "--json"]
+class Base(RoadTest):
+    def setUp(self):
+        self.draw = random.Random(11)
+        self.kills = 0
+
+    def command(self, out, *overrides):
+        words = [word for o in (f"run.out={self.folder / out}", *overrides) for word in ("--set", o)]
+        return [PROGRAM, "train", str(self.recipe), *words, "--json"]
+
+    def whole(self, *overrides):
+        """Makes the run "whole" that nothing happens to; its seconds."""
+        begin = time.monotonic()
+        subprocess.run(self.command("whole", *overrides), check=True, capture_output=True)
+        return time.monotonic() - begin
+
+    def killed(self, command, moment):
+        """Starts the run and kills it when `moment(process)` returns. False when it had ended before."""
+        process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+        said = moment(process)
+        process.kill()
+        said += process.communicate()[1]
+        self.assertIn(process.returncode, (0, -9), said)
+        self.assertNotIn("passing over", said)  # every checkpoint that ever was is whole
+        self.kills += process.returncode != 0
+        return process.returncode != 0
+
+    def at_random(self, seconds):
+        """A moment of a start that takes `seconds` in all."""
+        def moment(_):
+            time.sleep(self.draw.uniform(0, 1.1 * seconds))
+            return ""
+        return moment
+
+    def equals_whole(self, out):
+        self.assertEqual(self.losses(out), self.losses("whole"))
+        self.assertEqual(self.state(out), self.state("whole"))
+        (events,) = (self.folder / out).glob("events.out.tfevents.*")
+        self.assertEqual(steps_of(events, "lm loss"), [m["step"] for m in self.metrics("whole")])
 
     def newest(self, out):
         folder = self.folder / out / "checkpoints"
@@ -33,38 +66,76 @@ class Kills(RoadTest):
         path = self.folder / out / "metrics.jsonl"
         return len([line for line in path.read_bytes().split(b"\n")[:-1] if line]) if path.exists() else 0
 
-    def test_kills(self):
-        draw = random.Random(11)
-        kills = runs = worst = 0
-        begin = time.monotonic()
-        subprocess.run(self.command("base", 3), check=True, capture_output=True)
-        whole = time.monotonic() - begin
-        base_losses, base_state = self.losses("base"), self.state("base")
-        while kills < KILLS:
-            out, every = f"run-{runs}", draw.choice([1, 2, 3, 5])
+
+class Kills(Base):
+    def test_one_process(self):
+        self.runs_are_whole()
+
+    def test_ranks(self):
+        self.runs_are_whole("--ranks", "4", "--set", "parallel.tensor=2", "--set", "parallel.pipeline=2")
+
+    def runs_are_whole(self, *layout):
+        runs = worst = 0
+        seconds = self.whole()
+        if layout:
+            begin = time.monotonic()
+            subprocess.run([*self.command("layout"), *layout], check=True, capture_output=True)
+            seconds = time.monotonic() - begin
+        while self.kills < KILLS:
+            out, every, before = f"run-{runs}", self.draw.choice([1, 2, 3, 5]), -1
             runs += 1
-            before = -1
-            while True:
-                process = subprocess.Popen(self.command(out, every), stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
-                time.sleep(draw.uniform(0, 1.1 * whole))
-                process.send_signal(signal.SIGKILL)
-                error = process.communicate()[1].decode()
-                if process.returncode == 0:
-                    break
-                self.assertEqual(process.returncode, -signal.SIGKILL, error)
-                self.assertNotIn("passing over", error)  # every checkpoint that ever was is whole
-                kills += 1
-                now, done = self.newest(out), self.logged(out)
+            while self.killed([*self.command(out, f"checkpoint.every={every}"), *layout], self.at_random(seconds)):
+                now = self.newest(out)
                 self.assertGreaterEqual(now, before, "a checkpoint was lost")
-                redone = done - max(now, 0)
+                redone = self.logged(out) - max(now, 0)
                 worst = max(worst, redone)
                 self.assertLessEqual(redone, every)
                 before = now
-            self.assertEqual(self.losses(out), base_losses)
-            self.assertEqual(self.state(out), base_state)
-            (events,) = (self.folder / out).glob("events.out.tfevents.*")
-            self.assertEqual(steps_of(events, "lm loss"), list(range(1, STEPS + 1)))
-        print(f"{kills} kills in {runs} runs: 0 checkpoints lost, at most {worst} steps done twice")
+            self.equals_whole(out)
+        self.assertGreaterEqual(self.kills, KILLS)
+        print(f"{self.kills} kills in {runs} runs: 0 checkpoints lost, at most {worst} steps done twice")
+
+
+class Rewinds(Base):
+    """Kills of a run that goes back before its loss spikes: while it does, just after, and whenever."""
+
+    def test_rewinds(self):
+        text = self.folder / "text"
+        for name, content in (("calm", "the cat sees the dog.\n" * 1500), ("wild", "zq?!xj#kv~w\n" * 40)):
+            text.write_text(content)
+            run("pack", "--tokenizer", self.folder / "tokenizer.json", "--input", text, "--document", "line", "--output",
+                self.folder / name)
+        recipe = (f"data.train=[{{path: {self.folder / 'calm'}, weight: 98}}, {{path: {self.folder / 'wild'}, weight: 2}}]",
+                  "data.validation_fraction=0", "train.validate_every=0", "train.steps=80", "train.global_batch=2",
+                  "train.micro_batch=2", "checkpoint.every=5", "train.spike=rewind", "train.spike_window=12",
+                  "train.spike_factor=4", "train.spike_limit=50", "optimizer.schedule=constant", "model.dropout=0")
+        seconds = self.whole(*recipe)
+        self.assertGreater(self.guard("whole")["rewinds"], 0)
+        runs = at_rewinds = 0
+        while self.kills < KILLS:
+            out, runs, more = f"run-{runs}", runs + 1, True
+            while more:
+                at_rewind = self.draw.random() < 0.5
+                more = self.killed(self.command(out, *recipe), self.at_rewind if at_rewind else self.at_random(seconds))
+                at_rewinds += at_rewind and more
+            self.equals_whole(out)
+            self.assertEqual(self.guard(out), self.guard("whole"))
+        self.assertGreaterEqual(self.kills, KILLS)
+        self.assertGreater(at_rewinds, KILLS // 10)
+        print(f"{self.kills} kills in {runs} runs, {at_rewinds} of them at a rewind: every run as if nothing had been")
+
+    def at_rewind(self, process):
+        said = ""
+        for line in process.stderr:
+            said += line
+            if "going back" in line:
+                time.sleep(self.draw.uniform(0, 0.02))
+                break
+        return said
+
+    def guard(self, out):
+        newest = sorted((self.folder / out / "checkpoints").glob("step-*"))[-1]
+        return json.loads((newest / "manifest.json").read_text())["state"]["guard"]
 
 
 if __name__ == "__main__":

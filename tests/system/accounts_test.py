@@ -1,0 +1,96 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Where a run's time goes, on a disk that is slow at a chosen call and by a clock that jumps:
+python3 accounts_test.py PROGRAM FILE_FAULTS CLOCK_JUMPS (the libraries of tests/faults, preloaded)"""
+import json
+import os
+import pathlib
+import subprocess
+import sys
+import time
+import unittest
+
+CLOCK_JUMPS = str(pathlib.Path(sys.argv.pop(3)).resolve())
+FILE_FAULTS = str(pathlib.Path(sys.argv.pop(2)).resolve())
+from event_file import times_of  # noqa: E402
+from program import PROGRAM, RoadTest, run  # noqa: E402  (takes its own argument away)
+
+LATE = 0.5
+CONSTANT = "optimizer.schedule=constant"  # else a shorter run is another one
+
+
+class Accounts(RoadTest):
+    def preloaded(self, library, out, *overrides, **environment):
+        words = [word for o in (f"run.out={self.folder / out}", *overrides) for word in ("--set", o)]
+        result = subprocess.run([PROGRAM, "train", str(self.recipe), *words, "--json"], capture_output=True, text=True, timeout=120,
+                                env={**os.environ, "LD_PRELOAD": library, **environment})
+        self.assertEqual(result.returncode, 0, result.stderr)
+
+    def late(self, out, place, call, nth, *overrides):
+        """Runs while the n-th `call` on `place` takes LATE seconds longer."""
+        self.preloaded(FILE_FAULTS, out, *overrides, MEGA_FAULTS=f"{place}|{call}|+{int(1000 * LATE)}|{nth}")
+
+    def buckets(self, out):
+        accounts = json.loads((self.folder / out / "run.json").read_text())["accounts"]
+        self.assertAlmostEqual(sum(accounts["buckets"].values()), accounts["wall_seconds"], delta=0.005 * accounts["wall_seconds"])
+        self.assertGreaterEqual(min(accounts["buckets"].values()), 0)
+        return accounts["buckets"]
+
+    def state_file(self, out, step):
+        return next((self.folder / out / "checkpoints" / f"step-{step:08}").glob("*.safetensors"))
+
+    def test_a_slow_save_is_a_save(self):
+        out = self.folder / "save"
+        self.late("save", out / "checkpoints", "sync", 2, "checkpoint.async=false")
+        self.assertGreater(self.buckets("save")["checkpoint"], LATE)
+
+    def test_a_slow_load_is_a_load(self):
+        self.train("load", "train.steps=4", CONSTANT)
+        before = self.buckets("load")["load"]
+        self.late("load", self.state_file("load", 4), "read", 2, "train.steps=8", CONSTANT)
+        self.assertGreater(self.buckets("load")["load"] - before, LATE)
+
+    def test_a_slow_way_back_is_a_load_and_its_steps_are_lost(self):
+        text = self.folder / "text"
+        for name, content in (("calm", "the cat sees the dog.\n" * 1500), ("wild", "zq?!xj#kv~w\n" * 40)):
+            text.write_text(content)
+            run("pack", "--tokenizer", self.folder / "tokenizer.json", "--input", text, "--document", "line", "--output",
+                self.folder / name)
+        recipe = (f"data.train=[{{path: {self.folder / 'calm'}, weight: 98}}, {{path: {self.folder / 'wild'}, weight: 2}}]",
+                  "data.validation_fraction=0", "train.validate_every=0", "train.steps=80", "train.global_batch=2",
+                  "train.micro_batch=2", "checkpoint.every=5", "checkpoint.keep=100", "train.spike=rewind", "train.spike_window=12",
+                  "train.spike_factor=4", "train.spike_limit=50", CONSTANT, "model.dropout=0")
+        self.train("rewind", *recipe)
+        whole = self.buckets("rewind")
+        self.assertGreater(whole["lost_steps"], 0)
+        # The checkpoint from which on one rewind more is counted is the one after the first way back.
+        counted = {}
+        for folder in (self.folder / "rewind" / "checkpoints").glob("step-*"):
+            state = json.loads((folder / "manifest.json").read_text())["state"]
+            counted[state["step"]] = state["guard"]["rewinds"]
+        back = max(step for step, rewinds in counted.items() if rewinds == 0)
+        self.late("slow", self.folder / "slow" / "checkpoints" / f"step-{back:08}" / self.state_file("rewind", back).name, "read", 2, *recipe)
+        self.assertEqual(self.losses("slow"), self.losses("rewind"))
+        self.assertGreater(self.buckets("slow")["load"], LATE)
+
+    def test_a_clock_that_jumps_by_a_day_does_no_harm(self):
+        self.train("whole")
+        out = self.folder / "jumps"
+        command = [PROGRAM, "train", str(self.recipe), "--set", f"run.out={out}", "--json"]
+        process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, env={**os.environ, "LD_PRELOAD": CLOCK_JUMPS})
+        deadline = time.monotonic() + 60
+        while time.monotonic() < deadline and process.poll() is None and not any((out / "checkpoints").glob("step-*")):
+            time.sleep(0.001)
+        process.kill()
+        process.wait()
+        self.preloaded(CLOCK_JUMPS, "jumps")
+        (events,) = out.glob("events.out.tfevents.*")
+        times = times_of(events)
+        self.assertGreater(max(times) - min(times), 80000, "the clock did not jump")
+        self.assertEqual(self.losses("jumps"), self.losses("whole"))
+        self.assertEqual(self.state("jumps"), self.state("whole"))
+        self.buckets("jumps")
+
+
+if __name__ == "__main__":
+    unittest.main()
