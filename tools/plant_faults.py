@@ -5,7 +5,8 @@ it and sees that it turns red.
 
     tools/plant_faults.py [--folder build/faults] [--jobs N] [--check-table] [--ladder] [name ...]
 
-The copy lies in FOLDER and is brought up to date first, so a second call builds little. Before
+A test is a GoogleTest filter, or a script of tests/system with what it shall run ("weather_test.py
+Disks.test_full_disk"), which gets the files that the targets build as its first arguments. The copy lies in FOLDER and is brought up to date first, so a second call builds little. Before
 any fault is planted all tests named in the table must be green. `--check-table` only sees that every
 fault still fits the sources. Ends with "N passed, N failed"; exit status 1 if a fault went unnoticed.
 
@@ -22,12 +23,14 @@ import os
 import pathlib
 import re
 import shutil
+import signal
 import subprocess
 import sys
 from typing import NamedTuple
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 COPIED = ["CMakeLists.txt", "CMakePresets.json", "cmake", "src", "apps", "tests"]
+SCRIPTS = pathlib.Path("tests/system")
 
 
 class Fault(NamedTuple):
@@ -35,8 +38,14 @@ class Fault(NamedTuple):
     file: str
     old: str      # occurs exactly once; spaces and line breaks do not count
     new: str
-    program: str  # build target
-    test: str     # GoogleTest filter: every test that it selects must fail
+    program: str  # build targets, the program first
+    test: str     # GoogleTest filter or script: every test that it selects must fail
+
+    def targets(self):
+        return self.program.split()
+
+    def is_script(self):
+        return self.test.split()[0].endswith(".py")
 
 
 class LadderFault(NamedTuple):
@@ -337,6 +346,101 @@ FAULTS = [
           "max_document_bytes.value_or(known ? kMaxFileDocumentBytes : kMaxDocumentBytes)",
           "max_document_bytes.value_or(kMaxFileDocumentBytes)",
           "data_test", "DocumentSize.WhatNobodyKnowsAheadIsSmall"),
+    Fault("a log that a resume does not cut back", "src/train/run_log.cpp",
+          'folder / "metrics.jsonl", positions ? positions->metrics : 0',
+          'folder / "metrics.jsonl", positions ? report::end_of_whole_lines(folder / "metrics.jsonl") : 0',
+          "megalith", "kills_test.py 20 Kills.test_one_process"),
+    Fault("events that a resume does not cut back", "src/train/run_log.cpp",
+          "reopen(folder / positions->events_file, positions->events)",
+          "reopen(folder / positions->events_file, report::read_events(folder / positions->events_file).whole_bytes)",
+          "megalith", "kills_test.py 20 Kills.test_one_process"),
+    Fault("a reader that goes away ends the run", "apps/main.cpp",
+          "std::signal(SIGPIPE, SIG_IGN);", "",
+          "megalith", "weather_test.py Logs.test_a_reader_that_goes_away"),
+    Fault("messages written into the files that took a closed stream's number", "apps/main.cpp",
+          "occupy_standard_streams();", "if (argc < 0) occupy_standard_streams();",
+          "megalith", "weather_test.py Logs.test_targets_that_are_full_or_closed"),
+    Fault("losses remembered without an end", "src/train/spike_guard.cpp",
+          "> options_.window) losses_.pop_front();", "> options_.window + 1000000) losses_.pop_front();",
+          "train_test", "SpikeGuard.RemembersNoMoreThanAWindow"),
+    Fault("memory that grows with the steps", "src/train/run_log.cpp",
+          "metrics_.append(m);",
+          "static std::vector<std::string> all; all.emplace_back(4096, 'x'); metrics_.append(m);",
+          "megalith", "steady_test.py Steady.test_memory_and_descriptors"),
+    Fault("a descriptor lost with every file that is replaced", "src/base/durable_file.cpp",
+          "file.sync(); file.close();", "file.sync(); new File(std::move(file));",
+          "megalith", "steady_test.py Steady.test_memory_and_descriptors"),
+    Fault("files of a checkpoint whose lengths nobody looks at", "src/checkpoint/reader.cpp",
+          "impl_->manifest.files) impl_->check_size(file);",
+          "impl_->manifest.files) if (file.bytes < 0) impl_->check_size(file);",
+          "megalith", "damage_test.py Damage.test_flipped_and_cut"),
+    Fault("a rewind that is not counted", "src/train/loop.cpp",
+          "guard_.rewound(rewinds, spiked.samples + beyond - position_.samples);",
+          "static_cast<void>(rewinds);",
+          "megalith", "runs_test.py Spikes.test_rewind_leaves_the_samples_out_and_repeats_to_the_bit"),
+    Fault("samples of a rewind seen again", "src/train/loop.cpp",
+          "position_.samples = spiked.samples + beyond;", "",
+          "megalith", "runs_test.py Spikes.test_rewind_leaves_the_samples_out_and_repeats_to_the_bit"),
+    Fault("sizes in a manifest multiplied without a look", "src/checkpoint/manifest.cpp",
+          "std::nullopt : checked_multiply(*bytes, size);", "std::nullopt : std::optional(*bytes * size);",
+          "checkpoint_test", "Checkpoint.sizes_whose_product_overflows_are_refused"),
+    Fault("counts of an index believed", "src/data/index_format.cpp",
+          "num_sequences > room / 12 || num_indices > (room - 12 * num_sequences) / 8", "num_sequences > room",
+          "data_test", "Indexed.OpeningFindsEveryDamageOfHeaderSizesAndEnds"),
+    Fault("a planted name opened as a new file", "src/base/file.cpp",
+          "return O_WRONLY | O_CREAT | O_EXCL;", "return O_WRONLY | O_CREAT;",
+          "base_test", "FileTest.WhatIsNewGoesThroughNoPlantedName"),
+    Fault("links of a model folder followed anywhere", "src/checkpoint/safetensors_folder.cpp",
+          "require_inside(path, folder_);", "",
+          "checkpoint_test", "Shards.names_and_links_may_not_leave_the_folder"),
+    Fault("a validation that no signal ends", "src/train/validation.cpp",
+          "if (stop()) return std::nullopt;", "if (samples < 0 && stop()) return std::nullopt;",
+          "megalith", "weather_test.py Signals.test_during_a_validation"),
+    Fault("a closed terminal that ends the run at once", "src/train/stop_request.cpp",
+          "kSignals[i] == SIGHUP && before_[i].sa_handler == SIG_IGN", "kSignals[i] == SIGHUP",
+          "megalith", "weather_test.py Signals.test_a_terminal_that_closes"),
+    Fault("an address-space limit overlooked", "src/device/memory_offer.cpp",
+          "::getrlimit(RLIMIT_AS, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY", "false",
+          "megalith", "weather_test.py Limits.test_an_address_space_limit_is_respected"),
+    Fault("a slow save on no account", "src/train/loop.cpp",
+          "const InBucket saving(accounts_, Bucket::checkpoint);", "",
+          "megalith file_faults clock_jumps", "accounts_test.py Accounts.test_a_slow_save_is_a_save"),
+    Fault("a slow load on no account", "src/train/loop.cpp",
+          "void TrainingRun::resume_or_begin() { const InBucket loading(accounts_, Bucket::load);", "void TrainingRun::resume_or_begin() {",
+          "megalith file_faults clock_jumps", "accounts_test.py Accounts.test_a_slow_load_is_a_load"),
+    Fault("a way back on no account", "src/train/loop.cpp",
+          "bool TrainingRun::rewind() { const InBucket loading(accounts_, Bucket::load);", "bool TrainingRun::rewind() {",
+          "megalith file_faults clock_jumps", "accounts_test.py Accounts.test_a_slow_way_back_is_a_load_and_its_steps_are_lost"),
+    Fault("accounts that go by the wall clock", "src/train/accounts.cpp",
+          "const double until = began_wall_ + monotonic - began_;", "const double until = wall_seconds() + 0 * monotonic;",
+          "megalith file_faults clock_jumps", "accounts_test.py Accounts.test_a_clock_that_jumps_by_a_day_does_no_harm"),
+    Fault("text that is no UTF-8 taken", "src/data/document_chunks.cpp",
+          "const size_t bad = text::find_invalid_utf8(text);", "const size_t bad = std::string_view::npos;",
+          "megalith", "input_test.py Input.test_encodings"),
+    Fault("bytes behind the end of a file made up", "src/base/file.cpp",
+          "if (n == 0) throw IntegrityError(", "if (n == 0) break; if (n < -1) throw IntegrityError(",
+          "megalith", "runs_test.py Corpus.test_one_that_shrinks_under_a_run_is_named_and_nothing_is_lost"),
+    Fault("a planted temporary link followed", "src/train/loop.cpp",
+          'starts_with(".tmp-")) fs::remove(entry.path());', 'starts_with(".tmp-")) fs::remove(fs::canonical(entry.path()));',
+          "megalith", "runs_test.py Leftovers.test_planted_temporary_names_lead_nowhere"),
+    Fault("types in an earlier start's record believed", "src/train/run_record.cpp",
+          'json_.contains("memory") && !json_["memory"].is_object()', "false",
+          "megalith", "input_test.py Input.test_run_folders_at_a_resume"),
+    Fault("times in an earlier start's record believed", "src/train/accounts.cpp",
+          "if (!(seconds >= 0 && seconds <= kMostSeconds))", "if (seconds != seconds)",
+          "train_test", "Accounts.WhatCannotBeReadBeginsAnew"),
+    Fault("an activation that nobody looks at", "src/layers/attention.cpp",
+          'context.inspect("core", core);', "",
+          "train_test", "NotFinite.InAnActivationOfAnyLayer"),
+    Fault("a judgement of a changed recipe turned by a slip", "src/config/resume.cpp",
+          '{"model.init_std", refused,', '{"model.init_std", needs_allow,',
+          "config_test", "Resume.EveryKeyIsJudgedAsWrittenHere"),
+    Fault("measured rates believed that no machine has", "src/kernels/matmul/product_rates_json.cpp",
+          "if (!(rate >= least && rate <= kMostFlops)) return std::nullopt;", "",
+          "kernels_test", "ProductRatesJson.WhatIsNoneIsMeasuredAnew"),
+    Fault("relocations done late and left open to writes", "cmake/flags.cmake",
+          "-Wl,-z,relro,-z,now)", "-Wl,-z,relro)",
+          "megalith", "hardening_test.py Hardening.test_relocations_are_done_at_start_and_then_read_only"),
 ]
 
 
@@ -355,11 +459,25 @@ def planted(fault, tree):
     return path, pattern_of(fault.old).sub(lambda _: fault.new, text)
 
 
+def require_test(fault, tree):
+    """A script must be there with the tests named; LookupError otherwise. (Of GoogleTest the run itself says so.)"""
+    if not fault.is_script():
+        return
+    script, *words = fault.test.split()
+    text = (tree / SCRIPTS / script).read_text()
+    for chosen in [word for word in words if "." in word]:
+        class_name, test = chosen.split(".")
+        if f"class {class_name}(" not in text or f"def {test}(" not in text:
+            raise LookupError(f"{fault.name}: there is no {chosen} in {script}")
+
+
 def check_table():
     stale = []
     for fault in FAULTS + LADDER:
         try:
             planted(fault, ROOT)
+            if isinstance(fault, Fault):
+                require_test(fault, ROOT)
         except (LookupError, OSError) as error:
             stale.append(str(error))
     return stale
@@ -388,6 +506,17 @@ LENIENT = "".join(f'#pragma GCC diagnostic warning "-Wunused-{what}"\n'
                   for what in ("variable", "parameter", "function", "but-set-variable"))
 
 
+def ended(command, folder):
+    """What the command printed until its end. A planted fault may keep it from ending: then until it was made to."""
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace", cwd=folder,
+                               start_new_session=True)
+    try:
+        return process.communicate(timeout=600)[0]
+    except subprocess.TimeoutExpired:
+        os.killpg(process.pid, signal.SIGKILL)
+        return process.communicate()[0]
+
+
 class Workshop:
     """The copy and its build, made as the tests' own is, so that a compiler cache knows most of it."""
 
@@ -404,8 +533,10 @@ class Workshop:
                                 capture_output=True, text=True)
         return result.returncode == 0, result.stdout[-3000:]
 
-    def program(self, name):
-        return next(p for p in self.build_folder.glob(f"*/*/{name}") if p.is_file())
+    def program(self, target):
+        """The program or library that a target builds."""
+        names = {target, f"lib{target}.so"}
+        return next(p for p in sorted(self.build_folder.rglob("*")) if p.name in names and p.is_file())
 
     def is_green(self, name, tests):
         """A program that does not change gives what it gave: most faults leave most programs alone."""
@@ -440,12 +571,16 @@ class Workshop:
 
     def run(self, fault):
         """(number of tests that ran, number that failed, what was printed)."""
-        program = self.program(fault.program)
-        result = subprocess.run([program, f"--gtest_filter={fault.test}:*/{fault.test}"], capture_output=True,
-                                text=True, timeout=600, cwd=self.tree)
-        ran = len(re.findall(r"^\[ RUN      \]", result.stdout, re.M))
-        passed = len(re.findall(r"^\[       OK \]", result.stdout, re.M))
-        return ran, ran - passed, result.stdout
+        files = [self.program(target) for target in fault.targets()]
+        if fault.is_script():
+            script, *words = fault.test.split()
+            output = ended([sys.executable, self.tree / SCRIPTS / script, *files, *words, "-v"], self.tree)
+            ran, skipped = re.search(r"^Ran (\d+) test", output, re.M), re.search(r"\bskipped=(\d+)", output)
+            ran = (int(ran[1]) if ran else 1) - (int(skipped[1]) if skipped else 0)  # none: it did not come to its end
+            return ran, ran - len(re.findall(r"\bok$", output, re.M)), output
+        output = ended([files[0], f"--gtest_filter={fault.test}:*/{fault.test}"], self.tree)
+        ran = len(re.findall(r"^\[ RUN      \]", output, re.M))
+        return ran, ran - len(re.findall(r"^\[       OK \]", output, re.M)), output
 
     def plant(self, fault):
         """Nothing if the fault was seen, else what is wrong."""
@@ -453,10 +588,12 @@ class Workshop:
         healthy = path.read_text()
         path.write_text(LENIENT + text)
         try:
-            built, output = self.build([fault.program])
+            built, output = self.build(fault.targets())
             if not built:
                 return f"does not build, so it proves nothing:\n{output}"
-            ran, failed, _ = self.run(fault)
+            ran, failed, output = self.run(fault)
+            if ran == 0:
+                return f"nothing ran, so it proves nothing:\n{output[-3000:]}"
             return "" if failed == ran else f"{ran - failed} of {ran} tests stayed green"
         finally:
             path.write_text(healthy)
@@ -468,7 +605,7 @@ def ladder_programs():
 
 def run_single(workshop, chosen):
     """How many faults their tests did not see; None when the tests are red without any."""
-    built, output = workshop.build(sorted({f.program for f in chosen}))
+    built, output = workshop.build(sorted({target for f in chosen for target in f.targets()}))
     if not built:
         print(f"the healthy sources do not build:\n{output}")
         return None
