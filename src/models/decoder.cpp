@@ -35,16 +35,24 @@ Stage Stage::part(const Architecture& a, int index, int count) {
 
 Decoder::Decoder(const Architecture& a, parameters::ParameterSet& set, const Stage& stage,
                  const layers::Partition& partition)
-    : architecture_(a), stage_(stage) {
+    : architecture_(a), stage_(stage), begins_{set.all().size()} {
   if (stage.has_embedding) {
     embedding_.emplace(set, a.vocab, a.padded_vocab(), a.context, a.hidden, a.init_std, a.tied,
                        partition);
     if (a.tied) tied_ = &embedding_->tokens();
   }
   const layers::BlockConfig config = block_config(a);
-  for (int64_t i = stage.begin; i < stage.end; ++i)
+  for (int64_t i = stage.begin; i < stage.end; ++i) {
+    begins_.push_back(set.all().size());
     blocks_.emplace_back(set, i, i - stage.begin, config, partition);
-  if (!stage.has_head) return;
+  }
+  begins_.push_back(set.all().size());
+  if (stage.has_head) declare_head(set, partition);
+  begins_.push_back(set.all().size());
+}
+
+void Decoder::declare_head(parameters::ParameterSet& set, const layers::Partition& partition) {
+  const Architecture& a = architecture_;
   if (a.tied && tied_ == nullptr) {
     // The last stage's copy of the first stage's table: same name, same updates, gradients
     // exchanged.
@@ -90,12 +98,14 @@ void Decoder::loss(layers::Context& context, const layers::Batch& batch, Decoder
 }
 
 void Decoder::backward(layers::Context& context, const layers::Batch& batch, DecoderSaved& saved,
-                       const layers::RecomputePolicy& recompute, View dx_TH) const {
+                       const layers::RecomputePolicy& recompute, View dx_TH,
+                       Completed completed) const {
   for (size_t i = blocks_.size(); i-- > 0;) {
     saved.x_TH[i + 1] = {};
     blocks_[i].backward(context, batch, dx_TH, saved.x_TH[i], saved.blocks[i],
                         recompute.of(static_cast<int64_t>(i)), dx_TH);
     saved.blocks[i] = {};
+    completed({begins_[i + 1], begins_[i + 2]});
   }
   saved.x_TH[0] = {};
   saved.paper_mask = {};

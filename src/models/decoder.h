@@ -6,6 +6,7 @@
 #include <optional>
 #include <vector>
 
+#include "base/function_ref.h"
 #include "layers/block.h"
 #include "layers/embedding.h"
 #include "layers/loss_head.h"
@@ -51,10 +52,21 @@ class Decoder {
   /// output of its last block. Releases that output.
   void loss(layers::Context& context, const layers::Batch& batch, DecoderSaved& saved, float z_loss,
             View loss_T, View dx_TH) const;
+  /// Told which parameters have all of this micro-batch's gradient now.
+  using Completed = FunctionRef<void(const parameters::ParameterRun&)>;
   /// dx_TH: in, the gradient of the stage's output; out, of its input (on the first stage, used
-  /// up). Releases `saved` as it goes.
-  void backward(layers::Context& context, const layers::Batch& batch, DecoderSaved& saved,
-                const layers::RecomputePolicy& recompute, View dx_TH) const;
+  /// up). Releases `saved` as it goes. `completed` hears of each block, from the last to the first.
+  void backward(
+      layers::Context& context, const layers::Batch& batch, DecoderSaved& saved,
+      const layers::RecomputePolicy& recompute, View dx_TH,
+      Completed completed = [](const parameters::ParameterRun&) {}) const;
+
+  /// What loss() completes, and what the end of backward() does; none on other stages. The table of
+  /// a tied model is of its embedding where that is in the same piece.
+  parameters::ParameterRun head_parameters() const {
+    return {begins_[begins_.size() - 2], begins_.back()};
+  }
+  parameters::ParameterRun embedding_parameters() const { return {begins_[0], begins_[1]}; }
 
   /// Inference, nothing kept. x_TH: in, the stage's input (not read on the first); out, the output
   /// of its last block. Collective over the tensor ranks.
@@ -70,12 +82,15 @@ class Decoder {
   }
 
  private:
+  void declare_head(parameters::ParameterSet& set, const layers::Partition& partition);
   Architecture architecture_;
   Stage stage_;
   std::optional<layers::Embedding> embedding_;
   std::vector<layers::Block> blocks_;
   std::optional<layers::LossHead> head_;
   parameters::Parameter* tied_ = nullptr;
+  // Numbers of the first parameters of the embedding, of each block and of the head; their end.
+  std::vector<size_t> begins_;
 };
 
 }  // namespace megalith::models

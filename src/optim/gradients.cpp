@@ -5,7 +5,6 @@
 
 #include "kernels/elementwise/pointwise.h"
 #include "kernels/reduction/tree_sum.h"
-#include "optim/sharding.h"
 #include "parallel/canonical.h"
 
 namespace megalith::optim {
@@ -53,14 +52,9 @@ void reduce_over_tokens(kernels::Exec& exec, comm::Communicator& tensor,
 
 }  // namespace
 
-void reduce_gradients(kernels::Exec& exec, const parallel::Mesh& mesh,
-                      parameters::ParameterSet& set, Parameter* tied) {
+void combine_gradients(kernels::Exec& exec, const parallel::Mesh& mesh,
+                       parameters::ParameterSet& set, Parameter* tied) {
   const device::NameScope scope(exec.device, "gradients");
-  if (set.storage().owners > 1) {
-    reduce_scatter_gradients(exec, mesh.data(), set);
-  } else if (mesh.data().size() > 1) {
-    parallel::tree_all_reduce(exec, mesh.data(), set.flat_gradient_sums(), "gradients");
-  }
   if (tied != nullptr) exchange_tied(mesh, *tied);
   for (Parameter& parameter : set.all()) {
     if (parameter.owned().count == 0) continue;

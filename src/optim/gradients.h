@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // From what backward accumulated to what the optimizer reads, in the canonical order:
-//   1. over data shards: tree over the ranks of the data axis (the flat vector at once; or each
-//      owner's part of it, sharding.h)
+//   1. over data shards: tree over the ranks of the data axis, bucket by bucket while backward goes
+//      on (gradient_buckets.h)
 //   2. a tied table: the two sides of first and last stage are exchanged and added once
 //   3. partial rows of token shards: tree over them, and with sequence parallelism on over the
 //      tensor ranks that hold the rest
@@ -18,12 +18,11 @@
 
 namespace megalith::optim {
 
-/// Steps 1 to 3 on gradient level 0; afterwards parameter.gradient() holds the step's gradient, in
-/// its owned elements.
-/// `tied` is this stage's tied table, null if it has none. Collective over data, pipeline and
-/// tensor.
-void reduce_gradients(kernels::Exec& exec, const parallel::Mesh& mesh,
-                      parameters::ParameterSet& set, parameters::Parameter* tied);
+/// Steps 2 and 3 on gradient level 0, after the first (GradientBuckets::finish); afterwards
+/// parameter.gradient() holds the step's gradient, in its owned elements.
+/// `tied` is this stage's tied table, null if it has none. Collective over pipeline and tensor.
+void combine_gradients(kernels::Exec& exec, const parallel::Mesh& mesh,
+                       parameters::ParameterSet& set, parameters::Parameter* tied);
 
 /// Where each parameter's sums of squares stand among those of the whole model.
 class NormOrder {

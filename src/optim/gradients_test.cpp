@@ -49,7 +49,7 @@ class Gradients : public ::testing::Test {
 };
 
 TEST_F(Gradients, SidesOfATiedTableAndPartialRowsAreAddedOnce) {
-  reduce_gradients(exec_, mesh_, set_, table_);
+  combine_gradients(exec_, mesh_, set_, table_);
   for (int64_t i = 0; i < 8; ++i) {
     EXPECT_EQ(table_->gradient().as<float>()[i], 101 * static_cast<float>(i + 1));
   }
@@ -63,7 +63,7 @@ TEST_F(Gradients, SidesOfATiedTableAndPartialRowsAreAddedOnce) {
 }
 
 TEST_F(Gradients, NormCountsEveryLogicalElementOnce) {
-  reduce_gradients(exec_, mesh_, set_, table_);
+  combine_gradients(exec_, mesh_, set_, table_);
   const NormOrder order(set_);
   EXPECT_EQ(order.size(), 4 + 1 + 2);
   // Integers below 2^53: the sum of squares is exact in any order.
@@ -78,7 +78,7 @@ TEST_F(Gradients, NormCountsEveryLogicalElementOnce) {
 
 TEST_F(Gradients, NotANumberReachesTheNorm) {
   matrix_->gradient_sum().as<float>()[7] = std::nanf("");
-  reduce_gradients(exec_, mesh_, set_, table_);
+  combine_gradients(exec_, mesh_, set_, table_);
   const GradientNorm norm = gradient_norm(exec_, mesh_, set_, table_, NormOrder(set_), 1.0);
   EXPECT_TRUE(std::isnan(*norm.norm.view.as<double>()));
 }

@@ -24,36 +24,34 @@ void append(std::vector<ElementRange>& runs, int64_t begin, int64_t count) {
   runs.push_back({begin, count});
 }
 
-int64_t offset_in(ConstView flat, ConstView part) {
-  return (part.data() - flat.data()) / bytes_of(flat.dtype());
-}
-
-/// Where in the flat gradient sums the owner's elements are.
-std::vector<ElementRange> gradient_runs(const parameters::ParameterSet& set, int owner,
-                                        int owners) {
-  const auto ranges = parameters::owned_ranges(set.all(), owner, owners);
-  const View flat = set.flat_gradient_sums();
+/// Where in the flat gradient sums the elements of an owner are, of the parameters of a run.
+std::vector<ElementRange> gradient_runs(const parameters::ParameterSet& set,
+                                        const std::vector<ElementRange>& owned,
+                                        const parameters::ParameterRun& run) {
   std::vector<ElementRange> runs;
-  size_t i = 0;
-  for (const Parameter& parameter : set.all()) {
-    const ElementRange& range = ranges[i++];
+  for (size_t i = run.begin; i < run.end; ++i) {
+    const Parameter& parameter = set.all()[i];
+    const int64_t begin = set.gradient_begin(i);
+    const int64_t each = (set.gradient_begin(i + 1) - begin) / parameter.num_gradients();
+    const bool has_rows = parameter.declaration().gradient_partials > 1;  // one owner has all
     for (int which = 0; which < parameter.num_gradients(); ++which) {
-      const View sum = parameter.gradient_sum(which);
-      const bool has_rows = parameter.declaration().gradient_partials > 1;  // one owner has all
-      const int64_t count = has_rows && range.count > 0 ? sum.num_elements() : range.count;
-      append(runs, offset_in(flat, sum) + range.begin, count);
+      const int64_t count =
+          has_rows && owned[i].count > 0 ? parameter.gradient_sum().num_elements() : owned[i].count;
+      append(runs, begin + which * each + owned[i].begin, count);
     }
   }
   return runs;
 }
 
-std::vector<ElementRange> weight_runs(const parameters::ParameterSet& set, int owner, int owners) {
-  const auto ranges = parameters::owned_ranges(set.all(), owner, owners);
+std::vector<ElementRange> weight_runs(const parameters::ParameterSet& set,
+                                      const std::vector<ElementRange>& owned) {
   std::vector<ElementRange> runs;
   size_t i = 0;
   for (const Parameter& parameter : set.all()) {
-    const ElementRange& range = ranges[i++];
-    append(runs, offset_in(set.flat_compute(), parameter.compute()) + range.begin, range.count);
+    const int64_t begin = (parameter.compute().data() - set.flat_compute().data()) /
+                          bytes_of(set.flat_compute().dtype());
+    append(runs, begin + owned[i].begin, owned[i].count);
+    ++i;
   }
   return runs;
 }
@@ -70,35 +68,54 @@ void wait_all(comm::Communicator& data, std::vector<comm::Ticket>& tickets) {
 
 }  // namespace
 
-void reduce_scatter_gradients(kernels::Exec& exec, comm::Communicator& data,
-                              parameters::ParameterSet& set) {
-  if (data.size() == 1) return;
+Owned owned_of_all(const parameters::ParameterSet& set) {
+  Owned owned;
+  const parameters::Storage& storage = set.storage();
+  for (int owner = 0; owner < storage.owners; ++owner) {
+    owned.push_back(
+        parameters::owned_ranges(set.all(), owner, storage.owners, storage.bucket_elements));
+  }
+  return owned;
+}
+
+PendingToOwners start_to_owners(kernels::Exec& exec, comm::Communicator& data,
+                                parameters::ParameterSet& set, const Owned& owned,
+                                const parameters::ParameterRun& run) {
   const View flat = set.flat_gradient_sums();
-  const auto mine = gradient_runs(set, data.rank(), data.size());
-  const device::Tensor pieces =
-      exec.workspace.tensor(flat.dtype(), {data.size(), elements_of(mine)});
-  std::vector<comm::Ticket> tickets;
+  PendingToOwners pending;
+  pending.mine = gradient_runs(set, owned[static_cast<size_t>(data.rank())], run);
+  const int64_t elements = elements_of(pending.mine);
+  pending.pieces = exec.workspace.tensor(flat.dtype(), {data.size(), elements});
   for (int rank = 0; rank < data.size(); ++rank) {
     int64_t at = 0;
-    const View piece = pieces.view.rows(rank, 1).reshape({elements_of(mine)});
-    for (const ElementRange& run : mine) {
-      const View into = piece.rows(at, run.count);
+    const View piece = pending.pieces.view.rows(rank, 1).reshape({elements});
+    for (const ElementRange& part : pending.mine) {
+      const View into = piece.rows(at, part.count);
       if (rank == data.rank()) {
-        exec.device.copy(into, flat.rows(run.begin, run.count));
+        exec.device.copy(into, flat.rows(part.begin, part.count));
       } else {
-        tickets.push_back(data.start_receive(rank, into, "gradients"));
+        pending.tickets.push_back(data.start_receive(rank, into, "gradients"));
       }
-      at += run.count;
+      at += part.count;
     }
     if (rank == data.rank()) continue;
-    for (const ElementRange& run : gradient_runs(set, rank, data.size()))
-      tickets.push_back(data.start_send(rank, flat.rows(run.begin, run.count), "gradients"));
+    for (const ElementRange& part : gradient_runs(set, owned[static_cast<size_t>(rank)], run)) {
+      pending.tickets.push_back(
+          data.start_send(rank, flat.rows(part.begin, part.count), "gradients"));
+    }
   }
-  wait_all(data, tickets);
+  return pending;
+}
+
+void finish(kernels::Exec& exec, comm::Communicator& data, parameters::ParameterSet& set,
+            PendingToOwners pending) {
+  wait_all(data, pending.tickets);
+  const View flat = set.flat_gradient_sums();
   int64_t at = 0;
-  for (const ElementRange& run : mine) {
-    kernels::tree_sum(exec, {pieces.view.columns(at, run.count), flat.rows(run.begin, run.count)});
-    at += run.count;
+  for (const ElementRange& part : pending.mine) {
+    kernels::tree_sum(
+        exec, {pending.pieces.view.columns(at, part.count), flat.rows(part.begin, part.count)});
+    at += part.count;
   }
 }
 
@@ -106,12 +123,14 @@ void share_weights(kernels::Exec& exec, comm::Communicator& data, parameters::Pa
   if (data.size() == 1) return;
   const device::NameScope scope(exec.device, "optimizer");
   const View flat = set.flat_compute();
+  const Owned owned = owned_of_all(set);
+  const auto mine = weight_runs(set, owned[static_cast<size_t>(data.rank())]);
   std::vector<comm::Ticket> tickets;
   for (int rank = 0; rank < data.size(); ++rank) {
     if (rank == data.rank()) continue;
-    for (const ElementRange& run : weight_runs(set, rank, data.size()))
+    for (const ElementRange& run : weight_runs(set, owned[static_cast<size_t>(rank)]))
       tickets.push_back(data.start_receive(rank, flat.rows(run.begin, run.count), "weights"));
-    for (const ElementRange& run : weight_runs(set, data.rank(), data.size()))
+    for (const ElementRange& run : mine)
       tickets.push_back(data.start_send(rank, flat.rows(run.begin, run.count), "weights"));
   }
   wait_all(data, tickets);
@@ -127,7 +146,8 @@ void collect_owned(kernels::Exec& exec, comm::Communicator& data,
     return wait_all(data, tickets);
   }
   for (int rank = 0; rank < data.size(); ++rank) {
-    const ElementRange range = parameters::owned_ranges(set.all(), rank, data.size())[index];
+    const ElementRange range = parameters::owned_ranges(set.all(), rank, data.size(),
+                                                        set.storage().bucket_elements)[index];
     const View part = whole_N.rows(range.begin, range.count);
     if (range.count == 0) continue;
     if (rank == root) {

@@ -5,8 +5,10 @@
 // Runs have any length, so everything travels as sends between pairs; nothing is packed, since the
 // elements of an owner lie side by side in the flat ranges.
 //
-// All are collective over `data` and done when they return.
+// All are collective over `data`; but for the start of a pair they are done when they return.
 #pragma once
+
+#include <vector>
 
 #include "comm/communicator.h"
 #include "kernels/exec.h"
@@ -14,11 +16,27 @@
 
 namespace megalith::optim {
 
-/// On gradient level 0: the gradient sums of the owned elements (all partial rows, both sides of a
-/// tied table) become the canonical tree over the ranks' (parallel/canonical.h); others are spent.
-/// Scratch: as large as the gradients, for the time of the call.
-void reduce_scatter_gradients(kernels::Exec& exec, comm::Communicator& data,
-                              parameters::ParameterSet& set);
+/// By owner and parameter: who has which elements.
+using Owned = std::vector<std::vector<parameters::ElementRange>>;
+Owned owned_of_all(const parameters::ParameterSet& set);
+
+/// Gradients of some parameters on their way to their owners. Destroyed unfinished (an exception),
+/// they withdraw their buffers.
+struct PendingToOwners {
+  std::vector<parameters::ElementRange> mine;  // in the flat sums
+  device::Tensor pieces;                       // [ranks, elements of mine]
+  std::vector<comm::Ticket> tickets;           // last: destroyed before the buffers they guard
+};
+
+/// On gradient level 0, for the parameters of a run: the gradient sums of the owned elements (all
+/// partial rows, both sides of a tied table) become, at finish, the canonical tree over the ranks'
+/// (parallel/canonical.h); others are spent. None may be touched in between. Scratch between the
+/// two: the owned elements once for each rank.
+PendingToOwners start_to_owners(kernels::Exec& exec, comm::Communicator& data,
+                                parameters::ParameterSet& set, const Owned& owned,
+                                const parameters::ParameterRun& run);
+void finish(kernels::Exec& exec, comm::Communicator& data, parameters::ParameterSet& set,
+            PendingToOwners pending);
 
 /// Compute weights: each owner's elements to everybody.
 void share_weights(kernels::Exec& exec, comm::Communicator& data, parameters::ParameterSet& set);

@@ -73,10 +73,18 @@ PendingAllReduce start_tree_all_reduce(kernels::Exec& exec, comm::Communicator& 
   return pending;
 }
 
-void finish(kernels::Exec& exec, comm::Communicator& comm, PendingAllReduce pending) {
+void start_second_half(kernels::Exec& exec, comm::Communicator& comm, PendingAllReduce& pending) {
+  MEGA_CHECK(!pending.in_second_half, "second half of '{}' started twice", pending.label);
+  pending.in_second_half = true;
   if (comm.size() == 1) return;
   finish(exec, comm, std::move(pending.scatter));
-  all_gather_rows(exec, comm, own_rows(comm, pending.x), pending.x, pending.label);
+  pending.gather =
+      start_all_gather_rows(exec, comm, own_rows(comm, pending.x), pending.x, pending.label);
+}
+
+void finish(kernels::Exec& exec, comm::Communicator& comm, PendingAllReduce pending) {
+  if (!pending.in_second_half) start_second_half(exec, comm, pending);
+  comm.wait(std::move(pending.gather));
 }
 
 void tree_all_reduce(kernels::Exec& exec, comm::Communicator& comm, View x,

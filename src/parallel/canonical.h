@@ -39,17 +39,23 @@ void finish(kernels::Exec& exec, comm::Communicator& comm, PendingReduceScatter 
 void tree_reduce_scatter(kernels::Exec& exec, comm::Communicator& comm, ConstView x_TH, View y,
                          Store store, std::string_view label);
 
-/// An all-reduce under way.
+/// An all-reduce under way: its first half (each rank's part of the sum), then its second (the
+/// parts to all).
 struct PendingAllReduce {
   View x;
   std::string label;
   PendingReduceScatter scatter;
+  comm::Ticket gather;
+  bool in_second_half = false;
 };
 
 /// x: f32, any shape, in place. Collective over `comm`; between start and finish x must not be
 /// touched.
 PendingAllReduce start_tree_all_reduce(kernels::Exec& exec, comm::Communicator& comm, View x,
                                        std::string_view label);
+/// Waits for the first half, adds, gives its scratch back and starts the second, which needs none.
+/// Once; `finish` does it where nobody has.
+void start_second_half(kernels::Exec& exec, comm::Communicator& comm, PendingAllReduce& pending);
 void finish(kernels::Exec& exec, comm::Communicator& comm, PendingAllReduce pending);
 void tree_all_reduce(kernels::Exec& exec, comm::Communicator& comm, View x, std::string_view label);
 

@@ -133,6 +133,24 @@ TEST(TreeAllReduce, SeveralMayBeUnderWay) {
   });
 }
 
+TEST(TreeAllReduce, HalvesOfSeveralInAnyOrder) {
+  on_all_sizes([](comm::Communicator& comm, Bench& bench, int64_t n) {
+    bench.load_partial(comm, n);
+    const int64_t before = bench.exec.workspace.in_use();
+    device::Tensor second = bench.tensor(Floats(7, static_cast<float>(comm.rank() + 1)));
+    PendingAllReduce first = start_tree_all_reduce(bench.exec, comm, bench.x, "first");
+    PendingAllReduce other = start_tree_all_reduce(bench.exec, comm, second, "second");
+    start_second_half(bench.exec, comm, first);
+    start_second_half(bench.exec, comm, other);
+    EXPECT_EQ(bench.exec.workspace.in_use(), before + second.allocation.bytes());
+    finish(bench.exec, comm, std::move(other));
+    finish(bench.exec, comm, std::move(first));
+    EXPECT_TRUE(same_bits(bench.x, tree(0, kShards, n)));
+    const auto s = static_cast<float>(comm.size());
+    EXPECT_TRUE(same_bits(second, Floats(7, s * (s + 1) / 2)));
+  });
+}
+
 TEST(TreeReduceScatter, GivesEachRankItsRows) {
   on_all_sizes([](comm::Communicator& comm, Bench& bench, int64_t n) {
     bench.load_partial(comm, 3 * n);

@@ -12,6 +12,8 @@ namespace megalith::parameters {
 namespace {
 
 constexpr int64_t kBlock = kernels::kSquaresBlock;
+/// A group for each parameter, a few, one.
+constexpr int64_t kLeast[] = {64, 1 << 20, int64_t{1} << 40};
 
 Parameter made(const char* name, const Shape& shape, int dim, int tensor_ranks) {
   const Shard shard = dim < 0 ? Shard::whole(shape) : Shard::part(shape, dim, 0, tensor_ranks);
@@ -32,24 +34,28 @@ std::deque<Parameter> stage(int tensor_ranks, int64_t hidden) {
   return all;
 }
 
+void expect_covered(const std::deque<Parameter>& parameters, int owners, int64_t least) {
+  std::vector<int64_t> next(parameters.size());
+  for (int owner = 0; owner < owners; ++owner) {
+    const auto ranges = owned_ranges(parameters, owner, owners, least);
+    for (size_t i = 0; i < parameters.size(); ++i) {
+      if (ranges[i].count == 0) continue;
+      EXPECT_EQ(ranges[i].begin, next[i]);
+      next[i] += ranges[i].count;
+      const auto cuts = ownership_cuts(parameters[i]);
+      EXPECT_TRUE(std::ranges::binary_search(cuts, ranges[i].begin));
+    }
+  }
+  for (size_t i = 0; i < parameters.size(); ++i)
+    EXPECT_EQ(next[i], parameters[i].local_elements()) << parameters[i].name();
+}
+
 TEST(Ownership, EveryElementHasOneOwnerAndRunsBeginAtCuts) {
   for (const int tensor_ranks : {1, 2, 4}) {
     for (const int64_t hidden : {8, 96, 768}) {
       const auto parameters = stage(tensor_ranks, hidden);
       for (const int owners : {1, 2, 3, 8}) {
-        std::vector<int64_t> next(parameters.size());
-        for (int owner = 0; owner < owners; ++owner) {
-          const auto ranges = owned_ranges(parameters, owner, owners);
-          for (size_t i = 0; i < parameters.size(); ++i) {
-            if (ranges[i].count == 0) continue;
-            EXPECT_EQ(ranges[i].begin, next[i]);
-            next[i] += ranges[i].count;
-            const auto cuts = ownership_cuts(parameters[i]);
-            EXPECT_TRUE(std::ranges::binary_search(cuts, ranges[i].begin));
-          }
-        }
-        for (size_t i = 0; i < parameters.size(); ++i)
-          EXPECT_EQ(next[i], parameters[i].local_elements()) << parameters[i].name();
+        for (const int64_t least : kLeast) expect_covered(parameters, owners, least);
       }
     }
   }
@@ -78,12 +84,35 @@ TEST(Ownership, SharesAreNearlyEqual) {
   const auto parameters = stage(1, 768);
   int64_t all = 0;
   for (const Parameter& parameter : parameters) all += parameter.local_elements();
-  for (const int owners : {2, 4, 8}) {
-    for (int owner = 0; owner < owners; ++owner) {
-      int64_t sum = 0;
-      for (const ElementRange& range : owned_ranges(parameters, owner, owners)) sum += range.count;
-      // A unit of shards of columns, at either end, in the two groups.
-      EXPECT_NEAR(static_cast<double>(sum), static_cast<double>(all) / owners, 4.0 * 4 * kBlock);
+  for (const int64_t least : kLeast) {
+    for (const int owners : {2, 4, 8}) {
+      for (int owner = 0; owner < owners; ++owner) {
+        int64_t sum = 0;
+        for (const ElementRange& range : owned_ranges(parameters, owner, owners, least))
+          sum += range.count;
+        // A unit of shards of columns, at either end, in the table and in the rest.
+        EXPECT_NEAR(static_cast<double>(sum), static_cast<double>(all) / owners, 4.0 * 4 * kBlock)
+            << least << " " << owners;
+      }
+    }
+  }
+}
+
+/// What a bucket holds goes to all owners, so that all receive at a time.
+TEST(Ownership, EveryGroupIsSharedByAll) {
+  std::deque<Parameter> blocks;
+  for (int block = 0; block < 12; ++block) {
+    for (const int64_t rows : {2304, 768, 3072, 3072})
+      blocks.push_back(made("weight", {rows, 768}, 0, 1));
+  }
+  const auto groups = ownership_groups(blocks, kBucketElements);
+  ASSERT_EQ(groups.size(), 12u);
+  for (int owner = 0; owner < 4; ++owner) {
+    const auto ranges = owned_ranges(blocks, owner, 4, kBucketElements);
+    for (const ParameterRun& group : groups) {
+      int64_t elements = 0;
+      for (size_t i = group.begin; i < group.end; ++i) elements += ranges[i].count;
+      EXPECT_NEAR(static_cast<double>(elements), 9216 * 768 / 4, 2 * kBlock) << group.begin;
     }
   }
 }
@@ -92,8 +121,10 @@ TEST(Ownership, SharesAreNearlyEqual) {
 TEST(Ownership, ATiedTableIsCutByItself) {
   const auto first = stage(2, 768);
   std::deque<Parameter> last{made("blocks", {999, 768}, -1, 2), first[0]};
-  for (int owner = 0; owner < 3; ++owner)
-    EXPECT_EQ(owned_ranges(first, owner, 3)[0], owned_ranges(last, owner, 3)[1]);
+  for (const int64_t least : kLeast) {
+    for (int owner = 0; owner < 3; ++owner)
+      EXPECT_EQ(owned_ranges(first, owner, 3, least)[0], owned_ranges(last, owner, 3, least)[1]);
+  }
 }
 
 }  // namespace

@@ -71,14 +71,19 @@ void ParameterSet::allocate(device::Device& device, const Storage& storage) {
   MEGA_CHECK(computes_.view.absent(), "parameters allocated twice");
   storage_ = storage;
   int64_t elements = 0, sum_elements = 0, owned_elements = 0;
-  const auto owned = owned_ranges(parameters_, storage.owner, storage.owners);
+  MEGA_CHECK(storage.bucket_elements > 0 && storage.bucket_elements % kElementAlignment == 0,
+             "buckets of {} elements", storage.bucket_elements);
+  const auto owned =
+      owned_ranges(parameters_, storage.owner, storage.owners, storage.bucket_elements);
   for (size_t i = 0; i < parameters_.size(); ++i) {
     Parameter& parameter = parameters_[i];
     parameter.owned_ = owned[i];
+    gradient_begins_.push_back(sum_elements);
     owned_elements += aligned(parameter.owned_.count);
     elements += aligned(parameter.local_elements());
     sum_elements += parameter.num_gradients() * aligned(sum_shape(parameter).num_elements());
   }
+  gradient_begins_.push_back(sum_elements);
   using device::MemoryClass;
   computes_ = device.arena(MemoryClass::weights).tensor(storage.compute, Shape{elements});
   const bool separate_master = storage.training && storage.master != storage.compute;

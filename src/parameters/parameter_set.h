@@ -15,6 +15,17 @@
 
 namespace megalith::parameters {
 
+/// Parameters [begin, end) of a set, in the order of declaration.
+struct ParameterRun {
+  size_t begin = 0;
+  size_t end = 0;
+  friend bool operator==(const ParameterRun&, const ParameterRun&) = default;
+};
+
+/// Elements of one gradient bucket: 25 MiB of f32 (the size that Li et al. 2020 settled on), long
+/// enough for any network to run at its rate, and a small part of what backward computes.
+inline constexpr int64_t kBucketElements = (int64_t{25} << 20) / 4;
+
 struct Storage {
   DType master = DType::f32;   // f32, or f64 for finite differences
   DType compute = DType::f32;  // master's type, or bf16
@@ -23,6 +34,9 @@ struct Storage {
   /// Separate masters are kept for the elements of `owner` alone (ownership.h).
   int owner = 0;
   int owners = 1;
+  /// Gradients are reduced, and owners have their shares, in pieces of about as many elements
+  /// (optim/gradient_buckets.h). A multiple of 64.
+  int64_t bucket_elements = kBucketElements;
 };
 
 class ParameterSet {
@@ -61,6 +75,9 @@ class ParameterSet {
 
   /// The flat gradient vector of a level: what data ranks exchange. [elements]
   View flat_gradient_sums(int level = 0) const;
+  /// Where in it the sums of parameter number `index` begin (of all its gradients); of the number
+  /// of parameters, the end.
+  int64_t gradient_begin(size_t index) const { return gradient_begins_.at(index); }
   void zero_gradient_sums(device::Device& device, int level);
   /// Points every gradient_sum() at `level`.
   void select_level(int level);
@@ -70,6 +87,7 @@ class ParameterSet {
   Storage storage_;
   device::Tensor masters_, computes_, gradients_;
   std::vector<device::Tensor> sums_;
+  std::vector<int64_t> gradient_begins_;
 };
 
 /// Fills `host` (f32 or f64, the local part of the parameter, row major) with its initial value.

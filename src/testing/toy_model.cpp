@@ -24,6 +24,7 @@ train::Settings toy_settings() {
   settings.schedule.peak = 1e-2;
   settings.clip = 0.5;
   settings.z_loss = 1e-3;
+  settings.bucket_elements = 4096;  // several buckets of gradients, some within a parameter
   return settings;
 }
 

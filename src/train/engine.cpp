@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include "kernels/elementwise/pointwise.h"
+#include "optim/gradient_buckets.h"
 #include "optim/sharding.h"
 #include "parallel/executor.h"
 #include "parallel/tree.h"
@@ -35,7 +36,8 @@ Engine::Engine(const Settings& settings, device::Device& device, const parallel:
                          .compute = settings.weights,
                          .gradient_levels = levels.num_buffers(),
                          .owner = spread ? mesh.at().data : 0,
-                         .owners = spread ? layout.data : 1});
+                         .owners = spread ? layout.data : 1,
+                         .bucket_elements = settings.bucket_elements});
   optimizer_ = std::make_unique<optim::AdamW>(set_, device, settings.adamw);
   parameters::ParameterSet whole;
   const layers::Partition undivided{settings.split.tensor_shards, 1, 0, settings.token_partials(),
@@ -93,6 +95,7 @@ void Engine::accumulate(int64_t step, std::span<const data::HostBatch> micro_bat
   const int shards = settings_.shards_per_rank();
   const parallel::TreeAccumulator tree(shards);
   const size_t per_shard = exact_div(micro_batches.size(), static_cast<size_t>(shards));
+  optim::GradientBuckets buckets(exec_, mesh_.data(), set_, tree.additions_after(shards - 1));
   int64_t token = 0;
   for (int shard = 0; shard < shards; ++shard) {
     const int level = tree.buffer_of(shard);
@@ -104,19 +107,29 @@ void Engine::accumulate(int64_t step, std::span<const data::HostBatch> micro_bat
       tokens += batch.num_tokens();
       sequences = std::max(sequences, max_sequences(batch));
     }
-    PipelineStage work(pieces_, context,
-                       {mine, global_weight, sequences, token_part(), settings_.recompute,
-                        static_cast<float>(settings_.z_loss), loss_T.rows(token, tokens)});
+    PipelineStage::Work task{mine,
+                             global_weight,
+                             sequences,
+                             token_part(),
+                             settings_.recompute,
+                             static_cast<float>(settings_.z_loss),
+                             loss_T.rows(token, tokens),
+                             {}};
+    const bool is_last = shard + 1 == shards;
+    if (is_last) task.completed = [&](const auto& parameters) { buckets.complete(parameters); };
+    PipelineStage work(pieces_, context, task);
     const auto schedule =
         parallel::make_schedule(settings_.pipeline_schedule, mesh_.layout().pipeline,
                                 static_cast<int>(mine.size()), mesh_.layout().chunks);
     parallel::execute(schedule[static_cast<size_t>(mesh_.at().pipeline)], mesh_.pipeline(), work);
+    token += tokens;
+    if (is_last) break;  // the buckets do its additions
     for (const auto& [into, from] : tree.additions_after(shard)) {
       const View sum = set_.flat_gradient_sums(into);
       kernels::add(exec_, sum, set_.flat_gradient_sums(from), sum);
     }
-    token += tokens;
   }
+  buckets.finish();
   set_.select_level(0);
 }
 
@@ -147,7 +160,7 @@ StepResult Engine::step(int64_t step, double lr, std::span<const data::HostBatch
   const device::Tensor loss_T =
       exec_.workspace.tensor(settings_.masters, Shape{tokens_of(micro_batches)});
   accumulate(step, micro_batches, global_weight, loss_T, nullptr);
-  optim::reduce_gradients(exec_, mesh_, set_, tied());
+  optim::combine_gradients(exec_, mesh_, set_, tied());
   const optim::GradientNorm norm =
       optim::gradient_norm(exec_, mesh_, set_, tied(), *norm_order_, settings_.clip);
   StepResult result;
@@ -169,7 +182,7 @@ void Engine::replay(int64_t step, std::span<const data::HostBatch> micro_batches
   const device::Tensor loss_T =
       exec_.workspace.tensor(settings_.masters, Shape{tokens_of(micro_batches)});
   accumulate(step, micro_batches, global_weight, loss_T, &inspector);
-  optim::reduce_gradients(exec_, mesh_, set_, tied());
+  optim::combine_gradients(exec_, mesh_, set_, tied());
 }
 
 std::vector<double> Engine::sample_losses(const data::HostBatch& host) {

@@ -62,12 +62,19 @@ void PipelineStage::backward(int micro_batch, int chunk) {
   Slot& slot = open(micro_batch, chunk);
   const layers::Batch& batch = slot.batch->batch();
   const View dx = gradient(slot);
+  // On each chunk backwards run in the order of micro-batches.
+  const bool is_last = micro_batch + 1 == static_cast<int>(batches_.size());
+  const auto completed = [&](const parameters::ParameterRun& parameters) {
+    if (is_last && work_.completed) work_.completed(parameters);
+  };
   if (piece.stage().has_head) {
     piece.loss(context_, batch, slot.saved, work_.z_loss, loss_rows(micro_batch), dx);
+    completed(piece.head_parameters());
   }
-  piece.backward(context_, batch, slot.saved, recompute_of(chunk), dx);
+  piece.backward(context_, batch, slot.saved, recompute_of(chunk), dx, completed);
   slot.saved = {};
   if (piece.stage().has_embedding) slot = {};
+  completed(piece.embedding_parameters());
 }
 
 ConstView PipelineStage::output(int micro_batch, int chunk) {

@@ -4,6 +4,7 @@
 // the slot of the two.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <span>
 #include <vector>
@@ -25,6 +26,9 @@ class PipelineStage final : public parallel::StageWork {
     layers::RecomputePolicy recompute;  // of the stage's layers, through all chunks
     float z_loss = 0;
     View loss_T;  // f32, tokens of all micro-batches; filled by the last stage
+    /// Hears which parameters' gradients are complete, in the backward of the last micro-batch.
+    /// Empty: nobody does.
+    std::function<void(const parameters::ParameterRun&)> completed;
   };
   /// `pieces`: this stage's part of the model, by chunk.
   PipelineStage(std::span<const std::unique_ptr<models::Decoder>> pieces, layers::Context& context,

@@ -33,6 +33,7 @@ struct Settings {
   optim::AdamWOptions adamw;
   double clip = 1;  // infinity: off
   double z_loss = 0;
+  int64_t bucket_elements = parameters::kBucketElements;  // of gradients; moves no bit
 
   int64_t sequence_length() const { return architecture.context; }
   /// Partial rows of gradients that sum over tokens: the tensor shards when they divide a sample.
