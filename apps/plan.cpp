@@ -78,7 +78,7 @@ void print_stage(const train::StagePlan& stage, int alike) {
              stage.stage, stage.rank, alike, stage.work.flops / 1e12,
              account::bytes_text(stage.work.bytes_wire), 100 * stage.idle_share);
   for (const auto& [kind, bytes] : stage.wire_bytes)
-    fmt::print("  {:<12} {:>16} bytes  {} sent\n", kind, bytes, account::bytes_text(bytes));
+    fmt::print("  {:<16} {:>12} bytes  {} sent\n", kind, bytes, account::bytes_text(bytes));
   for (int i = 0; i < device::kNumMemoryClasses; ++i) {
     const auto c = static_cast<device::MemoryClass>(i);
     fmt::print("  {:<12} {:>16} bytes  {}\n", name_of(c), stage.memory.of(c),

@@ -58,6 +58,7 @@ void ColumnLinear::backward(Context& context, const Batch& batch, ConstView dy_T
   parallel::PendingGather input;
   if (context.sequence) {
     gathered = context.workspace(x.dtype(), Shape{batch.num_tokens, x.size(1)});
+    const device::NameScope again(context.device(), kGatheredAgain);
     input = parallel::start_gather_rows(exec, context.tensor, x, gathered, row_parts(batch),
                                         weight_->name());
   }

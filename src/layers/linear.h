@@ -31,6 +31,9 @@ struct Partition {
   }
 };
 
+/// The scope, inside that of a product, in which records of its input being gathered again lie.
+inline constexpr std::string_view kGatheredAgain = "gathered_again";
+
 /// How own tokens lie among all of the batch.
 inline parallel::RowParts row_parts(const Batch& batch) { return {batch.num_samples}; }
 

@@ -147,6 +147,10 @@ TEST(PaperTable, WireBytesAreTheFormula) {
                            tensor * (tensor - 1);
       EXPECT_EQ(layer.forward.bytes_wire, 4 * unit) << tensor << sequence;
       EXPECT_EQ(layer.backward.bytes_wire, (sequence ? 6 : 4) * unit) << tensor << sequence;
+      auto kinds = wire_bytes_by_kind(layer.backward_records);
+      EXPECT_EQ(kinds["all_gather_again"], sequence ? 2 * unit : 0) << tensor << sequence;
+      EXPECT_EQ(kinds["all_gather"], 2 * unit) << tensor << sequence;
+      EXPECT_EQ(kinds["all_to_all"], 2 * unit) << tensor << sequence;
     }
   }
 }

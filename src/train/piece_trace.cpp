@@ -74,7 +74,9 @@ PieceTrace trace_layer(const Settings& settings, const device::Target& target) {
 std::map<std::string, int64_t> wire_bytes_by_kind(const std::vector<device::Record>& records) {
   std::map<std::string, int64_t> bytes;
   for (const device::Record& record : records) {
-    if (record.work.bytes_wire > 0) bytes[record.name] += record.work.bytes_wire;
+    if (record.work.bytes_wire == 0) continue;
+    const bool again = record.scope.ends_with(layers::kGatheredAgain);
+    bytes[again ? record.name + "_again" : record.name] += record.work.bytes_wire;
   }
   return bytes;
 }

@@ -33,7 +33,8 @@ PieceTrace trace_piece(const Settings& settings, const device::Target& target, i
 /// What one more block keeps of a micro-batch, and computes.
 PieceTrace trace_layer(const Settings& settings, const device::Target& target);
 
-/// Bytes sent, by kind of collective ("all_gather", "all_to_all", "send", ...).
+/// Bytes sent, by kind of collective ("all_gather", "all_to_all", "send", ...); the inputs that
+/// sequence parallelism does not keep but gathers again in backward apart, as "all_gather_again".
 std::map<std::string, int64_t> wire_bytes_by_kind(const std::vector<device::Record>& records);
 
 }  // namespace megalith::train

@@ -33,6 +33,7 @@ class Plans(RoadTest):
         self.assertEqual([r["stage"] for r in many["per_rank"]], [0, 1])
         for rank in many["per_rank"]:
             self.assertEqual(sum(rank["wire_bytes_by_kind"].values()), rank["wire_bytes"])
+            self.assertGreater(rank["wire_bytes_by_kind"]["all_gather_again"], 0)
             self.assertLess(rank["memory"]["weights"], one["memory"]["weights"])
         self.assertGreater(many["bubble"], 0)
 
