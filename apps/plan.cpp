@@ -38,9 +38,9 @@ std::vector<RecomputeChoice> recompute_choices(train::Settings s, const device::
   return choices;
 }
 
-const train::StagePlan& largest_of(const train::LayoutPlan& plan) {
-  return *std::ranges::max_element(
-      plan.stages, {}, [](const train::StagePlan& stage) { return stage.memory.total; });
+const train::RankPlan& largest_of(const std::vector<train::RankPlan>& kinds) {
+  return *std::ranges::max_element(kinds, {},
+                                   [](const train::RankPlan& kind) { return kind.memory.total; });
 }
 
 nlohmann::ordered_json plan_json(const train::Settings& s, const train::LayoutPlan& plan,
@@ -48,20 +48,20 @@ nlohmann::ordered_json plan_json(const train::Settings& s, const train::LayoutPl
   nlohmann::ordered_json json;
   json["parameters"] = s.architecture.num_parameters();
   double flops = 0;
-  const int alike = s.layout.tensor * s.layout.data;
-  for (const train::StagePlan& stage : plan.stages) flops += stage.work.flops * alike;
+  for (const train::RankPlan& kind : plan.kinds) flops += kind.work.flops * kind.alike;
   json["flops_per_step"] = flops;
-  json["memory"] = account::to_json(largest_of(plan).memory);
-  for (const train::StagePlan& stage : plan.stages) {
-    json["per_rank"].push_back({{"rank", stage.rank},
-                                {"stage", stage.stage},
-                                {"ranks_alike", alike},
-                                {"memory", account::to_json(stage.memory)},
-                                {"flops", stage.work.flops},
-                                {"wire_bytes", stage.work.bytes_wire},
-                                {"wire_bytes_by_kind", stage.wire_bytes},
-                                {"idle_share", stage.idle_share}});
+  json["memory"] = account::to_json(largest_of(plan.kinds).memory);
+  for (const train::RankPlan& kind : plan.kinds) {
+    json["per_rank"].push_back({{"rank", kind.rank},
+                                {"stage", kind.stage},
+                                {"ranks_alike", kind.alike},
+                                {"memory", account::to_json(kind.memory)},
+                                {"flops", kind.work.flops},
+                                {"wire_bytes", kind.work.bytes_wire},
+                                {"wire_bytes_by_kind", kind.wire_bytes},
+                                {"idle_share", kind.idle_share}});
   }
+  json["exact"] = plan.is_exact;
   json["tokens_per_step"] = s.batch.full * s.sequence_length();
   json["ranks"] = s.layout.num_ranks();
   json["bubble"] = plan.bubble;
@@ -73,27 +73,46 @@ nlohmann::ordered_json plan_json(const train::Settings& s, const train::LayoutPl
   return json;
 }
 
-void print_stage(const train::StagePlan& stage, int alike) {
-  fmt::print("stage {} (rank {}, {} alike): {:.4g} TFLOP, {} sent per step, idle {:.1f} %\n",
-             stage.stage, stage.rank, alike, stage.work.flops / 1e12,
-             account::bytes_text(stage.work.bytes_wire), 100 * stage.idle_share);
-  for (const auto& [kind, bytes] : stage.wire_bytes)
+/// The kind that takes most of a stage's, and how much less others take.
+void print_stage(const std::vector<train::RankPlan>& kinds) {
+  const train::RankPlan& most = largest_of(kinds);
+  int ranks = 0;
+  int64_t least = most.memory.total;
+  for (const train::RankPlan& kind : kinds) {
+    ranks += kind.alike;
+    least = std::min(least, kind.memory.total);
+  }
+  fmt::print(
+      "stage {} ({} ranks; rank {} takes most): {:.4g} TFLOP, {} sent per step, idle {:.1f} %\n",
+      most.stage, ranks, most.rank, most.work.flops / 1e12,
+      account::bytes_text(most.work.bytes_wire), 100 * most.idle_share);
+  for (const auto& [kind, bytes] : most.wire_bytes)
     fmt::print("  {:<16} {:>12} bytes  {} sent\n", kind, bytes, account::bytes_text(bytes));
   for (int i = 0; i < device::kNumMemoryClasses; ++i) {
     const auto c = static_cast<device::MemoryClass>(i);
-    fmt::print("  {:<12} {:>16} bytes  {}\n", name_of(c), stage.memory.of(c),
-               account::bytes_text(stage.memory.of(c)));
+    fmt::print("  {:<12} {:>16} bytes  {}\n", name_of(c), most.memory.of(c),
+               account::bytes_text(most.memory.of(c)));
   }
-  fmt::print("  {:<12} {:>16} bytes  {}\n", "total", stage.memory.total,
-             account::bytes_text(stage.memory.total));
+  fmt::print("  {:<12} {:>16} bytes  {}{}\n", "total", most.memory.total,
+             account::bytes_text(most.memory.total),
+             least == most.memory.total
+                 ? ""
+                 : fmt::format(", the least of the others {}", account::bytes_text(least)));
 }
 
 void print_plan(const train::Settings& s, const train::LayoutPlan& plan,
                 const std::vector<RecomputeChoice>& choices) {
   fmt::print("{} parameters; {} tokens per step; {} ranks\n", s.architecture.num_parameters(),
              s.batch.full * s.sequence_length(), s.layout.num_ranks());
-  for (const train::StagePlan& stage : plan.stages)
-    print_stage(stage, s.layout.tensor * s.layout.data);
+  for (int stage = 0; stage < s.layout.pipeline; ++stage) {
+    std::vector<train::RankPlan> kinds;
+    std::ranges::copy_if(plan.kinds, std::back_inserter(kinds),
+                         [&](const train::RankPlan& kind) { return kind.stage == stage; });
+    print_stage(kinds);
+  }
+  if (!plan.is_exact)
+    fmt::print(
+        "the ranks of a stage own unequal parts; all are planned as the one that owns most\n");
   if (s.layout.pipeline > 1)
     fmt::print("pipeline bubble: {:.2f} % of the busiest stage's time\n", 100 * plan.bubble);
   fmt::print("recomputation, per layer and micro-batch on a rank:\n");

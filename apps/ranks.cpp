@@ -23,8 +23,10 @@
 #include "models/decoder.h"
 #include "train/deadline.h"
 #include "train/from_recipe.h"
+#include "train/layout_plan.h"
 #include "train/memory_fit.h"
 #include "train/product_choices.h"
+#include "train/rank_kinds.h"
 #include "train/traced_step.h"
 
 namespace megalith::apps {
@@ -160,23 +162,6 @@ void on_ranks(const config::Recipe& recipe, const std::optional<Launch>& launch,
       options);
 }
 
-std::vector<account::Plan> plans_of_stages(const config::Recipe& recipe,
-                                           const train::Settings& settings,
-                                           const device::Target& target,
-                                           const std::function<void()>& at_work) {
-  const train::BesideSteps beside = train::beside_steps(recipe);
-  std::vector<account::Plan> stages;
-  for (int stage = 0; stage < settings.layout.pipeline; ++stage) {
-    if (at_work) at_work();
-    const int rank = parallel::rank_of(settings.layout, {0, stage, 0});
-    stages.push_back(account::trace(target, [&](device::Device& device) {
-      const auto world = comm::make_traced_communicator(device, rank, settings.layout.num_ranks());
-      train::traced_step(settings, device, *world, beside);
-    }));
-  }
-  return stages;
-}
-
 namespace {
 
 /// Some ranks of a machine and what is there for them together.
@@ -194,19 +179,11 @@ class MemoryJudge {
 
   /// UserError when the plans of these ranks do not fit together.
   void judge(const MemoryShare& share) const {
-    const parallel::Layout layout = settings(recipe_).layout;
-    std::vector<int64_t> ranks_of_stage(static_cast<size_t>(layout.pipeline), 0);
-    for (const int rank : share.ranks)
-      ++ranks_of_stage[static_cast<size_t>(parallel::coordinates_of(layout, rank).pipeline)];
     const auto planned = [&](const config::Recipe& candidate) {
-      const auto stages = plans(candidate);
+      const auto memories = plans(candidate);
       // Rank 0 writes text samples while all ranks hold what is theirs.
-      int64_t bytes = share.ranks.front() == 0
-                          ? planned_sample_bytes(candidate, settings(candidate), tokenizer_,
-                                                 place_.device.target())
-                          : 0;
-      for (size_t stage = 0; stage < stages.size(); ++stage)
-        bytes += ranks_of_stage[stage] * stages[stage].memory.total;
+      int64_t bytes = share.ranks.front() == 0 ? sample_bytes(candidate) : 0;
+      for (const int rank : share.ranks) bytes += memories[static_cast<size_t>(rank)].total;
       return bytes;
     };
     train::check_memory(recipe_, planned, share.offer, share.processes);
@@ -217,10 +194,9 @@ class MemoryJudge {
     offer.machine_free = *offer.address_space_free;
     offer.group_free.reset();
     const auto largest = [&](const config::Recipe& candidate) {
-      int64_t bytes = 0;
-      for (const account::Plan& stage : plans(candidate))
-        bytes = std::max(bytes, stage.memory.total);
-      return bytes;
+      auto memories = plans(candidate);
+      memories[0].total += sample_bytes(candidate);
+      return std::ranges::max(memories, {}, &account::MemoryByClass::total).total;
     };
     train::check_memory(recipe_, largest, offer, 1);
   }
@@ -229,9 +205,13 @@ class MemoryJudge {
   train::Settings settings(const config::Recipe& recipe) const {
     return train::settings_of(recipe, tokenizer_ != nullptr ? tokenizer_->vocab_size() : 0);
   }
-  std::vector<account::Plan> plans(const config::Recipe& recipe) const {
-    return plans_of_stages(recipe, settings(recipe), place_.device.target(),
-                           [&] { place_.world.sign_of_life(); });  // the other ranks wait
+  int64_t sample_bytes(const config::Recipe& recipe) const {
+    return planned_sample_bytes(recipe, settings(recipe), tokenizer_, place_.device.target());
+  }
+  std::vector<account::MemoryByClass> plans(const config::Recipe& recipe) const {
+    return train::plan_memory(settings(recipe), place_.device.target(),
+                              train::beside_steps(recipe),
+                              [&] { place_.world.sign_of_life(); });  // the other ranks wait
   }
 
   const RankPlace& place_;
@@ -272,7 +252,8 @@ void require_memory(const RankPlace& place, const config::Recipe& recipe,
   if (!machine.ranks.empty()) judge.judge(machine);
 }
 
-void print_layout(const train::Settings& s, const std::vector<account::Plan>& stages, int threads) {
+void print_layout(const train::Settings& s, const std::vector<account::MemoryByClass>& memories,
+                  int threads) {
   const int ranks = s.layout.num_ranks();
   if (ranks == 1) return;
   std::string text = fmt::format(
@@ -283,15 +264,13 @@ void print_layout(const train::Settings& s, const std::vector<account::Plan>& st
     const parallel::Coordinates at = parallel::coordinates_of(s.layout, rank);
     std::string blocks;
     for (int chunk = 0; chunk < s.layout.chunks; ++chunk) {
-      const models::Stage piece =
-          models::Stage::part(s.architecture, parallel::piece_of(s.layout, at.pipeline, chunk),
-                              s.layout.pipeline * s.layout.chunks);
+      const models::Stage piece = train::piece_at(s, at.pipeline, chunk);
       blocks += fmt::format("{}{}{}-{}{}", chunk > 0 ? ", " : "", piece.has_embedding ? "e " : "",
                             piece.begin, piece.end - 1, piece.has_head ? " h" : "");
     }
     text += fmt::format("           {:>4}  {:>6}  {:>5}  {:>4}  {:<10}  {:>16}  {:>14}\n", rank,
                         at.tensor, at.pipeline, at.data, blocks, s.batch.full / s.layout.data,
-                        account::bytes_text(stages[static_cast<size_t>(at.pipeline)].memory.total));
+                        account::bytes_text(memories[static_cast<size_t>(rank)].total));
   }
   if (ranks > kRows) text += fmt::format("           ... and {} more\n", ranks - kRows);
   std::fputs(text.c_str(), stderr);  // a full log must not keep a run from starting

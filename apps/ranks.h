@@ -34,13 +34,6 @@ std::optional<Launch> settle_ranks(config::Recipe& recipe, int asked);
 void on_ranks(const config::Recipe& recipe, const std::optional<Launch>& launch,
               FunctionRef<void(const RankPlace&)> body);
 
-/// A traced training run of each pipeline stage (its first rank: data and tensor ranks are alike).
-/// `at_work`, where given, is called between them.
-std::vector<account::Plan> plans_of_stages(const config::Recipe& recipe,
-                                           const train::Settings& settings,
-                                           const device::Target& target,
-                                           const std::function<void()>& at_work = {});
-
 /// Before anything is allocated: UserError when the ranks of this machine, threads or processes, do
 /// not fit into its memory together, or those of one of its control groups into that, with the text
 /// samples that rank 0 writes. The first rank of each machine and group asks for all of it.
@@ -48,9 +41,9 @@ std::vector<account::Plan> plans_of_stages(const config::Recipe& recipe,
 void require_memory(const RankPlace& place, const config::Recipe& recipe,
                     const text::Tokenizer* tokenizer);
 
-/// Rank by rank what of the model and the batch is where; nothing for one rank. At most a
-/// screenful.
-void print_layout(const train::Settings& settings, const std::vector<account::Plan>& stages,
-                  int threads);
+/// Rank by rank what of the model and the batch is where, with its planned memory; nothing for one
+/// rank. At most a screenful.
+void print_layout(const train::Settings& settings,
+                  const std::vector<account::MemoryByClass>& memories, int threads);
 
 }  // namespace megalith::apps

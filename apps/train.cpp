@@ -22,6 +22,7 @@
 #include "report/page.h"
 #include "train/finished.h"
 #include "train/from_recipe.h"
+#include "train/layout_plan.h"
 #include "train/loop.h"
 #include "train/run_lock.h"
 #include "train/stop_request.h"
@@ -44,10 +45,9 @@ double necessary_flops(train::Settings settings, const device::Target& target) {
       .work.flops;
 }
 
-void print_start(const config::Recipe& recipe, const train::Settings& s, const account::Plan& plan,
-                 const train::RunFacts& facts) {
+void print_start(const config::Recipe& recipe, const train::Settings& s,
+                 const account::MemoryByClass& m, const train::RunFacts& facts) {
   using account::bytes_text;
-  const auto& m = plan.memory;
   const std::string text = fmt::format(
       "model      {} parameters, {} layers x {}, {} heads, context {}, vocabulary {}\n"
       "memory     {}: weights {}, gradients {}, optimizer {}, activations {}, workspace {}, "
@@ -136,13 +136,13 @@ train::RunResult run_rank(const RankPlace& place, const config::Recipe& recipe,
     facts.machine = machine_json(target);
     facts.machine["threads"] = static_cast<int>(threads);  // of all ranks
     facts.step_flops = necessary_flops(settings, target);
-    const std::vector<account::Plan> stages =
-        plans_of_stages(recipe, settings, target, [&] { place.world.sign_of_life(); });
-    facts.planned_memory = account::to_json(stages[0].memory);
+    const auto memories = train::plan_memory(settings, target, train::beside_steps(recipe),
+                                             [&] { place.world.sign_of_life(); });
+    facts.planned_memory = account::to_json(memories[0]);
     facts.planned_sample_bytes = planned_sample_bytes(recipe, settings, tokenizer, target);
     if (!json) {
-      print_start(recipe, settings, stages[0], facts);
-      print_layout(settings, stages, target.num_threads);
+      print_start(recipe, settings, memories[0], facts);
+      print_layout(settings, memories, target.num_threads);
     }
     if (settings.numerics == kernels::Numerics::exact) advise_fast(settings, target);
   }

@@ -20,6 +20,11 @@ void store_alone(kernels::Exec& exec, ConstView x, View y, Store store) {
   }
 }
 
+int64_t part_elements(ConstView x, int rank, int size) {
+  const int64_t rows = x.size(0);
+  return rows == 0 ? 0 : x.num_elements() / rows * comm::part_of(rows, rank, size).count;
+}
+
 template <typename AnyView>
 AnyView own_part(const comm::Communicator& comm, AnyView x) {
   const comm::Part part = comm::part_of(x.size(0), comm.rank(), comm.size());
@@ -44,7 +49,10 @@ PendingReduceScatter start_tree_reduce_scatter(kernels::Exec& exec, comm::Commun
     store_alone(exec, x_TH, y, store);
     return pending;
   }
-  pending.pieces = exec.workspace.tensor(DType::f32, {comm.size(), y.num_elements()});
+  const int64_t longest = part_elements(x_TH, 0, comm.size());
+  pending.pieces = exec.workspace.tensor(DType::f32, {comm.size(), longest});
+  pending.pieces.view =
+      View(pending.pieces.view.data(), DType::f32, {comm.size(), y.num_elements()});
   pending.ticket = comm.start_all_to_all(x_TH, pending.pieces, label);
   return pending;
 }

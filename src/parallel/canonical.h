@@ -9,7 +9,8 @@
 // bytes in all on s ranks: N (s-1)/s for each half, as a ring has it, but with a fixed order.
 //
 // With one rank nothing is queued and nothing allocated (a result elsewhere than the partial is
-// copied). Scratch: N bytes of `workspace` between start and finish.
+// copied). Scratch: N bytes of `workspace` between start and finish, on every rank the same (with
+// rows that are not divisible the last parts are shorter, their room is not).
 #pragma once
 
 #include <string_view>

@@ -46,7 +46,11 @@ int Parameter::first_canonical_shard() const {
 
 Parameter& ParameterSet::declare(Declaration declaration) {
   MEGA_CHECK(find(declaration.name) == nullptr, "parameter {} declared twice", declaration.name);
-  return parameters_.emplace_back(std::move(declaration));
+  const Parameter& parameter = parameters_.emplace_back(std::move(declaration));
+  gradient_begins_.push_back(gradient_begins_.back() +
+                             parameter.num_gradients() *
+                                 aligned(sum_shape(parameter).num_elements()));
+  return parameters_.back();
 }
 
 Parameter* ParameterSet::find(std::string_view name) {
@@ -70,7 +74,7 @@ int64_t ParameterSet::global_elements() const {
 void ParameterSet::allocate(device::Device& device, const Storage& storage) {
   MEGA_CHECK(computes_.view.absent(), "parameters allocated twice");
   storage_ = storage;
-  int64_t elements = 0, sum_elements = 0, owned_elements = 0;
+  int64_t elements = 0, owned_elements = 0;
   MEGA_CHECK(storage.bucket_elements > 0 && storage.bucket_elements % kElementAlignment == 0,
              "buckets of {} elements", storage.bucket_elements);
   const auto owned =
@@ -78,12 +82,9 @@ void ParameterSet::allocate(device::Device& device, const Storage& storage) {
   for (size_t i = 0; i < parameters_.size(); ++i) {
     Parameter& parameter = parameters_[i];
     parameter.owned_ = owned[i];
-    gradient_begins_.push_back(sum_elements);
     owned_elements += aligned(parameter.owned_.count);
     elements += aligned(parameter.local_elements());
-    sum_elements += parameter.num_gradients() * aligned(sum_shape(parameter).num_elements());
   }
-  gradient_begins_.push_back(sum_elements);
   using device::MemoryClass;
   computes_ = device.arena(MemoryClass::weights).tensor(storage.compute, Shape{elements});
   const bool separate_master = storage.training && storage.master != storage.compute;
@@ -93,8 +94,8 @@ void ParameterSet::allocate(device::Device& device, const Storage& storage) {
   if (storage.training) {
     gradients_ = {};
     for (int level = 0; level < storage.gradient_levels; ++level) {
-      sums_.push_back(
-          device.arena(MemoryClass::gradients).tensor(storage.master, Shape{sum_elements}));
+      sums_.push_back(device.arena(MemoryClass::gradients)
+                          .tensor(storage.master, Shape{gradient_begins_.back()}));
     }
   }
   int64_t offset = 0, master_offset = 0;

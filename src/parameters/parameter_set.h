@@ -87,7 +87,7 @@ class ParameterSet {
   Storage storage_;
   device::Tensor masters_, computes_, gradients_;
   std::vector<device::Tensor> sums_;
-  std::vector<int64_t> gradient_begins_;
+  std::vector<int64_t> gradient_begins_{0};
 };
 
 /// Fills `host` (f32 or f64, the local part of the parameter, row major) with its initial value.

@@ -27,45 +27,78 @@ void read(const checkpoint::Reader& reader, const std::string& name,
   reader.read(name, parameter.declaration().shard, host.data());
 }
 
-/// Whether one of this rank's data ranks writes its piece: of the tensor ranks that hold the same
-/// one does, and of the two stages that hold a tied table the first.
-bool is_written_by_group(const Engine& engine, const parameters::Parameter& parameter,
-                         size_t turn) {
-  const parallel::Mesh& mesh = engine.mesh();
-  const auto data = static_cast<size_t>(mesh.layout().data);
-  const auto tensor = static_cast<size_t>(mesh.layout().tensor);
-  if (&parameter == engine.tied() && !mesh.is_first_stage()) return false;
+/// Whether one of the data ranks beside this place writes its piece: of the tensor ranks that hold
+/// the same one does, and of the two stages that hold a tied table the first.
+bool is_written_by_group(const parameters::Parameter& parameter, const parallel::Layout& layout,
+                         const parallel::Coordinates& at, size_t turn) {
+  const auto data = static_cast<size_t>(layout.data), tensor = static_cast<size_t>(layout.tensor);
+  const bool is_tied = parameter.num_gradients() > 1;
+  if (is_tied && at.pipeline != 0) return false;
   const bool is_cut = !parameter.declaration().shard.is_whole(parameter.shape());
-  return is_cut || static_cast<size_t>(mesh.at().tensor) == turn / data % tensor;
+  return is_cut || static_cast<size_t>(at.tensor) == turn / data % tensor;
 }
 
 /// Parameter, then first and second moment: the tensors of a parameter.
 constexpr size_t kKinds = 3;
 
-/// Which data rank writes each tensor (kKinds for each parameter, in order): the one with the
-/// fewest bytes so far, so that they share the work. -1: not this group of data ranks.
-std::vector<int> writers(Engine& engine) {
-  std::vector<int64_t> bytes(static_cast<size_t>(engine.mesh().layout().data), 0);
+}  // namespace
+
+/// The data rank with the fewest bytes so far, so that they share the work.
+std::vector<int> state_writers(const parameters::ParameterSet& set, const Settings& settings,
+                               const parallel::Coordinates& at) {
+  std::vector<int64_t> bytes(static_cast<size_t>(settings.layout.data), 0);
   std::vector<int> writers;
-  for (const parameters::Parameter& parameter : engine.parameters().all()) {
+  for (const parameters::Parameter& parameter : set.all()) {
     for (size_t kind = 0; kind < kKinds; ++kind) {
-      if (!is_written_by_group(engine, parameter, writers.size())) {
+      if (!is_written_by_group(parameter, settings.layout, at, writers.size())) {
         writers.push_back(-1);
         continue;
       }
       const auto least = std::ranges::min_element(bytes);
       writers.push_back(static_cast<int>(least - bytes.begin()));
-      *least += parameter.local_elements() * bytes_of(engine.settings().masters);
+      *least += parameter.local_elements() * bytes_of(settings.masters);
     }
   }
   return writers;
 }
 
+namespace {
+
+/// Bytes of each tensor that the rank at this place writes, in order.
+std::vector<int64_t> sizes_at(const parameters::ParameterSet& set, const Settings& settings,
+                              const parallel::Coordinates& at) {
+  std::vector<int64_t> sizes;
+  size_t tensor = 0;
+  const std::vector<int> writer_of = state_writers(set, settings, at);
+  for (const parameters::Parameter& parameter : set.all()) {
+    for (size_t kind = 0; kind < kKinds; ++kind, ++tensor) {
+      if (writer_of[tensor] == at.data)
+        sizes.push_back(parameter.local_elements() * bytes_of(settings.masters));
+    }
+  }
+  return sizes;
+}
+
 }  // namespace
+
+std::vector<int64_t> state_sizes(const Engine& engine) {
+  return sizes_at(engine.parameters(), engine.settings(), engine.mesh().at());
+}
+
+int64_t state_bytes(const parameters::ParameterSet& set, const Settings& settings,
+                    const parallel::Coordinates& at) {
+  const std::vector<int64_t> sizes = sizes_at(set, settings, at);
+  return std::accumulate(sizes.begin(), sizes.end(), int64_t{0});
+}
+
+int64_t state_bytes(const Engine& engine) {
+  return state_bytes(engine.parameters(), engine.settings(), engine.mesh().at());
+}
 
 std::vector<checkpoint::TensorSource> state_tensors(Engine& engine, SpreadState& spread) {
   std::vector<checkpoint::TensorSource> tensors;
-  const std::vector<int> writer_of = writers(engine);
+  const std::vector<int> writer_of =
+      state_writers(engine.parameters(), engine.settings(), engine.mesh().at());
   size_t i = 0;
   for (const parameters::Parameter& parameter : engine.parameters().all()) {
     const auto add = [&](const std::string& name, size_t kind, auto tensor) {
@@ -82,24 +115,6 @@ std::vector<checkpoint::TensorSource> state_tensors(Engine& engine, SpreadState&
     ++i;
   }
   return tensors;
-}
-
-std::vector<int64_t> state_sizes(Engine& engine) {
-  std::vector<int64_t> sizes;
-  size_t tensor = 0;
-  const std::vector<int> writer_of = writers(engine);
-  for (const parameters::Parameter& parameter : engine.parameters().all()) {
-    for (size_t kind = 0; kind < kKinds; ++kind, ++tensor) {
-      if (writer_of[tensor] == engine.mesh().at().data)
-        sizes.push_back(parameter.local_elements() * bytes_of(engine.settings().masters));
-    }
-  }
-  return sizes;
-}
-
-int64_t state_bytes(Engine& engine) {
-  const std::vector<int64_t> sizes = state_sizes(engine);
-  return std::accumulate(sizes.begin(), sizes.end(), int64_t{0});
 }
 
 nlohmann::json state_json(const Position& p, const Engine& engine,

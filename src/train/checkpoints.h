@@ -19,8 +19,15 @@ namespace megalith::train {
 /// `spread`, new for each save; collective over the data ranks when state is spread over them.
 std::vector<checkpoint::TensorSource> state_tensors(Engine& engine, SpreadState& spread);
 /// Bytes of each of these, in order, and of all. Local.
-std::vector<int64_t> state_sizes(Engine& engine);
-int64_t state_bytes(Engine& engine);
+std::vector<int64_t> state_sizes(const Engine& engine);
+int64_t state_bytes(const Engine& engine);
+/// The same for the rank at any place, which has these parameters.
+int64_t state_bytes(const parameters::ParameterSet& set, const Settings& settings,
+                    const parallel::Coordinates& at);
+/// By parameter: master, first moment, second moment; which of the data ranks beside the rank at
+/// this place writes it. -1: one of another group.
+std::vector<int> state_writers(const parameters::ParameterSet& set, const Settings& settings,
+                               const parallel::Coordinates& at);
 /// The numbers beside them.
 nlohmann::json state_json(const Position& position, const Engine& engine,
                           const std::string& data_fingerprint);

@@ -13,10 +13,11 @@
 #include "train/pipeline_stage.h"
 
 namespace megalith::train {
-layers::Partition partition_of(const Settings& settings, const parallel::Mesh& mesh) {
+layers::Partition partition_of(const Settings& settings, int tensor_rank) {
   const bool sequence = settings.sequence_parallel();
-  return {settings.split.tensor_shards, mesh.layout().tensor, mesh.at().tensor,
-          exact_div(settings.token_partials(), sequence ? mesh.layout().tensor : 1), sequence};
+  const int ranks = settings.layout.tensor;
+  return {settings.split.tensor_shards, ranks, tensor_rank,
+          exact_div(settings.token_partials(), sequence ? ranks : 1), sequence};
 }
 
 Engine::Engine(const Settings& settings, device::Device& device, const parallel::Mesh& mesh)
@@ -28,7 +29,7 @@ Engine::Engine(const Settings& settings, device::Device& device, const parallel:
         settings.architecture, parallel::piece_of(layout, mesh.at().pipeline, chunk),
         layout.pipeline * layout.chunks);
     pieces_.push_back(std::make_unique<models::Decoder>(settings.architecture, set_, stage,
-                                                        partition_of(settings, mesh)));
+                                                        partition_of(settings, mesh.at().tensor)));
   }
   const parallel::TreeAccumulator levels(settings.shards_per_rank());
   const bool spread = settings.zero == 1;

@@ -57,6 +57,7 @@ class Engine {
   const parallel::Mesh& mesh() const { return mesh_; }
   device::Device& device() { return device_; }
   parameters::ParameterSet& parameters() { return set_; }
+  const parameters::ParameterSet& parameters() const { return set_; }
   /// The tied table of this stage; null when not tied or on a middle stage.
   parameters::Parameter* tied() const;
   /// The whole model; for layouts without pipeline stages.
@@ -84,7 +85,7 @@ class Engine {
 /// What layers are given on this rank.
 layers::Context context_of(const Settings& settings, const parallel::Mesh& mesh,
                            kernels::Exec& exec, uint64_t step_key, double dropout);
-/// How a rank's layers are cut, from its place in the mesh.
-layers::Partition partition_of(const Settings& settings, const parallel::Mesh& mesh);
+/// How the layers of the ranks at one place of the tensor axis are cut.
+layers::Partition partition_of(const Settings& settings, int tensor_rank);
 
 }  // namespace megalith::train

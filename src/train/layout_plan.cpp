@@ -3,57 +3,36 @@
 
 #include <algorithm>
 #include <array>
+#include <numeric>
 #include <tuple>
 
 #include "base/thread_pool.h"
 #include "comm/backends.h"
 #include "models/decoder.h"
 #include "train/piece_trace.h"
+#include "train/rank_kinds.h"
 #include "train/traced_step.h"
 
 namespace megalith::train {
 namespace {
 
-/// What makes the work of two stages differ: blocks by chunk, and what stands at the ends.
-struct StageKind {
-  std::vector<int64_t> layers;
-  bool first, last;
-  auto operator<=>(const StageKind&) const = default;
-};
-
-models::Stage piece_at(const Settings& s, int stage, int chunk) {
-  return models::Stage::part(s.architecture, parallel::piece_of(s.layout, stage, chunk),
-                             s.layout.pipeline * s.layout.chunks);
-}
-
-StageKind kind_of(const Settings& s, int stage) {
-  StageKind kind{{}, stage == 0, stage == s.layout.pipeline - 1};
-  for (int chunk = 0; chunk < s.layout.chunks; ++chunk) {
-    const models::Stage piece = piece_at(s, stage, chunk);
-    kind.layers.push_back(piece.end - piece.begin);
-  }
-  return kind;
-}
-
-int rank_of_stage(const Settings& s, int stage) {
-  return parallel::rank_of(s.layout, {.tensor = 0, .pipeline = stage, .data = 0});
-}
+/// More memories than these are not traced one by one.
+constexpr size_t kMostTraced = 512;
 
 int micro_batches_per_shard(const Settings& s) {
   return narrow<int>(s.batch.full / s.micro_batch / s.split.data_shards);
 }
 
 /// A step of `micro_batches` per data shard.
-account::Plan step_of(Settings s, const device::Target& target, int stage, int micro_batches) {
+account::Plan step_of(Settings s, const device::Target& target, int rank, int micro_batches) {
   s.batch = {s.micro_batch * s.split.data_shards * micro_batches, 0, 0, 0};
   return account::trace(target, [&](device::Device& device) {
-    const int rank = rank_of_stage(s, stage);
     const auto world = comm::make_traced_communicator(device, rank, s.layout.num_ranks());
     traced_step(s, device, *world, {});
   });
 }
 
-struct StageWork {
+struct StepWork {
   device::Work work;
   std::map<std::string, int64_t> wire_bytes;
 };
@@ -64,12 +43,12 @@ T continued(T a, T b, int n) {
   return a + static_cast<T>(n) * (b - a);
 }
 
-StageWork work_of_stage(const Settings& s, const device::Target& target, int stage) {
+StepWork work_of(const Settings& s, const device::Target& target, int rank) {
   const int more = micro_batches_per_shard(s) - 1;
-  const account::Plan one = step_of(s, target, stage, 1);
-  const account::Plan two = more == 0 ? one : step_of(s, target, stage, 2);
+  const account::Plan one = step_of(s, target, rank, 1);
+  const account::Plan two = more == 0 ? one : step_of(s, target, rank, 2);
   const device::Work &a = one.work, &b = two.work;
-  StageWork result{
+  StepWork result{
       {continued(a.flops, b.flops, more), continued<int64_t>(a.bytes_read, b.bytes_read, more),
        continued<int64_t>(a.bytes_written, b.bytes_written, more),
        continued<int64_t>(a.bytes_wire, b.bytes_wire, more)},
@@ -83,13 +62,81 @@ StageWork work_of_stage(const Settings& s, const device::Target& target, int sta
   return result;
 }
 
-account::MemoryByClass memory_of_stage(const Settings& s, const device::Target& target, int stage,
-                                       const BesideSteps& beside) {
+account::MemoryByClass memory_of(const Settings& s, const device::Target& target, int rank,
+                                 BesideSteps beside) {
+  beside.snapshot = false;  // added by rank
   const auto device = device::make_trace_device(target);
-  const auto world =
-      comm::make_traced_communicator(*device, rank_of_stage(s, stage), s.layout.num_ranks());
+  const auto world = comm::make_traced_communicator(*device, rank, s.layout.num_ranks());
   traced_step(s, *device, *world, beside);
   return account::memory_of(*device);
+}
+
+void add_snapshot(account::MemoryByClass& memory, int64_t bytes) {
+  const int64_t rounded = round_up(bytes, device::kAlignment);
+  memory.bytes[static_cast<size_t>(device::MemoryClass::snapshot)] += rounded;
+  memory.total += rounded;  // it lies beside all else from the first step on
+}
+
+/// The ranks, and which of them stands for each.
+struct Representatives {
+  std::vector<int> of;  // by rank
+  bool is_exact = true;
+};
+
+/// Each rank's first with an equal key.
+template <typename KeyOf>
+std::vector<int> first_with_key(const std::vector<int>& ranks, KeyOf key_of) {
+  std::map<KindKey, int> first;
+  std::vector<int> of;
+  for (const int rank : ranks) of.push_back(first.try_emplace(key_of(rank), rank).first->second);
+  return of;
+}
+
+size_t num_distinct(std::vector<int> values) {
+  std::ranges::sort(values);
+  return static_cast<size_t>(std::ranges::unique(values).begin() - values.begin());
+}
+
+/// The rank of each stage with the largest part of spread state.
+Representatives largest_owners(const Settings& s, RankKinds& kinds) {
+  std::vector<int> of_stage;
+  for (int stage = 0; stage < s.layout.pipeline; ++stage)
+    of_stage.push_back(kinds.largest_owner(stage));
+  Representatives result{{}, false};
+  for (int rank = 0; rank < s.layout.num_ranks(); ++rank) {
+    const int stage = parallel::coordinates_of(s.layout, rank).pipeline;
+    result.of.push_back(of_stage[static_cast<size_t>(stage)]);
+  }
+  return result;
+}
+
+Representatives representatives(const Settings& s, RankKinds& kinds) {
+  std::vector<int> all(static_cast<size_t>(s.layout.num_ranks()));
+  std::iota(all.begin(), all.end(), 0);
+  const Representatives result{
+      first_with_key(all, [&](int rank) { return kinds.memory_key(rank); }), true};
+  return num_distinct(result.of) <= kMostTraced ? result : largest_owners(s, kinds);
+}
+
+/// By representative. Traces are independent: one for each core at a time.
+std::map<int, account::MemoryByClass> traced_memories(const Settings& s,
+                                                      const device::Target& target,
+                                                      const BesideSteps& beside,
+                                                      const Representatives& representatives,
+                                                      const std::function<void()>& at_work = {}) {
+  std::map<int, account::MemoryByClass> memories;
+  for (const int rank : representatives.of) memories[rank];
+  std::vector<std::pair<const int, account::MemoryByClass>*> entries;
+  for (auto& entry : memories) entries.push_back(&entry);
+  ThreadPool pool(std::min(available_cores(), static_cast<int>(entries.size())));
+  pool.run([&](int thread) {
+    for (size_t i = static_cast<size_t>(thread); i < entries.size();
+         i += static_cast<size_t>(pool.num_threads())) {
+      if (thread == 0 && at_work) at_work();
+      entries[i]->second = memory_of(s, target, entries[i]->first, beside);
+    }
+  });
+  return memories;
 }
 
 /// Operations of (forward, backward) of every piece, by stage and chunk.
@@ -116,25 +163,49 @@ PieceOperations operations_of_pieces(const Settings& s, const device::Target& ta
 
 }  // namespace
 
+std::vector<account::MemoryByClass> plan_memory(const Settings& s, const device::Target& target,
+                                                const BesideSteps& beside,
+                                                const std::function<void()>& at_work) {
+  RankKinds kinds(s, beside);
+  const Representatives stand_for = representatives(s, kinds);
+  const auto traced = traced_memories(s, target, beside, stand_for, at_work);
+  std::vector<account::MemoryByClass> memories;
+  for (int rank = 0; rank < s.layout.num_ranks(); ++rank) {
+    memories.push_back(traced.at(stand_for.of[static_cast<size_t>(rank)]));
+    add_snapshot(memories.back(), kinds.snapshot_bytes(rank));
+  }
+  return memories;
+}
+
 LayoutPlan plan_layout(const Settings& s, const device::Target& target, const BesideSteps& beside) {
   LayoutPlan plan;
-  plan.stages.resize(static_cast<size_t>(s.layout.pipeline));
-  std::map<StageKind, StageWork> works;
-  for (int stage = 0; stage < s.layout.pipeline; ++stage) {
-    const StageKind kind = kind_of(s, stage);
-    if (!works.contains(kind)) works[kind] = work_of_stage(s, target, stage);
-    StagePlan& result = plan.stages[static_cast<size_t>(stage)];
-    result.rank = rank_of_stage(s, stage);
-    result.stage = stage;
-    result.work = works[kind].work;
-    result.wire_bytes = works[kind].wire_bytes;
-  }
-  ThreadPool pool(std::min(available_cores(), s.layout.pipeline));
-  pool.run([&](int thread) {
-    for (int stage = thread; stage < s.layout.pipeline; stage += pool.num_threads()) {
-      plan.stages[static_cast<size_t>(stage)].memory = memory_of_stage(s, target, stage, beside);
+  RankKinds kinds(s, beside);
+  const Representatives stand_for = representatives(s, kinds);
+  plan.is_exact = stand_for.is_exact;
+  const auto memories = traced_memories(s, target, beside, stand_for);
+  std::map<KindKey, StepWork> works;
+  std::map<std::pair<KindKey, std::pair<int, int64_t>>, size_t> known;
+  for (int rank = 0; rank < s.layout.num_ranks(); ++rank) {
+    const int traced = stand_for.of[static_cast<size_t>(rank)];
+    const int like = plan.is_exact ? rank : traced;
+    const KindKey work_key = kinds.work_key(like);
+    const int64_t snapshot = kinds.snapshot_bytes(rank);
+    const auto [found, is_new] =
+        known.try_emplace({work_key, {traced, snapshot}}, plan.kinds.size());
+    plan.kind_of.push_back(found->second);
+    if (is_new) {
+      if (!works.contains(work_key)) works[work_key] = work_of(s, target, like);
+      RankPlan kind;
+      kind.rank = rank;
+      kind.stage = parallel::coordinates_of(s.layout, rank).pipeline;
+      kind.memory = memories.at(traced);
+      add_snapshot(kind.memory, snapshot);
+      kind.work = works[work_key].work;
+      kind.wire_bytes = works[work_key].wire_bytes;
+      plan.kinds.push_back(kind);
     }
-  });
+    ++plan.kinds[found->second].alike;
+  }
 
   const PieceOperations operations = operations_of_pieces(s, target);
   plan.micro_batches = micro_batches_per_shard(s);
@@ -146,9 +217,8 @@ LayoutPlan plan_layout(const Settings& s, const device::Target& target, const Be
   });
   const double busiest = *std::ranges::max_element(plan.timeline.busy);
   plan.bubble = plan.timeline.end / busiest - 1;
-  for (StagePlan& stage : plan.stages) {
-    stage.idle_share = 1 - plan.timeline.busy[static_cast<size_t>(stage.stage)] / plan.timeline.end;
-  }
+  for (RankPlan& kind : plan.kinds)
+    kind.idle_share = 1 - plan.timeline.busy[static_cast<size_t>(kind.stage)] / plan.timeline.end;
   return plan;
 }
 

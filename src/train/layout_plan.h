@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// The plan of a layout of any size without its ranks: one rank of each pipeline stage is traced
-// (the ranks of a stage are alike). Memory is that of a full traced step; work and traffic grow by
-// the same amount with every micro-batch, so they are traced for one and for two and continued; the
-// timeline is the schedule in virtual time with the traced operations of each piece.
+// The plan of a layout of any size without its ranks: one rank of each kind (rank_kinds.h) is
+// traced. Memory is that of a full traced step, plus the snapshot, which lies beside it all along;
+// work and traffic grow by the same amount with every micro-batch, so they are traced for one and
+// for two and continued; the timeline is the schedule in virtual time with the traced operations of
+// each piece.
 #pragma once
 
+#include <functional>
 #include <map>
 #include <string>
 #include <vector>
@@ -15,9 +17,11 @@
 
 namespace megalith::train {
 
-struct StagePlan {
-  int rank = 0;  // the one that was traced: tensor and data coordinate 0
+/// Ranks with the same plan.
+struct RankPlan {
+  int rank = 0;  // the first of them
   int stage = 0;
+  int alike = 0;  // how many they are
   account::MemoryByClass memory;
   device::Work work;                          // of a step
   std::map<std::string, int64_t> wire_bytes;  // of a step, by kind of collective
@@ -25,14 +29,25 @@ struct StagePlan {
 };
 
 struct LayoutPlan {
-  std::vector<StagePlan> stages;
+  std::vector<RankPlan> kinds;  // in the order of their first ranks
+  std::vector<size_t> kind_of;  // by rank
+  /// False when spread state makes more kinds than are traced: each stage's ranks are then planned
+  /// as the one that owns most.
+  bool is_exact = true;
   parallel::Timeline timeline;  // of one data shard's micro-batches; "seconds" are operations
   double bubble = 0;            // idle over busy time of the busiest stage
   int micro_batches = 0;        // in the timeline
+  const RankPlan& of(int rank) const { return kinds[kind_of[static_cast<size_t>(rank)]]; }
 };
 
 /// One step; the memory also of what is beside the steps.
 LayoutPlan plan_layout(const Settings& settings, const device::Target& target,
                        const BesideSteps& beside);
+
+/// The memory alone, by rank. `at_work`, where given, is called between traces by this thread.
+std::vector<account::MemoryByClass> plan_memory(const Settings& settings,
+                                                const device::Target& target,
+                                                const BesideSteps& beside,
+                                                const std::function<void()>& at_work = {});
 
 }  // namespace megalith::train

@@ -63,8 +63,8 @@ int64_t state_bytes(const Settings& s, const device::Target& target, int stage, 
                                   s.layout.pipeline * s.layout.chunks);
           piece.has_embedding = has_embedding && piece.has_embedding;
           piece.has_head = has_head && piece.has_head;
-          pieces.push_back(
-              std::make_unique<models::Decoder>(s.architecture, set, piece, partition_of(s, mesh)));
+          pieces.push_back(std::make_unique<models::Decoder>(s.architecture, set, piece,
+                                                             partition_of(s, mesh.at().tensor)));
         }
         set.allocate(device, {.master = s.masters, .compute = s.weights});
         const optim::AdamW optimizer(set, device, s.adamw);

@@ -13,7 +13,8 @@ PieceTrace pass_piece(const Settings& settings, device::Device& device, comm::Co
   const parallel::Mesh mesh(world, settings.layout);
   kernels::Exec exec(device, settings.numerics);
   parameters::ParameterSet set;
-  const models::Decoder piece(settings.architecture, set, stage, partition_of(settings, mesh));
+  const models::Decoder piece(settings.architecture, set, stage,
+                              partition_of(settings, mesh.at().tensor));
   set.allocate(device, {.master = settings.masters, .compute = settings.weights});
   const data::HostBatch host = shaped_batch(settings, settings.micro_batch);
   const int64_t sequences = settings.ragged ? host.num_tokens() : host.num_samples;

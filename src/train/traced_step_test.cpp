@@ -12,6 +12,7 @@
 #include "testing/toy_model.h"
 #include "train/checkpoints.h"
 #include "train/engine.h"
+#include "train/layout_plan.h"
 
 namespace megalith::train {
 namespace {
@@ -21,16 +22,11 @@ using megalith::testing::toy_micro_batches;
 using megalith::testing::toy_settings;
 using megalith::testing::toy_weight;
 
-account::MemoryByClass planned(const Settings& settings, int threads, int rank,
-                               int64_t validation_samples) {
+/// By rank, as `plan` has it: one of each kind is traced.
+std::vector<account::MemoryByClass> planned(const Settings& settings, int threads,
+                                            int64_t validation_samples) {
   const device::Target target{device::DeviceKind::cpu, device::detect_isa(), threads};
-  return account::trace(target,
-                        [&](device::Device& device) {
-                          const auto world = comm::make_traced_communicator(
-                              device, rank, settings.layout.num_ranks());
-                          traced_step(settings, device, *world, {validation_samples, true, true});
-                        })
-      .memory;
+  return plan_memory(settings, target, {validation_samples, true, true});
 }
 
 /// By rank. Two steps and two validations: the second of each must not need more than the first.
@@ -48,8 +44,10 @@ std::vector<account::MemoryByClass> measured(const Settings& settings, int threa
     for (int64_t step = 1; step <= 2; ++step) {
       engine.step(step, 1e-3, toy_micro_batches(settings, step, mesh.at().data),
                   toy_weight(settings, step));
-      if (validation_samples > 0)
-        engine.sample_losses(toy_batch(settings, 100, validation_samples));
+      const int64_t mine =
+          comm::part_of(validation_samples, mesh.at().data, settings.layout.data).count;
+      if (const int64_t count = std::min(mine, settings.micro_batch); count > 0)
+        engine.sample_losses(toy_batch(settings, 100, count));
       SpreadState spread(engine);
       state_tensors(engine, spread);
     }
@@ -61,8 +59,10 @@ std::vector<account::MemoryByClass> measured(const Settings& settings, int threa
 void expect_planned(const Settings& settings, int threads, int64_t validation_samples,
                     const std::string& what) {
   const auto actual = measured(settings, threads, validation_samples);
+  const auto plans = planned(settings, threads, validation_samples);
+  ASSERT_EQ(plans.size(), actual.size());
   for (size_t rank = 0; rank < actual.size(); ++rank) {
-    const auto plan = planned(settings, threads, static_cast<int>(rank), validation_samples);
+    const account::MemoryByClass& plan = plans[rank];
     for (int i = 0; i < device::kNumMemoryClasses; ++i) {
       const auto memory_class = static_cast<device::MemoryClass>(i);
       EXPECT_EQ(plan.of(memory_class), actual[rank].of(memory_class))
@@ -128,7 +128,7 @@ TEST(TracedStep, BoundsMaterialisedAttentionOverDocuments) {
   Settings settings = toy_settings();
   settings.ragged = true;
   settings.architecture.attention = models::AttentionKind::materialised;
-  const auto plan = planned(settings, 1, 0, 2);
+  const auto plan = planned(settings, 1, 2)[0];
   const auto actual = measured(settings, 1, 2)[0];
   EXPECT_LT(actual.of(device::MemoryClass::activations), plan.of(device::MemoryClass::activations));
   for (const auto same : {device::MemoryClass::weights, device::MemoryClass::gradients,
@@ -139,8 +139,8 @@ TEST(TracedStep, BoundsMaterialisedAttentionOverDocuments) {
 
 TEST(TracedStep, PlansEveryRankToTheByte) {
   for (const parallel::Layout& layout :
-       {parallel::Layout{.tensor = 2}, parallel::Layout{.pipeline = 2}, parallel::Layout{.data = 2},
-        parallel::Layout{2, 2, 2},
+       {parallel::Layout{.tensor = 2}, parallel::Layout{.tensor = 4},
+        parallel::Layout{.pipeline = 2}, parallel::Layout{.data = 2}, parallel::Layout{2, 2, 2},
         parallel::Layout{.tensor = 2, .pipeline = 3, .sequence = true}}) {
     Settings settings = toy_settings();
     settings.layout = layout;
@@ -160,11 +160,30 @@ TEST(TracedStep, PlansSpreadStateToTheByte) {
   }
 }
 
+TEST(TracedStep, PlansSpreadStateOfEveryRankToTheByte) {
+  for (const parallel::Layout& layout :
+       {parallel::Layout{.data = 2},
+        parallel::Layout{.tensor = 2, .pipeline = 2, .data = 2, .sequence = true}}) {
+    Settings settings = toy_settings();
+    settings.layout = layout;
+    settings.zero = 1;
+    expect_planned(settings, 1, 3, fmt::format("spread over {} ranks", layout.num_ranks()));
+  }
+}
+
+TEST(TracedStep, PlansChunksToTheByte) {
+  Settings settings = toy_settings();
+  settings.architecture.layers = 5;
+  settings.layout = {.pipeline = 2, .data = 2, .chunks = 2};
+  settings.pipeline_schedule = parallel::ScheduleKind::interleaved;
+  expect_planned(settings, 1, 2, "chunks");
+}
+
 TEST(TracedStep, MoreSavedIsMorePlanned) {
   Settings settings = toy_settings();
-  const auto none = planned(settings, 1, 0, 0);
+  const auto none = planned(settings, 1, 0)[0];
   settings.recompute.mode = layers::Recompute::full;
-  const auto full = planned(settings, 1, 0, 0);
+  const auto full = planned(settings, 1, 0)[0];
   EXPECT_LT(full.of(device::MemoryClass::activations), none.of(device::MemoryClass::activations));
   EXPECT_EQ(full.of(device::MemoryClass::weights), none.of(device::MemoryClass::weights));
 }

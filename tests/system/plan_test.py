@@ -30,7 +30,9 @@ class Plans(RoadTest):
         self.assertEqual(one["per_rank"][0]["wire_bytes"], 0)
         many = self.plan("parallel.tensor=2", "parallel.pipeline=2", "parallel.sequence=true")
         self.assertEqual(many["ranks"], 4)
-        self.assertEqual([r["stage"] for r in many["per_rank"]], [0, 1])
+        self.assertEqual({r["stage"] for r in many["per_rank"]}, {0, 1})
+        self.assertEqual(sum(r["ranks_alike"] for r in many["per_rank"]), 4)
+        self.assertTrue(many["exact"])
         for rank in many["per_rank"]:
             self.assertEqual(sum(rank["wire_bytes_by_kind"].values()), rank["wire_bytes"])
             self.assertGreater(rank["wire_bytes_by_kind"]["all_gather_again"], 0)

@@ -1,0 +1,110 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "train/rank_kinds.h"
+
+#include <algorithm>
+
+#include "parameters/ownership.h"
+#include "train/checkpoints.h"
+
+namespace megalith::train {
+namespace {
+
+/// Chunks of rows are multiples of this, but for the last.
+constexpr int kChunkRows = 64;
+
+}  // namespace
+
+models::Stage piece_at(const Settings& s, int stage, int chunk) {
+  return models::Stage::part(s.architecture, parallel::piece_of(s.layout, stage, chunk),
+                             s.layout.pipeline * s.layout.chunks);
+}
+
+RankKinds::RankKinds(const Settings& settings, const BesideSteps& beside)
+    : settings_(settings), beside_(beside) {}
+
+/// Blocks by chunk, and what stands at the ends.
+KindKey RankKinds::shape_of(int stage) const {
+  KindKey shape{stage == 0 ? 1 : 0, stage == settings_.layout.pipeline - 1 ? 1 : 0};
+  for (int chunk = 0; chunk < settings_.layout.chunks; ++chunk) {
+    const models::Stage piece = piece_at(settings_, stage, chunk);
+    shape.push_back(piece.end - piece.begin);
+  }
+  return shape;
+}
+
+const parameters::ParameterSet& RankKinds::parameters_of(int stage) {
+  std::unique_ptr<Declared>& declared = declared_[shape_of(stage)];
+  if (declared == nullptr) {
+    declared = std::make_unique<Declared>();
+    for (int chunk = 0; chunk < settings_.layout.chunks; ++chunk) {
+      declared->pieces.push_back(std::make_unique<models::Decoder>(
+          settings_.architecture, declared->set, piece_at(settings_, stage, chunk),
+          partition_of(settings_, 0)));
+    }
+  }
+  return declared->set;
+}
+
+void RankKinds::append_owned(const parallel::Coordinates& at, KindKey& key) {
+  if (settings_.zero == 0) return;
+  for (const parameters::ElementRange& range :
+       parameters::owned_ranges(parameters_of(at.pipeline).all(), at.data, settings_.layout.data,
+                                settings_.bucket_elements)) {
+    key.push_back(range.begin);
+    key.push_back(range.count);
+  }
+}
+
+KindKey RankKinds::memory_key(int rank) {
+  const parallel::Coordinates at = parallel::coordinates_of(settings_.layout, rank);
+  const int64_t samples =
+      comm::part_of(beside_.validation_samples, at.data, settings_.layout.data).count;
+  KindKey key{at.pipeline, std::min(samples, settings_.micro_batch)};
+  append_owned(at, key);
+  if (settings_.zero > 0 && beside_.saves) {
+    for (const int writer : state_writers(parameters_of(at.pipeline), settings_, at))
+      key.push_back(writer == at.data ? 1 : 0);
+  }
+  return key;
+}
+
+int64_t RankKinds::snapshot_bytes(int rank) {
+  if (!beside_.snapshot) return 0;
+  const parallel::Coordinates at = parallel::coordinates_of(settings_.layout, rank);
+  return state_bytes(parameters_of(at.pipeline), settings_, at);
+}
+
+KindKey RankKinds::work_key(int rank) {
+  const parallel::Coordinates at = parallel::coordinates_of(settings_.layout, rank);
+  KindKey key = shape_of(at.pipeline);
+  key.push_back(at.tensor == 0 ? 1 : 0);  // counts the squares of what is whole on all
+  const int ranks = settings_.layout.tensor;
+  const bool even = settings_.sequence_length() % ranks == 0 && kChunkRows % ranks == 0;
+  key.push_back(even ? 0 : at.tensor);
+  if (settings_.zero == 0) {  // parts of buckets
+    const parameters::ParameterSet& set = parameters_of(at.pipeline);
+    const int64_t bucket = settings_.bucket_elements, all = set.gradient_begin(set.all().size());
+    for (const int64_t elements : {std::min(all, bucket), all % bucket})
+      key.push_back(comm::part_of(elements, at.data, settings_.layout.data).count);
+  }
+  append_owned(at, key);
+  return key;
+}
+
+int RankKinds::largest_owner(int stage) {
+  int64_t most = -1;
+  parallel::Coordinates at{0, stage, 0}, best = at;
+  for (at.data = 0; at.data < settings_.layout.data; ++at.data) {
+    int64_t owned = 0;
+    for (const parameters::ElementRange& range : parameters::owned_ranges(
+             parameters_of(stage).all(), at.data, settings_.layout.data, settings_.bucket_elements))
+      owned += range.count;
+    if (owned > most) {
+      most = owned;
+      best = at;
+    }
+  }
+  return parallel::rank_of(settings_.layout, best);
+}
+
+}  // namespace megalith::train

@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: Apache-2.0
+// Which ranks of a layout take the same memory and do the same work: a plan traces one of each
+// kind. Ranks of one stage differ in what they write of a checkpoint, in what they own of spread
+// optimizer state, in the validation samples that are theirs, and in the squares that are counted
+// on one tensor rank alone. All of that follows from the declarations of the parameters, without a
+// trace.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <vector>
+
+#include "models/decoder.h"
+#include "train/traced_step.h"
+
+namespace megalith::train {
+
+/// Equal keys of two ranks: equal memory or, the other, equal work.
+using KindKey = std::vector<int64_t>;
+
+class RankKinds {
+ public:
+  RankKinds(const Settings& settings, const BesideSteps& beside);
+
+  /// What decides a rank's memory, but for the snapshot.
+  KindKey memory_key(int rank);
+  /// Of the snapshot of background saves; 0 without.
+  int64_t snapshot_bytes(int rank);
+  /// What decides the work of a step, and the bytes sent.
+  KindKey work_key(int rank);
+  /// The rank of a stage, of tensor coordinate 0, that owns most of spread state.
+  int largest_owner(int stage);
+
+ private:
+  /// A stage's parameters, on paper.
+  struct Declared {
+    parameters::ParameterSet set;
+    std::vector<std::unique_ptr<models::Decoder>> pieces;
+  };
+  const parameters::ParameterSet& parameters_of(int stage);
+  void append_owned(const parallel::Coordinates& at, KindKey& key);
+  KindKey shape_of(int stage) const;
+  const Settings& settings_;
+  BesideSteps beside_;
+  std::map<KindKey, std::unique_ptr<Declared>> declared_;  // by shape of the stage
+};
+
+/// The piece of the model that is `chunk` of a stage.
+models::Stage piece_at(const Settings& settings, int stage, int chunk);
+
+}  // namespace megalith::train
