@@ -35,6 +35,8 @@ class Pending {
  public:
   virtual ~Pending() = default;
   virtual void wait() = 0;
+  /// See Communicator::advance.
+  virtual void advance() {}
 };
 
 class [[nodiscard]] Ticket {
@@ -96,6 +98,12 @@ class Communicator {
   Ticket start_all_reduce_sum(View x, std::string_view label);
 
   void wait(Ticket ticket);
+  /// Without waiting, moves this process's calls on where the backend does that only while it is
+  /// called: a rank that computes for long after a start calls it now and then. Errors are those of
+  /// the wait.
+  void advance(const Ticket& ticket) {
+    if (ticket.pending_ != nullptr) ticket.pending_->advance();
+  }
 
   /// Returns when all ranks have called it.
   void barrier(std::string_view label);

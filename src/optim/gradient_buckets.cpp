@@ -44,6 +44,7 @@ void GradientBuckets::complete(const parameters::ParameterRun& parameters) {
              "backward of parameters {} to {} ended before that of {}", parameters.begin,
              parameters.end, complete_from_);
   complete_from_ = parameters.begin;
+  advance();
   const device::NameScope scope(exec_.device, "gradients");
   while (!waiting_.empty() && waiting_.back().begin >= set_.gradient_begin(complete_from_)) {
     start(waiting_.back());
@@ -62,6 +63,15 @@ void GradientBuckets::start(const Bucket& bucket) {
     to_owners_.push_back(start_to_owners(exec_, data_, set_, owned_, bucket.parameters));
   } else {
     first_halves_.push_back(parallel::start_tree_all_reduce(exec_, data_, part(0), "gradients"));
+  }
+}
+
+/// Backends that move data only while they are called are called after every block.
+void GradientBuckets::advance() const {
+  for (const auto& pending : first_halves_) parallel::advance(data_, pending);
+  for (const auto& pending : second_halves_) parallel::advance(data_, pending);
+  for (const auto& pending : to_owners_) {
+    for (const comm::Ticket& ticket : pending.tickets) data_.advance(ticket);
   }
 }
 

@@ -46,6 +46,7 @@ class GradientBuckets {
   void cut();
   void start(const Bucket& bucket);
   void settle_oldest();
+  void advance() const;
 
   kernels::Exec& exec_;
   comm::Communicator& data_;

@@ -90,6 +90,10 @@ void start_second_half(kernels::Exec& exec, comm::Communicator& comm, PendingAll
       start_all_gather_rows(exec, comm, own_rows(comm, pending.x), pending.x, pending.label);
 }
 
+void advance(comm::Communicator& comm, const PendingAllReduce& pending) {
+  comm.advance(pending.in_second_half ? pending.gather : pending.scatter.ticket);
+}
+
 void finish(kernels::Exec& exec, comm::Communicator& comm, PendingAllReduce pending) {
   if (!pending.in_second_half) start_second_half(exec, comm, pending);
   comm.wait(std::move(pending.gather));

@@ -54,6 +54,8 @@ struct PendingAllReduce {
 /// touched.
 PendingAllReduce start_tree_all_reduce(kernels::Exec& exec, comm::Communicator& comm, View x,
                                        std::string_view label);
+/// comm::Communicator::advance on the half that is under way.
+void advance(comm::Communicator& comm, const PendingAllReduce& pending);
 /// Waits for the first half, adds, gives its scratch back and starts the second, which needs none.
 /// Once; `finish` does it where nobody has.
 void start_second_half(kernels::Exec& exec, comm::Communicator& comm, PendingAllReduce& pending);

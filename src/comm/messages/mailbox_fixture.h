@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// A wire between threads of one process, for tests: messages are copied when they are sent and
-// matched in the order in which receives were started.
+// A wire between threads of one process, for tests: messages are copied when they are sent, leave
+// when their sender tests any (a library that moves on only while it is called) and are matched in
+// the order in which receives were started.
 #pragma once
 
 #include <cstring>
@@ -72,9 +73,7 @@ class MailboxWire : public Wire {
   int size() const override { return hub_.size(); }
   Handle start_send(int to, int tag, const std::byte* data, int64_t bytes) override {
     const std::lock_guard lock(hub_.mutex);
-    hub_.box(to).messages.push_back({rank_, tag, {data, data + bytes}});
-    hub_.match(to);
-    hub_.box(rank_).done[++last_] = false;
+    leaving_.push_back({++last_, to, {rank_, tag, {data, data + bytes}}});
     return last_;
   }
   Handle start_receive(int from, int tag, std::byte* data, int64_t bytes) override {
@@ -85,6 +84,12 @@ class MailboxWire : public Wire {
   }
   bool test(Handle handle) override {
     const std::lock_guard lock(hub_.mutex);
+    for (Leaving& message : leaving_) {
+      hub_.box(message.to).messages.push_back(std::move(message.message));
+      hub_.match(message.to);
+      hub_.box(rank_).done[message.handle] = false;
+    }
+    leaving_.clear();
     auto& done = hub_.box(rank_).done;
     const auto found = done.find(handle);
     if (found == done.end()) return false;
@@ -101,9 +106,15 @@ class MailboxWire : public Wire {
   void leave(bool) override {}
 
  private:
+  struct Leaving {
+    Handle handle;
+    int to;
+    MailboxHub::Message message;
+  };
   MailboxHub& hub_;
   int rank_;
   Handle last_ = 0;
+  std::vector<Leaving> leaving_;
 };
 
 /// Runs body on `ranks` threads that talk by messages; what() of each rank's error, "" for none.

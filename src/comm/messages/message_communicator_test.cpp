@@ -50,6 +50,26 @@ TEST(MessageCommunicator, AThrowEndsTheOthersWithItsCause) {
   }
 }
 
+// A rank that computes keeps the data of others waiting no longer than to its next look.
+TEST(MessageCommunicator, DataMovesOnWhileARankComputes) {
+  std::atomic<bool> received{false};
+  const auto errors = run_mailbox_ranks(2, [&](Communicator& comm) {
+    std::vector<float> x(100, comm.rank() == 0 ? 3.0f : 0.0f);
+    if (comm.rank() == 1) {
+      comm.wait(comm.start_receive(0, view_of(x), "bucket"));
+      EXPECT_EQ(x[99], 3.0f);
+      received = true;
+      return;
+    }
+    Ticket ticket = comm.start_send(1, view_of(x), "bucket");
+    const double until = monotonic_seconds() + 20;
+    while (!received && monotonic_seconds() < until) comm.advance(ticket);
+    EXPECT_TRUE(received) << "before the sender waits";
+    comm.wait(std::move(ticket));
+  });
+  EXPECT_EQ(errors, std::vector<std::string>(2));
+}
+
 // What follows the body records nothing: the device went with it.
 TEST(MessageCommunicator, ADeviceOfTheBodyGoesWithIt) {
   const auto errors = run_mailbox_ranks(2, [](Communicator& comm) {

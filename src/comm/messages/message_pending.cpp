@@ -60,6 +60,7 @@ MessagePending::MessagePending(Place place, const Operation& operation, uint64_t
   } else {
     start_collective();
   }
+  std::ranges::stable_sort(open_, {}, [](const Message& m) { return !m.is_header; });
 }
 
 void MessagePending::start_transfer() {
@@ -194,26 +195,9 @@ void MessagePending::compare(int peer) const {
                   own_.text(), name(peer), theirs.text()));
 }
 
-void MessagePending::wait() {
-  Patience patience(place_.state->deadline_seconds, monotonic_seconds());
+void MessagePending::guarded(FunctionRef<void()> body) {
   try {
-    std::ranges::stable_sort(open_, {}, [](const Message& m) { return !m.is_header; });
-    uint64_t signs = 0;
-    for (int turn = 0; !progress(); ++turn) {
-      place_.messages->look();
-      if (place_.messages->failed()) place_.messages->throw_failure(text());
-      if (patience.ends(monotonic_seconds())) throw_late();
-      if (turn > kYields) {
-        // Those from before the wait are found by its first look: they renew what is whole still.
-        const uint64_t given = place_.messages->signs_of_life();
-        if (given != signs) patience.renew(monotonic_seconds());
-        signs = given;
-        std::this_thread::sleep_for(std::chrono::microseconds(50));
-      } else if (turn > kSpins) {
-        std::this_thread::yield();
-      }
-    }
-    finish();
+    body();
   } catch (const RankFailure&) {
     give_up();
     throw;
@@ -227,6 +211,44 @@ void MessagePending::wait() {
     give_up();
     throw CallError(failure);
   }
+}
+
+void MessagePending::headers_first() {
+  std::ranges::stable_sort(open_, {}, [](const Message& m) { return !m.is_header; });
+}
+
+void MessagePending::look_for_failures() {
+  place_.messages->look();
+  if (place_.messages->failed()) place_.messages->throw_failure(text());
+}
+
+void MessagePending::advance() {
+  guarded([&] {
+    headers_first();
+    if (!progress()) look_for_failures();
+  });
+}
+
+void MessagePending::wait() {
+  Patience patience(place_.state->deadline_seconds, monotonic_seconds());
+  guarded([&] {
+    headers_first();
+    uint64_t signs = 0;
+    for (int turn = 0; !progress(); ++turn) {
+      look_for_failures();
+      if (patience.ends(monotonic_seconds())) throw_late();
+      if (turn > kYields) {
+        // Those from before the wait are found by its first look: they renew what is whole still.
+        const uint64_t given = place_.messages->signs_of_life();
+        if (given != signs) patience.renew(monotonic_seconds());
+        signs = given;
+        std::this_thread::sleep_for(std::chrono::microseconds(50));
+      } else if (turn > kSpins) {
+        std::this_thread::yield();
+      }
+    }
+    finish();
+  });
   over_ = true;
 }
 

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "base/function_ref.h"
 #include "comm/communicator.h"
 #include "comm/messages/message_world.h"
 
@@ -42,6 +43,7 @@ class MessagePending final : public Pending {
   MessagePending(Place place, const Operation& operation, uint64_t number);
   ~MessagePending() override;
   void wait() override;
+  void advance() override;
 
  private:
   struct Message {
@@ -58,6 +60,11 @@ class MessagePending final : public Pending {
   void receive(int peer, bool is_header, std::byte* data, int64_t bytes);
   void send_header(int peer);
   void receive_header(int peer);
+  /// What goes wrong in `body` is told to all ranks.
+  void guarded(FunctionRef<void()> body);
+  /// So that a call that does not fit is named before its data is found not to.
+  void headers_first();
+  void look_for_failures();
   bool progress();
   bool is_expected(const Message& message) const;
   bool is_over(const Message& message) const;
