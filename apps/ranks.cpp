@@ -209,8 +209,7 @@ class MemoryJudge {
     return planned_sample_bytes(recipe, settings(recipe), tokenizer_, place_.device.target());
   }
   std::vector<account::MemoryByClass> plans(const config::Recipe& recipe) const {
-    return train::plan_memory(settings(recipe), place_.device.target(),
-                              train::beside_steps(recipe),
+    return train::plan_memory(settings(recipe), place_.device.target(), train::beside_steps(recipe),
                               [&] { place_.world.sign_of_life(); });  // the other ranks wait
   }
 

@@ -145,7 +145,7 @@ TEST(TreeAllReduce, HalvesOfSeveralInAnyOrder) {
     EXPECT_EQ(bench.exec.workspace.in_use(), before + second.allocation.bytes());
     finish(bench.exec, comm, std::move(other));
     finish(bench.exec, comm, std::move(first));
-    EXPECT_TRUE(same_bits(bench.x, tree(0, kShards, n)));
+    EXPECT_TRUE(same_bits(bench.x, tree(0, bench.shards, n)));
     const auto s = static_cast<float>(comm.size());
     EXPECT_TRUE(same_bits(second, Floats(7, s * (s + 1) / 2)));
   });

@@ -213,10 +213,6 @@ void MessagePending::guarded(FunctionRef<void()> body) {
   }
 }
 
-void MessagePending::headers_first() {
-  std::ranges::stable_sort(open_, {}, [](const Message& m) { return !m.is_header; });
-}
-
 void MessagePending::look_for_failures() {
   place_.messages->look();
   if (place_.messages->failed()) place_.messages->throw_failure(text());
@@ -224,7 +220,6 @@ void MessagePending::look_for_failures() {
 
 void MessagePending::advance() {
   guarded([&] {
-    headers_first();
     if (!progress()) look_for_failures();
   });
 }
@@ -232,7 +227,6 @@ void MessagePending::advance() {
 void MessagePending::wait() {
   Patience patience(place_.state->deadline_seconds, monotonic_seconds());
   guarded([&] {
-    headers_first();
     uint64_t signs = 0;
     for (int turn = 0; !progress(); ++turn) {
       look_for_failures();

@@ -62,8 +62,6 @@ class MessagePending final : public Pending {
   void receive_header(int peer);
   /// What goes wrong in `body` is told to all ranks.
   void guarded(FunctionRef<void()> body);
-  /// So that a call that does not fit is named before its data is found not to.
-  void headers_first();
   void look_for_failures();
   bool progress();
   bool is_expected(const Message& message) const;
