@@ -34,9 +34,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-std::span<const std::byte> bytes_of_text(std::string_view text) {
-  return std::as_bytes(std::span(text));
-}
+std::string sha256_of(std::string_view text) { return sha256(std::as_bytes(std::span(text))); }
 
 /// Takes away what a killed run was writing beside its record and recipe. (The saver does the same
 /// in its own folder.)
@@ -162,12 +160,12 @@ void TrainingRun::require_same_inputs() {
                        fmt::format("{}", fmt::join(validation_->fingerprints(), "+")));
   }
   if (tokenizer_ != nullptr)
-    comm::require_same(world_, "the tokenizer", sha256(bytes_of_text(tokenizer_->to_json())));
+    comm::require_same(world_, "the tokenizer", sha256_of(tokenizer_->to_json()));
   // Keys that change no result change what ranks do together; these two do not.
   config::Recipe shared = recipe_;
   shared.run.out.clear();
   shared.run.threads = 0;
-  comm::require_same(world_, "a key of the recipe", sha256(bytes_of_text(config::to_yaml(shared))));
+  comm::require_same(world_, "a key of the recipe", sha256_of(config::to_yaml(shared)));
 }
 
 void TrainingRun::agree_on(double elapsed_seconds) {

@@ -157,7 +157,7 @@ class NotFinite(RoadTest):
         again = self.train("stop", *self.holes, "checkpoint.every=1", code=93)
         self.assertEqual(again.splitlines()[-1], message.splitlines()[-1])
         ranks = self.train("stop", *self.holes, *RANKS, "checkpoint.every=1", code=93)
-        self.assertIn(message.splitlines()[-1].split("; lower")[0] + " on rank", ranks)
+        self.assertIn(message.splitlines()[-1].removeprefix("megalith: ").split("; lower")[0] + " on rank", ranks)
 
     def test_skip_leaves_the_state_as_it_was_and_is_counted_over_resumes(self):
         skip = (*self.holes, "train.not_finite=skip", "train.not_finite_limit=50", "checkpoint.every=1", "checkpoint.keep=100")
