@@ -39,6 +39,11 @@ class Record:
         print(text, file=sys.stderr, flush=True)
         self.write(text)
 
+    def say(self, command):
+        """The command as anyone may repeat it: without this machine's folders."""
+        text = " ".join(map(str, command)).replace(str(ROOT) + "/", "").replace(str(self.work), "WORK")
+        self.note("$ " + (text.replace(str(self.python), "python") if self.python else text))
+
     def add(self, name, values, unit):
         self.samples.setdefault(name, []).extend(values)
         self.units[name] = unit
@@ -59,7 +64,7 @@ class Record:
     def run(self, label, command, only=None):
         """Runs one side; its JSON lines become samples named LABEL.NAME. A side that fails is noted, not hidden."""
         command = [str(c) for c in command]
-        self.note("$ " + " ".join(command).replace(str(ROOT) + "/", ""))
+        self.say(command)
         done = subprocess.run(command, capture_output=True, text=True, cwd=ROOT)
         if done.returncode != 0:
             self.note(f"{label or command[1]} ended with {done.returncode}: {done.stderr.strip()[-300:]}")
@@ -256,7 +261,7 @@ def tokenizer(r):
 
 def timed(r, name, command):
     """Seconds and peak resident memory of one of our commands."""
-    r.note("$ " + " ".join(map(str, command)).replace(str(ROOT) + "/", ""))
+    r.say(command)
     before = time.monotonic()
     process = subprocess.Popen([str(c) for c in command], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     _, status, usage = os.wait4(process.pid, 0)
@@ -339,7 +344,7 @@ def save(r):
     common = [str(c) for c in (r.megalith, "train", gpt2(r), "--set", f"run.out={run}", "--set",
                                f"data.train={corpus_of(r)}", *FAST, "--set", "checkpoint.every=2", "--set",
                                "checkpoint.keep=1", "--set", "train.global_batch=1", "--set", "train.micro_batch=1")]
-    r.note("$ " + " ".join([*common, "--set", f"train.steps={steps}"]).replace(str(ROOT) + "/", ""))
+    r.say([*common, "--set", f"train.steps={steps}"])
     process = subprocess.Popen([*common, "--set", f"train.steps={steps}"], stdout=subprocess.DEVNULL,
                                stderr=subprocess.DEVNULL, cwd=ROOT)
     saves = saves_of(run, process)
