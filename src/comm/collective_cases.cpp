@@ -11,11 +11,6 @@
 namespace megalith::comm {
 namespace {
 
-template <typename T>
-View view_of(std::vector<T>& x) {
-  return {reinterpret_cast<std::byte*>(x.data()), kDTypeOf<T>, Shape{std::ssize(x)}};
-}
-
 using Values = std::vector<int64_t>;
 
 /// Element i of rank r in call `salt`: distinct everywhere.

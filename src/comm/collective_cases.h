@@ -4,10 +4,16 @@
 #pragma once
 
 #include <span>
+#include <vector>
 
 #include "comm/communicator.h"
 
 namespace megalith::comm {
+
+template <typename T>
+View view_of(std::vector<T>& x) {
+  return {reinterpret_cast<std::byte*>(x.data()), kDTypeOf<T>, Shape{std::ssize(x)}};
+}
 
 struct CollectiveCase {
   const char* name;
