@@ -6,15 +6,17 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
-#include <cmath>
 #include <cstring>
-#include <random>
 
 #include "comm/backends.h"
 #include "device/recorder.h"
+#include "parallel/rough_shards.h"
 
 namespace megalith::optim {
 namespace {
+
+using parallel::rough_shard;
+using parallel::tree_of_rough_shards;
 
 using parameters::Declaration;
 using parameters::Init;
@@ -38,26 +40,6 @@ void declare(parameters::ParameterSet& set) {
   set.declare({"vector", vector, Shard::whole(vector), Init{}});
 }
 
-/// Shard s's gradient: magnitudes from 2^-20 to 2^20, so that every order rounds in its own way.
-Floats shard(int s, int64_t n) {
-  std::mt19937 random(static_cast<unsigned>(1000 * s + 17));
-  Floats x(static_cast<size_t>(n));
-  for (float& value : x) {
-    value = std::ldexp(static_cast<float>(random()) / 4294967296.0f - 0.5f,
-                       static_cast<int>(random() % 41) - 20);
-  }
-  return x;
-}
-
-Floats tree(int lo, int hi, int64_t n) {
-  if (hi - lo == 1) return shard(lo, n);
-  const int mid = lo + (hi - lo + 1) / 2;
-  Floats sum = tree(lo, mid, n);
-  const Floats right = tree(mid, hi, n);
-  for (size_t i = 0; i < sum.size(); ++i) sum[i] += right[i];
-  return sum;
-}
-
 /// One rank: gradients of its data shards in the levels of its tree, before the last additions.
 struct Rank {
   Rank(comm::Communicator& its_comm, bool spread, int64_t bucket_elements)
@@ -70,7 +52,7 @@ struct Rank {
     const int each = tree.num_shards();
     for (int s = 0; s < each; ++s) {
       const View level = set.flat_gradient_sums(tree.buffer_of(s));
-      const Floats values = shard(comm.rank() * each + s, level.num_elements());
+      const Floats values = rough_shard(comm.rank() * each + s, level.num_elements());
       std::memcpy(level.data(), values.data(), static_cast<size_t>(level.bytes()));
       if (s + 1 == each) break;
       for (const auto& [into, from] : tree.additions_after(s)) {
@@ -99,7 +81,7 @@ struct Rank {
 /// Of what this rank owns.
 void expect_sums(Rank& rank, const std::string& what) {
   const View flat = rank.set.flat_gradient_sums();
-  const Floats expected = tree(0, kShards, flat.num_elements());
+  const Floats expected = tree_of_rough_shards(0, kShards, flat.num_elements());
   size_t i = 0;
   for (const Parameter& parameter : rank.set.all()) {
     const int64_t begin = rank.set.gradient_begin(i++);

@@ -5,10 +5,10 @@
 #include <gtest/gtest.h>
 
 #include <cstring>
-#include <random>
 
 #include "comm/backends.h"
 #include "device/recorder.h"
+#include "parallel/rough_shards.h"
 #include "parallel/tree.h"
 
 namespace megalith::parallel {
@@ -21,29 +21,6 @@ struct Group {
 constexpr Group kGroups[] = {{8, 1}, {8, 2}, {8, 4}, {8, 8}, {3, 1},
                              {3, 3}, {6, 1}, {6, 2}, {6, 6}};
 constexpr int64_t kSizes[] = {0, 1, 2, 7, 8, 96, 1009};
-
-/// Shard s's partial: magnitudes from 2^-20 to 2^20, so that every order rounds in its own way.
-Floats shard(int s, int64_t n) {
-  std::mt19937 random(static_cast<unsigned>(1000 * s + 17));
-  Floats x(static_cast<size_t>(n));
-  for (float& value : x) {
-    value = std::ldexp(static_cast<float>(random()) / 4294967296.0f - 0.5f,
-                       static_cast<int>(random() % 41) - 20);
-  }
-  return x;
-}
-
-Floats add(const Floats& a, const Floats& b) {
-  Floats sum(a.size());
-  for (size_t i = 0; i < a.size(); ++i) sum[i] = a[i] + b[i];
-  return sum;
-}
-
-Floats tree(int lo, int hi, int64_t n) {
-  if (hi - lo == 1) return shard(lo, n);
-  const int mid = lo + (hi - lo + 1) / 2;
-  return add(tree(lo, mid, n), tree(mid, hi, n));
-}
 
 bool same_bits(ConstView a, const Floats& b, int64_t begin = 0) {
   return a.num_elements() == 0 ||
@@ -64,7 +41,7 @@ struct Bench {
   }
   void load_partial(const comm::Communicator& comm, int64_t n) {
     const int each = shards / comm.size();
-    x = tensor(tree(comm.rank() * each, (comm.rank() + 1) * each, n));
+    x = tensor(tree_of_rough_shards(comm.rank() * each, (comm.rank() + 1) * each, n));
   }
 };
 
@@ -84,7 +61,7 @@ TEST(TreeAllReduce, HasTheBitsOfOneRank) {
   on_all_sizes([](comm::Communicator& comm, Bench& bench, int64_t n) {
     bench.load_partial(comm, n);
     tree_all_reduce(bench.exec, comm, bench.x, "sum");
-    EXPECT_TRUE(same_bits(bench.x, tree(0, bench.shards, n)))
+    EXPECT_TRUE(same_bits(bench.x, tree_of_rough_shards(0, bench.shards, n)))
         << n << ": " << bench.shards << " on " << comm.size();
   });
 }
@@ -96,15 +73,16 @@ TEST(TreeAllReduce, ShardsAccumulatedOnRanksHaveTheBitsOfOneTree) {
     const TreeAccumulator accumulator(each);
     std::vector<Floats> buffers(static_cast<size_t>(accumulator.num_buffers()));
     for (int s = 0; s < each; ++s) {
-      buffers[static_cast<size_t>(accumulator.buffer_of(s))] = shard(comm.rank() * each + s, n);
+      buffers[static_cast<size_t>(accumulator.buffer_of(s))] =
+          rough_shard(comm.rank() * each + s, n);
       for (const auto [into, from] : accumulator.additions_after(s)) {
         Floats& sum = buffers[static_cast<size_t>(into)];
-        sum = add(sum, buffers[static_cast<size_t>(from)]);
+        sum = added(sum, buffers[static_cast<size_t>(from)]);
       }
     }
     bench.x = bench.tensor(buffers[0]);
     tree_all_reduce(bench.exec, comm, bench.x, "gradients");
-    EXPECT_TRUE(same_bits(bench.x, tree(0, bench.shards, n)))
+    EXPECT_TRUE(same_bits(bench.x, tree_of_rough_shards(0, bench.shards, n)))
         << n << ": " << bench.shards << " on " << comm.size();
   });
 }
@@ -112,9 +90,9 @@ TEST(TreeAllReduce, ShardsAccumulatedOnRanksHaveTheBitsOfOneTree) {
 // The inputs can tell the tree from a fold: otherwise the tests above would prove nothing.
 TEST(TreeAllReduce, AnotherOrderHasOtherBits) {
   for (const int shards : {6, 8}) {  // of three the tree is the fold
-    Floats fold = shard(0, 1009);
-    for (int s = 1; s < shards; ++s) fold = add(fold, shard(s, 1009));
-    const Floats sum = tree(0, shards, 1009);
+    Floats fold = rough_shard(0, 1009);
+    for (int s = 1; s < shards; ++s) fold = added(fold, rough_shard(s, 1009));
+    const Floats sum = tree_of_rough_shards(0, shards, 1009);
     EXPECT_NE(std::memcmp(fold.data(), sum.data(), sum.size() * sizeof(float)), 0);
   }
 }
@@ -127,7 +105,7 @@ TEST(TreeAllReduce, SeveralMayBeUnderWay) {
     PendingAllReduce other = start_tree_all_reduce(bench.exec, comm, second, "second");
     finish(bench.exec, comm, std::move(first));
     finish(bench.exec, comm, std::move(other));
-    EXPECT_TRUE(same_bits(bench.x, tree(0, bench.shards, n)));
+    EXPECT_TRUE(same_bits(bench.x, tree_of_rough_shards(0, bench.shards, n)));
     const auto s = static_cast<float>(comm.size());
     EXPECT_TRUE(same_bits(second, Floats(7, s * (s + 1) / 2)));
   });
@@ -145,7 +123,7 @@ TEST(TreeAllReduce, HalvesOfSeveralInAnyOrder) {
     EXPECT_EQ(bench.exec.workspace.in_use(), before + second.allocation.bytes());
     finish(bench.exec, comm, std::move(other));
     finish(bench.exec, comm, std::move(first));
-    EXPECT_TRUE(same_bits(bench.x, tree(0, bench.shards, n)));
+    EXPECT_TRUE(same_bits(bench.x, tree_of_rough_shards(0, bench.shards, n)));
     const auto s = static_cast<float>(comm.size());
     EXPECT_TRUE(same_bits(second, Floats(7, s * (s + 1) / 2)));
   });
@@ -157,11 +135,11 @@ TEST(TreeReduceScatter, GivesEachRankItsRows) {
     const View x_TH = bench.x.view.reshape({n, 3});
     const comm::Part part = comm::part_of(n, comm.rank(), comm.size());
     const device::Tensor y = bench.exec.workspace.tensor(DType::f32, {part.count, 3});
-    const Floats sum = tree(0, bench.shards, 3 * n);
+    const Floats sum = tree_of_rough_shards(0, bench.shards, 3 * n);
     tree_reduce_scatter(bench.exec, comm, x_TH, y, Store::overwrite, "rows");
     EXPECT_TRUE(same_bits(y, sum, part.begin * 3));
     tree_reduce_scatter(bench.exec, comm, x_TH, y, Store::accumulate, "rows again");
-    EXPECT_TRUE(same_bits(y, add(sum, sum), part.begin * 3));
+    EXPECT_TRUE(same_bits(y, added(sum, sum), part.begin * 3));
   });
 }
 
