@@ -19,35 +19,28 @@ void run_forward_bf16(const AttentionForward& a, const Bf16ForwardScratch& layou
   const int64_t row = a.sequences.cu_seqlens[static_cast<size_t>(item.sequence)];
   const int64_t length = a.sequences.cu_seqlens[static_cast<size_t>(item.sequence) + 1] - row;
   const int64_t q_per_kv = a.q_TND.num_heads / a.k_TKD.num_heads;
-  const int64_t chunks = q_per_kv * ((item.end - item.begin + kChunk - 1) / kChunk);
-  const bool causal = a.sequences.causal;
+  const int64_t known = a.sequences.causal ? item.end : length;
   const ForwardBlocks blocks(layout, scratch);
-  const SequenceDropout dropout(a.dropout, item.sequence);
-  for (int64_t c = 0; c < chunks; ++c) {
-    start_chunk(a.q_TND, chunk_of(layout, item, q_per_kv, blocks.chunks, c), row);
-  }
-  const int64_t known = causal ? item.end : length;
-  for (int64_t first_key = 0; first_key < known; first_key += kForwardKeys) {
-    const int64_t keys = std::min(kForwardKeys, known - first_key);
-    pack_word_rows(a.k_TKD, row + first_key, item.group, keys, blocks.keys);
-    pack_row_pairs(a.v_TKD, row + first_key, item.group, keys, layout.width, blocks.values);
-    if (const int64_t next = first_key + kForwardKeys; next < known) {
-      const int64_t count = std::min(kForwardKeys, known - next);
-      prefetch_rows(a.k_TKD, row + next, item.group, count);
-      prefetch_rows(a.v_TKD, row + next, item.group, count);
-    }
-    for (int64_t c = 0; c < chunks; ++c) {
-      const Chunk chunk = chunk_of(layout, item, q_per_kv, blocks.chunks, c);
-      const int64_t last = chunk.query + chunk.queries;
-      const int64_t seen = causal ? std::min(keys, last - first_key) : keys;
-      if (seen <= 0) continue;
-      attend(a.scale, layout, blocks, {blocks.keys, layout.words, 1, kForwardKeys, 0}, chunk,
-             {first_key, seen, causal && first_key + seen - 1 > chunk.query}, dropout);
-    }
-  }
-  for (int64_t c = 0; c < chunks; ++c) {
-    finish_chunk(a.y_TND, a.lse_NT, chunk_of(layout, item, q_per_kv, blocks.chunks, c), row);
-  }
+  walk_keys({a.q_TND,
+             a.y_TND,
+             a.lse_NT,
+             a.scale,
+             q_per_kv,
+             row,
+             known,
+             a.sequences.causal,
+             {blocks.keys, layout.words, 1, kForwardKeys, 0}},
+            layout, item, blocks, SequenceDropout(a.dropout, item.sequence),
+            [&](int64_t first_key, int64_t keys) HWY_ATTR {
+              pack_word_rows(a.k_TKD, row + first_key, item.group, keys, blocks.keys);
+              pack_row_pairs(a.v_TKD, row + first_key, item.group, keys, layout.width,
+                             blocks.values);
+              const int64_t next = first_key + kForwardKeys;
+              const int64_t count = std::min(kForwardKeys, known - next);
+              if (count <= 0) return;
+              prefetch_rows(a.k_TKD, row + next, item.group, count);
+              prefetch_rows(a.v_TKD, row + next, item.group, count);
+            });
 }
 
 }  // namespace attention

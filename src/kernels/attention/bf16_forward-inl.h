@@ -199,6 +199,45 @@ HWY_INLINE void finish_chunk(const HeadsView& y, const View& lse_NT, const Chunk
   std::copy(lse, lse + chunk.queries, lse_NT.row<float>(chunk.head) + row + chunk.query);
 }
 
+/// What an item's walk over the keys needs besides the item. `row` as of start_chunk.
+struct Walk {
+  ConstHeadsView q;
+  HeadsView y;
+  View lse_NT;  // optional
+  float scale;
+  int64_t q_per_kv;
+  int64_t row;
+  int64_t known;  // keys that some row of the item sees
+  bool causal;
+  KeyWords words;  // where pack() puts the keys
+};
+
+/// All chunks of an item, whose rows are counted by their positions in the sequence, against blocks
+/// of keys that `pack(first_key, keys)` puts into `blocks`.
+template <typename Pack>
+HWY_INLINE void walk_keys(const Walk& walk, const Bf16ForwardScratch& layout,
+                          const AttentionItem& item, const ForwardBlocks& blocks,
+                          const SequenceDropout& dropout, const Pack& pack) {
+  const int64_t chunks = walk.q_per_kv * ((item.end - item.begin + kChunk - 1) / kChunk);
+  const auto chunk_at = [&](int64_t c) {
+    return chunk_of(layout, item, walk.q_per_kv, blocks.chunks, c);
+  };
+  for (int64_t c = 0; c < chunks; ++c) start_chunk(walk.q, chunk_at(c), walk.row);
+  for (int64_t first_key = 0; first_key < walk.known; first_key += kForwardKeys) {
+    const int64_t keys = std::min(kForwardKeys, walk.known - first_key);
+    pack(first_key, keys);
+    for (int64_t c = 0; c < chunks; ++c) {
+      const Chunk chunk = chunk_at(c);
+      const int64_t last = chunk.query + chunk.queries;
+      const int64_t seen = walk.causal ? std::min(keys, last - first_key) : keys;
+      if (seen <= 0) continue;
+      attend(walk.scale, layout, blocks, walk.words, chunk,
+             {first_key, seen, walk.causal && first_key + seen - 1 > chunk.query}, dropout);
+    }
+  }
+  for (int64_t c = 0; c < chunks; ++c) finish_chunk(walk.y, walk.lse_NT, chunk_at(c), walk.row);
+}
+
 }  // namespace attention
 }  // namespace megalith::kernels::HWY_NAMESPACE
 HWY_POP_ATTRIBUTES

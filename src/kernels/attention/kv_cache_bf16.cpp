@@ -43,25 +43,19 @@ void run_cached_bf16(const AttentionCached& a, const Bf16ForwardScratch& layout,
   const auto sequence = static_cast<size_t>(item.sequence);
   const int64_t row = a.sequences.cu_seqlens[sequence] - a.sequences.past[sequence];
   const int64_t q_per_kv = a.q_TND.num_heads / a.shape.num_kv_heads;
-  const int64_t chunks = q_per_kv * ((item.end - item.begin + kChunk - 1) / kChunk);
   const ForwardBlocks blocks(layout, scratch);
-  const KeyWords words{blocks.keys, 1, kKeyBlock, kKeyBlock, layout.words * kKeyBlock};
-  const auto chunk_at = [&](int64_t c) {
-    return chunk_of(layout, item, q_per_kv, blocks.chunks, c);
-  };
-  for (int64_t c = 0; c < chunks; ++c) start_chunk(a.q_TND, chunk_at(c), row);
-  for (int64_t first_key = 0; first_key < item.end; first_key += kForwardKeys) {
-    const int64_t keys = std::min(kForwardKeys, item.end - first_key);
-    pack_cached(a, layout, item, first_key, keys, blocks);
-    for (int64_t c = 0; c < chunks; ++c) {
-      const Chunk chunk = chunk_at(c);
-      const int64_t seen = std::min(keys, chunk.query + chunk.queries - first_key);
-      if (seen <= 0) continue;
-      attend(a.scale, layout, blocks, words, chunk,
-             {first_key, seen, first_key + seen - 1 > chunk.query}, SequenceDropout());
-    }
-  }
-  for (int64_t c = 0; c < chunks; ++c) finish_chunk(a.y_TND, View(), chunk_at(c), row);
+  walk_keys({a.q_TND,
+             a.y_TND,
+             View(),
+             a.scale,
+             q_per_kv,
+             row,
+             item.end,
+             true,
+             {blocks.keys, 1, kKeyBlock, kKeyBlock, layout.words * kKeyBlock}},
+            layout, item, blocks, SequenceDropout(), [&](int64_t first_key, int64_t keys) HWY_ATTR {
+              pack_cached(a, layout, item, first_key, keys, blocks);
+            });
 }
 
 }  // namespace attention
