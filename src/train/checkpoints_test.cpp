@@ -18,6 +18,7 @@ namespace {
 
 using nlohmann::json;
 using ::testing::HasSubstr;
+using ::testing::ThrowsMessage;
 
 json sound_state() {
   const LogPositions logs{10, 20, "events.out.tfevents.1.host", 30};
@@ -26,16 +27,6 @@ json sound_state() {
           {"tokens", 512},
           {"elapsed_seconds", 1.5},
           {"logs", to_json(logs)}};
-}
-
-template <typename Read>
-std::string fault(const Read& read) {
-  try {
-    read();
-  } catch (const IntegrityError& error) {
-    return error.what();
-  }
-  return "";
 }
 
 const char* const kImpossible[] = {"-1",    "0.5",  "1e300", "-1e300", "18446744073709551615",
@@ -59,19 +50,22 @@ TEST(CheckpointState, ImpossibleNumbersAreNamed) {
       json state = sound_state();
       state[json::json_pointer(key)] = json::parse(value);
       const std::string name = json::json_pointer(key).back();
-      EXPECT_THAT(fault([&] { position_from(state); }), HasSubstr("'" + name + "'"))
+      EXPECT_THAT([&] { position_from(state); },
+                  ThrowsMessage<IntegrityError>(HasSubstr("'" + name + "'")))
           << key << " " << value;
       state = sound_state();
       state[json::json_pointer(key).parent_pointer()].erase(name);
-      EXPECT_THAT(fault([&] { position_from(state); }), HasSubstr(name)) << key;
+      EXPECT_THAT([&] { position_from(state); }, ThrowsMessage<IntegrityError>(HasSubstr(name)))
+          << key;
     }
   }
   json state = sound_state();
   state["step"] = INT64_MAX;  // one more would be undefined
-  EXPECT_THAT(fault([&] { position_from(state); }), HasSubstr("'step'"));
+  EXPECT_THAT([&] { position_from(state); }, ThrowsMessage<IntegrityError>(HasSubstr("'step'")));
   state = sound_state();
   state["elapsed_seconds"] = "long";
-  EXPECT_THAT(fault([&] { position_from(state); }), HasSubstr("'elapsed_seconds'"));
+  EXPECT_THAT([&] { position_from(state); },
+              ThrowsMessage<IntegrityError>(HasSubstr("'elapsed_seconds'")));
 }
 
 TEST(CheckpointState, SoAreThoseOfTheGuard) {
@@ -80,8 +74,8 @@ TEST(CheckpointState, SoAreThoseOfTheGuard) {
     for (const char* key : {"skipped_steps", "rewinds", "skipped_samples"}) {
       json state = guard.to_json();
       state[key] = json::parse(value);
-      EXPECT_THAT(fault([&] { RunGuard(config::TrainSection{}).restore(state); }),
-                  HasSubstr(std::string("'") + key + "'"))
+      EXPECT_THAT([&] { RunGuard(config::TrainSection{}).restore(state); },
+                  ThrowsMessage<IntegrityError>(HasSubstr(std::string("'") + key + "'")))
           << value;
     }
   }
