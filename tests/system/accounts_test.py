@@ -13,7 +13,7 @@ import unittest
 CLOCK_JUMPS = str(pathlib.Path(sys.argv.pop(3)).resolve())
 FILE_FAULTS = str(pathlib.Path(sys.argv.pop(2)).resolve())
 from event_file import times_of  # noqa: E402
-from program import PROGRAM, RoadTest, run  # noqa: E402  (takes its own argument away)
+from program import PROGRAM, RoadTest, pack_spiking_corpus  # noqa: E402  (takes its own argument away)
 
 LATE = 0.5
 CONSTANT = "optimizer.schedule=constant"  # else a shorter run is another one
@@ -51,15 +51,7 @@ class Accounts(RoadTest):
         self.assertGreater(self.buckets("load")["load"] - before, LATE)
 
     def test_a_slow_way_back_is_a_load_and_its_steps_are_lost(self):
-        text = self.folder / "text"
-        for name, content in (("calm", "the cat sees the dog.\n" * 1500), ("wild", "zq?!xj#kv~w\n" * 40)):
-            text.write_text(content)
-            run("pack", "--tokenizer", self.folder / "tokenizer.json", "--input", text, "--document", "line", "--output",
-                self.folder / name)
-        recipe = (f"data.train=[{{path: {self.folder / 'calm'}, weight: 98}}, {{path: {self.folder / 'wild'}, weight: 2}}]",
-                  "data.validation_fraction=0", "train.validate_every=0", "train.steps=80", "train.global_batch=2",
-                  "train.micro_batch=2", "checkpoint.every=5", "checkpoint.keep=100", "train.spike=rewind", "train.spike_window=12",
-                  "train.spike_factor=4", "train.spike_limit=50", CONSTANT, "model.dropout=0")
+        recipe = (*pack_spiking_corpus(self.folder), "checkpoint.keep=100", "train.spike=rewind")
         self.train("rewind", *recipe)
         whole = self.buckets("rewind")
         self.assertGreater(whole["lost_steps"], 0)

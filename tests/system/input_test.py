@@ -1,98 +1,20 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Whatever a person hands over: python3 input_test.py PROGRAM
-
-Every file and every option of every command gets what it was not made for. The contract each time: the right exit
-code, one printable line on standard error, nothing on standard output, nothing half-written, within seconds and
-within bounded memory."""
+"""Whatever file a person hands over: python3 input_test.py PROGRAM"""
 import gzip
 import json
 import os
-import pathlib
-import random
 import resource
 import shutil
 import struct
 import subprocess
-import sys
 import unittest
 
-from program import PROGRAM, RECIPE, RoadTest, run, run_json
-
-SECONDS = 20
-MEMORY = 1 << 30  # resident bytes; reserved address space costs nothing
-HUGE = 8 << 30
-
-COMMANDS = ("tokenizer train", "tokenizer encode", "tokenizer decode", "pack", "train", "generate", "evaluate score", "evaluate perplexity",
-            "plan", "convert", "report", "bench gemm", "bench train", "bench decode", "bench tokenizer", "bench layouts", "bench collective", "doctor")
+from program import PROGRAM, run, run_json
+from refusals import HUGE, MEMORY, SECONDS, Refusals, hostile, tensors
 
 
-def tensors(header, data=b""):
-    text = header if isinstance(header, bytes) else json.dumps(header).encode()
-    return struct.pack("<Q", len(text)) + text + data
-
-
-def hostile(valid):
-    """(name, content): what any parser may be given, made from a valid file of its kind."""
-    draw = random.Random(3)
-    yield "empty", b""
-    yield "zero", b"\0"
-    yield "zeros", bytes(4096)
-    yield "binary", draw.randbytes(4096)
-    yield "nested", b"[" * 1_000_000
-    yield "nested objects", b'{"a":' * 300_000
-    yield "half", valid[:len(valid) // 2]
-    yield "one byte short", valid[:-1] if valid[-1:] not in b"\n }" or valid[-1:] == b"}" else valid[:-2]
-    yield "utf-16", valid[:2000].decode("latin-1").encode("utf-16")
-    yield "not utf-8", valid[:1] + b"\xff\xfe" + valid[1:]
-    yield "html", b"<!DOCTYPE html><html><body>Sign in</body></html>\n"
-    yield "escapes", b"\x1b[2J\x07\x1b]0;owned\x07" + valid
-
-
-class Input(RoadTest):
-    @classmethod
-    def setUpClass(cls):
-        super().setUpClass()
-        cls.tokenizer, cls.corpus = cls.folder / "tokenizer.json", cls.folder / "corpus"
-        run("train", cls.recipe, "--set", f"run.out={cls.folder / 'run'}", "--set", "train.steps=2", "--json")
-        run("convert", "--from", cls.folder / "run", "--to", cls.folder / "hf", "--format", "hf")
-        cls.ids = cls.put("ids.json", b'{"ids": [1, 2, 3]}\n')
-        cls.lines = cls.put("lines.jsonl", b'{"text": "the cat"}\n{"ids": [1, 2]}\n')
-        cls.text = cls.put("short.txt", "the cat sees the dog.\n".encode())
-
-    @classmethod
-    def put(cls, name, content):
-        path = cls.folder / name
-        path.write_bytes(content)
-        return path
-
-    def refused(self, *arguments, codes=(2,), say=(), may_leave=()):
-        """Runs the program; the message. Nothing may come into being but what `may_leave` names."""
-        before = set(self.folder.iterdir())
-        if arguments and arguments[0] == "train":
-            arguments += ("--json",)  # without it a run says first what it is going to do
-        with self.subTest(arguments=[str(a)[:80] for a in arguments]):
-            result = subprocess.run([PROGRAM, *map(str, arguments)], capture_output=True, timeout=SECONDS)
-            message = result.stderr.decode()
-            self.assertIn(result.returncode, codes, message[-500:])
-            self.assertEqual(result.stdout, b"", "partial output")
-            lines = [line for line in message.splitlines() if " warning " not in line and " info " not in line]
-            self.assertEqual(len(lines), 1, message[-1000:])
-            self.assertTrue(lines[0].startswith("megalith: "), message)
-            self.assertLess(len(message), 20_000)
-            self.assertTrue(all(c.isprintable() or c == "\n" for c in message), repr(message))
-            for word in say:
-                self.assertIn(str(word), message)
-            self.assertLess(resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss << 10, MEMORY)
-            self.assertEqual(set(self.folder.iterdir()) - before - set(may_leave), set(), "something was left")
-            return message
-        return ""
-
-    def each(self, name, valid):
-        """Paths of hostile files of this kind."""
-        for what, content in hostile(valid):
-            yield what, self.put(f"hostile-{name}", content)
-
+class Input(Refusals):
     # -- paths ------------------------------------------------------------------------------------
 
     def file_options(self):
@@ -293,33 +215,6 @@ class Input(RoadTest):
     def flipped(content):
         return content[:len(content) // 2] + bytes([content[len(content) // 2] ^ 0x40]) + content[len(content) // 2 + 1:]
 
-    def test_recipes(self):
-        valid = self.recipe.read_bytes()
-        for what, path in self.each("recipe.yaml", valid):
-            if what in ("half", "one byte short", "empty"):
-                continue  # may be whole recipes
-            self.refused("train", path, say=[path.name])
-            self.refused("plan", path, say=[path.name])
-        bomb = b"a: &a [x,x,x,x,x,x,x,x,x]\n" + b"".join(b"%c: &%c [%s]\n" % (98 + i, 98 + i, b",".join([b"*%c" % (97 + i)] * 9)) for i in range(9))
-        for content in (bomb, b"model: {layers: 2}\nmodel: {layers: 3}\n" + valid, valid + b"#" * (1 << 20), b"- a\n", b"3\n", valid + b"\n---\n" + valid, b"model: !!python/object:os.system {}\n"):
-            self.refused("plan", self.put("bad-recipe.yaml", content), say=["bad-recipe.yaml"])
-        self.enormous(("plan",))
-
-    def test_overrides(self):
-        for override in ("model.layers=-1", "model.layers=0", "model.layers=1e3x", "model.layers=99999999999999999999", "model.layers=1000000000", "model.layers=2.5", "model.layers=",
-                         "model.layers=[2]", "model.layers={a: 1}", "model.layers=true", "model.layers=null", "model.hidden=9223372036854775807", "model.context=4611686018427387904",
-                         "model.vocab=9000000000000000000", "model.heads=5", "optimizer.lr=nan", "optimizer.lr=inf", "optimizer.lr=-1", "optimizer.lr=1e999", "model.dropout=1", "model.dropout=-0.1",
-                         "train.global_batch=0", "train.global_batch=4611686018427387904", "train.micro_batch=3", "train.steps=-2", "a..b=1", ".=1", "=1", "model", "", "model.layrs=2", "model.layers.x=2",
-                         "data.train.7=x", "data.train=[{path: a, weight: -1}]", "data.train=[{path: a, weight: nan}, b]", "data.train=[" + "[" * 5000, "numerics=quick", "numerics=",
-                         "run.threads=-1", "run.threads=1000000000", "checkpoint.keep=0", "\x1b[31m=1", "run.seed=x", "train.tokens=5", "parallel.tensor=3", "parallel.pipeline=1000000", "parallel.data=0"):
-            self.refused("plan", self.recipe, "--set", override)
-            self.refused("train", self.recipe, "--set", f"run.out={self.folder / 'x'}", "--set", override)
-
-    def test_text_samples_that_cannot_be_written(self):
-        long = json.dumps("the cat sees " * 50)
-        message = self.refused("train", self.recipe, "--set", f"run.out={self.folder / 'x'}", "--set", "train.sample_every=1", "--set", f"train.sample_prompts=[the, {long}]")
-        self.assertIn("train.sample_prompts[1]", message)
-
     def test_corpora(self):
         idx, binary = (self.folder / "corpus.idx").read_bytes(), (self.folder / "corpus.bin").read_bytes()
         header = struct.unpack_from("<QBQQ", idx, 9)
@@ -496,63 +391,6 @@ class Input(RoadTest):
                     if result.returncode == 0 or what == "binary":
                         self.assertEqual(self.state(bad.name), whole)
                     shutil.rmtree(bad)
-
-    # -- options ----------------------------------------------------------------------------------
-
-    def test_numbers(self):
-        t, run_folder, x = self.tokenizer, self.folder / "run", self.folder / "x"
-        generate = ("generate", "--checkpoint", run_folder, "--prompt", "the")
-        text = self.folder / "text.txt"
-        never = ("x", "", "1x", "99999999999999999999999", "nan", "1e999")
-        for command, more in (((*generate, "--max-new-tokens"), ("-1", "1.5")), ((*generate, "--temperature"), ("-1", "inf", "-nan")), ((*generate, "--top-k"), ("-1", "1.5")),
-                              ((*generate, "--top-p"), ("-0.1", "1.1", "0", "inf")), ((*generate, "--seed"), ("-1", "1.5")), ((*generate, "--threads"), ("-1", "100000")), ((*generate, "--dtype"), ("f8",)),
-                              (("tokenizer", "train", "--input", text, "--output", x, "--vocab-size"), ("-1", "0", "256", "1000000000000", "1.5")),
-                              (("tokenizer", "train", "--input", text, "--output", x, "--vocab-size", 300, "--min-frequency"), ("-1", "1.5")),
-                              (("tokenizer", "train", "--input", text, "--output", x, "--vocab-size", 300, "--threads"), ("-1", "100000")),
-                              (("pack", "--tokenizer", t, "--input", text, "--output", x, "--threads"), ("-1", "100000")), (("train", self.recipe, "--ranks"), ("-1", "0", "100000")),
-                              (("bench", "gemm", "--threads"), ("-1", "100000")), (("bench", "gemm", "--samples"), ("-1", "0"))):
-            for value in never + more:
-                self.refused(*command[:-1], f"{command[-1]}={value}")
-
-    def test_unknown_options_name_the_nearest(self):
-        for wrong, right in (("--checkpiont", "--checkpoint"), ("--promt", "--prompt"), ("--maxnewtokens", "--max-new-tokens"), ("--jason", "--json")):
-            self.refused("generate", wrong, "x", say=[wrong, right])
-        self.refused("pack", "--tokeniser", "x", say=["--tokenizer"])
-        self.refused("trian", say=["trian", "train"])
-        self.refused("evaluate", "scores", say=["scores", "score"])
-        self.refused("train", self.recipe, "extra", say=["extra"])
-        self.refused("train", self.recipe, "--ste", "a=1", say=["--set"])
-
-    def test_arguments_of_any_shape(self):
-        run_folder = self.folder / "run"
-        self.refused("generate", "--checkpoint", run_folder, "--prompt", "cat " * 30000)
-        self.refused(*["x"] * 5000)
-        self.refused("generate", "--checkpoint", run_folder)
-        self.refused("generate", "--checkpoint", run_folder, "--prompt")
-        self.refused("generate", "--checkpoint", run_folder, "--checkpoint", run_folder, "--prompt", "x")
-        result = subprocess.run([PROGRAM.encode(), b"generate", b"--checkpoint", os.fsencode(run_folder), b"--prompt", b"\xff"], capture_output=True)
-        self.assertEqual((result.returncode, result.stdout, result.stderr.count(b"\n")), (2, b"", 1), result.stderr)
-
-    def test_help_of_every_command(self):
-        for command in COMMANDS:
-            text = run(*command.split(), "--help")
-            self.assertIn("Examples:", text, command)
-            self.assertIn(f"megalith {command}", text, command)
-        self.assertIn("Examples:", run("--help"))
-
-    def test_json_is_json(self):
-        run_folder, t = self.folder / "run", self.tokenizer
-        for command in (("doctor",), ("plan", self.recipe), ("report", run_folder), ("generate", "--checkpoint", run_folder, "--prompt", "the \x07", "--max-new-tokens", 3),
-                        ("evaluate", "score", "--checkpoint", run_folder, "--input", self.lines), ("evaluate", "perplexity", "--checkpoint", run_folder, "--input", self.text),
-                        ("tokenizer", "decode", "--tokenizer", t, "--input", self.put("half.json", b"[255, 128, 200]")), ("bench", "collective", "--samples", 1)):
-            for line in run(*command, "--json").splitlines():
-                self.assertIsInstance(json.loads(line, parse_constant=lambda word: self.fail(f"{command}: {word}")), dict)
-
-    def test_output_that_nobody_reads(self):
-        for command in (("doctor",), ("plan", self.recipe, "--json"), ("tokenizer", "encode", "--tokenizer", self.tokenizer, "--input", self.folder / "text.txt")):
-            with open("/dev/full", "wb") as full:
-                result = subprocess.run([PROGRAM, *map(str, command)], stdout=full, stderr=subprocess.PIPE, timeout=SECONDS)
-            self.assertEqual((result.returncode, result.stderr.count(b"\n")), (1, 1), result.stderr)
 
 
 if __name__ == "__main__":

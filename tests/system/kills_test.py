@@ -13,7 +13,7 @@ import time
 import unittest
 
 from event_file import steps_of
-from program import PROGRAM, RoadTest, run
+from program import PROGRAM, RoadTest, pack_spiking_corpus
 
 KILLS = int(sys.argv.pop(1)) if len(sys.argv) > 1 and sys.argv[1].isdigit() else 1000
 
@@ -100,15 +100,7 @@ class Rewinds(Base):
     """Kills of a run that goes back before its loss spikes: while it does, just after, and whenever."""
 
     def test_rewinds(self):
-        text = self.folder / "text"
-        for name, content in (("calm", "the cat sees the dog.\n" * 1500), ("wild", "zq?!xj#kv~w\n" * 40)):
-            text.write_text(content)
-            run("pack", "--tokenizer", self.folder / "tokenizer.json", "--input", text, "--document", "line", "--output",
-                self.folder / name)
-        recipe = (f"data.train=[{{path: {self.folder / 'calm'}, weight: 98}}, {{path: {self.folder / 'wild'}, weight: 2}}]",
-                  "data.validation_fraction=0", "train.validate_every=0", "train.steps=80", "train.global_batch=2",
-                  "train.micro_batch=2", "checkpoint.every=5", "train.spike=rewind", "train.spike_window=12",
-                  "train.spike_factor=4", "train.spike_limit=50", "optimizer.schedule=constant", "model.dropout=0")
+        recipe = (*pack_spiking_corpus(self.folder), "train.spike=rewind")
         seconds = self.whole(*recipe)
         self.assertGreater(self.guard("whole")["rewinds"], 0)
         runs = at_rewinds = 0

@@ -39,6 +39,19 @@ def text(lines, seed=1):
     return "".join(f"the {draw.choice(nouns)} {draw.choice(verbs)} the {draw.choice(nouns)}.\n" for _ in range(lines))
 
 
+def pack_spiking_corpus(folder):
+    """Documents of one kind, and now and then of another that the model has not seen, beside RoadTest's tokenizer: overrides of
+    a run whose loss spikes."""
+    source = folder / "spiking.txt"
+    for name, content in (("calm", "the cat sees the dog.\n" * 1500), ("wild", "zq?!xj#kv~w\n" * 40)):
+        source.write_text(content)
+        run("pack", "--tokenizer", folder / "tokenizer.json", "--input", source, "--document", "line", "--output", folder / name)
+    return (f"data.train=[{{path: {folder / 'calm'}, weight: 98}}, {{path: {folder / 'wild'}, weight: 2}}]",
+            "data.validation_fraction=0", "train.validate_every=0", "train.steps=80", "train.global_batch=2", "train.micro_batch=2",
+            "checkpoint.every=5", "train.spike_window=12", "train.spike_factor=4", "train.spike_limit=50",
+            "optimizer.schedule=constant", "model.dropout=0")
+
+
 class RoadTest(unittest.TestCase):
     """A folder with a packed corpus, a tokenizer and a recipe, made once per class."""
 

@@ -1,11 +1,10 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""What guards a run: its lock, the judgement of changed recipes, steps that are not finite, loss spikes, the
-accounts of its time: python3 runs_test.py PROGRAM"""
+"""A run and its folder from start to start: its lock, the judgement of changed recipes, what earlier starts left, the accounts of
+its time: python3 runs_test.py PROGRAM"""
 import hashlib
 import json
 import os
-import pathlib
 import resource
 import signal
 import socket
@@ -14,9 +13,6 @@ import time
 import unittest
 
 from program import PROGRAM, RoadTest, run
-
-# Ranks, as threads: what guards a run decides alike on all of them.
-RANKS = ("parallel.tensor=2", "parallel.pipeline=2")
 
 LONG = ("train.steps=100000", "checkpoint.every=0", "optimizer.schedule=constant", "train.validate_every=0")
 
@@ -112,79 +108,6 @@ class ChangedRecipe(RoadTest):
             self.folder / "copy")
         self.assertIn("--allow data.train", self.train("moved", "train.steps=12", *moved, code=2))
         self.allow("moved", ["data.train"], "train.steps=12", *moved)
-
-
-class NotFinite(RoadTest):
-    """A corpus with a stretch of end-of-document tokens, which carry no loss: steps of one sample that have none."""
-
-    @classmethod
-    def setUpClass(cls):
-        super().setUpClass()
-        text = cls.folder / "holes.txt"
-        text.write_text("".join("the cat sees the dog.\n" * 20 + "<|endoftext|>" * 40 + "\n" for _ in range(6)))
-        run("pack", "--tokenizer", cls.folder / "tokenizer.json", "--input", text, "--document", "file", "--output",
-            cls.folder / "holes")
-        cls.holes = (f"data.train={cls.folder / 'holes'}", "data.end_of_document_loss=false", "train.global_batch=1",
-                     "train.micro_batch=1", "train.validate_every=0", "data.validation_fraction=0", "train.steps=60",
-                     "train.spike=ignore")
-
-    def test_stop(self):
-        message = self.train("stop", *self.holes, "checkpoint.every=1", code=93)
-        self.assertIn("first: the input: the loss weights", message)
-        metrics = self.metrics("stop")
-        self.assertIsNone(metrics[-1]["loss"])
-        kept = sorted(p.name for p in (self.folder / "stop" / "checkpoints").iterdir())
-        self.assertEqual(kept[-1], f"step-{metrics[-1]['step'] - 1:08}")
-        # A wish to stop during the step's validation does not make a checkpoint of it: no start could go on from that.
-        bad = metrics[-1]["step"]
-        (self.folder / "long.txt").write_text("the cat sees the dog.\n" * 20000)
-        run("pack", "--tokenizer", self.folder / "tokenizer.json", "--input", self.folder / "long.txt", "--document", "line", "--output",
-            self.folder / "long")
-        out = self.folder / "validating"
-        slow = (*self.holes, "checkpoint.every=1", f"data.validation={self.folder / 'long'}", "train.validate_samples=1000000")
-        words = [w for o in (f"run.out={out}", *slow, f"train.validate_every={bad}") for w in ("--set", o)]
-        process = subprocess.Popen([PROGRAM, "train", str(self.recipe), *words, "--json"], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
-        lines = lambda: (out / "metrics.jsonl").read_bytes().count(b"\n") if (out / "metrics.jsonl").exists() else 0
-        deadline = time.monotonic() + 60
-        while lines() < bad - 1 and process.poll() is None and time.monotonic() < deadline:
-            time.sleep(0.001)
-        time.sleep(0.05)
-        process.send_signal(signal.SIGTERM)
-        said = process.communicate(timeout=60)[1]
-        self.assertEqual(process.returncode, 93, said)
-        self.assertEqual(sorted(p.name for p in (out / "checkpoints").iterdir())[-1], f"step-{bad - 1:08}")
-        # It would happen again, and says so again.
-        again = self.train("stop", *self.holes, "checkpoint.every=1", code=93)
-        self.assertEqual(again.splitlines()[-1], message.splitlines()[-1])
-        ranks = self.train("stop", *self.holes, *RANKS, "checkpoint.every=1", code=93)
-        self.assertIn(message.splitlines()[-1].removeprefix("megalith: ").split("; lower")[0] + " on rank", ranks)
-
-    def test_skip_leaves_the_state_as_it_was_and_is_counted_over_resumes(self):
-        skip = (*self.holes, "train.not_finite=skip", "train.not_finite_limit=50", "checkpoint.every=1", "checkpoint.keep=100")
-        self.train("skip", *skip)
-        metrics = self.metrics("skip")
-        bad = [m["step"] for m in metrics if m["loss"] is None]
-        self.assertGreater(len(bad), 3)
-        self.assertEqual([m["step"] for m in metrics], list(range(1, 61)))
-        digest = {}
-        for folder in (self.folder / "skip" / "checkpoints").iterdir():
-            digest[int(folder.name[5:])] = json.loads((folder / "manifest.json").read_text())["state_sha256"]
-        for step in range(2, 61):
-            self.assertEqual(digest[step] == digest[step - 1], step in bad, step)
-        # Cut anywhere, the same.
-        for steps in (bad[0] - 1, bad[0], bad[2] + 1, 60):
-            self.train("cut", *skip, f"train.steps={steps}", "optimizer.schedule=constant")
-        self.train("uncut", *skip, "optimizer.schedule=constant")
-        self.assertEqual(self.losses("cut"), self.losses("uncut"))
-        self.assertEqual(self.state("cut"), self.state("uncut"))
-        self.train("ranks", *skip, *RANKS)
-        self.assertEqual(self.losses("ranks"), self.losses("skip"))
-        self.assertEqual(self.state("ranks"), self.state("skip"))
-        self.assertIn("train.not_finite_limit", self.train("limit", *skip, "train.not_finite_limit=2", code=93))
-
-    def test_a_rate_that_is_too_high_is_named(self):
-        message = self.train("rate", "optimizer.lr=1000", "optimizer.weight_decay=1000000", "optimizer.warmup_steps=0", code=93)
-        self.assertRegex(message, r"first: (weight|activation|gradient) \S+|is not finite after the update")
 
 
 class Links(RoadTest):
@@ -432,57 +355,6 @@ class Corpus(RoadTest):
         (self.folder / "live.bin").write_bytes(tokens)
         self.train("shrinks", *data, f"train.steps={steps + 2}")
         self.assertEqual([m["step"] for m in self.metrics("shrinks")], list(range(1, steps + 3)))
-
-
-class Spikes(RoadTest):
-    @classmethod
-    def setUpClass(cls):
-        super().setUpClass()
-        # Sentences of one kind, and then documents of another that the model has not seen.
-        text = cls.folder / "spike.txt"
-        text.write_text("the cat sees the dog.\n" * 1500)
-        run("pack", "--tokenizer", cls.folder / "tokenizer.json", "--input", text, "--document", "line", "--output",
-            cls.folder / "calm")
-        text.write_text("zq?!xj#kv~w\n" * 40)
-        run("pack", "--tokenizer", cls.folder / "tokenizer.json", "--input", text, "--document", "line", "--output",
-            cls.folder / "wild")
-        cls.data = (f"data.train=[{{path: {cls.folder / 'calm'}, weight: 98}}, {{path: {cls.folder / 'wild'}, weight: 2}}]",
-                    "data.validation_fraction=0", "train.validate_every=0", "train.steps=80", "train.global_batch=2",
-                    "train.micro_batch=2", "checkpoint.every=5", "train.spike_window=12", "train.spike_factor=4",
-                    "train.spike_limit=50", "optimizer.schedule=constant", "model.dropout=0")
-
-    def test_rewind_leaves_the_samples_out_and_repeats_to_the_bit(self):
-        self.train("ignore", *self.data, "train.spike=ignore")
-        self.train("warn", *self.data, "train.spike=warn")
-        self.assertEqual(self.losses("warn"), self.losses("ignore"))
-        self.train("whole", *self.data, "train.spike=rewind")
-        state = self.guard("whole")
-        self.assertGreater(state["rewinds"], 0)
-        self.assertGreater(state["skipped_samples"], 0)
-        self.assertEqual([m["step"] for m in self.metrics("whole")], list(range(1, 81)))
-        self.assertEqual(self.metrics("whole")[-1]["samples"], 160 + state["skipped_samples"])
-        self.assertLess(max(m["loss"] for m in self.metrics("whole")[20:]),
-                        max(m["loss"] for m in self.metrics("ignore")[20:]))
-        for steps in (3, 17, 18, 19, 33, 34, 52, 80):  # stops that are no regular checkpoints
-            self.train("cut", *self.data, "train.spike=rewind", f"train.steps={steps}")
-        self.assertEqual(self.losses("cut"), self.losses("whole"))
-        self.assertEqual(self.state("cut"), self.state("whole"))
-        self.assertEqual(self.guard("cut"), state)
-        self.train("ranks", *self.data, *RANKS, "train.spike=rewind")
-        self.assertEqual(self.losses("ranks"), self.losses("whole"))
-        self.assertEqual(self.state("ranks"), self.state("whole"))
-        self.assertEqual(self.guard("ranks"), state)
-        self.assertIn("train.spike_limit", self.train("limit", *self.data, "train.spike=rewind", "train.spike_limit=0", code=93))
-
-    def test_rewinds_come_to_an_end(self):
-        # A run that has a spike wherever it goes, many between two checkpoints.
-        said = self.train("spikes", "train.spike=rewind", "train.spike_limit=3", "train.spike_window=8", "train.spike_factor=1",
-                          "checkpoint.every=5", "train.steps=400", "optimizer.lr=3", "optimizer.schedule=constant", code=93)
-        self.assertIn("rewound 3 times", said)
-
-    def guard(self, out):
-        newest = sorted((self.folder / out / "checkpoints").iterdir())[-1]
-        return json.loads((newest / "manifest.json").read_text())["state"]["guard"]
 
 
 class Time(RoadTest):
