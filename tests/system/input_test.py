@@ -82,14 +82,6 @@ class Input(Refusals):
             path.unlink()
         self.enormous(("tokenizer", "encode", "--input", self.text, "--tokenizer"))
 
-    def enormous(self, command, name="enormous"):
-        path = self.folder / name
-        with open(path, "wb") as file:
-            file.truncate(HUGE)  # sparse
-        self.refused(*command, path)
-        path.unlink()
-        self.refused(*command, "/dev/zero")
-
     def test_texts(self):
         x, t = self.folder / "x", self.tokenizer
         self.assertEqual(run_json("tokenizer", "encode", "--tokenizer", t, "--input", self.put("empty.txt", b""))["ids"], [])

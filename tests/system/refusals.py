@@ -81,3 +81,11 @@ class Refusals(RoadTest):
         """Paths of hostile files of this kind."""
         for what, content in hostile(valid):
             yield what, self.put(f"hostile-{name}", content)
+
+    def enormous(self, command, name="enormous"):
+        path = self.folder / name
+        with open(path, "wb") as file:
+            file.truncate(HUGE)  # sparse
+        self.refused(*command, path)
+        path.unlink()
+        self.refused(*command, "/dev/zero")
