@@ -12,7 +12,6 @@ import json
 import os
 import pathlib
 import platform
-import resource
 import shutil
 import statistics
 import subprocess

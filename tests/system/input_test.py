@@ -19,7 +19,7 @@ class Input(Refusals):
 
     def file_options(self):
         """(command with %s where the file stands, codes)."""
-        t, c, run_folder, x = self.tokenizer, self.corpus, self.folder / "run", self.folder / "x"
+        t, run_folder, x = self.tokenizer, self.folder / "run", self.folder / "x"
         yield ("tokenizer", "train", "--vocab-size", 300, "--output", x, "--input", "%s")
         yield ("tokenizer", "encode", "--tokenizer", "%s", "--input", self.text)
         yield ("tokenizer", "encode", "--tokenizer", t, "--input", "%s")
@@ -254,7 +254,6 @@ class Input(Refusals):
 
     def test_hugging_face_folders(self):
         there, bad = self.folder / "hf", self.folder / "bad-hf"
-        x = self.folder / "x"
 
         def with_file(name, content, codes):
             shutil.copytree(there, bad, dirs_exist_ok=True)
