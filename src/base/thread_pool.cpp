@@ -58,6 +58,10 @@ struct ThreadPool::Shared {
   struct alignas(64) Claim {
     std::atomic<uint32_t> generation{0};
   };
+  /// Where the next piece of a part begins.
+  struct alignas(64) Piece {
+    std::atomic<int64_t> begin{0};
+  };
   // On lines of their own: the waiting sides poll different words.
   alignas(64) std::atomic<uint32_t> generation{0};
   alignas(64) std::atomic<uint32_t> pending{0};
@@ -66,11 +70,14 @@ struct ThreadPool::Shared {
   const FunctionRef<void(int)>* body = nullptr;
   int spins = 0;
   std::vector<Claim> claims;
+  std::vector<Piece> pieces;
   std::vector<std::exception_ptr> errors;
   std::vector<std::thread> threads;
 
   explicit Shared(int num_threads)
-      : claims(static_cast<size_t>(num_threads)), errors(static_cast<size_t>(num_threads)) {}
+      : claims(static_cast<size_t>(num_threads)),
+        pieces(static_cast<size_t>(num_threads)),
+        errors(static_cast<size_t>(num_threads)) {}
 
   void call(int part) {
     try {
@@ -157,6 +164,31 @@ void ThreadPool::for_range(int64_t n, int64_t grain, FunctionRef<void(Range, int
   run([&](int thread) {
     const Range range = static_part(n, grain, thread, num_threads_);
     if (!range.empty()) body(range, thread);
+  });
+}
+
+void ThreadPool::for_pieces(int64_t n, int64_t grain, FunctionRef<void(Range, int)> body) {
+  const auto part_of = [&](int part) { return static_part(n, grain, part, num_threads_); };
+  // One call for three quarters: long streams of memory are read faster than short ones.
+  const auto rest_of = [&](int part) {
+    const Range whole = part_of(part);
+    const int64_t first = num_threads_ == 1 ? whole.size() : whole.size() * 3 / 4 / grain * grain;
+    return Range{whole.begin + first, whole.end};
+  };
+  for (int part = 0; part < num_threads_; ++part)
+    shared_->pieces[static_cast<size_t>(part)].begin.store(rest_of(part).begin,
+                                                           std::memory_order_relaxed);
+  run([&](int thread) {
+    const Range first{part_of(thread).begin, rest_of(thread).begin};
+    if (!first.empty()) body(first, thread);
+    for (int i = 0; i < num_threads_; ++i) {
+      const int part = (thread + i) % num_threads_;
+      const int64_t end = part_of(part).end;
+      std::atomic<int64_t>& next = shared_->pieces[static_cast<size_t>(part)].begin;
+      const auto take = [&] { return next.fetch_add(grain, std::memory_order_relaxed); };
+      for (int64_t begin = take(); begin < end; begin = take())
+        body({begin, std::min(begin + grain, end)}, thread);
+    }
   });
 }
 

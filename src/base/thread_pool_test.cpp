@@ -11,6 +11,7 @@
 #include <thread>
 #include <vector>
 
+#include "base/clock.h"
 #include "base/cores.h"
 #include "base/error.h"
 
@@ -139,6 +140,40 @@ TEST(ThreadPool, RangesAreSharedOutWithoutEmptyCalls) {
   });
   EXPECT_EQ(touched, std::vector<int>(10, 1));
   EXPECT_EQ(calls, 3);
+}
+
+TEST(ThreadPool, PiecesVisitEveryIndexOnce) {
+  for (const int threads : {1, 2, 4}) {
+    ThreadPool pool(threads);
+    for (const int64_t n : {0, 1, 3, 10, 64, 1001}) {
+      for (const int64_t grain : {1, 4, 7}) {
+        std::vector<std::atomic<int>> touched(static_cast<size_t>(n));
+        pool.for_pieces(n, grain, [&](Range range, int thread) {
+          EXPECT_EQ(range.begin % grain, 0);
+          EXPECT_FALSE(range.empty());
+          EXPECT_TRUE(thread >= 0 && thread < threads);
+          for (int64_t i = range.begin; i < range.end; ++i) ++touched[static_cast<size_t>(i)];
+        });
+        for (const auto& times : touched) EXPECT_EQ(times, 1);
+      }
+    }
+  }
+}
+
+TEST(ThreadPool, PiecesOfALateThreadAreTakenByOthers) {
+  ThreadPool pool(2);
+  constexpr int64_t kIndices = 64;
+  std::atomic<int64_t> done{0};
+  pool.for_pieces(kIndices, 1, [&](Range range, int thread) {
+    // The long first call of thread 1 ends when nothing else is left.
+    const double until = monotonic_seconds() + 20;
+    while (thread == 1 && range.size() > 1 && done + range.size() < kIndices &&
+           monotonic_seconds() < until)
+      std::this_thread::yield();
+    EXPECT_LT(monotonic_seconds(), until);
+    done += range.size();
+  });
+  EXPECT_EQ(done, kIndices);
 }
 
 TEST(ThreadPool, TheLowestThreadsExceptionIsRethrownAndThePoolLivesOn) {

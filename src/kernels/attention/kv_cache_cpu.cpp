@@ -149,7 +149,7 @@ void kv_cache_append_blocks(Exec& exec, const KvCacheAppend& a) {
   const bool to_f32 = a.shape.dtype == DType::f32, from_f32 = a.k_TKD.dtype == DType::f32;
   const auto part = to_f32 ? (from_f32 ? append_part<float, float> : append_part<float, bf16_t>)
                            : (from_f32 ? append_part<bf16_t, float> : append_part<bf16_t, bf16_t>);
-  exec.device.pool().for_range(a.shape.num_kv_heads * a.k_TKD.num_rows, 64,
+  exec.device.pool().for_range(a.shape.num_kv_heads * a.k_TKD.num_rows, 8,
                                [&](Range range, int) { part(a, range); });
 }
 

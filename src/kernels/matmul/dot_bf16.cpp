@@ -10,7 +10,8 @@
 namespace megalith::kernels::matmul {
 namespace {
 
-constexpr int64_t kStep = 32;  // k of one vector
+constexpr int64_t kStep = 32;   // k of one vector
+constexpr int64_t kPiece = 32;  // columns: a cache line of bf16
 
 #pragma GCC push_options
 #pragma GCC target("avx512f,avx512bw,avx512vl,avx512dq,avx512bf16")
@@ -105,7 +106,7 @@ void run_dot_bf16(const Product& product, device::Isa isa, ThreadPool& pool) {
   const Epilogue& e = product.epilogue;
   const View sums = e.pre_activation ? e.pre_activation : e.out;
   const bool finishes = e.pre_activation || e.activation != Activation::none;
-  pool.for_range(product.n, 64, [&](Range columns, int) {
+  pool.for_pieces(product.n, kPiece, [&](Range columns, int) {
     multiply_range(product, columns, sums);
     if (finishes) finish_stored_sums(e, sums, {0, product.m}, columns, isa);
   });

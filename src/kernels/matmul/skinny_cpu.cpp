@@ -252,7 +252,7 @@ void run_skinny(const Product& product, device::Isa isa, ThreadPool& pool, std::
   (avx2 ? N_AVX2::pack_skinny : N_AVX3::pack_skinny)(product, rows, distance, a);
   const std::vector<int> merges = shard_merges(product.k_shards);
   const auto run = avx2 ? N_AVX2::run_skinny_part : N_AVX3::run_skinny_part;
-  pool.for_range(product.n, 64, [&](Range columns, int) {
+  pool.for_pieces(product.n, 64, [&](Range columns, int) {
     for (int64_t row = 0; row < product.m; row += rows)
       run(product, merges, rows, a + row / rows * distance, {row, std::min(row + rows, product.m)},
           columns);

@@ -48,6 +48,11 @@ HWY_AFTER_NAMESPACE();
 
 #if HWY_ONCE
 namespace megalith::kernels {
+namespace {
+
+constexpr int64_t kPiece = 16 << 10;  // 64 KiB, as the columns that a product takes at a time
+
+}  // namespace
 
 StreamingReads::StreamingReads(Exec& exec, int64_t bytes)
     : exec_(&exec),
@@ -64,8 +69,8 @@ StreamingReads::StreamingReads(Exec& exec, int64_t bytes)
 double StreamingReads::seconds_of_a_pass() {
   const float* x = buffer_.view.as<float>();
   const double begin = monotonic_seconds();
-  exec_->device.pool().for_range(buffer_.view.num_elements(), 4096, [&](Range part, int thread) {
-    sums_[static_cast<size_t>(thread)] =
+  exec_->device.pool().for_pieces(buffer_.view.num_elements(), kPiece, [&](Range part, int thread) {
+    sums_[static_cast<size_t>(thread)] +=
         MEGA_CALL_SIMD(*exec_, sum_of_part, x + part.begin, part.size());
   });
   const double seconds = monotonic_seconds() - begin;
