@@ -2,7 +2,6 @@
 #include "checkpoint/uncached_writer.h"
 
 #include <fcntl.h>
-#include <sys/mman.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -11,6 +10,7 @@
 #include <cstring>
 
 #include "base/error.h"
+#include "base/huge_pages.h"
 
 namespace megalith::checkpoint {
 namespace {
@@ -22,14 +22,7 @@ static_assert(kUncachedBufferBytes % kBlock == 0);
 
 /// The kernel hands a direct write to the disk page by page; huge pages make a few large pieces of
 /// it (measured 1.4 times as fast).
-constexpr size_t kHugePage = size_t{2} << 20;
 static_assert(kUncachedBufferBytes % kHugePage == 0);
-
-std::byte* huge_pages() {
-  void* memory = std::aligned_alloc(kHugePage, kUncachedBufferBytes);
-  if (memory != nullptr) ::madvise(memory, kUncachedBufferBytes, MADV_HUGEPAGE);  // a wish
-  return static_cast<std::byte*>(memory);
-}
 
 bool set_direct(int fd, bool on) {
   const int flags = ::fcntl(fd, F_GETFL);
@@ -40,7 +33,8 @@ bool set_direct(int fd, bool on) {
 
 void UncachedWriter::Free::operator()(std::byte* memory) const { std::free(memory); }
 
-UncachedWriter::UncachedWriter(File& file) : file_(file), buffer_(huge_pages()) {
+UncachedWriter::UncachedWriter(File& file)
+    : file_(file), buffer_(static_cast<std::byte*>(allocate_on_huge_pages(kUncachedBufferBytes))) {
   if (buffer_ == nullptr) throw SystemError("{}: no memory to write it", file.path().string());
   direct_ = set_direct(file.fd(), true);
 }

@@ -13,6 +13,8 @@
 #include <string_view>
 #include <vector>
 
+#include "base/huge_pages.h"
+
 namespace megalith::text {
 
 namespace detail {
@@ -94,7 +96,7 @@ class WordCache {
     return static_cast<size_t>((mixed * 0xD6E8FEB86659FD93u) >> shift_);
   }
 
-  std::vector<Entry> entries_;
+  std::vector<Entry, HugePages<Entry>> entries_;
   int shift_;
 };
 
