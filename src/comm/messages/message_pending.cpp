@@ -231,14 +231,15 @@ void MessagePending::wait() {
     for (int turn = 0; !progress(); ++turn) {
       look_for_failures();
       if (patience.ends(monotonic_seconds())) throw_late();
+      if (turn <= kSpins) continue;
+      // Those from before the wait are found by its first look: they renew what is whole still.
+      const uint64_t given = place_.messages->signs_of_life();
+      if (given != signs) patience.renew(monotonic_seconds());
+      signs = given;
       if (turn > kYields) {
-        // Those from before the wait are found by its first look: they renew what is whole still.
-        const uint64_t given = place_.messages->signs_of_life();
-        if (given != signs) patience.renew(monotonic_seconds());
-        signs = given;
         std::this_thread::sleep_for(std::chrono::microseconds(50));
-      } else if (turn > kSpins) {
-        std::this_thread::yield();
+      } else {
+        std::this_thread::yield();  // on crowded cores, for as long as the others take
       }
     }
     finish();
