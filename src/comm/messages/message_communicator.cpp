@@ -110,11 +110,12 @@ void run_message_rank(Wire& wire, const std::string& host, FunctionRef<void(Comm
     world.set_device(nullptr);  // the body's own may be gone
     world.barrier("end");
   } catch (const RankFailure&) {
-    throw;  // all have been told already
+    messages->throw_own_failure();  // of the rank's other thread
+    throw;
   } catch (...) {
-    const Failure failure = state->told(std::current_exception());
-    messages->fail(failure);
-    failure.raise();
+    messages->fail(state->told(std::current_exception()));
+    messages->throw_own_failure();
+    messages->throw_failure(state->place());
   }
 }
 

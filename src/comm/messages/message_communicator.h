@@ -46,7 +46,8 @@ class MessageCommunicator final : public Communicator {
 };
 
 /// Runs body(world) as this rank of a wire and returns when all ranks have. If it throws, the
-/// others are ended with its cause. Collective; ranks tell each other their hosts first.
+/// others are ended with its cause, and this rank with what they were told; with a RankFailure if
+/// another failed first. Collective; ranks tell each other their hosts first.
 void run_message_rank(Wire& wire, const std::string& host, FunctionRef<void(Communicator&)> body,
                       const RankOptions& options);
 

@@ -6,21 +6,19 @@
 
 #include <atomic>
 #include <chrono>
+#include <set>
 #include <thread>
 
 #include "base/clock.h"
+#include "comm/collective_cases.h"
 #include "comm/messages/mailbox_fixture.h"
 
 namespace megalith::comm {
 namespace {
 
 using testing::AllOf;
+using testing::EndsWith;
 using testing::HasSubstr;
-
-template <typename T>
-View view_of(std::vector<T>& x) {
-  return {reinterpret_cast<std::byte*>(x.data()), kDTypeOf<T>, Shape{std::ssize(x)}};
-}
 
 TEST(MessageCommunicator, AThrowEndsTheOthersWithItsCause) {
   for (int culprit = 0; culprit < 4; ++culprit) {
@@ -48,6 +46,51 @@ TEST(MessageCommunicator, AThrowEndsTheOthersWithItsCause) {
                                HasSubstr("'loss'"), HasSubstr("stopped because " + first)));
     }
   }
+}
+
+// Wherever the training thread of the rank is by then.
+TEST(MessageCommunicator, AFailureOfASecondThreadIsToldInOneWay) {
+  for (const bool waits : {false, true}) {
+    const auto errors = run_mailbox_ranks(3, [&](Communicator& world) {
+      const auto second = world.for_second_thread("saving");
+      second->set_step(4);
+      second->barrier("written");
+      world.set_step(7);
+      world.barrier("step");
+      if (world.rank() == 1) {
+        second->abort("disk full");
+        if (!waits) throw SystemError("disk full");
+      }
+      world.barrier("never");
+    });
+    const std::string told =
+        "rank 1 on host1 failed in step 4 after calling barrier 'written' of group 'saving': "
+        "disk full";
+    EXPECT_EQ(errors[1], told);
+    for (const size_t other : {0u, 2u})
+      EXPECT_THAT(errors[other], EndsWith("stopped because " + told));
+  }
+}
+
+TEST(MessageCommunicator, WhoFailsSecondNamesTheFirst) {
+  std::atomic<int> past_the_barrier{0};
+  std::atomic<bool> failed{false};
+  const auto errors = run_mailbox_ranks(2, [&](Communicator& world) {
+    world.set_step(3);
+    world.barrier("start");
+    ++past_the_barrier;
+    while (past_the_barrier < 2) std::this_thread::yield();
+    if (world.rank() == 0) {
+      world.abort("disk full");
+      failed = true;
+    }
+    while (!failed) std::this_thread::yield();
+    throw SystemError("out of memory");
+  });
+  EXPECT_EQ(errors[0],
+            "rank 0 on host0 failed in step 3 after calling barrier 'start' of group 'world': "
+            "disk full");
+  EXPECT_EQ(errors[1], "rank 1 on host1 in step 3: stopped because " + errors[0]);
 }
 
 // A rank that computes keeps the data of others waiting no longer than to its next look.
@@ -187,6 +230,44 @@ TEST(MessageCommunicator, WorkThatGivesSignsOfLifeMayTakeLong) {
       }
     }
   }
+}
+
+/// A library at whose end no message may be open.
+class WatchedWire final : public MailboxWire {
+ public:
+  using MailboxWire::MailboxWire;
+  ~WatchedWire() override { EXPECT_THAT(open_, testing::IsEmpty()); }
+  Handle start_send(int to, int tag, const std::byte* data, int64_t bytes) override {
+    return opened(MailboxWire::start_send(to, tag, data, bytes));
+  }
+  Handle start_receive(int from, int tag, std::byte* data, int64_t bytes) override {
+    return opened(MailboxWire::start_receive(from, tag, data, bytes));
+  }
+  bool test(Handle handle) override {
+    const bool done = MailboxWire::test(handle);
+    if (done) open_.erase(handle);
+    return done;
+  }
+  bool cancel_receive(Handle handle) override {
+    open_.erase(handle);
+    return MailboxWire::cancel_receive(handle);
+  }
+
+ private:
+  Handle opened(Handle handle) {
+    open_.insert(handle);
+    return handle;
+  }
+  std::set<Handle> open_;
+};
+
+TEST(MessageCommunicator, NoMessageIsOpenAtTheEnd) {
+  const auto errors = run_mailbox_ranks<WatchedWire>(3, [](Communicator& world) {
+    const auto second = world.for_second_thread("saving");
+    world.barrier("step");
+    world.sign_of_life();
+  });
+  for (const std::string& error : errors) EXPECT_EQ(error, "");
 }
 
 TEST(MessageCommunicator, GroupsNestAndDoNotMix) {

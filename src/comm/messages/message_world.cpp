@@ -15,7 +15,7 @@ namespace {
 
 constexpr int kNewsTag = 0;
 constexpr int kSignTag = 1;
-/// How long a failing rank waits for its news to be taken.
+/// How long a rank that fails or ends waits for what it sent to be taken.
 constexpr double kNewsSeconds = 1;
 
 }  // namespace
@@ -27,9 +27,32 @@ MessageWorld::MessageWorld(Wire& wire)
 }
 
 MessageWorld::~MessageWorld() {
-  // A receive that is left open would be written to.
+  // What is left open would be read or written later, and the wire is about to be left.
+  std::erase(signs_sent_, Wire::Handle{0});
+  see_off(std::move(signs_sent_));
   for (const Wire::Handle waiting : {waiting_, waiting_for_sign_}) {
-    if (waiting != 0) wire_.cancel_receive(waiting);
+    try {
+      if (waiting != 0) wire_.cancel_receive(waiting);
+    } catch (const std::exception&) {
+      // Nobody is left to be told.
+    }
+  }
+}
+
+/// Until all are done, for kNewsSeconds at most: a rank that takes nothing for so long hangs.
+void MessageWorld::see_off(std::vector<Wire::Handle> sent) const {
+  const auto is_over = [&](Wire::Handle handle) {
+    try {
+      return wire_.test(handle);
+    } catch (const std::exception&) {
+      return true;  // a peer that is gone
+    }
+  };
+  const double until = monotonic_seconds() + kNewsSeconds;
+  while (true) {
+    std::erase_if(sent, is_over);
+    if (sent.empty() || monotonic_seconds() >= until) return;
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
   }
 }
 
@@ -95,6 +118,7 @@ void MessageWorld::fail(const Failure& failure) {
     const std::lock_guard lock(mutex_);
     if (failed()) return;
     note(failure);
+    is_own_failure_ = true;
     outgoing_.code = static_cast<int32_t>(failure.code);
     const size_t length = std::min(failure.text.size(), outgoing_.cause.size() - 1);
     std::copy_n(failure.text.begin(), length, outgoing_.cause.begin());
@@ -104,16 +128,17 @@ void MessageWorld::fail(const Failure& failure) {
           wire_.start_send(rank, kNewsTag, reinterpret_cast<std::byte*>(&outgoing_), sizeof(News)));
     }
   }
-  const double until = monotonic_seconds() + kNewsSeconds;
-  while (!open.empty() && monotonic_seconds() < until) {
-    std::erase_if(open, [&](Wire::Handle handle) { return wire_.test(handle); });
-    std::this_thread::sleep_for(std::chrono::milliseconds(1));
-  }
+  see_off(std::move(open));
 }
 
 void MessageWorld::throw_failure(const std::string& where) const {
   const std::lock_guard lock(mutex_);
   throw RankFailure(failure_.code, fmt::format("{}: stopped because {}", where, failure_.text));
+}
+
+void MessageWorld::throw_own_failure() const {
+  const std::lock_guard lock(mutex_);
+  if (is_own_failure_) failure_.raise();
 }
 
 }  // namespace megalith::comm

@@ -31,8 +31,8 @@ class MessageWorld {
   std::string name_of(int rank) const;
   void set_hosts(std::vector<std::string> hosts) { hosts_ = std::move(hosts); }
 
-  /// The first call decides the cause, which names its rank (RankState::told), and tells all other
-  /// ranks; returns when they have the news or a second has passed.
+  /// The first failure of any rank decides the cause, which names its rank (RankState::told). If it
+  /// is this one, all other ranks are told; returns when they have the news or a second has passed.
   void fail(const Failure& failure);
   bool failed() const { return failed_.load(std::memory_order_acquire); }
   /// Looks for news of a failure.
@@ -43,6 +43,8 @@ class MessageWorld {
   uint64_t signs_of_life();
   /// Throws a RankFailure; `where` says what the calling rank was doing. Only after failed().
   [[noreturn]] void throw_failure(const std::string& where) const;
+  /// Throws the failure that decided if it was one of this rank, as the others were told it.
+  void throw_own_failure() const;
 
   /// The number of a new group, above all that this rank knows.
   int next_group() const { return next_group_.load(); }
@@ -56,6 +58,7 @@ class MessageWorld {
   void await_news();
   void await_sign();
   void note(Failure failure);
+  void see_off(std::vector<Wire::Handle> sent) const;
 
   Wire& wire_;
   std::vector<std::string> hosts_;
@@ -70,6 +73,7 @@ class MessageWorld {
   double last_sign_ = 0;                  // monotonic seconds
   uint64_t num_signs_ = 0;
   Failure failure_;
+  bool is_own_failure_ = false;
 };
 
 }  // namespace megalith::comm

@@ -10,6 +10,7 @@
 #include "base/clock.h"
 #include "base/host.h"
 #include "comm/backends.h"
+#include "comm/collective_cases.h"
 
 namespace megalith::comm {
 namespace {
@@ -18,11 +19,6 @@ using testing::AllOf;
 using testing::EndsWith;
 using testing::HasSubstr;
 using testing::MatchesRegex;
-
-template <typename T>
-View view_of(std::vector<T>& x) {
-  return {reinterpret_cast<std::byte*>(x.data()), kDTypeOf<T>, Shape{std::ssize(x)}};
-}
 
 /// What run_ranks throws; "" when nothing.
 std::string failure_of(int ranks, FunctionRef<void(Communicator&)> body, double deadline = 30) {
