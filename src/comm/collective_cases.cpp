@@ -3,10 +3,15 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <chrono>
 #include <cmath>
 #include <limits>
 #include <numeric>
+#include <thread>
 #include <vector>
+
+#include "base/clock.h"
 
 namespace megalith::comm {
 namespace {
@@ -155,6 +160,19 @@ void a_wait_needs_only_that_the_peer_has_started(Communicator& comm) {
   }
 }
 
+// Each rank is late once. The clock is that of all processes of a machine.
+void barrier_holds_back_until_the_last(Communicator& comm) {
+  for (int late = 0; late < comm.size(); ++late) {
+    if (comm.rank() == late) std::this_thread::sleep_for(std::chrono::milliseconds(20));
+    const double before = monotonic_seconds();
+    comm.barrier("all here");
+    const double after = monotonic_seconds();
+    const auto all_before = comm.exchange_values(std::span(&before, 1), "before");
+    const auto all_after = comm.exchange_values(std::span(&after, 1), "after");
+    ASSERT_GE(std::ranges::min(all_after), std::ranges::max(all_before)) << "rank " << late;
+  }
+}
+
 void exchange_keeps_lengths_and_order(Communicator& comm) {
   const auto text = [](int r) {
     return r == 1 ? "" : std::string(static_cast<size_t>(r * 3), 'a');
@@ -204,6 +222,7 @@ constexpr CollectiveCase kCases[] = {
     {"ManyInFlightMayBeWaitedForInAnyOrder", many_in_flight_may_be_waited_for_in_any_order},
     {"MessagesOfOneChannelKeepTheirOrder", messages_of_one_channel_keep_their_order},
     {"AWaitNeedsOnlyThatThePeerHasStarted", a_wait_needs_only_that_the_peer_has_started},
+    {"BarrierHoldsBackUntilTheLast", barrier_holds_back_until_the_last},
     {"ExchangeKeepsLengthsAndOrder", exchange_keeps_lengths_and_order},
     {"SplitsNestAndReorder", splits_nest_and_reorder},
 };

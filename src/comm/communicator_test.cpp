@@ -6,8 +6,6 @@
 
 #include <gtest/gtest.h>
 
-#include <atomic>
-
 #include "comm/backends.h"
 #include "comm/collective_cases.h"
 #include "comm/messages/mailbox_fixture.h"
@@ -25,45 +23,24 @@ void on_ranks(Backend backend, int ranks, FunctionRef<void(Communicator&)> body)
   for (const std::string& error : run_mailbox_ranks(ranks, body)) EXPECT_EQ(error, "");
 }
 
-using Place = std::tuple<Backend, int>;
-const auto kPlaces =
-    testing::Combine(testing::Values(Backend::threads, Backend::messages), testing::Range(1, 6));
-
-std::string name_of_place(Backend backend, int ranks) {
-  return (backend == Backend::threads ? "Threads" : "Messages") + std::to_string(ranks);
-}
-
-class Collective : public testing::TestWithParam<std::tuple<Place, CollectiveCase>> {};
+class Collective : public testing::TestWithParam<std::tuple<Backend, int, CollectiveCase>> {};
 
 TEST_P(Collective, EqualsItsClosedForm) {
-  const auto& [place, what] = GetParam();
-  on_ranks(std::get<0>(place), std::get<1>(place), what.run);
+  const auto& [backend, ranks, what] = GetParam();
+  on_ranks(backend, ranks, what.run);
 }
 
 std::string name_of_case(const testing::TestParamInfo<Collective::ParamType>& test) {
-  const auto& [place, what] = test.param;
-  return what.name + name_of_place(std::get<0>(place), std::get<1>(place));
+  const auto& [backend, ranks, what] = test.param;
+  return what.name + std::string(backend == Backend::threads ? "Threads" : "Messages") +
+         std::to_string(ranks);
 }
 
 const auto kCases = testing::ValuesIn(collective_cases().begin(), collective_cases().end());
-INSTANTIATE_TEST_SUITE_P(Ranks, Collective, testing::Combine(kPlaces, kCases), name_of_case);
-
-class Barrier : public testing::TestWithParam<Place> {};
-
-TEST_P(Barrier, HoldsBackUntilTheLast) {
-  std::atomic<int> arrived{0};
-  on_ranks(std::get<0>(GetParam()), std::get<1>(GetParam()), [&](Communicator& comm) {
-    for (int i = 1; i <= 50; ++i) {
-      arrived.fetch_add(1);
-      comm.barrier("all here");
-      EXPECT_GE(arrived.load(), i * comm.size());
-    }
-  });
-}
-
-INSTANTIATE_TEST_SUITE_P(Ranks, Barrier, kPlaces, [](const auto& test) {
-  return name_of_place(std::get<0>(test.param), std::get<1>(test.param));
-});
+INSTANTIATE_TEST_SUITE_P(Ranks, Collective,
+                         testing::Combine(testing::Values(Backend::threads, Backend::messages),
+                                          testing::Range(1, 6), kCases),
+                         name_of_case);
 
 TEST(SelfCommunicator, CopiesWhereACallMovesData) {
   auto device = device::make_cpu_device(1);

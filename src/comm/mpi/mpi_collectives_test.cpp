@@ -3,9 +3,11 @@
 // collectives over the real plug-in, or calls that differ between ranks.
 //
 //   comm_mpi_test closed-forms
-//   comm_mpi_test KIND     rank 1 calls what KIND says, the others the same among themselves
+//   comm_mpi_test KIND     rank 1 calls what KIND (of kKinds) says, the others the same among
+//                          themselves
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstdio>
 #include <string>
 #include <vector>
@@ -40,6 +42,15 @@ View view_of(std::vector<float>& x, int64_t count, DType dtype = DType::f32) {
   return {reinterpret_cast<std::byte*>(x.data()), dtype, Shape{count}};
 }
 
+constexpr const char* kKinds[] = {"collective", "transfer", "smaller",
+                                  "larger",     "dtype",    "much-smaller"};
+
+void require_kind(const std::string& kind) {
+  if (std::ranges::find(kKinds, kind) != std::end(kKinds)) return;
+  throw UserError("comm_mpi_test {}: unknown; use closed-forms or one of {}", kind,
+                  fmt::join(kKinds, ", "));
+}
+
 /// What `kind` says differs on rank 1. More elements than a message takes without asking first.
 void call(Communicator& world, const std::string& kind) {
   constexpr int64_t kMany = 1 << 18;
@@ -68,6 +79,7 @@ void call(Communicator& world, const std::string& kind) {
 int run(const std::string& what) {
   int status = 0;
   try {
+    if (what != "closed-forms") require_kind(what);
     run_mpi_rank(
         [&](Communicator& world) {
           if (what == "closed-forms") {
