@@ -6,8 +6,8 @@
 // the exact code: scratch is linear in the sequence, blocks that are masked wholly are skipped.
 // Results do not depend on the thread count. On the causal diagonal masked probabilities are zeros
 // in the products: a NaN or infinity in a masked key's value reaches queries less than a chunk
-// before it. Over the key/value cache (kv_cache.h) many new tokens of a sequence (a prompt) take
-// this code, a few (decoding) the exact one. Internal.
+// before it. Over the key/value cache (kv_cache.h) calls of prompts alone (many new tokens in each
+// sequence that has some) take this code, all others (decoding) the exact one. Internal.
 #pragma once
 
 #include <algorithm>
@@ -30,7 +30,7 @@ inline constexpr int64_t kBackwardKeyBlocks = 4;
 /// Words of two bf16 that hold n of them.
 constexpr int64_t words_of(int64_t n) { return (n + 1) / 2; }
 
-/// Fewest new tokens of a sequence for which the cache's keys are worth packing.
+/// Fewest new tokens of a sequence for which its cached keys are worth packing.
 inline constexpr int64_t kFewestNewTokens = 16;
 
 /// Query rows of one head in an item: many, since each item packs the keys it sees once more, but

@@ -48,10 +48,18 @@ std::string_view refuse_append(const Exec&, const KvCacheAppend& a) {
 std::string_view refuse_cached(const Exec&, const AttentionCached& a) {
   return fast_dtype(a.shape.dtype) && fast_dtype(a.q_TND.dtype) ? "" : "needs f32 or bf16";
 }
+/// Whether some sequence has new tokens, but so few that its keys are not worth packing. Then no
+/// sequence of the call is packed, so that one that decodes has the same bits beside any prompt.
+bool has_few_new_tokens(std::span<const int32_t> cu_seqlens) {
+  for (size_t s = 0; s + 1 < cu_seqlens.size(); ++s) {
+    const int64_t added = cu_seqlens[s + 1] - cu_seqlens[s];
+    if (added > 0 && added < kFewestNewTokens) return true;
+  }
+  return false;
+}
 std::string_view refuse_cached_bf16(const Exec& exec, const AttentionCached& a) {
   if (a.shape.dtype != DType::bf16) return "needs a cache of bf16";
-  if (exec.only.empty() && longest(a.sequences.cu_seqlens) < kFewestNewTokens)
-    return "few new tokens";
+  if (exec.only.empty() && has_few_new_tokens(a.sequences.cu_seqlens)) return "few new tokens";
   return refuse_bf16_products(exec, a.q_TND.dtype, a.scale);
 }
 template <typename Arguments>
@@ -68,6 +76,15 @@ constexpr Implementation<AttentionCached> kCached[] = {
     {"blocks", refuse_cached, attention_cached_blocks},
     {"reference", accept<AttentionCached>, attention_cached_reference},
 };
+
+void check_cached(const Exec& exec, const AttentionCached& a) {
+  const ConstHeadsView& q = a.q_TND;
+  check_cache(exec, a.shape, a.cache, a.sequences, q.num_rows);
+  MEGA_CHECK(q.num_heads > 0 && q.num_heads % a.shape.num_kv_heads == 0,
+             "{} query heads over {} key heads", q.num_heads, a.shape.num_kv_heads);
+  check_heads(q, q.num_rows, q.num_heads, a.shape.head_size, q.dtype, "q");
+  check_heads(a.y_TND, q.num_rows, q.num_heads, q.head_size, q.dtype, "y");
+}
 
 }  // namespace
 
@@ -92,12 +109,8 @@ void kv_cache_append(Exec& exec, const KvCacheAppend& a) {
 }
 
 void attention_cached(Exec& exec, const AttentionCached& a) {
+  check_cached(exec, a);
   const ConstHeadsView& q = a.q_TND;
-  check_cache(exec, a.shape, a.cache, a.sequences, q.num_rows);
-  MEGA_CHECK(q.num_heads > 0 && q.num_heads % a.shape.num_kv_heads == 0,
-             "{} query heads over {} key heads", q.num_heads, a.shape.num_kv_heads);
-  check_heads(q, q.num_rows, q.num_heads, a.shape.head_size, q.dtype, "q");
-  check_heads(a.y_TND, q.num_rows, q.num_heads, q.head_size, q.dtype, "y");
   double pairs = 0;
   int64_t positions = 0;  // cached keys that are read
   for (size_t s = 0; s < a.sequences.past.size(); ++s) {
@@ -114,6 +127,15 @@ void attention_cached(Exec& exec, const AttentionCached& a) {
                                      bytes_of(a.shape.dtype),
        .bytes_written = row_bytes});
   choose<AttentionCached>(kCached, exec, a).run(exec, a);
+}
+
+std::vector<std::string_view> attention_cached_implementations(const Exec& exec,
+                                                               const AttentionCached& a) {
+  check_cached(exec, a);
+  std::vector<std::string_view> names;
+  for (const Implementation<AttentionCached>& entry : kCached)
+    if (entry.refuse(exec, a).empty()) names.push_back(entry.name);
+  return names;
 }
 
 }  // namespace megalith::kernels

@@ -7,6 +7,9 @@
 // `exact` numerics bit for bit when the cache's dtype is that of the heads.
 #pragma once
 
+#include <string_view>
+#include <vector>
+
 #include "kernels/attention/attention.h"
 
 namespace megalith::kernels {
@@ -56,5 +59,10 @@ struct AttentionCached {
   HeadsView y_TND;  // overwritten; must not overlap q
 };
 void attention_cached(Exec& exec, const AttentionCached& arguments);
+
+/// Names of the entries of attention_cached's list that `exec` would try for these arguments, in
+/// order.
+std::vector<std::string_view> attention_cached_implementations(const Exec& exec,
+                                                               const AttentionCached& arguments);
 
 }  // namespace megalith::kernels

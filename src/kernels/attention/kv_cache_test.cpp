@@ -153,6 +153,45 @@ TEST(KvCache, PromptsInBf16AreTheBitsOfForwardInBf16) {
   }
 }
 
+/// What a call of `added` new tokens by sequence tries first.
+std::string_view first_choice(const std::vector<int32_t>& added, DType cache = DType::bf16,
+                              Numerics numerics = Numerics::fast,
+                              device::Isa isa = device::Isa::avx512_bf16) {
+  const auto device = device::make_trace_device({device::DeviceKind::cpu, isa, 1});
+  const Exec exec(*device, numerics);
+  const std::vector<int32_t> cu = AttentionData::offsets(added), past(added.size(), 70);
+  const KvCacheShape shape{cache, 1, 16, static_cast<int64_t>(2 * added.size())};
+  const auto tensor = [&](DType dtype, const Shape& of) {
+    return exec.workspace.tensor(dtype, of);
+  };
+  const auto storage = tensor(cache, Shape{kv_cache_elements(shape)});
+  const auto table = tensor(DType::i32, Shape{std::ssize(added), 2});
+  const auto q = tensor(DType::bf16, Shape{cu.back(), 16}), y = tensor(DType::bf16, q.view.shape());
+  return attention_cached_implementations(exec, {.shape = shape,
+                                                 .cache = storage,
+                                                 .sequences = {.cu_seqlens = cu,
+                                                               .past = past,
+                                                               .cu_seqlens_device = {},
+                                                               .past_device = {},
+                                                               .block_table_SM = table},
+                                                 .q_TND = heads(ConstView(q.view), 1, 16),
+                                                 .y_TND = heads(y.view, 1, 16)})
+      .front();
+}
+
+TEST(KvCache, OnlyCallsOfPromptsTakeBf16) {
+  EXPECT_EQ(first_choice({16}), "bf16_dot");
+  EXPECT_EQ(first_choice({15}), "blocks");
+  EXPECT_EQ(first_choice({1}), "blocks");
+  EXPECT_EQ(first_choice({16}, DType::f32), "blocks");
+  EXPECT_EQ(first_choice({16}, DType::bf16, Numerics::exact), "blocks");
+  EXPECT_EQ(first_choice({16}, DType::bf16, Numerics::fast, device::Isa::avx512), "blocks");
+  // A sequence that decodes does not change its bits with a prompt beside it.
+  EXPECT_EQ(first_choice({16, 0, 20}), "bf16_dot");
+  EXPECT_EQ(first_choice({1, 30}), "blocks");
+  EXPECT_EQ(first_choice({30, 15}), "blocks");
+}
+
 TEST(KvCache, ReferenceAgreesWithAttentionInDouble) {
   const auto device = device::make_cpu_device(1);
   for (const AttentionCase& shape : cached_cases()) {
