@@ -7,6 +7,8 @@
 
 #include <algorithm>
 #include <dnnl.hpp>
+#include <set>
+#include <utility>
 
 #include "kernels/matmul/gemm.h"
 #include "kernels/matmul/linear_lists.h"
@@ -139,6 +141,7 @@ Tiles cut(const Product& product, const device::Target& target) {
   const GemmPlan plan = plan_gemm(product, target);
   const TileSize size = tile_size(target.isa);
   cut.of_thread.resize(static_cast<size_t>(plan.grid_m * plan.grid_n));
+  std::set<std::pair<int64_t, int64_t>> asked;  // tiles of one size take the same scratch
   for (int thread = 0; thread < plan.grid_m * plan.grid_n; ++thread) {
     const Range rows = static_part(product.m, size.rows, thread / plan.grid_n, plan.grid_m);
     const Range columns = static_part(product.n, size.columns, thread % plan.grid_n, plan.grid_n);
@@ -148,6 +151,7 @@ Tiles cut(const Product& product, const device::Target& target) {
       const Range some{row, std::min(row + step, rows.end)};
       auto& tiles = cut.of_thread[static_cast<size_t>(thread)];
       tiles.push_back(tile_of(product, some, columns));
+      if (!asked.emplace(some.size(), columns.size()).second) continue;
       cut.scratch_bytes =
           std::max(cut.scratch_bytes, tile_scratch_bytes(cut.engine, product, tiles.back()));
     }

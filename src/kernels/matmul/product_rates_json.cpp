@@ -11,6 +11,11 @@ namespace {
 /// More than any machine will do for a while; a quotient of two such numbers is still one.
 constexpr double kMostFlops = 1e30;
 
+bool is_of_class(const nlohmann::json& entry, int index) {
+  return entry.is_object() &&
+         entry.value("class", nlohmann::json()) == nlohmann::json(name_of(product_class(index)));
+}
+
 std::optional<double> rate_in(const nlohmann::json& entry, const char* key, double least) {
   const auto found = entry.is_object() ? entry.find(key) : entry.end();
   if (found == entry.end() || !found->is_number()) return std::nullopt;
@@ -40,6 +45,7 @@ std::optional<ProductRates> rates_in(std::string_view text, std::string_view mac
   ProductRates rates;
   if (!list.is_array() || list.size() != rates.size()) return std::nullopt;
   for (size_t i = 0; i < rates.size(); ++i) {
+    if (!is_of_class(list[i], static_cast<int>(i))) return std::nullopt;
     const auto exact = rate_in(list[i], "exact", 1), library = rate_in(list[i], "library", 0);
     if (!exact || !library) return std::nullopt;
     rates[i] = {*exact, *library};

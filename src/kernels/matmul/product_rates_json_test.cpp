@@ -41,6 +41,9 @@ TEST(ProductRatesJson, WhatIsNoneIsMeasuredAnew) {
   EXPECT_FALSE(with("330000000000.0", "-1").has_value());
   EXPECT_FALSE(with("\"exact\"", "\"exakt\"").has_value());
   EXPECT_FALSE(with("\"rates\"", "\"rate\"").has_value());
+  EXPECT_FALSE(with("\"bf16 forward, small\"", "\"f32 forward, small\"").has_value());
+  EXPECT_FALSE(with("\"bf16 forward, small\"", "1").has_value());
+  EXPECT_FALSE(with("\"class\"", "\"klass\"").has_value());
   EXPECT_FALSE(with("\"cpu\"", "3").has_value());
   EXPECT_FALSE(rates_in(R"({"machine": "cpu", "rates": {}})", "cpu").has_value());
   EXPECT_FALSE(rates_in(R"({"machine": "cpu", "rates": []})", "cpu").has_value());
