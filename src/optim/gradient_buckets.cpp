@@ -18,8 +18,6 @@ constexpr size_t kMostWithScratch = 2;
 GradientBuckets::GradientBuckets(kernels::Exec& exec, comm::Communicator& data,
                                  parameters::ParameterSet& set, std::span<const Addition> last)
     : exec_(exec), data_(data), set_(set), last_(last), complete_from_(set.all().size()) {
-  set.select_level(0);
-  if (to_owners()) owned_ = owned_of_all(set);
   cut();
 }
 
@@ -60,7 +58,7 @@ void GradientBuckets::start(const Bucket& bucket) {
   if (data_.size() == 1) return;
   if (first_halves_.size() + to_owners_.size() == kMostWithScratch) settle_oldest();
   if (to_owners()) {
-    to_owners_.push_back(start_to_owners(exec_, data_, set_, owned_, bucket.parameters));
+    to_owners_.push_back(start_to_owners(exec_, data_, set_, bucket.parameters));
   } else {
     first_halves_.push_back(parallel::start_tree_all_reduce(exec_, data_, part(0), "gradients"));
   }
@@ -95,6 +93,7 @@ void GradientBuckets::finish() {
     parallel::finish(exec_, data_, std::move(second_halves_.front()));
     second_halves_.pop_front();
   }
+  set_.select_level(0);
 }
 
 }  // namespace megalith::optim

@@ -24,7 +24,7 @@ class GradientBuckets {
  public:
   using Addition = parallel::TreeAccumulator::Addition;
   /// For one step. `last`: the additions between levels after the rank's last data shard. All must
-  /// outlive it; gradient sums point at level 0 afterwards.
+  /// outlive it.
   GradientBuckets(kernels::Exec& exec, comm::Communicator& data, parameters::ParameterSet& set,
                   std::span<const Addition> last);
 
@@ -34,7 +34,7 @@ class GradientBuckets {
   void complete(const parameters::ParameterRun& parameters);
 
   /// After all have been named: level 0 holds the canonical tree over all data shards, in the
-  /// elements that this rank owns. Collective.
+  /// elements that this rank owns, and gradient sums point at it. Collective.
   void finish();
 
  private:
@@ -52,7 +52,6 @@ class GradientBuckets {
   comm::Communicator& data_;
   parameters::ParameterSet& set_;
   std::span<const Addition> last_;
-  Owned owned_;                  // with owners
   std::vector<Bucket> waiting_;  // in the order of elements: the last is the next
   size_t complete_from_;         // parameter
   // Under way, oldest first; the second halves have no scratch.

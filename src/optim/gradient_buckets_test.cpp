@@ -51,6 +51,7 @@ struct Rank {
                            .bucket_elements = bucket_elements});
     const int each = tree.num_shards();
     for (int s = 0; s < each; ++s) {
+      set.select_level(tree.buffer_of(s));  // as backward has it
       const View level = set.flat_gradient_sums(tree.buffer_of(s));
       const Floats values = rough_shard(comm.rank() * each + s, level.num_elements());
       std::memcpy(level.data(), values.data(), static_cast<size_t>(level.bytes()));

@@ -2,7 +2,6 @@
 #include "optim/sharding.h"
 
 #include "kernels/reduction/tree_sum.h"
-#include "parameters/ownership.h"
 
 namespace megalith::optim {
 namespace {
@@ -25,9 +24,9 @@ void append(std::vector<ElementRange>& runs, int64_t begin, int64_t count) {
 }
 
 /// Where in the flat gradient sums the elements of an owner are, of the parameters of a run.
-std::vector<ElementRange> gradient_runs(const parameters::ParameterSet& set,
-                                        const std::vector<ElementRange>& owned,
+std::vector<ElementRange> gradient_runs(const parameters::ParameterSet& set, int owner,
                                         const parameters::ParameterRun& run) {
+  const std::vector<ElementRange>& owned = set.owned_by(owner);
   std::vector<ElementRange> runs;
   for (size_t i = run.begin; i < run.end; ++i) {
     const Parameter& parameter = set.all()[i];
@@ -43,8 +42,8 @@ std::vector<ElementRange> gradient_runs(const parameters::ParameterSet& set,
   return runs;
 }
 
-std::vector<ElementRange> weight_runs(const parameters::ParameterSet& set,
-                                      const std::vector<ElementRange>& owned) {
+std::vector<ElementRange> weight_runs(const parameters::ParameterSet& set, int owner) {
+  const std::vector<ElementRange>& owned = set.owned_by(owner);
   std::vector<ElementRange> runs;
   size_t i = 0;
   for (const Parameter& parameter : set.all()) {
@@ -68,22 +67,12 @@ void wait_all(comm::Communicator& data, std::vector<comm::Ticket>& tickets) {
 
 }  // namespace
 
-Owned owned_of_all(const parameters::ParameterSet& set) {
-  Owned owned;
-  const parameters::Storage& storage = set.storage();
-  for (int owner = 0; owner < storage.owners; ++owner) {
-    owned.push_back(
-        parameters::owned_ranges(set.all(), owner, storage.owners, storage.bucket_elements));
-  }
-  return owned;
-}
-
 PendingToOwners start_to_owners(kernels::Exec& exec, comm::Communicator& data,
-                                parameters::ParameterSet& set, const Owned& owned,
+                                parameters::ParameterSet& set,
                                 const parameters::ParameterRun& run) {
   const View flat = set.flat_gradient_sums();
   PendingToOwners pending;
-  pending.mine = gradient_runs(set, owned[static_cast<size_t>(data.rank())], run);
+  pending.mine = gradient_runs(set, data.rank(), run);
   const int64_t elements = elements_of(pending.mine);
   pending.pieces = exec.workspace.tensor(flat.dtype(), {data.size(), elements});
   for (int rank = 0; rank < data.size(); ++rank) {
@@ -99,7 +88,7 @@ PendingToOwners start_to_owners(kernels::Exec& exec, comm::Communicator& data,
       at += part.count;
     }
     if (rank == data.rank()) continue;
-    for (const ElementRange& part : gradient_runs(set, owned[static_cast<size_t>(rank)], run)) {
+    for (const ElementRange& part : gradient_runs(set, rank, run)) {
       pending.tickets.push_back(
           data.start_send(rank, flat.rows(part.begin, part.count), "gradients"));
     }
@@ -123,12 +112,11 @@ void share_weights(kernels::Exec& exec, comm::Communicator& data, parameters::Pa
   if (data.size() == 1) return;
   const device::NameScope scope(exec.device, "optimizer");
   const View flat = set.flat_compute();
-  const Owned owned = owned_of_all(set);
-  const auto mine = weight_runs(set, owned[static_cast<size_t>(data.rank())]);
+  const auto mine = weight_runs(set, data.rank());
   std::vector<comm::Ticket> tickets;
   for (int rank = 0; rank < data.size(); ++rank) {
     if (rank == data.rank()) continue;
-    for (const ElementRange& run : weight_runs(set, owned[static_cast<size_t>(rank)]))
+    for (const ElementRange& run : weight_runs(set, rank))
       tickets.push_back(data.start_receive(rank, flat.rows(run.begin, run.count), "weights"));
     for (const ElementRange& run : mine)
       tickets.push_back(data.start_send(rank, flat.rows(run.begin, run.count), "weights"));
@@ -146,8 +134,7 @@ void collect_owned(kernels::Exec& exec, comm::Communicator& data,
     return wait_all(data, tickets);
   }
   for (int rank = 0; rank < data.size(); ++rank) {
-    const ElementRange range = parameters::owned_ranges(set.all(), rank, data.size(),
-                                                        set.storage().bucket_elements)[index];
+    const ElementRange range = set.owned_by(rank)[index];
     const View part = whole_N.rows(range.begin, range.count);
     if (range.count == 0) continue;
     if (rank == root) {

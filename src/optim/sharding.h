@@ -16,10 +16,6 @@
 
 namespace megalith::optim {
 
-/// By owner and parameter: who has which elements.
-using Owned = std::vector<std::vector<parameters::ElementRange>>;
-Owned owned_of_all(const parameters::ParameterSet& set);
-
 /// Gradients of some parameters on their way to their owners. Destroyed unfinished (an exception),
 /// they withdraw their buffers.
 struct PendingToOwners {
@@ -33,8 +29,7 @@ struct PendingToOwners {
 /// (parallel/canonical.h); others are spent. None may be touched in between. Scratch between the
 /// two: the owned elements once for each rank.
 PendingToOwners start_to_owners(kernels::Exec& exec, comm::Communicator& data,
-                                parameters::ParameterSet& set, const Owned& owned,
-                                const parameters::ParameterRun& run);
+                                parameters::ParameterSet& set, const parameters::ParameterRun& run);
 void finish(kernels::Exec& exec, comm::Communicator& data, parameters::ParameterSet& set,
             PendingToOwners pending);
 

@@ -4,7 +4,6 @@
 #include <algorithm>
 #include <numeric>
 
-#include "base/check.h"
 #include "base/integer.h"
 #include "kernels/reduction/norms.h"
 
@@ -123,21 +122,19 @@ std::vector<ParameterRun> ownership_groups(const std::deque<Parameter>& paramete
   return groups;
 }
 
-std::vector<ElementRange> owned_ranges(const std::deque<Parameter>& parameters, int owner,
-                                       int owners, int64_t least) {
-  MEGA_CHECK(owner >= 0 && owner < owners, "owner {} of {}", owner, owners);
+Ownership owned_ranges(const std::deque<Parameter>& parameters, int owners, int64_t least) {
   Divider divider(parameters, owners);
-  std::vector<ElementRange> ranges;
+  Ownership ranges(static_cast<size_t>(owners));
   for (const ParameterRun& group : ownership_groups(parameters, least)) {
     const std::vector<int64_t> begins = divider.cut(group);
-    const int64_t begin = begins[static_cast<size_t>(owner)];
-    const int64_t end = begins[static_cast<size_t>(owner) + 1];
     int64_t base = 0;
     for (size_t i = group.begin; i < group.end; ++i) {
       const int64_t count = parameters[i].local_elements();
-      const int64_t from = std::clamp(begin - base, int64_t{0}, count);
-      const int64_t to = std::clamp(end - base, int64_t{0}, count);
-      ranges.push_back({from, to - from});
+      for (size_t owner = 0; owner < ranges.size(); ++owner) {
+        const int64_t from = std::clamp(begins[owner] - base, int64_t{0}, count);
+        const int64_t to = std::clamp(begins[owner + 1] - base, int64_t{0}, count);
+        ranges[owner].push_back({from, to - from});
+      }
       base += count;
     }
   }

@@ -24,9 +24,8 @@ std::vector<int64_t> ownership_cuts(const Parameter& parameter);
 /// What is cut together: runs of parameters of `least` elements or more, but for the ends.
 std::vector<ParameterRun> ownership_groups(const std::deque<Parameter>& parameters, int64_t least);
 
-/// By parameter, in order: the elements that owner `owner` of `owners` has (maybe none) when groups
-/// have `least` elements. Every element has one owner.
-std::vector<ElementRange> owned_ranges(const std::deque<Parameter>& parameters, int owner,
-                                       int owners, int64_t least);
+/// Which elements (maybe none) of each parameter each of `owners` has when groups have `least`
+/// elements. Every element has one owner.
+Ownership owned_ranges(const std::deque<Parameter>& parameters, int owners, int64_t least);
 
 }  // namespace megalith::parameters

@@ -36,8 +36,9 @@ std::deque<Parameter> stage(int tensor_ranks, int64_t hidden) {
 
 void expect_covered(const std::deque<Parameter>& parameters, int owners, int64_t least) {
   std::vector<int64_t> next(parameters.size());
-  for (int owner = 0; owner < owners; ++owner) {
-    const auto ranges = owned_ranges(parameters, owner, owners, least);
+  const Ownership all = owned_ranges(parameters, owners, least);
+  EXPECT_EQ(std::ssize(all), owners);
+  for (const auto& ranges : all) {
     for (size_t i = 0; i < parameters.size(); ++i) {
       if (ranges[i].count == 0) continue;
       EXPECT_EQ(ranges[i].begin, next[i]);
@@ -86,10 +87,9 @@ TEST(Ownership, SharesAreNearlyEqual) {
   for (const Parameter& parameter : parameters) all += parameter.local_elements();
   for (const int64_t least : kLeast) {
     for (const int owners : {2, 4, 8}) {
-      for (int owner = 0; owner < owners; ++owner) {
+      for (const auto& ranges : owned_ranges(parameters, owners, least)) {
         int64_t sum = 0;
-        for (const ElementRange& range : owned_ranges(parameters, owner, owners, least))
-          sum += range.count;
+        for (const ElementRange& range : ranges) sum += range.count;
         // A unit of shards of columns, at either end, in the table and in the rest.
         EXPECT_NEAR(static_cast<double>(sum), static_cast<double>(all) / owners, 4.0 * 4 * kBlock)
             << least << " " << owners;
@@ -107,8 +107,7 @@ TEST(Ownership, EveryGroupIsSharedByAll) {
   }
   const auto groups = ownership_groups(blocks, kBucketElements);
   ASSERT_EQ(groups.size(), 12u);
-  for (int owner = 0; owner < 4; ++owner) {
-    const auto ranges = owned_ranges(blocks, owner, 4, kBucketElements);
+  for (const auto& ranges : owned_ranges(blocks, 4, kBucketElements)) {
     for (const ParameterRun& group : groups) {
       int64_t elements = 0;
       for (size_t i = group.begin; i < group.end; ++i) elements += ranges[i].count;
@@ -122,8 +121,9 @@ TEST(Ownership, ATiedTableIsCutByItself) {
   const auto first = stage(2, 768);
   std::deque<Parameter> last{made("blocks", {999, 768}, -1, 2), first[0]};
   for (const int64_t least : kLeast) {
-    for (int owner = 0; owner < 3; ++owner)
-      EXPECT_EQ(owned_ranges(first, owner, 3, least)[0], owned_ranges(last, owner, 3, least)[1]);
+    const Ownership of_first = owned_ranges(first, 3, least),
+                    of_last = owned_ranges(last, 3, least);
+    for (size_t owner = 0; owner < 3; ++owner) EXPECT_EQ(of_first[owner][0], of_last[owner][1]);
   }
 }
 

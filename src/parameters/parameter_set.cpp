@@ -77,11 +77,12 @@ void ParameterSet::allocate(device::Device& device, const Storage& storage) {
   int64_t elements = 0, owned_elements = 0;
   MEGA_CHECK(storage.bucket_elements > 0 && storage.bucket_elements % kElementAlignment == 0,
              "buckets of {} elements", storage.bucket_elements);
-  const auto owned =
-      owned_ranges(parameters_, storage.owner, storage.owners, storage.bucket_elements);
+  MEGA_CHECK(storage.owner >= 0 && storage.owner < storage.owners, "owner {} of {}", storage.owner,
+             storage.owners);
+  ownership_ = owned_ranges(parameters_, storage.owners, storage.bucket_elements);
   for (size_t i = 0; i < parameters_.size(); ++i) {
     Parameter& parameter = parameters_[i];
-    parameter.owned_ = owned[i];
+    parameter.owned_ = owned_by(storage.owner)[i];
     owned_elements += aligned(parameter.owned_.count);
     elements += aligned(parameter.local_elements());
   }

@@ -22,6 +22,9 @@ struct ParameterRun {
   friend bool operator==(const ParameterRun&, const ParameterRun&) = default;
 };
 
+/// By owner and parameter, both in order: who has which elements (ownership.h).
+using Ownership = std::vector<std::vector<ElementRange>>;
+
 /// Elements of one gradient bucket: 25 MiB of f32 (the size that Li et al. 2020 settled on), long
 /// enough for any network to run at its rate, and a small part of what backward computes.
 inline constexpr int64_t kBucketElements = (int64_t{25} << 20) / 4;
@@ -59,6 +62,10 @@ class ParameterSet {
   /// from `optimizer`. Once, after all declarations.
   void allocate(device::Device& device, const Storage& storage);
   const Storage& storage() const { return storage_; }
+  /// What owner number `owner` has, by parameter; fixed since `allocate`.
+  const std::vector<ElementRange>& owned_by(int owner) const {
+    return ownership_.at(static_cast<size_t>(owner));
+  }
 
   /// Fills masters from (seed, name, global element), then the compute copies. Local; every layout
   /// draws the same values.
@@ -85,6 +92,7 @@ class ParameterSet {
  private:
   std::deque<Parameter> parameters_;
   Storage storage_;
+  Ownership ownership_;
   device::Tensor masters_, computes_, gradients_;
   std::vector<device::Tensor> sums_;
   std::vector<int64_t> gradient_begins_{0};

@@ -8,6 +8,7 @@
 #include <set>
 
 #include "base/random.h"
+#include "parameters/ownership.h"
 
 namespace megalith::parameters {
 namespace {
@@ -197,6 +198,15 @@ TEST_F(Placed, RefreshRoundsTheMasterOnce) {
       EXPECT_EQ(p.compute().as<bf16_t>()[i].bits, to_bf16(p.master().as<float>()[i]).bits);
     }
   }
+}
+
+TEST_F(Placed, TellsWhoOwnsWhat) {
+  place({.owner = 1, .owners = 3, .bucket_elements = 64});
+  const Ownership expected = owned_ranges(set_.all(), 3, 64);
+  for (int owner = 0; owner < 3; ++owner)
+    EXPECT_EQ(set_.owned_by(owner), expected[static_cast<size_t>(owner)]);
+  for (size_t i = 0; i < set_.all().size(); ++i)
+    EXPECT_EQ(set_.all()[i].owned(), expected[1][i]) << set_.all()[i].name();
 }
 
 TEST_F(Placed, InferenceTakesWeightsAlone) {

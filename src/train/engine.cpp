@@ -131,7 +131,6 @@ void Engine::accumulate(int64_t step, std::span<const data::HostBatch> micro_bat
     }
   }
   buckets.finish();
-  set_.select_level(0);
 }
 
 namespace {

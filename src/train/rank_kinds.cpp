@@ -32,7 +32,7 @@ KindKey RankKinds::shape_of(int stage) const {
   return shape;
 }
 
-const parameters::ParameterSet& RankKinds::parameters_of(int stage) {
+RankKinds::Declared& RankKinds::declared_of(int stage) {
   std::unique_ptr<Declared>& declared = declared_[shape_of(stage)];
   if (declared == nullptr) {
     declared = std::make_unique<Declared>();
@@ -42,14 +42,22 @@ const parameters::ParameterSet& RankKinds::parameters_of(int stage) {
           partition_of(settings_, 0)));
     }
   }
-  return declared->set;
+  return *declared;
+}
+
+const parameters::Ownership& RankKinds::ownership_of(int stage) {
+  Declared& declared = declared_of(stage);
+  if (declared.ownership.empty()) {
+    declared.ownership = parameters::owned_ranges(declared.set.all(), settings_.layout.data,
+                                                  settings_.bucket_elements);
+  }
+  return declared.ownership;
 }
 
 void RankKinds::append_owned(const parallel::Coordinates& at, KindKey& key) {
   if (settings_.zero == 0) return;
   for (const parameters::ElementRange& range :
-       parameters::owned_ranges(parameters_of(at.pipeline).all(), at.data, settings_.layout.data,
-                                settings_.bucket_elements)) {
+       ownership_of(at.pipeline)[static_cast<size_t>(at.data)]) {
     key.push_back(range.begin);
     key.push_back(range.count);
   }
@@ -96,8 +104,7 @@ int RankKinds::largest_owner(int stage) {
   parallel::Coordinates at{0, stage, 0}, best = at;
   for (at.data = 0; at.data < settings_.layout.data; ++at.data) {
     int64_t owned = 0;
-    for (const parameters::ElementRange& range : parameters::owned_ranges(
-             parameters_of(stage).all(), at.data, settings_.layout.data, settings_.bucket_elements))
+    for (const parameters::ElementRange& range : ownership_of(stage)[static_cast<size_t>(at.data)])
       owned += range.count;
     if (owned > most) {
       most = owned;

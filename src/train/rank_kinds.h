@@ -37,8 +37,11 @@ class RankKinds {
   struct Declared {
     parameters::ParameterSet set;
     std::vector<std::unique_ptr<models::Decoder>> pieces;
+    parameters::Ownership ownership;  // of data ranks, once asked for
   };
-  const parameters::ParameterSet& parameters_of(int stage);
+  Declared& declared_of(int stage);
+  const parameters::ParameterSet& parameters_of(int stage) { return declared_of(stage).set; }
+  const parameters::Ownership& ownership_of(int stage);
   void append_owned(const parallel::Coordinates& at, KindKey& key);
   KindKey shape_of(int stage) const;
   const Settings& settings_;
