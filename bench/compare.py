@@ -2,7 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The program beside what a user would take instead, in one run on the same cores; called by script/bench.
 
-Every comparison runs its sides in turn, several times round, so that a slow minute of the machine meets all of them.
+Every comparison runs its sides in turn, several times round, on as many threads as there are cores, so that a slow minute of the
+machine meets all of them alike.
 The record holds the machine, the versions, every command, every sample and the medians; it is written as it comes, so
 that what was measured before an interruption stays. With --tiny every comparison runs on sizes that say nothing, in a
 minute or two: to see that all of it works."""
@@ -29,6 +30,7 @@ class Record:
     def __init__(self, megalith, python, options, work, file):
         self.megalith, self.python, self.work, self.file = megalith, python, work, file
         self.tiny, self.rounds = options.tiny, 1 if options.tiny else options.rounds
+        self.threads = len(os.sched_getaffinity(0))  # of every side, but where a comparison says one
         self.samples, self.units, self.failed = {}, {}, []
 
     def write(self, text):
@@ -77,12 +79,12 @@ class Record:
                 self.add(f"{label}.{value['name']}" if label else value["name"],
                          value.get("samples") or [value["value"]], value["unit"])
 
-    def bench(self, label, *arguments, only=None):
-        self.run(label, [self.megalith, "bench", *arguments, "--json"], only)
+    def bench(self, label, *arguments, only=None, threads=None):
+        self.run(label, [self.megalith, "bench", *arguments, "--threads", threads or self.threads, "--json"], only)
 
-    def peer(self, script, *arguments):
+    def peer(self, script, *arguments, threads=None):
         if self.python:
-            self.run("", [self.python, PEERS / script, *arguments])
+            self.run("", [self.python, PEERS / script, *arguments, "--threads", threads or self.threads])
 
     def rate(self, what, ours, *theirs, faster=True):
         """One line of the outcome: ours over the best of the others."""
@@ -242,18 +244,20 @@ def tokenizer(r):
     texts = {"english": text_of(r, r.size(12_000_000, 500_000)), "mixed": mixed}
     for name, path in texts.items():
         for _ in range(r.rounds):
-            r.bench(f"tokenizer_{name}", "tokenizer", "--tokenizer", tokenizer_of(r), "--input", path, "--threads", 2)
+            r.bench(f"tokenizer_{name}", "tokenizer", "--tokenizer", tokenizer_of(r), "--input", path)
             r.peer("tokenizers_peers.py", "encode", "--tokenizer", tokenizer_of(r), "--input", path, "--samples",
-                   r.size(3, 1))
+                   r.size(3, 1), threads=1)
         ours = f"tokenizer_{name}.tokenizer.encode.1_threads"
         r.rate(f"encoding {name} against tiktoken", ours, "tiktoken.encode")
         r.rate(f"encoding {name} against tokenizers", ours, "tokenizers.encode")
-        r.note(f"=> encoding {name}: two threads {r.median(f'tokenizer_{name}.tokenizer.encode.speedup'):.2f}x of one")
+        if r.threads > 1:
+            r.note(f"=> encoding {name}: {r.threads} threads "
+                   f"{r.median(f'tokenizer_{name}.tokenizer.encode.speedup'):.2f}x of one")
         for key in ("tiktoken.encode", "tokenizers.encode"):
             r.rename(key, f"tokenizer_{name}.{key}")
-    for name, path in (("random", random_text), ("worst", worst)):
-        r.bench(f"tokenizer_{name}", "tokenizer", "--tokenizer", tokenizer_of(r), "--input", path,
-                "--threads", 1)
+    for _ in range(r.rounds):
+        for name, path in (("random", random_text), ("worst", worst)):
+            r.bench(f"tokenizer_{name}", "tokenizer", "--tokenizer", tokenizer_of(r), "--input", path, threads=1)
     r.rate("encoding one letter again and again against random letters", "tokenizer_worst.tokenizer.encode.1_threads",
            "tokenizer_random.tokenizer.encode.1_threads")
 
@@ -277,27 +281,24 @@ def tokenizer_training(r):
     text, vocab = text_of(r, r.size(100_000_000, 500_000)), r.size(32768, 1024)
     for _ in range(r.rounds):
         timed(r, "tokenizer_train", [r.megalith, "tokenizer", "train", "--input", text, "--vocab-size", vocab, "--output",
-                                     r.work / "trained.json"])
-        if r.python:
-            os.environ["RAYON_NUM_THREADS"] = str(os.cpu_count())
-            r.peer("tokenizers_peers.py", "train", "--input", text, "--vocab-size", vocab)
-            del os.environ["RAYON_NUM_THREADS"]
+                                     r.work / "trained.json", "--threads", r.threads])
+        r.peer("tokenizers_peers.py", "train", "--input", text, "--vocab-size", vocab)
     r.rate("tokenizer training, 100 MB", "tokenizer_train.seconds", "tokenizers.train", faster=False)
     r.rate("its memory", "tokenizer_train.peak_resident", "tokenizers.train.peak_resident", faster=False)
 
 
 def pack(r):
-    size, threads = r.size(2_000_000_000, 1_000_000), len(os.sched_getaffinity(0))
+    size = r.size(2_000_000_000, 1_000_000)
     text = text_of(r, size)
-    r.bench("pack", "tokenizer", "--tokenizer", tokenizer_of(r), "--input", text_of(r, r.size(100_000_000, 500_000)),
-            "--threads", threads)
-    timed(r, "pack", [r.megalith, "pack", "--tokenizer", tokenizer_of(r), "--input", text, "--document", "line", "--output",
-                      r.work / "packed"])
+    for _ in range(r.rounds):
+        r.bench("pack", "tokenizer", "--tokenizer", tokenizer_of(r), "--input", text_of(r, r.size(100_000_000, 500_000)))
+        timed(r, "pack", [r.megalith, "pack", "--tokenizer", tokenizer_of(r), "--input", text, "--document", "line", "--output",
+                          r.work / "packed", "--threads", r.threads])
     if r.median("pack.seconds") is None:
         return
     rate = size / 1e6 / r.median("pack.seconds")
-    encode = r.median(f"pack.tokenizer.encode.{threads}_threads")
-    r.note(f"=> pack of 2 GB: {rate:.1f} MB/s, {100 * rate / encode:.0f} % of encoding by {threads} threads, "
+    encode = r.median(f"pack.tokenizer.encode.{r.threads}_threads")
+    r.note(f"=> pack of 2 GB: {rate:.1f} MB/s, {100 * rate / encode:.0f} % of encoding by {r.threads} threads, "
            f"{r.median('pack.peak_resident'):.2f} GiB resident at most")
     for suffix in ("bin", "idx"):
         (r.work / f"packed.{suffix}").unlink()
@@ -342,16 +343,20 @@ def save(r):
     run, steps = r.work / "run", 12
     common = [str(c) for c in (r.megalith, "train", gpt2(r), "--set", f"run.out={run}", "--set",
                                f"data.train={corpus_of(r)}", *FAST, "--set", "checkpoint.every=2", "--set",
-                               "checkpoint.keep=1", "--set", "train.global_batch=1", "--set", "train.micro_batch=1")]
-    r.say([*common, "--set", f"train.steps={steps}"])
-    process = subprocess.Popen([*common, "--set", f"train.steps={steps}"], stdout=subprocess.DEVNULL,
-                               stderr=subprocess.DEVNULL, cwd=ROOT)
-    saves = saves_of(run, process)
-    if process.returncode != 0 or not saves:
-        r.failed.append("train with saves")
-        return
-    for _ in range(r.size(5, 1)):
-        dd(r, saves[0]["bytes"])
+                               "checkpoint.keep=1", "--set", "train.global_batch=1", "--set", "train.micro_batch=1", "--set",
+                               f"run.threads={r.threads}")]
+    saves = []
+    for _ in range(r.rounds):
+        shutil.rmtree(run, ignore_errors=True)
+        r.say([*common, "--set", f"train.steps={steps}"])
+        process = subprocess.Popen([*common, "--set", f"train.steps={steps}"], stdout=subprocess.DEVNULL,
+                                   stderr=subprocess.DEVNULL, cwd=ROOT)
+        saves += saves_of(run, process)
+        if process.returncode != 0 or not saves:
+            r.failed.append("train with saves")
+            return
+        for _ in range(r.size(3, 1)):
+            dd(r, saves[0]["bytes"])
     # The last one is written while nothing trains, the ones before beside a step.
     r.add("save.write", [s["bytes"] / 1e9 / s["write_seconds"] for s in saves], "GB/s")
     r.add("save.stall", [s["stall_seconds"] for s in saves], "s")
@@ -433,7 +438,7 @@ def main():
     with tempfile.TemporaryDirectory(dir=os.environ.get("TMPDIR", "/tmp")) as folder, open(a.record, "a") as file:
         r = Record(a.megalith, a.python, a, pathlib.Path(folder), file)
         r.write(f"# {datetime.datetime.now(datetime.timezone.utc):%Y-%m-%d %H:%M} UTC\n\n{machine()}\n\n"
-                f"megalith: {versions}\n\nrivals: {', '.join(rivals)}")
+                f"megalith: {versions}\n\nrivals: {', '.join(rivals)}\n\nthreads of every side, unless said: {r.threads}")
         for comparison in dict.fromkeys(wanted):
             r.note(f"\n## {comparison.__name__}, load {os.getloadavg()[0]:.1f}")
             comparison(r)

@@ -12,8 +12,9 @@ from transformers import GPT2Config, GPT2LMHeadModel
 def main():
     p = argparse.ArgumentParser()
     for name, default in (("layers", 12), ("hidden", 768), ("heads", 12), ("vocab", 50304), ("context", 1024),
-                          ("prompt", 64), ("tokens", 512), ("threads", 2), ("samples", 3)):
+                          ("prompt", 64), ("tokens", 512), ("samples", 3)):
         p.add_argument(f"--{name}", type=int, default=default)
+    p.add_argument("--threads", type=int, required=True)
     p.add_argument("--dtype", choices=("f32", "bf16"), default="bf16")
     a = p.parse_args()
     torch.manual_seed(1)

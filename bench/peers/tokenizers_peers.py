@@ -1,15 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Encoding by tiktoken and Hugging Face tokenizers with the vocabulary of a tokenizer.json, one thread, MB/s; or training
-by Hugging Face tokenizers. Prints JSON lines {"name", "value", "unit"}."""
+"""Encoding by tiktoken and Hugging Face tokenizers with the vocabulary of a tokenizer.json, MB/s; or training by Hugging
+Face tokenizers. Prints JSON lines {"name", "value", "unit"}."""
 import argparse
 import json
 import os
 import resource
 import time
-
-os.environ["RAYON_NUM_THREADS"] = os.environ.get("RAYON_NUM_THREADS", "1")
-os.environ["TOKENIZERS_PARALLELISM"] = "true"
-
 
 def say(name, value, unit):
     print(json.dumps({"name": name, "value": value, "unit": unit}), flush=True)
@@ -63,7 +59,10 @@ def main():
     p.add_argument("--input", required=True)
     p.add_argument("--vocab-size", type=int, default=32768)
     p.add_argument("--samples", type=int, default=5)
+    p.add_argument("--threads", type=int, required=True, help="of tokenizers; tiktoken has one")
     a = p.parse_args()
+    # Read when the library is loaded.
+    os.environ["RAYON_NUM_THREADS"], os.environ["TOKENIZERS_PARALLELISM"] = str(a.threads), "true"
     encode(a.tokenizer, a.input, a.samples) if a.work == "encode" else train(a.input, a.vocab_size)
 
 

@@ -49,8 +49,9 @@ class Model(nn.Module):
 def main():
     p = argparse.ArgumentParser()
     for name, default in (("layers", 12), ("hidden", 768), ("heads", 12), ("vocab", 50304), ("context", 1024),
-                          ("micro-batch", 4), ("micro-batches", 1), ("threads", 2), ("samples", 5)):
+                          ("micro-batch", 4), ("micro-batches", 1), ("samples", 5)):
         p.add_argument(f"--{name}", type=int, default=default)
+    p.add_argument("--threads", type=int, required=True)
     p.add_argument("--dtype", choices=("f32", "bf16"), default="f32")
     p.add_argument("--compile", action="store_true")
     a = p.parse_args()
