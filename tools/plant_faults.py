@@ -14,6 +14,7 @@ The faults are in planted_faults.py. Those of the ladder (ladder_faults.py; `--l
 turn red exactly the levels that stand beside them.
 """
 import argparse
+import ast
 import filecmp
 import hashlib
 import os
@@ -47,15 +48,33 @@ def planted(fault, tree):
     return path, pattern_of(fault.old).sub(lambda _: fault.new, text)
 
 
+def tests_of(script):
+    """The test methods of each class of a script, with those of its bases in the scripts beside it."""
+    classes, bases = {}, {}
+
+    def read(path):
+        for node in ast.parse(path.read_text()).body:
+            if isinstance(node, ast.ImportFrom) and (path.parent / f"{node.module}.py").exists():
+                read(path.parent / f"{node.module}.py")
+            elif isinstance(node, ast.ClassDef):
+                classes[node.name] = {f.name for f in node.body if isinstance(f, ast.FunctionDef) and f.name.startswith("test")}
+                bases[node.name] = [base.id for base in node.bases if isinstance(base, ast.Name) and base.id in classes]
+                for base in bases[node.name]:
+                    classes[node.name] |= classes[base]
+
+    read(script)
+    return classes
+
+
 def require_test(fault, tree):
     """A script must be there with the tests named; LookupError otherwise. (Of GoogleTest the run itself says so.)"""
     if not fault.is_script():
         return
     script, *words = fault.test.split()
-    text = (tree / SCRIPTS / script).read_text()
-    for chosen in [word for word in words if "." in word]:
-        class_name, test = chosen.split(".")
-        if f"class {class_name}(" not in text or f"def {test}(" not in text:
+    classes = tests_of(tree / SCRIPTS / script)
+    for chosen in [word for word in words if not word.isdigit() and not word.startswith("-")]:
+        class_name, _, test = chosen.partition(".")
+        if not (test in classes.get(class_name, ()) if test else classes.get(class_name)):
             raise LookupError(f"{fault.name}: there is no {chosen} in {script}")
 
 

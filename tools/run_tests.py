@@ -2,13 +2,16 @@
 # SPDX-License-Identifier: Apache-2.0
 """Runs the tests of build folders and counts them: run_tests.py "BUILD=TIER TIER..."...
 
-Tiers are CTest labels. Programs of GoogleTest count test by test, everything else as one. Also runs the
-checks of the sources (rooms, formatting), as part of tier `unit` of the first folder. Ends with "N passed, N failed".
+Tiers are CTest labels. Programs of GoogleTest and scripts of unittest count test by test, everything else as one. What does not
+end within a program's time is ended and has failed. Also runs the checks of the sources (rooms, formatting, planted faults), as part
+of tier `unit` of the first folder. Ends with "N passed, N failed", and ", N skipped" when some were.
 """
 import json
 import os
 import pathlib
+import re
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
@@ -17,6 +20,9 @@ import time
 TIERS = ("unit", "ranks", "golden", "system", "fuzz", "gpu", "long")
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 
+# The seconds that one program may take: far more than it needs, but not for ever.
+LIMIT, LONG_LIMIT = 30 * 60, 6 * 60 * 60
+
 
 def ctest_tests(build, tier):
     out = subprocess.run(["ctest", "--test-dir", build, "--show-only=json-v1", "-L", f"^{tier}$"],
@@ -24,33 +30,66 @@ def ctest_tests(build, tier):
     return [t for t in json.loads(out)["tests"] if "command" in t]
 
 
-def run_google_test(command, folder):
+def ended(command, limit, **options):
+    """(exit status, what it printed where that is a pipe); the status is None when it had to be ended, with all that it started."""
+    process = subprocess.Popen(command, cwd=ROOT, text=True, errors="replace", start_new_session=True, **options)
+    try:
+        output = process.communicate(timeout=limit)[0]
+        return process.returncode, output or ""
+    except subprocess.TimeoutExpired:
+        os.killpg(process.pid, signal.SIGKILL)
+        output = process.communicate()[0]
+        return None, f"{output or ''}\n{command[0]} did not end within {limit} s\n"
+    except KeyboardInterrupt:
+        os.killpg(process.pid, signal.SIGKILL)
+        raise
+
+
+def run_google_test(command, folder, limit):
     """(passed, failed, skipped) of one program."""
     report = os.path.join(folder, "report.json")
     if os.path.exists(report):
         os.remove(report)
-    result = subprocess.run(command + [f"--gtest_output=json:{report}", "--gtest_brief=1"], cwd=ROOT)
+    status, said = ended(command + [f"--gtest_output=json:{report}", "--gtest_brief=1"], limit)
+    if said:
+        print(said, flush=True)
     if not os.path.exists(report):
-        return (1, 0, 0) if result.returncode == 0 else (0, 1, 0)
+        return (1, 0, 0) if status == 0 else (0, 1, 0)
     counts = json.load(open(report))
     skipped = sum(t.get("result") == "SKIPPED" for suite in counts["testsuites"] for t in suite["testsuite"])
     failed = counts["failures"] + counts.get("errors", 0)
-    if result.returncode != 0 and failed == 0:
+    if status != 0 and failed == 0:
         failed = 1  # ended after its last test: a leak, a crash on exit
     if counts["tests"] == 0:
         failed = 1  # a filter that fits no test
     return counts["tests"] - counts.get("disabled", 0) - failed - skipped, failed, skipped
 
 
-def check(name, command):
-    result = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
-    if result.returncode != 0:
-        print(f"FAILED {name}\n{result.stdout[-4000:]}{result.stderr[-4000:]}", flush=True)
-    return (1, 0, 0) if result.returncode == 0 else (0, 1, 0)
+def unittest_counts(status, output):
+    """(passed, failed, skipped) of a script of unittest; of another program, itself."""
+    summary = list(re.finditer(r"^Ran (\d+) tests? in .*\s+(\w.*)?", output, re.M))
+    if not summary:
+        return (1, 0, 0) if status == 0 else (0, 1, 0)
+    told = {name: int(number) for name, number in re.findall(r"\b(failures|errors|skipped)=(\d+)", summary[-1][2] or "")}
+    skipped = told.get("skipped", 0)
+    rest = max(0, int(summary[-1][1]) - skipped)  # a class or module that is skipped as a whole may not count as run
+    # Parts of a test may fail several times; what stops a class, or the script at its end, is no test.
+    failed = min(max(1, rest), told.get("failures", 0) + told.get("errors", 0))
+    if failed == 0 and (status != 0 or rest + skipped == 0):
+        failed = 1
+    return max(0, rest - failed), failed, skipped
+
+
+def check(name, command, limit=LIMIT):
+    status, output = ended(command, limit, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+    if status != 0:
+        print(f"FAILED {name}\n{output[-8000:]}", flush=True)
+    return unittest_counts(status, output)
 
 
 def source_checks():
     yield "rooms", [sys.executable, "tools/check_rooms.py"]
+    yield "planted faults", [sys.executable, "tools/plant_faults.py", "--check-table"]
     if shutil.which("clang-format"):
         files = subprocess.run(["git", "ls-files", "*.h", "*.cpp"], cwd=ROOT, capture_output=True, text=True).stdout.split()
         yield "format", ["clang-format", "--dry-run", "--Werror", *files]
@@ -61,11 +100,11 @@ def jobs_of(build, tier, first, folder):
         for name, command in source_checks():
             yield name, lambda c=command, n=name: check(n, c)
     for test in ctest_tests(build, tier):
-        command, name = test["command"], test["name"]
+        command, name, limit = test["command"], test["name"], LONG_LIMIT if tier == "long" else LIMIT
         if command[0].endswith("_test"):
-            yield name, lambda c=command: run_google_test(c, folder)
+            yield name, lambda c=command, l=limit: run_google_test(c, folder, l)
         else:
-            yield name, lambda c=command, n=name: check(n, c)
+            yield name, lambda c=command, n=name, l=limit: check(n, c, l)
 
 
 def main():
