@@ -5,10 +5,9 @@
 Which bytes are damaged, byte by byte, is the business of src/checkpoint/reader_test.cpp; here: what the person is
 told, that the checkpoint before takes over, and that the run then ends as if nothing had been."""
 import shutil
-import subprocess
 import unittest
 
-from program import PROGRAM, RoadTest, run
+from program import RoadTest, ended, run
 
 
 CONSTANT = "optimizer.schedule=constant"  # or a run of 8 steps would not be the beginning of one of 12
@@ -19,9 +18,9 @@ class Damage(RoadTest):
     def setUpClass(cls):
         super().setUpClass()
         cls.run_folder = cls.folder / "run"
-        cls.train(cls, "run", "train.steps=8", CONSTANT)
-        cls.train(cls, "other", "train.steps=8", "run.seed=9", CONSTANT)
-        cls.train(cls, "whole", CONSTANT)
+        cls.train("run", "train.steps=8", CONSTANT)
+        cls.train("other", "train.steps=8", "run.seed=9", CONSTANT)
+        cls.train("whole", CONSTANT)
         cls.newest = cls.run_folder / "checkpoints" / "step-00000008"
         cls.older = cls.run_folder / "checkpoints" / "step-00000004"
         cls.foreign = cls.folder / "other" / "checkpoints" / "step-00000008"
@@ -44,13 +43,11 @@ class Damage(RoadTest):
 
     def taken_over(self, name):
         """A resume announces that it passes over the damaged checkpoint, and the one before leads to the same end."""
-        words = ["--set", f"run.out={self.run_folder}", "--set", CONSTANT]
-        result = subprocess.run([PROGRAM, "train", str(self.recipe), *words, "--json"], capture_output=True, text=True, timeout=120)
+        result = ended(self.command("run", CONSTANT))
         self.assertEqual(result.returncode, 0, result.stderr)
         self.assertIn("passing over the damaged checkpoint", result.stderr)
         self.assertIn(name, result.stderr)
-        self.assertEqual(self.losses("run"), self.losses("whole"))
-        self.assertEqual(self.state("run"), self.state("whole"))
+        self.same("run", "whole")
 
     def test_flipped_and_cut(self):
         for path in sorted(self.newest.iterdir()):

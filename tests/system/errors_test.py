@@ -29,9 +29,9 @@ class Errors(RoadTest):
 
     def test_what_is_not_built_is_refused_by_name(self):
         keys = {"parallel.zero": 2, "parallel.context": 2, "parallel.expert": 4, "memory.offload": "activations"}
-        words = [word for key, value in keys.items() for word in ("--set", f"{key}={value}")]
+        words = self.command("refused", *(f"{key}={value}" for key, value in keys.items()), "model.heads=5")[2:]
         for command in ("train", "plan"):
-            self.fails(2, command, self.recipe, *words, "--set", "model.heads=5", say=[*keys, "is not built", "model.heads"])
+            self.fails(2, command, *words, say=[*keys, "is not built", "model.heads"])
         self.fails(2, "train", self.recipe, "--set", "parallel.zero=3", say=["parallel.zero"])
         self.fails(2, "plan", self.recipe, "--set", "parallel.sequence=true", "--set", "parallel.tensor=2",
                    "--set", "model.context=31", say=["parallel.sequence"])

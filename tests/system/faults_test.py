@@ -1,21 +1,37 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""A run whose saves fail, through the program: python3 faults_test.py PROGRAM LIBRARY
+"""A run on a disk that fails, hangs or is slow: python3 faults_test.py PROGRAM LIBRARY
 
-LIBRARY is tests/faults/file_faults, preloaded: the n-th call of a kind below the checkpoints fails. The run must end
-with exit 1 and one line that names the cause, keep what was saved before, and go on from there the next time."""
+LIBRARY is tests/faults/file_faults, preloaded: the n-th call of a kind below the checkpoints is another than it was."""
 import errno
 import os
 import pathlib
-import subprocess
+import signal
 import sys
 import unittest
 
 LIBRARY = str(pathlib.Path(sys.argv.pop(2)).resolve())
-from program import PROGRAM, RoadTest  # noqa: E402  (takes its own argument away)
+from program import ENDLESS, PATIENCE, RoadTest, ended, wait_for  # noqa: E402  (takes its own argument away)
+
+# Of the second save, while a save has 7 to 12 of them.
+SYNC_OF_THE_SECOND_SAVE = 13
 
 
-class SavesThatFail(RoadTest):
+class Disk(RoadTest):
+    def faulty(self, place, call, what, nth):
+        """The environment in which the n-th `call` below `place` does `what`."""
+        return {**os.environ, "LD_PRELOAD": LIBRARY, "MEGA_FAULTS": f"{place}|{call}|{what}|{nth}"}
+
+    def checkpoints(self, out):
+        return self.folder / out / "checkpoints"
+
+    def whole_checkpoints(self, out):
+        return sorted(path.parent.name for path in self.checkpoints(out).glob("step-*/COMMIT"))
+
+
+class SavesThatFail(Disk):
+    """The run ends with exit 1 and one line that names the cause, keeps what was saved before, and goes on from there."""
+
     CONSTANT = "optimizer.schedule=constant"  # else a shorter run is another one
 
     FAULTS = (("write", errno.EIO), ("write", errno.ENOSPC), ("sync", errno.EIO), ("close", errno.EIO), ("rename", errno.EIO), ("open", errno.EMFILE))
@@ -28,16 +44,12 @@ class SavesThatFail(RoadTest):
 
     def ends_and_goes_on(self, faults, *layout):
         kind = "-".join(layout)
-        words = [word for o in (self.CONSTANT, *layout) for word in ("--set", o)]
         self.train(f"whole{kind}", self.CONSTANT)
         for call, error in faults:
             with self.subTest(call=call, error=errno.errorcode[error]):
                 name = f"run-{call}-{error}{kind}"
-                out = self.folder / name
                 self.train(name, self.CONSTANT, "train.steps=4", *layout)  # a checkpoint to lose
-                plan = f"{out / 'checkpoints'}|{call}|{error}|6"
-                result = subprocess.run([PROGRAM, "train", str(self.recipe), "--set", f"run.out={out}", *words, "--json"], capture_output=True, text=True, timeout=120,
-                                        env={**os.environ, "LD_PRELOAD": LIBRARY, "MEGA_FAULTS": plan})
+                result = ended(self.command(name, self.CONSTANT, *layout), env=self.faulty(self.checkpoints(name), call, error, 6))
                 self.assertEqual((result.returncode, result.stdout), (1, ""), result.stderr)
                 lines = [line for line in result.stderr.splitlines() if line.startswith("megalith: ")]
                 self.assertEqual(len(lines), 1, result.stderr)
@@ -45,11 +57,55 @@ class SavesThatFail(RoadTest):
                 self.assertEqual(lines[0].count("saving step"), 1, lines[0])
                 if layout:
                     self.assertRegex(lines[0], r"^megalith: rank \d on \S+ failed in step \d+ after calling \w+ '.*' of group 'saving': ")
-                complete = [path.parent.name for path in (out / "checkpoints").glob("step-*/COMMIT")]
-                self.assertIn("step-00000004", complete)
+                self.assertIn("step-00000004", self.whole_checkpoints(name))
                 self.train(name, self.CONSTANT, *layout)
-                self.assertEqual(self.losses(name), self.losses(f"whole{kind}"))
-                self.assertEqual(self.state(name), self.state(f"whole{kind}"))
+                self.same(name, f"whole{kind}")
+
+
+class SlowDisks(Disk):
+    """Signals at moments that a disk makes last."""
+
+    def test_the_second_signal_leaves_at_once_and_harms_nothing(self):
+        """While the second step's save hangs: without it the first signal might do."""
+        process = self.start("twice", *ENDLESS, "checkpoint.every=1",
+                             env=self.faulty(self.checkpoints("twice"), "sync", "hang", SYNC_OF_THE_SECOND_SAVE))
+        self.assertTrue(wait_for(lambda: self.logged("twice") == 2, process))
+        process.send_signal(signal.SIGTERM)
+        # Two that wait to be taken are one.
+        self.assertTrue(wait_for(lambda: not self.has_waiting(process, signal.SIGTERM), process))
+        process.send_signal(signal.SIGTERM)
+        said = process.communicate(timeout=PATIENCE)[1]
+        self.assertEqual(process.returncode, -signal.SIGTERM, said)
+        self.assertEqual(self.whole_checkpoints("twice"), ["step-00000001"])
+        self.goes_on("twice")
+
+    @staticmethod
+    def has_waiting(process, number):
+        """It has been sent this signal, and no thread of it has taken it yet."""
+        lines = pathlib.Path(f"/proc/{process.pid}/status").read_text().splitlines()
+        return any(int(line.split()[1], 16) >> (number - 1) & 1 for line in lines if line.startswith(("SigPnd:", "ShdPnd:")))
+
+    def test_a_wish_to_stop_while_a_resume_loads(self):
+        for number in (signal.SIGTERM, signal.SIGINT):
+            out = f"loading-{number}"
+            self.train(out, *ENDLESS, "train.steps=2")
+            before = self.losses(out)
+            (state,) = self.checkpoints(out).glob("step-*/*.safetensors")
+            process = self.start(out, *ENDLESS, env=self.faulty(state, "read", "+3000", 2))
+            self.assertTrue(wait_for(lambda: self.has_open(process, state), process))
+            process.send_signal(number)
+            said = process.communicate(timeout=PATIENCE)[1]
+            self.assertEqual(process.returncode, 128 + number, said)
+            self.assertEqual(self.losses(out), before)
+            self.assertEqual(self.whole_checkpoints(out), ["step-00000002"])
+            self.goes_on(out)
+
+    @staticmethod
+    def has_open(process, path):
+        try:
+            return any(os.readlink(entry) == str(path) for entry in pathlib.Path(f"/proc/{process.pid}/fd").iterdir())
+        except OSError:
+            return False
 
 
 if __name__ == "__main__":

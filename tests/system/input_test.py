@@ -10,8 +10,8 @@ import struct
 import subprocess
 import unittest
 
-from program import PROGRAM, run, run_json
-from refusals import HUGE, MEMORY, SECONDS, Refusals, hostile, tensors
+from program import ended, run, run_json
+from refusals import HUGE, MEMORY, Refusals, hostile, tensors
 
 
 class Input(Refusals):
@@ -346,12 +346,9 @@ class Input(Refusals):
 
     def test_run_folders_at_a_resume(self):
         """What a run reads of its own folder is refused by name, or not needed; the run is what it would have been."""
-        words = [w for o in ("optimizer.schedule=constant", "train.sample_every=1", "train.sample_prompts=[the cat]", "train.sample_tokens=4",
-                             "checkpoint.every=2") for w in ("--set", o)]
-
         def resume(folder, steps):
-            return subprocess.run([PROGRAM, "train", self.recipe, "--set", f"run.out={folder}", "--set", f"train.steps={steps}", *words, "--json"],
-                                  capture_output=True, text=True, timeout=SECONDS)
+            return ended(self.command(folder, f"train.steps={steps}", "optimizer.schedule=constant", "train.sample_every=1",
+                                      "train.sample_prompts=[the cat]", "train.sample_tokens=4", "checkpoint.every=2"))
 
         source, bad = self.folder / "to-resume", self.folder / "bad-resume"
         self.assertEqual(resume(source, 2).returncode, 0)

@@ -2,10 +2,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """Kills without number: python3 kills_test.py PROGRAM [KILLS] [TEST]
 
-Tiny runs are killed at random moments (start, steps, saves, rewinds, the last step), begun again, killed again, until
-each has ended; then each must equal the run that nothing happened to. KILLS (1000 unless given) are made by each
-test, and said. After every kill: no checkpoint is lost, and no more than checkpoint.every steps are done twice."""
-import json
+Tiny runs are killed at random moments, begun again, killed again, until each has ended; then each must equal the run that nothing
+happened to. KILLS (1000 unless given) are made by each test, and said, with those before the first step, in a save and behind the
+last step: of 200 and more some are each. After every kill: no checkpoint is lost, all that are there are whole, and no more than
+checkpoint.every steps are done twice."""
+import collections
 import random
 import subprocess
 import sys
@@ -13,7 +14,7 @@ import time
 import unittest
 
 from event_file import steps_of
-from program import PROGRAM, RoadTest, pack_spiking_corpus
+from program import RoadTest, ended, pack_spiking_corpus, run
 
 KILLS = int(sys.argv.pop(1)) if len(sys.argv) > 1 and sys.argv[1].isdigit() else 1000
 
@@ -23,14 +24,10 @@ class Base(RoadTest):
         self.draw = random.Random(11)
         self.kills = 0
 
-    def command(self, out, *overrides):
-        words = [word for o in (f"run.out={self.folder / out}", *overrides) for word in ("--set", o)]
-        return [PROGRAM, "train", str(self.recipe), *words, "--json"]
-
-    def whole(self, *overrides):
-        """Makes the run "whole" that nothing happens to; its seconds."""
+    def timed(self, out, *overrides, layout=()):
+        """The seconds of a run that nothing happens to."""
         begin = time.monotonic()
-        subprocess.run(self.command("whole", *overrides), check=True, capture_output=True)
+        ended([*self.command(out, *overrides), *layout], check=True)
         return time.monotonic() - begin
 
     def killed(self, command, moment):
@@ -44,27 +41,40 @@ class Base(RoadTest):
         self.kills += process.returncode != 0
         return process.returncode != 0
 
-    def at_random(self, seconds):
-        """A moment of a start that takes `seconds` in all."""
-        def moment(_):
+    def until_it_ends(self, out, command, seconds, event=None):
+        """Starts a run that takes `seconds` until it has ended, and kills it at any moment, or every other time when `event(process)`
+        returns. Yields after each kill whether it was that."""
+        def any_moment(_):
             time.sleep(self.draw.uniform(0, 1.1 * seconds))
             return ""
-        return moment
+
+        best, in_vain = -1, 0
+        while True:
+            at_event = event is not None and self.draw.random() < 0.5
+            if not self.killed(command, event if at_event else any_moment):
+                return
+            yield at_event
+            self.checkpoints_are_whole(out)
+            in_vain = 0 if self.newest(out) > best else in_vain + 1
+            best = max(best, self.newest(out))
+            if in_vain == 5:  # the machine has become slower
+                seconds, in_vain = 1.5 * seconds, 0
+
+    def checkpoints_are_whole(self, out):
+        for folder in self.steps(out).values():
+            run("generate", "--checkpoint", folder, "--prompt", "the", "--max-new-tokens", 1)
 
     def equals_whole(self, out):
-        self.assertEqual(self.losses(out), self.losses("whole"))
-        self.assertEqual(self.state(out), self.state("whole"))
+        self.same(out, "whole")
         (events,) = (self.folder / out).glob("events.out.tfevents.*")
         self.assertEqual(steps_of(events, "lm loss"), [m["step"] for m in self.metrics("whole")])
 
-    def newest(self, out):
-        folder = self.folder / out / "checkpoints"
-        names = [p.name for p in folder.glob("step-*")] if folder.exists() else []
-        return max((int(name[5:]) for name in names), default=-1)
+    def steps(self, out):
+        """The folders of checkpoints, by step."""
+        return {int(path.name[5:]): path for path in (self.folder / out / "checkpoints").glob("step-*")}
 
-    def logged(self, out):
-        path = self.folder / out / "metrics.jsonl"
-        return len([line for line in path.read_bytes().split(b"\n")[:-1] if line]) if path.exists() else 0
+    def newest(self, out):
+        return max(self.steps(out), default=-1)
 
 
 class Kills(Base):
@@ -76,24 +86,37 @@ class Kills(Base):
 
     def runs_are_whole(self, *layout):
         runs = worst = 0
-        seconds = self.whole()
+        seconds = self.timed("whole")
         if layout:
-            begin = time.monotonic()
-            subprocess.run([*self.command("layout"), *layout], check=True, capture_output=True)
-            seconds = time.monotonic() - begin
+            seconds = self.timed("layout", layout=layout)
+        met = collections.Counter()
         while self.kills < KILLS:
             out, every, before = f"run-{runs}", self.draw.choice([1, 2, 3, 5]), -1
             runs += 1
-            while self.killed([*self.command(out, f"checkpoint.every={every}"), *layout], self.at_random(seconds)):
+            for _ in self.until_it_ends(out, [*self.command(out, f"checkpoint.every={every}"), *layout], seconds):
                 now = self.newest(out)
                 self.assertGreaterEqual(now, before, "a checkpoint was lost")
                 redone = self.logged(out) - max(now, 0)
                 worst = max(worst, redone)
                 self.assertLessEqual(redone, every)
                 before = now
+                met.update(self.moments_of(out))
             self.equals_whole(out)
         self.assertGreaterEqual(self.kills, KILLS)
-        print(f"{self.kills} kills in {runs} runs: 0 checkpoints lost, at most {worst} steps done twice")
+        print(f"{self.kills} kills in {runs} runs ({', '.join(f'{n} {what}' for what, n in met.items())}): 0 checkpoints lost, "
+              f"at most {worst} steps done twice")
+        if KILLS >= 200:  # else chance may leave one out
+            for moment in ("before the first step", "in a save", "behind the last step"):
+                self.assertGreater(met[moment], KILLS // 100, met)
+
+    def moments_of(self, out):
+        """What the run was doing when it was killed, by what it left."""
+        if any((self.folder / out / "checkpoints").glob(".tmp-*/*")):
+            yield "in a save"
+        if self.logged(out) == 0:
+            yield "before the first step"
+        if self.logged(out) == self.logged("whole"):
+            yield "behind the last step"
 
 
 class Rewinds(Base):
@@ -101,17 +124,14 @@ class Rewinds(Base):
 
     def test_rewinds(self):
         recipe = (*pack_spiking_corpus(self.folder), "train.spike=rewind")
-        seconds = self.whole(*recipe)
-        self.assertGreater(self.guard("whole")["rewinds"], 0)
+        seconds = self.timed("whole", *recipe)
+        self.assertGreater(self.newest_state("whole")["guard"]["rewinds"], 0)
         runs = at_rewinds = 0
         while self.kills < KILLS:
-            out, runs, more = f"run-{runs}", runs + 1, True
-            while more:
-                at_rewind = self.draw.random() < 0.5
-                more = self.killed(self.command(out, *recipe), self.at_rewind if at_rewind else self.at_random(seconds))
-                at_rewinds += at_rewind and more
+            out, runs = f"run-{runs}", runs + 1
+            at_rewinds += sum(self.until_it_ends(out, self.command(out, *recipe), seconds, self.at_rewind))
             self.equals_whole(out)
-            self.assertEqual(self.guard(out), self.guard("whole"))
+            self.assertEqual(self.newest_state(out)["guard"], self.newest_state("whole")["guard"])
         self.assertGreaterEqual(self.kills, KILLS)
         self.assertGreater(at_rewinds, KILLS // 10)
         print(f"{self.kills} kills in {runs} runs, {at_rewinds} of them at a rewind: every run as if nothing had been")
@@ -124,10 +144,6 @@ class Rewinds(Base):
                 time.sleep(self.draw.uniform(0, 0.02))
                 break
         return said
-
-    def guard(self, out):
-        newest = sorted((self.folder / out / "checkpoints").glob("step-*"))[-1]
-        return json.loads((newest / "manifest.json").read_text())["state"]["guard"]
 
 
 if __name__ == "__main__":

@@ -12,7 +12,7 @@ LONG = "--long" in sys.argv
 if LONG:
     sys.argv.remove("--long")
 
-from program import PROGRAM, RoadTest, run, run_json  # noqa: E402
+from program import RoadTest, ended, run  # noqa: E402
 
 RECIPE = """
 model: {layers: 4, hidden: 32, heads: 4, context: 16, dropout: 0.1}
@@ -73,7 +73,7 @@ class Layouts(RoadTest):
     def setUpClass(cls):
         super().setUpClass()
         cls.recipe.write_text(RECIPE.replace("DIR", str(cls.folder)).replace("STEPS", str(STEPS)))
-        cls.train(cls, "base")
+        cls.train("base")
 
     def numbers(self, out):
         return [(m["step"], m["loss_hex"], m["grad_norm_hex"], m.get("validation_loss")) for m in self.metrics(out)]
@@ -113,8 +113,7 @@ class Layouts(RoadTest):
             # Saved in the foreground too.
             self.train("chain", f"train.steps={(i + 1) * STEPS // 5}", f"checkpoint.async={'true' if i % 2 else 'false'}", *layout)
         # Each end of a part validated; the training is the same.
-        self.assertEqual(self.losses("chain"), self.losses("base"))
-        self.assertEqual(self.state("chain"), self.state("base"))
+        self.same("chain", "base")
 
     def test_samples_are_those_of_one_rank(self):
         samples = ["train.sample_every=4", "train.sample_prompts=['the cat', 'the']", "train.sample_tokens=8"]
@@ -126,40 +125,37 @@ class Layouts(RoadTest):
 
     def test_a_budget_of_hours_ends_all_ranks_at_one_step(self):
         recipe = self.folder / "hours.yaml"
-        recipe.write_text(self.recipe.read_text().replace(f"{{steps: {STEPS}", "{hours: 0.0004").replace(f"cosine, decay_steps: {STEPS}", "hours"))
-        words = [word for o in (f"run.out={self.folder / 'hours'}", *LAYOUTS["t2p2d2"]) for word in ("--set", o)]
-        self.assertEqual(run_json("train", recipe, *words)["status"], "finished")
+        recipe.write_text(self.recipe.read_text().replace(f"{{steps: {STEPS}", "{hours: 0.001").replace(f"cosine, decay_steps: {STEPS}", "hours"))
+        words = self.command("hours", *LAYOUTS["t2p2d2"])
+        self.assertEqual(json.loads(run("train", recipe, *words[3:]))["status"], "finished")
         metrics = self.metrics("hours")
         self.assertGreater(len(metrics), 1)
         self.assertEqual([m["step"] for m in metrics], list(range(1, len(metrics) + 1)))
 
     def test_what_does_not_fit_into_memory_is_refused_for_all_ranks_together(self):
-        out = ["--set", f"run.out={self.folder / 'large'}", "--set", "model.hidden=131072", "--set", "model.layers=64"]
-        message = run("train", self.recipe, *out, "--set", "parallel.tensor=4", code=2)
+        message = self.train("large", "model.hidden=131072", "model.layers=64", "parallel.tensor=4", code=2)
         self.assertIn("does not fit into memory", message)
         self.assertEqual(message.count("\n"), 1)
 
     def test_ranks_are_those_asked_for(self):
-        out = ["--set", f"run.out={self.folder / 'asked'}", "--json"]
-        run_json("train", self.recipe, "--ranks", 2, *out[:-1])  # data ranks
+        asked = self.command("asked")[1:]
+        run(*asked, "--ranks", 2)  # data ranks
         self.assert_same("asked")
-        message = run("train", self.recipe, "--ranks", 3, *out, code=2)
+        message = run(*asked, "--ranks", 3, code=2)
         self.assertIn("parallel.tensor 1 x parallel.pipeline 3 x parallel.data 1 (3 ranks)", message)
-        message = run("train", self.recipe, "--ranks", 4, "--set", "parallel.tensor=2", *out, code=2)
+        message = run(*asked, "--ranks", 4, "--set", "parallel.tensor=2", code=2)
         self.assertIn("4 ranks are there", message)
 
     def test_impossible_layouts_are_refused_all_faults_at_once(self):
-        out = self.folder / "impossible"
-        message = run("train", self.recipe, "--set", f"run.out={out}", "--set", "parallel.tensor=3", "--set", "parallel.data=8",
-                      "--set", "parallel.pipeline=9", code=2)
+        message = self.train("impossible", "parallel.tensor=3", "parallel.data=8", "parallel.pipeline=9", code=2)
         for word in ("parallel.tensor", "parallel.data", "parallel.pipeline 9", "layouts that fit"):
             self.assertIn(word, message)
         self.assertEqual(message.count("\n"), 1)
-        self.assertFalse(out.exists())
+        self.assertFalse((self.folder / "impossible").exists())
 
     def test_the_layout_is_printed(self):
-        result = subprocess.run([PROGRAM, "train", str(self.recipe), "--set", f"run.out={self.folder / 'shown'}", "--set", "train.steps=1",
-                                 "--set", "parallel.pipeline=2", *(w for k in ("start", "increment", "samples") for w in ("--set", f"train.ramp_{k}=0"))], capture_output=True, text=True, check=True)
+        result = ended(self.command("shown", "train.steps=1", "parallel.pipeline=2", "train.ramp_start=0", "train.ramp_increment=0",
+                                    "train.ramp_samples=0")[:-1], check=True)
         self.assertIn("layout     2 ranks: tensor 1 x pipeline 2 x data 1", result.stderr)
         record = json.loads((self.folder / "shown" / "run.json").read_text())
         self.assertEqual({k: record["memory"]["measured"][k] for k in record["memory"]["planned"]}, record["memory"]["planned"])

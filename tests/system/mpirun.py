@@ -16,3 +16,12 @@ def start(*programs):
     for i, (ranks, command) in enumerate(programs):
         line += ([":"] if i else []) + ["-n", str(ranks), *command]
     return subprocess.Popen(line, env=ENVIRONMENT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+
+
+def ended(process, seconds):
+    """(standard output, standard error) of an mpirun; one that does not end in that time is ended, with what it started."""
+    try:
+        return process.communicate(timeout=seconds)
+    except subprocess.TimeoutExpired:
+        process.terminate()  # it passes this on; SIGKILL it could not
+        return process.communicate(timeout=60)

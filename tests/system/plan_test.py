@@ -11,8 +11,7 @@ GIB = 1 << 30
 
 class Plans(RoadTest):
     def plan(self, *settings):
-        overrides = [word for setting in settings for word in ("--set", setting)]
-        return run_json("plan", self.recipe, *overrides)
+        return json.loads(run("plan", *self.command("planned", *settings)[2:]))
 
     def test_the_papers_table(self):
         rows = run_json("plan", "--paper")["rows"]

@@ -6,10 +6,17 @@ import random
 import subprocess
 import sys
 import tempfile
+import time
 import unittest
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
 PROGRAM = str(pathlib.Path(sys.argv.pop(1)).resolve()) if len(sys.argv) > 1 and not sys.argv[1].startswith("-") else ""
+
+# What anything may take that ends by itself, in seconds: machines are slow and busy, and their disks slower.
+PATIENCE = 300
+
+# Of runs that a test ends: they do not come to their end before, and no step depends on the last.
+ENDLESS = ("train.steps=100000000", "train.validate_every=0", "optimizer.schedule=constant")
 
 RECIPE = """
 model: {layers: 2, hidden: 32, heads: 4, context: 16, dropout: 0.1}
@@ -21,9 +28,24 @@ run: {threads: 1}
 """
 
 
-def run(*arguments, code=0, **options):
+def ended(command, **options):
+    """The command's result, whatever it is."""
+    return subprocess.run(command, **{"capture_output": True, "text": True, "timeout": PATIENCE, **options})
+
+
+def wait_for(condition, process):
+    """Whether it came true while the process lived."""
+    deadline = time.monotonic() + PATIENCE
+    while not condition():
+        if process.poll() is not None or time.monotonic() > deadline:
+            return False
+        time.sleep(0.0005)
+    return True
+
+
+def run(*arguments, code=0):
     """Standard output of the program; fails when the exit code is another one."""
-    result = subprocess.run([PROGRAM, *map(str, arguments)], capture_output=True, text=True, timeout=300, **options)
+    result = ended([PROGRAM, *map(str, arguments)])
     assert result.returncode == code, (arguments, result.returncode, result.stdout, result.stderr)
     return result.stderr if code else result.stdout
 
@@ -70,15 +92,45 @@ class RoadTest(unittest.TestCase):
     def tearDownClass(cls):
         cls.temporary.cleanup()
 
-    def train(self, out, *overrides, code=0):
-        words = [word for o in overrides for word in ("--set", o)]
-        return run("train", self.recipe, "--set", f"run.out={self.folder / out}", *words, "--json", code=code)
+    @classmethod
+    def command(cls, out, *overrides, program=PROGRAM):
+        words = [word for o in (f"run.out={cls.folder / out}", *overrides) for word in ("--set", o)]
+        return [program, "train", str(cls.recipe), *words, "--json"]
+
+    @classmethod
+    def train(cls, out, *overrides, code=0):
+        return run(*cls.command(out, *overrides)[1:], code=code)
+
+    def start(self, out, *overrides, **options):
+        return subprocess.Popen(self.command(out, *overrides),
+                                **{"stdout": subprocess.DEVNULL, "stderr": subprocess.PIPE, "text": True, **options})
 
     def metrics(self, out):
         return [json.loads(line) for line in (self.folder / out / "metrics.jsonl").read_text().splitlines()]
+
+    def logged(self, out):
+        """The number of steps with a line in the logs."""
+        path = self.folder / out / "metrics.jsonl"
+        return path.read_bytes().count(b"\n") if path.exists() else 0
 
     def losses(self, out):
         return [(m["step"], m["loss_hex"], m["grad_norm_hex"]) for m in self.metrics(out)]
 
     def state(self, out):
         return json.loads((self.folder / out / "run.json").read_text())["state_sha256"]
+
+    def newest_state(self, out):
+        """What the newest checkpoint says of the run beside its tensors; nothing when there is none."""
+        newest = max((self.folder / out / "checkpoints").glob("step-*"), default=None)
+        return json.loads((newest / "manifest.json").read_text())["state"] if newest else {}
+
+    def same(self, out, other):
+        self.assertEqual(self.losses(out), self.losses(other))
+        self.assertEqual(self.state(out), self.state(other))
+
+    def goes_on(self, out, train=None):
+        """An ENDLESS run that was ended somewhere goes on (by `train`), to the bits of one that nothing happened to."""
+        steps = (*ENDLESS, f"train.steps={self.logged(out) + 4}")
+        (train or self.train)(out, *steps)
+        self.train(f"{out}-at-once", *steps)
+        self.same(out, f"{out}-at-once")

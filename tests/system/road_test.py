@@ -12,7 +12,7 @@ class Road(RoadTest):
     @classmethod
     def setUpClass(cls):
         super().setUpClass()
-        run("train", cls.recipe, "--set", f"run.out={cls.folder / 'run'}", "--set", "train.steps=60", "--json")
+        cls.train("run", "train.steps=60")
 
     def test_training_learns_and_leaves_the_contracts_files(self):
         metrics = self.metrics("run")

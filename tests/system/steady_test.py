@@ -3,11 +3,10 @@
 """Ten thousand steps take no more memory and no more descriptors than a hundred: python3 steady_test.py PROGRAM"""
 import os
 import pathlib
-import subprocess
 import time
 import unittest
 
-from program import PROGRAM, RoadTest
+from program import RoadTest
 
 STEPS = 10000
 
@@ -22,10 +21,8 @@ def resident(pid):
 class Steady(RoadTest):
     def test_memory_and_descriptors(self):
         out = self.folder / "steady"
-        overrides = (f"run.out={out}", f"train.steps={STEPS}", "checkpoint.every=100", "train.validate_every=50",
-                     "train.global_batch=2", "train.micro_batch=2", "optimizer.schedule=constant", "model.layers=1")
-        process = subprocess.Popen([PROGRAM, "train", str(self.recipe), *[w for o in overrides for w in ("--set", o)], "--json"],
-                                   stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+        process = self.start("steady", f"train.steps={STEPS}", "checkpoint.every=100", "train.validate_every=50", "train.global_batch=2",
+                             "train.micro_batch=2", "optimizer.schedule=constant", "model.layers=1")
         samples = []  # (step, resident bytes, descriptors)
         while process.poll() is None:
             try:

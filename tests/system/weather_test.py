@@ -17,21 +17,12 @@ import termios
 import time
 import unittest
 
-from program import PROGRAM, RoadTest, run
+from program import ENDLESS, PATIENCE, PROGRAM, RoadTest, ended, run, wait_for
 
 ROOT = os.geteuid() == 0
 
 # These tests may themselves be started with nohup, which what they start would inherit.
 signal.signal(signal.SIGHUP, signal.SIG_DFL)
-
-
-def wait_for(condition, process, seconds=60):
-    deadline = time.monotonic() + seconds
-    while not condition():
-        if process.poll() is not None or time.monotonic() > deadline:
-            return False
-        time.sleep(0.0005)
-    return True
 
 
 def is_saving(folder):
@@ -43,21 +34,12 @@ def is_saving(folder):
 
 
 class Weather(RoadTest):
-    def command(self, out, *overrides):
-        words = [word for o in overrides for word in ("--set", o)]
-        return [PROGRAM, "train", str(self.recipe), "--set", f"run.out={out}", *words, "--json"]
-
-    def start(self, out, *overrides, **options):
-        options = {"stdout": subprocess.DEVNULL, "stderr": subprocess.PIPE, "text": True, **options}
-        return subprocess.Popen(self.command(out, *overrides), **options)
-
     def same_as_whole(self, out):
         """Finished now, the run equals one that nothing happened to."""
         self.train(out)
         if not (self.folder / "whole").exists():
             self.train("whole")
-        self.assertEqual(self.losses(out), self.losses("whole"))
-        self.assertEqual(self.state(out), self.state("whole"))
+        self.same(out, "whole")
 
     def whole_checkpoints(self, out):
         return sorted(p.name for p in (out / "checkpoints").glob("step-*") if (p / "COMMIT").exists())
@@ -81,14 +63,10 @@ class Signals(Weather):
         try:
             reached = wait_for(lambda: when(folder), process)
             process.send_signal(number)
-            said = process.communicate(timeout=30)[1]
+            said = process.communicate(timeout=PATIENCE)[1]
         finally:
             process.kill()
         return process.returncode, said, reached
-
-    def newest_state(self, out):
-        newest = sorted((self.folder / out / "checkpoints").glob("step-*"))[-1:]
-        return json.loads((newest[0] / "manifest.json").read_text())["state"] if newest else {"step": 0}
 
     def owed(self, out):
         """What the newest checkpoint says that its step has not done."""
@@ -112,8 +90,7 @@ class Signals(Weather):
         for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
             for name, when in moments.items():
                 out = f"{name}-{number}"
-                code, said, reached = self.stopped_by(number, out, when, "checkpoint.every=1", "train.steps=400",
-                                                      "optimizer.schedule=constant")
+                code, said, reached = self.stopped_by(number, out, when, *ENDLESS, "checkpoint.every=1")
                 self.assertTrue(reached, (out, said))
                 self.assertEqual(code, 128 + number, (out, said))
                 self.assertEqual(self.whole_checkpoints(self.folder / out)[-1:], [f"step-{self.stopped_at(out):08}"], (out, said))
@@ -125,53 +102,17 @@ class Signals(Weather):
         for attempt in range(10):
             name = f"validating-{attempt}"
             out = self.folder / name
-            process = self.start(out, "train.validate_every=1", "train.validate_samples=1000000", "train.steps=100000",
-                                 "data.validation_fraction=0.9", "train.micro_batch=1", "optimizer.schedule=constant")
-            wait_for(lambda: (out / "metrics.jsonl").exists(), process)
-            time.sleep(0.2)
+            process = self.start(out, *ENDLESS, "train.validate_every=1", "train.validate_samples=1000000", "data.validation_fraction=0.9",
+                                 "train.micro_batch=1")
+            self.assertTrue(wait_for(lambda: self.logged(name) > 0, process))
+            time.sleep(0.02 * attempt)
             process.send_signal(signal.SIGTERM)
-            begin = time.monotonic()
-            said = process.communicate(timeout=30)[1]
+            said = process.communicate(timeout=PATIENCE)[1]
             self.assertEqual(process.returncode, 143, said)
-            self.assertLess(time.monotonic() - begin, 10)
             self.assertEqual(self.whole_checkpoints(out)[-1], f"step-{self.stopped_at(name):08}")
             if (self.owed(name) or {"what": None})["what"] == "validation":
                 return
         self.fail("no signal met a validation")
-
-    @staticmethod
-    def reads_a_checkpoint(process):
-        """It has a file of a checkpoint open."""
-        try:
-            return any("/checkpoints/step-" in os.readlink(entry) for entry in pathlib.Path(f"/proc/{process.pid}/fd").iterdir())
-        except OSError:
-            return False
-
-    def test_while_a_resume_loads(self):
-        # Large enough that it takes a moment.
-        large = ("model.hidden=256", "train.validate_every=0", "checkpoint.every=2", "optimizer.schedule=constant", "train.steps=400")
-        seen = 0
-        for number in (signal.SIGTERM, signal.SIGINT):
-            for attempt in range(10):
-                name = f"loading-{number}-{attempt}"
-                out = self.folder / name
-                self.train(name, *large, "train.steps=2")
-                before = self.losses(name)
-                process = self.start(out, *large)
-                reached = wait_for(lambda: self.reads_a_checkpoint(process), process)
-                process.send_signal(number)
-                said = process.communicate(timeout=30)[1]
-                self.assertEqual(process.returncode, 128 + number, said)
-                self.assertEqual(self.losses(name)[:2], before)
-                self.assertEqual(self.whole_checkpoints(out)[-1:], [f"step-{self.stopped_at(name):08}"])
-                if reached and self.losses(name) == before:
-                    seen += 1
-                    break
-        self.assertEqual(seen, 2, "no signal met a load")
-        self.train(name, *large, "train.steps=4")
-        self.train("not-stopped", *large, "train.steps=4")
-        self.assertEqual(self.losses(name), self.losses("not-stopped"))
-        self.assertEqual(self.state(name), self.state("not-stopped"))
 
     def test_no_validation_and_no_sample_is_lost(self):
         """Stopped again and again, mostly in a step with a validation or before its samples: what a step still owes
@@ -190,9 +131,10 @@ class Signals(Weather):
                 process = self.start(out, *slow)
                 wait_for(lambda: (out / "run.json").exists() and (out / "lock").exists() and
                          (out / "run.json").stat().st_mtime > (out / "lock").stat().st_mtime, process)
-                time.sleep(draw.uniform(0, 3 * step_seconds))
+                # Later and later: the machine may have become slower.
+                time.sleep(draw.uniform(0, (3 + stop / 10) * step_seconds))
                 process.send_signal(signal.SIGTERM)
-                said = process.communicate(timeout=60)[1]
+                said = process.communicate(timeout=PATIENCE)[1]
                 if process.returncode == 0:
                     break
                 self.assertEqual(process.returncode, 143, said)
@@ -206,51 +148,35 @@ class Signals(Weather):
                 break
         self.assertLessEqual({"validation", "samples"}, owed)
 
-    def test_the_second_signal_leaves_at_once_and_harms_nothing(self):
-        for out, pause in (("twice-a", 0), ("twice-b", 0.003), ("twice-c", 0.01)):
-            folder = self.folder / out
-            process = self.start(folder, "checkpoint.every=1")
-            wait_for(lambda: is_saving(folder), process)
-            process.send_signal(signal.SIGTERM)
-            time.sleep(pause)
-            process.send_signal(signal.SIGTERM)
-            process.communicate(timeout=5)
-            self.assertIn(process.returncode, (-signal.SIGTERM, 143, 0))
-            self.same_as_whole(out)
-
     def test_a_terminal_that_closes(self):
         """First a hangup, then an error for everything that is written to it."""
-        steps = "train.steps=60"
         out = self.folder / "terminal"
         master, slave = pty.openpty()
-        process = subprocess.Popen(self.command(out, steps)[:-1], stdin=slave, stdout=slave, stderr=slave, start_new_session=True,
+        process = subprocess.Popen(self.command("terminal", *ENDLESS)[:-1], stdin=slave, stdout=slave, stderr=slave, start_new_session=True,
                                    preexec_fn=lambda: fcntl.ioctl(0, termios.TIOCSCTTY, 0))
         os.close(slave)
-        reached = wait_for(lambda: (out / "metrics.jsonl").exists() and (out / "metrics.jsonl").stat().st_size > 0, process)
-        self.assertTrue(reached)
         shown = b""
         while b"step 1/" not in shown:  # the living line
             shown += os.read(master, 1 << 16)
         os.close(master)
-        self.assertEqual(process.wait(timeout=60), 129)
-        self.assertLess(len(self.losses("terminal")), 60)
+        self.assertEqual(process.wait(timeout=PATIENCE), 129)
         self.assertEqual(self.whole_checkpoints(out)[-1], f"step-{self.stopped_at('terminal'):08}")
-        self.train("terminal", steps)
-        self.train("whole-60", steps)
-        self.assertEqual(self.losses("terminal"), self.losses("whole-60"))
-        self.assertEqual(self.state("terminal"), self.state("whole-60"))
+        self.goes_on("terminal")
 
     def test_ignored_hangups_stay_ignored(self):
-        out = self.folder / "nohup"
-        process = self.start(out, preexec_fn=lambda: signal.signal(signal.SIGHUP, signal.SIG_IGN))
-        wait_for(lambda: (out / "metrics.jsonl").exists(), process)
+        process = self.start("nohup", *ENDLESS, preexec_fn=lambda: signal.signal(signal.SIGHUP, signal.SIG_IGN))
+        self.assertTrue(wait_for(lambda: self.logged("nohup") > 0, process))
         process.send_signal(signal.SIGHUP)
-        self.assertEqual((process.communicate(timeout=60)[1], process.returncode)[1], 0)
+        before = self.logged("nohup")
+        self.assertTrue(wait_for(lambda: self.logged("nohup") > before + 5, process))
+        process.send_signal(signal.SIGTERM)
+        said = process.communicate(timeout=PATIENCE)[1]
+        self.assertEqual(process.returncode, 143, said)
 
 
 class Disks(Weather):
     def fails_naming_bytes(self, out, code=1, **options):
-        result = subprocess.run(self.command(out, "checkpoint.every=4"), capture_output=True, text=True, timeout=120, **options)
+        result = ended(self.command(out, "checkpoint.every=4"), **options)
         self.assertEqual(result.returncode, code, result.stderr)
         lines = [line for line in result.stderr.splitlines() if line.startswith("megalith: ")]
         self.assertEqual(len(lines), 1, result.stderr)
@@ -269,7 +195,7 @@ class Disks(Weather):
             for name in kept:
                 run("generate", "--checkpoint", disk / "run" / "checkpoints" / name, "--prompt", "the", "--max-new-tokens", 1)
             subprocess.run(["mount", "-o", "remount,size=64m", disk], check=True)
-            subprocess.run(self.command(disk / "run"), check=True, capture_output=True, timeout=120)
+            ended(self.command(disk / "run"), check=True)
             self.train("whole")
             self.assertEqual(json.loads((disk / "run" / "run.json").read_text())["state_sha256"], self.state("whole"))
 
@@ -281,7 +207,7 @@ class Disks(Weather):
             self.assertRegex(self.fails_naming_bytes(disk / "run"), r"needs \d+ bytes, the disk has \d+ free")
             self.before_the_first_step(disk / "run")
         with self.small_disk("size=4m") as disk:  # one, but not two and a third in progress
-            result = subprocess.run(self.command(disk / "run", "train.steps=2"), capture_output=True, text=True, timeout=120)
+            result = ended(self.command(disk / "run", "train.steps=2"))
             self.assertEqual(result.returncode, 0, result.stderr)
             self.assertRegex(result.stderr, r"no room for 2 checkpoints of \d+ bytes and one in progress: the disk has \d+ bytes free")
 
@@ -294,7 +220,7 @@ class Disks(Weather):
             self.assertRegex(self.fails_naming_bytes(disk / "run"), r"needs \d+ bytes in \d+ files")
             self.assertEqual(self.whole_checkpoints(disk / "run"), ["step-00000004"])
             subprocess.run(["mount", "-o", "remount,nr_inodes=1000", disk], check=True)
-            subprocess.run(self.command(disk / "run"), check=True, capture_output=True, timeout=120)
+            ended(self.command(disk / "run"), check=True)
 
     def test_file_size_limit(self):
         limit = lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (30000, 30000))
@@ -305,10 +231,10 @@ class Disks(Weather):
 
     def test_a_limit_that_comes_later_leaves_the_checkpoints_of_before(self):
         out = self.folder / "later"
-        process = self.start(out, "checkpoint.every=4", "train.steps=100000", "optimizer.schedule=constant", "train.validate_every=0")
+        process = self.start(out, *ENDLESS, "checkpoint.every=4")
         self.assertTrue(wait_for(lambda: len(self.whole_checkpoints(out)) > 1, process))
         resource.prlimit(process.pid, resource.RLIMIT_FSIZE, (200000, 200000))
-        said = process.communicate(timeout=60)[1]
+        said = process.communicate(timeout=PATIENCE)[1]
         self.assertEqual(process.returncode, 1, said)
         self.assertRegex(said, r"needs \d+ bytes")
         kept = self.whole_checkpoints(out)
@@ -318,8 +244,8 @@ class Disks(Weather):
     def test_nobody_else_may_write_what_is_made(self):
         """Whatever the umask."""
         place = self.folder / "open"
-        own = lambda *words: subprocess.run([PROGRAM, *map(str, words)], check=True, capture_output=True, timeout=120, umask=0,
-                                            env={**os.environ, "XDG_CACHE_HOME": str(place / "cache")})
+        own = lambda *words: ended([PROGRAM, *map(str, words)], check=True, umask=0,
+                                   env={**os.environ, "XDG_CACHE_HOME": str(place / "cache")})
         place.mkdir(mode=0o755)
         own("tokenizer", "train", "--input", self.folder / "text.txt", "--vocab-size", 285, "--output", place / "t.json")
         own("pack", "--tokenizer", place / "t.json", "--input", self.folder / "text.txt", "--output", place / "c")
@@ -358,7 +284,7 @@ class Disks(Weather):
         self.assertIn("UTF-8", self.fails_naming_bytes(self.folder / os.fsdecode(b"\xff\xfe"), code=2))
 
     def train_into(self, out):
-        result = subprocess.run(self.command(out, "train.steps=2"), capture_output=True, text=True, timeout=120)
+        result = ended(self.command(out, "train.steps=2"))
         self.assertEqual(result.returncode, 0, result.stderr)
 
 
@@ -372,13 +298,13 @@ class Logs(Weather):
             for json_flag in (True, False):
                 out = self.folder / f"{name}-{json_flag}"
                 command = self.command(out)[:None if json_flag else -1]
-                result = subprocess.run(command, timeout=120, **options)
+                result = subprocess.run(command, timeout=PATIENCE, **options)
                 self.assertIn(result.returncode, (0, 1) if name.startswith("closed") else (0,), name)
                 self.same_as_whole(out.name)
 
     def test_a_result_that_cannot_be_written_is_an_error_and_the_run_is_whole(self):
         out = self.folder / "full-result"
-        result = subprocess.run(self.command(out), stdout=open("/dev/full", "w"), stderr=subprocess.PIPE, text=True, timeout=120)
+        result = ended(self.command(out), capture_output=False, stdout=open("/dev/full", "w"), stderr=subprocess.PIPE)
         self.assertEqual(result.returncode, 1)
         self.assertIn("standard output", result.stderr)
         self.same_as_whole("full-result")
@@ -390,29 +316,25 @@ class Logs(Weather):
         os.close(writer)
         os.read(reader, 1)
         os.close(reader)
-        self.assertEqual(process.wait(timeout=120), 0)
+        self.assertEqual(process.wait(timeout=PATIENCE), 0)
         self.same_as_whole("pipe")
 
 
 class Limits(Weather):
     def test_few_descriptors(self):
-        result = subprocess.run(self.command(self.folder / "descriptors"), capture_output=True, text=True, timeout=120,
-                                preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_NOFILE, (24, 24)))
+        result = ended(self.command("descriptors"), preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_NOFILE, (24, 24)))
         self.assertEqual(result.returncode, 0, result.stderr)
         for limit in (4, 5, 6, 8, 10):
             out = self.folder / f"descriptors-{limit}"
-            result = subprocess.run(self.command(out), capture_output=True, text=True, timeout=120,
-                                    preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_NOFILE, (limit, limit)))
+            result = ended(self.command(out), preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_NOFILE, (limit, limit)))
             self.assertIn(result.returncode, (0, 1, 2, 127), result.stderr)
             if result.returncode in (1, 2):
                 self.assertIn("Too many open files", result.stderr)
             self.same_as_whole(out.name)
 
     def refused(self, out, *overrides, prefix=(), **options):
-        begin = time.monotonic()
-        result = subprocess.run([*prefix, *self.command(out, *overrides)], capture_output=True, text=True, timeout=120, **options)
+        result = ended([*prefix, *self.command(out, *overrides)], **options)
         self.assertEqual(result.returncode, 2, result.stderr)
-        self.assertLess(time.monotonic() - begin, 60)
         self.assertIn("does not fit into memory", result.stderr)
         self.assertEqual(result.stderr.count("\n"), 1, result.stderr)
         return result.stderr
@@ -431,39 +353,54 @@ class Limits(Weather):
         said = self.refused(self.folder / "as", preexec_fn=limited(180 << 20))
         self.assertIn("ulimit -v", said)
         for size, code in ((1 << 30, 1), (4 << 30, 0)):
-            result = subprocess.run(self.command(self.folder / "as"), capture_output=True, text=True, timeout=120,
-                                    preexec_fn=limited(size))
+            result = ended(self.command("as"), preexec_fn=limited(size))
             self.assertEqual(result.returncode, code, result.stderr)
             if code:
                 self.assertRegex(result.stderr, r"out of memory for workspace: \d+ bytes asked")
         self.same_as_whole("as")
 
+    @contextlib.contextmanager
+    def control_group(self):
+        """A new group and the file of its memory limit, of either version of control groups, where this process may make one."""
+        places = []
+        for line in pathlib.Path("/proc/self/cgroup").read_text().splitlines():
+            _, controllers, path = line.split(":", 2)
+            if controllers == "memory":
+                places.append((pathlib.Path("/sys/fs/cgroup/memory" + path), "memory.limit_in_bytes"))
+            elif not controllers:
+                # Of version 2 a group that holds processes has no groups with controllers below it: one further up may.
+                mine = pathlib.Path("/sys/fs/cgroup" + path)
+                places += [(group, "memory.max") for group in (mine, *mine.parents) if group.is_relative_to("/sys/fs/cgroup")]
+        for place, limit in places:
+            group = place / f"megalith-test-{os.getpid()}"
+            try:
+                group.mkdir()
+            except OSError:
+                continue
+            try:
+                if os.access(group / limit, os.W_OK):
+                    yield group, group / limit
+                    return
+            finally:
+                group.rmdir()
+        self.skipTest("control groups cannot be made here")
+
     def test_a_control_group_is_respected(self):
-        mine = [line.split(":") for line in pathlib.Path("/proc/self/cgroup").read_text().splitlines()]
-        group = next((pathlib.Path("/sys/fs/cgroup/memory" + path) for _, names, path in mine if names == "memory"), None)
-        if group is None or not os.access(group, os.W_OK):
-            self.skipTest("control groups cannot be made here")
-        child = group / f"megalith-test-{os.getpid()}"
-        try:
-            child.mkdir()
-        except OSError:
-            self.skipTest("control groups cannot be made here")
-        try:
-            (child / "memory.limit_in_bytes").write_text(str(60 << 20))
-            enter = ("sh", "-c", f'echo $$ > "{child}/cgroup.procs"; exec "$@"', "sh")
-            self.assertIn(f"the control group {child} leaves", self.refused(self.folder / "group", prefix=enter))
-            (child / "memory.limit_in_bytes").write_text(str(300 << 20))
-            result = subprocess.run([*enter, *self.command(self.folder / "group")], capture_output=True, text=True, timeout=120)
+        with self.control_group() as (group, limit):
+            limit.write_text(str(60 << 20))
+            enter = ("sh", "-c", f'echo $$ > "{group}/cgroup.procs" || exit 77; exec "$@"', "sh")
+            if ended([*enter, "true"]).returncode == 77:
+                self.skipTest("control groups cannot be entered here")
+            self.assertIn(f"the control group {group} leaves", self.refused("group", prefix=enter))
+            limit.write_text(str(300 << 20))
+            result = ended([*enter, *self.command("group")])
             self.assertEqual(result.returncode, 0, result.stderr)
-        finally:
-            child.rmdir()
 
     def test_full_shared_memory(self):
         if not ROOT:
             self.skipTest("needs a mount namespace")
         script = 'mount -t tmpfs -o size=4k tmpfs /dev/shm && head -c 4096 /dev/zero > /dev/shm/full; exec "$@"'
-        result = subprocess.run(["unshare", "-m", "sh", "-c", script, "sh", *self.command(self.folder / "shm")],
-                                capture_output=True, text=True, timeout=120)
+        result = ended(["unshare", "-m", "sh", "-c", script, "sh", *self.command("shm")])
         if "unshare" in result.stderr or "mount" in result.stderr:
             self.skipTest("namespaces cannot be made here")
         self.assertEqual(result.returncode, 0, result.stderr)

@@ -8,14 +8,14 @@ import sys
 import unittest
 
 WIRE = sys.argv.pop(1) if len(sys.argv) > 1 and not sys.argv[1].startswith("-") else ""
-from mpirun import MPIRUN, start  # noqa: E402
+from mpirun import MPIRUN, ended, start  # noqa: E402
 
 
 @unittest.skipUnless(MPIRUN, "mpirun is not installed")
 class Wire(unittest.TestCase):
     def ranks(self, count, what):
         process = start((count, [WIRE, what, "--gtest_color=no"]))
-        stdout, stderr = process.communicate(timeout=120)
+        stdout, stderr = ended(process, 300)
         return process.returncode, stdout, stderr
 
     def test_closed_forms(self):
