@@ -196,7 +196,7 @@ class Mpi(RoadTest):
 
     def resumed(self, out, fault, *overrides):
         """A run of two that goes on, while on rank 0 alone reading its checkpoints is as `fault` says."""
-        command = self.command(out, "parallel.tensor=2", *overrides)
+        command = self.command(out, *overrides)
         preload = ["-x", f"LD_PRELOAD={FAULTS}", "-x", f"MEGA_FAULTS={self.folder / out / 'checkpoints'}|read|{fault}"]
         process = mpirun.start((1, [*preload, *command]), (1, command))
         return process, self.ends(process)
@@ -204,7 +204,7 @@ class Mpi(RoadTest):
     @unittest.skipUnless(FAULTS, "no library of faults was given")
     def test_a_rank_that_hangs_in_its_check_of_the_newest_checkpoint_is_named(self):
         self.mpi(2, "hangs", "parallel.tensor=2", *ENDLESS, "train.steps=2")
-        process, message = self.resumed("hangs", "hang|4", *ENDLESS, f"parallel.deadline_seconds={DEADLINE}")
+        process, message = self.resumed("hangs", "hang|4", *ENDLESS, "parallel.tensor=2", f"parallel.deadline_seconds={DEADLINE}")
         self.assertEqual(process.returncode, 1, message)
         self.assertRegex(message, rf"megalith: rank 1 on \S+, all_gather 'newest checkpoint' .*: waited {DEADLINE} s, the deadline; "
                                   r"rank 0 on \S+ has not started it")
@@ -212,8 +212,9 @@ class Mpi(RoadTest):
 
     @unittest.skipUnless(FAULTS and LONG, "takes its time")
     def test_a_rank_that_takes_long_for_its_check_is_waited_for(self):
-        large = ("model.hidden=320", *ENDLESS)  # its check takes longer than the deadline, each of its parts less
-        self.mpi(2, "slow", "parallel.tensor=2", *large, "train.steps=2")
+        # Its check takes longer than the deadline, each of its parts less; whole tensors, which are read at once.
+        large = ("model.hidden=320", "parallel.pipeline=2", *ENDLESS)
+        self.mpi(2, "slow", *large, "train.steps=2")
         process, message = self.resumed("slow", "slow|1", *large, "train.steps=4", f"parallel.deadline_seconds={DEADLINE}")
         self.assertEqual(process.returncode, 0, message)
         # Else nobody had to wait for longer than the deadline.
