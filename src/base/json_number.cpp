@@ -19,19 +19,23 @@ const nlohmann::json& member(const nlohmann::json& object, std::string_view key,
 
 }  // namespace
 
+std::optional<int64_t> whole_number_in(const nlohmann::json& value) {
+  // What is not negative and was parsed as whole is unsigned; built in memory it may be signed.
+  const bool fits = value.is_number_unsigned()
+                        ? value.get<uint64_t>() <= static_cast<uint64_t>(INT64_MAX)
+                        : value.is_number_integer();
+  return fits ? std::optional(value.get<int64_t>()) : std::nullopt;
+}
+
 int64_t whole_number(const nlohmann::json& object, std::string_view key, std::string_view where,
                      int64_t most) {
   const nlohmann::json& value = member(object, key, where);
-  // What is not negative and was parsed as whole is unsigned; built in memory it may be signed.
-  const bool fits =
-      value.is_number_unsigned()
-          ? value.get<uint64_t>() <= static_cast<uint64_t>(most)
-          : value.is_number_integer() && value.get<int64_t>() >= 0 && value.get<int64_t>() <= most;
-  if (!fits) {
+  const auto number = whole_number_in(value);
+  if (!number || *number < 0 || *number > most) {
     throw IntegrityError("{}: '{}' is {}, not a whole number from 0 to {}", where, key,
                          value.dump(), most);
   }
-  return value.get<int64_t>();
+  return *number;
 }
 
 double finite_number(const nlohmann::json& object, std::string_view key, std::string_view where) {

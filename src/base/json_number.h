@@ -6,9 +6,14 @@
 
 #include <cstdint>
 #include <nlohmann/json_fwd.hpp>
+#include <optional>
 #include <string_view>
 
 namespace megalith {
+
+/// The whole number that `value` is; nothing when it is another thing, has a fraction (1.0 too), or
+/// does not fit. For those whose errors are of another kind.
+std::optional<int64_t> whole_number_in(const nlohmann::json& value);
 
 /// The whole number under `key`, at least 0. IntegrityError when it is absent, has a fraction, or
 /// is negative or above `most`; `where` begins its message: "checkpoint: its state".

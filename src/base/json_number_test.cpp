@@ -28,6 +28,17 @@ TEST(JsonNumber, WholeNumbersAreTakenToTheLast) {
       ThrowsMessage<IntegrityError>(HasSubstr("doc: 'c' is 5")));
 }
 
+TEST(JsonNumber, AnyWholeNumberThatFits) {
+  const auto in = [](const char* text) { return whole_number_in(nlohmann::json::parse(text)); };
+  EXPECT_EQ(in("0"), 0);
+  EXPECT_EQ(in("-1"), -1);
+  EXPECT_EQ(in("9223372036854775807"), INT64_MAX);
+  EXPECT_EQ(in("-9223372036854775808"), INT64_MIN);
+  for (const char* text : {"1.0", "1e3", "9223372036854775808", "-9223372036854775809", "\"1\"",
+                           "null", "true", "[1]"})
+    EXPECT_EQ(in(text), std::nullopt) << text;
+}
+
 TEST(JsonNumber, WhatIsNoneIsRefusedByName) {
   for (const char* value : {"-1", "1.0", "1e300", "-1e300", "9223372036854775808",
                             "18446744073709551615", "1e19", "\"1\"", "null", "true", "[1]"}) {

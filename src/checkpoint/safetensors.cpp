@@ -11,6 +11,7 @@
 
 #include "base/integer.h"
 #include "base/json_fault.h"
+#include "base/json_number.h"
 
 namespace megalith::checkpoint {
 namespace {
@@ -71,10 +72,10 @@ nlohmann::json parse_header(const std::string& path, const std::string& header) 
 
 int64_t unsigned_number(const std::string& path, const std::string& name,
                         const nlohmann::json& json) {
-  if (!json.is_number_unsigned() || json.get<uint64_t>() > static_cast<uint64_t>(INT64_MAX)) {
-    throw IntegrityError("{}: tensor {}: '{}' is not a size", path, name, json.dump());
-  }
-  return json.get<int64_t>();
+  // "-0" is a number, and no size.
+  const auto number = json.is_number_unsigned() ? whole_number_in(json) : std::nullopt;
+  if (!number) throw IntegrityError("{}: tensor {}: '{}' is not a size", path, name, json.dump());
+  return *number;
 }
 
 SafetensorsEntry parse_entry(const std::string& path, const std::string& name,

@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/error.h"
+#include "base/json_number.h"
 
 namespace megalith::models {
 namespace {
@@ -24,14 +25,10 @@ Enum choice(const nlohmann::json& json, const char* key, const std::array<const 
   return static_cast<Enum>(found - names.begin());
 }
 
-/// The library converts any number, and those that do not fit to anything.
 int64_t integer(const nlohmann::json& json, const char* key, const std::string& where) {
-  const nlohmann::json& value = json.at(key);
-  const bool fits =
-      value.is_number_integer() &&
-      (!value.is_number_unsigned() || value.get<uint64_t>() <= static_cast<uint64_t>(INT64_MAX));
-  if (!fits) throw UserError("{}: {} is not a whole number", where, key);
-  return value.get<int64_t>();
+  const auto number = whole_number_in(json.at(key));
+  if (!number) throw UserError("{}: {} is not a whole number", where, key);
+  return *number;
 }
 
 }  // namespace

@@ -3,11 +3,11 @@
 
 #include <algorithm>
 #include <initializer_list>
-#include <limits>
 #include <nlohmann/json.hpp>
 
 #include "base/error.h"
 #include "base/json_fault.h"
+#include "base/json_number.h"
 #include "base/log.h"
 #include "models/gpt2_names.h"
 
@@ -42,18 +42,15 @@ class Keys {
     for (const char* name : names) {
       const Json* json = find(name);
       if (json == nullptr) continue;
-      const bool fits = !json->is_number_unsigned() ||
-                        json->get<uint64_t>() <= uint64_t{std::numeric_limits<int64_t>::max()};
-      if (!json->is_number_integer() || !fits) {
+      const auto number = whole_number_in(*json);
+      if (!number)
         throw UserError("{}: {} is {}, must be a whole number", where_, name, shown(*json));
-      }
-      const auto number = json->get<int64_t>();
-      if (first != nullptr && number != value) {
+      if (first != nullptr && *number != value) {
         throw UserError("{}: {} is {}, but {} is {}; they are one setting", where_, first, value,
-                        name, number);
+                        name, *number);
       }
       first = name;
-      value = number;
+      value = *number;
     }
     return value;
   }
@@ -159,14 +156,15 @@ std::optional<std::vector<int32_t>> end_ids(const Keys& keys, int64_t vocab,
   if (json == nullptr) return std::nullopt;
   const Json list = json->is_array() ? *json : Json::array({*json});
   std::vector<int32_t> ids;
-  for (const Json& id : list) {
-    if (!id.is_number_integer()) {
+  for (const Json& entry : list) {
+    const auto id = whole_number_in(entry);
+    if (!id) {
       throw UserError("{}: eos_token_id holds {}, must be a whole number or a list of them", where,
-                      Keys::shown(id));
+                      Keys::shown(entry));
     }
     // Small models are often saved with the class default, an id they do not have.
-    if (id < 0 || id >= vocab) continue;
-    ids.push_back(id.get<int32_t>());
+    if (*id < 0 || *id >= vocab) continue;
+    ids.push_back(static_cast<int32_t>(*id));
   }
   return ids;
 }

@@ -6,6 +6,7 @@
 
 #include "base/error.h"
 #include "base/json_fault.h"
+#include "base/json_number.h"
 
 namespace megalith::text {
 
@@ -16,10 +17,11 @@ std::variant<std::string, std::vector<int32_t>> parse_score_line(std::string_vie
   if (json.contains("ids")) {
     std::vector<int32_t> ids;
     if (!json["ids"].is_array()) throw UserError("\"ids\" is not a list");
-    for (const auto& id : json["ids"]) {
-      if (!id.is_number_integer() || id < 0 || id > std::numeric_limits<int32_t>::max())
+    for (const auto& entry : json["ids"]) {
+      const auto id = whole_number_in(entry);
+      if (!id || *id < 0 || *id > std::numeric_limits<int32_t>::max())
         throw UserError("entry {} of \"ids\" is not a token id", ids.size());
-      ids.push_back(id.get<int32_t>());
+      ids.push_back(static_cast<int32_t>(*id));
     }
     return ids;
   }
