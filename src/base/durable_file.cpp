@@ -13,22 +13,13 @@
 #include <cstring>
 
 #include "base/check.h"
+#include "base/failure.h"
 #include "base/file.h"
 
 namespace megalith {
 namespace {
 
 constexpr int64_t kMostFromDevice = int64_t{64} << 20;
-
-std::filesystem::path temporary_beside(const std::filesystem::path& path) {
-  uint64_t bits = 0;
-  ssize_t got = -1;
-  while (got != sizeof bits) {
-    got = getrandom(&bits, sizeof bits, 0);
-    if (got < 0 && errno != EINTR) throw SystemError("getrandom: {}", std::strerror(errno));
-  }
-  return path.parent_path() / fmt::format(".tmp-{:016x}", bits);
-}
 
 /// Removes the temporary file unless it was renamed away.
 class TemporaryFile {
@@ -43,8 +34,7 @@ class TemporaryFile {
   void rename_to(const std::filesystem::path& target) {
     if (::rename(path_.c_str(), target.c_str()) != 0) {
       const int error = errno;
-      // The name itself cannot be: a folder is there, or it is too long.
-      if (error == EISDIR || error == ENOTDIR || error == ENAMETOOLONG)
+      if (is_mistake(error))
         throw UserError("{}: {}; name another path", target.string(), std::strerror(error));
       throw SystemError("{} (rename): {}", target.string(), std::strerror(error));
     }
@@ -83,6 +73,16 @@ std::string read_file(const std::filesystem::path& path, int64_t limit) {
   }
   content.resize(done);
   return content;
+}
+
+std::filesystem::path temporary_beside(const std::filesystem::path& path, std::string_view mark) {
+  uint64_t bits = 0;
+  ssize_t got = -1;
+  while (got != sizeof bits) {
+    got = getrandom(&bits, sizeof bits, 0);
+    if (got < 0 && errno != EINTR) throw SystemError("getrandom: {}", std::strerror(errno));
+  }
+  return path.parent_path() / fmt::format(".tmp-{}{:016x}", mark, bits);
 }
 
 void write_file_durable(const std::filesystem::path& path, std::string_view content) {

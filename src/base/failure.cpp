@@ -1,38 +1,36 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "base/failure.h"
 
-#include <algorithm>
+#include <cerrno>
 #include <filesystem>
-#include <system_error>
 
 namespace megalith {
-namespace {
 
-namespace fs = std::filesystem;
-
-/// A path that cannot be is the person's mistake; the rest is the machine's trouble.
-ExitCode code_of(const fs::filesystem_error& error) {
-  const auto mistakes = {std::errc::too_many_symbolic_link_levels,
-                         std::errc::filename_too_long,
-                         std::errc::permission_denied,
-                         std::errc::not_a_directory,
-                         std::errc::no_such_file_or_directory,
-                         std::errc::read_only_file_system,
-                         std::errc::operation_not_permitted};
-  const bool mistake = std::ranges::any_of(
-      mistakes, [&](const std::errc mistaken) { return error.code() == mistaken; });
-  return mistake ? ExitCode::usage : ExitCode::failure;
+bool is_mistake(int error) {
+  switch (error) {
+    case EACCES:
+    case EEXIST:
+    case EINVAL:  // a name that its file system does not take
+    case EISDIR:
+    case ELOOP:
+    case ENAMETOOLONG:
+    case ENOENT:
+    case ENOTDIR:
+    case EPERM:
+    case EROFS:
+      return true;
+    default:
+      return false;
+  }
 }
-
-}  // namespace
 
 Failure failure_of(const std::exception_ptr& error) {
   try {
     std::rethrow_exception(error);
   } catch (const Error& e) {
     return {e.code(), e.what()};
-  } catch (const fs::filesystem_error& e) {
-    return {code_of(e),
+  } catch (const std::filesystem::filesystem_error& e) {
+    return {is_mistake(e.code().value()) ? ExitCode::usage : ExitCode::failure,
             fmt::format("{}: {}; name another path", e.path1().string(), e.code().message())};
   } catch (const std::exception& e) {
     return {ExitCode::failure, e.what()};

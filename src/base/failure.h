@@ -18,6 +18,10 @@ struct Failure {
   [[noreturn]] void raise() const;
 };
 
+/// Whether a call on a path that failed with this errno is the mistake of whoever named the path:
+/// another one helps. The rest is the machine's trouble.
+bool is_mistake(int error);
+
 /// Of a caught exception; never throws. A path that cannot be is the person's mistake.
 Failure failure_of(const std::exception_ptr& error);
 

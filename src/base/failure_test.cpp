@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <cerrno>
 #include <filesystem>
 
 namespace megalith {
@@ -28,6 +29,14 @@ TEST(Failure, APathThatCannotBeIsThePersonsMistake) {
   EXPECT_EQ(mistake.code, ExitCode::usage);
   EXPECT_EQ(mistake.text, "/no/where: No such file or directory; name another path");
   EXPECT_EQ(caught(error(std::errc::io_error)).code, ExitCode::failure);
+}
+
+TEST(Failure, AFullOrBrokenDiskIsTheMachinesTrouble) {
+  for (const int error :
+       {ENOENT, EACCES, EPERM, EROFS, EEXIST, EISDIR, ENOTDIR, ELOOP, ENAMETOOLONG})
+    EXPECT_TRUE(is_mistake(error)) << error;
+  for (const int error : {ENOSPC, EDQUOT, EIO, ENOMEM, EMFILE, ENFILE})
+    EXPECT_FALSE(is_mistake(error)) << error;
 }
 
 TEST(Failure, NamesWhatIsNoException) {

@@ -12,6 +12,7 @@
 #include <utility>
 
 #include "base/check.h"
+#include "base/failure.h"
 
 namespace megalith {
 namespace {
@@ -59,12 +60,10 @@ File::File(const std::filesystem::path& path, Mode mode) : path_(path) {
   fd_ = retry([&] { return ::open(path.c_str(), flags_of(mode) | O_CLOEXEC, 0644); });
   if (fd_ >= 0) return;
   const int error = errno;
-  // These a person caused by naming the path; the rest is the machine's trouble.
   if (error == ENOENT && mode != Mode::read && mode != Mode::read_write)
     throw UserError("{}: its folder does not exist; create it or name another path", path.string());
   if (error == ENOENT) throw UserError("{}: no such file; check the path", path.string());
-  if (error == EACCES || error == EPERM || error == EROFS || error == EISDIR || error == ENOTDIR ||
-      error == ELOOP || error == ENAMETOOLONG || error == EEXIST)
+  if (is_mistake(error))
     throw UserError("{}: {}; name another path", path.string(), std::strerror(error));
   fail("open", path, error);
 }

@@ -48,6 +48,10 @@ class File {
 /// The whole file as a string. UserError if it is absent, a folder, or larger than `limit` bytes.
 std::string read_file(const std::filesystem::path& path, int64_t limit = int64_t{1} << 40);
 
+/// A name for something temporary in the folder of `path`: ".tmp-", `mark`, 16 random hexadecimal
+/// digits that nobody foresees. What a crash leaves there a later start finds and removes.
+std::filesystem::path temporary_beside(const std::filesystem::path& path,
+                                       std::string_view mark = "");
 /// Replaces `path` durably: temporary file (unpredictable name) in the same folder, write, fsync,
 /// rename, fsync of the folder. After it returns the new content survives a power cut; before, the
 /// old one is whole.

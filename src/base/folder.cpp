@@ -7,6 +7,7 @@
 #include <cstring>
 
 #include "base/error.h"
+#include "base/failure.h"
 #include "base/file.h"
 
 namespace megalith {
@@ -15,9 +16,7 @@ namespace {
 namespace fs = std::filesystem;
 
 [[noreturn]] void refuse(const fs::path& folder, int error) {
-  // What naming another path does not help against is the machine's.
-  if (error == EIO || error == ENOSPC || error == EDQUOT || error == ENOMEM || error == EMFILE ||
-      error == ENFILE)
+  if (!is_mistake(error))
     throw SystemError("{} (mkdir): {}", folder.string(), std::strerror(error));
   throw UserError("{}: cannot be made a folder ({}); name another path", folder.string(),
                   error == EEXIST ? "a file or a link is in the way" : std::strerror(error));

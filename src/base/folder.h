@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Folders that the program makes, and what it reads inside of folders. New folders are there after
-// a power cut, and nobody but their owner may write into them, whatever the umask: here and nowhere
-// else folders are made that stay.
+// a power cut, and nobody but their owner may write into them, whatever the umask.
 #pragma once
 
 #include <filesystem>

@@ -7,10 +7,10 @@
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
-#include <random>
 #include <string_view>
 
 #include "base/error.h"
+#include "base/failure.h"
 #include "base/file.h"
 
 namespace megalith::checkpoint {
@@ -22,22 +22,14 @@ fs::path parent_of(const fs::path& path) {
   return path.has_parent_path() ? path.parent_path() : fs::path(".");
 }
 
-uint64_t random_bits() {
-  std::random_device device;
-  return (uint64_t{device()} << 32) | device();
-}
-
-fs::path temporary_beside(const fs::path& path) {
-  return parent_of(path) / fmt::format(".tmp-{:016x}", random_bits());
-}
-
 // ".tmp-aside-", 16 digits, "-", the name that it had.
-constexpr std::string_view kAside = ".tmp-aside-";
+constexpr std::string_view kAsideMark = "aside-", kAside = ".tmp-aside-";
 constexpr size_t kAsideDigits = 16;
 
 fs::path aside_of(const fs::path& target) {
-  return parent_of(target) /
-         fmt::format("{}{:016x}-{}", kAside, random_bits(), target.filename().string());
+  fs::path aside = temporary_beside(target, kAsideMark);
+  aside += "-" + target.filename().string();
+  return aside;
 }
 
 /// rename(2), the two names exchanged if `flags` say so; the error number.
@@ -53,6 +45,7 @@ StagedFolder::StagedFolder(fs::path target)
     const int error = errno;
     const std::string name = path_.string();
     path_.clear();
+    if (is_mistake(error)) throw UserError("{}: {}; name another path", name, std::strerror(error));
     throw SystemError("{} (mkdir): {}", name, std::strerror(error));
   }
 }

@@ -10,7 +10,8 @@ namespace megalith::checkpoint {
 
 class StagedFolder {
  public:
-  /// Creates the temporary folder. Its parent must exist.
+  /// Creates the temporary folder. Its parent must exist. UserError where the person may not make
+  /// one, SystemError when the disk or the machine refuses.
   explicit StagedFolder(std::filesystem::path target);
   /// Removes the temporary folder unless it was put in place.
   ~StagedFolder();

@@ -6,7 +6,6 @@
 #include <algorithm>
 #include <cstring>
 #include <limits>
-#include <random>
 #include <vector>
 
 #include "base/check.h"
@@ -20,9 +19,7 @@ constexpr int32_t kDocumentEnd = -1;
 
 /// A file without a name: gone when the process ends, however it ends.
 File open_nameless(const std::filesystem::path& prefix) {
-  std::random_device device;
-  const uint64_t name = (uint64_t{device()} << 32) | device();
-  const std::filesystem::path path = prefix.parent_path() / fmt::format(".tmp-{:016x}", name);
+  const std::filesystem::path path = temporary_beside(prefix);
   File(path, File::Mode::create_new).close();
   File file(path, File::Mode::read_write);
   std::filesystem::remove(path);
