@@ -12,6 +12,7 @@
 
 #include "base/file.h"
 #include "checkpoint/folder_writer.h"
+#include "checkpoint/reader.h"
 
 namespace megalith::checkpoint {
 
@@ -44,6 +45,13 @@ class CheckpointTest : public ::testing::Test {
 
   std::filesystem::path folder_;
 };
+
+/// Where find_newest finds one.
+inline std::optional<std::filesystem::path> newest_in(const std::filesystem::path& checkpoints,
+                                                      bool verify) {
+  const auto reader = find_newest(checkpoints, verify);
+  return reader ? std::optional(reader->folder()) : std::nullopt;
+}
 
 /// The message of the IntegrityError that `action` throws; fails the test when it throws none.
 template <typename Action>

@@ -219,6 +219,7 @@ Reader::Reader(const fs::path& folder, AtWork at_work) : impl_(std::make_unique<
 
 Reader::~Reader() = default;
 Reader::Reader(Reader&&) noexcept = default;
+Reader& Reader::operator=(Reader&&) noexcept = default;
 
 const fs::path& Reader::folder() const { return impl_->folder; }
 int64_t Reader::step() const { return impl_->manifest.step; }
@@ -311,8 +312,7 @@ Reader open_own_step(const fs::path& folder, AtWork at_work) {
   return Reader(folder, std::move(at_work));
 }
 
-std::optional<fs::path> find_newest(const fs::path& checkpoints, bool verify,
-                                    const AtWork& at_work) {
+std::optional<Reader> find_newest(const fs::path& checkpoints, bool verify, const AtWork& at_work) {
   std::string first_fault;
   size_t damaged = 0;
   for (const auto& [step, folder] : step_folders(checkpoints)) {
@@ -322,9 +322,9 @@ std::optional<fs::path> find_newest(const fs::path& checkpoints, bool verify,
         kind_of(folder / kManifestName) == fs::file_type::not_found)
       continue;
     try {
-      const Reader reader = open_own_step(folder, at_work);
+      Reader reader = open_own_step(folder, at_work);
       if (verify) reader.verify_all();
-      return folder;
+      return reader;
     } catch (const IntegrityError& error) {
       log::warning("passing over the damaged checkpoint {}: {}", folder.string(), error.what());
       if (first_fault.empty()) first_fault = error.what();

@@ -31,6 +31,7 @@ class Reader {
   explicit Reader(const std::filesystem::path& step_folder, AtWork at_work = {});
   ~Reader();
   Reader(Reader&&) noexcept;
+  Reader& operator=(Reader&&) noexcept;
 
   const std::filesystem::path& folder() const;
   int64_t step() const;
@@ -67,8 +68,8 @@ Reader open_own_step(const std::filesystem::path& folder, AtWork at_work = {});
 /// files have their size; with `verify`, all hashes too). Damaged newer ones (IntegrityError) are
 /// passed over with a warning that names them; one that cannot be read now is a SystemError: it may
 /// well be whole; one of a newer format is a NewerFormatError: it is. Nothing if there are none at
-/// all; IntegrityError if there are and none is whole.
-std::optional<std::filesystem::path> find_newest(const std::filesystem::path& checkpoints,
-                                                 bool verify, const AtWork& at_work = {});
+/// all; IntegrityError if there are and none is whole. What it has verified is not hashed again.
+std::optional<Reader> find_newest(const std::filesystem::path& checkpoints, bool verify,
+                                  const AtWork& at_work = {});
 
 }  // namespace megalith::checkpoint

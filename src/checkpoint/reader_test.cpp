@@ -47,8 +47,11 @@ TEST_F(Checkpoint, says_that_it_is_at_work_while_it_checks_and_reads) {
   std::atomic<int> signs = 0;
   const fs::path newest = write(7);
   const AtWork at_work = [&] { ++signs; };
-  EXPECT_EQ(find_newest(folder_, true, at_work), newest);
+  const auto found = find_newest(folder_, true, at_work);
+  EXPECT_EQ(found->folder(), newest);
   EXPECT_GE(signs.exchange(0), 3);  // two files of tensors and a text
+  read(*found, "c", Shard::whole(Shape{4, 3, 2}));
+  EXPECT_EQ(signs.exchange(0), 1);  // itself: its file has been checked
   const Reader reader(newest, at_work);
   read(reader, "c", Shard::whole(Shape{4, 3, 2}));
   EXPECT_GE(signs, 2);  // its file's check, and itself
@@ -283,7 +286,7 @@ TEST_F(Checkpoint, a_link_among_a_runs_checkpoints_is_passed_over) {
   EXPECT_THAT(integrity_fault([&] { find_newest(run, true); }), HasSubstr("is a link"));
   const fs::path own = run / step_folder_name(4);
   write_checkpoint_folder(own, content(4), 2, 40);
-  EXPECT_EQ(find_newest(run, true), own);
+  EXPECT_EQ(newest_in(run, true), own);
 }
 
 TEST_F(Checkpoint, the_digest_is_of_names_types_shapes_and_bytes) {

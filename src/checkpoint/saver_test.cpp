@@ -97,10 +97,10 @@ TEST_F(SaverTest, a_later_damaged_checkpoint_does_not_push_out_the_saved_one) {
   fs::remove(step(20) / "recipe.yaml");
   save(saver, 15);
   EXPECT_THAT(names(), ElementsAre("step-00000015", "step-00000020"));
-  EXPECT_EQ(find_newest(folder_, true), step(15));
+  EXPECT_EQ(newest_in(folder_, true), step(15));
   save(saver, 20);
   EXPECT_THAT(names(), ElementsAre("step-00000020"));
-  EXPECT_EQ(find_newest(folder_, true), step(20));
+  EXPECT_EQ(newest_in(folder_, true), step(20));
 }
 
 TEST_F(SaverTest, a_link_takes_no_place_among_the_kept) {
@@ -237,7 +237,7 @@ TEST_F(SaverTest, a_failure_in_the_background_reaches_the_next_call) {
   // Delivered once, and saving goes on when the cause is gone; the older checkpoint is whole.
   fs::remove(folder_ / "checkpoints");
   fs::rename(folder_ / "away", folder_ / "checkpoints");
-  EXPECT_EQ(find_newest(folder_ / "checkpoints", true), folder_ / "checkpoints" / "step-00000001");
+  EXPECT_EQ(newest_in(folder_ / "checkpoints", true), folder_ / "checkpoints" / "step-00000001");
   save(saver, 3);
   ASSERT_NE(saver.wait(), nullptr);
   EXPECT_EQ(saver.wait()->step, 3);
@@ -276,23 +276,23 @@ TEST_F(SaverTest, a_link_in_place_of_the_folder_is_not_followed) {
   EXPECT_TRUE(fs::exists(others / ".tmp-of-another-run"));
   // The folder of the whole run may be one.
   fs::create_directory_symlink(folder_, folder_ / "run");
-  EXPECT_EQ(find_newest(folder_ / "run" / "others", true),
+  EXPECT_EQ(newest_in(folder_ / "run" / "others", true),
             folder_ / "run" / "others" / step_folder_name(1));
 }
 
 TEST_F(SaverTest, the_newest_whole_checkpoint_is_found) {
-  EXPECT_EQ(find_newest(folder_ / "none", true), std::nullopt);
-  EXPECT_EQ(find_newest(folder_, true), std::nullopt);
+  EXPECT_EQ(newest_in(folder_ / "none", true), std::nullopt);
+  EXPECT_EQ(newest_in(folder_, true), std::nullopt);
   Saver saver(folder_, {5, false});
   for (const int64_t step : {1, 2, 3, 4}) save(saver, step);
-  EXPECT_EQ(find_newest(folder_, true), step(4));
+  EXPECT_EQ(newest_in(folder_, true), step(4));
   damage(4);
-  EXPECT_EQ(find_newest(folder_, true), step(3));
-  EXPECT_EQ(find_newest(folder_, false), step(4));  // sizes alone do not show it
+  EXPECT_EQ(newest_in(folder_, true), step(3));
+  EXPECT_EQ(newest_in(folder_, false), step(4));  // sizes alone do not show it
   fs::remove(step(3) / kCommitName);
-  EXPECT_EQ(find_newest(folder_, true), step(2));
+  EXPECT_EQ(newest_in(folder_, true), step(2));
   put(step(2) / kCommitName, std::string(64, '0') + "\n");
-  EXPECT_EQ(find_newest(folder_, true), step(1));
+  EXPECT_EQ(newest_in(folder_, true), step(1));
   damage(1);
   const std::string fault = integrity_fault([&] { find_newest(folder_, true); });
   EXPECT_THAT(fault, HasSubstr("none of 4 checkpoints is whole"));
@@ -303,7 +303,7 @@ TEST_F(SaverTest, a_first_save_that_was_killed_is_no_checkpoint) {
   // All that a killed save leaves is temporary.
   fs::create_directories(folder_ / ".tmp-0123456789abcdef");
   fs::create_directories(step(1));
-  EXPECT_EQ(find_newest(folder_, true), std::nullopt);
+  EXPECT_EQ(newest_in(folder_, true), std::nullopt);
 }
 
 TEST_F(SaverTest, what_a_replacement_put_aside_comes_back) {
@@ -316,7 +316,7 @@ TEST_F(SaverTest, what_a_replacement_put_aside_comes_back) {
   fs::create_directories(folder_ / ".tmp-aside-x");
   { const Saver next(folder_, {2, false}); }
   EXPECT_THAT(names(), ElementsAre("step-00000001", "step-00000002"));
-  EXPECT_EQ(find_newest(folder_, true), step(2));
+  EXPECT_EQ(newest_in(folder_, true), step(2));
   // Its place is taken: it may go.
   fs::create_directory(aside);
   { const Saver next(folder_, {2, false}); }

@@ -77,7 +77,7 @@ ModelSource ModelSource::open(const fs::path& path) {
     if (!newest) {
       throw UserError("{}: the run has no complete checkpoint yet", path.string());
     }
-    source.open_checkpoint(*newest);
+    source.open_checkpoint(newest->folder());
   } else if (fs::exists(path / kConfigName)) {
     source.open_hugging_face(path);
   } else {

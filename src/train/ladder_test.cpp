@@ -289,7 +289,7 @@ TEST_P(L4Resume, WhatIsLoadedIsWhatWasSaved) {
   const auto found = checkpoint::find_newest(folder.path(), true);
   ASSERT_TRUE(found.has_value());
   on_ranks(laid_out(1), [&](comm::Communicator&, Engine& engine) {
-    load_state(checkpoint::Reader(*found), engine);
+    load_state(*found, engine);
     loaded.add(engine);
   });
   expect_equal(saved, loaded, "state");

@@ -182,22 +182,19 @@ bool TrainingRun::told_to_stop() {
 void TrainingRun::resume_or_begin() {
   const InBucket loading(accounts_, Bucket::load);
   // Rank 0 looks, so that all find the same one.
-  std::string found;
+  std::optional<checkpoint::Reader> reader;
   if (leads()) {
     remove_leftovers(folder_);
-    const auto whole = checkpoint::find_newest(folder_ / "checkpoints", true, at_work());
-    if (whole) {
-      found = whole->string();
-      check_resume(recipe_, data_fingerprint_, tokenizer_, checkpoint::Reader(*whole),
-                   facts_.allow);
-    }
+    reader = checkpoint::find_newest(folder_ / "checkpoints", true, at_work());
+    if (reader) check_resume(recipe_, data_fingerprint_, tokenizer_, *reader, facts_.allow);
   }
-  const fs::path newest = world_.exchange(found, "newest checkpoint")[0];
+  const fs::path newest =
+      world_.exchange(reader ? reader->folder().string() : "", "newest checkpoint")[0];
   if (!newest.empty()) {
-    const checkpoint::Reader reader(newest, at_work());
-    comm::require_same(world_, "the newest checkpoint", reader.state_sha256());
-    restore(reader);
-    record_.json()["state_sha256"] = reader.state_sha256();
+    if (!reader) reader.emplace(newest, at_work());
+    comm::require_same(world_, "the newest checkpoint", reader->state_sha256());
+    restore(*reader);
+    record_.json()["state_sha256"] = reader->state_sha256();
     if (leads()) log::info("resuming from {}", newest.string());
   } else {
     engine_->initialise();
@@ -314,6 +311,7 @@ void TrainingRun::save() {
   std::map<std::string, std::string> texts;  // rank 0 writes them
   if (leads()) {
     position_.logs = log_->sync();
+    world_.sign_of_life();
     texts["recipe.yaml"] = config::to_yaml(recipe_);
     if (tokenizer_ != nullptr) texts["tokenizer.json"] = tokenizer_->to_json();
   }

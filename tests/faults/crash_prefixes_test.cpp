@@ -60,9 +60,8 @@ std::vector<Operation> record_plain_run(const SaveFolder& folder) {
 std::optional<int64_t> loaded_step(const fs::path& disk) {
   const auto newest = checkpoint::find_newest(checkpoints_on(disk), true);
   if (!newest) return std::nullopt;
-  const checkpoint::Reader reader(*newest);
-  EXPECT_TRUE(holds_step(reader)) << *newest;
-  return reader.step();
+  EXPECT_TRUE(holds_step(*newest)) << newest->folder();
+  return newest->step();
 }
 
 /// What the next start leaves of a disk, and that it finds the same.
