@@ -8,6 +8,7 @@
 #include "base/error.h"
 #include "base/integer.h"
 #include "base/json_fault.h"
+#include "base/json_number.h"
 #include "checkpoint/plain_name.h"
 
 namespace megalith::checkpoint {
@@ -24,19 +25,16 @@ bool is_sha256(const std::string& text) { return is_hexadecimal(text, 64); }
 struct HashFormat {
   const char* key;
   size_t digits;
+  size_t pieces_without;  // a tensor of so many has its own hash alone
 };
 HashFormat hash_format(int64_t version) {
-  return version == 1 ? HashFormat{"sha256", 64} : HashFormat{"xxh3_128", 32};
+  return version == 1 ? HashFormat{"sha256", 64, 1} : HashFormat{"xxh3_128", 32, 0};
 }
 
-/// The library converts any number, and those that do not fit to anything.
 int64_t integer(const Json& json, const char* key) {
-  const Json& value = json.at(key);
-  const bool fits =
-      value.is_number_integer() &&
-      (!value.is_number_unsigned() || value.get<uint64_t>() <= static_cast<uint64_t>(INT64_MAX));
-  if (!fits) throw std::invalid_argument(std::string(key) + " is not a whole number");
-  return value.get<int64_t>();
+  const auto number = whole_number_in(json.at(key));
+  if (!number) throw std::invalid_argument(std::string(key) + " is not a whole number");
+  return *number;
 }
 
 FileRecord parse_file(const Json& json, const HashFormat& format) {
@@ -60,15 +58,14 @@ TensorRecord parse_tensor(const Json& json, const std::set<std::string>& files,
   if (!dtype) throw fault("unknown type");
   tensor.dtype = *dtype;
   std::vector<int64_t> dims;
-  for (const Json& size : json.at("shape")) {
-    if (!size.is_number_unsigned() || size.get<uint64_t>() > static_cast<uint64_t>(INT64_MAX))
-      throw fault("impossible shape");
-    dims.push_back(size.get<int64_t>());
+  for (const Json& j : json.at("shape")) {
+    const auto size = whole_number_in(j);
+    if (!size || *size < 0) throw fault("impossible shape");
+    dims.push_back(*size);
   }
   if (dims.size() > static_cast<size_t>(kMaxDims)) throw fault("too many dimensions");
   std::optional<int64_t> bytes = bytes_of(tensor.dtype);
-  for (const int64_t size : dims)
-    bytes = size < 0 || !bytes ? std::nullopt : checked_multiply(*bytes, size);
+  for (const int64_t size : dims) bytes = !bytes ? std::nullopt : checked_multiply(*bytes, size);
   if (!bytes) throw fault("impossible shape");
   tensor.shape = Shape(std::span<const int64_t>(dims));
   tensor.sha256 = json.at("sha256").get<std::string>();
@@ -79,6 +76,8 @@ TensorRecord parse_tensor(const Json& json, const std::set<std::string>& files,
     if (dim < 0 || dim >= kMaxDims) throw fault("piece of an impossible dimension");
     PieceRecord piece{j.at("file").get<std::string>(), static_cast<int>(dim), integer(j, "begin"),
                       integer(j, "count"), j.value(format.key, "")};
+    if (piece.hash.empty() && json["pieces"].size() > format.pieces_without)
+      throw fault(std::string("a piece without its ") + format.key);
     if (!piece.hash.empty() && !is_hexadecimal(piece.hash, format.digits))
       throw fault(std::string("a piece's ") + format.key + " is not one");
     if (!files.contains(piece.file)) throw fault("piece in a file that is not listed");

@@ -138,11 +138,27 @@ fs::path write_in_pieces(const fs::path& folder) {
                                }};
     const WrittenFile file = write_safetensors(folder / name, {&tensor, 1});
     manifest.files.push_back({name, file.bytes, file.hash});
-    manifest.tensors[0].pieces.push_back({name, 1, begin, width});
+    manifest.tensors[0].pieces.push_back({name, 1, begin, width, file.tensors.at("x").hash});
     begin += width;
   }
   put_manifest(folder, manifest);
   return folder;
+}
+
+TEST_F(Checkpoint, a_piece_has_the_hash_that_its_version_wants) {
+  const auto fault_without = [&](const fs::path& folder, int64_t version) {
+    Manifest manifest = Manifest::parse(read_file(folder / kManifestName), folder / kManifestName);
+    manifest.version = version;
+    for (FileRecord& file : manifest.files)
+      if (version == 1) file.hash = std::string(64, '0');
+    for (TensorRecord& tensor : manifest.tensors)
+      for (PieceRecord& piece : tensor.pieces) piece.hash.clear();
+    return integrity_fault([&] { Manifest::parse(manifest.to_text(), "manifest"); });
+  };
+  EXPECT_THAT(fault_without(write(3), 2), HasSubstr("tensor a: a piece without its xxh3_128"));
+  const fs::path pieces = write_in_pieces(folder_ / "pieces");
+  EXPECT_THAT(fault_without(pieces, 2), HasSubstr("tensor x: a piece without its xxh3_128"));
+  EXPECT_THAT(fault_without(pieces, 1), HasSubstr("tensor x: a piece without its sha256"));
 }
 
 TEST_F(Checkpoint, pieces_of_several_ranks_are_one_tensor) {
