@@ -39,6 +39,7 @@ class Remote {
     at_ = 0;
     left_ -= std::ssize(block_);
     ranks_.wait(ranks_.start_receive(rank_, view_of(block_), name_));
+    ranks_.sign_of_life();
   }
 
   comm::Communicator& ranks_;
@@ -72,7 +73,8 @@ void send_piece(comm::Communicator& ranks, int hasher, const TensorContent& mine
 /// Walks the runs of the pieces in row-major order; those of this rank come by add_own.
 class Interleaver {
  public:
-  Interleaver(comm::Communicator& ranks, const PlacedTensor& tensor) : tensor_(tensor) {
+  Interleaver(comm::Communicator& ranks, const PlacedTensor& tensor)
+      : ranks_(ranks), tensor_(tensor) {
     const TensorRecord& record = tensor.record;
     int64_t inner = bytes_of(record.dtype);
     const int dim = record.pieces[0].dim;
@@ -91,8 +93,10 @@ class Interleaver {
         take_others();
         left_of_own_ = runs_[own_];
       }
-      const auto fits = std::min(part.size(), static_cast<size_t>(left_of_own_));
+      const auto fits =
+          static_cast<size_t>(std::min({std::ssize(part), left_of_own_, left_until_sign_}));
       hash_.update(part.data(), fits);
+      count(static_cast<int64_t>(fits));
       part = part.subspan(fits);
       left_of_own_ -= static_cast<int64_t>(fits);
       if (left_of_own_ == 0) next();
@@ -101,6 +105,7 @@ class Interleaver {
 
   std::string finish() {
     take_others();
+    ranks_.sign_of_life();
     MEGA_CHECK(outer_ == 0 || runs_done_ == outer_, "tensor {}: its own piece is short",
                tensor_.record.name);
     return hash_.finish();
@@ -113,12 +118,19 @@ class Interleaver {
       next();
     }
   }
+  void count(int64_t hashed) {
+    left_until_sign_ -= hashed;
+    if (left_until_sign_ > 0) return;
+    left_until_sign_ = kDigestBlockBytes;
+    ranks_.sign_of_life();
+  }
   void next() {
     if (++piece_ < runs_.size()) return;
     piece_ = 0;
     ++runs_done_;
   }
 
+  comm::Communicator& ranks_;
   const PlacedTensor& tensor_;
   std::vector<int64_t> runs_;  // bytes of each piece for one index of the dimensions before the cut
   std::vector<Remote> remotes_;
@@ -126,6 +138,7 @@ class Interleaver {
   int64_t runs_done_ = 0;
   size_t piece_ = 0, own_ = 0;
   int64_t left_of_own_ = 0;
+  int64_t left_until_sign_ = kDigestBlockBytes;
   Sha256 hash_;
 };
 

@@ -26,7 +26,7 @@ int64_t bytes_on_disk(const FolderNeeds& needs) {
   return needs.bytes + needs.bytes / 100 + kSmallBytes;
 }
 
-void check_disk(const fs::path& folder, const FolderNeeds& all) {
+int64_t check_disk(const fs::path& folder, const FolderNeeds& all) {
   struct statvfs disk {};
   if (::statvfs(folder.c_str(), &disk) != 0)
     throw SystemError("{} (statvfs): {}", folder.string(), std::strerror(errno));
@@ -45,6 +45,7 @@ void check_disk(const fs::path& folder, const FolderNeeds& all) {
         "some or set checkpoint.keep lower",
         folder.string(), bytes, files, uint64_t{disk.f_favail});
   }
+  return static_cast<int64_t>(free);
 }
 
 void check_file_size(const fs::path& folder, const FolderNeeds& own) {
@@ -58,17 +59,15 @@ void check_file_size(const fs::path& folder, const FolderNeeds& own) {
       folder.string(), own.bytes, own.largest, uint64_t{limit.rlim_cur});
 }
 
-void warn_of_scarce_room(const fs::path& folder, const FolderNeeds& all, int64_t keep) {
-  std::error_code error;
-  const fs::space_info space = fs::space(folder, error);
-  if (error) return;  // check_disk has seen it a moment ago
-  const int64_t more = static_cast<int64_t>(space.available) / bytes_on_disk(all);
+void warn_of_scarce_room(const fs::path& folder, const FolderNeeds& all, int64_t keep,
+                         int64_t free) {
+  const int64_t more = free / bytes_on_disk(all);
   const auto there = static_cast<int64_t>(step_folders(folder).size());
   if (there + more > keep) return;
   log::warning(
       "{}: there will be no room for {} checkpoints of {} bytes and one in progress: the disk has "
       "{} bytes free",
-      folder.string(), keep, bytes_on_disk(all), space.available);
+      folder.string(), keep, bytes_on_disk(all), free);
 }
 
 }  // namespace megalith::checkpoint

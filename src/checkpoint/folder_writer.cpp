@@ -11,6 +11,7 @@
 #include "base/thread_pool.h"
 #include "checkpoint/cut_digest.h"
 #include "checkpoint/file_hash.h"
+#include "checkpoint/kept_checkpoints.h"
 #include "checkpoint/manifest.h"
 #include "checkpoint/plain_name.h"
 #include "checkpoint/rank_parts.h"
@@ -40,6 +41,13 @@ std::vector<FilePlan> plan_files(std::span<const int64_t> tensor_bytes, int64_t 
     bytes += tensor_bytes[i];
   }
   return plans;
+}
+
+/// Tells the ranks that wait that this one is at work; nobody waits for one that is alone.
+AtWork signs_to(comm::Communicator* ranks) {
+  return [ranks] {
+    if (ranks != nullptr) ranks->sign_of_life();
+  };
 }
 
 /// Names run through the files of all ranks.
@@ -86,7 +94,7 @@ Parts write_all_tensors(const fs::path& folder, const std::vector<TensorContent>
   name_files(plans, ranks);
   std::vector<TensorRecord> records(tensors.size());
   std::vector<FileRecord> files(plans.size());
-  const AtWork at_work = ranks == nullptr ? AtWork() : [ranks] { ranks->sign_of_life(); };
+  const AtWork at_work = signs_to(ranks);
   ThreadPool pool(std::clamp(static_cast<int>(plans.size()), 1, threads));
   std::atomic<size_t> next = 0;  // files take as long as their disks do: whoever is free goes on
   pool.run([&](int) {
@@ -121,7 +129,7 @@ void hash_cut_tensors(Parts& parts, const std::vector<TensorContent>& tensors,
 }
 
 void write_texts(const fs::path& folder, const std::map<std::string, std::string>& texts,
-                 Manifest& manifest) {
+                 Manifest& manifest, const AtWork& at_work) {
   for (const auto& [name, text] : texts) {
     MEGA_CHECK(is_plain_name(name) && name != kManifestName && name != kCommitName &&
                    !name.ends_with(".safetensors"),
@@ -131,17 +139,20 @@ void write_texts(const fs::path& folder, const std::map<std::string, std::string
         folder / name, [&](File& file) { file.write(content); }, false);
     manifest.files.push_back(
         {name, static_cast<int64_t>(text.size()), file_hash(std::as_bytes(std::span(text)))});
+    at_work();
   }
 }
 
 /// Rank 0's part of the end: all that vouches for the files, then the folder under its name.
-FolderSummary finish_folder(StagedFolder& folder, const FolderContent& content, Parts&& parts) {
+FolderSummary finish_folder(StagedFolder& folder, const FolderContent& content, Parts&& parts,
+                            comm::Communicator* ranks) {
+  const AtWork at_work = signs_to(ranks);
   Manifest manifest;
   manifest.step = content.step;
   manifest.state = content.state;
   manifest.files = std::move(parts.files);
   for (PlacedTensor& tensor : parts.tensors) manifest.tensors.push_back(std::move(tensor.record));
-  write_texts(folder.path(), content.texts, manifest);
+  write_texts(folder.path(), content.texts, manifest, at_work);
   StateDigest digest;
   for (const TensorRecord& tensor : manifest.tensors) {
     digest.add(tensor.name, tensor.dtype, tensor.shape, tensor.sha256);
@@ -150,7 +161,9 @@ FolderSummary finish_folder(StagedFolder& folder, const FolderContent& content, 
   const std::string text = manifest.to_text();
   // With the folder: every file and its entry are durable before COMMIT vouches for them.
   write_file_durable(folder.path() / kManifestName, text);
+  at_work();
   write_file_durable(folder.path() / kCommitName, sha256(std::as_bytes(std::span(text))) + "\n");
+  at_work();
   folder.put_in_place();
   FolderSummary summary{manifest.state_sha256, 0};
   for (const FileRecord& file : manifest.files) summary.bytes += file.bytes;
@@ -159,10 +172,11 @@ FolderSummary finish_folder(StagedFolder& folder, const FolderContent& content, 
 
 FolderSummary write_alone(const fs::path& target, const FolderContent& content, int threads,
                           int64_t file_bytes) {
+  require_replaceable(target);
   StagedFolder folder(target);
   return finish_folder(
       folder, content,
-      write_all_tensors(folder.path(), content.tensors, threads, file_bytes, nullptr));
+      write_all_tensors(folder.path(), content.tensors, threads, file_bytes, nullptr), nullptr);
 }
 
 FolderSummary write_together(std::optional<StagedFolder>& folder, const FolderContent& content,
@@ -173,7 +187,7 @@ FolderSummary write_together(std::optional<StagedFolder>& folder, const FolderCo
   hash_cut_tensors(parts, content.tensors, ranks);
   // The entries of the files of other ranks are made durable by rank 0's fsync of the folder.
   FolderSummary summary;
-  if (folder) summary = finish_folder(*folder, content, std::move(parts));
+  if (folder) summary = finish_folder(*folder, content, std::move(parts), &ranks);
   summary.state_sha256 = ranks.exchange(summary.state_sha256, "state.sha256")[0];
   summary.bytes =
       ranks.exchange_values(std::span<const int64_t>(&summary.bytes, 1), "state.bytes")[0];
@@ -209,7 +223,10 @@ FolderSummary write_checkpoint_folder(const fs::path& target, const FolderConten
   }
   std::optional<StagedFolder> folder;
   try {
-    if (ranks->rank() == 0) folder.emplace(target);
+    if (ranks->rank() == 0) {
+      require_replaceable(target);
+      folder.emplace(target);
+    }
     return write_together(folder, content, threads, file_bytes, *ranks);
   } catch (const comm::RankFailure&) {
     throw;

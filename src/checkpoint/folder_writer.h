@@ -52,7 +52,8 @@ FolderNeeds needs_of(std::span<const int64_t> tensor_bytes, int64_t file_bytes =
 /// tensors' `write` run side by side. With
 /// `ranks` (null: this one alone) collective over them: all see one file system, `target` is that
 /// of rank 0, the pieces of all ranks cover each tensor, and the summary is of the whole folder;
-/// what fails on one rank ends all, with the save_failure that it throws.
+/// what fails on one rank ends all, with the save_failure that it throws. What is at `target` is
+/// replaced, unless it is a checkpoint of a newer format (NewerFormatError).
 FolderSummary write_checkpoint_folder(const std::filesystem::path& target,
                                       const FolderContent& content, int threads,
                                       int64_t file_bytes = kTensorFileBytes,

@@ -42,7 +42,8 @@ void clean_checkpoints(const fs::path& folder) {
   }
 }
 
-void prune_checkpoints(const fs::path& folder, int64_t step, int64_t keep, int64_t regular) {
+void prune_checkpoints(const fs::path& folder, int64_t step, int64_t keep, int64_t regular,
+                       const AtWork& at_work) {
   StepFolders steps;
   for (const auto& [other, path] : step_folders(folder)) {
     if (other <= step) steps[other] = path;
@@ -52,6 +53,7 @@ void prune_checkpoints(const fs::path& folder, int64_t step, int64_t keep, int64
   std::vector<int64_t> kept, untouched;
   for (const auto& [other, path] : steps) {
     const Condition condition = condition_of(path);
+    if (at_work) at_work();
     if (condition == Condition::newer) untouched.push_back(other);
     const bool room = kept.size() < places;
     const bool wanted = places >= 2 && is_regular(other) && std::ranges::none_of(kept, is_regular);
@@ -63,12 +65,17 @@ void prune_checkpoints(const fs::path& folder, int64_t step, int64_t keep, int64
     const bool stays = std::ranges::find(kept, other) != kept.end() ||
                        std::ranges::find(untouched, other) != untouched.end();
     if (!stays) remove_folder(path);
+    if (at_work) at_work();
   }
 }
 
 void require_replaceable(const fs::path& step) {
-  if (fs::exists(fs::symlink_status(step)) && condition_of(step) == Condition::newer)
-    open_own_step(step);  // throws, and says so
+  if (!fs::exists(fs::symlink_status(step))) return;
+  try {
+    open_own_step(step);
+  } catch (const IntegrityError&) {
+    // What is damaged may go.
+  }
 }
 
 }  // namespace megalith::checkpoint

@@ -6,6 +6,8 @@
 #include <cstdint>
 #include <filesystem>
 
+#include "checkpoint/at_work.h"
+
 namespace megalith::checkpoint {
 
 /// Removes what no checkpoint needs: temporary files and folders, step folders that were begun and
@@ -18,9 +20,9 @@ void clean_checkpoints(const std::filesystem::path& folder);
 /// damaged ones that a resume passed over, and a run that gets there again replaces them; nor are
 /// those of a newer format. With two places or more, the newest regular one (a multiple of
 /// `regular`, if that is above 0) has one of them. SystemError when one cannot be looked at now:
-/// then none goes.
+/// then none goes. `at_work` is called for each.
 void prune_checkpoints(const std::filesystem::path& folder, int64_t step, int64_t keep,
-                       int64_t regular);
+                       int64_t regular, const AtWork& at_work = {});
 
 /// NewerFormatError when a newer program's checkpoint is at this place.
 void require_replaceable(const std::filesystem::path& step);

@@ -3,6 +3,9 @@
 // reads back; no rank sends more than it must at once; faults end all ranks and leave no folder.
 #include "checkpoint/rank_parts.h"
 
+#include <chrono>
+#include <thread>
+
 #include "checkpoint/checkpoint_fixture.h"
 #include "checkpoint/cut_digest.h"
 #include "checkpoint/reader.h"
@@ -134,6 +137,30 @@ TEST_F(RankPartsTest, TensorsBeyondABlockStreamThrough) {
     if (ranks == 1) expected = digest;
     EXPECT_EQ(digest, expected) << ranks;
   }
+}
+
+// Rank 0 hashes, and takes longer for its own piece than the others wait for one that is silent.
+TEST_F(RankPartsTest, HashingATensorThatIsCutGivesSignsOfLife) {
+  constexpr int kBlocks = 15;
+  const Shape whole{2 * kBlocks, kDigestBlockBytes / 4};
+  const auto body = [&](comm::Communicator& world) {
+    FolderContent content{1, {}, {}, {}};
+    content.tensors = {piece_of("w", whole, Shard::part(whole, 0, world.rank(), 2), 0,
+                                static_cast<size_t>(kDigestBlockBytes))};
+    const auto write = content.tensors[0].write;
+    int reads = 0;
+    if (world.rank() == 0) {
+      content.tensors[0].write = [&](TensorContent::Sink sink) {
+        const bool for_hash = reads++ > 0;
+        write([&](std::span<const std::byte> block) {
+          if (for_hash) std::this_thread::sleep_for(std::chrono::milliseconds(100));
+          sink(block);
+        });
+      };
+    }
+    write_checkpoint_folder(folder_ / "slow", content, 1, kTensorFileBytes, &world);
+  };
+  EXPECT_NO_THROW(comm::run_ranks(2, body, {1}));
 }
 
 TEST_F(RankPartsTest, DamageInAPieceNamesTheTensor) {

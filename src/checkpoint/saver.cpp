@@ -60,12 +60,11 @@ void stream(device::Device& device, std::mutex& turn, const ConstView& view,
 std::unique_ptr<StagedFolder> prepare(const fs::path& folder) {
   step_folders(folder);  // throws when it is a link
   make_folders(folder);
+  clean_checkpoints(folder);
   try {
-    clean_checkpoints(folder);
     return std::make_unique<StagedFolder>(folder / "probe");
-  } catch (const std::exception& reason) {
-    throw UserError("{}: cannot be written: {}; choose another run.out", folder.string(),
-                    reason.what());
+  } catch (const UserError& reason) {
+    throw UserError("{}: cannot be written: {}, by run.out", folder.string(), reason.what());
   }
 }
 
@@ -87,7 +86,11 @@ struct Saver::Impl {
   void tidy(int64_t step) const;
   bool leads() const { return ranks == nullptr || ranks->rank() == 0; }
   FolderNeeds all_of(const FolderNeeds& own);
-  FolderNeeds check_room(std::span<const int64_t> tensor_bytes, int64_t text_bytes);
+  struct Room {
+    FolderNeeds all;
+    int64_t free = 0;  // bytes; rank 0's
+  };
+  Room check_room(std::span<const int64_t> tensor_bytes, int64_t text_bytes);
   void join() {
     if (writer.joinable()) writer.join();
   }
@@ -96,7 +99,6 @@ struct Saver::Impl {
 void Saver::Impl::write(FolderContent content) {
   const double begin = monotonic_seconds();
   const fs::path target = folder / step_folder_name(content.step);
-  if (leads()) require_replaceable(target);
   const FolderSummary summary =
       write_checkpoint_folder(target, content, kWriteThreads, kTensorFileBytes, ranks.get());
   saved.step = content.step;
@@ -111,7 +113,9 @@ void Saver::Impl::write(FolderContent content) {
 void Saver::Impl::tidy(int64_t step) const {
   if (!leads()) return;
   try {
-    prune_checkpoints(folder, step, options.keep, options.regular);
+    prune_checkpoints(folder, step, options.keep, options.regular, [&] {
+      if (ranks != nullptr) ranks->sign_of_life();
+    });
   } catch (const std::exception& error) {
     log::warning("{}: an old checkpoint could not be removed: {}", folder.string(), error.what());
   }
@@ -132,14 +136,14 @@ FolderNeeds Saver::Impl::all_of(const FolderNeeds& own) {
 }
 
 /// Throws when there is none; what all ranks need. Collective.
-FolderNeeds Saver::Impl::check_room(std::span<const int64_t> tensor_bytes, int64_t text_bytes) {
+Saver::Impl::Room Saver::Impl::check_room(std::span<const int64_t> tensor_bytes,
+                                          int64_t text_bytes) {
   FolderNeeds own = needs_of(tensor_bytes);
   check_file_size(folder, own);
   own.bytes += text_bytes;
   const FolderNeeds all = all_of(own);
   needed = bytes_on_disk(all);
-  if (leads()) check_disk(folder, all);
-  return all;
+  return {all, leads() ? check_disk(folder, all) : 0};
 }
 
 Saver::Saver(fs::path folder, const SaverOptions& options, comm::Communicator* world)
@@ -168,8 +172,8 @@ void Saver::reserve(device::Device& device, int64_t bytes) {
 }
 
 void Saver::require_room(std::span<const int64_t> tensor_bytes, int64_t text_bytes) {
-  const FolderNeeds all = impl_->check_room(tensor_bytes, text_bytes);
-  if (impl_->leads()) warn_of_scarce_room(impl_->folder, all, impl_->options.keep);
+  const Impl::Room room = impl_->check_room(tensor_bytes, text_bytes);
+  if (impl_->leads()) warn_of_scarce_room(impl_->folder, room.all, impl_->options.keep, room.free);
 }
 
 void Saver::tidy(int64_t step) {

@@ -5,11 +5,13 @@
 #include <sys/resource.h>
 
 #include <fstream>
+#include <future>
 
 #include "checkpoint/checkpoint_fixture.h"
 #include "checkpoint/manifest.h"
 #include "checkpoint/reader.h"
 #include "checkpoint/staged_folder.h"
+#include "comm/backends.h"
 
 namespace megalith::checkpoint {
 namespace {
@@ -150,6 +152,37 @@ TEST_F(SaverTest, a_checkpoint_of_a_newer_format_is_refused_and_stays) {
   put(step(3) / kCommitName, std::string(64, '0') + "\n");
   save(saver, 7);
   EXPECT_THAT(names(), ElementsAre("step-00000006", "step-00000007"));
+}
+
+TEST_F(SaverTest, all_ranks_hear_that_a_checkpoint_of_a_newer_format_stays) {
+  {
+    Saver saver(folder_, {2, false});
+    save(saver, 3);
+  }
+  make_newer(step(3));
+  std::promise<void> heard;
+  std::string of_rank_1;
+  const auto body = [&](comm::Communicator& world) {
+    const auto device = device::make_cpu_device(1);
+    Saver saver(folder_, {2, true}, &world);
+    if (world.rank() == 0) {
+      save(saver, 3);
+      heard.get_future().wait();  // rank 0 itself says nothing meanwhile
+      saver.wait();
+      return;
+    }
+    saver.save(*device, 3, {}, {}, {});
+    try {
+      saver.wait();
+    } catch (const Error& error) {
+      of_rank_1 = error.what();
+    }
+    heard.set_value();
+  };
+  EXPECT_THAT([&] { comm::run_ranks(2, body, {2}); },
+              ::testing::ThrowsMessage<SystemError>(HasSubstr("saving step 3 failed")));
+  EXPECT_THAT(of_rank_1, HasSubstr("saving step 3 failed"));
+  EXPECT_THAT(of_rank_1, HasSubstr("version 3, and this program reads"));
 }
 
 TEST_F(SaverTest, a_start_may_tidy_up_as_a_save_does) {
