@@ -22,6 +22,9 @@ namespace {
 
 namespace fs = std::filesystem;
 
+/// Of five numbers: 4.2 MB.
+constexpr int64_t kLargeRows = 210'000;
+
 /// Where the checkpoints lie on a disk: the folders above them are the run's to make as well.
 fs::path checkpoints_on(const fs::path& disk) { return disk / "run" / "checkpoints"; }
 
@@ -53,6 +56,24 @@ std::vector<Operation> record_plain_run(const SaveFolder& folder) {
     run.save(1);
   }
   plain_renames(false);
+  return stop();
+}
+
+/// The same of two ranks.
+std::vector<Operation> record_ranks(const SaveFolder& folder) {
+  const fs::path checkpoints = checkpoints_on(folder.path);
+  record(folder.path.string());
+  save_over_ranks(checkpoints, 1, {1, 2}, [](int64_t step) { note(std::to_string(step)); });
+  save_over_ranks(checkpoints, 1, {2});
+  return stop();
+}
+
+/// One save of a file that takes more than one of its writer's buffers.
+std::vector<Operation> record_large(const fs::path& folder) {
+  record(folder.string());
+  SavedRun run(checkpoints_on(folder), 1, kLargeRows);
+  run.save(1);
+  note("1");
   return stop();
 }
 
@@ -114,6 +135,32 @@ TEST(CrashPrefixes, EveryPowerCutLeavesTheNewestDurableCheckpoint) {
   const SaveFolder folder;
   const std::vector<Operation> operations = record_run(folder);
   ASSERT_GT(operations.size(), 100u);
+  EXPECT_GT(crash_everywhere(operations, 16, false), 0u);
+}
+
+// Rank 0's fsync of the folder makes the entries of the other's files durable, and there is no
+// COMMIT before their bytes are.
+TEST(CrashPrefixes, NorDoSavesOfSeveralRanksDependOnWhoIsFirst) {
+  const SaveFolder folder;
+  const std::vector<Operation> operations = record_ranks(folder);
+  ASSERT_TRUE(std::ranges::any_of(operations, [](const Operation& operation) {
+    return operation.call == Call::rename &&
+           operation.to.ends_with("state-00002-of-00002.safetensors");
+  }));
+  EXPECT_GT(crash_everywhere(operations, 16, false), 0u);
+}
+
+TEST(CrashPrefixes, NorFilesThatGoAroundThePageCache) {
+  const auto direct = direct_folder();
+  const SaveFolder memory;
+  const std::vector<Operation> operations = record_large(direct.value_or(memory.path));
+  if (direct) fs::remove_all(*direct);
+  EXPECT_GE(std::ranges::count_if(operations,
+                                  [](const Operation& operation) {
+                                    return operation.call == Call::write &&
+                                           operation.data.size() > 4096;
+                                  }),
+            2);
   EXPECT_GT(crash_everywhere(operations, 16, false), 0u);
 }
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "disk_model.h"
 
+#include <algorithm>
 #include <cstdio>
 
 #include "base/check.h"
@@ -54,6 +55,7 @@ void DiskModel::apply(const Operation& operation) {
     case Call::open:
       if (operation.created) {
         const auto node = std::make_shared<Node>();
+        files_.push_back(node);
         change(parent_of(operation.path), [=](Entries& e) { e[name] = node; });
       } else {
         find(operation.path)->now.clear();
@@ -148,8 +150,11 @@ void DiskModel::for_each_crash(const std::function<void(const Write&)>& visit) c
       base[folder] = others ? folder->pending.size() : 0;
     }
   }
+  std::vector<Content> contents{Content::now};
+  const bool same = std::ranges::all_of(files_, [](const auto& f) { return f->durable == f->now; });
+  if (!same) contents = {Content::durable, Content::half, Content::now};
   for (const auto& kept : choices)
-    for (const Content content : {Content::durable, Content::half, Content::now})
+    for (const Content content : contents)
       visit([&](const fs::path& folder) { write_node(*root_, folder, content, kept); });
 }
 

@@ -3,10 +3,8 @@
 // the cause; the checkpoint before stays whole; no COMMIT of the failed step remains; and the next
 // save succeeds. Interrupted and short calls are not failures. And every call of a search for the
 // newest checkpoint fails once: that is no reason to take an older one.
-#include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <unistd.h>
 
 #include <cerrno>
 #include <cstring>
@@ -39,9 +37,10 @@ void check_left(const fs::path& folder, const std::string& what) {
 }
 
 /// Saves step 1, then step 2 with the n-th call failing. False when there were fewer calls.
+template <typename Run = SavedRun>
 bool save_with(const Injection& injection, bool is_failure) {
   const SaveFolder folder;
-  SavedRun run(folder.path, kKeep);
+  Run run(folder.path, kKeep);
   run.save(1);
   const std::string what =
       fmt::format("call {} number {} with errno {}", static_cast<int>(injection.call),
@@ -72,9 +71,10 @@ bool save_with(const Injection& injection, bool is_failure) {
   return true;
 }
 
+template <typename Run = SavedRun>
 int64_t every_call(Call call, int error, bool is_failure) {
   int64_t n = 1;
-  while (save_with({call, n, error}, is_failure) && !testing::Test::HasFailure()) ++n;
+  while (save_with<Run>({call, n, error}, is_failure) && !testing::Test::HasFailure()) ++n;
   return n - 1;
 }
 
@@ -111,6 +111,47 @@ TEST(SaveFaults, InterruptedAndShortCallsAreNoFailures) {
   EXPECT_GE(every_call(Call::write, 0, false), 4);
   EXPECT_GE(every_call(Call::open, EINTR, false), 4);
   EXPECT_GE(every_call(Call::close, EINTR, false), 4);
+}
+
+// A call of either rank: what fails on one is the failure of the save, on both.
+TEST(SaveFaults, EveryCallOverRanks) {
+  EXPECT_GE(every_call<SavedRanks>(Call::write, EIO, true), 5);
+  EXPECT_GE(every_call<SavedRanks>(Call::write, ENOSPC, true), 5);
+  EXPECT_GE(every_call<SavedRanks>(Call::sync, EIO, true), 9);
+  EXPECT_GE(every_call<SavedRanks>(Call::rename, EIO, true), 6);
+  EXPECT_GE(every_call<SavedRanks>(Call::close, EIO, true), 5);
+  EXPECT_GE(every_call<SavedRanks>(Call::open, EMFILE, true), 5);
+  EXPECT_EQ(every_call<SavedRanks>(Call::mkdir, ENOSPC, true), 2);  // the probe of its start too
+  for (const int no_error : {EINTR, 0})
+    EXPECT_GE(every_call<SavedRanks>(Call::write, no_error, false), 5);
+}
+
+// What rank 0 alone does at the end takes longer than the other one waits for who is silent.
+TEST(SaveFaults, SlowDisksAreWaitedForByAllRanks) {
+  const SaveFolder folder;
+  inject(folder.path.string(), {Call::sync, 3, Injection::kSlow});
+  EXPECT_NO_THROW(save_over_ranks(folder.path, kKeep, {1}, {}, 1));
+  EXPECT_TRUE(injected());
+  EXPECT_TRUE(holds_step(checkpoint::Reader(folder.path / checkpoint::step_folder_name(1))));
+}
+
+// A full disk is the machine's trouble, and another place does not help a person who may not write.
+TEST(SaveFaults, AStartThatCannotMakeItsProbeSaysWhoseTroubleItIs) {
+  const SaveFolder folder;
+  const auto code_with = [&](int error) {
+    inject(folder.path.string(), {Call::mkdir, 1, error});
+    try {
+      const SavedRun run(folder.path, kKeep);
+    } catch (const Error& failure) {
+      EXPECT_TRUE(injected());
+      EXPECT_THAT(failure.what(), HasSubstr(std::strerror(error)));
+      EXPECT_THAT(failure.what(), HasSubstr(folder.path.string()));
+      return failure.code();
+    }
+    return ExitCode::ok;
+  };
+  for (const int error : {ENOSPC, EDQUOT, EIO}) EXPECT_EQ(code_with(error), ExitCode::failure);
+  for (const int error : {EACCES, EROFS}) EXPECT_EQ(code_with(error), ExitCode::usage);
 }
 
 TEST(SaveFaults, AThreadThatCannotBeMadeIsNamed) {
@@ -161,20 +202,6 @@ TEST(SaveFaults, WhereNamesCannotBeExchangedNothingIsLostEither) {
     while (replace_with({call, n, EIO}) && !testing::Test::HasFailure()) ++n;
     EXPECT_GE(n, 5) << static_cast<int>(call);
   }
-}
-
-/// A folder on a disk that takes writes around the page cache, or nothing.
-std::optional<fs::path> direct_folder() {
-  std::string name = (fs::path(testing::TempDir()) / "megalith-direct-XXXXXX").string();
-  if (::mkdtemp(name.data()) == nullptr) return std::nullopt;
-  const int fd =
-      ::open((fs::path(name) / "try").c_str(), O_WRONLY | O_CREAT | O_DIRECT | O_CLOEXEC, 0600);
-  if (fd >= 0) {
-    ::close(fd);
-    return name;
-  }
-  fs::remove_all(name);
-  return std::nullopt;
 }
 
 // Tensors of some bytes are written from one buffer, at the end and plainly: this one is not.
