@@ -195,17 +195,10 @@ void guard_rules(const Recipe& r, Faults& faults) {
     add(faults, "train.spike", {"checkpoint.keep"}, "rewind needs checkpoint.keep of at least 2");
 }
 
-constexpr int64_t kMostTensorShards = 8;
-
-bool can_be_tensor_shards(const ModelSection& m, int64_t shards) {
-  return shards <= kMostTensorShards && std::has_single_bit(static_cast<uint64_t>(shards)) &&
-         divides(shards, m.heads) && divides(shards, m.kv_heads) && divides(shards, m.ffn);
-}
-
-void split_rules(const Recipe& r, Faults& faults) {
-  const ParallelSection& p = r.parallel;
-  const int64_t shards = p.tensor_shards;
-  if (!std::has_single_bit(static_cast<uint64_t>(shards)))
+void tensor_shard_rules(const Recipe& r, Faults& faults) {
+  constexpr int64_t kMostTensorShards = 8;
+  const int64_t shards = r.parallel.tensor_shards;
+  if (shards > kMostTensorShards || !std::has_single_bit(static_cast<uint64_t>(shards)))
     add(faults, "parallel.tensor_shards", {}, fmt::format("must be 1, 2, 4 or 8, not {}", shards));
   for (const auto& [name, value] :
        {std::pair{"model.heads", r.model.heads}, std::pair{"model.kv_heads", r.model.kv_heads},
@@ -213,6 +206,22 @@ void split_rules(const Recipe& r, Faults& faults) {
     if (!divides(shards, value))
       add(faults, "parallel.tensor_shards", {name},
           fmt::format("{} must divide {} {}", shards, name, value));
+}
+
+/// Whether `given`, a recipe that was not resolved, keeps the rules of a canonical split with this
+/// change: no other value is advised.
+bool keeps(Recipe given, void (*rules)(const Recipe&, Faults&), int64_t ParallelSection::*key,
+           int64_t value) {
+  given.parallel.*key = value;
+  resolve(given);
+  Faults faults;
+  rules(given, faults);
+  return faults.empty();
+}
+
+void split_rules(const Recipe& r, const Recipe& given, Faults& faults) {
+  const ParallelSection& p = r.parallel;
+  tensor_shard_rules(r, faults);
   const auto fits = [&](const char* axis, int64_t ranks, const char* key, int64_t canonical,
                         bool may_be_canonical, std::vector<std::string> involved) {
     if (blocks_are_subtrees(canonical, ranks)) return;
@@ -225,10 +234,11 @@ void split_rules(const Recipe& r, Faults& faults) {
         fmt::format("{} ranks cannot share parallel.{} {} in whole subtrees; set {}parallel.{}: {}",
                     ranks, key, canonical, other, axis, fewer));
   };
-  fits("tensor", p.tensor, "tensor_shards", shards, can_be_tensor_shards(r.model, p.tensor),
+  fits("tensor", p.tensor, "tensor_shards", p.tensor_shards,
+       keeps(given, tensor_shard_rules, &ParallelSection::tensor_shards, p.tensor),
        {"parallel.tensor_shards", "model.heads", "model.kv_heads"});
-  fits("data", p.data, "data_shards", p.data_shards, divides(p.data, r.train.global_batch),
-       {"parallel.data_shards"});
+  fits("data", p.data, "data_shards", p.data_shards,
+       keeps(given, batch_rules, &ParallelSection::data_shards, p.data), {"parallel.data_shards"});
 }
 
 void pipeline_rules(const Recipe& r, Faults& faults) {
@@ -256,7 +266,7 @@ bool a_layout_fits(Recipe r) {
   r.parallel.pipeline = nearest[0].pipeline;
   r.parallel.data = nearest[0].data;
   Faults faults;
-  split_rules(r, faults);
+  split_rules(r, r, faults);
   pipeline_rules(r, faults);
   return faults.empty();
 }
@@ -333,7 +343,7 @@ std::vector<Fault> validate(const Recipe& recipe) {
   optimizer_rules(r, faults);
   guard_rules(r, faults);
   const size_t before = faults.size();
-  split_rules(r, faults);
+  split_rules(r, recipe, faults);
   pipeline_rules(r, faults);
   if (faults.size() > before && num_ranks(r) > 1 && a_layout_fits(r))
     add(faults, "parallel", {}, fmt::format("layouts that fit: {}", layouts_text(r, num_ranks(r))));

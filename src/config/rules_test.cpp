@@ -156,6 +156,20 @@ INSTANTIATE_TEST_SUITE_P(
              "subtrees; set parallel.tensor: 4"},
         Case{"data_names_the_value", [](Recipe& r) { r.parallel.data = 2; }, "parallel.data",
              "set parallel.data_shards: 2"},
+        Case{"data_shards_that_the_micro_batch_forbids_are_not_advised",
+             [](Recipe& r) {
+               r.train.micro_batch = 4;
+               r.parallel.data = 8;
+             },
+             "parallel.data", "subtrees; set parallel.data: 1"},
+        Case{"data_shards_that_the_ramp_forbids_are_not_advised",
+             [](Recipe& r) {
+               r.train.ramp_start = 2;
+               r.train.ramp_increment = 6;
+               r.train.ramp_samples = 100;
+               r.parallel.data = 4;
+             },
+             "parallel.data", "subtrees; set parallel.data: 1"},
         Case{"a_layer_per_stage", [](Recipe& r) { r.parallel.pipeline = 13; }, "parallel.pipeline",
              "model.layers 12 must be at least parallel.pipeline 13"},
         Case{"data_ranks_are_subtrees",
