@@ -12,6 +12,7 @@
 #include "base/json_fault.h"
 #include "base/line_reader.h"
 #include "report/hex_float.h"
+#include "report/json_integer.h"
 
 namespace megalith::report {
 
@@ -31,11 +32,9 @@ const Json& field(const Json& line, const char* key) {
 
 int64_t integer_field(const Json& line, const char* key) {
   const Json& value = field(line, key);
-  if (!value.is_number_integer() ||
-      (value.is_number_unsigned() && value.get<uint64_t>() > uint64_t{INT64_MAX})) {
-    throw IntegrityError("\"{}\" is {}, not an integer", key, value.dump());
-  }
-  return value.get<int64_t>();
+  const auto integer = integer_in(value);
+  if (!integer) throw IntegrityError("\"{}\" is {}, not an integer", key, value.dump());
+  return *integer;
 }
 
 double number_field(const Json& line, const char* key) {

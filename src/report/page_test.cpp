@@ -238,6 +238,14 @@ TEST_F(Page, LongListsOfSamplesAreThinnedWithFirstAndLastKept) {
   EXPECT_THAT(text, HasSubstr("24 of 100 samples."));
 }
 
+TEST(SamplesSection, SaysHowManyAreLeftOut) {
+  RunRecord record;
+  record.samples.newest = {{7, "p", "t"}};
+  EXPECT_THAT(samples_html(record), Not(HasSubstr("left out")));
+  record.samples.earlier = 1234;
+  EXPECT_THAT(samples_html(record), HasSubstr("The earliest 1,234 are left out"));
+}
+
 TEST_F(Page, ALongSampleIsCutBetweenCharacters) {
   std::string long_text;
   for (int i = 0; i < 2000; ++i) long_text += "\xE2\x82\xAC";  // three bytes each

@@ -8,6 +8,7 @@
 #include "base/error.h"
 #include "base/folder.h"
 #include "base/json_fault.h"
+#include "report/json_integer.h"
 
 namespace megalith::report {
 
@@ -82,8 +83,9 @@ std::optional<double> RunRecord::number(std::string_view pointer) const {
 std::optional<int64_t> RunRecord::integer(std::string_view pointer) const {
   const Json* value = find(run, pointer);
   if (value == nullptr) return std::nullopt;
-  if (!value->is_number_integer()) wrong_type(run_path, pointer, *value, "an integer");
-  return value->get<int64_t>();
+  const auto integer = integer_in(*value);
+  if (!integer) wrong_type(run_path, pointer, *value, "an integer");
+  return integer;
 }
 
 RunRecord read_run(const fs::path& folder) {

@@ -20,7 +20,7 @@ struct RunRecord {
   std::string recipe;              // recipe.yaml as it stands
   std::string model;               // one line about the recipe's model; may be empty
   std::vector<StepMetrics> steps;
-  std::vector<TextSample> samples;
+  SampleTexts samples;
 
   /// The value of run.json under a JSON pointer such as "/machine/cpu"; nothing if it is absent or
   /// null; IntegrityError if it has another type.

@@ -2,12 +2,15 @@
 // The lines are JSON objects of nlohmann; order of keys as in the header.
 #include "report/samples.h"
 
+#include <deque>
 #include <nlohmann/json.hpp>
+#include <utility>
 
 #include "base/error.h"
 #include "base/folder.h"
 #include "base/json_fault.h"
 #include "base/line_reader.h"
+#include "report/json_integer.h"
 
 namespace megalith::report {
 
@@ -15,8 +18,7 @@ using Json = nlohmann::ordered_json;
 
 namespace {
 
-constexpr int64_t kMostLineBytes = int64_t{16} << 20;
-constexpr int64_t kMostBytes = int64_t{128} << 20;  // all of them lie in memory, and on one page
+constexpr int64_t kLongestSampleBytes = int64_t{16} << 20;
 
 }  // namespace
 
@@ -32,33 +34,37 @@ TextSample TextSample::parse(std::string_view text) {
   if (const auto fault = json_fault(text)) throw IntegrityError("{}", *fault);
   const Json line = Json::parse(text);
   const bool whole = line.is_object() && line.contains("step") && line.contains("prompt") &&
-                     line.contains("text") && line["step"].is_number_integer() &&
-                     line["prompt"].is_string() && line["text"].is_string();
-  if (!whole) throw IntegrityError(R"(not an object {{"step", "prompt", "text"}})");
-  return {line["step"].get<int64_t>(), line["prompt"].get<std::string>(),
-          line["text"].get<std::string>()};
+                     line.contains("text") && line["prompt"].is_string() &&
+                     line["text"].is_string();
+  const auto step = whole ? integer_in(line["step"]) : std::nullopt;
+  if (!step) throw IntegrityError(R"(not an object {{"step", "prompt", "text"}})");
+  return {*step, line["prompt"].get<std::string>(), line["text"].get<std::string>()};
 }
 
-std::vector<TextSample> read_samples(const std::filesystem::path& path) {
+SampleTexts read_samples(const std::filesystem::path& path, int64_t most_bytes) {
   require_regular(path);
-  LineReader lines(path, kMostLineBytes);
-  std::vector<TextSample> all;
+  LineReader lines(path, kLongestSampleBytes);
+  std::deque<std::pair<TextSample, int64_t>> newest;  // with the bytes of their lines
+  SampleTexts texts;
   int64_t bytes = 0;
   for (std::string_view line; lines.next(line);) {
+    const auto size = static_cast<int64_t>(line.size());
     try {
-      all.push_back(TextSample::parse(line));
+      newest.emplace_back(TextSample::parse(line), size);
     } catch (const IntegrityError& error) {
       throw IntegrityError("{}:{}: {}", path.string(), lines.number(), error.what());
     }
-    bytes += static_cast<int64_t>(line.size());
-    if (bytes > kMostBytes)
-      throw IntegrityError("{}: more than {} bytes of samples", path.string(), kMostBytes);
+    for (bytes += size; bytes > most_bytes; ++texts.earlier) {
+      bytes -= newest.front().second;
+      newest.pop_front();
+    }
   }
   if (lines.is_too_long()) {
     throw IntegrityError("{}:{}: longer than {} bytes, which no sample is", path.string(),
-                         lines.number() + 1, kMostLineBytes);
+                         lines.number() + 1, kLongestSampleBytes);
   }
-  return all;
+  for (auto& [sample, size] : newest) texts.newest.push_back(std::move(sample));
+  return texts;
 }
 
 }  // namespace megalith::report

@@ -38,8 +38,17 @@ class SampleLog {
   AppendFile file_;
 };
 
-/// All whole lines; a torn last line is passed over. UserError if the file is absent,
-/// IntegrityError when a line is damaged or there is more than a page can show (128 MiB).
-std::vector<TextSample> read_samples(const std::filesystem::path& path);
+/// Bytes of lines that one page shows: they lie in memory, and on it.
+inline constexpr int64_t kMostSampleBytes = int64_t{128} << 20;
+
+/// What a page shows of a samples.jsonl.
+struct SampleTexts {
+  std::vector<TextSample> newest;  // in order
+  int64_t earlier = 0;             // samples before them, left out
+};
+
+/// The newest whole lines of at most `most_bytes`; a torn last line is passed over. UserError if
+/// the file is absent, IntegrityError when any line is damaged.
+SampleTexts read_samples(const std::filesystem::path& path, int64_t most_bytes = kMostSampleBytes);
 
 }  // namespace megalith::report

@@ -51,8 +51,12 @@ std::string shown(std::string_view text) {
 }  // namespace
 
 std::string samples_html(const RunRecord& record) {
-  const std::vector<Group> groups = by_prompt(record.samples);
+  const std::vector<Group> groups = by_prompt(record.samples.newest);
   std::string out;
+  if (record.samples.earlier > 0) {
+    out += fmt::format("<p class=\"hint\">The earliest {} are left out: a page takes {}.</p>\n",
+                       grouped(record.samples.earlier), human_bytes(kMostSampleBytes));
+  }
   for (size_t i = 0; i < std::min(groups.size(), kMaxPrompts); ++i) {
     const Group rows = thin(groups[i], kMaxPerPrompt);
     const std::string& prompt = rows.front()->prompt;
