@@ -227,7 +227,7 @@ FAULTS = [
           "shared && holder.ticks > 0 &&", "shared &&",
           "train_test", "RunLockTest.WhereMachinesShareAFolderTheFileDecides"),
     Fault("fractions taken for whole numbers", "src/base/json_number.cpp",
-          "value.is_number_integer() && value.get<int64_t>() >= 0", "value.is_number() && value.get<int64_t>() >= 0",
+          ": value.is_number_integer();", ": value.is_number();",
           "base_test", "JsonNumber.WhatIsNoneIsRefusedByName"),
     Fault("a second signal taken for a wish", "src/train/stop_request.cpp",
           "std::raise(signal);", "", "train_test", "StopRequest.TheSecondLeavesAtOnce"),
