@@ -111,8 +111,7 @@ void print_plan(const train::Settings& s, const train::LayoutPlan& plan,
     print_stage(kinds);
   }
   if (!plan.is_exact)
-    fmt::print(
-        "the ranks of a stage own unequal parts; all are planned as the one that owns most\n");
+    fmt::print("the ranks of a stage own unequal parts; all are planned as the largest\n");
   if (s.layout.pipeline > 1)
     fmt::print("pipeline bubble: {:.2f} % of the busiest stage's time\n", 100 * plan.bubble);
   fmt::print("recomputation, per layer and micro-batch on a rank:\n");

@@ -49,7 +49,7 @@ LossHead::LossHead(parameters::ParameterSet& set, int64_t vocab, int64_t padded_
 
 int64_t LossHead::chunk_rows() const {
   const int64_t rows = kLogitsBytes / (weight_->local_shape()[0] * bytes_of(DType::f32));
-  return std::clamp<int64_t>(rows / 64 * 64, 64, 4096);
+  return std::clamp<int64_t>(rows / kLossRowMultiple * kLossRowMultiple, kLossRowMultiple, 4096);
 }
 
 View LossHead::weight_gradient() const { return weight_->gradient_sum(tied_ ? 1 : 0); }

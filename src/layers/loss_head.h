@@ -8,6 +8,9 @@
 
 namespace megalith::layers {
 
+/// Chunks of rows are multiples of this, but for the last.
+inline constexpr int64_t kLossRowMultiple = 64;
+
 class LossHead {
  public:
   /// Declares "final_norm" and, unless `tied` is given, "head.weight" [V, H]. With `tied` (the

@@ -77,9 +77,21 @@ void add_snapshot(account::MemoryByClass& memory, int64_t bytes) {
   memory.total += rounded;  // it lies beside all else from the first step on
 }
 
+/// At least what any rank takes that takes no more of each class than one of the two: ranks have
+/// their peaks at different times, so the peaks of all classes are taken to meet.
+account::MemoryByClass bound_of(const account::MemoryByClass& a, const account::MemoryByClass& b) {
+  account::MemoryByClass bound;
+  for (size_t i = 0; i < bound.bytes.size(); ++i) {
+    bound.bytes[i] = std::max(a.bytes[i], b.bytes[i]);
+    bound.total += bound.bytes[i];
+  }
+  return bound;
+}
+
 /// The ranks, and which of them stands for each.
 struct Representatives {
-  std::vector<int> of;  // by rank
+  std::vector<int> of;            // by rank
+  std::map<int, int> bounded_by;  // of a representative: the other that it is planned with, if any
   bool is_exact = true;
 };
 
@@ -97,12 +109,14 @@ size_t num_distinct(std::vector<int> values) {
   return static_cast<size_t>(std::ranges::unique(values).begin() - values.begin());
 }
 
-/// The rank of each stage with the largest part of spread state.
-Representatives largest_owners(const Settings& s, RankKinds& kinds) {
+/// For each stage the rank that owns most and the one that collects most for a save.
+Representatives largest_of_stages(const Settings& s, const BesideSteps& beside, RankKinds& kinds) {
+  Representatives result{{}, {}, false};
   std::vector<int> of_stage;
-  for (int stage = 0; stage < s.layout.pipeline; ++stage)
-    of_stage.push_back(kinds.largest_owner(stage));
-  Representatives result{{}, false};
+  for (int stage = 0; stage < s.layout.pipeline; ++stage) {
+    const int owner = of_stage.emplace_back(kinds.largest_owner(stage));
+    result.bounded_by[owner] = beside.saves ? kinds.largest_collector(stage) : owner;
+  }
   for (int rank = 0; rank < s.layout.num_ranks(); ++rank) {
     const int stage = parallel::coordinates_of(s.layout, rank).pipeline;
     result.of.push_back(of_stage[static_cast<size_t>(stage)]);
@@ -110,12 +124,12 @@ Representatives largest_owners(const Settings& s, RankKinds& kinds) {
   return result;
 }
 
-Representatives representatives(const Settings& s, RankKinds& kinds) {
+Representatives representatives(const Settings& s, const BesideSteps& beside, RankKinds& kinds) {
   std::vector<int> all(static_cast<size_t>(s.layout.num_ranks()));
   std::iota(all.begin(), all.end(), 0);
   const Representatives result{
-      first_with_key(all, [&](int rank) { return kinds.memory_key(rank); }), true};
-  return num_distinct(result.of) <= kMostTraced ? result : largest_owners(s, kinds);
+      first_with_key(all, [&](int rank) { return kinds.memory_key(rank); }), {}, true};
+  return num_distinct(result.of) <= kMostTraced ? result : largest_of_stages(s, beside, kinds);
 }
 
 /// By representative. Traces are independent: one for each core at a time.
@@ -126,6 +140,7 @@ std::map<int, account::MemoryByClass> traced_memories(const Settings& s,
                                                       const std::function<void()>& at_work = {}) {
   std::map<int, account::MemoryByClass> memories;
   for (const int rank : representatives.of) memories[rank];
+  for (const auto& [rank, with] : representatives.bounded_by) memories[with];
   std::vector<std::pair<const int, account::MemoryByClass>*> entries;
   for (auto& entry : memories) entries.push_back(&entry);
   ThreadPool pool(std::min(available_cores(), static_cast<int>(entries.size())));
@@ -136,6 +151,8 @@ std::map<int, account::MemoryByClass> traced_memories(const Settings& s,
       entries[i]->second = memory_of(s, target, entries[i]->first, beside);
     }
   });
+  for (const auto& [rank, with] : representatives.bounded_by)
+    memories[rank] = bound_of(memories[rank], memories[with]);
   return memories;
 }
 
@@ -167,7 +184,7 @@ std::vector<account::MemoryByClass> plan_memory(const Settings& s, const device:
                                                 const BesideSteps& beside,
                                                 const std::function<void()>& at_work) {
   RankKinds kinds(s, beside);
-  const Representatives stand_for = representatives(s, kinds);
+  const Representatives stand_for = representatives(s, beside, kinds);
   const auto traced = traced_memories(s, target, beside, stand_for, at_work);
   std::vector<account::MemoryByClass> memories;
   for (int rank = 0; rank < s.layout.num_ranks(); ++rank) {
@@ -180,7 +197,7 @@ std::vector<account::MemoryByClass> plan_memory(const Settings& s, const device:
 LayoutPlan plan_layout(const Settings& s, const device::Target& target, const BesideSteps& beside) {
   LayoutPlan plan;
   RankKinds kinds(s, beside);
-  const Representatives stand_for = representatives(s, kinds);
+  const Representatives stand_for = representatives(s, beside, kinds);
   plan.is_exact = stand_for.is_exact;
   const auto memories = traced_memories(s, target, beside, stand_for);
   std::map<KindKey, StepWork> works;

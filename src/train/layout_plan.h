@@ -32,7 +32,7 @@ struct LayoutPlan {
   std::vector<RankPlan> kinds;  // in the order of their first ranks
   std::vector<size_t> kind_of;  // by rank
   /// False when spread state makes more kinds than are traced: each stage's ranks are then planned
-  /// as the one that owns most.
+  /// as one that owns as much as any of them, writes as much as any, and has all its peaks at once.
   bool is_exact = true;
   parallel::Timeline timeline;  // of one data shard's micro-batches; "seconds" are operations
   double bubble = 0;            // idle over busy time of the busiest stage

@@ -3,16 +3,11 @@
 
 #include <algorithm>
 
+#include "layers/loss_head.h"
 #include "parameters/ownership.h"
 #include "train/checkpoints.h"
 
 namespace megalith::train {
-namespace {
-
-/// Chunks of rows are multiples of this, but for the last.
-constexpr int kChunkRows = 64;
-
-}  // namespace
 
 models::Stage piece_at(const Settings& s, int stage, int chunk) {
   return models::Stage::part(s.architecture, parallel::piece_of(s.layout, stage, chunk),
@@ -87,7 +82,8 @@ KindKey RankKinds::work_key(int rank) {
   KindKey key = shape_of(at.pipeline);
   key.push_back(at.tensor == 0 ? 1 : 0);  // counts the squares of what is whole on all
   const int ranks = settings_.layout.tensor;
-  const bool even = settings_.sequence_length() % ranks == 0 && kChunkRows % ranks == 0;
+  const bool even =
+      settings_.sequence_length() % ranks == 0 && layers::kLossRowMultiple % ranks == 0;
   key.push_back(even ? 0 : at.tensor);
   if (settings_.zero == 0) {  // parts of buckets
     const parameters::ParameterSet& set = parameters_of(at.pipeline);
@@ -109,6 +105,21 @@ int RankKinds::largest_owner(int stage) {
     if (owned > most) {
       most = owned;
       best = at;
+    }
+  }
+  return parallel::rank_of(settings_.layout, best);
+}
+
+int RankKinds::largest_collector(int stage) {
+  int64_t most = -1;
+  parallel::Coordinates best{0, stage, 0};
+  const parameters::ParameterSet& set = parameters_of(stage);
+  for (int tensor = 0; tensor < settings_.layout.tensor; ++tensor) {
+    const std::vector<int64_t> collected = collected_bytes(set, settings_, {tensor, stage, 0});
+    const auto largest = std::ranges::max_element(collected);
+    if (*largest > most) {
+      most = *largest;
+      best = {tensor, stage, static_cast<int>(largest - collected.begin())};
     }
   }
   return parallel::rank_of(settings_.layout, best);

@@ -31,6 +31,8 @@ class RankKinds {
   KindKey work_key(int rank);
   /// The rank of a stage, of tensor coordinate 0, that owns most of spread state.
   int largest_owner(int stage);
+  /// The rank of a stage on which most of it comes together for a save.
+  int largest_collector(int stage);
 
  private:
   /// A stage's parameters, on paper.
