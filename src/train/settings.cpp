@@ -52,6 +52,11 @@ void check(const Settings& s, const std::string& where) {
     faults.push_back(fmt::format("parallel.tensor_shards {} does not divide model.ffn {}",
                                  s.split.tensor_shards, a.ffn));
   }
+  if (s.sequence_parallel() && a.context % s.split.tensor_shards != 0) {
+    faults.push_back(
+        fmt::format("parallel.sequence needs parallel.tensor_shards {} to divide model.context {}",
+                    s.split.tensor_shards, a.context));
+  }
   if (!faults.empty()) throw UserError("{}: {}", where, fmt::join(faults, "; "));
 }
 
