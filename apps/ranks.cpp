@@ -7,7 +7,9 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <map>
 #include <set>
+#include <string>
 
 #include "apps/cpu_target.h"
 #include "apps/recipe_options.h"
@@ -178,50 +180,55 @@ class MemoryJudge {
       : place_(place), recipe_(recipe), tokenizer_(tokenizer) {}
 
   /// UserError when the plans of these ranks do not fit together.
-  void judge(const MemoryShare& share) const {
+  void judge(const MemoryShare& share) {
     const auto planned = [&](const config::Recipe& candidate) {
-      const auto memories = plans(candidate);
+      const MemoryPlan& plan = this->plan(candidate);
       // Rank 0 writes text samples while all ranks hold what is theirs.
-      int64_t bytes = share.ranks.front() == 0 ? sample_bytes(candidate) : 0;
-      for (const int rank : share.ranks) bytes += memories[static_cast<size_t>(rank)].total;
+      int64_t bytes = share.ranks.front() == 0 ? plan.sample_bytes : 0;
+      for (const int rank : share.ranks) bytes += plan.of_rank[static_cast<size_t>(rank)].total;
       return bytes;
     };
     train::check_memory(recipe_, planned, share.offer, share.processes);
   }
 
   /// The same of one process against its own limit of addresses, which is alike for all.
-  void judge_addresses(device::MemoryOffer offer) const {
+  void judge_addresses(device::MemoryOffer offer) {
     offer.machine_free = *offer.address_space_free;
     offer.group_free.reset();
     const auto largest = [&](const config::Recipe& candidate) {
-      auto memories = plans(candidate);
-      memories[0].total += sample_bytes(candidate);
-      return std::ranges::max(memories, {}, &account::MemoryByClass::total).total;
+      const MemoryPlan& plan = this->plan(candidate);
+      const auto& most = std::ranges::max(plan.of_rank, {}, &account::MemoryByClass::total);
+      return std::max(plan.of_rank[0].total + plan.sample_bytes, most.total);
     };
     train::check_memory(recipe_, largest, offer, 1);
   }
 
- private:
-  train::Settings settings(const config::Recipe& recipe) const {
-    return train::settings_of(recipe, tokenizer_ != nullptr ? tokenizer_->vocab_size() : 0);
-  }
-  int64_t sample_bytes(const config::Recipe& recipe) const {
-    return planned_sample_bytes(recipe, settings(recipe), tokenizer_, place_.device.target());
-  }
-  std::vector<account::MemoryByClass> plans(const config::Recipe& recipe) const {
-    return train::plan_memory(settings(recipe), place_.device.target(), train::beside_steps(recipe),
-                              [&] { place_.world.sign_of_life(); });  // the other ranks wait
+  /// Made once for each candidate: the recipe as it stands is judged by several limits.
+  const MemoryPlan& plan(const config::Recipe& candidate) {
+    const auto [known, is_new] = plans_.try_emplace(config::to_yaml(candidate));
+    if (is_new) {
+      const device::Target& target = place_.device.target();
+      const train::Settings settings =
+          train::settings_of(candidate, tokenizer_ != nullptr ? tokenizer_->vocab_size() : 0);
+      known->second.of_rank =
+          train::plan_memory(settings, target, train::beside_steps(candidate),
+                             [&] { place_.world.sign_of_life(); });  // the other ranks wait
+      known->second.sample_bytes = planned_sample_bytes(candidate, settings, tokenizer_, target);
+    }
+    return known->second;
   }
 
+ private:
   const RankPlace& place_;
   const config::Recipe& recipe_;
   const text::Tokenizer* tokenizer_;
+  std::map<std::string, MemoryPlan> plans_;  // by recipe
 };
 
 }  // namespace
 
-void require_memory(const RankPlace& place, const config::Recipe& recipe,
-                    const text::Tokenizer* tokenizer) {
+std::optional<MemoryPlan> require_memory(const RankPlace& place, const config::Recipe& recipe,
+                                         const text::Tokenizer* tokenizer) {
   const device::MemoryOffer offer = device::memory_offer();
   const std::string host = host_name();
   const std::string group = host + ":" + (offer.group_free ? offer.group_path : "");
@@ -235,7 +242,7 @@ void require_memory(const RankPlace& place, const config::Recipe& recipe,
     share.processes = std::ssize(processes);
     return share;
   };
-  const MemoryJudge judge(place, recipe, tokenizer);
+  MemoryJudge judge(place, recipe, tokenizer);
   MemoryShare machine = share_of_names(hosts), own_group = share_of_names(groups);
   if (machine.processes > 1 && offer.address_space_free) {
     judge.judge_addresses(offer);
@@ -249,6 +256,7 @@ void require_memory(const RankPlace& place, const config::Recipe& recipe,
     if (!own_group.ranks.empty() && offer.group_free) judge.judge(own_group);
   }
   if (!machine.ranks.empty()) judge.judge(machine);
+  return place.world.rank() == 0 ? std::optional(judge.plan(recipe)) : std::nullopt;
 }
 
 void print_layout(const train::Settings& s, const std::vector<account::MemoryByClass>& memories,

@@ -34,12 +34,18 @@ std::optional<Launch> settle_ranks(config::Recipe& recipe, int asked);
 void on_ranks(const config::Recipe& recipe, const std::optional<Launch>& launch,
               FunctionRef<void(const RankPlace&)> body);
 
+/// What a run takes beside the process itself.
+struct MemoryPlan {
+  std::vector<account::MemoryByClass> of_rank;
+  int64_t sample_bytes = 0;  // of text samples, on rank 0 beside what is its
+};
+
 /// Before anything is allocated: UserError when the ranks of this machine, threads or processes, do
 /// not fit into its memory together, or those of one of its control groups into that, with the text
 /// samples that rank 0 writes. The first rank of each machine and group asks for all of it.
-/// `tokenizer` may be null. Collective.
-void require_memory(const RankPlace& place, const config::Recipe& recipe,
-                    const text::Tokenizer* tokenizer);
+/// `tokenizer` may be null. What was planned is returned on rank 0. Collective.
+std::optional<MemoryPlan> require_memory(const RankPlace& place, const config::Recipe& recipe,
+                                         const text::Tokenizer* tokenizer);
 
 /// Rank by rank what of the model and the batch is where, with its planned memory; nothing for one
 /// rank. At most a screenful.

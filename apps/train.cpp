@@ -22,7 +22,6 @@
 #include "report/page.h"
 #include "train/finished.h"
 #include "train/from_recipe.h"
-#include "train/layout_plan.h"
 #include "train/loop.h"
 #include "train/run_lock.h"
 #include "train/stop_request.h"
@@ -120,10 +119,11 @@ struct TrainOptions {
   std::vector<std::string> allow;
 };
 
-/// A command's run as each rank goes through it. Rank 0 profiles.
+/// A command's run as each rank goes through it. Rank 0, which has the plan, profiles.
 train::RunResult run_rank(const RankPlace& place, const config::Recipe& recipe,
                           const train::Settings& settings, const text::Tokenizer* tokenizer,
-                          const train::StopRequest& stop, const TrainOptions& extra, bool json) {
+                          const std::optional<MemoryPlan>& plan, const train::StopRequest& stop,
+                          const TrainOptions& extra, bool json) {
   const device::Target& target = place.device.target();
   const bool leads = place.world.rank() == 0;
   const account::Roofline roofline = roofline_of(place, settings, extra.profile_steps > 0);
@@ -136,13 +136,11 @@ train::RunResult run_rank(const RankPlace& place, const config::Recipe& recipe,
     facts.machine = machine_json(target);
     facts.machine["threads"] = static_cast<int>(threads);  // of all ranks
     facts.step_flops = necessary_flops(settings, target);
-    const auto memories = train::plan_memory(settings, target, train::beside_steps(recipe),
-                                             [&] { place.world.sign_of_life(); });
-    facts.planned_memory = account::to_json(memories[0]);
-    facts.planned_sample_bytes = planned_sample_bytes(recipe, settings, tokenizer, target);
+    facts.planned_memory = account::to_json(plan->of_rank[0]);
+    facts.planned_sample_bytes = plan->sample_bytes;
     if (!json) {
-      print_start(recipe, settings, memories[0], facts);
-      print_layout(settings, memories, target.num_threads);
+      print_start(recipe, settings, plan->of_rank[0], facts);
+      print_layout(settings, plan->of_rank, target.num_threads);
     }
     if (settings.numerics == kernels::Numerics::exact) advise_fast(settings, target);
   }
@@ -184,8 +182,8 @@ int run(const RecipeOptions& options, const TrainOptions& extra, bool json) {
     if (const auto last = train::finished_before(place.world, recipe, settings, own, extra.allow)) {
       mine = {*last, "already finished", 0};
     } else {
-      require_memory(place, recipe, own);
-      mine = run_rank(place, recipe, settings, own, stop, extra, json);
+      const auto plan = require_memory(place, recipe, own);
+      mine = run_rank(place, recipe, settings, own, plan, stop, extra, json);
     }
     if (place.listens) signal = mine.signal;
     if (place.world.rank() == 0) result = mine;
