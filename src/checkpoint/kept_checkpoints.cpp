@@ -2,7 +2,6 @@
 #include "checkpoint/kept_checkpoints.h"
 
 #include <algorithm>
-#include <vector>
 
 #include "base/error.h"
 #include "checkpoint/manifest.h"
@@ -14,10 +13,17 @@ namespace {
 
 namespace fs = std::filesystem;
 
-enum class Condition { whole, damaged, newer };
+/// What no checkpoint needs, or what one must get back.
+bool is_leaving(const fs::directory_entry& entry) {
+  const std::string name = entry.path().filename().string();
+  const bool begun = step_of_folder(name) >= 0 && fs::is_directory(entry.symlink_status()) &&
+                     !fs::exists(entry.path() / kCommitName) &&
+                     !fs::exists(entry.path() / kManifestName);
+  return begun || name.starts_with(".tmp-");
+}
 
-/// Of a step folder. Throws when that cannot be seen now: a disk that does not answer is no reason
-/// to remove what it holds.
+}  // namespace
+
 Condition condition_of(const fs::path& step) {
   try {
     open_own_step(step);
@@ -29,21 +35,18 @@ Condition condition_of(const fs::path& step) {
   }
 }
 
-}  // namespace
+bool is_clean(const fs::path& folder) {
+  return std::ranges::none_of(fs::directory_iterator(folder), is_leaving);
+}
 
 void clean_checkpoints(const fs::path& folder) {
   for (const auto& entry : fs::directory_iterator(folder)) {
-    const std::string name = entry.path().filename().string();
-    const bool begun = step_of_folder(name) >= 0 && fs::is_directory(entry.symlink_status()) &&
-                       !fs::exists(entry.path() / kCommitName) &&
-                       !fs::exists(entry.path() / kManifestName);
-    if (begun || (name.starts_with(".tmp-") && !put_back(entry.path())))
-      fs::remove_all(entry.path());
+    if (is_leaving(entry) && !put_back(entry.path())) fs::remove_all(entry.path());
   }
 }
 
-void prune_checkpoints(const fs::path& folder, int64_t step, int64_t keep, int64_t regular,
-                       const AtWork& at_work) {
+std::vector<fs::path> superfluous_checkpoints(const fs::path& folder, int64_t step, int64_t keep,
+                                              int64_t regular) {
   StepFolders steps;
   for (const auto& [other, path] : step_folders(folder)) {
     if (other <= step) steps[other] = path;
@@ -61,10 +64,19 @@ void prune_checkpoints(const fs::path& folder, int64_t step, int64_t keep, int64
     if (!room) kept.pop_back();
     kept.push_back(other);
   }
+  std::vector<fs::path> superfluous;
   for (const auto& [other, path] : steps) {
     const bool stays = std::ranges::find(kept, other) != kept.end() ||
                        std::ranges::find(untouched, other) != untouched.end();
-    if (!stays) remove_folder(path);
+    if (!stays) superfluous.push_back(path);
+  }
+  return superfluous;
+}
+
+void prune_checkpoints(const fs::path& folder, int64_t step, int64_t keep, int64_t regular,
+                       const AtWork& at_work) {
+  for (const fs::path& path : superfluous_checkpoints(folder, step, keep, regular)) {
+    remove_folder(path);
     if (at_work) at_work();
   }
 }

@@ -5,6 +5,8 @@
 
 #include "base/json_number.h"
 #include "base/log.h"
+#include "checkpoint/kept_checkpoints.h"
+#include "checkpoint/manifest.h"
 #include "checkpoint/reader.h"
 #include "checkpoint/staged_folder.h"
 
@@ -93,6 +95,8 @@ std::optional<fs::path> regular_checkpoint_before(const fs::path& checkpoints, i
       return folder;
     } catch (const IntegrityError& error) {
       log::warning("passing over the damaged checkpoint {}: {}", folder.string(), error.what());
+    } catch (const checkpoint::NewerFormatError& error) {
+      log::warning("passing over a checkpoint: {}", error.what());
     }
   }
   return std::nullopt;
@@ -100,7 +104,8 @@ std::optional<fs::path> regular_checkpoint_before(const fs::path& checkpoints, i
 
 void remove_checkpoints_after(const fs::path& checkpoints, int64_t step) {
   for (const auto& [later, folder] : checkpoint::step_folders(checkpoints)) {
-    if (later > step) checkpoint::remove_folder(folder);
+    if (later > step && checkpoint::condition_of(folder) != checkpoint::Condition::newer)
+      checkpoint::remove_folder(folder);
   }
 }
 

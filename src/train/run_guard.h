@@ -52,12 +52,13 @@ class RunGuard {
 
 /// The newest whole checkpoint before step `before` that the recipe's rhythm made (a multiple of
 /// `every`; one made by a signal would make the way back depend on it). Nothing if there is none.
+/// Damaged ones and those of a newer format are passed over with a warning.
 std::optional<std::filesystem::path> regular_checkpoint_before(
     const std::filesystem::path& checkpoints, int64_t before, int64_t every,
     const checkpoint::AtWork& at_work = {});
 
 /// Removes checkpoints of steps above `step`: after a rewind they are of a past that did not
-/// happen.
+/// happen. Those of a newer format stay: no run of this program wrote them.
 void remove_checkpoints_after(const std::filesystem::path& checkpoints, int64_t step);
 
 }  // namespace megalith::train
