@@ -15,7 +15,7 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/log.h"
-#include "report/metrics.h"
+#include "report/json_integer.h"
 
 namespace megalith::train {
 namespace {
@@ -74,7 +74,7 @@ int64_t Accounts::recorded_step(const nlohmann::ordered_json& json) {
   const auto found = json.find("accounts");
   if (found == json.end() || !found->is_object()) return -1;
   const auto step = found->find("step");
-  return step != found->end() && step->is_number_integer() ? step->get<int64_t>() : -1;
+  return step != found->end() ? report::integer_in(*step).value_or(-1) : -1;
 }
 
 void Accounts::resume(const nlohmann::ordered_json& json, double lost_recorded, double lost_after) {
@@ -128,18 +128,23 @@ nlohmann::ordered_json Accounts::to_json(int64_t step, double monotonic) {
   return json;
 }
 
-double logged_seconds(const std::filesystem::path& run, int64_t above, int64_t up_to) {
-  double seconds = 0;
+LoggedSteps logged_steps(const std::filesystem::path& run, int64_t step, int64_t kept,
+                         int64_t recorded) {
+  LoggedSteps logged;
+  const std::filesystem::path path = run / "metrics.jsonl";
+  if (!std::filesystem::exists(path)) return logged;
+  int64_t read = 0;
   try {
-    if (!std::filesystem::exists(run / "metrics.jsonl")) return 0;
-    report::visit_metrics(run / "metrics.jsonl", [&](const report::StepMetrics& line) {
-      if (line.step > above && line.step <= up_to && std::isfinite(line.step_seconds))
-        seconds += line.step_seconds;
+    report::visit_metrics(path, [&](const report::StepMetrics& line) {
+      read = line.step;
+      if (line.step <= kept) logged.last = line;
+      if (line.step <= step || !std::isfinite(line.step_seconds)) return;
+      (line.step <= recorded ? logged.recorded_seconds : logged.later_seconds) += line.step_seconds;
     });
   } catch (const IntegrityError&) {
-    return 0;
+    if (read < kept) throw;
   }
-  return seconds;
+  return logged;
 }
 
 }  // namespace megalith::train

@@ -9,7 +9,10 @@
 #include <cstdint>
 #include <filesystem>
 #include <nlohmann/json_fwd.hpp>
+#include <optional>
 #include <string_view>
+
+#include "report/metrics.h"
 
 namespace megalith::train {
 
@@ -84,9 +87,16 @@ class InBucket {
   Bucket before_;
 };
 
-/// Seconds of the steps in (above, up_to] that the run's metrics.jsonl holds, as far as it can be
-/// read: a power cut may have left anything behind the checkpoint's position, where it will be cut
-/// off.
-double logged_seconds(const std::filesystem::path& run, int64_t above, int64_t up_to);
+/// What a run's metrics.jsonl says to a start that goes on from a checkpoint.
+struct LoggedSteps {
+  std::optional<report::StepMetrics> last;  // that the checkpoint's position keeps
+  double recorded_seconds = 0;              // of the steps above its own, up to `recorded`
+  double later_seconds = 0;                 // of those above both
+};
+/// In one pass, for a checkpoint of step `step` whose position keeps the lines of steps up to
+/// `kept`. IntegrityError when one of these is damaged; behind them a power cut may have left
+/// anything, and what can be read up to there counts.
+LoggedSteps logged_steps(const std::filesystem::path& run, int64_t step, int64_t kept,
+                         int64_t recorded);
 
 }  // namespace megalith::train

@@ -6,6 +6,8 @@
 
 #include <nlohmann/json.hpp>
 
+#include "data/test_corpus.h"
+
 namespace megalith::train {
 namespace {
 
@@ -78,6 +80,44 @@ TEST(Accounts, WhatCannotBeReadBeginsAnew) {
     accounts.to_json(0, 2);
     EXPECT_EQ(sum(accounts), 2) << text;
   }
+}
+
+/// Steps 1 to 4 of as many seconds each, and `rest`.
+void with_lines(const data::TemporaryFolder& folder, const std::string& rest) {
+  std::string lines;
+  for (int step = 1; step <= 4; ++step) {
+    report::StepMetrics line;
+    line.step = step;
+    line.step_seconds = step;
+    lines += line.to_json_line();
+  }
+  data::write_text(folder / "metrics.jsonl", lines + rest);
+}
+
+TEST(LoggedSteps, OnePassKnowsTheLastLineAndWhatIsLost) {
+  const data::TemporaryFolder folder;
+  EXPECT_FALSE(logged_steps(folder.path(), 0, 0, -1).last.has_value());
+  with_lines(folder, "");
+  LoggedSteps logged = logged_steps(folder.path(), 2, 2, 3);
+  EXPECT_EQ(logged.last->step, 2);
+  EXPECT_EQ(logged.recorded_seconds, 3);
+  EXPECT_EQ(logged.later_seconds, 4);
+  logged = logged_steps(folder.path(), 3, 2, -1);  // owes its line: not lost, not kept
+  EXPECT_EQ(logged.last->step, 2);
+  EXPECT_EQ(logged.recorded_seconds, 0);
+  EXPECT_EQ(logged.later_seconds, 4);
+  EXPECT_FALSE(logged_steps(folder.path(), 0, 0, INT64_MAX).last.has_value());
+}
+
+TEST(LoggedSteps, WhatIsReadBeforeDamageCounts) {
+  const data::TemporaryFolder folder;
+  with_lines(folder, "not a line\n");
+  const LoggedSteps logged = logged_steps(folder.path(), 2, 2, INT64_MAX);
+  EXPECT_EQ(logged.last->step, 2);
+  EXPECT_EQ(logged.recorded_seconds, 7);
+  EXPECT_EQ(logged_steps(folder.path(), 4, 4, INT64_MAX).last->step, 4);
+  // But not where lines are missing that the checkpoint keeps.
+  EXPECT_THROW(logged_steps(folder.path(), 5, 5, INT64_MAX), IntegrityError);
 }
 
 }  // namespace

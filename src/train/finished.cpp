@@ -3,9 +3,11 @@
 
 #include <fmt/ranges.h>
 
+#include "checkpoint/kept_checkpoints.h"
 #include "checkpoint/reader.h"
 #include "train/checkpoints.h"
 #include "train/from_recipe.h"
+#include "train/leftovers.h"
 #include "train/owed_step.h"
 #include "train/resume_check.h"
 #include "train/run_record.h"
@@ -40,12 +42,12 @@ bool is_whole(const checkpoint::Reader& reader) {
 
 /// Whether nothing is there that a start takes away: what a crash left, checkpoints that a save had
 /// no time to remove, lines of steps behind the last save.
-bool is_tidy(const fs::path& run, const Position& position, int64_t keep) {
-  for (const fs::path& folder : {run, run / "checkpoints"}) {
-    for (const auto& entry : fs::directory_iterator(folder))
-      if (entry.path().filename().string().starts_with(".tmp-")) return false;
-  }
-  if (static_cast<int64_t>(checkpoint::step_folders(run / "checkpoints").size()) > keep)
+bool is_tidy(const fs::path& run, const Position& position,
+             const config::CheckpointSection& recipe) {
+  const fs::path checkpoints = run / "checkpoints";
+  if (has_leftovers(run) || !checkpoint::is_clean(checkpoints) ||
+      !checkpoint::superfluous_checkpoints(checkpoints, position.step, recipe.keep, recipe.every)
+           .empty())
     return false;
   const auto ends_at = [&](const fs::path& file, int64_t bytes) {
     std::error_code error;
@@ -65,7 +67,9 @@ std::optional<report::StepMetrics> look(const config::Recipe& recipe, const Sett
   const auto reader = newest_of(folder / "checkpoints", at_work);
   if (!reader) return std::nullopt;
   const Position position = position_from(reader->state());
-  if (!is_tidy(folder, position, recipe.checkpoint.keep)) return std::nullopt;
+  if (!is_tidy(folder, position, recipe.checkpoint)) return std::nullopt;
+  RunRecord record(folder);
+  if (record.damage() || !record.json().contains("recipe_fingerprint")) return std::nullopt;
   const data::Sampler sampler(corpora_of(recipe.data.train),
                               sampler_options(recipe, settings, data::Split::train));
   const RunLength length = run_length(recipe, settings, sampler.samples_per_epoch());
@@ -74,7 +78,6 @@ std::optional<report::StepMetrics> look(const config::Recipe& recipe, const Sett
     return std::nullopt;
   check_resume(recipe, fmt::format("{}", fmt::join(sampler.fingerprints(), "+")), tokenizer,
                *reader, allow);
-  RunRecord record(folder);
   const auto status = record.json().find("status");
   if (status == record.json().end() || *status != "finished") {
     record.json()["status"] = "finished";

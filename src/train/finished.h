@@ -17,10 +17,11 @@
 namespace megalith::train {
 
 /// The last line of the logs when the newest checkpoint of the run folder is whole, at the recipe's
-/// end, and owes nothing, and a start would find nothing to clean up; nothing when there is
-/// something to do. UserError when the recipe may not go on from that checkpoint. Writes run.json
-/// only when it does not say "finished" yet (the run was killed behind its last save). Whoever
-/// calls holds the lock: a run that is about to finish is not finished. Collective; rank 0 looks.
+/// end, and owes nothing, and a start would find nothing to clean up and a whole run.json; nothing
+/// when there is something to do. UserError when the recipe may not go on from that checkpoint.
+/// Writes run.json only when it does not say "finished" yet (the run was killed behind its last
+/// save). Whoever calls holds the lock: a run that is about to finish is not finished. Collective;
+/// rank 0 looks.
 std::optional<report::StepMetrics> finished_before(comm::Communicator& world,
                                                    const config::Recipe& recipe,
                                                    const Settings& settings,

@@ -4,21 +4,19 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
-#include <cmath>
-#include <nlohmann/json.hpp>
 
 #include "account/plan.h"
 #include "base/clock.h"
 #include "base/file.h"
 #include "base/log.h"
 #include "checkpoint/manifest.h"
-#include "report/hex_float.h"
 #include "train/accounts.h"
 #include "train/agreement.h"
 #include "train/checkpoints.h"
 #include "train/data_road.h"
 #include "train/deadline.h"
 #include "train/from_recipe.h"
+#include "train/leftovers.h"
 #include "train/measured_memory.h"
 #include "train/not_finite.h"
 #include "train/owed_step.h"
@@ -36,15 +34,6 @@ namespace fs = std::filesystem;
 
 std::string sha256_of(std::string_view text) { return sha256(std::as_bytes(std::span(text))); }
 
-/// Takes away what a killed run was writing beside its record and recipe. (The saver does the same
-/// in its own folder.)
-void remove_leftovers(const fs::path& folder) {
-  for (const auto& entry : fs::directory_iterator(folder)) {
-    if (entry.is_regular_file() && entry.path().filename().string().starts_with(".tmp-"))
-      fs::remove(entry.path());
-  }
-}
-
 /// One run, from its folder to its end.
 class TrainingRun {
  public:
@@ -58,6 +47,7 @@ class TrainingRun {
   void require_same_inputs();
   void resume_or_begin();
   void restore(const checkpoint::Reader& reader);
+  LoggedSteps logged_so_far(int64_t recorded) const;
   void write_record(const std::string& status);
   void note_saved(const checkpoint::Saved* saved);
   report::StepMetrics train_step();
@@ -205,12 +195,18 @@ void TrainingRun::resume_or_begin() {
                  (folder_ / "run.json").string(), *record_.damage());
   }
   const int64_t recorded = Accounts::recorded_step(record_.json());
-  accounts_.resume(record_.json(), logged_seconds(folder_, position_.step, recorded),
-                   logged_seconds(folder_, std::max(position_.step, recorded), INT64_MAX));
+  const LoggedSteps logged = logged_so_far(recorded);
+  accounts_.resume(record_.json(), logged.recorded_seconds, logged.later_seconds);
   log_ = std::make_unique<RunLog>(folder_,
                                   newest.empty() ? std::nullopt : std::optional(position_.logs));
-  logged_ = report::last_metrics(folder_ / "metrics.jsonl").value_or(logged_);
+  logged_ = logged.last.value_or(logged_);
   write_file_durable(folder_ / "recipe.yaml", config::to_yaml(recipe_));
+}
+
+/// By the position that was restored: its logs end before the line that the last step may owe.
+LoggedSteps TrainingRun::logged_so_far(int64_t recorded) const {
+  const bool owes_line = owed_ && owed_->what == OwedStep::What::validation;
+  return logged_steps(folder_, position_.step, position_.step - (owes_line ? 1 : 0), recorded);
 }
 
 /// Everything that a checkpoint holds.
@@ -356,7 +352,11 @@ bool TrainingRun::watch(bool saving, std::optional<Progress>& progress) {
       spike = guard_.observe(last_.step, last_.loss);
     }
   } catch (const DoNotRestartError&) {
-    end_step(saving, progress);
+    try {
+      end_step(saving, progress);
+    } catch (const std::exception& error) {  // a save or a log that failed ends no run in its stead
+      log::warning("step {}: {}", last_.step, error.what());
+    }
     throw;
   }
   return spike && rewind();
@@ -420,9 +420,10 @@ bool TrainingRun::rewind() {
   road_ = std::make_unique<DataRoad>(sampler_, batch_options_, settings_, mesh_->data(),
                                      position_.samples);
   if (!leads()) return true;
-  accounts_.lose(logged_seconds(folder_, position_.step, INT64_MAX) + last_.step_seconds);
+  const LoggedSteps logged = logged_so_far(INT64_MAX);
+  accounts_.lose(logged.recorded_seconds + last_.step_seconds);
   log_ = std::make_unique<RunLog>(folder_, position_.logs);
-  logged_ = report::last_metrics(folder_ / "metrics.jsonl").value_or(report::StepMetrics{});
+  logged_ = logged.last.value_or(report::StepMetrics{});
   log::warning("went back to step {}; the next sample is {}", position_.step, position_.samples);
   return true;
 }

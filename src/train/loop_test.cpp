@@ -1,0 +1,168 @@
+// SPDX-License-Identifier: Apache-2.0
+// Small whole runs: what ends one when several things happen at once, what a finished one is taken
+// for, and what is left of its checkpoints.
+#include "train/loop.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <csignal>
+#include <fstream>
+#include <limits>
+
+#include "base/file.h"
+#include "checkpoint/manifest.h"
+#include "comm/backends.h"
+#include "data/test_corpus.h"
+#include "train/finished.h"
+#include "train/from_recipe.h"
+#include "train/run_guard.h"
+
+namespace megalith::train {
+namespace {
+
+namespace fs = std::filesystem;
+using ::testing::ElementsAre;
+
+class LoopTest : public ::testing::Test {
+ protected:
+  LoopTest() {
+    data::write_corpus(folder_ / "corpus", {data::counting(1, 90), data::counting(1, 70)});
+    recipe_.run.out = out().string();
+    recipe_.run.threads = 1;
+    recipe_.model.layers = 1;
+    recipe_.model.hidden = 16;
+    recipe_.model.heads = 2;
+    recipe_.model.context = 8;
+    recipe_.model.vocab = 100;
+    recipe_.data.train = {{(folder_ / "corpus").string(), {}}};
+    recipe_.train.steps = 4;
+    recipe_.train.global_batch = 2;
+    recipe_.optimizer.schedule = config::Schedule::constant;
+    recipe_.checkpoint.every = 1;
+    recipe_.checkpoint.keep = 4;
+    config::resolve(recipe_);
+  }
+
+  fs::path out() const { return folder_ / "run"; }
+  fs::path checkpoints() const { return out() / "checkpoints"; }
+  RunResult run(const Hooks& hooks = {}) {
+    const StopRequest stop;
+    return run_training(recipe_, nullptr, facts_, hooks, *world_, *device_, &stop, false);
+  }
+  std::optional<report::StepMetrics> finished() {
+    return finished_before(*world_, recipe_, settings_of(recipe_, 0), nullptr, {});
+  }
+  std::vector<std::string> saved() const {
+    std::vector<std::string> names;
+    for (const auto& entry : fs::directory_iterator(checkpoints()))
+      names.push_back(entry.path().filename().string());
+    std::ranges::sort(names);
+    return names;
+  }
+  /// Makes step `step` not finite, and does `then` when it is done. The weights are as they were
+  /// by then: nothing but a judgement keeps the step from being saved.
+  static Hooks not_finite_at(int64_t step, std::function<void(int64_t)> then) {
+    const auto weight = [](Engine& engine) -> float& {
+      return *reinterpret_cast<float*>(
+          engine.parameters().find("final_norm.weight")->master().data());
+    };
+    auto was = std::make_shared<float>();
+    Hooks hooks;
+    hooks.before_step = [=](Engine& engine, int64_t at) {
+      if (at != step) return;
+      *was = weight(engine);
+      weight(engine) = std::numeric_limits<float>::quiet_NaN();
+    };
+    hooks.after_step = [=](Engine& engine, int64_t at, double) {
+      if (at == step) weight(engine) = *was;
+      then(at);
+    };
+    return hooks;
+  }
+  void rewrite_as_newer(const std::string& step) const {
+    const fs::path manifest = checkpoints() / step / checkpoint::kManifestName;
+    auto json = nlohmann::json::parse(read_file(manifest));
+    json["format_version"] = json["format_version"].get<int64_t>() + 1;
+    const std::string text = json.dump();
+    put(manifest, text);
+    put(checkpoints() / step / checkpoint::kCommitName,
+        sha256(std::as_bytes(std::span(text))) + "\n");
+  }
+  static void put(const fs::path& path, const std::string& text) {
+    fs::remove(path);
+    data::write_text(path, text);
+  }
+
+  const data::TemporaryFolder folder_;
+  config::Recipe recipe_;
+  RunFacts facts_;
+  std::unique_ptr<device::Device> device_ = device::make_cpu_device(1);
+  std::unique_ptr<comm::Communicator> world_ = comm::make_self_communicator(*device_);
+};
+
+TEST_F(LoopTest, AStepThatIsNotFiniteIsNotSavedForASignal) {
+  const auto stop_at_3 = [](int64_t step) {
+    if (step == 3) std::raise(SIGTERM);
+  };
+  EXPECT_THROW(run(not_finite_at(3, stop_at_3)), DoNotRestartError);
+  EXPECT_THAT(saved(), ElementsAre("step-00000001", "step-00000002"));
+  EXPECT_EQ(report::last_metrics(out() / "metrics.jsonl")->step, 3);
+  // A sound one is.
+  EXPECT_EQ(run(not_finite_at(0, stop_at_3)).status, "stopped");
+  EXPECT_THAT(saved(), ElementsAre("step-00000001", "step-00000002", "step-00000003"));
+}
+
+TEST_F(LoopTest, AFailedSaveDoesNotHideThatARestartWouldFail) {
+  recipe_.checkpoint.every = 2;
+  const auto break_the_save_of_2 = [&](int64_t step) {
+    if (step != 2) return;
+    fs::rename(checkpoints(), out() / "away");
+    put(checkpoints(), "in the way");
+  };
+  EXPECT_THROW(run(not_finite_at(3, break_the_save_of_2)), DoNotRestartError);
+  EXPECT_TRUE(fs::is_regular_file(checkpoints()));
+}
+
+TEST_F(LoopTest, AFinishedRunWithoutItsRecordIsToWriteItAgain) {
+  EXPECT_EQ(run().status, "finished");
+  ASSERT_TRUE(finished().has_value());
+  EXPECT_EQ(finished()->step, 4);
+  const fs::path record = out() / "run.json";
+  for (const char* left : {"", R"({"name": )", R"({"status": "running"})"}) {
+    fs::remove(record);
+    if (*left != '\0') put(record, left);
+    EXPECT_FALSE(finished().has_value()) << left;
+    EXPECT_EQ(run().status, "finished");
+    const auto json = nlohmann::json::parse(read_file(record));
+    EXPECT_EQ(json.at("status"), "finished") << left;
+    EXPECT_TRUE(json.contains("recipe_fingerprint") && json.contains("state_sha256")) << left;
+    EXPECT_TRUE(finished().has_value()) << left;
+  }
+}
+
+TEST_F(LoopTest, WhatAStartWouldLeaveDoesNotMakeAFinishedRunUntidy) {
+  run();
+  fs::create_directory(out() / ".tmp-x");
+  rewrite_as_newer("step-00000002");
+  recipe_.checkpoint.keep = 3;  // of this format
+  EXPECT_TRUE(finished().has_value());
+  recipe_.checkpoint.keep = 2;
+  EXPECT_FALSE(finished().has_value());
+  run();
+  EXPECT_THAT(saved(), ElementsAre("step-00000002", "step-00000003", "step-00000004"));
+  EXPECT_TRUE(finished().has_value());
+  data::write_text(out() / ".tmp-y", "half");
+  EXPECT_FALSE(finished().has_value());
+}
+
+TEST_F(LoopTest, ARunThatGoesBackPassesOverNewerFormatsAndLeavesThem) {
+  run();
+  rewrite_as_newer("step-00000003");
+  EXPECT_EQ(regular_checkpoint_before(checkpoints(), 4, 1), checkpoints() / "step-00000002");
+  remove_checkpoints_after(checkpoints(), 1);
+  EXPECT_THAT(saved(), ElementsAre("step-00000001", "step-00000003"));
+}
+
+}  // namespace
+}  // namespace megalith::train
