@@ -93,10 +93,10 @@ std::optional<fs::path> regular_checkpoint_before(const fs::path& checkpoints, i
     try {
       checkpoint::open_own_step(folder, at_work).verify_all();
       return folder;
-    } catch (const IntegrityError& error) {
-      log::warning("passing over the damaged checkpoint {}: {}", folder.string(), error.what());
     } catch (const checkpoint::NewerFormatError& error) {
       log::warning("passing over a checkpoint: {}", error.what());
+    } catch (const IntegrityError& error) {
+      log::warning("passing over the damaged checkpoint {}: {}", folder.string(), error.what());
     }
   }
   return std::nullopt;
