@@ -52,7 +52,7 @@ def ranks_of(launcher):
 
 @unittest.skipUnless(mpirun.MPIRUN, "mpirun is not installed")
 @unittest.skipUnless(PLUGIN.exists(), f"{PLUGIN.name} is not built")
-class Mpi(RoadTest):
+class Processes(RoadTest):
     @classmethod
     def setUpClass(cls):
         super().setUpClass()
@@ -70,6 +70,29 @@ class Mpi(RoadTest):
         self.assertEqual(process.returncode, code, stderr)
         return stdout if code == 0 else stderr
 
+    def running(self, out, *overrides):
+        """An endless run of two ranks that has made its first steps."""
+        process = mpirun.start((2, self.command(out, "parallel.tensor=2", *ENDLESS, "checkpoint.every=2", *overrides)))
+        if not wait_for(lambda: self.logged(out) >= 3, process):
+            self.fail(mpirun.ended(process, 1)[1])
+        return process
+
+    def ends(self, process):
+        return mpirun.ended(process, PATIENCE)[1]
+
+    def whole_and_goes_on(self, out):
+        """The checkpoints are whole: a relaunch goes on from one, to the bits of a run of one rank."""
+        self.goes_on(out, lambda *run: self.mpi(2, *run, "parallel.tensor=2"))
+
+    def resumed(self, out, fault, *overrides):
+        """A run of two that goes on, while on rank 0 alone reading its checkpoints is as `fault` says."""
+        command = self.command(out, *overrides)
+        preload = ["-x", f"LD_PRELOAD={FAULTS}", "-x", f"MEGA_FAULTS={self.folder / out / 'checkpoints'}|read|{fault}"]
+        process = mpirun.start((1, [*preload, *command]), (1, command))
+        return process, self.ends(process)
+
+
+class Mpi(Processes):
     def test_processes_give_the_bits_of_one_rank(self):
         for ranks, layout in ((2, ["parallel.tensor=2"]), (2, ["parallel.pipeline=2", "checkpoint.async=false"]),
                               (4, ["parallel.tensor=2", "parallel.data=2"])):
@@ -77,18 +100,6 @@ class Mpi(RoadTest):
             with self.subTest(out):
                 self.assertEqual(json.loads(self.mpi(ranks, out, *layout))["status"], "finished")
                 self.same(out, "base")
-
-    @unittest.skipUnless(LONG, "more than a hundred processes")
-    def test_every_layout_gives_the_bits_of_one_rank(self):
-        for variant, changes in VARIANTS.items():
-            serial = f"serial-{variant}"
-            self.train(serial, *changes)
-            for name in PROCESSES:
-                out = f"{variant}-{name}"
-                with self.subTest(out):
-                    self.mpi(size_of(LAYOUTS[name]), out, *changes, *LAYOUTS[name])
-                    self.assertEqual(len(self.losses(out)), STEPS)
-                    self.same(out, serial)
 
     def test_ranks_without_a_layout_are_data_ranks_and_threads_go_on(self):
         self.mpi(2, "handed", "train.steps=4")
@@ -116,20 +127,6 @@ class Mpi(RoadTest):
         _, stderr = mpirun.ended(process, PATIENCE)
         self.assertEqual(process.returncode, 2, stderr)
         self.assertIn("the data differs between ranks", stderr)
-
-    def running(self, out, *overrides):
-        """An endless run of two ranks that has made its first steps."""
-        process = mpirun.start((2, self.command(out, "parallel.tensor=2", *ENDLESS, "checkpoint.every=2", *overrides)))
-        if not wait_for(lambda: self.logged(out) >= 3, process):
-            self.fail(mpirun.ended(process, 1)[1])
-        return process
-
-    def ends(self, process):
-        return mpirun.ended(process, PATIENCE)[1]
-
-    def whole_and_goes_on(self, out):
-        """The checkpoints are whole: a relaunch goes on from one, to the bits of a run of one rank."""
-        self.goes_on(out, lambda *run: self.mpi(2, *run, "parallel.tensor=2"))
 
     def test_another_version_on_one_rank_is_named(self):
         version = run("--version").split()[1]
@@ -194,13 +191,6 @@ class Mpi(RoadTest):
         self.assertRegex(message, rf"{RANK_0}waited {DEADLINE} s, the deadline; rank 1 on \S+ (has not started it|does not take or send its data)")
         self.whole_and_goes_on("stopped")
 
-    def resumed(self, out, fault, *overrides):
-        """A run of two that goes on, while on rank 0 alone reading its checkpoints is as `fault` says."""
-        command = self.command(out, *overrides)
-        preload = ["-x", f"LD_PRELOAD={FAULTS}", "-x", f"MEGA_FAULTS={self.folder / out / 'checkpoints'}|read|{fault}"]
-        process = mpirun.start((1, [*preload, *command]), (1, command))
-        return process, self.ends(process)
-
     @unittest.skipUnless(FAULTS, "no library of faults was given")
     def test_a_rank_that_hangs_in_its_check_of_the_newest_checkpoint_is_named(self):
         self.mpi(2, "hangs", "parallel.tensor=2", *ENDLESS, "train.steps=2")
@@ -209,19 +199,6 @@ class Mpi(RoadTest):
         self.assertRegex(message, rf"megalith: rank 1 on \S+, all_gather 'newest checkpoint' .*: waited {DEADLINE} s, the deadline; "
                                   r"rank 0 on \S+ has not started it")
         self.whole_and_goes_on("hangs")
-
-    @unittest.skipUnless(FAULTS and LONG, "takes its time")
-    def test_a_rank_that_takes_long_for_its_check_is_waited_for(self):
-        # Its check takes longer than the deadline, each of its parts less; whole tensors, which are read at once.
-        large = ("model.hidden=384", "parallel.pipeline=2", *ENDLESS)
-        self.mpi(2, "slow", *large, "train.steps=2")
-        process, message = self.resumed("slow", "slow|1", *large, "train.steps=4", f"parallel.deadline_seconds={DEADLINE}")
-        self.assertEqual(process.returncode, 0, message)
-        # Else nobody had to wait for longer than the deadline.
-        accounts = json.loads((self.folder / "slow" / "run.json").read_text())["accounts"]
-        self.assertGreater(accounts["buckets"]["load"], 2 * DEADLINE)
-        self.train("slow-at-once", *large, "train.steps=4")
-        self.same("slow", "slow-at-once")
 
     @unittest.skipUnless(FAULTS, "no library of faults was given")
     def test_a_rank_whose_save_fails_is_named_and_ends_all(self):
@@ -243,6 +220,33 @@ class Mpi(RoadTest):
         message = self.ends(process)
         self.assertEqual(process.returncode, 143, message)
         self.whole_and_goes_on("wish")
+
+
+@unittest.skipUnless(LONG, "--long was not given")
+class MpiLong(Processes):
+    def test_every_layout_gives_the_bits_of_one_rank(self):
+        for variant, changes in VARIANTS.items():
+            serial = f"serial-{variant}"
+            self.train(serial, *changes)
+            for name in PROCESSES:
+                out = f"{variant}-{name}"
+                with self.subTest(out):
+                    self.mpi(size_of(LAYOUTS[name]), out, *changes, *LAYOUTS[name])
+                    self.assertEqual(len(self.losses(out)), STEPS)
+                    self.same(out, serial)
+
+    @unittest.skipUnless(FAULTS, "no library of faults was given")
+    def test_a_rank_that_takes_long_for_its_check_is_waited_for(self):
+        # Its check takes longer than the deadline, each of its parts less; whole tensors, which are read at once.
+        large = ("model.hidden=384", "parallel.pipeline=2", *ENDLESS)
+        self.mpi(2, "slow", *large, "train.steps=2")
+        process, message = self.resumed("slow", "slow|1", *large, "train.steps=4", f"parallel.deadline_seconds={DEADLINE}")
+        self.assertEqual(process.returncode, 0, message)
+        # Else nobody had to wait for longer than the deadline.
+        accounts = json.loads((self.folder / "slow" / "run.json").read_text())["accounts"]
+        self.assertGreater(accounts["buckets"]["load"], 2 * DEADLINE)
+        self.train("slow-at-once", *large, "train.steps=4")
+        self.same("slow", "slow-at-once")
 
 
 if __name__ == "__main__":
