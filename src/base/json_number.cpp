@@ -17,14 +17,20 @@ const nlohmann::json& member(const nlohmann::json& object, std::string_view key,
   return *found;
 }
 
-}  // namespace
-
-std::optional<int64_t> whole_number_in(const nlohmann::json& value) {
+template <class Json>
+std::optional<int64_t> number_of(const Json& value) {
   // What is not negative and was parsed as whole is unsigned; built in memory it may be signed.
   const bool fits = value.is_number_unsigned()
-                        ? value.get<uint64_t>() <= static_cast<uint64_t>(INT64_MAX)
+                        ? value.template get<uint64_t>() <= static_cast<uint64_t>(INT64_MAX)
                         : value.is_number_integer();
-  return fits ? std::optional(value.get<int64_t>()) : std::nullopt;
+  return fits ? std::optional(value.template get<int64_t>()) : std::nullopt;
+}
+
+}  // namespace
+
+std::optional<int64_t> whole_number_in(const nlohmann::json& value) { return number_of(value); }
+std::optional<int64_t> whole_number_in(const nlohmann::ordered_json& value) {
+  return number_of(value);
 }
 
 int64_t whole_number(const nlohmann::json& object, std::string_view key, std::string_view where,

@@ -11,9 +11,10 @@
 
 namespace megalith {
 
-/// The whole number that `value` is; nothing when it is another thing, has a fraction (1.0 too), or
-/// does not fit. For those whose errors are of another kind.
+/// The whole number that `value` is, negative ones too; nothing when it is another thing, has a
+/// fraction (1.0 too), or does not fit. For those whose errors are of another kind.
 std::optional<int64_t> whole_number_in(const nlohmann::json& value);
+std::optional<int64_t> whole_number_in(const nlohmann::ordered_json& value);
 
 /// The whole number under `key`, at least 0. IntegrityError when it is absent, has a fraction, or
 /// is negative or above `most`; `where` begins its message: "checkpoint: its state".

@@ -10,9 +10,9 @@
 #include "base/error.h"
 #include "base/folder.h"
 #include "base/json_fault.h"
+#include "base/json_number.h"
 #include "base/line_reader.h"
 #include "report/hex_float.h"
-#include "report/json_integer.h"
 
 namespace megalith::report {
 
@@ -32,7 +32,7 @@ const Json& field(const Json& line, const char* key) {
 
 int64_t integer_field(const Json& line, const char* key) {
   const Json& value = field(line, key);
-  const auto integer = integer_in(value);
+  const auto integer = whole_number_in(value);
   if (!integer) throw IntegrityError("\"{}\" is {}, not an integer", key, value.dump());
   return *integer;
 }

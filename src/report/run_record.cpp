@@ -8,7 +8,7 @@
 #include "base/error.h"
 #include "base/folder.h"
 #include "base/json_fault.h"
-#include "report/json_integer.h"
+#include "base/json_number.h"
 
 namespace megalith::report {
 
@@ -83,7 +83,7 @@ std::optional<double> RunRecord::number(std::string_view pointer) const {
 std::optional<int64_t> RunRecord::integer(std::string_view pointer) const {
   const Json* value = find(run, pointer);
   if (value == nullptr) return std::nullopt;
-  const auto integer = integer_in(*value);
+  const auto integer = whole_number_in(*value);
   if (!integer) wrong_type(run_path, pointer, *value, "an integer");
   return integer;
 }

@@ -9,8 +9,8 @@
 #include "base/error.h"
 #include "base/folder.h"
 #include "base/json_fault.h"
+#include "base/json_number.h"
 #include "base/line_reader.h"
-#include "report/json_integer.h"
 
 namespace megalith::report {
 
@@ -36,7 +36,7 @@ TextSample TextSample::parse(std::string_view text) {
   const bool whole = line.is_object() && line.contains("step") && line.contains("prompt") &&
                      line.contains("text") && line["prompt"].is_string() &&
                      line["text"].is_string();
-  const auto step = whole ? integer_in(line["step"]) : std::nullopt;
+  const auto step = whole ? whole_number_in(line["step"]) : std::nullopt;
   if (!step) throw IntegrityError(R"(not an object {{"step", "prompt", "text"}})");
   return {*step, line["prompt"].get<std::string>(), line["text"].get<std::string>()};
 }

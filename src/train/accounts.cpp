@@ -14,8 +14,8 @@
 
 #include "base/clock.h"
 #include "base/error.h"
+#include "base/json_number.h"
 #include "base/log.h"
-#include "report/json_integer.h"
 
 namespace megalith::train {
 namespace {
@@ -74,7 +74,7 @@ int64_t Accounts::recorded_step(const nlohmann::ordered_json& json) {
   const auto found = json.find("accounts");
   if (found == json.end() || !found->is_object()) return -1;
   const auto step = found->find("step");
-  return step != found->end() ? report::integer_in(*step).value_or(-1) : -1;
+  return step != found->end() ? whole_number_in(*step).value_or(-1) : -1;
 }
 
 void Accounts::resume(const nlohmann::ordered_json& json, double lost_recorded, double lost_after) {
