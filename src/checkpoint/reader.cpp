@@ -59,7 +59,7 @@ std::string hash_of(HashKind kind, const SafetensorsFile& file, const Safetensor
 
 /// Reads what `here` (the part of a tensor of `shape` that `entry` holds) and `wanted` share.
 void read_overlap(const SafetensorsFile& file, const SafetensorsEntry& entry, const Shape& shape,
-                  Shard here, Shard wanted, void* host) {
+                  Shard here, Shard wanted, void* host, const AtWork& at_work) {
   const bool all_here = here.is_whole(shape), all_wanted = wanted.is_whole(shape);
   if (all_here && all_wanted) return file.read(entry, 0, entry.bytes, host);
   // What is whole is so along every dimension.
@@ -69,11 +69,14 @@ void read_overlap(const SafetensorsFile& file, const SafetensorsEntry& entry, co
   const int64_t begin = std::max(wanted.begin, here.begin);
   const int64_t end = std::min(wanted.begin + wanted.count, here.begin + here.count);
   if (begin >= end) return;
+  if (here.begin == wanted.begin && here.count == wanted.count)
+    return file.read(entry, 0, entry.bytes, host);
   // Run by run around the cut dimension.
   int64_t outer = 1, inner = bytes_of(*entry.dtype);
   for (int dim = 0; dim < here.dim; ++dim) outer *= shape[dim];
   for (int dim = here.dim + 1; dim < shape.num_dims(); ++dim) inner *= shape[dim];
   for (int64_t o = 0; o < outer; ++o) {
+    if (at_work) at_work();
     std::byte* const to =
         static_cast<std::byte*>(host) + (o * wanted.count + begin - wanted.begin) * inner;
     file.read(entry, (o * here.count + begin - here.begin) * inner, (end - begin) * inner, to);
@@ -281,7 +284,8 @@ void Reader::read(const std::string& name, const Shard& wanted, void* host) cons
                            name);
     }
     if (impl_->at_work) impl_->at_work();
-    read_overlap(file, *entry, tensor.shape, {piece.dim, piece.begin, piece.count}, wanted, host);
+    read_overlap(file, *entry, tensor.shape, {piece.dim, piece.begin, piece.count}, wanted, host,
+                 impl_->at_work);
   }
 }
 
