@@ -364,9 +364,9 @@ class Time(Starts):
         total = sum(accounts["buckets"].values())
         self.assertAlmostEqual(total, accounts["wall_seconds"], delta=0.005 * total)
         # From the start of the first process to the end of the last.
-        tick = 0.05  # the kernel tells a process's start in hundredths of a second
-        self.assertTrue(begin - tick <= accounts["since"] <= ran[0], (begin, ran, accounts))
-        self.assertTrue(last <= accounts["until"] <= time.time() + tick, (last, accounts))
+        slack = 2  # a busy machine may let a process wait between the looks at its clocks
+        self.assertTrue(begin - slack <= accounts["since"] <= ran[0], (begin, ran, accounts))
+        self.assertTrue(last <= accounts["until"] <= time.time() + slack, (last, accounts))
         self.assertGreater(accounts["buckets"]["idle"], 1.0)
         self.assertGreater(accounts["buckets"]["lost_steps"], 0)
         self.assertGreater(accounts["useful"], 0)
