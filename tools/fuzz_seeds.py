@@ -139,7 +139,7 @@ def manifest():
                  "tensors": [{"name": "w", "dtype": "f32", "shape": [2, 2], "sha256": zeros,
                               "pieces": [{"file": "a.safetensors", "dim": 0, "begin": 0, "count": 2}]}], **changes}
         return json.dumps(whole).encode() + b"\n%%\n" + content
-    pieces = [{"file": "a.safetensors", "dim": 0, "begin": i, "count": 1} for i in range(2)]
+    pieces = [{"file": "a.safetensors", "dim": 0, "begin": i, "count": 1, "sha256": zeros} for i in range(2)]
     return [of(), of(files=[{"name": "../a", "bytes": 1, "sha256": digest}]), of(format_version=9), of(step=-(2**63)),
             of(tensors=[{"name": "w", "dtype": "f32", "shape": [2, 2], "sha256": zeros, "pieces": pieces}]),
             of(tensors=[{"name": "w", "dtype": "bf16", "shape": [2**40, 2**40], "sha256": zeros, "pieces": pieces}]),
@@ -217,8 +217,8 @@ def product_rates():
     names = [f"{dtype} {kind}, {size}" for kind in ("forward", "backward_input", "backward_weight") for dtype in ("f32", "bf16") for size in ("small", "large")]
     rates = [{"class": name, "exact": 1e11, "library": 0.0 if "bf16" in name else 2.5e11} for name in names]
     return [json.dumps(x).encode() for x in (
-        {"machine": "cpu", "rates": rates}, {"machine": "cpu", "rates": rates[:-1]}, {"machine": "other", "rates": rates}, {"machine": "cpu", "rates": rates[:-1] + [{"exact": -1, "library": 0}]},
-        {"machine": "cpu", "rates": rates[:-1] + [{"exact": 1e300, "library": 1e300}]}, {"machine": "cpu", "rates": dict(enumerate(rates))}, {"machine": 3}, [])] + [b"", b"[" * 100]
+        {"machine": "cpu", "rates": rates}, {"machine": "cpu", "rates": rates[:-1]}, {"machine": "other", "rates": rates}, {"machine": "cpu", "rates": rates[:-1] + [{"class": names[-1], "exact": -1, "library": 0}]},
+        {"machine": "cpu", "rates": rates[:-1] + [{"class": names[-1], "exact": 1e300, "library": 1e300}]}, {"machine": "cpu", "rates": dict(enumerate(rates))}, {"machine": 3}, [])] + [b"", b"[" * 100]
 
 
 def score_line():

@@ -66,9 +66,9 @@ LADDER = [
     LadderFault("a rank's part of the largest batch in every step", "src/train/data_road.cpp",
                 "optim::batch_size(ramp, step_begin) / ranks;", "ramp.full / ranks;", "L3"),
     LadderFault("pieces of a tensor loaded in the opposite order", "src/checkpoint/reader.cpp",
-                "{piece.dim, piece.begin, piece.count}, wanted, host);",
+                "{piece.dim, piece.begin, piece.count}, wanted, host,",
                 "{piece.dim, expected.num_dims() > 0 ? tensor.shape[piece.dim] - piece.begin - piece.count : 0, "
-                "piece.count}, wanted, host);", "L4"),
+                "piece.count}, wanted, host,", "L4"),
     LadderFault("the first owner's moments loaded by all", "src/train/spread_state.cpp",
                 "is_whole ? 0 : parameter(index).owned().begin;",
                 "is_whole ? 0 : 0 * parameter(index).owned().begin;", "L4"),

@@ -46,7 +46,7 @@ void clean_checkpoints(const fs::path& folder) {
 }
 
 std::vector<fs::path> superfluous_checkpoints(const fs::path& folder, int64_t step, int64_t keep,
-                                              int64_t regular) {
+                                              int64_t regular, const AtWork& at_work) {
   StepFolders steps;
   for (const auto& [other, path] : step_folders(folder)) {
     if (other <= step) steps[other] = path;
@@ -75,7 +75,7 @@ std::vector<fs::path> superfluous_checkpoints(const fs::path& folder, int64_t st
 
 void prune_checkpoints(const fs::path& folder, int64_t step, int64_t keep, int64_t regular,
                        const AtWork& at_work) {
-  for (const fs::path& path : superfluous_checkpoints(folder, step, keep, regular)) {
+  for (const fs::path& path : superfluous_checkpoints(folder, step, keep, regular, at_work)) {
     remove_folder(path);
     if (at_work) at_work();
   }

@@ -28,13 +28,14 @@ bool is_clean(const std::filesystem::path& folder);
 /// damaged ones that a resume passed over, and a run that gets there again replaces them; nor are
 /// those of a newer format. With two places or more, the newest regular one (a multiple of
 /// `regular`, if that is above 0) has one of them. SystemError when one cannot be looked at now:
-/// then none goes. `at_work` is called for each that goes.
+/// then none goes. `at_work` is called for each that is looked at or goes.
 void prune_checkpoints(const std::filesystem::path& folder, int64_t step, int64_t keep,
                        int64_t regular, const AtWork& at_work = {});
 /// What it would remove, newest first.
 std::vector<std::filesystem::path> superfluous_checkpoints(const std::filesystem::path& folder,
                                                            int64_t step, int64_t keep,
-                                                           int64_t regular);
+                                                           int64_t regular,
+                                                           const AtWork& at_work = {});
 
 /// NewerFormatError when a newer program's checkpoint is at this place.
 void require_replaceable(const std::filesystem::path& step);

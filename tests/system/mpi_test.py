@@ -194,7 +194,7 @@ class Mpi(Processes):
     @unittest.skipUnless(FAULTS, "no library of faults was given")
     def test_a_rank_that_hangs_in_its_check_of_the_newest_checkpoint_is_named(self):
         self.mpi(2, "hangs", "parallel.tensor=2", *ENDLESS, "train.steps=2")
-        process, message = self.resumed("hangs", "hang|4", *ENDLESS, "parallel.tensor=2", f"parallel.deadline_seconds={DEADLINE}")
+        process, message = self.resumed("hangs", "hang|7", *ENDLESS, "parallel.tensor=2", f"parallel.deadline_seconds={DEADLINE}")
         self.assertEqual(process.returncode, 1, message)
         self.assertRegex(message, rf"megalith: rank 1 on \S+, all_gather 'newest checkpoint' .*: waited {DEADLINE} s, the deadline; "
                                   r"rank 0 on \S+ has not started it")
