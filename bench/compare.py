@@ -171,9 +171,10 @@ def decode(r):
     for name, shape in shapes.items():
         for _ in range(r.rounds):
             common = [*shape, "--vocab", r.size(50304, 1024), "--context", 1024, "--prompt", 64, "--tokens", r.size(512, 16)]
-            r.bench(f"decode_{name}", "decode", *common, "--dtype", "bf16", "--samples", r.size(5, 1))
-            r.peer("llama_decode.py", *common, "--samples", r.size(5, 1))
-            r.peer("hf_generate.py", *common, "--samples", r.size(3, 1))
+            for_all = [*common, "--samples", r.size(2, 1)]
+            r.bench(f"decode_{name}", "decode", *for_all, "--dtype", "bf16")
+            r.peer("llama_decode.py", *for_all)
+            r.peer("hf_generate.py", *for_all)
         ours = f"decode_{name}.decode.tokens_per_second"
         r.rate(f"decoding {name} against llama.cpp", ours, "llama.cpp.bf16.decode")
         r.rate(f"decoding {name} against transformers", ours, "transformers.bf16.decode")
