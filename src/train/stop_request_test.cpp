@@ -7,6 +7,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <csignal>
 #include <functional>
 
 namespace megalith::train {
@@ -24,6 +25,7 @@ int status_of(const std::function<int()>& act) {
 TEST(StopRequest, TheFirstSignalIsAWish) {
   for (const int signal : {SIGTERM, SIGINT, SIGHUP}) {
     const int status = status_of([&] {
+      std::signal(signal, SIG_DFL);  // nohup hands on an ignored SIGHUP
       const StopRequest stop;
       if (stop.signal() != 0) return 1;
       std::raise(signal);
