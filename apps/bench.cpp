@@ -87,7 +87,7 @@ std::vector<std::string_view> pieces_of(std::string_view text, size_t bytes) {
 /// Encoding by one thread, the text whole, and in turn by as many as asked, each taking the next
 /// piece of it.
 int tokenizer(const std::string& path, const std::string& input, const BenchOptions& o, bool json) {
-  constexpr double kSeconds = 0.2;  // of a sample, at least
+  constexpr double kSeconds = 1;  // of a sample by one thread, at least
   constexpr size_t kPieceBytes = size_t{64} << 10;
   const text::Tokenizer tokenizer = text::Tokenizer::load(path);
   const std::string document = read_file(input);
@@ -118,17 +118,18 @@ int tokenizer(const std::string& path, const std::string& input, const BenchOpti
   alone();
   const int passes =
       1 + static_cast<int>(std::min(1e6, kSeconds * rate(megabytes, alone) / megabytes));
-  const auto sample = [&](const auto& body) {
-    return rate(megabytes * passes, [&] {
-      for (int pass = 0; pass < passes; ++pass) body();
-    });
-  };
   std::vector<double> one, all, speedups;
   for (int i = 0; i < o.samples; ++i) {
-    one.push_back(sample(alone));
+    // Pass by pass in turn: what else the machine does then meets both alike.
+    double alone_seconds = 0, together_seconds = 0;
+    for (int pass = 0; pass < passes; ++pass) {
+      alone_seconds += 1 / rate(1, alone);
+      if (threads > 1) together_seconds += 1 / rate(1, together);
+    }
+    one.push_back(megabytes * passes / alone_seconds);
     if (threads == 1) continue;
-    all.push_back(sample(together));
-    speedups.push_back(all.back() / one.back());
+    all.push_back(megabytes * passes / together_seconds);
+    speedups.push_back(alone_seconds / together_seconds);
   }
   report("tokenizer.encode.1_threads", one, "MB/s", true, 1, json);
   if (threads == 1) return 0;
