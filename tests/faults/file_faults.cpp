@@ -70,20 +70,23 @@ std::optional<std::string> below(int fd) {
   return found == state().open_files.end() ? std::nullopt : std::optional(found->second.path);
 }
 
-/// True if this call is the one that shall fail; errno is then set.
-bool fails(Call call, const std::optional<std::string>& path) {
+/// True if this call is the one that shall fail; errno is then set. A late call lets the others go
+/// on, a hanging one none.
+bool fails(std::unique_lock<std::mutex>& lock, Call call, const std::optional<std::string>& path) {
   State& s = state();
   if (!path || !s.injection || s.injection->call != call) return false;
-  const int error = s.injection->error;
-  if (++s.seen >= s.injection->nth && error == Injection::kSlow) ::usleep(300'000);
-  if (s.seen != s.injection->nth || error == Injection::kSlow) return false;
-  if (s.injection->late_ms > 0) {
-    std::this_thread::sleep_for(std::chrono::milliseconds(s.injection->late_ms));
+  const Injection injection = *s.injection;
+  ++s.seen;
+  if (s.seen < injection.nth || (s.seen > injection.nth && !injection.and_later)) return false;
+  if (injection.late_ms > 0) {
+    lock.unlock();
+    std::this_thread::sleep_for(std::chrono::milliseconds(injection.late_ms));
+    lock.lock();
     return false;
   }
-  if (error == Injection::kExit) ::_exit(7);
-  while (error == Injection::kHang) ::pause();
-  errno = s.injection->error;
+  if (injection.error == Injection::kExit) ::_exit(7);
+  while (injection.error == Injection::kHang) ::pause();
+  errno = injection.error;
   return true;
 }
 
@@ -93,9 +96,9 @@ void add(Operation operation) {
 
 int opened(int folder_fd, const char* path, int flags, mode_t mode) {
   static const auto call = real<int (*)(int, const char*, int, ...)>("openat");
-  const std::lock_guard lock(state().mutex);
+  std::unique_lock lock(state().mutex);
   const auto name = below(folder_fd, path);
-  if (fails((flags & O_CREAT) != 0 ? Call::open : Call::look, name)) return -1;
+  if (fails(lock, (flags & O_CREAT) != 0 ? Call::open : Call::look, name)) return -1;
   struct stat ignored {};
   const bool is_new = name && (flags & O_CREAT) != 0 && fstatat(folder_fd, path, &ignored, 0) != 0;
   const int fd = call(folder_fd, path, flags, mode);
@@ -133,7 +136,7 @@ ssize_t written(int fd, const void* data, size_t size, off_t offset) {
     lock.unlock();
     return offset < 0 ? plain(fd, data, size) : at(fd, data, size, offset);
   }
-  if (fails(Call::write, name)) {
+  if (fails(lock, Call::write, name)) {
     if (errno != 0) return -1;
     return written_half(fd, data, size, offset, *name);
   }
@@ -147,15 +150,15 @@ ssize_t written(int fd, const void* data, size_t size, off_t offset) {
 
 /// read and pread; not recorded, for they leave the disk as it is.
 bool read_fails(int fd) {
-  const std::lock_guard lock(state().mutex);
-  return fails(Call::read, below(fd));
+  std::unique_lock lock(state().mutex);
+  return fails(lock, Call::read, below(fd));
 }
 
 int synced(const char* name, int fd) {
   const auto call = real<int (*)(int)>(name);
-  const std::lock_guard lock(state().mutex);
+  std::unique_lock lock(state().mutex);
   const auto path = below(fd);
-  if (fails(Call::sync, path)) return -1;
+  if (fails(lock, Call::sync, path)) return -1;
   const int status = call(fd);
   if (status == 0 && path) add({Call::sync, *path});
   return status;
@@ -163,13 +166,13 @@ int synced(const char* name, int fd) {
 
 int renamed(int from_fd, const char* from, int to_fd, const char* to, unsigned flags) {
   static const auto call = real<int (*)(int, const char*, int, const char*, unsigned)>("renameat2");
-  const std::lock_guard lock(state().mutex);
+  std::unique_lock lock(state().mutex);
   const auto name = below(from_fd, from);
   if (name && flags != 0 && state().plain_renames) {
     errno = EINVAL;
     return -1;
   }
-  if (fails(Call::rename, name)) return -1;
+  if (fails(lock, Call::rename, name)) return -1;
   const int status = call(from_fd, from, to_fd, to, flags);
   const auto target = below(to_fd, to);
   if (status == 0 && name && target)
@@ -179,9 +182,9 @@ int renamed(int from_fd, const char* from, int to_fd, const char* to, unsigned f
 
 int unlinked(int folder_fd, const char* path, int flags) {
   static const auto call = real<int (*)(int, const char*, int)>("unlinkat");
-  const std::lock_guard lock(state().mutex);
+  std::unique_lock lock(state().mutex);
   const auto name = below(folder_fd, path);
-  if (fails(Call::unlink, name)) return -1;
+  if (fails(lock, Call::unlink, name)) return -1;
   const int status = call(folder_fd, path, flags);
   if (status == 0 && name) add({Call::unlink, *name});
   return status;
@@ -207,13 +210,15 @@ int unlinked(int folder_fd, const char* path, int flags) {
     std::fprintf(stderr, "MEGA_FAULTS=%s is not FOLDER|CALL|ERROR|N\n", wish);
     std::abort();
   }
-  const std::map<std::string, int> names = {
-      {"exit", Injection::kExit}, {"hang", Injection::kHang}, {"slow", Injection::kSlow}};
+  const std::map<std::string, int> names = {{"exit", Injection::kExit}, {"hang", Injection::kHang}};
   const auto named = names.find(words[2]);
   const int number = named != names.end() ? named->second : std::atoi(words[2].c_str());
-  const bool late = words[2].front() == '+';
-  inject(words[0],
-         {calls.at(words[1]), std::atoll(words[3].c_str()), late ? 0 : number, late ? number : 0});
+  const bool late = words[2].starts_with('+');
+  inject(words[0], {.call = calls.at(words[1]),
+                    .nth = std::atoll(words[3].c_str()),
+                    .error = late ? 0 : number,
+                    .late_ms = late ? number : 0,
+                    .and_later = words[3].ends_with('+')});
 }
 
 }  // namespace
@@ -314,9 +319,9 @@ ssize_t pwrite64(int fd, const void* data, size_t size, off64_t offset) {
 
 int ftruncate(int fd, off_t size) noexcept {
   static const auto call = real<int (*)(int, off_t)>("ftruncate");
-  const std::lock_guard lock(state().mutex);
+  std::unique_lock lock(state().mutex);
   const auto name = below(fd);
-  if (fails(Call::truncate, name)) return -1;
+  if (fails(lock, Call::truncate, name)) return -1;
   const int status = call(fd, size);
   if (status == 0 && name) add({Call::truncate, *name, "", size});
   return status;
@@ -328,11 +333,11 @@ int fdatasync(int fd) { return synced("fdatasync", fd); }
 
 int close(int fd) {
   static const auto call = real<int (*)(int)>("close");
-  const std::lock_guard lock(state().mutex);
+  std::unique_lock lock(state().mutex);
   const auto name = below(fd);
   const bool writable = name && state().open_files.at(fd).writable;
   state().open_files.erase(fd);
-  const bool fail = writable && fails(Call::close, name);
+  const bool fail = writable && fails(lock, Call::close, name);
   const int error = errno;
   const int status = call(fd);  // the descriptor is free whatever close() says
   if (!fail) return status;
@@ -355,17 +360,17 @@ int pthread_create(pthread_t* thread, const pthread_attr_t* attributes, void* (*
   static const auto call =
       real<int (*)(pthread_t*, const pthread_attr_t*, void* (*)(void*), void*)>("pthread_create");
   {
-    const std::lock_guard lock(state().mutex);
-    if (fails(Call::thread, "")) return errno;
+    std::unique_lock lock(state().mutex);
+    if (fails(lock, Call::thread, "")) return errno;
   }
   return call(thread, attributes, body, argument);
 }
 
 int mkdir(const char* path, mode_t mode) noexcept {
   static const auto call = real<int (*)(const char*, mode_t)>("mkdir");
-  const std::lock_guard lock(state().mutex);
+  std::unique_lock lock(state().mutex);
   const auto name = below(std::string(path));
-  if (fails(Call::mkdir, name)) return -1;
+  if (fails(lock, Call::mkdir, name)) return -1;
   const int status = call(path, mode);
   if (status == 0 && name) add({Call::mkdir, *name});
   return status;

@@ -4,8 +4,8 @@
 // calls fail (save_faults_test). A shared library that is linked before the C library, so its
 // open(), write(), rename() and so on are the ones that every other library of the process meets.
 // Preloaded into another program it reads MEGA_FAULTS=FOLDER|CALL|ERROR|N (see
-// system/faults_test); ERROR is a number, exit, hang or slow, or "+300": the call succeeds, 300 ms
-// late (system/accounts_test).
+// system/faults_test); ERROR is a number, exit or hang, or "+300": the call succeeds, 300 ms late
+// (system/accounts_test); N is the call's number, "7+" the seventh and every later one.
 #pragma once
 
 #include <cstdint>
@@ -54,10 +54,10 @@ struct Injection {
   int64_t nth = 1;  // from 1, counted from inject() on
   /// errno; 0: write half of the bytes, an odd number, and say so (write only); one of the below.
   int error = 0;
-  int late_ms = 0;                  // not 0: no failure, the call takes so much longer
+  int late_ms = 0;         // not 0: no failure, the call takes so much longer; others go on
+  bool and_later = false;  // as the n-th, so every later one
   static constexpr int kExit = -1;  // the process ends at once with status 7
   static constexpr int kHang = -2;  // never returns, nor does any later call
-  static constexpr int kSlow = -3;  // this and every later call takes 0.3 s
 };
 /// Counts calls below `folder`, and makes one of them fail.
 void inject(const std::string& folder, const Injection& injection);

@@ -129,7 +129,7 @@ TEST(SaveFaults, EveryCallOverRanks) {
 // What rank 0 alone does at the end takes longer than the other one waits for who is silent.
 TEST(SaveFaults, SlowDisksAreWaitedForByAllRanks) {
   const SaveFolder folder;
-  inject(folder.path.string(), {Call::sync, 3, Injection::kSlow});
+  inject(folder.path.string(), {Call::sync, 3, 0, 300, true});
   EXPECT_NO_THROW(save_over_ranks(folder.path, kKeep, {1}, {}, 1));
   EXPECT_TRUE(injected());
   EXPECT_TRUE(holds_step(checkpoint::Reader(folder.path / checkpoint::step_folder_name(1))));

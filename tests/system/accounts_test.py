@@ -44,7 +44,7 @@ class Accounts(RoadTest):
     def test_reading_slower_than_training_is_a_wait_for_data(self):
         """Two samples for each step, a third of a second for each."""
         self.preloaded(FILE_FAULTS, "data", "train.steps=6", "train.global_batch=2", "train.micro_batch=1", "train.validate_every=0",
-                       "checkpoint.every=0", MEGA_FAULTS=f"{self.folder / 'corpus.bin'}|read|slow|1")
+                       "checkpoint.every=0", MEGA_FAULTS=f"{self.folder / 'corpus.bin'}|read|+300|1+")
         self.assertGreater(self.buckets("data")["data_wait"], 0.3)
 
     def test_a_slow_load_is_a_load(self):
