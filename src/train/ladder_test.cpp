@@ -52,7 +52,12 @@ constexpr Change kLayouts[] = {
     {"full", [](Settings& s) { s.recompute.mode = layers::Recompute::full; }},
     {"t2", [](Settings& s) { s.layout = {.tensor = 2}; }},
     {"t4", [](Settings& s) { s.layout = {.tensor = 4}; }},
-    {"t2_sequence", [](Settings& s) { s.layout = {.tensor = 2, .sequence = true}; }},
+    // Several samples: a rank's rows of a micro-batch are not neighbours.
+    {"t2_sequence_micro_batch_2",
+     [](Settings& s) {
+       s.layout = {.tensor = 2, .sequence = true};
+       s.micro_batch = 2;
+     }},
     {"t4_sequence", [](Settings& s) { s.layout = {.tensor = 4, .sequence = true}; }},
     {"p2", [](Settings& s) { s.layout = {.pipeline = 2}; }},
     {"p3", [](Settings& s) { s.layout = {.pipeline = 3}; }},
