@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cstring>
 #include <map>
+#include <mutex>
 #include <set>
 
 #include "base/file.h"
@@ -129,6 +130,7 @@ struct Reader::Impl {
   Manifest manifest;
   std::vector<TensorInfo> tensors;
   std::map<std::string, size_t> index;
+  std::mutex mutex;  // of what reading adds:
   std::set<std::string> verified;
   std::map<std::string, SafetensorsFile> open;
 
@@ -138,7 +140,8 @@ struct Reader::Impl {
   void check_size(const FileRecord& file) const;
   void verify(const FileRecord& file) const;
   std::string damage_in(const FileRecord& file) const;
-  SafetensorsFile& tensor_file(const std::string& name) {
+  const SafetensorsFile& tensor_file(const std::string& name) {
+    const std::lock_guard lock(mutex);
     if (!verified.contains(name)) verify(record(name));
     verified.insert(name);
     return open.try_emplace(name, folder / name).first->second;
@@ -267,6 +270,7 @@ void Reader::verify_all() const {
       impl_->verify(files[i]);
     }
   });
+  const std::lock_guard lock(impl_->mutex);
   for (const FileRecord& file : files) impl_->verified.insert(file.name);
 }
 
@@ -275,7 +279,7 @@ void Reader::read(const std::string& name, const Shard& wanted, void* host) cons
   MEGA_CHECK(found != impl_->index.end(), "no tensor {}", name);
   const TensorRecord& tensor = impl_->manifest.tensors[found->second];
   for (const PieceRecord& piece : tensor.pieces) {
-    SafetensorsFile& file = impl_->tensor_file(piece.file);
+    const SafetensorsFile& file = impl_->tensor_file(piece.file);
     const SafetensorsEntry* entry = file.find(name);
     Shape expected = tensor.shape;
     if (expected.num_dims() > 0) expected.set(piece.dim, piece.count);

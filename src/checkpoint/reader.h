@@ -23,6 +23,7 @@ struct TensorInfo {
   Shape shape;
 };
 
+/// Constant calls may come from several threads at once.
 class Reader {
  public:
   /// Opens a step folder: COMMIT, manifest and the sizes of all files are checked. IntegrityError

@@ -4,6 +4,8 @@
 #include "checkpoint/reader.h"
 
 #include <atomic>
+#include <chrono>
+#include <thread>
 
 #include "checkpoint/checkpoint_fixture.h"
 #include "checkpoint/manifest.h"
@@ -55,6 +57,31 @@ TEST_F(Checkpoint, says_that_it_is_at_work_while_it_checks_and_reads) {
   const Reader reader(newest, at_work);
   read(reader, "c", Shard::whole(Shape{4, 3, 2}));
   EXPECT_GE(signs, 2);  // its file's check, and itself
+}
+
+TEST_F(Checkpoint, several_threads_read_at_once_and_each_file_is_hashed_once) {
+  constexpr int kThreads = 4;
+  const fs::path path = write(7);
+  std::atomic<int> signs = 0;
+  const AtWork slowly = [&] {
+    ++signs;
+    std::this_thread::sleep_for(std::chrono::milliseconds(5));  // the others come in between
+  };
+  const auto read_all = [](const Reader& reader) {
+    for (const TensorInfo& tensor : reader.tensors())
+      read(reader, tensor.name, Shard::whole(tensor.shape));
+  };
+  const Reader alone(path, slowly);
+  read_all(alone);
+  const int hashed_and_read = signs.exchange(0);
+  read_all(alone);
+  const int only_read = signs.exchange(0);
+  ASSERT_GT(hashed_and_read, only_read);
+  const Reader shared(path, slowly);
+  std::vector<std::thread> threads;
+  for (int i = 0; i < kThreads; ++i) threads.emplace_back([&] { read_all(shared); });
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_EQ(signs, hashed_and_read + (kThreads - 1) * only_read);
 }
 
 TEST_F(Checkpoint, gives_back_what_was_written) {

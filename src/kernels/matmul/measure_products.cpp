@@ -3,7 +3,7 @@
 // classes themselves (product_class.cpp), which also those need that multiply nothing.
 #include <algorithm>
 #include <dnnl.hpp>
-#include <limits>
+#include <vector>
 
 #include "base/clock.h"
 #include "kernels/elementwise/pointwise.h"
@@ -67,19 +67,27 @@ bool can_multiply(Exec& exec, ProductKind kind, const Sample& sample) {
   }
 }
 
-/// The best calls of both sides, in turn, after one to warm up.
+double median(std::vector<double>& values) {
+  const auto middle = values.begin() + static_cast<ptrdiff_t>(values.size() / 2);
+  std::ranges::nth_element(values, middle);
+  return *middle;
+}
+
+/// The median calls of both sides, in turn, after one to warm up. (The best calls would compare
+/// moments in which the machine gave most, and those need not be the same for both.)
 ProductRate rate(Exec& exact, Exec& library, ProductKind kind, const Sample& sample,
                  double seconds) {
-  constexpr int kLeastCalls = 3;
+  constexpr size_t kLeastCalls = 5;
   multiply(exact, kind, sample);
   const bool can = can_multiply(library, kind, sample);
-  double best_exact = std::numeric_limits<double>::infinity(), best_library = best_exact;
+  std::vector<double> of_exact, of_library;
   const double end = monotonic_seconds() + seconds;
-  for (int call = 0; call < kLeastCalls || monotonic_seconds() < end; ++call) {
-    best_exact = std::min(best_exact, seconds_of(exact, kind, sample));
-    if (can) best_library = std::min(best_library, seconds_of(library, kind, sample));
+  while (of_exact.size() < kLeastCalls || monotonic_seconds() < end) {
+    of_exact.push_back(seconds_of(exact, kind, sample));
+    if (can) of_library.push_back(seconds_of(library, kind, sample));
   }
-  return {sample.size.flops() / best_exact, can ? sample.size.flops() / best_library : 0};
+  return {sample.size.flops() / median(of_exact),
+          can ? sample.size.flops() / median(of_library) : 0};
 }
 
 }  // namespace

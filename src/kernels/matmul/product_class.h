@@ -37,7 +37,7 @@ struct ProductRate {
 using ProductRates = std::array<ProductRate, kNumProductClasses>;
 
 /// Times each class on `target`'s threads and instruction set, about `seconds` in all; at least
-/// three calls of each, the two sides in turn, and the best of them counts.
+/// five calls of each, the two sides in turn, and their medians count.
 ProductRates measure_products(const device::Target& target, double seconds);
 
 /// target.library_products of these rates: the classes in which the library is at least 5 % faster.
