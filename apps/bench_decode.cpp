@@ -8,13 +8,12 @@
 #include "apps/cpu_target.h"
 #include "generate/inference_model.h"
 #include "kernels/elementwise/pointwise.h"
-#include "kernels/matmul/ceiling.h"
 #include "kernels/reduction/read_bandwidth.h"
 
 namespace megalith::apps {
 namespace {
 
-constexpr int64_t kTokensInTurn = 16;
+constexpr int64_t kTokensInTurn = 4;
 
 models::Architecture architecture_of(const DecodeShape& shape) {
   models::Architecture a;
@@ -27,11 +26,25 @@ models::Architecture architecture_of(const DecodeShape& shape) {
   return a;
 }
 
+/// Weights as a training run would draw them: numbers that are all alike make for sums that are.
+void draw_weights(parameters::ParameterSet& set, kernels::Exec& exec) {
+  constexpr uint64_t kSeed = 1;
+  for (parameters::Parameter& parameter : set.all()) {
+    std::vector<float> host(static_cast<size_t>(parameter.local_elements()));
+    initial_value(parameter, kSeed, DType::f32, host.data());
+    const device::Tensor drawn = exec.workspace.tensor(DType::f32, parameter.local_shape());
+    exec.device.wait(exec.device.copy_to_device(drawn, host.data()));
+    kernels::cast(exec, drawn, parameter.mutable_compute());
+    parameter.mark_changed();
+  }
+}
+
 /// Where the time of `tokens` decoded tokens goes.
 void print_decode_profile(generate::InferenceModel& model, device::Device& device,
-                          generate::KvCache& cache, std::span<const int32_t> id, int64_t tokens) {
+                          generate::KvCache& cache, std::span<const int32_t> id, int64_t tokens,
+                          BestGemm& best) {
   kernels::Exec exec(device);
-  const account::Roofline roofline{kernels::gemm_ceiling(exec, DType::f32, 0.2),
+  const account::Roofline roofline{best.flops_per_second(),
                                    kernels::read_bandwidth(exec, int64_t{512} << 20, 0.2)};
   device::Recorder recorder;
   device.set_recorder(&recorder);
@@ -64,9 +77,10 @@ int bench_decode(const DecodeShape& d, const BenchOptions& o, bool json) {
   options.compute = d.dtype == "bf16" ? DType::bf16 : DType::f32;
   generate::InferenceModel model(architecture, *device, options);
   kernels::Exec exec(*device);
-  for (auto& parameter : model.parameters().all())
-    kernels::fill(exec, parameter.mutable_compute(), 0.01);
-  const std::vector<int32_t> ids(static_cast<size_t>(d.prompt), 1);
+  draw_weights(model.parameters(), exec);
+  std::vector<int32_t> ids(static_cast<size_t>(d.prompt));
+  for (size_t i = 0; i < ids.size(); ++i)
+    ids[i] = static_cast<int32_t>((1 + static_cast<int64_t>(i) % 1000) % d.vocab);
   const auto one = std::span(ids).first(1);
   // What one token reads: every weight but the input tables (a tied table is the head), and the
   // cache up to the middle of the text.
@@ -99,7 +113,8 @@ int bench_decode(const DecodeShape& d, const BenchOptions& o, bool json) {
     decode_rates.push_back(static_cast<double>(d.tokens) / decode_seconds);
     bandwidths.push_back(1e-9 * static_cast<double>(bytes * d.tokens) / read_seconds);
     shares.push_back(100 * read_seconds / decode_seconds);
-    if (d.profile && i == o.samples - 1) print_decode_profile(model, *device, cache, one, d.tokens);
+    if (d.profile && i == o.samples - 1)
+      print_decode_profile(model, *device, cache, one, d.tokens, best);
   }
   report("decode.prompt_tokens_per_second", prompts.rates, "tokens/s", true, o.count(), json);
   report("decode.tokens_per_second", decode_rates, "tokens/s", true, o.count(), json);

@@ -34,21 +34,26 @@ void report(const std::string& name, std::vector<double> samples, const std::str
 BestGemm::BestGemm(int threads)
     : device_(device::make_cpu_device(cpu_target(threads, kernels::Numerics::fast))) {
   double best = 0;
-  for (const kernels::Numerics numerics : {kernels::Numerics::exact, kernels::Numerics::fast}) {
-    kernels::Exec exec(*device_, numerics);
-    for (const DType dtype : {DType::f32, DType::bf16}) {
-      const double rate = kernels::gemm_ceiling(exec, dtype, 0.3);
-      if (rate <= best) continue;
-      best = rate;
-      numerics_ = numerics;
-      dtype_ = dtype;
-    }
+  for (const Kind& kind : kKinds) {
+    const double rate = flops_per_second(kind);
+    if (rate <= best) continue;
+    best = rate;
+    kind_ = kind;
   }
 }
 
-double BestGemm::flops_per_second() {
-  kernels::Exec exec(*device_, numerics_);
-  return kernels::gemm_ceiling(exec, dtype_, 0.3);
+double BestGemm::flops_per_second(const Kind& kind) {
+  kernels::Exec exec(*device_, kind.numerics);
+  return kernels::gemm_ceiling(exec, kind.dtype, 0.3);
+}
+
+std::map<std::string, std::vector<double>> BestGemm::ceilings(int count) {
+  std::map<std::string, std::vector<double>> all;
+  for (int i = 0; i < count; ++i) {
+    for (const Kind& kind : kKinds)
+      all[fmt::format("{}.{}", kind.name, kind.dtype)].push_back(1e-9 * flops_per_second(kind));
+  }
+  return all;
 }
 
 }  // namespace megalith::apps

@@ -2,6 +2,7 @@
 // What the benchmarks share: how a figure is sampled and said.
 #pragma once
 
+#include <map>
 #include <memory>
 #include <string>
 #include <vector>
@@ -50,12 +51,24 @@ class BestGemm {
  public:
   explicit BestGemm(int threads);
   /// Measures again, the kind that was fastest at first; about a third of a second.
-  double flops_per_second();
+  double flops_per_second() { return flops_per_second(kind_); }
+  /// `count` samples of every kind in turn, in GFLOP/s: "exact.f32" and so on.
+  std::map<std::string, std::vector<double>> ceilings(int count);
 
  private:
+  struct Kind {
+    const char* name;
+    kernels::Numerics numerics;
+    DType dtype;
+  };
+  static constexpr Kind kKinds[] = {{"exact", kernels::Numerics::exact, DType::f32},
+                                    {"exact", kernels::Numerics::exact, DType::bf16},
+                                    {"fast", kernels::Numerics::fast, DType::f32},
+                                    {"fast", kernels::Numerics::fast, DType::bf16}};
+  double flops_per_second(const Kind& kind);
+
   std::unique_ptr<device::Device> device_;
-  kernels::Numerics numerics_ = kernels::Numerics::exact;
-  DType dtype_ = DType::f32;
+  Kind kind_ = kKinds[0];
 };
 
 /// Samples of a rate in FLOP/s, and each over the best product's around it.

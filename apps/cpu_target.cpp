@@ -2,6 +2,7 @@
 #include "apps/cpu_target.h"
 
 #include <fmt/ranges.h>
+#include <sys/stat.h>
 
 #include <algorithm>
 #include <cstdlib>
@@ -19,13 +20,21 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr double kMeasureSeconds = 1.0;
+constexpr double kMeasureSeconds = 1.5;
 constexpr int64_t kMaxCacheBytes = int64_t{1} << 20;
+
+/// This very program: one that was built anew may multiply otherwise.
+std::string program_mark() {
+  struct stat status {};
+  if (::stat("/proc/self/exe", &status) != 0) return kVersion;
+  return fmt::format("{}, {} bytes of {}.{:09}", kVersion, status.st_size, status.st_mtim.tv_sec,
+                     status.st_mtim.tv_nsec);
+}
 
 /// Everything that the rates depend on.
 std::string machine_key(const device::Target& target) {
   return fmt::format("{}|{}|{} threads|megalith {}|oneDNN {}", device::cpu_name(), target.isa,
-                     target.num_threads, kVersion, kernels::library_version());
+                     target.num_threads, program_mark(), kernels::library_version());
 }
 
 /// Absent when the user has no home.
@@ -55,7 +64,7 @@ std::optional<kernels::ProductRates> read_rates(const fs::path& path, const std:
   }
 }
 
-/// A cache that cannot be written costs the next start a second.
+/// A cache that cannot be written costs the next start as long again.
 void write_rates(const fs::path& path, const std::string& key, const kernels::ProductRates& rates) {
   try {
     make_folders(path.parent_path());

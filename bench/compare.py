@@ -50,11 +50,6 @@ class Record:
         self.units[name] = unit
         self.write(f"{name}: {' '.join(f'{v:.4g}' for v in values)} {unit}")
 
-    def rename(self, old, new):
-        """The next shape has rivals of its own."""
-        if old in self.samples:
-            self.samples[new], self.units[new] = self.samples.pop(old), self.units.pop(old)
-
     def size(self, real, tiny):
         return tiny if self.tiny else real
 
@@ -62,11 +57,12 @@ class Record:
         values = self.samples.get(name)
         return statistics.median(values) if values else None
 
-    def run(self, label, command, only=None):
+    def run(self, label, command, only=None, environment=None):
         """Runs one side; its JSON lines become samples named LABEL.NAME. A side that fails is noted, not hidden."""
         command = [str(c) for c in command]
-        self.say(command)
-        done = subprocess.run(command, capture_output=True, text=True, cwd=ROOT)
+        environment = environment or {}
+        self.say([*(f"{name}={value}" for name, value in environment.items()), *command])
+        done = subprocess.run(command, capture_output=True, text=True, cwd=ROOT, env={**os.environ, **environment})
         if done.returncode != 0:
             self.note(f"{label or command[1]} ended with {done.returncode}: {done.stderr.strip()[-300:]}")
             self.failed.append(" ".join(command[:4]))
@@ -82,9 +78,10 @@ class Record:
     def bench(self, label, *arguments, only=None, threads=None):
         self.run(label, [self.megalith, "bench", *arguments, "--threads", threads or self.threads, "--json"], only)
 
-    def peer(self, script, *arguments, threads=None):
+    def peer(self, label, script, *arguments, threads=None, environment=None):
         if self.python:
-            self.run("", [self.python, PEERS / script, *arguments, "--threads", threads or self.threads])
+            self.run(label, [self.python, PEERS / script, *arguments, "--threads", threads or self.threads],
+                     environment=environment)
 
     def rate(self, what, ours, *theirs, faster=True):
         """One line of the outcome: ours over the best of the others."""
@@ -103,29 +100,39 @@ FAST = ("--set", "numerics=fast", "--set", "precision.parameters=bf16", "--set",
 
 OWN_SIDES = {"fast_bf16": FAST, "exact_f32": ()}
 
+# PyTorch as installed; and with an allocator that keeps what it was given back instead of taking every large tensor anew
+# from the system, page by page.
+TORCH_MEMORY = {"installed": {}, "keeping": {"MALLOC_MMAP_MAX_": "0", "MALLOC_TRIM_THRESHOLD_": str(1 << 40)}}
+
+
+ALL_SIDES = [(dtype, compiled, memory) for dtype in ("f32", "bf16") for compiled in (False, True)
+             for memory in (("keeping",) if dtype == "f32" else ("keeping", "installed"))]
+LONG_SIDES = [side for side in ALL_SIDES if side[0] == "bf16"]
+
+
+def torch_name(dtype, compiled, memory):
+    return f"{memory}.torch.{dtype}.{'compile' if compiled else 'eager'}"
+
 
 def train_shape(r, name, recipe, shape, sides, samples, turns=1, own=tuple(OWN_SIDES)):
-    """`sides`: of (dtype, compiled) in PyTorch. `turns` times the rounds: for steps so short that a round passes in one mood
-    of the machine."""
+    """`sides`: of (dtype, compiled, memory) in PyTorch. `turns` times the rounds: for steps so short that a round passes in
+    one mood of the machine."""
     rate = ("train.tokens_per_second", "train.peak_resident", "train.share_of_best_gemm", "gemm.best")
     for _ in range(r.rounds * turns):
         for side in own:
             r.bench(f"{name}.{side}", "train", recipe, *OWN_SIDES[side], "--samples", samples, only=rate)
-        for dtype, compiled in sides:
-            r.peer("torch_train.py", *shape, "--dtype", dtype, "--samples", samples, *(["--compile"] if compiled else []))
+        for dtype, compiled, memory in sides:
+            r.peer(f"{name}.{memory}", "torch_train.py", *shape, "--dtype", dtype, "--samples", samples,
+                   *(["--compile"] if compiled else []), environment=TORCH_MEMORY[memory])
     ours = max((f"{name}.{side}.train.tokens_per_second" for side in own), key=lambda n: r.median(n) or 0)
-    torch = [f"torch.{d}.{'compile' if c else 'eager'}" for d, c in sides]
-    r.rate(f"{name}: training", ours, *torch)
+    for chosen, how in (("installed", "PyTorch as installed"), ("keeping", "PyTorch with an allocator that keeps memory")):
+        if rivals := [f"{name}.{torch_name(*side)}" for side in sides if side[2] == chosen]:
+            r.rate(f"{name}: training against {how}", ours, *rivals)
     for side in own:
         share = r.median(f"{name}.{side}.train.share_of_best_gemm")
         if share:
             r.note(f"=> {name}, {side}: {share:.1f} % of the best GEMM rate, "
                    f"{r.median(f'{name}.{side}.train.peak_resident'):.2f} GiB resident at most")
-    for key in torch:
-        r.rename(key, f"{name}.{key}")
-
-
-ALL_SIDES = [("f32", False), ("bf16", False), ("f32", True), ("bf16", True)]
 
 
 def recipe_of(r, name, layers, hidden, heads, context, vocab, batch):
@@ -148,15 +155,21 @@ def train(r):
 
 def demo(r):
     recipe, shape = recipe_of(r, "demo", 4, r.size(256, 64), 4, 128, r.size(4096, 512), r.size(16, 2))
-    train_shape(r, "demo_model", recipe, shape, ALL_SIDES, r.size(5, 1), r.size(3, 1))
+    train_shape(r, "demo_model", recipe, shape, ALL_SIDES, r.size(5, 1), r.size(2, 1))
+
+
+def sequence(r, length, samples, sides, own):
+    recipe, shape = recipe_of(r, f"long_{length}", r.size(4, 1), r.size(768, 64), r.size(12, 2), length, r.size(50304, 512), 1)
+    train_shape(r, f"sequence_{length}", recipe, shape, sides, samples, own=own)
 
 
 def long(r):
-    """The longer one, whose steps take a minute, in our faster way alone."""
-    for length, own in zip(r.size((4096, 16384), (128, 256)), (tuple(OWN_SIDES), ("fast_bf16",))):
-        recipe, shape = recipe_of(r, f"long_{length}", r.size(4, 1), r.size(768, 64), r.size(12, 2), length,
-                                  r.size(50304, 512), 1)
-        train_shape(r, f"sequence_{length}", recipe, shape, [("bf16", False), ("bf16", True)], r.size(2, 1), own=own)
+    sequence(r, r.size(4096, 128), r.size(3, 1), LONG_SIDES, tuple(OWN_SIDES))
+
+
+def longest(r):
+    """Steps of a minute and more: the faster sides alone."""
+    sequence(r, r.size(16384, 256), r.size(3, 1), [s for s in LONG_SIDES if s[2] == "keeping"], ("fast_bf16",))
 
 
 def memory(r):
@@ -176,15 +189,13 @@ def decode(r):
             common = [*shape, "--vocab", r.size(50304, 1024), "--context", 1024, "--prompt", 64, "--tokens", r.size(512, 16)]
             for_all = [*common, "--samples", r.size(2, 1)]
             r.bench(f"decode_{name}", "decode", *for_all, "--dtype", "bf16")
-            r.peer("llama_decode.py", *for_all)
-            r.peer("hf_generate.py", *for_all)
+            r.peer(f"decode_{name}", "llama_decode.py", *for_all)
+            r.peer(f"decode_{name}", "hf_generate.py", *for_all)
         ours = f"decode_{name}.decode.tokens_per_second"
-        r.rate(f"decoding {name} against llama.cpp", ours, "llama.cpp.bf16.decode")
-        r.rate(f"decoding {name} against transformers", ours, "transformers.bf16.decode")
-        r.note(f"=> decoding {name}: {r.median(f'decode_{name}.decode.share_of_read_bandwidth'):.1f} % of the read bandwidth")
-        for key in list(r.samples):
-            if key.startswith(("llama.cpp.", "transformers.")):
-                r.rename(key, f"decode_{name}.{key}")
+        r.rate(f"decoding {name} against llama.cpp", ours, f"decode_{name}.llama.cpp.bf16.decode")
+        r.rate(f"decoding {name} against transformers", ours, f"decode_{name}.transformers.bf16.decode")
+        r.note(f"=> decoding {name}: {r.median(f'decode_{name}.decode.share_of_read_bandwidth'):.1f} % of the read bandwidth "
+               f"({r.median(f'decode_{name}.decode.read_bandwidth'):.1f} GB/s)")
 
 
 def prompt(r):
@@ -194,8 +205,8 @@ def prompt(r):
                   "--tokens", 4]
     for _ in range(r.rounds):
         r.bench("prompt", "decode", *common, "--dtype", "bf16", "--samples", r.size(5, 1))
-        r.peer("llama_decode.py", *common, "--samples", r.size(5, 1))
-    r.rate("a prompt of 1024 tokens, 124M", "prompt.decode.prompt_tokens_per_second", "llama.cpp.bf16.prompt")
+        r.peer("prompt", "llama_decode.py", *common, "--samples", r.size(5, 1))
+    r.rate("a prompt of 1024 tokens, 124M", "prompt.decode.prompt_tokens_per_second", "prompt.llama.cpp.bf16.prompt")
     r.note(f"=> prompt: {r.median('prompt.decode.prompt_share_of_best_gemm'):.1f} % of the best GEMM rate")
 
 
@@ -230,7 +241,8 @@ def tokenizer_of(r):
 
 
 def tokenizer(r):
-    """English; Unicode of many scripts; text without one space, the worst case of pair merging."""
+    """English; Unicode of many scripts; texts without one space, the worst case of pair merging, of one letter, of random
+    ones and of repeated English: each beside random words."""
     import random
     order = random.Random(2)
     mixed = r.work / "mixed.txt"
@@ -241,29 +253,32 @@ def tokenizer(r):
             low, high = order.choice(blocks)
             word = "".join(chr(order.randint(low, high)) for _ in range(order.randint(1, 9)))
             file.write(word + order.choice("       \n"))  # lines: what several threads divide
-    random_text, worst = r.work / "random.txt", r.work / "worst.txt"
     size = r.size(4_000_000, 100_000)
-    random_text.write_bytes(bytes(order.choice(b"abcdefghijklmnopqrstuvwxyz    \n") for _ in range(size)))
-    worst.write_bytes(b"a" * size)
-    texts = {"english": text_of(r, r.size(12_000_000, 500_000)), "mixed": mixed}
+    letters = b"abcdefghijklmnopqrstuvwxyz"
+    english = text_of(r, r.size(12_000_000, 500_000))
+    made = {"random": bytes(order.choice(letters + b"    \n") for _ in range(size)), "worst_one_letter": b"a" * size,
+            "worst_random_letters": bytes(order.choice(letters) for _ in range(size)),
+            "worst_english": bytes(b for b in english.read_bytes()[:2 * size] if b in letters)[:size]}
+    for name, content in made.items():
+        (r.work / f"{name}.txt").write_bytes(content)
+    texts = {"english": english, "mixed": mixed}
     for name, path in texts.items():
         for _ in range(r.rounds):
             r.bench(f"tokenizer_{name}", "tokenizer", "--tokenizer", tokenizer_of(r), "--input", path)
-            r.peer("tokenizers_peers.py", "encode", "--tokenizer", tokenizer_of(r), "--input", path, "--samples",
+            r.peer(f"tokenizer_{name}", "tokenizers_peers.py", "encode", "--tokenizer", tokenizer_of(r), "--input", path, "--samples",
                    r.size(3, 1), threads=1)
         ours = f"tokenizer_{name}.tokenizer.encode.1_threads"
-        r.rate(f"encoding {name} against tiktoken", ours, "tiktoken.encode")
-        r.rate(f"encoding {name} against tokenizers", ours, "tokenizers.encode")
+        r.rate(f"encoding {name} against tiktoken", ours, f"tokenizer_{name}.tiktoken.encode")
+        r.rate(f"encoding {name} against tokenizers", ours, f"tokenizer_{name}.tokenizers.encode")
         if r.threads > 1:
             r.note(f"=> encoding {name}: {r.threads} threads "
                    f"{r.median(f'tokenizer_{name}.tokenizer.encode.speedup'):.2f}x of one")
-        for key in ("tiktoken.encode", "tokenizers.encode"):
-            r.rename(key, f"tokenizer_{name}.{key}")
     for _ in range(r.rounds):
-        for name, path in (("random", random_text), ("worst", worst)):
-            r.bench(f"tokenizer_{name}", "tokenizer", "--tokenizer", tokenizer_of(r), "--input", path, threads=1)
-    r.rate("encoding one letter again and again against random letters", "tokenizer_worst.tokenizer.encode.1_threads",
-           "tokenizer_random.tokenizer.encode.1_threads")
+        for name in made:
+            r.bench(f"tokenizer_{name}", "tokenizer", "--tokenizer", tokenizer_of(r), "--input", r.work / f"{name}.txt", threads=1)
+    rates = {name: r.median(f"tokenizer_{name}.tokenizer.encode.1_threads") for name in made}
+    slowest = min((name for name in made if name != "random"), key=rates.get)
+    r.note(f"=> {slowest} takes {rates['random'] / rates[slowest]:.2f}x the time per byte of random words")
 
 
 def timed(r, name, command):
@@ -286,7 +301,7 @@ def tokenizer_training(r):
     for _ in range(r.rounds):
         timed(r, "tokenizer_train", [r.megalith, "tokenizer", "train", "--input", text, "--vocab-size", vocab, "--output",
                                      r.work / "trained.json", "--threads", r.threads])
-        r.peer("tokenizers_peers.py", "train", "--input", text, "--vocab-size", vocab)
+        r.peer("", "tokenizers_peers.py", "train", "--input", text, "--vocab-size", vocab)
     r.rate("tokenizer training, 100 MB", "tokenizer_train.seconds", "tokenizers.train", faster=False)
     r.rate("its memory", "tokenizer_train.peak_resident", "tokenizers.train.peak_resident", faster=False)
 
@@ -342,6 +357,23 @@ def saves_of(run, process):
         time.sleep(0.05)
 
 
+def seconds_to_first_step(command, run, steps):
+    """Until the step after `steps` begins: when its line is there, without the seconds that it says it took."""
+    log = run / "metrics.jsonl"
+    before = log.read_text()  # with what the last start did behind the checkpoint
+    begin = time.monotonic()
+    process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, cwd=ROOT)
+    while process.poll() is None:
+        now, text = time.monotonic() - begin, log.read_text()
+        *_, last = text.splitlines()
+        if text != before and last.endswith("}") and json.loads(last)["step"] == steps + 1:
+            break
+        time.sleep(0.005)
+    process.kill()  # behind no save: the checkpoint stays as it is
+    process.wait()
+    return now - json.loads(last)["step_seconds"]
+
+
 def save(r):
     """Steps of 124M with saves in the background; the same bytes by dd; resumes up to their first step."""
     run, steps = r.work / "run", 12
@@ -374,15 +406,7 @@ def save(r):
     wait = state["accounts"]["buckets"]["data_wait"] / sum(m["step_seconds"] for m in metrics)
     r.note(f"=> waiting for data: {100 * wait:.4f} % of step time")
     for _ in range(r.size(5, 1)):
-        begin = time.monotonic()
-        process = subprocess.Popen([*common, "--set", f"train.steps={steps + 1}"], stdout=subprocess.DEVNULL,
-                                   stderr=subprocess.PIPE, text=True, cwd=ROOT)
-        for line in process.stderr:
-            if "resuming from" in line:
-                r.add("resume", [time.monotonic() - begin], "s")
-                break
-        process.kill()  # the checkpoint stays as it is
-        process.wait()
+        r.add("resume", [seconds_to_first_step([*common, "--set", f"train.steps={steps + 2}"], run, steps)], "s")
     r.note(f"=> resume of 124M: {r.median('resume'):.2f} s from the start of the program to its first step")
     shutil.rmtree(run)
 
@@ -398,21 +422,20 @@ def start(r):
 
 
 def gemm(r):
-    """The ceiling; and `exact` against whatever is fastest in f32, operation by operation."""
+    """The ceiling; and `exact` against the library in f32, operation by operation."""
     for _ in range(r.rounds):
         r.bench("", "gemm", "--samples", r.size(5, 1))
-    shares = {n: r.median(n) for n in r.samples if n.startswith("gemm.exact_over_fast.f32.")}
+    shares = {n: r.median(n) for n in r.samples if n.startswith("gemm.exact_over_library.f32.")}
     low = min(shares, key=shares.get)
-    best = max(r.median(n) for n in r.samples if n.startswith(("gemm.exact.", "gemm.fast.")))
-    r.note(f"=> best rate {best:.0f} GFLOP/s; exact f32 reaches "
-           f"{statistics.median(shares.values()):.0f} % of the fastest f32 (median of {len(shares)}), at least "
-           f"{shares[low]:.0f} % ({low})")
+    best = max(r.median(n) for n in r.samples if n.startswith("gemm.ceiling."))
+    r.note(f"=> ceiling {best:.0f} GFLOP/s; exact f32 reaches {statistics.median(shares.values()):.0f} % of the library's f32 "
+           f"(median of {len(shares)}), at least {shares[low]:.0f} % ({low})")
 
 
-COMPARISONS = {f.__name__: f for f in (gemm, train, demo, long, memory, decode, prompt, tokenizer, tokenizer_training, pack,
+COMPARISONS = {f.__name__: f for f in (gemm, train, demo, long, longest, memory, decode, prompt, tokenizer, tokenizer_training, pack,
                                        save, start)}
 # The rows of the table of goals, by the comparison that measures them.
-ROWS = {"1": [train], "2": [train], "3": [memory], "4": [demo], "5": [long], "6": [gemm], "7": [decode], "8": [prompt],
+ROWS = {"1": [train], "2": [train], "3": [memory], "4": [demo], "5": [long, longest], "6": [gemm], "7": [decode], "8": [prompt],
         "9": [tokenizer], "10": [tokenizer_training], "11": [pack], "12": [save], "13": [save], "14": [start, save]}
 
 
@@ -422,6 +445,17 @@ def machine():
     kinds = [f for f in ("avx2", "avx512f", "avx512_bf16", "amx_bf16") if f" {f}" in flags]
     memory_bytes = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
     return f"{cpu} ({', '.join(kinds)}), {os.cpu_count()} cores, {memory_bytes / 2**30:.0f} GiB, {platform.platform()}"
+
+
+BUSY, PATIENCE = 0.7, 120.0  # runnable processes; seconds
+
+
+def idle_load(patience):
+    """What else runs, once that is little or patience is over: what ran here before still counts for a minute."""
+    end = time.monotonic() + patience
+    while os.getloadavg()[0] >= BUSY and time.monotonic() < end:
+        time.sleep(2)
+    return os.getloadavg()[0]
 
 
 def main():
@@ -437,14 +471,17 @@ def main():
         if name not in ROWS and name not in COMPARISONS:
             p.error(f"no comparison {name}; there are {', '.join(COMPARISONS)}, and rows 1 to 14")
     wanted = [c for n in a.names or COMPARISONS for c in ROWS.get(n, [COMPARISONS.get(n)])]
+    commit = subprocess.run(["git", "describe", "--always", "--dirty", "--abbrev=12"], capture_output=True, text=True,
+                            cwd=ROOT).stdout.strip()
     versions = subprocess.run([a.megalith, "doctor", "--json"], capture_output=True, text=True).stdout.strip()
     rivals = (PEERS / "requirements.txt").read_text().splitlines()[1:] if a.python else []
     with tempfile.TemporaryDirectory(dir=os.environ.get("TMPDIR", "/tmp")) as folder, open(a.record, "a") as file:
         r = Record(a.megalith, a.python, a, pathlib.Path(folder), file)
         r.write(f"# {datetime.datetime.now(datetime.timezone.utc):%Y-%m-%d %H:%M} UTC\n\n{machine()}\n\n"
-                f"megalith: {versions}\n\nrivals: {', '.join(rivals)}\n\nthreads of every side, unless said: {r.threads}")
+                f"megalith {commit}: {versions}\n\nrivals: {', '.join(rivals)}\n\nthreads of every side, unless said: {r.threads}")
         for comparison in dict.fromkeys(wanted):
-            r.note(f"\n## {comparison.__name__}, load {os.getloadavg()[0]:.1f}")
+            load = idle_load(0.0 if r.tiny else PATIENCE)
+            r.note(f"\n## {comparison.__name__}, load {load:.1f}{'' if load < BUSY else ': NOT an idle machine'}")
             comparison(r)
         r.write("")
     print(a.record, file=sys.stderr)
