@@ -142,7 +142,10 @@ train::RunResult run_rank(const RankPlace& place, const config::Recipe& recipe,
       print_start(recipe, settings, plan->of_rank[0], facts);
       print_layout(settings, plan->of_rank, target.num_threads);
     }
-    if (settings.numerics == kernels::Numerics::exact) advise_fast(settings, target);
+  }
+  if (settings.numerics == kernels::Numerics::exact) {
+    if (leads) advise_fast(settings, target);
+    place.world.barrier("advice");  // it may measure: ranks on its cores would disturb that
   }
   train::Hooks hooks;
   if (recipe.train.sample_every > 0) {

@@ -203,9 +203,9 @@ class Samples(RoadTest):
 class Products(RoadTest):
     """What `fast` numerics chose is kept, whatever the user's cache says at a resume."""
 
-    def fast(self, out, cache, steps):
-        result = ended(self.command(out, "numerics=fast", f"train.steps={steps}", "checkpoint.every=2", "optimizer.schedule=constant"),
-                       env={**os.environ, "XDG_CACHE_HOME": str(cache)})
+    def fast(self, out, cache, steps, numerics="fast"):
+        result = ended(self.command(out, f"numerics={numerics}", f"train.steps={steps}", "checkpoint.every=2",
+                                    "optimizer.schedule=constant"), env={**os.environ, "XDG_CACHE_HOME": str(cache)})
         self.assertEqual(result.returncode, 0, result.stderr)
         return result.stderr
 
@@ -235,8 +235,16 @@ class Products(RoadTest):
         self.assertEqual(self.chosen("cut"), self.chosen("whole"))
         self.same("cut", "whole")
 
+    def prepared(self):
+        return self.caches()[:2] if not (self.folder / "all").exists() else (self.folder / "all", self.folder / "none")
+
+    def test_what_exact_costs_is_said_where_it_is_much(self):
+        every, none = self.prepared()
+        self.assertIn("numerics fast would multiply the matrices of this recipe 2.0x faster", self.fast("exact-all", every, 1, "exact"))
+        self.assertNotIn("numerics fast would", self.fast("exact-none", none, 1, "exact"))
+
     def test_what_this_machine_has_not_is_said(self):
-        every, none, possible = self.caches() if not (self.folder / "all").exists() else (self.folder / "all", self.folder / "none", None)
+        every, none = self.prepared()
         self.fast("moved", every, 2)
         (cached,) = (every / "megalith").iterdir()
         rates = json.loads(cached.read_text())
@@ -249,6 +257,29 @@ class Products(RoadTest):
         self.assertEqual(sum("not the one the run began on" in line for line in said.splitlines()), 1, said)
         self.assertIn(lost["class"], said)
         self.assertNotIn(lost["class"], self.chosen("moved"))
+
+
+class Profile(RoadTest):
+    def test_a_profile_has_kernels_parts_and_a_timeline(self):
+        said = ended([*self.command("profiled", "train.steps=4"), "--profile", "2"]).stderr
+        lines = said.splitlines()
+        tables = {line.split()[0]: n for n, line in enumerate(lines) if "ms/step" in line and "roofline" in line}
+        self.assertEqual(set(tables), {"kernel", "part"}, said)
+        for table, wanted in (("kernel", {"attention_forward", "linear_forward", "linear_backward_weight", "adamw"}),
+                              ("part", {"layers.*.attention", "layers.*.mlp", "head", "embedding", "optimizer"})):
+            rows = {}
+            for line in lines[tables[table] + 1:]:
+                if not line.strip():
+                    break
+                name, milliseconds, share, *rest = line.split()
+                rows[name] = float(share.rstrip("%"))
+                self.assertRegex(rest[-1], r"^\d+%$")
+            self.assertLessEqual(wanted, set(rows))
+            self.assertLess(sum(rows.values()), 101)
+        self.assertRegex(said, r"2 steps of [\d.]+ ms; between kernels [\d.]+ ms \([\d.]+ %\); the least that this work takes")
+        events = json.loads((self.folder / "profiled" / "profile.json").read_text())
+        self.assertLessEqual({"linear_forward", "attention_backward", "adamw"}, {e.get("name") for e in events})
+        self.assertTrue(all(e["dur"] >= 0 for e in events if e["ph"] == "X"))
 
 
 class Leftovers(RoadTest):

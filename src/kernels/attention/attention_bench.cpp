@@ -7,6 +7,7 @@
 
 #include "kernels/attention/attention_cases.h"
 #include "kernels/attention/kv_cache.h"
+#include "kernels/elementary/bench_roofline.h"
 
 namespace megalith::kernels {
 namespace {
@@ -24,26 +25,30 @@ Numerics bench_numerics(const benchmark::State& state) {
   return state.range(1) == 3 ? Numerics::fast : Numerics::exact;
 }
 
-void report(benchmark::State& state, const AttentionData& data, double per_pair) {
+void report(benchmark::State& state, const benching::RooflineWatch& watch,
+            const AttentionData& data, double per_pair) {
   const double flops = per_pair * static_cast<double>(data.shape.num_heads) *
                        static_cast<double>(data.shape.head_size) *
                        static_cast<double>(attention_pairs(data.cu_seqlens, data.shape.causal));
   state.counters["GFLOP/s"] =
       benchmark::Counter(flops / kGiga, benchmark::Counter::kIsIterationInvariantRate);
+  watch.report(state, flops, 0);
 }
 
 void forward(benchmark::State& state) {
   AttentionData data(bench_case(state), bench_dtype(state));
   const auto device = device::make_cpu_device(1);
+  const benching::RooflineWatch watch;
   for (auto _ : state) data.forward(*device, {}, bench_numerics(state));
-  report(state, data, 4);
+  report(state, watch, data, 4);
 }
 void backward(benchmark::State& state) {
   AttentionData data(bench_case(state), bench_dtype(state));
   const auto device = device::make_cpu_device(1);
   data.forward(*device);
+  const benching::RooflineWatch watch;
   for (auto _ : state) data.backward(*device, {}, bench_numerics(state));
-  report(state, data, 10);
+  report(state, watch, data, 10);
 }
 
 void decode(benchmark::State& state) {
@@ -58,6 +63,7 @@ void decode(benchmark::State& state) {
   const auto device = device::make_cpu_device(1);
   const std::vector<int32_t> cu{0, 1}, past{static_cast<int32_t>(length - 1)};
   Exec exec(*device);
+  const benching::RooflineWatch watch;
   for (auto _ : state) {
     attention_cached(exec, {.shape = shape,
                             .cache = cache.view(),
@@ -72,6 +78,7 @@ void decode(benchmark::State& state) {
   }
   state.counters["GB/s"] = benchmark::Counter(static_cast<double>(kv_cache_bytes(shape)) / kGiga,
                                               benchmark::Counter::kIsIterationInvariantRate);
+  watch.report(state, 0, static_cast<double>(kv_cache_bytes(shape)));
 }
 
 // Arguments: sequence length; 0 f32, 1 bf16, 2 f32 with dropout, 3 bf16 in fast

@@ -4,6 +4,7 @@
 #include <benchmark/benchmark.h>
 
 #include "kernels/cross_entropy/cross_entropy.h"
+#include "kernels/elementary/bench_roofline.h"
 #include "kernels/elementary/kernel_testing.h"
 
 namespace megalith::kernels {
@@ -28,18 +29,20 @@ struct BenchLoss {
   static VocabRange vocab() { return {.begin = 0, .valid = 50257, .shards = 1}; }
 };
 
-void report(benchmark::State& state, const BenchLoss& x) {
+void report(benchmark::State& state, const benching::RooflineWatch& watch, const BenchLoss& x) {
   state.SetBytesProcessed(static_cast<int64_t>(state.iterations()) * x.logits.size() * 4);
+  watch.report(state, 0, 4 * static_cast<double>(x.logits.size()));
 }
 
 void row_max(benchmark::State& state) {
   BenchLoss x(state.range(0));
   const auto device = device::make_cpu_device(1);
   Exec exec(*device);
+  const benching::RooflineWatch watch;
   for (auto _ : state) {
     cross_entropy_row_max(exec, {x.logits.view(), BenchLoss::vocab(), x.max.view()});
   }
-  report(state, x);
+  report(state, watch, x);
 }
 
 void exp_sums(benchmark::State& state) {
@@ -47,6 +50,7 @@ void exp_sums(benchmark::State& state) {
   const auto device = device::make_cpu_device(1);
   Exec exec(*device);
   cross_entropy_row_max(exec, {x.logits.view(), BenchLoss::vocab(), x.max.view()});
+  const benching::RooflineWatch watch;
   for (auto _ : state) {
     cross_entropy_exp_sums(exec, {.logits_RV = x.logits.view(),
                                   .vocab = BenchLoss::vocab(),
@@ -56,7 +60,7 @@ void exp_sums(benchmark::State& state) {
                                   .sums_PR = x.sums.view(),
                                   .target_R = x.target.view()});
   }
-  report(state, x);
+  report(state, watch, x);
 }
 
 void gradient(benchmark::State& state) {
@@ -65,6 +69,7 @@ void gradient(benchmark::State& state) {
   Exec exec(*device);
   x.max.fill_constant(1);
   x.target.fill_constant(2);
+  const benching::RooflineWatch watch;
   for (auto _ : state) {
     cross_entropy_gradient(exec, {.exps_RV = x.logits.view(),
                                   .vocab = BenchLoss::vocab(),
@@ -76,7 +81,7 @@ void gradient(benchmark::State& state) {
                                   .z_loss = 0,
                                   .dlogits_RV = x.exps.view()});
   }
-  report(state, x);
+  report(state, watch, x);
 }
 
 BENCHMARK(row_max)->Arg(8)->Arg(256)->Unit(benchmark::kMicrosecond);

@@ -9,6 +9,7 @@
 #include <functional>
 
 #include "device/device.h"
+#include "kernels/elementary/bench_roofline.h"
 #include "kernels/elementwise/pointwise.h"
 #include "kernels/exec.h"
 
@@ -27,11 +28,13 @@ class Bench {
   }
   /// Times `body`; `bytes` per call are read and written together.
   void run(benchmark::State& state, int64_t bytes, const std::function<void(Exec&)>& body) {
+    const RooflineWatch watch;
     for (auto _ : state) {
       body(exec_);
       benchmark::ClobberMemory();
     }
     state.SetBytesProcessed(state.iterations() * bytes);
+    watch.report(state, 0, static_cast<double>(bytes));
   }
 
  private:

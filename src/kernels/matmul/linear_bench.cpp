@@ -7,6 +7,7 @@
 #include <memory>
 
 #include "base/random.h"
+#include "kernels/elementary/bench_roofline.h"
 #include "kernels/matmul/linear.h"
 #include "kernels/matmul/linear_cases.h"
 
@@ -62,12 +63,14 @@ void run(benchmark::State& state, const LinearCase& c, DType dtype, Method metho
   Exec exec(*device, Numerics::fast);
   exec.only = only;
   Layer layer(c, dtype);
+  const benching::RooflineWatch watch;
   for (auto _ : state) (layer.*method)(exec);
   const double flops = 2.0 * static_cast<double>(c.rows * c.inputs * c.outputs);
   state.counters["FLOP/s"] =
       benchmark::Counter(flops, benchmark::Counter::kIsIterationInvariantRate);
   state.counters["weights/s"] = benchmark::Counter(static_cast<double>(layer.w.size()),
                                                    benchmark::Counter::kIsIterationInvariantRate);
+  watch.report(state, flops, static_cast<double>(layer.x.size() + layer.w.size() + layer.y.size()));
 }
 
 /// The memory's side of decoding: a sum over as many bytes as the weights have.
