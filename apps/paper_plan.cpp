@@ -39,7 +39,8 @@ nlohmann::ordered_json row_json(const train::PaperRow& row) {
            {m.sequence_percent, m.selective_percent, m.reduced_percent, m.full_percent}},
           {"embedding_state_bytes", row.embedding_state},
           {"head_state_bytes", row.head_state},
-          {"embedding_activation_bytes", row.embedding_activations}};
+          {"embedding_activation_bytes", row.embedding_activations},
+          {"head_activation_bytes", row.head_activations}};
 }
 
 void print_row(const train::PaperRow& row) {
@@ -51,13 +52,14 @@ void print_row(const train::PaperRow& row) {
     return fmt::format("{:.1f} / {:.1f}", traced, paper);
   };
   fmt::print(
-      "{:<5} {:>15} {:>17} {:>15} {:>13} {:>13} {:>13} {:>11} {:>10.2f} {:>6.2f} {:>10.3f}\n",
+      "{:<5} {:>15} {:>17} {:>15} {:>13} {:>13} {:>13} {:>11} {:>10.2f} {:>6.2f} {:>10.3f} "
+      "{:>6.3f}\n",
       m.name, pair(gib(row.state), m.state_gib), pair(gib(row.none), m.activations_gib),
       pair(gib(row.reduced), m.reduced_gib), shares(percent(row, row.sequence), m.sequence_percent),
       shares(percent(row, row.selective), m.selective_percent),
       shares(percent(row, row.reduced), m.reduced_percent),
       shares(percent(row, row.full), m.full_percent), gib(row.embedding_state), gib(row.head_state),
-      gib(row.embedding_activations));
+      gib(row.embedding_activations), gib(row.head_activations));
 }
 
 }  // namespace
@@ -69,11 +71,10 @@ int print_paper_plan(bool json) {
     fmt::print(
         "Memory of the rank that holds most, traced / in Korthikanti et al. 2022. GiB; shares in % "
         "of the activations without.\n\n{:<5} {:>15} {:>17} {:>15} {:>13} {:>13} {:>13} {:>11} "
-        "{:>10} {:>6} {:>10}\n",
+        "{:>10} {:>6} {:>10} {:>6}\n",
         "", "layers: state", "activations", "SP + selective", "SP %", "selective %", "both %",
-        "full %", "embedding", "head", "embedding");
-    fmt::print("{:<5} {:>15} {:>17} {:>15} {:>13} {:>13} {:>13} {:>11} {:>10} {:>6} {:>10}\n", "",
-               "", "", "", "", "", "", "", "state", "state", "activ.");
+        "full %", "embedding", "head", "embedding", "head");
+    fmt::print("{:>120} {:>6} {:>10} {:>6}\n", "state", "state", "activ.", "activ.");
   }
   for (const train::PaperModel& model : train::paper_models()) {
     const train::PaperRow row = train::paper_row(model, target);

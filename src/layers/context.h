@@ -27,7 +27,7 @@ struct Context {
   double dropout = 0;               // 0 in evaluation
   bool sequence = false;  // between products each tensor rank has its part of the tokens alone
   /// Plans only: keep room also for what Korthikanti et al. 2022 store and this program makes again
-  /// (dropout masks of a byte, dropped probabilities), so that bytes compare. Nothing reads it.
+  /// (dropout masks of a byte, dropped probabilities, logits), so that bytes compare. Not read.
   bool paper_storage = false;
   /// Shown every activation, and every gradient of one, as soon as it is computed, with its name
   /// inside the device's name scope; null outside of a replay that looks for what is not finite.

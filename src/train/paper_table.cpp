@@ -123,6 +123,8 @@ PaperRow paper_row(const PaperModel& model, const device::Target& target) {
   mask[0] = trace_piece(s, target, 1, true, false).kept_bytes -
             trace_piece(s, target, 1, false, false).kept_bytes;
   row.embedding_activations = peak_kept(first_stage_of(s), mask);
+  // A micro-batch's backward follows its loss: there is one at a time.
+  row.head_activations = trace_piece(s, target, 0, false, true).peak_bytes;
   return row;
 }
 

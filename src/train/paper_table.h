@@ -31,7 +31,7 @@ std::span<const PaperModel> paper_models();
 /// The settings of a row under paper storage, and those of a step of it.
 Settings paper_settings(const PaperModel& model, bool sequence, layers::Recompute recompute);
 
-/// Bytes on the first stage.
+/// Bytes on the first stage, those of the head on the last.
 struct PaperRow {
   const PaperModel* model = nullptr;
   int64_t state = 0;  // layers: weights, gradients, masters, moments
@@ -40,6 +40,7 @@ struct PaperRow {
   int64_t embedding_state = 0;        // what the embedding adds to the first stage's state
   int64_t head_state = 0;             // what the head adds to the last stage's
   int64_t embedding_activations = 0;  // kept on the first stage, sequence parallel
+  int64_t head_activations = 0;       // of one micro-batch on the last stage, sequence parallel
 };
 PaperRow paper_row(const PaperModel& model, const device::Target& target);
 

@@ -40,6 +40,7 @@ PieceTrace pass_piece(const Settings& settings, device::Device& device, comm::Co
   }
   piece.backward(context, batch.batch(), saved, settings.recompute, dx);
   device.set_recorder(nullptr);
+  result.peak_bytes = device.arena(device::MemoryClass::activations).high_water();
   result.forward = forward.total();
   result.backward = backward.total();
   result.forward_records = forward.records();

@@ -16,6 +16,7 @@ namespace megalith::train {
 /// A run of blocks with what stands before and behind it (models::Stage), traced.
 struct PieceTrace {
   int64_t kept_bytes = 0;  // class activations, from forward to backward; not the piece's output
+  int64_t peak_bytes = 0;  // the same class at any moment, the output too
   device::Work forward, backward;
   std::vector<device::Record> forward_records, backward_records;
 };

@@ -21,7 +21,10 @@ class Plans(RoadTest):
             for name, published in (("state", state), ("activation", activations), ("reduced", reduced)):
                 self.assertEqual(row[f"{name}_gib_paper"], published)
                 self.assertAlmostEqual(row[f"{name}_bytes"] / GIB, published, delta=0.002 * published)
-        self.assertIn("175B", run("plan", "--paper"))
+        self.assertAlmostEqual(rows[0]["head_activation_bytes"] / GIB, 0.219, delta=0.001)  # 4 s b (h + v) / t
+        text = run("plan", "--paper")
+        self.assertIn("175B", text)
+        self.assertEqual({len(line) for line in text.splitlines()[2:]}, {145})
 
     def test_a_layout_is_planned_stage_by_stage(self):
         one = self.plan()
