@@ -183,6 +183,24 @@ TEST(ParseRecipe, ValuesOutOfRangeNameTheRange) {
     EXPECT_THAT(error_of_set(set), HasSubstr(message)) << set;
 }
 
+/// A value out of its range keeps no rule from speaking that does not need it.
+TEST(ParseRecipe, RulesSpeakBesideValuesOutOfRange) {
+  EXPECT_THAT(error_of(kLeast, {"parallel.pipeline=0", "model.heads=7"}),
+              AllOf(HasSubstr("parallel.pipeline: must be"),
+                    HasSubstr("model.heads 7 must divide model.hidden 768")));
+}
+
+/// tensor_shards is derived from the heads, model.ffn from the width.
+TEST(ParseRecipe, RulesAreSilentOnWhatFollowsFromAFault) {
+  EXPECT_THAT(error_of(kLeast, {"model.heads=0", "model.ffn=1001"}),
+              Not(HasSubstr("tensor_shards")));
+  EXPECT_THAT(error_of(kLeast, {"model.hidden=0", "parallel.tensor_shards=7"}),
+              Not(HasSubstr("model.ffn")));
+  EXPECT_THAT(error_of(kLeast, {"model.kv_heads=-1", "model.context=18", "parallel.tensor=2",
+                                "parallel.sequence=true"}),
+              Not(HasSubstr("parallel.sequence")));
+}
+
 TEST(ParseRecipe, AllFaultsAreReportedAtOnceInOrder) {
   const std::string text = error_of(
       "model:\n  layres: 2\n  hidden: x\n  heads: 5\n  vocab: 10\ntrain:\n  steps: 3\n"

@@ -204,7 +204,7 @@ void tensor_shard_rules(const Recipe& r, Faults& faults) {
        {std::pair{"model.heads", r.model.heads}, std::pair{"model.kv_heads", r.model.kv_heads},
         std::pair{"model.ffn", r.model.ffn}})
     if (!divides(shards, value))
-      add(faults, "parallel.tensor_shards", {name},
+      add(faults, "parallel.tensor_shards", {name, "model.heads", "model.kv_heads", "model.hidden"},
           fmt::format("{} must divide {} {}", shards, name, value));
 }
 
@@ -275,7 +275,8 @@ bool a_layout_fits(Recipe r) {
 void sequence_rules(const Recipe& r, Faults& faults) {
   const ParallelSection& p = r.parallel;
   if (p.sequence && p.tensor > 1 && !divides(p.tensor_shards, r.model.context))
-    add(faults, "parallel.sequence", {"parallel.tensor_shards", "model.context"},
+    add(faults, "parallel.sequence",
+        {"parallel.tensor_shards", "model.context", "model.heads", "model.kv_heads"},
         fmt::format("needs parallel.tensor_shards {} to divide model.context {}; set one of them "
                     "so, or parallel.sequence: false",
                     p.tensor_shards, r.model.context));
