@@ -41,6 +41,10 @@ std::vector<Variant> variants() {
   all.back().settings.architecture.tied = false;
   all.push_back({"tied bf16", toy_settings()});
   all.back().settings.weights = all.back().settings.activations = DType::bf16;
+  all.push_back({"bf16 weights, f32 activations", toy_settings()});
+  all.back().settings.weights = DType::bf16;
+  all.push_back({"f32 weights, bf16 activations", toy_settings()});
+  all.back().settings.activations = DType::bf16;
   all.push_back({"ragged, materialised, fewer key/value heads", toy_settings()});
   all.back().settings.ragged = true;
   all.back().settings.architecture.attention = models::AttentionKind::materialised;

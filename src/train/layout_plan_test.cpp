@@ -8,6 +8,7 @@
 #include <ctime>
 
 #include "comm/backends.h"
+#include "kernels/reduction/norms.h"
 #include "testing/toy_model.h"
 #include "train/paper_table.h"
 #include "train/piece_trace.h"
@@ -124,28 +125,80 @@ TEST(LayoutPlan, BubbleOfEqualStagesIsTheFormula) {
   }
 }
 
-/// Reduce-scatter of gradients and all-gather of weights are the two halves of an all-reduce.
+/// Sent by all ranks together.
+int64_t wire_bytes(const LayoutPlan& plan) {
+  int64_t bytes = 0;
+  for (const RankPlan& kind : plan.kinds) bytes += kind.alike * kind.work.bytes_wire;
+  return bytes;
+}
+
+/// Sizes of what a tensor rank has.
+struct Elements {
+  int64_t gradients = 0;  // of all sides and rows
+  int64_t weights = 0;
+  int64_t squares = 0;  // partial sums of the gradient's norm
+};
+
+Elements elements_of(const Settings& s) {
+  parameters::ParameterSet set;
+  const models::Decoder declarations(s.architecture, set, models::Stage::whole(s.architecture),
+                                     partition_of(s, 0));
+  Elements elements;
+  elements.gradients = set.gradient_begin(set.all().size());
+  for (const parameters::Parameter& parameter : set.all()) {
+    const int64_t shards = parameter.local_canonical_shards();
+    elements.weights += parameter.local_elements();
+    elements.squares += shards * kernels::num_square_partials(parameter.local_elements() / shards);
+  }
+  return elements;
+}
+
+/// Reduce-scatter of gradients and all-gather of weights are the two halves of an all-reduce; what
+/// is less and more is counted.
 TEST(LayoutPlan, SpreadStateSendsNoMore) {
-  Settings s = toy_settings();
-  models::Architecture& a = s.architecture;
-  a = {};
-  a.layers = 2;
-  a.hidden = 256;
-  a.heads = a.kv_heads = 4;
-  a.ffn = 1024;
-  a.context = 16;
-  a.vocab = 2048;
-  a.tied = false;  // a tied table has gradients of two sides and weights once
-  s.split = {1, 2};
-  s.layout = {.data = 2};
-  const LayoutPlan without = plan_layout(s, kTarget, {});
-  s.zero = 1;
-  const LayoutPlan with = plan_layout(s, kTarget, {});
-  EXPECT_NEAR(static_cast<double>(with.kinds[0].work.bytes_wire),
-              static_cast<double>(without.kinds[0].work.bytes_wire),
-              0.01 * static_cast<double>(without.kinds[0].work.bytes_wire));
-  EXPECT_LT(with.kinds[0].memory.of(device::MemoryClass::optimizer),
-            without.kinds[0].memory.of(device::MemoryClass::optimizer) * 11 / 20);
+  struct Case {
+    const char* name;
+    bool tied;
+    DType weights;
+    int tensor, data;
+  };
+  for (const Case& c : {Case{"untied f32, d2", false, DType::f32, 1, 2},
+                        {"tied f32, d2", true, DType::f32, 1, 2},
+                        {"untied bf16, d2", false, DType::bf16, 1, 2},
+                        {"tied bf16, d4", true, DType::bf16, 1, 4},
+                        {"untied f32, t2 d2", false, DType::f32, 2, 2},
+                        {"tied bf16, t2 d4", true, DType::bf16, 2, 4}}) {
+    Settings s = toy_settings();
+    models::Architecture& a = s.architecture;
+    a = {};
+    a.layers = 2;
+    a.hidden = 256;
+    a.heads = a.kv_heads = 4;
+    a.ffn = 1024;
+    a.context = 16;
+    a.vocab = 2048;
+    a.tied = c.tied;
+    s.weights = s.activations = c.weights;
+    s.split = {c.tensor, 4};
+    s.layout = {.tensor = c.tensor, .data = c.data};
+    const LayoutPlan without = plan_layout(s, kTarget, {});
+    s.zero = 1;
+    const LayoutPlan with = plan_layout(s, kTarget, {});
+    // To every other data rank, from each tensor rank.
+    const Elements elements = elements_of(s);
+    const int64_t others = c.tensor * (c.data - 1), gradients = others * elements.gradients * 4;
+    const int64_t weights = others * elements.weights * bytes_of(c.weights);
+    const int64_t squares = c.data * others * elements.squares * 8;
+    EXPECT_EQ(wire_bytes(with) - wire_bytes(without), weights + squares - gradients) << c.name;
+    if (c.tensor == 1) {
+      EXPECT_EQ(wire_bytes(without), 2 * gradients) << c.name;
+    }
+    EXPECT_LT(squares, gradients / 500) << c.name;
+    EXPECT_LE(wire_bytes(with), wire_bytes(without) + squares) << c.name;
+    EXPECT_LT(with.kinds[0].memory.of(device::MemoryClass::optimizer),
+              without.kinds[0].memory.of(device::MemoryClass::optimizer) * 11 / (10 * c.data))
+        << c.name;
+  }
 }
 
 TEST(LayoutPlan, TheLargestOfThePaperInSeconds) {

@@ -179,6 +179,58 @@ TEST(TracedStep, PlansChunksToTheByte) {
   expect_planned(settings, 1, 2, "chunks");
 }
 
+struct Change {
+  const char* name;
+  void (*apply)(Settings&);
+};
+
+constexpr Change kLayouts[] = {
+    {"t2", [](Settings& s) { s.layout = {.tensor = 2}; }},
+    {"t2 sequence", [](Settings& s) { s.layout = {.tensor = 2, .sequence = true}; }},
+    {"p2", [](Settings& s) { s.layout = {.pipeline = 2}; }},
+    {"p2 chunks",
+     [](Settings& s) {
+       s.layout = {.pipeline = 2, .chunks = 2};
+       s.pipeline_schedule = parallel::ScheduleKind::interleaved;
+     }},
+    {"t2 p2 chunks sequence",
+     [](Settings& s) {
+       s.layout = {.tensor = 2, .pipeline = 2, .sequence = true, .chunks = 2};
+       s.pipeline_schedule = parallel::ScheduleKind::interleaved;
+     }},
+};
+
+constexpr Change kStorages[] = {
+    {"all kept", [](Settings&) {}},
+    {"selective", [](Settings& s) { s.recompute.mode = layers::Recompute::selective; }},
+    {"full", [](Settings& s) { s.recompute.mode = layers::Recompute::full; }},
+    {"two layers full", [](Settings& s) { s.recompute.full_layers = 2; }},
+    {"bf16", [](Settings& s) { s.weights = s.activations = DType::bf16; }},
+    {"bf16 weights, f32 activations", [](Settings& s) { s.weights = DType::bf16; }},
+    {"f32 weights, bf16 activations", [](Settings& s) { s.activations = DType::bf16; }},
+    {"materialised",
+     [](Settings& s) { s.architecture.attention = models::AttentionKind::materialised; }},
+    {"materialised, selective, bf16, untied",
+     [](Settings& s) {
+       s.architecture.attention = models::AttentionKind::materialised;
+       s.recompute.mode = layers::Recompute::selective;
+       s.weights = s.activations = DType::bf16;
+       s.architecture.tied = false;
+     }},
+};
+
+TEST(TracedStep, PlansEveryStorageUnderEveryLayoutToTheByte) {
+  for (const Change& layout : kLayouts) {
+    for (const Change& storage : kStorages) {
+      Settings settings = toy_settings();
+      settings.architecture.layers = 5;
+      layout.apply(settings);
+      storage.apply(settings);
+      expect_planned(settings, 1, 2, fmt::format("{}, {}", layout.name, storage.name));
+    }
+  }
+}
+
 TEST(TracedStep, MoreSavedIsMorePlanned) {
   Settings settings = toy_settings();
   const auto none = planned(settings, 1, 0)[0];
