@@ -107,10 +107,11 @@ void hold(int) {
 TEST(ThreadPool, ThePartOfAThreadThatDoesNotComeIsDoneByTheCaller) {
   ThreadPool pool(2);
   std::array<pthread_t, 2> threads{};
+  std::atomic<bool> has_come{false};
   pool.run([&](int thread) {
     threads[static_cast<size_t>(thread)] = pthread_self();
-    // So that this part is the worker's own.
-    if (thread == 0) std::this_thread::sleep_for(std::chrono::milliseconds(200));
+    if (thread == 1) has_come = true;
+    while (!has_come) std::this_thread::yield();  // so that part 1 is the worker's own
   });
   ASSERT_FALSE(pthread_equal(threads[0], threads[1]));
   g_held = g_release = false;

@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <thread>
@@ -73,13 +74,17 @@ TEST(Prefetch, WaitingIsMeasuredAndReadyBatchesCostNone) {
         return true;
       },
       1);
-  slow.next();
-  EXPECT_GE(slow.wait_seconds(), 0.03);
+  double longest = 0;  // of some: this thread may come so late that a batch is ready
+  for (int i = 0; i < 100 && longest < 0.03; ++i) {
+    const double before = slow.wait_seconds();
+    slow.next();
+    longest = std::max(longest, slow.wait_seconds() - before);
+  }
+  EXPECT_GE(longest, 0.03);
 
   std::atomic<int64_t> made = 0;
-  Prefetcher fast(numbered(4, made), 4);
-  while (made < 4) std::this_thread::sleep_for(std::chrono::milliseconds(1));
-  std::this_thread::sleep_for(nap);
+  Prefetcher fast(numbered(5, made), 5);
+  while (made < 5) std::this_thread::yield();  // the maker's fifth call: four batches are ready
   for (int i = 0; i < 4; ++i) fast.next();
   EXPECT_EQ(fast.wait_seconds(), 0);
 }
