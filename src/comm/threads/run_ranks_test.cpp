@@ -3,9 +3,11 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <thread>
+#include <utility>
 
 #include "base/clock.h"
 #include "base/host.h"
@@ -152,8 +154,11 @@ TEST(RunRanks, TheDeadlineNamesWhoIsMissingAndWhatItDoes) {
 // Rank 0 works for two deadlines on something of its own. Rank 2 waits for rank 1, which waits
 // for rank 0 in another group: it has to hear of the work too.
 TEST(RunRanks, WorkThatGivesSignsOfLifeMayTakeLong) {
-  constexpr double kDeadline = 1.5;  // a second of it may be lost to a stopped process
+  constexpr double kDeadline = 1.5;
+  double longest = 0;  // that rank 0 was silent
   const auto run = [&](bool gives_signs) {
+    double last = monotonic_seconds();
+    longest = 0;
     return failure_of(
         3,
         [&](Communicator& world) {
@@ -162,6 +167,8 @@ TEST(RunRanks, WorkThatGivesSignsOfLifeMayTakeLong) {
           const double end = monotonic_seconds() + 2 * kDeadline;
           while (world.rank() == 0 && monotonic_seconds() < end) {
             if (gives_signs) world.sign_of_life();
+            const double now = monotonic_seconds();
+            longest = std::max(longest, now - std::exchange(last, now));
             std::this_thread::sleep_for(std::chrono::milliseconds(20));
           }
           if (world.rank() < 2) group->barrier("checkpoint");
@@ -169,7 +176,11 @@ TEST(RunRanks, WorkThatGivesSignsOfLifeMayTakeLong) {
         },
         kDeadline);
   };
-  EXPECT_EQ(run(true), "");
+  std::string failure = run(true);
+  // A machine that stopped rank 0 for long may have stopped its signs: that proves nothing.
+  for (int again = 0; again < 4 && !failure.empty() && longest > kDeadline / 2; ++again)
+    failure = run(true);
+  EXPECT_EQ(failure, "");
   EXPECT_THAT(run(false), AllOf(HasSubstr("the deadline"), HasSubstr("has not started it")));
 }
 
