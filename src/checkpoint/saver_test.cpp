@@ -6,6 +6,7 @@
 
 #include <fstream>
 #include <future>
+#include <memory>
 
 #include "checkpoint/checkpoint_fixture.h"
 #include "checkpoint/manifest.h"
@@ -171,15 +172,15 @@ TEST_F(SaverTest, all_ranks_hear_that_a_checkpoint_of_a_newer_format_stays) {
       saver.wait();
       return;
     }
+    const std::shared_ptr<void> at_the_end(nullptr, [&](void*) { heard.set_value(); });
     saver.save(*device, 3, {}, {}, {});
     try {
       saver.wait();
     } catch (const Error& error) {
       of_rank_1 = error.what();
     }
-    heard.set_value();
   };
-  EXPECT_THAT([&] { comm::run_ranks(2, body, {2}); },
+  EXPECT_THAT([&] { comm::run_ranks(2, body, {60}); },
               ::testing::ThrowsMessage<SystemError>(HasSubstr("saving step 3 failed")));
   EXPECT_THAT(of_rank_1, HasSubstr("saving step 3 failed"));
   EXPECT_THAT(of_rank_1, HasSubstr("version 3, and this program reads"));
