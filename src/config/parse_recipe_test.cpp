@@ -2,6 +2,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cstdlib>
 #include <filesystem>
 #include <string>
 #include <vector>
@@ -248,7 +249,9 @@ TEST(ParseRecipe, AFileOfNonsenseIsAnsweredInBounds) {
 }
 
 TEST(ParseRecipe, LoadsFilesAndNamesThemInMessages) {
-  const std::filesystem::path path = testing::TempDir() + "parse_recipe_test.yaml";
+  std::string folder = testing::TempDir() + "parse_recipe_test_XXXXXX";
+  ASSERT_NE(::mkdtemp(folder.data()), nullptr);
+  const std::filesystem::path path = std::filesystem::path(folder) / "recipe.yaml";
   write_file_durable(path, kLeast);
   EXPECT_EQ(load_recipe(path).model.vocab, 100);
   write_file_durable(path, kLeast + "x: 1\n");
@@ -260,6 +263,7 @@ TEST(ParseRecipe, LoadsFilesAndNamesThemInMessages) {
   }
   std::filesystem::remove(path);
   EXPECT_THROW(load_recipe(path), UserError);
+  std::filesystem::remove(folder);
 }
 
 }  // namespace
