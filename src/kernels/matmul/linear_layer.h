@@ -128,9 +128,11 @@ inline std::string describe(const LinearCase& c, const Types& types, Operation o
                      static_cast<int>(operation), device);
 }
 
-/// oneDNN takes one type of operands, and f32 only to f32.
+/// oneDNN takes one type of operands, f32 only to f32, and bf16 only where there is AVX-512.
 inline bool onednn_takes(const Types& types) {
-  return types.x == types.w && (types.x != DType::f32 || types.result == DType::f32);
+  if (types.x != types.w) return false;
+  return types.x == DType::f32 ? types.result == DType::f32
+                               : device::detect_isa() >= device::Isa::avx512;
 }
 
 }  // namespace megalith::kernels::matmul
