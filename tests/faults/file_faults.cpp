@@ -70,17 +70,19 @@ std::optional<std::string> below(int fd) {
   return found == state().open_files.end() ? std::nullopt : std::optional(found->second.path);
 }
 
-/// True if this call is the one that shall fail; errno is then set. A late call lets the others go
-/// on, a hanging one none.
+/// True if this call is the one that shall fail; errno is then set. A late call and one that waits
+/// let the others go on, a hanging one none.
 bool fails(std::unique_lock<std::mutex>& lock, Call call, const std::optional<std::string>& path) {
   State& s = state();
   if (!path || !s.injection || s.injection->call != call) return false;
   const Injection injection = *s.injection;
   ++s.seen;
   if (s.seen < injection.nth || (s.seen > injection.nth && !injection.and_later)) return false;
-  if (injection.late_ms > 0) {
+  if (injection.late_ms > 0 || !injection.until.empty()) {
     lock.unlock();
     std::this_thread::sleep_for(std::chrono::milliseconds(injection.late_ms));
+    while (!injection.until.empty() && ::access(injection.until.c_str(), F_OK) != 0)
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
     lock.lock();
     return false;
   }
@@ -214,11 +216,14 @@ int unlinked(int folder_fd, const char* path, int flags) {
   const auto named = names.find(words[2]);
   const int number = named != names.end() ? named->second : std::atoi(words[2].c_str());
   const bool late = words[2].starts_with('+');
+  const std::string until = "until:";
+  const bool waits = words[2].starts_with(until);
   inject(words[0], {.call = calls.at(words[1]),
                     .nth = std::atoll(words[3].c_str()),
-                    .error = late ? 0 : number,
+                    .error = late || waits ? 0 : number,
                     .late_ms = late ? number : 0,
-                    .and_later = words[3].ends_with('+')});
+                    .and_later = words[3].ends_with('+'),
+                    .until = waits ? words[2].substr(until.size()) : ""});
 }
 
 }  // namespace

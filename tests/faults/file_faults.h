@@ -5,7 +5,8 @@
 // open(), write(), rename() and so on are the ones that every other library of the process meets.
 // Preloaded into another program it reads MEGA_FAULTS=FOLDER|CALL|ERROR|N (see
 // system/faults_test); ERROR is a number, exit or hang, or "+300": the call succeeds, 300 ms late
-// (system/accounts_test); N is the call's number, "7+" the seventh and every later one.
+// (system/accounts_test), or "until:PATH": it succeeds as soon as PATH exists; N is the call's
+// number, "7+" the seventh and every later one.
 #pragma once
 
 #include <cstdint>
@@ -56,6 +57,7 @@ struct Injection {
   int error = 0;
   int late_ms = 0;         // not 0: no failure, the call takes so much longer; others go on
   bool and_later = false;  // as the n-th, so every later one
+  std::string until = {};  // a path: no failure, the call waits until it exists; others go on
   static constexpr int kExit = -1;  // the process ends at once with status 7
   static constexpr int kHang = -2;  // never returns, nor does any later call
 };

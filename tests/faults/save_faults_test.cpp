@@ -129,8 +129,8 @@ TEST(SaveFaults, EveryCallOverRanks) {
 // What rank 0 alone does at the end takes longer than the other one waits for who is silent.
 TEST(SaveFaults, SlowDisksAreWaitedForByAllRanks) {
   const SaveFolder folder;
-  inject(folder.path.string(), {Call::sync, 3, 0, 300, true});
-  EXPECT_NO_THROW(save_over_ranks(folder.path, kKeep, {1}, {}, 1));
+  inject(folder.path.string(), {Call::sync, 3, 0, 600, true});
+  EXPECT_NO_THROW(save_over_ranks(folder.path, kKeep, {1}, {}, 3));
   EXPECT_TRUE(injected());
   EXPECT_TRUE(holds_step(checkpoint::Reader(folder.path / checkpoint::step_folder_name(1))));
 }

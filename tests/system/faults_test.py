@@ -91,9 +91,12 @@ class SlowDisks(Disk):
             self.train(out, *ENDLESS, "train.steps=2")
             before = self.losses(out)
             (state,) = self.checkpoints(out).glob("step-*/*.safetensors")
-            process = self.start(out, *ENDLESS, env=self.faulty(state, "read", "+3000", 2))
+            loads_on = self.folder / f"{out}-loads-on"
+            process = self.start(out, *ENDLESS, env=self.faulty(state, "read", f"until:{loads_on}", 2))
             self.assertTrue(wait_for(lambda: self.has_open(process, state), process))
             process.send_signal(number)
+            self.assertTrue(wait_for(lambda: not self.has_waiting(process, number), process))
+            loads_on.touch()
             said = process.communicate(timeout=PATIENCE)[1]
             self.assertEqual(process.returncode, 128 + number, said)
             self.assertEqual(self.losses(out), before)
