@@ -11,6 +11,7 @@ import pty
 import random
 import resource
 import signal
+import statistics
 import subprocess
 import tempfile
 import termios
@@ -29,6 +30,14 @@ def is_saving(folder):
     """A save has begun its first file. Folders come and go while this looks."""
     try:
         return any((folder / "checkpoints").glob(".tmp-*/*"))
+    except FileNotFoundError:
+        return False
+
+
+def has_begun(folder):
+    """The start that holds the lock has written its record. The lock may go while this looks."""
+    try:
+        return (folder / "run.json").stat().st_mtime > (folder / "lock").stat().st_mtime
     except FileNotFoundError:
         return False
 
@@ -122,15 +131,14 @@ class Signals(Weather):
                 "checkpoint.every=4")
         self.train("unstopped", *slow)
         draw, owed = random.Random(5), set()
-        step_seconds = sum(m["step_seconds"] for m in self.metrics("unstopped")) / 6
+        step_seconds = statistics.median(m["step_seconds"] for m in self.metrics("unstopped"))
         logged = lambda out: [(m["step"], m["loss_hex"], m["samples"], m.get("validation_loss")) for m in self.metrics(out)]
         for attempt in range(10):  # until both kinds have been seen
             name = f"stopped-{attempt}"
             for stop in range(200):
                 out = self.folder / name
                 process = self.start(out, *slow)
-                wait_for(lambda: (out / "run.json").exists() and (out / "lock").exists() and
-                         (out / "run.json").stat().st_mtime > (out / "lock").stat().st_mtime, process)
+                wait_for(lambda: has_begun(out), process)
                 # Later and later: the machine may have become slower.
                 time.sleep(draw.uniform(0, (3 + stop / 10) * step_seconds))
                 process.send_signal(signal.SIGTERM)
@@ -231,9 +239,12 @@ class Disks(Weather):
 
     def test_a_limit_that_comes_later_leaves_the_checkpoints_of_before(self):
         out = self.folder / "later"
-        process = self.start(out, *ENDLESS, "checkpoint.every=4")
+        process = self.start(out, *ENDLESS, "checkpoint.every=4", "model.hidden=256")
         self.assertTrue(wait_for(lambda: len(self.whole_checkpoints(out)) > 1, process))
-        resource.prlimit(process.pid, resource.RLIMIT_FSIZE, (200000, 200000))
+        # Less than the tensors have, and more than the logs get to.
+        limit = 4 << 20
+        self.assertGreater(max(f.stat().st_size for f in (out / "checkpoints").glob("step-*/*.safetensors")), 2 * limit)
+        resource.prlimit(process.pid, resource.RLIMIT_FSIZE, (limit, limit))
         said = process.communicate(timeout=PATIENCE)[1]
         self.assertEqual(process.returncode, 1, said)
         self.assertRegex(said, r"needs \d+ bytes")
