@@ -6,8 +6,8 @@ import os
 import subprocess
 import unittest
 
-from program import PROGRAM, run
-from refusals import SECONDS, Refusals
+from program import PATIENCE, PROGRAM, run
+from refusals import Refusals
 
 COMMANDS = ("tokenizer train", "tokenizer encode", "tokenizer decode", "pack", "train", "generate", "evaluate score", "evaluate perplexity",
             "plan", "convert", "report", "bench gemm", "bench train", "bench decode", "bench tokenizer", "bench layouts", "bench collective", "doctor")
@@ -93,7 +93,7 @@ class Options(Refusals):
     def test_output_that_nobody_reads(self):
         for command in (("doctor",), ("plan", self.recipe, "--json"), ("tokenizer", "encode", "--tokenizer", self.tokenizer, "--input", self.folder / "text.txt")):
             with open("/dev/full", "wb") as full:
-                result = subprocess.run([PROGRAM, *map(str, command)], stdout=full, stderr=subprocess.PIPE, timeout=SECONDS)
+                result = subprocess.run([PROGRAM, *map(str, command)], stdout=full, stderr=subprocess.PIPE, timeout=PATIENCE)
             self.assertEqual((result.returncode, result.stderr.count(b"\n")), (1, 1), result.stderr)
 
 
