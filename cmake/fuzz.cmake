@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 # Fuzz targets: fuzz/NAME_fuzz.cpp of a room becomes the program fuzz_NAME (clang's libFuzzer with
 # AddressSanitizer and UndefinedBehaviorSanitizer). As a test it runs for some seconds on its seeds
-# (tools/fuzz_seeds.py), the inputs of fuzz/NAME/ (each once was a fault) and fuzz/NAME.dict.
+# (tools/fuzz_seeds.py), the inputs of fuzz/NAME/ (each once was a fault) and fuzz/NAME.dict, with
+# the same random numbers each time: script/fuzz is for others.
 #   add_fuzz_target(NAME FOLDER folder USES room... SOURCES further.cpp...)
 # room.cmake calls it for what a room names as FUZZ.
 set(MEGA_FUZZ_SECONDS 2 CACHE STRING "seconds each fuzz target runs as a test")
@@ -15,6 +16,6 @@ function(add_fuzz_target name)
   add_test(NAME fuzz_${name}
            COMMAND ${Python3_EXECUTABLE} ${CMAKE_SOURCE_DIR}/tools/run_fuzz.py
                    --inputs ${FUZZ_FOLDER} --work ${CMAKE_BINARY_DIR}/fuzzing
-                   --seconds ${MEGA_FUZZ_SECONDS} $<TARGET_FILE:fuzz_${name}>)
+                   --seconds ${MEGA_FUZZ_SECONDS} --random-seed 1 $<TARGET_FILE:fuzz_${name}>)
   set_tests_properties(fuzz_${name} PROPERTIES LABELS fuzz)
 endfunction()

@@ -2,12 +2,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """Runs fuzz targets and says what each did.
 
-    tools/run_fuzz.py [--seconds N] [--cpu-seconds N] [--work DIR] [--keep] [--inputs DIR] PROGRAM...
+    tools/run_fuzz.py [--seconds N] [--cpu-seconds N] [--random-seed N] [--work DIR] [--keep] [--inputs DIR] PROGRAM...
 
 Each program starts from its seeds (fuzz_seeds.py) and from the files of INPUTS/NAME/, with the dictionary
 INPUTS/NAME.dict. With --keep what it found new ways with stays in WORK/NAME and is used again. A finding (crash, hang above 10 s,
 leak, more than 1 GiB) is written to WORK as NAME-crash-..., and the exit status is 1.
---cpu-seconds bounds the processor time instead of the wall time, for busy machines.
+--cpu-seconds bounds the processor time instead of the wall time, for busy machines. Without --random-seed the random numbers are
+others each time.
 """
 import argparse
 import os
@@ -59,6 +60,8 @@ def fuzz(program, arguments):
                    f"-artifact_prefix={arguments.work}/{name}-", "-verbosity=1"]
         if (inputs / f"{name}.dict").exists():
             command.append(f"-dict={inputs / name}.dict")
+        if arguments.random_seed:
+            command.append(f"-seed={arguments.random_seed}")
         limit = None
         if arguments.cpu_seconds:
             # The wall clock is only a guard; SIGXCPU ends the program where the budget ends.
@@ -87,6 +90,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--seconds", type=int, default=10)
     parser.add_argument("--cpu-seconds", type=int, default=0)
+    parser.add_argument("--random-seed", type=int, default=0)
     parser.add_argument("--work", type=pathlib.Path, default=pathlib.Path("build/asan/fuzzing"))
     parser.add_argument("--inputs", type=pathlib.Path)
     parser.add_argument("--keep", action="store_true")
