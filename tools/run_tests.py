@@ -32,7 +32,7 @@ def ctest_tests(build, tier):
 
 def ended(command, limit, **options):
     """(exit status, what it printed where that is a pipe); the status is None when it had to be ended, with all that it started."""
-    process = subprocess.Popen(command, cwd=ROOT, text=True, errors="replace", start_new_session=True, **options)
+    process = subprocess.Popen(command, cwd=ROOT, text=True, errors="replace", start_new_session=True, stdin=subprocess.DEVNULL, **options)
     try:
         output = process.communicate(timeout=limit)[0]
         return process.returncode, output or ""
@@ -91,7 +91,9 @@ def source_checks():
     yield "rooms", [sys.executable, "tools/check_rooms.py"]
     yield "planted faults", [sys.executable, "tools/plant_faults.py", "--check-table"]
     if shutil.which("clang-format"):
-        files = subprocess.run(["git", "ls-files", "*.h", "*.cpp"], cwd=ROOT, capture_output=True, text=True).stdout.split()
+        files = subprocess.run(["git", "ls-files", "*.h", "*.cpp"], cwd=ROOT, check=True, capture_output=True, text=True).stdout.split()
+        if not files:
+            sys.exit("run_tests.py: git lists no source file")  # clang-format would read standard input
         yield "format", ["clang-format", "--dry-run", "--Werror", *files]
 
 
