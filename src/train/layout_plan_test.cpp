@@ -209,9 +209,15 @@ TEST(LayoutPlan, TheLargestOfThePaperInSeconds) {
     s.batch.full = 512 * data;
     const std::clock_t begin = std::clock();  // of the processor: others may use the machine too
     const LayoutPlan plan = plan_layout(s, kTarget, {});
-    EXPECT_EQ(std::ssize(plan.kind_of), 512 * data);
     const double seconds = static_cast<double>(std::clock() - begin) / CLOCKS_PER_SEC;
-    EXPECT_LT(seconds, 5);
+    EXPECT_EQ(std::ssize(plan.kind_of), 512 * data);
+    // What takes the time is counted, as processors differ: 64 stages, of two kinds of tensor ranks
+    // and of two of data ranks, and the calls of a trace. Together they take about 4 s.
+    EXPECT_LE(plan.kinds.size(), data == 1 ? 128U : 256U);
+    int64_t calls = 0;
+    for (const device::Record& record : whole_trace(s, 0, {}).records) calls += record.calls;
+    EXPECT_LE(calls, 60'000);
+    EXPECT_LT(seconds, 40);
     RecordProperty(data == 1 ? "seconds_512_ranks" : "seconds_3072_ranks", std::to_string(seconds));
   }
 }
