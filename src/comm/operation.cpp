@@ -43,7 +43,7 @@ int64_t wire_bytes(const Operation& operation, int rank, int size) {
       return rank == operation.root ? others * whole : 0;
     case OperationKind::all_reduce_max:
     case OperationKind::all_reduce_sum:
-      return whole - own + others * own;
+      return others * whole;
     case OperationKind::barrier:
     case OperationKind::split:
       return 0;

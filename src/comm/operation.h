@@ -53,10 +53,10 @@ struct Operation {
   View target;       // written by the call (absent for a sender)
 };
 
-/// Bytes that `rank` of `size` sends. Direct algorithms, with s = size and N the bytes of the
-/// whole:
+/// Bytes that `rank` of `size` sends, beside the call's identity to each rank concerned. Direct
+/// algorithms, with s = size and N the bytes of the whole:
 ///   transfer: N by the sender; all_gather: (s-1) own part; all_to_all: N minus own part;
-///   broadcast: (s-1) N by the root; all_reduce: N minus own part, then (s-1) own part.
+///   broadcast: (s-1) N by the root; all_reduce (small vectors, in one step): (s-1) N.
 int64_t wire_bytes(const Operation& operation, int rank, int size);
 
 /// "all_gather 'layers.3.mlp.output' of 12 f32": one line for messages.
