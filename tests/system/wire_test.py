@@ -44,6 +44,13 @@ class Wire(unittest.TestCase):
                 for word in words:
                     self.assertIn(word, line)
 
+    def test_calls_that_cannot_meet_are_named(self):
+        code, _, stderr = self.ranks(3, "groups")
+        self.assertEqual(code, 1, stderr)
+        line = next((line for line in stderr.splitlines() if "waited 8 s, the deadline" in line), "")
+        for group in ("one", "other"):
+            self.assertIn(f"barrier 'end of step' (call 0 of group '{group}')", line, stderr)
+
 
 if __name__ == "__main__":
     unittest.main()

@@ -4,24 +4,21 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <chrono>
-#include <thread>
 
 #include "base/clock.h"
 #include "comm/communicator.h"
+#include "comm/messages/see_off.h"
 
 namespace megalith::comm {
 namespace {
 
 constexpr int kNewsTag = 0;
 constexpr int kSignTag = 1;
-/// How long a rank that fails or ends waits for what it sent to be taken.
-constexpr double kNewsSeconds = 1;
 
 }  // namespace
 
 MessageWorld::MessageWorld(Wire& wire)
-    : wire_(wire), signs_sent_(static_cast<size_t>(wire.size())) {
+    : wire_(wire), long_waits_(wire), signs_sent_(static_cast<size_t>(wire.size())) {
   await_news();
   await_sign();
 }
@@ -29,30 +26,13 @@ MessageWorld::MessageWorld(Wire& wire)
 MessageWorld::~MessageWorld() {
   // What is left open would be read or written later, and the wire is about to be left.
   std::erase(signs_sent_, Wire::Handle{0});
-  see_off(std::move(signs_sent_));
+  see_off(wire_, std::move(signs_sent_));
   for (const Wire::Handle waiting : {waiting_, waiting_for_sign_}) {
     try {
       if (waiting != 0) wire_.cancel_receive(waiting);
     } catch (const std::exception&) {
       // Nobody is left to be told.
     }
-  }
-}
-
-/// Until all are done, for kNewsSeconds at most: a rank that takes nothing for so long hangs.
-void MessageWorld::see_off(std::vector<Wire::Handle> sent) const {
-  const auto is_over = [&](Wire::Handle handle) {
-    try {
-      return wire_.test(handle);
-    } catch (const std::exception&) {
-      return true;  // a peer that is gone
-    }
-  };
-  const double until = monotonic_seconds() + kNewsSeconds;
-  while (true) {
-    std::erase_if(sent, is_over);
-    if (sent.empty() || monotonic_seconds() >= until) return;
-    std::this_thread::sleep_for(std::chrono::milliseconds(1));
   }
 }
 
@@ -128,7 +108,7 @@ void MessageWorld::fail(const Failure& failure) {
           wire_.start_send(rank, kNewsTag, reinterpret_cast<std::byte*>(&outgoing_), sizeof(News)));
     }
   }
-  see_off(std::move(open));
+  see_off(wire_, std::move(open));
 }
 
 void MessageWorld::throw_failure(const std::string& where) const {

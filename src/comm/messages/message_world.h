@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "base/failure.h"
+#include "comm/messages/long_waits.h"
 #include "comm/messages/wire.h"
 
 namespace megalith::comm {
@@ -27,6 +28,7 @@ class MessageWorld {
   MessageWorld& operator=(const MessageWorld&) = delete;
 
   Wire& wire() const { return wire_; }
+  LongWaits& long_waits() { return long_waits_; }
   /// "rank 3 on node7" once the hosts are known.
   std::string name_of(int rank) const;
   void set_hosts(std::vector<std::string> hosts) { hosts_ = std::move(hosts); }
@@ -58,9 +60,9 @@ class MessageWorld {
   void await_news();
   void await_sign();
   void note(Failure failure);
-  void see_off(std::vector<Wire::Handle> sent) const;
 
   Wire& wire_;
+  LongWaits long_waits_;
   std::vector<std::string> hosts_;
   std::atomic<int> next_group_{1};
   std::atomic<bool> failed_{false};

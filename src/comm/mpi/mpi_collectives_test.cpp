@@ -42,8 +42,8 @@ View view_of(std::vector<float>& x, int64_t count, DType dtype = DType::f32) {
   return {reinterpret_cast<std::byte*>(x.data()), dtype, Shape{count}};
 }
 
-constexpr const char* kKinds[] = {"collective", "transfer", "smaller",
-                                  "larger",     "dtype",    "much-smaller"};
+constexpr const char* kKinds[] = {"collective", "transfer",     "smaller", "larger",
+                                  "dtype",      "much-smaller", "groups"};
 
 void require_kind(const std::string& kind) {
   if (std::ranges::find(kKinds, kind) != std::end(kKinds)) return;
@@ -61,6 +61,12 @@ void call(Communicator& world, const std::string& kind) {
   if (kind == "collective") {
     if (odd) return world.wait(world.start_all_reduce_sum(view_of(x, 8), "weights"));
     return world.wait(world.start_broadcast(view_of(x, 8), 0, "weights"));
+  }
+  if (kind == "groups") {
+    const std::vector<Membership> all(static_cast<size_t>(world.size()));
+    const auto one = world.split(all, "one"), other = world.split(all, "other");
+    world.set_deadline(8);
+    return (odd ? one : other)->barrier("end of step");
   }
   if (kind == "transfer") {
     if (odd) return world.wait(world.start_receive(0, view_of(x, 7), "activation"));
