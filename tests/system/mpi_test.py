@@ -22,7 +22,8 @@ from layouts_test import LAYOUTS, LONG, RECIPE, STEPS, VARIANTS  # noqa: E402
 
 PLUGIN = pathlib.Path(PROGRAM).parent / "libmegalith_mpi.so"
 # What the long test takes of layouts_test's layouts: each technique, and all of them.
-PROCESSES = ["t2", "t4", "t2-sequence", "p2", "p2-chunks", "p3-gpipe", "d2", "d2-zero", "t2p2d2-all"]
+PROCESSES = ["t2", "t4", "t2-sequence", "t2-full", "p2", "p2-selective", "p2-recompute_layers", "p2-chunks", "p3", "p3-gpipe", "p4", "d2", "d2-zero",
+             "d4", "d4-zero", "t2p2d2-all"]
 
 # For ranks that wait in vain: more than healthy ones keep each other waiting on machines that are slow and busy.
 DEADLINE = 20
