@@ -7,7 +7,15 @@
 #include <cstdio>
 #include <nlohmann/json.hpp>
 
+#include "base/one_line.h"
+
 namespace megalith::apps {
+
+int tell(const Failure& failure) {
+  // Nobody is left to tell when this fails, and the exit code says it too.
+  std::fputs(("megalith: " + one_line(failure.text) + "\n").c_str(), stderr);
+  return static_cast<int>(failure.code);
+}
 
 void print_json(const nlohmann::ordered_json& json) {
   // Text from outside may hold anything: broken UTF-8 becomes U+FFFD.

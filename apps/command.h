@@ -10,6 +10,8 @@
 #include <nlohmann/json_fwd.hpp>
 #include <string>
 
+#include "base/failure.h"
+
 namespace megalith::apps {
 
 /// Filled while the command line is read; `run` is the chosen subcommand's work and gives the exit
@@ -18,6 +20,9 @@ struct Invocation {
   bool json = false;
   std::function<int()> run;
 };
+
+/// The failure as one line on standard error; gives its exit code.
+int tell(const Failure& failure);
 
 /// One line of JSON on standard output.
 void print_json(const nlohmann::ordered_json& json);

@@ -14,18 +14,11 @@
 #include "apps/command.h"
 #include "apps/version.h"
 #include "base/failure.h"
-#include "base/one_line.h"
 #include "config/nearest.h"
 
 namespace {
 
 using megalith::ExitCode;
-
-int fail(ExitCode code, const std::string& message) {
-  // Nobody is left to tell when this fails, and the exit code says it too.
-  std::fputs(("megalith: " + megalith::one_line(message) + "\n").c_str(), stderr);
-  return static_cast<int>(code);
-}
 
 /// The command that the words so far chose.
 const CLI::App& chosen(const CLI::App& app) {
@@ -63,11 +56,11 @@ void occupy_standard_streams() {
 int run(const megalith::apps::Invocation& invocation) {
   try {
     const int code = invocation.run();
-    if (std::fflush(stdout) != 0) return fail(ExitCode::failure, "cannot write to standard output");
+    if (std::fflush(stdout) != 0)
+      return megalith::apps::tell({ExitCode::failure, "cannot write to standard output"});
     return code;
   } catch (...) {
-    const megalith::Failure failure = megalith::failure_of(std::current_exception());
-    return fail(failure.code, failure.text);
+    return megalith::apps::tell(megalith::failure_of(std::current_exception()));
   }
 }
 
@@ -108,7 +101,8 @@ int main(int argc, char** argv) {
   } catch (const CLI::Success& success) {
     return app.exit(success);  // --help, --version
   } catch (const CLI::ParseError& error) {
-    return fail(ExitCode::usage, fmt::format("{}{}; try megalith --help", error.what(), hint(app)));
+    return tell(
+        {ExitCode::usage, fmt::format("{}{}; try megalith --help", error.what(), hint(app))});
   }
   return run(invocation);
 }

@@ -11,6 +11,7 @@
 #include <set>
 #include <string>
 
+#include "apps/command.h"
 #include "apps/cpu_target.h"
 #include "apps/recipe_options.h"
 #include "apps/sample_writer.h"
@@ -113,7 +114,10 @@ std::optional<Launch> settle_ranks(config::Recipe& recipe, int asked) {
 
 void on_ranks(const config::Recipe& recipe, const std::optional<Launch>& launch,
               FunctionRef<void(const RankPlace&)> body) {
-  const comm::RankOptions options{train::Deadline(recipe.parallel.deadline_seconds).seconds()};
+  comm::RankOptions options{.deadline_seconds =
+                                train::Deadline(recipe.parallel.deadline_seconds).seconds()};
+  options.unwind_seconds = std::min(options.unwind_seconds, options.deadline_seconds);
+  options.tell = [](const Failure& failure) { tell(failure); };
   const auto numerics = recipe.numerics == config::Numerics::fast ? kernels::Numerics::fast
                                                                   : kernels::Numerics::exact;
   std::optional<train::ProductChoices> recorded;

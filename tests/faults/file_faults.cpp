@@ -70,8 +70,8 @@ std::optional<std::string> below(int fd) {
   return found == state().open_files.end() ? std::nullopt : std::optional(found->second.path);
 }
 
-/// True if this call is the one that shall fail; errno is then set. A late call and one that waits
-/// let the others go on, a hanging one none.
+/// True if this call is the one that shall fail; errno is then set. A late call, one that waits and
+/// one that hangs let the others go on.
 bool fails(std::unique_lock<std::mutex>& lock, Call call, const std::optional<std::string>& path) {
   State& s = state();
   if (!path || !s.injection || s.injection->call != call) return false;
@@ -87,7 +87,10 @@ bool fails(std::unique_lock<std::mutex>& lock, Call call, const std::optional<st
     return false;
   }
   if (injection.error == Injection::kExit) ::_exit(7);
-  while (injection.error == Injection::kHang) ::pause();
+  if (injection.error == Injection::kHang) {
+    lock.unlock();
+    while (true) ::pause();
+  }
   errno = injection.error;
   return true;
 }

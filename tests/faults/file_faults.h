@@ -59,7 +59,7 @@ struct Injection {
   bool and_later = false;  // as the n-th, so every later one
   std::string until = {};  // a path: no failure, the call waits until it exists; others go on
   static constexpr int kExit = -1;  // the process ends at once with status 7
-  static constexpr int kHang = -2;  // never returns, nor does any later call
+  static constexpr int kHang = -2;  // never returns; other calls go on
 };
 /// Counts calls below `folder`, and makes one of them fail.
 void inject(const std::string& folder, const Injection& injection);

@@ -1,11 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <cmath>
+#include <cstdio>
+#include <cstdlib>
 #include <numeric>
 #include <system_error>
 #include <thread>
 
 #include "base/check.h"
+#include "base/clock.h"
 #include "base/host.h"
 #include "comm/backends.h"
+#include "comm/patience.h"
 #include "comm/threads/thread_communicator.h"
 
 namespace megalith::comm {
@@ -28,7 +33,44 @@ void run_rank(World& world, const std::shared_ptr<Group>& group, int rank,
   world.leave(rank);
 }
 
+/// Returns when all have left, or one has failed and nothing has been heard of the others for
+/// `seconds`: these. Those that live are heard of when they leave or give a sign.
+std::vector<int> await_ranks(World& world, int started, double seconds) {
+  Patience patience(seconds, monotonic_seconds());
+  uint64_t signs = 0;
+  size_t last = 0;
+  bool counts = false;  // from the failure on
+  while (true) {
+    const uint32_t seen = world.end_bell().rings();
+    std::vector<int> here = world.still_here(started);
+    if (here.empty()) return here;
+    const double now = monotonic_seconds();
+    const uint64_t given = world.signs_of_life();
+    if (!counts || given != signs || here.size() != last) patience.renew(now);
+    counts = world.failed();
+    signs = given;
+    last = here.size();
+    if (patience.ends(now)) return here;
+    world.end_bell().wait(seen, counts ? patience.next() : HUGE_VAL, 0);
+  }
+}
+
+/// What these ranks use is on the stacks of this thread and its callers, so none can be left.
+[[noreturn]] void end_process(const World& world, const std::vector<int>& hung,
+                              const RankOptions& options) {
+  Failure failure = *world.first_failure();
+  for (const int rank : hung) {
+    failure.text += fmt::format("; rank {} has not ended {} s later, {}", rank,
+                                options.unwind_seconds, world.last_call(rank, 0));
+  }
+  failure.text += "; the process ends all the same";
+  options.tell(failure);
+  std::_Exit(static_cast<int>(failure.code));
+}
+
 }  // namespace
+
+void tell_on_stderr(const Failure& failure) { std::fputs((failure.text + "\n").c_str(), stderr); }
 
 void run_ranks(int num_ranks, FunctionRef<void(Communicator&)> body, const RankOptions& options) {
   MEGA_CHECK(num_ranks >= 1, "{} ranks", num_ranks);
@@ -46,6 +88,9 @@ void run_ranks(int num_ranks, FunctionRef<void(Communicator&)> body, const RankO
     world.fail({ExitCode::failure, fmt::format("cannot start the thread of rank {} of {}: {}",
                                                threads.size(), num_ranks, error.what())});
   }
+  const std::vector<int> hung =
+      await_ranks(world, static_cast<int>(threads.size()), options.unwind_seconds);
+  if (!hung.empty()) end_process(world, hung, options);
   for (std::thread& thread : threads) thread.join();
   if (world.first_failure()) world.first_failure()->raise();
 }

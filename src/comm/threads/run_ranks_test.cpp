@@ -2,10 +2,12 @@
 // What goes wrong on one rank ends all of them, soon, with the first cause named.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <atomic>
 #include <chrono>
+#include <cstdlib>
 #include <thread>
 #include <utility>
 
@@ -182,6 +184,61 @@ TEST(RunRanks, WorkThatGivesSignsOfLifeMayTakeLong) {
     failure = run(true);
   EXPECT_EQ(failure, "");
   EXPECT_THAT(run(false), AllOf(HasSubstr("the deadline"), HasSubstr("has not started it")));
+}
+
+/// Ranks of a process that a test watches end; by SIGALRM when it would not.
+[[noreturn]] void ranks_end(FunctionRef<void(Communicator&)> body, double deadline) {
+  ::alarm(120);
+  run_ranks(3, body, {.deadline_seconds = deadline, .unwind_seconds = 1.5});
+  std::_Exit(99);
+}
+
+class RunRanksDeathTest : public testing::Test {
+ protected:
+  void SetUp() override { GTEST_FLAG_SET(death_test_style, "threadsafe"); }
+};
+
+// A thread cannot be ended from outside. Rank 1 hangs outside of any call.
+TEST_F(RunRanksDeathTest, AHungRankIsNamedWithTheFirstCause) {
+  const auto hang = [](Communicator& comm) {
+    comm.set_step(4);
+    comm.barrier("start");
+    while (comm.rank() == 1) std::this_thread::sleep_for(std::chrono::hours(1));
+    comm.barrier("step");
+  };
+  EXPECT_EXIT(ranks_end(hang, 0.5), testing::ExitedWithCode(1),
+              "^rank [02] on .* in step 4, barrier 'step' .*: waited 0.5 s, the deadline; "
+              "rank 1 has not started it, its last call was barrier 'start' of group 'world'; "
+              "rank 1 has not ended 1.5 s later, its last call was barrier 'start' of group "
+              "'world'; the process ends all the same\n$");
+}
+
+TEST_F(RunRanksDeathTest, TheExitCodeIsThatOfTheFirstCause) {
+  const auto hang = [](Communicator& comm) {
+    if (comm.rank() == 0) throw IntegrityError("damaged");
+    while (comm.rank() == 2) std::this_thread::sleep_for(std::chrono::hours(1));
+    comm.barrier("step");
+  };
+  EXPECT_EXIT(ranks_end(hang, 600), testing::ExitedWithCode(3),
+              "^rank 0 on .* failed: damaged; rank 2 has not ended");
+}
+
+// After a failure too: rank 2 has three times as much to do as a hung one is given.
+TEST(RunRanks, WorkThatGivesSignsOfLifeMayOutliveAFailure) {
+  constexpr double kUnwind = 1.5;
+  bool has_ended = false;
+  const auto body = [&](Communicator& comm) {
+    if (comm.rank() == 0) throw UserError("bad recipe");
+    const double end = monotonic_seconds() + 3 * kUnwind;
+    while (comm.rank() == 2 && monotonic_seconds() < end) {
+      comm.sign_of_life();
+      std::this_thread::sleep_for(std::chrono::milliseconds(20));
+    }
+    if (comm.rank() == 2) has_ended = true;
+    comm.barrier("step");
+  };
+  EXPECT_THROW(run_ranks(3, body, {.unwind_seconds = kUnwind}), UserError);
+  EXPECT_TRUE(has_ended);
 }
 
 TEST(RunRanks, ARankThatReturnsIsMissed) {

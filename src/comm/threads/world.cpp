@@ -19,6 +19,7 @@ void World::ring_all() {
   for (Rank& rank : ranks_) {
     for (Lane& lane : rank.lanes) lane.bell.ring();
   }
+  end_bell_.ring();
 }
 
 void World::fail(Failure failure) {
@@ -40,6 +41,14 @@ void World::leave(int rank) {
   ranks_[static_cast<size_t>(rank)].left.store(true, std::memory_order_release);
   any_left_.store(true, std::memory_order_release);
   ring_all();
+}
+
+std::vector<int> World::still_here(int started) const {
+  std::vector<int> here;
+  for (int rank = 0; rank < started; ++rank) {
+    if (!has_left(rank)) here.push_back(rank);
+  }
+  return here;
 }
 
 void World::note_call(int rank, int lane, const Operation& operation, const std::string& group) {

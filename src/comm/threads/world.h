@@ -24,6 +24,8 @@ class World {
 
   int num_ranks() const { return static_cast<int>(ranks_.size()); }
   Doorbell& bell(int rank, int lane) { return at(rank, lane).bell; }
+  /// Of whoever waits for the ranks: rings when one leaves or fails.
+  Doorbell& end_bell() { return end_bell_; }
   /// How long to poll before sleeping: not at all with more ranks than cores.
   int spins() const { return spins_; }
 
@@ -32,7 +34,7 @@ class World {
   bool failed() const { return failed_.load(std::memory_order_acquire); }
   /// Throws a RankFailure; `where` says what the calling rank was doing. Only after failed().
   [[noreturn]] void throw_failure(const std::string& where) const;
-  /// After all ranks have ended.
+  /// Only after failed(), or after all ranks have ended.
   const std::optional<Failure>& first_failure() const { return failure_; }
 
   /// Some rank is at work: renews the patience of all.
@@ -44,6 +46,8 @@ class World {
   bool has_left(int rank) const {
     return ranks_[static_cast<size_t>(rank)].left.load(std::memory_order_acquire);
   }
+  /// Those of the first `started` ranks that have not.
+  std::vector<int> still_here(int started) const;
   bool any_left() const { return any_left_.load(std::memory_order_acquire); }
 
   void note_call(int rank, int lane, const Operation& operation, const std::string& group);
@@ -69,6 +73,7 @@ class World {
   }
 
   std::vector<Rank> ranks_;
+  Doorbell end_bell_;
   int spins_;
   std::atomic<uint64_t> signs_{0};
   std::atomic<bool> any_left_{false};
