@@ -7,6 +7,9 @@
 # makes the static library `kernels` (included as "kernels/matmul/matmul.h") and, from TESTS, the
 # program `kernels_test`. FUZZ names fuzz targets (fuzz.cmake). USES must be rooms of a lower level; tools/check_rooms.py proves the same
 # from the includes. TEST_USES are further rooms that only the tests may include.
+# Whose threads share data: script/test runs their tests under ThreadSanitizer when asked (tier tsan).
+set(threaded_rooms base comm parallel optim checkpoint train)
+
 function(add_room name)
   cmake_parse_arguments(ROOM "" "LEVEL" "USES;LIBRARIES;SOURCES;TESTS;TEST_USES;TEST_LIBRARIES;FUZZ" ${ARGN})
   set_property(GLOBAL PROPERTY room_level_${name} ${ROOM_LEVEL})
@@ -39,6 +42,9 @@ function(add_room name)
     target_compile_definitions(${name}_test PRIVATE MEGA_SOURCE_DIR="${CMAKE_SOURCE_DIR}")
     add_test(NAME ${name} COMMAND ${name}_test)
     set_tests_properties(${name} PROPERTIES LABELS unit)
+    if(MEGA_SANITIZE STREQUAL "thread" AND name IN_LIST threaded_rooms)
+      set_tests_properties(${name} PROPERTIES LABELS "unit;tsan")
+    endif()
   endif()
   if(MEGA_FUZZ)
     foreach(target IN LISTS ROOM_FUZZ)

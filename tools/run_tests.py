@@ -17,7 +17,7 @@ import sys
 import tempfile
 import time
 
-TIERS = ("unit", "ranks", "golden", "system", "fuzz", "gpu", "long")
+TIERS = ("unit", "ranks", "golden", "system", "fuzz", "gpu", "long", "tsan")
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 
 # The seconds that one program may take: far more than it needs, but not for ever.
@@ -102,7 +102,7 @@ def jobs_of(build, tier, first, folder):
         for name, command in source_checks():
             yield name, lambda c=command, n=name: check(n, c)
     for test in ctest_tests(build, tier):
-        command, name, limit = test["command"], test["name"], LONG_LIMIT if tier == "long" else LIMIT
+        command, name, limit = test["command"], test["name"], LONG_LIMIT if tier in ("long", "tsan") else LIMIT
         if command[0].endswith("_test"):
             yield name, lambda c=command, l=limit: run_google_test(c, folder, l)
         else:
