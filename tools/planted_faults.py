@@ -409,7 +409,7 @@ FAULTS = [
           "if (!is_of_class(list[i], static_cast<int>(i))) return std::nullopt;", "",
           "kernels_test", "ProductRatesJson.WhatIsNoneIsMeasuredAnew"),
     Fault("a sign of life left open at the end", "src/comm/messages/message_world.cpp",
-          "see_off(std::move(signs_sent_));", "",
+          "see_off(wire_, std::move(signs_sent_));", "",
           "comm_test", "MessageCommunicator.NoMessageIsOpenAtTheEnd"),
     Fault("a failure of a second thread not remembered", "src/comm/messages/message_world.cpp",
           "is_own_failure_ = true;", "",
