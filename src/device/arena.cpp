@@ -95,6 +95,13 @@ Arena::~Arena() = default;
 
 Allocation Arena::allocate(int64_t bytes) {
   MEGA_CHECK_GE(bytes, 0);
+  const auto refuse = [&](int64_t size) {
+    throw SystemError(
+        "out of memory for {}: {} bytes asked, {} in use, {} in all; use a smaller model or "
+        "micro-batch",
+        name_of(class_), size, in_use_, space_->capacity());
+  };
+  if (bytes > space_->capacity()) refuse(bytes);  // and could not be rounded up
   const int64_t size = round_up(bytes, kAlignment);
   int64_t offset = end_;
   // First fit: the lowest hole that is large enough; else grow, from the last hole if it touches
@@ -107,12 +114,7 @@ Allocation Arena::allocate(int64_t bytes) {
     holes_.erase(hole);
     if (left > 0) holes_[offset + size] = left;
   } else {
-    if (size > space_->capacity() - end_) {
-      throw SystemError(
-          "out of memory for {}: {} bytes asked, {} in use, {} in all; use a smaller model or "
-          "micro-batch",
-          name_of(class_), size, in_use_, space_->capacity());
-    }
+    if (size > space_->capacity() - end_) refuse(size);
     end_ += size;
   }
   in_use_ += size;
@@ -123,7 +125,9 @@ Allocation Arena::allocate(int64_t bytes) {
 }
 
 Tensor Arena::tensor(DType dtype, const Shape& shape) {
-  Tensor result{allocate(shape.num_elements() * bytes_of(dtype)), {}};
+  const auto bytes = checked_multiply(shape.num_elements(), bytes_of(dtype));
+  MEGA_CHECK(bytes.has_value(), "{} of {} has more bytes than can be counted", shape, dtype);
+  Tensor result{allocate(*bytes), {}};
   result.view = View(result.allocation.data(), dtype, shape);
   return result;
 }

@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include <cstring>
+#include <limits>
 #include <random>
 #include <vector>
 
@@ -91,6 +92,15 @@ TEST(Arena, ExhaustionNamesClassAndBytes) {
     EXPECT_NE(std::string(error.what()).find("optimizer"), std::string::npos);
     EXPECT_NE(std::string(error.what()).find("1152921504606846976"), std::string::npos);
   }
+}
+
+// Their product with the bytes of an element, or with the alignment, would be a small number.
+TEST(Arena, SizesBeyondAllCountingAreRefused) {
+  auto device = make_cpu_device(1);
+  Arena& arena = device->arena(MemoryClass::workspace);
+  EXPECT_THROW(arena.tensor(DType::f32, Shape{(int64_t{1} << 62) + 1}), InternalError);
+  EXPECT_THROW(arena.allocate(std::numeric_limits<int64_t>::max()), SystemError);
+  EXPECT_EQ(arena.in_use(), 0);
 }
 
 TEST(Device, CopiesKeepRowStrides) {
