@@ -157,6 +157,7 @@ void Attention::backward(Context& context, const Batch& batch, int64_t layer, Co
                                  kernels::values(dqkv.view, h.queries, h.kv, h.size),
                                  dropout_of(context, batch, layer)});
   }
+  context.inspect("qkv_gradient", dqkv);
   qkv_.backward(context, batch, dqkv, x_TH, dx_TH);
 }
 

@@ -148,6 +148,7 @@ void LossHead::forward_backward(Context& context, const Batch& batch, ConstView 
                                      .scale = batch.loss_scale,
                                      .z_loss = z_loss,
                                      .dlogits_RV = dlogits});
+    context.inspect("logits_gradient", dlogits);
     kernels::linear_backward_weight(context.exec, {dlogits, h_RH, weight_gradient()});
     if (context.sequence) {
       kernels::linear_backward_input(context.exec, {.dy_TO = dlogits,

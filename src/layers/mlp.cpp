@@ -49,6 +49,7 @@ void Mlp::backward(Context& context, const Batch& batch, ConstView dy_TH, ConstV
     }
     down_.backward(context, batch, dy_TH, activated, du, activation_, u_TF);
   }
+  context.inspect("activated_gradient", du);
   up_.backward(context, batch, du, x_TH, dx_TH);
 }
 

@@ -9,6 +9,7 @@ namespace megalith::train {
 struct Agreed {
   int signal = 0;              // that some rank caught (the largest), or 0
   double elapsed_seconds = 0;  // rank 0's
+  bool finite = true;          // what the last update wrote, on every rank
 };
 
 /// Collective.

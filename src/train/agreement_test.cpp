@@ -19,7 +19,14 @@ TEST(Agreement, AnyRanksSignalAndTheFirstRanksClock) {
   for (const Agreed& agreed : seen) {
     EXPECT_EQ(agreed.signal, SIGTERM);
     EXPECT_EQ(agreed.elapsed_seconds, 10.0);
+    EXPECT_TRUE(agreed.finite);
   }
+}
+
+TEST(Agreement, WhatOneRankSpoiltAllKnow) {
+  comm::run_ranks(2, [](comm::Communicator& world) {
+    EXPECT_FALSE(agree(world, {0, 0, world.rank() == 0}).finite);
+  });
 }
 
 TEST(Agreement, TwoSignalsAreOne) {

@@ -176,13 +176,14 @@ StepResult Engine::step(int64_t step, double lr, std::span<const data::HostBatch
   return result;
 }
 
-void Engine::replay(int64_t step, std::span<const data::HostBatch> micro_batches,
-                    double global_weight, const Inspector& inspector) {
+std::vector<double> Engine::replay(int64_t step, std::span<const data::HostBatch> micro_batches,
+                                   double global_weight, const Inspector& inspector) {
   mesh_.world().set_step(step);
   const device::Tensor loss_T =
       exec_.workspace.tensor(settings_.masters, Shape{tokens_of(micro_batches)});
   accumulate(step, micro_batches, global_weight, loss_T, &inspector);
   optim::combine_gradients(exec_, mesh_, set_, tied());
+  return mesh_.is_last_stage() ? read_losses(device_, loss_T) : std::vector<double>();
 }
 
 std::vector<double> Engine::sample_losses(const data::HostBatch& host) {

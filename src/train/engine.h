@@ -44,9 +44,10 @@ class Engine {
   using Inspector = std::function<void(std::string_view name, ConstView value)>;
   /// Forward and backward of step() once more, nothing else: gradients hold the step's sums
   /// afterwards, parameters and moments are untouched. `inspector` sees every activation and every
-  /// gradient of one, in the order of computing. Collective.
-  void replay(int64_t step, std::span<const data::HostBatch> micro_batches, double global_weight,
-              const Inspector& inspector);
+  /// gradient of one, in the order of computing. The losses of this data rank's tokens, on the last
+  /// stage. Collective.
+  std::vector<double> replay(int64_t step, std::span<const data::HostBatch> micro_batches,
+                             double global_weight, const Inspector& inspector);
 
   /// Sum of -log p(target) x weight of each sample of the batch, without dropout or gradients: on
   /// the last stage, nothing on others (and under the trace kind). Collective over the tensor and

@@ -59,14 +59,14 @@ class TrainingRun {
   fs::path checkpoint_to_go_back_to();
   void write_samples(Progress* progress);
   void save();
-  bool at_end() const;
+  bool at_end() const { return length_.is_reached(position_.step, position_.elapsed_seconds); }
   RunResult finish();
   bool leads() const { return world_.rank() == 0; }
   /// Other ranks wait while this one reads and checks files.
   checkpoint::AtWork at_work() {
     return [this] { world_.sign_of_life(); };
   }
-  /// Takes over what all ranks agree on: a signal, and rank 0's clock. Collective.
+  /// Takes over what all ranks agree on: a signal, rank 0's clock, and finite_. Collective.
   void agree_on(double elapsed_seconds);
   /// The same of the signal alone.
   bool told_to_stop();
@@ -93,6 +93,7 @@ class TrainingRun {
   RunGuard guard_;
   Deadline deadline_;
   std::optional<std::string> not_finite_;  // the last step's first tensor that is not finite
+  bool finite_ = true;                     // what the last update wrote
   std::optional<OwedStep> owed_;           // what the last step has not done
   std::unique_ptr<RunLog> log_;            // rank 0's
   std::unique_ptr<DataRoad> road_;
@@ -159,8 +160,10 @@ void TrainingRun::require_same_inputs() {
 }
 
 void TrainingRun::agree_on(double elapsed_seconds) {
-  const Agreed agreed = agree(world_, {stop_ != nullptr ? stop_->signal() : 0, elapsed_seconds});
+  const Agreed agreed =
+      agree(world_, {stop_ != nullptr ? stop_->signal() : 0, elapsed_seconds, finite_});
   position_.elapsed_seconds = agreed.elapsed_seconds;
+  finite_ = agreed.finite;
   signal_ = std::max(signal_, agreed.signal);
 }
 
@@ -266,6 +269,7 @@ report::StepMetrics TrainingRun::train_step() {
     accounts_.enter(Bucket::skipped);
     not_finite_ = first_not_finite(*engine_, step, data.micro_batches, data.global_weight);
   }
+  finite_ = update_is_finite(*engine_);
   const double seconds = monotonic_seconds() - begin;
   deadline_.step_took(seconds);
   world_.set_deadline(deadline_.seconds());
@@ -303,7 +307,6 @@ std::optional<double> TrainingRun::validate() {
 void TrainingRun::save() {
   const InBucket saving(accounts_, Bucket::checkpoint);
   const double begin = monotonic_seconds();
-  check_state_finite(*engine_, position_.step);
   std::map<std::string, std::string> texts;  // rank 0 writes them
   if (leads()) {
     position_.logs = log_->sync();
@@ -323,10 +326,6 @@ void TrainingRun::save() {
   saved_step_ = position_.step;
   saved_owed_ = what_of(owed_);
   if (!recipe_.checkpoint.async) note_saved(saver_->wait());
-}
-
-bool TrainingRun::at_end() const {
-  return length_.is_reached(position_.step, position_.elapsed_seconds);
 }
 
 RunResult TrainingRun::finish() {
@@ -349,6 +348,7 @@ bool TrainingRun::watch(bool saving, std::optional<Progress>& progress) {
     if (not_finite_) {
       guard_.not_finite(last_.step, *not_finite_);
     } else {
+      if (!finite_) refuse_update(*engine_, last_.step);
       spike = guard_.observe(last_.step, last_.loss);
     }
   } catch (const DoNotRestartError&) {

@@ -113,6 +113,23 @@ TEST_F(LoopTest, AStepThatIsNotFiniteIsNotSavedForASignal) {
   EXPECT_THAT(saved(), ElementsAre("step-00000001", "step-00000002", "step-00000003"));
 }
 
+// Not only in the next one that is saved.
+TEST_F(LoopTest, WhatAnUpdateLeftNotFiniteEndsTheRunInItsStep) {
+  recipe_.train.steps = 8;
+  recipe_.checkpoint.every = 2;
+  Hooks hooks;
+  hooks.before_step = [](Engine& engine, int64_t step) {
+    if (step != 3) return;
+    const View moments = engine.optimizer().second_moment(1);
+    *reinterpret_cast<float*>(moments.data()) = std::numeric_limits<float>::infinity();
+  };
+  EXPECT_THAT([&] { run(hooks); }, ::testing::ThrowsMessage<DoNotRestartError>(::testing::AllOf(
+                                       ::testing::StartsWith("step 3: second moment of "),
+                                       ::testing::HasSubstr("lower optimizer.lr"))));
+  EXPECT_THAT(saved(), ElementsAre("step-00000002"));
+  EXPECT_EQ(report::last_metrics(out() / "metrics.jsonl")->step, 3);
+}
+
 TEST_F(LoopTest, AFailedSaveDoesNotHideThatARestartWouldFail) {
   recipe_.checkpoint.every = 2;
   const auto break_the_save_of_2 = [&](int64_t step) {

@@ -13,6 +13,12 @@ namespace {
 
 bool all_finite(device::Device& device, ConstView x) {
   if (x.absent() || x.num_elements() == 0) return true;
+  if (!x.is_contiguous()) {
+    for (int64_t row = 0; row < x.size(0); ++row) {
+      if (!all_finite(device, x.rows(row, 1))) return false;
+    }
+    return true;
+  }
   kernels::Exec exec(device);
   const device::Tensor flag = exec.workspace.tensor(DType::i32, Shape{1});
   kernels::all_finite(exec, {x.reshape(Shape{x.num_elements()}), flag});
@@ -61,18 +67,35 @@ std::optional<std::string> bad_state(Engine& engine) {
   return std::nullopt;
 }
 
-/// The first parameter or moment that the last update wrote and is not finite.
-std::optional<std::string> bad_update(Engine& engine) {
+/// The first parameter that the last update left not finite, or nothing.
+std::optional<size_t> bad_update(Engine& engine) {
   std::vector<int32_t> finite(engine.parameters().all().size());
   device::Device& device = engine.device();
   device.wait(device.copy_to_host(finite.data(), engine.optimizer().finite_P()));
-  for (size_t i = 0; i < finite.size(); ++i) {
-    if (finite[i] != 1) return bad_parameter(engine, i);
+  const auto bad = std::ranges::find_if(finite, [](int32_t flag) { return flag != 1; });
+  if (bad == finite.end()) return std::nullopt;
+  return static_cast<size_t>(bad - finite.begin());
+}
+
+constexpr std::string_view kLoss = "loss of ";
+constexpr std::string_view kParameterGradient = "gradient of ";
+
+/// The first token whose loss counts and is not finite. Finite logits can be further apart than
+/// the largest number; their gradients are finite all the same.
+std::optional<std::string> bad_loss(std::span<const data::HostBatch> micro_batches,
+                                    std::span<const double> loss_T) {
+  if (loss_T.empty()) return std::nullopt;  // not the last stage
+  size_t at = 0;
+  for (const data::HostBatch& batch : micro_batches) {
+    for (size_t t = 0; t < batch.loss_weight_T.size(); ++t, ++at) {
+      if (batch.loss_weight_T[t] == 0 || std::isfinite(loss_T[at])) continue;
+      const auto token = static_cast<int64_t>(t);
+      return fmt::format("{}token {} of sample {}", kLoss, token % batch.sequence_length,
+                         batch.first_sample + token / batch.sequence_length);
+    }
   }
   return std::nullopt;
 }
-
-constexpr std::string_view kParameterGradient = "gradient of ";
 
 /// Backward fills gradients from the last layer to the first.
 std::optional<std::string> bad_gradient(Engine& engine) {
@@ -109,26 +132,33 @@ std::optional<std::string> found_here(Engine& engine, int64_t step,
                                       double global_weight) {
   const auto early = bad_input(micro_batches, global_weight);
   const auto state = early ? early : bad_state(engine);
-  std::optional<std::string> found = state;
+  std::optional<std::string> activation, gradient, loss;
   {
     const Scopes scopes(engine.device());
     const auto inspect = [&](std::string_view name, ConstView value) {
-      if (found || all_finite(engine.device(), value)) return;
       const bool backward = name.ends_with("gradient");
+      std::optional<std::string>& found = backward ? gradient : activation;
+      if (found || all_finite(engine.device(), value)) return;
       found = fmt::format("{} {}", backward ? "gradient" : "activation", scopes.full_name(name));
     };
     // On every rank, whatever was found: the replay is collective.
-    engine.replay(step, micro_batches, global_weight, inspect);
+    loss = bad_loss(micro_batches, engine.replay(step, micro_batches, global_weight, inspect));
   }
-  return found ? found : bad_gradient(engine);
+  for (const auto& found : {state, activation, loss, gradient}) {
+    if (found) return found;
+  }
+  return bad_gradient(engine);
 }
 
-/// Which comes first in a step: input and state, activations, their gradients; then those of the
-/// parameters, which after their reduction all data ranks hold, healthy ones too.
-int order_of(const std::string& found) {
-  if (found.starts_with(kParameterGradient)) return 3;
-  if (found.starts_with("gradient")) return 2;
-  return found.starts_with("activation") ? 1 : 0;
+/// Which comes first in a step: input and state, activations, losses, gradients of activations;
+/// then those of parameters, which after their reduction all data ranks hold, healthy ones too.
+enum class Order { state, activation, loss, gradient, parameter_gradient, none };
+Order order_of(const std::string& found) {
+  if (found.empty()) return Order::none;
+  if (found.starts_with(kParameterGradient)) return Order::parameter_gradient;
+  if (found.starts_with("gradient")) return Order::gradient;
+  if (found.starts_with(kLoss)) return Order::loss;
+  return found.starts_with("activation") ? Order::activation : Order::state;
 }
 
 }  // namespace
@@ -140,27 +170,31 @@ std::string first_not_finite(Engine& engine, int64_t step,
       engine.mesh().world().exchange(mine.value_or(""), "step.not_finite");
   // What was there before the step comes first. Forward runs from the first stage to the last,
   // backward the other way.
-  auto first = all.end();
+  auto first = all.begin();
   for (auto it = all.begin(); it != all.end(); ++it) {
-    if (it->empty()) continue;
-    const int before = first == all.end() ? 4 : order_of(*first);
-    if (order_of(*it) < before || (order_of(*it) >= 2 && before == order_of(*it))) first = it;
+    const Order order = order_of(*it), before = order_of(*first);
+    if (order < before || (order >= Order::gradient && order == before)) first = it;
   }
-  if (first == all.end()) return "nothing on a second run: a machine that computes wrongly";
+  if (first->empty()) return "nothing on a second run: a machine that computes wrongly";
   if (all.size() == 1) return *first;
   return fmt::format("{} on rank {}", *first, first - all.begin());
 }
 
-void check_state_finite(Engine& engine, int64_t step) {
-  const std::vector<std::string> all =
-      engine.mesh().world().exchange(bad_update(engine).value_or(""), "state.not_finite");
-  for (size_t rank = 0; rank < all.size(); ++rank) {
-    if (all[rank].empty()) continue;
-    throw DoNotRestartError(
-        "step {}: {}{} is not finite after the update; lower optimizer.lr; it is not saved, the "
-        "last checkpoint is kept",
-        step, all[rank], all.size() > 1 ? fmt::format(" on rank {}", rank) : "");
+bool update_is_finite(Engine& engine) { return !bad_update(engine); }
+
+void refuse_update(Engine& engine, int64_t step) {
+  std::string mine;
+  if (const auto index = bad_update(engine)) {
+    mine = bad_parameter(engine, *index)
+               .value_or("what was written of " + engine.parameters().all()[*index].name());
   }
+  const std::vector<std::string> all = engine.mesh().world().exchange(mine, "state.not_finite");
+  const auto first = std::ranges::find_if(all, [](const auto& text) { return !text.empty(); });
+  MEGA_CHECK(first != all.end());
+  throw DoNotRestartError(
+      "step {}: {}{} is not finite after the update; lower optimizer.lr; it is not saved, the "
+      "last checkpoint is kept",
+      step, *first, all.size() > 1 ? fmt::format(" on rank {}", first - all.begin()) : "");
 }
 
 }  // namespace megalith::train

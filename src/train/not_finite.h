@@ -12,15 +12,18 @@
 namespace megalith::train {
 
 /// Replays step `step` and names the first tensor that is not finite, in the order in which the
-/// step meets them: loss weights of the input, weights, moments, activations (forward, then
-/// backward), gradients from the last layer to the first. "activation layers.3.mlp.output",
-/// "weight head.weight". Collective; the same text on every rank.
+/// step meets them: loss weights of the input, weights, moments, activations, losses of tokens,
+/// gradients of activations, then of parameters from the last layer to the first. "activation
+/// layers.3.mlp.output", "weight head.weight". Collective; the same text on every rank.
 std::string first_not_finite(Engine& engine, int64_t step,
                              std::span<const data::HostBatch> micro_batches, double global_weight);
 
+/// Whether all that the last update wrote on this rank is finite. Every update writes the whole
+/// state and looks at it on the way, so this reads one number per parameter. Local.
+bool update_is_finite(Engine& engine);
+
 /// DoNotRestartError, on every rank, naming the first parameter or moment that the last update left
-/// not finite: such a state must not replace a good checkpoint. Every update writes the whole state
-/// and looks at it on the way, so this reads one number per parameter. Collective.
-void check_state_finite(Engine& engine, int64_t step);
+/// not finite on some rank: such a state must not replace a good checkpoint. Collective.
+[[noreturn]] void refuse_update(Engine& engine, int64_t step);
 
 }  // namespace megalith::train

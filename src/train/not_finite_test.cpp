@@ -131,12 +131,40 @@ TEST(NotFinite, InAMoment) {
   toy.set(toy.engine.optimizer().second_moment(4), std::numeric_limits<float>::infinity());
   step(toy);
   const std::string name = toy.engine.parameters().all()[4].name();
-  EXPECT_THAT([&] { check_state_finite(toy.engine, 1); },
+  EXPECT_FALSE(update_is_finite(toy.engine));
+  EXPECT_THAT([&] { refuse_update(toy.engine, 1); },
               ::testing::ThrowsMessage<DoNotRestartError>(HasSubstr("second moment of " + name)));
   Toy healthy;
-  check_state_finite(healthy.engine, 0);
+  EXPECT_TRUE(update_is_finite(healthy.engine));
   step(healthy);
-  check_state_finite(healthy.engine, 1);
+  EXPECT_TRUE(update_is_finite(healthy.engine));
+}
+
+// Finite logits whose difference is beyond the largest number: all gradients of them are finite.
+TEST(NotFinite, InALoss) {
+  for (const DType dtype : {DType::f32, DType::bf16}) {
+    for (const double z_loss : {0.0, 1e-3}) {  // whose gradient is infinite then
+      Settings settings = stored_as(dtype);
+      settings.z_loss = z_loss;
+      Toy toy(settings);
+      auto batches = toy.batches(2);
+      const auto& targets = batches[0].targets_T;
+      int64_t likely = 0;  // the one id that all tokens are sure of
+      while (likely == targets[0] || likely == targets[1]) ++likely;
+      const View gain = toy.weight("final_norm.weight"), bias = toy.weight("final_norm.bias"),
+                 head = toy.weight("head.weight");
+      const int64_t hidden = head.size(1);
+      toy.set(gain, 0, 0, hidden);
+      toy.set(bias, 1, 0, hidden);
+      const float each = 1.9e38F / static_cast<float>(hidden);
+      toy.set(head, -each, 0, settings.architecture.vocab * hidden);
+      toy.set(head, each, likely * hidden, hidden);
+      const double weight = toy_weight(toy.settings, 2);
+      EXPECT_EQ(toy.caught(batches, weight), "loss of token 0 of sample 8");
+      batches[0].loss_weight_T[0] = 0;  // its loss may be anything
+      EXPECT_EQ(toy.caught(batches, weight - 1), "loss of token 1 of sample 8");
+    }
+  }
 }
 
 TEST(NotFinite, InAnActivation) {
@@ -156,7 +184,58 @@ TEST(NotFinite, InAnActivation) {
 TEST(NotFinite, InAGradientWithAFiniteLoss) {
   Toy toy;
   // All loss weights together are so small that their scale overflows f32; the loss itself is f64.
-  EXPECT_THAT(toy.caught(toy.batches(2), 1e-40), HasSubstr("gradient head.input_gradient"));
+  EXPECT_EQ(toy.caught(toy.batches(2), 1e-40), "gradient head.logits_gradient");
+}
+
+/// Weights with which forward and every gradient before the named one are finite: what a norm puts
+/// out is zero, so that the values behind it matter to gradients alone. Losses are scaled by 1e6.
+struct Spoilt {
+  std::vector<std::pair<const char*, float>> weights;
+  const char* scaled;  // the first quarter of it is too large
+  float value;
+  const char* named;
+};
+const std::vector<Spoilt> kSpoilt = {
+    {{{"final_norm.weight", 0.F}}, "head.weight", 3e38F, "gradient head.input_gradient"},
+    {{{"layers.1.norm_2.weight", 0.F}},
+     "layers.1.mlp.down.weight",
+     3e38F,
+     "gradient layers.1.mlp.activated_gradient"},
+    {{{"layers.1.norm_2.weight", 0.F}},
+     "layers.1.mlp.up.weight",
+     3e38F,
+     "gradient layers.1.mlp.input_gradient"},
+    {{{"layers.1.norm_1.weight", 0.F}},
+     "layers.1.attention.output.weight",
+     3e38F,
+     "gradient layers.1.attention.qkv_gradient"},
+    {{{"layers.1.norm_1.weight", 0.F}},
+     "layers.1.attention.qkv.weight",
+     3e38F,
+     "gradient layers.1.attention.input_gradient"},
+    {{{"final_norm.weight", 0.F}, {"head.weight", 0.F}},
+     "final_norm.bias",
+     1e38F,
+     "gradient of head.weight"}};
+
+TEST(NotFinite, InAGradientOfAnyLayer) {
+  for (const DType dtype : {DType::f32, DType::bf16}) {
+    for (const Spoilt& spoilt : kSpoilt) {
+      Toy toy(stored_as(dtype));
+      for (const auto& [name, value] : spoilt.weights) {
+        const View weight = toy.weight(name);
+        toy.set(weight, value, 0, weight.num_elements());
+      }
+      for (const char* bias : {"layers.1.norm_1.bias", "layers.1.attention.qkv.bias",
+                               "layers.1.norm_2.bias", "layers.1.mlp.up.bias", "final_norm.bias"}) {
+        const View zero = toy.weight(bias);
+        toy.set(zero, 0, 0, zero.num_elements());
+      }
+      const View scaled = toy.weight(spoilt.scaled);
+      toy.set(scaled, spoilt.value, 0, scaled.num_elements() / 4);
+      EXPECT_EQ(toy.caught(toy.batches(2), 1e-6), spoilt.named) << name_of(dtype);
+    }
+  }
 }
 
 TEST(NotFinite, InTheInput) {
@@ -239,7 +318,7 @@ TEST(NotFinite, AllRanksNameTheSame) {
       const auto named =
           named_by_ranks(settings, in_gradient ? Spoil(spoil_scale) : Spoil(spoil_weight));
       for (const std::string& text : named) EXPECT_EQ(text, named[0]);
-      EXPECT_THAT(named[0], HasSubstr(in_gradient ? "gradient head.input_gradient on rank"
+      EXPECT_THAT(named[0], HasSubstr(in_gradient ? "gradient head.logits_gradient on rank"
                                                   : "weight layers.2.mlp.up.bias on rank"));
     }
   }
@@ -255,7 +334,7 @@ TEST(NotFinite, TheDataRankWithTheCauseIsNamed) {
         return 1e-3;
       });
   for (const std::string& text : named) {
-    EXPECT_THAT(text, HasSubstr("gradient head.input_gradient"));
+    EXPECT_THAT(text, HasSubstr("gradient head.logits_gradient"));
     EXPECT_THAT(text, HasSubstr("on rank 0"));
   }
 }
