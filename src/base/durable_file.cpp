@@ -15,6 +15,7 @@
 #include "base/check.h"
 #include "base/failure.h"
 #include "base/file.h"
+#include "base/interrupted.h"
 
 namespace megalith {
 namespace {
@@ -79,8 +80,8 @@ std::filesystem::path temporary_beside(const std::filesystem::path& path, std::s
   uint64_t bits = 0;
   ssize_t got = -1;
   while (got != sizeof bits) {
-    got = getrandom(&bits, sizeof bits, 0);
-    if (got < 0 && errno != EINTR) throw SystemError("getrandom: {}", std::strerror(errno));
+    got = retry([&] { return getrandom(&bits, sizeof bits, 0); });
+    if (got < 0) throw SystemError("getrandom: {}", std::strerror(errno));
   }
   return path.parent_path() / fmt::format(".tmp-{}{:016x}", mark, bits);
 }
@@ -103,9 +104,9 @@ void write_file_durable(const std::filesystem::path& path, const std::function<v
 
 void sync_folder(const std::filesystem::path& folder) {
   const std::filesystem::path name = folder.empty() ? std::filesystem::path(".") : folder;
-  const int fd = ::open(name.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  const int fd = retry([&] { return ::open(name.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC); });
   if (fd < 0) throw SystemError("{} (open): {}", name.string(), std::strerror(errno));
-  const int status = ::fsync(fd);
+  const int status = retry([&] { return ::fsync(fd); });
   const int error = errno;
   ::close(fd);
   // Some file systems (FUSE, network) offer no fsync of folders; there the rename is as durable as

@@ -24,6 +24,8 @@ bool is_mistake(int error) {
   }
 }
 
+bool is_full_disk(int error) { return error == ENOSPC || error == EDQUOT; }
+
 Failure failure_of(const std::exception_ptr& error) {
   try {
     std::rethrow_exception(error);

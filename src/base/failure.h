@@ -22,6 +22,9 @@ struct Failure {
 /// another one helps. The rest is the machine's trouble.
 bool is_mistake(int error);
 
+/// Whether it says that a disk has no room, for bytes or for files.
+bool is_full_disk(int error);
+
 /// Of a caught exception; never throws. A path that cannot be is the person's mistake.
 Failure failure_of(const std::exception_ptr& error);
 

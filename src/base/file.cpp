@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// POSIX files. EINTR and short counts are loops here and nowhere else; the message of each failure
+// POSIX files. Short counts are loops here and nowhere else; the message of each failure
 // names the path, the call and the reason. Descriptors are closed on exec.
 #include "base/file.h"
 
@@ -13,6 +13,7 @@
 
 #include "base/check.h"
 #include "base/failure.h"
+#include "base/interrupted.h"
 
 namespace megalith {
 namespace {
@@ -24,12 +25,11 @@ constexpr size_t kLargestTransfer = 0x7ffff000;
   throw SystemError("{} ({}): {}", path.string(), call, std::strerror(error));
 }
 
-/// Repeats a call that a signal interrupted.
-template <typename Call>
-auto retry(Call call) {
-  auto result = call();
-  while (result < 0 && errno == EINTR) result = call();
-  return result;
+[[noreturn]] void fail_write(const char* call, const std::filesystem::path& path, int error,
+                             size_t left) {
+  if (!is_full_disk(error)) fail(call, path, error);
+  throw SystemError("{} ({}): {}: {} bytes more do not fit; make room", path.string(), call,
+                    std::strerror(error), left);
 }
 
 int flags_of(File::Mode mode) {
@@ -65,6 +65,10 @@ File::File(const std::filesystem::path& path, Mode mode) : path_(path) {
   if (error == ENOENT) throw UserError("{}: no such file; check the path", path.string());
   if (is_mistake(error))
     throw UserError("{}: {}; name another path", path.string(), std::strerror(error));
+  if (is_full_disk(error)) {
+    throw SystemError("{} (open): {}: not one more file fits; make room", path.string(),
+                      std::strerror(error));
+  }
   fail("open", path, error);
 }
 
@@ -119,7 +123,7 @@ void File::write(const void* data, size_t size) {
     const char* from = static_cast<const char*>(data) + done;
     const size_t part = std::min(size - done, kLargestTransfer);
     const ssize_t n = retry([&] { return ::write(fd_, from, part); });
-    if (n < 0) fail("write", path_, errno);
+    if (n < 0) fail_write("write", path_, errno, size - done);
     done += static_cast<size_t>(n);
   }
 }
@@ -131,7 +135,7 @@ void File::write_at(const void* data, size_t size, int64_t offset) {
     const size_t part = std::min(size - done, kLargestTransfer);
     const ssize_t n =
         retry([&] { return ::pwrite(fd_, from, part, offset + static_cast<int64_t>(done)); });
-    if (n < 0) fail("pwrite", path_, errno);
+    if (n < 0) fail_write("pwrite", path_, errno, size - done);
     done += static_cast<size_t>(n);
   }
 }
@@ -141,9 +145,9 @@ void File::truncate(int64_t size) {
 }
 
 void File::sync() {
-  // Not repeated after an error: the kernel may have dropped the pages, and a second fsync would
-  // lie.
-  if (::fsync(fd_) != 0) fail("fsync", path_, errno);
+  // Not repeated after any other error: the kernel may have dropped the pages, and a second fsync
+  // would lie.
+  if (retry([&] { return ::fsync(fd_); }) != 0) fail("fsync", path_, errno);
 }
 
 void File::close() {

@@ -16,6 +16,10 @@ namespace {
 namespace fs = std::filesystem;
 
 [[noreturn]] void refuse(const fs::path& folder, int error) {
+  if (is_full_disk(error)) {
+    throw SystemError("{} (mkdir): {}: not one more folder fits; make room", folder.string(),
+                      std::strerror(error));
+  }
   if (!is_mistake(error))
     throw SystemError("{} (mkdir): {}", folder.string(), std::strerror(error));
   throw UserError("{}: cannot be made a folder ({}); name another path", folder.string(),

@@ -17,6 +17,7 @@
 #include "base/error.h"
 #include "base/folder.h"
 #include "base/host.h"
+#include "base/interrupted.h"
 #include "base/json_number.h"
 #include "base/log.h"
 
@@ -151,10 +152,7 @@ RunLock::RunLock(const fs::path& folder) : path_(folder / "lock") {
   made_ = make_folders(folder);
   while (true) {
     File file = open_lock(path_);
-    int status = 0;
-    do {
-      status = ::flock(file.fd(), LOCK_EX | LOCK_NB);
-    } while (status != 0 && errno == EINTR);
+    const int status = retry([&] { return ::flock(file.fd(), LOCK_EX | LOCK_NB); });
     if (status != 0 && errno == EWOULDBLOCK) refuse(path_, read_holder(file));
     // Without flock (some network file systems) what the file says decides alone.
     if (status == 0 && !is_current(file)) continue;

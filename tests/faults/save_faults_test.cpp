@@ -111,6 +111,15 @@ TEST(SaveFaults, InterruptedAndShortCallsAreNoFailures) {
   EXPECT_GE(every_call(Call::write, 0, false), 4);
   EXPECT_GE(every_call(Call::open, EINTR, false), 4);
   EXPECT_GE(every_call(Call::close, EINTR, false), 4);
+  EXPECT_GE(every_call(Call::sync, EINTR, false), 6);
+  EXPECT_GE(every_call(Call::look, EINTR, false), 4);
+}
+
+// A network file system may have done it before the signal came: doing it again would exchange two
+// names back. It is a failure like others.
+TEST(SaveFaults, InterruptedChangesOfNamesAreFailures) {
+  EXPECT_GE(every_call(Call::rename, EINTR, true), 4);
+  EXPECT_EQ(every_call(Call::mkdir, EINTR, true), 1);
 }
 
 // A call of either rank: what fails on one is the failure of the save, on both.
@@ -118,8 +127,11 @@ TEST(SaveFaults, EveryCallOverRanks) {
   EXPECT_GE(every_call<SavedRanks>(Call::write, EIO, true), 5);
   EXPECT_GE(every_call<SavedRanks>(Call::write, ENOSPC, true), 5);
   EXPECT_GE(every_call<SavedRanks>(Call::sync, EIO, true), 9);
+  EXPECT_GE(every_call<SavedRanks>(Call::sync, ENOSPC, true), 9);
   EXPECT_GE(every_call<SavedRanks>(Call::rename, EIO, true), 6);
+  EXPECT_GE(every_call<SavedRanks>(Call::rename, ENOSPC, true), 6);
   EXPECT_GE(every_call<SavedRanks>(Call::close, EIO, true), 5);
+  EXPECT_GE(every_call<SavedRanks>(Call::close, ENOSPC, true), 5);
   EXPECT_GE(every_call<SavedRanks>(Call::open, EMFILE, true), 5);
   EXPECT_EQ(every_call<SavedRanks>(Call::mkdir, ENOSPC, true), 2);  // the probe of its start too
   for (const int no_error : {EINTR, 0})
