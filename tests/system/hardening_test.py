@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""The program as a file: built with the protections that docs/security.md promises, read from its ELF headers:
-python3 hardening_test.py PROGRAM"""
+"""The program and its MPI plug-in as files: built with the protections that docs/security.md promises, read from their ELF
+headers: python3 hardening_test.py PROGRAM"""
 import pathlib
 import struct
 import unittest
@@ -33,43 +33,63 @@ class Elf:
                 break
             self.dynamic[tag] = value
 
-    def names(self):
-        """All names of the dynamic symbols."""
+    def strings(self):
         address = self.dynamic[DT_STRTAB]
         start = next(o + address - a for kind, _, o, a, n in self.segments if kind == PT_LOAD and a <= address < a + n)
-        return {name.decode() for name in self.bytes[start:start + self.dynamic[DT_STRSZ]].split(b"\0")}
+        return self.bytes[start:start + self.dynamic[DT_STRSZ]]
+
+    def names(self):
+        """All names of the dynamic symbols."""
+        return {name.decode() for name in self.strings().split(b"\0")}
+
+    def library_folders(self):
+        """Where its libraries are looked for before the system's places."""
+        paths = [self.strings()[self.dynamic[tag]:].split(b"\0")[0] for tag in (DT_RPATH, DT_RUNPATH) if tag in self.dynamic]
+        return [folder.decode() for path in paths for folder in path.split(b":")]
 
 
 class Hardening(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
         cls.elf = Elf(PROGRAM)
+        plugin = pathlib.Path(PROGRAM).parent / "libmegalith_mpi.so"
+        cls.plugin = Elf(plugin) if plugin.exists() else None  # where there is no MPI
+        cls.both = [elf for elf in (cls.elf, cls.plugin) if elf]
 
-    def test_its_place_in_memory_is_random(self):
-        self.assertEqual(self.elf.type, 3, "not position-independent")
+    def test_their_place_in_memory_is_random(self):
         self.assertTrue(self.elf.dynamic.get(DT_FLAGS_1, 0) & DF_1_PIE)
-        self.assertNotIn(DT_TEXTREL, self.elf.dynamic)
-        self.assertFalse(self.elf.dynamic.get(DT_FLAGS, 0) & DF_TEXTREL)
+        for elf in self.both:
+            self.assertEqual(elf.type, 3, "not position-independent")
+            self.assertNotIn(DT_TEXTREL, elf.dynamic)
+            self.assertFalse(elf.dynamic.get(DT_FLAGS, 0) & DF_TEXTREL)
 
     def test_relocations_are_done_at_start_and_then_read_only(self):
-        self.assertIn(PT_GNU_RELRO, [kind for kind, *_ in self.elf.segments])
-        self.assertTrue(self.elf.dynamic.get(DT_FLAGS, 0) & DF_BIND_NOW or self.elf.dynamic.get(DT_FLAGS_1, 0) & DF_1_NOW)
+        for elf in self.both:
+            self.assertIn(PT_GNU_RELRO, [kind for kind, *_ in elf.segments])
+            self.assertTrue(elf.dynamic.get(DT_FLAGS, 0) & DF_BIND_NOW or elf.dynamic.get(DT_FLAGS_1, 0) & DF_1_NOW)
 
     def test_what_can_be_written_cannot_be_executed(self):
-        stack = [flags for kind, flags, *_ in self.elf.segments if kind == PT_GNU_STACK]
-        self.assertEqual(len(stack), 1)
-        for kind, flags, *_ in self.elf.segments:
-            if kind in (PT_LOAD, PT_GNU_STACK):
-                self.assertNotEqual(flags & (EXECUTE | WRITE), EXECUTE | WRITE)
+        for elf in self.both:
+            self.assertEqual(len([kind for kind, *_ in elf.segments if kind == PT_GNU_STACK]), 1)
+            for kind, flags, *_ in elf.segments:
+                if kind in (PT_LOAD, PT_GNU_STACK):
+                    self.assertNotEqual(flags & (EXECUTE | WRITE), EXECUTE | WRITE)
 
     def test_stack_and_buffers_are_checked(self):
+        for elf in self.both:
+            self.assertIn("__stack_chk_fail", elf.names())
         names = self.elf.names()
-        self.assertIn("__stack_chk_fail", names)
         self.assertTrue({n for n in names if n.startswith("__") and n.endswith("_chk")} - {"__stack_chk_fail"}, "no fortified call")
 
     def test_libraries_come_from_the_system_alone(self):
-        self.assertNotIn(DT_RPATH, self.elf.dynamic)
-        self.assertNotIn(DT_RUNPATH, self.elf.dynamic)
+        self.assertEqual(self.elf.library_folders(), [])
+
+    def test_those_of_the_plugin_come_from_no_folder_that_a_start_chooses(self):
+        """An empty path is the folder that the program is started in."""
+        if self.plugin is None:
+            self.skipTest("there is no MPI")
+        for folder in self.plugin.library_folders():
+            self.assertTrue(folder.startswith("/"), self.plugin.library_folders())
 
 
 if __name__ == "__main__":
