@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <atomic>
 #include <memory>
+#include <tuple>
 
 #include "apps/bench_figures.h"
 #include "apps/command.h"
@@ -224,17 +225,16 @@ void add_bench(CLI::App& app, Invocation& invocation) {
     auto [c, o] = add("decode", "prefill and decoding of a GPT-2 shape with made-up weights",
                       "  megalith bench decode --dtype bf16\n");
     auto d = std::make_shared<DecodeShape>();
-    c->add_option("--layers", d->layers)->capture_default_str();
-    c->add_option("--hidden", d->hidden)->capture_default_str();
-    c->add_option("--heads", d->heads)->capture_default_str();
-    c->add_option("--vocab", d->vocab)->capture_default_str();
-    c->add_option("--context", d->context)->capture_default_str();
-    c->add_option("--prompt", d->prompt, "tokens")
-        ->check(CLI::PositiveNumber)
-        ->capture_default_str();
-    c->add_option("--tokens", d->tokens, "new tokens")
-        ->check(CLI::PositiveNumber)
-        ->capture_default_str();
+    // What a shape may be the model says; no product of these is too large to say it.
+    for (const auto& [name, value, what] :
+         {std::tuple{"--layers", &d->layers, ""}, std::tuple{"--hidden", &d->hidden, ""},
+          std::tuple{"--heads", &d->heads, ""}, std::tuple{"--vocab", &d->vocab, ""},
+          std::tuple{"--context", &d->context, ""}, std::tuple{"--prompt", &d->prompt, "tokens"},
+          std::tuple{"--tokens", &d->tokens, "new tokens"}}) {
+      c->add_option(name, *value, what)
+          ->check(whole_number(1, int64_t{1} << 30))
+          ->capture_default_str();
+    }
     c->add_option("--numerics", d->numerics)
         ->check(CLI::IsMember({"exact", "fast"}))
         ->capture_default_str();
@@ -265,7 +265,7 @@ void add_bench(CLI::App& app, Invocation& invocation) {
     auto elements = std::make_shared<int64_t>(int64_t{1} << 22);
     c->add_option("--ranks", *ranks)->check(CLI::IsMember({1, 2, 4, 8, 16}))->capture_default_str();
     c->add_option("--elements", *elements, "f32 numbers")
-        ->check(CLI::PositiveNumber)
+        ->check(whole_number(1, int64_t{1} << 40))
         ->capture_default_str();
     c->callback([=, &invocation] {
       invocation.run = [=, &invocation] {

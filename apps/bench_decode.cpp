@@ -71,6 +71,14 @@ double prompt_flops(generate::InferenceModel& model, device::Device& device,
 
 int bench_decode(const DecodeShape& d, const BenchOptions& o, bool json) {
   const models::Architecture architecture = architecture_of(d);
+  architecture.check("bench decode");
+  const int64_t positions = d.prompt + (d.profile ? 2 : 1) * d.tokens;
+  if (positions > d.context) {
+    throw UserError(
+        "bench decode: a prompt of {} tokens and {} more are beyond the context of {}; give fewer, "
+        "or a longer --context",
+        d.prompt, positions - d.prompt, d.context);
+  }
   generate::InferenceModel::Options options;
   options.numerics = d.numerics == "fast" ? kernels::Numerics::fast : kernels::Numerics::exact;
   const auto device = device::make_cpu_device(cpu_target(o.count(), options.numerics));
@@ -96,7 +104,7 @@ int bench_decode(const DecodeShape& d, const BenchOptions& o, bool json) {
   SharedRates prompts;
   std::vector<double> decode_rates, bandwidths, shares;
   for (int i = 0; i < o.samples; ++i) {
-    generate::KvCache cache = model.make_cache(d.prompt + (d.profile ? 2 : 1) * d.tokens);
+    generate::KvCache cache = model.make_cache(positions);
     const SharedRates prompt = rates_beside_best(1, flops, best, [&] { model.extend(cache, ids); });
     prompts.rates.push_back(prompt.rates[0] / flops * static_cast<double>(d.prompt));
     prompts.shares.push_back(prompt.shares[0]);

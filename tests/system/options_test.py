@@ -56,6 +56,32 @@ class Options(Refusals):
             for value in never + more:
                 self.refused(*command[:-1], f"{command[-1]}={value}")
 
+    def test_words_and_numbers_that_are_none_of_an_options(self):
+        t, run_folder, x = self.tokenizer, self.folder / "run", self.folder / "x"
+        text, line = self.folder / "text.txt", self.put("one.jsonl", b'{"text": "the cat"}\n')
+        huge, word, number = str(2**63 - 1), ("", "quick", "F32", "\x1b[31m"), ("", "x", "-1", "0", "1.5", "1e3", str(2**63 - 1), str(2**64))
+        decode, generate = ("bench", "decode"), ("generate", "--checkpoint", run_folder, "--prompt", "the")
+        score, perplexity = ("evaluate", "score", "--checkpoint", run_folder, "--input", self.lines), ("evaluate", "perplexity", "--checkpoint", run_folder, "--input", self.text)
+        learn = ("tokenizer", "train", "--input", text, "--output", x, "--vocab-size", 285)
+        for command, option, values in (
+                (learn, "--pattern", word), (learn, "--min-frequency", (huge,)), (("pack", "--tokenizer", t, "--input", line, "--output", x), "--field", ("", "absent")),
+                (("pack", "--tokenizer", t, "--input", text, "--output", x), "--field", ("text",)), (("pack", "--tokenizer", t, "--input", text, "--output", x), "--document", word),
+                (perplexity, "--document", (*word, "paragraph")), (generate, "--stop", ("",)),
+                *((command, option, word) for command in (generate, score, perplexity) for option in ("--numerics", "--dtype")), *((command, "--threads", ("x", "-1", "100000")) for command in (score, perplexity)),
+                (("convert", "--from", run_folder, "--to", x), "--format", word), (("convert", "--from", run_folder, "--to", x), "--dtype", word),
+                (("train", self.recipe, "--set", f"run.out={x}"), "--profile", (*number[1:], "1001")), (("train", self.recipe, "--set", f"run.out={x}"), "--allow", ("x", "")),
+                (("plan", self.recipe), "--timeline", ("", self.folder, self.folder / "absent" / "x", self.text / "x", "/" + "long/" * 1500)),
+                (("bench", "layouts", self.recipe), "--beside", ("", "x", "=1", "model.layrs=2", "parallel.tensor=3")),
+                *((decode, option, word) for option in ("--numerics", "--dtype")), *((decode, option, number) for option in ("--layers", "--hidden", "--heads", "--vocab", "--context", "--prompt", "--tokens")),
+                (decode, "--heads", ("5",)), (decode, "--prompt", ("1025",)), (decode, "--tokens", ("961",)), ((*decode, "--profile"), "--tokens", ("481",)),
+                (("bench", "collective"), "--ranks", (*number, "3")), (("bench", "collective"), "--elements", (*number, str(2**62 + 1)))):
+            for value in values:
+                with self.subTest(option=option, value=str(value)[:40]):
+                    self.refused(*command, f"{option}={value}", say=[option] if value in word + number[:-2] and option != "--beside" else ())
+
+    def test_what_no_machine_has_the_memory_for(self):
+        self.refused("bench", "collective", "--ranks", 1, "--elements", 2**40, codes=(1,), say=["out of memory", 2**42])
+
     def test_unknown_options_name_the_nearest(self):
         for wrong, right in (("--checkpiont", "--checkpoint"), ("--promt", "--prompt"), ("--maxnewtokens", "--max-new-tokens"), ("--jason", "--json")):
             self.refused("generate", wrong, "x", say=[wrong, right])
