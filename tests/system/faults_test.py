@@ -62,6 +62,24 @@ class SavesThatFail(Disk):
                 self.train(name, self.CONSTANT, *layout)
                 self.same(name, f"whole{kind}")
 
+    def test_a_disk_that_is_full_for_the_files_beside_the_checkpoints(self):
+        self.train("whole", self.CONSTANT)
+        for what in ("metrics.jsonl", "events.*", "run.json"):
+            with self.subTest(what=what):
+                name = f"full-{what[:3]}"
+                self.train(name, self.CONSTANT, "train.steps=4")
+                # The second line; of what is written whole the third: lock, recipe.yaml, run.json.
+                place, nth = (self.folder / name, 3) if what == "run.json" else (next((self.folder / name).glob(what)), 2)
+                result = ended(self.command(name, self.CONSTANT), env=self.faulty(place, "write", errno.ENOSPC, nth))
+                self.assertEqual((result.returncode, result.stdout), (1, ""), result.stderr)
+                lines = [line for line in result.stderr.splitlines() if line.startswith("megalith: ")]
+                self.assertEqual(len(lines), 1, result.stderr)
+                self.assertTrue(lines[0].startswith(f"megalith: {place}"), lines[0])
+                self.assertRegex(lines[0], r": No space left on device: \d+ bytes more do not fit; make room$")
+                self.assertEqual(self.whole_checkpoints(name), ["step-00000004"])
+                self.train(name, self.CONSTANT)
+                self.same(name, "whole")
+
 
 class RanksThatHang(Disk):
     """Ranks that are threads: one that never comes back cannot keep the others, or the process."""

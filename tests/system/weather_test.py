@@ -219,6 +219,14 @@ class Disks(Weather):
             self.assertEqual(result.returncode, 0, result.stderr)
             self.assertRegex(result.stderr, r"no room for 2 checkpoints of \d+ bytes and one in progress: the disk has \d+ bytes free")
 
+    def test_no_room_at_all(self):
+        for options, said in (("size=4k", r"/lock \(pwrite\): No space left on device: \d+ bytes more do not fit; make room$"),
+                              ("nr_inodes=2", r"/run \(mkdir\): No space left on device: not one more folder fits; make room$"),
+                              ("nr_inodes=3", r"/lock \(open\): No space left on device: not one more file fits; make room$")):
+            with self.small_disk(options) as disk:
+                (disk / "full").write_bytes(bytes(4096))
+                self.assertRegex(self.fails_naming_bytes(disk / "run"), said)
+
     def test_no_more_files(self):
         with self.small_disk("size=64m,nr_inodes=12") as disk:
             self.assertRegex(self.fails_naming_bytes(disk / "run"), r"needs \d+ bytes in \d+ files, the disk has room for \d+ more")
