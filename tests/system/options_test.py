@@ -73,11 +73,15 @@ class Options(Refusals):
                 (("plan", self.recipe), "--timeline", ("", self.folder, self.folder / "absent" / "x", self.text / "x", "/" + "long/" * 1500)),
                 (("bench", "layouts", self.recipe), "--beside", ("", "x", "=1", "model.layrs=2", "parallel.tensor=3")),
                 *((decode, option, word) for option in ("--numerics", "--dtype")), *((decode, option, number) for option in ("--layers", "--hidden", "--heads", "--vocab", "--context", "--prompt", "--tokens")),
-                (decode, "--heads", ("5",)), (decode, "--prompt", ("1025",)), (decode, "--tokens", ("961",)), ((*decode, "--profile"), "--tokens", ("481",)),
+                (decode, "--heads", ("5",)),
                 (("bench", "collective"), "--ranks", (*number, "3")), (("bench", "collective"), "--elements", (*number, str(2**62 + 1)))):
             for value in values:
                 with self.subTest(option=option, value=str(value)[:40]):
                     self.refused(*command, f"{option}={value}", say=[option] if value in word + number[:-2] and option != "--beside" else ())
+
+    def test_decoding_beyond_the_context(self):
+        for more in (("--prompt", 1025), ("--tokens", 961), ("--tokens", 481, "--profile")):
+            self.refused("bench", "decode", *more, say=["beyond the context of 1024"])
 
     def test_what_no_machine_has_the_memory_for(self):
         self.refused("bench", "collective", "--ranks", 1, "--elements", 2**40, codes=(1,), say=["out of memory", 2**42])
