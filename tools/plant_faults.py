@@ -10,8 +10,8 @@ Disks.test_full_disk"), which gets the files that the targets build as its first
 and is brought up to date first, so a second call builds little. Before any fault is planted all tests named in the table
 must be green. `--check-table` only sees that every fault still fits the sources. Ends with "N passed, N failed"; exit status 1 if a fault went unnoticed.
 
-The faults are in planted_faults.py. Those of the ladder (ladder_faults.py; `--ladder`: these alone) run every level and must
-turn red exactly the levels that stand beside them.
+The faults are in computation_faults.py and run_faults.py. Those of the ladder (ladder_faults.py; `--ladder`: these alone) run
+every level and must turn red exactly the levels that stand beside them.
 """
 import argparse
 import ast
@@ -25,9 +25,12 @@ import signal
 import subprocess
 import sys
 
+from computation_faults import COMPUTATION_FAULTS
+from fault import Fault
 from ladder_faults import LADDER, LEVELS
-from planted_faults import FAULTS, Fault
+from run_faults import RUN_FAULTS
 
+FAULTS = COMPUTATION_FAULTS + RUN_FAULTS
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 COPIED = ["CMakeLists.txt", "CMakePresets.json", "cmake", "src", "apps", "tests"]
 SCRIPTS = pathlib.Path("tests/system")
