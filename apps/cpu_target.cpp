@@ -31,10 +31,10 @@ std::string program_mark() {
                      status.st_mtim.tv_nsec);
 }
 
-/// Everything that the rates depend on.
+/// What the rates depend on, but for the program: the next build's take the place of these.
 std::string machine_key(const device::Target& target) {
-  return fmt::format("{}|{}|{} threads|megalith {}|oneDNN {}", device::cpu_name(), target.isa,
-                     target.num_threads, program_mark(), kernels::library_version());
+  return fmt::format("{}|{}|{} threads|oneDNN {}", device::cpu_name(), target.isa,
+                     target.num_threads, kernels::library_version());
 }
 
 /// Absent when the user has no home.
@@ -75,8 +75,9 @@ void write_rates(const fs::path& path, const std::string& key, const kernels::Pr
 }
 
 kernels::ProductRates rates_of(const device::Target& target) {
-  const std::string key = machine_key(target);
-  const auto path = cache_file(key);
+  const std::string machine = machine_key(target);
+  const std::string key = fmt::format("{}|megalith {}", machine, program_mark());
+  const auto path = cache_file(machine);
   if (path) {
     if (const auto rates = read_rates(*path, key)) return *rates;
   }

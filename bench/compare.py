@@ -277,6 +277,9 @@ def tokenizer(r):
         for name in made:
             r.bench(f"tokenizer_{name}", "tokenizer", "--tokenizer", tokenizer_of(r), "--input", r.work / f"{name}.txt", threads=1)
     rates = {name: r.median(f"tokenizer_{name}.tokenizer.encode.1_threads") for name in made}
+    if None in rates.values():
+        r.note("=> worst texts: not all were measured")
+        return
     slowest = min((name for name in made if name != "random"), key=rates.get)
     r.note(f"=> {slowest} takes {rates['random'] / rates[slowest]:.2f}x the time per byte of random words")
 
@@ -358,20 +361,20 @@ def saves_of(run, process):
 
 
 def seconds_to_first_step(command, run, steps):
-    """Until the step after `steps` begins: when its line is there, without the seconds that it says it took."""
+    """Until the step after `steps` begins: when its line is there, without the seconds that it says it took. None: it ended."""
     log = run / "metrics.jsonl"
     before = log.read_text()  # with what the last start did behind the checkpoint
     begin = time.monotonic()
     process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, cwd=ROOT)
     while process.poll() is None:
         now, text = time.monotonic() - begin, log.read_text()
-        *_, last = text.splitlines()
-        if text != before and last.endswith("}") and json.loads(last)["step"] == steps + 1:
-            break
+        last = (text.splitlines() or [""])[-1]
+        if text != before and text.endswith("}\n") and json.loads(last)["step"] == steps + 1:
+            process.kill()  # behind no save: the checkpoint stays as it is
+            process.wait()
+            return now - json.loads(last)["step_seconds"]
         time.sleep(0.005)
-    process.kill()  # behind no save: the checkpoint stays as it is
-    process.wait()
-    return now - json.loads(last)["step_seconds"]
+    return None
 
 
 def save(r):
@@ -406,7 +409,11 @@ def save(r):
     wait = state["accounts"]["buckets"]["data_wait"] / sum(m["step_seconds"] for m in metrics)
     r.note(f"=> waiting for data: {100 * wait:.4f} % of step time")
     for _ in range(r.size(5, 1)):
-        r.add("resume", [seconds_to_first_step([*common, "--set", f"train.steps={steps + 2}"], run, steps)], "s")
+        seconds = seconds_to_first_step([*common, "--set", f"train.steps={steps + 2}"], run, steps)
+        if seconds is None:
+            r.failed.append("a resume")
+            return
+        r.add("resume", [seconds], "s")
     r.note(f"=> resume of 124M: {r.median('resume'):.2f} s from the start of the program to its first step")
     shutil.rmtree(run)
 

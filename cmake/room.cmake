@@ -1,4 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
+# Rooms whose threads share data: script/test runs their tests under ThreadSanitizer when asked (tier tsan;
+# the target tsan_tests).
+set(threaded_rooms base comm data parallel optim checkpoint train)
+
 # The only way to declare a library of ours:
 #
 #   add_room(kernels LEVEL 3 USES base tensor device LIBRARIES PkgConfig::hwy
@@ -7,9 +11,6 @@
 # makes the static library `kernels` (included as "kernels/matmul/matmul.h") and, from TESTS, the
 # program `kernels_test`. FUZZ names fuzz targets (fuzz.cmake). USES must be rooms of a lower level; tools/check_rooms.py proves the same
 # from the includes. TEST_USES are further rooms that only the tests may include.
-# Whose threads share data: script/test runs their tests under ThreadSanitizer when asked (tier tsan).
-set(threaded_rooms base comm parallel optim checkpoint train)
-
 function(add_room name)
   cmake_parse_arguments(ROOM "" "LEVEL" "USES;LIBRARIES;SOURCES;TESTS;TEST_USES;TEST_LIBRARIES;FUZZ" ${ARGN})
   set_property(GLOBAL PROPERTY room_level_${name} ${ROOM_LEVEL})
@@ -44,6 +45,10 @@ function(add_room name)
     set_tests_properties(${name} PROPERTIES LABELS unit)
     if(MEGA_SANITIZE STREQUAL "thread" AND name IN_LIST threaded_rooms)
       set_tests_properties(${name} PROPERTIES LABELS "unit;tsan")
+      if(NOT TARGET tsan_tests)
+        add_custom_target(tsan_tests)
+      endif()
+      add_dependencies(tsan_tests ${name}_test)
     endif()
   endif()
   if(MEGA_FUZZ)

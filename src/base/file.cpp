@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// POSIX files. Short counts are loops here and nowhere else; the message of each failure
+// POSIX files. Short counts are loops here (and in checkpoint/uncached_writer.cpp, for direct
+// writes); the message of each failure
 // names the path, the call and the reason. Descriptors are closed on exec.
 #include "base/file.h"
 
@@ -25,13 +26,6 @@ constexpr size_t kLargestTransfer = 0x7ffff000;
   throw SystemError("{} ({}): {}", path.string(), call, std::strerror(error));
 }
 
-[[noreturn]] void fail_write(const char* call, const std::filesystem::path& path, int error,
-                             size_t left) {
-  if (!is_full_disk(error)) fail(call, path, error);
-  throw SystemError("{} ({}): {}: {} bytes more do not fit; make room", path.string(), call,
-                    std::strerror(error), left);
-}
-
 int flags_of(File::Mode mode) {
   switch (mode) {
     case File::Mode::read:
@@ -55,6 +49,12 @@ struct stat status_of(int fd, const std::filesystem::path& path) {
 }
 
 }  // namespace
+
+void fail_write(const char* call, const std::filesystem::path& path, int error, size_t left) {
+  if (!is_full_disk(error)) fail(call, path, error);
+  throw SystemError("{} ({}): {}: {} bytes more do not fit; make room", path.string(), call,
+                    std::strerror(error), left);
+}
 
 File::File(const std::filesystem::path& path, Mode mode) : path_(path) {
   fd_ = retry([&] { return ::open(path.c_str(), flags_of(mode) | O_CLOEXEC, 0644); });

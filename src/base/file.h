@@ -48,6 +48,10 @@ class File {
 /// The whole file as a string. UserError if it is absent, a folder, or larger than `limit` bytes.
 std::string read_file(const std::filesystem::path& path, int64_t limit = int64_t{1} << 40);
 
+/// A write that failed, `left` bytes before its end, as a SystemError: a full disk's says how many.
+[[noreturn]] void fail_write(const char* call, const std::filesystem::path& path, int error,
+                             size_t left);
+
 /// A name for something temporary in the folder of `path`: ".tmp-", `mark`, 16 random hexadecimal
 /// digits that nobody foresees. What a crash leaves there a later start finds and removes.
 std::filesystem::path temporary_beside(const std::filesystem::path& path,

@@ -10,7 +10,9 @@
 #include <cstring>
 
 #include "base/error.h"
+#include "base/file.h"
 #include "base/huge_pages.h"
+#include "base/interrupted.h"
 
 namespace megalith::checkpoint {
 namespace {
@@ -71,13 +73,12 @@ void UncachedWriter::stop_direct() {
 // Not File::write: what is refused here only for being direct is repeated plainly.
 void UncachedWriter::write_out(const std::byte* data, size_t size) {
   while (size > 0) {
-    const ssize_t n = ::write(file_.fd(), data, size);
-    if (n < 0 && errno == EINTR) continue;
+    const ssize_t n = retry([&] { return ::write(file_.fd(), data, size); });
     if (n < 0 && errno == EINVAL && direct_) {
       stop_direct();
       continue;
     }
-    if (n < 0) throw SystemError("{} (write): {}", file_.path().string(), std::strerror(errno));
+    if (n < 0) fail_write("write", file_.path(), errno, size);
     // A failure of this wish is one that fsync reports.
     if (!direct_) ::sync_file_range(file_.fd(), written_, n, SYNC_FILE_RANGE_WRITE);
     data += n;

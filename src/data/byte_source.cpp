@@ -18,6 +18,7 @@
 #include "base/check.h"
 #include "base/error.h"
 #include "base/file.h"
+#include "base/interrupted.h"
 
 namespace megalith::data {
 namespace {
@@ -34,11 +35,9 @@ class RawSource final : public ByteSource {
   }
   size_t read(char* data, size_t size) override {
     if (file_.is_open()) return file_.read(data, size);
-    while (true) {
-      const ssize_t count = ::read(STDIN_FILENO, data, size);
-      if (count >= 0) return static_cast<size_t>(count);
-      if (errno != EINTR) throw SystemError("standard input: read: {}", std::strerror(errno));
-    }
+    const ssize_t count = retry([&] { return ::read(STDIN_FILENO, data, size); });
+    if (count < 0) throw SystemError("standard input: read: {}", std::strerror(errno));
+    return static_cast<size_t>(count);
   }
   std::optional<int64_t> size() const override {
     std::error_code error;

@@ -8,9 +8,8 @@
 //   all_forward_all_backward: every forward, then every backward; idle (p-1)/m of the ideal time,
 //     m micro-batches in flight;
 //   one_forward_one_backward: the same idle time, min(m, p - stage) in flight;
-//   interleaved: several chunks per stage; idle (p-1)/(v m) from m = p on. What remains of m / p
-//     goes with the last p.
-//     Fewer micro-batches than stages work as well, and idle more.
+//   interleaved: several chunks per stage; idle (p-1)/(v m) from m = p on (a remainder of m / p is
+//     run together with the last p micro-batches), and more with fewer.
 // On each stage and chunk, forwards and backwards each run in increasing micro-batch order: weight
 // gradients are sums in sample order.
 #pragma once

@@ -201,7 +201,7 @@ TEST(LayoutPlan, SpreadStateSendsNoMore) {
   }
 }
 
-TEST(LayoutPlan, TheLargestOfThePaperInSeconds) {
+TEST(LayoutPlan, TheWorkOfTheLargestOfThePaperIsBounded) {
   Settings s = paper_settings(paper_models()[3], true, layers::Recompute::selective);
   s.paper_storage = false;
   for (const int data : {1, 6}) {
@@ -217,7 +217,6 @@ TEST(LayoutPlan, TheLargestOfThePaperInSeconds) {
     int64_t calls = 0;
     for (const device::Record& record : whole_trace(s, 0, {}).records) calls += record.calls;
     EXPECT_LE(calls, 60'000);
-    EXPECT_LT(seconds, 40);
     RecordProperty(data == 1 ? "seconds_512_ranks" : "seconds_3072_ranks", std::to_string(seconds));
   }
 }

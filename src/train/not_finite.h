@@ -11,10 +11,11 @@
 
 namespace megalith::train {
 
-/// Replays step `step` and names the first tensor that is not finite, in the order in which the
-/// step meets them: loss weights of the input, weights, moments, activations, losses of tokens,
-/// gradients of activations, then of parameters from the last layer to the first. "activation
-/// layers.3.mlp.output", "weight head.weight". Collective; the same text on every rank.
+/// Replays step `step` and names the first tensor that is not finite, by kind in the order in which
+/// a micro-batch meets them, of one kind the first met: loss weights of the input, weights,
+/// moments, activations, losses of tokens, gradients of activations, then of parameters from the
+/// last layer to the first. "activation layers.3.mlp.output", "weight head.weight". Collective; the
+/// same text on every rank.
 std::string first_not_finite(Engine& engine, int64_t step,
                              std::span<const data::HostBatch> micro_batches, double global_weight);
 

@@ -58,8 +58,8 @@ void start(const config::Recipe& recipe, int64_t breaks_off_in) {
   const auto world = comm::make_self_communicator(*device);
   train::Hooks hooks;
   hooks.before_step = [=](train::Engine&, int64_t step) {
-    if (step == breaks_off_in) throw BreaksOff();
     if ((step - 1) % kEvery == 0 && step > 1) note(std::to_string(step - 1));  // it is saved
+    if (step == breaks_off_in) throw BreaksOff();
   };
   hooks.samples = [](train::Engine&, int64_t step) {
     return train::Samples{{{step, "a", "b"}}, 0};

@@ -60,6 +60,9 @@ bool save_with(const Injection& injection, bool is_failure) {
   if (is_failure) {
     EXPECT_THAT(message, HasSubstr(std::strerror(injection.error))) << what;
     EXPECT_THAT(message, HasSubstr(folder.path.string())) << what;
+    if (injection.call == Call::write && injection.error == ENOSPC) {
+      EXPECT_THAT(message, HasSubstr("bytes more do not fit; make room")) << what;
+    }
     check_left(folder.path, what);
     run.save(2);  // the cause is gone
   } else {

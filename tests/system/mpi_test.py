@@ -246,7 +246,7 @@ class MpiLong(Processes):
         # Its check takes longer than the deadline, each of its parts less; whole tensors, which are read at once.
         large = ("model.hidden=384", "parallel.pipeline=2", *ENDLESS)
         self.mpi(2, "slow", *large, "train.steps=2")
-        process, message = self.resumed("slow", "+300|1+", *large, "train.steps=4", f"parallel.deadline_seconds={DEADLINE}")
+        process, message = self.resumed("slow", "+400|1+", *large, "train.steps=4", f"parallel.deadline_seconds={DEADLINE}")
         self.assertEqual(process.returncode, 0, message)
         # Else nobody had to wait for longer than the deadline.
         accounts = json.loads((self.folder / "slow" / "run.json").read_text())["accounts"]

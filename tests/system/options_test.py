@@ -9,6 +9,8 @@ import unittest
 from program import PATIENCE, PROGRAM, run
 from refusals import Refusals
 
+MEMORY = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+
 COMMANDS = ("tokenizer train", "tokenizer encode", "tokenizer decode", "pack", "train", "generate", "evaluate score", "evaluate perplexity",
             "plan", "convert", "report", "bench gemm", "bench train", "bench decode", "bench tokenizer", "bench layouts", "bench collective", "doctor")
 
@@ -83,7 +85,8 @@ class Options(Refusals):
         for more in (("--prompt", 1025), ("--tokens", 961), ("--tokens", 481, "--profile")):
             self.refused("bench", "decode", *more, say=["beyond the context of 1024"])
 
-    def test_what_no_machine_has_the_memory_for(self):
+    @unittest.skipIf(2 * MEMORY >= 2**42, "this machine might have it")  # an arena may be twice the memory
+    def test_what_few_machines_have_the_memory_for(self):
         self.refused("bench", "collective", "--ranks", 1, "--elements", 2**40, codes=(1,), say=["out of memory", 2**42])
 
     def test_unknown_options_name_the_nearest(self):

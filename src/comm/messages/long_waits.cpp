@@ -8,12 +8,6 @@
 #include "comm/messages/see_off.h"
 
 namespace megalith::comm {
-namespace {
-
-constexpr int kTag = 2;  // beside those of news and signs of life (message_world.cpp)
-
-}  // namespace
-
 LongWaits::LongWaits(Wire& wire) : wire_(wire) { await_note(); }
 
 LongWaits::~LongWaits() {
@@ -28,8 +22,8 @@ LongWaits::~LongWaits() {
 }
 
 void LongWaits::await_note() {
-  waiting_ = wire_.start_receive(Wire::kAnyRank, kTag, reinterpret_cast<std::byte*>(&incoming_),
-                                 sizeof(Note));
+  waiting_ = wire_.start_receive(Wire::kAnyRank, kLongWaitTag,
+                                 reinterpret_cast<std::byte*>(&incoming_), sizeof(Note));
 }
 
 void LongWaits::tell(int lane, const std::string& call) {
@@ -40,8 +34,13 @@ void LongWaits::tell(int lane, const std::string& call) {
   std::copy_n(call.begin(), std::min(call.size(), note->call.size() - 1), note->call.begin());
   for (int rank = 0; rank < wire_.size(); ++rank) {
     if (rank == wire_.rank()) continue;
-    sent_.push_back({note, wire_.start_send(rank, kTag, reinterpret_cast<std::byte*>(note.get()),
-                                            sizeof(Note))});
+    try {
+      sent_.push_back(
+          {note, wire_.start_send(rank, kLongWaitTag, reinterpret_cast<std::byte*>(note.get()),
+                                  sizeof(Note))});
+    } catch (const std::exception&) {
+      // A peer that is gone: calls with it say so.
+    }
   }
   // This also drives on what was just sent: the caller may not look again for long.
   sent_.remove_if([this](const Sent& sent) { return is_over(wire_, sent.handle); });
@@ -49,10 +48,14 @@ void LongWaits::tell(int lane, const std::string& call) {
 
 std::string LongWaits::of(int rank, int lane) {
   const std::lock_guard lock(mutex_);
-  while (wire_.test(waiting_)) {
-    incoming_.call.back() = '\0';
-    told_[{incoming_.rank, incoming_.lane}] = incoming_.call.data();
-    await_note();
+  try {
+    while (waiting_ != 0 && wire_.test(waiting_)) {
+      incoming_.call.back() = '\0';
+      told_[{incoming_.rank, incoming_.lane}] = incoming_.call.data();
+      await_note();
+    }
+  } catch (const std::exception&) {
+    waiting_ = 0;  // what is known is told: it is a hint beside another message
   }
   return told_[{rank, lane}];
 }

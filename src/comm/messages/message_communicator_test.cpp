@@ -215,25 +215,24 @@ TEST(MessageCommunicator, TheDeadlineNamesWhoIsMissing) {
 // Calls whose identities never meet: who gives up says in what the other one waits.
 TEST(MessageCommunicator, TheDeadlineNamesTwoCallsThatCannotMeet) {
   for (const bool groups : {false, true}) {
-    const auto errors = run_mailbox_ranks(
-        2,
-        [&](Communicator& world) {
-          const std::vector<Membership> both(2);
-          const auto one = world.split(both, "one"), other = world.split(both, "other");
-          const bool odd = world.rank() == 1;
-          std::vector<float> x(4);
-          world.set_step(5);
-          if (groups) return (odd ? one : other)->barrier("end of step");
-          if (odd) return world.wait(world.start_receive(0, view_of(x), "activation 3"));
-          world.wait(world.start_all_reduce_sum(view_of(x), "norm"));
-        },
-        1);
+    const auto errors = run_mailbox_ranks(2, [&](Communicator& world) {
+      const std::vector<Membership> both(2);
+      const auto one = world.split(both, "one"), other = world.split(both, "other");
+      const bool odd = world.rank() == 1;
+      std::vector<float> x(4);
+      world.set_step(5);
+      world.barrier("start");
+      world.set_deadline(4);
+      if (groups) return (odd ? one : other)->barrier("end of step");
+      if (odd) return world.wait(world.start_receive(0, view_of(x), "activation 3"));
+      world.wait(world.start_all_reduce_sum(view_of(x), "norm"));
+    });
     const std::string zero = groups ? "barrier 'end of step' (call 0 of group 'other')"
                                     : "all_reduce_sum 'norm' of 4 f32";
     const std::string one =
         groups ? "barrier 'end of step' (call 0 of group 'one')" : "send 'activation 3' of 4 f32";
     for (const std::string& error : errors) {
-      EXPECT_THAT(error, AllOf(HasSubstr("waited 1 s, the deadline"), HasSubstr(zero),
+      EXPECT_THAT(error, AllOf(HasSubstr("waited 4 s, the deadline"), HasSubstr(zero),
                                HasSubstr(one), HasSubstr("has not started it, it waits in ")));
     }
   }

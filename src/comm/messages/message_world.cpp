@@ -10,13 +10,6 @@
 #include "comm/messages/see_off.h"
 
 namespace megalith::comm {
-namespace {
-
-constexpr int kNewsTag = 0;
-constexpr int kSignTag = 1;
-
-}  // namespace
-
 MessageWorld::MessageWorld(Wire& wire)
     : wire_(wire), long_waits_(wire), signs_sent_(static_cast<size_t>(wire.size())) {
   await_news();

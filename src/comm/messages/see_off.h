@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The end of messages that a rank has sent beside its calls.
+// Messages that a rank sends beside its calls: their tags, and their end.
 #pragma once
 
 #include <vector>
@@ -7,6 +7,9 @@
 #include "comm/messages/wire.h"
 
 namespace megalith::comm {
+
+/// Below those of the groups' calls (MessageWorld::kTagsPerGroup).
+enum : int { kNewsTag, kSignTag, kLongWaitTag };
 
 /// Whether it is done, or its peer is gone.
 bool is_over(Wire& wire, Wire::Handle sent);
