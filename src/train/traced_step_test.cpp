@@ -154,7 +154,9 @@ TEST(TracedStep, PlansSpreadStateToTheByte) {
   for (const DType dtype : {DType::f32, DType::bf16}) {
     Settings settings = toy_settings();
     settings.weights = settings.activations = dtype;
-    settings.architecture.vocab = 4096;  // its table is more than what a step needs beside it
+    // A table larger than all that a step needs beside it.
+    settings.architecture.hidden = 256;
+    settings.architecture.vocab = 4096;
     settings.layout = {.tensor = 2, .data = 2};
     settings.zero = 1;
     expect_planned(settings, 1, 0, fmt::format("spread, {}", dtype));

@@ -341,26 +341,6 @@ TEST(RunRanks, AFailureReachesSecondThreads) {
   EXPECT_THAT(failure, AllOf(HasSubstr("rank 1 on "), EndsWith("disk full")));
 }
 
-// The main threads sleep through what the second ones do; a ring for one does not wake the other.
-TEST(RunRanks, BothThreadsOfARankAreWoken) {
-  constexpr RankOptions kPatient{20};
-  const auto body = [](Communicator& world) {
-    const auto second = world.for_second_thread("saving");
-    std::thread other([&] {
-      for (int i = 0; i < 200; ++i) second->barrier("busy");
-    });
-    if (world.rank() == 1) other.join();
-    try {
-      world.barrier("end");
-    } catch (...) {
-      if (other.joinable()) other.join();
-      throw;
-    }
-    if (other.joinable()) other.join();
-  };
-  EXPECT_NO_THROW(run_ranks(3, body, kPatient));
-}
-
 // Sixteen ranks on whatever cores there are: random rings, groups and reductions.
 TEST(RunRanks, ManyRanksOnFewCoresFinish) {
   for (int round = 0; round < 10; ++round) {
