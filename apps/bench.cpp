@@ -15,6 +15,7 @@
 #include "comm/backends.h"
 #include "kernels/elementwise/pointwise.h"
 #include "kernels/matmul/linear.h"
+#include "kernels/matmul/product_class.h"
 #include "parallel/canonical.h"
 
 namespace megalith::apps {
@@ -35,8 +36,7 @@ void gemm_of(device::Device& device, DType dtype, const Size& size, const BenchO
                        dw = arena.tensor(DType::f32, Shape{out, i});
   kernels::Exec exact(device, kernels::Numerics::exact), library(device, kernels::Numerics::fast);
   library.only = "onednn";
-  // It multiplies bf16 with AVX-512 only.
-  const bool has_library = dtype == DType::f32 || device::detect_isa() >= device::Isa::avx512;
+  const bool has_library = kernels::library_multiplies(dtype);
   kernels::fill(exact, x, 0.5);
   kernels::fill(exact, w, 0.25);
   kernels::fill(exact, dw, 0);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // POSIX files. Short counts are loops here (and in checkpoint/uncached_writer.cpp, for direct
-// writes); the message of each failure
-// names the path, the call and the reason. Descriptors are closed on exec.
+// writes); the message of each failure names the path, the call and the reason. Descriptors are
+// closed on exec.
 #include "base/file.h"
 
 #include <fcntl.h>

@@ -8,6 +8,7 @@
 #include "comm/messages/see_off.h"
 
 namespace megalith::comm {
+
 LongWaits::LongWaits(Wire& wire) : wire_(wire) { await_note(); }
 
 LongWaits::~LongWaits() {

@@ -10,6 +10,7 @@
 #include "comm/messages/see_off.h"
 
 namespace megalith::comm {
+
 MessageWorld::MessageWorld(Wire& wire)
     : wire_(wire), long_waits_(wire), signs_sent_(static_cast<size_t>(wire.size())) {
   await_news();

@@ -7,6 +7,7 @@
 #include "kernels/elementary/kernel_testing.h"
 #include "kernels/matmul/linear.h"
 #include "kernels/matmul/linear_cases.h"
+#include "kernels/matmul/product_class.h"
 
 namespace megalith::kernels::matmul {
 
@@ -128,11 +129,10 @@ inline std::string describe(const LinearCase& c, const Types& types, Operation o
                      static_cast<int>(operation), device);
 }
 
-/// oneDNN takes one type of operands, f32 only to f32, and bf16 only where there is AVX-512.
+/// oneDNN takes one type of operands, where it has it here, and f32 only to f32.
 inline bool onednn_takes(const Types& types) {
-  if (types.x != types.w) return false;
-  return types.x == DType::f32 ? types.result == DType::f32
-                               : device::detect_isa() >= device::Isa::avx512;
+  return types.x == types.w && library_multiplies(types.x) &&
+         (types.x != DType::f32 || types.result == DType::f32);
 }
 
 }  // namespace megalith::kernels::matmul

@@ -188,6 +188,7 @@ std::string_view refuse(const Exec& exec, ProductKind kind, const Product& produ
   const bool is_f32 = product.a.dtype == DType::f32;
   if ((is_f32 && sums != DType::f32) || product.a.dtype == DType::f64 || sums == DType::f64)
     return "types that oneDNN does not multiply";
+  if (!library_multiplies(product.a.dtype)) return "oneDNN multiplies bf16 with AVX-512 only";
   if (!exec.only.empty()) return {};
   if (is_skinny(product)) return "a few rows read the weights once, and nothing is to be packed";
   const double flops = 2.0 * static_cast<double>(product.m) * static_cast<double>(product.n) *

@@ -49,5 +49,8 @@ bool takes_library(const device::Target& target, const ProductClass& c);
 
 /// Of the library (oneDNN) at run time: "2.6.3".
 std::string library_version();
+/// Whether it multiplies operands of `dtype` here: bf16 only with AVX-512, and where its own limit
+/// (ONEDNN_MAX_CPU_ISA) lets it.
+bool library_multiplies(DType dtype);
 
 }  // namespace megalith::kernels

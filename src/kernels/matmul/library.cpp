@@ -1,0 +1,24 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the library (oneDNN) says of itself. A file of its own: whoever only asks links nothing that
+// multiplies with it.
+#include <fmt/format.h>
+
+#include <dnnl.hpp>
+
+#include "kernels/matmul/product_class.h"
+
+namespace megalith::kernels {
+
+std::string library_version() {
+  const dnnl_version_t* version = dnnl_version();
+  return fmt::format("{}.{}.{}", version->major, version->minor, version->patch);
+}
+
+bool library_multiplies(DType dtype) {
+  // Its enumerators are sets of bits, a larger instruction set holds those of a smaller one.
+  constexpr auto kNeeded = static_cast<unsigned>(dnnl::cpu_isa::avx512_core);
+  const auto has = static_cast<unsigned>(dnnl::get_effective_cpu_isa());
+  return dtype == DType::f32 || (has & kNeeded) == kNeeded;
+}
+
+}  // namespace megalith::kernels
