@@ -175,7 +175,7 @@ def tokenizer(r):
     blocks = [(0x20, 0x7E), (0xA1, 0x24F), (0x370, 0x3FF), (0x400, 0x4FF), (0x5D0, 0x5EA), (0x620, 0x64A), (0x905, 0x939),
               (0x3041, 0x3096), (0x4E00, 0x9FFF), (0xAC00, 0xD7A3), (0x1F300, 0x1F5FF)]
     with open(mixed, "w", encoding="utf-8") as file:
-        for _ in range(r.size(200_000, 5_000)):
+        for _ in range(r.size(1_000_000, 5_000)):  # as much as of English
             low, high = order.choice(blocks)
             word = "".join(chr(order.randint(low, high)) for _ in range(order.randint(1, 9)))
             file.write(word + order.choice("       \n"))  # lines: what several threads divide

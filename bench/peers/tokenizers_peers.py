@@ -36,8 +36,9 @@ def encode(path, text, samples):
     ours = tokenizers.Tokenizer.from_file(path)
     rival = tiktoken.Encoding("rival", pat_str=pattern, mergeable_ranks=ranks, special_tokens={})
     expected = ours.encode(data[:100000], add_special_tokens=False).ids
-    # The libraries' faster roads: into an array; lines (no run of blanks is parted, so the tokens stay), without places.
-    roads = {"tiktoken": lambda lines: [rival.encode_to_numpy("".join(lines), disallowed_special=())],
+    # The libraries' fastest roads: the text whole, into a list (into an array takes half as long again); lines (no run of
+    # blanks is parted, so the tokens stay), without places.
+    roads = {"tiktoken": lambda lines: [rival.encode_ordinary("".join(lines))],
              "tokenizers": lambda lines: ours.encode_batch_fast(lines, add_special_tokens=False)}
     head = lines_of(data[:100000])
     if [i for ids in roads["tiktoken"](head) for i in ids] != expected or [i for e in roads["tokenizers"](head) for i in e.ids] != expected:
