@@ -7,6 +7,7 @@
 
 #include <stdexcept>
 #include <string>
+#include <string_view>
 
 #include "base/format.h"
 
@@ -22,10 +23,19 @@ enum class ExitCode : int {
 
 class Error : public std::runtime_error {
  public:
-  Error(ExitCode code, const std::string& message) : std::runtime_error(message), code_(code) {}
+  Error(ExitCode code, const std::string& message)
+      : std::runtime_error(without_zeros(message)), code_(code) {}
   ExitCode code() const { return code_; }
 
  private:
+  /// what() ends at the first zero byte, which text from a file may hold: \x00 stands in its place.
+  static std::string without_zeros(const std::string& message) {
+    if (message.find('\0') == std::string::npos) return message;
+    std::string text;
+    for (const char& c : message) text += c == '\0' ? "\\x00" : std::string_view(&c, 1);
+    return text;
+  }
+
   ExitCode code_;
 };
 

@@ -20,6 +20,12 @@ TEST(Failure, KeepsTheCodeAndTextOfAnError) {
   EXPECT_EQ(failure.text, "a is damaged");
 }
 
+TEST(Failure, AZeroByteInATextDoesNotEndIt) {
+  const std::string name("a\0b\0", 4);
+  EXPECT_EQ(caught(UserError("{} is unknown; name another", name)).text,
+            "a\\x00b\\x00 is unknown; name another");
+}
+
 TEST(Failure, APathThatCannotBeIsThePersonsMistake) {
   const auto error = [](std::errc code) {
     return std::filesystem::filesystem_error("cannot open", "/no/where",
