@@ -61,4 +61,15 @@ void require_regular(const fs::path& file) {
                        file.string());
 }
 
+std::string read_regular(const fs::path& file, int64_t limit) {
+  require_regular(file);
+  std::error_code error;
+  const auto bytes = fs::file_size(file, error);
+  if (!error && bytes > static_cast<uint64_t>(limit)) {
+    throw IntegrityError("{}: {} bytes, and what belongs there has {} at most", file.string(),
+                         bytes, limit);
+  }
+  return read_file(file, limit);
+}
+
 }  // namespace megalith

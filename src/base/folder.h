@@ -3,7 +3,9 @@
 // a power cut, and nobody but their owner may write into them, whatever the umask.
 #pragma once
 
+#include <cstdint>
 #include <filesystem>
+#include <string>
 #include <vector>
 
 namespace megalith {
@@ -18,5 +20,9 @@ std::vector<std::filesystem::path> make_folders(const std::filesystem::path& fol
 /// and is neither a regular file nor a link to one. A pipe would be waited for without end, and a
 /// device has none. (Who names a pipe himself, as an input, means it.)
 void require_regular(const std::filesystem::path& file);
+
+/// The whole of such a file. IntegrityError also when it has more than `limit` bytes: what belongs
+/// there has not.
+std::string read_regular(const std::filesystem::path& file, int64_t limit);
 
 }  // namespace megalith

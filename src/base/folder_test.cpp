@@ -84,5 +84,14 @@ TEST_F(FolderTest, OnlyRegularFilesAreReadInside) {
   EXPECT_THROW(require_regular("/dev/zero"), IntegrityError);
 }
 
+TEST_F(FolderTest, WhatIsTooLargeForItsPlaceIsNotRead) {
+  write_file_durable(folder_ / "file", "four");
+  EXPECT_EQ(read_regular(folder_ / "file", 4), "four");
+  EXPECT_THROW(read_regular(folder_ / "file", 3), IntegrityError);
+  fs::resize_file(folder_ / "file", uint64_t{1} << 40);  // sparse
+  EXPECT_THROW(read_regular(folder_ / "file", 1 << 20), IntegrityError);
+  EXPECT_THROW(read_regular(folder_, 1 << 20), IntegrityError);
+}
+
 }  // namespace
 }  // namespace megalith

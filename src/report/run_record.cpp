@@ -37,7 +37,6 @@ fs::path required(const fs::path& folder, const char* name) {
     throw UserError("{}: missing; name the folder (run.out) of a training run that has begun",
                     path.string());
   }
-  require_regular(path);
   return path;
 }
 
@@ -91,10 +90,10 @@ std::optional<int64_t> RunRecord::integer(std::string_view pointer) const {
 RunRecord read_run(const fs::path& folder) {
   if (!fs::is_directory(folder)) throw UserError("{}: not a folder", folder.string());
   RunRecord record;
-  record.recipe = read_file(required(folder, "recipe.yaml"), kMostRecordBytes);
+  record.recipe = read_regular(required(folder, "recipe.yaml"), kMostRecordBytes);
   record.model = describe_model(folder / "recipe.yaml", record.recipe);
   record.run_path = required(folder, "run.json");
-  const std::string run = read_file(record.run_path, kMostRecordBytes);
+  const std::string run = read_regular(record.run_path, kMostRecordBytes);
   if (const auto fault = json_fault(run))
     throw IntegrityError("{}: {}", record.run_path.string(), *fault);
   record.run = Json::parse(run);

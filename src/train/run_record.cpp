@@ -14,15 +14,24 @@ RunRecord::RunRecord(std::filesystem::path folder) : path_(std::move(folder) / "
   }
   if (!std::filesystem::exists(path_)) return;
   require_regular(path_);
-  const std::string text = read_file(path_, 16 << 20);
-  damage_ = json_fault(text);
-  if (!damage_) json_ = nlohmann::ordered_json::parse(text);
+  read();
   if (!json_.is_object()) {
     if (!damage_) damage_ = "is not a JSON object";
     json_ = nlohmann::ordered_json::object();
   }
   // The one part that a run fills piece by piece; the others are written whole.
   if (json_.contains("memory") && !json_["memory"].is_object()) json_.erase("memory");
+}
+
+void RunRecord::read() {
+  constexpr uint64_t kMostBytes = 16 << 20;  // some kilobytes
+  if (const uint64_t bytes = std::filesystem::file_size(path_); bytes > kMostBytes) {
+    damage_ = fmt::format("has {} bytes, and a record {} at most", bytes, kMostBytes);
+    return;
+  }
+  const std::string text = read_file(path_, kMostBytes);
+  damage_ = json_fault(text);
+  if (!damage_) json_ = nlohmann::ordered_json::parse(text);
 }
 
 void RunRecord::write() const {

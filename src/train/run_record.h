@@ -21,6 +21,8 @@ class RunRecord {
   void write() const;
 
  private:
+  void read();
+
   std::filesystem::path path_;
   nlohmann::ordered_json json_;
   std::optional<std::string> damage_;
