@@ -12,8 +12,10 @@
 namespace megalith::apps {
 
 int tell(const Failure& failure) {
+  // Two paths of the greatest length, and what is said of them.
+  constexpr size_t kMostBytes = 3 * 4096;
   // Nobody is left to tell when this fails, and the exit code says it too.
-  std::fputs(("megalith: " + one_line(failure.text) + "\n").c_str(), stderr);
+  std::fputs(("megalith: " + one_line(failure.text, kMostBytes) + "\n").c_str(), stderr);
   return static_cast<int>(failure.code);
 }
 

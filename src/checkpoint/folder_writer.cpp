@@ -60,8 +60,7 @@ void name_files(std::vector<FilePlan>& plans, comm::Communicator* ranks) {
   const int64_t first = std::accumulate(counts.begin(), before, int64_t{1});
   const int64_t all = std::accumulate(before, counts.end(), first - 1);
   for (size_t i = 0; i < plans.size(); ++i) {
-    plans[i].name =
-        fmt::format("state-{:05}-of-{:05}.safetensors", first + static_cast<int64_t>(i), all);
+    plans[i].name = tensor_file_name(first + static_cast<int64_t>(i), all);
   }
 }
 
@@ -195,6 +194,10 @@ FolderSummary write_together(std::optional<StagedFolder>& folder, const FolderCo
 }
 
 }  // namespace
+
+std::string tensor_file_name(int64_t number, int64_t of) {
+  return fmt::format("state-{:05}-of-{:05}.safetensors", number, of);
+}
 
 SystemError save_failure(const fs::path& target, int64_t step, int64_t needed, const char* reason) {
   return SystemError(

@@ -38,6 +38,9 @@ SystemError save_failure(const std::filesystem::path& target, int64_t step, int6
 /// write at once. A larger tensor has a file of its own.
 inline constexpr int64_t kTensorFileBytes = int64_t{256} << 20;
 
+/// The name of the tensor file `number`, counted from 1, of `of`: the longest name in the folder.
+std::string tensor_file_name(int64_t number, int64_t of);
+
 /// What tensor files ask of a disk, a little more rather than less.
 struct FolderNeeds {
   int64_t bytes = 0;

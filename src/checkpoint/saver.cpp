@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "base/clock.h"
+#include "base/file.h"
 #include "base/folder.h"
 #include "base/log.h"
 #include "checkpoint/disk_room.h"
@@ -55,14 +56,16 @@ void stream(device::Device& device, std::mutex& turn, const ConstView& view,
   }
 }
 
-/// Makes the folder and proves that files can be made in it, so that a run learns this before its
-/// first step. What it made stays until the result goes.
+/// Makes the folder and proves that files can be made in it, of the longest name that a save gives
+/// one, so that a run learns this before its first step. What it made stays until the result goes.
 std::unique_ptr<StagedFolder> prepare(const fs::path& folder) {
   step_folders(folder);  // throws when it is a link
   make_folders(folder);
   clean_checkpoints(folder);
   try {
-    return std::make_unique<StagedFolder>(folder / "probe");
+    auto probe = std::make_unique<StagedFolder>(folder / "probe");
+    File(probe->path() / tensor_file_name(1, 1), File::Mode::create_new);
+    return probe;
   } catch (const UserError& reason) {
     throw UserError("{}: cannot be written: {}, by run.out", folder.string(), reason.what());
   }

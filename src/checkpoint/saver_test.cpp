@@ -4,6 +4,7 @@
 
 #include <sys/resource.h>
 
+#include <climits>
 #include <fstream>
 #include <future>
 #include <memory>
@@ -225,6 +226,22 @@ TEST_F(SaverTest, room_is_asked_for_in_bytes_and_files) {
   }
   ASSERT_EQ(::setrlimit(RLIMIT_FSIZE, &before), 0);
   EXPECT_THAT(said, HasSubstr("a file may have 50000"));
+}
+
+TEST_F(SaverTest, a_folder_whose_files_would_have_too_long_names_is_refused_at_once) {
+  // Room for the folder of a save in progress (22 bytes), not for the files in it (33 more).
+  fs::path deep = folder_;
+  const size_t wanted = PATH_MAX - 1 - 40;
+  while (deep.native().size() + 202 < wanted) deep /= std::string(200, 'd');
+  deep /= std::string(wanted - deep.native().size() - 1, 'd');
+  try {
+    Saver saver(deep, {2, false});
+    FAIL() << "it could not save";
+  } catch (const UserError& error) {
+    EXPECT_THAT(error.what(), HasSubstr("run.out"));
+    EXPECT_THAT(error.what(), HasSubstr("File name too long"));
+  }
+  EXPECT_TRUE(fs::is_empty(deep));
 }
 
 TEST_F(SaverTest, the_same_step_is_replaced_whole) {

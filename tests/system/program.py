@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """What the system tests share: the program, a small corpus, a small recipe."""
 import json
+import os
 import pathlib
 import random
 import subprocess
@@ -14,6 +15,9 @@ PROGRAM = str(pathlib.Path(sys.argv.pop(1)).resolve()) if len(sys.argv) > 1 and 
 
 # What anything may take that ends by itself, in seconds: machines are slow and busy, and their disks slower.
 PATIENCE = 300
+
+# Bytes of a path, without the zero behind it.
+LONGEST_PATH = os.pathconf("/", "PC_PATH_MAX") - 1
 
 # Of runs that a test ends: they do not come to their end before, and no step depends on the last.
 ENDLESS = ("train.steps=100000000", "train.validate_every=0", "optimizer.schedule=constant")
@@ -59,6 +63,14 @@ def text(lines, seed=1):
     draw = random.Random(seed)
     nouns, verbs = ["cat", "dog", "bird", "fish", "man"], ["sees", "likes", "finds", "eats"]
     return "".join(f"the {draw.choice(nouns)} {draw.choice(verbs)} the {draw.choice(nouns)}.\n" for _ in range(lines))
+
+
+def path_of(length, folder):
+    """A path of so many bytes, below the folder."""
+    path, rest = str(folder), length - len(os.fsencode(folder))
+    while rest > 202:  # a name has 255 at most
+        path, rest = f"{path}/{'y' * 199}", rest - 200
+    return pathlib.Path(f"{path}/{'z' * (rest - 1)}")
 
 
 def pack_spiking_corpus(folder):

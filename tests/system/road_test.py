@@ -5,7 +5,7 @@ import json
 import math
 import unittest
 
-from program import RoadTest, run, run_json
+from program import LONGEST_PATH, RoadTest, path_of, run, run_json
 
 
 class Road(RoadTest):
@@ -66,6 +66,28 @@ class Road(RoadTest):
         options = ("--prompt", "the", "--max-new-tokens", 8, "--temperature", 0)
         texts = {run("generate", "--checkpoint", self.folder / name, *options) for name in ("run", "hf", "back")}
         self.assertEqual(len(texts), 1)
+
+    def test_the_road_leads_through_folders_of_any_name(self):
+        longest = "n" * 251  # with .bin behind it a file's name is as long as one may be
+        for folder in (self.folder / 'übung \U0001f642 a "b" $c\n-', path_of(LONGEST_PATH - 195, self.folder)):
+            folder.mkdir(parents=True)
+            tokenizer, corpus, out, hf = folder / "tokenizer.json", folder / "corpus", folder / "run", folder / "hf"
+            if len(str(folder)) + len(longest) < LONGEST_PATH // 2:
+                tokenizer, corpus, out, hf = folder / f"{longest}json", folder / longest, folder / f"{longest}-run", folder / f"{longest}--hf"
+            source = folder / "text.txt"
+            source.write_bytes((self.folder / "text.txt").read_bytes())
+            run("tokenizer", "train", "--input", source, "--vocab-size", 285, "--output", tokenizer)
+            run("pack", "--tokenizer", tokenizer, "--input", source, "--document", "line", "--output", corpus)
+            self.assertEqual(corpus.with_name(f"{corpus.name}.bin").read_bytes(), (self.folder / "corpus.bin").read_bytes())
+            for steps in (1, 2):
+                self.train(out, f"data.train={corpus}", f"data.tokenizer={tokenizer}", "optimizer.schedule=constant", f"train.steps={steps}")
+            self.train("usual", "optimizer.schedule=constant", "train.steps=2")
+            self.same(out, "usual")
+            self.assertEqual(run_json("report", out)["html"], str(out / "report.html"))
+            run("convert", "--from", out, "--to", hf)
+            options = ("--prompt", "the", "--max-new-tokens", 4, "--temperature", 0)
+            texts = {run("generate", "--checkpoint", place, *options) for place in (out, hf, self.folder / "usual")}
+            self.assertEqual(len(texts), 1)
 
     def write(self, name, content):
         path = self.folder / name
