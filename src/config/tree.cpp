@@ -39,6 +39,8 @@ class TreeBuilder : public YAML::EventHandler {
   void OnScalar(const YAML::Mark& mark, const std::string& tag, YAML::anchor_t anchor,
                 const std::string& value) override {
     refuse_extras(mark, tag, anchor);
+    // Written "\0" in quotes. A path would end there.
+    if (value.find('\0') != std::string::npos) fault(mark, "contains a zero byte; remove it");
     const bool quoted = tag == "!";
     const bool null =
         !quoted && (value == "~" || value == "null" || value == "Null" || value == "NULL");

@@ -61,6 +61,8 @@ TEST(Tree, RefusesWhatRecipesMustNotContain) {
   EXPECT_THAT(fault_of("a: 1\nb: 2\na: 3\n"), HasSubstr("r.yaml:3:1: a: is given twice"));
   EXPECT_THAT(fault_of("a:\n  b: 1\n  b: [1, {c: 2}]\n  d: 1\n"), HasSubstr("a.b: is given twice"));
   EXPECT_THAT(fault_of("~: 1\n"), HasSubstr("a key must be a word"));
+  for (const char* text : {"a: \"x\\0y\"\n", "a: [\"\\u0000\"]\n", "a: {\"\\x00\": 1}\n"})
+    EXPECT_THAT(fault_of(text), HasSubstr("a: contains a zero byte")) << text;
   EXPECT_THAT(error_of("[a, b]: 1\n"), HasSubstr("a key must be a word"));
   EXPECT_THAT(error_of("? {a: b}\n: 1\n"), HasSubstr("a key must be a word"));
   EXPECT_THAT(error_of("a: 1\n---\nb: 1\n"), HasSubstr("more than one document"));
