@@ -26,6 +26,13 @@ namespace {
 constexpr size_t kInputBytes = size_t{256} << 10;
 constexpr std::string_view kGzipMagic("\x1f\x8b", 2);
 constexpr std::string_view kZstdMagic("\x28\xb5\x2f\xfd", 4);
+/// Of a frame to skip, as pzstd writes one before each of text, without its first byte, which is
+/// any of 0x50 to 0x5f. With it, it is plain text.
+constexpr std::string_view kZstdSkipMagic("\x2a\x4d\x18", 3);
+
+bool is_zstd_skip(std::string_view head) {
+  return !head.empty() && (head[0] & 0xf0) == 0x50 && head.substr(1) == kZstdSkipMagic;
+}
 
 /// The bytes as they lie in the file or come through the pipe.
 class RawSource final : public ByteSource {
@@ -60,9 +67,7 @@ class PeekSource final : public ByteSource {
       have_ += count;
     }
   }
-  bool starts_with(std::string_view magic) const {
-    return std::string_view(head_.data(), have_).substr(0, magic.size()) == magic;
-  }
+  std::string_view head() const { return {head_.data(), have_}; }
   size_t read(char* data, size_t size) override {
     if (given_ == have_) return inner_->read(data, size);
     const size_t count = std::min(size, have_ - given_);
@@ -193,8 +198,11 @@ std::unique_ptr<ByteSource> open_source(const std::filesystem::path& path) {
   const std::string name = source_name(path);
   auto source = std::make_unique<PeekSource>(std::make_unique<RawSource>(path));
   const std::string extension = path.extension().string();
-  if (source->starts_with(kGzipMagic)) return std::make_unique<GzipSource>(std::move(source), name);
-  if (source->starts_with(kZstdMagic)) return std::make_unique<ZstdSource>(std::move(source), name);
+  const std::string_view head = source->head();
+  if (head.starts_with(kGzipMagic)) return std::make_unique<GzipSource>(std::move(source), name);
+  // A frame to skip could be text: there the name decides.
+  if (head.starts_with(kZstdMagic) || (extension == ".zst" && is_zstd_skip(head)))
+    return std::make_unique<ZstdSource>(std::move(source), name);
   if (extension == ".gz" || extension == ".zst") {
     throw UserError("{}: ends in {} but is not compressed so; rename or restore it", name,
                     extension);

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // A stream of bytes from a file or standard input, decompressed on the way. What is compressed is
-// told by the first bytes (gzip and zstd magics are no valid UTF-8, so no text is mistaken); a name
-// that ends in .gz or .zst must keep its promise. Memory is bounded whatever a file unpacks to.
+// told by the first bytes (gzip and zstd magics are no valid UTF-8, so no text is mistaken), of a
+// zstd file that begins with a frame to skip also by its name; a name that ends in .gz or .zst must
+// keep its promise. Memory is bounded whatever a file unpacks to.
 #pragma once
 
 #include <cstddef>

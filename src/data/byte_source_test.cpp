@@ -66,6 +66,35 @@ TEST(ByteSource, ConcatenatedMembersAndFramesAreOneStream) {
   }
 }
 
+/// A zstd frame to skip, of the kind `low` (0 to 15).
+std::string skipped(std::string_view content, char low = 0) {
+  const auto size = static_cast<uint32_t>(content.size());
+  std::string frame{static_cast<char>(0x50 + low), '\x2a', '\x4d', '\x18'};
+  frame.append(reinterpret_cast<const char*>(&size), sizeof size);
+  return frame.append(content);
+}
+
+TEST(ByteSource, FramesToSkipAreSkippedWhereverTheyStand) {
+  const TemporaryFolder folder;
+  const std::string text = mixed_text(100000), many = mixed_text(600000);
+  for (const size_t block : {size_t{1}, size_t{300000}}) {
+    // As pzstd writes it: the size of the next frame before each.
+    write_text(folder / "t.zst", skipped("size") + zstd(text) + skipped("size", 15) + zstd("end"));
+    EXPECT_EQ(read_all(folder / "t.zst", block), text + "end");
+    write_text(folder / "t.zst", zstd(text) + skipped(many) + skipped(""));
+    EXPECT_EQ(read_all(folder / "t.zst", block), text);
+    write_text(folder / "t.zst", skipped(many, 7));
+    EXPECT_EQ(read_all(folder / "t.zst", block), "");
+  }
+  write_text(folder / "t.zst", zstd(text) + skipped(many).substr(0, 300000));
+  EXPECT_THAT(error_of([&] { read_all(folder / "t.zst", 500); }), HasSubstr("cut short"));
+  // Under another name it is the text that it could be.
+  write_text(folder / "t.txt", skipped("abcd"));
+  EXPECT_EQ(read_all(folder / "t.txt", 500), skipped("abcd"));
+  write_text(folder / "t.zst", "`*M\x18 is none");
+  EXPECT_THAT(error_of([&] { open_source(folder / "t.zst"); }), HasSubstr("not compressed"));
+}
+
 TEST(ByteSource, CompressionIsToldByTheBytesNotTheName) {
   const TemporaryFolder folder;
   write_text(folder / "t.txt", gzip("hidden"));

@@ -15,6 +15,7 @@ namespace megalith::data {
 namespace {
 
 constexpr size_t kBlock = size_t{512} << 10;
+constexpr std::string_view kByteOrderMark = "\xef\xbb\xbf";
 
 bool is_blank(std::string_view line) {
   return line.find_first_not_of(" \t\r") == std::string_view::npos;
@@ -175,6 +176,7 @@ void DocumentParser::for_each_json(const Chunk& chunk, FunctionRef<void(std::str
   int64_t number = chunk.first_line - 1;
   split_lines(chunk.text(), [&](std::string_view line) {
     ++number;
+    if (number == 1 && line.starts_with(kByteOrderMark)) line.remove_prefix(kByteOrderMark.size());
     if (is_blank(line)) return;
     simdjson::dom::element element;
     // The chunk's padding lies behind every line, so the parser need not copy.

@@ -75,6 +75,16 @@ TEST(DocumentChunks, JsonLinesGiveTheirField) {
               ElementsAre("b"));
 }
 
+TEST(DocumentChunks, AByteOrderMarkBeginsAFileOfJsonLinesAndNoOtherLine) {
+  const std::string line = "{\"text\": \"a\"}\n", mark = "\xef\xbb\xbf";
+  EXPECT_THAT(documents(mark + line + line, Cut::json), ElementsAre("a", "a"));
+  EXPECT_THAT(documents(mark + "\r\n" + line, Cut::json), ElementsAre("a"));
+  EXPECT_THAT(documents(mark, Cut::json), IsEmpty());
+  EXPECT_THAT(error_of([&] { documents(line + mark + line, Cut::json); }),
+              StartsWith("2: in:2: not JSON"));
+  EXPECT_THAT(documents(mark + "a\n", Cut::line), ElementsAre(mark + "a"));
+}
+
 // Chunks end every half megabyte; documents of all sizes around that must come through whole.
 TEST(DocumentChunks, ChunkBoundariesAreNeverSeen) {
   std::mt19937 random(5);
