@@ -26,6 +26,7 @@
 #include "train/run_lock.h"
 #include "train/stop_request.h"
 #include "train/traced_step.h"
+#include "train/validation.h"
 
 namespace megalith::apps {
 namespace {
@@ -163,6 +164,13 @@ train::RunResult run_rank(const RankPlace& place, const config::Recipe& recipe,
   return result;
 }
 
+/// Opens the corpora, so that what cannot be read is refused before anything is measured.
+void require_data(const config::Recipe& recipe, const train::Settings& settings) {
+  data::Sampler(train::corpora_of(recipe.data.train),
+                train::sampler_options(recipe, settings, data::Split::train));
+  train::validation_sampler(recipe, settings);
+}
+
 int run(const RecipeOptions& options, const TrainOptions& extra, bool json) {
   const train::StopRequest stop;  // first: a signal during the start is a wish too
   config::check_allow(extra.allow);
@@ -185,6 +193,7 @@ int run(const RecipeOptions& options, const TrainOptions& extra, bool json) {
     if (const auto last = train::finished_before(place.world, recipe, settings, own, extra.allow)) {
       mine = {*last, "already finished", 0};
     } else {
+      require_data(recipe, settings);
       const auto plan = require_memory(place, recipe, own);
       mine = run_rank(place, recipe, settings, own, plan, stop, extra, json);
     }

@@ -127,7 +127,23 @@ int64_t IndexedDataset::sequence_begin(int64_t sequence) const {
     throw IntegrityError("{}: sequence {} begins at byte {}, which is no token of {} bytes",
                          idx_.path().string(), sequence, pointer, bin_.size());
   }
+  if (sequence > 0) require_no_gap(sequence, pointer);
   return pointer / size_of(header_.type);
+}
+
+void IndexedDataset::require_no_gap(int64_t sequence, int64_t pointer) const {
+  const auto length = index_entry<int32_t>(header_.lengths_offset(), sequence - 1);
+  const auto before = index_entry<int64_t>(header_.pointers_offset(), sequence - 1);
+  if (length < 0) {
+    throw IntegrityError("{}: sequence {} has {} tokens", idx_.path().string(), sequence - 1,
+                         length);
+  }
+  // Without a sum: the one before may lie anywhere.
+  if (before < 0 || before > pointer || pointer - before != length * size_of(header_.type)) {
+    throw IntegrityError(
+        "{}: sequence {} begins at byte {}, but the one before has {} tokens at {}",
+        idx_.path().string(), sequence, pointer, length, before);
+  }
 }
 
 void IndexedDataset::read(int64_t first, std::span<int32_t> out, int64_t vocab_size) const {
@@ -148,10 +164,14 @@ void IndexedDataset::read(int64_t first, std::span<int32_t> out, int64_t vocab_s
 int64_t IndexedDataset::document_begin(int64_t document) const {
   MEGA_CHECK(document >= 0 && document <= num_documents(), "document {} of {}", document,
              num_documents());
-  const auto sequence = index_entry<int64_t>(header_.documents_offset(), document);
-  if (sequence < 0 || sequence > header_.num_sequences) {
-    throw IntegrityError("{}: document {} begins at sequence {} of {}", idx_.path().string(),
-                         document, sequence, header_.num_sequences);
+  const auto at = [this](int64_t i) { return index_entry<int64_t>(header_.documents_offset(), i); };
+  const int64_t sequence = at(document);
+  const int64_t before = document > 0 ? at(document - 1) : 0;
+  const int64_t after = document < num_documents() ? at(document + 1) : header_.num_sequences;
+  if (sequence < 0 || sequence < before || sequence > after || sequence > header_.num_sequences) {
+    throw IntegrityError("{}: document {} begins at sequence {} of {}, after {} and before {}",
+                         idx_.path().string(), document, sequence, header_.num_sequences, before,
+                         after);
   }
   return sequence_begin(sequence);
 }

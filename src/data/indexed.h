@@ -31,7 +31,8 @@ class IndexedDataset {
   /// outside [0, vocab_size) is an IntegrityError naming its position.
   void read(int64_t first, std::span<int32_t> out, int64_t vocab_size) const;
 
-  /// The position of the first token of document `document`; num_tokens() for num_documents().
+  /// The position of the first token of document `document`; num_tokens() for num_documents(). An
+  /// entry of the index that does not fit its neighbours is an IntegrityError.
   int64_t document_begin(int64_t document) const;
   /// The document that holds token `token` (a binary search, no table).
   int64_t document_of(int64_t token) const;
@@ -48,7 +49,9 @@ class IndexedDataset {
   std::string fingerprint() const;
 
  private:
+  /// In tokens. An entry that does not fit the one before it is an IntegrityError.
   int64_t sequence_begin(int64_t sequence) const;
+  void require_no_gap(int64_t sequence, int64_t pointer) const;
   template <typename T>
   T index_entry(int64_t array_offset, int64_t index) const;
 

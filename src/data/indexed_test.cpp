@@ -163,7 +163,7 @@ struct Damage {
   const char* message;
 };
 
-// Each breaks one invariant of the format; all but the last group are found at opening.
+// Each breaks one invariant of the format; these are found at opening.
 const std::vector<Damage> kFoundAtOpening = {
     {"empty", [](auto& idx, auto&) { idx.clear(); }, "too few for an index header"},
     {"cut_header", [](auto& idx, auto&) { idx.resize(33); }, "too few for an index header"},
@@ -190,6 +190,8 @@ const std::vector<Damage> kFoundAtOpening = {
     {"last_offset_odd", [](auto& idx, auto&) { poke(idx, 50, int64_t{5}); }, "begins at byte 5"},
     {"last_offset_negative", [](auto& idx, auto&) { poke(idx, 50, int64_t{-6}); }, "byte -6"},
     {"last_offset_huge", [](auto& idx, auto&) { poke(idx, 50, INT64_MAX - 1); }, "begins at byte"},
+    {"length_before_the_last", [](auto& idx, auto&) { poke(idx, 34, 2); },
+     "begins at byte 6, but the one before has 2 tokens at 0"},
     {"last_length_more", [](auto& idx, auto&) { poke(idx, 38, 3); }, "not of one corpus"},
     {"last_length_negative", [](auto& idx, auto&) { poke(idx, 38, -1); }, "not of one corpus"},
     {"last_length_less", [](auto& idx, auto&) { poke(idx, 38, 0); }, "not of one corpus"},
@@ -197,41 +199,84 @@ const std::vector<Damage> kFoundAtOpening = {
     {"bin_cut", [](auto&, auto& bin) { bin.resize(9); }, "not of one corpus"},
     {"bin_empty", [](auto&, auto& bin) { bin.clear(); }, "begins at byte 6"},
 };
-const std::vector<Damage> kFoundByVerify = {
-    {"middle_length", [](auto& idx, auto&) { poke(idx, 34, 2); }, "those before it end at 4"},
-    {"negative_length", [](auto& idx, auto&) { poke(idx, 34, -3); }, "sequence 0 has -3 tokens"},
-    {"document_order", [](auto& idx, auto&) { poke(idx, 66, int64_t{3}); }, "index 2 is 2 after 3"},
-    {"document_negative", [](auto& idx, auto&) { poke(idx, 66, int64_t{-1}); }, "is -1 after 0"},
+/// Lengths [1, 2, 1, 2, 1], a document each: lengths at 34, offsets at 54, documents at 94.
+void write_five(const std::filesystem::path& prefix) {
+  write_corpus(prefix, {{7}, {8, 9}, {10}, {11, 12}, {13}});
+}
+
+// In the middle of write_five, where opening does not look: what verify says of it, and what
+// document_begin(2) says.
+struct MiddleDamage {
+  const char* name;
+  std::function<void(std::string& idx)> apply;
+  const char* verify;
+  const char* use;
+};
+const std::vector<MiddleDamage> kFoundWhereUsed = {
+    {"length", [](auto& idx) { poke(idx, 38, 1); }, "those before it end at 4",
+     "begins at byte 6, but the one before has 1 tokens at 2"},
+    {"length_negative", [](auto& idx) { poke(idx, 38, -3); }, "sequence 1 has -3 tokens",
+     "sequence 1 has -3 tokens"},
+    {"length_largest", [](auto& idx) { poke(idx, 38, INT32_MAX); }, "those before it end at 4294",
+     "the one before has 2147483647 tokens at 2"},
+    {"offset_odd", [](auto& idx) { poke(idx, 70, int64_t{7}); }, "begins at byte 7",
+     "byte 7, which is no token"},
+    {"offset_overlaps", [](auto& idx) { poke(idx, 70, int64_t{4}); }, "begins at byte 4",
+     "begins at byte 4, but the one before has 2 tokens at 2"},
+    {"offset_goes_back", [](auto& idx) { poke(idx, 70, int64_t{0}); }, "begins at byte 0",
+     "begins at byte 0, but the one before has 2 tokens at 2"},
+    {"offset_skips", [](auto& idx) { poke(idx, 70, int64_t{8}); }, "begins at byte 8",
+     "begins at byte 8, but the one before has 2 tokens at 2"},
+    {"offset_behind_the_end", [](auto& idx) { poke(idx, 70, int64_t{16}); }, "begins at byte 16",
+     "byte 16, which is no token of 14 bytes"},
+    {"offset_negative", [](auto& idx) { poke(idx, 70, int64_t{-2}); }, "begins at byte -2",
+     "byte -2, which is no token"},
+    {"offset_before", [](auto& idx) { poke(idx, 62, INT64_MIN); }, "begins at byte -9223",
+     "the one before has 2 tokens at -9223"},
+    {"document_goes_back", [](auto& idx) { poke(idx, 110, int64_t{0}); }, "index 2 is 0 after 1",
+     "document 2 begins at sequence 0 of 5, after 1 and before 3"},
+    {"document_skips", [](auto& idx) { poke(idx, 110, int64_t{4}); }, "index 3 is 3 after 4",
+     "document 2 begins at sequence 4 of 5, after 1 and before 3"},
+    {"document_behind_the_end", [](auto& idx) { poke(idx, 110, INT64_MAX); }, "index 3 is 3 after",
+     "of 5, after 1 and before 3"},
+    {"document_negative", [](auto& idx) { poke(idx, 110, int64_t{-1}); }, "is -1 after 1",
+     "begins at sequence -1 of 5"},
 };
 
-std::string open_damaged(const Damage& damage, const TemporaryFolder& folder, bool verify) {
+std::string open_damaged(const Damage& damage, const TemporaryFolder& folder) {
   write_worked(folder / "c");
   std::string idx = read_file(folder / "c.idx");
   std::string bin = read_file(folder / "c.bin");
   damage.apply(idx, bin);
   write_text(folder / "c.idx", idx);
   write_text(folder / "c.bin", bin);
-  return error_of([&] {
-    const IndexedDataset dataset(folder / "c");
-    if (verify) dataset.verify_index();
-  });
+  return error_of([&] { const IndexedDataset dataset(folder / "c"); });
 }
 
 TEST(Indexed, OpeningFindsEveryDamageOfHeaderSizesAndEnds) {
   const TemporaryFolder folder;
   for (const Damage& damage : kFoundAtOpening) {
-    EXPECT_THAT(open_damaged(damage, folder, false),
+    EXPECT_THAT(open_damaged(damage, folder),
                 AllOf(StartsWith("3: "), HasSubstr("/c."), HasSubstr(damage.message)))
         << damage.name;
   }
 }
 
-TEST(Indexed, VerifyFindsEveryDamageInside) {
+TEST(Indexed, DamageInsideIsFoundByVerifyAndWhereItIsUsed) {
   const TemporaryFolder folder;
-  for (const Damage& damage : kFoundByVerify) {
-    EXPECT_THAT(open_damaged(damage, folder, true),
-                AllOf(StartsWith("3: "), HasSubstr("c.idx"), HasSubstr(damage.message)))
+  for (const MiddleDamage& damage : kFoundWhereUsed) {
+    write_five(folder / "c");
+    std::string idx = read_file(folder / "c.idx");
+    damage.apply(idx);
+    write_text(folder / "c.idx", idx);
+    const IndexedDataset dataset(folder / "c");
+    EXPECT_THAT(error_of([&] { dataset.verify_index(); }),
+                AllOf(StartsWith("3: "), HasSubstr("c.idx"), HasSubstr(damage.verify)))
         << damage.name;
+    EXPECT_THAT(error_of([&] { dataset.document_begin(2); }),
+                AllOf(StartsWith("3: "), HasSubstr("c.idx"), HasSubstr(damage.use)))
+        << damage.name;
+    EXPECT_EQ(dataset.document_begin(4), 6) << damage.name;  // none of its neighbours
   }
 }
 

@@ -76,8 +76,8 @@ class Input(Refusals):
         model = whole["model"]
         for what in ({**whole, "model": {**model, "vocab": {**model["vocab"], "zz": 2**40}}}, {**whole, "model": {**model, "vocab": {**model["vocab"], "zz": -1}}},
                      {**whole, "model": {**model, "merges": [["no", "such"]]}}, {**whole, "model": {**model, "type": "WordPiece"}},
-                     {**whole, "pre_tokenizer": {"type": "Split", "pattern": {"Regex": "(a+)+$"}, "behavior": "Isolated", "invert": False}}, [], 3, None):
-            path = self.put("tokenizer-bad.json", json.dumps(what).encode())
+                     {**whole, "more": "NESTED"}, {**whole, "pre_tokenizer": {"type": "Split", "pattern": {"Regex": "(a+)+$"}, "behavior": "Isolated", "invert": False}}, [], 3, None):
+            path = self.put("tokenizer-bad.json", json.dumps(what).replace('"NESTED"', "[" * 100_000 + "]" * 100_000).encode())
             self.refused("tokenizer", "encode", "--tokenizer", path, "--input", self.text, say=[path.name])
             path.unlink()
         self.enormous(("tokenizer", "encode", "--input", self.text, "--tokenizer"))
@@ -99,6 +99,7 @@ class Input(Refusals):
         self.enormous(("tokenizer", "encode", "--tokenizer", t, "--input"))
         self.enormous(("tokenizer", "train", "--vocab-size", 300, "--output", x, "--input"))
         self.enormous(("evaluate", "perplexity", "--checkpoint", self.folder / "run", "--input"))
+        self.enormous(("bench", "tokenizer", "--tokenizer", t, "--input"))
 
     def test_encodings(self):
         """A file is text in UTF-8, byte for byte; what is not is refused, what is comes back as it was."""
@@ -135,13 +136,42 @@ class Input(Refusals):
                 "window.txt.zst": b"\x28\xb5\x2f\xfd\x00\xff\x01\0\0"}.items():
             self.refused("pack", "--tokenizer", t, "--input", self.put(name, content), "--output", x, say=[name])
         self.refused("pack", "--tokenizer", t, "--input", self.put("blank.jsonl", b"\n \n\n"), "--output", x, say=["no documents"])
+        # As other systems write them: with a mark at the beginning, with two characters at each end of a line.
+        lines, packed = good + b'{"text": "a\\u0000dog"}\n', {}
+        for name, content in {"plain": lines, "mark": b"\xef\xbb\xbf" + lines, "crlf": lines.replace(b"\n", b"\r\n")}.items():
+            path = self.put(f"{name}.jsonl", content)
+            run("pack", "--tokenizer", t, "--input", path, "--output", self.folder / f"packed-{name}")
+            packed[name] = [(self.folder / f"packed-{name}.{part}").read_bytes() for part in ("idx", "bin")]
+            packed[name].append(run("evaluate", "score", "--checkpoint", self.folder / "run", "--input", path))
+            self.assertEqual(packed[name], packed["plain"], name)
+
+    def test_zero_bytes(self):
+        """A path would end at one: what a person wrote would be another place."""
+        for key, value in (("run.out", self.folder / "x"), ("data.train", self.corpus), ("data.tokenizer", self.tokenizer)):
+            self.refused("train", self.recipe, "--set", f'{key}="{value}\\0.other"', say=[key, "zero byte"])
+        recipe = self.put("zero.yaml", self.recipe.read_bytes().replace(b"{threads: 1}", f'{{out: "{self.folder}/x\\u0000"}}'.encode()))
+        self.refused("train", recipe, say=["zero.yaml", "zero byte"])
+        # In a name inside a file it is one character of a name that is unknown.
+        bad = self.folder / "zero-hf"
+        shutil.copytree(self.folder / "hf", bad)
+        (bad / "model.safetensors").unlink()
+        (bad / "model.safetensors.index.json").write_text('{"weight_map": {"wte\\u0000.weight": "model.safetensors\\u0000.txt"}}')
+        self.refused("generate", "--checkpoint", bad, "--prompt", "x", codes=(3,), say=["wte\\x00.weight", "plain"])
+        shutil.rmtree(bad)
 
     def test_bombs(self):
         """What is small and unpacks to much, and what has no end: refused at its limit, not held in memory."""
         t, x = self.tokenizer, self.folder / "x"
         bomb = self.put("bomb.txt.gz", gzip.compress(bytes(1 << 28), 1))
         self.assertLess(bomb.stat().st_size, 2 << 20)
-        for arguments in ((bomb,), (bomb, "--document", "line"), ("/dev/zero",), ("/dev/zero", "--document", "paragraph")):
+        members = self.put("members.txt.gz", gzip.compress(bytes(1 << 20)) * 200)
+        block = b"\x28\xb5\x2f\xfd\0\x38" + (1 | 1 << 1 | (1 << 17) << 3).to_bytes(3, "little") + b"a"  # a frame: 128 KiB of one letter (RFC 8878)
+        skip = b"\x50\x2a\x4d\x18\4\0\0\0skip"
+        frames = self.put("frames.txt.zst", (skip + block) * 1200)
+        blocks = self.put("blocks.txt.zst", block[:6] + (bytes([block[6] ^ 1]) + block[7:]) * 1200 + block[6:])
+        for path in (frames, blocks):
+            self.assertLess(path.stat().st_size, 1 << 15)
+        for arguments in ((bomb,), (bomb, "--document", "line"), (members,), (frames,), (blocks, "--document", "line"), ("/dev/zero",), ("/dev/zero", "--document", "paragraph")):
             self.refused("pack", "--tokenizer", t, "--output", x, "--input", *arguments, say=["larger than"])
         sparse = self.folder / "sparse.txt"
         with open(sparse, "wb") as file:
@@ -149,6 +179,11 @@ class Input(Refusals):
         self.refused("pack", "--tokenizer", t, "--output", x, "--input", sparse, say=["sparse.txt", "larger than 1073741824 bytes"])
         sparse = sparse.rename(self.folder / "sparse.jsonl")
         self.refused("pack", "--tokenizer", t, "--output", x, "--input", sparse, say=["sparse.jsonl:1", "larger than"])
+        long = self.put("long.jsonl.gz", gzip.compress(b'{"text": "a"}\n{"text": "' + b"a" * (1 << 27), 1))
+        self.refused("pack", "--tokenizer", t, "--output", x, "--input", long, say=["long.jsonl.gz:2", "larger than"])
+        # Members and frames without number that hold nothing.
+        for name, content in {"members.txt.gz": gzip.compress(b"") * 200_000, "frames.txt.zst": (skip + block[:6] + b"\1\0\0") * 200_000, "skip.txt.zst": skip * 200_000}.items():
+            self.refused("pack", "--tokenizer", t, "--output", x, "--input", self.put(name, content), say=["no documents"])
         line = b'{"ids": [' + b"1," * (10 << 20) + b"1]}\n"
         self.refused("evaluate", "score", "--checkpoint", self.folder / "run", "--input", self.put("line.jsonl", b'{"ids": [1]}\n' + line), say=["line.jsonl:2"])
 
@@ -159,7 +194,7 @@ class Input(Refusals):
         return bad, ("train", self.recipe, "--set", f"run.out={bad}", "--set", "train.steps=3")
 
     def test_logs_that_grew_without_end(self):
-        for name in ("metrics.jsonl", "samples.jsonl", "events.out.tfevents.*"):
+        for name in ("metrics.jsonl", "samples.jsonl", "events.out.tfevents.*", "run.json", "recipe.yaml"):
             bad, resume = self.copy_of_run()
             (path,) = bad.glob(name)
             os.truncate(path, HUGE)
@@ -206,34 +241,6 @@ class Input(Refusals):
     @staticmethod
     def flipped(content):
         return content[:len(content) // 2] + bytes([content[len(content) // 2] ^ 0x40]) + content[len(content) // 2 + 1:]
-
-    def test_corpora(self):
-        idx, binary = (self.folder / "corpus.idx").read_bytes(), (self.folder / "corpus.bin").read_bytes()
-        header = struct.unpack_from("<QBQQ", idx, 9)
-        bad = self.folder / "bad"
-
-        def corpus(index, tokens, may_leave=()):
-            self.put("bad.idx", index)
-            self.put("bad.bin", tokens)
-            self.refused("train", self.recipe, "--set", f"run.out={self.folder / 'x'}", "--set", f"data.train={bad}", codes=(3,), say=["bad."], may_leave=may_leave)
-            shutil.rmtree(self.folder / "x", ignore_errors=True)
-
-        for cut in (0, 8, 9, 17, 18, 26, 33, 34, 35, len(idx) // 2, len(idx) - 1):
-            corpus(idx[:cut], binary)
-        corpus(idx + b"\0", binary)
-        corpus(idx, binary[:-1])
-        corpus(idx, b"")
-        corpus(idx, binary + b"\0\0")
-        for offset, form, values in ((0, "<B", [0x4E]), (9, "<Q", [0, 2, 1 << 56]), (17, "<B", [0, 6, 7, 9, 255]), (18, "<Q", [header[2] + 1, 1 << 62, (1 << 64) - 1]),
-                                     (26, "<Q", [0, header[3] + 1, 1 << 63])):
-            for value in values:
-                changed = bytearray(idx)
-                struct.pack_into(form, changed, offset, value)
-                corpus(bytes(changed), binary)
-        # Ids beyond the vocabulary are met when they are read: the run has begun.
-        corpus(idx, b"\xff\xff" * (len(binary) // 2), may_leave=(self.folder / "x",))
-        for content in (self.put("bad.idx", idx), self.put("bad.bin", binary)):
-            content.unlink()
 
     def test_ids(self):
         for what, path in self.each("ids.json", self.ids.read_bytes()):
@@ -286,6 +293,14 @@ class Input(Refusals):
         with_file("model.safetensors", weights + b"PK\x03\x04", (3,))
         with_file("model.safetensors", None, (3,))
         shutil.rmtree(bad)
+        for name, codes in (("config.json", (2,)), ("tokenizer.json", (2,)), ("generation_config.json", (2,)), ("model.safetensors", (3,)), ("model.safetensors.index.json", (3,))):
+            shutil.copytree(there, bad)
+            if name.endswith("index.json"):
+                (bad / "model.safetensors").unlink()
+            (bad / name).touch()
+            os.truncate(bad / name, HUGE)
+            self.refused("generate", "--checkpoint", bad, "--prompt", "x", codes=codes, say=[bad / name])
+            shutil.rmtree(bad)
 
     def test_weights_that_can_execute_code_are_refused_by_name(self):
         there, bad = self.folder / "hf", self.folder / "pickled-hf"

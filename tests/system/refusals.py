@@ -35,18 +35,8 @@ def hostile(valid):
     yield "escapes", b"\x1b[2J\x07\x1b]0;owned\x07" + valid
 
 
-class Refusals(RoadTest):
-    """A folder with a valid file of each kind, and what is to be true of every refusal."""
-
-    @classmethod
-    def setUpClass(cls):
-        super().setUpClass()
-        cls.tokenizer, cls.corpus = cls.folder / "tokenizer.json", cls.folder / "corpus"
-        cls.train("run", "train.steps=2")
-        run("convert", "--from", cls.folder / "run", "--to", cls.folder / "hf", "--format", "hf")
-        cls.ids = cls.put("ids.json", b'{"ids": [1, 2, 3]}\n')
-        cls.lines = cls.put("lines.jsonl", b'{"text": "the cat"}\n{"ids": [1, 2]}\n')
-        cls.text = cls.put("short.txt", "the cat sees the dog.\n".encode())
+class Refusing(RoadTest):
+    """What is to be true of every refusal."""
 
     @classmethod
     def put(cls, name, content):
@@ -88,3 +78,17 @@ class Refusals(RoadTest):
         self.refused(*command, path)
         path.unlink()
         self.refused(*command, "/dev/zero")
+
+
+class Refusals(Refusing):
+    """A folder with a valid file of each kind."""
+
+    @classmethod
+    def setUpClass(cls):
+        super().setUpClass()
+        cls.tokenizer, cls.corpus = cls.folder / "tokenizer.json", cls.folder / "corpus"
+        cls.train("run", "train.steps=2")
+        run("convert", "--from", cls.folder / "run", "--to", cls.folder / "hf", "--format", "hf")
+        cls.ids = cls.put("ids.json", b'{"ids": [1, 2, 3]}\n')
+        cls.lines = cls.put("lines.jsonl", b'{"text": "the cat"}\n{"ids": [1, 2]}\n')
+        cls.text = cls.put("short.txt", "the cat sees the dog.\n".encode())
