@@ -4,11 +4,13 @@
 
 Which bytes are damaged, byte by byte, is the business of src/checkpoint/reader_test.cpp; here: what the person is
 told, that the checkpoint before takes over, and that the run then ends as if nothing had been."""
+import os
+import resource
 import shutil
 import unittest
 
 from program import RoadTest, ended, run
-
+from refusals import HUGE, MEMORY
 
 CONSTANT = "optimizer.schedule=constant"  # or a run of 8 steps would not be the beginning of one of 12
 
@@ -66,6 +68,19 @@ class Damage(RoadTest):
             self.refused(path.name, state)
             path.write_bytes(original)
         run("generate", "--checkpoint", self.newest, "--prompt", "the", "--max-new-tokens", 1)
+
+    def test_files_that_grew_without_end(self):
+        for name in sorted(path.name for path in self.newest.iterdir()):
+            with self.subTest(name):
+                size = (self.newest / name).stat().st_size
+                os.truncate(self.newest / name, HUGE)  # sparse
+                self.refused(name)
+                if name in ("COMMIT", "manifest.json", "recipe.yaml"):  # each met at another place
+                    self.taken_over(name)
+                    self.restore()
+                else:
+                    os.truncate(self.newest / name, size)
+                self.assertLess(resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss << 10, MEMORY)
 
     def test_missing_foreign_and_swapped_files(self):
         state = next(self.newest.glob("*.safetensors")).name

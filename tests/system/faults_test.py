@@ -6,6 +6,7 @@ LIBRARY is tests/faults/file_faults, preloaded: the n-th call of a kind below th
 import errno
 import os
 import pathlib
+import shutil
 import signal
 import sys
 import time
@@ -16,6 +17,8 @@ from program import ENDLESS, PATIENCE, RoadTest, ended, wait_for  # noqa: E402  
 
 # Of the second save, while a save has 7 to 12 of them.
 SYNC_OF_THE_SECOND_SAVE = 13
+# Of the validation corpus, behind what its fingerprint takes of it; a validation reads more.
+READ_OF_THE_FIRST_VALIDATION = 6
 
 
 class Disk(RoadTest):
@@ -105,18 +108,49 @@ class SlowDisks(Disk):
     """Signals at moments that a disk makes last."""
 
     def test_the_second_signal_leaves_at_once_and_harms_nothing(self):
-        """While the second step's save hangs: without it the first signal might do."""
-        process = self.start("twice", *ENDLESS, "checkpoint.every=1",
-                             env=self.faulty(self.checkpoints("twice"), "sync", "hang", SYNC_OF_THE_SECOND_SAVE))
-        self.assertTrue(wait_for(lambda: self.logged("twice") >= 2, process))
-        process.send_signal(signal.SIGTERM)
-        # Two that wait to be taken are one.
-        self.assertTrue(wait_for(lambda: not self.has_waiting(process, signal.SIGTERM), process))
-        process.send_signal(signal.SIGTERM)
-        said = process.communicate(timeout=PATIENCE)[1]
-        self.assertEqual(process.returncode, -signal.SIGTERM, said)
-        self.assertEqual(self.whole_checkpoints("twice"), ["step-00000001"])
-        self.goes_on("twice")
+        """Whichever two they are and whatever the run does, here while its disk hangs: else the first might do."""
+        for part in ("bin", "idx"):
+            shutil.copy(self.folder / f"corpus.{part}", self.folder / f"held.{part}")
+        recipe = (*ENDLESS, "checkpoint.every=1", f"data.validation={self.folder / 'held'}", "data.validation_fraction=0", "train.validate_every=2")
+        self.train("whole", *recipe, "train.steps=6")
+        self.train("load", *recipe, "train.steps=2")
+        (state,) = self.checkpoints("load").glob("step-00000002/*.safetensors")
+        index, held = self.folder / "corpus.idx", self.folder / "held.bin"
+        for out, first, second, fault, reached in (
+                ("index", signal.SIGINT, signal.SIGTERM, (index, "read", "hang", 2), lambda process: self.has_open(process, index)),
+                ("load", signal.SIGTERM, signal.SIGINT, (state, "read", "hang", 2), lambda process: self.has_open(process, state)),
+                ("validation", signal.SIGINT, signal.SIGINT, (held, "read", "hang", READ_OF_THE_FIRST_VALIDATION), lambda _: self.logged("validation") == 1),
+                ("save", signal.SIGTERM, signal.SIGTERM, (self.checkpoints("save"), "sync", "hang", SYNC_OF_THE_SECOND_SAVE), lambda _: self.logged("save") >= 2)):
+            with self.subTest(out=out):
+                before = self.logged(out)
+                process = self.start(out, *recipe, env=self.faulty(*fault))
+                try:
+                    self.assertTrue(wait_for(lambda: reached(process) and self.sleeps(process), process))
+                    process.send_signal(first)
+                    # Two that wait to be taken are one.
+                    self.assertTrue(wait_for(lambda: not self.has_waiting(process, first), process))
+                    process.send_signal(second)
+                    said = process.communicate(timeout=PATIENCE)[1]
+                finally:
+                    process.kill()
+                self.assertEqual(process.returncode, -second, said)
+                self.assertEqual(self.whole_checkpoints(out), {"index": [], "load": ["step-00000001", "step-00000002"]}.get(out, ["step-00000001"]))
+                self.assertGreaterEqual(self.logged(out), before)
+                self.train(out, *recipe, "train.steps=6")
+                self.same(out, "whole")
+
+    @staticmethod
+    def sleeps(process):
+        """No thread of it has had anything to do for a while."""
+        for _ in range(20):
+            try:
+                states = {path.read_text().rpartition(")")[2].split()[0] for path in pathlib.Path(f"/proc/{process.pid}/task").glob("*/stat")}
+            except OSError:
+                return False
+            if states != {"S"}:
+                return False
+            time.sleep(0.002)
+        return True
 
     @staticmethod
     def has_waiting(process, number):
