@@ -45,6 +45,7 @@ Side side_of(const config::Recipe& recipe, int threads) {
                     threads, ranks, ranks);
   }
   side.target = cpu_target(threads / ranks, side.settings.numerics);
+  side.target.ranks_here = 2 * ranks;  // the other side's too
   if (side.settings.layout.pipeline > 1) {
     const auto timeline = train::plan_layout(side.settings, side.target, {}).timeline;
     side.ideal = std::accumulate(timeline.busy.begin(), timeline.busy.end(), 0.0) /

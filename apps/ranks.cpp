@@ -154,7 +154,10 @@ void on_ranks(const config::Recipe& recipe, const std::optional<Launch>& launch,
   }
   uint32_t common = ~uint32_t{0};
   for (const device::Target& target : targets) common &= target.library_products;
-  for (device::Target& target : targets) target.library_products = common;
+  for (device::Target& target : targets) {
+    target.library_products = common;
+    target.ranks_here = ranks;
+  }
   // A launcher like mpirun binds its processes; threads of this one are for us to place.
   const std::vector<int> cores = device::cores_in_order();
   const bool all = static_cast<int>(cores.size()) == available_cores();

@@ -120,6 +120,17 @@ TEST(Device, CopiesKeepRowStrides) {
   EXPECT_EQ(copied, block);
 }
 
+// As many as together would have more addresses than there are, had each those of a process.
+TEST(Device, RanksOfAProcessShareItsAddresses) {
+  const int64_t each = 2 * memory_bytes() * kNumMemoryClasses;
+  const auto ranks = static_cast<int>((int64_t{1} << 47) / each + 1);
+  std::vector<std::unique_ptr<Device>> devices;
+  for (int rank = 0; rank < ranks; ++rank) {
+    devices.push_back(make_cpu_device(Target{.isa = detect_isa(), .ranks_here = ranks}));
+    EXPECT_NO_THROW(devices.back()->arena(MemoryClass::workspace).allocate(int64_t{1} << 20));
+  }
+}
+
 TEST(Recorder, SumsByNameAndScope) {
   auto device = make_trace_device({});
   Recorder recorder;

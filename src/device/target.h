@@ -29,6 +29,8 @@ struct Target {
   /// Matrix products that `fast` arithmetic gives to a library: a bit for each class of
   /// kernels/matmul/product_class.h, found by measuring.
   uint32_t library_products = kProductsNotMeasured;
+  /// Ranks that are threads of this process and share its address space.
+  int ranks_here = 1;
   friend bool operator==(const Target&, const Target&) = default;
 };
 

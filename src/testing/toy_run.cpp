@@ -14,7 +14,10 @@ void run_toy(const train::Settings& settings, int steps, const Machine& machine,
   std::vector<std::vector<train::StepResult>> results(
       static_cast<size_t>(settings.layout.num_ranks()));
   comm::run_ranks(settings.layout.num_ranks(), [&](comm::Communicator& world) {
-    const auto device = device::make_cpu_device(machine.threads, machine.isa);
+    const auto device =
+        device::make_cpu_device(device::Target{.isa = machine.isa,
+                                               .num_threads = machine.threads,
+                                               .ranks_here = settings.layout.num_ranks()});
     const parallel::Mesh mesh(world, settings.layout);
     train::Engine engine(settings, *device, mesh);
     engine.initialise();

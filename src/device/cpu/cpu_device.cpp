@@ -31,11 +31,15 @@ class CpuDevice final : public Device {
  public:
   CpuDevice(const Target& target) : Device(DeviceKind::cpu, target), pool_(target.num_threads) {
     place_workers(pool_);
-    // Twice the memory per class: reserving is free, and fragmentation must never be what fails. An
-    // address-space limit (ulimit -v) counts what is reserved too: half of what it leaves, shared.
-    int64_t reserve = 2 * memory_bytes();
-    if (const auto left = memory_offer().address_space_free)
-      reserve = std::min(reserve, *left / (2 * kNumMemoryClasses) / kAlignment * kAlignment);
+    // All of the memory per class, and for one rank as much again: reserving is free, and
+    // fragmentation must never be what fails. But all ranks of a process share its 128 TiB of
+    // addresses, and an address-space limit (ulimit -v) counts what is reserved too: half of
+    // either.
+    constexpr int64_t kAddressSpace = int64_t{1} << 47;
+    const int64_t left = memory_offer().address_space_free.value_or(kAddressSpace);
+    int64_t reserve = std::min(memory_bytes() + memory_bytes() / target.ranks_here,
+                               left / (2 * kNumMemoryClasses * target.ranks_here));
+    reserve = reserve / kAlignment * kAlignment;
     for (int i = 0; i < kNumMemoryClasses; ++i) {
       arenas_[static_cast<size_t>(i)] = std::make_unique<Arena>(
           static_cast<MemoryClass>(i), reserve_host_memory(reserve), &total_);
