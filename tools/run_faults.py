@@ -320,7 +320,7 @@ RUN_FAULTS = [
           "one_line(failure.text, kMostBytes)", "one_line(failure.text)",
           "megalith", "weather_test.py Disks.test_folders_that_cannot_be_written_are_found_before_the_first_step"),
     Fault("a folder too deep for its files found at the first save", "src/checkpoint/saver.cpp",
-          "File(probe->path() / tensor_file_name(1, 1), File::Mode::create_new);", "",
+          "File(probe->path() / tensor_file_name(1, 1), File::Mode::create_new).close();", "",
           "checkpoint_test", "SaverTest.a_folder_whose_files_would_have_too_long_names_is_refused_at_once"),
     Fault("a file without end read from a folder", "src/base/folder.cpp",
           "bytes > static_cast<uint64_t>(limit)", "bytes == 0 && limit < 0",

@@ -64,7 +64,7 @@ std::unique_ptr<StagedFolder> prepare(const fs::path& folder) {
   clean_checkpoints(folder);
   try {
     auto probe = std::make_unique<StagedFolder>(folder / "probe");
-    File(probe->path() / tensor_file_name(1, 1), File::Mode::create_new);
+    File(probe->path() / tensor_file_name(1, 1), File::Mode::create_new).close();
     return probe;
   } catch (const UserError& reason) {
     throw UserError("{}: cannot be written: {}, by run.out", folder.string(), reason.what());
