@@ -15,6 +15,7 @@ import os
 import pathlib
 import re
 import resource
+import signal
 import subprocess
 import sys
 import tempfile
@@ -75,7 +76,7 @@ def fuzz(program, arguments):
             log.seek(0)
             output = log.read()
         seconds = processor_seconds() - before
-    out_of_time = arguments.cpu_seconds and status != 0 and seconds >= arguments.cpu_seconds - 1 and "SUMMARY: " not in output
+    out_of_time = arguments.cpu_seconds and status == -signal.SIGXCPU and "SUMMARY: " not in output
     runs = max(number_after("number_of_executed_units", output), *map(int, re.findall(r"^#(\d+)", output, re.M)), 0, 0)
     good = (status == 0 or out_of_time) and runs > 0
     covered = re.findall(r"cov: (\d+)", output)
