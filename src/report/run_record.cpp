@@ -17,8 +17,6 @@ using Json = nlohmann::ordered_json;
 
 namespace {
 
-constexpr int64_t kMostRecordBytes = 16 << 20;  // of run.json and recipe.yaml: some kilobytes
-
 const Json* find(const Json& run, std::string_view pointer) {
   const Json::json_pointer where{std::string(pointer)};
   if (!run.contains(where) || run[where].is_null()) return nullptr;
@@ -90,10 +88,10 @@ std::optional<int64_t> RunRecord::integer(std::string_view pointer) const {
 RunRecord read_run(const fs::path& folder) {
   if (!fs::is_directory(folder)) throw UserError("{}: not a folder", folder.string());
   RunRecord record;
-  record.recipe = read_regular(required(folder, "recipe.yaml"), kMostRecordBytes);
+  record.recipe = read_regular(required(folder, "recipe.yaml"), kMostRunFileBytes);
   record.model = describe_model(folder / "recipe.yaml", record.recipe);
   record.run_path = required(folder, "run.json");
-  const std::string run = read_regular(record.run_path, kMostRecordBytes);
+  const std::string run = read_regular(record.run_path, kMostRunFileBytes);
   if (const auto fault = json_fault(run))
     throw IntegrityError("{}: {}", record.run_path.string(), *fault);
   record.run = Json::parse(run);

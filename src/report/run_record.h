@@ -2,6 +2,7 @@
 // What the report page is made of: the files of a run folder, read and checked.
 #pragma once
 
+#include <cstdint>
 #include <filesystem>
 #include <nlohmann/json.hpp>
 #include <optional>
@@ -13,6 +14,9 @@
 #include "report/samples.h"
 
 namespace megalith::report {
+
+/// Nothing longer is run.json or recipe.yaml: they have some kilobytes.
+inline constexpr int64_t kMostRunFileBytes = 16 << 20;
 
 struct RunRecord {
   std::filesystem::path run_path;  // of run.json, for messages

@@ -5,6 +5,7 @@
 #include "base/file.h"
 #include "base/folder.h"
 #include "base/json_fault.h"
+#include "report/run_record.h"
 
 namespace megalith::train {
 
@@ -24,12 +25,12 @@ RunRecord::RunRecord(std::filesystem::path folder) : path_(std::move(folder) / "
 }
 
 void RunRecord::read() {
-  constexpr uint64_t kMostBytes = 16 << 20;  // some kilobytes
-  if (const uint64_t bytes = std::filesystem::file_size(path_); bytes > kMostBytes) {
-    damage_ = fmt::format("has {} bytes, and a record {} at most", bytes, kMostBytes);
+  constexpr int64_t kMost = report::kMostRunFileBytes;
+  if (const auto bytes = std::filesystem::file_size(path_); bytes > uint64_t{kMost}) {
+    damage_ = fmt::format("has {} bytes, and a record {} at most", bytes, kMost);
     return;
   }
-  const std::string text = read_file(path_, kMostBytes);
+  const std::string text = read_file(path_, kMost);
   damage_ = json_fault(text);
   if (!damage_) json_ = nlohmann::ordered_json::parse(text);
 }
