@@ -235,4 +235,7 @@ COMPUTATION_FAULTS = [
     Fault("gradients of parameters left out of the replay", "src/train/not_finite.cpp",
           "return bad_gradient(engine);", "bad_gradient(engine); return std::nullopt;",
           "train_test", "NotFinite.InAGradientOfAnyLayer"),
+    Fault("the costlier operand packed by every thread", "src/kernels/matmul/gemm_plan.cpp",
+          "if (cost <= best) {", "if (cost < best) {",
+          "kernels_test", "GemmPlan.OfTwoEqualCutsTheOneThatPacksLessOfTheTransposedOperandIsTaken"),
 ]

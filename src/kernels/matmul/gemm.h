@@ -76,6 +76,7 @@ std::vector<int> shard_merges(int k_shards);
 struct TileSize {
   int rows = 0;
   int columns = 0;
+  int row_pitch = 0;  // floats of packed A for the rows of one k
 };
 TileSize tile_size(device::Isa isa);
 

@@ -53,7 +53,7 @@ void run_segments(const GemmPlan& plan, const KBlock& block, const float* a, con
     const int64_t offset = segment.begin - block.begin;
     const bool to_result = result != nullptr && s + 1 == block.end_segment;
     const int top = segment.starts_shard ? depth : depth - 1;
-    multiply({.a = a + offset * kTileRows,
+    multiply({.a = a + offset * kRowPitch,
               .b = b + offset * kTileColumns,
               .k = segment.end - segment.begin,
               .start = segment.starts_shard ? nullptr : level(top),
@@ -103,7 +103,7 @@ class Part {
     const int64_t k = block.end - block.begin;
     for (int64_t i = rows.begin; i < rows.end; i += kTileRows) {
       const Range tile_rows{i, std::min<int64_t>(i + kTileRows, rows.end)};
-      const float* a = packed_a_ + (i - rows.begin) * k;
+      const float* a = packed_a_ + (i - rows.begin) / kTileRows * kRowPitch * k;
       for (int64_t j = columns.begin; j < columns.end; j += kTileColumns) {
         const Range tile_columns{j, std::min<int64_t>(j + kTileColumns, columns.end)};
         const float* b = packed_b_ + (j - columns.begin) * k;
@@ -181,7 +181,7 @@ namespace megalith::kernels::matmul {
 void run_gemm_part(const Product& product, const GemmPlan& plan, device::Isa isa, int thread,
                    std::byte* scratch) {
   const TileSize tile = tile_size(isa);
-  const Range rows = static_part(product.m, tile.rows, thread / plan.grid_n, plan.grid_m);
+  const Range rows = static_part(product.m, 1, thread / plan.grid_n, plan.grid_m);
   const Range columns = static_part(product.n, tile.columns, thread % plan.grid_n, plan.grid_n);
   if (rows.empty() || columns.empty()) return;
   const auto run = isa == device::Isa::avx2 ? N_AVX2::run_part : N_AVX3::run_part;

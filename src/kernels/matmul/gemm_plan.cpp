@@ -66,15 +66,14 @@ void cut_k(const Product& product, int64_t k_block, GemmPlan& plan) {
 void choose_grid(const Product& product, TileSize tile, int num_threads, GemmPlan& plan) {
   constexpr double kPackCost = 16;
   double best = std::numeric_limits<double>::infinity();
-  const int64_t tiles_m = ceil_div<int64_t>(product.m, tile.rows);
   const int64_t tiles_n = ceil_div<int64_t>(product.n, tile.columns);
   for (int grid_m = 1; grid_m <= num_threads; ++grid_m) {
     const int grid_n = num_threads / grid_m;
     if (grid_n * grid_m != num_threads && grid_m != 1) continue;
-    const double rows = static_cast<double>(ceil_div<int64_t>(tiles_m, grid_m) * tile.rows);
+    const double rows = static_cast<double>(ceil_div<int64_t>(product.m, grid_m));
     const double columns = static_cast<double>(ceil_div<int64_t>(tiles_n, grid_n) * tile.columns);
     const double cost = rows * columns + kPackCost * (rows + columns);
-    if (cost < best) {
+    if (cost <= best) {  // rows rather than columns, so that A, the costlier to pack, is cut
       best = cost;
       plan.grid_m = grid_m;
       plan.grid_n = grid_n;
@@ -91,7 +90,7 @@ std::vector<int> shard_merges(int k_shards) {
 }
 
 TileSize tile_size(device::Isa isa) {
-  return isa == device::Isa::avx2 ? TileSize{6, 16} : TileSize{14, 32};
+  return isa == device::Isa::avx2 ? TileSize{6, 16, 8} : TileSize{14, 32, 16};
 }
 
 GemmPlan plan_gemm(const Product& product, const device::Target& target) {
@@ -104,8 +103,7 @@ GemmPlan plan_gemm(const Product& product, const device::Target& target) {
   plan.plain_f32 = product.epilogue.is_plain() && product.epilogue.out.dtype() == DType::f32;
   plan.direct = product.accumulate || (product.k_shards == 1 && plan.plain_f32);
 
-  const int64_t part_m =
-      ceil_div(ceil_div<int64_t>(product.m, tile.rows), int64_t{plan.grid_m}) * tile.rows;
+  const int64_t part_m = round_up<int64_t>(ceil_div<int64_t>(product.m, plan.grid_m), tile.rows);
   const int64_t part_n =
       ceil_div(ceil_div<int64_t>(product.n, tile.columns), int64_t{plan.grid_n}) * tile.columns;
   int64_t k_packed = 0;
@@ -121,8 +119,8 @@ GemmPlan plan_gemm(const Product& product, const device::Target& target) {
     plan.n_slab = std::min(part_n, std::max(columns / plan.n_block, int64_t{1}) * plan.n_block);
     plan.partial_floats = plan.m_block * plan.n_slab * plan.num_levels;
   }
-  // Packing writes whole vectors at a distance of tile.rows: the last one reaches beyond the end.
-  plan.packed_a_floats = round_up<int64_t>(plan.m_block * k_packed + 16, 16);
+  plan.packed_a_floats =
+      round_up<int64_t>(plan.m_block / tile.rows * tile.row_pitch * k_packed, 16);
   plan.packed_b_floats = round_up<int64_t>(plan.n_block * k_packed, 16);
   plan.partial_floats = round_up<int64_t>(plan.partial_floats, 16);
   plan.thread_bytes = 4 * (plan.packed_a_floats + plan.packed_b_floats + plan.partial_floats);

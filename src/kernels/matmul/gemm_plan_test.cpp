@@ -70,6 +70,15 @@ TEST(GemmPlan, ScratchStaysBoundedForAnyShape) {
       }
 }
 
+TEST(GemmPlan, OfTwoEqualCutsTheOneThatPacksLessOfTheTransposedOperandIsTaken) {
+  for (const int64_t size : {256, 1024, 2048}) {
+    const GemmPlan plan =
+        plan_gemm(product_of(size, size, 256, 1), {.isa = device::Isa::avx512, .num_threads = 2});
+    EXPECT_EQ(plan.grid_m, 2);
+    EXPECT_EQ(plan.grid_n, 1);
+  }
+}
+
 TEST(GemmPlan, ManyThreadsGetNoEmptyGridWhereThereIsWork) {
   const GemmPlan plan =
       plan_gemm(product_of(4096, 768, 768, 1), {.isa = device::Isa::avx512, .num_threads = 12});

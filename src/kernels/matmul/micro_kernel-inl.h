@@ -22,8 +22,12 @@ namespace hn = hwy::HWY_NAMESPACE;
 inline constexpr int kTileColumns = 2 * HWY_LANES(float);
 // Sums, two vectors of B and a broadcast fill the 32 (16) registers.
 inline constexpr int kTileRows = HWY_LANES(float) == 16 ? 14 : 6;
+// Packed rows lie at a distance of a whole vector: one aligned store writes those of one k, and
+// broadcasting them touches one cache line.
+inline constexpr int kRowPitch = HWY_LANES(float);
+static_assert(kTileRows <= kRowPitch);
 
-/// What one call computes: sums over k of a[k * kTileRows + row] * b[k * kTileColumns + column],
+/// What one call computes: sums over k of a[k * kRowPitch + row] * b[k * kTileColumns + column],
 /// started from `start` (from 0 when null), then added to each of the `merge` tiles, newest first.
 struct TileWork {
   const float* a = nullptr;
@@ -65,7 +69,7 @@ void multiply_tile(const TileWork& work) {
       sum[r][0] = hn::MulAdd(x, b0, sum[r][0]);
       sum[r][1] = hn::MulAdd(x, b1, sum[r][1]);
     }
-    a += kTileRows;
+    a += kRowPitch;
     b += kTileColumns;
   }
   for (int i = 0; i < work.num_merges; ++i) {

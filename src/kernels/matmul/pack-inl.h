@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Packing of panels: `kWidth` neighbours of the index i side by side, k going down; bf16 is widened
-// on the way. Where k is the contiguous index of the source, vectors are transposed in registers.
-// Lanes beyond the last i hold copies of other numbers: they meet only sums that are thrown away.
-// Included once per instruction set.
+// Packing of panels: neighbours of the index i side by side in one vector or two, k going down;
+// bf16 is widened on the way. Where k is the contiguous index of the source, vectors are transposed
+// in registers. Lanes beyond a panel's last i hold other numbers: they meet only sums that are
+// thrown away, or none. Included once per instruction set.
 #if defined(MEGA_PACK_INL_H) == defined(HWY_TARGET_TOGGLE)
 #ifdef MEGA_PACK_INL_H
 #undef MEGA_PACK_INL_H
@@ -81,10 +81,9 @@ HWY_INLINE FloatVec widened_half(WordVec word, int which) {
 }
 
 /// kLanes rows starting at `from` (those from `rows` on repeat the last), `k` elements of each,
-/// written with k going down: out[k * width + row].
-template <typename T>
-void pack_transposed(const T* from, int64_t stride, int rows, int64_t k, float* out,
-                     int64_t width) {
+/// written with k going down: out[k * kPitch + row].
+template <int kPitch, typename T>
+void pack_transposed(const T* from, int64_t stride, int rows, int64_t k, float* out) {
   constexpr int kStep = kLanes * kPerWord<T>;
   const T* start[kLanes];
   for (int r = 0; r < kLanes; ++r) start[r] = from + std::min(r, rows - 1) * stride;
@@ -97,8 +96,8 @@ void pack_transposed(const T* from, int64_t stride, int rows, int64_t k, float* 
 #pragma GCC unroll 32
     for (int j = 0; j < kStep; ++j) {
       if (j < count)
-        hn::StoreU(widened_half<T>(word[j / kPerWord<T>], j % kPerWord<T>), FloatTag(),
-                   out + (at + j) * width);
+        hn::Store(widened_half<T>(word[j / kPerWord<T>], j % kPerWord<T>), FloatTag(),
+                  out + (at + j) * kPitch);
     }
   };
   int64_t at = 0;
@@ -111,42 +110,41 @@ void pack_transposed(const T* from, int64_t stride, int rows, int64_t k, float* 
   pack([&](int r) HWY_ATTR { return rest[r]; }, at, static_cast<int>(k - at));
 }
 
-/// `kVectors` vectors of neighbours i at each k, written at a distance of `width`.
+/// `kVectors` vectors of neighbours i at each k.
 template <int kVectors, typename T>
-HWY_INLINE void pack_straight(const T* from, int64_t stride, int64_t k, float* out, int64_t width) {
+HWY_INLINE void pack_straight(const T* from, int64_t stride, int64_t k, float* out) {
   for (int64_t at = 0; at < k; ++at) {
 #pragma GCC unroll 2
     for (int v = 0; v < kVectors; ++v)
-      store(load(from + at * stride + v * kLanes), out + at * width + v * kLanes);
+      store(load(from + at * stride + v * kLanes), out + (at * kVectors + v) * kLanes);
   }
 }
 
-/// The same for the last panel, `count` < width elements wide.
-template <typename T>
-void pack_straight_edge(const T* from, int64_t stride, int64_t count, int64_t k, float* out,
-                        int64_t width) {
+/// The same for a panel whose vectors would reach beyond the source: `count` elements, then zeros.
+template <int kPitch, typename T>
+void pack_straight_edge(const T* from, int64_t stride, int64_t count, int64_t k, float* out) {
   for (int64_t at = 0; at < k; ++at) {
-    for (int64_t i = 0; i < count; ++i) out[at * width + i] = to_f32(from[at * stride + i]);
-    for (int64_t i = count; i < width; ++i) out[at * width + i] = 0;
+    for (int64_t i = 0; i < count; ++i) out[at * kPitch + i] = to_f32(from[at * stride + i]);
+    for (int64_t i = count; i < kPitch; ++i) out[at * kPitch + i] = 0;
   }
 }
 
-/// Panels of `width` = 1 or 2 vectors (or a few lanes less) for i in [i, i + count) and k in
-/// [k_begin, k_begin + k), one after another, k * width floats each. Vector stores may reach beyond
-/// a panel's end into the next, which is written later.
+/// Panels of `width` <= kVectors * kLanes neighbours for i in [i, i + count) and k in
+/// [k_begin, k_begin + k), one after another, k * kVectors * kLanes floats each.
 template <int kVectors, typename T>
 void pack_panels(const Operand& operand, int64_t i, int64_t count, int64_t k_begin, int64_t k,
                  float* out, int64_t width) {
+  constexpr int kPitch = kVectors * kLanes;
   const T* base = reinterpret_cast<const T*>(operand.data);
   if (operand.k_contiguous) {
-    for (int64_t p = 0; p < count; p += width, out += width * k) {
+    for (int64_t p = 0; p < count; p += width, out += kPitch * k) {
       const int64_t rows = std::min(width, count - p);
       const T* from = base + (i + p) * operand.stride + k_begin;
       for (int v = 0; v < kVectors; ++v) {
         const int64_t first = std::min<int64_t>(v * kLanes, rows - 1);
-        pack_transposed(from + first * operand.stride, operand.stride,
-                        static_cast<int>(std::min<int64_t>(rows - first, kLanes)), k,
-                        out + v * kLanes, width);
+        pack_transposed<kPitch>(from + first * operand.stride, operand.stride,
+                                static_cast<int>(std::min<int64_t>(rows - first, kLanes)), k,
+                                out + v * kLanes);
       }
     }
     return;
@@ -155,22 +153,15 @@ void pack_panels(const Operand& operand, int64_t i, int64_t count, int64_t k_beg
   constexpr int64_t kRowsAtOnce = 8;
   const T* from = base + k_begin * operand.stride + i;
   int64_t fast = count / width;  // panels whose vector loads stay inside the row
-  while (fast > 0 && (fast - 1) * width + kVectors * kLanes > count) --fast;
+  while (fast > 0 && (fast - 1) * width + kPitch > count) --fast;
   for (int64_t at = 0; at < k; at += kRowsAtOnce) {
-    const int64_t num = std::min(kRowsAtOnce, k - at);
-    // The very last row of a panel would reach into the next one, which is there already.
-    const int64_t whole = at + num == k && width < kVectors * kLanes ? num - 1 : num;
-    for (int64_t p = 0; p < fast; ++p) {
-      const T* source = from + at * operand.stride + p * width;
-      float* panel = out + p * width * k + at * width;
-      pack_straight<kVectors>(source, operand.stride, whole, panel, width);
-      pack_straight_edge(source + whole * operand.stride, operand.stride, width, num - whole,
-                         panel + whole * width, width);
-    }
+    for (int64_t p = 0; p < fast; ++p)
+      pack_straight<kVectors>(from + at * operand.stride + p * width, operand.stride,
+                              std::min(kRowsAtOnce, k - at), out + (p * k + at) * kPitch);
   }
   for (int64_t p = fast; p * width < count; ++p)
-    pack_straight_edge(from + p * width, operand.stride, std::min(width, count - p * width), k,
-                       out + p * width * k, width);
+    pack_straight_edge<kPitch>(from + p * width, operand.stride, std::min(width, count - p * width),
+                               k, out + p * kPitch * k);
 }
 
 }  // namespace HWY_NAMESPACE

@@ -190,8 +190,8 @@ void pack_rows(const Product& product, int rows_at_once, int64_t distance, float
   const T* from = reinterpret_cast<const T*>(product.a.data);
   if (product.m == 1) {
     const int64_t whole = product.k / kLanes * kLanes, rest = product.k - whole;
-    pack_straight<1>(from, kLanes, whole / kLanes, out, kLanes);
-    pack_straight_edge(from + whole, 0, rest, 1, out + whole, rest);
+    pack_straight<1>(from, kLanes, whole / kLanes, out);
+    pack_straight_edge<kLanes>(from + whole, 0, rest, 1, out + whole);
     return;
   }
   for (int64_t row = 0; row < product.m; row += rows_at_once, out += distance) {
