@@ -13,6 +13,7 @@
 #endif
 
 #include <algorithm>
+#include <cstddef>
 #include <cstdint>
 
 #include "kernels/elementary/simd_math-inl.h"
@@ -31,6 +32,7 @@ template <class T>
 struct Right {
   const T* data;
   int64_t row;
+  int64_t ahead = 0;  // elements from here to what is read next: few rows of A wait for memory
 };
 /// What a chain starts from.
 enum class Start { zero, carry };
@@ -47,6 +49,15 @@ struct Result {
   }
   Result carried() const { return {data, row, Start::carry, nullptr}; }
 };
+
+inline constexpr int kMostRows = 6;  // of a tile
+
+template <int kVectors, class T>
+HWY_INLINE void prefetch_row(const T* row) {
+  constexpr int kBytes = kVectors * static_cast<int>(kFloatLanes * sizeof(T));
+  for (int at = 0; at < kBytes; at += 64)
+    __builtin_prefetch(reinterpret_cast<const std::byte*>(row) + at, 0, 2);
+}
 
 template <int kRows, int kVectors, class T>
 HWY_NOINLINE void product_tile(Left a, Right<T> b, Result c, int64_t k_begin, int64_t k_end) {
@@ -74,6 +85,7 @@ HWY_NOINLINE void product_tile(Left a, Right<T> b, Result c, int64_t k_begin, in
     FloatVec row[kVectors];
 #pragma GCC unroll 8
     for (int n = 0; n < kVectors; ++n) row[n] = load(right + n * kFloatLanes);
+    if constexpr (kRows < kMostRows) prefetch_row<kVectors>(right + b.ahead);
 #pragma GCC unroll 8
     for (int m = 0; m < kRows; ++m) {
       const FloatVec value = hn::Set(d, left[m * a.row]);
@@ -150,13 +162,13 @@ HWY_INLINE void product_panel(Left a, Right<T> b, Result c, int64_t rows, Chains
   const auto part = [&](int64_t count) HWY_ATTR {
     const Chains rest = chains.from_row(m);
     const Left left{a.data + m * a.row, a.row, a.step};
-    if (count == 6) product_strip<6, kVectors>(left, b, c.at(m, 0), rest);
+    if (count == kMostRows) product_strip<kMostRows, kVectors>(left, b, c.at(m, 0), rest);
     if (count == 4) product_strip<4, kVectors>(left, b, c.at(m, 0), rest);
     if (count == 2) product_strip<2, kVectors>(left, b, c.at(m, 0), rest);
     if (count == 1) product_strip<1, kVectors>(left, b, c.at(m, 0), rest);
     m += count;
   };
-  while (m + 6 <= rows) part(6);
+  while (m + kMostRows <= rows) part(kMostRows);
   for (const int64_t count : {4, 2, 1}) {
     if (m + count <= rows) part(count);
   }
@@ -169,10 +181,10 @@ HWY_INLINE void product(Left a, Right<T> b, Result c, int64_t rows, int64_t colu
   constexpr int kWide = kFloatLanes == 16 ? 4 : 2;
   int64_t n = 0;
   for (; n + kWide * kFloatLanes <= columns; n += kWide * kFloatLanes) {
-    product_panel<kWide>(a, Right<T>{b.data + n, b.row}, c.at(0, n), rows, chains);
+    product_panel<kWide>(a, Right<T>{b.data + n, b.row, b.ahead}, c.at(0, n), rows, chains);
   }
   for (; n < columns; n += kFloatLanes) {
-    product_panel<1>(a, Right<T>{b.data + n, b.row}, c.at(0, n), rows, chains);
+    product_panel<1>(a, Right<T>{b.data + n, b.row, b.ahead}, c.at(0, n), rows, chains);
   }
 }
 

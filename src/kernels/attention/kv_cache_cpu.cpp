@@ -74,25 +74,34 @@ void run_cached_item(const AttentionCached& a, const CachedScratch& layout,
   }
   start_rows(rows, num_rows);
   const int64_t known = past + item.end;
-  const auto attend = [&]<class T>(const T* keys, const T* values, int64_t first_key) HWY_ATTR {
+  const auto attend = [&]<class T>(const T* keys, const T* values, int64_t first_key,
+                                   int64_t ahead) HWY_ATTR {
     attend_block(rows, place, first_key, std::min(kKeyBlock, known - first_key),
-                 Right<T>{keys, kKeyBlock}, Right<T>{values, width}, a.scale, SequenceDropout(),
-                 nullptr, 0);
+                 Right<T>{keys, kKeyBlock, ahead}, Right<T>{values, width, ahead}, a.scale,
+                 SequenceDropout(), nullptr, 0);
+  };
+  const auto offset_of = [&](int64_t first_key, int64_t group) {
+    return kv_block_offset(a.shape, kv_block(a.sequences, item.sequence, first_key), group);
+  };
+  // Where the next block begins hardware does not foresee. After the last one comes the next head.
+  const auto next_offset = [&](int64_t first_key) {
+    if (first_key + kKeyBlock < known) return offset_of(first_key + kKeyBlock, item.group);
+    return offset_of(0, std::min(item.group + 1, a.shape.num_kv_heads - 1));
   };
   for (int64_t first_key = 0; first_key < known; first_key += kKeyBlock) {
-    const int64_t offset =
-        kv_block_offset(a.shape, kv_block(a.sequences, item.sequence, first_key), item.group);
+    const int64_t offset = offset_of(first_key, item.group);
+    const int64_t ahead = next_offset(first_key) - offset;
     if (a.shape.dtype == DType::f32) {
       const float* keys = a.cache.as<float>() + offset;
-      attend(keys, keys + kKeyBlock * size, first_key);
+      attend(keys, keys + kKeyBlock * size, first_key, ahead);
     } else if (num_rows < kRowsToWiden) {
       const bf16_t* keys = a.cache.as<bf16_t>() + offset;
-      attend(keys, keys + kKeyBlock * size, first_key);
+      attend(keys, keys + kKeyBlock * size, first_key, ahead);
     } else {
       const bf16_t* keys = a.cache.as<bf16_t>() + offset;
       widen(keys, kKeyBlock * size, keys_DJ);
       widen(keys + kKeyBlock * size, kKeyBlock * width, values_JD);
-      attend(keys_DJ, values_JD, first_key);
+      attend(keys_DJ, values_JD, first_key, 0);
     }
   }
   for (int64_t r = 0; r < num_rows; ++r) {
