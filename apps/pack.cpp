@@ -11,7 +11,6 @@
 #include "apps/command.h"
 #include "base/clock.h"
 #include "text/tokenizer.h"
-#include "train/stop_request.h"
 
 namespace megalith::apps {
 namespace {
@@ -34,29 +33,18 @@ data::PackOptions pack_options(const PackOptions& o) {
   return options;
 }
 
-/// Unwinds out of the packing, so that its unfinished files go.
-struct Stopped {};
-
 int run(const PackOptions& o, bool json) {
-  const train::StopRequest stop;
   const text::Tokenizer tokenizer = text::Tokenizer::load(o.tokenizer);
   const double begin = monotonic_seconds();
   double shown = begin;
   const bool terminal = isatty(STDERR_FILENO) == 1;
   const auto progress = [&](const data::PackProgress& p) {
-    if (stop.signal() != 0) throw Stopped();
     if (json || !terminal || monotonic_seconds() - shown < 0.25) return;
     shown = monotonic_seconds();
     fmt::print(stderr, "\r{} documents  {} tokens  {:.1f} MB/s", p.documents, p.tokens,
                static_cast<double>(p.bytes) / 1e6 / (shown - begin));
   };
-  data::PackResult r;
-  try {
-    r = data::pack(tokenizer, pack_options(o), progress);
-  } catch (const Stopped&) {
-    fmt::print(stderr, "{}stopped by a signal: nothing was written\n", terminal ? "\n" : "");
-    return 128 + stop.signal();
-  }
+  const data::PackResult r = data::pack(tokenizer, pack_options(o), progress);
   if (json) {
     print_json({{"documents", r.documents},
                 {"tokens", r.tokens},

@@ -328,7 +328,4 @@ RUN_FAULTS = [
     Fault("a record without end that ends a resume", "src/train/run_record.cpp",
           "bytes > uint64_t{kMost}) {", "bytes == UINT64_MAX) {",
           "megalith", "input_test.py Input.test_logs_that_grew_without_end"),
-    Fault("a stop of packing reported as its end", "apps/pack.cpp",
-          "return 128 + stop.signal();", "return 0;",
-          "megalith", "weather_test.py Signals.test_packing_that_is_stopped_leaves_nothing"),
 ]

@@ -156,32 +156,6 @@ class Signals(Weather):
                 break
         self.assertLessEqual({"validation", "samples"}, owed)
 
-    def test_packing_that_is_stopped_leaves_nothing(self):
-        for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
-            folder = self.folder / f"packed-{number}"
-            folder.mkdir()
-            process = subprocess.Popen(
-                [PROGRAM, "pack", "--tokenizer", self.folder / "tokenizer.json", "--input", "-", "--document", "line",
-                 "--output", folder / "corpus"], stdin=subprocess.PIPE, stderr=subprocess.PIPE)
-            try:
-                def begun():  # the text has no end
-                    process.stdin.write(b"the same line of a text again\n" * 50_000)
-                    return any(f.stat().st_size > 0 for f in folder.glob(".tmp-*"))
-                self.assertTrue(wait_for(begun, process))
-                process.send_signal(number)
-                with contextlib.suppress(BrokenPipeError):
-                    wait_for(lambda: process.stdin.write(b"and again\n" * 50_000) is None, process)
-                said = process.stderr.read()
-                self.assertEqual(process.wait(PATIENCE), 128 + number, said)
-                self.assertIn(b"nothing was written", said)
-            finally:
-                process.kill()
-                process.wait()
-                with contextlib.suppress(BrokenPipeError):
-                    process.stdin.close()
-                process.stderr.close()
-            self.assertEqual(list(folder.iterdir()), [])
-
     def test_a_terminal_that_closes(self):
         """First a hangup, then an error for everything that is written to it."""
         out = self.folder / "terminal"
