@@ -32,7 +32,7 @@ template <class T>
 struct Right {
   const T* data;
   int64_t row;
-  int64_t ahead = 0;  // elements from here to what is read next: few rows of A wait for memory
+  int64_t ahead = 0;  // elements from here to what few rows of A read next; 0: nothing
 };
 /// What a chain starts from.
 enum class Start { zero, carry };
@@ -85,7 +85,7 @@ HWY_NOINLINE void product_tile(Left a, Right<T> b, Result c, int64_t k_begin, in
     FloatVec row[kVectors];
 #pragma GCC unroll 8
     for (int n = 0; n < kVectors; ++n) row[n] = load(right + n * kFloatLanes);
-    if constexpr (kRows < kMostRows) prefetch_row<kVectors>(right + b.ahead);
+    if (kRows < kMostRows && b.ahead != 0) prefetch_row<kVectors>(right + b.ahead);
 #pragma GCC unroll 8
     for (int m = 0; m < kRows; ++m) {
       const FloatVec value = hn::Set(d, left[m * a.row]);

@@ -83,10 +83,12 @@ void run_cached_item(const AttentionCached& a, const CachedScratch& layout,
   const auto offset_of = [&](int64_t first_key, int64_t group) {
     return kv_block_offset(a.shape, kv_block(a.sequences, item.sequence, first_key), group);
   };
-  // Where the next block begins hardware does not foresee. After the last one comes the next head.
+  // Where the next block begins hardware does not foresee. After the last one of one new token
+  // comes the next head's first.
   const auto next_offset = [&](int64_t first_key) {
     if (first_key + kKeyBlock < known) return offset_of(first_key + kKeyBlock, item.group);
-    return offset_of(0, std::min(item.group + 1, a.shape.num_kv_heads - 1));
+    if (item.group + 1 < a.shape.num_kv_heads) return offset_of(0, item.group + 1);
+    return offset_of(first_key, item.group);
   };
   for (int64_t first_key = 0; first_key < known; first_key += kKeyBlock) {
     const int64_t offset = offset_of(first_key, item.group);

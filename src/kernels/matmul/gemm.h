@@ -78,7 +78,9 @@ struct TileSize {
   int columns = 0;
   int row_pitch = 0;  // floats of packed A for the rows of one k
 };
-TileSize tile_size(device::Isa isa);
+constexpr TileSize tile_size(device::Isa isa) {
+  return isa == device::Isa::avx2 ? TileSize{6, 16, 8} : TileSize{14, 32, 16};
+}
 
 /// How a product is cut; a function of its shape and the target alone. No choice in it changes
 /// bits.

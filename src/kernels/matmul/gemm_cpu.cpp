@@ -28,6 +28,11 @@ void pack(const Operand& operand, Range i, const KBlock& block, float* out, int6
     pack_panels<kVectors, float>(operand, i.begin, i.size(), block.begin, k, out, width);
 }
 
+// What the plan takes for the size of panels is what the loops below make.
+constexpr TileSize kPlanned = tile_size(kTileRows == 6 ? device::Isa::avx2 : device::Isa::avx512);
+static_assert(kPlanned.rows == kTileRows && kPlanned.columns == kTileColumns &&
+              kPlanned.row_pitch == kRowPitch);
+
 /// Where the stack of partial sums of one tile lies: level l at base + l * level_distance.
 struct Partials {
   float* base = nullptr;

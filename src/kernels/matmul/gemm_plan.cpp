@@ -73,7 +73,7 @@ void choose_grid(const Product& product, TileSize tile, int num_threads, GemmPla
     const double rows = static_cast<double>(ceil_div<int64_t>(product.m, grid_m));
     const double columns = static_cast<double>(ceil_div<int64_t>(tiles_n, grid_n) * tile.columns);
     const double cost = rows * columns + kPackCost * (rows + columns);
-    if (cost <= best) {  // rows rather than columns, so that A, the costlier to pack, is cut
+    if (cost <= best) {  // rows: where one operand is transposed, it is A
       best = cost;
       plan.grid_m = grid_m;
       plan.grid_n = grid_n;
@@ -87,10 +87,6 @@ std::vector<int> shard_merges(int k_shards) {
   std::vector<int> merges(static_cast<size_t>(k_shards), 0);
   count_merges(0, k_shards, merges);
   return merges;
-}
-
-TileSize tile_size(device::Isa isa) {
-  return isa == device::Isa::avx2 ? TileSize{6, 16, 8} : TileSize{14, 32, 16};
 }
 
 GemmPlan plan_gemm(const Product& product, const device::Target& target) {

@@ -22,14 +22,14 @@ struct LinearCase {
 };
 
 /// Each hits something: none, one and few rows (decoding); primes; one more and one less than tiles
-/// of either instruction set; several blocks of k, with and without a rest; shards of all kinds (3
-/// is no power of two, 80 = 8 * 10 is shorter than a vector).
+/// of either instruction set; several blocks of k, with and without a rest, and of rows; shards of
+/// all kinds (3 is no power of two, 80 = 8 * 10 is shorter than a vector).
 inline std::vector<LinearCase> awkward_cases() {
   return {{0, 5, 7},         {1, 1, 1},        {1, 64, 48},     {1, 67, 131},   {2, 33, 64},
           {3, 128, 65},      {5, 31, 17},      {7, 97, 33},     {8, 768, 40},   {13, 16, 31},
           {14, 32, 32},      {15, 17, 33},     {16, 40, 100},   {17, 8, 1},     {29, 1, 63},
           {31, 811, 67},     {43, 1601, 35},   {40, 80, 50, 8}, {6, 80, 50, 8}, {19, 96, 21, 3},
-          {33, 1600, 30, 2}, {2, 1600, 34, 2}, {20, 24, 24, 8}, {61, 53, 59}};
+          {33, 1600, 30, 2}, {2, 1600, 34, 2}, {20, 24, 24, 8}, {61, 53, 59},   {2531, 40, 37}};
 }
 
 /// The products of a 124M GPT-2 with 4096 tokens, its vocabulary in chunks of rows, small ones, and

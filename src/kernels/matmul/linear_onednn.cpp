@@ -143,7 +143,7 @@ Tiles cut(const Product& product, const device::Target& target) {
   cut.of_thread.resize(static_cast<size_t>(plan.grid_m * plan.grid_n));
   std::set<std::pair<int64_t, int64_t>> asked;  // tiles of one size take the same scratch
   for (int thread = 0; thread < plan.grid_m * plan.grid_n; ++thread) {
-    const Range rows = static_part(product.m, size.rows, thread / plan.grid_n, plan.grid_m);
+    const Range rows = static_part(product.m, 1, thread / plan.grid_n, plan.grid_m);
     const Range columns = static_part(product.n, size.columns, thread % plan.grid_n, plan.grid_n);
     if (rows.empty() || columns.empty()) continue;
     const int64_t step = rows_at_once(product, size, columns.size());
