@@ -61,6 +61,18 @@ void apply(int which, const float* x, float* y, int64_t n) {
       case 10:
         result = elementary::cos<SimdOps>(v);
         break;
+      case 11:
+        result = elementary::gelu_quick<SimdOps>(v);
+        break;
+      case 12:
+        result = elementary::gelu_quick_grad<SimdOps>(v);
+        break;
+      case 13:
+        result = elementary::silu<SimdOps>(v);
+        break;
+      case 14:
+        result = elementary::silu_grad<SimdOps>(v);
+        break;
       default:
         break;
     }
@@ -131,7 +143,7 @@ struct Function {
   const char* name;
   float (*scalar)(float);
 };
-constexpr std::array<Function, 11> kFunctions = {
+constexpr std::array<Function, 15> kFunctions = {
     {{"exp", megalith::elementary::exp},
      {"log", megalith::elementary::log},
      {"sigmoid", megalith::elementary::sigmoid},
@@ -142,7 +154,11 @@ constexpr std::array<Function, 11> kFunctions = {
      {"gelu_tanh", megalith::elementary::gelu_tanh},
      {"gelu_tanh_grad", megalith::elementary::gelu_tanh_grad},
      {"sin", megalith::elementary::sin},
-     {"cos", megalith::elementary::cos}}};
+     {"cos", megalith::elementary::cos},
+     {"gelu_quick", megalith::elementary::gelu_quick},
+     {"gelu_quick_grad", megalith::elementary::gelu_quick_grad},
+     {"silu", megalith::elementary::silu},
+     {"silu_grad", megalith::elementary::silu_grad}}};
 
 bool has_avx512() { return device::detect_isa() >= device::Isa::avx512; }
 
