@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "layers/mlp.h"
 
-#include "kernels/elementwise/gelu.h"
+#include "kernels/elementwise/activate.h"
 
 namespace megalith::layers {
 
@@ -44,7 +44,7 @@ void Mlp::backward(Context& context, const Batch& batch, ConstView dy_TH, ConstV
     ConstView activated = saved.activated_TF;
     if (activated.absent()) {
       recomputed = context.workspace(context.activation, u_TF.shape());
-      kernels::gelu_forward(context.exec, u_TF, recomputed, activation_);
+      kernels::activation_forward(context.exec, u_TF, recomputed, activation_);
       activated = recomputed;
     }
     down_.backward(context, batch, dy_TH, activated, du, activation_, u_TF);

@@ -3,9 +3,9 @@
 #include <cstring>
 
 #include "kernels/elementary/bench_support.h"
+#include "kernels/elementwise/activate.h"
 #include "kernels/elementwise/dropout.h"
 #include "kernels/elementwise/elementwise_cases.h"
-#include "kernels/elementwise/gelu.h"
 
 namespace megalith::kernels {
 namespace {
@@ -48,24 +48,30 @@ void add_two(benchmark::State& state) {
 BENCHMARK(add_two)->Apply(sizes);
 
 template <Activation kActivation>
-void gelu_forward_of(benchmark::State& state) {
+void forward_of(benchmark::State& state) {
   Bench bench;
   const auto x = bench.tensor(dtype_argument(state, 2), shape_of(state));
   const auto y = bench.tensor(dtype_argument(state, 2), shape_of(state));
-  bench.run(state, 2 * x.view.bytes(), [&](Exec& exec) { gelu_forward(exec, x, y, kActivation); });
+  bench.run(state, 2 * x.view.bytes(),
+            [&](Exec& exec) { activation_forward(exec, x, y, kActivation); });
 }
-BENCHMARK(gelu_forward_of<Activation::gelu_tanh>)->Apply(sizes);
-BENCHMARK(gelu_forward_of<Activation::gelu_erf>)->Apply(sizes);
+BENCHMARK(forward_of<Activation::gelu_tanh>)->Apply(sizes);
+BENCHMARK(forward_of<Activation::gelu_erf>)->Apply(sizes);
+BENCHMARK(forward_of<Activation::gelu_quick>)->Apply(sizes);
+BENCHMARK(forward_of<Activation::silu>)->Apply(sizes);
+BENCHMARK(forward_of<Activation::relu>)->Apply(sizes);
 
-void gelu_tanh_backward(benchmark::State& state) {
+template <Activation kActivation>
+void backward_of(benchmark::State& state) {
   Bench bench;
   const auto dy = bench.tensor(dtype_argument(state, 2), shape_of(state));
   const auto u = bench.tensor(dtype_argument(state, 2), shape_of(state));
   const auto dx = bench.tensor(dtype_argument(state, 2), shape_of(state));
   bench.run(state, 3 * u.view.bytes(),
-            [&](Exec& exec) { gelu_backward(exec, dy, u, dx, Activation::gelu_tanh); });
+            [&](Exec& exec) { activation_backward(exec, dy, u, dx, kActivation); });
 }
-BENCHMARK(gelu_tanh_backward)->Apply(sizes);
+BENCHMARK(backward_of<Activation::gelu_tanh>)->Apply(sizes);
+BENCHMARK(backward_of<Activation::silu>)->Apply(sizes);
 
 void residual_dropout(benchmark::State& state) {
   Bench bench;

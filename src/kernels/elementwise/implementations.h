@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// The implementations behind the lists of pointwise.cpp, gelu.cpp and dropout.cpp. Arguments have
-// been checked; `simd` takes f32 and bf16.
+// The implementations behind the lists of pointwise.cpp, activate.cpp and dropout.cpp.
+// Arguments have been checked; `simd` takes f32 and bf16.
 #pragma once
 
+#include "kernels/elementwise/activate.h"
 #include "kernels/elementwise/dropout.h"
-#include "kernels/elementwise/gelu.h"
 #include "kernels/elementwise/pointwise.h"
 
 namespace megalith::kernels {
@@ -31,21 +31,21 @@ struct Add {
 void add_simd(Exec& exec, const Add& arguments);
 void add_reference(Exec& exec, const Add& arguments);
 
-struct GeluForward {
+struct ActivationForward {
   ConstView x;
   View y;
   Activation kind;
 };
-void gelu_forward_simd(Exec& exec, const GeluForward& arguments);
-void gelu_forward_reference(Exec& exec, const GeluForward& arguments);
+void activation_forward_simd(Exec& exec, const ActivationForward& arguments);
+void activation_forward_reference(Exec& exec, const ActivationForward& arguments);
 
-struct GeluBackward {
+struct ActivationBackward {
   ConstView dy, u;
   View dx;
   Activation kind;
 };
-void gelu_backward_simd(Exec& exec, const GeluBackward& arguments);
-void gelu_backward_reference(Exec& exec, const GeluBackward& arguments);
+void activation_backward_simd(Exec& exec, const ActivationBackward& arguments);
+void activation_backward_reference(Exec& exec, const ActivationBackward& arguments);
 
 // Dropout with or without a residual, forward and backward, is one function.
 void residual_dropout_simd(Exec& exec, const ResidualDropoutForward& arguments);

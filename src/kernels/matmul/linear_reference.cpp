@@ -7,6 +7,7 @@
 #include <numbers>
 
 #include "kernels/elementary/reference_access.h"
+#include "kernels/elementwise/activation_reference.h"
 #include "kernels/matmul/linear_lists.h"
 
 namespace megalith::kernels::matmul {
@@ -36,34 +37,6 @@ double shard_tree(const Term& term, int lo, int hi, int64_t width) {
   return shard_tree(term, lo, mid, width) + shard_tree(term, mid, hi, width);
 }
 
-constexpr double kGeluScale = 0.797884560802865355879892119869;  // sqrt(2 / pi)
-constexpr double kGeluCubic = 0.044715;
-
-double activate(Activation activation, double u) {
-  switch (activation) {
-    case Activation::gelu_tanh:
-      return 0.5 * u * (1 + std::tanh(kGeluScale * (u + kGeluCubic * u * u * u)));
-    case Activation::gelu_erf:
-      return 0.5 * u * (1 + std::erf(u / std::numbers::sqrt2));
-    default:
-      return u;
-  }
-}
-
-double activation_gradient(Activation activation, double u) {
-  switch (activation) {
-    case Activation::gelu_tanh: {
-      const double t = std::tanh(kGeluScale * (u + kGeluCubic * u * u * u));
-      return 0.5 * (1 + t) + 0.5 * u * (1 - t * t) * kGeluScale * (1 + 3 * kGeluCubic * u * u);
-    }
-    case Activation::gelu_erf:
-      return 0.5 * (1 + std::erf(u / std::numbers::sqrt2)) +
-             u * std::exp(-0.5 * u * u) / std::sqrt(2 * std::numbers::pi);
-    default:
-      return 1;
-  }
-}
-
 }  // namespace
 
 void reference(Exec& exec, const LinearForward& a) {
@@ -81,7 +54,7 @@ void reference(Exec& exec, const LinearForward& a) {
         if (bias_1O) sum += read_double(bias_1O, 0, o);
         const double u = round_to(u_dtype, sum);
         if (a.pre_activation_TO) write_double(a.pre_activation_TO, t, o, u);
-        write_double(a.y_TO, t, o, activate(a.activation, u));
+        write_double(a.y_TO, t, o, reference_activation(a.activation, u));
       }
     }
   });
@@ -97,7 +70,7 @@ void reference(Exec& exec, const LinearBackwardInput& a) {
         };
         double sum = shard_tree(term, 0, a.k_shards, width);
         if (a.pre_activation_TI)
-          sum *= activation_gradient(a.activation, read_double(a.pre_activation_TI, t, i));
+          sum *= reference_activation_grad(a.activation, read_double(a.pre_activation_TI, t, i));
         write_double(a.dx_TI, t, i, sum);
       }
     }

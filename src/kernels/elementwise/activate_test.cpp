@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "kernels/elementwise/gelu.h"
+#include "kernels/elementwise/activate.h"
 
 #include <gtest/gtest.h>
 
@@ -16,26 +16,25 @@ using testing::TestTensor;
 TestTensor tensor(DType dtype, const ElementwiseCase& c) {
   return TestTensor(dtype, Shape{c.rows, c.columns}, c.gap, c.misaligned);
 }
-constexpr Activation kKinds[] = {Activation::none, Activation::gelu_tanh, Activation::gelu_erf};
 
-TEST(Gelu, EqualsTheReferenceWithinItsBound) {
+TEST(Activation, EqualsTheReferenceWithinItsBound) {
   for (const ElementwiseCase& c : kElementwiseCases) {
-    for (const Activation kind : kKinds) {
+    for (const Activation kind : kActivations) {
       for (const DType in : kNarrow) {
         for (const DType out : kNarrow) {
           const TestTensor x = tensor(in, c).fill_normal(3, 2.5),
                            dy = tensor(out, c).fill_normal(4);
           const auto run = [&](Exec& exec) {
             TestTensor y = tensor(out, c), dx = tensor(in, c);
-            gelu_forward(exec, x, y, kind);
-            gelu_backward(exec, dy, x, dx, kind);
+            activation_forward(exec, x, y, kind);
+            activation_backward(exec, dy, x, dx, kind);
             return Outputs{y, dx};
           };
           const std::string what = fmt::format("{} {}x{}", kind, c.rows, c.columns);
           const Outputs y = testing::run_everywhere(run, what);
           const Outputs expected = testing::run_reference(run);
-          // base/elementary.h: |error| of gelu <= 16 ulp of |x| here, of its derivative <= 2^-21;
-          // then the rounding of the result.
+          // base/elementary.h: |error| of a value <= 16 ulp of |x| here, of its derivative <=
+          // 2^-21; then the rounding of the result.
           testing::expect_close(
               y[0], expected[0],
               [&](int64_t i) {
@@ -56,53 +55,83 @@ TEST(Gelu, EqualsTheReferenceWithinItsBound) {
   }
 }
 
-TEST(Gelu, EqualsTheElementaryFunctionsBitByBit) {
+/// One activation of base/elementary.h and its derivative.
+struct Functions {
+  Activation kind;
+  float (*value)(float);
+  float (*derivative)(float);
+};
+constexpr Functions kFunctions[] = {
+    {Activation::gelu_tanh, elementary::gelu_tanh, elementary::gelu_tanh_grad},
+    {Activation::gelu_erf, elementary::gelu_erf, elementary::gelu_erf_grad},
+    {Activation::gelu_quick, elementary::gelu_quick, elementary::gelu_quick_grad},
+    {Activation::silu, elementary::silu, elementary::silu_grad},
+    {Activation::relu, [](float u) { return u > 0 ? u : 0.0f; },
+     [](float u) { return u > 0 ? 1.0f : 0.0f; }}};
+
+TEST(Activation, EqualsTheElementaryFunctionsBitByBit) {
   const ElementwiseCase c = {11, 101, 1, 1};
   const TestTensor x = tensor(DType::f32, c).fill_normal(5, 4),
                    dy = tensor(DType::f32, c).fill_normal(6);
-  for (const Activation kind : {Activation::gelu_tanh, Activation::gelu_erf}) {
+  for (const Functions& functions : kFunctions) {
     const auto run = [&](Exec& exec) {
       TestTensor y = tensor(DType::f32, c), dx = tensor(DType::f32, c);
-      gelu_forward(exec, x, y, kind);
-      gelu_backward(exec, dy, x, dx, kind);
+      activation_forward(exec, x, y, functions.kind);
+      activation_backward(exec, dy, x, dx, functions.kind);
       return Outputs{y, dx};
     };
     const Outputs y = testing::run_everywhere(run, "bits");
-    const bool tanh = kind == Activation::gelu_tanh;
     for (int64_t i = 0; i < x.size(); ++i) {
       const auto u = static_cast<float>(x.at(i)), g = static_cast<float>(dy.at(i));
-      ASSERT_EQ(static_cast<float>(y[0].at(i)),
-                tanh ? elementary::gelu_tanh(u) : elementary::gelu_erf(u));
-      ASSERT_EQ(static_cast<float>(y[1].at(i)),
-                g * (tanh ? elementary::gelu_tanh_grad(u) : elementary::gelu_erf_grad(u)));
+      ASSERT_EQ(static_cast<float>(y[0].at(i)), functions.value(u)) << name_of(functions.kind);
+      ASSERT_EQ(static_cast<float>(y[1].at(i)), g * functions.derivative(u))
+          << name_of(functions.kind);
     }
   }
 }
 
-TEST(Gelu, BackwardMatchesFiniteDifference) {
+TEST(Activation, ReluOfBf16IsExact) {
+  const ElementwiseCase c = {13, 71, 3};
+  const TestTensor x = tensor(DType::bf16, c).fill_integers(7, -3, 3),
+                   dy = tensor(DType::bf16, c).fill_integers(8, -5, 5);
+  const auto run = [&](Exec& exec) {
+    TestTensor y = tensor(DType::bf16, c), dx = tensor(DType::bf16, c);
+    activation_forward(exec, x, y, Activation::relu);
+    activation_backward(exec, dy, x, dx, Activation::relu);
+    return Outputs{y, dx};
+  };
+  testing::expect_same_bits(testing::run_everywhere(run, "relu"), testing::run_reference(run),
+                            "relu");
+}
+
+TEST(Activation, BackwardMatchesFiniteDifference) {
   const auto device = device::make_cpu_device(1);
   Exec exec(*device);
   exec.only = "reference";
-  for (const Activation kind : kKinds) {
-    TestTensor x = TestTensor(DType::f64, Shape{5, 9}).fill_normal(7, 2);
+  for (const Activation kind : kActivations) {
+    TestTensor x(DType::f64, Shape{5, 9});
+    x.fill([](int64_t i) {  // the corner of relu is farther than a difference's two steps
+      const double u = 2 * normal(7, static_cast<uint64_t>(i));
+      return u + std::copysign(0.01, u);
+    });
     const TestTensor dy = TestTensor(DType::f64, Shape{5, 9}).fill_normal(8);
     TestTensor y(DType::f64, Shape{5, 9}), dx(DType::f64, Shape{5, 9});
-    gelu_backward(exec, dy, x, dx, kind);
+    activation_backward(exec, dy, x, dx, kind);
     const auto loss = [&] {
-      gelu_forward(exec, x, y, kind);
+      activation_forward(exec, x, y, kind);
       return testing::weighted_sum(y, dy);
     };
     testing::expect_gradient(loss, x, dx, 1e-9, std::string(name_of(kind)));
   }
 }
 
-TEST(Gelu, ZeroStaysZeroAndNaNStaysNaN) {
+TEST(Activation, ZeroStaysZeroAndNaNStaysNaN) {
   TestTensor x(DType::f32, Shape{1, 19});
   x.fill([](int64_t i) { return i % 2 == 0 ? 0.0 : NAN; });
-  for (const Activation kind : kKinds) {
+  for (const Activation kind : kActivations) {
     const auto run = [&](Exec& exec) {
       TestTensor y(DType::bf16, Shape{1, 19});
-      gelu_forward(exec, x, y, kind);
+      activation_forward(exec, x, y, kind);
       return Outputs{y};
     };
     const Outputs y = testing::run_everywhere(run, "specials");
@@ -116,20 +145,20 @@ TEST(Gelu, ZeroStaysZeroAndNaNStaysNaN) {
   }
 }
 
-TEST(Gelu, WorksInPlace) {
+TEST(Activation, WorksInPlace) {
   const auto device = device::make_cpu_device(2);
   Exec exec(*device);
   TestTensor x = TestTensor(DType::f32, Shape{7, 33}).fill_normal(9);
   TestTensor y(DType::f32, Shape{7, 33});
-  gelu_forward(exec, x, y, Activation::gelu_tanh);
-  gelu_forward(exec, x, x, Activation::gelu_tanh);
+  activation_forward(exec, x, y, Activation::gelu_tanh);
+  activation_forward(exec, x, x, Activation::gelu_tanh);
   testing::expect_same_bits(x, y, "in place");
 }
 
-TEST(Gelu, TraceCountsBytes) {
+TEST(Activation, TraceCountsBytes) {
   TestTensor x(DType::bf16, Shape{3, 4}), y(DType::f32, Shape{3, 4});
   const auto work = testing::traced_work(
-      [&](Exec& e) { gelu_forward(e, x, y, Activation::gelu_tanh); }, "gelu_forward");
+      [&](Exec& e) { activation_forward(e, x, y, Activation::gelu_tanh); }, "activation_forward");
   EXPECT_EQ(work.bytes_read, 24);
   EXPECT_EQ(work.bytes_written, 48);
 }

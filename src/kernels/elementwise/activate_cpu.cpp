@@ -5,7 +5,7 @@
 #include "kernels/elementwise/implementations.h"
 
 #undef HWY_TARGET_INCLUDE
-#define HWY_TARGET_INCLUDE "kernels/elementwise/gelu_cpu.cpp"
+#define HWY_TARGET_INCLUDE "kernels/elementwise/activate_cpu.cpp"
 #include "kernels/elementary/targets.h"
 // clang-format off
 #include "hwy/foreach_target.h"
@@ -17,38 +17,20 @@ HWY_BEFORE_NAMESPACE();
 namespace megalith::kernels::HWY_NAMESPACE {
 namespace {
 
-template <Activation kActivation>
-void forward_as(const ConstView& x, const View& y, int64_t row, int64_t begin, int64_t end) {
-  map_piece([](FloatVec u) { return activation_value<kActivation>(u); }, x, y, row, begin, end);
-}
-template <Activation kActivation>
-void backward_as(const ConstView& dy, const ConstView& u, const View& dx, int64_t row,
-                 int64_t begin, int64_t end) {
-  map_piece([](FloatVec g, FloatVec v) { return hn::Mul(g, activation_grad<kActivation>(v)); }, dy,
-            u, dx, row, begin, end);
-}
-
 void forward_piece(Activation kind, const ConstView& x, const View& y, int64_t row, int64_t begin,
                    int64_t end) {
-  switch (kind) {
-    case Activation::none:
-      return forward_as<Activation::none>(x, y, row, begin, end);
-    case Activation::gelu_tanh:
-      return forward_as<Activation::gelu_tanh>(x, y, row, begin, end);
-    case Activation::gelu_erf:
-      return forward_as<Activation::gelu_erf>(x, y, row, begin, end);
-  }
+  with_activation(kind, [&](auto one) {
+    constexpr Activation kOne = decltype(one)::value;
+    map_piece([](FloatVec u) { return activation_value<kOne>(u); }, x, y, row, begin, end);
+  });
 }
 void backward_piece(Activation kind, const ConstView& dy, const ConstView& u, const View& dx,
                     int64_t row, int64_t begin, int64_t end) {
-  switch (kind) {
-    case Activation::none:
-      return backward_as<Activation::none>(dy, u, dx, row, begin, end);
-    case Activation::gelu_tanh:
-      return backward_as<Activation::gelu_tanh>(dy, u, dx, row, begin, end);
-    case Activation::gelu_erf:
-      return backward_as<Activation::gelu_erf>(dy, u, dx, row, begin, end);
-  }
+  with_activation(kind, [&](auto one) {
+    constexpr Activation kOne = decltype(one)::value;
+    map_piece([](FloatVec g, FloatVec v) { return hn::Mul(g, activation_grad<kOne>(v)); }, dy, u,
+              dx, row, begin, end);
+  });
 }
 
 }  // namespace
@@ -58,7 +40,7 @@ HWY_AFTER_NAMESPACE();
 #if HWY_ONCE
 namespace megalith::kernels {
 
-void gelu_forward_simd(Exec& exec, const GeluForward& arguments) {
+void activation_forward_simd(Exec& exec, const ActivationForward& arguments) {
   const bool flat = arguments.x.is_contiguous() && arguments.y.is_contiguous();
   const ConstView x = flat ? as_one_row(arguments.x) : as_matrix(arguments.x);
   const View y = flat ? as_one_row(arguments.y) : as_matrix(arguments.y);
@@ -67,7 +49,7 @@ void gelu_forward_simd(Exec& exec, const GeluForward& arguments) {
   });
 }
 
-void gelu_backward_simd(Exec& exec, const GeluBackward& arguments) {
+void activation_backward_simd(Exec& exec, const ActivationBackward& arguments) {
   const bool flat =
       arguments.dy.is_contiguous() && arguments.u.is_contiguous() && arguments.dx.is_contiguous();
   const ConstView dy = flat ? as_one_row(arguments.dy) : as_matrix(arguments.dy);
