@@ -95,16 +95,20 @@ HWY_INLINE FloatVec load(const bf16_t* p) {
 }
 
 HWY_INLINE void store(FloatVec v, float* p) { hn::StoreU(v, FloatTag(), p); }
-/// Rounds to nearest even; a NaN stays a (quiet) NaN: as to_bf16 of tensor/dtype.h.
-HWY_INLINE void store(FloatVec v, bf16_t* p) {
+/// The bits of bf16 in the high halves (the low ones hold what is left of the float). Rounds to
+/// nearest even; a NaN stays a (quiet) NaN: as to_bf16 of tensor/dtype.h.
+HWY_INLINE WordVec bf16_bits(FloatVec v) {
   const WordTag dw;
-  const hn::Rebind<uint16_t, FloatTag> d16;
   const WordVec bits = hn::BitCast(dw, v);
   const WordVec odd = hn::And(hn::ShiftRight<16>(bits), hn::Set(dw, 1));
   const WordVec rounded = hn::Add(bits, hn::Add(odd, hn::Set(dw, 0x7fff)));
   const WordVec quiet = hn::Or(bits, hn::Set(dw, 0x400000));
-  const WordVec chosen = hn::IfThenElse(hn::RebindMask(dw, hn::IsNaN(v)), quiet, rounded);
-  hn::StoreU(hn::TruncateTo(d16, hn::ShiftRight<16>(chosen)), d16, reinterpret_cast<uint16_t*>(p));
+  return hn::IfThenElse(hn::RebindMask(dw, hn::IsNaN(v)), quiet, rounded);
+}
+HWY_INLINE void store(FloatVec v, bf16_t* p) {
+  const hn::Rebind<uint16_t, FloatTag> d16;
+  hn::StoreU(hn::TruncateTo(d16, hn::ShiftRight<16>(bf16_bits(v))), d16,
+             reinterpret_cast<uint16_t*>(p));
 }
 
 /// The first n < kFloatLanes elements; +0 in the other lanes. Reads nothing beyond them.

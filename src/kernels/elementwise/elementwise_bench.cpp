@@ -6,6 +6,7 @@
 #include "kernels/elementwise/activate.h"
 #include "kernels/elementwise/dropout.h"
 #include "kernels/elementwise/elementwise_cases.h"
+#include "kernels/elementwise/gated.h"
 
 namespace megalith::kernels {
 namespace {
@@ -72,6 +73,31 @@ void backward_of(benchmark::State& state) {
 }
 BENCHMARK(backward_of<Activation::gelu_tanh>)->Apply(sizes);
 BENCHMARK(backward_of<Activation::silu>)->Apply(sizes);
+
+Shape pairs_of(const benchmark::State& state) { return {state.range(0), 2 * state.range(1)}; }
+
+template <Activation kActivation>
+void gated_forward_of(benchmark::State& state) {
+  Bench bench;
+  const auto u = bench.tensor(dtype_argument(state, 2), pairs_of(state));
+  const auto y = bench.tensor(dtype_argument(state, 2), shape_of(state));
+  bench.run(state, 3 * y.view.bytes(), [&](Exec& exec) {
+    gated_forward(exec, {u, y, kActivation});
+  });
+}
+BENCHMARK(gated_forward_of<Activation::silu>)->Apply(sizes);
+
+template <Activation kActivation>
+void gated_backward_of(benchmark::State& state) {
+  Bench bench;
+  const auto dy = bench.tensor(dtype_argument(state, 2), shape_of(state));
+  const auto u = bench.tensor(dtype_argument(state, 2), pairs_of(state));
+  const auto du = bench.tensor(dtype_argument(state, 2), pairs_of(state));
+  bench.run(state, 5 * dy.view.bytes(), [&](Exec& exec) {
+    gated_backward(exec, {dy, u, du, kActivation});
+  });
+}
+BENCHMARK(gated_backward_of<Activation::silu>)->Apply(sizes);
 
 void residual_dropout(benchmark::State& state) {
   Bench bench;

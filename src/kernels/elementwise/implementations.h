@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// The implementations behind the lists of pointwise.cpp, activate.cpp and dropout.cpp.
+// The implementations behind the lists of pointwise.cpp, activate.cpp, gated.cpp and dropout.cpp.
 // Arguments have been checked; `simd` takes f32 and bf16.
 #pragma once
 
 #include "kernels/elementwise/activate.h"
 #include "kernels/elementwise/dropout.h"
+#include "kernels/elementwise/gated.h"
 #include "kernels/elementwise/pointwise.h"
 
 namespace megalith::kernels {
@@ -46,6 +47,11 @@ struct ActivationBackward {
 };
 void activation_backward_simd(Exec& exec, const ActivationBackward& arguments);
 void activation_backward_reference(Exec& exec, const ActivationBackward& arguments);
+
+void gated_forward_simd(Exec& exec, const GatedForward& arguments);
+void gated_forward_reference(Exec& exec, const GatedForward& arguments);
+void gated_backward_simd(Exec& exec, const GatedBackward& arguments);
+void gated_backward_reference(Exec& exec, const GatedBackward& arguments);
 
 // Dropout with or without a residual, forward and backward, is one function.
 void residual_dropout_simd(Exec& exec, const ResidualDropoutForward& arguments);
