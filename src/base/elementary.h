@@ -31,7 +31,5 @@ inline float gelu_quick(float x) { return gelu_quick<Float32Ops>(x); }
 inline float gelu_quick_grad(float x) { return gelu_quick_grad<Float32Ops>(x); }
 inline float silu(float x) { return silu<Float32Ops>(x); }
 inline float silu_grad(float x) { return silu_grad<Float32Ops>(x); }
-inline float sin(float x) { return sin<Float32Ops>(x); }
-inline float cos(float x) { return cos<Float32Ops>(x); }
 
 }  // namespace megalith::elementary

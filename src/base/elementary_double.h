@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // exp, log, sin and cos in double, for the places where a setting or a table must have the same
-// bits on every CPU (normal draws, learning-rate schedules, rotary tables): + - x / sqrt and fma
+// bits on every CPU (normal draws, learning-rate schedules): + - x / sqrt and fma
 // only, in a fixed order. For throughput in kernels see elementary.h.
 #pragma once
 

@@ -165,43 +165,4 @@ template <class Ops>
   return Ops::select(Ops::less(size, Ops::set(1.0f)), small, detail::with_sign_of<Ops>(large, x));
 }
 
-namespace detail {
-
-/// sin(x + quarter pi/2).
-template <class Ops>
-[[gnu::always_inline]] inline typename Ops::V sine(typename Ops::V x, uint32_t quarter) {
-  using V = typename Ops::V;
-  using I = typename Ops::I;
-  // x = n pi/2 + r; three parts of pi/2 keep r's relative
-  // error at one rounding for |x| <= 1e5.
-  const V rounded = Ops::fma(x, Ops::set(0x1.45f306p-1f), Ops::set(kRounder));
-  const V n = Ops::sub(rounded, Ops::set(kRounder));
-  V r = Ops::fnma(n, Ops::set(0x1.921fb4p+0f), x);
-  r = Ops::fnma(n, Ops::set(0x1.4442d0p-24f), r);
-  r = Ops::fnma(n, Ops::set(0x1.84698ap-48f), r);
-  const V z = Ops::mul(r, r);
-  // sin r = r + r z S(z), cos r = 1 - z/2 + z^2 C(z); relative errors 2^-28 and 2^-33.
-  const V s = polynomial<Ops>(z, -0x1.555546p-3f, 0x1.11075cp-7f, -0x1.994cfap-13f);
-  const V c = polynomial<Ops>(z, 0x1.55554ap-5f, -0x1.6c0c2ep-10f, 0x1.99ea02p-16f);
-  const V sin_r = Ops::fma(Ops::mul(z, s), r, r);
-  const V cos_r = Ops::fma(Ops::mul(z, z), c, Ops::fnma(Ops::set(0.5f), z, Ops::set(1.0f)));
-  const I quadrant = Ops::add_bits(Ops::bits(rounded), Ops::set_bits(quarter));
-  const V value = Ops::select(Ops::test_bit(quadrant, Ops::set_bits(1)), cos_r, sin_r);
-  const I sign = Ops::template shift_left<30>(Ops::and_bits(quadrant, Ops::set_bits(2)));
-  return Ops::from_bits(Ops::xor_bits(Ops::bits(value), sign));
-}
-
-}  // namespace detail
-
-/// Sine and cosine within 1.6 ulp for |x| <= 1e5 (beyond, the argument reduction loses accuracy;
-/// NaN at the infinities).
-template <class Ops>
-[[gnu::always_inline]] inline typename Ops::V sin(typename Ops::V x) {
-  return detail::sine<Ops>(x, 0);
-}
-template <class Ops>
-[[gnu::always_inline]] inline typename Ops::V cos(typename Ops::V x) {
-  return detail::sine<Ops>(x, 1);
-}
-
 #include "base/elementary_activations-inl.h"

@@ -41,8 +41,6 @@ struct Float32Ops {
 
   static M less(V a, V b) { return a < b; }
   static M less_equal(V a, V b) { return a <= b; }
-  /// (a & mask) != 0 for a mask of one bit.
-  static M test_bit(I a, I mask) { return (a & mask) != 0; }
   static V select(M m, V yes, V no) { return m ? yes : no; }
 
   /// Reinterpretation, both ways.
@@ -52,7 +50,6 @@ struct Float32Ops {
   static I sub_bits(I a, I b) { return a - b; }
   static I and_bits(I a, I b) { return a & b; }
   static I or_bits(I a, I b) { return a | b; }
-  static I xor_bits(I a, I b) { return a ^ b; }
   template <int kBits>
   static I shift_left(I a) {
     return a << kBits;

@@ -101,8 +101,7 @@ TEST(Elementary, EveryNanGivesNan) {
              &elementary::exp, &elementary::log, &elementary::sigmoid, &elementary::tanh,
              &elementary::erf, &elementary::gelu_erf, &elementary::gelu_erf_grad,
              &elementary::gelu_tanh, &elementary::gelu_tanh_grad, &elementary::gelu_quick,
-             &elementary::gelu_quick_grad, &elementary::silu, &elementary::silu_grad,
-             &elementary::sin, &elementary::cos})
+             &elementary::gelu_quick_grad, &elementary::silu, &elementary::silu_grad})
       EXPECT_TRUE(std::isnan(f(x))) << std::hex << bits;
   }
 }
@@ -148,8 +147,8 @@ TEST(Elementary, TanhAndErfAreOdd) {
   EXPECT_TRUE(std::signbit(elementary::erf(-0.0f)));
   for (uint32_t b = 1; b < std::bit_cast<uint32_t>(1e5f); b += 65537) {
     const float x = std::bit_cast<float>(b);
-    for (const FloatFunction f : std::initializer_list<FloatFunction>{
-             &elementary::tanh, &elementary::erf, &elementary::sin})
+    for (const FloatFunction f :
+         std::initializer_list<FloatFunction>{&elementary::tanh, &elementary::erf})
       ASSERT_EQ(std::bit_cast<uint32_t>(f(-x)) ^ 0x80000000u, std::bit_cast<uint32_t>(f(x))) << x;
   }
 }
@@ -231,21 +230,6 @@ TEST(Elementary, ActivationsAndTheirGradientsAreCalmFarOut) {
   }
 }
 
-TEST(Elementary, SinAndCosAreWithinTheirBounds) {
-  const auto sine = [](float x) { return elementary::sin(x); };
-  const auto cosine = [](float x) { return elementary::cos(x); };
-  EXPECT_LT(largest_error(0x1p-40f, 1e5f, sine, [](long double x) { return sinl(x); }), 1.6);
-  EXPECT_LT(largest_error(0x1p-40f, 1e5f, cosine, [](long double x) { return cosl(x); }), 1.6);
-  // The floats nearest to multiples of pi/2 cancel most.
-  for (int n = 1; n < 60000; ++n) {
-    const auto x = static_cast<float>(n * (M_PIl / 2));
-    ASSERT_LT(ulps(sine(x), sinl(x)), 1.6) << n;
-    ASSERT_LT(ulps(cosine(x), cosl(x)), 1.6) << n;
-  }
-  EXPECT_TRUE(std::isnan(sine(kInfinity)));
-  EXPECT_EQ(cosine(0.0f), 1.0f);
-}
-
 /// Digest of the result bits over every 65,537th float whose result is no NaN.
 std::string digest(FloatFunction f) {
   std::vector<uint32_t> bits;
@@ -270,8 +254,6 @@ TEST(Elementary, BitsAreTheSameOnEveryMachine) {
   EXPECT_EQ(digest(&elementary::gelu_quick_grad), "7128bbb8c92ccee0");
   EXPECT_EQ(digest(&elementary::silu), "41bf76c2337b846d");
   EXPECT_EQ(digest(&elementary::silu_grad), "a6020e2993816ec7");
-  EXPECT_EQ(digest(&elementary::sin), "2e2dbf81d1394561");
-  EXPECT_EQ(digest(&elementary::cos), "ec3aa3ad313e3fd6");
 }
 
 }  // namespace

@@ -60,7 +60,6 @@ struct SimdOps {
   static HWY_INLINE V max(V a, V b) { return hn::Max(a, b); }
   static HWY_INLINE M less(V a, V b) { return hn::Lt(a, b); }
   static HWY_INLINE M less_equal(V a, V b) { return hn::Le(a, b); }
-  static HWY_INLINE M test_bit(I a, I mask) { return hn::RebindMask(kF, hn::TestBit(a, mask)); }
   static HWY_INLINE V select(M m, V yes, V no) { return hn::IfThenElse(m, yes, no); }
   static HWY_INLINE I bits(V a) { return hn::BitCast(kI, a); }
   static HWY_INLINE V from_bits(I a) { return hn::BitCast(kF, a); }
@@ -68,7 +67,6 @@ struct SimdOps {
   static HWY_INLINE I sub_bits(I a, I b) { return hn::Sub(a, b); }
   static HWY_INLINE I and_bits(I a, I b) { return hn::And(a, b); }
   static HWY_INLINE I or_bits(I a, I b) { return hn::Or(a, b); }
-  static HWY_INLINE I xor_bits(I a, I b) { return hn::Xor(a, b); }
   template <int kBits>
   static HWY_INLINE I shift_left(I a) {
     return hn::ShiftLeft<kBits>(a);

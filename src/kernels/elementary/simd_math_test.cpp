@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "base/elementary.h"
+#include "base/elementary_sin_cos.h"
 #include "base/random.h"
 #include "device/target.h"
 
@@ -16,7 +17,7 @@
 // clang-format off
 #include "hwy/foreach_target.h"
 // clang-format on
-#include "kernels/elementary/simd_math-inl.h"
+#include "kernels/elementary/sin_cos-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace megalith::kernels::HWY_NAMESPACE {
@@ -56,22 +57,22 @@ void apply(int which, const float* x, float* y, int64_t n) {
         result = elementary::gelu_tanh_grad<SimdOps>(v);
         break;
       case 9:
-        result = elementary::sin<SimdOps>(v);
-        break;
-      case 10:
-        result = elementary::cos<SimdOps>(v);
-        break;
-      case 11:
         result = elementary::gelu_quick<SimdOps>(v);
         break;
-      case 12:
+      case 10:
         result = elementary::gelu_quick_grad<SimdOps>(v);
         break;
-      case 13:
+      case 11:
         result = elementary::silu<SimdOps>(v);
         break;
-      case 14:
+      case 12:
         result = elementary::silu_grad<SimdOps>(v);
+        break;
+      case 13:
+        result = sin_cos(v).sin;
+        break;
+      case 14:
+        result = sin_cos(v).cos;
         break;
       default:
         break;
@@ -153,12 +154,12 @@ constexpr std::array<Function, 15> kFunctions = {
      {"gelu_erf_grad", megalith::elementary::gelu_erf_grad},
      {"gelu_tanh", megalith::elementary::gelu_tanh},
      {"gelu_tanh_grad", megalith::elementary::gelu_tanh_grad},
-     {"sin", megalith::elementary::sin},
-     {"cos", megalith::elementary::cos},
      {"gelu_quick", megalith::elementary::gelu_quick},
      {"gelu_quick_grad", megalith::elementary::gelu_quick_grad},
      {"silu", megalith::elementary::silu},
-     {"silu_grad", megalith::elementary::silu_grad}}};
+     {"silu_grad", megalith::elementary::silu_grad},
+     {"sin", megalith::elementary::sin},
+     {"cos", megalith::elementary::cos}}};
 
 bool has_avx512() { return device::detect_isa() >= device::Isa::avx512; }
 
