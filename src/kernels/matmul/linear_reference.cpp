@@ -3,9 +3,6 @@
 // entries. Sums have the shards and the tree of the exact arithmetic (in double, where they hardly
 // matter, so that a wrong shard shows); what the operation rounds between its steps is rounded
 // here.
-#include <cmath>
-#include <numbers>
-
 #include "kernels/elementary/reference_access.h"
 #include "kernels/elementwise/activation_reference.h"
 #include "kernels/matmul/linear_lists.h"
