@@ -3,7 +3,8 @@
 // of each row:
 //   layer: mean = sum_H(x) / H,  rstd = 1 / sqrt(sum_H((x - mean)^2) / H + eps)
 //   rms:   mean = 0,             rstd = 1 / sqrt(sum_H(x^2) / H + eps)
-//   x^ = (x - mean) rstd,  y = x^ gamma + beta
+//   x^ = (x - mean) rstd,  y = x^ (gamma_offset + gamma) + beta
+// The offset is 1 where gamma is stored as its distance from 1 (Gemma), else 0; it is added in f32.
 // Two passes (the mean first, then the deviations: no cancellation), sums in 16 virtual lanes, true
 // square root and divisions. Storage f32 or bf16, each view its own, computing in f32 and rounding
 // once; f64 throughout goes to the reference. Rows may have strides. Local; ready as of a later
@@ -27,10 +28,11 @@ struct LayerNormForward {
   View rstd_T = {};  // f32; optional (inference)
   float eps = 1e-5f;
   NormKind kind = NormKind::layer;
+  float gamma_offset = 0;
 };
 void layer_norm_forward(Exec& exec, const LayerNormForward& arguments);
 
-/// With g = dy gamma and the row means <.> = sum_H(.) / H:
+/// With g = dy (gamma_offset + gamma) and the row means <.> = sum_H(.) / H:
 ///   dx = rstd (g - <g> - x^ <g x^>) + residual_gradient      (rms: without <g>)
 ///   dgamma_P += sum over the rows of partial P of dy x^,  dbeta_P += the same of dy
 /// dx is overwritten and may alias dy, residual_gradient or both; it must not alias x. dgamma and
@@ -47,6 +49,7 @@ struct LayerNormBackward {
   View dbeta_PH = {};                   // f32; optional
   TokenShards shards = {};
   NormKind kind = NormKind::layer;
+  float gamma_offset = 0;
 };
 void layer_norm_backward(Exec& exec, const LayerNormBackward& arguments);
 

@@ -3,8 +3,6 @@
 // Backward: blocks of rows that stay in the second-level cache are read twice, once with the
 // columns dealt to the threads for the parameters' chains (they run over rows), then with the rows
 // for dx.
-#include <cmath>
-
 #include "kernels/elementary/dispatch.h"
 #include "kernels/elementary/run_chosen.h"
 #include "kernels/norm/implementations.h"
@@ -15,73 +13,23 @@
 // clang-format off
 #include "hwy/foreach_target.h"
 // clang-format on
-#include "hwy/cache_control.h"
-#include "kernels/elementary/any_row-inl.h"
+#include "kernels/norm/norm_rows-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace megalith::kernels::HWY_NAMESPACE {
 namespace {
 
-/// (x - mean) * rstd
-HWY_INLINE Vec16 normalised16(const Vec16& x, FloatVec mean, FloatVec rstd) {
-  Vec16 v;
-#pragma GCC unroll 2
-  for (int i = 0; i < kParts; ++i) v.part[i] = hn::Mul(hn::Sub(x.part[i], mean), rstd);
-  return v;
-}
-HWY_INLINE Vec16 mul16(const Vec16& a, const Vec16& b) {
-  Vec16 v;
-#pragma GCC unroll 2
-  for (int i = 0; i < kParts; ++i) v.part[i] = hn::Mul(a.part[i], b.part[i]);
-  return v;
-}
-
-template <class Row>
-float row_mean(const Row& x, int64_t n) {
-  Vec16 sum = set16(0.0f);
-  for_columns(0, n, [&](int64_t i, auto full) {
-    sum = add16(sum, load_row<decltype(full)::value>(x, i, n));
-  });
-  return tree_sum16(sum) / static_cast<float>(n);
-}
-
-/// Mean of the squared distances from `mean`.
-template <class Row>
-float row_variance(const Row& x, float mean, int64_t n) {
-  const FloatVec means = hn::Set(FloatTag(), mean), one = hn::Set(FloatTag(), 1.0f);
-  Vec16 sum = set16(0.0f);
-  for_columns(0, n, [&](int64_t i, auto full) {
-    constexpr bool kFull = decltype(full)::value;
-    Vec16 deviation = normalised16(load_row<kFull>(x, i, n), means, one);
-    if constexpr (!kFull) deviation = first16(deviation, n - i);
-    sum = fma16(deviation, deviation, sum);
-  });
-  return tree_sum16(sum) / static_cast<float>(n);
-}
-
 /// Row types of the activations (X, Y) and of the parameters (P).
 template <class X, class Y, class P>
 void forward_rows_of(const LayerNormForward& a, Range range) {
-  const int64_t n = a.x_TH.size(1);
-  const P gamma(a.gamma_H, 0), beta(a.beta_H, 0);
+  const NormFactor<P> factor(P(a.gamma_H, 0), a.gamma_offset);
+  const P beta(a.beta_H, 0);
   for (int64_t t = range.begin; t < range.end; ++t) {
     const X x(a.x_TH, t), next(a.x_TH, std::min(t + 1, range.end - 1));
-    const Y y(a.y_TH, t);
-    const float mean = a.kind == NormKind::layer ? row_mean(x, n) : 0.0f;
-    const float rstd = 1.0f / std::sqrt(row_variance(x, mean, n) + a.eps);
-    const FloatVec means = hn::Set(FloatTag(), mean), rstds = hn::Set(FloatTag(), rstd);
-    for_columns(0, n, [&](int64_t i, auto full) {
-      constexpr bool kFull = decltype(full)::value;
-      hwy::Prefetch(next.data +
-                    i);  // this pass does not wait for memory, the next row's first does
-      const Vec16 normalised = normalised16(load_row<kFull>(x, i, n), means, rstds);
-      const Vec16 factor = load_row<kFull>(gamma, i, n);
-      const Vec16 out =
-          beta ? fma16(normalised, factor, load_row<kFull>(beta, i, n)) : mul16(normalised, factor);
-      store_row<kFull>(out, y, i, n);
-    });
-    if (!a.mean_T.absent()) a.mean_T.as<float>()[t] = mean;
-    if (!a.rstd_T.absent()) a.rstd_T.as<float>()[t] = rstd;
+    const RowStatistics row =
+        normalise_row(x, Y(a.y_TH, t), factor, beta, next, a.x_TH.size(1), a.kind, a.eps);
+    if (!a.mean_T.absent()) a.mean_T.as<float>()[t] = row.mean;
+    if (!a.rstd_T.absent()) a.rstd_T.as<float>()[t] = row.rstd;
   }
 }
 
@@ -100,75 +48,26 @@ void forward_rows(const LayerNormForward& a, Range range) {
   }
 }
 
-float saved_mean(const LayerNormBackward& a, int64_t t) {
-  return a.kind == NormKind::layer ? a.mean_T.as<float>()[t] : 0.0f;
+RowStatistics saved_statistics(const LayerNormBackward& a, int64_t t) {
+  return {a.kind == NormKind::layer ? a.mean_T.as<float>()[t] : 0.0f, a.rstd_T.as<float>()[t]};
 }
 
 template <class X, class Y, class P>
 void backward_rows_of(const LayerNormBackward& a, Range range) {
-  const int64_t n = a.x_TH.size(1);
-  const auto count = static_cast<float>(n);
-  const P gamma(a.gamma_H, 0);
+  const NormFactor<P> factor(P(a.gamma_H, 0), a.gamma_offset);
   for (int64_t t = range.begin; t < range.end; ++t) {
-    const X x(a.x_TH, t), dy(a.dy_TH, t), residual(a.residual_gradient_TH, t);
-    const Y dx(a.dx_TH, t);
-    const FloatVec mean = hn::Set(FloatTag(), saved_mean(a, t));
-    const FloatVec rstd = hn::Set(FloatTag(), a.rstd_T.as<float>()[t]);
-    Vec16 sum = set16(0.0f), sum_normalised = set16(0.0f);
-    for_columns(0, n, [&](int64_t i, auto full) {
-      constexpr bool kFull = decltype(full)::value;
-      const Vec16 g = mul16(load_row<kFull>(dy, i, n), load_row<kFull>(gamma, i, n));
-      Vec16 normalised = normalised16(load_row<kFull>(x, i, n), mean, rstd);
-      // Beyond the row's end g is 0, and -mean rstd could be infinite.
-      if constexpr (!kFull) normalised = first16(normalised, n - i);
-      sum = add16(sum, g);
-      sum_normalised = fma16(g, normalised, sum_normalised);
-    });
-    const float mean_g = a.kind == NormKind::layer ? tree_sum16(sum) / count : 0.0f;
-    const FloatVec mean_gs = hn::Set(FloatTag(), mean_g);
-    const FloatVec slope = hn::Set(FloatTag(), tree_sum16(sum_normalised) / count);
-    for_columns(0, n, [&](int64_t i, auto full) {
-      constexpr bool kFull = decltype(full)::value;
-      const Vec16 normalised = normalised16(load_row<kFull>(x, i, n), mean, rstd);
-      Vec16 out = mul16(load_row<kFull>(dy, i, n), load_row<kFull>(gamma, i, n));
-#pragma GCC unroll 2
-      for (int k = 0; k < kParts; ++k) {
-        const FloatVec centred = hn::Sub(out.part[k], mean_gs);
-        out.part[k] = hn::Mul(hn::NegMulAdd(normalised.part[k], slope, centred), rstd);
-      }
-      if (residual) out = add16(load_row<kFull>(residual, i, n), out);
-      store_row<kFull>(out, dx, i, n);
-    });
+    backward_row(X(a.x_TH, t), X(a.dy_TH, t), X(a.residual_gradient_TH, t), Y(a.dx_TH, t), factor,
+                 saved_statistics(a, t), a.x_TH.size(1), a.kind);
   }
 }
 
 /// The chains of kRows rows, from row t, of one partial over some columns.
 template <class X, int kRows>
 void add_parameter_rows(const LayerNormBackward& a, int64_t partial, int64_t t, Range columns) {
-  const int64_t n = columns.end;
-  const TypedRow<float> dgamma(a.dgamma_PH, partial), dbeta(a.dbeta_PH, partial);
-  const TypedOutputRow<float> dgamma_out(a.dgamma_PH, partial), dbeta_out(a.dbeta_PH, partial);
-  X x[kRows], dy[kRows];
-  FloatVec mean[kRows], rstd[kRows];
-  for (int r = 0; r < kRows; ++r) {
-    x[r] = X(a.x_TH, t + r);
-    dy[r] = X(a.dy_TH, t + r);
-    mean[r] = hn::Set(FloatTag(), saved_mean(a, t + r));
-    rstd[r] = hn::Set(FloatTag(), a.rstd_T.as<float>()[t + r]);
-  }
-  for_columns(columns.begin, n, [&](int64_t i, auto full) {
-    constexpr bool kFull = decltype(full)::value;
-    Vec16 slope = dgamma ? load_row<kFull>(dgamma, i, n) : set16(0.0f);
-    Vec16 shift = dbeta ? load_row<kFull>(dbeta, i, n) : set16(0.0f);
-#pragma GCC unroll 4
-    for (int r = 0; r < kRows; ++r) {
-      const Vec16 g = load_row<kFull>(dy[r], i, n);
-      slope = fma16(g, normalised16(load_row<kFull>(x[r], i, n), mean[r], rstd[r]), slope);
-      shift = add16(shift, g);
-    }
-    if (dgamma_out) store_row<kFull>(slope, dgamma_out, i, n);
-    if (dbeta_out) store_row<kFull>(shift, dbeta_out, i, n);
-  });
+  ChainRows<X, kRows> rows;
+  for (int r = 0; r < kRows; ++r)
+    rows.set(r, X(a.x_TH, t + r), X(a.dy_TH, t + r), saved_statistics(a, t + r));
+  rows.add_to({a.dgamma_PH, partial}, {a.dbeta_PH, partial}, columns);
 }
 
 template <class X>

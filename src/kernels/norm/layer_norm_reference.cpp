@@ -10,6 +10,7 @@ namespace megalith::kernels {
 void layer_norm_forward_reference(Exec&, const LayerNormForward& a) {
   const int64_t columns = a.x_TH.size(1);
   const auto count = static_cast<double>(columns);
+  const auto offset = static_cast<double>(a.gamma_offset);
   for (int64_t t = 0; t < a.x_TH.size(0); ++t) {
     double mean = 0, variance = 0;
     if (a.kind == NormKind::layer) {
@@ -22,7 +23,8 @@ void layer_norm_forward_reference(Exec&, const LayerNormForward& a) {
     }
     const double rstd = 1 / std::sqrt(variance / count + static_cast<double>(a.eps));
     for (int64_t c = 0; c < columns; ++c) {
-      double y = (read_double(a.x_TH, t, c) - mean) * rstd * read_double(a.gamma_H, 0, c);
+      double y =
+          (read_double(a.x_TH, t, c) - mean) * rstd * (offset + read_double(a.gamma_H, 0, c));
       if (!a.beta_H.absent()) y += read_double(a.beta_H, 0, c);
       write_double(a.y_TH, t, c, y);
     }
@@ -34,6 +36,7 @@ void layer_norm_forward_reference(Exec&, const LayerNormForward& a) {
 void layer_norm_backward_reference(Exec&, const LayerNormBackward& a) {
   const int64_t columns = a.x_TH.size(1);
   const auto count = static_cast<double>(columns);
+  const auto offset = static_cast<double>(a.gamma_offset);
   for (int64_t t = 0; t < a.x_TH.size(0); ++t) {
     const double mean = a.kind == NormKind::layer ? read_double(a.mean_T, 0, t) : 0;
     const double rstd = read_double(a.rstd_T, 0, t);
@@ -42,7 +45,7 @@ void layer_norm_backward_reference(Exec&, const LayerNormBackward& a) {
     for (int64_t c = 0; c < columns; ++c) {
       const double dy = read_double(a.dy_TH, t, c);
       const double normalised = (read_double(a.x_TH, t, c) - mean) * rstd;
-      const double g = dy * read_double(a.gamma_H, 0, c);
+      const double g = dy * (offset + read_double(a.gamma_H, 0, c));
       sum += g;
       sum_normalised += g * normalised;
       if (!a.dgamma_PH.absent()) {
@@ -56,7 +59,7 @@ void layer_norm_backward_reference(Exec&, const LayerNormBackward& a) {
     if (a.kind == NormKind::rms) sum = 0;
     for (int64_t c = 0; c < columns; ++c) {
       const double normalised = (read_double(a.x_TH, t, c) - mean) * rstd;
-      const double g = read_double(a.dy_TH, t, c) * read_double(a.gamma_H, 0, c);
+      const double g = read_double(a.dy_TH, t, c) * (offset + read_double(a.gamma_H, 0, c));
       double dx = rstd * (g - sum / count - normalised * sum_normalised / count);
       if (!a.residual_gradient_TH.absent()) dx += read_double(a.residual_gradient_TH, t, c);
       write_double(a.dx_TH, t, c, dx);

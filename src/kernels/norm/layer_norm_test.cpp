@@ -4,104 +4,20 @@
 #include <gtest/gtest.h>
 
 #include "base/error.h"
-#include "kernels/elementary/kernel_testing.h"
 #include "kernels/elementwise/pointwise.h"
-#include "kernels/norm/layer_norm_cases.h"
+#include "kernels/norm/layer_norm_inputs.h"
 
 namespace megalith::kernels {
 namespace {
 
-using testing::Outputs;
-using testing::TestTensor;
 constexpr double kUnit = 0x1p-24;  // one rounding of f32
-constexpr NormKind kKinds[] = {NormKind::layer, NormKind::rms};
-
-TestTensor tensor(DType dtype, const NormCase& c) {
-  return TestTensor(dtype, Shape{c.rows, c.columns}, c.gap, c.misaligned);
-}
-/// Storage of x, of y and all gradients, and of gamma and beta: the usual ones and odd mixes.
-struct Storage {
-  DType x, gradient, gamma;
-};
-constexpr Storage kStorage[] = {{DType::f32, DType::f32, DType::f32},
-                                {DType::bf16, DType::bf16, DType::f32},
-                                {DType::bf16, DType::bf16, DType::bf16},
-                                {DType::f32, DType::bf16, DType::f32},
-                                {DType::bf16, DType::f32, DType::bf16}};
-
-std::string describe(const NormCase& c, NormKind kind, DType dtype) {
-  return fmt::format("{}x{} {} {}", c.rows, c.columns, kind == NormKind::rms ? "rms" : "layer",
-                     dtype);
-}
-
-/// Everything one forward and one backward are given.
-struct Inputs {
-  TestTensor x, dy, residual, gamma, beta;
-  DType statistics;  // of mean, rstd and the parameters' gradients
-  NormKind kind;
-  NormCase size;
-
-  Inputs(const NormCase& c, NormKind k, DType x_type, DType gradient_type, DType gamma_type)
-      : x(tensor(x_type, c).fill(
-            [&, offset = 0.7](int64_t i) { return offset + normal(1, static_cast<uint64_t>(i)); })),
-        dy(tensor(gradient_type, c).fill_normal(2)),
-        residual(tensor(gradient_type, c).fill_normal(3)),
-        gamma(TestTensor(gamma_type, Shape{c.columns}).fill_normal(4)),
-        beta(TestTensor(gamma_type, Shape{c.columns}).fill_normal(5)),
-        statistics(x_type == DType::f64 ? DType::f64 : DType::f32),
-        kind(k),
-        size(c) {}
-
-  bool is_layer() const { return kind == NormKind::layer; }
-  /// y, rstd and, for layer, mean.
-  Outputs forward(Exec& exec, float eps = 1e-5f) const {
-    TestTensor y = tensor(dy.dtype(), size);
-    TestTensor rstd(statistics, Shape{size.rows}), mean(statistics, Shape{size.rows});
-    mean.fill_constant(0);
-    layer_norm_forward(exec, {.x_TH = x,
-                              .gamma_H = gamma,
-                              .beta_H = is_layer() ? beta.view() : ConstView(),
-                              .y_TH = y,
-                              .mean_T = is_layer() ? mean.view() : View(),
-                              .rstd_T = rstd,
-                              .eps = eps,
-                              .kind = kind});
-    return {y, rstd, mean};
-  }
-  /// dx, dgamma, dbeta; gradients go on from `start`. `rows_per_call` splits the call.
-  Outputs backward(Exec& exec, const Outputs& saved, const TokenShards& shards, bool add_residual,
-                   double start = 0, int64_t rows_per_call = 1 << 30) const {
-    TestTensor dx = tensor(dy.dtype(), size);
-    TestTensor dgamma(statistics, Shape{shards.count, size.columns}), dbeta = dgamma;
-    dgamma.fill_constant(start);
-    dbeta.fill_constant(start);
-    for (int64_t t = 0; t < std::max<int64_t>(size.rows, 1); t += rows_per_call) {
-      const int64_t n = std::min(rows_per_call, size.rows - t);
-      TokenShards part = shards;
-      part.first_row += t;
-      layer_norm_backward(
-          exec, {.dy_TH = dy.view().rows(t, n),
-                 .x_TH = x.view().rows(t, n),
-                 .gamma_H = gamma,
-                 .mean_T = is_layer() ? saved[2].view().rows(t, n) : ConstView(),
-                 .rstd_T = saved[1].view().rows(t, n),
-                 .dx_TH = dx.view().rows(t, n),
-                 .residual_gradient_TH = add_residual ? residual.view().rows(t, n) : ConstView(),
-                 .dgamma_PH = dgamma,
-                 .dbeta_PH = is_layer() ? dbeta.view() : View(),
-                 .shards = part,
-                 .kind = kind});
-    }
-    return {dx, dgamma, dbeta};
-  }
-};
 
 TEST(LayerNorm, ForwardEqualsTheReferenceWithinItsBound) {
   for (const NormCase& c : kNormCases) {
-    for (const NormKind kind : kKinds) {
+    for (const auto& [kind, offset] : kFormulas) {
       for (const Storage& storage : kStorage) {
         const DType dtype = storage.gradient;
-        const Inputs in(c, kind, storage.x, dtype, storage.gamma);
+        const NormInputs in(c, kind, storage.x, dtype, storage.gamma, offset);
         const std::string what = describe(c, kind, storage.x);
         const auto run = [&](Exec& exec) { return in.forward(exec); };
         const Outputs actual = testing::run_everywhere(run, what),
@@ -120,7 +36,7 @@ TEST(LayerNorm, ForwardEqualsTheReferenceWithinItsBound) {
             actual[0], expected[0],
             [&](int64_t i) {
               const int64_t t = i / c.columns, column = i % c.columns;
-              const double gamma = std::abs(in.gamma.at(column)), y = std::abs(expected[0].at(i));
+              const double gamma = std::abs(in.factor(column)), y = std::abs(expected[0].at(i));
               const double relative = kUnit * (chain + 8) * (y + std::abs(in.beta.at(column)));
               return row_bound(t) * gamma + relative + 2 * testing::unit_roundoff(dtype) * y;
             },
@@ -139,10 +55,10 @@ TEST(LayerNorm, ForwardEqualsTheReferenceWithinItsBound) {
 
 TEST(LayerNorm, BackwardEqualsTheReferenceWithinItsBound) {
   for (const NormCase& c : kNormCases) {
-    for (const NormKind kind : kKinds) {
+    for (const auto& [kind, offset] : kFormulas) {
       for (const Storage& storage : kStorage) {
         const DType dtype = storage.gradient;
-        const Inputs in(c, kind, storage.x, dtype, storage.gamma);
+        const NormInputs in(c, kind, storage.x, dtype, storage.gamma, offset);
         const std::string what = describe(c, kind, storage.x);
         const Outputs saved = testing::run_reference([&](Exec& exec) { return in.forward(exec); });
         const TokenShards shards = {.rows_per_shard = 5, .count = 3, .first_row = 7};
@@ -160,7 +76,7 @@ TEST(LayerNorm, BackwardEqualsTheReferenceWithinItsBound) {
             sum_dy(columns, 0.5);
         for (int64_t k = 0; k < c.rows * c.columns; ++k) {
           const auto t = static_cast<size_t>(k / c.columns), i = static_cast<size_t>(k % c.columns);
-          const double dy = std::abs(in.dy.at(k)), g = dy * std::abs(in.gamma.at(k % c.columns));
+          const double dy = std::abs(in.dy.at(k)), g = dy * std::abs(in.factor(k % c.columns));
           const double x = normalised(k / c.columns, k % c.columns);
           mean_g[t] += g / n;
           mean_product[t] += g * x / n;
@@ -170,7 +86,7 @@ TEST(LayerNorm, BackwardEqualsTheReferenceWithinItsBound) {
         const auto bound = [&](int64_t k) {
           const int64_t row = k / c.columns;
           const auto t = static_cast<size_t>(row);
-          const double g = std::abs(in.dy.at(k) * in.gamma.at(k % c.columns));
+          const double g = std::abs(in.dy.at(k) * in.factor(k % c.columns));
           const double size = g + mean_g[t] + normalised(row, k % c.columns) * mean_product[t];
           return kUnit * (chain * saved[1].at(row) * size + std::abs(in.residual.at(k))) +
                  2 * testing::unit_roundoff(dtype) * std::abs(expected[0].at(k));
@@ -194,7 +110,7 @@ TEST(LayerNorm, ExactNumbersGiveExactBits) {
   const NormCase c = {9, 64, 3, 1};
   for (const NormKind kind : kKinds) {
     for (const DType dtype : {DType::f32, DType::bf16}) {
-      Inputs in(c, kind, dtype, dtype, dtype);
+      NormInputs in(c, kind, dtype, dtype, dtype);
       in.x.fill([&](int64_t i) {
         return std::ldexp((i * 37 / 8) % 2 == i % 2 ? 1.0 : -1.0, static_cast<int>(i / 64 % 5) - 2);
       });
@@ -229,8 +145,8 @@ TEST(LayerNorm, BackwardMatchesFiniteDifference) {
   const NormCase c = {5, 13};
   const auto device = device::make_cpu_device(1);
   Exec exec(*device);
-  for (const NormKind kind : kKinds) {
-    Inputs in(c, kind, DType::f64, DType::f64, DType::f64);
+  for (const auto& [kind, offset] : kFormulas) {
+    NormInputs in(c, kind, DType::f64, DType::f64, DType::f64, offset);
     const auto loss = [&] { return testing::weighted_sum(in.forward(exec)[0], in.dy); };
     const Outputs gradients = in.backward(exec, in.forward(exec), {}, false);
     testing::expect_gradient(loss, in.x, gradients[0], 1e-8, "dx");
@@ -243,7 +159,7 @@ TEST(LayerNorm, BackwardMatchesFiniteDifference) {
 TEST(LayerNorm, ResidualGradientEqualsTheComposition) {
   const NormCase c = {23, 77, 1, 1};
   for (const NormKind kind : kKinds) {
-    const Inputs in(c, kind, DType::f32, DType::f32, DType::f32);
+    const NormInputs in(c, kind, DType::f32, DType::f32, DType::f32);
     const auto fused = [&](Exec& exec) { return in.backward(exec, in.forward(exec), {}, true); };
     const auto composed = [&](Exec& exec) {
       Outputs outputs = in.backward(exec, in.forward(exec), {}, false);
@@ -257,7 +173,7 @@ TEST(LayerNorm, ResidualGradientEqualsTheComposition) {
 
 TEST(LayerNorm, ParameterGradientsAreOneChainPerPartialHoweverRowsAreSplit) {
   const NormCase c = {101, 45};
-  const Inputs in(c, NormKind::layer, DType::f32, DType::f32, DType::f32);
+  const NormInputs in(c, NormKind::layer, DType::f32, DType::f32, DType::f32);
   const TokenShards shards = {.rows_per_shard = 6, .count = 4, .first_row = 10};
   const Outputs saved =
       testing::run_everywhere([&](Exec& exec) { return in.forward(exec); }, "forward");
@@ -288,7 +204,7 @@ TEST(LayerNorm, ParameterGradientsAreOneChainPerPartialHoweverRowsAreSplit) {
 
 TEST(LayerNorm, RowsDoNotSeeTheirNeighbours) {
   const NormCase c = {17, 130};
-  const Inputs in(c, NormKind::layer, DType::bf16, DType::bf16, DType::f32);
+  const NormInputs in(c, NormKind::layer, DType::bf16, DType::bf16, DType::f32);
   const auto device = device::make_cpu_device(2);
   Exec exec(*device);
   const Outputs whole = in.forward(exec);
@@ -302,7 +218,7 @@ TEST(LayerNorm, RowsDoNotSeeTheirNeighbours) {
 
 TEST(LayerNorm, NaNStaysInItsRow) {
   const NormCase c = {6, 40};
-  Inputs in(c, NormKind::layer, DType::f32, DType::f32, DType::f32);
+  NormInputs in(c, NormKind::layer, DType::f32, DType::f32, DType::f32);
   in.x.set(2, 39, NAN);
   in.dy.set(4, 0, NAN);
   const auto run = [&](Exec& exec) {
@@ -321,7 +237,7 @@ TEST(LayerNorm, NaNStaysInItsRow) {
 TEST(LayerNorm, LargeNearlyEqualNumbersInAnOddRowStayFinite) {
   // The deviations are small, but the mean times rstd is beyond f32.
   const NormCase c = {3, 21};
-  Inputs in(c, NormKind::layer, DType::f32, DType::f32, DType::f32);
+  NormInputs in(c, NormKind::layer, DType::f32, DType::f32, DType::f32);
   in.x.fill_constant(0x1p120);
   const auto run = [&](Exec& exec) {
     const Outputs y = in.forward(exec);
@@ -336,11 +252,11 @@ TEST(LayerNorm, LargeNearlyEqualNumbersInAnOddRowStayFinite) {
 TEST(LayerNorm, DxMayOverwriteDyOrTheResidualGradient) {
   const NormCase c = {40, 300};
   for (const bool over_dy : {true, false}) {
-    const Inputs in(c, NormKind::layer, DType::f32, DType::f32, DType::f32);
+    const NormInputs in(c, NormKind::layer, DType::f32, DType::f32, DType::f32);
     const auto device = device::make_cpu_device(2);
     Exec exec(*device);
     const Outputs saved = in.forward(exec), expected = in.backward(exec, saved, {}, true);
-    Inputs work = in;
+    NormInputs work = in;
     TestTensor& target = over_dy ? work.dy : work.residual;
     TestTensor dgamma(DType::f32, Shape{1, 300}), dbeta = dgamma;
     dgamma.fill_constant(0), dbeta.fill_constant(0);
@@ -367,7 +283,7 @@ TEST(LayerNorm, RefusesWrongShapes) {
 
 TEST(LayerNorm, TraceCountsBytes) {
   const NormCase c = {3, 8};
-  const Inputs in(c, NormKind::layer, DType::bf16, DType::bf16, DType::f32);
+  const NormInputs in(c, NormKind::layer, DType::bf16, DType::bf16, DType::f32);
   const auto work =
       testing::traced_work([&](Exec& exec) { in.forward(exec); }, "layer_norm_forward");
   EXPECT_EQ(work.bytes_read, 24 * 2 + 8 * 4 * 2);
