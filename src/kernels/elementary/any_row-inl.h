@@ -25,6 +25,8 @@ struct TypedRow {
   const T* data = nullptr;
 
   TypedRow() = default;
+  /// At an address, of the type that T must be.
+  TypedRow(const std::byte* at, DType) : data(reinterpret_cast<const T*>(at)) {}
   TypedRow(const ConstView& view, int64_t row) : data(view.absent() ? nullptr : view.row<T>(row)) {}
   explicit operator bool() const { return data != nullptr; }
 };
@@ -32,6 +34,8 @@ template <class T>
 struct TypedOutputRow {
   T* data = nullptr;
 
+  TypedOutputRow() = default;
+  TypedOutputRow(std::byte* at, DType) : data(reinterpret_cast<T*>(at)) {}
   TypedOutputRow(const View& view, int64_t row)
       : data(view.absent() ? nullptr : view.row<T>(row)) {}
   explicit operator bool() const { return data != nullptr; }
@@ -43,6 +47,7 @@ struct AnyRow {
   bool is_bf16 = false;
 
   AnyRow() = default;
+  AnyRow(const std::byte* at, DType dtype) : data(at), is_bf16(dtype == DType::bf16) {}
   AnyRow(const ConstView& view, int64_t row)
       : data(view.absent() ? nullptr
                            : view.data() + row * view.row_stride() * bytes_of(view.dtype())),
@@ -53,6 +58,8 @@ struct AnyOutputRow {
   std::byte* data = nullptr;
   bool is_bf16 = false;
 
+  AnyOutputRow() = default;
+  AnyOutputRow(std::byte* at, DType dtype) : data(at), is_bf16(dtype == DType::bf16) {}
   AnyOutputRow(const View& view, int64_t row)
       : data(view.data() + row * view.row_stride() * bytes_of(view.dtype())),
         is_bf16(view.dtype() == DType::bf16) {}
