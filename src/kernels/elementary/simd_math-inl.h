@@ -196,12 +196,16 @@ HWY_INLINE Vec16 fma16(const Vec16& a, const Vec16& b, const Vec16& c) {
 }
 /// The lanes' sum: lane l with l + 8, then + 4, + 2, + 1.
 HWY_INLINE float tree_sum16(const Vec16& v) {
-  HWY_ALIGN float lane[16];
-  store16(v, lane);
-  for (int width = 8; width > 0; width /= 2) {
-    for (int l = 0; l < width; ++l) lane[l] += lane[l + width];
-  }
-  return lane[0];
+  const hn::CappedTag<float, 4> d4;
+#if HWY_CAP_GE512
+  const hn::CappedTag<float, 8> d8;
+  const auto by8 = hn::Add(hn::LowerHalf(d8, v.part[0]), hn::UpperHalf(d8, v.part[0]));
+#else
+  const auto by8 = hn::Add(v.part[0], v.part[1]);
+#endif
+  const auto by4 = hn::Add(hn::LowerHalf(d4, by8), hn::UpperHalf(d4, by8));
+  const auto by2 = hn::Add(by4, hn::Shuffle1032(by4));
+  return hn::GetLane(hn::Add(by2, hn::Shuffle2301(by2)));
 }
 
 // ---------------------------------------------------------------- Philox
