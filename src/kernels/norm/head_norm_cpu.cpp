@@ -44,12 +44,10 @@ void with_rows(std::initializer_list<DType> activations, DType gamma, const Func
 template <class X, class Y, class P>
 void forward_heads_of(const HeadNormForward& a, Range rows) {
   const NormFactor<P> factor(P(a.gamma_D, 0), a.gamma_offset);
-  const int64_t heads = a.x_TND.num_heads;
   for (int64_t t = rows.begin; t < rows.end; ++t) {
-    for (int64_t h = 0; h < heads; ++h) {
+    for (int64_t h = 0; h < a.x_TND.num_heads; ++h) {
       const X x = head_row<X>(a.x_TND, t, h);
-      const X next =
-          head_row<X>(a.x_TND, std::min(t + (h + 1) / heads, rows.end - 1), (h + 1) % heads);
+      const X next = head_row<X>(a.x_TND, std::min(t + 1, rows.end - 1), h);
       const RowStatistics head = normalise_row(x, head_row<Y>(a.y_TND, t, h), factor, P(), next,
                                                a.x_TND.head_size, a.kind, a.eps);
       if (!a.mean_TN.absent()) a.mean_TN.row<float>(t)[h] = head.mean;

@@ -82,6 +82,14 @@ HWY_INLINE void turn_interleaved(T* x, const float* angles, int64_t pairs, Float
   }
 }
 
+/// The same head of the next row comes a row later: its lines arrive meanwhile. (The hardware does
+/// not foresee heads with gaps between them.)
+template <class T>
+HWY_INLINE void prefetch_head(const T* x, int64_t pairs) {
+  constexpr int64_t kLine = 64 / sizeof(T);
+  for (int64_t i = 0; i < 2 * pairs; i += kLine) __builtin_prefetch(x + i, 1);
+}
+
 template <class T>
 void turn_rows(const RotaryApply& a, Range rows) {
   const int64_t pairs = a.angles_TA.size(1) / 2;
@@ -90,6 +98,7 @@ void turn_rows(const RotaryApply& a, Range rows) {
     const float* angles = a.angles_TA.row<float>(t);
     for (int64_t h = 0; h < a.x_TND.num_heads; ++h) {
       T* x = reinterpret_cast<T*>(a.x_TND.at(t, h));
+      prefetch_head(reinterpret_cast<T*>(a.x_TND.at(std::min(t + 1, rows.end - 1), h)), pairs);
       if (a.style == RotaryStyle::half) {
         turn_halves(x, angles, pairs, flip);
       } else {
