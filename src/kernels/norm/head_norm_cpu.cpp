@@ -84,6 +84,14 @@ void backward_heads(const HeadNormBackward& a, Range rows) {
             });
 }
 
+/// Some columns of a head.
+HWY_INLINE void prefetch_columns(const ConstHeadsView& x, int64_t t, int64_t h, Range columns) {
+  const std::byte* head = x.at(t, h);
+  const int64_t size = bytes_of(x.dtype);
+  for (int64_t at = columns.begin * size; at < columns.end * size; at += 64)
+    hwy::Prefetch(head + at);
+}
+
 /// The heads of one partial over some columns, from number `first` of the chain's order in `rows`
 /// on, kHeads at once. Number q is head begin + q % size of row rows.begin + q / size.
 template <class X, int kHeads>
@@ -95,6 +103,9 @@ void add_heads(const HeadNormBackward& a, Range rows, int64_t partial, int64_t f
     const int64_t t = rows.begin + (first + r) / size, h = partial * size + (first + r) % size;
     chain.set(r, head_row<X>(a.x_TND, t, h), head_row<X>(a.dy_TND, t, h),
               saved_statistics(a, t, h));
+    const int64_t ahead = std::min(t + 2, rows.end - 1);
+    prefetch_columns(a.x_TND, ahead, h, columns);
+    prefetch_columns(a.dy_TND, ahead, h, columns);
   }
   chain.add_to({a.dgamma_PD, partial}, {View(), 0}, columns);
 }
