@@ -4,6 +4,7 @@
 #include "device/recorder.h"
 #include "kernels/elementwise/activate.h"
 #include "kernels/matmul/linear_layer.h"
+#include "kernels/matmul/linear_stated.h"
 
 namespace megalith::kernels {
 namespace {
@@ -61,46 +62,11 @@ TEST(Linear, ExactInputsGiveExactResultsOnEveryDevice) {
   }
 }
 
-/// A tensor as plain floats.
-struct Floats {
-  std::vector<float> values;
-  int64_t columns;
-  explicit Floats(const TestTensor& t) : columns(t.columns()) {
-    for (int64_t i = 0; i < t.size(); ++i) values.push_back(static_cast<float>(t.at(i)));
-  }
-  float operator()(int64_t row, int64_t column) const {
-    return values[static_cast<size_t>(row * columns + column)];
-  }
-};
-
-/// The arithmetic of linear.h spelled out for one element, with the compiler's fma: sum over k of
-/// term(k, sum so far).
-template <typename Term>
-float tree(int lo, int hi, int64_t width, const Term& term) {
-  if (hi - lo == 1) {
-    float sum = 0;
-    for (int64_t k = lo * width; k < hi * width; ++k) sum = term(k, sum);
-    return sum;
-  }
-  const int mid = lo + (hi - lo + 1) / 2;
-  return tree(lo, mid, width, term) + tree(mid, hi, width, term);
-}
-
 TestTensor stated_result(const Layer& l, Operation operation, int k_shards) {
-  const Floats x(l.x), w(l.w), dy(l.dy), dw(l.dw);
+  const StatedElement stated(l, operation, k_shards);
   TestTensor result = l.result(operation);
-  return result.fill([&](int64_t i) -> double {
-    const int64_t row = i / result.columns(), column = i % result.columns();
-    if (operation == Operation::forward)
-      return tree(0, k_shards, l.c.inputs / k_shards,
-                  [&](int64_t k, float sum) { return std::fma(x(row, k), w(column, k), sum); });
-    if (operation == Operation::backward_input)
-      return tree(0, k_shards, l.c.outputs / k_shards,
-                  [&](int64_t k, float sum) { return std::fma(dy(row, k), w(k, column), sum); });
-    float sum = dw(row, column);
-    for (int64_t t = 0; t < l.c.rows; ++t) sum = std::fma(dy(t, row), x(t, column), sum);
-    return sum;
-  });
+  return result.fill(
+      [&](int64_t i) -> double { return stated(i / result.columns(), i % result.columns()); });
 }
 
 TEST(Linear, EveryElementIsTheStatedChainOnEveryDevice) {
