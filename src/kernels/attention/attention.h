@@ -1,22 +1,36 @@
 // SPDX-License-Identifier: Apache-2.0
 // Scaled dot-product attention over ragged sequences, with grouped key/value heads:
-//   y_i = sum_j p_ij v_j,   p_ij = exp(scale * q_i.k_j - lse_i),   lse_i = log sum_j exp(scale *
-//   q_i.k_j)
-// over the keys j of i's own sequence (causal: j <= i). Query head h reads key/value head h /
-// (N/K).
+//   y_i   = sum_j p_ij v_j
+//   p_ij  = exp(scale * q_i.k_j - lse_i)
+//   lse_i = log sum_j exp(scale * q_i.k_j)
+// over the keys j of i's own sequence (causal: j <= i). Query head h reads key/value head
+// h / (N/K).
 //
 // Arithmetic (exact): keys go in blocks of kKeyBlock from position 0 of the sequence. Per query row
 // a running maximum m, sum l and accumulator acc (Milakov & Gimelshein 2018; Dao et al. 2022):
-//   s_j = scale * chain_d fma(q_d, k_jd);  m' = max(m, max_j s_j);  a = exp(m - m');  p_j = exp(s_j
-//   - m') l = l * a + rowsum16(p);  acc_d = chain_j fma(p_j, v_jd, acc_d * a);  keys that are
-//   masked are skipped
-// and at the end y = acc / l + 0, lse = m + log(l). rowsum16: lane j % 16, then a tree. So a row's
-// bits do not depend on which other rows share its call, on threads, blocking or instruction set,
-// and a cached decode (kv_cache.h) gives those of the whole sequence. Backward: p_ij = exp(s_ij -
-// lse_i); delta_i = rowsum16 of fma chains of dy*y;
-//   dv_j = chain_i fma(p~_ij, dy_i);  dp_ij = chain_d fma(dy_id, v_jd);  ds_ij = (p_ij * (dp~_ij -
-//   delta_i)) * scale dq_i = chain_j fma(ds_ij, k_j);  dk_j = chain_i fma(ds_ij, q_i);  chains over
-//   i go head by head of a group.
+//   s_j   = scale * chain_d fma(q_d, k_jd)
+//   m'    = max(m, max_j s_j)
+//   a     = exp(m - m')
+//   p_j   = exp(s_j - m')
+//   l     = l * a + rowsum16(p)
+//   acc_d = chain_j fma(p_j, v_jd, acc_d * a)
+// where masked keys are skipped, and at the end
+//   y     = acc / l + 0
+//   lse   = m + log(l)
+// rowsum16: lane j % 16, then a tree. So a row's bits do not depend on which other rows share its
+// call, on threads, blocking or instruction set, and a cached decode (kv_cache.h) gives those of
+// the whole sequence.
+//
+// Backward, with ~ for what dropout leaves:
+//   delta_i = rowsum16 of fma chains of dy_i * y_i
+//   p_ij    = exp(s_ij - lse_i)
+//   dp_ij   = chain_d fma(dy_id, v_jd)
+//   ds_ij   = (p_ij * (dp~_ij - delta_i)) * scale
+//   dv_j    = chain_i fma(p~_ij, dy_i)
+//   dk_j    = chain_i fma(ds_ij, q_i)
+//   dq_i    = chain_j fma(ds_ij, k_j)
+// Chains over i go head by head of a group.
+//
 // With `fast` numerics products may be taken in bf16: attention_bf16.h.
 #pragma once
 
@@ -32,8 +46,9 @@ inline constexpr int64_t kKeyBlock = 64;
 
 /// Dropout of probabilities in the product with the values (lse is that of the undropped ones). The
 /// probability of query position i and key position j (counted in the sample) under global head h
-/// is kept iff word j % 4 of philox(key, i << 32 | j / 4, sample << 16 | h) >= floor(p * 2^32), and
-/// then multiplied by f32(1 / (1 - p)). Heads < 2^16, positions < 2^32, samples < 2^48.
+/// is kept iff
+///   word j % 4 of philox(key, i << 32 | j / 4, sample << 16 | h) >= floor(p * 2^32)
+/// and then multiplied by f32(1 / (1 - p)). Heads < 2^16, positions < 2^32, samples < 2^48.
 struct AttentionDropout {
   float p = 0;
   uint64_t key = 0;        // (seed, step, layer, site)
@@ -45,8 +60,9 @@ struct AttentionDropout {
 /// What the call's rows are.
 struct AttentionSequences {
   std::span<const int32_t> cu_seqlens;  // host: sequence s is rows [cu[s], cu[s+1]); cu.back() = T
-  ConstView cu_seqlens_device;          // i32 [sequences + 1]: the same, for kinds that cannot read
-                                        // host memory (required there, else may be absent)
+  // i32 [sequences + 1]: the same, for kinds that cannot read host memory (required there, else may
+  // be absent).
+  ConstView cu_seqlens_device;
   bool causal = true;
 };
 

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Where the heads of a matrix of tokens lie: element (t, h, d) is at
-//   t * row_stride + (h / heads_per_group) * group_stride + (h % heads_per_group) * head_stride +
-//   d.
+//   t * row_stride + (h / heads_per_group) * group_stride + (h % heads_per_group) * head_stride + d
 // One description serves a plain [T, N, D] tensor and the output of the fused query-key-value
 // projection, whose columns go group by group (one group per key/value head):
 //   [ N/K query heads of group g, key head g, value head g ] for g = 0 .. K-1, each D wide.

@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // Keys and values kept between calls of one attention layer, in blocks of kKeyBlock positions that
 // a table assigns to sequences (paging: Kwon et al. 2023), and attention over them. Block b holds
-// for each key/value head the keys transposed [D, 64] (so that scores of 64 keys are one run of
-// vector FMAs), then the values [64, Dp], Dp = D rounded up to 16. A token attends to all cached
-// positions up to its own. The arithmetic is that of attention_forward over the whole sequence, in
-// `exact` numerics bit for bit when the cache's dtype is that of the heads.
+// for each key/value head
+//   the keys transposed [D, 64], so that scores of 64 keys are one run of vector FMAs,
+//   the values [64, Dp], Dp = D rounded up to 16.
+// A token attends to all cached positions up to its own. The arithmetic is that of
+// attention_forward over the whole sequence, in `exact` numerics bit for bit when the cache's dtype
+// is that of the heads.
 #pragma once
 
 #include <string_view>
@@ -34,8 +36,8 @@ struct CachedSequences {
   std::span<const int32_t> past;        // host [sequences]: positions cached before this call
   ConstView cu_seqlens_device;          // i32, the same two for kinds that cannot read host memory
   ConstView past_device;
-  ConstView block_table_SM;  // i32 [sequences, M]: position p of sequence s is in block
-                             // block_table[s, p / 64]
+  // i32 [sequences, M]: position p of sequence s is in block block_table[s, p / 64].
+  ConstView block_table_SM;
 };
 
 /// Writes rows of k, v at positions past[s] ... of their sequences (rounding to the cache's dtype).
