@@ -1,0 +1,32 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the passes of attention_backward_cpu.cpp are given besides an item. Internal.
+#pragma once
+
+#include "kernels/attention/attention_work.h"
+
+namespace megalith::kernels {
+
+/// One thread's scratch, in floats.
+struct BackwardScratch {
+  int64_t width;
+  int64_t dq_rows;
+  BackwardScratch(const AttentionBackward& a, BackwardPass pass)
+      : width(padded_head_size(a.q_TND.head_size)),
+        dq_rows(pass == BackwardPass::keys ? 0
+                : pass == BackwardPass::queries
+                    ? kKeyBlock
+                    : a.q_TND.num_heads / a.k_TKD.num_heads *
+                          round_up(longest(a.sequences.cu_seqlens), kKeyBlock)) {}
+  int64_t block() const { return kKeyBlock * width; }
+  int64_t floats() const { return 8 * block() + 3 * kKeyBlock * kKeyBlock + dq_rows * width; }
+};
+
+/// Everything a pass needs besides the item.
+struct BackwardCall {
+  const AttentionBackward& a;
+  ConstView delta_NT;
+  BackwardPass pass;
+  BackwardScratch layout;
+};
+
+}  // namespace megalith::kernels
