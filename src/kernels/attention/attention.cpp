@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Checks, cost and choice of implementation for attention_forward and attention_backward. The cost
-// counts exact unmasked pairs: forward 2 products (4 D FLOPs per pair and head), backward 5 (10 D).
+// counts the pairs in sight: forward 2 products (4 D FLOPs per pair and head), backward 5 (10 D).
 #include "kernels/attention/attention.h"
 
 #include "kernels/attention/attention_bf16.h"
@@ -14,6 +14,10 @@ bool fast_dtype(DType dtype) { return dtype == DType::f32 || dtype == DType::bf1
 
 void check_sequences(const Exec& exec, const AttentionSequences& sequences, int64_t num_rows) {
   check_cu_seqlens(sequences.cu_seqlens, num_rows);
+  MEGA_CHECK(sequences.window_left >= -1 && sequences.window_right >= -1 &&
+                 (!sequences.causal || sequences.window_right <= 0),
+             "a window of {} and {} keys{}", sequences.window_left, sequences.window_right,
+             sequences.causal ? ", causal" : "");
   const ConstView& device_copy = sequences.cu_seqlens_device;
   MEGA_CHECK(!device_copy.absent() || exec.device.target().kind == device::DeviceKind::cpu,
              "cu_seqlens_device is needed on this kind of device");
@@ -73,7 +77,7 @@ int64_t bytes_if(const ByteView& view) {
 template <typename Arguments>
 double flops_of(const Arguments& a, double per_pair) {
   return per_pair * static_cast<double>(a.q_TND.head_size * a.q_TND.num_heads) *
-         static_cast<double>(attention_pairs(a.sequences.cu_seqlens, a.sequences.causal));
+         static_cast<double>(attention_pairs(a.sequences));
 }
 
 template <typename Arguments>
@@ -95,6 +99,7 @@ std::string_view refuse_materialised(const Exec& exec, const Arguments& a) {
 template <typename Arguments>
 std::string_view refuse_bf16(const Exec& exec, const Arguments& a) {
   if (!a.probabilities.absent()) return "probabilities are given";
+  if (has_window(a.sequences)) return "a window";
   return refuse_bf16_products(exec, a.q_TND.dtype, a.scale);
 }
 template <typename Arguments>

@@ -3,8 +3,8 @@
 //   y_i   = sum_j p_ij v_j
 //   p_ij  = exp(scale * q_i.k_j - lse_i)
 //   lse_i = log sum_j exp(scale * q_i.k_j)
-// over the keys j of i's own sequence (causal: j <= i). Query head h reads key/value head
-// h / (N/K).
+// over the keys j of i's own sequence that i sees: i - left <= j <= i + right (positions in the
+// sequence; causal: right = 0). Query head h reads key/value head h / (N/K).
 //
 // Arithmetic (exact): keys go in blocks of kKeyBlock from position 0 of the sequence. Per query row
 // a running maximum m, sum l and accumulator acc (Milakov & Gimelshein 2018; Dao et al. 2022):
@@ -14,7 +14,7 @@
 //   p_j   = exp(s_j - m')
 //   l     = l * a + rowsum16(p)
 //   acc_d = chain_j fma(p_j, v_jd, acc_d * a)
-// where masked keys are skipped, and at the end
+// where keys that i does not see are skipped, and at the end
 //   y     = acc / l + 0
 //   lse   = m + log(l)
 // rowsum16: lane j % 16, then a tree. So a row's bits do not depend on which other rows share its
@@ -29,7 +29,7 @@
 //   dv_j    = chain_i fma(p~_ij, dy_i)
 //   dk_j    = chain_i fma(ds_ij, q_i)
 //   dq_i    = chain_j fma(ds_ij, k_j)
-// Chains over i go head by head of a group.
+// Chains over i go head by head of a group. Pairs of blocks of which nothing is seen cost nothing.
 //
 // With `fast` numerics products may be taken in bf16: attention_bf16.h.
 #pragma once
@@ -63,7 +63,11 @@ struct AttentionSequences {
   // i32 [sequences + 1]: the same, for kinds that cannot read host memory (required there, else may
   // be absent).
   ConstView cu_seqlens_device;
-  bool causal = true;
+  bool causal = true;  // right = 0
+  // Query i sees its sequence's keys j with i - window_left <= j <= i + window_right; -1: all on
+  // that side (Beltagy et al. 2020). A causal window of w keys is window_left = w - 1.
+  int64_t window_left = -1;
+  int64_t window_right = -1;  // with `causal` -1 or 0
 };
 
 /// f32 or bf16 (all of one dtype; f64 for the reference); accumulation and softmax are f32.
@@ -104,7 +108,7 @@ void attention_backward(Exec& exec, const AttentionBackward& arguments);
 
 /// Elements of `probabilities`: num_heads * sum of squared lengths.
 int64_t attention_probabilities_elements(std::span<const int32_t> cu_seqlens, int64_t num_heads);
-/// Exact number of (query, key) pairs of one head that are not masked.
-int64_t attention_pairs(std::span<const int32_t> cu_seqlens, bool causal);
+/// Exact number of (query, key) pairs of one head in which the query sees the key.
+int64_t attention_pairs(const AttentionSequences& sequences);
 
 }  // namespace megalith::kernels

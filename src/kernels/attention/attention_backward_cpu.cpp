@@ -19,24 +19,27 @@ namespace {
 
 void prefetch_queries(const BackwardCall& call, const SequencePlace& place, int64_t head,
                       int64_t query) {
-  if (query >= place.length) return;
-  const int64_t count = std::min(kKeyBlock, place.length - query);
-  prefetch_rows(call.a.q_TND, place.row + query, head, count);
-  prefetch_rows(call.a.dy_TND, place.row + query, head, count);
+  if (query >= place.sight.queries) return;
+  const int64_t row = place.query_row + query;
+  const int64_t count = std::min(kKeyBlock, place.sight.queries - query);
+  prefetch_rows(call.a.q_TND, row, head, count);
+  prefetch_rows(call.a.dy_TND, row, head, count);
 }
 void pack_queries(const BackwardCall& call, const SequencePlace& place,
                   const BackwardBlocks& blocks, int64_t head, int64_t query) {
-  const int64_t count = std::min(kKeyBlock, place.length - query);
-  pack_rows(call.a.q_TND, place.row + query, head, count, call.layout.width, blocks.q_ID);
-  pack_rows(call.a.dy_TND, place.row + query, head, count, call.layout.width, blocks.dy_ID);
+  const int64_t row = place.query_row + query;
+  const int64_t count = std::min(kKeyBlock, place.sight.queries - query);
+  pack_rows(call.a.q_TND, row, head, count, call.layout.width, blocks.q_ID);
+  pack_rows(call.a.dy_TND, row, head, count, call.layout.width, blocks.dy_ID);
 }
 void pack_keys(const BackwardCall& call, const SequencePlace& place, const BackwardBlocks& blocks,
                int64_t group, int64_t key) {
-  const int64_t count = std::min(kKeyBlock, place.length - key);
+  const int64_t row = place.key_row + key;
+  const int64_t count = std::min(kKeyBlock, place.sight.keys - key);
   const int64_t width = call.layout.width, size = call.a.q_TND.head_size;
-  pack_rows(call.a.k_TKD, place.row + key, group, count, width, blocks.keys_JD);
+  pack_rows(call.a.k_TKD, row, group, count, width, blocks.keys_JD);
   transpose_block(blocks.keys_JD, count, size, width, blocks.keys_DJ);
-  pack_rows(call.a.v_TKD, place.row + key, group, count, width, blocks.values_JD);
+  pack_rows(call.a.v_TKD, row, group, count, width, blocks.values_JD);
   transpose_block(blocks.values_JD, count, size, width, blocks.values_DJ);
 }
 /// Finished chains to the rows of a gradient; + 0 makes a negative zero positive.
@@ -52,51 +55,53 @@ void write_rows(float* from_RD, int64_t count, int64_t width, const HeadsView& t
   }
 }
 
-/// Key blocks of [item.begin, item.end), each against all query blocks of the group's heads.
+/// Key blocks of [item.begin, item.end), each against the query blocks of the group's heads that
+/// see some of it.
 void backward_keys(const BackwardCall& call, const AttentionItem& item, float* scratch) {
   const AttentionBackward& a = call.a;
   const SequencePlace place(a, item.sequence);
   const BackwardBlocks blocks(call.layout, scratch);
   const int64_t width = call.layout.width, q_per_kv = a.q_TND.num_heads / a.k_TKD.num_heads;
-  const int64_t head_rows = round_up(place.length, kKeyBlock);
+  const int64_t head_rows = round_up(place.sight.queries, kKeyBlock);
   for (int64_t key = item.begin; key < item.end; key += kKeyBlock) {
     pack_keys(call, place, blocks, item.group, key);
+    const int64_t keys = std::min(kKeyBlock, place.sight.keys - key);
+    const Range seen_by = place.sight.mirrored().keys_of(Range{key, key + keys});
     bool first = true;
     for (int64_t h = 0; h < q_per_kv; ++h) {
       const int64_t head = item.group * q_per_kv + h;
-      for (int64_t query = a.sequences.causal ? key : 0; query < place.length; query += kKeyBlock) {
+      for (int64_t query = block_start(seen_by.begin); query < seen_by.end; query += kKeyBlock) {
         pack_queries(call, place, blocks, head, query);
         prefetch_queries(call, place, head, query + kKeyBlock);
-        const Pair pair(head, query, key, place.length, a.sequences.causal);
+        const Pair pair(head, query, key, place.sight);
         backward_pair(call, place, blocks, pair, first,
                       blocks.dq_ID + (h * head_rows + query) * width);
         first = false;
       }
     }
-    const int64_t keys = std::min(kKeyBlock, place.length - key);
-    write_rows(blocks.dk_JD, keys, width, a.dk_TKD, place.row + key, item.group);
-    write_rows(blocks.dv_JD, keys, width, a.dv_TKD, place.row + key, item.group);
+    write_rows(blocks.dk_JD, keys, width, a.dk_TKD, place.key_row + key, item.group);
+    write_rows(blocks.dv_JD, keys, width, a.dv_TKD, place.key_row + key, item.group);
   }
   for (int64_t h = 0; h < q_per_kv && call.pass == BackwardPass::all; ++h) {
-    write_rows(blocks.dq_ID + h * head_rows * width, place.length, width, a.dq_TND, place.row,
-               item.group * q_per_kv + h);
+    write_rows(blocks.dq_ID + h * head_rows * width, place.sight.queries, width, a.dq_TND,
+               place.query_row, item.group * q_per_kv + h);
   }
 }
 
-/// One query block of one head against its key blocks.
+/// One query block of one head against the key blocks that it sees.
 void backward_queries(const BackwardCall& call, const AttentionItem& item, float* scratch) {
   const AttentionBackward& a = call.a;
   const SequencePlace place(a, item.sequence);
   const BackwardBlocks blocks(call.layout, scratch);
   pack_queries(call, place, blocks, item.head, item.begin);
-  const int64_t end = a.sequences.causal ? item.end : place.length;
-  for (int64_t key = 0; key < end; key += kKeyBlock) {
+  const Range seen = place.sight.keys_of(Range{item.begin, item.end});
+  for (int64_t key = block_start(seen.begin); key < seen.end; key += kKeyBlock) {
     pack_keys(call, place, blocks, item.group, key);
-    const Pair pair(item.head, item.begin, key, place.length, a.sequences.causal);
+    const Pair pair(item.head, item.begin, key, place.sight);
     backward_pair(call, place, blocks, pair, false, blocks.dq_ID);
   }
   write_rows(blocks.dq_ID, item.end - item.begin, call.layout.width, a.dq_TND,
-             place.row + item.begin, item.head);
+             place.query_row + item.begin, item.head);
 }
 
 template <class T>

@@ -15,11 +15,17 @@ namespace {
 constexpr double kGiga = 1e9;
 
 AttentionCase bench_case(const benchmark::State& state) {
-  return {"",   {static_cast<int32_t>(state.range(0))}, 12, state.range(2), 64,
-          true, state.range(1) == 2 ? 0.1f : 0.0f};
+  return {"",
+          {static_cast<int32_t>(state.range(0))},
+          12,
+          state.range(2),
+          64,
+          true,
+          state.range(1) == 2 ? 0.1f : 0.0f,
+          state.range(1) == 4 || state.range(1) == 5 ? 255 : -1};
 }
 DType bench_dtype(const benchmark::State& state) {
-  return state.range(1) == 1 || state.range(1) == 3 ? DType::bf16 : DType::f32;
+  return state.range(1) % 2 == 1 ? DType::bf16 : DType::f32;
 }
 Numerics bench_numerics(const benchmark::State& state) {
   return state.range(1) == 3 ? Numerics::fast : Numerics::exact;
@@ -29,7 +35,7 @@ void report(benchmark::State& state, const benching::RooflineWatch& watch,
             const AttentionData& data, double per_pair) {
   const double flops = per_pair * static_cast<double>(data.shape.num_heads) *
                        static_cast<double>(data.shape.head_size) *
-                       static_cast<double>(attention_pairs(data.cu_seqlens, data.shape.causal));
+                       static_cast<double>(attention_pairs(data.sequences()));
   state.counters["GFLOP/s"] =
       benchmark::Counter(flops / kGiga, benchmark::Counter::kIsIterationInvariantRate);
   watch.report(state, flops, 0);
@@ -81,12 +87,13 @@ void decode(benchmark::State& state) {
   watch.report(state, 0, static_cast<double>(kv_cache_bytes(shape)));
 }
 
-// Arguments: sequence length; 0 f32, 1 bf16, 2 f32 with dropout, 3 bf16 in fast
-// numerics; key/value heads (of 12).
+// Arguments: sequence length; 0 f32, 1 bf16, 2 f32 with dropout, 3 bf16 in fast numerics, 4 f32 and
+// 5 bf16 with a window of 256 keys; key/value heads (of 12).
 void training_sizes(benchmark::internal::Benchmark* b) {
   for (const int64_t length : {128, 512, 1024, 4096}) b->Args({length, 0, 12});
   b->Args({1024, 1, 12})->Args({1024, 2, 12})->Args({1024, 0, 2});
   for (const int64_t length : {128, 1024, 4096}) b->Args({length, 3, 12});
+  b->Args({4096, 4, 12})->Args({4096, 5, 12});
 }
 BENCHMARK(forward)->Apply(training_sizes)->Unit(benchmark::kMillisecond);
 BENCHMARK(backward)->Apply(training_sizes)->Unit(benchmark::kMillisecond);

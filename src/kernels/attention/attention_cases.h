@@ -21,6 +21,8 @@ struct AttentionCase {
   int64_t head_size = 64;
   bool causal = true;
   float dropout = 0;
+  int64_t window_left = -1;
+  int64_t window_right = -1;
 };
 
 /// Primes, ones, empty sequences, block edges, odd head sizes, grouped heads.
@@ -36,6 +38,13 @@ inline std::vector<AttentionCase> attention_cases() {
       {"head_of_one", {70}, 2, 2, 1},
       {"dropout", {66, 129}, 4, 2, 24, true, 0.25f},
       {"dropout_bidirectional", {77}, 2, 2, 64, false, 0.5f},
+      {"window", {200, 3, 131}, 2, 1, 32, true, 0, 69},
+      {"window_of_itself", {70}, 2, 2, 20, true, 0, 0},
+      {"window_left", {140}, 1, 1, 16, false, 0, 13},
+      {"window_both_sides", {190, 64}, 3, 1, 24, false, 0, 37, 80},
+      {"window_right", {150}, 2, 1, 8, false, 0, -1, 5},
+      {"window_dropout", {170}, 2, 1, 40, true, 0.2f, 64},
+      {"window_beyond", {90}, 1, 1, 16, false, 0, 500, 500},
   };
 }
 
@@ -82,38 +91,43 @@ struct AttentionData {
             .position_S = position.view(),
             .head_begin = 2};
   }
+  AttentionSequences sequences() const {
+    return {.cu_seqlens = cu_seqlens,
+            .cu_seqlens_device = {},
+            .causal = shape.causal,
+            .window_left = shape.window_left,
+            .window_right = shape.window_right};
+  }
   AttentionForward forward_arguments() {
     const auto [n, k, d] = sizes();
     const ConstView in = qkv.view();
-    return {
-        .sequences = {.cu_seqlens = cu_seqlens, .cu_seqlens_device = {}, .causal = shape.causal},
-        .scale = scale(),
-        .q_TND = queries(in, n, k, d),
-        .k_TKD = keys(in, n, k, d),
-        .v_TKD = values(in, n, k, d),
-        .y_TND = heads(y.view(), n, d),
-        .lse_NT = lse.view(),
-        .probabilities = materialised ? probabilities.view() : View(),
-        .dropout = dropout()};
+    return {.sequences = sequences(),
+            .scale = scale(),
+            .q_TND = queries(in, n, k, d),
+            .k_TKD = keys(in, n, k, d),
+            .v_TKD = values(in, n, k, d),
+            .y_TND = heads(y.view(), n, d),
+            .lse_NT = lse.view(),
+            .probabilities = materialised ? probabilities.view() : View(),
+            .dropout = dropout()};
   }
   AttentionBackward backward_arguments() {
     const auto [n, k, d] = sizes();
     const ConstView in = qkv.view();
     const View out = dqkv.view();
-    return {
-        .sequences = {.cu_seqlens = cu_seqlens, .cu_seqlens_device = {}, .causal = shape.causal},
-        .scale = scale(),
-        .q_TND = queries(in, n, k, d),
-        .k_TKD = keys(in, n, k, d),
-        .v_TKD = values(in, n, k, d),
-        .y_TND = heads(ConstView(y.view()), n, d),
-        .dy_TND = heads(ConstView(dy.view()), n, d),
-        .lse_NT = lse.view(),
-        .probabilities = materialised ? ConstView(probabilities.view()) : ConstView(),
-        .dq_TND = queries(out, n, k, d),
-        .dk_TKD = keys(out, n, k, d),
-        .dv_TKD = values(out, n, k, d),
-        .dropout = dropout()};
+    return {.sequences = sequences(),
+            .scale = scale(),
+            .q_TND = queries(in, n, k, d),
+            .k_TKD = keys(in, n, k, d),
+            .v_TKD = values(in, n, k, d),
+            .y_TND = heads(ConstView(y.view()), n, d),
+            .dy_TND = heads(ConstView(dy.view()), n, d),
+            .lse_NT = lse.view(),
+            .probabilities = materialised ? ConstView(probabilities.view()) : ConstView(),
+            .dq_TND = queries(out, n, k, d),
+            .dk_TKD = keys(out, n, k, d),
+            .dv_TKD = values(out, n, k, d),
+            .dropout = dropout()};
   }
   void forward(device::Device& device, std::string_view only = {},
                Numerics numerics = Numerics::exact) {

@@ -51,15 +51,17 @@ namespace megalith::kernels::HWY_NAMESPACE {
 namespace attention {
 namespace {
 
-/// Probabilities of row (query, head) from its kept scores.
-HWY_INLINE void write_probabilities(const AttentionForward& a, int64_t base, int64_t length,
-                                    int64_t head, int64_t query, const float* scores, int64_t known,
+/// Probabilities of row (query, head) from its scores, kept in the blocks that make up `known`.
+HWY_INLINE void write_probabilities(const AttentionForward& a, int64_t base, const Sight& sight,
+                                    int64_t head, int64_t query, const float* scores, Range known,
                                     float lse) {
   const FloatVec shift = hn::Set(FloatTag(), lse);
+  const int64_t length = sight.keys;
   const auto write = [&]<class T>(T* out) HWY_ATTR {
     for (int64_t j = 0; j < length; j += kFloatLanes) {
       FloatVec p = hn::Zero(FloatTag());
-      if (j < known) p = elementary::exp<SimdOps>(hn::Sub(load(scores + j), shift));
+      if (j >= known.begin && j < known.end)
+        p = elementary::exp<SimdOps>(hn::Sub(load(scores + j), shift));
       if (j + kFloatLanes <= length) {
         store(p, out + j);
       } else {
@@ -67,7 +69,7 @@ HWY_INLINE void write_probabilities(const AttentionForward& a, int64_t base, int
       }
     }
   };
-  const int64_t offset = base + (head * length + query) * length;
+  const int64_t offset = base + (head * sight.queries + query) * length;
   if (a.probabilities.dtype() == DType::bf16) {
     write(a.probabilities.as<bf16_t>() + offset);
   } else {
@@ -84,16 +86,13 @@ struct ForwardState {
 };
 
 void forward_finish(const AttentionForward& a, const AttentionItem& item, const ForwardState& state,
-                    const ForwardScratch& layout, int64_t row_begin, int64_t length,
-                    int64_t known) {
+                    const ForwardScratch& layout, const SequenceRows& sequence) {
   const int64_t num_queries = item.end - item.begin;
   const int64_t q_per_kv = a.q_TND.num_heads / a.k_TKD.num_heads;
-  int64_t base = 0;
-  for (int64_t s = 0; s < item.sequence && layout.scores_row > 0; ++s) {
-    const int64_t n = a.sequences.cu_seqlens[static_cast<size_t>(s) + 1] -
-                      a.sequences.cu_seqlens[static_cast<size_t>(s)];
-    base += n * n * a.q_TND.num_heads;
-  }
+  const int64_t row_begin = sequence.query_row;
+  const int64_t base = layout.scores_row == 0
+                           ? 0
+                           : probabilities_offset(a.sequences, item.sequence, a.q_TND.num_heads);
   for (int64_t r = 0; r < q_per_kv * num_queries; ++r) {
     const int64_t query = item.begin + r % num_queries;
     const int64_t head = item.group * q_per_kv + r / num_queries;
@@ -104,18 +103,17 @@ void forward_finish(const AttentionForward& a, const AttentionItem& item, const 
     if (!a.lse_NT.absent()) a.lse_NT.row<float>(head)[row_begin + query] = lse;
     if (layout.scores_row > 0) {
       const float* scores = state.scores + r * layout.scores_row;
-      // Blocks that this row's chunk skipped were not written; they lie beyond its last block.
-      const int64_t seen =
-          a.sequences.causal ? std::min(known, round_up(query + 1, kKeyBlock)) : known;
-      write_probabilities(a, base, length, head, query, scores, seen, lse);
+      // Blocks that this row's chunk skipped were not written; the row sees nothing in them.
+      const Range seen = sequence.sight.keys_of(query);
+      const Range known{block_start(seen.begin), round_up(seen.end, kKeyBlock)};
+      write_probabilities(a, base, sequence.sight, head, query, scores, known, lse);
     }
   }
 }
 
 void forward_item(const AttentionForward& a, const ForwardScratch& layout,
                   const AttentionItem& item, float* scratch) {
-  const int64_t row_begin = a.sequences.cu_seqlens[static_cast<size_t>(item.sequence)];
-  const int64_t length = a.sequences.cu_seqlens[static_cast<size_t>(item.sequence) + 1] - row_begin;
+  const SequenceRows sequence = rows_of(a.sequences, item.sequence);
   const int64_t num_queries = item.end - item.begin;
   const int64_t q_per_kv = a.q_TND.num_heads / a.k_TKD.num_heads;
   const auto take = [&](int64_t floats) HWY_ATTR {
@@ -136,29 +134,31 @@ void forward_item(const AttentionForward& a, const ForwardScratch& layout,
   state.scores = take(layout.rows * layout.scores_row);
 
   for (int64_t h = 0; h < q_per_kv; ++h) {
-    pack_rows(a.q_TND, row_begin + item.begin, item.group * q_per_kv + h, num_queries, width,
-              q + h * num_queries * width);
+    pack_rows(a.q_TND, sequence.query_row + item.begin, item.group * q_per_kv + h, num_queries,
+              width, q + h * num_queries * width);
   }
   start_rows(state.rows, q_per_kv * num_queries);
   const SequenceDropout dropout(a.dropout, item.sequence);
-  const RowsPlace place{q_per_kv, num_queries, item.group * q_per_kv, item.begin,
-                        a.sequences.causal};
-  const int64_t known = a.sequences.causal ? item.end : length;
-  for (int64_t first_key = 0; first_key < known; first_key += kKeyBlock) {
+  const RowsPlace place{q_per_kv, num_queries, item.group * q_per_kv, item.begin, sequence.sight};
+  const Range known = sequence.sight.keys_of(Range{item.begin, item.end});
+  const int64_t length = sequence.sight.keys;
+  for (int64_t first_key = block_start(known.begin); first_key < known.end;
+       first_key += kKeyBlock) {
     const int64_t num_keys = std::min(kKeyBlock, length - first_key);
-    pack_rows(a.k_TKD, row_begin + first_key, item.group, num_keys, width, state.keys_JD);
+    const int64_t row = sequence.key_row + first_key;
+    pack_rows(a.k_TKD, row, item.group, num_keys, width, state.keys_JD);
     transpose_block(state.keys_JD, num_keys, a.q_TND.head_size, width, state.keys_DJ);
-    pack_rows(a.v_TKD, row_begin + first_key, item.group, num_keys, width, state.values_JD);
-    if (const int64_t next = first_key + kKeyBlock; next < known) {
+    pack_rows(a.v_TKD, row, item.group, num_keys, width, state.values_JD);
+    if (const int64_t next = first_key + kKeyBlock; next < known.end) {
       const int64_t count = std::min(kKeyBlock, length - next);
-      prefetch_rows(a.k_TKD, row_begin + next, item.group, count);
-      prefetch_rows(a.v_TKD, row_begin + next, item.group, count);
+      prefetch_rows(a.k_TKD, row + kKeyBlock, item.group, count);
+      prefetch_rows(a.v_TKD, row + kKeyBlock, item.group, count);
     }
     attend_block(state.rows, place, first_key, num_keys, Right<float>{state.keys_DJ, kKeyBlock},
                  Right<float>{state.values_JD, width}, a.scale, dropout,
                  layout.scores_row > 0 ? state.scores : nullptr, layout.scores_row);
   }
-  forward_finish(a, item, state, layout, row_begin, length, round_up(known, kKeyBlock));
+  forward_finish(a, item, state, layout, sequence);
 }
 
 }  // namespace

@@ -48,21 +48,20 @@ void add_row(Matrix& a, int64_t i, double factor, const Matrix& b, int64_t j, in
 }
 
 /// One sequence's rows and where its probabilities start.
-struct Place {
+struct Place : SequenceRows {
   int64_t sequence;
-  int64_t row;
-  int64_t length;
   int64_t probabilities;
+
+  /// Of query i and key j.
+  int64_t probability(int64_t head, int64_t i, int64_t j) const {
+    return probabilities + (head * sight.queries + i) * sight.keys + j;
+  }
 };
 
 template <typename Visit>
 void for_sequences(const AttentionSequences& sequences, int64_t num_heads, Visit visit) {
-  int64_t base = 0;
-  for (size_t s = 0; s + 1 < sequences.cu_seqlens.size(); ++s) {
-    const int64_t row = sequences.cu_seqlens[s];
-    const int64_t length = sequences.cu_seqlens[s + 1] - row;
-    visit(Place{static_cast<int64_t>(s), row, length, base});
-    base += num_heads * length * length;
+  for (int64_t s = 0; s < num_sequences(sequences); ++s) {
+    visit(Place{rows_of(sequences, s), s, probabilities_offset(sequences, s, num_heads)});
   }
 }
 
@@ -83,34 +82,33 @@ double dropout_factor(const AttentionDropout& dropout, int64_t sequence, int64_t
 void forward_head(const AttentionForward& a, const Place& place, int64_t head) {
   const int64_t kv_head = head / (a.q_TND.num_heads / a.k_TKD.num_heads);
   const int64_t size = a.q_TND.head_size;
-  const Matrix q = read_head(a.q_TND, place.row, place.length, head);
-  const Matrix k = read_head(a.k_TKD, place.row, place.length, kv_head);
-  const Matrix v = read_head(a.v_TKD, place.row, place.length, kv_head);
+  const int64_t queries = place.sight.queries, keys = place.sight.keys;
+  const Matrix q = read_head(a.q_TND, place.query_row, queries, head);
+  const Matrix k = read_head(a.k_TKD, place.key_row, keys, kv_head);
+  const Matrix v = read_head(a.v_TKD, place.key_row, keys, kv_head);
   Matrix y(q.size());
-  for (int64_t i = 0; i < place.length; ++i) {
-    const int64_t seen = a.sequences.causal ? i + 1 : place.length;
-    std::vector<double> p(static_cast<size_t>(place.length));
+  for (int64_t i = 0; i < queries; ++i) {
+    const Range seen = place.sight.keys_of(i);
+    std::vector<double> p(static_cast<size_t>(keys));
     double max = -std::numeric_limits<double>::infinity(), sum = 0;
-    for (int64_t j = 0; j < seen; ++j) {
+    for (int64_t j = seen.begin; j < seen.end; ++j) {
       p[static_cast<size_t>(j)] = dot(q, i, k, j, size) * static_cast<double>(a.scale);
       max = std::max(max, p[static_cast<size_t>(j)]);
     }
-    for (int64_t j = 0; j < seen; ++j) {
+    for (int64_t j = seen.begin; j < seen.end; ++j) {
       sum += p[static_cast<size_t>(j)] = std::exp(p[static_cast<size_t>(j)] - max);
     }
-    for (int64_t j = 0; j < seen; ++j) {
+    for (int64_t j = seen.begin; j < seen.end; ++j) {
       p[static_cast<size_t>(j)] /= sum;
       const double factor = dropout_factor(a.dropout, place.sequence, head, i, j);
       add_row(y, i, p[static_cast<size_t>(j)] * factor, v, j, size);
     }
-    if (!a.lse_NT.absent()) write_double(a.lse_NT, head, place.row + i, max + std::log(sum));
-    for (int64_t j = 0; j < place.length && !a.probabilities.absent(); ++j) {
-      write_double(a.probabilities, 0,
-                   place.probabilities + (head * place.length + i) * place.length + j,
-                   p[static_cast<size_t>(j)]);
+    if (!a.lse_NT.absent()) write_double(a.lse_NT, head, place.query_row + i, max + std::log(sum));
+    for (int64_t j = 0; j < keys && !a.probabilities.absent(); ++j) {
+      write_double(a.probabilities, 0, place.probability(head, i, j), p[static_cast<size_t>(j)]);
     }
   }
-  write_head(a.y_TND, place.row, head, y);
+  write_head(a.y_TND, place.query_row, head, y);
 }
 
 /// Adds one query head's part to dk and dv of its key/value head; writes its dq.
@@ -119,20 +117,21 @@ void backward_head(const AttentionBackward& a, const Place& place, int64_t head,
   const int64_t kv_head = head / (a.q_TND.num_heads / a.k_TKD.num_heads);
   const int64_t size = a.q_TND.head_size;
   const auto scale = static_cast<double>(a.scale);
-  const Matrix q = read_head(a.q_TND, place.row, place.length, head);
-  const Matrix k = read_head(a.k_TKD, place.row, place.length, kv_head);
-  const Matrix v = read_head(a.v_TKD, place.row, place.length, kv_head);
-  const Matrix y = read_head(a.y_TND, place.row, place.length, head);
-  const Matrix dy = read_head(a.dy_TND, place.row, place.length, head);
+  const int64_t queries = place.sight.queries, keys = place.sight.keys;
+  const Matrix q = read_head(a.q_TND, place.query_row, queries, head);
+  const Matrix k = read_head(a.k_TKD, place.key_row, keys, kv_head);
+  const Matrix v = read_head(a.v_TKD, place.key_row, keys, kv_head);
+  const Matrix y = read_head(a.y_TND, place.query_row, queries, head);
+  const Matrix dy = read_head(a.dy_TND, place.query_row, queries, head);
   Matrix dq(q.size());
-  for (int64_t i = 0; i < place.length; ++i) {
+  for (int64_t i = 0; i < queries; ++i) {
     const double delta = dot(dy, i, y, i, size);
-    const double lse = read_double(a.lse_NT, head, place.row + i);
-    const int64_t seen = a.sequences.causal ? i + 1 : place.length;
-    for (int64_t j = 0; j < seen; ++j) {
-      const int64_t at = place.probabilities + (head * place.length + i) * place.length + j;
-      const double p = a.probabilities.absent() ? std::exp(dot(q, i, k, j, size) * scale - lse)
-                                                : read_double(a.probabilities, 0, at);
+    const double lse = read_double(a.lse_NT, head, place.query_row + i);
+    const Range seen = place.sight.keys_of(i);
+    for (int64_t j = seen.begin; j < seen.end; ++j) {
+      const double p = a.probabilities.absent()
+                           ? std::exp(dot(q, i, k, j, size) * scale - lse)
+                           : read_double(a.probabilities, 0, place.probability(head, i, j));
       const double factor = dropout_factor(a.dropout, place.sequence, head, i, j);
       const double ds = p * (dot(dy, i, v, j, size) * factor - delta) * scale;
       add_row(dv, j, p * factor, dy, i, size);
@@ -140,7 +139,7 @@ void backward_head(const AttentionBackward& a, const Place& place, int64_t head,
       add_row(dq, i, ds, k, j, size);
     }
   }
-  write_head(a.dq_TND, place.row, head, dq);
+  write_head(a.dq_TND, place.query_row, head, dq);
 }
 
 }  // namespace
@@ -157,12 +156,12 @@ void attention_backward_reference(Exec& exec, const AttentionBackward& a) {
   const int64_t q_per_kv = a.q_TND.num_heads / a.k_TKD.num_heads;
   for_sequences(a.sequences, a.q_TND.num_heads, [&](const Place& place) {
     for (int64_t kv_head = 0; kv_head < a.k_TKD.num_heads; ++kv_head) {
-      Matrix dk(static_cast<size_t>(place.length * a.q_TND.head_size)), dv(dk.size());
+      Matrix dk(static_cast<size_t>(place.sight.keys * a.q_TND.head_size)), dv(dk.size());
       for (int64_t h = 0; h < q_per_kv; ++h) {
         backward_head(a, place, kv_head * q_per_kv + h, dk, dv);
       }
-      write_head(a.dk_TKD, place.row, kv_head, dk);
-      write_head(a.dv_TKD, place.row, kv_head, dv);
+      write_head(a.dk_TKD, place.key_row, kv_head, dk);
+      write_head(a.dv_TKD, place.key_row, kv_head, dv);
     }
   });
 }

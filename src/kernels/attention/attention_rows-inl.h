@@ -32,13 +32,23 @@ struct QueryRows {
   }
 };
 
-/// Scores of a row, times scale, -inf from `limit` to the end of its last vector; their maximum.
-HWY_INLINE float scale_and_mask(float* s, int64_t limit, float scale) {
+/// Scores [begin, limit) of a row, times scale; -inf before them in their first 16 lanes and after
+/// them in their last vector; their maximum.
+HWY_INLINE float scale_and_mask(float* s, int64_t begin, int64_t limit, float scale) {
   const FloatTag d;
   const FloatVec lowest = hn::Set(d, -INFINITY);
   const FloatVec by = hn::Set(d, scale);
   FloatVec max = lowest;
-  int64_t j = 0;
+  int64_t j = block_start(begin, 16);
+  for (; j < begin; j += kFloatLanes) {
+    const auto lanes = [&](int64_t count) HWY_ATTR {
+      return hn::FirstN(d, static_cast<size_t>(std::clamp<int64_t>(count, 0, kFloatLanes)));
+    };
+    const auto valid = hn::AndNot(lanes(begin - j), lanes(limit - j));
+    const FloatVec scaled = hn::IfThenElse(valid, hn::Mul(load(s + j), by), lowest);
+    store(scaled, s + j);
+    max = hn::Max(max, scaled);
+  }
   for (; j + kFloatLanes <= limit; j += kFloatLanes) {
     const FloatVec scaled = hn::Mul(load(s + j), by);
     store(scaled, s + j);
@@ -72,11 +82,11 @@ HWY_INLINE float quick_tree_sum16(const V& v) {
   return hn::GetLane(hn::Add(sum2, hn::Shuffle2301(sum2)));
 }
 
-/// s_j = exp(s_j - max) up to the end of limit's vector; returns the 16-lane sum.
-HWY_INLINE float exponentials(float* s, int64_t limit, float max) {
+/// s_j = exp(s_j - max) of what scale_and_mask wrote; returns the 16-lane sum.
+HWY_INLINE float exponentials(float* s, int64_t begin, int64_t limit, float max) {
   const FloatVec shift = hn::Set(FloatTag(), max);
   Vec16 sum = set16(0.0f);
-  for (int64_t j = 0; j < limit; j += 16) {
+  for (int64_t j = block_start(begin, 16); j < limit; j += 16) {
     for (int part = 0; part < kParts; ++part) {
       const int64_t at = j + part * kFloatLanes;
       if (at >= limit) break;
@@ -105,13 +115,27 @@ HWY_INLINE void rescale(const float* block_max, float* max, float* shift, float*
 
 /// What attend_chunk needs to know of its rows besides their state.
 struct ChunkPlace {
-  const int32_t* limit;  // keys of this block that each row attends to
+  const int32_t* begin;  // keys [begin, limit) of this block that each row sees; 0, 0: none
+  const int32_t* limit;
+  Range some;            // keys that some row sees
+  bool even;             // all rows see the same ones
   const int64_t* query;  // position of each row in its sequence
   const int64_t* head;
   int64_t first_key;
   float* saved_scores;  // null, or where to keep the scaled scores of row r: at r * saved_row
   int64_t saved_row;
 };
+
+/// Keeps scaled scores of a block; -inf where a row sees nothing.
+HWY_INLINE void save_scores(const float* scores, int64_t count, const ChunkPlace& place) {
+  for (int64_t r = 0; r < count; ++r) {
+    const float* from = scores + r * kKeyBlock;
+    float* to = place.saved_scores + r * place.saved_row;
+    std::fill(to, to + place.begin[r], -INFINITY);
+    std::copy(from + place.begin[r], from + place.limit[r], to + place.begin[r]);
+    std::fill(to + place.limit[r], to + kKeyBlock, -INFINITY);
+  }
+}
 
 /// `count` <= kRowChunk rows against one block of keys.
 template <class T>
@@ -120,24 +144,19 @@ HWY_NOINLINE void attend_chunk(const QueryRows& rows, int64_t count, Right<T> ke
                                const SequenceDropout& dropout) {
   HWY_ALIGN float scores[kRowChunk * kKeyBlock];
   HWY_ALIGN float block_max[32] = {}, max[32] = {}, shift[32], factor[32];
-  const auto [least, most] = std::minmax_element(place.limit, place.limit + count);
-  const int64_t columns = round_up<int64_t>(*most, kFloatLanes);
-  product(Left{rows.q, rows.width, 1}, keys_DJ, Result{scores, kKeyBlock}, count, columns,
-          Chains::of_length(rows.head_size));
+  const int64_t first = block_start(place.some.begin, kFloatLanes);
+  const int64_t columns = round_up(place.some.end, kFloatLanes) - first;
+  product(Left{rows.q, rows.width, 1}, Right<T>{keys_DJ.data + first, keys_DJ.row, keys_DJ.ahead},
+          Result{scores + first, kKeyBlock}, count, columns, Chains::of_length(rows.head_size));
   for (int64_t r = 0; r < count; ++r) {
     max[r] = rows.max[r];
-    block_max[r] = scale_and_mask(scores + r * kKeyBlock, place.limit[r], scale);
+    block_max[r] = scale_and_mask(scores + r * kKeyBlock, place.begin[r], place.limit[r], scale);
   }
-  if (place.saved_scores != nullptr) {
-    for (int64_t r = 0; r < count; ++r) {
-      float* to = place.saved_scores + r * place.saved_row;
-      std::copy(scores + r * kKeyBlock, scores + r * kKeyBlock + place.limit[r], to);
-      std::fill(to + place.limit[r], to + kKeyBlock, -INFINITY);
-    }
-  }
+  if (place.saved_scores != nullptr) save_scores(scores, count, place);
   rescale(block_max, max, shift, factor);
   for (int64_t r = 0; r < count; ++r) {
-    const float sum = exponentials(scores + r * kKeyBlock, place.limit[r], shift[r]);
+    const float sum =
+        exponentials(scores + r * kKeyBlock, place.begin[r], place.limit[r], shift[r]);
     rows.norm[r] = rows.norm[r] * factor[r] + sum;
     rows.max[r] = max[r];
   }
@@ -146,14 +165,16 @@ HWY_NOINLINE void attend_chunk(const QueryRows& rows, int64_t count, Right<T> ke
     for (int64_t r = 0; r < count; ++r) {
       dropout_factors(dropout, place.head[r], place.query[r], place.first_key, keep);
       float* p = scores + r * kKeyBlock;
-      for (int64_t j = 0; j < place.limit[r]; j += kFloatLanes) {
+      for (int64_t j = block_start(place.begin[r], kFloatLanes); j < place.limit[r];
+           j += kFloatLanes) {
         store(hn::Mul(load(p + j), load(keep + j)), p + j);
       }
     }
   }
+  const bool even = place.even && place.some.begin == 0;
   product(Left{scores, kKeyBlock, 1}, values_JD, Result{rows.sum, rows.width, Start::carry, factor},
           count, rows.width,
-          *least == *most ? Chains::of_length(*most) : Chains{nullptr, place.limit});
+          even ? Chains::of_length(place.some.end) : Chains{place.begin, place.limit});
 }
 
 /// Where an item's rows are: head after head, `num_queries` rows each.
@@ -162,7 +183,7 @@ struct RowsPlace {
   int64_t num_queries;
   int64_t first_head;
   int64_t first_query;  // position in the sequence of each head's first row
-  bool causal;
+  Sight sight;
 };
 
 /// All of an item's rows against the block of `num_keys` keys at first_key. Rows that see none of
@@ -172,25 +193,39 @@ HWY_INLINE void attend_block(const QueryRows& rows, const RowsPlace& place, int6
                              int64_t num_keys, Right<T> keys_DJ, Right<T> values_JD, float scale,
                              const SequenceDropout& dropout, float* scores, int64_t scores_row) {
   const int64_t num_rows = place.num_heads * place.num_queries;
+  const int64_t last_query = place.first_query + place.num_queries;
+  const bool all =
+      place.sight.all_see_all({place.first_query, last_query}, {first_key, first_key + num_keys});
+  int64_t next_query = place.first_query, next_head = place.first_head;
   for (int64_t r = 0; r < num_rows; r += kRowChunk) {
     const int64_t count = std::min(kRowChunk, num_rows - r);
-    int32_t limit[kRowChunk];
+    int32_t begin[kRowChunk], limit[kRowChunk];
     int64_t query[kRowChunk], head[kRowChunk];
-    int32_t most = 0;
+    Range some{all ? 0 : kKeyBlock, all ? num_keys : 0};
+    bool even = true;
     for (int64_t i = 0; i < count; ++i) {
-      query[i] = place.first_query + (r + i) % place.num_queries;
-      head[i] = place.first_head + (r + i) / place.num_queries;
-      const int64_t seen = place.causal ? query[i] + 1 - first_key : num_keys;
-      limit[i] = static_cast<int32_t>(std::clamp<int64_t>(seen, 0, num_keys));
-      most = std::max(most, limit[i]);
+      query[i] = next_query++;
+      head[i] = next_head;
+      if (next_query == last_query) {
+        next_query = place.first_query;
+        ++next_head;
+      }
+      begin[i] = 0;
+      limit[i] = static_cast<int32_t>(num_keys);
+      if (all) continue;
+      const Range seen = part_of_block(place.sight.keys_of(query[i]), first_key, num_keys);
+      begin[i] = static_cast<int32_t>(seen.begin);
+      limit[i] = static_cast<int32_t>(seen.end);
+      even = even && begin[i] == begin[0] && limit[i] == limit[0];
+      if (!seen.empty()) some = {std::min(some.begin, seen.begin), std::max(some.end, seen.end)};
     }
-    if (most == 0) continue;
-    const ChunkPlace chunk{limit,
-                           query,
-                           head,
-                           first_key,
-                           scores == nullptr ? nullptr : scores + r * scores_row + first_key,
-                           scores_row};
+    if (some.empty()) continue;
+    const ChunkPlace chunk{
+        begin,     limit,
+        some,      even,
+        query,     head,
+        first_key, scores == nullptr ? nullptr : scores + r * scores_row + first_key,
+        scores_row};
     attend_chunk(rows.at(r), count, keys_DJ, values_JD, chunk, scale, dropout);
   }
 }

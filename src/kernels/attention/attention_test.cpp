@@ -109,18 +109,23 @@ TEST(Attention, AScoreFarAboveTheOthersCopiesItsValue) {
 
 TEST(Attention, ReferenceBackwardMatchesFiniteDifference) {
   const auto device = device::make_cpu_device(1);
-  for (const bool causal : {true, false}) {
-    for (const float dropout : {0.0f, 0.3f}) {
-      AttentionData data({"", {4, 1, 6}, 4, 2, 3, causal, dropout}, DType::f64);
-      const auto loss = [&] {
-        data.forward(*device);
-        return testing::weighted_sum(data.y, data.dy);
-      };
-      loss();
-      data.backward(*device);
-      const TestTensor gradient = data.dqkv;
-      testing::expect_gradient(loss, data.qkv, gradient, 1e-8, "qkv");
-    }
+  for (const AttentionCase& shape : std::vector<AttentionCase>{
+           {"causal", {4, 1, 6}, 4, 2, 3},
+           {"bidirectional", {4, 1, 6}, 4, 2, 3, false},
+           {"dropout", {4, 1, 6}, 4, 2, 3, true, 0.3f},
+           {"bidirectional_dropout", {4, 1, 6}, 4, 2, 3, false, 0.3f},
+           {"window", {3, 8}, 2, 1, 3, true, 0, 2},
+           {"window_both_sides", {3, 8}, 2, 1, 3, false, 0.3f, 1, 3},
+       }) {
+    AttentionData data(shape, DType::f64);
+    const auto loss = [&] {
+      data.forward(*device);
+      return testing::weighted_sum(data.y, data.dy);
+    };
+    loss();
+    data.backward(*device);
+    const TestTensor gradient = data.dqkv;
+    testing::expect_gradient(loss, data.qkv, gradient, 1e-8, shape.name + " qkv");
   }
 }
 

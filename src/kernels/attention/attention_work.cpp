@@ -5,19 +5,52 @@
 
 namespace megalith::kernels {
 
+namespace {
+
+/// 0 + 1 + ... + (n - 1).
+int64_t sum_below(int64_t n) { return n * (n - 1) / 2; }
+
+}  // namespace
+
+int64_t Sight::pairs(int64_t begin, int64_t end) const {
+  // From query `full` on the last key is in sight, from `cut` on the first is not.
+  const int64_t full = std::clamp(keys - right - 1, begin, end);
+  const int64_t cut = std::clamp(left, begin, end);
+  const int64_t up_to_full =
+      full == begin ? 0 : sum_below(full) - sum_below(begin) + (full - begin) * (right + 1);
+  const int64_t hidden = cut == end ? 0 : sum_below(end) - sum_below(cut) - (end - cut) * left;
+  return up_to_full + (end - full) * keys - hidden;
+}
+
+SequenceRows rows_of(const AttentionSequences& sequences, int64_t sequence) {
+  const auto s = static_cast<size_t>(sequence);
+  const int64_t row = sequences.cu_seqlens[s], length = sequences.cu_seqlens[s + 1] - row;
+  const auto bound = [](int64_t window) { return window < 0 ? kUnlimited : window; };
+  return {row,
+          row,
+          {length, length, bound(sequences.window_left),
+           sequences.causal ? 0 : bound(sequences.window_right)}};
+}
+
+int64_t probabilities_offset(const AttentionSequences& sequences, int64_t sequence,
+                             int64_t num_heads) {
+  return attention_probabilities_elements(
+      sequences.cu_seqlens.first(static_cast<size_t>(sequence) + 1), num_heads);
+}
+
 std::vector<AttentionItem> forward_items(const AttentionSequences& sequences, int64_t num_kv_heads,
                                          int64_t step) {
   std::vector<AttentionItem> items;
-  for (size_t s = 0; s + 1 < sequences.cu_seqlens.size(); ++s) {
-    const int64_t length = sequences.cu_seqlens[s + 1] - sequences.cu_seqlens[s];
+  for (int64_t s = 0; s < num_sequences(sequences); ++s) {
+    const Sight sight = rows_of(sequences, s).sight;
     for (int64_t group = 0; group < num_kv_heads; ++group) {
-      for (int64_t i = 0; i < length; i += step) {
-        const int64_t end = std::min(i + step, length);
-        items.push_back({.sequence = static_cast<int64_t>(s),
+      for (int64_t i = 0; i < sight.queries; i += step) {
+        const int64_t end = std::min(i + step, sight.queries);
+        items.push_back({.sequence = s,
                          .group = group,
                          .begin = i,
                          .end = end,
-                         .cost = pairs_of_rows(i, end, length, sequences.causal)});
+                         .cost = static_cast<double>(sight.pairs(i, end))});
       }
     }
   }
@@ -27,26 +60,24 @@ std::vector<AttentionItem> forward_items(const AttentionSequences& sequences, in
 std::vector<AttentionItem> backward_items(const AttentionBackward& a, BackwardPass pass,
                                           int64_t block) {
   std::vector<AttentionItem> items;
-  const bool causal = a.sequences.causal;
+  const bool by_queries = pass == BackwardPass::queries;
   const int64_t q_per_kv = a.q_TND.num_heads / a.k_TKD.num_heads;
-  for (size_t s = 0; s + 1 < a.sequences.cu_seqlens.size(); ++s) {
-    const int64_t length = a.sequences.cu_seqlens[s + 1] - a.sequences.cu_seqlens[s];
-    if (length == 0) continue;
-    const int64_t step = pass == BackwardPass::all ? length : block;
+  for (int64_t s = 0; s < num_sequences(a.sequences); ++s) {
+    const Sight sight = rows_of(a.sequences, s).sight;
+    const Sight seen_by = by_queries ? sight : sight.mirrored();
+    const int64_t length = seen_by.queries;
+    const int64_t step = pass == BackwardPass::all ? std::max<int64_t>(1, length) : block;
     for (int64_t group = 0; group < a.k_TKD.num_heads; ++group) {
-      for (int64_t h = 0; h < (pass == BackwardPass::queries ? q_per_kv : 1); ++h) {
+      for (int64_t h = 0; h < (by_queries ? q_per_kv : 1); ++h) {
         for (int64_t i = 0; i < length; i += step) {
-          AttentionItem item{.sequence = static_cast<int64_t>(s),
-                             .group = group,
-                             .head = group * q_per_kv + h,
-                             .begin = i,
-                             .end = std::min(i + step, length)};
-          // Causal: keys see the queries after them, queries the keys before.
-          item.cost = pass == BackwardPass::keys && causal
-                          ? pairs_of_rows(length - item.end, length - i, length, true)
-                          : pairs_of_rows(i, item.end, length, causal);
-          if (pass != BackwardPass::queries) item.cost *= static_cast<double>(q_per_kv);
-          items.push_back(item);
+          const int64_t end = std::min(i + step, length);
+          items.push_back(
+              {.sequence = s,
+               .group = group,
+               .head = group * q_per_kv + h,
+               .begin = i,
+               .end = end,
+               .cost = static_cast<double>(seen_by.pairs(i, end) * (by_queries ? 1 : q_per_kv))});
         }
       }
     }
@@ -117,12 +148,6 @@ void run_items(Exec& exec, std::span<const AttentionItem> items, int64_t scratch
   });
 }
 
-double pairs_of_rows(int64_t begin, int64_t end, int64_t length, bool causal) {
-  const auto rows = static_cast<double>(end - begin);
-  if (!causal) return rows * static_cast<double>(length);
-  return rows * static_cast<double>(begin + 1 + end) / 2;
-}
-
 void check_cu_seqlens(std::span<const int32_t> cu_seqlens, int64_t num_rows) {
   MEGA_CHECK(!cu_seqlens.empty() && cu_seqlens.front() == 0, "cu_seqlens must start with 0");
   MEGA_CHECK(std::is_sorted(cu_seqlens.begin(), cu_seqlens.end()), "cu_seqlens must not fall");
@@ -155,11 +180,11 @@ int64_t attention_probabilities_elements(std::span<const int32_t> cu_seqlens, in
   return elements * num_heads;
 }
 
-int64_t attention_pairs(std::span<const int32_t> cu_seqlens, bool causal) {
+int64_t attention_pairs(const AttentionSequences& sequences) {
   int64_t pairs = 0;
-  for (size_t s = 0; s + 1 < cu_seqlens.size(); ++s) {
-    const int64_t length = cu_seqlens[s + 1] - cu_seqlens[s];
-    pairs += causal ? length * (length + 1) / 2 : length * length;
+  for (int64_t s = 0; s < num_sequences(sequences); ++s) {
+    const Sight sight = rows_of(sequences, s).sight;
+    pairs += sight.pairs(0, sight.queries);
   }
   return pairs;
 }

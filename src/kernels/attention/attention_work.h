@@ -3,6 +3,7 @@
 // and thread count. Items never share an output element, so no result depends on the cut. Internal.
 #pragma once
 
+#include <algorithm>
 #include <span>
 #include <vector>
 
@@ -10,6 +11,62 @@
 #include "kernels/attention/kv_cache.h"
 
 namespace megalith::kernels {
+
+/// No bound of what a query sees (but far from overflow).
+inline constexpr int64_t kUnlimited = int64_t{1} << 60;
+
+/// Which keys of its sequence a query sees: those with i - left <= j <= i + right.
+struct Sight {
+  int64_t queries = 0;
+  int64_t keys = 0;
+  int64_t left = kUnlimited;
+  int64_t right = kUnlimited;
+
+  Range keys_of(int64_t i) const {
+    return {std::clamp<int64_t>(i - left, 0, keys), std::clamp<int64_t>(i + right + 1, 0, keys)};
+  }
+  /// Those that some of the queries [begin, end) sees, at least one query.
+  Range keys_of(Range rows) const { return {keys_of(rows.begin).begin, keys_of(rows.end - 1).end}; }
+  /// Whether each of the queries sees each of the keys.
+  bool all_see_all(Range rows, Range positions) const {
+    return keys_of(rows.begin).end >= positions.end &&
+           keys_of(rows.end - 1).begin <= positions.begin;
+  }
+  /// Keys see the queries that see them.
+  Sight mirrored() const { return {keys, queries, right, left}; }
+  /// Pairs of the queries [begin, end) and what they see.
+  int64_t pairs(int64_t begin, int64_t end) const;
+};
+
+/// One sequence of a call.
+struct SequenceRows {
+  int64_t query_row = 0;  // of the call
+  int64_t key_row = 0;
+  Sight sight;
+};
+inline int64_t num_sequences(const AttentionSequences& sequences) {
+  return std::ssize(sequences.cu_seqlens) - 1;
+}
+/// Whether some key is hidden from a query for its distance, besides those after it if causal.
+inline bool has_window(const AttentionSequences& sequences) {
+  return sequences.window_left >= 0 || (!sequences.causal && sequences.window_right >= 0);
+}
+SequenceRows rows_of(const AttentionSequences& sequences, int64_t sequence);
+/// Where the probabilities of a sequence start: element (head, i, j) is at
+/// this + (head * queries + i) * keys + j.
+int64_t probabilities_offset(const AttentionSequences& sequences, int64_t sequence,
+                             int64_t num_heads);
+/// First position of the block that holds `position`.
+constexpr int64_t block_start(int64_t position, int64_t block = kKeyBlock) {
+  return position / block * block;
+}
+
+/// The part of `positions` in the block of `count` at `first`, counted from there; nothing is 0, 0.
+inline Range part_of_block(Range positions, int64_t first, int64_t count) {
+  const Range part{std::max<int64_t>(positions.begin - first, 0),
+                   std::min(positions.end - first, count)};
+  return part.empty() ? Range{} : part;
+}
 
 /// Some rows of one sequence and one group of query heads (those of one key/value head).
 struct AttentionItem {
@@ -48,9 +105,6 @@ void run_items(Exec& exec, std::span<const AttentionItem> items, int64_t scratch
 
 /// Head sizes in blocks are padded to this many floats.
 constexpr int64_t padded_head_size(int64_t head_size) { return round_up<int64_t>(head_size, 16); }
-/// Pairs of queries [begin, end) and the keys before and at them (causal) or all `length` keys.
-double pairs_of_rows(int64_t begin, int64_t end, int64_t length, bool causal);
-
 /// Checks shared by all entries; each says which view is wrong.
 void check_cu_seqlens(std::span<const int32_t> cu_seqlens, int64_t num_rows);
 void check_heads(const ConstHeadsView& x, int64_t num_rows, int64_t num_heads, int64_t head_size,

@@ -39,18 +39,24 @@ struct BackwardBlocks {
 };
 
 /// One sequence as the item sees it.
-struct SequencePlace {
-  int64_t row;
-  int64_t length;
+struct SequencePlace : SequenceRows {
   int64_t probabilities;
   SequenceDropout dropout;
 
-  SequencePlace(const AttentionBackward& a, int64_t sequence) : dropout(a.dropout, sequence) {
-    const auto cu = a.sequences.cu_seqlens;
-    row = cu[static_cast<size_t>(sequence)];
-    length = cu[static_cast<size_t>(sequence) + 1] - row;
-    probabilities = attention_probabilities_elements(cu.first(static_cast<size_t>(sequence) + 1),
-                                                     a.q_TND.num_heads);
+  SequencePlace(const AttentionBackward& a, int64_t sequence)
+      : SequenceRows(rows_of(a.sequences, sequence)),
+        probabilities(probabilities_offset(a.sequences, sequence, a.q_TND.num_heads)),
+        dropout(a.dropout, sequence) {}
+};
+
+/// Parts of the rows of a block: [begin[r], end[r]) of another block.
+struct Parts {
+  int32_t begin[kKeyBlock];
+  int32_t end[kKeyBlock];
+
+  void set(int64_t r, Range part) {
+    begin[r] = static_cast<int32_t>(part.begin);
+    end[r] = static_cast<int32_t>(part.end);
   }
 };
 
@@ -59,49 +65,66 @@ struct Pair {
   int64_t head;
   int64_t query, queries;
   int64_t key, keys;
-  bool masked;               // some query does not see some key
-  int32_t limit[kKeyBlock];  // per query: keys of the block it attends to
-  int32_t begin[kKeyBlock];  // per key: first query that attends to it
-  int32_t end[kKeyBlock];
+  bool first_keys;   // of those that the queries see
+  bool masked;       // some query does not see some key
+  Range some;        // keys that some query sees
+  Parts of_queries;  // the keys that each sees
+  Parts of_keys;     // the queries that see each; unset unless masked
 
-  Pair(int64_t h, int64_t i, int64_t j, int64_t length, bool causal)
+  Pair(int64_t h, int64_t i, int64_t j, const Sight& sight)
       : head(h),
         query(i),
-        queries(std::min(kKeyBlock, length - i)),
+        queries(std::min(kKeyBlock, sight.queries - i)),
         key(j),
-        keys(std::min(kKeyBlock, length - j)) {
-    for (int64_t r = 0; r < kKeyBlock; ++r) {
-      const int64_t seen = causal ? std::clamp<int64_t>(i + r + 1 - j, 0, keys) : keys;
-      limit[r] = static_cast<int32_t>(seen);
-      const int64_t first = causal ? std::clamp<int64_t>(j + r - i, 0, queries) : 0;
-      begin[r] = static_cast<int32_t>(first);
-      end[r] = static_cast<int32_t>(queries);
+        keys(std::min(kKeyBlock, sight.keys - j)),
+        first_keys(j == block_start(sight.keys_of(i).begin)),
+        masked(!sight.all_see_all({i, i + queries}, {j, j + keys})),
+        some{masked ? kKeyBlock : 0, masked ? 0 : keys} {
+    if (!masked) {
+      std::fill_n(of_queries.begin, queries, 0);
+      std::fill_n(of_queries.end, queries, static_cast<int32_t>(keys));
+      return;
     }
-    masked = causal && i < j + keys - 1;
+    for (int64_t r = 0; r < queries; ++r) {
+      const Range seen = part_of_block(sight.keys_of(i + r), j, keys);
+      of_queries.set(r, seen);
+      if (!seen.empty()) some = {std::min(some.begin, seen.begin), std::max(some.end, seen.end)};
+    }
+    const Sight mirrored = sight.mirrored();
+    for (int64_t r = 0; r < keys; ++r) {
+      of_keys.set(r, part_of_block(mirrored.keys_of(j + r), i, queries));
+    }
   }
-  Chains by_query() const { return masked ? Chains{nullptr, limit} : Chains::of_length(keys); }
-  Chains by_key() const { return masked ? Chains{begin, end} : Chains::of_length(queries); }
+  Chains by_query() const {
+    return masked ? Chains{of_queries.begin, of_queries.end} : Chains::of_length(keys);
+  }
+  Chains by_key() const {
+    return masked ? Chains{of_keys.begin, of_keys.end} : Chains::of_length(queries);
+  }
 };
 
-/// p of the pair: exp(s * scale - lse), or as stored; +0 from each row's limit to its vector's end.
+/// p of the pair: exp(s * scale - lse), or as stored; +0 from each row's end to its vector's.
 inline void pair_probabilities(const BackwardCall& call, const SequencePlace& place,
-                               const BackwardBlocks& blocks, const Pair& pair, int64_t columns) {
+                               const BackwardBlocks& blocks, const Pair& pair, Range columns) {
   const AttentionBackward& a = call.a;
   const FloatTag d;
   const FloatVec scale = hn::Set(d, a.scale);
   if (a.probabilities.absent()) {
-    product(Left{blocks.q_ID, call.layout.width, 1}, Right<float>{blocks.keys_DJ, kKeyBlock},
-            Result{blocks.p_IJ, kKeyBlock}, pair.queries, columns,
+    product(Left{blocks.q_ID, call.layout.width, 1},
+            Right<float>{blocks.keys_DJ + columns.begin, kKeyBlock},
+            Result{blocks.p_IJ + columns.begin, kKeyBlock}, pair.queries, columns.size(),
             Chains::of_length(a.q_TND.head_size));
   }
-  const float* lse = a.lse_NT.row<float>(pair.head) + place.row + pair.query;
+  const float* lse = a.lse_NT.row<float>(pair.head) + place.query_row + pair.query;
   for (int64_t r = 0; r < pair.queries; ++r) {
     float* p = blocks.p_IJ + r * kKeyBlock;
-    const int64_t offset =
-        place.probabilities + (pair.head * place.length + pair.query + r) * place.length + pair.key;
+    const int64_t row = pair.head * place.sight.queries + pair.query + r;
+    const int64_t offset = place.probabilities + row * place.sight.keys + pair.key;
     const FloatVec shift = hn::Set(d, lse[r]);
-    for (int64_t j = 0; j < pair.limit[r]; j += kFloatLanes) {
-      const int64_t left = pair.limit[r] - j;
+    const int32_t end = pair.of_queries.end[r];
+    for (int64_t j = block_start(pair.of_queries.begin[r], kFloatLanes); j < end;
+         j += kFloatLanes) {
+      const int64_t left = end - j;
       FloatVec value;
       if (a.probabilities.absent()) {
         value = elementary::exp<SimdOps>(hn::Sub(hn::Mul(load(p + j), scale), shift));
@@ -125,7 +148,7 @@ inline void pair_score_gradients(const BackwardCall& call, const SequencePlace& 
                                  const BackwardBlocks& blocks, const Pair& pair) {
   const FloatTag d;
   const FloatVec scale = hn::Set(d, call.a.scale);
-  const float* delta = call.delta_NT.row<float>(pair.head) + place.row + pair.query;
+  const float* delta = call.delta_NT.row<float>(pair.head) + place.query_row + pair.query;
   HWY_ALIGN float keep[kKeyBlock];
   for (int64_t r = 0; r < pair.queries; ++r) {
     const float* p = blocks.p_IJ + r * kKeyBlock;
@@ -135,7 +158,8 @@ inline void pair_score_gradients(const BackwardCall& call, const SequencePlace& 
     if (place.dropout.on) {
       dropout_factors(place.dropout, pair.head, pair.query + r, pair.key, keep);
     }
-    for (int64_t j = 0; j < pair.limit[r]; j += kFloatLanes) {
+    for (int64_t j = block_start(pair.of_queries.begin[r], kFloatLanes); j < pair.of_queries.end[r];
+         j += kFloatLanes) {
       const FloatVec probability = load(p + j);
       FloatVec dp = load(ds + j);
       if (place.dropout.on) {
@@ -155,11 +179,11 @@ inline void backward_pair(const BackwardCall& call, const SequencePlace& place,
                           const BackwardBlocks& blocks, const Pair& pair, bool first_queries,
                           float* dq_ID) {
   const int64_t width = call.layout.width;
-  const int64_t columns =
-      round_up<int64_t>(*std::max_element(pair.limit, pair.limit + pair.queries), kFloatLanes);
+  const Range columns{block_start(pair.some.begin, kFloatLanes),
+                      round_up(pair.some.end, kFloatLanes)};
   pair_probabilities(call, place, blocks, pair, columns);
-  product(Left{blocks.dy_ID, width, 1}, Right<float>{blocks.values_DJ, kKeyBlock},
-          Result{blocks.ds_IJ, kKeyBlock}, pair.queries, columns,
+  product(Left{blocks.dy_ID, width, 1}, Right<float>{blocks.values_DJ + columns.begin, kKeyBlock},
+          Result{blocks.ds_IJ + columns.begin, kKeyBlock}, pair.queries, columns.size(),
           Chains::of_length(call.a.q_TND.head_size));
   pair_score_gradients(call, place, blocks, pair);
   const float* used = place.dropout.on ? blocks.dropped_IJ : blocks.p_IJ;
@@ -173,7 +197,7 @@ inline void backward_pair(const BackwardCall& call, const SequencePlace& place,
   }
   if (call.pass != BackwardPass::keys) {
     product(Left{blocks.ds_IJ, kKeyBlock, 1}, Right<float>{blocks.keys_JD, width},
-            Result{dq_ID, width, pair.key == 0 ? Start::zero : Start::carry}, pair.queries, width,
+            Result{dq_ID, width, pair.first_keys ? Start::zero : Start::carry}, pair.queries, width,
             pair.by_query());
   }
 }

@@ -3,13 +3,15 @@
 #include "kernels/attention/kv_cache.h"
 
 #include "kernels/attention/attention_bf16.h"
-#include "kernels/attention/attention_work.h"
+#include "kernels/attention/kv_cache_layout.h"
 
 namespace megalith::kernels {
 namespace {
 
+/// `window_left`: how many positions before a sequence's first new one the call touches: their
+/// blocks, and those of the new ones, need a place.
 void check_cache(const Exec& exec, const KvCacheShape& shape, const ConstView& cache,
-                 const CachedSequences& sequences, int64_t num_rows) {
+                 const CachedSequences& sequences, int64_t num_rows, int64_t window_left) {
   MEGA_CHECK(shape.dtype == DType::f32 || shape.dtype == DType::bf16 || shape.dtype == DType::f64,
              "a cache of {}", shape.dtype);
   MEGA_CHECK(cache.dtype() == shape.dtype, "the cache is {} and not {}", cache.dtype(),
@@ -33,7 +35,8 @@ void check_cache(const Exec& exec, const KvCacheShape& shape, const ConstView& c
                "sequence {} of {} + {} positions needs {} blocks, the table has {}", s,
                sequences.past[s], added, blocks, table.size(1));
     if (exec.device.kind() != device::DeviceKind::cpu) continue;
-    for (int64_t b = 0; b < blocks; ++b) {
+    for (int64_t b = block_start(std::max<int64_t>(0, sequences.past[s] - window_left)) / kKeyBlock;
+         b < blocks; ++b) {
       const int32_t block = table.row<int32_t>(static_cast<int64_t>(s))[b];
       MEGA_CHECK(block >= 0 && block < shape.num_blocks, "block {} of sequence {} is {} of {}", b,
                  s, block, shape.num_blocks);
@@ -60,6 +63,7 @@ bool has_few_new_tokens(std::span<const int32_t> cu_seqlens) {
 std::string_view refuse_cached_bf16(const Exec& exec, const AttentionCached& a) {
   if (a.shape.dtype != DType::bf16) return "needs a cache of bf16";
   if (exec.only.empty() && has_few_new_tokens(a.sequences.cu_seqlens)) return "few new tokens";
+  if (a.window_left >= 0) return "a window";
   return refuse_bf16_products(exec, a.q_TND.dtype, a.scale);
 }
 template <typename Arguments>
@@ -79,7 +83,9 @@ constexpr Implementation<AttentionCached> kCached[] = {
 
 void check_cached(const Exec& exec, const AttentionCached& a) {
   const ConstHeadsView& q = a.q_TND;
-  check_cache(exec, a.shape, a.cache, a.sequences, q.num_rows);
+  MEGA_CHECK(a.window_left >= -1, "a window of {}", a.window_left);
+  check_cache(exec, a.shape, a.cache, a.sequences, q.num_rows,
+              a.window_left < 0 ? kUnlimited : a.window_left);
   MEGA_CHECK(q.num_heads > 0 && q.num_heads % a.shape.num_kv_heads == 0,
              "{} query heads over {} key heads", q.num_heads, a.shape.num_kv_heads);
   check_heads(q, q.num_rows, q.num_heads, a.shape.head_size, q.dtype, "q");
@@ -98,7 +104,7 @@ int64_t kv_cache_bytes(const KvCacheShape& shape) {
 
 void kv_cache_append(Exec& exec, const KvCacheAppend& a) {
   const int64_t num_rows = a.k_TKD.num_rows;
-  check_cache(exec, a.shape, a.cache, a.sequences, num_rows);
+  check_cache(exec, a.shape, a.cache, a.sequences, num_rows, 0);
   check_heads(a.k_TKD, num_rows, a.shape.num_kv_heads, a.shape.head_size, a.k_TKD.dtype, "k");
   check_heads(a.v_TKD, num_rows, a.shape.num_kv_heads, a.shape.head_size, a.k_TKD.dtype, "v");
   const int64_t elements = 2 * num_rows * a.shape.num_kv_heads * a.shape.head_size;
@@ -116,8 +122,10 @@ void attention_cached(Exec& exec, const AttentionCached& a) {
   for (size_t s = 0; s < a.sequences.past.size(); ++s) {
     const int64_t past = a.sequences.past[s];
     const int64_t added = a.sequences.cu_seqlens[s + 1] - a.sequences.cu_seqlens[s];
-    pairs += pairs_of_rows(past, past + added, 0, true);
-    if (added > 0) positions += past + added;
+    if (added == 0) continue;
+    const Sight sight = sight_of(a, static_cast<int64_t>(s));
+    pairs += static_cast<double>(sight.pairs(past, past + added));
+    positions += sight.keys_of(Range{past, past + added}).size();
   }
   const int64_t row_bytes = q.num_rows * q.num_heads * q.head_size * bytes_of(q.dtype);
   const device::KernelScope scope(

@@ -4,9 +4,9 @@
 // for each key/value head
 //   the keys transposed [D, 64], so that scores of 64 keys are one run of vector FMAs,
 //   the values [64, Dp], Dp = D rounded up to 16.
-// A token attends to all cached positions up to its own. The arithmetic is that of
-// attention_forward over the whole sequence, in `exact` numerics bit for bit when the cache's dtype
-// is that of the heads.
+// A token attends to the cached positions up to its own, or a window of them. The arithmetic is
+// that of attention_forward over the whole sequence, in `exact` numerics bit for bit when the
+// cache's dtype is that of the heads.
 #pragma once
 
 #include <string_view>
@@ -50,7 +50,7 @@ struct KvCacheAppend {
 };
 void kv_cache_append(Exec& exec, const KvCacheAppend& arguments);
 
-/// y of the new tokens, each attending to positions 0 .. its own, after kv_cache_append of them.
+/// y of the new tokens, each attending to positions up to its own, after kv_cache_append of them.
 /// One new token per sequence is decoding, many are (chunked) prefill.
 struct AttentionCached {
   KvCacheShape shape;
@@ -59,6 +59,11 @@ struct AttentionCached {
   float scale = 1;
   ConstHeadsView q_TND;
   HeadsView y_TND;  // overwritten; must not overlap q
+  // As AttentionSequences::window_left (the cached form is causal). A token at position i does not
+  // see what lies before i - window_left: blocks that are wholly before the window of a sequence's
+  // first new token are never touched, nor are their entries of the table, so they may have been
+  // freed.
+  int64_t window_left = -1;
 };
 void attention_cached(Exec& exec, const AttentionCached& arguments);
 

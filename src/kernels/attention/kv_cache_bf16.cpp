@@ -73,14 +73,16 @@ void attention_cached_bf16(Exec& exec, const AttentionCached& a) {
   std::vector<AttentionItem> items;
   for (size_t s = 0; s < a.sequences.past.size(); ++s) {
     const int64_t past = a.sequences.past[s];
-    const int64_t end = past + a.sequences.cu_seqlens[s + 1] - a.sequences.cu_seqlens[s];
+    const Sight sight = sight_of(a, static_cast<int64_t>(s));
+    const int64_t end = sight.keys;
     for (int64_t group = 0; group < a.shape.num_kv_heads; ++group) {
       for (int64_t i = past; i < end; i += step) {
+        const int64_t next = std::min(i + step, end);
         items.push_back({.sequence = static_cast<int64_t>(s),
                          .group = group,
                          .begin = i,
-                         .end = std::min(i + step, end),
-                         .cost = pairs_of_rows(i, std::min(i + step, end), 0, true)});
+                         .end = next,
+                         .cost = static_cast<double>(sight.pairs(i, next))});
       }
     }
   }

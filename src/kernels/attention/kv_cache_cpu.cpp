@@ -67,13 +67,15 @@ void run_cached_item(const AttentionCached& a, const CachedScratch& layout,
   float* values_JD = keys_DJ + kKeyBlock * width;
   const QueryRows rows{q, sum, max, norm, size, width};
   const int64_t num_rows = q_per_kv * num_queries;
-  const RowsPlace place{q_per_kv, num_queries, item.group * q_per_kv, past + item.begin, true};
+  const Sight sight = sight_of(a, item.sequence);
+  const RowsPlace place{q_per_kv, num_queries, item.group * q_per_kv, past + item.begin, sight};
   for (int64_t h = 0; h < q_per_kv; ++h) {
     pack_rows(a.q_TND, first_row + item.begin, place.first_head + h, num_queries, width,
               q + h * num_queries * width);
   }
   start_rows(rows, num_rows);
-  const int64_t known = past + item.end;
+  const Range seen = sight.keys_of(Range{past + item.begin, past + item.end});
+  const int64_t first_block = block_start(seen.begin), known = seen.end;
   const auto attend = [&]<class T>(const T* keys, const T* values, int64_t first_key,
                                    int64_t ahead) HWY_ATTR {
     attend_block(rows, place, first_key, std::min(kKeyBlock, known - first_key),
@@ -87,10 +89,10 @@ void run_cached_item(const AttentionCached& a, const CachedScratch& layout,
   // comes the next head's first.
   const auto next_offset = [&](int64_t first_key) {
     if (first_key + kKeyBlock < known) return offset_of(first_key + kKeyBlock, item.group);
-    if (item.group + 1 < a.shape.num_kv_heads) return offset_of(0, item.group + 1);
+    if (item.group + 1 < a.shape.num_kv_heads) return offset_of(first_block, item.group + 1);
     return offset_of(first_key, item.group);
   };
-  for (int64_t first_key = 0; first_key < known; first_key += kKeyBlock) {
+  for (int64_t first_key = first_block; first_key < known; first_key += kKeyBlock) {
     const int64_t offset = offset_of(first_key, item.group);
     const int64_t ahead = next_offset(first_key) - offset;
     if (a.shape.dtype == DType::f32) {
@@ -171,6 +173,7 @@ void attention_cached_blocks(Exec& exec, const AttentionCached& a) {
   for (size_t s = 0; s < a.sequences.past.size(); ++s) {
     const int64_t added = a.sequences.cu_seqlens[s + 1] - a.sequences.cu_seqlens[s];
     const int64_t past = a.sequences.past[s];
+    const Sight sight = sight_of(a, static_cast<int64_t>(s));
     for (int64_t group = 0; group < a.shape.num_kv_heads; ++group) {
       for (int64_t i = 0; i < added; i += step) {
         const int64_t end = std::min(i + step, added);
@@ -178,7 +181,7 @@ void attention_cached_blocks(Exec& exec, const AttentionCached& a) {
                          .group = group,
                          .begin = i,
                          .end = end,
-                         .cost = pairs_of_rows(past + i, past + end, 0, true)});
+                         .cost = static_cast<double>(sight.pairs(past + i, past + end))});
       }
     }
   }

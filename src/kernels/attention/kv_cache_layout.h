@@ -20,6 +20,14 @@ inline int64_t kv_value_offset(const KvCacheShape& shape, int64_t position, int6
   return kKeyBlock * shape.head_size + (position % kKeyBlock) * padded_head_size(shape.head_size) +
          d;
 }
+/// What the queries of a sequence see, by their positions; the keys are those that the call leaves
+/// behind.
+inline Sight sight_of(const AttentionCached& a, int64_t sequence) {
+  const auto s = static_cast<size_t>(sequence);
+  const int64_t end =
+      a.sequences.past[s] + a.sequences.cu_seqlens[s + 1] - a.sequences.cu_seqlens[s];
+  return {end, end, a.window_left < 0 ? kUnlimited : a.window_left, 0};
+}
 /// The block of `position` of a sequence (follows the table's pointer).
 inline int64_t kv_block(const CachedSequences& sequences, int64_t sequence, int64_t position) {
   return sequences.block_table_SM.row<int32_t>(sequence)[position / kKeyBlock];

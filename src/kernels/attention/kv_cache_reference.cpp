@@ -47,9 +47,10 @@ void attention_cached_reference(Exec& exec, const AttentionCached& a) {
         const int64_t block = kv_block(a.sequences, s, j);
         return read_double(a.cache, 0, kv_block_offset(a.shape, block, h / q_per_kv) + offset);
       };
-      std::vector<double> p(static_cast<size_t>(last) + 1);
+      const Range seen = sight_of(a, s).keys_of(last);
+      std::vector<double> p(static_cast<size_t>(seen.end));
       double max = -std::numeric_limits<double>::infinity(), sum = 0;
-      for (int64_t j = 0; j <= last; ++j) {
+      for (int64_t j = seen.begin; j < seen.end; ++j) {
         double score = 0;
         for (int64_t d = 0; d < size; ++d) {
           score += read_double(q, 0, d) * cached(j, kv_key_offset(a.shape, j, d));
@@ -57,10 +58,12 @@ void attention_cached_reference(Exec& exec, const AttentionCached& a) {
         p[static_cast<size_t>(j)] = score * a.scale;
         max = std::max(max, score * a.scale);
       }
-      for (double& x : p) sum += x = std::exp(x - max);
+      for (int64_t j = seen.begin; j < seen.end; ++j) {
+        sum += p[static_cast<size_t>(j)] = std::exp(p[static_cast<size_t>(j)] - max);
+      }
       for (int64_t d = 0; d < size; ++d) {
         double value = 0;
-        for (int64_t j = 0; j <= last; ++j) {
+        for (int64_t j = seen.begin; j < seen.end; ++j) {
           value += p[static_cast<size_t>(j)] * cached(j, kv_value_offset(a.shape, j, d));
         }
         write_double(y, 0, d, value / sum);
