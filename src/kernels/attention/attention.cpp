@@ -51,6 +51,7 @@ void check_inputs(const Exec& exec, const Arguments& a) {
   check_heads(k, q.num_rows, k.num_heads, q.head_size, q.dtype, "k");
   check_heads(a.v_TKD, q.num_rows, k.num_heads, q.head_size, q.dtype, "v");
   check_heads(a.y_TND, q.num_rows, q.num_heads, q.head_size, q.dtype, "y");
+  MEGA_CHECK(a.softcap >= 0, "a softcap of {}", a.softcap);
   check_dropout(a.dropout, a.sequences, q.num_heads);
   if (!a.lse_NT.absent()) {
     MEGA_CHECK(a.lse_NT.dtype() == (q.dtype == DType::f64 ? DType::f64 : DType::f32));
@@ -100,6 +101,7 @@ template <typename Arguments>
 std::string_view refuse_bf16(const Exec& exec, const Arguments& a) {
   if (!a.probabilities.absent()) return "probabilities are given";
   if (has_window(a.sequences)) return "a window";
+  if (a.softcap != 0) return "a softcap";
   return refuse_bf16_products(exec, a.q_TND.dtype, a.scale);
 }
 template <typename Arguments>

@@ -4,11 +4,13 @@
 //   p_ij  = exp(scale * q_i.k_j - lse_i)
 //   lse_i = log sum_j exp(scale * q_i.k_j)
 // over the keys j of i's own sequence that i sees: i - left <= j <= i + right (positions in the
-// sequence; causal: right = 0). Query head h reads key/value head h / (N/K).
+// sequence; causal: right = 0). Query head h reads key/value head h / (N/K). With a softcap c
+// (Gemma 2) the score is c * tanh(scale * q_i.k_j / c) in place of scale * q_i.k_j.
 //
 // Arithmetic (exact): keys go in blocks of kKeyBlock from position 0 of the sequence. Per query row
 // a running maximum m, sum l and accumulator acc (Milakov & Gimelshein 2018; Dao et al. 2022):
-//   s_j   = scale * chain_d fma(q_d, k_jd)
+//   x_j   = chain_d fma(q_d, k_jd)
+//   s_j   = scale * x_j,  or with a softcap  c * t_j,  t_j = tanh(x_j * (scale / c))
 //   m'    = max(m, max_j s_j)
 //   a     = exp(m - m')
 //   p_j   = exp(s_j - m')
@@ -25,7 +27,7 @@
 //   delta_i = rowsum16 of fma chains of dy_i * y_i
 //   p_ij    = exp(s_ij - lse_i)
 //   dp_ij   = chain_d fma(dy_id, v_jd)
-//   ds_ij   = (p_ij * (dp~_ij - delta_i)) * scale
+//   ds_ij   = (p_ij * (dp~_ij - delta_i)) * scale,  or with a softcap  * (scale * fma(-t, t, 1))
 //   dv_j    = chain_i fma(p~_ij, dy_i)
 //   dk_j    = chain_i fma(ds_ij, q_i)
 //   dq_i    = chain_j fma(ds_ij, k_j)
@@ -82,6 +84,7 @@ struct AttentionForward {
   View probabilities;  // absent: streaming. Else 1-D, dtype of q, attention_probabilities_elements
                        // long: the undropped p, per sequence and head a full square, overwritten
   AttentionDropout dropout;
+  float softcap = 0;  // 0: none; scores stay within it
 };
 /// Ready, like all kernels, as of a later ticket; local. `streaming` never holds S x S; the caller
 /// chooses `materialised` by giving `probabilities`.
@@ -103,6 +106,7 @@ struct AttentionBackward {
   HeadsView dk_TKD;
   HeadsView dv_TKD;
   AttentionDropout dropout;
+  float softcap = 0;
 };
 void attention_backward(Exec& exec, const AttentionBackward& arguments);
 

@@ -37,9 +37,14 @@ struct RelativeErrors {
     const double x = largest_norm(data.qkv, data.shape.head_size);
     const double score = (d + 2) * u * static_cast<double>(data.scale()) * x * x;
     const double group = static_cast<double>(data.shape.num_heads / data.shape.num_kv_heads);
-    y = 2 * score + (2 * n + 64) * u + rounding;
-    lse = score + (n + 64) * u;
-    gradient = 2 * score + (n * group + 2 * d + 64) * u + rounding;
+    // A capped score is some roundings and the tangent's 1.5 ulp farther away; its slope 1 - t^2
+    // moves by at most 0.77 per unit of score / softcap and by 8 u for t's own error.
+    const auto cap = static_cast<double>(data.shape.softcap);
+    const double capped = cap > 0 ? score + 6 * u * cap : score;
+    const double slope = cap > 0 ? 0.77 * score / cap + 8 * u : 0;
+    y = 2 * capped + (2 * n + 64) * u + rounding;
+    lse = capped + (n + 64) * u;
+    gradient = 2 * capped + slope + (n * group + 2 * d + 64) * u + rounding;
   }
 };
 
@@ -49,7 +54,8 @@ inline testing::TestTensor absolute(const testing::TestTensor& x, double sign = 
   return result;
 }
 /// The absolute values that each element of dq, dk, dv sums: the reference's own backward, given
-/// the probabilities and inputs of one sign (with -|y| the difference dp - delta becomes a sum).
+/// the probabilities and inputs of one sign (with -|y| the difference dp - delta becomes a sum); a
+/// softcap's slope is taken as 1, the largest that it can be.
 inline testing::TestTensor gradient_magnitudes(const AttentionData& data, device::Device& device) {
   AttentionData x(data);
   x.materialised = true;
@@ -57,6 +63,7 @@ inline testing::TestTensor gradient_magnitudes(const AttentionData& data, device
   x.qkv = absolute(data.qkv);
   x.dy = absolute(data.dy);
   x.y = absolute(data.y, -1);
+  x.shape.softcap = 0;
   x.backward(device, "reference");
   return x.dqkv;
 }

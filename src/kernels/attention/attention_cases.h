@@ -23,6 +23,7 @@ struct AttentionCase {
   float dropout = 0;
   int64_t window_left = -1;
   int64_t window_right = -1;
+  float softcap = 0;
 };
 
 /// Primes, ones, empty sequences, block edges, odd head sizes, grouped heads.
@@ -45,6 +46,9 @@ inline std::vector<AttentionCase> attention_cases() {
       {"window_right", {150}, 2, 1, 8, false, 0, -1, 5},
       {"window_dropout", {170}, 2, 1, 40, true, 0.2f, 64},
       {"window_beyond", {90}, 1, 1, 16, false, 0, 500, 500},
+      {"softcap", {130, 20}, 4, 2, 32, true, 0, -1, -1, 2.0f},
+      {"softcap_window_dropout", {170}, 2, 2, 20, true, 0.2f, 70, -1, 0.5f},
+      {"softcap_bidirectional", {67}, 1, 1, 16, false, 0, -1, -1, 50.0f},
   };
 }
 
@@ -109,7 +113,8 @@ struct AttentionData {
             .y_TND = heads(y.view(), n, d),
             .lse_NT = lse.view(),
             .probabilities = materialised ? probabilities.view() : View(),
-            .dropout = dropout()};
+            .dropout = dropout(),
+            .softcap = shape.softcap};
   }
   AttentionBackward backward_arguments() {
     const auto [n, k, d] = sizes();
@@ -127,7 +132,8 @@ struct AttentionData {
             .dq_TND = queries(out, n, k, d),
             .dk_TKD = keys(out, n, k, d),
             .dv_TKD = values(out, n, k, d),
-            .dropout = dropout()};
+            .dropout = dropout(),
+            .softcap = shape.softcap};
   }
   void forward(device::Device& device, std::string_view only = {},
                Numerics numerics = Numerics::exact) {

@@ -155,7 +155,7 @@ void forward_item(const AttentionForward& a, const ForwardScratch& layout,
       prefetch_rows(a.v_TKD, row + kKeyBlock, item.group, count);
     }
     attend_block(state.rows, place, first_key, num_keys, Right<float>{state.keys_DJ, kKeyBlock},
-                 Right<float>{state.values_JD, width}, a.scale, dropout,
+                 Right<float>{state.values_JD, width}, ScoreRule(a.scale, a.softcap), dropout,
                  layout.scores_row > 0 ? state.scores : nullptr, layout.scores_row);
   }
   forward_finish(a, item, state, layout, sequence);

@@ -65,6 +65,16 @@ void for_sequences(const AttentionSequences& sequences, int64_t num_heads, Visit
   }
 }
 
+/// A score and its slope in the dot product.
+struct Score {
+  double value, slope;
+};
+Score score_of(double product, double scale, double softcap) {
+  if (softcap == 0) return {product * scale, scale};
+  const double t = std::tanh(product * scale / softcap);
+  return {softcap * t, scale * (1 - t * t)};
+}
+
 /// 0 or 1 / (1 - p) for query i and key j of the sequence.
 double dropout_factor(const AttentionDropout& dropout, int64_t sequence, int64_t head, int64_t i,
                       int64_t j) {
@@ -92,7 +102,8 @@ void forward_head(const AttentionForward& a, const Place& place, int64_t head) {
     std::vector<double> p(static_cast<size_t>(keys));
     double max = -std::numeric_limits<double>::infinity(), sum = 0;
     for (int64_t j = seen.begin; j < seen.end; ++j) {
-      p[static_cast<size_t>(j)] = dot(q, i, k, j, size) * static_cast<double>(a.scale);
+      p[static_cast<size_t>(j)] =
+          score_of(dot(q, i, k, j, size), double{a.scale}, double{a.softcap}).value;
       max = std::max(max, p[static_cast<size_t>(j)]);
     }
     for (int64_t j = seen.begin; j < seen.end; ++j) {
@@ -116,7 +127,6 @@ void backward_head(const AttentionBackward& a, const Place& place, int64_t head,
                    Matrix& dv) {
   const int64_t kv_head = head / (a.q_TND.num_heads / a.k_TKD.num_heads);
   const int64_t size = a.q_TND.head_size;
-  const auto scale = static_cast<double>(a.scale);
   const int64_t queries = place.sight.queries, keys = place.sight.keys;
   const Matrix q = read_head(a.q_TND, place.query_row, queries, head);
   const Matrix k = read_head(a.k_TKD, place.key_row, keys, kv_head);
@@ -129,11 +139,12 @@ void backward_head(const AttentionBackward& a, const Place& place, int64_t head,
     const double lse = read_double(a.lse_NT, head, place.query_row + i);
     const Range seen = place.sight.keys_of(i);
     for (int64_t j = seen.begin; j < seen.end; ++j) {
+      const Score score = score_of(dot(q, i, k, j, size), double{a.scale}, double{a.softcap});
       const double p = a.probabilities.absent()
-                           ? std::exp(dot(q, i, k, j, size) * scale - lse)
+                           ? std::exp(score.value - lse)
                            : read_double(a.probabilities, 0, place.probability(head, i, j));
       const double factor = dropout_factor(a.dropout, place.sequence, head, i, j);
-      const double ds = p * (dot(dy, i, v, j, size) * factor - delta) * scale;
+      const double ds = p * (dot(dy, i, v, j, size) * factor - delta) * score.slope;
       add_row(dv, j, p * factor, dy, i, size);
       add_row(dk, j, ds, q, i, size);
       add_row(dq, i, ds, k, j, size);

@@ -63,6 +63,14 @@ HWY_INLINE float scale_and_mask(float* s, int64_t begin, int64_t limit, float sc
   return hn::GetLane(hn::MaxOfLanes(d, max));
 }
 
+/// Dot products [begin, limit) of a row to capped scores, and some around them.
+HWY_INLINE void cap_scores(float* s, int64_t begin, int64_t limit, const ScoreRule& rule) {
+  const FloatVec inner = hn::Set(FloatTag(), rule.inner), cap = hn::Set(FloatTag(), rule.softcap);
+  for (int64_t j = block_start(begin, kFloatLanes); j < limit; j += kFloatLanes) {
+    store(hn::Mul(elementary::tanh<SimdOps>(hn::Mul(load(s + j), inner)), cap), s + j);
+  }
+}
+
 /// tree_sum16 without a trip through memory. (A template so that only the branch of this
 /// instruction set is compiled.)
 template <class V>
@@ -140,7 +148,7 @@ HWY_INLINE void save_scores(const float* scores, int64_t count, const ChunkPlace
 /// `count` <= kRowChunk rows against one block of keys.
 template <class T>
 HWY_NOINLINE void attend_chunk(const QueryRows& rows, int64_t count, Right<T> keys_DJ,
-                               Right<T> values_JD, const ChunkPlace& place, float scale,
+                               Right<T> values_JD, const ChunkPlace& place, const ScoreRule& rule,
                                const SequenceDropout& dropout) {
   HWY_ALIGN float scores[kRowChunk * kKeyBlock];
   HWY_ALIGN float block_max[32] = {}, max[32] = {}, shift[32], factor[32];
@@ -148,6 +156,13 @@ HWY_NOINLINE void attend_chunk(const QueryRows& rows, int64_t count, Right<T> ke
   const int64_t columns = round_up(place.some.end, kFloatLanes) - first;
   product(Left{rows.q, rows.width, 1}, Right<T>{keys_DJ.data + first, keys_DJ.row, keys_DJ.ahead},
           Result{scores + first, kKeyBlock}, count, columns, Chains::of_length(rows.head_size));
+  float scale = rule.scale;
+  if (rule.softcap > 0) {
+    for (int64_t r = 0; r < count; ++r) {
+      cap_scores(scores + r * kKeyBlock, place.begin[r], place.limit[r], rule);
+    }
+    scale = 1;
+  }
   for (int64_t r = 0; r < count; ++r) {
     max[r] = rows.max[r];
     block_max[r] = scale_and_mask(scores + r * kKeyBlock, place.begin[r], place.limit[r], scale);
@@ -190,8 +205,9 @@ struct RowsPlace {
 /// them are left as they are. `scores` (or null) keeps scaled scores, a row `scores_row` long.
 template <class T>
 HWY_INLINE void attend_block(const QueryRows& rows, const RowsPlace& place, int64_t first_key,
-                             int64_t num_keys, Right<T> keys_DJ, Right<T> values_JD, float scale,
-                             const SequenceDropout& dropout, float* scores, int64_t scores_row) {
+                             int64_t num_keys, Right<T> keys_DJ, Right<T> values_JD,
+                             const ScoreRule& rule, const SequenceDropout& dropout, float* scores,
+                             int64_t scores_row) {
   const int64_t num_rows = place.num_heads * place.num_queries;
   const int64_t last_query = place.first_query + place.num_queries;
   const bool all =
@@ -226,7 +242,7 @@ HWY_INLINE void attend_block(const QueryRows& rows, const RowsPlace& place, int6
         query,     head,
         first_key, scores == nullptr ? nullptr : scores + r * scores_row + first_key,
         scores_row};
-    attend_chunk(rows.at(r), count, keys_DJ, values_JD, chunk, scale, dropout);
+    attend_chunk(rows.at(r), count, keys_DJ, values_JD, chunk, rule, dropout);
   }
 }
 

@@ -107,6 +107,26 @@ TEST(Attention, AScoreFarAboveTheOthersCopiesItsValue) {
   }
 }
 
+TEST(Attention, ASaturatedSoftcapMakesScoresEqualAndPassesNothingOn) {
+  // Products of 4096 a pair and up: every tangent is 1, every slope 0.
+  AttentionData data({"", {128}, 2, 1, 16, false, 0, -1, -1, 8.0f}, DType::f32);
+  data.qkv.fill_integers(7, 16, 32);
+  data.dy.fill_integers(8, -4, 4);
+  for (testing::TestDevice& on : testing::test_devices()) {
+    data.forward(*on.device);
+    data.backward(*on.device);
+    for (int64_t c = 0; c < 32; ++c) {
+      double sum = 0;
+      for (int64_t t = 0; t < 128; ++t) sum += data.qkv.at(t, 48 + c % 16);
+      for (int64_t t = 0; t < 128; ++t) ASSERT_EQ(data.y.at(t, c), sum / 128) << on.name;
+    }
+    for (int64_t t = 0; t < 128; ++t) {
+      ASSERT_EQ(data.lse.at(0, t), static_cast<double>(8.0f + std::log(128.0f)));
+      for (int64_t c = 0; c < 48; ++c) ASSERT_EQ(data.dqkv.at(t, c), 0) << on.name;
+    }
+  }
+}
+
 TEST(Attention, ReferenceBackwardMatchesFiniteDifference) {
   const auto device = device::make_cpu_device(1);
   for (const AttentionCase& shape : std::vector<AttentionCase>{
@@ -116,6 +136,8 @@ TEST(Attention, ReferenceBackwardMatchesFiniteDifference) {
            {"bidirectional_dropout", {4, 1, 6}, 4, 2, 3, false, 0.3f},
            {"window", {3, 8}, 2, 1, 3, true, 0, 2},
            {"window_both_sides", {3, 8}, 2, 1, 3, false, 0.3f, 1, 3},
+           {"softcap", {5, 2}, 2, 1, 3, true, 0, -1, -1, 0.7f},
+           {"softcap_dropout", {5}, 2, 1, 3, false, 0.3f, -1, -1, 1.5f},
        }) {
     AttentionData data(shape, DType::f64);
     const auto loss = [&] {

@@ -38,6 +38,15 @@ struct Sight {
   int64_t pairs(int64_t begin, int64_t end) const;
 };
 
+/// Scores from dot products: scale * x, or with a softcap c * tanh(x * (scale / c)).
+struct ScoreRule {
+  float scale = 1;
+  float softcap = 0;
+  float inner = 0;
+
+  ScoreRule(float by, float cap) : scale(by), softcap(cap), inner(cap > 0 ? by / cap : 0) {}
+};
+
 /// One sequence of a call.
 struct SequenceRows {
   int64_t query_row = 0;  // of the call

@@ -21,6 +21,7 @@ struct BackwardBlocks {
   float *q_ID, *dy_ID;
   float *dk_JD, *dv_JD;
   float *p_IJ, *dropped_IJ, *ds_IJ;
+  float* slope_IJ;  // of the scores in the dot products; null without a softcap
   float* dq_ID;
 
   BackwardBlocks(const BackwardScratch& layout, float* scratch) {
@@ -34,6 +35,7 @@ struct BackwardBlocks {
       *block = take(layout.block());
     }
     for (float** square : {&p_IJ, &dropped_IJ, &ds_IJ}) *square = take(kKeyBlock * kKeyBlock);
+    slope_IJ = layout.squares > 3 ? take(kKeyBlock * kKeyBlock) : nullptr;
     dq_ID = take(layout.dq_rows * layout.width);
   }
 };
@@ -103,18 +105,38 @@ struct Pair {
   }
 };
 
-/// p of the pair: exp(s * scale - lse), or as stored; +0 from each row's end to its vector's.
+/// Capped scores in place of a pair's dot products, and their slopes.
+inline void cap_pair(const BackwardCall& call, const BackwardBlocks& blocks, const Pair& pair,
+                     Range columns) {
+  const FloatTag d;
+  const ScoreRule rule(call.a.scale, call.a.softcap);
+  const FloatVec inner = hn::Set(d, rule.inner), cap = hn::Set(d, rule.softcap);
+  const FloatVec scale = hn::Set(d, rule.scale), one = hn::Set(d, 1.0f);
+  for (int64_t r = 0; r < pair.queries; ++r) {
+    float* s = blocks.p_IJ + r * kKeyBlock;
+    float* slope = blocks.slope_IJ + r * kKeyBlock;
+    for (int64_t j = columns.begin; j < columns.end; j += kFloatLanes) {
+      const FloatVec t = elementary::tanh<SimdOps>(hn::Mul(load(s + j), inner));
+      store(hn::Mul(t, cap), s + j);
+      store(hn::Mul(scale, hn::NegMulAdd(t, t, one)), slope + j);
+    }
+  }
+}
+
+/// p of the pair: exp(s - lse), or as stored; +0 from each row's end to its vector's.
 inline void pair_probabilities(const BackwardCall& call, const SequencePlace& place,
                                const BackwardBlocks& blocks, const Pair& pair, Range columns) {
   const AttentionBackward& a = call.a;
   const FloatTag d;
-  const FloatVec scale = hn::Set(d, a.scale);
-  if (a.probabilities.absent()) {
+  const bool capped = a.softcap > 0;
+  const FloatVec scale = hn::Set(d, capped ? 1.0f : a.scale);
+  if (a.probabilities.absent() || capped) {
     product(Left{blocks.q_ID, call.layout.width, 1},
             Right<float>{blocks.keys_DJ + columns.begin, kKeyBlock},
             Result{blocks.p_IJ + columns.begin, kKeyBlock}, pair.queries, columns.size(),
             Chains::of_length(a.q_TND.head_size));
   }
+  if (capped) cap_pair(call, blocks, pair, columns);
   const float* lse = a.lse_NT.row<float>(pair.head) + place.query_row + pair.query;
   for (int64_t r = 0; r < pair.queries; ++r) {
     float* p = blocks.p_IJ + r * kKeyBlock;
@@ -143,10 +165,11 @@ inline void pair_probabilities(const BackwardCall& call, const SequencePlace& pl
   }
 }
 
-/// ds = (p * (drop(dp) - delta)) * scale in place of dp, and the dropped p.
+/// ds = (p * (drop(dp) - delta)) * slope in place of dp, and the dropped p.
 inline void pair_score_gradients(const BackwardCall& call, const SequencePlace& place,
                                  const BackwardBlocks& blocks, const Pair& pair) {
   const FloatTag d;
+  const bool capped = call.a.softcap > 0;
   const FloatVec scale = hn::Set(d, call.a.scale);
   const float* delta = call.delta_NT.row<float>(pair.head) + place.query_row + pair.query;
   HWY_ALIGN float keep[kKeyBlock];
@@ -168,7 +191,8 @@ inline void pair_score_gradients(const BackwardCall& call, const SequencePlace& 
         dp = hn::IfThenElseZero(kept, hn::Mul(dp, factor));
         store(hn::Mul(probability, factor), dropped + j);
       }
-      store(hn::Mul(hn::Mul(probability, hn::Sub(dp, shift)), scale), ds + j);
+      const FloatVec slope = capped ? load(blocks.slope_IJ + r * kKeyBlock + j) : scale;
+      store(hn::Mul(hn::Mul(probability, hn::Sub(dp, shift)), slope), ds + j);
     }
   }
 }

@@ -10,15 +10,17 @@ namespace megalith::kernels {
 struct BackwardScratch {
   int64_t width;
   int64_t dq_rows;
+  int64_t squares;  // blocks of queries by keys
   BackwardScratch(const AttentionBackward& a, BackwardPass pass)
       : width(padded_head_size(a.q_TND.head_size)),
         dq_rows(pass == BackwardPass::keys ? 0
                 : pass == BackwardPass::queries
                     ? kKeyBlock
                     : a.q_TND.num_heads / a.k_TKD.num_heads *
-                          round_up(longest(a.sequences.cu_seqlens), kKeyBlock)) {}
+                          round_up(longest(a.sequences.cu_seqlens), kKeyBlock)),
+        squares(a.softcap > 0 ? 4 : 3) {}
   int64_t block() const { return kKeyBlock * width; }
-  int64_t floats() const { return 8 * block() + 3 * kKeyBlock * kKeyBlock + dq_rows * width; }
+  int64_t floats() const { return 8 * block() + squares * kKeyBlock * kKeyBlock + dq_rows * width; }
 };
 
 /// Everything a pass needs besides the item.

@@ -64,6 +64,7 @@ std::string_view refuse_cached_bf16(const Exec& exec, const AttentionCached& a) 
   if (a.shape.dtype != DType::bf16) return "needs a cache of bf16";
   if (exec.only.empty() && has_few_new_tokens(a.sequences.cu_seqlens)) return "few new tokens";
   if (a.window_left >= 0) return "a window";
+  if (a.softcap != 0) return "a softcap";
   return refuse_bf16_products(exec, a.q_TND.dtype, a.scale);
 }
 template <typename Arguments>
@@ -84,6 +85,7 @@ constexpr Implementation<AttentionCached> kCached[] = {
 void check_cached(const Exec& exec, const AttentionCached& a) {
   const ConstHeadsView& q = a.q_TND;
   MEGA_CHECK(a.window_left >= -1, "a window of {}", a.window_left);
+  MEGA_CHECK(a.softcap >= 0, "a softcap of {}", a.softcap);
   check_cache(exec, a.shape, a.cache, a.sequences, q.num_rows,
               a.window_left < 0 ? kUnlimited : a.window_left);
   MEGA_CHECK(q.num_heads > 0 && q.num_heads % a.shape.num_kv_heads == 0,

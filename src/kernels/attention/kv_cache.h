@@ -64,6 +64,7 @@ struct AttentionCached {
   // first new token are never touched, nor are their entries of the table, so they may have been
   // freed.
   int64_t window_left = -1;
+  float softcap = 0;  // as AttentionForward::softcap
 };
 void attention_cached(Exec& exec, const AttentionCached& arguments);
 

@@ -79,8 +79,8 @@ void run_cached_item(const AttentionCached& a, const CachedScratch& layout,
   const auto attend = [&]<class T>(const T* keys, const T* values, int64_t first_key,
                                    int64_t ahead) HWY_ATTR {
     attend_block(rows, place, first_key, std::min(kKeyBlock, known - first_key),
-                 Right<T>{keys, kKeyBlock, ahead}, Right<T>{values, width, ahead}, a.scale,
-                 SequenceDropout(), nullptr, 0);
+                 Right<T>{keys, kKeyBlock, ahead}, Right<T>{values, width, ahead},
+                 ScoreRule(a.scale, a.softcap), SequenceDropout(), nullptr, 0);
   };
   const auto offset_of = [&](int64_t first_key, int64_t group) {
     return kv_block_offset(a.shape, kv_block(a.sequences, item.sequence, first_key), group);

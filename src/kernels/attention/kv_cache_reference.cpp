@@ -55,8 +55,10 @@ void attention_cached_reference(Exec& exec, const AttentionCached& a) {
         for (int64_t d = 0; d < size; ++d) {
           score += read_double(q, 0, d) * cached(j, kv_key_offset(a.shape, j, d));
         }
-        p[static_cast<size_t>(j)] = score * a.scale;
-        max = std::max(max, score * a.scale);
+        score *= a.scale;
+        if (a.softcap > 0) score = a.softcap * std::tanh(score / a.softcap);
+        p[static_cast<size_t>(j)] = score;
+        max = std::max(max, score);
       }
       for (int64_t j = seen.begin; j < seen.end; ++j) {
         sum += p[static_cast<size_t>(j)] = std::exp(p[static_cast<size_t>(j)] - max);

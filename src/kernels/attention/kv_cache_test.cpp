@@ -78,7 +78,8 @@ void step(device::Device& device, AttentionData& data, Cache& cache,
                           .scale = data.scale(),
                           .q_TND = queries(in, c.num_heads, c.num_kv_heads, c.head_size),
                           .y_TND = heads(y.view(), c.num_heads, c.head_size),
-                          .window_left = c.window_left});
+                          .window_left = c.window_left,
+                          .softcap = c.softcap});
   for (size_t s = 0; s < count.size(); ++s) {
     for (int64_t row = 0; row < count[s]; ++row) {
       for (int64_t col = 0; col < y.columns(); ++col) {
@@ -110,7 +111,8 @@ std::vector<AttentionCase> cached_cases() {
           {"one_group", {90}, 20, 1, 33},
           {"window", {200, 70}, 4, 2, 24, true, 0, 30},
           {"window_of_blocks", {330}, 2, 1, 16, true, 0, 127},
-          {"window_of_itself", {70}, 1, 1, 16, true, 0, 0}};
+          {"window_of_itself", {70}, 1, 1, 16, true, 0, 0},
+          {"softcap", {100, 7}, 2, 1, 40, true, 0, -1, -1, 1.5f}};
 }
 
 TEST(KvCache, AnyCutIntoCallsGivesTheBitsOfTheWholeSequence) {
@@ -202,7 +204,7 @@ TEST(KvCache, PromptsInBf16AreTheBitsOfForwardInBf16) {
   std::vector<AttentionCase> cases = cached_cases();
   cases.push_back({"several_key_blocks", {450, 193}, 4, 2, 64});
   for (const AttentionCase& shape : cases) {
-    if (shape.window_left >= 0) continue;
+    if (shape.window_left >= 0 || shape.softcap > 0) continue;
     AttentionData whole(shape, DType::bf16);
     const auto device = device::make_cpu_device(2);
     whole.forward(*device, "bf16_dot", Numerics::fast);
