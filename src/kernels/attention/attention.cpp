@@ -12,18 +12,28 @@ namespace {
 
 bool fast_dtype(DType dtype) { return dtype == DType::f32 || dtype == DType::bf16; }
 
-void check_sequences(const Exec& exec, const AttentionSequences& sequences, int64_t num_rows) {
+void check_device_copy(const Exec& exec, const ConstView& copy, std::span<const int32_t> host) {
+  MEGA_CHECK(!copy.absent() || exec.device.target().kind == device::DeviceKind::cpu,
+             "lengths of sequences are needed on the device");
+  if (copy.absent()) return;
+  MEGA_CHECK(copy.dtype() == DType::i32);
+  MEGA_CHECK_EQ(copy.num_elements(), static_cast<int64_t>(host.size()));
+}
+
+void check_sequences(const Exec& exec, const AttentionSequences& sequences, int64_t num_rows,
+                     int64_t num_keys) {
   check_cu_seqlens(sequences.cu_seqlens, num_rows);
   MEGA_CHECK(sequences.window_left >= -1 && sequences.window_right >= -1 &&
                  (!sequences.causal || sequences.window_right <= 0),
              "a window of {} and {} keys{}", sequences.window_left, sequences.window_right,
              sequences.causal ? ", causal" : "");
-  const ConstView& device_copy = sequences.cu_seqlens_device;
-  MEGA_CHECK(!device_copy.absent() || exec.device.target().kind == device::DeviceKind::cpu,
-             "cu_seqlens_device is needed on this kind of device");
-  if (device_copy.absent()) return;
-  MEGA_CHECK(device_copy.dtype() == DType::i32);
-  MEGA_CHECK_EQ(device_copy.num_elements(), static_cast<int64_t>(sequences.cu_seqlens.size()));
+  check_device_copy(exec, sequences.cu_seqlens_device, sequences.cu_seqlens);
+  if (sequences.cu_seqlens_keys.empty()) return;
+  MEGA_CHECK(!sequences.causal && !has_window(sequences),
+             "keys with sequences of their own are all seen: neither causal nor a window");
+  MEGA_CHECK_EQ(sequences.cu_seqlens_keys.size(), sequences.cu_seqlens.size());
+  check_cu_seqlens(sequences.cu_seqlens_keys, num_keys);
+  check_device_copy(exec, sequences.cu_seqlens_keys_device, sequences.cu_seqlens_keys);
 }
 
 void check_dropout(const AttentionDropout& dropout, const AttentionSequences& sequences,
@@ -43,13 +53,14 @@ template <typename Arguments>
 void check_inputs(const Exec& exec, const Arguments& a) {
   const ConstHeadsView& q = a.q_TND;
   const ConstHeadsView& k = a.k_TKD;
-  check_sequences(exec, a.sequences, q.num_rows);
+  const int64_t num_keys = a.sequences.cu_seqlens_keys.empty() ? q.num_rows : k.num_rows;
+  check_sequences(exec, a.sequences, q.num_rows, num_keys);
   MEGA_CHECK(fast_dtype(q.dtype) || q.dtype == DType::f64, "attention over {}", q.dtype);
   MEGA_CHECK(q.head_size > 0 && k.num_heads > 0 && q.num_heads % k.num_heads == 0,
              "{} query heads over {} key heads", q.num_heads, k.num_heads);
   check_heads(q, q.num_rows, q.num_heads, q.head_size, q.dtype, "q");
-  check_heads(k, q.num_rows, k.num_heads, q.head_size, q.dtype, "k");
-  check_heads(a.v_TKD, q.num_rows, k.num_heads, q.head_size, q.dtype, "v");
+  check_heads(k, num_keys, k.num_heads, q.head_size, q.dtype, "k");
+  check_heads(a.v_TKD, num_keys, k.num_heads, q.head_size, q.dtype, "v");
   check_heads(a.y_TND, q.num_rows, q.num_heads, q.head_size, q.dtype, "y");
   MEGA_CHECK(a.softcap >= 0, "a softcap of {}", a.softcap);
   check_dropout(a.dropout, a.sequences, q.num_heads);
@@ -63,7 +74,8 @@ void check_inputs(const Exec& exec, const Arguments& a) {
                a.probabilities.dtype(), q.dtype);
     MEGA_CHECK(a.probabilities.is_contiguous());
     MEGA_CHECK_EQ(a.probabilities.num_elements(),
-                  attention_probabilities_elements(a.sequences.cu_seqlens, q.num_heads));
+                  attention_probabilities_elements(a.sequences.cu_seqlens, q.num_heads,
+                                                   a.sequences.cu_seqlens_keys));
   }
 }
 
@@ -101,6 +113,7 @@ template <typename Arguments>
 std::string_view refuse_bf16(const Exec& exec, const Arguments& a) {
   if (!a.probabilities.absent()) return "probabilities are given";
   if (has_window(a.sequences)) return "a window";
+  if (!a.sequences.cu_seqlens_keys.empty()) return "keys have sequences of their own";
   if (a.softcap != 0) return "a softcap";
   return refuse_bf16_products(exec, a.q_TND.dtype, a.scale);
 }
@@ -154,8 +167,8 @@ void attention_backward(Exec& exec, const AttentionBackward& a) {
   MEGA_CHECK(!a.lse_NT.absent() || q.num_rows == 0, "backward needs lse");
   check_heads(a.dy_TND, q.num_rows, q.num_heads, q.head_size, q.dtype, "dy");
   check_heads(a.dq_TND, q.num_rows, q.num_heads, q.head_size, q.dtype, "dq");
-  check_heads(a.dk_TKD, q.num_rows, k.num_heads, q.head_size, q.dtype, "dk");
-  check_heads(a.dv_TKD, q.num_rows, k.num_heads, q.head_size, q.dtype, "dv");
+  check_heads(a.dk_TKD, k.num_rows, k.num_heads, q.head_size, q.dtype, "dk");
+  check_heads(a.dv_TKD, k.num_rows, k.num_heads, q.head_size, q.dtype, "dv");
   const device::Work work{.flops = flops_of(a, 10),
                           .bytes_read = 3 * bytes_of_heads(q) + 2 * bytes_of_heads(k) +
                                         bytes_if(a.lse_NT) + bytes_if(a.probabilities),

@@ -3,7 +3,8 @@
 //   y_i   = sum_j p_ij v_j
 //   p_ij  = exp(scale * q_i.k_j - lse_i)
 //   lse_i = log sum_j exp(scale * q_i.k_j)
-// over the keys j of i's own sequence that i sees: i - left <= j <= i + right (positions in the
+// over the keys j of i's own sequence (T rows of queries; as many of keys, or in cross attention
+// their own number) that i sees: i - left <= j <= i + right (positions in the
 // sequence; causal: right = 0). Query head h reads key/value head h / (N/K). With a softcap c
 // (Gemma 2) the score is c * tanh(scale * q_i.k_j / c) in place of scale * q_i.k_j.
 //
@@ -50,7 +51,8 @@ inline constexpr int64_t kKeyBlock = 64;
 /// probability of query position i and key position j (counted in the sample) under global head h
 /// is kept iff
 ///   word j % 4 of philox(key, i << 32 | j / 4, sample << 16 | h) >= floor(p * 2^32)
-/// and then multiplied by f32(1 / (1 - p)). Heads < 2^16, positions < 2^32, samples < 2^48.
+/// and then multiplied by f32(1 / (1 - p)). Heads < 2^16, positions < 2^32, samples < 2^48. Keys of
+/// cross attention are counted in their own sequence.
 struct AttentionDropout {
   float p = 0;
   uint64_t key = 0;        // (seed, step, layer, site)
@@ -70,6 +72,12 @@ struct AttentionSequences {
   // that side (Beltagy et al. 2020). A causal window of w keys is window_left = w - 1.
   int64_t window_left = -1;
   int64_t window_right = -1;  // with `causal` -1 or 0
+  // Cross attention: the rows of k and v have sequences of their own (host, as cu_seqlens and just
+  // as many; absent: those of the queries). Queries of sequence s see all keys of sequence s; not
+  // with `causal` nor a window. Without keys y = 0, lse = -inf, dq = 0; without queries dk and dv
+  // are 0.
+  std::span<const int32_t> cu_seqlens_keys = {};
+  ConstView cu_seqlens_keys_device = {};  // as cu_seqlens_device
 };
 
 /// f32 or bf16 (all of one dtype; f64 for the reference); accumulation and softmax are f32.
@@ -82,7 +90,7 @@ struct AttentionForward {
   HeadsView y_TND;     // overwritten; must not overlap q, k or v
   View lse_NT;         // f32 (f64 with f64 heads) [N, T], overwritten; absent in inference
   View probabilities;  // absent: streaming. Else 1-D, dtype of q, attention_probabilities_elements
-                       // long: the undropped p, per sequence and head a full square, overwritten
+                       // long: the undropped p, per sequence and head [queries, keys], overwritten
   AttentionDropout dropout;
   float softcap = 0;  // 0: none; scores stay within it
 };
@@ -110,8 +118,9 @@ struct AttentionBackward {
 };
 void attention_backward(Exec& exec, const AttentionBackward& arguments);
 
-/// Elements of `probabilities`: num_heads * sum of squared lengths.
-int64_t attention_probabilities_elements(std::span<const int32_t> cu_seqlens, int64_t num_heads);
+/// Elements of `probabilities`: num_heads * sum of lengths of queries times those of keys.
+int64_t attention_probabilities_elements(std::span<const int32_t> cu_seqlens, int64_t num_heads,
+                                         std::span<const int32_t> cu_seqlens_keys = {});
 /// Exact number of (query, key) pairs of one head in which the query sees the key.
 int64_t attention_pairs(const AttentionSequences& sequences);
 

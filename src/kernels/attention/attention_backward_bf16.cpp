@@ -116,7 +116,8 @@ struct Sequence {
   int64_t length;
   SequenceDropout dropout;
 
-  Sequence(const AttentionBackward& a, int64_t sequence) : dropout(a.dropout, sequence) {
+  Sequence(const AttentionBackward& a, int64_t sequence)
+      : dropout(a.sequences, a.dropout, sequence) {
     row = a.sequences.cu_seqlens[static_cast<size_t>(sequence)];
     length = a.sequences.cu_seqlens[static_cast<size_t>(sequence) + 1] - row;
   }

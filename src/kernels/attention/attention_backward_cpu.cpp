@@ -79,10 +79,16 @@ void backward_keys(const BackwardCall& call, const AttentionItem& item, float* s
         first = false;
       }
     }
+    if (first) {  // no query sees them
+      std::fill_n(blocks.dk_JD, keys * width, 0.0f);
+      std::fill_n(blocks.dv_JD, keys * width, 0.0f);
+    }
     write_rows(blocks.dk_JD, keys, width, a.dk_TKD, place.key_row + key, item.group);
     write_rows(blocks.dv_JD, keys, width, a.dv_TKD, place.key_row + key, item.group);
   }
-  for (int64_t h = 0; h < q_per_kv && call.pass == BackwardPass::all; ++h) {
+  if (call.pass == BackwardPass::keys) return;
+  if (place.sight.keys == 0) std::fill_n(blocks.dq_ID, q_per_kv * head_rows * width, 0.0f);
+  for (int64_t h = 0; h < q_per_kv; ++h) {
     write_rows(blocks.dq_ID + h * head_rows * width, place.sight.queries, width, a.dq_TND,
                place.query_row, item.group * q_per_kv + h);
   }
@@ -100,6 +106,7 @@ void backward_queries(const BackwardCall& call, const AttentionItem& item, float
     const Pair pair(item.head, item.begin, key, place.sight);
     backward_pair(call, place, blocks, pair, false, blocks.dq_ID);
   }
+  if (seen.empty()) std::fill_n(blocks.dq_ID, kKeyBlock * call.layout.width, 0.0f);
   write_rows(blocks.dq_ID, item.end - item.begin, call.layout.width, a.dq_TND,
              place.query_row + item.begin, item.head);
 }
@@ -165,7 +172,7 @@ void attention_deltas(Exec& exec, const AttentionBackward& a, View delta_NT) {
 
 void attention_backward_blocks(Exec& exec, const AttentionBackward& a) {
   const int64_t num_rows = a.q_TND.num_rows;
-  if (num_rows == 0) return;
+  if (num_rows == 0 && a.k_TKD.num_rows == 0) return;
   const device::Tensor delta_NT =
       exec.workspace.tensor(DType::f32, Shape{a.q_TND.num_heads, num_rows});
   attention_deltas(exec, a, delta_NT.view);

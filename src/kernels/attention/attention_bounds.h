@@ -22,6 +22,11 @@ inline double largest_norm(const testing::TestTensor& x, int64_t size) {
   return std::sqrt(largest);
 }
 
+inline double largest_norm(const AttentionData& data) {
+  return std::max(largest_norm(data.qkv, data.shape.head_size),
+                  largest_norm(data.kv, data.shape.head_size));
+}
+
 /// Relative errors of f32 arithmetic, to first order in u, of the sum of the absolute values that
 /// an element adds up. A score's error is a chain of D terms of the size of |q||k|; a probability
 /// carries it twice (itself and the sum it is divided by); the chains add one u per term; 64 u for
@@ -34,7 +39,8 @@ struct RelativeErrors {
     const auto d = static_cast<double>(data.shape.head_size);
     double n = 1;
     for (const int32_t length : data.shape.lengths) n = std::max<double>(n, length);
-    const double x = largest_norm(data.qkv, data.shape.head_size);
+    for (const int32_t length : data.shape.key_lengths) n = std::max<double>(n, length);
+    const double x = largest_norm(data);
     const double score = (d + 2) * u * static_cast<double>(data.scale()) * x * x;
     const double group = static_cast<double>(data.shape.num_heads / data.shape.num_kv_heads);
     // A capped score is some roundings and the tangent's 1.5 ulp farther away; its slope 1 - t^2
@@ -53,29 +59,34 @@ inline testing::TestTensor absolute(const testing::TestTensor& x, double sign = 
   result.fill([&](int64_t i) { return sign * std::abs(x.at(i)); });
   return result;
 }
-/// The absolute values that each element of dq, dk, dv sums: the reference's own backward, given
+/// The absolute values that each element of dqkv and dkv sums: the reference's own backward, given
 /// the probabilities and inputs of one sign (with -|y| the difference dp - delta becomes a sum); a
 /// softcap's slope is taken as 1, the largest that it can be.
-inline testing::TestTensor gradient_magnitudes(const AttentionData& data, device::Device& device) {
+inline AttentionData gradient_magnitudes(const AttentionData& data, device::Device& device) {
   AttentionData x(data);
   x.materialised = true;
   x.forward(device, "reference");
   x.qkv = absolute(data.qkv);
+  x.kv = absolute(data.kv);
   x.dy = absolute(data.dy);
   x.y = absolute(data.y, -1);
   x.shape.softcap = 0;
   x.backward(device, "reference");
-  return x.dqkv;
+  return x;
 }
 /// And those of y: the values made positive.
 inline testing::TestTensor output_magnitudes(const AttentionData& data, device::Device& device) {
   AttentionData x(data);
   const int64_t size = data.shape.head_size;
   const int64_t group = data.shape.num_heads / data.shape.num_kv_heads + 2;
-  x.qkv.fill([&](int64_t i) {
-    const int64_t head = i % data.qkv.columns() / size;
-    return head % group == group - 1 ? std::abs(data.qkv.at(i)) : data.qkv.at(i);
-  });
+  const auto make_values_positive = [&](testing::TestTensor& y, const testing::TestTensor& from) {
+    y.fill([&](int64_t i) {
+      const int64_t head = i % from.columns() / size;
+      return head % group == group - 1 ? std::abs(from.at(i)) : from.at(i);
+    });
+  };
+  make_values_positive(x.qkv, data.qkv);
+  make_values_positive(x.kv, data.kv);
   x.forward(device, "reference");
   return x.y;
 }

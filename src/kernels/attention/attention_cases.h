@@ -24,6 +24,7 @@ struct AttentionCase {
   int64_t window_left = -1;
   int64_t window_right = -1;
   float softcap = 0;
+  std::vector<int32_t> key_lengths = {};  // cross attention, if there are any
 };
 
 /// Primes, ones, empty sequences, block edges, odd head sizes, grouped heads.
@@ -48,6 +49,10 @@ inline std::vector<AttentionCase> attention_cases() {
       {"window_beyond", {90}, 1, 1, 16, false, 0, 500, 500},
       {"softcap", {130, 20}, 4, 2, 32, true, 0, -1, -1, 2.0f},
       {"softcap_window_dropout", {170}, 2, 2, 20, true, 0.2f, 70, -1, 0.5f},
+      {"cross", {70, 1, 130}, 4, 2, 32, false, 0, -1, -1, 0, {150, 67, 3}},
+      {"cross_without_keys", {70, 20, 0}, 2, 1, 20, false, 0, -1, -1, 0, {0, 65, 40}},
+      {"cross_dropout", {5, 90}, 2, 2, 16, false, 0.3f, -1, -1, 0, {77, 12}},
+      {"cross_softcap", {66}, 3, 1, 24, false, 0, -1, -1, 2.0f, {131}},
       {"softcap_bidirectional", {67}, 1, 1, 16, false, 0, -1, -1, 50.0f},
   };
 }
@@ -59,25 +64,33 @@ struct AttentionData {
   AttentionCase shape;
   DType dtype;
   std::vector<int32_t> cu_seqlens{0};
+  std::vector<int32_t> cu_seqlens_keys;  // none but in cross attention
   int64_t num_rows = 0;
-  Tensor qkv, y, dy, dqkv, lse, probabilities, sample, position;
+  Tensor qkv, y, dy, dqkv;
+  Tensor kv, dkv;  // of cross attention: what q, k, v would be for its keys
+  Tensor lse, probabilities, sample, position;
   bool materialised = false;
 
   AttentionData(const AttentionCase& c, DType type, uint64_t seed = 1)
       : shape(c),
         dtype(type),
         cu_seqlens(offsets(c.lengths)),
+        cu_seqlens_keys(c.key_lengths.empty() ? std::vector<int32_t>() : offsets(c.key_lengths)),
         num_rows(cu_seqlens.back()),
         qkv(type, Shape{num_rows, (c.num_heads + 2 * c.num_kv_heads) * c.head_size}, 5, 3),
         y(type, Shape{num_rows, c.num_heads * c.head_size}, 1, 1),
         dy(type, Shape{num_rows, c.num_heads * c.head_size}, 0, 2),
         dqkv(type, Shape{num_rows, (c.num_heads + 2 * c.num_kv_heads) * c.head_size}, 3, 1),
+        kv(type, Shape{num_key_rows(), qkv.columns()}, 2, 1),
+        dkv(type, kv.shape(), 4, 3),
         lse(type == DType::f64 ? DType::f64 : DType::f32, Shape{c.num_heads, num_rows}, 2),
-        probabilities(type, Shape{attention_probabilities_elements(cu_seqlens, c.num_heads)}),
+        probabilities(type, Shape{attention_probabilities_elements(cu_seqlens, c.num_heads,
+                                                                   cu_seqlens_keys)}),
         sample(DType::i64, Shape{static_cast<int64_t>(c.lengths.size()) + 1}),
         position(DType::i64, Shape{static_cast<int64_t>(c.lengths.size()) + 1}) {
     qkv.fill_normal(seed);
     dy.fill_normal(seed + 1);
+    kv.fill_normal(seed + 2);
     sample.fill([](int64_t s) { return static_cast<double>(1000 + 7 * s); });
     position.fill([](int64_t s) { return static_cast<double>(3 * s); });
   }
@@ -87,6 +100,7 @@ struct AttentionData {
     for (const int32_t length : lengths) cu.push_back(cu.back() + length);
     return cu;
   }
+  int64_t num_key_rows() const { return cu_seqlens_keys.empty() ? 0 : cu_seqlens_keys.back(); }
   float scale() const { return 1.0f / std::sqrt(static_cast<float>(shape.head_size)); }
   AttentionDropout dropout() const {
     return {.p = shape.dropout,
@@ -100,16 +114,17 @@ struct AttentionData {
             .cu_seqlens_device = {},
             .causal = shape.causal,
             .window_left = shape.window_left,
-            .window_right = shape.window_right};
+            .window_right = shape.window_right,
+            .cu_seqlens_keys = cu_seqlens_keys};
   }
   AttentionForward forward_arguments() {
     const auto [n, k, d] = sizes();
-    const ConstView in = qkv.view();
+    const ConstView in = qkv.view(), key_in = cu_seqlens_keys.empty() ? in : kv.view();
     return {.sequences = sequences(),
             .scale = scale(),
             .q_TND = queries(in, n, k, d),
-            .k_TKD = keys(in, n, k, d),
-            .v_TKD = values(in, n, k, d),
+            .k_TKD = keys(key_in, n, k, d),
+            .v_TKD = values(key_in, n, k, d),
             .y_TND = heads(y.view(), n, d),
             .lse_NT = lse.view(),
             .probabilities = materialised ? probabilities.view() : View(),
@@ -118,20 +133,20 @@ struct AttentionData {
   }
   AttentionBackward backward_arguments() {
     const auto [n, k, d] = sizes();
-    const ConstView in = qkv.view();
-    const View out = dqkv.view();
+    const ConstView in = qkv.view(), key_in = cu_seqlens_keys.empty() ? in : kv.view();
+    const View out = dqkv.view(), key_out = cu_seqlens_keys.empty() ? out : dkv.view();
     return {.sequences = sequences(),
             .scale = scale(),
             .q_TND = queries(in, n, k, d),
-            .k_TKD = keys(in, n, k, d),
-            .v_TKD = values(in, n, k, d),
+            .k_TKD = keys(key_in, n, k, d),
+            .v_TKD = values(key_in, n, k, d),
             .y_TND = heads(ConstView(y.view()), n, d),
             .dy_TND = heads(ConstView(dy.view()), n, d),
             .lse_NT = lse.view(),
             .probabilities = materialised ? ConstView(probabilities.view()) : ConstView(),
             .dq_TND = queries(out, n, k, d),
-            .dk_TKD = keys(out, n, k, d),
-            .dv_TKD = values(out, n, k, d),
+            .dk_TKD = keys(key_out, n, k, d),
+            .dv_TKD = values(key_out, n, k, d),
             .dropout = dropout(),
             .softcap = shape.softcap};
   }

@@ -30,7 +30,7 @@ void run_forward_bf16(const AttentionForward& a, const Bf16ForwardScratch& layou
              known,
              a.sequences.causal,
              {blocks.keys, layout.words, 1, kForwardKeys, 0}},
-            layout, item, blocks, SequenceDropout(a.dropout, item.sequence),
+            layout, item, blocks, SequenceDropout(a.sequences, a.dropout, item.sequence),
             [&](int64_t first_key, int64_t keys) HWY_ATTR {
               pack_word_rows(a.k_TKD, row + first_key, item.group, keys, blocks.keys);
               pack_row_pairs(a.v_TKD, row + first_key, item.group, keys, layout.width,

@@ -35,7 +35,8 @@ struct ForwardScratch {
       : width(padded_head_size(a.q_TND.head_size)),
         rows(a.q_TND.num_heads / a.k_TKD.num_heads * item_rows),
         scores_row(
-            a.probabilities.absent() ? 0 : round_up(longest(a.sequences.cu_seqlens), kKeyBlock)) {}
+            a.probabilities.absent() ? 0 : round_up(longest(key_offsets(a.sequences)), kKeyBlock)) {
+  }
   int64_t block() const { return kKeyBlock * width; }
   int64_t floats() const {
     return 2 * rows * width + 2 * round_up<int64_t>(rows, 16) + 3 * block() + rows * scores_row;
@@ -138,7 +139,7 @@ void forward_item(const AttentionForward& a, const ForwardScratch& layout,
               width, q + h * num_queries * width);
   }
   start_rows(state.rows, q_per_kv * num_queries);
-  const SequenceDropout dropout(a.dropout, item.sequence);
+  const SequenceDropout dropout(a.sequences, a.dropout, item.sequence);
   const RowsPlace place{q_per_kv, num_queries, item.group * q_per_kv, item.begin, sequence.sight};
   const Range known = sequence.sight.keys_of(Range{item.begin, item.end});
   const int64_t length = sequence.sight.keys;
@@ -158,6 +159,8 @@ void forward_item(const AttentionForward& a, const ForwardScratch& layout,
                  Right<float>{state.values_JD, width}, ScoreRule(a.scale, a.softcap), dropout,
                  layout.scores_row > 0 ? state.scores : nullptr, layout.scores_row);
   }
+  // Without keys: y = 0 / 1, lse = -inf + log 1.
+  if (length == 0) std::fill(norm, norm + layout.rows, 1.0f);
   forward_finish(a, item, state, layout, sequence);
 }
 

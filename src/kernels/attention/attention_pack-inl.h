@@ -127,17 +127,21 @@ struct SequenceDropout {
   float scale = 1;
   uint64_t key = 0;
   uint64_t sample = 0;
-  uint64_t position = 0;  // of the sequence's first token in the sample
+  uint64_t query_position = 0;  // of the sequence's first query in the sample
+  uint64_t key_position = 0;    // and of its first key
   uint64_t head_begin = 0;
 
   SequenceDropout() = default;
-  SequenceDropout(const AttentionDropout& dropout, int64_t sequence) : on(dropout.p > 0) {
+  SequenceDropout(const AttentionSequences& sequences, const AttentionDropout& dropout,
+                  int64_t sequence)
+      : on(dropout.p > 0) {
     if (!on) return;
     threshold = dropout_threshold(dropout.p);
     scale = dropout_scale(dropout.p);
     key = dropout.key;
     sample = static_cast<uint64_t>(dropout.sample_S.as<int64_t>()[sequence]);
-    position = static_cast<uint64_t>(dropout.position_S.as<int64_t>()[sequence]);
+    query_position = static_cast<uint64_t>(dropout.position_S.as<int64_t>()[sequence]);
+    key_position = sequences.cu_seqlens_keys.empty() ? query_position : 0;
     head_begin = static_cast<uint64_t>(dropout.head_begin);
   }
 };
@@ -147,9 +151,9 @@ HWY_INLINE void dropout_factors(const SequenceDropout& dropout, int64_t head, in
                                 int64_t first_key, float* factor) {
   constexpr int64_t kRoom = 64 + 2 * 32;
   HWY_ALIGN float drawn[kRoom];
-  const uint64_t from = dropout.position + static_cast<uint64_t>(first_key);
+  const uint64_t from = dropout.key_position + static_cast<uint64_t>(first_key);
   const auto skip = static_cast<int64_t>(from % 4);
-  const auto second = static_cast<uint32_t>(dropout.position + static_cast<uint64_t>(query));
+  const auto second = static_cast<uint32_t>(dropout.query_position + static_cast<uint64_t>(query));
   const uint64_t high = dropout.sample << 16 | (dropout.head_begin + static_cast<uint64_t>(head));
   const FloatVec keep = hn::Set(FloatTag(), dropout.scale);
   for (int64_t j = 0; j < 64 + skip; j += 2 * kFloatLanes) {

@@ -76,13 +76,14 @@ Score score_of(double product, double scale, double softcap) {
 }
 
 /// 0 or 1 / (1 - p) for query i and key j of the sequence.
-double dropout_factor(const AttentionDropout& dropout, int64_t sequence, int64_t head, int64_t i,
-                      int64_t j) {
+double dropout_factor(const AttentionSequences& sequences, const AttentionDropout& dropout,
+                      int64_t sequence, int64_t head, int64_t i, int64_t j) {
   if (dropout.p == 0) return 1;
   const auto sample = static_cast<uint64_t>(dropout.sample_S.as<int64_t>()[sequence]);
   const auto position = static_cast<uint64_t>(dropout.position_S.as<int64_t>()[sequence]);
   const uint64_t query = position + static_cast<uint64_t>(i);
-  const uint64_t key = position + static_cast<uint64_t>(j);
+  const bool own_keys = !sequences.cu_seqlens_keys.empty();
+  const uint64_t key = (own_keys ? 0 : position) + static_cast<uint64_t>(j);
   const PhiloxBlock words = philox(dropout.key, query << 32 | key / 4,
                                    sample << 16 | static_cast<uint64_t>(dropout.head_begin + head));
   const bool kept = words[key % 4] >= dropout_threshold(dropout.p);
@@ -111,7 +112,7 @@ void forward_head(const AttentionForward& a, const Place& place, int64_t head) {
     }
     for (int64_t j = seen.begin; j < seen.end; ++j) {
       p[static_cast<size_t>(j)] /= sum;
-      const double factor = dropout_factor(a.dropout, place.sequence, head, i, j);
+      const double factor = dropout_factor(a.sequences, a.dropout, place.sequence, head, i, j);
       add_row(y, i, p[static_cast<size_t>(j)] * factor, v, j, size);
     }
     if (!a.lse_NT.absent()) write_double(a.lse_NT, head, place.query_row + i, max + std::log(sum));
@@ -143,7 +144,7 @@ void backward_head(const AttentionBackward& a, const Place& place, int64_t head,
       const double p = a.probabilities.absent()
                            ? std::exp(score.value - lse)
                            : read_double(a.probabilities, 0, place.probability(head, i, j));
-      const double factor = dropout_factor(a.dropout, place.sequence, head, i, j);
+      const double factor = dropout_factor(a.sequences, a.dropout, place.sequence, head, i, j);
       const double ds = p * (dot(dy, i, v, j, size) * factor - delta) * score.slope;
       add_row(dv, j, p * factor, dy, i, size);
       add_row(dk, j, ds, q, i, size);

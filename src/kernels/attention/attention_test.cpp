@@ -35,8 +35,7 @@ TEST_P(AttentionCases, MatchesReference) {
   exact.forward(*device, "reference");
   expect_close(fast.y, exact.y, bound(exact.y, output_magnitudes(exact, *device), relative.y), "y");
   // lse is at most log n above a score.
-  const double scores =
-      8 + static_cast<double>(fast.scale()) * std::pow(largest_norm(fast.qkv, shape.head_size), 2);
+  const double scores = 8 + static_cast<double>(fast.scale()) * std::pow(largest_norm(fast), 2);
   expect_close(fast.lse, exact.lse, relative.lse * scores, "lse");
   fast.y.expect_gaps_untouched();
   fast.lse.expect_gaps_untouched();
@@ -52,9 +51,12 @@ TEST_P(AttentionCases, MatchesReference) {
   exact.probabilities = fast.probabilities;
   fast.backward(*device);
   exact.backward(*device, "reference");
-  expect_close(fast.dqkv, exact.dqkv,
-               bound(exact.dqkv, gradient_magnitudes(exact, *device), relative.gradient), "dqkv");
+  const AttentionData magnitudes = gradient_magnitudes(exact, *device);
+  expect_close(fast.dqkv, exact.dqkv, bound(exact.dqkv, magnitudes.dqkv, relative.gradient),
+               "dqkv");
+  expect_close(fast.dkv, exact.dkv, bound(exact.dkv, magnitudes.dkv, relative.gradient), "dkv");
   fast.dqkv.expect_gaps_untouched();
+  fast.dkv.expect_gaps_untouched();
 }
 
 INSTANTIATE_TEST_SUITE_P(Attention, AttentionCases,
@@ -137,6 +139,7 @@ TEST(Attention, ReferenceBackwardMatchesFiniteDifference) {
            {"window", {3, 8}, 2, 1, 3, true, 0, 2},
            {"window_both_sides", {3, 8}, 2, 1, 3, false, 0.3f, 1, 3},
            {"softcap", {5, 2}, 2, 1, 3, true, 0, -1, -1, 0.7f},
+           {"cross", {3, 1, 4}, 2, 1, 3, false, 0.3f, -1, -1, 0, {5, 2, 0}},
            {"softcap_dropout", {5}, 2, 1, 3, false, 0.3f, -1, -1, 1.5f},
        }) {
     AttentionData data(shape, DType::f64);
@@ -145,9 +148,12 @@ TEST(Attention, ReferenceBackwardMatchesFiniteDifference) {
       return testing::weighted_sum(data.y, data.dy);
     };
     loss();
+    data.dqkv.fill_constant(0);  // cross attention writes its own parts of both
+    data.dkv.fill_constant(0);
     data.backward(*device);
-    const TestTensor gradient = data.dqkv;
+    const TestTensor gradient = data.dqkv, key_gradient = data.dkv;
     testing::expect_gradient(loss, data.qkv, gradient, 1e-8, shape.name + " qkv");
+    testing::expect_gradient(loss, data.kv, key_gradient, 1e-8, shape.name + " kv");
   }
 }
 
@@ -195,6 +201,7 @@ TEST(Attention, MaterialisedGivesTheBitsOfStreaming) {
     expect_same_bits(materialised.y, streaming.y, shape.name + " y");
     expect_same_bits(materialised.lse, streaming.lse, shape.name + " lse");
     expect_same_bits(materialised.dqkv, streaming.dqkv, shape.name + " dqkv");
+    expect_same_bits(materialised.dkv, streaming.dkv, shape.name + " dkv");
   }
 }
 

@@ -24,18 +24,19 @@ int64_t Sight::pairs(int64_t begin, int64_t end) const {
 
 SequenceRows rows_of(const AttentionSequences& sequences, int64_t sequence) {
   const auto s = static_cast<size_t>(sequence);
-  const int64_t row = sequences.cu_seqlens[s], length = sequences.cu_seqlens[s + 1] - row;
+  const std::span<const int32_t> queries = sequences.cu_seqlens, keys = key_offsets(sequences);
   const auto bound = [](int64_t window) { return window < 0 ? kUnlimited : window; };
-  return {row,
-          row,
-          {length, length, bound(sequences.window_left),
+  return {queries[s],
+          keys[s],
+          {queries[s + 1] - queries[s], keys[s + 1] - keys[s], bound(sequences.window_left),
            sequences.causal ? 0 : bound(sequences.window_right)}};
 }
 
 int64_t probabilities_offset(const AttentionSequences& sequences, int64_t sequence,
                              int64_t num_heads) {
-  return attention_probabilities_elements(
-      sequences.cu_seqlens.first(static_cast<size_t>(sequence) + 1), num_heads);
+  const auto count = static_cast<size_t>(sequence) + 1;
+  return attention_probabilities_elements(sequences.cu_seqlens.first(count), num_heads,
+                                          key_offsets(sequences).first(count));
 }
 
 std::vector<AttentionItem> forward_items(const AttentionSequences& sequences, int64_t num_kv_heads,
@@ -66,18 +67,22 @@ std::vector<AttentionItem> backward_items(const AttentionBackward& a, BackwardPa
     const Sight sight = rows_of(a.sequences, s).sight;
     const Sight seen_by = by_queries ? sight : sight.mirrored();
     const int64_t length = seen_by.queries;
-    const int64_t step = pass == BackwardPass::all ? std::max<int64_t>(1, length) : block;
+    const bool whole = pass == BackwardPass::all;
+    // A whole sequence is one item even if it has queries or keys alone: their gradients are zeros.
+    const int64_t step = whole ? length : block;
+    const int64_t parts =
+        whole ? std::min<int64_t>(1, sight.queries + sight.keys) : ceil_div(length, block);
     for (int64_t group = 0; group < a.k_TKD.num_heads; ++group) {
       for (int64_t h = 0; h < (by_queries ? q_per_kv : 1); ++h) {
-        for (int64_t i = 0; i < length; i += step) {
-          const int64_t end = std::min(i + step, length);
-          items.push_back(
-              {.sequence = s,
-               .group = group,
-               .head = group * q_per_kv + h,
-               .begin = i,
-               .end = end,
-               .cost = static_cast<double>(seen_by.pairs(i, end) * (by_queries ? 1 : q_per_kv))});
+        for (int64_t part = 0; part < parts; ++part) {
+          const int64_t begin = part * step, end = std::min(begin + step, length);
+          items.push_back({.sequence = s,
+                           .group = group,
+                           .head = group * q_per_kv + h,
+                           .begin = begin,
+                           .end = end,
+                           .cost = static_cast<double>(seen_by.pairs(begin, end) *
+                                                       (by_queries ? 1 : q_per_kv))});
         }
       }
     }
@@ -171,11 +176,12 @@ int64_t longest(std::span<const int32_t> cu_seqlens) {
   return length;
 }
 
-int64_t attention_probabilities_elements(std::span<const int32_t> cu_seqlens, int64_t num_heads) {
+int64_t attention_probabilities_elements(std::span<const int32_t> cu_seqlens, int64_t num_heads,
+                                         std::span<const int32_t> cu_seqlens_keys) {
+  const std::span<const int32_t> keys = cu_seqlens_keys.empty() ? cu_seqlens : cu_seqlens_keys;
   int64_t elements = 0;
   for (size_t s = 0; s + 1 < cu_seqlens.size(); ++s) {
-    const int64_t length = cu_seqlens[s + 1] - cu_seqlens[s];
-    elements += length * length;
+    elements += int64_t{cu_seqlens[s + 1] - cu_seqlens[s]} * (keys[s + 1] - keys[s]);
   }
   return elements * num_heads;
 }

@@ -53,6 +53,10 @@ struct SequenceRows {
   int64_t key_row = 0;
   Sight sight;
 };
+/// Where the sequences of keys begin.
+inline std::span<const int32_t> key_offsets(const AttentionSequences& sequences) {
+  return sequences.cu_seqlens_keys.empty() ? sequences.cu_seqlens : sequences.cu_seqlens_keys;
+}
 inline int64_t num_sequences(const AttentionSequences& sequences) {
   return std::ssize(sequences.cu_seqlens) - 1;
 }

@@ -48,7 +48,7 @@ struct SequencePlace : SequenceRows {
   SequencePlace(const AttentionBackward& a, int64_t sequence)
       : SequenceRows(rows_of(a.sequences, sequence)),
         probabilities(probabilities_offset(a.sequences, sequence, a.q_TND.num_heads)),
-        dropout(a.dropout, sequence) {}
+        dropout(a.sequences, a.dropout, sequence) {}
 };
 
 /// Parts of the rows of a block: [begin[r], end[r]) of another block.

@@ -5,7 +5,7 @@ list(APPEND kernel_sources
   attention/kv_cache.cpp attention/kv_cache_cpu.cpp attention/kv_cache_bf16.cpp
   attention/kv_cache_reference.cpp)
 list(APPEND kernel_tests attention/attention_test.cpp attention/attention_bits_test.cpp
-  attention/attention_window_test.cpp
+  attention/attention_window_test.cpp attention/attention_cross_test.cpp
   attention/attention_bf16_test.cpp
   attention/kv_cache_test.cpp)
 list(APPEND kernel_benches attention/attention_bench.cpp)
