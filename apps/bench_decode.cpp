@@ -9,21 +9,19 @@
 #include "generate/inference_model.h"
 #include "kernels/elementwise/pointwise.h"
 #include "kernels/reduction/read_bandwidth.h"
+#include "models/families.h"
 
 namespace megalith::apps {
 namespace {
 
 constexpr int64_t kTokensInTurn = 4;
 
-models::Architecture architecture_of(const DecodeShape& shape) {
-  models::Architecture a;
-  a.layers = shape.layers;
-  a.hidden = shape.hidden;
-  a.heads = a.kv_heads = shape.heads;
-  a.ffn = 4 * shape.hidden;
-  a.vocab = shape.vocab;
-  a.context = shape.context;
-  return a;
+models::ModelSpec model_of(const DecodeShape& shape) {
+  return models::gpt2({.layers = shape.layers,
+                       .hidden = shape.hidden,
+                       .heads = shape.heads,
+                       .context = shape.context,
+                       .vocab = shape.vocab});
 }
 
 /// Weights as a training run would draw them: numbers that are all alike make for sums that are.
@@ -70,8 +68,8 @@ double prompt_flops(generate::InferenceModel& model, device::Device& device,
 }  // namespace
 
 int bench_decode(const DecodeShape& d, const BenchOptions& o, bool json) {
-  const models::Architecture architecture = architecture_of(d);
-  architecture.check("bench decode");
+  const models::ModelSpec spec = model_of(d);
+  spec.check("bench decode");
   const int64_t positions = d.prompt + (d.profile ? 2 : 1) * d.tokens;
   if (positions > d.context) {
     throw UserError(
@@ -83,7 +81,7 @@ int bench_decode(const DecodeShape& d, const BenchOptions& o, bool json) {
   options.numerics = d.numerics == "fast" ? kernels::Numerics::fast : kernels::Numerics::exact;
   const auto device = device::make_cpu_device(cpu_target(o.count(), options.numerics));
   options.compute = d.dtype == "bf16" ? DType::bf16 : DType::f32;
-  generate::InferenceModel model(architecture, *device, options);
+  generate::InferenceModel model(spec, *device, options);
   kernels::Exec exec(*device);
   draw_weights(model.parameters(), exec);
   std::vector<int32_t> ids(static_cast<size_t>(d.prompt));
@@ -96,8 +94,7 @@ int bench_decode(const DecodeShape& d, const BenchOptions& o, bool json) {
   for (const auto& parameter : model.parameters().all()) {
     if (!parameter.name().starts_with("position")) bytes += parameter.compute().bytes();
   }
-  bytes += 2 * architecture.layers * architecture.hidden * bytes_of(options.compute) *
-           (d.prompt + d.tokens / 2);
+  bytes += 2 * d.layers * d.hidden * bytes_of(options.compute) * (d.prompt + d.tokens / 2);
   const double flops = prompt_flops(model, *device, ids);
   BestGemm best(o.count());
   kernels::StreamingReads reading(exec, bytes);

@@ -13,10 +13,10 @@ std::vector<data::HostBatch> made_up_batches(const train::Settings& settings) {
   int64_t id = 0;
   for (data::HostBatch& batch : batches) {
     for (size_t t = 0; t < batch.ids_T.size(); ++t) {
-      batch.ids_T[t] = static_cast<int32_t>(id % settings.architecture.vocab);
+      batch.ids_T[t] = static_cast<int32_t>(id % settings.model.vocab);
       id = id * 31 + 17;
       id %= 1'000'003;
-      batch.targets_T[t] = static_cast<int32_t>(id % settings.architecture.vocab);
+      batch.targets_T[t] = static_cast<int32_t>(id % settings.model.vocab);
     }
   }
   return batches;

@@ -38,7 +38,7 @@ LoadedModel::LoadedModel(const CheckpointOptions& options)
   model_options.numerics = numerics_of(options);
   model_options.compute = options.dtype == "bf16" ? DType::bf16 : DType::f32;
   model_options.tensor_shards = source.tensor_shards();
-  model = std::make_unique<generate::InferenceModel>(source.architecture(), *device, model_options);
+  model = std::make_unique<generate::InferenceModel>(source.spec(), *device, model_options);
   source.fill(model->parameters(), *device);
 }
 

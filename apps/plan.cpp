@@ -46,7 +46,7 @@ const train::RankPlan& largest_of(const std::vector<train::RankPlan>& kinds) {
 nlohmann::ordered_json plan_json(const train::Settings& s, const train::LayoutPlan& plan,
                                  const std::vector<RecomputeChoice>& choices) {
   nlohmann::ordered_json json;
-  json["parameters"] = s.architecture.num_parameters();
+  json["parameters"] = s.model.num_parameters();
   double flops = 0;
   for (const train::RankPlan& kind : plan.kinds) flops += kind.work.flops * kind.alike;
   json["flops_per_step"] = flops;
@@ -102,7 +102,7 @@ void print_stage(const std::vector<train::RankPlan>& kinds) {
 
 void print_plan(const train::Settings& s, const train::LayoutPlan& plan,
                 const std::vector<RecomputeChoice>& choices) {
-  fmt::print("{} parameters; {} tokens per step; {} ranks\n", s.architecture.num_parameters(),
+  fmt::print("{} parameters; {} tokens per step; {} ranks\n", s.model.num_parameters(),
              s.batch.full * s.sequence_length(), s.layout.num_ranks());
   for (int stage = 0; stage < s.layout.pipeline; ++stage) {
     std::vector<train::RankPlan> kinds;

@@ -3,6 +3,7 @@
 
 #include "base/integer.h"
 #include "base/thread_pool.h"
+#include "models/recipe_model.h"
 
 namespace megalith::apps {
 
@@ -13,7 +14,9 @@ void RecipeOptions::declare(CLI::App& command) {
       ->allow_extra_args(false);
 }
 
-config::Recipe RecipeOptions::load() const { return config::load_recipe(path, overrides); }
+config::Recipe RecipeOptions::load() const {
+  return config::load_recipe(path, overrides, models::complete);
+}
 
 std::optional<text::Tokenizer> tokenizer_of(const config::Recipe& recipe) {
   if (recipe.data.tokenizer.empty()) return std::nullopt;

@@ -56,7 +56,7 @@ train::Samples write_samples(train::Engine& engine, int64_t step, const config::
     return {};
   }
   const auto device = device::make_cpu_device(engine.device().target());
-  generate::InferenceModel model(engine.settings().architecture, *device,
+  generate::InferenceModel model(engine.settings().model, *device,
                                  options_of_model(engine.settings()));
   train::gather_weights(engine, &model.parameters(), device.get());
   generate::GenerateOptions options = generate_options(recipe);
@@ -76,7 +76,7 @@ int64_t planned_sample_bytes(const config::Recipe& recipe, const train::Settings
                              const text::Tokenizer* tokenizer, const device::Target& target) {
   if (recipe.train.sample_every == 0) return 0;
   const account::Plan plan = account::trace(target, [&](device::Device& device) {
-    generate::InferenceModel model(settings.architecture, device, options_of_model(settings));
+    generate::InferenceModel model(settings.model, device, options_of_model(settings));
     if (settings.layout.tensor > 1 || settings.layout.pipeline > 1) {
       int64_t largest = 0;  // pieces of other ranks come in one at a time
       for (parameters::Parameter& parameter : model.parameters().all())

@@ -55,8 +55,8 @@ void print_start(const config::Recipe& recipe, const train::Settings& s,
       "step       {} samples of {} tokens, micro-batch {}, {:.1f} GFLOP; ceiling {:.0f} "
       "GFLOP/s on {} threads\n"
       "run        {}\n",
-      s.architecture.num_parameters(), s.architecture.layers, s.architecture.hidden,
-      s.architecture.heads, s.architecture.context, s.architecture.vocab, bytes_text(m.total),
+      s.model.num_parameters(), s.model.num_layers(), s.model.hidden,
+      s.model.layers.front().attention.heads, s.model.context, s.model.vocab, bytes_text(m.total),
       bytes_text(m.of(device::MemoryClass::weights)),
       bytes_text(m.of(device::MemoryClass::gradients)),
       bytes_text(m.of(device::MemoryClass::optimizer)),

@@ -29,4 +29,7 @@ struct Fault {
   std::string text() const;
 };
 
+/// All of them in one line, the first kMostFaults by name.
+std::string one_line(const std::vector<Fault>& faults);
+
 }  // namespace megalith::config

@@ -24,10 +24,16 @@ struct ToText {
   std::string operator()(const std::optional<double>* value) const {
     return value->has_value() ? number(**value) : "null";
   }
+  std::string operator()(const std::optional<bool>* value) const {
+    return value->has_value() ? (**value ? "true" : "false") : "null";
+  }
   std::string operator()(const std::vector<std::string>* value) const {
     std::vector<std::string> items;
     for (const std::string& item : *value) items.push_back(quoted(item));
     return fmt::format("[{}]", fmt::join(items, ", "));
+  }
+  std::string operator()(const std::vector<double>* value) const {
+    return fmt::format("[{}]", fmt::join(*value, ", "));
   }
   std::string operator()(const EnumReference& value) const {
     return std::string(value.names[value.get(value.value)]);
@@ -40,7 +46,9 @@ struct ToType {
   std::string operator()(const bool*) const { return "true or false"; }
   std::string operator()(const std::string*) const { return "text"; }
   std::string operator()(const std::optional<double>*) const { return "number or null"; }
+  std::string operator()(const std::optional<bool>*) const { return "true, false or null"; }
   std::string operator()(const std::vector<std::string>*) const { return "list of texts"; }
+  std::string operator()(const std::vector<double>*) const { return "list of numbers"; }
   std::string operator()(const EnumReference& value) const {
     if (value.names.size() == 1) return std::string(value.names[0]);
     return fmt::format("one of {}", fmt::join(value.names, ", "));

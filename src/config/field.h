@@ -50,7 +50,8 @@ struct EnumReference {
 
 /// Where a field's value lies.
 using ValueReference = std::variant<int64_t*, double*, bool*, std::string*, std::optional<double>*,
-                                    std::vector<std::string>*, EnumReference>;
+                                    std::optional<bool>*, std::vector<std::string>*,
+                                    std::vector<double>*, EnumReference>;
 
 /// The range of a number. Bounds belong to it unless open.
 struct Constraint {

@@ -49,7 +49,9 @@ void sort_faults(std::vector<Fault>& faults) {
                    [&](const Fault& a, const Fault& b) { return order(a) < order(b); });
 }
 
-std::string in_one_line(const std::vector<Fault>& faults) {
+}  // namespace
+
+std::string one_line(const std::vector<Fault>& faults) {
   std::vector<std::string> parts;
   for (size_t i = 0; i < std::min(faults.size(), kMostFaults); ++i)
     parts.push_back(faults[i].text());
@@ -57,8 +59,6 @@ std::string in_one_line(const std::vector<Fault>& faults) {
     parts.push_back(fmt::format("and {} more", faults.size() - kMostFaults));
   return fmt::format("{}", fmt::join(parts, "; "));
 }
-
-}  // namespace
 
 std::string Fault::text() const {
   std::string text;
@@ -68,7 +68,7 @@ std::string Fault::text() const {
 }
 
 Recipe parse_recipe(std::string_view text, std::string_view name,
-                    std::span<const std::string> overrides) {
+                    std::span<const std::string> overrides, const CompleteModel& complete) {
   std::vector<Fault> faults;
   Node root = parse_tree(text, name, faults);
   if (root.kind == Node::Kind::null) root.kind = Node::Kind::map;  // only comments and "---"
@@ -80,17 +80,19 @@ Recipe parse_recipe(std::string_view text, std::string_view name,
   Positions positions;
   read_fields(
       root, [&](FieldVisitor& v) { recipe.visit(v); }, keys(), positions, faults);
+  if (complete && faults.empty()) complete(recipe.model);
   add_rule_faults(recipe, positions, faults);
   if (!faults.empty()) {
     sort_faults(faults);
-    throw UserError("{}", in_one_line(faults));
+    throw UserError("{}", one_line(faults));
   }
   resolve(recipe);
   return recipe;
 }
 
-Recipe load_recipe(const std::filesystem::path& path, std::span<const std::string> overrides) {
-  return parse_recipe(read_file(path, kLargestFile), path.string(), overrides);
+Recipe load_recipe(const std::filesystem::path& path, std::span<const std::string> overrides,
+                   const CompleteModel& complete) {
+  return parse_recipe(read_file(path, kLargestFile), path.string(), overrides, complete);
 }
 
 }  // namespace megalith::config

@@ -82,7 +82,7 @@ checkpoint:
   EXPECT_EQ(r.run.name, "2024");
   EXPECT_EQ(r.model.vocab, 1000);
   EXPECT_EQ(r.model.attention, Attention::materialised);
-  EXPECT_FALSE(r.model.tied);
+  EXPECT_EQ(r.model.tied, false);
   EXPECT_EQ(r.model.norm_eps, 1e-6);
   EXPECT_EQ(r.model.ffn, 256);
   ASSERT_EQ(r.data.train.size(), 1u);

@@ -175,6 +175,18 @@ class Reader : public FieldVisitor {
     return "";
   }
 
+  static std::string read(const Node& node, std::optional<bool>* target,
+                          const Constraint& constraint) {
+    if (node.kind == Node::Kind::null) {
+      target->reset();
+      return "";
+    }
+    bool value = false;
+    std::string message = read(node, &value, constraint);
+    if (message.empty()) *target = value;
+    return message;
+  }
+
   static std::string read(const Node& node, std::string* target, const Constraint&) {
     if (node.kind != Node::Kind::scalar) return wrong_type(node, "a text");
     *target = node.text;
@@ -193,6 +205,19 @@ class Reader : public FieldVisitor {
       texts.push_back(item.text);
     }
     *target = std::move(texts);
+    return "";
+  }
+
+  static std::string read(const Node& node, std::vector<double>* target,
+                          const Constraint& constraint) {
+    if (node.kind != Node::Kind::sequence) return wrong_type(node, "a list of numbers");
+    std::vector<double> numbers;
+    for (const Node& item : node.items) {
+      double number = 0;
+      if (std::string message = read(item, &number, constraint); !message.empty()) return message;
+      numbers.push_back(number);
+    }
+    *target = std::move(numbers);
     return "";
   }
 

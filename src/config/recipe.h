@@ -7,6 +7,7 @@
 #include <array>
 #include <cstdint>
 #include <filesystem>
+#include <functional>
 #include <optional>
 #include <span>
 #include <string>
@@ -21,6 +22,14 @@ namespace megalith::config {
 enum class Numerics { exact, fast };
 enum class ModelKind { gpt };
 enum class Attention { streaming, materialised };
+// Of a model, `family`: as the family has it.
+enum class Norm { family, layer, rms };
+enum class NormPlace { family, pre, post, both, output };
+enum class Mlp { family, plain, gated };
+enum class Activation { family, gelu_tanh, gelu_erf, gelu_quick, silu, relu };
+enum class PositionKind { family, learned, rope, none };
+enum class QkNorm { family, none, head, whole };
+enum class RopeScaling { family, none, linear, dynamic, yarn, llama3, longrope };
 enum class Schedule { constant, linear, cosine, inverse_sqrt, wsd, hours };
 enum class Precision { f32, bf16 };
 enum class Recompute { none, selective, full };
@@ -40,6 +49,37 @@ struct EnumNames<ModelKind> {
 template <>
 struct EnumNames<Attention> {
   static constexpr std::array<std::string_view, 2> names = {"streaming", "materialised"};
+};
+template <>
+struct EnumNames<Norm> {
+  static constexpr std::array<std::string_view, 3> names = {"family", "layer", "rms"};
+};
+template <>
+struct EnumNames<NormPlace> {
+  static constexpr std::array<std::string_view, 5> names = {"family", "pre", "post", "both",
+                                                            "output"};
+};
+template <>
+struct EnumNames<Mlp> {
+  static constexpr std::array<std::string_view, 3> names = {"family", "plain", "gated"};
+};
+template <>
+struct EnumNames<Activation> {
+  static constexpr std::array<std::string_view, 6> names = {"family",     "gelu_tanh", "gelu_erf",
+                                                            "gelu_quick", "silu",      "relu"};
+};
+template <>
+struct EnumNames<PositionKind> {
+  static constexpr std::array<std::string_view, 4> names = {"family", "learned", "rope", "none"};
+};
+template <>
+struct EnumNames<QkNorm> {
+  static constexpr std::array<std::string_view, 4> names = {"family", "none", "head", "whole"};
+};
+template <>
+struct EnumNames<RopeScaling> {
+  static constexpr std::array<std::string_view, 7> names = {
+      "family", "none", "linear", "dynamic", "yarn", "llama3", "longrope"};
 };
 template <>
 struct EnumNames<Schedule> {
@@ -79,18 +119,45 @@ struct RunSection {
   void visit(FieldVisitor& v);
 };
 
+struct RopeSection {
+  double base = 0;  // 0: the family's
+  int64_t dim = 0;  // 0: head_dim
+  RopeScaling scaling = RopeScaling::family;
+  double factor = 1;
+  int64_t original_context = 0;  // 0: model.context
+  double low_frequency_factor = 1;
+  double high_frequency_factor = 4;
+  double beta_fast = 32;
+  double beta_slow = 1;
+  double attention_factor = 0;  // 0: the formula's
+  std::vector<double> short_factors, long_factors;
+  void visit(FieldVisitor& v);
+};
+
 struct ModelSection {
   ModelKind kind = ModelKind::gpt;
+  std::string family = "gpt2";
   int64_t layers = 12;
   int64_t hidden = 768;
   int64_t heads = 12;
   int64_t kv_heads = 0;  // 0: heads
-  int64_t ffn = 0;       // 0: 4 hidden
+  int64_t head_dim = 0;  // 0: hidden / heads
+  int64_t ffn = 0;       // 0: the family's
   int64_t context = 1024;
   int64_t vocab = 0;  // 0: the tokenizer's
   double dropout = 0.0;
   Attention attention = Attention::streaming;
-  bool tied = true;
+  std::optional<bool> tied;  // null: as the family has it, like the ones below
+  Norm norm = Norm::family;
+  NormPlace norm_place = NormPlace::family;
+  std::optional<bool> parallel_block;
+  Mlp mlp = Mlp::family;
+  Activation activation = Activation::family;
+  std::optional<bool> bias;
+  PositionKind position = PositionKind::family;
+  RopeSection rope;
+  int64_t window = -1;  // -1: the family's; 0: all
+  QkNorm qk_norm = QkNorm::family;
   double norm_eps = 1e-5;
   double init_std = 0.02;
   void visit(FieldVisitor& v);
@@ -120,6 +187,7 @@ struct TrainSection {
   int64_t tokens = -1;
   double epochs = -1;
   double hours = -1;
+  int64_t sequence_length = 0;  // 0: model.context
   int64_t global_batch = 8;
   int64_t micro_batch = 0;  // 0: the largest that the batch sizes allow
   int64_t ramp_start = 0;   // 0: no ramp
@@ -215,18 +283,25 @@ struct Recipe {
   void visit(FieldVisitor& v);
 };
 
-/// Puts values where 0 means "derive it from the others": model.kv_heads, model.ffn,
-/// train.micro_batch, parallel.tensor_shards. (model.vocab stays: it needs the tokenizer.)
-/// Idempotent. The functions that read recipes return them resolved.
+/// Puts values where 0 means "derive it from the others": model.kv_heads, model.head_dim,
+/// model.ffn (4 hidden), train.sequence_length, train.micro_batch, parallel.tensor_shards.
+/// (model.vocab stays: it needs the tokenizer.) Idempotent. The functions that read recipes return
+/// them resolved.
 void resolve(Recipe& recipe);
+
+/// Puts the values of its family where a model section says "as the family has it"; this room knows
+/// no family. Faults are UserErrors.
+using CompleteModel = std::function<void(ModelSection&)>;
 
 /// Reads a YAML file (at most 1 MiB, 32 levels, no aliases), applies overrides ("a.b=value"),
 /// checks and resolves. UserError with every fault in one line, each with file:line:column and
 /// path.
-Recipe load_recipe(const std::filesystem::path& path, std::span<const std::string> overrides = {});
+Recipe load_recipe(const std::filesystem::path& path, std::span<const std::string> overrides = {},
+                   const CompleteModel& complete = {});
 /// The same of a text; `name` stands for the file in messages.
 Recipe parse_recipe(std::string_view text, std::string_view name,
-                    std::span<const std::string> overrides = {});
+                    std::span<const std::string> overrides = {},
+                    const CompleteModel& complete = {});
 
 /// The rules between fields and the ranges of all of them; faults carry no position.
 std::vector<Fault> validate(const Recipe& recipe);

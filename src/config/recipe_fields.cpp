@@ -22,14 +22,18 @@ void RunSection::visit(FieldVisitor& v) {
 }
 
 void ModelSection::visit(FieldVisitor& v) {
-  v.field("kind", kind, "the architecture (gpt: Radford et al. 2019)");
+  v.field("kind", kind, "what it is trained for (gpt: the next token)");
+  v.field("family", family,
+          "gpt2 (Radford et al. 2019) or llama (Touvron et al. 2023): the defaults of what "
+          "describes a layer, and the names of an export");
   v.field("layers", layers, "number of blocks", between(1, 100000));
   v.field("hidden", hidden, "width of the residual stream", between(1, 1 << 24));
-  v.field("heads", heads, "query heads; divides hidden", between(1, 1 << 20));
+  v.field("heads", heads, "query heads", between(1, 1 << 20));
   v.field("kv_heads", kv_heads,
           "key and value heads; divides heads; 0: heads (Ainslie et al. 2023)",
           between(0, 1 << 20));
-  v.field("ffn", ffn, "width of the feed-forward layer; 0: 4 hidden", between(0, 1 << 26));
+  v.field("head_dim", head_dim, "width of a head; 0: hidden / heads", between(0, 1 << 16));
+  v.field("ffn", ffn, "width of the feed-forward layer; 0: the family's", between(0, 1 << 26));
   v.field("context", context, "longest sequence, in tokens", between(1, 1 << 28));
   v.field("vocab", vocab, "number of token ids; 0: the tokenizer's", between(0, 2147483647));
   v.field("dropout", dropout, "probability of dropping an activation (Srivastava et al. 2014)",
@@ -38,10 +42,42 @@ void ModelSection::visit(FieldVisitor& v) {
       "attention", attention,
       "streaming keeps no sequence x sequence matrix (Dao et al. 2022); materialised stores it");
   v.field("tied", tied, "the output projection is the token embedding (Press & Wolf 2017)");
+  v.field("norm", norm, "layer (Ba et al. 2016) or rms (Zhang & Sennrich 2019)");
+  v.field("norm_place", norm_place,
+          "where norms stand: pre x + f(norm(x)), post norm(x + f(x)), both x + norm(f(norm(x))), "
+          "output x + norm(f(x))");
+  v.field("parallel_block", parallel_block, "attention and MLP read the same stream");
+  v.field("mlp", mlp, "plain, or gated: act(gate) up (Shazeer 2020)");
+  v.field("activation", activation, "of the MLP");
+  v.field("bias", bias, "of products and layer norms");
+  v.field("position", position,
+          "a learned table, or rotary positions in attention (Su et al. 2021)");
+  v.section("rope", rope, "Rotary positions.");
+  v.field("window", window, "keys that a query sees, itself the last; 0: all; -1: the family's",
+          between(-1, 1 << 28));
+  v.field("qk_norm", qk_norm, "norm of queries and keys before positions");
   v.field("norm_eps", norm_eps, "added to the variance in normalisation", between(1e-12, 1));
   v.field("init_std", init_std,
           "standard deviation of initial weights; residual projections: / sqrt(2 layers)",
           between(0, 10));
+}
+
+void RopeSection::visit(FieldVisitor& v) {
+  v.field("base", base, "the slowest pair turns by about 1 / base; 0: the family's",
+          between(0, 1e12));
+  v.field("dim", dim, "leading elements of a head that turn; 0: all", between(0, 512));
+  v.field("scaling", scaling, "how positions reach beyond original_context");
+  v.field("factor", factor, "by how much they reach", above(0));
+  v.field("original_context", original_context, "trained length; 0: model.context",
+          between(0, 1 << 28));
+  v.field("low_frequency_factor", low_frequency_factor, "llama3", above(0));
+  v.field("high_frequency_factor", high_frequency_factor, "llama3", above(0));
+  v.field("beta_fast", beta_fast, "yarn", above(0));
+  v.field("beta_slow", beta_slow, "yarn", above(0));
+  v.field("attention_factor", attention_factor,
+          "of cosines and sines, yarn and longrope; 0: the formula's", between(0, 1e6));
+  v.field("short_factors", short_factors, "longrope, up to original_context");
+  v.field("long_factors", long_factors, "longrope, beyond it");
 }
 
 void Corpus::visit(FieldVisitor& v) {
@@ -70,6 +106,8 @@ void TrainSection::visit(FieldVisitor& v) {
   v.field("tokens", tokens, "tokens to train on, rounded up to whole steps", kGivenOrNot);
   v.field("epochs", epochs, "passes over the data", between(-1, 1e9));
   v.field("hours", hours, "time to train for, in hours", between(-1, 1e6));
+  v.field("sequence_length", sequence_length,
+          "tokens of a training sample; 0: model.context, the most", between(0, 1 << 28));
   v.field("global_batch", global_batch, "sequences per step", between(1, 1 << 30));
   v.field("micro_batch", micro_batch,
           "sequences computed at once (changes memory and speed, not the result); 0: the largest",

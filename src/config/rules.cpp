@@ -79,9 +79,9 @@ std::optional<int64_t> product(std::initializer_list<int64_t> factors) {
 bool parameters_are_countable(const ModelSection& m) {
   int64_t sum = 0;
   for (const auto& part :
-       {product({m.vocab, m.hidden, m.tied ? 1 : 2}), product({m.context, m.hidden}),
-        product({m.layers, m.hidden, m.hidden, 4}), product({m.layers, m.hidden, m.ffn, 2}),
-        product({m.layers, m.hidden, 16})}) {
+       {product({m.vocab, m.hidden, 2}), product({m.context, m.hidden}),
+        product({m.layers, m.hidden, m.heads, m.head_dim, 4}),
+        product({m.layers, m.hidden, m.ffn, 3}), product({m.layers, m.hidden, 16})}) {
     const auto next = part ? checked_add(sum, *part) : std::nullopt;
     if (!next) return false;
     sum = *next;
@@ -90,9 +90,10 @@ bool parameters_are_countable(const ModelSection& m) {
 }
 
 void model_rules(const ModelSection& m, Faults& faults) {
-  if (!divides(m.heads, m.hidden))
+  if (m.head_dim == 0)
     add(faults, "model.heads", {"model.hidden"},
-        fmt::format("model.heads {} must divide model.hidden {}", m.heads, m.hidden));
+        fmt::format("model.heads {} must divide model.hidden {}, or give model.head_dim", m.heads,
+                    m.hidden));
   if (!divides(m.kv_heads, m.heads))
     add(faults, "model.kv_heads", {"model.heads"},
         fmt::format("model.kv_heads {} must divide model.heads {}", m.kv_heads, m.heads));
@@ -135,8 +136,12 @@ void length_rules(const TrainSection& t, Faults& faults) {
 void batch_rules(const Recipe& r, Faults& faults) {
   const TrainSection& t = r.train;
   const auto sequences = checked_multiply(t.micro_batch, r.parallel.data_shards);
-  if (!checked_multiply(t.global_batch, r.model.context))
-    add(faults, "train.global_batch", {"model.context"}, "too many tokens per step");
+  if (!checked_multiply(t.global_batch, t.sequence_length))
+    add(faults, "train.global_batch", {"train.sequence_length", "model.context"},
+        "too many tokens per step");
+  if (t.sequence_length > r.model.context)
+    add(faults, "train.sequence_length", {"model.context"},
+        fmt::format("{} is more than model.context {}", t.sequence_length, r.model.context));
   const auto divided = [&](const char* name, int64_t value) {
     if (!sequences || !divides(*sequences, value))
       add(faults, name, {"train.micro_batch", "parallel.data_shards"},
@@ -274,12 +279,15 @@ bool a_layout_fits(Recipe r) {
 /// Outside of the layouts that other numbers of ranks could mend.
 void sequence_rules(const Recipe& r, Faults& faults) {
   const ParallelSection& p = r.parallel;
-  if (p.sequence && p.tensor > 1 && !divides(p.tensor_shards, r.model.context))
+  const int64_t length = r.train.sequence_length;
+  const char* const key = length == r.model.context ? "model.context" : "train.sequence_length";
+  if (p.sequence && p.tensor > 1 && !divides(p.tensor_shards, length))
     add(faults, "parallel.sequence",
-        {"parallel.tensor_shards", "model.context", "model.heads", "model.kv_heads"},
-        fmt::format("needs parallel.tensor_shards {} to divide model.context {}; set one of them "
-                    "so, or parallel.sequence: false",
-                    p.tensor_shards, r.model.context));
+        {"parallel.tensor_shards", "train.sequence_length", "model.context", "model.heads",
+         "model.kv_heads"},
+        fmt::format("needs parallel.tensor_shards {} to divide {} {}; set one of them so, or "
+                    "parallel.sequence: false",
+                    p.tensor_shards, key, length));
 }
 
 /// What people may look for and this program does not have.
@@ -319,7 +327,9 @@ void resolve(Recipe& recipe) {
   ModelSection& m = recipe.model;
   TrainSection& t = recipe.train;
   if (m.kv_heads == 0) m.kv_heads = m.heads;
+  if (m.head_dim == 0 && divides(m.heads, m.hidden)) m.head_dim = m.hidden / m.heads;
   if (m.ffn == 0) m.ffn = checked_multiply(4, m.hidden).value_or(0);
+  if (t.sequence_length == 0) t.sequence_length = m.context;
   if (recipe.parallel.tensor_shards == 0)
     recipe.parallel.tensor_shards = std::gcd<int64_t>(8, std::gcd(m.heads, m.kv_heads));
   if (t.micro_batch == 0) {

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// Recipes as YAML (yaml-cpp) and JSON (nlohmann-json). Numbers are the shortest text that reads
-// back to the same bits.
+// Recipes as YAML (yaml-cpp) and JSON. Numbers are the shortest text that reads back to the same
+// bits.
 #include <yaml-cpp/emitter.h>
 
 #include <nlohmann/json.hpp>
 
 #include "base/check.h"
+#include "config/fields_json.h"
 #include "config/recipe.h"
 
 namespace megalith::config {
@@ -24,6 +25,10 @@ class YamlWriter : public FieldVisitor {
     } else if (const auto* texts = std::get_if<std::vector<std::string>*>(&value)) {
       out_ << YAML::Flow << YAML::BeginSeq;
       for (const std::string& item : **texts) quote(item);
+      out_ << YAML::EndSeq;
+    } else if (const auto* numbers = std::get_if<std::vector<double>*>(&value)) {
+      out_ << YAML::Flow << YAML::BeginSeq;
+      for (const double& item : **numbers) out_ << number_text(item);
       out_ << YAML::EndSeq;
     } else if (const std::string word = value_text(value); word == "null") {
       out_ << YAML::Null;  // as a text it would be quoted
@@ -54,48 +59,11 @@ class YamlWriter : public FieldVisitor {
     visit(inner);
     inner.finish();
   }
+  static std::string number_text(double number) { return value_text(&number); }
   /// Always in quotes, so that no text reads as a number, null or alias.
   void quote(const std::string& text) { out_ << YAML::DoubleQuoted << text; }
 
   YAML::Emitter& out_;
-};
-
-class JsonWriter : public FieldVisitor {
- public:
-  nlohmann::ordered_json take() { return std::move(object_); }
-
- protected:
-  void on_value(const FieldInfo& info, const ValueReference& value) override {
-    object_[std::string(info.name)] = std::visit([](auto v) { return to_value(v); }, value);
-  }
-  void on_section(const FieldInfo& info, FunctionRef<void(FieldVisitor&)> visit) override {
-    JsonWriter inner;
-    visit(inner);
-    object_[std::string(info.name)] = inner.take();
-  }
-  void on_list(const FieldInfo& info, const ListReference& list) override {
-    auto items = nlohmann::ordered_json::array();
-    for (size_t i = 0; i < list.size(); ++i) {
-      JsonWriter inner;
-      list.visit_item(i, inner);
-      items.push_back(inner.take());
-    }
-    object_[std::string(info.name)] = std::move(items);
-  }
-
- private:
-  template <class T>
-  static nlohmann::ordered_json to_value(const T* value) {
-    return *value;
-  }
-  static nlohmann::ordered_json to_value(const std::optional<double>* value) {
-    return value->has_value() ? nlohmann::ordered_json(**value) : nlohmann::ordered_json(nullptr);
-  }
-  static nlohmann::ordered_json to_value(const EnumReference& value) {
-    return value.names[value.get(value.value)];
-  }
-
-  nlohmann::ordered_json object_ = nlohmann::ordered_json::object();
 };
 
 }  // namespace
@@ -112,9 +80,7 @@ std::string to_yaml(const Recipe& recipe) {
 
 std::string to_json(const Recipe& recipe) {
   Recipe copy = recipe;
-  JsonWriter writer;
-  copy.visit(writer);
-  return writer.take().dump();
+  return fields_json([&](FieldVisitor& v) { copy.visit(v); }).dump();
 }
 
 }  // namespace megalith::config

@@ -53,6 +53,10 @@ class Changer : public FieldVisitor {
     *value = kAwkward[next_++ % std::size(kAwkward)];
   }
   void change(std::optional<double>* value) { *value = 0.1 * static_cast<double>(next_++); }
+  void change(std::optional<bool>* value) { *value = next_++ % 2 == 0; }
+  void change(std::vector<double>* value) {
+    for (int i = 0; i < 3; ++i) change(&value->emplace_back(1));
+  }
   void change(std::vector<std::string>* value) {
     for (int i = 0; i < 18; ++i) change(&value->emplace_back());
   }

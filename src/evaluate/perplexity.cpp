@@ -30,7 +30,7 @@ Perplexity perplexity(generate::InferenceModel& model, std::span<const int32_t> 
   if (ids.size() < 2)
     throw UserError("the text has {} tokens; at least 2 are needed to predict one", ids.size());
   const auto total = static_cast<int64_t>(ids.size());
-  const int64_t context = model.architecture().context;
+  const int64_t context = model.spec().context;
   const int64_t stride = std::max<int64_t>(1, context / 2);
   Perplexity result;
   result.words = count_words(text);

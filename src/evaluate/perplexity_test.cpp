@@ -6,19 +6,16 @@
 #include <cmath>
 #include <numeric>
 
+#include "models/families.h"
+
 namespace megalith::evaluate {
 namespace {
 
 class PerplexityTest : public testing::Test {
  protected:
   PerplexityTest() : device_(device::make_cpu_device(1)) {
-    models::Architecture a;
-    a.layers = 1;
-    a.hidden = 16;
-    a.heads = a.kv_heads = 2;
-    a.ffn = 32;
-    a.context = 8;
-    a.vocab = 20;
+    models::ModelSpec a =
+        models::gpt2({.layers = 1, .hidden = 16, .heads = 2, .ffn = 32, .context = 8, .vocab = 20});
     a.init_std = 0.3;
     model_ = std::make_unique<generate::InferenceModel>(a, *device_,
                                                         generate::InferenceModel::Options{});

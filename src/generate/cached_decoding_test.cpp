@@ -13,8 +13,9 @@ namespace {
 using megalith::testing::LayerCase;
 
 struct Choice {
+  const char* model;
   DType dtype;
-  models::AttentionKind attention;
+  bool materialised;
   int64_t kv_heads;
 };
 
@@ -24,11 +25,14 @@ class CachedDecoding : public ::testing::TestWithParam<Choice> {
 
   static train::Settings settings() {
     train::Settings settings = megalith::testing::toy_settings();
-    settings.architecture.layers = 2;
-    settings.architecture.context = kTokens;
-    settings.architecture.dropout = 0;
-    settings.architecture.attention = GetParam().attention;
-    settings.architecture.kv_heads = GetParam().kv_heads;
+    if (std::string_view(GetParam().model) == "llama")
+      settings.model = megalith::testing::toy_llama_settings().model;
+    else
+      settings.model.set_num_layers(2);
+    settings.model.context = kTokens;
+    settings.model.dropout = 0;
+    testing::set_materialised(settings.model, GetParam().materialised);
+    testing::set_kv_heads(settings.model, GetParam().kv_heads);
     settings.split.tensor_shards = 2;
     settings.weights = settings.activations = GetParam().dtype;
     return settings;
@@ -51,7 +55,7 @@ class CachedDecoding : public ::testing::TestWithParam<Choice> {
     layers::Context context = trained_.context();
     models::DecoderSaved saved;
     decoder_.forward(context, trained_.batch(), saved, {});
-    logits_ = context.workspace(DType::f32, Shape{kTokens, settings().architecture.padded_vocab()});
+    logits_ = context.workspace(DType::f32, Shape{kTokens, settings().model.padded_vocab()});
     decoder_.logits(context, saved.x_TH.back(), logits_);
     const device::Tensor dx = context.workspace(context.activation, saved.x_TH.back().view.shape());
     loss_ = context.workspace(DType::f32, Shape{kTokens});
@@ -60,15 +64,15 @@ class CachedDecoding : public ::testing::TestWithParam<Choice> {
 
   std::vector<float> logits_after(int64_t token) const {
     const float* row = logits_.view.row<float>(token);
-    return {row, row + settings().architecture.vocab};
+    return {row, row + settings().model.vocab};
   }
 
   LayerCase trained_{settings(), 1};
-  models::Decoder decoder_{settings().architecture, trained_.parameters(),
-                           models::Stage::whole(settings().architecture), trained_.partition()};
+  models::Decoder decoder_{settings().model, trained_.parameters(),
+                           models::Stage::whole(settings().model), trained_.partition()};
   std::unique_ptr<device::Device> device_ = device::make_cpu_device(2);
   InferenceModel model_{
-      settings().architecture, *device_, {GetParam().dtype, kernels::Numerics::exact, 2}};
+      settings().model, *device_, {GetParam().dtype, kernels::Numerics::exact, 2}};
   std::vector<int32_t> ids_;
   device::Tensor logits_, loss_;
 };
@@ -104,11 +108,12 @@ TEST_P(CachedDecoding, ScoresHaveTheBitsOfTheTrainingLoss) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(
-    Choices, CachedDecoding,
-    ::testing::Values(Choice{DType::f32, models::AttentionKind::streaming, 4},
-                      Choice{DType::f32, models::AttentionKind::materialised, 2},
-                      Choice{DType::bf16, models::AttentionKind::streaming, 2}));
+INSTANTIATE_TEST_SUITE_P(Choices, CachedDecoding,
+                         ::testing::Values(Choice{"gpt2", DType::f32, false, 4},
+                                           Choice{"gpt2", DType::f32, true, 2},
+                                           Choice{"gpt2", DType::bf16, false, 2},
+                                           Choice{"llama", DType::f32, false, 2},
+                                           Choice{"llama", DType::bf16, false, 4}));
 
 }  // namespace
 }  // namespace megalith::generate

@@ -11,9 +11,9 @@
 #include "checkpoint/staged_folder.h"
 #include "checkpoint/state_digest.h"
 #include "generate/load_model.h"
-#include "models/architecture_json.h"
-#include "models/gpt2_names.h"
+#include "models/families.h"
 #include "models/hugging_face.h"
+#include "models/model_spec_json.h"
 
 namespace megalith::generate {
 namespace {
@@ -52,7 +52,7 @@ fs::path free_target(const fs::path& to) {
 ConvertResult write_megalith(const ModelSource& source, const fs::path& target,
                              std::optional<DType> dtype) {
   checkpoint::FolderContent content;
-  content.state = {{"architecture", models::to_json(source.architecture())},
+  content.state = {{"architecture", models::to_json(source.spec())},
                    {"tensor_shards", source.tensor_shards()},
                    {"end_ids", source.end_ids()}};
   content.texts = source.texts();
@@ -65,32 +65,62 @@ ConvertResult write_megalith(const ModelSource& source, const fs::path& target,
   }
   // One thread: a source reads one tensor at a time.
   const auto summary = checkpoint::write_checkpoint_folder(target, content, 1);
-  return {static_cast<int64_t>(content.tensors.size()), source.architecture().num_parameters(),
+  return {static_cast<int64_t>(content.tensors.size()), source.spec().num_parameters(),
           summary.state_sha256};
 }
 
-/// The tensors of a Hugging Face folder; each adds its line to `digest` when it is written.
+/// A foreign tensor and the moves that fill it, in maps of ours.
+struct ForeignTensor {
+  std::string name;
+  Shape shape;
+  std::vector<std::pair<size_t, size_t>> moves;  // number of the map, of the move in it
+};
+
+std::vector<ForeignTensor> by_foreign_name(const std::vector<models::TensorMap>& maps) {
+  std::vector<ForeignTensor> tensors;
+  for (size_t m = 0; m < maps.size(); ++m) {
+    const size_t first = tensors.size();  // a foreign tensor is filled by one of ours
+    for (size_t i = 0; i < maps[m].moves.size(); ++i) {
+      const models::RowMove& move = maps[m].moves[i];
+      const auto found =
+          std::find_if(tensors.begin() + static_cast<std::ptrdiff_t>(first), tensors.end(),
+                       [&](const ForeignTensor& tensor) { return tensor.name == move.name; });
+      if (found != tensors.end()) {
+        found->moves.emplace_back(m, i);
+      } else {
+        tensors.push_back({move.name, move.shape, {{m, i}}});
+      }
+    }
+  }
+  return tensors;
+}
+
+/// The tensors of a Hugging Face folder; each of ours adds its line to `digest` when the first that
+/// is made from it is written.
 std::vector<TensorContent> foreign_tensors(const ModelSource& source, std::optional<DType> dtype,
                                            checkpoint::StateDigest& digest) {
+  const models::Family& family = models::family_named(source.spec().family, "the model");
+  const auto maps = std::make_shared<const std::vector<models::TensorMap>>(
+      models::tensor_maps(source.spec(), family.tensors));
   std::vector<TensorContent> contents;
-  for (models::Gpt2Tensor& tensor : models::gpt2_tensors(source.architecture())) {
-    const StoredTensor& stored = *source.weights().find(tensor.name);
+  for (const ForeignTensor& tensor : by_foreign_name(*maps)) {
+    const models::TensorMap& map = (*maps)[tensor.moves.front().first];
+    const StoredTensor& stored = *source.weights().find(map.name);
     const DType type = dtype.value_or(stored.dtype);
-    const std::string name = tensor.foreign_name;
-    const Shape shape = tensor.foreign_shape;
-    auto write = [&source, &stored, &digest, type,
-                  tensor = std::move(tensor)](TensorContent::Sink sink) {
+    const bool is_first = tensor.moves.front().second == 0;
+    auto write = [&source, &stored, &digest, maps, is_first, type,
+                  tensor](TensorContent::Sink sink) {
       const int64_t each = bytes_of(type);
-      std::vector<std::byte> theirs(
-          static_cast<size_t>(tensor.foreign_shape.num_elements() * each));
+      std::vector<std::byte> theirs(static_cast<size_t>(tensor.shape.num_elements() * each));
       {
         const std::vector<std::byte> ours = read_as(source, stored, type);
-        digest.add(stored.name, type, stored.shape, sha256(ours));
-        models::gpt2_from_ours(tensor, each, ours.data(), theirs.data());
+        if (is_first) digest.add(stored.name, type, stored.shape, sha256(ours));
+        for (const auto& [m, i] : tensor.moves)
+          models::from_ours((*maps)[m], (*maps)[m].moves[i], each, ours.data(), theirs.data());
       }
       sink(theirs);
     };
-    contents.push_back({name, type, shape, std::move(write)});
+    contents.push_back({tensor.name, type, tensor.shape, std::move(write)});
   }
   return contents;
 }
@@ -130,8 +160,7 @@ void write_shards(const fs::path& folder, std::span<const TensorContent> tensors
 /// The files beside the weights: those of the source, and what transformers needs besides.
 std::map<std::string, std::string> foreign_texts(const ModelSource& source, DType dtype) {
   std::map<std::string, std::string> texts = source.texts();
-  texts["config.json"] =
-      models::hugging_face_config(source.architecture(), dtype, source.end_ids());
+  texts["config.json"] = models::hugging_face_config(source.spec(), dtype, source.end_ids());
   const auto pretty = [](const nlohmann::ordered_json& json) { return json.dump(2) + "\n"; };
   nlohmann::ordered_json generation{{"_from_model_config", true}};
   if (!source.end_ids().empty()) {
@@ -147,7 +176,7 @@ std::map<std::string, std::string> foreign_texts(const ModelSource& source, DTyp
   }
   nlohmann::ordered_json config = special;
   config["clean_up_tokenization_spaces"] = false;
-  config["model_max_length"] = source.architecture().context;
+  config["model_max_length"] = source.spec().context;
   config["tokenizer_class"] = "PreTrainedTokenizerFast";
   texts.try_emplace("tokenizer_config.json", pretty(config));
   texts.try_emplace("special_tokens_map.json", pretty(special));
@@ -165,8 +194,7 @@ ConvertResult write_hugging_face(const ModelSource& source, const fs::path& targ
         folder.path() / name, [&](File& file) { file.write(text); }, false);
   }
   folder.put_in_place();
-  return {static_cast<int64_t>(tensors.size()), source.architecture().num_parameters(),
-          digest.finish()};
+  return {static_cast<int64_t>(tensors.size()), source.spec().num_parameters(), digest.finish()};
 }
 
 }  // namespace
@@ -178,7 +206,7 @@ ConvertResult convert(const fs::path& from, const fs::path& to, std::string_view
   }
   const std::optional<DType> dtype = storage_type(dtype_name);
   const ModelSource source = ModelSource::open(from);
-  if (format == "hf") models::check_gpt2_can_express(source.architecture());
+  if (format == "hf") models::check_expressible(source.spec());
   const fs::path target = free_target(to);
   return format == "megalith" ? write_megalith(source, target, dtype)
                               : write_hugging_face(source, target, dtype, shard_bytes);

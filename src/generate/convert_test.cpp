@@ -17,7 +17,7 @@
 #include "checkpoint/safetensors_folder.h"
 #include "generate/inference_model.h"
 #include "generate/load_model.h"
-#include "models/gpt2_names.h"
+#include "models/families.h"
 #include "text/tokenizer_fixture.h"
 
 namespace megalith::generate {
@@ -31,15 +31,9 @@ using ::testing::HasSubstr;
 using ::testing::UnorderedElementsAre;
 using Json = nlohmann::json;
 
-models::Architecture small() {
-  models::Architecture a;
-  a.layers = 2;
-  a.hidden = 16;
-  a.heads = a.kv_heads = 2;
-  a.ffn = 64;
-  a.context = 24;
-  a.vocab = 257;
-  return a;
+models::ModelSpec small() {
+  return models::gpt2(
+      {.layers = 2, .hidden = 16, .heads = 2, .ffn = 64, .context = 24, .vocab = 257});
 }
 
 class Convert : public ::testing::Test {
@@ -70,14 +64,18 @@ class Convert : public ::testing::Test {
             }};
   }
   /// GPT-2's tensors with random values; `prefix` as newer files have it.
-  static std::vector<TensorContent> tensors(const models::Architecture& a, bool prefix = true) {
+  static std::vector<TensorContent> tensors(const models::ModelSpec& a, bool prefix = true) {
     std::vector<TensorContent> list;
-    for (const models::Gpt2Tensor& tensor : models::gpt2_tensors(a)) {
-      std::string name = tensor.foreign_name;
-      if (!prefix && name.starts_with(models::kGpt2Prefix)) {
-        name.erase(0, models::kGpt2Prefix.size());
+    const models::ForeignTable& table = models::family_named(a.family, "test").tensors;
+    for (const models::TensorMap& map : models::tensor_maps(a, table)) {
+      std::string last;
+      for (const models::RowMove& move : map.moves) {
+        if (move.name == last) continue;
+        last = move.name;
+        std::string name = move.name;
+        if (!prefix && name.starts_with(table.prefix)) name.erase(0, table.prefix.size());
+        list.push_back(random_tensor(name, move.shape, static_cast<unsigned>(list.size())));
       }
-      list.push_back(random_tensor(name, tensor.foreign_shape, static_cast<unsigned>(list.size())));
     }
     return list;
   }
@@ -150,8 +148,8 @@ TEST_F(Convert, names_without_prefix_are_the_same_model) {
 }
 
 TEST_F(Convert, an_untied_head_is_carried) {
-  models::Architecture a = small();
-  a.tied = false;
+  models::ModelSpec a = small();
+  a.head.tied = false;
   Json json = config();
   json["tie_word_embeddings"] = false;
   const fs::path foreign = write_foreign("hf", tensors(a), json);
@@ -214,7 +212,7 @@ TEST_F(Convert, parameters_are_filled_in_the_sets_type) {
   ASSERT_TRUE(source.tokenizer());
   const auto device = device::make_cpu_device(1);
   for (const DType dtype : {DType::f32, DType::bf16}) {
-    InferenceModel model(source.architecture(), *device,
+    InferenceModel model(source.spec(), *device,
                          {dtype, kernels::Numerics::exact, source.tensor_shards()});
     source.fill(model.parameters(), *device);
     for (const parameters::Parameter& parameter : model.parameters().all()) {
@@ -236,8 +234,8 @@ TEST_F(Convert, a_run_is_its_newest_whole_checkpoint) {
               HasSubstr("no complete checkpoint"));
   convert(foreign, folder_ / "ours", "megalith", "");
   fs::rename(folder_ / "ours", run / "checkpoints" / "step-00000000");
-  EXPECT_EQ(ModelSource::open(run).architecture().vocab, 257);
-  EXPECT_EQ(ModelSource::open(run / "checkpoints" / "step-00000000/").architecture().vocab, 257);
+  EXPECT_EQ(ModelSource::open(run).spec().vocab, 257);
+  EXPECT_EQ(ModelSource::open(run / "checkpoints" / "step-00000000/").spec().vocab, 257);
   fs::remove(run / "checkpoints" / "step-00000000" / checkpoint::kCommitName);
   fault_of<IntegrityError>([&] { ModelSource::open(run); });
 }

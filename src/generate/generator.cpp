@@ -62,7 +62,7 @@ Generated generate(InferenceModel& model, const text::Tokenizer* tokenizer,
   if (options.max_new_tokens < 0)
     throw UserError("--max-new-tokens {} is negative", options.max_new_tokens);
   const auto prompt = static_cast<int64_t>(prompt_ids.size());
-  const int64_t context = model.architecture().context;
+  const int64_t context = model.spec().context;
   KvCache cache = model.make_cache(prompt + std::min(options.max_new_tokens, context));
   Generated result;
   result.finish_reason = "length";

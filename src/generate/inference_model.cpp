@@ -37,30 +37,32 @@ std::vector<int32_t> counting(int64_t from, int64_t count) {
 
 }  // namespace
 
-KvCache::KvCache(device::Device& device, const models::Architecture& a, DType dtype,
+KvCache::KvCache(device::Device& device, const models::ModelSpec& spec, DType dtype,
                  int64_t max_positions)
-    : shape_{dtype, a.kv_heads, a.head_size(), kernels::kv_cache_blocks(max_positions)},
-      capacity_(max_positions) {
-  for (int64_t layer = 0; layer < a.layers; ++layer) {
+    : capacity_(max_positions) {
+  const int64_t num_blocks = kernels::kv_cache_blocks(max_positions);
+  for (const layers::LayerSpec& layer : spec.layers) {
+    const kernels::KvCacheShape shape{dtype, layer.attention.kv_heads, layer.attention.head_dim,
+                                      num_blocks};
     storage_.push_back(device.arena(device::MemoryClass::activations)
-                           .tensor(dtype, Shape{kernels::kv_cache_elements(shape_)}));
-    layers_.push_back(storage_.back());
+                           .tensor(dtype, Shape{kernels::kv_cache_elements(shape)}));
+    layers_.push_back({shape, storage_.back()});
   }
-  blocks_ = counting(0, shape_.num_blocks);
+  blocks_ = counting(0, num_blocks);
   block_table_ =
-      device.arena(device::MemoryClass::workspace).tensor(DType::i32, Shape{1, shape_.num_blocks});
+      device.arena(device::MemoryClass::workspace).tensor(DType::i32, Shape{1, num_blocks});
   device.copy_to_device(block_table_, blocks_.data());
 }
 
-InferenceModel::InferenceModel(const models::Architecture& architecture, device::Device& device,
+InferenceModel::InferenceModel(const models::ModelSpec& spec, device::Device& device,
                                const Options& options)
-    : architecture_(architecture),
+    : spec_(spec),
       device_(device),
       options_(options),
       exec_(device, options.numerics),
       alone_(comm::make_self_communicator(device)) {
-  architecture.check("model");
-  model_ = std::make_unique<models::Decoder>(architecture, set_, models::Stage::whole(architecture),
+  spec.check("model");
+  model_ = std::make_unique<models::Decoder>(spec, set_, models::Stage::whole(spec),
                                              layers::Partition{options.tensor_shards, 1, 0, 1});
   set_.allocate(device, {options.compute, options.compute, false, 0});
 }
@@ -72,19 +74,18 @@ layers::Context InferenceModel::context() {
 void InferenceModel::check_ids(std::span<const int32_t> ids, int64_t limit) const {
   if (ids.empty()) throw UserError("there are no tokens to read; give at least one");
   if (static_cast<int64_t>(ids.size()) > limit) {
-    throw UserError("{} tokens are more than the model's context of {}", ids.size(),
-                    architecture_.context);
+    throw UserError("{} tokens are more than the model's context of {}", ids.size(), spec_.context);
   }
   for (size_t i = 0; i < ids.size(); ++i) {
-    if (ids[i] < 0 || ids[i] >= architecture_.vocab) {
+    if (ids[i] < 0 || ids[i] >= spec_.vocab) {
       throw UserError("token id {} at position {} is outside the vocabulary of {}", ids[i], i,
-                      architecture_.vocab);
+                      spec_.vocab);
     }
   }
 }
 
 std::vector<double> InferenceModel::score(std::span<const int32_t> ids) {
-  check_ids(ids, architecture_.context);
+  check_ids(ids, spec_.context);
   const auto tokens = static_cast<int64_t>(ids.size()) - 1;
   if (tokens == 0) return {};
   Arrays arrays(device_);
@@ -100,8 +101,7 @@ std::vector<double> InferenceModel::score(std::span<const int32_t> ids) {
   batch.cu_seqlens = cu_seqlens;
   batch.cu_seqlens_device = arrays.place(cu_seqlens);
   layers::Context context = this->context();
-  const device::Tensor x =
-      context.workspace(context.activation, Shape{tokens, architecture_.hidden});
+  const device::Tensor x = context.workspace(context.activation, Shape{tokens, spec_.hidden});
   const device::Tensor loss_T = context.workspace(DType::f32, Shape{tokens});
   model_->hidden(context, batch, x);
   model_->score(context, batch, x, loss_T);
@@ -114,14 +114,12 @@ std::vector<double> InferenceModel::score(std::span<const int32_t> ids) {
 }
 
 KvCache InferenceModel::make_cache(int64_t max_positions) {
-  return KvCache(device_, architecture_, options_.compute,
-                 std::min(max_positions, architecture_.context));
+  return KvCache(device_, spec_, options_.compute, std::min(max_positions, spec_.context));
 }
 
 std::vector<float> InferenceModel::extend(KvCache& cache, std::span<const int32_t> ids) {
   check_ids(ids, cache.capacity() - cache.length());
-  const device::Tensor logits =
-      exec_.workspace.tensor(DType::f32, Shape{1, architecture_.padded_vocab()});
+  const device::Tensor logits = exec_.workspace.tensor(DType::f32, Shape{1, spec_.padded_vocab()});
   while (!ids.empty()) {
     const auto tokens = std::min<int64_t>(static_cast<int64_t>(ids.size()), kPrefillChunk);
     Arrays arrays(device_);
@@ -137,21 +135,19 @@ std::vector<float> InferenceModel::extend(KvCache& cache, std::span<const int32_
     batch.cu_seqlens = cu_seqlens;
     batch.cu_seqlens_device = arrays.place(cu_seqlens);
     const layers::KvCacheBinding binding{
-        cache.shape_,
         cache.layers_,
         {cu_seqlens, past, batch.cu_seqlens_device, arrays.place(past), cache.block_table_.view}};
     batch.cache = &binding;
     layers::Context context = this->context();
-    const device::Tensor x =
-        context.workspace(context.activation, Shape{tokens, architecture_.hidden});
+    const device::Tensor x = context.workspace(context.activation, Shape{tokens, spec_.hidden});
     model_->hidden(context, batch, x);
     cache.length_ += tokens;
     ids = ids.subspan(static_cast<size_t>(tokens));
     if (ids.empty()) model_->logits(context, x.view.rows(tokens - 1, 1), logits);
   }
-  std::vector<float> host(static_cast<size_t>(architecture_.vocab));
+  std::vector<float> host(static_cast<size_t>(spec_.vocab));
   if (device_.is_trace()) return host;
-  device_.wait(device_.copy_to_host(host.data(), logits.view.columns(0, architecture_.vocab)));
+  device_.wait(device_.copy_to_host(host.data(), logits.view.columns(0, spec_.vocab)));
   return host;
 }
 

@@ -14,7 +14,7 @@ namespace megalith::generate {
 /// Keys and values of one sequence for every layer. Memory: class activations.
 class KvCache {
  public:
-  KvCache(device::Device& device, const models::Architecture& architecture, DType dtype,
+  KvCache(device::Device& device, const models::ModelSpec& spec, DType dtype,
           int64_t max_positions);
   int64_t length() const { return length_; }
   int64_t capacity() const { return capacity_; }
@@ -23,9 +23,8 @@ class KvCache {
 
  private:
   friend class InferenceModel;
-  kernels::KvCacheShape shape_;
   std::vector<device::Tensor> storage_;
-  std::vector<View> layers_;
+  std::vector<layers::CachedLayer> layers_;
   std::vector<int32_t> blocks_;
   device::Tensor block_table_;
   int64_t capacity_;
@@ -40,17 +39,16 @@ class InferenceModel {
     int tensor_shards = 1;  // canonical split of the training run
   };
   /// Declares and places the parameters; fill parameters() before use. `device` must outlive it.
-  InferenceModel(const models::Architecture& architecture, device::Device& device,
-                 const Options& options);
+  InferenceModel(const models::ModelSpec& spec, device::Device& device, const Options& options);
 
   parameters::ParameterSet& parameters() { return set_; }
-  const models::Architecture& architecture() const { return architecture_; }
+  const models::ModelSpec& spec() const { return spec_; }
   device::Device& device() { return device_; }
 
   /// log p(ids[i + 1] | ids[0 .. i]) for every i, in one pass; 1 <= n <= context ids.
   std::vector<double> score(std::span<const int32_t> ids);
   /// Throws the UserError that score() would throw for these ids, without reading them.
-  void check_scorable(std::span<const int32_t> ids) const { check_ids(ids, architecture_.context); }
+  void check_scorable(std::span<const int32_t> ids) const { check_ids(ids, spec_.context); }
   KvCache make_cache(int64_t max_positions);
   /// Appends ids to the cached sequence and gives the logits that follow the last one, over the
   /// vocabulary without padding; zeros on the trace kind, which has no values. Any number of ids;
@@ -60,7 +58,7 @@ class InferenceModel {
  private:
   layers::Context context();
   void check_ids(std::span<const int32_t> ids, int64_t limit) const;
-  models::Architecture architecture_;
+  models::ModelSpec spec_;
   device::Device& device_;
   Options options_;
   kernels::Exec exec_;

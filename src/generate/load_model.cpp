@@ -11,8 +11,8 @@
 #include "checkpoint/manifest.h"
 #include "checkpoint/reader.h"
 #include "checkpoint/safetensors_folder.h"
-#include "models/architecture_json.h"
 #include "models/hugging_face.h"
+#include "models/model_spec_json.h"
 
 namespace megalith::generate {
 namespace {
@@ -94,22 +94,21 @@ void ModelSource::open_checkpoint(const fs::path& folder) {
   const std::string where = (folder / checkpoint::kManifestName).string();
   const nlohmann::json& state = reader->state();
   if (!state.is_object() || !state.contains("architecture")) {
-    throw IntegrityError("{}: its state names no architecture; it was not saved by a training run",
-                         where);
+    throw IntegrityError("{}: its state names no spec; it was not saved by a training run", where);
   }
-  architecture_ = models::architecture_from(state["architecture"], where);
+  spec_ = models::model_spec_from(state["architecture"], where);
   const auto shards = state.find("tensor_shards");
   if (shards == state.end() || !shards->is_number_integer() || *shards < 1 ||
-      *shards > architecture_.heads) {
+      *shards > spec_.layers.front().attention.heads) {
     throw IntegrityError("{}: its state has no usable tensor_shards", where);
   }
   tensor_shards_ = shards->get<int>();
   if (const auto ids = state.find("end_ids"); ids != state.end()) {
-    end_ids_ = models::parse_end_ids(nlohmann::json{{"eos_token_id", *ids}}.dump(),
-                                     architecture_.vocab, where)
-                   .value_or(std::vector<int32_t>{});
+    end_ids_ =
+        models::parse_end_ids(nlohmann::json{{"eos_token_id", *ids}}.dump(), spec_.vocab, where)
+            .value_or(std::vector<int32_t>{});
   }
-  weights_ = checkpoint_weights(reader, architecture_);
+  weights_ = checkpoint_weights(reader, spec_);
   for (const std::string& name : reader->text_names()) {
     if (std::ranges::find(kTextNames, name) != kTextNames.end()) {
       texts_[name] = *reader->text(name);
@@ -124,10 +123,10 @@ void ModelSource::open_hugging_face(const fs::path& folder) {
   require_regular(config_path);
   const std::string text = read_file(config_path, models::kMaxConfigBytes);
   models::HuggingFaceConfig config = models::parse_hugging_face_config(text, config_path.string());
-  architecture_ = config.architecture;
+  spec_ = std::move(config.model);
   end_ids_ = std::move(config.end_ids);
-  tensor_shards_ = models::default_tensor_shards(architecture_);
-  weights_ = gpt2_weights(folder.string(), architecture_);
+  tensor_shards_ = models::default_tensor_shards(spec_);
+  weights_ = hugging_face_weights(folder.string(), spec_);
   for (const char* name : kTextNames) {
     if (!fs::exists(folder / name)) continue;
     checkpoint::require_inside(folder / name, folder);
@@ -140,8 +139,7 @@ void ModelSource::open_hugging_face(const fs::path& folder) {
 void ModelSource::read_tokenizer(const std::string& folder) {
   const std::string base = folder + "/";
   if (const auto found = texts_.find(kGenerationName); found != texts_.end()) {
-    const auto ids =
-        models::parse_end_ids(found->second, architecture_.vocab, base + kGenerationName);
+    const auto ids = models::parse_end_ids(found->second, spec_.vocab, base + kGenerationName);
     if (ids) end_ids_ = *ids;
   }
   const auto found = texts_.find(kTokenizerName);
@@ -149,7 +147,7 @@ void ModelSource::read_tokenizer(const std::string& folder) {
   tokenizer_ = text::Tokenizer::parse(found->second, base + kTokenizerName);
   if (end_ids_.empty()) {
     const auto end = tokenizer_->end_of_document();
-    if (end && *end < architecture_.vocab) end_ids_ = {*end};
+    if (end && *end < spec_.vocab) end_ids_ = {*end};
   }
 }
 

@@ -13,7 +13,7 @@
 
 #include "device/device.h"
 #include "generate/weights.h"
-#include "models/architecture.h"
+#include "models/model_spec.h"
 #include "parameters/parameter_set.h"
 #include "text/tokenizer.h"
 
@@ -25,7 +25,7 @@ class ModelSource {
   /// when a file or tensor is missing, misshapen or damaged.
   static ModelSource open(const std::filesystem::path& path);
 
-  const models::Architecture& architecture() const { return architecture_; }
+  const models::ModelSpec& spec() const { return spec_; }
   /// The canonical split of the training run; of a foreign model the default.
   int tensor_shards() const { return tensor_shards_; }
   /// Nothing when no tokenizer.json lies beside the weights.
@@ -45,7 +45,7 @@ class ModelSource {
   void open_checkpoint(const std::filesystem::path& folder);
   void open_hugging_face(const std::filesystem::path& folder);
   void read_tokenizer(const std::string& where);
-  models::Architecture architecture_;
+  models::ModelSpec spec_;
   int tensor_shards_ = 1;
   std::optional<text::Tokenizer> tokenizer_;
   std::vector<int32_t> end_ids_;

@@ -4,55 +4,25 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <set>
 
 #include "base/error.h"
 #include "checkpoint/reader.h"
 #include "checkpoint/safetensors_folder.h"
-#include "models/gpt2_names.h"
+#include "models/families.h"
 
 namespace megalith::generate {
 namespace {
-
-using models::Gpt2Tensor;
 
 bool is_weight_type(DType dtype) {
   return dtype == DType::f64 || dtype == DType::f32 || dtype == DType::f16 || dtype == DType::bf16;
 }
 
-/// Name and shape of every parameter; what each family's layers declare.
-std::vector<std::pair<std::string, Shape>> parameters_of(const models::Architecture& a) {
-  std::vector<std::pair<std::string, Shape>> list;
-  const int64_t fused = (a.heads + 2 * a.kv_heads) * a.head_size();
-  const auto linear = [&](const std::string& name, int64_t out, int64_t in) {
-    list.emplace_back(name + ".weight", Shape{out, in});
-    list.emplace_back(name + ".bias", Shape{out});
-  };
-  const auto norm = [&](const std::string& name) {
-    list.emplace_back(name + ".weight", Shape{a.hidden});
-    list.emplace_back(name + ".bias", Shape{a.hidden});
-  };
-  list.emplace_back("embedding.weight", Shape{a.padded_vocab(), a.hidden});
-  list.emplace_back("position.weight", Shape{a.context, a.hidden});
-  for (int64_t i = 0; i < a.layers; ++i) {
-    const std::string block = fmt::format("layers.{}.", i);
-    norm(block + "norm_1");
-    linear(block + "attention.qkv", fused, a.hidden);
-    linear(block + "attention.output", a.hidden, a.hidden);
-    norm(block + "norm_2");
-    linear(block + "mlp.up", a.ffn, a.hidden);
-    linear(block + "mlp.down", a.hidden, a.ffn);
-  }
-  norm("final_norm");
-  if (!a.tied) list.emplace_back("head.weight", Shape{a.padded_vocab(), a.hidden});
-  return list;
-}
-
 class CheckpointWeights : public Weights {
  public:
-  CheckpointWeights(std::shared_ptr<const checkpoint::Reader> reader,
-                    const models::Architecture& architecture)
+  CheckpointWeights(std::shared_ptr<const checkpoint::Reader> reader, const models::ModelSpec& spec)
       : reader_(std::move(reader)) {
-    for (const auto& [name, shape] : parameters_of(architecture)) {
+    for (const auto& [name, shape] : models::declared_tensors(spec)) {
       const checkpoint::TensorInfo* info = reader_->find(name);
       if (info == nullptr) throw IntegrityError("{}: tensor {} is missing", where(), name);
       if (info->shape != shape || !is_weight_type(info->dtype)) {
@@ -74,32 +44,37 @@ class CheckpointWeights : public Weights {
   std::shared_ptr<const checkpoint::Reader> reader_;
 };
 
-class Gpt2Weights : public Weights {
+class HuggingFaceWeights : public Weights {
  public:
-  Gpt2Weights(const std::string& folder, const models::Architecture& architecture)
-      : folder_name_(folder), folder_(folder) {
-    const bool prefixed = folder_.find("transformer.wte.weight") != nullptr;
-    size_t used = 0;
-    for (Gpt2Tensor& tensor : models::gpt2_tensors(architecture)) {
-      std::string& name = tensor.foreign_name;
-      if (!prefixed && name.starts_with(models::kGpt2Prefix)) {
-        name.erase(0, models::kGpt2Prefix.size());
+  HuggingFaceWeights(const std::string& folder, const models::ModelSpec& spec)
+      : folder_name_(folder),
+        folder_(folder),
+        table_(models::family_named(spec.family, folder).tensors) {
+    for (models::TensorMap& map : models::tensor_maps(spec, table_)) {
+      for (models::RowMove& move : map.moves) {
+        move.name = stored_name(move.name);
+        check(move);
+        used_.insert(move.name);
       }
-      const Location* location = folder_.find(name);
-      if (location == nullptr) throw IntegrityError("{}: tensor {} is missing", folder, name);
-      check(tensor, *location);
-      tensors_.push_back({tensor.name, tensor.shape, *location->entry->dtype});
-      foreign_[tensor.name] = std::move(tensor);
-      ++used;
+      tensors_.push_back({map.name, map.shape, common_type(map)});
+      maps_.emplace(map.name, std::move(map));
     }
-    check_rest(prefixed, architecture);
+    check_rest(spec);
   }
   std::vector<std::byte> read(const StoredTensor& tensor) const override {
-    const Gpt2Tensor& foreign = foreign_.at(tensor.name);
-    const std::vector<std::byte> theirs = read_foreign(foreign.foreign_name);
+    const models::TensorMap& map = maps_.at(tensor.name);
     const int64_t each = bytes_of(tensor.dtype);
     std::vector<std::byte> ours(static_cast<size_t>(tensor.shape.num_elements() * each));
-    models::gpt2_to_ours(foreign, each, theirs.data(), ours.data());
+    std::string last;
+    std::vector<std::byte> theirs;
+    for (const models::RowMove& move : map.moves) {
+      if (move.name != last) {
+        theirs = convert_elements(move.name, read_foreign(move.name),
+                                  *folder_.find(move.name)->entry->dtype, tensor.dtype);
+        last = move.name;
+      }
+      models::to_ours(map, move, each, theirs.data(), ours.data());
+    }
     return ours;
   }
   std::string where() const override { return folder_name_; }
@@ -107,26 +82,46 @@ class Gpt2Weights : public Weights {
  private:
   using Location = checkpoint::SafetensorsFolder::Location;
 
-  static void check(const Gpt2Tensor& tensor, const Location& location) {
+  /// A model without its head is often stored without the prefix.
+  std::string stored_name(const std::string& name) const {
+    if (folder_.find(name) != nullptr) return name;
+    if (name.starts_with(table_.prefix)) {
+      const std::string bare = name.substr(table_.prefix.size());
+      if (folder_.find(bare) != nullptr) return bare;
+    }
+    throw IntegrityError("{}: tensor {} is missing", folder_name_, name);
+  }
+
+  void check(const models::RowMove& move) const {
+    const Location& location = *folder_.find(move.name);
     const std::string file = location.file->path().string();
-    if (location.entry->shape != tensor.foreign_shape) {
-      throw IntegrityError("{}: tensor {} is {}, config.json makes it {}", file,
-                           tensor.foreign_name, location.entry->shape, tensor.foreign_shape);
+    if (location.entry->shape != move.shape) {
+      throw IntegrityError("{}: tensor {} is {}, config.json makes it {}", file, move.name,
+                           location.entry->shape, move.shape);
     }
     if (!location.entry->dtype || !is_weight_type(*location.entry->dtype)) {
       throw IntegrityError("{}: tensor {} is not of a floating type (F64, F32, F16 or BF16)", file,
-                           tensor.foreign_name);
+                           move.name);
     }
   }
 
+  /// That of its pieces; f32 when they differ (f64 if one is).
+  DType common_type(const models::TensorMap& map) const {
+    DType common = *folder_.find(map.moves.front().name)->entry->dtype;
+    for (const models::RowMove& move : map.moves) {
+      const DType dtype = *folder_.find(move.name)->entry->dtype;
+      if (dtype == common) continue;
+      common = dtype == DType::f64 || common == DType::f64 ? DType::f64 : DType::f32;
+    }
+    return common;
+  }
+
   /// Everything else must be a known buffer, or the copy of a tied head.
-  void check_rest(bool prefixed, const models::Architecture& architecture) const {
-    std::map<std::string, bool> used;
-    for (const auto& [name, tensor] : foreign_) used[tensor.foreign_name] = true;
+  void check_rest(const models::ModelSpec& spec) const {
     for (const auto& [name, location] : folder_.tensors()) {
-      if (used.contains(name) || models::is_gpt2_buffer(name)) continue;
-      if (name == "lm_head.weight" && architecture.tied) {
-        check_same_as_embedding(prefixed);
+      if (used_.contains(name) || models::is_buffer(table_, name)) continue;
+      if (name == kHeadName && spec.head.tied) {
+        check_same_as_embedding();
         continue;
       }
       throw IntegrityError("{}: tensor {} is no part of the model that config.json describes",
@@ -134,16 +129,16 @@ class Gpt2Weights : public Weights {
     }
   }
 
-  void check_same_as_embedding(bool prefixed) const {
-    const std::string embedding = prefixed ? "transformer.wte.weight" : "wte.weight";
-    const Location* const head = folder_.find("lm_head.weight");
+  void check_same_as_embedding() const {
+    const std::string& embedding = maps_.at("embedding.weight").moves.front().name;
+    const Location* const head = folder_.find(kHeadName);
     const Location* const other = folder_.find(embedding);
     if (head->entry->shape != other->entry->shape || head->entry->dtype != other->entry->dtype ||
-        read_foreign("lm_head.weight") != read_foreign(embedding)) {
+        read_foreign(kHeadName) != read_foreign(embedding)) {
       throw IntegrityError(
-          "{}: tensor lm_head.weight differs from {}, but config.json says they are tied "
+          "{}: tensor {} differs from {}, but config.json says they are tied "
           "(tie_word_embeddings); set it to false or remove the tensor",
-          head->file->path().string(), embedding);
+          head->file->path().string(), kHeadName, embedding);
     }
   }
 
@@ -154,9 +149,12 @@ class Gpt2Weights : public Weights {
     return bytes;
   }
 
+  inline static const std::string kHeadName = "lm_head.weight";
   std::string folder_name_;
   checkpoint::SafetensorsFolder folder_;
-  std::map<std::string, Gpt2Tensor> foreign_;  // by our name
+  models::ForeignTable table_;
+  std::map<std::string, models::TensorMap> maps_;  // by our name
+  std::set<std::string> used_;                     // theirs
 };
 
 float element_as_f32(const std::byte* at, DType dtype) {
@@ -202,13 +200,13 @@ const StoredTensor* Weights::find(const std::string& name) const {
 }
 
 std::unique_ptr<Weights> checkpoint_weights(std::shared_ptr<const checkpoint::Reader> reader,
-                                            const models::Architecture& architecture) {
-  return std::make_unique<CheckpointWeights>(std::move(reader), architecture);
+                                            const models::ModelSpec& spec) {
+  return std::make_unique<CheckpointWeights>(std::move(reader), spec);
 }
 
-std::unique_ptr<Weights> gpt2_weights(const std::string& folder,
-                                      const models::Architecture& architecture) {
-  return std::make_unique<Gpt2Weights>(folder, architecture);
+std::unique_ptr<Weights> hugging_face_weights(const std::string& folder,
+                                              const models::ModelSpec& spec) {
+  return std::make_unique<HuggingFaceWeights>(folder, spec);
 }
 
 std::vector<std::byte> convert_elements(const std::string& name, std::vector<std::byte> elements,

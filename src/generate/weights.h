@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "models/architecture.h"
+#include "models/model_spec.h"
 #include "tensor/dtype.h"
 #include "tensor/shape.h"
 
@@ -44,10 +44,10 @@ class Weights {
 
 /// Takes over `reader`; moments and other tensors beside the weights are passed over.
 std::unique_ptr<Weights> checkpoint_weights(std::shared_ptr<const checkpoint::Reader> reader,
-                                            const models::Architecture& architecture);
-/// A Hugging Face folder with GPT-2's tensors.
-std::unique_ptr<Weights> gpt2_weights(const std::string& folder,
-                                      const models::Architecture& architecture);
+                                            const models::ModelSpec& spec);
+/// A Hugging Face folder with the tensors of the model's family.
+std::unique_ptr<Weights> hugging_face_weights(const std::string& folder,
+                                              const models::ModelSpec& spec);
 
 /// The elements of tensor `name` as another floating type, through f32 (rounded to nearest even
 /// where the target is narrower; the same type stays as it is). UserError when a finite value

@@ -3,10 +3,14 @@
 
 #include <cmath>
 
-#include "kernels/attention/attention.h"
 #include "kernels/attention/kv_cache.h"
+#include "kernels/elementwise/pointwise.h"
+#include "layers/rotary.h"
 
 namespace megalith::layers {
+
+using kernels::ConstHeadsView;
+using kernels::HeadsView;
 
 /// Sizes on this rank.
 struct Attention::Heads {
@@ -15,76 +19,161 @@ struct Attention::Heads {
 };
 
 Attention::Attention(parameters::ParameterSet& set, const std::string& name,
-                     const AttentionConfig& config, const Partition& partition)
-    : config_(config),
-      qkv_(set, name + ".qkv", config.hidden,
-           (config.heads + 2 * config.kv_heads) * exact_div(config.hidden, config.heads),
-           config.init_std, partition),
-      output_(set, name + ".output", config.hidden, config.hidden, config.output_init_std,
-              partition) {}
+                     const LayerPlace& place, const AttentionConfig& config,
+                     const Partition& partition)
+    : place_(place),
+      spec_(config.spec),
+      context_length_(config.context),
+      qkv_(set, name + ".qkv",
+           {.inputs = config.hidden,
+            .outputs = spec_.qkv_width(),
+            .bias = spec_.qkv_bias,
+            .init_std = config.init_std},
+           partition),
+      output_(set, name + ".output",
+              {.inputs = spec_.query_width(),
+               .outputs = config.hidden,
+               .bias = spec_.output_bias,
+               .init_std = config.output_init_std},
+              partition) {
+  if (spec_.qk_norm == QkNorm::none) return;
+  MEGA_CHECK(spec_.qk_norm == QkNorm::head, "a norm over all heads is not built");
+  q_norm_.emplace(set, name + ".q_norm", spec_.head_dim, config.norm, partition);
+  k_norm_.emplace(set, name + ".k_norm", spec_.head_dim, config.norm, partition);
+}
 
 Attention::Heads Attention::heads_of(const Context& context) const {
   const int64_t ranks = context.tensor.size();
-  const int64_t size = config_.hidden / config_.heads;
-  const int64_t queries = exact_div(config_.heads, ranks);
-  return {queries, exact_div(config_.kv_heads, ranks), size, context.tensor.rank() * queries,
-          static_cast<float>(1.0 / std::sqrt(static_cast<double>(size)))};
+  const int64_t size = spec_.head_dim;
+  const int64_t queries = exact_div(spec_.heads, ranks);
+  const double scale = spec_.scale > 0 ? spec_.scale : 1.0 / std::sqrt(static_cast<double>(size));
+  return {queries, exact_div(spec_.kv_heads, ranks), size, context.tensor.rank() * queries,
+          static_cast<float>(scale)};
 }
 
-kernels::AttentionDropout Attention::dropout_of(const Context& context, const Batch& batch,
-                                                int64_t layer) const {
+kernels::AttentionSequences Attention::sequences_of(const Batch& batch) const {
+  return {.cu_seqlens = batch.cu_seqlens,
+          .cu_seqlens_device = batch.cu_seqlens_device,
+          .causal = batch.causal,
+          .window_left = spec_.window > 0 ? spec_.window - 1 : -1};
+}
+
+kernels::AttentionDropout Attention::dropout_of(const Context& context, const Batch& batch) const {
   return {static_cast<float>(context.dropout),
-          context.dropout_key(layer, DropoutSite::probabilities), batch.sample_S,
+          context.dropout_key(place_.in_model, DropoutSite::probabilities), batch.sample_S,
           batch.sample_position_S, heads_of(context).begin};
 }
 
-void Attention::forward(Context& context, const Batch& batch, int64_t layer, ConstView x_TH,
-                        View y_TH, AttentionSaved* saved, bool keep_probabilities) const {
+/// Queries and keys at their positions, in place; `inverse` takes gradients back. Sequences whose
+/// angles depend on their length are turned one by one.
+void Attention::turn(Context& context, const Batch& batch, HeadsView q_TND, HeadsView k_TKD,
+                     bool inverse) const {
+  const RopeSpec& rope = spec_.rope;
+  if (rope.dim == 0) return;
+  const auto style =
+      rope.interleaved ? kernels::RotaryStyle::interleaved : kernels::RotaryStyle::half;
+  const auto turn_rows = [&](int64_t begin, int64_t count, int64_t length) {
+    if (count == 0) return;
+    const device::Tensor angles = context.workspace(context.accumulation, Shape{count, rope.dim});
+    kernels::rotary_angles(context.exec,
+                           {.position_T = batch.position_T.rows(begin, count),
+                            .frequencies = rotary_frequencies(rope, context_length_, length),
+                            .angles_TA = angles});
+    for (const HeadsView& x : {q_TND, k_TKD})
+      kernels::rotary_apply(context.exec, {x.rows(begin, count), angles, style, inverse});
+  };
+  if (!depends_on_length(rope.scaling)) return turn_rows(0, batch.num_tokens, context_length_);
+  for (size_t s = 0; s + 1 < batch.cu_seqlens.size(); ++s) {
+    const int64_t begin = batch.cu_seqlens[s], count = batch.cu_seqlens[s + 1] - begin;
+    turn_rows(begin, count, batch.reach.empty() ? count : batch.reach[s]);
+  }
+}
+
+/// The norms of queries and keys, into prepared.qk_TC: [T, (N + K) D / t], queries first.
+void Attention::normalise(Context& context, View qkv_TC, Prepared& prepared,
+                          AttentionSaved* saved) const {
+  const Heads h = heads_of(context);
+  prepared.qk_TC =
+      context.workspace(context.activation, Shape{qkv_TC.size(0), (h.queries + h.kv) * h.size});
+  const View qk = prepared.qk_TC;
+  const HeadsView q = kernels::heads(qk.columns(0, h.queries * h.size), h.queries, h.size);
+  const HeadsView k = kernels::heads(qk.columns(h.queries * h.size, h.kv * h.size), h.kv, h.size);
+  q_norm_->forward(context, prepared.q_TND, q, saved != nullptr ? &saved->q_norm : nullptr);
+  k_norm_->forward(context, prepared.k_TKD, k, saved != nullptr ? &saved->k_norm : nullptr);
+  prepared.q_TND = q;
+  prepared.k_TKD = k;
+}
+
+Attention::Prepared Attention::prepare(Context& context, const Batch& batch, View qkv_TC,
+                                       AttentionSaved* saved) const {
+  const Heads h = heads_of(context);
+  Prepared prepared{{},
+                    kernels::queries(qkv_TC, h.queries, h.kv, h.size),
+                    kernels::keys(qkv_TC, h.queries, h.kv, h.size),
+                    kernels::values(qkv_TC, h.queries, h.kv, h.size)};
+  if (q_norm_) normalise(context, qkv_TC, prepared, saved);
+  turn(context, batch, prepared.q_TND, prepared.k_TKD, false);
+  return prepared;
+}
+
+void Attention::attend(Context& context, const Batch& batch, const Prepared& prepared, View y_TC,
+                       View lse, View probabilities) const {
+  const Heads h = heads_of(context);
+  kernels::attention_forward(context.exec, {.sequences = sequences_of(batch),
+                                            .scale = h.scale,
+                                            .q_TND = prepared.q_TND,
+                                            .k_TKD = prepared.k_TKD,
+                                            .v_TKD = prepared.v_TKD,
+                                            .y_TND = kernels::heads(y_TC, h.queries, h.size),
+                                            .lse_NT = lse,
+                                            .probabilities = probabilities,
+                                            .dropout = dropout_of(context, batch),
+                                            .softcap = static_cast<float>(spec_.softcap)});
+}
+
+void Attention::forward(Context& context, const Batch& batch, ConstView x_TH, View y_TH,
+                        AttentionSaved* saved, bool keep_probabilities) const {
   const Heads h = heads_of(context);
   const int64_t tokens = batch.num_tokens;
-  const auto place = [&](device::Tensor* kept, DType dtype, const Shape& shape) {
-    if (saved == nullptr) return context.workspace(dtype, shape);
-    *kept = context.saved(dtype, shape);
+  const auto place = [&](device::Tensor* kept, const Shape& shape) {
+    if (saved == nullptr) return context.workspace(context.activation, shape);
+    *kept = context.saved(context.activation, shape);
     return device::Tensor{{}, kept->view};
   };
   AttentionSaved none;
   AttentionSaved& keep = saved != nullptr ? *saved : none;
-  const device::Tensor qkv =
-      place(&keep.qkv_TC, context.activation, Shape{tokens, qkv_.local_outputs()});
-  const device::Tensor core =
-      place(&keep.y_TC, context.activation, Shape{tokens, h.queries * h.size});
+  const device::Tensor qkv = place(&keep.qkv_TC, Shape{tokens, qkv_.local_outputs()});
+  const device::Tensor core = place(&keep.y_TC, Shape{tokens, h.queries * h.size});
   qkv_.forward(context, batch, x_TH, qkv);
   context.inspect("qkv", qkv);
-  const ConstView fused = qkv;
-  const auto q = kernels::queries(fused, h.queries, h.kv, h.size);
-  const auto k = kernels::keys(fused, h.queries, h.kv, h.size);
-  const auto v = kernels::values(fused, h.queries, h.kv, h.size);
-  if (batch.cache != nullptr) {
-    const KvCacheBinding& cache = *batch.cache;
-    const View storage = cache.layers[static_cast<size_t>(layer)];
-    kernels::kv_cache_append(context.exec, {cache.shape, storage, cache.sequences, k, v});
-    kernels::attention_cached(context.exec, {cache.shape, storage, cache.sequences, h.scale, q,
-                                             kernels::heads(core.view, h.queries, h.size)});
-  } else {
-    View lse, probabilities;
-    if (saved != nullptr) {
-      saved->lse_NT = context.saved(context.accumulation, Shape{h.queries, tokens});
-      lse = saved->lse_NT;
-      if (config_.materialised && keep_probabilities) {
-        this->keep_probabilities(context, batch, *saved);
-        probabilities = saved->probabilities;
+  {
+    const Prepared prepared = prepare(context, batch, qkv, saved);
+    if (batch.cache != nullptr) {
+      const KvCacheBinding& cache = *batch.cache;
+      const auto& [shape, storage] = cache.layers[static_cast<size_t>(place_.in_cache)];
+      kernels::kv_cache_append(context.exec,
+                               {shape, storage, cache.sequences, prepared.k_TKD, prepared.v_TKD});
+      kernels::attention_cached(context.exec,
+                                {.shape = shape,
+                                 .cache = storage,
+                                 .sequences = cache.sequences,
+                                 .scale = h.scale,
+                                 .q_TND = prepared.q_TND,
+                                 .y_TND = kernels::heads(core.view, h.queries, h.size),
+                                 .window_left = spec_.window > 0 ? spec_.window - 1 : -1,
+                                 .softcap = static_cast<float>(spec_.softcap)});
+    } else {
+      View lse, probabilities;
+      if (saved != nullptr) {
+        saved->lse_NT = context.saved(context.accumulation, Shape{h.queries, tokens});
+        lse = saved->lse_NT;
+        if (spec_.materialised && keep_probabilities) {
+          this->keep_probabilities(context, batch, *saved);
+          probabilities = saved->probabilities;
+        }
       }
+      attend(context, batch, prepared, core, lse, probabilities);
     }
-    kernels::attention_forward(context.exec,
-                               {{batch.cu_seqlens, batch.cu_seqlens_device, batch.causal},
-                                h.scale,
-                                q,
-                                k,
-                                v,
-                                kernels::heads(core.view, h.queries, h.size),
-                                lse,
-                                probabilities,
-                                dropout_of(context, batch, layer)});
   }
   context.inspect("core", core);
   output_.forward(context, batch, core, y_TH);
@@ -102,60 +191,62 @@ void Attention::keep_probabilities(Context& context, const Batch& batch,
 
 /// What forward had without keeping it: the same call once more. In f32 backward makes the same
 /// bits out of q, k and lse by itself; narrower storage rounds, and the rounded ones are needed.
-device::Tensor Attention::probabilities_again(Context& context, const Batch& batch, int64_t layer,
+device::Tensor Attention::probabilities_again(Context& context, const Batch& batch,
+                                              const Prepared& prepared,
                                               const AttentionSaved& saved) const {
-  if (!config_.materialised || context.activation != DType::bf16) return {};
-  const Heads h = heads_of(context);
-  device::Tensor probabilities = context.workspace(
-      context.activation,
-      Shape{kernels::attention_probabilities_elements(batch.cu_seqlens, h.queries)});
+  if (!spec_.materialised || context.activation != DType::bf16) return {};
+  device::Tensor probabilities =
+      context.workspace(context.activation, Shape{kernels::attention_probabilities_elements(
+                                                batch.cu_seqlens, heads_of(context).queries)});
   const device::Tensor core = context.workspace(context.activation, saved.y_TC.view.shape());
   const device::Tensor lse = context.workspace(context.accumulation, saved.lse_NT.view.shape());
-  const ConstView fused = saved.qkv_TC;
-  kernels::attention_forward(context.exec,
-                             {{batch.cu_seqlens, batch.cu_seqlens_device, batch.causal},
-                              h.scale,
-                              kernels::queries(fused, h.queries, h.kv, h.size),
-                              kernels::keys(fused, h.queries, h.kv, h.size),
-                              kernels::values(fused, h.queries, h.kv, h.size),
-                              kernels::heads(core.view, h.queries, h.size),
-                              lse,
-                              probabilities,
-                              dropout_of(context, batch, layer)});
+  attend(context, batch, prepared, core, lse, probabilities);
   return probabilities;
 }
 
-void Attention::backward(Context& context, const Batch& batch, int64_t layer, ConstView dy_TH,
-                         ConstView x_TH, const AttentionSaved& saved, View dx_TH) const {
+void Attention::backward(Context& context, const Batch& batch, ConstView dy_TH, ConstView x_TH,
+                         const AttentionSaved& saved, View dx_TH) const {
   const Heads h = heads_of(context);
-  const int64_t tokens = batch.num_tokens;
-  const device::Tensor dqkv =
-      context.workspace(context.activation, Shape{tokens, qkv_.local_outputs()});
+  const View qkv = saved.qkv_TC;
+  const device::Tensor dqkv = context.workspace(context.activation, qkv.shape());
+  const HeadsView dq = kernels::queries(dqkv.view, h.queries, h.kv, h.size);
+  const HeadsView dk = kernels::keys(dqkv.view, h.queries, h.kv, h.size);
   {
-    const device::Tensor dcore =
-        context.workspace(context.activation, Shape{tokens, h.queries * h.size});
+    const device::Tensor dcore = context.workspace(context.activation, saved.y_TC.view.shape());
     output_.backward(context, batch, dy_TH, saved.y_TC, dcore);
+    // Norms leave their input in place, so what attention read is made again; else it is there.
+    Prepared prepared{{},
+                      kernels::queries(qkv, h.queries, h.kv, h.size),
+                      kernels::keys(qkv, h.queries, h.kv, h.size),
+                      kernels::values(qkv, h.queries, h.kv, h.size)};
+    if (q_norm_) prepared = prepare(context, batch, qkv, nullptr);
     device::Tensor again;
     ConstView probabilities = saved.probabilities;
     if (probabilities.absent()) {
-      again = probabilities_again(context, batch, layer, saved);
+      again = probabilities_again(context, batch, prepared, saved);
       probabilities = again;
     }
-    const ConstView fused = saved.qkv_TC, core = saved.y_TC, dcore_view = dcore;
+    const ConstView core = saved.y_TC, dcore_view = dcore;
     kernels::attention_backward(context.exec,
-                                {{batch.cu_seqlens, batch.cu_seqlens_device, batch.causal},
-                                 h.scale,
-                                 kernels::queries(fused, h.queries, h.kv, h.size),
-                                 kernels::keys(fused, h.queries, h.kv, h.size),
-                                 kernels::values(fused, h.queries, h.kv, h.size),
-                                 kernels::heads(core, h.queries, h.size),
-                                 kernels::heads(dcore_view, h.queries, h.size),
-                                 saved.lse_NT,
-                                 probabilities,
-                                 kernels::queries(dqkv.view, h.queries, h.kv, h.size),
-                                 kernels::keys(dqkv.view, h.queries, h.kv, h.size),
-                                 kernels::values(dqkv.view, h.queries, h.kv, h.size),
-                                 dropout_of(context, batch, layer)});
+                                {.sequences = sequences_of(batch),
+                                 .scale = h.scale,
+                                 .q_TND = prepared.q_TND,
+                                 .k_TKD = prepared.k_TKD,
+                                 .v_TKD = prepared.v_TKD,
+                                 .y_TND = kernels::heads(core, h.queries, h.size),
+                                 .dy_TND = kernels::heads(dcore_view, h.queries, h.size),
+                                 .lse_NT = saved.lse_NT,
+                                 .probabilities = probabilities,
+                                 .dq_TND = dq,
+                                 .dk_TKD = dk,
+                                 .dv_TKD = kernels::values(dqkv.view, h.queries, h.kv, h.size),
+                                 .dropout = dropout_of(context, batch),
+                                 .softcap = static_cast<float>(spec_.softcap)});
+  }
+  turn(context, batch, dq, dk, true);
+  if (q_norm_) {
+    q_norm_->backward(context, dq, kernels::queries(qkv, h.queries, h.kv, h.size), saved.q_norm);
+    k_norm_->backward(context, dk, kernels::keys(qkv, h.queries, h.kv, h.size), saved.k_norm);
   }
   context.inspect("qkv_gradient", dqkv);
   qkv_.backward(context, batch, dqkv, x_TH, dx_TH);

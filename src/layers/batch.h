@@ -12,11 +12,14 @@
 
 namespace megalith::layers {
 
-/// Where keys and values are kept between passes: the storage of every layer on this rank and which
-/// of its blocks hold which sequence.
-struct KvCacheBinding {
+/// One layer's keys and values.
+struct CachedLayer {
   kernels::KvCacheShape shape;
-  std::span<const View> layers;  // by layer on this rank
+  View storage;
+};
+/// Where keys and values are kept between passes, and which blocks hold which sequence.
+struct KvCacheBinding {
+  std::span<const CachedLayer> layers;  // by layer on this rank
   kernels::CachedSequences sequences;
 };
 
@@ -40,6 +43,9 @@ struct Batch {
   /// Sequence s is tokens [cu_seqlens[s], cu_seqlens[s + 1]); attention stays inside it.
   std::span<const int32_t> cu_seqlens;
   ConstView cu_seqlens_device;  // i32, the same numbers
+  /// Positions that each sequence will come to have, where scaled rotary positions ask; absent:
+  /// those it has here.
+  std::span<const int32_t> reach;
   bool causal = true;
 
   /// Names of sequences for dropout: which sample of the run, and where in it.

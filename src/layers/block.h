@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// One transformer block, pre-norm (GPT-2):
-//   x1 = x + drop(attention(norm_1(x)));   y = x1 + drop(mlp(norm_2(x1)))
-// and what of it is kept for backward, by recompute mode (Korthikanti et al. 2022, section 5):
+// One transformer block, attention and MLP on the residual stream:
+//   x1 = x + attention(x);   y = x1 + mlp(x1)        parallel: y = x + attention(x) + mlp(x)
+// with norms and dropout as residual.h says, and what of it is kept for backward, by recompute mode
+// (Korthikanti et al. 2022, section 5):
 //   none       every input of a product, and materialised probabilities
 //   selective  materialised attention: not its probabilities, the core runs again; streaming
 //              attention, which never has them: not what an element-wise pass makes again, norm
@@ -11,7 +12,7 @@
 
 #include "layers/attention.h"
 #include "layers/mlp.h"
-#include "layers/norm.h"
+#include "layers/residual.h"
 
 namespace megalith::layers {
 
@@ -29,30 +30,25 @@ struct RecomputePolicy {
 };
 
 struct BlockSaved {
-  NormSaved norm_1, norm_2;
+  ResidualSaved attention_path, mlp_path;
   AttentionSaved attention;
   MlpSaved mlp;
-  device::Tensor x1_TH;                       // the residual stream between the halves
-  device::Tensor h1_TH, h2_TH;                // norm outputs; absent when recomputed
-  device::Tensor paper_mask_1, paper_mask_2;  // Context::paper_storage
+  device::Tensor x1_TH;  // the residual stream between the halves; absent when parallel
 };
 
 struct BlockConfig {
-  AttentionConfig attention;
+  LayerSpec spec;
   int64_t hidden = 0;
-  int64_t ffn = 0;
-  kernels::Activation activation = kernels::Activation::gelu_tanh;
-  double norm_eps = 1e-5;
+  int64_t context = 0;  // of the model: what scaled positions reach
   double init_std = 0.02;
   double output_init_std = 0.02;  // of projections into the residual stream
 };
 
 class Block {
  public:
-  /// `number` is the block's place in the whole model: names its parameters and its dropout draws.
-  /// `cache_layer` is its place on this rank.
-  Block(parameters::ParameterSet& set, int64_t number, int64_t cache_layer,
-        const BlockConfig& config, const Partition& partition);
+  /// `place`: where the block is; the number in the model names its parameters and dropout draws.
+  Block(parameters::ParameterSet& set, const LayerPlace& place, const BlockConfig& config,
+        const Partition& partition);
 
   /// y_TH overwritten; must not alias x. Fills `saved` unless null. Collective over the tensor
   /// ranks.
@@ -63,17 +59,12 @@ class Block {
                 BlockSaved& saved, Recompute recompute, View dx_TH) const;
 
  private:
-  void mlp_backward(Context& context, const Batch& batch, ConstView dy_TH, const BlockSaved& saved,
-                    View dx_TH) const;
-  void attention_backward(Context& context, const Batch& batch, ConstView dy_TH, ConstView x_TH,
-                          const BlockSaved& saved, View dx_TH) const;
+  bool is_parallel_;
   bool materialised_;
-  int64_t number_;
-  int64_t cache_layer_;
   std::string name_;
-  Norm norm_1_;
+  Residual attention_path_;
   Attention attention_;
-  Norm norm_2_;
+  Residual mlp_path_;
   Mlp mlp_;
 };
 

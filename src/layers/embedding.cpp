@@ -7,18 +7,25 @@
 
 namespace megalith::layers {
 
-Embedding::Embedding(parameters::ParameterSet& set, int64_t vocab, int64_t padded_vocab,
-                     int64_t context, int64_t hidden, double init_std, bool tied,
-                     const Partition& partition) {
+parameters::Parameter& declare_tokens(parameters::ParameterSet& set, const TokenTable& table,
+                                      const Partition& partition) {
   using parameters::Init;
-  const Shape tokens{padded_vocab, hidden}, positions{context, hidden};
-  parameters::Declaration declaration{"embedding.weight", tokens, partition.cut(tokens, 0),
-                                      Init{Init::Kind::normal, init_std, vocab},
+  const Shape shape{table.padded_vocab, table.hidden};
+  parameters::Declaration declaration{"embedding.weight", shape, partition.cut(shape, 0),
+                                      Init{Init::Kind::normal, table.init_std, table.vocab},
                                       partition.tensor_shards};
-  declaration.num_gradients = tied ? 2 : 1;
-  tokens_ = &set.declare(declaration);
-  positions_ = &set.declare(
-      {"position.weight", positions, Shard::whole(positions), Init{Init::Kind::normal, init_std}});
+  declaration.num_gradients = table.tied ? 2 : 1;
+  return set.declare(declaration);
+}
+
+Embedding::Embedding(parameters::ParameterSet& set, const TokenTable& table,
+                     const EmbeddingSpec& spec, int64_t context, const Partition& partition)
+    : tokens_(&declare_tokens(set, table, partition)), scale_(static_cast<float>(spec.scale)) {
+  if (spec.position != PositionKind::learned) return;
+  using parameters::Init;
+  const Shape positions{context, table.hidden};
+  positions_ = &set.declare({"position.weight", positions, Shard::whole(positions),
+                             Init{Init::Kind::normal, table.init_std}});
 }
 
 void Embedding::forward(Context& context, const Batch& batch, View y_TH) const {
@@ -41,8 +48,11 @@ void Embedding::forward(Context& context, const Batch& batch, View y_TH) const {
       kernels::cast(context.exec, partial, y_TH);
     }
   }
-  kernels::embedding_add_positions(context.exec,
-                                   {batch.own.position_T, positions_->compute(), y_TH});
+  if (scale_ != 1) kernels::scale(context.exec, y_TH, scale_);
+  if (positions_ != nullptr) {
+    kernels::embedding_add_positions(context.exec,
+                                     {batch.own.position_T, positions_->compute(), y_TH});
+  }
   if (context.dropout > 0) {
     kernels::dropout_forward(context.exec,
                              {y_TH, y_TH, context.row_dropout(batch, 0, DropoutSite::embedding)});
@@ -62,9 +72,13 @@ void Embedding::backward(Context& context, const Batch& batch, View dy_TH) const
                                     tokens_->name());
   }
   const ConstView dy = context.sequence ? gathered.view : dy_TH;
+  if (positions_ != nullptr) {
+    kernels::embedding_backward(context.exec,
+                                {dy, batch.position_T, 0, positions_->gradient_sum()});
+  }
+  if (scale_ != 1) kernels::scale(context.exec, context.sequence ? gathered.view : dy_TH, scale_);
   kernels::embedding_backward(
       context.exec, {dy, batch.ids_T, tokens_->declaration().shard.begin, tokens_->gradient_sum()});
-  kernels::embedding_backward(context.exec, {dy, batch.position_T, 0, positions_->gradient_sum()});
 }
 
 }  // namespace megalith::layers

@@ -11,11 +11,21 @@ namespace megalith::layers {
 using parameters::Declaration;
 using parameters::Init;
 
-ColumnLinear::ColumnLinear(parameters::ParameterSet& set, const std::string& name, int64_t inputs,
-                           int64_t outputs, double init_std, const Partition& partition) {
-  const Shape weight{outputs, inputs}, bias{outputs};
+namespace {
+
+/// Nothing for a product without bias.
+ConstView value_of(const parameters::Parameter* bias) {
+  return bias != nullptr ? bias->compute() : ConstView{};
+}
+
+}  // namespace
+
+ColumnLinear::ColumnLinear(parameters::ParameterSet& set, const std::string& name,
+                           const LinearConfig& config, const Partition& partition) {
+  const Shape weight{config.outputs, config.inputs}, bias{config.outputs};
   weight_ = &set.declare({name + ".weight", weight, partition.cut(weight, 0),
-                          Init{Init::Kind::normal, init_std}, partition.tensor_shards});
+                          Init{Init::Kind::normal, config.init_std}, partition.tensor_shards});
+  if (!config.bias) return;
   bias_ =
       &set.declare({name + ".bias", bias, partition.cut(bias, 0), Init{}, partition.tensor_shards});
 }
@@ -31,13 +41,14 @@ void ColumnLinear::forward(Context& context, const Batch& batch, ConstView x, Vi
   kernels::linear_forward(context.exec, {.x_TI = context.sequence ? ConstView(gathered) : x,
                                          .w_OI = weight_->compute(),
                                          .y_TO = y_TO,
-                                         .bias_O = bias_->compute(),
+                                         .bias_O = value_of(bias_),
                                          .activation = activation,
                                          .pre_activation_TO = pre_activation_TO});
 }
 
 void ColumnLinear::weight_gradients(Context& context, ConstView dy_TO, ConstView x_TI) const {
   kernels::linear_backward_weight(context.exec, {dy_TO, x_TI, weight_->gradient_sum()});
+  if (bias_ == nullptr) return;
   kernels::column_sum(
       context.exec, {dy_TO, bias_->gradient_sum().reshape(Shape{1, bias_->local_elements()}), {}});
 }
@@ -83,11 +94,12 @@ void ColumnLinear::backward(Context& context, const Batch& batch, ConstView dy_T
   kernels::cast(exec, own, dx);
 }
 
-RowLinear::RowLinear(parameters::ParameterSet& set, const std::string& name, int64_t inputs,
-                     int64_t outputs, double init_std, const Partition& partition) {
-  const Shape weight{outputs, inputs}, bias{outputs};
+RowLinear::RowLinear(parameters::ParameterSet& set, const std::string& name,
+                     const LinearConfig& config, const Partition& partition) {
+  const Shape weight{config.outputs, config.inputs}, bias{config.outputs};
   weight_ = &set.declare({name + ".weight", weight, partition.cut(weight, 1),
-                          Init{Init::Kind::normal, init_std}, partition.tensor_shards});
+                          Init{Init::Kind::normal, config.init_std}, partition.tensor_shards});
+  if (!config.bias) return;
   Declaration declaration{name + ".bias", bias, Shard::whole(bias), Init{}};
   declaration.gradient_partials = partition.token_partials;
   declaration.partials_over_tensor = partition.sequence;
@@ -101,7 +113,7 @@ void RowLinear::forward(Context& context, const Batch& batch, ConstView x_TI, Vi
                                    .w_OI = weight_->compute(),
                                    .y_TO = y,
                                    .k_shards = context.tensor_shards,
-                                   .bias_O = bias_->compute()});
+                                   .bias_O = value_of(bias_)});
     return;
   }
   const device::Tensor partial =
@@ -110,15 +122,18 @@ void RowLinear::forward(Context& context, const Batch& batch, ConstView x_TI, Vi
                                  .w_OI = weight_->compute(),
                                  .y_TO = partial,
                                  .k_shards = context.local_shards()});
-  const ConstView bias = bias_->compute().repeated(y.size(0));
+  const auto finish = [&](ConstView sum) {
+    if (bias_ == nullptr) return kernels::cast(exec, sum, y);
+    kernels::add(exec, sum, bias_->compute().repeated(y.size(0)), y);
+  };
   if (!context.sequence) {
     parallel::reduce_forward(exec, context.tensor, partial, weight_->name());
-    return kernels::add(exec, partial, bias, y);
+    return finish(partial);
   }
   const device::Tensor own = context.workspace(context.accumulation, y.shape());
   parallel::scatter_rows_forward(exec, context.tensor, partial, own, row_parts(batch),
                                  weight_->name());
-  kernels::add(exec, own, bias, y);
+  finish(own);
 }
 
 void RowLinear::backward(Context& context, const Batch& batch, ConstView dy, ConstView x_TI,
@@ -132,10 +147,12 @@ void RowLinear::backward(Context& context, const Batch& batch, ConstView dy, Con
     whole = parallel::start_gather_rows(exec, context.tensor, dy, gathered, row_parts(batch),
                                         weight_->name());
   }
-  const int partials = bias_->declaration().gradient_partials;
-  kernels::column_sum(exec,
-                      {dy, bias_->gradient_sum().reshape(Shape{partials, bias_->local_elements()}),
-                       token_shards(batch, partials)});
+  if (bias_ != nullptr) {
+    const int partials = bias_->declaration().gradient_partials;
+    const Shape rows{partials, bias_->local_elements()};
+    kernels::column_sum(exec,
+                        {dy, bias_->gradient_sum().reshape(rows), token_shards(batch, partials)});
+  }
   if (context.sequence) parallel::finish(exec, context.tensor, std::move(whole));
   const ConstView dy_TO = context.sequence ? ConstView(gathered) : dy;
   kernels::linear_backward_weight(exec, {dy_TO, x_TI, weight_->gradient_sum()});

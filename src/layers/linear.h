@@ -37,11 +37,19 @@ inline constexpr std::string_view kGatheredAgain = "gathered_again";
 /// How own tokens lie among all of the batch.
 inline parallel::RowParts row_parts(const Batch& batch) { return {batch.num_samples}; }
 
+/// Sizes of the whole product and how it begins.
+struct LinearConfig {
+  int64_t inputs = 0;
+  int64_t outputs = 0;
+  bool bias = true;
+  double init_std = 0.02;
+};
+
 class ColumnLinear {
  public:
-  /// Declares `name`.weight [O, I] and `name`.bias [O].
-  ColumnLinear(parameters::ParameterSet& set, const std::string& name, int64_t inputs,
-               int64_t outputs, double init_std, const Partition& partition);
+  /// Declares `name`.weight [O, I] and, with a bias, `name`.bias [O].
+  ColumnLinear(parameters::ParameterSet& set, const std::string& name, const LinearConfig& config,
+               const Partition& partition);
 
   /// y_TO = act(x w^T + b), this rank's columns [T, O/t] of all tokens; overwrites y, and u with
   /// the pre-activation. x: the rank's own tokens. Collective when they are not all.
@@ -57,13 +65,13 @@ class ColumnLinear {
  private:
   void weight_gradients(Context& context, ConstView dy_TO, ConstView x_TI) const;
   parameters::Parameter* weight_;
-  parameters::Parameter* bias_;
+  parameters::Parameter* bias_ = nullptr;
 };
 
 class RowLinear {
  public:
-  RowLinear(parameters::ParameterSet& set, const std::string& name, int64_t inputs, int64_t outputs,
-            double init_std, const Partition& partition);
+  RowLinear(parameters::ParameterSet& set, const std::string& name, const LinearConfig& config,
+            const Partition& partition);
 
   /// y = x w^T + b of the rank's own tokens (collective); x is the rank's columns [T, I/t] of all.
   void forward(Context& context, const Batch& batch, ConstView x_TI, View y) const;
@@ -73,9 +81,11 @@ class RowLinear {
                 kernels::Activation activation = kernels::Activation::none,
                 ConstView pre_activation_TI = {}) const;
 
+  int64_t local_inputs() const { return weight_->local_shape()[1]; }
+
  private:
   parameters::Parameter* weight_;
-  parameters::Parameter* bias_;
+  parameters::Parameter* bias_ = nullptr;
 };
 
 }  // namespace megalith::layers

@@ -31,19 +31,19 @@ struct LossHead::Chunk {
   kernels::VocabRange vocab;
 };
 
-LossHead::LossHead(parameters::ParameterSet& set, int64_t vocab, int64_t padded_vocab,
-                   int64_t hidden, double norm_eps, double init_std, parameters::Parameter* tied,
-                   const Partition& partition)
-    : vocab_(vocab),
-      padded_vocab_(padded_vocab),
-      norm_(set, "final_norm", hidden, norm_eps, partition),
+LossHead::LossHead(parameters::ParameterSet& set, const TokenTable& table, const NormSpec& norm,
+                   parameters::Parameter* tied, const Partition& partition)
+    : vocab_(table.vocab),
+      padded_vocab_(table.padded_vocab),
+      norm_(set, "final_norm", table.hidden, norm, partition),
       weight_(tied),
       tied_(tied != nullptr) {
   if (weight_ == nullptr) {
     using parameters::Init;
-    const Shape shape{padded_vocab, hidden};
+    const Shape shape{table.padded_vocab, table.hidden};
     weight_ = &set.declare({"head.weight", shape, partition.cut(shape, 0),
-                            Init{Init::Kind::normal, init_std, vocab}, partition.tensor_shards});
+                            Init{Init::Kind::normal, table.init_std, table.vocab},
+                            partition.tensor_shards});
   }
 }
 

@@ -4,6 +4,7 @@
 // gradient in one pass, since the scale of the gradient (the step's global weight) is known before.
 #pragma once
 
+#include "layers/embedding.h"
 #include "layers/norm.h"
 
 namespace megalith::layers {
@@ -15,9 +16,8 @@ class LossHead {
  public:
   /// Declares "final_norm" and, unless `tied` is given, "head.weight" [V, H]. With `tied` (the
   /// token embedding on the same rank) the projection reads it and its gradient goes to buffer 1.
-  LossHead(parameters::ParameterSet& set, int64_t vocab, int64_t padded_vocab, int64_t hidden,
-           double norm_eps, double init_std, parameters::Parameter* tied,
-           const Partition& partition);
+  LossHead(parameters::ParameterSet& set, const TokenTable& table, const NormSpec& norm,
+           parameters::Parameter* tied, const Partition& partition);
 
   /// loss_T (f32) = -log p(target) per token of the batch, unweighted; x_TH: the rank's own tokens.
   /// Collective over the tensor ranks.

@@ -2,34 +2,52 @@
 #include "layers/mlp.h"
 
 #include "kernels/elementwise/activate.h"
+#include "kernels/elementwise/gated.h"
 
 namespace megalith::layers {
 
-Mlp::Mlp(parameters::ParameterSet& set, const std::string& name, int64_t hidden, int64_t ffn,
-         kernels::Activation activation, double init_std, double output_init_std,
-         const Partition& partition)
-    : up_(set, name + ".up", hidden, ffn, init_std, partition),
-      down_(set, name + ".down", ffn, hidden, output_init_std, partition),
-      activation_(activation) {}
+Mlp::Mlp(parameters::ParameterSet& set, const std::string& name, int64_t hidden,
+         const MlpSpec& spec, double init_std, double output_init_std, const Partition& partition)
+    : up_(set, name + (spec.gated ? ".gate_up" : ".up"),
+          {hidden, spec.up_width(), spec.bias, init_std}, partition),
+      down_(set, name + ".down", {spec.ffn, hidden, spec.bias, output_init_std}, partition),
+      spec_(spec) {}
+
+void Mlp::activate(Context& context, ConstView u_TU, View y_TF) const {
+  if (spec_.gated) {
+    kernels::gated_forward(context.exec, {.u_TG = u_TU, .y_TF = y_TF, .kind = spec_.activation});
+  } else {
+    kernels::activation_forward(context.exec, u_TU, y_TF, spec_.activation);
+  }
+}
 
 void Mlp::forward(Context& context, const Batch& batch, ConstView x_TH, View y_TH, MlpSaved* saved,
                   bool keep_activated) const {
-  const Shape shape{batch.num_tokens, up_.local_outputs()};
+  const Shape wide{batch.num_tokens, up_.local_outputs()};
+  const Shape narrow{batch.num_tokens, down_.local_inputs()};
   View pre_activation;
-  device::Tensor dropped;
+  device::Tensor dropped_u, dropped;
   View activated;
   if (saved != nullptr) {
-    saved->pre_activation_TF = context.saved(context.activation, shape);
-    pre_activation = saved->pre_activation_TF;
+    saved->pre_activation_TU = context.saved(context.activation, wide);
+    pre_activation = saved->pre_activation_TU;
+  } else if (spec_.gated) {
+    dropped_u = context.workspace(context.activation, wide);
+    pre_activation = dropped_u;
   }
   if (saved != nullptr && keep_activated) {
-    saved->activated_TF = context.saved(context.activation, shape);
+    saved->activated_TF = context.saved(context.activation, narrow);
     activated = saved->activated_TF;
   } else {
-    dropped = context.workspace(context.activation, shape);
+    dropped = context.workspace(context.activation, narrow);
     activated = dropped;
   }
-  up_.forward(context, batch, x_TH, activated, activation_, pre_activation);
+  if (spec_.gated) {
+    up_.forward(context, batch, x_TH, pre_activation);
+    activate(context, pre_activation, activated);
+  } else {
+    up_.forward(context, batch, x_TH, activated, spec_.activation, pre_activation);
+  }
   context.inspect("activated", activated);
   down_.forward(context, batch, activated, y_TH);
   context.inspect("output", y_TH);
@@ -37,17 +55,25 @@ void Mlp::forward(Context& context, const Batch& batch, ConstView x_TH, View y_T
 
 void Mlp::backward(Context& context, const Batch& batch, ConstView dy_TH, ConstView x_TH,
                    const MlpSaved& saved, View dx_TH) const {
-  const ConstView u_TF = saved.pre_activation_TF;
-  const device::Tensor du = context.workspace(context.activation, u_TF.shape());
+  const ConstView u_TU = saved.pre_activation_TU;
+  const device::Tensor du = context.workspace(context.activation, u_TU.shape());
   {
+    const Shape narrow{batch.num_tokens, down_.local_inputs()};
     device::Tensor recomputed;
     ConstView activated = saved.activated_TF;
     if (activated.absent()) {
-      recomputed = context.workspace(context.activation, u_TF.shape());
-      kernels::activation_forward(context.exec, u_TF, recomputed, activation_);
+      recomputed = context.workspace(context.activation, narrow);
+      activate(context, u_TU, recomputed);
       activated = recomputed;
     }
-    down_.backward(context, batch, dy_TH, activated, du, activation_, u_TF);
+    if (spec_.gated) {
+      const device::Tensor dactivated = context.workspace(context.activation, narrow);
+      down_.backward(context, batch, dy_TH, activated, dactivated);
+      kernels::gated_backward(
+          context.exec, {.dy_TF = dactivated, .u_TG = u_TU, .du_TG = du, .kind = spec_.activation});
+    } else {
+      down_.backward(context, batch, dy_TH, activated, du, spec_.activation, u_TU);
+    }
   }
   context.inspect("activated_gradient", du);
   up_.backward(context, batch, du, x_TH, dx_TH);

@@ -1,25 +1,27 @@
 // SPDX-License-Identifier: Apache-2.0
-// The two-layer perceptron of a block: up projection (column parallel) with a fused activation,
-// down projection (row parallel).
+// The two-layer perceptron of a block: up projection (column parallel) with its activation, down
+// projection (row parallel). Gated (Shazeer 2020), the first product gives gate and up together:
+// row 2j of its weight makes gate_j and row 2j + 1 up_j, so that any even cut holds whole pairs.
 #pragma once
 
 #include "layers/linear.h"
+#include "layers/spec.h"
 
 namespace megalith::layers {
 
 struct MlpSaved {
-  device::Tensor pre_activation_TF;  // u
-  device::Tensor activated_TF;       // act(u); absent when it is recomputed from u
+  device::Tensor pre_activation_TU;  // u, [T, F] or gated [T, 2 F]
+  device::Tensor activated_TF;       // absent when it is recomputed from u
 };
 
 class Mlp {
  public:
-  Mlp(parameters::ParameterSet& set, const std::string& name, int64_t hidden, int64_t ffn,
-      kernels::Activation activation, double init_std, double output_init_std,
-      const Partition& partition);
+  /// Declares `name`.up (gated: `name`.gate_up) and `name`.down.
+  Mlp(parameters::ParameterSet& set, const std::string& name, int64_t hidden, const MlpSpec& spec,
+      double init_std, double output_init_std, const Partition& partition);
 
-  /// y_TH before dropout and residual. `keep_activated` false drops act(u) after use. Collective
-  /// over the tensor ranks.
+  /// y_TH before dropout and residual. `keep_activated` false drops what the activation made after
+  /// use. Collective over the tensor ranks.
   void forward(Context& context, const Batch& batch, ConstView x_TH, View y_TH, MlpSaved* saved,
                bool keep_activated) const;
   /// dx_TH overwritten.
@@ -27,9 +29,11 @@ class Mlp {
                 const MlpSaved& saved, View dx_TH) const;
 
  private:
+  /// The activation alone, gated or not.
+  void activate(Context& context, ConstView u_TU, View y_TF) const;
   ColumnLinear up_;
   RowLinear down_;
-  kernels::Activation activation_;
+  MlpSpec spec_;
 };
 
 }  // namespace megalith::layers

@@ -5,16 +5,21 @@
 
 namespace megalith::layers {
 
-Norm::Norm(parameters::ParameterSet& set, const std::string& name, int64_t hidden, double eps,
-           const Partition& partition)
-    : eps_(static_cast<float>(eps)) {
+Norm::Norm(parameters::ParameterSet& set, const std::string& name, int64_t hidden,
+           const NormSpec& spec, const Partition& partition)
+    : kind_(spec.kind),
+      eps_(static_cast<float>(spec.eps)),
+      offset_(static_cast<float>(spec.offset)) {
   using parameters::Init;
   const Shape shape{hidden};
-  parameters::Declaration weight{name + ".weight", shape, Shard::whole(shape),
-                                 Init{Init::Kind::ones}};
+  // What multiplies a row begins at 1: the weight itself, or the offset.
+  parameters::Declaration weight{
+      name + ".weight", shape, Shard::whole(shape),
+      spec.offset == 0 ? Init{Init::Kind::ones} : Init{Init::Kind::zeros}};
   weight.gradient_partials = partition.token_partials;
   weight.partials_over_tensor = partition.sequence;
   weight_ = &set.declare(weight);
+  if (spec.kind == NormKind::rms || !spec.bias) return;
   parameters::Declaration bias{name + ".bias", shape, Shard::whole(shape), Init{}};
   bias.gradient_partials = partition.token_partials;
   bias.partials_over_tensor = partition.sequence;
@@ -24,18 +29,22 @@ Norm::Norm(parameters::ParameterSet& set, const std::string& name, int64_t hidde
 void Norm::forward(Context& context, ConstView x_TH, View y_TH, NormSaved* saved) const {
   View mean, rstd;
   if (saved != nullptr) {
-    saved->mean_T = context.saved(context.accumulation, Shape{x_TH.size(0)});
+    if (kind_ == NormKind::layer)
+      saved->mean_T = context.saved(context.accumulation, Shape{x_TH.size(0)});
     saved->rstd_T = context.saved(context.accumulation, Shape{x_TH.size(0)});
     mean = saved->mean_T;
     rstd = saved->rstd_T;
   }
-  kernels::layer_norm_forward(context.exec, {.x_TH = x_TH,
-                                             .gamma_H = weight_->compute(),
-                                             .beta_H = bias_->compute(),
-                                             .y_TH = y_TH,
-                                             .mean_T = mean,
-                                             .rstd_T = rstd,
-                                             .eps = eps_});
+  kernels::layer_norm_forward(context.exec,
+                              {.x_TH = x_TH,
+                               .gamma_H = weight_->compute(),
+                               .beta_H = bias_ != nullptr ? bias_->compute() : ConstView{},
+                               .y_TH = y_TH,
+                               .mean_T = mean,
+                               .rstd_T = rstd,
+                               .eps = eps_,
+                               .kind = kind_,
+                               .gamma_offset = offset_});
 }
 
 void Norm::recompute(Context& context, ConstView x_TH, View y_TH) const {
@@ -46,6 +55,8 @@ void Norm::backward(Context& context, const Batch& batch, ConstView dy_TH, Const
                     const NormSaved& saved, ConstView residual_gradient_TH, View dx_TH) const {
   const int partials = weight_->declaration().gradient_partials;
   const Shape rows{partials, weight_->local_elements()};
+  View dbeta;
+  if (bias_ != nullptr) dbeta = bias_->gradient_sum().reshape(rows);
   kernels::layer_norm_backward(context.exec, {.dy_TH = dy_TH,
                                               .x_TH = x_TH,
                                               .gamma_H = weight_->compute(),
@@ -54,8 +65,10 @@ void Norm::backward(Context& context, const Batch& batch, ConstView dy_TH, Const
                                               .dx_TH = dx_TH,
                                               .residual_gradient_TH = residual_gradient_TH,
                                               .dgamma_PH = weight_->gradient_sum().reshape(rows),
-                                              .dbeta_PH = bias_->gradient_sum().reshape(rows),
-                                              .shards = token_shards(batch, partials)});
+                                              .dbeta_PH = dbeta,
+                                              .shards = token_shards(batch, partials),
+                                              .kind = kind_,
+                                              .gamma_offset = offset_});
 }
 
 }  // namespace megalith::layers

@@ -1,23 +1,24 @@
 // SPDX-License-Identifier: Apache-2.0
-// Layer normalisation over the hidden dimension with its parameters.
+// Normalisation of rows with its parameters: layer norm, or root-mean-square norm.
 #pragma once
 
 #include <string>
 
 #include "layers/linear.h"
+#include "layers/spec.h"
 
 namespace megalith::layers {
 
 /// What backward needs besides the input: row statistics. f32 [T] each.
 struct NormSaved {
-  device::Tensor mean_T;
+  device::Tensor mean_T;  // layer norms only
   device::Tensor rstd_T;
 };
 
 class Norm {
  public:
-  /// Declares `name`.weight and `name`.bias [H].
-  Norm(parameters::ParameterSet& set, const std::string& name, int64_t hidden, double eps,
+  /// Declares `name`.weight and, with a bias, `name`.bias [H].
+  Norm(parameters::ParameterSet& set, const std::string& name, int64_t hidden, const NormSpec& spec,
        const Partition& partition);
 
   /// Overwrites y; fills `saved` unless null (inference).
@@ -31,8 +32,10 @@ class Norm {
 
  private:
   parameters::Parameter* weight_;
-  parameters::Parameter* bias_;
+  parameters::Parameter* bias_ = nullptr;
+  NormKind kind_;
   float eps_;
+  float offset_;
 };
 
 }  // namespace megalith::layers

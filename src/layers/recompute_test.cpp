@@ -31,12 +31,12 @@ void append(ConstView view, std::vector<std::byte>& bits) {
 
 Outcome run_block(DType dtype, Recompute mode, double dropout, bool materialised) {
   train::Settings settings = settings_of(dtype);
-  settings.architecture.dropout = dropout;
+  settings.model.dropout = dropout;
   LayerCase c(settings);
-  const models::Architecture& a = settings.architecture;
-  const Block layer(c.parameters(), 2, 0,
-                    {{a.hidden, a.heads, a.kv_heads, materialised}, a.hidden, a.ffn},
-                    c.partition());
+  const models::ModelSpec& a = settings.model;
+  LayerSpec spec = a.layer(0);
+  spec.attention.materialised = materialised;
+  const Block layer(c.parameters(), {2, 0}, {spec, a.hidden, a.context}, c.partition());
   c.place();
   Context context = c.context();
   const Shape shape{c.tokens(), a.hidden};

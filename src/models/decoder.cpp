@@ -7,72 +7,53 @@
 namespace megalith::models {
 namespace {
 
-kernels::Activation activation_of(MlpKind kind) {
-  return kind == MlpKind::gelu_erf ? kernels::Activation::gelu_erf : kernels::Activation::gelu_tanh;
+/// Projections into the residual stream start smaller, so that its variance does not grow with
+/// depth (Radford et al. 2019).
+layers::BlockConfig block_config(const ModelSpec& model, int64_t layer) {
+  return {model.layer(layer), model.hidden, model.context, model.init_std,
+          model.init_std / std::sqrt(2.0 * static_cast<double>(model.num_layers()))};
 }
 
-layers::BlockConfig block_config(const Architecture& a) {
-  // Projections into the residual stream start smaller, so that its variance does not grow with
-  // depth (Radford et al. 2019).
-  const double output_std = a.init_std / std::sqrt(2.0 * static_cast<double>(a.layers));
-  return {{a.hidden, a.heads, a.kv_heads, a.attention == AttentionKind::materialised, a.init_std,
-           output_std},
-          a.hidden,
-          a.ffn,
-          activation_of(a.mlp),
-          a.norm_eps,
-          a.init_std,
-          output_std};
+layers::TokenTable token_table(const ModelSpec& model) {
+  return {model.vocab, model.padded_vocab(), model.hidden, model.init_std, model.head.tied};
 }
 
 }  // namespace
 
-Stage Stage::part(const Architecture& a, int index, int count) {
-  const int64_t base = a.layers / count, more = a.layers % count;
+Stage Stage::part(const ModelSpec& model, int index, int count) {
+  const int64_t base = model.num_layers() / count, more = model.num_layers() % count;
   const int64_t begin = index * base + std::min<int64_t>(index, more);
   return {begin, begin + base + (index < more ? 1 : 0), index == 0, index == count - 1};
 }
 
-Decoder::Decoder(const Architecture& a, parameters::ParameterSet& set, const Stage& stage,
+Decoder::Decoder(const ModelSpec& spec, parameters::ParameterSet& set, const Stage& stage,
                  const layers::Partition& partition)
-    : architecture_(a), stage_(stage), begins_{set.all().size()} {
+    : spec_(spec), stage_(stage), begins_{set.all().size()} {
+  const layers::TokenTable tokens = token_table(spec);
   if (stage.has_embedding) {
-    embedding_.emplace(set, a.vocab, a.padded_vocab(), a.context, a.hidden, a.init_std, a.tied,
-                       partition);
-    if (a.tied) tied_ = &embedding_->tokens();
+    embedding_.emplace(set, tokens, spec.embedding, spec.context, partition);
+    if (spec.head.tied) tied_ = &embedding_->tokens();
   }
-  const layers::BlockConfig config = block_config(a);
   for (int64_t i = stage.begin; i < stage.end; ++i) {
     begins_.push_back(set.all().size());
-    blocks_.emplace_back(set, i, i - stage.begin, config, partition);
+    blocks_.emplace_back(set, layers::LayerPlace{i, i - stage.begin}, block_config(spec, i),
+                         partition);
   }
   begins_.push_back(set.all().size());
-  if (stage.has_head) declare_head(set, partition);
-  begins_.push_back(set.all().size());
-}
-
-void Decoder::declare_head(parameters::ParameterSet& set, const layers::Partition& partition) {
-  const Architecture& a = architecture_;
-  if (a.tied && tied_ == nullptr) {
-    // The last stage's copy of the first stage's table: same name, same updates, gradients
-    // exchanged.
-    using parameters::Init;
-    const Shape shape{a.padded_vocab(), a.hidden};
-    parameters::Declaration declaration{"embedding.weight", shape, partition.cut(shape, 0),
-                                        Init{Init::Kind::normal, a.init_std, a.vocab},
-                                        partition.tensor_shards};
-    declaration.num_gradients = 2;
-    tied_ = &set.declare(declaration);
+  if (stage.has_head) {
+    // Without the first stage's table: a copy of the same name, with the same updates; gradients
+    // are exchanged.
+    if (spec.head.tied && tied_ == nullptr) tied_ = &declare_tokens(set, tokens, partition);
+    head_.emplace(set, tokens, spec.final_norm, spec.head.tied ? tied_ : nullptr, partition);
   }
-  head_.emplace(set, a.vocab, a.padded_vocab(), a.hidden, a.norm_eps, a.init_std,
-                a.tied ? tied_ : nullptr, partition);
+  begins_.push_back(set.all().size());
 }
 
 View Decoder::input(layers::Context& context, const layers::Batch& batch,
                     DecoderSaved& saved) const {
   saved.x_TH.resize(blocks_.size() + 1);
   saved.blocks.resize(blocks_.size());
-  saved.x_TH[0] = context.saved(context.activation, Shape{batch.own.count, architecture_.hidden});
+  saved.x_TH[0] = context.saved(context.activation, Shape{batch.own.count, spec_.hidden});
   return saved.x_TH[0];
 }
 

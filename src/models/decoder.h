@@ -10,7 +10,7 @@
 #include "layers/block.h"
 #include "layers/embedding.h"
 #include "layers/loss_head.h"
-#include "models/architecture.h"
+#include "models/model_spec.h"
 
 namespace megalith::models {
 
@@ -20,9 +20,9 @@ struct Stage {
   int64_t end = 0;
   bool has_embedding = true;
   bool has_head = true;
-  static Stage whole(const Architecture& a) { return {0, a.layers, true, true}; }
+  static Stage whole(const ModelSpec& model) { return {0, model.num_layers(), true, true}; }
   /// Part `index` of `count`, blocks spread evenly, earlier stages taking one more.
-  static Stage part(const Architecture& a, int index, int count);
+  static Stage part(const ModelSpec& model, int index, int count);
 };
 
 /// What one micro-batch's forward keeps for its backward.
@@ -34,10 +34,10 @@ struct DecoderSaved {
 
 class Decoder {
  public:
-  Decoder(const Architecture& architecture, parameters::ParameterSet& set, const Stage& stage,
+  Decoder(const ModelSpec& spec, parameters::ParameterSet& set, const Stage& stage,
           const layers::Partition& partition);
 
-  const Architecture& architecture() const { return architecture_; }
+  const ModelSpec& spec() const { return spec_; }
   const Stage& stage() const { return stage_; }
   /// The tied embedding of this stage; null when not tied or on a middle stage.
   parameters::Parameter* tied() const { return tied_; }
@@ -82,8 +82,7 @@ class Decoder {
   }
 
  private:
-  void declare_head(parameters::ParameterSet& set, const layers::Partition& partition);
-  Architecture architecture_;
+  ModelSpec spec_;
   Stage stage_;
   std::optional<layers::Embedding> embedding_;
   std::vector<layers::Block> blocks_;

@@ -21,7 +21,7 @@ using ::testing::IsEmpty;
 /// The training loss: forward without anything saved, through `hidden`, `score` and `logits`, which
 /// share the layers but not the order of buffers with `forward` and `loss`.
 double training_loss(LayerCase& c, layers::Context& context, const Decoder& model) {
-  const Architecture& a = model.architecture();
+  const ModelSpec& a = model.spec();
   const auto x = c.tensor(Shape{c.tokens(), a.hidden}), loss = c.tensor(Shape{c.tokens()});
   const auto logits = c.tensor(Shape{c.tokens(), a.padded_vocab()});
   model.hidden(context, c.batch(), x);
@@ -41,25 +41,24 @@ double training_loss(LayerCase& c, layers::Context& context, const Decoder& mode
 struct Choice {
   bool tied;
   layers::Recompute recompute;
-  AttentionKind attention;
+  bool materialised;
 };
 
 class DecoderGradients : public ::testing::TestWithParam<Choice> {};
 
 TEST_P(DecoderGradients, EveryParameter) {
   train::Settings settings = tiny_f64_settings();
-  settings.architecture.tied = GetParam().tied;
-  settings.architecture.attention = GetParam().attention;
+  settings.model.head.tied = GetParam().tied;
+  testing::set_materialised(settings.model, GetParam().materialised);
   settings.z_loss = 0.0625;
   LayerCase c(settings);
-  const Decoder model(settings.architecture, c.parameters(), Stage::whole(settings.architecture),
-                      c.partition());
+  const Decoder model(settings.model, c.parameters(), Stage::whole(settings.model), c.partition());
   EXPECT_EQ(model.tied() != nullptr, GetParam().tied);
   c.place();
   layers::Context context = c.context();
   DecoderSaved saved;
   const auto loss = c.tensor(Shape{c.tokens()}),
-             dx = c.tensor(Shape{c.tokens(), settings.architecture.hidden});
+             dx = c.tensor(Shape{c.tokens(), settings.model.hidden});
   model.forward(context, c.batch(), saved, {GetParam().recompute});
   model.loss(context, c.batch(), saved, static_cast<float>(settings.z_loss), loss, dx);
   model.backward(context, c.batch(), saved, {GetParam().recompute}, dx);
@@ -68,14 +67,13 @@ TEST_P(DecoderGradients, EveryParameter) {
   EXPECT_THAT(c.parameter_faults([&] { return training_loss(c, context, model); }), IsEmpty());
 }
 
-INSTANTIATE_TEST_SUITE_P(
-    Choices, DecoderGradients,
-    ::testing::Values(Choice{true, layers::Recompute::none, AttentionKind::streaming},
-                      Choice{false, layers::Recompute::selective, AttentionKind::materialised},
-                      Choice{true, layers::Recompute::full, AttentionKind::streaming}));
+INSTANTIATE_TEST_SUITE_P(Choices, DecoderGradients,
+                         ::testing::Values(Choice{true, layers::Recompute::none, false},
+                                           Choice{false, layers::Recompute::selective, true},
+                                           Choice{true, layers::Recompute::full, false}));
 
 TEST(Decoder, StagesDeclareTheWholeModelOnce) {
-  const Architecture a = tiny_f64_settings().architecture;
+  const ModelSpec a = tiny_f64_settings().model;
   const layers::Partition alone{2, 1, 0, 2};
   parameters::ParameterSet whole, first, last;
   const Decoder model(a, whole, Stage::whole(a), alone);
@@ -91,9 +89,9 @@ TEST(Decoder, StagesDeclareTheWholeModelOnce) {
 }
 
 TEST(Decoder, StagesCoverAllBlocksInOrder) {
-  Architecture a;
+  ModelSpec a;
   for (const int64_t layers : {1, 2, 3, 7, 12}) {
-    a.layers = layers;
+    a.set_num_layers(layers);
     for (int count = 1; count <= layers; ++count) {
       int64_t next = 0;
       for (int i = 0; i < count; ++i) {

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// config.json of a Hugging Face model folder, both ways. Read: the spellings of transformers 4 and
-// 5, missing keys take the class default, unknown keys are ignored as the ecosystem does; but a
-// value that would change the arithmetic and has no code here is refused by its key, never ignored.
-// Source: transformers, GPT2Config. Sizes are bounded before anything is allocated.
+// config.json of a Hugging Face model folder, both ways, for every family (families.h). Read: the
+// spellings of transformers 4 and 5, missing keys take the class default, unknown keys are ignored
+// as the ecosystem does; but a value that would change the arithmetic and has no code here is
+// refused by its key, never ignored. Sizes are bounded before anything is allocated.
 #pragma once
 
 #include <cstdint>
@@ -11,13 +11,13 @@
 #include <string_view>
 #include <vector>
 
-#include "models/architecture.h"
+#include "models/model_spec.h"
 #include "tensor/dtype.h"
 
 namespace megalith::models {
 
 struct HuggingFaceConfig {
-  Architecture architecture;
+  ModelSpec model;
   /// Ids that end a text (eos_token_id, a number or a list), those inside the vocabulary only.
   std::vector<int32_t> end_ids;
 };
@@ -32,8 +32,12 @@ HuggingFaceConfig parse_hugging_face_config(std::string_view text, const std::st
 std::optional<std::vector<int32_t>> parse_end_ids(std::string_view text, int64_t vocab,
                                                   const std::string& where);
 
-/// config.json for a model stored as `dtype`. UserError when GPT-2 cannot express the architecture.
-std::string hugging_face_config(const Architecture& architecture, DType dtype,
+/// config.json for a model stored as `dtype`. UserError naming what the model's family cannot say.
+std::string hugging_face_config(const ModelSpec& model, DType dtype,
                                 const std::vector<int32_t>& end_ids);
+
+/// UserError naming what a config.json of the model's family cannot say of it: it would read back
+/// as another model.
+void check_expressible(const ModelSpec& model);
 
 }  // namespace megalith::models

@@ -10,6 +10,7 @@
 #include <random>
 
 #include "base/error.h"
+#include "models/families.h"
 
 namespace megalith::models {
 namespace {
@@ -32,36 +33,91 @@ HuggingFaceConfig parse_with(const Json& change) {
 
 TEST(HuggingFace, absent_keys_are_gpt2_small) {
   const HuggingFaceConfig config = parse(R"({"model_type":"gpt2","future_key":{"a":[1]}})");
-  const Architecture& a = config.architecture;
-  EXPECT_EQ(a.vocab, 50257);
-  EXPECT_EQ(a.context, 1024);
-  EXPECT_EQ(a.hidden, 768);
-  EXPECT_EQ(a.layers, 12);
-  EXPECT_EQ(a.heads, 12);
-  EXPECT_EQ(a.kv_heads, 12);
-  EXPECT_EQ(a.ffn, 3072);
-  EXPECT_EQ(a.mlp, MlpKind::gelu_tanh);
-  EXPECT_EQ(a.norm_eps, 1e-5);
-  EXPECT_EQ(a.dropout, 0.1);
-  EXPECT_TRUE(a.tied);
-  EXPECT_TRUE(a.bias);
+  ModelSpec expected = gpt2({});
+  expected.dropout = 0.1;
+  EXPECT_EQ(config.model, expected);
+  EXPECT_EQ(config.model.layers.size(), 12);
+  EXPECT_EQ(config.model.layers[0].mlp.ffn, 3072);
   EXPECT_THAT(config.end_ids, ElementsAre(50256));
-  EXPECT_EQ(a.num_parameters(), 124439808);  // the published count
+  EXPECT_EQ(config.model.num_parameters(), 124439808);  // the published count
+}
+
+TEST(HuggingFace, absent_keys_are_llama_7b) {
+  const HuggingFaceConfig config = parse(R"({"model_type":"llama"})");
+  EXPECT_EQ(config.model.num_parameters(), 6738415616);  // the published count
+  EXPECT_EQ(config.model.layers[0].norm.eps, 1e-6);
+  EXPECT_EQ(config.model.layers[0].attention.rope.dim, 128);
+  EXPECT_FALSE(config.model.head.tied);
+  EXPECT_THAT(config.end_ids, ElementsAre(2));
 }
 
 TEST(HuggingFace, both_spellings_are_one_setting) {
-  const Architecture a =
+  const ModelSpec a =
       parse(R"({"architectures":["GPT2LMHeadModel"],"hidden_size":64,"num_hidden_layers":3,
                 "num_attention_heads":8,"max_position_embeddings":128,"n_inner":null,
                 "dtype":"bfloat16"})")
-          .architecture;
-  EXPECT_EQ(a.hidden, 64);
-  EXPECT_EQ(a.layers, 3);
-  EXPECT_EQ(a.heads, 8);
-  EXPECT_EQ(a.context, 128);
-  EXPECT_EQ(a.ffn, 256);
-  EXPECT_EQ(parse_with({{"hidden_size", 64}}).architecture.hidden, 64);
+          .model;
+  EXPECT_EQ(a, [] {
+    ModelSpec model = gpt2({.layers = 3, .hidden = 64, .heads = 8, .context = 128});
+    model.dropout = 0.1;
+    return model;
+  }());
+  EXPECT_EQ(parse_with({{"hidden_size", 64}}).model.hidden, 64);
   EXPECT_THROW(parse_with({{"hidden_size", 32}}), UserError);
+}
+
+/// Small, awkward: heads wider than hidden / heads, one key/value head for three.
+Json llama_json() {
+  return {{"model_type", "llama"},
+          {"vocab_size", 300},
+          {"hidden_size", 20},
+          {"num_hidden_layers", 2},
+          {"num_attention_heads", 3},
+          {"num_key_value_heads", 1},
+          {"head_dim", 8},
+          {"intermediate_size", 28},
+          {"max_position_embeddings", 64},
+          {"tie_word_embeddings", true}};
+}
+
+TEST(HuggingFace, rope_of_transformers_4_and_5_are_one) {
+  Json four = llama_json(), five = llama_json();
+  const Json scaling = {{"factor", 8.0},
+                        {"low_freq_factor", 1.0},
+                        {"high_freq_factor", 4.0},
+                        {"original_max_position_embeddings", 32}};
+  four["rope_theta"] = 500000.0;
+  four["rope_scaling"] = scaling;
+  four["rope_scaling"]["type"] = "llama3";
+  five["rope_parameters"] = scaling;
+  five["rope_parameters"]["rope_type"] = "llama3";
+  five["rope_parameters"]["rope_theta"] = 500000.0;
+  const ModelSpec a = parse(four.dump()).model, b = parse(five.dump()).model;
+  EXPECT_EQ(a, b);
+  const layers::RopeSpec& rope = a.layers[1].attention.rope;
+  EXPECT_EQ(rope.scaling, layers::RopeScaling::llama3);
+  EXPECT_EQ(rope.base, 500000);
+  EXPECT_EQ(rope.factor, 8);
+  EXPECT_EQ(rope.original_context, 32);
+  EXPECT_EQ(rope.dim, 8);
+  EXPECT_EQ(parse(hugging_face_config(a, DType::f32, {2})).model, a);
+}
+
+TEST(HuggingFace, what_a_llama_asks_for_without_code_is_refused) {
+  for (const auto& [key, value] : std::vector<std::pair<std::string, Json>>{
+           {"hidden_act", "gelu"},
+           {"sliding_window", 128},
+           {"partial_rotary_factor", 0.5},
+           {"num_key_value_heads", 0},
+           {"num_key_value_heads", 2},
+           {"head_dim", 7},
+           {"rope_scaling", Json{{"type", "ntk"}, {"factor", 2.0}}},
+           {"rope_scaling", 2},
+           {"quantization_config", Json::object()}}) {
+    Json json = llama_json();
+    json[key] = value;
+    EXPECT_THROW(parse(json.dump()), UserError) << key << " " << value;
+  }
 }
 
 TEST(HuggingFace, end_ids_are_a_number_or_a_list_inside_the_vocabulary) {
@@ -76,7 +132,7 @@ TEST(HuggingFace, end_ids_are_a_number_or_a_list_inside_the_vocabulary) {
 
 TEST(HuggingFace, what_has_no_code_is_refused_by_its_key) {
   const std::vector<std::pair<Json, const char*>> cases = {
-      {{{"model_type", "llama"}}, "model_type"},
+      {{{"model_type", "mamba"}}, "model_type"},
       {{{"model_type", 3}}, "model_type"},
       {{{"model_type", nullptr}}, "model_type"},
       {{{"activation_function", "relu"}}, "activation_function"},
@@ -95,7 +151,7 @@ TEST(HuggingFace, what_has_no_code_is_refused_by_its_key) {
       {{{"n_embd", 4611686018427387904}}, "hidden"},
       {{{"n_embd", 66}}, "heads"},
       {{{"n_layer", 1000000000}}, "layers"},
-      {{{"n_inner", 0}}, "ffn"},
+      {{{"n_inner", 0}}, "n_inner"},
       {{{"layer_norm_epsilon", 0}}, "epsilon"},
       {{{"layer_norm_epsilon", "1e-5"}}, "layer_norm_epsilon"},
       {{{"resid_pdrop", 1.5}, {"embd_pdrop", 1.5}, {"attn_pdrop", 1.5}}, "dropout"},
@@ -128,7 +184,7 @@ TEST(HuggingFace, no_damage_does_more_than_an_error) {
       if (text.empty()) break;
     }
     try {
-      parse(text).architecture.check("result");
+      parse(text).model.check("result");
     } catch (const UserError&) {
       ++refused;
     }
@@ -140,38 +196,52 @@ TEST(HuggingFace, no_damage_does_more_than_an_error) {
 }
 
 TEST(HuggingFace, a_written_config_reads_back_as_itself) {
-  Architecture a;
-  a.layers = 3;
-  a.hidden = 96;
-  a.heads = a.kv_heads = 6;
-  a.context = 77;
-  a.vocab = 1000;
-  a.dropout = 0.25;
-  a.norm_eps = 1e-6;
-  a.init_std = 0.01;
   for (const int64_t ffn : {384, 100}) {
     for (const bool tied : {true, false}) {
-      for (const MlpKind mlp : {MlpKind::gelu_tanh, MlpKind::gelu_erf}) {
-        a.ffn = ffn;
-        a.tied = tied;
-        a.mlp = mlp;
+      for (const auto activation : {layers::Activation::gelu_tanh, layers::Activation::gelu_erf}) {
+        ModelSpec a =
+            gpt2({.layers = 3, .hidden = 96, .heads = 6, .ffn = ffn, .context = 77, .vocab = 1000});
+        a.for_each_layer([&](layers::LayerSpec& layer) {
+          layer.norm.eps = 1e-6;
+          layer.mlp.activation = activation;
+        });
+        a.final_norm.eps = 1e-6;
+        a.dropout = 0.25;
+        a.init_std = 0.01;
+        a.head.tied = tied;
         for (const std::vector<int32_t>& ids : {std::vector<int32_t>{}, {5}, {5, 6}}) {
           const std::string text = hugging_face_config(a, DType::bf16, ids);
           const HuggingFaceConfig back = parse(text);
           EXPECT_EQ(back.end_ids, ids);
-          EXPECT_EQ(back.architecture.ffn, ffn);
-          EXPECT_EQ(back.architecture.tied, tied);
-          EXPECT_EQ(back.architecture.mlp, mlp);
-          EXPECT_EQ(back.architecture.context, 77);
-          EXPECT_EQ(back.architecture.dropout, 0.25);
-          EXPECT_EQ(back.architecture.norm_eps, 1e-6);
-          EXPECT_EQ(back.architecture.init_std, 0.01);
-          EXPECT_EQ(back.architecture.num_parameters(), a.num_parameters());
+          EXPECT_EQ(back.model, a);
           EXPECT_EQ(Json::parse(text).at("torch_dtype"), "bfloat16");
         }
       }
     }
   }
+}
+
+TEST(HuggingFace, what_a_format_cannot_say_is_named) {
+  const auto refuses = [](const ModelSpec& model, const char* what) {
+    try {
+      check_expressible(model);
+      ADD_FAILURE() << what << " was taken";
+    } catch (const UserError& error) {
+      EXPECT_THAT(error.what(), HasSubstr(what));
+    }
+  };
+  ModelSpec model = gpt2({.hidden = 64, .heads = 4});
+  model.layers[0].attention.kv_heads = 2;
+  refuses(model, "kv_heads");
+  model = gpt2({.hidden = 64, .heads = 4});
+  model.layers[1].mlp.ffn = 100;
+  refuses(model, "ffn");
+  model = llama({.hidden = 64, .heads = 4});
+  model.layers[0].attention.window = 8;
+  refuses(model, "window");
+  model = llama({.hidden = 64, .heads = 4});
+  model.for_each_layer([](layers::LayerSpec& layer) { layer.attention.materialised = true; });
+  check_expressible(model);  // how it trains is nobody's but ours
 }
 
 }  // namespace

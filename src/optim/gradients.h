@@ -9,8 +9,8 @@
 // whole model.
 #pragma once
 
-#include <map>
 #include <string>
+#include <unordered_map>
 
 #include "kernels/exec.h"
 #include "parallel/mesh.h"
@@ -33,7 +33,7 @@ class NormOrder {
   int64_t first_of(const std::string& name) const { return first_.at(name); }
 
  private:
-  std::map<std::string, int64_t> first_;
+  std::unordered_map<std::string, int64_t> first_;
   int64_t size_ = 0;
 };
 

@@ -46,17 +46,17 @@ int Parameter::first_canonical_shard() const {
 
 Parameter& ParameterSet::declare(Declaration declaration) {
   MEGA_CHECK(find(declaration.name) == nullptr, "parameter {} declared twice", declaration.name);
-  const Parameter& parameter = parameters_.emplace_back(std::move(declaration));
+  Parameter& parameter = parameters_.emplace_back(std::move(declaration));
+  by_name_.emplace(parameter.name(), &parameter);
   gradient_begins_.push_back(gradient_begins_.back() +
                              parameter.num_gradients() *
                                  aligned(sum_shape(parameter).num_elements()));
-  return parameters_.back();
+  return parameter;
 }
 
 Parameter* ParameterSet::find(std::string_view name) {
-  const auto found =
-      std::ranges::find_if(parameters_, [&](const Parameter& p) { return p.name() == name; });
-  return found == parameters_.end() ? nullptr : &*found;
+  const auto found = by_name_.find(name);
+  return found == by_name_.end() ? nullptr : found->second;
 }
 
 int64_t ParameterSet::local_elements() const {

@@ -8,6 +8,7 @@
 #include <deque>
 #include <functional>
 #include <string_view>
+#include <unordered_map>
 #include <vector>
 
 #include "device/device.h"
@@ -91,6 +92,7 @@ class ParameterSet {
 
  private:
   std::deque<Parameter> parameters_;
+  std::unordered_map<std::string_view, Parameter*> by_name_;  // names of the deque's
   Storage storage_;
   Ownership ownership_;
   device::Tensor masters_, computes_, gradients_;

@@ -3,19 +3,17 @@
 
 #include "base/random.h"
 #include "comm/backends.h"
+#include "models/families.h"
 #include "testing/gradient_check.h"
 
 namespace megalith::testing {
 
 train::Settings tiny_f64_settings() {
   train::Settings settings = toy_settings();
-  models::Architecture& a = settings.architecture;
-  a.layers = 2;
-  a.hidden = 16;
-  a.kv_heads = 2;
-  a.ffn = 24;
-  a.context = 8;
-  a.vocab = 20;
+  settings.model = models::gpt2(
+      {.layers = 2, .hidden = 16, .heads = 4, .kv_heads = 2, .ffn = 24, .context = 8, .vocab = 20});
+  settings.model.dropout = 0.1;
+  settings.model.init_std = 0.1;
   settings.split = {2, 1};
   settings.ragged = true;
   settings.masters = settings.weights = settings.activations = DType::f64;
@@ -43,7 +41,7 @@ layers::Context LayerCase::context() {
           settings_.activations,
           settings_.masters,
           random_key(settings_.seed, uint64_t{3}),
-          settings_.architecture.dropout};
+          settings_.model.dropout};
 }
 
 namespace {

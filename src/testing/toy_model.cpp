@@ -2,21 +2,16 @@
 #include "testing/toy_model.h"
 
 #include "base/random.h"
+#include "models/families.h"
 
 namespace megalith::testing {
 
 train::Settings toy_settings() {
   train::Settings settings;
-  models::Architecture& a = settings.architecture;
-  a.layers = 3;
-  a.hidden = 32;
-  a.heads = 4;
-  a.kv_heads = 4;
-  a.ffn = 64;
-  a.context = 16;
-  a.vocab = 100;
-  a.dropout = 0.1;
-  a.init_std = 0.1;
+  settings.model =
+      models::gpt2({.layers = 3, .hidden = 32, .heads = 4, .ffn = 64, .context = 16, .vocab = 100});
+  settings.model.dropout = 0.1;
+  settings.model.init_std = 0.1;
   settings.split = {4, 2};
   settings.batch.full = 8;
   settings.micro_batch = 2;
@@ -28,11 +23,41 @@ train::Settings toy_settings() {
   return settings;
 }
 
+train::Settings toy_llama_settings() {
+  train::Settings settings = toy_settings();
+  const models::ModelSpec gpt = settings.model;
+  settings.model = models::llama({.layers = 3,
+                                  .hidden = 32,
+                                  .heads = 8,
+                                  .kv_heads = 4,
+                                  .head_dim = 6,
+                                  .ffn = 20,
+                                  .context = 16,
+                                  .vocab = 100});
+  settings.model.dropout = gpt.dropout;
+  settings.model.init_std = gpt.init_std;
+  settings.model.layers[1].attention.window = 5;
+  settings.model.layers[2].attention.softcap = 3;
+  settings.model.layers[2].attention.qk_norm = layers::QkNorm::head;
+  return settings;
+}
+
+void set_kv_heads(models::ModelSpec& model, int64_t kv_heads) {
+  model.for_each_layer([&](layers::LayerSpec& layer) { layer.attention.kv_heads = kv_heads; });
+}
+void set_ffn(models::ModelSpec& model, int64_t ffn) {
+  model.for_each_layer([&](layers::LayerSpec& layer) { layer.mlp.ffn = ffn; });
+}
+void set_materialised(models::ModelSpec& model, bool materialised) {
+  model.for_each_layer(
+      [&](layers::LayerSpec& layer) { layer.attention.materialised = materialised; });
+}
+
 namespace {
 
 /// One sample's tokens, one more than the sample is long.
 std::vector<int32_t> sample_tokens(const train::Settings& settings, int64_t sample) {
-  const auto vocab = static_cast<uint64_t>(settings.architecture.vocab);
+  const auto vocab = static_cast<uint64_t>(settings.model.vocab);
   const auto draws = random_key(77, static_cast<uint64_t>(sample));
   uint64_t token = random_key(draws, uint64_t{1}) % vocab;
   std::vector<int32_t> tokens;

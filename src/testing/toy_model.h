@@ -13,6 +13,16 @@ namespace megalith::testing {
 /// 16 tokens a step, learning rate 0.01, dropout, z-loss, and clipping that bites.
 train::Settings toy_settings();
 
+/// The same with a Llama's layers: grouped heads wider than hidden / heads, rotary positions of
+/// which the second layer's see a window alone, the third's are capped and have norms of queries
+/// and keys; untied, no biases.
+train::Settings toy_llama_settings();
+
+/// A change of every layer of a model.
+void set_kv_heads(models::ModelSpec& model, int64_t kv_heads);
+void set_ffn(models::ModelSpec& model, int64_t ffn);
+void set_materialised(models::ModelSpec& model, bool materialised = true);
+
 /// Samples [first, first + count): token after token, next = 7 token + 3 + noise (mod vocabulary),
 /// so there is something to learn. With `settings.ragged` some samples hold two documents that
 /// attention must not join, and the last token of each document has weight 0.

@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <numeric>
 
-#include "models/architecture_json.h"
+#include "models/model_spec_json.h"
 
 namespace megalith::train {
 namespace {
@@ -137,7 +137,7 @@ std::vector<checkpoint::TensorSource> state_tensors(Engine& engine, SpreadState&
 nlohmann::json state_json(const Position& p, const Engine& engine,
                           const std::string& data_fingerprint) {
   nlohmann::json state = to_json(p);
-  state["architecture"] = models::to_json(engine.settings().architecture);
+  state["architecture"] = models::to_json(engine.settings().model);
   state["tensor_shards"] = engine.settings().split.tensor_shards;
   state["data_fingerprint"] = data_fingerprint;
   return state;

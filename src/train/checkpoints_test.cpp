@@ -84,7 +84,7 @@ TEST(CheckpointState, SoAreThoseOfTheGuard) {
 TEST(CheckpointState, DataRanksShareTheWorkByBytes) {
   for (const int data : {2, 4}) {
     Settings settings = testing::toy_settings();
-    settings.architecture.layers = 8;
+    settings.model.set_num_layers(8);
     settings.split = {4, 4};
     settings.layout = {.data = data};
     std::vector<int64_t> bytes;

@@ -77,7 +77,7 @@ TEST(DataRoad, RanksTogetherReadWhatOneReads) {
   data::write_corpus(folder / "corpus", documents);
   data::SamplerOptions options;
   options.sequence_length = settings().sequence_length();
-  options.vocab_size = settings().architecture.vocab;
+  options.vocab_size = settings().model.vocab;
   const data::Sampler sampler({{folder / "corpus", {}}}, options);
   for (const auto& [ranks, end_of_document_loss] :
        {std::pair{2, false}, std::pair{4, false}, std::pair{2, true}}) {

@@ -25,10 +25,10 @@ Engine::Engine(const Settings& settings, device::Device& device, const parallel:
   MEGA_CHECK_LE(settings.zero, 1);
   const parallel::Layout& layout = mesh.layout();
   for (int chunk = 0; chunk < layout.chunks; ++chunk) {
-    const models::Stage stage = models::Stage::part(
-        settings.architecture, parallel::piece_of(layout, mesh.at().pipeline, chunk),
-        layout.pipeline * layout.chunks);
-    pieces_.push_back(std::make_unique<models::Decoder>(settings.architecture, set_, stage,
+    const models::Stage stage =
+        models::Stage::part(settings.model, parallel::piece_of(layout, mesh.at().pipeline, chunk),
+                            layout.pipeline * layout.chunks);
+    pieces_.push_back(std::make_unique<models::Decoder>(settings.model, set_, stage,
                                                         partition_of(settings, mesh.at().tensor)));
   }
   const parallel::TreeAccumulator levels(settings.shards_per_rank());
@@ -43,8 +43,8 @@ Engine::Engine(const Settings& settings, device::Device& device, const parallel:
   parameters::ParameterSet whole;
   const layers::Partition undivided{settings.split.tensor_shards, 1, 0, settings.token_partials(),
                                     false};
-  const models::Decoder declarations(settings.architecture, whole,
-                                     models::Stage::whole(settings.architecture), undivided);
+  const models::Decoder declarations(settings.model, whole, models::Stage::whole(settings.model),
+                                     undivided);
   norm_order_ = std::make_unique<optim::NormOrder>(whole);
 }
 
@@ -91,7 +91,7 @@ int64_t Engine::max_sequences(const data::HostBatch& batch) const {
 void Engine::accumulate(int64_t step, std::span<const data::HostBatch> micro_batches,
                         double global_weight, View loss_T, const Inspector* inspector) {
   layers::Context context = this->context(random_key(settings_.seed, static_cast<uint64_t>(step)),
-                                          settings_.architecture.dropout);
+                                          settings_.model.dropout);
   context.inspector = inspector;
   const int shards = settings_.shards_per_rank();
   const parallel::TreeAccumulator tree(shards);
@@ -189,8 +189,8 @@ std::vector<double> Engine::replay(int64_t step, std::span<const data::HostBatch
 std::vector<double> Engine::sample_losses(const data::HostBatch& host) {
   layers::Context context = this->context(0, 0);
   const DeviceBatch batch(device_, host, max_sequences(host), 1, token_part());
-  const device::Tensor x = context.workspace(
-      context.activation, Shape{batch.batch().own.count, settings_.architecture.hidden});
+  const device::Tensor x =
+      context.workspace(context.activation, Shape{batch.batch().own.count, settings_.model.hidden});
   comm::Communicator& pipeline = mesh_.pipeline();
   const int stage = mesh_.at().pipeline, stages = pipeline.size();
   for (const auto& piece : pieces_) {

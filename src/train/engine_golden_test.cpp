@@ -47,7 +47,7 @@ TEST_P(EngineGolden, Bf16RaggedUntied) {
   Settings settings = toy_settings();
   settings.weights = settings.activations = DType::bf16;
   settings.ragged = true;
-  settings.architecture.tied = false;
+  settings.model.head.tied = false;
   EXPECT_THAT(lines(settings, GetParam()),
               ElementsAre("0x1.304371d1408e8p+2 0x1.0154e331eadd4p+1",
                           "0x1.2b3d580473c1bp+2 0x1.11b6750e0610fp+1",

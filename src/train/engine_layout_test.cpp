@@ -38,7 +38,7 @@ std::vector<Variant> variants() {
   std::vector<Variant> all;
   all.push_back({"tied f32", toy_settings()});
   all.push_back({"untied f32", toy_settings()});
-  all.back().settings.architecture.tied = false;
+  all.back().settings.model.head.tied = false;
   all.push_back({"tied bf16", toy_settings()});
   all.back().settings.weights = all.back().settings.activations = DType::bf16;
   all.push_back({"bf16 weights, f32 activations", toy_settings()});
@@ -47,9 +47,13 @@ std::vector<Variant> variants() {
   all.back().settings.activations = DType::bf16;
   all.push_back({"ragged, materialised, fewer key/value heads", toy_settings()});
   all.back().settings.ragged = true;
-  all.back().settings.architecture.attention = models::AttentionKind::materialised;
-  all.back().settings.architecture.kv_heads = 2;
+  testing::set_materialised(all.back().settings.model);
+  testing::set_kv_heads(all.back().settings.model, 2);
   all.back().settings.split.tensor_shards = 2;
+  all.push_back({"llama f32", testing::toy_llama_settings()});
+  all.back().settings.ragged = true;
+  all.push_back({"llama bf16", testing::toy_llama_settings()});
+  all.back().settings.weights = all.back().settings.activations = DType::bf16;
   return all;
 }
 
@@ -101,11 +105,11 @@ TEST(EngineLayout, SpreadOptimizerState) {
 /// Large enough that owners meet inside matrices: rows, columns of canonical shards, a table.
 TEST(EngineLayout, SpreadOptimizerStateWithinTensors) {
   Settings serial = toy_settings();
-  serial.architecture.layers = 1;
-  serial.architecture.hidden = 192;
-  serial.architecture.ffn = 768;
-  serial.architecture.vocab = 300;
-  serial.architecture.context = 8;
+  serial.model.set_num_layers(1);
+  serial.model.hidden = 192;
+  testing::set_ffn(serial.model, 768);
+  serial.model.vocab = 300;
+  serial.model.context = 8;
   serial.split.data_shards = 4;
   serial.micro_batch = 1;
   serial.batch.full = 4;
@@ -130,14 +134,14 @@ Settings interleaved(Settings settings, int stages, int chunks) {
 
 TEST(EngineLayout, Chunks) {
   for (Variant& variant : variants()) {
-    variant.settings.architecture.layers = 5;  // uneven pieces
+    variant.settings.model.set_num_layers(5);  // uneven pieces
     EXPECT_TRUE(same(variant.settings, interleaved(variant.settings, 2, 2))) << variant.name;
   }
 }
 
 TEST(EngineLayout, ChunksWithAllElse) {
   Settings serial = toy_settings();
-  serial.architecture.layers = 6;
+  serial.model.set_num_layers(6);
   serial.micro_batch = 1;  // four a shard: not a multiple of three stages
   for (const auto mode : {layers::Recompute::none, layers::Recompute::selective}) {
     Settings other = interleaved(serial, 3, 2);
@@ -161,7 +165,7 @@ TEST(EngineLayout, RefusesMorePiecesThanLayers) {
   settings.layout.pipeline = 4;
   EXPECT_THROW(check(settings, "test"), UserError);
   settings.layout = {.pipeline = 2, .chunks = 2};  // without the schedule for it
-  settings.architecture.layers = 4;
+  settings.model.set_num_layers(4);
   EXPECT_THROW(check(settings, "test"), UserError);
 }
 
@@ -226,9 +230,9 @@ TEST(EngineLayout, RecomputationOfTheFirstLayersOfAStage) {
   for (const auto mode : {layers::Recompute::none, layers::Recompute::selective}) {
     for (const int64_t full_layers : {1, 2}) {
       Settings other = interleaved(toy_settings(), 2, 2);
-      other.architecture.layers = 6;
+      other.model.set_num_layers(6);
       Settings serial = toy_settings();
-      serial.architecture.layers = 6;
+      serial.model.set_num_layers(6);
       other.recompute = {mode, full_layers};
       EXPECT_TRUE(same(serial, other)) << static_cast<int>(mode) << full_layers;
     }
@@ -237,7 +241,7 @@ TEST(EngineLayout, RecomputationOfTheFirstLayersOfAStage) {
 
 TEST(EngineLayout, MaterialisedAttentionInF32) {
   Settings other = toy_settings();
-  other.architecture.attention = models::AttentionKind::materialised;
+  testing::set_materialised(other.model);
   EXPECT_TRUE(same(toy_settings(), other));
 }
 
@@ -258,7 +262,7 @@ std::vector<double> validation_losses(const Settings& settings) {
 
 TEST(EngineLayout, ValidationLosses) {
   for (Variant& variant : variants()) {
-    variant.settings.architecture.layers = 5;
+    variant.settings.model.set_num_layers(5);
     const auto serial = validation_losses(variant.settings);
     ASSERT_EQ(serial.size(), 2u);
     Settings other = interleaved(variant.settings, 2, 2);
@@ -277,7 +281,7 @@ TEST(EngineLayout, TheRecipeDoesChangeTheBits) {
     return settings;
   };
   EXPECT_FALSE(same(toy_settings(), other([](Settings& s) { s.seed = 7; })));
-  EXPECT_FALSE(same(toy_settings(), other([](Settings& s) { s.architecture.dropout = 0; })));
+  EXPECT_FALSE(same(toy_settings(), other([](Settings& s) { s.model.dropout = 0; })));
   EXPECT_FALSE(same(toy_settings(), other([](Settings& s) { s.clip = 0.49; })));
   EXPECT_FALSE(same(toy_settings(), other([](Settings& s) { s.z_loss = 0; })));
   EXPECT_FALSE(same(toy_settings(), other([](Settings& s) { s.adamw.weight_decay = 0.2; })));
@@ -286,7 +290,7 @@ TEST(EngineLayout, TheRecipeDoesChangeTheBits) {
 
 TEST(EngineLayout, ItLearns) {
   Settings settings = toy_settings();
-  settings.architecture.dropout = 0;
+  settings.model.dropout = 0;
   ToyRun run;
   run_toy(settings, 40, {}, run);
   EXPECT_LT(run.loss.back(), run.loss.front() - 1);

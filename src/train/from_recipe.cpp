@@ -5,6 +5,8 @@
 #include <cmath>
 #include <limits>
 
+#include "models/recipe_model.h"
+
 namespace megalith::train {
 namespace {
 
@@ -64,49 +66,17 @@ optim::AdamWOptions adamw_of(const config::OptimizerSection& o) {
 
 }  // namespace
 
-models::Architecture architecture_of(const config::Recipe& r, int64_t vocab) {
-  models::Architecture a;
-  a.layers = r.model.layers;
-  a.hidden = r.model.hidden;
-  a.heads = r.model.heads;
-  a.kv_heads = r.model.kv_heads > 0 ? r.model.kv_heads : r.model.heads;
-  a.ffn = r.model.ffn > 0 ? r.model.ffn : 4 * r.model.hidden;
-  a.context = r.model.context;
-  a.vocab = r.model.vocab > 0 ? r.model.vocab : vocab;
-  if (a.vocab <= 0) {
-    throw UserError(
-        "recipe: model.vocab is not given and there is no data.tokenizer to take it from; set one "
-        "of them");
-  }
-  if (r.model.vocab > 0 && vocab > r.model.vocab) {
-    throw UserError(
-        "recipe: model.vocab {} is smaller than the tokenizer's {}; set model.vocab to 0 or at "
-        "least that",
-        r.model.vocab, vocab);
-  }
-  a.attention = r.model.attention == config::Attention::materialised
-                    ? models::AttentionKind::materialised
-                    : models::AttentionKind::streaming;
-  a.tied = r.model.tied;
-  a.dropout = r.model.dropout;
-  a.norm_eps = r.model.norm_eps;
-  a.init_std = r.model.init_std;
-  a.check("recipe");
-  return a;
-}
-
 Settings settings_of(const config::Recipe& r, int64_t vocab) {
   Settings s;
-  s.architecture = architecture_of(r, vocab);
+  s.model = models::model_of(r, vocab);
   s.layout.tensor = narrow<int>(r.parallel.tensor);
   s.layout.pipeline = narrow<int>(r.parallel.pipeline);
   s.layout.data = narrow<int>(r.parallel.data);
   s.layout.sequence = r.parallel.sequence;
   s.layout.chunks = narrow<int>(r.parallel.chunks);
   s.zero = narrow<int>(r.parallel.zero);
-  s.split.tensor_shards = r.parallel.tensor_shards > 0
-                              ? narrow<int>(r.parallel.tensor_shards)
-                              : models::default_tensor_shards(s.architecture);
+  s.split.tensor_shards = r.parallel.tensor_shards > 0 ? narrow<int>(r.parallel.tensor_shards)
+                                                       : models::default_tensor_shards(s.model);
   s.split.data_shards = narrow<int>(r.parallel.data_shards);
   s.pipeline_schedule = pipeline_schedule_of(r.parallel.schedule);
   s.numerics =
@@ -116,6 +86,7 @@ Settings settings_of(const config::Recipe& r, int64_t vocab) {
   s.activations = dtype_of(r.precision.compute);
   s.seed = static_cast<uint64_t>(r.run.seed);
   s.micro_batch = r.train.micro_batch;
+  s.trained_length = r.train.sequence_length;
   s.ragged = r.data.document_mask;
   s.batch = {r.train.global_batch, r.train.ramp_start, r.train.ramp_increment,
              r.train.ramp_samples};

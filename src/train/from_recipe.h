@@ -9,10 +9,8 @@
 
 namespace megalith::train {
 
-/// `vocab`: of the tokenizer, for recipes that leave model.vocab at 0. UserError when neither says.
-models::Architecture architecture_of(const config::Recipe& recipe, int64_t vocab);
-
-/// Settings without the length of the run (see run_length). UserError with all faults.
+/// Settings without the length of the run (see run_length). `vocab`: of the tokenizer, for recipes
+/// that leave model.vocab at 0. UserError with all faults.
 Settings settings_of(const config::Recipe& recipe, int64_t vocab);
 
 /// How long a run is. `steps` is the last step; with an hour budget it is as many as fit.

@@ -39,8 +39,16 @@ constexpr Change kRecipes[] = {
     {"tied_f32", [](Settings&) {}},
     {"untied_bf16_documents",
      [](Settings& s) {
-       s.architecture.tied = false;
-       s.architecture.attention = models::AttentionKind::materialised;
+       s.model.head.tied = false;
+       testing::set_materialised(s.model);
+       s.weights = s.activations = DType::bf16;
+       s.ragged = true;
+     }},
+    {"llama_bf16_documents",
+     [](Settings& s) {
+       const int64_t layers = s.model.num_layers();
+       s.model = testing::toy_llama_settings().model;
+       s.model.set_num_layers(layers);
        s.weights = s.activations = DType::bf16;
        s.ragged = true;
      }},
@@ -105,7 +113,7 @@ class Ladder : public ::testing::TestWithParam<Point> {
   static const Change& recipe() { return kRecipes[std::get<0>(GetParam())]; }
   static Settings serial() {
     Settings s = toy_settings();
-    s.architecture.layers = 5;  // uneven over the stages
+    s.model.set_num_layers(5);  // uneven over the stages
     s.split = {4, 4};
     s.micro_batch = 1;
     s.batch = {.full = 16, .start = 8, .increment = 8, .samples = 16};
@@ -181,7 +189,7 @@ float clip_factor(Engine& engine) {
   const Settings& s = engine.settings();
   parameters::ParameterSet whole;
   const models::Decoder declarations(
-      s.architecture, whole, models::Stage::whole(s.architecture),
+      s.model, whole, models::Stage::whole(s.model),
       layers::Partition{s.split.tensor_shards, 1, 0, s.token_partials(), false});
   const optim::GradientNorm norm =
       optim::gradient_norm(engine.context(0, 0).exec, engine.mesh(), engine.parameters(),

@@ -160,16 +160,16 @@ std::map<int, account::MemoryByClass> traced_memories(const Settings& s,
 using PieceOperations = std::vector<std::vector<std::array<double, 2>>>;
 
 PieceOperations operations_of_pieces(const Settings& s, const device::Target& target) {
-  std::map<std::tuple<int64_t, bool, bool>, std::array<double, 2>> known;
+  std::map<KindKey, std::array<double, 2>> known;
   PieceOperations operations;
   for (int stage = 0; stage < s.layout.pipeline; ++stage) {
     operations.emplace_back();
     for (int chunk = 0; chunk < s.layout.chunks; ++chunk) {
       const models::Stage piece = piece_at(s, stage, chunk);
-      const std::tuple key{piece.end - piece.begin, piece.has_embedding, piece.has_head};
+      KindKey key{piece.end - piece.begin, piece.has_embedding ? 1 : 0, piece.has_head ? 1 : 0};
+      if (!s.model.is_uniform()) key.push_back(piece.begin);
       if (!known.contains(key)) {
-        const PieceTrace trace =
-            trace_piece(s, target, piece.end - piece.begin, piece.has_embedding, piece.has_head);
+        const PieceTrace trace = trace_piece(s, target, piece);
         known[key] = {trace.forward.flops, trace.backward.flops};
       }
       operations.back().push_back(known[key]);

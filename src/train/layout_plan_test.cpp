@@ -9,6 +9,7 @@
 
 #include "comm/backends.h"
 #include "kernels/reduction/norms.h"
+#include "models/families.h"
 #include "testing/toy_model.h"
 #include "train/paper_table.h"
 #include "train/piece_trace.h"
@@ -26,7 +27,7 @@ std::vector<Settings> layouts() {
   const auto add = [&](const parallel::Layout& layout) -> Settings& {
     Settings s = toy_settings();
     s.layout = layout;
-    s.architecture.layers = 5;
+    s.model.set_num_layers(5);
     s.batch.full = 24;
     return all.emplace_back(s);
   };
@@ -87,9 +88,8 @@ TEST(LayoutPlan, MemoryOfEveryRankWithWhatIsBesideTheSteps) {
 /// Beyond what is traced one by one, no rank takes more than is planned for it, and that is said.
 TEST(LayoutPlan, VeryManyOwnersAreBoundByTheLargest) {
   Settings s = toy_settings();
-  s.architecture.hidden = 768;
-  s.architecture.ffn = 3072;
-  s.architecture.vocab = 1 << 19;  // its tensors are larger than buckets of gradients
+  // Its tensors are larger than buckets of gradients.
+  s.model = models::gpt2({.layers = 3, .hidden = 768, .heads = 4, .context = 16, .vocab = 1 << 19});
   s.bucket_elements = parameters::kBucketElements;
   s.split.data_shards = s.layout.data = 1024;
   s.batch.full = 1024 * s.micro_batch;
@@ -115,7 +115,7 @@ TEST(LayoutPlan, BubbleOfEqualStagesIsTheFormula) {
     s.pipeline_schedule = chunks == 1 ? parallel::ScheduleKind::one_forward_one_backward
                                       : parallel::ScheduleKind::interleaved;
     // Enough layers that the ends weigh little; their surplus is idle time of the other stages.
-    s.architecture.layers = 512;
+    s.model.set_num_layers(512);
     s.split.data_shards = 1;
     s.micro_batch = 1;
     s.batch.full = 8;
@@ -141,7 +141,7 @@ struct Elements {
 
 Elements elements_of(const Settings& s) {
   parameters::ParameterSet set;
-  const models::Decoder declarations(s.architecture, set, models::Stage::whole(s.architecture),
+  const models::Decoder declarations(s.model, set, models::Stage::whole(s.model),
                                      partition_of(s, 0));
   Elements elements;
   elements.gradients = set.gradient_begin(set.all().size());
@@ -169,15 +169,8 @@ TEST(LayoutPlan, SpreadStateSendsNoMore) {
                         {"untied f32, t2 d2", false, DType::f32, 2, 2},
                         {"tied bf16, t2 d4", true, DType::bf16, 2, 4}}) {
     Settings s = toy_settings();
-    models::Architecture& a = s.architecture;
-    a = {};
-    a.layers = 2;
-    a.hidden = 256;
-    a.heads = a.kv_heads = 4;
-    a.ffn = 1024;
-    a.context = 16;
-    a.vocab = 2048;
-    a.tied = c.tied;
+    s.model = models::gpt2({.layers = 2, .hidden = 256, .heads = 4, .context = 16, .vocab = 2048});
+    s.model.head.tied = c.tied;
     s.weights = s.activations = c.weights;
     s.split = {c.tensor, 4};
     s.layout = {.tensor = c.tensor, .data = c.data};

@@ -231,7 +231,7 @@ void TrainingRun::write_record(const std::string& status) {
   json["version"] = facts_.version;
   json["seed"] = recipe_.run.seed;
   json["machine"] = facts_.machine;
-  json["parameters"] = settings_.architecture.num_parameters();
+  json["parameters"] = settings_.model.num_parameters();
   json["recipe_fingerprint"] = config::fingerprint(recipe_);
   json["data_fingerprint"] = data_fingerprint_;
   json["memory"]["planned"] = facts_.planned_memory;

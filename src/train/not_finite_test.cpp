@@ -71,7 +71,7 @@ struct Toy {
 /// Storage that a recipe can ask for, with a head of its own.
 Settings stored_as(DType dtype) {
   Settings settings = toy_settings();
-  settings.architecture.tied = false;
+  settings.model.head.tied = false;
   settings.weights = settings.activations = dtype;
   return settings;
 }
@@ -157,7 +157,7 @@ TEST(NotFinite, InALoss) {
       toy.set(gain, 0, 0, hidden);
       toy.set(bias, 1, 0, hidden);
       const float each = 1.9e38F / static_cast<float>(hidden);
-      toy.set(head, -each, 0, settings.architecture.vocab * hidden);
+      toy.set(head, -each, 0, settings.model.vocab * hidden);
       toy.set(head, each, likely * hidden, hidden);
       const double weight = toy_weight(toy.settings, 2);
       EXPECT_EQ(toy.caught(batches, weight), "loss of token 0 of sample 8");

@@ -6,6 +6,7 @@
 
 #include "account/plan.h"
 #include "comm/backends.h"
+#include "models/families.h"
 #include "train/engine.h"
 #include "train/piece_trace.h"
 
@@ -23,15 +24,10 @@ std::span<const PaperModel> paper_models() {
 
 Settings paper_settings(const PaperModel& m, bool sequence, layers::Recompute recompute) {
   Settings s;
-  models::Architecture& a = s.architecture;
-  a.layers = m.layers;
-  a.hidden = m.hidden;
-  a.heads = a.kv_heads = m.heads;
-  a.ffn = 4 * m.hidden;
-  a.context = 2048;
-  a.vocab = 51200;
-  a.attention = models::AttentionKind::materialised;
-  a.dropout = 0.1;
+  s.model = models::gpt2(
+      {.layers = m.layers, .hidden = m.hidden, .heads = m.heads, .context = 2048, .vocab = 51200});
+  s.model.for_each_layer([](layers::LayerSpec& layer) { layer.attention.materialised = true; });
+  s.model.dropout = 0.1;
   s.layout = {.tensor = m.tensor, .pipeline = m.pipeline, .sequence = sequence, .chunks = m.chunks};
   s.split = {8, 1};
   s.pipeline_schedule = m.chunks > 1 ? parallel::ScheduleKind::interleaved
@@ -59,11 +55,11 @@ int64_t state_bytes(const Settings& s, const device::Target& target, int stage, 
         std::vector<std::unique_ptr<models::Decoder>> pieces;
         for (int chunk = 0; chunk < s.layout.chunks; ++chunk) {
           models::Stage piece =
-              models::Stage::part(s.architecture, parallel::piece_of(s.layout, stage, chunk),
+              models::Stage::part(s.model, parallel::piece_of(s.layout, stage, chunk),
                                   s.layout.pipeline * s.layout.chunks);
           piece.has_embedding = has_embedding && piece.has_embedding;
           piece.has_head = has_head && piece.has_head;
-          pieces.push_back(std::make_unique<models::Decoder>(s.architecture, set, piece,
+          pieces.push_back(std::make_unique<models::Decoder>(s.model, set, piece,
                                                              partition_of(s, mesh.at().tensor)));
         }
         set.allocate(device, {.master = s.masters, .compute = s.weights});
@@ -84,10 +80,9 @@ int64_t layer_activations(const PaperModel& model, const device::Target& target,
   const Settings s = paper_settings(model, sequence, recompute);
   std::vector<int64_t> kept;
   for (int chunk = 0; chunk < s.layout.chunks; ++chunk) {
-    const models::Stage piece =
-        models::Stage::part(s.architecture, parallel::piece_of(s.layout, 0, chunk),
-                            s.layout.pipeline * s.layout.chunks);
-    kept.push_back(trace_piece(s, target, piece.end - piece.begin, false, false).kept_bytes);
+    const models::Stage piece = models::Stage::part(s.model, parallel::piece_of(s.layout, 0, chunk),
+                                                    s.layout.pipeline * s.layout.chunks);
+    kept.push_back(trace_piece(s, target, {piece.begin, piece.end, false, false}).kept_bytes);
   }
   return peak_kept(first_stage_of(s), kept);
 }
@@ -120,11 +115,11 @@ PaperRow paper_row(const PaperModel& model, const device::Target& target) {
   row.head_state =
       state_bytes(s, target, last, true, true) - state_bytes(s, target, last, true, false);
   std::vector<int64_t> mask(static_cast<size_t>(s.layout.chunks));
-  mask[0] = trace_piece(s, target, 1, true, false).kept_bytes -
-            trace_piece(s, target, 1, false, false).kept_bytes;
+  mask[0] = trace_piece(s, target, {0, 1, true, false}).kept_bytes -
+            trace_piece(s, target, {0, 1, false, false}).kept_bytes;
   row.embedding_activations = peak_kept(first_stage_of(s), mask);
   // A micro-batch's backward follows its loss: there is one at a time.
-  row.head_activations = trace_piece(s, target, 0, false, true).peak_bytes;
+  row.head_activations = trace_piece(s, target, {0, 0, false, true}).peak_bytes;
   return row;
 }
 

@@ -6,6 +6,7 @@
 #include <gtest/gtest.h>
 
 #include "comm/backends.h"
+#include "testing/toy_model.h"
 #include "train/piece_trace.h"
 
 namespace megalith::train {
@@ -42,7 +43,7 @@ TEST(PaperTable, RowsOfThePaperWithinTwoPerMille) {
     // With sequence parallelism: masks of the embedding's dropout for each micro-batch in flight;
     // norm input, projection input and f32 logits of the head, and the norm's statistics.
     const Settings s = paper_settings(model, true, layers::Recompute::selective);
-    const models::Architecture& a = s.architecture;
+    const models::ModelSpec& a = s.model;
     const int64_t sb = a.context * s.micro_batch, t = s.layout.tensor;
     const int in_flight = model.pipeline + (model.chunks > 1 ? model.pipeline : 0);
     EXPECT_EQ(row.embedding_activations, sb * a.hidden / t * in_flight) << model.name;
@@ -58,11 +59,11 @@ struct Bytes {
 };
 
 Bytes expected(const Settings& s) {
-  const models::Architecture& a = s.architecture;
+  const models::ModelSpec& a = s.model;
   const int64_t sb = a.context * s.micro_batch, sbh = sb * a.hidden, t = s.layout.tensor;
   const int64_t own = s.sequence_parallel() ? t : 1;
-  const int64_t core = 5 * a.heads * a.context * sb / t;
-  const int64_t lse = sb * a.heads / t * 4, norms = 4 * sb / own * 4;
+  const int64_t core = 5 * a.layer(0).attention.heads * a.context * sb / t;
+  const int64_t lse = sb * a.layer(0).attention.heads / t * 4, norms = 4 * sb / own * 4;
   switch (s.recompute.mode) {
     case layers::Recompute::none:
       return {10 * sbh / own + 24 * sbh / t + core, lse + norms};
@@ -99,9 +100,8 @@ TEST(PaperTable, ALayersBytesAreTheFormula) {
           << c.tensor << c.sequence << static_cast<int>(c.recompute) << " " << heads;
       // What this program keeps by itself.
       s.paper_storage = false;
-      for (const auto attention :
-           {models::AttentionKind::materialised, models::AttentionKind::streaming}) {
-        s.architecture.attention = attention;
+      for (const bool materialised : {true, false}) {
+        megalith::testing::set_materialised(s.model, materialised);
         const int64_t own = trace_layer(s, kTarget).kept_bytes;
         // The layer's input is all that `full` keeps, there as here.
         if (c.recompute == full) {
@@ -118,7 +118,7 @@ TEST(PaperTable, ALayersBytesAreTheFormula) {
 int64_t measured_layer(const Settings& s, comm::Communicator& world) {
   const auto device = device::make_cpu_device(1);
   const auto kept = [&](int64_t layers) {
-    return pass_piece(s, *device, world, layers, false, false).kept_bytes;
+    return pass_piece(s, *device, world, {0, layers, false, false}).kept_bytes;
   };
   const int64_t one = kept(1);
   return kept(2) - one;
@@ -147,7 +147,7 @@ TEST(PaperTable, ALayersBytesInArenasAreTheFormula) {
     model.tensor = c.tensor;
     model.micro_batch = 2;
     Settings s = paper_settings(model, c.sequence, c.recompute);
-    s.architecture.context = 64;
+    s.model.context = 64;
     const Bytes bytes = expected(s);
     Settings own = s;
     own.paper_storage = false;
@@ -155,10 +155,9 @@ TEST(PaperTable, ALayersBytesInArenasAreTheFormula) {
       const std::string what = fmt::format("tensor {}, sequence {}, mode {}, rank {}", c.tensor,
                                            c.sequence, static_cast<int>(c.recompute), world.rank());
       EXPECT_EQ(measured_layer(s, world), bytes.formula + bytes.statistics) << what;
-      for (const auto attention :
-           {models::AttentionKind::materialised, models::AttentionKind::streaming}) {
+      for (const bool materialised : {true, false}) {
         Settings mine = own;
-        mine.architecture.attention = attention;
+        megalith::testing::set_materialised(mine.model, materialised);
         const int64_t kept = measured_layer(mine, world);
         if (c.recompute == full) {
           EXPECT_EQ(kept, bytes.formula) << what;
@@ -183,8 +182,8 @@ TEST(PaperTable, WireBytesAreTheFormula) {
       Settings s = paper_settings(model, sequence, layers::Recompute::none);
       s.weights = s.activations = DType::f32;
       const PieceTrace layer = trace_layer(s, kTarget);
-      const int64_t unit = s.architecture.context * s.micro_batch * s.architecture.hidden * 4 /
-                           tensor * (tensor - 1);
+      const int64_t unit =
+          s.model.context * s.micro_batch * s.model.hidden * 4 / tensor * (tensor - 1);
       EXPECT_EQ(layer.forward.bytes_wire, 4 * unit) << tensor << sequence;
       EXPECT_EQ(layer.backward.bytes_wire, (sequence ? 6 : 4) * unit) << tensor << sequence;
       auto kinds = wire_bytes_by_kind(layer.backward_records);

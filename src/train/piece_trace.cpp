@@ -8,20 +8,18 @@
 namespace megalith::train {
 
 PieceTrace pass_piece(const Settings& settings, device::Device& device, comm::Communicator& world,
-                      int64_t layers, bool has_embedding, bool has_head) {
-  const models::Stage stage{0, layers, has_embedding, has_head};
+                      const models::Stage& stage) {
   const parallel::Mesh mesh(world, settings.layout);
   kernels::Exec exec(device, settings.numerics);
   parameters::ParameterSet set;
-  const models::Decoder piece(settings.architecture, set, stage,
-                              partition_of(settings, mesh.at().tensor));
+  const models::Decoder piece(settings.model, set, stage, partition_of(settings, mesh.at().tensor));
   set.allocate(device, {.master = settings.masters, .compute = settings.weights});
   const data::HostBatch host = shaped_batch(settings, settings.micro_batch);
   const int64_t sequences = settings.ragged ? host.num_tokens() : host.num_samples;
   DeviceBatch::TokenPart part;
   if (settings.sequence_parallel()) part = {mesh.at().tensor, mesh.layout().tensor};
   const DeviceBatch batch(device, host, sequences, 1, part);
-  layers::Context context = context_of(settings, mesh, exec, 0, settings.architecture.dropout);
+  layers::Context context = context_of(settings, mesh, exec, 0, settings.model.dropout);
 
   device::Recorder forward, backward;
   PieceTrace result;
@@ -57,16 +55,16 @@ device::Work minus(const device::Work& a, const device::Work& b) {
 
 }  // namespace
 
-PieceTrace trace_piece(const Settings& settings, const device::Target& target, int64_t layers,
-                       bool has_embedding, bool has_head) {
+PieceTrace trace_piece(const Settings& settings, const device::Target& target,
+                       const models::Stage& stage) {
   const auto device = device::make_trace_device(target);
   const auto world = comm::make_traced_communicator(*device, 0, settings.layout.num_ranks());
-  return pass_piece(settings, *device, *world, layers, has_embedding, has_head);
+  return pass_piece(settings, *device, *world, stage);
 }
 
 PieceTrace trace_layer(const Settings& settings, const device::Target& target) {
-  PieceTrace layer = trace_piece(settings, target, 1, false, false);
-  const PieceTrace two = trace_piece(settings, target, 2, false, false);
+  PieceTrace layer = trace_piece(settings, target, {0, 1, false, false});
+  const PieceTrace two = trace_piece(settings, target, {0, 2, false, false});
   layer.kept_bytes = two.kept_bytes - layer.kept_bytes;
   layer.forward = minus(two.forward, layer.forward);
   layer.backward = minus(two.backward, layer.backward);

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "account/plan.h"
+#include "models/decoder.h"
 #include "train/settings.h"
 
 namespace megalith::train {
@@ -21,17 +22,17 @@ struct PieceTrace {
   std::vector<device::Record> forward_records, backward_records;
 };
 
-/// One micro-batch through blocks [0, layers) as this rank of `world` runs them, on any kind of
+/// One micro-batch through a piece of the model as this rank of `world` runs them, on any kind of
 /// device: weights are zero, ids 0. Collective.
 PieceTrace pass_piece(const Settings& settings, device::Device& device, comm::Communicator& world,
-                      int64_t layers, bool has_embedding, bool has_head);
+                      const models::Stage& stage);
 
-/// Traces blocks [0, layers) as rank 0 of the settings' layout would run them. `recompute` of the
+/// Traces a piece as rank 0 of the settings' layout would run them. `recompute` of the
 /// settings counts from the first of them.
-PieceTrace trace_piece(const Settings& settings, const device::Target& target, int64_t layers,
-                       bool has_embedding, bool has_head);
+PieceTrace trace_piece(const Settings& settings, const device::Target& target,
+                       const models::Stage& stage);
 
-/// What one more block keeps of a micro-batch, and computes.
+/// What the second block keeps of a micro-batch, and computes.
 PieceTrace trace_layer(const Settings& settings, const device::Target& target);
 
 /// Bytes sent, by kind of collective ("all_gather", "all_to_all", "send", ...); the inputs that

@@ -31,9 +31,8 @@ PipelineStage::Slot& PipelineStage::open(int micro_batch, int chunk) {
 
 View PipelineStage::gradient(Slot& slot) {
   if (slot.gradient_TH.view.absent()) {
-    slot.gradient_TH =
-        context_.workspace(context_.activation,
-                           Shape{slot.batch->batch().own.count, pieces_[0]->architecture().hidden});
+    slot.gradient_TH = context_.workspace(
+        context_.activation, Shape{slot.batch->batch().own.count, pieces_[0]->spec().hidden});
   }
   return slot.gradient_TH;
 }

@@ -10,19 +10,20 @@
 namespace megalith::train {
 
 models::Stage piece_at(const Settings& s, int stage, int chunk) {
-  return models::Stage::part(s.architecture, parallel::piece_of(s.layout, stage, chunk),
+  return models::Stage::part(s.model, parallel::piece_of(s.layout, stage, chunk),
                              s.layout.pipeline * s.layout.chunks);
 }
 
 RankKinds::RankKinds(const Settings& settings, const BesideSteps& beside)
-    : settings_(settings), beside_(beside) {}
+    : settings_(settings), beside_(beside), is_uniform_(settings.model.is_uniform()) {}
 
-/// Blocks by chunk, and what stands at the ends.
+/// Blocks by chunk, and what stands at the ends; which blocks, where they are not all alike.
 KindKey RankKinds::shape_of(int stage) const {
   KindKey shape{stage == 0 ? 1 : 0, stage == settings_.layout.pipeline - 1 ? 1 : 0};
   for (int chunk = 0; chunk < settings_.layout.chunks; ++chunk) {
     const models::Stage piece = piece_at(settings_, stage, chunk);
     shape.push_back(piece.end - piece.begin);
+    if (!is_uniform_) shape.push_back(piece.begin);
   }
   return shape;
 }
@@ -33,7 +34,7 @@ RankKinds::Declared& RankKinds::declared_of(int stage) {
     declared = std::make_unique<Declared>();
     for (int chunk = 0; chunk < settings_.layout.chunks; ++chunk) {
       declared->pieces.push_back(std::make_unique<models::Decoder>(
-          settings_.architecture, declared->set, piece_at(settings_, stage, chunk),
+          settings_.model, declared->set, piece_at(settings_, stage, chunk),
           partition_of(settings_, 0)));
     }
   }

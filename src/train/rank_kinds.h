@@ -48,6 +48,7 @@ class RankKinds {
   KindKey shape_of(int stage) const;
   const Settings& settings_;
   BesideSteps beside_;
+  bool is_uniform_;                                        // all layers alike
   std::map<KindKey, std::unique_ptr<Declared>> declared_;  // by shape of the stage
 };
 

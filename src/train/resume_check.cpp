@@ -5,6 +5,7 @@
 
 #include "base/log.h"
 #include "config/resume.h"
+#include "models/recipe_model.h"
 
 namespace megalith::train {
 namespace {
@@ -28,8 +29,11 @@ void check_resume(const config::Recipe& recipe, const std::string& data_fingerpr
   const std::string folder = reader.folder().string();
   const auto text = reader.text("recipe.yaml");
   if (!text) throw IntegrityError("{}: recipe.yaml is missing", folder);
-  const config::Recipe before = config::parse_recipe(*text, folder + "/recipe.yaml");
-  const auto changes = config::differences(before, recipe);
+  const config::Recipe before =
+      config::parse_recipe(*text, folder + "/recipe.yaml", {}, models::complete);
+  config::Recipe now = recipe;
+  models::complete(now.model);
+  const auto changes = config::differences(before, now);
   std::string faults = config::forbidden_changes(changes, allow);
   const auto& state = reader.state();
   judge_content("data.train",

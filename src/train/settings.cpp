@@ -23,10 +23,10 @@ void check_batches(const Settings& s, std::vector<std::string>& faults) {
 }
 
 void check_pipeline(const Settings& s, std::vector<std::string>& faults) {
-  if (s.layout.pipeline * s.layout.chunks > s.architecture.layers) {
+  if (s.layout.pipeline * s.layout.chunks > s.model.num_layers()) {
     faults.push_back(
         fmt::format("parallel.pipeline {} x parallel.chunks {} is more than model.layers {}",
-                    s.layout.pipeline, s.layout.chunks, s.architecture.layers));
+                    s.layout.pipeline, s.layout.chunks, s.model.num_layers()));
   }
   const bool interleaved = s.pipeline_schedule == parallel::ScheduleKind::interleaved;
   if (interleaved != (s.layout.chunks > 1)) {
@@ -36,27 +36,36 @@ void check_pipeline(const Settings& s, std::vector<std::string>& faults) {
   }
 }
 
+void check_tensor_shards(const Settings& s, std::vector<std::string>& faults) {
+  const int shards = s.split.tensor_shards;
+  for (const layers::LayerSpec& layer : s.model.layers) {
+    const layers::AttentionSpec& a = layer.attention;
+    if (a.heads % shards != 0 || a.kv_heads % shards != 0) {
+      faults.push_back(fmt::format(
+          "parallel.tensor_shards {} does not divide model.heads {} and model.kv_heads {}; set {}",
+          shards, a.heads, a.kv_heads, models::default_tensor_shards(s.model)));
+      break;
+    }
+    if (layer.mlp.ffn % shards != 0) {
+      faults.push_back(fmt::format("parallel.tensor_shards {} does not divide model.ffn {}", shards,
+                                   layer.mlp.ffn));
+      break;
+    }
+  }
+  if (s.sequence_parallel() && s.sequence_length() % shards != 0) {
+    faults.push_back(fmt::format(
+        "parallel.sequence needs parallel.tensor_shards {} to divide {} {}", shards,
+        s.trained_length > 0 ? "train.sequence_length" : "model.context", s.sequence_length()));
+  }
+}
+
 }  // namespace
 
 void check(const Settings& s, const std::string& where) {
   std::vector<std::string> faults = parallel::layout_faults(s.layout, s.split);
   check_batches(s, faults);
   check_pipeline(s, faults);
-  const models::Architecture& a = s.architecture;
-  if (a.heads % s.split.tensor_shards != 0 || a.kv_heads % s.split.tensor_shards != 0) {
-    faults.push_back(fmt::format(
-        "parallel.tensor_shards {} does not divide model.heads {} and model.kv_heads {}; set {}",
-        s.split.tensor_shards, a.heads, a.kv_heads, models::default_tensor_shards(a)));
-  }
-  if (a.ffn % s.split.tensor_shards != 0) {
-    faults.push_back(fmt::format("parallel.tensor_shards {} does not divide model.ffn {}",
-                                 s.split.tensor_shards, a.ffn));
-  }
-  if (s.sequence_parallel() && a.context % s.split.tensor_shards != 0) {
-    faults.push_back(
-        fmt::format("parallel.sequence needs parallel.tensor_shards {} to divide model.context {}",
-                    s.split.tensor_shards, a.context));
-  }
+  check_tensor_shards(s, faults);
   if (!faults.empty()) throw UserError("{}: {}", where, fmt::join(faults, "; "));
 }
 

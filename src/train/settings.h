@@ -5,7 +5,7 @@
 
 #include "kernels/exec.h"
 #include "layers/block.h"
-#include "models/architecture.h"
+#include "models/model_spec.h"
 #include "optim/adamw.h"
 #include "optim/schedule.h"
 #include "parallel/mesh.h"
@@ -14,7 +14,7 @@
 namespace megalith::train {
 
 struct Settings {
-  models::Architecture architecture;
+  models::ModelSpec model;
   parallel::Layout layout;
   parallel::CanonicalSplit split;
   parallel::ScheduleKind pipeline_schedule = parallel::ScheduleKind::one_forward_one_backward;
@@ -26,8 +26,9 @@ struct Settings {
   DType activations = DType::f32;     // likewise
   DType masters = DType::f32;         // f32 (f64 in gradient checks)
   uint64_t seed = 1234;
-  int64_t micro_batch = 1;  // samples
-  bool ragged = false;      // a sample may be several sequences (document mask)
+  int64_t micro_batch = 1;     // samples
+  int64_t trained_length = 0;  // tokens of a sample; 0: the model's context
+  bool ragged = false;         // a sample may be several sequences (document mask)
   optim::BatchRamp batch;
   optim::Schedule schedule;
   optim::AdamWOptions adamw;
@@ -35,7 +36,7 @@ struct Settings {
   double z_loss = 0;
   int64_t bucket_elements = parameters::kBucketElements;  // of gradients; moves no bit
 
-  int64_t sequence_length() const { return architecture.context; }
+  int64_t sequence_length() const { return trained_length > 0 ? trained_length : model.context; }
   /// Partial rows of gradients that sum over tokens: the tensor shards when they divide a sample.
   int token_partials() const {
     return sequence_length() % split.tensor_shards == 0 ? split.tensor_shards : 1;

@@ -16,7 +16,7 @@ using ::testing::ThrowsMessage;
 
 TEST(Settings, TokensAreSharedInWholeShards) {
   Settings s = megalith::testing::toy_settings();
-  s.architecture.context = 18;
+  s.model.context = 18;
   s.layout = {.tensor = 2, .sequence = true};
   EXPECT_THAT(
       [&] { check(s, "toy"); },

@@ -15,8 +15,8 @@ using megalith::testing::LogicalState;
 
 Settings settings_of(DType dtype) {
   Settings s = megalith::testing::toy_settings();
-  s.architecture.hidden = 192;  // owners meet inside tensors
-  s.architecture.ffn = 768;
+  s.model.hidden = 192;  // owners meet inside tensors
+  testing::set_ffn(s.model, 768);
   s.weights = s.activations = dtype;
   return s;
 }

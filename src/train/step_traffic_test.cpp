@@ -75,7 +75,7 @@ Traffic traffic_of(const Recorder& recorder) {
 
 TEST(StepTraffic, RanksSendWhatIsPlanned) {
   Settings chunks = with({.pipeline = 2, .chunks = 2});
-  chunks.architecture.layers = 5;
+  chunks.model.set_num_layers(5);
   chunks.pipeline_schedule = parallel::ScheduleKind::interleaved;
   for (const Settings& settings :
        {with({.tensor = 2}), with({.tensor = 2, .sequence = true}), with({.data = 2}),

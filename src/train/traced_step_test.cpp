@@ -73,11 +73,11 @@ void expect_planned(const Settings& settings, int threads, int64_t validation_sa
   }
 }
 
-Settings with(DType dtype, models::AttentionKind attention, int64_t accumulation, bool tied) {
+Settings with(DType dtype, bool materialised, int64_t accumulation, bool tied) {
   Settings settings = toy_settings();
   settings.weights = settings.activations = dtype;
-  settings.architecture.attention = attention;
-  settings.architecture.tied = tied;
+  testing::set_materialised(settings.model, materialised);
+  settings.model.head.tied = tied;
   settings.split.data_shards = 1;
   settings.batch.full = settings.micro_batch * accumulation;
   return settings;
@@ -85,15 +85,13 @@ Settings with(DType dtype, models::AttentionKind attention, int64_t accumulation
 
 TEST(TracedStep, PlansToTheByte) {
   for (const DType dtype : {DType::f32, DType::bf16}) {
-    for (const auto attention :
-         {models::AttentionKind::streaming, models::AttentionKind::materialised}) {
+    for (const bool materialised : {false, true}) {
       for (const int64_t accumulation : {1, 4}) {
         for (const bool tied : {true, false}) {
-          const Settings settings = with(dtype, attention, accumulation, tied);
-          const std::string what = fmt::format(
-              "{}, {}, accumulation {}, {}", dtype,
-              attention == models::AttentionKind::streaming ? "streaming" : "materialised",
-              accumulation, tied ? "tied" : "untied");
+          const Settings settings = with(dtype, materialised, accumulation, tied);
+          const std::string what = fmt::format("{}, {}, accumulation {}, {}", dtype,
+                                               materialised ? "materialised" : "streaming",
+                                               accumulation, tied ? "tied" : "untied");
           expect_planned(settings, 1, 2, what);
           expect_planned(settings, 2, 2, what + ", 2 threads");
         }
@@ -107,7 +105,7 @@ TEST(TracedStep, PlansRecomputationToTheByte) {
     for (const double dropout : {0.0, 0.1}) {
       Settings settings = toy_settings();
       settings.recompute.mode = mode;
-      settings.architecture.dropout = dropout;
+      settings.model.dropout = dropout;
       expect_planned(settings, 2, 0,
                      fmt::format("mode {}, dropout {}", static_cast<int>(mode), dropout));
     }
@@ -118,7 +116,7 @@ TEST(TracedStep, PlansRaggedSamplesToTheByteWhateverTheDocuments) {
   for (const int64_t context : {16, 200}) {  // within one block of keys, over several
     Settings settings = toy_settings();
     settings.ragged = true;
-    settings.architecture.context = context;
+    settings.model.context = context;
     expect_planned(settings, 2, 2, fmt::format("ragged, {} tokens", context));
   }
 }
@@ -127,7 +125,7 @@ TEST(TracedStep, PlansRaggedSamplesToTheByteWhateverTheDocuments) {
 TEST(TracedStep, BoundsMaterialisedAttentionOverDocuments) {
   Settings settings = toy_settings();
   settings.ragged = true;
-  settings.architecture.attention = models::AttentionKind::materialised;
+  testing::set_materialised(settings.model);
   const auto plan = planned(settings, 1, 2)[0];
   const auto actual = measured(settings, 1, 2)[0];
   EXPECT_LT(actual.of(device::MemoryClass::activations), plan.of(device::MemoryClass::activations));
@@ -155,8 +153,8 @@ TEST(TracedStep, PlansSpreadStateToTheByte) {
     Settings settings = toy_settings();
     settings.weights = settings.activations = dtype;
     // A table larger than all that a step needs beside it.
-    settings.architecture.hidden = 256;
-    settings.architecture.vocab = 4096;
+    settings.model.hidden = 256;
+    settings.model.vocab = 4096;
     settings.layout = {.tensor = 2, .data = 2};
     settings.zero = 1;
     expect_planned(settings, 1, 0, fmt::format("spread, {}", dtype));
@@ -176,7 +174,7 @@ TEST(TracedStep, PlansSpreadStateOfEveryRankToTheByte) {
 
 TEST(TracedStep, PlansChunksToTheByte) {
   Settings settings = toy_settings();
-  settings.architecture.layers = 5;
+  settings.model.set_num_layers(5);
   settings.layout = {.pipeline = 2, .data = 2, .chunks = 2};
   settings.pipeline_schedule = parallel::ScheduleKind::interleaved;
   expect_planned(settings, 1, 2, "chunks");
@@ -211,14 +209,20 @@ constexpr Change kStorages[] = {
     {"bf16", [](Settings& s) { s.weights = s.activations = DType::bf16; }},
     {"bf16 weights, f32 activations", [](Settings& s) { s.weights = DType::bf16; }},
     {"f32 weights, bf16 activations", [](Settings& s) { s.activations = DType::bf16; }},
-    {"materialised",
-     [](Settings& s) { s.architecture.attention = models::AttentionKind::materialised; }},
+    {"materialised", [](Settings& s) { testing::set_materialised(s.model); }},
     {"materialised, selective, bf16, untied",
      [](Settings& s) {
-       s.architecture.attention = models::AttentionKind::materialised;
+       testing::set_materialised(s.model);
        s.recompute.mode = layers::Recompute::selective;
        s.weights = s.activations = DType::bf16;
-       s.architecture.tied = false;
+       s.model.head.tied = false;
+     }},
+    {"llama", [](Settings& s) { s.model = testing::toy_llama_settings().model; }},
+    {"llama, selective, bf16",
+     [](Settings& s) {
+       s.model = testing::toy_llama_settings().model;
+       s.recompute.mode = layers::Recompute::selective;
+       s.weights = s.activations = DType::bf16;
      }},
 };
 
@@ -226,9 +230,9 @@ TEST(TracedStep, PlansEveryStorageUnderEveryLayoutToTheByte) {
   for (const Change& layout : kLayouts) {
     for (const Change& storage : kStorages) {
       Settings settings = toy_settings();
-      settings.architecture.layers = 5;
       layout.apply(settings);
       storage.apply(settings);
+      settings.model.set_num_layers(5);
       expect_planned(settings, 1, 2, fmt::format("{}, {}", layout.name, storage.name));
     }
   }

@@ -12,7 +12,7 @@ data::SamplerOptions sampler_options(const config::Recipe& recipe, const Setting
                                      data::Split split) {
   data::SamplerOptions options;
   options.sequence_length = settings.sequence_length();
-  options.vocab_size = settings.architecture.vocab;
+  options.vocab_size = settings.model.vocab;
   options.seed = settings.seed;
   options.validation_fraction = recipe.data.validation_fraction;
   options.split = split;

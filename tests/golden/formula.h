@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "data/host_batch.h"
-#include "models/architecture.h"
+#include "models/model_spec.h"
 #include "parameters/parameter_set.h"
 
 namespace megalith::golden {
@@ -55,7 +55,7 @@ inline void set_formula_weights(parameters::ParameterSet& set, int64_t vocab,
 }
 
 /// Samples [first, first + count), S = context, all weights 1.
-inline data::HostBatch formula_batch(const models::Architecture& a, int64_t first, int64_t count) {
+inline data::HostBatch formula_batch(const models::ModelSpec& a, int64_t first, int64_t count) {
   data::HostBatch batch;
   batch.first_sample = first;
   batch.num_samples = count;

@@ -8,6 +8,7 @@
 #include "comm/backends.h"
 #include "golden/formula.h"
 #include "golden/reference_file.h"
+#include "models/families.h"
 #include "train/device_batch.h"
 #include "train/engine.h"
 
@@ -17,7 +18,7 @@ namespace {
 struct Case {
   const char* file;
   DType dtype;
-  models::AttentionKind attention;
+  bool materialised;
   layers::Recompute recompute;
 };
 
@@ -27,16 +28,17 @@ bool is_untied(const Case& c) {
 
 train::Settings settings_of(const Case& c) {
   train::Settings s;
-  s.architecture = {.layers = 2,
-                    .hidden = 32,
-                    .heads = 4,
-                    .kv_heads = is_untied(c) ? 2 : 4,
-                    .ffn = 128,
-                    .context = 16,
-                    .vocab = 101,
-                    .attention = c.attention,
-                    .tied = !is_untied(c)};
-  s.split = {models::default_tensor_shards(s.architecture), 1};
+  s.model = models::gpt2({.layers = 2,
+                          .hidden = 32,
+                          .heads = 4,
+                          .kv_heads = is_untied(c) ? 2 : 4,
+                          .ffn = 128,
+                          .context = 16,
+                          .vocab = 101});
+  s.model.for_each_layer(
+      [&](layers::LayerSpec& layer) { layer.attention.materialised = c.materialised; });
+  s.model.head.tied = !is_untied(c);
+  s.split = {models::default_tensor_shards(s.model), 1};
   s.masters = s.weights = s.activations = c.dtype;
   s.recompute.mode = c.recompute;
   s.batch.full = 2;
@@ -45,11 +47,10 @@ train::Settings settings_of(const Case& c) {
 
 /// The two samples of the reference, a micro-batch each, with its planted first and last ids.
 std::vector<data::HostBatch> micro_batches(const train::Settings& s) {
-  std::vector<data::HostBatch> batches{formula_batch(s.architecture, 0, 1),
-                                       formula_batch(s.architecture, 1, 1)};
+  std::vector<data::HostBatch> batches{formula_batch(s.model, 0, 1), formula_batch(s.model, 1, 1)};
   batches[0].ids_T[3] = batches[0].targets_T[2] = 0;
-  batches[1].targets_T.back() = static_cast<int32_t>(s.architecture.vocab - 1);
-  if (!s.architecture.tied) {
+  batches[1].targets_T.back() = static_cast<int32_t>(s.model.vocab - 1);
+  if (!s.model.head.tied) {
     // 16 weighted tokens, few in one micro-batch and many in the other: a mean of means would
     // differ.
     std::fill(batches[0].loss_weight_T.begin() + 4, batches[0].loss_weight_T.end(), 0.0f);
@@ -64,22 +65,24 @@ std::vector<data::HostBatch> micro_batches(const train::Settings& s) {
 /// of K products ends with the error sqrt(K / 2) u of its norm: partial sums of unrelated terms
 /// grow as sqrt(k), and their roundings add up as unrelated numbers do. Norms, softmax, GELU and
 /// loss are counted by their operations.
-double path_roundings(const models::Architecture& a) {
+double path_roundings(const models::ModelSpec& a) {
   const auto chain = [](int64_t k) { return std::sqrt(static_cast<double>(k) / 2); };
   constexpr double kNorm = 6, kSoftmax = 6, kGelu = 8, kResidual = 1;
-  const int64_t qkv = (a.heads + 2 * a.kv_heads) * a.head_size();
+  const layers::AttentionSpec& attention = a.layer(0).attention;
+  const int64_t qkv = attention.qkv_width(), ffn = a.layer(0).mlp.ffn;
   const double forward = 2 * (kNorm + kResidual) + kSoftmax + kGelu + 3 * chain(a.hidden) +
-                         chain(a.ffn) + chain(a.head_size()) + chain(a.context);
+                         chain(ffn) + chain(attention.head_dim) + chain(a.context);
   const double backward = 2 * (kNorm + kResidual) + kSoftmax + kGelu + 2 * chain(a.hidden) +
-                          chain(a.ffn) + chain(qkv) + 2 * chain(a.context) + chain(a.head_size());
+                          chain(ffn) + chain(qkv) + 2 * chain(a.context) +
+                          chain(attention.head_dim);
   const double head = 2 * kNorm + kSoftmax + chain(a.hidden) + chain(a.vocab);
-  return static_cast<double>(a.layers) * (forward + backward) + head + chain(2 * a.context);
+  return static_cast<double>(a.num_layers()) * (forward + backward) + head + chain(2 * a.context);
 }
 
 /// |ours - reference| <= bound x |reference|, with the figures on the way out.
 class Comparison {
  public:
-  Comparison(const Case& c, const ReferenceFile& reference, const models::Architecture& a)
+  Comparison(const Case& c, const ReferenceFile& reference, const models::ModelSpec& a)
       : reference_(reference),
         is_f64_(c.dtype == DType::f64),
         bound_(path_roundings(a) * (is_f64_ ? 0x1p-53 : 0x1p-24)) {}
@@ -111,7 +114,7 @@ class Comparison {
 /// [tokens of all batches, vocab], without padding columns.
 std::vector<double> logits_of(train::Engine& engine, std::span<const data::HostBatch> batches) {
   std::vector<double> all;
-  const models::Architecture& a = engine.settings().architecture;
+  const models::ModelSpec& a = engine.settings().model;
   device::Device& device = engine.device();
   for (const data::HostBatch& host : batches) {
     layers::Context context = engine.context(0, 0);
@@ -137,12 +140,12 @@ TEST_P(PyTorch, LogitsLossAndEveryGradientAgree) {
   const Case& c = GetParam();
   const train::Settings settings = settings_of(c);
   const ReferenceFile reference(c.file);
-  Comparison comparison(c, reference, settings.architecture);
+  Comparison comparison(c, reference, settings.model);
   const auto device = device::make_cpu_device(1);
   const auto world = comm::make_self_communicator(*device);
   const parallel::Mesh mesh(*world, settings.layout);
   train::Engine engine(settings, *device, mesh);
-  set_formula_weights(engine.parameters(), settings.architecture.vocab, *device);
+  set_formula_weights(engine.parameters(), settings.model.vocab, *device);
   const std::vector<data::HostBatch> batches = micro_batches(settings);
 
   comparison.expect_near("logits", logits_of(engine, batches));
@@ -157,8 +160,8 @@ TEST_P(PyTorch, LogitsLossAndEveryGradientAgree) {
   }
 }
 
-constexpr auto kStreaming = models::AttentionKind::streaming;
-constexpr auto kMaterialised = models::AttentionKind::materialised;
+constexpr auto kStreaming = false;
+constexpr auto kMaterialised = true;
 constexpr auto kNone = layers::Recompute::none;
 constexpr auto kFull = layers::Recompute::full;
 
@@ -172,7 +175,7 @@ INSTANTIATE_TEST_SUITE_P(
                     Case{"gpt2_grouped_untied", DType::f64, kMaterialised, kNone}),
     [](const auto& of) {
       return fmt::format("{}_{}{}{}", of.param.file, name_of(of.param.dtype),
-                         of.param.attention == kStreaming ? "_streaming" : "_materialised",
+                         of.param.materialised == kStreaming ? "_streaming" : "_materialised",
                          of.param.recompute == kFull ? "_recomputed" : "");
     });
 

@@ -8,6 +8,7 @@
 #include "comm/backends.h"
 #include "golden/formula.h"
 #include "golden/reference_file.h"
+#include "models/families.h"
 #include "train/engine.h"
 
 namespace megalith::golden {
@@ -17,14 +18,9 @@ constexpr int64_t kSteps = 200, kBatch = 4;
 
 train::Settings settings_in(DType dtype) {
   train::Settings s;
-  s.architecture = {.layers = 2,
-                    .hidden = 32,
-                    .heads = 4,
-                    .kv_heads = 4,
-                    .ffn = 128,
-                    .context = 16,
-                    .vocab = 101};
-  s.split = {models::default_tensor_shards(s.architecture), 1};
+  s.model = models::gpt2(
+      {.layers = 2, .hidden = 32, .heads = 4, .ffn = 128, .context = 16, .vocab = 101});
+  s.split = {models::default_tensor_shards(s.model), 1};
   s.masters = s.weights = s.activations = dtype;
   s.batch.full = kBatch;
   s.schedule = {.kind = optim::ScheduleKind::cosine,
@@ -52,12 +48,12 @@ Outcome run(DType dtype, int64_t steps, const ReferenceFile& reference) {
   const auto world = comm::make_self_communicator(*device);
   const parallel::Mesh mesh(*world, settings.layout);
   train::Engine engine(settings, *device, mesh);
-  set_formula_weights(engine.parameters(), settings.architecture.vocab, *device);
+  set_formula_weights(engine.parameters(), settings.model.vocab, *device);
   const std::vector<double> losses = reference.read("loss"), norms = reference.read("grad_norm");
   Outcome outcome;
   for (int64_t step = 1; step <= steps; ++step) {
     const std::vector<data::HostBatch> batches{
-        formula_batch(settings.architecture, (step - 1) * kBatch, kBatch)};
+        formula_batch(settings.model, (step - 1) * kBatch, kBatch)};
     const double lr = optim::learning_rate(settings.schedule, {.step = step});
     const train::StepResult result = engine.step(step, lr, batches, batches[0].total_weight);
     const auto i = static_cast<size_t>(step - 1);

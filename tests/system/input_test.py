@@ -273,7 +273,7 @@ class Input(Refusals):
         config = json.loads((there / "config.json").read_text())
         for what, content in hostile((there / "config.json").read_bytes()):
             with_file("config.json", content, (2,))
-        for change in ({"n_layer": 10**9}, {"n_layer": -1}, {"n_head": 0}, {"n_embd": 2**62}, {"vocab_size": "300"}, {"vocab_size": 2**63}, {"n_positions": 1.5}, {"model_type": "llama"},
+        for change in ({"n_layer": 10**9}, {"n_layer": -1}, {"n_head": 0}, {"n_embd": 2**62}, {"vocab_size": "300"}, {"vocab_size": 2**63}, {"n_positions": 1.5}, {"model_type": "mamba"},
                        {"activation_function": "relu"}, {"n_inner": -4}, {"layer_norm_epsilon": "x"}, {"eos_token_id": "x"}, {"hidden_size": 1}, {"tie_word_embeddings": 1}, {"model_type": ["gpt2"]}):
             with_file("config.json", json.dumps({**config, **change}).encode(), (2,))
         with_file("config.json", b'{"model_type": "gpt2", "n_layer": 1, "n_layer": 2}', (2,))

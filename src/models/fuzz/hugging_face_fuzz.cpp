@@ -4,24 +4,24 @@
 #include <nlohmann/json.hpp>
 
 #include "base/fuzz/fuzz_input.h"
-#include "models/architecture_json.h"
 #include "models/hugging_face.h"
+#include "models/model_spec_json.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   using namespace megalith;
   const std::string_view text = fuzz::text_of(data, size);
   fuzz::accepts([&] {
     const auto config = models::parse_hugging_face_config(text, "config.json");
-    MEGA_CHECK_GT(config.architecture.num_parameters(), 0);
+    MEGA_CHECK_GT(config.model.num_parameters(), 0);
     const auto again = models::parse_hugging_face_config(
-        models::hugging_face_config(config.architecture, DType::f32, config.end_ids), "again");
-    MEGA_CHECK_EQ(again.architecture.num_parameters(), config.architecture.num_parameters());
+        models::hugging_face_config(config.model, DType::f32, config.end_ids), "again");
+    MEGA_CHECK_EQ(again.model.num_parameters(), config.model.num_parameters());
   });
   fuzz::accepts([&] { models::parse_end_ids(text, 1000, "generation_config.json"); });
   const auto json = nlohmann::json::parse(text, nullptr, false);
   if (json.is_object())
     fuzz::accepts([&] {
-      const auto architecture = models::architecture_from(json, "manifest.json");
+      const auto architecture = models::model_spec_from(json, "manifest.json");
       MEGA_CHECK_GT(architecture.num_parameters(), 0);
     });
   return 0;

@@ -1,0 +1,36 @@
+// SPDX-License-Identifier: Apache-2.0
+// Structs with a field list as JSON, both ways.
+#pragma once
+
+#include <nlohmann/json_fwd.hpp>
+#include <string>
+#include <string_view>
+
+#include "config/field.h"
+
+namespace megalith::config {
+
+/// All fields, in order.
+nlohmann::ordered_json fields_json(VisitFields visit);
+
+/// Those that differ from the defaults: what a file needs to hold, and a program that does not know
+/// a key that is not used can still read it.
+template <class S>
+nlohmann::ordered_json changed_fields_json(S value);
+
+/// Sets the fields that an object gives and leaves the others. UserError with every fault, unknown
+/// keys among them, in one line that begins with `where`.
+void read_fields_json(std::string_view text, const std::string& where, VisitFields visit);
+
+/// `object` without what `defaults` has too, section by section.
+nlohmann::ordered_json without_defaults(const nlohmann::ordered_json& object,
+                                        const nlohmann::ordered_json& defaults);
+
+template <class S>
+nlohmann::ordered_json changed_fields_json(S value) {
+  S defaults;
+  return without_defaults(fields_json([&](FieldVisitor& v) { value.visit(v); }),
+                          fields_json([&](FieldVisitor& v) { defaults.visit(v); }));
+}
+
+}  // namespace megalith::config

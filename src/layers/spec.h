@@ -1,0 +1,151 @@
+// SPDX-License-Identifier: Apache-2.0
+// What one layer of a model is, as data: layers are built from it and know no family of models by
+// name. The defaults are GPT-2's. Each field is listed once, in spec.cpp: reading, writing,
+// refusing what is unknown and comparing follow from that list.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <string_view>
+#include <vector>
+
+#include "config/field.h"
+#include "kernels/elementwise/activation.h"
+#include "kernels/norm/layer_norm.h"
+
+namespace megalith::layers {
+
+using kernels::Activation;
+using kernels::NormKind;
+
+/// Where the norms of a sublayer f (attention or MLP) stand; x is the residual stream:
+///   pre      x + f(norm(x))               GPT-2, Llama
+///   post     norm(x + f(x))               BERT
+///   both     x + norm'(f(norm(x)))        Gemma 2
+///   output   x + norm(f(x))               OLMo 2
+enum class NormPlace : uint8_t { pre, post, both, output };
+/// Norm of queries and keys before positions: none, of each head, of all heads of a token at once.
+enum class QkNorm : uint8_t { none, head, whole };
+/// How rotary positions reach beyond the length they were trained for (rotary.h has the formulas).
+enum class RopeScaling : uint8_t { none, linear, dynamic, yarn, llama3, longrope };
+
+struct NormSpec {
+  NormKind kind = NormKind::layer;
+  double eps = 1e-5;
+  double offset = 0;  // y = x^ (offset + weight); Gemma: 1
+  bool bias = true;   // never with rms
+  void visit(config::FieldVisitor& v);
+  friend bool operator==(const NormSpec&, const NormSpec&) = default;
+};
+
+/// Rotary positions (Su et al. 2021).
+struct RopeSpec {
+  int64_t dim = 0;  // leading elements of a head that turn; 0: no rotary positions
+  double base = 10000;
+  bool interleaved = false;  // pairs (2i, 2i + 1), GPT-J's; else (i, i + dim / 2)
+  RopeScaling scaling = RopeScaling::none;
+  double factor = 1;
+  int64_t original_context = 0;      // that the model was first trained for; 0: the model's context
+  double low_frequency_factor = 1;   // llama3
+  double high_frequency_factor = 4;  // llama3
+  double beta_fast = 32;             // yarn
+  double beta_slow = 1;              // yarn
+  bool truncate = true;              // yarn: the ramp's ends are whole numbers
+  double attention_factor = 0;  // of cosines and sines, yarn and longrope; 0: the formula's own
+  std::vector<double> short_factors = {}, long_factors = {};  // longrope, dim / 2 each
+  void visit(config::FieldVisitor& v);
+  friend bool operator==(const RopeSpec&, const RopeSpec&) = default;
+};
+
+struct AttentionSpec {
+  int64_t heads = 12;
+  int64_t kv_heads = 12;  // divides heads (Ainslie et al. 2023)
+  int64_t head_dim = 64;
+  bool qkv_bias = true;
+  bool output_bias = true;
+  QkNorm qk_norm = QkNorm::none;
+  RopeSpec rope = {};
+  int64_t window = 0;  // keys that a query sees, itself the last; 0: all
+  double softcap = 0;  // scores s become softcap tanh(s / softcap); 0: none
+  double scale = 0;    // of scores; 0: 1 / sqrt(head_dim)
+  bool causal = true;
+  bool materialised = false;  // store probabilities instead of computing them again in backward
+  int64_t query_width() const { return heads * head_dim; }
+  /// Rows of the fused projection.
+  int64_t qkv_width() const { return (heads + 2 * kv_heads) * head_dim; }
+  void visit(config::FieldVisitor& v);
+  friend bool operator==(const AttentionSpec&, const AttentionSpec&) = default;
+};
+
+struct MlpSpec {
+  int64_t ffn = 3072;
+  bool gated = false;  // act(gate) up (Shazeer 2020)
+  Activation activation = Activation::gelu_tanh;
+  bool bias = true;
+  /// Rows of the first product.
+  int64_t up_width() const { return gated ? 2 * ffn : ffn; }
+  void visit(config::FieldVisitor& v);
+  friend bool operator==(const MlpSpec&, const MlpSpec&) = default;
+};
+
+struct LayerSpec {
+  NormSpec norm;
+  NormPlace norm_place = NormPlace::pre;
+  bool parallel = false;      // y = x + attention(norm_1(x)) + mlp(norm_2(x)); pre only
+  double residual_scale = 1;  // of what attention and MLP add to the stream
+  AttentionSpec attention;
+  MlpSpec mlp;
+  void visit(config::FieldVisitor& v);
+  friend bool operator==(const LayerSpec&, const LayerSpec&) = default;
+};
+
+/// Where positions enter besides attention.
+enum class PositionKind : uint8_t { none, learned };
+
+struct EmbeddingSpec {
+  PositionKind position = PositionKind::learned;
+  double scale = 1;  // of token rows; Gemma: sqrt(hidden)
+  void visit(config::FieldVisitor& v);
+  friend bool operator==(const EmbeddingSpec&, const EmbeddingSpec&) = default;
+};
+
+struct HeadSpec {
+  bool tied = true;    // the projection is the token embedding (Press & Wolf 2017)
+  double softcap = 0;  // of logits; 0: none
+  double scale = 1;    // of logits, before the cap
+  void visit(config::FieldVisitor& v);
+  friend bool operator==(const HeadSpec&, const HeadSpec&) = default;
+};
+
+}  // namespace megalith::layers
+
+namespace megalith::config {
+
+template <>
+struct EnumNames<layers::NormKind> {
+  static constexpr std::array<std::string_view, 2> names = {"layer", "rms"};
+};
+template <>
+struct EnumNames<layers::NormPlace> {
+  static constexpr std::array<std::string_view, 4> names = {"pre", "post", "both", "output"};
+};
+template <>
+struct EnumNames<layers::QkNorm> {
+  static constexpr std::array<std::string_view, 3> names = {"none", "head", "whole"};
+};
+template <>
+struct EnumNames<layers::RopeScaling> {
+  static constexpr std::array<std::string_view, 6> names = {"none", "linear", "dynamic",
+                                                            "yarn", "llama3", "longrope"};
+};
+template <>
+struct EnumNames<layers::PositionKind> {
+  static constexpr std::array<std::string_view, 2> names = {"none", "learned"};
+};
+template <>
+struct EnumNames<layers::Activation> {
+  static constexpr std::array<std::string_view, 6> names = {"none",       "gelu_tanh", "gelu_erf",
+                                                            "gelu_quick", "silu",      "relu"};
+};
+
+}  // namespace megalith::config

@@ -1,0 +1,61 @@
+// SPDX-License-Identifier: Apache-2.0
+// Families of models: what their members have in common as defaults of a ModelSpec, what
+// transformers calls their settings, and a table of their tensors. A family is one file here.
+#pragma once
+
+#include <nlohmann/json_fwd.hpp>
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "models/config_keys.h"
+#include "models/foreign_map.h"
+#include "models/model_spec.h"
+
+namespace megalith::models {
+
+/// What members of a family differ in; 0: the family's usual value.
+struct Sizes {
+  int64_t layers = 12;
+  int64_t hidden = 768;
+  int64_t heads = 12;
+  int64_t kv_heads = 0;  // 0: heads
+  int64_t head_dim = 0;  // 0: hidden / heads
+  int64_t ffn = 0;       // 0: 4 hidden; gated: 8/3 hidden, up to a multiple of 256
+  int64_t context = 1024;
+  int64_t vocab = 50257;
+};
+
+struct Family {
+  std::string_view name;         // in recipes, and config.json's model_type
+  std::string_view class_name;   // transformers' class with the head
+  std::string_view model_class;  // and without
+  /// A model of these sizes, everything else as the family has it. UserError naming `where` when
+  /// the sizes are impossible.
+  ModelSpec (*make)(const Sizes& sizes, const std::string& where);
+  /// From config.json. UserError naming the key of what has no code here.
+  ModelSpec (*read)(const ConfigKeys& keys);
+  /// The keys of config.json that say what `model` is, but for model_type and architectures. What
+  /// it cannot say is found by reading it back.
+  void (*write)(const ModelSpec& model, nlohmann::ordered_json& json);
+  int32_t default_end_id;  // eos_token_id where config.json does not name it
+  ForeignTable tensors;
+};
+
+/// Radford et al. 2019.
+extern const Family kGpt2;
+/// Touvron et al. 2023: RMS norms, rotary positions, gated SiLU, no biases.
+extern const Family kLlama;
+
+std::span<const Family* const> families();
+/// Null when there is none such.
+const Family* find_family(std::string_view name);
+/// UserError naming `where` and listing the families when there is none such.
+const Family& family_named(std::string_view name, const std::string& where);
+
+/// A stack of equal layers of these sizes; every other value as `layer` has it. For families.
+ModelSpec uniform_stack(const Sizes& sizes, layers::LayerSpec layer, const std::string& where);
+inline ModelSpec gpt2(const Sizes& sizes) { return kGpt2.make(sizes, "model"); }
+inline ModelSpec llama(const Sizes& sizes) { return kLlama.make(sizes, "model"); }
+
+}  // namespace megalith::models

@@ -1,0 +1,137 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "models/model_spec.h"
+
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <numeric>
+
+#include "base/integer.h"
+
+namespace megalith::models {
+namespace {
+
+using layers::LayerSpec;
+using layers::NormSpec;
+
+int64_t norm_parameters(const NormSpec& norm, int64_t width) {
+  return norm.kind == layers::NormKind::layer && norm.bias ? 2 * width : width;
+}
+
+int64_t layer_parameters(const LayerSpec& layer, int64_t hidden) {
+  const layers::AttentionSpec& a = layer.attention;
+  const layers::MlpSpec& m = layer.mlp;
+  int64_t sum =
+      a.qkv_width() * hidden + a.query_width() * hidden + m.up_width() * hidden + m.ffn * hidden;
+  if (a.qkv_bias) sum += a.qkv_width();
+  if (a.output_bias) sum += hidden;
+  if (m.bias) sum += m.up_width() + hidden;
+  sum +=
+      (layer.norm_place == layers::NormPlace::both ? 4 : 2) * norm_parameters(layer.norm, hidden);
+  if (a.qk_norm == layers::QkNorm::head) sum += 2 * norm_parameters(layer.norm, a.head_dim);
+  return sum;
+}
+
+void check_attention(const layers::AttentionSpec& a, std::vector<std::string>& faults) {
+  if (a.heads % a.kv_heads != 0)
+    faults.push_back(fmt::format("heads {} is not a multiple of kv_heads {}", a.heads, a.kv_heads));
+  const layers::RopeSpec& rope = a.rope;
+  if (rope.dim > a.head_dim || rope.dim % 2 != 0) {
+    faults.push_back(
+        fmt::format("rotary positions turn {} elements of heads of {}; they take an even part",
+                    rope.dim, a.head_dim));
+  }
+  if (rope.scaling == layers::RopeScaling::longrope) {
+    const auto pairs = static_cast<size_t>(rope.dim / 2);
+    if (rope.short_factors.size() != pairs || rope.long_factors.size() != pairs) {
+      faults.push_back(fmt::format("longrope needs {} short and long factors, there are {} and {}",
+                                   pairs, rope.short_factors.size(), rope.long_factors.size()));
+    }
+  }
+}
+
+void check_layer(const LayerSpec& layer, std::vector<std::string>& faults) {
+  check_attention(layer.attention, faults);
+  if (layer.norm.kind == layers::NormKind::rms && layer.norm.bias)
+    faults.emplace_back("a root-mean-square norm has no bias");
+  if (layer.parallel && layer.norm_place != layers::NormPlace::pre)
+    faults.emplace_back("parallel blocks have their norms before attention and MLP");
+  if (!layer.attention.causal) faults.emplace_back("encoders are not built yet");
+  if (layer.attention.qk_norm == layers::QkNorm::whole)
+    faults.emplace_back("a norm over all heads at once is not built yet");
+}
+
+void check_sizes(const ModelSpec& m, std::vector<std::string>& faults) {
+  const auto need = [&](const char* name, int64_t value, int64_t most) {
+    if (value < 1 || value > most)
+      faults.push_back(fmt::format("{} is {}, must be 1 to {}", name, value, most));
+  };
+  need("layers", m.num_layers(), 100'000);
+  need("hidden", m.hidden, 1 << 20);
+  need("context", m.context, 1 << 24);
+  need("vocab", m.vocab, 1 << 24);
+  double estimate = 0;
+  for (size_t i = 0; i < m.layers.size() && faults.empty(); ++i) {
+    const LayerSpec& layer = m.layers[i];
+    need("heads", layer.attention.heads, 1 << 16);
+    need("kv_heads", layer.attention.kv_heads, 1 << 16);
+    need("head_dim", layer.attention.head_dim, 1 << 16);
+    need("ffn", layer.mlp.ffn, 1 << 22);
+    estimate +=
+        static_cast<double>(m.hidden) * (4.0 * static_cast<double>(layer.attention.query_width()) +
+                                         3.0 * static_cast<double>(layer.mlp.ffn));
+  }
+  // All byte counts must fit 64 bits: 16 bytes a parameter, with room to spare.
+  if (estimate > 1e16) faults.emplace_back("the model has over 10^16 parameters");
+}
+
+}  // namespace
+
+void ModelSpec::for_each_layer(FunctionRef<void(LayerSpec&)> change) {
+  for (LayerSpec& layer : layers) change(layer);
+}
+
+bool ModelSpec::is_uniform() const {
+  return std::ranges::all_of(layers,
+                             [&](const LayerSpec& layer) { return layer == layers.front(); });
+}
+
+void ModelSpec::set_num_layers(int64_t count) {
+  const LayerSpec last = layers.back();
+  layers.resize(static_cast<size_t>(count), last);
+}
+
+int64_t ModelSpec::num_parameters() const {
+  int64_t total = vocab * hidden + norm_parameters(final_norm, hidden);
+  for (const LayerSpec& layer : layers) total += layer_parameters(layer, hidden);
+  if (embedding.position == layers::PositionKind::learned) total += context * hidden;
+  if (!head.tied) total += vocab * hidden;
+  return total;
+}
+
+void ModelSpec::check(const std::string& where) const {
+  std::vector<std::string> faults;
+  check_sizes(*this, faults);
+  for (size_t i = 0; i < layers.size() && faults.empty(); ++i) check_layer(layers[i], faults);
+  if (!(dropout >= 0 && dropout < 1))
+    faults.push_back(fmt::format("dropout {} is not in [0, 1)", dropout));
+  for (const NormSpec* norm : {&final_norm, layers.empty() ? &final_norm : &layers[0].norm}) {
+    if (!(norm->eps > 0 && norm->eps < 1)) {
+      faults.push_back(fmt::format("norm epsilon {} is not in (0, 1)", norm->eps));
+      break;
+    }
+  }
+  if (!(init_std > 0 && init_std <= 10))
+    faults.push_back(fmt::format("init_std {} is not in (0, 10]", init_std));
+  if (!faults.empty()) throw UserError("{}: {}", where, fmt::join(faults, "; "));
+}
+
+int default_tensor_shards(const ModelSpec& model) {
+  int64_t shards = 8;
+  for (const LayerSpec& layer : model.layers) {
+    shards = std::gcd(std::gcd(shards, layer.attention.heads), layer.attention.kv_heads);
+  }
+  return static_cast<int>(shards);
+}
+
+}  // namespace megalith::models

@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: Apache-2.0
+// A model as data: an embedding, one description per layer, a head. A family (GPT-2, Llama) is a
+// set of defaults for these values and a table of foreign names; nothing below this room knows one.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "base/function_ref.h"
+#include "layers/spec.h"
+
+namespace megalith::models {
+
+/// Vocabularies are padded to a multiple of this, a constant, so that no layout moves a bit; padded
+/// rows are zero, take no part in the softmax and stay zero.
+inline constexpr int64_t kVocabularyMultiple = 128;
+
+struct ModelSpec {
+  std::string family = "gpt2";  // whose names and configuration an export writes
+  int64_t hidden = 768;
+  int64_t context = 1024;  // longest sequence
+  int64_t vocab = 50257;
+  double dropout = 0;
+  double init_std = 0.02;
+  layers::EmbeddingSpec embedding;
+  std::vector<layers::LayerSpec> layers = std::vector<layers::LayerSpec>(12);
+  layers::NormSpec final_norm;
+  layers::HeadSpec head;
+
+  int64_t num_layers() const { return static_cast<int64_t>(layers.size()); }
+  const layers::LayerSpec& layer(int64_t index) const { return layers[static_cast<size_t>(index)]; }
+  /// All layers alike.
+  bool is_uniform() const;
+  /// Changes every layer alike.
+  void for_each_layer(FunctionRef<void(layers::LayerSpec&)> change);
+  /// Drops layers from the end, or repeats the last one.
+  void set_num_layers(int64_t count);
+  int64_t padded_vocab() const {
+    return (vocab + kVocabularyMultiple - 1) / kVocabularyMultiple * kVocabularyMultiple;
+  }
+  /// Parameters of the whole model, padding not counted, tied ones once.
+  int64_t num_parameters() const;
+  /// Throws UserError with everything that is impossible, absurd or has no code yet; before
+  /// anything is allocated. `where` names the source ("recipe.yaml", "config.json").
+  void check(const std::string& where) const;
+  friend bool operator==(const ModelSpec&, const ModelSpec&) = default;
+};
+
+/// Default canonical split of tensor dimensions: gcd(8, heads, kv_heads) of all layers.
+int default_tensor_shards(const ModelSpec& model);
+
+}  // namespace megalith::models

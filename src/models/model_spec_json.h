@@ -1,0 +1,18 @@
+// SPDX-License-Identifier: Apache-2.0
+// A model's description as JSON, for checkpoints and plans. Version 2: fields at their defaults are
+// left out, so that files do not grow with the program; equal layers that follow each other are one
+// entry with "count". A key that is not known is refused: it may change the arithmetic. Version 1
+// (no "version"): one flat object for GPT-2's shape, all keys required.
+#pragma once
+
+#include <nlohmann/json_fwd.hpp>
+
+#include "models/model_spec.h"
+
+namespace megalith::models {
+
+nlohmann::ordered_json to_json(const ModelSpec& model);
+/// UserError naming `where` and every fault; the result has passed ModelSpec::check.
+ModelSpec model_spec_from(const nlohmann::json& json, const std::string& where);
+
+}  // namespace megalith::models

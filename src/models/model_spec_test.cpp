@@ -1,0 +1,166 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "models/model_spec.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <nlohmann/json.hpp>
+
+#include "base/error.h"
+#include "models/families.h"
+#include "models/foreign_map.h"
+#include "models/model_spec_json.h"
+
+namespace megalith::models {
+namespace {
+
+using ::testing::HasSubstr;
+using Json = nlohmann::json;
+
+ModelSpec uneven() {
+  ModelSpec model = llama({.layers = 5, .hidden = 24, .heads = 4, .kv_heads = 2, .vocab = 99});
+  model.layers[2].attention.window = 7;
+  model.layers[2].attention.rope.scaling = layers::RopeScaling::longrope;
+  model.layers[2].attention.rope.short_factors = {1, 1.5, 2};
+  model.layers[2].attention.rope.long_factors = {0.1, 1e300, 4};
+  model.layers[3].mlp.ffn = 11;
+  model.layers[4].mlp.ffn = 11;
+  return model;
+}
+
+TEST(ModelSpec, ReadsBackAsItself) {
+  for (const ModelSpec& model :
+       {gpt2({}), llama({.layers = 2, .hidden = 64, .heads = 4}), uneven()}) {
+    const Json json = to_json(model);
+    EXPECT_EQ(model_spec_from(json, "manifest.json"), model) << json;
+  }
+}
+
+TEST(ModelSpec, FilesHoldWhatDiffersFromTheDefaults) {
+  const Json json = to_json(gpt2({}));
+  EXPECT_EQ(json, (Json{{"version", 2},
+                        {"family", "gpt2"},
+                        {"hidden", 768},
+                        {"context", 1024},
+                        {"vocab", 50257},
+                        {"layers", {{{"count", 12}}}}}));
+  EXPECT_EQ(to_json(uneven())["layers"].size(), 3);
+}
+
+TEST(ModelSpec, UnknownKeysAndValuesAreRefusedByName) {
+  const std::vector<std::pair<const char*, Json>> cases = {
+      {"/windows", 5},
+      {"/layers/0/attention/windows", 5},
+      {"/layers/0/mlp/activation", "swish"},
+      {"/layers/0/count", 0},
+      {"/layers/0/count", 1e9},
+      {"/layers/0/attention/heads", "4"},
+      {"/layers/0/attention/heads", 0},
+      {"/version", 3},
+      {"/hidden", 1e300},
+  };
+  for (const auto& [path, value] : cases) {
+    Json json = to_json(uneven());
+    json[Json::json_pointer(path)] = value;
+    try {
+      model_spec_from(json, "manifest.json");
+      ADD_FAILURE() << path << " " << value << " was taken";
+    } catch (const UserError& error) {
+      const std::string key = std::string(path).substr(std::string(path).rfind('/') + 1);
+      EXPECT_THAT(error.what(), HasSubstr("manifest.json")) << path;
+      EXPECT_THAT(error.what(), HasSubstr(key)) << path;
+    }
+  }
+  EXPECT_THROW(model_spec_from(Json::array(), "x"), UserError);
+  EXPECT_THROW(model_spec_from(Json{{"version", 2}, {"layers", Json::array()}}, "x"), UserError);
+}
+
+TEST(ModelSpec, TheFlatObjectOfVersion1IsGpt2sShape) {
+  const Json json = {{"layers", 2},
+                     {"hidden", 16},
+                     {"heads", 4},
+                     {"kv_heads", 2},
+                     {"ffn", 40},
+                     {"context", 16},
+                     {"vocab", 260},
+                     {"norm", "layer_norm"},
+                     {"position", "learned"},
+                     {"mlp", "gelu_erf"},
+                     {"attention", "materialised"},
+                     {"bias", true},
+                     {"tied", false},
+                     {"dropout", 0.1},
+                     {"norm_eps", 1e-6},
+                     {"init_std", 0.3}};
+  ModelSpec expected = gpt2({.layers = 2,
+                             .hidden = 16,
+                             .heads = 4,
+                             .kv_heads = 2,
+                             .ffn = 40,
+                             .context = 16,
+                             .vocab = 260});
+  expected.for_each_layer([](layers::LayerSpec& layer) {
+    layer.mlp.activation = layers::Activation::gelu_erf;
+    layer.attention.materialised = true;
+    layer.norm.eps = 1e-6;
+  });
+  expected.final_norm.eps = 1e-6;
+  expected.head.tied = false;
+  expected.dropout = 0.1;
+  expected.init_std = 0.3;
+  EXPECT_EQ(model_spec_from(json, "m"), expected);
+  for (const auto& [key, value] : std::vector<std::pair<const char*, Json>>{
+           {"norm", "rms_norm"}, {"position", "rotary"}, {"mlp", "swiglu"}, {"bias", false}}) {
+    Json other = json;
+    other[key] = value;
+    EXPECT_THROW(model_spec_from(other, "m"), UserError) << key;
+    other.erase(key);
+    EXPECT_THROW(model_spec_from(other, "m"), UserError) << key;
+  }
+}
+
+TEST(ModelSpec, CountsWhatItsLayersDeclare) {
+  ModelSpec both = uneven();
+  both.for_each_layer([](layers::LayerSpec& layer) {
+    layer.norm_place = layers::NormPlace::both;
+    layer.attention.qkv_bias = true;
+    layer.mlp.bias = true;
+  });
+  for (const ModelSpec& model : {gpt2({.hidden = 48, .heads = 4}), both}) {
+    int64_t elements = 0;
+    for (const DeclaredTensor& tensor : declared_tensors(model))
+      elements += tensor.shape.num_elements();
+    const int64_t tables = model.head.tied ? 1 : 2;
+    EXPECT_EQ(elements - tables * (model.padded_vocab() - model.vocab) * model.hidden,
+              model.num_parameters());
+  }
+}
+
+TEST(ModelSpec, ImpossibleOnesAreRefused) {
+  const auto refuses = [](auto change, const char* what) {
+    ModelSpec model = llama({.layers = 2, .hidden = 64, .heads = 4});
+    change(model);
+    try {
+      model.check("recipe");
+      ADD_FAILURE() << what << " was taken";
+    } catch (const UserError& error) {
+      EXPECT_THAT(error.what(), HasSubstr(what));
+    }
+  };
+  refuses([](ModelSpec& m) { m.layers[1].attention.kv_heads = 3; }, "kv_heads");
+  refuses([](ModelSpec& m) { m.layers[0].attention.rope.dim = 18; }, "rotary");
+  refuses([](ModelSpec& m) { m.layers[0].attention.rope.dim = 3; }, "rotary");
+  refuses([](ModelSpec& m) { m.layers[0].norm.bias = true; }, "bias");
+  refuses([](ModelSpec& m) { m.layers[0].norm.eps = 0; }, "epsilon");
+  refuses([](ModelSpec& m) { m.vocab = 0; }, "vocab");
+  refuses([](ModelSpec& m) { m.layers.clear(); }, "layers");
+  refuses(
+      [](ModelSpec& m) {
+        m.layers[0].parallel = true;
+        m.layers[0].norm_place = layers::NormPlace::both;
+      },
+      "parallel");
+}
+
+}  // namespace
+}  // namespace megalith::models

@@ -1,0 +1,144 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "models/recipe_model.h"
+
+#include "base/error.h"
+#include "models/families.h"
+
+namespace megalith::models {
+namespace {
+
+using config::ModelSection;
+using layers::LayerSpec;
+
+/// Enums of a recipe are those of a layer behind `family`.
+template <class Choice, class Value>
+void choose(Choice choice, Value& value) {
+  if (choice != Choice::family) value = static_cast<Value>(static_cast<int>(choice) - 1);
+}
+template <class Choice, class Value>
+void fill(Choice& choice, Value value) {
+  if (choice == Choice::family) choice = static_cast<Choice>(static_cast<int>(value) + 1);
+}
+
+constexpr std::string_view kWhere = "recipe: model.family";
+
+Sizes sizes_of(const ModelSection& m) {
+  return {.layers = m.layers,
+          .hidden = m.hidden,
+          .heads = m.heads,
+          .kv_heads = m.kv_heads,
+          .head_dim = m.head_dim,
+          .ffn = m.ffn,
+          .context = m.context,
+          .vocab = std::max<int64_t>(m.vocab, 1)};
+}
+
+void set_rope(const ModelSection& m, LayerSpec& layer) {
+  layers::RopeSpec& rope = layer.attention.rope;
+  const bool wanted = m.position == config::PositionKind::rope ||
+                      (m.position == config::PositionKind::family && rope.dim > 0);
+  if (!wanted) {
+    rope = {};
+    return;
+  }
+  const config::RopeSection& r = m.rope;
+  rope.dim = r.dim > 0 ? r.dim : layer.attention.head_dim;
+  if (r.base > 0) rope.base = r.base;
+  choose(r.scaling, rope.scaling);
+  if (rope.scaling == layers::RopeScaling::none) return;
+  rope.factor = r.factor;
+  rope.original_context = r.original_context;
+  rope.low_frequency_factor = r.low_frequency_factor;
+  rope.high_frequency_factor = r.high_frequency_factor;
+  rope.beta_fast = r.beta_fast;
+  rope.beta_slow = r.beta_slow;
+  rope.attention_factor = r.attention_factor;
+  rope.short_factors = r.short_factors;
+  rope.long_factors = r.long_factors;
+}
+
+void set_layer(const ModelSection& m, LayerSpec& layer) {
+  choose(m.norm, layer.norm.kind);
+  choose(m.norm_place, layer.norm_place);
+  // kernels' list begins with `none`, where the recipe's has `family`.
+  if (m.activation != config::Activation::family)
+    layer.mlp.activation = static_cast<layers::Activation>(m.activation);
+  choose(m.qk_norm, layer.attention.qk_norm);
+  if (m.mlp != config::Mlp::family) layer.mlp.gated = m.mlp == config::Mlp::gated;
+  if (m.parallel_block) layer.parallel = *m.parallel_block;
+  if (m.bias) layer.attention.qkv_bias = layer.attention.output_bias = layer.mlp.bias = *m.bias;
+  // Root-mean-square norms have none.
+  layer.norm.bias = layer.norm.kind == layers::NormKind::layer && m.bias.value_or(true);
+  if (m.window >= 0) layer.attention.window = m.window;
+  layer.norm.eps = m.norm_eps;
+  layer.attention.materialised = m.attention == config::Attention::materialised;
+  set_rope(m, layer);
+}
+
+}  // namespace
+
+ModelSpec model_of(const config::Recipe& recipe, int64_t vocab) {
+  ModelSection m = recipe.model;
+  if (m.vocab > 0 && vocab > m.vocab) {
+    throw UserError(
+        "recipe: model.vocab {} is smaller than the tokenizer's {}; set model.vocab to 0 or at "
+        "least that",
+        m.vocab, vocab);
+  }
+  if (m.vocab == 0) m.vocab = vocab;
+  if (m.vocab <= 0) {
+    throw UserError(
+        "recipe: model.vocab is not given and there is no data.tokenizer to take it from; set one "
+        "of them");
+  }
+  ModelSpec model = family_named(m.family, std::string(kWhere)).make(sizes_of(m), "recipe");
+  model.for_each_layer([&](LayerSpec& layer) { set_layer(m, layer); });
+  model.final_norm = model.layers.front().norm;
+  if (m.position != config::PositionKind::family) {
+    model.embedding.position = m.position == config::PositionKind::learned
+                                   ? layers::PositionKind::learned
+                                   : layers::PositionKind::none;
+  }
+  if (m.tied) model.head.tied = *m.tied;
+  model.dropout = m.dropout;
+  model.init_std = m.init_std;
+  model.check("recipe");
+  return model;
+}
+
+void complete(ModelSection& m) {
+  const Family& family = family_named(m.family, std::string(kWhere));
+  // Impossible sizes are for the rules of the recipe to name.
+  Sizes sizes;
+  const bool possible = m.hidden > 0 && m.hidden <= (1 << 20) && m.heads > 0 &&
+                        (m.head_dim > 0 || m.hidden % m.heads == 0);
+  if (possible) {
+    sizes.hidden = m.hidden;
+    sizes.heads = m.heads;
+    sizes.head_dim = m.head_dim;
+  }
+  const ModelSpec model = family.make(sizes, "recipe");
+  const LayerSpec& layer = model.layers.front();
+  if (m.ffn == 0 && possible) m.ffn = layer.mlp.ffn;
+  if (!m.tied) m.tied = model.head.tied;
+  fill(m.norm, layer.norm.kind);
+  fill(m.norm_place, layer.norm_place);
+  if (!m.parallel_block) m.parallel_block = layer.parallel;
+  if (m.mlp == config::Mlp::family)
+    m.mlp = layer.mlp.gated ? config::Mlp::gated : config::Mlp::plain;
+  if (m.activation == config::Activation::family)
+    m.activation = static_cast<config::Activation>(layer.mlp.activation);
+  if (!m.bias) m.bias = layer.mlp.bias;
+  if (m.position == config::PositionKind::family) {
+    m.position = layer.attention.rope.dim > 0 ? config::PositionKind::rope
+                 : model.embedding.position == layers::PositionKind::learned
+                     ? config::PositionKind::learned
+                     : config::PositionKind::none;
+  }
+  if (m.rope.base == 0) m.rope.base = layer.attention.rope.base;
+  fill(m.rope.scaling, layer.attention.rope.scaling);
+  if (m.window < 0) m.window = layer.attention.window;
+  fill(m.qk_norm, layer.attention.qk_norm);
+}
+
+}  // namespace megalith::models
