@@ -117,6 +117,10 @@ std::string_view refuse_bf16(const Exec& exec, const Arguments& a) {
   if (a.softcap != 0) return "a softcap";
   return refuse_bf16_products(exec, a.q_TND.dtype, a.scale);
 }
+std::string_view refuse_backward_bf16(const Exec& exec, const AttentionBackward& a) {
+  if (a.kv_partials > 1 || a.dk_TKD.dtype != a.q_TND.dtype) return "partial sums";
+  return refuse_bf16(exec, a);
+}
 template <typename Arguments>
 std::string_view accept(const Exec&, const Arguments&) {
   return {};
@@ -129,7 +133,7 @@ constexpr Implementation<AttentionForward> kForward[] = {
     {"reference", accept<AttentionForward>, attention_forward_reference},
 };
 constexpr Implementation<AttentionBackward> kBackward[] = {
-    {"bf16_dot", refuse_bf16<AttentionBackward>, attention_backward_bf16},
+    {"bf16_dot", refuse_backward_bf16, attention_backward_bf16},
     {"streaming", refuse_streaming<AttentionBackward>, attention_backward_blocks},
     {"materialised", refuse_materialised<AttentionBackward>, attention_backward_blocks},
     {"reference", accept<AttentionBackward>, attention_backward_reference},
@@ -167,12 +171,17 @@ void attention_backward(Exec& exec, const AttentionBackward& a) {
   MEGA_CHECK(!a.lse_NT.absent() || q.num_rows == 0, "backward needs lse");
   check_heads(a.dy_TND, q.num_rows, q.num_heads, q.head_size, q.dtype, "dy");
   check_heads(a.dq_TND, q.num_rows, q.num_heads, q.head_size, q.dtype, "dq");
-  check_heads(a.dk_TKD, k.num_rows, k.num_heads, q.head_size, q.dtype, "dk");
-  check_heads(a.dv_TKD, k.num_rows, k.num_heads, q.head_size, q.dtype, "dv");
+  const DType summed =
+      q.dtype == DType::bf16 && a.dk_TKD.dtype == DType::f32 ? DType::f32 : q.dtype;
+  check_heads(a.dk_TKD, k.num_rows, k.num_heads, q.head_size, summed, "dk");
+  check_heads(a.dv_TKD, k.num_rows, k.num_heads, q.head_size, summed, "dv");
+  MEGA_CHECK(a.kv_partials > 0 && q.num_heads / k.num_heads % a.kv_partials == 0,
+             "{} partial sums over {} heads", a.kv_partials, q.num_heads / k.num_heads);
   const device::Work work{.flops = flops_of(a, 10),
                           .bytes_read = 3 * bytes_of_heads(q) + 2 * bytes_of_heads(k) +
                                         bytes_if(a.lse_NT) + bytes_if(a.probabilities),
-                          .bytes_written = bytes_of_heads(q) + 2 * bytes_of_heads(k)};
+                          .bytes_written = bytes_of_heads(a.dq_TND) + bytes_of_heads(a.dk_TKD) +
+                                           bytes_of_heads(a.dv_TKD)};
   const device::KernelScope scope(exec.device, "attention_backward", work);
   choose<AttentionBackward>(kBackward, exec, a).run(exec, a);
 }

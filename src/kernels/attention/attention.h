@@ -32,7 +32,8 @@
 //   dv_j    = chain_i fma(p~_ij, dy_i)
 //   dk_j    = chain_i fma(ds_ij, q_i)
 //   dq_i    = chain_j fma(ds_ij, k_j)
-// Chains over i go head by head of a group. Pairs of blocks of which nothing is seen cost nothing.
+// Chains over i go head by head of a group (or of a run of its heads: kv_partials). Pairs of blocks
+// of which nothing is seen cost nothing.
 //
 // With `fast` numerics products may be taken in bf16: attention_bf16.h.
 #pragma once
@@ -98,7 +99,8 @@ struct AttentionForward {
 /// chooses `materialised` by giving `probabilities`.
 void attention_forward(Exec& exec, const AttentionForward& arguments);
 
-/// dq, dk, dv are overwritten. `probabilities` as forward wrote them, or absent (recomputed from q,
+/// dq, dk, dv are overwritten; dk and dv may both be f32 beside bf16 heads (not rounded).
+/// `probabilities` as forward wrote them, or absent (recomputed from q,
 /// k and lse; with f32 storage both give the same bits).
 struct AttentionBackward {
   AttentionSequences sequences;
@@ -115,6 +117,11 @@ struct AttentionBackward {
   HeadsView dv_TKD;
   AttentionDropout dropout;
   float softcap = 0;
+  // The N/K query heads of each key/value head are cut, in order, into this many equal runs. A run
+  // has chains of its own; dk and dv are the tree of kernels/reduction/tree_sum.h over the runs,
+  // rounded once. So ranks that hold some runs each (a subtree) add up to the bits of one that
+  // holds all, when dk and dv of a rank are f32.
+  int64_t kv_partials = 1;
 };
 void attention_backward(Exec& exec, const AttentionBackward& arguments);
 

@@ -11,6 +11,7 @@
 // clang-format on
 #include "kernels/attention/backward_pair-inl.h"
 #include "kernels/elementary/dispatch.h"
+#include "kernels/reduction/implementations.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace megalith::kernels::HWY_NAMESPACE {
@@ -55,6 +56,44 @@ void write_rows(float* from_RD, int64_t count, int64_t width, const HeadsView& t
   }
 }
 
+/// One key block, packed, and the runs [lo, hi) of the group's query heads: their dk and dv go to
+/// the blocks' first partial, summed as the tree over runs.
+void backward_runs(const BackwardCall& call, const SequencePlace& place,
+                   const BackwardBlocks& blocks, const AttentionItem& item, int64_t key, int64_t lo,
+                   int64_t hi) {
+  const int64_t width = call.layout.width;
+  if (hi - lo > 1) {
+    const BackwardBlocks right = blocks.of_partial(call.layout, 1);
+    backward_runs(call, place, blocks, item, key, lo, tree_middle(lo, hi));
+    backward_runs(call, place, right, item, key, tree_middle(lo, hi), hi);
+    for (int64_t i = 0; i < call.layout.block(); i += kFloatLanes) {
+      store(hn::Add(load(blocks.dk_JD + i), load(right.dk_JD + i)), blocks.dk_JD + i);
+      store(hn::Add(load(blocks.dv_JD + i), load(right.dv_JD + i)), blocks.dv_JD + i);
+    }
+    return;
+  }
+  const int64_t q_per_kv = call.a.q_TND.num_heads / call.a.k_TKD.num_heads;
+  const int64_t run = q_per_kv / call.a.kv_partials;
+  const int64_t head_rows = round_up(place.sight.queries, kKeyBlock);
+  const int64_t end = std::min(key + kKeyBlock, place.sight.keys);
+  const Range seen_by = place.sight.mirrored().keys_of(Range{key, end});
+  bool first = true;
+  for (int64_t h = lo * run; h < hi * run; ++h) {
+    const int64_t head = item.group * q_per_kv + h;
+    for (int64_t query = block_start(seen_by.begin); query < seen_by.end; query += kKeyBlock) {
+      pack_queries(call, place, blocks, head, query);
+      prefetch_queries(call, place, head, query + kKeyBlock);
+      const Pair pair(head, query, key, place.sight);
+      backward_pair(call, place, blocks, pair, first,
+                    blocks.dq_ID + (h * head_rows + query) * width);
+      first = false;
+    }
+  }
+  if (!first) return;  // else no query sees them
+  std::fill_n(blocks.dk_JD, call.layout.block(), 0.0f);
+  std::fill_n(blocks.dv_JD, call.layout.block(), 0.0f);
+}
+
 /// Key blocks of [item.begin, item.end), each against the query blocks of the group's heads that
 /// see some of it.
 void backward_keys(const BackwardCall& call, const AttentionItem& item, float* scratch) {
@@ -65,24 +104,8 @@ void backward_keys(const BackwardCall& call, const AttentionItem& item, float* s
   const int64_t head_rows = round_up(place.sight.queries, kKeyBlock);
   for (int64_t key = item.begin; key < item.end; key += kKeyBlock) {
     pack_keys(call, place, blocks, item.group, key);
+    backward_runs(call, place, blocks, item, key, 0, a.kv_partials);
     const int64_t keys = std::min(kKeyBlock, place.sight.keys - key);
-    const Range seen_by = place.sight.mirrored().keys_of(Range{key, key + keys});
-    bool first = true;
-    for (int64_t h = 0; h < q_per_kv; ++h) {
-      const int64_t head = item.group * q_per_kv + h;
-      for (int64_t query = block_start(seen_by.begin); query < seen_by.end; query += kKeyBlock) {
-        pack_queries(call, place, blocks, head, query);
-        prefetch_queries(call, place, head, query + kKeyBlock);
-        const Pair pair(head, query, key, place.sight);
-        backward_pair(call, place, blocks, pair, first,
-                      blocks.dq_ID + (h * head_rows + query) * width);
-        first = false;
-      }
-    }
-    if (first) {  // no query sees them
-      std::fill_n(blocks.dk_JD, keys * width, 0.0f);
-      std::fill_n(blocks.dv_JD, keys * width, 0.0f);
-    }
     write_rows(blocks.dk_JD, keys, width, a.dk_TKD, place.key_row + key, item.group);
     write_rows(blocks.dv_JD, keys, width, a.dv_TKD, place.key_row + key, item.group);
   }

@@ -29,8 +29,9 @@ void backward(AttentionData& data, device::Device& device) {
 /// The general cases, and edges of this entry's own blocks.
 std::vector<AttentionCase> bf16_cases() {
   std::vector<AttentionCase> cases = attention_cases();
-  std::erase_if(cases, [](const AttentionCase& c) {
-    return c.window_left >= 0 || c.window_right >= 0 || c.softcap > 0 || !c.key_lengths.empty();
+  std::erase_if(cases, [](const AttentionCase& c) {  // what it refuses
+    return c.window_left >= 0 || c.window_right >= 0 || c.softcap > 0 || !c.key_lengths.empty() ||
+           c.kv_partials > 1;
   });
   cases.push_back({"own_block_edges", {31, 32, 33, 127, 129, 191, 193}, 2, 2, 64});
   cases.push_back({"several_key_blocks", {450}, 3, 1, 80});

@@ -25,6 +25,7 @@ struct AttentionCase {
   int64_t window_right = -1;
   float softcap = 0;
   std::vector<int32_t> key_lengths = {};  // cross attention, if there are any
+  int64_t kv_partials = 1;
 };
 
 /// Primes, ones, empty sequences, block edges, odd head sizes, grouped heads.
@@ -53,6 +54,9 @@ inline std::vector<AttentionCase> attention_cases() {
       {"cross_without_keys", {70, 20, 0}, 2, 1, 20, false, 0, -1, -1, 0, {0, 65, 40}},
       {"cross_dropout", {5, 90}, 2, 2, 16, false, 0.3f, -1, -1, 0, {77, 12}},
       {"cross_softcap", {66}, 3, 1, 24, false, 0, -1, -1, 2.0f, {131}},
+      {"partials", {70, 130}, 6, 1, 24, true, 0, -1, -1, 0, {}, 3},
+      {"partials_of_one_head", {150}, 8, 2, 16, false, 0.2f, 40, 9, 0, {}, 4},
+      {"partials_cross", {30, 66}, 5, 1, 12, false, 0, -1, -1, 0, {77, 0}, 5},
       {"softcap_bidirectional", {67}, 1, 1, 16, false, 0, -1, -1, 50.0f},
   };
 }
@@ -148,7 +152,8 @@ struct AttentionData {
             .dk_TKD = keys(key_out, n, k, d),
             .dv_TKD = values(key_out, n, k, d),
             .dropout = dropout(),
-            .softcap = shape.softcap};
+            .softcap = shape.softcap,
+            .kv_partials = shape.kv_partials};
   }
   void forward(device::Device& device, std::string_view only = {},
                Numerics numerics = Numerics::exact) {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Attention over keys with sequences of their own: the bits of one sequence over itself where both
-// are the same, nothing to see, and what is refused. (Reference, gradients and bits over threads are
-// cases of the other tests.)
+// are the same, nothing to see, and what is refused. (Reference, gradients and bits over
+// threads are cases of the other tests.)
 #include <gtest/gtest.h>
 
 #include <limits>

@@ -19,7 +19,7 @@ namespace attention {
 struct BackwardBlocks {
   float *keys_JD, *keys_DJ, *values_JD, *values_DJ;
   float *q_ID, *dy_ID;
-  float *dk_JD, *dv_JD;
+  float *dk_JD, *dv_JD;  // the layout's partials of each
   float *p_IJ, *dropped_IJ, *ds_IJ;
   float* slope_IJ;  // of the scores in the dot products; null without a softcap
   float* dq_ID;
@@ -30,13 +30,21 @@ struct BackwardBlocks {
       scratch += floats;
       return part;
     };
-    for (float** block :
-         {&keys_JD, &keys_DJ, &values_JD, &values_DJ, &q_ID, &dy_ID, &dk_JD, &dv_JD}) {
+    for (float** block : {&keys_JD, &keys_DJ, &values_JD, &values_DJ, &q_ID, &dy_ID}) {
       *block = take(layout.block());
     }
+    dk_JD = take(layout.partials * layout.block());
+    dv_JD = take(layout.partials * layout.block());
     for (float** square : {&p_IJ, &dropped_IJ, &ds_IJ}) *square = take(kKeyBlock * kKeyBlock);
     slope_IJ = layout.squares > 3 ? take(kKeyBlock * kKeyBlock) : nullptr;
     dq_ID = take(layout.dq_rows * layout.width);
+  }
+  /// With partial number n of dk and dv.
+  BackwardBlocks of_partial(const BackwardScratch& layout, int64_t n) const {
+    BackwardBlocks part = *this;
+    part.dk_JD += n * layout.block();
+    part.dv_JD += n * layout.block();
+    return part;
   }
 };
 
@@ -170,7 +178,7 @@ inline void pair_score_gradients(const BackwardCall& call, const SequencePlace& 
                                  const BackwardBlocks& blocks, const Pair& pair) {
   const FloatTag d;
   const bool capped = call.a.softcap > 0;
-  const FloatVec scale = hn::Set(d, call.a.scale);
+  const FloatVec scale = hn::Set(d, capped ? 1.0f : call.a.scale);
   const float* delta = call.delta_NT.row<float>(pair.head) + place.query_row + pair.query;
   HWY_ALIGN float keep[kKeyBlock];
   for (int64_t r = 0; r < pair.queries; ++r) {
@@ -191,8 +199,10 @@ inline void pair_score_gradients(const BackwardCall& call, const SequencePlace& 
         dp = hn::IfThenElseZero(kept, hn::Mul(dp, factor));
         store(hn::Mul(probability, factor), dropped + j);
       }
-      const FloatVec slope = capped ? load(blocks.slope_IJ + r * kKeyBlock + j) : scale;
-      store(hn::Mul(hn::Mul(probability, hn::Sub(dp, shift)), slope), ds + j);
+      store(hn::Mul(hn::Mul(probability, hn::Sub(dp, shift)), scale), ds + j);
+    }
+    for (int64_t j = 0; j < kKeyBlock && capped; j += kFloatLanes) {
+      store(hn::Mul(load(ds + j), load(blocks.slope_IJ + r * kKeyBlock + j)), ds + j);
     }
   }
 }

@@ -2,6 +2,8 @@
 // What the passes of attention_backward_cpu.cpp are given besides an item. Internal.
 #pragma once
 
+#include <bit>
+
 #include "kernels/attention/attention_work.h"
 
 namespace megalith::kernels {
@@ -10,7 +12,8 @@ namespace megalith::kernels {
 struct BackwardScratch {
   int64_t width;
   int64_t dq_rows;
-  int64_t squares;  // blocks of queries by keys
+  int64_t partials;  // of dk and of dv that wait to be added
+  int64_t squares;   // blocks of queries by keys
   BackwardScratch(const AttentionBackward& a, BackwardPass pass)
       : width(padded_head_size(a.q_TND.head_size)),
         dq_rows(pass == BackwardPass::keys ? 0
@@ -18,9 +21,12 @@ struct BackwardScratch {
                     ? kKeyBlock
                     : a.q_TND.num_heads / a.k_TKD.num_heads *
                           round_up(longest(a.sequences.cu_seqlens), kKeyBlock)),
+        partials(std::bit_width(static_cast<uint64_t>(a.kv_partials))),
         squares(a.softcap > 0 ? 4 : 3) {}
   int64_t block() const { return kKeyBlock * width; }
-  int64_t floats() const { return 8 * block() + squares * kKeyBlock * kKeyBlock + dq_rows * width; }
+  int64_t floats() const {
+    return (6 + 2 * partials) * block() + squares * kKeyBlock * kKeyBlock + dq_rows * width;
+  }
 };
 
 /// Everything a pass needs besides the item.
