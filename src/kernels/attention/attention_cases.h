@@ -48,6 +48,8 @@ inline std::vector<AttentionCase> attention_cases() {
       {"dropout", {66, 129}, 4, 2, 24, true, 0.25f},
       {"dropout_bidirectional", {77}, 2, 2, 64, false, 0.5f},
       {"window", {200, 3, 131}, 2, 1, 32, true, 0, 69},
+      // One thread's scratch serves several sequences.
+      {"windows_in_turn", {200, 200, 200, 200}, 1, 1, 16, true, 0, 30},
       {"window_of_itself", {70}, 2, 2, 20, true, 0, 0},
       {"window_left", {140}, 1, 1, 16, false, 0, 13},
       {"window_both_sides", {190, 64}, 3, 1, 24, false, 0, 37, 80},

@@ -24,30 +24,37 @@ void free_blocks(Cache& cache, int64_t left) {
   }
 }
 
+/// `data` through a cache in calls of at most `chunk` tokens, giving up blocks after each.
+void run_freeing(device::Device& device, AttentionData& data, int32_t chunk,
+                 std::string_view entry) {
+  const AttentionCase& shape = data.shape;
+  Cache cache(data.dtype, shape.num_kv_heads, shape.head_size, shape.lengths);
+  for (bool more = true; more;) {
+    std::vector<int32_t> count;
+    for (size_t s = 0; s < cache.past.size(); ++s) {
+      count.push_back(std::min(chunk, shape.lengths[s] - cache.past[s]));
+    }
+    more = *std::max_element(count.begin(), count.end()) > 0;
+    step(device, data, cache, count, entry);
+    free_blocks(cache, shape.window_left);
+  }
+}
+
 TEST(KvCache, BlocksBeforeTheWindowMayBeFreed) {
+  const auto device = device::make_cpu_device(1);
   for (const AttentionCase& shape : cached_cases()) {
     if (shape.window_left < 0) continue;
-    AttentionData whole(shape, DType::f32);
-    const auto one = device::make_cpu_device(1);
-    whole.forward(*one);
-    for (const int32_t chunk : {1, 17, 64, 100}) {
-      for (const std::string_view entry : {"blocks", "reference"}) {
-        AttentionData data(shape, DType::f32);
-        Cache cache(DType::f32, shape.num_kv_heads, shape.head_size, shape.lengths);
-        for (bool more = true; more;) {
-          std::vector<int32_t> count;
-          for (size_t s = 0; s < cache.past.size(); ++s) {
-            count.push_back(std::min(chunk, shape.lengths[s] - cache.past[s]));
-          }
-          more = *std::max_element(count.begin(), count.end()) > 0;
-          step(*one, data, cache, count, entry);
-          free_blocks(cache, shape.window_left);
-        }
-        if (entry == "blocks") {
-          testing::expect_same_bits(data.y, whole.y, shape.name);
-        } else {
-          testing::expect_close(data.y, whole.y, 1e-5, shape.name);
-        }
+    for (const DType dtype : {DType::f32, DType::bf16}) {
+      AttentionData whole(shape, dtype);
+      whole.forward(*device);
+      for (const int32_t chunk : {1, 17, 64, 100}) {
+        AttentionData data(shape, dtype), freed(shape, dtype), kept(shape, dtype);
+        run_freeing(*device, data, chunk, "blocks");
+        testing::expect_same_bits(data.y, whole.y, shape.name);
+        run_freeing(*device, freed, chunk, "reference");
+        Cache cache(dtype, shape.num_kv_heads, shape.head_size, shape.lengths);
+        run_cached(*device, kept, cache, chunk, "reference");
+        testing::expect_same_bits(freed.y, kept.y, shape.name + " reference");
       }
     }
   }
