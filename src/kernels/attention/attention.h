@@ -100,8 +100,8 @@ struct AttentionForward {
 void attention_forward(Exec& exec, const AttentionForward& arguments);
 
 /// dq, dk, dv are overwritten; dk and dv may both be f32 beside bf16 heads (not rounded).
-/// `probabilities` as forward wrote them, or absent (recomputed from q,
-/// k and lse; with f32 storage both give the same bits).
+/// `probabilities` as forward wrote them, or absent (recomputed from q, k and lse; with f32 storage
+/// both give the same bits).
 struct AttentionBackward {
   AttentionSequences sequences;
   float scale = 1;

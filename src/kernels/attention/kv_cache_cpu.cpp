@@ -49,6 +49,13 @@ HWY_INLINE void widen(const bf16_t* from, int64_t count, float* to) {
   for (int64_t i = 0; i < count; i += kFloatLanes) store(load(from + i), to + i);
 }
 
+/// The state of the rows at the start of the scratch.
+HWY_INLINE QueryRows cached_rows(const CachedScratch& layout, int64_t size, float* scratch) {
+  float* sum = scratch + layout.rows * layout.width;
+  float* max = sum + layout.rows * layout.width;
+  return {scratch, sum, max, max + round_up<int64_t>(layout.rows, 16), size, layout.width};
+}
+
 }  // namespace
 
 void run_cached_item(const AttentionCached& a, const CachedScratch& layout,
@@ -58,20 +65,16 @@ void run_cached_item(const AttentionCached& a, const CachedScratch& layout,
   const int64_t past = a.sequences.past[static_cast<size_t>(item.sequence)];
   const int64_t num_queries = item.end - item.begin, size = a.shape.head_size;
   const int64_t q_per_kv = a.q_TND.num_heads / a.shape.num_kv_heads;
-  const int64_t width = layout.width, padded_rows = round_up<int64_t>(layout.rows, 16);
-  float* q = scratch;
-  float* sum = q + layout.rows * width;
-  float* max = sum + layout.rows * width;
-  float* norm = max + padded_rows;
-  float* keys_DJ = norm + padded_rows;
+  const int64_t width = layout.width;
+  const QueryRows rows = cached_rows(layout, size, scratch);
+  float* keys_DJ = rows.norm + round_up<int64_t>(layout.rows, 16);
   float* values_JD = keys_DJ + kKeyBlock * width;
-  const QueryRows rows{q, sum, max, norm, size, width};
   const int64_t num_rows = q_per_kv * num_queries;
   const Sight sight = sight_of(a, item.sequence);
   const RowsPlace place{q_per_kv, num_queries, item.group * q_per_kv, past + item.begin, sight};
   for (int64_t h = 0; h < q_per_kv; ++h) {
     pack_rows(a.q_TND, first_row + item.begin, place.first_head + h, num_queries, width,
-              q + h * num_queries * width);
+              rows.q + h * num_queries * width);
   }
   start_rows(rows, num_rows);
   const Range seen = sight.keys_of(Range{past + item.begin, past + item.end});
@@ -98,15 +101,16 @@ void run_cached_item(const AttentionCached& a, const CachedScratch& layout,
     if (a.shape.dtype == DType::f32) {
       const float* keys = a.cache.as<float>() + offset;
       attend(keys, keys + kKeyBlock * size, first_key, ahead);
-    } else if (num_rows < kRowsToWiden) {
-      const bf16_t* keys = a.cache.as<bf16_t>() + offset;
-      attend(keys, keys + kKeyBlock * size, first_key, ahead);
-    } else {
-      const bf16_t* keys = a.cache.as<bf16_t>() + offset;
-      widen(keys, kKeyBlock * size, keys_DJ);
-      widen(keys + kKeyBlock * size, kKeyBlock * width, values_JD);
-      attend(keys_DJ, values_JD, first_key, 0);
+      continue;
     }
+    const bf16_t* keys = a.cache.as<bf16_t>() + offset;
+    if (num_rows < kRowsToWiden) {
+      attend(keys, keys + kKeyBlock * size, first_key, ahead);
+      continue;
+    }
+    widen(keys, kKeyBlock * size, keys_DJ);
+    widen(keys + kKeyBlock * size, kKeyBlock * width, values_JD);
+    attend(keys_DJ, values_JD, first_key, 0);
   }
   for (int64_t r = 0; r < num_rows; ++r) {
     finish_row(rows, r, a.y_TND, first_row + item.begin + r % num_queries,
