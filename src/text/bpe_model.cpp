@@ -45,7 +45,11 @@ void BpeModel::encode_word(std::string_view word, MergeScratch& scratch,
     symbols[count++] = id;
   }
   symbols.resize(count);
-  if (count <= kShortWord) {
+  merge_symbols(scratch, ids);
+}
+
+void BpeModel::merge_symbols(MergeScratch& scratch, std::vector<int32_t>& ids) const {
+  if (scratch.symbols.size() <= kShortWord) {
     merge_short(scratch, ids);
   } else {
     merge_long(scratch, ids);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Byte-pair encoding of one word (Sennrich et al. 2016): begin with the ids of its bytes; while
-// some neighbours have a merge rule, apply the rule of lowest rank, the leftmost place first. Short
+// Byte-pair encoding of one word (Sennrich et al. 2016): begin with the ids of its bytes, or with
+// what else the vocabulary takes for symbols (byte_fallback.h: characters); while some neighbours have a merge rule, apply the rule of lowest rank, the leftmost place first. Short
 // words search an array for the lowest rank. Long words are encoded in windows that stay in the
 // cache.
 //
@@ -82,7 +82,7 @@ struct MergeScratch {
     int32_t id;
     size_t begin;  // first symbol
   };
-  std::vector<int32_t> symbols;  // the word as ids of bytes
+  std::vector<int32_t> symbols;  // the word before any merge
   std::vector<Merge> merges;     // of each symbol with the next, in short words
   std::vector<Place> places;
   Tournament ranks;
@@ -101,6 +101,8 @@ class BpeModel {
 
   /// Appends the ids of one word. O(n log n) time in its n bytes.
   void encode_word(std::string_view word, MergeScratch& scratch, std::vector<int32_t>& ids) const;
+  /// Appends what `scratch.symbols` become, and spoils them. O(n log n) time in their number.
+  void merge_symbols(MergeScratch& scratch, std::vector<int32_t>& ids) const;
 
  private:
   void merge_short(MergeScratch& scratch, std::vector<int32_t>& ids) const;

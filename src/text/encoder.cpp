@@ -2,7 +2,6 @@
 #include <algorithm>
 #include <array>
 
-#include "text/nfc.h"
 #include "text/tokenizer.h"
 #include "text/tokenizer_data.h"
 #include "text/utf8.h"
@@ -57,10 +56,10 @@ void Encoder::State::encode_text(std::string_view text, std::vector<int32_t>& id
   for (const TextPart& part : raw_parts) {
     if (part.id >= 0) {
       ids.push_back(part.id);
-    } else if (data.nfc) {
-      encode_normalized(to_nfc(part.text), ids);
-    } else {
+    } else if (data.normalizer.changes_nothing()) {
       encode_normalized(part.text, ids);
+    } else {
+      encode_normalized(data.normalizer.apply(part.text), ids);
     }
   }
 }
@@ -71,6 +70,10 @@ void Encoder::State::encode_normalized(std::string_view text, std::vector<int32_
   for (const TextPart& part : normalized_parts) {
     if (part.id >= 0) {
       ids.push_back(part.id);
+    } else if (data.byte_fallback) {
+      scratch.symbols.clear();
+      data.characters.append(part.text, scratch.symbols);
+      data.model.merge_symbols(scratch, ids);
     } else if (data.add_prefix_space && part.text.front() != ' ') {
       encode_words(" " + std::string(part.text), ids);
     } else {

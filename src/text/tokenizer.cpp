@@ -6,6 +6,7 @@
 
 #include "base/error.h"
 #include "base/file.h"
+#include "text/byte_fallback.h"
 #include "text/tokenizer_data.h"
 #include "text/tokenizer_json.h"
 #include "text/utf8.h"
@@ -73,6 +74,12 @@ std::vector<int32_t> Tokenizer::encode(std::string_view text, bool add_special_t
 }
 
 std::string Tokenizer::decode(std::span<const int32_t> ids, bool keep_special) const {
+  if (data_->byte_fallback) {
+    StreamDecoder stream(*this, keep_special);
+    std::string text;
+    for (const int32_t id : ids) text += stream.push(id);
+    return text += stream.finish();
+  }
   std::string bytes;
   for (const int32_t id : ids)
     if (const std::string_view token = token_bytes(id); keep_special || !is_special(id))
@@ -89,6 +96,7 @@ std::string StreamDecoder::push(int32_t id) {
   std::string text;
   const std::string_view token = tokenizer_.token_bytes(id);
   if (!keep_special_ && tokenizer_.is_special(id)) return text;
+  if (tokenizer_.data().byte_fallback) return push_fallback(id);
   held_.append(token);
   held_.erase(0, append_repaired_utf8(text, held_, /*hold_tail=*/true));
   return text;
@@ -96,8 +104,34 @@ std::string StreamDecoder::push(int32_t id) {
 
 std::string StreamDecoder::finish() {
   std::string text;
-  append_repaired_utf8(text, held_);
+  if (tokenizer_.data().byte_fallback) {
+    append_byte_run(text, held_);
+    text = without_first_space(std::move(text));
+    at_start_ = true;
+  } else {
+    append_repaired_utf8(text, held_);
+  }
   held_.clear();
+  return text;
+}
+
+std::string StreamDecoder::push_fallback(int32_t id) {
+  const Vocabulary& vocabulary = tokenizer_.data().vocabulary;
+  std::string text;
+  if (vocabulary.is_byte(id)) {
+    held_.append(vocabulary.bytes(id));
+    return text;
+  }
+  append_byte_run(text, held_);
+  held_.clear();
+  text.append(vocabulary.bytes(id));
+  return without_first_space(std::move(text));
+}
+
+std::string StreamDecoder::without_first_space(std::string text) {
+  if (text.empty()) return text;
+  if (at_start_ && tokenizer_.data().strip_first_space && text.front() == ' ') text.erase(0, 1);
+  at_start_ = false;
   return text;
 }
 

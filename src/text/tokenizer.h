@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Text to token ids and back, as `tokenizer.json` describes it: added tokens are cut out of the raw
 // text, the rest is normalised, cut into words, each word is byte-pair encoded, and the
-// post-processor puts special tokens around the whole. Byte-level BPE is what this room speaks; a
-// file that asks for another component is refused by that component's name.
+// post-processor puts special tokens around the whole. Byte-level BPE and BPE of characters with
+// byte fallback (Llama 2) are what this room speaks; a file that asks for another component is
+// refused by that component's name.
 #pragma once
 
 #include <cstdint>
@@ -38,7 +39,7 @@ class Tokenizer {
 
   /// One more than the largest id.
   int64_t vocab_size() const;
-  /// The id of a token as the file spells it (byte alphabet), or nothing.
+  /// The id of a token as the file spells it (byte alphabet, marked spaces), or nothing.
   std::optional<int32_t> id_of(std::string_view token) const;
   /// The token as the file spells it. UserError if no token has this id.
   std::string token_text(int64_t id) const;
@@ -53,7 +54,8 @@ class Tokenizer {
   /// Encodes one document. `add_special_tokens` adds what the post-processor names (many files:
   /// none). UserError with the byte offset if `text` is not UTF-8. For many texts use an Encoder.
   std::vector<int32_t> encode(std::string_view text, bool add_special_tokens) const;
-  /// The text of `ids`; broken UTF-8 becomes U+FFFD. Special tokens are left out unless kept.
+  /// The text of `ids`; broken UTF-8 becomes U+FFFD (with byte fallback one for each byte of the
+  /// run of byte tokens that is broken). Special tokens are left out unless kept.
   /// UserError if no token has one of the ids.
   std::string decode(std::span<const int32_t> ids, bool keep_special = false) const;
 
@@ -85,15 +87,20 @@ class Encoder {
 class StreamDecoder {
  public:
   explicit StreamDecoder(const Tokenizer& tokenizer, bool keep_special = false);
-  /// The text that is certain after this id; the start of an unfinished character is held back.
+  /// The text that is certain after this id. The start of an unfinished character is held back,
+  /// and with byte fallback all of a run of byte tokens: a later one can break it.
   std::string push(int32_t id);
   /// What was held back. The decoder is then as new.
   std::string finish();
 
  private:
+  std::string push_fallback(int32_t id);
+  std::string without_first_space(std::string text);
+
   Tokenizer tokenizer_;
   bool keep_special_;
-  std::string held_;
+  std::string held_;      // part of a character, or a run of byte tokens
+  bool at_start_ = true;  // no text so far
 };
 
 }  // namespace megalith::text

@@ -6,7 +6,7 @@
 #include "base/error.h"
 #include "base/log.h"
 #include "text/byte_level.h"
-#include "text/nfc.h"
+#include "text/utf8.h"
 
 namespace megalith::text {
 namespace {
@@ -26,14 +26,36 @@ void fill_merges(TokenizerData& data, std::string_view where) {
   }
 }
 
-void fill_bytes(TokenizerData& data, std::string_view where) {
-  int32_t unknown = -1;
-  if (data.unk_token) {
-    const std::optional<int32_t> id = data.vocabulary.find(*data.unk_token);
-    if (!id)
-      throw UserError("{}: unk_token \"{}\" is not in the vocabulary", where, *data.unk_token);
-    unknown = *id;
+int32_t find_unknown(const TokenizerData& data, std::string_view where) {
+  if (!data.unk_token) return -1;
+  const std::optional<int32_t> id = data.vocabulary.find(*data.unk_token);
+  if (!id) throw UserError("{}: unk_token \"{}\" is not in the vocabulary", where, *data.unk_token);
+  return *id;
+}
+
+void fill_characters(TokenizerData& data, std::string_view where) {
+  CharacterSymbols& characters = data.characters;
+  characters.unknown_id = find_unknown(data, where);
+  characters.fuse_unknown = data.fuse_unk;
+  for (const int32_t id : data.model_ids) {
+    const std::string_view token = data.vocabulary.token(id);
+    if (token.empty()) continue;
+    const CodePoint point = read_utf8(token.data());
+    if (point.length == token.size()) characters.set(point.code, id);
   }
+  int missing = 0;
+  for (size_t byte = 0; byte < 256; ++byte) {
+    const auto id = data.vocabulary.find(byte_token(static_cast<uint8_t>(byte)));
+    if (!id) ++missing;
+    characters.byte_ids[byte] = id.value_or(-1);
+  }
+  if (missing > 0 && !data.unk_token)
+    log::warning("{}: {} of the 256 byte tokens are missing; characters that need them are lost",
+                 where, missing);
+}
+
+void fill_bytes(TokenizerData& data, std::string_view where) {
+  const int32_t unknown = find_unknown(data, where);
   int missing = 0;
   for (int byte = 0; byte < 256; ++byte) {
     const char as_char = static_cast<char>(byte);
@@ -54,7 +76,11 @@ void fill_bytes(TokenizerData& data, std::string_view where) {
 
 void complete_model(TokenizerData& data, std::string_view where) {
   fill_merges(data, where);
-  fill_bytes(data, where);
+  if (data.byte_fallback) {
+    fill_characters(data, where);
+  } else {
+    fill_bytes(data, where);
+  }
   if (data.ignore_merges) data.vocabulary.index_bytes();
 }
 
@@ -67,7 +93,7 @@ void complete_added_tokens(TokenizerData& data) {
       continue;
     }
     AddedToken normalized = token;
-    if (data.nfc) normalized.content = to_nfc(token.content);
+    normalized.content = data.normalizer.apply(token.content);
     data.normalized_matcher.add(normalized);
   }
 }

@@ -12,6 +12,8 @@
 
 #include "text/added_tokens.h"
 #include "text/bpe_model.h"
+#include "text/byte_fallback.h"
+#include "text/normalizer.h"
 #include "text/split.h"
 #include "text/vocabulary.h"
 
@@ -21,15 +23,19 @@ struct TokenizerData {
   std::vector<AddedToken> added_tokens;  // in the file's order
   AddedTokenMatcher raw_matcher;         // those that are not `normalized`
   AddedTokenMatcher normalized_matcher;
-  bool nfc = false;  // normalizer NFC
+  Normalizer normalizer;
 
   SplitPattern pattern = SplitPattern::gpt2;
   bool add_prefix_space = false;
 
+  bool byte_fallback = false;      // symbols are characters, words are whole parts of the text
+  CharacterSymbols characters;     // with byte_fallback
+  bool strip_first_space = false;  // of decoded text, with byte_fallback
+
   Vocabulary vocabulary;  // the model's tokens and the added ones
   BpeModel model;
   bool ignore_merges = false;                       // a word that is a token is that token
-  std::optional<std::string> unk_token;             // for bytes that no token stands for
+  std::optional<std::string> unk_token;             // for what no token stands for
   bool fuse_unk = false;                            // neighbouring ones become one
   std::vector<std::pair<int32_t, int32_t>> merges;  // by rank
   std::vector<int32_t> model_ids;                   // the tokens of `model.vocab`, ascending
@@ -47,7 +53,7 @@ struct TokenizerData {
   std::string decoder_json = "null";
 };
 
-/// Fills merge table, byte ids and byte index from `vocabulary` and `merges`. Comes before the
+/// Fills merge table, ids of bytes or characters and byte index from `vocabulary` and `merges`. Comes before the
 /// added tokens join the vocabulary: the model knows its own tokens only. `where` names the file in
 /// messages. UserError if a merge makes a token that the vocabulary lacks.
 void complete_model(TokenizerData& data, std::string_view where);

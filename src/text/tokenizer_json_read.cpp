@@ -105,21 +105,21 @@ void read_merges(JsonSource model, TokenizerData& data) {
 void read_model_options(JsonSource model, TokenizerData& data) {
   const std::string type = model.has("type") ? model.string("type") : "BPE";
   if (type != "BPE")
-    throw UserError("{}: the model \"{}\" is not supported; byte-level BPE is", model.where(),
-                    type);
+    throw UserError("{}: the model \"{}\" is not supported; BPE is", model.where(), type);
   double dropout = 0;
   if (model.has("dropout") &&
       (model.member("dropout").get(dropout) != simdjson::SUCCESS || dropout != 0))
     throw UserError("{}: model.dropout is not supported; set it to null", model.where());
   for (const char* key : {"continuing_subword_prefix", "end_of_word_suffix"})
     if (model.has(key) && !model.string(key).empty())
-      throw UserError("{}: model.{} is not supported; byte-level BPE has none", model.where(), key);
-  if (model.boolean("byte_fallback", false))
-    throw UserError("{}: model.byte_fallback is not supported; byte-level BPE needs none",
-                    model.where());
+      throw UserError("{}: model.{} is not supported; leave it out", model.where(), key);
+  data.byte_fallback = model.boolean("byte_fallback", false);
+  if (data.byte_fallback) data.vocabulary = Vocabulary(TokenSpelling::text);
   if (model.has("unk_token")) data.unk_token = model.string("unk_token");
   data.fuse_unk = model.boolean("fuse_unk", false);
   data.ignore_merges = model.boolean("ignore_merges", false);
+  if (data.byte_fallback && data.ignore_merges)
+    throw UserError("{}: model.ignore_merges is not supported with byte_fallback", model.where());
 }
 
 }  // namespace

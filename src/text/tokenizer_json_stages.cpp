@@ -83,10 +83,28 @@ std::vector<JsonSource> components(const JsonSource& root, const char* stage, co
   return parts;
 }
 
+void require_replace(const JsonSource& part, std::string_view stage, std::string_view from,
+                     std::string_view to) {
+  const JsonSource pattern = part.object("pattern");
+  if (!pattern.has("String") || pattern.string("String") != from || part.string("content") != to)
+    refuse(part, stage, "Replace of what is not a space and U+2581");
+}
+
 void read_normalizer(const JsonSource& root, TokenizerData& data) {
   for (const JsonSource& part : components(root, "normalizer", "normalizers")) {
-    if (part.string("type") != "NFC") refuse(part, "normalizer", part.string("type"));
-    data.nfc = true;
+    const std::string type = part.string("type");
+    if (type == "NFC") {
+      data.normalizer.nfc = true;
+    } else if (type == "Prepend" && data.byte_fallback && !data.normalizer.prepend_mark) {
+      if (part.string("prepend") != kSpaceMark)
+        refuse(part, "normalizer", "Prepend of what is not U+2581");
+      data.normalizer.prepend_mark = true;
+    } else if (type == "Replace" && data.byte_fallback) {
+      require_replace(part, "normalizer", " ", kSpaceMark);
+      data.normalizer.mark_spaces = true;
+    } else {
+      refuse(part, "normalizer", type);
+    }
   }
 }
 
@@ -103,9 +121,14 @@ SplitPattern read_split(const JsonSource& split) {
   return *found;
 }
 
-// ByteLevel, or Split and then ByteLevel without its own pattern.
+// ByteLevel, or Split and then ByteLevel without its own pattern; none with byte_fallback.
 void read_pre_tokenizer(const JsonSource& root, TokenizerData& data) {
   const std::vector<JsonSource> parts = components(root, "pre_tokenizer", "pretokenizers");
+  if (data.byte_fallback) {
+    if (!parts.empty())
+      refuse(parts[0], "pre_tokenizer", parts[0].string("type") + " with byte_fallback");
+    return;
+  }
   bool has_split = false;
   bool has_bytes = false;
   for (const JsonSource& part : parts) {
@@ -127,7 +150,7 @@ void read_pre_tokenizer(const JsonSource& root, TokenizerData& data) {
     }
   }
   if (!has_bytes)
-    throw UserError("{}: no ByteLevel pre_tokenizer; only byte-level BPE is supported",
+    throw UserError("{}: no ByteLevel pre_tokenizer, which BPE without byte_fallback needs",
                     root.where());
 }
 
@@ -188,7 +211,26 @@ void read_post_processor(const JsonSource& root, TokenizerData& data) {
   }
 }
 
-void read_decoder(const JsonSource& root) {
+// Replace, ByteFallback, Fuse, and Strip of one space at the start or none.
+void read_fallback_decoder(const JsonSource& root, TokenizerData& data) {
+  const std::vector<JsonSource> parts = components(root, "decoder", "decoders");
+  constexpr std::string_view kTypes[] = {"Replace", "ByteFallback", "Fuse", "Strip"};
+  for (size_t i = 0; i < parts.size(); ++i)
+    if (i >= std::size(kTypes) || parts[i].string("type") != kTypes[i])
+      refuse(parts[i], "decoder", parts[i].string("type") + " at this place");
+  if (parts.size() < 3)
+    throw UserError("{}: the decoder must be Replace, ByteFallback, Fuse and perhaps Strip",
+                    root.where());
+  require_replace(parts[0], "decoder", kSpaceMark, " ");
+  if (parts.size() < 4) return;
+  if (parts[3].string("content") != " " || parts[3].json("start") != "1" ||
+      parts[3].json("stop") != "0")
+    refuse(parts[3], "decoder", "Strip of what is not one space at the start");
+  data.strip_first_space = true;
+}
+
+void read_decoder(const JsonSource& root, TokenizerData& data) {
+  if (data.byte_fallback) return read_fallback_decoder(root, data);
   const std::vector<JsonSource> parts = components(root, "decoder", "decoders");
   for (const JsonSource& part : parts)
     if (part.string("type") != "ByteLevel") refuse(part, "decoder", part.string("type"));
@@ -201,7 +243,7 @@ void read_stages(const JsonSource& root, TokenizerData& data) {
   read_normalizer(root, data);
   read_pre_tokenizer(root, data);
   read_post_processor(root, data);
-  read_decoder(root);
+  read_decoder(root, data);
   data.truncation_json = root.json("truncation");
   data.padding_json = root.json("padding");
   data.normalizer_json = root.json("normalizer");

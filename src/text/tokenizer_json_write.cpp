@@ -82,10 +82,9 @@ std::string write_tokenizer_json(const TokenizerData& data) {
   fmt::format_to(std::back_inserter(out), "    \"unk_token\": {},\n",
                  data.unk_token ? json_string(*data.unk_token) : "null");
   out += "    \"continuing_subword_prefix\": null,\n    \"end_of_word_suffix\": null,\n";
-  fmt::format_to(
-      std::back_inserter(out),
-      "    \"fuse_unk\": {},\n    \"byte_fallback\": false,\n    \"ignore_merges\": {},\n",
-      data.fuse_unk, data.ignore_merges);
+  fmt::format_to(std::back_inserter(out),
+                 "    \"fuse_unk\": {},\n    \"byte_fallback\": {},\n    \"ignore_merges\": {},\n",
+                 data.fuse_unk, data.byte_fallback, data.ignore_merges);
   write_vocabulary(data, out);
   write_merges(data, out);
   out += "  }\n}\n";

@@ -53,8 +53,17 @@ class StringIndex {
   size_t count_ = 0;
 };
 
+/// How a file spells what its tokens stand for.
+enum class TokenSpelling {
+  byte_alphabet,  // byte_level.h: each byte is a character
+  text,           // as it is, with marked spaces, and byte tokens (byte_fallback.h)
+};
+
 class Vocabulary {
  public:
+  explicit Vocabulary(TokenSpelling spelling = TokenSpelling::byte_alphabet)
+      : spelling_(spelling) {}
+
   /// Adds a token; UserError if the id or the spelling is taken. `where` names the file.
   void add(int32_t id, std::string_view token, std::string_view where);
   /// Builds the index by bytes that find_bytes() needs.
@@ -70,12 +79,14 @@ class Vocabulary {
     const Entry& entry = tokens_[static_cast<size_t>(id)];
     return std::string_view(spellings_).substr(entry.spelling_begin, entry.spelling_length);
   }
-  /// What the token stands for: the bytes of the byte alphabet or, if any character is outside that
-  /// alphabet, the UTF-8 of the spelling. Needs has(id).
+  /// What the token stands for. In the byte alphabet, where any character is outside of it: the
+  /// UTF-8 of the spelling. Needs has(id).
   std::string_view bytes(int32_t id) const {
     const Entry& entry = tokens_[static_cast<size_t>(id)];
     return std::string_view(bytes_).substr(entry.bytes_begin, entry.bytes_length);
   }
+  /// True for a byte token of TokenSpelling::text. Needs has(id).
+  bool is_byte(int32_t id) const { return tokens_[static_cast<size_t>(id)].is_byte; }
   std::optional<int32_t> find(std::string_view token) const {
     return by_token_.find(token, [this](int32_t id) { return this->token(id); });
   }
@@ -91,7 +102,9 @@ class Vocabulary {
     uint32_t bytes_length = 0;
     bool used = false;
     bool mapped = false;  // every character is in the byte alphabet
+    bool is_byte = false;
   };
+  TokenSpelling spelling_;
   std::vector<Entry> tokens_;
   std::string spellings_;
   std::string bytes_;
