@@ -58,9 +58,22 @@ def tokenizer_json():
 
     def tiny(**more):
         return json.dumps({"version": "1.0", "pre_tokenizer": plain, "decoder": plain, "model": small, **more})
+    def fallback(known="a", **more):
+        """Llama 2's kind: characters, with tokens of bytes for others."""
+        mark = "\u2581"
+        tokens = ["<unk>", "<s>", *(f"<0x{byte:02X}>" for byte in range(256)), mark, known, mark + known]
+        added = [{"id": i, "content": tokens[i], "special": True} for i in (0, 1)]
+        steps = [{"type": "Prepend", "prepend": mark}, {"type": "Replace", "pattern": {"String": " "}, "content": mark}]
+        back = [{"type": "Replace", "pattern": {"String": mark}, "content": " "}, {"type": "ByteFallback"}, {"type": "Fuse"},
+                {"type": "Strip", "content": " ", "start": 1, "stop": 0}]
+        model = {"type": "BPE", "unk_token": "<unk>", "fuse_unk": True, "byte_fallback": True, "merges": [[mark, known]],
+                 "vocab": {token: i for i, token in enumerate(tokens)}}
+        return json.dumps({"version": "1.0", "added_tokens": added, "normalizer": {"type": "Sequence", "normalizers": steps},
+                           "decoder": {"type": "Sequence", "decoders": back}, "model": {**model, **more}})
     overlapping = [{"id": 3 + i, "content": c, "special": True, "lstrip": True, "rstrip": True, "single_word": bool(i)} for i, c in enumerate(("<", "<|", "<|x|>"))]
     return text(tokenizer(), tokenizer(normalizer={"type": "NFC"}), tiny(), tiny(post_processor=template), tiny(pre_tokenizer=split),
                 tiny(added_tokens=overlapping), tiny(model={**small, "merges": [["a", "b"]], "ignore_merges": True}),
+                fallback(), fallback("the"), fallback(vocab={"<unk>": 0, "<s>": 1, "a": 2, "<0xC3>": 3, "\u2581": 4, "\u2581a": 5}),
                 '{"model": {"type": "WordPiece"}}', "{}", "", "[" * 100, tiny() + "x")
 
 

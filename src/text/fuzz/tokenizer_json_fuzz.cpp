@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// tokenizer.json. A file that is taken must encode and decode without harm, and what it is written
-// back as must be taken again.
+// tokenizer.json. A file that is taken must encode and decode without harm, whole and streamed, and
+// what it is written back as must be taken again.
 #include "base/fuzz/fuzz_input.h"
 #include "text/tokenizer.h"
 
@@ -15,8 +15,12 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
       fuzz::accepts([&] {
         const auto ids = tokenizer.encode(words, true);
         MEGA_CHECK(ids == again.encode(words, true));
-        tokenizer.decode(ids);
-        tokenizer.decode(ids, true);
+        for (const bool keep_special : {false, true}) {
+          text::StreamDecoder stream(tokenizer, keep_special);
+          std::string streamed;
+          for (const int32_t id : ids) streamed += stream.push(id);
+          MEGA_CHECK(streamed + stream.finish() == tokenizer.decode(ids, keep_special));
+        }
       });
     }
     tokenizer.end_of_document();
