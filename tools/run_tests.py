@@ -3,7 +3,7 @@
 """Runs the tests of build folders and counts them: run_tests.py "BUILD=TIER TIER..."...
 
 Tiers are CTest labels. Programs of GoogleTest and scripts of unittest count test by test, everything else as one. What does not
-end within a program's time is ended and has failed. Also runs the checks of the sources (rooms, formatting, planted faults), as part
+end within a program's time is ended and has failed. Also runs the checks of the sources (rooms, sizes, formatting, planted faults), as part
 of tier `unit` of the first folder. Ends with "N passed, N failed", and ", N skipped" when some were.
 """
 import json
@@ -89,6 +89,7 @@ def check(name, command, limit=LIMIT):
 
 def source_checks():
     yield "rooms", [sys.executable, "tools/check_rooms.py"]
+    yield "sizes", [sys.executable, "tools/check_size.py"]
     yield "planted faults", [sys.executable, "tools/plant_faults.py", "--check-table"]
     if shutil.which("clang-format"):
         files = subprocess.run(["git", "ls-files", "*.h", "*.cpp"], cwd=ROOT, check=True, capture_output=True, text=True).stdout.split()
