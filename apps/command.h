@@ -45,5 +45,7 @@ void add_convert(CLI::App& app, Invocation& invocation);
 void add_report(CLI::App& app, Invocation& invocation);
 void add_bench(CLI::App& app, Invocation& invocation);
 void add_doctor(CLI::App& app, Invocation& invocation);
+void add_completion(CLI::App& app, Invocation& invocation);
+void add_man(CLI::App& app, Invocation& invocation);
 
 }  // namespace megalith::apps

@@ -96,6 +96,8 @@ int main(int argc, char** argv) {
   add_report(app, invocation);
   add_bench(app, invocation);
   add_doctor(app, invocation);
+  add_completion(app, invocation);
+  add_man(app, invocation);
   try {
     app.parse(argc, argv);
   } catch (const CLI::Success& success) {

@@ -56,7 +56,7 @@ def main():
             elif rooms[used][0] >= level:
                 faults.append(f"room {name} (level {level}) uses {used} (level {rooms[used][0]})")
     sources = [p for p in ROOT.glob("src/**/*") if p.suffix in (".h", ".cpp")]
-    for file in sources + list((ROOT / "apps").glob("*")):
+    for file in sources + list((ROOT / "apps").glob("**/*")):
         if file.suffix not in (".h", ".cpp"):
             continue
         relative = file.relative_to(ROOT).as_posix()
