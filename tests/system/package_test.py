@@ -6,6 +6,7 @@ The build folder is the one the program lies in.
 """
 import pathlib
 import re
+import shutil
 import tempfile
 import unittest
 
@@ -73,6 +74,17 @@ class Package(unittest.TestCase):
         path = self.folder / "ids.json"
         path.write_text(str(ids))
         return path
+
+    @unittest.skipUnless(shutil.which("lintian"), "there is no lintian")
+    def test_the_debian_package(self):
+        self.done("cpack", "--config", BUILD / "CPackConfig.cmake", "-B", self.folder / "deb")
+        package, = (self.folder / "deb").glob("*.deb")
+        self.assertEqual(self.done("lintian", package), "")
+        content = self.done("dpkg-deb", "--contents", package)
+        for path in ("bin/megalith", "share/man/man1/megalith-train.1.gz", "share/doc/megalith/copyright", "share/doc/megalith/changelog.Debian.gz"):
+            self.assertIn(f" ./usr/{path}\n", content)
+        self.assertNotIn("/include/", content)
+        self.assertIn("libyaml-cpp", self.done("dpkg-deb", "--field", package, "Depends"))
 
     def test_every_room_can_be_linked(self):
         rooms = re.findall(r"add_library\((megalith::\w+) STATIC", (self.prefix / "lib/cmake/megalith/megalith-targets.cmake").read_text())
