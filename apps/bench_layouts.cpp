@@ -28,12 +28,13 @@ struct Side {
   int ranks() const { return settings.layout.num_ranks(); }
 };
 
-config::Recipe beside(RecipeOptions options, const std::vector<std::string>& overrides) {
+config::Recipe beside(const RecipeOptions& options, const std::vector<std::string>& texts) {
+  std::vector<config::Override> more;
   for (const char* one : {"tensor=1", "pipeline=1", "data=1", "chunks=1", "zero=0",
                           "sequence=false", "schedule=1f1b"})
-    options.overrides.push_back(fmt::format("parallel.{}", one));
-  options.overrides.insert(options.overrides.end(), overrides.begin(), overrides.end());
-  return options.load();
+    more.push_back({fmt::format("parallel.{}", one), "--beside"});
+  for (const std::string& text : texts) more.push_back({text, "--beside"});
+  return options.load(more);
 }
 
 Side side_of(const config::Recipe& recipe, int threads) {

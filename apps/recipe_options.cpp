@@ -9,13 +9,21 @@ namespace megalith::apps {
 
 void RecipeOptions::declare(CLI::App& command) {
   command.add_option("recipe", path, "recipe file (YAML)")->required();
-  command.add_option("--set", overrides, "override a key: --set model.layers=2 (repeatable)")
+  command
+      .add_option(
+          "--set", overrides,
+          "override a key: --set model.layers=2 (repeatable); --set model.ffn= (nothing behind "
+          "the sign) takes it out of the recipe; a length (train.steps, tokens, epochs, "
+          "hours) replaces the recipe's")
       ->take_all()
       ->allow_extra_args(false);
 }
 
-config::Recipe RecipeOptions::load() const {
-  return config::load_recipe(path, overrides, models::complete);
+config::Recipe RecipeOptions::load(const std::vector<config::Override>& more) const {
+  std::vector<config::Override> all;
+  for (const std::string& text : overrides) all.push_back({text});
+  all.insert(all.end(), more.begin(), more.end());
+  return config::load_recipe(path, all, models::complete);
 }
 
 std::optional<text::Tokenizer> tokenizer_of(const config::Recipe& recipe) {

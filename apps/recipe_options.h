@@ -16,7 +16,8 @@ struct RecipeOptions {
   std::string path;
   std::vector<std::string> overrides;
   void declare(CLI::App& command);
-  config::Recipe load() const;
+  /// With what other options change behind `--set`.
+  config::Recipe load(const std::vector<config::Override>& more = {}) const;
 };
 
 /// The recipe's tokenizer; nothing when it names none.

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What is wrong with a recipe. Faults are collected and reported all at once.
+// What is wrong with a recipe, and where it was written. Faults are collected and reported all at
+// once.
 #pragma once
 
 #include <cstddef>
@@ -17,6 +18,13 @@ struct Position {
 
 /// No person reads more in one go; a file of nonsense holds thousands.
 constexpr size_t kMostFaults = 100;
+
+/// One option of the command line: "a.b=value" gives a value, "a.b=" (nothing after the sign) takes
+/// the key out.
+struct Override {
+  std::string text;
+  std::string option = "--set";  // as the person wrote it
+};
 
 struct Fault {
   std::string path;  // "model.layers"; empty when the fault is of the text itself

@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // `--set a.b=value` changes the tree before it is read, so that both ways of giving a value meet
 // the same checks.
+#include "config/override.h"
+
+#include <algorithm>
 #include <charconv>
 
 #include "base/error.h"
-#include "config/tree.h"
 
 namespace megalith::config {
 namespace {
@@ -21,7 +23,9 @@ void place(Node& node, const Position& at) {
 
 Node parse_value(std::string_view text, const Position& at, std::vector<Fault>& faults) {
   Node node;
-  if (text.empty() || std::string_view("[{\"'").find(text.front()) == std::string_view::npos) {
+  if (text.empty()) {
+    node.kind = Node::Kind::absent;
+  } else if (std::string_view("[{\"'").find(text.front()) == std::string_view::npos) {
     // As it stands: "#", ": " and the like mean nothing on a command line.
     node.kind = text == "null" || text == "~" ? Node::Kind::null : Node::Kind::scalar;
     node.text = text;
@@ -54,22 +58,26 @@ Node* descend(Node& parent, std::string_view word, const Position& at) {
   return &parent.entries.back().value;
 }
 
+bool gives_a_number(const Node& node) {
+  return node.kind != Node::Kind::absent && !node.text.starts_with('-');
+}
+
 }  // namespace
 
-void apply_override(Node& root, std::string_view override_text, int ordinal,
-                    std::vector<Fault>& faults) {
-  const Position at{fmt::format("--set {}", override_text), 0, ordinal};
-  if (!is_text(override_text)) {
+void apply_override(Node& root, const Override& override, int ordinal, std::vector<Fault>& faults) {
+  const std::string_view text = override.text;
+  const Position at{fmt::format("{} {}", override.option, text), 0, ordinal};
+  if (!is_text(text)) {
     faults.push_back({"", at, "is not valid UTF-8 text"});
     return;
   }
-  const size_t equals = override_text.find('=');
-  const std::string_view path = override_text.substr(0, equals);
+  const size_t equals = text.find('=');
+  const std::string_view path = text.substr(0, equals);
   if (equals == std::string_view::npos || path.empty()) {
     faults.push_back({"", at, "write it as key.path=value"});
     return;
   }
-  Node value = parse_value(override_text.substr(equals + 1), at, faults);
+  Node value = parse_value(text.substr(equals + 1), at, faults);
   Node* node = &root;
   for (size_t begin = 0; begin <= path.size();) {
     const size_t dot = std::min(path.find('.', begin), path.size());
@@ -81,10 +89,30 @@ void apply_override(Node& root, std::string_view override_text, int ordinal,
                                      : fmt::format("the list has no item {}", word)});
       return;
     }
+    if (node->kind == Node::Kind::sequence && value.kind == Node::Kind::absent &&
+        dot == path.size()) {
+      faults.push_back({std::string(path), at, "an item of a list stays; give the list anew"});
+      return;
+    }
     node = next;
     begin = dot + 1;
   }
   *node = std::move(value);
+}
+
+void drop_replaced(Node& root, std::string_view section, std::span<const std::string_view> keys) {
+  Node* const map = root.find(section);
+  if (map == nullptr) return;
+  const auto is_one = [&](const Entry& entry) {
+    return std::ranges::find(keys, entry.key) != keys.end();
+  };
+  const auto is_of_the_file = [](const Entry& entry) { return entry.value.at.line > 0; };
+  const bool given = std::ranges::any_of(map->entries, [&](const Entry& entry) {
+    return is_one(entry) && !is_of_the_file(entry) && gives_a_number(entry.value);
+  });
+  if (!given) return;
+  std::erase_if(map->entries,
+                [&](const Entry& entry) { return is_one(entry) && is_of_the_file(entry); });
 }
 
 }  // namespace megalith::config

@@ -4,12 +4,14 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <array>
 #include <limits>
 #include <set>
 #include <tuple>
 
 #include "base/error.h"
 #include "base/file.h"
+#include "config/override.h"
 #include "config/reader.h"
 #include "config/recipe.h"
 #include "config/tree.h"
@@ -18,6 +20,15 @@ namespace megalith::config {
 namespace {
 
 constexpr int64_t kLargestFile = 1 << 20;
+
+/// Of these a recipe gives one.
+constexpr std::array<std::string_view, 4> kLengths{"steps", "tokens", "epochs", "hours"};
+
+std::vector<Override> as_set(std::span<const std::string> texts) {
+  std::vector<Override> overrides;
+  for (const std::string& text : texts) overrides.push_back({text});
+  return overrides;
+}
 
 /// Rules speak only of fields that are sound by themselves, and get the place of the first field
 /// involved that was written somewhere.
@@ -69,6 +80,11 @@ std::string Fault::text() const {
 
 Recipe parse_recipe(std::string_view text, std::string_view name,
                     std::span<const std::string> overrides, const CompleteModel& complete) {
+  return parse_recipe(text, name, as_set(overrides), complete);
+}
+
+Recipe parse_recipe(std::string_view text, std::string_view name,
+                    const std::vector<Override>& overrides, const CompleteModel& complete) {
   std::vector<Fault> faults;
   Node root = parse_tree(text, name, faults);
   if (root.kind == Node::Kind::null) root.kind = Node::Kind::map;  // only comments and "---"
@@ -76,6 +92,7 @@ Recipe parse_recipe(std::string_view text, std::string_view name,
     throw UserError("{}: a recipe is a map of sections, not {}", name, describe(root));
   for (size_t i = 0; i < overrides.size(); ++i)
     apply_override(root, overrides[i], static_cast<int>(i) + 1, faults);
+  drop_replaced(root, "train", kLengths);
   Recipe recipe;
   Positions positions;
   read_fields(
@@ -90,7 +107,7 @@ Recipe parse_recipe(std::string_view text, std::string_view name,
   return recipe;
 }
 
-Recipe load_recipe(const std::filesystem::path& path, std::span<const std::string> overrides,
+Recipe load_recipe(const std::filesystem::path& path, const std::vector<Override>& overrides,
                    const CompleteModel& complete) {
   return parse_recipe(read_file(path, kLargestFile), path.string(), overrides, complete);
 }

@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <cstdlib>
 #include <filesystem>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -117,7 +119,7 @@ TEST(ParseRecipe, CorporaHaveThreeForms) {
               HasSubstr("data.train.0.weigth: unknown key; the nearest known key is "
                         "data.train.0.weight"));
   EXPECT_THAT(error_of(kLeast + "data: {train: }\n"), HasSubstr("data.train: has no value"));
-  EXPECT_THAT(error_of_set("data.train="), HasSubstr("data.train.0.path: is empty"));
+  EXPECT_THAT(error_of_set("data.train=''"), HasSubstr("data.train.0.path: is empty"));
 }
 
 TEST(ParseRecipe, OverridesWinAndAreChecked) {
@@ -148,7 +150,6 @@ TEST(ParseRecipe, WrongTypesSayWhatIsWantedAndWhere) {
            {"model.layers=0x10", "must be an integer"},
            {"model.layers='3'", "must be an integer, not \"3\" in quotes"},
            {"model.layers=[3]", "must be an integer, not a list"},
-           {"model.layers=", "must be an integer"},
            {"model.layers=null", "has no value; give an integer"},
            {"optimizer.lr=nan", "must be a finite number"},
            {"optimizer.lr=inf", "must be a finite number"},
@@ -192,6 +193,54 @@ TEST(ParseRecipe, RulesSpeakBesideValuesOutOfRange) {
 }
 
 /// tensor_shards is derived from the heads, model.ffn from the width.
+TEST(ParseRecipe, NothingAfterTheSignTakesTheKeyOut) {
+  const std::string text = kLeast + "optimizer: {lr: 1e-2, clip: 3}\nrun: {name: a}\n";
+  const Recipe r = parse(text, {"optimizer.lr=", "run.name=", "memory.recompute="});
+  EXPECT_EQ(r.optimizer.lr, Recipe{}.optimizer.lr);
+  EXPECT_EQ(r.optimizer.clip, 3);
+  EXPECT_EQ(r.run.name, "");
+  EXPECT_EQ(parse(text, {"optimizer="}).optimizer.clip, Recipe{}.optimizer.clip);
+  EXPECT_EQ(parse(text, {"optimizer=", "optimizer.lr=2"}).optimizer.lr, 2);
+  EXPECT_EQ(parse(text, {"optimizer.lr=", "optimizer.lr=2"}).optimizer.lr, 2);
+  EXPECT_TRUE(parse(kLeast + "data: {train: x}\n", {"data.train="}).data.train.empty());
+  // What is taken out must be a key all the same, and what a recipe needs stays needed.
+  EXPECT_THAT(error_of(text, {"optimizer.rl="}), HasSubstr("nearest known key is optimizer.lr"));
+  EXPECT_THAT(error_of(text, {"train.steps="}), HasSubstr("give exactly one of train.steps"));
+  EXPECT_THAT(error_of(kLeast + "data: {train: [x, y]}\n", {"data.train.1="}),
+              HasSubstr("--set data.train.1=: data.train.1: an item of a list stays"));
+  // A text that is empty is quoted.
+  EXPECT_EQ(parse(text, {"run.name=''"}).run.name, "");
+}
+
+TEST(ParseRecipe, ALengthOfTheCommandLineReplacesTheFiles) {
+  for (const char* length : {"steps", "tokens", "epochs", "hours"}) {
+    const std::string set = fmt::format("train.{}=7", length);
+    const Recipe r = parse(kLeast, {set, "optimizer.schedule=constant"});
+    const std::map<std::string, double> given{{"steps", static_cast<double>(r.train.steps)},
+                                              {"tokens", static_cast<double>(r.train.tokens)},
+                                              {"epochs", r.train.epochs},
+                                              {"hours", r.train.hours}};
+    for (const auto& [key, value] : given) EXPECT_EQ(value, key == length ? 7 : -1) << set << key;
+  }
+  // Two of the command line are two, and a number below 0 is none.
+  EXPECT_THAT(error_of(kLeast, {"train.steps=5", "train.tokens=5"}), HasSubstr("give exactly one"));
+  EXPECT_EQ(parse(kLeast, {"train.epochs=-1"}).train.steps, 10);
+  EXPECT_EQ(parse(kLeast, {"train.steps=-1", "train.tokens=5"}).train.tokens, 5);
+  EXPECT_THAT(error_of("model: {vocab: 9}\ntrain: {steps: 1, epochs: 1}\n"),
+              HasSubstr("give exactly one"));
+}
+
+TEST(ParseRecipe, FaultsNameTheOptionThatWasWritten) {
+  try {
+    parse_recipe(kLeast, "r.yaml", {{"model.layers=x", "--beside"}, {"y", "--set"}});
+    FAIL() << "accepted";
+  } catch (const UserError& error) {
+    EXPECT_STREQ(error.what(),
+                 "--beside model.layers=x: model.layers: must be an integer, not \"x\"; "
+                 "--set y: write it as key.path=value");
+  }
+}
+
 TEST(ParseRecipe, RulesAreSilentOnWhatFollowsFromAFault) {
   EXPECT_THAT(error_of(kLeast, {"model.heads=0", "model.ffn=1001"}),
               Not(HasSubstr("tensor_shards")));

@@ -102,7 +102,8 @@ class Reader : public FieldVisitor {
 
   const Node* take(std::string_view name) {
     visited_.emplace(name);
-    return map_.find(name);
+    const Node* node = map_.find(name);
+    return node == nullptr || node->kind == Node::Kind::absent ? nullptr : node;
   }
 
   /// Keys of the same section first: of equally near ones the reader means a neighbour.

@@ -293,12 +293,15 @@ void resolve(Recipe& recipe);
 /// no family. Faults are UserErrors.
 using CompleteModel = std::function<void(ModelSection&)>;
 
-/// Reads a YAML file (at most 1 MiB, 32 levels, no aliases), applies overrides ("a.b=value"),
-/// checks and resolves. UserError with every fault in one line, each with file:line:column and
-/// path.
-Recipe load_recipe(const std::filesystem::path& path, std::span<const std::string> overrides = {},
+/// Reads a YAML file (at most 1 MiB, 32 levels, no aliases), applies overrides, checks and
+/// resolves. One of train.steps, train.tokens, train.epochs and train.hours among them replaces the
+/// file's. UserError with every fault in one line, each with file:line:column and path.
+Recipe load_recipe(const std::filesystem::path& path, const std::vector<Override>& overrides = {},
                    const CompleteModel& complete = {});
 /// The same of a text; `name` stands for the file in messages.
+Recipe parse_recipe(std::string_view text, std::string_view name,
+                    const std::vector<Override>& overrides, const CompleteModel& complete = {});
+/// With the texts of `--set`.
 Recipe parse_recipe(std::string_view text, std::string_view name,
                     std::span<const std::string> overrides = {},
                     const CompleteModel& complete = {});

@@ -215,6 +215,7 @@ Node parse_tree(std::string_view text, std::string_view name, std::vector<Fault>
 std::string describe(const Node& node) {
   switch (node.kind) {
     case Node::Kind::null:
+    case Node::Kind::absent:
       return "nothing";
     case Node::Kind::sequence:
       return "a list";

@@ -15,7 +15,8 @@ namespace megalith::config {
 struct Entry;
 
 struct Node {
-  enum class Kind { null, scalar, sequence, map };
+  /// `absent`: of a key that an override took out, which must be a known one all the same.
+  enum class Kind { null, scalar, sequence, map, absent };
   Kind kind = Kind::null;
   std::string text;     // of a scalar
   bool quoted = false;  // then it is a text whatever it looks like
@@ -40,12 +41,6 @@ Node parse_tree(std::string_view text, std::string_view name, std::vector<Fault>
 
 /// Whether `text` can stand in a recipe: UTF-8 without zero bytes.
 bool is_text(std::string_view text);
-
-/// Applies "a.b=value" to the tree: the value is a flow list, flow map or quoted text if it begins
-/// like one, else the text itself. A number in the path picks an item of a list.
-/// `ordinal` (from 1) places its faults in the order of the command line.
-void apply_override(Node& root, std::string_view override_text, int ordinal,
-                    std::vector<Fault>& faults);
 
 /// "a map", "a list", "the text \"x\"", for messages.
 std::string describe(const Node& node);

@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include "base/error.h"
+#include "config/override.h"
 
 namespace megalith::config {
 namespace {
@@ -106,7 +107,7 @@ TEST(Override, SetsMakesAndReplacesValues) {
   Node root = parse_tree("a:\n  b: 1\nl: [{w: 1}, {w: 2}]\ns: x\n", "r.yaml", faults);
   for (const char* text : {"a.b=2", "a.c.d=3", "l.1.w=5", "s.t=4", "e=[x, 'y']", "f=", "g=a: b # c",
                            "h=x=y", "i=\"q\"", "j=null"})
-    apply_override(root, text, 1, faults);
+    apply_override(root, {text}, 1, faults);
   EXPECT_TRUE(faults.empty());
   EXPECT_EQ(root.find("a")->find("b")->text, "2");
   EXPECT_EQ(root.find("a")->find("b")->at.where, "--set a.b=2");
@@ -115,7 +116,7 @@ TEST(Override, SetsMakesAndReplacesValues) {
   EXPECT_EQ(root.find("l")->items[1].find("w")->text, "5");
   EXPECT_EQ(root.find("s")->find("t")->text, "4");
   EXPECT_EQ(root.find("e")->items[1].text, "y");
-  EXPECT_EQ(root.find("f")->kind, Node::Kind::scalar);
+  EXPECT_EQ(root.find("f")->kind, Node::Kind::absent);
   EXPECT_EQ(root.find("g")->text, "a: b # c");
   EXPECT_EQ(root.find("h")->text, "x=y");
   EXPECT_EQ(root.find("i")->text, "q");
@@ -124,17 +125,18 @@ TEST(Override, SetsMakesAndReplacesValues) {
 }
 
 TEST(Override, RefusesWhatIsNoAssignment) {
-  for (const char* text : {"a", "=1", "a..b=1", ".a=1", "a.=1", "l.2=1", "l.x=1", "l.-1=1"}) {
+  for (const char* text :
+       {"a", "=1", "a..b=1", ".a=1", "a.=1", "l.2=1", "l.x=1", "l.-1=1", "l.1="}) {
     std::vector<Fault> faults;
     Node root = parse_tree("l: [1, 2]\n", "r.yaml", faults);
-    apply_override(root, text, 1, faults);
+    apply_override(root, {text}, 1, faults);
     ASSERT_EQ(faults.size(), 1u) << text;
     EXPECT_THAT(faults[0].text(), HasSubstr(std::string("--set ") + text));
   }
   std::vector<Fault> faults;
   Node root;
   root.kind = Node::Kind::map;
-  EXPECT_THROW(apply_override(root, "a=[1", 1, faults), UserError);
+  EXPECT_THROW(apply_override(root, {"a=[1"}, 1, faults), UserError);
 }
 
 }  // namespace

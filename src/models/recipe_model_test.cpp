@@ -13,8 +13,8 @@ namespace {
 using ::testing::HasSubstr;
 
 config::Recipe recipe(const std::string& model, const config::CompleteModel& complete = complete) {
-  return config::parse_recipe("{model: {" + model + "}, train: {steps: 1}}", "r.yaml", {},
-                              complete);
+  return config::parse_recipe("{model: {" + model + "}, train: {steps: 1}}", "r.yaml",
+                              std::span<const std::string>(), complete);
 }
 
 TEST(RecipeModel, AFamilyGivesTheDefaults) {

@@ -29,8 +29,8 @@ void check_resume(const config::Recipe& recipe, const std::string& data_fingerpr
   const std::string folder = reader.folder().string();
   const auto text = reader.text("recipe.yaml");
   if (!text) throw IntegrityError("{}: recipe.yaml is missing", folder);
-  const config::Recipe before =
-      config::parse_recipe(*text, folder + "/recipe.yaml", {}, models::complete);
+  const config::Recipe before = config::parse_recipe(
+      *text, folder + "/recipe.yaml", std::span<const std::string>(), models::complete);
   config::Recipe now = recipe;
   models::complete(now.model);
   const auto changes = config::differences(before, now);

@@ -61,7 +61,7 @@ class Input(Refusals):
             self.refused("pack", "--tokenizer", t, "--input", text, "--output", path)
             if path != self.folder / "absent" / "x":
                 self.refused("convert", "--from", self.folder / "run", "--to", path)
-                self.refused("train", self.recipe, "--set", f"run.out={path}")
+                self.refused("train", self.recipe, "--set", "run.out=" + (str(path) or "''"))
         self.refused("tokenizer", "train", "--vocab-size", 300, "--input", self.folder / "text.txt", "--output", self.folder)
         self.refused("convert", "--from", self.folder / "run", "--to", self.text)
         self.refused("train", self.recipe, "--set", f"run.out={self.text}")

@@ -30,12 +30,12 @@ class Options(Refusals):
         self.enormous(("plan",))
 
     def test_overrides(self):
-        for override in ("model.layers=-1", "model.layers=0", "model.layers=1e3x", "model.layers=99999999999999999999", "model.layers=1000000000", "model.layers=2.5", "model.layers=",
+        for override in ("model.layers=-1", "model.layers=0", "model.layers=1e3x", "model.layers=99999999999999999999", "model.layers=1000000000", "model.layers=2.5",
                          "model.layers=[2]", "model.layers={a: 1}", "model.layers=true", "model.layers=null", "model.hidden=9223372036854775807", "model.context=4611686018427387904",
                          "model.vocab=9000000000000000000", "model.heads=5", "optimizer.lr=nan", "optimizer.lr=inf", "optimizer.lr=-1", "optimizer.lr=1e999", "model.dropout=1", "model.dropout=-0.1",
                          "train.global_batch=0", "train.global_batch=4611686018427387904", "train.micro_batch=3", "train.steps=-2", "a..b=1", ".=1", "=1", "model", "", "model.layrs=2", "model.layers.x=2",
-                         "data.train.7=x", "data.train=[{path: a, weight: -1}]", "data.train=[{path: a, weight: nan}, b]", "data.train=[" + "[" * 5000, "numerics=quick", "numerics=",
-                         "run.threads=-1", "run.threads=1000000000", "checkpoint.keep=0", "\x1b[31m=1", "run.seed=x", "train.tokens=5", "parallel.tensor=3", "parallel.pipeline=1000000", "parallel.data=0"):
+                         "data.train.7=x", "data.train=[{path: a, weight: -1}]", "data.train=[{path: a, weight: nan}, b]", "data.train=[" + "[" * 5000, "numerics=quick",
+                         "run.threads=-1", "run.threads=1000000000", "checkpoint.keep=0", "\x1b[31m=1", "run.seed=x", "train.steps=", "train.epochs=2.5x", "model.layrs=", "data.train.0=", "parallel.tensor=3", "parallel.pipeline=1000000", "parallel.data=0"):
             self.refused("plan", self.recipe, "--set", override)
             self.refused("train", self.recipe, "--set", f"run.out={self.folder / 'x'}", "--set", override)
 
@@ -80,7 +80,7 @@ class Options(Refusals):
                 (("bench", "collective"), "--ranks", (*number, "3")), (("bench", "collective"), "--elements", (*number, str(2**62 + 1)))):
             for value in values:
                 with self.subTest(option=option, value=str(value)[:40]):
-                    self.refused(*command, f"{option}={value}", say=[option] if value in word + number[:-2] and option != "--beside" else ())
+                    self.refused(*command, f"{option}={value}", say=[option] if value in word + number[:-2] else ())
 
     def test_decoding_beyond_the_context(self):
         for more in (("--prompt", 1025), ("--tokens", 961), ("--tokens", 481, "--profile")):
