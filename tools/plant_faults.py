@@ -5,7 +5,7 @@ it and sees that it turns red.
 
     tools/plant_faults.py [--folder build/faults] [--jobs N] [--check-table] [--ladder] [name ...]
 
-A test is a GoogleTest filter, or a script of tests/system with what it shall run ("weather_test.py
+A test is a GoogleTest filter, or a script of tests/system with what it shall run ("signals_and_environment_test.py
 Disks.test_full_disk"), which gets the files that the targets build as its first arguments. The copy lies in FOLDER
 and is brought up to date first, so a second call builds little. Before any fault is planted all tests named in the table
 must be green. `--check-table` only sees that every fault still fits the sources. Ends with "N passed, N failed"; exit status 1 if a fault went unnoticed.
