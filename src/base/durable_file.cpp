@@ -22,6 +22,9 @@ namespace {
 
 constexpr int64_t kMostFromDevice = int64_t{64} << 20;
 
+constexpr std::string_view kTemporary = ".tmp-";
+constexpr size_t kRandomDigits = 16;
+
 /// Removes the temporary file unless it was renamed away.
 class TemporaryFile {
  public:
@@ -83,7 +86,16 @@ std::filesystem::path temporary_beside(const std::filesystem::path& path, std::s
     got = retry([&] { return getrandom(&bits, sizeof bits, 0); });
     if (got < 0) throw SystemError("getrandom: {}", std::strerror(errno));
   }
-  return path.parent_path() / fmt::format(".tmp-{}{:016x}", mark, bits);
+  return path.parent_path() / fmt::format("{}{}{:0{}x}", kTemporary, mark, bits, kRandomDigits);
+}
+
+bool is_temporary_name(std::string_view name, std::string_view mark) {
+  if (!name.starts_with(kTemporary)) return false;
+  name.remove_prefix(kTemporary.size());
+  if (!name.starts_with(mark)) return false;
+  name.remove_prefix(mark.size());
+  return name.size() == kRandomDigits &&
+         name.find_first_not_of("0123456789abcdef") == std::string_view::npos;
 }
 
 void write_file_durable(const std::filesystem::path& path, std::string_view content) {

@@ -56,6 +56,8 @@ std::string read_file(const std::filesystem::path& path, int64_t limit = int64_t
 /// digits that nobody foresees. What a crash leaves there a later start finds and removes.
 std::filesystem::path temporary_beside(const std::filesystem::path& path,
                                        std::string_view mark = "");
+/// Whether it gives such names; others that begin alike are of others.
+bool is_temporary_name(std::string_view name, std::string_view mark = "");
 /// Replaces `path` durably: temporary file (unpredictable name) in the same folder, write, fsync,
 /// rename, fsync of the folder. After it returns the new content survives a power cut; before, the
 /// old one is whole.

@@ -120,6 +120,11 @@ TEST_F(FileTest, TemporaryNamesCannotBeGuessed) {
         false);
   }
   EXPECT_EQ(names.size(), 100u);
+  for (const std::string& name : names) EXPECT_TRUE(is_temporary_name(name)) << name;
+  EXPECT_TRUE(is_temporary_name(temporary_beside("a", "mark-").string(), "mark-"));
+  for (const char* other : {".tmp-", ".tmp-x", ".tmp-0123456789abcde", ".tmp-0123456789abcdef0",
+                            ".tmp-0123456789ABCDEF", "tmp-0123456789abcdef", ".tmp-mark-0123"})
+    EXPECT_FALSE(is_temporary_name(other)) << other;
   // No byte of them is a counter, a clock or a process number.
   for (size_t digit = 5; digit < 21; ++digit) {
     std::set<char> seen;

@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "base/error.h"
+#include "base/file.h"
 #include "checkpoint/manifest.h"
 #include "checkpoint/reader.h"
 #include "checkpoint/staged_folder.h"
@@ -13,13 +14,17 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// What no checkpoint needs, or what one must get back.
+/// What no checkpoint needs, or what one must get back: a save's, by its name.
 bool is_leaving(const fs::directory_entry& entry) {
   const std::string name = entry.path().filename().string();
-  const bool begun = step_of_folder(name) >= 0 && fs::is_directory(entry.symlink_status()) &&
-                     !fs::exists(entry.path() / kCommitName) &&
-                     !fs::exists(entry.path() / kManifestName);
-  return begun || name.starts_with(".tmp-");
+  return is_temporary_name(name) || is_aside_name(name);
+}
+
+/// A damaged checkpoint has one of these two left. What has neither may be anybody's, or the rest
+/// of one that is missed: it is not for us to remove.
+bool is_recognisable(const fs::path& step) {
+  return fs::exists(fs::symlink_status(step / kCommitName)) ||
+         fs::exists(fs::symlink_status(step / kManifestName));
 }
 
 }  // namespace
@@ -57,7 +62,7 @@ std::vector<fs::path> superfluous_checkpoints(const fs::path& folder, int64_t st
   for (const auto& [other, path] : steps) {
     const Condition condition = condition_of(path);
     if (at_work) at_work();
-    if (condition == Condition::newer) untouched.push_back(other);
+    if (condition == Condition::newer || !is_recognisable(path)) untouched.push_back(other);
     const bool room = kept.size() < places;
     const bool wanted = places >= 2 && is_regular(other) && std::ranges::none_of(kept, is_regular);
     if ((!room && !wanted) || condition != Condition::whole) continue;

@@ -324,11 +324,6 @@ std::optional<Reader> find_newest(const fs::path& checkpoints, bool verify, cons
   std::string first_fault;
   size_t damaged = 0;
   for (const auto& [step, folder] : step_folders(checkpoints)) {
-    // With neither of the two a folder never was a checkpoint. With one of them it was: a save
-    // gives the folder its name last.
-    if (kind_of(folder / kCommitName) == fs::file_type::not_found &&
-        kind_of(folder / kManifestName) == fs::file_type::not_found)
-      continue;
     try {
       Reader reader = open_own_step(folder, at_work);
       if (verify) reader.verify_all();
@@ -341,7 +336,8 @@ std::optional<Reader> find_newest(const fs::path& checkpoints, bool verify, cons
   }
   if (damaged == 0) return std::nullopt;
   throw IntegrityError(
-      "{}: none of {} checkpoints is whole ({}); restore one or choose another run.out",
+      "{}: none of {} checkpoints is whole ({}); restore one or choose another run.out (train "
+      "--restart begins anew and keeps these aside)",
       checkpoints.string(), damaged, first_fault);
 }
 

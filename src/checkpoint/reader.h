@@ -68,8 +68,9 @@ Reader open_own_step(const std::filesystem::path& folder, AtWork at_work = {});
 /// The newest complete checkpoint in a folder of step folders (COMMIT and manifest hold and all
 /// files have their size; with `verify`, all hashes too). Damaged newer ones (IntegrityError) are
 /// passed over with a warning that names them; one that cannot be read now is a SystemError: it may
-/// well be whole; one of a newer format is a NewerFormatError: it is. Nothing if there are none at
-/// all; IntegrityError if there are and none is whole. What it has verified is not hashed again.
+/// well be whole; one of a newer format is a NewerFormatError: it is. Nothing if there is no folder
+/// of such a name (a save gives it last, so it was a checkpoint whatever it lacks now);
+/// IntegrityError if there are and none is whole. What it has verified is not hashed again.
 std::optional<Reader> find_newest(const std::filesystem::path& checkpoints, bool verify,
                                   const AtWork& at_work = {});
 

@@ -262,12 +262,15 @@ TEST_F(SaverTest, a_start_removes_what_is_temporary_and_no_checkpoint) {
   }
   fs::remove(step(2) / kCommitName);  // damaged: for the loader to name
   fs::create_directories(folder_ / ".tmp-0123456789abcdef" / "x");
-  put(folder_ / ".tmp-left", "half");
+  put(folder_ / ".tmp-fedcba9876543210", "half");
+  // What is named otherwise is not a save's, and what is named as a checkpoint was one.
+  for (const char* name : {".tmp-left", ".tmp-0123456789ABCDEF", ".tmp-aside-x", "notes.txt"})
+    put(folder_ / name, "mine");
   fs::create_directories(step(3));
-  put(step(3) / ".tmp-0", "half");
-  put(folder_ / "notes.txt", "mine");
-  const Saver saver(folder_, {2, false});
-  EXPECT_THAT(names(), ElementsAre("notes.txt", "step-00000001", "step-00000002"));
+  Saver saver(folder_, {1, false});
+  save(saver, 4);
+  EXPECT_THAT(names(), ElementsAre(".tmp-0123456789ABCDEF", ".tmp-aside-x", ".tmp-left",
+                                   "notes.txt", "step-00000003", "step-00000004"));
 }
 
 TEST_F(SaverTest, a_failure_in_the_background_reaches_the_next_call) {
@@ -353,8 +356,24 @@ TEST_F(SaverTest, the_newest_whole_checkpoint_is_found) {
 TEST_F(SaverTest, a_first_save_that_was_killed_is_no_checkpoint) {
   // All that a killed save leaves is temporary.
   fs::create_directories(folder_ / ".tmp-0123456789abcdef");
-  fs::create_directories(step(1));
   EXPECT_EQ(newest_in(folder_, true), std::nullopt);
+}
+
+TEST_F(SaverTest, a_step_folder_was_a_checkpoint_whatever_it_lacks) {
+  {
+    Saver saver(folder_, {2, false});
+    for (const int64_t step : {1, 2}) save(saver, step);
+  }
+  for (const int64_t number : {2, 1}) {
+    fs::remove(step(number) / kCommitName);
+    fs::remove(step(number) / kManifestName);
+    if (number == 1) break;
+    EXPECT_EQ(newest_in(folder_, true), step(1));
+  }
+  EXPECT_THAT(integrity_fault([&] { find_newest(folder_, true); }),
+              HasSubstr("none of 2 checkpoints is whole"));
+  const Saver next(folder_, {2, false});
+  EXPECT_THAT(names(), ElementsAre("step-00000001", "step-00000002"));
 }
 
 TEST_F(SaverTest, what_a_replacement_put_aside_comes_back) {
@@ -364,7 +383,6 @@ TEST_F(SaverTest, what_a_replacement_put_aside_comes_back) {
     for (const int64_t step : {1, 2}) save(saver, step);
   }
   fs::rename(step(2), aside);
-  fs::create_directories(folder_ / ".tmp-aside-x");
   { const Saver next(folder_, {2, false}); }
   EXPECT_THAT(names(), ElementsAre("step-00000001", "step-00000002"));
   EXPECT_EQ(newest_in(folder_, true), step(2));

@@ -23,8 +23,8 @@ fs::path parent_of(const fs::path& path) {
 }
 
 // ".tmp-aside-", 16 digits, "-", the name that it had.
-constexpr std::string_view kAsideMark = "aside-", kAside = ".tmp-aside-";
-constexpr size_t kAsideDigits = 16;
+constexpr std::string_view kAsideMark = "aside-";
+constexpr size_t kAsideHead = std::string_view(".tmp-aside-0123456789abcdef").size();
 
 fs::path aside_of(const fs::path& target) {
   fs::path aside = temporary_beside(target, kAsideMark);
@@ -94,10 +94,15 @@ void StagedFolder::put_in_place() {
   path_.clear();
 }
 
+bool is_aside_name(std::string_view name) {
+  return name.size() > kAsideHead + 1 && name[kAsideHead] == '-' &&
+         is_temporary_name(name.substr(0, kAsideHead), kAsideMark);
+}
+
 bool put_back(const fs::path& left) {
   const std::string name = left.filename().string();
-  if (!name.starts_with(kAside) || name.size() <= kAside.size() + kAsideDigits + 1) return false;
-  const fs::path target = parent_of(left) / name.substr(kAside.size() + kAsideDigits + 1);
+  if (!is_aside_name(name)) return false;
+  const fs::path target = parent_of(left) / name.substr(kAsideHead + 1);
   if (fs::exists(fs::symlink_status(target))) return false;
   const int error = rename_error(left, target, 0);
   if (error != 0) throw SystemError("{} (rename): {}", left.string(), std::strerror(error));

@@ -5,6 +5,7 @@
 #pragma once
 
 #include <filesystem>
+#include <string_view>
 
 namespace megalith::checkpoint {
 
@@ -32,6 +33,8 @@ class StagedFolder {
   std::filesystem::path path_;  // empty once in place
 };
 
+/// Whether a name is one that a folder got which had to go aside.
+bool is_aside_name(std::string_view name);
 /// For whoever removes what a crash left: if `left` is a folder that had to go aside for a new one
 /// which did not come into its place, gives it its name back, durably. False: it may go.
 bool put_back(const std::filesystem::path& left);

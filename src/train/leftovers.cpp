@@ -3,6 +3,8 @@
 
 #include <algorithm>
 
+#include "base/file.h"
+
 namespace megalith::train {
 namespace {
 
@@ -10,7 +12,7 @@ namespace fs = std::filesystem;
 
 /// Runs write files alone there; whatever else has such a name is not theirs.
 bool is_leftover(const fs::directory_entry& entry) {
-  return entry.is_regular_file() && entry.path().filename().string().starts_with(".tmp-");
+  return entry.is_regular_file() && is_temporary_name(entry.path().filename().string());
 }
 
 }  // namespace

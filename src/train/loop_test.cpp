@@ -160,7 +160,8 @@ TEST_F(LoopTest, AFinishedRunWithoutItsRecordIsToWriteItAgain) {
 
 TEST_F(LoopTest, WhatAStartWouldLeaveDoesNotMakeAFinishedRunUntidy) {
   run();
-  fs::create_directory(out() / ".tmp-x");
+  fs::create_directory(out() / ".tmp-fedcba9876543210");
+  data::write_text(out() / ".tmp-mine", "mine");
   rewrite_as_newer("step-00000002");
   recipe_.checkpoint.keep = 3;  // of this format
   EXPECT_TRUE(finished().has_value());
@@ -169,7 +170,7 @@ TEST_F(LoopTest, WhatAStartWouldLeaveDoesNotMakeAFinishedRunUntidy) {
   run();
   EXPECT_THAT(saved(), ElementsAre("step-00000002", "step-00000003", "step-00000004"));
   EXPECT_TRUE(finished().has_value());
-  data::write_text(out() / ".tmp-y", "half");
+  data::write_text(out() / ".tmp-0123456789abcdef", "half");
   EXPECT_FALSE(finished().has_value());
 }
 

@@ -40,7 +40,7 @@ std::vector<Operation> record_run(const SaveFolder& folder) {
     }
     run.save(4);
   }
-  fs::create_directory(checkpoints / ".tmp-left");
+  fs::create_directory(checkpoints / ".tmp-0123456789abcdef");
   { const SavedRun next(checkpoints, 1); }
   return stop();
 }
