@@ -20,6 +20,7 @@
 #include "kernels/matmul/ceiling.h"
 #include "kernels/reduction/read_bandwidth.h"
 #include "report/page.h"
+#include "train/earlier_run.h"
 #include "train/finished.h"
 #include "train/from_recipe.h"
 #include "train/loop.h"
@@ -118,6 +119,7 @@ struct TrainOptions {
   int ranks = 0;
   int64_t profile_steps = 0;
   std::vector<std::string> allow;
+  bool restart = false;
 };
 
 /// A command's run as each rank goes through it. Rank 0, which has the plan, profiles.
@@ -187,7 +189,10 @@ int run(const RecipeOptions& options, const TrainOptions& extra, bool json) {
   int signal = 0;
   on_ranks(recipe, launch, [&](const RankPlace& place) {
     // One rank holds the folder for all; when it is refused, the others are told.
-    if (place.world.rank() == 0) lock.emplace(recipe.run.out);
+    if (place.world.rank() == 0) {
+      lock.emplace(recipe.run.out);
+      if (extra.restart) train::set_aside(recipe.run.out);
+    }
     const text::Tokenizer* const own = tokenizer ? &*tokenizer : nullptr;
     train::RunResult mine;
     if (const auto last = train::finished_before(place.world, recipe, settings, own, extra.allow)) {
@@ -235,6 +240,9 @@ void add_train(CLI::App& app, Invocation& invocation) {
                "recipe key that a resume may change: --allow optimizer.lr (repeatable)")
       ->take_all()
       ->allow_extra_args(false);
+  c.add_flag("--restart", extra->restart,
+             "begin anew; what an earlier run left in the run folder is kept there in old-1, old-2 "
+             "and so on");
   c.callback([=, &invocation] {
     invocation.run = [=, &invocation] { return run(*options, *extra, invocation.json); };
   });

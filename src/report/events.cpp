@@ -23,19 +23,25 @@ constexpr size_t kReadBytes = size_t{1} << 16;
 // What a text sample may be at most, and more; a larger record is taken for damage.
 constexpr int64_t kMostRecordBytes = int64_t{64} << 20;
 
-fs::path new_name(const fs::path& folder, double wall) {
-  const std::string stem = fmt::format("events.out.tfevents.{:010d}.{}.{}.",
-                                       static_cast<int64_t>(wall), host_name(), getpid());
-  for (int counter = 0;; ++counter) {
-    fs::path path = folder / (stem + std::to_string(counter));
-    if (!fs::exists(path)) return path;
-  }
-}
+constexpr std::string_view kPrefix = "events.out.tfevents.";
 
 }  // namespace
 
+std::string new_event_file(const fs::path& folder, double wall) {
+  const std::string stem =
+      fmt::format("{}{:010d}.{}.{}.", kPrefix, static_cast<int64_t>(wall), host_name(), getpid());
+  for (int counter = 0;; ++counter) {
+    std::string name = stem + std::to_string(counter);
+    if (!fs::exists(fs::symlink_status(folder / name))) return name;
+  }
+}
+
+bool is_event_file(std::string_view name) {
+  return name.starts_with(kPrefix) && name.find('/') == std::string_view::npos;
+}
+
 EventWriter EventWriter::create(const fs::path& folder, double wall) {
-  EventWriter writer(AppendFile(new_name(folder, wall)));
+  EventWriter writer(AppendFile(folder / new_event_file(folder, wall)));
   writer.begin(wall);
   return writer;
 }

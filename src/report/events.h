@@ -17,10 +17,14 @@
 
 namespace megalith::report {
 
+/// `events.out.tfevents.<seconds>.<host>.<pid>.<counter>`, a name that is free in `folder`.
+std::string new_event_file(const std::filesystem::path& folder, double wall = wall_seconds());
+/// Whether TensorBoard and we would give a file this name.
+bool is_event_file(std::string_view name);
+
 class EventWriter {
  public:
-  /// A new file `events.out.tfevents.<seconds>.<host>.<pid>.<counter>` in `folder`, which must
-  /// exist.
+  /// A new file of `new_event_file`'s name in `folder`, which must exist.
   static EventWriter create(const std::filesystem::path& folder, double wall = wall_seconds());
   /// Keeps the first `position` bytes of `path` and appends after them. IntegrityError if these are
   /// not whole, undamaged records. Position 0 begins the file anew.

@@ -15,6 +15,7 @@
 #include "train/checkpoints.h"
 #include "train/data_road.h"
 #include "train/deadline.h"
+#include "train/earlier_run.h"
 #include "train/from_recipe.h"
 #include "train/leftovers.h"
 #include "train/measured_memory.h"
@@ -187,9 +188,10 @@ void TrainingRun::resume_or_begin() {
     if (!reader) reader.emplace(newest, at_work());
     comm::require_same(world_, "the newest checkpoint", reader->state_sha256());
     restore(*reader);
-    record_.json()["state_sha256"] = reader->state_sha256();
+    note_checkpoint(record_, *reader, position_.logs);
     if (leads()) log::info("resuming from {}", newest.string());
   } else {
+    if (leads()) position_.logs = begin_logs(folder_, record_);
     engine_->initialise();
   }
   if (!leads()) return;
@@ -197,11 +199,9 @@ void TrainingRun::resume_or_begin() {
     log::warning("{}: {}; it begins anew, and the accounts of earlier starts with it",
                  (folder_ / "run.json").string(), *record_.damage());
   }
-  const int64_t recorded = Accounts::recorded_step(record_.json());
-  const LoggedSteps logged = logged_so_far(recorded);
+  const LoggedSteps logged = logged_so_far(Accounts::recorded_step(record_.json()));
   accounts_.resume(record_.json(), logged.recorded_seconds, logged.later_seconds);
-  log_ = std::make_unique<RunLog>(folder_,
-                                  newest.empty() ? std::nullopt : std::optional(position_.logs));
+  log_ = std::make_unique<RunLog>(folder_, position_.logs);
   logged_ = logged.last.value_or(logged_);
   write_file_durable(folder_ / "recipe.yaml", config::to_yaml(recipe_));
 }

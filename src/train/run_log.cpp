@@ -8,25 +8,6 @@
 #include "base/json_number.h"
 
 namespace megalith::train {
-namespace {
-
-/// The event file of a run: the recorded one cut back, or a new one (older ones are of no
-/// checkpoint and are removed, so that no step appears twice).
-report::EventWriter open_events(const std::filesystem::path& folder,
-                                const std::optional<LogPositions>& positions) {
-  for (const auto& entry : std::filesystem::directory_iterator(folder)) {
-    const std::string name = entry.path().filename().string();
-    if (name.starts_with("events.out.tfevents.") &&
-        (!positions || name != positions->events_file)) {
-      std::filesystem::remove(entry.path());
-    }
-  }
-  if (!positions) return report::EventWriter::create(folder);
-  return report::EventWriter::reopen(folder / positions->events_file, positions->events);
-}
-
-}  // namespace
-
 nlohmann::json to_json(const LogPositions& p) {
   return {{"metrics", p.metrics},
           {"samples", p.samples},
@@ -39,8 +20,7 @@ LogPositions log_positions_from(const nlohmann::json& json) {
     const char* const where = "checkpoint: log positions";
     LogPositions p{whole_number(json, "metrics", where), whole_number(json, "samples", where),
                    json.at("events_file").get<std::string>(), whole_number(json, "events", where)};
-    if (p.events_file.find('/') != std::string::npos ||
-        !p.events_file.starts_with("events.out.tfevents.")) {
+    if (!report::is_event_file(p.events_file)) {
       throw IntegrityError("checkpoint: the event file's name '{}' is not one", p.events_file);
     }
     return p;
@@ -49,10 +29,10 @@ LogPositions log_positions_from(const nlohmann::json& json) {
   }
 }
 
-RunLog::RunLog(const std::filesystem::path& folder, const std::optional<LogPositions>& positions)
-    : metrics_(folder / "metrics.jsonl", positions ? positions->metrics : 0),
-      samples_(folder / "samples.jsonl", positions ? positions->samples : 0),
-      events_(open_events(folder, positions)) {}
+RunLog::RunLog(const std::filesystem::path& folder, const LogPositions& positions)
+    : metrics_(folder / "metrics.jsonl", positions.metrics),
+      samples_(folder / "samples.jsonl", positions.samples),
+      events_(report::EventWriter::reopen(folder / positions.events_file, positions.events)) {}
 
 void RunLog::step(const report::StepMetrics& m) {
   metrics_.append(m);

@@ -5,7 +5,6 @@
 
 #include <filesystem>
 #include <nlohmann/json_fwd.hpp>
-#include <optional>
 
 #include "report/events.h"
 #include "report/metrics.h"
@@ -26,8 +25,8 @@ LogPositions log_positions_from(const nlohmann::json& json);
 
 class RunLog {
  public:
-  /// Begins the files anew, or goes on at `positions`.
-  RunLog(const std::filesystem::path& folder, const std::optional<LogPositions>& positions);
+  /// Goes on at `positions`; what stands behind them goes.
+  RunLog(const std::filesystem::path& folder, const LogPositions& positions);
 
   /// One line and one event per scalar; in the file when it returns.
   void step(const report::StepMetrics& metrics);

@@ -15,7 +15,9 @@ from refusals import HUGE, MEMORY
 CONSTANT = "optimizer.schedule=constant"  # or a run of 8 steps would not be the beginning of one of 12
 
 
-class Damage(RoadTest):
+class Sound(RoadTest):
+    """A sound run before each test."""
+
     @classmethod
     def setUpClass(cls):
         super().setUpClass()
@@ -35,6 +37,8 @@ class Damage(RoadTest):
         shutil.rmtree(self.run_folder)
         shutil.copytree(self.folder / "sound", self.run_folder)
 
+
+class Damage(Sound):
     def refused(self, name, tensor=False):
         """Loading says exit 3 and names the file (and the tensor)."""
         message = run("generate", "--checkpoint", self.newest, "--prompt", "the", "--max-new-tokens", 1, code=3)
@@ -122,6 +126,71 @@ class Damage(RoadTest):
         self.assertIn("none of 2 checkpoints is whole", message)
         self.assertEqual(sorted(p for p in self.run_folder.rglob("*") if p.name != "lock"), before)
         self.restore()
+
+
+class LostWork(Sound):
+    """A start never takes what is left of a run for nothing."""
+
+    def contents(self, folder):
+        return {p.relative_to(folder): p.read_bytes() for p in folder.rglob("*") if p.is_file()}
+
+    def refused_whole(self, *say):
+        """Exit 3 in one line, and every file stays as it was."""
+        before = self.contents(self.run_folder)
+        message = self.train("run", CONSTANT, code=3)
+        lines = [line for line in message.splitlines() if line.startswith("megalith: ")]
+        self.assertEqual(len(lines), 1, message)
+        for word in say:
+            self.assertIn(word, lines[0])
+        self.assertEqual(self.contents(self.run_folder), before)
+
+    def restarted(self, *words):
+        result = ended([*self.command("run", CONSTANT), "--restart"])
+        self.assertEqual(result.returncode, 0, result.stderr)
+        for word in words:
+            self.assertEqual(result.stderr.count(word), 1, result.stderr)
+        self.same("run", "whole")
+
+    def test_when_nothing_names_the_checkpoints_as_such(self):
+        for folder in (self.newest, self.older):
+            (folder / "COMMIT").unlink()
+            (folder / "manifest.json").unlink()
+        self.refused_whole("none of 2 checkpoints is whole", "--restart")
+
+    def test_when_the_checkpoints_are_gone(self):
+        shutil.rmtree(self.run_folder / "checkpoints")
+        self.refused_whole("a checkpoint of step 8", "--restart", "old-1")
+        # Also when all that told of them is gone, and when nothing else is left.
+        (self.run_folder / "run.json").rename(self.run_folder / "away")
+        self.refused_whole("metrics.jsonl", "step 8", "--restart")
+        (self.run_folder / "away").rename(self.run_folder / "run.json")
+        for name in ("metrics.jsonl", "samples.jsonl"):
+            (self.run_folder / name).unlink()
+        self.refused_whole("a checkpoint of step 8", "--restart")
+
+    def test_a_line_that_nobody_knows_is_not_cut(self):
+        shutil.rmtree(self.run_folder)
+        self.run_folder.mkdir()
+        (self.run_folder / "metrics.jsonl").write_text('{"mine": 1}\n')
+        self.refused_whole("metrics.jsonl")
+
+    def test_restart_keeps_the_old_files_aside(self):
+        (self.run_folder / "notes.txt").write_text("mine")
+        (self.run_folder / "old-2").mkdir()
+        for old in ("old-1", "old-3"):
+            before = self.contents(self.run_folder)
+            self.restarted(f"{self.run_folder / old}")
+            kept = self.contents(self.run_folder / old)
+            self.assertEqual(kept, {path: before[path] for path in kept})
+            self.assertEqual({path.parts for path in kept}, {path.parts for path in before if path.name not in ("lock", "notes.txt")
+                                                             and not path.parts[0].startswith("old-")})
+            self.assertEqual(len(list((self.run_folder / old).glob("events.*"))), 1)
+            self.assertEqual((self.run_folder / "notes.txt").read_text(), "mine")
+        # What is kept there is a run folder.
+        run("generate", "--checkpoint", self.run_folder / "old-1", "--prompt", "the", "--max-new-tokens", 1)
+        shutil.rmtree(self.run_folder)
+        self.restarted()  # nothing to keep
+        self.assertFalse((self.run_folder / "old-1").exists())
 
 
 if __name__ == "__main__":

@@ -53,7 +53,7 @@ class Lock(Starts):
         out = self.folder / "locked"
         first = self.started("locked", *LONG)
         try:
-            planted = out / "checkpoints" / ".tmp-of-the-first"
+            planted = out / "checkpoints" / ".tmp-fedcba9876543210"
             planted.mkdir()
             before = files_of(out)
             message = self.train("locked", *LONG, code=2)
@@ -336,6 +336,53 @@ class Leftovers(RoadTest):
         self.assertEqual({p: (p.lstat().st_ino, p.lstat().st_mtime_ns) for p in mine.rglob("*")}, before)
         self.train("unplanted", "train.steps=4", "optimizer.schedule=constant")
         self.same("planted", "unplanted")
+
+
+class NoCheckpointYet(Starts):
+    def killed(self, out, *overrides):
+        process = self.started(out, *LONG, *overrides)
+        process.kill()
+        process.communicate()
+
+    def test_a_run_that_was_killed_before_its_first_checkpoint_begins_anew_and_says_so(self):
+        self.killed("early")
+        self.assertGreater(self.logged("early"), 0)
+        result = ended(self.command("early", *LONG, "train.steps=4"))
+        self.assertEqual(result.returncode, 0, result.stderr)
+        self.assertEqual(result.stderr.count("before its first checkpoint was complete"), 1, result.stderr)
+        self.assertEqual([m["step"] for m in self.metrics("early")], [1, 2, 3, 4])
+        self.assertEqual(len(list((self.folder / "early").glob("events.*"))), 1)
+
+    def test_a_checkpoint_that_was_resumed_from_is_remembered(self):
+        """Also when the run was killed between its save and its record."""
+        self.train("resumed", *LONG, "train.steps=2")
+        out = self.folder / "resumed"
+        record = json.loads((out / "run.json").read_text())
+        del record["state_sha256"], record["checkpoint"]
+        (out / "run.json").write_text(json.dumps(record))
+        self.killed("resumed")
+        for folder in (out / "checkpoints").iterdir():
+            folder.rename(self.folder / folder.name)
+        self.assertIn("a checkpoint of step 2", self.train("resumed", *LONG, code=3))
+
+    def test_what_others_put_into_a_run_folder_stays(self):
+        out = self.folder / "shared"
+        (out / "checkpoints" / "backup").mkdir(parents=True)
+        (out / "checkpoints" / "step-00000002").mkdir()
+        (out / "checkpoints" / ".tmp-mine").mkdir()
+        for name in ("events.out.tfevents.1700000000.other.7.0", "notes.jsonl", ".tmp-mine-0123456789abcdef", "checkpoints/backup/x",
+                     "checkpoints/.tmp-mine/x", "checkpoints/.tmp-0123456789abcdef0"):
+            (out / name).write_text("mine\n")
+        mine = {p: p.read_bytes() for p in out.rglob("*") if p.is_file()}
+        (out / "checkpoints" / "step-00000002").rename(self.folder / "later")
+        self.killed("shared")  # begins
+        self.train("shared", *LONG, "train.steps=3")  # begins anew
+        (self.folder / "later").rename(out / "checkpoints" / "step-00000002")
+        (out / "checkpoints" / "step-00000002" / "mine").write_text("mine\n")
+        mine[out / "checkpoints" / "step-00000002" / "mine"] = b"mine\n"
+        self.train("shared", *LONG, "checkpoint.every=1", "train.steps=8")  # goes on, and removes old checkpoints
+        self.assertEqual({p: p.read_bytes() for p in mine if p.exists()}, mine)
+        self.assertEqual(len(list(out.glob("events.*"))), 2)
 
 
 class NewerFormat(RoadTest):
