@@ -50,7 +50,6 @@ class TrainingRun {
   void restore(const checkpoint::Reader& reader);
   LoggedSteps logged_so_far(int64_t recorded) const;
   void write_record(const std::string& status);
-  void note_saved(const checkpoint::Saved* saved);
   report::StepMetrics train_step();
   std::optional<double> validate();
   bool watch(bool saving, std::optional<Progress>& progress);
@@ -60,6 +59,7 @@ class TrainingRun {
   fs::path checkpoint_to_go_back_to();
   void write_samples(Progress* progress);
   void save();
+  void wait_for_save();
   bool at_end() const { return length_.is_reached(position_.step, position_.elapsed_seconds); }
   RunResult finish();
   bool leads() const { return world_.rank() == 0; }
@@ -243,8 +243,13 @@ void TrainingRun::write_record(const std::string& status) {
   record_.write();
 }
 
-void TrainingRun::note_saved(const checkpoint::Saved* saved) {
+/// Training stands still until the save is complete; the record then says so.
+void TrainingRun::wait_for_save() {
+  const InBucket waiting(accounts_, Bucket::checkpoint);
+  const double begin = monotonic_seconds();
+  const checkpoint::Saved* const saved = saver_->wait();
   if (saved == nullptr) return;
+  stall_seconds_ += monotonic_seconds() - begin;
   auto& json = record_.json();
   json["state_sha256"] = saved->state_sha256;
   json["checkpoint"] = {{"step", saved->step},
@@ -325,13 +330,13 @@ void TrainingRun::save() {
   stall_seconds_ = monotonic_seconds() - begin;
   saved_step_ = position_.step;
   saved_owed_ = what_of(owed_);
-  if (!recipe_.checkpoint.async) note_saved(saver_->wait());
+  if (!recipe_.checkpoint.async) wait_for_save();
 }
 
 RunResult TrainingRun::finish() {
   if (saved_step_ != position_.step || saved_owed_ != what_of(owed_)) save();
   accounts_.enter(Bucket::checkpoint);
-  note_saved(saver_->wait());
+  wait_for_save();
   saver_->tidy(position_.step);  // what a start that had nothing to do found too many
   record_.json()["memory"]["measured"] = measured_memory(world_, device_, resident_at_start_);
   const std::string status = signal_ != 0 ? "stopped" : "finished";
@@ -365,10 +370,7 @@ bool TrainingRun::watch(bool saving, std::optional<Progress>& progress) {
 /// The step ends when its line is written. A save in the background is complete at most one step
 /// later, so no more than checkpoint.every of them are ever done twice.
 void TrainingRun::end_step(bool saving, std::optional<Progress>& progress) {
-  if (saving) {
-    const InBucket waiting(accounts_, Bucket::checkpoint);
-    note_saved(saver_->wait());
-  }
+  if (saving) wait_for_save();
   if (log_ != nullptr) log_->step(last_);
   if (progress) progress->step(last_, position_.elapsed_seconds);
   logged_ = last_;
@@ -406,7 +408,7 @@ fs::path TrainingRun::checkpoint_to_go_back_to() {
 /// again. Collective.
 bool TrainingRun::rewind() {
   const InBucket loading(accounts_, Bucket::load);
-  note_saved(saver_->wait());
+  wait_for_save();
   const fs::path target = checkpoint_to_go_back_to();
   if (target.empty()) return false;
   const Position spiked = position_;

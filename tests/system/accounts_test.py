@@ -41,6 +41,24 @@ class Accounts(RoadTest):
         self.late("save", out / "checkpoints", "sync", 2, "checkpoint.async=false")
         self.assertGreater(self.buckets("save")["checkpoint"], LATE)
 
+    def test_the_wait_for_a_slow_writer_is_part_of_the_stall(self):
+        """Saved in the background, and the next step waits for it: the steps are far shorter than one fsync here."""
+        out = self.folder / "stall"
+        process = self.start("stall", *ENDLESS, "checkpoint.every=4",
+                             env={**os.environ, "LD_PRELOAD": FILE_FAULTS, "MEGA_FAULTS": f"{out / 'checkpoints'}|sync|+{int(1000 * LATE)}|1+"})
+
+        def recorded():
+            try:
+                return json.loads((out / "run.json").read_text()).get("checkpoint")
+            except (OSError, ValueError):
+                return None
+
+        saved = wait_for(recorded, process)
+        process.kill()
+        said = process.communicate()[1]
+        self.assertTrue(saved, said)
+        self.assertGreater(recorded()["stall_seconds"], LATE)
+
     def test_reading_slower_than_training_is_a_wait_for_data(self):
         """Two samples for each step, a third of a second for each."""
         self.preloaded(FILE_FAULTS, "data", "train.steps=6", "train.global_batch=2", "train.micro_batch=1", "train.validate_every=0",
