@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Whole files: reading with a limit, and replacement that survives a power cut: temporary file in
-// the same folder, fsync, rename, fsync of the folder. Temporary names begin with ".tmp-" so that a
+// Whole files: reading with a limit, and replacement that survives a power cut: nameless file in
+// the same folder, fsync, name, fsync of the folder; with a temporary name where there are no
+// nameless files. Temporary names begin with ".tmp-" so that a
 // later start can find and remove what a crash left; the random part keeps two writers apart, and
 // O_EXCL refuses a name that somebody planted.
 #include <fcntl.h>
@@ -25,29 +26,67 @@ constexpr int64_t kMostFromDevice = int64_t{64} << 20;
 constexpr std::string_view kTemporary = ".tmp-";
 constexpr size_t kRandomDigits = 16;
 
-/// Removes the temporary file unless it was renamed away.
-class TemporaryFile {
+[[noreturn]] void refuse_name(const char* call, const std::filesystem::path& path, int error) {
+  if (is_mistake(error))
+    throw UserError("{}: {}; name another path", path.string(), std::strerror(error));
+  throw SystemError("{} ({}): {}", path.string(), call, std::strerror(error));
+}
+
+/// A name that goes again unless it was given to the target.
+class TemporaryName {
  public:
-  explicit TemporaryFile(std::filesystem::path path) : path_(std::move(path)) {}
-  ~TemporaryFile() {
+  explicit TemporaryName(std::filesystem::path path) : path_(std::move(path)) {}
+  ~TemporaryName() {
     if (!path_.empty()) ::unlink(path_.c_str());
   }
-  TemporaryFile(const TemporaryFile&) = delete;
-  TemporaryFile& operator=(const TemporaryFile&) = delete;
+  TemporaryName(const TemporaryName&) = delete;
+  TemporaryName& operator=(const TemporaryName&) = delete;
 
   void rename_to(const std::filesystem::path& target) {
-    if (::rename(path_.c_str(), target.c_str()) != 0) {
-      const int error = errno;
-      if (is_mistake(error))
-        throw UserError("{}: {}; name another path", target.string(), std::strerror(error));
-      throw SystemError("{} (rename): {}", target.string(), std::strerror(error));
-    }
+    if (::rename(path_.c_str(), target.c_str()) != 0) refuse_name("rename", target, errno);
     path_.clear();
   }
 
  private:
   std::filesystem::path path_;
 };
+
+/// A second descriptor, so that the first can be closed, and the close be judged, before the file
+/// has a name.
+class Hold {
+ public:
+  explicit Hold(const File& file) : fd_(::fcntl(file.fd(), F_DUPFD_CLOEXEC, 0)) {
+    if (fd_ < 0) throw SystemError("{} (dup): {}", file.path().string(), std::strerror(errno));
+  }
+  ~Hold() { ::close(fd_); }
+  Hold(const Hold&) = delete;
+  Hold& operator=(const Hold&) = delete;
+
+  /// The error number.
+  int link_to(const std::filesystem::path& path) const {
+    const std::string self = own_descriptor(fd_);
+    return ::linkat(AT_FDCWD, self.c_str(), AT_FDCWD, path.c_str(), AT_SYMLINK_FOLLOW) == 0 ? 0
+                                                                                            : errno;
+  }
+
+ private:
+  int fd_;
+};
+
+/// Gives a nameless file the name `target`. A link replaces nothing: what is there is replaced by a
+/// rename.
+void name_durably(File& file, const std::filesystem::path& target) {
+  const Hold hold(file);
+  file.sync();
+  file.close();
+  int error = hold.link_to(target);
+  if (error == 0) return;
+  if (error != EEXIST) refuse_name("linkat", target, error);
+  const std::filesystem::path temporary = temporary_beside(target);
+  error = hold.link_to(temporary);
+  if (error != 0) refuse_name("linkat", temporary, error);
+  TemporaryName(temporary).rename_to(target);
+}
 
 }  // namespace
 
@@ -104,14 +143,28 @@ void write_file_durable(const std::filesystem::path& path, std::string_view cont
 
 void write_file_durable(const std::filesystem::path& path, const std::function<void(File&)>& fill,
                         bool sync_folder_too) {
-  const std::filesystem::path temporary = temporary_beside(path);
-  File file(temporary, File::Mode::create_new);
-  TemporaryFile guard(temporary);
-  fill(file);
-  file.sync();
-  file.close();
-  guard.rename_to(path);
+  if (std::optional<File> nameless = File::nameless(path)) {
+    fill(*nameless);
+    name_durably(*nameless, path);
+  } else {
+    const std::filesystem::path temporary = temporary_beside(path);
+    File file(temporary, File::Mode::create_new);
+    TemporaryName name(temporary);
+    fill(file);
+    file.sync();
+    file.close();
+    name.rename_to(path);
+  }
   if (sync_folder_too) sync_folder(path.parent_path());
+}
+
+File open_scratch(const std::filesystem::path& beside) {
+  if (std::optional<File> nameless = File::nameless(beside)) return std::move(*nameless);
+  const std::filesystem::path path = temporary_beside(beside);
+  File(path, File::Mode::create_new).close();
+  File file(path, File::Mode::read_write);
+  ::unlink(path.c_str());
+  return file;
 }
 
 void sync_folder(const std::filesystem::path& folder) {

@@ -42,25 +42,9 @@ int flags_of(File::Mode mode) {
   throw InternalError("unknown file mode");
 }
 
-struct stat status_of(int fd, const std::filesystem::path& path) {
-  struct stat status {};
-  if (fstat(fd, &status) != 0) fail("fstat", path, errno);
-  return status;
-}
-
-}  // namespace
-
-void fail_write(const char* call, const std::filesystem::path& path, int error, size_t left) {
-  if (!is_full_disk(error)) fail(call, path, error);
-  throw SystemError("{} ({}): {}: {} bytes more do not fit; make room", path.string(), call,
-                    std::strerror(error), left);
-}
-
-File::File(const std::filesystem::path& path, Mode mode) : path_(path) {
-  fd_ = retry([&] { return ::open(path.c_str(), flags_of(mode) | O_CLOEXEC, 0644); });
-  if (fd_ >= 0) return;
-  const int error = errno;
-  if (error == ENOENT && mode != Mode::read && mode != Mode::read_write)
+[[noreturn]] void fail_open(const std::filesystem::path& path, File::Mode mode, int error) {
+  const bool makes = mode != File::Mode::read && mode != File::Mode::read_write;
+  if (error == ENOENT && makes)
     throw UserError("{}: its folder does not exist; create it or name another path", path.string());
   if (error == ENOENT) throw UserError("{}: no such file; check the path", path.string());
   if (is_mistake(error))
@@ -70,6 +54,42 @@ File::File(const std::filesystem::path& path, Mode mode) : path_(path) {
                       std::strerror(error));
   }
   fail("open", path, error);
+}
+
+struct stat status_of(int fd, const std::filesystem::path& path) {
+  struct stat status {};
+  if (fstat(fd, &status) != 0) fail("fstat", path, errno);
+  return status;
+}
+
+}  // namespace
+
+std::string own_descriptor(int fd) { return fmt::format("/proc/self/fd/{}", fd); }
+
+void fail_write(const char* call, const std::filesystem::path& path, int error, size_t left) {
+  if (!is_full_disk(error)) fail(call, path, error);
+  throw SystemError("{} ({}): {}: {} bytes more do not fit; make room", path.string(), call,
+                    std::strerror(error), left);
+}
+
+File::File(const std::filesystem::path& path, Mode mode) : path_(path) {
+  fd_ = retry([&] { return ::open(path.c_str(), flags_of(mode) | O_CLOEXEC, 0644); });
+  if (fd_ < 0) fail_open(path, mode, errno);
+}
+
+std::optional<File> File::nameless(const std::filesystem::path& path) {
+  const std::filesystem::path folder = path.has_parent_path() ? path.parent_path() : ".";
+  File file;
+  file.path_ = path;
+  file.fd_ = retry([&] { return ::open(folder.c_str(), O_TMPFILE | O_RDWR | O_CLOEXEC, 0644); });
+  if (file.fd_ >= 0) {
+    // Its name comes through this entry.
+    if (::access(own_descriptor(file.fd_).c_str(), F_OK) != 0) return std::nullopt;
+    return file;
+  }
+  // No such files on this file system; a kernel that does not know them.
+  if (errno == EOPNOTSUPP || errno == EISDIR || errno == EINVAL) return std::nullopt;
+  fail_open(path, Mode::create_new, errno);
 }
 
 File::~File() {

@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <functional>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -20,6 +21,10 @@ class File {
   enum class Mode { read, create_new, create_or_truncate, append, read_write };
   File() = default;
   File(const std::filesystem::path& path, Mode mode);
+  /// A new file to read and write in the folder of `path`, by which messages name it: it has no
+  /// name, so it goes with its last descriptor, however the process ends. Nothing where the file
+  /// system or the machine has no such files.
+  static std::optional<File> nameless(const std::filesystem::path& path);
   ~File();
   File(File&& other) noexcept;
   File& operator=(File&& other) noexcept;
@@ -48,6 +53,9 @@ class File {
 /// The whole file as a string. UserError if it is absent, a folder, or larger than `limit` bytes.
 std::string read_file(const std::filesystem::path& path, int64_t limit = int64_t{1} << 40);
 
+/// The entry of /proc by which a file that is open can be named or opened once more.
+std::string own_descriptor(int fd);
+
 /// A write that failed, `left` bytes before its end, as a SystemError: a full disk's says how many.
 [[noreturn]] void fail_write(const char* call, const std::filesystem::path& path, int error,
                              size_t left);
@@ -58,14 +66,17 @@ std::filesystem::path temporary_beside(const std::filesystem::path& path,
                                        std::string_view mark = "");
 /// Whether it gives such names; others that begin alike are of others.
 bool is_temporary_name(std::string_view name, std::string_view mark = "");
-/// Replaces `path` durably: temporary file (unpredictable name) in the same folder, write, fsync,
-/// rename, fsync of the folder. After it returns the new content survives a power cut; before, the
-/// old one is whole.
+/// Replaces `path` durably: nameless file in the same folder, write, fsync, name, fsync of the
+/// folder. After it returns the new content survives a power cut; before, the old one is whole. A
+/// process that is killed leaves nothing; where there are no nameless files (and for the moment
+/// between two calls where something is replaced) a temporary one.
 void write_file_durable(const std::filesystem::path& path, std::string_view content);
-/// The same with a writer that fills the temporary file; `sync_folder` false leaves the last fsync
+/// The same with a writer that fills the file; `sync_folder` false leaves the last fsync
 /// to the caller (who writes many files into one folder).
 void write_file_durable(const std::filesystem::path& path, const std::function<void(File&)>& fill,
                         bool sync_folder = true);
+/// What it fills alone: a file to read and write for as long as it is open.
+File open_scratch(const std::filesystem::path& beside);
 /// fsync of a folder, so that renames and new entries in it are durable.
 void sync_folder(const std::filesystem::path& folder);
 

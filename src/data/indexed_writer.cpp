@@ -17,15 +17,6 @@ namespace {
 constexpr size_t kBuffer = size_t{1} << 20;
 constexpr int32_t kDocumentEnd = -1;
 
-/// A file without a name: gone when the process ends, however it ends.
-File open_nameless(const std::filesystem::path& prefix) {
-  const std::filesystem::path path = temporary_beside(prefix);
-  File(path, File::Mode::create_new).close();
-  File file(path, File::Mode::read_write);
-  std::filesystem::remove(path);
-  return file;
-}
-
 template <typename T>
 void append(std::string& out, T value) {
   out.append(reinterpret_cast<const char*>(&value), sizeof(T));
@@ -64,7 +55,7 @@ void for_each_spilled(const File& spill, Visit visit) {
 }  // namespace
 
 IndexedWriter::IndexedWriter(File& bin, const std::filesystem::path& prefix, TokenType type)
-    : bin_(bin), type_(type), spill_(open_nameless(prefix)) {
+    : bin_(bin), type_(type), spill_(open_scratch(prefix)) {
   MEGA_CHECK(type == TokenType::u16 || type == TokenType::i32, "written are u16 and i32");
 }
 

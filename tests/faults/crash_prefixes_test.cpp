@@ -45,10 +45,11 @@ std::vector<Operation> record_run(const SaveFolder& folder) {
   return stop();
 }
 
-/// The same for one step saved twice, where renames know no flags.
+/// The same for one step saved twice, where renames know no flags and every file has a name.
 std::vector<Operation> record_plain_run(const SaveFolder& folder) {
   record(folder.path.string());
   plain_renames(true);
+  no_nameless_files(true);
   {
     SavedRun run(checkpoints_on(folder.path), 1);
     run.save(1);
@@ -56,6 +57,7 @@ std::vector<Operation> record_plain_run(const SaveFolder& folder) {
     run.save(1);
   }
   plain_renames(false);
+  no_nameless_files(false);
   return stop();
 }
 

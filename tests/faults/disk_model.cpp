@@ -28,6 +28,7 @@ void put(const fs::path& path, const std::string& content) {
 DiskModel::DiskModel() : root_(std::make_shared<Node>()) { root_->is_folder = true; }
 
 std::shared_ptr<DiskModel::Node> DiskModel::find(const std::string& path) const {
+  if (const auto found = nameless_.find(path); found != nameless_.end()) return found->second;
   std::shared_ptr<Node> node = root_;
   for (size_t begin = 0; begin < path.size();) {
     const size_t end = std::min(path.find('/', begin), path.size());
@@ -56,6 +57,10 @@ void DiskModel::apply(const Operation& operation) {
       if (operation.created) {
         const auto node = std::make_shared<Node>();
         files_.push_back(node);
+        if (operation.nameless) {
+          nameless_[operation.path] = node;
+          return;
+        }
         change(parent_of(operation.path), [=](Entries& e) { e[name] = node; });
       } else {
         find(operation.path)->now.clear();
@@ -85,6 +90,11 @@ void DiskModel::apply(const Operation& operation) {
     case Call::unlink:
       return change(parent_of(operation.path), [=](Entries& e) { e.erase(name); });
     case Call::rename: {
+      if (operation.nameless) {
+        const std::string name_now = name_of(operation.to);
+        const auto node = nameless_.at(operation.path);
+        return change(parent_of(operation.to), [=](Entries& e) { e[name_now] = node; });
+      }
       Node& folder = parent_of(operation.path);
       MEGA_CHECK(&folder == &parent_of(operation.to), "a rename between folders is not modelled");
       const std::string to = name_of(operation.to);

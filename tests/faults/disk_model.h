@@ -45,6 +45,7 @@ class DiskModel {
                          const std::map<const Node*, size_t>& kept_changes);
 
   std::shared_ptr<Node> root_;
+  std::map<std::string, std::shared_ptr<Node>> nameless_;
   std::vector<std::shared_ptr<const Node>> files_;  // all that ever were
 };
 

@@ -31,9 +31,12 @@ struct State {
   std::optional<Injection> injection;
   int64_t seen = 0;  // calls of the injection's kind
   bool plain_renames = false;
+  bool no_nameless_files = false;
+  int64_t nameless = 0;  // files so far
   struct OpenFile {
     std::string path;
     bool writable;
+    bool nameless = false;
   };
   std::map<int, OpenFile> open_files;
 };
@@ -99,10 +102,32 @@ void add(Operation operation) {
   if (state().recording) state().operations.push_back(std::move(operation));
 }
 
+/// A path that nothing else has stands for the file.
+int opened_nameless(std::unique_lock<std::mutex>& lock, int folder_fd, const char* path, int flags,
+                    mode_t mode, const std::optional<std::string>& folder) {
+  static const auto call = real<int (*)(int, const char*, int, ...)>("openat");
+  State& s = state();
+  if (folder && s.no_nameless_files) {
+    errno = EOPNOTSUPP;
+    return -1;
+  }
+  if (fails(lock, Call::open, folder)) return -1;
+  const int fd = call(folder_fd, path, flags, mode);
+  if (fd < 0) return fd;
+  s.open_files.erase(fd);
+  if (!folder) return fd;
+  const std::string name = *folder + "/ nameless " + std::to_string(++s.nameless);
+  s.open_files[fd] = {name, true, true};
+  add({Call::open, name, "", 0, "", true, false, true});
+  return fd;
+}
+
 int opened(int folder_fd, const char* path, int flags, mode_t mode) {
   static const auto call = real<int (*)(int, const char*, int, ...)>("openat");
   std::unique_lock lock(state().mutex);
   const auto name = below(folder_fd, path);
+  if ((flags & O_TMPFILE) == O_TMPFILE)
+    return opened_nameless(lock, folder_fd, path, flags, mode, name);
   if (fails(lock, (flags & O_CREAT) != 0 ? Call::open : Call::look, name)) return -1;
   struct stat ignored {};
   const bool is_new = name && (flags & O_CREAT) != 0 && fstatat(folder_fd, path, &ignored, 0) != 0;
@@ -185,6 +210,22 @@ int renamed(int from_fd, const char* from, int to_fd, const char* to, unsigned f
   return status;
 }
 
+int linked(int from_fd, const char* from, int to_fd, const char* to, int flags) {
+  static const auto call = real<int (*)(int, const char*, int, const char*, int)>("linkat");
+  std::unique_lock lock(state().mutex);
+  const std::string self = "/proc/self/fd/";
+  const bool by_descriptor = std::string(from).starts_with(self);
+  const auto found = state().open_files.find(by_descriptor ? std::atoi(from + self.size()) : -1);
+  const auto name = found == state().open_files.end() || !found->second.nameless
+                        ? std::nullopt
+                        : std::optional(found->second.path);
+  if (fails(lock, Call::rename, name)) return -1;
+  const int status = call(from_fd, from, to_fd, to, flags);
+  const auto target = below(to_fd, to);
+  if (status == 0 && name && target) add({Call::rename, *name, *target, 0, "", false, false, true});
+  return status;
+}
+
 int unlinked(int folder_fd, const char* path, int flags) {
   static const auto call = real<int (*)(int, const char*, int)>("unlinkat");
   std::unique_lock lock(state().mutex);
@@ -260,6 +301,11 @@ void inject(const std::string& folder, const Injection& injection) {
 void plain_renames(bool on) {
   const std::lock_guard lock(state().mutex);
   state().plain_renames = on;
+}
+
+void no_nameless_files(bool on) {
+  const std::lock_guard lock(state().mutex);
+  state().no_nameless_files = on;
 }
 
 bool injected() {
@@ -362,6 +408,35 @@ int renameat(int from_fd, const char* from, int to_fd, const char* to) noexcept 
 int renameat2(int from_fd, const char* from, int to_fd, const char* to, unsigned flags) noexcept {
   return renamed(from_fd, from, to_fd, to, flags);
 }
+
+int linkat(int from_fd, const char* from, int to_fd, const char* to, int flags) noexcept {
+  return linked(from_fd, from, to_fd, to, flags);
+}
+
+/// A second descriptor of a file stands for the file too.
+static int fcntl_of(int fd, int command, void* argument) noexcept {
+  static const auto call = real<int (*)(int, int, void*)>("fcntl64");
+  const int result = call(fd, command, argument);
+  if (result < 0 || (command != F_DUPFD && command != F_DUPFD_CLOEXEC)) return result;
+  const std::unique_lock lock(state().mutex);
+  state().open_files.erase(result);
+  const auto found = state().open_files.find(fd);
+  if (found == state().open_files.end()) return result;
+  auto again = found->second;
+  again.writable = false;  // its close tells nothing
+  state().open_files[result] = again;
+  return result;
+}
+#define MEGA_DEFINE_FCNTL(name)                      \
+  int name(int fd, int command, ...) {               \
+    va_list arguments;                               \
+    va_start(arguments, command);                    \
+    void* const argument = va_arg(arguments, void*); \
+    va_end(arguments);                               \
+    return fcntl_of(fd, command, argument);          \
+  }
+MEGA_DEFINE_FCNTL(fcntl)
+MEGA_DEFINE_FCNTL(fcntl64)
 
 int pthread_create(pthread_t* thread, const pthread_attr_t* attributes, void* (*body)(void*),
                    void* argument) noexcept {

@@ -15,7 +15,8 @@
 
 namespace megalith::faults {
 
-/// `open` makes files, `look` opens what is there, `close` is that of files open for writing.
+/// `open` makes files, `look` opens what is there, `close` is that of files open for writing,
+/// `rename` gives a name, a nameless file's first one too.
 enum class Call {
   open,
   look,
@@ -40,6 +41,7 @@ struct Operation {
   std::string data = {};  // write: the bytes; note: the caller's text
   bool created = false;   // open: the file is new
   bool exchange = false;  // rename: the two names changed places
+  bool nameless = false;  // open, rename: of a file that has no name; `path` stands for it
 };
 
 /// Starts recording calls below `folder` (absolute, without a slash at its end).
@@ -65,6 +67,8 @@ struct Injection {
 void inject(const std::string& folder, const Injection& injection);
 /// Below the folder, renames know no flags, as on some network file systems.
 void plain_renames(bool on);
+/// Below the folder there are no files without a name, as on some network file systems.
+void no_nameless_files(bool on);
 /// Stops; whether the n-th call was reached.
 bool injected();
 

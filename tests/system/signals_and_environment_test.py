@@ -182,6 +182,37 @@ class Signals(Environment):
         self.assertEqual(process.returncode, 143, said)
 
 
+class Packing(Environment):
+    """A pack that is ended leaves nothing, whatever it waits for and however it is ended."""
+
+    def pack(self, source):
+        return subprocess.Popen([PROGRAM, "pack", "--tokenizer", str(self.folder / "tokenizer.json"), "--input", str(source), "--document", "line",
+                                 "--output", str(self.folder / "packing" / "c")], stderr=subprocess.PIPE, text=True)
+
+    def ended_by(self, number, process, old):
+        process.send_signal(number)
+        said = process.communicate(timeout=PATIENCE)[1]
+        self.assertEqual(process.returncode, -number, said)
+        self.assertEqual({p.name: p.read_bytes() for p in (self.folder / "packing").iterdir()}, old)
+
+    def test_ended_while_it_reads(self):
+        fifo, place = self.folder / "fifo", self.folder / "packing"
+        os.mkfifo(fifo)
+        place.mkdir()
+        for old in ({}, {"c.bin": b"old", "c.idx": b"old"}):
+            for name, content in old.items():
+                (place / name).write_bytes(content)
+            for number in (signal.SIGINT, signal.SIGTERM, signal.SIGKILL):
+                with self.subTest(number=number, old=len(old)):
+                    process = self.pack(fifo)
+                    with open(fifo, "wb", buffering=0) as writer:
+                        writer.write(b"the cat sees the dog.\n" * 200_000)  # more than it holds back
+                        self.ended_by(number, process, old)
+                    process = self.pack(fifo)
+                    time.sleep(0.3)  # or longer: nobody ever writes
+                    self.ended_by(number, process, old)
+
+
 class Disks(Environment):
     def fails_naming_bytes(self, out, code=1, **options):
         result = ended(self.command(out, "checkpoint.every=4"), **options)
