@@ -8,9 +8,9 @@
 
 #include "base/check.h"
 #include "base/file.h"
+#include "base/file_hash.h"
 #include "base/thread_pool.h"
 #include "checkpoint/cut_digest.h"
-#include "checkpoint/file_hash.h"
 #include "checkpoint/kept_checkpoints.h"
 #include "checkpoint/manifest.h"
 #include "checkpoint/plain_name.h"

@@ -8,10 +8,10 @@
 #include <set>
 
 #include "base/file.h"
+#include "base/file_hash.h"
 #include "base/integer.h"
 #include "base/log.h"
 #include "base/thread_pool.h"
-#include "checkpoint/file_hash.h"
 #include "checkpoint/manifest.h"
 #include "checkpoint/safetensors.h"
 

@@ -5,8 +5,8 @@
 
 #include <cstring>
 
+#include "base/file_hash.h"
 #include "checkpoint/checkpoint_fixture.h"
-#include "checkpoint/file_hash.h"
 #include "checkpoint/safetensors_writer.h"
 
 namespace megalith::checkpoint {

@@ -5,7 +5,7 @@
 
 #include "base/check.h"
 #include "base/file.h"
-#include "checkpoint/file_hash.h"
+#include "base/file_hash.h"
 #include "checkpoint/safetensors.h"
 #include "checkpoint/uncached_writer.h"
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Files hash to what xxHash's own program prints (xxhsum -H2), in whatever parts they come.
-#include "checkpoint/file_hash.h"
+#include "base/file_hash.h"
 
 #include <gtest/gtest.h>
 
@@ -8,7 +8,7 @@
 #include <numeric>
 #include <vector>
 
-namespace megalith::checkpoint {
+namespace megalith {
 namespace {
 
 std::string hash_of(std::string_view text) { return file_hash(std::as_bytes(std::span(text))); }
@@ -39,4 +39,4 @@ TEST(FileHash, a_digest_ends_nothing) {
 }
 
 }  // namespace
-}  // namespace megalith::checkpoint
+}  // namespace megalith

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The hashes of a checkpoint's files: XXH3-128 (xxHash 0.8), which runs at the speed of memory and
+// The hash of what must not be damaged (checkpoints, corpora): XXH3-128 (xxHash 0.8), which runs at
+// the speed of memory and
 // misses a damage with probability 2^-128. It says nothing about files that somebody changed on
 // purpose, and nor would any hash that lies beside them. Written down as XXH128_hash_t's canonical
 // bytes.
@@ -10,7 +11,7 @@
 #include <span>
 #include <string>
 
-namespace megalith::checkpoint {
+namespace megalith {
 
 class FileHash {
  public:
@@ -30,4 +31,4 @@ class FileHash {
 /// Of `bytes`, as FileHash gives it.
 std::string file_hash(std::span<const std::byte> bytes);
 
-}  // namespace megalith::checkpoint
+}  // namespace megalith

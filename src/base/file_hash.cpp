@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "checkpoint/file_hash.h"
+#include "base/file_hash.h"
 
 #define XXH_INLINE_ALL
 #include <xxhash.h>
@@ -9,7 +9,7 @@
 #include "base/error.h"
 #include "base/format.h"
 
-namespace megalith::checkpoint {
+namespace megalith {
 
 struct FileHash::State {
   XXH3_state_t* xxh;
@@ -40,4 +40,4 @@ std::string file_hash(std::span<const std::byte> bytes) {
   return hash.digest();
 }
 
-}  // namespace megalith::checkpoint
+}  // namespace megalith
