@@ -229,7 +229,16 @@ void IndexedDataset::verify(int64_t vocab_size) const {
   }
 }
 
-std::string IndexedDataset::fingerprint() const {
+std::string IndexedDataset::fingerprint(const AtWork& at_work) const {
+  const std::string stamp = stamp_of(idx_, bin_);
+  if (auto kept = kept_fingerprint(prefix_, stamp)) return *kept;
+  std::string print = fingerprint_of(digest_of(idx_, at_work), digest_of(bin_, at_work));
+  // Bytes that changed meanwhile are of neither stamp.
+  if (stamp_of(idx_, bin_) == stamp) keep_fingerprint(prefix_, stamp, print);
+  return print;
+}
+
+std::string IndexedDataset::fingerprint_of_ends() const {
   XXH3_state_t* state = XXH3_createState();
   MEGA_CHECK(state != nullptr, "out of memory");
   XXH3_128bits_reset(state);

@@ -11,6 +11,7 @@
 #include <string>
 
 #include "base/file.h"
+#include "data/fingerprint.h"
 #include "data/index_format.h"
 
 namespace megalith::data {
@@ -43,10 +44,13 @@ class IndexedDataset {
   /// verify_index(), then every token of .bin against `vocab_size`.
   void verify(int64_t vocab_size) const;
 
-  /// 32 hexadecimal digits of XXH3-128 over: the first 34 bytes of .idx, the sizes of both files
-  /// (u64 little-endian), the first and the last min(1 MiB, size) bytes of .idx and then of .bin.
-  /// Constant time; tells corpora apart, not every flipped bit.
-  std::string fingerprint() const;
+  /// Of every byte (fingerprint.h): what is kept beside the files, else worked out from them and
+  /// kept. Reads the whole corpus then, some GB a second.
+  std::string fingerprint(const AtWork& at_work = {}) const;
+  /// What checkpoints recorded before: 32 hexadecimal digits of XXH3-128 over the first 34 bytes of
+  /// .idx, the sizes of both files (u64 little-endian), the first and the last min(1 MiB, size)
+  /// bytes of .idx and then of .bin. Constant time; misses what lies between.
+  std::string fingerprint_of_ends() const;
 
  private:
   /// In tokens. An entry that does not fit the one before it is an IntegrityError.

@@ -42,7 +42,7 @@ TEST(Indexed, WritesTheWorkedFileByteForByte) {
       "4d4d494449445800000100000000000000080200000000000000030000000000000003000000020000000000"
       "0000000000000600000000000000000000000000000001000000000000000200000000000000");
   EXPECT_EQ(hex(read_file(folder / "c.bin")), "0700080009002c01ffff");
-  EXPECT_THAT(folder.names(), ElementsAre("c.bin", "c.idx"));
+  EXPECT_THAT(folder.names(), ElementsAre("c.bin", "c.fingerprint", "c.idx"));
 }
 
 TEST(Indexed, TokenTypeTurnsAt65500) {
@@ -315,7 +315,7 @@ TEST(Indexed, MissingFilesAreTheUsersAndNamed) {
 TEST(Indexed, PrefixMayHoldDots) {
   const TemporaryFolder folder;
   write_worked(folder / "v1.2");
-  EXPECT_THAT(folder.names(), ElementsAre("v1.2.bin", "v1.2.idx"));
+  EXPECT_THAT(folder.names(), ElementsAre("v1.2.bin", "v1.2.fingerprint", "v1.2.idx"));
   EXPECT_EQ(IndexedDataset(folder / "v1.2").num_tokens(), 5);
 }
 
@@ -333,7 +333,7 @@ TEST(Indexed, FailedWriteLeavesTheOldCorpusAndNoRemains) {
               HasSubstr("planted"));
   EXPECT_EQ(read_file(folder / "c.idx"), idx);
   EXPECT_EQ(read_file(folder / "c.bin"), bin);
-  EXPECT_THAT(folder.names(), ElementsAre("c.bin", "c.idx"));
+  EXPECT_THAT(folder.names(), ElementsAre("c.bin", "c.fingerprint", "c.idx"));
 }
 
 TEST(Indexed, IdsThatDoNotFitTheTypeAreRefused) {
@@ -365,10 +365,80 @@ TEST(Indexed, FingerprintTellsCorporaApartAndNotWhereTheyLie) {
   write_corpus(folder / "c", {{7, 8, 9}, {300, 65534}});
   write_corpus(folder / "d", {{7, 8}, {9, 300, 65535}});
   const auto print = [&](const char* name) { return IndexedDataset(folder / name).fingerprint(); };
-  EXPECT_EQ(print("a").size(), 32u);
+  EXPECT_TRUE(is_of_all_bytes(print("a")));
   EXPECT_EQ(print("a"), print("b"));
   EXPECT_NE(print("a"), print("c"));
   EXPECT_NE(print("a"), print("d"));
+}
+
+TEST(Fingerprint, CountsEveryByte) {
+  const TemporaryFolder folder;
+  write_corpus(folder / "c", {counting(0, 50'000), counting(0, 50'000), counting(0, 50'000)});
+  for (const char* part : {"c.bin", "c.idx"}) {
+    const std::string before = IndexedDataset(folder / "c").fingerprint();
+    const std::string content = read_file(folder / part);
+    // In .idx a byte that nobody reads at opening: of a sequence's length.
+    const size_t at = part == std::string("c.bin") ? content.size() / 2 : IndexHeader::kBytes + 2;
+    std::string changed = content;
+    changed[at] = static_cast<char>(changed[at] ^ 1);
+    write_text(folder / part, changed);
+    EXPECT_NE(IndexedDataset(folder / "c").fingerprint(), before) << part;
+    write_text(folder / part, content);
+    EXPECT_EQ(IndexedDataset(folder / "c").fingerprint(), before) << part;
+  }
+}
+
+TEST(Fingerprint, IsTheSamePackedOrWorkedOut) {
+  const TemporaryFolder folder;
+  for (const TokenType type : {TokenType::u16, TokenType::i32}) {
+    write_corpus(folder / "c", {counting(0, 5'000), {}, counting(0, 60'000)}, type);
+    const std::string packed = read_file(fingerprint_path(folder / "c"));
+    std::filesystem::remove(fingerprint_path(folder / "c"));
+    const IndexedDataset corpus(folder / "c");
+    EXPECT_EQ(packed.find(corpus.fingerprint()), packed.size() - 1 - corpus.fingerprint().size());
+    EXPECT_EQ(read_file(fingerprint_path(folder / "c")), packed);  // kept at the first use
+  }
+}
+
+TEST(Fingerprint, WhatIsKeptCountsForTheSizesAndTimesItIsOf) {
+  const TemporaryFolder folder;
+  write_worked(folder / "c");
+  const auto path = fingerprint_path(folder / "c");
+  const std::string kept = read_file(path), real = IndexedDataset(folder / "c").fingerprint();
+  const std::string other = "all-" + std::string(32, '0');
+  std::string planted = kept;
+  planted.replace(kept.find("all-"), other.size(), other);
+  write_text(path, planted);
+  EXPECT_EQ(IndexedDataset(folder / "c").fingerprint(), other);  // so nothing was read
+  // Another time, another size, another version, no digest: the bytes decide.
+  const auto bin = bin_path(folder / "c");
+  std::filesystem::last_write_time(
+      bin, std::filesystem::last_write_time(bin) + std::chrono::nanoseconds(1));
+  EXPECT_EQ(IndexedDataset(folder / "c").fingerprint(), real);
+  const std::string now = read_file(path);
+  for (const auto& [from, to] :
+       std::vector<std::pair<std::string, std::string>>{{"fingerprint 1", "fingerprint 2"},
+                                                        {"\nbin ", "\nbin 1"},
+                                                        {"all-", "all "},
+                                                        {"\n", ""}}) {
+    std::string wrong = planted = now;
+    wrong.replace(now.find("all-"), other.size(), other);
+    wrong.replace(wrong.find(from), from.size(), to);
+    write_text(path, wrong);
+    EXPECT_EQ(IndexedDataset(folder / "c").fingerprint(), real) << wrong;
+  }
+}
+
+TEST(Fingerprint, IsWorkedOutEachTimeWhereItCannotBeKept) {
+  const TemporaryFolder folder;
+  write_worked(folder / "c");
+  const std::string real = IndexedDataset(folder / "c").fingerprint();
+  std::filesystem::remove(fingerprint_path(folder / "c"));
+  std::filesystem::create_directory(fingerprint_path(folder / "c"));
+  int64_t pieces = 0;
+  for (int i = 0; i < 2; ++i)
+    EXPECT_EQ(IndexedDataset(folder / "c").fingerprint([&] { ++pieces; }), real);
+  EXPECT_EQ(pieces, 4);
 }
 
 }  // namespace

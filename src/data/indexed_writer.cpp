@@ -10,6 +10,7 @@
 
 #include "base/check.h"
 #include "base/error.h"
+#include "data/fingerprint.h"
 
 namespace megalith::data {
 namespace {
@@ -25,19 +26,22 @@ void append(std::string& out, T value) {
 /// Appends the bytes of values to a file through a buffer.
 class Buffered {
  public:
-  explicit Buffered(File& file) : file_(file) {}
+  Buffered(File& file, FileHash& hash) : file_(file), hash_(hash) {}
   template <typename T>
   void put(T value) {
     append(buffer_, value);
     if (buffer_.size() >= kBuffer) flush();
   }
+  void put_text(std::string_view text) { buffer_ += text; }
   void flush() {
     file_.write(buffer_);
+    hash_.update(buffer_.data(), buffer_.size());
     buffer_.clear();
   }
 
  private:
   File& file_;
+  FileHash& hash_;
   std::string buffer_;
 };
 
@@ -82,8 +86,7 @@ void IndexedWriter::add_sequence(std::span<const int32_t> ids) {
     }
   }
   if (buffer_.size() >= kBuffer) {
-    bin_.write(buffer_);
-    buffer_.clear();
+    write_tokens();
     if (buffer_.capacity() > 4 * kBuffer) buffer_.shrink_to_fit();  // after a huge document
   }
   num_tokens_ += static_cast<int64_t>(ids.size());
@@ -96,17 +99,23 @@ void IndexedWriter::end_document() {
   spill(kDocumentEnd);
 }
 
-void IndexedWriter::finish(File& idx) {
+void IndexedWriter::write_tokens() {
   bin_.write(buffer_);
+  hash_.update(buffer_.data(), buffer_.size());
   buffer_.clear();
+}
+
+std::string IndexedWriter::finish(File& idx) {
+  write_tokens();
   spill_.write(spilled_);
   spilled_.clear();
   IndexHeader header;
   header.type = type_;
   header.num_sequences = num_sequences_;
   header.num_documents = num_documents_;
-  idx.write(format_header(header));
-  Buffered out(idx);
+  FileHash hash;
+  Buffered out(idx, hash);
+  out.put_text(format_header(header));
   for_each_spilled(spill_, [&](int32_t entry) {
     if (entry != kDocumentEnd) out.put(entry);
   });
@@ -126,6 +135,7 @@ void IndexedWriter::finish(File& idx) {
     }
   });
   out.flush();
+  return fingerprint_of(hash.digest(), hash_.digest());
 }
 
 void write_indexed(const std::filesystem::path& prefix, TokenType type,
@@ -138,18 +148,21 @@ void write_indexed(const std::filesystem::path& prefix, TokenType type,
   if (prefix.filename().empty()) {
     throw UserError("{}: an output prefix ends with a name, as in corpora/train", prefix.string());
   }
+  std::string fingerprint, stamp;
   write_file_durable(idx_path(prefix), [&](File& idx) {
     write_file_durable(bin_path(prefix), [&](File& bin) {
       IndexedWriter writer(bin, prefix, type);
       fill(writer);
-      writer.finish(idx);
+      fingerprint = writer.finish(idx);
       // All bytes are on the disk before the first visible change. From here on a crash leaves
       // either no index or the right one.
       bin.sync();
       idx.sync();
+      stamp = stamp_of(idx, bin);
       if (std::filesystem::remove(idx_path(prefix))) sync_folder(folder);
     });
   });
+  keep_fingerprint(prefix, stamp, fingerprint);
 }
 
 }  // namespace megalith::data

@@ -11,6 +11,7 @@
 #include <string>
 
 #include "base/file.h"
+#include "base/file_hash.h"
 #include "base/function_ref.h"
 #include "data/index_format.h"
 
@@ -35,13 +36,16 @@ class IndexedWriter {
                             FunctionRef<void(IndexedWriter&)> fill);
   IndexedWriter(File& bin, const std::filesystem::path& prefix, TokenType type);
   void spill(int32_t entry);
-  void finish(File& idx);
+  void write_tokens();
+  /// The corpus's fingerprint.
+  std::string finish(File& idx);
 
   File& bin_;
   TokenType type_;
   File spill_;           // int32 each: a sequence's length, or kDocumentEnd
   std::string spilled_;  // not yet written to spill_
   std::string buffer_;   // not yet written to bin_
+  FileHash hash_;        // of bin_
   int64_t num_tokens_ = 0;
   int64_t num_sequences_ = 0;
   int64_t num_documents_ = 0;

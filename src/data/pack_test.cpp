@@ -166,7 +166,7 @@ TEST(Pack, FailureKeepsTheOldCorpusAndLeavesNothing) {
                 AllOf(StartsWith("2: "), HasSubstr(name)));
     std::filesystem::remove(folder / name);
     EXPECT_TRUE(read_file(folder / "out.bin") == bin);
-    EXPECT_THAT(folder.names(), ElementsAre("good.txt", "out.bin", "out.idx"));
+    EXPECT_THAT(folder.names(), ElementsAre("good.txt", "out.bin", "out.fingerprint", "out.idx"));
   }
 }
 

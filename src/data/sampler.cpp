@@ -3,6 +3,8 @@
 // epoch, never from a path: a corpus may move between folders without a change of order.
 #include "data/sampler.h"
 
+#include <fmt/ranges.h>
+
 #include <algorithm>
 #include <cmath>
 
@@ -107,10 +109,17 @@ int64_t Sampler::num_tokens() const {
   return sum;
 }
 
-std::vector<std::string> Sampler::fingerprints() const {
+std::string Sampler::fingerprint(const AtWork& at_work) const {
   std::vector<std::string> prints;
-  for (const Part& part : parts_) prints.push_back(part.dataset->fingerprint());
-  return prints;
+  for (const Part& part : parts_) prints.push_back(part.dataset->fingerprint(at_work));
+  return fmt::format("{}", fmt::join(prints, "+"));
+}
+
+bool Sampler::has_fingerprint(const std::string& recorded, const std::string& mine) const {
+  if (is_of_all_bytes(recorded.substr(0, recorded.find('+')))) return recorded == mine;
+  std::vector<std::string> prints;
+  for (const Part& part : parts_) prints.push_back(part.dataset->fingerprint_of_ends());
+  return recorded == fmt::format("{}", fmt::join(prints, "+"));
 }
 
 SampleAddress Sampler::locate(int64_t n) const {

@@ -64,8 +64,11 @@ class Sampler {
   int64_t total_samples(int64_t epochs) const;
   /// Tokens of all corpora (of the split).
   int64_t num_tokens() const;
-  /// One per corpus (IndexedDataset::fingerprint), in order.
-  std::vector<std::string> fingerprints() const;
+  /// IndexedDataset::fingerprint of each corpus, in order, with "+" between.
+  std::string fingerprint(const AtWork& at_work = {}) const;
+  /// Whether a checkpoint that recorded `recorded` saw these corpora, whose fingerprint `mine` is:
+  /// one that is older than fingerprints of all bytes is compared as it was made.
+  bool has_fingerprint(const std::string& recorded, const std::string& mine) const;
 
   SampleAddress locate(int64_t n) const;
   /// Overwrites tokens (S + 1 of them) with sample n. Any thread.

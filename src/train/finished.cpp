@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "train/finished.h"
 
-#include <fmt/ranges.h>
-
 #include "checkpoint/kept_checkpoints.h"
 #include "checkpoint/reader.h"
 #include "train/checkpoints.h"
@@ -76,8 +74,7 @@ std::optional<report::StepMetrics> look(const config::Recipe& recipe, const Sett
   if (!length.is_reached(position.step, position.elapsed_seconds) ||
       owed_from(reader->state(), position.step) || !is_whole(*reader))
     return std::nullopt;
-  check_resume(recipe, fmt::format("{}", fmt::join(sampler.fingerprints(), "+")), tokenizer,
-               *reader, allow);
+  check_resume(recipe, sampler, sampler.fingerprint(at_work), tokenizer, *reader, allow);
   const auto status = record.json().find("status");
   if (status == record.json().end() || *status != "finished") {
     record.json()["status"] = "finished";

@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "train/loop.h"
 
-#include <fmt/ranges.h>
-
 #include <algorithm>
 
 #include "account/plan.h"
@@ -131,7 +129,7 @@ TrainingRun::TrainingRun(const config::Recipe& recipe, const text::Tokenizer* to
       record_(folder_),
       show_progress_(show_progress) {
   set_length(settings_, length_, recipe.optimizer.decay_steps);
-  data_fingerprint_ = fmt::format("{}", fmt::join(sampler_.fingerprints(), "+"));
+  data_fingerprint_ = sampler_.fingerprint(at_work());
   require_same_inputs();
   world_.set_device(&device);
   mesh_ = std::make_unique<parallel::Mesh>(world_, settings_.layout);
@@ -147,10 +145,8 @@ TrainingRun::TrainingRun(const config::Recipe& recipe, const text::Tokenizer* to
 void TrainingRun::require_same_inputs() {
   comm::require_same(world_, "the recipe", config::fingerprint(recipe_));
   comm::require_same(world_, "the data", data_fingerprint_);
-  if (validation_ != nullptr) {
-    comm::require_same(world_, "the validation data",
-                       fmt::format("{}", fmt::join(validation_->fingerprints(), "+")));
-  }
+  if (validation_ != nullptr && !recipe_.data.validation.empty())  // else of the same files
+    comm::require_same(world_, "the validation data", validation_->fingerprint(at_work()));
   if (tokenizer_ != nullptr)
     comm::require_same(world_, "the tokenizer", sha256_of(tokenizer_->to_json()));
   // Keys that change no result change what ranks do together; these two do not.
@@ -180,7 +176,8 @@ void TrainingRun::resume_or_begin() {
   if (leads()) {
     remove_leftovers(folder_);
     reader = checkpoint::find_newest(folder_ / "checkpoints", true, at_work());
-    if (reader) check_resume(recipe_, data_fingerprint_, tokenizer_, *reader, facts_.allow);
+    if (reader)
+      check_resume(recipe_, sampler_, data_fingerprint_, tokenizer_, *reader, facts_.allow);
   }
   const fs::path newest =
       world_.exchange(reader ? reader->folder().string() : "", "newest checkpoint")[0];

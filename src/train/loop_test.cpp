@@ -13,6 +13,7 @@
 #include "base/file.h"
 #include "checkpoint/manifest.h"
 #include "comm/backends.h"
+#include "data/indexed.h"
 #include "data/test_corpus.h"
 #include "train/finished.h"
 #include "train/from_recipe.h"
@@ -81,9 +82,14 @@ class LoopTest : public ::testing::Test {
     return hooks;
   }
   void rewrite_as_newer(const std::string& step) const {
+    rewrite(step, [](nlohmann::json& json) {
+      json["format_version"] = json["format_version"].get<int64_t>() + 1;
+    });
+  }
+  void rewrite(const std::string& step, const std::function<void(nlohmann::json&)>& change) const {
     const fs::path manifest = checkpoints() / step / checkpoint::kManifestName;
     auto json = nlohmann::json::parse(read_file(manifest));
-    json["format_version"] = json["format_version"].get<int64_t>() + 1;
+    change(json);
     const std::string text = json.dump();
     put(manifest, text);
     put(checkpoints() / step / checkpoint::kCommitName,
@@ -172,6 +178,28 @@ TEST_F(LoopTest, WhatAStartWouldLeaveDoesNotMakeAFinishedRunUntidy) {
   EXPECT_TRUE(finished().has_value());
   data::write_text(out() / ".tmp-0123456789abcdef", "half");
   EXPECT_FALSE(finished().has_value());
+}
+
+// What checkpoints recorded of their data before all of its bytes counted.
+TEST_F(LoopTest, ACheckpointThatRecordedTheEndsOfItsCorpusIsGoneOnFrom) {
+  run();
+  const std::string ends = data::IndexedDataset(folder_ / "corpus").fingerprint_of_ends();
+  const auto record = [&](const nlohmann::json& fingerprint) {
+    const std::string newest = saved().back();
+    rewrite(newest, [&](nlohmann::json& json) { json["state"]["data_fingerprint"] = fingerprint; });
+    ++recipe_.train.steps;
+  };
+  record(ends);
+  EXPECT_EQ(run().last.step, 5);
+  EXPECT_NE(
+      nlohmann::json::parse(read_file(checkpoints() / saved().back() /
+                                      checkpoint::kManifestName))["state"]["data_fingerprint"],
+      ends);
+  for (const nlohmann::json& other :
+       {nlohmann::json(std::string(32, '0')), nlohmann::json("all-"), nlohmann::json(7)}) {
+    record(other);
+    EXPECT_THROW(run(), UserError) << other;
+  }
 }
 
 TEST_F(LoopTest, ARunThatGoesBackPassesOverNewerFormatsAndLeavesThem) {

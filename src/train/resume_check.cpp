@@ -23,9 +23,9 @@ void judge_content(const char* key, bool changed, std::span<const std::string> a
 
 }  // namespace
 
-void check_resume(const config::Recipe& recipe, const std::string& data_fingerprint,
-                  const text::Tokenizer* tokenizer, const checkpoint::Reader& reader,
-                  std::span<const std::string> allow) {
+void check_resume(const config::Recipe& recipe, const data::Sampler& sampler,
+                  const std::string& data_fingerprint, const text::Tokenizer* tokenizer,
+                  const checkpoint::Reader& reader, std::span<const std::string> allow) {
   const std::string folder = reader.folder().string();
   const auto text = reader.text("recipe.yaml");
   if (!text) throw IntegrityError("{}: recipe.yaml is missing", folder);
@@ -36,9 +36,11 @@ void check_resume(const config::Recipe& recipe, const std::string& data_fingerpr
   const auto changes = config::differences(before, now);
   std::string faults = config::forbidden_changes(changes, allow);
   const auto& state = reader.state();
-  judge_content("data.train",
-                state.contains("data_fingerprint") && state["data_fingerprint"] != data_fingerprint,
-                allow, faults);
+  const auto recorded = state.find("data_fingerprint");
+  const bool same_data =
+      recorded == state.end() ||
+      (recorded->is_string() && sampler.has_fingerprint(*recorded, data_fingerprint));
+  judge_content("data.train", !same_data, allow, faults);
   const auto saved = reader.text("tokenizer.json");
   judge_content(
       "data.tokenizer",

@@ -8,14 +8,15 @@
 
 #include "checkpoint/reader.h"
 #include "config/recipe.h"
+#include "data/sampler.h"
 #include "text/tokenizer.h"
 
 namespace megalith::train {
 
 /// UserError naming every change that is refused or needs `--allow` and did not get it; says which
-/// changes are gone along with. `tokenizer` may be null.
-void check_resume(const config::Recipe& recipe, const std::string& data_fingerprint,
-                  const text::Tokenizer* tokenizer, const checkpoint::Reader& reader,
-                  std::span<const std::string> allow);
+/// changes are gone along with. `data_fingerprint` is the sampler's; `tokenizer` may be null.
+void check_resume(const config::Recipe& recipe, const data::Sampler& sampler,
+                  const std::string& data_fingerprint, const text::Tokenizer* tokenizer,
+                  const checkpoint::Reader& reader, std::span<const std::string> allow);
 
 }  // namespace megalith::train

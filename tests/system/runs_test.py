@@ -109,6 +109,25 @@ class ChangedRecipe(RoadTest):
         self.allow("moved", ["data.train"], "train.steps=12", *moved)
 
 
+    def test_a_token_in_the_middle_of_the_data_counts(self):
+        """Of a corpus of more than the first and the last MiB."""
+        source = self.folder / "large.txt"
+        source.write_text("the cat sees the dog.\n" * 260_000)
+        run("pack", "--tokenizer", self.folder / "tokenizer.json", "--input", source, "--output", self.folder / "large")
+        tokens = self.folder / "large.bin"
+        whole = tokens.read_bytes()
+        self.assertGreater(len(whole), 3 << 20)
+        data = (f"data.train={self.folder / 'large'}", "data.validation_fraction=0", "train.validate_every=0", "optimizer.schedule=constant")
+        self.train("middle", *data, "train.steps=4")
+        changed = bytearray(whole)
+        at = len(whole) // 2 & ~1
+        changed[at] ^= 1
+        tokens.write_bytes(changed)
+        self.assertIn("--allow data.train", self.train("middle", *data, "train.steps=8", code=2))
+        tokens.write_bytes(whole)
+        self.train("middle", *data, "train.steps=8")
+
+
 class Links(RoadTest):
     def test_links_inside_a_run_folder_are_not_followed(self):
         self.train("linked", "train.steps=4", "optimizer.schedule=constant")

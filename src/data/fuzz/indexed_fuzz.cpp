@@ -5,6 +5,7 @@
 #include <cstring>
 
 #include "base/fuzz/fuzz_input.h"
+#include "data/fingerprint.h"
 #include "data/indexed.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
@@ -18,9 +19,13 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   const size_t index_bytes = std::min<size_t>(head, rest.size());
   scratch.put("corpus.idx", rest.substr(0, index_bytes));
   scratch.put("corpus.bin", rest.substr(index_bytes));
+  scratch.put("corpus.fingerprint", rest);
   fuzz::accepts([&] {
     const data::IndexedDataset corpus(scratch.path() / "corpus");
-    corpus.fingerprint();
+    const File idx(scratch.path() / "corpus.idx", File::Mode::read);
+    const File bin(scratch.path() / "corpus.bin", File::Mode::read);
+    corpus.fingerprint_of_ends();
+    data::kept_fingerprint(scratch.path() / "corpus", data::stamp_of(idx, bin));
     const bool whole = fuzz::accepts([&] { corpus.verify(kVocab); });
     // Damage that opening does not look for is met where it is read.
     const auto tokens = std::min<int64_t>(corpus.num_tokens(), 1 << 16);
