@@ -36,8 +36,8 @@ class Corpora(Refusing):
                 changed = bytearray(idx)
                 struct.pack_into(form, changed, offset, value)
                 corpus(bytes(changed), binary)
-        # Ids beyond the vocabulary are met when they are read: the run has begun.
-        corpus(idx, b"\xff\xff" * (len(binary) // 2), may_leave=(self.folder / "x",))
+        # Ids beyond the vocabulary are met when they are read: the run has begun, and knows its corpus.
+        corpus(idx, b"\xff\xff" * (len(binary) // 2), may_leave=(self.folder / "x", self.folder / "bad.fingerprint"))
         # The end of the training part is read from the middle of the index.
         sequences, documents = header[2], header[3] - 1
         first = documents - documents // 10  # that is held out
@@ -54,7 +54,7 @@ class Corpora(Refusing):
         self.put("bad.idx", empty)
         self.put("bad.bin", b"")
         self.refused("train", self.recipe, "--set", f"run.out={self.folder / 'x'}", "--set", f"data.train={bad}", say=[bad, "0 document"])
-        for content in (self.put("bad.idx", idx), self.put("bad.bin", binary)):
+        for content in (self.put("bad.idx", idx), self.put("bad.bin", binary), self.folder / "bad.fingerprint"):
             content.unlink()
 
     def test_enormous_corpora(self):
