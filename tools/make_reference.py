@@ -1,18 +1,20 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Makes tests/golden/pytorch/*.safetensors: what PyTorch says about two tiny models.
+"""Makes tests/golden/pytorch/*.safetensors: what PyTorch says about tiny models.
 
-gpt2_*.safetensors  one pass in float64: logits, loss, norm and every parameter's gradient
-trajectory.safetensors  200 steps of AdamW with clipping and a cosine schedule: the weights after them
-    in float64 and how far PyTorch in float32 ends from there
+gpt2_*.safetensors, llama_grouped.safetensors  one pass in float64: logits, loss, norm and every
+    parameter's gradient
+trajectory.safetensors, llama_grouped_trajectory.safetensors  200 steps of AdamW with clipping and a
+    cosine schedule: the weights after them in float64 and how far PyTorch in float32 ends from there
 
-    make_reference.py          writes them
-    make_reference.py --check  makes them anew and compares with what is stored
+    make_reference.py [NAME...]          writes them, or those named
+    make_reference.py --check [NAME...]  makes them anew and compares with what is stored
 
 Inputs are formulas (tests/oracle/torch_decoder.py). Each file names the program and the versions
 that made it in its metadata. A number that a comparison allows is explained where it stands.
 """
 import argparse
+import functools
 import math
 import pathlib
 import sys
@@ -31,8 +33,15 @@ PASSES = {
     "gpt2_tied": Shape(),
     # Queries in groups of two per key/value head, its own output table, some tokens without loss.
     "gpt2_grouped_untied": Shape(kv_heads=2, tied=False),
+    # Heads that together are wider than the stream; rotary positions.
+    "llama_grouped": Shape("llama", hidden=24, kv_heads=2, ffn=40, tied=False),
 }
-STEPS, BATCH, WARMUP, PEAK, FLOOR, CLIP, DECAY = 200, 4, 20, 3e-3, 3e-4, 1.75, 0.1  # about half of the steps are clipped
+# The norm to clip at: about half of the steps are.
+TRAJECTORIES = {
+    "trajectory": (PASSES["gpt2_tied"], 1.75),
+    "llama_grouped_trajectory": (PASSES["llama_grouped"], 1.35),
+}
+STEPS, BATCH, WARMUP, PEAK, FLOOR, DECAY = 200, 4, 20, 3e-3, 3e-4, 0.1
 BETAS, EPS = (0.9, 0.95), 1e-8
 
 
@@ -69,9 +78,8 @@ def rate(step):
     return FLOOR + (PEAK - FLOOR) * 0.5 * (1 + math.cos(math.pi * (step - WARMUP) / (STEPS - WARMUP)))
 
 
-def train(dtype):
+def train(shape, clip, dtype):
     """Weights, losses and gradient norms (before clipping) of the whole run."""
-    shape = Shape()
     weights = {name: w.requires_grad_() for name, w in formula_weights(shape, dtype).items()}
     groups = [
         {"params": [w for w in weights.values() if w.dim() >= 2], "weight_decay": DECAY},
@@ -85,7 +93,7 @@ def train(dtype):
         optimizer.zero_grad()
         loss = mean_loss(logits(shape, weights, samples[:, :-1]), samples[:, 1:], ones)
         loss.backward()
-        norms.append(float(torch.nn.utils.clip_grad_norm_(weights.values(), CLIP)))
+        norms.append(float(torch.nn.utils.clip_grad_norm_(weights.values(), clip)))
         for group in optimizer.param_groups:
             group["lr"] = rate(step)
         optimizer.step()
@@ -97,11 +105,11 @@ def distance(a, b):
     return math.sqrt(sum(float(((a[name] - b[name]) ** 2).sum()) for name in b))
 
 
-def make_trajectory():
+def make_trajectory(shape, clip):
     """Weights are stored in float32; their rounding is in `rounding`, far below the distances."""
-    exact, losses, norms = train(torch.float64)
-    narrow, _, _ = train(torch.float32)
-    start = formula_weights(Shape(), torch.float64)
+    exact, losses, norms = train(shape, clip, torch.float64)
+    narrow, _, _ = train(shape, clip, torch.float32)
+    start = formula_weights(shape, torch.float64)
     stored = {name: w.astype(numpy.float32) for name, w in exact.items()}
     tensors = {f"weight.{name}": w for name, w in stored.items()}
     tensors["loss"], tensors["grad_norm"] = numpy.array(losses), numpy.array(norms)
@@ -111,9 +119,8 @@ def make_trajectory():
     return tensors
 
 
-def make_all():
-    yield from ((name, make_pass(shape)) for name, shape in PASSES.items())
-    yield "trajectory", make_trajectory()
+MAKERS = {name: functools.partial(make_pass, shape) for name, shape in PASSES.items()}
+MAKERS |= {name: functools.partial(make_trajectory, *values) for name, values in TRAJECTORIES.items()}
 
 
 def check(name, fresh):
@@ -127,7 +134,7 @@ def check(name, fresh):
         if key.startswith("float32_") or key == "rounding":
             good = bool((a <= 2 * b).all() and (b <= 2 * a).all())
         else:
-            bound = 2.0**-24 if stored[key].dtype == numpy.float32 else 1e-9 if name == "trajectory" else 1e-12
+            bound = 2.0**-24 if stored[key].dtype == numpy.float32 else 1e-9 if name in TRAJECTORIES else 1e-12
             good = bool(numpy.linalg.norm(a - b) <= bound * numpy.linalg.norm(b))
         bad += [] if good else [key]
     print(f"{'ok' if not bad else 'FAILED'}  {name} is what torch {torch.__version__} says"
@@ -138,11 +145,13 @@ def check(name, fresh):
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--check", action="store_true")
+    parser.add_argument("name", nargs="*", default=list(MAKERS), help="of a file; default all")
     arguments = parser.parse_args()
     torch.manual_seed(0)
     torch.set_num_threads(1)
     good = True
-    for name, tensors in make_all():
+    for name in arguments.name:
+        tensors = MAKERS[name]()
         if arguments.check:
             good &= check(name, tensors)
             continue

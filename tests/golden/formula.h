@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "data/host_batch.h"
-#include "models/model_spec.h"
+#include "models/families.h"
 #include "parameters/parameter_set.h"
 
 namespace megalith::golden {
@@ -30,6 +30,18 @@ inline double formula_weight(std::string_view name, int64_t index) {
       static_cast<double>(static_cast<int64_t>(bits(name, index) >> 44) - (1 << 19)) / (1 << 22);
   const bool is_norm = name.find("norm") != std::string_view::npos && name.ends_with("weight");
   return is_norm ? 1 + value : value;
+}
+
+/// The Llama of the reference runs: heads that together are wider than the stream, in groups of two.
+inline models::ModelSpec llama_grouped() {
+  return models::llama({.layers = 2,
+                        .hidden = 24,
+                        .heads = 4,
+                        .kv_heads = 2,
+                        .head_dim = 8,
+                        .ffn = 40,
+                        .context = 16,
+                        .vocab = 101});
 }
 
 /// Overwrites every master (and compute copy) with the formula; padded rows of the vocabulary stay

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// One forward and backward of two tiny models against PyTorch in float64 (tools/make_reference.py):
+// One forward and backward of tiny models against PyTorch in float64 (tools/make_reference.py):
 // logits, loss, gradient norm and every parameter's gradient. In f32 within a bound derived from
 // the lengths of the sums on the way; in f64 to the last digits, which proves that both compute the
 // same function and leaves rounding as the only difference.
@@ -22,22 +22,27 @@ struct Case {
   layers::Recompute recompute;
 };
 
+bool is_llama(const Case& c) { return std::string_view(c.file).starts_with("llama"); }
 bool is_untied(const Case& c) {
   return std::string_view(c.file).find("untied") != std::string_view::npos;
 }
 
 train::Settings settings_of(const Case& c) {
   train::Settings s;
-  s.model = models::gpt2({.layers = 2,
-                          .hidden = 32,
-                          .heads = 4,
-                          .kv_heads = is_untied(c) ? 2 : 4,
-                          .ffn = 128,
-                          .context = 16,
-                          .vocab = 101});
+  if (is_llama(c)) {
+    s.model = llama_grouped();
+  } else {
+    s.model = models::gpt2({.layers = 2,
+                            .hidden = 32,
+                            .heads = 4,
+                            .kv_heads = is_untied(c) ? 2 : 4,
+                            .ffn = 128,
+                            .context = 16,
+                            .vocab = 101});
+    s.model.head.tied = !is_untied(c);
+  }
   s.model.for_each_layer(
       [&](layers::LayerSpec& layer) { layer.attention.materialised = c.materialised; });
-  s.model.head.tied = !is_untied(c);
   s.split = {models::default_tensor_shards(s.model), 1};
   s.masters = s.weights = s.activations = c.dtype;
   s.recompute.mode = c.recompute;
@@ -63,17 +68,22 @@ std::vector<data::HostBatch> micro_batches(const train::Settings& s) {
 
 /// Roundings on the longest path from the ids to a gradient, each at most u of its value. A chain
 /// of K products ends with the error sqrt(K / 2) u of its norm: partial sums of unrelated terms
-/// grow as sqrt(k), and their roundings add up as unrelated numbers do. Norms, softmax, GELU and
-/// loss are counted by their operations.
+/// grow as sqrt(k), and their roundings add up as unrelated numbers do. Norms, softmax, activations
+/// (SiLU has fewer operations than GELU, and the product with the gate's partner), turns and loss
+/// are counted by their operations.
 double path_roundings(const models::ModelSpec& a) {
   const auto chain = [](int64_t k) { return std::sqrt(static_cast<double>(k) / 2); };
-  constexpr double kNorm = 6, kSoftmax = 6, kGelu = 8, kResidual = 1;
+  constexpr double kNorm = 6, kSoftmax = 6, kActivation = 8, kResidual = 1;
   const layers::AttentionSpec& attention = a.layer(0).attention;
-  const int64_t qkv = attention.qkv_width(), ffn = a.layer(0).mlp.ffn;
-  const double forward = 2 * (kNorm + kResidual) + kSoftmax + kGelu + 3 * chain(a.hidden) +
-                         chain(ffn) + chain(attention.head_dim) + chain(a.context);
-  const double backward = 2 * (kNorm + kResidual) + kSoftmax + kGelu + 2 * chain(a.hidden) +
-                          chain(ffn) + chain(qkv) + 2 * chain(a.context) +
+  const int64_t qkv = attention.qkv_width(), core = attention.query_width();
+  const int64_t ffn = a.layer(0).mlp.ffn, up = a.layer(0).mlp.up_width();
+  // Angle, its sine, two products and their sum.
+  const double turn = attention.rope.dim > 0 ? 5 : 0;
+  const double forward = 2 * (kNorm + kResidual) + kSoftmax + kActivation + turn +
+                         2 * chain(a.hidden) + chain(core) + chain(ffn) +
+                         chain(attention.head_dim) + chain(a.context);
+  const double backward = 2 * (kNorm + kResidual) + kSoftmax + kActivation + turn +
+                          2 * chain(a.hidden) + chain(up) + chain(qkv) + 2 * chain(a.context) +
                           chain(attention.head_dim);
   const double head = 2 * kNorm + kSoftmax + chain(a.hidden) + chain(a.vocab);
   return static_cast<double>(a.num_layers()) * (forward + backward) + head + chain(2 * a.context);
@@ -172,7 +182,10 @@ INSTANTIATE_TEST_SUITE_P(
                     Case{"gpt2_tied", DType::f64, kStreaming, kNone},
                     Case{"gpt2_grouped_untied", DType::f32, kStreaming, kFull},
                     Case{"gpt2_grouped_untied", DType::f32, kMaterialised, kNone},
-                    Case{"gpt2_grouped_untied", DType::f64, kMaterialised, kNone}),
+                    Case{"gpt2_grouped_untied", DType::f64, kMaterialised, kNone},
+                    Case{"llama_grouped", DType::f32, kStreaming, kNone},
+                    Case{"llama_grouped", DType::f32, kMaterialised, kFull},
+                    Case{"llama_grouped", DType::f64, kStreaming, kFull}),
     [](const auto& of) {
       return fmt::format("{}_{}{}{}", of.param.file, name_of(of.param.dtype),
                          of.param.materialised == kStreaming ? "_streaming" : "_materialised",

@@ -16,10 +16,28 @@ namespace {
 
 constexpr int64_t kSteps = 200, kBatch = 4;
 
-train::Settings settings_in(DType dtype) {
+struct Trajectory {
+  const char* file;
+  models::ModelSpec model;
+  double clip;  // about half of the steps are clipped
+};
+
+const Trajectory& gpt2_trajectory() {
+  static const Trajectory of{
+      "trajectory",
+      models::gpt2(
+          {.layers = 2, .hidden = 32, .heads = 4, .ffn = 128, .context = 16, .vocab = 101}),
+      1.75};
+  return of;
+}
+const Trajectory& llama_trajectory() {
+  static const Trajectory of{"llama_grouped_trajectory", llama_grouped(), 1.35};
+  return of;
+}
+
+train::Settings settings_in(DType dtype, const Trajectory& trajectory) {
   train::Settings s;
-  s.model = models::gpt2(
-      {.layers = 2, .hidden = 32, .heads = 4, .ffn = 128, .context = 16, .vocab = 101});
+  s.model = trajectory.model;
   s.split = {models::default_tensor_shards(s.model), 1};
   s.masters = s.weights = s.activations = dtype;
   s.batch.full = kBatch;
@@ -29,7 +47,7 @@ train::Settings settings_in(DType dtype) {
                 .warmup_steps = 20,
                 .total_steps = kSteps};
   s.adamw = {.beta1 = 0.9, .beta2 = 0.95, .eps = 1e-8, .weight_decay = 0.1, .groups = {}};
-  s.clip = 1.75;  // about half of the steps are clipped
+  s.clip = trajectory.clip;
   return s;
 }
 
@@ -42,8 +60,9 @@ struct Outcome {
   int clipped = 0;
 };
 
-Outcome run(DType dtype, int64_t steps, const ReferenceFile& reference) {
-  const train::Settings settings = settings_in(dtype);
+Outcome run(DType dtype, int64_t steps, const Trajectory& trajectory,
+            const ReferenceFile& reference) {
+  const train::Settings settings = settings_in(dtype, trajectory);
   const auto device = device::make_cpu_device(1);
   const auto world = comm::make_self_communicator(*device);
   const parallel::Mesh mesh(*world, settings.layout);
@@ -71,10 +90,10 @@ Outcome run(DType dtype, int64_t steps, const ReferenceFile& reference) {
   return outcome;
 }
 
-TEST(PyTorchTrajectory, F32EndsAsNearAsPyTorchInFloat32) {
-  const ReferenceFile reference("trajectory");
+void expect_f32_as_near_as_pytorch(const Trajectory& trajectory) {
+  const ReferenceFile reference(trajectory.file);
   const double theirs = reference.scalar("float32_distance");
-  const Outcome ours = run(DType::f32, kSteps, reference);
+  const Outcome ours = run(DType::f32, kSteps, trajectory, reference);
   fmt::print(
       "  ours {:.3e} from float64, PyTorch in float32 {:.3e}, ratio {:.2f}; weights moved {:.2f}, "
       "{} of {} "
@@ -87,15 +106,28 @@ TEST(PyTorchTrajectory, F32EndsAsNearAsPyTorchInFloat32) {
   EXPECT_LT(ours.clipped, kSteps - kSteps / 20);
 }
 
-TEST(PyTorchTrajectory, F64FollowsPyTorchInFloat64StepByStep) {
-  const ReferenceFile reference("trajectory");
+void expect_f64_follows_pytorch(const Trajectory& trajectory) {
+  const ReferenceFile reference(trajectory.file);
   // Warm-up and the beginning of the decay: every formula has been used.
-  const Outcome ours = run(DType::f64, 30, reference);
+  const Outcome ours = run(DType::f64, 30, trajectory, reference);
   fmt::print("  losses within {:.1e}, norms within {:.1e}\n", ours.worst_loss, ours.worst_norm);
   // The clip factor is an f32 number on purpose, off by up to 2^-24 on clipped steps. A factor
   // common to all gradients cancels in Adam's update; one step's own enters the first moment with 1
   // - beta1, and the loss is of the size of what the steps change in it.
   EXPECT_LE(ours.worst_loss, (1 - 0.9) * 0x1p-24);
+}
+
+TEST(PyTorchTrajectory, F32EndsAsNearAsPyTorchInFloat32) {
+  expect_f32_as_near_as_pytorch(gpt2_trajectory());
+}
+TEST(PyTorchTrajectory, F64FollowsPyTorchInFloat64StepByStep) {
+  expect_f64_follows_pytorch(gpt2_trajectory());
+}
+TEST(PyTorchTrajectory, LlamaInF32EndsAsNearAsPyTorchInFloat32) {
+  expect_f32_as_near_as_pytorch(llama_trajectory());
+}
+TEST(PyTorchTrajectory, LlamaInF64FollowsPyTorchInFloat64StepByStep) {
+  expect_f64_follows_pytorch(llama_trajectory());
 }
 
 }  // namespace

@@ -1,0 +1,309 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Llama folders of Hugging Face transformers, in and out.
+
+In:     random LlamaForCausalLM folders of awkward shapes are scored by megalith: the root mean square
+        error of all log probabilities against float64 is at most 1.5 times that of transformers in
+        float32. Angles are float32 in transformers whatever the model's type, so they are part of
+        what a model is
+Out:    each is converted to a megalith folder and back: every tensor keeps its bits, LlamaForCausalLM
+        opens it without a word, and its logits are those of the first folder to the bit
+Ours:   what megalith trained, with every scaling of rotary positions, is the same model in transformers
+
+    llama_oracle.py --megalith build/release/megalith --text FILE
+"""
+import argparse
+import contextlib
+import copy
+import json
+import math
+import pathlib
+import sys
+import tempfile
+
+import safetensors.torch
+import torch
+import transformers
+from transformers.models.llama.modeling_llama import LlamaRMSNorm
+
+import torch_decoder
+from comparison import Checks, make_corpus, run, train
+
+BOUND = 1.5
+VOCABULARY, LAYERS = 131, 3
+LENGTHS = [1, 2, 17] + [64] * 8
+PLAIN = {"hidden_size": 40, "num_attention_heads": 5, "intermediate_size": 88, "max_position_embeddings": 64}
+FACTORS = {"short_factor": [1.0, 1.1, 1.3, 1.7], "long_factor": [1.0, 1.5, 2.5, 4.0]}
+
+
+def scaled(kind, context=64, **settings):
+    rope = {"rope_type": kind, "rope_theta": 10000.0} | settings
+    return PLAIN | {"max_position_embeddings": context, "rope_parameters": rope}
+
+
+# What each has besides a vocabulary of 131 and three layers. Heads of 8, where not said otherwise.
+MODELS = {
+    "plain": PLAIN,
+    "heads wider than the stream": PLAIN | {"head_dim": 24},
+    "heads narrower than the stream": PLAIN | {"hidden_size": 45, "head_dim": 6},
+    "6 heads in 3 groups": PLAIN | {"hidden_size": 42, "num_attention_heads": 6, "num_key_value_heads": 3, "head_dim": 8},
+    "5 heads in one group": PLAIN | {"num_key_value_heads": 1},
+    "one head, odd MLP": PLAIN | {"hidden_size": 34, "num_attention_heads": 1, "intermediate_size": 77},
+    "tied": PLAIN | {"tie_word_embeddings": True},
+    "biases of attention": PLAIN | {"attention_bias": True},
+    "biases of MLP": PLAIN | {"mlp_bias": True},
+    "all biases, tied, 2 groups": PLAIN | {"hidden_size": 48, "num_attention_heads": 4, "num_key_value_heads": 2,
+                                           "attention_bias": True, "mlp_bias": True, "tie_word_embeddings": True},
+    "large epsilon": PLAIN | {"rms_norm_eps": 0.03},
+    "rope_theta 500000": scaled("default", rope_theta=500000.0, context=96),
+    "linear": scaled("linear", factor=2.5),
+    "dynamic": scaled("dynamic", factor=3.0),
+    "llama3": scaled("llama3", context=96, factor=8.0, low_freq_factor=1.0, high_freq_factor=4.0,
+                     original_max_position_embeddings=24),
+    "llama3, no original": scaled("llama3", context=96, factor=4.0, low_freq_factor=1.0, high_freq_factor=4.0),
+    "yarn": scaled("yarn", context=96, factor=4.0, original_max_position_embeddings=24),
+    "yarn, its own ramp": scaled("yarn", context=96, factor=4.0, original_max_position_embeddings=24, beta_fast=2.0,
+                                 beta_slow=0.25, truncate=False, attention_factor=1.25),
+    "longrope": scaled("longrope", context=96, original_max_position_embeddings=32, **FACTORS),
+    "longrope, factor of the contexts": scaled("longrope", context=96, factor=3.0,
+                                               original_max_position_embeddings=32, **FACTORS),
+    "longrope, another factor": scaled("longrope", context=96, factor=8.0, original_max_position_embeddings=32, **FACTORS),
+    "longrope, attention_factor": scaled("longrope", context=96, attention_factor=1.125,
+                                         original_max_position_embeddings=32, **FACTORS),
+    "longrope, no original": scaled("longrope", context=96, factor=2.0, **FACTORS),
+}
+
+
+def as_transformers_4_wrote(config):
+    scaling = config.pop("rope_parameters")
+    config["rope_theta"] = scaling.pop("rope_theta")
+    config["rope_scaling"] = {"type": scaling.pop("rope_type")} | scaling
+
+
+# Configurations that transformers takes and does not write itself.
+EDITED = {
+    "release 4's keys": (MODELS["linear"], as_transformers_4_wrote),
+    "release 4's keys, llama3": (MODELS["llama3"], as_transformers_4_wrote),
+    "no head_dim": (PLAIN, lambda config: config.pop("head_dim")),
+    "no rope keys": (PLAIN, lambda config: config.pop("rope_parameters")),
+    "yarn, factor null": (MODELS["yarn"], lambda config: config["rope_parameters"].update(factor=None)),
+    "longrope, factor null": (MODELS["longrope"], lambda config: config["rope_parameters"].update(factor=None)),
+    "rope_scaling goes before rope_parameters": (
+        PLAIN, lambda config: config.update(rope_scaling={"rope_type": "linear", "factor": 3.0})),
+}
+SCALINGS = {
+    "none": {},
+    "linear": {"factor": 2.0},
+    "dynamic": {"factor": 2.0},
+    "llama3": {"factor": 8.0, "original_context": 24},
+    "yarn": {"factor": 4.0, "original_context": 24},
+    "longrope": {"original_context": 32, **{key + "s": value for key, value in FACTORS.items()}},
+}
+
+
+def random_model(folder, settings, dtype=torch.float32, **saving):
+    """Weights so large that positions and every part matter to the logits."""
+    torch.manual_seed(3)
+    config = transformers.LlamaConfig(**({
+        "vocab_size": VOCABULARY, "num_hidden_layers": LAYERS, "initializer_range": 0.2, "bos_token_id": 1,
+        "eos_token_id": 2} | copy.deepcopy(settings)))
+    model = transformers.LlamaForCausalLM(config).eval()
+    with torch.no_grad():
+        for weight in model.parameters():
+            if weight.dim() == 1:  # biases and norms too, which start at 0 and 1
+                weight.add_(torch.randn_like(weight) * 0.2)
+    model.to(dtype).save_pretrained(folder, **saving)
+
+
+def norm_in_double(self, x):
+    return self.weight * (x * torch.rsqrt(x.pow(2).mean(-1, keepdim=True) + self.variance_epsilon))
+
+
+@contextlib.contextmanager
+def double_norms():
+    """transformers computes norms in float32 whatever the model's type; not in a float64 reference."""
+    narrow, LlamaRMSNorm.forward = LlamaRMSNorm.forward, norm_in_double
+    try:
+        yield
+    finally:
+        LlamaRMSNorm.forward = narrow
+
+
+def opened(folder):
+    """And what did not fit. Copied: products round as their operands' addresses let them, and those of a
+    mapped file are as its header makes them. Opened, as to(bfloat16) would round the frequencies too."""
+    model, loading = transformers.LlamaForCausalLM.from_pretrained(folder, output_loading_info=True)
+    faults = [key for key in ("missing_keys", "unexpected_keys", "mismatched_keys") if loading[key]]
+    return copy.deepcopy(model).eval(), faults
+
+
+def logits_of(model, ids):
+    with torch.no_grad():
+        return model(torch.tensor([ids])).logits[0]
+
+
+def logprobs_of(model, lines):
+    """log p(ids[i + 1] | ids[..i]) of every line, one after the other, in the type of the model's weights."""
+    parts = [torch.log_softmax(logits_of(model, ids)[:-1], -1).gather(1, torch.tensor(ids[1:])[:, None])[:, 0]
+             for ids in lines if len(ids) > 1]
+    return torch.cat(parts).double()
+
+
+def scored(program, checkpoint, lines, file, *options):
+    file.write_text("".join(json.dumps({"ids": ids}) + "\n" for ids in lines))
+    answers = run(program, "evaluate", "score", "--checkpoint", checkpoint, "--input", file, "--threads", 1, *options)
+    assert [len(answer["logprobs"]) for answer in answers] == [len(ids) - 1 for ids in lines]
+    return torch.tensor([value for answer in answers for value in answer["logprobs"]], dtype=torch.float64)
+
+
+def random_lines(context, vocabulary=VOCABULARY):
+    generator = torch.Generator().manual_seed(1)
+    lengths = LENGTHS + ([context] * 4 if context > 64 else [])
+    return [torch.randint(vocabulary, (n,), generator=generator).tolist() for n in lengths]
+
+
+def compare_scores(checks, name, program, checkpoint, model, folder):
+    """Of every length up to the context. bf16 weights are read into float32 by both."""
+    lines = random_lines(model.config.max_position_embeddings, model.config.vocab_size)
+    ours = scored(program, checkpoint, lines, folder / "ids.jsonl")
+    theirs = logprobs_of(copy.deepcopy(model).float(), lines)
+    with double_norms():
+        true = logprobs_of(copy.deepcopy(model).double(), lines)
+
+    def rms(x):
+        return math.sqrt(float(((x - true) ** 2).mean()))
+
+    def most(x):
+        return float((x - true).abs().max())
+
+    checks.expect(f"{name}: log probabilities", rms(ours) <= BOUND * rms(theirs),
+                  f"rms {rms(ours):.2e}, transformers in float32 {rms(theirs):.2e}, ratio {rms(ours) / rms(theirs):.2f}; "
+                  f"largest {most(ours):.1e} and {most(theirs):.1e}; {len(true)} of mean {float(true.mean()):.2f}")
+    return ours, lines
+
+
+def tensors_of(folder):
+    """Name: (type, shape, bytes) of every tensor in the folder."""
+    found = {}
+    for file in sorted(folder.glob("*.safetensors")):
+        for name, tensor in safetensors.torch.load_file(file).items():
+            found[name] = (tensor.dtype, tuple(tensor.shape), tensor.contiguous().view(torch.uint8).numpy().tobytes())
+    return found
+
+
+def compare_round_trip(checks, name, program, theirs, model, scores, lines, folder):
+    """To a megalith folder and back: the same tensors, to the bit, and a configuration that means the same."""
+    middle, back = folder / "middle", folder / "back"
+    run(program, "convert", "--from", theirs, "--to", middle, "--format", "megalith")
+    run(program, "convert", "--from", middle, "--to", back, "--format", "hf")
+    before, after = tensors_of(theirs), tensors_of(back)
+    differ = [key for key in sorted(before.keys() | after.keys()) if before.get(key) != after.get(key)]
+    checks.expect(f"{name}: there and back, to the bit", not differ, f"{len(after)} tensors{' but ' if differ else ''}"
+                  + ", ".join(differ))
+    again = scored(program, middle, lines, folder / "ids.jsonl")
+    checks.expect(f"{name}: the megalith folder scores the same bits", torch.equal(again, scores))
+    model_again, faults = opened(back)
+    checks.expect(f"{name}, there and back: LlamaForCausalLM takes every tensor", not faults, ", ".join(faults))
+    first = [logits_of(model, ids) for ids in lines]
+    second = [logits_of(model_again, ids) for ids in lines]
+    worst = max(float((a.float() - b.float()).abs().max()) for a, b in zip(first, second))
+    checks.expect(f"{name}, there and back: logits of transformers, to the bit",
+                  model.dtype == model_again.dtype and all(torch.equal(a, b) for a, b in zip(first, second)),
+                  f"largest difference {worst:.1e}")
+
+
+def compare_model(checks, name, program, settings, folder, dtype=torch.float32, edit=None, **saving):
+    folder.mkdir()
+    try:
+        random_model(folder / "theirs", settings, dtype, **saving)
+        if edit is not None:
+            config = json.loads((folder / "theirs/config.json").read_text())
+            edit(config)
+            (folder / "theirs/config.json").write_text(json.dumps(config))
+        model, _ = opened(folder / "theirs")
+        scores, lines = compare_scores(checks, name, program, folder / "theirs", model, folder)
+        compare_round_trip(checks, name, program, folder / "theirs", model, scores, lines, folder)
+    except SystemExit as refusal:  # of the program, with its message
+        checks.expect(name, False, str(refusal))
+
+
+def compare_decoder(checks):
+    """What tools/make_reference.py calls Llama is transformers' one (angles are float32 there)."""
+    shape = torch_decoder.Shape("llama", hidden=24, kv_heads=2, ffn=40, tied=False)
+    weights = torch_decoder.formula_weights(shape, torch.float64)
+    config = transformers.LlamaConfig(
+        vocab_size=shape.vocab, hidden_size=shape.hidden, num_hidden_layers=shape.layers, num_attention_heads=shape.heads,
+        num_key_value_heads=shape.kv_heads, head_dim=shape.head_dim, intermediate_size=shape.ffn,
+        max_position_embeddings=shape.context, rms_norm_eps=shape.norm_eps, tie_word_embeddings=False)
+    model = transformers.LlamaForCausalLM(config).eval().double()
+    state = {"model.embed_tokens.weight": weights["embedding.weight"], "model.norm.weight": weights["final_norm.weight"],
+             "lm_head.weight": weights["head.weight"]}
+    for i in range(shape.layers):
+        ours, theirs = f"layers.{i}.", f"model.layers.{i}."
+        qkv = weights[ours + "attention.qkv.weight"].view(shape.kv_heads, -1, shape.head_dim, shape.hidden)
+        for part, rows in (("q", qkv[:, :-2]), ("k", qkv[:, -2]), ("v", qkv[:, -1])):
+            state[f"{theirs}self_attn.{part}_proj.weight"] = rows.reshape(-1, shape.hidden)
+        state[theirs + "self_attn.o_proj.weight"] = weights[ours + "attention.output.weight"]
+        state[theirs + "mlp.gate_proj.weight"] = weights[ours + "mlp.gate_up.weight"][0::2]
+        state[theirs + "mlp.up_proj.weight"] = weights[ours + "mlp.gate_up.weight"][1::2]
+        state[theirs + "mlp.down_proj.weight"] = weights[ours + "mlp.down.weight"]
+        state[theirs + "input_layernorm.weight"] = weights[ours + "norm_1.weight"]
+        state[theirs + "post_attention_layernorm.weight"] = weights[ours + "norm_2.weight"]
+    model.load_state_dict(state)
+    ids = torch_decoder.formula_samples(shape, 0, 2)[:, :-1]
+    with double_norms(), torch.no_grad():
+        worst = float((model(ids).logits - torch_decoder.logits(shape, weights, ids)).abs().max())
+    # The turn of a head by a rounded angle of at most `context`, and its rounded sine.
+    bound = (shape.context + 1) * 2.0**-24
+    checks.expect("torch_decoder's Llama is LlamaForCausalLM", worst <= bound,
+                  f"logits within {worst:.1e} (at most {bound:.1e})")
+
+
+def compare_trained(checks, program, text, folder):
+    """Exports say everything that the model is: every scaling, and what a recipe alone can set."""
+    prefix, tokenizer = make_corpus(program, text, folder, 400)
+    for scaling, settings in SCALINGS.items():
+        name, out, foreign = f"trained here, {scaling}", folder / scaling, folder / f"{scaling}-hf"
+        try:
+            train(program, folder / "recipe.yaml", {
+                "run": {"out": str(out), "name": "trained"},
+                "model": {"family": "llama", "layers": 2, "hidden": 48, "heads": 4, "kv_heads": 2, "head_dim": 8, "ffn": 56,
+                          "context": 64, "rope": {"scaling": scaling, **settings}},
+                "data": {"train": str(prefix), "tokenizer": str(tokenizer)},
+                "train": {"steps": 20, "global_batch": 4, "micro_batch": 4},
+                "optimizer": {"lr": 1e-2, "schedule": "constant"},
+            })
+            run(program, "convert", "--from", out, "--to", foreign, "--format", "hf")
+            model, faults = opened(foreign)
+            checks.expect(f"{name}: LlamaForCausalLM takes every tensor", not faults, ", ".join(faults))
+            compare_scores(checks, f"{name}, its run folder", program, out, model, folder)
+            compare_scores(checks, f"{name}, its Hugging Face folder", program, foreign, model, folder)
+        except SystemExit as refusal:
+            checks.expect(name, False, str(refusal))
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--megalith", required=True, help="the program")
+    parser.add_argument("--text", required=True, help="a text file to train on")
+    arguments = parser.parse_args()
+    torch.set_num_threads(1)
+    transformers.logging.set_verbosity_error()
+    transformers.logging.disable_progress_bar()
+    checks = Checks()
+    compare_decoder(checks)
+    with tempfile.TemporaryDirectory() as name:
+        folder = pathlib.Path(name)
+        for number, (kind, settings) in enumerate(MODELS.items()):
+            compare_model(checks, kind, arguments.megalith, settings, folder / str(number))
+        for number, (kind, (settings, edit)) in enumerate(EDITED.items()):
+            compare_model(checks, kind, arguments.megalith, settings, folder / f"edited-{number}", edit=edit)
+        compare_model(checks, "f16", arguments.megalith, PLAIN, folder / "f16", torch.float16)
+        compare_model(checks, "bf16", arguments.megalith, PLAIN | {"attention_bias": True}, folder / "bf16", torch.bfloat16)
+        compare_model(checks, "in shards", arguments.megalith, PLAIN, folder / "shards", max_shard_size="50KB")
+        compare_trained(checks, arguments.megalith, arguments.text, folder)
+    return checks.exit_code()
+
+
+if __name__ == "__main__":
+    sys.exit(main())
