@@ -21,15 +21,18 @@ float pair_period(double base, int64_t pair, int64_t dim) {
       power(static_cast<double>(static_cast<float>(base)), static_cast<double>(exponent)));
 }
 
+/// A number divided by a tensor in PyTorch: the reciprocal's rounding is in it.
+float quotient(float a, float b) { return 1 / b * a; }
+
 float llama3_inverse(const RopeSpec& rope, double original, float inverse) {
   const auto factor = static_cast<float>(rope.factor);
   const auto low = static_cast<float>(rope.low_frequency_factor);
   const auto high = static_cast<float>(rope.high_frequency_factor);
-  const float wavelength = static_cast<float>(2 * std::numbers::pi) / inverse;
+  const float wavelength = quotient(static_cast<float>(2 * std::numbers::pi), inverse);
   if (static_cast<double>(wavelength) > original / rope.low_frequency_factor)
     return inverse / factor;
   if (static_cast<double>(wavelength) < original / rope.high_frequency_factor) return inverse;
-  const float smooth = (static_cast<float>(original) / wavelength - low) / (high - low);
+  const float smooth = (quotient(static_cast<float>(original), wavelength) - low) / (high - low);
   return (1 - smooth) * inverse / factor + smooth * inverse;
 }
 
@@ -58,12 +61,12 @@ float yarn_inverse(const RopeSpec& rope, double original, int64_t pair, float pe
 }
 
 /// What cosines and sines are multiplied with.
-double scale_of(const RopeSpec& rope, double context, double original) {
+double scale_of(const RopeSpec& rope, double original) {
   if (rope.attention_factor > 0) return rope.attention_factor;
   if (rope.scaling == RopeScaling::yarn)
     return rope.factor > 1 ? 0.1 * elementary::log(rope.factor) + 1 : 1;
-  if (rope.scaling == RopeScaling::longrope && context > original)
-    return std::sqrt(1 + elementary::log(context / original) / elementary::log(original));
+  if (rope.scaling == RopeScaling::longrope && rope.factor > 1)
+    return std::sqrt(1 + elementary::log(rope.factor) / elementary::log(original));
   return 1;
 }
 
@@ -82,7 +85,7 @@ kernels::RotaryFrequencies rotary_frequencies(const RopeSpec& rope, int64_t cont
   const double base = base_of(rope, original, static_cast<double>(length));
   kernels::RotaryFrequencies frequencies;
   frequencies.pairs = rope.dim / 2;
-  frequencies.scale = static_cast<float>(scale_of(rope, static_cast<double>(context), original));
+  frequencies.scale = static_cast<float>(scale_of(rope, original));
   const std::vector<double>& factors =
       static_cast<double>(length) > original ? rope.long_factors : rope.short_factors;
   for (int64_t pair = 0; pair < frequencies.pairs; ++pair) {

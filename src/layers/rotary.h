@@ -10,7 +10,7 @@
 //   yarn       the same between the pairs that turn beta_fast and beta_slow times in L; cosines and
 //              sines times 0.1 ln(factor) + 1                                  (Peng et al. 2023)
 //   longrope   inverse_i / short_factors_i up to L tokens, / long_factors_i beyond; times
-//              sqrt(1 + ln(context / L) / ln(L))                               (Ding et al. 2024)
+//              sqrt(1 + ln(factor) / ln(L))                                    (Ding et al. 2024)
 // Steps are rounded to f32 where transformers does (modeling_rope_utils.py), so that its angles are
 // ours; powers and logarithms are our own, the same on every machine.
 #pragma once

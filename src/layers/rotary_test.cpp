@@ -53,6 +53,13 @@ TEST(Rotary, Llama3KeepsFastAndDividesSlowPairs) {
   EXPECT_GT(middle, inverse(plain, 32) / 8);
 }
 
+TEST(Rotary, Llama3RoundsAsTransformersDoes) {
+  const RopeSpec rope{
+      .dim = 128, .scaling = RopeScaling::llama3, .factor = 8, .original_context = 8192};
+  EXPECT_EQ(inverse(rope, 44, 8192), 0x1.db15c4p-11F);
+  EXPECT_EQ(inverse(rope, 46, 8192), 0x1.dc0860p-12F);
+}
+
 TEST(Rotary, YarnMixesAndScalesCosines) {
   const RopeSpec rope{
       .dim = 64, .scaling = RopeScaling::yarn, .factor = 4, .original_context = 2048};
@@ -63,7 +70,7 @@ TEST(Rotary, YarnMixesAndScalesCosines) {
 }
 
 TEST(Rotary, LongropeTakesItsFactorsByLength) {
-  RopeSpec rope{.dim = 4, .scaling = RopeScaling::longrope, .original_context = 16};
+  RopeSpec rope{.dim = 4, .scaling = RopeScaling::longrope, .factor = 4, .original_context = 16};
   rope.short_factors = {1, 2};
   rope.long_factors = {4, 8};
   EXPECT_EQ(inverse(rope, 1, 64, 16), 1 / (2 * 100.0F));

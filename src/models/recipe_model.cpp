@@ -33,6 +33,14 @@ Sizes sizes_of(const ModelSection& m) {
           .vocab = std::max<int64_t>(m.vocab, 1)};
 }
 
+/// longrope's is that of the contexts unless the recipe has another (attention_factor 1 is none).
+double factor_of(const ModelSection& m, layers::RopeScaling scaling) {
+  const config::RopeSection& r = m.rope;
+  if (scaling != layers::RopeScaling::longrope || r.factor != 1 || r.original_context == 0)
+    return r.factor;
+  return static_cast<double>(m.context) / static_cast<double>(r.original_context);
+}
+
 void set_rope(const ModelSection& m, LayerSpec& layer) {
   layers::RopeSpec& rope = layer.attention.rope;
   const bool wanted = m.position == config::PositionKind::rope ||
@@ -46,7 +54,7 @@ void set_rope(const ModelSection& m, LayerSpec& layer) {
   if (r.base > 0) rope.base = r.base;
   choose(r.scaling, rope.scaling);
   if (rope.scaling == layers::RopeScaling::none) return;
-  rope.factor = r.factor;
+  rope.factor = factor_of(m, rope.scaling);
   rope.original_context = r.original_context;
   rope.low_frequency_factor = r.low_frequency_factor;
   rope.high_frequency_factor = r.high_frequency_factor;

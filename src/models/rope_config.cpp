@@ -26,13 +26,18 @@ bool has_original(RopeScaling scaling) {
 }
 
 /// The object's settings of its scaling, with the defaults of modeling_rope_utils.py.
-void read_scaling(const ConfigKeys& keys, RopeSpec& rope) {
+void read_scaling(const ConfigKeys& keys, int64_t context, RopeSpec& rope) {
   const std::string older = keys.text("type", "default");
   rope.scaling = scaling_named(keys.text("rope_type", older.c_str()), keys);
   rope.base = keys.number("rope_theta", rope.base);
   if (rope.scaling == RopeScaling::none) return;
-  rope.factor = keys.number("factor", 1);
   rope.original_context = keys.integer({"original_max_position_embeddings"}, rope.original_context);
+  // Without a factor, yarn and longrope reach from the original context to the model's.
+  const bool reaches = rope.original_context > 0 &&
+                       (rope.scaling == RopeScaling::yarn || rope.scaling == RopeScaling::longrope);
+  rope.factor = keys.number(
+      "factor",
+      reaches ? static_cast<double>(context) / static_cast<double>(rope.original_context) : 1);
   rope.attention_factor = keys.number("attention_factor", 0);
   if (rope.scaling == RopeScaling::llama3) {
     rope.low_frequency_factor = keys.number("low_freq_factor", 1);
@@ -61,9 +66,10 @@ RopeSpec read_rope(const ConfigKeys& keys, int64_t dim, int64_t context) {
   rope.original_context = original == context ? 0 : original;
   for (const char* name : {"rope_scaling", "rope_parameters"}) {
     const nlohmann::json* object = keys.find(name);
-    if (object == nullptr) continue;
+    if (object == nullptr || object->empty()) continue;
     if (!object->is_object()) throw UserError("{}: {} must be an object", keys.where(), name);
-    read_scaling(ConfigKeys(*object, keys.where(), std::string(name) + "."), rope);
+    read_scaling(ConfigKeys(*object, keys.where(), std::string(name) + "."), context, rope);
+    break;  // transformers takes the first of the two
   }
   if (rope.original_context == context) rope.original_context = 0;
   if (!has_original(rope.scaling)) rope.original_context = 0;
