@@ -1,0 +1,119 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""A Llama through the whole road: python3 llama_test.py PROGRAM
+
+stories260K is a trained model (Karpathy's TinyStories 260K as a Hugging Face folder); tests that want it are skipped by name
+where ../shared/data/models has none."""
+import json
+import pathlib
+import struct
+import tempfile
+import unittest
+
+from program import ROOT, RoadTest, run, run_json
+
+STORIES = ROOT.parent / "shared" / "data" / "models" / "stories260K"
+# What llama2.c publishes for this model, greedy from <s>, 200 tokens.
+PUBLISHED = (
+    "Once upon a time, there was a little girl named Lily. She loved to play outside in the park. One day, she saw a big, red "
+    "ball. She wanted to play with it, but it was too high.\n"
+    "Lily's mom said, \"Lily, let's go to the park.\" Lily was sad and didn't know what to do. She said, \"I want to play with "
+    "your ball, but I can't find it.\"\n"
+    "Lily was sad and didn't know what to do. She said, \"I'm sorry, Lily. I didn't know what to do.\"\n"
+    "Lily didn't want to help her mom, so she said, \"I'm sorry, mom. I didn't know what to do.\" Her mom said, \"Don't worry, "
+    "Lily. We can help you.\n")
+RECIPE = """
+model: {family: llama, layers: 4, hidden: 24, heads: 8, kv_heads: 4, head_dim: 8, ffn: 40, context: 32, dropout: 0.1}
+data: {train: DIR/corpus, tokenizer: DIR/tokenizer.json, document_mask: true}
+train: {steps: 6, global_batch: 8, micro_batch: 4, sequence_length: 16}
+optimizer: {lr: 1e-2, schedule: constant}
+parallel: {data_shards: 2}
+run: {threads: 2}
+"""
+LAYOUTS = [
+    ["run.threads=1"], ["run.threads=3"], ["train.micro_batch=1"], ["memory.recompute=selective"], ["memory.recompute=full"],
+    ["parallel.tensor=2"], ["parallel.tensor=4"], ["parallel.tensor=2", "parallel.sequence=true"], ["parallel.pipeline=2"],
+    ["parallel.pipeline=2", "parallel.chunks=2", "parallel.schedule=interleaved"], ["parallel.data=2"],
+    ["parallel.data=2", "parallel.zero=1"],
+    ["parallel.tensor=2", "parallel.pipeline=2", "parallel.data=2", "parallel.sequence=true", "parallel.zero=1",
+     "memory.recompute=full"]]
+
+
+def tensors(folder):
+    """Name to (dtype, shape, bytes) of model.safetensors."""
+    data = (folder / "model.safetensors").read_bytes()
+    length = struct.unpack("<Q", data[:8])[0]
+    header = json.loads(data[8:8 + length])
+    body = data[8 + length:]
+    return {name: (t["dtype"], t["shape"], body[slice(*t["data_offsets"])]) for name, t in header.items() if name != "__metadata__"}
+
+
+@unittest.skipUnless(STORIES.exists(), "stories260K is not in ../shared/data/models")
+class Stories(unittest.TestCase):
+    def setUp(self):
+        temporary = tempfile.TemporaryDirectory()
+        self.addCleanup(temporary.cleanup)
+        self.folder = pathlib.Path(temporary.name)
+
+    def text_of(self, checkpoint):
+        result = run_json("generate", "--checkpoint", checkpoint, "--prompt", "", "--max-new-tokens", 200, "--temperature", 0)
+        return result["text"].lstrip(" ")
+
+    def test_greedy_text_is_the_published_one(self):
+        self.assertEqual(len(PUBLISHED), 464)
+        self.assertEqual((self.text_of(STORIES) + "\n")[:464], PUBLISHED)
+
+    def test_there_and_back_is_the_same_model(self):
+        run("convert", "--from", STORIES, "--to", self.folder / "ours", "--format", "megalith")
+        run("convert", "--from", self.folder / "ours", "--to", self.folder / "theirs", "--format", "hf")
+        self.assertEqual(tensors(self.folder / "theirs"), tensors(STORIES))
+        config, original = (json.loads((f / "config.json").read_text()) for f in (self.folder / "theirs", STORIES))
+        for key in original.keys() - {"dtype", "transformers_version", "pad_token_id"}:
+            self.assertEqual(config.get(key), original[key], key)
+        self.assertEqual(self.text_of(self.folder / "ours"), self.text_of(STORIES))
+        self.assertEqual(self.text_of(self.folder / "theirs"), self.text_of(STORIES))
+
+
+class Layouts(RoadTest):
+    @classmethod
+    def setUpClass(cls):
+        super().setUpClass()
+        cls.recipe.write_text(RECIPE.replace("DIR", str(cls.folder)))
+        cls.train("base")
+
+    def memory(self, out):
+        memory = json.loads((self.folder / out / "run.json").read_text())["memory"]
+        memory["measured"].pop("outside")
+        return memory
+
+    def test_one_result_and_planned_bytes_under_every_layout(self):
+        for overrides in LAYOUTS:
+            with self.subTest(overrides=overrides):
+                out = "-".join(overrides)
+                self.train(out, *overrides)
+                self.same(out, "base")
+                memory = self.memory(out)
+                self.assertEqual(memory["planned"], memory["measured"])
+
+    def test_bf16(self):
+        bf16 = ["precision.parameters=bf16", "precision.compute=bf16"]
+        self.train("bf16", *bf16)
+        self.train("bf16-t2p2", *bf16, "parallel.tensor=2", "parallel.pipeline=2", "run.threads=1")
+        self.same("bf16-t2p2", "bf16")
+
+    def test_generation_and_scores_agree(self):
+        made = run_json("generate", "--checkpoint", self.folder / "base", "--prompt", "the cat", "--max-new-tokens", 8, "--temperature", 0)
+        (self.folder / "l.jsonl").write_text(json.dumps({"text": "the cat" + made["text"]}) + "\n")
+        scored = run_json("evaluate", "score", "--checkpoint", self.folder / "base", "--input", self.folder / "l.jsonl")
+        self.assertEqual(scored["logprobs"][-len(made["logprobs"]):], made["logprobs"])
+
+    def test_folder_out_and_in_scores_the_same(self):
+        run("convert", "--from", self.folder / "base", "--to", self.folder / "hf", "--format", "hf")
+        (self.folder / "l.jsonl").write_text('{"text":"the cat sees the dog."}\n')
+        ours, theirs = (run_json("evaluate", "score", "--checkpoint", self.folder / c, "--input", self.folder / "l.jsonl")
+                        for c in ("base", "hf"))
+        self.assertEqual(ours, theirs)
+
+
+if __name__ == "__main__":
+    unittest.main()
