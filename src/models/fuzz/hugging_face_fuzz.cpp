@@ -21,8 +21,8 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   const auto json = nlohmann::json::parse(text, nullptr, false);
   if (json.is_object())
     fuzz::accepts([&] {
-      const auto architecture = models::model_spec_from(json, "manifest.json");
-      MEGA_CHECK_GT(architecture.num_parameters(), 0);
+      const auto model = models::model_spec_from(json, "manifest.json");
+      MEGA_CHECK_GT(model.num_parameters(), 0);
     });
   return 0;
 }
