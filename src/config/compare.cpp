@@ -72,8 +72,8 @@ std::vector<Difference> differences(const Recipe& before, const Recipe& after) {
   return out;
 }
 
-std::string fingerprint(const Recipe& recipe) {
-  const auto defaults = by_path(flatten(Recipe{}));
+std::string fingerprint(const Recipe& recipe, const Recipe& standard) {
+  const auto defaults = by_path(flatten(standard));
   Sha256 hash;
   for (const Leaf& leaf : flatten(recipe)) {
     if (!leaf.in_fingerprint) continue;

@@ -283,10 +283,10 @@ struct Recipe {
   void visit(FieldVisitor& v);
 };
 
-/// Puts values where 0 means "derive it from the others": model.kv_heads, model.head_dim,
-/// model.ffn (4 hidden), train.sequence_length, train.micro_batch, parallel.tensor_shards.
-/// (model.vocab stays: it needs the tokenizer.) Idempotent. The functions that read recipes return
-/// them resolved.
+/// Puts values where 0 means "derive it from the others": model.kv_heads, model.ffn (4 hidden),
+/// train.micro_batch, parallel.tensor_shards. (model.vocab stays: it needs the tokenizer; and
+/// model.head_dim and train.sequence_length are 0 when they say what 0 says.) Idempotent. The
+/// functions that read recipes return them resolved.
 void resolve(Recipe& recipe);
 
 /// Puts the values of its family where a model section says "as the family has it"; this room knows
@@ -328,7 +328,7 @@ struct Difference {
 std::vector<Difference> differences(const Recipe& before, const Recipe& after);
 
 /// SHA-256 over the fields that can change the result of a run (in exact numerics) and differ from
-/// their defaults, so that a key added later leaves old fingerprints alone. Resolves first.
-std::string fingerprint(const Recipe& recipe);
+/// those of `standard`, so that a key added later leaves old fingerprints alone. Resolves first.
+std::string fingerprint(const Recipe& recipe, const Recipe& standard = {});
 
 }  // namespace megalith::config

@@ -80,7 +80,7 @@ bool parameters_are_countable(const ModelSection& m) {
   int64_t sum = 0;
   for (const auto& part :
        {product({m.vocab, m.hidden, 2}), product({m.context, m.hidden}),
-        product({m.layers, m.hidden, m.heads, m.head_dim, 4}),
+        product({m.layers, m.hidden, m.head_dim > 0 ? m.heads * m.head_dim : m.hidden, 4}),
         product({m.layers, m.hidden, m.ffn, 3}), product({m.layers, m.hidden, 16})}) {
     const auto next = part ? checked_add(sum, *part) : std::nullopt;
     if (!next) return false;
@@ -90,7 +90,7 @@ bool parameters_are_countable(const ModelSection& m) {
 }
 
 void model_rules(const ModelSection& m, Faults& faults) {
-  if (m.head_dim == 0)
+  if (m.head_dim == 0 && !divides(m.heads, m.hidden))
     add(faults, "model.heads", {"model.hidden"},
         fmt::format("model.heads {} must divide model.hidden {}, or give model.head_dim", m.heads,
                     m.hidden));
@@ -100,6 +100,10 @@ void model_rules(const ModelSection& m, Faults& faults) {
   if (!parameters_are_countable(m))
     add(faults, "model.hidden", {"model.layers", "model.ffn", "model.vocab", "model.context"},
         "the number of parameters does not fit 64 bits; make the model smaller");
+}
+
+int64_t sequence_length_of(const Recipe& r) {
+  return r.train.sequence_length > 0 ? r.train.sequence_length : r.model.context;
 }
 
 void data_rules(const Recipe& r, Faults& faults) {
@@ -136,7 +140,7 @@ void length_rules(const TrainSection& t, Faults& faults) {
 void batch_rules(const Recipe& r, Faults& faults) {
   const TrainSection& t = r.train;
   const auto sequences = checked_multiply(t.micro_batch, r.parallel.data_shards);
-  if (!checked_multiply(t.global_batch, t.sequence_length))
+  if (!checked_multiply(t.global_batch, sequence_length_of(r)))
     add(faults, "train.global_batch", {"train.sequence_length", "model.context"},
         "too many tokens per step");
   if (t.sequence_length > r.model.context)
@@ -279,7 +283,7 @@ bool a_layout_fits(Recipe r) {
 /// Outside of the layouts that other numbers of ranks could mend.
 void sequence_rules(const Recipe& r, Faults& faults) {
   const ParallelSection& p = r.parallel;
-  const int64_t length = r.train.sequence_length;
+  const int64_t length = sequence_length_of(r);
   const char* const key = length == r.model.context ? "model.context" : "train.sequence_length";
   if (p.sequence && p.tensor > 1 && !divides(p.tensor_shards, length))
     add(faults, "parallel.sequence",
@@ -327,9 +331,10 @@ void resolve(Recipe& recipe) {
   ModelSection& m = recipe.model;
   TrainSection& t = recipe.train;
   if (m.kv_heads == 0) m.kv_heads = m.heads;
-  if (m.head_dim == 0 && divides(m.heads, m.hidden)) m.head_dim = m.hidden / m.heads;
+  // What says the same as 0 is 0, so that a recipe from before these keys is equal to one after.
+  if (divides(m.heads, m.hidden) && m.head_dim == m.hidden / m.heads) m.head_dim = 0;
   if (m.ffn == 0) m.ffn = checked_multiply(4, m.hidden).value_or(0);
-  if (t.sequence_length == 0) t.sequence_length = m.context;
+  if (t.sequence_length == m.context) t.sequence_length = 0;
   if (recipe.parallel.tensor_shards == 0)
     recipe.parallel.tensor_shards = std::gcd<int64_t>(8, std::gcd(m.heads, m.kv_heads));
   if (t.micro_batch == 0) {

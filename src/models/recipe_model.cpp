@@ -114,6 +114,13 @@ ModelSpec model_of(const config::Recipe& recipe, int64_t vocab) {
   return model;
 }
 
+std::string fingerprint_of(const config::Recipe& recipe) {
+  config::Recipe complete_recipe = recipe, standard;
+  complete(complete_recipe.model);
+  complete(standard.model);
+  return config::fingerprint(complete_recipe, standard);
+}
+
 void complete(ModelSection& m) {
   const Family& family = family_named(m.family, std::string(kWhere));
   // Impossible sizes are for the rules of the recipe to name.

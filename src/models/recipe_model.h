@@ -11,6 +11,9 @@ namespace megalith::models {
 /// when there is no such family.
 void complete(config::ModelSection& section);
 
+/// config::fingerprint of a complete recipe, beside the complete default.
+std::string fingerprint_of(const config::Recipe& recipe);
+
 /// `vocab` is the tokenizer's, 0 without one. UserError naming what is impossible.
 ModelSpec model_of(const config::Recipe& recipe, int64_t vocab);
 

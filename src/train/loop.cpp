@@ -143,7 +143,7 @@ TrainingRun::TrainingRun(const config::Recipe& recipe, const text::Tokenizer* to
 }
 
 void TrainingRun::require_same_inputs() {
-  comm::require_same(world_, "the recipe", config::fingerprint(recipe_));
+  comm::require_same(world_, "the recipe", models::fingerprint_of(recipe_));
   comm::require_same(world_, "the data", data_fingerprint_);
   if (validation_ != nullptr && !recipe_.data.validation.empty())  // else of the same files
     comm::require_same(world_, "the validation data", validation_->fingerprint(at_work()));
@@ -229,7 +229,7 @@ void TrainingRun::write_record(const std::string& status) {
   json["seed"] = recipe_.run.seed;
   json["machine"] = facts_.machine;
   json["parameters"] = settings_.model.num_parameters();
-  json["recipe_fingerprint"] = config::fingerprint(recipe_);
+  json["recipe_fingerprint"] = models::fingerprint_of(recipe_);
   json["data_fingerprint"] = data_fingerprint_;
   json["memory"]["planned"] = facts_.planned_memory;
   json["gemm_ceiling_gflops"] = facts_.gemm_ceiling_flops / 1e9;
