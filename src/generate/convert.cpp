@@ -55,6 +55,7 @@ ConvertResult write_megalith(const ModelSource& source, const fs::path& target,
   content.state = {{"architecture", models::to_json(source.spec())},
                    {"tensor_shards", source.tensor_shards()},
                    {"end_ids", source.end_ids()}};
+  if (source.begin_id()) content.state["begin_id"] = *source.begin_id();
   content.texts = source.texts();
   for (const StoredTensor& tensor : source.weights().tensors()) {
     const DType stored = dtype.value_or(tensor.dtype);
@@ -160,11 +161,12 @@ void write_shards(const fs::path& folder, std::span<const TensorContent> tensors
 /// The files beside the weights: those of the source, and what transformers needs besides.
 std::map<std::string, std::string> foreign_texts(const ModelSource& source, DType dtype) {
   std::map<std::string, std::string> texts = source.texts();
-  texts["config.json"] = models::hugging_face_config(source.spec(), dtype, source.end_ids());
+  texts["config.json"] =
+      models::hugging_face_config(source.spec(), dtype, source.end_ids(), source.begin_id());
   const auto pretty = [](const nlohmann::ordered_json& json) { return json.dump(2) + "\n"; };
   nlohmann::ordered_json generation{{"_from_model_config", true}};
   if (!source.end_ids().empty()) {
-    generation["bos_token_id"] = source.end_ids()[0];
+    generation["bos_token_id"] = source.begin_id().value_or(source.end_ids()[0]);
     generation["eos_token_id"] = source.end_ids();
   }
   texts.try_emplace("generation_config.json", pretty(generation));

@@ -103,6 +103,10 @@ void ModelSource::open_checkpoint(const fs::path& folder) {
     throw IntegrityError("{}: its state has no usable tensor_shards", where);
   }
   tensor_shards_ = shards->get<int>();
+  if (const auto id = state.find("begin_id"); id != state.end() && id->is_number_integer()) {
+    if (const auto begin = id->get<int64_t>(); begin >= 0 && begin < spec_.vocab)
+      begin_id_ = static_cast<int32_t>(begin);
+  }
   if (const auto ids = state.find("end_ids"); ids != state.end()) {
     end_ids_ =
         models::parse_end_ids(nlohmann::json{{"eos_token_id", *ids}}.dump(), spec_.vocab, where)
@@ -125,6 +129,7 @@ void ModelSource::open_hugging_face(const fs::path& folder) {
   models::HuggingFaceConfig config = models::parse_hugging_face_config(text, config_path.string());
   spec_ = std::move(config.model);
   end_ids_ = std::move(config.end_ids);
+  begin_id_ = config.begin_id;
   tensor_shards_ = models::default_tensor_shards(spec_);
   weights_ = hugging_face_weights(folder.string(), spec_);
   for (const char* name : kTextNames) {

@@ -32,6 +32,8 @@ class ModelSource {
   const std::optional<text::Tokenizer>& tokenizer() const { return tokenizer_; }
   /// Ids after which a text ends; may be none.
   const std::vector<int32_t>& end_ids() const { return end_ids_; }
+  /// The id that begins a text; nothing when the model does not say.
+  std::optional<int32_t> begin_id() const { return begin_id_; }
   const Weights& weights() const { return *weights_; }
   /// Tokenizer and generation files beside the weights, by name.
   const std::map<std::string, std::string>& texts() const { return texts_; }
@@ -49,6 +51,7 @@ class ModelSource {
   int tensor_shards_ = 1;
   std::optional<text::Tokenizer> tokenizer_;
   std::vector<int32_t> end_ids_;
+  std::optional<int32_t> begin_id_;
   std::map<std::string, std::string> texts_;
   std::unique_ptr<Weights> weights_;
 };

@@ -66,6 +66,13 @@ std::optional<std::vector<int32_t>> end_ids(const ConfigKeys& keys, int64_t voca
   return ids;
 }
 
+std::optional<int32_t> begin_id(const ConfigKeys& keys, int64_t vocab) {
+  const Json* json = keys.find("bos_token_id");
+  const auto id = json != nullptr ? whole_number_in(*json) : std::nullopt;
+  if (!id || *id < 0 || *id >= vocab) return std::nullopt;
+  return static_cast<int32_t>(*id);
+}
+
 const char* torch_name(DType dtype) {
   switch (dtype) {
     case DType::bf16:
@@ -119,6 +126,7 @@ HuggingFaceConfig parse_hugging_face_config(std::string_view text, const std::st
   config.model = family.read(keys);
   config.model.check(where);
   const int64_t vocab = config.model.vocab;
+  config.begin_id = begin_id(keys, vocab);
   if (const auto ids = end_ids(keys, vocab)) {
     config.end_ids = *ids;
   } else if (!json.contains("eos_token_id") && family.default_end_id < vocab) {
@@ -149,12 +157,13 @@ void check_expressible(const ModelSpec& model) {
 }
 
 std::string hugging_face_config(const ModelSpec& model, DType dtype,
-                                const std::vector<int32_t>& ids) {
+                                const std::vector<int32_t>& ids, std::optional<int32_t> begin) {
   check_expressible(model);
   nlohmann::ordered_json json = config_json(model);
   // Absent keys would mean the class's own ids, which another vocabulary does not have.
   const Json end = ids.empty() ? Json() : ids.size() == 1 ? Json(ids[0]) : Json(ids);
-  json["bos_token_id"] = ids.empty() ? Json() : Json(ids[0]);
+  if (!begin && !ids.empty()) begin = ids[0];
+  json["bos_token_id"] = begin ? Json(*begin) : Json();
   json["eos_token_id"] = end;
   json["torch_dtype"] = torch_name(dtype);
   json["use_cache"] = true;

@@ -20,6 +20,8 @@ struct HuggingFaceConfig {
   ModelSpec model;
   /// Ids that end a text (eos_token_id, a number or a list), those inside the vocabulary only.
   std::vector<int32_t> end_ids;
+  /// The id that begins a text (bos_token_id), if the vocabulary has it.
+  std::optional<int32_t> begin_id;
 };
 
 /// Largest config.json that is read.
@@ -32,9 +34,11 @@ HuggingFaceConfig parse_hugging_face_config(std::string_view text, const std::st
 std::optional<std::vector<int32_t>> parse_end_ids(std::string_view text, int64_t vocab,
                                                   const std::string& where);
 
-/// config.json for a model stored as `dtype`. UserError naming what the model's family cannot say.
+/// config.json for a model stored as `dtype`. Without `begin_id` the first end begins a text, as in
+/// GPT-2. UserError naming what the model's family cannot say.
 std::string hugging_face_config(const ModelSpec& model, DType dtype,
-                                const std::vector<int32_t>& end_ids);
+                                const std::vector<int32_t>& end_ids,
+                                std::optional<int32_t> begin_id = {});
 
 /// UserError naming what a config.json of the model's family cannot say of it: it would read back
 /// as another model.
