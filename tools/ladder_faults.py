@@ -57,8 +57,8 @@ LADDER = [
                 "if (set_.storage().owners > 1) optim::share_weights(exec_, mesh_.data(), set_);", "", "L2 L3"),
     # At the start every bias is zero.
     LadderFault("a bias added by each tensor rank", "src/layers/linear.cpp",
-                ".y_TO = partial, .k_shards = context.local_shards()}); const ConstView bias",
-                ".y_TO = partial, .k_shards = context.local_shards(), .bias_O = bias_->compute()}); const ConstView bias",
+                ".y_TO = partial, .k_shards = context.local_shards()}); const auto finish",
+                ".y_TO = partial, .k_shards = context.local_shards(), .bias_O = value_of(bias_)}); const auto finish",
                 "L3"),
     LadderFault("sums of the step before in the next", "src/train/engine.cpp",
                 "set_.zero_gradient_sums(device_, level);",
