@@ -98,7 +98,9 @@ std::vector<double> InferenceModel::score(std::span<const int32_t> ids) {
   batch.position_T = arrays.place(positions);
   batch.own.count = tokens;
   batch.own.position_T = batch.position_T;
+  const std::vector<int32_t> reach{static_cast<int32_t>(ids.size())};
   batch.cu_seqlens = cu_seqlens;
+  batch.reach = reach;
   batch.cu_seqlens_device = arrays.place(cu_seqlens);
   layers::Context context = this->context();
   const device::Tensor x = context.workspace(context.activation, Shape{tokens, spec_.hidden});
@@ -120,6 +122,7 @@ KvCache InferenceModel::make_cache(int64_t max_positions) {
 std::vector<float> InferenceModel::extend(KvCache& cache, std::span<const int32_t> ids) {
   check_ids(ids, cache.capacity() - cache.length());
   const device::Tensor logits = exec_.workspace.tensor(DType::f32, Shape{1, spec_.padded_vocab()});
+  const std::vector<int32_t> reach{static_cast<int32_t>(cache.capacity())};
   while (!ids.empty()) {
     const auto tokens = std::min<int64_t>(static_cast<int64_t>(ids.size()), kPrefillChunk);
     Arrays arrays(device_);
@@ -133,6 +136,7 @@ std::vector<float> InferenceModel::extend(KvCache& cache, std::span<const int32_
     batch.own.count = tokens;
     batch.own.position_T = batch.position_T;
     batch.cu_seqlens = cu_seqlens;
+    batch.reach = reach;
     batch.cu_seqlens_device = arrays.place(cu_seqlens);
     const layers::KvCacheBinding binding{
         cache.layers_,

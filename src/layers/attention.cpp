@@ -64,29 +64,31 @@ kernels::AttentionDropout Attention::dropout_of(const Context& context, const Ba
           batch.sample_position_S, heads_of(context).begin};
 }
 
-/// Queries and keys at their positions, in place; `inverse` takes gradients back. Sequences whose
-/// angles depend on their length are turned one by one.
+/// Queries and keys at their positions, in place; `inverse` takes gradients back.
 void Attention::turn(Context& context, const Batch& batch, HeadsView q_TND, HeadsView k_TKD,
                      bool inverse) const {
   const RopeSpec& rope = spec_.rope;
   if (rope.dim == 0) return;
-  const auto style =
-      rope.interleaved ? kernels::RotaryStyle::interleaved : kernels::RotaryStyle::half;
-  const auto turn_rows = [&](int64_t begin, int64_t count, int64_t length) {
-    if (count == 0) return;
-    const device::Tensor angles = context.workspace(context.accumulation, Shape{count, rope.dim});
+  const device::Tensor angles =
+      context.workspace(context.accumulation, Shape{batch.num_tokens, rope.dim});
+  const auto fill = [&](int64_t begin, int64_t count, int64_t length) {
     kernels::rotary_angles(context.exec,
                            {.position_T = batch.position_T.rows(begin, count),
                             .frequencies = rotary_frequencies(rope, context_length_, length),
-                            .angles_TA = angles});
-    for (const HeadsView& x : {q_TND, k_TKD})
-      kernels::rotary_apply(context.exec, {x.rows(begin, count), angles, style, inverse});
+                            .angles_TA = angles.view.rows(begin, count)});
   };
-  if (!depends_on_length(rope.scaling)) return turn_rows(0, batch.num_tokens, context_length_);
-  for (size_t s = 0; s + 1 < batch.cu_seqlens.size(); ++s) {
-    const int64_t begin = batch.cu_seqlens[s], count = batch.cu_seqlens[s + 1] - begin;
-    turn_rows(begin, count, batch.reach.empty() ? count : batch.reach[s]);
+  if (!depends_on_length(rope.scaling)) {
+    fill(0, batch.num_tokens, context_length_);
+  } else {
+    for (size_t s = 0; s + 1 < batch.cu_seqlens.size(); ++s) {
+      const int64_t begin = batch.cu_seqlens[s], count = batch.cu_seqlens[s + 1] - begin;
+      fill(begin, count, batch.reach.empty() ? count : batch.reach[s]);
+    }
   }
+  const auto style =
+      rope.interleaved ? kernels::RotaryStyle::interleaved : kernels::RotaryStyle::half;
+  for (const HeadsView& x : {q_TND, k_TKD})
+    kernels::rotary_apply(context.exec, {x, angles, style, inverse});
 }
 
 /// The norms of queries and keys, into prepared.qk_TC: [T, (N + K) D / t], queries first.

@@ -36,6 +36,10 @@ train::Settings toy_llama_settings() {
                                   .vocab = 100});
   settings.model.dropout = gpt.dropout;
   settings.model.init_std = gpt.init_std;
+  layers::RopeSpec& rope = settings.model.layers[0].attention.rope;
+  rope.scaling = layers::RopeScaling::dynamic;
+  rope.factor = 2;
+  rope.original_context = 5;
   settings.model.layers[1].attention.window = 5;
   settings.model.layers[2].attention.softcap = 3;
   settings.model.layers[2].attention.qk_norm = layers::QkNorm::head;

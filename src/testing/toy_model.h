@@ -13,9 +13,9 @@ namespace megalith::testing {
 /// 16 tokens a step, learning rate 0.01, dropout, z-loss, and clipping that bites.
 train::Settings toy_settings();
 
-/// The same with a Llama's layers: grouped heads wider than hidden / heads, rotary positions of
-/// which the second layer's see a window alone, the third's are capped and have norms of queries
-/// and keys; untied, no biases.
+/// The same with a Llama's layers: grouped heads wider than hidden / heads, rotary positions, in the
+/// first layer scaled by the length of the sequence; the second layer sees a window alone, the
+/// third's scores are capped and its queries and keys have norms; untied, no biases.
 train::Settings toy_llama_settings();
 
 /// A change of every layer of a model.
