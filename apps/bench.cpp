@@ -163,6 +163,25 @@ int collective(int ranks, int64_t elements, const BenchOptions& o, bool json) {
   return 0;
 }
 
+void add_decode_options(CLI::App& c, DecodeShape& d) {
+  c.add_option("--family", d.family, "gpt2 or llama")->capture_default_str();
+  // What a shape may be the model says; no product of these is too large to say it.
+  for (const auto& [name, value, what] :
+       {std::tuple{"--layers", &d.layers, ""}, std::tuple{"--hidden", &d.hidden, ""},
+        std::tuple{"--heads", &d.heads, ""}, std::tuple{"--vocab", &d.vocab, ""},
+        std::tuple{"--context", &d.context, ""}, std::tuple{"--prompt", &d.prompt, "tokens"},
+        std::tuple{"--tokens", &d.tokens, "new tokens"}}) {
+    c.add_option(name, *value, what)
+        ->check(whole_number(1, int64_t{1} << 30))
+        ->capture_default_str();
+  }
+  c.add_option("--numerics", d.numerics)
+      ->check(CLI::IsMember({"exact", "fast"}))
+      ->capture_default_str();
+  c.add_flag("--profile", d.profile, "time by kernel of as many further tokens");
+  c.add_option("--dtype", d.dtype)->check(CLI::IsMember({"f32", "bf16"}))->capture_default_str();
+}
+
 }  // namespace
 
 void add_bench(CLI::App& app, Invocation& invocation) {
@@ -214,26 +233,10 @@ void add_bench(CLI::App& app, Invocation& invocation) {
     });
   }
   {
-    auto [c, o] = add("decode", "prefill and decoding of a GPT-2 shape with made-up weights",
+    auto [c, o] = add("decode", "prefill and decoding of a model with made-up weights",
                       "  megalith bench decode --dtype bf16\n");
     auto d = std::make_shared<DecodeShape>();
-    // What a shape may be the model says; no product of these is too large to say it.
-    for (const auto& [name, value, what] :
-         {std::tuple{"--layers", &d->layers, ""}, std::tuple{"--hidden", &d->hidden, ""},
-          std::tuple{"--heads", &d->heads, ""}, std::tuple{"--vocab", &d->vocab, ""},
-          std::tuple{"--context", &d->context, ""}, std::tuple{"--prompt", &d->prompt, "tokens"},
-          std::tuple{"--tokens", &d->tokens, "new tokens"}}) {
-      c->add_option(name, *value, what)
-          ->check(whole_number(1, int64_t{1} << 30))
-          ->capture_default_str();
-    }
-    c->add_option("--numerics", d->numerics)
-        ->check(CLI::IsMember({"exact", "fast"}))
-        ->capture_default_str();
-    c->add_flag("--profile", d->profile, "time by kernel of as many further tokens");
-    c->add_option("--dtype", d->dtype)
-        ->check(CLI::IsMember({"f32", "bf16"}))
-        ->capture_default_str();
+    add_decode_options(*c, *d);
     c->callback([=, &invocation] {
       invocation.run = [=, &invocation] { return bench_decode(*d, *o, invocation.json); };
     });

@@ -17,11 +17,13 @@ namespace {
 constexpr int64_t kTokensInTurn = 4;
 
 models::ModelSpec model_of(const DecodeShape& shape) {
-  return models::gpt2({.layers = shape.layers,
-                       .hidden = shape.hidden,
-                       .heads = shape.heads,
-                       .context = shape.context,
-                       .vocab = shape.vocab});
+  return models::family_named(shape.family, "bench decode: --family")
+      .make({.layers = shape.layers,
+             .hidden = shape.hidden,
+             .heads = shape.heads,
+             .context = shape.context,
+             .vocab = shape.vocab},
+            "bench decode");
 }
 
 /// Weights as a training run would draw them: numbers that are all alike make for sums that are.
@@ -65,6 +67,18 @@ double prompt_flops(generate::InferenceModel& model, device::Device& device,
   return recorder.total().flops;
 }
 
+/// What one token reads: every weight but the input tables (a tied table is the head), and the cache
+/// up to the middle of the text.
+int64_t bytes_of_token(generate::InferenceModel& model, const DecodeShape& d, DType dtype) {
+  int64_t bytes = 2 * d.layers * d.hidden * bytes_of(dtype) * (d.prompt + d.tokens / 2);
+  for (const auto& parameter : model.parameters().all()) {
+    const bool is_input_table = parameter.name().starts_with("position") ||
+                                (!model.spec().head.tied && parameter.name() == "embedding.weight");
+    if (!is_input_table) bytes += parameter.compute().bytes();
+  }
+  return bytes;
+}
+
 }  // namespace
 
 int bench_decode(const DecodeShape& d, const BenchOptions& o, bool json) {
@@ -88,13 +102,7 @@ int bench_decode(const DecodeShape& d, const BenchOptions& o, bool json) {
   for (size_t i = 0; i < ids.size(); ++i)
     ids[i] = static_cast<int32_t>((1 + static_cast<int64_t>(i) % 1000) % d.vocab);
   const auto one = std::span(ids).first(1);
-  // What one token reads: every weight but the input tables (a tied table is the head), and the
-  // cache up to the middle of the text.
-  int64_t bytes = 0;
-  for (const auto& parameter : model.parameters().all()) {
-    if (!parameter.name().starts_with("position")) bytes += parameter.compute().bytes();
-  }
-  bytes += 2 * d.layers * d.hidden * bytes_of(options.compute) * (d.prompt + d.tokens / 2);
+  const int64_t bytes = bytes_of_token(model, d, options.compute);
   const double flops = prompt_flops(model, *device, ids);
   BestGemm best(o.count());
   kernels::StreamingReads reading(exec, bytes);

@@ -106,7 +106,7 @@ int bench_train(const RecipeOptions& recipe_options, const BenchOptions& options
 
 struct DecodeShape {
   int64_t layers = 12, hidden = 768, heads = 12, vocab = 50257, context = 1024;
-  std::string dtype = "bf16", numerics = "fast";
+  std::string family = "gpt2", dtype = "bf16", numerics = "fast";
   int64_t prompt = 64, tokens = 128;
   bool profile = false;
 };
