@@ -17,7 +17,7 @@
 #include <vector>
 
 #include "models/model_spec.h"
-#include "parameters/parameter_set.h"
+#include "tensor/shape.h"
 
 namespace megalith::models {
 
