@@ -6,7 +6,7 @@
 #include "account/profile.h"
 #include "apps/bench_figures.h"
 #include "apps/cpu_target.h"
-#include "generate/inference_model.h"
+#include "engine/inference_model.h"
 #include "kernels/elementwise/pointwise.h"
 #include "kernels/reduction/read_bandwidth.h"
 #include "models/families.h"
@@ -40,8 +40,8 @@ void draw_weights(parameters::ParameterSet& set, kernels::Exec& exec) {
 }
 
 /// Where the time of `tokens` decoded tokens goes.
-void print_decode_profile(generate::InferenceModel& model, device::Device& device,
-                          generate::KvCache& cache, std::span<const int32_t> id, int64_t tokens,
+void print_decode_profile(engine::InferenceModel& model, device::Device& device,
+                          engine::KvCache& cache, std::span<const int32_t> id, int64_t tokens,
                           BestGemm& best) {
   kernels::Exec exec(device);
   const account::Roofline roofline{best.flops_per_second(),
@@ -57,9 +57,9 @@ void print_decode_profile(generate::InferenceModel& model, device::Device& devic
 }
 
 /// FLOPs of reading a prompt, as its kernels record them.
-double prompt_flops(generate::InferenceModel& model, device::Device& device,
+double prompt_flops(engine::InferenceModel& model, device::Device& device,
                     std::span<const int32_t> ids) {
-  generate::KvCache cache = model.make_cache(static_cast<int64_t>(ids.size()));
+  engine::KvCache cache = model.make_cache(static_cast<int64_t>(ids.size()));
   device::Recorder recorder;
   device.set_recorder(&recorder);
   model.extend(cache, ids);
@@ -69,7 +69,7 @@ double prompt_flops(generate::InferenceModel& model, device::Device& device,
 
 /// What one token reads: every weight but the input tables (a tied table is the head), and the cache
 /// up to the middle of the text.
-int64_t bytes_of_token(generate::InferenceModel& model, const DecodeShape& d, DType dtype) {
+int64_t bytes_of_token(engine::InferenceModel& model, const DecodeShape& d, DType dtype) {
   int64_t bytes = 2 * d.layers * d.hidden * bytes_of(dtype) * (d.prompt + d.tokens / 2);
   for (const auto& parameter : model.parameters().all()) {
     const bool is_input_table = parameter.name().starts_with("position") ||
@@ -91,11 +91,11 @@ int bench_decode(const DecodeShape& d, const BenchOptions& o, bool json) {
         "or a longer --context",
         d.prompt, positions - d.prompt, d.context);
   }
-  generate::InferenceModel::Options options;
+  engine::InferenceModel::Options options;
   options.numerics = d.numerics == "fast" ? kernels::Numerics::fast : kernels::Numerics::exact;
   const auto device = device::make_cpu_device(cpu_target(o.count(), options.numerics));
   options.compute = d.dtype == "bf16" ? DType::bf16 : DType::f32;
-  generate::InferenceModel model(spec, *device, options);
+  engine::InferenceModel model(spec, *device, options);
   kernels::Exec exec(*device);
   draw_weights(model.parameters(), exec);
   std::vector<int32_t> ids(static_cast<size_t>(d.prompt));
@@ -109,7 +109,7 @@ int bench_decode(const DecodeShape& d, const BenchOptions& o, bool json) {
   SharedRates prompts;
   std::vector<double> decode_rates, bandwidths, shares;
   for (int i = 0; i < o.samples; ++i) {
-    generate::KvCache cache = model.make_cache(positions);
+    engine::KvCache cache = model.make_cache(positions);
     const SharedRates prompt = rates_beside_best(1, flops, best, [&] { model.extend(cache, ids); });
     prompts.rates.push_back(prompt.rates[0] / flops * static_cast<double>(d.prompt));
     prompts.shares.push_back(prompt.shares[0]);

@@ -12,8 +12,8 @@
 #include "base/thread_pool.h"
 #include "data/host_batch.h"
 #include "device/device.h"
+#include "engine/settings.h"
 #include "kernels/exec.h"
-#include "train/settings.h"
 
 namespace megalith::apps {
 
@@ -92,7 +92,7 @@ SharedRates rates_beside_best(int count, double work, BestGemm& best, const Body
 }
 
 /// One data rank's batches of a step with ids that jump about.
-std::vector<data::HostBatch> made_up_batches(const train::Settings& settings);
+std::vector<data::HostBatch> made_up_batches(const engine::Settings& settings);
 
 /// What a recipe's layout is measured beside.
 struct LayoutsComparison {

@@ -8,21 +8,21 @@
 #include <algorithm>
 #include <numeric>
 
+#include "account/layout_plan.h"
 #include "account/plan.h"
+#include "account/traced_step.h"
 #include "apps/bench_figures.h"
 #include "apps/cpu_target.h"
 #include "comm/backends.h"
 #include "device/recorder.h"
-#include "train/from_recipe.h"
-#include "train/layout_plan.h"
-#include "train/traced_step.h"
+#include "engine/from_recipe.h"
 
 namespace megalith::apps {
 namespace {
 
 /// What is compared.
 struct Side {
-  train::Settings settings;
+  engine::Settings settings;
   device::Target target;  // of each of its ranks
   double ideal = 1;       // share of the machine that its stages can use at best
   int ranks() const { return settings.layout.num_ranks(); }
@@ -39,7 +39,7 @@ config::Recipe beside(const RecipeOptions& options, const std::vector<std::strin
 
 Side side_of(const config::Recipe& recipe, int threads) {
   Side side;
-  side.settings = train::settings_of(recipe, vocab_of(recipe));
+  side.settings = engine::settings_of(recipe, vocab_of(recipe));
   const int ranks = side.ranks();
   if (threads % ranks != 0) {
     throw UserError("--threads {}: {} ranks cannot have equal parts of them; give a multiple of {}",
@@ -48,7 +48,7 @@ Side side_of(const config::Recipe& recipe, int threads) {
   side.target = cpu_target(threads / ranks, side.settings.numerics);
   side.target.ranks_here = 2 * ranks;  // the other side's too
   if (side.settings.layout.pipeline > 1) {
-    const auto timeline = train::plan_layout(side.settings, side.target, {}).timeline;
+    const auto timeline = account::plan_layout(side.settings, side.target, {}).timeline;
     side.ideal = std::accumulate(timeline.busy.begin(), timeline.busy.end(), 0.0) /
                  (static_cast<double>(timeline.busy.size()) * timeline.end);
   }
@@ -92,7 +92,7 @@ struct Player {
   comm::Communicator& world;
   std::unique_ptr<device::Device> device;
   parallel::Mesh mesh;
-  train::Engine engine;
+  engine::Engine engine;
   std::vector<data::HostBatch> batches;
   double weight;
   int64_t step = 0;

@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 // megalith bench train: steps of a recipe's model on made-up tokens.
 #include "account/plan.h"
+#include "account/traced_step.h"
 #include "apps/bench_figures.h"
 #include "apps/cpu_target.h"
 #include "comm/backends.h"
-#include "train/from_recipe.h"
-#include "train/traced_step.h"
+#include "engine/from_recipe.h"
 
 namespace megalith::apps {
-std::vector<data::HostBatch> made_up_batches(const train::Settings& settings) {
-  std::vector<data::HostBatch> batches = train::shaped_batches(settings);
+std::vector<data::HostBatch> made_up_batches(const engine::Settings& settings) {
+  std::vector<data::HostBatch> batches = account::shaped_batches(settings);
   int64_t id = 0;
   for (data::HostBatch& batch : batches) {
     for (size_t t = 0; t < batch.ids_T.size(); ++t) {
@@ -24,18 +24,18 @@ std::vector<data::HostBatch> made_up_batches(const train::Settings& settings) {
 
 int bench_train(const RecipeOptions& recipe_options, const BenchOptions& o, bool json) {
   const config::Recipe recipe = recipe_options.load();
-  const train::Settings settings = train::settings_of(recipe, vocab_of(recipe));
-  train::require_one_rank(settings);
+  const engine::Settings settings = engine::settings_of(recipe, vocab_of(recipe));
+  engine::require_one_rank(settings);
   const int threads = o.threads > 0 ? o.threads : threads_of(recipe);
   const device::Target target = cpu_target(threads, settings.numerics);
   const device::Work work = account::trace(target, [&](device::Device& traced) {
                               const auto world = comm::make_self_communicator(traced);
-                              train::traced_step(settings, traced, *world, {});
+                              account::traced_step(settings, traced, *world, {});
                             }).work;
   const auto device = device::make_cpu_device(target);
   const auto world = comm::make_self_communicator(*device);
   const parallel::Mesh mesh(*world, settings.layout);
-  train::Engine engine(settings, *device, mesh);
+  engine::Engine engine(settings, *device, mesh);
   engine.initialise();
   const std::vector<data::HostBatch> batches = made_up_batches(settings);
   const auto tokens = static_cast<double>(settings.batch.full * settings.sequence_length());

@@ -31,14 +31,14 @@ kernels::Numerics numerics_of(const CheckpointOptions& options) {
 }  // namespace
 
 LoadedModel::LoadedModel(const CheckpointOptions& options)
-    : source(generate::ModelSource::open(options.path)),
+    : source(store::ModelSource::open(options.path)),
       device(device::make_cpu_device(cpu_target(
           options.threads > 0 ? options.threads : available_cores(), numerics_of(options)))) {
-  generate::InferenceModel::Options model_options;
+  engine::InferenceModel::Options model_options;
   model_options.numerics = numerics_of(options);
   model_options.compute = options.dtype == "bf16" ? DType::bf16 : DType::f32;
   model_options.tensor_shards = source.tensor_shards();
-  model = std::make_unique<generate::InferenceModel>(source.spec(), *device, model_options);
+  model = std::make_unique<engine::InferenceModel>(source.spec(), *device, model_options);
   source.fill(model->parameters(), *device);
 }
 

@@ -6,8 +6,8 @@
 #include <string>
 
 #include "apps/command.h"
-#include "generate/inference_model.h"
-#include "generate/load_model.h"
+#include "engine/inference_model.h"
+#include "store/model_source.h"
 
 namespace megalith::apps {
 
@@ -22,9 +22,9 @@ struct CheckpointOptions {
 /// A model with its weights, on a device of its own.
 struct LoadedModel {
   explicit LoadedModel(const CheckpointOptions& options);
-  generate::ModelSource source;
+  store::ModelSource source;
   std::unique_ptr<device::Device> device;
-  std::unique_ptr<generate::InferenceModel> model;
+  std::unique_ptr<engine::InferenceModel> model;
 };
 
 }  // namespace megalith::apps

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // megalith convert
-#include "generate/convert.h"
+#include "store/convert.h"
 
 #include <fmt/format.h>
 
@@ -30,7 +30,7 @@ void add_convert(CLI::App& app, Invocation& invocation) {
       ->check(CLI::IsMember({"f32", "bf16", "f16"}));
   c.callback([=, &invocation] {
     invocation.run = [=, &invocation] {
-      const generate::ConvertResult r = generate::convert(o->from, o->to, o->format, o->dtype);
+      const store::ConvertResult r = store::convert(o->from, o->to, o->format, o->dtype);
       if (invocation.json) {
         print_json({{"tensors", r.tensors}, {"parameters", r.parameters}, {"sha256", r.sha256}});
       } else {

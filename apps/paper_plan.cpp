@@ -5,20 +5,20 @@
 
 #include <nlohmann/json.hpp>
 
+#include "account/paper_table.h"
 #include "apps/command.h"
-#include "train/paper_table.h"
 
 namespace megalith::apps {
 namespace {
 
 double gib(int64_t bytes) { return static_cast<double>(bytes) / (1024.0 * 1024 * 1024); }
 
-double percent(const train::PaperRow& row, int64_t bytes) {
+double percent(const account::PaperRow& row, int64_t bytes) {
   return 100.0 * static_cast<double>(bytes) / static_cast<double>(row.none);
 }
 
-nlohmann::ordered_json row_json(const train::PaperRow& row) {
-  const train::PaperModel& m = *row.model;
+nlohmann::ordered_json row_json(const account::PaperRow& row) {
+  const account::PaperModel& m = *row.model;
   return {{"model", m.name},
           {"tensor", m.tensor},
           {"pipeline", m.pipeline},
@@ -43,8 +43,8 @@ nlohmann::ordered_json row_json(const train::PaperRow& row) {
           {"head_activation_bytes", row.head_activations}};
 }
 
-void print_row(const train::PaperRow& row) {
-  const train::PaperModel& m = *row.model;
+void print_row(const account::PaperRow& row) {
+  const account::PaperModel& m = *row.model;
   const auto pair = [](double traced, double paper) {
     return fmt::format("{:.2f} / {:.2f}", traced, paper);
   };
@@ -76,8 +76,8 @@ int print_paper_plan(bool json) {
         "full %", "embedding", "head", "embedding", "head");
     fmt::print("{:>120} {:>6} {:>10} {:>6}\n", "state", "state", "activ.", "activ.");
   }
-  for (const train::PaperModel& model : train::paper_models()) {
-    const train::PaperRow row = train::paper_row(model, target);
+  for (const account::PaperModel& model : account::paper_models()) {
+    const account::PaperRow row = account::paper_row(model, target);
     if (json) {
       rows.push_back(row_json(row));
     } else {

@@ -6,15 +6,15 @@
 #include <memory>
 #include <nlohmann/json.hpp>
 
+#include "account/layout_plan.h"
+#include "account/piece_trace.h"
 #include "account/plan.h"
 #include "apps/command.h"
 #include "apps/cpu_target.h"
 #include "apps/paper_plan.h"
 #include "apps/recipe_options.h"
+#include "engine/from_recipe.h"
 #include "report/schedule_page.h"
-#include "train/from_recipe.h"
-#include "train/layout_plan.h"
-#include "train/piece_trace.h"
 
 namespace megalith::apps {
 namespace {
@@ -26,32 +26,32 @@ struct RecomputeChoice {
   double flops;
 };
 
-std::vector<RecomputeChoice> recompute_choices(train::Settings s, const device::Target& target) {
+std::vector<RecomputeChoice> recompute_choices(engine::Settings s, const device::Target& target) {
   std::vector<RecomputeChoice> choices;
   for (const auto& [name, mode] : {std::pair{"none", layers::Recompute::none},
                                    std::pair{"selective", layers::Recompute::selective},
                                    std::pair{"full", layers::Recompute::full}}) {
     s.recompute = {mode, 0};
-    const train::PieceTrace layer = train::trace_layer(s, target);
+    const account::PieceTrace layer = account::trace_layer(s, target);
     choices.push_back({name, layer.kept_bytes, layer.forward.flops + layer.backward.flops});
   }
   return choices;
 }
 
-const train::RankPlan& largest_of(const std::vector<train::RankPlan>& kinds) {
+const account::RankPlan& largest_of(const std::vector<account::RankPlan>& kinds) {
   return *std::ranges::max_element(kinds, {},
-                                   [](const train::RankPlan& kind) { return kind.memory.total; });
+                                   [](const account::RankPlan& kind) { return kind.memory.total; });
 }
 
-nlohmann::ordered_json plan_json(const train::Settings& s, const train::LayoutPlan& plan,
+nlohmann::ordered_json plan_json(const engine::Settings& s, const account::LayoutPlan& plan,
                                  const std::vector<RecomputeChoice>& choices) {
   nlohmann::ordered_json json;
   json["parameters"] = s.model.num_parameters();
   double flops = 0;
-  for (const train::RankPlan& kind : plan.kinds) flops += kind.work.flops * kind.alike;
+  for (const account::RankPlan& kind : plan.kinds) flops += kind.work.flops * kind.alike;
   json["flops_per_step"] = flops;
   json["memory"] = account::to_json(largest_of(plan.kinds).memory);
-  for (const train::RankPlan& kind : plan.kinds) {
+  for (const account::RankPlan& kind : plan.kinds) {
     json["per_rank"].push_back({{"rank", kind.rank},
                                 {"stage", kind.stage},
                                 {"ranks_alike", kind.alike},
@@ -74,11 +74,11 @@ nlohmann::ordered_json plan_json(const train::Settings& s, const train::LayoutPl
 }
 
 /// The kind that takes most of a stage's, and how much less others take.
-void print_stage(const std::vector<train::RankPlan>& kinds) {
-  const train::RankPlan& most = largest_of(kinds);
+void print_stage(const std::vector<account::RankPlan>& kinds) {
+  const account::RankPlan& most = largest_of(kinds);
   int ranks = 0;
   int64_t least = most.memory.total;
-  for (const train::RankPlan& kind : kinds) {
+  for (const account::RankPlan& kind : kinds) {
     ranks += kind.alike;
     least = std::min(least, kind.memory.total);
   }
@@ -100,14 +100,14 @@ void print_stage(const std::vector<train::RankPlan>& kinds) {
                  : fmt::format(", the least of the others {}", account::bytes_text(least)));
 }
 
-void print_plan(const train::Settings& s, const train::LayoutPlan& plan,
+void print_plan(const engine::Settings& s, const account::LayoutPlan& plan,
                 const std::vector<RecomputeChoice>& choices) {
   fmt::print("{} parameters; {} tokens per step; {} ranks\n", s.model.num_parameters(),
              s.batch.full * s.sequence_length(), s.layout.num_ranks());
   for (int stage = 0; stage < s.layout.pipeline; ++stage) {
-    std::vector<train::RankPlan> kinds;
+    std::vector<account::RankPlan> kinds;
     std::ranges::copy_if(plan.kinds, std::back_inserter(kinds),
-                         [&](const train::RankPlan& kind) { return kind.stage == stage; });
+                         [&](const account::RankPlan& kind) { return kind.stage == stage; });
     print_stage(kinds);
   }
   if (!plan.is_exact)
@@ -124,7 +124,7 @@ void print_plan(const train::Settings& s, const train::LayoutPlan& plan,
   }
 }
 
-report::SchedulePicture picture_of(const train::Settings& s, const train::LayoutPlan& plan) {
+report::SchedulePicture picture_of(const engine::Settings& s, const account::LayoutPlan& plan) {
   report::SchedulePicture picture;
   picture.title = fmt::format("{}: {} stages, {} micro-batches, {} chunks", s.pipeline_schedule,
                               s.layout.pipeline, plan.micro_batches, s.layout.chunks);
@@ -151,9 +151,10 @@ struct PlanOptions {
 int run(const PlanOptions& options, bool json) {
   if (options.paper) return print_paper_plan(json);
   const config::Recipe recipe = options.recipe.load();
-  const train::Settings settings = train::settings_of(recipe, vocab_of(recipe));
+  const engine::Settings settings = engine::settings_of(recipe, vocab_of(recipe));
   const device::Target target = cpu_target(threads_of(recipe), settings.numerics);
-  const train::LayoutPlan plan = train::plan_layout(settings, target, train::beside_steps(recipe));
+  const account::LayoutPlan plan =
+      account::plan_layout(settings, target, account::beside_steps(recipe));
   const auto choices = recompute_choices(settings, target);
   if (!options.timeline.empty())
     report::write_schedule(picture_of(settings, plan), options.timeline);

@@ -11,6 +11,10 @@
 #include <set>
 #include <string>
 
+#include "account/layout_plan.h"
+#include "account/memory_fit.h"
+#include "account/rank_kinds.h"
+#include "account/traced_step.h"
 #include "apps/command.h"
 #include "apps/cpu_target.h"
 #include "apps/recipe_options.h"
@@ -23,14 +27,10 @@
 #include "config/layouts.h"
 #include "device/memory_offer.h"
 #include "device/placement.h"
+#include "engine/from_recipe.h"
 #include "models/decoder.h"
 #include "train/deadline.h"
-#include "train/from_recipe.h"
-#include "train/layout_plan.h"
-#include "train/memory_fit.h"
 #include "train/product_choices.h"
-#include "train/rank_kinds.h"
-#include "train/traced_step.h"
 
 namespace megalith::apps {
 namespace {
@@ -195,7 +195,7 @@ class MemoryJudge {
       for (const int rank : share.ranks) bytes += plan.of_rank[static_cast<size_t>(rank)].total;
       return bytes;
     };
-    train::check_memory(recipe_, planned, share.offer, share.processes);
+    account::check_memory(recipe_, planned, share.offer, share.processes);
   }
 
   /// The same of one process against its own limit of addresses, which is alike for all.
@@ -207,7 +207,7 @@ class MemoryJudge {
       const auto& most = std::ranges::max(plan.of_rank, {}, &account::MemoryByClass::total);
       return std::max(plan.of_rank[0].total + plan.sample_bytes, most.total);
     };
-    train::check_memory(recipe_, largest, offer, 1);
+    account::check_memory(recipe_, largest, offer, 1);
   }
 
   /// Made once for each candidate: the recipe as it stands is judged by several limits.
@@ -215,11 +215,11 @@ class MemoryJudge {
     const auto [known, is_new] = plans_.try_emplace(config::to_yaml(candidate));
     if (is_new) {
       const device::Target& target = place_.device.target();
-      const train::Settings settings =
-          train::settings_of(candidate, tokenizer_ != nullptr ? tokenizer_->vocab_size() : 0);
+      const engine::Settings settings =
+          engine::settings_of(candidate, tokenizer_ != nullptr ? tokenizer_->vocab_size() : 0);
       known->second.of_rank =
-          train::plan_memory(settings, target, train::beside_steps(candidate),
-                             [&] { place_.world.sign_of_life(); });  // the other ranks wait
+          account::plan_memory(settings, target, account::beside_steps(candidate),
+                               [&] { place_.world.sign_of_life(); });  // the other ranks wait
       known->second.sample_bytes = planned_sample_bytes(candidate, settings, tokenizer_, target);
     }
     return known->second;
@@ -243,7 +243,7 @@ std::optional<MemoryPlan> require_memory(const RankPlace& place, const config::R
   const auto groups = place.world.exchange(group, "memory.group");
   const auto pids = place.world.exchange(std::to_string(::getpid()), "memory.process");
   const auto share_of_names = [&](std::span<const std::string> names) {
-    MemoryShare share{train::judged_by(place.world.rank(), names), 0, offer};
+    MemoryShare share{account::judged_by(place.world.rank(), names), 0, offer};
     std::set<std::string> processes;
     for (const int rank : share.ranks) processes.insert(pids[static_cast<size_t>(rank)]);
     share.processes = std::ssize(processes);
@@ -266,7 +266,7 @@ std::optional<MemoryPlan> require_memory(const RankPlace& place, const config::R
   return place.world.rank() == 0 ? std::optional(judge.plan(recipe)) : std::nullopt;
 }
 
-void print_layout(const train::Settings& s, const std::vector<account::MemoryByClass>& memories,
+void print_layout(const engine::Settings& s, const std::vector<account::MemoryByClass>& memories,
                   int threads) {
   const int ranks = s.layout.num_ranks();
   if (ranks == 1) return;
@@ -278,7 +278,7 @@ void print_layout(const train::Settings& s, const std::vector<account::MemoryByC
     const parallel::Coordinates at = parallel::coordinates_of(s.layout, rank);
     std::string blocks;
     for (int chunk = 0; chunk < s.layout.chunks; ++chunk) {
-      const models::Stage piece = train::piece_at(s, at.pipeline, chunk);
+      const models::Stage piece = account::piece_at(s, at.pipeline, chunk);
       blocks += fmt::format("{}{}{}-{}{}", chunk > 0 ? ", " : "", piece.has_embedding ? "e " : "",
                             piece.begin, piece.end - 1, piece.has_head ? " h" : "");
     }

@@ -11,8 +11,8 @@
 #include "base/function_ref.h"
 #include "comm/communicator.h"
 #include "config/recipe.h"
+#include "engine/settings.h"
 #include "text/tokenizer.h"
-#include "train/settings.h"
 
 namespace megalith::apps {
 
@@ -49,7 +49,7 @@ std::optional<MemoryPlan> require_memory(const RankPlace& place, const config::R
 
 /// Rank by rank what of the model and the batch is where, with its planned memory; nothing for one
 /// rank. At most a screenful.
-void print_layout(const train::Settings& settings,
+void print_layout(const engine::Settings& settings,
                   const std::vector<account::MemoryByClass>& memories, int threads);
 
 }  // namespace megalith::apps

@@ -4,8 +4,8 @@
 #include <algorithm>
 
 #include "account/plan.h"
+#include "engine/gather_weights.h"
 #include "generate/generator.h"
-#include "train/gather_weights.h"
 
 namespace megalith::apps {
 namespace {
@@ -18,7 +18,7 @@ std::vector<int32_t> prompt_ids(const std::string& prompt, const text::Tokenizer
   return ids;
 }
 
-generate::InferenceModel::Options options_of_model(const train::Settings& settings) {
+engine::InferenceModel::Options options_of_model(const engine::Settings& settings) {
   return {settings.weights, settings.numerics, settings.split.tensor_shards};
 }
 
@@ -48,17 +48,17 @@ void check_samples(const config::Recipe& recipe, const std::optional<text::Token
   }
 }
 
-train::Samples write_samples(train::Engine& engine, int64_t step, const config::Recipe& recipe,
+train::Samples write_samples(engine::Engine& engine, int64_t step, const config::Recipe& recipe,
                              const text::Tokenizer& tokenizer) {
   comm::Communicator& world = engine.mesh().world();
   if (world.rank() != 0) {
-    train::gather_weights(engine, nullptr, nullptr);
+    engine::gather_weights(engine, nullptr, nullptr);
     return {};
   }
   const auto device = device::make_cpu_device(engine.device().target());
-  generate::InferenceModel model(engine.settings().model, *device,
-                                 options_of_model(engine.settings()));
-  train::gather_weights(engine, &model.parameters(), device.get());
+  engine::InferenceModel model(engine.settings().model, *device,
+                               options_of_model(engine.settings()));
+  engine::gather_weights(engine, &model.parameters(), device.get());
   generate::GenerateOptions options = generate_options(recipe);
   if (const auto end = tokenizer.end_of_document()) options.end_ids = {*end};
   train::Samples samples;
@@ -72,11 +72,11 @@ train::Samples write_samples(train::Engine& engine, int64_t step, const config::
   return samples;
 }
 
-int64_t planned_sample_bytes(const config::Recipe& recipe, const train::Settings& settings,
+int64_t planned_sample_bytes(const config::Recipe& recipe, const engine::Settings& settings,
                              const text::Tokenizer* tokenizer, const device::Target& target) {
   if (recipe.train.sample_every == 0) return 0;
   const account::Plan plan = account::trace(target, [&](device::Device& device) {
-    generate::InferenceModel model(settings.model, device, options_of_model(settings));
+    engine::InferenceModel model(settings.model, device, options_of_model(settings));
     if (settings.layout.tensor > 1 || settings.layout.pipeline > 1) {
       int64_t largest = 0;  // pieces of other ranks come in one at a time
       for (parameters::Parameter& parameter : model.parameters().all())

@@ -23,12 +23,12 @@ void check_samples(const config::Recipe& recipe, const std::optional<text::Token
 
 /// Continues each prompt with the model as it stands. Rank 0 writes and gives them; from the other
 /// ranks it takes their weights. Collective.
-train::Samples write_samples(train::Engine& engine, int64_t step, const config::Recipe& recipe,
+train::Samples write_samples(engine::Engine& engine, int64_t step, const config::Recipe& recipe,
                              const text::Tokenizer& tokenizer);
 
 /// What write_samples takes on rank 0, in bytes: 0 without samples; to the byte on one rank, at
 /// most one tensor more than needed on several.
-int64_t planned_sample_bytes(const config::Recipe& recipe, const train::Settings& settings,
+int64_t planned_sample_bytes(const config::Recipe& recipe, const engine::Settings& settings,
                              const text::Tokenizer* tokenizer, const device::Target& target);
 
 }  // namespace megalith::apps

@@ -9,17 +9,17 @@
 namespace megalith::apps {
 
 void StepProfiler::attach(train::Hooks& hooks) {
-  hooks.before_step = [this](train::Engine& engine, int64_t) { before(engine); };
-  hooks.after_step = [this](train::Engine& engine, int64_t, double seconds) {
+  hooks.before_step = [this](engine::Engine& engine, int64_t) { before(engine); };
+  hooks.after_step = [this](engine::Engine& engine, int64_t, double seconds) {
     after(engine, seconds);
   };
 }
 
-void StepProfiler::before(train::Engine& engine) {
+void StepProfiler::before(engine::Engine& engine) {
   if (seen_ == 1) engine.device().set_recorder(&recorder_);
 }
 
-void StepProfiler::after(train::Engine& engine, double seconds) {
+void StepProfiler::after(engine::Engine& engine, double seconds) {
   if (seen_++ == 0 || finished_) return;
   ++recorded_;
   seconds_ += seconds;

@@ -24,8 +24,8 @@ class StepProfiler {
   void finish();
 
  private:
-  void before(train::Engine& engine);
-  void after(train::Engine& engine, double seconds);
+  void before(engine::Engine& engine);
+  void after(engine::Engine& engine, double seconds);
   int64_t steps_;
   std::filesystem::path trace_;
   account::Roofline roofline_;

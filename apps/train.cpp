@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "account/plan.h"
+#include "account/traced_step.h"
 #include "apps/command.h"
 #include "apps/cpu_target.h"
 #include "apps/machine.h"
@@ -17,23 +18,23 @@
 #include "base/log.h"
 #include "comm/backends.h"
 #include "config/resume.h"
+#include "engine/from_recipe.h"
 #include "kernels/matmul/ceiling.h"
 #include "kernels/reduction/read_bandwidth.h"
 #include "report/page.h"
 #include "train/earlier_run.h"
 #include "train/finished.h"
-#include "train/from_recipe.h"
 #include "train/loop.h"
+#include "train/run_inputs.h"
 #include "train/run_lock.h"
 #include "train/stop_request.h"
-#include "train/traced_step.h"
 #include "train/validation.h"
 
 namespace megalith::apps {
 namespace {
 
 /// FLOPs a step of all ranks cannot avoid: those of a run of one rank that keeps everything.
-double necessary_flops(train::Settings settings, const device::Target& target) {
+double necessary_flops(engine::Settings settings, const device::Target& target) {
   settings.recompute = {};
   settings.layout = {};
   settings.zero = 0;
@@ -41,12 +42,12 @@ double necessary_flops(train::Settings settings, const device::Target& target) {
   return account::trace(target,
                         [&](device::Device& device) {
                           const auto world = comm::make_self_communicator(device);
-                          train::traced_step(settings, device, *world, {});
+                          account::traced_step(settings, device, *world, {});
                         })
       .work.flops;
 }
 
-void print_start(const config::Recipe& recipe, const train::Settings& s,
+void print_start(const config::Recipe& recipe, const engine::Settings& s,
                  const account::MemoryByClass& m, const train::RunFacts& facts) {
   using account::bytes_text;
   const std::string text = fmt::format(
@@ -78,7 +79,7 @@ nlohmann::ordered_json result_json(const train::RunResult& result) {
 
 /// Of the kernels that the run uses (its numerics and storage), all ranks at once: the rates of
 /// this rank. Memory is measured when a profile needs it. Collective.
-account::Roofline roofline_of(const RankPlace& place, const train::Settings& settings,
+account::Roofline roofline_of(const RankPlace& place, const engine::Settings& settings,
                               bool with_memory) {
   const auto scratch = device::make_cpu_device(place.device.target());
   kernels::Exec exec(*scratch, settings.numerics);
@@ -88,7 +89,7 @@ account::Roofline roofline_of(const RankPlace& place, const train::Settings& set
 }
 
 /// Says what exact arithmetic costs on a machine where that is much.
-void advise_fast(const train::Settings& settings, const device::Target& target) {
+void advise_fast(const engine::Settings& settings, const device::Target& target) {
   const double gain = fast_gain(target.num_threads, settings.weights);
   if (gain > 1.1) {
     log::info(
@@ -124,7 +125,7 @@ struct TrainOptions {
 
 /// A command's run as each rank goes through it. Rank 0, which has the plan, profiles.
 train::RunResult run_rank(const RankPlace& place, const config::Recipe& recipe,
-                          const train::Settings& settings, const text::Tokenizer* tokenizer,
+                          const engine::Settings& settings, const text::Tokenizer* tokenizer,
                           const std::optional<MemoryPlan>& plan, const train::StopRequest& stop,
                           const TrainOptions& extra, bool json) {
   const device::Target& target = place.device.target();
@@ -152,7 +153,7 @@ train::RunResult run_rank(const RankPlace& place, const config::Recipe& recipe,
   }
   train::Hooks hooks;
   if (recipe.train.sample_every > 0) {
-    hooks.samples = [&](train::Engine& engine, int64_t step) {
+    hooks.samples = [&](engine::Engine& engine, int64_t step) {
       return write_samples(engine, step, recipe, *tokenizer);
     };
   }
@@ -167,7 +168,7 @@ train::RunResult run_rank(const RankPlace& place, const config::Recipe& recipe,
 }
 
 /// Opens the corpora, so that what cannot be read is refused before anything is measured.
-void require_data(const config::Recipe& recipe, const train::Settings& settings) {
+void require_data(const config::Recipe& recipe, const engine::Settings& settings) {
   data::Sampler(train::corpora_of(recipe.data.train),
                 train::sampler_options(recipe, settings, data::Split::train));
   train::validation_sampler(recipe, settings);
@@ -182,8 +183,8 @@ int run(const RecipeOptions& options, const TrainOptions& extra, bool json) {
     throw UserError("{}: data.train names no corpus; set it to a prefix", options.path);
   const auto tokenizer = tokenizer_of(recipe);
   check_samples(recipe, tokenizer, options.path);
-  const train::Settings settings =
-      train::settings_of(recipe, tokenizer ? tokenizer->vocab_size() : 0);
+  const engine::Settings settings =
+      engine::settings_of(recipe, tokenizer ? tokenizer->vocab_size() : 0);
   std::optional<train::RunLock> lock;
   std::optional<train::RunResult> result;
   int signal = 0;

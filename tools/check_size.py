@@ -22,9 +22,8 @@ LARGER = {
     "apps/bench.cpp: add_bench": 85,
     "files of base": 47,
     "files of text": 45,
-    "files of train": 73,
+    "files of train": 43,
     "lines of text": 3847,
-    "lines of train": 5334,
     "src/checkpoint/reader.cpp": 344,
     "src/comm/messages/message_pending.cpp": 334,
     "src/config/recipe.h": 334,
@@ -32,7 +31,7 @@ LARGER = {
     "src/kernels/attention/attention_backward_bf16.cpp": 433,
     "src/parallel/timeline.cpp: simulate": 68,
     "src/text/unicode_ranges.h": 381,
-    "src/train/loop.cpp": 497,
+    "src/train/loop.cpp": 500,
 }
 
 SCOPE = re.compile(r"^(template\s*<.*>\s*)?(inline\s+)?(namespace|class|struct|union|enum)\b|^extern\s*$", re.S)

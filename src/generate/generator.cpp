@@ -55,7 +55,7 @@ class StopFinder {
 
 }  // namespace
 
-Generated generate(InferenceModel& model, const text::Tokenizer* tokenizer,
+Generated generate(engine::InferenceModel& model, const text::Tokenizer* tokenizer,
                    std::span<const int32_t> prompt_ids, const GenerateOptions& options,
                    const OnText& on_text) {
   check(options.sampling);
@@ -63,7 +63,7 @@ Generated generate(InferenceModel& model, const text::Tokenizer* tokenizer,
     throw UserError("--max-new-tokens {} is negative", options.max_new_tokens);
   const auto prompt = static_cast<int64_t>(prompt_ids.size());
   const int64_t context = model.spec().context;
-  KvCache cache = model.make_cache(prompt + std::min(options.max_new_tokens, context));
+  engine::KvCache cache = model.make_cache(prompt + std::min(options.max_new_tokens, context));
   Generated result;
   result.finish_reason = "length";
   StopFinder finder(options.stop);

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "generate/inference_model.h"
+#include "engine/inference_model.h"
 #include "generate/sampling.h"
 #include "text/tokenizer.h"
 
@@ -34,7 +34,7 @@ using OnText = std::function<void(std::string_view piece)>;
 
 /// `prompt_ids` must not be empty and fit the context. `tokenizer` may be null: then text is empty
 /// and there are no stop texts. Stops with "length" at max_new_tokens or a full context.
-Generated generate(InferenceModel& model, const text::Tokenizer* tokenizer,
+Generated generate(engine::InferenceModel& model, const text::Tokenizer* tokenizer,
                    std::span<const int32_t> prompt_ids, const GenerateOptions& options,
                    const OnText& on_text = {});
 

@@ -266,7 +266,7 @@ double head_value(LayerCase& c, Context& context, const LossHead& layer, ConstVi
 }
 
 TEST(LayerGradients, LossHeadWithMaskedTokensAndZLoss) {
-  const train::Settings settings = tiny_f64_settings();
+  const engine::Settings settings = tiny_f64_settings();
   for (const float z_loss : {0.0f, 0.0625f}) {
     LayerCase c(settings);
     const LossHead layer(c.parameters(), {20, 128, kH}, {}, nullptr, c.partition());

@@ -13,8 +13,8 @@ namespace {
 
 using megalith::testing::LayerCase;
 
-train::Settings settings_of(DType dtype) {
-  train::Settings settings = megalith::testing::toy_settings();
+engine::Settings settings_of(DType dtype) {
+  engine::Settings settings = megalith::testing::toy_settings();
   settings.weights = settings.activations = dtype;
   settings.ragged = true;
   return settings;
@@ -30,7 +30,7 @@ void append(ConstView view, std::vector<std::byte>& bits) {
 }
 
 Outcome run_block(DType dtype, Recompute mode, double dropout, bool materialised) {
-  train::Settings settings = settings_of(dtype);
+  engine::Settings settings = settings_of(dtype);
   settings.model.dropout = dropout;
   LayerCase c(settings);
   const models::ModelSpec& a = settings.model;

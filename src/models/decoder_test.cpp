@@ -47,7 +47,7 @@ struct Choice {
 class DecoderGradients : public ::testing::TestWithParam<Choice> {};
 
 TEST_P(DecoderGradients, EveryParameter) {
-  train::Settings settings = tiny_f64_settings();
+  engine::Settings settings = tiny_f64_settings();
   settings.model.head.tied = GetParam().tied;
   testing::set_materialised(settings.model, GetParam().materialised);
   settings.z_loss = 0.0625;

@@ -8,8 +8,8 @@
 
 namespace megalith::testing {
 
-train::Settings tiny_f64_settings() {
-  train::Settings settings = toy_settings();
+engine::Settings tiny_f64_settings() {
+  engine::Settings settings = toy_settings();
   settings.model = models::gpt2(
       {.layers = 2, .hidden = 16, .heads = 4, .kv_heads = 2, .ffn = 24, .context = 8, .vocab = 20});
   settings.model.dropout = 0.1;
@@ -21,13 +21,13 @@ train::Settings tiny_f64_settings() {
   return settings;
 }
 
-LayerCase::LayerCase(const train::Settings& settings, int64_t samples)
+LayerCase::LayerCase(const engine::Settings& settings, int64_t samples)
     : settings_(settings),
       device_(device::make_cpu_device(1)),
       alone_(comm::make_self_communicator(*device_)),
       exec_(*device_),
       host_batch_(toy_batch(settings, 0, samples)),
-      device_batch_(std::make_unique<train::DeviceBatch>(
+      device_batch_(std::make_unique<engine::DeviceBatch>(
           *device_, host_batch_, host_batch_.num_sequences(), host_batch_.total_weight)) {}
 
 layers::Partition LayerCase::partition() const {

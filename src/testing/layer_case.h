@@ -9,26 +9,26 @@
 #include <vector>
 
 #include "base/function_ref.h"
+#include "engine/device_batch.h"
 #include "layers/context.h"
 #include "layers/linear.h"
 #include "parameters/parameter_set.h"
 #include "testing/toy_model.h"
-#include "train/device_batch.h"
 
 namespace megalith::testing {
 
 /// The toy model with two ragged samples of 8 tokens, small enough for finite differences; f64 in
 /// every representation, so that all kernels are the double-precision references.
-train::Settings tiny_f64_settings();
+engine::Settings tiny_f64_settings();
 
 class LayerCase {
  public:
   /// Batch: samples [0, samples) of the toy data.
-  explicit LayerCase(const train::Settings& settings, int64_t samples = 2);
+  explicit LayerCase(const engine::Settings& settings, int64_t samples = 2);
   LayerCase(const LayerCase&) = delete;
   LayerCase& operator=(const LayerCase&) = delete;
 
-  const train::Settings& settings() const { return settings_; }
+  const engine::Settings& settings() const { return settings_; }
   device::Device& device() { return *device_; }
   parameters::ParameterSet& parameters() { return set_; }
   layers::Partition partition() const;
@@ -48,13 +48,13 @@ class LayerCase {
   std::vector<std::string> parameter_faults(FunctionRef<double()> value);
 
  private:
-  train::Settings settings_;
+  engine::Settings settings_;
   std::unique_ptr<device::Device> device_;
   std::unique_ptr<comm::Communicator> alone_;
   kernels::Exec exec_;
   parameters::ParameterSet set_;
   data::HostBatch host_batch_;
-  std::unique_ptr<train::DeviceBatch> device_batch_;
+  std::unique_ptr<engine::DeviceBatch> device_batch_;
 };
 
 /// Sum of a[i] b[i]; f64, host memory.

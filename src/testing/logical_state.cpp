@@ -11,7 +11,7 @@
 
 namespace megalith::testing {
 
-void LogicalState::add(train::Engine& engine) {
+void LogicalState::add(engine::Engine& engine) {
   device::Device& device = engine.device();
   size_t index = 0;
   for (const parameters::Parameter& parameter : engine.parameters().all()) {

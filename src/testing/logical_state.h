@@ -9,16 +9,16 @@
 #include <string>
 #include <vector>
 
+#include "engine/engine.h"
 #include "tensor/dtype.h"
 #include "tensor/shard.h"
-#include "train/engine.h"
 
 namespace megalith::testing {
 
 class LogicalState {
  public:
   /// Puts in masters, compute weights and both moments of a rank's part. Any rank's thread.
-  void add(train::Engine& engine);
+  void add(engine::Engine& engine);
   /// One tensor's shard, row major. Any thread.
   void add(const std::string& name, DType dtype, const Shape& shape, const Shard& shard,
            const void* local);

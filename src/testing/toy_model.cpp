@@ -6,8 +6,8 @@
 
 namespace megalith::testing {
 
-train::Settings toy_settings() {
-  train::Settings settings;
+engine::Settings toy_settings() {
+  engine::Settings settings;
   settings.model =
       models::gpt2({.layers = 3, .hidden = 32, .heads = 4, .ffn = 64, .context = 16, .vocab = 100});
   settings.model.dropout = 0.1;
@@ -23,8 +23,8 @@ train::Settings toy_settings() {
   return settings;
 }
 
-train::Settings toy_llama_settings() {
-  train::Settings settings = toy_settings();
+engine::Settings toy_llama_settings() {
+  engine::Settings settings = toy_settings();
   const models::ModelSpec gpt = settings.model;
   settings.model = models::llama({.layers = 3,
                                   .hidden = 32,
@@ -60,7 +60,7 @@ void set_materialised(models::ModelSpec& model, bool materialised) {
 namespace {
 
 /// One sample's tokens, one more than the sample is long.
-std::vector<int32_t> sample_tokens(const train::Settings& settings, int64_t sample) {
+std::vector<int32_t> sample_tokens(const engine::Settings& settings, int64_t sample) {
   const auto vocab = static_cast<uint64_t>(settings.model.vocab);
   const auto draws = random_key(77, static_cast<uint64_t>(sample));
   uint64_t token = random_key(draws, uint64_t{1}) % vocab;
@@ -72,7 +72,7 @@ std::vector<int32_t> sample_tokens(const train::Settings& settings, int64_t samp
   return tokens;
 }
 
-void append_sample(const train::Settings& settings, int64_t sample, data::HostBatch& batch) {
+void append_sample(const engine::Settings& settings, int64_t sample, data::HostBatch& batch) {
   const int64_t length = settings.sequence_length();
   const std::vector<int32_t> tokens = sample_tokens(settings, sample);
   // Two documents in two of three samples; where the second begins moves through the sample.
@@ -97,7 +97,7 @@ void append_sample(const train::Settings& settings, int64_t sample, data::HostBa
 
 }  // namespace
 
-data::HostBatch toy_batch(const train::Settings& settings, int64_t first, int64_t count) {
+data::HostBatch toy_batch(const engine::Settings& settings, int64_t first, int64_t count) {
   data::HostBatch batch;
   batch.first_sample = first;
   batch.num_samples = count;
@@ -108,7 +108,7 @@ data::HostBatch toy_batch(const train::Settings& settings, int64_t first, int64_
   return batch;
 }
 
-std::vector<data::HostBatch> toy_micro_batches(const train::Settings& settings, int64_t step,
+std::vector<data::HostBatch> toy_micro_batches(const engine::Settings& settings, int64_t step,
                                                int data_rank) {
   const int64_t begin = optim::samples_after(settings.batch, step - 1);
   const int64_t per_rank = optim::batch_size(settings.batch, begin) / settings.layout.data;
@@ -120,7 +120,7 @@ std::vector<data::HostBatch> toy_micro_batches(const train::Settings& settings, 
   return batches;
 }
 
-double toy_weight(const train::Settings& settings, int64_t step) {
+double toy_weight(const engine::Settings& settings, int64_t step) {
   const int64_t begin = optim::samples_after(settings.batch, step - 1);
   return toy_batch(settings, begin, optim::batch_size(settings.batch, begin)).total_weight;
 }

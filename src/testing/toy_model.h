@@ -5,18 +5,18 @@
 #pragma once
 
 #include "data/host_batch.h"
-#include "train/settings.h"
+#include "engine/settings.h"
 
 namespace megalith::testing {
 
 /// 3 blocks (so that pipeline stages are uneven), 4 heads, a canonical split of 4 x 2, 8 samples of
 /// 16 tokens a step, learning rate 0.01, dropout, z-loss, and clipping that bites.
-train::Settings toy_settings();
+engine::Settings toy_settings();
 
 /// The same with a Llama's layers: grouped heads wider than hidden / heads, rotary positions, in the
 /// first layer scaled by the length of the sequence; the second layer sees a window alone, the
 /// third's scores are capped and its queries and keys have norms; untied, no biases.
-train::Settings toy_llama_settings();
+engine::Settings toy_llama_settings();
 
 /// A change of every layer of a model.
 void set_kv_heads(models::ModelSpec& model, int64_t kv_heads);
@@ -26,14 +26,14 @@ void set_materialised(models::ModelSpec& model, bool materialised = true);
 /// Samples [first, first + count): token after token, next = 7 token + 3 + noise (mod vocabulary),
 /// so there is something to learn. With `settings.ragged` some samples hold two documents that
 /// attention must not join, and the last token of each document has weight 0.
-data::HostBatch toy_batch(const train::Settings& settings, int64_t first, int64_t count);
+data::HostBatch toy_batch(const engine::Settings& settings, int64_t first, int64_t count);
 
 /// The micro-batches of data rank `data_rank` in step `step` (from 1), in sample order; the batch
 /// grows as the settings' ramp says.
-std::vector<data::HostBatch> toy_micro_batches(const train::Settings& settings, int64_t step,
+std::vector<data::HostBatch> toy_micro_batches(const engine::Settings& settings, int64_t step,
                                                int data_rank);
 
 /// Sum of the loss weights of the step's samples over all ranks.
-double toy_weight(const train::Settings& settings, int64_t step);
+double toy_weight(const engine::Settings& settings, int64_t step);
 
 }  // namespace megalith::testing

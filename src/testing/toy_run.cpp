@@ -9,9 +9,9 @@
 
 namespace megalith::testing {
 
-void run_toy(const train::Settings& settings, int steps, const Machine& machine, ToyRun& run) {
-  train::check(settings, "toy settings");
-  std::vector<std::vector<train::StepResult>> results(
+void run_toy(const engine::Settings& settings, int steps, const Machine& machine, ToyRun& run) {
+  engine::check(settings, "toy settings");
+  std::vector<std::vector<engine::StepResult>> results(
       static_cast<size_t>(settings.layout.num_ranks()));
   comm::run_ranks(settings.layout.num_ranks(), [&](comm::Communicator& world) {
     const auto device =
@@ -19,7 +19,7 @@ void run_toy(const train::Settings& settings, int steps, const Machine& machine,
                                                .num_threads = machine.threads,
                                                .ranks_here = settings.layout.num_ranks()});
     const parallel::Mesh mesh(world, settings.layout);
-    train::Engine engine(settings, *device, mesh);
+    engine::Engine engine(settings, *device, mesh);
     engine.initialise();
     auto& mine = results[static_cast<size_t>(world.rank())];
     for (int64_t step = 1; step <= steps; ++step) {

@@ -25,7 +25,7 @@ struct ToyRun {
 
 /// Batch sizes and learning rates are those of the settings (constant unless they say otherwise).
 /// Fills `run` (which must be new).
-void run_toy(const train::Settings& settings, int steps, const Machine& machine, ToyRun& run);
+void run_toy(const engine::Settings& settings, int steps, const Machine& machine, ToyRun& run);
 
 /// The first thing in which the runs differ by a bit, in words; empty when nothing does.
 std::string difference(const ToyRun& a, const ToyRun& b);

@@ -30,7 +30,8 @@ constexpr int kDepth = 4;
 }  // namespace
 
 DataRoad::DataRoad(const data::Sampler& sampler, const data::BatchOptions& options,
-                   const Settings& settings, comm::Communicator& data_ranks, int64_t first_sample)
+                   const engine::Settings& settings, comm::Communicator& data_ranks,
+                   int64_t first_sample)
     : sampler_(sampler),
       options_(options),
       ramp_(settings.batch),

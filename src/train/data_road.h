@@ -7,7 +7,7 @@
 
 #include "comm/communicator.h"
 #include "data/prefetch.h"
-#include "train/settings.h"
+#include "engine/settings.h"
 
 namespace megalith::train {
 
@@ -16,7 +16,7 @@ class DataRoad {
   /// Starts at sample `first_sample`. The sampler and `data_ranks`, of which this is one, must
   /// outlive it.
   DataRoad(const data::Sampler& sampler, const data::BatchOptions& options,
-           const Settings& settings, comm::Communicator& data_ranks, int64_t first_sample);
+           const engine::Settings& settings, comm::Communicator& data_ranks, int64_t first_sample);
 
   struct Step {
     int64_t first_sample = 0;

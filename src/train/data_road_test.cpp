@@ -22,8 +22,8 @@ struct Read {
   double weight = 0;
 };
 
-Settings settings() {
-  Settings s = megalith::testing::toy_settings();
+engine::Settings settings() {
+  engine::Settings s = megalith::testing::toy_settings();
   s.split.data_shards = 4;
   s.micro_batch = 1;
   s.batch = {.full = 16, .start = 4, .increment = 4, .samples = 32};
@@ -34,7 +34,7 @@ Settings settings() {
 /// What this data rank reads in each step.
 std::vector<Read> read(const data::Sampler& sampler, bool end_of_document_loss,
                        comm::Communicator& data_ranks) {
-  Settings s = settings();
+  engine::Settings s = settings();
   s.layout.data = data_ranks.size();
   const data::BatchOptions options{
       .end_of_document = 0, .document_mask = true, .end_of_document_loss = end_of_document_loss};

@@ -3,11 +3,10 @@
 
 #include "checkpoint/kept_checkpoints.h"
 #include "checkpoint/reader.h"
-#include "train/checkpoints.h"
-#include "train/from_recipe.h"
 #include "train/leftovers.h"
 #include "train/owed_step.h"
 #include "train/resume_check.h"
+#include "train/run_inputs.h"
 #include "train/run_record.h"
 #include "train/validation.h"
 
@@ -57,7 +56,8 @@ bool is_tidy(const fs::path& run, const Position& position,
          ends_at(run / position.logs.events_file, position.logs.events);
 }
 
-std::optional<report::StepMetrics> look(const config::Recipe& recipe, const Settings& settings,
+std::optional<report::StepMetrics> look(const config::Recipe& recipe,
+                                        const engine::Settings& settings,
                                         const text::Tokenizer* tokenizer,
                                         std::span<const std::string> allow,
                                         const checkpoint::AtWork& at_work) {
@@ -88,7 +88,7 @@ std::optional<report::StepMetrics> look(const config::Recipe& recipe, const Sett
 
 std::optional<report::StepMetrics> finished_before(comm::Communicator& world,
                                                    const config::Recipe& recipe,
-                                                   const Settings& settings,
+                                                   const engine::Settings& settings,
                                                    const text::Tokenizer* tokenizer,
                                                    std::span<const std::string> allow) {
   std::string line;

@@ -10,9 +10,9 @@
 
 #include "comm/communicator.h"
 #include "config/recipe.h"
+#include "engine/settings.h"
 #include "report/metrics.h"
 #include "text/tokenizer.h"
-#include "train/settings.h"
 
 namespace megalith::train {
 
@@ -24,7 +24,7 @@ namespace megalith::train {
 /// rank 0 looks.
 std::optional<report::StepMetrics> finished_before(comm::Communicator& world,
                                                    const config::Recipe& recipe,
-                                                   const Settings& settings,
+                                                   const engine::Settings& settings,
                                                    const text::Tokenizer* tokenizer,
                                                    std::span<const std::string> allow);
 

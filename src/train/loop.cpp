@@ -3,26 +3,28 @@
 
 #include <algorithm>
 
+#include "account/measured_memory.h"
 #include "account/plan.h"
 #include "base/clock.h"
 #include "base/file.h"
 #include "base/log.h"
 #include "checkpoint/manifest.h"
+#include "engine/from_recipe.h"
+#include "engine/state.h"
+#include "models/recipe_model.h"
 #include "train/accounts.h"
 #include "train/agreement.h"
-#include "train/checkpoints.h"
 #include "train/data_road.h"
 #include "train/deadline.h"
 #include "train/earlier_run.h"
-#include "train/from_recipe.h"
 #include "train/leftovers.h"
-#include "train/measured_memory.h"
 #include "train/not_finite.h"
 #include "train/owed_step.h"
 #include "train/product_choices.h"
 #include "train/progress.h"
 #include "train/resume_check.h"
 #include "train/run_guard.h"
+#include "train/run_inputs.h"
 #include "train/run_record.h"
 #include "train/validation.h"
 
@@ -79,14 +81,14 @@ class TrainingRun {
   const Hooks& hooks_;
   device::Device& device_;
   fs::path folder_;
-  Settings settings_;
+  engine::Settings settings_;
   data::BatchOptions batch_options_;
   data::Sampler sampler_;
   std::unique_ptr<data::Sampler> validation_;
   RunLength length_;
   int64_t resident_at_start_ = account::resident_memory().now;
   std::unique_ptr<parallel::Mesh> mesh_;
-  std::unique_ptr<Engine> engine_;
+  std::unique_ptr<engine::Engine> engine_;
   std::string data_fingerprint_;
   Position position_;
   RunGuard guard_;
@@ -117,7 +119,7 @@ TrainingRun::TrainingRun(const config::Recipe& recipe, const text::Tokenizer* to
       hooks_(hooks),
       device_(device),
       folder_(recipe.run.out),
-      settings_(settings_of(recipe, tokenizer != nullptr ? tokenizer->vocab_size() : 0)),
+      settings_(engine::settings_of(recipe, tokenizer != nullptr ? tokenizer->vocab_size() : 0)),
       batch_options_(batch_options_of(
           recipe, tokenizer != nullptr ? tokenizer->end_of_document() : std::nullopt)),
       sampler_(corpora_of(recipe.data.train),
@@ -133,13 +135,13 @@ TrainingRun::TrainingRun(const config::Recipe& recipe, const text::Tokenizer* to
   require_same_inputs();
   world_.set_device(&device);
   mesh_ = std::make_unique<parallel::Mesh>(world_, settings_.layout);
-  engine_ = std::make_unique<Engine>(settings_, device, *mesh_);
+  engine_ = std::make_unique<engine::Engine>(settings_, device, *mesh_);
   saver_ = std::make_unique<checkpoint::Saver>(
       folder_ / "checkpoints",
       checkpoint::SaverOptions{recipe.checkpoint.keep, recipe.checkpoint.async,
                                recipe.checkpoint.every},
       &world_);
-  saver_->reserve(device_, state_bytes(*engine_));
+  saver_->reserve(device_, engine::state_bytes(*engine_));
 }
 
 void TrainingRun::require_same_inputs() {
@@ -215,7 +217,7 @@ void TrainingRun::restore(const checkpoint::Reader& reader) {
   position_ = position_from(state);
   if (state.contains("guard")) guard_.restore(state["guard"]);
   owed_ = owed_from(state, position_.step);
-  load_state(reader, *engine_);
+  engine::load_state(reader, *engine_);
   saved_step_ = position_.step;
   saved_owed_ = what_of(owed_);
 }
@@ -264,7 +266,7 @@ report::StepMetrics TrainingRun::train_step() {
   accounts_.enter(Bucket::steps);
   const double begin = monotonic_seconds();
   const double lr = optim::learning_rate(settings_.schedule, {step, position_.elapsed_seconds});
-  const StepResult result =
+  const engine::StepResult result =
       engine_->step(step, lr, data.micro_batches, data.global_weight, guard_.skipped_steps());
   not_finite_.reset();
   if (!result.applied) {
@@ -316,9 +318,9 @@ void TrainingRun::save() {
     texts["recipe.yaml"] = config::to_yaml(recipe_);
     if (tokenizer_ != nullptr) texts["tokenizer.json"] = tokenizer_->to_json();
   }
-  SpreadState spread(*engine_);
-  const auto tensors = state_tensors(*engine_, spread);
-  nlohmann::json state = state_json(position_, *engine_, data_fingerprint_);
+  engine::SpreadState spread(*engine_);
+  const auto tensors = engine::state_tensors(*engine_, spread);
+  nlohmann::json state = state_json(position_, settings_, data_fingerprint_);
   state["guard"] = guard_.to_json();
   if (owed_) state["owed"] = to_json(*owed_);
   if (settings_.numerics == kernels::Numerics::fast)
@@ -335,7 +337,8 @@ RunResult TrainingRun::finish() {
   accounts_.enter(Bucket::checkpoint);
   wait_for_save();
   saver_->tidy(position_.step);  // what a start that had nothing to do found too many
-  record_.json()["memory"]["measured"] = measured_memory(world_, device_, resident_at_start_);
+  record_.json()["memory"]["measured"] =
+      account::measured_memory(world_, device_, resident_at_start_);
   const std::string status = signal_ != 0 ? "stopped" : "finished";
   write_record(status);
   return {logged_, status, signal_};
@@ -379,7 +382,7 @@ void TrainingRun::require_room() {
     texts = static_cast<int64_t>(config::to_yaml(recipe_).size());
     if (tokenizer_ != nullptr) texts += static_cast<int64_t>(tokenizer_->to_json().size());
   }
-  saver_->require_room(state_sizes(*engine_), texts);
+  saver_->require_room(engine::state_sizes(*engine_), texts);
 }
 
 /// The last regular checkpoint, as rank 0 finds it; empty when there is none. Those of later steps

@@ -12,10 +12,10 @@
 
 #include "comm/communicator.h"
 #include "config/recipe.h"
+#include "engine/engine.h"
 #include "report/metrics.h"
 #include "report/samples.h"
 #include "text/tokenizer.h"
-#include "train/engine.h"
 #include "train/stop_request.h"
 
 namespace megalith::train {
@@ -28,10 +28,10 @@ struct Samples {
 struct Hooks {
   /// Continues each of the recipe's prompts with the model as it stands. Collective; what rank 0
   /// returns counts.
-  std::function<Samples(Engine&, int64_t step)> samples;
+  std::function<Samples(engine::Engine&, int64_t step)> samples;
   /// Around the computation of each step (data, validation and saves are outside); optional.
-  std::function<void(Engine&, int64_t step)> before_step;
-  std::function<void(Engine&, int64_t step, double seconds)> after_step;
+  std::function<void(engine::Engine&, int64_t step)> before_step;
+  std::function<void(engine::Engine&, int64_t step, double seconds)> after_step;
 };
 
 /// What is known before the first step and recorded in run.json, by rank 0.

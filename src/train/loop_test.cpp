@@ -15,8 +15,8 @@
 #include "comm/backends.h"
 #include "data/indexed.h"
 #include "data/test_corpus.h"
+#include "engine/from_recipe.h"
 #include "train/finished.h"
-#include "train/from_recipe.h"
 #include "train/run_guard.h"
 
 namespace megalith::train {
@@ -52,7 +52,7 @@ class LoopTest : public ::testing::Test {
     return run_training(recipe_, nullptr, facts_, hooks, *world_, *device_, &stop, false);
   }
   std::optional<report::StepMetrics> finished() {
-    return finished_before(*world_, recipe_, settings_of(recipe_, 0), nullptr, {});
+    return finished_before(*world_, recipe_, engine::settings_of(recipe_, 0), nullptr, {});
   }
   std::vector<std::string> saved() const {
     std::vector<std::string> names;
@@ -64,18 +64,18 @@ class LoopTest : public ::testing::Test {
   /// Makes step `step` not finite, and does `then` when it is done. The weights are as they were
   /// by then: nothing but a judgement keeps the step from being saved.
   static Hooks not_finite_at(int64_t step, std::function<void(int64_t)> then) {
-    const auto weight = [](Engine& engine) -> float& {
+    const auto weight = [](engine::Engine& engine) -> float& {
       return *reinterpret_cast<float*>(
           engine.parameters().find("final_norm.weight")->master().data());
     };
     auto was = std::make_shared<float>();
     Hooks hooks;
-    hooks.before_step = [=](Engine& engine, int64_t at) {
+    hooks.before_step = [=](engine::Engine& engine, int64_t at) {
       if (at != step) return;
       *was = weight(engine);
       weight(engine) = std::numeric_limits<float>::quiet_NaN();
     };
-    hooks.after_step = [=](Engine& engine, int64_t at, double) {
+    hooks.after_step = [=](engine::Engine& engine, int64_t at, double) {
       if (at == step) weight(engine) = *was;
       then(at);
     };
@@ -124,7 +124,7 @@ TEST_F(LoopTest, WhatAnUpdateLeftNotFiniteEndsTheRunInItsStep) {
   recipe_.train.steps = 8;
   recipe_.checkpoint.every = 2;
   Hooks hooks;
-  hooks.before_step = [](Engine& engine, int64_t step) {
+  hooks.before_step = [](engine::Engine& engine, int64_t step) {
     if (step != 3) return;
     const View moments = engine.optimizer().second_moment(1);
     *reinterpret_cast<float*>(moments.data()) = std::numeric_limits<float>::infinity();

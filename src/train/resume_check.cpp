@@ -5,6 +5,7 @@
 
 #include "base/log.h"
 #include "config/resume.h"
+#include "models/model_spec_json.h"
 #include "models/recipe_model.h"
 
 namespace megalith::train {
@@ -22,6 +23,15 @@ void judge_content(const char* key, bool changed, std::span<const std::string> a
 }
 
 }  // namespace
+
+nlohmann::json state_json(const Position& position, const engine::Settings& settings,
+                          const std::string& data_fingerprint) {
+  nlohmann::json state = to_json(position);
+  state["architecture"] = models::to_json(settings.model);
+  state["tensor_shards"] = settings.split.tensor_shards;
+  state["data_fingerprint"] = data_fingerprint;
+  return state;
+}
 
 void check_resume(const config::Recipe& recipe, const data::Sampler& sampler,
                   const std::string& data_fingerprint, const text::Tokenizer* tokenizer,

@@ -4,11 +4,11 @@
 #include <algorithm>
 
 #include "comm/operation.h"
-#include "train/from_recipe.h"
+#include "train/run_inputs.h"
 
 namespace megalith::train {
 
-data::SamplerOptions sampler_options(const config::Recipe& recipe, const Settings& settings,
+data::SamplerOptions sampler_options(const config::Recipe& recipe, const engine::Settings& settings,
                                      data::Split split) {
   data::SamplerOptions options;
   options.sequence_length = settings.sequence_length();
@@ -21,7 +21,7 @@ data::SamplerOptions sampler_options(const config::Recipe& recipe, const Setting
 }
 
 std::unique_ptr<data::Sampler> validation_sampler(const config::Recipe& recipe,
-                                                  const Settings& settings) {
+                                                  const engine::Settings& settings) {
   if (recipe.train.validate_every == 0) return nullptr;
   if (!recipe.data.validation.empty()) {
     data::SamplerOptions options = sampler_options(recipe, settings, data::Split::train);
@@ -38,8 +38,9 @@ std::unique_ptr<data::Sampler> validation_sampler(const config::Recipe& recipe,
       "data.validation_fraction is 0");
 }
 
-std::optional<double> validation_loss(Engine& engine, const data::Sampler& sampler, int64_t samples,
-                                      const data::BatchOptions& options, FunctionRef<bool()> stop) {
+std::optional<double> validation_loss(engine::Engine& engine, const data::Sampler& sampler,
+                                      int64_t samples, const data::BatchOptions& options,
+                                      FunctionRef<bool()> stop) {
   const parallel::Mesh& mesh = engine.mesh();
   const int64_t at_once = engine.settings().micro_batch;
   const comm::Part mine = comm::part_of(samples, mesh.at().data, mesh.layout().data);

@@ -14,7 +14,7 @@
 #include "disk_model.h"
 #include "report/metrics.h"
 #include "save_fixture.h"
-#include "train/from_recipe.h"
+
 #include "train/loop.h"
 #include "train/position.h"
 #include "train/run_log.h"
@@ -57,11 +57,11 @@ void start(const config::Recipe& recipe, int64_t breaks_off_in) {
   const auto device = device::make_cpu_device(1);
   const auto world = comm::make_self_communicator(*device);
   train::Hooks hooks;
-  hooks.before_step = [=](train::Engine&, int64_t step) {
+  hooks.before_step = [=](engine::Engine&, int64_t step) {
     if ((step - 1) % kEvery == 0 && step > 1) note(std::to_string(step - 1));  // it is saved
     if (step == breaks_off_in) throw BreaksOff();
   };
-  hooks.samples = [](train::Engine&, int64_t step) {
+  hooks.samples = [](engine::Engine&, int64_t step) {
     return train::Samples{{{step, "a", "b"}}, 0};
   };
   run_training(recipe, nullptr, {}, hooks, *world, *device, nullptr, false);

@@ -6,11 +6,11 @@
 #include <fmt/format.h>
 
 #include "comm/backends.h"
+#include "engine/device_batch.h"
+#include "engine/engine.h"
 #include "golden/formula.h"
 #include "golden/reference_file.h"
 #include "models/families.h"
-#include "train/device_batch.h"
-#include "train/engine.h"
 
 namespace megalith::golden {
 namespace {
@@ -27,8 +27,8 @@ bool is_untied(const Case& c) {
   return std::string_view(c.file).find("untied") != std::string_view::npos;
 }
 
-train::Settings settings_of(const Case& c) {
-  train::Settings s;
+engine::Settings settings_of(const Case& c) {
+  engine::Settings s;
   if (is_llama(c)) {
     s.model = llama_grouped();
   } else {
@@ -51,7 +51,7 @@ train::Settings settings_of(const Case& c) {
 }
 
 /// The two samples of the reference, a micro-batch each, with its planted first and last ids.
-std::vector<data::HostBatch> micro_batches(const train::Settings& s) {
+std::vector<data::HostBatch> micro_batches(const engine::Settings& s) {
   std::vector<data::HostBatch> batches{formula_batch(s.model, 0, 1), formula_batch(s.model, 1, 1)};
   batches[0].ids_T[3] = batches[0].targets_T[2] = 0;
   batches[1].targets_T.back() = static_cast<int32_t>(s.model.vocab - 1);
@@ -122,13 +122,13 @@ class Comparison {
 };
 
 /// [tokens of all batches, vocab], without padding columns.
-std::vector<double> logits_of(train::Engine& engine, std::span<const data::HostBatch> batches) {
+std::vector<double> logits_of(engine::Engine& engine, std::span<const data::HostBatch> batches) {
   std::vector<double> all;
   const models::ModelSpec& a = engine.settings().model;
   device::Device& device = engine.device();
   for (const data::HostBatch& host : batches) {
     layers::Context context = engine.context(0, 0);
-    const train::DeviceBatch batch(device, host, 1, 1);
+    const engine::DeviceBatch batch(device, host, 1, 1);
     const device::Tensor x_TH =
         context.workspace(context.activation, Shape{host.num_tokens(), a.hidden});
     const device::Tensor logits_TV =
@@ -148,19 +148,19 @@ class PyTorch : public testing::TestWithParam<Case> {};
 
 TEST_P(PyTorch, LogitsLossAndEveryGradientAgree) {
   const Case& c = GetParam();
-  const train::Settings settings = settings_of(c);
+  const engine::Settings settings = settings_of(c);
   const ReferenceFile reference(c.file);
   Comparison comparison(c, reference, settings.model);
   const auto device = device::make_cpu_device(1);
   const auto world = comm::make_self_communicator(*device);
   const parallel::Mesh mesh(*world, settings.layout);
-  train::Engine engine(settings, *device, mesh);
+  engine::Engine engine(settings, *device, mesh);
   set_formula_weights(engine.parameters(), settings.model.vocab, *device);
   const std::vector<data::HostBatch> batches = micro_batches(settings);
 
   comparison.expect_near("logits", logits_of(engine, batches));
   // A learning rate of 0: the step leaves the gradients behind.
-  const train::StepResult result =
+  const engine::StepResult result =
       engine.step(1, 0, batches, batches[0].total_weight + batches[1].total_weight);
   comparison.expect_near("loss", {result.loss});
   comparison.expect_near("grad_norm", {result.grad_norm});

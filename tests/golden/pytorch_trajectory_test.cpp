@@ -6,10 +6,10 @@
 #include <fmt/format.h>
 
 #include "comm/backends.h"
+#include "engine/engine.h"
 #include "golden/formula.h"
 #include "golden/reference_file.h"
 #include "models/families.h"
-#include "train/engine.h"
 
 namespace megalith::golden {
 namespace {
@@ -35,8 +35,8 @@ const Trajectory& llama_trajectory() {
   return of;
 }
 
-train::Settings settings_in(DType dtype, const Trajectory& trajectory) {
-  train::Settings s;
+engine::Settings settings_in(DType dtype, const Trajectory& trajectory) {
+  engine::Settings s;
   s.model = trajectory.model;
   s.split = {models::default_tensor_shards(s.model), 1};
   s.masters = s.weights = s.activations = dtype;
@@ -62,11 +62,11 @@ struct Outcome {
 
 Outcome run(DType dtype, int64_t steps, const Trajectory& trajectory,
             const ReferenceFile& reference) {
-  const train::Settings settings = settings_in(dtype, trajectory);
+  const engine::Settings settings = settings_in(dtype, trajectory);
   const auto device = device::make_cpu_device(1);
   const auto world = comm::make_self_communicator(*device);
   const parallel::Mesh mesh(*world, settings.layout);
-  train::Engine engine(settings, *device, mesh);
+  engine::Engine engine(settings, *device, mesh);
   set_formula_weights(engine.parameters(), settings.model.vocab, *device);
   const std::vector<double> losses = reference.read("loss"), norms = reference.read("grad_norm");
   Outcome outcome;
@@ -74,7 +74,7 @@ Outcome run(DType dtype, int64_t steps, const Trajectory& trajectory,
     const std::vector<data::HostBatch> batches{
         formula_batch(settings.model, (step - 1) * kBatch, kBatch)};
     const double lr = optim::learning_rate(settings.schedule, {.step = step});
-    const train::StepResult result = engine.step(step, lr, batches, batches[0].total_weight);
+    const engine::StepResult result = engine.step(step, lr, batches, batches[0].total_weight);
     const auto i = static_cast<size_t>(step - 1);
     outcome.worst_loss = std::max(outcome.worst_loss, std::abs(result.loss / losses[i] - 1));
     outcome.worst_norm = std::max(outcome.worst_norm, std::abs(result.grad_norm / norms[i] - 1));

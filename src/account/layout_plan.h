@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: Apache-2.0
+// The plan of a layout of any size without its ranks: one rank of each kind (rank_kinds.h) is
+// traced. Memory is that of a full traced step, plus the snapshot, which lies beside it all along;
+// work and traffic grow by the same amount with every micro-batch, so they are traced for one and
+// for two and continued; the timeline is the schedule in virtual time with the traced operations of
+// each piece.
+#pragma once
+
+#include <functional>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "account/plan.h"
+#include "account/traced_step.h"
+#include "parallel/timeline.h"
+
+namespace megalith::account {
+
+/// Ranks with the same plan.
+struct RankPlan {
+  int rank = 0;  // the first of them
+  int stage = 0;
+  int alike = 0;  // how many they are
+  account::MemoryByClass memory;
+  device::Work work;                          // of a step
+  std::map<std::string, int64_t> wire_bytes;  // of a step, by kind of collective
+  double idle_share = 0;                      // of the time of a step, waiting for other stages
+};
+
+struct LayoutPlan {
+  std::vector<RankPlan> kinds;  // in the order of their first ranks
+  std::vector<size_t> kind_of;  // by rank
+  /// False when spread state makes more kinds than are traced: each stage's ranks are then planned
+  /// as one that owns as much as any of them, writes as much as any, and has all its peaks at once.
+  bool is_exact = true;
+  parallel::Timeline timeline;  // of one data shard's micro-batches; "seconds" are operations
+  double bubble = 0;            // idle over busy time of the busiest stage
+  int micro_batches = 0;        // in the timeline
+  const RankPlan& of(int rank) const { return kinds[kind_of[static_cast<size_t>(rank)]]; }
+};
+
+/// One step; the memory also of what is beside the steps.
+LayoutPlan plan_layout(const engine::Settings& settings, const device::Target& target,
+                       const BesideSteps& beside);
+
+/// The memory alone, by rank. `at_work`, where given, is called between traces by this thread.
+std::vector<account::MemoryByClass> plan_memory(const engine::Settings& settings,
+                                                const device::Target& target,
+                                                const BesideSteps& beside,
+                                                const std::function<void()>& at_work = {});
+
+}  // namespace megalith::account

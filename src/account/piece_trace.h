@@ -1,0 +1,42 @@
+// SPDX-License-Identifier: Apache-2.0
+// One micro-batch through one piece of the model, as a rule on a trace device: what its forward
+// keeps, and what each of its passes takes. Times and memories of any pipeline schedule are made of
+// these.
+#pragma once
+
+#include <map>
+#include <string>
+#include <vector>
+
+#include "account/plan.h"
+#include "engine/settings.h"
+#include "models/decoder.h"
+
+namespace megalith::account {
+
+/// A run of blocks with what stands before and behind it (models::Stage), traced.
+struct PieceTrace {
+  int64_t kept_bytes = 0;  // class activations, from forward to backward; not the piece's output
+  int64_t peak_bytes = 0;  // the same class at any moment, the output too
+  device::Work forward, backward;
+  std::vector<device::Record> forward_records, backward_records;
+};
+
+/// One micro-batch through a piece of the model as this rank of `world` runs them, on any kind of
+/// device: weights are zero, ids 0. Collective.
+PieceTrace pass_piece(const engine::Settings& settings, device::Device& device,
+                      comm::Communicator& world, const models::Stage& stage);
+
+/// Traces a piece as rank 0 of the settings' layout would run them. `recompute` of the
+/// settings counts from the first of them.
+PieceTrace trace_piece(const engine::Settings& settings, const device::Target& target,
+                       const models::Stage& stage);
+
+/// What the second block keeps of a micro-batch, and computes.
+PieceTrace trace_layer(const engine::Settings& settings, const device::Target& target);
+
+/// Bytes sent, by kind of collective ("all_gather", "all_to_all", "send", ...); the inputs that
+/// sequence parallelism does not keep but gathers again in backward apart, as "all_gather_again".
+std::map<std::string, int64_t> wire_bytes_by_kind(const std::vector<device::Record>& records);
+
+}  // namespace megalith::account

@@ -1,0 +1,63 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "account/traced_step.h"
+
+#include <algorithm>
+#include <numeric>
+
+#include "engine/engine.h"
+#include "engine/state.h"
+
+namespace megalith::account {
+
+data::HostBatch shaped_batch(const engine::Settings& settings, int64_t samples) {
+  const int64_t length = settings.sequence_length();
+  const auto tokens = static_cast<size_t>(samples * length);
+  data::HostBatch batch;
+  batch.num_samples = samples;
+  batch.sequence_length = length;
+  batch.ids_T.assign(tokens, 0);
+  batch.targets_T.assign(tokens, 0);
+  batch.position_T.assign(tokens, 0);
+  batch.loss_weight_T.assign(tokens, 1.0f);
+  for (int64_t s = 0; s <= samples; ++s)
+    batch.cu_seqlens.push_back(static_cast<int32_t>(s * length));
+  batch.sequence_sample.resize(static_cast<size_t>(samples));
+  std::iota(batch.sequence_sample.begin(), batch.sequence_sample.end(), int64_t{0});
+  batch.total_weight = static_cast<double>(tokens);
+  return batch;
+}
+
+std::vector<data::HostBatch> shaped_batches(const engine::Settings& settings) {
+  const int64_t per_rank = settings.batch.full / settings.layout.data;
+  return std::vector<data::HostBatch>(static_cast<size_t>(per_rank / settings.micro_batch),
+                                      shaped_batch(settings, settings.micro_batch));
+}
+
+BesideSteps beside_steps(const config::Recipe& recipe) {
+  return {recipe.train.validate_every > 0 ? recipe.train.validate_samples : 0,
+          recipe.checkpoint.async, true};
+}
+
+void traced_step(const engine::Settings& settings, device::Device& device,
+                 comm::Communicator& world, const BesideSteps& beside) {
+  const parallel::Mesh mesh(world, settings.layout);
+  engine::Engine engine(settings, device, mesh);
+  device::Allocation snapshot;
+  if (const int64_t bytes = engine::state_bytes(engine); beside.snapshot && bytes > 0) {
+    snapshot = device.arena(device::MemoryClass::snapshot).allocate(bytes);
+  }
+  engine.initialise();
+  engine.step(1, 1e-3, shaped_batches(settings), 1);
+  if (beside.saves) {
+    engine::SpreadState spread(engine);
+    engine::state_tensors(engine, spread);
+  }
+  const int64_t samples =
+      std::min(comm::part_of(beside.validation_samples, mesh.at().data, settings.layout.data).count,
+               settings.micro_batch);
+  if (samples > 0) {
+    engine.sample_losses(shaped_batch(settings, samples));
+  }
+}
+
+}  // namespace megalith::account

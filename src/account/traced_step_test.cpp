@@ -1,0 +1,251 @@
+// SPDX-License-Identifier: Apache-2.0
+// The plan is the allocation: marks of a traced step against those of a real one, by class and in
+// sum, to the byte.
+#include "account/traced_step.h"
+
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include "account/layout_plan.h"
+#include "account/plan.h"
+#include "comm/backends.h"
+#include "engine/engine.h"
+#include "engine/state.h"
+#include "report/test_folder.h"
+#include "testing/toy_model.h"
+
+namespace megalith::account {
+namespace {
+
+using megalith::testing::toy_batch;
+using megalith::testing::toy_micro_batches;
+using megalith::testing::toy_settings;
+using megalith::testing::toy_weight;
+
+/// By rank, as `plan` has it: one of each kind is traced.
+std::vector<account::MemoryByClass> planned(const engine::Settings& settings, int threads,
+                                            int64_t validation_samples) {
+  const device::Target target{device::DeviceKind::cpu, device::detect_isa(), threads};
+  return plan_memory(settings, target, {validation_samples, true, true});
+}
+
+/// By rank. Two steps and two validations: the second of each must not need more than the first.
+std::vector<account::MemoryByClass> measured(const engine::Settings& settings, int threads,
+                                             int64_t validation_samples) {
+  std::vector<account::MemoryByClass> memory(static_cast<size_t>(settings.layout.num_ranks()));
+  const report::TestFolder folder;
+  comm::run_ranks(settings.layout.num_ranks(), [&](comm::Communicator& world) {
+    const auto device = device::make_cpu_device(threads);
+    const parallel::Mesh mesh(world, settings.layout);
+    engine::Engine engine(settings, *device, mesh);
+    checkpoint::Saver saver(folder.path() / std::to_string(world.rank()), {});
+    saver.reserve(*device, engine::state_bytes(engine));
+    engine.initialise();
+    for (int64_t step = 1; step <= 2; ++step) {
+      engine.step(step, 1e-3, toy_micro_batches(settings, step, mesh.at().data),
+                  toy_weight(settings, step));
+      const int64_t mine =
+          comm::part_of(validation_samples, mesh.at().data, settings.layout.data).count;
+      if (const int64_t count = std::min(mine, settings.micro_batch); count > 0)
+        engine.sample_losses(toy_batch(settings, 100, count));
+      engine::SpreadState spread(engine);
+      engine::state_tensors(engine, spread);
+    }
+    memory[static_cast<size_t>(world.rank())] = account::memory_of(*device);
+  });
+  return memory;
+}
+
+void expect_planned(const engine::Settings& settings, int threads, int64_t validation_samples,
+                    const std::string& what) {
+  const auto actual = measured(settings, threads, validation_samples);
+  const auto plans = planned(settings, threads, validation_samples);
+  ASSERT_EQ(plans.size(), actual.size());
+  for (size_t rank = 0; rank < actual.size(); ++rank) {
+    const account::MemoryByClass& plan = plans[rank];
+    for (int i = 0; i < device::kNumMemoryClasses; ++i) {
+      const auto memory_class = static_cast<device::MemoryClass>(i);
+      EXPECT_EQ(plan.of(memory_class), actual[rank].of(memory_class))
+          << what << ", class " << name_of(memory_class) << ", rank " << rank;
+      EXPECT_GT(plan.of(memory_class), 0) << what << ", class " << name_of(memory_class);
+    }
+    EXPECT_EQ(plan.total, actual[rank].total) << what << ", rank " << rank;
+  }
+}
+
+engine::Settings with(DType dtype, bool materialised, int64_t accumulation, bool tied) {
+  engine::Settings settings = toy_settings();
+  settings.weights = settings.activations = dtype;
+  testing::set_materialised(settings.model, materialised);
+  settings.model.head.tied = tied;
+  settings.split.data_shards = 1;
+  settings.batch.full = settings.micro_batch * accumulation;
+  return settings;
+}
+
+TEST(TracedStep, PlansToTheByte) {
+  for (const DType dtype : {DType::f32, DType::bf16}) {
+    for (const bool materialised : {false, true}) {
+      for (const int64_t accumulation : {1, 4}) {
+        for (const bool tied : {true, false}) {
+          const engine::Settings settings = with(dtype, materialised, accumulation, tied);
+          const std::string what = fmt::format("{}, {}, accumulation {}, {}", dtype,
+                                               materialised ? "materialised" : "streaming",
+                                               accumulation, tied ? "tied" : "untied");
+          expect_planned(settings, 1, 2, what);
+          expect_planned(settings, 2, 2, what + ", 2 threads");
+        }
+      }
+    }
+  }
+}
+
+TEST(TracedStep, PlansRecomputationToTheByte) {
+  for (const auto mode : {layers::Recompute::selective, layers::Recompute::full}) {
+    for (const double dropout : {0.0, 0.1}) {
+      engine::Settings settings = toy_settings();
+      settings.recompute.mode = mode;
+      settings.model.dropout = dropout;
+      expect_planned(settings, 2, 0,
+                     fmt::format("mode {}, dropout {}", static_cast<int>(mode), dropout));
+    }
+  }
+}
+
+TEST(TracedStep, PlansRaggedSamplesToTheByteWhateverTheDocuments) {
+  for (const int64_t context : {16, 200}) {  // within one block of keys, over several
+    engine::Settings settings = toy_settings();
+    settings.ragged = true;
+    settings.model.context = context;
+    expect_planned(settings, 2, 2, fmt::format("ragged, {} tokens", context));
+  }
+}
+
+/// Stored probabilities are those of the pairs that exist: fewer with documents apart than planned.
+TEST(TracedStep, BoundsMaterialisedAttentionOverDocuments) {
+  engine::Settings settings = toy_settings();
+  settings.ragged = true;
+  testing::set_materialised(settings.model);
+  const auto plan = planned(settings, 1, 2)[0];
+  const auto actual = measured(settings, 1, 2)[0];
+  EXPECT_LT(actual.of(device::MemoryClass::activations), plan.of(device::MemoryClass::activations));
+  for (const auto same : {device::MemoryClass::weights, device::MemoryClass::gradients,
+                          device::MemoryClass::optimizer, device::MemoryClass::workspace}) {
+    EXPECT_EQ(actual.of(same), plan.of(same)) << name_of(same);
+  }
+}
+
+TEST(TracedStep, PlansEveryRankToTheByte) {
+  for (const parallel::Layout& layout :
+       {parallel::Layout{.tensor = 2}, parallel::Layout{.tensor = 4},
+        parallel::Layout{.pipeline = 2}, parallel::Layout{.data = 2}, parallel::Layout{2, 2, 2},
+        parallel::Layout{.tensor = 2, .pipeline = 3, .sequence = true}}) {
+    engine::Settings settings = toy_settings();
+    settings.layout = layout;
+    expect_planned(settings, 1, 2,
+                   fmt::format("{} x {} x {}", layout.tensor, layout.pipeline, layout.data));
+  }
+}
+
+/// A save brings together what is spread over data ranks: in workspace, at most a share of it each.
+TEST(TracedStep, PlansSpreadStateToTheByte) {
+  for (const DType dtype : {DType::f32, DType::bf16}) {
+    engine::Settings settings = toy_settings();
+    settings.weights = settings.activations = dtype;
+    // A table larger than all that a step needs beside it.
+    settings.model.hidden = 256;
+    settings.model.vocab = 4096;
+    settings.layout = {.tensor = 2, .data = 2};
+    settings.zero = 1;
+    expect_planned(settings, 1, 0, fmt::format("spread, {}", dtype));
+  }
+}
+
+TEST(TracedStep, PlansSpreadStateOfEveryRankToTheByte) {
+  for (const parallel::Layout& layout :
+       {parallel::Layout{.data = 2},
+        parallel::Layout{.tensor = 2, .pipeline = 2, .data = 2, .sequence = true}}) {
+    engine::Settings settings = toy_settings();
+    settings.layout = layout;
+    settings.zero = 1;
+    expect_planned(settings, 1, 3, fmt::format("spread over {} ranks", layout.num_ranks()));
+  }
+}
+
+TEST(TracedStep, PlansChunksToTheByte) {
+  engine::Settings settings = toy_settings();
+  settings.model.set_num_layers(5);
+  settings.layout = {.pipeline = 2, .data = 2, .chunks = 2};
+  settings.pipeline_schedule = parallel::ScheduleKind::interleaved;
+  expect_planned(settings, 1, 2, "chunks");
+}
+
+struct Change {
+  const char* name;
+  void (*apply)(engine::Settings&);
+};
+
+constexpr Change kLayouts[] = {
+    {"t2", [](engine::Settings& s) { s.layout = {.tensor = 2}; }},
+    {"t2 sequence", [](engine::Settings& s) { s.layout = {.tensor = 2, .sequence = true}; }},
+    {"p2", [](engine::Settings& s) { s.layout = {.pipeline = 2}; }},
+    {"p2 chunks",
+     [](engine::Settings& s) {
+       s.layout = {.pipeline = 2, .chunks = 2};
+       s.pipeline_schedule = parallel::ScheduleKind::interleaved;
+     }},
+    {"t2 p2 chunks sequence",
+     [](engine::Settings& s) {
+       s.layout = {.tensor = 2, .pipeline = 2, .sequence = true, .chunks = 2};
+       s.pipeline_schedule = parallel::ScheduleKind::interleaved;
+     }},
+};
+
+constexpr Change kStorages[] = {
+    {"all kept", [](engine::Settings&) {}},
+    {"selective", [](engine::Settings& s) { s.recompute.mode = layers::Recompute::selective; }},
+    {"full", [](engine::Settings& s) { s.recompute.mode = layers::Recompute::full; }},
+    {"two layers full", [](engine::Settings& s) { s.recompute.full_layers = 2; }},
+    {"bf16", [](engine::Settings& s) { s.weights = s.activations = DType::bf16; }},
+    {"bf16 weights, f32 activations", [](engine::Settings& s) { s.weights = DType::bf16; }},
+    {"f32 weights, bf16 activations", [](engine::Settings& s) { s.activations = DType::bf16; }},
+    {"materialised", [](engine::Settings& s) { testing::set_materialised(s.model); }},
+    {"materialised, selective, bf16, untied",
+     [](engine::Settings& s) {
+       testing::set_materialised(s.model);
+       s.recompute.mode = layers::Recompute::selective;
+       s.weights = s.activations = DType::bf16;
+       s.model.head.tied = false;
+     }},
+    {"llama", [](engine::Settings& s) { s.model = testing::toy_llama_settings().model; }},
+    {"llama, selective, bf16",
+     [](engine::Settings& s) {
+       s.model = testing::toy_llama_settings().model;
+       s.recompute.mode = layers::Recompute::selective;
+       s.weights = s.activations = DType::bf16;
+     }},
+};
+
+TEST(TracedStep, PlansEveryStorageUnderEveryLayoutToTheByte) {
+  for (const Change& layout : kLayouts) {
+    for (const Change& storage : kStorages) {
+      engine::Settings settings = toy_settings();
+      layout.apply(settings);
+      storage.apply(settings);
+      settings.model.set_num_layers(5);
+      expect_planned(settings, 1, 2, fmt::format("{}, {}", layout.name, storage.name));
+    }
+  }
+}
+
+TEST(TracedStep, MoreSavedIsMorePlanned) {
+  engine::Settings settings = toy_settings();
+  const auto none = planned(settings, 1, 0)[0];
+  settings.recompute.mode = layers::Recompute::full;
+  const auto full = planned(settings, 1, 0)[0];
+  EXPECT_LT(full.of(device::MemoryClass::activations), none.of(device::MemoryClass::activations));
+  EXPECT_EQ(full.of(device::MemoryClass::weights), none.of(device::MemoryClass::weights));
+}
+
+}  // namespace
+}  // namespace megalith::account

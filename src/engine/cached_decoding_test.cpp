@@ -1,0 +1,119 @@
+// SPDX-License-Identifier: Apache-2.0
+// The trainer, the scorer and the generator agree to the bit: the training forward's logits and
+// losses of a text against reading it through the cache in chunks of any size. The text is longer
+// than three blocks of keys, so chunk edges fall inside and between them.
+#include <gtest/gtest.h>
+
+#include "engine/inference_model.h"
+#include "testing/layer_case.h"
+
+namespace megalith::engine {
+namespace {
+
+using megalith::testing::LayerCase;
+
+struct Choice {
+  const char* model;
+  DType dtype;
+  bool materialised;
+  int64_t kv_heads;
+};
+
+class CachedDecoding : public ::testing::TestWithParam<Choice> {
+ protected:
+  static constexpr int64_t kTokens = 200;
+
+  static Settings settings() {
+    Settings settings = megalith::testing::toy_settings();
+    if (std::string_view(GetParam().model) == "llama")
+      settings.model = megalith::testing::toy_llama_settings().model;
+    else
+      settings.model.set_num_layers(2);
+    settings.model.context = kTokens;
+    settings.model.dropout = 0;
+    testing::set_materialised(settings.model, GetParam().materialised);
+    testing::set_kv_heads(settings.model, GetParam().kv_heads);
+    settings.split.tensor_shards = 2;
+    settings.weights = settings.activations = GetParam().dtype;
+    return settings;
+  }
+
+  void SetUp() override {
+    trained_.place();
+    for (const parameters::Parameter& parameter : trained_.parameters().all()) {
+      parameters::Parameter* const mine = model_.parameters().find(parameter.name());
+      ASSERT_NE(mine, nullptr) << parameter.name();
+      device_->copy(mine->mutable_compute(), parameter.compute());
+    }
+    const int32_t* ids = trained_.batch().ids_T.as<int32_t>();
+    ids_.assign(ids, ids + kTokens);
+    run_training_forward();
+  }
+
+  /// Logits of every token and losses, by the path that training takes.
+  void run_training_forward() {
+    layers::Context context = trained_.context();
+    models::DecoderSaved saved;
+    decoder_.forward(context, trained_.batch(), saved, {});
+    logits_ = context.workspace(DType::f32, Shape{kTokens, settings().model.padded_vocab()});
+    decoder_.logits(context, saved.x_TH.back(), logits_);
+    const device::Tensor dx = context.workspace(context.activation, saved.x_TH.back().view.shape());
+    loss_ = context.workspace(DType::f32, Shape{kTokens});
+    decoder_.loss(context, trained_.batch(), saved, 0, loss_, dx);
+  }
+
+  std::vector<float> logits_after(int64_t token) const {
+    const float* row = logits_.view.row<float>(token);
+    return {row, row + settings().model.vocab};
+  }
+
+  LayerCase trained_{settings(), 1};
+  models::Decoder decoder_{settings().model, trained_.parameters(),
+                           models::Stage::whole(settings().model), trained_.partition()};
+  std::unique_ptr<device::Device> device_ = device::make_cpu_device(2);
+  InferenceModel model_{
+      settings().model, *device_, {GetParam().dtype, kernels::Numerics::exact, 2}};
+  std::vector<int32_t> ids_;
+  device::Tensor logits_, loss_;
+};
+
+TEST_P(CachedDecoding, LogitsHaveTheBitsOfTheTrainingForwardForEveryChunkSize) {
+  for (const int64_t chunk : {1, 7, 64, 200}) {
+    KvCache cache = model_.make_cache(kTokens);
+    for (int64_t at = 0; at < kTokens; at += chunk) {
+      const int64_t count = std::min(chunk, kTokens - at);
+      const auto part =
+          std::span(ids_).subspan(static_cast<size_t>(at), static_cast<size_t>(count));
+      ASSERT_EQ(model_.extend(cache, part), logits_after(at + count - 1))
+          << "chunk " << chunk << " at " << at;
+    }
+  }
+}
+
+/// Going back and reading on is as if the forgotten part had never been read.
+TEST_P(CachedDecoding, TruncatedCacheForgets) {
+  KvCache cache = model_.make_cache(kTokens);
+  std::vector<int32_t> other = ids_;
+  for (size_t i = 90; i < other.size(); ++i) other[i] = (other[i] + 1) % 100;
+  model_.extend(cache, other);
+  cache.truncate(90);
+  EXPECT_EQ(model_.extend(cache, std::span(ids_).subspan(90, 60)), logits_after(149));
+}
+
+TEST_P(CachedDecoding, ScoresHaveTheBitsOfTheTrainingLoss) {
+  const std::vector<double> scores = model_.score(ids_);
+  ASSERT_EQ(scores.size(), static_cast<size_t>(kTokens - 1));
+  for (size_t i = 0; i < scores.size(); ++i) {
+    ASSERT_EQ(scores[i], -static_cast<double>(loss_.view.as<float>()[i])) << i;
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Choices, CachedDecoding,
+                         ::testing::Values(Choice{"gpt2", DType::f32, false, 4},
+                                           Choice{"gpt2", DType::f32, true, 2},
+                                           Choice{"gpt2", DType::bf16, false, 2},
+                                           Choice{"llama", DType::f32, false, 2},
+                                           Choice{"llama", DType::bf16, false, 4}));
+
+}  // namespace
+}  // namespace megalith::engine

@@ -1,0 +1,92 @@
+// SPDX-License-Identifier: Apache-2.0
+// One rank's part of a model in training, and one optimizer step of it: forward and backward of
+// every micro-batch through the pipeline schedule, gradients reduced in canonical order, clipped,
+// applied. The same code runs under every layout (one rank is the schedule of one stage) and device
+// kind.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "data/host_batch.h"
+#include "engine/device_batch.h"
+#include "engine/settings.h"
+#include "models/decoder.h"
+#include "optim/gradients.h"
+
+namespace megalith::engine {
+
+/// Host numbers, the same on every rank.
+struct StepResult {
+  double loss = 0;       // mean over the step's weighted tokens, before the update
+  double grad_norm = 0;  // before clipping
+  bool applied = true;   // false: one of the two is not finite, and the step changed nothing
+};
+
+class Engine {
+ public:
+  /// Takes memory for parameters, gradients and optimizer. Device and mesh must outlive it.
+  /// Collective.
+  Engine(const Settings& settings, device::Device& device, const parallel::Mesh& mesh);
+
+  /// Weights from the seed. Every layout draws the same.
+  void initialise();
+
+  /// Step number `step` (from 1) on this data rank's part of the step's samples, cut into
+  /// micro-batches in sample order. `global_weight` is the sum of loss weights over all ranks.
+  /// Steps before this one that changed nothing are `skipped`: the optimizer does not count them.
+  /// Collective; on return everything is done. Under the trace kind the result is empty.
+  StepResult step(int64_t step, double lr, std::span<const data::HostBatch> micro_batches,
+                  double global_weight, int64_t skipped = 0);
+
+  using Inspector = std::function<void(std::string_view name, ConstView value)>;
+  /// Forward and backward of step() once more, nothing else: gradients hold the step's sums
+  /// afterwards, parameters and moments are untouched. `inspector` sees every activation and every
+  /// gradient of one, in the order of computing. The losses of this data rank's tokens, on the last
+  /// stage. Collective.
+  std::vector<double> replay(int64_t step, std::span<const data::HostBatch> micro_batches,
+                             double global_weight, const Inspector& inspector);
+
+  /// Sum of -log p(target) x weight of each sample of the batch, without dropout or gradients: on
+  /// the last stage, nothing on others (and under the trace kind). Collective over the tensor and
+  /// pipeline ranks, which give the same batch.
+  std::vector<double> sample_losses(const data::HostBatch& batch);
+
+  const Settings& settings() const { return settings_; }
+  const parallel::Mesh& mesh() const { return mesh_; }
+  device::Device& device() { return device_; }
+  parameters::ParameterSet& parameters() { return set_; }
+  const parameters::ParameterSet& parameters() const { return set_; }
+  /// The tied table of this stage; null when not tied or on a middle stage.
+  parameters::Parameter* tied() const;
+  /// The whole model; for layouts without pipeline stages.
+  models::Decoder& model();
+  optim::AdamW& optimizer() { return *optimizer_; }
+  layers::Context context(uint64_t step_key, double dropout);
+
+ private:
+  void accumulate(int64_t step, std::span<const data::HostBatch> micro_batches,
+                  double global_weight, View loss_T, const Inspector* inspector);
+  double mean_loss(std::span<const data::HostBatch> micro_batches, ConstView loss_T,
+                   double global_weight);
+  int64_t max_sequences(const data::HostBatch& batch) const;
+  DeviceBatch::TokenPart token_part() const;
+  Settings settings_;
+  device::Device& device_;
+  const parallel::Mesh& mesh_;
+  kernels::Exec exec_;
+  parameters::ParameterSet set_;
+  std::vector<std::unique_ptr<models::Decoder>> pieces_;  // by chunk
+  std::unique_ptr<optim::AdamW> optimizer_;
+  std::unique_ptr<optim::NormOrder> norm_order_;
+};
+
+/// What layers are given on this rank.
+layers::Context context_of(const Settings& settings, const parallel::Mesh& mesh,
+                           kernels::Exec& exec, uint64_t step_key, double dropout);
+/// How the layers of the ranks at one place of the tensor axis are cut.
+layers::Partition partition_of(const Settings& settings, int tensor_rank);
+
+}  // namespace megalith::engine

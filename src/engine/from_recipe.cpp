@@ -1,0 +1,102 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "engine/from_recipe.h"
+
+#include <limits>
+
+#include "models/recipe_model.h"
+
+namespace megalith::engine {
+namespace {
+
+DType dtype_of(config::Precision precision) {
+  return precision == config::Precision::bf16 ? DType::bf16 : DType::f32;
+}
+
+optim::ScheduleKind schedule_of(config::Schedule kind) {
+  switch (kind) {
+    case config::Schedule::constant:
+      return optim::ScheduleKind::constant;
+    case config::Schedule::linear:
+      return optim::ScheduleKind::linear;
+    case config::Schedule::cosine:
+      return optim::ScheduleKind::cosine;
+    case config::Schedule::inverse_sqrt:
+      return optim::ScheduleKind::inverse_sqrt;
+    case config::Schedule::wsd:
+      return optim::ScheduleKind::wsd;
+    case config::Schedule::hours:
+      return optim::ScheduleKind::hours;
+  }
+  MEGA_CHECK(false, "unknown schedule");
+}
+
+layers::Recompute recompute_of(config::Recompute mode) {
+  switch (mode) {
+    case config::Recompute::none:
+      return layers::Recompute::none;
+    case config::Recompute::selective:
+      return layers::Recompute::selective;
+    case config::Recompute::full:
+      return layers::Recompute::full;
+  }
+  MEGA_CHECK(false, "unknown recompute mode");
+}
+
+parallel::ScheduleKind pipeline_schedule_of(config::PipelineSchedule kind) {
+  switch (kind) {
+    case config::PipelineSchedule::one_forward_one_backward:
+      return parallel::ScheduleKind::one_forward_one_backward;
+    case config::PipelineSchedule::gpipe:
+      return parallel::ScheduleKind::all_forward_all_backward;
+    case config::PipelineSchedule::interleaved:
+      return parallel::ScheduleKind::interleaved;
+  }
+  MEGA_CHECK(false, "unknown pipeline schedule");
+}
+
+optim::AdamWOptions adamw_of(const config::OptimizerSection& o) {
+  optim::AdamWOptions options{o.beta1, o.beta2, o.eps, o.weight_decay, {}};
+  for (const config::ParameterGroup& group : o.groups) {
+    options.groups.push_back({group.match, group.lr_scale, group.weight_decay});
+  }
+  return options;
+}
+
+}  // namespace
+
+Settings settings_of(const config::Recipe& r, int64_t vocab) {
+  Settings s;
+  s.model = models::model_of(r, vocab);
+  s.layout.tensor = narrow<int>(r.parallel.tensor);
+  s.layout.pipeline = narrow<int>(r.parallel.pipeline);
+  s.layout.data = narrow<int>(r.parallel.data);
+  s.layout.sequence = r.parallel.sequence;
+  s.layout.chunks = narrow<int>(r.parallel.chunks);
+  s.zero = narrow<int>(r.parallel.zero);
+  s.split.tensor_shards = r.parallel.tensor_shards > 0 ? narrow<int>(r.parallel.tensor_shards)
+                                                       : models::default_tensor_shards(s.model);
+  s.split.data_shards = narrow<int>(r.parallel.data_shards);
+  s.pipeline_schedule = pipeline_schedule_of(r.parallel.schedule);
+  s.numerics =
+      r.numerics == config::Numerics::fast ? kernels::Numerics::fast : kernels::Numerics::exact;
+  s.recompute = {recompute_of(r.memory.recompute), r.memory.recompute_layers};
+  s.weights = dtype_of(r.precision.parameters);
+  s.activations = dtype_of(r.precision.compute);
+  s.seed = static_cast<uint64_t>(r.run.seed);
+  s.micro_batch = r.train.micro_batch;
+  s.trained_length = r.train.sequence_length;
+  s.ragged = r.data.document_mask;
+  s.batch = {r.train.global_batch, r.train.ramp_start, r.train.ramp_increment,
+             r.train.ramp_samples};
+  s.schedule.kind = schedule_of(r.optimizer.schedule);
+  s.schedule.peak = r.optimizer.lr;
+  s.schedule.floor = r.optimizer.min_lr;
+  s.schedule.warmup_steps = r.optimizer.warmup_steps;
+  s.adamw = adamw_of(r.optimizer);
+  s.clip = r.optimizer.clip > 0 ? r.optimizer.clip : std::numeric_limits<double>::infinity();
+  s.z_loss = r.train.z_loss;
+  check(s, "recipe");
+  return s;
+}
+
+}  // namespace megalith::engine

@@ -1,0 +1,14 @@
+// SPDX-License-Identifier: Apache-2.0
+// Recipe to settings: names become choices.
+#pragma once
+
+#include "config/recipe.h"
+#include "engine/settings.h"
+
+namespace megalith::engine {
+
+/// Settings without the length of the run. `vocab`: of the tokenizer, for recipes
+/// that leave model.vocab at 0. UserError with all faults.
+Settings settings_of(const config::Recipe& recipe, int64_t vocab);
+
+}  // namespace megalith::engine

@@ -1,0 +1,102 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "engine/pipeline_stage.h"
+
+namespace megalith::engine {
+
+PipelineStage::PipelineStage(std::span<const std::unique_ptr<models::Decoder>> pieces,
+                             layers::Context& context, const Work& work)
+    : pieces_(pieces),
+      context_(context),
+      work_(work),
+      slots_(pieces.size() * work.micro_batches.size()),
+      batches_(work.micro_batches.size()) {}
+
+PipelineStage::Slot& PipelineStage::slot(int micro_batch, int chunk) {
+  return slots_[static_cast<size_t>(chunk) * batches_.size() + static_cast<size_t>(micro_batch)];
+}
+
+PipelineStage::Slot& PipelineStage::open(int micro_batch, int chunk) {
+  Slot& slot = this->slot(micro_batch, chunk);
+  if (slot.batch != nullptr) return slot;
+  std::weak_ptr<DeviceBatch>& shared = batches_[static_cast<size_t>(micro_batch)];
+  slot.batch = shared.lock();
+  if (slot.batch == nullptr) {
+    slot.batch = std::make_shared<DeviceBatch>(
+        context_.device(), work_.micro_batches[static_cast<size_t>(micro_batch)],
+        work_.max_sequences, work_.global_weight, work_.token_part);
+    shared = slot.batch;
+  }
+  return slot;
+}
+
+View PipelineStage::gradient(Slot& slot) {
+  if (slot.gradient_TH.view.absent()) {
+    slot.gradient_TH = context_.workspace(
+        context_.activation, Shape{slot.batch->batch().own.count, pieces_[0]->spec().hidden});
+  }
+  return slot.gradient_TH;
+}
+
+View PipelineStage::loss_rows(int micro_batch) const {
+  int64_t before = 0;
+  for (int m = 0; m < micro_batch; ++m)
+    before += work_.micro_batches[static_cast<size_t>(m)].num_tokens();
+  return work_.loss_T.rows(before,
+                           work_.micro_batches[static_cast<size_t>(micro_batch)].num_tokens());
+}
+
+layers::RecomputePolicy PipelineStage::recompute_of(int chunk) const {
+  int64_t before = 0;
+  for (int c = 0; c < chunk; ++c) before += piece(c).stage().end - piece(c).stage().begin;
+  return work_.recompute.from(before);
+}
+
+void PipelineStage::forward(int micro_batch, int chunk) {
+  Slot& slot = open(micro_batch, chunk);
+  piece(chunk).forward(context_, slot.batch->batch(), slot.saved, recompute_of(chunk));
+}
+
+void PipelineStage::backward(int micro_batch, int chunk) {
+  const models::Decoder& piece = this->piece(chunk);
+  Slot& slot = open(micro_batch, chunk);
+  const layers::Batch& batch = slot.batch->batch();
+  const View dx = gradient(slot);
+  // On each chunk backwards run in the order of micro-batches.
+  const bool is_last = micro_batch + 1 == static_cast<int>(batches_.size());
+  const auto completed = [&](const parameters::ParameterRun& parameters) {
+    if (is_last && work_.completed) work_.completed(parameters);
+  };
+  if (piece.stage().has_head) {
+    piece.loss(context_, batch, slot.saved, work_.z_loss, loss_rows(micro_batch), dx);
+    completed(piece.head_parameters());
+  }
+  piece.backward(context_, batch, slot.saved, recompute_of(chunk), dx, completed);
+  slot.saved = {};
+  if (piece.stage().has_embedding) slot = {};
+  completed(piece.embedding_parameters());
+}
+
+ConstView PipelineStage::output(int micro_batch, int chunk) {
+  return slot(micro_batch, chunk).saved.x_TH.back();
+}
+View PipelineStage::input(int micro_batch, int chunk) {
+  Slot& slot = open(micro_batch, chunk);
+  return piece(chunk).input(context_, slot.batch->batch(), slot.saved);
+}
+ConstView PipelineStage::input_gradient(int micro_batch, int chunk) {
+  return gradient(slot(micro_batch, chunk));
+}
+View PipelineStage::output_gradient(int micro_batch, int chunk) {
+  return gradient(open(micro_batch, chunk));
+}
+
+void PipelineStage::output_sent(int micro_batch, int chunk) {
+  models::DecoderSaved& saved = slot(micro_batch, chunk).saved;
+  // The last waits of a schedule come after the backward, which gave all back.
+  if (!saved.x_TH.empty()) saved.x_TH.back() = {};
+}
+void PipelineStage::input_gradient_sent(int micro_batch, int chunk) {
+  slot(micro_batch, chunk) = {};
+}
+
+}  // namespace megalith::engine

@@ -1,0 +1,80 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "engine/settings.h"
+
+#include <fmt/ranges.h>
+
+namespace megalith::engine {
+namespace {
+
+void check_batches(const Settings& s, std::vector<std::string>& faults) {
+  const int64_t unit = s.micro_batch * s.split.data_shards;
+  const auto need = [&](const char* key, int64_t value) {
+    if (value % unit != 0) {
+      faults.push_back(
+          fmt::format("{} {} is not a multiple of train.micro_batch {} x parallel.data_shards {}",
+                      key, value, s.micro_batch, s.split.data_shards));
+    }
+  };
+  need("train.global_batch", s.batch.full);
+  if (s.batch.start > 0) {
+    need("train.ramp_start", s.batch.start);
+    need("train.ramp_increment", s.batch.increment);
+  }
+}
+
+void check_pipeline(const Settings& s, std::vector<std::string>& faults) {
+  if (s.layout.pipeline * s.layout.chunks > s.model.num_layers()) {
+    faults.push_back(
+        fmt::format("parallel.pipeline {} x parallel.chunks {} is more than model.layers {}",
+                    s.layout.pipeline, s.layout.chunks, s.model.num_layers()));
+  }
+  const bool interleaved = s.pipeline_schedule == parallel::ScheduleKind::interleaved;
+  if (interleaved != (s.layout.chunks > 1)) {
+    faults.push_back(fmt::format(
+        "parallel.schedule {} with parallel.chunks {}: interleaved is for 2 chunks and more",
+        s.pipeline_schedule, s.layout.chunks));
+  }
+}
+
+void check_tensor_shards(const Settings& s, std::vector<std::string>& faults) {
+  const int shards = s.split.tensor_shards;
+  for (const layers::LayerSpec& layer : s.model.layers) {
+    const layers::AttentionSpec& a = layer.attention;
+    if (a.heads % shards != 0 || a.kv_heads % shards != 0) {
+      faults.push_back(fmt::format(
+          "parallel.tensor_shards {} does not divide model.heads {} and model.kv_heads {}; set {}",
+          shards, a.heads, a.kv_heads, models::default_tensor_shards(s.model)));
+      break;
+    }
+    if (layer.mlp.ffn % shards != 0) {
+      faults.push_back(fmt::format("parallel.tensor_shards {} does not divide model.ffn {}", shards,
+                                   layer.mlp.ffn));
+      break;
+    }
+  }
+  if (s.sequence_parallel() && s.sequence_length() % shards != 0) {
+    faults.push_back(fmt::format(
+        "parallel.sequence needs parallel.tensor_shards {} to divide {} {}", shards,
+        s.trained_length > 0 ? "train.sequence_length" : "model.context", s.sequence_length()));
+  }
+}
+
+}  // namespace
+
+void check(const Settings& s, const std::string& where) {
+  std::vector<std::string> faults = parallel::layout_faults(s.layout, s.split);
+  check_batches(s, faults);
+  check_pipeline(s, faults);
+  check_tensor_shards(s, faults);
+  if (!faults.empty()) throw UserError("{}: {}", where, fmt::join(faults, "; "));
+}
+
+void require_one_rank(const Settings& settings) {
+  if (settings.layout.num_ranks() == 1) return;
+  throw UserError(
+      "recipe: parallel asks for {} ranks, this is a run of one; set parallel.tensor, "
+      "parallel.pipeline and parallel.data to 1",
+      settings.layout.num_ranks());
+}
+
+}  // namespace megalith::engine

@@ -1,0 +1,57 @@
+// SPDX-License-Identifier: Apache-2.0
+// Everything that one training step depends on, worked out from a recipe: no defaults are left to
+// choose. Plans and runs are made from the same settings.
+#pragma once
+
+#include "kernels/exec.h"
+#include "layers/block.h"
+#include "models/model_spec.h"
+#include "optim/adamw.h"
+#include "optim/schedule.h"
+#include "parallel/mesh.h"
+#include "parallel/schedule.h"
+
+namespace megalith::engine {
+
+struct Settings {
+  models::ModelSpec model;
+  parallel::Layout layout;
+  parallel::CanonicalSplit split;
+  parallel::ScheduleKind pipeline_schedule = parallel::ScheduleKind::one_forward_one_backward;
+  kernels::Numerics numerics = kernels::Numerics::exact;
+  layers::RecomputePolicy recompute;  // of the layers of a stage
+  bool paper_storage = false;         // see layers::Context; plans only
+  int zero = 0;                       // 1: masters and moments are spread over the data ranks
+  DType weights = DType::f32;         // compute representation: f32, bf16 (f64 in gradient checks)
+  DType activations = DType::f32;     // likewise
+  DType masters = DType::f32;         // f32 (f64 in gradient checks)
+  uint64_t seed = 1234;
+  int64_t micro_batch = 1;     // samples
+  int64_t trained_length = 0;  // tokens of a sample; 0: the model's context
+  bool ragged = false;         // a sample may be several sequences (document mask)
+  optim::BatchRamp batch;
+  optim::Schedule schedule;
+  optim::AdamWOptions adamw;
+  double clip = 1;  // infinity: off
+  double z_loss = 0;
+  int64_t bucket_elements = parameters::kBucketElements;  // of gradients; moves no bit
+
+  int64_t sequence_length() const { return trained_length > 0 ? trained_length : model.context; }
+  /// Partial rows of gradients that sum over tokens: the tensor shards when they divide a sample.
+  int token_partials() const {
+    return sequence_length() % split.tensor_shards == 0 ? split.tensor_shards : 1;
+  }
+  /// Tokens between products are spread over the tensor ranks.
+  bool sequence_parallel() const { return layout.sequence && layout.tensor > 1; }
+  /// Data shards that one data rank sums.
+  int shards_per_rank() const { return exact_div(split.data_shards, layout.data); }
+};
+
+/// Everything that the layout breaks, in one UserError naming the values to set: for settings that
+/// were put together from a recipe (whose own rules are in config/rules.cpp) and something else.
+void check(const Settings& settings, const std::string& where);
+
+/// UserError when the layout asks for more ranks than the one of this process.
+void require_one_rank(const Settings& settings);
+
+}  // namespace megalith::engine

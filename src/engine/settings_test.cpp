@@ -1,0 +1,29 @@
+// SPDX-License-Identifier: Apache-2.0
+// Settings that no recipe's rules have seen are refused before anything computes with them.
+#include "engine/settings.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "base/error.h"
+#include "testing/toy_model.h"
+
+namespace megalith::engine {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::ThrowsMessage;
+
+TEST(Settings, TokensAreSharedInWholeShards) {
+  Settings s = megalith::testing::toy_settings();
+  s.model.context = 18;
+  s.layout = {.tensor = 2, .sequence = true};
+  EXPECT_THAT(
+      [&] { check(s, "toy"); },
+      ThrowsMessage<UserError>(HasSubstr("parallel.tensor_shards 4 to divide model.context 18")));
+  s.layout.sequence = false;
+  EXPECT_NO_THROW(check(s, "toy"));
+}
+
+}  // namespace
+}  // namespace megalith::engine

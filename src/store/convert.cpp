@@ -1,0 +1,217 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "store/convert.h"
+
+#include <nlohmann/json.hpp>
+#include <optional>
+
+#include "base/file.h"
+#include "base/folder.h"
+#include "checkpoint/folder_writer.h"
+#include "checkpoint/safetensors_folder.h"
+#include "checkpoint/staged_folder.h"
+#include "checkpoint/state_digest.h"
+#include "models/families.h"
+#include "models/hugging_face.h"
+#include "models/model_spec_json.h"
+#include "store/model_source.h"
+
+namespace megalith::store {
+namespace {
+
+namespace fs = std::filesystem;
+using checkpoint::TensorContent;
+
+std::vector<std::byte> read_as(const ModelSource& source, const StoredTensor& tensor, DType dtype) {
+  return convert_elements(tensor.name, source.weights().read(tensor), tensor.dtype, dtype);
+}
+
+/// Nothing for "", the types as they are.
+std::optional<DType> storage_type(std::string_view name) {
+  if (name.empty()) return std::nullopt;
+  const auto dtype = dtype_from_name(name);
+  if (!dtype || (*dtype != DType::f32 && *dtype != DType::bf16 && *dtype != DType::f16)) {
+    throw UserError("weights cannot be stored as '{}'; choose f32, bf16 or f16", name);
+  }
+  return dtype;
+}
+
+/// The target without a trailing slash; refused when something is there.
+fs::path free_target(const fs::path& to) {
+  fs::path target = to.lexically_normal();
+  if (!target.has_filename()) target = target.parent_path();
+  if (target.empty()) throw UserError("--to is empty; name a folder that does not exist yet");
+  const bool taken = fs::exists(fs::symlink_status(target)) &&
+                     !(fs::is_directory(fs::symlink_status(target)) && fs::is_empty(target));
+  if (taken) {
+    throw UserError("{}: exists already; name a folder that does not", target.string());
+  }
+  make_folders(fs::absolute(target).parent_path());
+  return target;
+}
+
+ConvertResult write_megalith(const ModelSource& source, const fs::path& target,
+                             std::optional<DType> dtype) {
+  checkpoint::FolderContent content;
+  content.state = {{"architecture", models::to_json(source.spec())},
+                   {"tensor_shards", source.tensor_shards()},
+                   {"end_ids", source.end_ids()}};
+  if (source.begin_id()) content.state["begin_id"] = *source.begin_id();
+  content.texts = source.texts();
+  for (const StoredTensor& tensor : source.weights().tensors()) {
+    const DType stored = dtype.value_or(tensor.dtype);
+    content.tensors.push_back(
+        {tensor.name, stored, tensor.shape, [&source, &tensor, stored](TensorContent::Sink sink) {
+           sink(read_as(source, tensor, stored));
+         }});
+  }
+  // One thread: a source reads one tensor at a time.
+  const auto summary = checkpoint::write_checkpoint_folder(target, content, 1);
+  return {static_cast<int64_t>(content.tensors.size()), source.spec().num_parameters(),
+          summary.state_sha256};
+}
+
+/// A foreign tensor and the moves that fill it, in maps of ours.
+struct ForeignTensor {
+  std::string name;
+  Shape shape;
+  std::vector<std::pair<size_t, size_t>> moves;  // number of the map, of the move in it
+};
+
+std::vector<ForeignTensor> by_foreign_name(const std::vector<models::TensorMap>& maps) {
+  std::vector<ForeignTensor> tensors;
+  for (size_t m = 0; m < maps.size(); ++m) {
+    const size_t first = tensors.size();  // a foreign tensor is filled by one of ours
+    for (size_t i = 0; i < maps[m].moves.size(); ++i) {
+      const models::RowMove& move = maps[m].moves[i];
+      const auto found =
+          std::find_if(tensors.begin() + static_cast<std::ptrdiff_t>(first), tensors.end(),
+                       [&](const ForeignTensor& tensor) { return tensor.name == move.name; });
+      if (found != tensors.end()) {
+        found->moves.emplace_back(m, i);
+      } else {
+        tensors.push_back({move.name, move.shape, {{m, i}}});
+      }
+    }
+  }
+  return tensors;
+}
+
+/// The tensors of a Hugging Face folder; each of ours adds its line to `digest` when the first that
+/// is made from it is written.
+std::vector<TensorContent> foreign_tensors(const ModelSource& source, std::optional<DType> dtype,
+                                           checkpoint::StateDigest& digest) {
+  const models::Family& family = models::family_named(source.spec().family, "the model");
+  const auto maps = std::make_shared<const std::vector<models::TensorMap>>(
+      models::tensor_maps(source.spec(), family.tensors));
+  std::vector<TensorContent> contents;
+  for (const ForeignTensor& tensor : by_foreign_name(*maps)) {
+    const models::TensorMap& map = (*maps)[tensor.moves.front().first];
+    const StoredTensor& stored = *source.weights().find(map.name);
+    const DType type = dtype.value_or(stored.dtype);
+    const bool is_first = tensor.moves.front().second == 0;
+    auto write = [&source, &stored, &digest, maps, is_first, type,
+                  tensor](TensorContent::Sink sink) {
+      const int64_t each = bytes_of(type);
+      std::vector<std::byte> theirs(static_cast<size_t>(tensor.shape.num_elements() * each));
+      {
+        const std::vector<std::byte> ours = read_as(source, stored, type);
+        if (is_first) digest.add(stored.name, type, stored.shape, sha256(ours));
+        for (const auto& [m, i] : tensor.moves)
+          models::from_ours((*maps)[m], (*maps)[m].moves[i], each, ours.data(), theirs.data());
+      }
+      sink(theirs);
+    };
+    contents.push_back({tensor.name, type, tensor.shape, std::move(write)});
+  }
+  return contents;
+}
+
+/// model.safetensors, or shards with their index when the tensors are larger than `shard_bytes`.
+void write_shards(const fs::path& folder, std::span<const TensorContent> tensors,
+                  int64_t shard_bytes) {
+  std::vector<size_t> begins{0};
+  int64_t total = 0, bytes = 0;
+  for (size_t i = 0; i < tensors.size(); ++i) {
+    if (i > begins.back() && bytes + tensors[i].bytes() > shard_bytes) {
+      begins.push_back(i);
+      bytes = 0;
+    }
+    bytes += tensors[i].bytes();
+    total += tensors[i].bytes();
+  }
+  if (begins.size() == 1) {
+    checkpoint::write_safetensors(folder / checkpoint::kSingleName, tensors);
+    return;
+  }
+  nlohmann::ordered_json index;
+  index["metadata"] = {{"total_size", total}};
+  nlohmann::json map;
+  for (size_t shard = 0; shard < begins.size(); ++shard) {
+    const std::string name =
+        fmt::format("model-{:05}-of-{:05}.safetensors", shard + 1, begins.size());
+    const size_t end = shard + 1 < begins.size() ? begins[shard + 1] : tensors.size();
+    const auto part = tensors.subspan(begins[shard], end - begins[shard]);
+    checkpoint::write_safetensors(folder / name, part);
+    for (const TensorContent& tensor : part) map[tensor.name] = name;
+  }
+  index["weight_map"] = map;
+  write_file_durable(folder / checkpoint::kIndexName, index.dump(2) + "\n");
+}
+
+/// The files beside the weights: those of the source, and what transformers needs besides.
+std::map<std::string, std::string> foreign_texts(const ModelSource& source, DType dtype) {
+  std::map<std::string, std::string> texts = source.texts();
+  texts["config.json"] =
+      models::hugging_face_config(source.spec(), dtype, source.end_ids(), source.begin_id());
+  const auto pretty = [](const nlohmann::ordered_json& json) { return json.dump(2) + "\n"; };
+  nlohmann::ordered_json generation{{"_from_model_config", true}};
+  if (!source.end_ids().empty()) {
+    generation["bos_token_id"] = source.begin_id().value_or(source.end_ids()[0]);
+    generation["eos_token_id"] = source.end_ids();
+  }
+  texts.try_emplace("generation_config.json", pretty(generation));
+  if (!source.tokenizer()) return texts;
+  nlohmann::ordered_json special = nlohmann::json::object();
+  if (const auto end = source.tokenizer()->end_of_document()) {
+    const std::string token = source.tokenizer()->token_text(*end);
+    for (const char* role : {"bos_token", "eos_token", "unk_token"}) special[role] = token;
+  }
+  nlohmann::ordered_json config = special;
+  config["clean_up_tokenization_spaces"] = false;
+  config["model_max_length"] = source.spec().context;
+  config["tokenizer_class"] = "PreTrainedTokenizerFast";
+  texts.try_emplace("tokenizer_config.json", pretty(config));
+  texts.try_emplace("special_tokens_map.json", pretty(special));
+  return texts;
+}
+
+ConvertResult write_hugging_face(const ModelSource& source, const fs::path& target,
+                                 std::optional<DType> dtype, int64_t shard_bytes) {
+  checkpoint::StateDigest digest;
+  const std::vector<TensorContent> tensors = foreign_tensors(source, dtype, digest);
+  checkpoint::StagedFolder folder(target);
+  write_shards(folder.path(), tensors, shard_bytes);
+  for (const auto& [name, text] : foreign_texts(source, tensors.front().dtype)) {
+    write_file_durable(
+        folder.path() / name, [&](File& file) { file.write(text); }, false);
+  }
+  folder.put_in_place();
+  return {static_cast<int64_t>(tensors.size()), source.spec().num_parameters(), digest.finish()};
+}
+
+}  // namespace
+
+ConvertResult convert(const fs::path& from, const fs::path& to, std::string_view format,
+                      std::string_view dtype_name, int64_t shard_bytes) {
+  if (format != "megalith" && format != "hf") {
+    throw UserError("format '{}' is not known; choose megalith or hf", format);
+  }
+  const std::optional<DType> dtype = storage_type(dtype_name);
+  const ModelSource source = ModelSource::open(from);
+  if (format == "hf") models::check_expressible(source.spec());
+  const fs::path target = free_target(to);
+  return format == "megalith" ? write_megalith(source, target, dtype)
+                              : write_hugging_face(source, target, dtype, shard_bytes);
+}
+
+}  // namespace megalith::store

@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copies a model from one format to the other, tensor by tensor: a Hugging Face folder
+// (transformers' names and layout) or a checkpoint folder with weights only. Storage types stay
+// unless another is asked for, so that there and back gives the same bits.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <string>
+#include <string_view>
+
+namespace megalith::store {
+
+struct ConvertResult {
+  int64_t tensors = 0;     // written
+  int64_t parameters = 0;  // tied ones once, padding not counted
+  /// The state digest of the written weights (checkpoint/state_digest.h) under our names and in our
+  /// layout: equal for equal weights, whatever the format.
+  std::string sha256;
+};
+
+/// Hugging Face folders larger than this are cut into shards (bytes of tensors).
+inline constexpr int64_t kShardBytes = 5'000'000'000;
+
+/// `from` is anything ModelSource opens; `to` must not exist or be an empty folder, and appears
+/// whole or not at all. `format` is "megalith" or "hf"; `dtype` "f32", "bf16", "f16", or "" for the
+/// types as they are. All tokenizer files are carried along. Memory: two copies of the largest
+/// tensor. UserError for an unusable `to`, `format` or `dtype`; IntegrityError for a damaged
+/// source.
+ConvertResult convert(const std::filesystem::path& from, const std::filesystem::path& to,
+                      std::string_view format, std::string_view dtype,
+                      int64_t shard_bytes = kShardBytes);
+
+}  // namespace megalith::store

@@ -1,0 +1,318 @@
+// SPDX-License-Identifier: Apache-2.0
+// Models opened from every kind of folder and copied between them: the same bits and files there
+// and back, nothing at the target after a failure, and every fault of a foreign folder refused by
+// name.
+#include "store/convert.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <nlohmann/json.hpp>
+#include <random>
+
+#include "base/file.h"
+#include "checkpoint/folder_writer.h"
+#include "checkpoint/manifest.h"
+#include "checkpoint/reader.h"
+#include "checkpoint/safetensors_folder.h"
+#include "engine/inference_model.h"
+#include "models/families.h"
+#include "store/model_source.h"
+#include "text/tokenizer_fixture.h"
+
+namespace megalith::store {
+namespace {
+
+namespace fs = std::filesystem;
+using checkpoint::SafetensorsFolder;
+using checkpoint::TensorContent;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::UnorderedElementsAre;
+using Json = nlohmann::json;
+
+models::ModelSpec small() {
+  return models::gpt2(
+      {.layers = 2, .hidden = 16, .heads = 2, .ffn = 64, .context = 24, .vocab = 257});
+}
+
+class Convert : public ::testing::Test {
+ protected:
+  Convert()
+      : folder_(fs::path(::testing::TempDir()) /
+                fmt::format("megalith-convert-{}-{}", getpid(),
+                            ::testing::UnitTest::GetInstance()->current_test_info()->name())) {
+    fs::remove_all(folder_);
+    fs::create_directories(folder_);
+  }
+  ~Convert() override {
+    std::error_code ignored;
+    fs::remove_all(folder_, ignored);
+  }
+
+  static void put(const fs::path& path, std::string_view content) {
+    File file(path, File::Mode::create_or_truncate);
+    file.write(content);
+    file.close();
+  }
+  static TensorContent random_tensor(const std::string& name, const Shape& shape, unsigned seed) {
+    std::mt19937 random(seed);
+    std::vector<float> values(static_cast<size_t>(shape.num_elements()));
+    for (float& value : values) value = static_cast<float>(random()) * 0x1p-32F - 0.5F;
+    return {name, DType::f32, shape, [values = std::move(values)](TensorContent::Sink sink) {
+              sink(std::as_bytes(std::span(values)));
+            }};
+  }
+  /// GPT-2's tensors with random values; `prefix` as newer files have it.
+  static std::vector<TensorContent> tensors(const models::ModelSpec& a, bool prefix = true) {
+    std::vector<TensorContent> list;
+    const models::ForeignTable& table = models::family_named(a.family, "test").tensors;
+    for (const models::TensorMap& map : models::tensor_maps(a, table)) {
+      std::string last;
+      for (const models::RowMove& move : map.moves) {
+        if (move.name == last) continue;
+        last = move.name;
+        std::string name = move.name;
+        if (!prefix && name.starts_with(table.prefix)) name.erase(0, table.prefix.size());
+        list.push_back(random_tensor(name, move.shape, static_cast<unsigned>(list.size())));
+      }
+    }
+    return list;
+  }
+  static Json config() {
+    return {{"model_type", "gpt2"}, {"vocab_size", 257}, {"n_positions", 24},  {"n_embd", 16},
+            {"n_layer", 2},         {"n_head", 2},       {"eos_token_id", 256}};
+  }
+  fs::path write_foreign(const std::string& name, const std::vector<TensorContent>& list,
+                         const Json& json = config()) const {
+    const fs::path path = folder_ / name;
+    fs::create_directories(path);
+    checkpoint::write_safetensors(path / "model.safetensors", list);
+    put(path / "config.json", json.dump());
+    put(path / "tokenizer.json", text::small_tokenizer({}).dump());
+    put(path / "vocab.json", "{}");
+    put(path / "merges.txt", "#version: 0.2\n");
+    return path;
+  }
+  std::vector<std::string> names(const fs::path& path) const {
+    std::vector<std::string> names;
+    for (const auto& entry : fs::directory_iterator(path)) names.push_back(entry.path().filename());
+    return names;
+  }
+  template <typename Failure, typename Action>
+  static std::string fault_of(const Action& action) {
+    try {
+      action();
+    } catch (const Failure& error) {
+      return error.what();
+    } catch (const std::exception& error) {
+      ADD_FAILURE() << "another error: " << error.what();
+      return "";
+    }
+    ADD_FAILURE() << "no error";
+    return "";
+  }
+
+  fs::path folder_;
+};
+
+TEST_F(Convert, there_and_back_is_the_same_file) {
+  const fs::path foreign = write_foreign("hf", tensors(small()));
+  const ConvertResult there = convert(foreign, folder_ / "ours", "megalith", "");
+  const ConvertResult back = convert(folder_ / "ours", folder_ / "back", "hf", "");
+  EXPECT_EQ(read_file(folder_ / "back" / "model.safetensors"),
+            read_file(foreign / "model.safetensors"));
+  EXPECT_EQ(there.tensors, 28);
+  EXPECT_EQ(there.parameters, small().num_parameters());
+  EXPECT_EQ(there.sha256, back.sha256);
+  EXPECT_EQ(there.sha256, checkpoint::Reader(folder_ / "ours").state_sha256());
+  EXPECT_EQ(back.tensors, there.tensors);
+  for (const char* name : {"tokenizer.json", "vocab.json", "merges.txt"}) {
+    EXPECT_EQ(read_file(folder_ / "back" / name), read_file(foreign / name));
+  }
+  EXPECT_THAT(names(folder_ / "back"),
+              UnorderedElementsAre("config.json", "generation_config.json", "merges.txt",
+                                   "model.safetensors", "special_tokens_map.json", "tokenizer.json",
+                                   "tokenizer_config.json", "vocab.json"));
+  EXPECT_THAT(ModelSource::open(folder_ / "back").end_ids(), ElementsAre(256));
+  EXPECT_THAT(ModelSource::open(folder_ / "ours").end_ids(), ElementsAre(256));
+}
+
+TEST_F(Convert, names_without_prefix_are_the_same_model) {
+  const auto with = convert(write_foreign("a", tensors(small(), true)), folder_ / "x", "hf", "");
+  const auto without =
+      convert(write_foreign("b", tensors(small(), false)), folder_ / "y", "hf", "");
+  EXPECT_EQ(with.sha256, without.sha256);
+  EXPECT_EQ(read_file(folder_ / "x" / "model.safetensors"),
+            read_file(folder_ / "y" / "model.safetensors"));
+}
+
+TEST_F(Convert, an_untied_head_is_carried) {
+  models::ModelSpec a = small();
+  a.head.tied = false;
+  Json json = config();
+  json["tie_word_embeddings"] = false;
+  const fs::path foreign = write_foreign("hf", tensors(a), json);
+  const ConvertResult there = convert(foreign, folder_ / "ours", "megalith", "");
+  EXPECT_EQ(there.parameters, small().num_parameters() + 257 * 16);
+  convert(folder_ / "ours", folder_ / "back", "hf", "");
+  EXPECT_EQ(read_file(folder_ / "back" / "model.safetensors"),
+            read_file(foreign / "model.safetensors"));
+}
+
+TEST_F(Convert, shards_hold_what_one_file_holds) {
+  const fs::path foreign = write_foreign("hf", tensors(small()));
+  const ConvertResult one = convert(foreign, folder_ / "one", "hf", "");
+  const ConvertResult many = convert(foreign, folder_ / "many", "hf", "", 5000);
+  EXPECT_EQ(one.sha256, many.sha256);
+  EXPECT_FALSE(fs::exists(folder_ / "many" / "model.safetensors"));
+  const SafetensorsFolder shards(folder_ / "many");
+  EXPECT_EQ(shards.tensors().size(), 28U);
+  EXPECT_EQ(convert(folder_ / "many", folder_ / "again", "hf", "").sha256, one.sha256);
+  EXPECT_EQ(read_file(folder_ / "again" / "model.safetensors"),
+            read_file(foreign / "model.safetensors"));
+}
+
+TEST_F(Convert, another_type_is_rounded_once) {
+  const fs::path foreign = write_foreign("hf", tensors(small()));
+  const ConvertResult half = convert(foreign, folder_ / "half", "hf", "bf16");
+  const ConvertResult ours = convert(foreign, folder_ / "ours", "megalith", "bf16");
+  EXPECT_EQ(half.sha256, ours.sha256);
+  const ModelSource before = ModelSource::open(foreign),
+                    after = ModelSource::open(folder_ / "half");
+  for (const StoredTensor& tensor : before.weights().tensors()) {
+    const auto wide = before.weights().read(tensor);
+    const StoredTensor& narrow = *after.weights().find(tensor.name);
+    EXPECT_EQ(narrow.dtype, DType::bf16);
+    const auto stored = after.weights().read(narrow);
+    const auto* x = reinterpret_cast<const float*>(wide.data());
+    const auto* y = reinterpret_cast<const bf16_t*>(stored.data());
+    for (int64_t i = 0; i < tensor.shape.num_elements(); ++i) {
+      ASSERT_EQ(y[i].bits, to_bf16(x[i]).bits) << tensor.name;
+    }
+  }
+  // Widening again changes no value: narrow, wide, narrow is narrow.
+  convert(folder_ / "half", folder_ / "wide", "hf", "f32");
+  EXPECT_EQ(convert(folder_ / "wide", folder_ / "narrow", "hf", "bf16").sha256, half.sha256);
+}
+
+TEST_F(Convert, a_value_beyond_f16_is_not_made_infinite) {
+  auto list = tensors(small());
+  const std::vector<float> big(257 * 16, 70000);
+  list[0].write = [&](TensorContent::Sink sink) { sink(std::as_bytes(std::span(big))); };
+  const fs::path foreign = write_foreign("hf", list);
+  EXPECT_THAT(fault_of<UserError>([&] { convert(foreign, folder_ / "to", "hf", "f16"); }),
+              HasSubstr("embedding.weight"));
+  EXPECT_THAT(names(folder_), ElementsAre("hf"));
+}
+
+TEST_F(Convert, parameters_are_filled_in_the_sets_type) {
+  const ModelSource source = ModelSource::open(write_foreign("hf", tensors(small())));
+  EXPECT_EQ(source.tensor_shards(), 2);
+  ASSERT_TRUE(source.tokenizer());
+  const auto device = device::make_cpu_device(1);
+  for (const DType dtype : {DType::f32, DType::bf16}) {
+    engine::InferenceModel model(source.spec(), *device,
+                                 {dtype, kernels::Numerics::exact, source.tensor_shards()});
+    source.fill(model.parameters(), *device);
+    for (const parameters::Parameter& parameter : model.parameters().all()) {
+      const StoredTensor& stored = *source.weights().find(parameter.name());
+      const auto expected =
+          convert_elements(stored.name, source.weights().read(stored), stored.dtype, dtype);
+      const ConstView filled = parameter.compute();
+      ASSERT_EQ(static_cast<size_t>(filled.bytes()), expected.size());
+      EXPECT_EQ(std::memcmp(filled.data(), expected.data(), expected.size()), 0);
+    }
+  }
+}
+
+TEST_F(Convert, a_run_is_its_newest_whole_checkpoint) {
+  const fs::path foreign = write_foreign("hf", tensors(small()));
+  const fs::path run = folder_ / "run";
+  fs::create_directories(run / "checkpoints");
+  EXPECT_THAT(fault_of<UserError>([&] { ModelSource::open(run); }),
+              HasSubstr("no complete checkpoint"));
+  convert(foreign, folder_ / "ours", "megalith", "");
+  fs::rename(folder_ / "ours", run / "checkpoints" / "step-00000000");
+  EXPECT_EQ(ModelSource::open(run).spec().vocab, 257);
+  EXPECT_EQ(ModelSource::open(run / "checkpoints" / "step-00000000/").spec().vocab, 257);
+  fs::remove(run / "checkpoints" / "step-00000000" / checkpoint::kCommitName);
+  fault_of<IntegrityError>([&] { ModelSource::open(run); });
+}
+
+TEST_F(Convert, what_is_no_model_is_refused) {
+  fs::create_directories(folder_ / "empty");
+  put(folder_ / "file", "x");
+  const fs::path foreign = write_foreign("hf", tensors(small()));
+  EXPECT_THROW(ModelSource::open(folder_ / "none"), UserError);
+  EXPECT_THROW(ModelSource::open(folder_ / "empty"), UserError);
+  EXPECT_THROW(ModelSource::open(folder_ / "file"), UserError);
+  EXPECT_THROW(convert(foreign, foreign, "hf", ""), UserError);
+  EXPECT_THROW(convert(foreign, folder_ / "file", "hf", ""), UserError);
+  EXPECT_THROW(convert(foreign, folder_ / "file" / "to", "hf", ""), UserError);
+  EXPECT_THROW(convert(foreign, "", "hf", ""), UserError);
+  EXPECT_THROW(convert(foreign, folder_ / "to", "onnx", ""), UserError);
+  EXPECT_THROW(convert(foreign, folder_ / "to", "hf", "i64"), UserError);
+  EXPECT_THAT(names(folder_), UnorderedElementsAre("empty", "file", "hf"));
+  convert(foreign, (folder_ / "empty").string() + "/", "hf", "");
+  EXPECT_TRUE(fs::exists(folder_ / "empty" / "model.safetensors"));
+}
+
+TEST_F(Convert, faults_of_a_foreign_folder_are_named) {
+  const auto fault_with = [&](const auto& change, const Json& json = config()) {
+    fs::remove_all(folder_ / "hf");
+    auto list = tensors(small());
+    change(list);
+    const fs::path foreign = write_foreign("hf", list, json);
+    const std::string fault =
+        fault_of<IntegrityError>([&] { convert(foreign, folder_ / "to", "megalith", ""); });
+    EXPECT_THAT(names(folder_), ElementsAre("hf"));
+    return fault;
+  };
+  using List = std::vector<TensorContent>;
+  const auto none = [](List&) {};
+  EXPECT_THAT(fault_with([](List& list) { list.erase(list.begin() + 3); }),
+              HasSubstr("h.0.ln_1.bias is missing"));
+  EXPECT_THAT(fault_with([](List& list) {
+                list[0] = random_tensor(list[0].name, Shape{256, 16}, 1);
+              }),
+              HasSubstr("wte.weight is [256, 16], config.json makes it [257, 16]"));
+  EXPECT_THAT(fault_with([](List& list) { list.push_back(random_tensor("score", Shape{2}, 1)); }),
+              HasSubstr("tensor score is no part"));
+  EXPECT_THAT(fault_with([](List& list) { list[2].dtype = DType::i32; }),
+              HasSubstr("not of a floating type"));
+  EXPECT_THAT(fault_with([](List& list) {
+                list.push_back(random_tensor("lm_head.weight", Shape{257, 16}, 99));
+              }),
+              HasSubstr("lm_head.weight differs"));
+  Json untied = config();
+  untied["tie_word_embeddings"] = false;
+  EXPECT_THAT(fault_with(none, untied), HasSubstr("lm_head.weight is missing"));
+  Json fewer = config();
+  fewer["n_layer"] = 1;
+  EXPECT_THAT(fault_with(none, fewer), HasSubstr("h.1."));
+}
+
+TEST_F(Convert, buffers_and_a_copy_of_the_tied_head_are_passed_over) {
+  auto list = tensors(small(), false);
+  list.push_back(random_tensor("lm_head.weight", Shape{257, 16}, 0));  // the embedding's seed
+  list.push_back(random_tensor("h.0.attn.bias", Shape{1, 1, 24, 24}, 7));
+  list.push_back(random_tensor("h.1.attn.masked_bias", Shape{}, 8));
+  const auto result = convert(write_foreign("hf", list), folder_ / "to", "hf", "");
+  EXPECT_EQ(result.tensors, 28);
+}
+
+TEST_F(Convert, a_damaged_checkpoint_leaves_no_target) {
+  convert(write_foreign("hf", tensors(small())), folder_ / "ours", "megalith", "");
+  const fs::path file = folder_ / "ours" / "state-00001-of-00001.safetensors";
+  std::string content = read_file(file);
+  content.back() ^= 1;
+  put(file, content);
+  EXPECT_THAT(
+      fault_of<IntegrityError>([&] { convert(folder_ / "ours", folder_ / "to", "hf", ""); }),
+      HasSubstr("is damaged"));
+  EXPECT_THAT(names(folder_), UnorderedElementsAre("hf", "ours"));
+}
+
+}  // namespace
+}  // namespace megalith::store

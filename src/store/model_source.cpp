@@ -1,0 +1,177 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "store/model_source.h"
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+#include <nlohmann/json.hpp>
+
+#include "base/file.h"
+#include "base/folder.h"
+#include "checkpoint/manifest.h"
+#include "checkpoint/reader.h"
+#include "checkpoint/safetensors_folder.h"
+#include "models/hugging_face.h"
+#include "models/model_spec_json.h"
+
+namespace megalith::store {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr char kConfigName[] = "config.json";
+constexpr char kTokenizerName[] = "tokenizer.json";
+constexpr char kGenerationName[] = "generation_config.json";
+
+/// Files of a Hugging Face folder that belong to the text, not to the weights.
+constexpr std::array kTextNames = {kTokenizerName,
+                                   "tokenizer_config.json",
+                                   "special_tokens_map.json",
+                                   "added_tokens.json",
+                                   "vocab.json",
+                                   "merges.txt",
+                                   "chat_template.jinja",
+                                   kGenerationName};
+constexpr int64_t kMaxTextBytes = int64_t{512} << 20;
+
+bool is_step_folder(const fs::path& path) {
+  fs::path name = path.filename();
+  if (name.empty()) name = path.parent_path().filename();  // "run/checkpoints/step-00000010/"
+  return fs::exists(path / checkpoint::kCommitName) ||
+         fs::exists(path / checkpoint::kManifestName) ||
+         checkpoint::step_of_folder(name.string()) >= 0;
+}
+
+/// The part of a row-major tensor that a shard names.
+std::vector<std::byte> cut(std::vector<std::byte> whole, const Shape& shape, const Shard& shard,
+                           DType dtype) {
+  if (shard.is_whole(shape)) return whole;
+  int64_t outer = 1, inner = bytes_of(dtype);
+  for (int dim = 0; dim < shard.dim; ++dim) outer *= shape[dim];
+  for (int dim = shard.dim + 1; dim < shape.num_dims(); ++dim) inner *= shape[dim];
+  std::vector<std::byte> part(static_cast<size_t>(outer * shard.count * inner));
+  for (int64_t o = 0; o < outer; ++o) {
+    std::memcpy(part.data() + o * shard.count * inner,
+                whole.data() + (o * shape[shard.dim] + shard.begin) * inner,
+                static_cast<size_t>(shard.count * inner));
+  }
+  return part;
+}
+
+}  // namespace
+
+ModelSource ModelSource::open(const fs::path& path) {
+  std::error_code error;
+  if (!fs::exists(path, error)) {
+    throw UserError("{}: no such folder; name a run, a checkpoint or a Hugging Face folder",
+                    path.string());
+  }
+  if (!fs::is_directory(path)) {
+    throw UserError("{}: is a file; name the folder that holds the model", path.string());
+  }
+  ModelSource source;
+  if (is_step_folder(path)) {
+    source.open_checkpoint(path);
+  } else if (fs::is_directory(path / "checkpoints")) {
+    const auto newest = checkpoint::find_newest(path / "checkpoints", false);
+    if (!newest) {
+      throw UserError("{}: the run has no complete checkpoint yet", path.string());
+    }
+    source.open_checkpoint(newest->folder());
+  } else if (fs::exists(path / kConfigName)) {
+    source.open_hugging_face(path);
+  } else {
+    throw UserError(
+        "{}: holds neither checkpoints/ (a run), nor {} (a checkpoint), nor {} (a "
+        "Hugging Face folder)",
+        path.string(), checkpoint::kManifestName, kConfigName);
+  }
+  return source;
+}
+
+void ModelSource::open_checkpoint(const fs::path& folder) {
+  const auto reader = std::make_shared<const checkpoint::Reader>(folder);
+  const std::string where = (folder / checkpoint::kManifestName).string();
+  const nlohmann::json& state = reader->state();
+  if (!state.is_object() || !state.contains("architecture")) {
+    throw IntegrityError("{}: its state names no spec; it was not saved by a training run", where);
+  }
+  spec_ = models::model_spec_from(state["architecture"], where);
+  const auto shards = state.find("tensor_shards");
+  if (shards == state.end() || !shards->is_number_integer() || *shards < 1 ||
+      *shards > spec_.layers.front().attention.heads) {
+    throw IntegrityError("{}: its state has no usable tensor_shards", where);
+  }
+  tensor_shards_ = shards->get<int>();
+  if (const auto id = state.find("begin_id"); id != state.end() && id->is_number_integer()) {
+    if (const auto begin = id->get<int64_t>(); begin >= 0 && begin < spec_.vocab)
+      begin_id_ = static_cast<int32_t>(begin);
+  }
+  if (const auto ids = state.find("end_ids"); ids != state.end()) {
+    end_ids_ =
+        models::parse_end_ids(nlohmann::json{{"eos_token_id", *ids}}.dump(), spec_.vocab, where)
+            .value_or(std::vector<int32_t>{});
+  }
+  weights_ = checkpoint_weights(reader, spec_);
+  for (const std::string& name : reader->text_names()) {
+    if (std::ranges::find(kTextNames, name) != kTextNames.end()) {
+      texts_[name] = *reader->text(name);
+    }
+  }
+  read_tokenizer(folder.string());
+}
+
+void ModelSource::open_hugging_face(const fs::path& folder) {
+  const fs::path config_path = folder / kConfigName;
+  checkpoint::require_inside(config_path, folder);
+  require_regular(config_path);
+  const std::string text = read_file(config_path, models::kMaxConfigBytes);
+  models::HuggingFaceConfig config = models::parse_hugging_face_config(text, config_path.string());
+  spec_ = std::move(config.model);
+  end_ids_ = std::move(config.end_ids);
+  begin_id_ = config.begin_id;
+  tensor_shards_ = models::default_tensor_shards(spec_);
+  weights_ = hugging_face_weights(folder.string(), spec_);
+  for (const char* name : kTextNames) {
+    if (!fs::exists(folder / name)) continue;
+    checkpoint::require_inside(folder / name, folder);
+    require_regular(folder / name);
+    texts_[name] = read_file(folder / name, kMaxTextBytes);
+  }
+  read_tokenizer(folder.string());
+}
+
+void ModelSource::read_tokenizer(const std::string& folder) {
+  const std::string base = folder + "/";
+  if (const auto found = texts_.find(kGenerationName); found != texts_.end()) {
+    const auto ids = models::parse_end_ids(found->second, spec_.vocab, base + kGenerationName);
+    if (ids) end_ids_ = *ids;
+  }
+  const auto found = texts_.find(kTokenizerName);
+  if (found == texts_.end()) return;
+  tokenizer_ = text::Tokenizer::parse(found->second, base + kTokenizerName);
+  if (end_ids_.empty()) {
+    const auto end = tokenizer_->end_of_document();
+    if (end && *end < spec_.vocab) end_ids_ = {*end};
+  }
+}
+
+void ModelSource::fill(parameters::ParameterSet& set, device::Device& device) const {
+  for (parameters::Parameter& parameter : set.all()) {
+    const StoredTensor* stored = weights_->find(parameter.name());
+    if (stored == nullptr || stored->shape != parameter.shape()) {
+      throw IntegrityError("{}: tensor {} {} is not among its weights", weights_->where(),
+                           parameter.name(), parameter.shape());
+    }
+    const View dst = parameter.master();
+    const std::vector<std::byte> host = convert_elements(
+        parameter.name(),
+        cut(weights_->read(*stored), stored->shape, parameter.declaration().shard, stored->dtype),
+        stored->dtype, dst.dtype());
+    MEGA_CHECK_EQ(static_cast<int64_t>(host.size()), dst.bytes());
+    device.wait(device.copy_to_device(dst, host.data()));
+  }
+  set.refresh_compute(device);
+}
+
+}  // namespace megalith::store

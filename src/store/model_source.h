@@ -1,0 +1,59 @@
+// SPDX-License-Identifier: Apache-2.0
+// A model somewhere on disk, opened by its path alone: a run folder (its newest complete
+// checkpoint), a checkpoint folder, or a Hugging Face folder. Everything is checked when it is
+// opened; the weights are read, and their hashes verified, when they are asked for.
+#pragma once
+
+#include <filesystem>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "device/device.h"
+#include "models/model_spec.h"
+#include "parameters/parameter_set.h"
+#include "store/stored_weights.h"
+#include "text/tokenizer.h"
+
+namespace megalith::store {
+
+class ModelSource {
+ public:
+  /// UserError when `path` is none of the three or its configuration is impossible; IntegrityError
+  /// when a file or tensor is missing, misshapen or damaged.
+  static ModelSource open(const std::filesystem::path& path);
+
+  const models::ModelSpec& spec() const { return spec_; }
+  /// The canonical split of the training run; of a foreign model the default.
+  int tensor_shards() const { return tensor_shards_; }
+  /// Nothing when no tokenizer.json lies beside the weights.
+  const std::optional<text::Tokenizer>& tokenizer() const { return tokenizer_; }
+  /// Ids after which a text ends; may be none.
+  const std::vector<int32_t>& end_ids() const { return end_ids_; }
+  /// The id that begins a text; nothing when the model does not say.
+  std::optional<int32_t> begin_id() const { return begin_id_; }
+  const Weights& weights() const { return *weights_; }
+  /// Tokenizer and generation files beside the weights, by name.
+  const std::map<std::string, std::string>& texts() const { return texts_; }
+
+  /// Fills every parameter's master (rounded to its type if narrower) and compute value. Memory:
+  /// two copies of the largest tensor. IntegrityError when the set is not this model's.
+  void fill(parameters::ParameterSet& set, device::Device& device) const;
+
+ private:
+  ModelSource() = default;
+  void open_checkpoint(const std::filesystem::path& folder);
+  void open_hugging_face(const std::filesystem::path& folder);
+  void read_tokenizer(const std::string& where);
+  models::ModelSpec spec_;
+  int tensor_shards_ = 1;
+  std::optional<text::Tokenizer> tokenizer_;
+  std::vector<int32_t> end_ids_;
+  std::optional<int32_t> begin_id_;
+  std::map<std::string, std::string> texts_;
+  std::unique_ptr<Weights> weights_;
+};
+
+}  // namespace megalith::store

@@ -1,0 +1,229 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "store/stored_weights.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <set>
+
+#include "base/error.h"
+#include "checkpoint/reader.h"
+#include "checkpoint/safetensors_folder.h"
+#include "models/families.h"
+
+namespace megalith::store {
+namespace {
+
+bool is_weight_type(DType dtype) {
+  return dtype == DType::f64 || dtype == DType::f32 || dtype == DType::f16 || dtype == DType::bf16;
+}
+
+class CheckpointWeights : public Weights {
+ public:
+  CheckpointWeights(std::shared_ptr<const checkpoint::Reader> reader, const models::ModelSpec& spec)
+      : reader_(std::move(reader)) {
+    for (const auto& [name, shape] : models::declared_tensors(spec)) {
+      const checkpoint::TensorInfo* info = reader_->find(name);
+      if (info == nullptr) throw IntegrityError("{}: tensor {} is missing", where(), name);
+      if (info->shape != shape || !is_weight_type(info->dtype)) {
+        throw IntegrityError("{}: tensor {} is {} {}, the model needs {}", where(), name,
+                             info->dtype, info->shape, shape);
+      }
+      tensors_.push_back({name, shape, info->dtype});
+    }
+  }
+  std::vector<std::byte> read(const StoredTensor& tensor) const override {
+    const int64_t bytes = tensor.shape.num_elements() * bytes_of(tensor.dtype);
+    std::vector<std::byte> host(static_cast<size_t>(bytes));
+    reader_->read(tensor.name, Shard::whole(tensor.shape), host.data());
+    return host;
+  }
+  std::string where() const override { return reader_->folder().string(); }
+
+ private:
+  std::shared_ptr<const checkpoint::Reader> reader_;
+};
+
+class HuggingFaceWeights : public Weights {
+ public:
+  HuggingFaceWeights(const std::string& folder, const models::ModelSpec& spec)
+      : folder_name_(folder),
+        folder_(folder),
+        table_(models::family_named(spec.family, folder).tensors) {
+    for (models::TensorMap& map : models::tensor_maps(spec, table_)) {
+      for (models::RowMove& move : map.moves) {
+        move.name = stored_name(move.name);
+        check(move);
+        used_.insert(move.name);
+      }
+      tensors_.push_back({map.name, map.shape, common_type(map)});
+      maps_.emplace(map.name, std::move(map));
+    }
+    check_rest(spec);
+  }
+  std::vector<std::byte> read(const StoredTensor& tensor) const override {
+    const models::TensorMap& map = maps_.at(tensor.name);
+    const int64_t each = bytes_of(tensor.dtype);
+    std::vector<std::byte> ours(static_cast<size_t>(tensor.shape.num_elements() * each));
+    std::string last;
+    std::vector<std::byte> theirs;
+    for (const models::RowMove& move : map.moves) {
+      if (move.name != last) {
+        theirs = convert_elements(move.name, read_foreign(move.name),
+                                  *folder_.find(move.name)->entry->dtype, tensor.dtype);
+        last = move.name;
+      }
+      models::to_ours(map, move, each, theirs.data(), ours.data());
+    }
+    return ours;
+  }
+  std::string where() const override { return folder_name_; }
+
+ private:
+  using Location = checkpoint::SafetensorsFolder::Location;
+
+  /// A model without its head is often stored without the prefix.
+  std::string stored_name(const std::string& name) const {
+    if (folder_.find(name) != nullptr) return name;
+    if (name.starts_with(table_.prefix)) {
+      const std::string bare = name.substr(table_.prefix.size());
+      if (folder_.find(bare) != nullptr) return bare;
+    }
+    throw IntegrityError("{}: tensor {} is missing", folder_name_, name);
+  }
+
+  void check(const models::RowMove& move) const {
+    const Location& location = *folder_.find(move.name);
+    const std::string file = location.file->path().string();
+    if (location.entry->shape != move.shape) {
+      throw IntegrityError("{}: tensor {} is {}, config.json makes it {}", file, move.name,
+                           location.entry->shape, move.shape);
+    }
+    if (!location.entry->dtype || !is_weight_type(*location.entry->dtype)) {
+      throw IntegrityError("{}: tensor {} is not of a floating type (F64, F32, F16 or BF16)", file,
+                           move.name);
+    }
+  }
+
+  /// That of its pieces; f32 when they differ (f64 if one is).
+  DType common_type(const models::TensorMap& map) const {
+    DType common = *folder_.find(map.moves.front().name)->entry->dtype;
+    for (const models::RowMove& move : map.moves) {
+      const DType dtype = *folder_.find(move.name)->entry->dtype;
+      if (dtype == common) continue;
+      common = dtype == DType::f64 || common == DType::f64 ? DType::f64 : DType::f32;
+    }
+    return common;
+  }
+
+  /// Everything else must be a known buffer, or the copy of a tied head.
+  void check_rest(const models::ModelSpec& spec) const {
+    for (const auto& [name, location] : folder_.tensors()) {
+      if (used_.contains(name) || models::is_buffer(table_, name)) continue;
+      if (name == kHeadName && spec.head.tied) {
+        check_same_as_embedding();
+        continue;
+      }
+      throw IntegrityError("{}: tensor {} is no part of the model that config.json describes",
+                           location.file->path().string(), name);
+    }
+  }
+
+  void check_same_as_embedding() const {
+    const std::string& embedding = maps_.at("embedding.weight").moves.front().name;
+    const Location* const head = folder_.find(kHeadName);
+    const Location* const other = folder_.find(embedding);
+    if (head->entry->shape != other->entry->shape || head->entry->dtype != other->entry->dtype ||
+        read_foreign(kHeadName) != read_foreign(embedding)) {
+      throw IntegrityError(
+          "{}: tensor {} differs from {}, but config.json says they are tied "
+          "(tie_word_embeddings); set it to false or remove the tensor",
+          head->file->path().string(), kHeadName, embedding);
+    }
+  }
+
+  std::vector<std::byte> read_foreign(const std::string& name) const {
+    const Location* location = folder_.find(name);
+    std::vector<std::byte> bytes(static_cast<size_t>(location->entry->bytes));
+    location->file->read(*location->entry, 0, location->entry->bytes, bytes.data());
+    return bytes;
+  }
+
+  inline static const std::string kHeadName = "lm_head.weight";
+  std::string folder_name_;
+  checkpoint::SafetensorsFolder folder_;
+  models::ForeignTable table_;
+  std::map<std::string, models::TensorMap> maps_;  // by our name
+  std::set<std::string> used_;                     // theirs
+};
+
+float element_as_f32(const std::byte* at, DType dtype) {
+  const auto load = [&]<typename T>(T value) {
+    std::memcpy(&value, at, sizeof value);
+    return value;
+  };
+  switch (dtype) {
+    case DType::f64:
+      return static_cast<float>(load(double{}));
+    case DType::f32:
+      return load(float{});
+    case DType::f16:
+      return to_f32(load(f16_t{}));
+    case DType::bf16:
+      return to_f32(load(bf16_t{}));
+    default:
+      MEGA_CHECK(false, "a weight of type {}", dtype);
+  }
+}
+
+void store_element(std::byte* at, DType dtype, float value) {
+  const auto store = [&](auto stored) { std::memcpy(at, &stored, sizeof stored); };
+  switch (dtype) {
+    case DType::f64:
+      return store(static_cast<double>(value));
+    case DType::f32:
+      return store(value);
+    case DType::f16:
+      return store(to_f16(value));
+    case DType::bf16:
+      return store(to_bf16(value));
+    default:
+      MEGA_CHECK(false, "a weight of type {}", dtype);
+  }
+}
+
+}  // namespace
+
+const StoredTensor* Weights::find(const std::string& name) const {
+  const auto found = std::ranges::find(tensors_, name, &StoredTensor::name);
+  return found == tensors_.end() ? nullptr : &*found;
+}
+
+std::unique_ptr<Weights> checkpoint_weights(std::shared_ptr<const checkpoint::Reader> reader,
+                                            const models::ModelSpec& spec) {
+  return std::make_unique<CheckpointWeights>(std::move(reader), spec);
+}
+
+std::unique_ptr<Weights> hugging_face_weights(const std::string& folder,
+                                              const models::ModelSpec& spec) {
+  return std::make_unique<HuggingFaceWeights>(folder, spec);
+}
+
+std::vector<std::byte> convert_elements(const std::string& name, std::vector<std::byte> elements,
+                                        DType from, DType to) {
+  if (from == to) return elements;
+  const int64_t from_bytes = bytes_of(from), to_bytes = bytes_of(to);
+  const int64_t count = static_cast<int64_t>(elements.size()) / from_bytes;
+  std::vector<std::byte> converted(static_cast<size_t>(count * to_bytes));
+  for (int64_t i = 0; i < count; ++i) {
+    const float value = element_as_f32(elements.data() + i * from_bytes, from);
+    std::byte* const at = converted.data() + i * to_bytes;
+    store_element(at, to, value);
+    if (std::isfinite(value) && !std::isfinite(element_as_f32(at, to))) {
+      throw UserError("tensor {} holds {}, too large for {}; choose bf16 or f32", name, value, to);
+    }
+  }
+  return converted;
+}
+
+}  // namespace megalith::store

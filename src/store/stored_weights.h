@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: Apache-2.0
+// The weights of a stored model under our names, in our layout, whatever the files call them. Two
+// kinds of store: a checkpoint folder and a Hugging Face folder.
+#pragma once
+
+#include <cstddef>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "models/model_spec.h"
+#include "tensor/dtype.h"
+#include "tensor/shape.h"
+
+namespace megalith::checkpoint {
+class Reader;
+}
+
+namespace megalith::store {
+
+struct StoredTensor {
+  std::string name;  // of the parameter
+  Shape shape;       // ours, vocabulary padded
+  DType dtype;       // as stored
+};
+
+class Weights {
+ public:
+  virtual ~Weights() = default;
+  /// Every parameter of the model, in the order of the layers; checked when the store was opened:
+  /// there, of this shape, of a type that weights have.
+  const std::vector<StoredTensor>& tensors() const { return tensors_; }
+  /// Null when the model has no such parameter.
+  const StoredTensor* find(const std::string& name) const;
+  /// The tensor's bytes, row major, in the stored type. IntegrityError naming file and tensor.
+  virtual std::vector<std::byte> read(const StoredTensor& tensor) const = 0;
+  /// Where the weights are, for messages.
+  virtual std::string where() const = 0;
+
+ protected:
+  std::vector<StoredTensor> tensors_;
+};
+
+/// Takes over `reader`; moments and other tensors beside the weights are passed over.
+std::unique_ptr<Weights> checkpoint_weights(std::shared_ptr<const checkpoint::Reader> reader,
+                                            const models::ModelSpec& spec);
+/// A Hugging Face folder with the tensors of the model's family.
+std::unique_ptr<Weights> hugging_face_weights(const std::string& folder,
+                                              const models::ModelSpec& spec);
+
+/// The elements of tensor `name` as another floating type, through f32 (rounded to nearest even
+/// where the target is narrower; the same type stays as it is). UserError when a finite value
+/// becomes infinite: f16 reaches to 65504 only.
+std::vector<std::byte> convert_elements(const std::string& name, std::vector<std::byte> elements,
+                                        DType from, DType to);
+
+}  // namespace megalith::store

@@ -1,0 +1,69 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "train/run_inputs.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "base/integer.h"
+
+namespace megalith::train {
+namespace {
+
+/// The number of steps that consumes at least `samples`.
+int64_t steps_for(const optim::BatchRamp& ramp, int64_t samples) {
+  int64_t steps = 0, consumed = 0;
+  while (consumed < samples) {
+    const int64_t size = optim::batch_size(ramp, consumed);
+    if (size == ramp.full) return steps + ceil_div(samples - consumed, size);
+    consumed += size;
+    ++steps;
+  }
+  return steps;
+}
+
+}  // namespace
+
+RunLength run_length(const config::Recipe& r, const engine::Settings& s,
+                     int64_t samples_per_epoch) {
+  if (r.train.steps >= 0) return {r.train.steps, 0};
+  if (r.train.tokens >= 0)
+    return {steps_for(s.batch, ceil_div(r.train.tokens, s.sequence_length())), 0};
+  if (r.train.epochs >= 0) {
+    const double samples = r.train.epochs * static_cast<double>(samples_per_epoch);
+    return {steps_for(s.batch, static_cast<int64_t>(std::ceil(samples))), 0};
+  }
+  return {std::numeric_limits<int64_t>::max(), r.train.hours * 3600};
+}
+
+void set_length(engine::Settings& s, const RunLength& length, int64_t decay_steps) {
+  s.schedule.total_steps = length.steps;
+  s.schedule.budget_seconds = length.budget_seconds;
+  s.schedule.decay_steps = decay_steps;
+  // wsd: a tenth of the run unless the recipe says otherwise (Hu et al. 2024).
+  if (s.schedule.kind == optim::ScheduleKind::wsd && decay_steps == 0) {
+    s.schedule.decay_steps = std::max<int64_t>(1, length.steps / 10);
+  }
+}
+
+std::vector<data::Corpus> corpora_of(const std::vector<config::Corpus>& list) {
+  std::vector<data::Corpus> corpora;
+  for (const config::Corpus& corpus : list) corpora.push_back({corpus.path, corpus.weight});
+  return corpora;
+}
+
+data::BatchOptions batch_options_of(const config::Recipe& r,
+                                    std::optional<int32_t> end_of_document) {
+  const bool needed =
+      r.data.document_mask || r.data.reset_positions || !r.data.end_of_document_loss;
+  if (needed && !end_of_document) {
+    throw UserError(
+        "recipe: data.document_mask, data.reset_positions and data.end_of_document_loss need "
+        "data.tokenizer "
+        "with an end-of-document token");
+  }
+  return {end_of_document, r.data.document_mask, r.data.reset_positions,
+          r.data.end_of_document_loss};
+}
+
+}  // namespace megalith::train

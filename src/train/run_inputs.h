@@ -1,0 +1,33 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a recipe says of a run beside its settings: its length, in whatever unit, and its data.
+#pragma once
+
+#include "config/recipe.h"
+#include "data/host_batch.h"
+#include "data/sampler.h"
+#include "engine/settings.h"
+
+namespace megalith::train {
+
+/// How long a run is. `steps` is the last step; with an hour budget it is as many as fit.
+struct RunLength {
+  int64_t steps = 0;
+  double budget_seconds = 0;  // 0: none
+  /// Whether a run that has done `step` steps in `seconds` of training is at its end.
+  bool is_reached(int64_t step, double seconds) const {
+    return budget_seconds > 0 ? seconds >= budget_seconds : step >= steps;
+  }
+};
+/// train.steps, tokens, epochs or hours, whichever is given; `samples_per_epoch` serves epochs.
+RunLength run_length(const config::Recipe& recipe, const engine::Settings& settings,
+                     int64_t samples_per_epoch);
+/// Puts the length into the schedule.
+void set_length(engine::Settings& settings, const RunLength& length, int64_t decay_steps);
+
+/// Corpora and sampling of the training data, or of the validation data (nothing when there is
+/// none).
+std::vector<data::Corpus> corpora_of(const std::vector<config::Corpus>& list);
+data::BatchOptions batch_options_of(const config::Recipe& recipe,
+                                    std::optional<int32_t> end_of_document);
+
+}  // namespace megalith::train
