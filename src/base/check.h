@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Checks of what the programmer promised. They stay on in release builds: each is outside the inner
-// loops. Errors that a person can cause are `UserError`, never a check.
+// Checks of the program's own promises. They stay on in release builds; none is inside an inner
+// loop. A mistake that a user can make is a `UserError`, never a failed check.
 #pragma once
 
 #include "base/error.h"

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The part of available_cores() (thread_pool.h) that can be tested without a control group.
+// The part of available_cores() (thread_pool.h) that tests can reach without a control group.
 #pragma once
 
 #include <string>

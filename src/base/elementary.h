@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// exp, log, tanh, erf and their like as polynomials on + - x / sqrt and FMA only, each operation
-// correctly rounded: the same bits on every CPU, instruction set and vector width. libm promises
-// neither. Each function is a template over an `Ops` type that names those operations for one float
-// or one vector of them, so that scalar code (`Float32Ops`) and the Highway kernels run the same
-// operations in the same order. Coefficients: own minimax fits (Remez), errors given at each.
-// Bounds in ulp (units in the last place of the result) are measured against long double over the
-// whole range by elementary_test.cpp. A NaN operand gives a NaN.
+// exp, log, tanh, erf and relatives as polynomials on + - x / sqrt and FMA only, each operation
+// correctly rounded: the same bits on every CPU, instruction set and vector width, which libm does
+// not promise. Each function is a template over an `Ops` type that names those operations for one
+// float or for a vector of them, so scalar code (`Float32Ops`) and the Highway kernels run the same
+// operations in the same order.
+// Coefficients are our own minimax fits (Remez); the error of each is given beside it. Bounds in
+// ulp (units in the last place of the result) are measured against long double over the whole
+// range by elementary_test.cpp. A NaN operand gives a NaN.
 #pragma once
 
 #include <limits>

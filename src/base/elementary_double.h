@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// exp, log, sin and cos in double, for the places where a setting or a table must have the same
-// bits on every CPU (normal draws, learning-rate schedules): + - x / sqrt and fma
-// only, in a fixed order. For throughput in kernels see elementary.h.
+// exp, log, sin and cos in double, where a setting or a table must have the same bits on every CPU
+// (normal draws, learning-rate schedules). Built on + - x / sqrt and fma only, in a fixed order.
+// Kernels, which need throughput, use elementary.h.
 #pragma once
 
 namespace megalith::elementary {

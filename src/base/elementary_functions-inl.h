@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // The functions of base/elementary.h, to be included inside a namespace, once in each. It has no
-// include guard and no namespace of its own on purpose: a compiler that builds one source file for
-// several instruction sets fixes a template's instruction set where the template is defined, not
-// where it is instantiated. So the vector code of each instruction set includes its own copy,
-// inside its own region and namespace; scalar code includes elementary.h. The includer includes
-// <limits> and base/elementary_ops.h first. Always inlined, so that constants are loaded once
-// outside of loops.
+// include guard and no namespace of its own on purpose: when one source file is compiled for
+// several instruction sets, a template gets the instruction set of the place where it is defined,
+// not of the place where it is instantiated. So the vector code of each instruction set includes
+// its own copy inside its own region and namespace; scalar code includes elementary.h. The includer
+// includes <limits> and base/elementary_ops.h first. Everything is inlined, so that constants are
+// loaded once, outside of loops.
 
 namespace detail {
 
@@ -121,10 +121,12 @@ template <class Ops>
 
 namespace detail {
 
-/// The standard normal distribution at -t <= 0 and its density, sharing one exponential:
-///   tail = density(t) sqrt(2 pi) M(t),  density(t) = e^(-t^2/2) / sqrt(2 pi),
-///   M(t) = d Q((t-4) d), d = 1/(t+4); relative error of Q 2^-27 for 0 <= t <= 13.2, behind which
-/// the tail is below the smallest normal number.
+/// The tail of the standard normal distribution beyond t >= 0, and its density, by one exponential:
+///   tail(t)    = density(t) sqrt(2 pi) M(t)
+///   density(t) = e^(-t^2/2) / sqrt(2 pi)
+///   M(t)       = d Q((t - 4) d),   d = 1 / (t + 4)
+/// Relative error of Q: 2^-27 for 0 <= t <= 13.2; beyond, the tail is below the smallest normal
+/// number.
 template <class Ops>
 struct NormalTail {
   typename Ops::V tail, bell;  // bell = e^(-t^2/2)

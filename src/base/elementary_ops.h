@@ -1,17 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 // The primitive operations that elementary.h is written in, for one float. A vector version (the
 // kernels have one on Highway) offers the same static members with the same meaning per lane; then
-// every function of elementary.h gives the same bits on both. Meanings, to the letter:
+// every function of elementary.h gives the same bits on both. What they mean:
 //   - V holds binary32 numbers, I 32-bit integers of the same lanes (arithmetic wraps), M truth
-//   values;
-//   - add, sub, mul, div, sqrt, fma, fnma round once, to nearest, ties to even; subnormal numbers
-//   are
-//     kept (flush-to-zero modes must be off);
-//   - less, less_equal are false when an operand is NaN;
-//   - min(a, b) is a < b ? a : b and max(a, b) is a > b ? a : b: with a NaN the result is b, as
-//   x86's
-//     MINPS and MAXPS have it;
-//   - the bits of a NaN that an operation makes are nobody's promise; that it is a NaN is.
+//     values;
+//   - add, sub, mul, div, sqrt, fma and fnma round once, to nearest, ties to even, and keep
+//     subnormal numbers (flush-to-zero modes must be off);
+//   - less and less_equal are false when an operand is NaN;
+//   - min(a, b) is a < b ? a : b, and max(a, b) is a > b ? a : b: with a NaN operand the result is
+//     b, as in x86's MINPS and MAXPS;
+//   - an operation that makes a NaN may give it any bits.
 #pragma once
 
 #include <bit>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The sine and cosine of base/elementary_sin_cos.h, to be included inside a namespace, once in
-// each, as elementary_functions-inl.h is and for the same reason.
+// each, like elementary_functions-inl.h and for the same reason.
 
 namespace detail {
 
@@ -12,8 +12,9 @@ template <class Ops>
   return sum;
 }
 
-// sin r = r + r z S(z), cos r = 1 - z/2 + z^2 C(z), z = r^2: Taylor's series. |r| <= pi/4: relative
-// errors 2^-36 and 2^-40.
+// Taylor series in z = r^2 for |r| <= pi/4, relative errors 2^-36 and 2^-40:
+//   sin r = r + r z S(z)
+//   cos r = 1 - z/2 + z^2 C(z)
 inline constexpr double kSineTerms[5] = {-1. / 6, 1. / 120, -1. / 5040, 1. / 362880,
                                          -1. / 39916800};
 inline constexpr double kCosineTerms[5] = {1. / 24, -1. / 720, 1. / 40320, -1. / 3628800,

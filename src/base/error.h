@@ -28,7 +28,7 @@ class Error : public std::runtime_error {
   ExitCode code() const { return code_; }
 
  private:
-  /// what() ends at the first zero byte, which text from a file may hold: \x00 stands in its place.
+  /// what() ends at the first zero byte, and text from a file may hold one: it becomes \x00.
   static std::string without_zeros(const std::string& message) {
     if (message.find('\0') == std::string::npos) return message;
     std::string text;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Files: whole reads and writes that survive EINTR and short counts, durable replacement. Nothing
-// is mapped: a file that shrinks under a map is a SIGBUS. Every failure throws; the message names
-// the path, the call and the reason.
+// Files: whole reads and writes that survive EINTR and short counts, and durable replacement.
+// Nothing is memory-mapped: touching a mapped file that has shrunk is a SIGBUS. Every failure
+// throws, and the message names the path, the call and the reason.
 #pragma once
 
 #include <cstddef>
@@ -21,9 +21,9 @@ class File {
   enum class Mode { read, create_new, create_or_truncate, append, read_write };
   File() = default;
   File(const std::filesystem::path& path, Mode mode);
-  /// A new file to read and write in the folder of `path`, by which messages name it: it has no
-  /// name, so it goes with its last descriptor, however the process ends. Nothing where the file
-  /// system or the machine has no such files.
+  /// A new file to read and write, in the folder of `path` but without a name: it disappears with
+  /// its last descriptor, however the process ends. Messages call it `path`. Nothing where the file
+  /// system or the kernel has no such files.
   static std::optional<File> nameless(const std::filesystem::path& path);
   ~File();
   File(File&& other) noexcept;
@@ -53,29 +53,30 @@ class File {
 /// The whole file as a string. UserError if it is absent, a folder, or larger than `limit` bytes.
 std::string read_file(const std::filesystem::path& path, int64_t limit = int64_t{1} << 40);
 
-/// The entry of /proc by which a file that is open can be named or opened once more.
+/// The path under /proc through which an open file can be linked or opened again.
 std::string own_descriptor(int fd);
 
-/// A write that failed, `left` bytes before its end, as a SystemError: a full disk's says how many.
+/// Throws a SystemError for a write that failed with `left` bytes still to go; for a full disk the
+/// message says how many.
 [[noreturn]] void fail_write(const char* call, const std::filesystem::path& path, int error,
                              size_t left);
 
-/// A name for something temporary in the folder of `path`: ".tmp-", `mark`, 16 random hexadecimal
-/// digits that nobody foresees. What a crash leaves there a later start finds and removes.
+/// A fresh name in the folder of `path` for something temporary: ".tmp-", `mark`, and 16 random
+/// hexadecimal digits. If a crash leaves it behind, a later start finds and removes it.
 std::filesystem::path temporary_beside(const std::filesystem::path& path,
                                        std::string_view mark = "");
-/// Whether it gives such names; others that begin alike are of others.
+/// True for names of exactly that form; a name that merely begins like one is somebody else's.
 bool is_temporary_name(std::string_view name, std::string_view mark = "");
-/// Replaces `path` durably: nameless file in the same folder, write, fsync, name, fsync of the
-/// folder. After it returns the new content survives a power cut; before, the old one is whole. A
-/// process that is killed leaves nothing; where there are no nameless files (and for the moment
-/// between two calls where something is replaced) a temporary one.
+/// Replaces `path` durably: writes a nameless file in the same folder, fsyncs it, gives it the
+/// name, fsyncs the folder. Once this returns, the new content survives a power cut; until then the
+/// old content is whole. A process that is killed leaves nothing behind, except a temporary file
+/// where there are no nameless files, or between the two calls that replace an existing file.
 void write_file_durable(const std::filesystem::path& path, std::string_view content);
-/// The same with a writer that fills the file; `sync_folder` false leaves the last fsync
-/// to the caller (who writes many files into one folder).
+/// The same, with a function that fills the file. With `sync_folder` false the last fsync is left
+/// to the caller, who may be writing many files into one folder.
 void write_file_durable(const std::filesystem::path& path, const std::function<void(File&)>& fill,
                         bool sync_folder = true);
-/// What it fills alone: a file to read and write for as long as it is open.
+/// An unnamed scratch file in the folder of `beside`, to read and write while it is open.
 File open_scratch(const std::filesystem::path& beside);
 /// fsync of a folder, so that renames and new entries in it are durable.
 void sync_folder(const std::filesystem::path& folder);

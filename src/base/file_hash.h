@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// The hash of what must not be damaged (checkpoints, corpora): XXH3-128 (xxHash 0.8), which runs at
-// the speed of memory and
-// misses a damage with probability 2^-128. It says nothing about files that somebody changed on
-// purpose, and nor would any hash that lies beside them. Written down as XXH128_hash_t's canonical
-// bytes.
+// The hash that guards checkpoints and corpora against damage: XXH3-128 (xxHash 0.8). It runs at
+// the speed of memory and misses random damage with probability 2^-128. It does not protect against
+// deliberate changes, and no hash stored beside the data could. Written as the canonical bytes of
+// XXH128_hash_t.
 #pragma once
 
 #include <cstddef>
@@ -20,7 +19,7 @@ class FileHash {
   FileHash(const FileHash&) = delete;
   FileHash& operator=(const FileHash&) = delete;
   void update(const void* data, size_t size);
-  /// 32 lower-case hexadecimal digits, of all so far.
+  /// 32 lower-case hexadecimal digits over everything so far.
   std::string digest() const;
 
  private:
@@ -28,7 +27,7 @@ class FileHash {
   std::unique_ptr<State> state_;
 };
 
-/// Of `bytes`, as FileHash gives it.
+/// The digest that FileHash gives for `bytes`.
 std::string file_hash(std::span<const std::byte> bytes);
 
 }  // namespace megalith

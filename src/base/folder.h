@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Folders that the program makes, and what it reads inside of folders. New folders are there after
-// a power cut, and nobody but their owner may write into them, whatever the umask.
+// Folders that the program makes, and files that it reads from folders. A new folder survives a
+// power cut, and only its owner may write into it, whatever the umask.
 #pragma once
 
 #include <cstdint>
@@ -10,19 +10,19 @@
 
 namespace megalith {
 
-/// Makes `folder` and the folders above it that are missing, with mode 0755 (less what the umask
-/// takes); each new entry is durable on return (fsync of the folder that holds it). Gives those
-/// that were made, the innermost first; none when it was there. UserError naming `folder` when the
-/// path cannot be one, SystemError when the disk or the machine refuses.
+/// Makes `folder` and its missing parents with mode 0755 (less the umask). Each new entry is
+/// durable on return (fsync of the folder that holds it). Returns the folders made, innermost
+/// first; none if it existed. UserError naming `folder` if the path cannot be a folder, SystemError
+/// if the disk or the machine refuses.
 std::vector<std::filesystem::path> make_folders(const std::filesystem::path& folder);
 
-/// Before a file that lies in a folder is opened by its usual name: IntegrityError when it is there
-/// and is neither a regular file nor a link to one. A pipe would be waited for without end, and a
-/// device has none. (Who names a pipe himself, as an input, means it.)
+/// Call before opening a file that a folder is expected to hold: IntegrityError if the name exists
+/// but is neither a regular file nor a link to one. (Reading a pipe would wait for ever and a
+/// device may have no end. An input that the user names may be a pipe.)
 void require_regular(const std::filesystem::path& file);
 
-/// The whole of such a file. IntegrityError also when it has more than `limit` bytes: what belongs
-/// there has not.
+/// The content of such a file. IntegrityError also if it is longer than `limit` bytes, more than
+/// any genuine one has.
 std::string read_regular(const std::filesystem::path& file, int64_t limit);
 
 }  // namespace megalith

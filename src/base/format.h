@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Makes printable with fmt every type that says, next to itself, `format_as(x)` returning text.
+// Makes every type with a `format_as(x)` that returns text printable with fmt.
 #pragma once
 
 #include <fmt/format.h>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Memory on pages of 2 MiB: a table that is read here and there costs fewer walks of the page
-// tables, a buffer that is written to disk goes there in few pieces. Linux gives such pages to who
-// asks (transparent_hugepage/enabled: madvise); a refusal costs only speed.
+// Memory on pages of 2 MiB: random reads of a table walk the page tables less often, and a buffer
+// reaches the disk in fewer pieces. Linux gives such pages on request
+// (transparent_hugepage/enabled: madvise); a refusal costs only speed.
 #pragma once
 
 #include <cstddef>
@@ -12,11 +12,11 @@ namespace megalith {
 
 inline constexpr size_t kHugePage = size_t{2} << 20;
 
-/// `bytes` from a huge page on, or from a cache line on when they fill none; null when there is no
-/// memory. Not zeroed. To be given back by std::free.
+/// `bytes` of memory, aligned to a huge page, or to a cache line if they do not fill one; null when
+/// there is no memory. Not zeroed. Release with std::free.
 void* allocate_on_huge_pages(size_t bytes);
 
-/// For std::vector. T is aligned to a cache line at most.
+/// An allocator for std::vector. T may be aligned to a cache line at most.
 template <class T>
 struct HugePages {
   using value_type = T;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Integer arithmetic that cannot go wrong in silence. Sizes from files go through the checked forms
-// before anything is allocated or mapped.
+// Integer arithmetic that never overflows silently. Sizes from files go through the checked forms
+// before anything is allocated.
 #pragma once
 
 #include <bit>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// System calls that a signal cut short. Not for rename and mkdir, which a network file system may
-// have done by then: they fail.
+// Repeats system calls that a signal interrupted. Not for rename and mkdir: on a network file
+// system an interrupted one may have been carried out, and then its repetition fails.
 #pragma once
 
 #include <cerrno>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Whole numbers out of JSON from outside. The library converts whatever number stands there: 1e300
-// to an integer is undefined behaviour, 18446744073709551615 becomes -1. So nobody asks it directly
-// for an integer that a file holds.
+// Whole numbers from JSON that comes from outside. The library converts any number it finds: 1e300
+// to an integer is undefined behaviour, and 18446744073709551615 becomes -1. So integers from files
+// are read only through these functions.
 #pragma once
 
 #include <cstdint>
@@ -11,8 +11,8 @@
 
 namespace megalith {
 
-/// The whole number that `value` is, negative ones too; nothing when it is another thing, has a
-/// fraction (1.0 too), or does not fit. For those whose errors are of another kind.
+/// `value` as a whole number, which may be negative; nothing if it is something else, has a
+/// fraction (1.0 counts), or does not fit. For callers that report faults in their own way.
 std::optional<int64_t> whole_number_in(const nlohmann::json& value);
 std::optional<int64_t> whole_number_in(const nlohmann::ordered_json& value);
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The lines of a file, one at a time: memory follows the longest line, not the file, and no line is
-// longer than whoever reads allows. (A sparse file of terabytes is one line of zeros.)
+// The lines of a file, one at a time. Memory follows the longest line, not the file, and the caller
+// limits that line. (A sparse file of terabytes is a single line of zeros.)
 #pragma once
 
 #include <cstdint>
@@ -14,17 +14,17 @@ namespace megalith {
 
 class LineReader {
  public:
-  /// Reads `path` from its beginning; throws as File does.
+  /// Reads `path` from its beginning; throws what File throws.
   LineReader(const std::filesystem::path& path, int64_t most_line_bytes);
 
-  /// The next whole line without its '\n', valid until the next call. False at the end, and in
-  /// front of a line that is too long.
+  /// The next whole line without its '\n', valid until the next call. False at the end, and before
+  /// a line that is too long.
   bool next(std::string_view& line);
-  /// Of the line given last, from 1.
+  /// The number of the last line returned, from 1.
   int64_t number() const { return number_; }
-  /// After false: whether the line that follows is longer than allowed.
+  /// After next() returned false: is the following line longer than allowed?
   bool is_too_long() const { return too_long_; }
-  /// After false, unless it is too long: what follows the last '\n', without one of its own.
+  /// After next() returned false, and unless the line is too long: the text after the last '\n'.
   std::string_view rest() const { return std::string_view(buffer_).substr(begin_); }
 
  private:

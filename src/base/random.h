@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Random numbers that are a function of meaning, never of order: a draw is Philox4x32-10 (Salmon et
-// al. 2011) of a 64-bit key and a 128-bit counter. The key says *what* is drawn (seed and name, or
-// seed, step, layer and site), the counter *which element*. No state, so any shard, thread or
-// recomputation draws the same number for the same element.
+// Random numbers as a function of meaning, never of order: a draw is Philox4x32-10 (Salmon et al.
+// 2011) of a 64-bit key and a 128-bit counter. The key says *what* is drawn (seed and name, or
+// seed, step, layer and site), the counter *for which element*. There is no state, so every shard,
+// thread and recomputation draws the same number for the same element.
 #pragma once
 
 #include <array>

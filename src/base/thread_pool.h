@@ -42,9 +42,10 @@ class ThreadPool {
   /// called.
   void for_range(int64_t n, int64_t grain, FunctionRef<void(Range, int thread)> body);
 
-  /// for_range() for work that waits for memory, of which cores do not get the same share at every
+  /// for_range() for work bound by memory bandwidth, which cores do not share equally at every
   /// moment: a thread does most of its part in one call, then the rest of it grain by grain, then
-  /// grains of others. Every index is visited once; by whom, and in how many calls, is left open.
+  /// grains of others. Every index is visited once; by which thread, and in how many calls, is
+  /// unspecified.
   void for_pieces(int64_t n, int64_t grain, FunctionRef<void(Range, int thread)> body);
 
  private:

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What this room's tests share: a scratch folder, files cut and flipped, and small saved states.
+// What this room's tests share: a scratch folder, truncated and corrupted files, small saved
+// states.
 #pragma once
 
 #include <gmock/gmock.h>
@@ -46,14 +47,14 @@ class CheckpointTest : public ::testing::Test {
   std::filesystem::path folder_;
 };
 
-/// Where find_newest finds one.
+/// The folder in which find_newest finds a checkpoint.
 inline std::optional<std::filesystem::path> newest_in(const std::filesystem::path& checkpoints,
                                                       bool verify) {
   const auto reader = find_newest(checkpoints, verify);
   return reader ? std::optional(reader->folder()) : std::nullopt;
 }
 
-/// The message of the IntegrityError that `action` throws; fails the test when it throws none.
+/// The message of the IntegrityError that `action` throws; the test fails if it throws none.
 template <typename Action>
 std::string integrity_fault(const Action& action) {
   try {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Whether a checkpoint will fit where it is going to be: asked before the first step, when the
-// state is known and nothing is lost, and before every save. A full disk is the machine's (exit 1)
-// whenever it is found. All local.
+// Whether a checkpoint will fit on its disk: asked before the first step, when the size of the
+// state is known and nothing can be lost yet, and before every save. A full disk is a failure of
+// the machine (exit 1) whenever it is found. All local.
 #pragma once
 
 #include <cstdint>
@@ -11,17 +11,17 @@
 
 namespace megalith::checkpoint {
 
-/// What a checkpoint takes at most, with its small files.
+/// The most bytes that a checkpoint takes, with its small files.
 int64_t bytes_on_disk(const FolderNeeds& all);
 
-/// The bytes free on the disk of `folder`. SystemError naming what is needed and what is free when
-/// it has too few bytes or files left for one more checkpoint (`all`: what all ranks write).
+/// The bytes free on the disk of `folder`. SystemError naming the bytes needed and free if it lacks
+/// the bytes or files for one more checkpoint (`all`: what all ranks write together).
 int64_t check_disk(const std::filesystem::path& folder, const FolderNeeds& all);
 
-/// SystemError when this process may not write files as large as the largest of its `own`.
+/// SystemError if this process may not write files as large as its largest one (`own`).
 void check_file_size(const std::filesystem::path& folder, const FolderNeeds& own);
 
-/// A warning when `free` bytes are room for one more, but not for `keep` and one in progress.
+/// Warns if `free` bytes suffice for one more checkpoint, but not for `keep` and one in progress.
 void warn_of_scarce_room(const std::filesystem::path& folder, const FolderNeeds& all, int64_t keep,
                          int64_t free);
 

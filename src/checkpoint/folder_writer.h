@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Writes one checkpoint folder: tensor files of bounded size, texts, manifest, COMMIT. The folder
 // appears under its name only when all of it is durable. Many ranks write one folder together: each
-// the files of its own pieces, rank 0 the rest; no rank ever holds or sends a whole tensor at once.
+// writes the files of its own pieces and rank 0 the rest; no rank ever holds or sends a whole
+// tensor.
 #pragma once
 
 #include <filesystem>
@@ -29,34 +30,37 @@ struct FolderSummary {
   int64_t bytes = 0;  // of all files but manifest and COMMIT
 };
 
-/// What a save that failed is to whoever runs it, whatever the cause: a failed run (exit 1).
-/// `needed`: bytes of a checkpoint.
+/// The error for a save that failed, whatever the cause: a failed run (exit 1). `needed`: bytes of
+/// a checkpoint.
 SystemError save_failure(const std::filesystem::path& target, int64_t step, int64_t needed,
                          const char* reason);
 
-/// Tensor files are cut here: bounds what one damaged file costs, and lets several threads hash and
-/// write at once. A larger tensor has a file of its own.
+/// The size at which tensor files are cut: it bounds what one damaged file costs, and lets several
+/// threads hash and write at once. A larger tensor has a file of its own.
 inline constexpr int64_t kTensorFileBytes = int64_t{256} << 20;
 
-/// The name of the tensor file `number`, counted from 1, of `of`: the longest name in the folder.
+/// The name of tensor file `number` (from 1) of `of`: the longest name in the folder.
 std::string tensor_file_name(int64_t number, int64_t of);
 
-/// What tensor files ask of a disk, a little more rather than less.
+/// What tensor files need of a disk, rounded up rather than down.
 struct FolderNeeds {
   int64_t bytes = 0;
   int64_t files = 0;
   int64_t largest = 0;  // bytes of one file
 };
-/// Of a rank that writes tensors of these bytes, in this order. The folder's other files, which are
-/// small and few, come on top.
+/// The needs of a rank that writes tensors of these bytes in this order. The folder's other files,
+/// few and small, come on top.
 FolderNeeds needs_of(std::span<const int64_t> tensor_bytes, int64_t file_bytes = kTensorFileBytes);
 
-/// `threads` files are written at once, each through kUncachedBufferBytes; with more than one,
-/// tensors' `write` run side by side. With
-/// `ranks` (null: this one alone) collective over them: all see one file system, `target` is that
-/// of rank 0, the pieces of all ranks cover each tensor, and the summary is of the whole folder;
-/// what fails on one rank ends all, with the save_failure that it throws. What is at `target` is
-/// replaced, unless it is a checkpoint of a newer format (NewerFormatError).
+/// Writes `threads` files at a time, each through kUncachedBufferBytes; with more than one, the
+/// `write` functions of tensors run concurrently.
+///
+/// With `ranks` (null: this rank alone) collective over them. All see one file system, `target` is
+/// rank 0's, and the pieces of all ranks cover each tensor. The summary is of the whole folder. A
+/// failure on one rank ends all of them, by the save_failure that it throws.
+///
+/// Replaces whatever is at `target`, except a checkpoint of a newer format (NewerFormatError). The
+/// folder is durable on return.
 FolderSummary write_checkpoint_folder(const std::filesystem::path& target,
                                       const FolderContent& content, int threads,
                                       int64_t file_bytes = kTensorFileBytes,

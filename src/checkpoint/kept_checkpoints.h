@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What stays in a run's folder of checkpoints, and what goes: the leavings of a crash at a start,
-// old checkpoints after a save.
+// Which checkpoints a run's folder keeps: a start removes what a crash left, and a save removes old
+// checkpoints.
 #pragma once
 
 #include <cstdint>
@@ -12,33 +12,36 @@
 namespace megalith::checkpoint {
 
 enum class Condition : uint8_t { whole, damaged, newer };
-/// Of a step folder, as far as opening it tells. Throws when that cannot be seen now: a disk that
-/// does not answer is no reason to remove what it holds.
+/// The condition of a step folder, as far as opening it tells. Throws if that cannot be seen now: a
+/// disk that does not answer is no reason to remove what is on it.
 Condition condition_of(const std::filesystem::path& step);
 
-/// Removes what no checkpoint needs: temporary files and folders of saves. Damaged checkpoints
-/// stay: whoever loads must see and name them. So does what others put there. What a replacement
-/// that was cut off had put aside goes back to its place.
+/// Removes the temporary files and folders of interrupted saves, and puts back a checkpoint that an
+/// interrupted replacement had moved aside. Damaged checkpoints stay, since whoever loads them must
+/// see and name them. Files of others stay too.
 void clean_checkpoints(const std::filesystem::path& folder);
-/// Whether it would find nothing to do.
+/// True if clean_checkpoints would find nothing to do.
 bool is_clean(const std::filesystem::path& folder);
 
-/// Keeps the newest `keep` whole checkpoints up to `step`, which is there whole, and removes older
-/// ones and damaged ones among them. Later steps are not touched and do not count: they can only be
-/// damaged ones that a resume passed over, and a run that gets there again replaces them; nor are
-/// those of a newer format, and folders that hold neither manifest nor COMMIT. With two places or
-/// more, the newest regular one (a multiple of `regular`, if that is above 0) has one of them.
-/// SystemError when one cannot be looked at now: then none goes. `at_work` is called for each that
-/// is looked at or goes.
+/// Called once the checkpoint of `step` is whole. Keeps the newest `keep` whole checkpoints up to
+/// `step` and removes older ones, and damaged ones among them.
+///   - Later steps are neither removed nor counted: a resume passed over them as damaged, and the
+///     run replaces them when it gets there again.
+///   - Checkpoints of a newer format, and folders with neither manifest nor COMMIT, are treated
+///     likewise.
+///   - If `keep` is at least 2 and `regular` above 0, the newest step that is a multiple of
+///     `regular` is among the kept ones.
+/// SystemError if one of them cannot be read now; then nothing is removed. `at_work` is called for
+/// each folder that is examined or removed.
 void prune_checkpoints(const std::filesystem::path& folder, int64_t step, int64_t keep,
                        int64_t regular, const AtWork& at_work = {});
-/// What it would remove, newest first.
+/// The folders that prune_checkpoints would remove, newest first.
 std::vector<std::filesystem::path> superfluous_checkpoints(const std::filesystem::path& folder,
                                                            int64_t step, int64_t keep,
                                                            int64_t regular,
                                                            const AtWork& at_work = {});
 
-/// NewerFormatError when a newer program's checkpoint is at this place.
+/// NewerFormatError if `step` holds a checkpoint of a newer program.
 void require_replaceable(const std::filesystem::path& step);
 
 }  // namespace megalith::checkpoint

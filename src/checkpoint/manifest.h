@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// manifest.json: what a checkpoint consists of. Versions: a reader takes every version up to its
-// own and refuses newer ones by number (in every version COMMIT holds the manifest's SHA-256 and
-// the manifest its number); a change that old readers would misread raises the version.
-// Version 2 hashes files and pieces with XXH3-128 where version 1 has SHA-256.
+// manifest.json: what a checkpoint consists of. A reader takes every version up to its own and
+// refuses newer ones by number (in every version, COMMIT holds the manifest's SHA-256 and the
+// manifest its version). A change that older readers would misread raises the version. Version 2
+// hashes files and pieces with XXH3-128, version 1 with SHA-256.
 #pragma once
 
 #include <filesystem>
@@ -18,8 +18,8 @@ namespace megalith::checkpoint {
 
 inline constexpr int kFormatVersion = 2;
 
-/// Where a part of a tensor lies: indices [begin, begin + count) of `dim`, under the tensor's name
-/// in `file`.
+/// Where a part of a tensor is: indices [begin, begin + count) of `dim`, under the tensor's name in
+/// `file`.
 struct PieceRecord {
   std::string file;
   int dim = 0;
@@ -42,8 +42,8 @@ struct FileRecord {
   std::string hash;
 };
 
-/// A whole checkpoint that a newer program wrote: not damage. It is refused, and never passed over,
-/// removed or replaced.
+/// A whole checkpoint that a newer program wrote. It is not damaged: it is refused, and never
+/// passed over, removed or replaced.
 class NewerFormatError : public UserError {
  public:
   NewerFormatError(const std::filesystem::path& manifest, int64_t version)
@@ -61,11 +61,11 @@ struct Manifest {
   std::vector<FileRecord> files;
   nlohmann::json state;
 
-  /// In the format of `version`.
+  /// The text of manifest.json, in the format of `version`.
   std::string to_text() const;
-  /// IntegrityError naming `path` and what is wrong: every field present, file names plain, pieces
-  /// covering each tensor exactly, in files that are listed. NewerFormatError, whatever else it
-  /// holds, when its version is above this program's.
+  /// IntegrityError naming `path` and the fault unless every field is present, file names are
+  /// plain, and the pieces cover each tensor exactly and lie in listed files. NewerFormatError,
+  /// whatever else it holds, if its version is above this program's.
   static Manifest parse(const std::string& text, const std::filesystem::path& path);
 };
 

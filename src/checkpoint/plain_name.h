@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// File names that come out of files: they may name an entry of the folder they lie in, never lead
+// File names that were read from files: they may name an entry of their own folder, and never lead
 // out of it.
 #pragma once
 

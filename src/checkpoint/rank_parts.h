@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What each rank has written of a checkpoint, told to all: from it every rank knows every tensor's
-// pieces and who holds them, and rank 0 has the manifest's records.
+// What each rank has written of a checkpoint, made known to all: every rank learns every tensor's
+// pieces and who holds them, and rank 0 gets the records of the manifest.
 #pragma once
 
 #include <span>
@@ -11,8 +11,8 @@
 
 namespace megalith::checkpoint {
 
-/// A logical tensor and the ranks that hold its pieces, in the order of the pieces. Its `sha256` is
-/// still empty when there are several.
+/// A logical tensor and the ranks that hold its pieces, in the order of the pieces. With several
+/// pieces its `sha256` is still empty.
 struct PlacedTensor {
   TensorRecord record;
   std::vector<int> ranks;
@@ -23,8 +23,9 @@ struct Parts {
   std::vector<PlacedTensor> tensors;
 };
 
-/// One rank's part: every tensor with one piece, whose sha256 is set. With `ranks` (null: alone)
-/// collective. MEGA_CHECK that pieces cover each tensor once and agree on type and shape.
+/// One rank's part: every tensor as a single piece, with its sha256. With `ranks` (null: this rank
+/// alone) collective. MEGA_CHECK that the pieces cover each tensor once and agree on type and
+/// shape.
 Parts join_parts(std::vector<FileRecord> files, std::vector<TensorRecord> tensors,
                  comm::Communicator* ranks);
 

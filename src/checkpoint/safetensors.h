@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// The safetensors format: 8 bytes header length (little-endian), a JSON header, tensor bytes
-// without gaps. The reader is strict: whatever the format's own reader may let pass (holes,
-// overlaps, trailing bytes, duplicate keys) is an IntegrityError naming file and tensor. Nothing in
-// such a file is executed.
+// The safetensors format: 8 bytes of header length (little-endian), a JSON header, and tensor bytes
+// without gaps. The reader is strict: what the format's own reader may accept (holes, overlaps,
+// trailing bytes, duplicate keys) is an IntegrityError naming file and tensor. Nothing in such a
+// file is executed.
 #pragma once
 
 #include <filesystem>
@@ -19,8 +19,8 @@ namespace megalith::checkpoint {
 
 struct SafetensorsEntry {
   std::string name;
-  /// Nothing for a type that the format has and this program does not (BOOL, I16, ...): such a
-  /// tensor is checked like all others and can be passed over, not read.
+  /// Absent for a type of the format that this program lacks (BOOL, I16, ...): such a tensor is
+  /// checked like all others and can be skipped, but not read.
   std::optional<DType> dtype;
   Shape shape;
   int64_t begin = 0;  // byte offset in the file
@@ -49,8 +49,9 @@ class SafetensorsFile {
   std::map<std::string, size_t> index_;
 };
 
-/// Header of a file with these tensors: orders them as the reference writer does (wide types first,
-/// then by name), sets begin of each (offset in the file), and returns the bytes before the data.
+/// The header of a file with these tensors. Orders them as the reference writer does (wide types
+/// first, then by name), sets `begin` of each (its offset in the file), and returns the bytes that
+/// precede the data.
 std::string safetensors_header(std::vector<SafetensorsEntry>& entries);
 
 /// "F32", "BF16", ...

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // The weights of a Hugging Face folder: model.safetensors, or the shards that
-// model.safetensors.index.json lists. Strict: the map and the shards must name the same tensors,
-// each once; shard names are plain, and a link may not lead out of the folder (except into the
-// blobs of the hub's own cache, which is made of such links).
+// model.safetensors.index.json lists. The map and the shards must name the same tensors, each once;
+// shard names must be plain, and no link may lead out of the folder, except into the blobs of the
+// hub's own cache, which consists of such links.
 #pragma once
 
 #include <filesystem>
@@ -18,9 +18,9 @@ namespace megalith::checkpoint {
 inline constexpr char kSingleName[] = "model.safetensors";
 inline constexpr char kIndexName[] = "model.safetensors.index.json";
 
-/// Throws IntegrityError when `file`, an entry of the Hugging Face folder `folder`, is a link that
-/// leads out of it. The hub's cache keeps snapshots/<commit>/ as links into ../../blobs: these
-/// pass.
+/// Throws IntegrityError if `file`, an entry of the Hugging Face folder `folder`, is a link that
+/// leads out of it. The links of the hub's cache, from snapshots/<commit>/ to ../../blobs, are
+/// allowed.
 void require_inside(const std::filesystem::path& file, const std::filesystem::path& folder);
 
 class SafetensorsFolder {
@@ -29,7 +29,7 @@ class SafetensorsFolder {
     const SafetensorsFile* file;
     const SafetensorsEntry* entry;
   };
-  /// Opens every file and checks all headers. IntegrityError naming the file and what is wrong.
+  /// Opens every file and checks all headers. IntegrityError naming the file and the fault.
   explicit SafetensorsFolder(const std::filesystem::path& folder);
   /// All tensors by name.
   const std::map<std::string, Location>& tensors() const { return tensors_; }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Writes a safetensors file durably while its tensors stream through: one tensor in memory at a
-// time at most, every byte hashed on its way while it is in the processor's cache. Byte for byte
-// what the reference writer makes of the same tensors.
+// Writes a safetensors file durably while its tensors stream through: at most one tensor is in
+// memory, and every byte is hashed while it is in the processor's cache. Byte for byte the file
+// that the reference writer makes of the same tensors.
 #pragma once
 
 #include <filesystem>
@@ -18,13 +18,13 @@
 
 namespace megalith::checkpoint {
 
-/// Which part of a logical tensor something is.
+/// Which part of a logical tensor this is.
 struct Cut {
   Shape whole;
   Shard shard;
 };
 
-/// A tensor to be written. `write` hands its bytes (row major), in any number of parts, to the
+/// A tensor to be written. `write` passes its bytes (row major), in any number of parts, to the
 /// sink.
 struct TensorContent {
   using Sink = FunctionRef<void(std::span<const std::byte>)>;
@@ -49,7 +49,7 @@ struct WrittenFile {
   std::map<std::string, WrittenTensor> tensors;  // by name
 };
 
-/// Replaces `path` durably, but for the folder's own fsync, which is the caller's.
+/// Replaces `path` durably, except that the fsync of the folder is left to the caller.
 WrittenFile write_safetensors(const std::filesystem::path& path,
                               std::span<const TensorContent> tensors, const AtWork& at_work = {});
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Writes checkpoints that survive anything: every file is complete, durable and hashed before
-// COMMIT names them, and nothing old is removed before something newer is whole. Protocol and
+// Writes checkpoints that survive a crash at any moment: every file is complete, durable and hashed
+// before COMMIT names it, and nothing old is removed before something newer is whole. Protocol and
 // format: docs/design/0003-checkpoint-format.md.
 #pragma once
 
@@ -20,12 +20,12 @@ namespace megalith::checkpoint {
 struct SaverOptions {
   int64_t keep = 2;          // complete checkpoints that remain
   bool asynchronous = true;  // write in the background, from a snapshot
-  /// Above 0: the newest checkpoint of a step that this divides is always among the kept (if keep
-  /// is at least 2), whatever a signal saved since.
+  /// If above 0 (and `keep` at least 2), the newest checkpoint whose step is a multiple of this is
+  /// always kept, whatever a signal has saved since.
   int64_t regular = 0;
 };
 
-/// What a finished save left.
+/// The result of a finished save.
 struct Saved {
   int64_t step = 0;
   std::filesystem::path folder;
@@ -36,44 +36,43 @@ struct Saved {
 
 class Saver {
  public:
-  /// `folder` ("<run>/checkpoints") is created; temporary files and folders in it are removed,
-  /// checkpoints never, whole or damaged. UserError when it cannot be written. With `world` (null:
-  /// this rank alone), which must outlive the saver, construction and saves are collective over it:
-  /// each rank gives the pieces that it writes, all see one folder; rank 0 makes and cleans it. A
-  /// failure in the background ends all ranks.
+  /// Creates `folder` ("<run>/checkpoints") and removes temporary files and folders in it;
+  /// checkpoints stay, whole or damaged. UserError if it cannot be written.
+  ///
+  /// With `world` (null: this rank alone), which must outlive the saver, construction and saves are
+  /// collective over it. Each rank passes the pieces that it writes, all ranks see one folder, and
+  /// rank 0 makes and cleans it. A failure in the background ends all ranks.
   Saver(std::filesystem::path folder, const SaverOptions& options,
         comm::Communicator* world = nullptr);
-  /// Waits for a write in progress; its failure is then lost (call wait()).
+  /// Waits for a write in progress. Its failure is lost then, so call wait() first.
   ~Saver();
   Saver(const Saver&) = delete;
   Saver& operator=(const Saver&) = delete;
 
-  /// Takes the memory for snapshots of `bytes` of state (class snapshot, kept for all saves), so
-  /// that it is known before the first step; its pages are asked for in the background. Nothing
-  /// when saves are not asynchronous: those stream from the device through small buffers. The
-  /// device must outlive the saver.
+  /// Takes memory (class snapshot, kept for all saves) for snapshots of `bytes` of state, so that
+  /// it is known before the first step; its pages are requested in the background. Does nothing if
+  /// saves are not asynchronous: those stream from the device through small buffers. The device
+  /// must outlive the saver.
   void reserve(device::Device& device, int64_t bytes);
 
-  /// Before the first step: is there room for a save of tensors of these bytes (those that this
-  /// rank writes, in order) and of `text_bytes` of texts (rank 0's)? SystemError naming the bytes
-  /// needed when the disk has too few bytes or files left, or a limit of the process is below the
-  /// largest file; a warning when there is room for one, but not for as many as are to be kept.
-  /// Collective.
+  /// Call before the first step: is there room for a save? `tensor_bytes` are the tensors that this
+  /// rank writes, in order, `text_bytes` all texts (rank 0's). SystemError naming the bytes needed
+  /// if the disk lacks bytes or files, or if a limit of the process is below the largest file.
+  /// Warns if there is room for one checkpoint but not for as many as are to be kept. Collective.
   void require_room(std::span<const int64_t> tensor_bytes, int64_t text_bytes);
 
-  /// Writes step folder `step`: asynchronous, the values are copied to the snapshot when it
-  /// returns; otherwise all is durable. Waits for the save before, if it still runs, and throws
-  /// its failure. `state` is the caller's; `texts` are files to put beside ("recipe.yaml",
-  /// "tokenizer.json"). A checkpoint of this step that is there already is replaced in one move.
-  /// Throws what require_room would throw. A checkpoint of a newer format is not replaced: the save
-  /// fails.
+  /// Writes step folder `step`. An asynchronous save returns once the values are in the snapshot;
+  /// any other returns when all is durable. Waits for the previous save if it still runs, and
+  /// throws its failure. `state` is the caller's; `texts` are files to save along ("recipe.yaml",
+  /// "tokenizer.json"). An existing checkpoint of this step is replaced in one move, unless it is
+  /// of a newer format: then the save fails. Throws what require_room throws. Collective.
   void save(device::Device& device, int64_t step, std::span<const TensorSource> tensors,
             nlohmann::json state, std::map<std::string, std::string> texts);
-  /// Returns when nothing is being written; throws the failure of the last save. Local. Null before
-  /// the first.
+  /// Returns when nothing is being written; throws the failure of the last save. Null before the
+  /// first save. Local.
   const Saved* wait();
-  /// Removes what a save of `step` removes when it is done, for a start that finds it there, whole,
-  /// and has nothing to save; a failure is a warning. Waits for a save in progress.
+  /// Removes what a save of `step` would remove at its end, for a start that finds that checkpoint
+  /// whole and has nothing to save. A failure is a warning. Waits for a save in progress.
   void tidy(int64_t step);
 
  private:

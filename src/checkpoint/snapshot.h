@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The copy of the state that a background save writes from. Training stands still while it is
-// taken, so it is taken by all threads of the rank, into pages that the system has given before: a
+// taken, so all threads of the rank take it, into pages that the system has already provided: a
 // first touch costs ten times a copy, and much more where a virtual machine gets its memory late.
 #pragma once
 
@@ -23,7 +23,7 @@ struct TensorSource {
   std::optional<Cut> cut = {};  // absent: this is all of it
 };
 
-/// Used by the rank's own thread; what take() returned is read by any.
+/// Used by the rank's own thread; the result of take() may be read by any thread.
 class Snapshot {
  public:
   Snapshot() = default;
@@ -31,11 +31,11 @@ class Snapshot {
   Snapshot(const Snapshot&) = delete;
   Snapshot& operator=(const Snapshot&) = delete;
 
-  /// Takes memory of class snapshot, unless it has enough, and begins to have it filled with pages
-  /// in the background. What was taken before is gone.
+  /// Takes memory of class snapshot, unless there is enough, and starts touching its pages in the
+  /// background. An earlier snapshot is gone.
   void reserve(device::Device& device, int64_t bytes);
-  /// The tensors as they are now, valid until the next call. Their values are copied when it
-  /// returns.
+  /// The tensors as they are now, valid until the next call; their values have been copied when it
+  /// returns. Local.
   std::vector<TensorContent> take(device::Device& device, std::span<const TensorSource> tensors);
 
  private:

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// A folder that comes into being whole: filled under a temporary name beside its place, made
-// durable, then renamed. A crash before leaves the place as it was; what it leaves besides begins
-// with ".tmp-".
+// A folder that appears whole: it is filled under a temporary name beside its place, made durable,
+// and renamed. A crash before that leaves its place unchanged; whatever else it leaves has a name
+// that begins with ".tmp-".
 #pragma once
 
 #include <filesystem>
@@ -11,19 +11,19 @@ namespace megalith::checkpoint {
 
 class StagedFolder {
  public:
-  /// Creates the temporary folder. Its parent must exist. UserError where the person may not make
-  /// one, SystemError when the disk or the machine refuses.
+  /// Creates the temporary folder, whose parent must exist. UserError if the user may not create
+  /// one, SystemError if the disk or the machine refuses.
   explicit StagedFolder(std::filesystem::path target);
-  /// Removes the temporary folder unless it was put in place.
+  /// Removes the temporary folder unless it has been put in place.
   ~StagedFolder();
   StagedFolder(const StagedFolder&) = delete;
   StagedFolder& operator=(const StagedFolder&) = delete;
 
-  /// Where to write the files.
+  /// The folder to write files into.
   const std::filesystem::path& path() const { return path_; }
-  /// Syncs the folder and renames it to the target; a folder that is there is exchanged in one step
-  /// and then removed (aside and then removed, where a file system cannot do that: see put_back).
-  /// Durable when it returns.
+  /// Syncs the folder and renames it to the target, durably. A folder already there is exchanged in
+  /// one step and then removed; where the file system cannot exchange, it is moved aside first (see
+  /// put_back).
   void put_in_place();
 
  private:
@@ -33,13 +33,13 @@ class StagedFolder {
   std::filesystem::path path_;  // empty once in place
 };
 
-/// Whether a name is one that a folder got which had to go aside.
+/// True for the names of folders that were moved aside.
 bool is_aside_name(std::string_view name);
-/// For whoever removes what a crash left: if `left` is a folder that had to go aside for a new one
-/// which did not come into its place, gives it its name back, durably. False: it may go.
+/// For removing what a crash left. If `left` is a folder that was moved aside for a new one that
+/// never came, gives it its name back, durably, and returns true. False: it may be removed.
 bool put_back(const std::filesystem::path& left);
 
-/// Takes a folder away such that no crash leaves half of it under its name.
+/// Removes a folder in such a way that no crash leaves half of it under its name.
 void remove_folder(const std::filesystem::path& folder);
 
 }  // namespace megalith::checkpoint

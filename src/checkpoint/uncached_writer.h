@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// Appends to a file around the page cache (O_DIRECT), through one aligned buffer: a checkpoint is
-// written once and not read again, so caching it only costs memory, a second copy and the pages of
+// Appends to a file past the page cache (O_DIRECT), through one aligned buffer. A checkpoint is
+// written once and not read again; caching it would cost memory, a second copy, and the pages of
 // whatever else was cached. Measured against write() and fsync() of the same bytes it is as fast
-// with one thread and twice as fast where the system has to find pages first. File systems without
-// it get plain writes whose write-back is begun at once, so that fsync finds little left to do.
+// with one thread, and twice as fast where the system has to find pages first. File systems without
+// O_DIRECT get plain writes whose write-back starts at once, which leaves fsync little to do.
 #pragma once
 
 #include <cstddef>
@@ -14,21 +14,21 @@
 
 namespace megalith::checkpoint {
 
-/// What one writer holds in memory.
+/// The memory that one writer holds.
 inline constexpr size_t kUncachedBufferBytes = size_t{4} << 20;
 
 class UncachedWriter {
  public:
-  /// `file` is new, empty, and outlives this; nobody else writes to it. SystemError when there is
-  /// no memory for the buffer.
+  /// `file` is new and empty, outlives this, and has no other writer. SystemError if there is no
+  /// memory for the buffer.
   explicit UncachedWriter(File& file);
   ~UncachedWriter();
   UncachedWriter(const UncachedWriter&) = delete;
   UncachedWriter& operator=(const UncachedWriter&) = delete;
 
-  /// SystemError naming the file. All of it is in the file after finish().
+  /// SystemError naming the file. All bytes are in the file after finish().
   void write(std::span<const std::byte> bytes);
-  /// Writes what the buffer still holds. Not durable: File::sync() makes it so.
+  /// Writes what is left in the buffer. Not durable until File::sync().
   void finish();
 
  private:

@@ -16,11 +16,11 @@ struct Position {
   int column = 0;     // from 1; on the command line the number of the option
 };
 
-/// No person reads more in one go; a file of nonsense holds thousands.
+/// The most faults shown at once: nobody reads more, and a file of nonsense holds thousands.
 constexpr size_t kMostFaults = 100;
 
-/// One option of the command line: "a.b=value" gives a value, "a.b=" (nothing after the sign) takes
-/// the key out.
+/// One option of the command line: "a.b=value" sets a key, "a.b=" (nothing after the sign) removes
+/// it.
 struct Override {
   std::string text;
   std::string option = "--set";  // as the person wrote it
@@ -30,14 +30,14 @@ struct Fault {
   std::string path;  // "model.layers"; empty when the fault is of the text itself
   Position at;
   std::string message;  // what is wrong and what to do
-  /// Further fields that a rule looked at. A rule says nothing when one of them is itself at fault.
+  /// Other fields that a rule looked at. The rule stays silent if one of them is itself at fault.
   std::vector<std::string> involved = {};
 
   /// "recipe.yaml:3:11: model.layers: must be at least 1, not 0"
   std::string text() const;
 };
 
-/// All of them in one line, the first kMostFaults by name.
+/// All faults in one line: the first kMostFaults in full, the rest as a number.
 std::string one_line(const std::vector<Fault>& faults);
 
 }  // namespace megalith::config

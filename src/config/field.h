@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// One list of fields per struct. A struct of settings has defaults and a `void
-// visit(FieldVisitor&)` that names each field once, with its meaning and the values it may take.
-// Everything else follows from that list: parsing, `--set`, printing, documentation, completion,
-// comparison, fingerprint.
+// One list of fields per struct. A struct of settings has defaults and a member
+// `void visit(FieldVisitor&)` that names each field once, with its meaning and the values it may
+// take. Everything else follows from that list: parsing, `--set`, printing, documentation,
+// comparison and fingerprint.
 //
 //   struct Model {
 //     int64_t layers = 12;
@@ -25,8 +25,8 @@
 
 namespace megalith::config {
 
-/// The names of an enum's values in order; the values must be 0, 1, 2, ... Specialised next to each
-/// enum, and the only place where they are spelled.
+/// The names of an enum's values in order; the values must be 0, 1, 2, ... Specialised beside each
+/// enum, and the only place where the names are spelled.
 template <class E>
 struct EnumNames;
 
@@ -40,7 +40,7 @@ template <class E>
 requires requires { EnumNames<E>::names; }
 std::string_view format_as(E value) { return name_of(value); }
 
-/// An enum whose type is erased: its index and names.
+/// An enum with its type erased: index and names.
 struct EnumReference {
   void* value;
   std::span<const std::string_view> names;
@@ -75,7 +75,7 @@ constexpr Constraint from_below(double low, double high) {
 }
 
 /// Whether a field is part of the fingerprint: `no` for what cannot change the result of a run
-/// (names, places, threads, layout, logging).
+/// (names, paths, threads, layout, logging).
 enum class InFingerprint { yes, no };
 
 struct FieldInfo {
@@ -87,14 +87,14 @@ struct FieldInfo {
 
 class FieldVisitor;
 
-/// A list of structs whose type is erased. `short_key` is the key that a bare text in place of a
-/// struct gives.
+/// A list of structs with its type erased. `short_key` is the key that a plain text stands for
+/// where an item should be a struct.
 struct ListReference {
   std::string_view short_key;
   FunctionRef<size_t()> size;
   FunctionRef<void(size_t)> resize;
   FunctionRef<void(size_t index, FieldVisitor&)> visit_item;
-  /// Visits an item with its defaults: for documentation and lists of keys.
+  /// Visits an item that has its defaults: for documentation and lists of keys.
   FunctionRef<void(FieldVisitor&)> visit_default;
 };
 
@@ -151,7 +151,7 @@ class FieldVisitor {
   }
 };
 
-/// One visit of a struct, whatever its type.
+/// A visit of some struct, with its type erased.
 using VisitFields = FunctionRef<void(FieldVisitor&)>;
 
 /// The value as one word of YAML (texts double-quoted, numbers as the shortest text that gives the

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Structs with a field list as JSON, both ways.
+// Structs with a list of fields, to JSON and back.
 #pragma once
 
 #include <nlohmann/json_fwd.hpp>
@@ -13,16 +13,16 @@ namespace megalith::config {
 /// All fields, in order.
 nlohmann::ordered_json fields_json(VisitFields visit);
 
-/// Those that differ from the defaults: what a file needs to hold, and a program that does not know
-/// a key that is not used can still read it.
+/// Only the fields that differ from their defaults. A file needs no others, and a program that does
+/// not know a key can still read the file if the key is not used.
 template <class S>
 nlohmann::ordered_json changed_fields_json(S value);
 
-/// Sets the fields that an object gives and leaves the others. UserError with every fault, unknown
-/// keys among them, in one line that begins with `where`.
+/// Sets the fields that a JSON object gives and leaves the others. UserError with every fault,
+/// unknown keys among them, in one line that begins with `where`.
 void read_fields_json(std::string_view text, const std::string& where, VisitFields visit);
 
-/// `object` without what `defaults` has too, section by section.
+/// `object` without the entries that equal those of `defaults`, section by section.
 nlohmann::ordered_json without_defaults(const nlohmann::ordered_json& object,
                                         const nlohmann::ordered_json& defaults);
 

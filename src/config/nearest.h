@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// "Did you mean": the known word with the fewest typing errors between.
+// "Did you mean": the known word that is the fewest typing errors away.
 #pragma once
 
 #include <span>
@@ -12,8 +12,8 @@ namespace megalith::config {
 /// alignment distance; Damerau 1964).
 int edit_distance(std::string_view a, std::string_view b);
 
-/// The one of `known` (not empty) nearest to `word`, the first of equals. Of paths ("a.b") the last
-/// part alone may match too, at the price of one edit.
+/// The word of `known` (not empty) nearest to `word`, the first among equals. For paths ("a.b") the
+/// last part alone may match too, at the cost of one edit.
 std::string nearest(std::string_view word, std::span<const std::string> known);
 
 }  // namespace megalith::config

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the command line says beside the file, brought into the tree.
+// Brings the options of the command line into a recipe's tree.
 #pragma once
 
 #include <span>
@@ -10,13 +10,13 @@
 
 namespace megalith::config {
 
-/// Applies one to the tree: the value is a flow list, flow map or quoted text if it begins like
-/// one, else the text itself. A number in the path picks an item of a list. `ordinal` (from 1)
-/// places its faults in the order of the command line.
+/// Applies one option to the tree. A value that begins like a flow list, flow map or quoted text is
+/// parsed as one; anything else is taken as text. A number in the path picks an item of a list.
+/// `ordinal` (from 1) is the option's place on the command line, for messages.
 void apply_override(Node& root, const Override& override, int ordinal, std::vector<Fault>& faults);
 
-/// After all of them: of the keys of `section` that exclude each other, those that the file gives
-/// go when an override gives one. (A number below 0 gives none.)
+/// To be called after all options: among the keys of `section` that exclude each other, an option
+/// that gives one removes the file's. (A number below 0 does not give one.)
 void drop_replaced(Node& root, std::string_view section, std::span<const std::string_view> keys);
 
 }  // namespace megalith::config

@@ -15,7 +15,7 @@ namespace megalith::config {
 using Positions = std::map<std::string, Position>;
 
 /// Sets every field that `root` gives and leaves the others. Wrong types, values out of range and
-/// unknown keys are added to `faults`; `known` are the paths to suggest for unknown ones.
+/// unknown keys are added to `faults`; `known` are the paths to suggest for an unknown one.
 void read_fields(const Node& root, VisitFields visit, const std::vector<std::string>& known,
                  Positions& positions, std::vector<Fault>& faults);
 

@@ -22,7 +22,7 @@ namespace megalith::config {
 enum class Numerics { exact, fast };
 enum class ModelKind { gpt };
 enum class Attention { streaming, materialised };
-// Of a model, `family`: as the family has it.
+// For a model, `family` means: what the family has.
 enum class Norm { family, layer, rms };
 enum class NormPlace { family, pre, post, both, output };
 enum class Mlp { family, plain, gated };
@@ -283,35 +283,35 @@ struct Recipe {
   void visit(FieldVisitor& v);
 };
 
-/// Puts values where 0 means "derive it from the others": model.kv_heads, model.ffn (4 hidden),
-/// train.micro_batch, parallel.tensor_shards. (model.vocab stays: it needs the tokenizer; and
-/// model.head_dim and train.sequence_length are 0 when they say what 0 says.) Idempotent. The
-/// functions that read recipes return them resolved.
+/// Replaces each 0 that means "derive it": model.kv_heads, model.ffn (4 hidden), train.micro_batch
+/// and parallel.tensor_shards. model.vocab stays 0, since it needs the tokenizer; model.head_dim
+/// and train.sequence_length become 0 where they equal what 0 stands for. Idempotent. The functions
+/// that read recipes return them resolved.
 void resolve(Recipe& recipe);
 
-/// Puts the values of its family where a model section says "as the family has it"; this room knows
-/// no family. Faults are UserErrors.
+/// Fills in what a model section leaves to its family, which this room does not know. UserError.
 using CompleteModel = std::function<void(ModelSection&)>;
 
 /// Reads a YAML file (at most 1 MiB, 32 levels, no aliases), applies overrides, checks and
-/// resolves. One of train.steps, train.tokens, train.epochs and train.hours among them replaces the
-/// file's. UserError with every fault in one line, each with file:line:column and path.
+/// resolves. An override of one of train.steps, train.tokens, train.epochs and train.hours replaces
+/// whichever the file gives. UserError with every fault in one line, each with file:line:column and
+/// path.
 Recipe load_recipe(const std::filesystem::path& path, const std::vector<Override>& overrides = {},
                    const CompleteModel& complete = {});
-/// The same of a text; `name` stands for the file in messages.
+/// The same from a text; `name` stands for the file in messages.
 Recipe parse_recipe(std::string_view text, std::string_view name,
                     const std::vector<Override>& overrides, const CompleteModel& complete = {});
-/// With the texts of `--set`.
+/// The same, with the texts of `--set`.
 Recipe parse_recipe(std::string_view text, std::string_view name,
                     std::span<const std::string> overrides = {},
                     const CompleteModel& complete = {});
 
-/// The rules between fields and the ranges of all of them; faults carry no position.
+/// The rules between fields and the ranges of all of them; these faults have no position.
 std::vector<Fault> validate(const Recipe& recipe);
 
-/// All fields, in order; parse_recipe gives the same recipe back, to the bit.
+/// All fields, in order. parse_recipe of it gives the same recipe, to the bit.
 std::string to_yaml(const Recipe& recipe);
-/// One line.
+/// The same as one line of JSON.
 std::string to_json(const Recipe& recipe);
 
 /// Paths of all leaf fields in order; fields of list items as "data.train[].path".
@@ -328,7 +328,7 @@ struct Difference {
 std::vector<Difference> differences(const Recipe& before, const Recipe& after);
 
 /// SHA-256 over the fields that can change the result of a run (in exact numerics) and differ from
-/// those of `standard`, so that a key added later leaves old fingerprints alone. Resolves first.
+/// `standard`, so that a new key leaves old fingerprints alone. Resolves first.
 std::string fingerprint(const Recipe& recipe, const Recipe& standard = {});
 
 }  // namespace megalith::config

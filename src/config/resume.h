@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a resume may change. Every recipe key is judged once, in the table of resume.cpp: it may
-// change freely, only when the person says so (`--allow key`), or never, because the saved state
-// would not fit or would mean something else.
+// What a resume may change. The table in resume.cpp judges every recipe key once: it may change
+// freely, only with the user's consent (`--allow key`), or never, because the saved state would not
+// fit or would mean something else.
 #pragma once
 
 #include <span>
@@ -32,11 +32,12 @@ std::span<const ResumeRule> resume_rules();
 const ResumeRule& resume_rule(std::string_view path);
 
 /// UserError unless each of `allow` is a key, a section of a list ("data.train") or a path that
-/// needs allowing or may change anyway: names the nearest known key, or why it cannot be allowed.
+/// needs consent or may change freely; the message names the nearest known key, or says why the key
+/// cannot be allowed.
 void check_allow(std::span<const std::string> allow);
 
-/// What changed against the rules, as one text for a message ("optimizer.lr was 0.01, is 0.02:
-/// ..."); empty when the resume may go on. Contents of by_content keys are the caller's to compare.
+/// The changes that are against the rules, worded for a message ("optimizer.lr was 0.01, is 0.02:
+/// ..."); empty if the resume may go on. The caller compares the contents of by_content keys.
 std::string forbidden_changes(const std::vector<Difference>& changes,
                               std::span<const std::string> allow);
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// A YAML document as a tree whose nodes know where they were written. yaml-cpp parses; what recipes
-// must not contain (aliases, anchors, tags, merge keys, duplicate keys, deep nesting) is refused
-// while its events arrive, before anything is built from it.
+// A YAML document as a tree whose nodes know where they were written. yaml-cpp parses; what a
+// recipe must not contain (aliases, anchors, tags, merge keys, duplicate keys, deep nesting) is
+// refused as the events arrive, before anything is built from them.
 #pragma once
 
 #include <string>
@@ -15,7 +15,7 @@ namespace megalith::config {
 struct Entry;
 
 struct Node {
-  /// `absent`: of a key that an override took out, which must be a known one all the same.
+  /// `absent`: a key that an override removed. It must be a known key all the same.
   enum class Kind { null, scalar, sequence, map, absent };
   Kind kind = Kind::null;
   std::string text;     // of a scalar

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // Which corpus sample n comes from, as a pure function of n: no table, no state, O(log K) integer
 // operations for K corpora. The corpora are the leaves of a balanced binary tree. At a node of
-// weight W = W_left + W_right its own sample n goes left if and only if
+// weight W = W_left + W_right, the node's sample n goes left if and only if
 //   floor((n + 1) W_left / W) > floor(n W_left / W)
-// and is then the left child's sample floor(n W_left / W), else the right child's
-// n - floor(n W_left / W). Of the first n samples each child gets its share to within one, so each
-// corpus to within the depth of the tree; and its samples are numbered 0, 1, 2, ... without gaps.
+// and is then sample floor(n W_left / W) of the left child, else sample n - floor(n W_left / W) of
+// the right child. Among the first n samples each child gets its share to within one, so each
+// corpus gets its share to within the depth of the tree, and its samples are numbered without gaps.
 #pragma once
 
 #include <cstdint>
@@ -23,8 +23,8 @@ class Blend {
 
   /// Exact integer weights >= 0 with a positive sum below 2^62.
   explicit Blend(std::span<const int64_t> weights);
-  /// Scaled by one power of two so that the largest has 46 bits, and rounded (a positive weight to
-  /// at least 1). UserError for negative, not finite or all-zero weights.
+  /// Scales the weights by one power of two so that the largest has 46 bits, and rounds them (a
+  /// positive weight to at least 1). UserError for negative, non-finite or all-zero weights.
   static Blend from_weights(std::span<const double> weights);
 
   int64_t num_corpora() const { return static_cast<int64_t>(sums_.size()) - 1; }

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Cuts an input into chunks of whole documents (about half a megabyte each), so that one thread
-// can read while others parse and encode, and takes the documents out of a chunk. Where chunks end
-// depends on the bytes of the input alone. UTF-8 is checked here; every complaint names file and
-// line.
+// Cuts an input into chunks of whole documents (about half a megabyte each), so that one thread can
+// read while others parse and encode, and takes the documents out of a chunk. Where chunks end
+// depends on the bytes of the input alone. UTF-8 is checked here; every error names file and line.
 #pragma once
 
 #include <cstdint>
@@ -16,7 +15,7 @@
 
 namespace megalith::data {
 
-/// What a document is.
+/// What counts as a document.
 enum class Cut {
   file,       // the whole input, nothing stripped
   line,       // a line without its end (\n or \r\n); empty lines are none
@@ -25,9 +24,9 @@ enum class Cut {
   json        // a line's JSON object: the string in one of its fields
 };
 
-/// What one document may be, since it lies in memory whole (its text, then its ids): a file, if its
-/// size is known before it is read; and whatever comes out of a line, a pipe or a compressed file,
-/// where a small input may hold any amount.
+/// The largest document. A document lies in memory whole, as text and then as ids. The larger limit
+/// is for a file whose size is known in advance; the other for anything from a line, a pipe or a
+/// compressed file, where a small input may hold any amount.
 constexpr int64_t kMaxFileDocumentBytes = int64_t{1} << 30;
 constexpr int64_t kMaxDocumentBytes = int64_t{128} << 20;
 
@@ -49,7 +48,7 @@ class Chunk {
 
 class ChunkReader {
  public:
-  /// `max_document_bytes`: one of the two above unless given.
+  /// `max_document_bytes`: one of the two limits above unless given.
   ChunkReader(std::unique_ptr<ByteSource> source, std::string name, Cut cut,
               std::optional<int64_t> max_document_bytes = {});
   /// Overwrites `chunk` with the next documents; false at the end of the input. UserError for a
@@ -70,15 +69,15 @@ class ChunkReader {
   bool ended_ = false;
 };
 
-/// Takes documents out of chunks; keeps a JSON parser, so one per thread.
+/// Takes documents out of chunks. It keeps a JSON parser, so each thread has one.
 class DocumentParser {
  public:
   /// `field`: the key of the text in JSON lines.
   explicit DocumentParser(std::string field);
   ~DocumentParser();
-  /// Calls visit(text) for every document in order; the text lives until visit returns. UserError
-  /// (file:line) for invalid UTF-8, malformed JSON, a field that is missing, given twice, or no
-  /// string.
+  /// Calls visit(text) for every document in order; the text is valid until visit returns.
+  /// UserError (file:line) for invalid UTF-8, malformed JSON, and a field that is missing,
+  /// repeated, or not a string.
   void for_each(const Chunk& chunk, FunctionRef<void(std::string_view)> visit);
 
  private:

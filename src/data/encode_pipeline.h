@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// One thread reads, several parse and encode, the caller receives: in the order of the input,
-// whatever the number of threads. Work in flight is bounded in bytes, so memory does not grow with
-// the input. An error arrives at its place in the order, so the same input always fails in the same
-// way.
+// One thread reads, several parse and encode, and the caller receives results in the order of the
+// input, whatever the number of threads. The bytes in flight are bounded, so memory does not grow
+// with the input. An error is delivered at its place in that order, so the same input always fails
+// in the same way.
 #pragma once
 
 #include <condition_variable>
@@ -25,7 +25,7 @@ namespace megalith::data {
 using EncodeFunction = std::function<void(std::string_view text, std::vector<int32_t>& ids)>;
 /// Makes one encoder for each thread.
 using EncoderFactory = std::function<EncodeFunction()>;
-/// Overwrites `chunk` with the next one of all inputs; false behind the last.
+/// Overwrites `chunk` with the next one of all inputs; false after the last.
 using ChunkSource = std::function<bool(Chunk& chunk)>;
 
 /// The documents of one chunk.
@@ -37,14 +37,14 @@ struct EncodedChunk {
 
 class EncodePipeline {
  public:
-  /// `field`: as DocumentParser. Starts threads + 1 threads.
+  /// `field`: as in DocumentParser. Starts threads + 1 threads.
   EncodePipeline(ChunkSource source, EncoderFactory encoders, std::string field, int threads);
-  /// Drops what is in flight and joins; waits for a read in progress.
+  /// Drops what is in flight and joins the threads; waits for a read in progress.
   ~EncodePipeline();
   EncodePipeline(const EncodePipeline&) = delete;
   EncodePipeline& operator=(const EncodePipeline&) = delete;
 
-  /// Overwrites `encoded` with the next chunk's documents; false behind the last. Throws what
+  /// Overwrites `encoded` with the next chunk's documents; false after the last. Throws what
   /// reading, parsing or encoding threw.
   bool next(EncodedChunk& encoded);
 

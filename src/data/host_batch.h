@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // A micro-batch in host memory, ragged: the tokens of all sequences one after another, with the row
 // numbers where sequences begin. Each sample gives exactly S tokens. It is one sequence, or with a
-// document mask one per document in it, so that attention does not cross. Masks look at the tokens
-// alone, never at neighbouring samples.
+// document mask one sequence per document in it, which keeps attention within documents. Masks
+// depend on the tokens alone, never on neighbouring samples.
 #pragma once
 
 #include <cstdint>
@@ -15,15 +15,14 @@
 namespace megalith::data {
 
 struct BatchOptions {
-  /// Needed by the three below; a check fails without.
+  /// Required by the three options below; a check fails without it.
   std::optional<int32_t> end_of_document;
   bool document_mask = false;        // a new sequence behind each end-of-document token
   bool reset_positions = false;      // position 0 behind each end-of-document token
   bool end_of_document_loss = true;  // false: weight 0 where the input is an end of document
 };
 
-/// T = num_samples * S tokens. Token t belongs to sample first_sample + t / S, at place t % S in
-/// it.
+/// T = num_samples * S tokens. Token t is token t % S of sample first_sample + t / S.
 struct HostBatch {
   int64_t first_sample = 0;
   int64_t num_samples = 0;
@@ -40,7 +39,7 @@ struct HostBatch {
   int64_t num_sequences() const { return static_cast<int64_t>(sequence_sample.size()); }
 };
 
-/// Overwrites `batch` (reusing its memory) with the samples [first, first + count).
+/// Overwrites `batch`, reusing its memory, with the samples [first, first + count).
 void fill_batch(const Sampler& sampler, int64_t first, int64_t count, const BatchOptions& options,
                 HostBatch& batch);
 HostBatch make_batch(const Sampler& sampler, int64_t first, int64_t count,

@@ -1,14 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
-// The layout of a Megatron `.idx` file, version 1, little-endian and unaligned, and of its `.bin`:
+// The layout of a Megatron `.idx` file, version 1, little-endian and unaligned:
 //
-//   0 magic[9]  9 u64 version = 1  17 u8 dtype code  18 u64 S sequences  26 u64 D document indices
-//   34 i32[S] lengths in tokens | i64[S] byte offsets in .bin | i64[D] sequences before each
-//   document
-//   (| i8[S] modes, multimodal sets only)
+//   offset  field
+//        0  magic[9]
+//        9  u64     version = 1
+//       17  u8      dtype code
+//       18  u64     S: sequences
+//       26  u64     D: document indices
+//       34  i32[S]  lengths in tokens
+//           i64[S]  byte offsets in .bin
+//           i64[D]  number of sequences before each document
+//          (i8[S]   modes, in multimodal sets only)
 //
-// The numbers of D count documents + 1: the first is 0, the last S. `.bin` is the sequences' tokens
-// and nothing else, so any span of tokens is one span of bytes. Source: megatron-core,
-// IndexedDataset.
+// D is the number of documents + 1: the first index is 0, the last is S. `.bin` holds the tokens of
+// the sequences and nothing else, so any span of tokens is one span of bytes. Source:
+// megatron-core, IndexedDataset.
 #pragma once
 
 #include <cstddef>
@@ -19,12 +25,12 @@
 
 namespace megalith::data {
 
-/// The codes of integer tokens (6 and 7 are floats: never tokens).
+/// The codes of integer tokens. (6 and 7 are floats, which tokens never are.)
 enum class TokenType : uint8_t { u8 = 1, i8 = 2, i16 = 3, i32 = 4, i64 = 5, u16 = 8 };
 
 /// Bytes of one token.
 int64_t size_of(TokenType type);
-/// u16 where every id of the vocabulary fits with Megatron's margin (vocab_size < 65500), else i32.
+/// u16 if every id fits with Megatron's margin (vocab_size < 65500), else i32.
 TokenType token_type_for(int64_t vocab_size);
 
 /// The fixed head of an `.idx` file, and where its arrays lie.
@@ -42,8 +48,8 @@ struct IndexHeader {
 
 /// The 34 bytes of a header.
 std::string format_header(const IndexHeader& header);
-/// Reads and judges a header against the size of its file; IntegrityError names `path` and what is
-/// wrong. After it every offset of the header lies inside the file.
+/// Reads a header and checks it against the size of its file; IntegrityError names `path` and what
+/// is wrong. Afterwards every offset of the header lies inside the file.
 IndexHeader parse_header(std::span<const std::byte> head, int64_t file_bytes,
                          const std::filesystem::path& path);
 

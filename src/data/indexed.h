@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Reads a corpus of packed tokens (`PREFIX.bin`, `PREFIX.idx`; index_format.h). Opening looks at a
-// few numbers whatever the size: nothing is scanned, mapped or built, so a corpus of a terabyte
-// opens like one of a kilobyte. Reads go through pread, so a file that shrinks under a run is an
-// IntegrityError where a map would be a SIGBUS. All const functions may be called from any thread.
+// Reads a corpus of packed tokens (`PREFIX.bin`, `PREFIX.idx`; index_format.h). Opening reads a few
+// numbers whatever the size: nothing is scanned, mapped or built, so a corpus of a terabyte opens
+// like one of a kilobyte. Reads use pread, so a file that shrinks during a run is an
+// IntegrityError, not a SIGBUS. All const functions may be called from any thread.
 #pragma once
 
 #include <cstdint>
@@ -18,8 +18,9 @@ namespace megalith::data {
 
 class IndexedDataset {
  public:
-  /// Opens PREFIX.bin and PREFIX.idx and checks header, sizes, and the first and last entry of each
-  /// array. UserError if a file is absent, IntegrityError (naming file and fault) if they disagree.
+  /// Opens PREFIX.bin and PREFIX.idx and checks the header, the sizes, and the first and last entry
+  /// of each array. UserError if a file is absent, IntegrityError naming file and fault if they
+  /// disagree.
   explicit IndexedDataset(const std::filesystem::path& prefix);
 
   const std::filesystem::path& prefix() const { return prefix_; }
@@ -32,28 +33,31 @@ class IndexedDataset {
   /// outside [0, vocab_size) is an IntegrityError naming its position.
   void read(int64_t first, std::span<int32_t> out, int64_t vocab_size) const;
 
-  /// The position of the first token of document `document`; num_tokens() for num_documents(). An
-  /// entry of the index that does not fit its neighbours is an IntegrityError.
+  /// The position of the first token of `document`; num_tokens() for num_documents().
+  /// IntegrityError if an entry of the index does not fit its neighbours.
   int64_t document_begin(int64_t document) const;
   /// The document that holds token `token` (a binary search, no table).
   int64_t document_of(int64_t token) const;
 
-  /// Reads the whole index and checks every invariant: lengths not negative, offsets their prefix
-  /// sums, document indices from 0, non-decreasing, to S. IntegrityError names file and entry.
+  /// Reads the whole index and checks every invariant: lengths are not negative, offsets are their
+  /// prefix sums, document indices go from 0 to S without decreasing. IntegrityError names file and
+  /// entry.
   void verify_index() const;
   /// verify_index(), then every token of .bin against `vocab_size`.
   void verify(int64_t vocab_size) const;
 
-  /// Of every byte (fingerprint.h): what is kept beside the files, else worked out from them and
-  /// kept. Reads the whole corpus then, some GB a second.
+  /// The fingerprint over all bytes (fingerprint.h): the recorded one if it still applies, else
+  /// computed and recorded. That reads the whole corpus, some GB a second.
   std::string fingerprint(const AtWork& at_work = {}) const;
-  /// What checkpoints recorded before: 32 hexadecimal digits of XXH3-128 over the first 34 bytes of
-  /// .idx, the sizes of both files (u64 little-endian), the first and the last min(1 MiB, size)
-  /// bytes of .idx and then of .bin. Constant time; misses what lies between.
+  /// The fingerprint that older checkpoints recorded, in constant time: XXH3-128 over the first 34
+  /// bytes of .idx, the sizes of both files (u64 little-endian), and the first and the last
+  /// min(1 MiB, size) bytes of .idx and then of .bin, as 32 hexadecimal digits. Misses changes in
+  /// between.
   std::string fingerprint_of_ends() const;
 
  private:
-  /// In tokens. An entry that does not fit the one before it is an IntegrityError.
+  /// The token position where a sequence begins. IntegrityError if its entry does not fit the one
+  /// before it.
   int64_t sequence_begin(int64_t sequence) const;
   void require_no_gap(int64_t sequence, int64_t pointer) const;
   template <typename T>

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Writes PREFIX.bin and PREFIX.idx as a stream: memory does not grow with tokens nor with
-// documents, because the lengths of the sequences wait in a nameless temporary file until their
-// number is known. Both files appear by renames at the very end, the data before the index; while
-// they are replaced there is never an index beside data it does not describe.
+// Writes PREFIX.bin and PREFIX.idx as a stream. Memory grows neither with tokens nor with
+// documents: the lengths of the sequences wait in a nameless temporary file until their number is
+// known. Both files appear by renames at the very end, data before index; while older files are
+// replaced there is never an index beside data it does not describe.
 #pragma once
 
 #include <cstdint>
@@ -21,7 +21,7 @@ class IndexedWriter {
  public:
   /// Appends one sequence to the current document. Ids must fit the token type.
   void add_sequence(std::span<const int32_t> ids);
-  /// Ends the document; one without sequences counts too.
+  /// Ends the document; a document may have no sequences.
   void end_document();
   /// One sequence as a document.
   void add_document(std::span<const int32_t> ids) {
@@ -37,7 +37,7 @@ class IndexedWriter {
   IndexedWriter(File& bin, const std::filesystem::path& prefix, TokenType type);
   void spill(int32_t entry);
   void write_tokens();
-  /// The corpus's fingerprint.
+  /// Returns the corpus's fingerprint.
   std::string finish(File& idx);
 
   File& bin_;
@@ -52,7 +52,7 @@ class IndexedWriter {
 };
 
 /// Calls `fill` with a writer, then makes both files durable and visible. If `fill` or a write
-/// throws, older files under this prefix stay as they are and no new one remains.
+/// throws, older files under this prefix stay unchanged and no new ones remain.
 void write_indexed(const std::filesystem::path& prefix, TokenType type,
                    FunctionRef<void(IndexedWriter&)> fill);
 

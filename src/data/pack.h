@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Text files to a corpus of tokens: reads .txt and .jsonl (plain, gzip or zstd), encodes on all
-// threads, ends every document with the end-of-document token, writes PREFIX.bin and PREFIX.idx. A
-// stream from end to end, and the same bytes whatever the number of threads.
+// threads, ends every document with the end-of-document token, and writes PREFIX.bin and
+// PREFIX.idx. A stream from end to end; the bytes written do not depend on the number of threads.
 #pragma once
 
 #include <cstdint>
@@ -23,7 +23,7 @@ namespace megalith::data {
 enum class DocumentMode { file, line, paragraph };
 
 struct PackOptions {
-  /// Names that end in .jsonl or .ndjson (behind which .gz or .zst may stand) are JSON lines, all
+  /// Names ending in .jsonl or .ndjson (possibly followed by .gz or .zst) are JSON lines, all
   /// others text. "-" is standard input: JSON lines if `field` is given, else text.
   std::vector<std::filesystem::path> inputs;
   std::filesystem::path output_prefix;
@@ -42,11 +42,11 @@ struct PackResult : PackProgress {
   double seconds = 0;
 };
 
-/// Called with the sums so far, about once for each half megabyte of text, on the calling thread.
+/// Called with the sums so far, about once per half megabyte of text, on the calling thread.
 using PackProgressFunction = std::function<void(const PackProgress&)>;
 
-/// Packs with a tokenizer. UserError for inputs that cannot be read as asked, for no documents at
-/// all, and for a tokenizer without an end-of-document token; then no file is written.
+/// Packs with a tokenizer. UserError for inputs that cannot be read as asked, if there are no
+/// documents at all, and for a tokenizer without an end-of-document token; no file is written then.
 PackResult pack(const text::Tokenizer& tokenizer, const PackOptions& options,
                 const PackProgressFunction& progress = {});
 

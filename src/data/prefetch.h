@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// A thread that makes the coming batches while the current one is computed on. Batches arrive in
-// order; at most `depth` wait. An exception of the maker is thrown at the consumer, in its place in
-// the order. The time the consumer stood waiting is measured: it is the exposed cost of the data
-// road.
+// A thread that makes the coming batches while the current one is being used. Batches arrive in
+// order; at most `depth` wait. An exception of the maker is rethrown to the consumer at its place
+// in the order. The time that the consumer waits is measured: it is what data loading costs the
+// run.
 #pragma once
 
 #include <condition_variable>
@@ -20,21 +20,21 @@ namespace megalith::data {
 
 class Prefetcher {
  public:
-  /// Fills the given batch (whose memory may be recycled) with the next one; false when there is no
-  /// more. Called on the prefetching thread only.
+  /// Fills the given batch, whose memory may be recycled, with the next one; false if there is
+  /// none. Called on the prefetching thread only.
   using Maker = std::function<bool(HostBatch&)>;
 
   Prefetcher(Maker maker, int depth);
-  /// Cancels: waits for the call of the maker in progress, drops what was made.
+  /// Cancels: waits for the maker's current call and drops what was made.
   ~Prefetcher();
   Prefetcher(const Prefetcher&) = delete;
   Prefetcher& operator=(const Prefetcher&) = delete;
 
-  /// The next batch, or nothing behind the last. Throws what the maker threw, from then on always.
+  /// The next batch, or nothing after the last. Once the maker has thrown, every call throws that.
   std::optional<HostBatch> next();
-  /// Gives a batch's memory back for reuse (optional).
+  /// Returns a batch's memory for reuse (optional).
   void recycle(HostBatch&& batch);
-  /// Seconds that next() has waited in all. The consumer's thread.
+  /// Seconds that next() has waited in all. Call on the consumer's thread.
   double wait_seconds() const { return wait_seconds_; }
 
  private:

@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // The order of the training data as a pure function: sample n (its number since the start of the
-// run, the whole position of a run) -> corpus, epoch, place, tokens. Nothing is built at the start
-// and nothing depends on batch size, ranks or threads. A corpus of T tokens holds N =
-// floor((T-1)/S) samples of S + 1 tokens per epoch; sample i is the tokens [i S, i S + S], so that
-// neighbours share one (a target here, an input there) and every token but the first and a short
-// tail is predicted once. Each epoch is its own keyed permutation, and none crosses into the next.
+// run, which is the whole position of a run) -> corpus, epoch, place, tokens. Nothing is built at
+// the start, and nothing depends on batch size, ranks or threads.
+//
+// A corpus of T tokens has N = floor((T-1)/S) samples of S + 1 tokens per epoch. Sample i is the
+// tokens [i S, i S + S]: neighbours share one token (a target in one, an input in the other), and
+// every token except the first and a short tail is predicted once. Each epoch is its own keyed
+// permutation, and no sample crosses into the next.
 #pragma once
 
 #include <cstdint>
@@ -23,13 +25,13 @@ namespace megalith::data {
 
 struct Corpus {
   std::filesystem::path prefix;
-  /// Share of the samples. All corpora have one or none has; without, each is its number of
-  /// samples, so that an epoch of the blend is one epoch of each.
+  /// Share of the samples. Either all corpora have a weight or none. Without, the weight is the
+  /// number of samples, so that one epoch of the blend is one epoch of each corpus.
   std::optional<double> weight;
 };
 
-/// A corpus is cut at a document's begin: its last floor(fraction * documents) documents (at least
-/// one if the fraction is not 0) are for validation, those before for training.
+/// A corpus is cut where a document begins: its last floor(fraction * documents) documents (at
+/// least one unless the fraction is 0) are for validation, those before them for training.
 enum class Split { train, validation };
 
 struct SamplerOptions {
@@ -51,13 +53,13 @@ struct SampleAddress {
 
 class Sampler {
  public:
-  /// Opens the corpora. UserError if there is none, if weights are mixed or bad, or if a (part of
-  /// a) corpus is shorter than S + 1 tokens.
+  /// Opens the corpora. UserError if there are none, if weights are mixed or invalid, or if a
+  /// corpus (or the used part of one) is shorter than S + 1 tokens.
   Sampler(const std::vector<Corpus>& corpora, const SamplerOptions& options);
 
   int64_t sequence_length() const { return options_.sequence_length; }
   int64_t num_corpora() const { return static_cast<int64_t>(parts_.size()); }
-  /// Samples of one epoch: of one corpus, and of all together.
+  /// Samples of one epoch: of one corpus, or of all together.
   int64_t samples_per_epoch(int64_t corpus) const;
   int64_t samples_per_epoch() const { return samples_per_epoch_; }
   /// Samples of `epochs` epochs of all together; UserError if there are 2^62 or more.
@@ -66,8 +68,8 @@ class Sampler {
   int64_t num_tokens() const;
   /// IndexedDataset::fingerprint of each corpus, in order, with "+" between.
   std::string fingerprint(const AtWork& at_work = {}) const;
-  /// Whether a checkpoint that recorded `recorded` saw these corpora, whose fingerprint `mine` is:
-  /// one that is older than fingerprints of all bytes is compared as it was made.
+  /// True if a checkpoint that recorded `recorded` was trained on these corpora, whose fingerprint
+  /// is `mine`. A record older than fingerprints of all bytes is compared in its own way.
   bool has_fingerprint(const std::string& recorded, const std::string& mine) const;
 
   SampleAddress locate(int64_t n) const;

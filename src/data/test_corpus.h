@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// For the tests of this room: a folder that vanishes, small corpora in it, and the error a call
-// ends with as text.
+// For the tests of this room: a folder that removes itself, small corpora in it, and the error that
+// a call ends with, as text.
 #pragma once
 
 #include <stdlib.h>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// AdamW over a parameter set: moments, parameter groups, one update. The arithmetic of one element
-// is in kernels/optimizer/adamw.h.
+// AdamW over a parameter set: moments, parameter groups, one update. kernels/optimizer/adamw.h has
+// the arithmetic of one element.
 #pragma once
 
 #include <optional>
@@ -12,7 +12,7 @@
 
 namespace megalith::optim {
 
-/// Parameters whose name matches get their own rate and decay; the first group that matches counts.
+/// Parameters whose name matches get this rate and decay; the first group that matches counts.
 struct ParameterGroup {
   std::string match;  // glob over names: * any run of characters, ? one
   double lr_scale = 1;
@@ -33,20 +33,20 @@ bool matches(std::string_view glob, std::string_view name);
 
 class AdamW {
  public:
-  /// Takes memory for the moments (class optimizer) of the owned elements of every parameter of the
-  /// set, which must outlive this. Moments start at zero.
+  /// Takes memory (class optimizer) for the moments of the owned elements of every parameter in
+  /// `set`, which must outlive this. Moments start at zero.
   AdamW(parameters::ParameterSet& set, device::Device& device, const AdamWOptions& options);
 
-  /// Updates masters and compute copies of the owned elements from the reduced gradients (the
-  /// others' come with share_weights of sharding.h). `step` counts from 1; `gradient_scale` (f32
-  /// [1] on the device) multiplies every gradient first. Local; queued.
+  /// Updates masters and compute copies of the owned elements from the reduced gradients;
+  /// share_weights (sharding.h) brings the others. `step` counts from 1. `gradient_scale` (f32 [1],
+  /// on the device) multiplies every gradient first. Local; queued.
   void update(kernels::Exec& exec, int64_t step, double lr, ConstView gradient_scale);
 
-  /// i32 [parameters of the set], on the device: 1 where all that the last update wrote (masters,
-  /// compute copies, moments of the owned elements) is finite, also before the first.
+  /// i32 [parameters of the set], on the device: 1 where everything that the last update wrote
+  /// (masters, compute copies, moments of the owned elements) is finite; 1 before the first update.
   ConstView finite_P() const { return finite_P_; }
 
-  /// Moments of parameter `index` of the set: [local shape], or of a run of it [owned().count].
+  /// Moments of parameter `index`: [local shape], or [owned().count] where only a run is owned.
   View first_moment(size_t index) const { return slots_[index].m; }
   View second_moment(size_t index) const { return slots_[index].v; }
 

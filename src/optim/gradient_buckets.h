@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 // The flat gradient vector of a rank, cut into buckets that are summed over the data ranks while
 // backward still computes others (Li et al. 2020). Backward completes parameters from the last
-// declared to the first, so buckets are cut from the end of the vector, and one starts when the
-// last backward of the step has passed its beginning. Where a rank sums several data shards, the
-// additions that end its own tree (parallel/tree.h) come first, element by element the same.
+// declared to the first, so buckets are cut from the end of the vector, and a bucket starts once
+// the last backward of the step has passed its beginning. Where a rank sums several data shards,
+// the additions that end its own tree (parallel/tree.h) come first, element by element the same.
 //
-// A bucket is a range of elements, whatever parameters they belong to; with state spread over the
-// data ranks it is a group of ownership (parameters/ownership.h), whose parts go to their owners.
-// At most two have scratch at a time: before a third starts, the first is waited for and added.
+// A bucket is a range of elements, whatever parameters they belong to. With state spread over the
+// data ranks it is a group of ownership (parameters/ownership.h), and its parts go to their owners.
+// At most two buckets have scratch at a time: before a third starts, the first is waited for and
+// added.
 #pragma once
 
 #include <deque>
@@ -23,18 +24,18 @@ namespace megalith::optim {
 class GradientBuckets {
  public:
   using Addition = parallel::TreeAccumulator::Addition;
-  /// For one step. `last`: the additions between levels after the rank's last data shard. All must
-  /// outlive it.
+  /// For one step. `last`: the additions between levels after the rank's last data shard. All
+  /// arguments must outlive this.
   GradientBuckets(kernels::Exec& exec, comm::Communicator& data, parameters::ParameterSet& set,
                   std::span<const Addition> last);
 
-  /// The gradient sums of these parameters, which stand before all that were named so far, are
-  /// complete on this rank and nothing touches them before finish(). Starts the buckets that are
-  /// complete with them. Collective over the data ranks, which name the same.
+  /// Says that the gradient sums of `parameters` are complete on this rank and stay untouched until
+  /// finish(). The run must end where the one named before begins. Starts the buckets that this
+  /// completes. Collective over the data ranks, which name the same runs.
   void complete(const parameters::ParameterRun& parameters);
 
-  /// After all have been named: level 0 holds the canonical tree over all data shards, in the
-  /// elements that this rank owns, and gradient sums point at it. Collective.
+  /// Call after all parameters have been named. Level 0 then holds the canonical tree over all data
+  /// shards in the elements that this rank owns, and gradient sums refer to it. Collective.
   void finish();
 
  private:

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // From what backward accumulated to what the optimizer reads, in the canonical order:
-//   1. over data shards: tree over the ranks of the data axis, bucket by bucket while backward goes
-//      on (gradient_buckets.h)
-//   2. a tied table: the two sides of first and last stage are exchanged and added once
-//   3. partial rows of token shards: tree over them, and with sequence parallelism on over the
-//      tensor ranks that hold the rest
-// and the global norm: squares summed in f64 per canonical shard, then in declaration order of the
-// whole model.
+//   1. data shards: the tree over the ranks of the data axis, bucket by bucket while backward goes
+//      on (gradient_buckets.h);
+//   2. a tied table: first and last stage exchange their sides, which are added once;
+//   3. partial rows of token shards: the tree over them, continued with sequence parallelism over
+//      the tensor ranks that hold the rest.
+// Then the global norm: squares are summed in f64 per canonical shard, then in declaration order of
+// the whole model.
 #pragma once
 
 #include <string>
@@ -18,13 +18,13 @@
 
 namespace megalith::optim {
 
-/// Steps 2 and 3 on gradient level 0, after the first (GradientBuckets::finish); afterwards
-/// parameter.gradient() holds the step's gradient, in its owned elements.
-/// `tied` is this stage's tied table, null if it has none. Collective over pipeline and tensor.
+/// Steps 2 and 3 on gradient level 0, after step 1 (GradientBuckets::finish). Overwrites
+/// parameter.gradient() with the step's gradient, in the owned elements; ready as of a later ticket
+/// of the device. `tied` is this stage's tied table, or null. Collective over pipeline and tensor.
 void combine_gradients(kernels::Exec& exec, const parallel::Mesh& mesh,
                        parameters::ParameterSet& set, parameters::Parameter* tied);
 
-/// Where each parameter's sums of squares stand among those of the whole model.
+/// The place of each parameter's sums of squares in the order of the whole model.
 class NormOrder {
  public:
   /// `whole`: the declarations of the whole model on one rank.
@@ -42,7 +42,9 @@ struct GradientNorm {
   device::Tensor norm;    // f64 [1]
   device::Tensor factor;  // [1], the masters' type: min(1, clip / norm), an f32 number
 };
-/// `clip` infinity: factor 1. Collective over tensor and pipeline; the same on every rank.
+/// The norm of the whole model's gradient, and the factor that clips it (infinite `clip`: 1). The
+/// same on every rank; ready as of a later ticket of the device. Collective over tensor and
+/// pipeline, and over data where state is spread.
 GradientNorm gradient_norm(kernels::Exec& exec, const parallel::Mesh& mesh,
                            const parameters::ParameterSet& set, const parameters::Parameter* tied,
                            const NormOrder& order, double clip);

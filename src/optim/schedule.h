@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Learning rate as a pure function of where a run stands. Steps count from 1; the last step of a
-// run is `total_steps`. Warm-up is linear, peak * n / W for n <= W; the decay of `linear` and
-// `cosine` ends at the floor exactly on the last step and stays there (formulas: Megatron-LM's
-// parameter scheduler).
+// The learning rate as a pure function of where a run stands. Steps count from 1; the last step of
+// a run is `total_steps`. Warm-up over W steps is linear, peak * n / W for n <= W. The decay of
+// `linear` and `cosine` reaches the floor exactly on the last step and stays there (the formulas
+// are those of Megatron-LM's parameter scheduler).
 #pragma once
 
 #include <cstdint>
@@ -32,9 +32,9 @@ struct Progress {
 
 double learning_rate(const Schedule& schedule, const Progress& progress);
 
-/// Sequences in a step while the batch grows: start + floor(consumed / (samples / steps)) *
-/// increment, then `full`, with steps = (full - start) / increment (Megatron-LM's
-/// --rampup-batch-size).
+/// The number of sequences in a step while the batch grows (Megatron-LM's --rampup-batch-size):
+///   steps = (full - start) / increment
+///   batch = start + floor(consumed / (samples / steps)) * increment,   at most full
 struct BatchRamp {
   int64_t full = 1;
   int64_t start = 0;  // 0: no ramp
@@ -42,7 +42,7 @@ struct BatchRamp {
   int64_t samples = 0;
 };
 int64_t batch_size(const BatchRamp& ramp, int64_t consumed_samples);
-/// Samples consumed after `steps` steps from the start.
+/// Samples consumed by the first `steps` steps.
 int64_t samples_after(const BatchRamp& ramp, int64_t steps);
 
 }  // namespace megalith::optim

@@ -4,13 +4,13 @@
 // tree.h; ranks_fit(shards, comm.size()) must hold. The result equals, bit for bit, one rank's tree
 // over all shards.
 //
-// Direct reduce-scatter: part r of every partial goes to rank r (all_to_all), which adds the pieces
-// in tree order (kernel tree_sum); an all_gather makes it an all-reduce. Wire bytes per rank, N
-// bytes in all on s ranks: N (s-1)/s for each half, as a ring has it, but with a fixed order.
+// A direct reduce-scatter: part r of every partial goes to rank r (all_to_all), which adds the
+// pieces in tree order (kernel tree_sum). An all_gather makes it an all-reduce. For N bytes on s
+// ranks each half sends N (s-1)/s bytes per rank, as many as a ring does, but in a fixed order.
 //
-// With one rank nothing is queued and nothing allocated (a result elsewhere than the partial is
-// copied). Scratch: N bytes of `workspace` between start and finish, on every rank the same (with
-// rows that are not divisible the last parts are shorter, their room is not).
+// With one rank nothing is queued and nothing allocated (a result that is not in place is copied).
+// Scratch between start and finish: N bytes of `workspace`, the same on every rank (if rows do not
+// divide evenly, the last parts are shorter but their room is not).
 #pragma once
 
 #include <string_view>
@@ -22,7 +22,8 @@ namespace megalith::parallel {
 
 enum class Store : uint8_t { overwrite, accumulate };
 
-/// A reduce-scatter under way. Destroyed unfinished (an exception), it withdraws its buffers.
+/// A reduce-scatter under way. If it is destroyed unfinished (an exception), it withdraws its
+/// buffers.
 struct PendingReduceScatter {
   View y;
   Store store = Store::overwrite;
@@ -30,9 +31,9 @@ struct PendingReduceScatter {
   comm::Ticket ticket;  // last: destroyed before the buffer it guards
 };
 
-/// x_TH: f32 partial [rows, ...], untouched until finish. y: f32, this rank's part of the rows of
-/// the sum (comm::part_of), stored or added (y + tree) at finish; y may be that very part of x when
-/// it overwrites. Collective over `comm`.
+/// x_TH: f32 partial [rows, ...], not to be touched until finish.
+/// y: f32, this rank's part of the rows of the sum (comm::part_of); finish stores it, or adds it
+/// (y + tree). When it stores, y may be that very part of x. Collective over `comm`.
 PendingReduceScatter start_tree_reduce_scatter(kernels::Exec& exec, comm::Communicator& comm,
                                                ConstView x_TH, View y, Store store,
                                                std::string_view label);
@@ -40,8 +41,7 @@ void finish(kernels::Exec& exec, comm::Communicator& comm, PendingReduceScatter 
 void tree_reduce_scatter(kernels::Exec& exec, comm::Communicator& comm, ConstView x_TH, View y,
                          Store store, std::string_view label);
 
-/// An all-reduce under way: its first half (each rank's part of the sum), then its second (the
-/// parts to all).
+/// An all-reduce under way: first each rank gets its part of the sum, then all parts go to all.
 struct PendingAllReduce {
   View x;
   std::string label;
@@ -50,19 +50,20 @@ struct PendingAllReduce {
   bool in_second_half = false;
 };
 
-/// x: f32, any shape, in place. Collective over `comm`; between start and finish x must not be
-/// touched.
+/// x: f32, any shape, summed in place; not to be touched between start and finish. Collective over
+/// `comm`.
 PendingAllReduce start_tree_all_reduce(kernels::Exec& exec, comm::Communicator& comm, View x,
                                        std::string_view label);
-/// comm::Communicator::advance on the half that is under way.
+/// comm::Communicator::advance for the half that is under way.
 void advance(comm::Communicator& comm, const PendingAllReduce& pending);
-/// Waits for the first half, adds, gives its scratch back and starts the second, which needs none.
-/// Once; `finish` does it where nobody has.
+/// Waits for the first half, adds, returns its scratch and starts the second half, which needs
+/// none. At most once; `finish` does it if nobody has.
 void start_second_half(kernels::Exec& exec, comm::Communicator& comm, PendingAllReduce& pending);
 void finish(kernels::Exec& exec, comm::Communicator& comm, PendingAllReduce pending);
 void tree_all_reduce(kernels::Exec& exec, comm::Communicator& comm, View x, std::string_view label);
 
-/// whole = the ranks' parts of its rows, any dtype; part may be that very part of whole.
+/// whole = all ranks' parts of its rows, any dtype, overwritten when the ticket is done; part may
+/// be this rank's own rows of whole. Collective over `comm`.
 comm::Ticket start_all_gather_rows(kernels::Exec& exec, comm::Communicator& comm, ConstView part,
                                    View whole, std::string_view label);
 void all_gather_rows(kernels::Exec& exec, comm::Communicator& comm, ConstView part, View whole,

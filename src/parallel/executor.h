@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Walks one stage's schedule. All knowledge of models and buffers is behind StageWork.
+// Walks one stage's schedule. Everything about models and buffers is behind StageWork.
 #pragma once
 
 #include <span>
@@ -9,25 +9,25 @@
 
 namespace megalith::parallel {
 
-/// One stage's side of the schedule. The views named here are asked for once, at the start of their
-/// transfer, and must stay valid until it was waited for.
+/// One stage's side of the schedule. Each view is asked for once, when its transfer starts, and
+/// must stay valid until the transfer has been waited for.
 class StageWork {
  public:
   virtual ~StageWork() = default;
   virtual void forward(int micro_batch, int chunk) = 0;
   virtual void backward(int micro_batch, int chunk) = 0;
 
-  /// What forward of (micro_batch, chunk) made, for the next piece.
+  /// What forward of (micro_batch, chunk) produced, for the next piece.
   virtual ConstView output(int micro_batch, int chunk) = 0;
   /// Where the input of forward is to be received.
   virtual View input(int micro_batch, int chunk) = 0;
-  /// What backward of (micro_batch, chunk) made, for the previous piece.
+  /// What backward of (micro_batch, chunk) produced, for the previous piece.
   virtual ConstView input_gradient(int micro_batch, int chunk) = 0;
   /// Where the gradient of output() is to be received.
   virtual View output_gradient(int micro_batch, int chunk) = 0;
 
-  /// The transfer is over; the buffer may be given back (Korthikanti et al. 2022, appendix B: the
-  /// next stage has the output now).
+  /// The transfer is over and its buffer may be released: the next stage has the output
+  /// (Korthikanti et al. 2022, appendix B).
   virtual void output_sent(int micro_batch, int chunk) = 0;
   virtual void input_gradient_sent(int micro_batch, int chunk) = 0;
 };

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Ranks as points of a grid with named axes. The layout says how long each axis is and in which
-// order ranks run through them; it never changes the results (see canonical.h).
+// order ranks fill them; it never changes the results (see canonical.h).
 #pragma once
 
 #include <array>
@@ -19,8 +19,8 @@ inline constexpr int kNumAxes = 3;
 std::string_view name_of(Axis axis);
 inline std::string_view format_as(Axis axis) { return name_of(axis); }
 
-/// How sums are cut, as part of the recipe and so of the arithmetic: a layout may use any number of
-/// ranks that fits (see ranks_fit) without changing a bit.
+/// How sums are cut. It belongs to the recipe and so to the arithmetic: a layout may use any number
+/// of ranks that fits (ranks_fit) without changing a bit.
 struct CanonicalSplit {
   int tensor_shards = 1;
   int data_shards = 1;
@@ -46,7 +46,7 @@ struct Coordinates {
   friend bool operator==(const Coordinates&, const Coordinates&) = default;
 };
 
-/// Which of the stages x chunks pieces of the model, from the front, a stage's chunk is.
+/// The model is cut into stages x chunks pieces; the number, from the front, of a stage's chunk.
 inline int piece_of(const Layout& layout, int stage, int chunk) {
   return chunk * layout.pipeline + stage;
 }
@@ -54,8 +54,8 @@ inline int piece_of(const Layout& layout, int stage, int chunk) {
 Coordinates coordinates_of(const Layout& layout, int rank);
 int rank_of(const Layout& layout, const Coordinates& at);
 
-/// Everything that is wrong with the layout in itself and against the canonical split, one sentence
-/// per fault with the recipe key and a value that fits; empty when it is sound.
+/// Everything that is wrong with the layout by itself and with the canonical split: one sentence
+/// per fault, with the recipe key and a value that fits. Empty if it is sound.
 std::vector<std::string> layout_faults(const Layout& layout, const CanonicalSplit& split);
 
 /// One rank's place in the grid and its groups.
@@ -67,7 +67,7 @@ class Mesh {
   const Layout& layout() const { return layout_; }
   const Coordinates& at() const { return at_; }
   comm::Communicator& world() const { return world_; }
-  /// The ranks that differ from this one in that axis alone, in order of their coordinate.
+  /// The ranks that differ from this one on that axis only, in order of their coordinate.
   comm::Communicator& group(Axis axis) const { return *groups_[static_cast<size_t>(axis)]; }
   comm::Communicator& tensor() const { return group(Axis::tensor); }
   comm::Communicator& data() const { return group(Axis::data); }

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Where activations pass between the ways they are spread over the tensor axis. Each region is a
-// pair of adjoint maps (Shoeybi et al. 2019, f and g; Korthikanti et al. 2022, g and its
-// conjugate):
+// Where activations change how they are spread over the tensor axis. Each region is a pair of
+// adjoint maps (Shoeybi et al. 2019, f and g; Korthikanti et al. 2022, g and its conjugate):
 //
 //   region          forward                           backward
 //   copy            identity (no call)                tree all-reduce of dx
@@ -9,9 +8,9 @@
 //   gather_rows     all-gather of token parts         tree reduce-scatter of dx
 //   scatter_rows    tree reduce-scatter of partials   all-gather of dy parts
 //
-// copy/reduce frame a tensor-parallel block without sequence parallelism, gather_rows/scatter_rows
-// with it. All are collective over `tensor` and done when they return; canonical.h and row_parts.h
-// have the start/finish forms for overlap. Sums are f32.
+// copy and reduce enclose a tensor-parallel block without sequence parallelism, gather_rows and
+// scatter_rows one with it. All are collective over `tensor` and done when they return; canonical.h
+// and row_parts.h have the start/finish forms for overlap. Sums are f32.
 #pragma once
 
 #include "parallel/row_parts.h"

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Partial results whose sum depends on the order in which they are added, and their sum in the
-// canonical order by plain loops; for tests of everything that adds up over shards.
+// Partial results whose sum depends on the order of the additions, and their sum in the canonical
+// order by plain loops: for tests of everything that adds over shards.
 #pragma once
 
 #include <cmath>
@@ -26,7 +26,7 @@ inline std::vector<float> added(const std::vector<float>& a, const std::vector<f
   return sum;
 }
 
-/// Of the shards [lo, hi).
+/// The tree over the shards [lo, hi).
 inline std::vector<float> tree_of_rough_shards(int lo, int hi, int64_t n) {
   if (hi - lo == 1) return rough_shard(lo, n);
   const int mid = lo + (hi - lo + 1) / 2;

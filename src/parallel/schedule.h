@@ -1,17 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
-// Pipeline schedules as data: what each stage does, in order. A pure function of four numbers; the
-// executor (executor.h) walks one stage's list, tests and timelines walk all of them in virtual
+// Pipeline schedules as data: what each stage does, in order. A pure function of four numbers. The
+// executor (executor.h) walks one stage's list; tests and timelines walk all of them in virtual
 // time.
 //
 // The model is cut into stages x chunks pieces; piece k is chunk k / stages of stage k % stages.
-// Kinds (Narayanan et al. 2021, section 2.2):
-//   all_forward_all_backward: every forward, then every backward; idle (p-1)/m of the ideal time,
-//     m micro-batches in flight;
-//   one_forward_one_backward: the same idle time, min(m, p - stage) in flight;
-//   interleaved: several chunks per stage; idle (p-1)/(v m) from m = p on (a remainder of m / p is
-//     run together with the last p micro-batches), and more with fewer.
-// On each stage and chunk, forwards and backwards each run in increasing micro-batch order: weight
-// gradients are sums in sample order.
+// Kinds, for p stages, m micro-batches and v chunks (Narayanan et al. 2021, section 2.2):
+//   all_forward_all_backward   every forward, then every backward
+//                              idle (p-1)/m of the ideal time; m micro-batches in flight
+//   one_forward_one_backward   the same idle time; min(m, p - stage) in flight
+//   interleaved                several chunks per stage
+//                              idle (p-1)/(v m) from m = p on, more with fewer micro-batches; a
+//                              remainder of m / p runs together with the last p
+// On each stage and chunk, forwards and backwards each run in increasing micro-batch order, since
+// weight gradients are sums in sample order.
 #pragma once
 
 #include <cstdint>
@@ -46,8 +47,8 @@ enum class ActionKind : uint8_t {
 std::string_view name_of(ActionKind kind);
 inline std::string_view format_as(ActionKind kind) { return name_of(kind); }
 
-/// `chunk` is always that of the stage which acts. A transfer's identity, equal at both ends, is
-/// (boundary, micro_batch): boundary k lies between pieces k - 1 and k.
+/// `chunk` is the chunk of the stage that acts. A transfer is identified at both ends by
+/// (boundary, micro_batch); boundary k lies between pieces k - 1 and k.
 struct Action {
   ActionKind kind = ActionKind::forward;
   int micro_batch = 0;
@@ -62,8 +63,8 @@ struct Action {
 std::vector<std::vector<Action>> make_schedule(ScheduleKind kind, int stages, int micro_batches,
                                                int chunks = 1);
 
-/// The most micro-batches x chunks whose forward is done and backward is not, at any time of a
-/// list: how many slots of saved activations a stage needs.
+/// The largest number of micro-batches x chunks whose forward is done and whose backward is not, at
+/// any point of a list: how many slots of saved activations a stage needs.
 int peak_in_flight(const std::vector<Action>& actions);
 
 }  // namespace megalith::parallel

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// The one order in which partial sums combine: tree(lo, hi) = tree(lo, mid) + tree(mid, hi) with
-// mid = lo + (hi - lo + 1) / 2. Contiguous blocks of shards that are whole subtrees may be summed
-// apart (on a rank, in a kernel) without changing a bit.
+// The one order in which partial sums combine:
+//   tree(lo, hi) = tree(lo, mid) + tree(mid, hi),   mid = lo + (hi - lo + 1) / 2
+// Contiguous blocks of shards that are whole subtrees may be summed separately (on a rank, in a
+// kernel) without changing a bit.
 #pragma once
 
 #include <span>

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // A named logical tensor and its representations on this rank. Logical means: name, global shape
 // and value are the same under every layout; a rank holds one shard of it. Representations:
-//   master    what the optimizer updates: f32 (f64 when gradients are checked by finite
-//   differences) compute   what kernels read: the master itself, or a bf16 copy of it, rounded once
-//   per update gradient  master's type, accumulated over a step; P partial rows for parameters
-//   whose sum over
-//             tokens is cut into token shards (see kernels/reduction/token_shards.h); two of them
-//             for a tied embedding, whose input and output sides are kept apart and added once
+//   master     what the optimizer updates: f32 (f64 when gradients are checked by finite
+//              differences)
+//   compute    what kernels read: the master itself, or a bf16 copy, rounded once per update
+//   gradient   the master's type, accumulated over a step. [P, ...] partial rows where the sum over
+//              tokens is cut into token shards (kernels/reduction/token_shards.h). Two buffers for
+//              a tied embedding: input and output side are kept apart and added once.
 #pragma once
 
 #include <cstdint>
@@ -31,12 +31,13 @@ struct Declaration {
   Shape shape;       // global
   Shard shard;       // this rank's part
   Init init;
-  /// Canonical parts of `shard.dim` over all ranks; 1 when the tensor is never cut. A rank holds a
-  /// whole number of them. They fix the order in which squares are summed.
+  /// Canonical parts of `shard.dim` over all ranks; 1 for a tensor that is never cut. A rank holds
+  /// a whole number of them. They fix the order in which squares are summed.
   int canonical_shards = 1;
-  /// Token shards whose sums are kept apart (norms and biases added to full rows).
+  /// Token shards whose sums are kept apart (norms, and biases added to full rows).
   int gradient_partials = 1;
-  /// These are the partial rows of this rank's token shards; those of other tensor ranks follow.
+  /// True if the partial rows are those of this rank's token shards alone; other tensor ranks hold
+  /// the rest.
   bool partials_over_tensor = false;
   /// Number of gradient buffers (2 when tied).
   int num_gradients = 1;
@@ -65,35 +66,35 @@ class Parameter {
   /// Matrices decay, vectors (norms, biases) do not, unless a recipe's groups say otherwise.
   bool is_matrix() const { return declaration_.shape.num_dims() >= 2; }
 
-  /// [local shape]; f32 or f64. A rank that keeps its run of it alone has owned_master().
+  /// [local shape]; f32 or f64. Only where this rank holds all of it; else see owned_master().
   View master() const {
     MEGA_CHECK_EQ(master_.num_elements(), local_elements());
     return master_;
   }
-  /// The elements that this rank's optimizer updates: all unless state is spread (ownership.h).
+  /// The elements that this rank's optimizer updates: all, unless state is spread (ownership.h).
   const ElementRange& owned() const { return owned_; }
   bool owns_all() const { return owned_.count == local_elements(); }
-  /// 1-D [owned().count].
+  /// [owned().count]: the owned run of the master.
   View owned_master() const {
     return master_.num_elements() == owned_.count ? master_.reshape(Shape{owned_.count})
                                                   : owned_part(master_);
   }
-  /// The owned run of [local shape].
+  /// The owned run of a view of [local shape].
   template <typename AnyView>
   AnyView owned_part(const AnyView& local) const {
     return local.reshape(Shape{local_elements()}).rows(owned_.begin, owned_.count);
   }
-  /// [local shape]; what kernels read.
+  /// [local shape]: what kernels read.
   ConstView compute() const { return compute_; }
   View mutable_compute() const { return compute_; }
-  /// The reduced gradient, [local shape]; valid between `reduce` and the next accumulation.
+  /// [local shape]: the reduced gradient, valid from the reduction to the next accumulation.
   View gradient() const { return gradient_; }
-  /// Where backward accumulates: [local shape], or [P, local elements] when there are partials.
-  /// `which` is 1 for the output side of a tied embedding.
+  /// Where backward accumulates (+=): [local shape], or [P, local elements] if there are partial
+  /// rows. `which` is 1 for the output side of a tied embedding.
   View gradient_sum(int which = 0) const { return gradient_sums_.at(static_cast<size_t>(which)); }
   int num_gradients() const { return declaration_.num_gradients; }
   bool compute_is_master() const { return compute_.data() == master_.data(); }
-  /// Counts changes of the value; whoever caches something made from it compares.
+  /// Counts the changes of the value, for whoever caches something derived from it.
   uint64_t version() const { return version_; }
   void mark_changed() { ++version_; }
 

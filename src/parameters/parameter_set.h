@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // All parameters of one rank's part of a model, in declaration order, and their memory. Layers
-// declare while they are built; `allocate` then gives every representation its place: one flat
-// range per representation, so that gradients of a whole rank can be zeroed, added and sent as one
-// vector.
+// declare parameters as they are built; `allocate` then places every representation in one flat
+// range, so that all gradients of a rank can be zeroed, added and sent as one vector.
 #pragma once
 
 #include <deque>
@@ -23,11 +22,11 @@ struct ParameterRun {
   friend bool operator==(const ParameterRun&, const ParameterRun&) = default;
 };
 
-/// By owner and parameter, both in order: who has which elements (ownership.h).
+/// [owner][parameter]: which elements an owner has (ownership.h).
 using Ownership = std::vector<std::vector<ElementRange>>;
 
-/// Elements of one gradient bucket: 25 MiB of f32 (the size that Li et al. 2020 settled on), long
-/// enough for any network to run at its rate, and a small part of what backward computes.
+/// Elements of one gradient bucket: 25 MiB of f32 (the size that Li et al. 2020 settled on). Long
+/// enough for any network to reach its rate, and a small part of what backward computes.
 inline constexpr int64_t kBucketElements = (int64_t{25} << 20) / 4;
 
 struct Storage {
@@ -35,10 +34,11 @@ struct Storage {
   DType compute = DType::f32;  // master's type, or bf16
   bool training = true;        // false: no master apart from compute, no gradients
   int gradient_levels = 1;  // flat gradient buffers (more when one rank sums several data shards)
-  /// Separate masters are kept for the elements of `owner` alone (ownership.h).
+  /// With spread state, this rank's number: separate masters are kept for its elements alone
+  /// (ownership.h).
   int owner = 0;
   int owners = 1;
-  /// Gradients are reduced, and owners have their shares, in pieces of about as many elements
+  /// Gradients are reduced, and shares of ownership cut, in pieces of about this many elements
   /// (optim/gradient_buckets.h). A multiple of 64.
   int64_t bucket_elements = kBucketElements;
 };
@@ -59,35 +59,35 @@ class ParameterSet {
   int64_t local_elements() const;
   int64_t global_elements() const;
 
-  /// Takes memory: compute weights from `weights`, gradients from `gradients`, a separate master
-  /// from `optimizer`. Once, after all declarations.
+  /// Takes memory: compute weights from class `weights`, gradients from `gradients`, a separate
+  /// master from `optimizer`. Once, after all declarations. Local.
   void allocate(device::Device& device, const Storage& storage);
   const Storage& storage() const { return storage_; }
-  /// What owner number `owner` has, by parameter; fixed since `allocate`.
+  /// [parameter]: what owner number `owner` has; fixed by `allocate`.
   const std::vector<ElementRange>& owned_by(int owner) const {
     return ownership_.at(static_cast<size_t>(owner));
   }
 
-  /// Fills masters from (seed, name, global element), then the compute copies. Local; every layout
-  /// draws the same values.
+  /// Fills masters from (seed, name, global element), then the compute copies: every layout draws
+  /// the same values. Local; overwrites.
   void initialise(device::Device& device, uint64_t seed);
-  /// Copies masters into compute representations (rounded once). Queued. Where masters are spread
-  /// over owners nobody has them whole: use `load`.
+  /// Copies masters into compute representations, rounded once. Local; queued. Needs whole masters:
+  /// where they are spread over owners, use `load`.
   void refresh_compute(device::Device& device);
-  /// Sets a parameter from its whole local part, master's type, in host memory: what is kept of the
-  /// master, and the compute copy. Done on return.
+  /// Sets a parameter from its whole local part in host memory, in the master's type: whatever is
+  /// kept of the master, and the compute copy. Local; done on return.
   void load(device::Device& device, Parameter& parameter, const void* host);
 
   /// [elements]: all compute weights in declaration order, with gaps.
   View flat_compute() const { return computes_; }
 
-  /// The flat gradient vector of a level: what data ranks exchange. [elements]
+  /// [elements]: the flat gradient vector of a level, which data ranks exchange.
   View flat_gradient_sums(int level = 0) const;
-  /// Where in it the sums of parameter number `index` begin (of all its gradients); of the number
-  /// of parameters, the end.
+  /// Where in that vector the sums of parameter `index` begin (all its gradients); for the number
+  /// of parameters, the vector's end.
   int64_t gradient_begin(size_t index) const { return gradient_begins_.at(index); }
   void zero_gradient_sums(device::Device& device, int level);
-  /// Points every gradient_sum() at `level`.
+  /// Makes every gradient_sum() refer to `level`.
   void select_level(int level);
 
  private:
@@ -100,7 +100,8 @@ class ParameterSet {
   std::vector<int64_t> gradient_begins_{0};
 };
 
-/// Fills `host` (f32 or f64, the local part of the parameter, row major) with its initial value.
+/// Overwrites `host` (f32 or f64, the local part of the parameter, row major) with its initial
+/// value.
 void initial_value(const Parameter& parameter, uint64_t seed, DType dtype, void* host);
 
 }  // namespace megalith::parameters

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// A file that only grows, except that opening it may cut it back: what metrics, samples and events
-// have in common. A checkpoint records `position()`; a resume opens the file with that position, so
-// that what came after the checkpoint is gone and what came before is untouched, byte for byte.
+// A file that only grows, except that opening it may cut it back: the basis of metrics, samples and
+// events. A checkpoint records `position()`. A resume opens the file at that position: what came
+// after the checkpoint is removed, what came before stays untouched, byte for byte.
 #pragma once
 
 #include <cstdint>
@@ -18,8 +18,7 @@ class AppendFile {
   /// if `position` is 0; a file with fewer bytes is an IntegrityError.
   explicit AppendFile(const std::filesystem::path& path, int64_t position = 0);
 
-  /// Writes `bytes` at the end in one call. If that fails, a part that was written is removed
-  /// again.
+  /// Writes `bytes` at the end in one call. If that fails, any part that was written is removed.
   void append(std::string_view bytes);
   /// The bytes written so far.
   int64_t position() const { return position_; }
@@ -34,11 +33,11 @@ class AppendFile {
   int64_t position_ = 0;
 };
 
-/// The same for lines: `position` must be the end of a line (or 0), else IntegrityError.
+/// The same for lines: `position` must be the end of a line or 0, else IntegrityError.
 AppendFile open_lines(const std::filesystem::path& path, int64_t position);
 
-/// The position after the last whole line of `path`: pass it to `open_lines` to remove a torn last
-/// line only. 0 if the file is absent.
+/// The position after the last whole line of `path`, 0 if the file is absent. Passed to
+/// `open_lines`, it removes only a torn last line.
 int64_t end_of_whole_lines(const std::filesystem::path& path);
 
 }  // namespace megalith::report

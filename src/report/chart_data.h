@@ -8,7 +8,7 @@
 
 namespace megalith::report {
 
-/// Points that one curve has at most.
+/// The most points that a curve has.
 inline constexpr int64_t kMaxPoints = 2000;
 
 /// One JSON object:
@@ -19,7 +19,7 @@ inline constexpr int64_t kMaxPoints = 2000;
 /// finite are left out.
 std::string chart_data(const RunRecord& record);
 
-/// The classes of run.json's memory table that are there, in the order of the plan, "total" last.
+/// The memory classes that run.json lists, in the order of the plan, "total" last.
 std::vector<std::string> memory_classes(const RunRecord& record);
 
 }  // namespace megalith::report

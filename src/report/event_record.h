@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// TensorBoard's event file, byte for byte: a sequence of records
-//   u64 length | u32 masked_crc(length) | data | u32 masked_crc(data)        (little-endian)
-// where data is an Event message (event.proto) and the check sum is CRC-32C, rotated and shifted so
-// that the CRC of bytes which contain CRCs stays useful (the TFRecord format).
+// TensorBoard's event file, byte for byte: a sequence of little-endian records
+//   u64 length | u32 masked_crc(length) | data | u32 masked_crc(data)
+// where data is an Event message (event.proto) and the checksum is CRC-32C, rotated and shifted so
+// that it stays useful over bytes that contain CRCs themselves (the TFRecord format).
 #pragma once
 
 #include <cstdint>
@@ -18,8 +18,8 @@ uint32_t crc32c(std::string_view bytes);
 /// ((crc >> 15) | (crc << 17)) + 0xA282EAD8.
 uint32_t masked_crc32c(std::string_view bytes);
 
-/// One value of an event; exactly one of `scalar` and `text` is set for what we write. Values of
-/// other kinds have neither.
+/// One value of an event. We write `scalar` or `text`, exactly one of them; values of other kinds
+/// are read as neither.
 struct EventValue {
   std::string tag;
   std::optional<float> scalar;
@@ -37,14 +37,14 @@ struct Event {
 /// The whole record (frame and message) of an event.
 std::string encode_record(const Event& event);
 
-/// What a record begins with: length and its check sum.
+/// What a record begins with: its length and the length's checksum.
 inline constexpr size_t kRecordHeadBytes = 12;
-/// The length of the whole record whose first kRecordHeadBytes these are; nothing when they are
-/// damaged.
+/// The length of the whole record that begins with these kRecordHeadBytes bytes; nothing if they
+/// are damaged.
 std::optional<int64_t> record_bytes(std::string_view head);
 
-/// The record at the start of `bytes`, with `end` its length. Nothing if the record is torn or
-/// damaged: too short, a check sum that does not match, or not an Event.
+/// The record at the start of `bytes`, with `end` set to its length. Nothing if the record is torn
+/// or damaged: too short, a checksum that does not match, or not an Event.
 std::optional<Event> decode_record(std::string_view bytes);
 
 }  // namespace megalith::report

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// A TensorBoard event file: written by one process per run, read back by tests and when a resume
-// cuts it back. TensorBoard stops at a torn tail and tries again later, so append and flush is
-// safe.
+// A TensorBoard event file: one per run, written by one process, read back by tests and by a resume
+// that cuts it back. TensorBoard stops at a torn tail and tries again later, so appending and
+// flushing is safe.
 #pragma once
 
 #include <cstdint>
@@ -17,31 +17,31 @@
 
 namespace megalith::report {
 
-/// `events.out.tfevents.<seconds>.<host>.<pid>.<counter>`, a name that is free in `folder`.
+/// `events.out.tfevents.<seconds>.<host>.<pid>.<counter>`, a name that is not taken in `folder`.
 std::string new_event_file(const std::filesystem::path& folder, double wall = wall_seconds());
-/// Whether TensorBoard and we would give a file this name.
+/// True for names that TensorBoard or this program would give such a file.
 bool is_event_file(std::string_view name);
 
 class EventWriter {
  public:
   /// A new file of `new_event_file`'s name in `folder`, which must exist.
   static EventWriter create(const std::filesystem::path& folder, double wall = wall_seconds());
-  /// Keeps the first `position` bytes of `path` and appends after them. IntegrityError if these are
-  /// not whole, undamaged records. Position 0 begins the file anew.
+  /// Keeps the first `position` bytes of `path` and appends after them. IntegrityError unless these
+  /// are whole, undamaged records. Position 0 begins the file anew.
   static EventWriter reopen(const std::filesystem::path& path, int64_t position,
                             double wall = wall_seconds());
   ~EventWriter();
   EventWriter(EventWriter&&) = default;
   EventWriter& operator=(EventWriter&&) = delete;
 
-  /// Buffered until `flush` (or some 64 KiB).
+  /// Buffered until `flush` (or until some 64 KiB have gathered).
   void scalar(std::string_view tag, int64_t step, double value, double wall = wall_seconds());
-  /// Shown by TensorBoard's text page, which reads it as Markdown.
+  /// For TensorBoard's text page, which renders it as Markdown.
   void text(std::string_view tag, int64_t step, std::string_view text,
             double wall = wall_seconds());
-  /// Hands what is buffered to the operating system, in one write() call.
+  /// Hands the buffer to the operating system, in one write() call.
   void flush();
-  /// Flushes, and gives the length of the file: what a checkpoint records, after `sync`.
+  /// Flushes and returns the length of the file: what a checkpoint records, after `sync`.
   int64_t position();
   /// Flushes and fsyncs.
   void sync();
@@ -62,19 +62,19 @@ struct EventFile {
   bool torn = false;        // something follows that is not a whole record
 };
 
-/// Where reading came to an end.
+/// Where reading ended.
 struct EventScan {
   int64_t whole_bytes = 0;  // up to the end of the last undamaged record that was given
   bool torn = false;        // something follows
 };
-/// Calls `visit` for each record, one in memory at a time, until it returns false, a record is torn
-/// or damaged, or the file ends.
+/// Calls `visit` for each record, with one in memory at a time, until it returns false, a record is
+/// torn or damaged, or the file ends.
 EventScan visit_events(const std::filesystem::path& path, FunctionRef<bool(const Event&)> visit);
 
-/// Reads records up to the end or to the first that is torn or damaged.
+/// All records up to the end, or to the first that is torn or damaged.
 EventFile read_events(const std::filesystem::path& path);
 
-/// Where to cut the file so that only events of steps <= `step` remain (with the version record).
+/// Where to cut the file so that only the version record and events of steps <= `step` remain.
 int64_t event_position_after(const std::filesystem::path& path, int64_t step);
 
 }  // namespace megalith::report

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // metrics.jsonl: one JSON object per training step, in order, each step once. A line is written
-// whole when its step ends; a resume cuts the file back to the position that the checkpoint
+// whole when its step ends. A resume cuts the file back to the position that the checkpoint
 // recorded and leaves the kept lines byte-identical. Loss and gradient norm are also written as
 // hexadecimal floats, so that runs can be compared to the bit. JSON has no NaN or infinity: such a
-// number is written as null, and its twin in hexadecimal says which.
+// number is written as null, and its hexadecimal twin says which it was.
 #pragma once
 
 #include <cstdint>
@@ -32,11 +32,11 @@ struct StepMetrics {
   int64_t memory_bytes = 0;      // high-water mark of the arenas
   std::optional<double> validation_loss;
 
-  /// One line with its '\n'; keys in the order above, each of loss and grad_norm followed by its
-  /// hex twin.
+  /// One line with its '\n'. Keys are in the order above; loss and grad_norm are each followed by
+  /// their hexadecimal twin.
   std::string to_json_line() const;
-  /// Reads such a line (with or without '\n'). Unknown keys are passed over. IntegrityError,
-  /// without a path, if it is not one.
+  /// Reads such a line, with or without '\n'. Unknown keys are ignored. IntegrityError (without a
+  /// path) if it is not one.
   static StepMetrics parse(std::string_view line);
 };
 
@@ -56,11 +56,11 @@ class MetricsLog {
   AppendFile file_;
 };
 
-/// Calls `visit` for each whole line of a metrics.jsonl, one in memory at a time; a torn last line
-/// is passed over. UserError if the file is absent; IntegrityError naming file and line if a line
-/// is damaged or larger than any is, or the steps do not increase.
+/// Calls `visit` for each whole line of a metrics.jsonl, with one in memory at a time; a torn last
+/// line is ignored. UserError if the file is absent; IntegrityError naming file and line if a line
+/// is damaged or longer than any genuine one, or if steps do not increase.
 void visit_metrics(const std::filesystem::path& path, FunctionRef<void(const StepMetrics&)> visit);
-/// All of them, and the last of them if there is one.
+/// All lines; and the last one, if there is any.
 std::vector<StepMetrics> read_metrics(const std::filesystem::path& path);
 std::optional<StepMetrics> last_metrics(const std::filesystem::path& path);
 

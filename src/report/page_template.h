@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The three parts of the report page (page.html, page.css, page.js beside this file), embedded by
-// the build so that the program needs no data files of its own.
+// the build, so that the program needs no data files.
 #pragma once
 
 #include <string_view>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the report page is made of: the files of a run folder, read and checked.
+// The files of a run folder that the report page needs, read and checked.
 #pragma once
 
 #include <cstdint>
@@ -15,7 +15,7 @@
 
 namespace megalith::report {
 
-/// Nothing longer is run.json or recipe.yaml: they have some kilobytes.
+/// The largest run.json or recipe.yaml accepted; genuine ones have some kilobytes.
 inline constexpr int64_t kMostRunFileBytes = 16 << 20;
 
 struct RunRecord {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// samples.jsonl: text that the model wrote while it was trained, one JSON object per sample, in
-// order of steps: {"step", "prompt", "text"}, where `text` is the continuation alone. Cut back on a
-// resume like metrics.jsonl.
+// samples.jsonl: text that the model wrote during training, one JSON object per sample, in order of
+// steps: {"step", "prompt", "text"}, where `text` is the continuation alone. A resume cuts it back
+// like metrics.jsonl.
 #pragma once
 
 #include <cstdint>
@@ -25,7 +25,7 @@ struct TextSample {
   static TextSample parse(std::string_view line);
 };
 
-/// Appends to samples.jsonl; see MetricsLog.
+/// Appends to samples.jsonl, as MetricsLog does to metrics.jsonl.
 class SampleLog {
  public:
   explicit SampleLog(const std::filesystem::path& path, int64_t position = 0)
@@ -38,17 +38,17 @@ class SampleLog {
   AppendFile file_;
 };
 
-/// Bytes of lines that one page shows: they lie in memory, and on it.
+/// The most bytes of lines that one page shows: they are held in memory and embedded in it.
 inline constexpr int64_t kMostSampleBytes = int64_t{128} << 20;
 
-/// What a page shows of a samples.jsonl.
+/// The part of a samples.jsonl that a page shows.
 struct SampleTexts {
   std::vector<TextSample> newest;  // in order
   int64_t earlier = 0;             // samples before them, left out
 };
 
-/// The newest whole lines of at most `most_bytes`; a torn last line is passed over. UserError if
-/// the file is absent, IntegrityError when any line is damaged.
+/// The newest whole lines, at most `most_bytes` of them; a torn last line is ignored. UserError if
+/// the file is absent, IntegrityError if any line is damaged.
 SampleTexts read_samples(const std::filesystem::path& path, int64_t most_bytes = kMostSampleBytes);
 
 }  // namespace megalith::report

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// A picture of a pipeline schedule: one line per stage, one bar per pass of a micro-batch, idle
-// time empty. One page of HTML with an inlined SVG and no script, and the same as a Chrome trace
-// (trace_writer.h).
+// A picture of a pipeline schedule: one row per stage, one bar per pass of a micro-batch, gaps
+// where the stage is idle. Either an HTML page with an inline SVG and no script, or the same as a
+// Chrome trace (trace_writer.h).
 #pragma once
 
 #include <filesystem>
@@ -30,7 +30,8 @@ struct SchedulePicture {
 /// The page. Every text is escaped.
 std::string schedule_page(const SchedulePicture& picture);
 
-/// Writes the page, or with a path ending in ".json" the trace (a unit of time is a second there).
+/// Writes the page, or, if the path ends in ".json", the trace (one unit of time is a second
+/// there).
 void write_schedule(const SchedulePicture& picture, const std::filesystem::path& path);
 
 }  // namespace megalith::report

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The parts of the report page that are text and tables, as escaped HTML. Each shows what the run
-// recorded and leaves out what it did not.
+// recorded and omits what it did not.
 #pragma once
 
 #include <string>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Curves for the report page: smoothed, and thinned out to what a screen can show without losing a
+// Curves for the report page: smoothed, and thinned to what a screen can show without losing a
 // spike.
 #pragma once
 
@@ -20,10 +20,10 @@ struct Point {
 /// x is kept. y must be finite.
 std::vector<Point> smooth(const std::vector<Point>& points, double window);
 
-/// At most `max_points` (>= 8) of the points, in order, x strictly increasing and finite. Cuts the
-/// range of x both into equal parts and, so that a logarithmic axis has its detail too, into parts
-/// of equal ratio, and keeps the lowest and the highest point of each piece. The first and the last
-/// point, the minimum and the maximum are always among them.
+/// At most `max_points` (>= 8) of the points, in order; x must be finite and strictly increasing.
+/// Cuts the range of x into equal parts and also, so that a logarithmic axis keeps its detail, into
+/// parts of equal ratio, and keeps the lowest and the highest point of each part. The first and the
+/// last point, the minimum and the maximum are always kept.
 std::vector<Point> decimate(const std::vector<Point>& points, int64_t max_points);
 
 }  // namespace megalith::report

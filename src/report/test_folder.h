@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A folder for one test, removed with it, and one line of metrics to start from.
+// A folder for one test that removes itself, and one line of metrics to start from.
 #pragma once
 
 #include <stdlib.h>

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // A timeline in the Chrome trace format, for chrome://tracing and ui.perfetto.dev: a JSON array of
-// events. By our convention a process is a rank and a thread is a thread or stream of it. Times are
-// seconds on any one clock. It goes to a file that the caller opened, which is how it appears under
-// its name only when it is whole (write_file_durable). Format: "Trace Event Format" of the Chromium
+// events. By our convention a process is a rank, and a thread is one of its threads or streams.
+// Times are seconds on any one clock. The caller opens the file, for example by write_file_durable,
+// which gives it its name only when it is whole. Format: "Trace Event Format" of the Chromium
 // project.
 #pragma once
 
@@ -42,7 +42,7 @@ class TraceWriter {
   void counter(int process, std::string_view name, double seconds,
                std::span<const TraceArgument> series);
 
-  /// Closes the array; nothing may follow. Without it what was written last is lost.
+  /// Closes the array. Nothing may follow, and without it the last events are lost.
   void finish();
 
  private:

@@ -39,7 +39,7 @@ std::optional<DType> dtype_from_name(std::string_view name);
 /// fmt prints a DType by its name.
 inline std::string_view format_as(DType dtype) { return name_of(dtype); }
 
-/// Storage types: a distinct type per format, so that overloads and templates can tell them apart.
+/// Storage types: one C++ type per format, so that overloads and templates can tell them apart.
 struct bf16_t {
   uint16_t bits = 0;
 };
@@ -68,8 +68,8 @@ constexpr bf16_t to_bf16(float x) {
   return {static_cast<uint16_t>((bits + 0x7fffu + ((bits >> 16) & 1u)) >> 16)};
 }
 f16_t to_f16(float x);
-/// Saturating (values beyond the largest finite one become it), as deep-learning FP8 casts do
-/// (Micikevicius et al. 2022, section 3); NaN stays NaN.
+/// Saturating, as FP8 casts in deep learning are (values beyond the largest finite one become it;
+/// Micikevicius et al. 2022, section 3); NaN stays NaN.
 f8_e4m3_t to_f8_e4m3(float x);
 f8_e5m2_t to_f8_e5m2(float x);
 

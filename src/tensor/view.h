@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// A non-owning look at elements in some device's memory: pointer, type, shape, and the distance
+// A non-owning view of elements in some device's memory: pointer, type, shape, and the distance
 // between rows (elements between neighbours along dimension 0; all later dimensions are
-// contiguous). Says nothing about which memory it is: only kernels of the right device kind may
+// contiguous). It does not say which memory that is: only kernels of the right device kind may
 // follow the pointer.
 #pragma once
 

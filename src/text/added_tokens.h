@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Tokens that are recognised in raw text before anything is cut into words: `<|endoftext|>` and
-// what a file adds. A trie is walked from every byte that can begin one; of the tokens that match
-// at the leftmost place the longest is taken. Cost: text length plus, per place that begins a
-// token, at most the longest token's length.
+// Tokens that are recognised in raw text before it is cut into words: `<|endoftext|>` and whatever
+// else a file adds. A trie is walked from every byte that can begin one; at the leftmost place that
+// matches, the longest token wins. Cost: the length of the text plus, for each place that begins a
+// token, at most the length of the longest token.
 #pragma once
 
 #include <array>

@@ -1,16 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
-// Byte-pair encoding of one word (Sennrich et al. 2016): begin with the ids of its bytes, or with
-// what else the vocabulary takes for symbols (byte_fallback.h: characters); while some neighbours have a merge rule, apply the rule of lowest rank, the leftmost place first. Short
-// words search an array for the lowest rank. Long words are encoded in windows that stay in the
-// cache.
+// Byte-pair encoding of one word (Sennrich et al. 2016). It begins with the ids of the word's
+// bytes, or with whatever else the vocabulary has for symbols (byte_fallback.h: characters). While
+// some neighbours have a merge rule, the rule of lowest rank is applied, at the leftmost place
+// first. Short words search an array for the lowest rank; long words are encoded in windows that
+// stay in the cache.
 //
-// Why windows are exact: a row of tokens is the encoding of its bytes if and only if each two
-// neighbours are the encoding of theirs. (Look at the first merge in the whole that crosses a
-// token's edge. Until then each two neighbours went through the steps they go through alone, since
-// the lowest rank of all, when it lies in them, is the lowest in them; so the crossing merge would
-// happen to those two alone.) Within a window neighbours are right by the same argument; where two
-// windows meet, the two tokens are tried alone, and if they do not hold, the window begins further
-// left.
+// Why windows are exact: a row of tokens is the encoding of its bytes if and only if every two
+// neighbours are the encoding of theirs. (Consider the first merge of the whole row that crosses a
+// token's edge. Until then every two neighbours went through the same steps as alone, because the
+// lowest rank of all, if it lies in them, is also the lowest in them. So the crossing merge would
+// happen to those two alone.) Within a window neighbours are right by the same argument. Where two
+// windows meet, the two tokens are encoded on their own, and if the result differs, the window is
+// begun further to the left.
 #pragma once
 
 #include <array>
@@ -23,21 +24,21 @@
 
 namespace megalith::text {
 
-/// What a pair of neighbours becomes, and how early.
+/// What a pair of neighbours becomes, and its priority.
 struct Merge {
   uint32_t rank;
   int32_t id;
 };
 inline constexpr uint32_t kNoRank = 0xFFFFFFFF;
 
-/// Pair of ids -> merge: a hash table with open addressing, at most half full. Before it stands a
-/// filter of 16 bits per merge that turns away nine of ten pairs without a rule: it stays in the
+/// Pair of ids -> merge: a hash table with open addressing, at most half full. In front of it is a
+/// filter of 16 bits per merge that rejects nine of ten pairs without a rule, and stays in the
 /// cache where the table does not.
 class MergeTable {
  public:
   MergeTable() : MergeTable(0) {}
   explicit MergeTable(size_t num_merges);
-  /// A pair that is already there takes the new value.
+  /// Replaces the value of a pair that is already there.
   void set(int32_t left, int32_t right, Merge merge);
   /// rank == kNoRank if the pair has no rule.
   Merge find(int32_t left, int32_t right) const {
@@ -95,13 +96,13 @@ class BpeModel {
  public:
   /// The id of each byte; -1: the byte is left out of the result (the file has no token for it).
   std::array<int32_t, 256> byte_ids{};
-  /// Runs of bytes that share this id become one (the unknown token with fuse_unk); -1: none.
+  /// Runs of bytes with this id become one token (the unknown token with fuse_unk); -1: none.
   int32_t fused_id = -1;
   MergeTable merges;
 
   /// Appends the ids of one word. O(n log n) time in its n bytes.
   void encode_word(std::string_view word, MergeScratch& scratch, std::vector<int32_t>& ids) const;
-  /// Appends what `scratch.symbols` become, and spoils them. O(n log n) time in their number.
+  /// Appends what `scratch.symbols` become; their content is then unspecified. O(n log n) time.
   void merge_symbols(MergeScratch& scratch, std::vector<int32_t>& ids) const;
 
  private:

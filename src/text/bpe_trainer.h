@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // Training of a byte-level BPE vocabulary (Sennrich et al. 2016; byte alphabet of Radford et al.
-// 2019). Documents stream in and only their distinct words stay. Then, until the vocabulary is
-// full: the most frequent pair of neighbours becomes a token.
+// 2019). Documents stream in, and only their distinct words are kept. Then the most frequent pair
+// of neighbours becomes a token, again and again, until the vocabulary is full.
 //
 // The result is a function of the words and their counts alone, not of threads or document order.
-// Tie rule: of equally frequent pairs the one with the lower left id, then the lower right id; the
-// same as Hugging Face's BpeTrainer. Ids: special tokens in the given order, then the 256 bytes in
-// the order of their characters (byte_level.h), then the merges in the order they were found.
+// Of equally frequent pairs the one with the lower left id wins, then the lower right id, as in
+// Hugging Face's BpeTrainer. Ids: special tokens in the given order, then the 256 bytes in the
+// order of their characters (byte_level.h), then the merges in the order they were found.
 #pragma once
 
 #include <cstdint>
@@ -42,14 +42,14 @@ class BpeTrainer {
 
   /// Counts the words of one document. UserError if it is not UTF-8.
   void add(std::string_view document);
-  /// The same for several, on all threads of the pool. Long documents are shared between threads.
+  /// The same for several, on all threads of the pool. Long documents are divided among threads.
   void add(std::span<const std::string_view> documents, ThreadPool& pool);
 
-  /// Distinct words so far may be counted more than once while threads still hold their own.
+  /// An upper bound while threads hold words of their own: shared ones count more than once.
   size_t num_words() const;
 
-  /// Finds the merges. UserError if the corpus has too few pairs; says how many entries it has.
-  /// The words are used up: a trainer trains once.
+  /// Finds the merges, which consumes the words: a trainer trains once. UserError if the corpus has
+  /// too few pairs; it says how many entries there would be.
   Tokenizer train(ThreadPool& pool);
 
  private:

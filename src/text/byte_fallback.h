@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Vocabularies of characters (SentencePiece's, Llama 2): merges begin from the characters of a
-// text. A character without a token becomes tokens of its bytes, spelled <0x00> to <0xFF>, or the
-// unknown token where one of these is missing too.
+// text. A character without a token becomes the tokens of its bytes, spelled <0x00> to <0xFF>, or
+// the unknown token if one of those is missing too.
 #pragma once
 
 #include <array>
@@ -15,13 +15,13 @@ namespace megalith::text {
 
 /// `<0x0A>` for 10.
 std::string byte_token(uint8_t byte);
-/// The byte of such a token, its digits of either case; nothing for other tokens.
+/// The byte of such a token, with digits of either case; nothing for other tokens.
 std::optional<uint8_t> byte_of_token(std::string_view token);
-/// Appends the bytes of neighbouring byte tokens: as they are if they are UTF-8, else one U+FFFD
-/// for each, the good characters among them too. So does Hugging Face's ByteFallback.
+/// Appends the bytes of neighbouring byte tokens: unchanged if they are UTF-8, else one U+FFFD for
+/// each of them, even for those that form good characters. Hugging Face's ByteFallback does so too.
 void append_byte_run(std::string& text, std::string_view bytes);
 
-/// What merges begin from.
+/// The symbols that merges begin from.
 class CharacterSymbols {
  public:
   CharacterSymbols();

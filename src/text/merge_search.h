@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// The heart of BPE training: which pair of neighbours is most frequent, again and again. Words are
-// kept once, weighted by their counts. A merge visits only the words that its pair is listed for,
-// and corrects the counts of the pairs around each place; a heap with stale entries gives the next
-// pair. Large visits are spread over the threads in two steps, words first, then pairs by hash; the
-// counts are integers, so nothing depends on who did what.
+// The core of BPE training: which pair of neighbours is most frequent, again and again. Words are
+// kept once, weighted by their counts. A merge visits only the words listed for its pair and
+// corrects the counts of the pairs around each place; a heap with stale entries gives the next
+// pair. Large visits are spread over the threads in two steps, words first, then pairs by hash.
+// Counts are integers, so the result does not depend on which thread did what.
 #pragma once
 
 #include <array>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a file's normalizer does to each part of a text between added tokens. The order of its
-// steps in the file does not matter: the mark neither composes with its neighbours nor is a space.
+// What a file's normalizer does to each part of a text between added tokens. The order of its steps
+// in the file does not matter: the mark does not compose with its neighbours and is not a space.
 #pragma once
 
 #include <string>

@@ -45,8 +45,8 @@ inline std::string built_in_text() {
          "\xF0\x9F\x99\x82\n";
 }
 
-/// Books and encyclopaedia beside the checkout. Where there are none, a test that wants them is
-/// skipped and says why.
+/// Books and encyclopaedia beside the checkout; empty if there are none (tests that need them then
+/// skip and say why).
 inline std::vector<std::string> real_texts() {
   const std::filesystem::path folder =
       std::filesystem::path(MEGA_SOURCE_DIR) / "../shared/data/text";

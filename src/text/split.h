@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Cutting text into the words that byte-pair merges never cross. The patterns are those published
-// with GPT-2, cl100k/Llama-3 and Qwen2 as regular expressions; here each is a hand-written scanner
-// over UTF-8, because a backtracking engine is ten to fifty times slower and can be made quadratic.
-// A scanner reads each byte a bounded number of times, whatever the text.
+// with GPT-2, cl100k/Llama 3 and Qwen2 as regular expressions. Here each is a hand-written scanner
+// over UTF-8, because a backtracking engine is ten to fifty times slower and some inputs make it
+// quadratic. A scanner reads each byte a bounded number of times, whatever the text.
 #pragma once
 
 #include <cstddef>
@@ -24,17 +24,16 @@ std::optional<SplitPattern> pattern_of_name(std::string_view name);
 
 /// The regular expression as tokenizer files spell it (empty for `none`).
 std::string_view pattern_regex(SplitPattern pattern);
-/// The pattern that a file's regular expression means; spellings in use that mean the same are
-/// known.
+/// The pattern that a file's regular expression means, in any of its known spellings.
 std::optional<SplitPattern> pattern_of_regex(std::string_view regex);
 
 /// Finds the end of the word that begins at `at`. Needs at < end and well-formed UTF-8.
 using WordScanner = const char* (*)(const char* at, const char* end);
 WordScanner word_scanner(SplitPattern pattern);
 
-/// The largest offset <= `target`, and > 0, at which every pattern but `none` has a word boundary
-/// whatever comes before; text.size() if there is none. Long texts are cut there to be worked on in
-/// parts (by several threads, or in bounded memory) with the words unchanged.
+/// The largest offset <= `target`, and > 0, at which every pattern except `none` has a word
+/// boundary whatever comes before; text.size() if there is none. Long texts are cut there, for
+/// several threads or to bound memory, without changing the words.
 size_t find_safe_cut(std::string_view text, size_t target);
 
 }  // namespace megalith::text

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// Text to token ids and back, as `tokenizer.json` describes it: added tokens are cut out of the raw
-// text, the rest is normalised, cut into words, each word is byte-pair encoded, and the
-// post-processor puts special tokens around the whole. Byte-level BPE and BPE of characters with
-// byte fallback (Llama 2) are what this room speaks; a file that asks for another component is
-// refused by that component's name.
+// Text to token ids and back, as a `tokenizer.json` describes: added tokens are cut out of the raw
+// text, the rest is normalised and cut into words, each word is byte-pair encoded, and the
+// post-processor puts special tokens around the whole. This room knows byte-level BPE and BPE of
+// characters with byte fallback (Llama 2); a file that asks for another component is refused by
+// that component's name.
 #pragma once
 
 #include <cstdint>
@@ -22,17 +22,16 @@ struct TokenizerData;
 /// The end-of-document token of the vocabularies trained here.
 inline constexpr std::string_view kEndOfText = "<|endoftext|>";
 
-/// Immutable; copies share the tables; any number of threads may use one.
+/// Immutable. Copies share the tables; any number of threads may use one object.
 class Tokenizer {
  public:
   explicit Tokenizer(std::shared_ptr<const TokenizerData> data);
 
   /// Reads a tokenizer.json. UserError names the file and what is wrong with it.
   static Tokenizer load(const std::filesystem::path& path);
-  /// The same from memory; `name` stands for the file in messages. Needs no trust in `json`.
+  /// The same from memory; `name` stands for the file in messages. `json` is not trusted.
   static Tokenizer parse(std::string_view json, std::string_view name);
-  /// The tokenizer as a tokenizer.json that Hugging Face `tokenizers` reads with the same
-  /// behaviour.
+  /// The tokenizer as a tokenizer.json that behaves the same in Hugging Face `tokenizers`.
   std::string to_json() const;
   /// Writes to_json() durably.
   void save(const std::filesystem::path& path) const;
@@ -43,7 +42,7 @@ class Tokenizer {
   std::optional<int32_t> id_of(std::string_view token) const;
   /// The token as the file spells it. UserError if no token has this id.
   std::string token_text(int64_t id) const;
-  /// The bytes that a token stands for; any part of a character. UserError as token_text.
+  /// The bytes that a token stands for, which may be part of a character. UserError as token_text.
   std::string_view token_bytes(int64_t id) const;
   /// True for tokens that decode leaves out.
   bool is_special(int64_t id) const;
@@ -54,9 +53,9 @@ class Tokenizer {
   /// Encodes one document. `add_special_tokens` adds what the post-processor names (many files:
   /// none). UserError with the byte offset if `text` is not UTF-8. For many texts use an Encoder.
   std::vector<int32_t> encode(std::string_view text, bool add_special_tokens) const;
-  /// The text of `ids`; broken UTF-8 becomes U+FFFD (with byte fallback one for each byte of the
-  /// run of byte tokens that is broken). Special tokens are left out unless kept.
-  /// UserError if no token has one of the ids.
+  /// The text of `ids`. Broken UTF-8 becomes U+FFFD (with byte fallback: one for each byte of a run
+  /// of byte tokens that is broken). Special tokens are left out unless kept. UserError if an id
+  /// has no token.
   std::string decode(std::span<const int32_t> ids, bool keep_special = false) const;
 
   const TokenizerData& data() const { return *data_; }
@@ -65,7 +64,7 @@ class Tokenizer {
   std::shared_ptr<const TokenizerData> data_;
 };
 
-/// Encodes many texts on one thread: keeps the words it has seen, in bounded memory.
+/// Encodes many texts on one thread: remembers the words it has seen, in bounded memory.
 class Encoder {
  public:
   /// `cache_words` is rounded up to a power of two; 64 bytes each.
@@ -82,15 +81,15 @@ class Encoder {
   std::unique_ptr<State> state_;
 };
 
-/// Decodes token by token for streaming: what push() returns and what finish() returns, joined, is
-/// decode() of all ids, and no piece ends within a character.
+/// Decodes token by token, for streaming. All results of push() and finish(), joined, are decode()
+/// of all ids, and no piece ends within a character.
 class StreamDecoder {
  public:
   explicit StreamDecoder(const Tokenizer& tokenizer, bool keep_special = false);
-  /// The text that is certain after this id. The start of an unfinished character is held back,
-  /// and with byte fallback all of a run of byte tokens: a later one can break it.
+  /// The text that this id settles. The beginning of an unfinished character is held back, and with
+  /// byte fallback the whole of a run of byte tokens, since a later one can break it.
   std::string push(int32_t id);
-  /// What was held back. The decoder is then as new.
+  /// The text held back. Afterwards the decoder is as new.
   std::string finish();
 
  private:

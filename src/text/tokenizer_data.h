@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a tokenizer is made of, one member per stage of the pipeline. Stages that are kept only to
-// be written back (and those whose options do not touch ids) stay as the JSON text of the file.
+// What a tokenizer consists of: one member per stage of the pipeline. Stages that are kept only to
+// be written back, and those whose options do not affect ids, stay as the JSON text of the file.
 #pragma once
 
 #include <cstdint>
@@ -53,9 +53,10 @@ struct TokenizerData {
   std::string decoder_json = "null";
 };
 
-/// Fills merge table, ids of bytes or characters and byte index from `vocabulary` and `merges`. Comes before the
-/// added tokens join the vocabulary: the model knows its own tokens only. `where` names the file in
-/// messages. UserError if a merge makes a token that the vocabulary lacks.
+/// Fills the merge table, the ids of bytes or characters and the byte index from `vocabulary` and
+/// `merges`. Call it before the added tokens join the vocabulary, since a model knows only its own
+/// tokens. `where` names the file in messages. UserError if a merge makes a token that the
+/// vocabulary lacks.
 void complete_model(TokenizerData& data, std::string_view where);
 /// Fills the matchers and special flags from `added_tokens`.
 void complete_added_tokens(TokenizerData& data);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Typed access to the parsed file, and the stages around the model. Only the reader's two sources
-// include this header: it brings simdjson.
+// include this header, because it brings in simdjson.
 #pragma once
 
 #include <simdjson.h>
@@ -15,7 +15,7 @@ namespace megalith::text {
 
 using JsonElement = simdjson::dom::element;
 
-/// An object of the file with the words to say where it stands. Valid as long as its parser.
+/// An object of the file, together with words that say where it is. Valid as long as its parser.
 class JsonSource {
  public:
   JsonSource(JsonElement element, std::string_view where) : element_(element), where_(where) {}
@@ -42,8 +42,8 @@ class JsonSource {
 };
 
 /// Reads normalizer, pre_tokenizer, post_processor and decoder, and keeps truncation and padding
-/// (limits that belong to the caller: encoding ignores them). UserError names a component that is
-/// not understood.
+/// (limits for the caller, which encoding ignores). UserError naming a component that is not
+/// understood.
 void read_stages(const JsonSource& root, TokenizerData& data);
 
 }  // namespace megalith::text

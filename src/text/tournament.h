@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// The least of many keys, with changes of single keys: a tournament tree with eight children per
-// node, each level one array. A change is carried up only as far as it changes a winner. Beside a
-// binary heap with stale entries it needs no removal and stays within the first-level cache for the
-// window sizes of bpe_model.cpp.
+// The least of many keys while single keys change: a tournament tree with eight children per node,
+// each level one array. A change is carried up only as far as it changes a winner. Unlike a binary
+// heap with stale entries it needs no removal, and for the window sizes of bpe_model.cpp it stays
+// within the first-level cache.
 #pragma once
 
 #include <algorithm>

@@ -13,7 +13,7 @@ namespace megalith::text {
 
 enum class CodeClass : uint8_t { other = 0, letter = 1, number = 2, space = 3 };
 
-/// Code points from here on are `other`, all of them.
+/// All code points from here on are `other`.
 inline constexpr uint32_t kClassifiedEnd = 0x32400;
 
 /// Two bits per code point, four to the byte, low bits first. Filled in unicode_class.cpp.

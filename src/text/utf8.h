@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // UTF-8: validation, reading and writing of code points, and repair of broken text. Repair puts one
-// U+FFFD for each maximal part that could still have begun a character (Unicode 16, section 3.9,
-// table 3-8), which is what Hugging Face's decoders do.
+// U+FFFD in place of each maximal part that could have begun a character (Unicode 16, section 3.9,
+// table 3-8), as Hugging Face's decoders do.
 #pragma once
 
 #include <cstddef>
@@ -20,8 +20,8 @@ void require_utf8(std::string_view text, std::string_view what);
 /// Appends the code point, which must be a Unicode scalar value.
 void append_utf8(std::string& out, uint32_t code);
 
-/// Appends `bytes` with every ill-formed part replaced by U+FFFD. With `hold_tail`, a last part
-/// that more bytes could complete is left out; returns the number of bytes consumed.
+/// Appends `bytes` with every ill-formed part replaced by U+FFFD. With `hold_tail`, a final part
+/// that more bytes could complete is left out. Returns the number of bytes consumed.
 size_t append_repaired_utf8(std::string& out, std::string_view bytes, bool hold_tail = false);
 
 /// A code point and its length in bytes.

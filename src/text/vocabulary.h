@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The tokens of a tokenizer by id: their spelling in the file and the bytes they stand for. Strings
-// lie in two arenas and the indexes are tables of ids, so that a vocabulary of 128,000 tokens is a
+// lie in two arenas and the indexes are tables of ids, so a vocabulary of 128,000 tokens takes a
 // handful of allocations.
 #pragma once
 
@@ -29,7 +29,7 @@ class StringIndex {
     const int32_t id = slots_[find_slot(text, string_of)];
     return id >= 0 ? std::optional(id) : std::nullopt;
   }
-  /// False, and no change, if the string is already there.
+  /// False, without a change, if the string is already there.
   template <typename StringOf>
   bool insert(int32_t id, std::string_view text, const StringOf& string_of) {
     if ((count_ + 1) * 2 > slots_.size()) grow(string_of);
@@ -79,8 +79,8 @@ class Vocabulary {
     const Entry& entry = tokens_[static_cast<size_t>(id)];
     return std::string_view(spellings_).substr(entry.spelling_begin, entry.spelling_length);
   }
-  /// What the token stands for. In the byte alphabet, where any character is outside of it: the
-  /// UTF-8 of the spelling. Needs has(id).
+  /// What the token stands for. If the byte alphabet lacks one of its characters: the UTF-8 of its
+  /// spelling. Needs has(id).
   std::string_view bytes(int32_t id) const {
     const Entry& entry = tokens_[static_cast<size_t>(id)];
     return std::string_view(bytes_).substr(entry.bytes_begin, entry.bytes_length);

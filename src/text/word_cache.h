@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Words already encoded: a fixed table of 64-byte entries (one cache line each), so that its memory
-// is bounded and a hit costs one or two lines. Words of up to 31 bytes with up to 8 ids are kept; a
-// word that finds both its places taken pushes the older one out. English repeats itself so much
-// that some 98 % of its words are hits.
+// Words already encoded: a fixed table of 64-byte entries (one cache line each), so memory is
+// bounded and a hit costs one or two lines. It keeps words of up to 31 bytes with up to 8 ids; a
+// word whose two places are both taken replaces the older one. English repeats itself so much that
+// some 98 % of its words are hits.
 #pragma once
 
 #include <algorithm>
@@ -70,7 +70,7 @@ class WordCache {
     return nullptr;
   }
 
-  /// Keeps the ids (1..kMaxIds of them) of a word that is not there.
+  /// Keeps the ids (1..kMaxIds of them) of a word that is not in the table.
   void insert(const Key& key, const int32_t* ids, size_t num_ids) {
     const size_t slot = slot_of(key);
     if (entries_[slot].key[3] != 0) entries_[slot ^ 1] = entries_[slot];

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Distinct words and how often each occurs: all that training keeps of a corpus. The words lie one
-// behind the other in one string; a table of 32-bit indexes finds them.
+// after another in one string; a table of 32-bit indexes finds them.
 #pragma once
 
 #include <cstdint>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// What every fuzz target shares: the rule of what hostile bytes may cause, and a scratch folder for
+// What all fuzz targets share: the rule of what hostile bytes may cause, and a scratch folder for
 // parsers that take a path. The rule is the program's: a UserError or an IntegrityError with a
-// message, nothing else. Whatever else is thrown ends the process, which libFuzzer reports.
+// message, and nothing else. Any other exception ends the process, and libFuzzer reports it.
 #pragma once
 
 #include <cstdint>
@@ -21,7 +21,7 @@ inline std::string_view text_of(const uint8_t* data, size_t size) {
   return {reinterpret_cast<const char*>(data), size};
 }
 
-/// Runs `body`; true if it took the input, false if it refused it as the contract says.
+/// Runs `body`; true if it took the input, false if it refused it with one of these errors.
 template <typename Body>
 bool accepts(const Body& body) {
   try {
@@ -34,7 +34,7 @@ bool accepts(const Body& body) {
   }
 }
 
-/// A folder of this process alone; in memory where the machine has /dev/shm.
+/// A folder of this process's own; in memory where the machine has /dev/shm.
 class ScratchFolder {
  public:
   ScratchFolder() {

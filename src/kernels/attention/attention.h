@@ -3,10 +3,10 @@
 //   y_i   = sum_j p_ij v_j
 //   p_ij  = exp(scale * q_i.k_j - lse_i)
 //   lse_i = log sum_j exp(scale * q_i.k_j)
-// over the keys j of i's own sequence (T rows of queries; as many of keys, or in cross attention
-// their own number) that i sees: i - left <= j <= i + right (positions in the
-// sequence; causal: right = 0). Query head h reads key/value head h / (N/K). With a softcap c
-// (Gemma 2) the score is c * tanh(scale * q_i.k_j / c) in place of scale * q_i.k_j.
+// Here j runs over the keys that query i sees: those of its own sequence (in cross attention, of
+// the sequence of keys with the same number) with i - left <= j <= i + right, positions counted in
+// the sequence; causal means right = 0. Query head h reads key/value head h / (N/K). With a softcap
+// c (Gemma 2) the score scale * q_i.k_j becomes c * tanh(scale * q_i.k_j / c).
 //
 // Arithmetic (exact): keys go in blocks of kKeyBlock from position 0 of the sequence. Per query row
 // a running maximum m, sum l and accumulator acc (Milakov & Gimelshein 2018; Dao et al. 2022):
@@ -17,11 +17,11 @@
 //   p_j   = exp(s_j - m')
 //   l     = l * a + rowsum16(p)
 //   acc_d = chain_j fma(p_j, v_jd, acc_d * a)
-// where keys that i does not see are skipped, and at the end
+// Keys that i does not see are skipped, and at the end
 //   y     = acc / l + 0
 //   lse   = m + log(l)
-// rowsum16: lane j % 16, then a tree. So a row's bits do not depend on which other rows share its
-// call, on threads, blocking or instruction set, and a cached decode (kv_cache.h) gives those of
+// rowsum16: lane j % 16, then a tree. So a row's bits depend neither on the other rows of its call
+// nor on threads, blocking or instruction set, and a cached decode (kv_cache.h) gives the bits of
 // the whole sequence.
 //
 // Backward, with ~ for what dropout leaves:
@@ -32,8 +32,8 @@
 //   dv_j    = chain_i fma(p~_ij, dy_i)
 //   dk_j    = chain_i fma(ds_ij, q_i)
 //   dq_i    = chain_j fma(ds_ij, k_j)
-// Chains over i go head by head of a group (or of a run of its heads: kv_partials). Pairs of blocks
-// of which nothing is seen cost nothing.
+// Chains over i go head by head through a group (or through a run of its heads: kv_partials). Pairs
+// of blocks in which no query sees a key cost nothing.
 //
 // With `fast` numerics products may be taken in bf16: attention_bf16.h.
 #pragma once
@@ -48,12 +48,12 @@ namespace megalith::kernels {
 /// Keys per block, part of the arithmetic.
 inline constexpr int64_t kKeyBlock = 64;
 
-/// Dropout of probabilities in the product with the values (lse is that of the undropped ones). The
-/// probability of query position i and key position j (counted in the sample) under global head h
-/// is kept iff
+/// Dropout of the probabilities in the product with the values (lse is that of the undropped ones).
+/// The probability of query position i and key position j (counted in the sample) under global head
+/// h is kept iff
 ///   word j % 4 of philox(key, i << 32 | j / 4, sample << 16 | h) >= floor(p * 2^32)
-/// and then multiplied by f32(1 / (1 - p)). Heads < 2^16, positions < 2^32, samples < 2^48. Keys of
-/// cross attention are counted in their own sequence.
+/// and then multiplied by f32(1 / (1 - p)). Heads < 2^16, positions < 2^32, samples < 2^48. In
+/// cross attention keys are counted in their own sequence.
 struct AttentionDropout {
   float p = 0;
   uint64_t key = 0;        // (seed, step, layer, site)
@@ -81,7 +81,7 @@ struct AttentionSequences {
   ConstView cu_seqlens_keys_device = {};  // as cu_seqlens_device
 };
 
-/// f32 or bf16 (all of one dtype; f64 for the reference); accumulation and softmax are f32.
+/// All heads f32, or all bf16 (f64 for the reference); accumulation and softmax are f32.
 struct AttentionForward {
   AttentionSequences sequences;
   float scale = 1;
@@ -95,13 +95,13 @@ struct AttentionForward {
   AttentionDropout dropout;
   float softcap = 0;  // 0: none; scores stay within it
 };
-/// Ready, like all kernels, as of a later ticket; local. `streaming` never holds S x S; the caller
-/// chooses `materialised` by giving `probabilities`.
+/// Local; ready as of a later ticket, like all kernels. The caller chooses `materialised` by giving
+/// `probabilities`; `streaming` never holds S x S.
 void attention_forward(Exec& exec, const AttentionForward& arguments);
 
-/// dq, dk, dv are overwritten; dk and dv may both be f32 beside bf16 heads (not rounded).
-/// `probabilities` as forward wrote them, or absent (recomputed from q, k and lse; with f32 storage
-/// both give the same bits).
+/// dq, dk and dv are overwritten; dk and dv may both be f32 (unrounded) beside bf16 heads.
+/// `probabilities` are those that forward wrote, or absent: then they are recomputed from q, k and
+/// lse. With f32 storage both give the same bits.
 struct AttentionBackward {
   AttentionSequences sequences;
   float scale = 1;

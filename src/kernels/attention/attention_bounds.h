@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// How far attention in f32 arithmetic may lie from its reference: derived bounds, for tests only.
+// Derived bounds on how far attention in f32 arithmetic may lie from its reference. For tests only.
 #pragma once
 
 #include <algorithm>
@@ -28,12 +28,13 @@ inline double largest_norm(const AttentionData& data) {
 }
 
 /// Relative errors of f32 arithmetic, to first order in u, of the sum of the absolute values that
-/// an element adds up. A score's error is a chain of D terms of the size of |q||k|; a probability
-/// carries it twice (itself and the sum it is divided by); the chains add one u per term; 64 u for
-/// the roundings of single steps (s - lse, exp, delta, scale, dropout).
+/// an element adds up. A score is a chain of D terms of the size of |q||k|; a probability carries
+/// its error twice (its own and that of the sum it is divided by); chains add one u per term; 64 u
+/// cover the roundings of single steps (s - lse, exp, delta, scale, dropout).
 struct RelativeErrors {
   double y, lse, gradient;
-  /// `rounding` of each probability and score gradient before they are multiplied.
+  /// `rounding`: relative error of rounding each probability and score gradient before the
+  /// products.
   explicit RelativeErrors(const AttentionData& data, double rounding = 0) {
     const double u = 0x1p-24;
     const auto d = static_cast<double>(data.shape.head_size);
@@ -59,9 +60,9 @@ inline testing::TestTensor absolute(const testing::TestTensor& x, double sign = 
   result.fill([&](int64_t i) { return sign * std::abs(x.at(i)); });
   return result;
 }
-/// The absolute values that each element of dqkv and dkv sums: the reference's own backward, given
-/// the probabilities and inputs of one sign (with -|y| the difference dp - delta becomes a sum); a
-/// softcap's slope is taken as 1, the largest that it can be.
+/// The sums of absolute values behind each element of dqkv and dkv: the reference's own backward on
+/// probabilities and inputs of one sign (with -|y| the difference dp - delta becomes a sum). A
+/// softcap's slope is taken as 1, its largest value.
 inline AttentionData gradient_magnitudes(const AttentionData& data, device::Device& device) {
   AttentionData x(data);
   x.materialised = true;
@@ -74,7 +75,7 @@ inline AttentionData gradient_magnitudes(const AttentionData& data, device::Devi
   x.backward(device, "reference");
   return x;
 }
-/// And those of y: the values made positive.
+/// The same for y: the values made positive.
 inline testing::TestTensor output_magnitudes(const AttentionData& data, device::Device& device) {
   AttentionData x(data);
   const int64_t size = data.shape.head_size;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // How attention on the CPU is cut into items, and which thread does which: a pure function of shape
-// and thread count. Items never share an output element, so no result depends on the cut. Internal.
+// and thread count. No two items write the same element, so no result depends on the cut. Internal.
 #pragma once
 
 #include <algorithm>
@@ -12,7 +12,7 @@
 
 namespace megalith::kernels {
 
-/// No bound of what a query sees (but far from overflow).
+/// A window without a limit (but far from overflow).
 inline constexpr int64_t kUnlimited = int64_t{1} << 60;
 
 /// Which keys of its sequence a query sees: those with i - left <= j <= i + right.
@@ -25,16 +25,16 @@ struct Sight {
   Range keys_of(int64_t i) const {
     return {std::clamp<int64_t>(i - left, 0, keys), std::clamp<int64_t>(i + right + 1, 0, keys)};
   }
-  /// Those that some of the queries [begin, end) sees, at least one query.
+  /// The keys that at least one of the queries [begin, end) sees; there must be a query.
   Range keys_of(Range rows) const { return {keys_of(rows.begin).begin, keys_of(rows.end - 1).end}; }
-  /// Whether each of the queries sees each of the keys.
+  /// True if each of these queries sees each of these keys.
   bool all_see_all(Range rows, Range positions) const {
     return keys_of(rows.begin).end >= positions.end &&
            keys_of(rows.end - 1).begin <= positions.begin;
   }
-  /// Keys see the queries that see them.
+  /// The mask the other way round: which queries see a key.
   Sight mirrored() const { return {keys, queries, right, left}; }
-  /// Pairs of the queries [begin, end) and what they see.
+  /// The number of pairs of a query in [begin, end) and a key that it sees.
   int64_t pairs(int64_t begin, int64_t end) const;
 };
 
@@ -60,7 +60,7 @@ inline std::span<const int32_t> key_offsets(const AttentionSequences& sequences)
 inline int64_t num_sequences(const AttentionSequences& sequences) {
   return std::ssize(sequences.cu_seqlens) - 1;
 }
-/// Whether some key is hidden from a query for its distance, besides those after it if causal.
+/// True if some key is hidden from a query by its distance (not just by being later, if causal).
 inline bool has_window(const AttentionSequences& sequences) {
   return sequences.window_left >= 0 || (!sequences.causal && sequences.window_right >= 0);
 }
@@ -69,19 +69,20 @@ SequenceRows rows_of(const AttentionSequences& sequences, int64_t sequence);
 /// this + (head * queries + i) * keys + j.
 int64_t probabilities_offset(const AttentionSequences& sequences, int64_t sequence,
                              int64_t num_heads);
-/// First position of the block that holds `position`.
+/// The first position of the block that holds `position`.
 constexpr int64_t block_start(int64_t position, int64_t block = kKeyBlock) {
   return position / block * block;
 }
 
-/// The part of `positions` in the block of `count` at `first`, counted from there; nothing is 0, 0.
+/// The part of `positions` inside the block of `count` at `first`, counted from `first`; 0, 0 if
+/// there is none.
 inline Range part_of_block(Range positions, int64_t first, int64_t count) {
   const Range part{std::max<int64_t>(positions.begin - first, 0),
                    std::min(positions.end - first, count)};
   return part.empty() ? Range{} : part;
 }
 
-/// Some rows of one sequence and one group of query heads (those of one key/value head).
+/// Some rows of one sequence and of one group of query heads (those of one key/value head).
 struct AttentionItem {
   int64_t sequence = 0;
   int64_t group = 0;
@@ -100,15 +101,15 @@ enum class BackwardPass : uint8_t { all, keys, queries };
 std::vector<AttentionItem> backward_items(const AttentionBackward& a, BackwardPass pass,
                                           int64_t block);
 /// The passes that take the least time: one over everything (5 products), unless that leaves
-/// threads idle; then one over keys (4 products) and one over queries (3). run(pass, items).
+/// threads idle; then one over keys (4 products) and one over queries (3). Calls run(pass, items).
 void run_backward_passes(const Exec& exec, const AttentionBackward& a, int64_t block,
                          FunctionRef<void(BackwardPass, std::span<const AttentionItem>)> run);
-/// delta_NT (f32 [N, T]), overwritten: delta_i = rowsum16 of fma chains of dy * y.
+/// delta_NT (f32 [N, T]) is overwritten: delta_i = rowsum16 of fma chains of dy * y.
 void attention_deltas(Exec& exec, const AttentionBackward& a, View delta_NT);
 
 /// [first, last) item of each thread: contiguous, nearly equal in cost.
 std::vector<Range> split_by_cost(std::span<const AttentionItem> items, int num_threads);
-/// The largest sum of costs of one part.
+/// The largest cost of one part.
 double largest_cost(std::span<const AttentionItem> items, std::span<const Range> parts);
 
 /// Runs body(item, scratch of this thread, thread) over all items on the device's threads.
@@ -118,7 +119,7 @@ void run_items(Exec& exec, std::span<const AttentionItem> items, int64_t scratch
 
 /// Head sizes in blocks are padded to this many floats.
 constexpr int64_t padded_head_size(int64_t head_size) { return round_up<int64_t>(head_size, 16); }
-/// Checks shared by all entries; each says which view is wrong.
+/// Checks that all entries share; the message says which view is wrong.
 void check_cu_seqlens(std::span<const int32_t> cu_seqlens, int64_t num_rows);
 void check_heads(const ConstHeadsView& x, int64_t num_rows, int64_t num_heads, int64_t head_size,
                  DType dtype, std::string_view name);

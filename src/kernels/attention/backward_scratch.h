@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the passes of attention_backward_cpu.cpp are given besides an item. Internal.
+// What the passes of attention_backward_cpu.cpp get in addition to an item. Internal.
 #pragma once
 
 #include <bit>
@@ -29,7 +29,7 @@ struct BackwardScratch {
   }
 };
 
-/// Everything a pass needs besides the item.
+/// Everything a pass needs in addition to the item.
 struct BackwardCall {
   const AttentionBackward& a;
   ConstView delta_NT;

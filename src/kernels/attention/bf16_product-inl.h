@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// The small matrix products of attention in bf16: C[M, N] (f32) = start + A[M, K] B[K, N] with the
+// The small matrix products of attention in bf16, C[M, N] (f32) = start + A[M, K] B[K, N], by the
 // instruction VDPBF16PS, which adds the products of two neighbours in k to an f32 sum. So A and B
 // are kept in *words* of two such neighbours (the even k in the low half): A one word at a time at
 // any strides, B as rows of words, one row per two k. A tile of up to 12 rows x 32 columns lives in
-// registers. The order of the sum of an element does not depend on the tile that it falls into.
-// For AVX-512 only; included inside foreach_target's passes.
+// registers. The order of an element's sum does not depend on the tile it falls into. For AVX-512
+// only; included inside foreach_target's passes.
 
 #if defined(MEGA_ATTENTION_BF16_PRODUCT_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef MEGA_ATTENTION_BF16_PRODUCT_INL_H_
@@ -36,7 +36,7 @@ struct WordsRight {
   int64_t row;
 };
 enum class SumStart { zero, carry, scaled };
-/// C. `scaled`: what it holds is first multiplied by factor[n] of its column.
+/// C. With `scaled`, the value it holds is first multiplied by factor[n] of its column.
 struct WordsResult {
   float* data;
   int64_t row;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The small matrix products inside attention: C[M, N] = init + A[M, K] B[K, N], where every element
+// The small matrix products inside attention, C[M, N] = init + A[M, K] B[K, N], where every element
 // of C is one FMA chain in increasing k. A is read one number at a time at any strides (so A may be
 // a transposed block), B and C in rows of whole vectors. A tile of up to 6 rows x 64 columns lives
 // in registers. Bits do not depend on the tile an element falls into. Included once per instruction
@@ -37,7 +37,7 @@ struct Right {
 /// What a chain starts from.
 enum class Start { zero, carry };
 
-/// Rows of C, and a factor per row by which the carried value is multiplied first (null: 1).
+/// Rows of C, and for each row a factor that the carried value is first multiplied by (null: 1).
 struct Result {
   float* data;
   int64_t row;

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // Keys and values kept between calls of one attention layer, in blocks of kKeyBlock positions that
-// a table assigns to sequences (paging: Kwon et al. 2023), and attention over them. Block b holds
-// for each key/value head
-//   the keys transposed [D, 64], so that scores of 64 keys are one run of vector FMAs,
-//   the values [64, Dp], Dp = D rounded up to 16.
-// A token attends to the cached positions up to its own, or a window of them. The arithmetic is
-// that of attention_forward over the whole sequence, in `exact` numerics bit for bit when the
+// a table assigns to sequences (paging: Kwon et al. 2023), and attention over them. For each
+// key/value head a block holds
+//   [D, 64]    the keys, transposed, so that the scores of 64 keys are one run of vector FMAs
+//   [64, Dp]   the values, Dp = D rounded up to 16
+// A token attends to the cached positions up to its own, or to a window of them. The arithmetic is
+// that of attention_forward over the whole sequence: in `exact` numerics bit for bit, if the
 // cache's dtype is that of the heads.
 #pragma once
 
@@ -40,7 +40,8 @@ struct CachedSequences {
   ConstView block_table_SM;
 };
 
-/// Writes rows of k, v at positions past[s] ... of their sequences (rounding to the cache's dtype).
+/// Writes the rows of k and v at positions past[s] ... of their sequences, rounded to the cache's
+/// dtype. Local; ready as of a later ticket.
 struct KvCacheAppend {
   KvCacheShape shape;
   View cache;  // shape.dtype, kv_cache_elements(shape) long
@@ -50,8 +51,9 @@ struct KvCacheAppend {
 };
 void kv_cache_append(Exec& exec, const KvCacheAppend& arguments);
 
-/// y of the new tokens, each attending to positions up to its own, after kv_cache_append of them.
-/// One new token per sequence is decoding, many are (chunked) prefill.
+/// y of the new tokens, each attending to positions up to its own; call kv_cache_append for them
+/// first. One new token per sequence is decoding, many are (chunked) prefill. Local; ready as of a
+/// later ticket.
 struct AttentionCached {
   KvCacheShape shape;
   ConstView cache;
@@ -60,16 +62,14 @@ struct AttentionCached {
   ConstHeadsView q_TND;
   HeadsView y_TND;  // overwritten; must not overlap q
   // As AttentionSequences::window_left (the cached form is causal). A token at position i does not
-  // see what lies before i - window_left: blocks that are wholly before the window of a sequence's
-  // first new token are never touched, nor are their entries of the table, so they may have been
-  // freed.
+  // see what lies before i - window_left. Blocks wholly before the window of a sequence's first new
+  // token are never touched, and neither are their entries of the table: they may have been freed.
   int64_t window_left = -1;
   float softcap = 0;  // as AttentionForward::softcap
 };
 void attention_cached(Exec& exec, const AttentionCached& arguments);
 
-/// Names of the entries of attention_cached's list that `exec` would try for these arguments, in
-/// order.
+/// The names of the implementations that `exec` would try for these arguments, in order.
 std::vector<std::string_view> attention_cached_implementations(const Exec& exec,
                                                                const AttentionCached& arguments);
 

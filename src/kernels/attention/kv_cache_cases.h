@@ -36,8 +36,8 @@ struct Cache {
   }
 };
 
-/// Appends rows [past, past + count[s]) of every sequence of `data` and attends to them, into its
-/// y.
+/// Appends rows [past, past + count[s]) of every sequence of `data` and attends to them, into the y
+/// of `data`.
 inline void step(device::Device& device, AttentionData& data, Cache& cache,
                  const std::vector<int32_t>& count, std::string_view only = {},
                  Numerics numerics = Numerics::exact) {

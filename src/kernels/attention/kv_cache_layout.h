@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Where a position of a sequence lies in a KV cache. Internal.
+// Where a position of a sequence lies in a key/value cache. Internal.
 #pragma once
 
 #include "kernels/attention/attention_work.h"
@@ -12,7 +12,7 @@ inline int64_t kv_block_offset(const KvCacheShape& shape, int64_t block, int64_t
   return (block * shape.num_kv_heads + head) * kKeyBlock *
          (shape.head_size + padded_head_size(shape.head_size));
 }
-/// Of element d of the key and of the value at `position` of the block.
+/// From there to element d of the key, and of the value, at `position` of the block.
 inline int64_t kv_key_offset(const KvCacheShape&, int64_t position, int64_t d) {
   return d * kKeyBlock + position % kKeyBlock;
 }
@@ -20,15 +20,14 @@ inline int64_t kv_value_offset(const KvCacheShape& shape, int64_t position, int6
   return kKeyBlock * shape.head_size + (position % kKeyBlock) * padded_head_size(shape.head_size) +
          d;
 }
-/// What the queries of a sequence see, by their positions; the keys are those that the call leaves
-/// behind.
+/// What the queries of a sequence see, by positions; the keys are those present after the call.
 inline Sight sight_of(const AttentionCached& a, int64_t sequence) {
   const auto s = static_cast<size_t>(sequence);
   const int64_t end =
       a.sequences.past[s] + a.sequences.cu_seqlens[s + 1] - a.sequences.cu_seqlens[s];
   return {end, end, a.window_left < 0 ? kUnlimited : a.window_left, 0};
 }
-/// The block of `position` of a sequence (follows the table's pointer).
+/// The block that holds `position` of a sequence (reads the table on the host).
 inline int64_t kv_block(const CachedSequences& sequences, int64_t sequence, int64_t position) {
   return sequences.block_table_SM.row<int32_t>(sequence)[position / kKeyBlock];
 }

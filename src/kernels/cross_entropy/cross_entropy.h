@@ -1,17 +1,22 @@
 // SPDX-License-Identifier: Apache-2.0
-// Softmax cross-entropy over a vocabulary that may be cut over ranks, in three steps between which
-// the caller combines small vectors (max: maximum over ranks; sums: canonical shards side by side;
-// target: sum over ranks, exact because all but one are 0):
-//   max_r  = max_v l_rv
-//   e_rv   = exp(l_rv - max_r),  sums_pr = rowsum16 of shard p,  target_r = l_r,t(r)
-//   loss_r = (max_r + log(sum_r)) - target_r,   dl_rv = e_rv * (a_r / sum_r * (1 + 2 z lse_r)) -
-//   a_r [v = t(r)]
-// with a_r = weight_r * scale: the gradient of scale * sum_r weight_r * (loss_r + z * lse_r^2). The
-// z-loss is Chowdhery et al. 2022, section 5. V here is the local part of the padded vocabulary,
-// starting at global column vocab_begin; columns whose global number is >= valid_vocab are padding:
-// left out of every sum, gradient exactly 0. Canonical shards are equal cuts of V; sums within one
-// run in 16 lanes (column in shard % 16), then a tree, so no bit depends on how shards lie on
-// ranks.
+// Softmax cross-entropy over a vocabulary that may be cut over ranks. Between its three steps the
+// caller combines small vectors: the maximum over ranks of `max`, the canonical shards of `sums`
+// side by side, and the sum over ranks of `target` (exact, because all but one are 0).
+//   row_max     max_r    = max_v l_rv
+//   exp_sums    e_rv     = exp(l_rv - max_r)
+//               sums_pr  = rowsum16 over shard p of e_rv
+//               target_r = l_r,t(r)
+//   row_loss    loss_r   = (max_r + log(sum_r)) - target_r
+//   gradient    dl_rv    = e_rv * (a_r / sum_r * (1 + 2 z lse_r)) - a_r [v = t(r)]
+// with a_r = weight_r * scale: the gradient of scale * sum_r weight_r * (loss_r + z * lse_r^2),
+// where z is the z-loss of Chowdhery et al. 2022, section 5.
+//
+// V is the local part of the padded vocabulary and starts at global column vocab.begin. Columns
+// whose global number is >= vocab.valid are padding: they are left out of every sum, and their
+// gradient is exactly 0. Canonical shards are equal cuts of V. Sums within a shard run in 16 lanes
+// (column in shard % 16), then a tree, so no bit depends on how shards lie on ranks.
+//
+// Local; results are ready as of a later ticket of the device.
 #pragma once
 
 #include "kernels/exec.h"
@@ -25,8 +30,8 @@ struct VocabRange {
   int shards = 1;     // canonical shards in the local columns; divides V
 };
 
-/// max_R f32 [R]: largest valid logit of each row, overwritten; -inf where the rank holds padding
-/// only.
+/// max_R f32 [R], overwritten: the largest valid logit of each row; -inf where this rank holds only
+/// padding.
 struct RowMax {
   ConstView logits_RV;  // f32 (f64: reference)
   VocabRange vocab;
@@ -34,8 +39,8 @@ struct RowMax {
 };
 void cross_entropy_row_max(Exec& exec, const RowMax& arguments);
 
-/// exps_RV may be logits_RV (in place). Overwrites all outputs. A target outside the local valid
-/// columns gives target_R = 0; an ignored row (weight 0) may have any target.
+/// All outputs are overwritten; exps_RV may be logits_RV (in place). A target outside the local
+/// valid columns gives target_R = 0; the target of an ignored row (weight 0) may be anything.
 struct ExpSums {
   ConstView logits_RV;  // f32
   VocabRange vocab;
@@ -57,8 +62,8 @@ struct RowLoss {
 };
 void cross_entropy_row_loss(Exec& exec, const RowLoss& arguments);
 
-/// dlogits_RV is overwritten. It may lie in the memory of exps_RV, row on row: f32 in place, bf16
-/// in the first half of each row. A row of weight 0 gives exactly 0.
+/// dlogits_RV is overwritten. It may share the memory of exps_RV, row on row: f32 in place, bf16 in
+/// the first half of each row. A row of weight 0 gets exactly 0.
 struct LossGradient {
   ConstView exps_RV;  // f32, from ExpSums
   VocabRange vocab;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Rows of a view, 16 columns at a time, for operations with many operands. Code is written once
-// over row types: TypedRow where the storage types are the usual ones, AnyRow (a predictable branch
-// per load) for every other mix, instead of one copy per mix. `kFull` says that all 16 columns
-// exist. Include after foreach_target.h (elementary/dispatch.h).
+// over row types: TypedRow for the usual storage types, AnyRow (a predictable branch per load) for
+// every other mix, instead of one copy per mix. `kFull` says that all 16 columns exist. Include
+// after foreach_target.h (elementary/dispatch.h).
 
 #include <type_traits>
 
@@ -19,13 +19,13 @@
 HWY_BEFORE_NAMESPACE();
 namespace megalith::kernels::HWY_NAMESPACE {
 
-/// Row `row` of a view of T, or nothing when it is absent.
+/// Row `row` of a view of T; absent if the view is.
 template <class T>
 struct TypedRow {
   const T* data = nullptr;
 
   TypedRow() = default;
-  /// At an address, of the type that T must be.
+  /// A row at an address; the type must be T.
   TypedRow(const std::byte* at, DType) : data(reinterpret_cast<const T*>(at)) {}
   TypedRow(const ConstView& view, int64_t row) : data(view.absent() ? nullptr : view.row<T>(row)) {}
   explicit operator bool() const { return data != nullptr; }
@@ -107,8 +107,8 @@ HWY_INLINE void store_row(const Vec16& v, const AnyOutputRow& row, int64_t i, in
   }
 }
 
-/// step(i, full) for i = begin, begin + 16, ... below end; `full`, a std::bool_constant, is false
-/// in the step that reaches beyond the end.
+/// Calls step(i, full) for i = begin, begin + 16, ... below end; `full`, a std::bool_constant, is
+/// false in a step that reaches beyond the end.
 template <class Step>
 HWY_INLINE void for_columns(int64_t begin, int64_t end, const Step& step) {
   int64_t i = begin;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a bench's figure is a share of: the time that one thread of this machine needs at least for
-// as many operations, at the rate of its best matrix product, and for as many bytes from memory,
-// whichever is longer (Williams et al. 2009). Operands that stay in a cache come to more than 100.
-// For benches only.
+// The roofline that a benchmark's figure is a share of (Williams et al. 2009): the least time in
+// which one thread of this machine could do as many operations, at the rate of its best matrix
+// product, and move as many bytes from memory, whichever is longer. Operands that stay in a cache
+// can exceed 100 %. For benchmarks only.
 #pragma once
 
 #include <benchmark/benchmark.h>
@@ -37,11 +37,11 @@ inline Roofline measure_roofline() {
   return roofline;
 }
 
-/// Begins before a bench's loop and ends behind it. The thread's own time, as in all of its
-/// figures.
+/// Starts before a benchmark's loop and stops after it. Measures the thread's own time, like all
+/// its figures.
 class RooflineWatch {
  public:
-  /// Sets the counter "roofline%" for calls of `flops` operations on `bytes` bytes.
+  /// Sets the counter "roofline%", for calls with `flops` operations on `bytes` bytes.
   void report(benchmark::State& state, double flops, double bytes) const {
     const double seconds = thread_seconds() - begin_;
     static const Roofline roofline = measure_roofline();

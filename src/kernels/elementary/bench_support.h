@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the benches of memory-bound operations share: a one-thread device, filled tensors in its
-// memory, and the loop that reports bytes per second. Only time of the own thread counts, so other
-// work on the machine shows less. For benches only.
+// What benchmarks of memory-bound operations share: a one-thread device, filled tensors in its
+// memory, and the loop that reports bytes per second. Only the thread's own time counts, so other
+// work on the machine matters less. For benchmarks only.
 #pragma once
 
 #include <benchmark/benchmark.h>
@@ -42,7 +42,7 @@ class Bench {
   Exec exec_;
 };
 
-/// DType of a bench's argument: 0 for f32, 1 for bf16.
+/// The DType of a benchmark's argument: 0 for f32, 1 for bf16.
 inline DType dtype_argument(const benchmark::State& state, int index) {
   return state.range(index) == 0 ? DType::f32 : DType::bf16;
 }

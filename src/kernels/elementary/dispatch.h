@@ -20,14 +20,15 @@
 //   }  // namespace megalith::kernels
 //   #endif
 //
-// A function template defined outside such a region is compiled without AVX2 even when it is
-// instantiated inside: call it only where it does not touch vectors.
+// A function template defined outside such a region is compiled without AVX2, even when it is
+// instantiated inside one: call it only if it does not touch vectors.
 #pragma once
 
 #include "device/target.h"
 
-/// Runs N_AVX2::function or N_AVX3::function by `exec.device.target().isa`. Deliberately not
-/// Highway's own choice, which is global: one process runs both (tests prove that bits agree).
+/// Runs N_AVX2::function or N_AVX3::function by `exec.device.target().isa`. Highway's own choice is
+/// not used on purpose, because it is global: one process runs both, and tests prove that they
+/// agree to the bit.
 #define MEGA_CALL_SIMD(exec, function, ...)                                                    \
   ((exec).device.target().isa == ::megalith::device::Isa::avx2 ? N_AVX2::function(__VA_ARGS__) \
                                                                : N_AVX3::function(__VA_ARGS__))

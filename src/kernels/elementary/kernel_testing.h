@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // What the tests of all kernels share: tensors with strides and misaligned starts, seeded fillers,
-// comparisons with a stated bound or of bits, the devices that must agree, finite differences.
+// comparisons by a stated bound or of bits, the devices that must agree, and finite differences.
 // For tests only.
 #pragma once
 
@@ -27,9 +27,9 @@ inline double unit_roundoff(DType dtype) {
   return dtype == DType::bf16 ? 0x1p-8 : dtype == DType::f32 ? 0x1p-24 : 0x1p-53;
 }
 
-/// An owning tensor of [rows, columns] (or 1-D with shape {n}): its rows may be farther apart than
-/// they are long, and its start may be misaligned by some elements. Gaps are filled with a pattern
-/// that expect_gaps_untouched() looks for.
+/// An owning tensor of [rows, columns] (or 1-D with shape {n}). Its rows may be farther apart than
+/// they are long, and its start may be misaligned by some elements. Gaps hold a pattern that
+/// expect_gaps_untouched() checks.
 class TestTensor {
  public:
   TestTensor(DType dtype, const Shape& shape, int64_t gap = 0, int64_t misaligned = 0)
@@ -87,7 +87,7 @@ class TestTensor {
     other.fill([this](int64_t i) { return at(i); });
     return other;
   }
-  /// Nothing was written before, between or after the rows.
+  /// Checks that nothing was written before, between or after the rows.
   void expect_gaps_untouched() const {
     const int64_t size = bytes_of(dtype_), all = static_cast<int64_t>(bytes_.size());
     const auto expect_pattern = [&](int64_t begin, int64_t end) {
@@ -135,10 +135,10 @@ inline std::vector<TestDevice> test_devices() {
   return devices;
 }
 
-/// What a run of an operation wrote, in an order that the test knows.
+/// What a run of an operation wrote, in an order of the test's choice.
 using Outputs = std::vector<TestTensor>;
 
-/// Equal numbers, equal signs of zero, NaN where NaN.
+/// True for equal numbers with equal signs of zero, and for two NaNs.
 inline void expect_same_bits(const TestTensor& actual, const TestTensor& expected,
                              const std::string& what) {
   ASSERT_EQ(actual.size(), expected.size()) << what;
@@ -161,8 +161,8 @@ inline void expect_same_bits(const Outputs& actual, const Outputs& expected,
   }
 }
 
-/// What `run` gives with the list's own choice: on every test device, the same bits (checked),
-/// nothing written outside of the rows (checked).
+/// What `run` gives with the list's own choice. Checks that it is the same to the bit on every test
+/// device, and that nothing is written outside of the rows.
 inline Outputs run_everywhere(const std::function<Outputs(Exec&)>& run, const std::string& what) {
   static const std::vector<TestDevice> devices = test_devices();  // threads are slow to start
   Outputs first;
@@ -202,8 +202,8 @@ inline void expect_close(const TestTensor& actual, const TestTensor& expected, d
       actual, expected, [=](int64_t) { return bound; }, what);
 }
 
-/// `gradient` against a four-point difference of `loss` in each element of x (f64), which loss
-/// reads.
+/// Compares `gradient` with a four-point difference of `loss` in each element of x (f64), which
+/// `loss` reads.
 inline void expect_gradient(const std::function<double()>& loss, TestTensor& x,
                             const TestTensor& gradient, double relative, const std::string& what) {
   constexpr double kStep = 1e-3;
@@ -223,8 +223,8 @@ inline void expect_gradient(const std::function<double()>& loss, TestTensor& x,
   }
 }
 
-/// A trace device counts the kernel once under `name` and leaves no scratch behind; nothing is read
-/// or written: `run` is given an Exec on it and may pass any pointers.
+/// Checks that a trace device counts the kernel once under `name` and leaves no scratch behind.
+/// `run` is given an Exec on that device; no pointer is followed, so it may pass any.
 inline device::Work traced_work(const std::function<void(Exec&)>& run, const std::string& name) {
   const auto device = device::make_trace_device({device::DeviceKind::cpu, device::Isa::avx512, 4});
   device::Recorder recorder;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Elements of any floating type as double: how reference implementations read and write. A view is
-// seen as a matrix: rows along dimension 0, all later dimensions one row; 1-D views are one row, or
-// one column where a row number is given. Slow on purpose: nothing to get wrong.
+// treated as a matrix: dimension 0 gives the rows, all later dimensions together the columns; a 1-D
+// view is one row, or one column where a row number is given. Slow on purpose, to be plainly right.
 #pragma once
 
 #include <bit>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The steps that the entry of every operation without scratch takes after checking its arguments:
-// record the cost, choose an implementation, run it unless the device only counts. And the checks
-// and partitions that row-wise operations share.
+// What the entry of every operation without scratch does after checking its arguments: record the
+// cost, choose an implementation, and run it unless the device only counts. Also the checks and
+// partitions that row-wise operations share.
 #pragma once
 
 #include <algorithm>
@@ -23,7 +23,7 @@ void run_chosen(Exec& exec, std::string_view name, const device::Work& work,
 
 inline bool is_narrow(DType dtype) { return dtype == DType::f32 || dtype == DType::bf16; }
 
-/// What the vector code refuses: anything but f32 and bf16. Absent views are no matter.
+/// Why the vector code refuses: it takes only f32 and bf16. Absent views are allowed.
 inline std::string_view refuse_wide(std::initializer_list<ConstView> views) {
   for (const ConstView& view : views) {
     if (!view.absent() && !is_narrow(view.dtype())) return "takes f32 and bf16 only";
@@ -63,15 +63,15 @@ BasicView<Byte> as_matrix(const BasicView<Byte>& view) {
   for (int dim = 1; dim < view.shape().num_dims(); ++dim) columns *= view.size(dim);
   return {view.data(), view.dtype(), Shape{view.size(0), columns}, view.row_stride()};
 }
-/// One row of everything when the view is contiguous.
+/// One row that holds everything, if the view is contiguous.
 template <typename Byte>
 BasicView<Byte> as_one_row(const BasicView<Byte>& view) {
   const int64_t n = view.num_elements();
   return {view.data(), view.dtype(), Shape{1, n}, n};
 }
 
-/// Calls body(row, begin, end) for pieces of rows that cover [rows, columns], statically over the
-/// device's threads; none of them below some thousand elements.
+/// Calls body(row, begin, end) for pieces that cover [rows, columns], statically over the device's
+/// threads in grains of some thousand elements: whole rows, or parts of a single row.
 template <typename Body>
 void for_pieces(Exec& exec, int64_t rows, int64_t columns, const Body& body) {
   constexpr int64_t kGrain = 8192;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which instruction sets Highway compiles our kernels for: AVX2 (with FMA) and AVX-512, nothing
+// The instruction sets that Highway compiles our kernels for: AVX2 (with FMA) and AVX-512, nothing
 // else. Include before "hwy/foreach_target.h". The baseline is declared to be AVX2 although the
-// compiler's own is plain x86-64: only code between HWY_BEFORE_NAMESPACE and HWY_AFTER_NAMESPACE
-// uses it, and it is called only after device::detect_isa() has found AVX2 (dispatch.h), so no
+// compiler's own is plain x86-64. Only code between HWY_BEFORE_NAMESPACE and HWY_AFTER_NAMESPACE
+// uses it, and that is called only after device::detect_isa() has found AVX2 (dispatch.h); so no
 // scalar copy is needed.
 #pragma once
 

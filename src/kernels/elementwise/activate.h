@@ -9,10 +9,10 @@
 namespace megalith::kernels {
 
 /// y = activation(x), element by element. f32 or bf16, any mix (f64: both); same shape, row strides
-/// allowed; y may alias x. Overwrites y. Local.
+/// allowed. y is overwritten and may alias x. Local; ready as of a later ticket.
 void activation_forward(Exec& exec, ConstView x, View y, Activation kind);
 
-/// dx = dy * activation'(u), where u is what forward was given (x). Same rules; dx may alias dy.
+/// dx = dy * activation'(u), where u is the x of forward. Same rules; dx may alias dy.
 void activation_backward(Exec& exec, ConstView dy, ConstView u, View dx, Activation kind);
 
 }  // namespace megalith::kernels

@@ -27,8 +27,8 @@ constexpr uint32_t dropout_threshold(float p) {
 /// Kept elements are multiplied by this: 1 / (1 - p), each operation rounded once to f32.
 constexpr float dropout_scale(float p) { return 1.0f / (1.0f - p); }
 
-/// y = drop(x): x * dropout_scale(p) where kept, else +0 (also for a NaN or infinity); p = 0: y =
-/// x. f32 or bf16, any mix (f64: all). y may alias x.
+/// y = drop(x): x * dropout_scale(p) where kept, else +0 (even for a NaN or infinity); with p = 0,
+/// y = x. f32 or bf16, any mix (f64: all). y may alias x.
 struct DropoutForward {
   ConstView x_TH;
   View y_TH;
@@ -36,7 +36,7 @@ struct DropoutForward {
 };
 void dropout_forward(Exec& exec, const DropoutForward& arguments);
 
-/// dx = drop(dy): the same function of dy. dx may alias dy.
+/// dx = drop(dy): the same function, of dy. dx may alias dy.
 struct DropoutBackward {
   ConstView dy_TH;
   View dx_TH;
@@ -44,8 +44,8 @@ struct DropoutBackward {
 };
 void dropout_backward(Exec& exec, const DropoutBackward& arguments);
 
-/// y = residual + drop(x), in f32, rounded once. y may alias x or residual. The backward of it is
-/// dropout_backward for dx; the gradient of `residual` is dy itself, no copy is made.
+/// y = residual + drop(x), in f32, rounded once. y may alias x or residual. In backward, dx comes
+/// from residual_dropout_backward, and the gradient of `residual` is dy itself, without a copy.
 struct ResidualDropoutForward {
   ConstView x_TH;
   ConstView residual_TH;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// The operations that only move or combine elements: cast, scale, add, fill. Operands of one call
-// have the same shape, any number of dimensions, and may have row strides; a 1-D view is
-// contiguous. All compute in f32 and round once when storing; f64 storage is taken by the
-// reference. Local; results are overwritten and ready as of a later ticket of the device.
+// The operations that only move or combine elements: cast, scale, add, fill. The operands of a call
+// have the same shape, with any number of dimensions, and may have row strides; a 1-D view is
+// contiguous. All compute in f32 and round once when storing; f64 storage goes to the reference.
+// Local; results overwrite, and are ready as of a later ticket of the device.
 #pragma once
 
 #include "kernels/exec.h"
@@ -20,8 +20,8 @@ void scale(Exec& exec, View x, ConstView factor);
 /// y = a + b. Each f32 or bf16 (f64: all three). y may alias a or b.
 void add(Exec& exec, ConstView a, ConstView b, View y);
 
-/// Every element of y = value, rounded to y's type: f64, f32, bf16, or i64, i32 for integral
-/// values.
+/// Every element of y = value, rounded to y's type: f64, f32 or bf16, or i64 or i32 for whole
+/// numbers.
 void fill(Exec& exec, View y, double value);
 
 }  // namespace megalith::kernels

@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 // Rows of a table by integer: token embedding (with the vocabulary cut over ranks) and learned
-// positions. Tables and activations f32 or bf16, gradients f32; f64 goes to the reference. Local; a
-// vocabulary-parallel lookup becomes whole by summing over the group, exactly: all addends but one
-// are +0. Results are ready as of a later ticket of the device.
+// positions. Tables and activations are f32 or bf16, gradients f32; f64 goes to the reference.
+// Local; results are ready as of a later ticket of the device. A vocabulary-parallel lookup becomes
+// whole by a sum over the group, which is exact: all addends but one are +0.
 #pragma once
 
 #include "kernels/exec.h"
 
 namespace megalith::kernels {
 
-/// y[t] = +0 + table[ids[t] - vocab_begin] when that row is here, else +0. Overwrites y.
+/// y[t] = +0 + table[ids[t] - vocab_begin] if this rank has that row, else +0. Overwrites y.
 struct EmbeddingLookup {
   ConstView ids_T;  // i32
   ConstView table_VH;
@@ -26,8 +26,9 @@ struct EmbeddingAddPositions {
 };
 void embedding_add_positions(Exec& exec, const EmbeddingAddPositions& arguments);
 
-/// dtable[ids[t] - vocab_begin] += dy[t] for the rows that are here: one chain per element in
-/// increasing t, going on from the stored value. Positions: ids_T = positions, vocab_begin = 0.
+/// dtable[ids[t] - vocab_begin] += dy[t] for the rows that this rank has: one chain per element in
+/// increasing t that continues from the stored value. For positions: ids_T = positions,
+/// vocab_begin = 0.
 struct EmbeddingBackward {
   ConstView dy_TH;
   ConstView ids_T;  // i32

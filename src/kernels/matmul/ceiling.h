@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The machine's ceiling: the best rate at which this program's matrix products run on it. Shares of
-// the machine ("model FLOP utilisation") are given against it.
+// The machine's compute ceiling: the best rate of this program's matrix products on it. Model FLOP
+// utilisation is relative to it.
 #pragma once
 
 #include "kernels/exec.h"

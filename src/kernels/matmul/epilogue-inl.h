@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Finished f32 sums to results: bias, activation or its derivative, the one rounding. Element-wise,
-// with the vector functions that the separate operations use. Included once per instruction set.
+// From finished f32 sums to results: bias, activation or its derivative, and the one rounding.
+// Element-wise, with the vector functions that the separate operations use. Included once per
+// instruction set.
 #if defined(MEGA_EPILOGUE_INL_H) == defined(HWY_TARGET_TOGGLE)
 #ifdef MEGA_EPILOGUE_INL_H
 #undef MEGA_EPILOGUE_INL_H

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// The one matrix product that all three linear operations are: C[m, n] = sum_k A[m, k] B[k, n], on
-// f32 registers in the fixed arithmetic of linear.h. Classical blocking (Goto & van de Geijn 2008):
-// panels of A and B are packed (and bf16 widened, and transposed where k is the contiguous index)
-// so that the micro-kernel reads both in order. Between blocks of k the unfinished sums are kept in
-// memory as f32, exactly, so blocking never breaks a chain.
+// The one matrix product behind all three linear operations:
+//   C[m, n] = sum_k A[m, k] B[k, n]
+// in f32 registers and the fixed arithmetic of linear.h. Classical blocking (Goto & van de Geijn
+// 2008): panels of A and B are packed so that the micro-kernel reads both in order; packing widens
+// bf16, and transposes where k is the contiguous index. Between blocks of k the unfinished sums are
+// kept in memory as f32, exactly, so blocking never breaks a chain.
 #pragma once
 
 #include <vector>
@@ -15,8 +16,9 @@
 
 namespace megalith::kernels::matmul {
 
-/// A matrix over k and one other index i: element (i, k) lies at i * stride + k when k is
-/// contiguous, at k * stride + i otherwise.
+/// A matrix over k and one other index i. Element (i, k) lies at
+///   i * stride + k   if k is contiguous
+///   k * stride + i   otherwise
 struct Operand {
   const std::byte* data = nullptr;
   DType dtype = DType::f32;
@@ -24,9 +26,9 @@ struct Operand {
   bool k_contiguous = false;
 };
 
-/// What is done with finished sums s before they are written to `out`:
-///   forward:  u = round(s + bias), pre = u, out = round(act(u));   backward:  out = round(s *
-///   act'(u)).
+/// What happens to finished sums s before they are written to `out`:
+///   forward    u = round(s + bias),  pre = u,  out = round(act(u))
+///   backward   out = round(s * act'(u))
 struct Epilogue {
   View out;
   ConstView bias = {};  // [1, N]
@@ -49,9 +51,9 @@ struct Product {
   Epilogue epilogue;
 };
 
-/// A range of k inside one shard. At its end the unfinished sum becomes, if the shard ends, the
-/// newest entry of a stack of partial sums, after `merges` additions of the newest to the one
-/// before.
+/// A range of k inside one shard. If the shard ends with it, its sum is added to the newest entry of
+/// a stack of partial sums, `merges` times over (each takes its entry off the stack), and the result
+/// becomes the newest entry.
 struct Segment {
   int64_t begin = 0;
   int64_t end = 0;
@@ -70,7 +72,7 @@ struct KBlock {
 
 inline constexpr int kMaxLevels = 16;  // of that stack: enough for 2^15 shards
 
-/// How many sums of the balanced tree over the shards are complete with each shard.
+/// How many sums of the balanced tree over the shards become complete with each shard.
 std::vector<int> shard_merges(int k_shards);
 
 struct TileSize {
@@ -82,8 +84,7 @@ constexpr TileSize tile_size(device::Isa isa) {
   return isa == device::Isa::avx2 ? TileSize{6, 16, 8} : TileSize{14, 32, 16};
 }
 
-/// How a product is cut; a function of its shape and the target alone. No choice in it changes
-/// bits.
+/// How a product is cut: a function of its shape and the target alone. Nothing here changes bits.
 struct GemmPlan {
   int grid_m = 1;  // parts of C, one per thread
   int grid_n = 1;
@@ -103,15 +104,16 @@ struct GemmPlan {
 };
 GemmPlan plan_gemm(const Product& product, const device::Target& target);
 
-/// Part `thread` of the plan's grid, with that thread's scratch of plan.thread_bytes bytes.
+/// Computes part `thread` of the plan's grid with that thread's scratch, plan.thread_bytes bytes.
 void run_gemm_part(const Product& product, const GemmPlan& plan, device::Isa isa, int thread,
                    std::byte* scratch);
 
-/// The whole product on the pool. `scratch` holds plan.scratch_bytes bytes, aligned to 64.
+/// The whole product, on the pool; done on return. `scratch` holds plan.scratch_bytes bytes,
+/// aligned to 64.
 void run_gemm(const Product& product, const GemmPlan& plan, device::Isa isa, ThreadPool& pool,
               std::byte* scratch);
 
-/// For sums made elsewhere: out = round(act(sums)), or round(sums * act'(u)), over a part of C.
+/// For sums computed elsewhere: out = round(act(sums)), or round(sums * act'(u)), over a part of C.
 void finish_stored_sums(const Epilogue& epilogue, const View& sums, Range rows, Range columns,
                         device::Isa isa);
 

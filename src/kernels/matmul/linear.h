@@ -1,19 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
-// The three matrix products of a linear layer y = act(x w^T + b), and nothing else is a matrix
-// product in this program: forward, input gradient, weight gradient. w_OI is [O, I] row-major
+// The three matrix products of a linear layer y = act(x w^T + b): forward, input gradient, weight
+// gradient. Every matrix product of a model's weights is one of them. w_OI is [O, I], row-major,
 // everywhere.
 //
-// `exact` arithmetic (docs/design): every element is one f32 fused-multiply-add chain in increasing
-// index inside each of `k_shards` equal contiguous shards of the contracted dimension, starting
-// from 0; the shard sums combine in one balanced binary tree,
-//     tree(lo, hi) = tree(lo, mid) + tree(mid, hi),   mid = lo + (hi - lo + 1) / 2.
-// bf16 operands widen exactly and the result rounds once. Threads, blocking, instruction set and
+// `exact` arithmetic (docs/design/0001): the contracted dimension is cut into `k_shards` equal
+// contiguous shards. Inside each, an element is one f32 fused-multiply-add chain in increasing
+// index, starting from 0; the shards' sums combine in one balanced binary tree,
+//     tree(lo, hi) = tree(lo, mid) + tree(mid, hi),   mid = lo + (hi - lo + 1) / 2
+// bf16 operands widen exactly, and the result rounds once. Threads, blocking, instruction set, and
 // how rows are spread over calls do not change a bit.
 //
-// Shapes: T rows may have any distance (row_stride); I and O are contiguous. T may be 0. Types: x,
-// w, dy each f32 or bf16 in any mix; y, dx f32 or bf16; dw f32. All of them may be f64 for the
-// reference. Results are queued on the device's stream; local. Outputs must not overlap inputs.
-// Scratch comes from exec.workspace for the duration of the call.
+// Shapes: the T rows may lie at any distance (row_stride); I and O are contiguous. T may be 0.
+// Types: x, w, dy are f32 or bf16 in any mix; y, dx are f32 or bf16; dw is f32. All of them may be
+// f64 for the reference.
+// Local; results are ready as of a later ticket. Outputs must not overlap inputs. Scratch comes
+// from exec.workspace for the duration of the call.
 #pragma once
 
 #include <string_view>
@@ -24,10 +25,11 @@
 
 namespace megalith::kernels {
 
-/// u = round(x w^T + b);  y = round(act(u)).
-/// u is rounded to the type of pre_activation_TO, or of y_TO where that is absent, *before* the
-/// activation: backward recomputes from the stored u what forward did, and the fused operation
-/// equals linear without activation followed by the activation, bit for bit.
+///   u = round(x w^T + b)
+///   y = round(act(u))
+/// u is rounded to the type of pre_activation_TO, or of y_TO if that is absent, *before* the
+/// activation. So backward recomputes from the stored u exactly what forward did, and the fused
+/// operation equals linear followed by the activation, bit for bit.
 struct LinearForward {
   ConstView x_TI;
   ConstView w_OI;
@@ -39,9 +41,9 @@ struct LinearForward {
 };
 void linear_forward(Exec& exec, const LinearForward& arguments);
 
-/// dx = round((dy w) * act'(u)), the product and the sum before it in f32; act' = 1 without a
-/// pre-activation. (The linear layer whose *input* was act(u): its backward and that of the
-/// activation in one.)
+///   dx = round((dy w) * act'(u))
+/// with the product and the sum before it in f32, and act' = 1 without a pre-activation. (Where the
+/// *input* of the linear layer was act(u), this is its backward and that of the activation in one.)
 struct LinearBackwardInput {
   ConstView dy_TO;
   ConstView w_OI;
@@ -52,8 +54,9 @@ struct LinearBackwardInput {
 };
 void linear_backward_input(Exec& exec, const LinearBackwardInput& arguments);
 
-/// dw += dy^T x: one chain in increasing t that continues from the stored value, so that cutting
-/// the rows into several calls (micro-batches) gives the same bits.
+///   dw += dy^T x
+/// One chain in increasing t that continues from the stored value: cutting the rows into several
+/// calls (micro-batches) gives the same bits.
 struct LinearBackwardWeight {
   ConstView dy_TO;
   ConstView x_TI;
@@ -61,13 +64,12 @@ struct LinearBackwardWeight {
 };
 void linear_backward_weight(Exec& exec, const LinearBackwardWeight& arguments);
 
-/// Bytes of exec.workspace that the call takes while it runs: a function of shapes, types and
-/// target.
+/// Bytes of exec.workspace that a call takes while it runs: a function of shapes, types and target.
 int64_t linear_scratch_bytes(const Exec& exec, const LinearForward& arguments);
 int64_t linear_scratch_bytes(const Exec& exec, const LinearBackwardInput& arguments);
 int64_t linear_scratch_bytes(const Exec& exec, const LinearBackwardWeight& arguments);
 
-/// Names of the entries of the list that `exec` would try for these arguments, in order.
+/// The names of the implementations that `exec` would try for these arguments, in order.
 std::vector<std::string_view> linear_implementations(const Exec& exec,
                                                      const LinearForward& arguments);
 std::vector<std::string_view> linear_implementations(const Exec& exec,

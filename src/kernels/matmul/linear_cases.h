@@ -22,8 +22,8 @@ struct LinearCase {
 };
 
 /// Each hits something: none, one and few rows (decoding); primes; one more and one less than tiles
-/// of either instruction set; several blocks of k, with and without a rest, and of rows; shards of
-/// all kinds (3 is no power of two, 80 = 8 * 10 is shorter than a vector).
+/// of either instruction set; several blocks of k, with and without a remainder, and of rows;
+/// shards of all kinds (3 is not a power of two, 80 = 8 * 10 is shorter than a vector).
 inline std::vector<LinearCase> awkward_cases() {
   return {{0, 5, 7},         {1, 1, 1},        {1, 64, 48},     {1, 67, 131},   {2, 33, 64},
           {3, 128, 65},      {5, 31, 17},      {7, 97, 33},     {8, 768, 40},   {13, 16, 31},

@@ -30,8 +30,8 @@ inline constexpr Types kTypes[] = {{DType::f32, DType::f32, DType::f32},
                                    {DType::f32, DType::bf16, DType::bf16}};
 inline constexpr Types kDouble = {DType::f64, DType::f64, DType::f64};
 
-/// The tensors of one linear layer. Rows are farther apart than long and starts are misaligned;
-/// gaps are checked at the end.
+/// The tensors of one linear layer. Rows are farther apart than they are long, and starts are
+/// misaligned; gaps are checked at the end.
 struct Layer {
   LinearCase c;
   TestTensor x, w, y, bias, u, dy, dx, dw, v;  // v: the input's pre-activation
@@ -77,7 +77,7 @@ struct Layer {
   }
 
   LinearForward forward() { return {.x_TI = x, .w_OI = w, .y_TO = y, .k_shards = c.k_shards}; }
-  /// Shards are of the contracted dimension: where they do not fit it, one.
+  /// The number of shards if it divides the contracted dimension, else 1.
   LinearBackwardInput backward_input() {
     return {.dy_TO = dy,
             .w_OI = w,
@@ -113,7 +113,8 @@ struct Layer {
     positive.run(on, operation, "reference");
     return positive.result(operation);
   }
-  /// The bound of a chain of n roundings and the result's: (n + 8) u sum |a b| + u_result |sum|.
+  /// The bound for a chain of n roundings and the result's own:
+  ///   (n + 8) u sum |a b| + u_result |sum|
   std::function<double(int64_t)> bound(device::Device& on, Operation operation) const {
     const double n = static_cast<double>(operation == Operation::forward          ? c.inputs
                                          : operation == Operation::backward_input ? c.outputs
@@ -129,7 +130,7 @@ inline std::string describe(const LinearCase& c, const Types& types, Operation o
                      static_cast<int>(operation), device);
 }
 
-/// oneDNN takes one type of operands, where it has it here, and f32 only to f32.
+/// oneDNN needs operands of one type that it supports here, and takes f32 only to f32.
 inline bool onednn_takes(const Types& types) {
   return types.x == types.w && library_multiplies(types.x) &&
          (types.x != DType::f32 || types.result == DType::f32);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The implementations of the three products, for linear.cpp's lists. Each takes arguments that have
-// passed the checks there.
+// The implementations of the three products, for the lists of linear.cpp. Arguments have passed the
+// checks there.
 #pragma once
 
 #include "kernels/matmul/linear.h"
@@ -12,8 +12,8 @@ void reference(Exec& exec, const LinearForward& arguments);
 void reference(Exec& exec, const LinearBackwardInput& arguments);
 void reference(Exec& exec, const LinearBackwardWeight& arguments);
 
-/// The fixed arithmetic of linear.h on own micro-kernels, f32 and bf16. Like all that follows:
-/// takes its scratch from exec.workspace, and under the trace kind does no more than that.
+/// The fixed arithmetic of linear.h on our own micro-kernels, f32 and bf16. Like all the following
+/// it takes its scratch from exec.workspace, and under the trace kind does only that.
 void exact(Exec& exec, const LinearForward& arguments);
 void exact(Exec& exec, const LinearBackwardInput& arguments);
 void exact(Exec& exec, const LinearBackwardWeight& arguments);

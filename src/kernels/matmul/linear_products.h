@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The three operations as products of gemm.h. All that differs is which operand is which, and which
-// of its indices is contiguous.
+// The three operations as products of gemm.h. They differ only in which operand is which, and in
+// which of its indices is contiguous.
 #pragma once
 
 #include "kernels/matmul/gemm.h"

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Packing of panels: neighbours of the index i side by side in one vector or two, k going down;
+// Packing of panels: neighbours of the index i lie side by side in one vector or two, k going down;
 // bf16 is widened on the way. Where k is the contiguous index of the source, vectors are transposed
-// in registers. Lanes beyond a panel's last i hold other numbers: they meet only sums that are
-// thrown away, or none. Included once per instruction set.
+// in registers. Lanes beyond a panel's last i hold arbitrary numbers, which enter only sums that
+// are thrown away. Included once per instruction set.
 #if defined(MEGA_PACK_INL_H) == defined(HWY_TARGET_TOGGLE)
 #ifdef MEGA_PACK_INL_H
 #undef MEGA_PACK_INL_H

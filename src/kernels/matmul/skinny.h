@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
-// The product with few rows of A (decoding a token of each of a few sequences): every weight is
-// used only m times, so the weights are read once from memory, in their own layout, and transposed
-// in registers; nothing of them is packed. Vectors lie along the columns as in gemm.h, each element
-// is the same chain in increasing k, and the bits are the same.
+// The product with few rows of A (decoding one token for each of a few sequences). A weight is used
+// only m times, so weights are read once from memory in their own layout and transposed in
+// registers, without packing. Vectors lie along the columns as in gemm.h, each element is the same
+// chain in increasing k, and the bits are the same.
 #pragma once
 
 #include "kernels/matmul/gemm.h"
 
 namespace megalith::kernels::matmul {
 
-/// A few rows, and B[k, n] contiguous in k.
+/// True if A has few rows and B[k, n] is contiguous in k.
 bool is_skinny(const Product& product);
 
 int64_t skinny_scratch_bytes(const Product& product, device::Isa isa);

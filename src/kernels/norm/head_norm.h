@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // The norm of layer_norm.h for every head of every row: x^ and the statistics are those of one
-// head's D elements, gamma is shared by all heads (the query and key norm of Qwen3 and Gemma 3;
-// Dehghani et al. 2023).
+// head's D elements, and all heads share gamma (the query and key norm of Qwen3 and Gemma 3;
+// Dehghani et al. 2023):
 //   y_thd = x^_thd (gamma_offset + gamma_d)
-// Heads may be those of a fused projection (attention/heads_view.h). Storage f32 or bf16, each view
-// its own, computing in f32 and rounding once; f64 throughout goes to the reference. Statistics and
-// the parameter's gradient are f32 (f64 beside f64). Local; ready as of a later ticket.
+// Heads may be those of a fused projection (attention/heads_view.h). Storage is f32 or bf16, each
+// view its own; computing is in f32 with one rounding at the end; f64 throughout goes to the
+// reference. Statistics and the parameter's gradient are f32 (f64 beside f64). Local; ready as of a
+// later ticket.
 #pragma once
 
 #include "kernels/attention/heads_view.h"
@@ -29,11 +30,11 @@ struct HeadNormForward {
 void head_norm_forward(Exec& exec, const HeadNormForward& arguments);
 
 /// dx as in layer_norm.h, per head. dx is overwritten and may be dy (same storage, same strides);
-/// it must not overlap x. dgamma_PD: the heads are cut into P equal runs in order and partial p
-/// sums over those of run p:
-///   dgamma_pd += sum of dy_thd x^_thd,   t increasing, within it h of run p increasing
-/// one chain of f32 fused multiply-adds per element that goes on from the stored value, so that
-/// cutting the rows into several calls, or the runs over ranks, does not change a bit.
+/// it must not overlap x. For dgamma_PD the heads are cut into P equal runs in order, and partial p
+/// sums over run p:
+///   dgamma_pd += sum of dy_thd x^_thd,   t increasing, within t the heads h of run p increasing
+/// One chain of f32 fused multiply-adds per element that continues from the stored value: cutting
+/// the rows into several calls, or the runs over ranks, does not change a bit.
 struct HeadNormBackward {
   ConstHeadsView dy_TND;
   ConstHeadsView x_TND;  // what forward was given

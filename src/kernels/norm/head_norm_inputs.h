@@ -24,7 +24,7 @@ inline constexpr HeadStorage kHeadStorage[] = {{DType::f32, DType::f32, DType::f
                                                {DType::bf16, DType::bf16, DType::bf16},
                                                {DType::f32, DType::bf16, DType::f32}};
 
-/// Everything one forward and one backward are given: fused matrices of x, and of y and dx.
+/// All operands of one forward and one backward: fused matrices of x, and of y and dx.
 struct HeadNormInputs {
   HeadNormCase c;
   NormKind kind;
@@ -75,7 +75,7 @@ struct HeadNormInputs {
                              .gamma_offset = gamma_offset});
     return {y, rstd, mean};
   }
-  /// dx and dgamma, which goes on from 0.5.
+  /// dx and dgamma, whose chains continue from 0.5.
   Outputs backward(Exec& exec, const Outputs& saved, int64_t rows_per_call = 1 << 30) const {
     TestTensor dx = matrix(storage.y).fill_constant(0);
     TestTensor dgamma(statistics(), Shape{c.partials, c.head_size});

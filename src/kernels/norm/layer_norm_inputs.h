@@ -39,7 +39,7 @@ inline std::string describe(const NormCase& c, NormKind kind, DType dtype) {
                      dtype);
 }
 
-/// Everything one forward and one backward are given.
+/// All operands of one forward and one backward.
 struct NormInputs {
   TestTensor x, dy, residual, gamma, beta;
   DType statistics;  // of mean, rstd and the parameters' gradients
@@ -80,7 +80,7 @@ struct NormInputs {
                               .gamma_offset = gamma_offset});
     return {y, rstd, mean};
   }
-  /// dx, dgamma, dbeta; gradients go on from `start`. `rows_per_call` splits the call.
+  /// dx, dgamma, dbeta; gradients continue from `start`. `rows_per_call` splits the call.
   Outputs backward(Exec& exec, const Outputs& saved, const TokenShards& shards, bool add_residual,
                    double start = 0, int64_t rows_per_call = 1 << 30) const {
     TestTensor dx = tensor(dy.dtype(), size);

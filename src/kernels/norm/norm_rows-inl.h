@@ -79,7 +79,7 @@ struct RowStatistics {
   float mean = 0, rstd = 0;
 };
 
-/// y = x^ factor + beta of one row of n; `next` is the row whose turn comes after it.
+/// y = x^ factor + beta for one row of n; `next` is the row that will follow it.
 template <class X, class Y, class P>
 HWY_INLINE RowStatistics normalise_row(const X& x, const Y& y, const NormFactor<P>& factor,
                                        const P& beta, const X& next, int64_t n, NormKind kind,

@@ -35,9 +35,10 @@ struct AdamW {
 };
 void adamw(Exec& exec, const AdamW& arguments);
 
-/// norm = sqrt(total), factor = min(1, max_norm / (norm + 1e-6)), as
-/// torch.nn.utils.clip_grad_norm_; in f64, factor rounded once to f32. A NaN total gives NaN in
-/// both. max_norm > 0; infinity: only the norm (factor 1 for a finite total). Overwrites. Local;
+///   norm   = sqrt(total)
+///   factor = min(1, max_norm / (norm + 1e-6))
+/// as torch.nn.utils.clip_grad_norm_, in f64 with factor rounded once to f32. A NaN total gives NaN
+/// in both. max_norm > 0; with infinity the factor is 1 for a finite total. Overwrites. Local;
 /// ready as of a later ticket.
 struct ClipFactor {
   ConstView total_sum_of_squares;  // f64 [1]

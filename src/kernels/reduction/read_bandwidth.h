@@ -9,7 +9,7 @@
 
 namespace megalith::kernels {
 
-/// Passes over a buffer by all threads of exec's device, which must outlive this.
+/// Reads a buffer with all threads of exec's device, which must outlive this.
 class StreamingReads {
  public:
   /// Takes `bytes` from exec.workspace; they should be several times the last-level cache. Not for
@@ -23,8 +23,8 @@ class StreamingReads {
   std::vector<float> sums_;
 };
 
-/// Bytes per second of the fastest of the passes over a buffer of `bytes` bytes that fit into about
-/// `seconds` (two at least).
+/// Bytes per second of the fastest pass over a buffer of `bytes` bytes, among those that fit into
+/// about `seconds` (at least two).
 double read_bandwidth(Exec& exec, int64_t bytes, double seconds);
 
 }  // namespace megalith::kernels

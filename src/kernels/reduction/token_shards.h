@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // Sums over tokens (gradients of biases and of norm parameters) must not depend on how a step's
 // tokens are spread over micro-batches or, with sequence parallelism, over ranks. So such a
-// gradient is kept as `count` partial rows [P, ...]; token row r of the step's order belongs to
-// partial (r / rows_per_shard) % count and each partial is one chain of additions in increasing r
-// that goes on from the stored value. A rank holds whole shards; the tree over P comes after
-// (tree_sum.h).
+// gradient is kept as `count` partial rows [P, ...]. Token row r, in the step's order, belongs to
+// partial
+//   (r / rows_per_shard) % count
+// and each partial is one chain of additions in increasing r that continues from the stored value.
+// A rank holds whole shards; the tree over P comes afterwards (tree_sum.h).
 #pragma once
 
 #include <algorithm>
@@ -23,7 +24,7 @@ struct TokenShards {
   int partial_of(int64_t t) const {
     return static_cast<int>((first_row + t) / rows_per_shard % count);
   }
-  /// One past the last row of the run of rows, beginning at t, that share a partial; at most `end`.
+  /// One past the last of the consecutive rows, from t on, that share a partial; at most `end`.
   int64_t run_end(int64_t t, int64_t end) const {
     if (count == 1) return end;
     return std::min(end, ((first_row + t) / rows_per_shard + 1) * rows_per_shard - first_row);

@@ -6,10 +6,11 @@
 
 namespace megalith::kernels {
 
-/// y = tree(0, P), or y += it, where tree(lo, hi) is row lo of x when hi = lo + 1, else
-/// tree(lo, mid) + tree(mid, hi) with mid = lo + (hi - lo + 1) / 2. x [P, ...] and y [...] f32 (or
-/// f64 both: reference); rows of x may have strides; P >= 1, at most 2^20. y may be row 0 of x
-/// unless it accumulates. Local; ready as of a later ticket.
+///   y = tree(0, P)   or, when accumulating,   y += tree(0, P)
+///   tree(lo, lo + 1) = row lo of x
+///   tree(lo, hi)     = tree(lo, mid) + tree(mid, hi),   mid = lo + (hi - lo + 1) / 2
+/// x [P, ...] and y [...] are f32 (or both f64: reference); rows of x may have strides; 1 <= P <=
+/// 2^20. y may be row 0 of x unless it accumulates. Local; ready as of a later ticket.
 struct TreeSum {
   ConstView x_PN;
   View y_N;
