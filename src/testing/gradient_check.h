@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// Gradients against finite differences, in double precision. With D(h) = (f(x+h) - f(x-h)) / 2h the
-// four-point value is (4 D(h) - D(2h)) / 3, whose error is O(h^4). The bound is made of what is
-// known about that error, not of experience:
-//   truncation  the extrapolation moved D(h) by |D(h) - D(2h)| / 3; its own error is O(h^2) of
-//   that,
+// Gradients against finite differences, in double precision:
+//   D(h)        = (f(x + h) - f(x - h)) / 2h
+//   four-point  = (4 D(h) - D(2h)) / 3,   whose error is O(h^4)
+// The bound is derived from what is known about that error, not from experience:
+//   truncation  the extrapolation moved D(h) by |D(h) - D(2h)| / 3; its own error is O(h^2) of that
 //               and is allowed 1 % of it;
-//   rounding    f is a sum of rounded terms: 2^8 half-ulps of it, seen through the division by h.
+//   rounding    f is a sum of rounded terms: 2^8 half-ulps of it, as seen through the division by
+//   h.
 #pragma once
 
 #include <cstdint>
