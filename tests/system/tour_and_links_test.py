@@ -121,12 +121,33 @@ class Documents(unittest.TestCase):
                 if re.fullmatch(rf"(?:{'|'.join(FOLDERS)})/[\w./*-]+", path):
                     self.assertTrue(is_there(path), f"{page.relative_to(ROOT)}: {path}")
 
+    def test_rooms_have_the_levels_that_their_readmes_say(self):
+        for name, (level, _, _) in parse_rooms().items():
+            said = re.search(r"\(?level (\d+)", (ROOT / "src" / name / "README.md").read_text(), re.I)
+            if said:
+                self.assertEqual(int(said[1]), level, name)
+
     def test_rooms_have_the_files_that_their_readmes_name(self):
         for page in ROOT.glob("src/*/README.md"):
             for word in quoted(page.read_text()):
                 if re.fullmatch(r"[\w./-]+\.(?:h|cpp|md|awk|proto)", word):
                     self.assertTrue(any((folder / word).exists() for folder in (page.parent, ROOT / "src", ROOT)) or list(page.parent.rglob(word)),
                                     f"{page.relative_to(ROOT)}: {word}")
+
+
+class Readme(unittest.TestCase):
+    def test_each_figure_stands_alone_and_has_a_record(self):
+        """Of the table of measurements: one figure in a cell, and a link to its record with commit and date, or to the test that holds it."""
+        table = (ROOT / "README.md").read_text().split("## Measured")[1].split("\n## ")[0]
+        rows = [[cell.strip() for cell in line.strip("|").split("|")] for line in table.splitlines() if line.startswith("|")]
+        self.assertEqual(rows.pop(0)[-1], "record")
+        self.assertGreater(len(rows), 5)
+        for row in rows[1:]:
+            with self.subTest(row=row):
+                self.assertEqual(len(row), 4)
+                self.assertRegex(row[1], r"^([\d.,]+( (%|min|s))?)( [\d.]+ s)?$")
+                if row[3] != "the same":
+                    self.assertRegex(row[3], r"\]\(bench/results/[^)]+\), .*[0-9a-f]{7}.*, \d{4}-\d\d-\d\d$|\]\(docs/[^)]+\), held by a test$")
 
 
 class Tour(unittest.TestCase):
