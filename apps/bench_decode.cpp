@@ -49,7 +49,7 @@ void print_decode_profile(engine::InferenceModel& model, device::Device& device,
   device::Recorder recorder;
   device.set_recorder(&recorder);
   const double begin = monotonic_seconds();
-  for (int64_t n = 0; n < tokens; ++n) model.extend(cache, id);
+  for (int64_t n = 0; n < tokens; ++n) model.engine().extend(cache, id);
   const double seconds = monotonic_seconds() - begin;
   device.set_recorder(nullptr);
   fmt::print(stderr, "{}",
@@ -59,10 +59,10 @@ void print_decode_profile(engine::InferenceModel& model, device::Device& device,
 /// FLOPs of reading a prompt, as its kernels record them.
 double prompt_flops(engine::InferenceModel& model, device::Device& device,
                     std::span<const int32_t> ids) {
-  engine::KvCache cache = model.make_cache(static_cast<int64_t>(ids.size()));
+  engine::KvCache cache = model.engine().make_cache(static_cast<int64_t>(ids.size()));
   device::Recorder recorder;
   device.set_recorder(&recorder);
-  model.extend(cache, ids);
+  model.engine().extend(cache, ids);
   device.set_recorder(nullptr);
   return recorder.total().flops;
 }
@@ -109,8 +109,9 @@ int bench_decode(const DecodeShape& d, const BenchOptions& o, bool json) {
   SharedRates prompts;
   std::vector<double> decode_rates, bandwidths, shares;
   for (int i = 0; i < o.samples; ++i) {
-    engine::KvCache cache = model.make_cache(positions);
-    const SharedRates prompt = rates_beside_best(1, flops, best, [&] { model.extend(cache, ids); });
+    engine::KvCache cache = model.engine().make_cache(positions);
+    const SharedRates prompt =
+        rates_beside_best(1, flops, best, [&] { model.engine().extend(cache, ids); });
     prompts.rates.push_back(prompt.rates[0] / flops * static_cast<double>(d.prompt));
     prompts.shares.push_back(prompt.shares[0]);
     // The machine's bandwidth changes within fractions of a second: some tokens and some passes
@@ -119,7 +120,8 @@ int bench_decode(const DecodeShape& d, const BenchOptions& o, bool json) {
     for (int64_t n = 0; n < d.tokens; n += kTokensInTurn) {
       const int64_t count = std::min(kTokensInTurn, d.tokens - n);
       decode_seconds += 1 / rate(1, [&] {
-                          for (int64_t token = 0; token < count; ++token) model.extend(cache, one);
+                          for (int64_t token = 0; token < count; ++token)
+                            model.engine().extend(cache, one);
                         });
       read_seconds += reading.seconds_of_a_pass() * static_cast<double>(count);
     }

@@ -8,7 +8,6 @@
 
 #include "apps/command.h"
 #include "apps/cpu_target.h"
-#include "apps/machine.h"
 #include "kernels/matmul/ceiling.h"
 
 namespace megalith::apps {

@@ -1,8 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "apps/checkpoint_options.h"
 
-#include "apps/cpu_target.h"
-#include "base/thread_pool.h"
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <charconv>
+#include <map>
+
+#include "base/subtree.h"
 
 namespace megalith::apps {
 
@@ -17,9 +22,20 @@ void CheckpointOptions::declare(CLI::App& command) {
                   "exact: the same on every machine; fast: what this one does fastest")
       ->check(CLI::IsMember({"exact", "fast"}))
       ->capture_default_str();
-  command.add_option("--threads", threads, "0: all cores")
+  command.add_option("--threads", threads, "of all ranks of this process; 0: all cores")
       ->check(CLI::Range(0, 1024))
       ->capture_default_str();
+  command
+      .add_option("--ranks", ranks,
+                  "ranks that share the model, as threads of this process: tensor ranks as far as "
+                  "its heads allow, then pipeline stages, unless --set says otherwise")
+      ->check(CLI::Range(1, 4096));
+  command
+      .add_option("--set", overrides,
+                  "how the model is spread: --set parallel.tensor=2, parallel.pipeline=2 or "
+                  "parallel.chunks=2 (repeatable); no result depends on it")
+      ->take_all()
+      ->allow_extra_args(false);
 }
 
 namespace {
@@ -28,18 +44,73 @@ kernels::Numerics numerics_of(const CheckpointOptions& options) {
   return options.numerics == "fast" ? kernels::Numerics::fast : kernels::Numerics::exact;
 }
 
+/// The layout's keys as --set gives them; 0: not given.
+std::map<std::string, int> given_keys(const CheckpointOptions& options) {
+  std::map<std::string, int> keys{
+      {"parallel.tensor", 0}, {"parallel.pipeline", 0}, {"parallel.chunks", 0}};
+  for (const std::string& text : options.overrides) {
+    const size_t sign = text.find('=');
+    const std::string key = text.substr(0, sign);
+    const auto found = keys.find(key);
+    if (sign == std::string::npos || found == keys.end()) {
+      throw UserError(
+          "--set {}: here it takes parallel.tensor, parallel.pipeline and parallel.chunks, as "
+          "in --set parallel.tensor=2",
+          text);
+    }
+    const char *const begin = text.data() + sign + 1, *const end = text.data() + text.size();
+    const auto [stopped, error] = std::from_chars(begin, end, found->second);
+    if (error != std::errc() || stopped != end || found->second < 1)
+      throw UserError("--set {}: give a whole number from 1", text);
+  }
+  return keys;
+}
+
+/// The most tensor ranks up to `ranks`, and dividing it, that may share the canonical split.
+int most_tensor_ranks(int ranks, int tensor_shards) {
+  for (int n = std::min(ranks, tensor_shards); n > 1; --n) {
+    if (ranks % n == 0 && blocks_are_subtrees(tensor_shards, n)) return n;
+  }
+  return 1;
+}
+
+/// Spreads `ranks` ranks (0: as many as --set says) over what --set leaves open.
+parallel::Layout layout_of(const CheckpointOptions& options, int ranks, int tensor_shards) {
+  const auto keys = given_keys(options);
+  int tensor = keys.at("parallel.tensor"), pipeline = keys.at("parallel.pipeline");
+  const int fixed = std::max(tensor, 1) * std::max(pipeline, 1);
+  if (ranks == 0) ranks = fixed;
+  if (ranks % fixed != 0 || (tensor > 0 && pipeline > 0 && ranks != fixed)) {
+    throw UserError("{} ranks, but --set makes them parallel.tensor {} x parallel.pipeline {}",
+                    ranks, std::max(tensor, 1), std::max(pipeline, 1));
+  }
+  const int rest = ranks / fixed;
+  if (tensor == 0) tensor = pipeline > 0 ? rest : most_tensor_ranks(rest, tensor_shards);
+  if (pipeline == 0) pipeline = ranks / tensor;
+  return {
+      .tensor = tensor, .pipeline = pipeline, .chunks = std::max(keys.at("parallel.chunks"), 1)};
+}
+
 }  // namespace
 
-LoadedModel::LoadedModel(const CheckpointOptions& options)
-    : source(store::ModelSource::open(options.path)),
-      device(device::make_cpu_device(cpu_target(
-          options.threads > 0 ? options.threads : available_cores(), numerics_of(options)))) {
-  engine::InferenceModel::Options model_options;
-  model_options.numerics = numerics_of(options);
-  model_options.compute = options.dtype == "bf16" ? DType::bf16 : DType::f32;
-  model_options.tensor_shards = source.tensor_shards();
-  model = std::make_unique<engine::InferenceModel>(source.spec(), *device, model_options);
-  source.fill(model->parameters(), *device);
+void on_model_ranks(const CheckpointOptions& options, const store::ModelSource& source,
+                    FunctionRef<void(const ModelRank&)> body) {
+  const std::optional<Launch> launch = launched(options.ranks);
+  const int ranks = launch && launch->size != 0 ? launch->size : options.ranks;
+  const engine::InferenceModel::Options model_options{
+      .compute = options.dtype == "bf16" ? DType::bf16 : DType::f32,
+      .numerics = numerics_of(options),
+      .tensor_shards = source.tensor_shards(),
+      .layout = layout_of(options, ranks, source.tensor_shards())};
+  engine::InferenceModel::check(source.spec(), model_options, options.path);
+  const RankOptions rank_options{.num_ranks = model_options.layout.num_ranks(),
+                                 .threads = options.threads,
+                                 .numerics = model_options.numerics};
+  on_ranks(rank_options, launch, [&](const RankPlace& place) {
+    engine::InferenceModel model(source.spec(), place.device, place.world, model_options);
+    source.fill(model.parameters(), place.device);
+    body({model.engine(), place.world, place.world.rank() == 0});
+  });
 }
 
 }  // namespace megalith::apps

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// The checkpoint argument that several commands take, and the model made from it.
+// The checkpoint argument that several commands take, and the model made from it on its ranks.
 #pragma once
 
-#include <memory>
 #include <string>
+#include <vector>
 
 #include "apps/command.h"
+#include "apps/ranks.h"
 #include "engine/inference_model.h"
 #include "store/model_source.h"
 
@@ -16,15 +17,21 @@ struct CheckpointOptions {
   std::string dtype = "f32";
   std::string numerics = "exact";
   int threads = 0;
+  int ranks = 0;                       // 0: as the layout or a launcher says
+  std::vector<std::string> overrides;  // parallel.tensor=2
   void declare(CLI::App& command);
 };
 
-/// A model with its weights, on a device of its own.
-struct LoadedModel {
-  explicit LoadedModel(const CheckpointOptions& options);
-  store::ModelSource source;
-  std::unique_ptr<device::Device> device;
-  std::unique_ptr<engine::InferenceModel> model;
+/// What a rank reads text with.
+struct ModelRank {
+  engine::InferenceEngine& engine;
+  comm::Communicator& world;
+  bool leads;  // its results count
 };
+
+/// Runs `body` on every rank of the model, its weights filled. UserError, before anything is read,
+/// when the layout asked for does not fit the model.
+void on_model_ranks(const CheckpointOptions& options, const store::ModelSource& source,
+                    FunctionRef<void(const ModelRank&)> body);
 
 }  // namespace megalith::apps

@@ -7,11 +7,13 @@
 #include <algorithm>
 #include <cstdlib>
 #include <filesystem>
+#include <nlohmann/json.hpp>
 #include <optional>
 
 #include "apps/version.h"
 #include "base/file.h"
 #include "base/folder.h"
+#include "base/host.h"
 #include "base/log.h"
 #include "kernels/matmul/product_rates_json.h"
 
@@ -143,6 +145,14 @@ double fast_gain(int threads, DType dtype) {
     fast += 1 / std::max(rate.exact, rate.library);
   }
   return exact / fast;
+}
+
+nlohmann::ordered_json machine_json(const device::Target& target) {
+  return {{"cpu", device::cpu_name()},
+          {"isa", std::string(name_of(target.isa))},
+          {"threads", target.num_threads},
+          {"memory_bytes", device::memory_bytes()},
+          {"host", host_name()}};
 }
 
 }  // namespace megalith::apps

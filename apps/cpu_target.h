@@ -3,6 +3,7 @@
 // to the library. Measured once per machine and kept in the user's cache folder.
 #pragma once
 
+#include <nlohmann/json_fwd.hpp>
 #include <optional>
 
 #include "device/target.h"
@@ -22,5 +23,8 @@ device::Target cpu_target(int threads, kernels::Numerics numerics,
 
 /// How many times faster `fast` multiplies matrices of `dtype` here than `exact`: for advice.
 double fast_gain(int threads, DType dtype);
+
+/// {"cpu", "isa", "threads", "memory_bytes", "host"}
+nlohmann::ordered_json machine_json(const device::Target& target);
 
 }  // namespace megalith::apps

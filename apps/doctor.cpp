@@ -9,7 +9,7 @@
 #include <nlohmann/json.hpp>
 
 #include "apps/command.h"
-#include "apps/machine.h"
+#include "apps/cpu_target.h"
 #include "apps/version.h"
 #include "base/thread_pool.h"
 #include "kernels/matmul/product_class.h"

@@ -25,25 +25,25 @@ constexpr int64_t kMostTextBytes = int64_t{1} << 30;
 constexpr int64_t kMostLineBytes = int64_t{16} << 20;
 
 /// The ids of one line {"text"} or {"ids"}.
-std::vector<int32_t> ids_of_line(std::string_view line, const LoadedModel& loaded) {
+std::vector<int32_t> ids_of_line(std::string_view line, const store::ModelSource& source) {
   auto content = text::parse_score_line(line);
   if (auto* const ids = std::get_if<std::vector<int32_t>>(&content)) return std::move(*ids);
-  if (!loaded.source.tokenizer())
-    throw UserError("\"text\" needs a tokenizer.json beside the model");
-  return loaded.source.tokenizer()->encode(std::get<std::string>(content), true);
+  if (!source.tokenizer()) throw UserError("\"text\" needs a tokenizer.json beside the model");
+  return source.tokenizer()->encode(std::get<std::string>(content), true);
 }
 
 /// Every line of the file, read and judged before the first is scored: a bad line leaves no
 /// partial output.
-std::vector<std::vector<int32_t>> score_lines(const LoadedModel& loaded, const std::string& input) {
+std::vector<std::vector<int32_t>> score_lines(const store::ModelSource& source,
+                                              const std::string& input) {
   std::vector<std::vector<int32_t>> lines;
   int64_t bytes = 0;
   const auto judge = [&](std::string_view line) {
     try {
       bytes += static_cast<int64_t>(line.size());
       if (bytes > kMostTextBytes) throw UserError("more than {} bytes to score", kMostTextBytes);
-      std::vector<int32_t> ids = ids_of_line(line, loaded);
-      loaded.model->check_scorable(ids);
+      std::vector<int32_t> ids = ids_of_line(line, source);
+      engine::check_scorable(source.spec(), ids);
       lines.push_back(std::move(ids));
     } catch (const UserError& error) {
       throw UserError("{}:{}: {}", input, lines.size() + 1, error.what());
@@ -60,67 +60,76 @@ std::vector<std::vector<int32_t>> score_lines(const LoadedModel& loaded, const s
 }
 
 int score(const CheckpointOptions& options, const std::string& input) {
-  LoadedModel loaded(options);
-  for (const std::vector<int32_t>& ids : score_lines(loaded, input)) {
-    const std::vector<double> logprobs = loaded.model->score(ids);
-    const double nll = -std::accumulate(logprobs.begin(), logprobs.end(), 0.0);
-    print_json({{"ids", ids}, {"logprobs", logprobs}, {"nll", nll + 0.0}});
-  }
+  const auto source = store::ModelSource::open(options.path);
+  const auto lines = score_lines(source, input);
+  on_model_ranks(options, source, [&](const ModelRank& rank) {
+    for (const std::vector<int32_t>& ids : lines) {
+      const std::vector<double> logprobs = rank.engine.score(ids);
+      const double nll = -std::accumulate(logprobs.begin(), logprobs.end(), 0.0);
+      if (rank.leads) print_json({{"ids", ids}, {"logprobs", logprobs}, {"nll", nll + 0.0}});
+    }
+  });
   return 0;
 }
 
 /// The ids of a text; `where` names the file in messages.
-std::vector<int32_t> encode(const LoadedModel& loaded, std::string_view text,
+std::vector<int32_t> encode(const text::Tokenizer& tokenizer, std::string_view text,
                             const std::string& where, bool special) {
   try {
-    return loaded.source.tokenizer()->encode(text, special);
+    return tokenizer.encode(text, special);
   } catch (const UserError& error) {
     throw UserError("{}: {}", where, error.what());
   }
 }
 
-/// Each line of the text as a document.
-evaluate::Perplexity line_perplexity(LoadedModel& loaded, const std::string& input,
-                                     const std::string& text) {
-  if (loaded.source.end_ids().empty()) {
+/// Each line of a text as a document.
+std::vector<std::vector<int32_t>> line_documents(const store::ModelSource& source,
+                                                 const std::string& input,
+                                                 const std::string& text) {
+  if (source.end_ids().empty())
     throw UserError("--document line needs a tokenizer with an end-of-document token");
-  }
   std::vector<std::vector<int32_t>> documents;
   std::istringstream lines(text);
-  for (std::string line; std::getline(lines, line);) {
-    documents.push_back(encode(loaded, line, input, false));
+  for (std::string line; std::getline(lines, line);)
+    documents.push_back(encode(*source.tokenizer(), line, input, false));
+  return documents;
+}
+
+void print_perplexity(const evaluate::Perplexity& p, bool json) {
+  if (!json) {
+    fmt::print(
+        "{} tokens, {} words: perplexity {:.3f} per token, {:.3f} per word, {:.4f} bits per byte\n",
+        p.tokens, p.words, p.perplexity(), p.word_perplexity(), p.bits_per_byte());
+    return;
   }
-  return evaluate::document_perplexity(*loaded.model, documents, loaded.source.end_ids()[0], text);
+  print_json({{"tokens", p.tokens},
+              {"words", p.words},
+              {"nll", p.nll},
+              {"perplexity", p.perplexity()},
+              {"word_perplexity", p.word_perplexity()},
+              {"bits_per_byte", p.bits_per_byte()}});
 }
 
 int perplexity(const CheckpointOptions& options, const std::string& input, bool by_line,
                bool json) {
-  LoadedModel loaded(options);
-  if (!loaded.source.tokenizer()) {
+  const auto source = store::ModelSource::open(options.path);
+  if (!source.tokenizer())
     throw UserError("{}: there is no tokenizer.json beside the model", options.path);
-  }
-  const std::string document = read_file(input, kMostTextBytes);
-  evaluate::OnProgress progress;
-  if (!json && isatty(STDERR_FILENO) == 1) {
-    progress = [](int64_t done) { fmt::print(stderr, "\r{} tokens", done); };
-  }
-  const evaluate::Perplexity p =
-      by_line ? line_perplexity(loaded, input, document)
-              : evaluate::perplexity(*loaded.model, encode(loaded, document, input, true), document,
-                                     progress);
-  const nlohmann::ordered_json result{{"tokens", p.tokens},
-                                      {"words", p.words},
-                                      {"nll", p.nll},
-                                      {"perplexity", p.perplexity()},
-                                      {"word_perplexity", p.word_perplexity()},
-                                      {"bits_per_byte", p.bits_per_byte()}};
-  if (json) {
-    print_json(result);
-  } else {
-    fmt::print(
-        "{} tokens, {} words: perplexity {:.3f} per token, {:.3f} per word, {:.4f} bits per byte\n",
-        p.tokens, p.words, p.perplexity(), p.word_perplexity(), p.bits_per_byte());
-  }
+  const std::string text = read_file(input, kMostTextBytes);
+  // By line, or the whole text as the only one.
+  const auto documents =
+      by_line ? line_documents(source, input, text)
+              : std::vector<std::vector<int32_t>>{encode(*source.tokenizer(), text, input, true)};
+  const bool shows = !json && !by_line && isatty(STDERR_FILENO) == 1;
+  on_model_ranks(options, source, [&](const ModelRank& rank) {
+    evaluate::OnProgress progress;
+    if (shows && rank.leads)
+      progress = [](int64_t done) { fmt::print(stderr, "\r{} tokens", done); };
+    const evaluate::Perplexity result =
+        by_line ? evaluate::document_perplexity(rank.engine, documents, source.end_ids()[0], text)
+                : evaluate::perplexity(rank.engine, documents[0], text, progress);
+    if (rank.leads) print_perplexity(result, json);
+  });
   return 0;
 }
 

@@ -22,26 +22,32 @@ struct GenerateOptions {
 };
 
 int run(const GenerateOptions& o, bool json) {
-  LoadedModel loaded(o.checkpoint);
-  if (!loaded.source.tokenizer()) {
+  const auto source = store::ModelSource::open(o.checkpoint.path);
+  if (!source.tokenizer()) {
     throw UserError("{}: there is no tokenizer.json; put one into the folder", o.checkpoint.path);
   }
-  const text::Tokenizer& tokenizer = *loaded.source.tokenizer();
+  const text::Tokenizer& tokenizer = *source.tokenizer();
   generate::GenerateOptions options = o.generate;
-  options.end_ids = loaded.source.end_ids();
+  options.end_ids = source.end_ids();
   std::vector<int32_t> ids = tokenizer.encode(o.prompt, true);
   if (ids.empty() && !options.end_ids.empty())
     ids.push_back(options.end_ids[0]);  // an empty prompt begins a document
-  generate::OnText on_text;
-  if (o.stream && !json) {
-    fmt::print("{}", o.prompt);
-    on_text = [](std::string_view piece) {
-      std::fwrite(piece.data(), 1, piece.size(), stdout);
-      std::fflush(stdout);
-    };
-  }
-  const generate::Generated result =
-      generate::generate(*loaded.model, &tokenizer, ids, options, on_text);
+  std::optional<generate::Generated> leading;
+  on_model_ranks(o.checkpoint, source, [&](const ModelRank& rank) {
+    const bool streams = rank.leads && o.stream && !json;
+    generate::OnText on_text;
+    if (streams) {
+      fmt::print("{}", o.prompt);
+      on_text = [](std::string_view piece) {
+        std::fwrite(piece.data(), 1, piece.size(), stdout);
+        std::fflush(stdout);
+      };
+    }
+    auto mine = generate::generate(rank.engine, &tokenizer, ids, options, on_text);
+    if (rank.leads) leading = std::move(mine);
+  });
+  if (!leading) return 0;  // rank 0 is another process
+  const generate::Generated& result = *leading;
   const double rate = result.decode_seconds > 0
                           ? static_cast<double>(result.ids.size()) / result.decode_seconds
                           : 0.0;

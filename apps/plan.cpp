@@ -13,6 +13,7 @@
 #include "apps/cpu_target.h"
 #include "apps/paper_plan.h"
 #include "apps/recipe_options.h"
+#include "apps/sample_writer.h"
 #include "engine/from_recipe.h"
 #include "report/schedule_page.h"
 
@@ -151,10 +152,13 @@ struct PlanOptions {
 int run(const PlanOptions& options, bool json) {
   if (options.paper) return print_paper_plan(json);
   const config::Recipe recipe = options.recipe.load();
-  const engine::Settings settings = engine::settings_of(recipe, vocab_of(recipe));
+  const auto tokenizer = tokenizer_of(recipe);
+  const engine::Settings settings =
+      engine::settings_of(recipe, tokenizer ? tokenizer->vocab_size() : 0);
   const device::Target target = cpu_target(threads_of(recipe), settings.numerics);
-  const account::LayoutPlan plan =
-      account::plan_layout(settings, target, account::beside_steps(recipe));
+  const account::LayoutPlan plan = account::plan_layout(
+      settings, target,
+      account::beside_steps(recipe, prompt_lengths(recipe, tokenizer ? &*tokenizer : nullptr)));
   const auto choices = recompute_choices(settings, target);
   if (!options.timeline.empty())
     report::write_schedule(picture_of(settings, plan), options.timeline);

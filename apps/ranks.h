@@ -1,18 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
-// The ranks of a run: where they come from, the cores each has, the table of who does what.
+// The ranks of a command: where they come from, and the cores each has.
 #pragma once
 
-#include <functional>
+#include <filesystem>
 #include <optional>
-#include <vector>
 
-#include "account/plan.h"
 #include "apps/launch.h"
 #include "base/function_ref.h"
 #include "comm/communicator.h"
 #include "config/recipe.h"
-#include "engine/settings.h"
-#include "text/tokenizer.h"
+#include "kernels/exec.h"
 
 namespace megalith::apps {
 
@@ -27,29 +24,24 @@ struct RankPlace {
 /// or named by parallel.*; the recipe's layout is set to it. UserError when they contradict.
 std::optional<Launch> settle_ranks(config::Recipe& recipe, int asked);
 
-/// Runs `body` on the ranks of the recipe's layout that are of this process: the one that the
-/// launcher made of it, or all of them, as threads that share its cores. Returns when they have
-/// ended; the first error of any rank is thrown. Under `fast` numerics all ranks choose products
-/// alike, and as the run's newest checkpoint has it.
-void on_ranks(const config::Recipe& recipe, const std::optional<Launch>& launch,
-              FunctionRef<void(const RankPlace&)> body);
+/// The launcher that made this process one rank of several; nothing when ranks may be threads of
+/// it. `asked` by --ranks (0: not). UserError when they contradict.
+std::optional<Launch> launched(int asked);
 
-/// What a run takes beside the process itself.
-struct MemoryPlan {
-  std::vector<account::MemoryByClass> of_rank;
-  int64_t sample_bytes = 0;  // of text samples, on rank 0 beside what is its
+struct RankOptions {
+  int num_ranks = 1;
+  int threads = 0;  // of a process; 0: all cores that it may use
+  kernels::Numerics numerics = kernels::Numerics::exact;
+  double deadline_seconds = 0;  // that ranks wait for each other; 0: the default
+  /// Under `fast` numerics products are chosen as the newest checkpoint below has it; empty: anew.
+  std::filesystem::path run{};
 };
+RankOptions rank_options(const config::Recipe& recipe);
 
-/// Before anything is allocated: UserError when the ranks of this machine, threads or processes, do
-/// not fit into its memory together, or those of one of its control groups into that, with the text
-/// samples that rank 0 writes. The first rank of each machine and group asks for all of it.
-/// `tokenizer` may be null. What was planned is returned on rank 0. Collective.
-std::optional<MemoryPlan> require_memory(const RankPlace& place, const config::Recipe& recipe,
-                                         const text::Tokenizer* tokenizer);
-
-/// Rank by rank what of the model and the batch is where, with its planned memory; nothing for one
-/// rank. At most a screenful.
-void print_layout(const engine::Settings& settings,
-                  const std::vector<account::MemoryByClass>& memories, int threads);
+/// Runs `body` on those of the ranks that are of this process: the one that the launcher made of
+/// it, or all of them, as threads that share its cores. Returns when they have ended; the first
+/// error of any rank is thrown. Under `fast` numerics all ranks choose products alike.
+void on_ranks(const RankOptions& options, const std::optional<Launch>& launch,
+              FunctionRef<void(const RankPlace&)> body);
 
 }  // namespace megalith::apps

@@ -1,10 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "apps/sample_writer.h"
 
-#include <algorithm>
-
-#include "account/plan.h"
-#include "engine/gather_weights.h"
 #include "generate/generator.h"
 
 namespace megalith::apps {
@@ -16,10 +12,6 @@ std::vector<int32_t> prompt_ids(const std::string& prompt, const text::Tokenizer
   const auto end = tokenizer.end_of_document();
   if (ids.empty() && end) ids = {*end};
   return ids;
-}
-
-engine::InferenceModel::Options options_of_model(const engine::Settings& settings) {
-  return {settings.weights, settings.numerics, settings.split.tensor_shards};
 }
 
 generate::GenerateOptions generate_options(const config::Recipe& recipe) {
@@ -48,46 +40,31 @@ void check_samples(const config::Recipe& recipe, const std::optional<text::Token
   }
 }
 
-train::Samples write_samples(engine::Engine& engine, int64_t step, const config::Recipe& recipe,
-                             const text::Tokenizer& tokenizer) {
-  comm::Communicator& world = engine.mesh().world();
-  if (world.rank() != 0) {
-    engine::gather_weights(engine, nullptr, nullptr);
-    return {};
-  }
-  const auto device = device::make_cpu_device(engine.device().target());
-  engine::InferenceModel model(engine.settings().model, *device,
-                               options_of_model(engine.settings()));
-  engine::gather_weights(engine, &model.parameters(), device.get());
-  generate::GenerateOptions options = generate_options(recipe);
-  if (const auto end = tokenizer.end_of_document()) options.end_ids = {*end};
-  train::Samples samples;
-  const auto at_work = [&](std::string_view) { world.sign_of_life(); };  // the other ranks wait
-  for (const std::string& prompt : recipe.train.sample_prompts) {
-    const std::vector<int32_t> ids = prompt_ids(prompt, tokenizer);
-    samples.texts.push_back(
-        {step, prompt, generate::generate(model, &tokenizer, ids, options, at_work).text});
-  }
-  samples.bytes = device->total().peak;
-  return samples;
+std::vector<int64_t> prompt_lengths(const config::Recipe& recipe,
+                                    const text::Tokenizer* tokenizer) {
+  std::vector<int64_t> lengths;
+  if (recipe.train.sample_every == 0 || tokenizer == nullptr) return lengths;
+  for (const std::string& prompt : recipe.train.sample_prompts)
+    lengths.push_back(std::ssize(prompt_ids(prompt, *tokenizer)));
+  return lengths;
 }
 
-int64_t planned_sample_bytes(const config::Recipe& recipe, const engine::Settings& settings,
-                             const text::Tokenizer* tokenizer, const device::Target& target) {
-  if (recipe.train.sample_every == 0) return 0;
-  const account::Plan plan = account::trace(target, [&](device::Device& device) {
-    engine::InferenceModel model(settings.model, device, options_of_model(settings));
-    if (settings.layout.tensor > 1 || settings.layout.pipeline > 1) {
-      int64_t largest = 0;  // pieces of other ranks come in one at a time
-      for (parameters::Parameter& parameter : model.parameters().all())
-        largest = std::max(largest, parameter.compute().bytes());
-      device.arena(device::MemoryClass::workspace).allocate(largest);
-    }
-    // Without an end of document each is as long as it may become.
-    for (const std::string& prompt : recipe.train.sample_prompts)
-      generate::generate(model, nullptr, prompt_ids(prompt, *tokenizer), generate_options(recipe));
-  });
-  return plan.memory.total;
+std::vector<report::TextSample> write_samples(engine::Engine& engine, int64_t step,
+                                              const config::Recipe& recipe,
+                                              const text::Tokenizer& tokenizer) {
+  if (engine.mesh().at().data != 0) return {};
+  engine::InferenceEngine inference(engine.model());
+  generate::GenerateOptions options = generate_options(recipe);
+  if (const auto end = tokenizer.end_of_document()) options.end_ids = {*end};
+  // The other data ranks wait.
+  const auto at_work = [&](std::string_view) { engine.mesh().world().sign_of_life(); };
+  std::vector<report::TextSample> samples;
+  for (const std::string& prompt : recipe.train.sample_prompts) {
+    const std::vector<int32_t> ids = prompt_ids(prompt, tokenizer);
+    samples.push_back(
+        {step, prompt, generate::generate(inference, &tokenizer, ids, options, at_work).text});
+  }
+  return samples;
 }
 
 }  // namespace megalith::apps

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The text samples of a training run: continuations of the recipe's prompts, written by a copy of
-// the model on a device of its own. What that takes is planned like the rest: the same code on the
-// trace kind.
+// The text samples of a training run: continuations of the recipe's prompts by the model as it
+// stands, on the ranks that hold it.
 #pragma once
 
 #include <cstdint>
@@ -21,14 +20,13 @@ namespace megalith::apps {
 void check_samples(const config::Recipe& recipe, const std::optional<text::Tokenizer>& tokenizer,
                    const std::string& path);
 
-/// Continues each prompt with the model as it stands. Rank 0 writes and gives them; from the other
-/// ranks it takes their weights. Collective.
-train::Samples write_samples(engine::Engine& engine, int64_t step, const config::Recipe& recipe,
-                             const text::Tokenizer& tokenizer);
+/// Tokens of each of the recipe's prompts; none when it writes no samples.
+std::vector<int64_t> prompt_lengths(const config::Recipe& recipe, const text::Tokenizer* tokenizer);
 
-/// What write_samples takes on rank 0, in bytes: 0 without samples; to the byte on one rank, at
-/// most one tensor more than needed on several.
-int64_t planned_sample_bytes(const config::Recipe& recipe, const engine::Settings& settings,
-                             const text::Tokenizer* tokenizer, const device::Target& target);
+/// Continues each prompt on the ranks of the first data rank; the others give none. Collective over
+/// those.
+std::vector<report::TextSample> write_samples(engine::Engine& engine, int64_t step,
+                                              const config::Recipe& recipe,
+                                              const text::Tokenizer& tokenizer);
 
 }  // namespace megalith::apps

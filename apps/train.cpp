@@ -9,7 +9,8 @@
 #include "account/traced_step.h"
 #include "apps/command.h"
 #include "apps/cpu_target.h"
-#include "apps/machine.h"
+#include "apps/layout_table.h"
+#include "apps/memory_admission.h"
 #include "apps/ranks.h"
 #include "apps/recipe_options.h"
 #include "apps/sample_writer.h"
@@ -140,11 +141,10 @@ train::RunResult run_rank(const RankPlace& place, const config::Recipe& recipe,
     facts.machine = machine_json(target);
     facts.machine["threads"] = static_cast<int>(threads);  // of all ranks
     facts.step_flops = necessary_flops(settings, target);
-    facts.planned_memory = account::to_json(plan->of_rank[0]);
-    facts.planned_sample_bytes = plan->sample_bytes;
+    facts.planned_memory = account::to_json(plan->front());
     if (!json) {
-      print_start(recipe, settings, plan->of_rank[0], facts);
-      print_layout(settings, plan->of_rank, target.num_threads);
+      print_start(recipe, settings, plan->front(), facts);
+      print_layout(settings, *plan, target.num_threads);
     }
   }
   if (settings.numerics == kernels::Numerics::exact) {
@@ -188,7 +188,7 @@ int run(const RecipeOptions& options, const TrainOptions& extra, bool json) {
   std::optional<train::RunLock> lock;
   std::optional<train::RunResult> result;
   int signal = 0;
-  on_ranks(recipe, launch, [&](const RankPlace& place) {
+  on_ranks(rank_options(recipe), launch, [&](const RankPlace& place) {
     // One rank holds the folder for all; when it is refused, the others are told.
     if (place.world.rank() == 0) {
       lock.emplace(recipe.run.out);

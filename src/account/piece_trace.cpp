@@ -3,7 +3,7 @@
 
 #include "account/traced_step.h"
 #include "comm/backends.h"
-#include "engine/engine.h"
+#include "engine/sharded_model.h"
 
 namespace megalith::account {
 

@@ -63,7 +63,8 @@ KindKey RankKinds::memory_key(int rank) {
   const parallel::Coordinates at = parallel::coordinates_of(settings_.layout, rank);
   const int64_t samples =
       comm::part_of(beside_.validation_samples, at.data, settings_.layout.data).count;
-  KindKey key{at.pipeline, std::min(samples, settings_.micro_batch)};
+  const bool writes_samples = !beside_.prompt_lengths.empty() && at.data == 0;
+  KindKey key{at.pipeline, std::min(samples, settings_.micro_batch), writes_samples ? 1 : 0};
   append_owned(at, key);
   if (settings_.zero > 0 && beside_.saves) {
     for (const int writer : engine::state_writers(parameters_of(at.pipeline), settings_, at))

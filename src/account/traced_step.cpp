@@ -33,9 +33,21 @@ std::vector<data::HostBatch> shaped_batches(const engine::Settings& settings) {
                                       shaped_batch(settings, settings.micro_batch));
 }
 
-BesideSteps beside_steps(const config::Recipe& recipe) {
+BesideSteps beside_steps(const config::Recipe& recipe, std::vector<int64_t> prompt_lengths) {
   return {recipe.train.validate_every > 0 ? recipe.train.validate_samples : 0,
-          recipe.checkpoint.async, true};
+          recipe.checkpoint.async, true, std::move(prompt_lengths), recipe.train.sample_tokens};
+}
+
+void traced_generation(engine::InferenceEngine& inference, int64_t prompt_length,
+                       int64_t new_tokens) {
+  engine::KvCache cache = inference.make_cache(prompt_length + new_tokens);
+  const std::vector<int32_t> ids(static_cast<size_t>(prompt_length), 0);
+  inference.extend(cache, ids);
+  // Of new tokens the last one is only drawn; the one before it sees most.
+  const int64_t last = std::min(cache.capacity(), prompt_length + new_tokens - 1) - 1;
+  if (last < prompt_length) return;
+  cache.set_length(last);
+  inference.extend(cache, std::span(ids).first(1));
 }
 
 void traced_step(const engine::Settings& settings, device::Device& device,
@@ -58,6 +70,10 @@ void traced_step(const engine::Settings& settings, device::Device& device,
   if (samples > 0) {
     engine.sample_losses(shaped_batch(settings, samples));
   }
+  if (mesh.at().data != 0) return;
+  engine::InferenceEngine inference(engine.model());
+  for (const int64_t length : beside.prompt_lengths)
+    traced_generation(inference, length, beside.new_tokens);
 }
 
 }  // namespace megalith::account

@@ -5,6 +5,7 @@
 #include "comm/communicator.h"
 #include "config/recipe.h"
 #include "engine/engine.h"
+#include "engine/inference_engine.h"
 
 namespace megalith::account {
 
@@ -18,8 +19,17 @@ struct BesideSteps {
   int64_t validation_samples = 0;  // 0: no validation
   bool snapshot = false;           // saves go on in the background
   bool saves = false;              // state spread over data ranks is brought together
+  /// Text samples: tokens of each prompt, and new tokens at most; by the first data rank's group.
+  std::vector<int64_t> prompt_lengths{};
+  int64_t new_tokens = 0;
 };
-BesideSteps beside_steps(const config::Recipe& recipe);
+/// `prompt_lengths`: of the recipe's prompts, where it writes samples.
+BesideSteps beside_steps(const config::Recipe& recipe, std::vector<int64_t> prompt_lengths);
+
+/// What continuing a prompt takes: the prompt read, then the last of the new tokens. `inference` is
+/// on the trace kind. Collective.
+void traced_generation(engine::InferenceEngine& inference, int64_t prompt_length,
+                       int64_t new_tokens);
 
 /// Builds the rank's engine, takes what is beside the steps and runs a full one. `device` is of the
 /// trace kind, `world` traced or self.

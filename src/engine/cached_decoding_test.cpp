@@ -79,12 +79,12 @@ class CachedDecoding : public ::testing::TestWithParam<Choice> {
 
 TEST_P(CachedDecoding, LogitsHaveTheBitsOfTheTrainingForwardForEveryChunkSize) {
   for (const int64_t chunk : {1, 7, 64, 200}) {
-    KvCache cache = model_.make_cache(kTokens);
+    KvCache cache = model_.engine().make_cache(kTokens);
     for (int64_t at = 0; at < kTokens; at += chunk) {
       const int64_t count = std::min(chunk, kTokens - at);
       const auto part =
           std::span(ids_).subspan(static_cast<size_t>(at), static_cast<size_t>(count));
-      ASSERT_EQ(model_.extend(cache, part), logits_after(at + count - 1))
+      ASSERT_EQ(model_.engine().extend(cache, part), logits_after(at + count - 1))
           << "chunk " << chunk << " at " << at;
     }
   }
@@ -92,16 +92,16 @@ TEST_P(CachedDecoding, LogitsHaveTheBitsOfTheTrainingForwardForEveryChunkSize) {
 
 /// Going back and reading on is as if the forgotten part had never been read.
 TEST_P(CachedDecoding, TruncatedCacheForgets) {
-  KvCache cache = model_.make_cache(kTokens);
+  KvCache cache = model_.engine().make_cache(kTokens);
   std::vector<int32_t> other = ids_;
   for (size_t i = 90; i < other.size(); ++i) other[i] = (other[i] + 1) % 100;
-  model_.extend(cache, other);
-  cache.truncate(90);
-  EXPECT_EQ(model_.extend(cache, std::span(ids_).subspan(90, 60)), logits_after(149));
+  model_.engine().extend(cache, other);
+  cache.set_length(90);
+  EXPECT_EQ(model_.engine().extend(cache, std::span(ids_).subspan(90, 60)), logits_after(149));
 }
 
 TEST_P(CachedDecoding, ScoresHaveTheBitsOfTheTrainingLoss) {
-  const std::vector<double> scores = model_.score(ids_);
+  const std::vector<double> scores = model_.engine().score(ids_);
   ASSERT_EQ(scores.size(), static_cast<size_t>(kTokens - 1));
   for (size_t i = 0; i < scores.size(); ++i) {
     ASSERT_EQ(scores[i], -static_cast<double>(loss_.view.as<float>()[i])) << i;

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// One rank's part of a model in training, and one optimizer step of it: forward and backward of
-// every micro-batch through the pipeline schedule, gradients reduced in canonical order, clipped,
+// One optimizer step of a sharded model: forward and backward of every micro-batch through the pipeline schedule, gradients reduced in canonical order, clipped,
 // applied. The same code runs under every layout (one rank is the schedule of one stage) and device
 // kind.
 #pragma once
@@ -12,8 +11,7 @@
 
 #include "data/host_batch.h"
 #include "engine/device_batch.h"
-#include "engine/settings.h"
-#include "models/decoder.h"
+#include "engine/sharded_model.h"
 #include "optim/gradients.h"
 
 namespace megalith::engine {
@@ -54,17 +52,13 @@ class Engine {
   /// pipeline ranks, which give the same batch.
   std::vector<double> sample_losses(const data::HostBatch& batch);
 
-  const Settings& settings() const { return settings_; }
-  const parallel::Mesh& mesh() const { return mesh_; }
-  device::Device& device() { return device_; }
-  parameters::ParameterSet& parameters() { return set_; }
-  const parameters::ParameterSet& parameters() const { return set_; }
-  /// The tied table of this stage; null when not tied or on a middle stage.
-  parameters::Parameter* tied() const;
-  /// The whole model; for layouts without pipeline stages.
-  models::Decoder& model();
+  ShardedModel& model() { return model_; }
+  const Settings& settings() const { return model_.settings(); }
+  const parallel::Mesh& mesh() const { return model_.mesh(); }
+  device::Device& device() { return model_.device(); }
+  parameters::ParameterSet& parameters() { return model_.parameters(); }
+  const parameters::ParameterSet& parameters() const { return model_.parameters(); }
   optim::AdamW& optimizer() { return *optimizer_; }
-  layers::Context context(uint64_t step_key, double dropout);
 
  private:
   void accumulate(int64_t step, std::span<const data::HostBatch> micro_batches,
@@ -73,20 +67,9 @@ class Engine {
                    double global_weight);
   int64_t max_sequences(const data::HostBatch& batch) const;
   DeviceBatch::TokenPart token_part() const;
-  Settings settings_;
-  device::Device& device_;
-  const parallel::Mesh& mesh_;
-  kernels::Exec exec_;
-  parameters::ParameterSet set_;
-  std::vector<std::unique_ptr<models::Decoder>> pieces_;  // by chunk
+  ShardedModel model_;
   std::unique_ptr<optim::AdamW> optimizer_;
   std::unique_ptr<optim::NormOrder> norm_order_;
 };
-
-/// What layers are given on this rank.
-layers::Context context_of(const Settings& settings, const parallel::Mesh& mesh,
-                           kernels::Exec& exec, uint64_t step_key, double dropout);
-/// How the layers of the ranks at one place of the tensor axis are cut.
-layers::Partition partition_of(const Settings& settings, int tensor_rank);
 
 }  // namespace megalith::engine

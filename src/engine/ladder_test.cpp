@@ -192,8 +192,8 @@ float clip_factor(Engine& engine) {
       s.model, whole, models::Stage::whole(s.model),
       layers::Partition{s.split.tensor_shards, 1, 0, s.token_partials(), false});
   const optim::GradientNorm norm =
-      optim::gradient_norm(engine.context(0, 0).exec, engine.mesh(), engine.parameters(),
-                           engine.tied(), optim::NormOrder(whole), s.clip);
+      optim::gradient_norm(engine.model().exec(), engine.mesh(), engine.parameters(),
+                           engine.model().tied(), optim::NormOrder(whole), s.clip);
   float factor = 0;
   engine.device().wait(engine.device().copy_to_host(&factor, norm.factor.view));
   return factor;

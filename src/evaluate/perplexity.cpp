@@ -25,7 +25,7 @@ int64_t count_words(std::string_view text) {
   return words;
 }
 
-Perplexity perplexity(engine::InferenceModel& model, std::span<const int32_t> ids,
+Perplexity perplexity(engine::InferenceEngine& model, std::span<const int32_t> ids,
                       std::string_view text, const OnProgress& on_progress) {
   if (ids.size() < 2)
     throw UserError("the text has {} tokens; at least 2 are needed to predict one", ids.size());
@@ -49,7 +49,7 @@ Perplexity perplexity(engine::InferenceModel& model, std::span<const int32_t> id
   return result;
 }
 
-Perplexity document_perplexity(engine::InferenceModel& model,
+Perplexity document_perplexity(engine::InferenceEngine& model,
                                std::span<const std::vector<int32_t>> documents,
                                int32_t end_of_document, std::string_view text,
                                const OnProgress& on_progress) {

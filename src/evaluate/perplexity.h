@@ -7,7 +7,7 @@
 #include <string_view>
 #include <vector>
 
-#include "engine/inference_model.h"
+#include "engine/inference_engine.h"
 
 namespace megalith::evaluate {
 
@@ -27,8 +27,8 @@ using OnProgress = std::function<void(int64_t)>;
 /// Scores `ids`, the tokens of `text`, in windows of the model's context: every token but the first
 /// is predicted once. The first window predicts its whole; each further one starts half a context
 /// later and predicts only what is new, so that a token sees at least half a context of what came
-/// before (strided evaluation).
-Perplexity perplexity(engine::InferenceModel& model, std::span<const int32_t> ids,
+/// before (strided evaluation). Collective over the ranks of the model.
+Perplexity perplexity(engine::InferenceEngine& model, std::span<const int32_t> ids,
                       std::string_view text, const OnProgress& on_progress = {});
 
 /// Scores documents apart from each other, as a model trained on end-of-document tokens sees them:
@@ -36,7 +36,7 @@ Perplexity perplexity(engine::InferenceModel& model, std::span<const int32_t> id
 /// end-of-document token that closes it from the document. `text` holds the documents with one byte
 /// between them, for which that token stands. Documents longer than the context go through windows
 /// as above.
-Perplexity document_perplexity(engine::InferenceModel& model,
+Perplexity document_perplexity(engine::InferenceEngine& model,
                                std::span<const std::vector<int32_t>> documents,
                                int32_t end_of_document, std::string_view text,
                                const OnProgress& on_progress = {});

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "evaluate/perplexity.h"
 
+#include "engine/inference_model.h"
+
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -34,8 +36,8 @@ TEST(Words, AreRunsOfNonBlanks) {
 TEST_F(PerplexityTest, OneWindowIsTheSumOfScores) {
   const std::vector<int32_t> ids{3, 1, 4, 1, 5};
   double nll = 0;
-  for (const double x : model_->score(ids)) nll -= x;
-  const Perplexity p = perplexity(*model_, ids, "a b c");
+  for (const double x : model_->engine().score(ids)) nll -= x;
+  const Perplexity p = perplexity(model_->engine(), ids, "a b c");
   EXPECT_EQ(p.tokens, 4);
   EXPECT_EQ(p.nll, nll);
   EXPECT_DOUBLE_EQ(p.perplexity(), std::exp(nll / 4));
@@ -50,10 +52,10 @@ TEST_F(PerplexityTest, EveryTokenIsPredictedOnceWithItsContext) {
   double nll = 0;
   for (size_t token = 1; token < ids.size(); ++token) {
     const size_t begin = token < 8 ? 0 : (token - 4) / 4 * 4;
-    const auto scores = model_->score(std::span(ids).subspan(begin, token - begin + 1));
+    const auto scores = model_->engine().score(std::span(ids).subspan(begin, token - begin + 1));
     nll -= scores.back();
   }
-  const Perplexity p = perplexity(*model_, ids, "x");
+  const Perplexity p = perplexity(model_->engine(), ids, "x");
   EXPECT_EQ(p.tokens, 18);
   EXPECT_NEAR(p.nll, nll, 1e-12);
 }
@@ -63,10 +65,10 @@ TEST_F(PerplexityTest, DocumentsAreScoredApart) {
   const int32_t end = 19;
   const auto nll = [&](std::vector<int32_t> ids) {
     double sum = 0;
-    for (const double x : model_->score(ids)) sum -= x;
+    for (const double x : model_->engine().score(ids)) sum -= x;
     return sum;
   };
-  const Perplexity p = document_perplexity(*model_, documents, end, "abc d\ne");
+  const Perplexity p = document_perplexity(model_->engine(), documents, end, "abc d\ne");
   EXPECT_EQ(p.tokens, 3 + 1 + 1 + 1);
   EXPECT_NEAR(p.nll, nll({end, 3}) + nll({3, 1, 4, end}) + nll({end, 5}) + nll({5, end}), 1e-12);
   EXPECT_EQ(p.words, 3);
@@ -75,7 +77,7 @@ TEST_F(PerplexityTest, DocumentsAreScoredApart) {
 
 TEST_F(PerplexityTest, OneTokenPredictsNothing) {
   const std::vector<int32_t> ids{3};
-  EXPECT_THROW(perplexity(*model_, ids, "x"), UserError);
+  EXPECT_THROW(perplexity(model_->engine(), ids, "x"), UserError);
 }
 
 }  // namespace

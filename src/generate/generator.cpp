@@ -53,9 +53,21 @@ class StopFinder {
   size_t given_ = 0;
 };
 
+/// The last stage has the logits and draws; all ranks learn what.
+Choice choose_on_last_stage(engine::InferenceEngine& model, std::span<const float> logits,
+                            size_t drawable, const SamplingOptions& sampling, int64_t position) {
+  std::vector<double> drawn;
+  if (!logits.empty()) {
+    const Choice choice = choose_token(logits.first(drawable), sampling, position);
+    drawn = {static_cast<double>(choice.id), choice.logprob};
+  }
+  drawn = model.from_last_stage(drawn);
+  return {static_cast<int32_t>(drawn.at(0)), drawn.at(1)};
+}
+
 }  // namespace
 
-Generated generate(engine::InferenceModel& model, const text::Tokenizer* tokenizer,
+Generated generate(engine::InferenceEngine& model, const text::Tokenizer* tokenizer,
                    std::span<const int32_t> prompt_ids, const GenerateOptions& options,
                    const OnText& on_text) {
   check(options.sampling);
@@ -81,13 +93,13 @@ Generated generate(engine::InferenceModel& model, const text::Tokenizer* tokeniz
   // The token chosen at the last position of the context needs no place in the cache.
   const int64_t most = std::min(options.max_new_tokens, context - prompt + 1);
   // A model's vocabulary may be larger than the tokenizer's; what has no text is not drawn.
-  const auto drawable = tokenizer != nullptr
-                            ? std::min(logits.size(), static_cast<size_t>(tokenizer->vocab_size()))
-                            : logits.size();
+  const int64_t vocab = model.spec().vocab;
+  const auto drawable =
+      static_cast<size_t>(tokenizer != nullptr ? std::min(vocab, tokenizer->vocab_size()) : vocab);
   bool stop_text = false;
   for (int64_t n = 0; n < most; ++n) {
-    const Choice choice =
-        choose_token(std::span(logits).first(drawable), options.sampling, prompt + n);
+    const Choice choice = choose_on_last_stage(model, std::span<const float>(logits), drawable,
+                                               options.sampling, prompt + n);
     if (std::ranges::find(options.end_ids, choice.id) != options.end_ids.end()) {
       result.finish_reason = "stop";
       break;

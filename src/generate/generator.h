@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "engine/inference_model.h"
+#include "engine/inference_engine.h"
 #include "generate/sampling.h"
 #include "text/tokenizer.h"
 
@@ -33,8 +33,9 @@ struct Generated {
 using OnText = std::function<void(std::string_view piece)>;
 
 /// `prompt_ids` must not be empty and fit the context. `tokenizer` may be null: then text is empty
-/// and there are no stop texts. Stops with "length" at max_new_tokens or a full context.
-Generated generate(engine::InferenceModel& model, const text::Tokenizer* tokenizer,
+/// and there are no stop texts. Collective over the ranks of the model, which call alike and get the
+/// same. Stops with "length" at max_new_tokens or a full context.
+Generated generate(engine::InferenceEngine& model, const text::Tokenizer* tokenizer,
                    std::span<const int32_t> prompt_ids, const GenerateOptions& options,
                    const OnText& on_text = {});
 

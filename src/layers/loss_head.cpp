@@ -187,11 +187,25 @@ void LossHead::input_gradient(Context& context, ConstView dlogits_RV, View dh_RH
 }
 
 void LossHead::logits(Context& context, ConstView x_RH, View logits_RV) const {
-  MEGA_CHECK_EQ(context.tensor.size(), 1);
   const device::NameScope scope(context.device(), "head");
   const device::Tensor h = context.workspace(context.activation, x_RH.shape());
   norm_.forward(context, x_RH, h, nullptr);
-  kernels::linear_forward(context.exec, {.x_TI = h, .w_OI = weight_->compute(), .y_TO = logits_RV});
+  if (context.tensor.size() == 1) {
+    return kernels::linear_forward(context.exec,
+                                   {.x_TI = h, .w_OI = weight_->compute(), .y_TO = logits_RV});
+  }
+  // Each rank has a run of the columns; rank by rank they come together.
+  const int64_t rows = x_RH.size(0), local = weight_->local_shape()[0];
+  const device::Tensor own = context.workspace(logits_RV.dtype(), Shape{rows, local});
+  kernels::linear_forward(context.exec, {.x_TI = h, .w_OI = weight_->compute(), .y_TO = own});
+  const device::Tensor all =
+      context.workspace(logits_RV.dtype(), Shape{context.tensor.size(), rows * local});
+  context.tensor.wait(context.tensor.start_all_gather(own.view.reshape(Shape{1, rows * local}), all,
+                                                      "head.logits"));
+  for (int rank = 0; rank < context.tensor.size(); ++rank) {
+    context.device().copy(logits_RV.columns(rank * local, local),
+                          all.view.rows(rank, 1).reshape(Shape{rows, local}));
+  }
 }
 
 }  // namespace megalith::layers

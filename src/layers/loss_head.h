@@ -26,7 +26,8 @@ class LossHead {
   /// parameter gradients accumulate.
   void forward_backward(Context& context, const Batch& batch, ConstView x_TH, float z_loss,
                         View loss_T, View dx_TH) const;
-  /// logits_RV (f32 or f64), whole vocabulary with padding, of the given rows of x. One rank only.
+  /// logits_RV (f32 or f64), whole vocabulary with padding, of the given rows of x, on
+  /// every tensor rank. Collective over them.
   void logits(Context& context, ConstView x_RH, View logits_RV) const;
 
   int64_t vocab() const { return vocab_; }

@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <array>
-#include <cstring>
 #include <nlohmann/json.hpp>
 
 #include "base/file.h"
@@ -40,22 +39,6 @@ bool is_step_folder(const fs::path& path) {
   return fs::exists(path / checkpoint::kCommitName) ||
          fs::exists(path / checkpoint::kManifestName) ||
          checkpoint::step_of_folder(name.string()) >= 0;
-}
-
-/// The part of a row-major tensor that a shard names.
-std::vector<std::byte> cut(std::vector<std::byte> whole, const Shape& shape, const Shard& shard,
-                           DType dtype) {
-  if (shard.is_whole(shape)) return whole;
-  int64_t outer = 1, inner = bytes_of(dtype);
-  for (int dim = 0; dim < shard.dim; ++dim) outer *= shape[dim];
-  for (int dim = shard.dim + 1; dim < shape.num_dims(); ++dim) inner *= shape[dim];
-  std::vector<std::byte> part(static_cast<size_t>(outer * shard.count * inner));
-  for (int64_t o = 0; o < outer; ++o) {
-    std::memcpy(part.data() + o * shard.count * inner,
-                whole.data() + (o * shape[shard.dim] + shard.begin) * inner,
-                static_cast<size_t>(shard.count * inner));
-  }
-  return part;
 }
 
 }  // namespace
@@ -164,10 +147,9 @@ void ModelSource::fill(parameters::ParameterSet& set, device::Device& device) co
                            parameter.name(), parameter.shape());
     }
     const View dst = parameter.master();
-    const std::vector<std::byte> host = convert_elements(
-        parameter.name(),
-        cut(weights_->read(*stored), stored->shape, parameter.declaration().shard, stored->dtype),
-        stored->dtype, dst.dtype());
+    const std::vector<std::byte> host =
+        convert_elements(parameter.name(), weights_->read(*stored, parameter.declaration().shard),
+                         stored->dtype, dst.dtype());
     MEGA_CHECK_EQ(static_cast<int64_t>(host.size()), dst.bytes());
     device.wait(device.copy_to_device(dst, host.data()));
   }

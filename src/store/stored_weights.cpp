@@ -18,6 +18,22 @@ bool is_weight_type(DType dtype) {
   return dtype == DType::f64 || dtype == DType::f32 || dtype == DType::f16 || dtype == DType::bf16;
 }
 
+/// The part of a row-major tensor that a shard names.
+std::vector<std::byte> cut(std::vector<std::byte> whole, const Shape& shape, const Shard& shard,
+                           DType dtype) {
+  if (shard.is_whole(shape)) return whole;
+  int64_t outer = 1, inner = bytes_of(dtype);
+  for (int dim = 0; dim < shard.dim; ++dim) outer *= shape[dim];
+  for (int dim = shard.dim + 1; dim < shape.num_dims(); ++dim) inner *= shape[dim];
+  std::vector<std::byte> part(static_cast<size_t>(outer * shard.count * inner));
+  for (int64_t o = 0; o < outer; ++o) {
+    std::memcpy(part.data() + o * shard.count * inner,
+                whole.data() + (o * shape[shard.dim] + shard.begin) * inner,
+                static_cast<size_t>(shard.count * inner));
+  }
+  return part;
+}
+
 class CheckpointWeights : public Weights {
  public:
   CheckpointWeights(std::shared_ptr<const checkpoint::Reader> reader, const models::ModelSpec& spec)
@@ -32,10 +48,11 @@ class CheckpointWeights : public Weights {
       tensors_.push_back({name, shape, info->dtype});
     }
   }
-  std::vector<std::byte> read(const StoredTensor& tensor) const override {
-    const int64_t bytes = tensor.shape.num_elements() * bytes_of(tensor.dtype);
+  using Weights::read;
+  std::vector<std::byte> read(const StoredTensor& tensor, const Shard& part) const override {
+    const int64_t bytes = part.local_shape(tensor.shape).num_elements() * bytes_of(tensor.dtype);
     std::vector<std::byte> host(static_cast<size_t>(bytes));
-    reader_->read(tensor.name, Shard::whole(tensor.shape), host.data());
+    reader_->read(tensor.name, part, host.data());
     return host;
   }
   std::string where() const override { return reader_->folder().string(); }
@@ -61,7 +78,8 @@ class HuggingFaceWeights : public Weights {
     }
     check_rest(spec);
   }
-  std::vector<std::byte> read(const StoredTensor& tensor) const override {
+  using Weights::read;
+  std::vector<std::byte> read(const StoredTensor& tensor, const Shard& part) const override {
     const models::TensorMap& map = maps_.at(tensor.name);
     const int64_t each = bytes_of(tensor.dtype);
     std::vector<std::byte> ours(static_cast<size_t>(tensor.shape.num_elements() * each));
@@ -75,7 +93,7 @@ class HuggingFaceWeights : public Weights {
       }
       models::to_ours(map, move, each, theirs.data(), ours.data());
     }
-    return ours;
+    return cut(std::move(ours), tensor.shape, part, tensor.dtype);
   }
   std::string where() const override { return folder_name_; }
 

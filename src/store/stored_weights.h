@@ -12,6 +12,7 @@
 #include "models/model_spec.h"
 #include "tensor/dtype.h"
 #include "tensor/shape.h"
+#include "tensor/shard.h"
 
 namespace megalith::checkpoint {
 class Reader;
@@ -33,8 +34,12 @@ class Weights {
   const std::vector<StoredTensor>& tensors() const { return tensors_; }
   /// Null when the model has no such parameter.
   const StoredTensor* find(const std::string& name) const;
-  /// The tensor's bytes, row major, in the stored type. IntegrityError naming file and tensor.
-  virtual std::vector<std::byte> read(const StoredTensor& tensor) const = 0;
+  /// The bytes of a part of the tensor, row major, in the stored type. IntegrityError naming file
+  /// and tensor. Several threads may call at once.
+  virtual std::vector<std::byte> read(const StoredTensor& tensor, const Shard& part) const = 0;
+  std::vector<std::byte> read(const StoredTensor& tensor) const {
+    return read(tensor, Shard::whole(tensor.shape));
+  }
   /// Where the weights are, for messages.
   virtual std::string where() const = 0;
 

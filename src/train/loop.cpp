@@ -432,10 +432,7 @@ bool TrainingRun::rewind() {
 
 void TrainingRun::write_samples(Progress* progress) {
   const InBucket writing(accounts_, Bucket::samples);
-  const Samples samples = hooks_.samples(*engine_, position_.step);
-  record_.json()["memory"]["samples"] = {{"planned", facts_.planned_sample_bytes},
-                                         {"measured", samples.bytes}};
-  for (const report::TextSample& sample : samples.texts) {
+  for (const report::TextSample& sample : hooks_.samples(*engine_, position_.step)) {
     if (log_ != nullptr) log_->sample(sample);
     if (progress != nullptr) progress->note(fmt::format("  {}{}", sample.prompt, sample.text));
   }

@@ -20,15 +20,10 @@
 
 namespace megalith::train {
 
-struct Samples {
-  std::vector<report::TextSample> texts;
-  int64_t bytes = 0;  // that writing them took, at most
-};
-
 struct Hooks {
   /// Continues each of the recipe's prompts with the model as it stands. Collective; what rank 0
   /// returns counts.
-  std::function<Samples(engine::Engine&, int64_t step)> samples;
+  std::function<std::vector<report::TextSample>(engine::Engine&, int64_t step)> samples;
   /// Around the computation of each step (data, validation and saves are outside); optional.
   std::function<void(engine::Engine&, int64_t step)> before_step;
   std::function<void(engine::Engine&, int64_t step, double seconds)> after_step;
@@ -41,7 +36,6 @@ struct RunFacts {
   double step_flops = 0;          // necessary, of a full batch
   nlohmann::ordered_json machine;
   nlohmann::ordered_json planned_memory;  // bytes by class; empty: no plan
-  int64_t planned_sample_bytes = 0;       // beside them, while text samples are written
   std::vector<std::string> allow;         // recipe keys that a resume may change
 };
 

@@ -73,6 +73,32 @@ class Stories(unittest.TestCase):
         self.assertEqual(self.text_of(self.folder / "theirs"), self.text_of(STORIES))
 
 
+    def test_ranks_read_alike(self):
+        """score, perplexity and generate: the bytes of one rank's output under every layout."""
+        (self.folder / "lines.jsonl").write_text('{"text": "Once upon a time"}\n{"ids": [1, 5, 9, 200, 17]}\n')
+        (self.folder / "text").write_text(PUBLISHED)
+        # Not the rate of generation.
+        outputs = {
+            "score": lambda more: run("evaluate", "score", "--checkpoint", STORIES, "--input", self.folder / "lines.jsonl", *more),
+            "perplexity": lambda more: run("evaluate", "perplexity", "--checkpoint", STORIES, "--input", self.folder / "text",
+                                           "--json", *more),
+            "generate": lambda more: {**run_json("generate", "--checkpoint", STORIES, "--prompt", "One day", "--max-new-tokens", 30,
+                                                 "--seed", 7, *more), "tokens_per_second": 0}}
+        for dtype in ("f32", "bf16"):
+            for name, output in outputs.items():
+                alone = output(["--dtype", dtype])
+                for more in (["--ranks", 2], ["--set", "parallel.tensor=4"], ["--set", "parallel.pipeline=5"],
+                             ["--ranks", 4, "--set", "parallel.pipeline=2"], ["--threads", 1]):
+                    self.assertEqual(output(["--dtype", dtype, *more]), alone, f"{name} {dtype} {more}")
+
+    def test_layouts_that_do_not_fit_are_refused(self):
+        for more, word in ((["--ranks", 3, "--set", "parallel.tensor=2"], "parallel.tensor 2"),
+                           (["--set", "parallel.tensor=16"], "tensor_shards"), (["--set", "parallel.pipeline=6"], "model.layers 5"),
+                           (["--set", "parallel.data=2"], "parallel.tensor, parallel.pipeline"),
+                           (["--set", "parallel.tensor=two"], "whole number")):
+            self.assertIn(word, run("generate", "--checkpoint", STORIES, "--prompt", "", *more, code=2))
+
+
 class Layouts(RoadTest):
     @classmethod
     def setUpClass(cls):

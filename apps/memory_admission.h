@@ -1,0 +1,23 @@
+// SPDX-License-Identifier: Apache-2.0
+// Does a run fit into the memory of the machines that it runs on?
+#pragma once
+
+#include <optional>
+#include <vector>
+
+#include "account/plan.h"
+#include "apps/ranks.h"
+#include "text/tokenizer.h"
+
+namespace megalith::apps {
+
+/// Planned bytes by rank.
+using MemoryPlan = std::vector<account::MemoryByClass>;
+
+/// Before anything is allocated: UserError when the ranks of this machine, threads or processes, do
+/// not fit into its memory together, or those of one of its control groups into that. The first rank of each machine and group asks for all of it.
+/// `tokenizer` may be null. What was planned is returned on rank 0. Collective.
+std::optional<MemoryPlan> require_memory(const RankPlace& place, const config::Recipe& recipe,
+                                         const text::Tokenizer* tokenizer);
+
+}  // namespace megalith::apps

@@ -1,0 +1,110 @@
+// SPDX-License-Identifier: Apache-2.0
+// Reading text under any layout of tensor and pipeline ranks gives the bits of one rank: scores of
+// a text, and logits while it is read through the cache.
+#include <gtest/gtest.h>
+
+#include <numeric>
+
+#include "comm/backends.h"
+#include "engine/inference_model.h"
+#include "testing/toy_model.h"
+
+namespace megalith::engine {
+namespace {
+
+constexpr int64_t kTokens = 150;  // over two edges between blocks of keys
+
+struct Reading {
+  std::vector<double> scores;
+  std::vector<std::vector<float>> logits;
+  friend bool operator==(const Reading&, const Reading&) = default;
+};
+
+Settings settings_named(std::string_view name) {
+  Settings s = name == "llama" ? testing::toy_llama_settings() : testing::toy_settings();
+  s.model.context = kTokens;
+  return s;
+}
+
+std::vector<int32_t> text() {
+  std::vector<int32_t> ids(kTokens);
+  for (size_t i = 0; i < ids.size(); ++i) ids[i] = static_cast<int32_t>((i * 7 + i / 5) % 50);
+  return ids;
+}
+
+/// Weights from the seed, in the type that the set has.
+void fill(parameters::ParameterSet& set, device::Device& device, uint64_t seed) {
+  if (set.storage().compute == DType::f32) return set.initialise(device, seed);
+  for (parameters::Parameter& parameter : set.all()) {
+    std::vector<float> values(static_cast<size_t>(parameter.local_elements()));
+    parameters::initial_value(parameter, seed, DType::f32, values.data());
+    std::vector<bf16_t> narrow;
+    for (const float value : values) narrow.push_back(to_bf16(value));
+    device.wait(device.copy_to_device(parameter.mutable_compute(), narrow.data()));
+  }
+}
+
+/// A reading on every rank of the layout; logits of the last stage.
+std::vector<Reading> read(const Settings& s, const parallel::Layout& layout, DType compute) {
+  std::vector<Reading> readings(static_cast<size_t>(layout.num_ranks()));
+  comm::run_ranks(layout.num_ranks(), [&](comm::Communicator& world) {
+    const auto device = device::make_cpu_device(1);
+    InferenceModel model(
+        s.model, *device, world,
+        {.compute = compute, .tensor_shards = s.split.tensor_shards, .layout = layout});
+    fill(model.parameters(), *device, s.seed);
+    Reading& mine = readings[static_cast<size_t>(world.rank())];
+    const std::vector<int32_t> ids = text();
+    mine.scores = model.engine().score(ids);
+    KvCache cache = model.engine().make_cache(kTokens);
+    const auto extend = [&](size_t from, size_t count) {
+      mine.logits.push_back(model.engine().extend(cache, std::span(ids).subspan(from, count)));
+    };
+    extend(0, 70);
+    for (size_t i = 70; i < 76; ++i) extend(i, 1);
+    extend(76, 74);
+  });
+  return readings;
+}
+
+class InferenceLayout
+    : public ::testing::TestWithParam<std::tuple<const char*, DType, parallel::Layout>> {};
+
+TEST_P(InferenceLayout, HasTheBitsOfOneRank) {
+  const auto& [name, compute, layout] = GetParam();
+  const Settings s = settings_named(name);
+  const Reading alone = read(s, {}, compute)[0];
+  ASSERT_EQ(alone.scores.size(), static_cast<size_t>(kTokens - 1));
+  ASSERT_EQ(alone.logits.front().size(), static_cast<size_t>(s.model.vocab));
+  const std::vector<Reading> readings = read(s, layout, compute);
+  for (int rank = 0; rank < layout.num_ranks(); ++rank) {
+    const Reading& mine = readings[static_cast<size_t>(rank)];
+    EXPECT_EQ(mine.scores, alone.scores) << "rank " << rank;
+    if (parallel::coordinates_of(layout, rank).pipeline == layout.pipeline - 1) {
+      EXPECT_EQ(mine.logits, alone.logits) << "rank " << rank;
+    }
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    All, InferenceLayout,
+    ::testing::Combine(
+        ::testing::Values("gpt2", "llama"), ::testing::Values(DType::f32, DType::bf16),
+        ::testing::Values(parallel::Layout{.tensor = 2}, parallel::Layout{.tensor = 4},
+                          parallel::Layout{.pipeline = 2}, parallel::Layout{.pipeline = 3},
+                          parallel::Layout{.tensor = 2, .pipeline = 2})));
+
+TEST(InferenceModel, RefusesALayoutThatDoesNotFit) {
+  const Settings s = settings_named("gpt2");
+  const auto check = [&](const parallel::Layout& layout) {
+    InferenceModel::check(s.model, {.tensor_shards = s.split.tensor_shards, .layout = layout},
+                          "generate");
+  };
+  EXPECT_NO_THROW(check({.tensor = 2}));
+  EXPECT_THROW(check({.tensor = 8}), UserError);
+  EXPECT_THROW(check({.pipeline = 5}), UserError);
+  EXPECT_THROW(check({.data = 2}), UserError);
+}
+
+}  // namespace
+}  // namespace megalith::engine

@@ -1,0 +1,79 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "engine/sharded_model.h"
+
+namespace megalith::engine {
+
+layers::Partition partition_of(const Settings& settings, int tensor_rank) {
+  const bool sequence = settings.sequence_parallel();
+  const int ranks = settings.layout.tensor;
+  return {settings.split.tensor_shards, ranks, tensor_rank,
+          exact_div(settings.token_partials(), sequence ? ranks : 1), sequence};
+}
+
+layers::Context context_of(const Settings& settings, const parallel::Mesh& mesh,
+                           kernels::Exec& exec, uint64_t step_key, double dropout) {
+  return {exec,
+          mesh.tensor(),
+          settings.split.tensor_shards,
+          settings.activations,
+          settings.masters,
+          step_key,
+          dropout,
+          settings.sequence_parallel(),
+          settings.paper_storage};
+}
+
+ShardedModel::ShardedModel(const Settings& settings, device::Device& device,
+                           const parallel::Mesh& mesh, const parameters::Storage& storage)
+    : settings_(settings), device_(device), mesh_(mesh), exec_(device, settings.numerics) {
+  const parallel::Layout& layout = mesh.layout();
+  for (int chunk = 0; chunk < layout.chunks; ++chunk) {
+    const models::Stage stage =
+        models::Stage::part(settings.model, parallel::piece_of(layout, mesh.at().pipeline, chunk),
+                            layout.pipeline * layout.chunks);
+    pieces_.push_back(std::make_unique<models::Decoder>(settings.model, set_, stage,
+                                                        partition_of(settings, mesh.at().tensor)));
+  }
+  set_.allocate(device, storage);
+}
+
+parameters::Parameter* ShardedModel::tied() const {
+  for (const auto& piece : pieces_) {
+    if (piece->tied() != nullptr) return piece->tied();
+  }
+  return nullptr;
+}
+
+layers::Context ShardedModel::training_context(uint64_t step_key, double dropout) {
+  return context_of(settings_, mesh_, exec_, step_key, dropout);
+}
+
+layers::Context ShardedModel::inference_context() {
+  layers::Context context = training_context(0, 0);
+  context.sequence = false;
+  return context;
+}
+
+void ShardedModel::through_stages(
+    View x_TH, std::string_view label,
+    FunctionRef<void(const models::Decoder& piece, size_t chunk)> pass) {
+  comm::Communicator& pipeline = mesh_.pipeline();
+  const int stage = mesh_.at().pipeline, stages = pipeline.size();
+  for (size_t chunk = 0; chunk < pieces_.size(); ++chunk) {
+    const models::Decoder& piece = *pieces_[chunk];
+    if (!piece.stage().has_embedding)
+      pipeline.wait(pipeline.start_receive((stage + stages - 1) % stages, x_TH, label));
+    pass(piece, chunk);
+    if (!piece.stage().has_head)
+      pipeline.wait(pipeline.start_send((stage + 1) % stages, x_TH, label));
+  }
+}
+
+std::vector<double> ShardedModel::from_last_stage(std::span<const double> values,
+                                                  std::string_view label) {
+  if (mesh_.pipeline().size() == 1) return {values.begin(), values.end()};
+  return mesh_.pipeline().exchange_values(
+      mesh_.is_last_stage() ? values : std::span<const double>(), label);
+}
+
+}  // namespace megalith::engine

@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: Apache-2.0
+// One rank's part of a model on a mesh of ranks: its pieces, their parameters and where they run.
+// The only owner of a model: training, validation, samples, scoring and generation run through it.
+#pragma once
+
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "base/function_ref.h"
+#include "engine/settings.h"
+#include "models/decoder.h"
+
+namespace megalith::engine {
+
+class ShardedModel {
+ public:
+  /// Declares this rank's parameters and takes memory for them as `storage` says. Device and mesh must outlive it.
+  ShardedModel(const Settings& settings, device::Device& device, const parallel::Mesh& mesh,
+               const parameters::Storage& storage);
+
+  const Settings& settings() const { return settings_; }
+  const models::ModelSpec& spec() const { return settings_.model; }
+  const parallel::Mesh& mesh() const { return mesh_; }
+  device::Device& device() const { return device_; }
+  kernels::Exec& exec() { return exec_; }
+  parameters::ParameterSet& parameters() { return set_; }
+  const parameters::ParameterSet& parameters() const { return set_; }
+  /// This stage's part of the stack, by chunk.
+  std::span<const std::unique_ptr<models::Decoder>> pieces() const { return pieces_; }
+  /// Of the last stage: the piece with the head.
+  const models::Decoder& head() const { return *pieces_.back(); }
+  /// The tied table of this stage; null when not tied or on a middle stage.
+  parameters::Parameter* tied() const;
+
+  /// What layers are given in training: with sequence parallelism where the layout has it.
+  layers::Context training_context(uint64_t step_key, double dropout);
+  /// The same for reading text, whose passes have any number of tokens: whole on every tensor rank.
+  layers::Context inference_context();
+
+  /// `pass(piece, chunk)` for each piece of this stage in the order of the stack, x_TH coming in
+  /// from the stage before and going out to the next: on return, on the last stage, the output of
+  /// the last block. Collective over the pipeline; `label` names the transfers.
+  void through_stages(View x_TH, std::string_view label,
+                      FunctionRef<void(const models::Decoder& piece, size_t chunk)> pass);
+  /// The numbers that the last stage gives, on all its pipeline ranks. Collective over them.
+  std::vector<double> from_last_stage(std::span<const double> values, std::string_view label);
+
+ private:
+  Settings settings_;
+  device::Device& device_;
+  const parallel::Mesh& mesh_;
+  kernels::Exec exec_;
+  parameters::ParameterSet set_;
+  std::vector<std::unique_ptr<models::Decoder>> pieces_;
+};
+
+/// What layers are given on a rank in training.
+layers::Context context_of(const Settings& settings, const parallel::Mesh& mesh,
+                           kernels::Exec& exec, uint64_t step_key, double dropout);
+/// How the layers of the ranks at one place of the tensor axis are cut.
+layers::Partition partition_of(const Settings& settings, int tensor_rank);
+
+}  // namespace megalith::engine
