@@ -108,10 +108,11 @@ GradientNorm gradient_norm(kernels::Exec& exec, const parallel::Mesh& mesh,
   exec.device.fill_zero(sums);
   for_each([&](const Parameter& parameter, View own) {
     const int64_t each = blocks_per_shard(parameter);
-    const int64_t first = order.first_of(parameter.name()) + parameter.first_canonical_shard();
-    for (int s = 0; s < parameter.local_canonical_shards(); ++s)
-      kernels::ordered_sum(exec,
-                           {.x = own.rows(s * each, each), .y = sums.view.rows(first + s, 1)});
+    const int64_t first = order.first_of(parameter.name());
+    for (int s = 0; s < parameter.local_canonical_shards(); ++s) {
+      const View sum = sums.view.rows(first + parameter.canonical_shard(s), 1);
+      kernels::ordered_sum(exec, {.x = own.rows(s * each, each), .y = sum});
+    }
   });
   merge(exec, mesh.tensor(), sums);
   merge(exec, mesh.pipeline(), sums);

@@ -31,8 +31,8 @@ struct Declaration {
   Shape shape;       // global
   Shard shard;       // this rank's part
   Init init;
-  /// Canonical parts of `shard.dim` over all ranks; 1 for a tensor that is never cut. A rank holds
-  /// a whole number of them. They fix the order in which squares are summed.
+  /// Equal parts of `shard.dim` over all ranks; 1 when the tensor is never cut. A rank holds a
+  /// whole number of them in each of its runs. They fix the order in which squares are summed.
   int canonical_shards = 1;
   /// Token shards whose sums are kept apart (norms, and biases added to full rows).
   int gradient_partials = 1;
@@ -61,8 +61,8 @@ class Parameter {
   int64_t local_elements() const { return local_shape().num_elements(); }
   /// How many canonical shards this rank holds.
   int local_canonical_shards() const;
-  /// Global number of the first of them.
-  int first_canonical_shard() const;
+  /// Global number of local shard `local`: they lie in this order in what is held.
+  int canonical_shard(int local) const;
   /// Matrices decay, vectors (norms, biases) do not, unless a recipe's groups say otherwise.
   bool is_matrix() const { return declaration_.shape.num_dims() >= 2; }
 

@@ -34,14 +34,17 @@ int Parameter::local_canonical_shards() const {
   if (declaration_.canonical_shards == 1) return 1;
   const int64_t per_shard =
       exact_div<int64_t>(declaration_.shape[declaration_.shard.dim], declaration_.canonical_shards);
-  return static_cast<int>(exact_div(declaration_.shard.count, per_shard));
+  return static_cast<int>(exact_div(declaration_.shard.extent(), per_shard));
 }
 
-int Parameter::first_canonical_shard() const {
+int Parameter::canonical_shard(int local) const {
   if (declaration_.canonical_shards == 1) return 0;
+  const Shard& shard = declaration_.shard;
   const int64_t per_shard =
-      exact_div<int64_t>(declaration_.shape[declaration_.shard.dim], declaration_.canonical_shards);
-  return static_cast<int>(exact_div(declaration_.shard.begin, per_shard));
+      exact_div<int64_t>(declaration_.shape[shard.dim], declaration_.canonical_shards);
+  const int64_t index = local * per_shard;
+  const ShardRun run = shard.runs()[index < shard.count ? 0 : 1];
+  return static_cast<int>(exact_div(run.begin + index - run.local, per_shard));
 }
 
 Parameter& ParameterSet::declare(Declaration declaration) {
@@ -147,37 +150,29 @@ void initial_value(const Parameter& parameter, uint64_t seed, DType dtype, void*
   const Declaration& d = parameter.declaration();
   const Shape local = parameter.local_shape();
   const uint64_t key = random_key(seed, d.name);
-  // Seen as [outer, dim, inner] around the cut dimension; the key of an element is its global
-  // index.
-  int64_t outer = 1, inner = 1;
-  for (int dim = 0; dim < d.shard.dim; ++dim) outer *= d.shape[dim];
-  for (int dim = d.shard.dim + 1; dim < d.shape.num_dims(); ++dim) inner *= d.shape[dim];
-  const int64_t cut = d.shape.num_dims() > 0 ? d.shape[d.shard.dim] : 1;
   const int64_t row_elements =
       d.shape.num_dims() > 0 ? d.shape.num_elements() / std::max<int64_t>(d.shape[0], 1) : 1;
-  int64_t at = 0;
-  for (int64_t o = 0; o < outer; ++o) {
-    for (int64_t c = d.shard.begin; c < d.shard.begin + d.shard.count; ++c) {
-      for (int64_t i = 0; i < inner; ++i, ++at) {
-        const int64_t element = (o * cut + c) * inner + i;
-        double value = 0;
-        if (d.init.kind == Init::Kind::ones) value = 1;
-        if (d.init.kind == Init::Kind::normal)
-          value = d.init.std * normal(key, static_cast<uint64_t>(element));
-        if (d.init.zero_rows_from >= 0 && element / row_elements >= d.init.zero_rows_from)
-          value = 0;
-        // Through f32 in every case, so that a model in double starts from the same values.
-        const auto rounded = static_cast<float>(value);
-        if (dtype == DType::f64) {
-          static_cast<double*>(host)[at] = rounded;
-        } else {
-          MEGA_CHECK_EQ(dtype, DType::f32);
-          static_cast<float*>(host)[at] = rounded;
-        }
+  int64_t filled = 0;
+  // The key of an element is its global index.
+  d.shard.for_each_run(d.shape, [&](int64_t begin, int64_t at, int64_t count) {
+    filled += count;
+    for (int64_t element = begin; element < begin + count; ++element, ++at) {
+      double value = 0;
+      if (d.init.kind == Init::Kind::ones) value = 1;
+      if (d.init.kind == Init::Kind::normal)
+        value = d.init.std * normal(key, static_cast<uint64_t>(element));
+      if (d.init.zero_rows_from >= 0 && element / row_elements >= d.init.zero_rows_from) value = 0;
+      // Through f32 in every case, so that a model in double starts from the same values.
+      const auto rounded = static_cast<float>(value);
+      if (dtype == DType::f64) {
+        static_cast<double*>(host)[at] = rounded;
+      } else {
+        MEGA_CHECK_EQ(dtype, DType::f32);
+        static_cast<float*>(host)[at] = rounded;
       }
     }
-  }
-  MEGA_CHECK_EQ(at, local.num_elements());
+  });
+  MEGA_CHECK_EQ(filled, local.num_elements());
 }
 
 void ParameterSet::load(device::Device& device, Parameter& parameter, const void* host) {

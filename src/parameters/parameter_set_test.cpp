@@ -37,6 +37,15 @@ TEST(ParameterSet, NamesAreUniqueAndFound) {
   EXPECT_THROW(set.declare(matrix("a", shape, Shard::whole(shape))), InternalError);
 }
 
+TEST(InitialValue, TwoRangesEqualTheWhole) {
+  const Shape shape{8, 12};
+  const std::vector<float> whole = values(matrix("w", shape, Shard::whole(shape)));
+  const std::vector<float> local = values(matrix("w", shape, Shard{0, 2, 2, 6, 1}));
+  std::vector<float> expected(whole.begin() + 24, whole.begin() + 48);
+  expected.insert(expected.end(), whole.begin() + 72, whole.begin() + 84);
+  EXPECT_EQ(local, expected);
+}
+
 /// Shards along either dimension hold the whole's numbers, with every way of cutting it.
 TEST(InitialValue, ShardsEqualTheWhole) {
   const Shape shape{8, 12};
@@ -222,10 +231,17 @@ TEST(Parameter, KnowsItsCanonicalShards) {
   const Shape shape{8, 4};
   const Parameter part({"w", shape, Shard::part(shape, 0, 1, 2), {}, 4});
   EXPECT_EQ(part.local_canonical_shards(), 2);
-  EXPECT_EQ(part.first_canonical_shard(), 2);
+  EXPECT_EQ(part.canonical_shard(0), 2);
   const Parameter columns({"w", shape, Shard::part(shape, 1, 3, 4), {}, 4});
   EXPECT_EQ(columns.local_canonical_shards(), 1);
-  EXPECT_EQ(columns.first_canonical_shard(), 3);
+  EXPECT_EQ(columns.canonical_shard(0), 3);
+  // Rows 2 to 3 and 7: parts 2, 3 and 7 of 8.
+  const Parameter two({"w", shape, Shard{0, 2, 2, 7, 1}, {}, 8});
+  EXPECT_EQ(two.local_shape(), Shape({3, 4}));
+  EXPECT_EQ(two.local_canonical_shards(), 3);
+  EXPECT_EQ(two.canonical_shard(0), 2);
+  EXPECT_EQ(two.canonical_shard(1), 3);
+  EXPECT_EQ(two.canonical_shard(2), 7);
   const Parameter whole({"w", shape, Shard::whole(shape), {}});
   EXPECT_EQ(whole.local_canonical_shards(), 1);
   EXPECT_TRUE(whole.is_matrix());

@@ -47,25 +47,22 @@ void LogicalState::add(const std::string& name, DType dtype, const Shape& shape,
   }
   MEGA_CHECK(whole.dtype == dtype && whole.shape == shape, "{} put in as {} {}, then as {} {}",
              name, whole.dtype, whole.shape, dtype, shape);
-  int64_t outer = 1, inner = 1;
-  for (int dim = 0; dim < shard.dim; ++dim) outer *= shape[dim];
-  for (int dim = shard.dim + 1; dim < shape.num_dims(); ++dim) inner *= shape[dim];
-  const auto* from = static_cast<const std::byte*>(run);
-  int64_t element = 0;
-  for (int64_t o = 0; o < outer; ++o) {
-    for (int64_t i = 0; i < shard.count * inner; ++i, ++element) {
-      if (element < range.begin || element >= range.begin + range.count) continue;
-      const auto at = static_cast<size_t>((o * shape[shard.dim] + shard.begin) * inner + i);
+  const auto* const held = static_cast<const std::byte*>(run);
+  bool agree = true;
+  shard.for_each_run(shape, [&](int64_t global, int64_t local, int64_t count) {
+    const int64_t begin = std::max(local, range.begin);
+    const int64_t end = std::min(local + count, range.begin + range.count);
+    for (int64_t element = begin; element < end && agree; ++element) {
+      const auto at = static_cast<size_t>(global + element - local);
+      const std::byte* const from = held + static_cast<size_t>(element - range.begin) * size;
       std::byte* const to = whole.bytes.data() + at * size;
-      if (whole.present[at] && std::memcmp(to, from, size) != 0) {
-        disagreements_.push_back(fmt::format("ranks disagree on {}[{}]", name, at));
-        return;
-      }
+      agree = !whole.present[at] || std::memcmp(to, from, size) == 0;
+      if (!agree)
+        return disagreements_.push_back(fmt::format("ranks disagree on {}[{}]", name, at));
       std::memcpy(to, from, size);
-      from += size;
       whole.present[at] = true;
     }
-  }
+  });
 }
 
 std::vector<std::string> LogicalState::faults() const {
