@@ -80,18 +80,24 @@ class Interleaver {
     const int dim = record.pieces[0].dim;
     for (int d = 0; d < dim; ++d) outer_ *= record.shape[d];
     for (int d = dim + 1; d < record.shape.num_dims(); ++d) inner *= record.shape[d];
+    std::vector<std::pair<int64_t, Turn>> turns;  // with where they begin
     for (size_t i = 0; i < record.pieces.size(); ++i) {
-      runs_.push_back(record.pieces[i].count * inner);
+      const Shard shard = record.pieces[i].shard();
+      for (const ShardRun& run : shard.runs()) {
+        if (run.count > 0) turns.push_back({run.begin, {i, run.count * inner}});
+      }
       if (tensor.ranks[i] == ranks.rank()) own_ = i;
-      remotes_.emplace_back(ranks, tensor.ranks[i], outer_ * runs_[i], record.name);
+      remotes_.emplace_back(ranks, tensor.ranks[i], outer_ * shard.extent() * inner, record.name);
     }
+    std::ranges::sort(turns, {}, &std::pair<int64_t, Turn>::first);
+    for (const auto& [begin, turn] : turns) turns_.push_back(turn);
   }
 
   void add_own(Bytes part) {
     while (!part.empty()) {
       if (left_of_own_ == 0) {
         take_others();
-        left_of_own_ = runs_[own_];
+        left_of_own_ = turns_[turn_].bytes;
       }
       const auto fits =
           static_cast<size_t>(std::min({std::ssize(part), left_of_own_, left_until_sign_}));
@@ -106,15 +112,20 @@ class Interleaver {
   std::string finish() {
     take_others();
     ranks_.sign_of_life();
-    MEGA_CHECK(outer_ == 0 || runs_done_ == outer_, "tensor {}: its own piece is short",
+    MEGA_CHECK(outer_ == 0 || rounds_ == outer_, "tensor {}: its own piece is short",
                tensor_.record.name);
     return hash_.finish();
   }
 
  private:
+  /// Bytes of one range of a piece, for one index of the dimensions before the cut.
+  struct Turn {
+    size_t piece;
+    int64_t bytes;
+  };
   void take_others() {
-    while (runs_done_ < outer_ && piece_ != own_) {
-      remotes_[piece_].take(runs_[piece_], hash_);
+    while (rounds_ < outer_ && turns_[turn_].piece != own_) {
+      remotes_[turns_[turn_].piece].take(turns_[turn_].bytes, hash_);
       next();
     }
   }
@@ -125,18 +136,18 @@ class Interleaver {
     ranks_.sign_of_life();
   }
   void next() {
-    if (++piece_ < runs_.size()) return;
-    piece_ = 0;
-    ++runs_done_;
+    if (++turn_ < turns_.size()) return;
+    turn_ = 0;
+    ++rounds_;
   }
 
   comm::Communicator& ranks_;
   const PlacedTensor& tensor_;
-  std::vector<int64_t> runs_;  // bytes of each piece for one index of the dimensions before the cut
+  std::vector<Turn> turns_;  // in the order of the tensor
   std::vector<Remote> remotes_;
   int64_t outer_ = 1;
-  int64_t runs_done_ = 0;
-  size_t piece_ = 0, own_ = 0;
+  int64_t rounds_ = 0;
+  size_t turn_ = 0, own_ = 0;
   int64_t left_of_own_ = 0;
   int64_t left_until_sign_ = kDigestBlockBytes;
   Sha256 hash_;

@@ -79,7 +79,8 @@ FileRecord write_tensors(const fs::path& folder, const FilePlan& plan,
                   tensor.dtype,
                   cut.whole,
                   hashes.sha256,
-                  {{plan.name, cut.shard.dim, cut.shard.begin, cut.shard.count, hashes.hash}}};
+                  {{plan.name, cut.shard.dim, cut.shard.begin, cut.shard.count, hashes.hash,
+                    cut.shard.second_begin, cut.shard.second_count}}};
   }
   return {plan.name, written.bytes, written.hash};
 }
@@ -157,6 +158,7 @@ FolderSummary finish_folder(StagedFolder& folder, const FolderContent& content, 
     digest.add(tensor.name, tensor.dtype, tensor.shape, tensor.sha256);
   }
   manifest.state_sha256 = digest.finish();
+  manifest.version = manifest.needed_version();
   const std::string text = manifest.to_text();
   // With the folder: every file and its entry are durable before COMMIT vouches for them.
   write_file_durable(folder.path() / kManifestName, text);

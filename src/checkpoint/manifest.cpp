@@ -21,14 +21,16 @@ bool is_hexadecimal(const std::string& text, size_t digits) {
 }
 bool is_sha256(const std::string& text) { return is_hexadecimal(text, 64); }
 
-/// How a version writes the hashes of files and pieces.
-struct HashFormat {
-  const char* key;
+/// How a version writes files and pieces.
+struct PieceFormat {
+  const char* key;  // of their hashes
   size_t digits;
   size_t pieces_without;  // a tensor of so many has its own hash alone
+  bool second_ranges;
 };
-HashFormat hash_format(int64_t version) {
-  return version == 1 ? HashFormat{"sha256", 64, 1} : HashFormat{"xxh3_128", 32, 0};
+PieceFormat format_of(int64_t version) {
+  if (version == 1) return {"sha256", 64, 1, false};
+  return {"xxh3_128", 32, 0, version >= 3};
 }
 
 int64_t integer(const Json& json, const char* key) {
@@ -37,7 +39,7 @@ int64_t integer(const Json& json, const char* key) {
   return *number;
 }
 
-FileRecord parse_file(const Json& json, const HashFormat& format) {
+FileRecord parse_file(const Json& json, const PieceFormat& format) {
   FileRecord file{json.at("name").get<std::string>(), integer(json, "bytes"),
                   json.at(format.key).get<std::string>()};
   if (!is_plain_name(file.name))
@@ -48,7 +50,7 @@ FileRecord parse_file(const Json& json, const HashFormat& format) {
 }
 
 TensorRecord parse_tensor(const Json& json, const std::set<std::string>& files,
-                          const HashFormat& format) {
+                          const PieceFormat& format) {
   TensorRecord tensor;
   tensor.name = json.at("name").get<std::string>();
   const auto fault = [&](const std::string& what) {
@@ -70,12 +72,16 @@ TensorRecord parse_tensor(const Json& json, const std::set<std::string>& files,
   tensor.shape = Shape(std::span<const int64_t>(dims));
   tensor.sha256 = json.at("sha256").get<std::string>();
   if (!is_sha256(tensor.sha256)) throw fault("its sha256 is not one");
-  int64_t covered = 0;
   for (const Json& j : json.at("pieces")) {
     const int64_t dim = integer(j, "dim");
     if (dim < 0 || dim >= kMaxDims) throw fault("piece of an impossible dimension");
     PieceRecord piece{j.at("file").get<std::string>(), static_cast<int>(dim), integer(j, "begin"),
                       integer(j, "count"), j.value(format.key, "")};
+    if (j.contains("second_begin")) {
+      if (!format.second_ranges) throw fault("a piece of two ranges");
+      piece.second_begin = integer(j, "second_begin");
+      piece.second_count = integer(j, "second_count");
+    }
     if (piece.hash.empty() && json["pieces"].size() > format.pieces_without)
       throw fault(std::string("a piece without its ") + format.key);
     if (!piece.hash.empty() && !is_hexadecimal(piece.hash, format.digits))
@@ -87,22 +93,47 @@ TensorRecord parse_tensor(const Json& json, const std::set<std::string>& files,
                                                : -1);
     if (!tensor.pieces.empty() && piece.dim != tensor.pieces[0].dim)
       throw fault("pieces of several dimensions");
-    if (piece.begin != covered || piece.count < 0 || piece.count > extent - covered)
-      throw fault("pieces do not cover it");
-    covered += piece.count;
+    for (const ShardRun& run : piece.shard().runs()) {
+      if (run.begin < 0 || run.count < 0 || run.begin > extent || run.count > extent - run.begin)
+        throw fault("pieces do not cover it");
+    }
     tensor.pieces.push_back(piece);
   }
-  const int64_t extent = dims.empty()            ? 1
-                         : tensor.pieces.empty() ? -1
-                                                 : tensor.shape[tensor.pieces[0].dim];
-  if (covered != extent) throw fault("pieces do not cover it");
+  if (tensor.uncovered_at()) throw fault("pieces do not cover it");
   return tensor;
 }
 
 }  // namespace
 
+std::optional<int64_t> TensorRecord::uncovered_at() const {
+  if (pieces.empty()) return 0;
+  std::vector<ShardRun> runs;
+  for (const PieceRecord& piece : pieces) {
+    for (const ShardRun& run : piece.shard().runs()) {
+      if (run.count > 0) runs.push_back(run);
+    }
+  }
+  std::ranges::sort(runs, {}, &ShardRun::begin);
+  int64_t covered = 0;
+  for (const ShardRun& run : runs) {
+    if (run.begin != covered) return covered;
+    covered += run.count;
+  }
+  if (covered != (shape.num_dims() == 0 ? 1 : shape[pieces[0].dim])) return covered;
+  return std::nullopt;
+}
+
+int64_t Manifest::needed_version() const {
+  for (const TensorRecord& tensor : tensors) {
+    for (const PieceRecord& piece : tensor.pieces) {
+      if (piece.second_count > 0) return 3;
+    }
+  }
+  return 2;
+}
+
 std::string Manifest::to_text() const {
-  const char* const hash_key = hash_format(version).key;
+  const char* const hash_key = format_of(version).key;
   nlohmann::ordered_json json;
   json["format_version"] = version;
   json["step"] = step;
@@ -116,6 +147,10 @@ std::string Manifest::to_text() const {
     nlohmann::ordered_json pieces = Json::array();
     for (const PieceRecord& p : t.pieces) {
       pieces.push_back({{"file", p.file}, {"dim", p.dim}, {"begin", p.begin}, {"count", p.count}});
+      if (p.second_count > 0) {
+        pieces.back()["second_begin"] = p.second_begin;
+        pieces.back()["second_count"] = p.second_count;
+      }
       if (!p.hash.empty()) pieces.back()[hash_key] = p.hash;
     }
     json["tensors"].push_back(
@@ -137,7 +172,7 @@ Manifest Manifest::parse(const std::string& text, const std::filesystem::path& p
     m.version = integer(json, "format_version");
     if (m.version > kFormatVersion) throw NewerFormatError(path, m.version);
     if (m.version < 1) throw IntegrityError("{}: there is no format version {}", where, m.version);
-    const HashFormat format = hash_format(m.version);
+    const PieceFormat format = format_of(m.version);
     m.step = integer(json, "step");
     m.state_sha256 = json.at("state_sha256").get<std::string>();
     m.state = json.at("state");

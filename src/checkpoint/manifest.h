@@ -2,30 +2,35 @@
 // manifest.json: what a checkpoint consists of. A reader takes every version up to its own and
 // refuses newer ones by number (in every version, COMMIT holds the manifest's SHA-256 and the
 // manifest its version). A change that older readers would misread raises the version. Version 2
-// hashes files and pieces with XXH3-128, version 1 with SHA-256.
+// hashes files and pieces with XXH3-128, version 1 with SHA-256. Version 3 has pieces of two ranges
+// and is written only where there are some.
 #pragma once
 
 #include <filesystem>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "base/error.h"
 #include "tensor/dtype.h"
-#include "tensor/shape.h"
+#include "tensor/shard.h"
 
 namespace megalith::checkpoint {
 
-inline constexpr int kFormatVersion = 2;
+inline constexpr int kFormatVersion = 3;
 
-/// Where a part of a tensor is: indices [begin, begin + count) of `dim`, under the tensor's name in
-/// `file`.
+/// Where a part of a tensor is: indices [begin, begin + count) of `dim`, then those of a second
+/// range where there is one (tensor/shard.h), under the tensor's name in `file`.
 struct PieceRecord {
   std::string file;
   int dim = 0;
   int64_t begin = 0;
   int64_t count = 0;
   std::string hash = {};  // of its bytes; version 1 has none where it is the whole tensor
+  int64_t second_begin = 0;
+  int64_t second_count = 0;
+  Shard shard() const { return {dim, begin, count, second_begin, second_count}; }
 };
 
 struct TensorRecord {
@@ -34,6 +39,8 @@ struct TensorRecord {
   Shape shape;
   std::string sha256;  // of the whole tensor's bytes
   std::vector<PieceRecord> pieces;
+  /// Where along their dimension the pieces overlap or leave a gap; nothing: they cover it once.
+  std::optional<int64_t> uncovered_at() const;
 };
 
 struct FileRecord {
@@ -54,13 +61,15 @@ class NewerFormatError : public UserError {
 };
 
 struct Manifest {
-  int64_t version = kFormatVersion;
+  int64_t version = kFormatVersion;  // to be written: that of needed_version()
   int64_t step = 0;
   std::string state_sha256;
   std::vector<TensorRecord> tensors;
   std::vector<FileRecord> files;
   nlohmann::json state;
 
+  /// The oldest version that can say this: 2, or 3 with pieces of two ranges.
+  int64_t needed_version() const;
   /// The text of manifest.json, in the format of `version`.
   std::string to_text() const;
   /// IntegrityError naming `path` and the fault unless every field is present, file names are

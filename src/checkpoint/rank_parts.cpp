@@ -19,7 +19,8 @@ Json to_json(const std::vector<FileRecord>& files, const std::vector<TensorRecor
     const PieceRecord& p = t.pieces.at(0);
     json["tensors"].push_back({t.name, std::string(name_of(t.dtype)),
                                std::vector<int64_t>(t.shape.dims().begin(), t.shape.dims().end()),
-                               t.sha256, p.file, p.dim, p.begin, p.count, p.hash});
+                               t.sha256, p.file, p.dim, p.begin, p.count, p.hash, p.second_begin,
+                               p.second_count});
   }
   return json;
 }
@@ -34,7 +35,8 @@ TensorRecord tensor_from(const Json& j) {
                       j.at(3).get<std::string>(),
                       {}};
   tensor.pieces.push_back({j.at(4).get<std::string>(), j.at(5).get<int>(), j.at(6).get<int64_t>(),
-                           j.at(7).get<int64_t>(), j.at(8).get<std::string>()});
+                           j.at(7).get<int64_t>(), j.at(8).get<std::string>(),
+                           j.at(9).get<int64_t>(), j.at(10).get<int64_t>()});
   return tensor;
 }
 
@@ -45,17 +47,15 @@ void settle(PlacedTensor& tensor) {
   for (size_t i = 0; i < tensor.ranks.size(); ++i)
     pieces.emplace_back(record.pieces[i], tensor.ranks[i]);
   std::ranges::sort(pieces, {}, [](const auto& piece) { return piece.first.begin; });
-  int64_t covered = 0;
   for (size_t i = 0; i < pieces.size(); ++i) {
     const PieceRecord& piece = pieces[i].first;
-    MEGA_CHECK(piece.begin == covered && piece.dim == pieces[0].first.dim && piece.count > 0,
-               "tensor {}: its pieces overlap or leave gaps at {}", record.name, covered);
-    covered += piece.count;
+    MEGA_CHECK(piece.dim == pieces[0].first.dim && piece.count > 0,
+               "tensor {}: a piece of {} along dimension {}", record.name, piece.count, piece.dim);
     record.pieces[i] = piece;
     tensor.ranks[i] = pieces[i].second;
   }
-  const int64_t extent = record.shape.num_dims() == 0 ? 1 : record.shape[pieces[0].first.dim];
-  MEGA_CHECK(covered == extent, "tensor {}: {} of {} are written", record.name, covered, extent);
+  const std::optional<int64_t> at = record.uncovered_at();
+  MEGA_CHECK(!at, "tensor {}: its pieces overlap or leave gaps at {}", record.name, *at);
 }
 
 }  // namespace

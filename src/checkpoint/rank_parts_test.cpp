@@ -26,8 +26,9 @@ TensorContent piece_of(const std::string& name, const Shape& whole, const Shard&
   for (int d = 0; d < shard.dim; ++d) outer *= whole[d];
   for (int d = shard.dim + 1; d < whole.num_dims(); ++d) inner *= whole[d];
   for (int64_t o = 0; o < outer; ++o) {
-    for (int64_t i = shard.begin * inner; i < (shard.begin + shard.count) * inner; ++i) {
-      values.push_back(first + static_cast<float>(o * whole[shard.dim] * inner + i));
+    for (const ShardRun& run : shard.runs()) {
+      for (int64_t i = run.begin * inner; i < (run.begin + run.count) * inner; ++i)
+        values.push_back(first + static_cast<float>(o * whole[shard.dim] * inner + i));
     }
   }
   return {name, DType::f32, shard.local_shape(whole),
@@ -54,6 +55,21 @@ FolderContent content_of(int rank, int ranks, size_t sink_bytes) {
   if (rank == ranks - 1)
     content.tensors.push_back(piece_of("alone", kAlone, Shard::whole(kAlone), 300, sink_bytes));
   return content;
+}
+
+void expect_part(const Reader& reader, const std::string& name, const Shape& whole,
+                 const Shard& shard, float first) {
+  std::vector<std::byte> expected;
+  piece_of(name, whole, shard, first, 1000).write([&](std::span<const std::byte> bytes) {
+    expected.insert(expected.end(), bytes.begin(), bytes.end());
+  });
+  std::vector<std::byte> actual(expected.size());
+  reader.read(name, shard, actual.data());
+  EXPECT_EQ(actual, expected) << name << " from " << shard.begin << ", " << shard.count;
+}
+void expect_reads(const Reader& reader, const Shard& rows, const Shard& columns) {
+  expect_part(reader, "rows", kRows, rows, 0);
+  expect_part(reader, "columns", kColumns, columns, 100);
 }
 
 class RankPartsTest : public CheckpointTest {
@@ -104,17 +120,76 @@ TEST_F(RankPartsTest, AnyCutReadsBackUnderAnyOther) {
       for (const auto& [name, shape, dim, first] :
            {std::tuple{"rows", kRows, 0, 0.0F}, std::tuple{"columns", kColumns, 1, 100.0F},
             std::tuple{"middle", kMiddle, 1, 200.0F}}) {
-        const Shard shard = Shard::part(shape, dim, part, parts);
-        std::vector<std::byte> expected;
-        piece_of(name, shape, shard, first, 1000).write([&](std::span<const std::byte> bytes) {
-          expected.insert(expected.end(), bytes.begin(), bytes.end());
-        });
-        std::vector<std::byte> actual(expected.size());
-        reader.read(name, shard, actual.data());
-        EXPECT_EQ(actual, expected) << name << " part " << part << " of " << parts;
+        expect_part(reader, name, shape, Shard::part(shape, dim, part, parts), first);
       }
     }
   }
+}
+
+/// Part `part` of 4 of 12 indices in two groups of 4 and 2, two parts to a group.
+Shard grouped(int dim, int part) {
+  const int64_t begin = part / 2 * 6, in_group = part % 2;
+  return {dim, begin + 2 * in_group, 2, begin + 4 + in_group, 1};
+}
+
+TEST_F(RankPartsTest, PiecesOfTwoRangesAreOneTensor) {
+  const FolderSummary alone = write("one", 1);
+  for (const size_t sink_bytes : {4, 12, 1000}) {
+    const fs::path folder = folder_ / fmt::format("grouped-{}", sink_bytes);
+    FolderSummary summary;
+    comm::run_ranks(4, [&](comm::Communicator& world) {
+      const int rank = world.rank();
+      FolderContent content = content_of(rank, 4, sink_bytes);
+      content.tensors[0] = piece_of("rows", kRows, grouped(0, rank), 0, sink_bytes);
+      content.tensors[1] = piece_of("columns", kColumns, grouped(1, rank), 100, sink_bytes);
+      const FolderSummary mine = write_checkpoint_folder(folder, content, 2, 100, &world);
+      if (rank == 0) summary = mine;
+    });
+    EXPECT_EQ(summary.state_sha256, alone.state_sha256);
+    EXPECT_THAT(read_file(folder / kManifestName), HasSubstr("\"format_version\": 3"));
+    const Reader reader(folder);
+    reader.verify_all();
+    for (int part = 0; part < 4; ++part) expect_reads(reader, grouped(0, part), grouped(1, part));
+    for (const int parts : {1, 2, 3, 4}) {
+      for (int part = 0; part < parts; ++part) {
+        expect_reads(reader, Shard::part(kRows, 0, part, parts),
+                     Shard::part(kColumns, 1, part, parts));
+      }
+    }
+  }
+  // What needs no second range is written as before, and read by it.
+  EXPECT_THAT(read_file(folder_ / "one" / kManifestName), HasSubstr("\"format_version\": 2"));
+  write("four", 4);
+  const Reader reader(folder_ / "four");
+  for (int part = 0; part < 4; ++part) expect_reads(reader, grouped(0, part), grouped(1, part));
+}
+
+TEST_F(RankPartsTest, TwoRangesBelongToTheVersionThatHasThem) {
+  comm::run_ranks(4, [&](comm::Communicator& world) {
+    FolderContent content = content_of(world.rank(), 4, 1000);
+    content.tensors[0] = piece_of("rows", kRows, grouped(0, world.rank()), 0, 1000);
+    write_checkpoint_folder(folder_ / "grouped", content, 2, 100, &world);
+  });
+  const std::string text = read_file(folder_ / "grouped" / kManifestName);
+  const auto fault_with = [&](const std::string& from, const std::string& to) -> std::string {
+    std::string changed = text;
+    changed.replace(changed.find(from), from.size(), to);
+    try {
+      Manifest::parse(changed, "manifest.json");
+    } catch (const IntegrityError& error) {
+      return error.what();
+    }
+    return "";
+  };
+  EXPECT_EQ(fault_with("", ""), "");
+  EXPECT_THAT(fault_with("\"format_version\": 3", "\"format_version\": 2"),
+              HasSubstr("two ranges"));
+  EXPECT_THAT(fault_with("\"second_count\": 1", "\"second_count\": 2"),
+              HasSubstr("do not cover it"));
+  EXPECT_THAT(fault_with("\"second_begin\": 5", "\"second_begin\": 4"),
+              HasSubstr("do not cover it"));
+  EXPECT_THAT(fault_with("\"second_begin\": 5", "\"second_begin\": -5"),
+              HasSubstr("do not cover it"));
 }
 
 // Larger than a block, so that pieces travel in several messages and rows straddle them.

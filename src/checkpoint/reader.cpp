@@ -62,25 +62,25 @@ std::string hash_of(HashKind kind, const SafetensorsFile& file, const Safetensor
 void read_overlap(const SafetensorsFile& file, const SafetensorsEntry& entry, const Shape& shape,
                   Shard here, Shard wanted, void* host, const AtWork& at_work) {
   const bool all_here = here.is_whole(shape), all_wanted = wanted.is_whole(shape);
-  if (all_here && all_wanted) return file.read(entry, 0, entry.bytes, host);
+  if ((all_here && all_wanted) || here == wanted) return file.read(entry, 0, entry.bytes, host);
   // What is whole is so along every dimension.
   if (all_here) here = {wanted.dim, 0, shape[wanted.dim]};
   if (all_wanted) wanted = {here.dim, 0, shape[here.dim]};
   MEGA_CHECK_EQ(here.dim, wanted.dim);
-  const int64_t begin = std::max(wanted.begin, here.begin);
-  const int64_t end = std::min(wanted.begin + wanted.count, here.begin + here.count);
-  if (begin >= end) return;
-  if (here.begin == wanted.begin && here.count == wanted.count)
-    return file.read(entry, 0, entry.bytes, host);
-  // Run by run around the cut dimension.
   int64_t outer = 1, inner = bytes_of(*entry.dtype);
   for (int dim = 0; dim < here.dim; ++dim) outer *= shape[dim];
   for (int dim = here.dim + 1; dim < shape.num_dims(); ++dim) inner *= shape[dim];
-  for (int64_t o = 0; o < outer; ++o) {
-    if (at_work) at_work();
-    std::byte* const to =
-        static_cast<std::byte*>(host) + (o * wanted.count + begin - wanted.begin) * inner;
-    file.read(entry, (o * here.count + begin - here.begin) * inner, (end - begin) * inner, to);
+  for (const ShardRun& held : here.runs()) {
+    for (const ShardRun& asked : wanted.runs()) {
+      const int64_t begin = std::max(asked.begin, held.begin);
+      const int64_t end = std::min(asked.begin + asked.count, held.begin + held.count);
+      for (int64_t o = 0; begin < end && o < outer; ++o) {  // around the cut dimension
+        if (at_work) at_work();
+        const int64_t from = o * here.extent() + held.local + begin - held.begin;
+        const int64_t to = (o * wanted.extent() + asked.local + begin - asked.begin) * inner;
+        file.read(entry, from * inner, (end - begin) * inner, static_cast<std::byte*>(host) + to);
+      }
+    }
   }
 }
 
@@ -281,15 +281,14 @@ void Reader::read(const std::string& name, const Shard& wanted, void* host) cons
   for (const PieceRecord& piece : tensor.pieces) {
     const SafetensorsFile& file = impl_->tensor_file(piece.file);
     const SafetensorsEntry* entry = file.find(name);
-    Shape expected = tensor.shape;
-    if (expected.num_dims() > 0) expected.set(piece.dim, piece.count);
-    if (entry == nullptr || entry->dtype != tensor.dtype || entry->shape != expected) {
+    const Shard held = piece.shard();
+    if (entry == nullptr || entry->dtype != tensor.dtype ||
+        entry->shape != held.local_shape(tensor.shape)) {
       throw IntegrityError("{}: tensor {} is not there as the manifest says", file.path().string(),
                            name);
     }
     if (impl_->at_work) impl_->at_work();
-    read_overlap(file, *entry, tensor.shape, {piece.dim, piece.begin, piece.count}, wanted, host,
-                 impl_->at_work);
+    read_overlap(file, *entry, tensor.shape, held, wanted, host, impl_->at_work);
   }
 }
 

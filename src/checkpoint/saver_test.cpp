@@ -141,7 +141,7 @@ TEST_F(SaverTest, a_checkpoint_of_a_newer_format_is_refused_and_stays) {
   } catch (const NewerFormatError& error) {
     EXPECT_EQ(error.code(), ExitCode::usage);
     EXPECT_THAT(error.what(), HasSubstr(step(3).string()));
-    EXPECT_THAT(error.what(), HasSubstr("version 3, and this program reads 1 to 2"));
+    EXPECT_THAT(error.what(), HasSubstr("version 4, and this program reads 1 to 3"));
   }
   const std::string manifest = read_file(step(3) / kManifestName);
   EXPECT_THROW(save(saver, 3), SystemError);
@@ -184,7 +184,7 @@ TEST_F(SaverTest, all_ranks_hear_that_a_checkpoint_of_a_newer_format_stays) {
   EXPECT_THAT([&] { comm::run_ranks(2, body, {60}); },
               ::testing::ThrowsMessage<SystemError>(HasSubstr("saving step 3 failed")));
   EXPECT_THAT(of_rank_1, HasSubstr("saving step 3 failed"));
-  EXPECT_THAT(of_rank_1, HasSubstr("version 3, and this program reads"));
+  EXPECT_THAT(of_rank_1, HasSubstr("version 4, and this program reads"));
 }
 
 TEST_F(SaverTest, a_start_may_tidy_up_as_a_save_does) {

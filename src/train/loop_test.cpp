@@ -82,9 +82,8 @@ class LoopTest : public ::testing::Test {
     return hooks;
   }
   void rewrite_as_newer(const std::string& step) const {
-    rewrite(step, [](nlohmann::json& json) {
-      json["format_version"] = json["format_version"].get<int64_t>() + 1;
-    });
+    rewrite(step,
+            [](nlohmann::json& json) { json["format_version"] = checkpoint::kFormatVersion + 1; });
   }
   void rewrite(const std::string& step, const std::function<void(nlohmann::json&)>& change) const {
     const fs::path manifest = checkpoints() / step / checkpoint::kManifestName;
