@@ -172,6 +172,21 @@ TEST(TracedStep, PlansSpreadStateOfEveryRankToTheByte) {
   }
 }
 
+TEST(TracedStep, PlansGroupedKeysToTheByte) {
+  for (const parallel::Layout& layout :
+       {parallel::Layout{}, parallel::Layout{.tensor = 2},
+        parallel::Layout{.tensor = 4, .data = 2, .sequence = true}}) {
+    for (const DType dtype : {DType::f32, DType::bf16}) {
+      engine::Settings settings = megalith::testing::toy_llama_settings();
+      testing::set_kv_heads(settings.model, 2);  // of four tensor shards
+      settings.weights = settings.activations = dtype;
+      settings.layout = layout;
+      settings.zero = layout.data > 1 ? 1 : 0;
+      expect_planned(settings, 2, 2, fmt::format("{} grouped, t{}", dtype, layout.tensor));
+    }
+  }
+}
+
 TEST(TracedStep, PlansChunksToTheByte) {
   engine::Settings settings = toy_settings();
   settings.model.set_num_layers(5);

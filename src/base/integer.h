@@ -35,6 +35,9 @@ constexpr T round_up(T a, T multiple) {
   return static_cast<T>(ceil_div(a, multiple) * multiple);
 }
 
+constexpr bool divides(int64_t divisor, int64_t value) {
+  return divisor >= 1 && value % divisor == 0;
+}
 /// a / b; checks that b divides a.
 template <std::integral T>
 constexpr T exact_div(T a, T b) {

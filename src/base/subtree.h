@@ -20,4 +20,10 @@ constexpr bool blocks_are_subtrees(int64_t shards, int64_t ranks) {
   return true;
 }
 
+/// Whether so many equal shares of key/value heads are whole heads, or parts of one each. Of
+/// canonical shards and of ranks alike.
+constexpr bool shares_of_heads(int64_t shares, int64_t kv_heads) {
+  return kv_heads % shares == 0 || shares % kv_heads == 0;
+}
+
 }  // namespace megalith

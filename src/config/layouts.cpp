@@ -44,6 +44,7 @@ std::vector<LayoutChoice> nearest_layouts(const Recipe& recipe, int64_t ranks, s
   const int64_t limit = std::min<int64_t>(ranks, 1 << 20) * 2;
   std::vector<LayoutChoice> choices;
   for (const int64_t tensor : fitting(p.tensor_shards, limit)) {
+    if (!shares_of_heads(tensor, recipe.model.kv_heads)) continue;
     for (const int64_t data : fitting(p.data_shards, limit / tensor)) {
       // The numbers of stages around the one that would give `ranks`, and the recipe's own.
       const int64_t most = recipe.model.layers / std::max<int64_t>(p.chunks, 1);

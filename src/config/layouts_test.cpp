@@ -15,6 +15,7 @@ Recipe recipe_of(int64_t layers, int64_t tensor_shards, int64_t data_shards) {
   Recipe r;
   r.model.vocab = 100;
   r.model.layers = layers;
+  r.model.heads = 8;
   r.parallel.tensor_shards = tensor_shards;
   r.parallel.data_shards = data_shards;
   r.train.steps = 1;
@@ -44,7 +45,6 @@ TEST(Layouts, NearestLayoutsFitAndHaveTheRanksIfAnyDo) {
             Recipe with = r;
             with.train.global_batch = 24;
             with.train.micro_batch = 1;
-            with.model.heads = with.model.kv_heads = 8;
             with.parallel.tensor = c.tensor;
             with.parallel.pipeline = c.pipeline;
             with.parallel.data = c.data;

@@ -212,7 +212,7 @@ void ParallelSection::visit(FieldVisitor& v) {
   v.field("schedule", schedule, "order of the pipeline's passes", kNoResult);
   v.field("tensor_shards", tensor_shards,
           "canonical split of each layer, part of the result; 0: gcd(8, heads, kv_heads)",
-          between(0, 8));
+          between(0, 1024));
   v.field("data_shards", data_shards, "canonical split of each batch, part of the result",
           between(1, 1 << 20));
   v.field("context", context, "ranks that share each sequence in attention; not built: 1",

@@ -5,7 +5,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <bit>
 #include <cmath>
 #include <numeric>
 
@@ -63,8 +62,6 @@ using Faults = std::vector<Fault>;
 void add(Faults& faults, std::string path, std::vector<std::string> involved, std::string message) {
   faults.push_back({std::move(path), {}, std::move(message), std::move(involved)});
 }
-
-bool divides(int64_t divisor, int64_t value) { return divisor >= 1 && value % divisor == 0; }
 
 /// Sum and product that stay "nothing" once they overflowed.
 std::optional<int64_t> product(std::initializer_list<int64_t> factors) {
@@ -205,16 +202,22 @@ void guard_rules(const Recipe& r, Faults& faults) {
 }
 
 void tensor_shard_rules(const Recipe& r, Faults& faults) {
-  constexpr int64_t kMostTensorShards = 8;
+  const ModelSection& m = r.model;
   const int64_t shards = r.parallel.tensor_shards;
-  if (shards > kMostTensorShards || !std::has_single_bit(static_cast<uint64_t>(shards)))
-    add(faults, "parallel.tensor_shards", {}, fmt::format("must be 1, 2, 4 or 8, not {}", shards));
-  for (const auto& [name, value] :
-       {std::pair{"model.heads", r.model.heads}, std::pair{"model.kv_heads", r.model.kv_heads},
-        std::pair{"model.ffn", r.model.ffn}})
-    if (!divides(shards, value))
-      add(faults, "parallel.tensor_shards", {name, "model.heads", "model.kv_heads", "model.hidden"},
-          fmt::format("{} must divide {} {}", shards, name, value));
+  const auto fault = [&](const char* name, const std::string& what) {
+    add(faults, "parallel.tensor_shards", {name, "model.heads", "model.kv_heads", "model.hidden"},
+        fmt::format("{} must {}", shards, what));
+  };
+  for (const auto& [name, value] : {std::pair{"model.heads", m.heads}, {"model.ffn", m.ffn}})
+    if (!divides(shards, value)) fault(name, fmt::format("divide {} {}", name, value));
+  if (shards < 1 || m.kv_heads < 1 || m.heads < 1) return;
+  const int64_t head_dim = m.head_dim > 0 ? m.head_dim : m.hidden / m.heads;
+  if (!shares_of_heads(shards, m.kv_heads)) {
+    fault("model.kv_heads", fmt::format("divide model.kv_heads {} or be a multiple", m.kv_heads));
+  } else if (const auto rows = checked_multiply(2 * m.kv_heads, head_dim);
+             rows && !divides(shards, *rows)) {
+    fault("model.head_dim", fmt::format("divide the {} rows of keys and values", *rows));
+  }
 }
 
 /// Whether `given`, a recipe that was not resolved, keeps the rules of a canonical split with this
@@ -246,6 +249,12 @@ void split_rules(const Recipe& r, const Recipe& given, Faults& faults) {
   fits("tensor", p.tensor, "tensor_shards", p.tensor_shards,
        keeps(given, tensor_shard_rules, &ParallelSection::tensor_shards, p.tensor),
        {"parallel.tensor_shards", "model.heads", "model.kv_heads"});
+  if (p.tensor >= 1 && r.model.kv_heads >= 1 && !shares_of_heads(p.tensor, r.model.kv_heads) &&
+      blocks_are_subtrees(p.tensor_shards, p.tensor))
+    add(faults, "parallel.tensor", {"parallel.tensor_shards", "model.heads", "model.kv_heads"},
+        fmt::format("{} ranks hold neither whole key/value heads of {} nor a part of one each; set "
+                    "parallel.tensor: {}",
+                    p.tensor, r.model.kv_heads, std::gcd(p.tensor, r.model.kv_heads)));
   fits("data", p.data, "data_shards", p.data_shards,
        keeps(given, batch_rules, &ParallelSection::data_shards, p.data), {"parallel.data_shards"});
 }
@@ -326,24 +335,6 @@ void memory_rules(const Recipe& r, Faults& faults) {
 }
 
 }  // namespace
-
-void resolve(Recipe& recipe) {
-  ModelSection& m = recipe.model;
-  TrainSection& t = recipe.train;
-  if (m.kv_heads == 0) m.kv_heads = m.heads;
-  // What says the same as 0 is 0, so that a recipe from before these keys is equal to one after.
-  if (divides(m.heads, m.hidden) && m.head_dim == m.hidden / m.heads) m.head_dim = 0;
-  if (m.ffn == 0) m.ffn = checked_multiply(4, m.hidden).value_or(0);
-  if (t.sequence_length == m.context) t.sequence_length = 0;
-  if (recipe.parallel.tensor_shards == 0)
-    recipe.parallel.tensor_shards = std::gcd<int64_t>(8, std::gcd(m.heads, m.kv_heads));
-  if (t.micro_batch == 0) {
-    const int64_t batch = std::gcd(t.global_batch, std::gcd(t.ramp_start, t.ramp_increment));
-    const int64_t shards = recipe.parallel.data_shards;
-    // Where the shards do not divide the batch no value is right: 1 lets the rule name both.
-    t.micro_batch = divides(shards, batch) ? batch / shards : 1;
-  }
-}
 
 std::vector<Fault> validate(const Recipe& recipe) {
   Recipe r = recipe;

@@ -137,8 +137,25 @@ INSTANTIATE_TEST_SUITE_P(
                r.optimizer.groups = {{"", 1, {}}};
              },
              "optimizer.groups.0.match", "is empty"},
-        Case{"shards_are_powers_of_two", [](Recipe& r) { r.parallel.tensor_shards = 3; },
-             "parallel.tensor_shards", "1, 2, 4 or 8"},
+        Case{"shards_are_whole_heads_or_parts_of_one",
+             [](Recipe& r) {
+               r.model.kv_heads = 4;
+               r.parallel.tensor_shards = 6;
+             },
+             "parallel.tensor_shards", "6 must divide model.kv_heads 4 or be a multiple"},
+        Case{"shards_cut_keys_and_values_evenly",
+             [](Recipe& r) {
+               r.model.kv_heads = 1;
+               r.parallel.tensor_shards = 3;
+             },
+             "parallel.tensor_shards", "3 must divide the 128 rows of keys and values"},
+        Case{"ranks_are_whole_heads_or_parts_of_one",
+             [](Recipe& r) {
+               r.model.kv_heads = 3;
+               r.parallel.tensor_shards = 6;
+               r.parallel.tensor = 2;
+             },
+             "parallel.tensor", "nor a part of one each; set parallel.tensor: 1"},
         Case{"shards_divide_heads", [](Recipe& r) { r.parallel.tensor_shards = 8; },
              "parallel.tensor_shards", "8 must divide model.heads 12"},
         Case{"shards_divide_ffn", [](Recipe& r) { r.model.ffn = 1001; }, "parallel.tensor_shards",

@@ -55,7 +55,8 @@ class CachedDecoding : public ::testing::TestWithParam<Choice> {
     layers::Context context = trained_.context();
     models::DecoderSaved saved;
     decoder_.forward(context, trained_.batch(), saved, {});
-    logits_ = context.workspace(DType::f32, Shape{kTokens, settings().model.padded_vocab()});
+    logits_ = context.workspace(
+        DType::f32, Shape{kTokens, settings().model.padded_vocab(settings().split.tensor_shards)});
     decoder_.logits(context, saved.x_TH.back(), logits_);
     const device::Tensor dx = context.workspace(context.activation, saved.x_TH.back().view.shape());
     loss_ = context.workspace(DType::f32, Shape{kTokens});
@@ -113,7 +114,8 @@ INSTANTIATE_TEST_SUITE_P(Choices, CachedDecoding,
                                            Choice{"gpt2", DType::f32, true, 2},
                                            Choice{"gpt2", DType::bf16, false, 2},
                                            Choice{"llama", DType::f32, false, 2},
-                                           Choice{"llama", DType::bf16, false, 4}));
+                                           Choice{"llama", DType::bf16, false, 4},
+                                           Choice{"llama", DType::bf16, false, 1}));
 
 }  // namespace
 }  // namespace megalith::engine

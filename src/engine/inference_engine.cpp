@@ -37,7 +37,7 @@ KvCache::KvCache(ShardedModel& model, int64_t max_positions) : capacity_(max_pos
     for (int64_t i = piece->stage().begin; i < piece->stage().end; ++i) {
       const layers::AttentionSpec& attention = model.spec().layer(i).attention;
       const kernels::KvCacheShape shape{model.settings().activations,
-                                        exact_div<int64_t>(attention.kv_heads, ranks),
+                                        std::max<int64_t>(attention.kv_heads / ranks, 1),
                                         attention.head_dim, num_blocks};
       storage_.push_back(device.arena(device::MemoryClass::activations)
                              .tensor(shape.dtype, Shape{kernels::kv_cache_elements(shape)}));
@@ -105,7 +105,8 @@ std::vector<float> InferenceEngine::extend(KvCache& cache, std::span<const int32
   check_ids(spec(), ids, cache.capacity() - cache.length());
   device::Tensor logits;
   if (model_.mesh().is_last_stage())
-    logits = model_.exec().workspace.tensor(DType::f32, Shape{1, spec().padded_vocab()});
+    logits = model_.exec().workspace.tensor(
+        DType::f32, Shape{1, spec().padded_vocab(model_.settings().split.tensor_shards)});
   while (!ids.empty()) {
     const auto tokens = static_cast<size_t>(std::min(std::ssize(ids), kPrefillChunk));
     extend_chunk(cache, ids.first(tokens), tokens == ids.size() ? logits.view : View{});

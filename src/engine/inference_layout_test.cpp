@@ -22,6 +22,10 @@ struct Reading {
 
 Settings settings_named(std::string_view name) {
   Settings s = name == "llama" ? testing::toy_llama_settings() : testing::toy_settings();
+  if (name == "grouped") {  // ranks that share a key/value head
+    s = testing::toy_llama_settings();
+    testing::set_kv_heads(s.model, 2);
+  }
   s.model.context = kTokens;
   return s;
 }
@@ -89,7 +93,7 @@ TEST_P(InferenceLayout, HasTheBitsOfOneRank) {
 INSTANTIATE_TEST_SUITE_P(
     All, InferenceLayout,
     ::testing::Combine(
-        ::testing::Values("gpt2", "llama"), ::testing::Values(DType::f32, DType::bf16),
+        ::testing::Values("gpt2", "llama", "grouped"), ::testing::Values(DType::f32, DType::bf16),
         ::testing::Values(parallel::Layout{.tensor = 2}, parallel::Layout{.tensor = 4},
                           parallel::Layout{.pipeline = 2}, parallel::Layout{.pipeline = 3},
                           parallel::Layout{.tensor = 2, .pipeline = 2})));

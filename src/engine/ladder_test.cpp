@@ -52,6 +52,13 @@ constexpr Change kRecipes[] = {
        s.weights = s.activations = DType::bf16;
        s.ragged = true;
      }},
+    // f32: in one step rounding to bf16 would hide another order of sums.
+    {"grouped_f32",
+     [](Settings& s) {
+       s.model = testing::toy_llama_settings().model;
+       s.model.set_num_layers(5);
+       testing::set_kv_heads(s.model, 2);  // of four tensor shards
+     }},
 };
 
 constexpr Change kLayouts[] = {

@@ -38,20 +38,8 @@ void check_pipeline(const Settings& s, std::vector<std::string>& faults) {
 
 void check_tensor_shards(const Settings& s, std::vector<std::string>& faults) {
   const int shards = s.split.tensor_shards;
-  for (const layers::LayerSpec& layer : s.model.layers) {
-    const layers::AttentionSpec& a = layer.attention;
-    if (a.heads % shards != 0 || a.kv_heads % shards != 0) {
-      faults.push_back(fmt::format(
-          "parallel.tensor_shards {} does not divide model.heads {} and model.kv_heads {}; set {}",
-          shards, a.heads, a.kv_heads, models::default_tensor_shards(s.model)));
-      break;
-    }
-    if (layer.mlp.ffn % shards != 0) {
-      faults.push_back(fmt::format("parallel.tensor_shards {} does not divide model.ffn {}", shards,
-                                   layer.mlp.ffn));
-      break;
-    }
-  }
+  std::string fault = models::split_fault(s.model, shards, s.layout.tensor);
+  if (!fault.empty()) faults.push_back(std::move(fault));
   if (s.sequence_parallel() && s.sequence_length() % shards != 0) {
     faults.push_back(fmt::format(
         "parallel.sequence needs parallel.tensor_shards {} to divide {} {}", shards,

@@ -1,22 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "layers/attention.h"
 
-#include <cmath>
-
 #include "kernels/attention/kv_cache.h"
 #include "kernels/elementwise/pointwise.h"
-#include "layers/rotary.h"
+#include "parallel/rank_blocks.h"
 
 namespace megalith::layers {
 
 using kernels::ConstHeadsView;
 using kernels::HeadsView;
-
-/// Sizes on this rank.
-struct Attention::Heads {
-  int64_t queries, kv, size, begin;
-  float scale;
-};
 
 Attention::Attention(parameters::ParameterSet& set, const std::string& name,
                      const LayerPlace& place, const AttentionConfig& config,
@@ -28,7 +20,8 @@ Attention::Attention(parameters::ParameterSet& set, const std::string& name,
            {.inputs = config.hidden,
             .outputs = spec_.qkv_width(),
             .bias = spec_.qkv_bias,
-            .init_std = config.init_std},
+            .init_std = config.init_std,
+            .grouped = {spec_.kv_heads, spec_.query_width() / spec_.kv_heads, 2 * spec_.head_dim}},
            partition),
       output_(set, name + ".output",
               {.inputs = spec_.query_width(),
@@ -42,15 +35,6 @@ Attention::Attention(parameters::ParameterSet& set, const std::string& name,
   k_norm_.emplace(set, name + ".k_norm", spec_.head_dim, config.norm, partition);
 }
 
-Attention::Heads Attention::heads_of(const Context& context) const {
-  const int64_t ranks = context.tensor.size();
-  const int64_t size = spec_.head_dim;
-  const int64_t queries = exact_div(spec_.heads, ranks);
-  const double scale = spec_.scale > 0 ? spec_.scale : 1.0 / std::sqrt(static_cast<double>(size));
-  return {queries, exact_div(spec_.kv_heads, ranks), size, context.tensor.rank() * queries,
-          static_cast<float>(scale)};
-}
-
 kernels::AttentionSequences Attention::sequences_of(const Batch& batch) const {
   return {.cu_seqlens = batch.cu_seqlens,
           .cu_seqlens_device = batch.cu_seqlens_device,
@@ -62,60 +46,6 @@ kernels::AttentionDropout Attention::dropout_of(const Context& context, const Ba
   return {static_cast<float>(context.dropout),
           context.dropout_key(place_.in_model, DropoutSite::probabilities), batch.sample_S,
           batch.sample_position_S, heads_of(context).begin};
-}
-
-/// Queries and keys at their positions, in place; `inverse` takes gradients back.
-void Attention::turn(Context& context, const Batch& batch, HeadsView q_TND, HeadsView k_TKD,
-                     bool inverse) const {
-  const RopeSpec& rope = spec_.rope;
-  if (rope.dim == 0) return;
-  const device::Tensor angles =
-      context.workspace(context.accumulation, Shape{batch.num_tokens, rope.dim});
-  const auto fill = [&](int64_t begin, int64_t count, int64_t length) {
-    kernels::rotary_angles(context.exec,
-                           {.position_T = batch.position_T.rows(begin, count),
-                            .frequencies = rotary_frequencies(rope, context_length_, length),
-                            .angles_TA = angles.view.rows(begin, count)});
-  };
-  if (!depends_on_length(rope.scaling)) {
-    fill(0, batch.num_tokens, context_length_);
-  } else {
-    for (size_t s = 0; s + 1 < batch.cu_seqlens.size(); ++s) {
-      const int64_t begin = batch.cu_seqlens[s], count = batch.cu_seqlens[s + 1] - begin;
-      fill(begin, count, batch.reach.empty() ? count : batch.reach[s]);
-    }
-  }
-  const auto style =
-      rope.interleaved ? kernels::RotaryStyle::interleaved : kernels::RotaryStyle::half;
-  for (const HeadsView& x : {q_TND, k_TKD})
-    kernels::rotary_apply(context.exec, {x, angles, style, inverse});
-}
-
-/// The norms of queries and keys, into prepared.qk_TC: [T, (N + K) D / t], queries first.
-void Attention::normalise(Context& context, View qkv_TC, Prepared& prepared,
-                          AttentionSaved* saved) const {
-  const Heads h = heads_of(context);
-  prepared.qk_TC =
-      context.workspace(context.activation, Shape{qkv_TC.size(0), (h.queries + h.kv) * h.size});
-  const View qk = prepared.qk_TC;
-  const HeadsView q = kernels::heads(qk.columns(0, h.queries * h.size), h.queries, h.size);
-  const HeadsView k = kernels::heads(qk.columns(h.queries * h.size, h.kv * h.size), h.kv, h.size);
-  q_norm_->forward(context, prepared.q_TND, q, saved != nullptr ? &saved->q_norm : nullptr);
-  k_norm_->forward(context, prepared.k_TKD, k, saved != nullptr ? &saved->k_norm : nullptr);
-  prepared.q_TND = q;
-  prepared.k_TKD = k;
-}
-
-Attention::Prepared Attention::prepare(Context& context, const Batch& batch, View qkv_TC,
-                                       AttentionSaved* saved) const {
-  const Heads h = heads_of(context);
-  Prepared prepared{{},
-                    kernels::queries(qkv_TC, h.queries, h.kv, h.size),
-                    kernels::keys(qkv_TC, h.queries, h.kv, h.size),
-                    kernels::values(qkv_TC, h.queries, h.kv, h.size)};
-  if (q_norm_) normalise(context, qkv_TC, prepared, saved);
-  turn(context, batch, prepared.q_TND, prepared.k_TKD, false);
-  return prepared;
 }
 
 void Attention::attend(Context& context, const Batch& batch, const Prepared& prepared, View y_TC,
@@ -144,9 +74,10 @@ void Attention::forward(Context& context, const Batch& batch, ConstView x_TH, Vi
   };
   AttentionSaved none;
   AttentionSaved& keep = saved != nullptr ? *saved : none;
-  const device::Tensor qkv = place(&keep.qkv_TC, Shape{tokens, qkv_.local_outputs()});
+  const device::Tensor qkv = place(&keep.qkv_TC, Shape{tokens, (h.queries + 2 * h.kv) * h.size});
   const device::Tensor core = place(&keep.y_TC, Shape{tokens, h.queries * h.size});
-  qkv_.forward(context, batch, x_TH, qkv);
+  qkv_.forward(context, batch, x_TH, qkv.view.columns(0, h.own_columns));
+  gather_shared(context, qkv);
   context.inspect("qkv", qkv);
   {
     const Prepared prepared = prepare(context, batch, qkv, saved);
@@ -206,6 +137,48 @@ device::Tensor Attention::probabilities_again(Context& context, const Batch& bat
   return probabilities;
 }
 
+/// Gradients of prepared heads, dqkv_TC overwritten. Those of a shared key and value are the
+/// canonical tree over all that have query heads for it, rounded once, on each of them.
+void Attention::core_backward(Context& context, const Batch& batch, const Prepared& prepared,
+                              const AttentionSaved& saved, ConstView dcore_TC, View dqkv_TC) const {
+  const Heads h = heads_of(context);
+  device::Tensor again;
+  ConstView probabilities = saved.probabilities;
+  if (probabilities.absent()) {
+    again = probabilities_again(context, batch, prepared, saved);
+    probabilities = again;
+  }
+  HeadsView dk = kernels::keys(dqkv_TC, h.queries, h.kv, h.size);
+  HeadsView dv = kernels::values(dqkv_TC, h.queries, h.kv, h.size);
+  device::Tensor shared_TC;
+  if (h.sharers > 1) {
+    shared_TC = context.workspace(context.accumulation, Shape{dqkv_TC.size(0), 2 * h.size});
+    dk = kernels::heads(shared_TC.view.columns(0, h.size), 1, h.size);
+    dv = kernels::heads(shared_TC.view.columns(h.size, h.size), 1, h.size);
+  }
+  const ConstView core = saved.y_TC;
+  kernels::attention_backward(context.exec,
+                              {.sequences = sequences_of(batch),
+                               .scale = h.scale,
+                               .q_TND = prepared.q_TND,
+                               .k_TKD = prepared.k_TKD,
+                               .v_TKD = prepared.v_TKD,
+                               .y_TND = kernels::heads(core, h.queries, h.size),
+                               .dy_TND = kernels::heads(dcore_TC, h.queries, h.size),
+                               .lse_NT = saved.lse_NT,
+                               .probabilities = probabilities,
+                               .dq_TND = kernels::queries(dqkv_TC, h.queries, h.kv, h.size),
+                               .dk_TKD = dk,
+                               .dv_TKD = dv,
+                               .dropout = dropout_of(context, batch),
+                               .softcap = static_cast<float>(spec_.softcap),
+                               .kv_partials = h.kv_partials});
+  if (h.sharers == 1) return;
+  parallel::tree_sum_in_block(context.exec, context.tensor, h.sharers, shared_TC,
+                              "attention.kv_gradient");
+  kernels::cast(context.exec, shared_TC, dqkv_TC.columns(h.first_shared, 2 * h.size));
+}
+
 void Attention::backward(Context& context, const Batch& batch, ConstView dy_TH, ConstView x_TH,
                          const AttentionSaved& saved, View dx_TH) const {
   const Heads h = heads_of(context);
@@ -222,36 +195,22 @@ void Attention::backward(Context& context, const Batch& batch, ConstView dy_TH, 
                       kernels::keys(qkv, h.queries, h.kv, h.size),
                       kernels::values(qkv, h.queries, h.kv, h.size)};
     if (q_norm_) prepared = prepare(context, batch, qkv, nullptr);
-    device::Tensor again;
-    ConstView probabilities = saved.probabilities;
-    if (probabilities.absent()) {
-      again = probabilities_again(context, batch, prepared, saved);
-      probabilities = again;
-    }
-    const ConstView core = saved.y_TC, dcore_view = dcore;
-    kernels::attention_backward(context.exec,
-                                {.sequences = sequences_of(batch),
-                                 .scale = h.scale,
-                                 .q_TND = prepared.q_TND,
-                                 .k_TKD = prepared.k_TKD,
-                                 .v_TKD = prepared.v_TKD,
-                                 .y_TND = kernels::heads(core, h.queries, h.size),
-                                 .dy_TND = kernels::heads(dcore_view, h.queries, h.size),
-                                 .lse_NT = saved.lse_NT,
-                                 .probabilities = probabilities,
-                                 .dq_TND = dq,
-                                 .dk_TKD = dk,
-                                 .dv_TKD = kernels::values(dqkv.view, h.queries, h.kv, h.size),
-                                 .dropout = dropout_of(context, batch),
-                                 .softcap = static_cast<float>(spec_.softcap)});
+    core_backward(context, batch, prepared, saved, dcore, dqkv);
   }
   turn(context, batch, dq, dk, true);
   if (q_norm_) {
     q_norm_->backward(context, dq, kernels::queries(qkv, h.queries, h.kv, h.size), saved.q_norm);
-    k_norm_->backward(context, dk, kernels::keys(qkv, h.queries, h.kv, h.size), saved.k_norm);
+    // The weight's gradient counts a shared head once.
+    k_norm_->backward(context, dk, kernels::keys(qkv, h.queries, h.kv, h.size), saved.k_norm,
+                      context.tensor.rank() % h.sharers == 0);
   }
   context.inspect("qkv_gradient", dqkv);
-  qkv_.backward(context, batch, dqkv, x_TH, dx_TH);
+  const int64_t part = h.own_columns - h.first_shared;
+  if (const int rank = context.tensor.rank() % h.sharers; rank > 0) {
+    context.device().copy(dqkv.view.columns(h.first_shared, part),
+                          dqkv.view.columns(h.first_shared + rank * part, part));
+  }
+  qkv_.backward(context, batch, dqkv.view.columns(0, h.own_columns), x_TH, dx_TH);
 }
 
 }  // namespace megalith::layers

@@ -3,7 +3,9 @@
 // and keys where the model has them, attention over heads, output projection (row parallel). The
 // fused rows go group by group, one group per key/value head: [query heads of group g, key g,
 // value g] (Megatron-LM's layout), so that a tensor rank's rows are contiguous and the contraction
-// of the input gradient has one order.
+// of the input gradient has one order. Where there are more tensor shards than key/value heads, the
+// shards of a group have a part of its key and value rows each, and its ranks gather what these
+// make (docs/design/0007-grouped-keys.md).
 #pragma once
 
 #include <optional>
@@ -16,7 +18,7 @@
 namespace megalith::layers {
 
 struct AttentionSaved {
-  device::Tensor qkv_TC;  // [T, (N + 2K) D / t]; with norms of q and k, before these
+  device::Tensor qkv_TC;  // [T, (N / t + 2 k) D], k = max(1, K / t); before norms of q and k
   device::Tensor y_TC;    // [T, N D / t]: the output projection's input
   device::Tensor lse_NT;  // f32
   HeadNormSaved q_norm, k_norm;
@@ -57,7 +59,15 @@ class Attention {
                 const AttentionSaved& saved, View dx_TH) const;
 
  private:
-  struct Heads;
+  /// Sizes on this rank.
+  struct Heads {
+    int64_t queries, kv, size, begin;
+    float scale;
+    int sharers;           // ranks that have the same key/value head
+    int64_t kv_partials;   // canonical shards of each key/value head, here
+    int64_t own_columns;   // of the fused projection; the others' key and value are gathered
+    int64_t first_shared;  // column of the key and value that are shared
+  };
   /// Queries, keys and values as attention takes them; with norms in a buffer of their own.
   struct Prepared {
     device::Tensor qk_TC;
@@ -75,6 +85,9 @@ class Attention {
   void attend(Context& context, const Batch& batch, const Prepared& prepared, View y_TC, View lse,
               View probabilities) const;
   void keep_probabilities(Context& context, const Batch& batch, AttentionSaved& saved) const;
+  void gather_shared(Context& context, View qkv_TC) const;
+  void core_backward(Context& context, const Batch& batch, const Prepared& prepared,
+                     const AttentionSaved& saved, ConstView dcore_TC, View dqkv_TC) const;
   device::Tensor probabilities_again(Context& context, const Batch& batch, const Prepared& prepared,
                                      const AttentionSaved& saved) const;
   LayerPlace place_;

@@ -164,7 +164,7 @@ void check_attention(const AttentionSpec& spec, bool causal, const std::string& 
 
 TEST(LayerGradients, AttentionWithDropout) {
   for (const bool materialised : {false, true}) {
-    for (const int64_t kv_heads : {4, 2}) {
+    for (const int64_t kv_heads : {4, 2, 1}) {  // of two tensor shards
       for (const bool causal : {true, false}) {
         check_attention(
             {.heads = 4, .kv_heads = kv_heads, .head_dim = 4, .materialised = materialised}, causal,
@@ -190,6 +190,9 @@ TEST(LayerGradients, AttentionsOfOtherFamilies) {
   check_attention(spec, true, "angles by the length of the sequence");
   spec.qk_norm = QkNorm::head;
   check_attention(spec, true, "norms of queries and keys");
+  spec.kv_heads = 1;
+  check_attention(spec, true, "two tensor shards of one key/value head");
+  spec.kv_heads = 2;
   spec.softcap = 2;
   spec.scale = 0.7;
   spec.materialised = true;

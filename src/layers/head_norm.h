@@ -18,16 +18,18 @@ struct HeadNormSaved {
 
 class HeadNorm {
  public:
-  /// Declares `name`.weight [D]. Its gradient sums over heads: one partial row per canonical shard.
+  /// Declares `name`.weight [D]. Its gradient sums over heads: one partial row per canonical shard;
+  /// where there are fewer heads, a head's goes to the first of its shards.
   HeadNorm(parameters::ParameterSet& set, const std::string& name, int64_t head_dim,
            const NormSpec& spec, const Partition& partition);
 
   /// y overwritten; may be x. Fills `saved` unless null.
   void forward(Context& context, kernels::ConstHeadsView x_TND, kernels::HeadsView y_TND,
                HeadNormSaved* saved) const;
-  /// dy becomes the gradient of x in place; the weight's gradient accumulates.
+  /// dy becomes the gradient of x in place; the weight's gradient accumulates, unless another rank
+  /// `counts` the same heads.
   void backward(Context& context, kernels::HeadsView dy_TND, kernels::ConstHeadsView x_TND,
-                const HeadNormSaved& saved) const;
+                const HeadNormSaved& saved, bool counts = true) const;
 
  private:
   parameters::Parameter* weight_;

@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "layers/linear.h"
 
+#include <algorithm>
+#include <numeric>
+
 #include "kernels/elementwise/pointwise.h"
 #include "kernels/matmul/linear.h"
 #include "kernels/reduction/column_sum.h"
@@ -13,6 +16,61 @@ using parameters::Init;
 
 namespace {
 
+/// Rows of groups that several tensor shards share, as this rank holds them: whole groups, or parts
+/// of one.
+class SharedRows {
+ public:
+  SharedRows(const GroupedRows& rows, const Partition& partition)
+      : rows_(rows),
+        per_group_(exact_div<int64_t>(partition.tensor_shards, rows.groups)),
+        ranks_(std::max<int64_t>(1, partition.tensor_size / rows.groups)),
+        groups_(std::max<int64_t>(1, rows.groups / partition.tensor_size)),
+        first_group_(partition.tensor_rank * groups_ / ranks_),
+        part_(partition.tensor_rank % ranks_) {
+    MEGA_CHECK(groups_ * partition.tensor_size == rows.groups * ranks_,
+               "{} tensor ranks share {} groups", partition.tensor_size, rows.groups);
+    MEGA_CHECK(rows.first % per_group_ == 0 && rows.second % per_group_ == 0,
+               "{} tensor shards share groups of {} and {} rows", per_group_, rows.first,
+               rows.second);
+  }
+
+  Shard shard() const {
+    const int64_t begin = first_group_ * (rows_.first + rows_.second);
+    if (ranks_ == 1) return {0, begin, groups_ * (rows_.first + rows_.second)};
+    const int64_t first = rows_.first / ranks_, second = rows_.second / ranks_;
+    return {0, begin + part_ * first, first, begin + rows_.first + part_ * second, second};
+  }
+  /// So many that both ranges of a shard are whole numbers of them.
+  int equal_parts() const {
+    const int64_t part = std::gcd(rows_.first / per_group_, rows_.second / per_group_);
+    return static_cast<int>(rows_.groups * (rows_.first + rows_.second) / part);
+  }
+  std::vector<ShardRun> by_shard() const {
+    const int64_t shards = per_group_ / ranks_;  // of a group, here
+    if (shards == 1) return {};
+    const int64_t first = rows_.first / per_group_, second = rows_.second / per_group_;
+    std::vector<ShardRun> runs;
+    int64_t at = 0;
+    for (int64_t group = 0; group < groups_; ++group) {
+      const int64_t begin = group * shards * (first + second);
+      for (int64_t s = 0; s < shards; ++s) {
+        runs.push_back({begin + s * first, first, at});
+        runs.push_back({begin + shards * first + s * second, second, at + first});
+        at += first + second;
+      }
+    }
+    return runs;
+  }
+
+ private:
+  GroupedRows rows_;
+  int64_t per_group_;    // shards of a group
+  int64_t ranks_;        // that share a group
+  int64_t groups_;       // that a rank has something of
+  int64_t first_group_;  // here
+  int64_t part_;         // of the group, here
+};
+
 /// Nothing for a product without bias.
 ConstView value_of(const parameters::Parameter* bias) {
   return bias != nullptr ? bias->compute() : ConstView{};
@@ -23,11 +81,18 @@ ConstView value_of(const parameters::Parameter* bias) {
 ColumnLinear::ColumnLinear(parameters::ParameterSet& set, const std::string& name,
                            const LinearConfig& config, const Partition& partition) {
   const Shape weight{config.outputs, config.inputs}, bias{config.outputs};
-  weight_ = &set.declare({name + ".weight", weight, partition.cut(weight, 0),
-                          Init{Init::Kind::normal, config.init_std}, partition.tensor_shards});
+  Shard rows = partition.cut(weight, 0);
+  int canonical_shards = partition.tensor_shards;
+  if (config.grouped.are_shared(partition.tensor_shards)) {
+    const SharedRows shared(config.grouped, partition);
+    rows = shared.shard();
+    canonical_shards = shared.equal_parts();
+    by_shard_ = shared.by_shard();
+  }
+  weight_ = &set.declare({name + ".weight", weight, rows, Init{Init::Kind::normal, config.init_std},
+                          canonical_shards});
   if (!config.bias) return;
-  bias_ =
-      &set.declare({name + ".bias", bias, partition.cut(bias, 0), Init{}, partition.tensor_shards});
+  bias_ = &set.declare({name + ".bias", bias, rows, Init{}, canonical_shards});
 }
 
 void ColumnLinear::forward(Context& context, const Batch& batch, ConstView x, View y_TO,
@@ -53,16 +118,31 @@ void ColumnLinear::weight_gradients(Context& context, ConstView dy_TO, ConstView
       context.exec, {dy_TO, bias_->gradient_sum().reshape(Shape{1, bias_->local_elements()}), {}});
 }
 
+/// dx = dy w: the tree over this rank's canonical shards.
+void ColumnLinear::input_gradient(Context& context, ConstView dy_TO, View dx_TI) const {
+  const auto product = [&](ConstView dy, ConstView w_OI) {
+    kernels::linear_backward_input(
+        context.exec,
+        {.dy_TO = dy, .w_OI = w_OI, .dx_TI = dx_TI, .k_shards = context.local_shards()});
+  };
+  if (by_shard_.empty()) return product(dy_TO, weight_->compute());
+  const ConstView stored = weight_->compute();
+  const device::Tensor dy = context.workspace(dy_TO.dtype(), dy_TO.shape());
+  const device::Tensor w = context.workspace(stored.dtype(), stored.shape());
+  for (const ShardRun& run : by_shard_) {
+    context.device().copy(dy.view.columns(run.local, run.count),
+                          dy_TO.columns(run.begin, run.count));
+    context.device().copy(w.view.rows(run.local, run.count), stored.rows(run.begin, run.count));
+  }
+  product(dy, w);
+}
+
 void ColumnLinear::backward(Context& context, const Batch& batch, ConstView dy_TO, ConstView x,
                             View dx) const {
   kernels::Exec& exec = context.exec;
   if (context.tensor.size() == 1) {
     weight_gradients(context, dy_TO, x);
-    kernels::linear_backward_input(exec, {.dy_TO = dy_TO,
-                                          .w_OI = weight_->compute(),
-                                          .dx_TI = dx,
-                                          .k_shards = context.tensor_shards});
-    return;
+    return input_gradient(context, dy_TO, dx);
   }
   // The gather runs under the product for dx, the sum over ranks under that for dw.
   device::Tensor gathered;
@@ -75,10 +155,7 @@ void ColumnLinear::backward(Context& context, const Batch& batch, ConstView dy_T
   }
   const device::Tensor partial =
       context.workspace(context.accumulation, Shape{dy_TO.size(0), dx.size(1)});
-  kernels::linear_backward_input(exec, {.dy_TO = dy_TO,
-                                        .w_OI = weight_->compute(),
-                                        .dx_TI = partial,
-                                        .k_shards = context.local_shards()});
+  input_gradient(context, dy_TO, partial);
   if (!context.sequence) {
     auto sum = parallel::start_tree_all_reduce(exec, context.tensor, partial, weight_->name());
     weight_gradients(context, dy_TO, x);

@@ -11,6 +11,7 @@
 #pragma once
 
 #include <string>
+#include <vector>
 
 #include "kernels/elementwise/activation.h"
 #include "layers/context.h"
@@ -31,6 +32,16 @@ struct Partition {
   }
 };
 
+/// Rows of a column product that go group by group, in each group `first` rows and then `second`: of
+/// each the tensor shards of a group have equal parts (docs/design/0007-grouped-keys.md). Where
+/// there are no more shards than groups, a cut lies between groups and this says nothing.
+struct GroupedRows {
+  int64_t groups = 0;
+  int64_t first = 0;
+  int64_t second = 0;
+  bool are_shared(int tensor_shards) const { return groups > 0 && tensor_shards > groups; }
+};
+
 /// The scope, inside that of a product, in which records of its input being gathered again lie.
 inline constexpr std::string_view kGatheredAgain = "gathered_again";
 
@@ -43,6 +54,7 @@ struct LinearConfig {
   int64_t outputs = 0;
   bool bias = true;
   double init_std = 0.02;
+  GroupedRows grouped = {};  // `outputs` rows in all; none: as they come
 };
 
 class ColumnLinear {
@@ -64,8 +76,11 @@ class ColumnLinear {
 
  private:
   void weight_gradients(Context& context, ConstView dy_TO, ConstView x_TI) const;
+  void input_gradient(Context& context, ConstView dy_TO, View dx_TI) const;
   parameters::Parameter* weight_;
   parameters::Parameter* bias_ = nullptr;
+  /// The local rows in the order of the canonical shards; empty: they lie so.
+  std::vector<ShardRun> by_shard_;
 };
 
 class RowLinear {

@@ -14,8 +14,9 @@ layers::BlockConfig block_config(const ModelSpec& model, int64_t layer) {
           model.init_std / std::sqrt(2.0 * static_cast<double>(model.num_layers()))};
 }
 
-layers::TokenTable token_table(const ModelSpec& model) {
-  return {model.vocab, model.padded_vocab(), model.hidden, model.init_std, model.head.tied};
+layers::TokenTable token_table(const ModelSpec& model, int tensor_shards) {
+  return {model.vocab, model.padded_vocab(tensor_shards), model.hidden, model.init_std,
+          model.head.tied};
 }
 
 }  // namespace
@@ -29,7 +30,7 @@ Stage Stage::part(const ModelSpec& model, int index, int count) {
 Decoder::Decoder(const ModelSpec& spec, parameters::ParameterSet& set, const Stage& stage,
                  const layers::Partition& partition)
     : spec_(spec), stage_(stage), begins_{set.all().size()} {
-  const layers::TokenTable tokens = token_table(spec);
+  const layers::TokenTable tokens = token_table(spec, partition.tensor_shards);
   if (stage.has_embedding) {
     embedding_.emplace(set, tokens, spec.embedding, spec.context, partition);
     if (spec.head.tied) tied_ = &embedding_->tokens();

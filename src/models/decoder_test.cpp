@@ -23,7 +23,7 @@ using ::testing::IsEmpty;
 double training_loss(LayerCase& c, layers::Context& context, const Decoder& model) {
   const ModelSpec& a = model.spec();
   const auto x = c.tensor(Shape{c.tokens(), a.hidden}), loss = c.tensor(Shape{c.tokens()});
-  const auto logits = c.tensor(Shape{c.tokens(), a.padded_vocab()});
+  const auto logits = c.tensor(Shape{c.tokens(), a.padded_vocab(2)});
   model.hidden(context, c.batch(), x);
   model.score(context, c.batch(), x, loss);
   model.logits(context, x, logits);
@@ -85,7 +85,7 @@ TEST(Decoder, StagesDeclareTheWholeModelOnce) {
     EXPECT_EQ(holders, parameter.name() == "embedding.weight" ? 2 : 1) << parameter.name();
   }
   // Padded rows of the table are no parameters.
-  EXPECT_EQ(whole.global_elements() - (a.padded_vocab() - a.vocab) * a.hidden, a.num_parameters());
+  EXPECT_EQ(whole.global_elements() - (a.padded_vocab(2) - a.vocab) * a.hidden, a.num_parameters());
 }
 
 TEST(Decoder, StagesCoverAllBlocksInOrder) {

@@ -7,6 +7,7 @@
 #include <numeric>
 
 #include "base/integer.h"
+#include "base/subtree.h"
 
 namespace megalith::models {
 namespace {
@@ -109,6 +110,10 @@ int64_t ModelSpec::num_parameters() const {
   return total;
 }
 
+int64_t ModelSpec::padded_vocab(int tensor_shards) const {
+  return round_up(vocab, std::lcm<int64_t>(kVocabularyMultiple, tensor_shards));
+}
+
 void ModelSpec::check(const std::string& where) const {
   std::vector<std::string> faults;
   check_sizes(*this, faults);
@@ -126,6 +131,31 @@ void ModelSpec::check(const std::string& where) const {
   if (!(init_std > 0 && init_std <= 10))
     faults.push_back(fmt::format("init_std {} is not in (0, 10]", init_std));
   if (!faults.empty()) throw UserError("{}: {}", where, fmt::join(faults, "; "));
+}
+
+std::string split_fault(const ModelSpec& model, int shards, int ranks) {
+  if (shards < 1 || ranks < 1) return "";
+  const auto fault = [&](const std::string& what) {
+    return fmt::format("parallel.tensor_shards {} {}; set {}", shards, what,
+                       default_tensor_shards(model));
+  };
+  for (const LayerSpec& layer : model.layers) {
+    const layers::AttentionSpec& a = layer.attention;
+    const int64_t kv_rows = 2 * a.kv_heads * a.head_dim;
+    if (a.heads % shards != 0) return fault(fmt::format("does not divide model.heads {}", a.heads));
+    if (!shares_of_heads(shards, a.kv_heads))
+      return fault(fmt::format("and model.kv_heads {}: neither divides the other", a.kv_heads));
+    if (kv_rows % shards != 0)
+      return fault(fmt::format("does not divide the {} rows of keys and values", kv_rows));
+    if (layer.mlp.ffn % shards != 0)
+      return fault(fmt::format("does not divide model.ffn {}", layer.mlp.ffn));
+    if (!shares_of_heads(ranks, a.kv_heads)) {
+      return fmt::format(
+          "parallel.tensor {} and model.kv_heads {}: neither divides the other; set {}", ranks,
+          a.kv_heads, std::gcd(ranks, a.kv_heads));
+    }
+  }
+  return "";
 }
 
 int default_tensor_shards(const ModelSpec& model) {

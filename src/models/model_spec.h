@@ -12,8 +12,8 @@
 
 namespace megalith::models {
 
-/// Vocabularies are padded to a multiple of this, a constant, so that no layout moves a bit; padded
-/// rows are zero, take no part in the softmax and stay zero.
+/// Vocabularies are padded to a multiple of this and of the tensor shards, so that no layout moves
+/// a bit; padded rows are zero, take no part in the softmax and stay zero.
 inline constexpr int64_t kVocabularyMultiple = 128;
 
 struct ModelSpec {
@@ -36,9 +36,8 @@ struct ModelSpec {
   void for_each_layer(FunctionRef<void(layers::LayerSpec&)> change);
   /// Drops layers from the end, or repeats the last one.
   void set_num_layers(int64_t count);
-  int64_t padded_vocab() const {
-    return (vocab + kVocabularyMultiple - 1) / kVocabularyMultiple * kVocabularyMultiple;
-  }
+  /// Rows of its tables under a canonical split.
+  int64_t padded_vocab(int tensor_shards) const;
   /// Parameters of the whole model, padding not counted, tied ones once.
   int64_t num_parameters() const;
   /// Throws UserError with everything that is impossible, absurd or has no code yet; before
@@ -46,6 +45,10 @@ struct ModelSpec {
   void check(const std::string& where) const;
   friend bool operator==(const ModelSpec&, const ModelSpec&) = default;
 };
+
+/// What keeps `shards` from being the canonical split of tensor dimensions, or `ranks` from sharing
+/// them, in words with a value to set; empty: nothing.
+std::string split_fault(const ModelSpec& model, int shards, int ranks = 1);
 
 /// Default canonical split of tensor dimensions: gcd(8, heads, kv_heads) of all layers.
 int default_tensor_shards(const ModelSpec& model);

@@ -131,7 +131,7 @@ TEST(ModelSpec, CountsWhatItsLayersDeclare) {
     for (const DeclaredTensor& tensor : declared_tensors(model))
       elements += tensor.shape.num_elements();
     const int64_t tables = model.head.tied ? 1 : 2;
-    EXPECT_EQ(elements - tables * (model.padded_vocab() - model.vocab) * model.hidden,
+    EXPECT_EQ(elements - tables * (model.padded_vocab(1) - model.vocab) * model.hidden,
               model.num_parameters());
   }
 }

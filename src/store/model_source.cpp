@@ -82,7 +82,8 @@ void ModelSource::open_checkpoint(const fs::path& folder) {
   spec_ = models::model_spec_from(state["architecture"], where);
   const auto shards = state.find("tensor_shards");
   if (shards == state.end() || !shards->is_number_integer() || *shards < 1 ||
-      *shards > spec_.layers.front().attention.heads) {
+      *shards > spec_.layers.front().attention.heads ||
+      !models::split_fault(spec_, shards->get<int>()).empty()) {
     throw IntegrityError("{}: its state has no usable tensor_shards", where);
   }
   tensor_shards_ = shards->get<int>();

@@ -22,15 +22,12 @@ bool is_weight_type(DType dtype) {
 std::vector<std::byte> cut(std::vector<std::byte> whole, const Shape& shape, const Shard& shard,
                            DType dtype) {
   if (shard.is_whole(shape)) return whole;
-  int64_t outer = 1, inner = bytes_of(dtype);
-  for (int dim = 0; dim < shard.dim; ++dim) outer *= shape[dim];
-  for (int dim = shard.dim + 1; dim < shape.num_dims(); ++dim) inner *= shape[dim];
-  std::vector<std::byte> part(static_cast<size_t>(outer * shard.count * inner));
-  for (int64_t o = 0; o < outer; ++o) {
-    std::memcpy(part.data() + o * shard.count * inner,
-                whole.data() + (o * shape[shard.dim] + shard.begin) * inner,
-                static_cast<size_t>(shard.count * inner));
-  }
+  const int64_t size = bytes_of(dtype);
+  std::vector<std::byte> part(static_cast<size_t>(shard.local_shape(shape).num_elements() * size));
+  shard.for_each_run(shape, [&](int64_t from, int64_t to, int64_t count) {
+    std::memcpy(part.data() + to * size, whole.data() + from * size,
+                static_cast<size_t>(count * size));
+  });
   return part;
 }
 
