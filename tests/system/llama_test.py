@@ -36,6 +36,12 @@ LAYOUTS = [
     ["parallel.data=2", "parallel.zero=1"],
     ["parallel.tensor=2", "parallel.pipeline=2", "parallel.data=2", "parallel.sequence=true", "parallel.zero=1",
      "memory.recompute=full"]]
+# A name, what the recipe has of its own, and numbers of tensor ranks.
+GROUPED = [
+    ("two-heads", ["model.kv_heads=2", "parallel.tensor_shards=4"], [2, 4]),
+    ("one-head", ["model.kv_heads=1", "parallel.tensor_shards=4"], [4]),
+    ("three-shards", ["model.heads=9", "model.kv_heads=3", "model.hidden=27", "model.ffn=42", "parallel.tensor_shards=3"], [3]),
+]
 
 
 def tensors(folder):
@@ -125,6 +131,45 @@ class Layouts(RoadTest):
         self.train("bf16", *bf16)
         self.train("bf16-t2p2", *bf16, "parallel.tensor=2", "parallel.pipeline=2", "run.threads=1")
         self.same("bf16-t2p2", "bf16")
+
+    def test_more_shards_than_key_value_heads_and_three_of_them(self):
+        for name, recipe, ranks in GROUPED:
+            self.train(name, *recipe)
+            for tensor in ranks:
+                for overrides in ([], ["parallel.sequence=true", "parallel.pipeline=2", "train.sequence_length=12"],
+                                  ["parallel.data=2", "parallel.zero=1"]):
+                    with self.subTest(recipe=recipe, tensor=tensor, overrides=overrides):
+                        base = name
+                        if any("length" in o for o in overrides):
+                            base = f"{name}-12"
+                            if not (self.folder / base).exists():
+                                self.train(base, *recipe, "train.sequence_length=12")
+                        out = "-".join([name, str(tensor), *overrides])
+                        self.train(out, *recipe, f"parallel.tensor={tensor}", "run.threads=1", *overrides)
+                        self.same(out, base)
+                        memory = self.memory(out)
+                        self.assertEqual(memory["planned"], memory["measured"])
+            # Saved by many ranks, gone on with by one, and the other way round.
+            for first, then in ((ranks[-1], 1), (1, ranks[-1])):
+                out = f"{name}-{first}-then-{then}"
+                self.train(out, *recipe, f"parallel.tensor={first}", "train.steps=3")
+                self.train(out, *recipe, f"parallel.tensor={then}", "train.steps=6")
+                self.same(out, name)
+
+    def test_grouped_folders_out_and_in_score_the_same(self):
+        (self.folder / "l.jsonl").write_text('{"text":"the cat sees the dog."}\n')
+        for name, recipe, _ in GROUPED:
+            out = f"{name}-exported"
+            self.train(out, *recipe)
+            run("convert", "--from", self.folder / out, "--to", self.folder / f"{out}-hf", "--format", "hf")
+            run("convert", "--from", self.folder / f"{out}-hf", "--to", self.folder / f"{out}-back", "--format", "megalith")
+            ours, theirs, back = (
+                run_json("evaluate", "score", "--checkpoint", self.folder / c, "--input", self.folder / "l.jsonl")["logprobs"]
+                for c in (out, f"{out}-hf", f"{out}-back"))
+            self.assertEqual(theirs, back)
+            # Another canonical split adds in another order.
+            for one, other in zip(ours, theirs, strict=True):
+                self.assertAlmostEqual(one, other, delta=1e-4)
 
     def test_generation_and_scores_agree(self):
         made = run_json("generate", "--checkpoint", self.folder / "base", "--prompt", "the cat", "--max-new-tokens", 8, "--temperature", 0)
