@@ -11,7 +11,7 @@
 // clang-format on
 #include "kernels/attention/backward_pair-inl.h"
 #include "kernels/elementary/dispatch.h"
-#include "kernels/reduction/implementations.h"
+#include "kernels/reduction/tree_sum.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace megalith::kernels::HWY_NAMESPACE {

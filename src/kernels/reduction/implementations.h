@@ -18,7 +18,4 @@ void sum_of_squares_reference(Exec& exec, const SumOfSquares& arguments);
 void all_finite_simd(Exec& exec, const AllFinite& arguments);
 void all_finite_reference(Exec& exec, const AllFinite& arguments);
 
-/// Where the tree over [lo, hi) is cut.
-constexpr int64_t tree_middle(int64_t lo, int64_t hi) { return lo + (hi - lo + 1) / 2; }
-
 }  // namespace megalith::kernels

@@ -6,6 +6,9 @@
 
 namespace megalith::kernels {
 
+/// Where the tree over [lo, hi) is cut.
+constexpr int64_t tree_middle(int64_t lo, int64_t hi) { return lo + (hi - lo + 1) / 2; }
+
 ///   y = tree(0, P)   or, when accumulating,   y += tree(0, P)
 ///   tree(lo, lo + 1) = row lo of x
 ///   tree(lo, hi)     = tree(lo, mid) + tree(mid, hi),   mid = lo + (hi - lo + 1) / 2
