@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "layers/head_norm.h"
 
+#include "layers/norm.h"
+
 namespace megalith::layers {
 
 HeadNorm::HeadNorm(parameters::ParameterSet& set, const std::string& name, int64_t head_dim,
@@ -8,11 +10,7 @@ HeadNorm::HeadNorm(parameters::ParameterSet& set, const std::string& name, int64
     : kind_(spec.kind),
       eps_(static_cast<float>(spec.eps)),
       offset_(static_cast<float>(spec.offset)) {
-  using parameters::Init;
-  const Shape shape{head_dim};
-  parameters::Declaration weight{
-      name + ".weight", shape, Shard::whole(shape),
-      spec.offset == 0 ? Init{Init::Kind::ones} : Init{Init::Kind::zeros}};
+  parameters::Declaration weight = norm_weight(name, head_dim, spec);
   weight.gradient_partials = exact_div(partition.tensor_shards, partition.tensor_size);
   weight.partials_over_tensor = partition.tensor_size > 1;
   weight_ = &set.declare(weight);

@@ -5,24 +5,26 @@
 
 namespace megalith::layers {
 
+parameters::Declaration norm_weight(const std::string& name, int64_t width, const NormSpec& spec) {
+  using parameters::Init;
+  const Shape shape{width};
+  return {name + ".weight", shape, Shard::whole(shape),
+          Init{spec.offset == 0 ? Init::Kind::ones : Init::Kind::zeros}};
+}
+
 Norm::Norm(parameters::ParameterSet& set, const std::string& name, int64_t hidden,
            const NormSpec& spec, const Partition& partition)
     : kind_(spec.kind),
       eps_(static_cast<float>(spec.eps)),
       offset_(static_cast<float>(spec.offset)) {
-  using parameters::Init;
-  const Shape shape{hidden};
-  // What multiplies a row begins at 1: the weight itself, or the offset.
-  parameters::Declaration weight{
-      name + ".weight", shape, Shard::whole(shape),
-      spec.offset == 0 ? Init{Init::Kind::ones} : Init{Init::Kind::zeros}};
+  parameters::Declaration weight = norm_weight(name, hidden, spec);
   weight.gradient_partials = partition.token_partials;
   weight.partials_over_tensor = partition.sequence;
   weight_ = &set.declare(weight);
   if (spec.kind == NormKind::rms || !spec.bias) return;
-  parameters::Declaration bias{name + ".bias", shape, Shard::whole(shape), Init{}};
-  bias.gradient_partials = partition.token_partials;
-  bias.partials_over_tensor = partition.sequence;
+  parameters::Declaration bias = weight;
+  bias.name = name + ".bias";
+  bias.init = {};
   bias_ = &set.declare(bias);
 }
 

@@ -15,6 +15,9 @@ struct NormSaved {
   device::Tensor rstd_T;
 };
 
+/// Its declaration: what multiplies a row begins at 1, the weight itself or the offset.
+parameters::Declaration norm_weight(const std::string& name, int64_t width, const NormSpec& spec);
+
 class Norm {
  public:
   /// Declares `name`.weight and, with a bias, `name`.bias [H].
