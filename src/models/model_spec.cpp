@@ -29,7 +29,7 @@ int64_t layer_parameters(const LayerSpec& layer, int64_t hidden) {
   if (m.bias) sum += m.up_width() + hidden;
   sum +=
       (layer.norm_place == layers::NormPlace::both ? 4 : 2) * norm_parameters(layer.norm, hidden);
-  if (a.qk_norm == layers::QkNorm::head) sum += 2 * norm_parameters(layer.norm, a.head_dim);
+  if (a.qk_norm == layers::QkNorm::head) sum += 2 * a.head_dim;  // weights alone
   return sum;
 }
 

@@ -126,7 +126,10 @@ TEST(ModelSpec, CountsWhatItsLayersDeclare) {
     layer.attention.qkv_bias = true;
     layer.mlp.bias = true;
   });
-  for (const ModelSpec& model : {gpt2({.hidden = 48, .heads = 4}), both}) {
+  ModelSpec normed = gpt2({.hidden = 48, .heads = 4});  // layer norms with a bias
+  normed.for_each_layer(
+      [](layers::LayerSpec& layer) { layer.attention.qk_norm = layers::QkNorm::head; });
+  for (const ModelSpec& model : {gpt2({.hidden = 48, .heads = 4}), both, normed}) {
     int64_t elements = 0;
     for (const DeclaredTensor& tensor : declared_tensors(model))
       elements += tensor.shape.num_elements();
