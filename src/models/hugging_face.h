@@ -34,8 +34,8 @@ HuggingFaceConfig parse_hugging_face_config(std::string_view text, const std::st
 std::optional<std::vector<int32_t>> parse_end_ids(std::string_view text, int64_t vocab,
                                                   const std::string& where);
 
-/// config.json for a model stored as `dtype`. Without `begin_id` the first end begins a text, as in
-/// GPT-2. UserError naming what the model's family cannot say.
+/// config.json for a model that check_expressible lets pass, stored as `dtype`. Without `begin_id`
+/// the first end begins a text, as in GPT-2.
 std::string hugging_face_config(const ModelSpec& model, DType dtype,
                                 const std::vector<int32_t>& end_ids,
                                 std::optional<int32_t> begin_id = {});

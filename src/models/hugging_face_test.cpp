@@ -66,13 +66,13 @@ TEST(HuggingFace, both_spellings_are_one_setting) {
   EXPECT_THROW(parse_with({{"hidden_size", 32}}), UserError);
 }
 
-/// Small, awkward: heads wider than hidden / heads, one key/value head for three.
+/// Small, awkward: heads wider than hidden / heads, one key/value head for four.
 Json llama_json() {
   return {{"model_type", "llama"},
           {"vocab_size", 300},
           {"hidden_size", 20},
           {"num_hidden_layers", 2},
-          {"num_attention_heads", 3},
+          {"num_attention_heads", 4},
           {"num_key_value_heads", 1},
           {"head_dim", 8},
           {"intermediate_size", 28},
@@ -103,13 +103,35 @@ TEST(HuggingFace, rope_of_transformers_4_and_5_are_one) {
   EXPECT_EQ(parse(hugging_face_config(a, DType::f32, {2})).model, a);
 }
 
+TEST(HuggingFace, swish_is_silu) {
+  Json json = llama_json();
+  json["hidden_act"] = "swish";
+  json["rope_parameters"] = {{"rope_type", "default"}, {"partial_rotary_factor", 1.0}};
+  EXPECT_EQ(parse(json.dump()).model, parse(llama_json().dump()).model);
+}
+
+TEST(HuggingFace, the_original_context_of_longrope_stands_where_readers_look) {
+  Json json = llama_json();
+  json["rope_scaling"] = {{"rope_type", "longrope"},
+                          {"short_factor", {1, 1, 1.5, 2}},
+                          {"long_factor", {2, 3, 4, 5}},
+                          {"original_max_position_embeddings", 32}};
+  const ModelSpec model = parse(json.dump()).model;
+  const std::string text = hugging_face_config(model, DType::f32, {2});
+  EXPECT_EQ(Json::parse(text).at("original_max_position_embeddings"), 32);
+  EXPECT_EQ(parse(text).model, model);
+}
+
 TEST(HuggingFace, what_a_llama_asks_for_without_code_is_refused) {
   for (const auto& [key, value] : std::vector<std::pair<std::string, Json>>{
            {"hidden_act", "gelu"},
            {"sliding_window", 128},
            {"partial_rotary_factor", 0.5},
+           {"rope_parameters", Json{{"rope_type", "default"}, {"partial_rotary_factor", 0.5}}},
+           {"rope_scaling",
+            Json{{"type", "linear"}, {"factor", 2.0}, {"partial_rotary_factor", 0.5}}},
            {"num_key_value_heads", 0},
-           {"num_key_value_heads", 2},
+           {"num_key_value_heads", 3},
            {"head_dim", 7},
            {"rope_scaling", Json{{"type", "ntk"}, {"factor", 2.0}}},
            {"rope_scaling", 2},
@@ -239,6 +261,7 @@ TEST(HuggingFace, what_a_format_cannot_say_is_named) {
   model = llama({.hidden = 64, .heads = 4});
   model.layers[0].attention.window = 8;
   refuses(model, "window");
+  refuses(llama({.hidden = 20, .heads = 3, .head_dim = 8}), "hidden 20");
   model = llama({.hidden = 64, .heads = 4});
   model.for_each_layer([](layers::LayerSpec& layer) { layer.attention.materialised = true; });
   check_expressible(model);  // how it trains is nobody's but ours

@@ -54,8 +54,8 @@ ModelSpec make(const Sizes& sizes, const std::string& where) {
 ModelSpec read(const ConfigKeys& keys) {
   keys.only("partial_rotary_factor", 1.0);
   keys.absent("sliding_window", "windows are");
-  if (const std::string name = keys.text("hidden_act", "silu"); name != "silu")
-    throw UserError("{}: hidden_act {} is not supported (silu)", keys.where(),
+  if (const std::string name = keys.text("hidden_act", "silu"); name != "silu" && name != "swish")
+    throw UserError("{}: hidden_act {} is not supported (silu, swish)", keys.where(),
                     ConfigKeys::shown(name));
   ModelSpec model = make({.layers = keys.size({"num_hidden_layers"}, 32),
                           .hidden = keys.size({"hidden_size"}, 4096),
@@ -86,6 +86,11 @@ ModelSpec read(const ConfigKeys& keys) {
 void write(const ModelSpec& model, nlohmann::ordered_json& json) {
   const layers::LayerSpec& layer = model.layers.front();
   const layers::AttentionSpec& a = layer.attention;
+  if (model.hidden % a.heads != 0) {  // LlamaConfig wants it, although head_dim stands beside it
+    throw UserError(
+        "the llama format cannot express this model: hidden {}, not a multiple of heads {}",
+        model.hidden, a.heads);
+  }
   json["vocab_size"] = model.vocab;
   json["hidden_size"] = model.hidden;
   json["intermediate_size"] = layer.mlp.ffn;

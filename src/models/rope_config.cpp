@@ -30,6 +30,7 @@ void read_scaling(const ConfigKeys& keys, int64_t context, RopeSpec& rope) {
   const std::string older = keys.text("type", "default");
   rope.scaling = scaling_named(keys.text("rope_type", older.c_str()), keys);
   rope.base = keys.number("rope_theta", rope.base);
+  keys.only("partial_rotary_factor", 1.0);
   if (rope.scaling == RopeScaling::none) return;
   rope.original_context = keys.integer({"original_max_position_embeddings"}, rope.original_context);
   // Without a factor, yarn and longrope reach from the original context to the model's.
@@ -101,6 +102,9 @@ void write_rope(const RopeSpec& rope, int64_t context, nlohmann::ordered_json& j
     object["short_factor"] = rope.short_factors;
     object["long_factor"] = rope.long_factors;
   }
+  // Phi-3's place for it, where readers of its scaling look first.
+  if (rope.scaling == RopeScaling::longrope)
+    json["original_max_position_embeddings"] = object["original_max_position_embeddings"];
   json["rope_theta"] = rope.base;
   json["rope_scaling"] = scaled ? object : nlohmann::ordered_json();
   object["rope_theta"] = rope.base;
