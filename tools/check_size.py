@@ -26,7 +26,6 @@ LARGER = {
     "lines of text": 3847,
     "src/checkpoint/reader.cpp": 343,
     "src/comm/messages/message_pending.cpp": 334,
-    "src/config/recipe.h": 334,
     "src/config/rules.cpp": 363,
     "src/kernels/attention/attention_backward_bf16.cpp": 433,
     "src/parallel/timeline.cpp: simulate": 68,

@@ -25,8 +25,9 @@
 
 namespace megalith::config {
 
-/// The names of an enum's values in order; the values must be 0, 1, 2, ... Specialised beside each
-/// enum, and the only place where the names are spelled.
+/// The names of an enum's values in order; the values must be 0, 1, 2, ... (or of a class that
+/// converts to and from these numbers explicitly). Specialised beside each enum, and the only place
+/// where the names are spelled.
 template <class E>
 struct EnumNames;
 
@@ -140,7 +141,7 @@ class FieldVisitor {
  private:
   template <class T>
   static ValueReference reference(T& value) {
-    if constexpr (std::is_enum_v<T>) {
+    if constexpr (requires { EnumNames<T>::names; }) {
       return EnumReference{
           &value, EnumNames<T>::names,
           [](const void* v) { return static_cast<size_t>(*static_cast<const T*>(v)); },

@@ -15,21 +15,11 @@
 #include <vector>
 
 #include "config/fault.h"
-#include "config/field.h"
+#include "config/model_section.h"
 
 namespace megalith::config {
 
 enum class Numerics { exact, fast };
-enum class ModelKind { gpt };
-enum class Attention { streaming, materialised };
-// For a model, `family` means: what the family has.
-enum class Norm { family, layer, rms };
-enum class NormPlace { family, pre, post, both, output };
-enum class Mlp { family, plain, gated };
-enum class Activation { family, gelu_tanh, gelu_erf, gelu_quick, silu, relu };
-enum class PositionKind { family, learned, rope, none };
-enum class QkNorm { family, none, head, whole };
-enum class RopeScaling { family, none, linear, dynamic, yarn, llama3, longrope };
 enum class Schedule { constant, linear, cosine, inverse_sqrt, wsd, hours };
 enum class Precision { f32, bf16 };
 enum class Recompute { none, selective, full };
@@ -41,45 +31,6 @@ enum class PipelineSchedule { one_forward_one_backward, gpipe, interleaved };
 template <>
 struct EnumNames<Numerics> {
   static constexpr std::array<std::string_view, 2> names = {"exact", "fast"};
-};
-template <>
-struct EnumNames<ModelKind> {
-  static constexpr std::array<std::string_view, 1> names = {"gpt"};
-};
-template <>
-struct EnumNames<Attention> {
-  static constexpr std::array<std::string_view, 2> names = {"streaming", "materialised"};
-};
-template <>
-struct EnumNames<Norm> {
-  static constexpr std::array<std::string_view, 3> names = {"family", "layer", "rms"};
-};
-template <>
-struct EnumNames<NormPlace> {
-  static constexpr std::array<std::string_view, 5> names = {"family", "pre", "post", "both",
-                                                            "output"};
-};
-template <>
-struct EnumNames<Mlp> {
-  static constexpr std::array<std::string_view, 3> names = {"family", "plain", "gated"};
-};
-template <>
-struct EnumNames<Activation> {
-  static constexpr std::array<std::string_view, 6> names = {"family",     "gelu_tanh", "gelu_erf",
-                                                            "gelu_quick", "silu",      "relu"};
-};
-template <>
-struct EnumNames<PositionKind> {
-  static constexpr std::array<std::string_view, 4> names = {"family", "learned", "rope", "none"};
-};
-template <>
-struct EnumNames<QkNorm> {
-  static constexpr std::array<std::string_view, 4> names = {"family", "none", "head", "whole"};
-};
-template <>
-struct EnumNames<RopeScaling> {
-  static constexpr std::array<std::string_view, 7> names = {
-      "family", "none", "linear", "dynamic", "yarn", "llama3", "longrope"};
 };
 template <>
 struct EnumNames<Schedule> {
@@ -116,50 +67,6 @@ struct RunSection {
   int64_t seed = 1234;
   std::string name;
   int64_t threads = 0;  // 0: all cores the process may use
-  void visit(FieldVisitor& v);
-};
-
-struct RopeSection {
-  double base = 0;  // 0: the family's
-  int64_t dim = 0;  // 0: head_dim
-  RopeScaling scaling = RopeScaling::family;
-  double factor = 1;
-  int64_t original_context = 0;  // 0: model.context
-  double low_frequency_factor = 1;
-  double high_frequency_factor = 4;
-  double beta_fast = 32;
-  double beta_slow = 1;
-  double attention_factor = 0;  // 0: the formula's
-  std::vector<double> short_factors, long_factors;
-  void visit(FieldVisitor& v);
-};
-
-struct ModelSection {
-  ModelKind kind = ModelKind::gpt;
-  std::string family = "gpt2";
-  int64_t layers = 12;
-  int64_t hidden = 768;
-  int64_t heads = 12;
-  int64_t kv_heads = 0;  // 0: heads
-  int64_t head_dim = 0;  // 0: hidden / heads
-  int64_t ffn = 0;       // 0: the family's
-  int64_t context = 1024;
-  int64_t vocab = 0;  // 0: the tokenizer's
-  double dropout = 0.0;
-  Attention attention = Attention::streaming;
-  std::optional<bool> tied;  // null: as the family has it, like the ones below
-  Norm norm = Norm::family;
-  NormPlace norm_place = NormPlace::family;
-  std::optional<bool> parallel_block;
-  Mlp mlp = Mlp::family;
-  Activation activation = Activation::family;
-  std::optional<bool> bias;
-  PositionKind position = PositionKind::family;
-  RopeSection rope;
-  int64_t window = -1;  // -1: the family's; 0: all
-  QkNorm qk_norm = QkNorm::family;
-  double norm_eps = 1e-5;
-  double init_std = 0.02;
   void visit(FieldVisitor& v);
 };
 

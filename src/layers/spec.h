@@ -9,25 +9,17 @@
 #include <string_view>
 #include <vector>
 
-#include "config/field.h"
+#include "config/model_section.h"
 #include "kernels/elementwise/activation.h"
 #include "kernels/norm/layer_norm.h"
 
 namespace megalith::layers {
 
+using config::NormPlace;
+using config::QkNorm;
+using config::RopeScaling;
 using kernels::Activation;
 using kernels::NormKind;
-
-/// Where the norms of a sublayer f (attention or MLP) stand; x is the residual stream:
-///   pre      x + f(norm(x))               GPT-2, Llama
-///   post     norm(x + f(x))               BERT
-///   both     x + norm'(f(norm(x)))        Gemma 2
-///   output   x + norm(f(x))               OLMo 2
-enum class NormPlace : uint8_t { pre, post, both, output };
-/// Norm of queries and keys before positions: none, of each head, of all heads of a token at once.
-enum class QkNorm : uint8_t { none, head, whole };
-/// How rotary positions reach beyond the length they were trained for (rotary.h has the formulas).
-enum class RopeScaling : uint8_t { none, linear, dynamic, yarn, llama3, longrope };
 
 struct NormSpec {
   NormKind kind = NormKind::layer;
@@ -122,30 +114,14 @@ struct HeadSpec {
 namespace megalith::config {
 
 template <>
-struct EnumNames<layers::NormKind> {
-  static constexpr std::array<std::string_view, 2> names = {"layer", "rms"};
-};
-template <>
-struct EnumNames<layers::NormPlace> {
-  static constexpr std::array<std::string_view, 4> names = {"pre", "post", "both", "output"};
-};
-template <>
-struct EnumNames<layers::QkNorm> {
-  static constexpr std::array<std::string_view, 3> names = {"none", "head", "whole"};
-};
-template <>
-struct EnumNames<layers::RopeScaling> {
-  static constexpr std::array<std::string_view, 6> names = {"none", "linear", "dynamic",
-                                                            "yarn", "llama3", "longrope"};
-};
+struct EnumNames<layers::NormKind> : EnumNames<Norm> {};
 template <>
 struct EnumNames<layers::PositionKind> {
   static constexpr std::array<std::string_view, 2> names = {"none", "learned"};
 };
 template <>
 struct EnumNames<layers::Activation> {
-  static constexpr std::array<std::string_view, 6> names = {"none",       "gelu_tanh", "gelu_erf",
-                                                            "gelu_quick", "silu",      "relu"};
+  static constexpr auto names = names_behind<Activation>("none");
 };
 
 }  // namespace megalith::config

@@ -10,14 +10,11 @@ namespace {
 using config::ModelSection;
 using layers::LayerSpec;
 
-/// Enums of a recipe are those of a layer behind `family`.
-template <class Choice, class Value>
-void choose(Choice choice, Value& value) {
-  if (choice != Choice::family) value = static_cast<Value>(static_cast<int>(choice) - 1);
-}
-template <class Choice, class Value>
-void fill(Choice& choice, Value value) {
-  if (choice == Choice::family) choice = static_cast<Choice>(static_cast<int>(value) + 1);
+/// What a recipe calls a kernel's choice. Kernels know no recipe: the names are the same, and their
+/// activations begin with one that no recipe has.
+config::Norm named(layers::NormKind kind) { return static_cast<config::Norm>(kind); }
+config::Activation named(layers::Activation activation) {
+  return static_cast<config::Activation>(static_cast<int>(activation) - 1);
 }
 
 constexpr std::string_view kWhere = "recipe: model.family";
@@ -43,16 +40,16 @@ double factor_of(const ModelSection& m, layers::RopeScaling scaling) {
 
 void set_rope(const ModelSection& m, LayerSpec& layer) {
   layers::RopeSpec& rope = layer.attention.rope;
-  const bool wanted = m.position == config::PositionKind::rope ||
-                      (m.position == config::PositionKind::family && rope.dim > 0);
-  if (!wanted) {
+  using config::PositionKind;
+  const auto familys = rope.dim > 0 ? PositionKind::rope : PositionKind::none;
+  if (m.position.value_or(familys) != PositionKind::rope) {
     rope = {};
     return;
   }
   const config::RopeSection& r = m.rope;
   rope.dim = r.dim > 0 ? r.dim : layer.attention.head_dim;
   if (r.base > 0) rope.base = r.base;
-  choose(r.scaling, rope.scaling);
+  rope.scaling = r.scaling.value_or(rope.scaling);
   if (rope.scaling == layers::RopeScaling::none) return;
   rope.factor = factor_of(m, rope.scaling);
   rope.original_context = r.original_context;
@@ -66,13 +63,15 @@ void set_rope(const ModelSection& m, LayerSpec& layer) {
 }
 
 void set_layer(const ModelSection& m, LayerSpec& layer) {
-  choose(m.norm, layer.norm.kind);
-  choose(m.norm_place, layer.norm_place);
-  // kernels' list begins with `none`, where the recipe's has `family`.
-  if (m.activation != config::Activation::family)
-    layer.mlp.activation = static_cast<layers::Activation>(m.activation);
-  choose(m.qk_norm, layer.attention.qk_norm);
-  if (m.mlp != config::Mlp::family) layer.mlp.gated = m.mlp == config::Mlp::gated;
+  layer.norm.kind = static_cast<layers::NormKind>(m.norm.value_or(named(layer.norm.kind)));
+  layer.norm_place = m.norm_place.value_or(layer.norm_place);
+  if (!m.activation.is_familys()) {
+    const config::Activation chosen = m.activation.value_or({});
+    layer.mlp.activation = static_cast<layers::Activation>(static_cast<int>(chosen) + 1);
+  }
+  layer.attention.qk_norm = m.qk_norm.value_or(layer.attention.qk_norm);
+  layer.mlp.gated = m.mlp.value_or(layer.mlp.gated ? config::Mlp::gated : config::Mlp::plain) ==
+                    config::Mlp::gated;
   if (m.parallel_block) layer.parallel = *m.parallel_block;
   if (m.bias) layer.attention.qkv_bias = layer.attention.output_bias = layer.mlp.bias = *m.bias;
   // Root-mean-square norms have none.
@@ -102,10 +101,9 @@ ModelSpec model_of(const config::Recipe& recipe, int64_t vocab) {
   ModelSpec model = family_named(m.family, std::string(kWhere)).make(sizes_of(m), "recipe");
   model.for_each_layer([&](LayerSpec& layer) { set_layer(m, layer); });
   model.final_norm = model.layers.front().norm;
-  if (m.position != config::PositionKind::family) {
-    model.embedding.position = m.position == config::PositionKind::learned
-                                   ? layers::PositionKind::learned
-                                   : layers::PositionKind::none;
+  if (!m.position.is_familys()) {
+    const bool learned = m.position == config::PositionKind::learned;
+    model.embedding.position = learned ? layers::PositionKind::learned : layers::PositionKind::none;
   }
   if (m.tied) model.head.tied = *m.tied;
   model.dropout = m.dropout;
@@ -136,24 +134,22 @@ void complete(ModelSection& m) {
   const LayerSpec& layer = model.layers.front();
   if (m.ffn == 0 && possible) m.ffn = layer.mlp.ffn;
   if (!m.tied) m.tied = model.head.tied;
-  fill(m.norm, layer.norm.kind);
-  fill(m.norm_place, layer.norm_place);
+  m.norm = m.norm.value_or(named(layer.norm.kind));
+  m.norm_place = m.norm_place.value_or(layer.norm_place);
   if (!m.parallel_block) m.parallel_block = layer.parallel;
-  if (m.mlp == config::Mlp::family)
-    m.mlp = layer.mlp.gated ? config::Mlp::gated : config::Mlp::plain;
-  if (m.activation == config::Activation::family)
-    m.activation = static_cast<config::Activation>(layer.mlp.activation);
+  m.mlp = m.mlp.value_or(layer.mlp.gated ? config::Mlp::gated : config::Mlp::plain);
+  m.activation = m.activation.value_or(named(layer.mlp.activation));
   if (!m.bias) m.bias = layer.mlp.bias;
-  if (m.position == config::PositionKind::family) {
+  if (m.position.is_familys()) {
     m.position = layer.attention.rope.dim > 0 ? config::PositionKind::rope
                  : model.embedding.position == layers::PositionKind::learned
                      ? config::PositionKind::learned
                      : config::PositionKind::none;
   }
   if (m.rope.base == 0) m.rope.base = layer.attention.rope.base;
-  fill(m.rope.scaling, layer.attention.rope.scaling);
+  m.rope.scaling = m.rope.scaling.value_or(layer.attention.rope.scaling);
   if (m.window < 0) m.window = layer.attention.window;
-  fill(m.qk_norm, layer.attention.qk_norm);
+  m.qk_norm = m.qk_norm.value_or(layer.attention.qk_norm);
 }
 
 }  // namespace megalith::models
