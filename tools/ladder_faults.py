@@ -17,11 +17,11 @@ class LadderFault(NamedTuple):
 # The tests that are a level: programs with GoogleTest filters.
 LEVELS = {
     "L0": {"kernels_test": "*", "comm_test": "*", "parallel_test": "*"},
-    "L1": {"train_test": "Ladder/L1*"},
-    "L2": {"train_test": "Ladder/L2*"},
-    "L3": {"train_test": "Ladder/L3*:EngineLayout.*:*GroupedLayout*:*EngineGolden.*:DataRoad.*"},
-    "L4": {"train_test": "Ladder/L4*", "checkpoint_test": "RankPartsTest.*"},
-    "L5": {"generate_test": "*CachedDecoding*"},
+    "L1": {"engine_test": "Ladder/L1*"},
+    "L2": {"engine_test": "Ladder/L2*"},
+    "L3": {"engine_test": "Ladder/L3*:EngineLayout.*:*GroupedLayout*:*EngineGolden.*", "train_test": "DataRoad.*"},
+    "L4": {"engine_test": "Ladder/L4*", "checkpoint_test": "RankPartsTest.*"},
+    "L5": {"engine_test": "*CachedDecoding*"},
 }
 
 LADDER = [
