@@ -47,9 +47,11 @@ class Wire(unittest.TestCase):
     def test_calls_that_cannot_meet_are_named(self):
         code, _, stderr = self.ranks(3, "groups")
         self.assertEqual(code, 1, stderr)
-        line = next((line for line in stderr.splitlines() if "waited 8 s, the deadline" in line), "")
-        for group in ("one", "other"):
-            self.assertIn(f"barrier 'end of step' (call 0 of group '{group}')", line, stderr)
+        line = next((line for line in stderr.splitlines() if "waited 2 s, the deadline" in line), "")
+        rank = re.match(r"rank (\d) on \S+ in step 3, ", line)
+        self.assertTrue(rank, stderr)
+        self.assertIn(f"barrier 'end of step' (call 0 of group '{('other', 'one', 'other')[int(rank[1])]}')", line)
+        self.assertIn("has not started it", line)
 
 
 if __name__ == "__main__":

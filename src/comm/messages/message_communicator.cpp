@@ -22,12 +22,11 @@ constexpr double kSignsAfter = 0.125;
 
 MessageCommunicator::MessageCommunicator(std::shared_ptr<MessageWorld> messages, int group,
                                          std::vector<int> members, int rank, std::string name,
-                                         std::shared_ptr<RankState> state, int lane)
+                                         std::shared_ptr<RankState> state)
     : Communicator(rank, static_cast<int>(members.size()), std::move(name), std::move(state)),
       messages_(std::move(messages)),
       group_(group),
-      members_(std::move(members)),
-      lane_(lane) {}
+      members_(std::move(members)) {}
 
 void MessageCommunicator::sign_of_life() {
   messages_->sign_of_life(state().deadline_seconds * kSignsAfter);
@@ -64,8 +63,8 @@ Ticket MessageCommunicator::start(const Operation& operation) {
   }
   const int tag = group_ * MessageWorld::kTagsPerGroup + 2 * channel;
   return Ticket(std::make_unique<MessagePending>(
-      MessagePending::Place{messages_, shared_state(), name(), &members_, rank(), lane_, tag},
-      operation, number));
+      MessagePending::Place{messages_, shared_state(), name(), &members_, rank(), tag}, operation,
+      number));
 }
 
 int MessageCommunicator::agree_on_group() {
@@ -82,14 +81,14 @@ std::unique_ptr<Communicator> MessageCommunicator::make_group(std::span<const in
   std::vector<int> world_ranks;
   for (const int member : members) world_ranks.push_back(members_[static_cast<size_t>(member)]);
   return std::make_unique<MessageCommunicator>(messages_, group, std::move(world_ranks), rank,
-                                               std::move(name), shared_state(), lane_);
+                                               std::move(name), shared_state());
 }
 
 std::unique_ptr<Communicator> MessageCommunicator::make_second(std::shared_ptr<RankState> state,
                                                                std::string name) {
   const int group = agree_on_group();
   return std::make_unique<MessageCommunicator>(messages_, group, members_, rank(), std::move(name),
-                                               std::move(state), 1);
+                                               std::move(state));
 }
 
 void run_message_rank(Wire& wire, const std::string& host, FunctionRef<void(Communicator&)> body,

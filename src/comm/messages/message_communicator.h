@@ -23,9 +23,9 @@ namespace megalith::comm {
 class MessageCommunicator final : public Communicator {
  public:
   /// `members`: the world ranks of the group in its order; `group` numbers it, above every group
-  /// that any two of them share already; `lane`: which of each rank's threads call on it.
+  /// that any two of them share already.
   MessageCommunicator(std::shared_ptr<MessageWorld> messages, int group, std::vector<int> members,
-                      int rank, std::string name, std::shared_ptr<RankState> state, int lane = 0);
+                      int rank, std::string name, std::shared_ptr<RankState> state);
   void sign_of_life() override;
   void abort(const std::string& cause) override;
 
@@ -41,7 +41,6 @@ class MessageCommunicator final : public Communicator {
   std::shared_ptr<MessageWorld> messages_;
   int group_;
   std::vector<int> members_;
-  int lane_;
   uint64_t next_collective_ = 0;
   std::map<std::tuple<int, int, int>, uint64_t> next_transfer_;
 };

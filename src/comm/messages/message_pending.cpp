@@ -20,9 +20,6 @@ namespace {
 constexpr double kGiveUpSeconds = 1;
 /// Polls before a waiting rank lets others have the core, and before it sleeps between polls.
 constexpr int kSpins = 100, kYields = 300;
-/// A wait is told to the others after this part of the deadline: late enough to be rare, and early
-/// enough to be known where another gives up.
-constexpr double kToldAfter = 0.25;
 
 }  // namespace
 
@@ -205,8 +202,9 @@ void MessagePending::guarded(FunctionRef<void()> body) {
     give_up();
     throw;
   } catch (const CallError& error) {
-    place_.messages->fail({error.code(), error.what()});
+    const bool is_first = place_.messages->fail({error.code(), error.what()});
     give_up();
+    if (!is_first) place_.messages->throw_failure(text());
     throw;
   } catch (const std::exception& error) {  // the wire's
     const CallError failure(ExitCode::failure, fmt::format("{}: {}", text(), error.what()));
@@ -228,21 +226,13 @@ void MessagePending::advance() {
 }
 
 void MessagePending::wait() {
-  const double begin = monotonic_seconds();
-  Patience patience(place_.state->deadline_seconds, begin);
-  LongWaits& waits = place_.messages->long_waits();
+  Patience patience(place_.state->deadline_seconds, monotonic_seconds());
   guarded([&] {
     uint64_t signs = 0;
-    bool told = false;
     for (int turn = 0; !progress(); ++turn) {
       look_for_failures();
-      const double now = monotonic_seconds();
-      if (patience.ends(now)) throw_late();
+      if (patience.ends(monotonic_seconds())) throw_late();
       if (turn <= kSpins) continue;
-      if (!told && now - begin > kToldAfter * place_.state->deadline_seconds) {
-        waits.tell(place_.lane, call_text());
-        told = true;
-      }
       // Those from before the wait are found by its first look: they renew what is whole still.
       const uint64_t given = place_.messages->signs_of_life();
       if (given != signs) patience.renew(monotonic_seconds());
@@ -253,7 +243,6 @@ void MessagePending::wait() {
         std::this_thread::yield();  // on crowded cores, for as long as the others take
       }
     }
-    if (told) waits.tell(place_.lane, "");
     finish();
   });
   over_ = true;
@@ -304,12 +293,9 @@ MessagePending::~MessagePending() {
   give_up();
 }
 
-std::string MessagePending::call_text() const {
-  return fmt::format("{} (call {} of group '{}')", own_.text(), own_.number, place_.group_name);
-}
-
 std::string MessagePending::text() const {
-  return fmt::format("{}, {}", place_.state->place(), call_text());
+  return fmt::format("{}, {} (call {} of group '{}')", place_.state->place(), own_.text(),
+                     own_.number, place_.group_name);
 }
 
 void MessagePending::throw_late() const {
@@ -318,8 +304,6 @@ void MessagePending::throw_late() const {
     if (!message.is_header || !message.is_receive) continue;
     const int rank = (*place_.members)[static_cast<size_t>(message.peer)];
     absent += fmt::format("; {} has not started it", place_.messages->name_of(rank));
-    const std::string other = place_.messages->long_waits().of(rank, place_.lane);
-    if (!other.empty()) absent += ", it waits in " + other;
   }
   for (const Message& message : open_) {
     if (!absent.empty()) break;  // of one that has started, data is missing

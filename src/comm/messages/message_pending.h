@@ -37,7 +37,6 @@ class MessagePending final : public Pending {
     std::string group_name;
     const std::vector<int>* members;  // world ranks; outlives the call
     int rank;                         // in the group
-    int lane;                         // which of the rank's threads calls
     int tag;                          // of the headers; data goes by the next
   };
   /// Starts all messages of the call.
@@ -71,7 +70,6 @@ class MessagePending final : public Pending {
   void compare(int peer) const;
   void give_up();
   std::string text() const;
-  std::string call_text() const;
   [[noreturn]] void throw_late() const;
 
   Place place_;

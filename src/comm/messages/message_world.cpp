@@ -12,7 +12,7 @@
 namespace megalith::comm {
 
 MessageWorld::MessageWorld(Wire& wire)
-    : wire_(wire), long_waits_(wire), signs_sent_(static_cast<size_t>(wire.size())) {
+    : wire_(wire), signs_sent_(static_cast<size_t>(wire.size())) {
   await_news();
   await_sign();
 }
@@ -85,12 +85,12 @@ void MessageWorld::look() {
   await_news();
 }
 
-void MessageWorld::fail(const Failure& failure) {
+bool MessageWorld::fail(const Failure& failure) {
   look();
   std::vector<Wire::Handle> open;
   {
     const std::lock_guard lock(mutex_);
-    if (failed()) return;
+    if (failed()) return false;
     note(failure);
     is_own_failure_ = true;
     outgoing_.code = static_cast<int32_t>(failure.code);
@@ -103,6 +103,7 @@ void MessageWorld::fail(const Failure& failure) {
     }
   }
   see_off(wire_, std::move(open));
+  return true;
 }
 
 void MessageWorld::throw_failure(const std::string& where) const {

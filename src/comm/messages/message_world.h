@@ -12,7 +12,6 @@
 #include <vector>
 
 #include "base/failure.h"
-#include "comm/messages/long_waits.h"
 #include "comm/messages/wire.h"
 
 namespace megalith::comm {
@@ -28,14 +27,14 @@ class MessageWorld {
   MessageWorld& operator=(const MessageWorld&) = delete;
 
   Wire& wire() const { return wire_; }
-  LongWaits& long_waits() { return long_waits_; }
   /// "rank 3 on node7" once the hosts are known.
   std::string name_of(int rank) const;
   void set_hosts(std::vector<std::string> hosts) { hosts_ = std::move(hosts); }
 
   /// The first failure of any rank decides the cause, which names its rank (RankState::told). If it
-  /// is this one, all other ranks are told; returns when they have the news or a second has passed.
-  void fail(const Failure& failure);
+  /// is this one, all other ranks are told, and it returns true when they have the news or a second
+  /// has passed.
+  bool fail(const Failure& failure);
   bool failed() const { return failed_.load(std::memory_order_acquire); }
   /// Looks for news of a failure.
   void look();
@@ -62,7 +61,6 @@ class MessageWorld {
   void note(Failure failure);
 
   Wire& wire_;
-  LongWaits long_waits_;
   std::vector<std::string> hosts_;
   std::atomic<int> next_group_{1};
   std::atomic<bool> failed_{false};

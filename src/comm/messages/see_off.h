@@ -9,7 +9,7 @@
 namespace megalith::comm {
 
 /// Below those of the groups' calls (MessageWorld::kTagsPerGroup).
-enum : int { kNewsTag, kSignTag, kLongWaitTag };
+enum : int { kNewsTag, kSignTag };
 
 /// Whether it is done, or its peer is gone.
 bool is_over(Wire& wire, Wire::Handle sent);

@@ -65,7 +65,7 @@ void call(Communicator& world, const std::string& kind) {
   if (kind == "groups") {
     const std::vector<Membership> all(static_cast<size_t>(world.size()));
     const auto one = world.split(all, "one"), other = world.split(all, "other");
-    world.set_deadline(8);
+    world.set_deadline(2);
     return (odd ? one : other)->barrier("end of step");
   }
   if (kind == "transfer") {
