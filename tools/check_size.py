@@ -25,7 +25,6 @@ LARGER = {
     "files of train": 43,
     "lines of text": 3847,
     "src/checkpoint/reader.cpp": 343,
-    "src/comm/messages/message_pending.cpp": 334,
     "src/config/rules.cpp": 363,
     "src/kernels/attention/attention_backward_bf16.cpp": 433,
     "src/parallel/timeline.cpp: simulate": 68,

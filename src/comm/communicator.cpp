@@ -69,6 +69,15 @@ Ticket Communicator::start_unrecorded(const Operation& operation) {
   return ticket;
 }
 
+Ticket Communicator::copy_to_self(const Operation& operation) {
+  if (operation.source && operation.target && operation.count > 0 &&
+      operation.source.data() != operation.target.data()) {
+    std::memcpy(operation.target.data(), operation.source.data(),
+                static_cast<size_t>(operation.source.bytes()));
+  }
+  return {};
+}
+
 Ticket Communicator::start_send(int peer, ConstView x, std::string_view label, int channel) {
   MEGA_CHECK(peer >= 0 && peer < size_ && peer != rank_, "rank {} of {} sends '{}' to {}", rank_,
              size_, label, peer);

@@ -148,6 +148,8 @@ class Communicator {
   Communicator(int rank, int size, std::string name, std::shared_ptr<RankState> state);
   /// Queues a checked operation.
   virtual Ticket start(const Operation& operation) = 0;
+  /// The call of an only rank: what it sends to itself.
+  static Ticket copy_to_self(const Operation& operation);
   /// `members`: the ranks of this group in the order of the new one; `rank` this rank's place
   /// there.
   virtual std::unique_ptr<Communicator> make_group(std::span<const int> members, int rank,

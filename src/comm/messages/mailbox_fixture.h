@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A wire between threads of one process, for tests: messages are copied when they are sent, leave
+// A transport between threads of one process, for tests: messages are copied when they are sent, leave
 // when their sender tests any (a library that moves on only while it is called) and are matched in
 // the order in which receives were started.
 #pragma once
@@ -27,7 +27,7 @@ class MailboxHub {
     std::vector<std::byte> bytes;
   };
   struct Receive {
-    Wire::Handle handle;
+    Transport::Handle handle;
     int from, tag;
     std::byte* data;
     int64_t bytes;
@@ -35,7 +35,7 @@ class MailboxHub {
   struct Box {
     std::list<Message> messages;
     std::list<Receive> receives;
-    std::map<Wire::Handle, bool> done;  // true: the message was too long
+    std::map<Transport::Handle, bool> done;  // true: the message was too long
   };
 
   std::mutex mutex;
@@ -46,7 +46,7 @@ class MailboxHub {
       auto message = b.messages.begin();
       while (message != b.messages.end() &&
              (message->tag != receive->tag ||
-              (receive->from != Wire::kAnyRank && message->from != receive->from)))
+              (receive->from != Transport::kAnyRank && message->from != receive->from)))
         ++message;
       if (message == b.messages.end()) {
         ++receive;
@@ -66,9 +66,9 @@ class MailboxHub {
   std::vector<Box> boxes_;
 };
 
-class MailboxWire : public Wire {
+class MailboxTransport : public Transport {
  public:
-  MailboxWire(MailboxHub& hub, int rank) : hub_(hub), rank_(rank) {}
+  MailboxTransport(MailboxHub& hub, int rank) : hub_(hub), rank_(rank) {}
   int rank() const override { return rank_; }
   int size() const override { return hub_.size(); }
   Handle start_send(int to, int tag, const std::byte* data, int64_t bytes) override {
@@ -118,7 +118,7 @@ class MailboxWire : public Wire {
 };
 
 /// Runs body on `ranks` threads that talk by messages; what() of each rank's error, "" for none.
-template <typename AnyWire = MailboxWire>
+template <typename AnyTransport = MailboxTransport>
 std::vector<std::string> run_mailbox_ranks(int ranks, FunctionRef<void(Communicator&)> body,
                                            double deadline = 30) {
   MailboxHub hub(ranks);
@@ -126,9 +126,9 @@ std::vector<std::string> run_mailbox_ranks(int ranks, FunctionRef<void(Communica
   std::vector<std::thread> threads;
   for (int rank = 0; rank < ranks; ++rank) {
     threads.emplace_back([&, rank] {
-      AnyWire wire(hub, rank);
+      AnyTransport transport(hub, rank);
       try {
-        run_message_rank(wire, "host" + std::to_string(rank), body, {deadline});
+        run_message_rank(transport, "host" + std::to_string(rank), body, {deadline});
       } catch (const std::exception& error) {
         errors[static_cast<size_t>(rank)] = error.what();
       }

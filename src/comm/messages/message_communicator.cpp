@@ -41,30 +41,17 @@ Ticket MessageCommunicator::start(const Operation& operation) {
     messages_->throw_failure(
         fmt::format("{}, {} of group '{}'", state().place(), describe(operation), name()));
   }
-  if (size() == 1) {
-    if (operation.source && operation.target && operation.count > 0 &&
-        operation.source.data() != operation.target.data()) {
-      std::memcpy(operation.target.data(), operation.source.data(),
-                  static_cast<size_t>(operation.source.bytes()));
-    }
-    return {};
-  }
+  if (size() == 1) return copy_to_self(operation);
   int channel = 0;  // of the group's own calls
-  uint64_t number = 0;
   if (operation.kind == OperationKind::transfer) {
     MEGA_CHECK(operation.channel >= 0 && operation.channel < kChannels, "channel {}",
                operation.channel);
     channel = 1 + operation.channel;
-    const int sender = operation.is_sender ? rank() : operation.peer;
-    const int receiver = operation.is_sender ? operation.peer : rank();
-    number = next_transfer_[{sender, receiver, operation.channel}]++;
-  } else {
-    number = next_collective_++;
   }
   const int tag = group_ * MessageWorld::kTagsPerGroup + 2 * channel;
   return Ticket(std::make_unique<MessagePending>(
       MessagePending::Place{messages_, shared_state(), name(), &members_, rank(), tag}, operation,
-      number));
+      numbers_.next(operation, rank()).number));
 }
 
 int MessageCommunicator::agree_on_group() {
@@ -91,20 +78,20 @@ std::unique_ptr<Communicator> MessageCommunicator::make_second(std::shared_ptr<R
                                                std::move(state));
 }
 
-void run_message_rank(Wire& wire, const std::string& host, FunctionRef<void(Communicator&)> body,
-                      const RankOptions& options) {
-  const auto messages = std::make_shared<MessageWorld>(wire);
+void run_message_rank(Transport& transport, const std::string& host,
+                      FunctionRef<void(Communicator&)> body, const RankOptions& options) {
+  const auto messages = std::make_shared<MessageWorld>(transport);
   const auto state = std::make_shared<RankState>();
-  state->world_rank = wire.rank();
-  state->world_size = wire.size();
+  state->world_rank = transport.rank();
+  state->world_size = transport.size();
   state->host = host;
   state->deadline_seconds = options.deadline_seconds;
   try {
-    std::vector<int> all(static_cast<size_t>(wire.size()));
+    std::vector<int> all(static_cast<size_t>(transport.size()));
     std::iota(all.begin(), all.end(), 0);
     const int group = messages->next_group();
     messages->take_group(group);
-    MessageCommunicator world(messages, group, std::move(all), wire.rank(), "world", state);
+    MessageCommunicator world(messages, group, std::move(all), transport.rank(), "world", state);
     messages->set_hosts(world.exchange(host, "hosts"));
     body(world);
     world.set_device(nullptr);  // the body's own may be gone

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // A rank that is a process. Every call sends its identity to all ranks concerned beside the data,
 // straight from and to the buffers, and compares what comes; reductions add what came in rank
-// order. Nothing of the wire's own collectives is used: they cannot be given a deadline, a label or
+// order. Nothing of the transport's own collectives is used: they cannot be given a deadline, a label or
 // an order of additions.
 //
 // Data moves on while any call of this process waits; so unlike between threads a wait may have to
@@ -9,13 +9,12 @@
 // deadlock.
 #pragma once
 
-#include <map>
 #include <memory>
 #include <string>
-#include <tuple>
 #include <vector>
 
 #include "comm/backends.h"
+#include "comm/call_number.h"
 #include "comm/messages/message_world.h"
 
 namespace megalith::comm {
@@ -41,14 +40,13 @@ class MessageCommunicator final : public Communicator {
   std::shared_ptr<MessageWorld> messages_;
   int group_;
   std::vector<int> members_;
-  uint64_t next_collective_ = 0;
-  std::map<std::tuple<int, int, int>, uint64_t> next_transfer_;
+  CallNumbers numbers_;
 };
 
-/// Runs body(world) as this rank of a wire and returns when all ranks have. If it throws, the
+/// Runs body(world) as this rank of a transport and returns when all ranks have. If it throws, the
 /// others are ended with its cause, and this rank with what they were told; with a RankFailure if
 /// another failed first. Collective; ranks tell each other their hosts first.
-void run_message_rank(Wire& wire, const std::string& host, FunctionRef<void(Communicator&)> body,
-                      const RankOptions& options);
+void run_message_rank(Transport& transport, const std::string& host,
+                      FunctionRef<void(Communicator&)> body, const RankOptions& options);
 
 }  // namespace megalith::comm

@@ -147,18 +147,18 @@ TEST(MessageCommunicator, DifferentCallsAreNamed) {
 }
 
 /// Gives data out before the identities that were sent first, as a network may.
-class LateHeaders final : public MailboxWire {
+class LateHeaders final : public MailboxTransport {
  public:
-  using MailboxWire::MailboxWire;
+  using MailboxTransport::MailboxTransport;
   Handle start_receive(int from, int tag, std::byte* data, int64_t bytes) override {
-    const Handle handle = MailboxWire::start_receive(from, tag, data, bytes);
+    const Handle handle = MailboxTransport::start_receive(from, tag, data, bytes);
     if (tag >= MessageWorld::kTagsPerGroup && tag % 2 == 0) late_[handle] = 20;
     return handle;
   }
   bool test(Handle handle) override {
     const auto found = late_.find(handle);
     if (found != late_.end() && found->second-- > 0) return false;
-    return MailboxWire::test(handle);
+    return MailboxTransport::test(handle);
   }
 
  private:
@@ -274,24 +274,24 @@ TEST(MessageCommunicator, WorkThatGivesSignsOfLifeMayTakeLong) {
 }
 
 /// A library at whose end no message may be open.
-class WatchedWire final : public MailboxWire {
+class WatchedTransport final : public MailboxTransport {
  public:
-  using MailboxWire::MailboxWire;
-  ~WatchedWire() override { EXPECT_THAT(open_, testing::IsEmpty()); }
+  using MailboxTransport::MailboxTransport;
+  ~WatchedTransport() override { EXPECT_THAT(open_, testing::IsEmpty()); }
   Handle start_send(int to, int tag, const std::byte* data, int64_t bytes) override {
-    return opened(MailboxWire::start_send(to, tag, data, bytes));
+    return opened(MailboxTransport::start_send(to, tag, data, bytes));
   }
   Handle start_receive(int from, int tag, std::byte* data, int64_t bytes) override {
-    return opened(MailboxWire::start_receive(from, tag, data, bytes));
+    return opened(MailboxTransport::start_receive(from, tag, data, bytes));
   }
   bool test(Handle handle) override {
-    const bool done = MailboxWire::test(handle);
+    const bool done = MailboxTransport::test(handle);
     if (done) open_.erase(handle);
     return done;
   }
   bool cancel_receive(Handle handle) override {
     open_.erase(handle);
-    return MailboxWire::cancel_receive(handle);
+    return MailboxTransport::cancel_receive(handle);
   }
 
  private:
@@ -303,7 +303,7 @@ class WatchedWire final : public MailboxWire {
 };
 
 TEST(MessageCommunicator, NoMessageIsOpenAtTheEnd) {
-  const auto errors = run_mailbox_ranks<WatchedWire>(3, [](Communicator& world) {
+  const auto errors = run_mailbox_ranks<WatchedTransport>(3, [](Communicator& world) {
     const auto second = world.for_second_thread("saving");
     world.barrier("step");
     world.sign_of_life();

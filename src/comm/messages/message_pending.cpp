@@ -10,8 +10,8 @@
 
 #include "base/check.h"
 #include "base/clock.h"
-#include "comm/patience.h"
 #include "comm/reduce.h"
+#include "comm/timeout.h"
 
 namespace megalith::comm {
 namespace {
@@ -22,29 +22,6 @@ constexpr double kGiveUpSeconds = 1;
 constexpr int kSpins = 100, kYields = 300;
 
 }  // namespace
-
-CallHeader CallHeader::of(const Operation& operation, uint64_t number) {
-  CallHeader header;
-  header.number = number;
-  header.kind = static_cast<int32_t>(operation.kind);
-  header.dtype = static_cast<int32_t>(operation.dtype);
-  header.count = operation.count;
-  header.rows = operation.rows;
-  header.root = operation.root;
-  const size_t length = std::min(operation.label.size(), header.label.size() - 1);
-  std::copy_n(operation.label.begin(), length, header.label.begin());
-  return header;
-}
-
-std::string CallHeader::text() const {
-  Operation operation;
-  operation.kind = static_cast<OperationKind>(kind);
-  operation.dtype = static_cast<DType>(dtype);
-  operation.count = count;
-  operation.root = root;
-  operation.label = label.data();
-  return describe(operation);
-}
 
 MessagePending::MessagePending(Place place, const Operation& operation, uint64_t number)
     : place_(std::move(place)),
@@ -142,16 +119,16 @@ void MessagePending::send(int peer, bool is_header, const std::byte* data, int64
   if (bytes == 0) return;
   const int to = (*place_.members)[static_cast<size_t>(peer)];
   open_.push_back(
-      {place_.messages->wire().start_send(to, place_.tag + (is_header ? 0 : 1), data, bytes), peer,
-       false, is_header});
+      {place_.messages->transport().start_send(to, place_.tag + (is_header ? 0 : 1), data, bytes),
+       peer, false, is_header});
 }
 
 void MessagePending::receive(int peer, bool is_header, std::byte* data, int64_t bytes) {
   if (bytes == 0) return;
   const int from = (*place_.members)[static_cast<size_t>(peer)];
-  open_.push_back(
-      {place_.messages->wire().start_receive(from, place_.tag + (is_header ? 0 : 1), data, bytes),
-       peer, true, is_header});
+  open_.push_back({place_.messages->transport().start_receive(
+                       from, place_.tag + (is_header ? 0 : 1), data, bytes),
+                   peer, true, is_header});
 }
 
 void MessagePending::send_header(int peer) {
@@ -164,7 +141,7 @@ void MessagePending::receive_header(int peer) {
 }
 
 /// Data of a peer is looked at behind its header, so that a call that differs is named and not what
-/// the wire says of data that does not fit.
+/// the transport says of data that does not fit.
 bool MessagePending::is_expected(const Message& message) const {
   return !message.is_receive || message.is_header || has_called_[static_cast<size_t>(message.peer)];
 }
@@ -172,7 +149,7 @@ bool MessagePending::is_expected(const Message& message) const {
 /// Tests what is open; headers come first in the list.
 bool MessagePending::progress() {
   std::erase_if(open_, [&](const Message& message) {
-    if (!is_expected(message) || !place_.messages->wire().test(message.handle)) return false;
+    if (!is_expected(message) || !place_.messages->transport().test(message.handle)) return false;
     if (message.is_receive && message.is_header) {
       compare(message.peer);
       has_called_[static_cast<size_t>(message.peer)] = true;
@@ -206,7 +183,7 @@ void MessagePending::guarded(FunctionRef<void()> body) {
     give_up();
     if (!is_first) place_.messages->throw_failure(text());
     throw;
-  } catch (const std::exception& error) {  // the wire's
+  } catch (const std::exception& error) {  // the transport's
     const CallError failure(ExitCode::failure, fmt::format("{}: {}", text(), error.what()));
     place_.messages->fail({failure.code(), failure.what()});
     give_up();
@@ -226,16 +203,16 @@ void MessagePending::advance() {
 }
 
 void MessagePending::wait() {
-  Patience patience(place_.state->deadline_seconds, monotonic_seconds());
+  Timeout timeout(place_.state->deadline_seconds, monotonic_seconds());
   guarded([&] {
     uint64_t signs = 0;
     for (int turn = 0; !progress(); ++turn) {
       look_for_failures();
-      if (patience.ends(monotonic_seconds())) throw_late();
+      if (timeout.expired(monotonic_seconds())) throw_late();
       if (turn <= kSpins) continue;
       // Those from before the wait are found by its first look: they renew what is whole still.
       const uint64_t given = place_.messages->signs_of_life();
-      if (given != signs) patience.renew(monotonic_seconds());
+      if (given != signs) timeout.restart(monotonic_seconds());
       signs = given;
       if (turn > kYields) {
         std::this_thread::sleep_for(std::chrono::microseconds(50));
@@ -258,13 +235,13 @@ void MessagePending::finish() {
   reduce_piece(posts, 0, operation_.count);
 }
 
-/// Whether a message of a call that was given up is. What the wire throws of one (data that does
+/// Whether a message of a call that was given up is. What the transport throws of one (data that does
 /// not fit, a peer that is gone) ends that one.
 bool MessagePending::is_over(const Message& message) const {
   try {
-    Wire& wire = place_.messages->wire();
-    if (!message.is_receive) return wire.test(message.handle);
-    wire.cancel_receive(message.handle);
+    Transport& transport = place_.messages->transport();
+    if (!message.is_receive) return transport.test(message.handle);
+    transport.cancel_receive(message.handle);
   } catch (const std::exception&) {
     // The call is given up because of an error already: that one is told.
   }

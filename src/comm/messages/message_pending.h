@@ -2,32 +2,16 @@
 // One call between processes, from its start to its wait.
 #pragma once
 
-#include <array>
 #include <memory>
 #include <string>
 #include <vector>
 
 #include "base/function_ref.h"
 #include "comm/communicator.h"
+#include "comm/messages/call_header.h"
 #include "comm/messages/message_world.h"
 
 namespace megalith::comm {
-
-/// What ranks compare, as it travels.
-struct CallHeader {
-  uint64_t number = 0;
-  int32_t kind = 0;
-  int32_t dtype = 0;
-  int64_t count = 0;
-  int64_t rows = 0;
-  int32_t root = 0;
-  std::array<char, 156> label{};
-
-  static CallHeader of(const Operation& operation, uint64_t number);
-  friend bool operator==(const CallHeader&, const CallHeader&) = default;
-  /// "all_gather 'x' of 12 f32"
-  std::string text() const;
-};
 
 class MessagePending final : public Pending {
  public:
@@ -47,7 +31,7 @@ class MessagePending final : public Pending {
 
  private:
   struct Message {
-    Wire::Handle handle = 0;
+    Transport::Handle handle = 0;
     int peer = 0;  // rank in the group
     bool is_receive = false;
     bool is_header = false;

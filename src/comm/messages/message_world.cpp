@@ -7,23 +7,23 @@
 
 #include "base/clock.h"
 #include "comm/communicator.h"
-#include "comm/messages/see_off.h"
+#include "comm/messages/drain_sends.h"
 
 namespace megalith::comm {
 
-MessageWorld::MessageWorld(Wire& wire)
-    : wire_(wire), signs_sent_(static_cast<size_t>(wire.size())) {
-  await_news();
+MessageWorld::MessageWorld(Transport& transport)
+    : transport_(transport), signs_sent_(static_cast<size_t>(transport.size())) {
+  await_failure_notice();
   await_sign();
 }
 
 MessageWorld::~MessageWorld() {
-  // What is left open would be read or written later, and the wire is about to be left.
-  std::erase(signs_sent_, Wire::Handle{0});
-  see_off(wire_, std::move(signs_sent_));
-  for (const Wire::Handle waiting : {waiting_, waiting_for_sign_}) {
+  // What is left open would be read or written later, and the transport is about to be left.
+  std::erase(signs_sent_, Transport::Handle{0});
+  drain_sends(transport_, std::move(signs_sent_));
+  for (const Transport::Handle waiting : {waiting_, waiting_for_sign_}) {
     try {
-      if (waiting != 0) wire_.cancel_receive(waiting);
+      if (waiting != 0) transport_.cancel_receive(waiting);
     } catch (const std::exception&) {
       // Nobody is left to be told.
     }
@@ -36,9 +36,10 @@ std::string MessageWorld::name_of(int rank) const {
   return fmt::format("rank {} on {}", rank, hosts_[r]);
 }
 
-void MessageWorld::await_news() {
-  waiting_ = wire_.start_receive(Wire::kAnyRank, kNewsTag, reinterpret_cast<std::byte*>(&incoming_),
-                                 sizeof(News));
+void MessageWorld::await_failure_notice() {
+  waiting_ =
+      transport_.start_receive(Transport::kAnyRank, kFailureTag,
+                               reinterpret_cast<std::byte*>(&incoming_), sizeof(FailureNotice));
 }
 
 void MessageWorld::note(Failure failure) {
@@ -47,7 +48,8 @@ void MessageWorld::note(Failure failure) {
 }
 
 void MessageWorld::await_sign() {
-  waiting_for_sign_ = wire_.start_receive(Wire::kAnyRank, kSignTag, &sign_in_, sizeof(sign_in_));
+  waiting_for_sign_ =
+      transport_.start_receive(Transport::kAnyRank, kSignTag, &sign_in_, sizeof(sign_in_));
 }
 
 void MessageWorld::sign_of_life(double seconds) {
@@ -55,12 +57,12 @@ void MessageWorld::sign_of_life(double seconds) {
   const double now = monotonic_seconds();
   if (now - last_sign_ < seconds) return;
   last_sign_ = now;
-  for (int rank = 0; rank < wire_.size(); ++rank) {
-    if (rank == wire_.rank()) continue;
-    Wire::Handle& sent = signs_sent_[static_cast<size_t>(rank)];
+  for (int rank = 0; rank < transport_.size(); ++rank) {
+    if (rank == transport_.rank()) continue;
+    Transport::Handle& sent = signs_sent_[static_cast<size_t>(rank)];
     try {
-      if (sent == 0 || wire_.test(sent))
-        sent = wire_.start_send(rank, kSignTag, &sign_out_, sizeof(sign_out_));
+      if (sent == 0 || transport_.test(sent))
+        sent = transport_.start_send(rank, kSignTag, &sign_out_, sizeof(sign_out_));
     } catch (const std::exception&) {
       sent = 0;  // a peer that is gone: the next call says so, and what it was
     }
@@ -69,7 +71,7 @@ void MessageWorld::sign_of_life(double seconds) {
 
 uint64_t MessageWorld::signs_of_life() {
   const std::lock_guard lock(mutex_);
-  while (wire_.test(waiting_for_sign_)) {
+  while (transport_.test(waiting_for_sign_)) {
     ++num_signs_;
     await_sign();
   }
@@ -78,16 +80,16 @@ uint64_t MessageWorld::signs_of_life() {
 
 void MessageWorld::look() {
   const std::lock_guard lock(mutex_);
-  if (waiting_ == 0 || !wire_.test(waiting_)) return;
+  if (waiting_ == 0 || !transport_.test(waiting_)) return;
   waiting_ = 0;
   incoming_.cause.back() = '\0';
   if (!failed()) note({static_cast<ExitCode>(incoming_.code), incoming_.cause.data()});
-  await_news();
+  await_failure_notice();
 }
 
 bool MessageWorld::fail(const Failure& failure) {
   look();
-  std::vector<Wire::Handle> open;
+  std::vector<Transport::Handle> open;
   {
     const std::lock_guard lock(mutex_);
     if (failed()) return false;
@@ -96,13 +98,13 @@ bool MessageWorld::fail(const Failure& failure) {
     outgoing_.code = static_cast<int32_t>(failure.code);
     const size_t length = std::min(failure.text.size(), outgoing_.cause.size() - 1);
     std::copy_n(failure.text.begin(), length, outgoing_.cause.begin());
-    for (int rank = 0; rank < wire_.size(); ++rank) {
-      if (rank == wire_.rank()) continue;
-      open.push_back(
-          wire_.start_send(rank, kNewsTag, reinterpret_cast<std::byte*>(&outgoing_), sizeof(News)));
+    for (int rank = 0; rank < transport_.size(); ++rank) {
+      if (rank == transport_.rank()) continue;
+      open.push_back(transport_.start_send(
+          rank, kFailureTag, reinterpret_cast<std::byte*>(&outgoing_), sizeof(FailureNotice)));
     }
   }
-  see_off(wire_, std::move(open));
+  drain_sends(transport_, std::move(open));
   return true;
 }
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the communicators of one process share when ranks are processes: the wire, who the others
-// are, the first failure of any rank. News of a failure travels by a tag of its own and is looked
+// What the communicators of one process share when ranks are processes: the transport, who the others
+// are, the first failure of any rank. The notice of a failure travels by a tag of its own and is looked
 // for whenever a rank waits.
 #pragma once
 
@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "base/failure.h"
-#include "comm/messages/wire.h"
+#include "comm/messages/transport.h"
 
 namespace megalith::comm {
 
@@ -21,22 +21,22 @@ class MessageWorld {
   /// Tags of one group: its calls, and each channel of its transfers.
   static constexpr int kTagsPerGroup = 16;
 
-  explicit MessageWorld(Wire& wire);
+  explicit MessageWorld(Transport& transport);
   ~MessageWorld();
   MessageWorld(const MessageWorld&) = delete;
   MessageWorld& operator=(const MessageWorld&) = delete;
 
-  Wire& wire() const { return wire_; }
+  Transport& transport() const { return transport_; }
   /// "rank 3 on node7" once the hosts are known.
   std::string name_of(int rank) const;
   void set_hosts(std::vector<std::string> hosts) { hosts_ = std::move(hosts); }
 
   /// The first failure of any rank decides the cause, which names its rank (RankState::told). If it
-  /// is this one, all other ranks are told, and it returns true when they have the news or a second
+  /// is this one, all other ranks are told, and it returns true when they have the notice or a second
   /// has passed.
   bool fail(const Failure& failure);
   bool failed() const { return failed_.load(std::memory_order_acquire); }
-  /// Looks for news of a failure.
+  /// Looks for the notice of a failure.
   void look();
   /// Tells all others that this rank is at work, unless it did so less than `seconds` ago.
   void sign_of_life(double seconds);
@@ -52,25 +52,25 @@ class MessageWorld {
   void take_group(int group) { next_group_.store(group + 1); }
 
  private:
-  struct News {
+  struct FailureNotice {
     int32_t code = 0;
     std::array<char, 1020> cause{};
   };
-  void await_news();
+  void await_failure_notice();
   void await_sign();
   void note(Failure failure);
 
-  Wire& wire_;
+  Transport& transport_;
   std::vector<std::string> hosts_;
   std::atomic<int> next_group_{1};
   std::atomic<bool> failed_{false};
   mutable std::mutex mutex_;  // of all below
-  News incoming_, outgoing_;
-  Wire::Handle waiting_ = 0;
+  FailureNotice incoming_, outgoing_;
+  Transport::Handle waiting_ = 0;
   std::byte sign_in_{}, sign_out_{};
-  Wire::Handle waiting_for_sign_ = 0;
-  std::vector<Wire::Handle> signs_sent_;  // by rank; 0: none is on its way
-  double last_sign_ = 0;                  // monotonic seconds
+  Transport::Handle waiting_for_sign_ = 0;
+  std::vector<Transport::Handle> signs_sent_;  // by rank; 0: none is on its way
+  double last_sign_ = 0;                       // monotonic seconds
   uint64_t num_signs_ = 0;
   Failure failure_;
   bool is_own_failure_ = false;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a call is recorded with is what its rank hands to the wire, byte for byte.
+// What a call is recorded with is what its rank hands to the transport, byte for byte.
 #include <gtest/gtest.h>
 
 #include <thread>
@@ -18,12 +18,13 @@ struct Sent {
   int64_t headers = 0;
 };
 
-class CountingWire final : public MailboxWire {
+class CountingTransport final : public MailboxTransport {
  public:
-  CountingWire(MailboxHub& hub, int rank, Sent& sent) : MailboxWire(hub, rank), sent_(sent) {}
+  CountingTransport(MailboxHub& hub, int rank, Sent& sent)
+      : MailboxTransport(hub, rank), sent_(sent) {}
   Handle start_send(int to, int tag, const std::byte* data, int64_t bytes) override {
     if (tag >= MessageWorld::kTagsPerGroup) (tag % 2 == 0 ? sent_.headers : sent_.data) += bytes;
-    return MailboxWire::start_send(to, tag, data, bytes);
+    return MailboxTransport::start_send(to, tag, data, bytes);
   }
 
  private:
@@ -97,8 +98,8 @@ TEST(WireBytes, WhatIsCountedIsWhatIsSent) {
     for (int rank = 0; rank < ranks; ++rank) {
       threads.emplace_back([&hub, rank] {
         Sent sent;
-        CountingWire wire(hub, rank, sent);
-        run_message_rank(wire, "host",
+        CountingTransport transport(hub, rank, sent);
+        run_message_rank(transport, "host",
                          [&](Communicator& comm) {
                            for (const int64_t rows : {0, 1, 7, 12}) every_kind(comm, sent, rows);
                          },

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// One rank of a test under mpirun (tests/system/wire_test.py starts it): the closed forms of all
+// One rank of a test under mpirun (tests/system/mpi_collectives_test.py starts it): the closed forms of all
 // collectives over the real plug-in, or calls that differ between ranks.
 //
 //   comm_mpi_test closed-forms

@@ -2,11 +2,11 @@
 // What the program and its MPI plug-in agree on. A change raises the version in the name.
 #pragma once
 
-#include "comm/messages/wire.h"
+#include "comm/messages/transport.h"
 
-/// Starts MPI. Null and a text in `error` when it refuses. The wire lives to the end of the
+/// Starts MPI. Null and a text in `error` when it refuses. The transport lives to the end of the
 /// process.
-extern "C" megalith::comm::Wire* megalith_open_mpi(char* error, int error_size);
+extern "C" megalith::comm::Transport* megalith_open_mpi(char* error, int error_size);
 
 namespace megalith::comm {
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // One rank of an MPI launch: opens the plug-in, joins the world, leaves it in order or with the
-// news of what failed.
+// notice of what failed.
 #include <dlfcn.h>
 
 #include <array>
@@ -34,27 +34,27 @@ void* open_plugin() {
       kMpiPluginFile, folder.string(), reasons);
 }
 
-Wire& open_wire() {
+Transport& open_transport() {
   void* const entry = ::dlsym(open_plugin(), kMpiPluginEntry);
   if (entry == nullptr) throw SystemError("{}: {}", kMpiPluginFile, ::dlerror());
   std::array<char, 1024> error{};
-  Wire* const wire = reinterpret_cast<decltype(&megalith_open_mpi)>(entry)(
+  Transport* const transport = reinterpret_cast<decltype(&megalith_open_mpi)>(entry)(
       error.data(), static_cast<int>(error.size()));
-  if (wire == nullptr) throw SystemError("{}: {}", kMpiPluginFile, error.data());
-  return *wire;
+  if (transport == nullptr) throw SystemError("{}: {}", kMpiPluginFile, error.data());
+  return *transport;
 }
 
 }  // namespace
 
 void run_mpi_rank(FunctionRef<void(Communicator&)> body, const RankOptions& options) {
-  Wire& wire = open_wire();
+  Transport& transport = open_transport();
   try {
-    run_message_rank(wire, host_name(), body, options);
+    run_message_rank(transport, host_name(), body, options);
   } catch (...) {
-    wire.leave(false);
+    transport.leave(false);
     throw;
   }
-  wire.leave(true);
+  transport.leave(true);
 }
 
 }  // namespace megalith::comm

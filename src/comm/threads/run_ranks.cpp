@@ -10,8 +10,8 @@
 #include "base/clock.h"
 #include "base/host.h"
 #include "comm/backends.h"
-#include "comm/patience.h"
 #include "comm/threads/thread_communicator.h"
+#include "comm/timeout.h"
 
 namespace megalith::comm {
 namespace {
@@ -36,22 +36,22 @@ void run_rank(World& world, const std::shared_ptr<Group>& group, int rank,
 /// Returns when all have left, or one has failed and nothing has been heard of the others for
 /// `seconds`: these. Those that live are heard of when they leave or give a sign.
 std::vector<int> await_ranks(World& world, int started, double seconds) {
-  Patience patience(seconds, monotonic_seconds());
+  Timeout timeout(seconds, monotonic_seconds());
   uint64_t signs = 0;
   size_t last = 0;
   bool counts = false;  // from the failure on
   while (true) {
-    const uint32_t seen = world.end_bell().rings();
+    const uint32_t seen = world.end_event().count();
     std::vector<int> here = world.still_here(started);
     if (here.empty()) return here;
     const double now = monotonic_seconds();
     const uint64_t given = world.signs_of_life();
-    if (!counts || given != signs || here.size() != last) patience.renew(now);
+    if (!counts || given != signs || here.size() != last) timeout.restart(now);
     counts = world.failed();
     signs = given;
     last = here.size();
-    if (patience.ends(now)) return here;
-    world.end_bell().wait(seen, counts ? patience.next() : HUGE_VAL, 0);
+    if (timeout.expired(now)) return here;
+    world.end_event().wait(seen, counts ? timeout.next_check() : HUGE_VAL, 0);
   }
 }
 

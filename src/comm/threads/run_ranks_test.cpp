@@ -303,7 +303,7 @@ TEST(RunRanks, RequireSameNamesTwoRanks) {
   EXPECT_THAT(failure, AllOf(HasSubstr("recipe"), HasSubstr("'1f'"), HasSubstr("rank 2 has '2e'")));
 }
 
-// Each rank talks on two threads at once: numbers, doorbells and waits do not mix.
+// Each rank talks on two threads at once: numbers, event counts and waits do not mix.
 TEST(RunRanks, ASecondThreadTalksAtTheSameTime) {
   run_ranks(4, [](Communicator& world) {
     const auto second = world.for_second_thread("saving");

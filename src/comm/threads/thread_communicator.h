@@ -7,48 +7,48 @@
 #include <memory>
 #include <mutex>
 #include <string>
-#include <tuple>
 #include <vector>
 
+#include "comm/call_number.h"
 #include "comm/communicator.h"
-#include "comm/threads/meeting.h"
+#include "comm/threads/rendezvous.h"
 #include "comm/threads/world.h"
 
 namespace megalith::comm {
 
-/// (sender, receiver, channel, number); sender and receiver are -1 for the calls of all.
-using CallNumber = std::tuple<int, int, int, uint64_t>;
-
 class Group {
  public:
-  /// `lane`: which of each rank's threads call on it.
-  Group(World& world, std::string name, std::vector<int> world_ranks, int lane = 0)
-      : world_(world), name_(std::move(name)), world_ranks_(std::move(world_ranks)), lane_(lane) {}
+  /// `thread`: which of each rank's threads call on it.
+  Group(World& world, std::string name, std::vector<int> world_ranks, int thread = 0)
+      : world_(world),
+        name_(std::move(name)),
+        world_ranks_(std::move(world_ranks)),
+        thread_(thread) {}
 
   World& world() const { return world_; }
   const std::string& name() const { return name_; }
   int size() const { return static_cast<int>(world_ranks_.size()); }
   int world_rank(int rank) const { return world_ranks_[static_cast<size_t>(rank)]; }
-  int lane() const { return lane_; }
-  Doorbell& bell(int rank) const { return world_.bell(world_rank(rank), lane_); }
+  int thread() const { return thread_; }
+  EventCount& event(int rank) const { return world_.event(world_rank(rank), thread_); }
 
   /// Posts `operation` as `rank` (`state` is for the message). CallError naming both ranks and
   /// calls when it differs from what was posted first. Wakes the others when it was the last.
-  std::shared_ptr<Meeting> post(int rank, const RankState& state, const CallNumber& number,
-                                const Operation& operation);
-  bool has_posted(const Meeting& meeting, int place);
+  std::shared_ptr<Rendezvous> post(int rank, const RankState& state, const CallNumber& number,
+                                   const Operation& operation);
+  bool has_posted(const Rendezvous& rendezvous, int place);
 
   /// The group of `color` of the split with this number: made by the first member that asks.
   std::shared_ptr<Group> child(uint64_t split_number, int color, std::string name,
-                               std::vector<int> world_ranks, int lane);
+                               std::vector<int> world_ranks, int thread);
 
  private:
   World& world_;
   const std::string name_;
   const std::vector<int> world_ranks_;
-  const int lane_;
+  const int thread_;
   std::mutex mutex_;
-  std::map<CallNumber, std::shared_ptr<Meeting>> open_;
+  std::map<CallNumber, std::shared_ptr<Rendezvous>> open_;
   struct Child {
     std::shared_ptr<Group> group;
     int asked = 0;
@@ -70,11 +70,9 @@ class ThreadCommunicator final : public Communicator {
                                             std::string name) override;
 
  private:
-  CallNumber next_number(const Operation& operation);
   std::shared_ptr<Group> group_;
-  uint64_t next_collective_ = 0;
+  CallNumbers numbers_;
   uint64_t splits_ = 0;
-  std::map<std::tuple<int, int, int>, uint64_t> next_transfer_;
 };
 
 }  // namespace megalith::comm

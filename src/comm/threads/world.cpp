@@ -15,11 +15,11 @@ constexpr int kSpins = 2000;
 World::World(int num_ranks)
     : ranks_(static_cast<size_t>(num_ranks)), spins_(num_ranks <= available_cores() ? kSpins : 0) {}
 
-void World::ring_all() {
+void World::notify_all() {
   for (Rank& rank : ranks_) {
-    for (Lane& lane : rank.lanes) lane.bell.ring();
+    for (ThreadEvents& thread : rank.threads) thread.event.notify();
   }
-  end_bell_.ring();
+  end_event_.notify();
 }
 
 void World::fail(Failure failure) {
@@ -29,7 +29,7 @@ void World::fail(Failure failure) {
     failure_ = std::move(failure);
     failed_.store(true, std::memory_order_release);
   }
-  ring_all();
+  notify_all();
 }
 
 void World::throw_failure(const std::string& where) const {
@@ -40,7 +40,7 @@ void World::throw_failure(const std::string& where) const {
 void World::leave(int rank) {
   ranks_[static_cast<size_t>(rank)].left.store(true, std::memory_order_release);
   any_left_.store(true, std::memory_order_release);
-  ring_all();
+  notify_all();
 }
 
 std::vector<int> World::still_here(int started) const {
@@ -51,14 +51,14 @@ std::vector<int> World::still_here(int started) const {
   return here;
 }
 
-void World::note_call(int rank, int lane, const Operation& operation, const std::string& group) {
-  Lane& noted = at(rank, lane);
+void World::note_call(int rank, int thread, const Operation& operation, const std::string& group) {
+  ThreadEvents& noted = at(rank, thread);
   const std::lock_guard lock(noted.mutex);
   noted.call.note(operation, group);
 }
 
-std::string World::last_call(int rank, int lane) const {
-  const Lane& noted = at(rank, lane);
+std::string World::last_call(int rank, int thread) const {
+  const ThreadEvents& noted = at(rank, thread);
   const std::lock_guard lock(noted.mutex);
   return noted.call.is_any ? "its last call was " + noted.call.text() : "it has called nothing yet";
 }

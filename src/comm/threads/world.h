@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What all rank threads of one run share: their doorbells, the first failure, who has left, and
-// what each called last (for the message of a rank that waits in vain). A rank has two lanes, one
+// What all rank threads of one run share: their event counts, the first failure, who has left, and
+// what each called last (for the message of a rank that waits in vain). A rank has two threads, one
 // for each of the threads that may talk at the same time (training, saving).
 #pragma once
 
@@ -13,19 +13,19 @@
 #include <vector>
 
 #include "comm/rank_state.h"
-#include "comm/threads/doorbell.h"
+#include "comm/threads/event_count.h"
 
 namespace megalith::comm {
 
 class World {
  public:
-  static constexpr int kLanes = 2;
+  static constexpr int kThreads = 2;
   explicit World(int num_ranks);
 
   int num_ranks() const { return static_cast<int>(ranks_.size()); }
-  Doorbell& bell(int rank, int lane) { return at(rank, lane).bell; }
-  /// Of whoever waits for the ranks: rings when one leaves or fails.
-  Doorbell& end_bell() { return end_bell_; }
+  EventCount& event(int rank, int thread) { return at(rank, thread).event; }
+  /// Of whoever waits for the ranks: notified when one leaves or fails.
+  EventCount& end_event() { return end_event_; }
   /// How long to poll before sleeping: not at all with more ranks than cores.
   int spins() const { return spins_; }
 
@@ -37,7 +37,7 @@ class World {
   /// Only after failed(), or after all ranks have ended.
   const std::optional<Failure>& first_failure() const { return failure_; }
 
-  /// Some rank is at work: renews the patience of all.
+  /// Some rank is at work: restarts the timeout of all.
   void sign_of_life() { signs_.fetch_add(1, std::memory_order_relaxed); }
   uint64_t signs_of_life() const { return signs_.load(std::memory_order_relaxed); }
 
@@ -50,30 +50,30 @@ class World {
   std::vector<int> still_here(int started) const;
   bool any_left() const { return any_left_.load(std::memory_order_acquire); }
 
-  void note_call(int rank, int lane, const Operation& operation, const std::string& group);
+  void note_call(int rank, int thread, const Operation& operation, const std::string& group);
   /// "its last call was barrier 'end of step' of group 'world'".
-  std::string last_call(int rank, int lane) const;
+  std::string last_call(int rank, int thread) const;
 
  private:
-  struct Lane {
-    Doorbell bell;
+  struct ThreadEvents {
+    EventCount event;
     mutable std::mutex mutex;  // of the note
     LastCall call;
   };
   struct Rank {
-    std::array<Lane, kLanes> lanes;
+    std::array<ThreadEvents, kThreads> threads;
     std::atomic<bool> left{false};
   };
-  void ring_all();
-  Lane& at(int rank, int lane) {
-    return ranks_[static_cast<size_t>(rank)].lanes[static_cast<size_t>(lane)];
+  void notify_all();
+  ThreadEvents& at(int rank, int thread) {
+    return ranks_[static_cast<size_t>(rank)].threads[static_cast<size_t>(thread)];
   }
-  const Lane& at(int rank, int lane) const {
-    return ranks_[static_cast<size_t>(rank)].lanes[static_cast<size_t>(lane)];
+  const ThreadEvents& at(int rank, int thread) const {
+    return ranks_[static_cast<size_t>(rank)].threads[static_cast<size_t>(thread)];
   }
 
   std::vector<Rank> ranks_;
-  Doorbell end_bell_;
+  EventCount end_event_;
   int spins_;
   std::atomic<uint64_t> signs_{0};
   std::atomic<bool> any_left_{false};

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "comm/messages/see_off.h"
+#include "comm/messages/drain_sends.h"
 
 #include <chrono>
 #include <exception>
@@ -14,18 +14,18 @@ constexpr double kSeconds = 1;
 
 }  // namespace
 
-bool is_over(Wire& wire, Wire::Handle sent) {
+bool is_over(Transport& transport, Transport::Handle sent) {
   try {
-    return wire.test(sent);
+    return transport.test(sent);
   } catch (const std::exception&) {
     return true;
   }
 }
 
-void see_off(Wire& wire, std::vector<Wire::Handle> sent) {
+void drain_sends(Transport& transport, std::vector<Transport::Handle> sent) {
   const double until = monotonic_seconds() + kSeconds;
   while (true) {
-    std::erase_if(sent, [&](Wire::Handle handle) { return is_over(wire, handle); });
+    std::erase_if(sent, [&](Transport::Handle handle) { return is_over(transport, handle); });
     if (sent.empty() || monotonic_seconds() >= until) return;
     std::this_thread::sleep_for(std::chrono::milliseconds(1));
   }

@@ -4,17 +4,17 @@
 
 #include <vector>
 
-#include "comm/messages/wire.h"
+#include "comm/messages/transport.h"
 
 namespace megalith::comm {
 
 /// Below those of the groups' calls (MessageWorld::kTagsPerGroup).
-enum : int { kNewsTag, kSignTag };
+enum : int { kFailureTag, kSignTag };
 
 /// Whether it is done, or its peer is gone.
-bool is_over(Wire& wire, Wire::Handle sent);
+bool is_over(Transport& transport, Transport::Handle sent);
 
 /// Until all are, for a second at most: a rank that takes nothing for so long hangs.
-void see_off(Wire& wire, std::vector<Wire::Handle> sent);
+void drain_sends(Transport& transport, std::vector<Transport::Handle> sent);
 
 }  // namespace megalith::comm

@@ -1,20 +1,20 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""The collectives over the real MPI plug-in: python3 wire_test.py COMM_MPI_TEST
+"""The collectives over the real MPI plug-in: python3 mpi_collectives_test.py COMM_MPI_TEST
 
 Closed forms on 1 to 5 processes, and calls that differ: each is named, not what MPI says of messages that do not fit."""
 import re
 import sys
 import unittest
 
-WIRE = sys.argv.pop(1) if len(sys.argv) > 1 and not sys.argv[1].startswith("-") else ""
+PROGRAM = sys.argv.pop(1) if len(sys.argv) > 1 and not sys.argv[1].startswith("-") else ""
 from mpirun import MPIRUN, ended, start  # noqa: E402
 
 
 @unittest.skipUnless(MPIRUN, "mpirun is not installed")
-class Wire(unittest.TestCase):
+class Collectives(unittest.TestCase):
     def ranks(self, count, what):
-        process = start((count, [WIRE, what, "--gtest_color=no"]))
+        process = start((count, [PROGRAM, what, "--gtest_color=no"]))
         stdout, stderr = ended(process, 300)
         return process.returncode, stdout, stderr
 

@@ -9,17 +9,17 @@
 
 namespace megalith::comm {
 
-class alignas(64) Doorbell {
+class alignas(64) EventCount {
  public:
-  uint32_t rings() const { return rings_.load(std::memory_order_seq_cst); }
+  uint32_t count() const { return count_.load(std::memory_order_seq_cst); }
   /// Any thread. What the caller wrote before is seen by the owner after its wait.
-  void ring();
-  /// The owner only: returns when rings() != seen, at the latest at `until` (monotonic seconds),
+  void notify();
+  /// The owner only: returns when count() != seen, at the latest at `until` (monotonic seconds),
   /// and perhaps earlier. Polls `spins` times before it sleeps.
   void wait(uint32_t seen, double until, int spins);
 
  private:
-  std::atomic<uint32_t> rings_{0};
+  std::atomic<uint32_t> count_{0};
   std::atomic<uint32_t> asleep_{0};
 };
 

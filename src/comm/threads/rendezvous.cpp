@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "comm/threads/meeting.h"
+#include "comm/threads/rendezvous.h"
 
 #include <cstring>
 #include <thread>
@@ -29,7 +29,7 @@ int units_of(OperationKind kind, int places) {
 
 }  // namespace
 
-Meeting::Meeting(int places, const Operation& first)
+Rendezvous::Rendezvous(int places, const Operation& first)
     : label_(first.label),
       first_(first),
       posts_(static_cast<size_t>(places)),
@@ -39,7 +39,7 @@ Meeting::Meeting(int places, const Operation& first)
   first_.label = label_;
 }
 
-void Meeting::post(int place, const Operation& operation) {
+void Rendezvous::post(int place, const Operation& operation) {
   MEGA_CHECK(!has_posted(place), "{} posted twice", describe(operation));
   if (first_place_ < 0) first_place_ = place;
   Operation& post = posts_[static_cast<size_t>(place)];
@@ -49,13 +49,13 @@ void Meeting::post(int place, const Operation& operation) {
   posted_.fetch_add(1, std::memory_order_acq_rel);
 }
 
-bool Meeting::matches(const Operation& operation) const {
+bool Rendezvous::matches(const Operation& operation) const {
   return operation.kind == first_.kind && operation.dtype == first_.dtype &&
          operation.count == first_.count && operation.rows == first_.rows &&
          operation.root == first_.root && operation.label == first_.label;
 }
 
-bool Meeting::do_units(int preferred) {
+bool Rendezvous::do_units(int preferred) {
   bool completed = num_units_ == 0;
   for (int i = 0; i < num_units_; ++i) {
     const int unit = (preferred + i) % num_units_;
@@ -67,7 +67,7 @@ bool Meeting::do_units(int preferred) {
   return completed;
 }
 
-void Meeting::withdraw() {
+void Rendezvous::withdraw() {
   for (int unit = 0; unit < num_units_; ++unit) {
     if (claim(unit)) settled_.fetch_add(1, std::memory_order_acq_rel);
   }
@@ -75,7 +75,7 @@ void Meeting::withdraw() {
   while (settled_.load(std::memory_order_acquire) != num_units_) std::this_thread::yield();
 }
 
-void Meeting::run(int unit) const {
+void Rendezvous::run(int unit) const {
   switch (first_.kind) {
     case OperationKind::transfer:
       return copy_bytes(posts_[1].target.data(), posts_[0].source.data(), posts_[0].source.bytes());
@@ -96,7 +96,7 @@ void Meeting::run(int unit) const {
   }
 }
 
-void Meeting::gather(int unit) const {
+void Rendezvous::gather(int unit) const {
   const View& all = posts_[static_cast<size_t>(unit)].target;
   if (all.num_elements() == 0) return;
   const int64_t row_bytes = all.bytes() / first_.rows;
@@ -107,7 +107,7 @@ void Meeting::gather(int unit) const {
   }
 }
 
-void Meeting::exchange_pieces(int unit) const {
+void Rendezvous::exchange_pieces(int unit) const {
   if (first_.count == 0) return;
   const Part part = part_of(first_.rows, unit, places());
   const int64_t row_bytes = first_.count / first_.rows * bytes_of(first_.dtype);
@@ -118,7 +118,7 @@ void Meeting::exchange_pieces(int unit) const {
   }
 }
 
-void Meeting::broadcast(int unit) const {
+void Rendezvous::broadcast(int unit) const {
   if (unit == first_.root) return;
   const Operation& from = posts_[static_cast<size_t>(first_.root)];
   copy_bytes(posts_[static_cast<size_t>(unit)].target.data(), from.source.data(),

@@ -7,26 +7,26 @@
 
 namespace megalith::comm {
 
-class Patience {
+class Timeout {
  public:
   /// Waits at most `seconds` from `now` on; times are of the monotonic clock.
-  Patience(double seconds, double now) : seconds_(seconds), left_(seconds), last_(now) {}
+  Timeout(double seconds, double now) : seconds_(seconds), left_(seconds), last_(now) {}
 
   /// Counts what has passed; true when nothing is left. To be asked at least once a second.
-  bool ends(double now) {
+  bool expired(double now) {
     left_ -= std::min(now - last_, kSlice);
     last_ = now;
     return left_ <= 0;
   }
 
   /// Who is waited for is at work: all its seconds again, from `now` on.
-  void renew(double now) {
+  void restart(double now) {
     left_ = seconds_;
     last_ = now;
   }
 
   /// When to ask next at the latest.
-  double next() const { return last_ + std::min(left_, kSlice); }
+  double next_check() const { return last_ + std::min(left_, kSlice); }
 
  private:
   static constexpr double kSlice = 1;

@@ -18,10 +18,10 @@
 
 namespace megalith::comm {
 
-class Meeting {
+class Rendezvous {
  public:
   /// Of `places` ranks on the call described by `first` (whose label is copied).
-  Meeting(int places, const Operation& first);
+  Rendezvous(int places, const Operation& first);
 
   // Under the mutex of the group:
   void post(int place, const Operation& operation);

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// The owner says that it sleeps and then lets the kernel compare the counter; a ringer raises the
+// The owner says that it sleeps and then lets the kernel compare the counter; a notifier raises the
 // counter and then looks whether the owner sleeps. In the one order of sequentially consistent
-// operations at least one of them sees the other, so no ring is lost.
-#include "comm/threads/doorbell.h"
+// operations at least one of them sees the other, so no notification is lost.
+#include "comm/threads/event_count.h"
 
 #include <immintrin.h>
 #include <linux/futex.h>
@@ -24,14 +24,14 @@ long futex(std::atomic<uint32_t>& word, int operation, uint32_t value, const tim
 
 }  // namespace
 
-void Doorbell::ring() {
-  rings_.fetch_add(1, std::memory_order_seq_cst);
-  if (asleep_.load(std::memory_order_seq_cst) != 0) futex(rings_, FUTEX_WAKE, 1, nullptr);
+void EventCount::notify() {
+  count_.fetch_add(1, std::memory_order_seq_cst);
+  if (asleep_.load(std::memory_order_seq_cst) != 0) futex(count_, FUTEX_WAKE, 1, nullptr);
 }
 
-void Doorbell::wait(uint32_t seen, double until, int spins) {
+void EventCount::wait(uint32_t seen, double until, int spins) {
   for (int i = 0; i < spins; ++i) {
-    if (rings() != seen) return;
+    if (count() != seen) return;
     _mm_pause();
   }
   const double left = until - monotonic_seconds();
@@ -43,7 +43,7 @@ void Doorbell::wait(uint32_t seen, double until, int spins) {
   timeout.tv_nsec = static_cast<long>((seconds - static_cast<double>(timeout.tv_sec)) * 1e9);
   asleep_.store(1, std::memory_order_seq_cst);
   // Woken, changed before it slept, interrupted or out of time: the caller looks again in any case.
-  futex(rings_, FUTEX_WAIT, seen, &timeout);
+  futex(count_, FUTEX_WAIT, seen, &timeout);
   asleep_.store(0, std::memory_order_seq_cst);
 }
 

@@ -11,14 +11,14 @@ namespace megalith::comm {
 
 /// Functions may be called from any thread. Messages of one (sender, receiver, tag) arrive in the
 /// order of their starts. Errors of the library are thrown as std::runtime_error.
-class Wire {
+class Transport {
  public:
   /// Names a message between its start and the test that finds it done. Never 0.
   using Handle = uint64_t;
   /// A sender of any rank (receives only).
   static constexpr int kAnyRank = -1;
 
-  virtual ~Wire() = default;
+  virtual ~Transport() = default;
   virtual int rank() const = 0;
   virtual int size() const = 0;
   /// The bytes stay untouched until the message is done. Tags from 0 to 2^20.

@@ -31,9 +31,9 @@ void check(int code, const char* call) {
   throw std::runtime_error(std::string(call) + ": " + std::string(text, length));
 }
 
-class MpiWire final : public Wire {
+class MpiTransport final : public Transport {
  public:
-  MpiWire() {
+  MpiTransport() {
     int provided = 0;
     check(MPI_Init_thread(nullptr, nullptr, MPI_THREAD_SERIALIZED, &provided), "MPI_Init_thread");
     if (provided < MPI_THREAD_SERIALIZED)
@@ -120,9 +120,9 @@ class MpiWire final : public Wire {
 }  // namespace
 }  // namespace megalith::comm
 
-extern "C" megalith::comm::Wire* megalith_open_mpi(char* error, int error_size) {
+extern "C" megalith::comm::Transport* megalith_open_mpi(char* error, int error_size) {
   try {
-    return std::make_unique<megalith::comm::MpiWire>().release();
+    return std::make_unique<megalith::comm::MpiTransport>().release();
   } catch (const std::exception& reason) {
     const std::string text = reason.what();
     const auto length = std::min(text.size(), static_cast<size_t>(error_size) - 1);
