@@ -13,7 +13,7 @@
 #include "account/traced_step.h"
 #include "apps/sample_writer.h"
 #include "base/host.h"
-#include "device/memory_offer.h"
+#include "device/available_memory.h"
 #include "engine/from_recipe.h"
 
 namespace megalith::apps {
@@ -23,7 +23,7 @@ namespace {
 struct MemoryShare {
   std::vector<int> ranks;
   int64_t processes = 0;
-  device::MemoryOffer offer;
+  device::AvailableMemory offer;
 };
 
 class MemoryJudge {
@@ -44,7 +44,7 @@ class MemoryJudge {
   }
 
   /// The same of one process against its own limit of addresses, which is alike for all.
-  void judge_addresses(device::MemoryOffer offer) {
+  void judge_addresses(device::AvailableMemory offer) {
     offer.machine_free = *offer.address_space_free;
     offer.group_free.reset();
     const auto largest = [&](const config::Recipe& candidate) {
@@ -78,7 +78,7 @@ class MemoryJudge {
 
 std::optional<MemoryPlan> require_memory(const RankPlace& place, const config::Recipe& recipe,
                                          const text::Tokenizer* tokenizer) {
-  const device::MemoryOffer offer = device::memory_offer();
+  const device::AvailableMemory offer = device::available_memory();
   const std::string host = host_name();
   const std::string group = host + ":" + (offer.group_free ? offer.group_path : "");
   const auto hosts = place.world.exchange(host, "memory.host");

@@ -109,12 +109,12 @@ std::string exact_bytes_text(int64_t bytes) {
 
 }  // namespace
 
-void check_memory(const Recipe& recipe, PlannedBytes planned, const device::MemoryOffer& offer,
-                  int64_t processes) {
+void check_memory(const Recipe& recipe, PlannedBytes planned,
+                  const device::AvailableMemory& available, int64_t processes) {
   const int64_t reserve = kOutsideBytes * processes;
   const int64_t needed = planned(recipe);
-  if (needed <= offer.bytes() - reserve) return;
-  Search search(planned, offer.bytes() - reserve);
+  if (needed <= available.bytes() - reserve) return;
+  Search search(planned, available.bytes() - reserve);
   const auto change = search.smallest(recipe);
   std::string advice;
   if (change) {
@@ -126,7 +126,7 @@ void check_memory(const Recipe& recipe, PlannedBytes planned, const device::Memo
                          exact_bytes_text(search.bytes_of(search.least())));
   }
   throw UserError("this run does not fit into memory: it plans {} and {} beside, and {}; {}",
-                  exact_bytes_text(needed), exact_bytes_text(reserve), offer.text(), advice);
+                  exact_bytes_text(needed), exact_bytes_text(reserve), available.text(), advice);
 }
 
 std::vector<int> judged_by(int rank, std::span<const std::string> names) {

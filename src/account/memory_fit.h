@@ -12,7 +12,7 @@
 
 #include "base/function_ref.h"
 #include "config/recipe.h"
-#include "device/memory_offer.h"
+#include "device/available_memory.h"
 
 namespace megalith::account {
 
@@ -24,9 +24,9 @@ inline constexpr int64_t kOutsideBytes = int64_t{64} << 20;
 using PlannedBytes = FunctionRef<int64_t(const config::Recipe&)>;
 
 /// UserError with the numbers and the smallest change that fits when the plan and the reserve of
-/// each of `processes` are more than is on offer.
+/// each of `processes` are more than are available.
 void check_memory(const config::Recipe& recipe, PlannedBytes planned,
-                  const device::MemoryOffer& offer, int64_t processes = 1);
+                  const device::AvailableMemory& available, int64_t processes = 1);
 
 /// Ranks that share some memory have one name; the first of a name judges for all of it: the ranks
 /// that `rank` judges, in order, none if another does. names[r] is that of rank r.

@@ -31,11 +31,11 @@ std::string advice(int64_t offered, int64_t processes = 1) {
   config::Recipe recipe;
   recipe.train.global_batch = 24;
   recipe.train.micro_batch = 12;
-  device::MemoryOffer offer;
-  offer.machine = offer.machine_free = offered * kMiB + kOutsideBytes * processes;
+  device::AvailableMemory available;
+  available.machine = available.machine_free = offered * kMiB + kOutsideBytes * processes;
   const auto plan = [](const config::Recipe& candidate) { return toy_plan(candidate); };
   try {
-    check_memory(recipe, plan, offer, processes);
+    check_memory(recipe, plan, available, processes);
   } catch (const UserError& error) {
     return error.what();
   }

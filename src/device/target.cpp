@@ -7,7 +7,7 @@
 #include <cstring>
 
 #include "base/error.h"
-#include "device/memory_offer.h"
+#include "device/available_memory.h"
 
 namespace megalith::device {
 
@@ -71,8 +71,8 @@ std::string cpu_name() {
 }
 
 int64_t memory_bytes() {
-  const MemoryOffer offer = memory_offer();
-  return std::min(offer.machine, offer.group.value_or(offer.machine));
+  const AvailableMemory memory = available_memory();
+  return std::min(memory.machine, memory.group.value_or(memory.machine));
 }
 
 }  // namespace megalith::device

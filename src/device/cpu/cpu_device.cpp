@@ -3,8 +3,8 @@
 #include <cstring>
 
 #include "base/check.h"
+#include "device/available_memory.h"
 #include "device/device.h"
-#include "device/memory_offer.h"
 #include "device/placement.h"
 
 namespace megalith::device {
@@ -36,7 +36,7 @@ class CpuDevice final : public Device {
     // addresses, and an address-space limit (ulimit -v) counts what is reserved too: half of
     // either.
     constexpr int64_t kAddressSpace = int64_t{1} << 47;
-    const int64_t left = memory_offer().address_space_free.value_or(kAddressSpace);
+    const int64_t left = available_memory().address_space_free.value_or(kAddressSpace);
     int64_t reserve = std::min(memory_bytes() + memory_bytes() / target.ranks_here,
                                left / (2 * kNumMemoryClasses * target.ranks_here));
     reserve = reserve / kAlignment * kAlignment;

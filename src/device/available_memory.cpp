@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Files: proc(5), Linux Documentation/admin-guide/cgroup-v1/memory.rst and cgroup-v2.rst.
-#include "device/memory_offer.h"
+#include "device/available_memory.h"
 
 #include <fmt/format.h>
 #include <sys/resource.h>
@@ -66,7 +66,7 @@ constexpr GroupFiles kV2{
 /// Folds in the limits of `group` under `mount` and of all groups above it. In a container the path
 /// may name a place outside of what is mounted: then the mount itself is the group.
 void take_groups(const fs::path& mount, const std::string& group, const GroupFiles& files,
-                 MemoryOffer& offer) {
+                 AvailableMemory& memory) {
   fs::path relative = fs::path(group).relative_path();
   while (true) {
     const fs::path folder = relative.empty() ? mount : mount / relative;
@@ -74,11 +74,11 @@ void take_groups(const fs::path& mount, const std::string& group, const GroupFil
       const int64_t used = number_in(folder / files.usage).value_or(0);
       const int64_t cached = std::min(used, value_of(folder / "memory.stat", files.reclaimable));
       const int64_t left = std::max<int64_t>(0, *limit - used + cached);
-      if (!offer.group_free || left < *offer.group_free) {
-        offer.group_free = left;
-        offer.group_path = folder.string();
+      if (!memory.group_free || left < *memory.group_free) {
+        memory.group_free = left;
+        memory.group_path = folder.string();
       }
-      offer.group = std::min(*limit, offer.group.value_or(*limit));
+      memory.group = std::min(*limit, memory.group.value_or(*limit));
     }
     if (relative.empty()) return;
     relative = relative.parent_path();
@@ -86,7 +86,7 @@ void take_groups(const fs::path& mount, const std::string& group, const GroupFil
 }
 
 /// Lines "4:memory:/path" (v1) and "0::/path" (v2).
-void read_groups(const fs::path& root, MemoryOffer& offer) {
+void read_groups(const fs::path& root, AvailableMemory& memory) {
   const fs::path mount = root / "sys/fs/cgroup";
   std::ifstream file(root / "proc/self/cgroup");
   std::string line;
@@ -97,10 +97,10 @@ void read_groups(const fs::path& root, MemoryOffer& offer) {
     const std::string controllers = "," + line.substr(first + 1, second - first - 1) + ",";
     const std::string group = line.substr(second + 1);
     if (controllers == ",,") {
-      take_groups(mount, group, kV2, offer);
-      take_groups(mount / "unified", group, kV2, offer);
+      take_groups(mount, group, kV2, memory);
+      take_groups(mount / "unified", group, kV2, memory);
     } else if (controllers.find(",memory,") != std::string::npos) {
-      take_groups(mount / "memory", group, kV1, offer);
+      take_groups(mount / "memory", group, kV1, memory);
     }
   }
 }
@@ -111,14 +111,14 @@ std::string gib(int64_t bytes) {
 
 }  // namespace
 
-int64_t MemoryOffer::bytes() const {
+int64_t AvailableMemory::bytes() const {
   int64_t least = machine_free;
   if (group_free) least = std::min(least, *group_free);
   if (address_space_free) least = std::min(least, *address_space_free);
   return least;
 }
 
-std::string MemoryOffer::text() const {
+std::string AvailableMemory::text() const {
   const int64_t least = bytes();
   if (group_free && *group_free == least) {
     return fmt::format("the control group {} leaves {} ({} bytes) of {}", group_path, gib(least),
@@ -131,24 +131,24 @@ std::string MemoryOffer::text() const {
   return fmt::format("the machine has {} ({} bytes) free of {}", gib(least), least, gib(machine));
 }
 
-MemoryOffer memory_offer(const fs::path& root) {
-  MemoryOffer offer;
-  const fs::path memory = root / "proc/meminfo";
-  offer.machine = value_of(memory, "MemTotal:") * 1024;
-  offer.machine_free = value_of(memory, "MemAvailable:") * 1024;
+AvailableMemory available_memory(const fs::path& root) {
+  AvailableMemory memory;
+  const fs::path meminfo = root / "proc/meminfo";
+  memory.machine = value_of(meminfo, "MemTotal:") * 1024;
+  memory.machine_free = value_of(meminfo, "MemAvailable:") * 1024;
   // Without /proc (or a descriptor left to read it) the C library knows half of it.
-  if (offer.machine == 0)
-    offer.machine = int64_t{::sysconf(_SC_PHYS_PAGES)} * ::sysconf(_SC_PAGE_SIZE);
-  if (offer.machine_free == 0) offer.machine_free = offer.machine;
-  read_groups(root, offer);
+  if (memory.machine == 0)
+    memory.machine = int64_t{::sysconf(_SC_PHYS_PAGES)} * ::sysconf(_SC_PAGE_SIZE);
+  if (memory.machine_free == 0) memory.machine_free = memory.machine;
+  read_groups(root, memory);
   rlimit limit{};
   if (::getrlimit(RLIMIT_AS, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY) {
-    offer.address_space = static_cast<int64_t>(
+    memory.address_space = static_cast<int64_t>(
         std::min<rlim_t>(limit.rlim_cur, static_cast<rlim_t>(int64_t{1} << 60)));
     const int64_t used = value_of("/proc/self/status", "VmSize:") * 1024;
-    offer.address_space_free = std::max<int64_t>(0, *offer.address_space - used);
+    memory.address_space_free = std::max<int64_t>(0, *memory.address_space - used);
   }
-  return offer;
+  return memory;
 }
 
 }  // namespace megalith::device

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Limits are found wherever they are set: on the group itself or above it, in either version.
-#include "device/memory_offer.h"
+#include "device/available_memory.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -21,10 +21,10 @@ using ::testing::HasSubstr;
 
 constexpr int64_t kMiB = 1 << 20;
 
-class MemoryOfferTest : public ::testing::Test {
+class AvailableMemoryTest : public ::testing::Test {
  protected:
   void SetUp() override {
-    std::string name = (fs::temp_directory_path() / "offer-XXXXXX").string();
+    std::string name = (fs::temp_directory_path() / "memory-XXXXXX").string();
     ASSERT_NE(::mkdtemp(name.data()), nullptr);
     root_ = name;
     put("proc/meminfo", "MemTotal:  8388608 kB\nMemFree: 1 kB\nMemAvailable:  4194304 kB\n");
@@ -52,42 +52,42 @@ class MemoryOfferTest : public ::testing::Test {
   fs::path root_;
 };
 
-TEST_F(MemoryOfferTest, WithoutGroupsTheMachineDecides) {
-  const MemoryOffer offer = memory_offer(root_);
-  EXPECT_EQ(offer.machine, 8192 * kMiB);
-  EXPECT_EQ(offer.bytes(), 4096 * kMiB);
-  EXPECT_FALSE(offer.group.has_value());
-  EXPECT_THAT(offer.text(), HasSubstr("the machine has 4.00 GiB"));
+TEST_F(AvailableMemoryTest, WithoutGroupsTheMachineDecides) {
+  const AvailableMemory memory = available_memory(root_);
+  EXPECT_EQ(memory.machine, 8192 * kMiB);
+  EXPECT_EQ(memory.bytes(), 4096 * kMiB);
+  EXPECT_FALSE(memory.group.has_value());
+  EXPECT_THAT(memory.text(), HasSubstr("the machine has 4.00 GiB"));
 }
 
-TEST_F(MemoryOfferTest, Version2CountsGroupsAboveAndCachesAsFree) {
+TEST_F(AvailableMemoryTest, Version2CountsGroupsAboveAndCachesAsFree) {
   put("proc/self/cgroup", "0::/slice/job\n");
   group("slice/job", "max", 100, 0, true);
   group("slice", "1073741824", 700 * kMiB, 50 * kMiB, true);
-  const MemoryOffer offer = memory_offer(root_);
-  EXPECT_EQ(offer.group, 1024 * kMiB);
-  EXPECT_EQ(offer.bytes(), (1024 - 700 + 50 * (1 + 2 + 3)) * kMiB);
-  EXPECT_THAT(offer.text(), HasSubstr("cgroup/slice leaves"));
+  const AvailableMemory memory = available_memory(root_);
+  EXPECT_EQ(memory.group, 1024 * kMiB);
+  EXPECT_EQ(memory.bytes(), (1024 - 700 + 50 * (1 + 2 + 3)) * kMiB);
+  EXPECT_THAT(memory.text(), HasSubstr("cgroup/slice leaves"));
   group("slice/job", "104857600", 100 * kMiB, 0, true);
-  EXPECT_EQ(memory_offer(root_).bytes(), 0);
-  EXPECT_EQ(memory_offer(root_).group, 100 * kMiB);
+  EXPECT_EQ(available_memory(root_).bytes(), 0);
+  EXPECT_EQ(available_memory(root_).group, 100 * kMiB);
 }
 
-TEST_F(MemoryOfferTest, Version1AndItsWordForNoLimit) {
+TEST_F(AvailableMemoryTest, Version1AndItsWordForNoLimit) {
   put("proc/self/cgroup", "5:cpu:/x\n4:hugetlb,memory:/docker/1234\n0::/\n");
   group("memory/docker/1234", "9223372036854771712", 5, 0, false);
-  EXPECT_FALSE(memory_offer(root_).group.has_value());
+  EXPECT_FALSE(available_memory(root_).group.has_value());
   // Inside a container the group is what is mounted, whatever its name outside.
   fs::remove_all(root_ / "sys/fs/cgroup/memory/docker");
   group("memory", "536870912", 100 * kMiB, 30 * kMiB, false);
-  EXPECT_EQ(memory_offer(root_).bytes(), (512 - 100 + 30 * (1 + 2)) * kMiB);
+  EXPECT_EQ(available_memory(root_).bytes(), (512 - 100 + 30 * (1 + 2)) * kMiB);
   // Never more than the limit: the figures are not of one moment.
   group("memory", "536870912", 80 * kMiB, 30 * kMiB, false);
-  EXPECT_EQ(memory_offer(root_).bytes(), 512 * kMiB);
+  EXPECT_EQ(available_memory(root_).bytes(), 512 * kMiB);
 }
 
 // The limit leaves room above what is mapped already: an AddressSanitizer build maps terabytes.
-TEST_F(MemoryOfferTest, TheAddressSpaceLimitCounts) {
+TEST_F(AvailableMemoryTest, TheAddressSpaceLimitCounts) {
   int64_t mapped_pages = 0;
   ASSERT_TRUE(std::ifstream("/proc/self/statm") >> mapped_pages);
   const int64_t bound = mapped_pages * ::sysconf(_SC_PAGE_SIZE) + 3000 * kMiB;
@@ -95,10 +95,10 @@ TEST_F(MemoryOfferTest, TheAddressSpaceLimitCounts) {
   if (child == 0) {
     const rlimit limit{static_cast<rlim_t>(bound), RLIM_INFINITY};
     ::setrlimit(RLIMIT_AS, &limit);
-    const MemoryOffer offer = memory_offer(root_);
-    const bool right = offer.address_space == bound && offer.bytes() > 2900 * kMiB &&
-                       offer.bytes() <= 3000 * kMiB &&
-                       offer.text().find("ulimit -v") != std::string::npos;
+    const AvailableMemory memory = available_memory(root_);
+    const bool right = memory.address_space == bound && memory.bytes() > 2900 * kMiB &&
+                       memory.bytes() <= 3000 * kMiB &&
+                       memory.text().find("ulimit -v") != std::string::npos;
     ::_exit(right ? 0 : 1);
   }
   int status = -1;
@@ -106,9 +106,9 @@ TEST_F(MemoryOfferTest, TheAddressSpaceLimitCounts) {
   EXPECT_EQ(status, 0);
 }
 
-TEST_F(MemoryOfferTest, ThisMachineHasSome) {
-  EXPECT_GT(memory_offer().bytes(), 0);
-  EXPECT_GT(memory_bytes(), memory_offer().bytes() / 2);
+TEST_F(AvailableMemoryTest, ThisMachineHasSome) {
+  EXPECT_GT(available_memory().bytes(), 0);
+  EXPECT_GT(memory_bytes(), available_memory().bytes() / 2);
 }
 
 }  // namespace

@@ -11,7 +11,7 @@
 
 namespace megalith::device {
 
-struct MemoryOffer {
+struct AvailableMemory {
   int64_t machine = 0;           // all of it
   int64_t machine_free = 0;      // without pushing others out (MemAvailable)
   std::optional<int64_t> group;  // the tightest limit of a control group
@@ -28,6 +28,6 @@ struct MemoryOffer {
 };
 
 /// Reads /proc and /sys/fs/cgroup under `root` (tests); the limits of this process.
-MemoryOffer memory_offer(const std::filesystem::path& root = "/");
+AvailableMemory available_memory(const std::filesystem::path& root = "/");
 
 }  // namespace megalith::device
