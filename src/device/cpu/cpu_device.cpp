@@ -30,6 +30,7 @@ Rows rows_of(const AnyView& view) {
 class CpuDevice final : public Device {
  public:
   CpuDevice(const Target& target) : Device(DeviceKind::cpu, target), pool_(target.num_threads) {
+    set_pool(pool_);
     place_workers(pool_);
     // All of the memory per class, and for one rank as much again: reserving is free, and
     // fragmentation must never be what fails. But all ranks of a process share its 128 TiB of
@@ -45,8 +46,6 @@ class CpuDevice final : public Device {
           static_cast<MemoryClass>(i), reserve_host_memory(reserve), &total_);
     }
   }
-
-  ThreadPool& pool() override { return pool_; }
 
   Ticket copy_to_device(View dst, const void* src) override {
     const Rows rows = rows_of(dst);
@@ -82,6 +81,7 @@ class CpuDevice final : public Device {
     return next();
   }
   void wait(Ticket ticket) override { MEGA_CHECK_LE(ticket.sequence, sequence_); }
+  Ticket last() const override { return {sequence_}; }
 
  private:
   Ticket next() { return {++sequence_}; }

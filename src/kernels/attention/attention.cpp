@@ -5,9 +5,25 @@
 
 #include "kernels/attention/attention_bf16.h"
 #include "kernels/attention/attention_work.h"
+#include "kernels/elementary/run_chosen.h"
 #include "kernels/matmul/product_class.h"
 
 namespace megalith::kernels {
+
+template <>
+struct HostLists<AttentionForward> {
+  explicit HostLists(AttentionForward& a)
+      : lists(a.sequences.cu_seqlens, a.sequences.cu_seqlens_keys) {}
+  SequenceLists lists;
+};
+
+template <>
+struct HostLists<AttentionBackward> {
+  explicit HostLists(AttentionBackward& a)
+      : lists(a.sequences.cu_seqlens, a.sequences.cu_seqlens_keys) {}
+  SequenceLists lists;
+};
+
 namespace {
 
 bool fast_dtype(DType dtype) { return dtype == DType::f32 || dtype == DType::bf16; }
@@ -127,15 +143,20 @@ std::string_view accept(const Exec&, const Arguments&) {
 }
 
 constexpr Implementation<AttentionForward> kForward[] = {
-    {"bf16_dot", refuse_bf16<AttentionForward>, attention_forward_bf16},
-    {"streaming", refuse_streaming<AttentionForward>, attention_forward_blocks},
-    {"materialised", refuse_materialised<AttentionForward>, attention_forward_blocks},
+    {"bf16_dot", refuse_bf16<AttentionForward>, attention_forward_bf16,
+     attention_forward_bf16_scratch},
+    {"streaming", refuse_streaming<AttentionForward>, attention_forward_blocks,
+     attention_forward_scratch},
+    {"materialised", refuse_materialised<AttentionForward>, attention_forward_blocks,
+     attention_forward_scratch},
     {"reference", accept<AttentionForward>, attention_forward_reference},
 };
 constexpr Implementation<AttentionBackward> kBackward[] = {
-    {"bf16_dot", refuse_backward_bf16, attention_backward_bf16},
-    {"streaming", refuse_streaming<AttentionBackward>, attention_backward_blocks},
-    {"materialised", refuse_materialised<AttentionBackward>, attention_backward_blocks},
+    {"bf16_dot", refuse_backward_bf16, attention_backward_bf16, attention_backward_bf16_scratch},
+    {"streaming", refuse_streaming<AttentionBackward>, attention_backward_blocks,
+     attention_backward_scratch},
+    {"materialised", refuse_materialised<AttentionBackward>, attention_backward_blocks,
+     attention_backward_scratch},
     {"reference", accept<AttentionBackward>, attention_backward_reference},
 };
 
@@ -160,8 +181,7 @@ void attention_forward(Exec& exec, const AttentionForward& a) {
       .flops = flops_of(a, 4),
       .bytes_read = bytes_of_heads(a.q_TND) + bytes_of_heads(a.k_TKD) + bytes_of_heads(a.v_TKD),
       .bytes_written = bytes_of_heads(a.y_TND) + bytes_if(a.lse_NT) + bytes_if(a.probabilities)};
-  const device::KernelScope scope(exec.device, "attention_forward", work);
-  choose<AttentionForward>(kForward, exec, a).run(exec, a);
+  run_chosen<AttentionForward>(exec, "attention_forward", work, kForward, a);
 }
 
 void attention_backward(Exec& exec, const AttentionBackward& a) {
@@ -182,8 +202,7 @@ void attention_backward(Exec& exec, const AttentionBackward& a) {
                                         bytes_if(a.lse_NT) + bytes_if(a.probabilities),
                           .bytes_written = bytes_of_heads(a.dq_TND) + bytes_of_heads(a.dk_TKD) +
                                            bytes_of_heads(a.dv_TKD)};
-  const device::KernelScope scope(exec.device, "attention_backward", work);
-  choose<AttentionBackward>(kBackward, exec, a).run(exec, a);
+  run_chosen<AttentionBackward>(exec, "attention_backward", work, kBackward, a);
 }
 
 }  // namespace megalith::kernels

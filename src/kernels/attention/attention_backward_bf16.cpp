@@ -413,20 +413,20 @@ HWY_POP_ATTRIBUTES
 #if HWY_ONCE
 namespace megalith::kernels {
 
+int64_t attention_backward_bf16_scratch(const Exec& exec, const AttentionBackward& a) {
+  return backward_scratch_bytes(exec, a, kBackwardBlock,
+                                [&](auto pass) { return Bf16BackwardScratch(a, pass).floats(); });
+}
+
 void attention_backward_bf16(Exec& exec, const AttentionBackward& a) {
-  const int64_t num_rows = a.q_TND.num_rows;
-  if (num_rows == 0) return;
-  const device::Tensor delta_NT =
-      exec.workspace.tensor(DType::f32, Shape{a.q_TND.num_heads, num_rows});
-  attention_deltas(exec, a, delta_NT.view);
-  run_backward_passes(
-      exec, a, kBackwardBlock, [&](BackwardPass pass, std::span<const AttentionItem> items) {
-        const Bf16BackwardCall call{a, delta_NT.view, pass, Bf16BackwardScratch(a, pass)};
-        run_items(exec, items, call.layout.floats(),
-                  [&](const AttentionItem& item, float* scratch) {
-                    N_AVX3::attention::run_backward_bf16(call, item, scratch);
-                  });
-      });
+  const View delta_NT = attention_deltas(exec, a);
+  run_backward_passes(exec, a, kBackwardBlock, [&](BackwardPass pass, auto items) {
+    const Bf16BackwardCall call{a, delta_NT, pass, Bf16BackwardScratch(a, pass)};
+    run_items(exec, items, call.layout.floats(), exec.scratch + deltas_bytes(a),
+              [&](const AttentionItem& item, float* scratch) {
+                N_AVX3::attention::run_backward_bf16(call, item, scratch);
+              });
+  });
 }
 
 }  // namespace megalith::kernels

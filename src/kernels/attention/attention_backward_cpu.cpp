@@ -179,29 +179,33 @@ namespace {
 void run_pass(Exec& exec, const AttentionBackward& a, ConstView delta_NT, BackwardPass pass,
               std::span<const AttentionItem> items) {
   const BackwardCall call{a, delta_NT, pass, BackwardScratch(a, pass)};
-  run_items(exec, items, call.layout.floats(), [&](const AttentionItem& item, float* scratch) {
-    MEGA_CALL_SIMD(exec, attention::run_backward_item, call, item, scratch);
-  });
+  run_items(exec, items, call.layout.floats(), exec.scratch + deltas_bytes(a),
+            [&](const AttentionItem& item, float* scratch) {
+              MEGA_CALL_SIMD(exec, attention::run_backward_item, call, item, scratch);
+            });
 }
 
 }  // namespace
 
-void attention_deltas(Exec& exec, const AttentionBackward& a, View delta_NT) {
-  if (exec.device.is_trace()) return;
+View attention_deltas(Exec& exec, const AttentionBackward& a) {
+  const View delta_NT(exec.scratch, DType::f32, Shape{a.q_TND.num_heads, a.q_TND.num_rows});
   exec.device.pool().for_range(a.q_TND.num_rows, 16, [&](Range part, int) {
     MEGA_CALL_SIMD(exec, attention::backward_deltas, a, delta_NT, part.begin, part.end);
   });
+  return delta_NT;
+}
+
+int64_t attention_backward_scratch(const Exec& exec, const AttentionBackward& a) {
+  return backward_scratch_bytes(exec, a, kKeyBlock,
+                                [&](auto pass) { return BackwardScratch(a, pass).floats(); });
 }
 
 void attention_backward_blocks(Exec& exec, const AttentionBackward& a) {
-  const int64_t num_rows = a.q_TND.num_rows;
-  if (num_rows == 0 && a.k_TKD.num_rows == 0) return;
-  const device::Tensor delta_NT =
-      exec.workspace.tensor(DType::f32, Shape{a.q_TND.num_heads, num_rows});
-  attention_deltas(exec, a, delta_NT.view);
+  if (a.q_TND.num_rows == 0 && a.k_TKD.num_rows == 0) return;
+  const View delta_NT = attention_deltas(exec, a);
   run_backward_passes(exec, a, kKeyBlock,
                       [&](BackwardPass pass, std::span<const AttentionItem> items) {
-                        run_pass(exec, a, delta_NT.view, pass, items);
+                        run_pass(exec, a, delta_NT, pass, items);
                       });
 }
 

@@ -65,6 +65,9 @@ struct Bf16ForwardScratch {
 void attention_forward_bf16(Exec& exec, const AttentionForward& arguments);
 void attention_backward_bf16(Exec& exec, const AttentionBackward& arguments);
 void attention_cached_bf16(Exec& exec, const AttentionCached& arguments);
+int64_t attention_forward_bf16_scratch(const Exec& exec, const AttentionForward& arguments);
+int64_t attention_backward_bf16_scratch(const Exec& exec, const AttentionBackward& arguments);
+int64_t attention_cached_bf16_scratch(const Exec& exec, const AttentionCached& arguments);
 /// Why bf16 products cannot serve this call; empty if they can.
 std::string_view refuse_bf16_products(const Exec& exec, DType dtype, float scale);
 

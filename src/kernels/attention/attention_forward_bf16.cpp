@@ -51,14 +51,21 @@ HWY_POP_ATTRIBUTES
 #if HWY_ONCE
 namespace megalith::kernels {
 
+int64_t attention_forward_bf16_scratch(const Exec& exec, const AttentionForward& a) {
+  const int64_t q_per_kv = a.q_TND.num_heads / a.k_TKD.num_heads;
+  const int64_t step = bf16_item_rows(a.q_TND, q_per_kv, exec.device.target().num_threads);
+  return items_scratch_bytes(exec, Bf16ForwardScratch(a.q_TND.head_size, q_per_kv, step).floats());
+}
+
 void attention_forward_bf16(Exec& exec, const AttentionForward& a) {
   const int64_t q_per_kv = a.q_TND.num_heads / a.k_TKD.num_heads;
   const int64_t step = bf16_item_rows(a.q_TND, q_per_kv, exec.device.target().num_threads);
   const Bf16ForwardScratch layout(a.q_TND.head_size, q_per_kv, step);
   const std::vector<AttentionItem> items = forward_items(a.sequences, a.k_TKD.num_heads, step);
-  run_items(exec, items, layout.floats(), [&](const AttentionItem& item, float* scratch) {
-    N_AVX3::attention::run_forward_bf16(a, layout, item, scratch);
-  });
+  run_items(exec, items, layout.floats(), exec.scratch,
+            [&](const AttentionItem& item, float* scratch) {
+              N_AVX3::attention::run_forward_bf16(a, layout, item, scratch);
+            });
 }
 
 }  // namespace megalith::kernels

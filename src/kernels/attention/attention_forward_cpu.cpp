@@ -178,13 +178,19 @@ HWY_AFTER_NAMESPACE();
 #if HWY_ONCE
 namespace megalith::kernels {
 
+int64_t attention_forward_scratch(const Exec& exec, const AttentionForward& a) {
+  const int64_t step = forward_item_rows(a, exec.device.target().num_threads);
+  return items_scratch_bytes(exec, ForwardScratch(a, step).floats());
+}
+
 void attention_forward_blocks(Exec& exec, const AttentionForward& a) {
   const int64_t step = forward_item_rows(a, exec.device.target().num_threads);
   const ForwardScratch layout(a, step);
   const std::vector<AttentionItem> items = forward_items(a.sequences, a.k_TKD.num_heads, step);
-  run_items(exec, items, layout.floats(), [&](const AttentionItem& item, float* scratch) {
-    MEGA_CALL_SIMD(exec, attention::run_forward_item, a, layout, item, scratch);
-  });
+  run_items(exec, items, layout.floats(), exec.scratch,
+            [&](const AttentionItem& item, float* scratch) {
+              MEGA_CALL_SIMD(exec, attention::run_forward_item, a, layout, item, scratch);
+            });
 }
 
 }  // namespace megalith::kernels

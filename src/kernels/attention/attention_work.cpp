@@ -137,20 +137,42 @@ double largest_cost(std::span<const AttentionItem> items, std::span<const Range>
   return largest;
 }
 
+namespace {
+
+/// Floats from one thread's part to the next: a cache line lies between.
+int64_t thread_stride(int64_t scratch_floats) { return round_up<int64_t>(scratch_floats, 16) + 16; }
+
+}  // namespace
+
+int64_t items_scratch_bytes(const Exec& exec, int64_t scratch_floats) {
+  return thread_stride(scratch_floats) * exec.device.target().num_threads * bytes_of(DType::f32);
+}
+
 void run_items(Exec& exec, std::span<const AttentionItem> items, int64_t scratch_floats,
-               FunctionRef<void(const AttentionItem&, float*)> body) {
+               std::byte* scratch, FunctionRef<void(const AttentionItem&, float*)> body) {
+  if (items.empty()) return;
   const int num_threads = exec.device.target().num_threads;
-  // A cache line between the threads' parts.
-  const int64_t stride = round_up<int64_t>(scratch_floats, 16) + 16;
-  const device::Allocation scratch =
-      exec.workspace.allocate(stride * num_threads * bytes_of(DType::f32));
-  if (exec.device.is_trace() || items.empty()) return;
+  const int64_t stride = thread_stride(scratch_floats);
   const std::vector<Range> parts = split_by_cost(items, num_threads);
   exec.device.pool().run([&](int thread) {
     const Range part = parts[static_cast<size_t>(thread)];
-    float* own = reinterpret_cast<float*>(scratch.data()) + thread * stride;
+    float* own = reinterpret_cast<float*>(scratch) + thread * stride;
     for (int64_t i = part.begin; i < part.end; ++i) body(items[static_cast<size_t>(i)], own);
   });
+}
+
+int64_t deltas_bytes(const AttentionBackward& a) {
+  return round_up(a.q_TND.num_heads * a.q_TND.num_rows * bytes_of(DType::f32), device::kAlignment);
+}
+
+int64_t backward_scratch_bytes(const Exec& exec, const AttentionBackward& a, int64_t block,
+                               FunctionRef<int64_t(BackwardPass)> floats) {
+  if (a.q_TND.num_rows == 0 && a.k_TKD.num_rows == 0) return 0;
+  int64_t most = 0;
+  run_backward_passes(exec, a, block, [&](BackwardPass pass, std::span<const AttentionItem>) {
+    most = std::max(most, floats(pass));
+  });
+  return deltas_bytes(a) + items_scratch_bytes(exec, most);
 }
 
 void check_cu_seqlens(std::span<const int32_t> cu_seqlens, int64_t num_rows) {

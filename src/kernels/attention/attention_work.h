@@ -104,18 +104,25 @@ std::vector<AttentionItem> backward_items(const AttentionBackward& a, BackwardPa
 /// threads idle; then one over keys (4 products) and one over queries (3). Calls run(pass, items).
 void run_backward_passes(const Exec& exec, const AttentionBackward& a, int64_t block,
                          FunctionRef<void(BackwardPass, std::span<const AttentionItem>)> run);
-/// delta_NT (f32 [N, T]) is overwritten: delta_i = rowsum16 of fma chains of dy * y.
-void attention_deltas(Exec& exec, const AttentionBackward& a, View delta_NT);
+/// delta_NT (f32 [N, T], in front of the call's scratch): delta_i = rowsum16 of fma chains of
+/// dy * y.
+View attention_deltas(Exec& exec, const AttentionBackward& a);
 
 /// [first, last) item of each thread: contiguous, nearly equal in cost.
 std::vector<Range> split_by_cost(std::span<const AttentionItem> items, int num_threads);
 /// The largest cost of one part.
 double largest_cost(std::span<const AttentionItem> items, std::span<const Range> parts);
 
-/// Runs body(item, scratch of this thread, thread) over all items on the device's threads.
-/// Allocates the scratch from the workspace under any device kind; under `trace` runs nothing.
+/// Bytes of scratch in which run_items gives each thread this many floats.
+int64_t items_scratch_bytes(const Exec& exec, int64_t scratch_floats);
+/// Runs body(item, scratch of this thread) over all items on the device's threads.
 void run_items(Exec& exec, std::span<const AttentionItem> items, int64_t scratch_floats,
-               FunctionRef<void(const AttentionItem&, float*)> body);
+               std::byte* scratch, FunctionRef<void(const AttentionItem&, float*)> body);
+/// Bytes of the deltas in front of backward's scratch, and of all of it when a thread needs
+/// floats(pass) in each of the passes that are run.
+int64_t deltas_bytes(const AttentionBackward& a);
+int64_t backward_scratch_bytes(const Exec& exec, const AttentionBackward& a, int64_t block,
+                               FunctionRef<int64_t(BackwardPass)> floats);
 
 /// Head sizes in blocks are padded to this many floats.
 constexpr int64_t padded_head_size(int64_t head_size) { return round_up<int64_t>(head_size, 16); }
@@ -127,11 +134,27 @@ void check_heads(const ConstHeadsView& x, int64_t num_rows, int64_t num_heads, i
 /// Longest sequence.
 int64_t longest(std::span<const int32_t> cu_seqlens);
 
+/// Copies of the lengths of a call that outlive it.
+class SequenceLists {
+ public:
+  explicit SequenceLists(std::span<const int32_t>& first, std::span<const int32_t>& second)
+      : first_(first.begin(), first.end()), second_(second.begin(), second.end()) {
+    first = first_;
+    second = second_;
+  }
+
+ private:
+  std::vector<int32_t> first_, second_;
+};
+
 // The CPU implementations (attention_forward_cpu.cpp, attention_backward_cpu.cpp,
 // kv_cache_cpu.cpp). With `probabilities` given, the forward and backward ones write and read them.
 void attention_forward_blocks(Exec& exec, const AttentionForward& arguments);
 void attention_backward_blocks(Exec& exec, const AttentionBackward& arguments);
 void attention_cached_blocks(Exec& exec, const AttentionCached& arguments);
+int64_t attention_forward_scratch(const Exec& exec, const AttentionForward& arguments);
+int64_t attention_backward_scratch(const Exec& exec, const AttentionBackward& arguments);
+int64_t attention_cached_scratch(const Exec& exec, const AttentionCached& arguments);
 void kv_cache_append_blocks(Exec& exec, const KvCacheAppend& arguments);
 // The specification (attention_reference.cpp, kv_cache_reference.cpp).
 void attention_forward_reference(Exec& exec, const AttentionForward& arguments);

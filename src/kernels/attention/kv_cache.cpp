@@ -4,8 +4,22 @@
 
 #include "kernels/attention/attention_bf16.h"
 #include "kernels/attention/kv_cache_layout.h"
+#include "kernels/elementary/run_chosen.h"
 
 namespace megalith::kernels {
+
+template <>
+struct HostLists<KvCacheAppend> {
+  explicit HostLists(KvCacheAppend& a) : lists(a.sequences.cu_seqlens, a.sequences.past) {}
+  SequenceLists lists;
+};
+
+template <>
+struct HostLists<AttentionCached> {
+  explicit HostLists(AttentionCached& a) : lists(a.sequences.cu_seqlens, a.sequences.past) {}
+  SequenceLists lists;
+};
+
 namespace {
 
 /// `window_left`: how many positions before a sequence's first new one the call touches: their
@@ -77,8 +91,8 @@ constexpr Implementation<KvCacheAppend> kAppend[] = {
     {"reference", accept<KvCacheAppend>, kv_cache_append_reference},
 };
 constexpr Implementation<AttentionCached> kCached[] = {
-    {"bf16_dot", refuse_cached_bf16, attention_cached_bf16},
-    {"blocks", refuse_cached, attention_cached_blocks},
+    {"bf16_dot", refuse_cached_bf16, attention_cached_bf16, attention_cached_bf16_scratch},
+    {"blocks", refuse_cached, attention_cached_blocks, attention_cached_scratch},
     {"reference", accept<AttentionCached>, attention_cached_reference},
 };
 
@@ -110,10 +124,9 @@ void kv_cache_append(Exec& exec, const KvCacheAppend& a) {
   check_heads(a.k_TKD, num_rows, a.shape.num_kv_heads, a.shape.head_size, a.k_TKD.dtype, "k");
   check_heads(a.v_TKD, num_rows, a.shape.num_kv_heads, a.shape.head_size, a.k_TKD.dtype, "v");
   const int64_t elements = 2 * num_rows * a.shape.num_kv_heads * a.shape.head_size;
-  const device::KernelScope scope(exec.device, "kv_cache_append",
-                                  {.bytes_read = elements * bytes_of(a.k_TKD.dtype),
-                                   .bytes_written = elements * bytes_of(a.shape.dtype)});
-  choose<KvCacheAppend>(kAppend, exec, a).run(exec, a);
+  const device::Work work{.bytes_read = elements * bytes_of(a.k_TKD.dtype),
+                          .bytes_written = elements * bytes_of(a.shape.dtype)};
+  run_chosen<KvCacheAppend>(exec, "kv_cache_append", work, kAppend, a);
 }
 
 void attention_cached(Exec& exec, const AttentionCached& a) {
@@ -130,13 +143,11 @@ void attention_cached(Exec& exec, const AttentionCached& a) {
     positions += sight.keys_of(Range{past, past + added}).size();
   }
   const int64_t row_bytes = q.num_rows * q.num_heads * q.head_size * bytes_of(q.dtype);
-  const device::KernelScope scope(
-      exec.device, "attention_cached",
-      {.flops = 4 * pairs * static_cast<double>(q.num_heads * q.head_size),
-       .bytes_read = row_bytes + 2 * positions * a.shape.num_kv_heads * a.shape.head_size *
-                                     bytes_of(a.shape.dtype),
-       .bytes_written = row_bytes});
-  choose<AttentionCached>(kCached, exec, a).run(exec, a);
+  const device::Work work{.flops = 4 * pairs * static_cast<double>(q.num_heads * q.head_size),
+                          .bytes_read = row_bytes + 2 * positions * a.shape.num_kv_heads *
+                                                        a.shape.head_size * bytes_of(a.shape.dtype),
+                          .bytes_written = row_bytes};
+  run_chosen<AttentionCached>(exec, "attention_cached", work, kCached, a);
 }
 
 std::vector<std::string_view> attention_cached_implementations(const Exec& exec,

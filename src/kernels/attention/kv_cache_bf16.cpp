@@ -66,6 +66,12 @@ HWY_POP_ATTRIBUTES
 #if HWY_ONCE
 namespace megalith::kernels {
 
+int64_t attention_cached_bf16_scratch(const Exec& exec, const AttentionCached& a) {
+  const int64_t q_per_kv = a.q_TND.num_heads / a.shape.num_kv_heads;
+  const int64_t step = bf16_item_rows(a.q_TND, q_per_kv, exec.device.target().num_threads);
+  return items_scratch_bytes(exec, Bf16ForwardScratch(a.shape.head_size, q_per_kv, step).floats());
+}
+
 void attention_cached_bf16(Exec& exec, const AttentionCached& a) {
   const int64_t q_per_kv = a.q_TND.num_heads / a.shape.num_kv_heads;
   const int64_t step = bf16_item_rows(a.q_TND, q_per_kv, exec.device.target().num_threads);
@@ -86,9 +92,10 @@ void attention_cached_bf16(Exec& exec, const AttentionCached& a) {
       }
     }
   }
-  run_items(exec, items, layout.floats(), [&](const AttentionItem& item, float* scratch) {
-    N_AVX3::attention::run_cached_bf16(a, layout, item, scratch);
-  });
+  run_items(exec, items, layout.floats(), exec.scratch,
+            [&](const AttentionItem& item, float* scratch) {
+              N_AVX3::attention::run_cached_bf16(a, layout, item, scratch);
+            });
 }
 
 }  // namespace megalith::kernels

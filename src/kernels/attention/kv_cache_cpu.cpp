@@ -162,12 +162,15 @@ void append_part(const KvCacheAppend& a, Range part) {
 }  // namespace
 
 void kv_cache_append_blocks(Exec& exec, const KvCacheAppend& a) {
-  if (exec.device.is_trace()) return;
   const bool to_f32 = a.shape.dtype == DType::f32, from_f32 = a.k_TKD.dtype == DType::f32;
   const auto part = to_f32 ? (from_f32 ? append_part<float, float> : append_part<float, bf16_t>)
                            : (from_f32 ? append_part<bf16_t, float> : append_part<bf16_t, bf16_t>);
   exec.device.pool().for_range(a.shape.num_kv_heads * a.k_TKD.num_rows, 8,
                                [&](Range range, int) { part(a, range); });
+}
+
+int64_t attention_cached_scratch(const Exec& exec, const AttentionCached& a) {
+  return items_scratch_bytes(exec, CachedScratch(a).floats());
 }
 
 void attention_cached_blocks(Exec& exec, const AttentionCached& a) {
@@ -189,9 +192,10 @@ void attention_cached_blocks(Exec& exec, const AttentionCached& a) {
       }
     }
   }
-  run_items(exec, items, layout.floats(), [&](const AttentionItem& item, float* scratch) {
-    MEGA_CALL_SIMD(exec, attention::run_cached_item, a, layout, item, scratch);
-  });
+  run_items(exec, items, layout.floats(), exec.scratch,
+            [&](const AttentionItem& item, float* scratch) {
+              MEGA_CALL_SIMD(exec, attention::run_cached_item, a, layout, item, scratch);
+            });
 }
 
 }  // namespace megalith::kernels

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the entry of every operation without scratch does after checking its arguments: record the
-// cost, choose an implementation, and run it unless the device only counts. Also the checks and
+// The steps that every operation takes after checking its arguments: record the cost, choose an
+// implementation, take its scratch, run it unless the device only counts. And the checks and
 // partitions that row-wise operations share.
 #pragma once
 
 #include <algorithm>
 #include <initializer_list>
+#include <memory>
 #include <span>
 #include <string_view>
 
@@ -13,12 +14,59 @@
 
 namespace megalith::kernels {
 
+/// Lists on the host that arguments point to, copied for a kernel that runs after the call. Has a
+/// specialisation for arguments that have some.
+template <typename Arguments>
+struct HostLists {
+  explicit HostLists(Arguments&) {}
+};
+
+/// A call on its way through the device's stream.
+template <typename Arguments>
+class QueuedCall final : public device::QueuedKernel {
+ public:
+  QueuedCall(const Exec& exec, void (*kernel)(Exec&, const Arguments&), const Arguments& arguments)
+      : exec_(exec),
+        kernel_(kernel),
+        payload_{arguments, exec.scratch},
+        lists_(payload_.arguments) {}
+  void run() override {
+    exec_.scratch = payload_.scratch;
+    kernel_(exec_, payload_.arguments);
+  }
+  std::span<std::byte> addresses() override {
+    return std::as_writable_bytes(std::span(&payload_, 1));
+  }
+
+ private:
+  struct Payload {
+    Arguments arguments;
+    std::byte* scratch;
+  };
+  Exec exec_;
+  void (*kernel_)(Exec&, const Arguments&);
+  Payload payload_;
+  HostLists<Arguments> lists_;
+};
+
 template <typename Arguments>
 void run_chosen(Exec& exec, std::string_view name, const device::Work& work,
                 std::span<const Implementation<Arguments>> list, const Arguments& arguments) {
   const device::KernelScope scope(exec.device, name, work);
   const Implementation<Arguments>& chosen = choose(list, exec, arguments);
-  if (!exec.device.is_trace()) chosen.run(exec, arguments);
+  Exec running = exec;
+  device::Allocation scratch;
+  if (chosen.scratch_bytes != nullptr) {
+    running.scratch_bytes = chosen.scratch_bytes(exec, arguments);
+    if (running.scratch_bytes > 0) scratch = exec.workspace.allocate(running.scratch_bytes);
+    running.scratch = scratch.data();
+  }
+  if (exec.device.is_trace()) return;
+  if (exec.device.queues_kernels()) {
+    exec.device.enqueue(std::make_unique<QueuedCall<Arguments>>(running, chosen.run, arguments));
+  } else {
+    chosen.run(running, arguments);
+  }
 }
 
 inline bool is_narrow(DType dtype) { return dtype == DType::f32 || dtype == DType::bf16; }

@@ -1,1 +1,1 @@
-list(APPEND kernel_tests elementary/simd_math_test.cpp)
+list(APPEND kernel_tests elementary/run_chosen_test.cpp elementary/simd_math_test.cpp)

@@ -32,6 +32,12 @@ struct Add {
 void add_simd(Exec& exec, const Add& arguments);
 void add_reference(Exec& exec, const Add& arguments);
 
+struct Fill {
+  View y;
+  double value;
+};
+void fill_rows(Exec& exec, const Fill& arguments);
+
 struct ActivationForward {
   ConstView x;
   View y;

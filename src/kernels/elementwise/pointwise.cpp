@@ -32,8 +32,12 @@ constexpr Implementation<Add> kAdd[] = {
     {"reference", [](const Exec&, const Add&) { return std::string_view(); }, add_reference},
 };
 
+constexpr Implementation<Fill> kFill[] = {
+    {"rows", [](const Exec&, const Fill&) { return std::string_view(); }, fill_rows},
+};
+
 template <typename T>
-void fill_rows(Exec& exec, const View& y, T value) {
+void fill_with(Exec& exec, const View& y, T value) {
   const View matrix = y.is_contiguous() ? as_one_row(y) : as_matrix(y);
   for_pieces(exec, matrix.size(0), matrix.size(1), [&](int64_t row, int64_t begin, int64_t end) {
     T* out = matrix.row<T>(row);
@@ -76,22 +80,25 @@ void add(Exec& exec, ConstView a, ConstView b, View y) {
 }
 
 void fill(Exec& exec, View y, double value) {
-  const device::KernelScope scope(exec.device, "fill", {0, 0, y.bytes()});
   const bool integral = y.dtype() == DType::i32 || y.dtype() == DType::i64;
   MEGA_CHECK(!integral || value == std::trunc(value), "{} into {}", value, y.dtype());
   MEGA_CHECK(integral || y.dtype() == DType::f64 || is_narrow(y.dtype()), "fill of {}", y.dtype());
-  if (exec.device.is_trace()) return;
+  run_chosen<Fill>(exec, "fill", {0, 0, y.bytes()}, kFill, {y, value});
+}
+
+void fill_rows(Exec& exec, const Fill& arguments) {
+  const auto [y, value] = arguments;
   switch (y.dtype()) {
     case DType::f64:
-      return fill_rows(exec, y, value);
+      return fill_with(exec, y, value);
     case DType::f32:
-      return fill_rows(exec, y, static_cast<float>(value));
+      return fill_with(exec, y, static_cast<float>(value));
     case DType::bf16:
-      return fill_rows(exec, y, round_to_bf16(value));
+      return fill_with(exec, y, round_to_bf16(value));
     case DType::i32:
-      return fill_rows(exec, y, static_cast<int32_t>(value));
+      return fill_with(exec, y, static_cast<int32_t>(value));
     default:
-      return fill_rows(exec, y, static_cast<int64_t>(value));
+      return fill_with(exec, y, static_cast<int64_t>(value));
   }
 }
 

@@ -55,18 +55,19 @@ void embedding_lookup(Exec& exec, const EmbeddingLookup& a) {
 void embedding_add_positions(Exec& exec, const EmbeddingAddPositions& a) {
   check_rows(a.position_T, a.y_TH, a.table_SH);
   check_storage({a.table_SH, a.y_TH});
-  if (!exec.device.is_trace()) {
-    const int32_t* position = a.position_T.as<int32_t>();
-    for (int64_t t = 0; t < a.y_TH.size(0); ++t) {
-      MEGA_CHECK(position[t] >= 0 && position[t] < a.table_SH.size(0), "position {} of {}",
-                 position[t], a.table_SH.size(0));
-    }
-  }
   const int64_t n = a.y_TH.num_elements();
   const device::Work work{static_cast<double>(n),
                           n * bytes_of(a.table_SH.dtype()) + a.y_TH.bytes() + a.position_T.bytes(),
                           a.y_TH.bytes()};
   run_chosen<EmbeddingAddPositions>(exec, "embedding_add_positions", work, kPositions, a);
+}
+
+void check_positions(const EmbeddingAddPositions& a) {
+  const int32_t* position = a.position_T.as<int32_t>();
+  for (int64_t t = 0; t < a.y_TH.size(0); ++t) {
+    MEGA_CHECK(position[t] >= 0 && position[t] < a.table_SH.size(0), "position {} of {}",
+               position[t], a.table_SH.size(0));
+  }
 }
 
 void embedding_backward(Exec& exec, const EmbeddingBackward& a) {

@@ -82,6 +82,7 @@ void embedding_lookup_simd(Exec& exec, const EmbeddingLookup& a) {
 }
 
 void embedding_add_positions_simd(Exec& exec, const EmbeddingAddPositions& a) {
+  check_positions(a);
   exec.device.pool().for_range(a.y_TH.size(0), row_grain(a.y_TH.size(1)),
                                [&](Range range, int) { MEGA_CALL_SIMD(exec, add_rows, a, range); });
 }

@@ -15,6 +15,7 @@ void embedding_lookup_reference(Exec&, const EmbeddingLookup& a) {
 }
 
 void embedding_add_positions_reference(Exec&, const EmbeddingAddPositions& a) {
+  check_positions(a);
   for (int64_t t = 0; t < a.y_TH.size(0); ++t) {
     const int64_t row = a.position_T.as<int32_t>()[t];
     for (int64_t c = 0; c < a.y_TH.size(1); ++c) {

@@ -15,6 +15,9 @@ void embedding_backward_simd(Exec& exec, const EmbeddingBackward& arguments);
 void embedding_backward_reference(Exec& exec, const EmbeddingBackward& arguments);
 
 /// The table's row for an id, or -1 when it is not here.
+/// InternalError unless each position has a row in the table.
+void check_positions(const EmbeddingAddPositions& arguments);
+
 inline int64_t local_row(int32_t id, int64_t vocab_begin, int64_t rows) {
   const int64_t row = id - vocab_begin;
   return row >= 0 && row < rows ? row : -1;

@@ -4,12 +4,12 @@
 #include "kernels/matmul/linear.h"
 
 #include "base/integer.h"
+#include "kernels/elementary/run_chosen.h"
 #include "kernels/matmul/linear_lists.h"
 
 namespace megalith::kernels {
 namespace {
 
-using device::KernelScope;
 using device::Work;
 
 bool is_float_type(DType dtype) {
@@ -99,19 +99,14 @@ std::string_view accepts(const Exec&, const Arguments&) {
   return {};
 }
 
-template <typename Arguments>
-void reference_on_host(Exec& exec, const Arguments& arguments) {
-  if (!exec.device.is_trace()) matmul::reference(exec, arguments);
-}
-
 /// What `fast` alone may take comes first; an exact run begins behind it.
 constexpr size_t kFastEntries = 2;
 template <typename Arguments>
 constexpr Implementation<Arguments> kList[] = {
     {"dot", matmul::dot_refuses, matmul::dot},
-    {"onednn", matmul::onednn_refuses, matmul::onednn},
-    {"exact", matmul::exact_refuses, matmul::exact},
-    {"reference", accepts<Arguments>, reference_on_host<Arguments>},
+    {"onednn", matmul::onednn_refuses, matmul::onednn, matmul::onednn_scratch_bytes},
+    {"exact", matmul::exact_refuses, matmul::exact, matmul::exact_scratch_bytes},
+    {"reference", accepts<Arguments>, matmul::reference},
 };
 
 template <typename Arguments>
@@ -123,19 +118,14 @@ std::span<const Implementation<Arguments>> list_for(const Exec& exec) {
 template <typename Arguments>
 void run(Exec& exec, std::string_view name, const Arguments& arguments) {
   check_arguments(arguments);
-  const auto& entry = choose<Arguments>(list_for<Arguments>(exec), exec, arguments);
-  const Work work = work_of(arguments);
-  const KernelScope scope(exec.device, name, work);
-  if (work.bytes_written > 0) entry.run(exec, arguments);
+  run_chosen<Arguments>(exec, name, work_of(arguments), list_for<Arguments>(exec), arguments);
 }
 
 template <typename Arguments>
 int64_t scratch_bytes(const Exec& exec, const Arguments& arguments) {
   check_arguments(arguments);
   const auto& entry = choose<Arguments>(list_for<Arguments>(exec), exec, arguments);
-  if (entry.name == "exact") return matmul::exact_scratch_bytes(exec, arguments);
-  if (entry.name == "onednn") return matmul::onednn_scratch_bytes(exec, arguments);
-  return 0;
+  return entry.scratch_bytes == nullptr ? 0 : entry.scratch_bytes(exec, arguments);
 }
 
 template <typename Arguments>

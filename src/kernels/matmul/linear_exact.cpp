@@ -20,21 +20,16 @@ void run(Exec& exec, const Arguments& arguments) {
   if (product.m == 0 || product.n == 0 || product.k == 0) return;
   const device::Target& target = exec.device.target();
   if (is_skinny(product)) {
-    const device::Allocation scratch =
-        exec.workspace.allocate(skinny_scratch_bytes(product, target.isa));
-    if (!exec.device.is_trace())
-      run_skinny(product, target.isa, exec.device.pool(), scratch.data());
-    return;
+    run_skinny(product, target.isa, exec.device.pool(), exec.scratch);
+  } else {
+    run_gemm(product, plan_gemm(product, target), target.isa, exec.device.pool(), exec.scratch);
   }
-  const GemmPlan plan = plan_gemm(product, target);
-  const device::Allocation scratch = exec.workspace.allocate(plan.scratch_bytes);
-  if (exec.device.is_trace()) return;
-  run_gemm(product, plan, target.isa, exec.device.pool(), scratch.data());
 }
 
 template <typename Arguments>
 int64_t scratch_bytes(const Exec& exec, const Arguments& arguments) {
   const Product product = product_of(arguments);
+  if (product.m == 0 || product.n == 0 || product.k == 0) return 0;
   const device::Target& target = exec.device.target();
   if (is_skinny(product)) return skinny_scratch_bytes(product, target.isa);
   return plan_gemm(product, target).scratch_bytes;

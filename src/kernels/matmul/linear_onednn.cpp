@@ -129,19 +129,32 @@ int64_t rows_at_once(const Product& product, TileSize size, int64_t columns) {
   return std::max<int64_t>(1, kSumsBytes / (4 * columns) / size.rows) * size.rows;
 }
 
-/// Each thread's tiles, one after another, and the scratch of the largest of all.
+/// Each thread's tiles, one after another.
 struct Tiles {
   dnnl::engine engine{dnnl::engine::kind::cpu, 0};
   std::vector<std::vector<Tile>> of_thread;
-  int64_t scratch_bytes = 0;
+
+  /// Of each thread.
+  int64_t scratch_bytes(const Product& product) const;
 };
+
+int64_t Tiles::scratch_bytes(const Product& product) const {
+  int64_t bytes = 0;
+  std::set<std::pair<int64_t, int64_t>> asked;  // tiles of one size take the same scratch
+  for (const auto& tiles : of_thread) {
+    for (const Tile& tile : tiles) {
+      if (asked.emplace(tile.rows.size(), tile.columns.size()).second)
+        bytes = std::max(bytes, tile_scratch_bytes(engine, product, tile));
+    }
+  }
+  return bytes;
+}
 
 Tiles cut(const Product& product, const device::Target& target) {
   Tiles cut;
   const GemmPlan plan = plan_gemm(product, target);
   const TileSize size = tile_size(target.isa);
   cut.of_thread.resize(static_cast<size_t>(plan.grid_m * plan.grid_n));
-  std::set<std::pair<int64_t, int64_t>> asked;  // tiles of one size take the same scratch
   for (int thread = 0; thread < plan.grid_m * plan.grid_n; ++thread) {
     const Range rows = static_part(product.m, 1, thread / plan.grid_n, plan.grid_m);
     const Range columns = static_part(product.n, size.columns, thread % plan.grid_n, plan.grid_n);
@@ -149,11 +162,7 @@ Tiles cut(const Product& product, const device::Target& target) {
     const int64_t step = rows_at_once(product, size, columns.size());
     for (int64_t row = rows.begin; row < rows.end; row += step) {
       const Range some{row, std::min(row + step, rows.end)};
-      auto& tiles = cut.of_thread[static_cast<size_t>(thread)];
-      tiles.push_back(tile_of(product, some, columns));
-      if (!asked.emplace(some.size(), columns.size()).second) continue;
-      cut.scratch_bytes =
-          std::max(cut.scratch_bytes, tile_scratch_bytes(cut.engine, product, tiles.back()));
+      cut.of_thread[static_cast<size_t>(thread)].push_back(tile_of(product, some, columns));
     }
   }
   return cut;
@@ -164,22 +173,21 @@ void run(Exec& exec, const Arguments& arguments) {
   const Product product = product_of(arguments);
   if (product.m == 0 || product.n == 0 || product.k == 0) return;
   const Tiles cut_tiles = cut(product, exec.device.target());
-  const int64_t bytes = cut_tiles.scratch_bytes * static_cast<int64_t>(cut_tiles.of_thread.size());
-  const device::Allocation scratch =
-      bytes > 0 ? exec.workspace.allocate(bytes) : device::Allocation();
-  if (exec.device.is_trace()) return;
+  const int64_t own_bytes = exec.scratch_bytes / static_cast<int64_t>(cut_tiles.of_thread.size());
   exec.device.pool().run([&](int thread) {
     if (thread >= static_cast<int>(cut_tiles.of_thread.size())) return;
     for (const Tile& tile : cut_tiles.of_thread[static_cast<size_t>(thread)])
       run_tile(cut_tiles.engine, product, tile, exec.device.target().isa,
-               scratch.data() + thread * cut_tiles.scratch_bytes);
+               exec.scratch + thread * own_bytes);
   });
 }
 
 template <typename Arguments>
 int64_t scratch_bytes(const Exec& exec, const Arguments& arguments) {
-  const Tiles tiles = cut(product_of(arguments), exec.device.target());
-  return tiles.scratch_bytes * static_cast<int64_t>(tiles.of_thread.size());
+  const Product product = product_of(arguments);
+  if (product.m == 0 || product.n == 0 || product.k == 0) return 0;
+  const Tiles tiles = cut(product, exec.device.target());
+  return tiles.scratch_bytes(product) * static_cast<int64_t>(tiles.of_thread.size());
 }
 
 std::string_view refuse(const Exec& exec, ProductKind kind, const Product& product) {

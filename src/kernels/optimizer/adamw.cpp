@@ -14,6 +14,10 @@ constexpr Implementation<AdamW> kList[] = {
     {"simd", [](const Exec&, const AdamW& a) { return refuse_wide({a.w_N}); }, adamw_simd},
     {"reference", [](const Exec&, const AdamW&) { return std::string_view(); }, adamw_reference},
 };
+constexpr Implementation<ClipFactor> kClip[] = {
+    {"reference", [](const Exec&, const ClipFactor&) { return std::string_view(); },
+     clip_factor_reference},
+};
 
 /// base^exponent by repeated squaring: products only, the same bits everywhere.
 double power(double base, int64_t exponent) {
@@ -98,8 +102,10 @@ void clip_factor(Exec& exec, const ClipFactor& a) {
   check_vector(a.factor, DType::f32, 1);
   check_vector(a.norm, DType::f64, 1);
   MEGA_CHECK(a.max_norm > 0, "clipping to a norm of {}", a.max_norm);
-  const device::KernelScope scope(exec.device, "clip_factor", {4, 8, 12});
-  if (exec.device.is_trace()) return;
+  run_chosen<ClipFactor>(exec, "clip_factor", {4, 8, 12}, kClip, a);
+}
+
+void clip_factor_reference(Exec&, const ClipFactor& a) {
   const double norm = std::sqrt(*a.total_sum_of_squares.as<double>());
   const double factor = a.max_norm / (norm + 1e-6);
   *a.norm.as<double>() = norm;

@@ -19,5 +19,6 @@ AdamWFactors adamw_factors(const AdamW& arguments);
 
 void adamw_simd(Exec& exec, const AdamW& arguments);
 void adamw_reference(Exec& exec, const AdamW& arguments);
+void clip_factor_reference(Exec& exec, const ClipFactor& arguments);
 
 }  // namespace megalith::kernels

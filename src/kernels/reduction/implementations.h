@@ -15,6 +15,7 @@ void tree_sum_simd(Exec& exec, const TreeSum& arguments);
 void tree_sum_reference(Exec& exec, const TreeSum& arguments);
 void sum_of_squares_simd(Exec& exec, const SumOfSquares& arguments);
 void sum_of_squares_reference(Exec& exec, const SumOfSquares& arguments);
+void ordered_sum_reference(Exec& exec, const OrderedSum& arguments);
 void all_finite_simd(Exec& exec, const AllFinite& arguments);
 void all_finite_reference(Exec& exec, const AllFinite& arguments);
 
