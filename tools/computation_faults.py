@@ -130,7 +130,7 @@ COMPUTATION_FAULTS = [
     Fault("a rank's error told without its place", "src/comm/rank_state.cpp",
           "failure.text = told(failure.text);", "", "comm_test", "RunRanks.AThrowEndsTheOthersWithItsCause"),
     Fault("the weight of one data rank taken for that of all", "src/train/data_road.cpp",
-          'data_ranks_.wait(data_ranks_.start_all_reduce_sum(view, "step.weight"));', "",
+          'data_ranks_.sum(sum, "step.weight")', "sum",
           "train_test", "DataRoad.RanksTogetherReadWhatOneReads"),
     Fault("a failure that is not told to other processes", "src/comm/messages/message_world.cpp",
           "if (rank == transport_.rank()) continue; open.push_back(", "if (rank >= 0) continue;\n      open.push_back(",

@@ -13,14 +13,10 @@ namespace {
 
 using Bytes = std::span<const std::byte>;
 
-View view_of(std::span<std::byte> bytes) {
-  return {bytes.data(), DType::u8, Shape{std::ssize(bytes)}};
-}
-
 /// The bytes of another rank's piece, block by block.
 class Remote {
  public:
-  Remote(comm::Communicator& ranks, int rank, int64_t bytes, const std::string& name)
+  Remote(comm::ControlMessages& ranks, int rank, int64_t bytes, const std::string& name)
       : ranks_(ranks), rank_(rank), left_(bytes), name_(name) {}
 
   void take(int64_t bytes, Sha256& hash) {
@@ -38,11 +34,11 @@ class Remote {
     block_.resize(static_cast<size_t>(std::min(left_, kDigestBlockBytes)));
     at_ = 0;
     left_ -= std::ssize(block_);
-    ranks_.wait(ranks_.start_receive(rank_, view_of(block_), name_));
+    ranks_.receive(rank_, block_, name_);
     ranks_.sign_of_life();
   }
 
-  comm::Communicator& ranks_;
+  comm::ControlMessages& ranks_;
   int rank_;
   int64_t left_;
   const std::string& name_;
@@ -50,7 +46,7 @@ class Remote {
   size_t at_ = 0;
 };
 
-void send_piece(comm::Communicator& ranks, int hasher, const TensorContent& mine) {
+void send_piece(comm::ControlMessages& ranks, int hasher, const TensorContent& mine) {
   std::vector<std::byte> block(static_cast<size_t>(std::min(mine.bytes(), kDigestBlockBytes)));
   int64_t left = mine.bytes();
   size_t at = 0;
@@ -61,7 +57,7 @@ void send_piece(comm::Communicator& ranks, int hasher, const TensorContent& mine
       at += fits;
       part = part.subspan(fits);
       if (at < block.size()) continue;
-      ranks.wait(ranks.start_send(hasher, view_of(block), mine.name));
+      ranks.send(hasher, block, mine.name);
       left -= std::ssize(block);
       block.resize(static_cast<size_t>(std::min(left, kDigestBlockBytes)));
       at = 0;
@@ -73,7 +69,7 @@ void send_piece(comm::Communicator& ranks, int hasher, const TensorContent& mine
 /// Walks the runs of the pieces in row-major order; those of this rank come by add_own.
 class Interleaver {
  public:
-  Interleaver(comm::Communicator& ranks, const PlacedTensor& tensor)
+  Interleaver(comm::ControlMessages& ranks, const PlacedTensor& tensor)
       : ranks_(ranks), tensor_(tensor) {
     const TensorRecord& record = tensor.record;
     int64_t inner = bytes_of(record.dtype);
@@ -141,7 +137,7 @@ class Interleaver {
     ++rounds_;
   }
 
-  comm::Communicator& ranks_;
+  comm::ControlMessages& ranks_;
   const PlacedTensor& tensor_;
   std::vector<Turn> turns_;  // in the order of the tensor
   std::vector<Remote> remotes_;
@@ -155,7 +151,7 @@ class Interleaver {
 
 }  // namespace
 
-std::string digest_of_cut(comm::Communicator& ranks, const PlacedTensor& tensor, int hasher,
+std::string digest_of_cut(comm::ControlMessages& ranks, const PlacedTensor& tensor, int hasher,
                           const TensorContent& mine) {
   if (ranks.rank() != hasher) {
     send_piece(ranks, hasher, mine);

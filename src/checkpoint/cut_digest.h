@@ -17,7 +17,7 @@ inline constexpr int64_t kDigestBlockBytes = int64_t{1} << 20;
 /// Collective over the ranks that hold pieces of `tensor`, which all go through their tensors in
 /// the same order; `mine` is this rank's piece. Returns the digest on rank `hasher` (one of the
 /// holders), an empty text on the others.
-std::string digest_of_cut(comm::Communicator& ranks, const PlacedTensor& tensor, int hasher,
+std::string digest_of_cut(comm::ControlMessages& ranks, const PlacedTensor& tensor, int hasher,
                           const TensorContent& mine);
 
 }  // namespace megalith::checkpoint

@@ -44,14 +44,14 @@ std::vector<FilePlan> plan_files(std::span<const int64_t> tensor_bytes, int64_t 
 }
 
 /// Tells the ranks that wait that this one is at work; nobody waits for one that is alone.
-AtWork signs_to(comm::Communicator* ranks) {
+AtWork signs_to(comm::ControlMessages* ranks) {
   return [ranks] {
     if (ranks != nullptr) ranks->sign_of_life();
   };
 }
 
 /// Names run through the files of all ranks.
-void name_files(std::vector<FilePlan>& plans, comm::Communicator* ranks) {
+void name_files(std::vector<FilePlan>& plans, comm::ControlMessages* ranks) {
   const auto own = static_cast<int64_t>(plans.size());
   std::vector<int64_t> counts{own};
   if (ranks != nullptr)
@@ -87,7 +87,7 @@ FileRecord write_tensors(const fs::path& folder, const FilePlan& plan,
 
 /// What this rank writes, told to all.
 Parts write_all_tensors(const fs::path& folder, const std::vector<TensorContent>& tensors,
-                        int threads, int64_t file_bytes, comm::Communicator* ranks) {
+                        int threads, int64_t file_bytes, comm::ControlMessages* ranks) {
   std::vector<int64_t> sizes;
   for (const TensorContent& tensor : tensors) sizes.push_back(tensor.bytes());
   std::vector<FilePlan> plans = plan_files(sizes, file_bytes);
@@ -107,7 +107,7 @@ Parts write_all_tensors(const fs::path& folder, const std::vector<TensorContent>
 /// Fills in the hashes of the tensors that several ranks hold; on rank 0 all of them. The work goes
 /// round the holders.
 void hash_cut_tensors(Parts& parts, const std::vector<TensorContent>& tensors,
-                      comm::Communicator& ranks) {
+                      comm::ControlMessages& ranks) {
   std::map<std::string_view, const TensorContent*> mine;
   for (const TensorContent& tensor : tensors) mine[tensor.name] = &tensor;
   nlohmann::json found = nlohmann::json::object();
@@ -145,7 +145,7 @@ void write_texts(const fs::path& folder, const std::map<std::string, std::string
 
 /// Rank 0's part of the end: all that vouches for the files, then the folder under its name.
 FolderSummary finish_folder(StagedFolder& folder, const FolderContent& content, Parts&& parts,
-                            comm::Communicator* ranks) {
+                            comm::ControlMessages* ranks) {
   const AtWork at_work = signs_to(ranks);
   Manifest manifest;
   manifest.step = content.step;
@@ -181,7 +181,7 @@ FolderSummary write_alone(const fs::path& target, const FolderContent& content, 
 }
 
 FolderSummary write_together(std::optional<StagedFolder>& folder, const FolderContent& content,
-                             int threads, int64_t file_bytes, comm::Communicator& ranks) {
+                             int threads, int64_t file_bytes, comm::ControlMessages& ranks) {
   const std::string own = folder ? folder->path().string() : "";
   const fs::path path = ranks.exchange(own, "state.folder")[0];
   Parts parts = write_all_tensors(path, content.tensors, threads, file_bytes, &ranks);
@@ -222,7 +222,8 @@ FolderNeeds needs_of(std::span<const int64_t> tensor_bytes, int64_t file_bytes) 
 }
 
 FolderSummary write_checkpoint_folder(const fs::path& target, const FolderContent& content,
-                                      int threads, int64_t file_bytes, comm::Communicator* ranks) {
+                                      int threads, int64_t file_bytes,
+                                      comm::ControlMessages* ranks) {
   if (ranks == nullptr || ranks->size() == 1) {
     return write_alone(target, content, threads, file_bytes);
   }

@@ -64,6 +64,6 @@ FolderNeeds needs_of(std::span<const int64_t> tensor_bytes, int64_t file_bytes =
 FolderSummary write_checkpoint_folder(const std::filesystem::path& target,
                                       const FolderContent& content, int threads,
                                       int64_t file_bytes = kTensorFileBytes,
-                                      comm::Communicator* ranks = nullptr);
+                                      comm::ControlMessages* ranks = nullptr);
 
 }  // namespace megalith::checkpoint

@@ -61,7 +61,7 @@ void settle(PlacedTensor& tensor) {
 }  // namespace
 
 Parts join_parts(std::vector<FileRecord> files, std::vector<TensorRecord> tensors,
-                 comm::Communicator* ranks) {
+                 comm::ControlMessages* ranks) {
   std::vector<std::string> texts{to_json(files, tensors).dump()};
   if (ranks != nullptr) texts = ranks->exchange(texts[0], "state.parts");
   Parts parts;

@@ -27,6 +27,6 @@ struct Parts {
 /// alone) collective. MEGA_CHECK that the pieces cover each tensor once and agree on type and
 /// shape.
 Parts join_parts(std::vector<FileRecord> files, std::vector<TensorRecord> tensors,
-                 comm::Communicator* ranks);
+                 comm::ControlMessages* ranks);
 
 }  // namespace megalith::checkpoint

@@ -77,7 +77,7 @@ struct Saver::Impl {
   fs::path folder;
   SaverOptions options;
   comm::Communicator* world = nullptr;
-  std::unique_ptr<comm::Communicator> ranks;  // of the writing threads; null: this rank alone
+  std::unique_ptr<comm::ControlMessages> ranks;  // of the writing threads; null: this rank alone
   Snapshot snapshot;
   std::thread writer;
   std::exception_ptr failure;

@@ -77,6 +77,16 @@ void broadcast_copies_the_root_to_all(Communicator& comm) {
   }
 }
 
+void all_reduce_min_finds_the_smallest(Communicator& comm) {
+  for (const int64_t n : kSizes) {
+    std::vector<int32_t> x(static_cast<size_t>(n));
+    for (int64_t i = 0; i < n; ++i)
+      x[static_cast<size_t>(i)] = i % comm.size() == comm.rank() ? -5 : comm.rank();
+    comm.wait(comm.start_all_reduce_min(view_of(x), "flags"));
+    for (int64_t i = 0; i < n; ++i) ASSERT_EQ(x[static_cast<size_t>(i)], -5);
+  }
+}
+
 void all_reduce_sums_and_maxima_of_integers(Communicator& comm) {
   const int64_t s = comm.size();
   for (const int64_t n : kSizes) {
@@ -217,6 +227,7 @@ constexpr CollectiveCase kCases[] = {
     {"AllGatherInPlaceKeepsRows", all_gather_in_place_keeps_rows},
     {"AllToAllBringsOnePartFromEveryRank", all_to_all_brings_one_part_from_every_rank},
     {"BroadcastCopiesTheRootToAll", broadcast_copies_the_root_to_all},
+    {"AllReduceMinFindsTheSmallest", all_reduce_min_finds_the_smallest},
     {"AllReduceSumsAndMaximaOfIntegers", all_reduce_sums_and_maxima_of_integers},
     {"MaximumOfFloatsIsFreeOfOrder", maximum_of_floats_is_free_of_order},
     {"ManyInFlightMayBeWaitedForInAnyOrder", many_in_flight_may_be_waited_for_in_any_order},

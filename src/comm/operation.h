@@ -10,6 +10,7 @@
 #include <string_view>
 
 #include "base/integer.h"
+#include "device/device.h"
 #include "tensor/view.h"
 
 namespace megalith::comm {
@@ -21,6 +22,7 @@ enum class OperationKind : uint8_t {
   all_to_all,
   broadcast,
   all_reduce_max,
+  all_reduce_min,
   all_reduce_sum,
   split,
 };
@@ -49,9 +51,23 @@ struct Operation {
   bool is_sender = false;  // transfer
   int channel = 0;         // transfer
   std::string_view label;
-  ConstView source;  // read by the call (absent for a receiver)
-  View target;       // written by the call (absent for a sender)
+  ConstView source;                  // read by the call (absent for a receiver)
+  View target;                       // written by the call (absent for a sender)
+  device::Device* device = nullptr;  // whose memory they are; null: the host's
 };
+
+// Operations from views, checked.
+/// `whole`, cut along its rows. InternalError when it has gaps.
+Operation whole_of(OperationKind kind, ConstView whole, std::string_view label);
+/// An all_gather on `rank` of `size`.
+Operation gather_of(ConstView local, View all, int rank, int size, std::string_view label);
+/// An all_reduce in place.
+Operation reduce_of(OperationKind kind, View x, std::string_view label);
+/// A message from this rank to `peer`, and its other end.
+Operation send_of(int peer, ConstView x, std::string_view label, int channel);
+Operation receive_of(int peer, View x, std::string_view label, int channel);
+/// Elements in `rows` rows of the whole.
+int64_t elements_of(const Operation& operation, int64_t rows);
 
 /// Bytes that `rank` of `size` sends, beside the call's identity to each rank concerned. Direct
 /// algorithms, with s = size and N the bytes of the whole:

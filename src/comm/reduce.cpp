@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "comm/reduce.h"
+#include "comm/memory_mover.h"
 
 #include <algorithm>
 #include <array>
@@ -19,6 +19,11 @@ T larger(T a, T b) {
     if (a == b) return std::signbit(a) ? b : a;
   }
   return a > b ? a : b;
+}
+
+template <typename T>
+T smaller(T a, T b) {
+  return std::min(a, b);
 }
 
 template <typename T>
@@ -62,6 +67,8 @@ void reduce_as(std::span<const Operation> posts, int64_t begin, int64_t count) {
 
 void reduce_piece(std::span<const Operation> posts, int64_t begin, int64_t count) {
   switch (posts[0].dtype) {
+    case DType::i32:
+      return reduce_typed<int32_t>(posts, begin, count, smaller<int32_t>);
     case DType::f32:
       return reduce_as<float>(posts, begin, count);
     case DType::f64:

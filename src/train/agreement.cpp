@@ -11,8 +11,7 @@ Agreed agree(comm::Communicator& world, const Agreed& mine) {
   std::array<double, 3> values{static_cast<double>(mine.signal),
                                world.rank() == 0 ? mine.elapsed_seconds : 0,
                                mine.finite ? 0.0 : 1.0};
-  const View view(reinterpret_cast<std::byte*>(values.data()), DType::f64, Shape{3});
-  world.wait(world.start_all_reduce_max(view, "agreement"));
+  world.maximum(values, "agreement");
   return {static_cast<int>(values[0]), values[1], values[2] == 0};
 }
 

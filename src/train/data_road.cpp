@@ -69,11 +69,9 @@ DataRoad::Step DataRoad::next() {
 double DataRoad::weight_of_all(double own, int64_t samples) {
   if (options_.end_of_document_loss)
     return static_cast<double>(samples * sampler_.sequence_length());
-  auto sum = static_cast<int64_t>(own);
+  const auto sum = static_cast<int64_t>(own);
   MEGA_CHECK_EQ(static_cast<double>(sum), own);
-  const View view(reinterpret_cast<std::byte*>(&sum), DType::i64, Shape{1});
-  data_ranks_.wait(data_ranks_.start_all_reduce_sum(view, "step.weight"));
-  return static_cast<double>(sum);
+  return static_cast<double>(data_ranks_.sum(sum, "step.weight"));
 }
 
 void DataRoad::recycle(Step&& step) {

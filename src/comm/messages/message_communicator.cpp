@@ -42,6 +42,9 @@ Ticket MessageCommunicator::start(const Operation& operation) {
         fmt::format("{}, {} of group '{}'", state().place(), describe(operation), name()));
   }
   if (size() == 1) return copy_to_self(operation);
+  MEGA_CHECK(operation.device == nullptr || operation.device->is_host_memory(),
+             "messages between processes carry memory of the host, not of {}",
+             operation.device->kind());
   int channel = 0;  // of the group's own calls
   if (operation.kind == OperationKind::transfer) {
     MEGA_CHECK(operation.channel >= 0 && operation.channel < kChannels, "channel {}",
@@ -71,8 +74,8 @@ std::unique_ptr<Communicator> MessageCommunicator::make_group(std::span<const in
                                                std::move(name), shared_state());
 }
 
-std::unique_ptr<Communicator> MessageCommunicator::make_second(std::shared_ptr<RankState> state,
-                                                               std::string name) {
+std::unique_ptr<ControlMessages> MessageCommunicator::make_second(std::shared_ptr<RankState> state,
+                                                                  std::string name) {
   const int group = agree_on_group();
   return std::make_unique<MessageCommunicator>(messages_, group, members_, rank(), std::move(name),
                                                std::move(state));

@@ -32,8 +32,8 @@ class MessageCommunicator final : public Communicator {
   Ticket start(const Operation& operation) override;
   std::unique_ptr<Communicator> make_group(std::span<const int> members, int rank, int color,
                                            std::string name) override;
-  std::unique_ptr<Communicator> make_second(std::shared_ptr<RankState> state,
-                                            std::string name) override;
+  std::unique_ptr<ControlMessages> make_second(std::shared_ptr<RankState> state,
+                                               std::string name) override;
 
  private:
   int agree_on_group();

@@ -10,7 +10,7 @@
 
 #include "base/check.h"
 #include "base/clock.h"
-#include "comm/reduce.h"
+#include "comm/memory_mover.h"
 #include "comm/timeout.h"
 
 namespace megalith::comm {
@@ -93,6 +93,7 @@ void MessagePending::start_collective() {
         receive(op.root, false, op.target.data(), op.count * bytes_of(op.dtype));
       return;
     case OperationKind::all_reduce_max:
+    case OperationKind::all_reduce_min:
     case OperationKind::all_reduce_sum:
       return start_reduction();
     case OperationKind::barrier:

@@ -80,6 +80,9 @@ void every_kind(Communicator& comm, const Sent& sent, int64_t rows) {
   }
   calls.expect("all_reduce_max", rows, others,
                [&] { return comm.start_all_reduce_max(whole, "call"); });
+  std::vector<int32_t> flags(static_cast<size_t>(rows));
+  calls.expect("all_reduce_min", rows, others,
+               [&] { return comm.start_all_reduce_min(view_of(flags), "call"); });
   calls.expect("all_reduce_sum", rows, others,
                [&] { return comm.start_all_reduce_sum(whole, "call"); });
   if (comm.rank() == 0)

@@ -40,8 +40,8 @@ class SelfCommunicator final : public Communicator {
                                            std::string name) override {
     return std::make_unique<SelfCommunicator>(device_, std::move(name), shared_state());
   }
-  std::unique_ptr<Communicator> make_second(std::shared_ptr<RankState> state,
-                                            std::string name) override {
+  std::unique_ptr<ControlMessages> make_second(std::shared_ptr<RankState> state,
+                                               std::string name) override {
     return std::make_unique<SelfCommunicator>(device_, std::move(name), std::move(state));
   }
 

@@ -1,19 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "comm/threads/rendezvous.h"
 
-#include <cstring>
 #include <thread>
 
 #include "base/check.h"
-#include "comm/reduce.h"
 
 namespace megalith::comm {
 namespace {
-
-void copy_bytes(std::byte* dst, const std::byte* src, int64_t bytes) {
-  // A part gathered in place is already there.
-  if (bytes > 0 && dst != src) std::memcpy(dst, src, static_cast<size_t>(bytes));
-}
 
 int units_of(OperationKind kind, int places) {
   switch (kind) {
@@ -55,12 +48,14 @@ bool Rendezvous::matches(const Operation& operation) const {
          operation.root == first_.root && operation.label == first_.label;
 }
 
-bool Rendezvous::do_units(int preferred) {
+bool Rendezvous::do_units(int preferred, device::Device* device) {
+  MemoryMover mover(device);
   bool completed = num_units_ == 0;
   for (int i = 0; i < num_units_; ++i) {
     const int unit = (preferred + i) % num_units_;
     if (!claim(unit)) continue;
-    run(unit);
+    run(unit, mover);
+    mover.wait();
     completed |= done_.fetch_add(1, std::memory_order_acq_rel) + 1 == num_units_;
     settled_.fetch_add(1, std::memory_order_acq_rel);
   }
@@ -75,20 +70,21 @@ void Rendezvous::withdraw() {
   while (settled_.load(std::memory_order_acquire) != num_units_) std::this_thread::yield();
 }
 
-void Rendezvous::run(int unit) const {
+void Rendezvous::run(int unit, MemoryMover& mover) const {
   switch (first_.kind) {
     case OperationKind::transfer:
-      return copy_bytes(posts_[1].target.data(), posts_[0].source.data(), posts_[0].source.bytes());
+      return mover.copy(posts_[1].target.data(), posts_[0].source.data(), posts_[0].source.bytes());
     case OperationKind::all_gather:
-      return gather(unit);
+      return gather(unit, mover);
     case OperationKind::all_to_all:
-      return exchange_pieces(unit);
+      return exchange_pieces(unit, mover);
     case OperationKind::broadcast:
-      return broadcast(unit);
+      return broadcast(unit, mover);
     case OperationKind::all_reduce_max:
+    case OperationKind::all_reduce_min:
     case OperationKind::all_reduce_sum: {
       const Part part = part_of(first_.count, unit, places());
-      return reduce_piece(posts_, part.begin, part.count);
+      return mover.reduce(posts_, part.begin, part.count);
     }
     case OperationKind::barrier:
     case OperationKind::split:
@@ -96,32 +92,32 @@ void Rendezvous::run(int unit) const {
   }
 }
 
-void Rendezvous::gather(int unit) const {
+void Rendezvous::gather(int unit, MemoryMover& mover) const {
   const View& all = posts_[static_cast<size_t>(unit)].target;
   if (all.num_elements() == 0) return;
   const int64_t row_bytes = all.bytes() / first_.rows;
   for (int r = 0; r < places(); ++r) {
     const Part part = part_of(first_.rows, r, places());
-    copy_bytes(all.data() + part.begin * row_bytes, posts_[static_cast<size_t>(r)].source.data(),
+    mover.copy(all.data() + part.begin * row_bytes, posts_[static_cast<size_t>(r)].source.data(),
                part.count * row_bytes);
   }
 }
 
-void Rendezvous::exchange_pieces(int unit) const {
+void Rendezvous::exchange_pieces(int unit, MemoryMover& mover) const {
   if (first_.count == 0) return;
   const Part part = part_of(first_.rows, unit, places());
   const int64_t row_bytes = first_.count / first_.rows * bytes_of(first_.dtype);
   const int64_t part_bytes = part.count * row_bytes;
   for (int r = 0; r < places(); ++r) {
-    copy_bytes(posts_[static_cast<size_t>(unit)].target.data() + r * part_bytes,
+    mover.copy(posts_[static_cast<size_t>(unit)].target.data() + r * part_bytes,
                posts_[static_cast<size_t>(r)].source.data() + part.begin * row_bytes, part_bytes);
   }
 }
 
-void Rendezvous::broadcast(int unit) const {
+void Rendezvous::broadcast(int unit, MemoryMover& mover) const {
   if (unit == first_.root) return;
   const Operation& from = posts_[static_cast<size_t>(first_.root)];
-  copy_bytes(posts_[static_cast<size_t>(unit)].target.data(), from.source.data(),
+  mover.copy(posts_[static_cast<size_t>(unit)].target.data(), from.source.data(),
              from.source.bytes());
 }
 

@@ -14,6 +14,7 @@
 #include <string>
 #include <vector>
 
+#include "comm/memory_mover.h"
 #include "comm/operation.h"
 
 namespace megalith::comm {
@@ -34,9 +35,10 @@ class Rendezvous {
   // By any rank that has posted:
   int places() const { return static_cast<int>(posts_.size()); }
   bool all_posted() const { return posted_.load(std::memory_order_acquire) == places(); }
-  /// Does `preferred`, then every unit that is free. True if that completed the last one. Only
+  /// Does `preferred`, then every unit that is free, through the stream of `device`
+  /// (Operation). True if that completed the last one. Only
   /// after all_posted().
-  bool do_units(int preferred);
+  bool do_units(int preferred, device::Device* device);
   bool done() const { return done_.load(std::memory_order_acquire) == num_units_; }
   void withdraw();
 
@@ -44,10 +46,10 @@ class Rendezvous {
   bool claim(int unit) {
     return claimed_[static_cast<size_t>(unit)].exchange(true, std::memory_order_acq_rel) == false;
   }
-  void run(int unit) const;
-  void gather(int unit) const;
-  void exchange_pieces(int unit) const;
-  void broadcast(int unit) const;
+  void run(int unit, MemoryMover& mover) const;
+  void gather(int unit, MemoryMover& mover) const;
+  void exchange_pieces(int unit, MemoryMover& mover) const;
+  void broadcast(int unit, MemoryMover& mover) const;
 
   std::string label_;
   Operation first_;

@@ -15,11 +15,13 @@ namespace {
 class ThreadPending final : public Pending {
  public:
   ThreadPending(std::shared_ptr<Group> group, std::shared_ptr<RankState> state, int rank,
-                const CallNumber& number, std::shared_ptr<Rendezvous> rendezvous)
+                const CallNumber& number, device::Device* device,
+                std::shared_ptr<Rendezvous> rendezvous)
       : group_(std::move(group)),
         state_(std::move(state)),
         rank_(rank),
         number_(number),
+        device_(device),
         rendezvous_(std::move(rendezvous)),
         exceptions_(std::uncaught_exceptions()) {}
 
@@ -35,7 +37,7 @@ class ThreadPending final : public Pending {
       Timeout timeout(state_->deadline_seconds, monotonic_seconds());
       await(timeout, [this] { return rendezvous_->all_posted(); });
       const int place = number_.is_transfer() ? 0 : rank_;
-      if (rendezvous_->do_units(place)) notify_others();
+      if (rendezvous_->do_units(place, device_)) notify_others();
       await(timeout, [this] { return rendezvous_->done(); });
     } catch (...) {
       rendezvous_->withdraw();
@@ -112,6 +114,7 @@ class ThreadPending final : public Pending {
   std::shared_ptr<RankState> state_;
   int rank_;
   CallNumber number_;
+  device::Device* device_;  // of the call's views; null: the host
   std::shared_ptr<Rendezvous> rendezvous_;
   int exceptions_;
 };
@@ -180,11 +183,12 @@ Ticket ThreadCommunicator::start(const Operation& operation) {
         fmt::format("{}, {} of group '{}'", state().place(), describe(operation), name()));
   }
   if (size() == 1) return copy_to_self(operation);
+  MemoryMover(operation.device).wait();  // for what made the sources and reads the targets
   world.note_call(state().world_rank, group_->thread(), operation, name());
   const CallNumber number = numbers_.next(operation, rank());
   std::shared_ptr<Rendezvous> rendezvous = group_->post(rank(), state(), number, operation);
   return Ticket(std::make_unique<ThreadPending>(group_, shared_state(), rank(), number,
-                                                std::move(rendezvous)));
+                                                operation.device, std::move(rendezvous)));
 }
 
 std::unique_ptr<Communicator> ThreadCommunicator::make_group(std::span<const int> members, int rank,
@@ -196,8 +200,8 @@ std::unique_ptr<Communicator> ThreadCommunicator::make_group(std::span<const int
   return std::make_unique<ThreadCommunicator>(std::move(group), rank, shared_state());
 }
 
-std::unique_ptr<Communicator> ThreadCommunicator::make_second(std::shared_ptr<RankState> state,
-                                                              std::string name) {
+std::unique_ptr<ControlMessages> ThreadCommunicator::make_second(std::shared_ptr<RankState> state,
+                                                                 std::string name) {
   MEGA_CHECK_EQ(group_->thread(), 0);
   std::vector<int> world_ranks;
   for (int r = 0; r < size(); ++r) world_ranks.push_back(group_->world_rank(r));

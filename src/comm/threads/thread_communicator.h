@@ -66,8 +66,8 @@ class ThreadCommunicator final : public Communicator {
   Ticket start(const Operation& operation) override;
   std::unique_ptr<Communicator> make_group(std::span<const int> members, int rank, int color,
                                            std::string name) override;
-  std::unique_ptr<Communicator> make_second(std::shared_ptr<RankState> state,
-                                            std::string name) override;
+  std::unique_ptr<ControlMessages> make_second(std::shared_ptr<RankState> state,
+                                               std::string name) override;
 
  private:
   std::shared_ptr<Group> group_;

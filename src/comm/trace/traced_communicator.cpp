@@ -23,8 +23,8 @@ class TracedCommunicator final : public Communicator {
     return std::make_unique<TracedCommunicator>(rank, static_cast<int>(members.size()),
                                                 std::move(name), shared_state());
   }
-  std::unique_ptr<Communicator> make_second(std::shared_ptr<RankState> state,
-                                            std::string name) override {
+  std::unique_ptr<ControlMessages> make_second(std::shared_ptr<RankState> state,
+                                               std::string name) override {
     return std::make_unique<TracedCommunicator>(rank(), size(), std::move(name), std::move(state));
   }
 };
