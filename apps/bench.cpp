@@ -70,7 +70,7 @@ void gemm_of(device::Device& device, DType dtype, const Size& size, const BenchO
 }
 
 int gemm(const BenchOptions& o, bool json) {
-  const auto device = device::make_cpu_device(cpu_target(o.count(), kernels::Numerics::fast));
+  const auto device = device::make_device(cpu_target(o.count(), kernels::Numerics::fast));
   for (const DType dtype : {DType::f32, DType::bf16}) {
     for (const Size& size : {Size{4096, 768, 3072}, Size{4096, 3072, 768}, Size{1024, 256, 1024},
                              Size{2048, 2048, 2048}})
@@ -150,7 +150,7 @@ int tokenizer(const std::string& path, const std::string& input, const BenchOpti
 int collective(int ranks, int64_t elements, const BenchOptions& o, bool json) {
   std::vector<double> samples;
   comm::run_ranks(ranks, [&](comm::Communicator& world) {
-    const auto device = device::make_cpu_device(1);
+    const auto device = device::make_device({.isa = device::detect_isa()});
     kernels::Exec exec(*device);
     const device::Tensor x = exec.workspace.tensor(DType::f32, Shape{elements});
     kernels::fill(exec, x, 0);

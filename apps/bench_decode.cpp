@@ -93,7 +93,7 @@ int bench_decode(const DecodeShape& d, const BenchOptions& o, bool json) {
   }
   engine::InferenceModel::Options options;
   options.numerics = d.numerics == "fast" ? kernels::Numerics::fast : kernels::Numerics::exact;
-  const auto device = device::make_cpu_device(cpu_target(o.count(), options.numerics));
+  const auto device = device::make_device(cpu_target(o.count(), options.numerics));
   options.compute = d.dtype == "bf16" ? DType::bf16 : DType::f32;
   engine::InferenceModel model(spec, *device, options);
   kernels::Exec exec(*device);

@@ -31,7 +31,7 @@ void report(const std::string& name, std::vector<double> samples, const std::str
 }
 
 BestGemm::BestGemm(int threads)
-    : device_(device::make_cpu_device(cpu_target(threads, kernels::Numerics::fast))) {
+    : device_(device::make_device(cpu_target(threads, kernels::Numerics::fast))) {
   double best = 0;
   for (const Kind& kind : kKinds) {
     const double rate = flops_per_second(kind);

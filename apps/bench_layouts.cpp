@@ -59,7 +59,7 @@ Side side_of(const config::Recipe& recipe, int threads) {
 struct Player {
   Player(const Side& side, comm::Communicator& its_world)
       : world(its_world),
-        device(device::make_cpu_device(side.target)),
+        device(device::make_device(side.target)),
         mesh(world, side.settings.layout),
         engine(side.settings, *device, mesh),
         batches(made_up_batches(side.settings)),

@@ -32,7 +32,7 @@ int bench_train(const RecipeOptions& recipe_options, const BenchOptions& o, bool
                               const auto world = comm::make_self_communicator(traced);
                               account::traced_step(settings, traced, *world, {});
                             }).work;
-  const auto device = device::make_cpu_device(target);
+  const auto device = device::make_device(target);
   const auto world = comm::make_self_communicator(*device);
   const parallel::Mesh mesh(*world, settings.layout);
   engine::Engine engine(settings, *device, mesh);

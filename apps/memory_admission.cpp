@@ -23,7 +23,7 @@ namespace {
 struct MemoryShare {
   std::vector<int> ranks;
   int64_t processes = 0;
-  device::AvailableMemory offer;
+  device::AvailableMemory available;
 };
 
 class MemoryJudge {
@@ -40,17 +40,17 @@ class MemoryJudge {
       for (const int rank : share.ranks) bytes += plan[static_cast<size_t>(rank)].total;
       return bytes;
     };
-    account::check_memory(recipe_, planned, share.offer, share.processes);
+    account::check_memory(recipe_, planned, share.available, share.processes);
   }
 
   /// The same of one process against its own limit of addresses, which is alike for all.
-  void judge_addresses(device::AvailableMemory offer) {
-    offer.machine_free = *offer.address_space_free;
-    offer.group_free.reset();
+  void judge_addresses(device::AvailableMemory available) {
+    available.machine_free = *available.address_space_free;
+    available.group_free.reset();
     const auto largest = [&](const config::Recipe& candidate) {
       return std::ranges::max(plan(candidate), {}, &account::MemoryByClass::total).total;
     };
-    account::check_memory(recipe_, largest, offer, 1);
+    account::check_memory(recipe_, largest, available, 1);
   }
 
   /// Made once for each candidate: the recipe as it stands is judged by several limits.
@@ -78,14 +78,14 @@ class MemoryJudge {
 
 std::optional<MemoryPlan> require_memory(const RankPlace& place, const config::Recipe& recipe,
                                          const text::Tokenizer* tokenizer) {
-  const device::AvailableMemory offer = device::available_memory();
+  const device::AvailableMemory available = device::available_memory();
   const std::string host = host_name();
-  const std::string group = host + ":" + (offer.group_free ? offer.group_path : "");
+  const std::string group = host + ":" + (available.group_free ? available.group_path : "");
   const auto hosts = place.world.exchange(host, "memory.host");
   const auto groups = place.world.exchange(group, "memory.group");
   const auto pids = place.world.exchange(std::to_string(::getpid()), "memory.process");
   const auto share_of_names = [&](std::span<const std::string> names) {
-    MemoryShare share{account::judged_by(place.world.rank(), names), 0, offer};
+    MemoryShare share{account::judged_by(place.world.rank(), names), 0, available};
     std::set<std::string> processes;
     for (const int rank : share.ranks) processes.insert(pids[static_cast<size_t>(rank)]);
     share.processes = std::ssize(processes);
@@ -93,16 +93,16 @@ std::optional<MemoryPlan> require_memory(const RankPlace& place, const config::R
   };
   MemoryJudge judge(place, recipe, tokenizer);
   MemoryShare machine = share_of_names(hosts), own_group = share_of_names(groups);
-  if (machine.processes > 1 && offer.address_space_free) {
-    judge.judge_addresses(offer);
-    machine.offer.address_space_free.reset();
+  if (machine.processes > 1 && available.address_space_free) {
+    judge.judge_addresses(available);
+    machine.available.address_space_free.reset();
   }
   // A launcher may give each process a control group of its own.
   if (machine.ranks != own_group.ranks) {
-    machine.offer.group_free.reset();
-    own_group.offer.machine_free = INT64_MAX;
-    own_group.offer.address_space_free.reset();
-    if (!own_group.ranks.empty() && offer.group_free) judge.judge(own_group);
+    machine.available.group_free.reset();
+    own_group.available.machine_free = INT64_MAX;
+    own_group.available.address_space_free.reset();
+    if (!own_group.ranks.empty() && available.group_free) judge.judge(own_group);
   }
   if (!machine.ranks.empty()) judge.judge(machine);
   return place.world.rank() == 0 ? std::optional(judge.plan(recipe)) : std::nullopt;

@@ -129,7 +129,7 @@ void on_ranks(const RankOptions& ranks, const std::optional<Launch>& launch,
           const auto chosen = static_cast<int64_t>(target.library_products);
           for (const int64_t theirs : world.exchange_values(std::span(&chosen, 1), "products"))
             target.library_products &= static_cast<uint32_t>(theirs);
-          const auto device = device::make_cpu_device(target);
+          const auto device = device::make_device(target);
           body({world, *device, true});
         },
         options);
@@ -137,7 +137,7 @@ void on_ranks(const RankOptions& ranks, const std::optional<Launch>& launch,
   const int count = ranks.num_ranks;
   const int threads = ranks.threads > 0 ? ranks.threads : available_cores();
   if (count == 1) {
-    const auto device = device::make_cpu_device(cpu_target(threads, numerics, recorded));
+    const auto device = device::make_device(cpu_target(threads, numerics, recorded));
     const auto world = comm::make_self_communicator(*device);
     return body({*world, *device, true});
   }
@@ -161,7 +161,7 @@ void on_ranks(const RankOptions& ranks, const std::optional<Launch>& launch,
       count,
       [&](comm::Communicator& world) {
         if (all) device::keep_on_cores(device::cores_of_rank(cores, shares, world.rank()));
-        const auto device = device::make_cpu_device(targets[static_cast<size_t>(world.rank())]);
+        const auto device = device::make_device(targets[static_cast<size_t>(world.rank())]);
         body({world, *device, world.rank() == 0});
       },
       options);

@@ -82,7 +82,7 @@ nlohmann::ordered_json result_json(const train::RunResult& result) {
 /// this rank. Memory is measured when a profile needs it. Collective.
 account::Roofline roofline_of(const RankPlace& place, const engine::Settings& settings,
                               bool with_memory) {
-  const auto scratch = device::make_cpu_device(place.device.target());
+  const auto scratch = device::make_device(place.device.target());
   kernels::Exec exec(*scratch, settings.numerics);
   place.world.barrier("ceiling");
   return {kernels::gemm_ceiling(exec, settings.weights, 0.3),

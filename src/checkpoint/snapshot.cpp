@@ -71,6 +71,17 @@ void copy_on_all_threads(device::Device& device, std::span<const TensorSource> t
   });
 }
 
+/// Tensor after tensor to `to`, and waits.
+void copy_to_host(device::Device& device, std::span<const TensorSource> tensors, std::byte* to,
+                  int64_t bytes) {
+  if (device.is_host_memory()) return copy_on_all_threads(device, tensors, to, bytes);
+  for (const TensorSource& tensor : tensors) {
+    device.copy_to_host(to, tensor.view);
+    to += tensor.view.bytes();
+  }
+  device.wait(device.last());
+}
+
 }  // namespace
 
 Snapshot::~Snapshot() { stop_filling(); }
@@ -85,7 +96,7 @@ void Snapshot::reserve(device::Device& device, int64_t bytes) {
   stop_filling();
   memory_.release();  // nothing to carry over: never two of them
   memory_ = device.arena(device::MemoryClass::snapshot).allocate(bytes);
-  if (device.kind() != device::DeviceKind::cpu) return;
+  if (device.is_trace()) return;
   try {
     filling_ = std::jthread(fill, memory_.data(), memory_.bytes());
   } catch (const std::system_error&) {
@@ -95,8 +106,6 @@ void Snapshot::reserve(device::Device& device, int64_t bytes) {
 
 std::vector<TensorContent> Snapshot::take(device::Device& device,
                                           std::span<const TensorSource> tensors) {
-  // What is copied is read where it lies.
-  MEGA_CHECK(device.kind() == device::DeviceKind::cpu, "snapshots are of host memory");
   int64_t bytes = 0;
   for (const TensorSource& tensor : tensors) {
     MEGA_CHECK(tensor.view.is_contiguous(), "tensor {}", tensor.name);
@@ -104,7 +113,7 @@ std::vector<TensorContent> Snapshot::take(device::Device& device,
   }
   reserve(device, bytes);
   stop_filling();
-  copy_on_all_threads(device, tensors, memory_.data(), bytes);
+  copy_to_host(device, tensors, memory_.data(), bytes);
   std::vector<TensorContent> contents;
   const std::byte* at = memory_.data();
   for (const TensorSource& tensor : tensors) {

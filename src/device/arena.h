@@ -18,7 +18,8 @@ namespace megalith::device {
 
 /// What memory is for. `activations` is what forward keeps for backward (and the KV cache);
 /// `workspace` is everything that lives shorter than one layer's pass, and batches; `snapshot` the
-/// copy of the state that a background save writes from.
+/// copy of the state that a background save writes from: memory of the host under every kind that
+/// has some.
 enum class MemoryClass : uint8_t {
   weights,
   gradients,

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "device/device.h"
 #include "device/recorder.h"
+#include "device/staged_copies.h"
 
 #include <gtest/gtest.h>
 
@@ -118,6 +119,23 @@ TEST(Device, CopiesKeepRowStrides) {
   std::vector<float> copied(6);
   device->wait(device->copy_to_host(copied.data(), other.view));
   EXPECT_EQ(copied, block);
+}
+
+TEST(Device, ATargetGivesItsKind) {
+  EXPECT_EQ(make_device({.isa = detect_isa()})->kind(), DeviceKind::cpu);
+  EXPECT_THROW(make_device({.kind = DeviceKind::cuda}), UserError);
+}
+
+TEST(StagedCopies, KeepWhatIsOnItsWay) {
+  const auto device = make_cpu_device(1);
+  {
+    StagedCopies arrays(*device);
+    const ConstView x = arrays.place<int32_t>(std::vector<int32_t>{1, 2, 3}, 5);
+    EXPECT_EQ(x.num_elements(), 3);
+    EXPECT_EQ(x.as<int32_t>()[2], 3);
+    EXPECT_EQ(device->arena(MemoryClass::workspace).in_use(), kAlignment);
+  }
+  EXPECT_EQ(device->arena(MemoryClass::workspace).in_use(), 0);
 }
 
 // As many as together would have more addresses than there are, had each those of a process.

@@ -8,58 +8,46 @@ namespace megalith::engine {
 
 DeviceBatch::DeviceBatch(device::Device& device, const data::HostBatch& host, int64_t max_sequences,
                          double global_weight, const TokenPart& part)
-    : cu_seqlens_(host.cu_seqlens), sample_S_(host.sequence_sample) {
+    : arrays_(device), cu_seqlens_(host.cu_seqlens) {
   const int64_t tokens = host.num_tokens(), sequences = host.num_sequences(),
                 length = host.sequence_length;
   MEGA_CHECK_LE(sequences, max_sequences);
-  sample_position_S_.resize(static_cast<size_t>(sequences));
-  for (size_t s = 0; s < sample_position_S_.size(); ++s)
-    sample_position_S_[s] = cu_seqlens_[s] % length;
+  std::vector<int64_t> sample_position_S(static_cast<size_t>(sequences));
+  for (size_t s = 0; s < sample_position_S.size(); ++s)
+    sample_position_S[s] = cu_seqlens_[s] % length;
 
   batch_.num_tokens = tokens;
   batch_.num_samples = host.num_samples;
-  batch_.ids_T = place(device, host.ids_T.data(), DType::i32, tokens, tokens);
-  batch_.position_T = place(device, host.position_T.data(), DType::i32, tokens, tokens);
-  batch_.targets_T = place(device, host.targets_T.data(), DType::i32, tokens, tokens);
-  batch_.loss_weight_T = place(device, host.loss_weight_T.data(), DType::f32, tokens, tokens);
-  place_own_tokens(device, host, part);
+  batch_.ids_T = arrays_.place<int32_t>(host.ids_T);
+  batch_.position_T = arrays_.place<int32_t>(host.position_T);
+  batch_.targets_T = arrays_.place<int32_t>(host.targets_T);
+  batch_.loss_weight_T = arrays_.place<float>(host.loss_weight_T);
+  place_own_tokens(host, part);
   batch_.cu_seqlens = cu_seqlens_;
-  batch_.cu_seqlens_device =
-      place(device, cu_seqlens_.data(), DType::i32, sequences + 1, max_sequences + 1);
-  batch_.sample_S = place(device, sample_S_.data(), DType::i64, sequences, max_sequences);
-  batch_.sample_position_S =
-      place(device, sample_position_S_.data(), DType::i64, sequences, max_sequences);
+  batch_.cu_seqlens_device = arrays_.place<int32_t>(cu_seqlens_, max_sequences + 1);
+  batch_.sample_S = arrays_.place<int64_t>(host.sequence_sample, max_sequences);
+  batch_.sample_position_S = arrays_.place<int64_t>(sample_position_S, max_sequences);
   batch_.loss_scale = static_cast<float>(1.0 / global_weight);
 }
 
-void DeviceBatch::place_own_tokens(device::Device& device, const data::HostBatch& host,
-                                   const TokenPart& part) {
+void DeviceBatch::place_own_tokens(const data::HostBatch& host, const TokenPart& part) {
   const int64_t length = host.sequence_length;
   const int64_t each = exact_div(length, static_cast<int64_t>(part.count));
+  std::vector<int32_t> position, sample_position;
+  std::vector<int64_t> sample_of;
   for (int64_t sample = 0; sample < host.num_samples; ++sample) {
     for (int64_t at = part.index * each; at < (part.index + 1) * each; ++at) {
-      own_position_.push_back(host.position_T[static_cast<size_t>(sample * length + at)]);
-      own_sample_.push_back(host.first_sample + sample);
-      own_sample_position_.push_back(static_cast<int32_t>(at));
+      position.push_back(host.position_T[static_cast<size_t>(sample * length + at)]);
+      sample_of.push_back(host.first_sample + sample);
+      sample_position.push_back(static_cast<int32_t>(at));
     }
   }
   layers::OwnTokens& own = batch_.own;
-  own.count = static_cast<int64_t>(own_position_.size());
+  own.count = std::ssize(position);
   own.per_sample = each;
-  own.position_T = part.count == 1
-                       ? batch_.position_T
-                       : place(device, own_position_.data(), DType::i32, own.count, own.count);
-  own.sample_T = place(device, own_sample_.data(), DType::i64, own.count, own.count);
-  own.sample_position_T =
-      place(device, own_sample_position_.data(), DType::i32, own.count, own.count);
-}
-
-ConstView DeviceBatch::place(device::Device& device, const void* data, DType dtype, int64_t count,
-                             int64_t capacity) {
-  tensors_.push_back(device.arena(device::MemoryClass::workspace).tensor(dtype, Shape{capacity}));
-  const View view = tensors_.back().view.rows(0, count);
-  device.copy_to_device(view, data);
-  return view;
+  own.position_T = part.count == 1 ? batch_.position_T : arrays_.place<int32_t>(position);
+  own.sample_T = arrays_.place<int64_t>(sample_of);
+  own.sample_position_T = arrays_.place<int32_t>(sample_position);
 }
 
 }  // namespace megalith::engine

@@ -3,11 +3,12 @@
 #pragma once
 
 #include "data/host_batch.h"
+#include "device/staged_copies.h"
 #include "layers/batch.h"
 
 namespace megalith::engine {
 
-/// Owns what `batch` points to. Stays where it was made (the batch refers to its host copies).
+/// Owns what `batch` points to. Stays where it was made (the batch refers to its lengths).
 class DeviceBatch {
  public:
   /// Which part of each sample's tokens is the rank's own: part `index` of `count` equal ones.
@@ -15,7 +16,7 @@ class DeviceBatch {
     int index = 0;
     int count = 1;
   };
-  /// Copies everything; `max_sequences` fixes how much memory is taken whatever the batch holds.
+  /// Copies everything (nothing of `host` is read later); `max_sequences` fixes how much memory is taken whatever the batch holds.
   /// Memory: class workspace.
   DeviceBatch(device::Device& device, const data::HostBatch& host, int64_t max_sequences,
               double global_weight, const TokenPart& part);
@@ -28,12 +29,9 @@ class DeviceBatch {
   const layers::Batch& batch() const { return batch_; }
 
  private:
-  ConstView place(device::Device& device, const void* data, DType dtype, int64_t count,
-                  int64_t capacity);
-  std::vector<device::Tensor> tensors_;
-  void place_own_tokens(device::Device& device, const data::HostBatch& host, const TokenPart& part);
-  std::vector<int32_t> cu_seqlens_, own_position_, own_sample_position_;
-  std::vector<int64_t> own_sample_, sample_S_, sample_position_S_;
+  void place_own_tokens(const data::HostBatch& host, const TokenPart& part);
+  device::StagedCopies arrays_;
+  std::vector<int32_t> cu_seqlens_;
   layers::Batch batch_;
 };
 

@@ -2,24 +2,21 @@
 // A run of tokens of one sequence on the device, to be read.
 #pragma once
 
-#include <deque>
 #include <span>
 #include <vector>
 
-#include "device/device.h"
+#include "device/staged_copies.h"
 #include "layers/batch.h"
 
 namespace megalith::engine {
 
-/// Owns what `batch` points to, on the host too. Stays where it was made. Memory: class workspace.
+/// Owns what `batch` points to. Stays where it was made. Memory: class workspace.
 class TextBatch {
  public:
   /// Tokens at positions [past, past + n) of a sequence that will come to have `reach` positions;
   /// `targets` as many, or none.
   TextBatch(device::Device& device, std::span<const int32_t> ids, std::span<const int32_t> targets,
             int64_t past, int64_t reach);
-  /// Waits for its copies.
-  ~TextBatch();
   TextBatch(const TextBatch&) = delete;
   TextBatch& operator=(const TextBatch&) = delete;
 
@@ -29,11 +26,7 @@ class TextBatch {
   kernels::CachedSequences cached(ConstView block_table);
 
  private:
-  ConstView place(std::vector<int32_t> values);
-  device::Device& device_;
-  std::deque<std::vector<int32_t>> host_;
-  std::vector<device::Tensor> tensors_;
-  device::Ticket last_;
+  device::StagedCopies copies_;
   std::vector<int32_t> cu_seqlens_, past_, reach_;
   layers::Batch batch_;
 };
