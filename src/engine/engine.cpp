@@ -7,6 +7,7 @@
 #include "engine/losses.h"
 #include "engine/pipeline_stage.h"
 #include "kernels/elementwise/pointwise.h"
+#include "kernels/reduction/norms.h"
 #include "optim/gradient_buckets.h"
 #include "optim/sharding.h"
 #include "parallel/executor.h"
@@ -51,7 +52,8 @@ int64_t Engine::max_sequences(const data::HostBatch& batch) const {
 }
 
 void Engine::accumulate(int64_t step, std::span<const data::HostBatch> micro_batches,
-                        double global_weight, View loss_T, const Inspector* inspector) {
+                        double global_weight, View loss_T, View finite,
+                        const Inspector* inspector) {
   layers::Context context = model_.training_context(
       random_key(settings().seed, static_cast<uint64_t>(step)), settings().model.dropout);
   context.inspector = inspector;
@@ -78,6 +80,7 @@ void Engine::accumulate(int64_t step, std::span<const data::HostBatch> micro_bat
                              settings().recompute,
                              static_cast<float>(settings().z_loss),
                              loss_T.rows(token, tokens),
+                             finite,
                              {}};
     const bool is_last = shard + 1 == shards;
     if (is_last) task.completed = [&](const auto& parameters) { buckets.complete(parameters); };
@@ -122,21 +125,26 @@ StepResult Engine::step(int64_t step, double lr, std::span<const data::HostBatch
   mesh().world().set_step(step);
   const device::Tensor loss_T =
       model_.exec().workspace.tensor(settings().masters, Shape{tokens_of(micro_batches)});
-  accumulate(step, micro_batches, global_weight, loss_T, nullptr);
+  const device::Tensor finite = model_.exec().workspace.tensor(DType::i32, Shape{1});
+  kernels::fill(model_.exec(), finite, std::isfinite(1 / global_weight) ? 1 : 0);
+  accumulate(step, micro_batches, global_weight, loss_T, finite, nullptr);
   optim::combine_gradients(model_.exec(), mesh(), parameters(), model_.tied());
   const optim::GradientNorm norm = optim::gradient_norm(
       model_.exec(), mesh(), parameters(), model_.tied(), *norm_order_, settings().clip);
-  StepResult result;
-  if (!device().is_trace()) {
-    // Up to here nothing that lasts has changed: a step that is not finite ends without a trace.
-    device().wait(device().copy_to_host(&result.grad_norm, norm.norm.view));
-    result.loss = mean_loss(micro_batches, loss_T, global_weight);
-    result.applied = std::isfinite(result.loss) && std::isfinite(result.grad_norm);
-  }
-  if (!result.applied) return result;
-  optimizer_->update(model_.exec(), step - skipped, lr, norm.factor);
+  // Up to here nothing that lasts has changed, and if any loss or the norm is not finite, nothing
+  // will: the device decides, and the host hears of it later.
+  mesh().world().wait(mesh().world().start_all_reduce_min(finite, "step.finite"));
+  kernels::all_finite(model_.exec(), {.x = norm.norm, .flag = finite, .accumulate = true});
+  optimizer_->update(model_.exec(), step - skipped, lr, norm.factor, finite);
   if (parameters().storage().owners > 1)
     optim::share_weights(model_.exec(), mesh().data(), parameters());
+  StepResult result;
+  if (device().is_trace()) return result;
+  int32_t applied = 0;
+  device().copy_to_host(&applied, finite.view);
+  device().wait(device().copy_to_host(&result.grad_norm, norm.norm.view));
+  result.applied = applied != 0;
+  result.loss = mean_loss(micro_batches, loss_T, global_weight);
   return result;
 }
 
@@ -145,7 +153,7 @@ std::vector<double> Engine::replay(int64_t step, std::span<const data::HostBatch
   mesh().world().set_step(step);
   const device::Tensor loss_T =
       model_.exec().workspace.tensor(settings().masters, Shape{tokens_of(micro_batches)});
-  accumulate(step, micro_batches, global_weight, loss_T, &inspector);
+  accumulate(step, micro_batches, global_weight, loss_T, {}, &inspector);
   optim::combine_gradients(model_.exec(), mesh(), parameters(), model_.tied());
   return mesh().is_last_stage() ? read_losses(device(), loss_T) : std::vector<double>();
 }

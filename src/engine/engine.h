@@ -62,7 +62,7 @@ class Engine {
 
  private:
   void accumulate(int64_t step, std::span<const data::HostBatch> micro_batches,
-                  double global_weight, View loss_T, const Inspector* inspector);
+                  double global_weight, View loss_T, View finite, const Inspector* inspector);
   double mean_loss(std::span<const data::HostBatch> micro_batches, ConstView loss_T,
                    double global_weight);
   int64_t max_sequences(const data::HostBatch& batch) const;

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "engine/pipeline_stage.h"
 
+#include "kernels/reduction/norms.h"
+
 namespace megalith::engine {
 
 PipelineStage::PipelineStage(std::span<const std::unique_ptr<models::Decoder>> pieces,
@@ -68,6 +70,12 @@ void PipelineStage::backward(int micro_batch, int chunk) {
   };
   if (piece.stage().has_head) {
     piece.loss(context_, batch, slot.saved, work_.z_loss, loss_rows(micro_batch), dx);
+    if (!work_.finite.absent()) {
+      kernels::all_finite(context_.exec, {.x = loss_rows(micro_batch),
+                                          .flag = work_.finite,
+                                          .accumulate = true,
+                                          .weight = batch.loss_weight_T});
+    }
     completed(piece.head_parameters());
   }
   piece.backward(context_, batch, slot.saved, recompute_of(chunk), dx, completed);

@@ -63,7 +63,8 @@ AdamW::AdamW(parameters::ParameterSet& set, device::Device& device, const AdamWO
   }
 }
 
-void AdamW::update(kernels::Exec& exec, int64_t step, double lr, ConstView gradient_scale) {
+void AdamW::update(kernels::Exec& exec, int64_t step, double lr, ConstView gradient_scale,
+                   ConstView apply) {
   const device::NameScope scope(exec.device, "optimizer");
   size_t i = 0;
   for (parameters::Parameter& parameter : set_->all()) {
@@ -74,7 +75,7 @@ void AdamW::update(kernels::Exec& exec, int64_t step, double lr, ConstView gradi
                           .v_N = slot.v.reshape(owned),
                           .g_N = parameter.owned_part(parameter.gradient()),
                           .gradient_scale = gradient_scale,
-                          .apply = {},
+                          .apply = apply,
                           .compute_N = parameter.compute_is_master()
                                            ? View{}
                                            : parameter.owned_part(parameter.mutable_compute()),

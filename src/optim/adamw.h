@@ -39,8 +39,10 @@ class AdamW {
 
   /// Updates masters and compute copies of the owned elements from the reduced gradients;
   /// share_weights (sharding.h) brings the others. `step` counts from 1. `gradient_scale` (f32 [1],
-  /// on the device) multiplies every gradient first. Local; queued.
-  void update(kernels::Exec& exec, int64_t step, double lr, ConstView gradient_scale);
+  /// on the device) multiplies every gradient first; where `apply` (i32 [1], on the device) is 0,
+  /// nothing changes. Local; queued.
+  void update(kernels::Exec& exec, int64_t step, double lr, ConstView gradient_scale,
+              ConstView apply = {});
 
   /// i32 [parameters of the set], on the device: 1 where everything that the last update wrote
   /// (masters, compute copies, moments of the owned elements) is finite; 1 before the first update.

@@ -34,11 +34,12 @@ struct OrderedSum {
 void ordered_sum(Exec& exec, const OrderedSum& arguments);
 
 /// flag[0] = 1 if every element of x is finite, else 0; when accumulating, a 0 stays 0. x is f32,
-/// bf16 or f64, contiguous.
+/// bf16 or f64, contiguous. Elements of weight 0 do not count.
 struct AllFinite {
   ConstView x;
   View flag;  // i32 [1]
   bool accumulate = false;
+  ConstView weight = {};  // f32 [n]; absent: all count
 };
 void all_finite(Exec& exec, const AllFinite& arguments);
 

@@ -89,11 +89,26 @@ void sum_of_squares_simd(Exec& exec, const SumOfSquares& a) {
   });
 }
 
+namespace {
+
+/// A small vector: one pass over the losses of a micro-batch.
+bool is_weighted_finite(const float* x, const float* weight, Range range) {
+  for (int64_t i = range.begin; i < range.end; ++i) {
+    if (weight[i] != 0 && !std::isfinite(x[i])) return false;
+  }
+  return true;
+}
+
+}  // namespace
+
 void all_finite_simd(Exec& exec, const AllFinite& a) {
   const ConstView x = as_one_row(a.x);
   std::atomic<bool> finite = !a.accumulate || *a.flag.as<int32_t>() != 0;
   exec.device.pool().for_range(x.size(1), kSquaresBlock, [&](Range range, int) {
-    if (!MEGA_CALL_SIMD(exec, is_finite, x, range)) finite.store(false, std::memory_order_relaxed);
+    const bool all = a.weight.absent()
+                         ? MEGA_CALL_SIMD(exec, is_finite, x, range)
+                         : is_weighted_finite(x.as<float>(), a.weight.as<float>(), range);
+    if (!all) finite.store(false, std::memory_order_relaxed);
   });
   *a.flag.as<int32_t>() = finite.load() ? 1 : 0;
 }

@@ -222,6 +222,25 @@ TEST(AllFinite, AccumulatesZero) {
   EXPECT_EQ(flag.at(0), 1);
 }
 
+TEST(AllFinite, WhatWeighsNothingDoesNotCount) {
+  for (const DType dtype : {DType::f32, DType::f64}) {
+    TestTensor x = TestTensor(dtype, Shape{40}).fill_normal(1),
+               weight = TestTensor(DType::f32, Shape{40}).fill_normal(2);
+    const auto run = [&](Exec& exec) {
+      TestTensor flag(DType::i32, Shape{1});
+      all_finite(exec, {.x = x, .flag = flag, .weight = weight});
+      return Outputs{flag};
+    };
+    x.set(20, NAN);
+    EXPECT_EQ(testing::run_everywhere(run, "it counts")[0].at(0), 0);
+    weight.set(20, 0);
+    EXPECT_EQ(testing::run_everywhere(run, "it does not")[0].at(0), 1);
+    EXPECT_EQ(testing::run_reference(run)[0].at(0), 1);
+    x.set(39, INFINITY);
+    EXPECT_EQ(testing::run_everywhere(run, "another counts")[0].at(0), 0);
+  }
+}
+
 TEST(Reduction, TraceCountsBytes) {
   TestTensor x(DType::f32, Shape{2, 16}), y(DType::f32, Shape{16}), partial(DType::f64, Shape{1});
   EXPECT_EQ(testing::traced_work(
