@@ -51,8 +51,8 @@ LADDER = [
     LadderFault("a clip factor of a rank's own shards", "src/optim/gradient_norm.cpp",
                 "merge(exec, mesh.tensor(), sums);", "", "L2 L3"),
     LadderFault("dropout keyed by the position in a rank's part", "src/engine/device_batch.cpp",
-                "own_sample_position_.push_back(static_cast<int32_t>(at));",
-                "own_sample_position_.push_back(static_cast<int32_t>(at - part.index * each));", "L2 L3"),
+                "sample_position.push_back(static_cast<int32_t>(at));",
+                "sample_position.push_back(static_cast<int32_t>(at - part.index * each));", "L2 L3"),
     LadderFault("updated weights kept to their owner", "src/engine/engine.cpp",
                 "if (parameters().storage().owners > 1) optim::share_weights(model_.exec(), mesh().data(), parameters());", "", "L2 L3"),
     # At the start every bias is zero.

@@ -19,6 +19,8 @@ std::string_view name_of(DeviceKind kind) {
       return "cuda";
     case DeviceKind::trace:
       return "trace";
+    case DeviceKind::queued:
+      return "queued";
   }
   return "unknown";
 }

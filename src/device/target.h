@@ -10,7 +10,9 @@
 
 namespace megalith::device {
 
-enum class DeviceKind : uint8_t { cpu, cuda, trace };
+/// `queued` is for tests: the cpu's kernels behind a stream, in memory that the host cannot touch
+/// (testing/queued_device.h).
+enum class DeviceKind : uint8_t { cpu, cuda, trace, queued };
 
 /// Instruction sets with own kernels, in rising order; each includes the ones before.
 enum class Isa : uint8_t { avx2, avx512, avx512_bf16 };

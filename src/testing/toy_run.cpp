@@ -14,10 +14,9 @@ void run_toy(const engine::Settings& settings, int steps, const Machine& machine
   std::vector<std::vector<engine::StepResult>> results(
       static_cast<size_t>(settings.layout.num_ranks()));
   comm::run_ranks(settings.layout.num_ranks(), [&](comm::Communicator& world) {
-    const auto device =
-        device::make_cpu_device(device::Target{.isa = machine.isa,
-                                               .num_threads = machine.threads,
-                                               .ranks_here = settings.layout.num_ranks()});
+    const auto device = machine.make_device(device::Target{
+        .isa = machine.isa, .num_threads = machine.threads, .ranks_here = world.size()});
+    world.set_device(device.get());
     const parallel::Mesh mesh(world, settings.layout);
     engine::Engine engine(settings, *device, mesh);
     engine.initialise();
@@ -28,6 +27,7 @@ void run_toy(const engine::Settings& settings, int steps, const Machine& machine
       mine.push_back(engine.step(step, lr, micro_batches, toy_weight(settings, step)));
     }
     run.state.add(engine);
+    world.set_device(nullptr);
   });
   for (size_t step = 0; step < results[0].size(); ++step) {
     run.loss.push_back(results[0][step].loss);

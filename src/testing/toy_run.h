@@ -16,6 +16,7 @@ namespace megalith::testing {
 struct Machine {
   int threads = 1;
   device::Isa isa = device::detect_isa();
+  std::unique_ptr<device::Device> (*make_device)(const device::Target&) = device::make_cpu_device;
 };
 
 struct ToyRun {
