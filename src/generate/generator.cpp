@@ -80,7 +80,10 @@ Generated generate(engine::InferenceEngine& model, const text::Tokenizer* tokeni
   result.finish_reason = "length";
   StopFinder finder(options.stop);
   std::optional<text::StreamDecoder> decoder;
-  if (tokenizer != nullptr) decoder.emplace(*tokenizer);
+  if (tokenizer != nullptr) {
+    decoder.emplace(*tokenizer);
+    for (const int32_t id : prompt_ids) decoder->push(id);  // the text goes on from the prompt's
+  }
   const auto give = [&](bool all) {
     const std::string_view piece = finder.release(all);
     if (on_text && !piece.empty()) on_text(piece);
