@@ -22,14 +22,15 @@
 #include "engine/from_recipe.h"
 #include "kernels/matmul/ceiling.h"
 #include "kernels/reduction/read_bandwidth.h"
+#include "models/model_spec_json.h"
 #include "report/page.h"
-#include "train/earlier_run.h"
+#include "store/model_source.h"
 #include "train/finished.h"
 #include "train/loop.h"
+#include "train/run_folder.h"
 #include "train/run_inputs.h"
 #include "train/run_lock.h"
 #include "train/stop_request.h"
-#include "train/validation.h"
 
 namespace megalith::apps {
 namespace {
@@ -125,10 +126,10 @@ struct TrainOptions {
 };
 
 /// A command's run as each rank goes through it. Rank 0, which has the plan, profiles.
-train::RunResult run_rank(const RankPlace& place, const config::Recipe& recipe,
-                          const engine::Settings& settings, const text::Tokenizer* tokenizer,
-                          const std::optional<MemoryPlan>& plan, const train::StopRequest& stop,
-                          const TrainOptions& extra, bool json) {
+train::RunResult run_rank(const RankPlace& place, train::RunInputs inputs,
+                          const std::optional<MemoryPlan>& plan, const TrainOptions& extra) {
+  const config::Recipe& recipe = inputs.recipe;
+  const engine::Settings& settings = inputs.settings;
   const device::Target& target = place.device.target();
   const bool leads = place.world.rank() == 0;
   const account::Roofline roofline = roofline_of(place, settings, extra.profile_steps > 0);
@@ -142,7 +143,7 @@ train::RunResult run_rank(const RankPlace& place, const config::Recipe& recipe,
     facts.machine["threads"] = static_cast<int>(threads);  // of all ranks
     facts.step_flops = necessary_flops(settings, target);
     facts.planned_memory = account::to_json(plan->front());
-    if (!json) {
+    if (inputs.show_progress) {
       print_start(recipe, settings, plan->front(), facts);
       print_layout(settings, *plan, target.num_threads);
     }
@@ -151,27 +152,34 @@ train::RunResult run_rank(const RankPlace& place, const config::Recipe& recipe,
     if (leads) advise_fast(settings, target);
     place.world.barrier("advice");  // it may measure: ranks on its cores would disturb that
   }
-  train::Hooks hooks;
+  inputs.facts = facts;
+  train::Hooks& hooks = inputs.hooks;
   if (recipe.train.sample_every > 0) {
     hooks.samples = [&](engine::Engine& engine, int64_t step) {
-      return write_samples(engine, step, recipe, *tokenizer);
+      return write_samples(engine, step, recipe, *inputs.tokenizer);
     };
   }
   StepProfiler profiler(extra.profile_steps, std::filesystem::path(recipe.run.out) / "profile.json",
                         roofline);
   if (extra.profile_steps > 0 && leads) profiler.attach(hooks);
-  const train::RunResult result =
-      train::run_training(recipe, tokenizer, facts, hooks, place.world, place.device,
-                          place.listens ? &stop : nullptr, !json);
+  const train::RunResult result = train::run_training(inputs, place.world, place.device);
   if (leads) profiler.finish();
   return result;
 }
 
-/// Opens the corpora, so that what cannot be read is refused before anything is measured.
-void require_data(const config::Recipe& recipe, const engine::Settings& settings) {
-  data::Sampler(train::corpora_of(recipe.data.train),
-                train::sampler_options(recipe, settings, data::Split::train));
-  train::validation_sampler(recipe, settings);
+/// The model that train.init names, opened and compared with the recipe's; nothing without.
+std::optional<store::ModelSource> initial_weights(const config::Recipe& recipe,
+                                                  const engine::Settings& settings) {
+  if (recipe.train.init.empty()) return std::nullopt;
+  auto source = store::ModelSource::open(recipe.train.init);
+  models::require_same_weights(settings.model, source.spec(),
+                               fmt::format("recipe: train.init {}", recipe.train.init));
+  return source;
+}
+
+/// Weights alone: the optimizer begins anew.
+void fill(engine::Engine& engine, const store::ModelSource& source) {
+  source.fill(engine.parameters(), engine.device());
 }
 
 int run(const RecipeOptions& options, const TrainOptions& extra, bool json) {
@@ -185,6 +193,7 @@ int run(const RecipeOptions& options, const TrainOptions& extra, bool json) {
   check_samples(recipe, tokenizer, options.path);
   const engine::Settings settings =
       engine::settings_of(recipe, tokenizer ? tokenizer->vocab_size() : 0);
+  const auto initial = initial_weights(recipe, settings);
   std::optional<train::RunLock> lock;
   std::optional<train::RunResult> result;
   int signal = 0;
@@ -195,13 +204,25 @@ int run(const RecipeOptions& options, const TrainOptions& extra, bool json) {
       if (extra.restart) train::set_aside(recipe.run.out);
     }
     const text::Tokenizer* const own = tokenizer ? &*tokenizer : nullptr;
+    const auto end = own != nullptr ? own->end_of_document() : std::nullopt;
+    const auto training = train::training_source(recipe, settings, end);
     train::RunResult mine;
-    if (const auto last = train::finished_before(place.world, recipe, settings, own, extra.allow)) {
+    if (const auto last =
+            train::finished_before(place.world, recipe, settings, *training, own, extra.allow)) {
       mine = {*last, "already finished", 0};
     } else {
-      require_data(recipe, settings);
+      // Opened before anything is measured: what cannot be read is refused first.
+      const auto validation = train::validation_source(recipe, settings, end);
       const auto plan = require_memory(place, recipe, own);
-      mine = run_rank(place, recipe, settings, own, plan, stop, extra, json);
+      train::RunInputs inputs{.recipe = recipe,
+                              .settings = settings,
+                              .tokenizer = own,
+                              .training = *training,
+                              .validation = validation.get(),
+                              .stop = place.listens ? &stop : nullptr,
+                              .show_progress = !json};
+      if (initial) inputs.initial_weights = [&](engine::Engine& e) { fill(e, *initial); };
+      mine = run_rank(place, inputs, plan, extra);
     }
     if (place.listens) signal = mine.signal;
     if (place.world.rank() == 0) result = mine;

@@ -19,7 +19,7 @@ LEVELS = {
     "L0": {"kernels_test": "*", "comm_test": "*", "parallel_test": "*"},
     "L1": {"engine_test": "Ladder/L1*"},
     "L2": {"engine_test": "Ladder/L2*"},
-    "L3": {"engine_test": "Ladder/L3*:EngineLayout.*:*GroupedLayout*:*EngineGolden.*", "train_test": "DataRoad.*"},
+    "L3": {"engine_test": "Ladder/L3*:EngineLayout.*:*GroupedLayout*:*EngineGolden.*", "engine_test": "DataLoader.*"},
     "L4": {"engine_test": "Ladder/L4*", "checkpoint_test": "RankPartsTest.*"},
     "L5": {"engine_test": "*CachedDecoding*"},
 }
@@ -54,7 +54,7 @@ LADDER = [
                 "sample_position.push_back(static_cast<int32_t>(at));",
                 "sample_position.push_back(static_cast<int32_t>(at - part.index * each));", "L2 L3"),
     LadderFault("updated weights kept to their owner", "src/engine/engine.cpp",
-                "if (parameters().storage().owners > 1) optim::share_weights(model_.exec(), mesh().data(), parameters());", "", "L2 L3"),
+                "if (result.applied && parameters().storage().owners > 1) optim::share_weights(model_.exec(), mesh().data(), parameters());", "", "L2 L3"),
     # At the start every bias is zero.
     LadderFault("a bias added by each tensor rank", "src/layers/linear.cpp",
                 ".y_TO = partial, .k_shards = context.local_shards()}); const auto finish",
@@ -63,7 +63,7 @@ LADDER = [
     LadderFault("sums of the step before in the next", "src/engine/engine.cpp",
                 "parameters().zero_gradient_sums(device(), level);",
                 "if (step == 1 || level == 0) parameters().zero_gradient_sums(device(), level);", "L3"),
-    LadderFault("a rank's part of the largest batch in every step", "src/train/data_road.cpp",
+    LadderFault("a rank's part of the largest batch in every step", "src/engine/data_loader.cpp",
                 "optim::batch_size(ramp, step_begin) / ranks;", "ramp.full / ranks;", "L3"),
     LadderFault("pieces of a tensor loaded in the opposite order", "src/checkpoint/reader.cpp",
                 "read_overlap(file, *entry, tensor.shape, held, wanted, host,",

@@ -26,7 +26,7 @@ data.train data.train[].path data.train[].weight
 data.validation data.validation[].path data.validation[].weight
 data.tokenizer data.validation_fraction data.document_mask data.reset_positions
 data.end_of_document_loss
-train.steps train.tokens train.epochs train.hours train.sequence_length train.global_batch train.micro_batch
+train.steps train.tokens train.epochs train.hours train.sequence_length train.init train.global_batch train.micro_batch
 train.ramp_start train.ramp_increment train.ramp_samples train.z_loss
 train.validate_every train.validate_samples train.sample_every train.sample_prompts
 train.sample_tokens train.log_every

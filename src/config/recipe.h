@@ -95,6 +95,7 @@ struct TrainSection {
   double epochs = -1;
   double hours = -1;
   int64_t sequence_length = 0;  // 0: model.context
+  std::string init;             // weights to begin with; empty: from the seed
   int64_t global_batch = 8;
   int64_t micro_batch = 0;  // 0: the largest that the batch sizes allow
   int64_t ramp_start = 0;   // 0: no ramp

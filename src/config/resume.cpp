@@ -75,6 +75,7 @@ constexpr auto kRules = std::to_array<ResumeRule>({
     {"train.epochs", allowed, {}},
     {"train.hours", allowed, {}},
     {"train.sequence_length", needs_allow, kOrder},
+    {"train.init", needs_allow, "the run has begun: its checkpoint has the weights"},
     {"train.global_batch", needs_allow, kOther},
     {"train.micro_batch", allowed, {}},
     {"train.ramp_start", needs_allow, kOther},

@@ -115,6 +115,7 @@ const std::map<OnResume, std::set<std::string>> kJudgements = {
       "model.rope.long_factors",
       "model.window",
       "train.sequence_length",
+      "train.init",
       "data.train[].weight",
       "data.validation_fraction",
       "data.document_mask",

@@ -136,15 +136,17 @@ StepResult Engine::step(int64_t step, double lr, std::span<const data::HostBatch
   mesh().world().wait(mesh().world().start_all_reduce_min(finite, "step.finite"));
   kernels::all_finite(model_.exec(), {.x = norm.norm, .flag = finite, .accumulate = true});
   optimizer_->update(model_.exec(), step - skipped, lr, norm.factor, finite);
-  if (parameters().storage().owners > 1)
-    optim::share_weights(model_.exec(), mesh().data(), parameters());
   StepResult result;
-  if (device().is_trace()) return result;
-  int32_t applied = 0;
-  device().copy_to_host(&applied, finite.view);
-  device().wait(device().copy_to_host(&result.grad_norm, norm.norm.view));
-  result.applied = applied != 0;
-  result.loss = mean_loss(micro_batches, loss_T, global_weight);
+  if (!device().is_trace()) {
+    int32_t applied = 0;
+    device().copy_to_host(&applied, finite.view);
+    device().wait(device().copy_to_host(&result.grad_norm, norm.norm.view));
+    result.applied = applied != 0;
+    result.loss = mean_loss(micro_batches, loss_T, global_weight);
+  }
+  // What was not updated is not shared: who looks for the cause finds all as it was.
+  if (result.applied && parameters().storage().owners > 1)
+    optim::share_weights(model_.exec(), mesh().data(), parameters());
   return result;
 }
 

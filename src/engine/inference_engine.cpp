@@ -26,6 +26,11 @@ void check_ids(const models::ModelSpec& spec, std::span<const int32_t> ids, int6
   }
 }
 
+/// Ranks that share a head have it each.
+int64_t kv_heads_here(int64_t kv_heads, int64_t ranks) {
+  return ranks > kv_heads ? 1 : exact_div(kv_heads, ranks);
+}
+
 }  // namespace
 
 KvCache::KvCache(ShardedModel& model, int64_t max_positions) : capacity_(max_positions) {
@@ -37,7 +42,7 @@ KvCache::KvCache(ShardedModel& model, int64_t max_positions) : capacity_(max_pos
     for (int64_t i = piece->stage().begin; i < piece->stage().end; ++i) {
       const layers::AttentionSpec& attention = model.spec().layer(i).attention;
       const kernels::KvCacheShape shape{model.settings().activations,
-                                        std::max<int64_t>(attention.kv_heads / ranks, 1),
+                                        kv_heads_here(attention.kv_heads, ranks),
                                         attention.head_dim, num_blocks};
       storage_.push_back(device.arena(device::MemoryClass::activations)
                              .tensor(shape.dtype, Shape{kernels::kv_cache_elements(shape)}));

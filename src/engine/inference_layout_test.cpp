@@ -21,11 +21,8 @@ struct Reading {
 };
 
 Settings settings_named(std::string_view name) {
-  Settings s = name == "llama" ? testing::toy_llama_settings() : testing::toy_settings();
-  if (name == "grouped") {  // ranks that share a key/value head
-    s = testing::toy_llama_settings();
-    testing::set_kv_heads(s.model, 2);
-  }
+  Settings s = name == "gpt2" ? testing::toy_settings() : testing::toy_llama_settings();
+  if (name == "grouped") testing::set_kv_heads(s.model, 2);  // of four tensor shards
   s.model.context = kTokens;
   return s;
 }

@@ -157,18 +157,20 @@ void move_rows(const TensorMap& map, const RowMove& move, int64_t element_bytes,
 
 }  // namespace
 
-std::vector<DeclaredTensor> declared_tensors(const ModelSpec& model) {
+std::vector<DeclaredTensor> declared_tensors(const ModelSpec& model, int tensor_shards) {
   parameters::ParameterSet set;
-  const Decoder declarations(model, set, Stage::whole(model), layers::Partition{});
+  const Decoder declarations(model, set, Stage::whole(model),
+                             layers::Partition{.tensor_shards = tensor_shards});
   std::vector<DeclaredTensor> tensors;
   for (const parameters::Parameter& parameter : set.all())
     tensors.push_back({parameter.name(), parameter.shape()});
   return tensors;
 }
 
-std::vector<TensorMap> tensor_maps(const ModelSpec& model, const ForeignTable& table) {
+std::vector<TensorMap> tensor_maps(const ModelSpec& model, const ForeignTable& table,
+                                   int tensor_shards) {
   std::vector<TensorMap> maps;
-  for (const DeclaredTensor& tensor : declared_tensors(model)) {
+  for (const DeclaredTensor& tensor : declared_tensors(model, tensor_shards)) {
     const size_t before = maps.size();
     for (const ForeignRow& row : table.rows) {
       const auto layer = match(row.ours, tensor.name);

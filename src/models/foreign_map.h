@@ -59,15 +59,16 @@ struct TensorMap {
 };
 
 /// Name and whole shape of every parameter, in the order of their declaration: what a decoder of
-/// this model declares.
+/// this model declares; its padding knows the canonical split.
 struct DeclaredTensor {
   std::string name;
   Shape shape;
 };
-std::vector<DeclaredTensor> declared_tensors(const ModelSpec& model);
+std::vector<DeclaredTensor> declared_tensors(const ModelSpec& model, int tensor_shards = 1);
 
 /// Every parameter of the model. UserError naming one that the family has no tensor for.
-std::vector<TensorMap> tensor_maps(const ModelSpec& model, const ForeignTable& table);
+std::vector<TensorMap> tensor_maps(const ModelSpec& model, const ForeignTable& table,
+                                   int tensor_shards = 1);
 
 /// Whether it is one of the table's buffers, with or without prefix.
 bool is_buffer(const ForeignTable& table, std::string_view foreign_name);

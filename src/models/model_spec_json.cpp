@@ -141,4 +141,32 @@ ModelSpec model_spec_from(const nlohmann::json& json, const std::string& where) 
   return model;
 }
 
+void require_same_weights(const ModelSpec& wanted, const ModelSpec& stored,
+                          const std::string& where) {
+  ModelSpec other = stored;
+  other.family = wanted.family;
+  other.dropout = wanted.dropout;
+  other.init_std = wanted.init_std;
+  if (wanted.embedding.position != layers::PositionKind::learned) other.context = wanted.context;
+  if (other.layers.size() == wanted.layers.size()) {
+    for (size_t i = 0; i < other.layers.size(); ++i)
+      other.layers[i].attention.materialised = wanted.layers[i].attention.materialised;
+  }
+  if (other == wanted) return;
+  const nlohmann::ordered_json ours = to_json(wanted), theirs = to_json(other);
+  std::string faults;
+  const auto text = [](const nlohmann::ordered_json& json, const std::string& key) {
+    return json.contains(key) ? json[key].dump() : std::string("the default");
+  };
+  for (const nlohmann::ordered_json* side : {&ours, &theirs}) {
+    for (const auto& [key, value] : side->items()) {
+      if (text(ours, key) == text(theirs, key) || faults.find(key + " ") != std::string::npos)
+        continue;
+      faults += fmt::format("{}{} is {} there and {} in the recipe", faults.empty() ? "" : "; ",
+                            key, text(theirs, key), text(ours, key));
+    }
+  }
+  throw UserError("{}: another model ({})", where, faults);
+}
+
 }  // namespace megalith::models

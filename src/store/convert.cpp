@@ -102,7 +102,7 @@ std::vector<TensorContent> foreign_tensors(const ModelSource& source, std::optio
                                            checkpoint::StateDigest& digest) {
   const models::Family& family = models::family_named(source.spec().family, "the model");
   const auto maps = std::make_shared<const std::vector<models::TensorMap>>(
-      models::tensor_maps(source.spec(), family.tensors));
+      models::tensor_maps(source.spec(), family.tensors, source.tensor_shards()));
   std::vector<TensorContent> contents;
   for (const ForeignTensor& tensor : by_foreign_name(*maps)) {
     const models::TensorMap& map = (*maps)[tensor.moves.front().first];

@@ -96,7 +96,7 @@ void ModelSource::open_checkpoint(const fs::path& folder) {
         models::parse_end_ids(nlohmann::json{{"eos_token_id", *ids}}.dump(), spec_.vocab, where)
             .value_or(std::vector<int32_t>{});
   }
-  weights_ = checkpoint_weights(reader, spec_);
+  weights_ = checkpoint_weights(reader, spec_, tensor_shards_);
   for (const std::string& name : reader->text_names()) {
     if (std::ranges::find(kTextNames, name) != kTextNames.end()) {
       texts_[name] = *reader->text(name);
@@ -115,7 +115,7 @@ void ModelSource::open_hugging_face(const fs::path& folder) {
   end_ids_ = std::move(config.end_ids);
   begin_id_ = config.begin_id;
   tensor_shards_ = models::default_tensor_shards(spec_);
-  weights_ = hugging_face_weights(folder.string(), spec_);
+  weights_ = hugging_face_weights(folder.string(), spec_, tensor_shards_);
   for (const char* name : kTextNames) {
     if (!fs::exists(folder / name)) continue;
     checkpoint::require_inside(folder / name, folder);
@@ -147,14 +147,12 @@ void ModelSource::fill(parameters::ParameterSet& set, device::Device& device) co
       throw IntegrityError("{}: tensor {} {} is not among its weights", weights_->where(),
                            parameter.name(), parameter.shape());
     }
-    const View dst = parameter.master();
+    const DType master = set.storage().master;
     const std::vector<std::byte> host =
         convert_elements(parameter.name(), weights_->read(*stored, parameter.declaration().shard),
-                         stored->dtype, dst.dtype());
-    MEGA_CHECK_EQ(static_cast<int64_t>(host.size()), dst.bytes());
-    device.wait(device.copy_to_device(dst, host.data()));
+                         stored->dtype, master);
+    set.load(device, parameter, host.data());
   }
-  set.refresh_compute(device);
 }
 
 }  // namespace megalith::store

@@ -33,9 +33,10 @@ std::vector<std::byte> cut(std::vector<std::byte> whole, const Shape& shape, con
 
 class CheckpointWeights : public Weights {
  public:
-  CheckpointWeights(std::shared_ptr<const checkpoint::Reader> reader, const models::ModelSpec& spec)
+  CheckpointWeights(std::shared_ptr<const checkpoint::Reader> reader, const models::ModelSpec& spec,
+                    int tensor_shards)
       : reader_(std::move(reader)) {
-    for (const auto& [name, shape] : models::declared_tensors(spec)) {
+    for (const auto& [name, shape] : models::declared_tensors(spec, tensor_shards)) {
       const checkpoint::TensorInfo* info = reader_->find(name);
       if (info == nullptr) throw IntegrityError("{}: tensor {} is missing", where(), name);
       if (info->shape != shape || !is_weight_type(info->dtype)) {
@@ -60,11 +61,11 @@ class CheckpointWeights : public Weights {
 
 class HuggingFaceWeights : public Weights {
  public:
-  HuggingFaceWeights(const std::string& folder, const models::ModelSpec& spec)
+  HuggingFaceWeights(const std::string& folder, const models::ModelSpec& spec, int tensor_shards)
       : folder_name_(folder),
         folder_(folder),
         table_(models::family_named(spec.family, folder).tensors) {
-    for (models::TensorMap& map : models::tensor_maps(spec, table_)) {
+    for (models::TensorMap& map : models::tensor_maps(spec, table_, tensor_shards)) {
       for (models::RowMove& move : map.moves) {
         move.name = stored_name(move.name);
         check(move);
@@ -215,13 +216,13 @@ const StoredTensor* Weights::find(const std::string& name) const {
 }
 
 std::unique_ptr<Weights> checkpoint_weights(std::shared_ptr<const checkpoint::Reader> reader,
-                                            const models::ModelSpec& spec) {
-  return std::make_unique<CheckpointWeights>(std::move(reader), spec);
+                                            const models::ModelSpec& spec, int tensor_shards) {
+  return std::make_unique<CheckpointWeights>(std::move(reader), spec, tensor_shards);
 }
 
 std::unique_ptr<Weights> hugging_face_weights(const std::string& folder,
-                                              const models::ModelSpec& spec) {
-  return std::make_unique<HuggingFaceWeights>(folder, spec);
+                                              const models::ModelSpec& spec, int tensor_shards) {
+  return std::make_unique<HuggingFaceWeights>(folder, spec, tensor_shards);
 }
 
 std::vector<std::byte> convert_elements(const std::string& name, std::vector<std::byte> elements,

@@ -49,10 +49,10 @@ class Weights {
 
 /// Takes over `reader`; moments and other tensors beside the weights are passed over.
 std::unique_ptr<Weights> checkpoint_weights(std::shared_ptr<const checkpoint::Reader> reader,
-                                            const models::ModelSpec& spec);
+                                            const models::ModelSpec& spec, int tensor_shards);
 /// A Hugging Face folder with the tensors of the model's family.
 std::unique_ptr<Weights> hugging_face_weights(const std::string& folder,
-                                              const models::ModelSpec& spec);
+                                              const models::ModelSpec& spec, int tensor_shards);
 
 /// The elements of tensor `name` as another floating type, through f32 (rounded to nearest even
 /// where the target is narrower; the same type stays as it is). UserError when a finite value

@@ -3,12 +3,12 @@
 
 #include "checkpoint/kept_checkpoints.h"
 #include "checkpoint/reader.h"
-#include "train/leftovers.h"
 #include "train/owed_step.h"
+#include "train/position.h"
 #include "train/resume_check.h"
+#include "train/run_folder.h"
 #include "train/run_inputs.h"
 #include "train/run_record.h"
-#include "train/validation.h"
 
 namespace megalith::train {
 namespace {
@@ -58,6 +58,7 @@ bool is_tidy(const fs::path& run, const Position& position,
 
 std::optional<report::StepMetrics> look(const config::Recipe& recipe,
                                         const engine::Settings& settings,
+                                        const data::BatchSource& source,
                                         const text::Tokenizer* tokenizer,
                                         std::span<const std::string> allow,
                                         const checkpoint::AtWork& at_work) {
@@ -68,13 +69,11 @@ std::optional<report::StepMetrics> look(const config::Recipe& recipe,
   if (!is_tidy(folder, position, recipe.checkpoint)) return std::nullopt;
   RunRecord record(folder);
   if (record.damage() || !record.json().contains("recipe_fingerprint")) return std::nullopt;
-  const data::Sampler sampler(corpora_of(recipe.data.train),
-                              sampler_options(recipe, settings, data::Split::train));
-  const RunLength length = run_length(recipe, settings, sampler.samples_per_epoch());
+  const RunLength length = run_length(recipe, settings, source.samples_per_epoch());
   if (!length.is_reached(position.step, position.elapsed_seconds) ||
       owed_from(reader->state(), position.step) || !is_whole(*reader))
     return std::nullopt;
-  check_resume(recipe, sampler, sampler.fingerprint(at_work), tokenizer, *reader, allow);
+  check_resume(recipe, source, source.fingerprint(at_work), tokenizer, *reader, allow);
   const auto status = record.json().find("status");
   if (status == record.json().end() || *status != "finished") {
     record.json()["status"] = "finished";
@@ -89,11 +88,13 @@ std::optional<report::StepMetrics> look(const config::Recipe& recipe,
 std::optional<report::StepMetrics> finished_before(comm::Communicator& world,
                                                    const config::Recipe& recipe,
                                                    const engine::Settings& settings,
+                                                   const data::BatchSource& source,
                                                    const text::Tokenizer* tokenizer,
                                                    std::span<const std::string> allow) {
   std::string line;
   if (world.rank() == 0) {
-    const auto last = look(recipe, settings, tokenizer, allow, [&] { world.sign_of_life(); });
+    const auto last =
+        look(recipe, settings, source, tokenizer, allow, [&] { world.sign_of_life(); });
     if (last) line = last->to_json_line();
   }
   line = world.exchange(line, "finished")[0];

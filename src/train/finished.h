@@ -10,6 +10,7 @@
 
 #include "comm/communicator.h"
 #include "config/recipe.h"
+#include "data/batch_source.h"
 #include "engine/settings.h"
 #include "report/metrics.h"
 #include "text/tokenizer.h"
@@ -25,6 +26,7 @@ namespace megalith::train {
 std::optional<report::StepMetrics> finished_before(comm::Communicator& world,
                                                    const config::Recipe& recipe,
                                                    const engine::Settings& settings,
+                                                   const data::BatchSource& source,
                                                    const text::Tokenizer* tokenizer,
                                                    std::span<const std::string> allow);
 

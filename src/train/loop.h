@@ -12,6 +12,7 @@
 
 #include "comm/communicator.h"
 #include "config/recipe.h"
+#include "data/batch_source.h"
 #include "engine/engine.h"
 #include "report/metrics.h"
 #include "report/samples.h"
@@ -45,12 +46,24 @@ struct RunResult {
   int signal = 0;
 };
 
+/// What a run works on. All that is referred to must outlive it.
+struct RunInputs {
+  const config::Recipe& recipe;
+  const engine::Settings& settings;  // of the recipe, without its length
+  const text::Tokenizer* tokenizer;  // saved along; null: none
+  const data::BatchSource& training;
+  const data::BatchSource* validation;  // null: none
+  /// Fills every parameter of a run that begins, all ranks alike; from the seed unless given.
+  std::function<void(engine::Engine&)> initial_weights{};
+  RunFacts facts{};
+  Hooks hooks{};
+  const StopRequest* stop = nullptr;  // on the rank that listens for signals in its process
+  bool show_progress = false;
+};
+
 /// Trains as the recipe says, from its newest checkpoint if the run folder has one. Collective over
 /// `world`, whose size is that of the recipe's layout; of the result, rank 0's counts (others have
-/// the same status and signal). `tokenizer` may be null when the recipe names none; `stop` where
-/// this rank is not the one that listens for signals in its process.
-RunResult run_training(const config::Recipe& recipe, const text::Tokenizer* tokenizer,
-                       const RunFacts& facts, const Hooks& hooks, comm::Communicator& world,
-                       device::Device& device, const StopRequest* stop, bool show_progress);
+/// the same status and signal).
+RunResult run_training(const RunInputs& inputs, comm::Communicator& world, device::Device& device);
 
 }  // namespace megalith::train

@@ -18,6 +18,7 @@
 #include "engine/from_recipe.h"
 #include "train/finished.h"
 #include "train/run_guard.h"
+#include "train/run_inputs.h"
 
 namespace megalith::train {
 namespace {
@@ -49,10 +50,23 @@ class LoopTest : public ::testing::Test {
   fs::path checkpoints() const { return out() / "checkpoints"; }
   RunResult run(const Hooks& hooks = {}) {
     const StopRequest stop;
-    return run_training(recipe_, nullptr, facts_, hooks, *world_, *device_, &stop, false);
+    const engine::Settings settings = engine::settings_of(recipe_, 0);
+    const auto source = training_source(recipe_, settings, {});
+    return run_training({.recipe = recipe_,
+                         .settings = settings,
+                         .tokenizer = nullptr,
+                         .training = *source,
+                         .validation = nullptr,
+                         .initial_weights = initial_weights_,
+                         .facts = facts_,
+                         .hooks = hooks,
+                         .stop = &stop},
+                        *world_, *device_);
   }
   std::optional<report::StepMetrics> finished() {
-    return finished_before(*world_, recipe_, engine::settings_of(recipe_, 0), nullptr, {});
+    const engine::Settings settings = engine::settings_of(recipe_, 0);
+    return finished_before(*world_, recipe_, settings, *training_source(recipe_, settings, {}),
+                           nullptr, {});
   }
   std::vector<std::string> saved() const {
     std::vector<std::string> names;
@@ -102,6 +116,7 @@ class LoopTest : public ::testing::Test {
   const data::TemporaryFolder folder_;
   config::Recipe recipe_;
   RunFacts facts_;
+  std::function<void(engine::Engine&)> initial_weights_;
   std::unique_ptr<device::Device> device_ = device::make_cpu_device(1);
   std::unique_ptr<comm::Communicator> world_ = comm::make_self_communicator(*device_);
 };
@@ -207,6 +222,23 @@ TEST_F(LoopTest, ARunThatGoesBackPassesOverNewerFormatsAndLeavesThem) {
   EXPECT_EQ(regular_checkpoint_before(checkpoints(), 4, 1), checkpoints() / "step-00000002");
   remove_checkpoints_after(checkpoints(), 1);
   EXPECT_THAT(saved(), ElementsAre("step-00000001", "step-00000003"));
+}
+
+TEST_F(LoopTest, GivenWeightsAreWhereARunBeginsAndAResumeDoesNotAskForThem) {
+  int asked = 0;
+  initial_weights_ = [&](engine::Engine& engine) {
+    ++asked;
+    engine.parameters().initialise(engine.device(), 77);
+  };
+  const RunResult given = run();
+  EXPECT_EQ(asked, 1);
+  recipe_.train.steps = 6;
+  run();
+  EXPECT_EQ(asked, 1);
+  initial_weights_ = nullptr;
+  recipe_.train.steps = 4;
+  recipe_.run.out = (folder_ / "seeded").string();
+  EXPECT_NE(run().last.loss, given.last.loss);
 }
 
 }  // namespace

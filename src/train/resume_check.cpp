@@ -5,7 +5,6 @@
 
 #include "base/log.h"
 #include "config/resume.h"
-#include "models/model_spec_json.h"
 #include "models/recipe_model.h"
 
 namespace megalith::train {
@@ -24,16 +23,7 @@ void judge_content(const char* key, bool changed, std::span<const std::string> a
 
 }  // namespace
 
-nlohmann::json state_json(const Position& position, const engine::Settings& settings,
-                          const std::string& data_fingerprint) {
-  nlohmann::json state = to_json(position);
-  state["architecture"] = models::to_json(settings.model);
-  state["tensor_shards"] = settings.split.tensor_shards;
-  state["data_fingerprint"] = data_fingerprint;
-  return state;
-}
-
-void check_resume(const config::Recipe& recipe, const data::Sampler& sampler,
+void check_resume(const config::Recipe& recipe, const data::BatchSource& source,
                   const std::string& data_fingerprint, const text::Tokenizer* tokenizer,
                   const checkpoint::Reader& reader, std::span<const std::string> allow) {
   const std::string folder = reader.folder().string();
@@ -49,7 +39,7 @@ void check_resume(const config::Recipe& recipe, const data::Sampler& sampler,
   const auto recorded = state.find("data_fingerprint");
   const bool same_data =
       recorded == state.end() ||
-      (recorded->is_string() && sampler.has_fingerprint(*recorded, data_fingerprint));
+      (recorded->is_string() && source.has_fingerprint(*recorded, data_fingerprint));
   judge_content("data.train", !same_data, allow, faults);
   const auto saved = reader.text("tokenizer.json");
   judge_content(

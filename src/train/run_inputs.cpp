@@ -46,6 +46,8 @@ void set_length(engine::Settings& s, const RunLength& length, int64_t decay_step
   }
 }
 
+namespace {
+
 std::vector<data::Corpus> corpora_of(const std::vector<config::Corpus>& list) {
   std::vector<data::Corpus> corpora;
   for (const config::Corpus& corpus : list) corpora.push_back({corpus.path, corpus.weight});
@@ -64,6 +66,50 @@ data::BatchOptions batch_options_of(const config::Recipe& r,
   }
   return {end_of_document, r.data.document_mask, r.data.reset_positions,
           r.data.end_of_document_loss};
+}
+
+data::SamplerOptions sampler_options(const config::Recipe& recipe, const engine::Settings& settings,
+                                     data::Split split) {
+  data::SamplerOptions options;
+  options.sequence_length = settings.sequence_length();
+  options.vocab_size = settings.model.vocab;
+  options.seed = settings.seed;
+  options.validation_fraction = recipe.data.validation_fraction;
+  options.split = split;
+  options.shuffle = split == data::Split::train;
+  return options;
+}
+
+}  // namespace
+
+std::unique_ptr<data::BatchSource> training_source(const config::Recipe& recipe,
+                                                   const engine::Settings& settings,
+                                                   std::optional<int32_t> end_of_document) {
+  return std::make_unique<data::CorpusSource>(corpora_of(recipe.data.train),
+                                              sampler_options(recipe, settings, data::Split::train),
+                                              batch_options_of(recipe, end_of_document));
+}
+
+std::unique_ptr<data::BatchSource> validation_source(const config::Recipe& recipe,
+                                                     const engine::Settings& settings,
+                                                     std::optional<int32_t> end_of_document) {
+  if (recipe.train.validate_every == 0) return nullptr;
+  const data::BatchOptions batches = batch_options_of(recipe, end_of_document);
+  if (!recipe.data.validation.empty()) {
+    data::SamplerOptions options = sampler_options(recipe, settings, data::Split::train);
+    options.validation_fraction = 0;
+    options.shuffle = false;
+    return std::make_unique<data::CorpusSource>(corpora_of(recipe.data.validation), options,
+                                                batches);
+  }
+  if (recipe.data.validation_fraction > 0) {
+    return std::make_unique<data::CorpusSource>(
+        corpora_of(recipe.data.train), sampler_options(recipe, settings, data::Split::validation),
+        batches);
+  }
+  throw UserError(
+      "recipe: train.validate_every is set but there is no data.validation and "
+      "data.validation_fraction is 0");
 }
 
 }  // namespace megalith::train

@@ -2,9 +2,10 @@
 // What a recipe says of a run beside its settings: its length, in whatever unit, and its data.
 #pragma once
 
+#include <memory>
+
 #include "config/recipe.h"
-#include "data/host_batch.h"
-#include "data/sampler.h"
+#include "data/batch_source.h"
 #include "engine/settings.h"
 
 namespace megalith::train {
@@ -24,10 +25,14 @@ RunLength run_length(const config::Recipe& recipe, const engine::Settings& setti
 /// Puts the length into the schedule.
 void set_length(engine::Settings& settings, const RunLength& length, int64_t decay_steps);
 
-/// Corpora and sampling of the training data, or of the validation data (nothing when there is
-/// none).
-std::vector<data::Corpus> corpora_of(const std::vector<config::Corpus>& list);
-data::BatchOptions batch_options_of(const config::Recipe& recipe,
-                                    std::optional<int32_t> end_of_document);
+/// The training samples that the recipe's corpora make. UserError when one cannot be read.
+std::unique_ptr<data::BatchSource> training_source(const config::Recipe& recipe,
+                                                   const engine::Settings& settings,
+                                                   std::optional<int32_t> end_of_document);
+/// The validation samples: of corpora of their own, or the held-out end of the training ones; null
+/// when the recipe validates never.
+std::unique_ptr<data::BatchSource> validation_source(const config::Recipe& recipe,
+                                                     const engine::Settings& settings,
+                                                     std::optional<int32_t> end_of_document);
 
 }  // namespace megalith::train

@@ -15,8 +15,10 @@
 #include "report/metrics.h"
 #include "save_fixture.h"
 
+#include "engine/from_recipe.h"
 #include "train/loop.h"
 #include "train/position.h"
+#include "train/run_inputs.h"
 #include "train/run_log.h"
 
 #include "file_faults.h"
@@ -62,9 +64,17 @@ void start(const config::Recipe& recipe, int64_t breaks_off_in) {
     if (step == breaks_off_in) throw BreaksOff();
   };
   hooks.samples = [](engine::Engine&, int64_t step) {
-    return train::Samples{{{step, "a", "b"}}, 0};
+    return std::vector<report::TextSample>{{step, "a", "b"}};
   };
-  run_training(recipe, nullptr, {}, hooks, *world, *device, nullptr, false);
+  const engine::Settings settings = engine::settings_of(recipe, 0);
+  const auto source = train::training_source(recipe, settings, {});
+  train::run_training({.recipe = recipe,
+                       .settings = settings,
+                       .tokenizer = nullptr,
+                       .training = *source,
+                       .validation = nullptr,
+                       .hooks = hooks},
+                      *world, *device);
 }
 
 std::vector<Operation> record_run(const fs::path& corpus, const fs::path& disk) {

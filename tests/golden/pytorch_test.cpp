@@ -126,18 +126,19 @@ std::vector<double> logits_of(engine::Engine& engine, std::span<const data::Host
   std::vector<double> all;
   const models::ModelSpec& a = engine.settings().model;
   device::Device& device = engine.device();
+  const int64_t width = a.padded_vocab(engine.settings().split.tensor_shards);
   for (const data::HostBatch& host : batches) {
-    layers::Context context = engine.context(0, 0);
+    layers::Context context = engine.model().training_context(0, 0);
     const engine::DeviceBatch batch(device, host, 1, 1);
     const device::Tensor x_TH =
         context.workspace(context.activation, Shape{host.num_tokens(), a.hidden});
     const device::Tensor logits_TV =
-        context.workspace(context.accumulation, Shape{host.num_tokens(), a.padded_vocab()});
-    engine.model().hidden(context, batch.batch(), x_TH);
-    engine.model().logits(context, x_TH, logits_TV);
+        context.workspace(context.accumulation, Shape{host.num_tokens(), width});
+    engine.model().head().hidden(context, batch.batch(), x_TH);
+    engine.model().head().logits(context, x_TH, logits_TV);
     const std::vector<double> padded = host_values(device, logits_TV);
     for (int64_t t = 0; t < host.num_tokens(); ++t) {
-      const auto row = padded.begin() + t * a.padded_vocab();
+      const auto row = padded.begin() + t * width;
       all.insert(all.end(), row, row + a.vocab);
     }
   }

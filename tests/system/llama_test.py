@@ -40,7 +40,7 @@ LAYOUTS = [
 GROUPED = [
     ("two-heads", ["model.kv_heads=2", "parallel.tensor_shards=4"], [2, 4]),
     ("one-head", ["model.kv_heads=1", "parallel.tensor_shards=4"], [4]),
-    ("three-shards", ["model.heads=9", "model.kv_heads=3", "model.hidden=27", "model.ffn=42", "parallel.tensor_shards=3"], [3]),
+    ("three-shards", ["model.heads=9", "model.kv_heads=3", "model.hidden=27", "model.ffn=42", "model.vocab=400", "parallel.tensor_shards=3"], [3]),
 ]
 
 
@@ -78,6 +78,13 @@ class Stories(unittest.TestCase):
         self.assertEqual(self.text_of(self.folder / "ours"), self.text_of(STORIES))
         self.assertEqual(self.text_of(self.folder / "theirs"), self.text_of(STORIES))
 
+
+    def test_the_text_goes_on_from_the_prompt(self):
+        """A text that begins a document loses its first space, one that goes on does not."""
+        command = ["generate", "--checkpoint", STORIES, "--prompt", "Once", "--max-new-tokens", 8, "--temperature", 0]
+        self.assertTrue(run_json(*command)["text"].startswith(" upon a time"))
+        self.assertTrue(run(*command).startswith("Once upon a time"))
+        self.assertTrue(run(*command, "--stream").startswith("Once upon a time"))
 
     def test_ranks_read_alike(self):
         """score, perplexity and generate: the bytes of one rank's output under every layout."""

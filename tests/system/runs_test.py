@@ -220,6 +220,44 @@ class Samples(RoadTest):
             self.assertEqual(texts, self.texts, "the layout changes a text")
 
 
+class Initial(RoadTest):
+    """train.init: another model's weights, a fresh optimizer."""
+
+    def losses(self, out):
+        return [m["loss_hex"] for m in self.metrics(out)]
+
+    def test_a_run_begins_with_the_weights_of_another(self):
+        steady = ["train.steps=4", "optimizer.schedule=constant", "train.validate_every=1"]
+        self.train("first", *steady)
+        first = self.folder / "first"
+        run("convert", "--from", first, "--to", self.folder / "hf", "--format", "hf")
+        runs = {}
+        for name, more in {"run": [f"train.init={first}"], "hf": [f"train.init={self.folder / 'hf'}"],
+                           "t2": [f"train.init={first}", "parallel.tensor=2"],
+                           "zero": [f"train.init={first}", "parallel.data_shards=2", "parallel.data=2", "parallel.zero=1"]}.items():
+            self.train(f"init-{name}", *steady, *more)
+            runs[name] = self.losses(f"init-{name}")
+        self.assertEqual(runs["hf"], runs["run"])
+        self.assertEqual(runs["t2"], runs["run"])
+        self.assertLess(self.metrics("init-zero")[0]["loss"], self.metrics("first")[0]["loss"])
+        # The weights are the first run's, the optimizer is not: a step from them moves as a first step does.
+        last, begun = self.metrics("first")[-1], self.metrics("init-run")[0]
+        self.assertLess(abs(begun["loss"] - last["loss"]), abs(begun["loss"] - self.metrics("first")[0]["loss"]))
+        # A resume goes on from the checkpoint, also where the source is gone.
+        (self.folder / "first").rename(self.folder / "gone")
+        self.train("init-hf", "train.steps=5", *steady[1:], f"train.init={self.folder / 'hf'}")
+        self.assertEqual(len(self.losses("init-hf")), 5)
+
+    def test_another_model_is_refused(self):
+        self.train("small", "train.steps=1", "optimizer.schedule=constant")
+        error = ended(self.command("wider", "model.hidden=64", f"train.init={self.folder / 'small'}", "optimizer.schedule=constant"))
+        self.assertEqual(error.returncode, 2, error.stderr)
+        self.assertIn("hidden", error.stderr)
+        self.assertFalse((self.folder / "wider" / "metrics.jsonl").exists())
+        error = ended(self.command("none", f"train.init={self.folder / 'nothing'}", "optimizer.schedule=constant"))
+        self.assertEqual(error.returncode, 2, error.stderr)
+
+
 class Products(RoadTest):
     """What `fast` numerics chose is kept, whatever the user's cache says at a resume."""
 

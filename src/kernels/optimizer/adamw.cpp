@@ -68,33 +68,30 @@ void adamw(Exec& exec, const AdamW& a) {
 }
 
 void adamw_reference(Exec&, const AdamW& arguments) {
+  if (!arguments.apply.absent() && *arguments.apply.as<int32_t>() == 0) return;
   const AdamWFactors f = adamw_factors(arguments);
   const View w = as_one_row(arguments.w_N), m = as_one_row(arguments.m_N),
              v = as_one_row(arguments.v_N);
   const ConstView g = as_one_row(arguments.g_N);
-  const bool apply = arguments.apply.absent() || *arguments.apply.as<int32_t>() != 0;
   const double scale =
       arguments.gradient_scale.absent() ? 1 : read_double(arguments.gradient_scale, 0, 0);
   bool finite = true;
   for (int64_t i = 0; i < w.size(1); ++i) {
-    if (apply) {
-      const double gradient = scale * read_double(g, 0, i);
-      const double first = f.beta1 * read_double(m, 0, i) + f.one_minus_beta1 * gradient;
-      const double second =
-          f.beta2 * read_double(v, 0, i) + f.one_minus_beta2 * gradient * gradient;
-      const double denominator = std::sqrt(second) / f.root_correction + f.eps;
-      write_double(m, 0, i, first);
-      write_double(v, 0, i, second);
-      write_double(w, 0, i, f.decay * read_double(w, 0, i) - f.step_size * (first / denominator));
-      for (const View& x : {w, m, v}) finite = finite && std::isfinite(read_double(x, 0, i));
-    }
+    const double gradient = scale * read_double(g, 0, i);
+    const double first = f.beta1 * read_double(m, 0, i) + f.one_minus_beta1 * gradient;
+    const double second = f.beta2 * read_double(v, 0, i) + f.one_minus_beta2 * gradient * gradient;
+    const double denominator = std::sqrt(second) / f.root_correction + f.eps;
+    write_double(m, 0, i, first);
+    write_double(v, 0, i, second);
+    write_double(w, 0, i, f.decay * read_double(w, 0, i) - f.step_size * (first / denominator));
+    for (const View& x : {w, m, v}) finite = finite && std::isfinite(read_double(x, 0, i));
     if (!arguments.compute_N.absent()) {
       const View compute = as_one_row(arguments.compute_N);
       write_double(compute, 0, i, read_double(w, 0, i));
       finite = finite && std::isfinite(read_double(compute, 0, i));
     }
   }
-  if (apply && !arguments.finite.absent()) *arguments.finite.as<int32_t>() = finite ? 1 : 0;
+  if (!arguments.finite.absent()) *arguments.finite.as<int32_t>() = finite ? 1 : 0;
 }
 
 void clip_factor(Exec& exec, const ClipFactor& a) {

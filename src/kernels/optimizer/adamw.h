@@ -23,7 +23,7 @@ struct AdamW {
   ConstView g_N;
   ConstView gradient_scale = {};  // f32 [1] (or f64 with f64), optional: the clip factor
   ConstView apply = {};  // i32 [1], optional: 0 leaves everything as it is (a skipped step)
-  View compute_N = {};   // optional: receives w rounded to f32 or bf16, also when not applied
+  View compute_N = {};   // optional: receives w rounded to f32 or bf16
   View finite = {};      // i32 [1], optional: overwritten by 1 if all that was written is finite,
                          // else by 0; left alone when not applied
   double lr = 0;

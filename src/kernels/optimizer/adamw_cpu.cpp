@@ -114,11 +114,6 @@ bool adamw_range(const AdamW& a, const AdamWFactors& factors, float gradient_sca
   return finite;
 }
 
-void copy_range(const AdamW& a, Range range) {
-  map_piece([](FloatVec w) { return w; }, as_one_row(ConstView(a.w_N)), as_one_row(a.compute_N), 0,
-            range.begin, range.end);
-}
-
 }  // namespace
 }  // namespace megalith::kernels::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
@@ -129,12 +124,7 @@ namespace megalith::kernels {
 void adamw_simd(Exec& exec, const AdamW& a) {
   constexpr int64_t kGrain = 4096;
   const int64_t n = a.w_N.num_elements();
-  if (!a.apply.absent() && *a.apply.as<int32_t>() == 0) {
-    if (a.compute_N.absent()) return;
-    exec.device.pool().for_range(
-        n, kGrain, [&](Range range, int) { MEGA_CALL_SIMD(exec, copy_range, a, range); });
-    return;
-  }
+  if (!a.apply.absent() && *a.apply.as<int32_t>() == 0) return;
   const AdamWFactors factors = adamw_factors(a);
   const float scale = a.gradient_scale.absent() ? 1.0f : *a.gradient_scale.as<float>();
   std::atomic<bool> finite = true;

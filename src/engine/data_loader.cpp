@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "train/data_road.h"
+#include "engine/data_loader.h"
 
-namespace megalith::train {
+namespace megalith::engine {
 namespace {
 
 /// Where the next micro-batch of a data rank begins, step after step.
@@ -29,11 +29,9 @@ constexpr int kDepth = 4;
 
 }  // namespace
 
-DataRoad::DataRoad(const data::Sampler& sampler, const data::BatchOptions& options,
-                   const engine::Settings& settings, comm::Communicator& data_ranks,
-                   int64_t first_sample)
-    : sampler_(sampler),
-      options_(options),
+DataLoader::DataLoader(const data::BatchSource& source, const Settings& settings,
+                       comm::Communicator& data_ranks, int64_t first_sample)
+    : source_(source),
       ramp_(settings.batch),
       micro_batch_(settings.micro_batch),
       data_ranks_(data_ranks),
@@ -42,13 +40,13 @@ DataRoad::DataRoad(const data::Sampler& sampler, const data::BatchOptions& optio
                 first_sample};
   prefetcher_ = std::make_unique<data::Prefetcher>(
       [this, cursor](data::HostBatch& batch) mutable {
-        data::fill_batch(sampler_, cursor.take(), micro_batch_, options_, batch);
+        source_.fill(cursor.take(), micro_batch_, batch);
         return true;
       },
       kDepth);
 }
 
-DataRoad::Step DataRoad::next() {
+DataLoader::Step DataLoader::next() {
   Step step;
   step.first_sample = consumed_;
   step.samples = optim::batch_size(ramp_, consumed_);
@@ -56,7 +54,7 @@ DataRoad::Step DataRoad::next() {
   double own = 0;
   for (int64_t m = 0; m < count; ++m) {
     std::optional<data::HostBatch> batch = prefetcher_->next();
-    MEGA_CHECK(batch.has_value(), "the data road has no end");
+    MEGA_CHECK(batch.has_value(), "the data loader has no end");
     own += batch->total_weight;
     step.micro_batches.push_back(std::move(*batch));
   }
@@ -66,16 +64,15 @@ DataRoad::Step DataRoad::next() {
 }
 
 /// Numbers of tokens, so that any order of adding gives the same.
-double DataRoad::weight_of_all(double own, int64_t samples) {
-  if (options_.end_of_document_loss)
-    return static_cast<double>(samples * sampler_.sequence_length());
+double DataLoader::weight_of_all(double own, int64_t samples) {
+  if (const auto one = source_.sample_weight()) return static_cast<double>(samples) * *one;
   const auto sum = static_cast<int64_t>(own);
   MEGA_CHECK_EQ(static_cast<double>(sum), own);
   return static_cast<double>(data_ranks_.sum(sum, "step.weight"));
 }
 
-void DataRoad::recycle(Step&& step) {
+void DataLoader::recycle(Step&& step) {
   for (data::HostBatch& batch : step.micro_batches) prefetcher_->recycle(std::move(batch));
 }
 
-}  // namespace megalith::train
+}  // namespace megalith::engine

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The data ranks together read what one rank reads, step after step, while the batch grows.
-#include "train/data_road.h"
+#include "engine/data_loader.h"
 
 #include <gtest/gtest.h>
 
@@ -10,7 +10,7 @@
 #include "data/test_corpus.h"
 #include "testing/toy_model.h"
 
-namespace megalith::train {
+namespace megalith::engine {
 namespace {
 
 constexpr int64_t kSteps = 5;
@@ -22,8 +22,8 @@ struct Read {
   double weight = 0;
 };
 
-engine::Settings settings() {
-  engine::Settings s = megalith::testing::toy_settings();
+Settings settings() {
+  Settings s = megalith::testing::toy_settings();
   s.split.data_shards = 4;
   s.micro_batch = 1;
   s.batch = {.full = 16, .start = 4, .increment = 4, .samples = 32};
@@ -32,17 +32,14 @@ engine::Settings settings() {
 }
 
 /// What this data rank reads in each step.
-std::vector<Read> read(const data::Sampler& sampler, bool end_of_document_loss,
-                       comm::Communicator& data_ranks) {
-  engine::Settings s = settings();
+std::vector<Read> read(const data::BatchSource& source, comm::Communicator& data_ranks) {
+  Settings s = settings();
   s.layout.data = data_ranks.size();
-  const data::BatchOptions options{
-      .end_of_document = 0, .document_mask = true, .end_of_document_loss = end_of_document_loss};
-  DataRoad road(sampler, options, s, data_ranks, kFirstSample);
+  DataLoader loader(source, s, data_ranks, kFirstSample);
   std::vector<Read> steps;
   int64_t consumed = kFirstSample;
   for (int64_t i = 0; i < kSteps; ++i) {
-    DataRoad::Step step = road.next();
+    DataLoader::Step step = loader.next();
     EXPECT_EQ(step.first_sample, consumed);
     EXPECT_EQ(step.samples, optim::batch_size(s.batch, consumed));
     consumed += step.samples;
@@ -52,22 +49,21 @@ std::vector<Read> read(const data::Sampler& sampler, bool end_of_document_loss,
       read.ids.insert(read.ids.end(), batch.ids_T.begin(), batch.ids_T.end());
       read.samples.push_back(batch.first_sample);
     }
-    road.recycle(std::move(step));
+    loader.recycle(std::move(step));
   }
   return steps;
 }
 
 /// Rank by rank.
-std::vector<std::vector<Read>> read(const data::Sampler& sampler, bool end_of_document_loss,
-                                    int ranks) {
+std::vector<std::vector<Read>> read(const data::BatchSource& source, int ranks) {
   std::vector<std::vector<Read>> of_rank(static_cast<size_t>(ranks));
   comm::run_ranks(ranks, [&](comm::Communicator& world) {
-    of_rank[static_cast<size_t>(world.rank())] = read(sampler, end_of_document_loss, world);
+    of_rank[static_cast<size_t>(world.rank())] = read(source, world);
   });
   return of_rank;
 }
 
-TEST(DataRoad, RanksTogetherReadWhatOneReads) {
+TEST(DataLoader, RanksTogetherReadWhatOneReads) {
   const data::TemporaryFolder folder;
   std::vector<std::vector<int32_t>> documents;
   for (int32_t length = 3; length < 60; ++length) {
@@ -78,16 +74,19 @@ TEST(DataRoad, RanksTogetherReadWhatOneReads) {
   data::SamplerOptions options;
   options.sequence_length = settings().sequence_length();
   options.vocab_size = settings().model.vocab;
-  const data::Sampler sampler({{folder / "corpus", {}}}, options);
   for (const auto& [ranks, end_of_document_loss] :
        {std::pair{2, false}, std::pair{4, false}, std::pair{2, true}}) {
-    const std::vector<Read> alone = read(sampler, end_of_document_loss, 1)[0];
+    const data::CorpusSource source({{folder / "corpus", {}}}, options,
+                                    {.end_of_document = 0,
+                                     .document_mask = true,
+                                     .end_of_document_loss = end_of_document_loss});
+    const std::vector<Read> alone = read(source, 1)[0];
     for (const Read& step : alone) {
       const auto ends = end_of_document_loss ? 0 : std::ranges::count(step.ids, 0);
       EXPECT_EQ(step.weight, static_cast<double>(std::ssize(step.ids) - ends));
     }
     std::vector<Read> together(kSteps);
-    for (const std::vector<Read>& part : read(sampler, end_of_document_loss, ranks)) {
+    for (const std::vector<Read>& part : read(source, ranks)) {
       for (size_t i = 0; i < part.size(); ++i) {
         EXPECT_EQ(part[i].weight, alone[i].weight) << ranks << " ranks, step " << i;
         together[i].ids.insert(together[i].ids.end(), part[i].ids.begin(), part[i].ids.end());
@@ -103,4 +102,4 @@ TEST(DataRoad, RanksTogetherReadWhatOneReads) {
 }
 
 }  // namespace
-}  // namespace megalith::train
+}  // namespace megalith::engine

@@ -6,17 +6,18 @@
 #include <memory>
 
 #include "comm/communicator.h"
+#include "data/batch_source.h"
 #include "data/prefetch.h"
 #include "engine/settings.h"
 
-namespace megalith::train {
+namespace megalith::engine {
 
-class DataRoad {
+class DataLoader {
  public:
-  /// Starts at sample `first_sample`. The sampler and `data_ranks`, of which this is one, must
+  /// Starts at sample `first_sample`. The source and `data_ranks`, of which this is one, must
   /// outlive it.
-  DataRoad(const data::Sampler& sampler, const data::BatchOptions& options,
-           const engine::Settings& settings, comm::Communicator& data_ranks, int64_t first_sample);
+  DataLoader(const data::BatchSource& source, const Settings& settings,
+             comm::Communicator& data_ranks, int64_t first_sample);
 
   struct Step {
     int64_t first_sample = 0;
@@ -28,13 +29,12 @@ class DataRoad {
   Step next();
   /// Gives the memory back.
   void recycle(Step&& step);
-  /// Seconds that next() stood waiting so far: the exposed cost of the data road.
+  /// Seconds that next() stood waiting so far: the exposed cost of the data loader.
   double wait_seconds() const { return prefetcher_->wait_seconds(); }
 
  private:
   double weight_of_all(double own, int64_t samples);
-  const data::Sampler& sampler_;
-  data::BatchOptions options_;
+  const data::BatchSource& source_;
   optim::BatchRamp ramp_;
   int64_t micro_batch_;
   comm::Communicator& data_ranks_;
@@ -42,4 +42,4 @@ class DataRoad {
   std::unique_ptr<data::Prefetcher> prefetcher_;
 };
 
-}  // namespace megalith::train
+}  // namespace megalith::engine

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "train/earlier_run.h"
+#include "train/run_folder.h"
 
 #include <algorithm>
 #include <string>
@@ -106,6 +106,11 @@ void require_nothing_lost(const fs::path& run, const nlohmann::ordered_json& jso
       run.string(), logs[0]);
 }
 
+/// Runs write files alone there; whatever else has such a name is not theirs.
+bool is_leftover(const fs::directory_entry& entry) {
+  return entry.is_regular_file() && is_temporary_name(entry.path().filename().string());
+}
+
 }  // namespace
 
 void note_checkpoint(RunRecord& record, const checkpoint::Reader& reader,
@@ -142,6 +147,15 @@ void set_aside(const fs::path& run) {
   sync_folder(place);
   sync_folder(run);
   log::info("--restart: the run that was in {} is kept in {}", run.string(), place.string());
+}
+
+void remove_leftovers(const fs::path& run) {
+  for (const auto& entry : fs::directory_iterator(run))
+    if (is_leftover(entry)) fs::remove(entry.path());
+}
+
+bool has_leftovers(const fs::path& run) {
+  return std::ranges::any_of(fs::directory_iterator(run), is_leftover);
 }
 
 }  // namespace megalith::train

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// A run folder that holds files and no checkpoint. A start may begin anew in it only when nothing
-// that anybody could miss would go: run.json says whether a checkpoint was ever complete.
+// What a start finds in a run folder: what a killed run was writing, and files without a checkpoint.
+// It may begin anew in it only when nothing that anybody could miss would go: run.json says whether
+// a checkpoint was ever complete.
 #pragma once
 
 #include <filesystem>
@@ -26,5 +27,11 @@ LogPositions begin_logs(const std::filesystem::path& run, RunRecord& record);
 /// files of others stay. Nothing happens where there is nothing. A start that is cut off on the way
 /// leaves a folder that begin_logs refuses.
 void set_aside(const std::filesystem::path& run);
+
+/// What a killed run was writing beside its record and recipe. (The saver does the same in its own
+/// folder: checkpoint/kept_checkpoints.h.)
+void remove_leftovers(const std::filesystem::path& run);
+/// Whether that would remove anything.
+bool has_leftovers(const std::filesystem::path& run);
 
 }  // namespace megalith::train

@@ -1,0 +1,19 @@
+// SPDX-License-Identifier: Apache-2.0
+// The validation loss of a run, the same bits under every layout.
+#pragma once
+
+#include <optional>
+
+#include "base/function_ref.h"
+#include "data/batch_source.h"
+#include "engine/engine.h"
+
+namespace megalith::engine {
+
+/// Mean loss over the weighted tokens of the first `samples` samples, spread over the data ranks;
+/// equal on all ranks. Nothing if `stop`, which is asked before each micro-batch and answers alike
+/// on all ranks, says so. Collective over the world.
+std::optional<double> validation_loss(Engine& engine, const data::BatchSource& source,
+                                      int64_t samples, FunctionRef<bool()> stop);
+
+}  // namespace megalith::engine

@@ -1,0 +1,83 @@
+// SPDX-License-Identifier: Apache-2.0
+// One training run as one of its ranks goes through it: what it consists of. Its start, its saves
+// and its end are in training_run.cpp, its steps in loop.cpp.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "account/plan.h"
+#include "checkpoint/state_registry.h"
+#include "engine/data_loader.h"
+#include "engine/spread_state.h"
+#include "train/deadline.h"
+#include "train/loop.h"
+#include "train/run_checkpoints.h"
+#include "train/run_guard.h"
+#include "train/run_inputs.h"
+#include "train/run_journal.h"
+
+namespace megalith::train {
+
+/// One run, from its folder to its end.
+class TrainingRun {
+ public:
+  TrainingRun(const RunInputs& inputs, comm::Communicator& world, device::Device& device);
+  RunResult go();
+
+ private:
+  bool is_rank_zero() const { return world_.rank() == 0; }
+  bool at_end() const { return length_.is_reached(position_.step, position_.elapsed_seconds); }
+  /// Other ranks wait while this one reads and checks files.
+  checkpoint::AtWork at_work() {
+    return [this] { world_.sign_of_life(); };
+  }
+  void register_state();
+  void require_same_inputs();
+  void resume_or_begin();
+  void restore(const checkpoint::Reader& reader);
+  void describe_run();
+  void load_from(int64_t sample);
+  /// Takes over what all ranks agree on: a signal, rank 0's clock, and finite_. Collective.
+  void agree_on(double elapsed_seconds);
+  /// The same of the signal alone.
+  bool told_to_stop();
+
+  void one_step();
+  report::StepMetrics train_step();
+  bool judge(bool saving);
+  std::optional<double> validate();
+  void end_step(bool saving);
+  void write_samples();
+  void save();
+  void wait_for_save();
+  bool rewind();
+  RunResult finish();
+
+  const RunInputs& inputs_;
+  const config::Recipe& recipe_;
+  comm::Communicator& world_;
+  device::Device& device_;
+  int64_t resident_at_start_ = account::resident_memory().now;
+  RunLength length_;
+  engine::Settings settings_;
+  std::string data_fingerprint_;
+  RunGuard guard_;
+  Deadline deadline_;
+  RunJournal journal_;
+  checkpoint::StateRegistry state_;
+  std::unique_ptr<parallel::Mesh> mesh_;
+  std::unique_ptr<engine::Engine> engine_;
+  std::unique_ptr<engine::SpreadState> spread_;  // of the last save
+  std::unique_ptr<RunCheckpoints> checkpoints_;
+  std::unique_ptr<engine::DataLoader> loader_;
+  Position position_;
+  report::StepMetrics last_;               // of the last step
+  std::optional<OwedStep> owed_;           // what it has not done
+  std::optional<std::string> not_finite_;  // its first tensor that is not finite
+  bool finite_ = true;                     // what its update wrote
+  int signal_ = 0;                         // agreed on
+};
+
+}  // namespace megalith::train
