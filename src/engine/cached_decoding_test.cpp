@@ -29,6 +29,7 @@ class CachedDecoding : public ::testing::TestWithParam<Choice> {
       settings.model = megalith::testing::toy_llama_settings().model;
     else
       settings.model.set_num_layers(2);
+    settings.model.head.softcap = GetParam().kv_heads == 1 ? 6 : 0;
     settings.model.context = kTokens;
     settings.model.dropout = 0;
     testing::set_materialised(settings.model, GetParam().materialised);

@@ -52,7 +52,10 @@ std::vector<Variant> variants() {
   all.back().settings.split.tensor_shards = 2;
   all.push_back({"llama f32", testing::toy_llama_settings()});
   all.back().settings.ragged = true;
+  all.back().settings.model.head.softcap = 5;
+  all.back().settings.model.head.scale = 0.75;
   all.push_back({"llama bf16", testing::toy_llama_settings()});
+  all.back().settings.model.head.softcap = 4;
   all.back().settings.weights = all.back().settings.activations = DType::bf16;
   return all;
 }

@@ -272,7 +272,7 @@ TEST(LayerGradients, LossHeadWithMaskedTokensAndZLoss) {
   const engine::Settings settings = tiny_f64_settings();
   for (const float z_loss : {0.0f, 0.0625f}) {
     LayerCase c(settings);
-    const LossHead layer(c.parameters(), {20, 128, kH}, {}, nullptr, c.partition());
+    const LossHead layer(c.parameters(), {20, 128, kH}, {}, {}, nullptr, c.partition());
     c.place();
     Context context = c.context();
     const Shape shape{c.tokens(), kH};
@@ -291,6 +291,22 @@ TEST(LayerGradients, LossHeadWithMaskedTokensAndZLoss) {
     // Padding of the vocabulary takes no part.
     const View dw = c.parameters().find("head.weight")->gradient_sum();
     for (int64_t v = 20; v < 128; ++v) EXPECT_EQ(dot(dw.rows(v, 1), dw.rows(v, 1)), 0) << v;
+  }
+}
+
+TEST(LayerGradients, LossHeadWithCappedAndScaledLogits) {
+  for (const HeadSpec& spec :
+       {HeadSpec{.softcap = 1.5}, HeadSpec{.scale = 0.3}, HeadSpec{.softcap = 2, .scale = 0.7}}) {
+    LayerCase c(tiny_f64_settings());
+    const LossHead layer(c.parameters(), {20, 128, kH}, {}, spec, nullptr, c.partition());
+    c.place();
+    Context context = c.context();
+    const Shape shape{c.tokens(), kH};
+    const auto x = c.random(shape, "x"), dx = c.tensor(shape), loss = c.tensor(Shape{c.tokens()});
+    layer.forward_backward(context, c.batch(), x, 0.0625f, loss, dx);
+    const auto value = [&] { return head_value(c, context, layer, x, 0.0625); };
+    EXPECT_THAT(gradient_faults("x", x, dx, value, {.elements = 12}), IsEmpty());
+    EXPECT_THAT(c.parameter_faults(value), IsEmpty());
   }
 }
 

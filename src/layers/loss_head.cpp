@@ -12,7 +12,7 @@
 namespace megalith::layers {
 namespace {
 
-/// Logits of one chunk take at most about this much; enough rows to keep the products efficient.
+/// Logits of one chunk take at most about this much (twice with a softcap); enough rows to keep the products efficient.
 constexpr int64_t kLogitsBytes = int64_t{50} << 20;
 
 /// The gradient of the logits in their memory, stored like every gradient of an activation (so
@@ -28,16 +28,20 @@ View gradient_in_place(const View& logits_RV, DType activation) {
 /// Buffers of one chunk of R rows.
 struct LossHead::Chunk {
   device::Tensor logits_RV, max_R, sum_R, target_R;
+  device::Tensor exps_RV;  // apart from the logits where the gradient needs both: with a softcap
   kernels::VocabRange vocab;
+  View exps() const { return exps_RV.view.absent() ? logits_RV.view : exps_RV.view; }
 };
 
 LossHead::LossHead(parameters::ParameterSet& set, const TokenTable& table, const NormSpec& norm,
-                   parameters::Parameter* tied, const Partition& partition)
+                   const HeadSpec& spec, parameters::Parameter* tied, const Partition& partition)
     : vocab_(table.vocab),
       padded_vocab_(table.padded_vocab),
       norm_(set, "final_norm", table.hidden, norm, partition),
       weight_(tied),
-      tied_(tied != nullptr) {
+      tied_(tied != nullptr),
+      scale_(static_cast<float>(spec.scale)),
+      softcap_(static_cast<float>(spec.softcap)) {
   if (weight_ == nullptr) {
     using parameters::Init;
     const Shape shape{table.padded_vocab, table.hidden};
@@ -50,6 +54,11 @@ LossHead::LossHead(parameters::ParameterSet& set, const TokenTable& table, const
 int64_t LossHead::chunk_rows() const {
   const int64_t rows = kLogitsBytes / (weight_->local_shape()[0] * bytes_of(DType::f32));
   return std::clamp<int64_t>(rows / kLossRowMultiple * kLossRowMultiple, kLossRowMultiple, 4096);
+}
+
+void LossHead::finish_logits(Context& context, View logits_RV) const {
+  if (softcap_ > 0) return kernels::softcap(context.exec, logits_RV, scale_, softcap_);
+  if (scale_ != 1) kernels::scale(context.exec, logits_RV, scale_);
 }
 
 View LossHead::weight_gradient() const { return weight_->gradient_sum(tied_ ? 1 : 0); }
@@ -68,6 +77,8 @@ void LossHead::chunk_losses(Context& context, const Batch& batch, ConstView h_RH
   chunk.target_R = context.workspace(sums, Shape{rows});
   kernels::linear_forward(exec,
                           {.x_TI = h_RH, .w_OI = weight_->compute(), .y_TO = chunk.logits_RV});
+  finish_logits(context, chunk.logits_RV);
+  if (keep_exps && softcap_ > 0) chunk.exps_RV = context.workspace(sums, Shape{rows, local_vocab});
   context.inspect("logits", chunk.logits_RV);
   kernels::cross_entropy_row_max(exec, {chunk.logits_RV, chunk.vocab, chunk.max_R});
   if (context.tensor.size() > 1) {
@@ -78,7 +89,7 @@ void LossHead::chunk_losses(Context& context, const Batch& batch, ConstView h_RH
                                          .vocab = chunk.vocab,
                                          .max_R = chunk.max_R,
                                          .targets_R = batch.targets_T.rows(begin, rows),
-                                         .exps_RV = keep_exps ? chunk.logits_RV.view : View{},
+                                         .exps_RV = keep_exps ? chunk.exps() : View{},
                                          .sums_PR = sums_PR,
                                          .target_R = chunk.target_R});
   kernels::tree_sum(exec, {sums_PR, chunk.sum_R});
@@ -137,9 +148,9 @@ void LossHead::forward_backward(Context& context, const Batch& batch, ConstView 
     const ConstView h_RH = h.rows(begin, rows);
     Chunk chunk;
     chunk_losses(context, batch, h_RH, begin, chunk, true, loss_T.rows(begin, rows));
-    const View dlogits = gradient_in_place(chunk.logits_RV, context.activation);
+    const View dlogits = gradient_in_place(chunk.exps(), context.activation);
     kernels::cross_entropy_gradient(context.exec,
-                                    {.exps_RV = chunk.logits_RV,
+                                    {.exps_RV = chunk.exps(),
                                      .vocab = chunk.vocab,
                                      .max_R = chunk.max_R,
                                      .sum_R = chunk.sum_R,
@@ -147,7 +158,10 @@ void LossHead::forward_backward(Context& context, const Batch& batch, ConstView 
                                      .weight_R = batch.loss_weight_T.rows(begin, rows),
                                      .scale = batch.loss_scale,
                                      .z_loss = z_loss,
-                                     .dlogits_RV = dlogits});
+                                     .dlogits_RV = dlogits,
+                                     .logits_scale = scale_,
+                                     .softcap = softcap_,
+                                     .logits_RV = softcap_ > 0 ? chunk.logits_RV.view : View{}});
     context.inspect("logits_gradient", dlogits);
     kernels::linear_backward_weight(context.exec, {dlogits, h_RH, weight_gradient()});
     if (context.sequence) {
@@ -191,8 +205,9 @@ void LossHead::logits(Context& context, ConstView x_RH, View logits_RV) const {
   const device::Tensor h = context.workspace(context.activation, x_RH.shape());
   norm_.forward(context, x_RH, h, nullptr);
   if (context.tensor.size() == 1) {
-    return kernels::linear_forward(context.exec,
-                                   {.x_TI = h, .w_OI = weight_->compute(), .y_TO = logits_RV});
+    kernels::linear_forward(context.exec,
+                            {.x_TI = h, .w_OI = weight_->compute(), .y_TO = logits_RV});
+    return finish_logits(context, logits_RV);
   }
   // Each rank has a run of the columns; rank by rank they come together.
   const int64_t rows = x_RH.size(0), local = weight_->local_shape()[0];
@@ -206,6 +221,7 @@ void LossHead::logits(Context& context, ConstView x_RH, View logits_RV) const {
     context.device().copy(logits_RV.columns(rank * local, local),
                           all.view.rows(rank, 1).reshape(Shape{rows, local}));
   }
+  finish_logits(context, logits_RV);
 }
 
 }  // namespace megalith::layers

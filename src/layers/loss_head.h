@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Final norm, output projection onto the vocabulary (cut over the tensor ranks) and softmax
-// cross-entropy, in chunks of rows: full logits never exist. Training computes the loss and the
+// Final norm, output projection onto the vocabulary (cut over the tensor ranks), scale and cap of
+// logits where the model has them, and softmax cross-entropy, in chunks of rows: full logits never exist. Training computes the loss and the
 // gradient in one pass, since the scale of the gradient (the step's global weight) is known before.
 #pragma once
 
@@ -17,7 +17,7 @@ class LossHead {
   /// Declares "final_norm" and, unless `tied` is given, "head.weight" [V, H]. With `tied` (the
   /// token embedding on the same rank) the projection reads it and its gradient goes to buffer 1.
   LossHead(parameters::ParameterSet& set, const TokenTable& table, const NormSpec& norm,
-           parameters::Parameter* tied, const Partition& partition);
+           const HeadSpec& spec, parameters::Parameter* tied, const Partition& partition);
 
   /// loss_T (f32) = -log p(target) per token of the batch, unweighted; x_TH: the rank's own tokens.
   /// Collective over the tensor ranks.
@@ -38,6 +38,8 @@ class LossHead {
   void chunk_losses(Context& context, const Batch& batch, ConstView h_RH, int64_t begin,
                     Chunk& chunk, bool keep_exps, View loss_R) const;
   int64_t chunk_rows() const;
+  /// The product with the table to logits, in place.
+  void finish_logits(Context& context, View logits_RV) const;
   /// The final norm's output for all tokens of the batch, in one of the two buffers.
   ConstView normed(Context& context, const Batch& batch, ConstView x_TH, NormSaved* saved,
                    device::Tensor& own, device::Tensor& gathered) const;
@@ -49,6 +51,7 @@ class LossHead {
   Norm norm_;
   parameters::Parameter* weight_;
   bool tied_;
+  float scale_, softcap_;
 };
 
 }  // namespace megalith::layers

@@ -45,7 +45,8 @@ Decoder::Decoder(const ModelSpec& spec, parameters::ParameterSet& set, const Sta
     // Without the first stage's table: a copy of the same name, with the same updates; gradients
     // are exchanged.
     if (spec.head.tied && tied_ == nullptr) tied_ = &declare_tokens(set, tokens, partition);
-    head_.emplace(set, tokens, spec.final_norm, spec.head.tied ? tied_ : nullptr, partition);
+    head_.emplace(set, tokens, spec.final_norm, spec.head, spec.head.tied ? tied_ : nullptr,
+                  partition);
   }
   begins_.push_back(set.all().size());
 }

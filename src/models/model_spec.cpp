@@ -118,8 +118,8 @@ void ModelSpec::check(const std::string& where) const {
   std::vector<std::string> faults;
   check_sizes(*this, faults);
   for (size_t i = 0; i < layers.size() && faults.empty(); ++i) check_layer(layers[i], faults);
-  if (head.softcap != 0 || head.scale != 1)
-    faults.emplace_back("a softcap or scale of logits is not built yet");
+  if (head.scale == 0 || head.softcap < 0)
+    faults.push_back(fmt::format("logits of scale {} and softcap {}", head.scale, head.softcap));
   if (!(dropout >= 0 && dropout < 1))
     faults.push_back(fmt::format("dropout {} is not in [0, 1)", dropout));
   for (const NormSpec* norm : {&final_norm, layers.empty() ? &final_norm : &layers[0].norm}) {

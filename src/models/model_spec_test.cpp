@@ -156,7 +156,7 @@ TEST(ModelSpec, ImpossibleOnesAreRefused) {
   refuses([](ModelSpec& m) { m.layers[0].norm.bias = true; }, "bias");
   refuses([](ModelSpec& m) { m.layers[0].norm.eps = 0; }, "epsilon");
   refuses([](ModelSpec& m) { m.vocab = 0; }, "vocab");
-  refuses([](ModelSpec& m) { m.head.softcap = 30; }, "logits");
+  refuses([](ModelSpec& m) { m.head.scale = 0; }, "logits");
   refuses([](ModelSpec& m) { m.layers[0].attention.causal = false; }, "encoders");
   refuses([](ModelSpec& m) { m.layers.clear(); }, "layers");
   refuses(

@@ -98,9 +98,16 @@ void cross_entropy_gradient(Exec& exec, const LossGradient& a) {
   MEGA_CHECK(
       a.dlogits_RV.dtype() == dtype || (dtype == DType::f32 && a.dlogits_RV.dtype() == DType::bf16),
       "dlogits are {}", a.dlogits_RV.dtype());
+  MEGA_CHECK(a.logits_RV.absent() == (a.softcap == 0), "a softcap of {}", a.softcap);
+  if (a.softcap != 0) {
+    check_same_shape(a.logits_RV, a.exps_RV);
+    MEGA_CHECK(a.logits_RV.dtype() == dtype && a.logits_RV.data() != a.exps_RV.data(),
+               "capped logits are {}", a.logits_RV.dtype());
+  }
+  const int64_t matrices = a.softcap != 0 ? 2 : 1;
   run_chosen<LossGradient>(exec, "cross_entropy_gradient",
-                           {.flops = elements(a.exps_RV),
-                            .bytes_read = a.exps_RV.bytes() + 4 * a.max_R.bytes(),
+                           {.flops = static_cast<double>(matrices) * elements(a.exps_RV),
+                            .bytes_read = matrices * a.exps_RV.bytes() + 4 * a.max_R.bytes(),
                             .bytes_written = a.dlogits_RV.bytes()},
                            kGradient, a);
 }

@@ -9,7 +9,9 @@
 //   row_loss    loss_r   = (max_r + log(sum_r)) - target_r
 //   gradient    dl_rv    = e_rv * (a_r / sum_r * (1 + 2 z lse_r)) - a_r [v = t(r)]
 // with a_r = weight_r * scale: the gradient of scale * sum_r weight_r * (loss_r + z * lse_r^2),
-// where z is the z-loss of Chowdhery et al. 2022, section 5.
+// where z is the z-loss of Chowdhery et al. 2022, section 5. Where logits are l = s x of products x,
+// or with a softcap c (Gemma 2) l = c tanh(s x / c), the gradient is that of x, in the same pass:
+//   gradient    dx_rv    = s dl_rv,   with a softcap  s dl_rv (1 - (l_rv / c)^2)
 //
 // V is the local part of the padded vocabulary and starts at global column vocab.begin. Columns
 // whose global number is >= vocab.valid are padding: they are left out of every sum, and their
@@ -67,13 +69,16 @@ void cross_entropy_row_loss(Exec& exec, const RowLoss& arguments);
 struct LossGradient {
   ConstView exps_RV;  // f32, from ExpSums
   VocabRange vocab;
-  ConstView max_R;      // f32 [R]
-  ConstView sum_R;      // f32 [R]
-  ConstView targets_R;  // i32 [R]
-  ConstView weight_R;   // f32 [R]
-  float scale = 1;      // 1 / global weight of the step
-  float z_loss = 0;     // z
-  View dlogits_RV;      // f32 or bf16 (f64)
+  ConstView max_R;           // f32 [R]
+  ConstView sum_R;           // f32 [R]
+  ConstView targets_R;       // i32 [R]
+  ConstView weight_R;        // f32 [R]
+  float scale = 1;           // 1 / global weight of the step
+  float z_loss = 0;          // z
+  View dlogits_RV;           // f32 or bf16 (f64)
+  float logits_scale = 1;    // s
+  float softcap = 0;         // c; 0: none
+  ConstView logits_RV = {};  // l, f32; with a softcap, not in the memory of the exps
 };
 void cross_entropy_gradient(Exec& exec, const LossGradient& arguments);
 

@@ -94,19 +94,43 @@ void row_loss_part(const RowLoss& a, int64_t begin, int64_t end) {
   }
 }
 
+/// 1 - (l / c)^2 of capped logits.
+FloatVec cap_slope(FloatVec capped, FloatVec inverse) {
+  const FloatVec t = hn::Mul(capped, inverse);
+  return hn::NegMulAdd(t, t, hn::Set(FloatTag(), 1.0f));
+}
+float at_slope(float gradient, const float* capped, int64_t column, float inverse) {
+  if (capped == nullptr) return gradient;
+  const FloatTag d;
+  return gradient * hn::GetLane(cap_slope(hn::Set(d, capped[column]), hn::Set(d, inverse)));
+}
+
+/// `capped`: the logits, with a softcap whose inverse is given; else null.
 template <class T>
-void gradient_row(const float* exps, int64_t valid, int64_t columns, float factor, float weight,
-                  int64_t target, T* out) {
+void gradient_row(const float* exps, const float* capped, float inverse, int64_t valid,
+                  int64_t columns, float factor, float weight, int64_t target, T* out) {
   if (weight == 0.0f) {
     std::fill(out, out + columns, T{});
     return;
   }
   // Read before the row is overwritten, which may be the same memory.
-  const float at_target = target < 0 ? 0.0f : exps[target] * factor - weight;
-  const FloatVec by = hn::Set(FloatTag(), factor);
+  const float at_target =
+      target < 0 ? 0.0f : at_slope(exps[target] * factor - weight, capped, target, inverse);
+  const FloatVec by = hn::Set(FloatTag(), factor), inverses = hn::Set(FloatTag(), inverse);
   int64_t i = 0;
-  for (; i + kFloatLanes <= valid; i += kFloatLanes) store(hn::Mul(load(exps + i), by), out + i);
-  if (i < valid) store_some(hn::Mul(load_some(exps + i, valid - i), by), out + i, valid - i);
+  if (capped != nullptr) {
+    for (; i + kFloatLanes <= valid; i += kFloatLanes) {
+      const FloatVec slope = cap_slope(load(capped + i), inverses);
+      store(hn::Mul(hn::Mul(load(exps + i), by), slope), out + i);
+    }
+    if (i < valid) {
+      const FloatVec slope = cap_slope(load_some(capped + i, valid - i), inverses);
+      store_some(hn::Mul(hn::Mul(load_some(exps + i, valid - i), by), slope), out + i, valid - i);
+    }
+  } else {
+    for (; i + kFloatLanes <= valid; i += kFloatLanes) store(hn::Mul(load(exps + i), by), out + i);
+    if (i < valid) store_some(hn::Mul(load_some(exps + i, valid - i), by), out + i, valid - i);
+  }
   std::fill(out + valid, out + columns, T{});
   if (target < 0) return;
   if constexpr (std::is_same_v<T, float>) {
@@ -119,17 +143,22 @@ void gradient_row(const float* exps, int64_t valid, int64_t columns, float facto
 void gradient_rows(const LossGradient& a, int64_t begin, int64_t end) {
   const int64_t columns = a.exps_RV.size(1), valid = valid_columns(a.vocab, columns);
   for (int64_t r = begin; r < end; ++r) {
-    const float weight = a.weight_R.as<float>()[r] * a.scale;
+    const float weight = a.weight_R.as<float>()[r] * a.scale * a.logits_scale;
     const float sum = a.sum_R.as<float>()[r];
     const float lse =
         a.max_R.as<float>()[r] + hn::GetLane(elementary::log<SimdOps>(hn::Set(FloatTag(), sum)));
     const float factor = weight / sum * (1.0f + 2.0f * a.z_loss * lse);
     const int64_t target = local_target(a.vocab, columns, a.targets_R.as<int32_t>()[r]);
     const float* exps = a.exps_RV.row<float>(r);
+    const float* capped = a.logits_RV.absent() ? nullptr : a.logits_RV.row<float>(r);
+    const float inverse = capped == nullptr ? 0.0f : 1.0f / a.softcap;
+    const auto write = [&](auto* out) {
+      gradient_row(exps, capped, inverse, valid, columns, factor, weight, target, out);
+    };
     if (a.dlogits_RV.dtype() == DType::bf16) {
-      gradient_row(exps, valid, columns, factor, weight, target, a.dlogits_RV.row<bf16_t>(r));
+      write(a.dlogits_RV.row<bf16_t>(r));
     } else {
-      gradient_row(exps, valid, columns, factor, weight, target, a.dlogits_RV.row<float>(r));
+      write(a.dlogits_RV.row<float>(r));
     }
   }
 }

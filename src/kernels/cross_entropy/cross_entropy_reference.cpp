@@ -60,6 +60,11 @@ void loss_gradient_reference(Exec&, const LossGradient& a) {
       double gradient = 0;
       if (v < valid && weight != 0) {
         gradient = read_double(a.exps_RV, r, v) * factor - (v == target ? weight : 0.0);
+        gradient *= static_cast<double>(a.logits_scale);
+        if (a.softcap != 0) {
+          const double t = read_double(a.logits_RV, r, v) / static_cast<double>(a.softcap);
+          gradient *= 1 - t * t;
+        }
       }
       write_double(a.dlogits_RV, r, v, gradient);
     }

@@ -8,6 +8,7 @@
 #include <cstring>
 
 #include "kernels/elementary/kernel_testing.h"
+#include "kernels/elementwise/pointwise.h"
 
 namespace megalith::kernels {
 namespace {
@@ -22,7 +23,7 @@ struct Loss {
   DType dtype;
   int shards;
   TestTensor logits, targets, weights, max, sums, sum, target, loss, lse, dlogits;
-  float scale = 0.125f, z_loss = 0;
+  float scale = 0.125f, z_loss = 0, logits_scale = 1, softcap = 0;
   DType gradient_dtype;
 
   Loss(int64_t r, int64_t v, int64_t valid_columns, int shard_count, DType type,
@@ -59,7 +60,10 @@ struct Loss {
     Exec exec(device);
     exec.only = only;
     const int64_t width = columns / ranks;
-    TestTensor work = logits;  // exps in place
+    TestTensor work = logits;  // exps in place, but of capped logits
+    if (softcap != 0) kernels::softcap(exec, work.view(), logits_scale, softcap);
+    if (softcap == 0 && logits_scale != 1) kernels::scale(exec, work.view(), logits_scale);
+    TestTensor capped = work;
     const auto vocab = [&](int rank) {
       return VocabRange{.begin = rank * width, .valid = valid, .shards = shards / ranks};
     };
@@ -95,7 +99,10 @@ struct Loss {
                                     .weight_R = weights.view(),
                                     .scale = scale,
                                     .z_loss = z_loss,
-                                    .dlogits_RV = part(dlogits, rank)});
+                                    .dlogits_RV = part(dlogits, rank),
+                                    .logits_scale = logits_scale,
+                                    .softcap = softcap,
+                                    .logits_RV = softcap != 0 ? part(capped, rank) : View{}});
     }
   }
   double total() const {
@@ -151,6 +158,33 @@ TEST(CrossEntropy, MatchesReference) {
   }
 }
 
+TEST(CrossEntropy, CappedAndScaledLogitsMatchReference) {
+  const auto device = device::make_cpu_device(2);
+  for (const Size& s : sizes()) {
+    for (const float softcap : {0.0f, 4.0f}) {
+      for (const DType gradient : {DType::f32, DType::bf16}) {
+        Loss fast(s.rows, s.columns, s.valid, s.shards, DType::f32, gradient), exact = fast;
+        fast.softcap = exact.softcap = softcap;
+        fast.logits_scale = exact.logits_scale = 0.75f;
+        fast.run(*device);
+        exact.run(*device, 1, "reference");
+        // As without; a capped logit (at most 4) is within 7 u of its size, so exps move by 56 u.
+        const double u = 0x1p-24;
+        const double relative = (42 + static_cast<double>(s.columns) / 16 + 10 + 56) * u;
+        expect_close(fast.loss, exact.loss, relative + 120 * u, "loss");
+        const double rounding = gradient == DType::bf16 ? testing::unit_roundoff(gradient) : 0;
+        expect_close(
+            fast.dlogits, exact.dlogits,
+            [&](int64_t i) {
+              return 2 * relative + 8 * u + rounding * 1.01 * std::abs(exact.dlogits.at(i));
+            },
+            "dlogits");
+        fast.dlogits.expect_gaps_untouched();
+      }
+    }
+  }
+}
+
 TEST(CrossEntropy, EqualLogitsAreExact) {
   Loss even(9, 64, 64, 4, DType::f32, DType::f32);
   even.logits.fill_constant(2.5);
@@ -174,16 +208,22 @@ TEST(CrossEntropy, EqualLogitsAreExact) {
 TEST(CrossEntropy, ReferenceGradientMatchesFiniteDifference) {
   const auto device = device::make_cpu_device(1);
   for (const float z_loss : {0.0f, 0.01f}) {
-    Loss x(4, 12, 10, 2, DType::f64, DType::f64);
-    x.z_loss = z_loss;
-    x.logits.fill_normal(3);
-    const auto loss = [&] {
-      x.run(*device);
-      return x.total();
-    };
-    loss();
-    const TestTensor gradient = x.dlogits;
-    testing::expect_gradient(loss, x.logits, gradient, 1e-8, "logits");
+    for (const float softcap : {0.0f, 2.0f}) {
+      for (const float logits_scale : {1.0f, 0.7f}) {
+        Loss x(4, 12, 10, 2, DType::f64, DType::f64);
+        x.z_loss = z_loss;
+        x.softcap = softcap;
+        x.logits_scale = logits_scale;
+        x.logits.fill_normal(3);
+        const auto loss = [&] {
+          x.run(*device);
+          return x.total();
+        };
+        loss();
+        const TestTensor gradient = x.dlogits;
+        testing::expect_gradient(loss, x.logits, gradient, 1e-8, "logits");
+      }
+    }
   }
 }
 
@@ -284,6 +324,7 @@ TEST(CrossEntropy, BitsDependOnNeitherDeviceNorRanks) {
       for (const int ranks : {1, 2, 4, 8}) {
         auto x = std::make_unique<Loss>(rows, columns, valid, shards, DType::f32, DType::bf16);
         x->z_loss = 1e-4f;
+        x->softcap = shards == 8 && rows == 4 ? 3.0f : 0.0f;
         x->run(*on.device, ranks);
         if (first == nullptr) {
           first = std::move(x);

@@ -25,6 +25,13 @@ struct Scale {
 void scale_simd(Exec& exec, const Scale& arguments);
 void scale_reference(Exec& exec, const Scale& arguments);
 
+struct Softcap {
+  View x;
+  float scale, cap;
+};
+void softcap_simd(Exec& exec, const Softcap& arguments);
+void softcap_reference(Exec& exec, const Softcap& arguments);
+
 struct Add {
   ConstView a, b;
   View y;

@@ -23,6 +23,11 @@ constexpr Implementation<Scale> kScale[] = {
     {"simd", [](const Exec&, const Scale& a) { return refuse_wide({a.x}); }, scale_simd},
     {"reference", [](const Exec&, const Scale&) { return std::string_view(); }, scale_reference},
 };
+constexpr Implementation<Softcap> kSoftcap[] = {
+    {"simd", [](const Exec&, const Softcap& a) { return refuse_wide({a.x}); }, softcap_simd},
+    {"reference", [](const Exec&, const Softcap&) { return std::string_view(); },
+     softcap_reference},
+};
 constexpr Implementation<Add> kAdd[] = {
     {"simd",
      [](const Exec&, const Add& a) {
@@ -69,6 +74,14 @@ void scale(Exec& exec, View x, ConstView factor) {
   MEGA_CHECK(factor.dtype() == DType::f32 ||
              (factor.dtype() == DType::f64 && x.dtype() == DType::f64));
   run_scale(exec, {x, factor, 1});
+}
+
+void softcap(Exec& exec, View x, float scale, float cap) {
+  check_storage({x});
+  MEGA_CHECK(cap > 0, "a softcap of {}", cap);
+  constexpr double kFlops = 25;  // of tanh, roughly
+  const device::Work work{kFlops * static_cast<double>(x.num_elements()), x.bytes(), x.bytes()};
+  run_chosen<Softcap>(exec, "softcap", work, kSoftcap, {x, scale, cap});
 }
 
 void add(Exec& exec, ConstView a, ConstView b, View y) {

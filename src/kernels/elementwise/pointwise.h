@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The operations that only move or combine elements: cast, scale, add, fill. The operands of a call
+// The operations that only move or combine elements: cast, scale, softcap, add, fill. The operands of a call
 // have the same shape, with any number of dimensions, and may have row strides; a 1-D view is
 // contiguous. All compute in f32 and round once when storing; f64 storage goes to the reference.
 // Local; results overwrite, and are ready as of a later ticket of the device.
@@ -16,6 +16,9 @@ void cast(Exec& exec, ConstView x, View y);
 void scale(Exec& exec, View x, float factor);
 /// The same with a factor that is on the device: f32 [1] (for f64 x: f32 or f64).
 void scale(Exec& exec, View x, ConstView factor);
+
+/// x = cap tanh(scale x / cap), in place: scale x, kept within cap > 0 (Gemma 2). Types as scale.
+void softcap(Exec& exec, View x, float scale, float cap);
 
 /// y = a + b. Each f32 or bf16 (f64: all three). y may alias a or b.
 void add(Exec& exec, ConstView a, ConstView b, View y);

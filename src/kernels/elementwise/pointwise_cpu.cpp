@@ -25,6 +25,12 @@ void scale_piece(const View& x, float factor, int64_t row, int64_t begin, int64_
   map_piece([&](FloatVec v) { return hn::Mul(v, factors); }, x, x, row, begin, end);
 }
 
+void softcap_piece(const View& x, float inner, float cap, int64_t row, int64_t begin, int64_t end) {
+  const FloatVec by = hn::Set(FloatTag(), inner), caps = hn::Set(FloatTag(), cap);
+  map_piece([&](FloatVec v) { return hn::Mul(elementary::tanh<SimdOps>(hn::Mul(v, by)), caps); }, x,
+            x, row, begin, end);
+}
+
 void add_piece(const ConstView& a, const ConstView& b, const View& y, int64_t row, int64_t begin,
                int64_t end) {
   map_piece([](FloatVec u, FloatVec v) { return hn::Add(u, v); }, a, b, y, row, begin, end);
@@ -52,6 +58,14 @@ void scale_simd(Exec& exec, const Scale& arguments) {
       arguments.factor_view.absent() ? arguments.factor : *arguments.factor_view.as<float>();
   for_pieces(exec, x.size(0), x.size(1), [&](int64_t row, int64_t begin, int64_t end) {
     MEGA_CALL_SIMD(exec, scale_piece, x, factor, row, begin, end);
+  });
+}
+
+void softcap_simd(Exec& exec, const Softcap& arguments) {
+  const View x = arguments.x.is_contiguous() ? as_one_row(arguments.x) : as_matrix(arguments.x);
+  const float cap = arguments.cap, inner = arguments.scale / cap;
+  for_pieces(exec, x.size(0), x.size(1), [&](int64_t row, int64_t begin, int64_t end) {
+    MEGA_CALL_SIMD(exec, softcap_piece, x, inner, cap, row, begin, end);
   });
 }
 

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The specification: plain loops in double.
+#include <cmath>
+
 #include "kernels/elementary/reference_access.h"
 #include "kernels/elementary/run_chosen.h"
 #include "kernels/elementwise/implementations.h"
@@ -20,6 +22,16 @@ void scale_reference(Exec&, const Scale& arguments) {
                                                        : read_double(arguments.factor_view, 0, 0);
   for (int64_t t = 0; t < x.size(0); ++t) {
     for (int64_t c = 0; c < x.size(1); ++c) write_double(x, t, c, read_double(x, t, c) * factor);
+  }
+}
+
+void softcap_reference(Exec&, const Softcap& arguments) {
+  const View x = as_matrix(arguments.x);
+  const double cap = static_cast<double>(arguments.cap);
+  const double inner = static_cast<double>(arguments.scale) / cap;
+  for (int64_t t = 0; t < x.size(0); ++t) {
+    for (int64_t c = 0; c < x.size(1); ++c)
+      write_double(x, t, c, cap * std::tanh(read_double(x, t, c) * inner));
   }
 }
 

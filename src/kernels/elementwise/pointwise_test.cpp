@@ -85,6 +85,30 @@ TEST(Pointwise, AddAndScaleEqualTheReferenceRoundedOnce) {
   }
 }
 
+TEST(Pointwise, SoftcapEqualsTheReferenceWithinItsBound) {
+  for (const ElementwiseCase& c : kElementwiseCases) {
+    for (const DType dtype : kNarrow) {
+      for (const float cap : {0.5f, 30.0f}) {
+        const TestTensor x = tensor(dtype, c).fill_normal(1, 3);
+        const auto run = [&](Exec& exec) {
+          TestTensor y = x;
+          softcap(exec, y, 1.5f, cap);
+          return Outputs{y};
+        };
+        const Outputs y = testing::run_everywhere(run, describe(c));
+        const Outputs expected = testing::run_reference(run);
+        // tanh is within 1.5 ulp, 3 u; scale / cap, the argument and the product round (a relative
+        // error of the argument is at most that of tanh): 6 u, then both results.
+        const double relative = 6 * 0x1p-24 + 2 * testing::unit_roundoff(dtype) * (1 + 0x1p-6);
+        testing::expect_close(
+            y[0], expected[0], [&](int64_t i) { return relative * std::abs(expected[0].at(i)); },
+            describe(c));
+        for (int64_t i = 0; i < x.size(); ++i) ASSERT_LE(std::abs(y[0].at(i)), cap);
+      }
+    }
+  }
+}
+
 TEST(Pointwise, ExactNumbersGiveExactBits) {
   const ElementwiseCase c = {37, 53, 3, 1};
   for (const DType dtype : kNarrow) {
