@@ -17,8 +17,8 @@
 #include "comm/backends.h"
 #include "config/layouts.h"
 #include "device/placement.h"
-#include "train/deadline.h"
 #include "train/product_choices.h"
+#include "train/timeout_policy.h"
 
 namespace megalith::apps {
 namespace {
@@ -111,7 +111,8 @@ RankOptions rank_options(const config::Recipe& recipe) {
 
 void on_ranks(const RankOptions& ranks, const std::optional<Launch>& launch,
               FunctionRef<void(const RankPlace&)> body) {
-  comm::RankOptions options{.deadline_seconds = train::Deadline(ranks.deadline_seconds).seconds()};
+  comm::RankOptions options{.deadline_seconds =
+                                train::TimeoutPolicy(ranks.deadline_seconds).seconds()};
   options.unwind_seconds = std::min(options.unwind_seconds, options.deadline_seconds);
   options.tell = [](const Failure& failure) { tell(failure); };
   const kernels::Numerics numerics = ranks.numerics;

@@ -82,7 +82,7 @@ LADDER = [
     LadderFault("a second range read as the first", "src/checkpoint/reader.cpp",
                 "const int64_t from = o * here.extent() + held.local + begin - held.begin;",
                 "const int64_t from = o * here.extent() + begin - held.begin;", "L4"),
-    LadderFault("the first owner's moments loaded by all", "src/engine/spread_state.cpp",
+    LadderFault("the first owner's moments loaded by all", "src/engine/sharded_optimizer_state.cpp",
                 "is_whole ? 0 : parameter(index).owned().begin;",
                 "is_whole ? 0 : 0 * parameter(index).owned().begin;", "L4"),
     LadderFault("later chunks of a text read one position too early", "src/engine/text_batch.cpp",

@@ -61,7 +61,7 @@ void traced_step(const engine::Settings& settings, device::Device& device,
   engine.initialise();
   engine.step(1, 1e-3, shaped_batches(settings), 1);
   if (beside.saves) {
-    engine::SpreadState spread(engine);
+    engine::ShardedOptimizerState spread(engine);
     engine::state_tensors(engine, spread);
   }
   const int64_t samples =

@@ -48,7 +48,7 @@ std::vector<account::MemoryByClass> measured(const engine::Settings& settings, i
           comm::part_of(validation_samples, mesh.at().data, settings.layout.data).count;
       if (const int64_t count = std::min(mine, settings.micro_batch); count > 0)
         engine.sample_losses(toy_batch(settings, 100, count));
-      engine::SpreadState spread(engine);
+      engine::ShardedOptimizerState spread(engine);
       engine::state_tensors(engine, spread);
     }
     memory[static_cast<size_t>(world.rank())] = account::memory_of(*device);

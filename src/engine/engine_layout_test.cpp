@@ -158,7 +158,7 @@ TEST(EngineLayout, ChunksWithAllElse) {
 TEST(EngineLayout, AllForwardAllBackward) {
   Settings other = toy_settings();
   other.layout.pipeline = 2;
-  other.pipeline_schedule = parallel::ScheduleKind::all_forward_all_backward;
+  other.pipeline_schedule = parallel::ScheduleKind::gpipe;
   EXPECT_TRUE(same(toy_settings(), other));
 }
 

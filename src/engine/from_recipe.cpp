@@ -47,7 +47,7 @@ parallel::ScheduleKind pipeline_schedule_of(config::PipelineSchedule kind) {
     case config::PipelineSchedule::one_forward_one_backward:
       return parallel::ScheduleKind::one_forward_one_backward;
     case config::PipelineSchedule::gpipe:
-      return parallel::ScheduleKind::all_forward_all_backward;
+      return parallel::ScheduleKind::gpipe;
     case config::PipelineSchedule::interleaved:
       return parallel::ScheduleKind::interleaved;
   }

@@ -79,7 +79,7 @@ constexpr Change kLayouts[] = {
     {"p4_gpipe",
      [](Settings& s) {
        s.layout = {.pipeline = 4};
-       s.pipeline_schedule = parallel::ScheduleKind::all_forward_all_backward;
+       s.pipeline_schedule = parallel::ScheduleKind::gpipe;
      }},
     {"p2_chunks",
      [](Settings& s) {
@@ -270,7 +270,7 @@ INSTANTIATE_TEST_SUITE_P(Ladder, L4Resume, kAllPoints, name_of);
 
 /// Numbers of their own into every master and moment, by logical element.
 void draw_state(Engine& engine) {
-  SpreadState spread(engine);
+  ShardedOptimizerState spread(engine);
   std::vector<std::byte> host;
   const DType dtype = engine.settings().masters;
   const auto draw = [&](const parameters::Parameter& parameter, const char* kind) {
@@ -301,7 +301,7 @@ TEST_P(L4Resume, WhatIsLoadedIsWhatWasSaved) {
     draw_state(engine);
     saved.add(engine);
     checkpoint::Saver saver(folder.path(), {.asynchronous = false}, &world);
-    SpreadState spread(engine);
+    ShardedOptimizerState spread(engine);
     saver.save(engine.device(), 1, state_tensors(engine, spread), nlohmann::json::object(), {});
     saver.wait();
   });

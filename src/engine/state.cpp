@@ -110,7 +110,7 @@ int64_t state_bytes(const Engine& engine) {
   return state_bytes(engine.parameters(), engine.settings(), engine.mesh().at());
 }
 
-std::vector<checkpoint::TensorSource> state_tensors(Engine& engine, SpreadState& spread) {
+std::vector<checkpoint::TensorSource> state_tensors(Engine& engine, ShardedOptimizerState& spread) {
   std::vector<checkpoint::TensorSource> tensors;
   const std::vector<int> writer_of =
       state_writers(engine.parameters(), engine.settings(), engine.mesh().at());
@@ -124,9 +124,9 @@ std::vector<checkpoint::TensorSource> state_tensors(Engine& engine, SpreadState&
       tensors.push_back(
           {name, view, checkpoint::Cut{parameter.shape(), parameter.declaration().shard}});
     };
-    add(parameter.name(), 0, &SpreadState::master);
-    add(kFirstMoment + parameter.name(), 1, &SpreadState::first_moment);
-    add(kSecondMoment + parameter.name(), 2, &SpreadState::second_moment);
+    add(parameter.name(), 0, &ShardedOptimizerState::master);
+    add(kFirstMoment + parameter.name(), 1, &ShardedOptimizerState::first_moment);
+    add(kSecondMoment + parameter.name(), 2, &ShardedOptimizerState::second_moment);
     ++i;
   }
   return tensors;
@@ -134,7 +134,7 @@ std::vector<checkpoint::TensorSource> state_tensors(Engine& engine, SpreadState&
 
 void load_state(const checkpoint::Reader& reader, Engine& engine) {
   const DType dtype = engine.settings().masters;
-  SpreadState spread(engine);
+  ShardedOptimizerState spread(engine);
   std::vector<std::byte> host;
   size_t i = 0;
   for (parameters::Parameter& parameter : engine.parameters().all()) {

@@ -7,14 +7,14 @@
 #include "checkpoint/reader.h"
 #include "checkpoint/saver.h"
 #include "engine/engine.h"
-#include "engine/spread_state.h"
+#include "engine/sharded_optimizer_state.h"
 
 namespace megalith::engine {
 
 /// What this rank writes: masters under the parameters' names, moments under "adamw.m." and
 /// "adamw.v." + name, each its piece. Over all ranks every tensor is covered once. Valid as long as
 /// `spread`, new for each save; collective over the data ranks when state is spread over them.
-std::vector<checkpoint::TensorSource> state_tensors(Engine& engine, SpreadState& spread);
+std::vector<checkpoint::TensorSource> state_tensors(Engine& engine, ShardedOptimizerState& spread);
 /// Bytes of each of these, in order, and of all. Local.
 std::vector<int64_t> state_sizes(const Engine& engine);
 int64_t state_bytes(const Engine& engine);

@@ -102,7 +102,7 @@ TEST(Executor, EveryScheduleEqualsTheSerialRun) {
         EXPECT_EQ(run(ScheduleKind::interleaved, stages, m, pieces / stages), serial);
         if (stages != pieces) continue;
         EXPECT_EQ(run(ScheduleKind::one_forward_one_backward, stages, m, 1), serial);
-        EXPECT_EQ(run(ScheduleKind::all_forward_all_backward, stages, m, 1), serial);
+        EXPECT_EQ(run(ScheduleKind::gpipe, stages, m, 1), serial);
       }
     }
   }

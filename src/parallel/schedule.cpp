@@ -43,7 +43,7 @@ std::vector<Compute> order_of(bool is_forward, int stages, int micro_batches, in
 int num_warm_up(ScheduleKind kind, int stages, int stage, int micro_batches, int chunks) {
   const int all = micro_batches * chunks;
   const int behind = stages - 1 - stage;
-  if (kind == ScheduleKind::all_forward_all_backward) return all;
+  if (kind == ScheduleKind::gpipe) return all;
   if (chunks == 1) return std::min(all, behind);
   return std::min(all, 2 * behind + (chunks - 1) * largest_group(stages, micro_batches));
 }
@@ -137,8 +137,8 @@ class StageWriter {
 
 std::string_view name_of(ScheduleKind kind) {
   switch (kind) {
-    case ScheduleKind::all_forward_all_backward:
-      return "all_forward_all_backward";
+    case ScheduleKind::gpipe:
+      return "gpipe";
     case ScheduleKind::one_forward_one_backward:
       return "one_forward_one_backward";
     case ScheduleKind::interleaved:
@@ -149,8 +149,7 @@ std::string_view name_of(ScheduleKind kind) {
 
 std::optional<ScheduleKind> schedule_from_name(std::string_view name) {
   for (const ScheduleKind kind :
-       {ScheduleKind::all_forward_all_backward, ScheduleKind::one_forward_one_backward,
-        ScheduleKind::interleaved}) {
+       {ScheduleKind::gpipe, ScheduleKind::one_forward_one_backward, ScheduleKind::interleaved}) {
     if (name == name_of(kind)) return kind;
   }
   return std::nullopt;

@@ -5,7 +5,7 @@
 //
 // The model is cut into stages x chunks pieces; piece k is chunk k / stages of stage k % stages.
 // Kinds, for p stages, m micro-batches and v chunks (Narayanan et al. 2021, section 2.2):
-//   all_forward_all_backward   every forward, then every backward
+//   gpipe   every forward, then every backward
 //                              idle (p-1)/m of the ideal time; m micro-batches in flight
 //   one_forward_one_backward   the same idle time; min(m, p - stage) in flight
 //   interleaved                several chunks per stage
@@ -22,11 +22,7 @@
 
 namespace megalith::parallel {
 
-enum class ScheduleKind : uint8_t {
-  all_forward_all_backward,
-  one_forward_one_backward,
-  interleaved
-};
+enum class ScheduleKind : uint8_t { gpipe, one_forward_one_backward, interleaved };
 std::string_view name_of(ScheduleKind kind);
 std::optional<ScheduleKind> schedule_from_name(std::string_view name);
 inline std::string_view format_as(ScheduleKind kind) { return name_of(kind); }

@@ -16,7 +16,7 @@ namespace megalith::parallel {
 namespace {
 
 using Schedule = std::vector<std::vector<Action>>;
-constexpr ScheduleKind kAll = ScheduleKind::all_forward_all_backward;
+constexpr ScheduleKind kAll = ScheduleKind::gpipe;
 constexpr ScheduleKind kOne = ScheduleKind::one_forward_one_backward;
 constexpr ScheduleKind kInterleaved = ScheduleKind::interleaved;
 

@@ -68,7 +68,7 @@ struct Trainer {
     return state.digest();
   }
   void save(checkpoint::Saver& saver, int64_t step) {
-    engine::SpreadState spread(engine);
+    engine::ShardedOptimizerState spread(engine);
     saver.save(*device, step, engine::state_tensors(engine, spread), {{"step", step}}, {});
   }
 

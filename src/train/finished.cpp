@@ -3,7 +3,7 @@
 
 #include "checkpoint/kept_checkpoints.h"
 #include "checkpoint/reader.h"
-#include "train/owed_step.h"
+#include "train/deferred_work.h"
 #include "train/position.h"
 #include "train/resume_check.h"
 #include "train/run_folder.h"
@@ -71,7 +71,7 @@ std::optional<report::StepMetrics> look(const config::Recipe& recipe,
   if (record.damage() || !record.json().contains("recipe_fingerprint")) return std::nullopt;
   const RunLength length = run_length(recipe, settings, source.samples_per_epoch());
   if (!length.is_reached(position.step, position.elapsed_seconds) ||
-      owed_from(reader->state(), position.step) || !is_whole(*reader))
+      deferred_from(reader->state(), position.step) || !is_whole(*reader))
     return std::nullopt;
   check_resume(recipe, source, source.fingerprint(at_work), tokenizer, *reader, allow);
   const auto status = record.json().find("status");

@@ -28,18 +28,18 @@ bool TrainingRun::told_to_stop() {
 }
 
 report::StepMetrics TrainingRun::train_step() {
-  journal_.accounts().enter(Bucket::data_wait);
+  journal_.goodput().enter(Bucket::data_wait);
   engine::DataLoader::Step data = loader_->next();
   const int64_t step = position_.step + 1;
   if (inputs_.hooks.before_step) inputs_.hooks.before_step(*engine_, step);
-  journal_.accounts().enter(Bucket::steps);
+  journal_.goodput().enter(Bucket::steps);
   const double begin = monotonic_seconds();
   const double lr = optim::learning_rate(settings_.schedule, {step, position_.elapsed_seconds});
   const engine::StepResult result =
       engine_->step(step, lr, data.micro_batches, data.global_weight, guard_.skipped_steps());
   not_finite_.reset();
   if (!result.applied) {
-    journal_.accounts().enter(Bucket::skipped);
+    journal_.goodput().enter(Bucket::skipped);
     not_finite_ = first_not_finite(*engine_, step, data.micro_batches, data.global_weight);
   }
   finite_ = update_is_finite(*engine_);
@@ -94,7 +94,7 @@ bool TrainingRun::judge(bool saving) {
 
 /// Nothing when a signal came first: the step then owes it.
 std::optional<double> TrainingRun::validate() {
-  const InBucket validating(journal_.accounts(), Bucket::validation);
+  const InBucket validating(journal_.goodput(), Bucket::validation);
   const int64_t samples =
       std::min(recipe_.train.validate_samples, inputs_.validation->samples_per_epoch());
   return engine::validation_loss(*engine_, *inputs_.validation, samples,
@@ -109,7 +109,7 @@ void TrainingRun::end_step(bool saving) {
 }
 
 void TrainingRun::write_samples() {
-  const InBucket writing(journal_.accounts(), Bucket::samples);
+  const InBucket writing(journal_.goodput(), Bucket::samples);
   for (const report::TextSample& sample : inputs_.hooks.samples(*engine_, position_.step))
     journal_.sample(sample);
 }
@@ -123,16 +123,16 @@ void TrainingRun::one_step() {
     return every > 0 && (position_.step % every == 0 || at_end());
   };
   const bool saving = position_.step > 0 && checkpoints_->has(position_.step, what_of(owed_));
-  const std::optional<OwedStep> owed = std::exchange(owed_, std::nullopt);
+  const std::optional<DeferredWork> owed = std::exchange(owed_, std::nullopt);
   last_ = owed ? owed->line : train_step();
-  journal_.accounts().enter(Bucket::logging);
+  journal_.goodput().enter(Bucket::logging);
   advance();
   if (!owed && !judge(saving)) return;
-  if (!owed || owed->what == OwedStep::What::validation) {
+  if (!owed || owed->what == DeferredWork::What::validation) {
     if (inputs_.validation != nullptr && due(recipe_.train.validate_every)) {
       last_.validation_loss = validate();
       if (!last_.validation_loss) {
-        owed_ = OwedStep{OwedStep::What::validation, last_};
+        owed_ = DeferredWork{DeferredWork::What::validation, last_};
         return;
       }
     }
@@ -141,7 +141,7 @@ void TrainingRun::one_step() {
   }
   if (inputs_.hooks.samples && due(recipe_.train.sample_every)) {
     if (signal_ != 0) {
-      owed_ = OwedStep{OwedStep::What::samples, last_};
+      owed_ = DeferredWork{DeferredWork::What::samples, last_};
       return;
     }
     write_samples();

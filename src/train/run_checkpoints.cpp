@@ -65,7 +65,7 @@ std::optional<checkpoint::Reader> RunCheckpoints::go_back_before(int64_t step) {
 void RunCheckpoints::restore(const checkpoint::Reader& reader) {
   state_.restore(reader);
   step_ = reader.step();
-  owed_ = what_of(owed_from(reader.state(), step_));
+  owed_ = what_of(deferred_from(reader.state(), step_));
 }
 
 std::map<std::string, std::string> RunCheckpoints::texts() const {
@@ -82,7 +82,7 @@ void RunCheckpoints::require_room(std::span<const int64_t> tensor_bytes) {
   saver_.require_room(tensor_bytes, bytes);
 }
 
-void RunCheckpoints::save(int64_t step, std::optional<OwedStep::What> owed) {
+void RunCheckpoints::save(int64_t step, std::optional<DeferredWork::What> owed) {
   const double begin = monotonic_seconds();
   nlohmann::json values = state_.values();
   world_.sign_of_life();

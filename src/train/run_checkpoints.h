@@ -10,7 +10,7 @@
 #include "checkpoint/state_registry.h"
 #include "config/recipe.h"
 #include "text/tokenizer.h"
-#include "train/owed_step.h"
+#include "train/deferred_work.h"
 
 namespace megalith::train {
 
@@ -35,13 +35,13 @@ class RunCheckpoints {
   void require_room(std::span<const int64_t> tensor_bytes);
   /// Saves the registered state as step `step`, in the background if the recipe says so. `owed`:
   /// what the step has not done.
-  void save(int64_t step, std::optional<OwedStep::What> owed);
+  void save(int64_t step, std::optional<DeferredWork::What> owed);
   /// Returns when no save is under way: what run.json records of the last one, or null. Local.
   nlohmann::ordered_json wait();
   /// Removes what is too much beside the checkpoint of `step`.
   void tidy(int64_t step) { saver_.tidy(step); }
   /// Whether the newest save, or what the run went on from, is of this step as it stands. Local.
-  bool has(int64_t step, std::optional<OwedStep::What> owed) const {
+  bool has(int64_t step, std::optional<DeferredWork::What> owed) const {
     return step_ == step && owed_ == owed;
   }
 
@@ -56,7 +56,7 @@ class RunCheckpoints {
   device::Device& device_;
   checkpoint::Saver saver_;
   int64_t step_ = -1;
-  std::optional<OwedStep::What> owed_;
+  std::optional<DeferredWork::What> owed_;
   double stall_seconds_ = 0;  // training stood still for the last save
 };
 

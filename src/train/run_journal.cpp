@@ -27,8 +27,8 @@ void RunJournal::open(const Position& position, bool owes_line) {
     log::warning("{}: {}; it begins anew, and the accounts of earlier starts with it",
                  (folder_ / "run.json").string(), *record_.damage());
   }
-  const LoggedSteps steps = logged(position, owes_line, Accounts::recorded_step(record_.json()));
-  accounts_.resume(record_.json(), steps.recorded_seconds, steps.later_seconds);
+  const LoggedSteps steps = logged(position, owes_line, Goodput::recorded_step(record_.json()));
+  goodput_.resume(record_.json(), steps.recorded_seconds, steps.later_seconds);
   log_ = std::make_unique<RunLog>(folder_, position.logs);
   last_ = steps.last.value_or(last_);
 }
@@ -36,7 +36,7 @@ void RunJournal::open(const Position& position, bool owes_line) {
 void RunJournal::reopen(const Position& position, bool owes_line, double lost_seconds) {
   if (!writes_) return;
   const LoggedSteps steps = logged(position, owes_line, INT64_MAX);
-  accounts_.lose(steps.recorded_seconds + lost_seconds);
+  goodput_.lose(steps.recorded_seconds + lost_seconds);
   log_ = std::make_unique<RunLog>(folder_, position.logs);
   last_ = steps.last.value_or(report::StepMetrics{});
   log::warning("went back to step {}; the next sample is {}", position.step, position.samples);
@@ -58,7 +58,7 @@ void RunJournal::write_record(const std::string& status, const Position& positio
   nlohmann::ordered_json& json = record();
   json["status"] = status;
   json["seconds"] = position.elapsed_seconds;
-  json["accounts"] = accounts_.to_json(position.step);
+  json["accounts"] = goodput_.to_json(position.step);
   record_.write();
 }
 

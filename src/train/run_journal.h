@@ -9,7 +9,7 @@
 #include <string>
 
 #include "checkpoint/reader.h"
-#include "train/accounts.h"
+#include "train/goodput.h"
 #include "train/position.h"
 #include "train/progress.h"
 #include "train/run_log.h"
@@ -22,7 +22,7 @@ class RunJournal {
   /// Reads run.json of an earlier start; see RunRecord for what it throws.
   RunJournal(const std::filesystem::path& folder, bool writes);
 
-  Accounts& accounts() { return accounts_; }
+  Goodput& goodput() { return goodput_; }
   /// run.json as it will be written.
   nlohmann::ordered_json& record() { return record_.json(); }
 
@@ -55,7 +55,7 @@ class RunJournal {
   std::filesystem::path folder_;
   bool writes_;
   RunRecord record_;
-  Accounts accounts_;
+  Goodput goodput_;
   std::unique_ptr<RunLog> log_;
   std::optional<Progress> progress_;
   report::StepMetrics last_;

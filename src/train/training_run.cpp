@@ -66,10 +66,10 @@ void TrainingRun::register_state() {
                       if (state.contains("guard")) guard_.restore(state["guard"]);
                     }});
   state_.add(Values{"owed", [this] { return owed_ ? to_json(*owed_) : json(); },
-                    [this](const json& state) { owed_ = owed_from(state, position_.step); }});
+                    [this](const json& state) { owed_ = deferred_from(state, position_.step); }});
   state_.add(checkpoint::StateRegistry::Tensors{
       [this] {
-        spread_ = std::make_unique<engine::SpreadState>(*engine_);
+        spread_ = std::make_unique<engine::ShardedOptimizerState>(*engine_);
         return engine::state_tensors(*engine_, *spread_);
       },
       [this](const checkpoint::Reader& reader) { engine::load_state(reader, *engine_); }});
@@ -96,7 +96,7 @@ void TrainingRun::load_from(int64_t sample) {
 }
 
 void TrainingRun::resume_or_begin() {
-  const InBucket loading(journal_.accounts(), Bucket::load);
+  const InBucket loading(journal_.goodput(), Bucket::load);
   const fs::path folder = recipe_.run.out;
   if (is_rank_zero()) remove_leftovers(folder);
   const auto newest = checkpoints_->newest([&](const checkpoint::Reader& reader) {
@@ -114,7 +114,7 @@ void TrainingRun::resume_or_begin() {
       engine_->initialise();
     }
   }
-  journal_.open(position_, owed_ && owed_->what == OwedStep::What::validation);
+  journal_.open(position_, owed_ && owed_->what == DeferredWork::What::validation);
   if (is_rank_zero()) write_file_durable(folder / "recipe.yaml", config::to_yaml(recipe_));
 }
 
@@ -141,7 +141,7 @@ void TrainingRun::describe_run() {
 }
 
 void TrainingRun::save() {
-  const InBucket saving(journal_.accounts(), Bucket::checkpoint);
+  const InBucket saving(journal_.goodput(), Bucket::checkpoint);
   if (is_rank_zero()) position_.logs = journal_.sync();
   checkpoints_->save(position_.step, what_of(owed_));
   spread_.reset();
@@ -150,7 +150,7 @@ void TrainingRun::save() {
 
 /// Training stands still until the save is complete; the record then says so.
 void TrainingRun::wait_for_save() {
-  const InBucket waiting(journal_.accounts(), Bucket::checkpoint);
+  const InBucket waiting(journal_.goodput(), Bucket::checkpoint);
   const nlohmann::ordered_json saved = checkpoints_->wait();
   if (saved.is_null()) return;
   journal_.record().update(saved);
@@ -161,7 +161,7 @@ void TrainingRun::wait_for_save() {
 /// checkpoint's state decides all that follows, so a run that is killed on the way does the same
 /// again. False when there is none. Collective.
 bool TrainingRun::rewind() {
-  const InBucket loading(journal_.accounts(), Bucket::load);
+  const InBucket loading(journal_.goodput(), Bucket::load);
   wait_for_save();
   const auto target = checkpoints_->go_back_before(position_.step);
   if (!target) return false;
@@ -174,14 +174,14 @@ bool TrainingRun::rewind() {
   position_.samples = spiked.samples + beyond;
   position_.elapsed_seconds = spiked.elapsed_seconds;
   load_from(position_.samples);
-  journal_.reopen(position_, owed_ && owed_->what == OwedStep::What::validation,
+  journal_.reopen(position_, owed_ && owed_->what == DeferredWork::What::validation,
                   last_.step_seconds);
   return true;
 }
 
 RunResult TrainingRun::finish() {
   if (!checkpoints_->has(position_.step, what_of(owed_))) save();
-  journal_.accounts().enter(Bucket::checkpoint);
+  journal_.goodput().enter(Bucket::checkpoint);
   wait_for_save();
   checkpoints_->tidy(position_.step);  // what a start that had nothing to do found too many
   journal_.record()["memory"]["measured"] =

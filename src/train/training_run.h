@@ -10,13 +10,13 @@
 #include "account/plan.h"
 #include "checkpoint/state_registry.h"
 #include "engine/data_loader.h"
-#include "engine/spread_state.h"
-#include "train/deadline.h"
+#include "engine/sharded_optimizer_state.h"
 #include "train/loop.h"
 #include "train/run_checkpoints.h"
 #include "train/run_guard.h"
 #include "train/run_inputs.h"
 #include "train/run_journal.h"
+#include "train/timeout_policy.h"
 
 namespace megalith::train {
 
@@ -64,17 +64,17 @@ class TrainingRun {
   engine::Settings settings_;
   std::string data_fingerprint_;
   RunGuard guard_;
-  Deadline deadline_;
+  TimeoutPolicy deadline_;
   RunJournal journal_;
   checkpoint::StateRegistry state_;
   std::unique_ptr<parallel::Mesh> mesh_;
   std::unique_ptr<engine::Engine> engine_;
-  std::unique_ptr<engine::SpreadState> spread_;  // of the last save
+  std::unique_ptr<engine::ShardedOptimizerState> spread_;  // of the last save
   std::unique_ptr<RunCheckpoints> checkpoints_;
   std::unique_ptr<engine::DataLoader> loader_;
   Position position_;
   report::StepMetrics last_;               // of the last step
-  std::optional<OwedStep> owed_;           // what it has not done
+  std::optional<DeferredWork> owed_;       // what it has not done
   std::optional<std::string> not_finite_;  // its first tensor that is not finite
   bool finite_ = true;                     // what its update wrote
   int signal_ = 0;                         // agreed on

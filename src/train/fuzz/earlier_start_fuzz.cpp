@@ -5,7 +5,7 @@
 
 #include "base/fuzz/fuzz_input.h"
 #include "base/log.h"
-#include "train/accounts.h"
+#include "train/goodput.h"
 #include "train/run_record.h"
 
 extern "C" int LLVMFuzzerInitialize(int*, char***) {
@@ -19,7 +19,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   scratch.put("run.json", fuzz::text_of(data, size));
   fuzz::accepts([&] {
     train::RunRecord record(scratch.path());
-    train::Accounts accounts({100, 1e9, 2});
+    train::Goodput accounts({100, 1e9, 2});
     accounts.resume(record.json(), 3, 4);
     accounts.enter(train::Bucket::steps, 110);
     record.json()["accounts"] = accounts.to_json(7, 120);
@@ -34,7 +34,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     MEGA_CHECK_GE(sum, 22);
     record.write();
     train::RunRecord again(scratch.path());
-    MEGA_CHECK_EQ(train::Accounts::recorded_step(again.json()), 7);
+    MEGA_CHECK_EQ(train::Goodput::recorded_step(again.json()), 7);
   });
   return 0;
 }

@@ -6,7 +6,7 @@
 
 #include "base/fuzz/fuzz_input.h"
 #include "base/json_fault.h"
-#include "train/owed_step.h"
+#include "train/deferred_work.h"
 #include "train/position.h"
 #include "train/product_choices.h"
 #include "train/run_guard.h"
@@ -21,10 +21,10 @@ void take_position(const nlohmann::json& state) {
   const nlohmann::json written = train::to_json(position);
   MEGA_CHECK(train::to_json(train::position_from(written)) == written);
   fuzz::accepts([&] {
-    const auto owed = train::owed_from(state, position.step);
+    const auto owed = train::deferred_from(state, position.step);
     if (!owed) return;
     const nlohmann::json again{{"owed", train::to_json(*owed)}};
-    MEGA_CHECK(train::to_json(*train::owed_from(again, position.step)) == again["owed"]);
+    MEGA_CHECK(train::to_json(*train::deferred_from(again, position.step)) == again["owed"]);
   });
 }
 
@@ -50,7 +50,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   if (json_fault(text)) return 0;  // no manifest holds it
   const auto state = nlohmann::json::parse(text);
   fuzz::accepts([&] { take_position(state); });
-  fuzz::accepts([&] { train::owed_from(state, 3); });
+  fuzz::accepts([&] { train::deferred_from(state, 3); });
   if (!state.is_object()) return 0;
   if (state.contains("guard")) fuzz::accepts([&] { take_guard(state["guard"]); });
   if (state.contains("products")) fuzz::accepts([&] { train::choices_from(state["products"]); });

@@ -11,9 +11,9 @@
 
 namespace megalith::engine {
 
-class SpreadState {
+class ShardedOptimizerState {
  public:
-  explicit SpreadState(Engine& engine) : engine_(engine) {}
+  explicit ShardedOptimizerState(Engine& engine) : engine_(engine) {}
 
   /// Tensors of parameter `index`. One that is not spread is given as it is, on every rank. Else
   /// collective over the data ranks: [local shape] on data rank `root`, valid as long as this

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "train/deadline.h"
+#include "train/timeout_policy.h"
 
 #include <gtest/gtest.h>
 
 namespace megalith::train {
 namespace {
 
-TEST(Deadline, FitsTheSlowestStep) {
-  Deadline deadline(0);
+TEST(TimeoutPolicy, FitsTheSlowestStep) {
+  TimeoutPolicy deadline(0);
   EXPECT_EQ(deadline.seconds(), 600);
   deadline.step_took(2);
   EXPECT_EQ(deadline.seconds(), 600);
@@ -16,8 +16,8 @@ TEST(Deadline, FitsTheSlowestStep) {
   EXPECT_EQ(deadline.seconds(), 900);
 }
 
-TEST(Deadline, IsTheRecipesWhereItSaysOne) {
-  Deadline deadline(2.5);
+TEST(TimeoutPolicy, IsTheRecipesWhereItSaysOne) {
+  TimeoutPolicy deadline(2.5);
   deadline.step_took(90);
   EXPECT_EQ(deadline.seconds(), 2.5);
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // What a checkpoint sees of spread state is what a run without spreading has; and it comes back.
-#include "engine/spread_state.h"
+#include "engine/sharded_optimizer_state.h"
 
 #include <gtest/gtest.h>
 
@@ -33,7 +33,7 @@ void collect(const Settings& s, LogicalState& state, LogicalState& again) {
       engine.step(step, 1e-2, megalith::testing::toy_micro_batches(s, step, mesh.at().data),
                   megalith::testing::toy_weight(s, step));
     }
-    SpreadState spread(engine);
+    ShardedOptimizerState spread(engine);
     size_t index = 0;
     for (const parameters::Parameter& parameter : engine.parameters().all()) {
       const int root = static_cast<int>(index) % s.layout.data;
@@ -59,7 +59,7 @@ void collect(const Settings& s, LogicalState& state, LogicalState& again) {
   });
 }
 
-TEST(SpreadState, ComesTogetherAndComesBack) {
+TEST(ShardedOptimizerState, ComesTogetherAndComesBack) {
   for (const DType dtype : {DType::f32, DType::bf16}) {
     const Settings serial = settings_of(dtype);
     Settings spread = serial;

@@ -1,33 +1,33 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "engine/spread_state.h"
+#include "engine/sharded_optimizer_state.h"
 
 #include "base/check.h"
 #include "optim/sharding.h"
 
 namespace megalith::engine {
 
-const parameters::Parameter& SpreadState::parameter(size_t index) const {
+const parameters::Parameter& ShardedOptimizerState::parameter(size_t index) const {
   return engine_.parameters().all().at(index);
 }
 
-ConstView SpreadState::master(size_t index, int root) {
+ConstView ShardedOptimizerState::master(size_t index, int root) {
   const parameters::Parameter& parameter = this->parameter(index);
   const bool everywhere =
       parameter.compute_is_master() || engine_.parameters().storage().owners == 1;
   return everywhere ? ConstView(parameter.master()) : whole(index, parameter.owned_master(), root);
 }
 
-ConstView SpreadState::first_moment(size_t index, int root) {
+ConstView ShardedOptimizerState::first_moment(size_t index, int root) {
   const View owned = engine_.optimizer().first_moment(index);
   return engine_.parameters().storage().owners == 1 ? owned : whole(index, owned, root);
 }
 
-ConstView SpreadState::second_moment(size_t index, int root) {
+ConstView ShardedOptimizerState::second_moment(size_t index, int root) {
   const View owned = engine_.optimizer().second_moment(index);
   return engine_.parameters().storage().owners == 1 ? owned : whole(index, owned, root);
 }
 
-ConstView SpreadState::whole(size_t index, ConstView owned, int root) {
+ConstView ShardedOptimizerState::whole(size_t index, ConstView owned, int root) {
   const parameters::Parameter& parameter = this->parameter(index);
   MEGA_CHECK_EQ(owned.num_elements(), parameter.owned().count);
   kernels::Exec exec(engine_.device());
@@ -42,7 +42,7 @@ ConstView SpreadState::whole(size_t index, ConstView owned, int root) {
   return whole.absent() ? whole : whole.reshape(parameter.local_shape());
 }
 
-void SpreadState::load(size_t index, View state, const void* whole) {
+void ShardedOptimizerState::load(size_t index, View state, const void* whole) {
   const bool is_whole = state.num_elements() == parameter(index).local_elements();
   const int64_t begin = is_whole ? 0 : parameter(index).owned().begin;
   engine_.device().wait(engine_.device().copy_to_device(

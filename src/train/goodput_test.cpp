@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Every second of a run is in one bucket, over any number of starts.
-#include "train/accounts.h"
+#include "train/goodput.h"
 
 #include <gtest/gtest.h>
 
@@ -11,14 +11,14 @@
 namespace megalith::train {
 namespace {
 
-double sum(const Accounts& accounts) {
+double sum(const Goodput& accounts) {
   double total = 0;
   for (int i = 0; i < kNumBuckets; ++i) total += accounts.seconds(static_cast<Bucket>(i));
   return total;
 }
 
-TEST(Accounts, EverySecondIsInTheBucketThatRan) {
-  Accounts accounts({100, 5000, 2});  // the process began two seconds ago
+TEST(Goodput, EverySecondIsInTheBucketThatRan) {
+  Goodput accounts({100, 5000, 2});  // the process began two seconds ago
   accounts.enter(Bucket::steps, 103);
   EXPECT_EQ(accounts.enter(Bucket::data_wait, 110), Bucket::steps);
   accounts.enter(Bucket::steps, 111);
@@ -33,15 +33,15 @@ TEST(Accounts, EverySecondIsInTheBucketThatRan) {
   EXPECT_EQ(json["buckets"]["steps"], 17);
 }
 
-TEST(Accounts, StepsDoneAgainAndTimeWithoutAProcessAreNamed) {
-  Accounts first({0, 1000, 0});
+TEST(Goodput, StepsDoneAgainAndTimeWithoutAProcessAreNamed) {
+  Goodput first({0, 1000, 0});
   first.enter(Bucket::steps, 1);
   nlohmann::ordered_json run;
   run["accounts"] = first.to_json(10, 11);  // ten seconds of steps
-  EXPECT_EQ(Accounts::recorded_step(run), 10);
+  EXPECT_EQ(Goodput::recorded_step(run), 10);
   // Killed; begun again 20 s later from a checkpoint before the record: 3 s of recorded steps and
   // 4 s after the record are to be done again.
-  Accounts second({500, 1031, 0});
+  Goodput second({500, 1031, 0});
   second.resume(run, 3, 4);
   const auto json = second.to_json(7, 502);
   EXPECT_EQ(second.seconds(Bucket::steps), 7);
@@ -52,13 +52,13 @@ TEST(Accounts, StepsDoneAgainAndTimeWithoutAProcessAreNamed) {
   EXPECT_EQ(sum(second), 33);
 }
 
-TEST(Accounts, ClocksThatJumpDoNoHarm) {
+TEST(Goodput, ClocksThatJumpDoNoHarm) {
   for (const double jump : {-86400.0, 86400.0}) {
-    Accounts first({0, 1e6, 0});
+    Goodput first({0, 1e6, 0});
     first.enter(Bucket::steps, 1);
     nlohmann::ordered_json run;
     run["accounts"] = first.to_json(10, 11);
-    Accounts second({20, 1e6 + 20 + jump, 0});
+    Goodput second({20, 1e6 + 20 + jump, 0});
     second.resume(run, 0, 0);
     const double wall = second.to_json(10, 30)["wall_seconds"];
     EXPECT_NEAR(sum(second), wall, 1e-6) << jump;
@@ -66,7 +66,7 @@ TEST(Accounts, ClocksThatJumpDoNoHarm) {
   }
 }
 
-TEST(Accounts, WhatCannotBeReadBeginsAnew) {
+TEST(Goodput, WhatCannotBeReadBeginsAnew) {
   for (const char* text : {"{}", R"({"accounts": 3})", R"({"accounts": {"step": "x"}})",
                            R"({"accounts": {"step": 3}})",
                            R"({"accounts": {"step": 3, "buckets": [], "since": 1, "until": 2}})",
@@ -75,7 +75,7 @@ TEST(Accounts, WhatCannotBeReadBeginsAnew) {
                                "until": 2}})",
                            R"({"accounts": {"step": 3, "buckets": {"steps": -9}, "since": 1,
                                "until": 2}})"}) {
-    Accounts accounts({0, 1000, 0});
+    Goodput accounts({0, 1000, 0});
     accounts.resume(nlohmann::ordered_json::parse(text), 1, 1);
     accounts.to_json(0, 2);
     EXPECT_EQ(sum(accounts), 2) << text;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "train/accounts.h"
+#include "train/goodput.h"
 
 #include <unistd.h>
 
@@ -40,10 +40,10 @@ double process_age() {
 }
 
 /// All clocks at one moment: when this process was kept waiting between them, they are read again.
-Accounts::Clocks read_clocks() {
+Goodput::Clocks read_clocks() {
   constexpr double kMoment = 0.01;
   constexpr int kTries = 100;  // a machine that never lets it read them in time gets the last
-  Accounts::Clocks now;
+  Goodput::Clocks now;
   for (int i = 0; i < kTries; ++i) {
     now = {monotonic_seconds(), wall_seconds(), process_age()};
     if (monotonic_seconds() - now.monotonic < kMoment) break;
@@ -66,30 +66,30 @@ double seconds_in(const nlohmann::ordered_json& object, std::string_view key) {
 
 std::string_view name_of(Bucket bucket) { return kNames[static_cast<size_t>(bucket)]; }
 
-Accounts::Accounts() : Accounts(read_clocks()) {}
+Goodput::Goodput() : Goodput(read_clocks()) {}
 
-Accounts::Accounts(const Clocks& now)
+Goodput::Goodput(const Clocks& now)
     : entered_(now.monotonic - now.age),
       began_(entered_),
       began_wall_(now.wall - now.age),
       since_(began_wall_) {}
 
-Bucket Accounts::enter(Bucket bucket) { return enter(bucket, monotonic_seconds()); }
+Bucket Goodput::enter(Bucket bucket) { return enter(bucket, monotonic_seconds()); }
 
-Bucket Accounts::enter(Bucket bucket, double monotonic) {
+Bucket Goodput::enter(Bucket bucket, double monotonic) {
   of(running_) += monotonic - entered_;
   entered_ = monotonic;
   return std::exchange(running_, bucket);
 }
 
-int64_t Accounts::recorded_step(const nlohmann::ordered_json& json) {
+int64_t Goodput::recorded_step(const nlohmann::ordered_json& json) {
   const auto found = json.find("accounts");
   if (found == json.end() || !found->is_object()) return -1;
   const auto step = found->find("step");
   return step != found->end() ? whole_number_in(*step).value_or(-1) : -1;
 }
 
-void Accounts::resume(const nlohmann::ordered_json& json, double lost_recorded, double lost_after) {
+void Goodput::resume(const nlohmann::ordered_json& json, double lost_recorded, double lost_after) {
   if (recorded_step(json) < 0) return;
   std::array<double, kNumBuckets> earlier{};
   double since = 0, until = 0;
@@ -116,17 +116,15 @@ void Accounts::resume(const nlohmann::ordered_json& json, double lost_recorded, 
   lose(lost_recorded);
 }
 
-void Accounts::lose(double seconds) {
+void Goodput::lose(double seconds) {
   const double moved = std::min(seconds, of(Bucket::steps));
   of(Bucket::steps) -= moved;
   of(Bucket::lost_steps) += moved;
 }
 
-nlohmann::ordered_json Accounts::to_json(int64_t step) {
-  return to_json(step, monotonic_seconds());
-}
+nlohmann::ordered_json Goodput::to_json(int64_t step) { return to_json(step, monotonic_seconds()); }
 
-nlohmann::ordered_json Accounts::to_json(int64_t step, double monotonic) {
+nlohmann::ordered_json Goodput::to_json(int64_t step, double monotonic) {
   enter(running_, monotonic);
   // This process's time by the monotonic clock: the wall clock may be set while it runs.
   const double until = began_wall_ + monotonic - began_;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "train/owed_step.h"
+#include "train/deferred_work.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -13,8 +13,8 @@
 namespace megalith::train {
 namespace {
 
-OwedStep owed_step() {
-  OwedStep owed;
+DeferredWork owed_step() {
+  DeferredWork owed;
   owed.line.step = 7;
   owed.line.tokens = 700;
   owed.line.samples = 70;
@@ -25,31 +25,31 @@ OwedStep owed_step() {
   return owed;
 }
 
-nlohmann::json state_with(const OwedStep& owed) {
+nlohmann::json state_with(const DeferredWork& owed) {
   return {{"owed", nlohmann::json::parse(to_json(owed).dump())}};
 }
 
-TEST(OwedStep, ComesBackToTheBit) {
-  OwedStep owed = owed_step();
-  const auto back = owed_from(state_with(owed), 7);
+TEST(DeferredWork, ComesBackToTheBit) {
+  DeferredWork owed = owed_step();
+  const auto back = deferred_from(state_with(owed), 7);
   ASSERT_TRUE(back.has_value());
   EXPECT_EQ(back->line.to_json_line(), owed.line.to_json_line());
   EXPECT_TRUE(std::isinf(back->line.grad_norm));
-  EXPECT_EQ(back->what, OwedStep::What::validation);
+  EXPECT_EQ(back->what, DeferredWork::What::validation);
   owed = owed_step();
-  owed.what = OwedStep::What::samples;
-  const auto samples = owed_from(state_with(owed), 7);
-  EXPECT_EQ(samples->what, OwedStep::What::samples);
-  EXPECT_FALSE(owed_from({{"step", 7}}, 7).has_value());
+  owed.what = DeferredWork::What::samples;
+  const auto samples = deferred_from(state_with(owed), 7);
+  EXPECT_EQ(samples->what, DeferredWork::What::samples);
+  EXPECT_FALSE(deferred_from({{"step", 7}}, 7).has_value());
 }
 
-TEST(OwedStep, WhatIsNoneIsRefused) {
-  EXPECT_THROW(owed_from(state_with(owed_step()), 8), IntegrityError);
+TEST(DeferredWork, WhatIsNoneIsRefused) {
+  EXPECT_THROW(deferred_from(state_with(owed_step()), 8), IntegrityError);
   for (const char* text :
        {R"([])", R"({"what": "validation"})", R"({"what": "lunch", "line": "{}"})",
         R"({"what": 1, "line": "{}"})", R"({"what": "samples", "line": "{}"})",
         R"({"what": "samples", "line": 5})"}) {
-    EXPECT_THROW(owed_from({{"owed", nlohmann::json::parse(text)}}, 7), IntegrityError) << text;
+    EXPECT_THROW(deferred_from({{"owed", nlohmann::json::parse(text)}}, 7), IntegrityError) << text;
   }
 }
 

@@ -32,17 +32,17 @@ enum class Bucket : uint8_t {
 inline constexpr int kNumBuckets = 11;
 std::string_view name_of(Bucket bucket);
 
-class Accounts {
+class Goodput {
  public:
   /// Begins in `start`, which also gets the time since this process began.
-  Accounts();
+  Goodput();
   /// Seconds on the monotonic clock and since 1970, and the process's age: for tests.
   struct Clocks {
     double monotonic = 0;
     double wall = 0;
     double age = 0;
   };
-  explicit Accounts(const Clocks& now);
+  explicit Goodput(const Clocks& now);
 
   /// Ends the running bucket and begins another; gives the one that ran.
   Bucket enter(Bucket bucket);
@@ -76,14 +76,14 @@ class Accounts {
 /// Runs a bucket while it lives, then the one before.
 class InBucket {
  public:
-  InBucket(Accounts& accounts, Bucket bucket)
-      : accounts_(accounts), before_(accounts.enter(bucket)) {}
-  ~InBucket() { accounts_.enter(before_); }
+  InBucket(Goodput& accounts, Bucket bucket)
+      : goodput_(accounts), before_(accounts.enter(bucket)) {}
+  ~InBucket() { goodput_.enter(before_); }
   InBucket(const InBucket&) = delete;
   InBucket& operator=(const InBucket&) = delete;
 
  private:
-  Accounts& accounts_;
+  Goodput& goodput_;
   Bucket before_;
 };
 
