@@ -26,7 +26,7 @@ struct CheckpointOptions {
 struct ModelRank {
   engine::InferenceEngine& engine;
   comm::Communicator& world;
-  bool leads;  // its results count
+  bool is_rank_zero;  // its results count
 };
 
 /// Runs `body` on every rank of the model, its weights filled. UserError, before anything is read,

@@ -66,7 +66,7 @@ int score(const CheckpointOptions& options, const std::string& input) {
     for (const std::vector<int32_t>& ids : lines) {
       const std::vector<double> logprobs = rank.engine.score(ids);
       const double nll = -std::accumulate(logprobs.begin(), logprobs.end(), 0.0);
-      if (rank.leads) print_json({{"ids", ids}, {"logprobs", logprobs}, {"nll", nll + 0.0}});
+      if (rank.is_rank_zero) print_json({{"ids", ids}, {"logprobs", logprobs}, {"nll", nll + 0.0}});
     }
   });
   return 0;
@@ -123,12 +123,12 @@ int perplexity(const CheckpointOptions& options, const std::string& input, bool 
   const bool shows = !json && !by_line && isatty(STDERR_FILENO) == 1;
   on_model_ranks(options, source, [&](const ModelRank& rank) {
     evaluate::OnProgress progress;
-    if (shows && rank.leads)
+    if (shows && rank.is_rank_zero)
       progress = [](int64_t done) { fmt::print(stderr, "\r{} tokens", done); };
     const evaluate::Perplexity result =
         by_line ? evaluate::document_perplexity(rank.engine, documents, source.end_ids()[0], text)
                 : evaluate::perplexity(rank.engine, documents[0], text, progress);
-    if (rank.leads) print_perplexity(result, json);
+    if (rank.is_rank_zero) print_perplexity(result, json);
   });
   return 0;
 }

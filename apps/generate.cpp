@@ -34,7 +34,7 @@ int run(const GenerateOptions& o, bool json) {
     ids.push_back(options.end_ids[0]);  // an empty prompt begins a document
   std::optional<generate::Generated> leading;
   on_model_ranks(o.checkpoint, source, [&](const ModelRank& rank) {
-    const bool streams = rank.leads && o.stream && !json;
+    const bool streams = rank.is_rank_zero && o.stream && !json;
     generate::OnText on_text;
     if (streams) {
       fmt::print("{}", o.prompt);
@@ -44,7 +44,7 @@ int run(const GenerateOptions& o, bool json) {
       };
     }
     auto mine = generate::generate(rank.engine, &tokenizer, ids, options, on_text);
-    if (rank.leads) leading = std::move(mine);
+    if (rank.is_rank_zero) leading = std::move(mine);
   });
   if (!leading) return 0;  // rank 0 is another process
   const generate::Generated& result = *leading;

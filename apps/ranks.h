@@ -17,7 +17,7 @@ namespace megalith::apps {
 struct RankPlace {
   comm::Communicator& world;
   device::Device& device;
-  bool listens = true;  // for the signals of its process
+  bool handles_signals = true;  // for the signals of its process
 };
 
 /// Settles how many ranks there are and where: `asked` by --ranks (0: not), started by a launcher,

@@ -131,14 +131,14 @@ train::RunResult run_rank(const RankPlace& place, train::RunInputs inputs,
   const config::Recipe& recipe = inputs.recipe;
   const engine::Settings& settings = inputs.settings;
   const device::Target& target = place.device.target();
-  const bool leads = place.world.rank() == 0;
+  const bool is_rank_zero = place.world.rank() == 0;
   const account::Roofline roofline = roofline_of(place, settings, extra.profile_steps > 0);
   train::RunFacts facts;
   facts.version = kVersion;
   facts.allow = extra.allow;
   facts.gemm_ceiling_flops = sum_over(place.world, roofline.flops);
   const double threads = sum_over(place.world, target.num_threads);
-  if (leads) {
+  if (is_rank_zero) {
     facts.machine = machine_json(target);
     facts.machine["threads"] = static_cast<int>(threads);  // of all ranks
     facts.step_flops = necessary_flops(settings, target);
@@ -149,7 +149,7 @@ train::RunResult run_rank(const RankPlace& place, train::RunInputs inputs,
     }
   }
   if (settings.numerics == kernels::Numerics::exact) {
-    if (leads) advise_fast(settings, target);
+    if (is_rank_zero) advise_fast(settings, target);
     place.world.barrier("advice");  // it may measure: ranks on its cores would disturb that
   }
   inputs.facts = facts;
@@ -161,9 +161,9 @@ train::RunResult run_rank(const RankPlace& place, train::RunInputs inputs,
   }
   StepProfiler profiler(extra.profile_steps, std::filesystem::path(recipe.run.out) / "profile.json",
                         roofline);
-  if (extra.profile_steps > 0 && leads) profiler.attach(hooks);
+  if (extra.profile_steps > 0 && is_rank_zero) profiler.attach(hooks);
   const train::RunResult result = train::run_training(inputs, place.world, place.device);
-  if (leads) profiler.finish();
+  if (is_rank_zero) profiler.finish();
   return result;
 }
 
@@ -219,12 +219,12 @@ int run(const RecipeOptions& options, const TrainOptions& extra, bool json) {
                               .tokenizer = own,
                               .training = *training,
                               .validation = validation.get(),
-                              .stop = place.listens ? &stop : nullptr,
+                              .stop = place.handles_signals ? &stop : nullptr,
                               .show_progress = !json};
       if (initial) inputs.initial_weights = [&](engine::Engine& e) { fill(e, *initial); };
       mine = run_rank(place, inputs, plan, extra);
     }
-    if (place.listens) signal = mine.signal;
+    if (place.handles_signals) signal = mine.signal;
     if (place.world.rank() == 0) result = mine;
   });
   if (!result) return signal != 0 ? 128 + signal : 0;  // rank 0 is another process
