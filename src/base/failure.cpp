@@ -3,6 +3,7 @@
 
 #include <cerrno>
 #include <filesystem>
+#include <new>
 
 namespace megalith {
 
@@ -34,6 +35,10 @@ Failure failure_of(const std::exception_ptr& error) {
   } catch (const std::filesystem::filesystem_error& e) {
     return {is_mistake(e.code().value()) ? ExitCode::usage : ExitCode::failure,
             fmt::format("{}: {}; name another path", e.path1().string(), e.code().message())};
+  } catch (const std::bad_alloc&) {
+    return {ExitCode::failure,
+            "out of memory outside of the arenas; close other programs, or use a smaller model or "
+            "batch"};
   } catch (const std::exception& e) {
     return {ExitCode::failure, e.what()};
   } catch (...) {

@@ -50,6 +50,12 @@ TEST(Failure, NamesWhatIsNoException) {
   EXPECT_EQ(caught(5).text, "an exception of unknown type");
 }
 
+TEST(Failure, SaysWhatToDoWithoutMemory) {
+  const Failure failure = caught(std::bad_alloc());
+  EXPECT_EQ(failure.code, ExitCode::failure);
+  EXPECT_NE(failure.text.find("out of memory"), std::string::npos);
+}
+
 TEST(Failure, RaisesTheErrorOfItsCode) {
   EXPECT_THROW((Failure{ExitCode::usage, "{}"}.raise()), UserError);
   EXPECT_THROW((Failure{ExitCode::integrity, ""}.raise()), IntegrityError);
