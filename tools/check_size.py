@@ -22,7 +22,6 @@ LARGER = {
     "apps/bench.cpp: add_bench": 85,
     "files of base": 47,
     "files of text": 45,
-    "files of train": 43,
     "lines of text": 3847,
     "src/checkpoint/reader.cpp": 343,
     "src/config/rules.cpp": 363,

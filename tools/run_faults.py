@@ -299,7 +299,7 @@ RUN_FAULTS = [
           "base_test", "FileTest.TemporaryNamesCannotBeGuessed"),
     Fault("a log that is not durable when its checkpoint is", "src/train/run_log.cpp", "metrics_.sync();", "",
           "faults_test", "CrashRun.EveryPowerCutLeavesARunThatGoesOn"),
-    Fault("what an update wrote not looked at", "src/train/loop.cpp", "finite_ = update_is_finite(*engine_);", "",
+    Fault("what an update wrote not looked at", "src/train/loop.cpp", "finite_ = engine::update_is_finite(*engine_);", "",
           "train_test", "LoopTest.WhatAnUpdateLeftNotFiniteEndsTheRunInItsStep"),
     Fault("a bad update that one rank keeps to itself", "src/train/agreement.cpp", "mine.finite ? 0.0 : 1.0", "0.0",
           "train_test", "Agreement.WhatOneRankSpoiltAllKnow"),

@@ -5,10 +5,10 @@
 
 #include "base/clock.h"
 #include "base/log.h"
+#include "engine/not_finite.h"
 #include "engine/state.h"
 #include "engine/validation.h"
 #include "train/agreement.h"
-#include "train/not_finite.h"
 #include "train/training_run.h"
 
 namespace megalith::train {
@@ -40,9 +40,9 @@ report::StepMetrics TrainingRun::train_step() {
   not_finite_.reset();
   if (!result.applied) {
     journal_.goodput().enter(Bucket::skipped);
-    not_finite_ = first_not_finite(*engine_, step, data.micro_batches, data.global_weight);
+    not_finite_ = engine::first_not_finite(*engine_, step, data.micro_batches, data.global_weight);
   }
-  finite_ = update_is_finite(*engine_);
+  finite_ = engine::update_is_finite(*engine_);
   const double seconds = monotonic_seconds() - begin;
   deadline_.step_took(seconds);
   world_.set_deadline(deadline_.seconds());
@@ -78,7 +78,7 @@ bool TrainingRun::judge(bool saving) {
     if (not_finite_) {
       guard_.not_finite(last_.step, *not_finite_);
     } else {
-      if (!finite_) refuse_update(*engine_, last_.step);
+      if (!finite_) engine::refuse_update(*engine_, last_.step);
       spike = guard_.observe(last_.step, last_.loss);
     }
   } catch (const DoNotRestartError&) {

@@ -11,7 +11,7 @@
 #include "checkpoint/reader.h"
 #include "train/goodput.h"
 #include "train/position.h"
-#include "train/progress.h"
+#include "report/progress.h"
 #include "train/run_log.h"
 #include "train/run_record.h"
 
@@ -37,7 +37,7 @@ class RunJournal {
   /// The same after the run went back to `position`, having lost `lost_seconds` beside what the
   /// logs say.
   void reopen(const Position& position, bool owes_line, double lost_seconds);
-  void watch(const Progress::Options& options) {
+  void watch(const report::Progress::Options& options) {
     if (writes_) progress_.emplace(options);
   }
 
@@ -57,7 +57,7 @@ class RunJournal {
   RunRecord record_;
   Goodput goodput_;
   std::unique_ptr<RunLog> log_;
-  std::optional<Progress> progress_;
+  std::optional<report::Progress> progress_;
   report::StepMetrics last_;
 };
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "train/not_finite.h"
+#include "engine/not_finite.h"
 
 #include <algorithm>
 #include <cmath>
@@ -8,7 +8,7 @@
 #include "device/recorder.h"
 #include "kernels/reduction/norms.h"
 
-namespace megalith::train {
+namespace megalith::engine {
 namespace {
 
 bool all_finite(device::Device& device, ConstView x) {
@@ -47,7 +47,7 @@ std::optional<std::string> bad_input(std::span<const data::HostBatch> micro_batc
 }
 
 /// What of parameter `index` is not finite.
-std::optional<std::string> bad_parameter(engine::Engine& engine, size_t index) {
+std::optional<std::string> bad_parameter(Engine& engine, size_t index) {
   device::Device& device = engine.device();
   const parameters::Parameter& parameter = engine.parameters().all()[index];
   if (!all_finite(device, parameter.owned_master()) || !all_finite(device, parameter.compute()))
@@ -60,7 +60,7 @@ std::optional<std::string> bad_parameter(engine::Engine& engine, size_t index) {
 }
 
 /// The first parameter or moment that is not finite.
-std::optional<std::string> bad_state(engine::Engine& engine) {
+std::optional<std::string> bad_state(Engine& engine) {
   for (size_t i = 0; i < engine.parameters().all().size(); ++i) {
     if (const auto bad = bad_parameter(engine, i)) return bad;
   }
@@ -68,7 +68,7 @@ std::optional<std::string> bad_state(engine::Engine& engine) {
 }
 
 /// The first parameter that the last update left not finite, or nothing.
-std::optional<size_t> bad_update(engine::Engine& engine) {
+std::optional<size_t> bad_update(Engine& engine) {
   std::vector<int32_t> finite(engine.parameters().all().size());
   device::Device& device = engine.device();
   device.wait(device.copy_to_host(finite.data(), engine.optimizer().finite_P()));
@@ -98,7 +98,7 @@ std::optional<std::string> bad_loss(std::span<const data::HostBatch> micro_batch
 }
 
 /// Backward fills gradients from the last layer to the first.
-std::optional<std::string> bad_gradient(engine::Engine& engine) {
+std::optional<std::string> bad_gradient(Engine& engine) {
   const auto& all = engine.parameters().all();
   for (auto parameter = all.rbegin(); parameter != all.rend(); ++parameter) {
     if (!all_finite(engine.device(), parameter->gradient()))
@@ -127,7 +127,7 @@ class Scopes {
   device::Recorder recorder_;
 };
 
-std::optional<std::string> found_here(engine::Engine& engine, int64_t step,
+std::optional<std::string> found_here(Engine& engine, int64_t step,
                                       std::span<const data::HostBatch> micro_batches,
                                       double global_weight) {
   const auto early = bad_input(micro_batches, global_weight);
@@ -163,7 +163,7 @@ Order order_of(const std::string& found) {
 
 }  // namespace
 
-std::string first_not_finite(engine::Engine& engine, int64_t step,
+std::string first_not_finite(Engine& engine, int64_t step,
                              std::span<const data::HostBatch> micro_batches, double global_weight) {
   const auto mine = found_here(engine, step, micro_batches, global_weight);
   const std::vector<std::string> all =
@@ -180,9 +180,9 @@ std::string first_not_finite(engine::Engine& engine, int64_t step,
   return fmt::format("{} on rank {}", *first, first - all.begin());
 }
 
-bool update_is_finite(engine::Engine& engine) { return !bad_update(engine); }
+bool update_is_finite(Engine& engine) { return !bad_update(engine); }
 
-void refuse_update(engine::Engine& engine, int64_t step) {
+void refuse_update(Engine& engine, int64_t step) {
   std::string mine;
   if (const auto index = bad_update(engine)) {
     mine = bad_parameter(engine, *index)
@@ -197,4 +197,4 @@ void refuse_update(engine::Engine& engine, int64_t step) {
       step, *first, all.size() > 1 ? fmt::format(" on rank {}", first - all.begin()) : "");
 }
 
-}  // namespace megalith::train
+}  // namespace megalith::engine

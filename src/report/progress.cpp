@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "train/progress.h"
+#include "report/progress.h"
 
 #include <fmt/format.h>
 #include <unistd.h>
@@ -8,7 +8,7 @@
 #include <cstdio>
 #include <limits>
 
-namespace megalith::train {
+namespace megalith::report {
 
 std::string duration_text(double seconds) {
   const auto s = static_cast<int64_t>(std::max(0.0, seconds) + 0.5);
@@ -30,7 +30,7 @@ Progress::~Progress() {
   if (living_) std::fputc('\n', stderr);
 }
 
-std::string Progress::line(const report::StepMetrics& m, double elapsed) const {
+std::string Progress::line(const StepMetrics& m, double elapsed) const {
   const bool timed = options_.budget_seconds > 0;
   const double left = timed
                           ? options_.budget_seconds - elapsed
@@ -43,7 +43,7 @@ std::string Progress::line(const report::StepMetrics& m, double elapsed) const {
   return text + fmt::format("  {} left", duration_text(left));
 }
 
-void Progress::step(const report::StepMetrics& m, double elapsed) {
+void Progress::step(const StepMetrics& m, double elapsed) {
   seconds_per_step_ =
       seconds_per_step_ == 0 ? m.step_seconds : 0.9 * seconds_per_step_ + 0.1 * m.step_seconds;
   if (terminal_) {
@@ -72,4 +72,4 @@ void Progress::clear() {
   living_ = false;
 }
 
-}  // namespace megalith::train
+}  // namespace megalith::report

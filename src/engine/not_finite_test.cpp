@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // A number that is not finite is caught in the step that meets it, wherever it begins, changes
 // nothing, and is named.
-#include "train/not_finite.h"
+#include "engine/not_finite.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -13,7 +13,7 @@
 #include "testing/logical_state.h"
 #include "testing/toy_model.h"
 
-namespace megalith::train {
+namespace megalith::engine {
 namespace {
 
 using megalith::testing::LogicalState;
@@ -26,7 +26,7 @@ constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
 
 /// One rank with the toy model after one good step.
 struct Toy {
-  explicit Toy(const engine::Settings& with = toy_settings())
+  explicit Toy(const Settings& with = toy_settings())
       : settings(with),
         device(device::make_cpu_device(1)),
         world(comm::make_self_communicator(*device)),
@@ -53,7 +53,7 @@ struct Toy {
   /// The step must find it, change nothing, and name it.
   std::string caught(std::vector<data::HostBatch> micro_batches, double global_weight) {
     const std::string before = state();
-    const engine::StepResult result = engine.step(2, 1e-2, micro_batches, global_weight);
+    const StepResult result = engine.step(2, 1e-2, micro_batches, global_weight);
     EXPECT_FALSE(result.applied);
     const std::string first = first_not_finite(engine, 2, micro_batches, global_weight);
     EXPECT_EQ(state(), before);
@@ -61,16 +61,16 @@ struct Toy {
   }
   std::string caught() { return caught(batches(2), toy_weight(settings, 2)); }
 
-  engine::Settings settings;
+  Settings settings;
   std::unique_ptr<device::Device> device;
   std::unique_ptr<comm::Communicator> world;
   parallel::Mesh mesh;
-  engine::Engine engine;
+  Engine engine;
 };
 
 /// Storage that a recipe can ask for, with a head of its own.
-engine::Settings stored_as(DType dtype) {
-  engine::Settings settings = toy_settings();
+Settings stored_as(DType dtype) {
+  Settings settings = toy_settings();
   settings.model.head.tied = false;
   settings.weights = settings.activations = dtype;
   return settings;
@@ -144,7 +144,7 @@ TEST(NotFinite, InAMoment) {
 TEST(NotFinite, InALoss) {
   for (const DType dtype : {DType::f32, DType::bf16}) {
     for (const double z_loss : {0.0, 1e-3}) {  // whose gradient is infinite then
-      engine::Settings settings = stored_as(dtype);
+      Settings settings = stored_as(dtype);
       settings.z_loss = z_loss;
       Toy toy(settings);
       auto batches = toy.batches(2);
@@ -169,7 +169,7 @@ TEST(NotFinite, InALoss) {
 
 TEST(NotFinite, InAnActivation) {
   for (const layers::Recompute mode : {layers::Recompute::none, layers::Recompute::full}) {
-    engine::Settings settings = toy_settings();
+    Settings settings = toy_settings();
     settings.recompute.mode = mode;
     Toy toy(settings);
     // The norm's output is at most a few 1e37; a product with weights of 1e3 is not finite.
@@ -272,15 +272,15 @@ TEST(NotFinite, ASkippedStepDoesNotCountForTheOptimizer) {
 }
 
 /// Spoils a rank's part of a step and gives its global weight.
-using Spoil = FunctionRef<double(engine::Engine&, std::vector<data::HostBatch>&)>;
+using Spoil = FunctionRef<double(Engine&, std::vector<data::HostBatch>&)>;
 
 /// What every rank of `settings` names in a first step that `spoil` has spoilt.
-std::vector<std::string> named_by_ranks(const engine::Settings& settings, Spoil spoil) {
+std::vector<std::string> named_by_ranks(const Settings& settings, Spoil spoil) {
   std::vector<std::string> named(static_cast<size_t>(settings.layout.num_ranks()));
   comm::run_ranks(settings.layout.num_ranks(), [&](comm::Communicator& world) {
     const auto device = device::make_cpu_device(1);
     const parallel::Mesh mesh(world, settings.layout);
-    engine::Engine engine(settings, *device, mesh);
+    Engine engine(settings, *device, mesh);
     engine.initialise();
     auto batches = toy_micro_batches(settings, 1, mesh.at().data);
     const double weight = spoil(engine, batches);
@@ -291,7 +291,7 @@ std::vector<std::string> named_by_ranks(const engine::Settings& settings, Spoil 
 }
 
 /// A weight of one rank of a stage: all ones, which is not a number in f32 and in bf16.
-const auto spoil_weight = [](engine::Engine& engine, std::vector<data::HostBatch>&) {
+const auto spoil_weight = [](Engine& engine, std::vector<data::HostBatch>&) {
   const parallel::Mesh& mesh = engine.mesh();
   const bool last =
       mesh.at().tensor + mesh.at().data == mesh.layout().tensor + mesh.layout().data - 2;
@@ -303,17 +303,17 @@ const auto spoil_weight = [](engine::Engine& engine, std::vector<data::HostBatch
 };
 
 /// The scale of every loss overflows.
-const auto spoil_scale = [](engine::Engine&, std::vector<data::HostBatch>&) { return 1e-40; };
+const auto spoil_scale = [](Engine&, std::vector<data::HostBatch>&) { return 1e-40; };
 
 TEST(NotFinite, AllRanksNameTheSame) {
-  engine::Settings cut = toy_settings(), spread = toy_settings(), mixed = toy_settings();
+  Settings cut = toy_settings(), spread = toy_settings(), mixed = toy_settings();
   cut.layout = {.tensor = 2, .pipeline = 2};
   spread.layout = {.data = 2};
   spread.zero = 1;
   mixed.layout = {.tensor = 2, .data = 2};
   mixed.zero = 1;
   mixed.weights = DType::bf16;
-  for (const engine::Settings& settings : {cut, spread, mixed}) {
+  for (const Settings& settings : {cut, spread, mixed}) {
     for (const bool in_gradient : {false, true}) {
       const auto named =
           named_by_ranks(settings, in_gradient ? Spoil(spoil_scale) : Spoil(spoil_weight));
@@ -326,10 +326,10 @@ TEST(NotFinite, AllRanksNameTheSame) {
 
 // After the reduction all data ranks hold gradients that are not finite; only one has the cause.
 TEST(NotFinite, TheDataRankWithTheCauseIsNamed) {
-  engine::Settings settings = toy_settings();
+  Settings settings = toy_settings();
   settings.layout = {.data = 2};
   const auto named =
-      named_by_ranks(settings, [](engine::Engine& engine, std::vector<data::HostBatch>& batches) {
+      named_by_ranks(settings, [](Engine& engine, std::vector<data::HostBatch>& batches) {
         if (engine.mesh().at().data == 0) batches[0].loss_weight_T[0] = 3e38F;
         return 1e-3;
       });
@@ -340,4 +340,4 @@ TEST(NotFinite, TheDataRankWithTheCauseIsNamed) {
 }
 
 }  // namespace
-}  // namespace megalith::train
+}  // namespace megalith::engine

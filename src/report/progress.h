@@ -8,7 +8,7 @@
 
 #include "report/metrics.h"
 
-namespace megalith::train {
+namespace megalith::report {
 
 class Progress {
  public:
@@ -23,12 +23,12 @@ class Progress {
   Progress& operator=(const Progress&) = delete;
 
   /// `elapsed` is that of the run.
-  void step(const report::StepMetrics& metrics, double elapsed);
+  void step(const StepMetrics& metrics, double elapsed);
   /// A line of its own that stays.
   void note(const std::string& text);
 
  private:
-  std::string line(const report::StepMetrics& metrics, double elapsed) const;
+  std::string line(const StepMetrics& metrics, double elapsed) const;
   void clear();
   Options options_;
   bool terminal_;
@@ -39,4 +39,4 @@ class Progress {
 /// "3:07", "1:02:03"
 std::string duration_text(double seconds);
 
-}  // namespace megalith::train
+}  // namespace megalith::report
