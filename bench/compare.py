@@ -79,6 +79,18 @@ def train(r):
     train_shape(r, "gpt2_124m", recipe, shape, ALL_SIDES, r.size(3, 1))
 
 
+def llama(r):
+    """A Llama of 56M parameters with grouped heads: a step, and decoding."""
+    layers, hidden, heads, kv_heads, ffn, context, vocab, batch = (
+        (2, 64, 4, 2, 96, 64, 512, 2) if r.tiny else (8, 512, 8, 4, 1408, 1024, 32000, 4))
+    recipe = r.work / "llama.yaml"
+    recipe.write_text(f"model: {{family: llama, layers: {layers}, hidden: {hidden}, heads: {heads}, kv_heads: {kv_heads}, ffn: {ffn}, "
+                      f"context: {context}, vocab: {vocab}}}\ntrain: {{steps: 1, global_batch: {batch}, micro_batch: {batch}}}\n")
+    shape = ["--family", "llama", "--layers", layers, "--hidden", hidden, "--heads", heads, "--kv-heads", kv_heads, "--ffn", ffn,
+             "--vocab", vocab, "--context", context, "--micro-batch", batch]
+    train_shape(r, "llama_56m", recipe, shape, ALL_SIDES, r.size(5, 1))
+
+
 def demo(r):
     recipe, shape = recipe_of(r, "demo", 4, r.size(256, 64), 4, 128, r.size(4096, 512), r.size(16, 2))
     train_shape(r, "demo_model", recipe, shape, ALL_SIDES, r.size(5, 1), r.size(2, 1))
@@ -365,7 +377,7 @@ def gemm(r):
            f"(median of {len(shares)}), at least {shares[low]:.0f} % ({low})")
 
 
-COMPARISONS = {f.__name__: f for f in (gemm, train, demo, long, longest, memory, decode, prompt, tokenizer, tokenizer_training, pack,
+COMPARISONS = {f.__name__: f for f in (gemm, train, llama, demo, long, longest, memory, decode, prompt, tokenizer, tokenizer_training, pack,
                                        save, start)}
 # The rows of the table of goals, by the comparison that measures them.
 ROWS = {"1": [train], "2": [train], "3": [memory], "4": [demo], "5": [long, longest], "6": [gemm], "7": [decode], "8": [prompt],
