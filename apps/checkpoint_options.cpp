@@ -7,6 +7,7 @@
 #include <charconv>
 #include <map>
 
+#include "base/file.h"
 #include "base/subtree.h"
 
 namespace megalith::apps {
@@ -94,7 +95,7 @@ parallel::Layout layout_of(const CheckpointOptions& options, int ranks, int tens
 }  // namespace
 
 void on_model_ranks(const CheckpointOptions& options, const store::ModelSource& source,
-                    FunctionRef<void(const ModelRank&)> body) {
+                    const std::string& input, FunctionRef<void(const ModelRank&)> body) {
   const std::optional<Launch> launch = launched(options.ranks);
   const int ranks = launch && launch->size != 0 ? launch->size : options.ranks;
   const engine::InferenceModel::Options model_options{
@@ -107,6 +108,11 @@ void on_model_ranks(const CheckpointOptions& options, const store::ModelSource& 
                                  .threads = options.threads,
                                  .numerics = model_options.numerics};
   on_ranks(rank_options, launch, [&](const RankPlace& place) {
+    if (launch) {
+      comm::require_same(place.world, "the model", source.weights().fingerprint());
+      comm::require_same(place.world, "an option", options.dtype + " " + options.numerics);
+      comm::require_same(place.world, "the input", sha256(std::as_bytes(std::span(input))));
+    }
     engine::InferenceModel model(source.spec(), place.device, place.world, model_options);
     source.fill(model.parameters(), place.device);
     body({model.engine(), place.world, place.world.rank() == 0});

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // megalith evaluate score | perplexity
-#include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <unistd.h>
 
 #include <memory>
@@ -62,7 +62,7 @@ std::vector<std::vector<int32_t>> score_lines(const store::ModelSource& source,
 int score(const CheckpointOptions& options, const std::string& input) {
   const auto source = store::ModelSource::open(options.path);
   const auto lines = score_lines(source, input);
-  on_model_ranks(options, source, [&](const ModelRank& rank) {
+  on_model_ranks(options, source, fmt::format("{}", lines), [&](const ModelRank& rank) {
     for (const std::vector<int32_t>& ids : lines) {
       const std::vector<double> logprobs = rank.engine.score(ids);
       const double nll = -std::accumulate(logprobs.begin(), logprobs.end(), 0.0);
@@ -121,7 +121,7 @@ int perplexity(const CheckpointOptions& options, const std::string& input, bool 
       by_line ? line_documents(source, input, text)
               : std::vector<std::vector<int32_t>>{encode(*source.tokenizer(), text, input, true)};
   const bool shows = !json && !by_line && isatty(STDERR_FILENO) == 1;
-  on_model_ranks(options, source, [&](const ModelRank& rank) {
+  on_model_ranks(options, source, fmt::format("{} {}", by_line, text), [&](const ModelRank& rank) {
     evaluate::OnProgress progress;
     if (shows && rank.is_rank_zero)
       progress = [](int64_t done) { fmt::print(stderr, "\r{} tokens", done); };

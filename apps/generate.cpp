@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // megalith generate
-#include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <unistd.h>
 
 #include <cstdio>
@@ -33,7 +33,11 @@ int run(const GenerateOptions& o, bool json) {
   if (ids.empty() && !options.end_ids.empty())
     ids.push_back(options.end_ids[0]);  // an empty prompt begins a document
   std::optional<generate::Generated> leading;
-  on_model_ranks(o.checkpoint, source, [&](const ModelRank& rank) {
+  const std::string asked =
+      fmt::format("{}\n{} {} {} {} {}\n{}", o.prompt, options.max_new_tokens,
+                  options.sampling.temperature, options.sampling.top_k, options.sampling.top_p,
+                  options.sampling.seed, fmt::join(options.stop, "\n"));
+  on_model_ranks(o.checkpoint, source, asked, [&](const ModelRank& rank) {
     const bool streams = rank.is_rank_zero && o.stream && !json;
     generate::OnText on_text;
     if (streams) {

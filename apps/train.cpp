@@ -2,6 +2,8 @@
 // megalith train: joins the recipe, the plan, text samples and the report around the training loop.
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <filesystem>
 #include <memory>
 #include <nlohmann/json.hpp>
 
@@ -17,6 +19,7 @@
 #include "apps/step_profiler.h"
 #include "apps/version.h"
 #include "base/log.h"
+#include "checkpoint/reader.h"
 #include "comm/backends.h"
 #include "config/resume.h"
 #include "engine/from_recipe.h"
@@ -133,7 +136,7 @@ train::RunResult run_rank(const RankPlace& place, train::RunInputs inputs,
   const device::Target& target = place.device.target();
   const bool is_rank_zero = place.world.rank() == 0;
   const account::Roofline roofline = roofline_of(place, settings, extra.profile_steps > 0);
-  train::RunFacts facts;
+  train::RunFacts facts = inputs.facts;
   facts.version = kVersion;
   facts.allow = extra.allow;
   facts.gemm_ceiling_flops = sum_over(place.world, roofline.flops);
@@ -167,19 +170,35 @@ train::RunResult run_rank(const RankPlace& place, train::RunInputs inputs,
   return result;
 }
 
-/// The model that train.init names, opened and compared with the recipe's; nothing without.
-std::optional<store::ModelSource> initial_weights(const config::Recipe& recipe,
-                                                  const engine::Settings& settings) {
-  if (recipe.train.init.empty()) return std::nullopt;
-  auto source = store::ModelSource::open(recipe.train.init);
-  models::require_same_weights(settings.model, source.spec(),
-                               fmt::format("recipe: train.init {}", recipe.train.init));
-  return source;
+/// Whether `path` is the run's folder or lies in it.
+bool is_inside(const std::filesystem::path& path, const std::filesystem::path& run) {
+  std::error_code error;
+  const auto inner = std::filesystem::weakly_canonical(path, error);
+  const auto outer = std::filesystem::weakly_canonical(run, error);
+  return std::mismatch(outer.begin(), outer.end(), inner.begin(), inner.end()).first == outer.end();
 }
 
-/// Weights alone: the optimizer begins anew.
-void fill(engine::Engine& engine, const store::ModelSource& source) {
-  source.fill(engine.parameters(), engine.device());
+/// The model that train.init names, opened by a run that begins and compared with the recipe's;
+/// nothing without, and nothing for a run that goes on. Collective.
+std::optional<store::ModelSource> initial_weights(comm::Communicator& world,
+                                                  const config::Recipe& recipe,
+                                                  const engine::Settings& settings) {
+  if (recipe.train.init.empty()) return std::nullopt;
+  const auto steps = [&] {
+    return checkpoint::step_folders(std::filesystem::path(recipe.run.out) / "checkpoints");
+  };
+  const bool begins = world.rank() == 0 && steps().empty();
+  if (world.exchange(begins ? "begins" : "", "a run begins")[0].empty()) return std::nullopt;
+  const std::string where = fmt::format("recipe: train.init {}", recipe.train.init);
+  const int shards = settings.split.tensor_shards;
+  auto source = store::ModelSource::open(recipe.train.init, shards);
+  models::require_same_weights(settings.model, source.spec(), where);
+  if (source.spec().padded_vocab(source.tensor_shards()) != settings.model.padded_vocab(shards)) {
+    throw UserError("{}: its vocabulary is padded for parallel.tensor_shards {}; set that", where,
+                    source.tensor_shards());
+  }
+  comm::require_same(world, "the model of train.init", source.weights().fingerprint());
+  return source;
 }
 
 int run(const RecipeOptions& options, const TrainOptions& extra, bool json) {
@@ -193,7 +212,10 @@ int run(const RecipeOptions& options, const TrainOptions& extra, bool json) {
   check_samples(recipe, tokenizer, options.path);
   const engine::Settings settings =
       engine::settings_of(recipe, tokenizer ? tokenizer->vocab_size() : 0);
-  const auto initial = initial_weights(recipe, settings);
+  if (extra.restart && !recipe.train.init.empty() && is_inside(recipe.train.init, recipe.run.out)) {
+    throw UserError("{}: --restart moves train.init {} away, which is in run.out", options.path,
+                    recipe.train.init);
+  }
   std::optional<train::RunLock> lock;
   std::optional<train::RunResult> result;
   int signal = 0;
@@ -213,6 +235,7 @@ int run(const RecipeOptions& options, const TrainOptions& extra, bool json) {
     } else {
       // Opened before anything is measured: what cannot be read is refused first.
       const auto validation = train::validation_source(recipe, settings, end);
+      const auto initial = initial_weights(place.world, recipe, settings);
       const auto plan = require_memory(place, recipe, own);
       train::RunInputs inputs{.recipe = recipe,
                               .settings = settings,
@@ -221,7 +244,14 @@ int run(const RecipeOptions& options, const TrainOptions& extra, bool json) {
                               .validation = validation.get(),
                               .stop = place.handles_signals ? &stop : nullptr,
                               .show_progress = !json};
-      if (initial) inputs.initial_weights = [&](engine::Engine& e) { fill(e, *initial); };
+      if (initial) {
+        // Weights alone: the optimizer begins anew.
+        inputs.initial_weights = [&](engine::Engine& engine) {
+          initial->fill(engine.parameters(), engine.device());
+        };
+        inputs.facts.init = {{"path", recipe.train.init},
+                             {"fingerprint", initial->weights().fingerprint()}};
+      }
       mine = run_rank(place, inputs, plan, extra);
     }
     if (place.handles_signals) signal = mine.signal;

@@ -132,7 +132,7 @@ StepResult Engine::step(int64_t step, double lr, std::span<const data::HostBatch
   const optim::GradientNorm norm = optim::gradient_norm(
       model_.exec(), mesh(), parameters(), model_.tied(), *norm_order_, settings().clip);
   // Up to here nothing that lasts has changed, and if any loss or the norm is not finite, nothing
-  // will: the device decides, and the host hears of it later.
+  // will: the device decides. The host hears of it when the update is queued.
   mesh().world().wait(mesh().world().start_all_reduce_min(finite, "step.finite"));
   kernels::all_finite(model_.exec(), {.x = norm.norm, .flag = finite, .accumulate = true});
   optimizer_->update(model_.exec(), step - skipped, lr, norm.factor, finite);
@@ -144,7 +144,8 @@ StepResult Engine::step(int64_t step, double lr, std::span<const data::HostBatch
     result.applied = applied != 0;
     result.loss = mean_loss(micro_batches, loss_T, global_weight);
   }
-  // What was not updated is not shared: who looks for the cause finds all as it was.
+  // With spread state the host waits for the decision: what was not updated is not shared, so that
+  // who looks for the cause finds all as it was.
   if (result.applied && parameters().storage().owners > 1)
     optim::share_weights(model_.exec(), mesh().data(), parameters());
   return result;

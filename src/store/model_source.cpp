@@ -43,7 +43,7 @@ bool is_step_folder(const fs::path& path) {
 
 }  // namespace
 
-ModelSource ModelSource::open(const fs::path& path) {
+ModelSource ModelSource::open(const fs::path& path, int tensor_shards) {
   std::error_code error;
   if (!fs::exists(path, error)) {
     throw UserError("{}: no such folder; name a run, a checkpoint or a Hugging Face folder",
@@ -62,7 +62,7 @@ ModelSource ModelSource::open(const fs::path& path) {
     }
     source.open_checkpoint(newest->folder());
   } else if (fs::exists(path / kConfigName)) {
-    source.open_hugging_face(path);
+    source.open_hugging_face(path, tensor_shards);
   } else {
     throw UserError(
         "{}: holds neither checkpoints/ (a run), nor {} (a checkpoint), nor {} (a "
@@ -105,7 +105,7 @@ void ModelSource::open_checkpoint(const fs::path& folder) {
   read_tokenizer(folder.string());
 }
 
-void ModelSource::open_hugging_face(const fs::path& folder) {
+void ModelSource::open_hugging_face(const fs::path& folder, int tensor_shards) {
   const fs::path config_path = folder / kConfigName;
   checkpoint::require_inside(config_path, folder);
   require_regular(config_path);
@@ -114,7 +114,7 @@ void ModelSource::open_hugging_face(const fs::path& folder) {
   spec_ = std::move(config.model);
   end_ids_ = std::move(config.end_ids);
   begin_id_ = config.begin_id;
-  tensor_shards_ = models::default_tensor_shards(spec_);
+  tensor_shards_ = tensor_shards > 0 ? tensor_shards : models::default_tensor_shards(spec_);
   weights_ = hugging_face_weights(folder.string(), spec_, tensor_shards_);
   for (const char* name : kTextNames) {
     if (!fs::exists(folder / name)) continue;

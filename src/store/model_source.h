@@ -23,7 +23,8 @@ class ModelSource {
  public:
   /// UserError when `path` is none of the three or its configuration is impossible; IntegrityError
   /// when a file or tensor is missing, misshapen or damaged.
-  static ModelSource open(const std::filesystem::path& path);
+  /// `tensor_shards`: the split that a foreign model's vocabulary is padded for; 0: the default.
+  static ModelSource open(const std::filesystem::path& path, int tensor_shards = 0);
 
   const models::ModelSpec& spec() const { return spec_; }
   /// The canonical split of the training run; of a foreign model the default.
@@ -45,7 +46,7 @@ class ModelSource {
  private:
   ModelSource() = default;
   void open_checkpoint(const std::filesystem::path& folder);
-  void open_hugging_face(const std::filesystem::path& folder);
+  void open_hugging_face(const std::filesystem::path& folder, int tensor_shards);
   void read_tokenizer(const std::string& where);
   models::ModelSpec spec_;
   int tensor_shards_ = 1;

@@ -7,6 +7,8 @@
 #include <set>
 
 #include "base/error.h"
+#include "base/file.h"
+#include "base/file.h"
 #include "checkpoint/reader.h"
 #include "checkpoint/safetensors_folder.h"
 #include "models/families.h"
@@ -53,6 +55,7 @@ class CheckpointWeights : public Weights {
     reader_->read(tensor.name, part, host.data());
     return host;
   }
+  std::string fingerprint() const override { return reader_->state_sha256(); }
   std::string where() const override { return reader_->folder().string(); }
 
  private:
@@ -92,6 +95,24 @@ class HuggingFaceWeights : public Weights {
       models::to_ours(map, move, each, theirs.data(), ours.data());
     }
     return cut(std::move(ours), tensor.shape, part, tensor.dtype);
+  }
+  std::string fingerprint() const override {
+    std::map<std::string, std::string> files;  // by name
+    for (const auto& [name, location] : folder_.tensors()) {
+      const std::filesystem::path& path = location.file->path();
+      std::string& begin = files[path.filename().string()];
+      if (!begin.empty()) continue;
+      const File file(path, File::Mode::read);
+      begin.resize(static_cast<size_t>(std::min<int64_t>(file.size(), int64_t{1} << 20)));
+      file.read_at(begin.data(), begin.size(), 0);
+      begin += std::to_string(file.size());
+    }
+    Sha256 sha;
+    for (const auto& [name, begin] : files) {
+      sha.update(name.data(), name.size());
+      sha.update(begin.data(), begin.size());
+    }
+    return sha.finish();
   }
   std::string where() const override { return folder_name_; }
 

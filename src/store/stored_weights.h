@@ -40,6 +40,10 @@ class Weights {
   std::vector<std::byte> read(const StoredTensor& tensor) const {
     return read(tensor, Shard::whole(tensor.shape));
   }
+  /// Differs where the weights do, so that ranks can tell whether they opened the same: a
+  /// checkpoint's digest; of a foreign folder the names and sizes of its files, their headers and
+  /// the first values behind them.
+  virtual std::string fingerprint() const = 0;
   /// Where the weights are, for messages.
   virtual std::string where() const = 0;
 

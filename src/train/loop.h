@@ -38,6 +38,7 @@ struct RunFacts {
   nlohmann::ordered_json machine;
   nlohmann::ordered_json planned_memory;  // bytes by class; empty: no plan
   std::vector<std::string> allow;         // recipe keys that a resume may change
+  nlohmann::ordered_json init;            // what the weights were that it began with, if given
 };
 
 struct RunResult {

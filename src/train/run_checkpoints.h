@@ -20,6 +20,8 @@ class RunCheckpoints {
   RunCheckpoints(const config::Recipe& recipe, const text::Tokenizer* tokenizer,
                  const checkpoint::StateRegistry& state, int64_t state_bytes,
                  comm::Communicator& world, device::Device& device);
+  RunCheckpoints(const RunCheckpoints&) = delete;
+  RunCheckpoints& operator=(const RunCheckpoints&) = delete;
 
   /// The newest whole checkpoint, the same on all ranks; none in a new run. On rank 0 `judge` sees
   /// it first and may refuse it.

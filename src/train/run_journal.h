@@ -9,9 +9,9 @@
 #include <string>
 
 #include "checkpoint/reader.h"
+#include "report/progress.h"
 #include "train/goodput.h"
 #include "train/position.h"
-#include "report/progress.h"
 #include "train/run_log.h"
 #include "train/run_record.h"
 

@@ -134,6 +134,7 @@ void TrainingRun::describe_run() {
   json["parameters"] = settings_.model.num_parameters();
   json["recipe_fingerprint"] = models::fingerprint_of(recipe_);
   json["data_fingerprint"] = data_fingerprint_;
+  if (!inputs_.facts.init.is_null()) json["init"] = inputs_.facts.init;
   json["memory"]["planned"] = inputs_.facts.planned_memory;
   json["gemm_ceiling_gflops"] = inputs_.facts.gemm_ceiling_flops / 1e9;
   json["step_flops"] = inputs_.facts.step_flops;

@@ -24,6 +24,8 @@ namespace megalith::train {
 class TrainingRun {
  public:
   TrainingRun(const RunInputs& inputs, comm::Communicator& world, device::Device& device);
+  TrainingRun(const TrainingRun&) = delete;
+  TrainingRun& operator=(const TrainingRun&) = delete;
   RunResult go();
 
  private:

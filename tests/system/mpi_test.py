@@ -129,6 +129,21 @@ class Mpi(Processes):
         self.assertEqual(process.returncode, 2, stderr)
         self.assertIn("the data differs between ranks", stderr)
 
+    def test_processes_read_as_one_rank(self):
+        lines = self.folder / "lines.jsonl"
+        lines.write_text('{"text": "the cat sees the dog"}\n{"text": "a"}\n')
+        score = [PROGRAM, "evaluate", "score", "--checkpoint", str(self.folder / "base"), "--input", str(lines)]
+        process = mpirun.start((2, [*score, "--set", "parallel.tensor=2"]))
+        stdout, stderr = mpirun.ended(process, PATIENCE)
+        self.assertEqual(process.returncode, 0, stderr)
+        self.assertEqual(stdout, run(*score[1:]))
+        other = self.folder / "other.jsonl"
+        other.write_text('{"text": "the cat"}\n')
+        process = mpirun.start((1, score), (1, [*score[:-1], str(other)]))
+        _, stderr = mpirun.ended(process, PATIENCE)
+        self.assertEqual(process.returncode, 2, stderr)
+        self.assertIn("the input differs between ranks", stderr)
+
     def test_another_version_on_one_rank_is_named(self):
         version = run("--version").split()[1]
         other = self.folder / "other-version"

@@ -244,9 +244,18 @@ class Initial(RoadTest):
         last, begun = self.metrics("first")[-1], self.metrics("init-run")[0]
         self.assertLess(abs(begun["loss"] - last["loss"]), abs(begun["loss"] - self.metrics("first")[0]["loss"]))
         # A resume goes on from the checkpoint, also where the source is gone.
-        (self.folder / "first").rename(self.folder / "gone")
+        (self.folder / "hf").rename(self.folder / "gone")
+        self.assertEqual(json.loads(self.train("init-hf", *steady, f"train.init={self.folder / 'hf'}"))["status"], "already finished")
         self.train("init-hf", "train.steps=5", *steady[1:], f"train.init={self.folder / 'hf'}")
         self.assertEqual(len(self.losses("init-hf")), 5)
+
+    def test_a_restart_keeps_the_source(self):
+        self.train("itself", "train.steps=1", "optimizer.schedule=constant")
+        command = [*self.command("itself", "train.steps=2", "optimizer.schedule=constant", f"train.init={self.folder / 'itself'}"), "--restart"]
+        error = ended(command)
+        self.assertEqual(error.returncode, 2, error.stderr)
+        self.assertIn("--restart", error.stderr)
+        self.assertTrue((self.folder / "itself" / "checkpoints").exists())
 
     def test_another_model_is_refused(self):
         self.train("small", "train.steps=1", "optimizer.schedule=constant")
