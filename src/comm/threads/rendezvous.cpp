@@ -48,16 +48,26 @@ bool Rendezvous::matches(const Operation& operation) const {
          operation.root == first_.root && operation.label == first_.label;
 }
 
+namespace {
+
+/// A claimed unit counts as settled whatever its copy throws: who withdraws waits for it.
+struct Settled {
+  std::atomic<int>& count;
+  ~Settled() { count.fetch_add(1, std::memory_order_acq_rel); }
+};
+
+}  // namespace
+
 bool Rendezvous::do_units(int preferred, device::Device* device) {
   MemoryMover mover(device);
   bool completed = num_units_ == 0;
   for (int i = 0; i < num_units_; ++i) {
     const int unit = (preferred + i) % num_units_;
     if (!claim(unit)) continue;
+    const Settled settled{settled_};
     run(unit, mover);
     mover.wait();
     completed |= done_.fetch_add(1, std::memory_order_acq_rel) + 1 == num_units_;
-    settled_.fetch_add(1, std::memory_order_acq_rel);
   }
   return completed;
 }
