@@ -121,6 +121,7 @@ Allocation Arena::allocate(int64_t bytes) {
   high_water_ = std::max(high_water_, end_);
   total_->in_use += size;
   total_->peak = std::max(total_->peak, total_->in_use);
+  if (observer_ != nullptr && size > 0) observer_->allocated(class_, offset, size);
   return {this, space_->base() + offset, offset, size};
 }
 
@@ -133,6 +134,7 @@ Tensor Arena::tensor(DType dtype, const Shape& shape) {
 }
 
 void Arena::free(int64_t offset, int64_t bytes) {
+  if (observer_ != nullptr) observer_->freed(class_, offset);
   in_use_ -= bytes;
   total_->in_use -= bytes;
   auto next = holes_.lower_bound(offset);

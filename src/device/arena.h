@@ -87,6 +87,15 @@ std::unique_ptr<AddressSpace> reserve_host_memory(int64_t bytes);
 /// Addresses without memory, for the trace kind. Distinct per `index`.
 std::unique_ptr<AddressSpace> reserve_nothing(int index);
 
+/// Hears of every range that an arena hands out or is given back, in order: what a plan records to
+/// do it again elsewhere. Empty ranges are left out.
+class ArenaObserver {
+ public:
+  virtual ~ArenaObserver() = default;
+  virtual void allocated(MemoryClass memory_class, int64_t offset, int64_t bytes) = 0;
+  virtual void freed(MemoryClass memory_class, int64_t offset) = 0;
+};
+
 /// Used by the owning rank's thread only.
 class Arena {
  public:
@@ -104,6 +113,13 @@ class Arena {
   int64_t in_use() const { return in_use_; }
   /// Highest end of any range ever handed out: the bytes of address space this arena needs.
   int64_t high_water() const { return high_water_; }
+  /// What decides where the next ranges go: the free ranges (offset -> bytes) below the end of the
+  /// last one in use, and that end.
+  const std::map<int64_t, int64_t>& holes() const { return holes_; }
+  int64_t end() const { return end_; }
+
+  /// Null: nobody hears.
+  void set_observer(ArenaObserver* observer) { observer_ = observer; }
 
  private:
   friend class Allocation;
@@ -111,6 +127,7 @@ class Arena {
   MemoryClass class_;
   std::unique_ptr<AddressSpace> space_;
   MemoryTotal* total_;
+  ArenaObserver* observer_ = nullptr;
   std::map<int64_t, int64_t> holes_;  // offset -> bytes, below end_, never adjacent
   int64_t end_ = 0;
   int64_t in_use_ = 0;
