@@ -5,7 +5,6 @@
 #include <cmath>
 
 #include "engine/losses.h"
-#include "engine/pipeline_stage.h"
 #include "kernels/elementwise/pointwise.h"
 #include "kernels/reduction/norms.h"
 #include "optim/gradient_buckets.h"
@@ -51,6 +50,14 @@ int64_t Engine::max_sequences(const data::HostBatch& batch) const {
   return settings().ragged ? batch.num_tokens() : batch.num_samples;
 }
 
+void Engine::run_stage(layers::Context& context, const PipelineStage::Work& task) {
+  PipelineStage work(model_.pieces(), context, task);
+  const auto schedule =
+      parallel::make_schedule(settings().pipeline_schedule, mesh().layout().pipeline,
+                              static_cast<int>(task.micro_batches.size()), mesh().layout().chunks);
+  parallel::execute(schedule[static_cast<size_t>(mesh().at().pipeline)], mesh().pipeline(), work);
+}
+
 void Engine::accumulate(int64_t step, std::span<const data::HostBatch> micro_batches,
                         double global_weight, View loss_T, View finite,
                         const Inspector* inspector) {
@@ -84,11 +91,11 @@ void Engine::accumulate(int64_t step, std::span<const data::HostBatch> micro_bat
                              {}};
     const bool is_last = shard + 1 == shards;
     if (is_last) task.completed = [&](const auto& parameters) { buckets.complete(parameters); };
-    PipelineStage work(model_.pieces(), context, task);
-    const auto schedule =
-        parallel::make_schedule(settings().pipeline_schedule, mesh().layout().pipeline,
-                                static_cast<int>(mine.size()), mesh().layout().chunks);
-    parallel::execute(schedule[static_cast<size_t>(mesh().at().pipeline)], mesh().pipeline(), work);
+    if (stage_runner_) {
+      stage_runner_(task);
+    } else {
+      run_stage(context, task);
+    }
     token += tokens;
     if (is_last) break;  // the buckets do its additions
     for (const auto& [into, from] : tree.additions_after(shard)) {

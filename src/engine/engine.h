@@ -11,6 +11,7 @@
 
 #include "data/host_batch.h"
 #include "engine/device_batch.h"
+#include "engine/pipeline_stage.h"
 #include "engine/sharded_model.h"
 #include "optim/gradients.h"
 
@@ -28,6 +29,11 @@ class Engine {
   /// Takes memory for parameters, gradients and optimizer. Device and mesh must outlive it.
   /// Collective.
   Engine(const Settings& settings, device::Device& device, const parallel::Mesh& mesh);
+
+  /// Takes one data shard's micro-batches through this stage. A plan may put its own in the place
+  /// of the stage's passes; `completed` has to hear of the same parameters.
+  using StageRunner = std::function<void(const PipelineStage::Work&)>;
+  void set_stage_runner(StageRunner runner) { stage_runner_ = std::move(runner); }
 
   /// Weights from the seed. Every layout draws the same.
   void initialise();
@@ -63,6 +69,7 @@ class Engine {
  private:
   void accumulate(int64_t step, std::span<const data::HostBatch> micro_batches,
                   double global_weight, View loss_T, View finite, const Inspector* inspector);
+  void run_stage(layers::Context& context, const PipelineStage::Work& work);
   double mean_loss(std::span<const data::HostBatch> micro_batches, ConstView loss_T,
                    double global_weight);
   int64_t max_sequences(const data::HostBatch& batch) const;
@@ -70,6 +77,7 @@ class Engine {
   ShardedModel model_;
   std::unique_ptr<optim::AdamW> optimizer_;
   std::unique_ptr<optim::NormOrder> norm_order_;
+  StageRunner stage_runner_;
 };
 
 }  // namespace megalith::engine
