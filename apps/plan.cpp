@@ -62,7 +62,6 @@ nlohmann::ordered_json plan_json(const engine::Settings& s, const account::Layou
                                 {"wire_bytes_by_kind", kind.wire_bytes},
                                 {"idle_share", kind.idle_share}});
   }
-  json["exact"] = plan.is_exact;
   json["tokens_per_step"] = s.batch.full * s.sequence_length();
   json["ranks"] = s.layout.num_ranks();
   json["bubble"] = plan.bubble;
@@ -111,8 +110,6 @@ void print_plan(const engine::Settings& s, const account::LayoutPlan& plan,
                          [&](const account::RankPlan& kind) { return kind.stage == stage; });
     print_stage(kinds);
   }
-  if (!plan.is_exact)
-    fmt::print("the ranks of a stage own unequal parts; all are planned as the largest\n");
   if (s.layout.pipeline > 1)
     fmt::print("pipeline bubble: {:.2f} % of the busiest stage's time\n", 100 * plan.bubble);
   fmt::print("recomputation, per layer and micro-batch on a rank:\n");

@@ -1,9 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The plan of a layout of any size without its ranks: one rank of each kind (rank_kinds.h) is
-// traced. Memory is that of a full traced step, plus the snapshot, which lies beside it all along;
-// work and traffic grow by the same amount with every micro-batch, so they are traced for one and
-// for two and continued; the timeline is the schedule in virtual time with the traced operations of
-// each piece.
+// The plan of a layout of any size without its ranks: one rank of each kind (rank_kinds.h) takes a
+// composed step (composed_step.h). The snapshot lies beside it all along. The timeline is the
+// schedule in virtual time with the traced operations of each piece.
 #pragma once
 
 #include <functional>
@@ -31,9 +29,6 @@ struct RankPlan {
 struct LayoutPlan {
   std::vector<RankPlan> kinds;  // in the order of their first ranks
   std::vector<size_t> kind_of;  // by rank
-  /// False when spread state makes more kinds than are traced: each stage's ranks are then planned
-  /// as one that owns as much as any of them, writes as much as any, and has all its peaks at once.
-  bool is_exact = true;
   parallel::Timeline timeline;  // of one data shard's micro-batches; "seconds" are operations
   double bubble = 0;            // idle over busy time of the busiest stage
   int micro_batches = 0;        // in the timeline

@@ -75,7 +75,6 @@ TEST(LayoutPlan, MemoryOfEveryRankWithWhatIsBesideTheSteps) {
       const BesideSteps beside{samples, true, true};
       const auto memories = plan_memory(s, kTarget, beside);
       const LayoutPlan plan = plan_layout(s, kTarget, beside);
-      EXPECT_TRUE(plan.is_exact);
       for (int rank = 0; rank < s.layout.num_ranks(); ++rank) {
         const account::MemoryByClass whole = whole_trace(s, rank, beside).memory;
         EXPECT_EQ(memories[static_cast<size_t>(rank)], whole) << rank;
@@ -85,8 +84,8 @@ TEST(LayoutPlan, MemoryOfEveryRankWithWhatIsBesideTheSteps) {
   }
 }
 
-/// Beyond what is traced one by one, no rank takes more than is planned for it, and that is said.
-TEST(LayoutPlan, VeryManyOwnersAreBoundByTheLargest) {
+/// A thousand ranks that own and write unequal parts each have their own plan.
+TEST(LayoutPlan, VeryManyOwnersAreExact) {
   engine::Settings s = toy_settings();
   // Its tensors are larger than buckets of gradients.
   s.model = models::gpt2({.layers = 3, .hidden = 768, .heads = 4, .context = 16, .vocab = 1 << 19});
@@ -95,17 +94,11 @@ TEST(LayoutPlan, VeryManyOwnersAreBoundByTheLargest) {
   s.batch.full = 1024 * s.micro_batch;
   s.zero = 1;
   const BesideSteps beside{.saves = true};
-  const LayoutPlan plan = plan_layout(s, kTarget, beside);
-  EXPECT_FALSE(plan.is_exact);
-  ASSERT_EQ(plan.kinds.size(), 1u);
-  EXPECT_EQ(plan.kinds[0].alike, 1024);
+  const auto memories = plan_memory(s, kTarget, beside);
+  ASSERT_EQ(memories.size(), 1024u);
   // Ranks 1 and 2 write the moments of the largest tensor, and do not own most.
-  for (const int rank : {0, 1, 2, 511, 1023}) {
-    const account::MemoryByClass whole = whole_trace(s, rank, beside).memory;
-    for (const auto memory_class : {device::MemoryClass::optimizer, device::MemoryClass::workspace})
-      EXPECT_GE(plan.of(rank).memory.of(memory_class), whole.of(memory_class)) << rank;
-    EXPECT_GE(plan.of(rank).memory.total, whole.total) << rank;
-  }
+  for (const int rank : {0, 1, 2, 511, 1023})
+    EXPECT_EQ(memories[static_cast<size_t>(rank)], whole_trace(s, rank, beside).memory) << rank;
 }
 
 TEST(LayoutPlan, BubbleOfEqualStagesIsTheFormula) {

@@ -4,40 +4,68 @@
 #include "account/traced_step.h"
 #include "comm/backends.h"
 #include "engine/sharded_model.h"
+#include "kernels/reduction/norms.h"
 
 namespace megalith::account {
 
+PiecePasses::PiecePasses(const engine::Settings& settings, device::Device& device,
+                         comm::Communicator& world, const models::Stage& stage)
+    : settings_(settings),
+      mesh_(world, settings.layout),
+      exec_(device, settings.numerics),
+      piece_(settings.model, set_, stage, engine::partition_of(settings, mesh_.at().tensor)),
+      context_(engine::context_of(settings, mesh_, exec_, 0, settings.model.dropout)),
+      host_(shaped_batch(settings, settings.micro_batch)) {
+  set_.allocate(device, {.master = settings.masters, .compute = settings.weights});
+  loss_T_ = exec_.workspace.tensor(settings.masters, Shape{host_.num_tokens()});
+  finite_ = exec_.workspace.tensor(DType::i32, Shape{1});
+}
+
+void PiecePasses::place_batch() {
+  const int64_t sequences = settings_.ragged ? host_.num_tokens() : host_.num_samples;
+  engine::DeviceBatch::TokenPart part;
+  if (settings_.sequence_parallel()) part = {mesh_.at().tensor, mesh_.layout().tensor};
+  batch_ = std::make_unique<engine::DeviceBatch>(exec_.device, host_, sequences, 1, part);
+}
+
+void PiecePasses::input() { piece_.input(context_, batch_->batch(), saved_); }
+
+void PiecePasses::forward() {
+  piece_.forward(context_, batch_->batch(), saved_, settings_.recompute);
+}
+
+void PiecePasses::place_gradient() {
+  gradient_TH_ = context_.workspace(context_.activation,
+                                    Shape{batch_->batch().own.count, settings_.model.hidden});
+}
+
+void PiecePasses::backward(models::Decoder::Completed completed) {
+  const layers::Batch& batch = batch_->batch();
+  if (piece_.stage().has_head) {
+    piece_.loss(context_, batch, saved_, static_cast<float>(settings_.z_loss), loss_T_,
+                gradient_TH_);
+    kernels::all_finite(
+        exec_, {.x = loss_T_, .flag = finite_, .accumulate = true, .weight = batch.loss_weight_T});
+    completed(piece_.head_parameters());
+  }
+  piece_.backward(context_, batch, saved_, settings_.recompute, gradient_TH_, completed);
+  saved_ = {};
+}
+
 PieceTrace pass_piece(const engine::Settings& settings, device::Device& device,
                       comm::Communicator& world, const models::Stage& stage) {
-  const parallel::Mesh mesh(world, settings.layout);
-  kernels::Exec exec(device, settings.numerics);
-  parameters::ParameterSet set;
-  const models::Decoder piece(settings.model, set, stage,
-                              engine::partition_of(settings, mesh.at().tensor));
-  set.allocate(device, {.master = settings.masters, .compute = settings.weights});
-  const data::HostBatch host = shaped_batch(settings, settings.micro_batch);
-  const int64_t sequences = settings.ragged ? host.num_tokens() : host.num_samples;
-  engine::DeviceBatch::TokenPart part;
-  if (settings.sequence_parallel()) part = {mesh.at().tensor, mesh.layout().tensor};
-  const engine::DeviceBatch batch(device, host, sequences, 1, part);
-  layers::Context context = engine::context_of(settings, mesh, exec, 0, settings.model.dropout);
-
+  PiecePasses passes(settings, device, world, stage);
+  passes.place_batch();
   device::Recorder forward, backward;
   PieceTrace result;
-  models::DecoderSaved saved;
   device.set_recorder(&forward);
-  if (!stage.has_embedding) piece.input(context, batch.batch(), saved);
-  piece.forward(context, batch.batch(), saved, settings.recompute);
-  const View output = saved.x_TH.back();
+  if (!stage.has_embedding) passes.input();
+  passes.forward();
   result.kept_bytes = device.arena(device::MemoryClass::activations).in_use() -
-                      round_up(output.bytes(), device::kAlignment);
+                      round_up(passes.output().bytes(), device::kAlignment);
   device.set_recorder(&backward);
-  const device::Tensor dx = context.workspace(context.activation, output.shape());
-  if (stage.has_head) {
-    const device::Tensor loss_T = context.workspace(settings.masters, Shape{host.num_tokens()});
-    piece.loss(context, batch.batch(), saved, static_cast<float>(settings.z_loss), loss_T, dx);
-  }
-  piece.backward(context, batch.batch(), saved, settings.recompute, dx);
+  passes.place_gradient();
+  passes.backward([](const parameters::ParameterRun&) {});
   device.set_recorder(nullptr);
   result.peak_bytes = device.arena(device::MemoryClass::activations).high_water();
   result.forward = forward.total();

@@ -9,10 +9,44 @@
 #include <vector>
 
 #include "account/plan.h"
+#include "engine/device_batch.h"
 #include "engine/settings.h"
 #include "models/decoder.h"
 
 namespace megalith::account {
+
+/// A piece of the model with one micro-batch, driven pass by pass as a pipeline stage would
+/// (engine/pipeline_stage.h), on any kind of device: weights are zero, ids 0. Passes are collective.
+class PiecePasses {
+ public:
+  /// `recompute` of the settings counts from the piece's first block.
+  PiecePasses(const engine::Settings& settings, device::Device& device, comm::Communicator& world,
+              const models::Stage& stage);
+
+  void place_batch();
+  void release_batch() { batch_.reset(); }
+  void input();  // where another piece has the embedding
+  void forward();
+  /// Places the gradient of the output, which becomes that of the input.
+  void place_gradient();
+  /// The head's losses too, where the piece has it. Gives back what forward kept.
+  void backward(models::Decoder::Completed completed);
+  const View& output() const { return saved_.x_TH.back().view; }
+  const models::Decoder& piece() const { return piece_; }
+
+ private:
+  const engine::Settings& settings_;
+  parallel::Mesh mesh_;
+  kernels::Exec exec_;
+  parameters::ParameterSet set_;
+  models::Decoder piece_;
+  layers::Context context_;
+  data::HostBatch host_;
+  device::Tensor loss_T_, finite_;
+  std::unique_ptr<engine::DeviceBatch> batch_;
+  models::DecoderSaved saved_;
+  device::Tensor gradient_TH_;
+};
 
 /// A run of blocks with what stands before and behind it (models::Stage), traced.
 struct PieceTrace {
@@ -22,13 +56,11 @@ struct PieceTrace {
   std::vector<device::Record> forward_records, backward_records;
 };
 
-/// One micro-batch through a piece of the model as this rank of `world` runs them, on any kind of
-/// device: weights are zero, ids 0. Collective.
+/// One micro-batch through a piece of the model as this rank of `world` runs them. Collective.
 PieceTrace pass_piece(const engine::Settings& settings, device::Device& device,
                       comm::Communicator& world, const models::Stage& stage);
 
-/// Traces a piece as rank 0 of the settings' layout would run them. `recompute` of the
-/// settings counts from the first of them.
+/// Traces a piece as rank 0 of the settings' layout would run them.
 PieceTrace trace_piece(const engine::Settings& settings, const device::Target& target,
                        const models::Stage& stage);
 

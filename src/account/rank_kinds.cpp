@@ -14,16 +14,37 @@ models::Stage piece_at(const engine::Settings& s, int stage, int chunk) {
                              s.layout.pipeline * s.layout.chunks);
 }
 
-RankKinds::RankKinds(const engine::Settings& settings, const BesideSteps& beside)
-    : settings_(settings), beside_(beside), is_uniform_(settings.model.is_uniform()) {}
+std::vector<int64_t> layer_kinds(const models::ModelSpec& model) {
+  std::vector<const layers::LayerSpec*> known;
+  std::vector<int64_t> kinds;
+  for (const layers::LayerSpec& layer : model.layers) {
+    const auto found = std::ranges::find_if(known, [&](const auto* k) { return *k == layer; });
+    kinds.push_back(found - known.begin());
+    if (found == known.end()) known.push_back(&layer);
+  }
+  return kinds;
+}
 
-/// Blocks by chunk, and what stands at the ends; which blocks, where they are not all alike.
+bool tensor_ranks_are_alike(const engine::Settings& s) {
+  const int ranks = s.layout.tensor;
+  // Of the ranks that hold a key/value head of several shards, one sums its gradient.
+  const bool replicates = std::ranges::any_of(s.model.layers, [&](const layers::LayerSpec& layer) {
+    return layer.attention.kv_heads < s.split.tensor_shards;
+  });
+  return ranks == 1 ||
+         (!replicates && s.sequence_length() % ranks == 0 && layers::kLossRowMultiple % ranks == 0);
+}
+
+RankKinds::RankKinds(const engine::Settings& settings, const BesideSteps& beside)
+    : settings_(settings), beside_(beside), layer_kinds_(layer_kinds(settings.model)) {}
+
+/// Kinds of blocks by chunk, and what stands at the ends.
 KindKey RankKinds::shape_of(int stage) const {
   KindKey shape{stage == 0 ? 1 : 0, stage == settings_.layout.pipeline - 1 ? 1 : 0};
   for (int chunk = 0; chunk < settings_.layout.chunks; ++chunk) {
     const models::Stage piece = piece_at(settings_, stage, chunk);
     shape.push_back(piece.end - piece.begin);
-    if (!is_uniform_) shape.push_back(piece.begin);
+    shape.insert(shape.end(), layer_kinds_.begin() + piece.begin, layer_kinds_.begin() + piece.end);
   }
   return shape;
 }
@@ -50,8 +71,32 @@ const parameters::Ownership& RankKinds::ownership_of(int stage) {
   return declared.ownership;
 }
 
-void RankKinds::append_owned(const parallel::Coordinates& at, KindKey& key) {
-  if (settings_.zero == 0) return;
+const RankKinds::Writers& RankKinds::writers_of(const parallel::Coordinates& at) {
+  Declared& declared = declared_of(at.pipeline);
+  const auto [found, is_new] = declared.writers.try_emplace(at.tensor);
+  Writers& writers = found->second;
+  if (!is_new) return writers;
+  writers.of_tensor = engine::state_writers(declared.set, settings_, at);
+  writers.bytes.resize(static_cast<size_t>(settings_.layout.data), 0);
+  const size_t each = writers.of_tensor.size() / std::max<size_t>(1, declared.set.all().size());
+  for (size_t i = 0; i < writers.of_tensor.size(); ++i) {
+    const int writer = writers.of_tensor[i];
+    if (writer < 0) continue;
+    writers.bytes[static_cast<size_t>(writer)] +=
+        declared.set.all()[i / each].local_elements() * bytes_of(settings_.masters);
+  }
+  return writers;
+}
+
+/// Which part of the gradients it sums: what it owns, or its parts of buckets.
+void RankKinds::append_parts(const parallel::Coordinates& at, KindKey& key) {
+  if (settings_.zero == 0) {
+    const parameters::ParameterSet& set = declared_of(at.pipeline).set;
+    const int64_t bucket = settings_.bucket_elements, all = set.gradient_begin(set.all().size());
+    for (const int64_t elements : {std::min(all, bucket), all % bucket})
+      key.push_back(comm::part_of(elements, at.data, settings_.layout.data).count);
+    return;
+  }
   for (const parameters::ElementRange& range :
        ownership_of(at.pipeline)[static_cast<size_t>(at.data)]) {
     key.push_back(range.begin);
@@ -59,16 +104,23 @@ void RankKinds::append_owned(const parallel::Coordinates& at, KindKey& key) {
   }
 }
 
+KindKey RankKinds::step_key(int rank) {
+  const parallel::Coordinates at = parallel::coordinates_of(settings_.layout, rank);
+  KindKey key{at.pipeline};
+  append_parts(at, key);
+  return key;
+}
+
 KindKey RankKinds::memory_key(int rank) {
   const parallel::Coordinates at = parallel::coordinates_of(settings_.layout, rank);
   const int64_t samples =
       comm::part_of(beside_.validation_samples, at.data, settings_.layout.data).count;
   const bool writes_samples = !beside_.prompt_lengths.empty() && at.data == 0;
-  KindKey key{at.pipeline, std::min(samples, settings_.micro_batch), writes_samples ? 1 : 0};
-  append_owned(at, key);
+  KindKey key = step_key(rank);
+  key.push_back(std::min(samples, settings_.micro_batch));
+  key.push_back(writes_samples ? 1 : 0);
   if (settings_.zero > 0 && beside_.saves) {
-    for (const int writer : engine::state_writers(parameters_of(at.pipeline), settings_, at))
-      key.push_back(writer == at.data ? 1 : 0);
+    for (const int writer : writers_of(at).of_tensor) key.push_back(writer == at.data ? 1 : 0);
   }
   return key;
 }
@@ -76,56 +128,16 @@ KindKey RankKinds::memory_key(int rank) {
 int64_t RankKinds::snapshot_bytes(int rank) {
   if (!beside_.snapshot) return 0;
   const parallel::Coordinates at = parallel::coordinates_of(settings_.layout, rank);
-  return engine::state_bytes(parameters_of(at.pipeline), settings_, at);
+  return writers_of(at).bytes[static_cast<size_t>(at.data)];
 }
 
 KindKey RankKinds::work_key(int rank) {
   const parallel::Coordinates at = parallel::coordinates_of(settings_.layout, rank);
   KindKey key = shape_of(at.pipeline);
   key.push_back(at.tensor == 0 ? 1 : 0);  // counts the squares of what is whole on all
-  const int ranks = settings_.layout.tensor;
-  const bool even =
-      settings_.sequence_length() % ranks == 0 && layers::kLossRowMultiple % ranks == 0;
-  key.push_back(even ? 0 : at.tensor);
-  if (settings_.zero == 0) {  // parts of buckets
-    const parameters::ParameterSet& set = parameters_of(at.pipeline);
-    const int64_t bucket = settings_.bucket_elements, all = set.gradient_begin(set.all().size());
-    for (const int64_t elements : {std::min(all, bucket), all % bucket})
-      key.push_back(comm::part_of(elements, at.data, settings_.layout.data).count);
-  }
-  append_owned(at, key);
+  key.push_back(tensor_ranks_are_alike(settings_) ? 0 : at.tensor);
+  append_parts(at, key);
   return key;
-}
-
-int RankKinds::largest_owner(int stage) {
-  int64_t most = -1;
-  parallel::Coordinates at{0, stage, 0}, best = at;
-  for (at.data = 0; at.data < settings_.layout.data; ++at.data) {
-    int64_t owned = 0;
-    for (const parameters::ElementRange& range : ownership_of(stage)[static_cast<size_t>(at.data)])
-      owned += range.count;
-    if (owned > most) {
-      most = owned;
-      best = at;
-    }
-  }
-  return parallel::rank_of(settings_.layout, best);
-}
-
-int RankKinds::largest_collector(int stage) {
-  int64_t most = -1;
-  parallel::Coordinates best{0, stage, 0};
-  const parameters::ParameterSet& set = parameters_of(stage);
-  for (int tensor = 0; tensor < settings_.layout.tensor; ++tensor) {
-    const std::vector<int64_t> collected =
-        engine::collected_bytes(set, settings_, {tensor, stage, 0});
-    const auto largest = std::ranges::max_element(collected);
-    if (*largest > most) {
-      most = *largest;
-      best = {tensor, stage, static_cast<int>(largest - collected.begin())};
-    }
-  }
-  return parallel::rank_of(settings_.layout, best);
 }
 
 }  // namespace megalith::account

@@ -19,40 +19,50 @@ namespace megalith::account {
 /// Equal keys of two ranks: equal memory or, the other, equal work.
 using KindKey = std::vector<int64_t>;
 
+/// Layers with equal descriptions have equal numbers: [layer].
+std::vector<int64_t> layer_kinds(const models::ModelSpec& model);
+
+/// Whether ranks of the tensor axis do the same work in the passes of a micro-batch.
+bool tensor_ranks_are_alike(const engine::Settings& settings);
+
 class RankKinds {
  public:
   RankKinds(const engine::Settings& settings, const BesideSteps& beside);
 
+  /// What decides the memory that a step takes beside what lasts.
+  KindKey step_key(int rank);
   /// What decides a rank's memory, but for the snapshot.
   KindKey memory_key(int rank);
   /// Of the snapshot of background saves; 0 without.
   int64_t snapshot_bytes(int rank);
   /// What decides the work of a step, and the bytes sent.
   KindKey work_key(int rank);
-  /// The rank of a stage, of tensor coordinate 0, that owns most of spread state.
-  int largest_owner(int stage);
-  /// The rank of a stage on which most of it comes together for a save.
-  int largest_collector(int stage);
 
  private:
+  /// Who writes which tensors of a checkpoint, of the data ranks beside one place.
+  struct Writers {
+    std::vector<int> of_tensor;
+    std::vector<int64_t> bytes;  // by data rank
+  };
   /// A stage's parameters, on paper.
   struct Declared {
     parameters::ParameterSet set;
     std::vector<std::unique_ptr<models::Decoder>> pieces;
     parameters::Ownership ownership;  // of data ranks, once asked for
+    std::map<int, Writers> writers;   // by tensor rank, once asked for
   };
   Declared& declared_of(int stage);
-  const parameters::ParameterSet& parameters_of(int stage) { return declared_of(stage).set; }
   const parameters::Ownership& ownership_of(int stage);
-  void append_owned(const parallel::Coordinates& at, KindKey& key);
+  const Writers& writers_of(const parallel::Coordinates& at);
+  void append_parts(const parallel::Coordinates& at, KindKey& key);
   KindKey shape_of(int stage) const;
   const engine::Settings& settings_;
   BesideSteps beside_;
-  bool is_uniform_;                                        // all layers alike
+  std::vector<int64_t> layer_kinds_;
   std::map<KindKey, std::unique_ptr<Declared>> declared_;  // by shape of the stage
 };
 
-/// The piece of the model that is `chunk` of a stage.
+/// A chunk of a stage.
 models::Stage piece_at(const engine::Settings& settings, int stage, int chunk);
 
 }  // namespace megalith::account

@@ -50,30 +50,43 @@ void traced_generation(engine::InferenceEngine& inference, int64_t prompt_length
   inference.extend(cache, std::span(ids).first(1));
 }
 
+TracedRun::TracedRun(const engine::Settings& settings, device::Device& device,
+                     comm::Communicator& world, const BesideSteps& beside)
+    : mesh_(world, settings.layout), engine_(settings, device, mesh_), beside_(beside) {
+  if (beside.snapshot) {
+    const int64_t bytes = engine::state_bytes(engine_);
+    if (bytes > 0) snapshot_ = device.arena(device::MemoryClass::snapshot).allocate(bytes);
+  }
+  engine_.initialise();
+}
+
+void TracedRun::step(std::span<const data::HostBatch> micro_batches) {
+  engine_.step(1, 1e-3, micro_batches, 1);
+}
+
+void TracedRun::between_steps() {
+  const engine::Settings& settings = engine_.settings();
+  if (beside_.saves) {
+    engine::ShardedOptimizerState spread(engine_);
+    engine::state_tensors(engine_, spread);
+  }
+  const int64_t samples = std::min(
+      comm::part_of(beside_.validation_samples, mesh_.at().data, settings.layout.data).count,
+      settings.micro_batch);
+  if (samples > 0) {
+    engine_.sample_losses(shaped_batch(settings, samples));
+  }
+  if (mesh_.at().data != 0) return;
+  engine::InferenceEngine inference(engine_.model());
+  for (const int64_t length : beside_.prompt_lengths)
+    traced_generation(inference, length, beside_.new_tokens);
+}
+
 void traced_step(const engine::Settings& settings, device::Device& device,
                  comm::Communicator& world, const BesideSteps& beside) {
-  const parallel::Mesh mesh(world, settings.layout);
-  engine::Engine engine(settings, device, mesh);
-  device::Allocation snapshot;
-  if (const int64_t bytes = engine::state_bytes(engine); beside.snapshot && bytes > 0) {
-    snapshot = device.arena(device::MemoryClass::snapshot).allocate(bytes);
-  }
-  engine.initialise();
-  engine.step(1, 1e-3, shaped_batches(settings), 1);
-  if (beside.saves) {
-    engine::ShardedOptimizerState spread(engine);
-    engine::state_tensors(engine, spread);
-  }
-  const int64_t samples =
-      std::min(comm::part_of(beside.validation_samples, mesh.at().data, settings.layout.data).count,
-               settings.micro_batch);
-  if (samples > 0) {
-    engine.sample_losses(shaped_batch(settings, samples));
-  }
-  if (mesh.at().data != 0) return;
-  engine::InferenceEngine inference(engine.model());
-  for (const int64_t length : beside.prompt_lengths)
-    traced_generation(inference, length, beside.new_tokens);
+  TracedRun run(settings, device, world, beside);
+  run.step(shaped_batches(settings));
+  run.between_steps();
 }
 
 }  // namespace megalith::account

@@ -31,8 +31,25 @@ BesideSteps beside_steps(const config::Recipe& recipe, std::vector<int64_t> prom
 void traced_generation(engine::InferenceEngine& inference, int64_t prompt_length,
                        int64_t new_tokens);
 
-/// Builds the rank's engine, takes what is beside the steps and runs a full one. `device` is of the
-/// trace kind, `world` traced or self.
+/// The parts of a traced run in their order, on one rank: builds its engine, takes what lies beside
+/// it all along. `device` is of the trace kind, `world` traced or self.
+class TracedRun {
+ public:
+  TracedRun(const engine::Settings& settings, device::Device& device, comm::Communicator& world,
+            const BesideSteps& beside);
+  engine::Engine& engine() { return engine_; }
+  void step(std::span<const data::HostBatch> micro_batches);
+  /// What runs between steps.
+  void between_steps();
+
+ private:
+  parallel::Mesh mesh_;
+  engine::Engine engine_;
+  BesideSteps beside_;
+  device::Allocation snapshot_;
+};
+
+/// All of it with one full step.
 void traced_step(const engine::Settings& settings, device::Device& device,
                  comm::Communicator& world, const BesideSteps& beside);
 

@@ -79,23 +79,6 @@ std::vector<int64_t> sizes_at(const parameters::ParameterSet& set, const Setting
 
 }  // namespace
 
-std::vector<int64_t> collected_bytes(const parameters::ParameterSet& set, const Settings& settings,
-                                     const parallel::Coordinates& at) {
-  std::vector<int64_t> bytes(static_cast<size_t>(settings.layout.data), 0);
-  // Masters that are the weights are whole on every rank.
-  const size_t first_spread = settings.masters == settings.weights ? 1 : 0;
-  size_t tensor = 0;
-  const std::vector<int> writer_of = state_writers(set, settings, at);
-  for (const parameters::Parameter& parameter : set.all()) {
-    for (size_t kind = 0; kind < kKinds; ++kind, ++tensor) {
-      if (kind < first_spread || writer_of[tensor] < 0) continue;
-      bytes[static_cast<size_t>(writer_of[tensor])] +=
-          round_up(parameter.local_elements() * bytes_of(settings.masters), device::kAlignment);
-    }
-  }
-  return bytes;
-}
-
 std::vector<int64_t> state_sizes(const Engine& engine) {
   return sizes_at(engine.parameters(), engine.settings(), engine.mesh().at());
 }

@@ -25,10 +25,6 @@ int64_t state_bytes(const parameters::ParameterSet& set, const Settings& setting
 /// this place writes it. -1: one of another group.
 std::vector<int> state_writers(const parameters::ParameterSet& set, const Settings& settings,
                                const parallel::Coordinates& at);
-/// Of spread state: bytes of whole tensors that come together, to be written, on each of the data
-/// ranks beside the rank at this place.
-std::vector<int64_t> collected_bytes(const parameters::ParameterSet& set, const Settings& settings,
-                                     const parallel::Coordinates& at);
 /// Reads every tensor of the engine; IntegrityError when one is missing or has another shape or
 /// type.
 void load_state(const checkpoint::Reader& reader, Engine& engine);

@@ -1,0 +1,75 @@
+// SPDX-License-Identifier: Apache-2.0
+// A pipeline stage put together from the tapes of its pieces: the actions of its schedule, where
+// each forward and backward plays what the pass takes and gives back. Slots are those of
+// engine/pipeline_stage.h. Once the arenas and all slots come back to a state they had some
+// micro-batches before, the same actions would bring them back again: those repeats are counted,
+// not played.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "account/piece_tape.h"
+#include "engine/engine.h"
+
+namespace megalith::account {
+
+/// What ran, with the bytes sent by kind of collective.
+struct StepWork {
+  device::Work work;
+  std::map<std::string, int64_t> wire_bytes;
+  void add(const device::Work& more, const std::map<std::string, int64_t>& wire, int64_t times);
+};
+
+/// One rank's stage, on a trace device.
+class ComposedStage {
+ public:
+  ComposedStage(engine::Engine& engine, PieceTapes& tapes);
+
+  // The micro-batches of a data shard, for an engine's StageRunner. `actions`: of this stage.
+
+  /// Adds what they do to work().
+  void count(std::span<const parallel::Action> actions, int64_t micro_batches);
+  /// Takes what they take.
+  void play(std::span<const parallel::Action> actions, const engine::PipelineStage::Work& work);
+  /// Instead: only names the parameters that they complete.
+  void complete(const engine::PipelineStage::Work& work) const;
+
+  const StepWork& work() const { return work_; }
+
+ private:
+  struct Piece {
+    const PieceTape* tape = nullptr;
+    models::Stage stage;
+    size_t first_parameter = 0;
+    parameters::ParameterRun embedding_parameters;
+    /// In the parameters of the stage.
+    parameters::ParameterRun whole_run(const parameters::ParameterRun& run) const {
+      return {first_parameter + run.begin, first_parameter + run.end};
+    }
+  };
+  using Objects = std::vector<device::Allocation>;
+  struct Slot {
+    std::shared_ptr<Objects> batch;  // one for all chunks of a micro-batch
+    Objects objects;
+    bool has_gradient = false;
+  };
+  using Completed = std::function<void(const parameters::ParameterRun&)>;
+  Slot& open(int micro_batch, int chunk);
+  void pass(const PassTape& tape, const Piece& piece, Objects& objects, const Completed& completed);
+  void place_gradient(Slot& slot, const Piece& piece);
+  void backward(int micro_batch, int chunk, const Completed& completed);
+  void act(const parallel::Action& action, int micro_batch, const Completed& completed);
+  std::vector<int64_t> state(int micro_batch) const;
+
+  engine::Engine& engine_;
+  std::vector<Piece> pieces_;                      // by chunk
+  std::map<std::pair<int, int>, Slot> slots_;      // by micro-batch and chunk
+  std::map<int, std::weak_ptr<Objects>> batches_;  // by micro-batch
+  StepWork work_;
+};
+
+}  // namespace megalith::account

@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: Apache-2.0
+// A traced step (traced_step.h) whose pipeline stage is composed (composed_stage.h): the same
+// memory, to the byte, and the same work, for the time of one micro-batch through each kind of piece
+// however many of both there are. All else of a step, and what is beside the steps, runs as it is.
+//
+// A step and what runs between steps each begin with nothing in use but what lasts. So the marks of
+// a step are found once for all ranks whose steps are alike, whatever they do between.
+#pragma once
+
+#include <optional>
+
+#include "account/composed_stage.h"
+#include "account/traced_step.h"
+
+namespace megalith::account {
+
+/// Of any rank of the settings' layout; what ranks have in common is found once. Any thread may ask.
+class ComposedSteps {
+ public:
+  /// Both must outlive this.
+  ComposedSteps(const engine::Settings& settings, const device::Target& target);
+
+  /// What a rank takes. Ranks with equal `step_key` take the same in a step (RankKinds::step_key).
+  MemoryByClass memory(int rank, const BesideSteps& beside, const KindKey& step_key);
+  /// What a rank does in a step.
+  StepWork work(int rank);
+
+  PieceTapes& tapes() { return tapes_; }
+  /// Of a data shard's micro-batches; by stage.
+  const std::vector<std::vector<parallel::Action>>& schedule() const { return schedule_; }
+
+ private:
+  class Rank;
+  std::optional<MemoryByClass> known_step(const KindKey& key);
+  const engine::Settings& settings_;
+  const device::Target& target_;
+  PieceTapes tapes_;
+  std::vector<std::vector<parallel::Action>> schedule_;
+  std::vector<data::HostBatch> micro_batches_;  // of a rank: sizes alone
+  std::mutex mutex_;
+  std::map<KindKey, MemoryByClass> steps_;  // their marks, without what lasts
+};
+
+int micro_batches_per_shard(const engine::Settings& settings);
+
+}  // namespace megalith::account

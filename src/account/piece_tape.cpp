@@ -1,0 +1,118 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "account/piece_tape.h"
+
+#include <algorithm>
+#include <array>
+#include <utility>
+
+#include "base/function_ref.h"
+#include "comm/backends.h"
+
+namespace megalith::account {
+
+namespace {
+
+/// Listens to a device's activations and workspace; other classes do not change during a pass.
+class TapeRecorder final : public device::ArenaObserver {
+ public:
+  explicit TapeRecorder(device::Device& device) : device_(device) {
+    for (const auto memory_class : kClasses) device.arena(memory_class).set_observer(this);
+  }
+  ~TapeRecorder() override {
+    for (const auto memory_class : kClasses) device_.arena(memory_class).set_observer(nullptr);
+  }
+  TapeRecorder(const TapeRecorder&) = delete;
+  TapeRecorder& operator=(const TapeRecorder&) = delete;
+
+  PassTape record(FunctionRef<void()> pass) {
+    PassTape tape;
+    device::Recorder recorder;
+    tape_ = &tape;
+    device_.set_recorder(&recorder);
+    pass();
+    device_.set_recorder(nullptr);
+    tape_ = nullptr;
+    tape.work = recorder.total();
+    tape.wire_bytes = wire_bytes_by_kind(recorder.records());
+    return tape;
+  }
+  void completed(const parameters::ParameterRun& run) {
+    tape_->events.push_back({PassTape::Kind::completed, {}, 0, 0, run});
+  }
+  /// Objects from here on count from 0.
+  size_t take_count() { return std::exchange(count_, 0); }
+  size_t object_at(device::MemoryClass memory_class, int64_t offset) const {
+    return live_.at({memory_class, offset});
+  }
+
+  void allocated(device::MemoryClass memory_class, int64_t offset, int64_t bytes) override {
+    live_[{memory_class, offset}] = count_;
+    if (tape_ != nullptr)
+      tape_->events.push_back({PassTape::Kind::allocate, memory_class, count_, bytes, {}});
+    ++count_;
+  }
+  void freed(device::MemoryClass memory_class, int64_t offset) override {
+    const auto node = live_.extract({memory_class, offset});
+    if (tape_ != nullptr)
+      tape_->events.push_back({PassTape::Kind::release, memory_class, node.mapped(), 0, {}});
+  }
+
+ private:
+  static constexpr std::array kClasses{device::MemoryClass::activations,
+                                       device::MemoryClass::workspace};
+  device::Device& device_;
+  PassTape* tape_ = nullptr;
+  size_t count_ = 0;
+  std::map<std::pair<device::MemoryClass, int64_t>, size_t> live_;
+};
+
+PieceTape record_piece(const engine::Settings& settings, const device::Target& target, int rank,
+                       const models::Stage& stage) {
+  const auto device = device::make_trace_device(target);
+  const auto world = comm::make_traced_communicator(*device, rank, settings.layout.num_ranks());
+  // Where the arena begins, which is empty.
+  const std::byte* const activations =
+      device->arena(device::MemoryClass::activations).allocate(0).data();
+  PiecePasses passes(settings, *device, *world, stage);
+  TapeRecorder recorder(*device);
+  PieceTape piece;
+  piece.batch = recorder.record([&] { passes.place_batch(); });
+  piece.batch_objects = recorder.take_count();
+  if (!stage.has_embedding) piece.input = recorder.record([&] { passes.input(); });
+  piece.forward = recorder.record([&] { passes.forward(); });
+  piece.output =
+      recorder.object_at(device::MemoryClass::activations, passes.output().data() - activations);
+  piece.output_bytes = passes.output().bytes();
+  piece.place_gradient = recorder.record([&] { passes.place_gradient(); });
+  piece.backward = recorder.record([&] {
+    passes.backward([&](const parameters::ParameterRun& run) { recorder.completed(run); });
+  });
+  piece.objects = recorder.take_count();
+  return piece;
+}
+
+}  // namespace
+
+PieceTapes::PieceTapes(const engine::Settings& settings, const device::Target& target)
+    : settings_(settings),
+      target_(target),
+      layer_kinds_(layer_kinds(settings.model)),
+      tensor_ranks_are_alike_(tensor_ranks_are_alike(settings)) {}
+
+const PieceTape& PieceTapes::of(const models::Stage& stage,
+                                const layers::RecomputePolicy& recompute, int tensor_rank) {
+  const int64_t layers = stage.end - stage.begin;
+  const int tensor = tensor_ranks_are_alike_ ? 0 : tensor_rank;
+  KindKey key{stage.has_embedding ? 1 : 0, stage.has_head ? 1 : 0, tensor,
+              static_cast<int64_t>(recompute.mode), std::min(recompute.full_layers, layers)};
+  key.insert(key.end(), layer_kinds_.begin() + stage.begin, layer_kinds_.begin() + stage.end);
+  const std::lock_guard lock(mutex_);
+  const auto found = tapes_.find(key);
+  if (found != tapes_.end()) return found->second;
+  engine::Settings settings = settings_;
+  settings.recompute = recompute;
+  const int rank = parallel::rank_of(settings.layout, {.tensor = tensor});
+  return tapes_.try_emplace(key, record_piece(settings, target_, rank, stage)).first->second;
+}
+
+}  // namespace megalith::account
