@@ -11,6 +11,7 @@
 #include "account/traced_step.h"
 #include "apps/command.h"
 #include "apps/cpu_target.h"
+#include "apps/initial_weights.h"
 #include "apps/layout_table.h"
 #include "apps/memory_admission.h"
 #include "apps/ranks.h"
@@ -19,15 +20,12 @@
 #include "apps/step_profiler.h"
 #include "apps/version.h"
 #include "base/log.h"
-#include "checkpoint/reader.h"
 #include "comm/backends.h"
 #include "config/resume.h"
 #include "engine/from_recipe.h"
 #include "kernels/matmul/ceiling.h"
 #include "kernels/reduction/read_bandwidth.h"
-#include "models/model_spec_json.h"
 #include "report/page.h"
-#include "store/model_source.h"
 #include "train/finished.h"
 #include "train/loop.h"
 #include "train/run_folder.h"
@@ -170,37 +168,6 @@ train::RunResult run_rank(const RankPlace& place, train::RunInputs inputs,
   return result;
 }
 
-/// Whether `path` is the run's folder or lies in it.
-bool is_inside(const std::filesystem::path& path, const std::filesystem::path& run) {
-  std::error_code error;
-  const auto inner = std::filesystem::weakly_canonical(path, error);
-  const auto outer = std::filesystem::weakly_canonical(run, error);
-  return std::mismatch(outer.begin(), outer.end(), inner.begin(), inner.end()).first == outer.end();
-}
-
-/// The model that train.init names, opened by a run that begins and compared with the recipe's;
-/// nothing without, and nothing for a run that goes on. Collective.
-std::optional<store::ModelSource> initial_weights(comm::Communicator& world,
-                                                  const config::Recipe& recipe,
-                                                  const engine::Settings& settings) {
-  if (recipe.train.init.empty()) return std::nullopt;
-  const auto steps = [&] {
-    return checkpoint::step_folders(std::filesystem::path(recipe.run.out) / "checkpoints");
-  };
-  const bool begins = world.rank() == 0 && steps().empty();
-  if (world.exchange(begins ? "begins" : "", "a run begins")[0].empty()) return std::nullopt;
-  const std::string where = fmt::format("recipe: train.init {}", recipe.train.init);
-  const int shards = settings.split.tensor_shards;
-  auto source = store::ModelSource::open(recipe.train.init, shards);
-  models::require_same_weights(settings.model, source.spec(), where);
-  if (source.spec().padded_vocab(source.tensor_shards()) != settings.model.padded_vocab(shards)) {
-    throw UserError("{}: its vocabulary is padded for parallel.tensor_shards {}; set that", where,
-                    source.tensor_shards());
-  }
-  comm::require_same(world, "the model of train.init", source.weights().fingerprint());
-  return source;
-}
-
 int run(const RecipeOptions& options, const TrainOptions& extra, bool json) {
   const train::StopRequest stop;  // first: a signal during the start is a wish too
   config::check_allow(extra.allow);
@@ -212,10 +179,7 @@ int run(const RecipeOptions& options, const TrainOptions& extra, bool json) {
   check_samples(recipe, tokenizer, options.path);
   const engine::Settings settings =
       engine::settings_of(recipe, tokenizer ? tokenizer->vocab_size() : 0);
-  if (extra.restart && !recipe.train.init.empty() && is_inside(recipe.train.init, recipe.run.out)) {
-    throw UserError("{}: --restart moves train.init {} away, which is in run.out", options.path,
-                    recipe.train.init);
-  }
+  if (extra.restart) check_restart(recipe, options.path);
   std::optional<train::RunLock> lock;
   std::optional<train::RunResult> result;
   int signal = 0;
@@ -244,14 +208,7 @@ int run(const RecipeOptions& options, const TrainOptions& extra, bool json) {
                               .validation = validation.get(),
                               .stop = place.handles_signals ? &stop : nullptr,
                               .show_progress = !json};
-      if (initial) {
-        // Weights alone: the optimizer begins anew.
-        inputs.initial_weights = [&](engine::Engine& engine) {
-          initial->fill(engine.parameters(), engine.device());
-        };
-        inputs.facts.init = {{"path", recipe.train.init},
-                             {"fingerprint", initial->weights().fingerprint()}};
-      }
+      if (initial) begin_with(*initial, inputs);
       mine = run_rank(place, inputs, plan, extra);
     }
     if (place.handles_signals) signal = mine.signal;

@@ -75,7 +75,7 @@ constexpr Variation kLayouts[] = {
     {"p3, all forward",
      [](engine::Settings& s) {
        s.layout = {.pipeline = 3};
-       s.pipeline_schedule = ScheduleKind::all_forward_all_backward;
+       s.pipeline_schedule = ScheduleKind::gpipe;
      }},
     {"p5, a layer each", [](engine::Settings& s) { s.layout = {.pipeline = 5}; }},
     {"p2 chunks d2",
