@@ -6,9 +6,11 @@
 #include <gtest/gtest.h>
 
 #include <ctime>
+#include <filesystem>
 
 #include "account/layout_plan.h"
 #include "comm/backends.h"
+#include "engine/from_recipe.h"
 #include "models/families.h"
 #include "testing/toy_model.h"
 
@@ -149,6 +151,18 @@ TEST(ComposedStep, IsTheWholeStepWithWhatIsBesideIt) {
     s.model.set_num_layers(5);
     expect_whole(s, {3, true, true, {4, 7}, 5}, layout.name);
   }
+}
+
+TEST(ComposedStep, IsTheWholeStepOfEveryRecipe) {
+  int recipes = 0;
+  for (const auto& entry :
+       std::filesystem::directory_iterator(std::filesystem::path(MEGA_SOURCE_DIR) / "recipes")) {
+    const config::Recipe recipe = config::load_recipe(entry.path());
+    const engine::Settings s = engine::settings_of(recipe, recipe.model.vocab > 0 ? 0 : 1000);
+    expect_whole(s, beside_steps(recipe, {10}), entry.path().filename().string());
+    ++recipes;
+  }
+  EXPECT_GE(recipes, 3);
 }
 
 /// Llama 3.1 405B on 1,024 ranks (Grattafiori et al. 2024, table 4, at a sequence of 8192).
