@@ -34,7 +34,6 @@ class Plans(RoadTest):
         self.assertEqual(many["ranks"], 4)
         self.assertEqual({r["stage"] for r in many["per_rank"]}, {0, 1})
         self.assertEqual(sum(r["ranks_alike"] for r in many["per_rank"]), 4)
-        self.assertTrue(many["exact"])
         for rank in many["per_rank"]:
             self.assertEqual(sum(rank["wire_bytes_by_kind"].values()), rank["wire_bytes"])
             self.assertGreater(rank["wire_bytes_by_kind"]["all_gather_again"], 0)
