@@ -222,7 +222,7 @@ TEST(Schedule, AHangIsReported) {
 TEST(Schedule, NamesAreReadBack) {
   for (const ScheduleKind kind : {kAll, kOne, kInterleaved})
     EXPECT_EQ(schedule_from_name(name_of(kind)), kind);
-  EXPECT_EQ(schedule_from_name("gpipe"), std::nullopt);
+  EXPECT_EQ(schedule_from_name("round robin"), std::nullopt);
 }
 
 }  // namespace

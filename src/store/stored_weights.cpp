@@ -8,7 +8,6 @@
 
 #include "base/error.h"
 #include "base/file.h"
-#include "base/file.h"
 #include "checkpoint/reader.h"
 #include "checkpoint/safetensors_folder.h"
 #include "models/families.h"
