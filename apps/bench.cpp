@@ -167,12 +167,19 @@ void add_decode_options(CLI::App& c, DecodeShape& d) {
   c.add_option("--family", d.family, "gpt2 or llama")->capture_default_str();
   // What a shape may be the model says; no product of these is too large to say it.
   for (const auto& [name, value, what] :
-       {std::tuple{"--layers", &d.layers, ""}, std::tuple{"--hidden", &d.hidden, ""},
-        std::tuple{"--heads", &d.heads, ""}, std::tuple{"--vocab", &d.vocab, ""},
-        std::tuple{"--context", &d.context, ""}, std::tuple{"--prompt", &d.prompt, "tokens"},
+       {std::tuple{"--layers", &d.sizes.layers, ""}, std::tuple{"--hidden", &d.sizes.hidden, ""},
+        std::tuple{"--heads", &d.sizes.heads, ""}, std::tuple{"--vocab", &d.sizes.vocab, ""},
+        std::tuple{"--context", &d.sizes.context, ""}, std::tuple{"--prompt", &d.prompt, "tokens"},
         std::tuple{"--tokens", &d.tokens, "new tokens"}}) {
     c.add_option(name, *value, what)
         ->check(whole_number(1, int64_t{1} << 30))
+        ->capture_default_str();
+  }
+  for (const auto& [name, value, what] :
+       {std::tuple{"--kv-heads", &d.sizes.kv_heads, "0: as many as heads"},
+        std::tuple{"--ffn", &d.sizes.ffn, "width of the MLP; 0: the family's own"}}) {
+    c.add_option(name, *value, what)
+        ->check(whole_number(0, int64_t{1} << 30))
         ->capture_default_str();
   }
   c.add_option("--numerics", d.numerics)
@@ -182,92 +189,115 @@ void add_decode_options(CLI::App& c, DecodeShape& d) {
   c.add_option("--dtype", d.dtype)->check(CLI::IsMember({"f32", "bf16"}))->capture_default_str();
 }
 
+/// A command below `bench`, with the options that all of them have.
+std::pair<CLI::App*, std::shared_ptr<BenchOptions>> add_bench_command(CLI::App& parent,
+                                                                      Invocation& invocation,
+                                                                      const char* name,
+                                                                      const char* what,
+                                                                      const char* example) {
+  CLI::App& c = add_command(parent, invocation, name, what, example);
+  auto o = std::make_shared<BenchOptions>();
+  c.add_option("--threads", o->threads, "0: all cores")
+      ->check(CLI::Range(0, 1024))
+      ->capture_default_str();
+  c.add_option("--samples", o->samples, "timed repetitions")
+      ->check(CLI::Range(1, 1000))
+      ->capture_default_str();
+  return {&c, o};
+}
+
+void add_bench_gemm(CLI::App& parent, Invocation& invocation) {
+  auto [c, o] = add_bench_command(parent, invocation, "gemm",
+                                  "matrix products: the ceiling of everything else",
+                                  "  megalith bench gemm --json\n");
+  c->callback([=, &invocation] {
+    invocation.run = [=, &invocation] { return gemm(*o, invocation.json); };
+  });
+}
+
+void add_bench_train(CLI::App& parent, Invocation& invocation) {
+  auto [c, o] = add_bench_command(parent, invocation, "train", "steps of a recipe's model",
+                                  "  megalith bench train recipes/gpt2_124m.yaml --json\n");
+  auto recipe = std::make_shared<RecipeOptions>();
+  recipe->declare(*c);
+  c->callback([=, &invocation] {
+    invocation.run = [=, &invocation] { return bench_train(*recipe, *o, invocation.json); };
+  });
+}
+
+void add_bench_layouts(CLI::App& parent, Invocation& invocation) {
+  auto [c, o] = add_bench_command(
+      parent, invocation, "layouts",
+      "a recipe under its layout beside the same on one rank, in turn",
+      "  megalith bench layouts recipes/gpt2_124m.yaml --set parallel.tensor=2\n");
+  auto recipe = std::make_shared<RecipeOptions>();
+  recipe->declare(*c);
+  auto comparison = std::make_shared<LayoutsComparison>();
+  c->add_option("--beside", comparison->beside,
+                "key.path=value: what the other side changes of the recipe (repeatable)")
+      ->take_all()
+      ->allow_extra_args(false);
+  c->add_flag("--passes", comparison->passes, "forward and backward alone, no update");
+  c->callback([=, &invocation] {
+    invocation.run = [=, &invocation] {
+      return bench_layouts(*recipe, *comparison, *o, invocation.json);
+    };
+  });
+}
+
+void add_bench_decode(CLI::App& parent, Invocation& invocation) {
+  auto [c, o] = add_bench_command(parent, invocation, "decode",
+                                  "prefill and decoding of a model with made-up weights",
+                                  "  megalith bench decode --dtype bf16\n");
+  auto d = std::make_shared<DecodeShape>();
+  add_decode_options(*c, *d);
+  c->callback([=, &invocation] {
+    invocation.run = [=, &invocation] { return bench_decode(*d, *o, invocation.json); };
+  });
+}
+
+void add_bench_tokenizer(CLI::App& parent, Invocation& invocation) {
+  auto [c, o] = add_bench_command(
+      parent, invocation, "tokenizer", "encoding of a text: one thread, then as many as asked",
+      "  megalith bench tokenizer --tokenizer t.json --input text.txt\n");
+  auto paths = std::make_shared<std::pair<std::string, std::string>>();
+  c->add_option("--tokenizer", paths->first, "tokenizer.json")->required();
+  c->add_option("--input", paths->second, "text file")->required();
+  c->callback([=, &invocation] {
+    invocation.run = [=, &invocation] {
+      return tokenizer(paths->first, paths->second, *o, invocation.json);
+    };
+  });
+}
+
+void add_bench_collective(CLI::App& parent, Invocation& invocation) {
+  auto [c, o] =
+      add_bench_command(parent, invocation, "collective", "sums over ranks that are threads",
+                        "  megalith bench collective --ranks 2\n");
+  auto ranks = std::make_shared<int>(2);
+  auto elements = std::make_shared<int64_t>(int64_t{1} << 22);
+  c->add_option("--ranks", *ranks)->check(CLI::IsMember({1, 2, 4, 8, 16}))->capture_default_str();
+  c->add_option("--elements", *elements, "f32 numbers")
+      ->check(whole_number(1, int64_t{1} << 40))
+      ->capture_default_str();
+  c->callback([=, &invocation] {
+    invocation.run = [=, &invocation] {
+      return collective(*ranks, *elements, *o, invocation.json);
+    };
+  });
+}
+
 }  // namespace
 
 void add_bench(CLI::App& app, Invocation& invocation) {
   CLI::App& parent = *app.add_subcommand("bench", "speed of this machine with this program");
   parent.require_subcommand(1);
-  const auto add = [&](const char* name, const char* what,
-                       const char* example) -> std::pair<CLI::App*, std::shared_ptr<BenchOptions>> {
-    CLI::App& c = add_command(parent, invocation, name, what, example);
-    auto o = std::make_shared<BenchOptions>();
-    c.add_option("--threads", o->threads, "0: all cores")
-        ->check(CLI::Range(0, 1024))
-        ->capture_default_str();
-    c.add_option("--samples", o->samples, "timed repetitions")
-        ->check(CLI::Range(1, 1000))
-        ->capture_default_str();
-    return {&c, o};
-  };
-  {
-    auto [c, o] = add("gemm", "matrix products: the ceiling of everything else",
-                      "  megalith bench gemm --json\n");
-    c->callback([=, &invocation] {
-      invocation.run = [=, &invocation] { return gemm(*o, invocation.json); };
-    });
-  }
-  {
-    auto [c, o] = add("train", "steps of a recipe's model",
-                      "  megalith bench train recipes/gpt2_124m.yaml --json\n");
-    auto recipe = std::make_shared<RecipeOptions>();
-    recipe->declare(*c);
-    c->callback([=, &invocation] {
-      invocation.run = [=, &invocation] { return bench_train(*recipe, *o, invocation.json); };
-    });
-  }
-  {
-    auto [c, o] = add("layouts", "a recipe under its layout beside the same on one rank, in turn",
-                      "  megalith bench layouts recipes/gpt2_124m.yaml --set parallel.tensor=2\n");
-    auto recipe = std::make_shared<RecipeOptions>();
-    recipe->declare(*c);
-    auto comparison = std::make_shared<LayoutsComparison>();
-    c->add_option("--beside", comparison->beside,
-                  "key.path=value: what the other side changes of the recipe (repeatable)")
-        ->take_all()
-        ->allow_extra_args(false);
-    c->add_flag("--passes", comparison->passes, "forward and backward alone, no update");
-    c->callback([=, &invocation] {
-      invocation.run = [=, &invocation] {
-        return bench_layouts(*recipe, *comparison, *o, invocation.json);
-      };
-    });
-  }
-  {
-    auto [c, o] = add("decode", "prefill and decoding of a model with made-up weights",
-                      "  megalith bench decode --dtype bf16\n");
-    auto d = std::make_shared<DecodeShape>();
-    add_decode_options(*c, *d);
-    c->callback([=, &invocation] {
-      invocation.run = [=, &invocation] { return bench_decode(*d, *o, invocation.json); };
-    });
-  }
-  {
-    auto [c, o] = add("tokenizer", "encoding of a text: one thread, then as many as asked",
-                      "  megalith bench tokenizer --tokenizer t.json --input text.txt\n");
-    auto paths = std::make_shared<std::pair<std::string, std::string>>();
-    c->add_option("--tokenizer", paths->first, "tokenizer.json")->required();
-    c->add_option("--input", paths->second, "text file")->required();
-    c->callback([=, &invocation] {
-      invocation.run = [=, &invocation] {
-        return tokenizer(paths->first, paths->second, *o, invocation.json);
-      };
-    });
-  }
-  {
-    auto [c, o] = add("collective", "sums over ranks that are threads",
-                      "  megalith bench collective --ranks 2\n");
-    auto ranks = std::make_shared<int>(2);
-    auto elements = std::make_shared<int64_t>(int64_t{1} << 22);
-    c->add_option("--ranks", *ranks)->check(CLI::IsMember({1, 2, 4, 8, 16}))->capture_default_str();
-    c->add_option("--elements", *elements, "f32 numbers")
-        ->check(whole_number(1, int64_t{1} << 40))
-        ->capture_default_str();
-    c->callback([=, &invocation] {
-      invocation.run = [=, &invocation] {
-        return collective(*ranks, *elements, *o, invocation.json);
-      };
-    });
-  }
+  add_bench_gemm(parent, invocation);
+  add_bench_train(parent, invocation);
+  add_bench_layouts(parent, invocation);
+  add_bench_decode(parent, invocation);
+  add_bench_tokenizer(parent, invocation);
+  add_bench_collective(parent, invocation);
 }
 
 }  // namespace megalith::apps

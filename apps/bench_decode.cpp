@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// megalith bench decode: prefill and cached decoding of a GPT-2 shape with made-up weights, beside
-// what memory and the matrix products allow.
+// megalith bench decode: prefill and cached decoding of a model with made-up weights, beside what
+// memory and the matrix products allow.
 #include <fmt/format.h>
 
 #include "account/profile.h"
@@ -18,12 +18,7 @@ constexpr int64_t kTokensInTurn = 4;
 
 models::ModelSpec model_of(const DecodeShape& shape) {
   return models::family_named(shape.family, "bench decode: --family")
-      .make({.layers = shape.layers,
-             .hidden = shape.hidden,
-             .heads = shape.heads,
-             .context = shape.context,
-             .vocab = shape.vocab},
-            "bench decode");
+      .make(shape.sizes, "bench decode");
 }
 
 /// Weights as a training run would draw them: numbers that are all alike make for sums that are.
@@ -70,7 +65,12 @@ double prompt_flops(engine::InferenceModel& model, device::Device& device,
 /// What one token reads: every weight but the input tables (a tied table is the head), and the cache
 /// up to the middle of the text.
 int64_t bytes_of_token(engine::InferenceModel& model, const DecodeShape& d, DType dtype) {
-  int64_t bytes = 2 * d.layers * d.hidden * bytes_of(dtype) * (d.prompt + d.tokens / 2);
+  int64_t bytes = 0;
+  for (const layers::LayerSpec& layer : model.spec().layers) {
+    const layers::AttentionSpec& attention = layer.attention;
+    bytes +=
+        2 * attention.kv_heads * attention.head_dim * bytes_of(dtype) * (d.prompt + d.tokens / 2);
+  }
   for (const auto& parameter : model.parameters().all()) {
     const bool is_input_table = parameter.name().starts_with("position") ||
                                 (!model.spec().head.tied && parameter.name() == "embedding.weight");
@@ -85,11 +85,11 @@ int bench_decode(const DecodeShape& d, const BenchOptions& o, bool json) {
   const models::ModelSpec spec = model_of(d);
   spec.check("bench decode");
   const int64_t positions = d.prompt + (d.profile ? 2 : 1) * d.tokens;
-  if (positions > d.context) {
+  if (positions > d.sizes.context) {
     throw UserError(
         "bench decode: a prompt of {} tokens and {} more are beyond the context of {}; give fewer, "
         "or a longer --context",
-        d.prompt, positions - d.prompt, d.context);
+        d.prompt, positions - d.prompt, d.sizes.context);
   }
   engine::InferenceModel::Options options;
   options.numerics = d.numerics == "fast" ? kernels::Numerics::fast : kernels::Numerics::exact;
@@ -100,7 +100,7 @@ int bench_decode(const DecodeShape& d, const BenchOptions& o, bool json) {
   draw_weights(model.parameters(), exec);
   std::vector<int32_t> ids(static_cast<size_t>(d.prompt));
   for (size_t i = 0; i < ids.size(); ++i)
-    ids[i] = static_cast<int32_t>((1 + static_cast<int64_t>(i) % 1000) % d.vocab);
+    ids[i] = static_cast<int32_t>((1 + static_cast<int64_t>(i) % 1000) % d.sizes.vocab);
   const auto one = std::span(ids).first(1);
   const int64_t bytes = bytes_of_token(model, d, options.compute);
   const double flops = prompt_flops(model, *device, ids);

@@ -14,6 +14,7 @@
 #include "device/device.h"
 #include "engine/settings.h"
 #include "kernels/exec.h"
+#include "models/families.h"
 
 namespace megalith::apps {
 
@@ -105,7 +106,7 @@ int bench_layouts(const RecipeOptions& recipe_options, const LayoutsComparison& 
 int bench_train(const RecipeOptions& recipe_options, const BenchOptions& options, bool json);
 
 struct DecodeShape {
-  int64_t layers = 12, hidden = 768, heads = 12, vocab = 50257, context = 1024;
+  models::Sizes sizes;
   std::string family = "gpt2", dtype = "bf16", numerics = "fast";
   int64_t prompt = 64, tokens = 128;
   bool profile = false;

@@ -80,15 +80,16 @@ def train(r):
 
 
 def llama(r):
-    """A Llama of 56M parameters with grouped heads: a step, and decoding."""
+    """A Llama of 56M parameters with grouped heads: steps, and decoding."""
     layers, hidden, heads, kv_heads, ffn, context, vocab, batch = (
         (2, 64, 4, 2, 96, 64, 512, 2) if r.tiny else (8, 512, 8, 4, 1408, 1024, 32000, 4))
     recipe = r.work / "llama.yaml"
     recipe.write_text(f"model: {{family: llama, layers: {layers}, hidden: {hidden}, heads: {heads}, kv_heads: {kv_heads}, ffn: {ffn}, "
                       f"context: {context}, vocab: {vocab}}}\ntrain: {{steps: 1, global_batch: {batch}, micro_batch: {batch}}}\n")
     shape = ["--family", "llama", "--layers", layers, "--hidden", hidden, "--heads", heads, "--kv-heads", kv_heads, "--ffn", ffn,
-             "--vocab", vocab, "--context", context, "--micro-batch", batch]
-    train_shape(r, "llama_56m", recipe, shape, ALL_SIDES, r.size(5, 1))
+             "--vocab", vocab, "--context", context]
+    train_shape(r, "llama_56m", recipe, [*shape, "--micro-batch", batch], ALL_SIDES, r.size(5, 1))
+    decode_shape(r, "llama_56m", [*shape, "--prompt", r.size(64, 16)])
 
 
 def demo(r):
@@ -118,22 +119,26 @@ def memory(r):
                f"{r.median(f'memory.{recompute}.train.peak_resident'):.2f} GiB resident at most")
 
 
+def decode_shape(r, name, shape):
+    for _ in range(r.rounds):
+        for_all = [*shape, "--tokens", r.size(512, 16), "--samples", r.size(2, 1)]
+        r.bench(f"decode_{name}", "decode", *for_all, "--dtype", "bf16")
+        r.peer(f"decode_{name}", "llama_decode.py", *for_all)
+        r.peer(f"decode_{name}", "hf_generate.py", *for_all)
+    ours = f"decode_{name}.decode.tokens_per_second"
+    r.rate(f"decoding {name} against llama.cpp", ours, f"decode_{name}.llama.cpp.bf16.decode")
+    r.rate(f"decoding {name} against transformers", ours, f"decode_{name}.transformers.bf16.decode")
+    r.note(f"=> decoding {name}: {r.median(f'decode_{name}.decode.share_of_read_bandwidth'):.1f} % of the read bandwidth "
+           f"({r.median(f'decode_{name}.decode.read_bandwidth'):.1f} GB/s)")
+
+
 def decode(r):
+    common = ["--vocab", r.size(50304, 1024), "--context", 1024, "--prompt", 64]
     shapes = {"124m": [], "0.5b": ["--layers", 24, "--hidden", 1280, "--heads", 20]}
     if r.tiny:
         shapes = {"tiny": ["--layers", 2, "--hidden", 64, "--heads", 2]}
     for name, shape in shapes.items():
-        for _ in range(r.rounds):
-            common = [*shape, "--vocab", r.size(50304, 1024), "--context", 1024, "--prompt", 64, "--tokens", r.size(512, 16)]
-            for_all = [*common, "--samples", r.size(2, 1)]
-            r.bench(f"decode_{name}", "decode", *for_all, "--dtype", "bf16")
-            r.peer(f"decode_{name}", "llama_decode.py", *for_all)
-            r.peer(f"decode_{name}", "hf_generate.py", *for_all)
-        ours = f"decode_{name}.decode.tokens_per_second"
-        r.rate(f"decoding {name} against llama.cpp", ours, f"decode_{name}.llama.cpp.bf16.decode")
-        r.rate(f"decoding {name} against transformers", ours, f"decode_{name}.transformers.bf16.decode")
-        r.note(f"=> decoding {name}: {r.median(f'decode_{name}.decode.share_of_read_bandwidth'):.1f} % of the read bandwidth "
-               f"({r.median(f'decode_{name}.decode.read_bandwidth'):.1f} GB/s)")
+        decode_shape(r, name, [*shape, *common])
 
 
 def prompt(r):
