@@ -11,7 +11,7 @@
 #include "account/layout_plan.h"
 #include "account/plan.h"
 #include "account/traced_step.h"
-#include "apps/bench_figures.h"
+#include "apps/bench/figures.h"
 #include "apps/cpu_target.h"
 #include "comm/backends.h"
 #include "device/recorder.h"

@@ -3,149 +3,17 @@
 // one JSON object per line. Inputs are made up; sizes are options.
 #include <fmt/format.h>
 
-#include <algorithm>
-#include <atomic>
 #include <memory>
 #include <tuple>
 
-#include "apps/bench_figures.h"
+#include "apps/bench/figures.h"
 #include "apps/command.h"
-#include "apps/cpu_target.h"
-#include "base/file.h"
 #include "comm/backends.h"
 #include "kernels/elementwise/pointwise.h"
-#include "kernels/matmul/linear.h"
-#include "kernels/matmul/product_class.h"
 #include "parallel/canonical.h"
 
 namespace megalith::apps {
 namespace {
-
-struct Size {
-  int64_t t, i, o;
-};
-
-/// The three products of a linear layer, `exact` and the library's, which `fast` may take instead,
-/// in turn so that both see the same machine.
-void gemm_of(device::Device& device, DType dtype, const Size& size, const BenchOptions& o,
-             bool json) {
-  const auto& [t, i, out] = size;
-  device::Arena& arena = device.arena(device::MemoryClass::workspace);
-  const device::Tensor x = arena.tensor(dtype, Shape{t, i}), w = arena.tensor(dtype, Shape{out, i});
-  const device::Tensor y = arena.tensor(dtype, Shape{t, out}),
-                       dw = arena.tensor(DType::f32, Shape{out, i});
-  kernels::Exec exact(device, kernels::Numerics::exact), library(device, kernels::Numerics::fast);
-  library.only = "onednn";
-  const bool has_library = kernels::library_multiplies(dtype);
-  kernels::fill(exact, x, 0.5);
-  kernels::fill(exact, w, 0.25);
-  kernels::fill(exact, dw, 0);
-  const double work =
-      2e-9 * static_cast<double>(t) * static_cast<double>(i) * static_cast<double>(out);
-  const auto measure = [&](const char* what, auto product) {
-    product(exact);
-    if (has_library) product(library);
-    std::vector<double> exact_rates, library_rates, shares;
-    for (int sample = 0; sample < o.samples; ++sample) {
-      exact_rates.push_back(rate(work, [&] { product(exact); }));
-      if (!has_library) continue;
-      library_rates.push_back(rate(work, [&] { product(library); }));
-      shares.push_back(100 * exact_rates.back() / library_rates.back());
-    }
-    const std::string shape = fmt::format("{}.{}.{}x{}x{}", dtype, what, t, i, out);
-    report("gemm.exact." + shape, exact_rates, "GFLOP/s", true, o.count(), json);
-    if (!has_library) return;
-    report("gemm.library." + shape, library_rates, "GFLOP/s", true, o.count(), json);
-    report("gemm.exact_over_library." + shape, shares, "%", true, o.count(), json);
-  };
-  measure("forward", [&](kernels::Exec& exec) {
-    kernels::linear_forward(exec, {.x_TI = x, .w_OI = w, .y_TO = y});
-  });
-  measure("backward_input", [&](kernels::Exec& exec) {
-    kernels::linear_backward_input(exec, {.dy_TO = y, .w_OI = w, .dx_TI = x});
-  });
-  measure("backward_weight", [&](kernels::Exec& exec) {
-    kernels::linear_backward_weight(exec, {y, x, dw});
-  });
-}
-
-int gemm(const BenchOptions& o, bool json) {
-  const auto device = device::make_device(cpu_target(o.count(), kernels::Numerics::fast));
-  for (const DType dtype : {DType::f32, DType::bf16}) {
-    for (const Size& size : {Size{4096, 768, 3072}, Size{4096, 3072, 768}, Size{1024, 256, 1024},
-                             Size{2048, 2048, 2048}})
-      gemm_of(*device, dtype, size, o, json);
-  }
-  for (const auto& [name, rates] : BestGemm(o.count()).ceilings(o.samples))
-    report("gemm.ceiling." + name, rates, "GFLOP/s", true, o.count(), json);
-  return 0;
-}
-
-/// Pieces of whole lines, about `bytes` long.
-std::vector<std::string_view> pieces_of(std::string_view text, size_t bytes) {
-  std::vector<std::string_view> pieces;
-  while (!text.empty()) {
-    const size_t end = bytes < text.size() ? text.find('\n', bytes) : std::string_view::npos;
-    pieces.push_back(text.substr(0, end == std::string_view::npos ? end : end + 1));
-    text.remove_prefix(pieces.back().size());
-  }
-  return pieces;
-}
-
-/// Encoding by one thread, the text whole, and in turn by as many as asked, each taking the next
-/// piece of it.
-int tokenizer(const std::string& path, const std::string& input, const BenchOptions& o, bool json) {
-  constexpr double kSeconds = 1;  // of a sample by one thread, at least
-  constexpr size_t kPieceBytes = size_t{64} << 10;
-  constexpr int64_t kMostTextBytes = int64_t{1} << 30;
-  const text::Tokenizer tokenizer = text::Tokenizer::load(path);
-  const std::string document = read_file(input, kMostTextBytes);
-  const std::vector<std::string_view> pieces = pieces_of(document, kPieceBytes);
-  const int threads = o.count();
-  ThreadPool pool(threads);
-  struct alignas(64) Lane {  // no two threads write to one cache line
-    text::Encoder encoder;
-    std::vector<int32_t> ids;
-  };
-  std::vector<Lane> lanes;
-  for (int i = 0; i < threads; ++i) lanes.push_back({text::Encoder(tokenizer), {}});
-  const auto alone = [&] {
-    lanes[0].ids.clear();
-    lanes[0].encoder.encode(document, lanes[0].ids, false);
-  };
-  const auto together = [&] {
-    std::atomic<size_t> next = 0;
-    pool.run([&](int thread) {
-      Lane& lane = lanes[static_cast<size_t>(thread)];
-      lane.ids.clear();
-      for (size_t i = next++; i < pieces.size(); i = next++)
-        lane.encoder.encode(pieces[i], lane.ids, false);
-    });
-  };
-  const double megabytes = static_cast<double>(document.size()) / 1e6;
-  together();
-  alone();
-  const int passes =
-      1 + static_cast<int>(std::min(1e6, kSeconds * rate(megabytes, alone) / megabytes));
-  std::vector<double> one, all, speedups;
-  for (int i = 0; i < o.samples; ++i) {
-    // Pass by pass in turn: what else the machine does then meets both alike.
-    double alone_seconds = 0, together_seconds = 0;
-    for (int pass = 0; pass < passes; ++pass) {
-      alone_seconds += 1 / rate(1, alone);
-      if (threads > 1) together_seconds += 1 / rate(1, together);
-    }
-    one.push_back(megabytes * passes / alone_seconds);
-    if (threads == 1) continue;
-    all.push_back(megabytes * passes / together_seconds);
-    speedups.push_back(alone_seconds / together_seconds);
-  }
-  report("tokenizer.encode.1_threads", one, "MB/s", true, 1, json);
-  if (threads == 1) return 0;
-  report(fmt::format("tokenizer.encode.{}_threads", threads), all, "MB/s", true, threads, json);
-  report("tokenizer.encode.speedup", speedups, "x", true, threads, json);
-  return 0;
-}
 
 int collective(int ranks, int64_t elements, const BenchOptions& o, bool json) {
   std::vector<double> samples;
@@ -211,7 +79,7 @@ void add_bench_gemm(CLI::App& parent, Invocation& invocation) {
                                   "matrix products: the ceiling of everything else",
                                   "  megalith bench gemm --json\n");
   c->callback([=, &invocation] {
-    invocation.run = [=, &invocation] { return gemm(*o, invocation.json); };
+    invocation.run = [=, &invocation] { return bench_gemm(*o, invocation.json); };
   });
 }
 
@@ -265,7 +133,7 @@ void add_bench_tokenizer(CLI::App& parent, Invocation& invocation) {
   c->add_option("--input", paths->second, "text file")->required();
   c->callback([=, &invocation] {
     invocation.run = [=, &invocation] {
-      return tokenizer(paths->first, paths->second, *o, invocation.json);
+      return bench_tokenizer(paths->first, paths->second, *o, invocation.json);
     };
   });
 }

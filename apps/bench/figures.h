@@ -95,6 +95,12 @@ SharedRates rates_beside_best(int count, double work, BestGemm& best, const Body
 /// One data rank's batches of a step with ids that jump about.
 std::vector<data::HostBatch> made_up_batches(const engine::Settings& settings);
 
+int bench_gemm(const BenchOptions& options, bool json);
+
+/// Of the text of a file, with the tokenizer of another.
+int bench_tokenizer(const std::string& tokenizer, const std::string& input,
+                    const BenchOptions& options, bool json);
+
 /// What a recipe's layout is measured beside.
 struct LayoutsComparison {
   std::vector<std::string> beside;  // overrides of the other side, which is one rank unless told

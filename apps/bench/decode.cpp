@@ -4,7 +4,7 @@
 #include <fmt/format.h>
 
 #include "account/profile.h"
-#include "apps/bench_figures.h"
+#include "apps/bench/figures.h"
 #include "apps/cpu_target.h"
 #include "engine/inference_model.h"
 #include "kernels/elementwise/pointwise.h"
@@ -62,8 +62,8 @@ double prompt_flops(engine::InferenceModel& model, device::Device& device,
   return recorder.total().flops;
 }
 
-/// What one token reads: every weight but the input tables (a tied table is the head), and the cache
-/// up to the middle of the text.
+/// What one token reads: every weight but the input tables (a tied table is the head), and the
+/// cache up to the middle of the text.
 int64_t bytes_of_token(engine::InferenceModel& model, const DecodeShape& d, DType dtype) {
   int64_t bytes = 0;
   for (const layers::LayerSpec& layer : model.spec().layers) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "apps/bench_figures.h"
+#include "apps/bench/figures.h"
 
 #include <fmt/format.h>
 

@@ -2,7 +2,7 @@
 // megalith bench train: steps of a recipe's model on made-up tokens.
 #include "account/plan.h"
 #include "account/traced_step.h"
-#include "apps/bench_figures.h"
+#include "apps/bench/figures.h"
 #include "apps/cpu_target.h"
 #include "comm/backends.h"
 #include "engine/from_recipe.h"
