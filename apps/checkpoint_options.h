@@ -29,9 +29,9 @@ struct ModelRank {
   bool is_rank_zero;  // its results count
 };
 
-/// Runs `body` on every rank of the model, its weights filled. `input` is what the ranks are to read,
-/// in any form. UserError, before anything is read, when the layout asked for does not fit the
-/// model, or when processes were given another model, option or input.
+/// Runs `body` on every rank of the model, its weights filled. `input` is what the ranks are to
+/// read, in any form. UserError, before anything is read, when the layout asked for does not fit
+/// the model, or when processes were given another model, option or input.
 void on_model_ranks(const CheckpointOptions& options, const store::ModelSource& source,
                     const std::string& input, FunctionRef<void(const ModelRank&)> body);
 

@@ -15,8 +15,9 @@ namespace megalith::apps {
 using MemoryPlan = std::vector<account::MemoryByClass>;
 
 /// Before anything is allocated: UserError when the ranks of this machine, threads or processes, do
-/// not fit into its memory together, or those of one of its control groups into that. The first rank of each machine and group asks for all of it.
-/// `tokenizer` may be null. What was planned is returned on rank 0. Collective.
+/// not fit into its memory together, or those of one of its control groups into that. The first
+/// rank of each machine and group asks for all of it. `tokenizer` may be null. What was planned is
+/// returned on rank 0. Collective.
 std::optional<MemoryPlan> require_memory(const RankPlace& place, const config::Recipe& recipe,
                                          const text::Tokenizer* tokenizer);
 

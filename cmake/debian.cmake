@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 # `cpack` in the build folder makes megalith_VERSION_ARCH.deb: the program, its plug-in, completions and
 # manual pages, without what only a program that embeds rooms needs (cmake/package.cmake).
-set(MEGA_MAINTAINER "Megalith maintainers <maintainers@megalith.example>" CACHE STRING "who a package says it is from")
+set(MEGA_MAINTAINER "Megalith maintainers <maintainers@megalith.example>" CACHE STRING
+    "who a package says it is from")
 set(CPACK_GENERATOR DEB)
 set(CPACK_PACKAGE_NAME megalith)
 set(CPACK_PACKAGE_CONTACT "${MEGA_MAINTAINER}")

@@ -9,8 +9,9 @@ set(threaded_rooms base comm data parallel optim checkpoint engine train)
 #            SOURCES matmul/matmul.cpp ...  TESTS matmul/matmul_test.cpp ...  TEST_USES testing)
 #
 # makes the static library `kernels` (included as "kernels/matmul/matmul.h") and, from TESTS, the
-# program `kernels_test`. FUZZ names fuzz targets (fuzz.cmake). USES must be rooms of a lower level; tools/check_rooms.py proves the same
-# from the includes. TEST_USES are further rooms that only the tests may include.
+# program `kernels_test`. FUZZ names fuzz targets (fuzz.cmake). USES must be rooms of a lower level;
+# tools/check_rooms.py proves the same from the includes. TEST_USES are further rooms that only
+# the tests may include.
 function(add_room name)
   cmake_parse_arguments(ROOM "" "LEVEL" "USES;LIBRARIES;SOURCES;TESTS;TEST_USES;TEST_LIBRARIES;FUZZ" ${ARGN})
   set_property(GLOBAL PROPERTY room_level_${name} ${ROOM_LEVEL})
@@ -23,7 +24,8 @@ function(add_room name)
     endif()
   endforeach()
   add_library(${name} STATIC ${ROOM_SOURCES})
-  target_include_directories(${name} PUBLIC $<BUILD_INTERFACE:${CMAKE_SOURCE_DIR}/src> $<INSTALL_INTERFACE:include/megalith>)
+  target_include_directories(${name} PUBLIC $<BUILD_INTERFACE:${CMAKE_SOURCE_DIR}/src>
+      $<INSTALL_INTERFACE:include/megalith>)
   target_compile_features(${name} INTERFACE cxx_std_20)
   target_link_libraries(${name} PUBLIC ${ROOM_USES} ${ROOM_LIBRARIES} PRIVATE $<BUILD_INTERFACE:mega_flags>)
   set(has_test_rooms ON)

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Scripts that complete a command line in a shell. Each knows every command, option and choice as of
-// the program that printed it, and runs nothing when it completes.
+// Scripts that complete a command line in a shell. Each knows every command, option and choice as
+// of the program that printed it, and runs nothing when it completes.
 #pragma once
 
 #include <string>

@@ -52,7 +52,8 @@ std::string sentence(std::string text) {
   return roff(text);
 }
 
-/// "--input TEXT", "--dtype f32|bf16": what is typed as it stands bold, what stands for another slanted.
+/// "--input TEXT", "--dtype f32|bf16": bold what is typed as it stands, slanted what stands for
+/// something else.
 std::string spelling(const OptionEntry& option) {
   const std::string bold = option.positional ? "\\fI" : "\\fB";
   std::string text;

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // A traced step (traced_step.h) whose pipeline stage is composed (composed_stage.h): the same
-// memory, to the byte, and the same work, for the time of one micro-batch through each kind of piece
-// however many of both there are. All else of a step, and what is beside the steps, runs as it is.
+// memory, to the byte, and the same work, for the time of one micro-batch through each kind of
+// piece, however many there are of both. The rest of a step, and what is beside the steps, runs as
+// it is.
 //
 // A step and what runs between steps each begin with nothing in use but what lasts. So the marks of
 // a step are found once for all ranks whose steps are alike, whatever they do between.
@@ -14,7 +15,7 @@
 
 namespace megalith::account {
 
-/// Of any rank of the settings' layout; what ranks have in common is found once. Any thread may ask.
+/// Of any rank of the settings' layout; what ranks share is found once. Any thread may ask.
 class ComposedSteps {
  public:
   /// Both must outlive this.

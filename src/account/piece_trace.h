@@ -16,7 +16,7 @@
 namespace megalith::account {
 
 /// A piece of the model with one micro-batch, driven pass by pass as a pipeline stage would
-/// (engine/pipeline_stage.h), on any kind of device: weights are zero, ids 0. Passes are collective.
+/// (engine/pipeline_stage.h), on any kind of device: weights and ids are 0. Passes are collective.
 class PiecePasses {
  public:
   /// `recompute` of the settings counts from the piece's first block.

@@ -53,7 +53,7 @@ class StateRegistry {
     }
     return all;
   }
-  /// Values first, in the order of registering: what they refuse is refused before tensors are read.
+  /// Values first, in the order of registering: they refuse before any tensor is read.
   void restore(const Reader& reader) const {
     for (const Values& v : values_) v.restore(reader.state());
     for (const Tensors& t : tensors_) t.restore(reader);

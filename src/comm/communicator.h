@@ -3,8 +3,8 @@
 // rank's thread only. Every transfer is a start/wait pair: the start returns a Ticket, and until
 // that ticket is waited for the sources must not be written and the targets neither read nor
 // written. A wait returns once all ranks concerned have *started* the call (none of them has to be
-// waiting), so any order of waits is free of deadlock. Exact arithmetic never lets a library add floats: sums of floats are made of
-// all_to_all and all_gather in room `parallel`.
+// waiting), so any order of waits is free of deadlock. Exact arithmetic never lets a library add
+// floats: sums of floats are made of all_to_all and all_gather in room `parallel`.
 //
 // Views are contiguous, and memory of the rank's device (set_device; of the host while there is
 // none). A start waits for what the device's stream holds already; what is queued after the wait

@@ -3,11 +3,11 @@
 // one. Never on a device's stream: bulk data of the model goes by Communicator. One object per rank
 // and group, used by one thread (for signs of life and abort: by any).
 //
-// Calls on one group, those of a Communicator among them, are numbered. Kind, dtype, count and label
-// of call number k are compared across its ranks; a difference ends all ranks with an error naming
-// both. Each wait has a deadline, counted from the last sign of life of any rank. When one rank
-// fails, all others get a RankFailure naming it, where it was and the first cause in their next
-// call.
+// Calls on one group, those of a Communicator among them, are numbered. Kind, dtype, count and
+// label of call number k are compared across its ranks; a difference ends all ranks with an error
+// naming both. Each wait has a deadline, counted from the last sign of life of any rank. When one
+// rank fails, all others get a RankFailure naming it, where it was and the first cause in their
+// next call.
 #pragma once
 
 #include <cstring>

@@ -12,8 +12,8 @@
 
 namespace megalith::comm {
 
-/// On the host: elements [begin, begin + count) of every post's target become their maximum, minimum
-/// or sum, combined in rank order.
+/// On the host: elements [begin, begin + count) of every post's target become their maximum,
+/// minimum or sum, combined in rank order.
 void reduce_piece(std::span<const Operation> posts, int64_t begin, int64_t count);
 
 class MemoryMover {

@@ -15,9 +15,9 @@ namespace {
 // Others' recipes use these names: a key may be added, never renamed or removed.
 constexpr std::string_view kFrozenKeys = R"(
 run.out run.seed run.name run.threads
-model.kind model.family model.layers model.hidden model.heads model.kv_heads model.head_dim model.ffn
-model.context model.vocab model.dropout model.attention model.tied model.norm model.norm_place
-model.parallel_block model.mlp model.activation model.bias model.position
+model.kind model.family model.layers model.hidden model.heads model.kv_heads model.head_dim
+model.ffn model.context model.vocab model.dropout model.attention model.tied model.norm
+model.norm_place model.parallel_block model.mlp model.activation model.bias model.position
 model.rope.base model.rope.dim model.rope.scaling model.rope.factor model.rope.original_context
 model.rope.low_frequency_factor model.rope.high_frequency_factor model.rope.beta_fast
 model.rope.beta_slow model.rope.attention_factor model.rope.short_factors model.rope.long_factors
@@ -26,7 +26,8 @@ data.train data.train[].path data.train[].weight
 data.validation data.validation[].path data.validation[].weight
 data.tokenizer data.validation_fraction data.document_mask data.reset_positions
 data.end_of_document_loss
-train.steps train.tokens train.epochs train.hours train.sequence_length train.init train.global_batch train.micro_batch
+train.steps train.tokens train.epochs train.hours train.sequence_length train.init
+train.global_batch train.micro_batch
 train.ramp_start train.ramp_increment train.ramp_samples train.z_loss
 train.validate_every train.validate_samples train.sample_every train.sample_prompts
 train.sample_tokens train.log_every

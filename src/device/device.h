@@ -29,8 +29,8 @@ class QueuedKernel {
  public:
   virtual ~QueuedKernel() = default;
   virtual void run() = 0;
-  /// Where it keeps what it was given, views among it: a kind whose addresses are not those that its
-  /// kernels follow translates them there.
+  /// Where it keeps what it was given, views among it: a kind whose addresses are not those that
+  /// its kernels follow translates them there.
   virtual std::span<std::byte> addresses() = 0;
 };
 
@@ -104,9 +104,9 @@ std::unique_ptr<Device> make_cpu_device(const Target& target);
 /// A device that only counts, for `target`.
 std::unique_ptr<Device> make_trace_device(const Target& target);
 
-/// Records one kernel; free when there is no recorder. Every kernel opens one. Its time is the host's
-/// where kernels run on the caller's thread; behind a stream it is none (a kind that can measure
-/// there adds it).
+/// Records one kernel; free when there is no recorder. Every kernel opens one. Its time is the
+/// host's where kernels run on the caller's thread; behind a stream it is none (a kind that can
+/// measure there adds it).
 class KernelScope {
  public:
   KernelScope(Device& device, std::string_view name, const Work& work);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Small arrays on their way from the host to a device. A copy is done some time after it was queued;
-// what it reads is kept here until then, so that callers may forget theirs at once.
+// Small arrays on their way from the host to a device. A copy is done some time after it was
+// queued; what it reads is kept here until then, so that callers may forget theirs at once.
 #pragma once
 
 #include <cstddef>

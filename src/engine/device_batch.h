@@ -16,8 +16,8 @@ class DeviceBatch {
     int index = 0;
     int count = 1;
   };
-  /// Copies everything (nothing of `host` is read later); `max_sequences` fixes how much memory is taken whatever the batch holds.
-  /// Memory: class workspace.
+  /// Copies everything (nothing of `host` is read later); `max_sequences` fixes how much memory is
+  /// taken whatever the batch holds. Memory: class workspace.
   DeviceBatch(device::Device& device, const data::HostBatch& host, int64_t max_sequences,
               double global_weight, const TokenPart& part);
   DeviceBatch(device::Device& device, const data::HostBatch& host, int64_t max_sequences,

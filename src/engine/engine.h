@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// One optimizer step of a sharded model: forward and backward of every micro-batch through the pipeline schedule, gradients reduced in canonical order, clipped,
-// applied. The same code runs under every layout (one rank is the schedule of one stage) and device
-// kind.
+// One optimizer step of a sharded model: forward and backward of every micro-batch through the
+// pipeline schedule, gradients reduced in canonical order, clipped, applied. The same code runs
+// under every layout (one rank is the schedule of one stage) and device kind.
 #pragma once
 
 #include <functional>

@@ -15,7 +15,8 @@ namespace megalith::engine {
 
 class ShardedModel {
  public:
-  /// Declares this rank's parameters and takes memory for them as `storage` says. Device and mesh must outlive it.
+  /// Declares this rank's parameters and takes memory for them as `storage` says. Device and mesh
+  /// must outlive it.
   ShardedModel(const Settings& settings, device::Device& device, const parallel::Mesh& mesh,
                const parameters::Storage& storage);
 

@@ -33,8 +33,8 @@ struct Generated {
 using OnText = std::function<void(std::string_view piece)>;
 
 /// `prompt_ids` must not be empty and fit the context. `tokenizer` may be null: then text is empty
-/// and there are no stop texts. Collective over the ranks of the model, which call alike and get the
-/// same. Stops with "length" at max_new_tokens or a full context.
+/// and there are no stop texts. Collective over the ranks of the model, which call alike and get
+/// the same. Stops with "length" at max_new_tokens or a full context.
 Generated generate(engine::InferenceEngine& model, const text::Tokenizer* tokenizer,
                    std::span<const int32_t> prompt_ids, const GenerateOptions& options,
                    const OnText& on_text = {});

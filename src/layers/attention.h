@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// Self-attention: fused query-key-value projection (column parallel), norms and positions of queries
-// and keys where the model has them, attention over heads, output projection (row parallel). The
-// fused rows go group by group, one group per key/value head: [query heads of group g, key g,
-// value g] (Megatron-LM's layout), so that a tensor rank's rows are contiguous and the contraction
-// of the input gradient has one order. Where there are more tensor shards than key/value heads, the
-// shards of a group have a part of its key and value rows each, and its ranks gather what these
-// make (docs/design/0007-grouped-keys.md).
+// Self-attention: fused query-key-value projection (column parallel), norms and positions of
+// queries and keys where the model has them, attention over heads, output projection (row
+// parallel). The fused rows go group by group, one group per key/value head: [query heads of group
+// g, key g, value g] (Megatron-LM's layout), so that a tensor rank's rows are contiguous and the
+// contraction of the input gradient has one order. Where there are more tensor shards than
+// key/value heads, the shards of a group have a part of its key and value rows each, and its ranks
+// gather what these make (docs/design/0007-grouped-keys.md).
 #pragma once
 
 #include <optional>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// From the fused projection's output to the heads that attention takes: which of them this rank has,
-// what it shares with its neighbours, norms and positions.
+// From the fused projection's output to the heads that attention takes: which of them this rank
+// has, what it shares with its neighbours, norms and positions.
 #include <algorithm>
 #include <cmath>
 
@@ -30,8 +30,8 @@ Attention::Heads Attention::heads_of(const Context& context) const {
           .first_shared = queries * size};
 }
 
-/// The parts of the one key and value that this rank shares with its neighbours: its own lies behind
-/// the queries, all of them will.
+/// The parts of the one key and value that this rank shares with its neighbours: its own lies
+/// behind the queries, all of them will.
 void Attention::gather_shared(Context& context, View qkv_TC) const {
   const Heads h = heads_of(context);
   if (h.sharers == 1) return;

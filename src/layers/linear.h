@@ -32,8 +32,8 @@ struct Partition {
   }
 };
 
-/// Rows of a column product that go group by group, in each group `first` rows and then `second`: of
-/// each the tensor shards of a group have equal parts (docs/design/0007-grouped-keys.md). Where
+/// Rows of a column product that go group by group, in each group `first` rows and then `second`:
+/// of each the tensor shards of a group have equal parts (docs/design/0007-grouped-keys.md). Where
 /// there are no more shards than groups, a cut lies between groups and this says nothing.
 struct GroupedRows {
   int64_t groups = 0;

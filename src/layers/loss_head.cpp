@@ -12,7 +12,8 @@
 namespace megalith::layers {
 namespace {
 
-/// Logits of one chunk take at most about this much (twice with a softcap); enough rows to keep the products efficient.
+/// Logits of one chunk take at most about this much (twice with a softcap); enough rows to keep the
+/// products efficient.
 constexpr int64_t kLogitsBytes = int64_t{50} << 20;
 
 /// The gradient of the logits in their memory, stored like every gradient of an activation (so

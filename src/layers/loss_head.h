@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Final norm, output projection onto the vocabulary (cut over the tensor ranks), scale and cap of
-// logits where the model has them, and softmax cross-entropy, in chunks of rows: full logits never exist. Training computes the loss and the
-// gradient in one pass, since the scale of the gradient (the step's global weight) is known before.
+// logits where the model has them, and softmax cross-entropy, in chunks of rows: full logits never
+// exist. Training computes the loss and the gradient in one pass, since the scale of the gradient
+// (the step's global weight) is known before.
 #pragma once
 
 #include "layers/embedding.h"

@@ -191,7 +191,8 @@ TEST(HuggingFace, what_has_no_code_is_refused_by_its_key) {
 
 TEST(HuggingFace, no_damage_does_more_than_an_error) {
   const std::string good =
-      R"({"model_type":"gpt2","n_embd":64,"n_head":4,"eos_token_id":[1,2],"initializer_range":0.02})";
+      R"({"model_type":"gpt2","n_embd":64,"n_head":4,)"
+      R"("eos_token_id":[1,2],"initializer_range":0.02})";
   std::mt19937 random(1);
   int refused = 0;
   for (int i = 0; i < 4000; ++i) {

@@ -26,7 +26,8 @@ svg { width: 100%; height: auto; margin-top: 14px; } text { font: 10px system-ui
 .f { fill: #2f6fb5; } .f.odd { fill: #7fb0e3; } .b { fill: #2b8a57; } .b.odd { fill: #86cda6; }
 .lane { fill: #f1f3f5; } .n { fill: #fff; text-anchor: middle; }
 </style></head><body><h1>{{title}}</h1>
-{{facts}}<p>Blue: forward, green: backward, paler: every second chunk, grey: idle. Numbers are micro-batches.</p>
+{{facts}}<p>Blue: forward, green: backward, paler: every second chunk, grey: idle.
+Numbers are micro-batches.</p>
 <svg viewBox="0 0 {{width}} {{height}}" role="img" aria-label="{{title}}">
 {{rows}}</svg></body></html>
 )";

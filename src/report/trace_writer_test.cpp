@@ -56,10 +56,8 @@ TEST(TraceWriter, EventsHaveTheFieldsThatViewersRead) {
   EXPECT_EQ(events[5],
             Json::parse(
                 R"({"name":"begin","cat":"step","ph":"i","s":"t","ts":500000.0,"pid":1,"tid":2})"));
-  EXPECT_EQ(
-      events[6],
-      Json::parse(
-          R"({"name":"memory","ph":"C","ts":2000000.0,"pid":1,"args":{"weights":10,"activations":2.5}})"));
+  EXPECT_EQ(events[6], Json::parse(R"({"name":"memory","ph":"C","ts":2000000.0,"pid":1,)"
+                                   R"("args":{"weights":10,"activations":2.5}})"));
 }
 
 TEST(TraceWriter, ManyEventsPassTheBufferWhole) {

@@ -13,8 +13,8 @@ namespace megalith::testing {
 /// 16 tokens a step, learning rate 0.01, dropout, z-loss, and clipping that bites.
 engine::Settings toy_settings();
 
-/// The same with a Llama's layers: grouped heads wider than hidden / heads, rotary positions, in the
-/// first layer scaled by the length of the sequence; the second layer sees a window alone, the
+/// The same with a Llama's layers: grouped heads wider than hidden / heads, rotary positions, in
+/// the first layer scaled by the length of the sequence; the second layer sees a window alone, the
 /// third's scores are capped and its queries and keys have norms; untied, no biases.
 engine::Settings toy_llama_settings();
 

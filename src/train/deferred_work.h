@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// A signal does not wait for a validation or for text samples. What the last step still has to do is
-// part of the checkpoint and is done first by the next start, so that a run that was stopped has the
-// logs of one that was not. Both follow from the weights alone. The step itself has been judged
+// A signal does not wait for a validation or for text samples. What the last step still has to do
+// is part of the checkpoint and is done first by the next start, so that a run that was stopped has
+// the logs of one that was not. Both follow from the weights alone. The step itself has been judged
 // before (run_guard.h).
 #pragma once
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a start finds in a run folder: what a killed run was writing, and files without a checkpoint.
-// It may begin anew in it only when nothing that anybody could miss would go: run.json says whether
-// a checkpoint was ever complete.
+// What a start finds in a run folder: what a killed run was writing, and files without a
+// checkpoint. It may begin anew in it only when nothing that anybody could miss would go: run.json
+// says whether a checkpoint was ever complete.
 #pragma once
 
 #include <filesystem>

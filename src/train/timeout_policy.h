@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // How long a rank waits for another before it ends the run: what the recipe says, or what fits the
-// steps. Within a step a wait is shorter than the step, and a rank that works outside of steps sends
-// heartbeats; a rank that is silent for several of the slowest steps will not come.
+// steps. Within a step a wait is shorter than the step, and a rank that works outside of steps
+// sends heartbeats; a rank that is silent for several of the slowest steps will not come.
 #pragma once
 
 #include <algorithm>

@@ -32,7 +32,7 @@ inline double formula_weight(std::string_view name, int64_t index) {
   return is_norm ? 1 + value : value;
 }
 
-/// The Llama of the reference runs: heads that together are wider than the stream, in groups of two.
+/// The Llama of the reference runs: heads together wider than the stream, in groups of two.
 inline models::ModelSpec llama_grouped() {
   return models::llama({.layers = 2,
                         .hidden = 24,

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// A transport between threads of one process, for tests: messages are copied when they are sent, leave
-// when their sender tests any (a library that moves on only while it is called) and are matched in
-// the order in which receives were started.
+// A transport between threads of one process, for tests: messages are copied when they are sent,
+// leave when their sender tests any (a library that moves on only while it is called) and are
+// matched in the order in which receives were started.
 #pragma once
 
 #include <cstring>

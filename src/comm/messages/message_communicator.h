@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // A rank that is a process. Every call sends its identity to all ranks concerned beside the data,
 // straight from and to the buffers, and compares what comes; reductions add what came in rank
-// order. Nothing of the transport's own collectives is used: they cannot be given a deadline, a label or
-// an order of additions.
+// order. Nothing of the transport's own collectives is used: they cannot be given a deadline, a
+// label or an order of additions.
 //
 // Data moves on while any call of this process waits; so unlike between threads a wait may have to
 // wait for a peer to reach a wait of its own, whichever it is. Any order of waits is still free of

@@ -236,8 +236,8 @@ void MessagePending::finish() {
   reduce_piece(posts, 0, operation_.count);
 }
 
-/// Whether a message of a call that was given up is. What the transport throws of one (data that does
-/// not fit, a peer that is gone) ends that one.
+/// Whether a message of a call that was given up is. What the transport throws of one (data that
+/// does not fit, a peer that is gone) ends that one.
 bool MessagePending::is_over(const Message& message) const {
   try {
     Transport& transport = place_.messages->transport();

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the communicators of one process share when ranks are processes: the transport, who the others
-// are, the first failure of any rank. The notice of a failure travels by a tag of its own and is looked
-// for whenever a rank waits.
+// What the communicators of one process share when ranks are processes: the transport, who the
+// others are, the first failure of any rank. The notice of a failure travels by a tag of its own
+// and is looked for whenever a rank waits.
 #pragma once
 
 #include <array>
@@ -32,8 +32,8 @@ class MessageWorld {
   void set_hosts(std::vector<std::string> hosts) { hosts_ = std::move(hosts); }
 
   /// The first failure of any rank decides the cause, which names its rank (RankState::told). If it
-  /// is this one, all other ranks are told, and it returns true when they have the notice or a second
-  /// has passed.
+  /// is this one, all other ranks are told, and it returns true when they have the notice or a
+  /// second has passed.
   bool fail(const Failure& failure);
   bool failed() const { return failed_.load(std::memory_order_acquire); }
   /// Looks for the notice of a failure.

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// One rank of a test under mpirun (tests/system/mpi_collectives_test.py starts it): the closed forms of all
-// collectives over the real plug-in, or calls that differ between ranks.
+// One rank of a test under mpirun (tests/system/mpi_collectives_test.py starts it): the closed
+// forms of all collectives over the real plug-in, or calls that differ between ranks.
 //
 //   comm_mpi_test closed-forms
 //   comm_mpi_test KIND     rank 1 calls what KIND (of kKinds) says, the others the same among

@@ -9,8 +9,8 @@
 //   row_loss    loss_r   = (max_r + log(sum_r)) - target_r
 //   gradient    dl_rv    = e_rv * (a_r / sum_r * (1 + 2 z lse_r)) - a_r [v = t(r)]
 // with a_r = weight_r * scale: the gradient of scale * sum_r weight_r * (loss_r + z * lse_r^2),
-// where z is the z-loss of Chowdhery et al. 2022, section 5. Where logits are l = s x of products x,
-// or with a softcap c (Gemma 2) l = c tanh(s x / c), the gradient is that of x, in the same pass:
+// where z is the z-loss of Chowdhery et al. 2022, section 5. Where logits are l = s x of products
+// x, or with a softcap c (Gemma 2) l = c tanh(s x / c), the same pass gives the gradient of x:
 //   gradient    dx_rv    = s dl_rv,   with a softcap  s dl_rv (1 - (l_rv / c)^2)
 //
 // V is the local part of the padded vocabulary and starts at global column vocab.begin. Columns

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// The operations that only move or combine elements: cast, scale, softcap, add, fill. The operands of a call
-// have the same shape, with any number of dimensions, and may have row strides; a 1-D view is
-// contiguous. All compute in f32 and round once when storing; f64 storage goes to the reference.
-// Local; results overwrite, and are ready as of a later ticket of the device.
+// The operations that only move or combine elements: cast, scale, softcap, add, fill. The operands
+// of a call have the same shape, with any number of dimensions, and may have row strides; a 1-D
+// view is contiguous. All compute in f32 and round once when storing; f64 storage goes to the
+// reference. Local; results overwrite, and are ready as of a later ticket of the device.
 #pragma once
 
 #include "kernels/exec.h"

@@ -4,5 +4,6 @@ list(APPEND kernel_sources
   elementwise/gated.cpp elementwise/gated_reference.cpp elementwise/gated_cpu.cpp
   elementwise/dropout.cpp elementwise/dropout_reference.cpp elementwise/dropout_cpu.cpp)
 list(APPEND kernel_tests
-  elementwise/pointwise_test.cpp elementwise/activate_test.cpp elementwise/gated_test.cpp elementwise/dropout_test.cpp)
+  elementwise/pointwise_test.cpp elementwise/activate_test.cpp elementwise/gated_test.cpp
+  elementwise/dropout_test.cpp)
 list(APPEND kernel_benches elementwise/elementwise_bench.cpp)

@@ -51,9 +51,9 @@ struct Product {
   Epilogue epilogue;
 };
 
-/// A range of k inside one shard. If the shard ends with it, its sum is added to the newest entry of
-/// a stack of partial sums, `merges` times over (each takes its entry off the stack), and the result
-/// becomes the newest entry.
+/// A range of k inside one shard. If the shard ends with it, its sum is added to the newest entry
+/// of a stack of partial sums, `merges` times over (each takes its entry off the stack), and the
+/// result becomes the newest entry.
 struct Segment {
   int64_t begin = 0;
   int64_t end = 0;
