@@ -315,7 +315,7 @@ RUN_FAULTS = [
           "megalith", "runs_test.py Time.test_the_buckets_sum_to_the_wall_time_over_restarts"),
     Fault("stacks that are not protected", "cmake/flags.cmake", "-fno-omit-frame-pointer -fstack-protector-strong", "-fno-omit-frame-pointer",
           "megalith", "hardening_test.py Hardening.test_stack_and_buffers_are_checked"),
-    Fault("numbers of a benchmark that are beyond its context", "apps/bench/decode.cpp", "if (positions > d.context) {", "if (positions > INT64_MAX - d.context) {",
+    Fault("numbers of a benchmark that are beyond its context", "apps/bench/decode.cpp", "if (positions > d.sizes.context) {", "if (positions > INT64_MAX - d.sizes.context) {",
           "megalith", "options_test.py Options.test_decoding_beyond_the_context"),
     Fault("a corpus known by its ends alone", "src/data/indexed.cpp",
           "fingerprint_of(digest_of(idx_, at_work), digest_of(bin_, at_work))", '"all-" + fingerprint_of_ends()',
