@@ -12,9 +12,9 @@
 #include "apps/cpu_target.h"
 #include "apps/version.h"
 #include "base/thread_pool.h"
+#include "characters/code_class.h"
 #include "kernels/matmul/product_class.h"
 #include "report/page.h"
-#include "text/unicode_class.h"
 
 namespace megalith::apps {
 namespace {
@@ -28,7 +28,7 @@ nlohmann::ordered_json facts() {
                        {"zlib", zlibVersion()},
                        {"zstd", ZSTD_versionString()},
                        {"ICU", U_ICU_VERSION}};
-  json["unicode"] = text::unicode_version();  // of the tokenizer's tables
+  json["unicode"] = characters::unicode_version();  // of the tokenizer's tables
   json["missing"] = nlohmann::json::array({"cuda", "nccl", "mpi"});
   bool charts = false;
   for (const auto& path : report::chart_js_paths())

@@ -212,7 +212,7 @@ RUN_FAULTS = [
           "const double until = began_wall_ + monotonic - began_;", "const double until = wall_seconds() + 0 * monotonic;",
           "megalith file_faults clock_jumps", "accounts_test.py Accounts.test_a_clock_that_jumps_by_a_day_does_no_harm"),
     Fault("text that is no UTF-8 taken", "src/data/document_chunks.cpp",
-          "const size_t bad = text::find_invalid_utf8(text);", "const size_t bad = std::string_view::npos;",
+          "const size_t bad = characters::find_invalid_utf8(text);", "const size_t bad = std::string_view::npos;",
           "megalith", "input_test.py Input.test_encodings"),
     Fault("bytes behind the end of a file made up", "src/base/file.cpp",
           "if (n == 0) throw IntegrityError(", "if (n == 0) break; if (n < -1) throw IntegrityError(",

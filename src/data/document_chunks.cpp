@@ -9,7 +9,7 @@
 #include <utility>
 
 #include "base/error.h"
-#include "text/utf8.h"
+#include "characters/utf8.h"
 
 namespace megalith::data {
 namespace {
@@ -126,7 +126,7 @@ DocumentParser::~DocumentParser() = default;
 
 void DocumentParser::for_each(const Chunk& chunk, FunctionRef<void(std::string_view)> visit) {
   const std::string_view text = chunk.text();
-  const size_t bad = text::find_invalid_utf8(text);
+  const size_t bad = characters::find_invalid_utf8(text);
   if (bad != std::string_view::npos) {
     throw UserError("{}:{}: invalid UTF-8 (byte 0x{:02x}); convert the file to UTF-8", chunk.name,
                     chunk.first_line + count_lines(text.substr(0, bad)),

@@ -7,23 +7,23 @@
 #include <algorithm>
 #include <cstring>
 
-#include "text/unicode_class.h"
-#include "text/utf8.h"
+#include "characters/code_class.h"
+#include "characters/utf8.h"
 
 namespace megalith::text {
 namespace {
 
 uint32_t last_code(std::string_view text) {
   const char* begin = text.data();
-  return read_utf8(previous_character(begin, begin + text.size())).code;
+  return characters::read_utf8(characters::previous_character(begin, begin + text.size())).code;
 }
 
 // Length of the white space at the start and at the end.
 size_t leading_space(std::string_view text) {
   size_t at = 0;
   while (at < text.size()) {
-    const CodePoint point = read_utf8(text.data() + at);
-    if (class_of(point.code) != CodeClass::space) break;
+    const characters::CodePoint point = characters::read_utf8(text.data() + at);
+    if (characters::class_of(point.code) != characters::CodeClass::space) break;
     at += point.length;
   }
   return at;
@@ -31,16 +31,17 @@ size_t leading_space(std::string_view text) {
 size_t trailing_space(std::string_view text) {
   size_t kept = text.size();
   while (kept > 0) {
-    const char* last = previous_character(text.data(), text.data() + kept);
-    if (class_of(read_utf8(last).code) != CodeClass::space) break;
+    const char* last = characters::previous_character(text.data(), text.data() + kept);
+    if (characters::class_of(characters::read_utf8(last).code) != characters::CodeClass::space)
+      break;
     kept = static_cast<size_t>(last - text.data());
   }
   return text.size() - kept;
 }
 
 bool stands_alone(std::string_view before, std::string_view after) {
-  return (before.empty() || !is_word_code(last_code(before))) &&
-         (after.empty() || !is_word_code(read_utf8(after.data()).code));
+  return (before.empty() || !characters::is_word_code(last_code(before))) &&
+         (after.empty() || !characters::is_word_code(characters::read_utf8(after.data()).code));
 }
 
 }  // namespace

@@ -9,10 +9,10 @@
 
 #include "base/check.h"
 #include "base/error.h"
+#include "characters/utf8.h"
 #include "text/byte_level.h"
 #include "text/merge_search.h"
 #include "text/tokenizer_data.h"
-#include "text/utf8.h"
 
 namespace megalith::text {
 namespace {
@@ -72,7 +72,7 @@ void BpeTrainer::count_words(std::string_view text, WordCounts& counts) const {
 }
 
 void BpeTrainer::add(std::string_view document) {
-  require_utf8(document, "the document");
+  characters::require_utf8(document, "the document");
   if (local_.empty()) local_.resize(1);
   count_words(document, local_[0]);
 }
@@ -80,7 +80,7 @@ void BpeTrainer::add(std::string_view document) {
 void BpeTrainer::add(std::span<const std::string_view> documents, ThreadPool& pool) {
   std::vector<std::string_view> pieces;
   for (const std::string_view document : documents) {
-    require_utf8(document, "the document");
+    characters::require_utf8(document, "the document");
     for (std::string_view rest = document; !rest.empty();) {
       const size_t cut = find_safe_cut(rest, kPieceBytes);
       pieces.push_back(rest.substr(0, cut));
@@ -128,7 +128,7 @@ Tokenizer BpeTrainer::train(ThreadPool& pool) {
     return id;
   };
   for (const std::string& name : options_.special_tokens) {
-    require_utf8(name, "a special token");
+    characters::require_utf8(name, "a special token");
     data->added_tokens.push_back({.id = add_token(name), .content = name, .special = true});
   }
   for (const uint8_t byte : bytes_by_character()) {

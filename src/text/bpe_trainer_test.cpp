@@ -100,7 +100,7 @@ void expect_one_result(std::vector<std::string> documents) {
   std::mt19937 draw(2);
   for (int i = 0; i < 20; ++i) documents.push_back(random_text(draw, 300));
   for (std::string& document : documents)
-    while (find_invalid_utf8(document) != std::string::npos) document.pop_back();
+    while (characters::find_invalid_utf8(document) != std::string::npos) document.pop_back();
   const std::string one = train(documents, {.vocab_size = 1500}, 1).to_json();
   EXPECT_EQ(train(documents, {.vocab_size = 1500}, 2).to_json(), one);
   EXPECT_EQ(train(documents, {.vocab_size = 1500}, 3).to_json(), one);

@@ -5,7 +5,7 @@
 
 #include <fmt/format.h>
 
-#include "text/utf8.h"
+#include "characters/utf8.h"
 
 namespace megalith::text {
 namespace {
@@ -32,7 +32,7 @@ std::optional<uint8_t> byte_of_token(std::string_view token) {
 }
 
 void append_byte_run(std::string& text, std::string_view bytes) {
-  if (find_invalid_utf8(bytes) == std::string_view::npos) {
+  if (characters::find_invalid_utf8(bytes) == std::string_view::npos) {
     text.append(bytes);
   } else {
     for (size_t i = 0; i < bytes.size(); ++i) text.append("\xEF\xBF\xBD");
@@ -68,7 +68,7 @@ void CharacterSymbols::append(std::string_view text, std::vector<int32_t>& symbo
     unknown = false;
   };
   for (size_t at = 0; at < text.size();) {
-    const CodePoint point = read_utf8(text.data() + at);
+    const characters::CodePoint point = characters::read_utf8(text.data() + at);
     const std::string_view character = text.substr(at, point.length);
     at += point.length;
     if (const int32_t id = id_of(point.code); id >= 0) {

@@ -140,7 +140,7 @@ TEST(ByteFallback, StreamedPiecesAreTheDecodedText) {
     std::string joined;
     for (const int32_t id : ids) {
       const std::string piece = decoder.push(id);
-      ASSERT_EQ(find_invalid_utf8(piece), std::string::npos);
+      ASSERT_EQ(characters::find_invalid_utf8(piece), std::string::npos);
       joined += piece;
     }
     ASSERT_EQ(joined + decoder.finish(), tokenizer.decode(ids, keep));

@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <numeric>
 
-#include "text/utf8.h"
+#include "characters/utf8.h"
 
 namespace megalith::text {
 namespace {
@@ -49,7 +49,8 @@ std::array<uint8_t, 256> bytes_by_character() {
 std::string bytes_to_token(std::string_view bytes) {
   std::string token;
   token.reserve(bytes.size() * 2);
-  for (const char byte : bytes) append_utf8(token, kCharacters[static_cast<uint8_t>(byte)]);
+  for (const char byte : bytes)
+    characters::append_utf8(token, kCharacters[static_cast<uint8_t>(byte)]);
   return token;
 }
 
@@ -57,7 +58,7 @@ std::optional<std::string> token_to_bytes(std::string_view token) {
   std::string bytes;
   bytes.reserve(token.size());
   for (size_t at = 0; at < token.size();) {
-    const CodePoint point = read_utf8(token.data() + at);
+    const characters::CodePoint point = characters::read_utf8(token.data() + at);
     if (point.code >= kCharacterEnd || kBytes[point.code] < 0) return std::nullopt;
     bytes.push_back(static_cast<char>(kBytes[point.code]));
     at += point.length;

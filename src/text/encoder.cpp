@@ -2,9 +2,9 @@
 #include <algorithm>
 #include <array>
 
+#include "characters/utf8.h"
 #include "text/tokenizer.h"
 #include "text/tokenizer_data.h"
-#include "text/utf8.h"
 #include "text/word_cache.h"
 
 namespace megalith::text {
@@ -37,7 +37,7 @@ Encoder::Encoder(Encoder&&) noexcept = default;
 Encoder& Encoder::operator=(Encoder&&) noexcept = default;
 
 void Encoder::encode(std::string_view text, std::vector<int32_t>& ids, bool add_special_tokens) {
-  require_utf8(text, "the text");
+  characters::require_utf8(text, "the text");
   const TokenizerData& data = state_->data;
   const size_t before = ids.size();
   try {

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "text/normalizer.h"
 
-#include "text/nfc.h"
+#include "characters/nfc.h"
 
 namespace megalith::text {
 
 std::string Normalizer::apply(std::string_view text) const {
-  std::string composed = nfc ? to_nfc(text) : std::string(text);
+  std::string composed = nfc ? characters::to_nfc(text) : std::string(text);
   if (!prepend_mark && !mark_spaces) return composed;
   std::string result;
   result.reserve(composed.size() + composed.size() / 2 + kSpaceMark.size());

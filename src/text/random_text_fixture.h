@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "base/file.h"
-#include "text/utf8.h"
+#include "characters/utf8.h"
 
 namespace megalith::text {
 
@@ -28,7 +28,7 @@ inline std::string random_text(std::mt19937& draw, size_t characters) {
         code = static_cast<uint32_t>(draw() % 0x110000) >> (draw() % 12);
       } while (code >= 0xD800 && code < 0xE000);
     }
-    append_utf8(text, code);
+    characters::append_utf8(text, code);
   }
   return text;
 }

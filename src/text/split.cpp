@@ -8,11 +8,13 @@
 #include <cstdint>
 
 #include "base/check.h"
-#include "text/unicode_class.h"
-#include "text/utf8.h"
+#include "characters/code_class.h"
+#include "characters/utf8.h"
 
 namespace megalith::text {
 namespace {
+
+using characters::CodeClass;
 
 constexpr uint8_t kMulti = 0xFF;  // not ASCII: the class needs the whole character
 
@@ -39,8 +41,8 @@ struct Character {
 Character character_at(const char* at) {
   const uint8_t quick = byte_class(at);
   if (quick != kMulti) return {static_cast<CodeClass>(quick), 1};
-  const CodePoint point = read_utf8(at);
-  return {class_of(point.code), point.length};
+  const characters::CodePoint point = characters::read_utf8(at);
+  return {characters::class_of(point.code), point.length};
 }
 
 // The end of the run of characters of one class.
@@ -49,8 +51,8 @@ const char* skip(const char* at, const char* end) {
   for (;;) {
     while (at < end && byte_class(at) == static_cast<uint8_t>(Class)) ++at;
     if (at == end || byte_class(at) != kMulti) return at;
-    const CodePoint point = read_utf8(at);
-    if (class_of(point.code) != Class) return at;
+    const characters::CodePoint point = characters::read_utf8(at);
+    if (characters::class_of(point.code) != Class) return at;
     at += point.length;
   }
 }
@@ -60,7 +62,7 @@ bool is_line_break(char c) { return c == '\r' || c == '\n'; }
 // \s+(?!\S)|\s+ for the run [at, run_end).
 const char* take_space(const char* at, const char* run_end, const char* end) {
   if (run_end == end) return run_end;
-  const char* last = previous_character(at, run_end);
+  const char* last = characters::previous_character(at, run_end);
   return last == at ? run_end : last;
 }
 

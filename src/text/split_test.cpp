@@ -128,7 +128,7 @@ TEST(Split, UnicodeSpacesDigitsAndMarks) {
 // over.
 bool is_known_to_icu(std::string_view text) {
   for (size_t at = 0; at < text.size();) {
-    const CodePoint point = read_utf8(text.data() + at);
+    const characters::CodePoint point = characters::read_utf8(text.data() + at);
     if (!u_isdefined(static_cast<UChar32>(point.code))) return false;
     at += point.length;
   }

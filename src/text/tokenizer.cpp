@@ -6,10 +6,10 @@
 
 #include "base/error.h"
 #include "base/file.h"
+#include "characters/utf8.h"
 #include "text/byte_fallback.h"
 #include "text/tokenizer_data.h"
 #include "text/tokenizer_json.h"
-#include "text/utf8.h"
 
 namespace megalith::text {
 namespace {
@@ -85,7 +85,7 @@ std::string Tokenizer::decode(std::span<const int32_t> ids, bool keep_special) c
     if (const std::string_view token = token_bytes(id); keep_special || !is_special(id))
       bytes.append(token);
   std::string text;
-  append_repaired_utf8(text, bytes);
+  characters::append_repaired_utf8(text, bytes);
   return text;
 }
 
@@ -98,7 +98,7 @@ std::string StreamDecoder::push(int32_t id) {
   if (!keep_special_ && tokenizer_.is_special(id)) return text;
   if (tokenizer_.data().byte_fallback) return push_fallback(id);
   held_.append(token);
-  held_.erase(0, append_repaired_utf8(text, held_, /*hold_tail=*/true));
+  held_.erase(0, characters::append_repaired_utf8(text, held_, /*hold_tail=*/true));
   return text;
 }
 
@@ -109,7 +109,7 @@ std::string StreamDecoder::finish() {
     text = without_first_space(std::move(text));
     at_start_ = true;
   } else {
-    append_repaired_utf8(text, held_);
+    characters::append_repaired_utf8(text, held_);
   }
   held_.clear();
   return text;

@@ -5,8 +5,8 @@
 
 #include "base/error.h"
 #include "base/log.h"
+#include "characters/utf8.h"
 #include "text/byte_level.h"
-#include "text/utf8.h"
 
 namespace megalith::text {
 namespace {
@@ -40,7 +40,7 @@ void fill_characters(TokenizerData& data, std::string_view where) {
   for (const int32_t id : data.model_ids) {
     const std::string_view token = data.vocabulary.token(id);
     if (token.empty()) continue;
-    const CodePoint point = read_utf8(token.data());
+    const characters::CodePoint point = characters::read_utf8(token.data());
     if (point.length == token.size()) characters.set(point.code, id);
   }
   int missing = 0;

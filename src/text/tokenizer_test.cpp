@@ -171,7 +171,7 @@ TEST(StreamDecoder, PiecesJoinedAreTheDecodedText) {
     std::string joined;
     for (const int32_t id : ids) {
       const std::string piece = decoder.push(id);
-      ASSERT_EQ(find_invalid_utf8(piece), std::string::npos);
+      ASSERT_EQ(characters::find_invalid_utf8(piece), std::string::npos);
       joined += piece;
     }
     joined += decoder.finish();

@@ -3,9 +3,9 @@
 // first byte picks the way. Output is bounded: a small file that unpacks to a large one is read in
 // parts and left after a mebibyte.
 #include "base/fuzz/fuzz_input.h"
+#include "characters/utf8.h"
 #include "data/byte_source.h"
 #include "data/document_chunks.h"
-#include "text/utf8.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   using namespace megalith;
@@ -21,7 +21,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     for (data::Chunk chunk; bytes < kEnough && reader.next(chunk);) {
       bytes += chunk.size();
       parser.for_each(chunk, [](std::string_view document) {
-        MEGA_CHECK(text::find_invalid_utf8(document) == std::string_view::npos);
+        MEGA_CHECK(characters::find_invalid_utf8(document) == std::string_view::npos);
       });
     }
   });

@@ -6,10 +6,10 @@
 #include <numeric>
 
 #include "base/fuzz/fuzz_input.h"
+#include "characters/utf8.h"
 #include "text/bpe_trainer.h"
 #include "text/split.h"
 #include "text/tokenizer.h"
-#include "text/utf8.h"
 
 namespace {
 
@@ -52,7 +52,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   if (size == 0) return 0;
   const text::Tokenizer& tokenizer = tokenizers[data[0] & 1];
   const std::string_view text = fuzz::text_of(data + 1, size - 1);
-  const bool valid = text::find_invalid_utf8(text) == std::string_view::npos;
+  const bool valid = characters::find_invalid_utf8(text) == std::string_view::npos;
   const bool taken = fuzz::accepts([&] {
     const auto ids = tokenizer.encode(text, false);
     MEGA_CHECK(tokenizer.decode(ids, true) == text);
@@ -60,7 +60,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     std::string streamed;
     for (const int32_t id : ids) {
       const std::string piece = stream.push(id);
-      MEGA_CHECK(text::find_invalid_utf8(piece) == std::string_view::npos);
+      MEGA_CHECK(characters::find_invalid_utf8(piece) == std::string_view::npos);
       streamed += piece;
     }
     MEGA_CHECK(streamed + stream.finish() == text);

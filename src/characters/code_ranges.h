@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// Written by make_unicode_ranges.py from the Unicode Character Database 16.0.0. Do not edit.
+// Written by make_code_ranges.py from the Unicode Character Database 16.0.0. Do not edit.
 // A table in the tree, not the system's ICU: the same text must give the same ids on every machine,
 // and this is the version that Hugging Face's Oniguruma carries.
+// size: tables
 #pragma once
 
 #include <cstdint>
 
-namespace megalith::text {
+namespace megalith::characters {
 
 inline constexpr const char* kUnicodeVersion = "16.0.0";
 
@@ -378,4 +379,4 @@ inline constexpr CodeRange kWordRanges[] = {
 };
 // clang-format on
 
-}  // namespace megalith::text
+}  // namespace megalith::characters

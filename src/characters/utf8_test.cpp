@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "text/utf8.h"
+#include "characters/utf8.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -8,7 +8,7 @@
 
 #include "base/error.h"
 
-namespace megalith::text {
+namespace megalith::characters {
 namespace {
 
 constexpr size_t kNone = std::string_view::npos;
@@ -103,4 +103,4 @@ TEST(Utf8, RepairInPiecesIsRepairOfTheWhole) {
 }
 
 }  // namespace
-}  // namespace megalith::text
+}  // namespace megalith::characters

@@ -7,9 +7,9 @@
 #include <string>
 #include <string_view>
 
-namespace megalith::text {
+namespace megalith::characters {
 
 /// `text` must be UTF-8.
 std::string to_nfc(std::string_view text);
 
-}  // namespace megalith::text
+}  // namespace megalith::characters

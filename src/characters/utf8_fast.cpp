@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "text/utf8_fast.h"
+#include "characters/utf8_fast.h"
 
 #include <simdjson.h>
 
-namespace megalith::text {
+namespace megalith::characters {
 
 bool is_utf8(std::string_view text) { return simdjson::validate_utf8(text.data(), text.size()); }
 
-}  // namespace megalith::text
+}  // namespace megalith::characters

@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "text/unicode_class.h"
+#include "characters/code_class.h"
 
 #include <gtest/gtest.h>
 
 #include <vector>
 
-namespace megalith::text {
+namespace megalith::characters {
 namespace {
 
 // Counts of Unicode 16.0 (DerivedGeneralCategory.txt), and the 25 characters of White_Space.
-TEST(UnicodeClass, CountsAreThoseOfTheStatedVersion) {
+TEST(CodeClass, CountsAreThoseOfTheStatedVersion) {
   std::array<int, 4> counts{};
   for (uint32_t code = 0; code < 0x110000; ++code) ++counts[static_cast<size_t>(class_of(code))];
   EXPECT_EQ(unicode_version(), "16.0.0");
@@ -18,7 +18,7 @@ TEST(UnicodeClass, CountsAreThoseOfTheStatedVersion) {
   EXPECT_EQ(counts[static_cast<size_t>(CodeClass::space)], 25);
 }
 
-TEST(UnicodeClass, KnownCharacters) {
+TEST(CodeClass, KnownCharacters) {
   const auto expect = [](CodeClass expected, std::vector<uint32_t> codes) {
     for (const uint32_t code : codes) EXPECT_EQ(class_of(code), expected) << std::hex << code;
   };
@@ -31,7 +31,7 @@ TEST(UnicodeClass, KnownCharacters) {
                             0x2060, 0xFEFF, 0xFFFD, 0x1F600, 0x323B0, 0xE0001, 0x10FFFF});
 }
 
-TEST(UnicodeClass, WordCharacters) {
+TEST(CodeClass, WordCharacters) {
   for (const uint32_t code : {uint32_t{'a'}, uint32_t{'_'}, uint32_t{'7'}, 0xE9u, 0x301u, 0x203Fu,
                               0x2160u, 0x24B6u, 0x200Du, 0x4E2Du, 0x1F130u})
     EXPECT_TRUE(is_word_code(code)) << std::hex << code;
@@ -41,4 +41,4 @@ TEST(UnicodeClass, WordCharacters) {
 }
 
 }  // namespace
-}  // namespace megalith::text
+}  // namespace megalith::characters

@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Writes unicode_ranges.h: the code points that the split patterns call letter, number and word.
+"""Writes code_ranges.h: the code points that the split patterns call letter, number and word.
 
 Needs the package unicodedata2 at the version below (Python's own tables are older):
-    pip install unicodedata2==16.0.0 && python3 make_unicode_ranges.py > unicode_ranges.h
+    pip install unicodedata2==16.0.0 && python3 make_code_ranges.py > code_ranges.h
 """
 import unicodedata2 as unicode
 
@@ -49,14 +49,15 @@ def write(name, comment, found):
 
 assert unicode.unidata_version == VERSION, unicode.unidata_version
 print(f"""// SPDX-License-Identifier: Apache-2.0
-// Written by make_unicode_ranges.py from the Unicode Character Database {VERSION}. Do not edit.
+// Written by make_code_ranges.py from the Unicode Character Database {VERSION}. Do not edit.
 // A table in the tree, not the system's ICU: the same text must give the same ids on every machine,
 // and this is the version that Hugging Face's Oniguruma carries.
+// size: tables
 #pragma once
 
 #include <cstdint>
 
-namespace megalith::text {{
+namespace megalith::characters {{
 
 inline constexpr const char* kUnicodeVersion = "{VERSION}";
 
@@ -69,4 +70,4 @@ struct CodeRange {{
 write("kLetterRanges", r"\p{L}", ranges(lambda code: category(code)[0] == "L"))
 write("kNumberRanges", r"\p{N}", ranges(lambda code: category(code)[0] == "N"))
 write("kWordRanges", r"\w: Alphabetic, M, Nd, Pc, Join_Control", ranges(is_word))
-print("// clang-format on\n\n}  // namespace megalith::text")
+print("// clang-format on\n\n}  // namespace megalith::characters")

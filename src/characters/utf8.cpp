@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "text/utf8.h"
+#include "characters/utf8.h"
 
 #include "base/error.h"
-#include "text/utf8_fast.h"
+#include "characters/utf8_fast.h"
 
-namespace megalith::text {
+namespace megalith::characters {
 namespace {
 
 // A well-formed character, or the maximal part that began one.
@@ -90,4 +90,4 @@ size_t append_repaired_utf8(std::string& out, std::string_view bytes, bool hold_
   return at;
 }
 
-}  // namespace megalith::text
+}  // namespace megalith::characters

@@ -4,9 +4,9 @@
 
 #include <string_view>
 
-namespace megalith::text {
+namespace megalith::characters {
 
 /// True if `text` is well-formed UTF-8.
 bool is_utf8(std::string_view text);
 
-}  // namespace megalith::text
+}  // namespace megalith::characters

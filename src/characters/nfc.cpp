@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "text/nfc.h"
+#include "characters/nfc.h"
 
 #include <unicode/bytestream.h>
 #include <unicode/normalizer2.h>
 
 #include "base/error.h"
 
-namespace megalith::text {
+namespace megalith::characters {
 
 std::string to_nfc(std::string_view text) {
   if (text.size() > 0x7FFFFFFF)
@@ -22,4 +22,4 @@ std::string to_nfc(std::string_view text) {
   return result;
 }
 
-}  // namespace megalith::text
+}  // namespace megalith::characters

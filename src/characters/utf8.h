@@ -9,7 +9,7 @@
 #include <string>
 #include <string_view>
 
-namespace megalith::text {
+namespace megalith::characters {
 
 /// The offset of the first byte that is not part of well-formed UTF-8, or npos if there is none.
 size_t find_invalid_utf8(std::string_view text);
@@ -50,4 +50,4 @@ inline const char* previous_character(const char* begin, const char* end) {
   return end;
 }
 
-}  // namespace megalith::text
+}  // namespace megalith::characters

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-// The tables behind unicode_class.h. Whole bytes (four code points) are written at once, which
+// The tables behind code_class.h. Whole bytes (four code points) are written at once, which
 // keeps the work of the compiler's constant evaluation below the limits of both compilers.
-#include "text/unicode_class.h"
+#include "characters/code_class.h"
 
 #include <algorithm>
 #include <iterator>
 
-#include "text/unicode_ranges.h"
+#include "characters/code_ranges.h"
 
-namespace megalith::text {
+namespace megalith::characters {
 namespace {
 
 // White_Space of PropList.txt, which is also Oniguruma's \s (U+001C..1F and U+180E are outside).
@@ -57,4 +57,4 @@ bool is_word_code(uint32_t code) {
 
 std::string_view unicode_version() { return kUnicodeVersion; }
 
-}  // namespace megalith::text
+}  // namespace megalith::characters
