@@ -6,8 +6,8 @@
 #include <cmath>
 #include <nlohmann/json.hpp>
 
-#include "base/random.h"
 #include "config/recipe.h"
+#include "math/random.h"
 
 namespace megalith::config {
 namespace {

@@ -11,7 +11,7 @@
 #include "base/check.h"
 #include "base/error.h"
 #include "base/integer.h"
-#include "base/random.h"
+#include "math/random.h"
 
 namespace megalith::data {
 namespace {

@@ -7,8 +7,8 @@
 #include <vector>
 
 #include "base/check.h"
-#include "base/elementary_double.h"
-#include "base/random.h"
+#include "math/elementary_double.h"
+#include "math/random.h"
 
 namespace megalith::generate {
 namespace {

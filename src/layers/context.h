@@ -5,12 +5,12 @@
 
 #include <functional>
 
-#include "base/random.h"
 #include "comm/communicator.h"
 #include "kernels/elementwise/dropout.h"
 #include "kernels/exec.h"
 #include "kernels/reduction/token_shards.h"
 #include "layers/batch.h"
+#include "math/random.h"
 
 namespace megalith::layers {
 

@@ -5,7 +5,7 @@
 #include <cmath>
 #include <numbers>
 
-#include "base/elementary_double.h"
+#include "math/elementary_double.h"
 
 namespace megalith::layers {
 namespace {

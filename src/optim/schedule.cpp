@@ -6,7 +6,7 @@
 #include <numbers>
 
 #include "base/check.h"
-#include "base/elementary_double.h"
+#include "math/elementary_double.h"
 
 namespace megalith::optim {
 

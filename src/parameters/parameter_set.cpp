@@ -4,8 +4,8 @@
 #include <algorithm>
 
 #include "base/integer.h"
-#include "base/random.h"
 #include "kernels/elementwise/pointwise.h"
+#include "math/random.h"
 #include "parameters/ownership.h"
 
 namespace megalith::parameters {

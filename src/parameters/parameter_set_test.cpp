@@ -7,7 +7,7 @@
 #include <cstring>
 #include <set>
 
-#include "base/random.h"
+#include "math/random.h"
 #include "parameters/ownership.h"
 
 namespace megalith::parameters {

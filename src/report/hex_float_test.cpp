@@ -11,7 +11,7 @@
 #include <cstdio>
 #include <limits>
 
-#include "base/random.h"
+#include "math/random.h"
 
 namespace megalith::report {
 namespace {

@@ -7,7 +7,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "base/random.h"
+#include "math/random.h"
 
 namespace megalith::report {
 namespace {

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "testing/layer_case.h"
 
-#include "base/random.h"
 #include "comm/backends.h"
+#include "math/random.h"
 #include "models/families.h"
 #include "testing/gradient_check.h"
 

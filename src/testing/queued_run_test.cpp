@@ -5,10 +5,10 @@
 
 #include <filesystem>
 
-#include "base/random.h"
 #include "comm/backends.h"
 #include "engine/inference_model.h"
 #include "engine/state.h"
+#include "math/random.h"
 #include "testing/queued_device.h"
 #include "testing/toy_run.h"
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "testing/toy_model.h"
 
-#include "base/random.h"
+#include "math/random.h"
 #include "models/families.h"
 
 namespace megalith::testing {

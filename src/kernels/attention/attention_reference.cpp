@@ -4,10 +4,10 @@
 #include <cmath>
 #include <limits>
 
-#include "base/random.h"
 #include "kernels/attention/attention_work.h"
 #include "kernels/elementary/reference_access.h"
 #include "kernels/elementwise/dropout.h"
+#include "math/random.h"
 
 namespace megalith::kernels {
 namespace {

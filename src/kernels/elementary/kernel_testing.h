@@ -13,11 +13,11 @@
 #include <string>
 #include <vector>
 
-#include "base/random.h"
 #include "device/device.h"
 #include "device/recorder.h"
 #include "kernels/elementary/reference_access.h"
 #include "kernels/exec.h"
+#include "math/random.h"
 #include "tensor/view.h"
 
 namespace megalith::kernels::testing {

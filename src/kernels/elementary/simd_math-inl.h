@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Vectors of floats as all kernels use them, once per instruction set (dispatch.h shows the layout
-// of a source file): loads and stores that widen and round, the functions of base/elementary.h, the
+// of a source file): loads and stores that widen and round, the functions of math/elementary.h, the
 // 16 virtual lanes in which sums over a row run, and Philox words. Every operation is correctly
 // rounded and element-wise, so 8 lanes at a time (AVX2) and 16 (AVX-512) give the same bits as one;
 // where lanes combine (Vec16, tree_sum16) the order is fixed and does not know the vector's width.
@@ -11,7 +11,7 @@
 #include <cstring>
 #include <limits>
 
-#include "base/elementary_ops.h"
+#include "math/elementary_ops.h"
 #include "tensor/dtype.h"
 
 #if defined(MEGA_KERNELS_SIMD_MATH_INL_H_) == defined(HWY_TARGET_TOGGLE)
@@ -36,10 +36,10 @@ using WordVec = hn::Vec<WordTag>;
 inline constexpr int64_t kFloatLanes = static_cast<int64_t>(hn::MaxLanes(FloatTag()));
 
 namespace elementary {
-#include "base/elementary_functions-inl.h"
+#include "math/elementary_functions-inl.h"
 }  // namespace elementary
 
-/// The operations of base/elementary_ops.h for one vector: elementary::exp<SimdOps>(v).
+/// The operations of math/elementary_ops.h for one vector: elementary::exp<SimdOps>(v).
 struct SimdOps {
   using V = FloatVec;
   using I = WordVec;
@@ -212,7 +212,7 @@ HWY_INLINE float tree_sum16(const Vec16& v) {
 
 /// 2 kGroups kFloatLanes words in order, the first being word 0 of counter
 /// (counter_high, second << 32 | first): the words of counters first, first + 1, ... (first + n
-/// must not pass 2^32). Equal to base/random.h's philox(). Two groups hide each other's latency.
+/// must not pass 2^32). Equal to math/random.h's philox(). Two groups hide each other's latency.
 template <int kGroups>
 HWY_INLINE void philox_words(uint64_t key, uint32_t first, uint32_t second, uint64_t counter_high,
                              WordVec (&out)[2 * kGroups]) {

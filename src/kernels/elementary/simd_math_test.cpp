@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
-// The vector forms of base/elementary.h, tensor/dtype.h and base/random.h against the scalar ones,
+// The vector forms of math/elementary.h, tensor/dtype.h and math/random.h against the scalar ones,
 // bit by bit, on both instruction sets.
 #include <array>
 #include <bit>
 #include <string>
 #include <vector>
 
-#include "base/elementary.h"
-#include "base/elementary_sin_cos.h"
-#include "base/random.h"
 #include "device/target.h"
+#include "math/elementary.h"
+#include "math/elementary_sin_cos.h"
+#include "math/random.h"
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "kernels/elementary/simd_math_test.cpp"

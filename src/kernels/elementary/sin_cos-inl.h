@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// base/elementary_sin_cos.h for vectors of floats, each half widened to doubles. Include after
+// math/elementary_sin_cos.h for vectors of floats, each half widened to doubles. Include after
 // foreach_target.h (elementary/dispatch.h).
 
 #include "kernels/elementary/simd_math-inl.h"
@@ -15,7 +15,7 @@ HWY_BEFORE_NAMESPACE();
 namespace megalith::kernels::HWY_NAMESPACE {
 
 namespace elementary {
-#include "base/elementary_sin_cos-inl.h"
+#include "math/elementary_sin_cos-inl.h"
 }  // namespace elementary
 
 /// Float64Ops for half as many doubles as a vector has floats.

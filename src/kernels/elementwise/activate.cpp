@@ -7,7 +7,7 @@
 namespace megalith::kernels {
 namespace {
 
-// Elementary operations per element, counted in base/elementary_functions-inl.h, roughly.
+// Elementary operations per element, counted in math/elementary_functions-inl.h, roughly.
 constexpr double kFlopsForward = 30, kFlopsBackward = 40;
 
 constexpr Implementation<ActivationForward> kForward[] = {

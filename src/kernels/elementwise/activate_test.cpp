@@ -3,9 +3,9 @@
 
 #include <gtest/gtest.h>
 
-#include "base/elementary.h"
 #include "kernels/elementary/kernel_testing.h"
 #include "kernels/elementwise/elementwise_cases.h"
+#include "math/elementary.h"
 
 namespace megalith::kernels {
 namespace {
@@ -33,7 +33,7 @@ TEST(Activation, EqualsTheReferenceWithinItsBound) {
           const std::string what = fmt::format("{} {}x{}", kind, c.rows, c.columns);
           const Outputs y = testing::run_everywhere(run, what);
           const Outputs expected = testing::run_reference(run);
-          // base/elementary.h: |error| of a value <= 16 ulp of |x| here, of its derivative <=
+          // math/elementary.h: |error| of a value <= 16 ulp of |x| here, of its derivative <=
           // 2^-21; then the rounding of the result.
           testing::expect_close(
               y[0], expected[0],
@@ -55,7 +55,7 @@ TEST(Activation, EqualsTheReferenceWithinItsBound) {
   }
 }
 
-/// One activation of base/elementary.h and its derivative.
+/// One activation of math/elementary.h and its derivative.
 struct Functions {
   Activation kind;
   float (*value)(float);

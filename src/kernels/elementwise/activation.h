@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The activation functions that kernels know. Values and derivatives are those of
-// base/elementary.h; vectors of them are in activation-inl.h, their specification in
+// math/elementary.h; vectors of them are in activation-inl.h, their specification in
 // activation_reference.h.
 #pragma once
 

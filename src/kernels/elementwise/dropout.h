@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Dropout (Srivastava et al. 2014), alone and fused with the residual sum. What is dropped is a
-// function of meaning, never of order (base/random.h): element (t, c) of the logical [T, H] tensor
+// function of meaning, never of order (math/random.h): element (t, c) of the logical [T, H] tensor
 // is kept if and only if word c % 4 of
 //   philox(key, position_T[t] << 32 | c / 4, sample_T[t])
 // is at least dropout_threshold(p), where c counts from the logical row's start (channel_begin +

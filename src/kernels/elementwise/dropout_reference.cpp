@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // The specification: each element asks Philox by itself.
-#include "base/random.h"
 #include "kernels/elementary/reference_access.h"
 #include "kernels/elementary/run_chosen.h"
 #include "kernels/elementwise/implementations.h"
+#include "math/random.h"
 
 namespace megalith::kernels {
 namespace {

@@ -3,10 +3,10 @@
 
 #include <gtest/gtest.h>
 
-#include "base/random.h"
 #include "kernels/elementary/kernel_testing.h"
 #include "kernels/elementwise/elementwise_cases.h"
 #include "kernels/elementwise/pointwise.h"
+#include "math/random.h"
 
 namespace megalith::kernels {
 namespace {

@@ -7,7 +7,7 @@
 namespace megalith::kernels {
 namespace {
 
-// Elementary operations per pair, counted in base/elementary_activations-inl.h, roughly.
+// Elementary operations per pair, counted in math/elementary_activations-inl.h, roughly.
 constexpr double kFlopsForward = 31, kFlopsBackward = 73;
 
 constexpr Implementation<GatedForward> kForward[] = {

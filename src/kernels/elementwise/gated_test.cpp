@@ -37,7 +37,7 @@ TEST(Gated, EqualsTheReferenceWithinItsBound) {
           const std::string what = fmt::format("{} {}x{}", kind, c.rows, c.columns);
           const Outputs actual = testing::run_everywhere(both, what);
           const Outputs expected = testing::run_reference(both);
-          // base/elementary.h: |error| of an activation <= 16 ulp of |gate| here, of its derivative
+          // math/elementary.h: |error| of an activation <= 16 ulp of |gate| here, of its derivative
           // <= 2^-21; two products and the rounding of the result come on top.
           const auto gate = [&](int64_t j) { return u.at(2 * j); };
           const auto up = [&](int64_t j) { return u.at(2 * j + 1); };

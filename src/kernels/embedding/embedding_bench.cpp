@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Arguments: tokens, vocabulary, columns. Ids are spread over the whole table.
-#include "base/random.h"
 #include "kernels/elementary/bench_support.h"
 #include "kernels/embedding/embedding.h"
 #include "kernels/embedding/embedding_cases.h"
+#include "math/random.h"
 
 namespace megalith::kernels {
 namespace {

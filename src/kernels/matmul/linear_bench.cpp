@@ -6,10 +6,10 @@
 
 #include <memory>
 
-#include "base/random.h"
 #include "kernels/elementary/bench_roofline.h"
 #include "kernels/matmul/linear.h"
 #include "kernels/matmul/linear_cases.h"
+#include "math/random.h"
 
 namespace megalith::kernels {
 namespace {

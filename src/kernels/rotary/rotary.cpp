@@ -7,7 +7,7 @@
 namespace megalith::kernels {
 namespace {
 
-// Per angle, counted in base/elementary_sin_cos-inl.h, and per pair of elements.
+// Per angle, counted in math/elementary_sin_cos-inl.h, and per pair of elements.
 constexpr double kFlopsOfAngle = 40, kFlopsOfPair = 6;
 
 constexpr Implementation<RotaryAngles> kAngles[] = {

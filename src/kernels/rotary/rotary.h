@@ -29,7 +29,7 @@ struct RotaryFrequencies {
 
 /// angles_TA, A = 2 `pairs`, overwritten: row t holds the cosines c_t0, c_t1, ..., then the sines.
 /// f32: the position is rounded to f32; the angle is one f32 product (as in PyTorch's models); its
-/// sine and cosine are within 0.5002 ulp for |angle| <= 2^31 (base/elementary_sin_cos.h); the scale
+/// sine and cosine are within 0.5002 ulp for |angle| <= 2^31 (math/elementary_sin_cos.h); the scale
 /// is one more f32 product. f64, for the reference: everything in double.
 struct RotaryAngles {
   ConstView position_T;  // i32

@@ -3,10 +3,10 @@
 
 #include <gtest/gtest.h>
 
-#include "base/elementary_sin_cos.h"
 #include "base/error.h"
 #include "kernels/elementary/kernel_testing.h"
 #include "kernels/rotary/rotary_cases.h"
+#include "math/elementary_sin_cos.h"
 
 namespace megalith::kernels {
 namespace {

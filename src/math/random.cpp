@@ -5,7 +5,7 @@
 // accuracy about 1e-16). The permutation is a Feistel network, a bijection whatever its round
 // function, and stays one on [0, n) by walking its cycles until they come back inside.
 #define XXH_INLINE_ALL
-#include "base/random.h"
+#include "math/random.h"
 
 #include <xxhash.h>
 
@@ -13,7 +13,7 @@
 #include <cmath>
 
 #include "base/check.h"
-#include "base/elementary_double.h"
+#include "math/elementary_double.h"
 
 namespace megalith {
 namespace {

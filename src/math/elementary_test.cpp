@@ -2,7 +2,7 @@
 // The stated bounds against long double libm (64-bit mantissa, so its own error is below 2^-10 of
 // our ulp), every kStride-th float of each function's range; the edges one by one; and digests of
 // the result bits, which must be the same on every machine.
-#include "base/elementary.h"
+#include "math/elementary.h"
 
 #include <gtest/gtest.h>
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The sine and cosine of base/elementary_sin_cos.h, to be included inside a namespace, once in
+// The sine and cosine of math/elementary_sin_cos.h, to be included inside a namespace, once in
 // each, like elementary_functions-inl.h and for the same reason.
 
 namespace detail {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Sine and cosine against long double libm (64-bit mantissa), dense and where they are hardest: at
 // the floats nearest to multiples of pi/2. And a digest of the bits, the same on every machine.
-#include "base/elementary_sin_cos.h"
+#include "math/elementary_sin_cos.h"
 
 #include <gtest/gtest.h>
 
@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "base/file.h"
-#include "base/random.h"
+#include "math/random.h"
 
 namespace megalith {
 namespace {

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// The functions of base/elementary.h, to be included inside a namespace, once in each. It has no
+// The functions of math/elementary.h, to be included inside a namespace, once in each. It has no
 // include guard and no namespace of its own on purpose: when one source file is compiled for
 // several instruction sets, a template gets the instruction set of the place where it is defined,
 // not of the place where it is instantiated. So the vector code of each instruction set includes
 // its own copy inside its own region and namespace; scalar code includes elementary.h. The includer
-// includes <limits> and base/elementary_ops.h first. Everything is inlined, so that constants are
+// includes <limits> and math/elementary_ops.h first. Everything is inlined, so that constants are
 // loaded once, outside of loops.
 
 namespace detail {
@@ -167,4 +167,4 @@ template <class Ops>
   return Ops::select(Ops::less(size, Ops::set(1.0f)), small, detail::with_sign_of<Ops>(large, x));
 }
 
-#include "base/elementary_activations-inl.h"
+#include "math/elementary_activations-inl.h"

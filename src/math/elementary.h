@@ -11,12 +11,12 @@
 
 #include <limits>
 
-#include "base/elementary_double.h"
-#include "base/elementary_ops.h"
+#include "math/elementary_double.h"
+#include "math/elementary_ops.h"
 
 namespace megalith::elementary {
 
-#include "base/elementary_functions-inl.h"
+#include "math/elementary_functions-inl.h"
 
 /// The functions of one float.
 inline float exp(float x) { return exp<Float32Ops>(x); }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The activation functions of base/elementary.h and their derivatives: the end of
+// The activation functions of math/elementary.h and their derivatives: the end of
 // elementary_functions-inl.h, which says why there is neither a guard nor a namespace here.
 
 /// x Phi(x) = 0.5 x (1 + erf(x / sqrt 2)), the exact GELU (Hendrycks & Gimpel 2016), within 6 ulp

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // The stated bounds against long double libm (64-bit mantissa), and the edges one by one.
-#include "base/elementary_double.h"
+#include "math/elementary_double.h"
 
 #include <gtest/gtest.h>
 
 #include <cmath>
 #include <limits>
 
-#include "base/random.h"
+#include "math/random.h"
 
 namespace megalith {
 namespace {

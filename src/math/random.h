@@ -26,7 +26,7 @@ uint64_t random_key(uint64_t key, uint64_t value);
 double uniform_open(uint32_t bits);
 
 /// Standard normal draw number `element` under `key`: inverse normal distribution (Wichura 1988,
-/// AS 241, PPND16) of a 53-bit uniform, in double, with the logarithm of base/elementary.h: equal
+/// AS 241, PPND16) of a 53-bit uniform, in double, with the logarithm of math/elementary.h: equal
 /// bits on every CPU. Two elements share one Philox block.
 double normal(uint64_t key, uint64_t element);
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "base/random.h"
+#include "math/random.h"
 
 #include <gtest/gtest.h>
 

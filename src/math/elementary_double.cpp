@@ -5,7 +5,7 @@
 //   log:      x = 2^e (1+f), s = f/(2+f), log(1+f) = 2 atanh(s) = f - f^2/2 + s (f^2/2 + R),
 //             R = sum_{k>=1} 2 s^2k/(2k+1)       (the form keeps the large part, f, exact)
 //   sin, cos: x = n pi/2 + r + t, |r| <= pi/4, t the part of r that one double cannot hold
-#include "base/elementary_double.h"
+#include "math/elementary_double.h"
 
 #include <array>
 #include <bit>

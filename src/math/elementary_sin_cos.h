@@ -38,7 +38,7 @@ struct Float64Ops {
   }
 };
 
-#include "base/elementary_sin_cos-inl.h"
+#include "math/elementary_sin_cos-inl.h"
 
 struct SinCos {
   float sin, cos;
