@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <filesystem>
 
-#include "checkpoint/reader.h"
+#include "checkpoint/step_folders.h"
 #include "models/model_spec_json.h"
 
 namespace megalith::apps {

@@ -13,7 +13,7 @@
 
 #include "base/file.h"
 #include "checkpoint/folder_writer.h"
-#include "checkpoint/reader.h"
+#include "checkpoint/step_folders.h"
 
 namespace megalith::checkpoint {
 

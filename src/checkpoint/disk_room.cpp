@@ -9,7 +9,7 @@
 
 #include "base/error.h"
 #include "base/log.h"
-#include "checkpoint/reader.h"
+#include "checkpoint/step_folders.h"
 
 namespace megalith::checkpoint {
 namespace {

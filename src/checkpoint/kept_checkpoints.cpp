@@ -6,8 +6,8 @@
 #include "base/error.h"
 #include "base/file.h"
 #include "checkpoint/manifest.h"
-#include "checkpoint/reader.h"
 #include "checkpoint/staged_folder.h"
+#include "checkpoint/step_folders.h"
 
 namespace megalith::checkpoint {
 namespace {

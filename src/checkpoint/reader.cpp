@@ -2,7 +2,6 @@
 #include "checkpoint/reader.h"
 
 #include <algorithm>
-#include <cstring>
 #include <map>
 #include <mutex>
 #include <set>
@@ -10,9 +9,9 @@
 #include "base/file.h"
 #include "base/file_hash.h"
 #include "base/integer.h"
-#include "base/log.h"
 #include "base/thread_pool.h"
 #include "checkpoint/manifest.h"
+#include "checkpoint/own_file.h"
 #include "checkpoint/safetensors.h"
 
 namespace megalith::checkpoint {
@@ -89,37 +88,6 @@ std::string tensors_note(const std::vector<std::string>& names) {
   if (names.empty()) return "";
   if (names.size() == 1) return fmt::format("; it holds tensor {}", names[0]);
   return fmt::format("; it holds tensor {} and {} more", names[0], names.size() - 1);
-}
-
-/// What is there, links not followed. A disk or a permission that keeps it from being seen is not
-/// damage: SystemError.
-fs::file_type kind_of(const fs::path& path) {
-  std::error_code error;
-  const fs::file_type kind = fs::symlink_status(path, error).type();
-  if (kind == fs::file_type::none)
-    throw SystemError("{} (lstat): {}", path.string(), error.message());
-  return kind;
-}
-
-/// A regular file of the folder itself: a link could lead anywhere.
-File open_own(const fs::path& path) {
-  if (kind_of(path) != fs::file_type::regular) {
-    throw IntegrityError("{} is missing or not a regular file", path.string());
-  }
-  try {
-    return File(path, File::Mode::read);
-  } catch (const UserError& error) {
-    throw SystemError("a file of a checkpoint cannot be opened: {}", error.what());
-  }
-}
-
-std::string read_own(const fs::path& path, int64_t limit) {
-  const File file = open_own(path);
-  const int64_t size = file.size();
-  if (size > limit) throw IntegrityError("{}: {} bytes are too many", path.string(), size);
-  std::string text(static_cast<size_t>(size), '\0');
-  file.read_at(text.data(), text.size(), 0);
-  return text;
 }
 
 }  // namespace
@@ -290,54 +258,6 @@ void Reader::read(const std::string& name, const Shard& wanted, void* host) cons
     if (impl_->at_work) impl_->at_work();
     read_overlap(file, *entry, tensor.shape, held, wanted, host, impl_->at_work);
   }
-}
-
-StepFolders step_folders(const fs::path& checkpoints) {
-  StepFolders steps;
-  const fs::file_type kind = kind_of(checkpoints);
-  if (kind == fs::file_type::symlink) {
-    throw UserError(
-        "{}: is a link, and a run's checkpoints lie in its own folder; remove the link, or let "
-        "run.out as a whole be one",
-        checkpoints.string());
-  }
-  if (kind != fs::file_type::directory) return steps;
-  try {
-    for (const auto& entry : fs::directory_iterator(checkpoints)) {
-      const int64_t step = step_of_folder(entry.path().filename().string());
-      if (step >= 0) steps[step] = entry.path();
-    }
-  } catch (const fs::filesystem_error& error) {
-    throw SystemError("{} (readdir): {}", checkpoints.string(), error.code().message());
-  }
-  return steps;
-}
-
-Reader open_own_step(const fs::path& folder, AtWork at_work) {
-  if (kind_of(folder) == fs::file_type::symlink)
-    throw IntegrityError("{}: is a link; a run's checkpoints are its own", folder.string());
-  return Reader(folder, std::move(at_work));
-}
-
-std::optional<Reader> find_newest(const fs::path& checkpoints, bool verify, const AtWork& at_work) {
-  std::string first_fault;
-  size_t damaged = 0;
-  for (const auto& [step, folder] : step_folders(checkpoints)) {
-    try {
-      Reader reader = open_own_step(folder, at_work);
-      if (verify) reader.verify_all();
-      return reader;
-    } catch (const IntegrityError& error) {
-      log::warning("passing over the damaged checkpoint {}: {}", folder.string(), error.what());
-      if (first_fault.empty()) first_fault = error.what();
-      ++damaged;
-    }
-  }
-  if (damaged == 0) return std::nullopt;
-  throw IntegrityError(
-      "{}: none of {} checkpoints is whole ({}); restore one or choose another run.out (train "
-      "--restart begins anew and keeps these aside)",
-      checkpoints.string(), damaged, first_fault);
 }
 
 }  // namespace megalith::checkpoint

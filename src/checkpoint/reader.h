@@ -4,7 +4,6 @@
 #pragma once
 
 #include <filesystem>
-#include <map>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <optional>
@@ -57,22 +56,5 @@ class Reader {
   struct Impl;
   std::unique_ptr<Impl> impl_;
 };
-
-using StepFolders = std::map<int64_t, std::filesystem::path, std::greater<>>;
-/// The step folders in a run's folder of checkpoints, newest first, whole or not; none if it is
-/// absent. UserError if that folder is a link, since what it leads to is somebody else's.
-StepFolders step_folders(const std::filesystem::path& checkpoints);
-/// Opens one of them. IntegrityError also if it is a link.
-Reader open_own_step(const std::filesystem::path& folder, AtWork at_work = {});
-
-/// The newest complete checkpoint in a folder of step folders: COMMIT and manifest hold and all
-/// files have their size (with `verify`: all hashes hold too, and are not computed again).
-///   - Newer ones that are damaged (IntegrityError) are passed over with a warning that names them.
-///   - One that cannot be read now is a SystemError, because it may well be whole.
-///   - One of a newer format is a NewerFormatError, because it is whole.
-///   - Nothing is returned if no folder has such a name; IntegrityError if some do and none is
-///     whole. (A save gives the name last, so the folder was a checkpoint, whatever it lacks now.)
-std::optional<Reader> find_newest(const std::filesystem::path& checkpoints, bool verify,
-                                  const AtWork& at_work = {});
 
 }  // namespace megalith::checkpoint

@@ -2,6 +2,7 @@
 // A checkpoint gives back what was written, in whole and in parts, and is refused, with the names
 // of file and tensor, when anything about it is not as it was.
 #include "checkpoint/reader.h"
+#include "checkpoint/step_folders.h"
 
 #include <atomic>
 #include <chrono>

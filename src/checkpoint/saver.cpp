@@ -17,8 +17,8 @@
 #include "checkpoint/folder_writer.h"
 #include "checkpoint/kept_checkpoints.h"
 #include "checkpoint/manifest.h"
-#include "checkpoint/reader.h"
 #include "checkpoint/staged_folder.h"
+#include "checkpoint/step_folders.h"
 
 namespace megalith::checkpoint {
 namespace {

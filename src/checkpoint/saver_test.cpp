@@ -13,6 +13,7 @@
 #include "checkpoint/manifest.h"
 #include "checkpoint/reader.h"
 #include "checkpoint/staged_folder.h"
+#include "checkpoint/step_folders.h"
 #include "comm/backends.h"
 
 namespace megalith::checkpoint {

@@ -3,6 +3,7 @@
 #include "checkpoint/state_registry.h"
 
 #include "checkpoint/checkpoint_fixture.h"
+#include "checkpoint/step_folders.h"
 #include "device/device.h"
 
 namespace megalith::checkpoint {

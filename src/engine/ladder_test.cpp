@@ -12,6 +12,7 @@
 #include <gtest/gtest.h>
 
 #include "checkpoint/saver.h"
+#include "checkpoint/step_folders.h"
 #include "comm/backends.h"
 #include "data/test_corpus.h"
 #include "engine/state.h"

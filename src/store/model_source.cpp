@@ -10,6 +10,7 @@
 #include "checkpoint/manifest.h"
 #include "checkpoint/reader.h"
 #include "checkpoint/safetensors_folder.h"
+#include "checkpoint/step_folders.h"
 #include "models/hugging_face.h"
 #include "models/model_spec_json.h"
 

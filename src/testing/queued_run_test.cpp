@@ -5,6 +5,7 @@
 
 #include <filesystem>
 
+#include "checkpoint/step_folders.h"
 #include "comm/backends.h"
 #include "engine/inference_model.h"
 #include "engine/state.h"

@@ -3,6 +3,7 @@
 
 #include "checkpoint/kept_checkpoints.h"
 #include "checkpoint/reader.h"
+#include "checkpoint/step_folders.h"
 #include "train/deferred_work.h"
 #include "train/position.h"
 #include "train/resume_check.h"

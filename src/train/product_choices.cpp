@@ -6,6 +6,7 @@
 
 #include "base/error.h"
 #include "checkpoint/reader.h"
+#include "checkpoint/step_folders.h"
 #include "kernels/matmul/product_class.h"
 
 namespace megalith::train {

@@ -4,6 +4,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "checkpoint/manifest.h"
+#include "checkpoint/step_folders.h"
 #include "comm/operation.h"
 #include "train/run_guard.h"
 

@@ -9,6 +9,7 @@
 #include "base/file.h"
 #include "base/json_number.h"
 #include "base/log.h"
+#include "checkpoint/step_folders.h"
 #include "report/metrics.h"
 #include "train/position.h"
 

@@ -7,8 +7,8 @@
 #include "base/log.h"
 #include "checkpoint/kept_checkpoints.h"
 #include "checkpoint/manifest.h"
-#include "checkpoint/reader.h"
 #include "checkpoint/staged_folder.h"
+#include "checkpoint/step_folders.h"
 
 namespace megalith::train {
 

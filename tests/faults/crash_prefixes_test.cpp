@@ -13,7 +13,7 @@
 #include "base/file.h"
 #include "base/log.h"
 #include "checkpoint/manifest.h"
-#include "checkpoint/reader.h"
+#include "checkpoint/step_folders.h"
 #include "disk_model.h"
 #include "save_fixture.h"
 

@@ -9,6 +9,7 @@
 #include <optional>
 
 #include "checkpoint/manifest.h"
+#include "checkpoint/step_folders.h"
 #include "comm/backends.h"
 #include "data/test_corpus.h"
 #include "disk_model.h"

@@ -13,6 +13,7 @@
 #include <optional>
 
 #include "checkpoint/manifest.h"
+#include "checkpoint/step_folders.h"
 #include "save_fixture.h"
 #include "train/run_guard.h"
 
