@@ -41,75 +41,104 @@ class Transfers {
   std::vector<double> started_;
 };
 
+/// Every stage's clock and how far it has come in its list.
+class Simulation {
+ public:
+  Simulation(const std::vector<std::vector<Action>>& schedule,
+             FunctionRef<double(int stage, const Action& action)> seconds_of)
+      : schedule_(schedule),
+        seconds_of_(seconds_of),
+        transfers_(schedule),
+        clock_(schedule.size(), 0),
+        next_(schedule.size(), 0) {
+    timeline_.busy.assign(schedule.size(), 0);
+  }
+
+  Timeline run() {
+    for (bool moved = true; moved;) {
+      moved = false;
+      for (size_t stage = 0; stage < schedule_.size(); ++stage) {
+        while (next_[stage] < schedule_[stage].size() && act(stage)) {
+          ++next_[stage];
+          moved = true;
+        }
+      }
+    }
+    require_finished();
+    timeline_.end = clock_.empty() ? 0 : *std::ranges::max_element(clock_);
+    return std::move(timeline_);
+  }
+
+ private:
+  /// False when the stage has to wait for a transfer whose other end has not started.
+  bool act(size_t stage) {
+    const Action& action = schedule_[stage][next_[stage]];
+    const double now = clock_[stage];
+    switch (action.kind) {
+      case ActionKind::forward:
+      case ActionKind::backward:
+        compute(stage, action);
+        return true;
+      case ActionKind::start_send_activation:
+        transfers_.sent(true, action) = now;
+        return true;
+      case ActionKind::start_receive_activation:
+        transfers_.received(true, action) = now;
+        return true;
+      case ActionKind::start_send_gradient:
+        transfers_.sent(false, action) = now;
+        return true;
+      case ActionKind::start_receive_gradient:
+        transfers_.received(false, action) = now;
+        return true;
+      case ActionKind::wait_send_activation:
+      case ActionKind::wait_receive_activation:
+        return wait(stage, transfers_.over(true, action));
+      case ActionKind::wait_send_gradient:
+      case ActionKind::wait_receive_gradient:
+        return wait(stage, transfers_.over(false, action));
+    }
+    return false;
+  }
+
+  void compute(size_t stage, const Action& action) {
+    double& now = clock_[stage];
+    const double seconds = seconds_of_(static_cast<int>(stage), action);
+    timeline_.spans.push_back({static_cast<int>(stage), action, now, now + seconds});
+    timeline_.busy[stage] += seconds;
+    now += seconds;
+  }
+
+  bool wait(size_t stage, double over) {
+    if (over == kNever) return false;
+    clock_[stage] = std::max(clock_[stage], over);
+    return true;
+  }
+
+  void require_finished() const {
+    std::string stuck;
+    for (size_t stage = 0; stage < schedule_.size(); ++stage) {
+      if (next_[stage] == schedule_[stage].size()) continue;
+      const Action& action = schedule_[stage][next_[stage]];
+      stuck += fmt::format("; stage {} in {} of micro-batch {} with stage {}", stage, action.kind,
+                           action.micro_batch, action.peer);
+    }
+    if (!stuck.empty()) throw InternalError("the schedule does not finish" + stuck);
+  }
+
+  const std::vector<std::vector<Action>>& schedule_;
+  FunctionRef<double(int stage, const Action& action)> seconds_of_;
+  Timeline timeline_;
+  Transfers transfers_;
+  std::vector<double> clock_;
+  std::vector<size_t> next_;
+};
+
 }  // namespace
 
 Timeline simulate(const std::vector<std::vector<Action>>& schedule,
                   FunctionRef<double(int stage, const Action& action)> seconds_of) {
-  Timeline timeline;
-  Transfers transfers(schedule);
-  std::vector<double> clock(schedule.size(), 0);
-  std::vector<size_t> next(schedule.size(), 0);
-  timeline.busy.assign(schedule.size(), 0);
-
-  // False when the stage has to wait for a transfer whose other end has not started.
-  const auto step = [&](size_t stage, const Action& action) {
-    double& now = clock[stage];
-    const auto wait = [&](bool activation) {
-      const double over = transfers.over(activation, action);
-      if (over == kNever) return false;
-      now = std::max(now, over);
-      return true;
-    };
-    switch (action.kind) {
-      case ActionKind::forward:
-      case ActionKind::backward: {
-        const double seconds = seconds_of(static_cast<int>(stage), action);
-        timeline.spans.push_back({static_cast<int>(stage), action, now, now + seconds});
-        timeline.busy[stage] += seconds;
-        now += seconds;
-        return true;
-      }
-      case ActionKind::start_send_activation:
-        transfers.sent(true, action) = now;
-        return true;
-      case ActionKind::start_receive_activation:
-        transfers.received(true, action) = now;
-        return true;
-      case ActionKind::start_send_gradient:
-        transfers.sent(false, action) = now;
-        return true;
-      case ActionKind::start_receive_gradient:
-        transfers.received(false, action) = now;
-        return true;
-      case ActionKind::wait_send_activation:
-      case ActionKind::wait_receive_activation:
-        return wait(true);
-      case ActionKind::wait_send_gradient:
-      case ActionKind::wait_receive_gradient:
-        return wait(false);
-    }
-    return false;
-  };
-
-  for (bool moved = true; moved;) {
-    moved = false;
-    for (size_t stage = 0; stage < schedule.size(); ++stage) {
-      while (next[stage] < schedule[stage].size() && step(stage, schedule[stage][next[stage]])) {
-        ++next[stage];
-        moved = true;
-      }
-    }
-  }
-  std::string stuck;
-  for (size_t stage = 0; stage < schedule.size(); ++stage) {
-    timeline.end = std::max(timeline.end, clock[stage]);
-    if (next[stage] == schedule[stage].size()) continue;
-    const Action& action = schedule[stage][next[stage]];
-    stuck += fmt::format("; stage {} in {} of micro-batch {} with stage {}", stage, action.kind,
-                         action.micro_batch, action.peer);
-  }
-  if (!stuck.empty()) throw InternalError("the schedule does not finish" + stuck);
-  return timeline;
+  return Simulation(schedule, seconds_of).run();
 }
 
 }  // namespace megalith::parallel
