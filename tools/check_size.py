@@ -4,10 +4,9 @@
 and every line of C++, comments and tests too, within 100 columns, of CMake within 120.
 
 Product sources are .h and .cpp of src/ and apps/ but tests, their fixtures, benches and fuzz targets. A file whose first
-ten lines hold `// size: REASON` may be longer, its functions too. What was larger when a limit came is listed below with
-its figure: it may shrink, and the list with it (`--list` prints what it is now), but not grow. Nothing excuses a wide
-line: clang-format leaves comments and literals as they are, so this is what holds them. Prints every violation and
-exits with 1 if there is one. `--test` tries the checks on planted examples.
+ten lines hold `// size: REASON` may be longer, its functions too. Nothing excuses a wide line: clang-format leaves
+comments and literals as they are, so this is what holds them. Prints every violation and exits with 1 if there is one.
+`--test` tries the checks on planted examples.
 """
 import pathlib
 import re
@@ -19,10 +18,6 @@ NO_LIMIT = ("kernels",)  # a folder per operation
 COLUMNS = {".h": 100, ".cpp": 100, ".txt": 120, ".cmake": 120}
 NOT_PRODUCT = re.compile(r"(_test|_bench|_fixture|_cases|_case)\.|/test_\w+\.h$|/fuzz/|^src/testing/")
 REASON = re.compile(r"^// size: \S+")
-
-# What is larger, as `--list` prints it.
-LARGER = {
-}
 
 SCOPE = re.compile(r"^(template\s*<.*>\s*)?(inline\s+)?(namespace|class|struct|union|enum)\b|^extern\s*$", re.S)
 NAME = re.compile(r"(operator\s*(?:\(\)|[^\s(]+)|~?\w+(?:::~?\w+)*)\s*\(")
@@ -81,9 +76,9 @@ def room_of(relative):
     return parts[1] if parts[0] == "src" else "/".join(parts[:-1])
 
 
-def sizes():
-    """{what: (its size, its limit)} of all that is larger than its limit."""
-    larger, files, lines = {}, {}, {}
+def too_large():
+    """What is said of all that is larger than its limit."""
+    faults, files, lines = [], {}, {}
     for path in product_files():
         relative, text = path.relative_to(ROOT).as_posix(), path.read_text()
         count = text.count("\n")
@@ -92,14 +87,12 @@ def sizes():
         if any(REASON.match(line) for line in text.splitlines()[:10]):
             continue
         measured = [(relative, count, FILE_LINES)] + [(f"{relative}: {name}", length, FUNCTION_LINES) for name, length in functions(text)]
-        for what, size, limit in measured:
-            if size > limit:
-                larger[what] = max(size, larger.get(what, (0, 0))[0]), limit
+        faults += [f"{what}: {size}, at most {limit}" for what, size, limit in measured if size > limit]
     for what, counts, limit in (("files", files, ROOM_FILES), ("lines", lines, ROOM_LINES)):
         for room, count in counts.items():
             if count > limit and room not in NO_LIMIT:
-                larger[f"{what} of {room}"] = count, limit
-    return larger
+                faults.append(f"{what} of {room}: {count}, at most {limit}")
+    return faults
 
 
 def wide_lines(name, text):
@@ -160,15 +153,8 @@ def main():
     test()
     if "--test" in sys.argv:
         return 0
-    larger = sizes()
-    if "--list" in sys.argv:
-        for what, (size, _) in sorted(larger.items()):
-            print(f'    "{what}": {size},')
-        return 0
-    faults = [f"{what}: {size}, at most {LARGER.get(what, limit)}" for what, (size, limit) in sorted(larger.items()) if size > LARGER.get(what, limit)]
-    faults += all_wide_lines()
-    smaller = [f"note: {what} is no longer {size}: take it down in LARGER" for what, size in LARGER.items() if larger.get(what, (0,))[0] < size]
-    print("\n".join(faults + smaller + [f"{len(larger)} larger than the limits, {len(faults)} violations"]))
+    faults = too_large() + all_wide_lines()
+    print("\n".join(faults + [f"{len(faults)} violations"]))
     return 1 if faults else 0
 
 
