@@ -62,7 +62,7 @@ class MemoryJudge {
           engine::settings_of(candidate, tokenizer_ != nullptr ? tokenizer_->vocab_size() : 0);
       known->second = account::plan_memory(
           settings, target, account::beside_steps(candidate, prompt_lengths(candidate, tokenizer_)),
-          [&] { place_.world.sign_of_life(); });  // the other ranks wait
+          [&] { place_.world.heartbeat(); });  // the other ranks wait
     }
     return known->second;
   }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // A function that long work on files calls between its pieces, from any of its threads: it may tell
-// waiting ranks that the work goes on (comm::ControlMessages::sign_of_life). May be empty.
+// waiting ranks that the work goes on (comm::ControlMessages::heartbeat). May be empty.
 #pragma once
 
 #include <functional>

@@ -35,7 +35,7 @@ class Remote {
     at_ = 0;
     left_ -= std::ssize(block_);
     ranks_.receive(rank_, block_, name_);
-    ranks_.sign_of_life();
+    ranks_.heartbeat();
   }
 
   comm::ControlMessages& ranks_;
@@ -96,7 +96,7 @@ class Interleaver {
         left_of_own_ = turns_[turn_].bytes;
       }
       const auto fits =
-          static_cast<size_t>(std::min({std::ssize(part), left_of_own_, left_until_sign_}));
+          static_cast<size_t>(std::min({std::ssize(part), left_of_own_, left_until_heartbeat_}));
       hash_.update(part.data(), fits);
       count(static_cast<int64_t>(fits));
       part = part.subspan(fits);
@@ -107,7 +107,7 @@ class Interleaver {
 
   std::string finish() {
     take_others();
-    ranks_.sign_of_life();
+    ranks_.heartbeat();
     MEGA_CHECK(outer_ == 0 || rounds_ == outer_, "tensor {}: its own piece is short",
                tensor_.record.name);
     return hash_.finish();
@@ -126,10 +126,10 @@ class Interleaver {
     }
   }
   void count(int64_t hashed) {
-    left_until_sign_ -= hashed;
-    if (left_until_sign_ > 0) return;
-    left_until_sign_ = kDigestBlockBytes;
-    ranks_.sign_of_life();
+    left_until_heartbeat_ -= hashed;
+    if (left_until_heartbeat_ > 0) return;
+    left_until_heartbeat_ = kDigestBlockBytes;
+    ranks_.heartbeat();
   }
   void next() {
     if (++turn_ < turns_.size()) return;
@@ -145,7 +145,7 @@ class Interleaver {
   int64_t rounds_ = 0;
   size_t turn_ = 0, own_ = 0;
   int64_t left_of_own_ = 0;
-  int64_t left_until_sign_ = kDigestBlockBytes;
+  int64_t left_until_heartbeat_ = kDigestBlockBytes;
   Sha256 hash_;
 };
 

@@ -44,9 +44,9 @@ std::vector<FilePlan> plan_files(std::span<const int64_t> tensor_bytes, int64_t 
 }
 
 /// Tells the ranks that wait that this one is at work; nobody waits for one that is alone.
-AtWork signs_to(comm::ControlMessages* ranks) {
+AtWork heartbeats_to(comm::ControlMessages* ranks) {
   return [ranks] {
-    if (ranks != nullptr) ranks->sign_of_life();
+    if (ranks != nullptr) ranks->heartbeat();
   };
 }
 
@@ -94,7 +94,7 @@ Parts write_all_tensors(const fs::path& folder, const std::vector<TensorContent>
   name_files(plans, ranks);
   std::vector<TensorRecord> records(tensors.size());
   std::vector<FileRecord> files(plans.size());
-  const AtWork at_work = signs_to(ranks);
+  const AtWork at_work = heartbeats_to(ranks);
   ThreadPool pool(std::clamp(static_cast<int>(plans.size()), 1, threads));
   std::atomic<size_t> next = 0;  // files take as long as their disks do: whoever is free goes on
   pool.run([&](int) {
@@ -146,7 +146,7 @@ void write_texts(const fs::path& folder, const std::map<std::string, std::string
 /// Rank 0's part of the end: all that vouches for the files, then the folder under its name.
 FolderSummary finish_folder(StagedFolder& folder, const FolderContent& content, Parts&& parts,
                             comm::ControlMessages* ranks) {
-  const AtWork at_work = signs_to(ranks);
+  const AtWork at_work = heartbeats_to(ranks);
   Manifest manifest;
   manifest.step = content.step;
   manifest.state = content.state;

@@ -215,13 +215,13 @@ TEST_F(RankPartsTest, TensorsBeyondABlockStreamThrough) {
 }
 
 // Rank 0 hashes, and takes longer for its own piece than the others wait for one that is silent.
-TEST_F(RankPartsTest, HashingATensorThatIsCutGivesSignsOfLife) {
+TEST_F(RankPartsTest, HashingATensorThatIsCutSendsHeartbeats) {
   constexpr int kBlocks = 25;  // of a fifth of a second, together longer than the deadline of 3 s
   const Shape whole{2 * kBlocks, kDigestBlockBytes / 4};
-  // In memory where there is such a place: an fsync of a disk gives no sign of life.
+  // In memory where there is such a place: an fsync of a disk sends no heartbeat.
   fs::path folder = folder_;
   if (fs::is_directory("/dev/shm"))
-    folder = fmt::format("/dev/shm/megalith-signs-of-life-{}", getpid());
+    folder = fmt::format("/dev/shm/megalith-heartbeats-{}", getpid());
   fs::create_directories(folder);
   const auto body = [&](comm::Communicator& world) {
     FolderContent content{1, {}, {}, {}};

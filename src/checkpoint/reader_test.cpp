@@ -47,25 +47,25 @@ class Checkpoint : public CheckpointTest {
 };
 
 TEST_F(Checkpoint, says_that_it_is_at_work_while_it_checks_and_reads) {
-  std::atomic<int> signs = 0;
+  std::atomic<int> heartbeats = 0;
   const fs::path newest = write(7);
-  const AtWork at_work = [&] { ++signs; };
+  const AtWork at_work = [&] { ++heartbeats; };
   const auto found = find_newest(folder_, true, at_work);
   EXPECT_EQ(found->folder(), newest);
-  EXPECT_GE(signs.exchange(0), 3);  // two files of tensors and a text
+  EXPECT_GE(heartbeats.exchange(0), 3);  // two files of tensors and a text
   read(*found, "c", Shard::whole(Shape{4, 3, 2}));
-  EXPECT_EQ(signs.exchange(0), 1);  // itself: its file has been checked
+  EXPECT_EQ(heartbeats.exchange(0), 1);  // itself: its file has been checked
   const Reader reader(newest, at_work);
   read(reader, "c", Shard::whole(Shape{4, 3, 2}));
-  EXPECT_GE(signs, 2);  // its file's check, and itself
+  EXPECT_GE(heartbeats, 2);  // its file's check, and itself
 }
 
 TEST_F(Checkpoint, several_threads_read_at_once_and_each_file_is_hashed_once) {
   constexpr int kThreads = 4;
   const fs::path path = write(7);
-  std::atomic<int> signs = 0;
+  std::atomic<int> heartbeats = 0;
   const AtWork slowly = [&] {
-    ++signs;
+    ++heartbeats;
     std::this_thread::sleep_for(std::chrono::milliseconds(5));  // the others come in between
   };
   const auto read_all = [](const Reader& reader) {
@@ -74,15 +74,15 @@ TEST_F(Checkpoint, several_threads_read_at_once_and_each_file_is_hashed_once) {
   };
   const Reader alone(path, slowly);
   read_all(alone);
-  const int hashed_and_read = signs.exchange(0);
+  const int hashed_and_read = heartbeats.exchange(0);
   read_all(alone);
-  const int only_read = signs.exchange(0);
+  const int only_read = heartbeats.exchange(0);
   ASSERT_GT(hashed_and_read, only_read);
   const Reader shared(path, slowly);
   std::vector<std::thread> threads;
   for (int i = 0; i < kThreads; ++i) threads.emplace_back([&] { read_all(shared); });
   for (std::thread& thread : threads) thread.join();
-  EXPECT_EQ(signs, hashed_and_read + (kThreads - 1) * only_read);
+  EXPECT_EQ(heartbeats, hashed_and_read + (kThreads - 1) * only_read);
 }
 
 TEST_F(Checkpoint, gives_back_what_was_written) {

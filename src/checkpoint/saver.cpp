@@ -117,7 +117,7 @@ void Saver::Impl::tidy(int64_t step) const {
   if (!leads()) return;
   try {
     prune_checkpoints(folder, step, options.keep, options.regular, [&] {
-      if (ranks != nullptr) ranks->sign_of_life();
+      if (ranks != nullptr) ranks->heartbeat();
     });
   } catch (const std::exception& error) {
     log::warning("{}: an old checkpoint could not be removed: {}", folder.string(), error.what());

@@ -24,7 +24,7 @@ void tell_on_stderr(const Failure& failure);
 
 struct RankOptions {
   double deadline_seconds = 600;
-  /// Threads only: after a failure, how long no rank may end or give a sign of life until those
+  /// Threads only: after a failure, how long no rank may end or send a heartbeat until those
   /// that are still there are taken for hung. A healthy one has a block of a step, a flush of a
   /// file or the return of its memory in hand: seconds each. One that needed longer loses nothing,
   /// for whatever it writes is made to be cut off.

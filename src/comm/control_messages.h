@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// What ranks tell each other: small data in host memory, barriers, signs of life, the failure of
+// What ranks tell each other: small data in host memory, barriers, heartbeats, the failure of
 // one. Never on a device's stream: bulk data of the model goes by Communicator. One object per rank
-// and group, used by one thread (for signs of life and abort: by any).
+// and group, used by one thread (for heartbeats and abort: by any).
 //
 // Calls on one group, those of a Communicator among them, are numbered. Kind, dtype, count and
 // label of call number k are compared across its ranks; a difference ends all ranks with an error
-// naming both. Each wait has a deadline, counted from the last sign of life of any rank. When one
+// naming both. Each wait has a deadline, counted from the last heartbeat of any rank. When one
 // rank fails, all others get a RankFailure naming it, where it was and the first cause in their
 // next call.
 #pragma once
@@ -96,7 +96,7 @@ class ControlMessages {
   /// This rank is at work on something long that only it does while others wait for it (a check of
   /// files, a plan, a text): every wait of every rank has its whole deadline again. To be called
   /// between pieces of that work, as often as one likes, from any thread. Local.
-  virtual void sign_of_life() = 0;
+  virtual void heartbeat() = 0;
 
   /// Ends every rank of the world: their next or present call throws a RankFailure naming this rank
   /// and cause. Returns; the caller throws its own error.

@@ -23,7 +23,7 @@ TEST(Timeout, TimeAsleepDoesNotCount) {
   EXPECT_TRUE(timeout.expired(3608));
 }
 
-TEST(Timeout, ASignOfLifeRenewsIt) {
+TEST(Timeout, AHeartbeatRenewsIt) {
   Timeout timeout(2, 0);
   EXPECT_FALSE(timeout.expired(1));
   timeout.restart(2);

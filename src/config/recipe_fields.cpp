@@ -222,11 +222,10 @@ void ParallelSection::visit(FieldVisitor& v) {
           between(1, 1 << 20), kNoResult);
   v.field("expert", expert, "ranks that share the experts of a layer; not built: 1",
           between(1, 1 << 20), kNoResult);
-  v.field(
-      "deadline_seconds", deadline_seconds,
-      "a rank that waits longer for another, without a sign of life of any, ends the run; 0: 600, "
-      "or ten times the slowest step so far",
-      between(0, 1e6), kNoResult);
+  v.field("deadline_seconds", deadline_seconds,
+          "a rank that waits longer for another, without a heartbeat of any, ends the run; 0: 600, "
+          "or ten times the slowest step so far",
+          between(0, 1e6), kNoResult);
 }
 
 void Recipe::visit(FieldVisitor& v) {

@@ -20,7 +20,7 @@ class Executor {
   Executor(comm::Communicator& pipeline, StageWork& work) : pipeline_(pipeline), work_(work) {}
 
   void run(const Action& a) {
-    pipeline_.sign_of_life();  // other stages, and other ranks of this one, wait for it
+    pipeline_.heartbeat();  // other stages, and other ranks of this one, wait for it
     switch (a.kind) {
       case ActionKind::forward:
         return work_.forward(a.micro_batch, a.chunk);

@@ -94,8 +94,7 @@ std::optional<report::StepMetrics> finished_before(comm::Communicator& world,
                                                    std::span<const std::string> allow) {
   std::string line;
   if (world.rank() == 0) {
-    const auto last =
-        look(recipe, settings, source, tokenizer, allow, [&] { world.sign_of_life(); });
+    const auto last = look(recipe, settings, source, tokenizer, allow, [&] { world.heartbeat(); });
     if (last) line = last->to_json_line();
   }
   line = world.exchange(line, "finished")[0];

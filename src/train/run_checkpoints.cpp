@@ -28,7 +28,7 @@ RunCheckpoints::RunCheckpoints(const config::Recipe& recipe, const text::Tokeniz
 
 /// Other ranks wait while this one reads and checks files.
 checkpoint::AtWork RunCheckpoints::at_work() const {
-  return [this] { world_.sign_of_life(); };
+  return [this] { world_.heartbeat(); };
 }
 
 std::optional<checkpoint::Reader> RunCheckpoints::newest(
@@ -86,7 +86,7 @@ void RunCheckpoints::require_room(std::span<const int64_t> tensor_bytes) {
 void RunCheckpoints::save(int64_t step, std::optional<DeferredWork::What> owed) {
   const double begin = monotonic_seconds();
   nlohmann::json values = state_.values();
-  world_.sign_of_life();
+  world_.heartbeat();
   saver_.save(device_, step, state_.tensors(), std::move(values), texts());
   stall_seconds_ = monotonic_seconds() - begin;
   step_ = step;

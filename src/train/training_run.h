@@ -33,7 +33,7 @@ class TrainingRun {
   bool at_end() const { return length_.is_reached(position_.step, position_.elapsed_seconds); }
   /// Other ranks wait while this one reads and checks files.
   checkpoint::AtWork at_work() {
-    return [this] { world_.sign_of_life(); };
+    return [this] { world_.heartbeat(); };
   }
   void register_state();
   void require_same_inputs();

@@ -9,7 +9,7 @@
 namespace megalith::comm {
 
 /// Below those of the groups' calls (MessageWorld::kTagsPerGroup).
-enum : int { kFailureTag, kSignTag };
+enum : int { kFailureTag, kHeartbeatTag };
 
 /// Whether it is done, or its peer is gone.
 bool is_over(Transport& transport, Transport::Handle sent);

@@ -15,8 +15,8 @@ namespace {
 /// Each channel of transfers has a tag for headers and one for data, as collectives have.
 constexpr int kChannels = MessageWorld::kTagsPerGroup / 2 - 1;
 
-/// A sign of life goes out after this part of the deadline at the soonest: some may be late.
-constexpr double kSignsAfter = 0.125;
+/// A heartbeat goes out after this part of the deadline at the soonest: some may be late.
+constexpr double kHeartbeatAfter = 0.125;
 
 }  // namespace
 
@@ -28,8 +28,8 @@ MessageCommunicator::MessageCommunicator(std::shared_ptr<MessageWorld> messages,
       group_(group),
       members_(std::move(members)) {}
 
-void MessageCommunicator::sign_of_life() {
-  messages_->sign_of_life(state().deadline_seconds * kSignsAfter);
+void MessageCommunicator::heartbeat() {
+  messages_->heartbeat(state().deadline_seconds * kHeartbeatAfter);
 }
 
 void MessageCommunicator::abort(const std::string& cause) {

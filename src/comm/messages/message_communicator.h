@@ -25,7 +25,7 @@ class MessageCommunicator final : public Communicator {
   /// that any two of them share already.
   MessageCommunicator(std::shared_ptr<MessageWorld> messages, int group, std::vector<int> members,
                       int rank, std::string name, std::shared_ptr<RankState> state);
-  void sign_of_life() override;
+  void heartbeat() override;
   void abort(const std::string& cause) override;
 
  protected:

@@ -241,10 +241,10 @@ TEST(MessageCommunicator, TheDeadlineNamesTwoCallsThatCannotMeet) {
 }
 
 // Rank 0 works for two deadlines; then it hangs for as long.
-TEST(MessageCommunicator, WorkThatGivesSignsOfLifeMayTakeLong) {
+TEST(MessageCommunicator, WorkThatSendsHeartbeatsMayTakeLong) {
   constexpr double kDeadline = 1.5;
   double longest = 0;  // that rank 0 was silent
-  const auto run = [&](bool gives_signs) {
+  const auto run = [&](bool sends_heartbeats) {
     double last = monotonic_seconds();
     longest = 0;
     return run_mailbox_ranks(
@@ -252,7 +252,7 @@ TEST(MessageCommunicator, WorkThatGivesSignsOfLifeMayTakeLong) {
         [&](Communicator& world) {
           const double end = monotonic_seconds() + 2 * kDeadline;
           while (world.rank() == 0 && monotonic_seconds() < end) {
-            if (gives_signs) world.sign_of_life();
+            if (sends_heartbeats) world.heartbeat();
             const double now = monotonic_seconds();
             longest = std::max(longest, now - std::exchange(last, now));
             std::this_thread::sleep_for(std::chrono::milliseconds(5));
@@ -263,7 +263,7 @@ TEST(MessageCommunicator, WorkThatGivesSignsOfLifeMayTakeLong) {
   };
   const std::vector<std::string> none(3);
   auto errors = run(true);
-  // A machine that stopped rank 0 for long may have stopped its signs: that proves nothing.
+  // A machine that stopped rank 0 for long may have stopped its heartbeats: that proves nothing.
   for (int again = 0; again < 4 && errors != none && longest > kDeadline / 2; ++again)
     errors = run(true);
   EXPECT_EQ(errors, none);
@@ -306,7 +306,7 @@ TEST(MessageCommunicator, NoMessageIsOpenAtTheEnd) {
   const auto errors = run_mailbox_ranks<WatchedTransport>(3, [](Communicator& world) {
     const auto second = world.for_second_thread("saving");
     world.barrier("step");
-    world.sign_of_life();
+    world.heartbeat();
   });
   for (const std::string& error : errors) EXPECT_EQ(error, "");
 }

@@ -206,15 +206,15 @@ void MessagePending::advance() {
 void MessagePending::wait() {
   Timeout timeout(place_.state->deadline_seconds, monotonic_seconds());
   guarded([&] {
-    uint64_t signs = 0;
+    uint64_t heartbeats = 0;
     for (int turn = 0; !progress(); ++turn) {
       look_for_failures();
       if (timeout.expired(monotonic_seconds())) throw_late();
       if (turn <= kSpins) continue;
       // Those from before the wait are found by its first look: they renew what is whole still.
-      const uint64_t given = place_.messages->signs_of_life();
-      if (given != signs) timeout.restart(monotonic_seconds());
-      signs = given;
+      const uint64_t given = place_.messages->heartbeats();
+      if (given != heartbeats) timeout.restart(monotonic_seconds());
+      heartbeats = given;
       if (turn > kYields) {
         std::this_thread::sleep_for(std::chrono::microseconds(50));
       } else {

@@ -12,16 +12,16 @@
 namespace megalith::comm {
 
 MessageWorld::MessageWorld(Transport& transport)
-    : transport_(transport), signs_sent_(static_cast<size_t>(transport.size())) {
+    : transport_(transport), heartbeats_sent_(static_cast<size_t>(transport.size())) {
   await_failure_notice();
   await_sign();
 }
 
 MessageWorld::~MessageWorld() {
   // What is left open would be read or written later, and the transport is about to be left.
-  std::erase(signs_sent_, Transport::Handle{0});
-  drain_sends(transport_, std::move(signs_sent_));
-  for (const Transport::Handle waiting : {waiting_, waiting_for_sign_}) {
+  std::erase(heartbeats_sent_, Transport::Handle{0});
+  drain_sends(transport_, std::move(heartbeats_sent_));
+  for (const Transport::Handle waiting : {waiting_, waiting_for_heartbeat_}) {
     try {
       if (waiting != 0) transport_.cancel_receive(waiting);
     } catch (const std::exception&) {
@@ -48,34 +48,34 @@ void MessageWorld::note(Failure failure) {
 }
 
 void MessageWorld::await_sign() {
-  waiting_for_sign_ =
-      transport_.start_receive(Transport::kAnyRank, kSignTag, &sign_in_, sizeof(sign_in_));
+  waiting_for_heartbeat_ = transport_.start_receive(Transport::kAnyRank, kHeartbeatTag,
+                                                    &heartbeat_in_, sizeof(heartbeat_in_));
 }
 
-void MessageWorld::sign_of_life(double seconds) {
+void MessageWorld::heartbeat(double seconds) {
   const std::lock_guard lock(mutex_);
   const double now = monotonic_seconds();
-  if (now - last_sign_ < seconds) return;
-  last_sign_ = now;
+  if (now - last_heartbeat_ < seconds) return;
+  last_heartbeat_ = now;
   for (int rank = 0; rank < transport_.size(); ++rank) {
     if (rank == transport_.rank()) continue;
-    Transport::Handle& sent = signs_sent_[static_cast<size_t>(rank)];
+    Transport::Handle& sent = heartbeats_sent_[static_cast<size_t>(rank)];
     try {
       if (sent == 0 || transport_.test(sent))
-        sent = transport_.start_send(rank, kSignTag, &sign_out_, sizeof(sign_out_));
+        sent = transport_.start_send(rank, kHeartbeatTag, &heartbeat_out_, sizeof(heartbeat_out_));
     } catch (const std::exception&) {
       sent = 0;  // a peer that is gone: the next call says so, and what it was
     }
   }
 }
 
-uint64_t MessageWorld::signs_of_life() {
+uint64_t MessageWorld::heartbeats() {
   const std::lock_guard lock(mutex_);
-  while (transport_.test(waiting_for_sign_)) {
-    ++num_signs_;
+  while (transport_.test(waiting_for_heartbeat_)) {
+    ++num_heartbeats_;
     await_sign();
   }
-  return num_signs_;
+  return num_heartbeats_;
 }
 
 void MessageWorld::look() {

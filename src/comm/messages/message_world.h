@@ -39,9 +39,9 @@ class MessageWorld {
   /// Looks for the notice of a failure.
   void look();
   /// Tells all others that this rank is at work, unless it did so less than `seconds` ago.
-  void sign_of_life(double seconds);
+  void heartbeat(double seconds);
   /// Looks for those of others: how many have come since the start.
-  uint64_t signs_of_life();
+  uint64_t heartbeats();
   /// Throws a RankFailure; `where` says what the calling rank was doing. Only after failed().
   [[noreturn]] void throw_failure(const std::string& where) const;
   /// Throws the failure that decided if it was one of this rank, as the others were told it.
@@ -67,11 +67,11 @@ class MessageWorld {
   mutable std::mutex mutex_;  // of all below
   FailureNotice incoming_, outgoing_;
   Transport::Handle waiting_ = 0;
-  std::byte sign_in_{}, sign_out_{};
-  Transport::Handle waiting_for_sign_ = 0;
-  std::vector<Transport::Handle> signs_sent_;  // by rank; 0: none is on its way
-  double last_sign_ = 0;                       // monotonic seconds
-  uint64_t num_signs_ = 0;
+  std::byte heartbeat_in_{}, heartbeat_out_{};
+  Transport::Handle waiting_for_heartbeat_ = 0;
+  std::vector<Transport::Handle> heartbeats_sent_;  // by rank; 0: none is on its way
+  double last_heartbeat_ = 0;                       // monotonic seconds
+  uint64_t num_heartbeats_ = 0;
   Failure failure_;
   bool is_own_failure_ = false;
 };

@@ -23,7 +23,7 @@ class SelfCommunicator final : public Communicator {
   std::vector<std::string> exchange(std::string_view mine, std::string_view) override {
     return {std::string(mine)};
   }
-  void sign_of_life() override {}
+  void heartbeat() override {}
   void abort(const std::string&) override {}
 
  protected:

@@ -34,10 +34,10 @@ void run_rank(World& world, const std::shared_ptr<Group>& group, int rank,
 }
 
 /// Returns when all have left, or one has failed and nothing has been heard of the others for
-/// `seconds`: these. Those that live are heard of when they leave or give a sign.
+/// `seconds`: these. Those that live are heard of when they leave or send a heartbeat.
 std::vector<int> await_ranks(World& world, int started, double seconds) {
   Timeout timeout(seconds, monotonic_seconds());
-  uint64_t signs = 0;
+  uint64_t heartbeats = 0;
   size_t last = 0;
   bool counts = false;  // from the failure on
   while (true) {
@@ -45,10 +45,10 @@ std::vector<int> await_ranks(World& world, int started, double seconds) {
     std::vector<int> here = world.still_here(started);
     if (here.empty()) return here;
     const double now = monotonic_seconds();
-    const uint64_t given = world.signs_of_life();
-    if (!counts || given != signs || here.size() != last) timeout.restart(now);
+    const uint64_t given = world.heartbeats();
+    if (!counts || given != heartbeats || here.size() != last) timeout.restart(now);
     counts = world.failed();
-    signs = given;
+    heartbeats = given;
     last = here.size();
     if (timeout.expired(now)) return here;
     world.end_event().wait(seen, counts ? timeout.next_check() : HUGE_VAL, 0);

@@ -155,10 +155,10 @@ TEST(RunRanks, TheDeadlineNamesWhoIsMissingAndWhatItDoes) {
 
 // Rank 0 works for two deadlines on something of its own. Rank 2 waits for rank 1, which waits
 // for rank 0 in another group: it has to hear of the work too.
-TEST(RunRanks, WorkThatGivesSignsOfLifeMayTakeLong) {
+TEST(RunRanks, WorkThatSendsHeartbeatsMayTakeLong) {
   constexpr double kDeadline = 1.5;
   double longest = 0;  // that rank 0 was silent
-  const auto run = [&](bool gives_signs) {
+  const auto run = [&](bool sends_heartbeats) {
     double last = monotonic_seconds();
     longest = 0;
     return failure_of(
@@ -168,7 +168,7 @@ TEST(RunRanks, WorkThatGivesSignsOfLifeMayTakeLong) {
           const auto group = world.split(table, "group");
           const double end = monotonic_seconds() + 2 * kDeadline;
           while (world.rank() == 0 && monotonic_seconds() < end) {
-            if (gives_signs) world.sign_of_life();
+            if (sends_heartbeats) world.heartbeat();
             const double now = monotonic_seconds();
             longest = std::max(longest, now - std::exchange(last, now));
             std::this_thread::sleep_for(std::chrono::milliseconds(20));
@@ -179,7 +179,7 @@ TEST(RunRanks, WorkThatGivesSignsOfLifeMayTakeLong) {
         kDeadline);
   };
   std::string failure = run(true);
-  // A machine that stopped rank 0 for long may have stopped its signs: that proves nothing.
+  // A machine that stopped rank 0 for long may have stopped its heartbeats: that proves nothing.
   for (int again = 0; again < 4 && !failure.empty() && longest > kDeadline / 2; ++again)
     failure = run(true);
   EXPECT_EQ(failure, "");
@@ -233,7 +233,7 @@ TEST_F(RunRanksDeathTest, TheExitCodeIsThatOfTheFirstCause) {
     if (comm.rank() == 0) throw UserError("bad recipe");
     const double end = monotonic_seconds() + 2 * kUnwind;
     while (comm.rank() == 2 && monotonic_seconds() < end) {
-      comm.sign_of_life();
+      comm.heartbeat();
       std::this_thread::sleep_for(std::chrono::milliseconds(20));
     }
     if (comm.rank() == 2) has_ended = true;
@@ -247,7 +247,7 @@ TEST_F(RunRanksDeathTest, TheExitCodeIsThatOfTheFirstCause) {
   std::_Exit(99);
 }
 
-TEST_F(RunRanksDeathTest, WorkThatGivesSignsOfLifeMayOutliveAFailure) {
+TEST_F(RunRanksDeathTest, WorkThatSendsHeartbeatsMayOutliveAFailure) {
   EXPECT_EXIT(work_outlives_a_failure(), testing::ExitedWithCode(0), "");
 }
 

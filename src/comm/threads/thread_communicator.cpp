@@ -66,16 +66,16 @@ class ThreadPending final : public Pending {
   void await(Timeout& timeout, Condition condition) {
     World& world = group_->world();
     EventCount& event = group_->event(rank_);
-    uint64_t signs = world.signs_of_life();
+    uint64_t heartbeats = world.heartbeats();
     while (true) {
       const uint32_t seen = event.count();
       if (condition()) return;
       if (world.failed()) world.throw_failure(text());
       if (world.any_left()) check_nobody_left();
       const double now = monotonic_seconds();
-      if (const uint64_t given = world.signs_of_life(); given != signs) {
+      if (const uint64_t given = world.heartbeats(); given != heartbeats) {
         timeout.restart(now);
-        signs = given;
+        heartbeats = given;
       }
       if (timeout.expired(now)) throw_late();
       event.wait(seen, timeout.next_check(), world.spins());

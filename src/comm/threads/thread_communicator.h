@@ -59,7 +59,7 @@ class Group {
 class ThreadCommunicator final : public Communicator {
  public:
   ThreadCommunicator(std::shared_ptr<Group> group, int rank, std::shared_ptr<RankState> state);
-  void sign_of_life() override { group_->world().sign_of_life(); }
+  void heartbeat() override { group_->world().heartbeat(); }
   void abort(const std::string& cause) override;
 
  protected:

@@ -38,8 +38,8 @@ class World {
   const std::optional<Failure>& first_failure() const { return failure_; }
 
   /// Some rank is at work: restarts the timeout of all.
-  void sign_of_life() { signs_.fetch_add(1, std::memory_order_relaxed); }
-  uint64_t signs_of_life() const { return signs_.load(std::memory_order_relaxed); }
+  void heartbeat() { heartbeats_.fetch_add(1, std::memory_order_relaxed); }
+  uint64_t heartbeats() const { return heartbeats_.load(std::memory_order_relaxed); }
 
   /// `rank` will make no more calls.
   void leave(int rank);
@@ -75,7 +75,7 @@ class World {
   std::vector<Rank> ranks_;
   EventCount end_event_;
   int spins_;
-  std::atomic<uint64_t> signs_{0};
+  std::atomic<uint64_t> heartbeats_{0};
   std::atomic<bool> any_left_{false};
   std::atomic<bool> failed_{false};
   mutable std::mutex mutex_;  // of the failure

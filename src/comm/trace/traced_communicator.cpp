@@ -13,7 +13,7 @@ class TracedCommunicator final : public Communicator {
   std::vector<std::string> exchange(std::string_view mine, std::string_view) override {
     return std::vector<std::string>(static_cast<size_t>(size()), std::string(mine));
   }
-  void sign_of_life() override {}
+  void heartbeat() override {}
   void abort(const std::string&) override {}
 
  protected:
