@@ -32,7 +32,7 @@ LADDER = [
                 "Store::overwrite, label);",
                 "pending.scatter = start_tree_reduce_scatter(exec, comm, pending.x, own_rows(comm, pending.x), "
                 "Store::accumulate, label);", "L0 L2 L3"),
-    LadderFault("token parts put together in the wrong order", "src/parallel/row_parts.cpp",
+    LadderFault("token parts put together in the wrong order", "src/parallel/sequence_shard.cpp",
                 "exec.device.copy(rows_of_rank(pending.whole, samples, elements, rank),",
                 "exec.device.copy(rows_of_rank(pending.whole, samples, elements, comm.size() - 1 - rank),", "L0 L2 L3"),
     LadderFault("one micro-batch too many in flight", "src/parallel/schedule.cpp",

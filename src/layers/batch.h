@@ -24,7 +24,7 @@ struct KvCacheBinding {
 };
 
 /// The tokens whose norms, dropouts and residual sums this rank computes: all of the batch, or with
-/// sequence parallelism its part of each sample (parallel/row_parts.h).
+/// sequence parallelism its part of each sample (parallel/sequence_shard.h).
 struct OwnTokens {
   int64_t count = 0;
   int64_t per_sample = 0;       // of full samples (training); fixes the token shards of gradients

@@ -40,8 +40,8 @@ void Embedding::forward(Context& context, const Batch& batch, View y_TH) const {
                               {batch.ids_T, tokens_->compute(), vocab_begin, partial});
     if (context.sequence) {
       const device::Tensor own = context.workspace(context.accumulation, y_TH.shape());
-      parallel::scatter_rows_forward(context.exec, context.tensor, partial, own, row_parts(batch),
-                                     tokens_->name());
+      parallel::scatter_rows_forward(context.exec, context.tensor, partial, own,
+                                     sequence_shard(batch), tokens_->name());
       kernels::cast(context.exec, own, y_TH);
     } else {
       parallel::reduce_forward(context.exec, context.tensor, partial, tokens_->name());
@@ -68,8 +68,8 @@ void Embedding::backward(Context& context, const Batch& batch, View dy_TH) const
   device::Tensor gathered;
   if (context.sequence) {
     gathered = context.workspace(dy_TH.dtype(), Shape{batch.num_tokens, dy_TH.size(1)});
-    parallel::scatter_rows_backward(context.exec, context.tensor, dy_TH, gathered, row_parts(batch),
-                                    tokens_->name());
+    parallel::scatter_rows_backward(context.exec, context.tensor, dy_TH, gathered,
+                                    sequence_shard(batch), tokens_->name());
   }
   const ConstView dy = context.sequence ? gathered.view : dy_TH;
   if (positions_ != nullptr) {

@@ -100,7 +100,7 @@ void ColumnLinear::forward(Context& context, const Batch& batch, ConstView x, Vi
   device::Tensor gathered;
   if (context.sequence) {
     gathered = context.workspace(x.dtype(), Shape{batch.num_tokens, x.size(1)});
-    parallel::gather_rows_forward(context.exec, context.tensor, x, gathered, row_parts(batch),
+    parallel::gather_rows_forward(context.exec, context.tensor, x, gathered, sequence_shard(batch),
                                   weight_->name());
   }
   kernels::linear_forward(context.exec, {.x_TI = context.sequence ? ConstView(gathered) : x,
@@ -150,7 +150,7 @@ void ColumnLinear::backward(Context& context, const Batch& batch, ConstView dy_T
   if (context.sequence) {
     gathered = context.workspace(x.dtype(), Shape{batch.num_tokens, x.size(1)});
     const device::NameScope again(context.device(), kGatheredAgain);
-    input = parallel::start_gather_rows(exec, context.tensor, x, gathered, row_parts(batch),
+    input = parallel::start_gather_rows(exec, context.tensor, x, gathered, sequence_shard(batch),
                                         weight_->name());
   }
   const device::Tensor partial =
@@ -163,7 +163,7 @@ void ColumnLinear::backward(Context& context, const Batch& batch, ConstView dy_T
     return kernels::cast(exec, partial, dx);
   }
   const device::Tensor own = context.workspace(context.accumulation, dx.shape());
-  auto sum = parallel::start_scatter_rows(exec, context.tensor, partial, own, row_parts(batch),
+  auto sum = parallel::start_scatter_rows(exec, context.tensor, partial, own, sequence_shard(batch),
                                           weight_->name());
   parallel::finish(exec, context.tensor, std::move(input));
   weight_gradients(context, dy_TO, gathered);
@@ -208,7 +208,7 @@ void RowLinear::forward(Context& context, const Batch& batch, ConstView x_TI, Vi
     return finish(partial);
   }
   const device::Tensor own = context.workspace(context.accumulation, y.shape());
-  parallel::scatter_rows_forward(exec, context.tensor, partial, own, row_parts(batch),
+  parallel::scatter_rows_forward(exec, context.tensor, partial, own, sequence_shard(batch),
                                  weight_->name());
   finish(own);
 }
@@ -221,7 +221,7 @@ void RowLinear::backward(Context& context, const Batch& batch, ConstView dy, Con
   parallel::PendingGather whole;
   if (context.sequence) {
     gathered = context.workspace(dy.dtype(), Shape{batch.num_tokens, dy.size(1)});
-    whole = parallel::start_gather_rows(exec, context.tensor, dy, gathered, row_parts(batch),
+    whole = parallel::start_gather_rows(exec, context.tensor, dy, gathered, sequence_shard(batch),
                                         weight_->name());
   }
   if (bias_ != nullptr) {

@@ -15,7 +15,7 @@
 
 #include "kernels/elementwise/activation.h"
 #include "layers/context.h"
-#include "parallel/row_parts.h"
+#include "parallel/sequence_shard.h"
 #include "parameters/parameter_set.h"
 
 namespace megalith::layers {
@@ -46,7 +46,7 @@ struct GroupedRows {
 inline constexpr std::string_view kGatheredAgain = "gathered_again";
 
 /// How own tokens lie among all of the batch.
-inline parallel::RowParts row_parts(const Batch& batch) { return {batch.num_samples}; }
+inline parallel::SequenceShard sequence_shard(const Batch& batch) { return {batch.num_samples}; }
 
 /// Sizes of the whole product and how it begins.
 struct LinearConfig {

@@ -111,7 +111,7 @@ ConstView LossHead::normed(Context& context, const Batch& batch, ConstView x_TH,
   norm_.forward(context, x_TH, own, saved);
   if (!context.sequence) return own;
   gathered = context.workspace(context.activation, Shape{batch.num_tokens, x_TH.size(1)});
-  parallel::gather_rows_forward(context.exec, context.tensor, own, gathered, row_parts(batch),
+  parallel::gather_rows_forward(context.exec, context.tensor, own, gathered, sequence_shard(batch),
                                 weight_->name());
   own = {};
   return gathered;
@@ -176,8 +176,8 @@ void LossHead::forward_backward(Context& context, const Batch& batch, ConstView 
   }
   if (context.sequence) {
     const device::Tensor sum = context.workspace(context.accumulation, x_TH.shape());
-    parallel::gather_rows_backward(context.exec, context.tensor, partial, sum, row_parts(batch),
-                                   "loss.input_gradient");
+    parallel::gather_rows_backward(context.exec, context.tensor, partial, sum,
+                                   sequence_shard(batch), "loss.input_gradient");
     kernels::cast(context.exec, sum, dh);
   }
   norm_.backward(context, batch, dh, x_TH, saved, {}, dx_TH);

@@ -14,23 +14,23 @@ void reduce_forward(kernels::Exec& exec, comm::Communicator& tensor, View y_TH,
 }
 
 void gather_rows_forward(kernels::Exec& exec, comm::Communicator& tensor, ConstView x, View y_TH,
-                         const RowParts& parts, std::string_view label) {
-  finish(exec, tensor, start_gather_rows(exec, tensor, x, y_TH, parts, label));
+                         const SequenceShard& shard, std::string_view label) {
+  finish(exec, tensor, start_gather_rows(exec, tensor, x, y_TH, shard, label));
 }
 
 void gather_rows_backward(kernels::Exec& exec, comm::Communicator& tensor, ConstView dy_TH, View dx,
-                          const RowParts& parts, std::string_view label) {
-  finish(exec, tensor, start_scatter_rows(exec, tensor, dy_TH, dx, parts, label));
+                          const SequenceShard& shard, std::string_view label) {
+  finish(exec, tensor, start_scatter_rows(exec, tensor, dy_TH, dx, shard, label));
 }
 
 void scatter_rows_forward(kernels::Exec& exec, comm::Communicator& tensor, ConstView x_TH, View y,
-                          const RowParts& parts, std::string_view label) {
-  finish(exec, tensor, start_scatter_rows(exec, tensor, x_TH, y, parts, label));
+                          const SequenceShard& shard, std::string_view label) {
+  finish(exec, tensor, start_scatter_rows(exec, tensor, x_TH, y, shard, label));
 }
 
 void scatter_rows_backward(kernels::Exec& exec, comm::Communicator& tensor, ConstView dy,
-                           View dx_TH, const RowParts& parts, std::string_view label) {
-  finish(exec, tensor, start_gather_rows(exec, tensor, dy, dx_TH, parts, label));
+                           View dx_TH, const SequenceShard& shard, std::string_view label) {
+  finish(exec, tensor, start_gather_rows(exec, tensor, dy, dx_TH, shard, label));
 }
 
 }  // namespace megalith::parallel

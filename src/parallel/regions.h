@@ -5,15 +5,15 @@
 //   region          forward                           backward
 //   copy            identity (no call)                tree all-reduce of dx
 //   reduce          tree all-reduce of partials       identity (no call)
-//   gather_rows     all-gather of token parts         tree reduce-scatter of dx
-//   scatter_rows    tree reduce-scatter of partials   all-gather of dy parts
+//   gather_rows     all-gather of token shards        tree reduce-scatter of dx
+//   scatter_rows    tree reduce-scatter of partials   all-gather of dy shards
 //
 // copy and reduce enclose a tensor-parallel block without sequence parallelism, gather_rows and
 // scatter_rows one with it. All are collective over `tensor` and done when they return; canonical.h
-// and row_parts.h have the start/finish forms for overlap. Sums are f32.
+// and sequence_shard.h have the start/finish forms for overlap. Sums are f32.
 #pragma once
 
-#include "parallel/row_parts.h"
+#include "parallel/sequence_shard.h"
 
 namespace megalith::parallel {
 
@@ -26,16 +26,16 @@ void reduce_forward(kernels::Exec& exec, comm::Communicator& tensor, View y_TH,
 
 /// x: this rank's rows of y_TH, any dtype. y_TH is overwritten.
 void gather_rows_forward(kernels::Exec& exec, comm::Communicator& tensor, ConstView x, View y_TH,
-                         const RowParts& parts, std::string_view label);
+                         const SequenceShard& shard, std::string_view label);
 /// dy_TH: this rank's f32 contribution to all rows; dx: f32, its own rows of the sum, overwritten.
 void gather_rows_backward(kernels::Exec& exec, comm::Communicator& tensor, ConstView dy_TH, View dx,
-                          const RowParts& parts, std::string_view label);
+                          const SequenceShard& shard, std::string_view label);
 
 /// x_TH: this rank's f32 partial of all rows; y: f32, its own rows of the sum, overwritten.
 void scatter_rows_forward(kernels::Exec& exec, comm::Communicator& tensor, ConstView x_TH, View y,
-                          const RowParts& parts, std::string_view label);
+                          const SequenceShard& shard, std::string_view label);
 /// dy: this rank's rows, any dtype; dx_TH: all rows, overwritten.
 void scatter_rows_backward(kernels::Exec& exec, comm::Communicator& tensor, ConstView dy,
-                           View dx_TH, const RowParts& parts, std::string_view label);
+                           View dx_TH, const SequenceShard& shard, std::string_view label);
 
 }  // namespace megalith::parallel

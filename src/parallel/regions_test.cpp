@@ -89,7 +89,8 @@ TEST(Regions, ReduceIsTheAdjointOfACopy) {
 }
 
 /// Parts of one sample (any number of rows) and of several (runs that the ranks divide).
-void on_parts(FunctionRef<void(Bench&, int64_t rows, int64_t own, const RowParts& parts)> body) {
+void on_shards(
+    FunctionRef<void(Bench&, int64_t rows, int64_t own, const SequenceShard& shard)> body) {
   on_groups([&](Bench& b, int64_t rows, int64_t own) { body(b, rows, own, {}); });
   for (const int ranks : {1, 2, 3, 4}) {
     for (const int64_t samples : {1, 2, 3}) {
@@ -104,23 +105,23 @@ void on_parts(FunctionRef<void(Bench&, int64_t rows, int64_t own, const RowParts
 }
 
 TEST(Regions, GatherRowsBackwardIsItsAdjoint) {
-  on_parts([](Bench& b, int64_t rows, int64_t own, const RowParts& parts) {
+  on_shards([](Bench& b, int64_t rows, int64_t own, const SequenceShard& shard) {
     const auto x = b.random_rows(own, 1, b.comm.rank());
     const auto y = b.random_rows(rows, 2, b.comm.rank());
     const auto fx = b.rows(rows), dx = b.rows(own);
-    gather_rows_forward(b.exec, b.comm, x, fx, parts, "gather");
-    gather_rows_backward(b.exec, b.comm, y, dx, parts, "gather");
+    gather_rows_forward(b.exec, b.comm, x, fx, shard, "gather");
+    gather_rows_backward(b.exec, b.comm, y, dx, shard, "gather");
     EXPECT_EQ(b.dot_over_ranks(fx, y), b.dot_over_ranks(x, dx));
   });
 }
 
 TEST(Regions, ScatterRowsBackwardIsItsAdjoint) {
-  on_parts([](Bench& b, int64_t rows, int64_t own, const RowParts& parts) {
+  on_shards([](Bench& b, int64_t rows, int64_t own, const SequenceShard& shard) {
     const auto x = b.random_rows(rows, 1, b.comm.rank());
     const auto y = b.random_rows(own, 2, b.comm.rank());
     const auto fx = b.rows(own), dx = b.rows(rows);
-    scatter_rows_forward(b.exec, b.comm, x, fx, parts, "scatter");
-    scatter_rows_backward(b.exec, b.comm, y, dx, parts, "scatter");
+    scatter_rows_forward(b.exec, b.comm, x, fx, shard, "scatter");
+    scatter_rows_backward(b.exec, b.comm, y, dx, shard, "scatter");
     EXPECT_EQ(b.dot_over_ranks(fx, y), b.dot_over_ranks(x, dx));
   });
 }
