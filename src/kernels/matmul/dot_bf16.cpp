@@ -5,7 +5,7 @@
 
 #include "kernels/matmul/linear_lists.h"
 #include "kernels/matmul/linear_products.h"
-#include "kernels/matmul/skinny.h"
+#include "kernels/matmul/small_m.h"
 
 namespace megalith::kernels::matmul {
 namespace {
@@ -98,7 +98,7 @@ void multiply_range(const Product& product, Range columns, const View& sums) {
 }  // namespace
 
 bool is_dot_bf16(const Product& product, device::Isa isa) {
-  return isa == device::Isa::avx512_bf16 && is_skinny(product) && product.a.dtype == DType::bf16 &&
+  return isa == device::Isa::avx512_bf16 && is_small_m(product) && product.a.dtype == DType::bf16 &&
          product.b.dtype == DType::bf16;
 }
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The `fast` product for few rows of A in bf16: dot products along k, in the order in which the
 // weights lie in memory, by the processor's bf16 dot instruction (VDPBF16PS: pairs of products
-// added in f32). Decoding then runs at the speed of memory. The exact kernel (skinny.h) must
+// added in f32). Decoding then runs at the speed of memory. The exact kernel (small_m.h) must
 // transpose in registers to keep its order of additions.
 #pragma once
 

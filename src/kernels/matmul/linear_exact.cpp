@@ -3,7 +3,7 @@
 #include "kernels/matmul/gemm.h"
 #include "kernels/matmul/linear_lists.h"
 #include "kernels/matmul/linear_products.h"
-#include "kernels/matmul/skinny.h"
+#include "kernels/matmul/small_m.h"
 
 namespace megalith::kernels::matmul {
 namespace {
@@ -19,8 +19,8 @@ void run(Exec& exec, const Arguments& arguments) {
   const Product product = product_of(arguments);
   if (product.m == 0 || product.n == 0 || product.k == 0) return;
   const device::Target& target = exec.device.target();
-  if (is_skinny(product)) {
-    run_skinny(product, target.isa, exec.device.pool(), exec.scratch);
+  if (is_small_m(product)) {
+    run_small_m(product, target.isa, exec.device.pool(), exec.scratch);
   } else {
     run_gemm(product, plan_gemm(product, target), target.isa, exec.device.pool(), exec.scratch);
   }
@@ -31,7 +31,7 @@ int64_t scratch_bytes(const Exec& exec, const Arguments& arguments) {
   const Product product = product_of(arguments);
   if (product.m == 0 || product.n == 0 || product.k == 0) return 0;
   const device::Target& target = exec.device.target();
-  if (is_skinny(product)) return skinny_scratch_bytes(product, target.isa);
+  if (is_small_m(product)) return small_m_scratch_bytes(product, target.isa);
   return plan_gemm(product, target).scratch_bytes;
 }
 

@@ -14,7 +14,7 @@
 #include "kernels/matmul/linear_lists.h"
 #include "kernels/matmul/linear_products.h"
 #include "kernels/matmul/product_class.h"
-#include "kernels/matmul/skinny.h"
+#include "kernels/matmul/small_m.h"
 
 namespace megalith::kernels::matmul {
 namespace {
@@ -198,7 +198,7 @@ std::string_view refuse(const Exec& exec, ProductKind kind, const Product& produ
     return "types that oneDNN does not multiply";
   if (!library_multiplies(product.a.dtype)) return "oneDNN multiplies bf16 with AVX-512 only";
   if (!exec.only.empty()) return {};
-  if (is_skinny(product)) return "a few rows read the weights once, and nothing is to be packed";
+  if (is_small_m(product)) return "a few rows read the weights once, and nothing is to be packed";
   const double flops = 2.0 * static_cast<double>(product.m) * static_cast<double>(product.n) *
                        static_cast<double>(product.k);
   if (!takes_library(exec.device.target(), {kind, !is_f32, flops >= kLargeProductFlops}))

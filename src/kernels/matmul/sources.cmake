@@ -1,6 +1,6 @@
 list(APPEND kernel_sources
   matmul/linear.cpp matmul/linear_reference.cpp matmul/linear_exact.cpp matmul/linear_onednn.cpp
-  matmul/gemm_plan.cpp matmul/gemm_cpu.cpp matmul/skinny_cpu.cpp matmul/ceiling.cpp
+  matmul/gemm_plan.cpp matmul/gemm_cpu.cpp matmul/small_m_cpu.cpp matmul/ceiling.cpp
   matmul/product_class.cpp matmul/measure_products.cpp matmul/product_rates_json.cpp
   matmul/library.cpp matmul/dot_bf16.cpp)
 list(APPEND kernel_tests matmul/linear_test.cpp matmul/linear_blocks_test.cpp
@@ -12,6 +12,6 @@ list(APPEND kernel_libraries gomp)
 # GCC takes ten minutes for the unrolled vector code of these two with AddressSanitizer: they are left
 # out of it, and the tests watch the gaps between rows instead.
 if(MEGA_SANITIZE STREQUAL "address")
-  set_source_files_properties(matmul/gemm_cpu.cpp matmul/skinny_cpu.cpp PROPERTIES
+  set_source_files_properties(matmul/gemm_cpu.cpp matmul/small_m_cpu.cpp PROPERTIES
     COMPILE_OPTIONS "-fno-sanitize=all")
 endif()

@@ -6,12 +6,12 @@
 #include "kernels/elementary/targets.h"
 
 #undef HWY_TARGET_INCLUDE
-#define HWY_TARGET_INCLUDE "kernels/matmul/skinny_cpu.cpp"
+#define HWY_TARGET_INCLUDE "kernels/matmul/small_m_cpu.cpp"
 #include "hwy/foreach_target.h"
 // Above: compiles all that follows once per instruction set.
 #include "kernels/matmul/epilogue-inl.h"
 #include "kernels/matmul/pack-inl.h"
-#include "kernels/matmul/skinny.h"
+#include "kernels/matmul/small_m.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace megalith::kernels::matmul {
@@ -176,8 +176,8 @@ void run_type(const Product& product, const std::vector<int>& merges, int rows_a
 
 }  // namespace
 
-void run_skinny_part(const Product& product, const std::vector<int>& merges, int rows_at_once,
-                     const float* a, Range rows, Range columns) {
+void run_small_m_part(const Product& product, const std::vector<int>& merges, int rows_at_once,
+                      const float* a, Range rows, Range columns) {
   if (product.b.dtype == DType::bf16)
     run_type<bf16_t>(product, merges, rows_at_once, a, rows, columns);
   else
@@ -202,7 +202,7 @@ void pack_rows(const Product& product, int rows_at_once, int64_t distance, float
   }
 }
 
-void pack_skinny(const Product& product, int rows_at_once, int64_t distance, float* out) {
+void pack_small_m(const Product& product, int rows_at_once, int64_t distance, float* out) {
   if (product.a.dtype == DType::bf16)
     pack_rows<bf16_t>(product, rows_at_once, distance, out);
   else
@@ -234,24 +234,24 @@ int64_t pass_floats(const Product& product, int rows) {
 
 }  // namespace
 
-bool is_skinny(const Product& product) {
+bool is_small_m(const Product& product) {
   return product.m <= kMaxRows && product.n >= kMinColumns && product.a.k_contiguous &&
          product.b.k_contiguous && !product.accumulate;
 }
 
-int64_t skinny_scratch_bytes(const Product& product, device::Isa isa) {
+int64_t small_m_scratch_bytes(const Product& product, device::Isa isa) {
   const int rows = rows_at_once(product.m, isa);
   return 4 * pass_floats(product, rows) * ceil_div<int64_t>(product.m, rows);
 }
 
-void run_skinny(const Product& product, device::Isa isa, ThreadPool& pool, std::byte* scratch) {
+void run_small_m(const Product& product, device::Isa isa, ThreadPool& pool, std::byte* scratch) {
   const bool avx2 = isa == device::Isa::avx2;
   const int rows = rows_at_once(product.m, isa);
   const int64_t distance = pass_floats(product, rows);
   float* a = reinterpret_cast<float*>(scratch);
-  (avx2 ? N_AVX2::pack_skinny : N_AVX3::pack_skinny)(product, rows, distance, a);
+  (avx2 ? N_AVX2::pack_small_m : N_AVX3::pack_small_m)(product, rows, distance, a);
   const std::vector<int> merges = shard_merges(product.k_shards);
-  const auto run = avx2 ? N_AVX2::run_skinny_part : N_AVX3::run_skinny_part;
+  const auto run = avx2 ? N_AVX2::run_small_m_part : N_AVX3::run_small_m_part;
   pool.for_pieces(product.n, 64, [&](Range columns, int) {
     for (int64_t row = 0; row < product.m; row += rows)
       run(product, merges, rows, a + row / rows * distance, {row, std::min(row + rows, product.m)},
