@@ -7,7 +7,7 @@
 #include <cstdio>
 #include <string>
 
-#include "account/rank_kinds.h"
+#include "account/rank_classes.h"
 
 namespace megalith::apps {
 namespace {

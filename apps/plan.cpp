@@ -39,9 +39,9 @@ std::vector<RecomputeChoice> recompute_choices(engine::Settings s, const device:
   return choices;
 }
 
-const account::RankPlan& largest_of(const std::vector<account::RankPlan>& kinds) {
-  return *std::ranges::max_element(kinds, {},
-                                   [](const account::RankPlan& kind) { return kind.memory.total; });
+const account::RankPlan& largest_of(const std::vector<account::RankPlan>& classes) {
+  return *std::ranges::max_element(
+      classes, {}, [](const account::RankPlan& rank_class) { return rank_class.memory.total; });
 }
 
 nlohmann::ordered_json plan_json(const engine::Settings& s, const account::LayoutPlan& plan,
@@ -49,18 +49,19 @@ nlohmann::ordered_json plan_json(const engine::Settings& s, const account::Layou
   nlohmann::ordered_json json;
   json["parameters"] = s.model.num_parameters();
   double flops = 0;
-  for (const account::RankPlan& kind : plan.kinds) flops += kind.work.flops * kind.alike;
+  for (const account::RankPlan& rank_class : plan.classes)
+    flops += rank_class.work.flops * rank_class.alike;
   json["flops_per_step"] = flops;
-  json["memory"] = account::to_json(largest_of(plan.kinds).memory);
-  for (const account::RankPlan& kind : plan.kinds) {
-    json["per_rank"].push_back({{"rank", kind.rank},
-                                {"stage", kind.stage},
-                                {"ranks_alike", kind.alike},
-                                {"memory", account::to_json(kind.memory)},
-                                {"flops", kind.work.flops},
-                                {"wire_bytes", kind.work.bytes_wire},
-                                {"wire_bytes_by_kind", kind.wire_bytes},
-                                {"idle_share", kind.idle_share}});
+  json["memory"] = account::to_json(largest_of(plan.classes).memory);
+  for (const account::RankPlan& rank_class : plan.classes) {
+    json["per_rank"].push_back({{"rank", rank_class.rank},
+                                {"stage", rank_class.stage},
+                                {"ranks_alike", rank_class.alike},
+                                {"memory", account::to_json(rank_class.memory)},
+                                {"flops", rank_class.work.flops},
+                                {"wire_bytes", rank_class.work.bytes_wire},
+                                {"wire_bytes_by_kind", rank_class.wire_bytes},
+                                {"idle_share", rank_class.idle_share}});
   }
   json["tokens_per_step"] = s.batch.full * s.sequence_length();
   json["ranks"] = s.layout.num_ranks();
@@ -73,14 +74,14 @@ nlohmann::ordered_json plan_json(const engine::Settings& s, const account::Layou
   return json;
 }
 
-/// The kind that takes most of a stage's, and how much less others take.
-void print_stage(const std::vector<account::RankPlan>& kinds) {
-  const account::RankPlan& most = largest_of(kinds);
+/// The class that takes most of a stage's, and how much less others take.
+void print_stage(const std::vector<account::RankPlan>& classes) {
+  const account::RankPlan& most = largest_of(classes);
   int ranks = 0;
   int64_t least = most.memory.total;
-  for (const account::RankPlan& kind : kinds) {
-    ranks += kind.alike;
-    least = std::min(least, kind.memory.total);
+  for (const account::RankPlan& rank_class : classes) {
+    ranks += rank_class.alike;
+    least = std::min(least, rank_class.memory.total);
   }
   fmt::print(
       "stage {} ({} ranks; rank {} takes most): {:.4g} TFLOP, {} sent per step, idle {:.1f} %\n",
@@ -105,10 +106,11 @@ void print_plan(const engine::Settings& s, const account::LayoutPlan& plan,
   fmt::print("{} parameters; {} tokens per step; {} ranks\n", s.model.num_parameters(),
              s.batch.full * s.sequence_length(), s.layout.num_ranks());
   for (int stage = 0; stage < s.layout.pipeline; ++stage) {
-    std::vector<account::RankPlan> kinds;
-    std::ranges::copy_if(plan.kinds, std::back_inserter(kinds),
-                         [&](const account::RankPlan& kind) { return kind.stage == stage; });
-    print_stage(kinds);
+    std::vector<account::RankPlan> classes;
+    std::ranges::copy_if(
+        plan.classes, std::back_inserter(classes),
+        [&](const account::RankPlan& rank_class) { return rank_class.stage == stage; });
+    print_stage(classes);
   }
   if (s.layout.pipeline > 1)
     fmt::print("pipeline bubble: {:.2f} % of the busiest stage's time\n", 100 * plan.bubble);

@@ -74,13 +74,13 @@ class ComposedSteps::Rank {
   ComposedStage stage_;
 };
 
-std::optional<MemoryByClass> ComposedSteps::known_step(const KindKey& key) {
+std::optional<MemoryByClass> ComposedSteps::known_step(const ClassKey& key) {
   const std::lock_guard lock(mutex_);
   const auto found = steps_.find(key);
   return found == steps_.end() ? std::nullopt : std::optional(found->second);
 }
 
-MemoryByClass ComposedSteps::memory(int rank, const BesideSteps& beside, const KindKey& step_key) {
+MemoryByClass ComposedSteps::memory(int rank, const BesideSteps& beside, const ClassKey& step_key) {
   Rank one(*this, rank, beside, nullptr);
   const device::Device& device = one.device();
   const int64_t lasting = device.total().in_use;

@@ -21,8 +21,9 @@ class ComposedSteps {
   /// Both must outlive this.
   ComposedSteps(const engine::Settings& settings, const device::Target& target);
 
-  /// What a rank takes. Ranks with equal `step_key` take the same in a step (RankKinds::step_key).
-  MemoryByClass memory(int rank, const BesideSteps& beside, const KindKey& step_key);
+  /// What a rank takes. Ranks with equal `step_key` take the same in a step
+  /// (RankClasses::step_key).
+  MemoryByClass memory(int rank, const BesideSteps& beside, const ClassKey& step_key);
   /// What a rank does in a step.
   StepWork work(int rank);
 
@@ -32,14 +33,14 @@ class ComposedSteps {
 
  private:
   class Rank;
-  std::optional<MemoryByClass> known_step(const KindKey& key);
+  std::optional<MemoryByClass> known_step(const ClassKey& key);
   const engine::Settings& settings_;
   const device::Target& target_;
   PieceTapes tapes_;
   std::vector<std::vector<parallel::Action>> schedule_;
   std::vector<data::HostBatch> micro_batches_;  // of a rank: sizes alone
   std::mutex mutex_;
-  std::map<KindKey, MemoryByClass> steps_;  // their marks, without what lasts
+  std::map<ClassKey, MemoryByClass> steps_;  // their marks, without what lasts
 };
 
 int micro_batches_per_shard(const engine::Settings& settings);

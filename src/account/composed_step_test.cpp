@@ -42,11 +42,11 @@ WholeStep whole_step(const engine::Settings& s, int rank, const BesideSteps& bes
 }
 
 void expect_whole(const engine::Settings& s, const BesideSteps& beside, const std::string& what) {
-  RankKinds kinds(s, beside);
+  RankClasses classes(s, beside);
   ComposedSteps steps(s, kComposedTarget);
   for (int rank = 0; rank < s.layout.num_ranks(); ++rank) {
     const WholeStep whole = whole_step(s, rank, beside);
-    const MemoryByClass memory = steps.memory(rank, beside, kinds.step_key(rank));
+    const MemoryByClass memory = steps.memory(rank, beside, classes.step_key(rank));
     const StepWork step = steps.work(rank);
     for (int i = 0; i < device::kNumMemoryClasses; ++i) {
       const auto memory_class = static_cast<device::MemoryClass>(i);
@@ -184,7 +184,7 @@ TEST(ComposedStep, ALargeModelIsOfFourKindsOfPieces) {
   const std::clock_t begin = std::clock();  // of the processor: others may use the machine too
   const LayoutPlan plan = plan_layout(s, kComposedTarget, {.validation_samples = 8, .saves = true});
   const double seconds = static_cast<double>(std::clock() - begin) / CLOCKS_PER_SEC;
-  EXPECT_EQ(std::ssize(plan.kind_of), 1024);
+  EXPECT_EQ(std::ssize(plan.class_of), 1024);
   EXPECT_LE(seconds, 5);
   RecordProperty("seconds", std::to_string(seconds));
 

@@ -6,7 +6,7 @@
 #include <tuple>
 
 #include "account/composed_step.h"
-#include "account/rank_kinds.h"
+#include "account/rank_classes.h"
 #include "base/function_ref.h"
 #include "base/thread_pool.h"
 
@@ -19,11 +19,11 @@ void add_snapshot(account::MemoryByClass& memory, int64_t bytes) {
   memory.total += rounded;  // it lies beside all else from the first step on
 }
 
-using KeyOf = FunctionRef<KindKey(int rank)>;
+using KeyOf = FunctionRef<ClassKey(int rank)>;
 
 /// By rank: the first with an equal key, which is traced for it.
 std::vector<int> representatives(const parallel::Layout& layout, KeyOf key_of) {
-  std::map<KindKey, int> first;
+  std::map<ClassKey, int> first;
   std::vector<int> of;
   for (int rank = 0; rank < layout.num_ranks(); ++rank)
     of.push_back(first.try_emplace(key_of(rank), rank).first->second);
@@ -55,13 +55,14 @@ struct Memories {
   std::map<int, MemoryByClass> of;
 };
 
-Memories memories_of(ComposedSteps& steps, RankKinds& kinds, const parallel::Layout& layout,
+Memories memories_of(ComposedSteps& steps, RankClasses& classes, const parallel::Layout& layout,
                      BesideSteps beside, const std::function<void()>& at_work = {}) {
   beside.snapshot = false;  // added by rank
-  Memories memories{representatives(layout, [&](int rank) { return kinds.memory_key(rank); }), {}};
-  std::map<int, KindKey> step_keys;
+  Memories memories{representatives(layout, [&](int rank) { return classes.memory_key(rank); }),
+                    {}};
+  std::map<int, ClassKey> step_keys;
   for (const int rank : memories.stand_for) {
-    if (!step_keys.contains(rank)) step_keys[rank] = kinds.step_key(rank);
+    if (!step_keys.contains(rank)) step_keys[rank] = classes.step_key(rank);
   }
   memories.of = traces_of<MemoryByClass>(
       memories.stand_for, [&](int rank) { return steps.memory(rank, beside, step_keys.at(rank)); },
@@ -93,13 +94,13 @@ std::vector<account::MemoryByClass> plan_memory(const engine::Settings& s,
                                                 const device::Target& target,
                                                 const BesideSteps& beside,
                                                 const std::function<void()>& at_work) {
-  RankKinds kinds(s, beside);
+  RankClasses classes(s, beside);
   ComposedSteps steps(s, target);
-  const Memories traced = memories_of(steps, kinds, s.layout, beside, at_work);
+  const Memories traced = memories_of(steps, classes, s.layout, beside, at_work);
   std::vector<account::MemoryByClass> memories;
   for (int rank = 0; rank < s.layout.num_ranks(); ++rank) {
     memories.push_back(traced.of.at(traced.stand_for[static_cast<size_t>(rank)]));
-    add_snapshot(memories.back(), kinds.snapshot_bytes(rank));
+    add_snapshot(memories.back(), classes.snapshot_bytes(rank));
   }
   return memories;
 }
@@ -107,31 +108,32 @@ std::vector<account::MemoryByClass> plan_memory(const engine::Settings& s,
 LayoutPlan plan_layout(const engine::Settings& s, const device::Target& target,
                        const BesideSteps& beside) {
   LayoutPlan plan;
-  RankKinds kinds(s, beside);
+  RankClasses classes(s, beside);
   ComposedSteps steps(s, target);
-  const Memories memories = memories_of(steps, kinds, s.layout, beside);
+  const Memories memories = memories_of(steps, classes, s.layout, beside);
   const std::vector<int> works_as =
-      representatives(s.layout, [&](int rank) { return kinds.work_key(rank); });
+      representatives(s.layout, [&](int rank) { return classes.work_key(rank); });
   const auto works = traces_of<StepWork>(works_as, [&](int rank) { return steps.work(rank); });
   std::map<std::tuple<int, int, int64_t>, size_t> known;
   for (int rank = 0; rank < s.layout.num_ranks(); ++rank) {
     const int like = memories.stand_for[static_cast<size_t>(rank)];
     const int works_like = works_as[static_cast<size_t>(rank)];
-    const int64_t snapshot = kinds.snapshot_bytes(rank);
-    const auto [found, is_new] = known.try_emplace({like, works_like, snapshot}, plan.kinds.size());
-    plan.kind_of.push_back(found->second);
+    const int64_t snapshot = classes.snapshot_bytes(rank);
+    const auto [found, is_new] =
+        known.try_emplace({like, works_like, snapshot}, plan.classes.size());
+    plan.class_of.push_back(found->second);
     if (is_new) {
       const StepWork& step = works.at(works_like);
-      RankPlan kind;
-      kind.rank = rank;
-      kind.stage = parallel::coordinates_of(s.layout, rank).pipeline;
-      kind.memory = memories.of.at(like);
-      add_snapshot(kind.memory, snapshot);
-      kind.work = step.work;
-      kind.wire_bytes = step.wire_bytes;
-      plan.kinds.push_back(kind);
+      RankPlan rank_class;
+      rank_class.rank = rank;
+      rank_class.stage = parallel::coordinates_of(s.layout, rank).pipeline;
+      rank_class.memory = memories.of.at(like);
+      add_snapshot(rank_class.memory, snapshot);
+      rank_class.work = step.work;
+      rank_class.wire_bytes = step.wire_bytes;
+      plan.classes.push_back(rank_class);
     }
-    ++plan.kinds[found->second].alike;
+    ++plan.classes[found->second].alike;
   }
 
   const PieceOperations operations = operations_of_pieces(s, steps.tapes());
@@ -144,8 +146,9 @@ LayoutPlan plan_layout(const engine::Settings& s, const device::Target& target,
       });
   const double busiest = *std::ranges::max_element(plan.timeline.busy);
   plan.bubble = plan.timeline.end / busiest - 1;
-  for (RankPlan& kind : plan.kinds)
-    kind.idle_share = 1 - plan.timeline.busy[static_cast<size_t>(kind.stage)] / plan.timeline.end;
+  for (RankPlan& rank_class : plan.classes)
+    rank_class.idle_share =
+        1 - plan.timeline.busy[static_cast<size_t>(rank_class.stage)] / plan.timeline.end;
   return plan;
 }
 

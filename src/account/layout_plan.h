@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The plan of a layout of any size without its ranks: one rank of each kind (rank_kinds.h) takes a
-// composed step (composed_step.h). The snapshot lies beside it all along. The timeline is the
+// The plan of a layout of any size without its ranks: one rank of each class (rank_classes.h) takes
+// a composed step (composed_step.h). The snapshot lies beside it all along. The timeline is the
 // schedule in virtual time with the traced operations of each piece.
 #pragma once
 
@@ -27,12 +27,12 @@ struct RankPlan {
 };
 
 struct LayoutPlan {
-  std::vector<RankPlan> kinds;  // in the order of their first ranks
-  std::vector<size_t> kind_of;  // by rank
-  parallel::Timeline timeline;  // of one data shard's micro-batches; "seconds" are operations
-  double bubble = 0;            // idle over busy time of the busiest stage
-  int micro_batches = 0;        // in the timeline
-  const RankPlan& of(int rank) const { return kinds[kind_of[static_cast<size_t>(rank)]]; }
+  std::vector<RankPlan> classes;  // in the order of their first ranks
+  std::vector<size_t> class_of;   // by rank
+  parallel::Timeline timeline;    // of one data shard's micro-batches; "seconds" are operations
+  double bubble = 0;              // idle over busy time of the busiest stage
+  int micro_batches = 0;          // in the timeline
+  const RankPlan& of(int rank) const { return classes[class_of[static_cast<size_t>(rank)]]; }
 };
 
 /// One step; the memory also of what is beside the steps.

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A plan is made of a few traced micro-batches and one rank per kind; the whole trace says the
+// A plan is made of a few traced micro-batches and one rank per class; the whole trace says the
 // same.
 #include "account/layout_plan.h"
 
@@ -52,18 +52,18 @@ account::Plan whole_trace(const engine::Settings& s, int rank, const BesideSteps
 TEST(LayoutPlan, EqualsTheWholeTraceOfEveryRank) {
   for (const engine::Settings& s : layouts()) {
     const LayoutPlan plan = plan_layout(s, kTarget, {});
-    ASSERT_EQ(std::ssize(plan.kind_of), s.layout.num_ranks());
+    ASSERT_EQ(std::ssize(plan.class_of), s.layout.num_ranks());
     int ranks = 0;
-    for (const RankPlan& kind : plan.kinds) ranks += kind.alike;
+    for (const RankPlan& rank_class : plan.classes) ranks += rank_class.alike;
     EXPECT_EQ(ranks, s.layout.num_ranks());
     for (int rank = 0; rank < s.layout.num_ranks(); ++rank) {
       const account::Plan whole = whole_trace(s, rank, {});
-      const RankPlan& kind = plan.of(rank);
-      EXPECT_EQ(kind.memory, whole.memory) << rank;
-      EXPECT_EQ(kind.work.flops, whole.work.flops) << rank;
-      EXPECT_EQ(kind.work.bytes_wire, whole.work.bytes_wire) << rank;
-      EXPECT_EQ(kind.work.bytes_read, whole.work.bytes_read) << rank;
-      EXPECT_EQ(kind.wire_bytes, wire_bytes_by_kind(whole.records)) << rank;
+      const RankPlan& rank_class = plan.of(rank);
+      EXPECT_EQ(rank_class.memory, whole.memory) << rank;
+      EXPECT_EQ(rank_class.work.flops, whole.work.flops) << rank;
+      EXPECT_EQ(rank_class.work.bytes_wire, whole.work.bytes_wire) << rank;
+      EXPECT_EQ(rank_class.work.bytes_read, whole.work.bytes_read) << rank;
+      EXPECT_EQ(rank_class.wire_bytes, wire_bytes_by_kind(whole.records)) << rank;
     }
   }
 }
@@ -125,7 +125,8 @@ TEST(LayoutPlan, BubbleOfEqualStagesIsTheFormula) {
 /// Sent by all ranks together.
 int64_t wire_bytes(const LayoutPlan& plan) {
   int64_t bytes = 0;
-  for (const RankPlan& kind : plan.kinds) bytes += kind.alike * kind.work.bytes_wire;
+  for (const RankPlan& rank_class : plan.classes)
+    bytes += rank_class.alike * rank_class.work.bytes_wire;
   return bytes;
 }
 
@@ -186,8 +187,8 @@ TEST(LayoutPlan, SpreadStateSendsNoMore) {
     }
     EXPECT_LT(squares, gradients / 500) << c.name;
     EXPECT_LE(wire_bytes(with), wire_bytes(without) + squares) << c.name;
-    EXPECT_LT(with.kinds[0].memory.of(device::MemoryClass::optimizer),
-              without.kinds[0].memory.of(device::MemoryClass::optimizer) * 11 / (10 * c.data))
+    EXPECT_LT(with.classes[0].memory.of(device::MemoryClass::optimizer),
+              without.classes[0].memory.of(device::MemoryClass::optimizer) * 11 / (10 * c.data))
         << c.name;
   }
 }
@@ -201,10 +202,10 @@ TEST(LayoutPlan, TheWorkOfTheLargestOfThePaperIsBounded) {
     const std::clock_t begin = std::clock();  // of the processor: others may use the machine too
     const LayoutPlan plan = plan_layout(s, kTarget, {});
     const double seconds = static_cast<double>(std::clock() - begin) / CLOCKS_PER_SEC;
-    EXPECT_EQ(std::ssize(plan.kind_of), 512 * data);
+    EXPECT_EQ(std::ssize(plan.class_of), 512 * data);
     // What takes the time is counted, as processors differ: 64 stages, of two kinds of tensor ranks
     // and of two of data ranks, and the calls of a trace. Together they take about 4 s.
-    EXPECT_LE(plan.kinds.size(), data == 1 ? 128U : 256U);
+    EXPECT_LE(plan.classes.size(), data == 1 ? 128U : 256U);
     int64_t calls = 0;
     for (const device::Record& record : whole_trace(s, 0, {}).records) calls += record.calls;
     EXPECT_LE(calls, 60'000);

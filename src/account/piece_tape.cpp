@@ -103,8 +103,8 @@ const PieceTape& PieceTapes::of(const models::Stage& stage,
                                 const layers::RecomputePolicy& recompute, int tensor_rank) {
   const int64_t layers = stage.end - stage.begin;
   const int tensor = tensor_ranks_are_alike_ ? 0 : tensor_rank;
-  KindKey key{stage.has_embedding ? 1 : 0, stage.has_head ? 1 : 0, tensor,
-              static_cast<int64_t>(recompute.mode), std::min(recompute.full_layers, layers)};
+  ClassKey key{stage.has_embedding ? 1 : 0, stage.has_head ? 1 : 0, tensor,
+               static_cast<int64_t>(recompute.mode), std::min(recompute.full_layers, layers)};
   key.insert(key.end(), layer_kinds_.begin() + stage.begin, layer_kinds_.begin() + stage.end);
   const std::lock_guard lock(mutex_);
   const auto found = tapes_.find(key);

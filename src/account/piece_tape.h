@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "account/piece_trace.h"
-#include "account/rank_kinds.h"
+#include "account/rank_classes.h"
 
 namespace megalith::account {
 
@@ -55,7 +55,7 @@ class PieceTapes {
   std::vector<int64_t> layer_kinds_;
   bool tensor_ranks_are_alike_;
   std::mutex mutex_;
-  std::map<KindKey, PieceTape> tapes_;
+  std::map<ClassKey, PieceTape> tapes_;
 };
 
 }  // namespace megalith::account

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which ranks of a layout take the same memory and do the same work: a plan traces one of each
-// kind. Ranks of one stage differ in what they write of a checkpoint, in what they own of spread
-// optimizer state, in the validation samples that are theirs, and in the squares that are counted
-// on one tensor rank alone. All of that follows from the declarations of the parameters, without a
-// trace.
+// Equivalence classes of ranks: which ranks of a layout take the same memory and do the same work.
+// A plan traces one of each. Ranks of one stage differ in what they write of a checkpoint, in what
+// they own of spread optimizer state, in the validation samples that are theirs, and in the squares
+// that are counted on one tensor rank alone. All of that follows from the declarations of the
+// parameters, without a trace.
 #pragma once
 
 #include <cstdint>
@@ -17,7 +17,7 @@
 namespace megalith::account {
 
 /// Equal keys of two ranks: equal memory or, the other, equal work.
-using KindKey = std::vector<int64_t>;
+using ClassKey = std::vector<int64_t>;
 
 /// Layers with equal descriptions have equal numbers: [layer].
 std::vector<int64_t> layer_kinds(const models::ModelSpec& model);
@@ -25,18 +25,18 @@ std::vector<int64_t> layer_kinds(const models::ModelSpec& model);
 /// Whether ranks of the tensor axis do the same work in the passes of a micro-batch.
 bool tensor_ranks_are_alike(const engine::Settings& settings);
 
-class RankKinds {
+class RankClasses {
  public:
-  RankKinds(const engine::Settings& settings, const BesideSteps& beside);
+  RankClasses(const engine::Settings& settings, const BesideSteps& beside);
 
   /// What decides the memory that a step takes beside what lasts.
-  KindKey step_key(int rank);
+  ClassKey step_key(int rank);
   /// What decides a rank's memory, but for the snapshot.
-  KindKey memory_key(int rank);
+  ClassKey memory_key(int rank);
   /// Of the snapshot of background saves; 0 without.
   int64_t snapshot_bytes(int rank);
   /// What decides the work of a step, and the bytes sent.
-  KindKey work_key(int rank);
+  ClassKey work_key(int rank);
 
  private:
   /// Who writes which tensors of a checkpoint, of the data ranks beside one place.
@@ -54,12 +54,12 @@ class RankKinds {
   Declared& declared_of(int stage);
   const parameters::Ownership& ownership_of(int stage);
   const Writers& writers_of(const parallel::Coordinates& at);
-  void append_parts(const parallel::Coordinates& at, KindKey& key);
-  KindKey shape_of(int stage) const;
+  void append_parts(const parallel::Coordinates& at, ClassKey& key);
+  ClassKey shape_of(int stage) const;
   const engine::Settings& settings_;
   BesideSteps beside_;
   std::vector<int64_t> layer_kinds_;
-  std::map<KindKey, std::unique_ptr<Declared>> declared_;  // by shape of the stage
+  std::map<ClassKey, std::unique_ptr<Declared>> declared_;  // by shape of the stage
 };
 
 /// A chunk of a stage.

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "account/rank_kinds.h"
+#include "account/rank_classes.h"
 
 #include <algorithm>
 
@@ -35,12 +35,12 @@ bool tensor_ranks_are_alike(const engine::Settings& s) {
          (!replicates && s.sequence_length() % ranks == 0 && layers::kLossRowMultiple % ranks == 0);
 }
 
-RankKinds::RankKinds(const engine::Settings& settings, const BesideSteps& beside)
+RankClasses::RankClasses(const engine::Settings& settings, const BesideSteps& beside)
     : settings_(settings), beside_(beside), layer_kinds_(layer_kinds(settings.model)) {}
 
 /// Kinds of blocks by chunk, and what stands at the ends.
-KindKey RankKinds::shape_of(int stage) const {
-  KindKey shape{stage == 0 ? 1 : 0, stage == settings_.layout.pipeline - 1 ? 1 : 0};
+ClassKey RankClasses::shape_of(int stage) const {
+  ClassKey shape{stage == 0 ? 1 : 0, stage == settings_.layout.pipeline - 1 ? 1 : 0};
   for (int chunk = 0; chunk < settings_.layout.chunks; ++chunk) {
     const models::Stage piece = piece_at(settings_, stage, chunk);
     shape.push_back(piece.end - piece.begin);
@@ -49,7 +49,7 @@ KindKey RankKinds::shape_of(int stage) const {
   return shape;
 }
 
-RankKinds::Declared& RankKinds::declared_of(int stage) {
+RankClasses::Declared& RankClasses::declared_of(int stage) {
   std::unique_ptr<Declared>& declared = declared_[shape_of(stage)];
   if (declared == nullptr) {
     declared = std::make_unique<Declared>();
@@ -62,7 +62,7 @@ RankKinds::Declared& RankKinds::declared_of(int stage) {
   return *declared;
 }
 
-const parameters::Ownership& RankKinds::ownership_of(int stage) {
+const parameters::Ownership& RankClasses::ownership_of(int stage) {
   Declared& declared = declared_of(stage);
   if (declared.ownership.empty()) {
     declared.ownership = parameters::owned_ranges(declared.set.all(), settings_.layout.data,
@@ -71,7 +71,7 @@ const parameters::Ownership& RankKinds::ownership_of(int stage) {
   return declared.ownership;
 }
 
-const RankKinds::Writers& RankKinds::writers_of(const parallel::Coordinates& at) {
+const RankClasses::Writers& RankClasses::writers_of(const parallel::Coordinates& at) {
   Declared& declared = declared_of(at.pipeline);
   const auto [found, is_new] = declared.writers.try_emplace(at.tensor);
   Writers& writers = found->second;
@@ -89,7 +89,7 @@ const RankKinds::Writers& RankKinds::writers_of(const parallel::Coordinates& at)
 }
 
 /// Which part of the gradients it sums: what it owns, or its parts of buckets.
-void RankKinds::append_parts(const parallel::Coordinates& at, KindKey& key) {
+void RankClasses::append_parts(const parallel::Coordinates& at, ClassKey& key) {
   if (settings_.zero == 0) {
     const parameters::ParameterSet& set = declared_of(at.pipeline).set;
     const int64_t bucket = settings_.bucket_elements, all = set.gradient_begin(set.all().size());
@@ -104,19 +104,19 @@ void RankKinds::append_parts(const parallel::Coordinates& at, KindKey& key) {
   }
 }
 
-KindKey RankKinds::step_key(int rank) {
+ClassKey RankClasses::step_key(int rank) {
   const parallel::Coordinates at = parallel::coordinates_of(settings_.layout, rank);
-  KindKey key{at.pipeline};
+  ClassKey key{at.pipeline};
   append_parts(at, key);
   return key;
 }
 
-KindKey RankKinds::memory_key(int rank) {
+ClassKey RankClasses::memory_key(int rank) {
   const parallel::Coordinates at = parallel::coordinates_of(settings_.layout, rank);
   const int64_t samples =
       comm::part_of(beside_.validation_samples, at.data, settings_.layout.data).count;
   const bool writes_samples = !beside_.prompt_lengths.empty() && at.data == 0;
-  KindKey key = step_key(rank);
+  ClassKey key = step_key(rank);
   key.push_back(std::min(samples, settings_.micro_batch));
   key.push_back(writes_samples ? 1 : 0);
   if (settings_.zero > 0 && beside_.saves) {
@@ -125,15 +125,15 @@ KindKey RankKinds::memory_key(int rank) {
   return key;
 }
 
-int64_t RankKinds::snapshot_bytes(int rank) {
+int64_t RankClasses::snapshot_bytes(int rank) {
   if (!beside_.snapshot) return 0;
   const parallel::Coordinates at = parallel::coordinates_of(settings_.layout, rank);
   return writers_of(at).bytes[static_cast<size_t>(at.data)];
 }
 
-KindKey RankKinds::work_key(int rank) {
+ClassKey RankClasses::work_key(int rank) {
   const parallel::Coordinates at = parallel::coordinates_of(settings_.layout, rank);
-  KindKey key = shape_of(at.pipeline);
+  ClassKey key = shape_of(at.pipeline);
   key.push_back(at.tensor == 0 ? 1 : 0);  // counts the squares of what is whole on all
   key.push_back(tensor_ranks_are_alike(settings_) ? 0 : at.tensor);
   append_parts(at, key);
