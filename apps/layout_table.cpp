@@ -29,9 +29,9 @@ void print_layout(const engine::Settings& s, const std::vector<account::MemoryBy
     const parallel::Coordinates at = parallel::coordinates_of(s.layout, rank);
     std::string blocks;
     for (int chunk = 0; chunk < s.layout.chunks; ++chunk) {
-      const models::Stage piece = account::piece_at(s, at.pipeline, chunk);
-      blocks += fmt::format("{}{}{}-{}{}", chunk > 0 ? ", " : "", piece.has_embedding ? "e " : "",
-                            piece.begin, piece.end - 1, piece.has_head ? " h" : "");
+      const models::Stage part = account::chunk_at(s, at.pipeline, chunk);
+      blocks += fmt::format("{}{}{}-{}{}", chunk > 0 ? ", " : "", part.has_embedding ? "e " : "",
+                            part.begin, part.end - 1, part.has_head ? " h" : "");
     }
     text += fmt::format("           {:>4}  {:>6}  {:>5}  {:>4}  {:<10}  {:>16}  {:>14}\n", rank,
                         at.tensor, at.pipeline, at.data, blocks, s.batch.full / s.layout.data,

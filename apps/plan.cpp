@@ -6,8 +6,8 @@
 #include <memory>
 #include <nlohmann/json.hpp>
 
+#include "account/chunk_trace.h"
 #include "account/layout_plan.h"
-#include "account/piece_trace.h"
 #include "account/plan.h"
 #include "apps/command.h"
 #include "apps/cpu_target.h"
@@ -33,7 +33,7 @@ std::vector<RecomputeChoice> recompute_choices(engine::Settings s, const device:
                                    std::pair{"selective", layers::Recompute::selective},
                                    std::pair{"full", layers::Recompute::full}}) {
     s.recompute = {mode, 0};
-    const account::PieceTrace layer = account::trace_layer(s, target);
+    const account::ChunkTrace layer = account::trace_layer(s, target);
     choices.push_back({name, layer.kept_bytes, layer.forward.flops + layer.backward.flops});
   }
   return choices;

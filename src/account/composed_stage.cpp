@@ -17,19 +17,19 @@ void StepWork::add(const device::Work& more, const std::map<std::string, int64_t
   for (const auto& [kind, bytes] : wire) wire_bytes[kind] += times * bytes;
 }
 
-ComposedStage::ComposedStage(engine::Engine& engine, PieceTapes& tapes) : engine_(engine) {
+ComposedStage::ComposedStage(engine::Engine& engine, ChunkTapes& tapes) : engine_(engine) {
   int64_t layers = 0;  // of the chunks before
-  for (const auto& decoder : engine.model().pieces()) {
+  for (const auto& decoder : engine.model().chunks()) {
     const models::Stage& stage = decoder->stage();
     const layers::RecomputePolicy recompute = engine.settings().recompute.from(layers);
     const parameters::ParameterRun embedding = decoder->embedding_parameters();
-    pieces_.push_back({&tapes.of(stage, recompute, engine.mesh().at().tensor), stage,
+    chunks_.push_back({&tapes.of(stage, recompute, engine.mesh().at().tensor), stage,
                        embedding.begin, embedding});
     layers += stage.end - stage.begin;
   }
 }
 
-void ComposedStage::pass(const PassTape& tape, const Piece& piece, Objects& objects,
+void ComposedStage::pass(const PassTape& tape, const ModelChunk& model_chunk, Objects& objects,
                          const Completed& completed) {
   for (const PassTape::Event& event : tape.events) {
     switch (event.kind) {
@@ -41,8 +41,8 @@ void ComposedStage::pass(const PassTape& tape, const Piece& piece, Objects& obje
         break;
       case PassTape::Kind::completed:
         if (completed) {
-          completed(
-              {piece.first_parameter + event.run.begin, piece.first_parameter + event.run.end});
+          completed({model_chunk.first_parameter + event.run.begin,
+                     model_chunk.first_parameter + event.run.end});
         }
         break;
     }
@@ -50,49 +50,49 @@ void ComposedStage::pass(const PassTape& tape, const Piece& piece, Objects& obje
 }
 
 ComposedStage::Slot& ComposedStage::open(int micro_batch, int chunk) {
-  const Piece& piece = pieces_[static_cast<size_t>(chunk)];
+  const ModelChunk& model_chunk = chunks_[static_cast<size_t>(chunk)];
   Slot& slot = slots_[{micro_batch, chunk}];
   if (slot.batch != nullptr) return slot;
-  slot.objects.resize(piece.tape->objects);
+  slot.objects.resize(model_chunk.tape->objects);
   std::weak_ptr<Objects>& shared = batches_[micro_batch];
   slot.batch = shared.lock();
   if (slot.batch == nullptr) {
-    slot.batch = std::make_shared<Objects>(piece.tape->batch_objects);
-    pass(piece.tape->batch, piece, *slot.batch, {});
+    slot.batch = std::make_shared<Objects>(model_chunk.tape->batch_objects);
+    pass(model_chunk.tape->batch, model_chunk, *slot.batch, {});
     shared = slot.batch;
   }
   return slot;
 }
 
-void ComposedStage::place_gradient(Slot& slot, const Piece& piece) {
+void ComposedStage::place_gradient(Slot& slot, const ModelChunk& model_chunk) {
   if (slot.has_gradient) return;
-  pass(piece.tape->place_gradient, piece, slot.objects, {});
+  pass(model_chunk.tape->place_gradient, model_chunk, slot.objects, {});
   slot.has_gradient = true;
 }
 
 void ComposedStage::backward(int micro_batch, int chunk, const Completed& completed) {
-  const Piece& piece = pieces_[static_cast<size_t>(chunk)];
+  const ModelChunk& model_chunk = chunks_[static_cast<size_t>(chunk)];
   Slot& slot = open(micro_batch, chunk);
-  place_gradient(slot, piece);
-  pass(piece.tape->backward, piece, slot.objects, completed);
-  if (!piece.stage.has_embedding) return;  // until its input's gradient is sent
+  place_gradient(slot, model_chunk);
+  pass(model_chunk.tape->backward, model_chunk, slot.objects, completed);
+  if (!model_chunk.stage.has_embedding) return;  // until its input's gradient is sent
   slots_.erase({micro_batch, chunk});
-  if (completed) completed(piece.embedding_parameters);
+  if (completed) completed(model_chunk.embedding_parameters);
 }
 
 void ComposedStage::act(const Action& action, int micro_batch, const Completed& completed) {
   const int chunk = action.chunk;
-  const Piece& piece = pieces_[static_cast<size_t>(chunk)];
-  const PieceTape& tape = *piece.tape;
+  const ModelChunk& model_chunk = chunks_[static_cast<size_t>(chunk)];
+  const ChunkTape& tape = *model_chunk.tape;
   switch (action.kind) {
     case ActionKind::forward:
-      return pass(tape.forward, piece, open(micro_batch, chunk).objects, {});
+      return pass(tape.forward, model_chunk, open(micro_batch, chunk).objects, {});
     case ActionKind::backward:
       return backward(micro_batch, chunk, completed);
     case ActionKind::start_receive_activation:
-      return pass(tape.input, piece, open(micro_batch, chunk).objects, {});
+      return pass(tape.input, model_chunk, open(micro_batch, chunk).objects, {});
     case ActionKind::start_receive_gradient:
-      return place_gradient(open(micro_batch, chunk), piece);
+      return place_gradient(open(micro_batch, chunk), model_chunk);
     case ActionKind::wait_send_activation:
       if (const auto slot = slots_.find({micro_batch, chunk}); slot != slots_.end())
         slot->second.objects[tape.output].release();
@@ -186,9 +186,9 @@ void ComposedStage::play(std::span<const Action> actions, const engine::Pipeline
 
 void ComposedStage::count(std::span<const Action> actions, int64_t micro_batches) {
   // The work of a micro-batch's batch is none: it is copied.
-  for (const Piece& piece : pieces_) {
-    for (const PassTape* tape : {&piece.tape->input, &piece.tape->forward,
-                                 &piece.tape->place_gradient, &piece.tape->backward}) {
+  for (const ModelChunk& model_chunk : chunks_) {
+    for (const PassTape* tape : {&model_chunk.tape->input, &model_chunk.tape->forward,
+                                 &model_chunk.tape->place_gradient, &model_chunk.tape->backward}) {
       work_.add(tape->work, tape->wire_bytes, micro_batches);
     }
   }
@@ -196,7 +196,7 @@ void ComposedStage::count(std::span<const Action> actions, int64_t micro_batches
     const bool sends = action.kind == ActionKind::start_send_activation ||
                        action.kind == ActionKind::start_send_gradient;
     if (!sends) continue;
-    const int64_t bytes = pieces_[static_cast<size_t>(action.chunk)].tape->output_bytes;
+    const int64_t bytes = chunks_[static_cast<size_t>(action.chunk)].tape->output_bytes;
     work_.work.bytes_wire += bytes;
     work_.wire_bytes["send"] += bytes;
   }
@@ -204,11 +204,12 @@ void ComposedStage::count(std::span<const Action> actions, int64_t micro_batches
 
 void ComposedStage::complete(const engine::PipelineStage::Work& work) const {
   if (!work.completed) return;
-  for (auto piece = pieces_.rbegin(); piece != pieces_.rend(); ++piece) {
-    for (const PassTape::Event& event : piece->tape->backward.events) {
-      if (event.kind == PassTape::Kind::completed) work.completed(piece->whole_run(event.run));
+  for (auto model_chunk = chunks_.rbegin(); model_chunk != chunks_.rend(); ++model_chunk) {
+    for (const PassTape::Event& event : model_chunk->tape->backward.events) {
+      if (event.kind == PassTape::Kind::completed)
+        work.completed(model_chunk->whole_run(event.run));
     }
-    work.completed(piece->embedding_parameters);
+    work.completed(model_chunk->embedding_parameters);
   }
 }
 

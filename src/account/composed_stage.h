@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A pipeline stage put together from the tapes of its pieces: the actions of its schedule, where
-// each forward and backward plays what the pass takes and gives back. Slots are those of
+// A pipeline stage put together from the tapes of its model chunks: the actions of its schedule,
+// where each forward and backward plays what the pass takes and gives back. Slots are those of
 // engine/pipeline_stage.h. Once the arenas and all slots come back to a state they had some
 // micro-batches before, the same actions would bring them back again: those repeats are counted,
 // not played.
@@ -12,7 +12,7 @@
 #include <string>
 #include <vector>
 
-#include "account/piece_tape.h"
+#include "account/chunk_tape.h"
 #include "engine/engine.h"
 
 namespace megalith::account {
@@ -27,7 +27,7 @@ struct StepWork {
 /// One rank's stage, on a trace device.
 class ComposedStage {
  public:
-  ComposedStage(engine::Engine& engine, PieceTapes& tapes);
+  ComposedStage(engine::Engine& engine, ChunkTapes& tapes);
 
   // The micro-batches of a data shard, for an engine's StageRunner. `actions`: of this stage.
 
@@ -41,8 +41,8 @@ class ComposedStage {
   const StepWork& work() const { return work_; }
 
  private:
-  struct Piece {
-    const PieceTape* tape = nullptr;
+  struct ModelChunk {
+    const ChunkTape* tape = nullptr;
     models::Stage stage;
     size_t first_parameter = 0;
     parameters::ParameterRun embedding_parameters;
@@ -59,14 +59,15 @@ class ComposedStage {
   };
   using Completed = std::function<void(const parameters::ParameterRun&)>;
   Slot& open(int micro_batch, int chunk);
-  void pass(const PassTape& tape, const Piece& piece, Objects& objects, const Completed& completed);
-  void place_gradient(Slot& slot, const Piece& piece);
+  void pass(const PassTape& tape, const ModelChunk& model_chunk, Objects& objects,
+            const Completed& completed);
+  void place_gradient(Slot& slot, const ModelChunk& model_chunk);
   void backward(int micro_batch, int chunk, const Completed& completed);
   void act(const parallel::Action& action, int micro_batch, const Completed& completed);
   std::vector<int64_t> state(int micro_batch) const;
 
   engine::Engine& engine_;
-  std::vector<Piece> pieces_;                      // by chunk
+  std::vector<ModelChunk> chunks_;                 // by chunk
   std::map<std::pair<int, int>, Slot> slots_;      // by micro-batch and chunk
   std::map<int, std::weak_ptr<Objects>> batches_;  // by micro-batch
   StepWork work_;

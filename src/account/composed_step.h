@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // A traced step (traced_step.h) whose pipeline stage is composed (composed_stage.h): the same
 // memory, to the byte, and the same work, for the time of one micro-batch through each kind of
-// piece, however many there are of both. The rest of a step, and what is beside the steps, runs as
-// it is.
+// model chunk, however many there are of both. The rest of a step, and what is beside the steps,
+// runs as it is.
 //
 // A step and what runs between steps each begin with nothing in use but what lasts. So the marks of
 // a step are found once for all ranks whose steps are alike, whatever they do between.
@@ -27,7 +27,7 @@ class ComposedSteps {
   /// What a rank does in a step.
   StepWork work(int rank);
 
-  PieceTapes& tapes() { return tapes_; }
+  ChunkTapes& tapes() { return tapes_; }
   /// Of a data shard's micro-batches; by stage.
   const std::vector<std::vector<parallel::Action>>& schedule() const { return schedule_; }
 
@@ -36,7 +36,7 @@ class ComposedSteps {
   std::optional<MemoryByClass> known_step(const ClassKey& key);
   const engine::Settings& settings_;
   const device::Target& target_;
-  PieceTapes tapes_;
+  ChunkTapes tapes_;
   std::vector<std::vector<parallel::Action>> schedule_;
   std::vector<data::HostBatch> micro_batches_;  // of a rank: sizes alone
   std::mutex mutex_;

@@ -166,7 +166,7 @@ TEST(ComposedStep, IsTheWholeStepOfEveryRecipe) {
 }
 
 /// Llama 3.1 405B on 1,024 ranks (Grattafiori et al. 2024, table 4, at a sequence of 8192).
-TEST(ComposedStep, ALargeModelIsOfFourKindsOfPieces) {
+TEST(ComposedStep, ALargeModelIsOfFourKindsOfChunks) {
   engine::Settings s;
   s.model = models::llama({.layers = 126,
                            .hidden = 16384,

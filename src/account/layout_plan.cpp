@@ -70,19 +70,19 @@ Memories memories_of(ComposedSteps& steps, RankClasses& classes, const parallel:
   return memories;
 }
 
-/// Operations of (forward, backward) of every piece, by stage and chunk.
-using PieceOperations = std::vector<std::vector<std::array<double, 2>>>;
+/// Operations of (forward, backward) of every model chunk, by stage and chunk.
+using ChunkOperations = std::vector<std::vector<std::array<double, 2>>>;
 
-PieceOperations operations_of_pieces(const engine::Settings& s, PieceTapes& tapes) {
-  PieceOperations operations;
+ChunkOperations operations_of_chunks(const engine::Settings& s, ChunkTapes& tapes) {
+  ChunkOperations operations;
   for (int stage = 0; stage < s.layout.pipeline; ++stage) {
     operations.emplace_back();
     int64_t layers = 0;  // of the chunks before
     for (int chunk = 0; chunk < s.layout.chunks; ++chunk) {
-      const models::Stage piece = piece_at(s, stage, chunk);
-      const PieceTape& tape = tapes.of(piece, s.recompute.from(layers), 0);
+      const models::Stage model_chunk = chunk_at(s, stage, chunk);
+      const ChunkTape& tape = tapes.of(model_chunk, s.recompute.from(layers), 0);
       operations.back().push_back({tape.forward.work.flops, tape.backward.work.flops});
-      layers += piece.end - piece.begin;
+      layers += model_chunk.end - model_chunk.begin;
     }
   }
   return operations;
@@ -136,7 +136,7 @@ LayoutPlan plan_layout(const engine::Settings& s, const device::Target& target,
     ++plan.classes[found->second].alike;
   }
 
-  const PieceOperations operations = operations_of_pieces(s, steps.tapes());
+  const ChunkOperations operations = operations_of_chunks(s, steps.tapes());
   plan.micro_batches = micro_batches_per_shard(s);
   plan.timeline =
       parallel::simulate(steps.schedule(), [&](int stage, const parallel::Action& action) {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The plan of a layout of any size without its ranks: one rank of each class (rank_classes.h) takes
 // a composed step (composed_step.h). The snapshot lies beside it all along. The timeline is the
-// schedule in virtual time with the traced operations of each piece.
+// schedule in virtual time with the traced operations of each model chunk.
 #pragma once
 
 #include <functional>

@@ -7,8 +7,8 @@
 
 #include <ctime>
 
+#include "account/chunk_trace.h"
 #include "account/paper_table.h"
-#include "account/piece_trace.h"
 #include "account/traced_step.h"
 #include "comm/backends.h"
 #include "kernels/reduction/norms.h"
@@ -114,7 +114,7 @@ TEST(LayoutPlan, BubbleOfEqualStagesIsTheFormula) {
     s.batch.full = 8;
     const LayoutPlan plan = plan_layout(s, kTarget, {});
     EXPECT_EQ(plan.micro_batches, 8);
-    // The busiest stage waits for pieces of the others, which are smaller than its own by that
+    // The busiest stage waits for chunks of the others, which are smaller than its own by that
     // much.
     const auto [least, most] = std::ranges::minmax(plan.timeline.busy);
     EXPECT_GT(least / most, 0.9);

@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <array>
 
-#include "account/piece_trace.h"
+#include "account/chunk_trace.h"
 #include "account/plan.h"
 #include "comm/backends.h"
 #include "engine/engine.h"
@@ -52,15 +52,15 @@ int64_t state_bytes(const engine::Settings& s, const device::Target& target, int
         const auto world = comm::make_traced_communicator(device, rank, s.layout.num_ranks());
         const parallel::Mesh mesh(*world, s.layout);
         parameters::ParameterSet set;
-        std::vector<std::unique_ptr<models::Decoder>> pieces;
+        std::vector<std::unique_ptr<models::Decoder>> chunks;
         for (int chunk = 0; chunk < s.layout.chunks; ++chunk) {
-          models::Stage piece =
-              models::Stage::part(s.model, parallel::piece_of(s.layout, stage, chunk),
+          models::Stage model_chunk =
+              models::Stage::part(s.model, parallel::virtual_stage_of(s.layout, stage, chunk),
                                   s.layout.pipeline * s.layout.chunks);
-          piece.has_embedding = has_embedding && piece.has_embedding;
-          piece.has_head = has_head && piece.has_head;
-          pieces.push_back(std::make_unique<models::Decoder>(
-              s.model, set, piece, engine::partition_of(s, mesh.at().tensor)));
+          model_chunk.has_embedding = has_embedding && model_chunk.has_embedding;
+          model_chunk.has_head = has_head && model_chunk.has_head;
+          chunks.push_back(std::make_unique<models::Decoder>(
+              s.model, set, model_chunk, engine::partition_of(s, mesh.at().tensor)));
         }
         set.allocate(device, {.master = s.masters, .compute = s.weights});
         const optim::AdamW optimizer(set, device, s.adamw);
@@ -80,9 +80,11 @@ int64_t layer_activations(const PaperModel& model, const device::Target& target,
   const engine::Settings s = paper_settings(model, sequence, recompute);
   std::vector<int64_t> kept;
   for (int chunk = 0; chunk < s.layout.chunks; ++chunk) {
-    const models::Stage piece = models::Stage::part(s.model, parallel::piece_of(s.layout, 0, chunk),
-                                                    s.layout.pipeline * s.layout.chunks);
-    kept.push_back(trace_piece(s, target, {piece.begin, piece.end, false, false}).kept_bytes);
+    const models::Stage model_chunk =
+        models::Stage::part(s.model, parallel::virtual_stage_of(s.layout, 0, chunk),
+                            s.layout.pipeline * s.layout.chunks);
+    kept.push_back(
+        trace_chunk(s, target, {model_chunk.begin, model_chunk.end, false, false}).kept_bytes);
   }
   return peak_kept(first_stage_of(s), kept);
 }
@@ -115,11 +117,11 @@ PaperRow paper_row(const PaperModel& model, const device::Target& target) {
   row.head_state =
       state_bytes(s, target, last, true, true) - state_bytes(s, target, last, true, false);
   std::vector<int64_t> mask(static_cast<size_t>(s.layout.chunks));
-  mask[0] = trace_piece(s, target, {0, 1, true, false}).kept_bytes -
-            trace_piece(s, target, {0, 1, false, false}).kept_bytes;
+  mask[0] = trace_chunk(s, target, {0, 1, true, false}).kept_bytes -
+            trace_chunk(s, target, {0, 1, false, false}).kept_bytes;
   row.embedding_activations = peak_kept(first_stage_of(s), mask);
   // A micro-batch's backward follows its loss: there is one at a time.
-  row.head_activations = trace_piece(s, target, {0, 0, false, true}).peak_bytes;
+  row.head_activations = trace_chunk(s, target, {0, 0, false, true}).peak_bytes;
   return row;
 }
 

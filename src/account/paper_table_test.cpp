@@ -5,7 +5,7 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
-#include "account/piece_trace.h"
+#include "account/chunk_trace.h"
 #include "comm/backends.h"
 #include "testing/toy_model.h"
 
@@ -118,7 +118,7 @@ TEST(PaperTable, ALayersBytesAreTheFormula) {
 int64_t measured_layer(const engine::Settings& s, comm::Communicator& world) {
   const auto device = device::make_cpu_device(1);
   const auto kept = [&](int64_t layers) {
-    return pass_piece(s, *device, world, {0, layers, false, false}).kept_bytes;
+    return pass_chunk(s, *device, world, {0, layers, false, false}).kept_bytes;
   };
   const int64_t one = kept(1);
   return kept(2) - one;
@@ -181,7 +181,7 @@ TEST(PaperTable, WireBytesAreTheFormula) {
     for (const bool sequence : {false, true}) {
       engine::Settings s = paper_settings(model, sequence, layers::Recompute::none);
       s.weights = s.activations = DType::f32;
-      const PieceTrace layer = trace_layer(s, kTarget);
+      const ChunkTrace layer = trace_layer(s, kTarget);
       const int64_t unit =
           s.model.context * s.micro_batch * s.model.hidden * 4 / tensor * (tensor - 1);
       EXPECT_EQ(layer.forward.bytes_wire, 4 * unit) << tensor << sequence;

@@ -9,8 +9,8 @@
 
 namespace megalith::account {
 
-models::Stage piece_at(const engine::Settings& s, int stage, int chunk) {
-  return models::Stage::part(s.model, parallel::piece_of(s.layout, stage, chunk),
+models::Stage chunk_at(const engine::Settings& s, int stage, int chunk) {
+  return models::Stage::part(s.model, parallel::virtual_stage_of(s.layout, stage, chunk),
                              s.layout.pipeline * s.layout.chunks);
 }
 
@@ -42,9 +42,10 @@ RankClasses::RankClasses(const engine::Settings& settings, const BesideSteps& be
 ClassKey RankClasses::shape_of(int stage) const {
   ClassKey shape{stage == 0 ? 1 : 0, stage == settings_.layout.pipeline - 1 ? 1 : 0};
   for (int chunk = 0; chunk < settings_.layout.chunks; ++chunk) {
-    const models::Stage piece = piece_at(settings_, stage, chunk);
-    shape.push_back(piece.end - piece.begin);
-    shape.insert(shape.end(), layer_kinds_.begin() + piece.begin, layer_kinds_.begin() + piece.end);
+    const models::Stage model_chunk = chunk_at(settings_, stage, chunk);
+    shape.push_back(model_chunk.end - model_chunk.begin);
+    shape.insert(shape.end(), layer_kinds_.begin() + model_chunk.begin,
+                 layer_kinds_.begin() + model_chunk.end);
   }
   return shape;
 }
@@ -54,8 +55,8 @@ RankClasses::Declared& RankClasses::declared_of(int stage) {
   if (declared == nullptr) {
     declared = std::make_unique<Declared>();
     for (int chunk = 0; chunk < settings_.layout.chunks; ++chunk) {
-      declared->pieces.push_back(std::make_unique<models::Decoder>(
-          settings_.model, declared->set, piece_at(settings_, stage, chunk),
+      declared->chunks.push_back(std::make_unique<models::Decoder>(
+          settings_.model, declared->set, chunk_at(settings_, stage, chunk),
           engine::partition_of(settings_, 0)));
     }
   }

@@ -47,7 +47,7 @@ class RankClasses {
   /// A stage's parameters, on paper.
   struct Declared {
     parameters::ParameterSet set;
-    std::vector<std::unique_ptr<models::Decoder>> pieces;
+    std::vector<std::unique_ptr<models::Decoder>> chunks;
     parameters::Ownership ownership;  // of data ranks, once asked for
     std::map<int, Writers> writers;   // by tensor rank, once asked for
   };
@@ -63,6 +63,6 @@ class RankClasses {
 };
 
 /// A chunk of a stage.
-models::Stage piece_at(const engine::Settings& settings, int stage, int chunk);
+models::Stage chunk_at(const engine::Settings& settings, int stage, int chunk);
 
 }  // namespace megalith::account

@@ -51,7 +51,7 @@ int64_t Engine::max_sequences(const data::HostBatch& batch) const {
 }
 
 void Engine::run_stage(layers::Context& context, const PipelineStage::Work& task) {
-  PipelineStage work(model_.pieces(), context, task);
+  PipelineStage work(model_.chunks(), context, task);
   const auto schedule =
       parallel::make_schedule(settings().pipeline_schedule, mesh().layout().pipeline,
                               static_cast<int>(task.micro_batches.size()), mesh().layout().chunks);
@@ -173,9 +173,10 @@ std::vector<double> Engine::sample_losses(const data::HostBatch& host) {
   const DeviceBatch batch(device(), host, max_sequences(host), 1, token_part());
   const device::Tensor x = context.workspace(
       context.activation, Shape{batch.batch().own.count, settings().model.hidden});
-  model_.through_stages(x, "validation.activation", [&](const models::Decoder& piece, size_t) {
-    piece.hidden(context, batch.batch(), x);
-  });
+  model_.through_stages(x, "validation.activation",
+                        [&](const models::Decoder& model_chunk, size_t) {
+                          model_chunk.hidden(context, batch.batch(), x);
+                        });
   if (!mesh().is_last_stage()) return {};
   const device::Tensor loss_T =
       model_.exec().workspace.tensor(settings().masters, Shape{host.num_tokens()});

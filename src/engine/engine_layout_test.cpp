@@ -137,7 +137,7 @@ Settings interleaved(Settings settings, int stages, int chunks) {
 
 TEST(EngineLayout, Chunks) {
   for (Variant& variant : variants()) {
-    variant.settings.model.set_num_layers(5);  // uneven pieces
+    variant.settings.model.set_num_layers(5);  // uneven chunks
     EXPECT_TRUE(same(variant.settings, interleaved(variant.settings, 2, 2))) << variant.name;
   }
 }
@@ -162,7 +162,7 @@ TEST(EngineLayout, AllForwardAllBackward) {
   EXPECT_TRUE(same(toy_settings(), other));
 }
 
-TEST(EngineLayout, RefusesMorePiecesThanLayers) {
+TEST(EngineLayout, RefusesMoreChunksThanLayers) {
   EXPECT_THROW(check(interleaved(toy_settings(), 2, 2), "test"), UserError);
   Settings settings = toy_settings();
   settings.layout.pipeline = 4;

@@ -37,9 +37,9 @@ KvCache::KvCache(ShardedModel& model, int64_t max_positions) : capacity_(max_pos
   device::Device& device = model.device();
   const int64_t num_blocks = kernels::kv_cache_blocks(max_positions);
   const int ranks = model.mesh().layout().tensor;
-  for (const auto& piece : model.pieces()) {
+  for (const auto& model_chunk : model.chunks()) {
     std::vector<layers::CachedLayer>& layers = layers_.emplace_back();
-    for (int64_t i = piece->stage().begin; i < piece->stage().end; ++i) {
+    for (int64_t i = model_chunk->stage().begin; i < model_chunk->stage().end; ++i) {
       const layers::AttentionSpec& attention = model.spec().layer(i).attention;
       const kernels::KvCacheShape shape{model.settings().activations,
                                         kv_heads_here(attention.kv_heads, ranks),
@@ -69,8 +69,8 @@ std::vector<double> InferenceEngine::score(std::span<const int32_t> ids) {
                        std::ssize(ids));
   layers::Context context = model_.inference_context();
   const device::Tensor x = context.workspace(context.activation, Shape{tokens, spec().hidden});
-  model_.through_stages(x, "inference.activation", [&](const models::Decoder& piece, size_t) {
-    piece.hidden(context, text.batch(), x);
+  model_.through_stages(x, "inference.activation", [&](const models::Decoder& model_chunk, size_t) {
+    model_chunk.hidden(context, text.batch(), x);
   });
   std::vector<double> logprobs;
   if (model_.mesh().is_last_stage()) {
@@ -96,12 +96,13 @@ void InferenceEngine::extend_chunk(KvCache& cache, std::span<const int32_t> ids,
   const kernels::CachedSequences sequences = text.cached(cache.block_table_.view);
   layers::Context context = model_.inference_context();
   const device::Tensor x = context.workspace(context.activation, Shape{tokens, spec().hidden});
-  model_.through_stages(x, "inference.activation", [&](const models::Decoder& piece, size_t chunk) {
-    const layers::KvCacheBinding binding{cache.layers_[chunk], sequences};
-    layers::Batch batch = text.batch();
-    batch.cache = &binding;
-    piece.hidden(context, batch, x);
-  });
+  model_.through_stages(x, "inference.activation",
+                        [&](const models::Decoder& model_chunk, size_t chunk) {
+                          const layers::KvCacheBinding binding{cache.layers_[chunk], sequences};
+                          layers::Batch batch = text.batch();
+                          batch.cache = &binding;
+                          model_chunk.hidden(context, batch, x);
+                        });
   cache.length_ += tokens;
   if (!logits_RV.absent()) model_.head().logits(context, x.view.rows(tokens - 1, 1), logits_RV);
 }

@@ -5,12 +5,12 @@
 
 namespace megalith::engine {
 
-PipelineStage::PipelineStage(std::span<const std::unique_ptr<models::Decoder>> pieces,
+PipelineStage::PipelineStage(std::span<const std::unique_ptr<models::Decoder>> chunks,
                              layers::Context& context, const Work& work)
-    : pieces_(pieces),
+    : chunks_(chunks),
       context_(context),
       work_(work),
-      slots_(pieces.size() * work.micro_batches.size()),
+      slots_(chunks.size() * work.micro_batches.size()),
       batches_(work.micro_batches.size()) {}
 
 PipelineStage::Slot& PipelineStage::slot(int micro_batch, int chunk) {
@@ -34,7 +34,7 @@ PipelineStage::Slot& PipelineStage::open(int micro_batch, int chunk) {
 View PipelineStage::gradient(Slot& slot) {
   if (slot.gradient_TH.view.absent()) {
     slot.gradient_TH = context_.workspace(
-        context_.activation, Shape{slot.batch->batch().own.count, pieces_[0]->spec().hidden});
+        context_.activation, Shape{slot.batch->batch().own.count, chunks_[0]->spec().hidden});
   }
   return slot.gradient_TH;
 }
@@ -49,17 +49,18 @@ View PipelineStage::loss_rows(int micro_batch) const {
 
 layers::RecomputePolicy PipelineStage::recompute_of(int chunk) const {
   int64_t before = 0;
-  for (int c = 0; c < chunk; ++c) before += piece(c).stage().end - piece(c).stage().begin;
+  for (int c = 0; c < chunk; ++c)
+    before += model_chunk(c).stage().end - model_chunk(c).stage().begin;
   return work_.recompute.from(before);
 }
 
 void PipelineStage::forward(int micro_batch, int chunk) {
   Slot& slot = open(micro_batch, chunk);
-  piece(chunk).forward(context_, slot.batch->batch(), slot.saved, recompute_of(chunk));
+  model_chunk(chunk).forward(context_, slot.batch->batch(), slot.saved, recompute_of(chunk));
 }
 
 void PipelineStage::backward(int micro_batch, int chunk) {
-  const models::Decoder& piece = this->piece(chunk);
+  const models::Decoder& model_chunk = this->model_chunk(chunk);
   Slot& slot = open(micro_batch, chunk);
   const layers::Batch& batch = slot.batch->batch();
   const View dx = gradient(slot);
@@ -68,20 +69,20 @@ void PipelineStage::backward(int micro_batch, int chunk) {
   const auto completed = [&](const parameters::ParameterRun& parameters) {
     if (is_last && work_.completed) work_.completed(parameters);
   };
-  if (piece.stage().has_head) {
-    piece.loss(context_, batch, slot.saved, work_.z_loss, loss_rows(micro_batch), dx);
+  if (model_chunk.stage().has_head) {
+    model_chunk.loss(context_, batch, slot.saved, work_.z_loss, loss_rows(micro_batch), dx);
     if (!work_.finite.absent()) {
       kernels::all_finite(context_.exec, {.x = loss_rows(micro_batch),
                                           .flag = work_.finite,
                                           .accumulate = true,
                                           .weight = batch.loss_weight_T});
     }
-    completed(piece.head_parameters());
+    completed(model_chunk.head_parameters());
   }
-  piece.backward(context_, batch, slot.saved, recompute_of(chunk), dx, completed);
+  model_chunk.backward(context_, batch, slot.saved, recompute_of(chunk), dx, completed);
   slot.saved = {};
-  if (piece.stage().has_embedding) slot = {};
-  completed(piece.embedding_parameters());
+  if (model_chunk.stage().has_embedding) slot = {};
+  completed(model_chunk.embedding_parameters());
 }
 
 ConstView PipelineStage::output(int micro_batch, int chunk) {
@@ -89,7 +90,7 @@ ConstView PipelineStage::output(int micro_batch, int chunk) {
 }
 View PipelineStage::input(int micro_batch, int chunk) {
   Slot& slot = open(micro_batch, chunk);
-  return piece(chunk).input(context_, slot.batch->batch(), slot.saved);
+  return model_chunk(chunk).input(context_, slot.batch->batch(), slot.saved);
 }
 ConstView PipelineStage::input_gradient(int micro_batch, int chunk) {
   return gradient(slot(micro_batch, chunk));

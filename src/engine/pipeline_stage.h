@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // One rank's work on the micro-batches of one data shard, as the pipeline executor asks for it.
-// What a micro-batch keeps in a piece of the model between its forward and its backward lives in
+// What a micro-batch keeps in a model chunk between its forward and its backward lives in
 // the slot of the two.
 #pragma once
 
@@ -31,8 +31,8 @@ class PipelineStage final : public parallel::StageWork {
     /// Empty: nobody does.
     std::function<void(const parameters::ParameterRun&)> completed;
   };
-  /// `pieces`: this stage's part of the model, by chunk.
-  PipelineStage(std::span<const std::unique_ptr<models::Decoder>> pieces, layers::Context& context,
+  /// `chunks`: this stage's part of the model, by chunk.
+  PipelineStage(std::span<const std::unique_ptr<models::Decoder>> chunks, layers::Context& context,
                 const Work& work);
 
   void forward(int micro_batch, int chunk) override;
@@ -55,8 +55,10 @@ class PipelineStage final : public parallel::StageWork {
   View gradient(Slot& slot);
   View loss_rows(int micro_batch) const;
   layers::RecomputePolicy recompute_of(int chunk) const;
-  const models::Decoder& piece(int chunk) const { return *pieces_[static_cast<size_t>(chunk)]; }
-  std::span<const std::unique_ptr<models::Decoder>> pieces_;
+  const models::Decoder& model_chunk(int chunk) const {
+    return *chunks_[static_cast<size_t>(chunk)];
+  }
+  std::span<const std::unique_ptr<models::Decoder>> chunks_;
   layers::Context& context_;
   Work work_;
   std::vector<Slot> slots_;  // [chunks x micro-batches]

@@ -28,18 +28,18 @@ ShardedModel::ShardedModel(const Settings& settings, device::Device& device,
     : settings_(settings), device_(device), mesh_(mesh), exec_(device, settings.numerics) {
   const parallel::Layout& layout = mesh.layout();
   for (int chunk = 0; chunk < layout.chunks; ++chunk) {
-    const models::Stage stage =
-        models::Stage::part(settings.model, parallel::piece_of(layout, mesh.at().pipeline, chunk),
-                            layout.pipeline * layout.chunks);
-    pieces_.push_back(std::make_unique<models::Decoder>(settings.model, set_, stage,
+    const models::Stage stage = models::Stage::part(
+        settings.model, parallel::virtual_stage_of(layout, mesh.at().pipeline, chunk),
+        layout.pipeline * layout.chunks);
+    chunks_.push_back(std::make_unique<models::Decoder>(settings.model, set_, stage,
                                                         partition_of(settings, mesh.at().tensor)));
   }
   set_.allocate(device, storage);
 }
 
 parameters::Parameter* ShardedModel::tied() const {
-  for (const auto& piece : pieces_) {
-    if (piece->tied() != nullptr) return piece->tied();
+  for (const auto& model_chunk : chunks_) {
+    if (model_chunk->tied() != nullptr) return model_chunk->tied();
   }
   return nullptr;
 }
@@ -56,15 +56,15 @@ layers::Context ShardedModel::inference_context() {
 
 void ShardedModel::through_stages(
     View x_TH, std::string_view label,
-    FunctionRef<void(const models::Decoder& piece, size_t chunk)> pass) {
+    FunctionRef<void(const models::Decoder& model_chunk, size_t chunk)> pass) {
   comm::Communicator& pipeline = mesh_.pipeline();
   const int stage = mesh_.at().pipeline, stages = pipeline.size();
-  for (size_t chunk = 0; chunk < pieces_.size(); ++chunk) {
-    const models::Decoder& piece = *pieces_[chunk];
-    if (!piece.stage().has_embedding)
+  for (size_t chunk = 0; chunk < chunks_.size(); ++chunk) {
+    const models::Decoder& model_chunk = *chunks_[chunk];
+    if (!model_chunk.stage().has_embedding)
       pipeline.wait(pipeline.start_receive((stage + stages - 1) % stages, x_TH, label));
-    pass(piece, chunk);
-    if (!piece.stage().has_head)
+    pass(model_chunk, chunk);
+    if (!model_chunk.stage().has_head)
       pipeline.wait(pipeline.start_send((stage + 1) % stages, x_TH, label));
   }
 }

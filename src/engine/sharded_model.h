@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// One rank's part of a model on a mesh of ranks: its pieces, their parameters and where they run.
-// The only owner of a model: training, validation, samples, scoring and generation run through it.
+// One rank's part of a model on a mesh of ranks: its model chunks, their parameters and where they
+// run. The only owner of a model: training, validation, samples, scoring and generation run through
+// it.
 #pragma once
 
 #include <memory>
@@ -28,9 +29,9 @@ class ShardedModel {
   parameters::ParameterSet& parameters() { return set_; }
   const parameters::ParameterSet& parameters() const { return set_; }
   /// This stage's part of the stack, by chunk.
-  std::span<const std::unique_ptr<models::Decoder>> pieces() const { return pieces_; }
-  /// Of the last stage: the piece with the head.
-  const models::Decoder& head() const { return *pieces_.back(); }
+  std::span<const std::unique_ptr<models::Decoder>> chunks() const { return chunks_; }
+  /// Of the last stage: the chunk with the head.
+  const models::Decoder& head() const { return *chunks_.back(); }
   /// The tied table of this stage; null when not tied or on a middle stage.
   parameters::Parameter* tied() const;
 
@@ -39,11 +40,11 @@ class ShardedModel {
   /// The same for reading text, whose passes have any number of tokens: whole on every tensor rank.
   layers::Context inference_context();
 
-  /// `pass(piece, chunk)` for each piece of this stage in the order of the stack, x_TH coming in
-  /// from the stage before and going out to the next: on return, on the last stage, the output of
-  /// the last block. Collective over the pipeline; `label` names the transfers.
+  /// `pass(model_chunk, chunk)` for each chunk of this stage in the order of the stack, x_TH coming
+  /// in from the stage before and going out to the next: on return, on the last stage, the output
+  /// of the last block. Collective over the pipeline; `label` names the transfers.
   void through_stages(View x_TH, std::string_view label,
-                      FunctionRef<void(const models::Decoder& piece, size_t chunk)> pass);
+                      FunctionRef<void(const models::Decoder& model_chunk, size_t chunk)> pass);
   /// The numbers that the last stage gives, on all its pipeline ranks. Collective over them.
   std::vector<double> from_last_stage(std::span<const double> values, std::string_view label);
 
@@ -53,7 +54,7 @@ class ShardedModel {
   const parallel::Mesh& mesh_;
   kernels::Exec exec_;
   parameters::ParameterSet set_;
-  std::vector<std::unique_ptr<models::Decoder>> pieces_;
+  std::vector<std::unique_ptr<models::Decoder>> chunks_;
 };
 
 /// What layers are given on a rank in training.

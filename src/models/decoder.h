@@ -14,7 +14,7 @@
 
 namespace megalith::models {
 
-/// A piece of the stack: blocks [begin, end), with the embedding first and the head last.
+/// A model chunk: blocks [begin, end), with the embedding first and the head last.
 struct Stage {
   int64_t begin = 0;
   int64_t end = 0;
@@ -45,7 +45,7 @@ class Decoder {
   /// Places saved.x_TH[0]; the first stage's forward fills it, others receive into it.
   View input(layers::Context& context, const layers::Batch& batch, DecoderSaved& saved) const;
   /// Fills `saved`; its last x_TH is the stage's output. Collective over the tensor ranks.
-  /// `recompute`: by block of this piece.
+  /// `recompute`: by block of this chunk.
   void forward(layers::Context& context, const layers::Batch& batch, DecoderSaved& saved,
                const layers::RecomputePolicy& recompute) const;
   /// The head's part of the last stage: loss_T, and dx_TH overwritten with the gradient of the
@@ -62,7 +62,7 @@ class Decoder {
       Completed completed = [](const parameters::ParameterRun&) {}) const;
 
   /// What loss() completes, and what the end of backward() does; none on other stages. The table of
-  /// a tied model is of its embedding where that is in the same piece.
+  /// a tied model is of its embedding where that is in the same chunk.
   parameters::ParameterRun head_parameters() const {
     return {begins_[begins_.size() - 2], begins_.back()};
   }

@@ -17,11 +17,11 @@ class StageWork {
   virtual void forward(int micro_batch, int chunk) = 0;
   virtual void backward(int micro_batch, int chunk) = 0;
 
-  /// What forward of (micro_batch, chunk) produced, for the next piece.
+  /// What forward of (micro_batch, chunk) produced, for the next virtual stage.
   virtual ConstView output(int micro_batch, int chunk) = 0;
   /// Where the input of forward is to be received.
   virtual View input(int micro_batch, int chunk) = 0;
-  /// What backward of (micro_batch, chunk) produced, for the previous piece.
+  /// What backward of (micro_batch, chunk) produced, for the previous virtual stage.
   virtual ConstView input_gradient(int micro_batch, int chunk) = 0;
   /// Where the gradient of output() is to be received.
   virtual View output_gradient(int micro_batch, int chunk) = 0;

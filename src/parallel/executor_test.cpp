@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A toy model of integer pieces, y = (k + 2) x + k, run by every schedule on thread ranks: outputs
-// and gradients equal the closed form, buffers are asked for and given back once.
+// A toy model of integer virtual stages, y = (k + 2) x + k, run by every schedule on thread ranks:
+// outputs and gradients equal the closed form, buffers are asked for and given back once.
 #include "parallel/executor.h"
 
 #include <gtest/gtest.h>
@@ -18,23 +18,24 @@ using Key = std::pair<int, int>;  // micro-batch, chunk
 class ToyStage final : public StageWork {
  public:
   ToyStage(int stages, int stage, int chunks)
-      : stages_(stages), stage_(stage), pieces_(stages * chunks) {}
+      : stages_(stages), stage_(stage), virtual_stages_(stages * chunks) {}
 
   void forward(int m, int c) override {
-    const int k = piece(c);
+    const int k = virtual_stage(c);
     if (k == 0) inputs_[{m, c}] = 10 + m;
     if (stages_ == 1 && k > 0) inputs_[{m, c}] = outputs_[{m, c - 1}];
     const int64_t x = inputs_.at({m, c});
-    if (k == pieces_ - 1) {
+    if (k == virtual_stages_ - 1) {
       losses[m] = (k + 2) * x + k;
     } else {
       outputs_[{m, c}] = (k + 2) * x + k;
     }
   }
   void backward(int m, int c) override {
-    const int k = piece(c);
-    if (k == pieces_ - 1) output_gradients_[{m, c}] = m + 1;
-    if (stages_ == 1 && k < pieces_ - 1) output_gradients_[{m, c}] = input_gradients_[{m, c + 1}];
+    const int k = virtual_stage(c);
+    if (k == virtual_stages_ - 1) output_gradients_[{m, c}] = m + 1;
+    if (stages_ == 1 && k < virtual_stages_ - 1)
+      output_gradients_[{m, c}] = input_gradients_[{m, c + 1}];
     const int64_t dy = output_gradients_.at({m, c});
     // Weight gradients are in sample order: a digest that depends on it.
     weight_gradient[c] = weight_gradient[c] * 31 % 1'000'003 + dy * inputs_.at({m, c}) % 1'000'003;
@@ -56,16 +57,16 @@ class ToyStage final : public StageWork {
   std::map<int, int64_t> losses, first_gradients, weight_gradient;
 
  private:
-  int piece(int c) const { return c * stages_ + stage_; }
+  int virtual_stage(int c) const { return c * stages_ + stage_; }
   static View view(int64_t& x) { return {reinterpret_cast<std::byte*>(&x), DType::i64, Shape{1}}; }
-  int stages_, stage_, pieces_;
+  int stages_, stage_, virtual_stages_;
   std::map<Key, int64_t> inputs_, outputs_, output_gradients_,
       input_gradients_;  // stable addresses
 };
 
 struct Result {
   std::map<int, int64_t> losses, first_gradients;
-  std::map<int, int64_t> weight_gradients;  // by piece
+  std::map<int, int64_t> weight_gradients;  // by virtual stage
   friend bool operator==(const Result&, const Result&) = default;
 };
 
@@ -90,17 +91,17 @@ Result run(ScheduleKind kind, int stages, int micro_batches, int chunks) {
 }
 
 TEST(Executor, EveryScheduleEqualsTheSerialRun) {
-  for (const int pieces : {1, 2, 4, 6, 12}) {
+  for (const int virtual_stages : {1, 2, 4, 6, 12}) {
     for (const int m : {1, 2, 5, 8}) {
-      const Result serial = run(ScheduleKind::interleaved, 1, m, pieces);
+      const Result serial = run(ScheduleKind::interleaved, 1, m, virtual_stages);
       ASSERT_EQ(std::ssize(serial.losses), m);
       int64_t scale = 1;
-      for (int k = 0; k < pieces; ++k) scale *= k + 2;
+      for (int k = 0; k < virtual_stages; ++k) scale *= k + 2;
       for (int i = 0; i < m; ++i) EXPECT_EQ(serial.first_gradients.at(i), scale * (i + 1));
       for (int stages = 1; stages <= 6; ++stages) {
-        if (pieces % stages != 0) continue;
-        EXPECT_EQ(run(ScheduleKind::interleaved, stages, m, pieces / stages), serial);
-        if (stages != pieces) continue;
+        if (virtual_stages % stages != 0) continue;
+        EXPECT_EQ(run(ScheduleKind::interleaved, stages, m, virtual_stages / stages), serial);
+        if (stages != virtual_stages) continue;
         EXPECT_EQ(run(ScheduleKind::one_forward_one_backward, stages, m, 1), serial);
         EXPECT_EQ(run(ScheduleKind::gpipe, stages, m, 1), serial);
       }

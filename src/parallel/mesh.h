@@ -31,7 +31,7 @@ struct Layout {
   int pipeline = 1;
   int data = 1;
   bool sequence = false;  // norms, dropouts and residuals cut along the tokens over the tensor axis
-  int chunks = 1;         // pieces of the model per pipeline stage (interleaved schedule)
+  int chunks = 1;         // model chunks per pipeline stage (interleaved schedule)
   std::array<Axis, kNumAxes> order = {Axis::tensor, Axis::data, Axis::pipeline};  // fastest first
 
   int size(Axis axis) const;
@@ -46,8 +46,9 @@ struct Coordinates {
   friend bool operator==(const Coordinates&, const Coordinates&) = default;
 };
 
-/// The model is cut into stages x chunks pieces; the number, from the front, of a stage's chunk.
-inline int piece_of(const Layout& layout, int stage, int chunk) {
+/// The model is cut into stages x chunks virtual stages, a model chunk each; the number, from the
+/// front, of a stage's chunk.
+inline int virtual_stage_of(const Layout& layout, int stage, int chunk) {
   return chunk * layout.pipeline + stage;
 }
 

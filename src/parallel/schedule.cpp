@@ -68,7 +68,7 @@ class StageWriter {
  public:
   /// `window`: how many sends of one kind may be under way.
   StageWriter(int stages, int stage, int chunks, size_t window)
-      : stages_(stages), stage_(stage), pieces_(stages * chunks), window_(window) {}
+      : stages_(stages), stage_(stage), virtual_stages_(stages * chunks), window_(window) {}
 
   std::vector<Action> write(const std::vector<Compute>& sequence) {
     if (!sequence.empty()) receive(sequence[0], true);
@@ -87,13 +87,13 @@ class StageWriter {
   }
 
  private:
-  int piece(const Compute& c) const { return c.chunk * stages_ + stage_; }
+  int virtual_stage(const Compute& c) const { return c.chunk * stages_ + stage_; }
   int next() const { return (stage_ + 1) % stages_; }
   int previous() const { return (stage_ + stages_ - 1) % stages_; }
 
   void receive(const Compute& c, bool start) {
-    const int k = piece(c);
-    if (stages_ == 1 || (c.is_forward ? k == 0 : k == pieces_ - 1)) return;
+    const int k = virtual_stage(c);
+    if (stages_ == 1 || (c.is_forward ? k == 0 : k == virtual_stages_ - 1)) return;
     if (c.is_forward) {
       actions_.push_back(
           {start ? ActionKind::start_receive_activation : ActionKind::wait_receive_activation,
@@ -106,8 +106,8 @@ class StageWriter {
   }
 
   void send(const Compute& c) {
-    const int k = piece(c);
-    if (stages_ == 1 || (c.is_forward ? k == pieces_ - 1 : k == 0)) return;
+    const int k = virtual_stage(c);
+    if (stages_ == 1 || (c.is_forward ? k == virtual_stages_ - 1 : k == 0)) return;
     std::deque<Action>& sends = sends_[c.is_forward ? 0 : 1];
     if (sends.size() == window_) wait_for_oldest(sends);
     sends.push_back(
@@ -127,7 +127,7 @@ class StageWriter {
 
   int stages_;
   int stage_;
-  int pieces_;
+  int virtual_stages_;
   size_t window_;
   std::vector<Action> actions_;
   std::array<std::deque<Action>, 2> sends_;  // under way: activations, gradients

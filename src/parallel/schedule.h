@@ -3,8 +3,8 @@
 // executor (executor.h) walks one stage's list; tests and timelines walk all of them in virtual
 // time.
 //
-// The model is cut into stages x chunks pieces; piece k is chunk k / stages of stage k % stages.
-// Kinds, for p stages, m micro-batches and v chunks (Narayanan et al. 2021, section 2.2):
+// The model is cut into stages x chunks virtual stages; number k is chunk k / stages of stage k %
+// stages. Kinds, for p stages, m micro-batches and v chunks (Narayanan et al. 2021, section 2.2):
 //   gpipe   every forward, then every backward
 //                              idle (p-1)/m of the ideal time; m micro-batches in flight
 //   one_forward_one_backward   the same idle time; min(m, p - stage) in flight
@@ -27,7 +27,7 @@ std::string_view name_of(ScheduleKind kind);
 std::optional<ScheduleKind> schedule_from_name(std::string_view name);
 inline std::string_view format_as(ScheduleKind kind) { return name_of(kind); }
 
-/// Activations go to the next piece, gradients to the previous one.
+/// Activations go to the next virtual stage, gradients to the previous one.
 enum class ActionKind : uint8_t {
   forward,
   backward,
@@ -44,7 +44,7 @@ std::string_view name_of(ActionKind kind);
 inline std::string_view format_as(ActionKind kind) { return name_of(kind); }
 
 /// `chunk` is the chunk of the stage that acts. A transfer is identified at both ends by
-/// (boundary, micro_batch); boundary k lies between pieces k - 1 and k.
+/// (boundary, micro_batch); boundary k lies between virtual stages k - 1 and k.
 struct Action {
   ActionKind kind = ActionKind::forward;
   int micro_batch = 0;

@@ -99,7 +99,7 @@ TEST(Schedule, SendsAndReceivesMatchInOrder) {
     }
     ASSERT_EQ(sends, receives);
     for (const Order& order : sends) transfers += order.size();
-    // Every boundary between pieces is crossed once each way by every micro-batch.
+    // Every boundary between virtual stages is crossed once each way by every micro-batch.
     const int boundaries = c.stages == 1 ? 0 : c.stages * c.chunks - 1;
     ASSERT_EQ(transfers, static_cast<size_t>(2 * boundaries * c.micro_batches));
   });
@@ -180,26 +180,27 @@ TEST(Schedule, NeverHangsAndIdlesAsTheFormulaSays) {
   });
 }
 
-// Data flows forward through the pieces and back: no computation before what it needs.
+// Data flows forward through the virtual stages and back: no computation before what it needs.
 TEST(Schedule, VirtualTimeRespectsDependencies) {
   for (const Case c :
        {Case{kAll, 4, 6, 1}, Case{kOne, 4, 6, 1}, Case{kOne, 3, 2, 1}, Case{kInterleaved, 2, 4, 3},
         Case{kInterleaved, 4, 8, 2}, Case{kInterleaved, 3, 7, 2}}) {
     const Timeline timeline =
         time_of(c, make_schedule(c.kind, c.stages, c.micro_batches, c.chunks));
-    std::map<std::tuple<bool, int, int>, Span> spans;  // forward, piece, micro-batch
+    std::map<std::tuple<bool, int, int>, Span> spans;  // forward, virtual stage, micro-batch
     for (const Span& span : timeline.spans) {
       spans[{span.action.kind == ActionKind::forward, span.action.chunk * c.stages + span.stage,
              span.action.micro_batch}] = span;
     }
-    const int pieces = c.stages * c.chunks;
-    ASSERT_EQ(std::ssize(spans), 2 * pieces * c.micro_batches);
+    const int virtual_stages = c.stages * c.chunks;
+    ASSERT_EQ(std::ssize(spans), 2 * virtual_stages * c.micro_batches);
     for (int m = 0; m < c.micro_batches; ++m) {
-      for (int k = 1; k < pieces; ++k) {
+      for (int k = 1; k < virtual_stages; ++k) {
         EXPECT_LE((spans[{true, k - 1, m}].end), (spans[{true, k, m}].begin));
         EXPECT_LE((spans[{false, k, m}].end), (spans[{false, k - 1, m}].begin));
       }
-      EXPECT_LE((spans[{true, pieces - 1, m}].end), (spans[{false, pieces - 1, m}].begin));
+      EXPECT_LE((spans[{true, virtual_stages - 1, m}].end),
+                (spans[{false, virtual_stages - 1, m}].begin));
     }
   }
 }

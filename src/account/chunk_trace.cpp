@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "account/piece_trace.h"
+#include "account/chunk_trace.h"
 
 #include "account/traced_step.h"
 #include "comm/backends.h"
@@ -8,12 +8,12 @@
 
 namespace megalith::account {
 
-PiecePasses::PiecePasses(const engine::Settings& settings, device::Device& device,
+ChunkPasses::ChunkPasses(const engine::Settings& settings, device::Device& device,
                          comm::Communicator& world, const models::Stage& stage)
     : settings_(settings),
       mesh_(world, settings.layout),
       exec_(device, settings.numerics),
-      piece_(settings.model, set_, stage, engine::partition_of(settings, mesh_.at().tensor)),
+      model_chunk_(settings.model, set_, stage, engine::partition_of(settings, mesh_.at().tensor)),
       context_(engine::context_of(settings, mesh_, exec_, 0, settings.model.dropout)),
       host_(shaped_batch(settings, settings.micro_batch)) {
   set_.allocate(device, {.master = settings.masters, .compute = settings.weights});
@@ -21,43 +21,43 @@ PiecePasses::PiecePasses(const engine::Settings& settings, device::Device& devic
   finite_ = exec_.workspace.tensor(DType::i32, Shape{1});
 }
 
-void PiecePasses::place_batch() {
+void ChunkPasses::place_batch() {
   const int64_t sequences = settings_.ragged ? host_.num_tokens() : host_.num_samples;
   engine::DeviceBatch::TokenPart part;
   if (settings_.sequence_parallel()) part = {mesh_.at().tensor, mesh_.layout().tensor};
   batch_ = std::make_unique<engine::DeviceBatch>(exec_.device, host_, sequences, 1, part);
 }
 
-void PiecePasses::input() { piece_.input(context_, batch_->batch(), saved_); }
+void ChunkPasses::input() { model_chunk_.input(context_, batch_->batch(), saved_); }
 
-void PiecePasses::forward() {
-  piece_.forward(context_, batch_->batch(), saved_, settings_.recompute);
+void ChunkPasses::forward() {
+  model_chunk_.forward(context_, batch_->batch(), saved_, settings_.recompute);
 }
 
-void PiecePasses::place_gradient() {
+void ChunkPasses::place_gradient() {
   gradient_TH_ = context_.workspace(context_.activation,
                                     Shape{batch_->batch().own.count, settings_.model.hidden});
 }
 
-void PiecePasses::backward(models::Decoder::Completed completed) {
+void ChunkPasses::backward(models::Decoder::Completed completed) {
   const layers::Batch& batch = batch_->batch();
-  if (piece_.stage().has_head) {
-    piece_.loss(context_, batch, saved_, static_cast<float>(settings_.z_loss), loss_T_,
-                gradient_TH_);
+  if (model_chunk_.stage().has_head) {
+    model_chunk_.loss(context_, batch, saved_, static_cast<float>(settings_.z_loss), loss_T_,
+                      gradient_TH_);
     kernels::all_finite(
         exec_, {.x = loss_T_, .flag = finite_, .accumulate = true, .weight = batch.loss_weight_T});
-    completed(piece_.head_parameters());
+    completed(model_chunk_.head_parameters());
   }
-  piece_.backward(context_, batch, saved_, settings_.recompute, gradient_TH_, completed);
+  model_chunk_.backward(context_, batch, saved_, settings_.recompute, gradient_TH_, completed);
   saved_ = {};
 }
 
-PieceTrace pass_piece(const engine::Settings& settings, device::Device& device,
+ChunkTrace pass_chunk(const engine::Settings& settings, device::Device& device,
                       comm::Communicator& world, const models::Stage& stage) {
-  PiecePasses passes(settings, device, world, stage);
+  ChunkPasses passes(settings, device, world, stage);
   passes.place_batch();
   device::Recorder forward, backward;
-  PieceTrace result;
+  ChunkTrace result;
   device.set_recorder(&forward);
   if (!stage.has_embedding) passes.input();
   passes.forward();
@@ -84,16 +84,16 @@ device::Work minus(const device::Work& a, const device::Work& b) {
 
 }  // namespace
 
-PieceTrace trace_piece(const engine::Settings& settings, const device::Target& target,
+ChunkTrace trace_chunk(const engine::Settings& settings, const device::Target& target,
                        const models::Stage& stage) {
   const auto device = device::make_trace_device(target);
   const auto world = comm::make_traced_communicator(*device, 0, settings.layout.num_ranks());
-  return pass_piece(settings, *device, *world, stage);
+  return pass_chunk(settings, *device, *world, stage);
 }
 
-PieceTrace trace_layer(const engine::Settings& settings, const device::Target& target) {
-  PieceTrace layer = trace_piece(settings, target, {0, 1, false, false});
-  const PieceTrace two = trace_piece(settings, target, {0, 2, false, false});
+ChunkTrace trace_layer(const engine::Settings& settings, const device::Target& target) {
+  ChunkTrace layer = trace_chunk(settings, target, {0, 1, false, false});
+  const ChunkTrace two = trace_chunk(settings, target, {0, 2, false, false});
   layer.kept_bytes = two.kept_bytes - layer.kept_bytes;
   layer.forward = minus(two.forward, layer.forward);
   layer.backward = minus(two.backward, layer.backward);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "account/piece_tape.h"
+#include "account/chunk_tape.h"
 
 #include <algorithm>
 #include <array>
@@ -66,40 +66,40 @@ class TapeRecorder final : public device::ArenaObserver {
   std::map<std::pair<device::MemoryClass, int64_t>, size_t> live_;
 };
 
-PieceTape record_piece(const engine::Settings& settings, const device::Target& target, int rank,
+ChunkTape record_chunk(const engine::Settings& settings, const device::Target& target, int rank,
                        const models::Stage& stage) {
   const auto device = device::make_trace_device(target);
   const auto world = comm::make_traced_communicator(*device, rank, settings.layout.num_ranks());
   // Where the arena begins, which is empty.
   const std::byte* const activations =
       device->arena(device::MemoryClass::activations).allocate(0).data();
-  PiecePasses passes(settings, *device, *world, stage);
+  ChunkPasses passes(settings, *device, *world, stage);
   TapeRecorder recorder(*device);
-  PieceTape piece;
-  piece.batch = recorder.record([&] { passes.place_batch(); });
-  piece.batch_objects = recorder.take_count();
-  if (!stage.has_embedding) piece.input = recorder.record([&] { passes.input(); });
-  piece.forward = recorder.record([&] { passes.forward(); });
-  piece.output =
+  ChunkTape chunk;
+  chunk.batch = recorder.record([&] { passes.place_batch(); });
+  chunk.batch_objects = recorder.take_count();
+  if (!stage.has_embedding) chunk.input = recorder.record([&] { passes.input(); });
+  chunk.forward = recorder.record([&] { passes.forward(); });
+  chunk.output =
       recorder.object_at(device::MemoryClass::activations, passes.output().data() - activations);
-  piece.output_bytes = passes.output().bytes();
-  piece.place_gradient = recorder.record([&] { passes.place_gradient(); });
-  piece.backward = recorder.record([&] {
+  chunk.output_bytes = passes.output().bytes();
+  chunk.place_gradient = recorder.record([&] { passes.place_gradient(); });
+  chunk.backward = recorder.record([&] {
     passes.backward([&](const parameters::ParameterRun& run) { recorder.completed(run); });
   });
-  piece.objects = recorder.take_count();
-  return piece;
+  chunk.objects = recorder.take_count();
+  return chunk;
 }
 
 }  // namespace
 
-PieceTapes::PieceTapes(const engine::Settings& settings, const device::Target& target)
+ChunkTapes::ChunkTapes(const engine::Settings& settings, const device::Target& target)
     : settings_(settings),
       target_(target),
       layer_kinds_(layer_kinds(settings.model)),
       tensor_ranks_are_alike_(tensor_ranks_are_alike(settings)) {}
 
-const PieceTape& PieceTapes::of(const models::Stage& stage,
+const ChunkTape& ChunkTapes::of(const models::Stage& stage,
                                 const layers::RecomputePolicy& recompute, int tensor_rank) {
   const int64_t layers = stage.end - stage.begin;
   const int tensor = tensor_ranks_are_alike_ ? 0 : tensor_rank;
@@ -112,7 +112,7 @@ const PieceTape& PieceTapes::of(const models::Stage& stage,
   engine::Settings settings = settings_;
   settings.recompute = recompute;
   const int rank = parallel::rank_of(settings.layout, {.tensor = tensor});
-  return tapes_.try_emplace(key, record_piece(settings, target_, rank, stage)).first->second;
+  return tapes_.try_emplace(key, record_chunk(settings, target_, rank, stage)).first->second;
 }
 
 }  // namespace megalith::account
