@@ -7,7 +7,7 @@
 #include <cstdio>
 #include <string>
 
-#include "account/rank_classes.h"
+#include "engine/sharded_model.h"
 
 namespace megalith::apps {
 namespace {
@@ -29,7 +29,7 @@ void print_layout(const engine::Settings& s, const std::vector<account::MemoryBy
     const parallel::Coordinates at = parallel::coordinates_of(s.layout, rank);
     std::string blocks;
     for (int chunk = 0; chunk < s.layout.chunks; ++chunk) {
-      const models::Stage part = account::chunk_at(s, at.pipeline, chunk);
+      const models::Stage part = engine::chunk_at(s, at.pipeline, chunk);
       blocks += fmt::format("{}{}{}-{}{}", chunk > 0 ? ", " : "", part.has_embedding ? "e " : "",
                             part.begin, part.end - 1, part.has_head ? " h" : "");
     }

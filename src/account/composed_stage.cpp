@@ -40,10 +40,7 @@ void ComposedStage::pass(const PassTape& tape, const ModelChunk& model_chunk, Ob
         objects[event.object].release();
         break;
       case PassTape::Kind::completed:
-        if (completed) {
-          completed({model_chunk.first_parameter + event.run.begin,
-                     model_chunk.first_parameter + event.run.end});
-        }
+        if (completed) completed(model_chunk.whole_run(event.run));
         break;
     }
   }

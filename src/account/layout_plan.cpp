@@ -79,7 +79,7 @@ ChunkOperations operations_of_chunks(const engine::Settings& s, ChunkTapes& tape
     operations.emplace_back();
     int64_t layers = 0;  // of the chunks before
     for (int chunk = 0; chunk < s.layout.chunks; ++chunk) {
-      const models::Stage model_chunk = chunk_at(s, stage, chunk);
+      const models::Stage model_chunk = engine::chunk_at(s, stage, chunk);
       const ChunkTape& tape = tapes.of(model_chunk, s.recompute.from(layers), 0);
       operations.back().push_back({tape.forward.work.flops, tape.backward.work.flops});
       layers += model_chunk.end - model_chunk.begin;

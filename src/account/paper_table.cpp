@@ -54,9 +54,7 @@ int64_t state_bytes(const engine::Settings& s, const device::Target& target, int
         parameters::ParameterSet set;
         std::vector<std::unique_ptr<models::Decoder>> chunks;
         for (int chunk = 0; chunk < s.layout.chunks; ++chunk) {
-          models::Stage model_chunk =
-              models::Stage::part(s.model, parallel::virtual_stage_of(s.layout, stage, chunk),
-                                  s.layout.pipeline * s.layout.chunks);
+          models::Stage model_chunk = engine::chunk_at(s, stage, chunk);
           model_chunk.has_embedding = has_embedding && model_chunk.has_embedding;
           model_chunk.has_head = has_head && model_chunk.has_head;
           chunks.push_back(std::make_unique<models::Decoder>(
@@ -80,9 +78,7 @@ int64_t layer_activations(const PaperModel& model, const device::Target& target,
   const engine::Settings s = paper_settings(model, sequence, recompute);
   std::vector<int64_t> kept;
   for (int chunk = 0; chunk < s.layout.chunks; ++chunk) {
-    const models::Stage model_chunk =
-        models::Stage::part(s.model, parallel::virtual_stage_of(s.layout, 0, chunk),
-                            s.layout.pipeline * s.layout.chunks);
+    const models::Stage model_chunk = engine::chunk_at(s, 0, chunk);
     kept.push_back(
         trace_chunk(s, target, {model_chunk.begin, model_chunk.end, false, false}).kept_bytes);
   }

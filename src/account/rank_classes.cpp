@@ -9,11 +9,6 @@
 
 namespace megalith::account {
 
-models::Stage chunk_at(const engine::Settings& s, int stage, int chunk) {
-  return models::Stage::part(s.model, parallel::virtual_stage_of(s.layout, stage, chunk),
-                             s.layout.pipeline * s.layout.chunks);
-}
-
 std::vector<int64_t> layer_kinds(const models::ModelSpec& model) {
   std::vector<const layers::LayerSpec*> known;
   std::vector<int64_t> kinds;
@@ -42,7 +37,7 @@ RankClasses::RankClasses(const engine::Settings& settings, const BesideSteps& be
 ClassKey RankClasses::shape_of(int stage) const {
   ClassKey shape{stage == 0 ? 1 : 0, stage == settings_.layout.pipeline - 1 ? 1 : 0};
   for (int chunk = 0; chunk < settings_.layout.chunks; ++chunk) {
-    const models::Stage model_chunk = chunk_at(settings_, stage, chunk);
+    const models::Stage model_chunk = engine::chunk_at(settings_, stage, chunk);
     shape.push_back(model_chunk.end - model_chunk.begin);
     shape.insert(shape.end(), layer_kinds_.begin() + model_chunk.begin,
                  layer_kinds_.begin() + model_chunk.end);
@@ -56,7 +51,7 @@ RankClasses::Declared& RankClasses::declared_of(int stage) {
     declared = std::make_unique<Declared>();
     for (int chunk = 0; chunk < settings_.layout.chunks; ++chunk) {
       declared->chunks.push_back(std::make_unique<models::Decoder>(
-          settings_.model, declared->set, chunk_at(settings_, stage, chunk),
+          settings_.model, declared->set, engine::chunk_at(settings_, stage, chunk),
           engine::partition_of(settings_, 0)));
     }
   }

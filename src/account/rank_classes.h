@@ -62,7 +62,4 @@ class RankClasses {
   std::map<ClassKey, std::unique_ptr<Declared>> declared_;  // by shape of the stage
 };
 
-/// A chunk of a stage.
-models::Stage chunk_at(const engine::Settings& settings, int stage, int chunk);
-
 }  // namespace megalith::account

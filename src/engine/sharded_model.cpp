@@ -23,16 +23,19 @@ layers::Context context_of(const Settings& settings, const parallel::Mesh& mesh,
           settings.paper_storage};
 }
 
+models::Stage chunk_at(const Settings& settings, int stage, int chunk) {
+  return models::Stage::part(settings.model,
+                             parallel::virtual_stage_of(settings.layout, stage, chunk),
+                             settings.layout.pipeline * settings.layout.chunks);
+}
+
 ShardedModel::ShardedModel(const Settings& settings, device::Device& device,
                            const parallel::Mesh& mesh, const parameters::Storage& storage)
     : settings_(settings), device_(device), mesh_(mesh), exec_(device, settings.numerics) {
-  const parallel::Layout& layout = mesh.layout();
-  for (int chunk = 0; chunk < layout.chunks; ++chunk) {
-    const models::Stage stage = models::Stage::part(
-        settings.model, parallel::virtual_stage_of(layout, mesh.at().pipeline, chunk),
-        layout.pipeline * layout.chunks);
-    chunks_.push_back(std::make_unique<models::Decoder>(settings.model, set_, stage,
-                                                        partition_of(settings, mesh.at().tensor)));
+  for (int chunk = 0; chunk < settings.layout.chunks; ++chunk) {
+    chunks_.push_back(std::make_unique<models::Decoder>(
+        settings.model, set_, chunk_at(settings, mesh.at().pipeline, chunk),
+        partition_of(settings, mesh.at().tensor)));
   }
   set_.allocate(device, storage);
 }

@@ -14,6 +14,9 @@
 
 namespace megalith::engine {
 
+/// Which part of the model a chunk of a stage is.
+models::Stage chunk_at(const Settings& settings, int stage, int chunk);
+
 class ShardedModel {
  public:
   /// Declares this rank's parameters and takes memory for them as `storage` says. Device and mesh
