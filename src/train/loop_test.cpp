@@ -241,5 +241,24 @@ TEST_F(LoopTest, GivenWeightsAreWhereARunBeginsAndAResumeDoesNotAskForThem) {
   EXPECT_NE(run().last.loss, given.last.loss);
 }
 
+// Consent does not make saved tensors fit: of 100 rows, padded to a multiple of 128 and of the
+// shards, three shards ask for 384.
+TEST_F(LoopTest, ShardsThatPadTheVocabularyOtherwiseAreRefusedWhateverIsAllowed) {
+  recipe_.model.hidden = 24;
+  recipe_.model.heads = recipe_.model.kv_heads = 6;
+  recipe_.model.ffn = 96;
+  recipe_.parallel.tensor_shards = 1;
+  run();
+  facts_.allow = {"parallel.tensor_shards"};
+  recipe_.train.steps = 6;
+  recipe_.parallel.tensor_shards = 3;
+  EXPECT_THAT([&] { run(); }, testing::ThrowsMessage<UserError>(testing::AllOf(
+                                  testing::HasSubstr("parallel.tensor_shards was 1, is 3"),
+                                  testing::HasSubstr("128 rows"), testing::HasSubstr("384"),
+                                  testing::HasSubstr("use the old values or another run.out"))));
+  recipe_.parallel.tensor_shards = 2;
+  EXPECT_EQ(run().last.step, 6);
+}
+
 }  // namespace
 }  // namespace megalith::train

@@ -3,6 +3,7 @@
 
 #include <fmt/ranges.h>
 
+#include "base/integer.h"
 #include "base/log.h"
 #include "config/resume.h"
 #include "models/recipe_model.h"
@@ -21,6 +22,23 @@ void judge_content(const char* key, bool changed, std::span<const std::string> a
                         key, rule.reason, key);
 }
 
+/// A fault when other tensor shards ask for other rows of a padded vocabulary than were saved: to
+/// allow the change does not make them fit.
+void judge_padding(const config::Recipe& before, const config::Recipe& now, int64_t vocab,
+                   std::string& faults) {
+  const auto rows_for = [&](const config::Recipe& recipe) {
+    return models::model_of(before, vocab).padded_vocab(narrow<int>(recipe.parallel.tensor_shards));
+  };
+  if (before.parallel.tensor_shards == now.parallel.tensor_shards) return;
+  const int64_t saved = rows_for(before), asked = rows_for(now);
+  if (saved == asked) return;
+  if (!faults.empty()) faults += "; ";
+  faults += fmt::format(
+      "parallel.tensor_shards was {}, is {}: the vocabulary is saved with padding to {} rows, and "
+      "would have {}",
+      before.parallel.tensor_shards, now.parallel.tensor_shards, saved, asked);
+}
+
 }  // namespace
 
 void check_resume(const config::Recipe& recipe, const data::BatchSource& source,
@@ -35,6 +53,7 @@ void check_resume(const config::Recipe& recipe, const data::BatchSource& source,
   models::complete(now.model);
   const auto changes = config::differences(before, now);
   std::string faults = config::forbidden_changes(changes, allow);
+  judge_padding(before, now, tokenizer != nullptr ? tokenizer->vocab_size() : 0, faults);
   const auto& state = reader.state();
   const auto recorded = state.find("data_fingerprint");
   const bool same_data =
