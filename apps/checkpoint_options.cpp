@@ -114,7 +114,7 @@ void on_model_ranks(const CheckpointOptions& options, const store::ModelSource& 
       comm::require_same(place.world, "the input", sha256(std::as_bytes(std::span(input))));
     }
     engine::InferenceModel model(source.spec(), place.device, place.world, model_options);
-    source.fill(model.parameters(), place.device);
+    source.fill(model.parameters(), place.device, [&] { place.world.heartbeat(); });
     body({model.engine(), place.world, place.world.rank() == 0});
   });
 }

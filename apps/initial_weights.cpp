@@ -37,7 +37,7 @@ std::optional<store::ModelSource> initial_weights(comm::Communicator& world,
   if (world.exchange(begins ? "begins" : "", "a run begins")[0].empty()) return std::nullopt;
   const std::string where = fmt::format("recipe: train.init {}", recipe.train.init);
   const int shards = settings.split.tensor_shards;
-  auto source = store::ModelSource::open(recipe.train.init, shards);
+  auto source = store::ModelSource::open(recipe.train.init, shards, [&] { world.heartbeat(); });
   models::require_same_weights(settings.model, source.spec(), where);
   if (source.spec().padded_vocab(source.tensor_shards()) != settings.model.padded_vocab(shards)) {
     throw UserError("{}: its vocabulary is padded for parallel.tensor_shards {}; set that", where,
@@ -49,7 +49,7 @@ std::optional<store::ModelSource> initial_weights(comm::Communicator& world,
 
 void begin_with(const store::ModelSource& source, train::RunInputs& inputs) {
   inputs.initial_weights = [&](engine::Engine& engine) {
-    source.fill(engine.parameters(), engine.device());
+    source.fill(engine.parameters(), engine.device(), [&] { engine.mesh().world().heartbeat(); });
   };
   inputs.facts.init = {{"path", inputs.recipe.train.init},
                        {"fingerprint", source.weights().fingerprint()}};

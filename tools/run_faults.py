@@ -77,7 +77,7 @@ RUN_FAULTS = [
     Fault("choices of products forgotten", "src/train/product_choices.cpp",
           "choices.products |= uint32_t{1} << i;", "", "train_test", "ProductChoices.ComeBackByName"),
     Fault("a file of a checkpoint not compared with its hash", "src/checkpoint/reader.cpp",
-          "if (hash_of(hash_kind(manifest.version), open_own(path), file.bytes, at_work) == file.hash) return;", "return;",
+          "if (hash_of(hash_kind(manifest.version), open_own(path), file.bytes, heartbeat) == file.hash) return;", "return;",
           "checkpoint_test", "SaverTest.the_newest_whole_checkpoint_is_found"),
     Fault("a name in a manifest that leads out of its folder", "src/checkpoint/manifest.cpp",
           "if (!is_plain_name(file.name))", "if (false)",

@@ -61,7 +61,8 @@ std::string hash_of(HashKind kind, const SafetensorsFile& file, const Safetensor
 void read_overlap(const SafetensorsFile& file, const SafetensorsEntry& entry, const Shape& shape,
                   Shard here, Shard wanted, void* host, const AtWork& at_work) {
   const bool all_here = here.is_whole(shape), all_wanted = wanted.is_whole(shape);
-  if ((all_here && all_wanted) || here == wanted) return file.read(entry, 0, entry.bytes, host);
+  if ((all_here && all_wanted) || here == wanted)
+    return file.read(entry, 0, entry.bytes, host, at_work);
   // What is whole is so along every dimension.
   if (all_here) here = {wanted.dim, 0, shape[wanted.dim]};
   if (all_wanted) wanted = {here.dim, 0, shape[here.dim]};
@@ -74,10 +75,10 @@ void read_overlap(const SafetensorsFile& file, const SafetensorsEntry& entry, co
       const int64_t begin = std::max(asked.begin, held.begin);
       const int64_t end = std::min(asked.begin + asked.count, held.begin + held.count);
       for (int64_t o = 0; begin < end && o < outer; ++o) {  // around the cut dimension
-        if (at_work) at_work();
         const int64_t from = o * here.extent() + held.local + begin - held.begin;
         const int64_t to = (o * wanted.extent() + asked.local + begin - asked.begin) * inner;
-        file.read(entry, from * inner, (end - begin) * inner, static_cast<std::byte*>(host) + to);
+        file.read(entry, from * inner, (end - begin) * inner, static_cast<std::byte*>(host) + to,
+                  at_work);
       }
     }
   }
@@ -106,11 +107,11 @@ struct Reader::Impl {
     return *std::ranges::find(manifest.files, name, &FileRecord::name);
   }
   void check_size(const FileRecord& file) const;
-  void verify(const FileRecord& file) const;
-  std::string damage_in(const FileRecord& file) const;
-  const SafetensorsFile& tensor_file(const std::string& name) {
+  void verify(const FileRecord& file, const AtWork& heartbeat) const;
+  std::string damage_in(const FileRecord& file, const AtWork& heartbeat) const;
+  const SafetensorsFile& tensor_file(const std::string& name, const AtWork& heartbeat) {
     const std::lock_guard lock(mutex);
-    if (!verified.contains(name)) verify(record(name));
+    if (!verified.contains(name)) verify(record(name), heartbeat);
     verified.insert(name);
     return open.try_emplace(name, folder / name).first->second;
   }
@@ -135,16 +136,16 @@ void Reader::Impl::check_size(const FileRecord& file) const {
   throw IntegrityError("{} {}{}", path.string(), fault, tensors_note(held));
 }
 
-void Reader::Impl::verify(const FileRecord& file) const {
+void Reader::Impl::verify(const FileRecord& file, const AtWork& heartbeat) const {
   const fs::path path = folder / file.name;
-  if (hash_of(hash_kind(manifest.version), open_own(path), file.bytes, at_work) == file.hash)
+  if (hash_of(hash_kind(manifest.version), open_own(path), file.bytes, heartbeat) == file.hash)
     return;
   throw IntegrityError("{}: the content does not match its hash; {}", path.string(),
-                       damage_in(file));
+                       damage_in(file, heartbeat));
 }
 
 /// Which part of a file with a wrong hash is wrong.
-std::string Reader::Impl::damage_in(const FileRecord& file) const {
+std::string Reader::Impl::damage_in(const FileRecord& file, const AtWork& heartbeat) const {
   if (!file.name.ends_with(".safetensors")) return "the file is damaged";
   try {
     const SafetensorsFile content(folder / file.name);
@@ -155,7 +156,7 @@ std::string Reader::Impl::damage_in(const FileRecord& file) const {
       if (entry == nullptr) return fmt::format("tensor {} is not in it", tensor.name);
       const bool own = !piece->hash.empty();
       const HashKind kind = own ? hash_kind(manifest.version) : HashKind::sha256;
-      if (hash_of(kind, content, *entry, at_work) != (own ? piece->hash : tensor.sha256)) {
+      if (hash_of(kind, content, *entry, heartbeat) != (own ? piece->hash : tensor.sha256)) {
         return fmt::format("tensor {} is damaged", tensor.name);
       }
     }
@@ -235,19 +236,21 @@ void Reader::verify_all() const {
   pool.run([&](int thread) {
     for (size_t i = static_cast<size_t>(thread); i < files.size();
          i += static_cast<size_t>(pool.num_threads())) {
-      impl_->verify(files[i]);
+      impl_->verify(files[i], impl_->at_work);
     }
   });
   const std::lock_guard lock(impl_->mutex);
   for (const FileRecord& file : files) impl_->verified.insert(file.name);
 }
 
-void Reader::read(const std::string& name, const Shard& wanted, void* host) const {
+void Reader::read(const std::string& name, const Shard& wanted, void* host,
+                  const AtWork& at_work) const {
+  const AtWork& heartbeat = at_work ? at_work : impl_->at_work;
   const auto found = impl_->index.find(name);
   MEGA_CHECK(found != impl_->index.end(), "no tensor {}", name);
   const TensorRecord& tensor = impl_->manifest.tensors[found->second];
   for (const PieceRecord& piece : tensor.pieces) {
-    const SafetensorsFile& file = impl_->tensor_file(piece.file);
+    const SafetensorsFile& file = impl_->tensor_file(piece.file, heartbeat);
     const SafetensorsEntry* entry = file.find(name);
     const Shard held = piece.shard();
     if (entry == nullptr || entry->dtype != tensor.dtype ||
@@ -255,8 +258,7 @@ void Reader::read(const std::string& name, const Shard& wanted, void* host) cons
       throw IntegrityError("{}: tensor {} is not there as the manifest says", file.path().string(),
                            name);
     }
-    if (impl_->at_work) impl_->at_work();
-    read_overlap(file, *entry, tensor.shape, held, wanted, host, impl_->at_work);
+    read_overlap(file, *entry, tensor.shape, held, wanted, host, heartbeat);
   }
 }
 

@@ -49,8 +49,10 @@ class Reader {
   /// Checks the hash of every file, on all cores.
   void verify_all() const;
   /// Reads part of a tensor to `host` (row major, in the stored type). At the first use of a file
-  /// its whole hash is verified. IntegrityError naming file and tensor.
-  void read(const std::string& name, const Shard& shard, void* host) const;
+  /// its whole hash is verified. IntegrityError naming file and tensor. `at_work`: in place of the
+  /// reader's own.
+  void read(const std::string& name, const Shard& shard, void* host,
+            const AtWork& at_work = {}) const;
 
  private:
   struct Impl;

@@ -269,7 +269,7 @@ TEST_F(Checkpoint, files_deleted_swapped_or_of_another_step_are_refused) {
   put(second, two);
   Reader(path).verify_all();
   fs::rename(path, folder_ / step_folder_name(9));
-  EXPECT_THAT(fault_of(folder_ / step_folder_name(9)), HasSubstr("is of step 1"));
+  EXPECT_THAT(damage_in(folder_ / step_folder_name(9)), HasSubstr("is of step 1"));
 }
 
 TEST_F(Checkpoint, a_manifest_with_a_valid_hash_is_still_not_trusted) {

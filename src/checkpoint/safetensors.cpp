@@ -184,10 +184,15 @@ const SafetensorsEntry* SafetensorsFile::find(const std::string& name) const {
   return found == index_.end() ? nullptr : &entries_[found->second];
 }
 
-void SafetensorsFile::read(const SafetensorsEntry& entry, int64_t offset, int64_t size,
-                           void* host) const {
+void SafetensorsFile::read(const SafetensorsEntry& entry, int64_t offset, int64_t size, void* host,
+                           const AtWork& at_work) const {
   MEGA_CHECK(offset >= 0 && size >= 0 && offset + size <= entry.bytes);
-  file_.read_at(host, static_cast<size_t>(size), entry.begin + offset);
+  for (int64_t at = 0; at < size; at += kReadPartBytes) {
+    if (at_work) at_work();
+    file_.read_at(static_cast<std::byte*>(host) + at,
+                  static_cast<size_t>(std::min(kReadPartBytes, size - at)),
+                  entry.begin + offset + at);
+  }
 }
 
 std::string safetensors_header(std::vector<SafetensorsEntry>& entries) {

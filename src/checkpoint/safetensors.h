@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "base/file.h"
+#include "checkpoint/at_work.h"
 #include "tensor/dtype.h"
 #include "tensor/shape.h"
 
@@ -31,6 +32,9 @@ struct SafetensorsEntry {
 inline constexpr int64_t kMaxHeaderBytes = 100'000'000;
 inline constexpr int kMaxTensorDims = kMaxDims;
 
+/// Of which a long read is made.
+inline constexpr int64_t kReadPartBytes = int64_t{16} << 20;
+
 class SafetensorsFile {
  public:
   /// Opens and checks the whole header. UserError if the file is absent.
@@ -40,8 +44,9 @@ class SafetensorsFile {
   /// Null when absent.
   const SafetensorsEntry* find(const std::string& name) const;
   const std::filesystem::path& path() const { return file_.path(); }
-  /// Reads `size` bytes at `offset` of a tensor's bytes.
-  void read(const SafetensorsEntry& entry, int64_t offset, int64_t size, void* host) const;
+  /// Reads `size` bytes at `offset` of a tensor's bytes; `at_work` is called before every part.
+  void read(const SafetensorsEntry& entry, int64_t offset, int64_t size, void* host,
+            const AtWork& at_work = {}) const;
 
  private:
   File file_;

@@ -226,6 +226,29 @@ TEST_F(Convert, parameters_are_filled_in_the_sets_type) {
   }
 }
 
+// Other ranks may have read their parts and wait. A tensor of more than one part of a read has
+// several.
+TEST_F(Convert, whoever_opens_and_fills_says_that_it_is_at_work) {
+  models::ModelSpec wide = small();
+  wide.context = checkpoint::kReadPartBytes / (wide.hidden * 4) + 1;
+  Json json = config();
+  json["n_positions"] = wide.context;
+  const fs::path foreign = write_foreign("hf", tensors(wide), json);
+  convert(foreign, folder_ / "ours", "megalith", "");
+  int heartbeats = 0;
+  const checkpoint::AtWork at_work = [&] { ++heartbeats; };
+  const auto device = device::make_cpu_device(1);
+  for (const fs::path& folder : {foreign, folder_ / "ours"}) {
+    const ModelSource source = ModelSource::open(folder, 0, at_work);
+    engine::InferenceModel model(source.spec(), *device,
+                                 {DType::f32, kernels::Numerics::exact, source.tensor_shards()});
+    heartbeats = 0;
+    source.fill(model.parameters(), *device, at_work);
+    // Each is read and converted, the table of positions in two parts.
+    EXPECT_GE(heartbeats, 2 * std::ssize(model.parameters().all()) + 1) << folder;
+  }
+}
+
 TEST_F(Convert, a_run_is_its_newest_whole_checkpoint) {
   const fs::path foreign = write_foreign("hf", tensors(small()));
   const fs::path run = folder_ / "run";

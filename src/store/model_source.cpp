@@ -44,7 +44,8 @@ bool is_step_folder(const fs::path& path) {
 
 }  // namespace
 
-ModelSource ModelSource::open(const fs::path& path, int tensor_shards) {
+ModelSource ModelSource::open(const fs::path& path, int tensor_shards,
+                              const checkpoint::AtWork& at_work) {
   std::error_code error;
   if (!fs::exists(path, error)) {
     throw UserError("{}: no such folder; name a run, a checkpoint or a Hugging Face folder",
@@ -55,15 +56,15 @@ ModelSource ModelSource::open(const fs::path& path, int tensor_shards) {
   }
   ModelSource source;
   if (is_step_folder(path)) {
-    source.open_checkpoint(path);
+    source.open_checkpoint(path, at_work);
   } else if (fs::is_directory(path / "checkpoints")) {
-    const auto newest = checkpoint::find_newest(path / "checkpoints", false);
+    const auto newest = checkpoint::find_newest(path / "checkpoints", false, at_work);
     if (!newest) {
       throw UserError("{}: the run has no complete checkpoint yet", path.string());
     }
-    source.open_checkpoint(newest->folder());
+    source.open_checkpoint(newest->folder(), at_work);
   } else if (fs::exists(path / kConfigName)) {
-    source.open_hugging_face(path, tensor_shards);
+    source.open_hugging_face(path, tensor_shards, at_work);
   } else {
     throw UserError(
         "{}: holds neither checkpoints/ (a run), nor {} (a checkpoint), nor {} (a "
@@ -73,8 +74,8 @@ ModelSource ModelSource::open(const fs::path& path, int tensor_shards) {
   return source;
 }
 
-void ModelSource::open_checkpoint(const fs::path& folder) {
-  const auto reader = std::make_shared<const checkpoint::Reader>(folder);
+void ModelSource::open_checkpoint(const fs::path& folder, const checkpoint::AtWork& at_work) {
+  const auto reader = std::make_shared<const checkpoint::Reader>(folder, at_work);
   const std::string where = (folder / checkpoint::kManifestName).string();
   const nlohmann::json& state = reader->state();
   if (!state.is_object() || !state.contains("architecture")) {
@@ -106,7 +107,8 @@ void ModelSource::open_checkpoint(const fs::path& folder) {
   read_tokenizer(folder.string());
 }
 
-void ModelSource::open_hugging_face(const fs::path& folder, int tensor_shards) {
+void ModelSource::open_hugging_face(const fs::path& folder, int tensor_shards,
+                                    const checkpoint::AtWork& at_work) {
   const fs::path config_path = folder / kConfigName;
   checkpoint::require_inside(config_path, folder);
   require_regular(config_path);
@@ -116,7 +118,7 @@ void ModelSource::open_hugging_face(const fs::path& folder, int tensor_shards) {
   end_ids_ = std::move(config.end_ids);
   begin_id_ = config.begin_id;
   tensor_shards_ = tensor_shards > 0 ? tensor_shards : models::default_tensor_shards(spec_);
-  weights_ = hugging_face_weights(folder.string(), spec_, tensor_shards_);
+  weights_ = hugging_face_weights(folder.string(), spec_, tensor_shards_, at_work);
   for (const char* name : kTextNames) {
     if (!fs::exists(folder / name)) continue;
     checkpoint::require_inside(folder / name, folder);
@@ -141,7 +143,8 @@ void ModelSource::read_tokenizer(const std::string& folder) {
   }
 }
 
-void ModelSource::fill(parameters::ParameterSet& set, device::Device& device) const {
+void ModelSource::fill(parameters::ParameterSet& set, device::Device& device,
+                       const checkpoint::AtWork& at_work) const {
   for (parameters::Parameter& parameter : set.all()) {
     const StoredTensor* stored = weights_->find(parameter.name());
     if (stored == nullptr || stored->shape != parameter.shape()) {
@@ -149,9 +152,9 @@ void ModelSource::fill(parameters::ParameterSet& set, device::Device& device) co
                            parameter.name(), parameter.shape());
     }
     const DType master = set.storage().master;
-    const std::vector<std::byte> host =
-        convert_elements(parameter.name(), weights_->read(*stored, parameter.declaration().shard),
-                         stored->dtype, master);
+    std::vector<std::byte> host = weights_->read(*stored, parameter.declaration().shard, at_work);
+    if (at_work) at_work();
+    host = convert_elements(parameter.name(), std::move(host), stored->dtype, master);
     set.load(device, parameter, host.data());
   }
 }

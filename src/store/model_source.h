@@ -24,7 +24,9 @@ class ModelSource {
   /// UserError when `path` is none of the three or its configuration is impossible; IntegrityError
   /// when a file or tensor is missing, misshapen or damaged.
   /// `tensor_shards`: the split that a foreign model's vocabulary is padded for; 0: the default.
-  static ModelSource open(const std::filesystem::path& path, int tensor_shards = 0);
+  /// `at_work` is called while this reads.
+  static ModelSource open(const std::filesystem::path& path, int tensor_shards = 0,
+                          const checkpoint::AtWork& at_work = {});
 
   const models::ModelSpec& spec() const { return spec_; }
   /// The canonical split of the training run; of a foreign model the default.
@@ -40,13 +42,16 @@ class ModelSource {
   const std::map<std::string, std::string>& texts() const { return texts_; }
 
   /// Fills every parameter's master (rounded to its type if narrower) and compute value. Memory:
-  /// two copies of the largest tensor. IntegrityError when the set is not this model's.
-  void fill(parameters::ParameterSet& set, device::Device& device) const;
+  /// two copies of the largest tensor. IntegrityError when the set is not this model's. Several
+  /// ranks may call at once, each with its own `at_work`.
+  void fill(parameters::ParameterSet& set, device::Device& device,
+            const checkpoint::AtWork& at_work = {}) const;
 
  private:
   ModelSource() = default;
-  void open_checkpoint(const std::filesystem::path& folder);
-  void open_hugging_face(const std::filesystem::path& folder, int tensor_shards);
+  void open_checkpoint(const std::filesystem::path& folder, const checkpoint::AtWork& at_work);
+  void open_hugging_face(const std::filesystem::path& folder, int tensor_shards,
+                         const checkpoint::AtWork& at_work);
   void read_tokenizer(const std::string& where);
   models::ModelSpec spec_;
   int tensor_shards_ = 1;

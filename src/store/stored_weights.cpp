@@ -48,10 +48,11 @@ class CheckpointWeights : public Weights {
     }
   }
   using Weights::read;
-  std::vector<std::byte> read(const StoredTensor& tensor, const Shard& part) const override {
+  std::vector<std::byte> read(const StoredTensor& tensor, const Shard& part,
+                              const checkpoint::AtWork& at_work) const override {
     const int64_t bytes = part.local_shape(tensor.shape).num_elements() * bytes_of(tensor.dtype);
     std::vector<std::byte> host(static_cast<size_t>(bytes));
-    reader_->read(tensor.name, part, host.data());
+    reader_->read(tensor.name, part, host.data(), at_work);
     return host;
   }
   std::string fingerprint() const override { return reader_->state_sha256(); }
@@ -63,7 +64,8 @@ class CheckpointWeights : public Weights {
 
 class HuggingFaceWeights : public Weights {
  public:
-  HuggingFaceWeights(const std::string& folder, const models::ModelSpec& spec, int tensor_shards)
+  HuggingFaceWeights(const std::string& folder, const models::ModelSpec& spec, int tensor_shards,
+                     const checkpoint::AtWork& at_work)
       : folder_name_(folder),
         folder_(folder),
         table_(models::family_named(spec.family, folder).tensors) {
@@ -76,10 +78,11 @@ class HuggingFaceWeights : public Weights {
       tensors_.push_back({map.name, map.shape, common_type(map)});
       maps_.emplace(map.name, std::move(map));
     }
-    check_rest(spec);
+    check_rest(spec, at_work);
   }
   using Weights::read;
-  std::vector<std::byte> read(const StoredTensor& tensor, const Shard& part) const override {
+  std::vector<std::byte> read(const StoredTensor& tensor, const Shard& part,
+                              const checkpoint::AtWork& at_work) const override {
     const models::TensorMap& map = maps_.at(tensor.name);
     const int64_t each = bytes_of(tensor.dtype);
     std::vector<std::byte> ours(static_cast<size_t>(tensor.shape.num_elements() * each));
@@ -87,7 +90,7 @@ class HuggingFaceWeights : public Weights {
     std::vector<std::byte> theirs;
     for (const models::RowMove& move : map.moves) {
       if (move.name != last) {
-        theirs = convert_elements(move.name, read_foreign(move.name),
+        theirs = convert_elements(move.name, read_foreign(move.name, at_work),
                                   *folder_.find(move.name)->entry->dtype, tensor.dtype);
         last = move.name;
       }
@@ -153,11 +156,11 @@ class HuggingFaceWeights : public Weights {
   }
 
   /// Everything else must be a known buffer, or the copy of a tied head.
-  void check_rest(const models::ModelSpec& spec) const {
+  void check_rest(const models::ModelSpec& spec, const checkpoint::AtWork& at_work) const {
     for (const auto& [name, location] : folder_.tensors()) {
       if (used_.contains(name) || models::is_buffer(table_, name)) continue;
       if (name == kHeadName && spec.head.tied) {
-        check_same_as_embedding();
+        check_same_as_embedding(at_work);
         continue;
       }
       throw IntegrityError("{}: tensor {} is no part of the model that config.json describes",
@@ -165,12 +168,12 @@ class HuggingFaceWeights : public Weights {
     }
   }
 
-  void check_same_as_embedding() const {
+  void check_same_as_embedding(const checkpoint::AtWork& at_work) const {
     const std::string& embedding = maps_.at("embedding.weight").moves.front().name;
     const Location* const head = folder_.find(kHeadName);
     const Location* const other = folder_.find(embedding);
     if (head->entry->shape != other->entry->shape || head->entry->dtype != other->entry->dtype ||
-        read_foreign(kHeadName) != read_foreign(embedding)) {
+        read_foreign(kHeadName, at_work) != read_foreign(embedding, at_work)) {
       throw IntegrityError(
           "{}: tensor {} differs from {}, but config.json says they are tied "
           "(tie_word_embeddings); set it to false or remove the tensor",
@@ -178,10 +181,11 @@ class HuggingFaceWeights : public Weights {
     }
   }
 
-  std::vector<std::byte> read_foreign(const std::string& name) const {
+  std::vector<std::byte> read_foreign(const std::string& name,
+                                      const checkpoint::AtWork& at_work) const {
     const Location* location = folder_.find(name);
     std::vector<std::byte> bytes(static_cast<size_t>(location->entry->bytes));
-    location->file->read(*location->entry, 0, location->entry->bytes, bytes.data());
+    location->file->read(*location->entry, 0, location->entry->bytes, bytes.data(), at_work);
     return bytes;
   }
 
@@ -241,8 +245,9 @@ std::unique_ptr<Weights> checkpoint_weights(std::shared_ptr<const checkpoint::Re
 }
 
 std::unique_ptr<Weights> hugging_face_weights(const std::string& folder,
-                                              const models::ModelSpec& spec, int tensor_shards) {
-  return std::make_unique<HuggingFaceWeights>(folder, spec, tensor_shards);
+                                              const models::ModelSpec& spec, int tensor_shards,
+                                              const checkpoint::AtWork& at_work) {
+  return std::make_unique<HuggingFaceWeights>(folder, spec, tensor_shards, at_work);
 }
 
 std::vector<std::byte> convert_elements(const std::string& name, std::vector<std::byte> elements,

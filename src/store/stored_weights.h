@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "checkpoint/at_work.h"
 #include "models/model_spec.h"
 #include "tensor/dtype.h"
 #include "tensor/shape.h"
@@ -36,7 +37,8 @@ class Weights {
   const StoredTensor* find(const std::string& name) const;
   /// The bytes of a part of the tensor, row major, in the stored type. IntegrityError naming file
   /// and tensor. Several threads may call at once.
-  virtual std::vector<std::byte> read(const StoredTensor& tensor, const Shard& part) const = 0;
+  virtual std::vector<std::byte> read(const StoredTensor& tensor, const Shard& part,
+                                      const checkpoint::AtWork& at_work = {}) const = 0;
   std::vector<std::byte> read(const StoredTensor& tensor) const {
     return read(tensor, Shard::whole(tensor.shape));
   }
@@ -54,9 +56,11 @@ class Weights {
 /// Takes over `reader`; moments and other tensors beside the weights are passed over.
 std::unique_ptr<Weights> checkpoint_weights(std::shared_ptr<const checkpoint::Reader> reader,
                                             const models::ModelSpec& spec, int tensor_shards);
-/// A Hugging Face folder with the tensors of the model's family.
+/// A Hugging Face folder with the tensors of the model's family. `at_work`: of the check of a tied
+/// head.
 std::unique_ptr<Weights> hugging_face_weights(const std::string& folder,
-                                              const models::ModelSpec& spec, int tensor_shards);
+                                              const models::ModelSpec& spec, int tensor_shards,
+                                              const checkpoint::AtWork& at_work = {});
 
 /// The elements of tensor `name` as another floating type, through f32 (rounded to nearest even
 /// where the target is narrower; the same type stays as it is). UserError when a finite value
