@@ -56,13 +56,10 @@ std::vector<report::TextSample> write_samples(engine::Engine& engine, int64_t st
   engine::InferenceEngine inference(engine.model());
   generate::GenerateOptions options = generate_options(recipe);
   if (const auto end = tokenizer.end_of_document()) options.end_ids = {*end};
-  // The other data ranks wait.
-  const auto at_work = [&](std::string_view) { engine.mesh().world().heartbeat(); };
   std::vector<report::TextSample> samples;
   for (const std::string& prompt : recipe.train.sample_prompts) {
     const std::vector<int32_t> ids = prompt_ids(prompt, tokenizer);
-    samples.push_back(
-        {step, prompt, generate::generate(inference, &tokenizer, ids, options, at_work).text});
+    samples.push_back({step, prompt, generate::generate(inference, &tokenizer, ids, options).text});
   }
   return samples;
 }

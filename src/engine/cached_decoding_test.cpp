@@ -4,6 +4,8 @@
 // than three blocks of keys, so chunk edges fall inside and between them.
 #include <gtest/gtest.h>
 
+#include "base/clock.h"
+#include "comm/backends.h"
 #include "engine/inference_model.h"
 #include "testing/layer_case.h"
 
@@ -117,6 +119,43 @@ INSTANTIATE_TEST_SUITE_P(Choices, CachedDecoding,
                                            Choice{"llama", DType::f32, false, 2},
                                            Choice{"llama", DType::bf16, false, 4},
                                            Choice{"llama", DType::bf16, false, 1}));
+
+// A data rank that writes no samples waits for one that does: a prompt of many chunks takes several
+// deadlines.
+TEST(Prefill, OfManyDeadlinesIsNoHang) {
+  models::ModelSpec spec = testing::toy_settings().model;
+  spec.context = 32 * 512;
+  const std::vector<int32_t> ids(static_cast<size_t>(spec.context), 7);
+  const auto prefill = [&](comm::Communicator& world) {
+    const auto device = device::make_cpu_device(1);
+    InferenceModel model(spec, *device, world, {});
+    model.parameters().initialise(*device, 1);
+    KvCache cache = model.engine().make_cache(spec.context);
+    const double begin = monotonic_seconds();
+    model.engine().extend(cache, ids);
+    return monotonic_seconds() - begin;
+  };
+  double alone = 0;
+  comm::run_ranks(1, [&](comm::Communicator& world) { alone = prefill(world); });
+  const auto hangs = [&] {
+    try {
+      comm::run_ranks(2, [&](comm::Communicator& world) {
+        const std::vector<comm::Membership> table{{0, 0}, {1, 0}};
+        const auto group = world.split(table, "model");
+        world.barrier("start");
+        world.set_deadline(alone / 4);
+        if (world.rank() == 0) prefill(*group);
+        world.barrier("samples");
+      });
+    } catch (const Error&) {
+      return true;
+    }
+    return false;
+  };
+  bool hung = hangs();
+  for (int again = 0; hung && again < 3; ++again) hung = hangs();  // a machine may stop a rank
+  EXPECT_FALSE(hung) << alone;
+}
 
 }  // namespace
 }  // namespace megalith::engine

@@ -66,6 +66,7 @@ void ShardedModel::through_stages(
     const models::Decoder& model_chunk = *chunks_[chunk];
     if (!model_chunk.stage().has_embedding)
       pipeline.wait(pipeline.start_receive((stage + stages - 1) % stages, x_TH, label));
+    pipeline.heartbeat();  // ranks that have no part in this may wait for it
     pass(model_chunk, chunk);
     if (!model_chunk.stage().has_head)
       pipeline.wait(pipeline.start_send((stage + 1) % stages, x_TH, label));

@@ -45,7 +45,8 @@ class ShardedModel {
 
   /// `pass(model_chunk, chunk)` for each chunk of this stage in the order of the stack, x_TH coming
   /// in from the stage before and going out to the next: on return, on the last stage, the output
-  /// of the last block. Collective over the pipeline; `label` names the transfers.
+  /// of the last block. A heartbeat goes before each. Collective over the pipeline; `label` names
+  /// the transfers.
   void through_stages(View x_TH, std::string_view label,
                       FunctionRef<void(const models::Decoder& model_chunk, size_t chunk)> pass);
   /// The numbers that the last stage gives, on all its pipeline ranks. Collective over them.
