@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "models/model_spec_json.h"
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
+#include <set>
 
 #include "base/error.h"
 #include "base/json_number.h"
@@ -112,6 +114,44 @@ ModelSpec from_version_2(const nlohmann::json& json, const std::string& where) {
   return document.model;
 }
 
+/// By path: "/head/tied".
+template <class S>
+nlohmann::ordered_json all_fields(S value) {
+  return config::fields_json([&](config::FieldVisitor& v) { value.visit(v); }).flatten();
+}
+
+/// What two models do not have in common, in words.
+class Differences {
+ public:
+  /// Of fields in which layers differ, the first layer stands for all.
+  void add(const std::string& prefix, const nlohmann::ordered_json& wanted,
+           const nlohmann::ordered_json& stored) {
+    const auto text = [](const nlohmann::ordered_json& fields, const std::string& path) {
+      return fields.contains(path) ? fields[path].dump() : std::string("nothing");
+    };
+    for (const nlohmann::ordered_json* side : {&wanted, &stored}) {
+      for (const auto& [path, value] : side->items()) {
+        if (text(wanted, path) == text(stored, path) || !seen_.insert(path).second) continue;
+        std::string name = path.substr(1);
+        std::ranges::replace(name, '/', '.');
+        say(prefix + name, text(wanted, path), text(stored, path));
+      }
+    }
+  }
+  void add(const std::string& name, size_t wanted, size_t stored) {
+    say(name, std::to_string(wanted), std::to_string(stored));
+  }
+  const std::string& text() const { return text_; }
+
+ private:
+  void say(const std::string& name, const std::string& wanted, const std::string& stored) {
+    text_ += fmt::format("{}{} is {} there and {} in the recipe", text_.empty() ? "" : "; ", name,
+                         stored, wanted);
+  }
+  std::set<std::string> seen_;  // paths
+  std::string text_;
+};
+
 }  // namespace
 
 nlohmann::ordered_json to_json(const ModelSpec& model) {
@@ -153,20 +193,16 @@ void require_same_weights(const ModelSpec& wanted, const ModelSpec& stored,
       other.layers[i].attention.materialised = wanted.layers[i].attention.materialised;
   }
   if (other == wanted) return;
-  const nlohmann::ordered_json ours = to_json(wanted), theirs = to_json(other);
-  std::string faults;
-  const auto text = [](const nlohmann::ordered_json& json, const std::string& key) {
-    return json.contains(key) ? json[key].dump() : std::string("the default");
-  };
-  for (const nlohmann::ordered_json* side : {&ours, &theirs}) {
-    for (const auto& [key, value] : side->items()) {
-      if (text(ours, key) == text(theirs, key) || faults.find(key + " ") != std::string::npos)
-        continue;
-      faults += fmt::format("{}{} is {} there and {} in the recipe", faults.empty() ? "" : "; ",
-                            key, text(theirs, key), text(ours, key));
-    }
+  Differences differences;
+  differences.add("", all_fields(Document{kVersion, wanted, {}}),
+                  all_fields(Document{kVersion, other, {}}));
+  if (wanted.layers.size() != other.layers.size())
+    differences.add("layers", wanted.layers.size(), other.layers.size());
+  for (size_t i = 0; i < std::min(wanted.layers.size(), other.layers.size()); ++i) {
+    differences.add(fmt::format("layers.{}.", i), all_fields(wanted.layers[i]),
+                    all_fields(other.layers[i]));
   }
-  throw UserError("{}: another model ({})", where, faults);
+  throw UserError("{}: another model ({})", where, differences.text());
 }
 
 }  // namespace megalith::models
