@@ -77,8 +77,8 @@ void check_size(const comm::Communicator& world, int num_ranks, const Launch& la
         launch.launcher, launch.size, world.size());
   }
   if (num_ranks != world.size()) {
-    throw UserError("{} does not say how many ranks it starts; set parallel.* to {} of them",
-                    launch.launcher, world.size());
+    throw UserError("{} does not say how many ranks it starts; give --ranks {}", launch.launcher,
+                    world.size());
   }
 }
 

@@ -144,6 +144,21 @@ class Mpi(Processes):
         self.assertEqual(process.returncode, 2, stderr)
         self.assertIn("the input differs between ranks", stderr)
 
+    def test_what_a_launcher_does_not_say_is_asked_for_by_its_option(self):
+        """One of PMIx alone names no number of ranks; a command without a recipe has no parallel.* in a file to set."""
+        lines = self.folder / "two.jsonl"
+        lines.write_text('{"text": "the dog"}\n')
+        unsaid = ["env", "-u", "OMPI_COMM_WORLD_RANK", "-u", "OMPI_COMM_WORLD_SIZE"]
+        score = [PROGRAM, "evaluate", "score", "--checkpoint", str(self.folder / "base"), "--input", str(lines)]
+        for more, code in (((), 2), (("--ranks", "2"), 0)):
+            process = mpirun.start((2, [*unsaid, *score, *more]))
+            stdout, stderr = mpirun.ended(process, PATIENCE)
+            self.assertEqual(process.returncode, code, stderr)
+            if code:
+                self.assertIn("give --ranks 2", stderr)
+            else:
+                self.assertEqual(stdout, run(*score[1:]))
+
     def test_another_version_on_one_rank_is_named(self):
         version = run("--version").split()[1]
         other = self.folder / "other-version"
