@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "models/config_keys.h"
 
+#include <algorithm>
+
 #include "base/error.h"
 #include "base/json_number.h"
 
@@ -9,6 +11,7 @@ namespace megalith::models {
 using Json = nlohmann::json;
 
 const Json* ConfigKeys::find(const char* key) const {
+  asked_.insert(key);
   const auto found = json_.find(key);
   return found == json_.end() || found->is_null() ? nullptr : &*found;
 }
@@ -100,6 +103,17 @@ void ConfigKeys::only(const char* name, double needed) const {
 void ConfigKeys::absent(const char* name, const char* what) const {
   if (find(name) != nullptr)
     throw UserError("{}: {}{}: {} not supported", where_, prefix_, name, what);
+}
+
+void ConfigKeys::no_others(std::span<const std::string_view> harmless) const {
+  for (const auto& [key, value] : json_.items()) {
+    if (value.empty() || asked_.contains(key)) continue;
+    if (std::ranges::find(harmless, key) != harmless.end()) continue;
+    throw UserError(
+        "{}: {}{} is not known here and may change what the model computes; remove it if it does "
+        "not",
+        where_, prefix_, shown(Json(key)));
+  }
 }
 
 std::string ConfigKeys::shown(const Json& json) {

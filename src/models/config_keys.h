@@ -5,7 +5,10 @@
 
 #include <initializer_list>
 #include <nlohmann/json.hpp>
+#include <set>
+#include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace megalith::models {
@@ -31,6 +34,9 @@ class ConfigKeys {
   void only(const char* name, bool needed) const;
   void only(const char* name, double needed) const;
   void absent(const char* name, const char* what) const;
+  /// Refuses every key that is neither `harmless` nor was asked for here, unless it is null or an
+  /// empty list or object: it may change the arithmetic.
+  void no_others(std::span<const std::string_view> harmless) const;
 
   /// A value in an error message: short, whatever the file holds.
   static std::string shown(const nlohmann::json& json);
@@ -39,6 +45,7 @@ class ConfigKeys {
   const nlohmann::json& json_;
   const std::string& where_;
   std::string prefix_;
+  mutable std::set<std::string, std::less<>> asked_;
 };
 
 }  // namespace megalith::models

@@ -16,6 +16,80 @@ namespace {
 
 using Json = nlohmann::json;
 
+/// What files hold beside the model: where they are from, how its output is used, heads of other
+/// classes, and how others run it.
+constexpr std::string_view kHarmless[] = {"_attn_implementation",
+                                          "_attn_implementation_autoset",
+                                          "_commit_hash",
+                                          "_name_or_path",
+                                          "architectures",
+                                          "attn_implementation",
+                                          "bad_words_ids",
+                                          "begin_suppress_tokens",
+                                          "bos_token_id",
+                                          "chunk_size_feed_forward",
+                                          "classifier_dropout",
+                                          "decoder_start_token_id",
+                                          "diversity_penalty",
+                                          "do_sample",
+                                          "dtype",
+                                          "early_stopping",
+                                          "encoder_no_repeat_ngram_size",
+                                          "eos_token_id",
+                                          "exponential_decay_length_penalty",
+                                          "finetuning_task",
+                                          "forced_bos_token_id",
+                                          "forced_eos_token_id",
+                                          "gradient_checkpointing",
+                                          "id2label",
+                                          "is_decoder",
+                                          "is_llama_config",
+                                          "label2id",
+                                          "length_penalty",
+                                          "max_length",
+                                          "max_new_tokens",
+                                          "min_length",
+                                          "no_repeat_ngram_size",
+                                          "num_beam_groups",
+                                          "num_beams",
+                                          "num_labels",
+                                          "num_return_sequences",
+                                          "output_attentions",
+                                          "output_hidden_states",
+                                          "output_scores",
+                                          "pad_token_id",
+                                          "prefix",
+                                          "pretraining_tp",
+                                          "problem_type",
+                                          "remove_invalid_values",
+                                          "repetition_penalty",
+                                          "return_dict",
+                                          "return_dict_in_generate",
+                                          "sep_token_id",
+                                          "summary_activation",
+                                          "summary_first_dropout",
+                                          "summary_proj_to_labels",
+                                          "summary_type",
+                                          "summary_use_proj",
+                                          "suppress_tokens",
+                                          "task_specific_params",
+                                          "temperature",
+                                          "tf_legacy_loss",
+                                          "tie_encoder_decoder",
+                                          "tokenizer_class",
+                                          "top_k",
+                                          "top_p",
+                                          "torch_dtype",
+                                          "torchscript",
+                                          "transformers.js_config",
+                                          "transformers_version",
+                                          "typical_p",
+                                          "unk_token_id",
+                                          "unsloth_fixed",
+                                          "unsloth_version",
+                                          "use_bfloat16",
+                                          "use_cache"};
+
 Json parse_object(std::string_view text, const std::string& where) {
   if (const auto fault = json_fault(text)) throw UserError("{}: {}", where, *fault);
   Json json = Json::parse(text);
@@ -121,9 +195,11 @@ HuggingFaceConfig parse_hugging_face_config(std::string_view text, const std::st
   const ConfigKeys keys(json, where);
   const Family& family = family_of(json, keys);
   keys.only("is_encoder_decoder", false);
+  keys.only("add_cross_attention", false);
   keys.absent("quantization_config", "quantized weights are");
   HuggingFaceConfig config;
   config.model = family.read(keys);
+  keys.no_others(kHarmless);
   config.model.check(where);
   const int64_t vocab = config.model.vocab;
   config.begin_id = begin_id(keys, vocab);

@@ -25,12 +25,31 @@ bool has_original(RopeScaling scaling) {
          scaling == RopeScaling::longrope;
 }
 
+/// Settings of other scalings than the object's own, which nobody reads then.
+constexpr std::string_view kScalingKeys[] = {"type",
+                                             "rope_type",
+                                             "rope_theta",
+                                             "partial_rotary_factor",
+                                             "factor",
+                                             "original_max_position_embeddings",
+                                             "attention_factor",
+                                             "low_freq_factor",
+                                             "high_freq_factor",
+                                             "beta_fast",
+                                             "beta_slow",
+                                             "truncate",
+                                             "mscale",
+                                             "mscale_all_dim",
+                                             "short_factor",
+                                             "long_factor"};
+
 /// The object's settings of its scaling, with the defaults of modeling_rope_utils.py.
 void read_scaling(const ConfigKeys& keys, int64_t context, RopeSpec& rope) {
   const std::string older = keys.text("type", "default");
   rope.scaling = scaling_named(keys.text("rope_type", older.c_str()), keys);
   rope.base = keys.number("rope_theta", rope.base);
   keys.only("partial_rotary_factor", 1.0);
+  keys.no_others(kScalingKeys);
   if (rope.scaling == RopeScaling::none) return;
   rope.original_context = keys.integer({"original_max_position_embeddings"}, rope.original_context);
   // Without a factor, yarn and longrope reach from the original context to the model's.
@@ -65,8 +84,10 @@ RopeSpec read_rope(const ConfigKeys& keys, int64_t dim, int64_t context) {
   rope.base = keys.number("rope_theta", 10000);
   const int64_t original = keys.integer({"original_max_position_embeddings"}, 0);
   rope.original_context = original == context ? 0 : original;
-  for (const char* name : {"rope_scaling", "rope_parameters"}) {
-    const nlohmann::json* object = keys.find(name);
+  const nlohmann::json *const older = keys.find("rope_scaling"), *const newer =
+                                                                     keys.find("rope_parameters");
+  for (const auto& [name, object] :
+       {std::pair{"rope_scaling", older}, std::pair{"rope_parameters", newer}}) {
     if (object == nullptr || object->empty()) continue;
     if (!object->is_object()) throw UserError("{}: {} must be an object", keys.where(), name);
     read_scaling(ConfigKeys(*object, keys.where(), std::string(name) + "."), context, rope);
