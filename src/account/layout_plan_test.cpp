@@ -195,7 +195,6 @@ TEST(LayoutPlan, SpreadStateSendsNoMore) {
 
 TEST(LayoutPlan, TheWorkOfTheLargestOfThePaperIsBounded) {
   engine::Settings s = paper_settings(paper_models()[3], true, layers::Recompute::selective);
-  s.paper_storage = false;
   for (const int data : {1, 6}) {
     s.layout.data = s.split.data_shards = data;
     s.batch.full = 512 * data;

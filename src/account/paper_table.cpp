@@ -6,6 +6,7 @@
 
 #include "account/chunk_trace.h"
 #include "account/plan.h"
+#include "base/integer.h"
 #include "comm/backends.h"
 #include "engine/engine.h"
 #include "models/families.h"
@@ -33,12 +34,27 @@ engine::Settings paper_settings(const PaperModel& m, bool sequence, layers::Reco
   s.pipeline_schedule = m.chunks > 1 ? parallel::ScheduleKind::interleaved
                                      : parallel::ScheduleKind::one_forward_one_backward;
   s.recompute = {recompute, 0};
-  s.paper_storage = true;
   s.weights = s.activations = DType::bf16;
   s.micro_batch = m.micro_batch;
   s.batch.full = m.global_batch;
   check(s, m.name);
   return s;
+}
+
+StoredByPaper stored_by_paper(const engine::Settings& s) {
+  const models::ModelSpec& model = s.model;
+  const int64_t tokens = model.context * s.micro_batch, tensor = s.layout.tensor;
+  const int64_t own = exact_div(tokens, s.sequence_parallel() ? tensor : 1) * model.hidden;
+  const int64_t scores =
+      exact_div(model.layers.front().attention.heads, tensor) * model.context * tokens;
+  const int64_t of_element = bytes_of(s.activations);
+  StoredByPaper stored{};
+  if (s.recompute.mode != layers::Recompute::full) stored.layer = 2 * own;
+  if (s.recompute.mode == layers::Recompute::none) stored.layer += scores * (1 + of_element);
+  stored.embedding = own;
+  stored.head =
+      own * of_element + tokens * exact_div(model.padded_vocab(s.split.tensor_shards), tensor) * 4;
+  return stored;
 }
 
 namespace {
@@ -76,11 +92,13 @@ std::vector<parallel::Action> first_stage_of(const engine::Settings& s) {
 int64_t layer_activations(const PaperModel& model, const device::Target& target, bool sequence,
                           layers::Recompute recompute) {
   const engine::Settings s = paper_settings(model, sequence, recompute);
+  const int64_t stored = stored_by_paper(s).layer;
   std::vector<int64_t> kept;
   for (int chunk = 0; chunk < s.layout.chunks; ++chunk) {
     const models::Stage model_chunk = engine::chunk_at(s, 0, chunk);
     kept.push_back(
-        trace_chunk(s, target, {model_chunk.begin, model_chunk.end, false, false}).kept_bytes);
+        trace_chunk(s, target, {model_chunk.begin, model_chunk.end, false, false}).kept_bytes +
+        stored * (model_chunk.end - model_chunk.begin));
   }
   return peak_kept(first_stage_of(s), kept);
 }
@@ -113,11 +131,11 @@ PaperRow paper_row(const PaperModel& model, const device::Target& target) {
   row.head_state =
       state_bytes(s, target, last, true, true) - state_bytes(s, target, last, true, false);
   std::vector<int64_t> mask(static_cast<size_t>(s.layout.chunks));
-  mask[0] = trace_chunk(s, target, {0, 1, true, false}).kept_bytes -
-            trace_chunk(s, target, {0, 1, false, false}).kept_bytes;
+  mask[0] = stored_by_paper(s).embedding;
   row.embedding_activations = peak_kept(first_stage_of(s), mask);
   // A micro-batch's backward follows its loss: there is one at a time.
-  row.head_activations = trace_chunk(s, target, {0, 0, false, true}).peak_bytes;
+  row.head_activations =
+      trace_chunk(s, target, {0, 0, false, true}).peak_bytes + stored_by_paper(s).head;
   return row;
 }
 

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // The memory table of "Reducing Activation Recomputation in Large Transformer Models" (Korthikanti
 // et al. 2022, arXiv 2205.05198, table 3 and figures 1 and 7), found again by tracing this
-// program's model code: the four models, their layouts, storage as the paper has it (16-bit weights
-// and activations with f32 masters, masks of a byte, materialised attention). The paper counts
-// layers alone; embedding and head come in columns of their own.
+// program's model code: the four models, their layouts, 16-bit weights and activations with f32
+// masters, materialised attention. What the paper stores and this program makes again is added as
+// the paper counts it. The paper counts layers alone; embedding and head come in columns of their
+// own.
 #pragma once
 
 #include <span>
@@ -28,9 +29,17 @@ struct PaperModel {
 };
 std::span<const PaperModel> paper_models();
 
-/// The settings of a row under paper storage, and those of a step of it.
+/// The settings of a row.
 engine::Settings paper_settings(const PaperModel& model, bool sequence,
                                 layers::Recompute recompute);
+
+/// Bytes of one micro-batch on one rank that the paper stores and this program makes again.
+struct StoredByPaper {
+  int64_t layer;      // masks of three dropouts, a byte for each element, and dropped probabilities
+  int64_t embedding;  // the mask of its dropout
+  int64_t head;       // the projection's input and f32 logits, which go in chunks here
+};
+StoredByPaper stored_by_paper(const engine::Settings& settings);
 
 /// Bytes on the first stage, those of the head on the last.
 struct PaperRow {

@@ -96,10 +96,10 @@ TEST(PaperTable, ALayersBytesAreTheFormula) {
       model.tensor = c.tensor;
       engine::Settings s = paper_settings(model, c.sequence, c.recompute);
       const Bytes bytes = expected(s);
-      EXPECT_EQ(trace_layer(s, kTarget).kept_bytes, bytes.formula + bytes.statistics)
+      EXPECT_EQ(trace_layer(s, kTarget).kept_bytes + stored_by_paper(s).layer,
+                bytes.formula + bytes.statistics)
           << c.tensor << c.sequence << static_cast<int>(c.recompute) << " " << heads;
       // What this program keeps by itself.
-      s.paper_storage = false;
       for (const bool materialised : {true, false}) {
         megalith::testing::set_materialised(s.model, materialised);
         const int64_t own = trace_layer(s, kTarget).kept_bytes;
@@ -149,14 +149,14 @@ TEST(PaperTable, ALayersBytesInArenasAreTheFormula) {
     engine::Settings s = paper_settings(model, c.sequence, c.recompute);
     s.model.context = 64;
     const Bytes bytes = expected(s);
-    engine::Settings own = s;
-    own.paper_storage = false;
     comm::run_ranks(c.tensor, [&](comm::Communicator& world) {
       const std::string what = fmt::format("tensor {}, sequence {}, mode {}, rank {}", c.tensor,
                                            c.sequence, static_cast<int>(c.recompute), world.rank());
-      EXPECT_EQ(measured_layer(s, world), bytes.formula + bytes.statistics) << what;
+      EXPECT_EQ(measured_layer(s, world) + stored_by_paper(s).layer,
+                bytes.formula + bytes.statistics)
+          << what;
       for (const bool materialised : {true, false}) {
-        engine::Settings mine = own;
+        engine::Settings mine = s;
         megalith::testing::set_materialised(mine.model, materialised);
         const int64_t kept = measured_layer(mine, world);
         if (c.recompute == full) {

@@ -20,7 +20,6 @@ struct Settings {
   parallel::ScheduleKind pipeline_schedule = parallel::ScheduleKind::one_forward_one_backward;
   kernels::Numerics numerics = kernels::Numerics::exact;
   layers::RecomputePolicy recompute;  // of the layers of a stage
-  bool paper_storage = false;         // see layers::Context; plans only
   int zero = 0;                       // 1: masters and moments are spread over the data ranks
   DType weights = DType::f32;         // compute representation: f32, bf16 (f64 in gradient checks)
   DType activations = DType::f32;     // likewise

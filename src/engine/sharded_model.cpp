@@ -12,15 +12,9 @@ layers::Partition partition_of(const Settings& settings, int tensor_rank) {
 
 layers::Context context_of(const Settings& settings, const parallel::Mesh& mesh,
                            kernels::Exec& exec, uint64_t step_key, double dropout) {
-  return {exec,
-          mesh.tensor(),
-          settings.split.tensor_shards,
-          settings.activations,
-          settings.masters,
-          step_key,
-          dropout,
-          settings.sequence_parallel(),
-          settings.paper_storage};
+  return {
+      exec,     mesh.tensor(), settings.split.tensor_shards, settings.activations, settings.masters,
+      step_key, dropout,       settings.sequence_parallel()};
 }
 
 models::Stage chunk_at(const Settings& settings, int stage, int chunk) {

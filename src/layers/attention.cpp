@@ -115,11 +115,9 @@ void Attention::forward(Context& context, const Batch& batch, ConstView x_TH, Vi
 
 void Attention::keep_probabilities(Context& context, const Batch& batch,
                                    AttentionSaved& saved) const {
-  const Shape shape{
-      kernels::attention_probabilities_elements(batch.cu_seqlens, heads_of(context).queries)};
-  saved.probabilities = context.saved(context.activation, shape);
-  saved.paper_mask = context.paper_mask(shape);
-  if (context.paper_storage) saved.paper_dropped = context.saved(context.activation, shape);
+  saved.probabilities =
+      context.saved(context.activation, Shape{kernels::attention_probabilities_elements(
+                                            batch.cu_seqlens, heads_of(context).queries)});
 }
 
 /// What forward had without keeping it: the same call once more. In f32 backward makes the same

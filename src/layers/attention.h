@@ -22,8 +22,7 @@ struct AttentionSaved {
   device::Tensor y_TC;    // [T, N D / t]: the output projection's input
   device::Tensor lse_NT;  // f32
   HeadNormSaved q_norm, k_norm;
-  device::Tensor probabilities;              // materialised only; absent when recomputed
-  device::Tensor paper_mask, paper_dropped;  // Context::paper_storage
+  device::Tensor probabilities;  // materialised only; absent when recomputed
 };
 
 /// Where a layer is: its number in the whole model, and among the layers of this rank that share a

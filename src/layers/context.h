@@ -26,9 +26,6 @@ struct Context {
   uint64_t step_key = 0;            // of (seed, step)
   double dropout = 0;               // 0 in evaluation
   bool sequence = false;  // between products each tensor rank has its part of the tokens alone
-  /// Plans only: keep room also for what Korthikanti et al. 2022 store and this program makes again
-  /// (dropout masks of a byte, dropped probabilities, logits), so that bytes compare. Not read.
-  bool paper_storage = false;
   /// Shown every activation, and every gradient of one, as soon as it is computed, with its name
   /// inside the device's name scope; null outside of a replay that looks for what is not finite.
   const std::function<void(std::string_view name, ConstView value)>* inspector = nullptr;
@@ -43,10 +40,6 @@ struct Context {
   }
   device::Tensor saved(DType dtype, const Shape& shape) const {
     return exec.device.arena(device::MemoryClass::activations).tensor(dtype, shape);
-  }
-  /// Room for a stored dropout mask under paper_storage, else nothing.
-  device::Tensor paper_mask(const Shape& shape) const {
-    return paper_storage && dropout > 0 ? saved(DType::u8, shape) : device::Tensor{};
   }
   /// Canonical shards on this rank.
   int local_shards() const { return exact_div(tensor_shards, tensor.size()); }

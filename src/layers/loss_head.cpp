@@ -137,11 +137,6 @@ void LossHead::forward_backward(Context& context, const Batch& batch, ConstView 
   const ConstView h = normed(context, batch, x_TH, &saved, own, gathered);
   const device::Tensor dh = context.workspace(context.activation, x_TH.shape());
   context.inspect("final_norm", h);
-  device::Tensor paper_input, paper_logits;  // whole, where this program has chunks
-  if (context.paper_storage) {
-    paper_input = context.saved(context.activation, x_TH.shape());
-    paper_logits = context.saved(context.accumulation, Shape{h.size(0), weight_->local_shape()[0]});
-  }
   device::Tensor partial;  // with sequence parallelism: of all tokens, before the sum over ranks
   if (context.sequence) partial = context.workspace(context.accumulation, h.shape());
   for (int64_t begin = 0; begin < h.size(0); begin += chunk_rows()) {

@@ -46,7 +46,6 @@ void Residual::forward(Context& context, const Batch& batch, ConstView x_TH, Con
   View o = y_TH;
   if (norm_out_) o = place(saved != nullptr, saved != nullptr ? saved->o_TH : passing_o);
   sublayer(h, o);
-  if (saved != nullptr) saved->paper_mask = context.paper_mask(x_TH.shape());
   NormSaved* const statistics = saved != nullptr ? &saved->norm_out : nullptr;
   if (place_ == NormPlace::post) {
     add_to_stream(context, batch, base_TH, o);

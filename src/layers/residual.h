@@ -18,9 +18,8 @@ namespace megalith::layers {
 
 struct ResidualSaved {
   NormSaved norm_in, norm_out;
-  device::Tensor h_TH;        // output of the norm before f; absent when recomputed
-  device::Tensor o_TH;        // input of the norm after f
-  device::Tensor paper_mask;  // Context::paper_storage
+  device::Tensor h_TH;  // output of the norm before f; absent when recomputed
+  device::Tensor o_TH;  // input of the norm after f
 };
 
 class Residual {

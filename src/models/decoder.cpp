@@ -65,7 +65,6 @@ void Decoder::forward(layers::Context& context, const layers::Batch& batch, Deco
     const device::NameScope scope(context.device(), "embedding");
     const View x = input(context, batch, saved);
     embedding_->forward(context, batch, x);
-    saved.paper_mask = context.paper_mask(x.shape());
   }
   for (size_t i = 0; i < blocks_.size(); ++i) {
     saved.x_TH[i + 1] = context.saved(context.activation, saved.x_TH[i].view.shape());
@@ -91,7 +90,6 @@ void Decoder::backward(layers::Context& context, const layers::Batch& batch, Dec
     completed({begins_[i + 1], begins_[i + 2]});
   }
   saved.x_TH[0] = {};
-  saved.paper_mask = {};
   if (embedding_) {
     const device::NameScope scope(context.device(), "embedding");
     embedding_->backward(context, batch, dx_TH);

@@ -29,7 +29,6 @@ struct Stage {
 struct DecoderSaved {
   std::vector<device::Tensor> x_TH;  // [blocks + 1]: input of each block, output of the last
   std::vector<layers::BlockSaved> blocks;
-  device::Tensor paper_mask;  // of the embedding's dropout (Context::paper_storage)
 };
 
 class Decoder {
