@@ -147,14 +147,6 @@ std::string_view name_of(ScheduleKind kind) {
   return "unknown";
 }
 
-std::optional<ScheduleKind> schedule_from_name(std::string_view name) {
-  for (const ScheduleKind kind :
-       {ScheduleKind::gpipe, ScheduleKind::one_forward_one_backward, ScheduleKind::interleaved}) {
-    if (name == name_of(kind)) return kind;
-  }
-  return std::nullopt;
-}
-
 std::string_view name_of(ActionKind kind) {
   switch (kind) {
     case ActionKind::forward:

@@ -16,7 +16,6 @@
 #pragma once
 
 #include <cstdint>
-#include <optional>
 #include <string_view>
 #include <vector>
 
@@ -24,7 +23,6 @@ namespace megalith::parallel {
 
 enum class ScheduleKind : uint8_t { gpipe, one_forward_one_backward, interleaved };
 std::string_view name_of(ScheduleKind kind);
-std::optional<ScheduleKind> schedule_from_name(std::string_view name);
 inline std::string_view format_as(ScheduleKind kind) { return name_of(kind); }
 
 /// Activations go to the next virtual stage, gradients to the previous one.

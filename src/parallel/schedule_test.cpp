@@ -220,11 +220,5 @@ TEST(Schedule, AHangIsReported) {
   }
 }
 
-TEST(Schedule, NamesAreReadBack) {
-  for (const ScheduleKind kind : {kAll, kOne, kInterleaved})
-    EXPECT_EQ(schedule_from_name(name_of(kind)), kind);
-  EXPECT_EQ(schedule_from_name("round robin"), std::nullopt);
-}
-
 }  // namespace
 }  // namespace megalith::parallel
