@@ -54,12 +54,12 @@ inline std::optional<std::filesystem::path> newest_in(const std::filesystem::pat
   return reader ? std::optional(reader->folder()) : std::nullopt;
 }
 
-/// The message of the IntegrityError that `action` throws; the test fails if it throws none.
-template <typename Action>
-std::string integrity_fault(const Action& action) {
+/// The message of the failure that `action` throws; the test fails if it throws none or another.
+template <typename Failure, typename Action>
+std::string fault_of(const Action& action) {
   try {
     action();
-  } catch (const IntegrityError& error) {
+  } catch (const Failure& error) {
     return error.what();
   } catch (const std::exception& error) {
     ADD_FAILURE() << "another error: " << error.what();

@@ -250,7 +250,7 @@ TEST_F(RankPartsTest, DamageInAPieceNamesTheTensor) {
     if (entry.path().extension() != ".safetensors") continue;
     flip(entry.path(), static_cast<int64_t>(fs::file_size(entry.path())) - 1);
     const Reader reader(folder_ / "three");
-    EXPECT_THAT(integrity_fault([&] { reader.verify_all(); }), HasSubstr("is damaged"));
+    EXPECT_THAT(fault_of<IntegrityError>([&] { reader.verify_all(); }), HasSubstr("is damaged"));
     flip(entry.path(), static_cast<int64_t>(fs::file_size(entry.path())) - 1);
   }
 }

@@ -34,8 +34,8 @@ class Checkpoint : public CheckpointTest {
     write_checkpoint_folder(path, content(step), 2, 40);
     return path;
   }
-  static std::string fault_of(const fs::path& path) {
-    return integrity_fault([&] { Reader(path).verify_all(); });
+  static std::string damage_in(const fs::path& path) {
+    return fault_of<IntegrityError>([&] { Reader(path).verify_all(); });
   }
   static std::vector<float> read(const Reader& reader, const std::string& name,
                                  const Shard& shard) {
@@ -132,9 +132,9 @@ TEST_F(Checkpoint, format_version_1_is_read_and_guarded_as_ever) {
   EXPECT_EQ(read(reader, "a", Shard::whole(Shape{2, 3})), (std::vector<float>{3, 4, 5, 6, 7, 8}));
   const fs::path tensors = path / "state-00001-of-00002.safetensors";
   flip(tensors, static_cast<int64_t>(fs::file_size(tensors)) - 1);
-  EXPECT_THAT(fault_of(path), HasSubstr("tensor b is damaged"));
+  EXPECT_THAT(damage_in(path), HasSubstr("tensor b is damaged"));
   flip(path / "recipe.yaml", 0);
-  EXPECT_THAT(integrity_fault([&] { (void)Reader(path).text("recipe.yaml"); }),
+  EXPECT_THAT(fault_of<IntegrityError>([&] { (void)Reader(path).text("recipe.yaml"); }),
               HasSubstr("the file is damaged"));
 }
 
@@ -181,7 +181,7 @@ TEST_F(Checkpoint, a_piece_has_the_hash_that_its_version_wants) {
       if (version == 1) file.hash = std::string(64, '0');
     for (TensorRecord& tensor : manifest.tensors)
       for (PieceRecord& piece : tensor.pieces) piece.hash.clear();
-    return integrity_fault([&] { Manifest::parse(manifest.to_text(), "manifest"); });
+    return fault_of<IntegrityError>([&] { Manifest::parse(manifest.to_text(), "manifest"); });
   };
   EXPECT_THAT(fault_without(write(3), 2), HasSubstr("tensor a: a piece without its xxh3_128"));
   const fs::path pieces = write_in_pieces(folder_ / "pieces");
@@ -207,7 +207,7 @@ TEST_F(Checkpoint, every_flipped_byte_is_refused_and_named) {
     const size_t stride = name == kManifestName ? 5 : 1;
     for (size_t at = 0; at < original.size(); at += stride) {
       flip(file, static_cast<int64_t>(at));
-      const std::string fault = fault_of(path);
+      const std::string fault = damage_in(path);
       EXPECT_THAT(fault, HasSubstr(name)) << "byte " << at;
       put(file, original);
     }
@@ -220,13 +220,13 @@ TEST_F(Checkpoint, damage_in_a_tensor_names_the_tensor) {
   const fs::path file = path / "state-00001-of-00002.safetensors";
   const auto size = static_cast<int64_t>(fs::file_size(file));
   flip(file, size - 1);  // the last element of b: types are equal, so names decide the order
-  EXPECT_THAT(fault_of(path), HasSubstr("tensor b is damaged"));
+  EXPECT_THAT(damage_in(path), HasSubstr("tensor b is damaged"));
   flip(file, size - 1);
   flip(file, size - 5);
-  EXPECT_THAT(fault_of(path), HasSubstr("tensor a is damaged"));
+  EXPECT_THAT(damage_in(path), HasSubstr("tensor a is damaged"));
   std::vector<float> host(6);
   const Reader reader(path);
-  EXPECT_THAT(integrity_fault([&] {
+  EXPECT_THAT(fault_of<IntegrityError>([&] {
                 reader.read("a", Shard::whole(Shape{2, 3}), host.data());
               }),
               HasSubstr("tensor a is damaged"));
@@ -240,12 +240,12 @@ TEST_F(Checkpoint, every_truncation_is_refused_and_named) {
     const size_t stride = std::max<size_t>(original.size() / 64, 1);
     for (size_t size = 0; size < original.size(); size += stride) {
       put(entry.path(), original.substr(0, size));
-      EXPECT_THAT(fault_of(path), HasSubstr(entry.path().filename().string())) << size;
+      EXPECT_THAT(damage_in(path), HasSubstr(entry.path().filename().string())) << size;
     }
     put(entry.path(), original.substr(0, original.size() - 1));
-    fault_of(path);
+    damage_in(path);
     put(entry.path(), original + "x");
-    fault_of(path);
+    damage_in(path);
     put(entry.path(), original);
   }
 }
@@ -256,15 +256,15 @@ TEST_F(Checkpoint, files_deleted_swapped_or_of_another_step_are_refused) {
   const fs::path second = path / "state-00002-of-00002.safetensors";
   const std::string one = read_file(first), two = read_file(second);
   fs::remove(second);
-  EXPECT_THAT(fault_of(path), HasSubstr("missing or not a regular file; it holds tensor c"));
+  EXPECT_THAT(damage_in(path), HasSubstr("missing or not a regular file; it holds tensor c"));
   fs::create_symlink(other / second.filename(), second);
-  EXPECT_THAT(fault_of(path), HasSubstr("not a regular file"));
+  EXPECT_THAT(damage_in(path), HasSubstr("not a regular file"));
   fs::remove(second);
   put(second, read_file(other / second.filename()));
-  EXPECT_THAT(fault_of(path), HasSubstr("tensor c is damaged"));
+  EXPECT_THAT(damage_in(path), HasSubstr("tensor c is damaged"));
   put(first, two);
   put(second, one);
-  EXPECT_THAT(fault_of(path), HasSubstr("manifest says"));
+  EXPECT_THAT(damage_in(path), HasSubstr("manifest says"));
   put(first, one);
   put(second, two);
   Reader(path).verify_all();
@@ -282,7 +282,7 @@ TEST_F(Checkpoint, a_manifest_with_a_valid_hash_is_still_not_trusted) {
     text.replace(at, from.size(), to);
     put(path / kManifestName, text);
     put(path / kCommitName, sha256(std::as_bytes(std::span(text))) + "\n");
-    return integrity_fault([&] { Reader reader(path); });
+    return fault_of<IntegrityError>([&] { Reader reader(path); });
   };
   EXPECT_THAT(fault_with("\"format_version\": 2", "\"format_version\": 0"), HasSubstr("version 0"));
   EXPECT_THAT(fault_with("\"name\": \"recipe.yaml\"", "\"name\": \"../recipe.yaml\""),
@@ -307,7 +307,8 @@ TEST_F(Checkpoint, sizes_whose_product_overflows_are_refused) {
     const std::string text = json.dump();
     put(path / kManifestName, text);
     put(path / kCommitName, sha256(std::as_bytes(std::span(text))) + "\n");
-    EXPECT_THAT(integrity_fault([&] { Reader reader(path); }), HasSubstr("impossible shape"));
+    EXPECT_THAT(fault_of<IntegrityError>([&] { Reader reader(path); }),
+                HasSubstr("impossible shape"));
   }
 }
 
@@ -319,7 +320,8 @@ TEST_F(Checkpoint, a_tensor_may_not_be_missing_from_its_file) {
   put(manifest, text);
   put(path / kCommitName, sha256(std::as_bytes(std::span(text))) + "\n");
   float host = 0;
-  const std::string fault = integrity_fault([&] { Reader(path).read("q", Shard{}, &host); });
+  const std::string fault =
+      fault_of<IntegrityError>([&] { Reader(path).read("q", Shard{}, &host); });
   EXPECT_THAT(fault, HasSubstr("tensor q is not there"));
 }
 
@@ -327,7 +329,7 @@ TEST_F(Checkpoint, a_link_among_a_runs_checkpoints_is_passed_over) {
   const fs::path elsewhere = write(9), run = folder_ / "checkpoints";
   fs::create_directory(run);
   fs::create_directory_symlink(elsewhere, run / elsewhere.filename());
-  EXPECT_THAT(integrity_fault([&] { find_newest(run, true); }), HasSubstr("is a link"));
+  EXPECT_THAT(fault_of<IntegrityError>([&] { find_newest(run, true); }), HasSubstr("is a link"));
   const fs::path own = run / step_folder_name(4);
   write_checkpoint_folder(own, content(4), 2, 40);
   EXPECT_EQ(newest_in(run, true), own);

@@ -22,7 +22,7 @@ class Shards : public CheckpointTest {
     put(folder_ / kIndexName, nlohmann::json{{"weight_map", map}}.dump());
   }
   std::string fault() const {
-    return integrity_fault([&] { SafetensorsFolder folder(folder_); });
+    return fault_of<IntegrityError>([&] { SafetensorsFolder folder(folder_); });
   }
 };
 
@@ -62,7 +62,7 @@ TEST_F(Shards, names_and_links_may_not_leave_the_folder) {
   fs::create_directories(outside / "model");
   shard("outside/real.safetensors", "a");
   fs::create_symlink(outside / "real.safetensors", outside / "model" / kSingleName);
-  EXPECT_THAT(integrity_fault([&] { SafetensorsFolder folder(outside / "model"); }),
+  EXPECT_THAT(fault_of<IntegrityError>([&] { SafetensorsFolder folder(outside / "model"); }),
               HasSubstr("leads out of its folder"));
 }
 

@@ -93,7 +93,7 @@ std::vector<BadFile> bad_files() {
 TEST_F(Safetensors, every_malformed_file_is_refused_by_name) {
   for (const BadFile& bad : bad_files()) {
     SCOPED_TRACE(bad.name);
-    const std::string fault = integrity_fault([&] { open(bad.content); });
+    const std::string fault = fault_of<IntegrityError>([&] { open(bad.content); });
     EXPECT_THAT(fault, HasSubstr(bad.message));
     EXPECT_THAT(fault, HasSubstr(path().string()));
   }
@@ -138,7 +138,7 @@ TEST_F(Safetensors, parts_of_a_tensor_are_read) {
 }
 
 TEST_F(Safetensors, a_folder_or_an_absent_file_is_refused) {
-  EXPECT_THAT(integrity_fault([&] { SafetensorsFile file(folder_); }),
+  EXPECT_THAT(fault_of<IntegrityError>([&] { SafetensorsFile file(folder_); }),
               HasSubstr("not a regular file"));
   EXPECT_THROW(SafetensorsFile(folder_ / "none"), UserError);
 }

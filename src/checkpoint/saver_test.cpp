@@ -349,7 +349,7 @@ TEST_F(SaverTest, the_newest_whole_checkpoint_is_found) {
   put(step(2) / kCommitName, std::string(64, '0') + "\n");
   EXPECT_EQ(newest_in(folder_, true), step(1));
   damage(1);
-  const std::string fault = integrity_fault([&] { find_newest(folder_, true); });
+  const std::string fault = fault_of<IntegrityError>([&] { find_newest(folder_, true); });
   EXPECT_THAT(fault, HasSubstr("none of 4 checkpoints is whole"));
   EXPECT_THAT(fault, HasSubstr("tensor w is damaged"));
 }
@@ -371,7 +371,7 @@ TEST_F(SaverTest, a_step_folder_was_a_checkpoint_whatever_it_lacks) {
     if (number == 1) break;
     EXPECT_EQ(newest_in(folder_, true), step(1));
   }
-  EXPECT_THAT(integrity_fault([&] { find_newest(folder_, true); }),
+  EXPECT_THAT(fault_of<IntegrityError>([&] { find_newest(folder_, true); }),
               HasSubstr("none of 2 checkpoints is whole"));
   const Saver next(folder_, {2, false});
   EXPECT_THAT(names(), ElementsAre("step-00000001", "step-00000002"));

@@ -46,19 +46,26 @@ Operation reduce_of(OperationKind kind, View x, std::string_view label) {
   return operation;
 }
 
-Operation send_of(int peer, ConstView x, std::string_view label, int channel) {
+namespace {
+
+Operation transfer_of(int peer, ConstView x, std::string_view label, int channel) {
   Operation operation = whole_of(OperationKind::transfer, x, label);
   operation.peer = peer;
-  operation.is_sender = true;
   operation.channel = channel;
+  return operation;
+}
+
+}  // namespace
+
+Operation send_of(int peer, ConstView x, std::string_view label, int channel) {
+  Operation operation = transfer_of(peer, x, label, channel);
+  operation.is_sender = true;
   operation.source = x;
   return operation;
 }
 
 Operation receive_of(int peer, View x, std::string_view label, int channel) {
-  Operation operation = whole_of(OperationKind::transfer, x, label);
-  operation.peer = peer;
-  operation.channel = channel;
+  Operation operation = transfer_of(peer, x, label, channel);
   operation.target = x;
   return operation;
 }

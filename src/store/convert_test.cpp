@@ -11,6 +11,7 @@
 #include <random>
 
 #include "base/file.h"
+#include "checkpoint/checkpoint_fixture.h"
 #include "checkpoint/folder_writer.h"
 #include "checkpoint/manifest.h"
 #include "checkpoint/reader.h"
@@ -24,6 +25,7 @@ namespace megalith::store {
 namespace {
 
 namespace fs = std::filesystem;
+using checkpoint::fault_of;
 using checkpoint::SafetensorsFolder;
 using checkpoint::TensorContent;
 using ::testing::ElementsAre;
@@ -99,20 +101,6 @@ class Convert : public ::testing::Test {
     for (const auto& entry : fs::directory_iterator(path)) names.push_back(entry.path().filename());
     return names;
   }
-  template <typename Failure, typename Action>
-  static std::string fault_of(const Action& action) {
-    try {
-      action();
-    } catch (const Failure& error) {
-      return error.what();
-    } catch (const std::exception& error) {
-      ADD_FAILURE() << "another error: " << error.what();
-      return "";
-    }
-    ADD_FAILURE() << "no error";
-    return "";
-  }
-
   fs::path folder_;
 };
 
