@@ -74,7 +74,7 @@ int64_t bytes_of_token(engine::InferenceModel& model, const DecodeShape& d, DTyp
   for (const auto& parameter : model.parameters().all()) {
     const bool is_input_table = parameter.name().starts_with("position") ||
                                 (!model.spec().head.tied && parameter.name() == "embedding.weight");
-    if (!is_input_table) bytes += parameter.compute().bytes();
+    if (!is_input_table) bytes += parameter.compute().view.bytes();
   }
   return bytes;
 }

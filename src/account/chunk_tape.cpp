@@ -96,7 +96,7 @@ ChunkTape record_chunk(const engine::Settings& settings, const device::Target& t
 ChunkTapes::ChunkTapes(const engine::Settings& settings, const device::Target& target)
     : settings_(settings),
       target_(target),
-      layer_kinds_(layer_kinds(settings.model)),
+      layer_kinds_(layer_kinds(settings)),
       tensor_ranks_are_alike_(tensor_ranks_are_alike(settings)) {}
 
 const ChunkTape& ChunkTapes::of(const models::Stage& stage,

@@ -13,6 +13,7 @@ ChunkPasses::ChunkPasses(const engine::Settings& settings, device::Device& devic
     : settings_(settings),
       mesh_(world, settings.layout),
       exec_(device, settings.numerics),
+      set_(settings.declaration_rule()),
       model_chunk_(settings.model, set_, stage, engine::partition_of(settings, mesh_.at().tensor)),
       context_(engine::context_of(settings, mesh_, exec_, 0, settings.model.dropout)),
       host_(shaped_batch(settings, settings.micro_batch)) {

@@ -124,6 +124,12 @@ constexpr Variation kModels[] = {
        }
      }},
     {"documents", [](engine::Settings& s) { s.ragged = true; }},
+    {"partly frozen",
+     [](engine::Settings& s) {
+       s.weights = s.activations = DType::bf16;
+       for (const char* match : {"embedding.*", "layers.1.*", "layers.3.attention.*"})
+         s.frozen.emplace_back(match);
+     }},
 };
 
 /// Few micro-batches, and so many that repeats are left out.

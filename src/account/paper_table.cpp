@@ -67,7 +67,7 @@ int64_t state_bytes(const engine::Settings& s, const device::Target& target, int
         const int rank = parallel::rank_of(s.layout, {.pipeline = stage});
         const auto world = comm::make_traced_communicator(device, rank, s.layout.num_ranks());
         const parallel::Mesh mesh(*world, s.layout);
-        parameters::ParameterSet set;
+        parameters::ParameterSet set(s.declaration_rule());
         std::vector<std::unique_ptr<models::Decoder>> chunks;
         for (int chunk = 0; chunk < s.layout.chunks; ++chunk) {
           models::Stage model_chunk = engine::chunk_at(s, stage, chunk);

@@ -2,17 +2,22 @@
 #include "account/rank_classes.h"
 
 #include <algorithm>
+#include <numeric>
 
-#include "engine/state.h"
 #include "layers/loss_head.h"
 #include "parameters/ownership.h"
 
 namespace megalith::account {
 
-std::vector<int64_t> layer_kinds(const models::ModelSpec& model) {
+std::vector<int64_t> layer_kinds(const engine::Settings& settings) {
   std::vector<const layers::LayerSpec*> known;
   std::vector<int64_t> kinds;
-  for (const layers::LayerSpec& layer : model.layers) {
+  if (!settings.frozen.empty()) {
+    kinds.resize(settings.model.layers.size());
+    std::iota(kinds.begin(), kinds.end(), 0);
+    return kinds;
+  }
+  for (const layers::LayerSpec& layer : settings.model.layers) {
     const auto found = std::ranges::find_if(known, [&](const auto* k) { return *k == layer; });
     kinds.push_back(found - known.begin());
     if (found == known.end()) known.push_back(&layer);
@@ -31,7 +36,7 @@ bool tensor_ranks_are_alike(const engine::Settings& s) {
 }
 
 RankClasses::RankClasses(const engine::Settings& settings, const BesideSteps& beside)
-    : settings_(settings), beside_(beside), layer_kinds_(layer_kinds(settings.model)) {}
+    : settings_(settings), beside_(beside), layer_kinds_(layer_kinds(settings)) {}
 
 /// Kinds of blocks by chunk, and what stands at the ends.
 ClassKey RankClasses::shape_of(int stage) const {
@@ -48,7 +53,7 @@ ClassKey RankClasses::shape_of(int stage) const {
 RankClasses::Declared& RankClasses::declared_of(int stage) {
   std::unique_ptr<Declared>& declared = declared_[shape_of(stage)];
   if (declared == nullptr) {
-    declared = std::make_unique<Declared>();
+    declared = std::make_unique<Declared>(settings_);
     for (int chunk = 0; chunk < settings_.layout.chunks; ++chunk) {
       declared->chunks.push_back(std::make_unique<models::Decoder>(
           settings_.model, declared->set, engine::chunk_at(settings_, stage, chunk),
@@ -72,14 +77,10 @@ const RankClasses::Writers& RankClasses::writers_of(const parallel::Coordinates&
   const auto [found, is_new] = declared.writers.try_emplace(at.tensor);
   Writers& writers = found->second;
   if (!is_new) return writers;
-  writers.of_tensor = engine::state_writers(declared.set, settings_, at);
+  writers.of_tensor = engine::state_list(declared.set, settings_, at);
   writers.bytes.resize(static_cast<size_t>(settings_.layout.data), 0);
-  const size_t each = writers.of_tensor.size() / std::max<size_t>(1, declared.set.all().size());
-  for (size_t i = 0; i < writers.of_tensor.size(); ++i) {
-    const int writer = writers.of_tensor[i];
-    if (writer < 0) continue;
-    writers.bytes[static_cast<size_t>(writer)] +=
-        declared.set.all()[i / each].local_elements() * bytes_of(settings_.masters);
+  for (const engine::StateTensor& tensor : writers.of_tensor) {
+    if (tensor.writer >= 0) writers.bytes[static_cast<size_t>(tensor.writer)] += tensor.bytes;
   }
   return writers;
 }
@@ -116,7 +117,8 @@ ClassKey RankClasses::memory_key(int rank) {
   key.push_back(std::min(samples, settings_.micro_batch));
   key.push_back(writes_samples ? 1 : 0);
   if (settings_.zero > 0 && beside_.saves) {
-    for (const int writer : writers_of(at).of_tensor) key.push_back(writer == at.data ? 1 : 0);
+    for (const engine::StateTensor& tensor : writers_of(at).of_tensor)
+      key.push_back(tensor.writer == at.data ? 1 : 0);
   }
   return key;
 }

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "account/traced_step.h"
+#include "engine/state.h"
 #include "models/decoder.h"
 
 namespace megalith::account {
@@ -19,8 +20,10 @@ namespace megalith::account {
 /// Equal keys of two ranks: equal memory or, the other, equal work.
 using ClassKey = std::vector<int64_t>;
 
-/// Layers with equal descriptions have equal numbers: [layer].
-std::vector<int64_t> layer_kinds(const models::ModelSpec& model);
+/// Layers of which one stands for the others have equal numbers: [layer]. Their descriptions are
+/// equal, and where something is frozen, by names that a pattern may tell apart, none stands for
+/// another.
+std::vector<int64_t> layer_kinds(const engine::Settings& settings);
 
 /// Whether ranks of the tensor axis do the same work in the passes of a micro-batch.
 bool tensor_ranks_are_alike(const engine::Settings& settings);
@@ -41,11 +44,12 @@ class RankClasses {
  private:
   /// Who writes which tensors of a checkpoint, of the data ranks beside one place.
   struct Writers {
-    std::vector<int> of_tensor;
+    std::vector<engine::StateTensor> of_tensor;
     std::vector<int64_t> bytes;  // by data rank
   };
   /// A stage's parameters, on paper.
   struct Declared {
+    explicit Declared(const engine::Settings& settings) : set(settings.declaration_rule()) {}
     parameters::ParameterSet set;
     std::vector<std::unique_ptr<models::Decoder>> chunks;
     parameters::Ownership ownership;  // of data ranks, once asked for

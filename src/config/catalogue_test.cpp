@@ -36,7 +36,7 @@ train.spike_skip train.spike_limit
 optimizer.lr optimizer.min_lr optimizer.schedule optimizer.warmup_steps optimizer.decay_steps
 optimizer.beta1 optimizer.beta2 optimizer.eps optimizer.weight_decay optimizer.clip
 optimizer.groups optimizer.groups[].match optimizer.groups[].lr_scale
-optimizer.groups[].weight_decay
+optimizer.groups[].weight_decay optimizer.frozen
 precision.parameters precision.compute numerics
 checkpoint.every checkpoint.keep checkpoint.async memory.recompute memory.recompute_layers
 memory.offload

@@ -138,6 +138,7 @@ struct OptimizerSection {
   double weight_decay = 0.1;
   double clip = 1.0;  // 0: off
   std::vector<ParameterGroup> groups;
+  std::vector<std::string> frozen;
   void visit(FieldVisitor& v);
 };
 

@@ -174,6 +174,9 @@ void OptimizerSection::visit(FieldVisitor& v) {
           between(0, 1e12));
   v.list("groups", groups, "match",
          "parameters with their own rate and decay; the first match counts");
+  v.field("frozen", frozen,
+          "patterns of parameter names, as in groups: such parameters stay as they are, without "
+          "gradients and optimizer state");
 }
 
 void PrecisionSection::visit(FieldVisitor& v) {

@@ -139,6 +139,7 @@ const std::map<OnResume, std::set<std::string>> kJudgements = {
       "optimizer.groups[].match",
       "optimizer.groups[].lr_scale",
       "optimizer.groups[].weight_decay",
+      "optimizer.frozen",
       "precision.parameters",
       "precision.compute",
       "numerics",

@@ -31,12 +31,13 @@ Engine::Engine(const Settings& settings, device::Device& device, const parallel:
     : model_(settings, device, mesh, storage_of(settings, mesh)),
       optimizer_(std::make_unique<optim::AdamW>(model_.parameters(), device, settings.adamw)) {
   MEGA_CHECK_LE(settings.zero, 1);
-  parameters::ParameterSet whole;
+  parameters::ParameterSet whole(settings.declaration_rule());
   const layers::Partition undivided{settings.split.tensor_shards, 1, 0, settings.token_partials(),
                                     false};
   const models::Decoder declarations(settings.model, whole, models::Stage::whole(settings.model),
                                      undivided);
   norm_order_ = std::make_unique<optim::NormOrder>(whole);
+  if (norm_order_->size() == 0) throw UserError("optimizer.frozen names every parameter");
 }
 
 void Engine::initialise() { parameters().initialise(device(), settings().seed); }

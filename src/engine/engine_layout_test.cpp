@@ -29,6 +29,12 @@ constexpr int kSteps = 5;
   return found.empty() ? ::testing::AssertionSuccess() : ::testing::AssertionFailure() << found;
 }
 
+/// The tied table, a whole layer, parts of another, of all norms the biases.
+void freeze(Settings& settings) {
+  for (const char* match : {"embedding.*", "layers.0.*", "layers.1.mlp.*", "*norm*.bias"})
+    settings.frozen.emplace_back(match);
+}
+
 struct Variant {
   const char* name;
   Settings settings;
@@ -57,6 +63,9 @@ std::vector<Variant> variants() {
   all.push_back({"llama bf16", testing::toy_llama_settings()});
   all.back().settings.model.head.softcap = 4;
   all.back().settings.weights = all.back().settings.activations = DType::bf16;
+  all.push_back({"partly frozen", toy_settings()});
+  all.back().settings.weights = DType::bf16;
+  freeze(all.back().settings);
   return all;
 }
 

@@ -93,6 +93,7 @@ Settings settings_of(const config::Recipe& r, int64_t vocab) {
   s.schedule.floor = r.optimizer.min_lr;
   s.schedule.warmup_steps = r.optimizer.warmup_steps;
   s.adamw = adamw_of(r.optimizer);
+  s.frozen = r.optimizer.frozen;
   s.clip = r.optimizer.clip > 0 ? r.optimizer.clip : std::numeric_limits<double>::infinity();
   s.z_loss = r.train.z_loss;
   check(s, "recipe");

@@ -284,7 +284,7 @@ void draw_state(Engine& engine) {
   size_t index = 0;
   for (parameters::Parameter& parameter : engine.parameters().all()) {
     draw(parameter, ".master");
-    engine.parameters().load(engine.device(), parameter, host.data());
+    engine.parameters().load(engine.device(), parameter, dtype, host.data());
     draw(parameter, ".first");
     spread.load(index, engine.optimizer().first_moment(index), host.data());
     draw(parameter, ".second");

@@ -52,6 +52,7 @@ std::optional<std::string> bad_parameter(Engine& engine, size_t index) {
   const parameters::Parameter& parameter = engine.parameters().all()[index];
   if (!all_finite(device, parameter.owned_master()) || !all_finite(device, parameter.compute()))
     return "weight " + parameter.name();
+  if (!parameter.trainable()) return std::nullopt;
   if (!all_finite(device, engine.optimizer().first_moment(index)))
     return "first moment of " + parameter.name();
   if (!all_finite(device, engine.optimizer().second_moment(index)))

@@ -31,7 +31,8 @@ struct Settings {
   optim::BatchRamp batch;
   optim::Schedule schedule;
   optim::AdamWOptions adamw;
-  double clip = 1;  // infinity: off
+  std::vector<std::string> frozen;  // globs over names of parameters that are not trained
+  double clip = 1;                  // infinity: off
   double z_loss = 0;
   int64_t bucket_elements = parameters::kBucketElements;  // of gradients; moves no bit
 
@@ -40,6 +41,8 @@ struct Settings {
   int token_partials() const {
     return sequence_length() % split.tensor_shards == 0 ? split.tensor_shards : 1;
   }
+  /// For sets of this run's parameters: what is frozen.
+  parameters::DeclarationRule declaration_rule() const { return optim::freezing_rule(frozen); }
   /// Tokens between products are spread over the tensor ranks.
   bool sequence_parallel() const { return layout.sequence && layout.tensor > 1; }
   /// Data shards that one data rank sums.

@@ -25,7 +25,11 @@ models::Stage chunk_at(const Settings& settings, int stage, int chunk) {
 
 ShardedModel::ShardedModel(const Settings& settings, device::Device& device,
                            const parallel::Mesh& mesh, const parameters::Storage& storage)
-    : settings_(settings), device_(device), mesh_(mesh), exec_(device, settings.numerics) {
+    : settings_(settings),
+      device_(device),
+      mesh_(mesh),
+      exec_(device, settings.numerics),
+      set_(settings.declaration_rule()) {
   for (int chunk = 0; chunk < settings.layout.chunks; ++chunk) {
     chunks_.push_back(std::make_unique<models::Decoder>(
         settings.model, set_, chunk_at(settings, mesh.at().pipeline, chunk),

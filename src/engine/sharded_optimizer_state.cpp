@@ -10,20 +10,15 @@ const parameters::Parameter& ShardedOptimizerState::parameter(size_t index) cons
   return engine_.parameters().all().at(index);
 }
 
-ConstView ShardedOptimizerState::master(size_t index, int root) {
+ConstView ShardedOptimizerState::weights(size_t index, int root) {
   const parameters::Parameter& parameter = this->parameter(index);
   const bool everywhere =
       parameter.compute_is_master() || engine_.parameters().storage().owners == 1;
   return everywhere ? ConstView(parameter.master()) : whole(index, parameter.owned_master(), root);
 }
 
-ConstView ShardedOptimizerState::first_moment(size_t index, int root) {
-  const View owned = engine_.optimizer().first_moment(index);
-  return engine_.parameters().storage().owners == 1 ? owned : whole(index, owned, root);
-}
-
-ConstView ShardedOptimizerState::second_moment(size_t index, int root) {
-  const View owned = engine_.optimizer().second_moment(index);
+ConstView ShardedOptimizerState::optimizer_state(size_t index, size_t which, int root) {
+  const View owned = engine_.optimizer().states(index)[which];
   return engine_.parameters().storage().owners == 1 ? owned : whole(index, owned, root);
 }
 

@@ -18,9 +18,10 @@ class ShardedOptimizerState {
   /// Tensors of parameter `index`. One that is not spread is given as it is, on every rank. Else
   /// collective over the data ranks: [local shape] on data rank `root`, valid as long as this
   /// object; absent on the others. Memory: class workspace, as large as what comes together here.
-  ConstView master(size_t index, int root);
-  ConstView first_moment(size_t index, int root);
-  ConstView second_moment(size_t index, int root);
+  /// Of a trained parameter the master, of a frozen one what is stored.
+  ConstView weights(size_t index, int root);
+  /// `which` of what the optimizer keeps (AdamW::states).
+  ConstView optimizer_state(size_t index, size_t which, int root);
 
   /// state (a moment, or an owned_master()) = this rank's part of the whole local tensor in host
   /// memory. Done on return.

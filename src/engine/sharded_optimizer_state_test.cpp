@@ -50,9 +50,9 @@ void collect(const Settings& s, LogicalState& state, LogicalState& again) {
         device->fill_zero(part);
         spread.load(index, part, all.data());
       };
-      add("master.", spread.master(index, root), parameter.owned_master());
-      add("m.", spread.first_moment(index, root), engine.optimizer().first_moment(index));
-      add("v.", spread.second_moment(index, root), engine.optimizer().second_moment(index));
+      add("master.", spread.weights(index, root), parameter.owned_master());
+      add("m.", spread.optimizer_state(index, 0, root), engine.optimizer().first_moment(index));
+      add("v.", spread.optimizer_state(index, 1, root), engine.optimizer().second_moment(index));
       ++index;
     }
     again.add(engine);

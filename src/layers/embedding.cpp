@@ -72,10 +72,11 @@ void Embedding::backward(Context& context, const Batch& batch, View dy_TH) const
                                     sequence_shard(batch), tokens_->name());
   }
   const ConstView dy = context.sequence ? gathered.view : dy_TH;
-  if (positions_ != nullptr) {
+  if (positions_ != nullptr && positions_->trainable()) {
     kernels::embedding_backward(context.exec,
                                 {dy, batch.position_T, 0, positions_->gradient_sum()});
   }
+  if (!tokens_->trainable()) return;
   if (scale_ != 1) kernels::scale(context.exec, context.sequence ? gathered.view : dy_TH, scale_);
   kernels::embedding_backward(
       context.exec, {dy, batch.ids_T, tokens_->declaration().shard.begin, tokens_->gradient_sum()});

@@ -39,8 +39,10 @@ void HeadNorm::forward(Context& context, kernels::ConstHeadsView x_TND, kernels:
 void HeadNorm::backward(Context& context, kernels::HeadsView dy_TND, kernels::ConstHeadsView x_TND,
                         const HeadNormSaved& saved, bool counts) const {
   const int64_t partials = weight_->declaration().gradient_partials, size = x_TND.head_size;
-  View dgamma = weight_->gradient_sum().reshape(Shape{partials, size});
-  if (x_TND.num_heads < partials) {
+  View dgamma;
+  if (counts && weight_->trainable())
+    dgamma = weight_->gradient_sum().reshape(Shape{partials, size});
+  if (!dgamma.absent() && x_TND.num_heads < partials) {
     const int64_t shards = exact_div(partials, x_TND.num_heads);  // of a head
     dgamma = View(dgamma.data(), dgamma.dtype(), Shape{x_TND.num_heads, size}, shards * size);
   }
@@ -50,7 +52,7 @@ void HeadNorm::backward(Context& context, kernels::HeadsView dy_TND, kernels::Co
                                              .mean_TN = saved.mean_TN,
                                              .rstd_TN = saved.rstd_TN,
                                              .dx_TND = dy_TND,
-                                             .dgamma_PD = counts ? dgamma : View{},
+                                             .dgamma_PD = dgamma,
                                              .kind = kind_,
                                              .gamma_offset = offset_});
 }

@@ -73,7 +73,7 @@ class SharedRows {
 
 /// Nothing for a product without bias.
 ConstView value_of(const parameters::Parameter* bias) {
-  return bias != nullptr ? bias->compute() : ConstView{};
+  return bias != nullptr ? ConstView(bias->compute()) : ConstView{};
 }
 
 }  // namespace
@@ -112,8 +112,9 @@ void ColumnLinear::forward(Context& context, const Batch& batch, ConstView x, Vi
 }
 
 void ColumnLinear::weight_gradients(Context& context, ConstView dy_TO, ConstView x_TI) const {
-  kernels::linear_backward_weight(context.exec, {dy_TO, x_TI, weight_->gradient_sum()});
-  if (bias_ == nullptr) return;
+  if (weight_->trainable())
+    kernels::linear_backward_weight(context.exec, {dy_TO, x_TI, weight_->gradient_sum()});
+  if (bias_ == nullptr || !bias_->trainable()) return;
   kernels::column_sum(
       context.exec, {dy_TO, bias_->gradient_sum().reshape(Shape{1, bias_->local_elements()}), {}});
 }
@@ -201,7 +202,7 @@ void RowLinear::forward(Context& context, const Batch& batch, ConstView x_TI, Vi
                                  .k_shards = context.local_shards()});
   const auto finish = [&](ConstView sum) {
     if (bias_ == nullptr) return kernels::cast(exec, sum, y);
-    kernels::add(exec, sum, bias_->compute().repeated(y.size(0)), y);
+    kernels::add(exec, sum, bias_->compute().view.repeated(y.size(0)), y);
   };
   if (!context.sequence) {
     parallel::reduce_forward(exec, context.tensor, partial, weight_->name());
@@ -224,7 +225,7 @@ void RowLinear::backward(Context& context, const Batch& batch, ConstView dy, Con
     whole = parallel::start_gather_rows(exec, context.tensor, dy, gathered, sequence_shard(batch),
                                         weight_->name());
   }
-  if (bias_ != nullptr) {
+  if (bias_ != nullptr && bias_->trainable()) {
     const int partials = bias_->declaration().gradient_partials;
     const Shape rows{partials, bias_->local_elements()};
     kernels::column_sum(exec,
@@ -232,7 +233,8 @@ void RowLinear::backward(Context& context, const Batch& batch, ConstView dy, Con
   }
   if (context.sequence) parallel::finish(exec, context.tensor, std::move(whole));
   const ConstView dy_TO = context.sequence ? ConstView(gathered) : dy;
-  kernels::linear_backward_weight(exec, {dy_TO, x_TI, weight_->gradient_sum()});
+  if (weight_->trainable())
+    kernels::linear_backward_weight(exec, {dy_TO, x_TI, weight_->gradient_sum()});
   kernels::linear_backward_input(exec, {.dy_TO = dy_TO,
                                         .w_OI = weight_->compute(),
                                         .dx_TI = dx_TI,

@@ -159,7 +159,8 @@ void LossHead::forward_backward(Context& context, const Batch& batch, ConstView 
                                      .softcap = softcap_,
                                      .logits_RV = softcap_ > 0 ? chunk.logits_RV.view : View{}});
     context.inspect("logits_gradient", dlogits);
-    kernels::linear_backward_weight(context.exec, {dlogits, h_RH, weight_gradient()});
+    if (weight_->trainable())
+      kernels::linear_backward_weight(context.exec, {dlogits, h_RH, weight_gradient()});
     if (context.sequence) {
       kernels::linear_backward_input(context.exec, {.dy_TO = dlogits,
                                                     .w_OI = weight_->compute(),

@@ -37,16 +37,16 @@ void Norm::forward(Context& context, ConstView x_TH, View y_TH, NormSaved* saved
     mean = saved->mean_T;
     rstd = saved->rstd_T;
   }
-  kernels::layer_norm_forward(context.exec,
-                              {.x_TH = x_TH,
-                               .gamma_H = weight_->compute(),
-                               .beta_H = bias_ != nullptr ? bias_->compute() : ConstView{},
-                               .y_TH = y_TH,
-                               .mean_T = mean,
-                               .rstd_T = rstd,
-                               .eps = eps_,
-                               .kind = kind_,
-                               .gamma_offset = offset_});
+  kernels::layer_norm_forward(
+      context.exec, {.x_TH = x_TH,
+                     .gamma_H = weight_->compute(),
+                     .beta_H = bias_ != nullptr ? ConstView(bias_->compute()) : ConstView{},
+                     .y_TH = y_TH,
+                     .mean_T = mean,
+                     .rstd_T = rstd,
+                     .eps = eps_,
+                     .kind = kind_,
+                     .gamma_offset = offset_});
 }
 
 void Norm::recompute(Context& context, ConstView x_TH, View y_TH) const {
@@ -57,8 +57,10 @@ void Norm::backward(Context& context, const Batch& batch, ConstView dy_TH, Const
                     const NormSaved& saved, ConstView residual_gradient_TH, View dx_TH) const {
   const int partials = weight_->declaration().gradient_partials;
   const Shape rows{partials, weight_->local_elements()};
-  View dbeta;
-  if (bias_ != nullptr) dbeta = bias_->gradient_sum().reshape(rows);
+  const auto sum_of = [&](const parameters::Parameter* parameter) {
+    const bool sums = parameter != nullptr && parameter->trainable();
+    return sums ? parameter->gradient_sum().reshape(rows) : View{};
+  };
   kernels::layer_norm_backward(context.exec, {.dy_TH = dy_TH,
                                               .x_TH = x_TH,
                                               .gamma_H = weight_->compute(),
@@ -66,8 +68,8 @@ void Norm::backward(Context& context, const Batch& batch, ConstView dy_TH, Const
                                               .rstd_T = saved.rstd_T,
                                               .dx_TH = dx_TH,
                                               .residual_gradient_TH = residual_gradient_TH,
-                                              .dgamma_PH = weight_->gradient_sum().reshape(rows),
-                                              .dbeta_PH = dbeta,
+                                              .dgamma_PH = sum_of(weight_),
+                                              .dbeta_PH = sum_of(bias_),
                                               .shards = token_shards(batch, partials),
                                               .kind = kind_,
                                               .gamma_offset = offset_});

@@ -27,6 +27,21 @@ bool matches(std::string_view glob, std::string_view name) {
   return g == glob.size();
 }
 
+const ParameterGroup* group_of(std::span<const ParameterGroup> groups, std::string_view name) {
+  for (const ParameterGroup& group : groups) {
+    if (matches(group.match, name)) return &group;
+  }
+  return nullptr;
+}
+
+parameters::DeclarationRule freezing_rule(std::vector<std::string> frozen) {
+  return [frozen = std::move(frozen)](parameters::Declaration& declaration) {
+    for (const std::string& glob : frozen) {
+      if (matches(glob, declaration.name)) declaration.trainable = false;
+    }
+  };
+}
+
 AdamW::AdamW(parameters::ParameterSet& set, device::Device& device, const AdamWOptions& options)
     : set_(&set), options_(options) {
   constexpr int64_t kElementAlignment = 16;
@@ -45,11 +60,13 @@ AdamW::AdamW(parameters::ParameterSet& set, device::Device& device, const AdamWO
   int64_t offset = 0;
   for (const auto& parameter : set.all()) {
     Slot slot{{}, {}, 1.0, parameter.is_matrix() ? options.weight_decay : 0.0};
-    for (const ParameterGroup& group : options.groups) {
-      if (!matches(group.match, parameter.name())) continue;
-      slot.lr_scale = group.lr_scale;
-      slot.weight_decay = group.weight_decay.value_or(slot.weight_decay);
-      break;
+    if (const ParameterGroup* group = group_of(options.groups, parameter.name())) {
+      slot.lr_scale = group->lr_scale;
+      slot.weight_decay = group->weight_decay.value_or(slot.weight_decay);
+    }
+    if (!parameter.trainable()) {
+      slots_.push_back(slot);
+      continue;
     }
     const Shape shape =
         parameter.owns_all() ? parameter.local_shape() : Shape{parameter.owned().count};
@@ -68,7 +85,9 @@ void AdamW::update(kernels::Exec& exec, int64_t step, double lr, ConstView gradi
   const device::NameScope scope(exec.device, "optimizer");
   size_t i = 0;
   for (parameters::Parameter& parameter : set_->all()) {
-    const Slot& slot = slots_[i];
+    const auto index = static_cast<int64_t>(i++);
+    if (!parameter.trainable()) continue;
+    const Slot& slot = slots_[static_cast<size_t>(index)];
     const Shape owned{parameter.owned().count};
     kernels::adamw(exec, {.w_N = parameter.owned_master(),
                           .m_N = slot.m.reshape(owned),
@@ -79,7 +98,7 @@ void AdamW::update(kernels::Exec& exec, int64_t step, double lr, ConstView gradi
                           .compute_N = parameter.compute_is_master()
                                            ? View{}
                                            : parameter.owned_part(parameter.mutable_compute()),
-                          .finite = finite_P_.view.rows(static_cast<int64_t>(i), 1),
+                          .finite = finite_P_.view.rows(index, 1),
                           .lr = lr * slot.lr_scale,
                           .beta1 = options_.beta1,
                           .beta2 = options_.beta2,
@@ -87,7 +106,6 @@ void AdamW::update(kernels::Exec& exec, int64_t step, double lr, ConstView gradi
                           .weight_decay = slot.weight_decay,
                           .step = step});
     parameter.mark_changed();
-    ++i;
   }
 }
 

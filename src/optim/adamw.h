@@ -3,7 +3,9 @@
 // the arithmetic of one element.
 #pragma once
 
+#include <array>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -31,6 +33,15 @@ struct AdamWOptions {
 /// True if the whole of `name` matches the glob.
 bool matches(std::string_view glob, std::string_view name);
 
+/// The first group whose pattern a name matches; null when none does.
+const ParameterGroup* group_of(std::span<const ParameterGroup> groups, std::string_view name);
+/// Freezes the parameters whose name matches one of the patterns.
+parameters::DeclarationRule freezing_rule(std::vector<std::string> frozen);
+
+/// What AdamW keeps of each trained parameter, in the order of states(): checkpoints name the
+/// tensors by these and the parameter's name.
+inline constexpr std::array<std::string_view, 2> kAdamWStates = {"adamw.m.", "adamw.v."};
+
 class AdamW {
  public:
   /// Takes memory (class optimizer) for the moments of the owned elements of every parameter in
@@ -48,9 +59,14 @@ class AdamW {
   /// (masters, compute copies, moments of the owned elements) is finite; 1 before the first update.
   ConstView finite_P() const { return finite_P_; }
 
-  /// Moments of parameter `index`: [local shape], or [owned().count] where only a run is owned.
+  /// Moments of parameter `index`: [local shape], or [owned().count] where only a run is owned;
+  /// absent of a frozen one.
   View first_moment(size_t index) const { return slots_[index].m; }
   View second_moment(size_t index) const { return slots_[index].v; }
+  /// All of a parameter that must survive, in the order of kAdamWStates.
+  std::array<View, kAdamWStates.size()> states(size_t index) const {
+    return {slots_[index].m, slots_[index].v};
+  }
 
  private:
   struct Slot {

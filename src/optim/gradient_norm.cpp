@@ -16,7 +16,9 @@ namespace {
 using parameters::ElementRange;
 using parameters::Parameter;
 
+/// None of a frozen parameter.
 int64_t blocks_per_shard(const Parameter& parameter) {
+  if (!parameter.trainable()) return 0;
   return kernels::num_square_partials(parameter.local_elements() /
                                       parameter.local_canonical_shards());
 }
@@ -72,6 +74,7 @@ void merge(kernels::Exec& exec, comm::Communicator& group, View x) {
 /// Whether this rank's sums count: replicated parameters and the copy of a tied table do once.
 bool counts(const parallel::Mesh& mesh, const Parameter& parameter, const Parameter* tied) {
   const bool whole_here = parameter.declaration().canonical_shards == 1;
+  if (!parameter.trainable()) return false;
   return !(whole_here && mesh.at().tensor != 0) && !(&parameter == tied && !mesh.is_first_stage());
 }
 
@@ -79,6 +82,7 @@ bool counts(const parallel::Mesh& mesh, const Parameter& parameter, const Parame
 
 NormOrder::NormOrder(const parameters::ParameterSet& whole) {
   for (const Parameter& parameter : whole.all()) {
+    if (!parameter.trainable()) continue;
     first_[parameter.name()] = size_;
     size_ += parameter.declaration().canonical_shards;
   }

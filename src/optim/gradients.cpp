@@ -39,7 +39,7 @@ void reduce_over_tokens(kernels::Exec& exec, comm::Communicator& tensor,
   const auto for_each_part = [&](auto move) {
     int64_t offset = 0;
     for (const Parameter& parameter : set.all()) {
-      if (!parameter.declaration().partials_over_tensor) continue;
+      if (!parameter.declaration().partials_over_tensor || !parameter.trainable()) continue;
       const int64_t count = parameter.owned().count;
       move(parameter.owned_part(parameter.gradient()), flat.view.rows(offset, count));
       offset += count;
@@ -55,7 +55,7 @@ void reduce_over_tokens(kernels::Exec& exec, comm::Communicator& tensor,
 void combine_gradients(kernels::Exec& exec, const parallel::Mesh& mesh,
                        parameters::ParameterSet& set, Parameter* tied) {
   const device::NameScope scope(exec.device, "gradients");
-  if (tied != nullptr) exchange_tied(mesh, *tied);
+  if (tied != nullptr && tied->trainable()) exchange_tied(mesh, *tied);
   for (Parameter& parameter : set.all()) {
     if (parameter.owned().count == 0) continue;
     if (parameter.num_gradients() == 2) {

@@ -30,6 +30,7 @@ std::vector<ElementRange> gradient_runs(const parameters::ParameterSet& set, int
   std::vector<ElementRange> runs;
   for (size_t i = run.begin; i < run.end; ++i) {
     const Parameter& parameter = set.all()[i];
+    if (!parameter.trainable()) continue;
     const int64_t begin = set.gradient_begin(i);
     const int64_t each = (set.gradient_begin(i + 1) - begin) / parameter.num_gradients();
     const bool has_rows = parameter.declaration().gradient_partials > 1;  // one owner has all
@@ -42,15 +43,18 @@ std::vector<ElementRange> gradient_runs(const parameters::ParameterSet& set, int
   return runs;
 }
 
-std::vector<ElementRange> weight_runs(const parameters::ParameterSet& set, int owner) {
+/// Where among the flat compute weights of a format an owner's elements are.
+std::vector<ElementRange> weight_runs(const parameters::ParameterSet& set, Format format,
+                                      const View& flat, int owner) {
   const std::vector<ElementRange>& owned = set.owned_by(owner);
   std::vector<ElementRange> runs;
   size_t i = 0;
   for (const Parameter& parameter : set.all()) {
-    const int64_t begin = (parameter.compute().data() - set.flat_compute().data()) /
-                          bytes_of(set.flat_compute().dtype());
-    append(runs, begin + owned[i].begin, owned[i].count);
-    ++i;
+    const ElementRange range = owned[i++];
+    const Weight weight = parameter.compute();
+    if (weight.format != format) continue;
+    const int64_t begin = (weight.view.data() - flat.data()) / bytes_of(flat.dtype());
+    append(runs, begin + range.begin, range.count);
   }
   return runs;
 }
@@ -111,18 +115,22 @@ void finish(kernels::Exec& exec, comm::Communicator& data, parameters::Parameter
 void share_weights(kernels::Exec& exec, comm::Communicator& data, parameters::ParameterSet& set) {
   if (data.size() == 1) return;
   const device::NameScope scope(exec.device, "optimizer");
-  const View flat = set.flat_compute();
-  const auto mine = weight_runs(set, data.rank());
   std::vector<comm::Ticket> tickets;
-  for (int rank = 0; rank < data.size(); ++rank) {
-    if (rank == data.rank()) continue;
-    for (const ElementRange& run : weight_runs(set, rank))
-      tickets.push_back(data.start_receive(rank, flat.rows(run.begin, run.count), "weights"));
-    for (const ElementRange& run : mine)
-      tickets.push_back(data.start_send(rank, flat.rows(run.begin, run.count), "weights"));
+  for (const auto& [format, tensor] : set.flat_computes()) {
+    const View flat = tensor;
+    const auto mine = weight_runs(set, format, flat, data.rank());
+    for (int rank = 0; rank < data.size(); ++rank) {
+      if (rank == data.rank()) continue;
+      for (const ElementRange& run : weight_runs(set, format, flat, rank))
+        tickets.push_back(data.start_receive(rank, flat.rows(run.begin, run.count), "weights"));
+      for (const ElementRange& run : mine)
+        tickets.push_back(data.start_send(rank, flat.rows(run.begin, run.count), "weights"));
+    }
   }
   wait_all(data, tickets);
-  for (Parameter& parameter : set.all()) parameter.mark_changed();
+  for (Parameter& parameter : set.all()) {
+    if (parameter.trainable()) parameter.mark_changed();
+  }
 }
 
 void collect_owned(kernels::Exec& exec, comm::Communicator& data,

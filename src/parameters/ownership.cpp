@@ -41,9 +41,14 @@ int64_t nearest_cut(const Parameter& parameter, int64_t at) {
   return at - below <= above - at ? below : above;
 }
 
+/// Frozen parameters take part with none.
+int64_t trained_elements(const Parameter& parameter) {
+  return parameter.trainable() ? parameter.local_elements() : 0;
+}
+
 int64_t elements_of(const std::deque<Parameter>& parameters, const ParameterRun& group) {
   int64_t elements = 0;
-  for (size_t i = group.begin; i < group.end; ++i) elements += parameters[i].local_elements();
+  for (size_t i = group.begin; i < group.end; ++i) elements += trained_elements(parameters[i]);
   return elements;
 }
 
@@ -52,14 +57,16 @@ int64_t nearest_cut(const std::deque<Parameter>& parameters, const ParameterRun&
                     int64_t at) {
   int64_t base = 0;
   for (size_t i = group.begin; i < group.end; ++i) {
-    const int64_t count = parameters[i].local_elements();
+    const int64_t count = trained_elements(parameters[i]);
     if (at < base + count) return base + nearest_cut(parameters[i], at - base);
     base += count;
   }
   return base;
 }
 
-bool is_tied(const Parameter& parameter) { return parameter.num_gradients() > 1; }
+bool is_tied(const Parameter& parameter) {
+  return parameter.num_gradients() > 1 && parameter.trainable();
+}
 
 /// Cuts one group after the other.
 class Divider {
@@ -117,7 +124,7 @@ std::vector<ParameterRun> ownership_groups(const std::deque<Parameter>& paramete
       elements = 0;
     }
     groups.back().end = i + 1;
-    elements += parameters[i].local_elements();
+    elements += trained_elements(parameters[i]);
   }
   return groups;
 }
@@ -129,7 +136,7 @@ Ownership owned_ranges(const std::deque<Parameter>& parameters, int owners, int6
     const std::vector<int64_t> begins = divider.cut(group);
     int64_t base = 0;
     for (size_t i = group.begin; i < group.end; ++i) {
-      const int64_t count = parameters[i].local_elements();
+      const int64_t count = trained_elements(parameters[i]);
       for (size_t owner = 0; owner < ranges.size(); ++owner) {
         const int64_t from = std::clamp(begins[owner] - base, int64_t{0}, count);
         const int64_t to = std::clamp(begins[owner + 1] - base, int64_t{0}, count);

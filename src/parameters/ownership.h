@@ -8,7 +8,7 @@
 // Cuts lie only where a partial sum of squares begins (kernels/reduction/norms.h): every owner has
 // whole partial sums of the gradient's norm, which keeps its bits. A parameter with partial rows
 // (small: a bias, a norm) has a single owner. A tied table is a group of its own, since two
-// pipeline stages hold it among different neighbours.
+// pipeline stages hold it among different neighbours. A frozen parameter has no owner.
 #pragma once
 
 #include <cstdint>

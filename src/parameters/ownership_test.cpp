@@ -127,5 +127,24 @@ TEST(Ownership, ATiedTableIsCutByItself) {
   }
 }
 
+/// The others are cut as if it were not there.
+TEST(Ownership, AFrozenParameterHasNoOwner) {
+  std::deque<Parameter> with = stage(2, 768), without;
+  Declaration frozen = with[2].declaration();
+  frozen.name = "frozen";
+  frozen.trainable = false;
+  for (size_t i = 0; i < with.size(); ++i) without.push_back(with[i]);
+  with.insert(with.begin() + 3, Parameter(frozen));
+  for (const int64_t least : kLeast) {
+    const Ownership cut = owned_ranges(with, 3, least), expected = owned_ranges(without, 3, least);
+    for (size_t owner = 0; owner < 3; ++owner) {
+      std::vector<ElementRange> ranges = cut[owner];
+      EXPECT_EQ(ranges[3], (ElementRange{0, 0}));
+      ranges.erase(ranges.begin() + 3);
+      EXPECT_EQ(ranges, expected[owner]) << least;
+    }
+  }
+}
+
 }  // namespace
 }  // namespace megalith::parameters

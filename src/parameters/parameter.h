@@ -3,18 +3,22 @@
 // and value are the same under every layout; a rank holds one shard of it. Representations:
 //   master     what the optimizer updates: f32 (f64 when gradients are checked by finite
 //              differences)
-//   compute    what kernels read: the master itself, or a bf16 copy, rounded once per update
+//   compute    what kernels read, in the declared format: the master itself, or a copy of it,
+//              rounded once per update
 //   gradient   the master's type, accumulated over a step. [P, ...] partial rows where the sum over
 //              tokens is cut into token shards (kernels/reduction/token_shards.h). Two buffers for
 //              a tied embedding: input and output side are kept apart and added once.
+// A parameter that is not trained has its compute representation alone.
 #pragma once
 
 #include <cstdint>
+#include <functional>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "tensor/shard.h"
-#include "tensor/view.h"
+#include "tensor/weight.h"
 
 namespace megalith::parameters {
 
@@ -41,7 +45,14 @@ struct Declaration {
   bool partials_over_tensor = false;
   /// Number of gradient buffers (2 when tied).
   int num_gradients = 1;
+  /// False: frozen. No gradient, no master of its own, no optimizer state; nobody owns it.
+  bool trainable = true;
+  /// Of the compute representation; the set's when absent.
+  std::optional<Format> format = {};
 };
+
+/// What a run changes of the declarations that layers make: what is trained, how it is stored.
+using DeclarationRule = std::function<void(Declaration& declaration)>;
 
 /// A run of a parameter's local elements, row major.
 struct ElementRange {
@@ -66,12 +77,16 @@ class Parameter {
   /// Matrices decay, vectors (norms, biases) do not, unless a recipe's groups say otherwise.
   bool is_matrix() const { return declaration_.shape.num_dims() >= 2; }
 
-  /// [local shape]; f32 or f64. Only where this rank holds all of it; else see owned_master().
+  bool trainable() const { return declaration_.trainable; }
+
+  /// [local shape]; f32 or f64, of a frozen parameter what is stored. Only where this rank holds all
+  /// of it; else see owned_master().
   View master() const {
     MEGA_CHECK_EQ(master_.num_elements(), local_elements());
     return master_;
   }
-  /// The elements that this rank's optimizer updates: all, unless state is spread (ownership.h).
+  /// The elements that this rank's optimizer updates: all, unless state is spread (ownership.h);
+  /// none of a frozen one.
   const ElementRange& owned() const { return owned_; }
   bool owns_all() const { return owned_.count == local_elements(); }
   /// [owned().count]: the owned run of the master.
@@ -85,12 +100,12 @@ class Parameter {
     return local.reshape(Shape{local_elements()}).rows(owned_.begin, owned_.count);
   }
   /// [local shape]: what kernels read.
-  ConstView compute() const { return compute_; }
+  Weight compute() const { return {compute_, format_, {}, version_}; }
   View mutable_compute() const { return compute_; }
   /// [local shape]: the reduced gradient, valid from the reduction to the next accumulation.
   View gradient() const { return gradient_; }
   /// Where backward accumulates (+=): [local shape], or [P, local elements] if there are partial
-  /// rows. `which` is 1 for the output side of a tied embedding.
+  /// rows. `which` is 1 for the output side of a tied embedding. A frozen parameter has none.
   View gradient_sum(int which = 0) const { return gradient_sums_.at(static_cast<size_t>(which)); }
   int num_gradients() const { return declaration_.num_gradients; }
   bool compute_is_master() const { return compute_.data() == master_.data(); }
@@ -102,6 +117,7 @@ class Parameter {
   friend class ParameterSet;
   Declaration declaration_;
   ElementRange owned_;
+  Format format_ = Format::f32;
   View master_, compute_, gradient_;
   std::vector<View> gradient_sums_;
   uint64_t version_ = 0;

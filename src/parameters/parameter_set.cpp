@@ -48,12 +48,12 @@ int Parameter::canonical_shard(int local) const {
 }
 
 Parameter& ParameterSet::declare(Declaration declaration) {
+  if (rule_) rule_(declaration);
   MEGA_CHECK(find(declaration.name) == nullptr, "parameter {} declared twice", declaration.name);
   Parameter& parameter = parameters_.emplace_back(std::move(declaration));
   by_name_.emplace(parameter.name(), &parameter);
-  gradient_begins_.push_back(gradient_begins_.back() +
-                             parameter.num_gradients() *
-                                 aligned(sum_shape(parameter).num_elements()));
+  const int64_t sums = parameter.trainable() ? aligned(sum_shape(parameter).num_elements()) : 0;
+  gradient_begins_.push_back(gradient_begins_.back() + parameter.num_gradients() * sums);
   return parameter;
 }
 
@@ -75,43 +75,57 @@ int64_t ParameterSet::global_elements() const {
 }
 
 void ParameterSet::allocate(device::Device& device, const Storage& storage) {
-  MEGA_CHECK(computes_.view.absent(), "parameters allocated twice");
-  storage_ = storage;
-  int64_t elements = 0, owned_elements = 0;
+  MEGA_CHECK(computes_.empty(), "parameters allocated twice");
   MEGA_CHECK(storage.bucket_elements > 0 && storage.bucket_elements % kElementAlignment == 0,
              "buckets of {} elements", storage.bucket_elements);
   MEGA_CHECK(storage.owner >= 0 && storage.owner < storage.owners, "owner {} of {}", storage.owner,
              storage.owners);
+  storage_ = storage;
   ownership_ = owned_ranges(parameters_, storage.owners, storage.bucket_elements);
+  std::map<Format, int64_t> elements;  // of the compute weights
+  int64_t master_elements = 0;
   for (size_t i = 0; i < parameters_.size(); ++i) {
     Parameter& parameter = parameters_[i];
     parameter.owned_ = owned_by(storage.owner)[i];
-    owned_elements += aligned(parameter.owned_.count);
-    elements += aligned(parameter.local_elements());
+    parameter.format_ = parameter.declaration().format.value_or(plain_format(storage.compute));
+    elements[parameter.format_] += aligned(parameter.local_elements());
+    if (has_master(parameter)) master_elements += aligned(parameter.owned_.count);
   }
   using device::MemoryClass;
-  computes_ = device.arena(MemoryClass::weights).tensor(storage.compute, Shape{elements});
-  const bool separate_master = storage.training && storage.master != storage.compute;
-  if (separate_master) {
-    masters_ = device.arena(MemoryClass::optimizer).tensor(storage.master, Shape{owned_elements});
+  for (const auto& [format, count] : elements) {
+    computes_[format] = device.arena(MemoryClass::weights).tensor(dtype_of(format), Shape{count});
+  }
+  if (master_elements > 0) {
+    masters_ = device.arena(MemoryClass::optimizer).tensor(storage.master, Shape{master_elements});
   }
   if (storage.training) {
-    gradients_ = {};
     for (int level = 0; level < storage.gradient_levels; ++level) {
       sums_.push_back(device.arena(MemoryClass::gradients)
                           .tensor(storage.master, Shape{gradient_begins_.back()}));
     }
   }
-  int64_t offset = 0, master_offset = 0;
+  place_weights();
+  if (storage.training) select_level(0);
+}
+
+/// True if the master is kept apart from the compute weights.
+bool ParameterSet::has_master(const Parameter& parameter) const {
+  return storage_.training && parameter.trainable() &&
+         dtype_of(parameter.format_) != storage_.master;
+}
+
+void ParameterSet::place_weights() {
+  std::map<Format, int64_t> offsets;
+  int64_t master_offset = 0;
   for (Parameter& parameter : parameters_) {
-    parameter.compute_ = part_of(computes_, offset, parameter.local_shape());
+    const Format format = parameter.format_;
+    parameter.compute_ = part_of(computes_[format], offsets[format], parameter.local_shape());
     parameter.master_ = parameter.compute_;
-    if (!separate_master) continue;
+    if (!has_master(parameter)) continue;
     parameter.master_ =
         part_of(masters_, master_offset,
                 parameter.owns_all() ? parameter.local_shape() : Shape{parameter.owned_.count});
   }
-  if (storage.training) select_level(0);
 }
 
 void ParameterSet::select_level(int level) {
@@ -119,6 +133,7 @@ void ParameterSet::select_level(int level) {
   int64_t offset = 0;
   for (Parameter& parameter : parameters_) {
     parameter.gradient_sums_.clear();
+    if (!parameter.trainable()) continue;
     for (int which = 0; which < parameter.num_gradients(); ++which) {
       parameter.gradient_sums_.push_back(part_of(flat, offset, sum_shape(parameter)));
     }
@@ -140,8 +155,7 @@ void ParameterSet::zero_gradient_sums(device::Device& device, int level) {
 void ParameterSet::refresh_compute(device::Device& device) {
   kernels::Exec exec(device);
   for (Parameter& parameter : parameters_) {
-    if (!parameter.compute_is_master())
-      kernels::cast(exec, parameter.master(), parameter.mutable_compute());
+    if (has_master(parameter)) kernels::cast(exec, parameter.master(), parameter.mutable_compute());
     parameter.mark_changed();
   }
 }
@@ -175,31 +189,39 @@ void initial_value(const Parameter& parameter, uint64_t seed, DType dtype, void*
   MEGA_CHECK_EQ(filled, local.num_elements());
 }
 
-void ParameterSet::load(device::Device& device, Parameter& parameter, const void* host) {
+void ParameterSet::load(device::Device& device, Parameter& parameter, DType dtype,
+                        const void* host) {
   kernels::Exec exec(device);
-  if (parameter.compute_is_master() || parameter.owns_all()) {
-    device.wait(device.copy_to_device(parameter.master(), host));
-    if (!parameter.compute_is_master())
-      kernels::cast(exec, parameter.master(), parameter.mutable_compute());
+  const bool separate = has_master(parameter);
+  MEGA_CHECK(!separate || dtype == storage_.master, "a master in {} from {}", storage_.master,
+             dtype);
+  // What is held whole in the type that comes: the master, or weights that are stored so.
+  View held;
+  if (separate && parameter.owns_all()) held = parameter.master_;
+  if (!separate && dtype_of(parameter.format_) == dtype) held = parameter.compute_;
+  if (!held.absent()) {
+    device.wait(device.copy_to_device(held, host));
+    if (separate) kernels::cast(exec, held, parameter.mutable_compute());
   } else {
-    const device::Tensor whole = exec.workspace.tensor(storage_.master, parameter.local_shape());
-    device.copy_to_device(whole, host);
+    const device::Tensor whole = exec.workspace.tensor(dtype, parameter.local_shape());
+    device::Ticket copied = device.copy_to_device(whole, host);
     kernels::cast(exec, whole, parameter.mutable_compute());
-    device.wait(device.copy(parameter.owned_master(), parameter.owned_part(whole.view)));
+    if (separate) copied = device.copy(parameter.owned_master(), parameter.owned_part(whole.view));
+    device.wait(copied);
   }
   parameter.mark_changed();
 }
 
 void ParameterSet::initialise(device::Device& device, uint64_t seed) {
   for (Parameter& parameter : parameters_) {
-    const DType dtype = parameter.owned_master().dtype();
+    const DType dtype = storage_.master;
     MEGA_CHECK(dtype == DType::f32 || dtype == DType::f64, "initialising {} storage", dtype);
     std::vector<std::byte> host;
     if (!device.is_trace()) {
       host.resize(static_cast<size_t>(parameter.local_elements() * bytes_of(dtype)));
       initial_value(parameter, seed, dtype, host.data());
     }
-    load(device, parameter, host.data());
+    load(device, parameter, dtype, host.data());
   }
 }
 

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // All parameters of one rank's part of a model, in declaration order, and their memory. Layers
-// declare parameters as they are built; `allocate` then places every representation in one flat
-// range, so that all gradients of a rank can be zeroed, added and sent as one vector.
+// declare parameters as they are built; `allocate` then places each role (compute, master,
+// gradient) in one flat range per format, so that all gradients of a rank can be zeroed, added and
+// sent as one vector.
 #pragma once
 
 #include <deque>
-#include <functional>
+#include <map>
 #include <string_view>
 #include <unordered_map>
 #include <vector>
@@ -31,7 +32,7 @@ inline constexpr int64_t kBucketElements = (int64_t{25} << 20) / 4;
 
 struct Storage {
   DType master = DType::f32;   // f32, or f64 for finite differences
-  DType compute = DType::f32;  // master's type, or bf16
+  DType compute = DType::f32;  // master's type, or bf16; where a declaration names no format
   bool training = true;        // false: no master apart from compute, no gradients
   int gradient_levels = 1;  // flat gradient buffers (more when one rank sums several data shards)
   /// With spread state, this rank's number: separate masters are kept for its elements alone
@@ -46,6 +47,8 @@ struct Storage {
 class ParameterSet {
  public:
   ParameterSet() = default;
+  /// `rule` sees every declaration before it is taken.
+  explicit ParameterSet(DeclarationRule rule) : rule_(std::move(rule)) {}
   ParameterSet(const ParameterSet&) = delete;
   ParameterSet& operator=(const ParameterSet&) = delete;
 
@@ -74,12 +77,12 @@ class ParameterSet {
   /// Copies masters into compute representations, rounded once. Local; queued. Needs whole masters:
   /// where they are spread over owners, use `load`.
   void refresh_compute(device::Device& device);
-  /// Sets a parameter from its whole local part in host memory, in the master's type: whatever is
-  /// kept of the master, and the compute copy. Local; done on return.
-  void load(device::Device& device, Parameter& parameter, const void* host);
+  /// Sets a parameter from its whole local part in host memory, of type `dtype`: whatever is kept of
+  /// the master (whose type it then must be), and the compute weights. Local; done on return.
+  void load(device::Device& device, Parameter& parameter, DType dtype, const void* host);
 
-  /// [elements]: all compute weights in declaration order, with gaps.
-  View flat_compute() const { return computes_; }
+  /// By format, [elements]: all compute weights in it in declaration order, with gaps.
+  const std::map<Format, device::Tensor>& flat_computes() const { return computes_; }
 
   /// [elements]: the flat gradient vector of a level, which data ranks exchange.
   View flat_gradient_sums(int level = 0) const;
@@ -91,11 +94,15 @@ class ParameterSet {
   void select_level(int level);
 
  private:
+  bool has_master(const Parameter& parameter) const;
+  void place_weights();
   std::deque<Parameter> parameters_;
   std::unordered_map<std::string_view, Parameter*> by_name_;  // names of the deque's
   Storage storage_;
   Ownership ownership_;
-  device::Tensor masters_, computes_, gradients_;
+  DeclarationRule rule_;
+  std::map<Format, device::Tensor> computes_;
+  device::Tensor masters_;
   std::vector<device::Tensor> sums_;
   std::vector<int64_t> gradient_begins_{0};
 };

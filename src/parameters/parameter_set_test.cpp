@@ -127,7 +127,12 @@ class Placed : public ::testing::Test {
     return device_->arena(memory_class).in_use();
   }
   std::unique_ptr<device::Device> device_ = device::make_cpu_device(1);
-  ParameterSet set_;
+  std::string declare_frozen_;  // in f32
+  ParameterSet set_{[this](Declaration& declaration) {
+    if (declaration.name != declare_frozen_) return;
+    declaration.trainable = false;
+    declaration.format = Format::f32;
+  }};
 };
 
 struct Range {
@@ -185,7 +190,7 @@ TEST_F(Placed, ComputeIsTheMasterWhenTheTypesAgree) {
   place({DType::f32, DType::f32, true, 1});
   for (const Parameter& p : set_.all()) {
     EXPECT_TRUE(p.compute_is_master());
-    EXPECT_EQ(p.master().data(), p.compute().data());
+    EXPECT_EQ(p.master().data(), p.compute().view.data());
   }
   EXPECT_EQ(bytes_in(device::MemoryClass::optimizer), 0);
 }
@@ -200,13 +205,52 @@ TEST_F(Placed, RefreshRoundsTheMasterOnce) {
     p.master().as<float>()[2] = 3.4e38f;
     set_.refresh_compute(*device_);
     EXPECT_GT(p.version(), version);
-    EXPECT_EQ(to_f32(p.compute().as<bf16_t>()[0]), 1.0f);
-    EXPECT_EQ(to_f32(p.compute().as<bf16_t>()[1]), 1.0078125f);
-    EXPECT_TRUE(std::isinf(to_f32(p.compute().as<bf16_t>()[2])));
+    EXPECT_EQ(to_f32(p.compute().view.as<bf16_t>()[0]), 1.0f);
+    EXPECT_EQ(to_f32(p.compute().view.as<bf16_t>()[1]), 1.0078125f);
+    EXPECT_TRUE(std::isinf(to_f32(p.compute().view.as<bf16_t>()[2])));
     for (int64_t i = 0; i < p.local_elements(); ++i) {
-      EXPECT_EQ(p.compute().as<bf16_t>()[i].bits, to_bf16(p.master().as<float>()[i]).bits);
+      EXPECT_EQ(p.compute().view.as<bf16_t>()[i].bits, to_bf16(p.master().as<float>()[i]).bits);
     }
   }
+}
+
+/// One range per format; a frozen parameter has neither master nor gradient.
+TEST_F(Placed, FormatsAndFreezingArePerDeclaration) {
+  declare_frozen_ = "weight";
+  place({DType::f32, DType::bf16, true, 1});
+  ASSERT_EQ(set_.flat_computes().size(), 2u);
+  const Parameter& frozen = *set_.find("weight");
+  EXPECT_EQ(frozen.compute().format, Format::f32);
+  EXPECT_TRUE(
+      overlap(Range(ConstView(frozen.compute())), Range(set_.flat_computes().at(Format::f32))));
+  EXPECT_TRUE(frozen.gradient().absent());
+  EXPECT_EQ(frozen.owned().count, 0);
+  size_t index = 0;
+  for (const Parameter& p : set_.all()) {
+    const int64_t sums = set_.gradient_begin(index + 1) - set_.gradient_begin(index);
+    EXPECT_EQ(sums > 0, p.trainable()) << p.name();
+    ++index;
+    if (&p == &frozen) continue;
+    EXPECT_EQ(p.compute().format, Format::bf16) << p.name();
+    EXPECT_FALSE(p.compute_is_master()) << p.name();
+  }
+}
+
+/// From either type: what is narrower widens exactly, what is wider rounds once.
+TEST_F(Placed, AFrozenParameterIsLoadedInItsFormat) {
+  declare_frozen_ = "weight";
+  place({DType::f32, DType::bf16, true, 1});
+  Parameter& frozen = *set_.find("weight");
+  const auto elements = static_cast<size_t>(frozen.local_elements());
+  const std::vector<float> wide(elements, 1.00390625f);
+  set_.load(*device_, frozen, DType::f32, wide.data());
+  EXPECT_EQ(frozen.compute().view.as<float>()[elements - 1], 1.00390625f);
+  const std::vector<bf16_t> narrow(elements, to_bf16(-2.5f));
+  set_.load(*device_, frozen, DType::bf16, narrow.data());
+  EXPECT_EQ(frozen.compute().view.as<float>()[elements - 1], -2.5f);
+  const uint64_t version = frozen.compute().version;
+  set_.load(*device_, frozen, DType::f32, wide.data());
+  EXPECT_GT(frozen.compute().version, version);
 }
 
 TEST_F(Placed, TellsWhoOwnsWhat) {
@@ -224,7 +268,7 @@ TEST_F(Placed, InferenceTakesWeightsAlone) {
   EXPECT_EQ(bytes_in(device::MemoryClass::optimizer), 0);
   // 64 + 64 + 64 elements: each rounded up to whole cache lines of elements.
   EXPECT_EQ(bytes_in(device::MemoryClass::weights), 3 * 64 * 4);
-  EXPECT_EQ(set_.find("bias")->compute().as<float>()[9], 1.0f);
+  EXPECT_EQ(set_.find("bias")->compute().view.as<float>()[9], 1.0f);
 }
 
 TEST(Parameter, KnowsItsCanonicalShards) {

@@ -155,7 +155,7 @@ void ModelSource::fill(parameters::ParameterSet& set, device::Device& device,
     std::vector<std::byte> host = weights_->read(*stored, parameter.declaration().shard, at_work);
     if (at_work) at_work();
     host = convert_elements(parameter.name(), std::move(host), stored->dtype, master);
-    set.load(device, parameter, host.data());
+    set.load(device, parameter, master, host.data());
   }
 }
 

@@ -8,6 +8,7 @@
 #include "tensor/dtype.h"
 #include "tensor/shard.h"
 #include "tensor/view.h"
+#include "tensor/weight.h"
 
 namespace megalith {
 namespace {
@@ -95,6 +96,19 @@ TEST(View, RowsAndColumnsKeepTheRowStride) {
   EXPECT_THROW(part.rows(2, 2), InternalError);
   EXPECT_THROW(part.as<double>(), InternalError);
   EXPECT_THROW(part.reshape(Shape{6}), InternalError);
+}
+
+TEST(Weight, APlainOneIsAViewAndKnowsItsFormat) {
+  std::vector<float> data(6);
+  const View view(reinterpret_cast<std::byte*>(data.data()), DType::f32, Shape{2, 3});
+  const Weight weight = view;
+  EXPECT_EQ(weight.format, Format::f32);
+  EXPECT_EQ(ConstView(weight).data(), view.data());
+  for (const Format format : {Format::f64, Format::f32, Format::bf16}) {
+    EXPECT_EQ(plain_format(dtype_of(format)), format);
+    EXPECT_EQ(name_of(format), name_of(dtype_of(format)));
+  }
+  EXPECT_THROW(plain_format(DType::i32), InternalError);
 }
 
 TEST(Shard, PartsCoverTheDimension) {

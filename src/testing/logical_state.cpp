@@ -24,9 +24,11 @@ void LogicalState::add(engine::Engine& engine) {
           whole ? parameters::ElementRange{0, parameter.local_elements()} : parameter.owned());
     };
     put("weight", parameter.compute());
-    put("master", parameter.owned_master());
-    put("first_moment", engine.optimizer().first_moment(index));
-    put("second_moment", engine.optimizer().second_moment(index));
+    if (parameter.trainable()) {
+      put("master", parameter.owned_master());
+      put("first_moment", engine.optimizer().first_moment(index));
+      put("second_moment", engine.optimizer().second_moment(index));
+    }
     ++index;
   }
 }

@@ -31,26 +31,31 @@ void check_shards(int k_shards, int64_t width) {
              "{} contracted elements do not cut into {} equal shards", width, k_shards);
 }
 
+void check_weight(const Weight& w_OI, int64_t outputs, int64_t inputs) {
+  MEGA_CHECK(is_plain(w_OI.format), "no product reads weights in {}", w_OI.format);
+  check_matrix(w_OI.view, "w_OI", outputs, inputs);
+}
+
 void check_arguments(const LinearForward& a) {
-  MEGA_CHECK(a.x_TI.shape().num_dims() == 2 && a.w_OI.shape().num_dims() == 2);
-  const int64_t rows = a.x_TI.size(0), inputs = a.x_TI.size(1), outputs = a.w_OI.size(0);
+  MEGA_CHECK(a.x_TI.shape().num_dims() == 2 && a.w_OI.view.shape().num_dims() == 2);
+  const int64_t rows = a.x_TI.size(0), inputs = a.x_TI.size(1), outputs = a.w_OI.view.size(0);
   check_matrix(a.x_TI, "x_TI", rows, inputs);
-  check_matrix(a.w_OI, "w_OI", outputs, inputs);
+  check_weight(a.w_OI, outputs, inputs);
   check_matrix(a.y_TO, "y_TO", rows, outputs);
   check_shards(a.k_shards, inputs);
   if (a.bias_O) {
     MEGA_CHECK(a.bias_O.shape() == Shape{outputs}, "bias_O is {}", a.bias_O.shape());
-    MEGA_CHECK(a.bias_O.dtype() == a.w_OI.dtype() || a.bias_O.dtype() == DType::f32,
-               "bias_O is {}, w_OI {}", a.bias_O.dtype(), a.w_OI.dtype());
+    MEGA_CHECK(a.bias_O.dtype() == a.w_OI.view.dtype() || a.bias_O.dtype() == DType::f32,
+               "bias_O is {}, w_OI {}", a.bias_O.dtype(), a.w_OI.view.dtype());
   }
   if (a.pre_activation_TO) check_matrix(a.pre_activation_TO, "pre_activation_TO", rows, outputs);
 }
 
 void check_arguments(const LinearBackwardInput& a) {
-  MEGA_CHECK(a.dy_TO.shape().num_dims() == 2 && a.w_OI.shape().num_dims() == 2);
-  const int64_t rows = a.dy_TO.size(0), outputs = a.dy_TO.size(1), inputs = a.w_OI.size(1);
+  MEGA_CHECK(a.dy_TO.shape().num_dims() == 2 && a.w_OI.view.shape().num_dims() == 2);
+  const int64_t rows = a.dy_TO.size(0), outputs = a.dy_TO.size(1), inputs = a.w_OI.view.size(1);
   check_matrix(a.dy_TO, "dy_TO", rows, outputs);
-  check_matrix(a.w_OI, "w_OI", outputs, inputs);
+  check_weight(a.w_OI, outputs, inputs);
   check_matrix(a.dx_TI, "dx_TI", rows, inputs);
   check_shards(a.k_shards, outputs);
   MEGA_CHECK(rows == 0 || a.pre_activation_TI.absent() == (a.activation == Activation::none),
@@ -73,7 +78,7 @@ Work work_of(const LinearForward& a) {
   const int64_t bias = a.bias_O ? a.bias_O.bytes() : 0;
   const int64_t u = a.pre_activation_TO ? a.pre_activation_TO.bytes() : 0;
   return {.flops = flops,
-          .bytes_read = a.x_TI.bytes() + a.w_OI.bytes() + bias,
+          .bytes_read = a.x_TI.bytes() + a.w_OI.view.bytes() + bias,
           .bytes_written = a.y_TO.bytes() + u};
 }
 
@@ -82,7 +87,7 @@ Work work_of(const LinearBackwardInput& a) {
       2.0 * static_cast<double>(a.dx_TI.num_elements()) * static_cast<double>(a.dy_TO.size(1));
   const int64_t u = a.pre_activation_TI ? a.pre_activation_TI.bytes() : 0;
   return {.flops = flops,
-          .bytes_read = a.dy_TO.bytes() + a.w_OI.bytes() + u,
+          .bytes_read = a.dy_TO.bytes() + a.w_OI.view.bytes() + u,
           .bytes_written = a.dx_TI.bytes()};
 }
 

@@ -22,6 +22,7 @@
 
 #include "kernels/elementwise/activation.h"
 #include "kernels/exec.h"
+#include "tensor/weight.h"
 
 namespace megalith::kernels {
 
@@ -32,7 +33,7 @@ namespace megalith::kernels {
 /// operation equals linear followed by the activation, bit for bit.
 struct LinearForward {
   ConstView x_TI;
-  ConstView w_OI;
+  Weight w_OI;
   View y_TO;              // overwritten
   int k_shards = 1;       // divides I
   ConstView bias_O = {};  // optional; the type of w, or f32
@@ -46,7 +47,7 @@ void linear_forward(Exec& exec, const LinearForward& arguments);
 /// *input* of the linear layer was act(u), this is its backward and that of the activation in one.)
 struct LinearBackwardInput {
   ConstView dy_TO;
-  ConstView w_OI;
+  Weight w_OI;
   View dx_TI;                        // overwritten
   int k_shards = 1;                  // divides O
   ConstView pre_activation_TI = {};  // u; present exactly if there is an activation

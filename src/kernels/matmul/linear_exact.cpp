@@ -38,12 +38,12 @@ int64_t scratch_bytes(const Exec& exec, const Arguments& arguments) {
 }  // namespace
 
 std::string_view exact_refuses(const Exec&, const LinearForward& a) {
-  const ConstView bias = a.bias_O ? a.bias_O : a.w_OI,
+  const ConstView bias = a.bias_O ? a.bias_O : a.w_OI.view,
                   u = a.pre_activation_TO ? a.pre_activation_TO : a.y_TO;
-  return refuse_f64(a.x_TI, a.w_OI, a.y_TO, bias, u);
+  return refuse_f64(a.x_TI, a.w_OI.view, a.y_TO, bias, u);
 }
 std::string_view exact_refuses(const Exec&, const LinearBackwardInput& a) {
-  return refuse_f64(a.dy_TO, a.w_OI, a.dx_TI, a.pre_activation_TI);
+  return refuse_f64(a.dy_TO, a.w_OI.view, a.dx_TI, a.pre_activation_TI);
 }
 std::string_view exact_refuses(const Exec&, const LinearBackwardWeight& a) {
   return refuse_f64(a.dy_TO, a.x_TI, a.dw_OI);

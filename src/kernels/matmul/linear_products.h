@@ -16,11 +16,11 @@ inline Operand operand_of(const ConstView& view, bool k_contiguous) {
 inline Product product_of(const LinearForward& a) {
   Product product;
   product.m = a.x_TI.size(0);
-  product.n = a.w_OI.size(0);
+  product.n = a.w_OI.view.size(0);
   product.k = a.x_TI.size(1);
   product.k_shards = a.k_shards;
   product.a = operand_of(a.x_TI, true);
-  product.b = operand_of(a.w_OI, true);
+  product.b = operand_of(a.w_OI.view, true);
   product.epilogue.out = a.y_TO;
   if (a.bias_O)
     product.epilogue.bias = ConstView(a.bias_O.data(), a.bias_O.dtype(), Shape{1, product.n});
@@ -33,11 +33,11 @@ inline Product product_of(const LinearForward& a) {
 inline Product product_of(const LinearBackwardInput& a) {
   Product product;
   product.m = a.dy_TO.size(0);
-  product.n = a.w_OI.size(1);
+  product.n = a.w_OI.view.size(1);
   product.k = a.dy_TO.size(1);
   product.k_shards = a.k_shards;
   product.a = operand_of(a.dy_TO, true);
-  product.b = operand_of(a.w_OI, false);
+  product.b = operand_of(a.w_OI.view, false);
   product.epilogue.out = a.dx_TI;
   product.epilogue.gradient_at = a.pre_activation_TI;
   product.epilogue.activation = a.activation;

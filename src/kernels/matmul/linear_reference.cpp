@@ -37,7 +37,7 @@ double shard_tree(const Term& term, int lo, int hi, int64_t width) {
 }  // namespace
 
 void reference(Exec& exec, const LinearForward& a) {
-  const int64_t num_outputs = a.w_OI.size(0), width = a.w_OI.size(1) / a.k_shards;
+  const int64_t num_outputs = a.w_OI.view.size(0), width = a.w_OI.view.size(1) / a.k_shards;
   const DType u_dtype = a.pre_activation_TO ? a.pre_activation_TO.dtype() : a.y_TO.dtype();
   const ConstView bias_1O =
       a.bias_O ? ConstView(a.bias_O.data(), a.bias_O.dtype(), Shape{1, num_outputs}) : ConstView();
@@ -45,7 +45,7 @@ void reference(Exec& exec, const LinearForward& a) {
     for (int64_t t = rows.begin; t < rows.end; ++t) {
       for (int64_t o = 0; o < num_outputs; ++o) {
         const auto term = [&](int64_t i) {
-          return read_double(a.x_TI, t, i) * read_double(a.w_OI, o, i);
+          return read_double(a.x_TI, t, i) * read_double(a.w_OI.view, o, i);
         };
         double sum = shard_tree(term, 0, a.k_shards, width);
         if (bias_1O) sum += read_double(bias_1O, 0, o);
@@ -58,12 +58,12 @@ void reference(Exec& exec, const LinearForward& a) {
 }
 
 void reference(Exec& exec, const LinearBackwardInput& a) {
-  const int64_t num_inputs = a.w_OI.size(1), width = a.w_OI.size(0) / a.k_shards;
+  const int64_t num_inputs = a.w_OI.view.size(1), width = a.w_OI.view.size(0) / a.k_shards;
   exec.device.pool().for_range(a.dy_TO.size(0), 1, [&](Range rows, int) {
     for (int64_t t = rows.begin; t < rows.end; ++t) {
       for (int64_t i = 0; i < num_inputs; ++i) {
         const auto term = [&](int64_t o) {
-          return read_double(a.dy_TO, t, o) * read_double(a.w_OI, o, i);
+          return read_double(a.dy_TO, t, o) * read_double(a.w_OI.view, o, i);
         };
         double sum = shard_tree(term, 0, a.k_shards, width);
         if (a.pre_activation_TI)

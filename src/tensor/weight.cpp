@@ -1,0 +1,16 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tensor/weight.h"
+
+namespace megalith {
+
+std::string_view name_of(Format format) { return name_of(dtype_of(format)); }
+
+Format plain_format(DType dtype) {
+  for (const Format format : {Format::f64, Format::f32, Format::bf16}) {
+    if (dtype_of(format) == dtype) return format;
+  }
+  MEGA_CHECK(false, "no weights are stored as {}", dtype);
+  return Format::f32;
+}
+
+}  // namespace megalith
