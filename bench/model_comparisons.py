@@ -58,8 +58,8 @@ def train(r):
     train_shape(r, "gpt2_124m", recipe, shape, ALL_SIDES, r.size(3, 1))
 
 
-def llama(r):
-    """A Llama of 56M parameters with grouped heads: steps, and decoding."""
+def llama_shape(r):
+    """A Llama of 56M parameters with grouped heads: a recipe of it, and the same for the others."""
     layers, hidden, heads, kv_heads, ffn, context, vocab, batch = (
         (2, 64, 4, 2, 96, 64, 512, 2) if r.tiny else (8, 512, 8, 4, 1408, 1024, 32000, 4))
     recipe = r.work / "llama.yaml"
@@ -67,8 +67,16 @@ def llama(r):
                       f"context: {context}, vocab: {vocab}}}\ntrain: {{steps: 1, global_batch: {batch}, micro_batch: {batch}}}\n")
     shape = ["--family", "llama", "--layers", layers, "--hidden", hidden, "--heads", heads, "--kv-heads", kv_heads, "--ffn", ffn,
              "--vocab", vocab, "--context", context]
+    return recipe, shape, batch
+
+
+def llama(r):
+    recipe, shape, batch = llama_shape(r)
     train_shape(r, "llama_56m", recipe, [*shape, "--micro-batch", batch], ALL_SIDES, r.size(5, 1))
-    decode_shape(r, "llama_56m", [*shape, "--prompt", r.size(64, 16)])
+
+
+def llama_decode(r):
+    decode_shape(r, "llama_56m", [*llama_shape(r)[1], "--prompt", r.size(64, 16)])
 
 
 def demo(r):
@@ -101,14 +109,16 @@ def memory(r):
 def decode_shape(r, name, shape):
     for _ in range(r.rounds):
         for_all = [*shape, "--tokens", r.size(512, 16), "--samples", r.size(2, 1)]
-        r.bench(f"decode_{name}", "decode", *for_all, "--dtype", "bf16")
+        for numerics in ("fast", "exact"):
+            r.bench(f"decode_{name}.{numerics}", "decode", *for_all, "--dtype", "bf16", "--numerics", numerics)
         r.peer(f"decode_{name}", "llama_decode.py", *for_all)
         r.peer(f"decode_{name}", "hf_generate.py", *for_all)
-    ours = f"decode_{name}.decode.tokens_per_second"
+    ours = max((f"decode_{name}.{side}.decode.tokens_per_second" for side in ("fast", "exact")), key=lambda n: r.median(n) or 0)
     r.rate(f"decoding {name} against llama.cpp", ours, f"decode_{name}.llama.cpp.bf16.decode")
     r.rate(f"decoding {name} against transformers", ours, f"decode_{name}.transformers.bf16.decode")
-    r.note(f"=> decoding {name}: {r.median(f'decode_{name}.decode.share_of_read_bandwidth'):.1f} % of the read bandwidth "
-           f"({r.median(f'decode_{name}.decode.read_bandwidth'):.1f} GB/s)")
+    for numerics in ("fast", "exact"):
+        r.note(f"=> decoding {name}, {numerics}: {r.median(f'decode_{name}.{numerics}.decode.share_of_read_bandwidth'):.1f} % of the "
+               f"read bandwidth ({r.median(f'decode_{name}.{numerics}.decode.read_bandwidth'):.1f} GB/s)")
 
 
 def decode(r):
