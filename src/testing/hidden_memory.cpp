@@ -20,9 +20,17 @@ constexpr int64_t kPartBytes = int64_t{256} << 20;
 constexpr int64_t kParts = 512;
 constexpr int64_t kBytes = kPartBytes * kParts;
 
-std::byte* map(int file, int protection) {
-  void* const base =
-      mmap(nullptr, static_cast<size_t>(kBytes), protection, MAP_SHARED | MAP_NORESERVE, file, 0);
+// What looks like an address in the arguments of a kernel is made reachable, and padding beside a
+// number can hold a part of an old address. So that no number is taken for a part of one:
+// - the two addresses of a byte differ by a multiple of 4 GiB: the low half of a word, a number with
+//   padding behind it, stays as it is;
+// - byte 4 of an address is 0x80 or more: small numbers there (an enumerator behind a float) are
+//   no part of one.
+constexpr uintptr_t kFirstPlace = 0x5a80'00000000, kSecondPlace = 0x4a80'00000000;
+
+std::byte* map(int file, int protection, uintptr_t place) {
+  void* const base = mmap(reinterpret_cast<void*>(place), static_cast<size_t>(kBytes), protection,
+                          MAP_SHARED | MAP_NORESERVE | MAP_FIXED_NOREPLACE, file, 0);
   if (base == MAP_FAILED)
     throw SystemError("cannot map {} bytes twice: {}", kBytes, std::strerror(errno));
   return static_cast<std::byte*>(base);
@@ -63,8 +71,8 @@ class HiddenMemory {
   HiddenMemory() : file_(memfd_create("hidden device memory", MFD_CLOEXEC)), is_taken_(kParts) {
     if (file_ < 0 || ftruncate(file_, kBytes) != 0)
       throw SystemError("cannot make {} bytes of memory: {}", kBytes, std::strerror(errno));
-    hidden_ = map(file_, PROT_NONE);
-    reachable_ = map(file_, PROT_READ | PROT_WRITE);
+    hidden_ = map(file_, PROT_NONE, kFirstPlace);
+    reachable_ = map(file_, PROT_READ | PROT_WRITE, kSecondPlace);
   }
 
   int file_;

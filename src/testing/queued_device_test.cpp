@@ -5,11 +5,16 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <array>
+#include <cstring>
 #include <vector>
 
 #include "kernels/attention/attention.h"
 #include "kernels/elementwise/pointwise.h"
 #include "kernels/embedding/embedding.h"
+#include "kernels/norm/layer_norm.h"
+#include "testing/hidden_memory.h"
 
 namespace megalith::testing {
 namespace {
@@ -28,6 +33,31 @@ class QueuedDevice : public ::testing::Test {
       make_queued_device({.isa = device::detect_isa(), .num_threads = 2}, {.copy_delay = 20ms});
 };
 using QueuedDeviceDeathTest = QueuedDevice;
+
+/// What an argument struct leaves between its fields can be a part of an address.
+TEST_F(QueuedDevice, NumbersBesideRubbishAreNoAddresses) {
+  struct {
+    float number = 0.1f;
+    std::array<uint8_t, 4> behind = {};
+    float other = 1e-5f;
+    kernels::NormKind kind = kernels::NormKind::layer;
+    std::array<uint8_t, 3> behind_kind = {};
+    const std::byte* address = nullptr;
+  } arguments;
+  const device::Tensor x = tensor(1000);
+  arguments.address = x.view.data();
+  std::array<uint8_t, 8> rubbish;
+  std::memcpy(rubbish.data(), &arguments.address, sizeof(rubbish));
+  std::copy(rubbish.begin() + 4, rubbish.end(), arguments.behind.begin());
+  std::copy(rubbish.begin() + 5, rubbish.end(), arguments.behind_kind.begin());
+  make_reachable(std::as_writable_bytes(std::span(&arguments, 1)));
+  EXPECT_EQ(arguments.number, 0.1f);
+  EXPECT_EQ(arguments.other, 1e-5f);
+  EXPECT_EQ(arguments.kind, kernels::NormKind::layer);
+  EXPECT_EQ(arguments.address, reachable(x.view.data()));
+  EXPECT_GE(rubbish[4], 0x80);
+  EXPECT_EQ((reachable(x.view.data()) - x.view.data()) % (int64_t{1} << 32), 0);
+}
 
 TEST_F(QueuedDevice, RunsKernelsOfTheCpuInOrder) {
   kernels::Exec exec(*device_);
