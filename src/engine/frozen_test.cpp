@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Parameters that are not trained: they stay as they were, what trains beside them moves as it would
-// without them, and they take no memory but their own.
+// Parameters that are not trained: they stay as they were, what trains beside them moves as it
+// would without them, and they take no memory but their own.
 #include <gtest/gtest.h>
 
 #include <limits>

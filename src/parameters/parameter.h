@@ -79,8 +79,8 @@ class Parameter {
 
   bool trainable() const { return declaration_.trainable; }
 
-  /// [local shape]; f32 or f64, of a frozen parameter what is stored. Only where this rank holds all
-  /// of it; else see owned_master().
+  /// [local shape]; f32 or f64, of a frozen parameter what is stored. Only where this rank holds
+  /// all of it; else see owned_master().
   View master() const {
     MEGA_CHECK_EQ(master_.num_elements(), local_elements());
     return master_;

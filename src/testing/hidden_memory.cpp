@@ -22,8 +22,8 @@ constexpr int64_t kBytes = kPartBytes * kParts;
 
 // What looks like an address in the arguments of a kernel is made reachable, and padding beside a
 // number can hold a part of an old address. So that no number is taken for a part of one:
-// - the two addresses of a byte differ by a multiple of 4 GiB: the low half of a word, a number with
-//   padding behind it, stays as it is;
+// - the two addresses of a byte differ by a multiple of 4 GiB: the low half of a word, a number
+//   with padding behind it, stays as it is;
 // - byte 4 of an address is 0x80 or more: small numbers there (an enumerator behind a float) are
 //   no part of one.
 constexpr uintptr_t kFirstPlace = 0x5a80'00000000, kSecondPlace = 0x4a80'00000000;
