@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// Backward in bf16 (attention_bf16.h), in pairs of 128 keys and 128 queries. dq is kept until all
-// keys are done. A block of queries is packed once for several blocks of keys. Passes as in
-// attention_backward_cpu.cpp; they change no bits.
+// Backward in bf16 (attention_bf16.h), in pairs of 128 keys and 128 queries. Scores and their
+// gradients are computed transposed, [key][query], a tile of 12 keys x 32 queries at a time, and
+// rounded at once. dk and dv have a row per key; dq is kept transposed, [D][32 queries] per chunk,
+// until all keys are done. A block of queries is packed once for several blocks of keys. Passes as
+// in attention_backward_cpu.cpp; they change no bits.
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "kernels/attention/attention_backward_bf16.cpp"
 // clang-format off

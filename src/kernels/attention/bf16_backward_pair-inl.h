@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// One pair of blocks of the bf16 backward (attention_backward_bf16.cpp): 128 keys and 128 queries.
-// Scores and their gradients are computed transposed, [key][query], a tile of 12 keys x 32 queries
-// at a time, and rounded at once. dk and dv have a row per key; dq is kept transposed,
-// [D][32 queries] per chunk. For AVX-512 only; included inside foreach_target's passes.
+// One pair of a block of keys and a block of queries in the backward pass of bf16 attention:
+// scores, their gradients, and what they add to dk, dv and dq. For AVX-512 only; included inside
+// foreach_target's passes.
 
 #if defined(MEGA_ATTENTION_BF16_BACKWARD_PAIR_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef MEGA_ATTENTION_BF16_BACKWARD_PAIR_INL_H_
@@ -11,7 +10,7 @@
 #define MEGA_ATTENTION_BF16_BACKWARD_PAIR_INL_H_
 #endif
 
-#include "kernels/attention/bf16_backward_scratch.h"
+#include "kernels/attention/backward_bf16_scratch.h"
 #include "kernels/attention/bf16_blocks-inl.h"
 
 #if HWY_TARGET == HWY_AVX3

@@ -127,13 +127,6 @@ void run(Exec& exec, std::string_view name, const Arguments& arguments) {
 }
 
 template <typename Arguments>
-int64_t scratch_bytes(const Exec& exec, const Arguments& arguments) {
-  check_arguments(arguments);
-  const auto& entry = choose<Arguments>(list_for<Arguments>(exec), exec, arguments);
-  return entry.scratch_bytes == nullptr ? 0 : entry.scratch_bytes(exec, arguments);
-}
-
-template <typename Arguments>
 std::vector<std::string_view> implementations(const Exec& exec, const Arguments& arguments) {
   check_arguments(arguments);
   std::vector<std::string_view> names;
@@ -150,16 +143,6 @@ void linear_backward_input(Exec& exec, const LinearBackwardInput& a) {
 }
 void linear_backward_weight(Exec& exec, const LinearBackwardWeight& a) {
   run(exec, "linear_backward_weight", a);
-}
-
-int64_t linear_scratch_bytes(const Exec& exec, const LinearForward& a) {
-  return scratch_bytes(exec, a);
-}
-int64_t linear_scratch_bytes(const Exec& exec, const LinearBackwardInput& a) {
-  return scratch_bytes(exec, a);
-}
-int64_t linear_scratch_bytes(const Exec& exec, const LinearBackwardWeight& a) {
-  return scratch_bytes(exec, a);
 }
 
 std::vector<std::string_view> linear_implementations(const Exec& exec, const LinearForward& a) {

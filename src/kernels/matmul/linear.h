@@ -65,11 +65,6 @@ struct LinearBackwardWeight {
 };
 void linear_backward_weight(Exec& exec, const LinearBackwardWeight& arguments);
 
-/// Bytes of exec.workspace that a call takes while it runs: a function of shapes, types and target.
-int64_t linear_scratch_bytes(const Exec& exec, const LinearForward& arguments);
-int64_t linear_scratch_bytes(const Exec& exec, const LinearBackwardInput& arguments);
-int64_t linear_scratch_bytes(const Exec& exec, const LinearBackwardWeight& arguments);
-
 /// The names of the implementations that `exec` would try for these arguments, in order.
 std::vector<std::string_view> linear_implementations(const Exec& exec,
                                                      const LinearForward& arguments);

@@ -273,13 +273,6 @@ TEST(Linear, TraceAllocatesAndRecordsWhatTheRunDoes) {
           return d.arena(device::MemoryClass::workspace).high_water();
         };
         EXPECT_EQ(high_water(*trace), high_water(*real));
-        const Exec exec(*real);
-        const int64_t bytes = operation == Operation::forward
-                                  ? linear_scratch_bytes(exec, l.forward())
-                              : operation == Operation::backward_input
-                                  ? linear_scratch_bytes(exec, l.backward_input())
-                                  : linear_scratch_bytes(exec, l.backward_weight());
-        EXPECT_EQ(high_water(*real), round_up(bytes, device::kAlignment));
         ASSERT_EQ(recorder.records().size(), 1u);
         EXPECT_EQ(recorder.total().flops, 2.0 * static_cast<double>(c.rows * c.inputs * c.outputs));
       }
