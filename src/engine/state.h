@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // A training state as logical tensors: what goes into a checkpoint and comes out of it. Each has
-// the shape of a parameter and is cut like it: the weights under the parameter's name (of a trained one
-// the master, of a frozen one what is stored), and what the optimizer keeps of it under a prefix
-// that the optimizer gives.
+// the shape of a parameter and is cut like it: the weights under the parameter's name (of a trained
+// one the master, of a frozen one what is stored), and what the optimizer keeps of it under a
+// prefix that the optimizer gives.
 #pragma once
 
 #include <string>
@@ -34,7 +34,8 @@ inline std::vector<StateTensor> state_list(const Engine& engine) {
 }
 
 /// What this rank writes, each its piece. Over all ranks every tensor is covered once. Valid as
-/// long as `spread`, new for each save; collective over the data ranks when state is spread over them.
+/// long as `spread`, new for each save; collective over the data ranks when state is spread over
+/// them.
 std::vector<checkpoint::TensorSource> state_tensors(Engine& engine, ShardedOptimizerState& spread);
 /// Bytes of each of these, in order, and of all. Local.
 std::vector<int64_t> state_sizes(const Engine& engine);
