@@ -32,6 +32,14 @@ struct Softcap {
 void softcap_simd(Exec& exec, const Softcap& arguments);
 void softcap_reference(Exec& exec, const Softcap& arguments);
 
+struct SoftcapBackward {
+  ConstView dy, y;
+  View dx;
+  float scale, cap;
+};
+void softcap_backward_simd(Exec& exec, const SoftcapBackward& arguments);
+void softcap_backward_reference(Exec& exec, const SoftcapBackward& arguments);
+
 struct Add {
   ConstView a, b;
   View y;

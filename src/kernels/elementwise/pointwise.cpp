@@ -28,6 +28,15 @@ constexpr Implementation<Softcap> kSoftcap[] = {
     {"reference", [](const Exec&, const Softcap&) { return std::string_view(); },
      softcap_reference},
 };
+constexpr Implementation<SoftcapBackward> kSoftcapBackward[] = {
+    {"simd",
+     [](const Exec&, const SoftcapBackward& a) {
+       return refuse_wide({a.dy, a.y, a.dx});
+     },
+     softcap_backward_simd},
+    {"reference", [](const Exec&, const SoftcapBackward&) { return std::string_view(); },
+     softcap_backward_reference},
+};
 constexpr Implementation<Add> kAdd[] = {
     {"simd",
      [](const Exec&, const Add& a) {
@@ -82,6 +91,17 @@ void softcap(Exec& exec, View x, float scale, float cap) {
   constexpr double kFlops = 25;  // of tanh, roughly
   const device::Work work{kFlops * static_cast<double>(x.num_elements()), x.bytes(), x.bytes()};
   run_chosen<Softcap>(exec, "softcap", work, kSoftcap, {x, scale, cap});
+}
+
+void softcap_backward(Exec& exec, ConstView dy, ConstView y, View dx, float scale, float cap) {
+  check_same_shape(dy, dx);
+  check_same_shape(y, dx);
+  check_storage({dy, y, dx});
+  MEGA_CHECK(cap > 0, "a softcap of {}", cap);
+  const device::Work work{5 * static_cast<double>(dx.num_elements()), dy.bytes() + y.bytes(),
+                          dx.bytes()};
+  run_chosen<SoftcapBackward>(exec, "softcap_backward", work, kSoftcapBackward,
+                              {dy, y, dx, scale, cap});
 }
 
 void add(Exec& exec, ConstView a, ConstView b, View y) {

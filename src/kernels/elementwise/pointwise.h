@@ -19,6 +19,8 @@ void scale(Exec& exec, View x, ConstView factor);
 
 /// x = cap tanh(scale x / cap), in place: scale x, kept within cap > 0 (Gemma 2). Types as scale.
 void softcap(Exec& exec, View x, float scale, float cap);
+/// Its gradient, from its result y: dx = dy scale (1 - (y / cap)^2). dx may alias dy or y.
+void softcap_backward(Exec& exec, ConstView dy, ConstView y, View dx, float scale, float cap);
 
 /// y = a + b. Each f32 or bf16 (f64: all three). y may alias a or b.
 void add(Exec& exec, ConstView a, ConstView b, View y);

@@ -31,6 +31,17 @@ void softcap_piece(const View& x, float inner, float cap, int64_t row, int64_t b
             x, row, begin, end);
 }
 
+void softcap_backward_piece(const SoftcapBackward& a, int64_t row, int64_t begin, int64_t end) {
+  const FloatVec scale = hn::Set(FloatTag(), a.scale), cap = hn::Set(FloatTag(), a.cap);
+  const FloatVec one = hn::Set(FloatTag(), 1.0f);
+  map_piece(
+      [&](FloatVec dy, FloatVec y) {
+        const FloatVec t = hn::Div(y, cap);
+        return hn::Mul(dy, hn::Mul(scale, hn::NegMulAdd(t, t, one)));
+      },
+      a.dy, a.y, a.dx, row, begin, end);
+}
+
 void add_piece(const ConstView& a, const ConstView& b, const View& y, int64_t row, int64_t begin,
                int64_t end) {
   map_piece([](FloatVec u, FloatVec v) { return hn::Add(u, v); }, a, b, y, row, begin, end);
@@ -66,6 +77,16 @@ void softcap_simd(Exec& exec, const Softcap& arguments) {
   const float cap = arguments.cap, inner = arguments.scale / cap;
   for_pieces(exec, x.size(0), x.size(1), [&](int64_t row, int64_t begin, int64_t end) {
     MEGA_CALL_SIMD(exec, softcap_piece, x, inner, cap, row, begin, end);
+  });
+}
+
+void softcap_backward_simd(Exec& exec, const SoftcapBackward& arguments) {
+  SoftcapBackward a = arguments;
+  a.dy = as_matrix(a.dy);
+  a.y = as_matrix(a.y);
+  a.dx = as_matrix(a.dx);
+  for_pieces(exec, a.dx.size(0), a.dx.size(1), [&](int64_t row, int64_t begin, int64_t end) {
+    MEGA_CALL_SIMD(exec, softcap_backward_piece, a, row, begin, end);
   });
 }
 

@@ -35,6 +35,18 @@ void softcap_reference(Exec&, const Softcap& arguments) {
   }
 }
 
+void softcap_backward_reference(Exec&, const SoftcapBackward& arguments) {
+  const ConstView dy = as_matrix(arguments.dy), y = as_matrix(arguments.y);
+  const View dx = as_matrix(arguments.dx);
+  const double scale = static_cast<double>(arguments.scale);
+  for (int64_t row = 0; row < dx.size(0); ++row) {
+    for (int64_t c = 0; c < dx.size(1); ++c) {
+      const double t = read_double(y, row, c) / static_cast<double>(arguments.cap);
+      write_double(dx, row, c, read_double(dy, row, c) * scale * (1 - t * t));
+    }
+  }
+}
+
 void add_reference(Exec&, const Add& arguments) {
   const ConstView a = as_matrix(arguments.a), b = as_matrix(arguments.b);
   const View y = as_matrix(arguments.y);

@@ -109,6 +109,44 @@ TEST(Pointwise, SoftcapEqualsTheReferenceWithinItsBound) {
   }
 }
 
+TEST(Pointwise, SoftcapBackwardEqualsTheReferenceWithinItsBound) {
+  for (const ElementwiseCase& c : kElementwiseCases) {
+    for (const DType dtype : kNarrow) {
+      const TestTensor dy = tensor(dtype, c).fill_normal(1);
+      const TestTensor y = tensor(dtype, c).fill(
+          [&](int64_t i) { return 1.8 * std::tanh(normal(2, static_cast<uint64_t>(i))); });
+      const auto run = [&](Exec& exec) {
+        TestTensor dx = tensor(dtype, c);
+        softcap_backward(exec, dy, y, dx, 1.5f, 2.0f);
+        return Outputs{dx};
+      };
+      const Outputs dx = testing::run_everywhere(run, describe(c));
+      const Outputs expected = testing::run_reference(run);
+      // The quotient by 2 is exact and the square not rounded; 1 - t^2 and the two products round;
+      // then both results.
+      const double relative = 3.01 * 0x1p-24 + 2.02 * testing::unit_roundoff(dtype);
+      testing::expect_close(
+          dx[0], expected[0], [&](int64_t i) { return relative * std::abs(expected[0].at(i)); },
+          describe(c));
+    }
+  }
+}
+
+TEST(Pointwise, SoftcapBackwardMatchesFiniteDifference) {
+  const auto device = device::make_cpu_device(1);
+  Exec exec(*device);
+  TestTensor x = TestTensor(DType::f64, Shape{5, 7}).fill_normal(1);
+  const TestTensor dy = TestTensor(DType::f64, Shape{5, 7}).fill_normal(2);
+  const auto capped = [&] {
+    TestTensor y = x;
+    softcap(exec, y, 1.5f, 2.0f);
+    return y;
+  };
+  TestTensor dx(DType::f64, Shape{5, 7});
+  softcap_backward(exec, dy, capped(), dx, 1.5f, 2.0f);
+  testing::expect_gradient([&] { return testing::weighted_sum(capped(), dy); }, x, dx, 1e-9, "x");
+}
+
 TEST(Pointwise, ExactNumbersGiveExactBits) {
   const ElementwiseCase c = {37, 53, 3, 1};
   for (const DType dtype : kNarrow) {

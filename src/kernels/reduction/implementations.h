@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// The implementations behind the lists of column_sum.cpp, tree_sum.cpp and norms.cpp. Arguments
-// have been checked; `simd` takes f32 and bf16.
+// The implementations behind the lists of column_sum.cpp, tree_sum.cpp, pool_rows.cpp and norms.cpp.
+// Arguments have been checked; `simd` takes f32 and bf16.
 #pragma once
 
 #include "kernels/reduction/column_sum.h"
 #include "kernels/reduction/norms.h"
+#include "kernels/reduction/pool_rows.h"
 #include "kernels/reduction/tree_sum.h"
 
 namespace megalith::kernels {
@@ -13,6 +14,10 @@ void column_sum_simd(Exec& exec, const ColumnSum& arguments);
 void column_sum_reference(Exec& exec, const ColumnSum& arguments);
 void tree_sum_simd(Exec& exec, const TreeSum& arguments);
 void tree_sum_reference(Exec& exec, const TreeSum& arguments);
+void pool_rows_forward_simd(Exec& exec, const PoolRowsForward& arguments);
+void pool_rows_forward_reference(Exec& exec, const PoolRowsForward& arguments);
+void pool_rows_backward_simd(Exec& exec, const PoolRowsBackward& arguments);
+void pool_rows_backward_reference(Exec& exec, const PoolRowsBackward& arguments);
 void sum_of_squares_simd(Exec& exec, const SumOfSquares& arguments);
 void sum_of_squares_reference(Exec& exec, const SumOfSquares& arguments);
 void ordered_sum_reference(Exec& exec, const OrderedSum& arguments);
