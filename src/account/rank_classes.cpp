@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <numeric>
 
-#include "layers/loss_head.h"
+#include "layers/heads/vocabulary_head.h"
 #include "parameters/ownership.h"
 
 namespace megalith::account {

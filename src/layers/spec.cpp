@@ -74,9 +74,13 @@ void EmbeddingSpec::visit(config::FieldVisitor& v) {
 }
 
 void HeadSpec::visit(config::FieldVisitor& v) {
+  v.field("kind", kind, "what the losses are");
   v.field("tied", tied, "the projection is the token embedding");
   v.field("softcap", softcap, "bound of logits; 0: none", between(0, 1e6));
   v.field("scale", scale, "of logits", between(-1e6, 1e6));
+  v.field("pooling", pooling, "which row stands for a sequence");
+  v.field("dense", dense, "between that row and the outputs");
+  v.field("outputs", outputs, "of a sequence: classes, or numbers", between(0, kMostElements));
 }
 
 }  // namespace megalith::layers

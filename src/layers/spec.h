@@ -12,6 +12,7 @@
 #include "config/model_section.h"
 #include "kernels/elementwise/activation.h"
 #include "kernels/norm/layer_norm.h"
+#include "kernels/reduction/pool_rows.h"
 
 namespace megalith::layers {
 
@@ -20,6 +21,7 @@ using config::QkNorm;
 using config::RopeScaling;
 using kernels::Activation;
 using kernels::NormKind;
+using kernels::Pooling;
 
 struct NormSpec {
   NormKind kind = NormKind::layer;
@@ -101,10 +103,22 @@ struct EmbeddingSpec {
   friend bool operator==(const EmbeddingSpec&, const EmbeddingSpec&) = default;
 };
 
+/// What a model's losses are; heads/head.cpp has one head for each.
+enum class HeadKind : uint8_t { language_model, sequence_classification, sequence_regression };
+
+/// What a head of sequences has between a pooled row and its outputs.
+enum class HeadDense : uint8_t { none, linear, tanh };
+
 struct HeadSpec {
+  HeadKind kind = HeadKind::language_model;
+  // Of a language model.
   bool tied = true;    // the projection is the token embedding (Press & Wolf 2017)
   double softcap = 0;  // of logits; 0: none
   double scale = 1;    // of logits, before the cap
+  // Of sequences.
+  Pooling pooling = Pooling::last;    // which row stands for a sequence
+  HeadDense dense = HeadDense::none;  // tanh: as in BERT's pooler (Devlin et al. 2019)
+  int64_t outputs = 0;                // classes, or numbers
   void visit(config::FieldVisitor& v);
   friend bool operator==(const HeadSpec&, const HeadSpec&) = default;
 };
@@ -118,6 +132,19 @@ struct EnumNames<layers::NormKind> : EnumNames<Norm> {};
 template <>
 struct EnumNames<layers::PositionKind> {
   static constexpr std::array<std::string_view, 2> names = {"none", "learned"};
+};
+template <>
+struct EnumNames<layers::HeadKind> {
+  static constexpr std::array<std::string_view, 3> names = {
+      "language_model", "sequence_classification", "sequence_regression"};
+};
+template <>
+struct EnumNames<layers::Pooling> {
+  static constexpr std::array<std::string_view, 3> names = {"first", "last", "mean"};
+};
+template <>
+struct EnumNames<layers::HeadDense> {
+  static constexpr std::array<std::string_view, 3> names = {"none", "linear", "tanh"};
 };
 template <>
 struct EnumNames<layers::Activation> {

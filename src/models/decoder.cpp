@@ -45,8 +45,9 @@ Decoder::Decoder(const ModelSpec& spec, parameters::ParameterSet& set, const Sta
     // Without the first stage's table: a copy of the same name, with the same updates; gradients
     // are exchanged.
     if (spec.head.tied && tied_ == nullptr) tied_ = &declare_tokens(set, tokens, partition);
-    head_.emplace(set, tokens, spec.final_norm, spec.head, spec.head.tied ? tied_ : nullptr,
-                  partition);
+    head_ = layers::head_type(spec.head.kind)
+                .make(set, {spec.head, spec.final_norm, tokens, spec.head.tied ? tied_ : nullptr},
+                      partition);
   }
   begins_.push_back(set.all().size());
 }
@@ -74,8 +75,8 @@ void Decoder::forward(layers::Context& context, const layers::Batch& batch, Deco
 }
 
 void Decoder::loss(layers::Context& context, const layers::Batch& batch, DecoderSaved& saved,
-                   float z_loss, View loss_T, View dx_TH) const {
-  head_->forward_backward(context, batch, saved.x_TH.back(), z_loss, loss_T, dx_TH);
+                   float z_loss, View loss_U, View dx_TH) const {
+  head_->forward_backward(context, batch, saved.x_TH.back(), z_loss, loss_U, dx_TH);
   if (!blocks_.empty()) saved.x_TH.back() = {};
 }
 

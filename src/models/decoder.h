@@ -1,15 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 // A decoder-only transformer, or the part of it that one pipeline stage holds: embedding, a run of
-// blocks, loss head. One model for training, scoring and cached generation.
+// blocks, head. One model for training, scoring and cached generation.
 #pragma once
 
+#include <memory>
 #include <optional>
 #include <vector>
 
 #include "base/function_ref.h"
 #include "layers/block.h"
 #include "layers/embedding.h"
-#include "layers/loss_head.h"
+#include "layers/heads/head.h"
 #include "models/model_spec.h"
 
 namespace megalith::models {
@@ -47,10 +48,10 @@ class Decoder {
   /// `recompute`: by block of this chunk.
   void forward(layers::Context& context, const layers::Batch& batch, DecoderSaved& saved,
                const layers::RecomputePolicy& recompute) const;
-  /// The head's part of the last stage: loss_T, and dx_TH overwritten with the gradient of the
+  /// The head's part of the last stage: loss_U, and dx_TH overwritten with the gradient of the
   /// output of its last block. Releases that output.
   void loss(layers::Context& context, const layers::Batch& batch, DecoderSaved& saved, float z_loss,
-            View loss_T, View dx_TH) const;
+            View loss_U, View dx_TH) const;
   /// Told which parameters have all of this micro-batch's gradient now.
   using Completed = FunctionRef<void(const parameters::ParameterRun&)>;
   /// dx_TH: in, the gradient of the stage's output; out, of its input (on the first stage, used
@@ -70,12 +71,12 @@ class Decoder {
   /// Inference, nothing kept. x_TH: in, the stage's input (not read on the first); out, the output
   /// of its last block. Collective over the tensor ranks.
   void hidden(layers::Context& context, const layers::Batch& batch, View x_TH) const;
-  /// loss_T (f32) = -log p(target) of each token, from hidden().
+  /// loss_U (f32) of each unit of the head's, from hidden().
   void score(layers::Context& context, const layers::Batch& batch, ConstView x_TH,
-             View loss_T) const {
-    head_->forward(context, batch, x_TH, loss_T);
+             View loss_U) const {
+    head_->forward(context, batch, x_TH, loss_U);
   }
-  /// logits_RV of rows of hidden(); padded vocabulary, f32.
+  /// logits_RV of rows of hidden(); padded vocabulary, f32. Of a language model alone.
   void logits(layers::Context& context, ConstView x_RH, View logits_RV) const {
     head_->logits(context, x_RH, logits_RV);
   }
@@ -85,7 +86,7 @@ class Decoder {
   Stage stage_;
   std::optional<layers::Embedding> embedding_;
   std::vector<layers::Block> blocks_;
-  std::optional<layers::LossHead> head_;
+  std::unique_ptr<layers::Head> head_;
   parameters::Parameter* tied_ = nullptr;
   // Numbers of the first parameters of the embedding, of each block and of the head; their end.
   std::vector<size_t> begins_;

@@ -8,6 +8,7 @@
 
 #include "base/integer.h"
 #include "base/subtree.h"
+#include "layers/heads/head.h"
 
 namespace megalith::models {
 namespace {
@@ -106,8 +107,7 @@ int64_t ModelSpec::num_parameters() const {
   int64_t total = vocab * hidden + norm_parameters(final_norm, hidden);
   for (const LayerSpec& layer : layers) total += layer_parameters(layer, hidden);
   if (embedding.position == layers::PositionKind::learned) total += context * hidden;
-  if (!head.tied) total += vocab * hidden;
-  return total;
+  return total + layers::head_type(head.kind).num_parameters(head, hidden, vocab);
 }
 
 int64_t ModelSpec::padded_vocab(int tensor_shards) const {
@@ -118,8 +118,8 @@ void ModelSpec::check(const std::string& where) const {
   std::vector<std::string> faults;
   check_sizes(*this, faults);
   for (size_t i = 0; i < layers.size() && faults.empty(); ++i) check_layer(layers[i], faults);
-  if (head.scale == 0 || head.softcap < 0)
-    faults.push_back(fmt::format("logits of scale {} and softcap {}", head.scale, head.softcap));
+  if (std::string fault = layers::head_type(head.kind).fault(head); !fault.empty())
+    faults.push_back(std::move(fault));
   if (!(dropout >= 0 && dropout < 1))
     faults.push_back(fmt::format("dropout {} is not in [0, 1)", dropout));
   for (const NormSpec* norm : {&final_norm, layers.empty() ? &final_norm : &layers[0].norm}) {

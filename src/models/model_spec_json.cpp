@@ -43,7 +43,7 @@ struct Document {
     v.field("init_std", model.init_std, "of initial weights");
     v.section("embedding", model.embedding, "From ids to rows.");
     v.section("final_norm", model.final_norm, "Before the head.");
-    v.section("head", model.head, "From rows to logits.");
+    v.section("head", model.head, "From rows to losses.");
     v.list("layers", runs, "count", "from the first to the last");
   }
 };
@@ -183,6 +183,12 @@ ModelSpec model_spec_from(const nlohmann::json& json, const std::string& where) 
 
 void require_same_weights(const ModelSpec& wanted, const ModelSpec& stored,
                           const std::string& where) {
+  if (stored.head.kind != wanted.head.kind) {
+    throw UserError(
+        "{}: a model with a head for {}; a recipe trains one for {}: it has no data with targets "
+        "of other heads",
+        where, config::name_of(stored.head.kind), config::name_of(wanted.head.kind));
+  }
   ModelSpec other = stored;
   other.family = wanted.family;
   other.dropout = wanted.dropout;

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "layers/loss_head.h"
+#include "layers/heads/vocabulary_head.h"
 
 #include <algorithm>
+#include <memory>
 
 #include "kernels/cross_entropy/cross_entropy.h"
 #include "kernels/elementwise/pointwise.h"
@@ -26,25 +27,57 @@ View gradient_in_place(const View& logits_RV, DType activation) {
 
 }  // namespace
 
+const HeadType VocabularyHead::kType{
+    HeadKind::language_model,
+    LossUnit::token,
+    DType::i32,
+    true,
+    [](const HeadSpec& spec) -> std::string {
+      if (spec.scale == 0 || spec.softcap < 0)
+        return fmt::format("logits of scale {} and softcap {}", spec.scale, spec.softcap);
+      if (spec.pooling != Pooling::last || spec.dense != HeadDense::none || spec.outputs != 0)
+        return "pooling, dense and outputs are of heads of sequences";
+      return "";
+    },
+    [](const HeadSpec& spec, int64_t hidden, int64_t vocab) {
+      return spec.tied ? 0 : vocab * hidden;
+    },
+    [](parameters::ParameterSet& set, const HeadConfig& config,
+       const Partition& partition) -> std::unique_ptr<Head> {
+      return std::make_unique<VocabularyHead>(set, config, partition);
+    }};
+
+/// Rows of a batch that are worked on at once.
+struct VocabularyHead::Rows {
+  ConstView h_RH, targets_R;
+  View loss_R;
+  // Of training.
+  bool has_gradient = false;
+  ConstView weight_R = {};
+  float loss_scale = 1;
+  float z_loss = 0;
+};
+
 /// Buffers of one chunk of R rows.
-struct LossHead::Chunk {
+struct VocabularyHead::Chunk {
   device::Tensor logits_RV, max_R, sum_R, target_R;
   device::Tensor exps_RV;  // apart from the logits where the gradient needs both: with a softcap
   kernels::VocabRange vocab;
   View exps() const { return exps_RV.view.absent() ? logits_RV.view : exps_RV.view; }
 };
 
-LossHead::LossHead(parameters::ParameterSet& set, const TokenTable& table, const NormSpec& norm,
-                   const HeadSpec& spec, parameters::Parameter* tied, const Partition& partition)
-    : vocab_(table.vocab),
-      padded_vocab_(table.padded_vocab),
-      norm_(set, "final_norm", table.hidden, norm, partition),
-      weight_(tied),
-      tied_(tied != nullptr),
-      scale_(static_cast<float>(spec.scale)),
-      softcap_(static_cast<float>(spec.softcap)) {
+VocabularyHead::VocabularyHead(parameters::ParameterSet& set, const HeadConfig& config,
+                               const Partition& partition)
+    : vocab_(config.table.vocab),
+      padded_vocab_(config.table.padded_vocab),
+      norm_(set, "final_norm", config.table.hidden, config.norm, partition),
+      weight_(config.tied),
+      tied_(config.tied != nullptr),
+      scale_(static_cast<float>(config.spec.scale)),
+      softcap_(static_cast<float>(config.spec.softcap)) {
   if (weight_ == nullptr) {
     using parameters::Init;
+    const TokenTable& table = config.table;
     const Shape shape{table.padded_vocab, table.hidden};
     weight_ = &set.declare({"head.weight", shape, partition.cut(shape, 0),
                             Init{Init::Kind::normal, table.init_std, table.vocab},
@@ -52,22 +85,21 @@ LossHead::LossHead(parameters::ParameterSet& set, const TokenTable& table, const
   }
 }
 
-int64_t LossHead::chunk_rows() const {
+int64_t VocabularyHead::chunk_rows() const {
   const int64_t rows = kLogitsBytes / (weight_->local_shape()[0] * bytes_of(DType::f32));
   return std::clamp<int64_t>(rows / kLossRowMultiple * kLossRowMultiple, kLossRowMultiple, 4096);
 }
 
-void LossHead::finish_logits(Context& context, View logits_RV) const {
+void VocabularyHead::finish_logits(Context& context, View logits_RV) const {
   if (softcap_ > 0) return kernels::softcap(context.exec, logits_RV, scale_, softcap_);
   if (scale_ != 1) kernels::scale(context.exec, logits_RV, scale_);
 }
 
-View LossHead::weight_gradient() const { return weight_->gradient_sum(tied_ ? 1 : 0); }
+View VocabularyHead::weight_gradient() const { return weight_->gradient_sum(tied_ ? 1 : 0); }
 
-void LossHead::chunk_losses(Context& context, const Batch& batch, ConstView h_RH, int64_t begin,
-                            Chunk& chunk, bool keep_exps, View loss_R) const {
+void VocabularyHead::chunk_losses(Context& context, const Rows& of, Chunk& chunk) const {
   kernels::Exec& exec = context.exec;
-  const int64_t rows = h_RH.size(0);
+  const int64_t rows = of.h_RH.size(0);
   const DType sums = context.accumulation;
   const int local_shards = context.local_shards();
   const int64_t local_vocab = weight_->local_shape()[0];
@@ -77,9 +109,10 @@ void LossHead::chunk_losses(Context& context, const Batch& batch, ConstView h_RH
   chunk.sum_R = context.workspace(sums, Shape{rows});
   chunk.target_R = context.workspace(sums, Shape{rows});
   kernels::linear_forward(exec,
-                          {.x_TI = h_RH, .w_OI = weight_->compute(), .y_TO = chunk.logits_RV});
+                          {.x_TI = of.h_RH, .w_OI = weight_->compute(), .y_TO = chunk.logits_RV});
   finish_logits(context, chunk.logits_RV);
-  if (keep_exps && softcap_ > 0) chunk.exps_RV = context.workspace(sums, Shape{rows, local_vocab});
+  if (of.has_gradient && softcap_ > 0)
+    chunk.exps_RV = context.workspace(sums, Shape{rows, local_vocab});
   context.inspect("logits", chunk.logits_RV);
   kernels::cross_entropy_row_max(exec, {chunk.logits_RV, chunk.vocab, chunk.max_R});
   if (context.tensor.size() > 1) {
@@ -89,8 +122,8 @@ void LossHead::chunk_losses(Context& context, const Batch& batch, ConstView h_RH
   kernels::cross_entropy_exp_sums(exec, {.logits_RV = chunk.logits_RV,
                                          .vocab = chunk.vocab,
                                          .max_R = chunk.max_R,
-                                         .targets_R = batch.targets_T.rows(begin, rows),
-                                         .exps_RV = keep_exps ? chunk.exps() : View{},
+                                         .targets_R = of.targets_R,
+                                         .exps_RV = of.has_gradient ? chunk.exps() : View{},
                                          .sums_PR = sums_PR,
                                          .target_R = chunk.target_R});
   kernels::tree_sum(exec, {sums_PR, chunk.sum_R});
@@ -101,73 +134,77 @@ void LossHead::chunk_losses(Context& context, const Batch& batch, ConstView h_RH
   kernels::cross_entropy_row_loss(exec, {.max_R = chunk.max_R,
                                          .sum_R = chunk.sum_R,
                                          .target_R = chunk.target_R,
-                                         .loss_R = loss_R,
+                                         .loss_R = of.loss_R,
                                          .lse_R = {}});
 }
 
-ConstView LossHead::normed(Context& context, const Batch& batch, ConstView x_TH, NormSaved* saved,
-                           device::Tensor& own, device::Tensor& gathered) const {
-  own = context.workspace(context.activation, x_TH.shape());
-  norm_.forward(context, x_TH, own, saved);
-  if (!context.sequence) return own;
-  gathered = context.workspace(context.activation, Shape{batch.num_tokens, x_TH.size(1)});
-  parallel::gather_rows_forward(context.exec, context.tensor, own, gathered, sequence_shard(batch),
-                                weight_->name());
-  own = {};
-  return gathered;
+/// The gradient of the chunk's logits, in its memory.
+View VocabularyHead::chunk_gradient(Context& context, const Rows& of, const Chunk& chunk) const {
+  const View dlogits = gradient_in_place(chunk.exps(), context.activation);
+  kernels::cross_entropy_gradient(context.exec,
+                                  {.exps_RV = chunk.exps(),
+                                   .vocab = chunk.vocab,
+                                   .max_R = chunk.max_R,
+                                   .sum_R = chunk.sum_R,
+                                   .targets_R = of.targets_R,
+                                   .weight_R = of.weight_R,
+                                   .scale = of.loss_scale,
+                                   .z_loss = of.z_loss,
+                                   .dlogits_RV = dlogits,
+                                   .logits_scale = scale_,
+                                   .softcap = softcap_,
+                                   .logits_RV = softcap_ > 0 ? chunk.logits_RV.view : View{}});
+  context.inspect("logits_gradient", dlogits);
+  return dlogits;
 }
 
-void LossHead::forward(Context& context, const Batch& batch, ConstView x_TH, View loss_T) const {
+void VocabularyHead::forward(Context& context, const Batch& batch, ConstView x_TH,
+                             View loss_T) const {
   const device::NameScope scope(context.device(), "head");
-  device::Tensor own, gathered;
-  const ConstView h = normed(context, batch, x_TH, nullptr, own, gathered);
+  const FinalRows input = final_rows(context, batch, norm_, x_TH, nullptr, weight_->name());
+  const ConstView h = input.h_TH();
   for (int64_t begin = 0; begin < h.size(0); begin += chunk_rows()) {
     const int64_t rows = std::min(chunk_rows(), h.size(0) - begin);
     Chunk chunk;
-    chunk_losses(context, batch, h.rows(begin, rows), begin, chunk, false,
-                 loss_T.rows(begin, rows));
+    chunk_losses(context,
+                 {.h_RH = h.rows(begin, rows),
+                  .targets_R = batch.targets_T.rows(begin, rows),
+                  .loss_R = loss_T.rows(begin, rows)},
+                 chunk);
   }
 }
 
-void LossHead::forward_backward(Context& context, const Batch& batch, ConstView x_TH, float z_loss,
-                                View loss_T, View dx_TH) const {
+void VocabularyHead::forward_backward(Context& context, const Batch& batch, ConstView x_TH,
+                                      float z_loss, View loss_T, View dx_TH) const {
   const device::NameScope scope(context.device(), "head");
   NormSaved saved;
-  device::Tensor own, gathered;
-  const ConstView h = normed(context, batch, x_TH, &saved, own, gathered);
+  const FinalRows input = final_rows(context, batch, norm_, x_TH, &saved, weight_->name());
+  const ConstView h = input.h_TH();
   const device::Tensor dh = context.workspace(context.activation, x_TH.shape());
   context.inspect("final_norm", h);
   device::Tensor partial;  // with sequence parallelism: of all tokens, before the sum over ranks
   if (context.sequence) partial = context.workspace(context.accumulation, h.shape());
   for (int64_t begin = 0; begin < h.size(0); begin += chunk_rows()) {
-    const int64_t rows = std::min(chunk_rows(), h.size(0) - begin);
-    const ConstView h_RH = h.rows(begin, rows);
+    const int64_t count = std::min(chunk_rows(), h.size(0) - begin);
+    const Rows rows{h.rows(begin, count),
+                    batch.targets_T.rows(begin, count),
+                    loss_T.rows(begin, count),
+                    true,
+                    batch.loss_weight_T.rows(begin, count),
+                    batch.loss_scale,
+                    z_loss};
     Chunk chunk;
-    chunk_losses(context, batch, h_RH, begin, chunk, true, loss_T.rows(begin, rows));
-    const View dlogits = gradient_in_place(chunk.exps(), context.activation);
-    kernels::cross_entropy_gradient(context.exec,
-                                    {.exps_RV = chunk.exps(),
-                                     .vocab = chunk.vocab,
-                                     .max_R = chunk.max_R,
-                                     .sum_R = chunk.sum_R,
-                                     .targets_R = batch.targets_T.rows(begin, rows),
-                                     .weight_R = batch.loss_weight_T.rows(begin, rows),
-                                     .scale = batch.loss_scale,
-                                     .z_loss = z_loss,
-                                     .dlogits_RV = dlogits,
-                                     .logits_scale = scale_,
-                                     .softcap = softcap_,
-                                     .logits_RV = softcap_ > 0 ? chunk.logits_RV.view : View{}});
-    context.inspect("logits_gradient", dlogits);
+    chunk_losses(context, rows, chunk);
+    const View dlogits = chunk_gradient(context, rows, chunk);
     if (weight_->trainable())
-      kernels::linear_backward_weight(context.exec, {dlogits, h_RH, weight_gradient()});
+      kernels::linear_backward_weight(context.exec, {dlogits, rows.h_RH, weight_gradient()});
     if (context.sequence) {
       kernels::linear_backward_input(context.exec, {.dy_TO = dlogits,
                                                     .w_OI = weight_->compute(),
-                                                    .dx_TI = partial.view.rows(begin, rows),
+                                                    .dx_TI = partial.view.rows(begin, count),
                                                     .k_shards = context.local_shards()});
     } else {
-      input_gradient(context, dlogits, dh.view.rows(begin, rows));
+      input_gradient(context, dlogits, dh.view.rows(begin, count));
     }
   }
   if (context.sequence) {
@@ -180,7 +217,7 @@ void LossHead::forward_backward(Context& context, const Batch& batch, ConstView 
   context.inspect("input_gradient", dx_TH);
 }
 
-void LossHead::input_gradient(Context& context, ConstView dlogits_RV, View dh_RH) const {
+void VocabularyHead::input_gradient(Context& context, ConstView dlogits_RV, View dh_RH) const {
   if (context.tensor.size() == 1) {
     kernels::linear_backward_input(context.exec, {.dy_TO = dlogits_RV,
                                                   .w_OI = weight_->compute(),
@@ -197,7 +234,7 @@ void LossHead::input_gradient(Context& context, ConstView dlogits_RV, View dh_RH
   kernels::cast(context.exec, partial, dh_RH);
 }
 
-void LossHead::logits(Context& context, ConstView x_RH, View logits_RV) const {
+void VocabularyHead::logits(Context& context, ConstView x_RH, View logits_RV) const {
   const device::NameScope scope(context.device(), "head");
   const device::Tensor h = context.workspace(context.activation, x_RH.shape());
   norm_.forward(context, x_RH, h, nullptr);

@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: Apache-2.0
+// The head of a language model: final norm, output projection onto the vocabulary (cut over the
+// tensor ranks), scale and cap of logits where the model has them, and softmax cross-entropy, in
+// chunks of rows: full logits never exist. Training computes the loss and the gradient in one pass,
+// since the scale of the gradient (the step's global weight) is known before.
+#pragma once
+
+#include "layers/heads/final_rows.h"
+#include "layers/heads/head.h"
+
+namespace megalith::layers {
+
+/// Chunks of rows are multiples of this, but for the last.
+inline constexpr int64_t kLossRowMultiple = 64;
+
+/// A unit is a token: loss = -log p(target).
+class VocabularyHead final : public Head {
+ public:
+  static const HeadType kType;
+  /// Declares "final_norm" and, unless `config.tied` is given, "head.weight" [V, H]. With it the
+  /// projection reads the token embedding and its gradient goes to buffer 1.
+  VocabularyHead(parameters::ParameterSet& set, const HeadConfig& config,
+                 const Partition& partition);
+
+  void forward(Context& context, const Batch& batch, ConstView x_TH, View loss_T) const override;
+  void forward_backward(Context& context, const Batch& batch, ConstView x_TH, float z_loss,
+                        View loss_T, View dx_TH) const override;
+  void logits(Context& context, ConstView x_RH, View logits_RV) const override;
+
+  int64_t vocab() const { return vocab_; }
+  int64_t padded_vocab() const { return padded_vocab_; }
+
+ private:
+  struct Rows;
+  struct Chunk;
+  void chunk_losses(Context& context, const Rows& rows, Chunk& chunk) const;
+  View chunk_gradient(Context& context, const Rows& rows, const Chunk& chunk) const;
+  int64_t chunk_rows() const;
+  /// The product with the table to logits, in place.
+  void finish_logits(Context& context, View logits_RV) const;
+  /// dh_RH = dlogits_RV w, summed over the tensor ranks.
+  void input_gradient(Context& context, ConstView dlogits_RV, View dh_RH) const;
+  View weight_gradient() const;
+  int64_t vocab_;
+  int64_t padded_vocab_;
+  Norm norm_;
+  parameters::Parameter* weight_;
+  bool tied_;
+  float scale_, softcap_;
+};
+
+}  // namespace megalith::layers
