@@ -16,17 +16,18 @@ ChunkPasses::ChunkPasses(const engine::Settings& settings, device::Device& devic
       set_(settings.declaration_rule()),
       model_chunk_(settings.model, set_, stage, engine::partition_of(settings, mesh_.at().tensor)),
       context_(engine::context_of(settings, mesh_, exec_, 0, settings.model.dropout)),
+      losses_(settings),
       host_(shaped_batch(settings, settings.micro_batch)) {
   set_.allocate(device, {.master = settings.masters, .compute = settings.weights});
-  loss_T_ = exec_.workspace.tensor(settings.masters, Shape{host_.num_tokens()});
+  loss_U_ = exec_.workspace.tensor(settings.masters, Shape{losses_.count(host_)});
   finite_ = exec_.workspace.tensor(DType::i32, Shape{1});
 }
 
 void ChunkPasses::place_batch() {
-  const int64_t sequences = settings_.ragged ? host_.num_tokens() : host_.num_samples;
   engine::DeviceBatch::TokenPart part;
   if (settings_.sequence_parallel()) part = {mesh_.at().tensor, mesh_.layout().tensor};
-  batch_ = std::make_unique<engine::DeviceBatch>(exec_.device, host_, sequences, 1, part);
+  const engine::DeviceBatch::Sizes sizes{losses_.max_sequences(host_), losses_.shape()};
+  batch_ = std::make_unique<engine::DeviceBatch>(exec_.device, host_, sizes, 1, part);
 }
 
 void ChunkPasses::input() { model_chunk_.input(context_, batch_->batch(), saved_); }
@@ -43,10 +44,10 @@ void ChunkPasses::place_gradient() {
 void ChunkPasses::backward(models::Decoder::Completed completed) {
   const layers::Batch& batch = batch_->batch();
   if (model_chunk_.stage().has_head) {
-    model_chunk_.loss(context_, batch, saved_, static_cast<float>(settings_.z_loss), loss_T_,
+    model_chunk_.loss(context_, batch, saved_, static_cast<float>(settings_.z_loss), loss_U_,
                       gradient_TH_);
     kernels::all_finite(
-        exec_, {.x = loss_T_, .flag = finite_, .accumulate = true, .weight = batch.loss_weight_T});
+        exec_, {.x = loss_U_, .flag = finite_, .accumulate = true, .weight = batch.loss_weight_T});
     completed(model_chunk_.head_parameters());
   }
   model_chunk_.backward(context_, batch, saved_, settings_.recompute, gradient_TH_, completed);

@@ -10,6 +10,7 @@
 
 #include "account/plan.h"
 #include "engine/device_batch.h"
+#include "engine/losses.h"
 #include "engine/settings.h"
 #include "models/decoder.h"
 
@@ -41,8 +42,9 @@ class ChunkPasses {
   parameters::ParameterSet set_;
   models::Decoder model_chunk_;
   layers::Context context_;
+  engine::LossValues losses_;
   data::HostBatch host_;
-  device::Tensor loss_T_, finite_;
+  device::Tensor loss_U_, finite_;
   std::unique_ptr<engine::DeviceBatch> batch_;
   models::DecoderSaved saved_;
   device::Tensor gradient_TH_;

@@ -16,14 +16,21 @@ data::HostBatch shaped_batch(const engine::Settings& settings, int64_t samples) 
   batch.num_samples = samples;
   batch.sequence_length = length;
   batch.ids_T.assign(tokens, 0);
-  batch.targets_T.assign(tokens, 0);
   batch.position_T.assign(tokens, 0);
-  batch.loss_weight_T.assign(tokens, 1.0f);
   for (int64_t s = 0; s <= samples; ++s)
     batch.cu_seqlens.push_back(static_cast<int32_t>(s * length));
   batch.sequence_sample.resize(static_cast<size_t>(samples));
   std::iota(batch.sequence_sample.begin(), batch.sequence_sample.end(), int64_t{0});
-  batch.total_weight = static_cast<double>(tokens);
+  // One sequence a sample: of losses of sequences as many as there are samples.
+  const layers::LossShape losses = layers::loss_shape(settings.model.head);
+  const auto units = static_cast<size_t>(losses.values(batch.num_tokens(), samples));
+  if (losses.targets == DType::f32) {
+    batch.target_numbers.assign(units * static_cast<size_t>(losses.numbers_per_unit), 0.0f);
+  } else {
+    batch.targets_T.assign(units, 0);
+  }
+  batch.loss_weight_T.assign(units, 1.0f);
+  batch.total_weight = static_cast<double>(units);
   return batch;
 }
 

@@ -28,9 +28,12 @@ struct HostBatch {
   int64_t num_samples = 0;
   int64_t sequence_length = 0;  // S
   std::vector<int32_t> ids_T;
+  // Targets and weights are of what the model's head makes losses of: tokens, or whole sequences
+  // (one of each instead of T). Corpora give those of tokens, of weight 0 or 1.
   std::vector<int32_t> targets_T;
+  std::vector<float> target_numbers;  // instead, of heads that predict numbers: unit after unit
   std::vector<int32_t> position_T;
-  std::vector<float> loss_weight_T;      // 0 or 1
+  std::vector<float> loss_weight_T;
   std::vector<int32_t> cu_seqlens;       // num_sequences() + 1 entries, from 0 to T
   std::vector<int64_t> sequence_sample;  // the sample (its global number) of each sequence
   double total_weight = 0;               // sum of loss_weight_T

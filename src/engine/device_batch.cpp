@@ -6,11 +6,23 @@
 
 namespace megalith::engine {
 
-DeviceBatch::DeviceBatch(device::Device& device, const data::HostBatch& host, int64_t max_sequences,
+namespace {
+
+/// Of `count` units, those that a batch lacks with zeros.
+template <typename T>
+std::vector<T> filled_up(const std::vector<T>& values, int64_t count) {
+  std::vector<T> all = values;
+  all.resize(static_cast<size_t>(count), T{});
+  return all;
+}
+
+}  // namespace
+
+DeviceBatch::DeviceBatch(device::Device& device, const data::HostBatch& host, const Sizes& sizes,
                          double global_weight, const TokenPart& part)
     : arrays_(device), cu_seqlens_(host.cu_seqlens) {
   const int64_t tokens = host.num_tokens(), sequences = host.num_sequences(),
-                length = host.sequence_length;
+                length = host.sequence_length, max_sequences = sizes.max_sequences;
   MEGA_CHECK_LE(sequences, max_sequences);
   std::vector<int64_t> sample_position_S(static_cast<size_t>(sequences));
   for (size_t s = 0; s < sample_position_S.size(); ++s)
@@ -20,14 +32,30 @@ DeviceBatch::DeviceBatch(device::Device& device, const data::HostBatch& host, in
   batch_.num_samples = host.num_samples;
   batch_.ids_T = arrays_.place<int32_t>(host.ids_T);
   batch_.position_T = arrays_.place<int32_t>(host.position_T);
-  batch_.targets_T = arrays_.place<int32_t>(host.targets_T);
-  batch_.loss_weight_T = arrays_.place<float>(host.loss_weight_T);
+  place_losses(host, sizes);
   place_own_tokens(host, part);
   batch_.cu_seqlens = cu_seqlens_;
   batch_.cu_seqlens_device = arrays_.place<int32_t>(cu_seqlens_, max_sequences + 1);
   batch_.sample_S = arrays_.place<int64_t>(host.sequence_sample, max_sequences);
   batch_.sample_position_S = arrays_.place<int64_t>(sample_position_S, max_sequences);
   batch_.loss_scale = static_cast<float>(1.0 / global_weight);
+}
+
+void DeviceBatch::place_losses(const data::HostBatch& host, const Sizes& sizes) {
+  const layers::LossShape& losses = sizes.losses;
+  const int64_t units = losses.values(host.num_tokens(), sizes.max_sequences);
+  MEGA_CHECK_EQ(std::ssize(host.loss_weight_T),
+                losses.values(host.num_tokens(), host.num_sequences()));
+  if (losses.targets == DType::f32) {
+    const int64_t each = losses.numbers_per_unit;
+    MEGA_CHECK_EQ(std::ssize(host.target_numbers), std::ssize(host.loss_weight_T) * each);
+    batch_.targets_T = arrays_.place<float>(filled_up(host.target_numbers, units * each))
+                           .reshape(Shape{units, each});
+  } else {
+    MEGA_CHECK_EQ(host.targets_T.size(), host.loss_weight_T.size());
+    batch_.targets_T = arrays_.place<int32_t>(filled_up(host.targets_T, units));
+  }
+  batch_.loss_weight_T = arrays_.place<float>(filled_up(host.loss_weight_T, units));
 }
 
 void DeviceBatch::place_own_tokens(const data::HostBatch& host, const TokenPart& part) {

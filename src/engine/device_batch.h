@@ -5,6 +5,7 @@
 #include "data/host_batch.h"
 #include "device/staged_copies.h"
 #include "layers/batch.h"
+#include "layers/heads/head.h"
 
 namespace megalith::engine {
 
@@ -16,19 +17,25 @@ class DeviceBatch {
     int index = 0;
     int count = 1;
   };
-  /// Copies everything (nothing of `host` is read later); `max_sequences` fixes how much memory is
-  /// taken whatever the batch holds. Memory: class workspace.
-  DeviceBatch(device::Device& device, const data::HostBatch& host, int64_t max_sequences,
+  /// What fixes how much memory is taken, whatever the batch holds.
+  struct Sizes {
+    int64_t max_sequences = 0;
+    layers::LossShape losses = {};
+  };
+  /// Copies everything (nothing of `host` is read later). Memory: class workspace.
+  DeviceBatch(device::Device& device, const data::HostBatch& host, const Sizes& sizes,
               double global_weight, const TokenPart& part);
+  /// Of losses of tokens, all of them the rank's own.
   DeviceBatch(device::Device& device, const data::HostBatch& host, int64_t max_sequences,
               double global_weight)
-      : DeviceBatch(device, host, max_sequences, global_weight, TokenPart{}) {}
+      : DeviceBatch(device, host, Sizes{max_sequences, {}}, global_weight, TokenPart{}) {}
   DeviceBatch(const DeviceBatch&) = delete;
   DeviceBatch& operator=(const DeviceBatch&) = delete;
 
   const layers::Batch& batch() const { return batch_; }
 
  private:
+  void place_losses(const data::HostBatch& host, const Sizes& sizes);
   void place_own_tokens(const data::HostBatch& host, const TokenPart& part);
   device::StagedCopies arrays_;
   std::vector<int32_t> cu_seqlens_;

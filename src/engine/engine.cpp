@@ -1,10 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "engine/engine.h"
 
-#include <algorithm>
 #include <cmath>
 
-#include "engine/losses.h"
 #include "kernels/elementwise/pointwise.h"
 #include "kernels/reduction/norms.h"
 #include "optim/gradient_buckets.h"
@@ -29,6 +27,7 @@ parameters::Storage storage_of(const Settings& settings, const parallel::Mesh& m
 
 Engine::Engine(const Settings& settings, device::Device& device, const parallel::Mesh& mesh)
     : model_(settings, device, mesh, storage_of(settings, mesh)),
+      losses_(settings),
       optimizer_(std::make_unique<optim::AdamW>(model_.parameters(), device, settings.adamw)) {
   MEGA_CHECK_LE(settings.zero, 1);
   parameters::ParameterSet whole(settings.declaration_rule());
@@ -47,10 +46,6 @@ DeviceBatch::TokenPart Engine::token_part() const {
   return {mesh().at().tensor, mesh().layout().tensor};
 }
 
-int64_t Engine::max_sequences(const data::HostBatch& batch) const {
-  return settings().ragged ? batch.num_tokens() : batch.num_samples;
-}
-
 void Engine::run_stage(layers::Context& context, const PipelineStage::Work& task) {
   PipelineStage work(model_.chunks(), context, task);
   const auto schedule =
@@ -60,7 +55,7 @@ void Engine::run_stage(layers::Context& context, const PipelineStage::Work& task
 }
 
 void Engine::accumulate(int64_t step, std::span<const data::HostBatch> micro_batches,
-                        double global_weight, View loss_T, View finite,
+                        double global_weight, View loss_U, View finite,
                         const Inspector* inspector) {
   layers::Context context = model_.training_context(
       random_key(settings().seed, static_cast<uint64_t>(step)), settings().model.dropout);
@@ -70,24 +65,20 @@ void Engine::accumulate(int64_t step, std::span<const data::HostBatch> micro_bat
   const size_t per_shard = exact_div(micro_batches.size(), static_cast<size_t>(shards));
   optim::GradientBuckets buckets(model_.exec(), mesh().data(), parameters(),
                                  tree.additions_after(shards - 1));
-  int64_t token = 0;
+  int64_t value = 0;
   for (int shard = 0; shard < shards; ++shard) {
     const int level = tree.buffer_of(shard);
     parameters().select_level(level);
     parameters().zero_gradient_sums(device(), level);
     const auto mine = micro_batches.subspan(static_cast<size_t>(shard) * per_shard, per_shard);
-    int64_t tokens = 0, sequences = 0;
-    for (const data::HostBatch& batch : mine) {
-      tokens += batch.num_tokens();
-      sequences = std::max(sequences, max_sequences(batch));
-    }
+    const int64_t values = losses_.count(mine);
     PipelineStage::Work task{mine,
                              global_weight,
-                             sequences,
+                             losses_,
                              token_part(),
                              settings().recompute,
                              static_cast<float>(settings().z_loss),
-                             loss_T.rows(token, tokens),
+                             loss_U.rows(value, values),
                              finite,
                              {}};
     const bool is_last = shard + 1 == shards;
@@ -97,7 +88,7 @@ void Engine::accumulate(int64_t step, std::span<const data::HostBatch> micro_bat
     } else {
       run_stage(context, task);
     }
-    token += tokens;
+    value += values;
     if (is_last) break;  // the buckets do its additions
     for (const auto& [into, from] : tree.additions_after(shard)) {
       const View sum = parameters().flat_gradient_sums(into);
@@ -107,20 +98,11 @@ void Engine::accumulate(int64_t step, std::span<const data::HostBatch> micro_bat
   buckets.finish();
 }
 
-namespace {
-
-int64_t tokens_of(std::span<const data::HostBatch> micro_batches) {
-  int64_t tokens = 0;
-  for (const data::HostBatch& batch : micro_batches) tokens += batch.num_tokens();
-  return tokens;
-}
-
-}  // namespace
-
-double Engine::mean_loss(std::span<const data::HostBatch> micro_batches, ConstView loss_T,
+double Engine::mean_loss(std::span<const data::HostBatch> micro_batches, ConstView loss_U,
                          double global_weight) {
   std::vector<double> sums;
-  if (mesh().is_last_stage()) sums = sample_sums(micro_batches, read_losses(device(), loss_T));
+  if (mesh().is_last_stage())
+    sums = losses_.sample_sums(micro_batches, read_losses(device(), loss_U));
   sums = mesh().data().exchange_values(std::span<const double>(sums), "step.loss");
   sums = mesh().pipeline().exchange_values(std::span<const double>(sums), "step.loss");
   double sum = 0;
@@ -131,11 +113,11 @@ double Engine::mean_loss(std::span<const data::HostBatch> micro_batches, ConstVi
 StepResult Engine::step(int64_t step, double lr, std::span<const data::HostBatch> micro_batches,
                         double global_weight, int64_t skipped) {
   mesh().world().set_step(step);
-  const device::Tensor loss_T =
-      model_.exec().workspace.tensor(settings().masters, Shape{tokens_of(micro_batches)});
+  const device::Tensor loss_U =
+      model_.exec().workspace.tensor(settings().masters, Shape{losses_.count(micro_batches)});
   const device::Tensor finite = model_.exec().workspace.tensor(DType::i32, Shape{1});
   kernels::fill(model_.exec(), finite, std::isfinite(1 / global_weight) ? 1 : 0);
-  accumulate(step, micro_batches, global_weight, loss_T, finite, nullptr);
+  accumulate(step, micro_batches, global_weight, loss_U, finite, nullptr);
   optim::combine_gradients(model_.exec(), mesh(), parameters(), model_.tied());
   const optim::GradientNorm norm = optim::gradient_norm(
       model_.exec(), mesh(), parameters(), model_.tied(), *norm_order_, settings().clip);
@@ -150,7 +132,7 @@ StepResult Engine::step(int64_t step, double lr, std::span<const data::HostBatch
     device().copy_to_host(&applied, finite.view);
     device().wait(device().copy_to_host(&result.grad_norm, norm.norm.view));
     result.applied = applied != 0;
-    result.loss = mean_loss(micro_batches, loss_T, global_weight);
+    result.loss = mean_loss(micro_batches, loss_U, global_weight);
   }
   // With spread state the host waits for the decision: what was not updated is not shared, so that
   // who looks for the cause finds all as it was.
@@ -162,16 +144,17 @@ StepResult Engine::step(int64_t step, double lr, std::span<const data::HostBatch
 std::vector<double> Engine::replay(int64_t step, std::span<const data::HostBatch> micro_batches,
                                    double global_weight, const Inspector& inspector) {
   mesh().world().set_step(step);
-  const device::Tensor loss_T =
-      model_.exec().workspace.tensor(settings().masters, Shape{tokens_of(micro_batches)});
-  accumulate(step, micro_batches, global_weight, loss_T, {}, &inspector);
+  const device::Tensor loss_U =
+      model_.exec().workspace.tensor(settings().masters, Shape{losses_.count(micro_batches)});
+  accumulate(step, micro_batches, global_weight, loss_U, {}, &inspector);
   optim::combine_gradients(model_.exec(), mesh(), parameters(), model_.tied());
-  return mesh().is_last_stage() ? read_losses(device(), loss_T) : std::vector<double>();
+  return mesh().is_last_stage() ? read_losses(device(), loss_U) : std::vector<double>();
 }
 
 std::vector<double> Engine::sample_losses(const data::HostBatch& host) {
   layers::Context context = model_.training_context(0, 0);
-  const DeviceBatch batch(device(), host, max_sequences(host), 1, token_part());
+  const DeviceBatch batch(device(), host, {losses_.max_sequences(host), losses_.shape()}, 1,
+                          token_part());
   const device::Tensor x = context.workspace(
       context.activation, Shape{batch.batch().own.count, settings().model.hidden});
   model_.through_stages(x, "validation.activation",
@@ -179,11 +162,11 @@ std::vector<double> Engine::sample_losses(const data::HostBatch& host) {
                           model_chunk.hidden(context, batch.batch(), x);
                         });
   if (!mesh().is_last_stage()) return {};
-  const device::Tensor loss_T =
-      model_.exec().workspace.tensor(settings().masters, Shape{host.num_tokens()});
-  model_.head().score(context, batch.batch(), x, loss_T);
+  const device::Tensor loss_U =
+      model_.exec().workspace.tensor(settings().masters, Shape{losses_.count(host)});
+  model_.head().score(context, batch.batch(), x, loss_U);
   if (device().is_trace()) return {};
-  return sample_sums(std::span(&host, 1), read_losses(device(), loss_T));
+  return losses_.sample_sums(std::span(&host, 1), read_losses(device(), loss_U));
 }
 
 }  // namespace megalith::engine

@@ -19,7 +19,7 @@ namespace megalith::engine {
 
 /// Host numbers, the same on every rank.
 struct StepResult {
-  double loss = 0;       // mean over the step's weighted tokens, before the update
+  double loss = 0;       // mean over the step's weighted units of loss, before the update
   double grad_norm = 0;  // before clipping
   bool applied = true;   // false: one of the two is not finite, and the step changed nothing
 };
@@ -48,18 +48,20 @@ class Engine {
   using Inspector = std::function<void(std::string_view name, ConstView value)>;
   /// Forward and backward of step() once more, nothing else: gradients hold the step's sums
   /// afterwards, parameters and moments are untouched. `inspector` sees every activation and every
-  /// gradient of one, in the order of computing. The losses of this data rank's tokens, on the last
-  /// stage. Collective.
+  /// gradient of one, in the order of computing. The loss values of this data rank's batches
+  /// (losses()), on the last stage. Collective.
   std::vector<double> replay(int64_t step, std::span<const data::HostBatch> micro_batches,
                              double global_weight, const Inspector& inspector);
 
-  /// Sum of -log p(target) x weight of each sample of the batch, without dropout or gradients: on
+  /// Sum of loss x weight of each sample of the batch, without dropout or gradients: on
   /// the last stage, nothing on others (and under the trace kind). Collective over the tensor and
   /// pipeline ranks, which give the same batch.
   std::vector<double> sample_losses(const data::HostBatch& batch);
 
   ShardedModel& model() { return model_; }
   const Settings& settings() const { return model_.settings(); }
+  /// How the loss values of batches lie.
+  const LossValues& losses() const { return losses_; }
   const parallel::Mesh& mesh() const { return model_.mesh(); }
   device::Device& device() { return model_.device(); }
   parameters::ParameterSet& parameters() { return model_.parameters(); }
@@ -68,13 +70,13 @@ class Engine {
 
  private:
   void accumulate(int64_t step, std::span<const data::HostBatch> micro_batches,
-                  double global_weight, View loss_T, View finite, const Inspector* inspector);
+                  double global_weight, View loss_U, View finite, const Inspector* inspector);
   void run_stage(layers::Context& context, const PipelineStage::Work& work);
-  double mean_loss(std::span<const data::HostBatch> micro_batches, ConstView loss_T,
+  double mean_loss(std::span<const data::HostBatch> micro_batches, ConstView loss_U,
                    double global_weight);
-  int64_t max_sequences(const data::HostBatch& batch) const;
   DeviceBatch::TokenPart token_part() const;
   ShardedModel model_;
+  LossValues losses_;
   std::unique_ptr<optim::AdamW> optimizer_;
   std::unique_ptr<optim::NormOrder> norm_order_;
   StageRunner stage_runner_;

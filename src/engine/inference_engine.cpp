@@ -57,6 +57,7 @@ KvCache::KvCache(ShardedModel& model, int64_t max_positions) : capacity_(max_pos
 }
 
 void check_scorable(const models::ModelSpec& spec, std::span<const int32_t> ids) {
+  layers::require_logits(spec.head, "scoring");
   check_ids(spec, ids, spec.context);
 }
 
@@ -86,6 +87,7 @@ std::vector<double> InferenceEngine::score(std::span<const int32_t> ids) {
 }
 
 KvCache InferenceEngine::make_cache(int64_t max_positions) {
+  layers::require_logits(spec().head, "generating text");
   return KvCache(model_, std::min(max_positions, spec().context));
 }
 

@@ -5,29 +5,54 @@
 
 namespace megalith::engine {
 
-std::vector<double> sample_sums(std::span<const data::HostBatch> micro_batches,
-                                std::span<const double> loss_T) {
+using layers::LossUnit;
+
+int64_t LossValues::count(std::span<const data::HostBatch> batches) const {
+  int64_t sum = 0;
+  for (const data::HostBatch& batch : batches) sum += count(batch);
+  return sum;
+}
+
+int64_t LossValues::sample_of(const data::HostBatch& batch, size_t unit) const {
+  if (shape_.unit == LossUnit::sequence) return batch.sequence_sample[unit];
+  return batch.first_sample + static_cast<int64_t>(unit) / batch.sequence_length;
+}
+
+std::vector<double> LossValues::sample_sums(std::span<const data::HostBatch> batches,
+                                            std::span<const double> loss_U) const {
   std::vector<double> sums;
-  size_t at = 0;
-  for (const data::HostBatch& batch : micro_batches) {
-    for (size_t t = 0; t < batch.ids_T.size(); ++t, ++at) {
-      if (t % static_cast<size_t>(batch.sequence_length) == 0) sums.push_back(0);
-      // A token of weight 0 has no target to speak of: its loss may be anything.
-      if (batch.loss_weight_T[t] != 0) {
-        sums.back() += static_cast<double>(batch.loss_weight_T[t]) * loss_T[at];
-      }
+  size_t begin = 0;
+  for (const data::HostBatch& batch : batches) {
+    const size_t before = sums.size();
+    sums.resize(before + static_cast<size_t>(batch.num_samples), 0);
+    for (size_t u = 0; u < batch.loss_weight_T.size(); ++u) {
+      // A unit of weight 0 has no target to speak of: its loss may be anything.
+      if (batch.loss_weight_T[u] == 0) continue;
+      const auto sample = static_cast<size_t>(sample_of(batch, u) - batch.first_sample);
+      sums[before + sample] += static_cast<double>(batch.loss_weight_T[u]) * loss_U[begin + u];
     }
+    begin += static_cast<size_t>(count(batch));
   }
   return sums;
 }
 
-std::vector<double> read_losses(device::Device& device, ConstView loss_T) {
-  std::vector<double> host(static_cast<size_t>(loss_T.num_elements()));
-  if (loss_T.dtype() == DType::f64) {
-    device.wait(device.copy_to_host(host.data(), loss_T));
+std::string LossValues::name(const data::HostBatch& batch, size_t unit) const {
+  const int64_t sample = sample_of(batch, unit);
+  if (shape_.unit == LossUnit::token)
+    return fmt::format("token {} of sample {}", unit % static_cast<size_t>(batch.sequence_length),
+                       sample);
+  const auto first = std::ranges::find(batch.sequence_sample, sample);
+  return fmt::format("sequence {} of sample {}",
+                     static_cast<int64_t>(unit) - (first - batch.sequence_sample.begin()), sample);
+}
+
+std::vector<double> read_losses(device::Device& device, ConstView loss_U) {
+  std::vector<double> host(static_cast<size_t>(loss_U.num_elements()));
+  if (loss_U.dtype() == DType::f64) {
+    device.wait(device.copy_to_host(host.data(), loss_U));
   } else {
     std::vector<float> narrow(host.size());
-    device.wait(device.copy_to_host(narrow.data(), loss_T));
+    device.wait(device.copy_to_host(narrow.data(), loss_U));
     std::ranges::copy(narrow, host.begin());
   }
   return host;

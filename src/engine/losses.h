@@ -1,21 +1,50 @@
 // SPDX-License-Identifier: Apache-2.0
-// From token losses on the device to one number: f64 chains in token order within a sample, then in
-// sample order, so that neither micro-batches nor data ranks show.
+// From the loss values of a head on the device to one number: f64 chains in the order of units
+// within a sample, then in sample order, so that neither micro-batches nor data ranks show.
 #pragma once
 
 #include <span>
+#include <string>
 #include <vector>
 
 #include "data/host_batch.h"
 #include "device/device.h"
+#include "engine/settings.h"
+#include "layers/heads/head.h"
 
 namespace megalith::engine {
 
-/// The values of a device view of f32 or f64, on the host.
-std::vector<double> read_losses(device::Device& device, ConstView loss_T);
+/// Where the loss values of micro-batches lie: batch behind batch, in each as many as its shapes
+/// give (layers::LossShape).
+class LossValues {
+ public:
+  explicit LossValues(const Settings& settings)
+      : shape_(layers::loss_shape(settings.model.head)), ragged_(settings.ragged) {}
 
-/// Per-sample sums of weight x loss; `loss_T` runs through all tokens of the batches.
-std::vector<double> sample_sums(std::span<const data::HostBatch> micro_batches,
-                                std::span<const double> loss_T);
+  const layers::LossShape& shape() const { return shape_; }
+  /// Sequences that a batch of these sizes may have: what memory is taken for.
+  int64_t max_sequences(const data::HostBatch& batch) const {
+    return ragged_ ? batch.num_tokens() : batch.num_samples;
+  }
+  int64_t count(const data::HostBatch& batch) const {
+    return shape_.values(batch.num_tokens(), max_sequences(batch));
+  }
+  int64_t count(std::span<const data::HostBatch> batches) const;
+
+  /// Per-sample sums of weight x loss; `loss_U` runs through all values of the batches.
+  std::vector<double> sample_sums(std::span<const data::HostBatch> batches,
+                                  std::span<const double> loss_U) const;
+  /// "token 3 of sample 7", by the number of a unit in its batch.
+  std::string name(const data::HostBatch& batch, size_t unit) const;
+
+ private:
+  /// The sample of the run that a unit belongs to.
+  int64_t sample_of(const data::HostBatch& batch, size_t unit) const;
+  layers::LossShape shape_;
+  bool ragged_;
+};
+
+/// The values of a device view of f32 or f64, on the host.
+std::vector<double> read_losses(device::Device& device, ConstView loss_U);
 
 }  // namespace megalith::engine

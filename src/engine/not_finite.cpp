@@ -27,19 +27,18 @@ bool all_finite(device::Device& device, ConstView x) {
   return finite == 1;
 }
 
-std::optional<std::string> bad_input(std::span<const data::HostBatch> micro_batches,
+std::optional<std::string> bad_input(const LossValues& losses,
+                                     std::span<const data::HostBatch> micro_batches,
                                      double global_weight) {
   if (!(global_weight > 0) || !std::isfinite(global_weight)) {
     return fmt::format("the input: the loss weights of the step's samples sum to {}",
                        global_weight);
   }
   for (const data::HostBatch& batch : micro_batches) {
-    for (size_t t = 0; t < batch.loss_weight_T.size(); ++t) {
-      if (!std::isfinite(batch.loss_weight_T[t])) {
-        return fmt::format("the input: the loss weight of token {} of sample {} is {}",
-                           static_cast<int64_t>(t) % batch.sequence_length,
-                           batch.first_sample + static_cast<int64_t>(t) / batch.sequence_length,
-                           batch.loss_weight_T[t]);
+    for (size_t u = 0; u < batch.loss_weight_T.size(); ++u) {
+      if (!std::isfinite(batch.loss_weight_T[u])) {
+        return fmt::format("the input: the loss weight of {} is {}", losses.name(batch, u),
+                           batch.loss_weight_T[u]);
       }
     }
   }
@@ -81,19 +80,19 @@ std::optional<size_t> bad_update(Engine& engine) {
 constexpr std::string_view kLoss = "loss of ";
 constexpr std::string_view kParameterGradient = "gradient of ";
 
-/// The first token whose loss counts and is not finite. Finite logits can be further apart than
+/// The first unit whose loss counts and is not finite. Finite logits can be further apart than
 /// the largest number; their gradients are finite all the same.
-std::optional<std::string> bad_loss(std::span<const data::HostBatch> micro_batches,
-                                    std::span<const double> loss_T) {
-  if (loss_T.empty()) return std::nullopt;  // not the last stage
-  size_t at = 0;
+std::optional<std::string> bad_loss(const LossValues& losses,
+                                    std::span<const data::HostBatch> micro_batches,
+                                    std::span<const double> loss_U) {
+  if (loss_U.empty()) return std::nullopt;  // not the last stage
+  size_t begin = 0;
   for (const data::HostBatch& batch : micro_batches) {
-    for (size_t t = 0; t < batch.loss_weight_T.size(); ++t, ++at) {
-      if (batch.loss_weight_T[t] == 0 || std::isfinite(loss_T[at])) continue;
-      const auto token = static_cast<int64_t>(t);
-      return fmt::format("{}token {} of sample {}", kLoss, token % batch.sequence_length,
-                         batch.first_sample + token / batch.sequence_length);
+    for (size_t u = 0; u < batch.loss_weight_T.size(); ++u) {
+      if (batch.loss_weight_T[u] == 0 || std::isfinite(loss_U[begin + u])) continue;
+      return fmt::format("{}{}", kLoss, losses.name(batch, u));
     }
+    begin += static_cast<size_t>(losses.count(batch));
   }
   return std::nullopt;
 }
@@ -131,7 +130,8 @@ class Scopes {
 std::optional<std::string> found_here(Engine& engine, int64_t step,
                                       std::span<const data::HostBatch> micro_batches,
                                       double global_weight) {
-  const auto early = bad_input(micro_batches, global_weight);
+  const LossValues& losses = engine.losses();
+  const auto early = bad_input(losses, micro_batches, global_weight);
   const auto state = early ? early : bad_state(engine);
   std::optional<std::string> activation, gradient, loss;
   {
@@ -143,7 +143,8 @@ std::optional<std::string> found_here(Engine& engine, int64_t step,
       found = fmt::format("{} {}", backward ? "gradient" : "activation", scopes.full_name(name));
     };
     // On every rank, whatever was found: the replay is collective.
-    loss = bad_loss(micro_batches, engine.replay(step, micro_batches, global_weight, inspect));
+    loss =
+        bad_loss(losses, micro_batches, engine.replay(step, micro_batches, global_weight, inspect));
   }
   for (const auto& found : {state, activation, loss, gradient}) {
     if (found) return found;

@@ -23,9 +23,11 @@ PipelineStage::Slot& PipelineStage::open(int micro_batch, int chunk) {
   std::weak_ptr<DeviceBatch>& shared = batches_[static_cast<size_t>(micro_batch)];
   slot.batch = shared.lock();
   if (slot.batch == nullptr) {
+    const data::HostBatch& host = work_.micro_batches[static_cast<size_t>(micro_batch)];
     slot.batch = std::make_shared<DeviceBatch>(
-        context_.device(), work_.micro_batches[static_cast<size_t>(micro_batch)],
-        work_.max_sequences, work_.global_weight, work_.token_part);
+        context_.device(), host,
+        DeviceBatch::Sizes{work_.losses.max_sequences(host), work_.losses.shape()},
+        work_.global_weight, work_.token_part);
     shared = slot.batch;
   }
   return slot;
@@ -40,11 +42,9 @@ View PipelineStage::gradient(Slot& slot) {
 }
 
 View PipelineStage::loss_rows(int micro_batch) const {
-  int64_t before = 0;
-  for (int m = 0; m < micro_batch; ++m)
-    before += work_.micro_batches[static_cast<size_t>(m)].num_tokens();
-  return work_.loss_T.rows(before,
-                           work_.micro_batches[static_cast<size_t>(micro_batch)].num_tokens());
+  const auto index = static_cast<size_t>(micro_batch);
+  return work_.loss_U.rows(work_.losses.count(work_.micro_batches.first(index)),
+                           work_.losses.count(work_.micro_batches[index]));
 }
 
 layers::RecomputePolicy PipelineStage::recompute_of(int chunk) const {

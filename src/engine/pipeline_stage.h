@@ -11,6 +11,7 @@
 
 #include "data/host_batch.h"
 #include "engine/device_batch.h"
+#include "engine/losses.h"
 #include "models/decoder.h"
 #include "parallel/executor.h"
 
@@ -21,11 +22,11 @@ class PipelineStage final : public parallel::StageWork {
   struct Work {
     std::span<const data::HostBatch> micro_batches;
     double global_weight = 1;
-    int64_t max_sequences = 0;  // of one micro-batch
+    LossValues losses;
     DeviceBatch::TokenPart token_part;
     layers::RecomputePolicy recompute;  // of the stage's layers, through all chunks
     float z_loss = 0;
-    View loss_T;  // f32, tokens of all micro-batches; filled by the last stage
+    View loss_U;  // f32, values of all micro-batches; filled by the last stage
     View finite;  // i32 [1]: becomes 0 there if a loss that counts is not finite; may be absent
     /// Hears which parameters' gradients are complete, in the backward of the last micro-batch.
     /// Empty: nobody does.

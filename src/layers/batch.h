@@ -53,8 +53,10 @@ struct Batch {
   ConstView sample_position_S;  // i64, per sequence: where in its sample it begins
   OwnTokens own;
 
-  ConstView targets_T;      // i32; absent for inference
-  ConstView loss_weight_T;  // f32
+  /// Of each unit of loss (layers/heads/head.h): of the T tokens in order, or of the sequences,
+  /// cu_seqlens' order, followed by as many of weight 0 as the batch might have had more.
+  ConstView targets_T;      // i32 [units], or f32 [units, numbers]; absent for inference
+  ConstView loss_weight_T;  // f32 [units]
   float loss_scale = 1;     // 1 / global weight of the step
 
   /// When bound: keys and values go to the cache and attention reads it (inference).

@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "testing/layer_case.h"
 
+#include <algorithm>
+
 #include "comm/backends.h"
+#include "engine/losses.h"
 #include "math/random.h"
 #include "models/families.h"
 #include "testing/gradient_check.h"
@@ -21,6 +24,17 @@ engine::Settings tiny_f64_settings() {
   return settings;
 }
 
+namespace {
+
+/// With room for more sequences than there are, where losses are of sequences.
+engine::DeviceBatch::Sizes sizes_of(const engine::Settings& settings,
+                                    const data::HostBatch& batch) {
+  const engine::LossValues losses(settings);
+  return {std::max(batch.num_sequences(), losses.max_sequences(batch)), losses.shape()};
+}
+
+}  // namespace
+
 LayerCase::LayerCase(const engine::Settings& settings, int64_t samples)
     : settings_(settings),
       device_(device::make_cpu_device(1)),
@@ -28,7 +42,8 @@ LayerCase::LayerCase(const engine::Settings& settings, int64_t samples)
       exec_(*device_),
       host_batch_(toy_batch(settings, 0, samples)),
       device_batch_(std::make_unique<engine::DeviceBatch>(
-          *device_, host_batch_, host_batch_.num_sequences(), host_batch_.total_weight)) {}
+          *device_, host_batch_, sizes_of(settings, host_batch_), host_batch_.total_weight,
+          engine::DeviceBatch::TokenPart{})) {}
 
 layers::Partition LayerCase::partition() const {
   return {settings_.split.tensor_shards, 1, 0, settings_.token_partials()};
