@@ -18,6 +18,7 @@ namespace megalith::account {
 namespace {
 
 using megalith::testing::toy_llama_settings;
+using megalith::testing::toy_sequence_settings;
 using megalith::testing::toy_settings;
 
 const device::Target kComposedTarget{device::DeviceKind::cpu, device::Isa::avx2, 1};
@@ -129,6 +130,15 @@ constexpr Variation kModels[] = {
        s.weights = s.activations = DType::bf16;
        for (const char* match : {"embedding.*", "layers.1.*", "layers.3.attention.*"})
          s.frozen.emplace_back(match);
+     }},
+    {"classes of documents",
+     [](engine::Settings& s) {
+       s.model.head = toy_sequence_settings(layers::HeadKind::sequence_classification).model.head;
+       s.ragged = true;
+     }},
+    {"numbers of sequences",
+     [](engine::Settings& s) {
+       s.model.head = toy_sequence_settings(layers::HeadKind::sequence_regression).model.head;
      }},
 };
 

@@ -195,6 +195,11 @@ TEST(TracedStep, PlansChunksToTheByte) {
   expect_planned(settings, 1, 2, "chunks");
 }
 
+engine::Settings with_head(engine::Settings settings, layers::HeadKind kind) {
+  settings.model.head = testing::toy_sequence_settings(kind).model.head;
+  return settings;
+}
+
 struct Change {
   const char* name;
   void (*apply)(engine::Settings&);
@@ -231,6 +236,16 @@ constexpr Change kStorages[] = {
        s.recompute.mode = layers::Recompute::selective;
        s.weights = s.activations = DType::bf16;
        s.model.head.tied = false;
+     }},
+    {"classes of sequences",
+     [](engine::Settings& s) {
+       s = with_head(s, layers::HeadKind::sequence_classification);
+       s.ragged = true;
+     }},
+    {"numbers of sequences, bf16",
+     [](engine::Settings& s) {
+       s = with_head(s, layers::HeadKind::sequence_regression);
+       s.weights = s.activations = DType::bf16;
      }},
     {"llama", [](engine::Settings& s) { s.model = testing::toy_llama_settings().model; }},
     {"llama, selective, bf16",

@@ -28,6 +28,42 @@ ModelSpec uneven() {
   return model;
 }
 
+ModelSpec classifier() {
+  ModelSpec model = gpt2({.layers = 2, .hidden = 48, .heads = 4, .vocab = 99});
+  model.head = {.kind = layers::HeadKind::sequence_classification,
+                .tied = false,
+                .pooling = layers::Pooling::mean,
+                .dense = layers::HeadDense::tanh,
+                .outputs = 5};
+  return model;
+}
+
+TEST(ModelSpec, AHeadIsPartOfIt) {
+  const Json json = to_json(classifier());
+  EXPECT_EQ(json["head"], (Json{{"kind", "sequence_classification"},
+                                {"tied", false},
+                                {"pooling", "mean"},
+                                {"dense", "tanh"},
+                                {"outputs", 5}}));
+  EXPECT_EQ(model_spec_from(json, "manifest.json"), classifier());
+  // As before there were kinds.
+  EXPECT_EQ(to_json(uneven())["head"], (Json{{"tied", false}}));
+  EXPECT_FALSE(to_json(gpt2({})).contains("head"));
+}
+
+TEST(ModelSpec, ARecipeTrainsHeadsOfLanguageModelsAlone) {
+  ModelSpec recipes = classifier();
+  recipes.head = {};
+  try {
+    require_same_weights(recipes, classifier(), "recipe: train.init runs/a");
+    ADD_FAILURE() << "a classifier was taken";
+  } catch (const UserError& error) {
+    EXPECT_THAT(error.what(), HasSubstr("train.init runs/a: a model with a head for "
+                                        "sequence_classification"));
+    EXPECT_THAT(error.what(), HasSubstr("no data with targets"));
+  }
+}
+
 TEST(ModelSpec, ReadsBackAsItself) {
   for (const ModelSpec& model :
        {gpt2({}), llama({.layers = 2, .hidden = 64, .heads = 4}), uneven()}) {
@@ -129,11 +165,12 @@ TEST(ModelSpec, CountsWhatItsLayersDeclare) {
   ModelSpec normed = gpt2({.hidden = 48, .heads = 4});  // layer norms with a bias
   normed.for_each_layer(
       [](layers::LayerSpec& layer) { layer.attention.qk_norm = layers::QkNorm::head; });
-  for (const ModelSpec& model : {gpt2({.hidden = 48, .heads = 4}), both, normed}) {
+  for (const ModelSpec& model : {gpt2({.hidden = 48, .heads = 4}), both, normed, classifier()}) {
     int64_t elements = 0;
     for (const DeclaredTensor& tensor : declared_tensors(model))
       elements += tensor.shape.num_elements();
-    const int64_t tables = model.head.tied ? 1 : 2;
+    const bool one_table = model.head.tied || model.head.outputs > 0;
+    const int64_t tables = one_table ? 1 : 2;
     EXPECT_EQ(elements - tables * (model.padded_vocab(1) - model.vocab) * model.hidden,
               model.num_parameters());
   }
@@ -157,6 +194,25 @@ TEST(ModelSpec, ImpossibleOnesAreRefused) {
   refuses([](ModelSpec& m) { m.layers[0].norm.eps = 0; }, "epsilon");
   refuses([](ModelSpec& m) { m.vocab = 0; }, "vocab");
   refuses([](ModelSpec& m) { m.head.scale = 0; }, "logits");
+  refuses([](ModelSpec& m) { m.head.outputs = 2; }, "heads of sequences");
+  refuses(
+      [](ModelSpec& m) {
+        m.head = classifier().head;
+        m.head.outputs = 1;
+      },
+      "at least 2");
+  refuses(
+      [](ModelSpec& m) {
+        m.head = classifier().head;
+        m.head.tied = true;
+      },
+      "head.tied");
+  refuses(
+      [](ModelSpec& m) {
+        m.head = classifier().head;
+        m.head.softcap = 3;
+      },
+      "vocabulary");
   refuses([](ModelSpec& m) { m.layers[0].attention.causal = false; }, "encoders");
   refuses([](ModelSpec& m) { m.layers.clear(); }, "layers");
   refuses(

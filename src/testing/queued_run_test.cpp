@@ -31,6 +31,12 @@ TEST(QueuedTraining, OneRank) { expect_the_bits_of_the_cpu(toy_settings()); }
 
 TEST(QueuedTraining, ALlama) { expect_the_bits_of_the_cpu(toy_llama_settings()); }
 
+TEST(QueuedTraining, HeadsOfSequences) {
+  for (const auto kind :
+       {layers::HeadKind::sequence_classification, layers::HeadKind::sequence_regression})
+    expect_the_bits_of_the_cpu(toy_sequence_settings(kind));
+}
+
 TEST(QueuedTraining, DataRanksThatShareTheState) {
   engine::Settings settings = toy_settings();
   settings.layout.data = 2;

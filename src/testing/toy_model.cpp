@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "testing/toy_model.h"
 
+#include "layers/heads/head.h"
 #include "math/random.h"
 #include "models/families.h"
 
@@ -95,7 +96,38 @@ void append_sample(const engine::Settings& settings, int64_t sample, data::HostB
   batch.sequence_sample.push_back(sample);
 }
 
+/// A target and a weight (0, 1 or 2) for each sequence instead, which its last token tells.
+void set_sequence_targets(const engine::Settings& settings, data::HostBatch& batch) {
+  const layers::HeadSpec& head = settings.model.head;
+  const bool numbers = layers::loss_shape(head).targets == DType::f32;
+  const int64_t vocab = settings.model.vocab;
+  batch.targets_T.clear();
+  batch.loss_weight_T.clear();
+  batch.total_weight = 0;
+  for (size_t s = 0; s < batch.sequence_sample.size(); ++s) {
+    const int64_t token = batch.ids_T[static_cast<size_t>(batch.cu_seqlens[s + 1] - 1)];
+    for (int64_t o = 1; numbers && o <= head.outputs; ++o) {
+      batch.target_numbers.push_back(static_cast<float>(o * token % vocab) /
+                                     static_cast<float>(vocab));
+    }
+    if (!numbers) batch.targets_T.push_back(static_cast<int32_t>(token * head.outputs / vocab));
+    batch.loss_weight_T.push_back(token % 7 == 0 ? 0.0f : static_cast<float>(1 + token % 2));
+    batch.total_weight += static_cast<double>(batch.loss_weight_T.back());
+  }
+}
+
 }  // namespace
+
+engine::Settings toy_sequence_settings(layers::HeadKind kind) {
+  engine::Settings settings = toy_settings();
+  const bool classes = kind == layers::HeadKind::sequence_classification;
+  settings.model.head = {.kind = kind,
+                         .tied = false,
+                         .pooling = classes ? layers::Pooling::last : layers::Pooling::mean,
+                         .dense = classes ? layers::HeadDense::tanh : layers::HeadDense::none,
+                         .outputs = classes ? 3 : 2};
+  return settings;
+}
 
 data::HostBatch toy_batch(const engine::Settings& settings, int64_t first, int64_t count) {
   data::HostBatch batch;
@@ -105,6 +137,8 @@ data::HostBatch toy_batch(const engine::Settings& settings, int64_t first, int64
   batch.cu_seqlens.push_back(0);
   for (int64_t sample = first; sample < first + count; ++sample)
     append_sample(settings, sample, batch);
+  if (layers::loss_shape(settings.model.head).unit == layers::LossUnit::sequence)
+    set_sequence_targets(settings, batch);
   return batch;
 }
 

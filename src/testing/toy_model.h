@@ -18,6 +18,10 @@ engine::Settings toy_settings();
 /// third's scores are capped and its queries and keys have norms; untied, no biases.
 engine::Settings toy_llama_settings();
 
+/// The toy model with a head of sequences: three classes of the last row through a dense layer with
+/// a tanh, or two numbers of the mean of all rows.
+engine::Settings toy_sequence_settings(layers::HeadKind kind);
+
 /// A change of every layer of a model.
 void set_kv_heads(models::ModelSpec& model, int64_t kv_heads);
 void set_ffn(models::ModelSpec& model, int64_t ffn);
@@ -25,7 +29,8 @@ void set_materialised(models::ModelSpec& model, bool materialised = true);
 
 /// Samples [first, first + count): token after token, next = 7 token + 3 + noise (mod vocabulary),
 /// so there is something to learn. With `settings.ragged` some samples hold two documents that
-/// attention must not join, and the last token of each document has weight 0.
+/// attention must not join, and the last token of each document has weight 0. For a head of
+/// sequences: a target of each document, that its last token tells, and weights of 0, 1 and 2.
 data::HostBatch toy_batch(const engine::Settings& settings, int64_t first, int64_t count);
 
 /// The micro-batches of data rank `data_rank` in step `step` (from 1), in sample order; the batch

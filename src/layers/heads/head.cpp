@@ -4,12 +4,15 @@
 #include <algorithm>
 
 #include "base/error.h"
+#include "layers/heads/sequence_head.h"
 #include "layers/heads/vocabulary_head.h"
 
 namespace megalith::layers {
 namespace {
 
-constexpr const HeadType* kHeads[] = {&VocabularyHead::kType};
+/// One for each HeadKind.
+constexpr const HeadType* kHeads[] = {&VocabularyHead::kType, &SequenceHead::kClassification,
+                                      &SequenceHead::kRegression};
 
 }  // namespace
 

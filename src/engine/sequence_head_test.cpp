@@ -1,0 +1,206 @@
+// SPDX-License-Identifier: Apache-2.0
+// Heads of sequences through the whole engine: the loss falls, every layout gives the bits of one
+// rank, and what is read, named and refused knows that a unit of loss is a sequence.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <numeric>
+
+#include "comm/backends.h"
+#include "engine/inference_model.h"
+#include "engine/not_finite.h"
+#include "testing/toy_run.h"
+
+namespace megalith::engine {
+namespace {
+
+using layers::HeadDense;
+using layers::HeadKind;
+using layers::Pooling;
+using megalith::testing::Machine;
+using megalith::testing::run_toy;
+using megalith::testing::toy_batch;
+using megalith::testing::toy_sequence_settings;
+using megalith::testing::ToyRun;
+using ::testing::HasSubstr;
+
+constexpr int kSequenceSteps = 4;
+
+struct SequenceVariant {
+  const char* name;
+  HeadKind kind;
+  void (*change)(Settings&);
+};
+
+constexpr SequenceVariant kSequenceVariants[] = {
+    {"classes, last, tanh", HeadKind::sequence_classification, [](Settings&) {}},
+    {"classes, first, linear, documents, bf16", HeadKind::sequence_classification,
+     [](Settings& s) {
+       s.model.head.pooling = Pooling::first;
+       s.model.head.dense = HeadDense::linear;
+       s.ragged = true;
+       s.weights = s.activations = DType::bf16;
+     }},
+    {"numbers, mean", HeadKind::sequence_regression, [](Settings&) {}},
+    {"numbers, mean, tanh, documents, bf16, llama", HeadKind::sequence_regression,
+     [](Settings& s) {
+       const layers::HeadSpec head = s.model.head;
+       s.model = megalith::testing::toy_llama_settings().model;
+       s.model.head = head;
+       s.model.head.dense = HeadDense::tanh;
+       s.ragged = true;
+       s.weights = s.activations = DType::bf16;
+     }},
+};
+
+struct Way {
+  const char* name;
+  void (*change)(Settings&);
+  Machine machine = {};
+};
+
+constexpr auto kInterleaved = parallel::ScheduleKind::interleaved;
+
+const Way kWays[] = {
+    {"t2", [](Settings& s) { s.layout.tensor = 2; }},
+    {"t4 sequence", [](Settings& s) { s.layout = {.tensor = 4, .sequence = true}; }},
+    {"t2 sequence, a sample at a time",
+     [](Settings& s) {
+       s.layout = {.tensor = 2, .sequence = true};
+       s.micro_batch = 1;
+     }},
+    {"p3", [](Settings& s) { s.layout.pipeline = 3; }},
+    {"t2 p2 d2 sequence, spread",
+     [](Settings& s) {
+       s.layout = {.tensor = 2, .pipeline = 2, .data = 2, .sequence = true};
+       s.zero = 1;
+     }},
+    {"p2 chunks",
+     [](Settings& s) {
+       s.layout = {.pipeline = 2, .chunks = 2};
+       s.pipeline_schedule = kInterleaved;
+     }},
+    {"d2", [](Settings& s) { s.layout.data = 2; }},
+    {"four samples at a time", [](Settings& s) { s.micro_batch = 4; }},
+    {"a sample at a time", [](Settings& s) { s.micro_batch = 1; }},
+    {"recomputed", [](Settings& s) { s.recompute.mode = layers::Recompute::full; }},
+    {"three threads", [](Settings&) {}, {.threads = 3}},
+    {"avx2", [](Settings&) {}, {.isa = device::Isa::avx2}},
+};
+
+Settings sequence_variant(const SequenceVariant& variant) {
+  Settings settings = toy_sequence_settings(variant.kind);
+  variant.change(settings);
+  settings.model.set_num_layers(4);
+  return settings;
+}
+
+TEST(SequenceHeadLayout, EveryWayHasTheBitsOfOneRank) {
+  for (const SequenceVariant& variant : kSequenceVariants) {
+    const Settings serial = sequence_variant(variant);
+    ToyRun expected;
+    run_toy(serial, kSequenceSteps, {}, expected);
+    for (const Way& way : kWays) {
+      Settings other = serial;
+      way.change(other);
+      ToyRun actual;
+      run_toy(other, kSequenceSteps, way.machine, actual);
+      EXPECT_EQ(actual.state.faults(), std::vector<std::string>()) << variant.name << way.name;
+      EXPECT_EQ(difference(expected, actual), "") << variant.name << ", " << way.name;
+    }
+  }
+}
+
+/// What must change the bits, does.
+TEST(SequenceHeadLayout, TheDescriptionDoesChangeThem) {
+  const Settings serial = toy_sequence_settings(HeadKind::sequence_classification);
+  ToyRun expected;
+  run_toy(serial, 2, {}, expected);
+  const auto differs = [&](auto change) {
+    Settings other = serial;
+    change(other);
+    ToyRun actual;
+    run_toy(other, 2, {}, actual);
+    return difference(expected, actual) != "";
+  };
+  EXPECT_TRUE(differs([](Settings& s) { s.model.head.pooling = Pooling::first; }));
+  EXPECT_TRUE(differs([](Settings& s) { s.model.head.dense = HeadDense::linear; }));
+  EXPECT_TRUE(differs([](Settings& s) { s.z_loss = 0; }));
+}
+
+TEST(SequenceHeadTraining, TheLossFalls) {
+  for (const auto kind : {HeadKind::sequence_classification, HeadKind::sequence_regression}) {
+    Settings settings = toy_sequence_settings(kind);
+    settings.model.head.pooling = Pooling::last;  // the last token tells the target
+    settings.model.dropout = settings.z_loss = 0;
+    ToyRun run;
+    run_toy(settings, 150, {}, run);
+    const auto mean = [&](size_t begin) {
+      return std::accumulate(run.loss.begin() + static_cast<std::ptrdiff_t>(begin),
+                             run.loss.begin() + static_cast<std::ptrdiff_t>(begin + 10), 0.0) /
+             10;
+    };
+    EXPECT_LT(mean(140), 0.5 * mean(0)) << config::name_of(kind);
+  }
+}
+
+/// One rank with the toy's weights.
+struct SequenceToy {
+  explicit SequenceToy(const Settings& of) : settings(of) { engine.initialise(); }
+  Settings settings;
+  std::unique_ptr<device::Device> device = device::make_cpu_device(1);
+  std::unique_ptr<comm::Communicator> world = comm::make_self_communicator(*device);
+  parallel::Mesh mesh{*world, settings.layout};
+  Engine engine{settings, *device, mesh};
+};
+
+/// Losses of a sample are those of its documents, each in its weight, whatever is beside it.
+TEST(SequenceHeadLosses, SumOverTheSequencesOfEachSample) {
+  Settings settings = toy_sequence_settings(HeadKind::sequence_regression);
+  settings.ragged = true;
+  SequenceToy toy(settings);
+  const auto together = toy.engine.sample_losses(toy_batch(settings, 3, 4));
+  ASSERT_EQ(together.size(), 4u);
+  for (int64_t i = 0; i < 4; ++i) {
+    const data::HostBatch batch = toy_batch(settings, 3 + i, 1);
+    EXPECT_EQ(toy.engine.sample_losses(batch), std::vector{together[static_cast<size_t>(i)]}) << i;
+    data::HostBatch doubled = batch;
+    for (float& weight : doubled.loss_weight_T) weight *= 2;
+    EXPECT_EQ(toy.engine.sample_losses(doubled), std::vector{2 * together[static_cast<size_t>(i)]});
+  }
+}
+
+TEST(SequenceHeadLosses, WhatIsNotFiniteIsNamedByItsSequence) {
+  Settings settings = toy_sequence_settings(HeadKind::sequence_regression);
+  settings.ragged = true;
+  SequenceToy toy(settings);
+  std::vector<data::HostBatch> batches{toy_batch(settings, 0, 2), toy_batch(settings, 2, 2)};
+  // Sample 2 has two documents, and sample 3 has one.
+  ASSERT_THAT(batches[1].sequence_sample, ::testing::ElementsAre(2, 2, 3));
+  for (auto& batch : batches) std::ranges::fill(batch.loss_weight_T, 1.0F);
+  batches[1].target_numbers[1 * 2] = std::numeric_limits<float>::infinity();
+  EXPECT_THAT(first_not_finite(toy.engine, 1, batches, 5), HasSubstr("sequence 1 of sample 2"));
+  batches[1].loss_weight_T[2] = std::numeric_limits<float>::quiet_NaN();
+  EXPECT_EQ(first_not_finite(toy.engine, 1, batches, 5),
+            "the input: the loss weight of sequence 0 of sample 3 is nan");
+}
+
+TEST(SequenceHeadReading, IsRefusedWhereLogitsAreRead) {
+  const Settings settings = toy_sequence_settings(HeadKind::sequence_classification);
+  const auto device = device::make_cpu_device(1);
+  InferenceModel model(settings.model, *device, {});
+  const std::vector<int32_t> ids{1, 2, 3};
+  for (const bool scores : {true, false}) {
+    try {
+      scores ? static_cast<void>(model.engine().score(ids))
+             : static_cast<void>(model.engine().make_cache(4));
+      ADD_FAILURE() << "a head of sequences gave logits";
+    } catch (const UserError& error) {
+      EXPECT_THAT(error.what(), HasSubstr("a model whose head gives logits of its vocabulary"));
+      EXPECT_THAT(error.what(), HasSubstr("sequence_classification"));
+    }
+  }
+}
+
+}  // namespace
+}  // namespace megalith::engine

@@ -1,0 +1,230 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "layers/heads/sequence_head.h"
+
+#include <memory>
+
+#include "kernels/cross_entropy/cross_entropy.h"
+#include "kernels/elementwise/pointwise.h"
+#include "kernels/elementwise/squared_error.h"
+#include "kernels/matmul/linear.h"
+#include "kernels/reduction/column_sum.h"
+
+namespace megalith::layers {
+namespace {
+
+/// What the two kinds have in common.
+std::string sequence_fault(const HeadSpec& spec, int64_t least_outputs) {
+  if (spec.outputs < least_outputs) {
+    return fmt::format("a head for {} needs at least {} outputs, it has {}",
+                       config::name_of(spec.kind), least_outputs, spec.outputs);
+  }
+  if (spec.tied) return "a head of sequences has no table of tokens; set head.tied to false";
+  if (spec.softcap != 0 || spec.scale != 1)
+    return "softcap and scale are of logits of a vocabulary";
+  return "";
+}
+
+int64_t sequence_parameters(const HeadSpec& spec, int64_t hidden, int64_t) {
+  const int64_t dense = spec.dense == HeadDense::none ? 0 : hidden * hidden + hidden;
+  return dense + spec.outputs * (hidden + 1);
+}
+
+std::unique_ptr<Head> make_sequence_head(parameters::ParameterSet& set, const HeadConfig& config,
+                                         const Partition& partition) {
+  return std::make_unique<SequenceHead>(set, config, partition);
+}
+
+/// From outputs to losses and, in the memory of the outputs, to their gradient.
+struct LossCall {
+  const Batch& batch;
+  View y_UO;
+  View loss_U;
+  bool has_gradient = false;
+  float z_loss = 0;
+};
+
+void class_losses(Context& context, const LossCall& call) {
+  const int64_t units = call.y_UO.size(0);
+  const DType sums = call.y_UO.dtype();
+  const kernels::VocabRange classes{0, call.y_UO.size(1), 1};
+  const ConstView targets = call.batch.targets_T;
+  const device::Tensor max_U = context.workspace(sums, Shape{units});
+  const device::Tensor sum_1U = context.workspace(sums, Shape{1, units});
+  const device::Tensor target_U = context.workspace(sums, Shape{units});
+  const View sum_U = sum_1U.view.reshape(Shape{units});
+  kernels::cross_entropy_row_max(context.exec, {call.y_UO, classes, max_U});
+  kernels::cross_entropy_exp_sums(context.exec, {.logits_RV = call.y_UO,
+                                                 .vocab = classes,
+                                                 .max_R = max_U,
+                                                 .targets_R = targets,
+                                                 .exps_RV = call.has_gradient ? call.y_UO : View{},
+                                                 .sums_PR = sum_1U,
+                                                 .target_R = target_U});
+  kernels::cross_entropy_row_loss(
+      context.exec,
+      {.max_R = max_U, .sum_R = sum_U, .target_R = target_U, .loss_R = call.loss_U, .lse_R = {}});
+  if (!call.has_gradient) return;
+  kernels::cross_entropy_gradient(context.exec, {.exps_RV = call.y_UO,
+                                                 .vocab = classes,
+                                                 .max_R = max_U,
+                                                 .sum_R = sum_U,
+                                                 .targets_R = targets,
+                                                 .weight_R = call.batch.loss_weight_T,
+                                                 .scale = call.batch.loss_scale,
+                                                 .z_loss = call.z_loss,
+                                                 .dlogits_RV = call.y_UO});
+}
+
+void number_losses(Context& context, const LossCall& call) {
+  const ConstView targets = call.batch.targets_T;
+  kernels::squared_error(context.exec, {call.y_UO, targets, call.loss_U});
+  if (!call.has_gradient) return;
+  kernels::squared_error_gradient(context.exec, {.y_UO = call.y_UO,
+                                                 .targets_UO = targets,
+                                                 .weight_U = call.batch.loss_weight_T,
+                                                 .scale = call.batch.loss_scale,
+                                                 .dy_UO = call.y_UO});
+}
+
+void losses(Context& context, HeadKind kind, const LossCall& call) {
+  if (kind == HeadKind::sequence_regression) return number_losses(context, call);
+  class_losses(context, call);
+}
+
+/// This rank's part of rows that every tensor rank has computed alike.
+void take_own_rows(Context& context, const Batch& batch, ConstView whole_TH, View own) {
+  const int64_t samples = batch.num_samples, part = own.num_elements() / samples;
+  const ConstView rows = whole_TH.reshape(Shape{samples, whole_TH.num_elements() / samples});
+  context.device().copy(own.reshape(Shape{samples, part}),
+                        rows.columns(context.tensor.rank() * part, part));
+}
+
+}  // namespace
+
+const HeadType SequenceHead::kClassification{
+    HeadKind::sequence_classification,
+    LossUnit::sequence,
+    DType::i32,
+    false,
+    [](const HeadSpec& spec) { return sequence_fault(spec, 2); },
+    sequence_parameters,
+    make_sequence_head};
+const HeadType SequenceHead::kRegression{
+    HeadKind::sequence_regression,
+    LossUnit::sequence,
+    DType::f32,
+    false,
+    [](const HeadSpec& spec) { return sequence_fault(spec, 1); },
+    sequence_parameters,
+    make_sequence_head};
+
+/// One row for each unit, and what becomes of it.
+struct SequenceHead::Pooled {
+  device::Tensor row_UH, dense_UH, y_UO;
+};
+
+SequenceHead::SequenceHead(parameters::ParameterSet& set, const HeadConfig& config,
+                           const Partition& partition)
+    : spec_(config.spec), norm_(set, "final_norm", config.table.hidden, config.norm, partition) {
+  const int64_t hidden = config.table.hidden;
+  const double init_std = config.table.init_std;
+  if (spec_.dense != HeadDense::none)
+    dense_ = declare(set, "head.dense", {hidden, hidden, true, init_std});
+  output_ = declare(set, "head.output", {hidden, spec_.outputs, true, init_std});
+}
+
+SequenceHead::Product SequenceHead::declare(parameters::ParameterSet& set, const std::string& name,
+                                            const LinearConfig& config) {
+  using parameters::Init;
+  const Shape weight{config.outputs, config.inputs}, bias{config.outputs};
+  return {&set.declare({name + ".weight", weight, Shard::whole(weight),
+                        Init{Init::Kind::normal, config.init_std}}),
+          &set.declare({name + ".bias", bias, Shard::whole(bias), Init{}})};
+}
+
+void SequenceHead::Product::forward(Context& context, ConstView x_UI, View y_UO) const {
+  kernels::linear_forward(
+      context.exec,
+      {.x_TI = x_UI, .w_OI = weight->compute(), .y_TO = y_UO, .bias_O = bias->compute()});
+}
+
+void SequenceHead::Product::backward(Context& context, ConstView dy_UO, ConstView x_UI,
+                                     View dx_UI) const {
+  const Shape row{1, bias->local_elements()};
+  if (weight->trainable())
+    kernels::linear_backward_weight(context.exec, {dy_UO, x_UI, weight->gradient_sum()});
+  if (bias->trainable())
+    kernels::column_sum(context.exec, {dy_UO, bias->gradient_sum().reshape(row), {}});
+  kernels::linear_backward_input(context.exec,
+                                 {.dy_TO = dy_UO, .w_OI = weight->compute(), .dx_TI = dx_UI});
+}
+
+SequenceHead::Pooled SequenceHead::outputs(Context& context, const Batch& batch, ConstView h_TH,
+                                           int64_t units) const {
+  const DType sums = context.accumulation;
+  const Shape rows{units, h_TH.size(1)};
+  Pooled pooled;
+  pooled.row_UH = context.workspace(sums, rows);
+  kernels::pool_rows_forward(context.exec,
+                             {h_TH, batch.cu_seqlens_device, pooled.row_UH, spec_.pooling});
+  context.inspect("pooled", pooled.row_UH);
+  ConstView input = pooled.row_UH;
+  if (spec_.dense != HeadDense::none) {
+    pooled.dense_UH = context.workspace(sums, rows);
+    dense_.forward(context, input, pooled.dense_UH);
+    if (spec_.dense == HeadDense::tanh) kernels::softcap(context.exec, pooled.dense_UH, 1, 1);
+    context.inspect("dense", pooled.dense_UH);
+    input = pooled.dense_UH;
+  }
+  pooled.y_UO = context.workspace(sums, Shape{units, spec_.outputs});
+  output_.forward(context, input, pooled.y_UO);
+  context.inspect("outputs", pooled.y_UO);
+  return pooled;
+}
+
+void SequenceHead::forward(Context& context, const Batch& batch, ConstView x_TH,
+                           View loss_U) const {
+  const device::NameScope scope(context.device(), "head");
+  const FinalRows input = final_rows(context, batch, norm_, x_TH, nullptr, output_.weight->name());
+  const Pooled pooled = outputs(context, batch, input.h_TH(), loss_U.size(0));
+  losses(context, spec_.kind, {batch, pooled.y_UO, loss_U});
+}
+
+void SequenceHead::forward_backward(Context& context, const Batch& batch, ConstView x_TH,
+                                    float z_loss, View loss_U, View dx_TH) const {
+  const device::NameScope scope(context.device(), "head");
+  NormSaved saved;
+  const FinalRows input = final_rows(context, batch, norm_, x_TH, &saved, output_.weight->name());
+  context.inspect("final_norm", input.h_TH());
+  const Pooled pooled = outputs(context, batch, input.h_TH(), loss_U.size(0));
+  losses(context, spec_.kind, {batch, pooled.y_UO, loss_U, true, z_loss});
+  context.inspect("outputs_gradient", pooled.y_UO);
+  const device::Tensor dh = context.workspace(context.activation, x_TH.shape());
+  input_gradient(context, batch, pooled, dh);
+  norm_.backward(context, batch, dh, x_TH, saved, {}, dx_TH);
+  context.inspect("input_gradient", dx_TH);
+}
+
+void SequenceHead::input_gradient(Context& context, const Batch& batch, const Pooled& pooled,
+                                  View dh) const {
+  const DType sums = context.accumulation;
+  const device::Tensor gradient_UH = context.workspace(sums, pooled.row_UH.view.shape());
+  if (spec_.dense == HeadDense::none) {
+    output_.backward(context, pooled.y_UO, pooled.row_UH, gradient_UH);
+  } else {
+    const device::Tensor inner_UH = context.workspace(sums, pooled.row_UH.view.shape());
+    output_.backward(context, pooled.y_UO, pooled.dense_UH, inner_UH);
+    if (spec_.dense == HeadDense::tanh)
+      kernels::softcap_backward(context.exec, inner_UH, pooled.dense_UH, inner_UH, 1, 1);
+    dense_.backward(context, inner_UH, pooled.row_UH, gradient_UH);
+  }
+  const ConstView ends = batch.cu_seqlens_device;
+  if (!context.sequence)
+    return kernels::pool_rows_backward(context.exec, {gradient_UH, ends, dh, spec_.pooling});
+  const device::Tensor whole_TH =
+      context.workspace(context.activation, Shape{batch.num_tokens, dh.size(1)});
+  kernels::pool_rows_backward(context.exec, {gradient_UH, ends, whole_TH, spec_.pooling});
+  take_own_rows(context, batch, whole_TH, dh);
+}
+
+}  // namespace megalith::layers

@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: Apache-2.0
+// A head of whole sequences: the final norm, one pooled row for each sequence, a dense layer with a
+// tanh where the model has them (BERT's pooler), and a few outputs o:
+//   sequence_classification   o are logits of classes; loss = -log softmax(o)[target]
+//   sequence_regression       loss = mean over o of (o - target)^2
+// From the pooled rows on all is f32, whatever activations are stored in, and the same on every
+// tensor rank: rows are few, so their weights are whole everywhere and nothing travels. Products of
+// f32 are chains in increasing row, which no cut into micro-batches changes.
+#pragma once
+
+#include "layers/heads/final_rows.h"
+#include "layers/heads/head.h"
+
+namespace megalith::layers {
+
+/// A unit is a sequence of the batch. targets: i32 [U], or f32 [U, O]; loss_weight: [U]. U is what
+/// the batch may have (LossShape::values): rows beyond its sequences are pooled to zero.
+class SequenceHead final : public Head {
+ public:
+  static const HeadType kClassification, kRegression;
+  /// Declares "final_norm", with a dense layer "head.dense", and "head.output": weight and bias.
+  SequenceHead(parameters::ParameterSet& set, const HeadConfig& config, const Partition& partition);
+
+  void forward(Context& context, const Batch& batch, ConstView x_TH, View loss_U) const override;
+  void forward_backward(Context& context, const Batch& batch, ConstView x_TH, float z_loss,
+                        View loss_U, View dx_TH) const override;
+
+ private:
+  /// Weights that every tensor rank has whole.
+  struct Product {
+    parameters::Parameter* weight = nullptr;
+    parameters::Parameter* bias = nullptr;
+    void forward(Context& context, ConstView x_UI, View y_UO) const;
+    /// dx_UI overwritten; weight and bias accumulate.
+    void backward(Context& context, ConstView dy_UO, ConstView x_UI, View dx_UI) const;
+  };
+  static Product declare(parameters::ParameterSet& set, const std::string& name,
+                         const LinearConfig& config);
+  struct Pooled;
+  Pooled outputs(Context& context, const Batch& batch, ConstView h_TH, int64_t units) const;
+  /// The gradient of the final norm's output, of the rank's own tokens; dy_UO is used up.
+  void input_gradient(Context& context, const Batch& batch, const Pooled& pooled, View dh) const;
+  HeadSpec spec_;
+  Norm norm_;
+  Product dense_, output_;
+};
+
+}  // namespace megalith::layers
