@@ -2,14 +2,11 @@
 #include "kernels/norm/head_norm.h"
 
 #include "kernels/elementary/run_chosen.h"
+#include "kernels/norm/head_checks.h"
 #include "kernels/norm/implementations.h"
 
 namespace megalith::kernels {
 namespace {
-
-bool any_wide(std::initializer_list<DType> dtypes) {
-  return !std::all_of(dtypes.begin(), dtypes.end(), is_narrow);
-}
 
 constexpr Implementation<HeadNormForward> kForward[] = {
     {"simd",
@@ -33,31 +30,11 @@ constexpr Implementation<HeadNormBackward> kBackward[] = {
      head_norm_backward_reference},
 };
 
-/// One storage rule with the views of other operations: a head stands for all.
-ConstView first_head(const ConstHeadsView& x) { return {x.data, x.dtype, Shape{x.head_size}}; }
-
-void check_same_heads(const ConstHeadsView& a, const ConstHeadsView& b) {
-  MEGA_CHECK(a.num_rows == b.num_rows && a.num_heads == b.num_heads && a.head_size == b.head_size,
-             "[{}, {}, {}] against [{}, {}, {}]", a.num_rows, a.num_heads, a.head_size, b.num_rows,
-             b.num_heads, b.head_size);
-}
-/// Where two views begin at the same address, one may be written in place of the other.
-void check_same_places(const ConstHeadsView& a, const ConstHeadsView& b) {
-  if (a.data != b.data) return;
-  const bool same = a.dtype == b.dtype && a.row_stride == b.row_stride &&
-                    a.group_stride == b.group_stride && a.heads_per_group == b.heads_per_group &&
-                    a.head_stride == b.head_stride;
-  MEGA_CHECK(same, "one is laid over the other in another way");
-}
 void check_statistics(const ConstView& view, const ConstHeadsView& x) {
   MEGA_CHECK_EQ(view.dtype(), x.dtype == DType::f64 ? DType::f64 : DType::f32);
   MEGA_CHECK(view.shape() == Shape({x.num_rows, x.num_heads}) && view.is_contiguous(),
              "statistics are {} for {} heads of {} rows", view.shape(), x.num_heads, x.num_rows);
 }
-
-int64_t elements(const ConstHeadsView& x) { return x.num_rows * x.num_heads * x.head_size; }
-int64_t bytes(const ConstHeadsView& x) { return elements(x) * bytes_of(x.dtype); }
-int64_t bytes(const ConstView& view) { return view.absent() ? 0 : view.bytes(); }
 
 }  // namespace
 

@@ -12,34 +12,11 @@
 // clang-format off
 #include "hwy/foreach_target.h"
 // clang-format on
-#include "kernels/norm/norm_rows-inl.h"
+#include "kernels/norm/head_rows-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace megalith::kernels::HWY_NAMESPACE {
 namespace {
-
-template <class Row, class Heads>
-HWY_INLINE Row head_row(const Heads& heads, int64_t t, int64_t h) {
-  return Row(heads.at(t, h), heads.dtype);
-}
-
-/// f(X(), Y(), P()) with the row types of activations, results and gamma: typed where all
-/// activations and results have one type.
-template <class Function>
-void with_rows(std::initializer_list<DType> activations, DType gamma, const Function& f) {
-  const DType dtype = *activations.begin();
-  const bool same = std::all_of(activations.begin(), activations.end(),
-                                [=](DType other) { return other == dtype; });
-  if (same && dtype == DType::f32 && gamma == DType::f32) {
-    f(TypedRow<float>(), TypedOutputRow<float>(), TypedRow<float>());
-  } else if (same && dtype == DType::bf16 && gamma == DType::bf16) {
-    f(TypedRow<bf16_t>(), TypedOutputRow<bf16_t>(), TypedRow<bf16_t>());
-  } else if (same && dtype == DType::bf16) {
-    f(TypedRow<bf16_t>(), TypedOutputRow<bf16_t>(), TypedRow<float>());
-  } else {
-    f(AnyRow(), AnyOutputRow(), AnyRow());
-  }
-}
 
 template <class X, class Y, class P>
 void forward_heads_of(const HeadNormForward& a, Range rows) {
@@ -82,14 +59,6 @@ void backward_heads(const HeadNormBackward& a, Range rows) {
             [&](auto x, auto y, auto p) {
               backward_heads_of<decltype(x), decltype(y), decltype(p)>(a, rows);
             });
-}
-
-/// Some columns of a head.
-HWY_INLINE void prefetch_columns(const ConstHeadsView& x, int64_t t, int64_t h, Range columns) {
-  const std::byte* head = x.at(t, h);
-  const int64_t size = bytes_of(x.dtype);
-  for (int64_t at = columns.begin * size; at < columns.end * size; at += 64)
-    hwy::Prefetch(head + at);
 }
 
 /// The heads of one partial over some columns, from number `first` of the chain's order in `rows`

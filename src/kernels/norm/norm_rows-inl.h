@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// One row of a norm, forward and backward, over the row types of any_row-inl.h: what layer_norm and
-// head_norm share. Include after foreach_target.h (elementary/dispatch.h).
+// One row of a norm, forward and backward, over the row types of any_row-inl.h: what layer_norm,
+// head_norm and whole_norm share. Sums that run on over several stretches of a row are given and
+// returned in their 16 lanes. Include after foreach_target.h (elementary/dispatch.h).
 
 #include <cmath>
 
@@ -32,27 +33,26 @@ HWY_INLINE Vec16 mul16(const Vec16& a, const Vec16& b) {
   return v;
 }
 
+/// sum + x
 template <class Row>
-float row_mean(const Row& x, int64_t n) {
-  Vec16 sum = set16(0.0f);
+HWY_INLINE Vec16 add_row(Vec16 sum, const Row& x, int64_t n) {
   for_columns(0, n, [&](int64_t i, auto full) {
     sum = add16(sum, load_row<decltype(full)::value>(x, i, n));
   });
-  return tree_sum16(sum) / static_cast<float>(n);
+  return sum;
 }
 
-/// Mean of the squared distances from `mean`.
+/// sum + (x - mean)^2
 template <class Row>
-float row_variance(const Row& x, float mean, int64_t n) {
+HWY_INLINE Vec16 add_squares(Vec16 sum, const Row& x, float mean, int64_t n) {
   const FloatVec means = hn::Set(FloatTag(), mean), one = hn::Set(FloatTag(), 1.0f);
-  Vec16 sum = set16(0.0f);
   for_columns(0, n, [&](int64_t i, auto full) {
     constexpr bool kFull = decltype(full)::value;
     Vec16 deviation = normalised16(load_row<kFull>(x, i, n), means, one);
     if constexpr (!kFull) deviation = first16(deviation, n - i);
     sum = fma16(deviation, deviation, sum);
   });
-  return tree_sum16(sum) / static_cast<float>(n);
+  return sum;
 }
 
 /// gamma_offset + gamma. An offset of 0 is added as -0, which leaves every gamma as it is.
@@ -79,14 +79,10 @@ struct RowStatistics {
   float mean = 0, rstd = 0;
 };
 
-/// y = x^ factor + beta for one row of n; `next` is the row that will follow it.
+/// y = x^ factor + beta; `next` is the row that will follow.
 template <class X, class Y, class P>
-HWY_INLINE RowStatistics normalise_row(const X& x, const Y& y, const NormFactor<P>& factor,
-                                       const P& beta, const X& next, int64_t n, NormKind kind,
-                                       float eps) {
-  RowStatistics row;
-  row.mean = kind == NormKind::layer ? row_mean(x, n) : 0.0f;
-  row.rstd = 1.0f / std::sqrt(row_variance(x, row.mean, n) + eps);
+HWY_INLINE void write_normalised(const X& x, const Y& y, const NormFactor<P>& factor, const P& beta,
+                                 const X& next, const RowStatistics& row, int64_t n) {
   const FloatVec means = hn::Set(FloatTag(), row.mean), rstds = hn::Set(FloatTag(), row.rstd);
   for_columns(0, n, [&](int64_t i, auto full) {
     constexpr bool kFull = decltype(full)::value;
@@ -98,29 +94,56 @@ HWY_INLINE RowStatistics normalise_row(const X& x, const Y& y, const NormFactor<
         beta ? fma16(normalised, slope, load_row<kFull>(beta, i, n)) : mul16(normalised, slope);
     store_row<kFull>(out, y, i, n);
   });
+}
+
+/// The whole of one row of n.
+template <class X, class Y, class P>
+HWY_INLINE RowStatistics normalise_row(const X& x, const Y& y, const NormFactor<P>& factor,
+                                       const P& beta, const X& next, int64_t n, NormKind kind,
+                                       float eps) {
+  const auto count = static_cast<float>(n);
+  RowStatistics row;
+  if (kind == NormKind::layer) row.mean = tree_sum16(add_row(set16(0.0f), x, n)) / count;
+  const float squares = tree_sum16(add_squares(set16(0.0f), x, row.mean, n));
+  row.rstd = 1.0f / std::sqrt(squares / count + eps);
+  write_normalised(x, y, factor, beta, next, row, n);
   return row;
 }
 
-/// dx of one row; the residual's gradient may be absent.
-template <class X, class Y, class P>
-HWY_INLINE void backward_row(const X& x, const X& dy, const X& residual, const Y& dx,
-                             const NormFactor<P>& factor, const RowStatistics& row, int64_t n,
-                             NormKind kind) {
-  const auto count = static_cast<float>(n);
+/// What dx of a row needs of all its elements, g = dy factor.
+struct GradientLanes {
+  Vec16 g, product;  // sums of g and of g x^
+};
+HWY_INLINE GradientLanes no_gradients() { return {set16(0.0f), set16(0.0f)}; }
+struct GradientMeans {
+  float g = 0, product = 0;
+};
+
+template <class X, class P>
+HWY_INLINE GradientLanes add_gradients(GradientLanes sum, const X& x, const X& dy,
+                                       const NormFactor<P>& factor, const RowStatistics& row,
+                                       int64_t n) {
   const FloatVec mean = hn::Set(FloatTag(), row.mean), rstd = hn::Set(FloatTag(), row.rstd);
-  Vec16 sum = set16(0.0f), sum_normalised = set16(0.0f);
   for_columns(0, n, [&](int64_t i, auto full) {
     constexpr bool kFull = decltype(full)::value;
     Vec16 g = mul16(load_row<kFull>(dy, i, n), factor.template load<kFull>(i, n));
     Vec16 normalised = normalised16(load_row<kFull>(x, i, n), mean, rstd);
     // Beyond the row's end g is 0, and -mean rstd could be infinite.
     if constexpr (!kFull) normalised = first16(normalised, n - i);
-    sum = add16(sum, g);
-    sum_normalised = fma16(g, normalised, sum_normalised);
+    sum.g = add16(sum.g, g);
+    sum.product = fma16(g, normalised, sum.product);
   });
-  const float mean_g = kind == NormKind::layer ? tree_sum16(sum) / count : 0.0f;
-  const FloatVec mean_gs = hn::Set(FloatTag(), mean_g);
-  const FloatVec slope = hn::Set(FloatTag(), tree_sum16(sum_normalised) / count);
+  return sum;
+}
+
+/// dx = rstd (g - means.g - x^ means.product) + residual, which may be absent.
+template <class X, class Y, class P>
+HWY_INLINE void write_gradient(const X& x, const X& dy, const X& residual, const Y& dx,
+                               const NormFactor<P>& factor, const RowStatistics& row,
+                               const GradientMeans& means, int64_t n) {
+  const FloatVec mean = hn::Set(FloatTag(), row.mean), rstd = hn::Set(FloatTag(), row.rstd);
+  const FloatVec mean_gs = hn::Set(FloatTag(), means.g);
+  const FloatVec slope = hn::Set(FloatTag(), means.product);
   for_columns(0, n, [&](int64_t i, auto full) {
     constexpr bool kFull = decltype(full)::value;
     const Vec16 normalised = normalised16(load_row<kFull>(x, i, n), mean, rstd);
@@ -133,6 +156,19 @@ HWY_INLINE void backward_row(const X& x, const X& dy, const X& residual, const Y
     if (residual) out = add16(load_row<kFull>(residual, i, n), out);
     store_row<kFull>(out, dx, i, n);
   });
+}
+
+/// dx of the whole of one row.
+template <class X, class Y, class P>
+HWY_INLINE void backward_row(const X& x, const X& dy, const X& residual, const Y& dx,
+                             const NormFactor<P>& factor, const RowStatistics& row, int64_t n,
+                             NormKind kind) {
+  const auto count = static_cast<float>(n);
+  const GradientLanes sum = add_gradients(no_gradients(), x, dy, factor, row, n);
+  GradientMeans means;
+  if (kind == NormKind::layer) means.g = tree_sum16(sum.g) / count;
+  means.product = tree_sum16(sum.product) / count;
+  write_gradient(x, dy, residual, dx, factor, row, means, n);
 }
 
 /// kRows rows as the parameters' chains take them, one after another.
