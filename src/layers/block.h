@@ -44,6 +44,12 @@ struct BlockConfig {
   double output_init_std = 0.02;  // of projections into the residual stream
 };
 
+/// What a block's backward is given besides what forward saved.
+struct BlockGradients {
+  ConstView dy_TH;
+  View dx_TH;  // overwritten; may alias dy
+};
+
 class Block {
  public:
   /// `place`: where the block is; the number in the model names its parameters and dropout draws.
@@ -54,9 +60,9 @@ class Block {
   /// ranks.
   void forward(Context& context, const Batch& batch, ConstView x_TH, View y_TH, BlockSaved* saved,
                Recompute recompute) const;
-  /// dx_TH overwritten; may alias dy. x_TH is forward's. With `full`, `saved` is filled anew first.
-  void backward(Context& context, const Batch& batch, ConstView dy_TH, ConstView x_TH,
-                BlockSaved& saved, Recompute recompute, View dx_TH) const;
+  /// x_TH is forward's. With `full`, `saved` is filled anew first.
+  void backward(Context& context, const Batch& batch, const BlockGradients& gradients,
+                ConstView x_TH, BlockSaved& saved, Recompute recompute) const;
 
  private:
   bool is_parallel_;

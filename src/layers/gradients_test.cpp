@@ -51,7 +51,7 @@ void check_norm(const NormSpec& spec) {
   const auto past = c.random(shape, "residual");
   NormSaved saved;
   layer.forward(context, x, y, &saved);
-  layer.backward(context, c.batch(), dy, x, saved, past, dx);
+  layer.backward(context, c.batch(), {dy, past, dx}, x, saved);
   const auto value = [&] {
     layer.forward(context, x, y, nullptr);
     return dot(y, dy) + dot(x, past);
@@ -113,8 +113,7 @@ TEST(LayerGradients, Mlp) {
         // GELU of these inputs; kernels/elementwise/gated_test.cpp has it.
         if (gated ? activation == Activation::gelu_quick : activation == Activation::none) continue;
         LayerCase c(tiny_f64_settings());
-        const Mlp layer(c.parameters(), "mlp", kH, {kF, gated, activation, keep}, 0.02, 0.02,
-                        c.partition());
+        const Mlp layer(c.parameters(), "mlp", {{kF, gated, activation, keep}, kH}, c.partition());
         c.place();
         Context context = c.context();
         const Shape shape{c.tokens(), kH};
@@ -209,7 +208,7 @@ void check_block(const LayerSpec& spec, Recompute mode, const std::string& what)
              dx = c.tensor(shape);
   BlockSaved saved;
   layer.forward(context, c.batch(), x, y, &saved, mode);
-  layer.backward(context, c.batch(), dy, x, saved, mode, dx);
+  layer.backward(context, c.batch(), {dy, dx}, x, saved, mode);
   const auto value = [&] {
     layer.forward(context, c.batch(), x, y, nullptr, Recompute::none);
     return dot(y, dy);

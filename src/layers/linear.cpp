@@ -215,8 +215,7 @@ void RowLinear::forward(Context& context, const Batch& batch, ConstView x_TI, Vi
 }
 
 void RowLinear::backward(Context& context, const Batch& batch, ConstView dy, ConstView x_TI,
-                         View dx_TI, kernels::Activation activation,
-                         ConstView pre_activation_TI) const {
+                         View dx_TI, const ActivatedFrom& from) const {
   kernels::Exec& exec = context.exec;
   device::Tensor gathered;
   parallel::PendingGather whole;
@@ -238,8 +237,8 @@ void RowLinear::backward(Context& context, const Batch& batch, ConstView dy, Con
   kernels::linear_backward_input(exec, {.dy_TO = dy_TO,
                                         .w_OI = weight_->compute(),
                                         .dx_TI = dx_TI,
-                                        .pre_activation_TI = pre_activation_TI,
-                                        .activation = activation});
+                                        .pre_activation_TI = from.pre_activation_TI,
+                                        .activation = from.activation});
 }
 
 }  // namespace megalith::layers

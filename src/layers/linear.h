@@ -83,6 +83,12 @@ class ColumnLinear {
   std::vector<ShardRun> by_shard_;
 };
 
+/// What made the input of a product: backward takes its gradient through that too.
+struct ActivatedFrom {
+  kernels::Activation activation = kernels::Activation::none;
+  ConstView pre_activation_TI = {};
+};
+
 class RowLinear {
  public:
   RowLinear(parameters::ParameterSet& set, const std::string& name, const LinearConfig& config,
@@ -93,8 +99,7 @@ class RowLinear {
   /// dx [T, I/t] overwritten: dy w, times activation'(pre_activation) when one is given; dw, db
   /// accumulated. dy: the rank's own tokens. Collective when they are not all.
   void backward(Context& context, const Batch& batch, ConstView dy, ConstView x_TI, View dx_TI,
-                kernels::Activation activation = kernels::Activation::none,
-                ConstView pre_activation_TI = {}) const;
+                const ActivatedFrom& from = {}) const;
 
   int64_t local_inputs() const { return weight_->local_shape()[1]; }
 

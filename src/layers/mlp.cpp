@@ -6,12 +6,13 @@
 
 namespace megalith::layers {
 
-Mlp::Mlp(parameters::ParameterSet& set, const std::string& name, int64_t hidden,
-         const MlpSpec& spec, double init_std, double output_init_std, const Partition& partition)
-    : up_(set, name + (spec.gated ? ".gate_up" : ".up"),
-          {hidden, spec.up_width(), spec.bias, init_std}, partition),
-      down_(set, name + ".down", {spec.ffn, hidden, spec.bias, output_init_std}, partition),
-      spec_(spec) {}
+Mlp::Mlp(parameters::ParameterSet& set, const std::string& name, const MlpConfig& config,
+         const Partition& partition)
+    : up_(set, name + (config.spec.gated ? ".gate_up" : ".up"),
+          {config.hidden, config.spec.up_width(), config.spec.bias, config.init_std}, partition),
+      down_(set, name + ".down",
+            {config.spec.ffn, config.hidden, config.spec.bias, config.output_init_std}, partition),
+      spec_(config.spec) {}
 
 void Mlp::activate(Context& context, ConstView u_TU, View y_TF) const {
   if (spec_.gated) {
@@ -72,7 +73,7 @@ void Mlp::backward(Context& context, const Batch& batch, ConstView dy_TH, ConstV
       kernels::gated_backward(
           context.exec, {.dy_TF = dactivated, .u_TG = u_TU, .du_TG = du, .kind = spec_.activation});
     } else {
-      down_.backward(context, batch, dy_TH, activated, du, spec_.activation, u_TU);
+      down_.backward(context, batch, dy_TH, activated, du, {spec_.activation, u_TU});
     }
   }
   context.inspect("activated_gradient", du);

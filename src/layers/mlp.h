@@ -14,11 +14,18 @@ struct MlpSaved {
   device::Tensor activated_TF;       // absent when it is recomputed from u
 };
 
+struct MlpConfig {
+  MlpSpec spec;
+  int64_t hidden = 0;
+  double init_std = 0.02;
+  double output_init_std = 0.02;
+};
+
 class Mlp {
  public:
   /// Declares `name`.up (gated: `name`.gate_up) and `name`.down.
-  Mlp(parameters::ParameterSet& set, const std::string& name, int64_t hidden, const MlpSpec& spec,
-      double init_std, double output_init_std, const Partition& partition);
+  Mlp(parameters::ParameterSet& set, const std::string& name, const MlpConfig& config,
+      const Partition& partition);
 
   /// y_TH before dropout and residual. `keep_activated` false drops what the activation made after
   /// use. Collective over the tensor ranks.

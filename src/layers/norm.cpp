@@ -53,21 +53,21 @@ void Norm::recompute(Context& context, ConstView x_TH, View y_TH) const {
   forward(context, x_TH, y_TH, nullptr);
 }
 
-void Norm::backward(Context& context, const Batch& batch, ConstView dy_TH, ConstView x_TH,
-                    const NormSaved& saved, ConstView residual_gradient_TH, View dx_TH) const {
+void Norm::backward(Context& context, const Batch& batch, const NormGradients& gradients,
+                    ConstView x_TH, const NormSaved& saved) const {
   const int partials = weight_->declaration().gradient_partials;
   const Shape rows{partials, weight_->local_elements()};
   const auto sum_of = [&](const parameters::Parameter* parameter) {
     const bool sums = parameter != nullptr && parameter->trainable();
     return sums ? parameter->gradient_sum().reshape(rows) : View{};
   };
-  kernels::layer_norm_backward(context.exec, {.dy_TH = dy_TH,
+  kernels::layer_norm_backward(context.exec, {.dy_TH = gradients.dy_TH,
                                               .x_TH = x_TH,
                                               .gamma_H = weight_->compute(),
                                               .mean_T = saved.mean_T,
                                               .rstd_T = saved.rstd_T,
-                                              .dx_TH = dx_TH,
-                                              .residual_gradient_TH = residual_gradient_TH,
+                                              .dx_TH = gradients.dx_TH,
+                                              .residual_gradient_TH = gradients.residual_TH,
                                               .dgamma_PH = sum_of(weight_),
                                               .dbeta_PH = sum_of(bias_),
                                               .shards = token_shards(batch, partials),

@@ -18,6 +18,13 @@ struct NormSaved {
 /// Its declaration: what multiplies a row begins at 1, the weight itself or the offset.
 parameters::Declaration norm_weight(const std::string& name, int64_t width, const NormSpec& spec);
 
+/// Where backward reads and writes gradients.
+struct NormGradients {
+  ConstView dy_TH;
+  ConstView residual_TH = {};  // optional: added to dx
+  View dx_TH;                  // overwritten; may be either
+};
+
 class Norm {
  public:
   /// Declares `name`.weight and, with a bias, `name`.bias [H].
@@ -28,10 +35,9 @@ class Norm {
   void forward(Context& context, ConstView x_TH, View y_TH, NormSaved* saved) const;
   /// y again from x and the saved statistics' source: the same bits as forward's.
   void recompute(Context& context, ConstView x_TH, View y_TH) const;
-  /// dx = norm'(dy) + residual_gradient, overwritten (dx may be either); parameter gradients
-  /// accumulate.
-  void backward(Context& context, const Batch& batch, ConstView dy_TH, ConstView x_TH,
-                const NormSaved& saved, ConstView residual_gradient_TH, View dx_TH) const;
+  /// dx = norm'(dy) + residual; parameter gradients accumulate.
+  void backward(Context& context, const Batch& batch, const NormGradients& gradients,
+                ConstView x_TH, const NormSaved& saved) const;
 
  private:
   parameters::Parameter* weight_;

@@ -47,7 +47,7 @@ Outcome run_block(DType dtype, Recompute mode, double dropout, bool materialised
   outcome.saved_bytes = c.device().arena(device::MemoryClass::activations).in_use();
   append(y, outcome.bits);
   // In place, as the model does it.
-  layer.backward(context, c.batch(), dy, x, saved, mode, dy);
+  layer.backward(context, c.batch(), {dy, dy}, x, saved, mode);
   append(dy, outcome.bits);
   append(c.parameters().flat_gradient_sums(), outcome.bits);
   return outcome;

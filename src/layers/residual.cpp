@@ -5,18 +5,18 @@
 
 namespace megalith::layers {
 
-Residual::Residual(parameters::ParameterSet& set, const std::string& name, int64_t hidden,
-                   const LayerSpec& layer, int64_t number, DropoutSite site,
-                   const Partition& partition)
-    : place_(layer.norm_place),
-      scale_(static_cast<float>(layer.residual_scale)),
-      number_(number),
-      site_(site),
+Residual::Residual(parameters::ParameterSet& set, const std::string& name,
+                   const ResidualConfig& config, const Partition& partition)
+    : place_(config.layer.norm_place),
+      scale_(static_cast<float>(config.layer.residual_scale)),
+      number_(config.number),
+      site_(config.site),
       norm_name_(name.substr(name.rfind('.') + 1)) {
   const bool before = place_ == NormPlace::pre || place_ == NormPlace::both;
-  if (before) norm_in_.emplace(set, name, hidden, layer.norm, partition);
+  if (before) norm_in_.emplace(set, name, config.hidden, config.layer.norm, partition);
   if (place_ == NormPlace::pre) return;
-  norm_out_.emplace(set, before ? name + "_out" : name, hidden, layer.norm, partition);
+  norm_out_.emplace(set, before ? name + "_out" : name, config.hidden, config.layer.norm,
+                    partition);
 }
 
 /// o_TH = base + drop(scale o).
@@ -27,8 +27,10 @@ void Residual::add_to_stream(Context& context, const Batch& batch, ConstView bas
       context.exec, {o_TH, base_TH, o_TH, context.row_dropout(batch, number_, site_)});
 }
 
-void Residual::forward(Context& context, const Batch& batch, ConstView x_TH, ConstView base_TH,
-                       View y_TH, ResidualSaved* saved, bool keep_h, Sublayer sublayer) const {
+void Residual::forward(Context& context, const Batch& batch, const Stream& stream,
+                       ResidualSaved* saved, bool keep_h, Sublayer sublayer) const {
+  const ConstView x_TH = stream.x_TH, base_TH = stream.base_TH;
+  const View y_TH = stream.y_TH;
   const auto place = [&](bool kept, device::Tensor& where) -> View {
     where = kept ? context.saved(context.activation, x_TH.shape())
                  : context.workspace(context.activation, x_TH.shape());
@@ -68,9 +70,11 @@ ConstView Residual::undo_dropout(Context& context, const Batch& batch, ConstView
   return buffer;
 }
 
-void Residual::backward(Context& context, const Batch& batch, ConstView dy_TH, ConstView dbase_TH,
-                        ConstView x_TH, const ResidualSaved& saved, View dx_TH,
+void Residual::backward(Context& context, const Batch& batch, const StreamGradients& gradients,
+                        ConstView x_TH, const ResidualSaved& saved,
                         SublayerBackward sublayer) const {
+  const ConstView dy_TH = gradients.dy_TH;
+  const View dx_TH = gradients.dx_TH;
   const device::Tensor dh = context.workspace(context.activation, dy_TH.shape());
   device::Tensor dsum;  // post: the gradient of the sum that the norm reads
   {
@@ -78,13 +82,15 @@ void Residual::backward(Context& context, const Batch& batch, ConstView dy_TH, C
     ConstView dout = dy_TH;
     if (place_ == NormPlace::post) {
       dsum = context.workspace(context.activation, dy_TH.shape());
-      norm_out_->backward(context, batch, dy_TH, saved.o_TH, saved.norm_out, {}, dsum);
+      norm_out_->backward(context, batch, {.dy_TH = dy_TH, .dx_TH = dsum}, saved.o_TH,
+                          saved.norm_out);
       dout = dsum;
     }
     dout = undo_dropout(context, batch, dout, undropped);
     if (norm_out_ && place_ != NormPlace::post) {
       dnormed = context.workspace(context.activation, dy_TH.shape());
-      norm_out_->backward(context, batch, dout, saved.o_TH, saved.norm_out, {}, dnormed);
+      norm_out_->backward(context, batch, {.dy_TH = dout, .dx_TH = dnormed}, saved.o_TH,
+                          saved.norm_out);
       dout = dnormed;
     }
     ConstView h = norm_in_ ? ConstView(saved.h_TH) : x_TH;
@@ -95,9 +101,9 @@ void Residual::backward(Context& context, const Batch& batch, ConstView dy_TH, C
     }
     sublayer(dout, h, dh);
   }
-  const ConstView passing = place_ == NormPlace::post ? ConstView(dsum) : dbase_TH;
+  const ConstView passing = place_ == NormPlace::post ? ConstView(dsum) : gradients.dbase_TH;
   if (norm_in_) {
-    norm_in_->backward(context, batch, dh, x_TH, saved.norm_in, passing, dx_TH);
+    norm_in_->backward(context, batch, {dh, passing, dx_TH}, x_TH, saved.norm_in);
   } else {
     kernels::add(context.exec, dh, passing, dx_TH);
   }

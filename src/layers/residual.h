@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The path around a sublayer f (attention or MLP): its norms, dropout and the sum with the residual
-// stream. What NormPlace says, with x what f's path reads and b the stream it adds to (b is x but
-// for the MLP of a parallel block):
+// The path around a sublayer f (attention, cross attention or MLP): its norms, dropout and the sum
+// with the residual stream. What NormPlace says, with x what f's path reads and b the stream it
+// adds to (b is x but for the MLP of a parallel block):
 //   pre      y = b + drop(f(norm(x)))
 //   post     y = norm(b + drop(f(x)))
 //   both     y = b + drop(norm_out(f(norm(x))))
@@ -22,28 +22,42 @@ struct ResidualSaved {
   device::Tensor o_TH;  // input of the norm after f
 };
 
+struct ResidualConfig {
+  const LayerSpec& layer;  // read by the constructor
+  int64_t hidden = 0;
+  int64_t number = 0;  // of the layer in the model
+  DropoutSite site = DropoutSite::attention;
+};
+
 class Residual {
  public:
-  /// Declares `name` (with norms on both sides also `name`_out). `number` is the layer's in the
-  /// model.
-  Residual(parameters::ParameterSet& set, const std::string& name, int64_t hidden,
-           const LayerSpec& layer, int64_t number, DropoutSite site, const Partition& partition);
+  /// Declares `name` (with norms on both sides also `name`_out).
+  Residual(parameters::ParameterSet& set, const std::string& name, const ResidualConfig& config,
+           const Partition& partition);
 
   /// Writes f(h_TH) to o_TH.
   using Sublayer = FunctionRef<void(ConstView h_TH, View o_TH)>;
-  /// y_TH overwritten; must not alias x or base. Fills `saved` unless null; `keep_h` false:
-  /// backward makes the output of the norm before f again.
-  void forward(Context& context, const Batch& batch, ConstView x_TH, ConstView base_TH, View y_TH,
-               ResidualSaved* saved, bool keep_h, Sublayer sublayer) const;
+  struct Stream {
+    ConstView x_TH;
+    ConstView base_TH;
+    View y_TH;  // overwritten; must not alias x or base
+  };
+  /// Fills `saved` unless null; `keep_h` false: backward makes the output of the norm before f
+  /// again.
+  void forward(Context& context, const Batch& batch, const Stream& stream, ResidualSaved* saved,
+               bool keep_h, Sublayer sublayer) const;
 
   /// Writes to dh_TH the gradient of what forward gave f, h_TH, for the gradient do_TH of its
   /// output.
   using SublayerBackward = FunctionRef<void(ConstView do_TH, ConstView h_TH, View dh_TH)>;
-  /// dx_TH (overwritten, may alias dy or dbase) = gradient of x through f and the norms + dbase_TH.
-  /// dbase_TH is what the stream passes by f: dy_TH itself unless the block is parallel.
-  void backward(Context& context, const Batch& batch, ConstView dy_TH, ConstView dbase_TH,
-                ConstView x_TH, const ResidualSaved& saved, View dx_TH,
-                SublayerBackward sublayer) const;
+  struct StreamGradients {
+    ConstView dy_TH;
+    ConstView dbase_TH;  // what the stream passes by f: dy_TH itself unless the block is parallel
+    View dx_TH;          // overwritten; may alias dy or dbase
+  };
+  /// dx = gradient of x through f and the norms + dbase.
+  void backward(Context& context, const Batch& batch, const StreamGradients& gradients,
+                ConstView x_TH, const ResidualSaved& saved, SublayerBackward sublayer) const;
 
  private:
   void add_to_stream(Context& context, const Batch& batch, ConstView base_TH, View o_TH) const;

@@ -85,8 +85,8 @@ void Decoder::backward(layers::Context& context, const layers::Batch& batch, Dec
                        Completed completed) const {
   for (size_t i = blocks_.size(); i-- > 0;) {
     saved.x_TH[i + 1] = {};
-    blocks_[i].backward(context, batch, dx_TH, saved.x_TH[i], saved.blocks[i],
-                        recompute.of(static_cast<int64_t>(i)), dx_TH);
+    blocks_[i].backward(context, batch, {dx_TH, dx_TH}, saved.x_TH[i], saved.blocks[i],
+                        recompute.of(static_cast<int64_t>(i)));
     saved.blocks[i] = {};
     completed({begins_[i + 1], begins_[i + 2]});
   }

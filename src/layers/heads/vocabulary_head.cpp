@@ -213,7 +213,7 @@ void VocabularyHead::forward_backward(Context& context, const Batch& batch, Cons
                                    sequence_shard(batch), "loss.input_gradient");
     kernels::cast(context.exec, sum, dh);
   }
-  norm_.backward(context, batch, dh, x_TH, saved, {}, dx_TH);
+  norm_.backward(context, batch, {.dy_TH = dh, .dx_TH = dx_TH}, x_TH, saved);
   context.inspect("input_gradient", dx_TH);
 }
 
