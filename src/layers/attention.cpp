@@ -38,7 +38,7 @@ Attention::Attention(parameters::ParameterSet& set, const std::string& name,
 kernels::AttentionSequences Attention::sequences_of(const Batch& batch) const {
   return {.cu_seqlens = batch.cu_seqlens,
           .cu_seqlens_device = batch.cu_seqlens_device,
-          .causal = batch.causal,
+          .causal = spec_.causal,
           .window_left = spec_.window > 0 ? spec_.window - 1 : -1};
 }
 

@@ -46,7 +46,6 @@ struct Batch {
   /// Positions that each sequence will come to have, where scaled rotary positions ask; absent:
   /// those it has here.
   std::span<const int32_t> reach;
-  bool causal = true;
 
   /// Names of sequences for dropout: which sample of the run, and where in it.
   ConstView sample_S;           // i64, per sequence

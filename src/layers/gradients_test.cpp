@@ -135,68 +135,6 @@ TEST(LayerGradients, Mlp) {
   }
 }
 
-/// A key's bias adds the same to a query's scores of all keys, so the softmax does not feel it:
-/// with other biases in the same vector the parameter as a whole still matters.
-void check_attention(const AttentionSpec& spec, bool causal, const std::string& what) {
-  SCOPED_TRACE(what);
-  LayerCase c(tiny_f64_settings());
-  const Attention layer(c.parameters(), "attention", {1, 0},
-                        {spec, {NormKind::rms, 1e-5, 0, false}, kH, 8}, c.partition());
-  c.place();
-  Context context = c.context();
-  Batch batch = c.batch();
-  batch.causal = causal;
-  const Shape shape{c.tokens(), kH};
-  const auto x = c.random(shape, "x"), y = c.tensor(shape), dy = c.random(shape, "dy"),
-             dx = c.tensor(shape);
-  AttentionSaved saved;
-  layer.forward(context, batch, x, y, &saved);
-  layer.backward(context, batch, dy, x, saved, dx);
-  const auto value = [&] {
-    layer.forward(context, batch, x, y, nullptr);
-    return dot(y, dy);
-  };
-  EXPECT_THAT(gradient_faults("x", x, dx, value), IsEmpty());
-  EXPECT_THAT(c.parameter_faults(value), IsEmpty());
-}
-
-TEST(LayerGradients, AttentionWithDropout) {
-  for (const bool materialised : {false, true}) {
-    for (const int64_t kv_heads : {4, 2, 1}) {  // of two tensor shards
-      for (const bool causal : {true, false}) {
-        check_attention(
-            {.heads = 4, .kv_heads = kv_heads, .head_dim = 4, .materialised = materialised}, causal,
-            fmt::format("{} {} {}", materialised, kv_heads, causal));
-      }
-    }
-  }
-}
-
-TEST(LayerGradients, AttentionsOfOtherFamilies) {
-  AttentionSpec spec{.heads = 4, .kv_heads = 2, .head_dim = 6, .qkv_bias = false};
-  check_attention(spec, true, "heads wider than hidden / heads");
-  spec.output_bias = false;
-  spec.rope.dim = 4;
-  spec.rope.base = 100;
-  check_attention(spec, true, "partial rotary");
-  spec.rope.interleaved = true;
-  spec.window = 3;
-  check_attention(spec, true, "interleaved rotary, a window");
-  spec.rope.scaling = RopeScaling::dynamic;
-  spec.rope.factor = 2;
-  spec.rope.original_context = 3;
-  check_attention(spec, true, "angles by the length of the sequence");
-  spec.qk_norm = QkNorm::head;
-  check_attention(spec, true, "norms of queries and keys");
-  spec.kv_heads = 1;
-  check_attention(spec, true, "two tensor shards of one key/value head");
-  spec.kv_heads = 2;
-  spec.softcap = 2;
-  spec.scale = 0.7;
-  spec.materialised = true;
-  check_attention(spec, true, "a softcap");
-}
-
 void check_block(const LayerSpec& spec, Recompute mode, const std::string& what) {
   SCOPED_TRACE(what);
   LayerCase c(tiny_f64_settings());

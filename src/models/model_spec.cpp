@@ -58,7 +58,11 @@ void check_layer(const LayerSpec& layer, std::vector<std::string>& faults) {
     faults.emplace_back("a root-mean-square norm has no bias");
   if (layer.parallel && layer.norm_place != layers::NormPlace::pre)
     faults.emplace_back("parallel blocks have their norms before attention and MLP");
-  if (!layer.attention.causal) faults.emplace_back("encoders are not built yet");
+  if (!layer.attention.causal) {
+    faults.emplace_back(
+        "a layer that is not causal sees the tokens it would have to predict; training it needs a "
+        "masked objective, which is not built yet");
+  }
   if (layer.attention.qk_norm == layers::QkNorm::whole)
     faults.emplace_back("a norm over all heads at once is not built yet");
 }

@@ -213,7 +213,7 @@ TEST(ModelSpec, ImpossibleOnesAreRefused) {
         m.head.softcap = 3;
       },
       "vocabulary");
-  refuses([](ModelSpec& m) { m.layers[0].attention.causal = false; }, "encoders");
+  refuses([](ModelSpec& m) { m.layers[0].attention.causal = false; }, "masked objective");
   refuses([](ModelSpec& m) { m.layers.clear(); }, "layers");
   refuses(
       [](ModelSpec& m) {

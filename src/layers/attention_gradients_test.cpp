@@ -1,0 +1,78 @@
+// SPDX-License-Identifier: Apache-2.0
+// Self-attention against finite differences in double precision, as gradients_test.cpp does it.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "layers/attention.h"
+#include "testing/gradient_check.h"
+#include "testing/layer_case.h"
+
+namespace megalith::layers {
+namespace {
+
+/// A key's bias adds the same to a query's scores of all keys, so the softmax does not feel it:
+/// with other biases in the same vector the parameter as a whole still matters.
+void check_attention(const AttentionSpec& spec, const std::string& what,
+                     const NormSpec& norm = {NormKind::rms, 1e-5, 0, false}) {
+  using megalith::testing::dot;
+  SCOPED_TRACE(what);
+  megalith::testing::LayerCase c(megalith::testing::tiny_f64_settings());
+  const Attention layer(c.parameters(), "attention", {1, 0}, {spec, norm, 16, 8}, c.partition());
+  c.place();
+  Context context = c.context();
+  const Shape shape{c.tokens(), 16};
+  const auto x = c.random(shape, "x"), y = c.tensor(shape), dy = c.random(shape, "dy"),
+             dx = c.tensor(shape);
+  AttentionSaved saved;
+  layer.forward(context, c.batch(), x, y, &saved);
+  layer.backward(context, c.batch(), dy, x, saved, dx);
+  const auto value = [&] {
+    layer.forward(context, c.batch(), x, y, nullptr);
+    return dot(y, dy);
+  };
+  EXPECT_THAT(megalith::testing::gradient_faults("x", x, dx, value), ::testing::IsEmpty());
+  EXPECT_THAT(c.parameter_faults(value), ::testing::IsEmpty());
+}
+
+TEST(LayerGradients, AttentionWithDropout) {
+  for (const bool materialised : {false, true}) {
+    for (const int64_t kv_heads : {4, 2, 1}) {  // of two tensor shards
+      for (const bool causal : {true, false}) {
+        check_attention({.heads = 4,
+                         .kv_heads = kv_heads,
+                         .head_dim = 4,
+                         .causal = causal,
+                         .materialised = materialised},
+                        fmt::format("{} {} {}", materialised, kv_heads, causal));
+      }
+    }
+  }
+}
+
+TEST(LayerGradients, AttentionsOfOtherFamilies) {
+  AttentionSpec spec{.heads = 4, .kv_heads = 2, .head_dim = 6, .qkv_bias = false};
+  check_attention(spec, "heads wider than hidden / heads");
+  spec.output_bias = false;
+  spec.rope.dim = 4;
+  spec.rope.base = 100;
+  check_attention(spec, "partial rotary");
+  spec.rope.interleaved = true;
+  spec.window = 3;
+  check_attention(spec, "interleaved rotary, a window");
+  spec.rope.scaling = RopeScaling::dynamic;
+  spec.rope.factor = 2;
+  spec.rope.original_context = 3;
+  check_attention(spec, "angles by the length of the sequence");
+  spec.qk_norm = QkNorm::head;
+  check_attention(spec, "norms of queries and keys");
+  spec.kv_heads = 1;
+  check_attention(spec, "two tensor shards of one key/value head");
+  spec.kv_heads = 2;
+  spec.softcap = 2;
+  spec.scale = 0.7;
+  spec.materialised = true;
+  check_attention(spec, "a softcap");
+}
+
+}  // namespace
+}  // namespace megalith::layers
