@@ -19,6 +19,7 @@ struct Choice {
   DType dtype;
   bool materialised;
   int64_t kv_heads;
+  layers::QkNorm first_qk_norm = layers::QkNorm::none;
 };
 
 class CachedDecoding : public ::testing::TestWithParam<Choice> {
@@ -31,6 +32,7 @@ class CachedDecoding : public ::testing::TestWithParam<Choice> {
       settings.model = megalith::testing::toy_llama_settings().model;
     else
       settings.model.set_num_layers(2);
+    settings.model.layers[0].attention.qk_norm = GetParam().first_qk_norm;
     settings.model.head.softcap = GetParam().kv_heads == 1 ? 6 : 0;
     settings.model.context = kTokens;
     settings.model.dropout = 0;
@@ -112,13 +114,14 @@ TEST_P(CachedDecoding, ScoresHaveTheBitsOfTheTrainingLoss) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Choices, CachedDecoding,
-                         ::testing::Values(Choice{"gpt2", DType::f32, false, 4},
-                                           Choice{"gpt2", DType::f32, true, 2},
-                                           Choice{"gpt2", DType::bf16, false, 2},
-                                           Choice{"llama", DType::f32, false, 2},
-                                           Choice{"llama", DType::bf16, false, 4},
-                                           Choice{"llama", DType::bf16, false, 1}));
+INSTANTIATE_TEST_SUITE_P(
+    Choices, CachedDecoding,
+    ::testing::Values(Choice{"gpt2", DType::f32, false, 4}, Choice{"gpt2", DType::f32, true, 2},
+                      Choice{"gpt2", DType::bf16, false, 2}, Choice{"llama", DType::f32, false, 2},
+                      Choice{"llama", DType::bf16, false, 4},
+                      Choice{"llama", DType::bf16, false, 1},
+                      Choice{"llama", DType::f32, false, 1, layers::QkNorm::whole},
+                      Choice{"gpt2", DType::bf16, false, 4, layers::QkNorm::whole}));
 
 // A data rank that writes no samples waits for one that does: a prompt of many chunks takes several
 // deadlines.

@@ -107,6 +107,19 @@ TEST_P(GroupedLayout, FourShardsOfOneKeyValueHead) {
   expect_any_layout(settings({8, 1, 4}), {1, 2, 4});
 }
 
+/// Norms over all queries and all keys: more and fewer shards than key heads.
+TEST_P(GroupedLayout, NormsOverAllHeads) {
+  for (const int64_t kv_heads : {8, 4, 2, 1}) {
+    Settings serial = settings({8, kv_heads, 4});
+    serial.model.for_each_layer([](layers::LayerSpec& layer) {
+      layer.attention.qk_norm = layers::QkNorm::whole;
+      layer.attention.head_dim = 8;
+    });
+    serial.model.layers[1].norm.kind = layers::NormKind::layer;  // sums of two kinds
+    expect_any_layout(serial, {1, 2, 4});
+  }
+}
+
 TEST_P(GroupedLayout, ThreeShards) { expect_any_layout(settings({9, 3, 3, 18}), {1, 3}); }
 
 TEST_P(GroupedLayout, SixShardsOfThreeKeyValueHeads) {
@@ -171,6 +184,11 @@ TEST(GroupedLayoutSplit, RefusesWhatCutsNoHeadEvenly) {
     return "";
   };
   EXPECT_EQ(fault({8, 2, 4}, 4), "");
+  Settings whole = grouped(true, {8, 1, 4}, DType::f32);
+  EXPECT_EQ(models::split_fault(whole.model, 4), "");
+  whole.model.layers[1].attention.qk_norm = layers::QkNorm::whole;
+  EXPECT_NE(models::split_fault(whole.model, 4).find("the 6 weights of the norm over all keys"),
+            std::string::npos);
   EXPECT_NE(fault({12, 4, 6}, 1).find("neither divides the other"), std::string::npos);
   EXPECT_NE(fault({8, 1, 8}, 1).find("the 12 rows of keys and values"), std::string::npos);
   EXPECT_NE(fault({6, 3, 6, 18}, 2).find("parallel.tensor 2 and model.kv_heads 3"),

@@ -23,6 +23,11 @@ struct Reading {
 Settings settings_named(std::string_view name) {
   Settings s = name == "gpt2" ? testing::toy_settings() : testing::toy_llama_settings();
   if (name == "grouped") testing::set_kv_heads(s.model, 2);  // of four tensor shards
+  if (name == "whole_norms") {
+    testing::set_kv_heads(s.model, 2);
+    s.model.for_each_layer(
+        [](layers::LayerSpec& layer) { layer.attention.qk_norm = layers::QkNorm::whole; });
+  }
   s.model.context = kTokens;
   return s;
 }
@@ -89,11 +94,13 @@ TEST_P(InferenceLayout, HasTheBitsOfOneRank) {
 
 INSTANTIATE_TEST_SUITE_P(
     All, InferenceLayout,
-    ::testing::Combine(
-        ::testing::Values("gpt2", "llama", "grouped"), ::testing::Values(DType::f32, DType::bf16),
-        ::testing::Values(parallel::Layout{.tensor = 2}, parallel::Layout{.tensor = 4},
-                          parallel::Layout{.pipeline = 2}, parallel::Layout{.pipeline = 3},
-                          parallel::Layout{.tensor = 2, .pipeline = 2})));
+    ::testing::Combine(::testing::Values("gpt2", "llama", "grouped", "whole_norms"),
+                       ::testing::Values(DType::f32, DType::bf16),
+                       ::testing::Values(parallel::Layout{.tensor = 2},
+                                         parallel::Layout{.tensor = 4},
+                                         parallel::Layout{.pipeline = 2},
+                                         parallel::Layout{.pipeline = 3},
+                                         parallel::Layout{.tensor = 2, .pipeline = 2})));
 
 TEST(InferenceModel, RefusesALayoutThatDoesNotFit) {
   const Settings s = settings_named("gpt2");

@@ -8,21 +8,17 @@
 // gather what these make (docs/design/0007-grouped-keys.md).
 #pragma once
 
-#include <optional>
-
-#include "kernels/attention/attention.h"
-#include "layers/head_norm.h"
+#include "layers/attention_core.h"
 #include "layers/linear.h"
+#include "layers/qk_norms.h"
 #include "layers/spec.h"
 
 namespace megalith::layers {
 
 struct AttentionSaved {
   device::Tensor qkv_TC;  // [T, (N / t + 2 k) D], k = max(1, K / t); before norms of q and k
-  device::Tensor y_TC;    // [T, N D / t]: the output projection's input
-  device::Tensor lse_NT;  // f32
-  HeadNormSaved q_norm, k_norm;
-  device::Tensor probabilities;  // materialised only; absent when recomputed
+  AttentionCoreSaved core;
+  QkNormsSaved norms;
 };
 
 /// Where a layer is: its number in the whole model, and among the layers of this rank that share a
@@ -44,7 +40,7 @@ struct AttentionConfig {
 
 class Attention {
  public:
-  /// Declares `name`.qkv and `name`.output, and `name`.q_norm and `name`.k_norm [D] if there are.
+  /// Declares `name`.qkv and `name`.output, and the norms of queries and keys (qk_norms.h).
   Attention(parameters::ParameterSet& set, const std::string& name, const LayerPlace& place,
             const AttentionConfig& config, const Partition& partition);
 
@@ -58,42 +54,30 @@ class Attention {
                 const AttentionSaved& saved, View dx_TH) const;
 
  private:
-  /// Sizes on this rank.
-  struct Heads {
-    int64_t queries, kv, size, begin;
-    float scale;
-    int sharers;           // ranks that have the same key/value head
-    int64_t kv_partials;   // canonical shards of each key/value head, here
-    int64_t own_columns;   // of the fused projection; the others' key and value are gathered
-    int64_t first_shared;  // column of the key and value that are shared
-  };
-  /// Queries, keys and values as attention takes them; with norms in a buffer of their own.
+  /// With norms in a buffer of their own.
   struct Prepared {
     device::Tensor qk_TC;
-    kernels::HeadsView q_TND, k_TKD;
-    kernels::ConstHeadsView v_TKD;
+    AttentionOperands operands;
   };
-  Heads heads_of(const Context& context) const;
-  kernels::AttentionSequences sequences_of(const Batch& batch) const;
-  kernels::AttentionDropout dropout_of(const Context& context, const Batch& batch) const;
-  Prepared prepare(Context& context, const Batch& batch, View qkv_TC, AttentionSaved* saved) const;
-  void normalise(Context& context, View qkv_TC, Prepared& prepared, AttentionSaved* saved) const;
-  void turn(Context& context, const Batch& batch, kernels::HeadsView q_TND,
-            kernels::HeadsView k_TKD, bool inverse) const;
-  /// The core: y from prepared heads; `lse` and `probabilities` may be absent.
-  void attend(Context& context, const Batch& batch, const Prepared& prepared, View y_TC, View lse,
-              View probabilities) const;
-  void keep_probabilities(Context& context, const Batch& batch, AttentionSaved& saved) const;
-  void gather_shared(Context& context, View qkv_TC) const;
-  void core_backward(Context& context, const Batch& batch, const Prepared& prepared,
-                     const AttentionSaved& saved, ConstView dcore_TC, View dqkv_TC) const;
-  device::Tensor probabilities_again(Context& context, const Batch& batch, const Prepared& prepared,
-                                     const AttentionSaved& saved) const;
+  /// The heads in the fused projection's output.
+  AttentionOperands fused(const Context& context, const Batch& batch, View qkv_TC) const;
+  /// With norms and positions. `again`: from what the norms saved, else filling `saved` unless
+  /// null.
+  Prepared prepare(Context& context, const Batch& batch, View qkv_TC, const QkNormsSaved* again,
+                   QkNormsSaved* saved) const;
+  void turn(Context& context, const Batch& batch, const QueriesAndKeys& heads, bool inverse) const;
+  void attend_cached(Context& context, const KvCacheBinding& cache,
+                     const AttentionOperands& operands, View y_TC) const;
+  /// The key and value that ranks share, in the fused projection's output.
+  View shared(const LocalHeads& heads, View qkv_TC) const {
+    return qkv_TC.columns(heads.queries * heads.size, 2 * heads.size);
+  }
   LayerPlace place_;
   AttentionSpec spec_;
   int64_t context_length_;
   ColumnLinear qkv_;
-  std::optional<HeadNorm> q_norm_, k_norm_;
+  QkNorms norms_;
+  AttentionCore core_;
   RowLinear output_;
 };
 

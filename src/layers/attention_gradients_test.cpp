@@ -74,5 +74,20 @@ TEST(LayerGradients, AttentionsOfOtherFamilies) {
   check_attention(spec, "a softcap");
 }
 
+TEST(LayerGradients, AttentionWithNormsOverAllHeads) {
+  for (const int64_t kv_heads : {4, 2, 1}) {
+    for (const NormSpec& norm :
+         {NormSpec{NormKind::rms, 1e-5, 1, false}, NormSpec{NormKind::layer, 1e-5, 0, false}}) {
+      check_attention({.heads = 4,
+                       .kv_heads = kv_heads,
+                       .head_dim = 6,
+                       .qkv_bias = false,
+                       .qk_norm = QkNorm::whole,
+                       .rope = {.dim = 6, .base = 100}},
+                      fmt::format("{} {}", kv_heads, static_cast<int>(norm.kind)), norm);
+    }
+  }
+}
+
 }  // namespace
 }  // namespace megalith::layers

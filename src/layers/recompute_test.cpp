@@ -29,13 +29,15 @@ void append(ConstView view, std::vector<std::byte>& bits) {
   bits.insert(bits.end(), view.data(), view.data() + view.bytes());
 }
 
-Outcome run_block(DType dtype, Recompute mode, double dropout, bool materialised) {
+Outcome run_block(DType dtype, Recompute mode, double dropout, bool materialised,
+                  QkNorm qk_norm = QkNorm::none) {
   engine::Settings settings = settings_of(dtype);
   settings.model.dropout = dropout;
   LayerCase c(settings);
   const models::ModelSpec& a = settings.model;
   LayerSpec spec = a.layer(0);
   spec.attention.materialised = materialised;
+  spec.attention.qk_norm = qk_norm;
   const Block layer(c.parameters(), {2, 0}, {spec, a.hidden, a.context}, c.partition());
   c.place();
   Context context = c.context();
@@ -67,6 +69,16 @@ TEST(Recompute, ChangesMemoryButNoBit) {
       }
       EXPECT_NE(run_block(dtype, Recompute::none, 0.0, materialised).bits,
                 run_block(dtype, Recompute::none, 0.1, materialised).bits);
+    }
+  }
+}
+
+TEST(Recompute, NormsOfQueriesAndKeysAreMadeAgain) {
+  for (const QkNorm qk_norm : {QkNorm::head, QkNorm::whole}) {
+    for (const DType dtype : {DType::f32, DType::bf16}) {
+      const Outcome none = run_block(dtype, Recompute::none, 0.1, false, qk_norm);
+      for (const auto mode : {Recompute::selective, Recompute::full})
+        EXPECT_EQ(none.bits, run_block(dtype, mode, 0.1, false, qk_norm).bits) << name_of(dtype);
     }
   }
 }

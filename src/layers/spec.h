@@ -65,8 +65,9 @@ struct AttentionSpec {
   bool causal = true;
   bool materialised = false;  // store probabilities instead of computing them again in backward
   int64_t query_width() const { return heads * head_dim; }
+  int64_t kv_width() const { return 2 * kv_heads * head_dim; }
   /// Rows of the fused projection.
-  int64_t qkv_width() const { return (heads + 2 * kv_heads) * head_dim; }
+  int64_t qkv_width() const { return query_width() + kv_width(); }
   void visit(config::FieldVisitor& v);
   friend bool operator==(const AttentionSpec&, const AttentionSpec&) = default;
 };

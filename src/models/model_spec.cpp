@@ -20,18 +20,23 @@ int64_t norm_parameters(const NormSpec& norm, int64_t width) {
   return norm.kind == layers::NormKind::layer && norm.bias ? 2 * width : width;
 }
 
-int64_t layer_parameters(const LayerSpec& layer, int64_t hidden) {
-  const layers::AttentionSpec& a = layer.attention;
-  const layers::MlpSpec& m = layer.mlp;
-  int64_t sum =
-      a.qkv_width() * hidden + a.query_width() * hidden + m.up_width() * hidden + m.ffn * hidden;
+int64_t attention_parameters(const layers::AttentionSpec& a, int64_t hidden) {
+  int64_t sum = a.qkv_width() * hidden + a.query_width() * hidden;
   if (a.qkv_bias) sum += a.qkv_width();
   if (a.output_bias) sum += hidden;
-  if (m.bias) sum += m.up_width() + hidden;
-  sum +=
-      (layer.norm_place == layers::NormPlace::both ? 4 : 2) * norm_parameters(layer.norm, hidden);
-  if (a.qk_norm == layers::QkNorm::head) sum += 2 * a.head_dim;  // weights alone
+  // Norms of queries and keys have weights alone.
+  if (a.qk_norm == layers::QkNorm::head) sum += 2 * a.head_dim;
+  if (a.qk_norm == layers::QkNorm::whole) sum += (a.heads + a.kv_heads) * a.head_dim;
   return sum;
+}
+
+int64_t layer_parameters(const LayerSpec& layer, int64_t hidden) {
+  const layers::MlpSpec& m = layer.mlp;
+  int64_t sum =
+      attention_parameters(layer.attention, hidden) + m.up_width() * hidden + m.ffn * hidden;
+  if (m.bias) sum += m.up_width() + hidden;
+  const int64_t norms = layer.norm_place == layers::NormPlace::both ? 4 : 2;
+  return sum + norms * norm_parameters(layer.norm, hidden);
 }
 
 void check_attention(const layers::AttentionSpec& a, std::vector<std::string>& faults) {
@@ -63,8 +68,6 @@ void check_layer(const LayerSpec& layer, std::vector<std::string>& faults) {
         "a layer that is not causal sees the tokens it would have to predict; training it needs a "
         "masked objective, which is not built yet");
   }
-  if (layer.attention.qk_norm == layers::QkNorm::whole)
-    faults.emplace_back("a norm over all heads at once is not built yet");
 }
 
 void check_sizes(const ModelSpec& m, std::vector<std::string>& faults) {
@@ -151,6 +154,10 @@ std::string split_fault(const ModelSpec& model, int shards, int ranks) {
       return fault(fmt::format("and model.kv_heads {}: neither divides the other", a.kv_heads));
     if (kv_rows % shards != 0)
       return fault(fmt::format("does not divide the {} rows of keys and values", kv_rows));
+    if (a.qk_norm == layers::QkNorm::whole && a.kv_heads * a.head_dim % shards != 0) {
+      return fault(fmt::format("does not divide the {} weights of the norm over all keys",
+                               a.kv_heads * a.head_dim));
+    }
     if (layer.mlp.ffn % shards != 0)
       return fault(fmt::format("does not divide model.ffn {}", layer.mlp.ffn));
     if (!shares_of_heads(ranks, a.kv_heads)) {

@@ -165,7 +165,11 @@ TEST(ModelSpec, CountsWhatItsLayersDeclare) {
   ModelSpec normed = gpt2({.hidden = 48, .heads = 4});  // layer norms with a bias
   normed.for_each_layer(
       [](layers::LayerSpec& layer) { layer.attention.qk_norm = layers::QkNorm::head; });
-  for (const ModelSpec& model : {gpt2({.hidden = 48, .heads = 4}), both, normed, classifier()}) {
+  ModelSpec whole = uneven();
+  whole.for_each_layer(
+      [](layers::LayerSpec& layer) { layer.attention.qk_norm = layers::QkNorm::whole; });
+  for (const ModelSpec& model :
+       {gpt2({.hidden = 48, .heads = 4}), both, normed, whole, classifier()}) {
     int64_t elements = 0;
     for (const DeclaredTensor& tensor : declared_tensors(model))
       elements += tensor.shape.num_elements();
