@@ -119,6 +119,15 @@ class FieldVisitor {
     on_section({name, meaning, {}}, [&](FieldVisitor& v) { value.visit(v); });
   }
 
+  /// A section that may be absent: its key says that it is there.
+  template <class S>
+  void optional_section(std::string_view name, std::optional<S>& value, std::string_view meaning) {
+    on_optional_section({name, meaning, {}}, value.has_value(), [&](FieldVisitor& v) {
+      if (!value) value.emplace();
+      value->visit(v);
+    });
+  }
+
   template <class S>
   void list(std::string_view name, std::vector<S>& values, std::string_view short_key,
             std::string_view meaning) {
@@ -136,6 +145,10 @@ class FieldVisitor {
  protected:
   virtual void on_value(const FieldInfo& info, const ValueReference& value) = 0;
   virtual void on_section(const FieldInfo& info, FunctionRef<void(FieldVisitor&)> visit) = 0;
+  virtual void on_optional_section(const FieldInfo& info, bool present,
+                                   FunctionRef<void(FieldVisitor&)> visit) {
+    if (present) on_section(info, visit);
+  }
   virtual void on_list(const FieldInfo& info, const ListReference& list) = 0;
 
  private:

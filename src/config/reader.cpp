@@ -60,6 +60,11 @@ class Reader : public FieldVisitor {
     read_map(*node, join_path(path_, info.name), visit);
   }
 
+  void on_optional_section(const FieldInfo& info, bool /*present*/,
+                           FunctionRef<void(FieldVisitor&)> visit) override {
+    on_section(info, visit);  // which asks for the fields only where the key is
+  }
+
   void on_list(const FieldInfo& info, const ListReference& list) override {
     const Node* node = take(info.name);
     if (node == nullptr) return;

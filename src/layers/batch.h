@@ -23,6 +23,20 @@ struct KvCacheBinding {
   kernels::CachedSequences sequences;
 };
 
+struct Batch;
+/// The rows of another sequence, an encoder's output, that cross attention reads keys and values
+/// from: sequence s of the batch sees all of sequence s of these.
+struct Memory {
+  const Batch* batch = nullptr;  // whose tokens they are; as many sequences as the batch that reads
+  ConstView rows_TH;             // the rank's own tokens
+  /// f32 (f64 beside f64), the rank's own tokens. Each layer's backward ADDS its gradient of the
+  /// rows: all layers read the same ones. Zero it before the first.
+  View gradient_TH;
+  /// Inference, by layer on this rank: keys and values made before (CrossAttention::keys_values).
+  /// Then the rows are not read.
+  std::span<const View> kept;
+};
+
 /// The tokens whose norms, dropouts and residual sums this rank computes: all of the batch, or with
 /// sequence parallelism its part of each sample (parallel/sequence_shard.h).
 struct OwnTokens {
@@ -60,6 +74,8 @@ struct Batch {
 
   /// When bound: keys and values go to the cache and attention reads it (inference).
   const KvCacheBinding* cache = nullptr;
+  /// What layers with cross attention read.
+  const Memory* memory = nullptr;
 };
 
 }  // namespace megalith::layers

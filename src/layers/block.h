@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // One transformer block, attention and MLP on the residual stream:
 //   x1 = x + attention(x);   y = x1 + mlp(x1)        parallel: y = x + attention(x) + mlp(x)
+// or with cross attention (Vaswani et al. 2017) between them
+//   x1 = x + attention(x);   x2 = x1 + cross(x1, memory);   y = x2 + mlp(x2)
 // with norms and dropout as residual.h says, and what of it is kept for backward, by recompute mode
 // (Korthikanti et al. 2022, section 5):
 //   none       every input of a product, and materialised probabilities
@@ -10,7 +12,10 @@
 //   full       nothing but the block's input; forward runs again
 #pragma once
 
+#include <optional>
+
 #include "layers/attention.h"
+#include "layers/cross_attention.h"
 #include "layers/mlp.h"
 #include "layers/residual.h"
 
@@ -30,10 +35,12 @@ struct RecomputePolicy {
 };
 
 struct BlockSaved {
-  ResidualSaved attention_path, mlp_path;
+  ResidualSaved attention_path, cross_path, mlp_path;
   AttentionSaved attention;
+  CrossAttentionSaved cross;
   MlpSaved mlp;
   device::Tensor x1_TH;  // the residual stream between the halves; absent when parallel
+  device::Tensor x2_TH;  // behind cross attention, if there is one
 };
 
 struct BlockConfig {
@@ -56,20 +63,35 @@ class Block {
   Block(parameters::ParameterSet& set, const LayerPlace& place, const BlockConfig& config,
         const Partition& partition);
 
-  /// y_TH overwritten; must not alias x. Fills `saved` unless null. Collective over the tensor
-  /// ranks.
+  /// y_TH overwritten; must not alias x. Fills `saved` unless null. With cross attention the batch
+  /// has its memory. Collective over the tensor ranks.
   void forward(Context& context, const Batch& batch, ConstView x_TH, View y_TH, BlockSaved* saved,
                Recompute recompute) const;
-  /// x_TH is forward's. With `full`, `saved` is filled anew first.
+  /// x_TH is forward's. With `full`, `saved` is filled anew first. The memory's gradient
+  /// accumulates.
   void backward(Context& context, const Batch& batch, const BlockGradients& gradients,
                 ConstView x_TH, BlockSaved& saved, Recompute recompute) const;
 
+  /// Null without cross attention.
+  const CrossAttention* cross() const { return cross_ ? &cross_->attention : nullptr; }
+
  private:
+  struct CrossHalf {
+    Residual path;
+    CrossAttention attention;
+  };
+  static std::optional<CrossHalf> make_cross(parameters::ParameterSet& set, const LayerPlace& place,
+                                             const BlockConfig& config, const Partition& partition);
+  void forward_cross(Context& context, const Batch& batch, ConstView x_TH, View y_TH,
+                     BlockSaved* keep, Recompute recompute) const;
+  void backward_cross(Context& context, const Batch& batch, View dx_TH,
+                      const BlockSaved& saved) const;
   bool is_parallel_;
   bool materialised_;
   std::string name_;
   Residual attention_path_;
   Attention attention_;
+  std::optional<CrossHalf> cross_;
   Residual mlp_path_;
   Mlp mlp_;
 };

@@ -15,7 +15,14 @@
 namespace megalith::layers {
 
 /// Where in a model a random draw is made; part of its key, so the numbers are fixed for good.
-enum class DropoutSite : uint64_t { embedding = 1, probabilities = 2, attention = 3, mlp = 4 };
+enum class DropoutSite : uint64_t {
+  embedding = 1,
+  probabilities = 2,
+  attention = 3,
+  mlp = 4,
+  cross_probabilities = 5,
+  cross = 6
+};
 
 struct Context {
   kernels::Exec& exec;

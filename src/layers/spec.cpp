@@ -65,6 +65,7 @@ void LayerSpec::visit(config::FieldVisitor& v) {
   v.field("parallel", parallel, "attention and MLP read the same stream");
   v.field("residual_scale", residual_scale, "of what they add to it", between(-1e6, 1e6));
   v.section("attention", attention, "Mixes tokens.");
+  v.optional_section("cross", cross, "Mixes in the rows of another sequence.");
   v.section("mlp", mlp, "Acts on each token.");
 }
 

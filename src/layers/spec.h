@@ -6,6 +6,7 @@
 
 #include <array>
 #include <cstdint>
+#include <optional>
 #include <string_view>
 #include <vector>
 
@@ -89,6 +90,9 @@ struct LayerSpec {
   bool parallel = false;      // y = x + attention(norm_1(x)) + mlp(norm_2(x)); pre only
   double residual_scale = 1;  // of what attention and MLP add to the stream
   AttentionSpec attention;
+  /// Between attention and MLP, of another sequence's rows: neither causal, nor with positions, nor
+  /// a window.
+  std::optional<AttentionSpec> cross;
   MlpSpec mlp;
   void visit(config::FieldVisitor& v);
   friend bool operator==(const LayerSpec&, const LayerSpec&) = default;

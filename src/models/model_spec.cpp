@@ -34,8 +34,10 @@ int64_t layer_parameters(const LayerSpec& layer, int64_t hidden) {
   const layers::MlpSpec& m = layer.mlp;
   int64_t sum =
       attention_parameters(layer.attention, hidden) + m.up_width() * hidden + m.ffn * hidden;
+  if (layer.cross) sum += attention_parameters(*layer.cross, hidden);
   if (m.bias) sum += m.up_width() + hidden;
-  const int64_t norms = layer.norm_place == layers::NormPlace::both ? 4 : 2;
+  const int64_t norms =
+      (layer.norm_place == layers::NormPlace::both ? 2 : 1) * (layer.cross ? 3 : 2);
   return sum + norms * norm_parameters(layer.norm, hidden);
 }
 
@@ -67,6 +69,11 @@ void check_layer(const LayerSpec& layer, std::vector<std::string>& faults) {
     faults.emplace_back(
         "a layer that is not causal sees the tokens it would have to predict; training it needs a "
         "masked objective, which is not built yet");
+  }
+  if (layer.cross) {
+    faults.emplace_back(
+        "a layer with cross attention reads the rows of an encoder, and there is no encoder stack "
+        "yet");
   }
 }
 

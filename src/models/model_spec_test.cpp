@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/error.h"
+#include "config/fields_json.h"
 #include "models/families.h"
 #include "models/foreign_map.h"
 #include "models/model_spec_json.h"
@@ -81,6 +82,25 @@ TEST(ModelSpec, FilesHoldWhatDiffersFromTheDefaults) {
                         {"vocab", 50257},
                         {"layers", {{{"count", 12}}}}}));
   EXPECT_EQ(to_json(uneven())["layers"].size(), 3);
+}
+
+/// A description that no version before had: absent unless its key is there.
+TEST(ModelSpec, CrossAttentionIsWrittenWhereThereIsSome) {
+  layers::LayerSpec layer, without, read;
+  layer.cross = layers::AttentionSpec{.heads = 4, .kv_heads = 2, .causal = false};
+  const auto json = config::changed_fields_json(layer);
+  EXPECT_EQ(json.size(), 1u) << json;
+  EXPECT_TRUE(config::changed_fields_json(without).empty());
+  config::read_fields_json(json.dump(), "m", [&](config::FieldVisitor& v) { read.visit(v); });
+  EXPECT_EQ(read, layer);
+  read = {};
+  config::read_fields_json("{}", "m", [&](config::FieldVisitor& v) { read.visit(v); });
+  EXPECT_EQ(read, without);
+  Json wrong = json;
+  wrong["cross"]["head"] = 4;
+  EXPECT_THROW(
+      config::read_fields_json(wrong.dump(), "m", [&](config::FieldVisitor& v) { read.visit(v); }),
+      UserError);
 }
 
 TEST(ModelSpec, UnknownKeysAndValuesAreRefusedByName) {
@@ -168,8 +188,12 @@ TEST(ModelSpec, CountsWhatItsLayersDeclare) {
   ModelSpec whole = uneven();
   whole.for_each_layer(
       [](layers::LayerSpec& layer) { layer.attention.qk_norm = layers::QkNorm::whole; });
+  ModelSpec crossed = both;
+  crossed.layers[1].cross = crossed.layers[3].attention;
+  crossed.layers[1].cross->causal = false;
+  crossed.layers[1].cross->rope.dim = 0;
   for (const ModelSpec& model :
-       {gpt2({.hidden = 48, .heads = 4}), both, normed, whole, classifier()}) {
+       {gpt2({.hidden = 48, .heads = 4}), both, normed, whole, crossed, classifier()}) {
     int64_t elements = 0;
     for (const DeclaredTensor& tensor : declared_tensors(model))
       elements += tensor.shape.num_elements();
@@ -218,6 +242,12 @@ TEST(ModelSpec, ImpossibleOnesAreRefused) {
       },
       "vocabulary");
   refuses([](ModelSpec& m) { m.layers[0].attention.causal = false; }, "masked objective");
+  refuses(
+      [](ModelSpec& m) {
+        m.layers[1].cross = m.layers[1].attention;
+        m.layers[1].cross->causal = false;
+      },
+      "encoder stack");
   refuses([](ModelSpec& m) { m.layers.clear(); }, "layers");
   refuses(
       [](ModelSpec& m) {

@@ -2,6 +2,7 @@
 #include "testing/layer_case.h"
 
 #include <algorithm>
+#include <numeric>
 
 #include "comm/backends.h"
 #include "engine/losses.h"
@@ -35,39 +36,50 @@ engine::DeviceBatch::Sizes sizes_of(const engine::Settings& settings,
 
 }  // namespace
 
-LayerCase::LayerCase(const engine::Settings& settings, int64_t samples)
+LayerCase::LayerCase(const engine::Settings& settings, int64_t samples, const LayerRank& rank)
     : settings_(settings),
-      device_(device::make_cpu_device(1)),
-      alone_(comm::make_self_communicator(*device_)),
-      exec_(*device_),
+      own_device_(rank.device == nullptr ? device::make_cpu_device(1) : nullptr),
+      exec_(rank.device == nullptr ? *own_device_ : *rank.device),
+      alone_(rank.tensor == nullptr ? comm::make_self_communicator(exec_.device) : nullptr),
+      tensor_(rank.tensor == nullptr ? alone_.get() : rank.tensor),
+      sequence_(rank.sequence),
       host_batch_(toy_batch(settings, 0, samples)),
       device_batch_(std::make_unique<engine::DeviceBatch>(
-          *device_, host_batch_, sizes_of(settings, host_batch_), host_batch_.total_weight,
-          engine::DeviceBatch::TokenPart{})) {}
+          exec_.device, host_batch_, sizes_of(settings, host_batch_), host_batch_.total_weight,
+          token_part())) {}
+
+engine::DeviceBatch::TokenPart LayerCase::token_part() const {
+  if (!sequence_) return {};
+  return {tensor_->rank(), tensor_->size()};
+}
 
 layers::Partition LayerCase::partition() const {
-  return {settings_.split.tensor_shards, 1, 0, settings_.token_partials()};
+  const int partials = settings_.token_partials();
+  return {settings_.split.tensor_shards, tensor_->size(), tensor_->rank(),
+          sequence_ ? exact_div(partials, tensor_->size()) : partials, sequence_};
 }
 
 layers::Context LayerCase::context() {
-  return {exec_,
-          *alone_,
-          settings_.split.tensor_shards,
-          settings_.activations,
-          settings_.masters,
-          random_key(settings_.seed, uint64_t{3}),
-          settings_.model.dropout};
+  return {.exec = exec_,
+          .tensor = *tensor_,
+          .tensor_shards = settings_.split.tensor_shards,
+          .activation = settings_.activations,
+          .accumulation = settings_.masters,
+          .step_key = random_key(settings_.seed, uint64_t{3}),
+          .dropout = settings_.model.dropout,
+          .sequence = sequence_};
 }
 
 namespace {
 
-/// offset + deviation * normal, in the view's type.
+/// Element i = offset + deviation * normal of number(i), in the view's type.
+template <class Number>
 void fill(device::Device& device, View view, const std::string& name, double offset,
-          double deviation) {
+          double deviation, const Number& number) {
   const uint64_t key = random_key(99, name);
   std::vector<std::byte> host(static_cast<size_t>(view.bytes()));
   for (int64_t i = 0; i < view.num_elements(); ++i) {
-    const double x = offset + deviation * normal(key, static_cast<uint64_t>(i));
+    const double x = offset + deviation * normal(key, static_cast<uint64_t>(number(i)));
     if (view.dtype() == DType::f64) {
       reinterpret_cast<double*>(host.data())[i] = x;
     } else if (view.dtype() == DType::f32) {
@@ -83,16 +95,22 @@ void fill(device::Device& device, View view, const std::string& name, double off
 }  // namespace
 
 void LayerCase::place() {
-  set_.allocate(*device_, {settings_.masters, settings_.weights, true, 1});
+  set_.allocate(device(), {settings_.masters, settings_.weights, true, 1});
   for (const parameters::Parameter& parameter : set_.all()) {
     const bool ones = parameter.declaration().init.kind == parameters::Init::Kind::ones;
-    fill(*device_, parameter.master(), parameter.name(), ones ? 1 : 0, 0.3);
+    std::vector<int64_t> number(static_cast<size_t>(parameter.local_elements()));
+    parameter.declaration().shard.for_each_run(
+        parameter.shape(), [&](int64_t from, int64_t to, int64_t count) {
+          std::iota(number.begin() + to, number.begin() + to + count, from);
+        });
+    fill(device(), parameter.master(), parameter.name(), ones ? 1 : 0, 0.3,
+         [&](int64_t i) { return number[static_cast<size_t>(i)]; });
   }
-  set_.refresh_compute(*device_);
+  set_.refresh_compute(device());
   zero_gradients();
 }
 
-void LayerCase::zero_gradients() { set_.zero_gradient_sums(*device_, 0); }
+void LayerCase::zero_gradients() { set_.zero_gradient_sums(device(), 0); }
 
 device::Tensor LayerCase::tensor(const Shape& shape) {
   return exec_.workspace.tensor(settings_.activations, shape);
@@ -100,7 +118,19 @@ device::Tensor LayerCase::tensor(const Shape& shape) {
 
 device::Tensor LayerCase::random(const Shape& shape, const std::string& name) {
   device::Tensor result = tensor(shape);
-  fill(*device_, result, name, 0, 1);
+  fill(device(), result, name, 0, 1, [](int64_t i) { return i; });
+  return result;
+}
+
+device::Tensor LayerCase::random_rows(const layers::Batch& batch, int64_t columns,
+                                      const std::string& name) {
+  device::Tensor result = tensor(Shape{batch.own.count, columns});
+  const int64_t each = batch.own.per_sample, length = each * token_part().count;
+  fill(device(), result, name, 0, 1, [&](int64_t i) {
+    const int64_t row = i / columns;
+    const int64_t logical = row / each * length + token_part().index * each + row % each;
+    return logical * columns + i % columns;
+  });
   return result;
 }
 
@@ -110,7 +140,7 @@ std::vector<std::string> LayerCase::parameter_faults(FunctionRef<double()> value
     // Both buffers and all partial rows together are the gradient.
     const int64_t elements = parameter.local_elements();
     const device::Tensor sum = exec_.workspace.tensor(DType::f64, Shape{elements});
-    device_->fill_zero(sum);
+    device().fill_zero(sum);
     for (int which = 0; which < parameter.num_gradients(); ++which) {
       const View part = parameter.gradient_sum(which);
       for (int64_t i = 0; i < part.num_elements(); ++i)

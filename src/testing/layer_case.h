@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Everything a layer needs around it to run on one rank: device, context, batch, parameters with
 // random values in all of them (biases and norms too, so that nothing hides behind a zero or a
-// one).
+// one). Values are a function of name and logical element: the same under every layout.
 #pragma once
 
 #include <memory>
@@ -21,15 +21,26 @@ namespace megalith::testing {
 /// every representation, so that all kernels are the double-precision references.
 engine::Settings tiny_f64_settings();
 
+/// What a case runs on, which must outlive it: a cpu, alone, unless said otherwise.
+struct LayerRank {
+  device::Device* device = nullptr;
+  comm::Communicator* tensor = nullptr;
+  bool sequence = false;  // tokens between products are spread over the ranks
+};
+
 class LayerCase {
  public:
   /// Batch: samples [0, samples) of the toy data.
-  explicit LayerCase(const engine::Settings& settings, int64_t samples = 2);
+  explicit LayerCase(const engine::Settings& settings, int64_t samples = 2,
+                     const LayerRank& rank = {});
   LayerCase(const LayerCase&) = delete;
   LayerCase& operator=(const LayerCase&) = delete;
 
   const engine::Settings& settings() const { return settings_; }
-  device::Device& device() { return *device_; }
+  device::Device& device() { return exec_.device; }
+  comm::Communicator& ranks() { return *tensor_; }
+  /// Which part of each sample's tokens the rank has between products.
+  engine::DeviceBatch::TokenPart token_part() const;
   parameters::ParameterSet& parameters() { return set_; }
   layers::Partition partition() const;
   const layers::Batch& batch() const { return device_batch_->batch(); }
@@ -43,15 +54,19 @@ class LayerCase {
   /// Of the activations' type; `random` is a function of shape and name.
   device::Tensor tensor(const Shape& shape);
   device::Tensor random(const Shape& shape, const std::string& name);
+  /// The rank's own rows of random(Shape{batch.num_tokens, columns}, name).
+  device::Tensor random_rows(const layers::Batch& batch, int64_t columns, const std::string& name);
 
   /// Finite differences of `value` against the accumulated gradients of all parameters.
   std::vector<std::string> parameter_faults(FunctionRef<double()> value);
 
  private:
   engine::Settings settings_;
-  std::unique_ptr<device::Device> device_;
-  std::unique_ptr<comm::Communicator> alone_;
+  std::unique_ptr<device::Device> own_device_;
   kernels::Exec exec_;
+  std::unique_ptr<comm::Communicator> alone_;
+  comm::Communicator* tensor_;
+  bool sequence_;
   parameters::ParameterSet set_;
   data::HostBatch host_batch_;
   std::unique_ptr<engine::DeviceBatch> device_batch_;
