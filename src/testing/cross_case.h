@@ -15,7 +15,8 @@ struct CrossCase {
   explicit CrossCase(const engine::Settings& settings, const LayerRank& rank = {})
       : c(settings, kSamples, rank),
         host(toy_batch(memory_settings(settings), 0, kSamples)),
-        memory_batch(c.device(), host, host.num_sequences(), host.total_weight, c.token_part()),
+        memory_batch(c.device(), host, {.max_sequences = host.num_sequences()}, host.total_weight,
+                     c.token_part()),
         rows(c.random_rows(memory_batch.batch(), kCrossHidden, "memory")),
         gradient(c.context().workspace(settings.masters, rows.view.shape())),
         x(c.random_rows(c.batch(), kCrossHidden, "x")),

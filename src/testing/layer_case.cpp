@@ -44,9 +44,10 @@ LayerCase::LayerCase(const engine::Settings& settings, int64_t samples, const La
       tensor_(rank.tensor == nullptr ? alone_.get() : rank.tensor),
       sequence_(rank.sequence),
       host_batch_(toy_batch(settings, 0, samples)),
-      device_batch_(std::make_unique<engine::DeviceBatch>(
-          exec_.device, host_batch_, sizes_of(settings, host_batch_), host_batch_.total_weight,
-          token_part())) {}
+      device_batch_(std::make_unique<engine::DeviceBatch>(exec_.device, host_batch_,
+                                                          sizes_of(settings, host_batch_),
+                                                          host_batch_.total_weight, token_part())) {
+}
 
 engine::DeviceBatch::TokenPart LayerCase::token_part() const {
   if (!sequence_) return {};

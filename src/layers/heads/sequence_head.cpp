@@ -201,7 +201,7 @@ void SequenceHead::forward_backward(Context& context, const Batch& batch, ConstV
   context.inspect("outputs_gradient", pooled.y_UO);
   const device::Tensor dh = context.workspace(context.activation, x_TH.shape());
   input_gradient(context, batch, pooled, dh);
-  norm_.backward(context, batch, dh, x_TH, saved, {}, dx_TH);
+  norm_.backward(context, batch, {.dy_TH = dh, .dx_TH = dx_TH}, x_TH, saved);
   context.inspect("input_gradient", dx_TH);
 }
 
