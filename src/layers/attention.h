@@ -11,7 +11,7 @@
 #include "layers/attention_core.h"
 #include "layers/linear.h"
 #include "layers/qk_norms.h"
-#include "layers/spec.h"
+#include "spec/layer_spec.h"
 
 namespace megalith::layers {
 

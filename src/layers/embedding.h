@@ -4,7 +4,7 @@
 #pragma once
 
 #include "layers/linear.h"
-#include "layers/spec.h"
+#include "spec/layer_spec.h"
 
 namespace megalith::layers {
 

@@ -6,7 +6,7 @@
 
 #include "kernels/norm/head_norm.h"
 #include "layers/linear.h"
-#include "layers/spec.h"
+#include "spec/layer_spec.h"
 
 namespace megalith::layers {
 

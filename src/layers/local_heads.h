@@ -7,7 +7,7 @@
 
 #include "kernels/attention/heads_view.h"
 #include "layers/context.h"
-#include "layers/spec.h"
+#include "spec/layer_spec.h"
 
 namespace megalith::layers {
 

@@ -5,7 +5,7 @@
 #include <string>
 
 #include "layers/linear.h"
-#include "layers/spec.h"
+#include "spec/layer_spec.h"
 
 namespace megalith::layers {
 

@@ -16,7 +16,7 @@
 #pragma once
 
 #include "kernels/rotary/rotary.h"
-#include "layers/spec.h"
+#include "spec/layer_spec.h"
 
 namespace megalith::layers {
 

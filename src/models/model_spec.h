@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "base/function_ref.h"
-#include "layers/spec.h"
+#include "spec/layer_spec.h"
 
 namespace megalith::models {
 

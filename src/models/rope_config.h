@@ -3,8 +3,8 @@
 // rope_parameters. Both are read; both are written, so that either release opens the folder.
 #pragma once
 
-#include "layers/spec.h"
 #include "models/config_keys.h"
+#include "spec/layer_spec.h"
 
 namespace megalith::models {
 

@@ -9,7 +9,7 @@
 #include <string>
 
 #include "layers/embedding.h"
-#include "layers/spec.h"
+#include "spec/layer_spec.h"
 
 namespace megalith::layers {
 
