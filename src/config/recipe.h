@@ -14,36 +14,25 @@
 #include <string_view>
 #include <vector>
 
+#include "config/choices.h"
 #include "config/fault.h"
 #include "config/model_section.h"
 
 namespace megalith::config {
 
 enum class Numerics { exact, fast };
-enum class Schedule { constant, linear, cosine, inverse_sqrt, wsd, hours };
 enum class Precision { f32, bf16 };
-enum class Recompute { none, selective, full };
 enum class Offload { none, activations };
 enum class NotFinite { stop, skip };
 enum class Spike { ignore, warn, rewind };
-enum class PipelineSchedule { one_forward_one_backward, gpipe, interleaved };
 
 template <>
 struct EnumNames<Numerics> {
   static constexpr std::array<std::string_view, 2> names = {"exact", "fast"};
 };
 template <>
-struct EnumNames<Schedule> {
-  static constexpr std::array<std::string_view, 6> names = {"constant",     "linear", "cosine",
-                                                            "inverse_sqrt", "wsd",    "hours"};
-};
-template <>
 struct EnumNames<Precision> {
   static constexpr std::array<std::string_view, 2> names = {"f32", "bf16"};
-};
-template <>
-struct EnumNames<Recompute> {
-  static constexpr std::array<std::string_view, 3> names = {"none", "selective", "full"};
 };
 template <>
 struct EnumNames<Offload> {
@@ -56,10 +45,6 @@ struct EnumNames<NotFinite> {
 template <>
 struct EnumNames<Spike> {
   static constexpr std::array<std::string_view, 3> names = {"ignore", "warn", "rewind"};
-};
-template <>
-struct EnumNames<PipelineSchedule> {
-  static constexpr std::array<std::string_view, 3> names = {"1f1b", "gpipe", "interleaved"};
 };
 
 struct RunSection {

@@ -12,48 +12,6 @@ DType dtype_of(config::Precision precision) {
   return precision == config::Precision::bf16 ? DType::bf16 : DType::f32;
 }
 
-optim::ScheduleKind schedule_of(config::Schedule kind) {
-  switch (kind) {
-    case config::Schedule::constant:
-      return optim::ScheduleKind::constant;
-    case config::Schedule::linear:
-      return optim::ScheduleKind::linear;
-    case config::Schedule::cosine:
-      return optim::ScheduleKind::cosine;
-    case config::Schedule::inverse_sqrt:
-      return optim::ScheduleKind::inverse_sqrt;
-    case config::Schedule::wsd:
-      return optim::ScheduleKind::wsd;
-    case config::Schedule::hours:
-      return optim::ScheduleKind::hours;
-  }
-  MEGA_CHECK(false, "unknown schedule");
-}
-
-layers::Recompute recompute_of(config::Recompute mode) {
-  switch (mode) {
-    case config::Recompute::none:
-      return layers::Recompute::none;
-    case config::Recompute::selective:
-      return layers::Recompute::selective;
-    case config::Recompute::full:
-      return layers::Recompute::full;
-  }
-  MEGA_CHECK(false, "unknown recompute mode");
-}
-
-parallel::ScheduleKind pipeline_schedule_of(config::PipelineSchedule kind) {
-  switch (kind) {
-    case config::PipelineSchedule::one_forward_one_backward:
-      return parallel::ScheduleKind::one_forward_one_backward;
-    case config::PipelineSchedule::gpipe:
-      return parallel::ScheduleKind::gpipe;
-    case config::PipelineSchedule::interleaved:
-      return parallel::ScheduleKind::interleaved;
-  }
-  MEGA_CHECK(false, "unknown pipeline schedule");
-}
-
 optim::AdamWOptions adamw_of(const config::OptimizerSection& o) {
   optim::AdamWOptions options{o.beta1, o.beta2, o.eps, o.weight_decay, {}};
   for (const config::ParameterGroup& group : o.groups) {
@@ -76,10 +34,10 @@ Settings settings_of(const config::Recipe& r, int64_t vocab) {
   s.split.tensor_shards = r.parallel.tensor_shards > 0 ? narrow<int>(r.parallel.tensor_shards)
                                                        : models::default_tensor_shards(s.model);
   s.split.data_shards = narrow<int>(r.parallel.data_shards);
-  s.pipeline_schedule = pipeline_schedule_of(r.parallel.schedule);
+  s.pipeline_schedule = r.parallel.schedule;
   s.numerics =
       r.numerics == config::Numerics::fast ? kernels::Numerics::fast : kernels::Numerics::exact;
-  s.recompute = {recompute_of(r.memory.recompute), r.memory.recompute_layers};
+  s.recompute = {r.memory.recompute, r.memory.recompute_layers};
   s.weights = dtype_of(r.precision.parameters);
   s.activations = dtype_of(r.precision.compute);
   s.seed = static_cast<uint64_t>(r.run.seed);
@@ -88,7 +46,7 @@ Settings settings_of(const config::Recipe& r, int64_t vocab) {
   s.ragged = r.data.document_mask;
   s.batch = {r.train.global_batch, r.train.ramp_start, r.train.ramp_increment,
              r.train.ramp_samples};
-  s.schedule.kind = schedule_of(r.optimizer.schedule);
+  s.schedule.kind = r.optimizer.schedule;
   s.schedule.peak = r.optimizer.lr;
   s.schedule.floor = r.optimizer.min_lr;
   s.schedule.warmup_steps = r.optimizer.warmup_steps;

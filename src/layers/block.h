@@ -14,6 +14,7 @@
 
 #include <optional>
 
+#include "config/choices.h"
 #include "layers/attention.h"
 #include "layers/cross_attention.h"
 #include "layers/mlp.h"
@@ -21,7 +22,7 @@
 
 namespace megalith::layers {
 
-enum class Recompute { none, selective, full };
+using config::Recompute;
 
 /// The mode of each layer of a stage: `full` for the first ones, `mode` for the others.
 struct RecomputePolicy {

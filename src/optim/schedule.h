@@ -7,9 +7,11 @@
 
 #include <cstdint>
 
+#include "config/choices.h"
+
 namespace megalith::optim {
 
-enum class ScheduleKind { constant, linear, cosine, inverse_sqrt, wsd, hours };
+using ScheduleKind = config::Schedule;
 
 struct Schedule {
   ScheduleKind kind = ScheduleKind::constant;

@@ -135,18 +135,6 @@ class StageWriter {
 
 }  // namespace
 
-std::string_view name_of(ScheduleKind kind) {
-  switch (kind) {
-    case ScheduleKind::gpipe:
-      return "gpipe";
-    case ScheduleKind::one_forward_one_backward:
-      return "one_forward_one_backward";
-    case ScheduleKind::interleaved:
-      return "interleaved";
-  }
-  return "unknown";
-}
-
 std::string_view name_of(ActionKind kind) {
   switch (kind) {
     case ActionKind::forward:

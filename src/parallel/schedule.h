@@ -19,11 +19,11 @@
 #include <string_view>
 #include <vector>
 
+#include "config/choices.h"
+
 namespace megalith::parallel {
 
-enum class ScheduleKind : uint8_t { gpipe, one_forward_one_backward, interleaved };
-std::string_view name_of(ScheduleKind kind);
-inline std::string_view format_as(ScheduleKind kind) { return name_of(kind); }
+using ScheduleKind = config::PipelineSchedule;
 
 /// Activations go to the next virtual stage, gradients to the previous one.
 enum class ActionKind : uint8_t {

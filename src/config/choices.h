@@ -1,0 +1,35 @@
+// SPDX-License-Identifier: Apache-2.0
+// Choices of a recipe that the rooms which obey them take as they are, with the names that recipes
+// and messages give them.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <string_view>
+
+#include "config/field.h"
+
+namespace megalith::config {
+
+/// Of the learning rate (optim/schedule.h).
+enum class Schedule : uint8_t { constant, linear, cosine, inverse_sqrt, wsd, hours };
+/// Of activations (layers/block.h).
+enum class Recompute : uint8_t { none, selective, full };
+/// Of micro-batches over pipeline stages (parallel/schedule.h).
+enum class PipelineSchedule : uint8_t { one_forward_one_backward, gpipe, interleaved };
+
+template <>
+struct EnumNames<Schedule> {
+  static constexpr std::array<std::string_view, 6> names = {"constant",     "linear", "cosine",
+                                                            "inverse_sqrt", "wsd",    "hours"};
+};
+template <>
+struct EnumNames<Recompute> {
+  static constexpr std::array<std::string_view, 3> names = {"none", "selective", "full"};
+};
+template <>
+struct EnumNames<PipelineSchedule> {
+  static constexpr std::array<std::string_view, 3> names = {"1f1b", "gpipe", "interleaved"};
+};
+
+}  // namespace megalith::config
