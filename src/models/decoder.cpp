@@ -45,9 +45,8 @@ Decoder::Decoder(const ModelSpec& spec, parameters::ParameterSet& set, const Sta
     // Without the first stage's table: a copy of the same name, with the same updates; gradients
     // are exchanged.
     if (spec.head.tied && tied_ == nullptr) tied_ = &declare_tokens(set, tokens, partition);
-    head_ = layers::head_type(spec.head.kind)
-                .make(set, {spec.head, spec.final_norm, tokens, spec.head.tied ? tied_ : nullptr},
-                      partition);
+    head_ = layers::make_head(
+        set, {spec.head, spec.final_norm, tokens, spec.head.tied ? tied_ : nullptr}, partition);
   }
   begins_.push_back(set.all().size());
 }

@@ -8,7 +8,7 @@
 
 #include "base/integer.h"
 #include "base/subtree.h"
-#include "layers/heads/head.h"
+#include "spec/head_types.h"
 
 namespace megalith::models {
 namespace {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // What one layer of a model is, as data: layers are built from it and know no family of models by
-// name. The defaults are GPT-2's. Each field is listed once, in spec.cpp: reading, writing,
+// name. The defaults are GPT-2's. Each field is listed once, in layer_spec.cpp: reading, writing,
 // refusing what is unknown and comparing follow from that list.
 #pragma once
 
@@ -108,7 +108,7 @@ struct EmbeddingSpec {
   friend bool operator==(const EmbeddingSpec&, const EmbeddingSpec&) = default;
 };
 
-/// What a model's losses are; heads/head.cpp has one head for each.
+/// What a model's losses are; head_types.h has an entry for each.
 enum class HeadKind : uint8_t { language_model, sequence_classification, sequence_regression };
 
 /// What a head of sequences has between a pooled row and its outputs.

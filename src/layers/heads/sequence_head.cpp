@@ -12,28 +12,6 @@
 namespace megalith::layers {
 namespace {
 
-/// What the two kinds have in common.
-std::string sequence_fault(const HeadSpec& spec, int64_t least_outputs) {
-  if (spec.outputs < least_outputs) {
-    return fmt::format("a head for {} needs at least {} outputs, it has {}",
-                       config::name_of(spec.kind), least_outputs, spec.outputs);
-  }
-  if (spec.tied) return "a head of sequences has no table of tokens; set head.tied to false";
-  if (spec.softcap != 0 || spec.scale != 1)
-    return "softcap and scale are of logits of a vocabulary";
-  return "";
-}
-
-int64_t sequence_parameters(const HeadSpec& spec, int64_t hidden, int64_t) {
-  const int64_t dense = spec.dense == HeadDense::none ? 0 : hidden * hidden + hidden;
-  return dense + spec.outputs * (hidden + 1);
-}
-
-std::unique_ptr<Head> make_sequence_head(parameters::ParameterSet& set, const HeadConfig& config,
-                                         const Partition& partition) {
-  return std::make_unique<SequenceHead>(set, config, partition);
-}
-
 /// From outputs to losses and, in the memory of the outputs, to their gradient.
 struct LossCall {
   const Batch& batch;
@@ -100,23 +78,6 @@ void take_own_rows(Context& context, const Batch& batch, ConstView whole_TH, Vie
 }
 
 }  // namespace
-
-const HeadType SequenceHead::kClassification{
-    HeadKind::sequence_classification,
-    LossUnit::sequence,
-    DType::i32,
-    false,
-    [](const HeadSpec& spec) { return sequence_fault(spec, 2); },
-    sequence_parameters,
-    make_sequence_head};
-const HeadType SequenceHead::kRegression{
-    HeadKind::sequence_regression,
-    LossUnit::sequence,
-    DType::f32,
-    false,
-    [](const HeadSpec& spec) { return sequence_fault(spec, 1); },
-    sequence_parameters,
-    make_sequence_head};
 
 /// One row for each unit, and what becomes of it.
 struct SequenceHead::Pooled {

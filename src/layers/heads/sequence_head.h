@@ -17,7 +17,6 @@ namespace megalith::layers {
 /// the batch may have (LossShape::values): rows beyond its sequences are pooled to zero.
 class SequenceHead final : public Head {
  public:
-  static const HeadType kClassification, kRegression;
   /// Declares "final_norm", with a dense layer "head.dense", and "head.output": weight and bias.
   SequenceHead(parameters::ParameterSet& set, const HeadConfig& config, const Partition& partition);
 

@@ -54,7 +54,7 @@ void check_gradients(const HeadSpec& spec) {
   SCOPED_TRACE(fmt::format("{} {} {}", config::name_of(spec.kind), config::name_of(spec.pooling),
                            config::name_of(spec.dense)));
   LayerCase c(sequence_case(spec), kSamples);
-  const auto head = head_type(spec.kind).make(c.parameters(), config_of(spec), c.partition());
+  const auto head = make_head(c.parameters(), config_of(spec), c.partition());
   c.place();
   Context context = c.context();
   const Batch& batch = c.batch();
@@ -120,7 +120,7 @@ TEST(SequenceHead, LossesAreThoseOfTheFormula) {
   for (const auto kind : {HeadKind::sequence_classification, HeadKind::sequence_regression}) {
     const HeadSpec spec = sequence_spec(kind, Pooling::last, HeadDense::none);
     LayerCase c(sequence_case(spec), kSamples);
-    const auto head = head_type(kind).make(c.parameters(), config_of(spec), c.partition());
+    const auto head = make_head(c.parameters(), config_of(spec), c.partition());
     c.place();
     Context context = c.context();
     const Batch& batch = c.batch();
@@ -158,7 +158,7 @@ TEST(SequenceHead, AskedForWhatItIsNot) {
     EXPECT_THAT(error.what(), HasSubstr("sequence_regression"));
   }
   LayerCase c(sequence_case(spec));
-  const auto head = head_type(spec.kind).make(c.parameters(), config_of(spec), c.partition());
+  const auto head = make_head(c.parameters(), config_of(spec), c.partition());
   Context context = c.context();
   EXPECT_THROW(head->logits(context, {}, {}), InternalError);
 }

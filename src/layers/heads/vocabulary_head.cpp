@@ -27,26 +27,6 @@ View gradient_in_place(const View& logits_RV, DType activation) {
 
 }  // namespace
 
-const HeadType VocabularyHead::kType{
-    HeadKind::language_model,
-    LossUnit::token,
-    DType::i32,
-    true,
-    [](const HeadSpec& spec) -> std::string {
-      if (spec.scale == 0 || spec.softcap < 0)
-        return fmt::format("logits of scale {} and softcap {}", spec.scale, spec.softcap);
-      if (spec.pooling != Pooling::last || spec.dense != HeadDense::none || spec.outputs != 0)
-        return "pooling, dense and outputs are of heads of sequences";
-      return "";
-    },
-    [](const HeadSpec& spec, int64_t hidden, int64_t vocab) {
-      return spec.tied ? 0 : vocab * hidden;
-    },
-    [](parameters::ParameterSet& set, const HeadConfig& config,
-       const Partition& partition) -> std::unique_ptr<Head> {
-      return std::make_unique<VocabularyHead>(set, config, partition);
-    }};
-
 /// Rows of a batch that are worked on at once.
 struct VocabularyHead::Rows {
   ConstView h_RH, targets_R;

@@ -16,7 +16,6 @@ inline constexpr int64_t kLossRowMultiple = 64;
 /// A unit is a token: loss = -log p(target).
 class VocabularyHead final : public Head {
  public:
-  static const HeadType kType;
   /// Declares "final_norm" and, unless `config.tied` is given, "head.weight" [V, H]. With it the
   /// projection reads the token embedding and its gradient goes to buffer 1.
   VocabularyHead(parameters::ParameterSet& set, const HeadConfig& config,

@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "spec/head_types.h"
+
+#include <algorithm>
+
+#include "base/check.h"
+#include "base/error.h"
+
+namespace megalith::layers {
+namespace {
+
+std::string vocabulary_fault(const HeadSpec& spec) {
+  if (spec.scale == 0 || spec.softcap < 0)
+    return fmt::format("logits of scale {} and softcap {}", spec.scale, spec.softcap);
+  if (spec.pooling != Pooling::last || spec.dense != HeadDense::none || spec.outputs != 0)
+    return "pooling, dense and outputs are of heads of sequences";
+  return "";
+}
+
+int64_t vocabulary_parameters(const HeadSpec& spec, int64_t hidden, int64_t vocab) {
+  return spec.tied ? 0 : vocab * hidden;
+}
+
+template <int kLeastOutputs>
+std::string sequence_fault(const HeadSpec& spec) {
+  if (spec.outputs < kLeastOutputs) {
+    return fmt::format("a head for {} needs at least {} outputs, it has {}",
+                       config::name_of(spec.kind), kLeastOutputs, spec.outputs);
+  }
+  if (spec.tied) return "a head of sequences has no table of tokens; set head.tied to false";
+  if (spec.softcap != 0 || spec.scale != 1)
+    return "softcap and scale are of logits of a vocabulary";
+  return "";
+}
+
+int64_t sequence_parameters(const HeadSpec& spec, int64_t hidden, int64_t) {
+  const int64_t dense = spec.dense == HeadDense::none ? 0 : hidden * hidden + hidden;
+  return dense + spec.outputs * (hidden + 1);
+}
+
+/// One for each HeadKind.
+constexpr HeadType kHeads[] = {
+    {HeadKind::language_model, LossUnit::token, DType::i32, true, vocabulary_fault,
+     vocabulary_parameters},
+    {HeadKind::sequence_classification, LossUnit::sequence, DType::i32, false, sequence_fault<2>,
+     sequence_parameters},
+    {HeadKind::sequence_regression, LossUnit::sequence, DType::f32, false, sequence_fault<1>,
+     sequence_parameters},
+};
+
+}  // namespace
+
+const HeadType& head_type(HeadKind kind) {
+  const auto* const found = std::ranges::find(kHeads, kind, &HeadType::kind);
+  MEGA_CHECK(found != std::end(kHeads), "no head of kind {}", config::name_of(kind));
+  return *found;
+}
+
+LossShape loss_shape(const HeadSpec& spec) {
+  const HeadType& type = head_type(spec.kind);
+  return {type.unit, type.targets, type.targets == DType::f32 ? spec.outputs : 1};
+}
+
+void require_logits(const HeadSpec& spec, std::string_view what) {
+  if (head_type(spec.kind).has_logits) return;
+  throw UserError(
+      "{} needs a model whose head gives logits of its vocabulary; this one's is for {}", what,
+      config::name_of(spec.kind));
+}
+
+}  // namespace megalith::layers

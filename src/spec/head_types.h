@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: Apache-2.0
+// What is known of each kind of head without making one: what its losses are of, what of a
+// description it cannot be, how many parameters it has. layers/heads/head.h makes them.
+#pragma once
+
+#include <string>
+#include <string_view>
+
+#include "spec/layer_spec.h"
+#include "tensor/dtype.h"
+
+namespace megalith::layers {
+
+/// What a loss value, its target and its weight are of.
+enum class LossUnit : uint8_t { token, sequence };
+
+/// The losses that a head gives, as all ranks know them, with or without the head.
+struct LossShape {
+  LossUnit unit = LossUnit::token;
+  DType targets = DType::i32;    // i32: a number of a class; f32: numbers to come near
+  int64_t numbers_per_unit = 1;  // of f32 targets
+  /// Loss values of a batch: a function of its shapes, so that plans have them. Of sequences as
+  /// many as the batch may have: those that it lacks stand behind the others and weigh nothing.
+  int64_t values(int64_t num_tokens, int64_t max_sequences) const {
+    return unit == LossUnit::token ? num_tokens : max_sequences;
+  }
+};
+LossShape loss_shape(const HeadSpec& spec);
+
+/// An entry of the list of heads.
+struct HeadType {
+  HeadKind kind;
+  LossUnit unit;
+  DType targets;
+  bool has_logits;  // of a vocabulary: what scoring and generation read
+  /// What of a description this head cannot be, in words; empty: nothing.
+  std::string (*fault)(const HeadSpec& spec);
+  /// Without the norm's and what is tied.
+  int64_t (*num_parameters)(const HeadSpec& spec, int64_t hidden, int64_t vocab);
+};
+const HeadType& head_type(HeadKind kind);
+
+/// UserError unless the head gives logits of a vocabulary; `what` needs them ("scoring").
+void require_logits(const HeadSpec& spec, std::string_view what);
+
+}  // namespace megalith::layers
