@@ -93,7 +93,8 @@ ChunkTrace trace_chunk(const engine::Settings& settings, const device::Target& t
   return pass_chunk(settings, *device, *world, stage);
 }
 
-ChunkTrace trace_layer(const engine::Settings& settings, const device::Target& target) {
+ChunkTrace trace_layer(engine::Settings settings, const device::Target& target) {
+  settings.frozen.clear();
   ChunkTrace layer = trace_chunk(settings, target, {0, 1, false, false});
   const ChunkTrace two = trace_chunk(settings, target, {0, 2, false, false});
   layer.kept_bytes = two.kept_bytes - layer.kept_bytes;

@@ -66,8 +66,8 @@ ChunkTrace pass_chunk(const engine::Settings& settings, device::Device& device,
 ChunkTrace trace_chunk(const engine::Settings& settings, const device::Target& target,
                        const models::Stage& stage);
 
-/// What the second block keeps of a micro-batch, and computes.
-ChunkTrace trace_layer(const engine::Settings& settings, const device::Target& target);
+/// What the second block keeps of a micro-batch, and computes, as if nothing were frozen.
+ChunkTrace trace_layer(engine::Settings settings, const device::Target& target);
 
 /// Bytes sent, by kind of collective ("all_gather", "all_to_all", "send", ...); the inputs that
 /// sequence parallelism does not keep but gathers again in backward apart, as "all_gather_again".

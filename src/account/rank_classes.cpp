@@ -2,25 +2,36 @@
 #include "account/rank_classes.h"
 
 #include <algorithm>
-#include <numeric>
 
 #include "layers/heads/vocabulary_head.h"
 #include "parameters/ownership.h"
 
 namespace megalith::account {
 
+namespace {
+
+/// Of the layer's parameters, which are trained.
+std::vector<bool> trained_of(const engine::Settings& settings, int64_t layer) {
+  if (settings.frozen.empty()) return {};
+  parameters::ParameterSet set(settings.declaration_rule());
+  const models::Decoder declarations(settings.model, set, {layer, layer + 1, false, false},
+                                     engine::partition_of(settings, 0));
+  std::vector<bool> trained;
+  for (const parameters::Parameter& parameter : set.all()) trained.push_back(parameter.trainable());
+  return trained;
+}
+
+}  // namespace
+
 std::vector<int64_t> layer_kinds(const engine::Settings& settings) {
-  std::vector<const layers::LayerSpec*> known;
+  std::vector<std::pair<const layers::LayerSpec*, std::vector<bool>>> known;
   std::vector<int64_t> kinds;
-  if (!settings.frozen.empty()) {
-    kinds.resize(settings.model.layers.size());
-    std::iota(kinds.begin(), kinds.end(), 0);
-    return kinds;
-  }
   for (const layers::LayerSpec& layer : settings.model.layers) {
-    const auto found = std::ranges::find_if(known, [&](const auto* k) { return *k == layer; });
+    std::vector<bool> trained = trained_of(settings, std::ssize(kinds));
+    const auto found = std::ranges::find_if(
+        known, [&](const auto& k) { return *k.first == layer && k.second == trained; });
     kinds.push_back(found - known.begin());
-    if (found == known.end()) known.push_back(&layer);
+    if (found == known.end()) known.emplace_back(&layer, std::move(trained));
   }
   return kinds;
 }

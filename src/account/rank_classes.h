@@ -21,8 +21,7 @@ namespace megalith::account {
 using ClassKey = std::vector<int64_t>;
 
 /// Layers of which one stands for the others have equal numbers: [layer]. Their descriptions are
-/// equal, and where something is frozen, by names that a pattern may tell apart, none stands for
-/// another.
+/// equal, and the same of their parameters is trained.
 std::vector<int64_t> layer_kinds(const engine::Settings& settings);
 
 /// Whether ranks of the tensor axis do the same work in the passes of a micro-batch.

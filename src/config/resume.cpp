@@ -108,7 +108,7 @@ constexpr auto kRules = std::to_array<ResumeRule>({
     {"optimizer.groups[].match", needs_allow, kOther},
     {"optimizer.groups[].lr_scale", needs_allow, kOther},
     {"optimizer.groups[].weight_decay", needs_allow, kOther},
-    {"optimizer.frozen", needs_allow, "what was frozen has no optimizer state to resume"},
+    {"optimizer.frozen", needs_allow, "what was frozen has no optimizer state to train with"},
     {"precision.parameters", needs_allow, kOther},
     {"precision.compute", needs_allow, kOther},
     {"numerics", needs_allow, kOther},

@@ -36,7 +36,6 @@ Engine::Engine(const Settings& settings, device::Device& device, const parallel:
   const models::Decoder declarations(settings.model, whole, models::Stage::whole(settings.model),
                                      undivided);
   norm_order_ = std::make_unique<optim::NormOrder>(whole);
-  if (norm_order_->size() == 0) throw UserError("optimizer.frozen names every parameter");
 }
 
 void Engine::initialise() { parameters().initialise(device(), settings().seed); }

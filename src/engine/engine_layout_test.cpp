@@ -66,6 +66,10 @@ std::vector<Variant> variants() {
   all.push_back({"partly frozen", toy_settings()});
   all.back().settings.weights = DType::bf16;
   freeze(all.back().settings);
+  all.push_back({"nothing trains on the first stage", toy_settings()});
+  all.back().settings.model.head.tied = false;
+  for (const char* match : {"embedding.*", "position.*", "layers.0.*", "layers.1.*"})
+    all.back().settings.frozen.emplace_back(match);
   return all;
 }
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Parameters that are not trained: they stay as they were, what trains beside them moves as it
 // would without them, and they take no memory but their own.
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <limits>
@@ -15,6 +16,7 @@ namespace {
 using megalith::testing::run_toy;
 using megalith::testing::toy_settings;
 using megalith::testing::ToyRun;
+using ::testing::HasSubstr;
 
 /// What a rank alone has after `steps`.
 template <typename Check>
@@ -58,6 +60,24 @@ TEST(Frozen, OnlyTheOthersMoveAndAsTheyWould) {
       EXPECT_NE(drawn.at(name), all.at(name)) << name;
     }
   }
+}
+
+TEST(Frozen, PatternsThatSayNothingAreRefused) {
+  const auto refusal = [](std::vector<std::string> patterns) -> std::string {
+    Settings settings = toy_settings();
+    settings.frozen = std::move(patterns);
+    try {
+      check(settings, "recipe");
+    } catch (const UserError& error) {
+      return error.what();
+    }
+    return "";
+  };
+  EXPECT_EQ(refusal({"embedding.*", "layers.2.mlp.*"}), "");
+  EXPECT_THAT(refusal({"embedding.*", "layer.0.*"}),
+              HasSubstr("no parameter is called \"layer.0.*\""));
+  EXPECT_THAT(refusal({""}), HasSubstr("optimizer.frozen"));
+  EXPECT_THAT(refusal({"*"}), HasSubstr("leaves no parameter to train"));
 }
 
 TEST(Frozen, TakesItsOwnMemoryAlone) {

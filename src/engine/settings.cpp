@@ -3,6 +3,10 @@
 
 #include <fmt/ranges.h>
 
+#include <algorithm>
+
+#include "models/decoder.h"
+
 namespace megalith::engine {
 namespace {
 
@@ -47,6 +51,22 @@ void check_tensor_shards(const Settings& s, std::vector<std::string>& faults) {
   }
 }
 
+/// A pattern that no parameter matches is a slip of the pen; a run that trains nothing is none.
+void check_frozen(const Settings& s, std::vector<std::string>& faults) {
+  if (s.frozen.empty() || !faults.empty()) return;
+  parameters::ParameterSet set(s.declaration_rule());
+  const models::Decoder declarations(s.model, set, models::Stage::whole(s.model),
+                                     {.tensor_shards = s.split.tensor_shards});
+  const auto& all = set.all();
+  for (const std::string& pattern : s.frozen) {
+    if (std::ranges::none_of(all, [&](const auto& p) { return optim::matches(pattern, p.name()); }))
+      faults.push_back(fmt::format("optimizer.frozen: no parameter is called {:?}, {} is one",
+                                   pattern, all.back().name()));
+  }
+  if (std::ranges::none_of(all, [](const auto& p) { return p.trainable(); }))
+    faults.emplace_back("optimizer.frozen leaves no parameter to train; take a pattern away");
+}
+
 }  // namespace
 
 void check(const Settings& s, const std::string& where) {
@@ -54,6 +74,7 @@ void check(const Settings& s, const std::string& where) {
   check_batches(s, faults);
   check_pipeline(s, faults);
   check_tensor_shards(s, faults);
+  check_frozen(s, faults);
   if (!faults.empty()) throw UserError("{}: {}", where, fmt::join(faults, "; "));
 }
 

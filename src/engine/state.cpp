@@ -9,24 +9,35 @@ namespace {
 
 using parameters::Parameter;
 
-/// The whole local part of a tensor.
-void read(const checkpoint::Reader& reader, const StateTensor& tensor, const Parameter& parameter,
-          std::vector<std::byte>& host) {
+/// The whole local part of a tensor; says of which type. Weights may be stored in another type than
+/// this run keeps: what is frozen lies there as it was stored then.
+DType read(const checkpoint::Reader& reader, const StateTensor& tensor, const Parameter& parameter,
+           std::vector<std::byte>& host) {
   const checkpoint::TensorInfo* info = reader.find(tensor.name);
-  if (info == nullptr && tensor.optimizer && reader.find(parameter.name()) != nullptr) {
-    throw UserError(
-        "{}: it has no {}: {} was frozen when this was saved. Give optimizer.frozen as it was",
-        reader.folder().string(), tensor.name, parameter.name());
-  }
   if (info == nullptr)
     throw IntegrityError("{}: tensor {} is missing", reader.folder().string(), tensor.name);
-  if (info->shape != parameter.shape() || info->dtype != tensor.dtype) {
+  const bool fits = info->dtype == tensor.dtype || !parameter.trainable();
+  if (info->shape != parameter.shape() || !fits) {
     throw IntegrityError("{}: tensor {} is {} {}, the recipe's model has {} {}",
                          reader.folder().string(), tensor.name, info->dtype, info->shape,
                          tensor.dtype, parameter.shape());
   }
-  host.resize(static_cast<size_t>(tensor.bytes));
+  host.resize(static_cast<size_t>(parameter.local_elements() * bytes_of(info->dtype)));
   reader.read(tensor.name, parameter.declaration().shard, host.data());
+  return info->dtype;
+}
+
+/// UserError when a parameter that trains has weights there, but nothing of the optimizer's.
+void require_trained(const checkpoint::Reader& reader, const Parameter& parameter) {
+  const auto has = [&](const std::string& name) { return reader.find(name) != nullptr; };
+  const auto is_kept = [&](std::string_view state) {
+    return has(std::string(state) + parameter.name());
+  };
+  if (!has(parameter.name()) || std::ranges::any_of(optim::kAdamWStates, is_kept)) return;
+  throw UserError(
+      "{}: {} was frozen when this was saved and has no optimizer state to go on with; leave it in "
+      "optimizer.frozen, or begin a new run with train.init: {}",
+      reader.folder().string(), parameter.name(), reader.folder().string());
 }
 
 /// Whether one of the data ranks beside this place writes its piece: of the tensor ranks that hold
@@ -110,11 +121,12 @@ void load_state(const checkpoint::Reader& reader, Engine& engine) {
   for (const StateTensor& tensor : state_list(engine)) {
     const size_t i = tensor.parameter;
     Parameter& parameter = engine.parameters().all()[i];
-    read(reader, tensor, parameter, host);
+    if (parameter.trainable() && !tensor.optimizer) require_trained(reader, parameter);
+    const DType dtype = read(reader, tensor, parameter, host);
     if (tensor.optimizer) {
       spread.load(i, engine.optimizer().states(i)[*tensor.optimizer], host.data());
     } else {
-      engine.parameters().load(engine.device(), parameter, tensor.dtype, host.data());
+      engine.parameters().load(engine.device(), parameter, dtype, host.data());
     }
   }
 }

@@ -40,8 +40,9 @@ std::vector<checkpoint::TensorSource> state_tensors(Engine& engine, ShardedOptim
 /// Bytes of each of these, in order, and of all. Local.
 std::vector<int64_t> state_sizes(const Engine& engine);
 int64_t state_bytes(const Engine& engine);
-/// Reads every tensor of the engine; IntegrityError when one is missing or has another shape or
-/// type.
+/// Reads every tensor of the engine. Local; done on return. UserError when something trains that
+/// was frozen then; IntegrityError when a tensor is missing or has another shape or type (frozen
+/// weights may have another).
 void load_state(const checkpoint::Reader& reader, Engine& engine);
 
 }  // namespace megalith::engine

@@ -78,7 +78,8 @@ class ParameterSet {
   /// where they are spread over owners, use `load`.
   void refresh_compute(device::Device& device);
   /// Sets a parameter from its whole local part in host memory, of type `dtype`: whatever is kept
-  /// of the master (whose type it then must be), and the compute weights. Local; done on return.
+  /// of the master (whose type it then must be), and the compute weights. Local; `host` may go on
+  /// return, the compute weights are ready as of a later ticket.
   void load(device::Device& device, Parameter& parameter, DType dtype, const void* host);
 
   /// By format, [elements]: all compute weights in it in declaration order, with gaps.

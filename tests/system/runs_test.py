@@ -267,6 +267,35 @@ class Initial(RoadTest):
         self.assertEqual(error.returncode, 2, error.stderr)
 
 
+class Frozen(RoadTest):
+    """optimizer.frozen, in bf16: what stays as it was has no optimizer state, and every command reads the run."""
+    STEADY = ("optimizer.schedule=constant", "precision.parameters=bf16", "train.sample_every=2", "train.sample_prompts=[a]")
+    SOME = "optimizer.frozen=[embedding.*, layers.0.*]"
+
+    def test_a_run_is_stopped_resumed_and_read(self):
+        self.train("straight", *self.STEADY, self.SOME, "train.steps=4")
+        self.train("stopped", *self.STEADY, self.SOME, "train.steps=2")
+        self.train("stopped", *self.STEADY, self.SOME, "train.steps=4")
+        self.same("stopped", "straight")
+        out, hf = self.folder / "straight", self.folder / "frozen-hf"
+        run("evaluate", "perplexity", "--checkpoint", out, "--input", self.folder / "text.txt")
+        run("convert", "--from", out, "--to", hf, "--format", "hf")
+        self.assertEqual(json.loads((hf / "config.json").read_text())["torch_dtype"], "float32")
+        self.train("begun", *self.STEADY, "train.steps=1", f"train.init={out}")
+
+    def test_a_resume_may_freeze_more_but_not_less(self):
+        self.train("more", *self.STEADY, "train.steps=2")
+        command = self.command("more", *self.STEADY, self.SOME, "train.steps=3")
+        error = ended(command)
+        self.assertEqual(error.returncode, 2, error.stderr)
+        self.assertIn("--allow optimizer.frozen", error.stderr)
+        self.assertEqual(ended([*command, "--allow", "optimizer.frozen"]).returncode, 0)
+        less = ended([*self.command("more", *self.STEADY, "train.steps=4"), "--allow", "optimizer.frozen"])
+        self.assertEqual(less.returncode, 2, less.stderr)
+        self.assertIn("was frozen when this was saved", less.stderr)
+        self.assertIn("train.init", less.stderr)
+
+
 class Products(RoadTest):
     """What `fast` numerics chose is kept, whatever the user's cache says at a resume."""
 
