@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "store/convert.h"
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
 #include <optional>
 
@@ -191,7 +192,11 @@ ConvertResult write_hugging_face(const ModelSource& source, const fs::path& targ
   const std::vector<TensorContent> tensors = foreign_tensors(source, dtype, digest);
   checkpoint::StagedFolder folder(target);
   write_shards(folder.path(), tensors, shard_bytes);
-  for (const auto& [name, text] : foreign_texts(source, tensors.front().dtype)) {
+  // Readers may take all weights in the type that the folder names: one that none loses by.
+  const DType widest = std::ranges::max_element(tensors, {}, [](const TensorContent& tensor) {
+                         return bytes_of(tensor.dtype);
+                       })->dtype;
+  for (const auto& [name, text] : foreign_texts(source, widest)) {
     write_file_durable(
         folder.path() / name, [&](File& file) { file.write(text); }, false);
   }
