@@ -73,14 +73,13 @@ ModelSpec read(const ConfigKeys& keys) {
   keys.only("scale_attn_by_inverse_layer_idx", false);
   // A matter of where float16 is widened; the function is the same.
   keys.boolean("reorder_and_upcast_attn", false);
-  ModelSpec model =
-      make({.layers = keys.size({"n_layer", "num_hidden_layers"}, 12),
-            .hidden = keys.size({"n_embd", "hidden_size"}, 768),
-            .heads = keys.size({"n_head", "num_attention_heads"}, 12),
-            .ffn = keys.size({"n_inner"}, 0),
-            .context = keys.size({"n_positions", "max_position_embeddings", "n_ctx"}, 1024),
-            .vocab = keys.size({"vocab_size"}, 50257)},
-           keys.where());
+  ModelSpec model = make({.layers = keys.size({"n_layer", "num_hidden_layers"}, 12),
+                          .hidden = keys.size({"n_embd", "hidden_size"}, 768),
+                          .heads = keys.size({"n_head", "num_attention_heads"}, 12),
+                          .ffn = keys.size({"n_inner"}, 0),
+                          .context = keys.size({"n_positions", "max_position_embeddings"}, 1024),
+                          .vocab = keys.size({"vocab_size"}, 50257)},
+                         keys.where());
   const layers::Activation act = activation(keys);
   const double eps = keys.number("layer_norm_epsilon", 1e-5);
   model.for_each_layer([&](layers::LayerSpec& layer) {

@@ -172,6 +172,22 @@ TEST(HuggingFace, what_nobody_knows_is_refused_by_its_key) {
   EXPECT_THAT(fault_of(json), HasSubstr("rope_scaling.\"llama_4_scaling_beta\""));
 }
 
+// As folders of GPT-2 of 2019 have them. Nobody reads n_ctx, so it may differ.
+TEST(HuggingFace, keys_of_old_folders_are_passed_over) {
+  const Json old = {{"n_special", 0},
+                    {"predict_special_tokens", true},
+                    {"output_past", true},
+                    {"_num_labels", 1},
+                    {"n_positions", 513},
+                    {"n_ctx", 512},
+                    {"summary_type", "cls_index"},
+                    {"resid_pdrop", 0.1}};
+  EXPECT_EQ(parse_with(old).model.context, 513);
+  Json llama = llama_json();
+  llama["max_sequence_length"] = 7;
+  EXPECT_NE(parse(llama.dump()).model.context, 7);
+}
+
 TEST(HuggingFace, end_ids_are_a_number_or_a_list_inside_the_vocabulary) {
   EXPECT_THAT(parse_with({{"eos_token_id", 7}}).end_ids, ElementsAre(7));
   EXPECT_THAT(parse_with({{"eos_token_id", {7, 9, 300, -1}}}).end_ids, ElementsAre(7, 9));

@@ -58,16 +58,15 @@ ModelSpec read(const ConfigKeys& keys) {
   if (const std::string name = keys.text("hidden_act", "silu"); name != "silu" && name != "swish")
     throw UserError("{}: hidden_act {} is not supported (silu, swish)", keys.where(),
                     ConfigKeys::shown(name));
-  ModelSpec model =
-      make({.layers = keys.size({"num_hidden_layers"}, 32),
-            .hidden = keys.size({"hidden_size"}, 4096),
-            .heads = keys.size({"num_attention_heads"}, 32),
-            .kv_heads = keys.size({"num_key_value_heads"}, 0),
-            .head_dim = keys.size({"head_dim"}, 0),
-            .ffn = keys.size({"intermediate_size"}, 11008),
-            .context = keys.size({"max_position_embeddings", "max_sequence_length"}, 2048),
-            .vocab = keys.size({"vocab_size"}, 32000)},
-           keys.where());
+  ModelSpec model = make({.layers = keys.size({"num_hidden_layers"}, 32),
+                          .hidden = keys.size({"hidden_size"}, 4096),
+                          .heads = keys.size({"num_attention_heads"}, 32),
+                          .kv_heads = keys.size({"num_key_value_heads"}, 0),
+                          .head_dim = keys.size({"head_dim"}, 0),
+                          .ffn = keys.size({"intermediate_size"}, 11008),
+                          .context = keys.size({"max_position_embeddings"}, 2048),
+                          .vocab = keys.size({"vocab_size"}, 32000)},
+                         keys.where());
   const double eps = keys.number("rms_norm_eps", 1e-6);
   const bool attention_bias = keys.boolean("attention_bias", false);
   const bool mlp_bias = keys.boolean("mlp_bias", false);
