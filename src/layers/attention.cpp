@@ -59,7 +59,6 @@ void Attention::turn(Context& context, const Batch& batch, const QueriesAndKeys&
 AttentionOperands Attention::fused(const Context& context, const Batch& batch, View qkv_TC) const {
   const LocalHeads h = local_heads(spec_, context);
   return {.queries = batch,
-          .keys = batch,
           .q_TND = kernels::queries(qkv_TC, h.queries, h.kv, h.size),
           .k_TKD = kernels::keys(qkv_TC, h.queries, h.kv, h.size),
           .v_TKD = kernels::values(qkv_TC, h.queries, h.kv, h.size)};

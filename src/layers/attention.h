@@ -49,7 +49,8 @@ class Attention {
   /// tensor ranks.
   void forward(Context& context, const Batch& batch, ConstView x_TH, View y_TH,
                AttentionSaved* saved, bool keep_probabilities = true) const;
-  /// dx_TH overwritten; x_TH is what forward was given.
+  /// dx_TH overwritten; gradients of weights accumulate. x_TH is what forward was given. Collective
+  /// over the tensor ranks.
   void backward(Context& context, const Batch& batch, ConstView dy_TH, ConstView x_TH,
                 const AttentionSaved& saved, View dx_TH) const;
 

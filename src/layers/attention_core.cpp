@@ -13,9 +13,9 @@ kernels::AttentionSequences AttentionCore::sequences(const AttentionOperands& op
                                         .cu_seqlens_device = operands.queries.cu_seqlens_device,
                                         .causal = spec_.causal,
                                         .window_left = spec_.window > 0 ? spec_.window - 1 : -1};
-  if (&operands.keys != &operands.queries) {
-    sequences.cu_seqlens_keys = operands.keys.cu_seqlens;
-    sequences.cu_seqlens_keys_device = operands.keys.cu_seqlens_device;
+  if (operands.keys != nullptr) {
+    sequences.cu_seqlens_keys = operands.keys->cu_seqlens;
+    sequences.cu_seqlens_keys_device = operands.keys->cu_seqlens_device;
   }
   return sequences;
 }

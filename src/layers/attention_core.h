@@ -11,14 +11,14 @@ namespace megalith::layers {
 
 struct AttentionCoreSaved {
   device::Tensor y_TC;           // [T, N D / t]: the output projection's input
-  device::Tensor lse_NT;         // f32
+  device::Tensor lse_NT;         // in Context::accumulation
   device::Tensor probabilities;  // materialised only; absent when recomputed
 };
 
 /// Queries, keys and values as attention takes them, and whose tokens they are.
 struct AttentionOperands {
   const Batch& queries;
-  const Batch& keys;  // the same for self-attention; else as many sequences
+  const Batch* keys = nullptr;  // null: the queries' own; else as many sequences
   kernels::HeadsView q_TND, k_TKD;
   kernels::ConstHeadsView v_TKD;
 };

@@ -68,13 +68,10 @@ class Block {
   /// has its memory. Collective over the tensor ranks.
   void forward(Context& context, const Batch& batch, ConstView x_TH, View y_TH, BlockSaved* saved,
                Recompute recompute) const;
-  /// x_TH is forward's. With `full`, `saved` is filled anew first. The memory's gradient
-  /// accumulates.
+  /// x_TH is forward's. With `full`, `saved` is filled anew first. Gradients of weights and
+  /// the memory's accumulate. Collective over the tensor ranks.
   void backward(Context& context, const Batch& batch, const BlockGradients& gradients,
                 ConstView x_TH, BlockSaved& saved, Recompute recompute) const;
-
-  /// Null without cross attention.
-  const CrossAttention* cross() const { return cross_ ? &cross_->attention : nullptr; }
 
  private:
   struct CrossHalf {

@@ -57,7 +57,7 @@ AttentionOperands CrossAttention::heads_in(const Context& context, const Batch& 
                                            View kv_SC) const {
   const LocalHeads h = local_heads(spec_, context);
   return {.queries = batch,
-          .keys = *batch.memory->batch,
+          .keys = batch.memory->batch,
           .q_TND = kernels::heads(q_TC, h.queries, h.size),
           .k_TKD = kernels::fused_heads(kv_SC, h.kv, 2 * h.size, 0, 1, h.size),
           .v_TKD = kernels::fused_heads(kv_SC, h.kv, 2 * h.size, h.size, 1, h.size)};

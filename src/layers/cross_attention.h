@@ -3,7 +3,8 @@
 // values from those of another sequence, Batch::memory. No positions, not causal. The rows of the
 // key/value projection go [key g, value g] head by head, so that a tensor rank's are contiguous;
 // where there are more shards than heads each has a part of one, and ranks gather what these make,
-// as in attention.h.
+// as in attention.h. No model reaches it yet: ModelSpec refuses such layers until there is a stack
+// of encoder layers to make the memory.
 #pragma once
 
 #include <string>
@@ -30,7 +31,8 @@ class CrossAttention {
   void forward(Context& context, const Batch& batch, ConstView x_TH, View y_TH,
                CrossAttentionSaved* saved, bool keep_probabilities = true) const;
   /// dx_TH overwritten; the memory's gradient ACCUMULATES in batch.memory->gradient_TH, rounded
-  /// once to activations before. x_TH is what forward was given.
+  /// once to activations before, and those of weights in theirs. x_TH is what forward was given.
+  /// Collective over the tensor ranks.
   void backward(Context& context, const Batch& batch, ConstView dy_TH, ConstView x_TH,
                 const CrossAttentionSaved& saved, View dx_TH) const;
 

@@ -38,11 +38,10 @@ void gather_shared(Context& context, const LocalHeads& heads, View shared_TC) {
     context.device().copy(shared_TC.columns(j * part, part), parts.view.rows(j * tokens, tokens));
 }
 
-int64_t keep_own_part(Context& context, const LocalHeads& heads, View shared_TC) {
+void keep_own_part(Context& context, const LocalHeads& heads, View shared_TC) {
   const int64_t part = exact_div<int64_t>(shared_TC.size(1), heads.sharers);
   if (const int rank = context.tensor.rank() % heads.sharers; rank > 0)
     context.device().copy(shared_TC.columns(0, part), shared_TC.columns(rank * part, part));
-  return part;
 }
 
 }  // namespace megalith::layers

@@ -26,7 +26,7 @@ using ConstQueriesAndKeys = std::array<kernels::ConstHeadsView, 2>;
 /// The columns of a key and value that `heads.sharers` ranks share: [T, 2 D], of which this rank
 /// has its part, in the first columns. Fills in the others' in their order. Collective over them.
 void gather_shared(Context& context, const LocalHeads& heads, View shared_TC);
-/// The way back: this rank's part of whole columns goes to the first ones. Returns its width.
-int64_t keep_own_part(Context& context, const LocalHeads& heads, View shared_TC);
+/// The way back: this rank's part of whole columns goes to the first ones.
+void keep_own_part(Context& context, const LocalHeads& heads, View shared_TC);
 
 }  // namespace megalith::layers

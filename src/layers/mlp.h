@@ -31,7 +31,7 @@ class Mlp {
   /// use. Collective over the tensor ranks.
   void forward(Context& context, const Batch& batch, ConstView x_TH, View y_TH, MlpSaved* saved,
                bool keep_activated) const;
-  /// dx_TH overwritten.
+  /// dx_TH overwritten; gradients of weights accumulate. Collective over the tensor ranks.
   void backward(Context& context, const Batch& batch, ConstView dy_TH, ConstView x_TH,
                 const MlpSaved& saved, View dx_TH) const;
 

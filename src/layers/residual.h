@@ -43,7 +43,7 @@ class Residual {
     View y_TH;  // overwritten; must not alias x or base
   };
   /// Fills `saved` unless null; `keep_h` false: backward makes the output of the norm before f
-  /// again.
+  /// again. Collective as `sublayer` is, else local.
   void forward(Context& context, const Batch& batch, const Stream& stream, ResidualSaved* saved,
                bool keep_h, Sublayer sublayer) const;
 
@@ -55,7 +55,8 @@ class Residual {
     ConstView dbase_TH;  // what the stream passes by f: dy_TH itself unless the block is parallel
     View dx_TH;          // overwritten; may alias dy or dbase
   };
-  /// dx = gradient of x through f and the norms + dbase.
+  /// dx = gradient of x through f and the norms + dbase; the norms' weights' gradients accumulate.
+  /// Collective as `sublayer` is, else local.
   void backward(Context& context, const Batch& batch, const StreamGradients& gradients,
                 ConstView x_TH, const ResidualSaved& saved, SublayerBackward sublayer) const;
 

@@ -15,7 +15,7 @@
 
 namespace megalith::layers {
 
-/// Totals of every token, of queries and of keys. f32 [T] each.
+/// Totals of every token, of queries and of keys, [T] each in Context::accumulation.
 struct WholeNormSaved {
   std::array<device::Tensor, 2> sum_T;  // layer norms only
   std::array<device::Tensor, 2> squares_T;
