@@ -61,7 +61,7 @@ FILE_FAULTS = [
           ": value.is_number_integer();", ": value.is_number();",
           "base_test", "JsonNumber.WhatIsNoneIsRefusedByName"),
     Fault("a file of a checkpoint not compared with its hash", "src/checkpoint/reader.cpp",
-          "if (hash_of(hash_kind(manifest.version), open_own(path), file.bytes, heartbeat) == file.hash) return;", "return;",
+          "if (hash_of(hash_kind(manifest.version), open_own(path), file.bytes, at_work) == file.hash) return;", "return;",
           "checkpoint_test", "SaverTest.the_newest_whole_checkpoint_is_found"),
     Fault("a name in a manifest that leads out of its folder", "src/checkpoint/manifest.cpp",
           "if (!is_plain_name(file.name))", "if (false)",

@@ -95,7 +95,7 @@ std::string tensors_note(const std::vector<std::string>& names) {
 
 struct Reader::Impl {
   fs::path folder;
-  AtWork at_work;
+  AtWork default_at_work;  // where a call names none
   Manifest manifest;
   std::vector<TensorInfo> tensors;
   std::map<std::string, size_t> index;
@@ -107,11 +107,11 @@ struct Reader::Impl {
     return *std::ranges::find(manifest.files, name, &FileRecord::name);
   }
   void check_size(const FileRecord& file) const;
-  void verify(const FileRecord& file, const AtWork& heartbeat) const;
-  std::string damage_in(const FileRecord& file, const AtWork& heartbeat) const;
-  const SafetensorsFile& tensor_file(const std::string& name, const AtWork& heartbeat) {
+  void verify(const FileRecord& file, const AtWork& at_work) const;
+  std::string damage_in(const FileRecord& file, const AtWork& at_work) const;
+  const SafetensorsFile& tensor_file(const std::string& name, const AtWork& at_work) {
     const std::lock_guard lock(mutex);
-    if (!verified.contains(name)) verify(record(name), heartbeat);
+    if (!verified.contains(name)) verify(record(name), at_work);
     verified.insert(name);
     return open.try_emplace(name, folder / name).first->second;
   }
@@ -136,16 +136,16 @@ void Reader::Impl::check_size(const FileRecord& file) const {
   throw IntegrityError("{} {}{}", path.string(), fault, tensors_note(held));
 }
 
-void Reader::Impl::verify(const FileRecord& file, const AtWork& heartbeat) const {
+void Reader::Impl::verify(const FileRecord& file, const AtWork& at_work) const {
   const fs::path path = folder / file.name;
-  if (hash_of(hash_kind(manifest.version), open_own(path), file.bytes, heartbeat) == file.hash)
+  if (hash_of(hash_kind(manifest.version), open_own(path), file.bytes, at_work) == file.hash)
     return;
   throw IntegrityError("{}: the content does not match its hash; {}", path.string(),
-                       damage_in(file, heartbeat));
+                       damage_in(file, at_work));
 }
 
 /// Which part of a file with a wrong hash is wrong.
-std::string Reader::Impl::damage_in(const FileRecord& file, const AtWork& heartbeat) const {
+std::string Reader::Impl::damage_in(const FileRecord& file, const AtWork& at_work) const {
   if (!file.name.ends_with(".safetensors")) return "the file is damaged";
   try {
     const SafetensorsFile content(folder / file.name);
@@ -156,7 +156,7 @@ std::string Reader::Impl::damage_in(const FileRecord& file, const AtWork& heartb
       if (entry == nullptr) return fmt::format("tensor {} is not in it", tensor.name);
       const bool own = !piece->hash.empty();
       const HashKind kind = own ? hash_kind(manifest.version) : HashKind::sha256;
-      if (hash_of(kind, content, *entry, heartbeat) != (own ? piece->hash : tensor.sha256)) {
+      if (hash_of(kind, content, *entry, at_work) != (own ? piece->hash : tensor.sha256)) {
         return fmt::format("tensor {} is damaged", tensor.name);
       }
     }
@@ -168,7 +168,7 @@ std::string Reader::Impl::damage_in(const FileRecord& file, const AtWork& heartb
 
 Reader::Reader(const fs::path& folder, AtWork at_work) : impl_(std::make_unique<Impl>()) {
   impl_->folder = folder;
-  impl_->at_work = std::move(at_work);
+  impl_->default_at_work = std::move(at_work);
   const fs::path manifest_path = folder / kManifestName;
   const std::string commit = read_own(folder / kCommitName, 4096);
   const std::string text = read_own(manifest_path, kMaxManifestBytes);
@@ -236,7 +236,7 @@ void Reader::verify_all() const {
   pool.run([&](int thread) {
     for (size_t i = static_cast<size_t>(thread); i < files.size();
          i += static_cast<size_t>(pool.num_threads())) {
-      impl_->verify(files[i], impl_->at_work);
+      impl_->verify(files[i], impl_->default_at_work);
     }
   });
   const std::lock_guard lock(impl_->mutex);
@@ -245,12 +245,12 @@ void Reader::verify_all() const {
 
 void Reader::read(const std::string& name, const Shard& wanted, void* host,
                   const AtWork& at_work) const {
-  const AtWork& heartbeat = at_work ? at_work : impl_->at_work;
+  const AtWork& called = at_work ? at_work : impl_->default_at_work;
   const auto found = impl_->index.find(name);
   MEGA_CHECK(found != impl_->index.end(), "no tensor {}", name);
   const TensorRecord& tensor = impl_->manifest.tensors[found->second];
   for (const PieceRecord& piece : tensor.pieces) {
-    const SafetensorsFile& file = impl_->tensor_file(piece.file, heartbeat);
+    const SafetensorsFile& file = impl_->tensor_file(piece.file, called);
     const SafetensorsEntry* entry = file.find(name);
     const Shard held = piece.shard();
     if (entry == nullptr || entry->dtype != tensor.dtype ||
@@ -258,7 +258,7 @@ void Reader::read(const std::string& name, const Shard& wanted, void* host,
       throw IntegrityError("{}: tensor {} is not there as the manifest says", file.path().string(),
                            name);
     }
-    read_overlap(file, *entry, tensor.shape, held, wanted, host, heartbeat);
+    read_overlap(file, *entry, tensor.shape, held, wanted, host, called);
   }
 }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The network in a recipe, and the choices that recipes and layers/spec.h have in common.
+// The network in a recipe, and the choices that recipes and spec/layer_spec.h have in common.
 #pragma once
 
 #include <array>

@@ -14,7 +14,7 @@ namespace megalith::comm {
 MessageWorld::MessageWorld(Transport& transport)
     : transport_(transport), heartbeats_sent_(static_cast<size_t>(transport.size())) {
   await_failure_notice();
-  await_sign();
+  await_heartbeat();
 }
 
 MessageWorld::~MessageWorld() {
@@ -47,7 +47,7 @@ void MessageWorld::note(Failure failure) {
   failed_.store(true, std::memory_order_release);
 }
 
-void MessageWorld::await_sign() {
+void MessageWorld::await_heartbeat() {
   waiting_for_heartbeat_ = transport_.start_receive(Transport::kAnyRank, kHeartbeatTag,
                                                     &heartbeat_in_, sizeof(heartbeat_in_));
 }
@@ -73,7 +73,7 @@ uint64_t MessageWorld::heartbeats() {
   const std::lock_guard lock(mutex_);
   while (transport_.test(waiting_for_heartbeat_)) {
     ++num_heartbeats_;
-    await_sign();
+    await_heartbeat();
   }
   return num_heartbeats_;
 }

@@ -57,7 +57,7 @@ class MessageWorld {
     std::array<char, 1020> cause{};
   };
   void await_failure_notice();
-  void await_sign();
+  void await_heartbeat();
   void note(Failure failure);
 
   Transport& transport_;
