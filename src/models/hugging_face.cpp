@@ -17,10 +17,11 @@ namespace {
 using Json = nlohmann::json;
 
 /// What files hold beside the model: where they are from, how its output is used, heads of other
-/// classes, and how others run it.
+/// classes, how others run it, and what transformers once wrote and does not read.
 constexpr std::string_view kHarmless[] = {"_attn_implementation",
                                           "_attn_implementation_autoset",
                                           "_commit_hash",
+                                          "_flash_attn_2_enabled",
                                           "_name_or_path",
                                           "_num_labels",
                                           "architectures",
@@ -51,6 +52,7 @@ constexpr std::string_view kHarmless[] = {"_attn_implementation",
                                           "max_new_tokens",
                                           "max_sequence_length",
                                           "min_length",
+                                          "min_new_tokens",
                                           "n_ctx",
                                           "n_special",
                                           "no_repeat_ngram_size",
@@ -68,6 +70,7 @@ constexpr std::string_view kHarmless[] = {"_attn_implementation",
                                           "pretraining_tp",
                                           "problem_type",
                                           "remove_invalid_values",
+                                          "renormalize_logits",
                                           "repetition_penalty",
                                           "return_dict",
                                           "return_dict_in_generate",
@@ -94,7 +97,8 @@ constexpr std::string_view kHarmless[] = {"_attn_implementation",
                                           "unsloth_fixed",
                                           "unsloth_version",
                                           "use_bfloat16",
-                                          "use_cache"};
+                                          "use_cache",
+                                          "xla_device"};
 
 Json parse_object(std::string_view text, const std::string& where) {
   if (const auto fault = json_fault(text)) throw UserError("{}: {}", where, *fault);

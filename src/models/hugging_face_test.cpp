@@ -172,20 +172,31 @@ TEST(HuggingFace, what_nobody_knows_is_refused_by_its_key) {
   EXPECT_THAT(fault_of(json), HasSubstr("rope_scaling.\"llama_4_scaling_beta\""));
 }
 
-// As folders of GPT-2 of 2019 have them. Nobody reads n_ctx, so it may differ.
-TEST(HuggingFace, keys_of_old_folders_are_passed_over) {
-  const Json old = {{"n_special", 0},
-                    {"predict_special_tokens", true},
-                    {"output_past", true},
-                    {"_num_labels", 1},
-                    {"n_positions", 513},
-                    {"n_ctx", 512},
-                    {"summary_type", "cls_index"},
-                    {"resid_pdrop", 0.1}};
-  EXPECT_EQ(parse_with(old).model.context, 513);
-  Json llama = llama_json();
-  llama["max_sequence_length"] = 7;
-  EXPECT_NE(parse(llama.dump()).model.context, 7);
+// Files of the hub hold keys that transformers once wrote, or writes and does not read.
+TEST(HuggingFace, published_files_open) {
+  const Json published = Json::parse(R"({
+    "_num_labels": 1, "activation_function": "gelu_new", "architectures": ["GPT2LMHeadModel"],
+    "attn_pdrop": 0.1, "bos_token_id": 50256, "embd_pdrop": 0.1, "eos_token_id": 50256,
+    "id2label": {"0": "LABEL_0"}, "initializer_range": 0.02, "is_decoder": true,
+    "label2id": {"LABEL_0": 0}, "layer_norm_epsilon": 1e-05, "model_type": "gpt2", "n_ctx": 1024,
+    "n_embd": 768, "n_head": 12, "n_inner": null, "n_layer": 12, "n_positions": 1024,
+    "n_special": 0, "output_past": true, "predict_special_tokens": true, "pruned_heads": {},
+    "resid_pdrop": 0.1, "summary_activation": null, "summary_first_dropout": 0.1,
+    "summary_proj_to_labels": true, "summary_type": "cls_index", "summary_use_proj": true,
+    "task_specific_params": {"text-generation": {"do_sample": true, "max_length": 50}},
+    "tf_legacy_loss": false, "tie_encoder_decoder": false, "use_bfloat16": false,
+    "vocab_size": 50257, "xla_device": true})");
+  EXPECT_EQ(parse(published.dump()).model, parse(R"({"model_type":"gpt2"})").model);
+  Json pruned = published;
+  pruned["pruned_heads"] = {{"0", {1}}};
+  EXPECT_THROW(parse(pruned.dump()), UserError);
+}
+
+TEST(HuggingFace, a_length_that_transformers_does_not_read_is_passed_over) {
+  EXPECT_EQ(parse_with({{"n_positions", 513}, {"n_ctx", 512}}).model.context, 513);
+  Json json = llama_json();
+  json["max_sequence_length"] = 32;
+  EXPECT_EQ(parse(json.dump()).model, parse(llama_json().dump()).model);
 }
 
 TEST(HuggingFace, end_ids_are_a_number_or_a_list_inside_the_vocabulary) {

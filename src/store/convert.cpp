@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "store/convert.h"
 
-#include <algorithm>
 #include <nlohmann/json.hpp>
 #include <optional>
 
@@ -159,6 +158,17 @@ void write_shards(const fs::path& folder, std::span<const TensorContent> tensors
   write_file_durable(folder / checkpoint::kIndexName, index.dump(2) + "\n");
 }
 
+/// The narrowest type that holds the values of all.
+DType common_type(std::span<const TensorContent> tensors) {
+  DType common = tensors.front().dtype;
+  for (const TensorContent& tensor : tensors) {
+    const int64_t more = bytes_of(tensor.dtype) - bytes_of(common);
+    if (more > 0) common = tensor.dtype;
+    if (more == 0 && tensor.dtype != common) common = DType::f32;  // bf16 and f16
+  }
+  return common;
+}
+
 /// The files beside the weights: those of the source, and what transformers needs besides.
 std::map<std::string, std::string> foreign_texts(const ModelSource& source, DType dtype) {
   std::map<std::string, std::string> texts = source.texts();
@@ -192,11 +202,7 @@ ConvertResult write_hugging_face(const ModelSource& source, const fs::path& targ
   const std::vector<TensorContent> tensors = foreign_tensors(source, dtype, digest);
   checkpoint::StagedFolder folder(target);
   write_shards(folder.path(), tensors, shard_bytes);
-  // Readers may take all weights in the type that the folder names: one that none loses by.
-  const DType widest = std::ranges::max_element(tensors, {}, [](const TensorContent& tensor) {
-                         return bytes_of(tensor.dtype);
-                       })->dtype;
-  for (const auto& [name, text] : foreign_texts(source, widest)) {
+  for (const auto& [name, text] : foreign_texts(source, common_type(tensors))) {
     write_file_durable(
         folder.path() / name, [&](File& file) { file.write(text); }, false);
   }

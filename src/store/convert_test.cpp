@@ -184,6 +184,29 @@ TEST_F(Convert, another_type_is_rounded_once) {
   EXPECT_EQ(convert(folder_ / "wide", folder_ / "narrow", "hf", "bf16").sha256, half.sha256);
 }
 
+// Frozen weights may be narrower than the trained ones. Whoever loads the folder in its dtype shall
+// lose nothing.
+TEST_F(Convert, a_folder_of_several_types_is_labelled_with_one_that_holds_them_all) {
+  const auto label = [&](DType first, DType second) {
+    for (const char* name : {"hf", "ours", "back"}) fs::remove_all(folder_ / name);
+    auto list = tensors(small());
+    for (size_t i = 0; i < list.size(); ++i) {
+      const DType dtype = i == 0 ? first : i == 1 ? second : DType::bf16;
+      if (dtype == DType::f32) continue;
+      const std::vector<uint16_t> zeros(static_cast<size_t>(list[i].shape.num_elements()));
+      list[i].dtype = dtype;
+      list[i].write = [=](TensorContent::Sink sink) { sink(std::as_bytes(std::span(zeros))); };
+    }
+    convert(write_foreign("hf", list), folder_ / "ours", "megalith", "");
+    convert(folder_ / "ours", folder_ / "back", "hf", "");
+    return Json::parse(read_file(folder_ / "back" / "config.json"))["torch_dtype"].dump();
+  };
+  EXPECT_EQ(label(DType::bf16, DType::bf16), "\"bfloat16\"");
+  EXPECT_EQ(label(DType::bf16, DType::f32), "\"float32\"");
+  EXPECT_EQ(label(DType::f32, DType::bf16), "\"float32\"");
+  EXPECT_EQ(label(DType::bf16, DType::f16), "\"float32\"");  // neither holds the other
+}
+
 TEST_F(Convert, a_value_beyond_f16_is_not_made_infinite) {
   auto list = tensors(small());
   const std::vector<float> big(257 * 16, 70000);
