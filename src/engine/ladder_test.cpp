@@ -286,9 +286,9 @@ void draw_state(Engine& engine) {
     draw(parameter, ".master");
     engine.parameters().load(engine.device(), parameter, dtype, host.data());
     draw(parameter, ".first");
-    spread.load(index, engine.optimizer().first_moment(index), host.data());
+    spread.load(index, engine.optimizer().states(index)[0], host.data());
     draw(parameter, ".second");
-    spread.load(index, engine.optimizer().second_moment(index), host.data());
+    spread.load(index, engine.optimizer().states(index)[1], host.data());
     ++index;
   }
 }

@@ -44,7 +44,7 @@ class LossValues {
   bool ragged_;
 };
 
-/// The values of a device view of f32 or f64, on the host.
+/// The values of a device view of f32 or f64, on the host. Waits for them.
 std::vector<double> read_losses(device::Device& device, ConstView loss_U);
 
 }  // namespace megalith::engine

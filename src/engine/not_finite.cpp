@@ -52,14 +52,15 @@ std::optional<std::string> bad_parameter(Engine& engine, size_t index) {
   if (!all_finite(device, parameter.owned_master()) || !all_finite(device, parameter.compute()))
     return "weight " + parameter.name();
   if (!parameter.trainable()) return std::nullopt;
-  if (!all_finite(device, engine.optimizer().first_moment(index)))
-    return "first moment of " + parameter.name();
-  if (!all_finite(device, engine.optimizer().second_moment(index)))
-    return "second moment of " + parameter.name();
+  const auto states = engine.optimizer().states(index);
+  for (size_t which = 0; which < states.size(); ++which) {
+    if (!all_finite(device, states[which]))
+      return fmt::format("{} of {}", optim::kAdamWStates[which].title, parameter.name());
+  }
   return std::nullopt;
 }
 
-/// The first parameter or moment that is not finite.
+/// The first parameter or state of the optimizer that is not finite.
 std::optional<std::string> bad_state(Engine& engine) {
   for (size_t i = 0; i < engine.parameters().all().size(); ++i) {
     if (const auto bad = bad_parameter(engine, i)) return bad;

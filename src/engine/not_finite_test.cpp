@@ -128,7 +128,7 @@ TEST(NotFinite, InAnActivationOfAnyLayer) {
 TEST(NotFinite, InAMoment) {
   Toy toy;
   const auto step = [](Toy& t) { t.engine.step(1, 1e-2, t.batches(2), toy_weight(t.settings, 2)); };
-  toy.set(toy.engine.optimizer().second_moment(4), std::numeric_limits<float>::infinity());
+  toy.set(toy.engine.optimizer().states(4)[1], std::numeric_limits<float>::infinity());
   step(toy);
   const std::string name = toy.engine.parameters().all()[4].name();
   EXPECT_FALSE(update_is_finite(toy.engine));

@@ -26,7 +26,7 @@ class PipelineStage final : public parallel::StageWork {
     DeviceBatch::TokenPart token_part;
     layers::RecomputePolicy recompute;  // of the stage's layers, through all chunks
     float z_loss = 0;
-    View loss_U;  // f32, values of all micro-batches; filled by the last stage
+    View loss_U;  // f32 or f64, values of all micro-batches; filled by the last stage
     View finite;  // i32 [1]: becomes 0 there if a loss that counts is not finite; may be absent
     /// Hears which parameters' gradients are complete, in the backward of the last micro-batch.
     /// Empty: nobody does.

@@ -42,6 +42,16 @@ constexpr SequenceVariant kSequenceVariants[] = {
        s.weights = s.activations = DType::bf16;
      }},
     {"numbers, mean", HeadKind::sequence_regression, [](Settings&) {}},
+    {"numbers, the head alone trains", HeadKind::sequence_regression,
+     [](Settings& s) {
+       s.frozen = {"embedding.*", "position.*", "layers.*", "final_norm.*"};
+       s.model.head.dense = HeadDense::tanh;
+     }},
+    {"classes, the embedding and a layer are frozen, bf16", HeadKind::sequence_classification,
+     [](Settings& s) {
+       s.frozen = {"embedding.*", "layers.1.*"};
+       s.weights = s.activations = DType::bf16;
+     }},
     {"numbers, mean, tanh, documents, bf16, llama", HeadKind::sequence_regression,
      [](Settings& s) {
        const layers::HeadSpec head = s.model.head;

@@ -51,8 +51,8 @@ void collect(const Settings& s, LogicalState& state, LogicalState& again) {
         spread.load(index, part, all.data());
       };
       add("master.", spread.weights(index, root), parameter.owned_master());
-      add("m.", spread.optimizer_state(index, 0, root), engine.optimizer().first_moment(index));
-      add("v.", spread.optimizer_state(index, 1, root), engine.optimizer().second_moment(index));
+      add("m.", spread.optimizer_state(index, 0, root), engine.optimizer().states(index)[0]);
+      add("v.", spread.optimizer_state(index, 1, root), engine.optimizer().states(index)[1]);
       ++index;
     }
     again.add(engine);

@@ -30,8 +30,8 @@ DType read(const checkpoint::Reader& reader, const StateTensor& tensor, const Pa
 /// UserError when a parameter that trains has weights there, but nothing of the optimizer's.
 void require_trained(const checkpoint::Reader& reader, const Parameter& parameter) {
   const auto has = [&](const std::string& name) { return reader.find(name) != nullptr; };
-  const auto is_kept = [&](std::string_view state) {
-    return has(std::string(state) + parameter.name());
+  const auto is_kept = [&](const optim::OptimizerState& state) {
+    return has(std::string(state.prefix) + parameter.name());
   };
   if (!has(parameter.name()) || std::ranges::any_of(optim::kAdamWStates, is_kept)) return;
   throw UserError(
@@ -64,7 +64,8 @@ std::vector<StateTensor> tensors_of(const parameters::ParameterSet& set, const S
     add({}, parameter.name(), parameter.trainable() ? settings.masters : dtype_of(stored));
     if (!parameter.trainable()) continue;
     for (size_t which = 0; which < optim::kAdamWStates.size(); ++which)
-      add(which, std::string(optim::kAdamWStates[which]) + parameter.name(), settings.masters);
+      add(which, std::string(optim::kAdamWStates[which].prefix) + parameter.name(),
+          settings.masters);
   }
   return tensors;
 }

@@ -71,7 +71,7 @@ class Decoder {
   /// Inference, nothing kept. x_TH: in, the stage's input (not read on the first); out, the output
   /// of its last block. Collective over the tensor ranks.
   void hidden(layers::Context& context, const layers::Batch& batch, View x_TH) const;
-  /// loss_U (f32) of each unit of the head's, from hidden().
+  /// loss_U (f32; f64 where activations are) of each unit of the head's, from hidden().
   void score(layers::Context& context, const layers::Batch& batch, ConstView x_TH,
              View loss_U) const {
     head_->forward(context, batch, x_TH, loss_U);

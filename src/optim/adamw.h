@@ -38,9 +38,14 @@ const ParameterGroup* group_of(std::span<const ParameterGroup> groups, std::stri
 /// Freezes the parameters whose name matches one of the patterns.
 parameters::DeclarationRule freezing_rule(std::vector<std::string> frozen);
 
-/// What AdamW keeps of each trained parameter, in the order of states(): checkpoints name the
-/// tensors by these and the parameter's name.
-inline constexpr std::array<std::string_view, 2> kAdamWStates = {"adamw.m.", "adamw.v."};
+/// A tensor that the optimizer keeps beside each trained parameter. Checkpoints name it by the
+/// prefix and the parameter's name; messages call it by its title.
+struct OptimizerState {
+  std::string_view prefix, title;
+};
+/// What AdamW keeps, in the order of AdamW::states().
+inline constexpr std::array<OptimizerState, 2> kAdamWStates = {
+    {{"adamw.m.", "first moment"}, {"adamw.v.", "second moment"}}};
 
 class AdamW {
  public:
@@ -59,11 +64,8 @@ class AdamW {
   /// (masters, compute copies, moments of the owned elements) is finite; 1 before the first update.
   ConstView finite_P() const { return finite_P_; }
 
-  /// Moments of parameter `index`: [local shape], or [owned().count] where only a run is owned;
-  /// absent of a frozen one.
-  View first_moment(size_t index) const { return slots_[index].m; }
-  View second_moment(size_t index) const { return slots_[index].v; }
-  /// All of a parameter that must survive, in the order of kAdamWStates.
+  /// All that is kept of parameter `index`, in the order of kAdamWStates: [local shape] each, or
+  /// [owned().count] where only a run is owned; absent of a frozen one.
   std::array<View, kAdamWStates.size()> states(size_t index) const {
     return {slots_[index].m, slots_[index].v};
   }

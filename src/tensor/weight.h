@@ -13,7 +13,8 @@
 
 namespace megalith {
 
-/// Those that some kernel reads. One entry here, one line in each function below.
+/// Those that some kernel reads, all plain so far. One entry here, one line in each function below;
+/// the first with scales brings a test that readers of plain ones refuse it.
 enum class Format : uint8_t { f64, f32, bf16 };
 
 /// The type of a stored element.

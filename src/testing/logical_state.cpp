@@ -15,7 +15,7 @@ void LogicalState::add(engine::Engine& engine) {
   device::Device& device = engine.device();
   size_t index = 0;
   for (const parameters::Parameter& parameter : engine.parameters().all()) {
-    const auto put = [&](const char* kind, ConstView view) {
+    const auto put = [&](std::string_view kind, ConstView view) {
       std::vector<std::byte> local(static_cast<size_t>(view.bytes()));
       device.wait(device.copy_to_host(local.data(), view));
       const bool whole = view.num_elements() == parameter.local_elements();
@@ -26,8 +26,9 @@ void LogicalState::add(engine::Engine& engine) {
     put("weight", parameter.compute());
     if (parameter.trainable()) {
       put("master", parameter.owned_master());
-      put("first_moment", engine.optimizer().first_moment(index));
-      put("second_moment", engine.optimizer().second_moment(index));
+      const auto states = engine.optimizer().states(index);
+      for (size_t which = 0; which < states.size(); ++which)
+        put(optim::kAdamWStates[which].title, states[which]);
     }
     ++index;
   }

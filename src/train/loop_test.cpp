@@ -140,7 +140,7 @@ TEST_F(LoopTest, WhatAnUpdateLeftNotFiniteEndsTheRunInItsStep) {
   Hooks hooks;
   hooks.before_step = [](engine::Engine& engine, int64_t step) {
     if (step != 3) return;
-    const View moments = engine.optimizer().second_moment(1);
+    const View moments = engine.optimizer().states(1)[1];
     *reinterpret_cast<float*>(moments.data()) = std::numeric_limits<float>::infinity();
   };
   EXPECT_THAT([&] { run(hooks); }, ::testing::ThrowsMessage<DoNotRestartError>(::testing::AllOf(
