@@ -38,18 +38,20 @@ def saves_of(run, process):
 
 
 def seconds_to_first_step(command, run, steps):
-    """Until the step after `steps` begins: when its line is there, without the seconds that it says it took. None: it ended."""
+    """Until the step after `steps` begins: when its line is there, without the seconds that the lines from it on say
+    they took. None: the run ended."""
     log = run / "metrics.jsonl"
     before = log.read_text()  # with what the last start did behind the checkpoint
     begin = time.monotonic()
     process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, cwd=ROOT)
     while process.poll() is None:
         now, text = time.monotonic() - begin, log.read_text()
-        last = (text.splitlines() or [""])[-1]
-        if text != before and text.endswith("}\n") and json.loads(last)["step"] == steps + 1:
-            process.kill()  # behind no save: the checkpoint stays as it is
-            process.wait()
-            return now - json.loads(last)["step_seconds"]
+        if text != before and text.endswith("}\n"):
+            later = [m for m in map(json.loads, text.splitlines()) if m["step"] > steps]
+            if later:
+                process.kill()  # before the next save: the checkpoint stays as it is
+                process.wait()
+                return now - sum(m["step_seconds"] for m in later)
         time.sleep(0.005)
     return None
 
@@ -86,7 +88,9 @@ def save(r):
     wait = state["accounts"]["buckets"]["data_wait"] / sum(m["step_seconds"] for m in metrics)
     r.note(f"=> waiting for data: {100 * wait:.4f} % of step time")
     for _ in range(r.size(5, 1)):
-        seconds = seconds_to_first_step([*common, "--set", f"train.steps={steps + 2}"], run, steps)
+        # Far from the end and from any save, so that the first step is seen before either.
+        seconds = seconds_to_first_step([*common, "--set", f"train.steps={steps + 2000}", "--set",
+                                         "checkpoint.every=100000"], run, steps)
         if seconds is None:
             r.failed.append("a resume")
             return
