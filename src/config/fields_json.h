@@ -2,7 +2,7 @@
 // Structs with a list of fields, to JSON and back.
 #pragma once
 
-#include <nlohmann/json_fwd.hpp>
+#include <nlohmann/json.hpp>
 #include <string>
 #include <string_view>
 
