@@ -129,25 +129,27 @@ TEST(Prefill, OfManyDeadlinesIsNoHang) {
   models::ModelSpec spec = testing::toy_settings().model;
   spec.context = 32 * 512;
   const std::vector<int32_t> ids(static_cast<size_t>(spec.context), 7);
-  const auto prefill = [&](comm::Communicator& world) {
-    const auto device = device::make_cpu_device(1);
-    InferenceModel model(spec, *device, world, {});
-    model.parameters().initialise(*device, 1);
+  // The device is the caller's: ranks still speak through it afterwards.
+  const auto prefill = [&](comm::Communicator& world, device::Device& device) {
+    InferenceModel model(spec, device, world, {});
+    model.parameters().initialise(device, 1);
     KvCache cache = model.engine().make_cache(spec.context);
     const double begin = monotonic_seconds();
     model.engine().extend(cache, ids);
     return monotonic_seconds() - begin;
   };
   double alone = 0;
-  comm::run_ranks(1, [&](comm::Communicator& world) { alone = prefill(world); });
+  comm::run_ranks(
+      1, [&](comm::Communicator& world) { alone = prefill(world, *device::make_cpu_device(1)); });
   const auto hangs = [&] {
     try {
       comm::run_ranks(2, [&](comm::Communicator& world) {
         const std::vector<comm::Membership> table{{0, 0}, {1, 0}};
+        const auto device = device::make_cpu_device(1);
         const auto group = world.split(table, "model");
         world.barrier("start");
         world.set_deadline(alone / 4);
-        if (world.rank() == 0) prefill(*group);
+        if (world.rank() == 0) prefill(*group, *device);
         world.barrier("samples");
       });
     } catch (const Error&) {
