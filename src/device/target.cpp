@@ -8,6 +8,7 @@
 
 #include "base/error.h"
 #include "device/available_memory.h"
+#include "device/cpu/bf16_instruction.h"
 
 namespace megalith::device {
 
@@ -49,10 +50,7 @@ Isa detect_isa() {
                       __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl") &&
                       __builtin_cpu_supports("avx512cd");
   if (!avx512) return Isa::avx2;
-  // Leaf 7, subleaf 1, EAX bit 5; the operating system's consent is covered by the AVX-512 check.
-  unsigned a = 0, b = 0, c = 0, d = 0;
-  const bool bf16 = __get_cpuid_count(7, 1, &a, &b, &c, &d) != 0 && ((a >> 5) & 1u) != 0;
-  return bf16 ? Isa::avx512_bf16 : Isa::avx512;
+  return bf16_instruction_is_the_chain() ? Isa::avx512_bf16 : Isa::avx512;
 }
 
 std::string cpu_name() {
