@@ -111,9 +111,11 @@ void ColumnLinear::forward(Context& context, const Batch& batch, ConstView x, Vi
                                          .pre_activation_TO = pre_activation_TO});
 }
 
-void ColumnLinear::weight_gradients(Context& context, ConstView dy_TO, ConstView x_TI) const {
+void ColumnLinear::weight_gradients(Context& context, const Batch& batch, ConstView dy_TO,
+                                    ConstView x_TI) const {
   if (weight_->trainable())
-    kernels::linear_backward_weight(context.exec, {dy_TO, x_TI, weight_->gradient_sum()});
+    kernels::linear_backward_weight(context.exec,
+                                    {dy_TO, x_TI, weight_->gradient_sum(), batch.cu_seqlens});
   if (bias_ == nullptr || !bias_->trainable()) return;
   kernels::column_sum(
       context.exec, {dy_TO, bias_->gradient_sum().reshape(Shape{1, bias_->local_elements()}), {}});
@@ -142,7 +144,7 @@ void ColumnLinear::backward(Context& context, const Batch& batch, ConstView dy_T
                             View dx) const {
   kernels::Exec& exec = context.exec;
   if (context.tensor.size() == 1) {
-    weight_gradients(context, dy_TO, x);
+    weight_gradients(context, batch, dy_TO, x);
     return input_gradient(context, dy_TO, dx);
   }
   // The gather runs under the product for dx, the sum over ranks under that for dw.
@@ -159,7 +161,7 @@ void ColumnLinear::backward(Context& context, const Batch& batch, ConstView dy_T
   input_gradient(context, dy_TO, partial);
   if (!context.sequence) {
     auto sum = parallel::start_tree_all_reduce(exec, context.tensor, partial, weight_->name());
-    weight_gradients(context, dy_TO, x);
+    weight_gradients(context, batch, dy_TO, x);
     parallel::finish(exec, context.tensor, std::move(sum));
     return kernels::cast(exec, partial, dx);
   }
@@ -167,7 +169,7 @@ void ColumnLinear::backward(Context& context, const Batch& batch, ConstView dy_T
   auto sum = parallel::start_scatter_rows(exec, context.tensor, partial, own, sequence_shard(batch),
                                           weight_->name());
   parallel::finish(exec, context.tensor, std::move(input));
-  weight_gradients(context, dy_TO, gathered);
+  weight_gradients(context, batch, dy_TO, gathered);
   parallel::finish(exec, context.tensor, std::move(sum));
   kernels::cast(exec, own, dx);
 }
@@ -233,7 +235,7 @@ void RowLinear::backward(Context& context, const Batch& batch, ConstView dy, Con
   if (context.sequence) parallel::finish(exec, context.tensor, std::move(whole));
   const ConstView dy_TO = context.sequence ? ConstView(gathered) : dy;
   if (weight_->trainable())
-    kernels::linear_backward_weight(exec, {dy_TO, x_TI, weight_->gradient_sum()});
+    kernels::linear_backward_weight(exec, {dy_TO, x_TI, weight_->gradient_sum(), batch.cu_seqlens});
   kernels::linear_backward_input(exec, {.dy_TO = dy_TO,
                                         .w_OI = weight_->compute(),
                                         .dx_TI = dx_TI,

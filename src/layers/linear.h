@@ -75,7 +75,8 @@ class ColumnLinear {
   int64_t local_outputs() const { return weight_->local_shape()[0]; }
 
  private:
-  void weight_gradients(Context& context, ConstView dy_TO, ConstView x_TI) const;
+  void weight_gradients(Context& context, const Batch& batch, ConstView dy_TO,
+                        ConstView x_TI) const;
   void input_gradient(Context& context, ConstView dy_TO, View dx_TI) const;
   parameters::Parameter* weight_;
   parameters::Parameter* bias_ = nullptr;

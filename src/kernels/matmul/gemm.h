@@ -2,11 +2,12 @@
 // The one matrix product behind all three linear operations:
 //   C[m, n] = sum_k A[m, k] B[k, n]
 // in f32 registers and the fixed arithmetic of linear.h. Classical blocking (Goto & van de Geijn
-// 2008): panels of A and B are packed so that the micro-kernel reads both in order; packing widens
-// bf16, and transposes where k is the contiguous index. Between blocks of k the unfinished sums are
-// kept in memory as f32, exactly, so blocking never breaks a chain.
+// 2008): panels of A and B are packed so that the micro-kernel reads both in order; packing
+// transposes where k is the contiguous index. Between blocks of k the unfinished sums are kept in
+// memory as f32, exactly, so blocking never breaks a chain.
 #pragma once
 
+#include <span>
 #include <vector>
 
 #include "base/thread_pool.h"
@@ -46,14 +47,24 @@ struct Product {
   int64_t k = 0;
   int k_shards = 1;
   bool accumulate = false;  // chains continue from `out`, which is plain f32
+  /// With `accumulate`: where in k pairs of the bf16 chain begin anew (linear.h); empty: at 0.
+  std::span<const int32_t> cu_runs = {};
   Operand a;
   Operand b;
   Epilogue epilogue;
 };
 
-/// A range of k inside one shard. If the shard ends with it, its sum is added to the newest entry
-/// of a stack of partial sums, `merges` times over (each takes its entry off the stack), and the
-/// result becomes the newest entry.
+/// What a step of the micro-kernel reads of a packed panel: four bytes per row or column.
+///   floats    one k, bf16 widened: the f32 chain
+///   swapped   the same in the order of the bf16 chain, the odd k of a pair first, for FMA
+///             instructions that flush (elementary/flush_denormals.h)
+///   words     a pair of bf16, for VDPBF16PS
+enum class PanelForm : uint8_t { floats, swapped, words };
+PanelForm panel_form(const Product& product, device::Isa isa);
+
+/// Steps [begin, end) of a block, inside one shard. If the shard ends with it, its sum is added to
+/// the newest entry of a stack of partial sums, `merges` times over (each takes its entry off the
+/// stack), and the result becomes the newest entry.
 struct Segment {
   int64_t begin = 0;
   int64_t end = 0;
@@ -61,10 +72,19 @@ struct Segment {
   int merges = 0;
 };
 
-/// Consecutive segments whose panels are packed together.
-struct KBlock {
+/// k in [begin, end), packed from step `step` of its block on. Where steps come in pairs, an odd
+/// number of k is followed by a zero.
+struct KRun {
   int64_t begin = 0;
   int64_t end = 0;
+  int64_t step = 0;
+};
+
+/// Consecutive segments whose panels are packed together.
+struct KBlock {
+  int64_t steps = 0;
+  int first_run = 0;
+  int end_run = 0;
   int first_segment = 0;
   int end_segment = 0;
   int depth = 0;  // entries on the stack of partial sums when it begins
@@ -78,7 +98,7 @@ std::vector<int> shard_merges(int k_shards);
 struct TileSize {
   int rows = 0;
   int columns = 0;
-  int row_pitch = 0;  // floats of packed A for the rows of one k
+  int row_pitch = 0;  // of packed A: from one step to the next
 };
 constexpr TileSize tile_size(device::Isa isa) {
   return isa == device::Isa::avx2 ? TileSize{6, 16, 8} : TileSize{14, 32, 16};
@@ -91,6 +111,8 @@ struct GemmPlan {
   int64_t m_block = 0;  // rows of A packed at a time
   int64_t n_block = 0;  // columns of B packed at a time
   int64_t n_slab = 0;   // columns whose unfinished sums are kept at a time
+  PanelForm form = PanelForm::floats;
+  std::vector<KRun> runs;
   std::vector<Segment> segments;
   std::vector<KBlock> blocks;
   int num_levels = 1;

@@ -10,22 +10,26 @@
 #define HWY_TARGET_INCLUDE "kernels/matmul/gemm_cpu.cpp"
 #include "hwy/foreach_target.h"
 // Above: compiles all that follows once per instruction set.
+#include "kernels/elementary/bf16_chain-inl.h"
 #include "kernels/matmul/epilogue-inl.h"
 #include "kernels/matmul/gemm.h"
 #include "kernels/matmul/micro_kernel-inl.h"
 #include "kernels/matmul/pack-inl.h"
 
-HWY_BEFORE_NAMESPACE();
+MEGA_BEFORE_BF16_NAMESPACE();
 namespace megalith::kernels::matmul {
 namespace HWY_NAMESPACE {
 
 template <int kVectors>
-void pack(const Operand& operand, Range i, const KBlock& block, float* out, int64_t width) {
-  const int64_t k = block.end - block.begin;
-  if (operand.dtype == DType::bf16)
-    pack_panels<kVectors, bf16_t>(operand, i.begin, i.size(), block.begin, k, out, width);
-  else
-    pack_panels<kVectors, float>(operand, i.begin, i.size(), block.begin, k, out, width);
+void pack(const Operand& operand, Range i, const GemmPlan& plan, const KBlock& block, float* out,
+          int64_t width) {
+  const auto pack_run =
+      plan.form == PanelForm::words     ? pack_panels<kVectors, bf16_t, PanelForm::words>
+      : plan.form == PanelForm::swapped ? pack_panels<kVectors, bf16_t, PanelForm::swapped>
+      : operand.dtype == DType::bf16    ? pack_panels<kVectors, bf16_t, PanelForm::floats>
+                                        : pack_panels<kVectors, float, PanelForm::floats>;
+  for (int r = block.first_run; r < block.end_run; ++r)
+    pack_run(operand, i, plan.runs[static_cast<size_t>(r)], block.steps, width, out);
 }
 
 // What the plan takes for the size of panels is what the loops below make.
@@ -50,17 +54,17 @@ HWY_INLINE void prefetch_tile(const float* tile, int64_t stride) {
 /// All segments of a block for one tile. The last sum goes to `result` where one is given.
 void run_segments(const GemmPlan& plan, const KBlock& block, const float* a, const float* b,
                   int rows, const Partials& partials, float* result, int64_t result_stride) {
-  const MultiplyTile multiply = multiply_tile_of(rows);
+  const MultiplyTile multiply = multiply_tile_of(plan.form, rows);
   const auto level = [&](int l) { return partials.base + l * partials.level_distance; };
   int depth = block.depth;
   for (int s = block.first_segment; s < block.end_segment; ++s) {
     const Segment& segment = plan.segments[static_cast<size_t>(s)];
-    const int64_t offset = segment.begin - block.begin;
     const bool to_result = result != nullptr && s + 1 == block.end_segment;
     const int top = segment.starts_shard ? depth : depth - 1;
-    multiply({.a = a + offset * kRowPitch,
-              .b = b + offset * kTileColumns,
-              .k = segment.end - segment.begin,
+    multiply({.a = a + segment.begin * kRowPitch,
+              .b = b + segment.begin * kTileColumns,
+              .steps = segment.end - segment.begin,
+              .flushes = plan.form == PanelForm::swapped,
               .start = segment.starts_shard ? nullptr : level(top),
               .merge = level(top - 1),
               .merge_distance = partials.level_distance,
@@ -95,23 +99,22 @@ class Part {
  private:
   void run_rows(Range rows, Range slab) {
     for (const KBlock& block : plan_.blocks) {
-      pack<1>(product_.a, rows, block, packed_a_, kTileRows);
+      pack<1>(product_.a, rows, plan_, block, packed_a_, kTileRows);
       for (int64_t j = slab.begin; j < slab.end; j += plan_.n_block) {
         const Range columns{j, std::min(j + plan_.n_block, slab.end)};
-        pack<2>(product_.b, columns, block, packed_b_, kTileColumns);
+        pack<2>(product_.b, columns, plan_, block, packed_b_, kTileColumns);
         run_tiles(rows, columns, slab.begin, block);
       }
     }
   }
 
   void run_tiles(Range rows, Range columns, int64_t slab_begin, const KBlock& block) {
-    const int64_t k = block.end - block.begin;
     for (int64_t i = rows.begin; i < rows.end; i += kTileRows) {
       const Range tile_rows{i, std::min<int64_t>(i + kTileRows, rows.end)};
-      const float* a = packed_a_ + (i - rows.begin) / kTileRows * kRowPitch * k;
+      const float* a = packed_a_ + (i - rows.begin) / kTileRows * kRowPitch * block.steps;
       for (int64_t j = columns.begin; j < columns.end; j += kTileColumns) {
         const Range tile_columns{j, std::min<int64_t>(j + kTileColumns, columns.end)};
-        const float* b = packed_b_ + (j - columns.begin) * k;
+        const float* b = packed_b_ + (j - columns.begin) * block.steps;
         if (plan_.direct)
           run_direct(block, a, b, tile_rows, tile_columns);
         else
@@ -149,7 +152,7 @@ class Part {
       for (int l = 0; l < std::max(block.depth, 1); ++l)
         prefetch_tile(partials.base + l * partials.level_distance + kTileColumns, partials.stride);
     }
-    const bool last = block.end == product_.k;
+    const bool last = &block == &plan_.blocks.back();
     const View& out = product_.epilogue.out;
     const bool straight = last && plan_.plain_f32 && columns.size() == kTileColumns;
     float* result = straight ? reinterpret_cast<float*>(out.data()) +

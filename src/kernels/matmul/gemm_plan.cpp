@@ -11,9 +11,9 @@
 namespace megalith::kernels::matmul {
 namespace {
 
-// A block of packed B (k_block x n_block f32) stays in the second-level cache, 1 MiB or more on
-// CPUs with AVX-512, 512 KiB on most others; a block of packed A streams through it from the third
-// level.
+// In steps of four bytes. A block of packed B (k x n) stays in the second-level cache, 1 MiB or
+// more on CPUs with AVX-512, 512 KiB on most others; a block of packed A streams through it from
+// the third level.
 struct BlockSize {
   int64_t k = 0;
   int64_t m = 0;
@@ -34,31 +34,103 @@ void count_merges(int lo, int hi, std::vector<int>& merges) {
   ++merges[static_cast<size_t>(hi - 1)];
 }
 
-void cut_k(const Product& product, int64_t k_block, GemmPlan& plan) {
+/// k of one shard that pairs run through without a break.
+std::vector<Range> runs_of(const Product& product, int shard) {
   const int64_t width = product.k / product.k_shards;
-  const int64_t pieces = std::max<int64_t>(1, ceil_div(width, k_block));
-  const int64_t piece = ceil_div(width, pieces);
+  if (product.cu_runs.empty()) return {{shard * width, (shard + 1) * width}};
+  std::vector<Range> runs;
+  for (size_t i = 0; i + 1 < product.cu_runs.size(); ++i)
+    runs.push_back({product.cu_runs[i], product.cu_runs[i + 1]});
+  return runs;
+}
+
+int64_t steps_of(PanelForm form, int64_t k) {
+  if (form == PanelForm::floats) return k;
+  return form == PanelForm::words ? ceil_div<int64_t>(k, 2) : round_up<int64_t>(k, 2);
+}
+
+/// Takes the steps of a shard from its runs, in order.
+class Steps {
+ public:
+  Steps(PanelForm form, std::vector<Range> runs) : form_(form), runs_(std::move(runs)) {}
+  int64_t count() const {
+    int64_t steps = 0;
+    for (const Range& run : runs_) steps += steps_of(form_, run.size());
+    return steps;
+  }
+  /// The next `count` steps, to the end of `block`.
+  void take(int64_t count, KBlock& block, std::vector<KRun>& runs) {
+    while (count > 0) {
+      Range& run = runs_[at_];
+      if (run.empty()) {
+        ++at_;
+        continue;
+      }
+      const int64_t k = form_ == PanelForm::words ? 2 * count : count;
+      const int64_t end = std::min(run.begin + k, run.end);
+      const int64_t steps = steps_of(form_, end - run.begin);
+      append({run.begin, end, block.steps}, block, runs);
+      block.steps += steps;
+      count -= steps;
+      run.begin = end;
+    }
+  }
+
+ private:
+  void append(const KRun& next, KBlock& block, std::vector<KRun>& runs) const {
+    if (block.end_run > block.first_run) {
+      KRun& last = runs.back();
+      const bool filled = form_ == PanelForm::floats || (last.end - last.begin) % 2 == 0;
+      if (filled && last.end == next.begin) {
+        last.end = next.end;
+        return;
+      }
+    }
+    runs.push_back(next);
+    ++block.end_run;
+  }
+
+  PanelForm form_;
+  std::vector<Range> runs_;
+  size_t at_ = 0;
+};
+
+void cut_k(const Product& product, int64_t k_block, GemmPlan& plan) {
   const std::vector<int> merges = shard_merges(product.k_shards);
   int depth = product.accumulate ? 1 : 0;
   for (int shard = 0; shard < product.k_shards; ++shard) {
-    for (int64_t p = 0; p < pieces; ++p) {
-      const int64_t begin = shard * width + p * piece;
-      const int64_t end = std::min(begin + piece, (shard + 1) * width);
-      const bool starts = p == 0 && !product.accumulate;
-      if (plan.blocks.empty() || end - plan.blocks.back().begin > k_block) {
+    Steps rest(plan.form, runs_of(product, shard));
+    const int64_t steps = rest.count(), pieces = std::max<int64_t>(1, ceil_div(steps, k_block));
+    // Pairs stay together: swapped ones are two steps.
+    const int64_t piece = round_up<int64_t>(ceil_div(steps, pieces), 2);
+    for (int64_t at = 0; at < steps; at += piece) {
+      const int64_t count = std::min(piece, steps - at);
+      const bool starts = at == 0 && !product.accumulate;
+      if (plan.blocks.empty() || plan.blocks.back().steps + count > k_block) {
         const int first = static_cast<int>(plan.segments.size());
-        plan.blocks.push_back({begin, begin, first, first, depth});
+        const int run = static_cast<int>(plan.runs.size());
+        plan.blocks.push_back({0, run, run, first, first, depth});
       }
-      const int merged = p + 1 == pieces ? merges[static_cast<size_t>(shard)] : 0;
-      plan.segments.push_back({begin, end, starts, merged});
-      plan.blocks.back().end = end;
-      ++plan.blocks.back().end_segment;
+      KBlock& block = plan.blocks.back();
+      const int merged = at + count == steps ? merges[static_cast<size_t>(shard)] : 0;
+      plan.segments.push_back({block.steps, block.steps + count, starts, merged});
+      rest.take(count, block, plan.runs);
+      ++block.end_segment;
       if (starts) ++depth;
       plan.num_levels = std::max(plan.num_levels, depth);
       depth -= merged;
     }
   }
   MEGA_CHECK_LE(plan.num_levels, kMaxLevels);
+}
+
+/// Most steps of a block, for scratch: whatever the runs of an accumulated product are.
+int64_t most_steps(const Product& product, int64_t k_block, const GemmPlan& plan) {
+  if (product.accumulate && plan.form != PanelForm::floats)
+    return std::min(k_block, plan.form == PanelForm::words ? product.k : 2 * product.k);
+  int64_t most = 0;
+  for (const KBlock& block : plan.blocks) most = std::max(most, block.steps);
+  return most;
 }
 
 /// The grid that keeps the most loaded thread shortest: its multiplications, plus what it packs (an
@@ -89,11 +161,17 @@ std::vector<int> shard_merges(int k_shards) {
   return merges;
 }
 
+PanelForm panel_form(const Product& product, device::Isa isa) {
+  if (product.a.dtype != DType::bf16 || product.b.dtype != DType::bf16) return PanelForm::floats;
+  return isa == device::Isa::avx512_bf16 ? PanelForm::words : PanelForm::swapped;
+}
+
 GemmPlan plan_gemm(const Product& product, const device::Target& target) {
   const TileSize tile = tile_size(target.isa);
   const BlockSize size = block_size(target.isa);
   GemmPlan plan;
   if (product.m == 0 || product.n == 0 || product.k == 0) return plan;
+  plan.form = panel_form(product, target.isa);
   cut_k(product, size.k, plan);
   choose_grid(product, tile, target.num_threads, plan);
   plan.plain_f32 = product.epilogue.is_plain() && product.epilogue.out.dtype() == DType::f32;
@@ -102,8 +180,7 @@ GemmPlan plan_gemm(const Product& product, const device::Target& target) {
   const int64_t part_m = round_up<int64_t>(ceil_div<int64_t>(product.m, plan.grid_m), tile.rows);
   const int64_t part_n =
       ceil_div(ceil_div<int64_t>(product.n, tile.columns), int64_t{plan.grid_n}) * tile.columns;
-  int64_t k_packed = 0;
-  for (const KBlock& block : plan.blocks) k_packed = std::max(k_packed, block.end - block.begin);
+  const int64_t k_packed = most_steps(product, size.k, plan);
 
   plan.m_block = std::min(part_m, round_up<int64_t>(size.m, tile.rows));
   plan.n_block = std::min(part_n, round_up<int64_t>(size.n, tile.columns));

@@ -2,6 +2,8 @@
 // The plan is data: its laws are checked without multiplying anything.
 #include <gtest/gtest.h>
 
+#include <vector>
+
 #include "kernels/matmul/ceiling.h"
 #include "kernels/matmul/gemm.h"
 
@@ -27,36 +29,95 @@ TEST(GemmPlan, ShardsCombineInOneBalancedTree) {
   EXPECT_EQ(shard_merges(8), (std::vector<int>{0, 1, 0, 2, 0, 1, 0, 3}));
 }
 
-TEST(GemmPlan, SegmentsCoverKOnceAndTheStackEndsWithOneSum) {
-  for (const device::Isa isa : {device::Isa::avx2, device::Isa::avx512}) {
+/// Runs cover k once and in order, their steps those of their block.
+void expect_runs_cover(const GemmPlan& plan, int64_t k) {
+  int64_t at = 0;
+  for (const KBlock& block : plan.blocks) {
+    int64_t step = 0;
+    for (int r = block.first_run; r < block.end_run; ++r) {
+      const KRun& run = plan.runs[static_cast<size_t>(r)];
+      EXPECT_EQ(run.begin, at);
+      EXPECT_EQ(run.step, step);
+      const int64_t size = run.end - run.begin;
+      ASSERT_GT(size, 0);
+      step += plan.form == PanelForm::floats  ? size
+              : plan.form == PanelForm::words ? (size + 1) / 2
+                                              : (size + 1) / 2 * 2;
+      at = run.end;
+    }
+    EXPECT_EQ(step, block.steps);
+  }
+  EXPECT_EQ(at, k);
+}
+
+/// Segments cover the steps of their block, and one sum is left.
+void expect_segments_cover(const GemmPlan& plan, bool accumulate) {
+  int depth = accumulate ? 1 : 0;
+  size_t segment = 0;
+  for (const KBlock& block : plan.blocks) {
+    EXPECT_EQ(block.depth, depth);
+    EXPECT_EQ(block.first_segment, static_cast<int>(segment));
+    int64_t step = 0;
+    for (; segment < static_cast<size_t>(block.end_segment); ++segment) {
+      EXPECT_EQ(plan.segments[segment].begin, step);
+      step = plan.segments[segment].end;
+      if (plan.segments[segment].starts_shard) ++depth;
+      EXPECT_LE(depth, plan.num_levels);
+      depth -= plan.segments[segment].merges;
+      ASSERT_GE(depth, 1);
+    }
+    EXPECT_EQ(step, block.steps);
+  }
+  EXPECT_EQ(segment, plan.segments.size());
+  EXPECT_EQ(depth, 1);
+}
+
+struct Form {
+  device::Isa isa;
+  DType dtype;
+  PanelForm form;
+};
+constexpr Form kForms[] = {{device::Isa::avx2, DType::f32, PanelForm::floats},
+                           {device::Isa::avx512, DType::f32, PanelForm::floats},
+                           {device::Isa::avx2, DType::bf16, PanelForm::swapped},
+                           {device::Isa::avx512, DType::bf16, PanelForm::swapped},
+                           {device::Isa::avx512_bf16, DType::bf16, PanelForm::words}};
+
+TEST(GemmPlan, RunsAndSegmentsCoverKOnceAndTheStackEndsWithOneSum) {
+  for (const Form& form : kForms) {
     for (const bool accumulate : {false, true}) {
-      for (const int64_t k : {1, 24, 768, 769, 2304, 50304}) {
+      for (const int64_t k : {1, 24, 768, 769, 2304, 5301, 50304}) {
         for (const int k_shards : {1, 2, 3, 8}) {
           if (k % k_shards != 0 || (accumulate && k_shards > 1)) continue;
-          const GemmPlan plan =
-              plan_gemm(product_of(100, 100, k, k_shards, accumulate), {.isa = isa});
-          int64_t at = 0;
-          int depth = accumulate ? 1 : 0;
-          size_t segment = 0;
-          for (const KBlock& block : plan.blocks) {
-            EXPECT_EQ(block.begin, at);
-            EXPECT_EQ(block.depth, depth);
-            EXPECT_EQ(block.first_segment, static_cast<int>(segment));
-            for (; segment < static_cast<size_t>(block.end_segment); ++segment) {
-              EXPECT_EQ(plan.segments[segment].begin, at);
-              at = plan.segments[segment].end;
-              if (plan.segments[segment].starts_shard) ++depth;
-              EXPECT_LE(depth, plan.num_levels);
-              depth -= plan.segments[segment].merges;
-              ASSERT_GE(depth, 1);
-            }
-            EXPECT_EQ(block.end, at);
-          }
-          EXPECT_EQ(at, k);
-          EXPECT_EQ(depth, 1);
+          Product product = product_of(100, 100, k, k_shards, accumulate);
+          product.a.dtype = product.b.dtype = form.dtype;
+          const GemmPlan plan = plan_gemm(product, {.isa = form.isa});
+          EXPECT_EQ(plan.form, form.form);
+          expect_runs_cover(plan, k);
+          expect_segments_cover(plan, accumulate);
         }
       }
     }
+  }
+}
+
+TEST(GemmPlan, PairsBeginAnewWithEveryRunAndScratchDoesNotKnowThem) {
+  std::vector<int32_t> odd{0}, even{0};
+  while (odd.back() < 4000) odd.push_back(odd.back() + 1 + odd.back() % 7 * 5);
+  odd.push_back(odd.back());  // an empty one
+  even.push_back(odd.back());
+  for (const Form& form : kForms) {
+    Product product = product_of(100, 100, odd.back(), 1, true);
+    product.a.dtype = product.b.dtype = form.dtype;
+    product.cu_runs = odd;
+    const GemmPlan plan = plan_gemm(product, {.isa = form.isa});
+    expect_runs_cover(plan, product.k);
+    expect_segments_cover(plan, true);
+    if (form.form != PanelForm::floats) {
+      EXPECT_GT(plan.runs.size(), odd.size() / 3);
+    }
+    product.cu_runs = even;
+    EXPECT_EQ(plan_gemm(product, {.isa = form.isa}).scratch_bytes, plan.scratch_bytes);
   }
 }
 

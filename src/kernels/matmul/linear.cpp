@@ -8,6 +8,16 @@
 #include "kernels/matmul/linear_lists.h"
 
 namespace megalith::kernels {
+
+template <>
+struct HostLists<LinearBackwardWeight> {
+  explicit HostLists(LinearBackwardWeight& arguments)
+      : cu_runs(arguments.cu_runs.begin(), arguments.cu_runs.end()) {
+    arguments.cu_runs = cu_runs;
+  }
+  std::vector<int32_t> cu_runs;
+};
+
 namespace {
 
 using device::Work;
@@ -70,6 +80,8 @@ void check_arguments(const LinearBackwardWeight& a) {
   check_matrix(a.x_TI, "x_TI", rows, inputs);
   check_matrix(a.dw_OI, "dw_OI", outputs, inputs);
   MEGA_CHECK(a.dw_OI.dtype() != DType::bf16, "a weight gradient is accumulated in f32");
+  MEGA_CHECK(a.cu_runs.empty() || (a.cu_runs.front() == 0 && a.cu_runs.back() == rows),
+             "runs from {} to {} of {} rows", a.cu_runs.front(), a.cu_runs.back(), rows);
 }
 
 Work work_of(const LinearForward& a) {

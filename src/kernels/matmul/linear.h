@@ -4,11 +4,15 @@
 // everywhere.
 //
 // `exact` arithmetic (docs/design/0001): the contracted dimension is cut into `k_shards` equal
-// contiguous shards. Inside each, an element is one f32 fused-multiply-add chain in increasing
-// index, starting from 0; the shards' sums combine in one balanced binary tree,
+// contiguous shards. Inside each, an element is one chain of f32 fused multiply-adds that starts
+// from 0:
+//     f32 chain   an operand is f32: in increasing index; bf16 operands widen exactly
+//     bf16 chain  both are bf16: pair by pair, the odd element first, denormals as zeros
+//                 (math/bf16_chain.h); an odd shard ends with a pair of its own
+// The shards' sums combine in one balanced binary tree,
 //     tree(lo, hi) = tree(lo, mid) + tree(mid, hi),   mid = lo + (hi - lo + 1) / 2
-// bf16 operands widen exactly, and the result rounds once. Threads, blocking, instruction set, and
-// how rows are spread over calls do not change a bit.
+// and the result rounds once. Threads, blocking, instruction set, and how rows are spread over
+// calls do not change a bit.
 //
 // Shapes: the T rows may lie at any distance (row_stride); I and O are contiguous. T may be 0.
 // Types: x, w, dy are f32 or bf16 in any mix; y, dx are f32 or bf16; dw is f32. All of them may be
@@ -17,6 +21,8 @@
 // from exec.workspace for the duration of the call.
 #pragma once
 
+#include <cstdint>
+#include <span>
 #include <string_view>
 #include <vector>
 
@@ -57,11 +63,14 @@ void linear_backward_input(Exec& exec, const LinearBackwardInput& arguments);
 
 ///   dw += dy^T x
 /// One chain in increasing t that continues from the stored value: cutting the rows into several
-/// calls (micro-batches) gives the same bits.
+/// calls (micro-batches) gives the same bits; for the bf16 chain, where no pair is cut. Pairs begin
+/// anew with every run of rows.
 struct LinearBackwardWeight {
   ConstView dy_TO;
   ConstView x_TI;
   View dw_OI;  // accumulated
+  // Host, read before the call returns: run r is rows [cu[r], cu[r+1]), cu.back() = T. Empty: one.
+  std::span<const int32_t> cu_runs = {};
 };
 void linear_backward_weight(Exec& exec, const LinearBackwardWeight& arguments);
 

@@ -35,6 +35,7 @@ inline constexpr Types kDouble = {DType::f64, DType::f64, DType::f64};
 struct Layer {
   LinearCase c;
   TestTensor x, w, y, bias, u, dy, dx, dw, v;  // v: the input's pre-activation
+  std::vector<int32_t> cu_runs;
 
   Layer(const LinearCase& shape, const Types& types)
       : c(shape),
@@ -84,7 +85,9 @@ struct Layer {
             .dx_TI = dx,
             .k_shards = c.outputs % c.k_shards == 0 ? c.k_shards : 1};
   }
-  LinearBackwardWeight backward_weight() { return {.dy_TO = dy, .x_TI = x, .dw_OI = dw}; }
+  LinearBackwardWeight backward_weight() {
+    return {.dy_TO = dy, .x_TI = x, .dw_OI = dw, .cu_runs = cu_runs};
+  }
 
   void run(device::Device& on, Operation operation, std::string_view only,
            Numerics numerics = Numerics::exact) {
@@ -94,6 +97,7 @@ struct Layer {
     if (operation == Operation::backward_input) linear_backward_input(exec, backward_input());
     if (operation == Operation::backward_weight) linear_backward_weight(exec, backward_weight());
     EXPECT_EQ(exec.workspace.in_use(), 0);
+    if (on.is_host_memory()) testing::expect_denormals(on, "a product");
   }
   const TestTensor& result(Operation operation) const {
     return operation == Operation::forward ? y : operation == Operation::backward_input ? dx : dw;

@@ -51,6 +51,7 @@ inline Product product_of(const LinearBackwardWeight& a) {
   product.n = a.dw_OI.size(1);
   product.k = a.x_TI.size(0);
   product.accumulate = true;
+  product.cu_runs = a.cu_runs;
   product.a = operand_of(a.dy_TO, false);
   product.b = operand_of(a.x_TI, false);
   product.epilogue.out = a.dw_OI;

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// The arithmetic of linear.h spelled out for one element, with the compiler's fma. For tests only.
+// The arithmetic of linear.h spelled out for one element, in scalar code. For tests only.
 #pragma once
 
 #include <cmath>
 #include <vector>
 
 #include "kernels/matmul/linear_layer.h"
+#include "math/bf16_chain.h"
 
 namespace megalith::kernels::matmul {
 
@@ -21,16 +22,26 @@ struct Floats {
   }
 };
 
-/// Sum over k of term(k, sum so far) in each shard of `width`, the shards' sums in their tree.
-template <typename Term>
-float stated_tree(int lo, int hi, int64_t width, const Term& term) {
-  if (hi - lo == 1) {
-    float sum = 0;
-    for (int64_t k = lo * width; k < hi * width; ++k) sum = term(k, sum);
+/// Continues the chain `sum` with a(k) b(k) for k in [begin, end).
+template <typename A, typename B>
+float stated_chain(bool bf16, int64_t begin, int64_t end, float sum, const A& a, const B& b) {
+  if (!bf16) {
+    for (int64_t k = begin; k < end; ++k) sum = std::fma(a(k), b(k), sum);
     return sum;
   }
+  for (int64_t k = begin; k < end; k += 2) {
+    const bool whole = k + 1 < end;
+    sum = bf16_chain_step(a(k), b(k), whole ? a(k + 1) : 0, whole ? b(k + 1) : 0, sum);
+  }
+  return sum;
+}
+
+/// Sums of the shards [lo, hi) of `width` in their tree.
+template <typename A, typename B>
+float stated_tree(bool bf16, int lo, int hi, int64_t width, const A& a, const B& b) {
+  if (hi - lo == 1) return stated_chain(bf16, lo * width, hi * width, 0, a, b);
   const int mid = lo + (hi - lo + 1) / 2;
-  return stated_tree(lo, mid, width, term) + stated_tree(mid, hi, width, term);
+  return stated_tree(bf16, lo, mid, width, a, b) + stated_tree(bf16, mid, hi, width, a, b);
 }
 
 /// Elements of an operation's result from the layer's operands.
@@ -40,22 +51,30 @@ class StatedElement {
       : c_(l.c),
         operation_(operation),
         k_shards_(k_shards),
+        bf16_(l.x.dtype() == DType::bf16 &&
+              (operation == Operation::backward_weight || l.w.dtype() == DType::bf16)),
+        cu_runs_(l.cu_runs),
         x_(l.x),
         w_(l.w),
         dy_(l.dy),
-        dw_(l.dw) {}
+        dw_(l.dw) {
+    if (cu_runs_.empty()) cu_runs_ = {0, static_cast<int32_t>(c_.rows)};
+  }
 
   float operator()(int64_t row, int64_t column) const {
     if (operation_ == Operation::forward)
-      return stated_tree(0, k_shards_, c_.inputs / k_shards_, [&](int64_t k, float sum) {
-        return std::fma(x_(row, k), w_(column, k), sum);
-      });
+      return stated_tree(
+          bf16_, 0, k_shards_, c_.inputs / k_shards_, [&](int64_t k) { return x_(row, k); },
+          [&](int64_t k) { return w_(column, k); });
     if (operation_ == Operation::backward_input)
-      return stated_tree(0, k_shards_, c_.outputs / k_shards_, [&](int64_t k, float sum) {
-        return std::fma(dy_(row, k), w_(k, column), sum);
-      });
+      return stated_tree(
+          bf16_, 0, k_shards_, c_.outputs / k_shards_, [&](int64_t k) { return dy_(row, k); },
+          [&](int64_t k) { return w_(k, column); });
     float sum = dw_(row, column);
-    for (int64_t t = 0; t < c_.rows; ++t) sum = std::fma(dy_(t, row), x_(t, column), sum);
+    for (size_t r = 0; r + 1 < cu_runs_.size(); ++r)
+      sum = stated_chain(
+          bf16_, cu_runs_[r], cu_runs_[r + 1], sum, [&](int64_t t) { return dy_(t, row); },
+          [&](int64_t t) { return x_(t, column); });
     return sum;
   }
 
@@ -63,6 +82,8 @@ class StatedElement {
   LinearCase c_;
   Operation operation_;
   int k_shards_;
+  bool bf16_;
+  std::vector<int32_t> cu_runs_;
   Floats x_, w_, dy_, dw_;
 };
 

@@ -206,12 +206,65 @@ TEST(Linear, FusedEqualsTheCompositionBitForBit) {
   }
 }
 
+/// Denormal operands and sums, products that vanish, numbers that cancel.
+TEST(Linear, ChainsOfTinyNumbersAreAsStatedOnEveryDevice) {
+  for (const LinearCase& c :
+       {LinearCase{3, 67, 40}, LinearCase{20, 96, 37, 3}, LinearCase{40, 33, 50}}) {
+    for (const Types& types : kTypes) {
+      Layer input(c, types);
+      input.fill_normal();
+      const auto scale = [](TestTensor& t, int64_t salt) {
+        t.fill([&](int64_t i) {
+          return t.at(i) * std::ldexp(1.0, -60 - static_cast<int>((i * 7 + salt) % 12));
+        });
+      };
+      for (TestTensor* t : {&input.x, &input.w, &input.dy}) scale(*t, 3);
+      input.dw.fill([&](int64_t i) { return input.dw.at(i) * 0x1p-124; });
+      for (const Operation operation : kOperations) {
+        const int k_shards =
+            operation == Operation::forward ? c.k_shards : input.backward_input().k_shards;
+        const TestTensor expected = stated_result(input, operation, k_shards);
+        for (const TestDevice& on : test_devices()) {
+          Layer actual = input;
+          actual.run(*on.device, operation, "exact");
+          testing::expect_same_bits(actual.result(operation), expected,
+                                    describe(c, types, operation, on.name));
+        }
+      }
+    }
+  }
+}
+
+TEST(Linear, PairsBeginAnewWithEveryRunOfRows) {
+  for (const std::vector<int32_t>& runs :
+       {std::vector<int32_t>{0, 1, 1, 4, 9, 41}, std::vector<int32_t>{0, 16, 41}}) {
+    Layer input({41, 129, 70}, kTypes[1]);
+    input.fill_normal();
+    input.cu_runs = runs;
+    const TestTensor expected = stated_result(input, Operation::backward_weight, 1);
+    for (const TestDevice& on : test_devices()) {
+      Layer whole = input, parts = input;
+      whole.run(*on.device, Operation::backward_weight, "exact");
+      testing::expect_same_bits(whole.dw, expected, std::string(on.name));
+      Exec exec(*on.device);
+      for (size_t r = 0; r + 1 < runs.size(); ++r) {
+        const int64_t begin = runs[r], count = runs[r + 1] - begin;
+        LinearBackwardWeight g = parts.backward_weight();
+        linear_backward_weight(exec,
+                               {g.dy_TO.rows(begin, count), g.x_TI.rows(begin, count), g.dw_OI});
+      }
+      testing::expect_same_bits(parts.dw, expected, std::string(on.name) + " run by run");
+    }
+  }
+}
+
 TEST(Linear, BitsDoNotDependOnHowRowsAreCutIntoCalls) {
   const LinearCase c{41, 129, 70};
   for (const Types& types : {kTypes[0], kTypes[1]}) {
     for (const TestDevice& on : test_devices()) {
       Layer whole(c, types);
       whole.fill_normal();
+      whole.cu_runs = {0, 1, 4, 12, 28, 41};
       Layer parts = whole;
       Exec exec(*on.device);
       for (const Operation operation : kOperations) whole.run(*on.device, operation, "exact");
@@ -225,9 +278,11 @@ TEST(Linear, BitsDoNotDependOnHowRowsAreCutIntoCalls) {
         b.dy_TO = b.dy_TO.rows(begin, count);
         b.dx_TI = b.dx_TI.rows(begin, count);
         linear_backward_input(exec, b);
+        // An odd cut is where pairs begin anew.
         LinearBackwardWeight g = parts.backward_weight();
         g.dy_TO = g.dy_TO.rows(begin, count);
         g.x_TI = g.x_TI.rows(begin, count);
+        g.cu_runs = {};
         linear_backward_weight(exec, g);
         begin += count;
       }

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Packing of panels: neighbours of the index i lie side by side in one vector or two, k going down;
-// bf16 is widened on the way. Where k is the contiguous index of the source, vectors are transposed
-// in registers. Lanes beyond a panel's last i hold arbitrary numbers, which enter only sums that
-// are thrown away. Included once per instruction set.
+// Packing of panels: neighbours of the index i lie side by side in one vector or two, the steps of
+// PanelForm (gemm.h) going down. Where k is the contiguous index of the source, vectors are
+// transposed in registers. Lanes beyond a panel's last i hold arbitrary numbers, which enter only
+// sums that are thrown away. Included once per instruction set.
 #if defined(MEGA_PACK_INL_H) == defined(HWY_TARGET_TOGGLE)
 #ifdef MEGA_PACK_INL_H
 #undef MEGA_PACK_INL_H
@@ -55,13 +55,17 @@ HWY_INLINE void load_blocks(const Row& row, WordVec v[kLanes / 4][4]) {
 #pragma GCC unroll 4
   for (int r = 0; r < 4; ++r) {
 #if HWY_CAP_GE512
+    // (GCC 12 warns of its own form without a mask.)
+    constexpr __mmask16 kAll = 0xffff;
     const auto a = at(r).raw, b = at(r + 4).raw, c = at(r + 8).raw, d = at(r + 12).raw;
-    const auto ab02 = _mm512_shuffle_i32x4(a, b, 0x88), cd02 = _mm512_shuffle_i32x4(c, d, 0x88);
-    const auto ab13 = _mm512_shuffle_i32x4(a, b, 0xdd), cd13 = _mm512_shuffle_i32x4(c, d, 0xdd);
-    v[0][r] = WordVec{_mm512_shuffle_i32x4(ab02, cd02, 0x88)};
-    v[1][r] = WordVec{_mm512_shuffle_i32x4(ab13, cd13, 0x88)};
-    v[2][r] = WordVec{_mm512_shuffle_i32x4(ab02, cd02, 0xdd)};
-    v[3][r] = WordVec{_mm512_shuffle_i32x4(ab13, cd13, 0xdd)};
+    const auto ab02 = _mm512_maskz_shuffle_i32x4(kAll, a, b, 0x88);
+    const auto cd02 = _mm512_maskz_shuffle_i32x4(kAll, c, d, 0x88);
+    const auto ab13 = _mm512_maskz_shuffle_i32x4(kAll, a, b, 0xdd);
+    const auto cd13 = _mm512_maskz_shuffle_i32x4(kAll, c, d, 0xdd);
+    v[0][r] = WordVec{_mm512_maskz_shuffle_i32x4(kAll, ab02, cd02, 0x88)};
+    v[1][r] = WordVec{_mm512_maskz_shuffle_i32x4(kAll, ab13, cd13, 0x88)};
+    v[2][r] = WordVec{_mm512_maskz_shuffle_i32x4(kAll, ab02, cd02, 0xdd)};
+    v[3][r] = WordVec{_mm512_maskz_shuffle_i32x4(kAll, ab13, cd13, 0xdd)};
 #else
     const WordVec a = at(r), b = at(r + 4);
     v[0][r] = hn::ConcatLowerLower(WordTag(), b, a);
@@ -70,7 +74,7 @@ HWY_INLINE void load_blocks(const Row& row, WordVec v[kLanes / 4][4]) {
   }
 }
 
-/// The f32 vectors of consecutive k in transposed words: one per word, or two for a pair of bf16.
+/// The f32 vectors of the steps in transposed words: one per word, or two for a pair of bf16.
 template <typename T>
 inline constexpr int kPerWord = static_cast<int>(4 / sizeof(T));
 template <typename T>
@@ -80,88 +84,130 @@ HWY_INLINE FloatVec widened_half(WordVec word, int which) {
   return hn::BitCast(FloatTag(), hn::And(word, hn::Set(WordTag(), 0xffff0000u)));
 }
 
+/// Steps that the next `k` elements take.
+template <PanelForm kForm>
+constexpr int64_t steps_of(int64_t k) {
+  return kForm == PanelForm::floats ? k : kForm == PanelForm::words ? (k + 1) / 2 : (k + 1) / 2 * 2;
+}
+
 /// kLanes rows starting at `from` (those from `rows` on repeat the last), `k` elements of each,
-/// written with k going down: out[k * kPitch + row].
-template <int kPitch, typename T>
+/// written with the steps going down: out[step * kPitch + row].
+template <int kPitch, PanelForm kForm, typename T>
 void pack_transposed(const T* from, int64_t stride, int rows, int64_t k, float* out) {
   constexpr int kStep = kLanes * kPerWord<T>;
+  constexpr int kSteps = static_cast<int>(steps_of<kForm>(kStep));
   const T* start[kLanes];
   for (int r = 0; r < kLanes; ++r) start[r] = from + std::min(r, rows - 1) * stride;
-  const auto pack = [&](const auto& row, int64_t at, int count) HWY_ATTR {
+  const auto pack = [&](const auto& row, float* to, int64_t count) HWY_ATTR {
     WordVec v[kLanes / 4][4];
     WordVec word[kLanes];
     load_blocks(row, v);
 #pragma GCC unroll 4
     for (int c = 0; c < kLanes / 4; ++c) transpose_blocks(v[c], word + 4 * c);
 #pragma GCC unroll 32
-    for (int j = 0; j < kStep; ++j) {
-      if (j < count)
-        hn::Store(widened_half<T>(word[j / kPerWord<T>], j % kPerWord<T>), FloatTag(),
-                  out + (at + j) * kPitch);
+    for (int j = 0; j < kSteps; ++j) {
+      if (j >= count) continue;
+      if constexpr (kForm == PanelForm::words) {
+        hn::Store(word[j], WordTag(), reinterpret_cast<uint32_t*>(to + j * kPitch));
+      } else {
+        const int half = j % kPerWord<T>;
+        const int which = kForm == PanelForm::swapped ? 1 - half : half;
+        hn::Store(widened_half<T>(word[j / kPerWord<T>], which), FloatTag(), to + j * kPitch);
+      }
     }
   };
   int64_t at = 0;
-  for (; at + kStep <= k; at += kStep)
-    pack([&](int r) HWY_ATTR { return start[r] + at; }, at, kStep);
+  for (; at + kStep <= k; at += kStep, out += kSteps * kPitch)
+    pack([&](int r) HWY_ATTR { return start[r] + at; }, out, kSteps);
   if (at == k) return;
   T rest[kLanes][kStep] = {};
   for (int r = 0; r < kLanes; ++r)
     for (int64_t j = at; j < k; ++j) rest[r][j - at] = start[r][j];
-  pack([&](int r) HWY_ATTR { return rest[r]; }, at, static_cast<int>(k - at));
+  pack([&](int r) HWY_ATTR { return rest[r]; }, out, steps_of<kForm>(k - at));
 }
 
-/// `kVectors` vectors of neighbours i at each k.
-template <int kVectors, typename T>
+/// kLanes neighbours of two rows as words; `odd` may be null.
+HWY_INLINE WordVec load_words(const bf16_t* even, const bf16_t* odd) {
+  const hn::Rebind<uint16_t, FloatTag> d16;
+  const auto low =
+      hn::PromoteTo(WordTag(), hn::LoadU(d16, reinterpret_cast<const uint16_t*>(even)));
+  if (odd == nullptr) return low;
+  return hn::Or(low, hn::BitCast(WordTag(), load(odd)));
+}
+
+/// `kVectors` vectors of neighbours i at each step.
+template <int kVectors, PanelForm kForm, typename T>
 HWY_INLINE void pack_straight(const T* from, int64_t stride, int64_t k, float* out) {
-  for (int64_t at = 0; at < k; ++at) {
+  constexpr int kPitch = kVectors * kLanes;
+  constexpr int kPerStep = kForm == PanelForm::floats ? 1 : 2;
+  for (int64_t at = 0; at < k; at += kPerStep, out += steps_of<kForm>(kPerStep) * kPitch) {
 #pragma GCC unroll 2
-    for (int v = 0; v < kVectors; ++v)
-      store(load(from + at * stride + v * kLanes), out + (at * kVectors + v) * kLanes);
+    for (int v = 0; v < kVectors; ++v) {
+      const T* first = from + at * stride + v * kLanes;
+      const T* second = at + 1 < k ? first + stride : nullptr;
+      float* to = out + v * kLanes;
+      if constexpr (kForm == PanelForm::words) {
+        hn::Store(load_words(first, second), WordTag(), reinterpret_cast<uint32_t*>(to));
+      } else if constexpr (kForm == PanelForm::swapped) {
+        store(second != nullptr ? load(second) : hn::Zero(FloatTag()), to);
+        store(load(first), to + kPitch);
+      } else {
+        store(load(first), to);
+      }
+    }
   }
 }
 
 /// The same for a panel whose vectors would reach beyond the source: `count` elements, then zeros.
-template <int kPitch, typename T>
+template <int kVectors, PanelForm kForm, typename T>
 void pack_straight_edge(const T* from, int64_t stride, int64_t count, int64_t k, float* out) {
-  for (int64_t at = 0; at < k; ++at) {
-    for (int64_t i = 0; i < count; ++i) out[at * kPitch + i] = to_f32(from[at * stride + i]);
-    for (int64_t i = count; i < kPitch; ++i) out[at * kPitch + i] = 0;
+  constexpr int kPitch = kVectors * kLanes;
+  constexpr int64_t kRows = 2;  // whole pairs
+  for (int64_t at = 0; at < k; at += kRows, out += steps_of<kForm>(kRows) * kPitch) {
+    T rows[kRows][kPitch] = {};
+    const int64_t here = std::min(kRows, k - at);
+    for (int64_t r = 0; r < here; ++r)
+      std::memcpy(rows[r], from + (at + r) * stride, static_cast<size_t>(count) * sizeof(T));
+    pack_straight<kVectors, kForm>(rows[0], kPitch, here, out);
   }
 }
 
-/// Panels of `width` <= kVectors * kLanes neighbours for i in [i, i + count) and k in
-/// [k_begin, k_begin + k), one after another, k * kVectors * kLanes floats each.
-template <int kVectors, typename T>
-void pack_panels(const Operand& operand, int64_t i, int64_t count, int64_t k_begin, int64_t k,
-                 float* out, int64_t width) {
+/// Panels of `width` <= kVectors * kLanes neighbours for i and the k of a run, one after another in
+/// `out`, block_steps * kVectors * kLanes words each, of which the run's begin at step run.step.
+template <int kVectors, typename T, PanelForm kForm>
+void pack_panels(const Operand& operand, Range i, const KRun& run, int64_t block_steps,
+                 int64_t width, float* out) {
   constexpr int kPitch = kVectors * kLanes;
   const T* base = reinterpret_cast<const T*>(operand.data);
+  const int64_t k = run.end - run.begin, count = i.size(), distance = kPitch * block_steps;
+  out += run.step * kPitch;
   if (operand.k_contiguous) {
-    for (int64_t p = 0; p < count; p += width, out += kPitch * k) {
+    for (int64_t p = 0; p < count; p += width, out += distance) {
       const int64_t rows = std::min(width, count - p);
-      const T* from = base + (i + p) * operand.stride + k_begin;
+      const T* from = base + (i.begin + p) * operand.stride + run.begin;
       for (int v = 0; v < kVectors; ++v) {
         const int64_t first = std::min<int64_t>(v * kLanes, rows - 1);
-        pack_transposed<kPitch>(from + first * operand.stride, operand.stride,
-                                static_cast<int>(std::min<int64_t>(rows - first, kLanes)), k,
-                                out + v * kLanes);
+        pack_transposed<kPitch, kForm>(from + first * operand.stride, operand.stride,
+                                       static_cast<int>(std::min<int64_t>(rows - first, kLanes)), k,
+                                       out + v * kLanes);
       }
     }
     return;
   }
   // Rows are read in pieces of a few panels: whole cache lines, and few pages at a time.
   constexpr int64_t kRowsAtOnce = 8;
-  const T* from = base + k_begin * operand.stride + i;
+  const T* from = base + run.begin * operand.stride + i.begin;
   int64_t fast = count / width;  // panels whose vector loads stay inside the row
   while (fast > 0 && (fast - 1) * width + kPitch > count) --fast;
   for (int64_t at = 0; at < k; at += kRowsAtOnce) {
+    float* to = out + steps_of<kForm>(at) * kPitch;
     for (int64_t p = 0; p < fast; ++p)
-      pack_straight<kVectors>(from + at * operand.stride + p * width, operand.stride,
-                              std::min(kRowsAtOnce, k - at), out + (p * k + at) * kPitch);
+      pack_straight<kVectors, kForm>(from + at * operand.stride + p * width, operand.stride,
+                                     std::min(kRowsAtOnce, k - at), to + p * distance);
   }
   for (int64_t p = fast; p * width < count; ++p)
-    pack_straight_edge<kPitch>(from + p * width, operand.stride, std::min(width, count - p * width),
-                               k, out + p * kPitch * k);
+    pack_straight_edge<kVectors, kForm>(from + p * width, operand.stride,
+                                        std::min(width, count - p * width), k, out + p * distance);
 }
 
 }  // namespace HWY_NAMESPACE

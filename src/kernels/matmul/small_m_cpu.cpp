@@ -9,11 +9,13 @@
 #define HWY_TARGET_INCLUDE "kernels/matmul/small_m_cpu.cpp"
 #include "hwy/foreach_target.h"
 // Above: compiles all that follows once per instruction set.
+#include "kernels/elementary/bf16_chain-inl.h"
 #include "kernels/matmul/epilogue-inl.h"
 #include "kernels/matmul/pack-inl.h"
 #include "kernels/matmul/small_m.h"
+#include "kernels/matmul/small_m_pack-inl.h"
 
-HWY_BEFORE_NAMESPACE();
+MEGA_BEFORE_BF16_NAMESPACE();
 namespace megalith::kernels::matmul {
 namespace HWY_NAMESPACE {
 namespace {
@@ -40,38 +42,82 @@ struct Sums {
   FloatVec sum[kGroups][kRows];
 };
 
-/// The next steps of all chains; the groups advance side by side, because a chain
-/// waits for its own last sum.
-template <typename T, int kRows, int kGroups>
-HWY_INLINE void add_blocks(const WordVec (&v)[kGroups][kLanes / 4][4], const float* a,
-                           Sums<kRows, kGroups>& sums) {
-  constexpr int kPart = 4 * kPerWord<T>;  // k of one transposition of blocks
+/// One step of kRows x kGroups chains: a[row] with the words of B, or with the floats `which` of
+/// theirs (pack-inl.h).
+template <typename T, PanelForm kForm, int kRows, int kGroups>
+HWY_INLINE void add_step(const float* a, const WordVec (&word)[kGroups], int which,
+                         Sums<kRows, kGroups>& sums) {
 #pragma GCC unroll 4
-  for (int c = 0; c < kLanes / 4; ++c) {
-    WordVec word[kGroups][4];
-#pragma GCC unroll 4
-    for (int g = 0; g < kGroups; ++g) transpose_blocks(v[g][c], word[g]);
-#pragma GCC unroll 8
-    for (int j = 0; j < kPart; ++j) {
-#pragma GCC unroll 4
-      for (int g = 0; g < kGroups; ++g) {
-        const FloatVec b = widened_half<T>(word[g][j / kPerWord<T>], j % kPerWord<T>);
+  for (int g = 0; g < kGroups; ++g) {
 #pragma GCC unroll 16
-        for (int r = 0; r < kRows; ++r)
-          sums.sum[g][r] =
-              hn::MulAdd(hn::Set(FloatTag(), a[(c * kPart + j) * kRows + r]), b, sums.sum[g][r]);
+    for (int r = 0; r < kRows; ++r) {
+      FloatVec& sum = sums.sum[g][r];
+#if HWY_CAP_GE512
+      if constexpr (kForm == PanelForm::words) {
+        const WordVec x = hn::Set(WordTag(), std::bit_cast<uint32_t>(a[r]));
+        sum = DotPairs::step(x, word[g], sum);
+        continue;
       }
+#endif
+      sum = hn::MulAdd(hn::Set(FloatTag(), a[r]), widened_half<T>(word[g], which), sum);
     }
   }
 }
 
-/// The chains over k in [begin, end). `a` is packed: a[k * kRows + row]. The rows that come
+/// Steps that a word of B makes.
+template <typename T, PanelForm kForm>
+inline constexpr int kStepsPerWord = kForm == PanelForm::words ? 1 : kPerWord<T>;
+
+/// All steps of a word.
+template <typename T, PanelForm kForm, int kRows, int kGroups>
+HWY_INLINE void add_word(const float* a, const WordVec (&word)[kGroups],
+                         Sums<kRows, kGroups>& sums) {
+#pragma GCC unroll 2
+  for (int j = 0; j < kStepsPerWord<T, kForm>; ++j) {
+    const int which = kForm == PanelForm::swapped ? 1 - j : j;
+    add_step<T, kForm>(a + j * kRows, word, which, sums);
+  }
+}
+
+/// The next steps of all chains; the groups advance side by side, because a chain
+/// waits for its own last sum.
+template <typename T, PanelForm kForm, int kRows, int kGroups>
+HWY_INLINE void add_blocks(const WordVec (&v)[kGroups][kLanes / 4][4], const float* a,
+                           Sums<kRows, kGroups>& sums) {
+#pragma GCC unroll 4
+  for (int c = 0; c < kLanes / 4; ++c) {
+    WordVec words[kGroups][4];
+#pragma GCC unroll 4
+    for (int g = 0; g < kGroups; ++g) transpose_blocks(v[g][c], words[g]);
+#pragma GCC unroll 4
+    for (int w = 0; w < 4; ++w) {
+      WordVec word[kGroups];
+#pragma GCC unroll 4
+      for (int g = 0; g < kGroups; ++g) word[g] = words[g][w];
+      add_word<T, kForm>(a + (c * 4 + w) * kStepsPerWord<T, kForm> * kRows, word, sums);
+    }
+  }
+}
+
+/// Word k of kLanes rows (k counts elements; beyond `end` they are 0).
+template <typename T>
+HWY_INLINE WordVec gather_word(const Rows& rows, int64_t k, int64_t end) {
+  const int64_t count = std::min<int64_t>(kPerWord<T>, end - k);
+  uint32_t column[kLanes] = {};
+  for (int r = 0; r < kLanes; ++r)
+    std::memcpy(&column[r], rows.at(r, k * static_cast<int64_t>(sizeof(T))),
+                static_cast<size_t>(count) * sizeof(T));
+  return hn::LoadU(WordTag(), column);
+}
+
+/// The chains over k in [begin, end). `a` is packed: a[step * kRows + row]. The rows that come
 /// `prefetch` bytes later are fetched in the order in which they lie in memory (0: not at all).
-template <typename T, int kRows, int kGroups>
+template <typename T, PanelForm kForm, int kRows, int kGroups>
 HWY_INLINE void run_chains(const float* a, const Rows (&rows)[kGroups], int64_t begin, int64_t end,
                            int64_t prefetch, Sums<kRows, kGroups>& sums) {
   constexpr int kSize = static_cast<int>(sizeof(T));
-  constexpr int kStep = kLanes * kPerWord<T>;  // k of one vector of each row
+  constexpr int kVector = kLanes * kPerWord<T>;  // k of one vector of each row
+  constexpr int kPerVector = kLanes * kStepsPerWord<T, kForm>;
   WordVec blocks[kGroups][kLanes / 4][4];
 #pragma GCC unroll 4
   for (int g = 0; g < kGroups; ++g) {
@@ -79,7 +125,7 @@ HWY_INLINE void run_chains(const float* a, const Rows (&rows)[kGroups], int64_t 
     for (int r = 0; r < kRows; ++r) sums.sum[g][r] = hn::Zero(FloatTag());
   }
   int64_t k = begin;
-  for (; k + kStep <= end; k += kStep) {
+  for (; k + kVector <= end; k += kVector, a += kPerVector * kRows) {
 #pragma GCC unroll 4
     for (int g = 0; g < kGroups; ++g) {
       if (prefetch != 0) {
@@ -89,24 +135,22 @@ HWY_INLINE void run_chains(const float* a, const Rows (&rows)[kGroups], int64_t 
       }
       load_blocks([&](int r) HWY_ATTR { return rows[g].at(r, k * kSize); }, blocks[g]);
     }
-    add_blocks<T>(blocks, a + k * kRows, sums);
+    add_blocks<T, kForm>(blocks, a, sums);
   }
-  for (; k < end; ++k) {
+  for (; k < end; k += kPerWord<T>, a += kStepsPerWord<T, kForm> * kRows) {
+    WordVec word[kGroups];
 #pragma GCC unroll 4
-    for (int g = 0; g < kGroups; ++g) {
-      T column[kLanes];
-      for (int r = 0; r < kLanes; ++r) std::memcpy(&column[r], rows[g].at(r, k * kSize), sizeof(T));
-#pragma GCC unroll 16
-      for (int r = 0; r < kRows; ++r)
-        sums.sum[g][r] =
-            hn::MulAdd(hn::Set(FloatTag(), a[k * kRows + r]), load(column), sums.sum[g][r]);
-    }
+    for (int g = 0; g < kGroups; ++g) word[g] = gather_word<T>(rows[g], k, end);
+    if (kForm == PanelForm::floats && end - k < kPerWord<T>)
+      add_step<T, kForm>(a, word, 0, sums);  // a pair of the f32 chain may end with its first
+    else
+      add_word<T, kForm>(a, word, sums);
   }
 }
 
 /// kGroups vectors of columns from `first` on, for the rows packed at `a`; num_columns of them from
 /// `column` on are stored. The tree over the shards runs on a stack of partial sums.
-template <typename T, int kRows, int kGroups>
+template <typename T, PanelForm kForm, int kRows, int kGroups>
 void run_columns(const Product& product, const std::vector<int>& merges, const float* a, Range rows,
                  int64_t first, int64_t column, int64_t num_columns) {
   constexpr int kWidth = kGroups * kLanes;
@@ -124,7 +168,12 @@ void run_columns(const Product& product, const std::vector<int>& merges, const f
   int depth = 0;
   for (int shard = 0; shard < product.k_shards; ++shard) {
     Sums<kRows, kGroups> sums;
-    run_chains<T, kRows, kGroups>(a, from, shard * width, (shard + 1) * width, prefetch, sums);
+    {
+      // Chains begin and end in memory: nothing moves out or in.
+      const FlushDenormals flush(kForm == PanelForm::swapped);
+      run_chains<T, kForm>(a + shard * steps_of<kForm>(width) * kRows, from, shard * width,
+                           (shard + 1) * width, prefetch, sums);
+    }
     const int num_merges = merges[static_cast<size_t>(shard)];
 #pragma GCC unroll 4
     for (int g = 0; g < kGroups; ++g) {
@@ -144,69 +193,52 @@ void run_columns(const Product& product, const std::vector<int>& merges, const f
 
 /// All columns of a thread. Where fewer than a vector are left, the vector ends with them and
 /// begins with columns that are computed again and not stored.
-template <typename T, int kRows, int kGroups>
+template <typename T, PanelForm kForm, int kRows, int kGroups>
 void run_rows(const Product& product, const std::vector<int>& merges, const float* a, Range rows,
               Range columns) {
   int64_t c = columns.begin;
   for (; c + kGroups * kLanes <= columns.end; c += kGroups * kLanes)
-    run_columns<T, kRows, kGroups>(product, merges, a, rows, c, c, kGroups * kLanes);
+    run_columns<T, kForm, kRows, kGroups>(product, merges, a, rows, c, c, kGroups * kLanes);
   for (; c < columns.end; c += kLanes) {
     const int64_t count = std::min<int64_t>(kLanes, columns.end - c);
     const int64_t first = std::min<int64_t>(c, product.n - kLanes);
-    run_columns<T, kRows, 1>(product, merges, a, rows, first, c, count);
+    run_columns<T, kForm, kRows, 1>(product, merges, a, rows, first, c, count);
   }
 }
 
-template <typename T>
+template <typename T, PanelForm kForm>
 void run_type(const Product& product, const std::vector<int>& merges, int rows_at_once,
               const float* a, Range rows, Range columns) {
+  constexpr bool kWide = HWY_CAP_GE512;
   switch (rows_at_once) {
     case 1:
-      return run_rows < T, 1, HWY_CAP_GE512 ? 1 : 2 > (product, merges, a, rows, columns);
+      return run_rows < T, kForm, 1, kWide ? 1 : 2 > (product, merges, a, rows, columns);
     case 2:
-      return run_rows<T, 2, 1>(product, merges, a, rows, columns);
+      return run_rows<T, kForm, 2, 1>(product, merges, a, rows, columns);
     case 4:
-      return run_rows<T, 4, 1>(product, merges, a, rows, columns);
+      return run_rows<T, kForm, 4, 1>(product, merges, a, rows, columns);
     case 8:
-      return run_rows<T, 8, 1>(product, merges, a, rows, columns);
+      return run_rows<T, kForm, 8, 1>(product, merges, a, rows, columns);
     default:
-      return run_rows < T, HWY_CAP_GE512 ? 16 : 8, 1 > (product, merges, a, rows, columns);
+      return run_rows < T, kForm, kWide ? 16 : 8, 1 > (product, merges, a, rows, columns);
   }
 }
 
 }  // namespace
 
-void run_small_m_part(const Product& product, const std::vector<int>& merges, int rows_at_once,
-                      const float* a, Range rows, Range columns) {
-  if (product.b.dtype == DType::bf16)
-    run_type<bf16_t>(product, merges, rows_at_once, a, rows, columns);
-  else
-    run_type<float>(product, merges, rows_at_once, a, rows, columns);
-}
-
-/// All rows of A as f32, `rows_at_once` side by side; those beyond the last are 0.
-template <typename T>
-void pack_rows(const Product& product, int rows_at_once, int64_t distance, float* out) {
-  const T* from = reinterpret_cast<const T*>(product.a.data);
-  if (product.m == 1) {
-    const int64_t whole = product.k / kLanes * kLanes, rest = product.k - whole;
-    pack_straight<1>(from, kLanes, whole / kLanes, out);
-    pack_straight_edge<kLanes>(from + whole, 0, rest, 1, out + whole);
-    return;
-  }
-  for (int64_t row = 0; row < product.m; row += rows_at_once, out += distance) {
-    for (int64_t r = 0; r < rows_at_once; ++r)
-      for (int64_t k = 0; k < product.k; ++k)
-        out[k * rows_at_once + r] =
-            row + r < product.m ? to_f32(from[(row + r) * product.a.stride + k]) : 0.0f;
-  }
-}
-
-void pack_small_m(const Product& product, int rows_at_once, int64_t distance, float* out) {
-  if (product.a.dtype == DType::bf16)
-    pack_rows<bf16_t>(product, rows_at_once, distance, out);
-  else
-    pack_rows<float>(product, rows_at_once, distance, out);
+void run_small_m_part(const Product& product, PanelForm form, const std::vector<int>& merges,
+                      int rows_at_once, const float* a, Range rows, Range columns) {
+  const auto run = [&](auto element, auto of) {
+    run_type<decltype(element), of()>(product, merges, rows_at_once, a, rows, columns);
+  };
+  using Floats = std::integral_constant<PanelForm, PanelForm::floats>;
+  if (product.b.dtype == DType::f32) return run(float(), Floats());
+  if (form == PanelForm::floats) return run(bf16_t(), Floats());
+#if HWY_CAP_GE512
+  if (form == PanelForm::words)
+    return run(bf16_t(), std::integral_constant<PanelForm, PanelForm::words>());
+#endif
+  return run(bf16_t(), std::integral_constant<PanelForm, PanelForm::swapped>());
 }
 
 }  // namespace HWY_NAMESPACE
@@ -227,9 +259,10 @@ int rows_at_once(int64_t m, device::Isa isa) {
       std::min<int64_t>(most, static_cast<int64_t>(std::bit_ceil(static_cast<uint64_t>(m)))));
 }
 
-/// Floats of one pass of packed rows; packing writes whole vectors.
+/// Floats of one pass of packed rows, whatever the form: an odd shard ends with a zero.
 int64_t pass_floats(const Product& product, int rows) {
-  return round_up<int64_t>(product.k * rows + 16, 16);
+  const int64_t width = product.k / product.k_shards;
+  return round_up<int64_t>(product.k_shards * round_up<int64_t>(width, 2) * rows, 16);
 }
 
 }  // namespace
@@ -246,16 +279,17 @@ int64_t small_m_scratch_bytes(const Product& product, device::Isa isa) {
 
 void run_small_m(const Product& product, device::Isa isa, ThreadPool& pool, std::byte* scratch) {
   const bool avx2 = isa == device::Isa::avx2;
+  const PanelForm form = panel_form(product, isa);
   const int rows = rows_at_once(product.m, isa);
   const int64_t distance = pass_floats(product, rows);
   float* a = reinterpret_cast<float*>(scratch);
-  (avx2 ? N_AVX2::pack_small_m : N_AVX3::pack_small_m)(product, rows, distance, a);
+  (avx2 ? N_AVX2::pack_small_m : N_AVX3::pack_small_m)(product, form, rows, distance, a);
   const std::vector<int> merges = shard_merges(product.k_shards);
   const auto run = avx2 ? N_AVX2::run_small_m_part : N_AVX3::run_small_m_part;
   pool.for_pieces(product.n, 64, [&](Range columns, int) {
     for (int64_t row = 0; row < product.m; row += rows)
-      run(product, merges, rows, a + row / rows * distance, {row, std::min(row + rows, product.m)},
-          columns);
+      run(product, form, merges, rows, a + row / rows * distance,
+          {row, std::min(row + rows, product.m)}, columns);
   });
 }
 

@@ -112,7 +112,7 @@ void SequenceHead::Product::forward(Context& context, ConstView x_UI, View y_UO)
 void SequenceHead::Product::backward(Context& context, ConstView dy_UO, ConstView x_UI,
                                      View dx_UI) const {
   const Shape row{1, bias->local_elements()};
-  if (weight->trainable())
+  if (weight->trainable())  // (of f32: no pairs)
     kernels::linear_backward_weight(context.exec, {dy_UO, x_UI, weight->gradient_sum()});
   if (bias->trainable())
     kernels::column_sum(context.exec, {dy_UO, bias->gradient_sum().reshape(row), {}});

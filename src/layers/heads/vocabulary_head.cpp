@@ -3,11 +3,13 @@
 
 #include <algorithm>
 #include <memory>
+#include <vector>
 
 #include "kernels/cross_entropy/cross_entropy.h"
 #include "kernels/elementwise/pointwise.h"
 #include "kernels/matmul/linear.h"
 #include "kernels/reduction/tree_sum.h"
+#include "layers/row_runs.h"
 #include "parallel/regions.h"
 
 namespace megalith::layers {
@@ -31,6 +33,7 @@ View gradient_in_place(const View& logits_RV, DType activation) {
 struct VocabularyHead::Rows {
   ConstView h_RH, targets_R;
   View loss_R;
+  int64_t most_rows = 0;  // of any chunk: what buffers hold
   // Of training.
   bool has_gradient = false;
   ConstView weight_R = {};
@@ -38,12 +41,13 @@ struct VocabularyHead::Rows {
   float z_loss = 0;
 };
 
-/// Buffers of one chunk of R rows.
+/// One chunk of R rows, and its buffers.
 struct VocabularyHead::Chunk {
-  device::Tensor logits_RV, max_R, sum_R, target_R;
-  device::Tensor exps_RV;  // apart from the logits where the gradient needs both: with a softcap
+  View logits_RV, max_R, sum_R, target_R;
+  View exps_RV;  // apart from the logits where the gradient needs both: with a softcap
   kernels::VocabRange vocab;
-  View exps() const { return exps_RV.view.absent() ? logits_RV.view : exps_RV.view; }
+  std::vector<device::Tensor> memory;
+  View exps() const { return exps_RV.absent() ? logits_RV : exps_RV; }
 };
 
 VocabularyHead::VocabularyHead(parameters::ParameterSet& set, const HeadConfig& config,
@@ -83,22 +87,26 @@ void VocabularyHead::chunk_losses(Context& context, const Rows& of, Chunk& chunk
   const DType sums = context.accumulation;
   const int local_shards = context.local_shards();
   const int64_t local_vocab = weight_->local_shape()[0];
+  const auto buffer = [&](const Shape& most) {
+    return chunk.memory.emplace_back(context.workspace(sums, most)).view.rows(0, rows);
+  };
   chunk.vocab = {weight_->declaration().shard.begin, vocab_, local_shards};
-  chunk.logits_RV = context.workspace(sums, Shape{rows, local_vocab});
-  chunk.max_R = context.workspace(sums, Shape{rows});
-  chunk.sum_R = context.workspace(sums, Shape{rows});
-  chunk.target_R = context.workspace(sums, Shape{rows});
+  chunk.logits_RV = buffer(Shape{of.most_rows, local_vocab});
+  chunk.max_R = buffer(Shape{of.most_rows});
+  chunk.sum_R = buffer(Shape{of.most_rows});
+  chunk.target_R = buffer(Shape{of.most_rows});
   kernels::linear_forward(exec,
                           {.x_TI = of.h_RH, .w_OI = weight_->compute(), .y_TO = chunk.logits_RV});
   finish_logits(context, chunk.logits_RV);
-  if (of.has_gradient && softcap_ > 0)
-    chunk.exps_RV = context.workspace(sums, Shape{rows, local_vocab});
+  if (of.has_gradient && softcap_ > 0) chunk.exps_RV = buffer(Shape{of.most_rows, local_vocab});
   context.inspect("logits", chunk.logits_RV);
   kernels::cross_entropy_row_max(exec, {chunk.logits_RV, chunk.vocab, chunk.max_R});
   if (context.tensor.size() > 1) {
     context.tensor.wait(context.tensor.start_all_reduce_max(chunk.max_R, "loss.max"));
   }
-  const device::Tensor sums_PR = context.workspace(sums, Shape{local_shards, rows});
+  const device::Tensor partials = context.workspace(sums, Shape{local_shards * of.most_rows});
+  const View sums_PR =
+      partials.view.rows(0, local_shards * rows).reshape(Shape{local_shards, rows});
   kernels::cross_entropy_exp_sums(exec, {.logits_RV = chunk.logits_RV,
                                          .vocab = chunk.vocab,
                                          .max_R = chunk.max_R,
@@ -133,7 +141,7 @@ View VocabularyHead::chunk_gradient(Context& context, const Rows& of, const Chun
                                    .dlogits_RV = dlogits,
                                    .logits_scale = scale_,
                                    .softcap = softcap_,
-                                   .logits_RV = softcap_ > 0 ? chunk.logits_RV.view : View{}});
+                                   .logits_RV = softcap_ > 0 ? chunk.logits_RV : View{}});
   context.inspect("logits_gradient", dlogits);
   return dlogits;
 }
@@ -143,13 +151,15 @@ void VocabularyHead::forward(Context& context, const Batch& batch, ConstView x_T
   const device::NameScope scope(context.device(), "head");
   const FinalRows input = final_rows(context, batch, norm_, x_TH, nullptr, weight_->name());
   const ConstView h = input.h_TH();
-  for (int64_t begin = 0; begin < h.size(0); begin += chunk_rows()) {
-    const int64_t rows = std::min(chunk_rows(), h.size(0) - begin);
+  const int64_t most_rows = std::min(chunk_rows(), h.size(0));
+  for (int64_t begin = 0; begin < h.size(0); begin += most_rows) {
+    const int64_t rows = std::min(most_rows, h.size(0) - begin);
     Chunk chunk;
     chunk_losses(context,
                  {.h_RH = h.rows(begin, rows),
                   .targets_R = batch.targets_T.rows(begin, rows),
-                  .loss_R = loss_T.rows(begin, rows)},
+                  .loss_R = loss_T.rows(begin, rows),
+                  .most_rows = most_rows},
                  chunk);
   }
 }
@@ -164,11 +174,14 @@ void VocabularyHead::forward_backward(Context& context, const Batch& batch, Cons
   context.inspect("final_norm", h);
   device::Tensor partial;  // with sequence parallelism: of all tokens, before the sum over ranks
   if (context.sequence) partial = context.workspace(context.accumulation, h.shape());
-  for (int64_t begin = 0; begin < h.size(0); begin += chunk_rows()) {
-    const int64_t count = std::min(chunk_rows(), h.size(0) - begin);
+  const int64_t most_rows = std::min(chunk_rows(), h.size(0));
+  for (int64_t begin = 0, end = 0; begin < h.size(0); begin = end) {
+    end = end_of_pairs(batch.cu_seqlens, std::min(begin + most_rows, h.size(0)));
+    const int64_t count = end - begin;
     const Rows rows{h.rows(begin, count),
                     batch.targets_T.rows(begin, count),
                     loss_T.rows(begin, count),
+                    most_rows,
                     true,
                     batch.loss_weight_T.rows(begin, count),
                     batch.loss_scale,
@@ -177,7 +190,8 @@ void VocabularyHead::forward_backward(Context& context, const Batch& batch, Cons
     chunk_losses(context, rows, chunk);
     const View dlogits = chunk_gradient(context, rows, chunk);
     if (weight_->trainable())
-      kernels::linear_backward_weight(context.exec, {dlogits, rows.h_RH, weight_gradient()});
+      kernels::linear_backward_weight(context.exec, {dlogits, rows.h_RH, weight_gradient(),
+                                                     runs_of_rows(batch.cu_seqlens, begin, end)});
     if (context.sequence) {
       kernels::linear_backward_input(context.exec, {.dy_TO = dlogits,
                                                     .w_OI = weight_->compute(),
