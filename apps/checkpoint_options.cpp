@@ -105,8 +105,7 @@ void on_model_ranks(const CheckpointOptions& options, const store::ModelSource& 
       .layout = layout_of(options, ranks, source.tensor_shards())};
   engine::InferenceModel::check(source.spec(), model_options, options.path);
   const RankOptions rank_options{.num_ranks = model_options.layout.num_ranks(),
-                                 .threads = options.threads,
-                                 .numerics = model_options.numerics};
+                                 .threads = options.threads};
   on_ranks(rank_options, launch, [&](const RankPlace& place) {
     if (launch) {
       comm::require_same(place.world, "the model", source.weights().fingerprint());

@@ -9,19 +9,23 @@
 #include <nlohmann/json.hpp>
 
 #include "apps/command.h"
-#include "apps/cpu_target.h"
+#include "apps/machine.h"
 #include "apps/version.h"
 #include "base/thread_pool.h"
 #include "characters/code_class.h"
-#include "kernels/matmul/product_class.h"
+#include "device/cpu/bf16_instruction.h"
+#include "kernels/matmul/library.h"
 #include "report/page.h"
 
 namespace megalith::apps {
 namespace {
 
 nlohmann::ordered_json facts() {
-  const device::Target target{device::DeviceKind::cpu, device::detect_isa(), available_cores()};
+  const device::Target target = device::cpu_target(available_cores());
   nlohmann::ordered_json json = machine_json(target);
+  const std::string_view refused = device::bf16_instruction_refused();
+  json["bf16_products"] = refused.empty() ? "VDPBF16PS" : fmt::format("FMA: {}", refused);
+  json["amx"] = target.has_amx;
   json["version"] = kVersion;
   json["devices"] = {"cpu", "trace"};
   json["libraries"] = {{"oneDNN", kernels::library_version()},

@@ -10,7 +10,6 @@
 #include "account/layout_plan.h"
 #include "account/plan.h"
 #include "apps/command.h"
-#include "apps/cpu_target.h"
 #include "apps/paper_plan.h"
 #include "apps/recipe_options.h"
 #include "apps/sample_writer.h"
@@ -154,7 +153,7 @@ int run(const PlanOptions& options, bool json) {
   const auto tokenizer = tokenizer_of(recipe);
   const engine::Settings settings =
       engine::settings_of(recipe, tokenizer ? tokenizer->vocab_size() : 0);
-  const device::Target target = cpu_target(threads_of(recipe), settings.numerics);
+  const device::Target target = device::cpu_target(threads_of(recipe));
   const account::LayoutPlan plan = account::plan_layout(
       settings, target,
       account::beside_steps(recipe, prompt_lengths(recipe, tokenizer ? &*tokenizer : nullptr)));

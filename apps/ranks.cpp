@@ -9,7 +9,6 @@
 #include <string>
 
 #include "apps/command.h"
-#include "apps/cpu_target.h"
 #include "apps/version.h"
 #include "base/host.h"
 #include "base/integer.h"
@@ -17,7 +16,6 @@
 #include "comm/backends.h"
 #include "config/layouts.h"
 #include "device/placement.h"
-#include "train/product_choices.h"
 #include "train/timeout_policy.h"
 
 namespace megalith::apps {
@@ -55,20 +53,6 @@ int threads_of_process(comm::Communicator& world, int threads) {
   return threads > 0 ? threads : share_of(available_cores(), before, sharing);
 }
 
-/// Rank 0's: the run's folder may be on its machine alone. Collective.
-std::optional<train::ProductChoices> from_rank_0(comm::Communicator& world,
-                                                 const std::optional<train::ProductChoices>& mine) {
-  const std::string text =
-      mine ? fmt::format("{}\n{}\n{}", mine->products, mine->isa, mine->library) : "";
-  const std::string theirs = world.exchange(text, "products.recorded")[0];
-  const size_t first = theirs.find('\n');
-  if (first == std::string::npos) return std::nullopt;
-  const size_t second = theirs.find('\n', first + 1);
-  return train::ProductChoices{theirs.substr(first + 1, second - first - 1),
-                               theirs.substr(second + 1),
-                               static_cast<uint32_t>(std::stoul(theirs.substr(0, first)))};
-}
-
 void check_size(const comm::Communicator& world, int num_ranks, const Launch& launch) {
   if (launch.size != 0 && launch.size != world.size()) {
     throw UserError(
@@ -103,10 +87,7 @@ std::optional<Launch> settle_ranks(config::Recipe& recipe, int asked) {
 RankOptions rank_options(const config::Recipe& recipe) {
   return {.num_ranks = narrow<int>(config::num_ranks(recipe)),
           .threads = narrow<int>(recipe.run.threads),
-          .numerics = recipe.numerics == config::Numerics::fast ? kernels::Numerics::fast
-                                                                : kernels::Numerics::exact,
-          .deadline_seconds = recipe.parallel.deadline_seconds,
-          .run = recipe.run.out};
+          .deadline_seconds = recipe.parallel.deadline_seconds};
 }
 
 void on_ranks(const RankOptions& ranks, const std::optional<Launch>& launch,
@@ -115,22 +96,14 @@ void on_ranks(const RankOptions& ranks, const std::optional<Launch>& launch,
                                 train::TimeoutPolicy(ranks.deadline_seconds).seconds()};
   options.unwind_seconds = std::min(options.unwind_seconds, options.deadline_seconds);
   options.tell = [](const Failure& failure) { tell(failure); };
-  const kernels::Numerics numerics = ranks.numerics;
-  std::optional<train::ProductChoices> recorded;
-  if (numerics == kernels::Numerics::fast && !ranks.run.empty() && (!launch || launch->rank == 0))
-    recorded = train::recorded_choices(ranks.run);
   if (launch) {
     return comm::run_mpi_rank(
         [&](comm::Communicator& world) {
           // First: what other versions call, and in which order, is theirs.
           comm::require_same(world, "the program's version", kVersion);
           check_size(world, ranks.num_ranks, *launch);
-          device::Target target = cpu_target(threads_of_process(world, ranks.threads), numerics,
-                                             from_rank_0(world, recorded));
-          const auto chosen = static_cast<int64_t>(target.library_products);
-          for (const int64_t theirs : world.exchange_values(std::span(&chosen, 1), "products"))
-            target.library_products &= static_cast<uint32_t>(theirs);
-          const auto device = device::make_device(target);
+          const auto device =
+              device::make_device(device::cpu_target(threads_of_process(world, ranks.threads)));
           body({world, *device, true});
         },
         options);
@@ -138,22 +111,16 @@ void on_ranks(const RankOptions& ranks, const std::optional<Launch>& launch,
   const int count = ranks.num_ranks;
   const int threads = ranks.threads > 0 ? ranks.threads : available_cores();
   if (count == 1) {
-    const auto device = device::make_device(cpu_target(threads, numerics, recorded));
+    const auto device = device::make_device(device::cpu_target(threads));
     const auto world = comm::make_self_communicator(*device);
     return body({*world, *device, true});
   }
-  // Before the ranks begin: what is measured, is measured once.
   std::vector<device::Target> targets;
   std::vector<int> shares;
   for (int rank = 0; rank < count; ++rank) {
     shares.push_back(share_of(threads, rank, count));
-    targets.push_back(cpu_target(shares.back(), numerics, recorded));
-  }
-  uint32_t common = ~uint32_t{0};
-  for (const device::Target& target : targets) common &= target.library_products;
-  for (device::Target& target : targets) {
-    target.library_products = common;
-    target.ranks_here = count;
+    targets.push_back(device::cpu_target(shares.back()));
+    targets.back().ranks_here = count;
   }
   // A launcher like mpirun binds its processes; threads of this one are for us to place.
   const std::vector<int> cores = device::cores_in_order();

@@ -30,17 +30,14 @@ std::optional<Launch> launched(int asked);
 
 struct RankOptions {
   int num_ranks = 1;
-  int threads = 0;  // of a process; 0: all cores that it may use
-  kernels::Numerics numerics = kernels::Numerics::exact;
+  int threads = 0;              // of a process; 0: all cores that it may use
   double deadline_seconds = 0;  // that ranks wait for each other; 0: the default
-  /// Under `fast` numerics products are chosen as the newest checkpoint below has it; empty: anew.
-  std::filesystem::path run{};
 };
 RankOptions rank_options(const config::Recipe& recipe);
 
 /// Runs `body` on those of the ranks that are of this process: the one that the launcher made of
 /// it, or all of them, as threads that share its cores. Returns when they have ended; the first
-/// error of any rank is thrown. Under `fast` numerics all ranks choose products alike.
+/// error of any rank is thrown.
 void on_ranks(const RankOptions& options, const std::optional<Launch>& launch,
               FunctionRef<void(const RankPlace&)> body);
 

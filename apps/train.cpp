@@ -10,9 +10,9 @@
 #include "account/plan.h"
 #include "account/traced_step.h"
 #include "apps/command.h"
-#include "apps/cpu_target.h"
 #include "apps/initial_weights.h"
 #include "apps/layout_table.h"
+#include "apps/machine.h"
 #include "apps/memory_admission.h"
 #include "apps/ranks.h"
 #include "apps/recipe_options.h"
@@ -80,6 +80,12 @@ nlohmann::ordered_json result_json(const train::RunResult& result) {
   return json;
 }
 
+/// Of the operands of its matrix products: two of bf16, or they are multiplied in f32.
+DType product_type(const engine::Settings& settings) {
+  const bool is_bf16 = settings.weights == DType::bf16 && settings.activations == DType::bf16;
+  return is_bf16 ? DType::bf16 : DType::f32;
+}
+
 /// Of the kernels that the run uses (its numerics and storage), all ranks at once: the rates of
 /// this rank. Memory is measured when a profile needs it. Collective.
 account::Roofline roofline_of(const RankPlace& place, const engine::Settings& settings,
@@ -87,19 +93,24 @@ account::Roofline roofline_of(const RankPlace& place, const engine::Settings& se
   const auto scratch = device::make_device(place.device.target());
   kernels::Exec exec(*scratch, settings.numerics);
   place.world.barrier("ceiling");
-  return {kernels::gemm_ceiling(exec, settings.weights, 0.3),
+  return {kernels::gemm_ceiling(exec, product_type(settings), 0.3),
           with_memory ? kernels::read_bandwidth(exec, int64_t{256} << 20, 0.1) : 0};
 }
 
-/// Says what exact arithmetic costs on a machine where that is much.
-void advise_fast(const engine::Settings& settings, const device::Target& target) {
-  const double gain = fast_gain(target.num_threads, settings.weights);
-  if (gain > 1.1) {
-    log::info(
-        "numerics fast would multiply the matrices of this recipe {:.1f}x faster on this machine; "
-        "results would then depend on it",
-        gain);
-  }
+/// Says what products of bf16 would gain where the CPU has an instruction for them and a recipe has
+/// f32 operands. All ranks at once, as `f32_flops` was measured. Collective.
+void advise_bf16(const RankPlace& place, const engine::Settings& settings, double f32_flops) {
+  const device::Target& target = place.device.target();
+  if (product_type(settings) == DType::bf16 || target.isa != device::Isa::avx512_bf16) return;
+  const auto scratch = device::make_device(target);
+  kernels::Exec exec(*scratch, settings.numerics);
+  place.world.barrier("advice");
+  const double bf16_flops = kernels::gemm_ceiling(exec, DType::bf16, 0.1);
+  if (place.world.rank() != 0) return;
+  log::info(
+      "precision.parameters and precision.compute bf16 would multiply matrices at {:.0f} GFLOP/s a "
+      "rank here, not {:.0f}; the optimizer keeps its weights in f32",
+      1e-9 * bf16_flops, 1e-9 * f32_flops);
 }
 
 /// The run's page; without it the run's folder. The run is over and saved: what the page fails at
@@ -149,10 +160,7 @@ train::RunResult run_rank(const RankPlace& place, train::RunInputs inputs,
       print_layout(settings, *plan, target.num_threads);
     }
   }
-  if (settings.numerics == kernels::Numerics::exact) {
-    if (is_rank_zero) advise_fast(settings, target);
-    place.world.barrier("advice");  // it may measure: ranks on its cores would disturb that
-  }
+  advise_bf16(place, settings, roofline.flops);
   inputs.facts = facts;
   train::Hooks& hooks = inputs.hooks;
   if (recipe.train.sample_every > 0) {

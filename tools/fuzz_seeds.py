@@ -203,12 +203,11 @@ def run_state():
              "logs": {"metrics": 10, "samples": 0, "events_file": "events.out.tfevents.1.host.2.0", "events": 30},
              "guard": {"skipped_steps": 1, "rewinds": 2, "skipped_samples": 8, "losses": ["0x1.8p+1", "0x1p+0", "0x1.9p+0"]}}
     owed = {"what": "validation", "line": line, "not_finite": "weight x"}
-    products = {"isa": "avx2", "library": "2.6.3", "library_products": ["bf16 forward, large", "f32 backward_weight, small"]}
     return [json.dumps(x).encode() for x in (
-        state, {**state, "owed": owed}, {**state, "owed": {**owed, "what": "samples"}}, {**state, "products": products}, {**state, "step": 2**60 + 1},
+        state, {**state, "owed": owed}, {**state, "owed": {**owed, "what": "samples"}}, {**state, "step": 2**60 + 1},
         {**state, "owed": {"what": "x", "line": "{"}}, {**state, "guard": {**state["guard"], "losses": ["nan", 3, None]}}, {**state, "logs": []},
         {**state, "logs": {**state["logs"], "events_file": "../../etc/passwd"}}, {**state, "elapsed_seconds": None},
-        {"products": {**products, "library_products": ["f64"]}}, {"owed": 3}, {"guard": []}, [])] + [b"", b"[" * 100]
+        {"owed": 3}, {"guard": []}, [])] + [b"", b"[" * 100]
 
 
 def earlier_start():
@@ -226,18 +225,10 @@ def lock_file():
                                                     {**holder, "host": "\x1b[2J\n"}, {"pid": 1}, [])] + [b"", b'{"pid": 12']
 
 
-def product_rates():
-    names = [f"{dtype} {kind}, {size}" for kind in ("forward", "backward_input", "backward_weight") for dtype in ("f32", "bf16") for size in ("small", "large")]
-    rates = [{"class": name, "exact": 1e11, "library": 0.0 if "bf16" in name else 2.5e11} for name in names]
-    return [json.dumps(x).encode() for x in (
-        {"machine": "cpu", "rates": rates}, {"machine": "cpu", "rates": rates[:-1]}, {"machine": "other", "rates": rates}, {"machine": "cpu", "rates": rates[:-1] + [{"class": names[-1], "exact": -1, "library": 0}]},
-        {"machine": "cpu", "rates": rates[:-1] + [{"class": names[-1], "exact": 1e300, "library": 1e300}]}, {"machine": "cpu", "rates": dict(enumerate(rates))}, {"machine": 3}, [])] + [b"", b"[" * 100]
-
-
 def score_line():
     return text('{"text": "the cat"}', '{"ids": [1, 2]}', '{"ids": [1], "text": "x", "n": {}}', '{"ids": [2147483648]}', '{"ids": [-1, 1.0, null]}', '{"ids": "1"}',
                 '{"text": "\\ud83d\\ude42\\u0000"}', '{"text": "\\ud800"}', '{"text": 3}', '{"ids": [1], "ids": [2]}', "[]", "", "[" * 100, b'{"text": "\xff"}')
 
 
 SEEDS = {f.__name__: f for f in (recipe, tokenizer_json, encode, ids_json, utf8_stream, documents, indexed, safetensors, manifest, safetensors_index, metrics,
-                                 events, run_record, hugging_face, run_state, earlier_start, lock_file, product_rates, score_line)}
+                                 events, run_record, hugging_face, run_state, earlier_start, lock_file, score_line)}

@@ -5,7 +5,6 @@
 
 #include "account/profile.h"
 #include "apps/bench/figures.h"
-#include "apps/cpu_target.h"
 #include "engine/inference_model.h"
 #include "kernels/elementwise/pointwise.h"
 #include "kernels/reduction/read_bandwidth.h"
@@ -93,7 +92,7 @@ int bench_decode(const DecodeShape& d, const BenchOptions& o, bool json) {
   }
   engine::InferenceModel::Options options;
   options.numerics = d.numerics == "fast" ? kernels::Numerics::fast : kernels::Numerics::exact;
-  const auto device = device::make_device(cpu_target(o.count(), options.numerics));
+  const auto device = device::make_device(device::cpu_target(o.count()));
   options.compute = d.dtype == "bf16" ? DType::bf16 : DType::f32;
   engine::InferenceModel model(spec, *device, options);
   kernels::Exec exec(*device);

@@ -7,8 +7,9 @@
 #include <nlohmann/json.hpp>
 
 #include "apps/command.h"
-#include "apps/cpu_target.h"
+#include "apps/machine.h"
 #include "kernels/matmul/ceiling.h"
+#include "kernels/matmul/library.h"
 
 namespace megalith::apps {
 
@@ -27,11 +28,10 @@ void report(const std::string& name, std::vector<double> samples, const std::str
               {"unit", unit},
               {"higher_is_better", higher_is_better},
               {"samples", samples},
-              {"machine", machine_json({device::DeviceKind::cpu, device::detect_isa(), threads})}});
+              {"machine", machine_json(device::cpu_target(threads))}});
 }
 
-BestGemm::BestGemm(int threads)
-    : device_(device::make_device(cpu_target(threads, kernels::Numerics::fast))) {
+BestGemm::BestGemm(int threads) : device_(device::make_device(device::cpu_target(threads))) {
   double best = 0;
   for (const Kind& kind : kKinds) {
     const double rate = flops_per_second(kind);
@@ -42,7 +42,10 @@ BestGemm::BestGemm(int threads)
 }
 
 double BestGemm::flops_per_second(const Kind& kind) {
-  kernels::Exec exec(*device_, kind.numerics);
+  const bool is_library = kind.entry == std::string_view("onednn");
+  if (is_library && !kernels::library_multiplies(kind.dtype)) return 0;
+  kernels::Exec exec(*device_, kernels::Numerics::fast);
+  exec.only = kind.entry;
   return kernels::gemm_ceiling(exec, kind.dtype, 0.3);
 }
 

@@ -59,13 +59,13 @@ class BestGemm {
  private:
   struct Kind {
     const char* name;
-    kernels::Numerics numerics;
+    const char* entry;  // of the list of implementations
     DType dtype;
   };
-  static constexpr Kind kKinds[] = {{"exact", kernels::Numerics::exact, DType::f32},
-                                    {"exact", kernels::Numerics::exact, DType::bf16},
-                                    {"fast", kernels::Numerics::fast, DType::f32},
-                                    {"fast", kernels::Numerics::fast, DType::bf16}};
+  static constexpr Kind kKinds[] = {{"exact", "exact", DType::f32},
+                                    {"exact", "exact", DType::bf16},
+                                    {"library", "onednn", DType::f32},
+                                    {"library", "onednn", DType::bf16}};
   double flops_per_second(const Kind& kind);
 
   std::unique_ptr<device::Device> device_;

@@ -3,10 +3,9 @@
 #include <fmt/format.h>
 
 #include "apps/bench/figures.h"
-#include "apps/cpu_target.h"
 #include "kernels/elementwise/pointwise.h"
+#include "kernels/matmul/library.h"
 #include "kernels/matmul/linear.h"
-#include "kernels/matmul/product_class.h"
 
 namespace megalith::apps {
 namespace {
@@ -15,8 +14,8 @@ struct Size {
   int64_t t, i, o;
 };
 
-/// The three products of a linear layer, `exact` and the library's, which `fast` may take instead,
-/// in turn so that both see the same machine.
+/// The three products of a linear layer, ours and the library's, in turn so that both see the same
+/// machine.
 void gemm_of(device::Device& device, DType dtype, const Size& size, const BenchOptions& o,
              bool json) {
   const auto& [t, i, out] = size;
@@ -62,7 +61,7 @@ void gemm_of(device::Device& device, DType dtype, const Size& size, const BenchO
 }  // namespace
 
 int bench_gemm(const BenchOptions& o, bool json) {
-  const auto device = device::make_device(cpu_target(o.count(), kernels::Numerics::fast));
+  const auto device = device::make_device(device::cpu_target(o.count()));
   for (const DType dtype : {DType::f32, DType::bf16}) {
     for (const Size& size : {Size{4096, 768, 3072}, Size{4096, 3072, 768}, Size{1024, 256, 1024},
                              Size{2048, 2048, 2048}})

@@ -12,7 +12,6 @@
 #include "account/plan.h"
 #include "account/traced_step.h"
 #include "apps/bench/figures.h"
-#include "apps/cpu_target.h"
 #include "comm/backends.h"
 #include "device/recorder.h"
 #include "engine/from_recipe.h"
@@ -45,7 +44,7 @@ Side side_of(const config::Recipe& recipe, int threads) {
     throw UserError("--threads {}: {} ranks cannot have equal parts of them; give a multiple of {}",
                     threads, ranks, ranks);
   }
-  side.target = cpu_target(threads / ranks, side.settings.numerics);
+  side.target = device::cpu_target(threads / ranks);
   side.target.ranks_here = 2 * ranks;  // the other side's too
   if (side.settings.layout.pipeline > 1) {
     const auto timeline = account::plan_layout(side.settings, side.target, {}).timeline;

@@ -3,7 +3,6 @@
 #include "account/plan.h"
 #include "account/traced_step.h"
 #include "apps/bench/figures.h"
-#include "apps/cpu_target.h"
 #include "comm/backends.h"
 #include "engine/from_recipe.h"
 
@@ -27,7 +26,7 @@ int bench_train(const RecipeOptions& recipe_options, const BenchOptions& o, bool
   const engine::Settings settings = engine::settings_of(recipe, vocab_of(recipe));
   engine::require_one_rank(settings);
   const int threads = o.threads > 0 ? o.threads : threads_of(recipe);
-  const device::Target target = cpu_target(threads, settings.numerics);
+  const device::Target target = device::cpu_target(threads);
   const device::Work work = account::trace(target, [&](device::Device& traced) {
                               const auto world = comm::make_self_communicator(traced);
                               account::traced_step(settings, traced, *world, {});

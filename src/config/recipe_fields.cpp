@@ -239,7 +239,8 @@ void Recipe::visit(FieldVisitor& v) {
   v.section("optimizer", optimizer, "AdamW and its learning rate.");
   v.section("precision", precision, "Number formats of storage.");
   v.field("numerics", numerics,
-          "exact: the same bits whatever layout, threads and CPU; fast: libraries choose");
+          "exact: the same bits whatever layout, threads and CPU; fast: on a CPU with AMX, a "
+          "library's products of bf16");
   v.section("checkpoint", checkpoint, "Saving.");
   v.section("memory", memory, "Trading time for memory.");
   v.section("parallel", parallel,

@@ -50,7 +50,13 @@ Isa detect_isa() {
                       __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl") &&
                       __builtin_cpu_supports("avx512cd");
   if (!avx512) return Isa::avx2;
-  return bf16_instruction_is_the_chain() ? Isa::avx512_bf16 : Isa::avx512;
+  return bf16_instruction_refused().empty() ? Isa::avx512_bf16 : Isa::avx512;
+}
+
+Target cpu_target(int num_threads) {
+  const Isa isa = detect_isa();
+  const bool amx = __builtin_cpu_supports("amx-tile") && __builtin_cpu_supports("amx-bf16");
+  return {.isa = isa, .num_threads = num_threads, .has_amx = amx};
 }
 
 std::string cpu_name() {

@@ -22,22 +22,21 @@ std::string_view name_of(Isa isa);
 inline std::string_view format_as(DeviceKind kind) { return name_of(kind); }
 inline std::string_view format_as(Isa isa) { return name_of(isa); }
 
-inline constexpr uint32_t kProductsNotMeasured = ~uint32_t{0};
-
 struct Target {
   DeviceKind kind = DeviceKind::cpu;  // cpu or cuda
   Isa isa = Isa::avx2;                // for cpu
   int num_threads = 1;                // for cpu
-  /// Matrix products that `fast` arithmetic gives to a library: a bit for each class of
-  /// kernels/matmul/product_class.h, found by measuring.
-  uint32_t library_products = kProductsNotMeasured;
+  bool has_amx = false;               // for cpu: tiles of bf16, which only `fast` may use
   /// Ranks that are threads of this process and share its address space.
   int ranks_here = 1;
   friend bool operator==(const Target&, const Target&) = default;
 };
 
-/// The best instruction set of this machine. UserError when it lacks AVX2 or FMA.
+/// The best instruction set of this machine for our kernels. UserError when it lacks AVX2 or FMA. A
+/// CPU whose bf16 instruction is of no use (cpu/bf16_instruction.h) has avx512.
 Isa detect_isa();
+/// This machine's CPU, for `num_threads` threads.
+Target cpu_target(int num_threads);
 /// "AMD EPYC 9654 96-Core Processor"
 std::string cpu_name();
 /// Bytes of memory this process may use: the machine's, or its cgroup's limit if lower.

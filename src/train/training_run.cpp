@@ -8,7 +8,6 @@
 #include "engine/state.h"
 #include "models/model_spec_json.h"
 #include "models/recipe_model.h"
-#include "train/product_choices.h"
 #include "train/resume_check.h"
 #include "train/run_folder.h"
 
@@ -58,9 +57,6 @@ void TrainingRun::register_state() {
   recorded("architecture", [this] { return models::to_json(settings_.model); });
   recorded("tensor_shards", [this] { return json(settings_.split.tensor_shards); });
   recorded("data_fingerprint", [this] { return json(data_fingerprint_); });
-  recorded("products", [this] {
-    return settings_.numerics == kernels::Numerics::fast ? choices_json(device_.target()) : json();
-  });
   state_.add(Values{"guard", [this] { return guard_.to_json(); },
                     [this](const json& state) {
                       if (state.contains("guard")) guard_.restore(state["guard"]);

@@ -11,7 +11,7 @@ import socket
 import time
 import unittest
 
-from program import ENDLESS, PATIENCE, RoadTest, ended, run, wait_for
+from program import ENDLESS, PATIENCE, RoadTest, ended, run, run_json, wait_for
 
 LONG = (*ENDLESS, "checkpoint.every=0")
 
@@ -296,63 +296,29 @@ class Frozen(RoadTest):
         self.assertIn("train.init", less.stderr)
 
 
-class Products(RoadTest):
-    """What `fast` numerics chose is kept, whatever the user's cache says at a resume."""
+class Arithmetic(RoadTest):
+    """There is one arithmetic, and what the CPU has for bf16 is said."""
 
-    def fast(self, out, cache, steps, numerics="fast"):
-        result = ended(self.command(out, f"numerics={numerics}", f"train.steps={steps}", "checkpoint.every=2",
-                                    "optimizer.schedule=constant"), env={**os.environ, "XDG_CACHE_HOME": str(cache)})
+    BF16 = ("precision.parameters=bf16", "precision.compute=bf16")
+
+    def begun(self, out, *settings):
+        result = ended(self.command(out, "train.steps=2", *settings))
         self.assertEqual(result.returncode, 0, result.stderr)
         return result.stderr
 
-    def chosen(self, out):
-        return self.newest_state(out)["products"]["library_products"]
+    def test_what_bf16_would_gain_is_said_where_the_cpu_has_it(self):
+        gain = "precision.parameters and precision.compute bf16 would multiply matrices"
+        said = self.begun("f32")
+        self.assertEqual(gain in said, run_json("doctor")["bf16_products"] == "VDPBF16PS", said)
+        self.assertNotIn(gain, self.begun("bf16", *self.BF16))
 
-    def caches(self):
-        """Two caches: one says that the library is faster at everything it can do, the other at nothing."""
-        self.fast("measure", self.folder / "measured", 1)
-        (measured,) = (self.folder / "measured" / "megalith").iterdir()
-        rates = json.loads(measured.read_text())
-        for name, factor in (("all", 2.0), ("none", 0.5)):
-            folder = self.folder / name / "megalith"
-            folder.mkdir(parents=True)
-            changed = [{**r, "library": r["library"] and factor * r["exact"]} for r in rates["rates"]]
-            (folder / measured.name).write_text(json.dumps({**rates, "rates": changed}))
-        return self.folder / "all", self.folder / "none", [r["class"] for r in rates["rates"] if r["library"]]
-
-    def test_a_resume_keeps_to_the_choices(self):
-        every, none, possible = self.caches()
-        self.fast("whole", every, 6)
-        self.assertEqual(sorted(self.chosen("whole")), sorted(possible))
-        self.fast("other", none, 6)
-        self.assertEqual(self.chosen("other"), [])
-        self.fast("cut", every, 3)
-        self.assertIn("as the run began", self.fast("cut", none, 6))
-        self.assertEqual(self.chosen("cut"), self.chosen("whole"))
-        self.same("cut", "whole")
-
-    def prepared(self):
-        return self.caches()[:2] if not (self.folder / "all").exists() else (self.folder / "all", self.folder / "none")
-
-    def test_what_exact_costs_is_said_where_it_is_much(self):
-        every, none = self.prepared()
-        self.assertIn("numerics fast would multiply the matrices of this recipe 2.0x faster", self.fast("exact-all", every, 1, "exact"))
-        self.assertNotIn("numerics fast would", self.fast("exact-none", none, 1, "exact"))
-
-    def test_what_this_machine_has_not_is_said(self):
-        every, none = self.prepared()
-        self.fast("moved", every, 2)
-        (cached,) = (every / "megalith").iterdir()
-        rates = json.loads(cached.read_text())
-        lost = next(r for r in rates["rates"] if r["library"])
-        lost["library"] = 0.0
-        poor = self.folder / "poor" / "megalith"
-        poor.mkdir(parents=True)
-        (poor / cached.name).write_text(json.dumps(rates))
-        said = self.fast("moved", self.folder / "poor", 4)
-        self.assertEqual(sum("not the one the run began on" in line for line in said.splitlines()), 1, said)
-        self.assertIn(lost["class"], said)
-        self.assertNotIn(lost["class"], self.chosen("moved"))
+    def test_fast_is_exact_without_amx(self):
+        if run_json("doctor")["amx"]:
+            self.skipTest("this CPU has AMX")
+        for name, precision in (("f32", ()),):
+            for numerics in ("exact", "fast"):
+                self.begun(f"{numerics}-{name}", f"numerics={numerics}", *precision)
+            self.same(f"exact-{name}", f"fast-{name}")
 
 
 class Profile(RoadTest):

@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// Whether this CPU's VDPBF16PS computes the bf16 chain of math/bf16_chain.h.
+// Whether kernels multiply bf16 by this CPU's VDPBF16PS, which must compute the bf16 chain of
+// math/bf16_chain.h and be faster than the two FMAs that it stands for.
 #pragma once
 
 #include <cstdint>
+#include <string_view>
 
 namespace megalith::device {
 
@@ -27,5 +29,12 @@ PairsOf16 drawn_pairs(uint64_t number);
 
 /// Compares two thousand drawn sums, once per process; false where the CPU lacks the instruction.
 bool bf16_instruction_is_the_chain();
+
+/// True on the CPUs of a maker ("AuthenticAMD") whose instruction outruns two FMAs.
+bool bf16_instruction_is_fast(std::string_view maker);
+
+/// Why kernels use FMA here; empty where they use the instruction. The first call says in the log
+/// if this CPU's instruction computes something else.
+std::string_view bf16_instruction_refused();
 
 }  // namespace megalith::device

@@ -47,7 +47,15 @@ TEST(Bf16Instruction, IsTheChain) {
     ASSERT_NO_FATAL_FAILURE(expect_same(actual, expected, number));
   }
   EXPECT_TRUE(bf16_instruction_is_the_chain());
-  EXPECT_EQ(detect_isa(), Isa::avx512_bf16);
+}
+
+TEST(Bf16Instruction, IsUsedWhereItIsFaster) {
+  EXPECT_TRUE(bf16_instruction_is_fast("AuthenticAMD"));
+  EXPECT_FALSE(bf16_instruction_is_fast("GenuineIntel"));
+  EXPECT_EQ(detect_isa() == Isa::avx512_bf16, bf16_instruction_refused().empty());
+  if (!cpu_has_bf16_instruction()) {
+    EXPECT_EQ(bf16_instruction_refused(), "this CPU has no AVX512-BF16");
+  }
 }
 
 TEST(Bf16Instruction, FmaThatFlushesIsTheChain) {

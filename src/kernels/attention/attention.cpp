@@ -6,7 +6,6 @@
 #include "kernels/attention/attention_bf16.h"
 #include "kernels/attention/attention_work.h"
 #include "kernels/elementary/run_chosen.h"
-#include "kernels/matmul/product_class.h"
 
 namespace megalith::kernels {
 
@@ -166,10 +165,6 @@ std::string_view refuse_bf16_products(const Exec& exec, DType dtype, float scale
   if (exec.numerics != Numerics::fast) return "rounds probabilities: for fast numerics only";
   if (exec.device.target().isa != device::Isa::avx512_bf16) return "needs AVX512-BF16";
   if (dtype != DType::bf16) return "needs bf16";
-  const ProductClass like{ProductKind::forward, true, true};
-  if (exec.only.empty() && !takes_library(exec.device.target(), like)) {
-    return "bf16 products are no faster than f32 ones here";
-  }
   // A maximum of scores is taken before they are scaled.
   if (!(scale > 0)) return "needs a positive scale";
   return {};

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Attention for `fast` numerics over bf16 heads, on CPUs that multiply bf16 (AVX512-BF16) at a
-// higher rate than f32 (measured: matmul/product_class.h). All products take bf16 and add up in
+// higher rate than f32. All products take bf16 and add up in
 // f32; probabilities and score gradients are first rounded to bf16, as in flash attention on GPUs
 // (Dao et al. 2022; Dao 2023); maxima, sums, exponentials and accumulators are f32. It streams like
 // the exact code: scratch is linear in the sequence, and blocks that are wholly masked are skipped.

@@ -1,11 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the library (oneDNN) says of itself. A file of its own: whoever only asks links nothing that
-// multiplies with it.
+#include "kernels/matmul/library.h"
+
 #include <fmt/format.h>
 
 #include <dnnl.hpp>
-
-#include "kernels/matmul/product_class.h"
 
 namespace megalith::kernels {
 

@@ -117,10 +117,9 @@ std::string_view accepts(const Exec&, const Arguments&) {
 }
 
 /// What `fast` alone may take comes first; an exact run begins behind it.
-constexpr size_t kFastEntries = 2;
+constexpr size_t kFastEntries = 1;
 template <typename Arguments>
 constexpr Implementation<Arguments> kList[] = {
-    {"dot", matmul::dot_refuses, matmul::dot},
     {"onednn", matmul::onednn_refuses, matmul::onednn, matmul::onednn_scratch_bytes},
     {"exact", matmul::exact_refuses, matmul::exact, matmul::exact_scratch_bytes},
     {"reference", accepts<Arguments>, matmul::reference},

@@ -5,9 +5,9 @@
 #include <functional>
 
 #include "kernels/elementary/kernel_testing.h"
+#include "kernels/matmul/library.h"
 #include "kernels/matmul/linear.h"
 #include "kernels/matmul/linear_cases.h"
-#include "kernels/matmul/product_class.h"
 
 namespace megalith::kernels::matmul {
 

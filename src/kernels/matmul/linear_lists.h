@@ -23,14 +23,6 @@ int64_t exact_scratch_bytes(const Exec& exec, const LinearForward& arguments);
 int64_t exact_scratch_bytes(const Exec& exec, const LinearBackwardInput& arguments);
 int64_t exact_scratch_bytes(const Exec& exec, const LinearBackwardWeight& arguments);
 
-/// Dot products of bf16 for a few rows (dot_bf16.h); `fast` numerics only, no scratch.
-void dot(Exec& exec, const LinearForward& arguments);
-void dot(Exec& exec, const LinearBackwardInput& arguments);
-void dot(Exec& exec, const LinearBackwardWeight& arguments);
-std::string_view dot_refuses(const Exec& exec, const LinearForward& arguments);
-std::string_view dot_refuses(const Exec& exec, const LinearBackwardInput& arguments);
-std::string_view dot_refuses(const Exec& exec, const LinearBackwardWeight& arguments);
-
 /// oneDNN, one thread per tile of the result; `fast` numerics only.
 void onednn(Exec& exec, const LinearForward& arguments);
 void onednn(Exec& exec, const LinearBackwardInput& arguments);

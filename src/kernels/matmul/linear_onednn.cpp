@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The three operations on oneDNN's matmul primitives, for `fast` numerics where the library knows
-// an instruction that exact arithmetic cannot use (bf16 dot products). Every thread of our pool
+// an instruction that exact arithmetic cannot use (library.h). Every thread of our pool
 // computes its own tile of the result with a primitive made for one thread; the library never
 // starts threads and takes its scratch from us. Primitives are found again in oneDNN's own cache.
 #include <omp.h>
@@ -11,9 +11,9 @@
 #include <utility>
 
 #include "kernels/matmul/gemm.h"
+#include "kernels/matmul/library.h"
 #include "kernels/matmul/linear_lists.h"
 #include "kernels/matmul/linear_products.h"
-#include "kernels/matmul/product_class.h"
 #include "kernels/matmul/small_m.h"
 
 namespace megalith::kernels::matmul {
@@ -190,7 +190,7 @@ int64_t scratch_bytes(const Exec& exec, const Arguments& arguments) {
   return tiles.scratch_bytes(product) * static_cast<int64_t>(tiles.of_thread.size());
 }
 
-std::string_view refuse(const Exec& exec, ProductKind kind, const Product& product) {
+std::string_view refuse(const Exec& exec, const Product& product) {
   if (product.a.dtype != product.b.dtype) return "operands of different types";
   const DType sums = sums_of(product).dtype();
   const bool is_f32 = product.a.dtype == DType::f32;
@@ -199,9 +199,7 @@ std::string_view refuse(const Exec& exec, ProductKind kind, const Product& produ
   if (!library_multiplies(product.a.dtype)) return "oneDNN multiplies bf16 with AVX-512 only";
   if (!exec.only.empty()) return {};
   if (is_small_m(product)) return "a few rows read the weights once, and nothing is to be packed";
-  const double flops = 2.0 * static_cast<double>(product.m) * static_cast<double>(product.n) *
-                       static_cast<double>(product.k);
-  if (!takes_library(exec.device.target(), {kind, !is_f32, flops >= kLargeProductFlops}))
+  if (!library_is_faster(exec.device.target(), product.a.dtype))
     return "exact arithmetic is as fast here";
   return {};
 }
@@ -209,13 +207,13 @@ std::string_view refuse(const Exec& exec, ProductKind kind, const Product& produ
 }  // namespace
 
 std::string_view onednn_refuses(const Exec& exec, const LinearForward& a) {
-  return refuse(exec, ProductKind::forward, product_of(a));
+  return refuse(exec, product_of(a));
 }
 std::string_view onednn_refuses(const Exec& exec, const LinearBackwardInput& a) {
-  return refuse(exec, ProductKind::backward_input, product_of(a));
+  return refuse(exec, product_of(a));
 }
 std::string_view onednn_refuses(const Exec& exec, const LinearBackwardWeight& a) {
-  return refuse(exec, ProductKind::backward_weight, product_of(a));
+  return refuse(exec, product_of(a));
 }
 
 void onednn(Exec& exec, const LinearForward& a) { run(exec, a); }

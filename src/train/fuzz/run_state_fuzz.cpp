@@ -1,14 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // The state that a checkpoint's manifest holds, of which a resume takes its position, what its last
-// step owes, its guard and its choices of products. What is taken is written such that it is taken
-// again and is the same.
+// step owes and its guard. What is taken is written such that it is taken again and is the same.
 #include <nlohmann/json.hpp>
 
 #include "base/fuzz/fuzz_input.h"
 #include "base/json_fault.h"
 #include "train/deferred_work.h"
 #include "train/position.h"
-#include "train/product_choices.h"
 #include "train/run_guard.h"
 
 namespace {
@@ -53,6 +51,5 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   fuzz::accepts([&] { train::deferred_from(state, 3); });
   if (!state.is_object()) return 0;
   if (state.contains("guard")) fuzz::accepts([&] { take_guard(state["guard"]); });
-  if (state.contains("products")) fuzz::accepts([&] { train::choices_from(state["products"]); });
   return 0;
 }
