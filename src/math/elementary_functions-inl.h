@@ -39,10 +39,10 @@ template <class Ops, class... Floats>
 
 }  // namespace detail
 
-/// e^x within 1 ulp. 0 where the result would be below the smallest normal number (x < -87.3366,
-/// -inf included); inf for x > 88.7228.
+/// exp for x <= 88.7228, and for NaNs that come from arithmetic on a few leading bits (bf16): the
+/// same bits in fewer operations.
 template <class Ops>
-[[gnu::always_inline]] inline typename Ops::V exp(typename Ops::V x) {
+[[gnu::always_inline]] inline typename Ops::V exp_without_overflow(typename Ops::V x) {
   using V = typename Ops::V;
   // x = n ln2 + r, |r| <= ln2/2; the first difference is exact (see elementary_double.cpp).
   const V rounded = Ops::fma(x, Ops::set(0x1.715476p+0f), Ops::set(detail::kRounder));
@@ -55,10 +55,15 @@ template <class Ops>
   // Shifted into the exponent field, the low bits of `rounded` multiply by 2^n.
   const V scaled = Ops::from_bits(
       Ops::add_bits(Ops::bits(power), Ops::template shift_left<23>(Ops::bits(rounded))));
-  const V flushed =
-      Ops::select(Ops::less_equal(Ops::set(-0x1.5d589ep+6f), x), scaled, Ops::set(0.0f));
+  return Ops::select(Ops::less(x, Ops::set(-0x1.5d589ep+6f)), Ops::set(0.0f), scaled);
+}
+
+/// e^x within 1 ulp. 0 where the result would be below the smallest normal number (x < -87.3366,
+/// -inf included); inf for x > 88.7228.
+template <class Ops>
+[[gnu::always_inline]] inline typename Ops::V exp(typename Ops::V x) {
   // x * inf is inf on overflow and NaN for NaN.
-  return Ops::select(Ops::less_equal(x, Ops::set(0x1.62e42ep+6f)), flushed,
+  return Ops::select(Ops::less_equal(x, Ops::set(0x1.62e42ep+6f)), exp_without_overflow<Ops>(x),
                      Ops::mul(x, Ops::set(std::numeric_limits<float>::infinity())));
 }
 

@@ -315,7 +315,7 @@ class Arithmetic(RoadTest):
     def test_fast_is_exact_without_amx(self):
         if run_json("doctor")["amx"]:
             self.skipTest("this CPU has AMX")
-        for name, precision in (("f32", ()),):
+        for name, precision in (("f32", ()), ("bf16", self.BF16)):
             for numerics in ("exact", "fast"):
                 self.begun(f"{numerics}-{name}", f"numerics={numerics}", *precision)
             self.same(f"exact-{name}", f"fast-{name}")

@@ -109,32 +109,18 @@ double flops_of(const Arguments& a, double per_pair) {
 }
 
 template <typename Arguments>
-std::string_view refuse_blocks(const Exec&, const Arguments& a, bool materialised) {
-  if (!fast_dtype(a.q_TND.dtype)) return "needs f32 or bf16";
-  if (a.probabilities.absent() == materialised) {
-    return materialised ? "no probabilities are given" : "probabilities are given";
-  }
-  return {};
+std::string_view refuse_bf16(const Exec&, const Arguments& a) {
+  return a.q_TND.dtype == DType::bf16 ? "" : "needs bf16";
 }
 template <typename Arguments>
-std::string_view refuse_streaming(const Exec& exec, const Arguments& a) {
-  return refuse_blocks(exec, a, false);
+std::string_view refuse_streaming(const Exec&, const Arguments& a) {
+  if (a.q_TND.dtype != DType::f32) return "needs f32";
+  return a.probabilities.absent() ? "" : "probabilities are given";
 }
 template <typename Arguments>
-std::string_view refuse_materialised(const Exec& exec, const Arguments& a) {
-  return refuse_blocks(exec, a, true);
-}
-template <typename Arguments>
-std::string_view refuse_bf16(const Exec& exec, const Arguments& a) {
-  if (!a.probabilities.absent()) return "probabilities are given";
-  if (has_window(a.sequences)) return "a window";
-  if (!a.sequences.cu_seqlens_keys.empty()) return "keys have sequences of their own";
-  if (a.softcap != 0) return "a softcap";
-  return refuse_bf16_products(exec, a.q_TND.dtype, a.scale);
-}
-std::string_view refuse_backward_bf16(const Exec& exec, const AttentionBackward& a) {
-  if (a.kv_partials > 1 || a.dk_TKD.dtype != a.q_TND.dtype) return "partial sums";
-  return refuse_bf16(exec, a);
+std::string_view refuse_materialised(const Exec&, const Arguments& a) {
+  if (a.q_TND.dtype != DType::f32) return "needs f32";
+  return a.probabilities.absent() ? "no probabilities are given" : "";
 }
 template <typename Arguments>
 std::string_view accept(const Exec&, const Arguments&) {
@@ -142,8 +128,7 @@ std::string_view accept(const Exec&, const Arguments&) {
 }
 
 constexpr Implementation<AttentionForward> kForward[] = {
-    {"bf16_dot", refuse_bf16<AttentionForward>, attention_forward_bf16,
-     attention_forward_bf16_scratch},
+    {"bf16", refuse_bf16<AttentionForward>, attention_forward_bf16, attention_forward_bf16_scratch},
     {"streaming", refuse_streaming<AttentionForward>, attention_forward_blocks,
      attention_forward_scratch},
     {"materialised", refuse_materialised<AttentionForward>, attention_forward_blocks,
@@ -151,7 +136,8 @@ constexpr Implementation<AttentionForward> kForward[] = {
     {"reference", accept<AttentionForward>, attention_forward_reference},
 };
 constexpr Implementation<AttentionBackward> kBackward[] = {
-    {"bf16_dot", refuse_backward_bf16, attention_backward_bf16, attention_backward_bf16_scratch},
+    {"bf16", refuse_bf16<AttentionBackward>, attention_backward_bf16,
+     attention_backward_bf16_scratch},
     {"streaming", refuse_streaming<AttentionBackward>, attention_backward_blocks,
      attention_backward_scratch},
     {"materialised", refuse_materialised<AttentionBackward>, attention_backward_blocks,
@@ -160,15 +146,6 @@ constexpr Implementation<AttentionBackward> kBackward[] = {
 };
 
 }  // namespace
-
-std::string_view refuse_bf16_products(const Exec& exec, DType dtype, float scale) {
-  if (exec.numerics != Numerics::fast) return "rounds probabilities: for fast numerics only";
-  if (exec.device.target().isa != device::Isa::avx512_bf16) return "needs AVX512-BF16";
-  if (dtype != DType::bf16) return "needs bf16";
-  // A maximum of scores is taken before they are scaled.
-  if (!(scale > 0)) return "needs a positive scale";
-  return {};
-}
 
 void attention_forward(Exec& exec, const AttentionForward& a) {
   check_inputs(exec, a);

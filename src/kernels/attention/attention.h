@@ -8,8 +8,9 @@
 // the sequence; causal means right = 0. Query head h reads key/value head h / (N/K). With a softcap
 // c (Gemma 2) the score scale * q_i.k_j becomes c * tanh(scale * q_i.k_j / c).
 //
-// Arithmetic (exact): keys go in blocks of kKeyBlock from position 0 of the sequence. Per query row
-// a running maximum m, sum l and accumulator acc (Milakov & Gimelshein 2018; Dao et al. 2022):
+// Arithmetic (exact) over f32 heads: keys go in blocks of kKeyBlock from the sequence's position 0.
+// Per query row a running maximum m, sum l and accumulator acc (Milakov & Gimelshein 2018; Dao et
+// al. 2022):
 //   x_j   = chain_d fma(q_d, k_jd)
 //   s_j   = scale * x_j,  or with a softcap  c * t_j,  t_j = tanh(x_j * (scale / c))
 //   m'    = max(m, max_j s_j)
@@ -35,7 +36,17 @@
 // Chains over i go head by head through a group (or through a run of its heads: kv_partials). Pairs
 // of blocks in which no query sees a key cost nothing.
 //
-// With `fast` numerics products may be taken in bf16: attention_bf16.h.
+// Over bf16 heads: the same, in blocks of kBf16KeyBlock keys, where
+//   - every chain is a bf16 chain (math/bf16_chain.h): pairs of neighbours, over keys and queries
+//     counted from position 0 of the sequence, odd ends (of d, and of each head's queries) filled
+//     up with zeros. Everything else is IEEE arithmetic in f32 with denormals;
+//   - what a chain multiplies is rounded to bf16: p~_j in forward (l adds the unrounded p_j), p~_ij
+//     and ds_ij in backward, denormals as zeros, else to nearest even;
+//   - of a key that i does not see, p and ds are +0, which changes no finite sum. A NaN or infinity
+//     in such a key's value (or in dy or q of a query that does not see a key) may come through
+//     near the edge of what is seen: within kBf16KeyBlock positions, never across sequences;
+//   - backward takes p from q, k and lse even where `probabilities` are given.
+// `fast` numerics have no other arithmetic.
 #pragma once
 
 #include <span>
@@ -45,8 +56,9 @@
 
 namespace megalith::kernels {
 
-/// Keys per block, part of the arithmetic.
+/// Keys per block, part of the arithmetic. (The key/value cache of all heads has the first's.)
 inline constexpr int64_t kKeyBlock = 64;
+inline constexpr int64_t kBf16KeyBlock = 128;
 
 /// Dropout of the probabilities in the product with the values (lse is that of the undropped ones).
 /// The probability of query position i and key position j (counted in the sample) under global head
@@ -99,9 +111,10 @@ struct AttentionForward {
 /// `probabilities`; `streaming` never holds S x S.
 void attention_forward(Exec& exec, const AttentionForward& arguments);
 
-/// dq, dk and dv are overwritten; dk and dv may both be f32 (unrounded) beside bf16 heads.
+/// dq, dk and dv are overwritten; dk and dv may both be f32 (unrounded) beside bf16 heads. y and
+/// lse are forward's: no score is above its lse.
 /// `probabilities` are those that forward wrote, or absent: then they are recomputed from q, k and
-/// lse. With f32 storage both give the same bits.
+/// lse. Both give the same bits.
 struct AttentionBackward {
   AttentionSequences sequences;
   float scale = 1;

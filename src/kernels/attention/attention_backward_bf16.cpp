@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// Backward in bf16 (attention_bf16.h), in pairs of 128 keys and 128 queries. Scores and their
-// gradients are computed transposed, [key][query], a tile of 12 keys x 32 queries at a time, and
-// rounded at once. dk and dv have a row per key; dq is kept transposed, [D][32 queries] per chunk,
-// until all keys are done. A block of queries is packed once for several blocks of keys. Passes as
-// in attention_backward_cpu.cpp; they change no bits.
+// Backward over bf16 heads (attention_bf16.h), in pairs of 128 keys and 128 queries. Scores and
+// their gradients are computed transposed, [key][query], a tile of 12 keys x 32 queries at a time,
+// and rounded at once. dk and dv have a row per key; dq is kept transposed, [D][32 queries] per
+// chunk, until all keys are done. A block of queries is packed once for several blocks of keys.
+// Passes as in attention_backward_cpu.cpp; they change no bits.
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "kernels/attention/attention_backward_bf16.cpp"
 // clang-format off
@@ -11,24 +11,25 @@
 #include "hwy/foreach_target.h"
 // clang-format on
 #include "kernels/attention/bf16_backward_pair-inl.h"
+#include "kernels/reduction/tree_sum.h"
 
-#if HWY_TARGET == HWY_AVX3
-HWY_PUSH_ATTRIBUTES(HWY_TARGET_STR ",avx512bf16")
+MEGA_BEFORE_BF16_NAMESPACE();
 namespace megalith::kernels::HWY_NAMESPACE {
 namespace attention {
 namespace {
 
-void pack_keys(const Bf16BackwardCall& call, const Sequence& sequence, const BackwardBlocks& blocks,
-               int64_t group, int64_t key) {
-  const int64_t count = std::min(kBackwardBlock, sequence.length - key), row = sequence.row + key;
+HWY_INLINE void pack_keys(const Bf16BackwardCall& call, const Bf16Place& place,
+                          const Bf16BackwardBlocks& blocks, int64_t group, int64_t key) {
+  const int64_t count = std::min(kBackwardBlock, place.sight.keys - key);
+  const int64_t row = place.key_row + key;
   pack_word_rows(call.a.k_TKD, row, group, count, blocks.key_rows);
   pack_word_rows(call.a.v_TKD, row, group, count, blocks.value_rows);
   pack_row_pairs(call.a.k_TKD, row, group, count, call.layout.width, blocks.key_pairs);
 }
-void pack_queries(const Bf16BackwardCall& call, const Sequence& sequence,
-                  const BackwardBlocks& blocks, int64_t head, int64_t query) {
-  const int64_t count = std::min(kBackwardBlock, sequence.length - query);
-  const int64_t row = sequence.row + query, width = call.layout.width;
+HWY_INLINE void pack_queries(const Bf16BackwardCall& call, const Bf16Place& place,
+                             const Bf16BackwardBlocks& blocks, int64_t head, int64_t query) {
+  const int64_t count = std::min(kBackwardBlock, place.sight.queries - query);
+  const int64_t row = place.query_row + query, width = call.layout.width;
   for (int64_t i = 0; i < count; i += kChunk) {
     const int64_t rows = std::min(kChunk, count - i), at = i * call.layout.words;
     pack_transposed(call.a.q_TND, row + i, head, rows, blocks.q_transposed + at);
@@ -38,111 +39,137 @@ void pack_queries(const Bf16BackwardCall& call, const Sequence& sequence,
   pack_row_pairs(call.a.q_TND, row, head, count, width, blocks.q_pairs);
   pack_row_pairs(call.a.dy_TND, row, head, count, width, blocks.dy_pairs);
 }
-void prefetch_queries(const Bf16BackwardCall& call, const Sequence& sequence, int64_t head,
-                      int64_t query) {
-  if (query >= sequence.length) return;
-  const int64_t count = std::min(kBackwardBlock, sequence.length - query);
-  prefetch_rows(call.a.q_TND, sequence.row + query, head, count);
-  prefetch_rows(call.a.dy_TND, sequence.row + query, head, count);
+HWY_INLINE void prefetch_queries(const Bf16BackwardCall& call, const Bf16Place& place, int64_t head,
+                                 int64_t query) {
+  if (query >= place.sight.queries) return;
+  const int64_t count = std::min(kBackwardBlock, place.sight.queries - query);
+  prefetch_rows(call.a.q_TND, place.query_row + query, head, count);
+  prefetch_rows(call.a.dy_TND, place.query_row + query, head, count);
 }
 /// The dq of queries [begin, end) of one head, whose first chunk is at `dq`.
-void write_queries(const Bf16BackwardCall& call, const Sequence& sequence, const float* dq,
-                   int64_t begin, int64_t end, int64_t head) {
+HWY_INLINE void write_queries(const Bf16BackwardCall& call, const Bf16Place& place, float* dq,
+                              int64_t begin, int64_t end, int64_t head) {
   for (int64_t i = begin; i < end; i += kChunk) {
-    write_transposed(dq + (i - begin) / kChunk * call.layout.dq(), nullptr, call.a.dq_TND,
-                     sequence.row + i, head, std::min(kChunk, end - i));
+    const int64_t count = std::min(kChunk, end - i), row = place.query_row + i;
+    write_lanes(
+        dq + (i - begin) / kChunk * call.layout.dq(), call.layout.size, count,
+        [](FloatVec sum, int64_t) HWY_ATTR { return hn::Add(sum, hn::Zero(FloatTag())); },
+        [&](int64_t lane) {
+          return reinterpret_cast<bf16_t*>(call.a.dq_TND.at(row + lane, head));
+        });
   }
 }
 
-/// One block of queries of the h-th head of the group against some key blocks from `key` on, all
+/// Query block `query` of the h-th head of the group against the key blocks of [key, end), all
 /// packed.
-void backward_query_block(const Bf16BackwardCall& call, const Sequence& sequence,
-                          const BackwardBlocks& blocks, const AttentionItem& item, int64_t h,
-                          int64_t query, int64_t key) {
-  const bool causal = call.a.sequences.causal;
-  const int64_t q_per_kv = call.a.q_TND.num_heads / call.a.k_TKD.num_heads;
-  const int64_t head_chunks = round_up(sequence.length, kChunk) / kChunk;
-  float* dq = blocks.dq + (h * head_chunks + query / kChunk) * call.layout.dq();
-  for (int64_t b = 0; b < call.layout.key_blocks; ++b, key += kBackwardBlock) {
-    if (key >= item.end || (causal && key > query)) break;
-    const BlockPair pair{item.group * q_per_kv + h,
-                         query,
-                         std::min(kBackwardBlock, sequence.length - query),
-                         key,
-                         std::min(kBackwardBlock, sequence.length - key),
-                         causal};
-    const bool first = h == 0 && query == (causal ? key : 0);
-    backward_pair(call, sequence, blocks.of_keys(call.layout, b), pair, first, dq);
+template <class Steps>
+HWY_INLINE void backward_query_block(const Bf16BackwardCall& call, const Bf16Place& place,
+                                     const Bf16BackwardBlocks& blocks, int64_t head, int64_t query,
+                                     int64_t key, int64_t end, float* dq) {
+  const Range seen =
+      place.sight.keys_of({query, std::min(query + kBackwardBlock, place.sight.queries)});
+  for (int64_t b = 0; key < std::min(end, seen.end); ++b, key += kBackwardBlock) {
+    if (key + kBackwardBlock <= seen.begin) continue;
+    backward_pair<Steps>(call, place, blocks.of_keys(call.layout, b),
+                         BlockPair(head, query, key, place.sight), dq);
   }
 }
 
-/// Keys [item.begin, item.end), some blocks of them at a time against all query blocks of the
-/// group's heads.
+/// The packed key blocks of [key, end) and the runs [lo, hi) of the group's query heads: their dk
+/// and dv go to the blocks' first partial, summed as the tree over runs.
+template <class Steps>
+void backward_runs(const Bf16BackwardCall& call, const Bf16Place& place,
+                   const Bf16BackwardBlocks& blocks, int64_t group, Range keys, int64_t lo,
+                   int64_t hi) {
+  const int64_t floats = call.layout.key_blocks * call.layout.sums();
+  if (hi - lo > 1) {
+    const Bf16BackwardBlocks right = blocks.of_partial(call.layout, 1);
+    backward_runs<Steps>(call, place, blocks, group, keys, lo, tree_middle(lo, hi));
+    backward_runs<Steps>(call, place, right, group, keys, tree_middle(lo, hi), hi);
+    for (int64_t i = 0; i < floats; i += kFloatLanes) {
+      store(hn::Add(load(blocks.dk + i), load(right.dk + i)), blocks.dk + i);
+      store(hn::Add(load(blocks.dv + i), load(right.dv + i)), blocks.dv + i);
+    }
+    return;
+  }
+  std::fill_n(blocks.dk, floats, 0.0f);
+  std::fill_n(blocks.dv, floats, 0.0f);
+  const int64_t q_per_kv = call.a.q_TND.num_heads / call.a.k_TKD.num_heads;
+  const int64_t run = q_per_kv / call.a.kv_partials;
+  const int64_t head_chunks = round_up(place.sight.queries, kChunk) / kChunk;
+  const Range seen_by = place.sight.mirrored().keys_of(keys);
+  for (int64_t h = lo * run; h < hi * run; ++h) {
+    const int64_t head = group * q_per_kv + h;
+    for (int64_t query = block_start(seen_by.begin, kBackwardBlock); query < seen_by.end;
+         query += kBackwardBlock) {
+      pack_queries(call, place, blocks, head, query);
+      prefetch_queries(call, place, head, query + kBackwardBlock);
+      backward_query_block<Steps>(
+          call, place, blocks, head, query, keys.begin, keys.end,
+          blocks.dq + (h * head_chunks + query / kChunk) * call.layout.dq());
+    }
+  }
+}
+
+/// Keys [item.begin, item.end), some blocks of them at a time against the query blocks of the
+/// group's heads that see some of them.
+template <class Steps>
 void backward_keys(const Bf16BackwardCall& call, const AttentionItem& item, float* scratch) {
   const AttentionBackward& a = call.a;
-  const Sequence sequence(a, item.sequence);
-  const BackwardBlocks blocks(call.layout, scratch);
+  const Bf16Place place(a, item.sequence);
+  const Bf16BackwardBlocks blocks(call.layout, scratch);
   const int64_t q_per_kv = a.q_TND.num_heads / a.k_TKD.num_heads, width = call.layout.width;
-  const int64_t head_dq = round_up(sequence.length, kChunk) / kChunk * call.layout.dq();
+  const int64_t head_dq = round_up(place.sight.queries, kChunk) / kChunk * call.layout.dq();
+  const bool all = call.pass == BackwardPass::all;
+  if (all) std::fill_n(blocks.dq, q_per_kv * head_dq, 0.0f);
   const int64_t step = call.layout.key_blocks * kBackwardBlock;
   for (int64_t key = item.begin; key < item.end; key += step) {
     const int64_t end = std::min(key + step, item.end);
     for (int64_t j = key; j < end; j += kBackwardBlock) {
-      pack_keys(call, sequence, blocks.of_keys(call.layout, (j - key) / kBackwardBlock), item.group,
+      pack_keys(call, place, blocks.of_keys(call.layout, (j - key) / kBackwardBlock), item.group,
                 j);
     }
-    for (int64_t h = 0; h < q_per_kv; ++h) {
-      const int64_t head = item.group * q_per_kv + h;
-      for (int64_t query = a.sequences.causal ? key : 0; query < sequence.length;
-           query += kBackwardBlock) {
-        pack_queries(call, sequence, blocks, head, query);
-        prefetch_queries(call, sequence, head, query + kBackwardBlock);
-        backward_query_block(call, sequence, blocks, item, h, query, key);
-      }
-    }
-    write_sums(blocks.dk, width, a.dk_TKD, sequence.row + key, item.group, end - key);
-    write_sums(blocks.dv, width, a.dv_TKD, sequence.row + key, item.group, end - key);
+    backward_runs<Steps>(call, place, blocks, item.group, {key, end}, 0, a.kv_partials);
+    write_rows(blocks.dk, end - key, width, a.dk_TKD, place.key_row + key, item.group);
+    write_rows(blocks.dv, end - key, width, a.dv_TKD, place.key_row + key, item.group);
   }
-  for (int64_t h = 0; h < q_per_kv && call.pass == BackwardPass::all; ++h) {
-    write_queries(call, sequence, blocks.dq + h * head_dq, 0, sequence.length,
+  for (int64_t h = 0; h < q_per_kv && all; ++h) {
+    write_queries(call, place, blocks.dq + h * head_dq, 0, place.sight.queries,
                   item.group * q_per_kv + h);
   }
 }
 
-/// One query block of one head against its key blocks.
+/// One query block of one head against the key blocks that it sees.
+template <class Steps>
 void backward_queries(const Bf16BackwardCall& call, const AttentionItem& item, float* scratch) {
-  const bool causal = call.a.sequences.causal;
-  const Sequence sequence(call.a, item.sequence);
-  const BackwardBlocks blocks(call.layout, scratch);
-  pack_queries(call, sequence, blocks, item.head, item.begin);
-  const int64_t end = causal ? item.end : sequence.length;
-  for (int64_t key = 0; key < end; key += kBackwardBlock) {
-    pack_keys(call, sequence, blocks, item.group, key);
-    const BlockPair pair{item.head,
-                         item.begin,
-                         item.end - item.begin,
-                         key,
-                         std::min(kBackwardBlock, sequence.length - key),
-                         causal};
-    backward_pair(call, sequence, blocks, pair, false, blocks.dq);
+  const Bf16Place place(call.a, item.sequence);
+  const Bf16BackwardBlocks blocks(call.layout, scratch);
+  std::fill_n(blocks.dq, kBackwardBlock / kChunk * call.layout.dq(), 0.0f);
+  pack_queries(call, place, blocks, item.head, item.begin);
+  const Range seen = place.sight.keys_of(Range{item.begin, item.end});
+  for (int64_t key = block_start(seen.begin, kBackwardBlock); key < seen.end;
+       key += kBackwardBlock) {
+    pack_keys(call, place, blocks, item.group, key);
+    backward_query_block<Steps>(call, place, blocks, item.head, item.begin, key,
+                                key + kBackwardBlock, blocks.dq);
   }
-  write_queries(call, sequence, blocks.dq, item.begin, item.end, item.head);
+  write_queries(call, place, blocks.dq, item.begin, item.end, item.head);
 }
 
 }  // namespace
 
+template <class Steps>
 void run_backward_bf16(const Bf16BackwardCall& call, const AttentionItem& item, float* scratch) {
   if (call.pass == BackwardPass::queries) {
-    backward_queries(call, item, scratch);
+    backward_queries<Steps>(call, item, scratch);
   } else {
-    backward_keys(call, item, scratch);
+    backward_keys<Steps>(call, item, scratch);
   }
 }
 
 }  // namespace attention
 }  // namespace megalith::kernels::HWY_NAMESPACE
-HWY_POP_ATTRIBUTES
-#endif  // HWY_TARGET == HWY_AVX3
+HWY_AFTER_NAMESPACE();
 
 #if HWY_ONCE
 namespace megalith::kernels {
@@ -153,12 +180,13 @@ int64_t attention_backward_bf16_scratch(const Exec& exec, const AttentionBackwar
 }
 
 void attention_backward_bf16(Exec& exec, const AttentionBackward& a) {
+  if (a.q_TND.num_rows == 0 && a.k_TKD.num_rows == 0) return;
   const View delta_NT = attention_deltas(exec, a);
   run_backward_passes(exec, a, kBackwardBlock, [&](BackwardPass pass, auto items) {
     const Bf16BackwardCall call{a, delta_NT, pass, Bf16BackwardScratch(a, pass)};
     run_items(exec, items, call.layout.floats(), exec.scratch + deltas_bytes(a),
               [&](const AttentionItem& item, float* scratch) {
-                N_AVX3::attention::run_backward_bf16(call, item, scratch);
+                MEGA_CALL_BF16(exec, attention::run_backward_bf16, call, item, scratch);
               });
   });
 }

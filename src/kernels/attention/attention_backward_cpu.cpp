@@ -43,18 +43,6 @@ void pack_keys(const BackwardCall& call, const SequencePlace& place, const Backw
   pack_rows(call.a.v_TKD, row, group, count, width, blocks.values_JD);
   transpose_block(blocks.values_JD, count, size, width, blocks.values_DJ);
 }
-/// Finished chains to the rows of a gradient; + 0 makes a negative zero positive.
-void write_rows(float* from_RD, int64_t count, int64_t width, const HeadsView& to, int64_t row,
-                int64_t head) {
-  for (int64_t r = 0; r < count; ++r) {
-    float* from = from_RD + r * width;
-    if (r + 8 < count) prefetch_output(to, row + r + 8, head);
-    for (int64_t c = 0; c < width; c += kFloatLanes) {
-      store(hn::Add(load(from + c), hn::Zero(FloatTag())), from + c);
-    }
-    unpack_row(from, to, row + r, head);
-  }
-}
 
 /// One key block, packed, and the runs [lo, hi) of the group's query heads: their dk and dv go to
 /// the blocks' first partial, summed as the tree over runs.

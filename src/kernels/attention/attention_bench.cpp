@@ -15,20 +15,18 @@ namespace {
 constexpr double kGiga = 1e9;
 
 AttentionCase bench_case(const benchmark::State& state) {
+  const int64_t size = state.range(3);
   return {"",
           {static_cast<int32_t>(state.range(0))},
-          12,
+          768 / size,
           state.range(2),
-          64,
+          size,
           true,
           state.range(1) == 2 ? 0.1f : 0.0f,
-          state.range(1) == 4 || state.range(1) == 5 ? 255 : -1};
+          state.range(1) >= 4 ? 255 : -1};
 }
 DType bench_dtype(const benchmark::State& state) {
   return state.range(1) % 2 == 1 ? DType::bf16 : DType::f32;
-}
-Numerics bench_numerics(const benchmark::State& state) {
-  return state.range(1) == 3 ? Numerics::fast : Numerics::exact;
 }
 
 void report(benchmark::State& state, const benching::RooflineWatch& watch,
@@ -45,7 +43,7 @@ void forward(benchmark::State& state) {
   AttentionData data(bench_case(state), bench_dtype(state));
   const auto device = device::make_cpu_device(1);
   const benching::RooflineWatch watch;
-  for (auto _ : state) data.forward(*device, {}, bench_numerics(state));
+  for (auto _ : state) data.forward(*device);
   report(state, watch, data, 4);
 }
 void backward(benchmark::State& state) {
@@ -53,12 +51,12 @@ void backward(benchmark::State& state) {
   const auto device = device::make_cpu_device(1);
   data.forward(*device);
   const benching::RooflineWatch watch;
-  for (auto _ : state) data.backward(*device, {}, bench_numerics(state));
+  for (auto _ : state) data.backward(*device);
   report(state, watch, data, 10);
 }
 
 void decode(benchmark::State& state) {
-  const int64_t length = state.range(0), num_kv_heads = state.range(2), size = 64;
+  const int64_t length = state.range(0), num_kv_heads = state.range(2), size = state.range(3);
   const KvCacheShape shape{bench_dtype(state), num_kv_heads, size, kv_cache_blocks(length)};
   testing::TestTensor cache(shape.dtype, Shape{kv_cache_elements(shape)});
   testing::TestTensor table(DType::i32, Shape{1, shape.num_blocks}), q(shape.dtype, Shape{1, 768}),
@@ -79,29 +77,31 @@ void decode(benchmark::State& state) {
                                           .past_device = {},
                                           .block_table_SM = table.view()},
                             .scale = 0.125f,
-                            .q_TND = heads(ConstView(q.view()), 12, size),
-                            .y_TND = heads(y.view(), 12, size)});
+                            .q_TND = heads(ConstView(q.view()), 768 / size, size),
+                            .y_TND = heads(y.view(), 768 / size, size)});
   }
   state.counters["GB/s"] = benchmark::Counter(static_cast<double>(kv_cache_bytes(shape)) / kGiga,
                                               benchmark::Counter::kIsIterationInvariantRate);
   watch.report(state, 0, static_cast<double>(kv_cache_bytes(shape)));
 }
 
-// Arguments: sequence length; 0 f32, 1 bf16, 2 f32 with dropout, 3 bf16 in fast numerics, 4 f32 and
-// 5 bf16 with a window of 256 keys; key/value heads (of 12).
+// Arguments: sequence length; 0 f32, 1 bf16, 2 f32 with dropout, 4 f32 and 5 bf16 with a window of
+// 256 keys; key/value heads; size of a head, of which queries have 768 / size.
 void training_sizes(benchmark::internal::Benchmark* b) {
-  for (const int64_t length : {128, 512, 1024, 4096}) b->Args({length, 0, 12});
-  b->Args({1024, 1, 12})->Args({1024, 2, 12})->Args({1024, 0, 2});
-  for (const int64_t length : {128, 1024, 4096}) b->Args({length, 3, 12});
-  b->Args({4096, 4, 12})->Args({4096, 5, 12});
+  for (const int64_t length : {128, 512, 1024, 4096}) b->Args({length, 0, 12, 64});
+  b->Args({1024, 2, 12, 64})->Args({1024, 0, 2, 64});
+  for (const int64_t length : {128, 256, 1024, 4096}) b->Args({length, 1, 12, 64});
+  for (const int64_t length : {256, 1024, 4096}) b->Args({length, 1, 6, 128});
+  b->Args({4096, 4, 12, 64})->Args({4096, 5, 12, 64});
 }
 BENCHMARK(forward)->Apply(training_sizes)->Unit(benchmark::kMillisecond);
 BENCHMARK(backward)->Apply(training_sizes)->Unit(benchmark::kMillisecond);
 BENCHMARK(decode)
-    ->Args({1024, 0, 12})
-    ->Args({1024, 1, 12})
-    ->Args({8192, 1, 12})
-    ->Args({8192, 1, 2})
+    ->Args({1024, 0, 12, 64})
+    ->Args({1024, 1, 12, 64})
+    ->Args({8192, 1, 12, 64})
+    ->Args({8192, 1, 2, 64})
+    ->Args({8192, 1, 6, 128})
     ->Unit(benchmark::kMicrosecond);
 
 }  // namespace

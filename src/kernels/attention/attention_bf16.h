@@ -1,15 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Attention for `fast` numerics over bf16 heads, on CPUs that multiply bf16 (AVX512-BF16) at a
-// higher rate than f32. All products take bf16 and add up in
-// f32; probabilities and score gradients are first rounded to bf16, as in flash attention on GPUs
-// (Dao et al. 2022; Dao 2023); maxima, sums, exponentials and accumulators are f32. It streams like
-// the exact code: scratch is linear in the sequence, and blocks that are wholly masked are skipped.
-// Results do not depend on the thread count.
-//
-// On the causal diagonal, masked probabilities enter the products as zeros: a NaN or infinity in a
-// masked key's value reaches the queries less than a chunk before it. Over the key/value cache
-// (kv_cache.h) only calls with many new tokens in every sequence that has any (prompts) take this
-// code; decoding takes the exact one. Internal.
+// Attention over bf16 heads (attention.h states its arithmetic): the sizes of its blocks. Scores
+// are kept transposed, a row per key and a lane per query, so that maxima and sums of a query need
+// no sum over lanes; a call with few new tokens over the key/value cache keeps a row per query
+// instead. Neither changes a bit. Internal.
 #pragma once
 
 #include <algorithm>
@@ -18,33 +11,32 @@
 
 namespace megalith::kernels {
 
-/// Queries per chunk: the lanes of a row of scores.
+/// Queries per chunk: the lanes of a row of scores, whatever the width of a vector.
 inline constexpr int64_t kChunk = 32;
-/// Rows of a full register tile: 24 sums, two vectors of the right side, one word of the left.
+/// Keys whose scores backward holds at a time.
 inline constexpr int64_t kTileRows = 12;
-/// Keys per step of the online softmax in forward.
-inline constexpr int64_t kForwardKeys = 192;
 /// Keys, and queries, of backward's pairs of blocks.
 inline constexpr int64_t kBackwardBlock = 128;
 /// Blocks of keys that share one packed block of queries.
 inline constexpr int64_t kBackwardKeyBlocks = 4;
+/// Fewest new tokens of a sequence for which its queries get lanes over the key/value cache.
+inline constexpr int64_t kFewestNewTokens = 16;
+
+static_assert(kBf16KeyBlock % kKeyBlock == 0 && kKeyBlock % 16 == 0);
 
 /// Words of two bf16 that hold n of them.
 constexpr int64_t words_of(int64_t n) { return (n + 1) / 2; }
-
-/// Fewest new tokens of a sequence for which its cached keys are worth packing.
-inline constexpr int64_t kFewestNewTokens = 16;
 
 /// Query rows of one head in an item: many, because each item packs again the keys it sees, but few
 /// enough that every thread gets some items.
 inline int64_t bf16_item_rows(const ConstHeadsView& q, int64_t q_per_kv, int num_threads) {
   const int64_t all_rows = q.num_rows * q.num_heads;
   const int64_t rows =
-      std::min<int64_t>(768, all_rows / (8 * num_threads)) / q_per_kv / kChunk * kChunk;
+      std::min<int64_t>(1536, all_rows / (8 * num_threads)) / q_per_kv / kChunk * kChunk;
   return std::max(kChunk, rows);
 }
 
-/// One thread's scratch in forward, in floats (or words): the state of a chunk is its transposed
+/// One thread's scratch in forward, in floats (or words). The state of a chunk is its transposed
 /// queries, sums, maximum and norm.
 struct Bf16ForwardScratch {
   int64_t size, words, width, chunks;
@@ -53,10 +45,10 @@ struct Bf16ForwardScratch {
         words(words_of(size)),
         width(padded_head_size(size)),
         chunks(q_per_kv * (item_rows / kChunk)) {}
-  int64_t chunk() const { return (words + size + 2) * kChunk; }
-  int64_t keys() const { return kForwardKeys * words; }
-  int64_t values() const { return kForwardKeys / 2 * width; }
-  int64_t scores() const { return kForwardKeys * kChunk; }
+  int64_t chunk() const { return (words + width + 2) * kChunk; }
+  int64_t keys() const { return kBf16KeyBlock * words; }
+  int64_t values() const { return kBf16KeyBlock / 2 * width; }
+  int64_t scores() const { return kBf16KeyBlock * kChunk; }
   int64_t floats() const {
     return chunks * chunk() + keys() + values() + scores() + scores() / 2 + scores() / 32;
   }
@@ -68,7 +60,14 @@ void attention_cached_bf16(Exec& exec, const AttentionCached& arguments);
 int64_t attention_forward_bf16_scratch(const Exec& exec, const AttentionForward& arguments);
 int64_t attention_backward_bf16_scratch(const Exec& exec, const AttentionBackward& arguments);
 int64_t attention_cached_bf16_scratch(const Exec& exec, const AttentionCached& arguments);
-/// Why bf16 products cannot serve this call; empty if they can.
-std::string_view refuse_bf16_products(const Exec& exec, DType dtype, float scale);
 
 }  // namespace megalith::kernels
+
+/// Runs the copy of a function template over the steps of the bf16 chain (bf16_chain-inl.h) that is
+/// for the device: as MEGA_CALL_SIMD of elementary/dispatch.h.
+#define MEGA_CALL_BF16(exec, function, ...)                           \
+  ((exec).device.target().isa == ::megalith::device::Isa::avx512_bf16 \
+       ? N_AVX3::function<N_AVX3::DotPairs>(__VA_ARGS__)              \
+   : (exec).device.target().isa == ::megalith::device::Isa::avx512    \
+       ? N_AVX3::function<N_AVX3::FmaPairs>(__VA_ARGS__)              \
+       : N_AVX2::function<N_AVX2::FmaPairs>(__VA_ARGS__))

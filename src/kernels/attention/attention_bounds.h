@@ -33,9 +33,9 @@ inline double largest_norm(const AttentionData& data) {
 /// cover the roundings of single steps (s - lse, exp, delta, scale, dropout).
 struct RelativeErrors {
   double y, lse, gradient;
-  /// `rounding`: relative error of rounding each probability and score gradient before the
-  /// products.
-  explicit RelativeErrors(const AttentionData& data, double rounding = 0) {
+  /// Relative errors of rounding each probability before forward's products, and each probability
+  /// and score gradient before backward's.
+  explicit RelativeErrors(const AttentionData& data, double forward = 0, double backward = 0) {
     const double u = 0x1p-24;
     const auto d = static_cast<double>(data.shape.head_size);
     double n = 1;
@@ -49,9 +49,9 @@ struct RelativeErrors {
     const auto cap = static_cast<double>(data.shape.softcap);
     const double capped = cap > 0 ? score + 6 * u * cap : score;
     const double slope = cap > 0 ? 0.77 * score / cap + 8 * u : 0;
-    y = 2 * capped + (2 * n + 64) * u + rounding;
+    y = 2 * capped + (2 * n + 64) * u + forward;
     lse = capped + (n + 64) * u;
-    gradient = 2 * capped + slope + (n * group + 2 * d + 64) * u + rounding;
+    gradient = 2 * capped + slope + (n * group + 2 * d + 64) * u + backward;
   }
 };
 

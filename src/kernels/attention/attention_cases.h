@@ -82,6 +82,7 @@ struct AttentionData {
   Tensor kv, dkv;  // of cross attention: what q, k, v would be for its keys
   Tensor lse, probabilities, sample, position;
   bool materialised = false;
+  float scaled_by = NAN;  // the usual scale
 
   AttentionData(const AttentionCase& c, DType type, uint64_t seed = 1)
       : shape(c),
@@ -113,7 +114,10 @@ struct AttentionData {
     return cu;
   }
   int64_t num_key_rows() const { return cu_seqlens_keys.empty() ? 0 : cu_seqlens_keys.back(); }
-  float scale() const { return 1.0f / std::sqrt(static_cast<float>(shape.head_size)); }
+  float scale() const {
+    return std::isnan(scaled_by) ? 1.0f / std::sqrt(static_cast<float>(shape.head_size))
+                                 : scaled_by;
+  }
   AttentionDropout dropout() const {
     return {.p = shape.dropout,
             .key = 99,

@@ -118,6 +118,19 @@ HWY_INLINE void unpack_row(const float* from, const HeadsView& y, int64_t row, i
   }
 }
 
+/// Finished chains to the rows of a gradient; + 0 makes a negative zero positive.
+HWY_INLINE void write_rows(float* from_RD, int64_t count, int64_t width, const HeadsView& to,
+                           int64_t row, int64_t head) {
+  for (int64_t r = 0; r < count; ++r) {
+    float* from = from_RD + r * width;
+    if (r + 8 < count) prefetch_output(to, row + r + 8, head);
+    for (int64_t c = 0; c < width; c += kFloatLanes) {
+      store(hn::Add(load(from + c), hn::Zero(FloatTag())), from + c);
+    }
+    unpack_row(from, to, row + r, head);
+  }
+}
+
 // ---------------------------------------------------------------- dropout
 
 /// Dropout of one sequence's probabilities.

@@ -3,6 +3,8 @@
 
 #include <algorithm>
 
+#include "kernels/attention/kv_cache_layout.h"
+
 namespace megalith::kernels {
 
 namespace {
@@ -48,6 +50,25 @@ std::vector<AttentionItem> forward_items(const AttentionSequences& sequences, in
       for (int64_t i = 0; i < sight.queries; i += step) {
         const int64_t end = std::min(i + step, sight.queries);
         items.push_back({.sequence = s,
+                         .group = group,
+                         .begin = i,
+                         .end = end,
+                         .cost = static_cast<double>(sight.pairs(i, end))});
+      }
+    }
+  }
+  return items;
+}
+
+std::vector<AttentionItem> cached_items(const AttentionCached& a, int64_t step) {
+  std::vector<AttentionItem> items;
+  for (size_t s = 0; s < a.sequences.past.size(); ++s) {
+    const auto sequence = static_cast<int64_t>(s);
+    const Sight sight = sight_of(a, sequence);
+    for (int64_t group = 0; group < a.shape.num_kv_heads; ++group) {
+      for (int64_t i = a.sequences.past[s]; i < sight.keys; i += step) {
+        const int64_t end = std::min(i + step, sight.keys);
+        items.push_back({.sequence = sequence,
                          .group = group,
                          .begin = i,
                          .end = end,

@@ -27,10 +27,14 @@ struct Sight {
   }
   /// The keys that at least one of the queries [begin, end) sees; there must be a query.
   Range keys_of(Range rows) const { return {keys_of(rows.begin).begin, keys_of(rows.end - 1).end}; }
+  /// The keys that each of the queries [begin, end) sees.
+  Range seen_by_all(Range rows) const {
+    return {keys_of(rows.end - 1).begin, keys_of(rows.begin).end};
+  }
   /// True if each of these queries sees each of these keys.
   bool all_see_all(Range rows, Range positions) const {
-    return keys_of(rows.begin).end >= positions.end &&
-           keys_of(rows.end - 1).begin <= positions.begin;
+    const Range seen = seen_by_all(rows);
+    return seen.end >= positions.end && seen.begin <= positions.begin;
   }
   /// The mask the other way round: which queries see a key.
   Sight mirrored() const { return {keys, queries, right, left}; }
@@ -95,6 +99,8 @@ struct AttentionItem {
 /// Forward's: `step` rows (all heads of a group), counted from each sequence's first.
 std::vector<AttentionItem> forward_items(const AttentionSequences& sequences, int64_t num_kv_heads,
                                          int64_t step);
+/// The same for the new tokens over a cache, counted by their positions in the sequence.
+std::vector<AttentionItem> cached_items(const AttentionCached& a, int64_t step);
 /// What a pass of backward computes: everything, or dk and dv, or dq.
 enum class BackwardPass : uint8_t { all, keys, queries };
 /// Backward's: whole sequences, or blocks of `block` keys or queries.

@@ -2,6 +2,8 @@
 // What the passes of attention_backward_bf16.cpp get in addition to an item. Internal.
 #pragma once
 
+#include <bit>
+
 #include "kernels/attention/attention_bf16.h"
 #include "kernels/attention/attention_work.h"
 
@@ -11,12 +13,14 @@ namespace megalith::kernels {
 struct Bf16BackwardScratch {
   int64_t size, words, width;
   int64_t key_blocks;
+  int64_t partials;  // of dk and of dv that wait to be added
   int64_t dq_chunks;
   Bf16BackwardScratch(const AttentionBackward& a, BackwardPass pass)
       : size(a.q_TND.head_size),
         words(words_of(size)),
         width(padded_head_size(size)),
         key_blocks(pass == BackwardPass::all ? kBackwardKeyBlocks : 1),
+        partials(std::bit_width(static_cast<uint64_t>(a.kv_partials))),
         dq_chunks(pass == BackwardPass::keys ? 0
                   : pass == BackwardPass::queries
                       ? kBackwardBlock / kChunk
@@ -28,9 +32,9 @@ struct Bf16BackwardScratch {
   int64_t pairs() const { return kBackwardBlock / 2 * width; }
   int64_t square() const { return kBackwardBlock / 2 * kBackwardBlock; }
   int64_t sums() const { return kBackwardBlock * width; }
-  int64_t dq() const { return size * kChunk; }
+  int64_t dq() const { return width * kChunk; }
   int64_t floats() const {
-    return key_blocks * (2 * rows() + pairs() + 2 * sums()) + 2 * rows() + 2 * pairs() +
+    return key_blocks * (2 * rows() + pairs() + 2 * partials * sums()) + 2 * rows() + 2 * pairs() +
            3 * square() + 2 * kTileRows * kChunk + kBackwardBlock + dq_chunks * dq();
   }
 };

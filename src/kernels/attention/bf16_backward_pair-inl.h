@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // One pair of a block of keys and a block of queries in the backward pass of bf16 attention:
-// scores, their gradients, and what they add to dk, dv and dq. For AVX-512 only; included inside
-// foreach_target's passes.
+// scores, their gradients, and what they add to dk, dv and dq. Included once per instruction set.
 
 #if defined(MEGA_ATTENTION_BF16_BACKWARD_PAIR_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef MEGA_ATTENTION_BF16_BACKWARD_PAIR_INL_H_
@@ -10,240 +9,147 @@
 #define MEGA_ATTENTION_BF16_BACKWARD_PAIR_INL_H_
 #endif
 
-#include "kernels/attention/backward_bf16_scratch.h"
-#include "kernels/attention/bf16_blocks-inl.h"
+#include "kernels/attention/bf16_gradients-inl.h"
 
-#if HWY_TARGET == HWY_AVX3
-HWY_PUSH_ATTRIBUTES(HWY_TARGET_STR ",avx512bf16")
+MEGA_BEFORE_BF16_NAMESPACE();
 namespace megalith::kernels::HWY_NAMESPACE {
 namespace attention {
-namespace {
-
-/// One thread's blocks; words unless floats.
-struct BackwardBlocks {
-  // A part for each of the layout's key blocks:
-  uint32_t *key_rows, *value_rows;  // [key][words]
-  uint32_t* key_pairs;              // [key / 2][width]
-  float *dk, *dv;                   // [key][width]
-  // One for the block of queries:
-  uint32_t *q_transposed, *dy_transposed;
-  uint32_t *q_pairs, *dy_pairs;  // [query / 2][width]
-  // One for the pair:
-  uint32_t *p, *ds;    // [key][query / 2]
-  uint32_t* ds_pairs;  // per chunk [key / 2][kChunk]
-  uint32_t* keep;
-  float *scores, *dp;  // [kTileRows][kChunk]
-  float* dq;           // of all queries: per chunk [D][kChunk]
-
-  BackwardBlocks(const Bf16BackwardScratch& layout, float* scratch) {
-    const auto take = [&]<class T>(T*& part, int64_t count) {
-      part = reinterpret_cast<T*>(scratch);
-      scratch += count;
-    };
-    take(key_rows, layout.key_blocks * layout.rows());
-    take(value_rows, layout.key_blocks * layout.rows());
-    take(key_pairs, layout.key_blocks * layout.pairs());
-    take(dk, layout.key_blocks * layout.sums());
-    take(dv, layout.key_blocks * layout.sums());
-    take(q_transposed, layout.rows());
-    take(dy_transposed, layout.rows());
-    take(q_pairs, layout.pairs());
-    take(dy_pairs, layout.pairs());
-    for (uint32_t** square : {&p, &ds, &ds_pairs}) take(*square, layout.square());
-    take(keep, kBackwardBlock);
-    take(scores, kTileRows * kChunk);
-    take(dp, kTileRows * kChunk);
-    take(dq, layout.dq_chunks * layout.dq());
-  }
-  /// With the parts of key block number b.
-  BackwardBlocks of_keys(const Bf16BackwardScratch& layout, int64_t b) const {
-    BackwardBlocks part = *this;
-    part.key_rows += b * layout.rows();
-    part.value_rows += b * layout.rows();
-    part.key_pairs += b * layout.pairs();
-    part.dk += b * layout.sums();
-    part.dv += b * layout.sums();
-    return part;
-  }
-};
-
-/// One sequence as the item sees it.
-struct Sequence {
-  int64_t row;
-  int64_t length;
-  SequenceDropout dropout;
-
-  Sequence(const AttentionBackward& a, int64_t sequence)
-      : dropout(a.sequences, a.dropout, sequence) {
-    row = a.sequences.cu_seqlens[static_cast<size_t>(sequence)];
-    length = a.sequences.cu_seqlens[static_cast<size_t>(sequence) + 1] - row;
-  }
-};
 
 /// Queries [query, query + queries) of `head` against keys [key, key + keys).
 struct BlockPair {
   int64_t head;
   int64_t query, queries;
   int64_t key, keys;
-  bool causal;
+  const Sight& sight;
+  bool full;  // every query sees every key
 
+  BlockPair(int64_t h, int64_t i, int64_t j, const Sight& all)
+      : head(h),
+        query(i),
+        queries(std::min(kBackwardBlock, all.queries - i)),
+        key(j),
+        keys(std::min(kBackwardBlock, all.keys - j)),
+        sight(all),
+        full(all.all_see_all({i, i + queries}, {j, j + keys})) {}
   int64_t chunks() const { return (queries + kChunk - 1) / kChunk; }
-  /// Keys that some query of the chunk sees.
-  int64_t seen(int64_t chunk) const {
-    if (!causal) return keys;
-    return std::clamp<int64_t>(query + (chunk + 1) * kChunk - key, 0, keys);
+  /// The queries of a chunk.
+  Range rows(int64_t chunk) const {
+    return {query + chunk * kChunk, query + std::min((chunk + 1) * kChunk, queries)};
   }
-  /// The first chunk that sees key number j, which then holds numbers in j's tile.
-  int64_t first_chunk(int64_t j) const {
-    return causal ? std::max<int64_t>(0, (key + j - query) / kChunk) : 0;
+  /// The keys of the pair, in whole tiles, of which some query of the chunk sees one.
+  Range seen(int64_t chunk) const {
+    if (full) return {0, keys};
+    const Range part = part_of_block(sight.keys_of(rows(chunk)), key, keys);
+    return {block_start(part.begin, kTileRows), std::min(keys, round_up(part.end, kTileRows))};
   }
-};
-
-/// What the lanes of one half of a chunk need.
-struct Lanes {
-  __m512 lse, delta;        // lse times log2(e)
-  __m512 scale, exp_scale;  // scale, and times log2(e)
-  __m512 keep_scale;
-  const uint32_t* keep;  // null without dropout
-  int64_t query;
-  int64_t half;
-  bool causal;
-};
-struct Gradients {
-  __m512 p, ds;
-};
-
-/// Rounded later: the dropped p and ds = p * (drop(dp) - delta) * scale of key j (row r of the
-/// tile).
-HWY_INLINE Gradients gradients(const BackwardBlocks& blocks, const Lanes& lanes, int64_t key,
-                               int64_t j, int64_t r) {
-  const __m512 s = _mm512_loadu_ps(blocks.scores + r * kChunk + lanes.half);
-  __m512 dp = _mm512_loadu_ps(blocks.dp + r * kChunk + lanes.half);
-  __m512 p = exp2_16(_mm512_fmsub_ps(s, lanes.exp_scale, lanes.lse));
-  if (lanes.causal) p = _mm512_maskz_mov_ps(causal_lanes(lanes.query, key + j), p);
-  __m512 dropped = p;
-  if (lanes.keep != nullptr) {
-    const __mmask16 kept = kept_lanes(lanes.keep, j, lanes.half);
-    dp = _mm512_maskz_mul_ps(kept, dp, lanes.keep_scale);
-    dropped = _mm512_maskz_mul_ps(kept, p, lanes.keep_scale);
+  /// True unless all of the chunk's queries see keys j .. j + count of the block.
+  bool is_masked(int64_t chunk, int64_t j, int64_t count) const {
+    return !sight.all_see_all(rows(chunk), {key + j, key + j + count});
   }
-  const __m512 ds = _mm512_mul_ps(_mm512_mul_ps(p, lanes.scale), _mm512_sub_ps(dp, lanes.delta));
-  return {dropped, ds};
-}
-
-HWY_INLINE void write_rounded(uint32_t* to, __m512 x) {
-  _mm256_storeu_si256(reinterpret_cast<__m256i*>(to),
-                      reinterpret_cast<__m256i>(_mm512_cvtneps_pbh(x)));
-}
-
-/// Rows j .. j + rows of p, ds and ds_pairs for one half of a chunk, from the tile's scores and dp.
-HWY_INLINE void round_tile(const BackwardBlocks& blocks, const Lanes& lanes, const BlockPair& pair,
-                           int64_t chunk, int64_t first, int64_t rows) {
-  constexpr int64_t kRow = kBackwardBlock / 2;
-  uint32_t* ds_pairs = blocks.ds_pairs + chunk * kRow * kChunk + lanes.half;
-  const int64_t column = (chunk * kChunk + lanes.half) / 2;
-  for (int64_t r = 0; r < rows; r += 2) {
-    const int64_t j = first + r;
-    const Gradients even = gradients(blocks, lanes, pair.key, j, r);
-    Gradients odd{_mm512_setzero_ps(), _mm512_setzero_ps()};
-    if (r + 1 < rows) odd = gradients(blocks, lanes, pair.key, j + 1, r + 1);
-    write_rounded(blocks.p + j * kRow + column, even.p);
-    write_rounded(blocks.ds + j * kRow + column, even.ds);
-    if (r + 1 < rows) {
-      write_rounded(blocks.p + (j + 1) * kRow + column, odd.p);
-      write_rounded(blocks.ds + (j + 1) * kRow + column, odd.ds);
+  /// The chunks that see a key of the tile at key number j.
+  Range seen_by(int64_t j) const {
+    if (full) return {0, chunks()};
+    Range some;
+    for (int64_t chunk = 0; chunk < chunks(); ++chunk) {
+      const Range part = seen(chunk);
+      if (j < part.begin || j >= part.end) continue;
+      some = {some.empty() ? chunk : some.begin, chunk + 1};
     }
-    _mm512_storeu_si512(ds_pairs + j / 2 * kChunk, word_pairs(even.ds, odd.ds));
+    return some;
   }
-}
+};
 
-HWY_INLINE __m512 load_lanes(const float* from, int64_t count) {
-  const int64_t n = std::clamp<int64_t>(count, 0, 16);
-  return _mm512_maskz_loadu_ps(static_cast<__mmask16>((1 << n) - 1), from);
+/// The lanes from `lane` on of `count` floats, then zeros.
+HWY_INLINE FloatVec load_lanes(const float* from, int64_t count, int64_t lane) {
+  const int64_t n = count - lane;
+  if (n <= 0) return hn::Zero(FloatTag());
+  return n < kFloatLanes ? load_some(from + lane, n) : load(from + lane);
 }
 
 /// p and ds of one chunk of the pair, in all forms.
-void pair_scores(const Bf16BackwardCall& call, const Sequence& sequence,
-                 const BackwardBlocks& blocks, const BlockPair& pair, int64_t chunk) {
-  const int64_t words = call.layout.words, seen = pair.seen(chunk);
-  const int64_t query = pair.query + chunk * kChunk;
-  const int64_t queries = std::min(kChunk, pair.queries - chunk * kChunk);
-  if (sequence.dropout.on && seen > 0) {
-    keep_bits(sequence.dropout, pair.head, query, queries, pair.key, seen, blocks.keep);
+template <class Steps>
+HWY_INLINE void pair_scores(const Bf16BackwardCall& call, const Bf16Place& place,
+                            const Bf16BackwardBlocks& blocks, const BlockPair& pair,
+                            int64_t chunk) {
+  const int64_t words = call.layout.words;
+  const Range seen = pair.seen(chunk), queries = pair.rows(chunk);
+  if (seen.empty()) return;
+  if (place.dropout.on) {
+    keep_bits(place.dropout, pair.head, queries.begin, queries.size(), pair.key, seen.end,
+              blocks.keep);
   }
-  const float* lse = call.a.lse_NT.row<float>(pair.head) + sequence.row + query;
-  const float* delta = call.delta_NT.row<float>(pair.head) + sequence.row + query;
-  Lanes lanes[2];
-  for (int64_t h = 0; h < 2; ++h) {
-    lanes[h] = {_mm512_mul_ps(load_lanes(lse + 16 * h, queries - 16 * h), _mm512_set1_ps(kLog2E)),
-                load_lanes(delta + 16 * h, queries - 16 * h),
-                _mm512_set1_ps(call.a.scale),
-                _mm512_set1_ps(call.a.scale * kLog2E),
-                _mm512_set1_ps(sequence.dropout.scale),
-                sequence.dropout.on ? blocks.keep : nullptr,
-                query + 16 * h,
-                16 * h,
-                pair.causal && pair.key + seen - 1 > query};
-  }
-  for (int64_t j = 0; j < seen; j += kTileRows) {
+  const float* lse = call.a.lse_NT.row<float>(pair.head) + place.query_row + queries.begin;
+  const float* delta = call.delta_NT.row<float>(pair.head) + place.query_row + queries.begin;
+  const SeenKeys keys(pair.sight, queries.begin, queries.size());
+  for (int64_t j = seen.begin; j < seen.end; j += kTileRows) {
     const int64_t rows = std::min(kTileRows, pair.keys - j);
-    dot_rows<2>({blocks.key_rows + j * words, words, 1},
-                {blocks.q_transposed + chunk * words * kChunk, kChunk}, {blocks.scores, kChunk},
-                rows, 0, words);
-    dot_rows<2>({blocks.value_rows + j * words, words, 1},
-                {blocks.dy_transposed + chunk * words * kChunk, kChunk}, {blocks.dp, kChunk}, rows,
-                0, words);
-    for (const Lanes& half : lanes) round_tile(blocks, half, pair, chunk, j, rows);
-  }
-}
-
-/// Rows of dk or dv: += left [key][query / 2] times row pairs of queries.
-void add_to_keys(const Bf16BackwardCall& call, const BlockPair& pair, const uint32_t* left,
-                 const uint32_t* right, float* sums, SumStart start) {
-  constexpr int64_t kRow = kBackwardBlock / 2;
-  const int64_t width = call.layout.width, end = words_of(pair.queries);
-  for (int64_t d = 0; d < width; d += kChunk) {
-    for (int64_t j = 0; j < pair.keys; j += kTileRows) {
-      const int64_t rows = std::min(kTileRows, pair.keys - j);
-      const int64_t begin = std::min(end, pair.first_chunk(j) * kChunk / 2);
-      const WordsLeft a{left + j * kRow, kRow, 1};
-      const WordsRight b{right + d, width};
-      const WordsResult c{sums + j * width + d, width, start};
-      if (d + kChunk <= width) {
-        dot_rows<2>(a, b, c, rows, begin, end);
+    dot_product<Steps>({blocks.key_rows + j * words, words, 1},
+                       {blocks.q_transposed + chunk * words * kChunk, kChunk},
+                       {blocks.scores, kChunk}, rows, kChunk, 0, words);
+    dot_product<Steps>({blocks.value_rows + j * words, words, 1},
+                       {blocks.dy_transposed + chunk * words * kChunk, kChunk}, {blocks.dp, kChunk},
+                       rows, kChunk, 0, words);
+    const bool masked = pair.is_masked(chunk, j, round_up<int64_t>(rows, 2));
+    for (int64_t lane = 0; lane < kChunk; lane += 2 * kFloatLanes) {
+      const int64_t next = lane + kFloatLanes, count = queries.size();
+      const GradientLanes lanes{place,
+                                {SeenLanes(keys, lane), SeenLanes(keys, next)},
+                                {load_lanes(lse, count, lane), load_lanes(lse, count, next)},
+                                {load_lanes(delta, count, lane), load_lanes(delta, count, next)},
+                                place.dropout.on ? blocks.keep : nullptr,
+                                lane};
+      if (place.rule.softcap > 0) {
+        round_tile<Steps, false, true>(blocks, lanes, pair.key, chunk, j, rows, masked);
+      } else if (masked || place.dropout.on) {
+        round_tile<Steps, false, false>(blocks, lanes, pair.key, chunk, j, rows, masked);
       } else {
-        dot_rows<1>(a, b, c, rows, begin, end);
+        round_tile<Steps, true, false>(blocks, lanes, pair.key, chunk, j, rows, false);
       }
     }
   }
 }
 
-/// Continues dk, dv (`first_queries`: starts them) and dq (of the pair's first chunk at `dq`) over
-/// one pair whose operands are packed.
-void backward_pair(const Bf16BackwardCall& call, const Sequence& sequence,
-                   const BackwardBlocks& blocks, const BlockPair& pair, bool first_queries,
-                   float* dq) {
-  for (int64_t chunk = 0; chunk < pair.chunks(); ++chunk) {
-    pair_scores(call, sequence, blocks, pair, chunk);
-  }
-  if (call.pass != BackwardPass::queries) {
-    const SumStart start = first_queries ? SumStart::zero : SumStart::carry;
-    add_to_keys(call, pair, blocks.p, blocks.dy_pairs, blocks.dv, start);
-    add_to_keys(call, pair, blocks.ds, blocks.q_pairs, blocks.dk, start);
-  }
-  if (call.pass == BackwardPass::keys) return;
-  for (int64_t chunk = 0; chunk < pair.chunks(); ++chunk) {
-    const SumStart start = pair.key == 0 ? SumStart::zero : SumStart::carry;
-    dot_panel<2>({blocks.key_pairs, 1, call.layout.width},
-                 {blocks.ds_pairs + chunk * kBackwardBlock / 2 * kChunk, kChunk},
-                 {dq + chunk * call.layout.dq(), kChunk, start}, call.layout.size, 0,
-                 words_of(pair.seen(chunk)));
+/// Rows of dk or dv: += left [key][query / 2] times row pairs of queries.
+template <class Steps>
+HWY_INLINE void add_to_keys(const Bf16BackwardCall& call, const BlockPair& pair,
+                            const uint32_t* left, const uint32_t* right, float* sums) {
+  constexpr int64_t kRow = kBackwardBlock / 2;
+  const int64_t width = call.layout.width;
+  for (int64_t j = 0; j < pair.keys; j += kTileRows) {
+    const Range chunks = pair.seen_by(j);
+    if (chunks.empty()) continue;
+    dot_product<Steps>({left + j * kRow, kRow, 1}, {right, width},
+                       {sums + j * width, width, SumStart::carry},
+                       std::min(kTileRows, pair.keys - j), width, chunks.begin * kChunk / 2,
+                       std::min(chunks.end * kChunk / 2, words_of(pair.queries)));
   }
 }
 
-}  // namespace
+/// Continues dk, dv and dq (of the pair's first chunk at `dq`) over one pair whose operands are
+/// packed.
+template <class Steps>
+HWY_NOINLINE void backward_pair(const Bf16BackwardCall& call, const Bf16Place& place,
+                                const Bf16BackwardBlocks& blocks, const BlockPair& pair,
+                                float* dq) {
+  for (int64_t chunk = 0; chunk < pair.chunks(); ++chunk) {
+    pair_scores<Steps>(call, place, blocks, pair, chunk);
+  }
+  if (call.pass != BackwardPass::queries) {
+    add_to_keys<Steps>(call, pair, blocks.p, blocks.dy_pairs, blocks.dv);
+    add_to_keys<Steps>(call, pair, blocks.ds, blocks.q_pairs, blocks.dk);
+  }
+  if (call.pass == BackwardPass::keys) return;
+  for (int64_t chunk = 0; chunk < pair.chunks(); ++chunk) {
+    const Range seen = pair.seen(chunk);
+    if (seen.empty()) continue;
+    dot_product<Steps>({blocks.key_pairs, 1, call.layout.width},
+                       {blocks.ds_pairs + chunk * kBackwardBlock / 2 * kChunk, kChunk},
+                       {dq + chunk * call.layout.dq(), kChunk, SumStart::carry}, call.layout.size,
+                       kChunk, seen.begin / 2, words_of(seen.end));
+  }
+}
+
 }  // namespace attention
 }  // namespace megalith::kernels::HWY_NAMESPACE
-HWY_POP_ATTRIBUTES
-#endif  // HWY_TARGET == HWY_AVX3
+HWY_AFTER_NAMESPACE();
 #endif  // MEGA_ATTENTION_BF16_BACKWARD_PAIR_INL_H_

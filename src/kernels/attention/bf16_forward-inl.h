@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The streaming softmax of bf16 attention (attention_bf16.h), shared by training's forward and by
-// the key/value cache: chunks of 32 queries against packed blocks of keys. Scores S^T[j, i] and
-// sums Y^T[d, i] have a lane per query. For AVX-512 only; included inside foreach_target's passes.
+// The streaming softmax of bf16 attention, shared by training's forward and by the key/value cache:
+// chunks of 32 queries against packed blocks of keys. Scores S^T[j, i] and sums Y^T[d, i] have a
+// lane per query. Included once per instruction set.
 
 #if defined(MEGA_ATTENTION_BF16_FORWARD_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef MEGA_ATTENTION_BF16_FORWARD_INL_H_
@@ -11,9 +11,9 @@
 #endif
 
 #include "kernels/attention/bf16_blocks-inl.h"
+#include "kernels/elementary/several_vectors-inl.h"
 
-#if HWY_TARGET == HWY_AVX3
-HWY_PUSH_ATTRIBUTES(HWY_TARGET_STR ",avx512bf16")
+MEGA_BEFORE_BF16_NAMESPACE();
 namespace megalith::kernels::HWY_NAMESPACE {
 namespace attention {
 
@@ -21,7 +21,7 @@ namespace attention {
 struct Chunk {
   uint32_t* q;  // transposed words
   float* sum;   // [D][kChunk]
-  float* max;   // of scale * log2(e) * score: exponentials are taken to base 2
+  float* max;
   float* norm;
   int64_t head;
   int64_t query;  // position of the first in its sequence
@@ -29,217 +29,252 @@ struct Chunk {
 };
 
 /// One thread's blocks.
-struct ForwardBlocks {
-  uint32_t* keys;    // rows, or row pairs of the transposed keys
-  uint32_t* values;  // row pairs
-  float* scores;     // [keys][kChunk]
-  uint32_t* p;       // [keys / 2][kChunk] words
+struct Bf16ForwardBlocks {
+  uint32_t* keys;
+  uint32_t* values;
+  float* scores;  // [keys][kChunk]
+  uint32_t* p;    // [keys / 2][kChunk] words
   uint32_t* keep;
   float* chunks;
 
-  ForwardBlocks(const Bf16ForwardScratch& layout, float* scratch) {
-    uint32_t* words = reinterpret_cast<uint32_t*>(scratch);
-    keys = words;
-    values = keys + layout.keys();
-    p = values + layout.values();
-    keep = p + layout.scores() / 2;
-    scores = scratch + (keep - words) + layout.scores() / 32;
-    chunks = scores + layout.scores();
+  Bf16ForwardBlocks(const Bf16ForwardScratch& layout, float* scratch) {
+    const auto take = [&]<class T>(T*& part, int64_t count) {
+      part = reinterpret_cast<T*>(scratch);
+      scratch += count;
+    };
+    take(keys, layout.keys());
+    take(values, layout.values());
+    take(scores, layout.scores());
+    take(p, layout.scores() / 2);
+    take(keep, layout.scores() / 32);
+    take(chunks, layout.chunks * layout.chunk());
   }
 };
 
-/// The part of a block of keys that a chunk sees.
-struct Seen {
-  int64_t first_key;
+/// Where the words of a block of keys and values are: in parts of `keys` keys. Word d / 2 of key j
+/// of a part is at keys_of[part][j * row + d / 2 * step], values are row pairs.
+struct PackedKeys {
+  static constexpr int64_t kParts = kBf16KeyBlock / kKeyBlock;
+  const uint32_t* keys_of[kParts];
+  const uint32_t* values_of[kParts];
   int64_t keys;
-  bool masked;  // some query does not see some of these keys
+  int64_t row;
+  int64_t step;
+  // A key of the block without a right neighbour, and the pair of its values and zeros. -1: none,
+  // or the zeros are where they belong.
+  int64_t odd_key = -1;
+  const uint32_t* odd_values = nullptr;
 };
 
-/// Largest scores of the lanes [half, half + 16).
-HWY_INLINE __m512 largest_scores(const float* scores, const Seen& seen, int64_t query,
-                                 int64_t half) {
-  __m512 max = _mm512_set1_ps(-INFINITY);
-  if (!seen.masked) {
-    for (int64_t j = 0; j < seen.keys; ++j) {
-      max = _mm512_max_ps(max, _mm512_loadu_ps(scores + j * kChunk + half));
-    }
-    return max;
-  }
-  for (int64_t j = 0; j < seen.keys; ++j) {
-    max = _mm512_mask_max_ps(max, causal_lanes(query + half, seen.first_key + j), max,
-                             _mm512_loadu_ps(scores + j * kChunk + half));
-  }
-  return max;
+/// The keys [begin, end) of the block at first_key that a chunk is multiplied with.
+struct BlockOfKeys {
+  int64_t first_key;
+  int64_t begin;  // a multiple of 16
+  int64_t end;
+  Range clear;  // of these, whole sixteens that every query sees
+
+  int64_t whole_end() const { return round_up<int64_t>(end, 16); }
+};
+
+/// Calls run(keys, masked) for the parts of a block, in order; `masked`: true_type unless every
+/// query sees all of them.
+template <class Run>
+HWY_INLINE void for_parts(const BlockOfKeys& block, const Run& run) {
+  run(Range{block.begin, block.clear.begin}, std::true_type());
+  run(block.clear, std::false_type());
+  run(Range{block.clear.end, block.whole_end()}, std::true_type());
 }
 
-struct SoftmaxStep {
-  __m512 scale, shift;
-  __m512 keep_scale;
+/// s in place of the chunk's dot products.
+HWY_INLINE void cap_lanes(float* scores, const BlockOfKeys& block, const ScoreRule& rule) {
+  const FloatVec inner = hn::Set(FloatTag(), rule.inner), cap = hn::Set(FloatTag(), rule.softcap);
+  for (int64_t i = block.begin * kChunk; i < block.end * kChunk; i += kFloatLanes) {
+    store(hn::Mul(elementary::tanh<SimdOps>(hn::Mul(load(scores + i), inner)), cap), scores + i);
+  }
+}
+
+/// Largest scores of the lanes from `lane` on.
+HWY_INLINE FloatVec largest_scores(const float* scores, const BlockOfKeys& block,
+                                   const SeenLanes& seen, FloatVec scale, int64_t lane) {
+  const FloatVec lowest = hn::Set(FloatTag(), -INFINITY);
+  FloatVec max[4] = {lowest, lowest, lowest, lowest};
+  for_parts(block, [&](Range keys, auto masked) HWY_ATTR {
+    for (int64_t first = keys.begin; first < keys.end; first += 4) {
+#pragma GCC unroll 4
+      for (int64_t i = 0; i < 4; ++i) {
+        FloatVec score = hn::Mul(load(scores + (first + i) * kChunk + lane), scale);
+        if constexpr (decltype(masked)::value) {
+          score = hn::IfThenElse(seen.see(block.first_key + first + i), score, lowest);
+        }
+        max[i] = hn::Max(max[i], score);
+      }
+    }
+  });
+  return hn::Max(hn::Max(max[0], max[1]), hn::Max(max[2], max[3]));
+}
+
+/// What p of a vector of lanes needs.
+struct SoftmaxLanes {
+  const float* scores;
+  FloatVec scale, shift;
+  FloatVec keep_scale;
   const uint32_t* keep;  // null without dropout
-  int64_t query;         // of lane 0 of this half
-  int64_t half;
+  int64_t lane;
 };
 
-/// p of one key for 16 queries; `norm` adds it before dropout.
-HWY_INLINE __m512 probability(const float* scores, const Seen& seen, const SoftmaxStep& step,
-                              int64_t j, __m512& norm) {
-  const __m512 s = _mm512_loadu_ps(scores + j * kChunk + step.half);
-  __m512 p = exp2_16(_mm512_fmsub_ps(s, step.scale, step.shift));
-  if (seen.masked) p = _mm512_maskz_mov_ps(causal_lanes(step.query, seen.first_key + j), p);
-  norm = _mm512_add_ps(norm, p);
-  if (step.keep != nullptr) {
-    p = _mm512_maskz_mul_ps(kept_lanes(step.keep, j, step.half), p, step.keep_scale);
+/// As many chains of the sum of p at once.
+inline constexpr int kChains = 4;
+using FourRows = Several<FloatVec, kChains>;
+
+/// p of keys from j on; `norm` adds them before dropout.
+template <bool kMasked, bool kDrops>
+HWY_INLINE FourRows probabilities_at(const SoftmaxLanes& lanes, int64_t first_key,
+                                     const SeenLanes& seen, int64_t j, FourRows& norm) {
+  FourRows x;
+#pragma GCC unroll 4
+  for (int i = 0; i < kChains; ++i) {
+    const float* s = lanes.scores + (j + i) * kChunk + lanes.lane;
+    x.of[i] = hn::Sub(hn::Mul(load(s), lanes.scale), lanes.shift);
+  }
+  FourRows p = elementary::exp_without_overflow<SeveralOps<kChains>>(x);
+#pragma GCC unroll 4
+  for (int i = 0; i < kChains; ++i) {
+    if constexpr (kMasked) p.of[i] = hn::IfThenElseZero(seen.see(first_key + j + i), p.of[i]);
+    norm.of[i] = hn::Add(norm.of[i], p.of[i]);
+    if constexpr (kDrops) {
+      p.of[i] = hn::Mul(p.of[i], keep_factors(lanes.keep, j + i, lanes.lane, lanes.keep_scale));
+    }
   }
   return p;
 }
 
+/// rowsum16 of p for a vector of lanes; the words of (dropped) p go to p_words.
+template <class Steps, bool kDrops>
+HWY_INLINE FloatVec probabilities(const SoftmaxLanes& lanes, const BlockOfKeys& block,
+                                  const SeenLanes& seen, uint32_t* p_words) {
+  HWY_ALIGN float sum[16 * kFloatLanes];
+  for (int64_t first = 0; first < 16; first += kChains) {
+    FourRows norm = SeveralOps<kChains>::set(0);
+    for_parts(block, [&](Range keys, auto masked) HWY_ATTR {
+      constexpr bool kMasked = decltype(masked)::value;
+      const int64_t at = block.first_key;
+      FourRows own = norm;  // in registers
+      for (int64_t j = keys.begin + first; j < keys.end; j += 16) {
+        const FourRows p = probabilities_at<kMasked, kDrops>(lanes, at, seen, j, own);
+        uint32_t* to = p_words + j / 2 * kChunk + lanes.lane;
+        hn::StoreU(word_pairs(Steps(), p.of[0], p.of[1]), WordTag(), to);
+        hn::StoreU(word_pairs(Steps(), p.of[2], p.of[3]), WordTag(), to + kChunk);
+      }
+      norm = own;
+    });
+    for (int64_t i = 0; i < kChains; ++i) store(norm.of[i], sum + (first + i) * kFloatLanes);
+  }
+  FloatVec half[8];
+#pragma GCC unroll 8
+  for (int64_t i = 0; i < 8; ++i) {
+    half[i] = hn::Add(load(sum + i * kFloatLanes), load(sum + (i + 8) * kFloatLanes));
+  }
+#pragma GCC unroll 4
+  for (int64_t i = 0; i < 4; ++i) half[i] = hn::Add(half[i], half[i + 4]);
+  return hn::Add(hn::Add(half[0], half[2]), hn::Add(half[1], half[3]));
+}
+
 /// Scores to rounded probabilities; updates maximum and norm; factor[lane] = exp(old - new
-/// maximum).
-HWY_INLINE void softmax_step(const ForwardBlocks& blocks, const Chunk& chunk, const Seen& seen,
-                             float scale, const SequenceDropout& dropout, float* factor) {
-  const __m512 lowest = _mm512_set1_ps(-INFINITY);
-  for (int64_t half = 0; half < kChunk; half += 16) {
-    const __m512 by = _mm512_set1_ps(scale * kLog2E);
-    const __m512 old = _mm512_loadu_ps(chunk.max + half);
-    const __m512 largest = largest_scores(blocks.scores, seen, chunk.query, half);
-    const __m512 max = _mm512_max_ps(old, _mm512_mul_ps(largest, by));
+/// maximum). All vectors of lanes go through each step together: one alone would wait for itself.
+template <class Steps>
+HWY_INLINE void softmax_step(const Bf16ForwardBlocks& blocks, const Chunk& chunk,
+                             const BlockOfKeys& block, const SeenKeys& seen_keys, float scale,
+                             const SequenceDropout& dropout, float* factor) {
+  const FloatTag d;
+  constexpr int kVectors = kChunk / kFloatLanes;
+  const FloatVec by = hn::Set(d, scale);
+  FloatVec shift[kVectors], sum[kVectors];
+#pragma GCC unroll 4
+  for (int v = 0; v < kVectors; ++v) {
+    const int64_t lane = v * kFloatLanes;
+    const FloatVec old = load(chunk.max + lane);
+    const FloatVec max =
+        hn::Max(old, largest_scores(blocks.scores, block, SeenLanes(seen_keys, lane), by, lane));
     // A query that has seen only -inf shifts by 0: its probabilities are 0 and not NaN.
-    const __m512 shift = _mm512_maskz_mov_ps(_mm512_cmp_ps_mask(max, lowest, _CMP_NEQ_UQ), max);
-    const __m512 rescale = exp2_16(_mm512_sub_ps(old, shift));
-    const SoftmaxStep step{by,
-                           shift,
-                           _mm512_set1_ps(dropout.scale),
-                           dropout.on ? blocks.keep : nullptr,
-                           chunk.query + half,
-                           half};
-    __m512 even = _mm512_setzero_ps(), odd = _mm512_setzero_ps();
-    int64_t j = 0;
-    for (; j + 2 <= seen.keys; j += 2) {
-      const __m512 p0 = probability(blocks.scores, seen, step, j, even);
-      const __m512 p1 = probability(blocks.scores, seen, step, j + 1, odd);
-      _mm512_storeu_si512(blocks.p + j / 2 * kChunk + half, word_pairs(p0, p1));
-    }
-    if (j < seen.keys) {
-      const __m512 p0 = probability(blocks.scores, seen, step, j, even);
-      _mm512_storeu_si512(blocks.p + j / 2 * kChunk + half, word_pairs(p0, _mm512_setzero_ps()));
-    }
-    const __m512 norm = _mm512_loadu_ps(chunk.norm + half);
-    _mm512_storeu_ps(chunk.norm + half, _mm512_fmadd_ps(norm, rescale, _mm512_add_ps(even, odd)));
-    _mm512_storeu_ps(chunk.max + half, max);
-    _mm512_storeu_ps(factor + half, rescale);
+    shift[v] = hn::IfThenZeroElse(hn::Eq(max, hn::Set(d, -INFINITY)), max);
+    store(elementary::exp_without_overflow<SimdOps>(hn::Sub(old, shift[v])), factor + lane);
+    store(max, chunk.max + lane);
+  }
+  for (int v = 0; v < kVectors; ++v) {
+    const int64_t lane = v * kFloatLanes;
+    const SeenLanes seen(seen_keys, lane);
+    const SoftmaxLanes lanes{
+        blocks.scores, by, shift[v], hn::Set(d, dropout.scale), dropout.on ? blocks.keep : nullptr,
+        lane};
+    sum[v] = dropout.on ? probabilities<Steps, true>(lanes, block, seen, blocks.p)
+                        : probabilities<Steps, false>(lanes, block, seen, blocks.p);
+  }
+  for (int v = 0; v < kVectors; ++v) {
+    float* norm = chunk.norm + v * kFloatLanes;
+    store(hn::Add(hn::Mul(load(norm), load(factor + v * kFloatLanes)), sum[v]), norm);
   }
 }
 
-/// Packed keys in blocks of `keys`, `distance` words apart; word d / 2 of key j of a block at
-/// data[j * row + d / 2 * step].
-struct KeyWords {
-  const uint32_t* data;
-  int64_t row;
-  int64_t step;
-  int64_t keys;
-  int64_t distance;
-};
-
-/// A chunk against the packed keys at seen.first_key.
-HWY_INLINE void attend(float scale, const Bf16ForwardScratch& layout, const ForwardBlocks& blocks,
-                       const KeyWords& keys, const Chunk& chunk, const Seen& seen,
-                       const SequenceDropout& dropout) {
-  for (int64_t j = 0; j < seen.keys; j += keys.keys) {
-    dot_panel<2>({keys.data + j / keys.keys * keys.distance, keys.row, keys.step},
-                 {chunk.q, kChunk}, {blocks.scores + j * kChunk, kChunk},
-                 std::min(keys.keys, seen.keys - j), 0, layout.words);
-  }
-  if (dropout.on) {
-    keep_bits(dropout, chunk.head, chunk.query, chunk.queries, seen.first_key, seen.keys,
-              blocks.keep);
-  }
-  alignas(64) float factor[kChunk];
-  softmax_step(blocks, chunk, seen, scale, dropout, factor);
-  dot_panel<2>({blocks.values, 1, layout.width}, {blocks.p, kChunk},
-               {chunk.sum, kChunk, SumStart::scaled, factor}, layout.size, 0, words_of(seen.keys));
-}
-
-HWY_INLINE Chunk chunk_of(const Bf16ForwardScratch& layout, const AttentionItem& item,
-                          int64_t q_per_kv, float* chunks, int64_t number) {
-  const int64_t per_head = (item.end - item.begin + kChunk - 1) / kChunk;
-  const int64_t query = item.begin + number % per_head * kChunk;
-  float* own = chunks + number * layout.chunk();
-  float* sum = own + layout.words * kChunk;
-  float* max = sum + layout.size * kChunk;
-  return {reinterpret_cast<uint32_t*>(own),
-          sum,
-          max,
-          max + kChunk,
-          item.group * q_per_kv + number / per_head,
-          query,
-          std::min(kChunk, item.end - query)};
-}
-
-/// `row`: where position 0 of the sequence would be among the rows of q and y.
-HWY_INLINE void start_chunk(const ConstHeadsView& q, const Chunk& chunk, int64_t row) {
-  pack_transposed(q, row + chunk.query, chunk.head, chunk.queries, chunk.q);
-  std::fill(chunk.sum, chunk.max, 0.0f);
-  std::fill(chunk.max, chunk.max + kChunk, -INFINITY);
-  std::fill(chunk.norm, chunk.norm + kChunk, 0.0f);
-}
-
-/// Writes y, and lse if it is given.
-HWY_INLINE void finish_chunk(const HeadsView& y, const View& lse_NT, const Chunk& chunk,
-                             int64_t row) {
-  alignas(64) float inverse[kChunk], lse[kChunk];
-  for (int64_t half = 0; half < kChunk; half += 16) {
-    const __m512 norm = _mm512_loadu_ps(chunk.norm + half);
-    _mm512_store_ps(inverse + half, _mm512_div_ps(_mm512_set1_ps(1.0f), norm));
-    const __m512 log = elementary::log<SimdOps>(FloatVec{norm}).raw;
-    _mm512_store_ps(lse + half,
-                    _mm512_fmadd_ps(_mm512_loadu_ps(chunk.max + half), _mm512_set1_ps(kLn2), log));
-  }
-  write_transposed(chunk.sum, inverse, y, row + chunk.query, chunk.head, chunk.queries);
-  if (lse_NT.absent()) return;
-  std::copy(lse, lse + chunk.queries, lse_NT.row<float>(chunk.head) + row + chunk.query);
-}
-
-/// What an item's walk over the keys needs besides the item. `row` as of start_chunk.
+/// What an item's walk over the keys needs besides the item.
 struct Walk {
   ConstHeadsView q;
   HeadsView y;
   View lse_NT;  // optional
-  float scale;
   int64_t q_per_kv;
-  int64_t row;
-  int64_t known;  // keys that some row of the item sees
-  bool causal;
-  KeyWords words;  // where pack() puts the keys
+  int64_t row;  // where position 0 of the sequence would be among the rows of q and y
+  Sight sight;
+  ScoreRule rule;
+  SequenceDropout dropout;
 };
 
-/// All chunks of an item, whose rows are counted by their positions in the sequence, against blocks
-/// of keys that `pack(first_key, keys)` puts into `blocks`.
-template <typename Pack>
-HWY_INLINE void walk_keys(const Walk& walk, const Bf16ForwardScratch& layout,
-                          const AttentionItem& item, const ForwardBlocks& blocks,
-                          const SequenceDropout& dropout, const Pack& pack) {
-  const int64_t chunks = walk.q_per_kv * ((item.end - item.begin + kChunk - 1) / kChunk);
-  const auto chunk_at = [&](int64_t c) {
-    return chunk_of(layout, item, walk.q_per_kv, blocks.chunks, c);
-  };
-  for (int64_t c = 0; c < chunks; ++c) start_chunk(walk.q, chunk_at(c), walk.row);
-  for (int64_t first_key = 0; first_key < walk.known; first_key += kForwardKeys) {
-    const int64_t keys = std::min(kForwardKeys, walk.known - first_key);
-    pack(first_key, keys);
-    for (int64_t c = 0; c < chunks; ++c) {
-      const Chunk chunk = chunk_at(c);
-      const int64_t last = chunk.query + chunk.queries;
-      const int64_t seen = walk.causal ? std::min(keys, last - first_key) : keys;
-      if (seen <= 0) continue;
-      attend(walk.scale, layout, blocks, walk.words, chunk,
-             {first_key, seen, walk.causal && first_key + seen - 1 > chunk.query}, dropout);
-    }
+/// Dot products of a chunk and the keys of a block.
+template <class Steps>
+HWY_INLINE void chunk_scores(const Bf16ForwardScratch& layout, const PackedKeys& packed,
+                             const Chunk& chunk, const BlockOfKeys& block, float* scores) {
+  for (int64_t part = 0; part * packed.keys < block.end; ++part) {
+    const int64_t begin = std::max(block.begin - part * packed.keys, int64_t{0});
+    const int64_t end = std::min(block.end - part * packed.keys, packed.keys);
+    if (begin >= end) continue;
+    dot_product<Steps>({packed.keys_of[part] + begin * packed.row, packed.row, packed.step},
+                       {chunk.q, kChunk}, {scores + (part * packed.keys + begin) * kChunk, kChunk},
+                       end - begin, kChunk, 0, layout.words);
   }
-  for (int64_t c = 0; c < chunks; ++c) finish_chunk(walk.y, walk.lse_NT, chunk_at(c), walk.row);
+}
+
+/// A chunk against a block of keys.
+template <class Steps>
+HWY_INLINE void attend(const Walk& walk, const Bf16ForwardScratch& layout,
+                       const Bf16ForwardBlocks& blocks, const PackedKeys& packed,
+                       const Chunk& chunk, const BlockOfKeys& block) {
+  chunk_scores<Steps>(layout, packed, chunk, block, blocks.scores);
+  if (walk.rule.softcap > 0) cap_lanes(blocks.scores, block, walk.rule);
+  if (walk.dropout.on) {
+    keep_bits(walk.dropout, chunk.head, chunk.query, chunk.queries, block.first_key, block.end,
+              blocks.keep);
+  }
+  HWY_ALIGN float factor[kChunk];
+  softmax_step<Steps>(blocks, chunk, block, SeenKeys(walk.sight, chunk.query, chunk.queries),
+                      walk.rule.softcap > 0 ? 1.0f : walk.rule.scale, walk.dropout, factor);
+  WordsResult sums{chunk.sum, kChunk, SumStart::scaled, factor};
+  const bool has_odd = packed.odd_key == block.end - 1;
+  for (int64_t part = 0; part * packed.keys < block.end; ++part) {
+    const int64_t before = part * packed.keys;
+    const int64_t begin = std::max(block.begin - before, int64_t{0}) / 2;
+    const int64_t end = std::min(block.end - before + (has_odd ? 0 : 1), packed.keys) / 2;
+    if (begin >= end) continue;
+    dot_product<Steps>({packed.values_of[part], 1, layout.width},
+                       {blocks.p + before / 2 * kChunk, kChunk}, sums, layout.size, kChunk, begin,
+                       end);
+    sums.start = SumStart::carry;
+  }
+  if (has_odd) {
+    dot_product<Steps>({packed.odd_values, 1, layout.width},
+                       {blocks.p + block.end / 2 * kChunk, kChunk}, sums, layout.size, kChunk, 0,
+                       1);
+  }
 }
 
 }  // namespace attention
 }  // namespace megalith::kernels::HWY_NAMESPACE
-HWY_POP_ATTRIBUTES
-#endif  // HWY_TARGET == HWY_AVX3
+HWY_AFTER_NAMESPACE();
 #endif  // MEGA_ATTENTION_BF16_FORWARD_INL_H_

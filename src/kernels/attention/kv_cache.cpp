@@ -65,21 +65,8 @@ std::string_view refuse_append(const Exec&, const KvCacheAppend& a) {
 std::string_view refuse_cached(const Exec&, const AttentionCached& a) {
   return fast_dtype(a.shape.dtype) && fast_dtype(a.q_TND.dtype) ? "" : "needs f32 or bf16";
 }
-/// Whether some sequence has new tokens, but so few that its keys are not worth packing. Then no
-/// sequence of the call is packed, so that one that decodes has the same bits beside any prompt.
-bool has_few_new_tokens(std::span<const int32_t> cu_seqlens) {
-  for (size_t s = 0; s + 1 < cu_seqlens.size(); ++s) {
-    const int64_t added = cu_seqlens[s + 1] - cu_seqlens[s];
-    if (added > 0 && added < kFewestNewTokens) return true;
-  }
-  return false;
-}
-std::string_view refuse_cached_bf16(const Exec& exec, const AttentionCached& a) {
-  if (a.shape.dtype != DType::bf16) return "needs a cache of bf16";
-  if (exec.only.empty() && has_few_new_tokens(a.sequences.cu_seqlens)) return "few new tokens";
-  if (a.window_left >= 0) return "a window";
-  if (a.softcap != 0) return "a softcap";
-  return refuse_bf16_products(exec, a.q_TND.dtype, a.scale);
+std::string_view refuse_cached_bf16(const Exec&, const AttentionCached& a) {
+  return a.shape.dtype == DType::bf16 && a.q_TND.dtype == DType::bf16 ? "" : "needs bf16";
 }
 template <typename Arguments>
 std::string_view accept(const Exec&, const Arguments&) {
@@ -91,7 +78,7 @@ constexpr Implementation<KvCacheAppend> kAppend[] = {
     {"reference", accept<KvCacheAppend>, kv_cache_append_reference},
 };
 constexpr Implementation<AttentionCached> kCached[] = {
-    {"bf16_dot", refuse_cached_bf16, attention_cached_bf16, attention_cached_bf16_scratch},
+    {"bf16", refuse_cached_bf16, attention_cached_bf16, attention_cached_bf16_scratch},
     {"blocks", refuse_cached, attention_cached_blocks, attention_cached_scratch},
     {"reference", accept<AttentionCached>, attention_cached_reference},
 };
@@ -111,8 +98,7 @@ void check_cached(const Exec& exec, const AttentionCached& a) {
 }  // namespace
 
 int64_t kv_cache_elements(const KvCacheShape& shape) {
-  return shape.num_blocks * shape.num_kv_heads * kKeyBlock *
-         (shape.head_size + padded_head_size(shape.head_size));
+  return shape.num_blocks * shape.num_kv_heads * kv_block_elements(shape);
 }
 int64_t kv_cache_bytes(const KvCacheShape& shape) {
   return kv_cache_elements(shape) * bytes_of(shape.dtype);
@@ -148,15 +134,6 @@ void attention_cached(Exec& exec, const AttentionCached& a) {
                                                         a.shape.head_size * bytes_of(a.shape.dtype),
                           .bytes_written = row_bytes};
   run_chosen<AttentionCached>(exec, "attention_cached", work, kCached, a);
-}
-
-std::vector<std::string_view> attention_cached_implementations(const Exec& exec,
-                                                               const AttentionCached& a) {
-  check_cached(exec, a);
-  std::vector<std::string_view> names;
-  for (const Implementation<AttentionCached>& entry : kCached)
-    if (entry.refuse(exec, a).empty()) names.push_back(entry.name);
-  return names;
 }
 
 }  // namespace megalith::kernels

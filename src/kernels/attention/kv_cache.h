@@ -4,13 +4,11 @@
 // key/value head a block holds
 //   [D, 64]    the keys, transposed, so that the scores of 64 keys are one run of vector FMAs
 //   [64, Dp]   the values, Dp = D rounded up to 16
-// A token attends to the cached positions up to its own, or to a window of them. The arithmetic is
-// that of attention_forward over the whole sequence: in `exact` numerics bit for bit, if the
-// cache's dtype is that of the heads.
+// In bf16 two rows of these alternate, element by element: the operands of the bf16 chain. (An odd
+// D has a row of zeros more.) A token attends to the cached positions up to its own, or to a window
+// of them. The arithmetic is that of attention_forward over the whole sequence, bit for bit for
+// finite numbers, if the cache's dtype is that of the heads; else that of f32 heads.
 #pragma once
-
-#include <string_view>
-#include <vector>
 
 #include "kernels/attention/attention.h"
 
@@ -68,9 +66,5 @@ struct AttentionCached {
   float softcap = 0;  // as AttentionForward::softcap
 };
 void attention_cached(Exec& exec, const AttentionCached& arguments);
-
-/// The names of the implementations that `exec` would try for these arguments, in order.
-std::vector<std::string_view> attention_cached_implementations(const Exec& exec,
-                                                               const AttentionCached& arguments);
 
 }  // namespace megalith::kernels

@@ -39,8 +39,7 @@ struct Cache {
 /// Appends rows [past, past + count[s]) of every sequence of `data` and attends to them, into the y
 /// of `data`.
 inline void step(device::Device& device, AttentionData& data, Cache& cache,
-                 const std::vector<int32_t>& count, std::string_view only = {},
-                 Numerics numerics = Numerics::exact) {
+                 const std::vector<int32_t>& count, std::string_view only = {}) {
   const AttentionCase& c = data.shape;
   const std::vector<int32_t> cu = AttentionData::offsets(count);
   testing::TestTensor qkv(data.dtype, Shape{cu.back(), data.qkv.columns()}, 1);
@@ -53,8 +52,8 @@ inline void step(device::Device& device, AttentionData& data, Cache& cache,
       }
     }
   }
-  Exec exec(device, numerics);
-  exec.only = only == "bf16_dot" ? std::string_view() : only;  // of attention alone
+  Exec exec(device);
+  exec.only = only;
   const ConstView in = qkv.view();
   const CachedSequences sequences{.cu_seqlens = cu,
                                   .past = cache.past,
@@ -66,7 +65,6 @@ inline void step(device::Device& device, AttentionData& data, Cache& cache,
                          .sequences = sequences,
                          .k_TKD = keys(in, c.num_heads, c.num_kv_heads, c.head_size),
                          .v_TKD = values(in, c.num_heads, c.num_kv_heads, c.head_size)});
-  exec.only = only;
   attention_cached(exec, {.shape = cache.shape,
                           .cache = cache.storage.view(),
                           .sequences = sequences,
@@ -87,7 +85,7 @@ inline void step(device::Device& device, AttentionData& data, Cache& cache,
 
 /// All of `data` through a cache in calls of at most `chunk` tokens per sequence.
 inline void run_cached(device::Device& device, AttentionData& data, Cache& cache, int32_t chunk,
-                       std::string_view only = {}, Numerics numerics = Numerics::exact) {
+                       std::string_view only = {}) {
   data.y.fill_constant(std::numeric_limits<double>::quiet_NaN());
   for (;;) {
     std::vector<int32_t> count;
@@ -95,7 +93,7 @@ inline void run_cached(device::Device& device, AttentionData& data, Cache& cache
       count.push_back(std::min(chunk, data.shape.lengths[s] - cache.past[s]));
     }
     if (*std::max_element(count.begin(), count.end()) == 0) return;
-    step(device, data, cache, count, only, numerics);
+    step(device, data, cache, count, only);
   }
 }
 
@@ -110,6 +108,7 @@ inline std::vector<AttentionCase> cached_cases() {
           {"heads_of_80", {70}, 5, 1, 80},
           {"heads_of_112", {65, 3}, 3, 3, 112},
           {"heads_of_256", {70}, 3, 1, 256},
+          {"several_key_blocks", {300, 193}, 4, 2, 64},
           {"window", {200, 70}, 4, 2, 24, true, 0, 30},
           {"window_of_blocks", {330}, 2, 1, 16, true, 0, 127},
           {"window_of_itself", {70}, 1, 1, 16, true, 0, 0},

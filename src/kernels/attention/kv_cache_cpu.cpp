@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The KV cache on the CPU. Attention over it takes the step of attention_rows-inl.h with the
 // cache's own blocks as operands: nothing is packed, so one new token streams keys and values once.
-// bf16 blocks are widened first when enough rows share them to pay for it.
+// Blocks of another dtype than the heads' are widened first.
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "kernels/attention/kv_cache_cpu.cpp"
 // clang-format off
@@ -11,6 +11,7 @@
 #include "kernels/attention/attention_rows-inl.h"
 #include "kernels/attention/kv_cache_layout.h"
 #include "kernels/elementary/dispatch.h"
+#include "kernels/elementary/pairs-inl.h"
 
 #ifndef MEGA_KV_CACHE_SCRATCH
 #define MEGA_KV_CACHE_SCRATCH
@@ -45,8 +46,15 @@ namespace megalith::kernels::HWY_NAMESPACE {
 namespace attention {
 namespace {
 
-HWY_INLINE void widen(const bf16_t* from, int64_t count, float* to) {
-  for (int64_t i = 0; i < count; i += kFloatLanes) store(load(from + i), to + i);
+/// Rows `columns` long, of which two alternate.
+HWY_INLINE void widen(const bf16_t* from, int64_t rows, int64_t columns, float* to) {
+  for (int64_t r = 0; r < rows; r += 2) {
+    for (int64_t c = 0; c < columns; c += kFloatLanes) {
+      const VecPair two = load_pairs(from + r * columns + 2 * c);
+      store(two.first, to + r * columns + c);
+      store(two.second, to + (r + 1) * columns + c);
+    }
+  }
 }
 
 /// The state of the rows at the start of the scratch.
@@ -58,11 +66,11 @@ HWY_INLINE QueryRows cached_rows(const CachedScratch& layout, int64_t size, floa
 
 }  // namespace
 
+/// The item's rows are counted by their positions in the sequence.
 void run_cached_item(const AttentionCached& a, const CachedScratch& layout,
                      const AttentionItem& item, float* scratch) {
-  constexpr int64_t kRowsToWiden = 12;
-  const int64_t first_row = a.sequences.cu_seqlens[static_cast<size_t>(item.sequence)];
-  const int64_t past = a.sequences.past[static_cast<size_t>(item.sequence)];
+  const auto sequence = static_cast<size_t>(item.sequence);
+  const int64_t row = a.sequences.cu_seqlens[sequence] - a.sequences.past[sequence];
   const int64_t num_queries = item.end - item.begin, size = a.shape.head_size;
   const int64_t q_per_kv = a.q_TND.num_heads / a.shape.num_kv_heads;
   const int64_t width = layout.width;
@@ -71,18 +79,18 @@ void run_cached_item(const AttentionCached& a, const CachedScratch& layout,
   float* values_JD = keys_DJ + kKeyBlock * width;
   const int64_t num_rows = q_per_kv * num_queries;
   const Sight sight = sight_of(a, item.sequence);
-  const RowsPlace place{q_per_kv, num_queries, item.group * q_per_kv, past + item.begin, sight};
+  const RowsPlace place{q_per_kv, num_queries, item.group * q_per_kv, item.begin, sight};
   for (int64_t h = 0; h < q_per_kv; ++h) {
-    pack_rows(a.q_TND, first_row + item.begin, place.first_head + h, num_queries, width,
+    pack_rows(a.q_TND, row + item.begin, place.first_head + h, num_queries, width,
               rows.q + h * num_queries * width);
   }
   start_rows(rows, num_rows);
-  const Range seen = sight.keys_of(Range{past + item.begin, past + item.end});
+  const Range seen = sight.keys_of(Range{item.begin, item.end});
   const int64_t first_block = block_start(seen.begin), known = seen.end;
-  const auto attend = [&]<class T>(const T* keys, const T* values, int64_t first_key,
-                                   int64_t ahead) HWY_ATTR {
+  const auto attend = [&](const float* keys, const float* values, int64_t first_key,
+                          int64_t ahead) HWY_ATTR {
     attend_block(rows, place, first_key, std::min(kKeyBlock, known - first_key),
-                 Right<T>{keys, kKeyBlock, ahead}, Right<T>{values, width, ahead},
+                 Right<float>{keys, kKeyBlock, ahead}, Right<float>{values, width, ahead},
                  ScoreRule(a.scale, a.softcap), SequenceDropout(), nullptr, 0);
   };
   const auto offset_of = [&](int64_t first_key, int64_t group) {
@@ -103,17 +111,13 @@ void run_cached_item(const AttentionCached& a, const CachedScratch& layout,
       attend(keys, keys + kKeyBlock * size, first_key, ahead);
       continue;
     }
-    const bf16_t* keys = a.cache.as<bf16_t>() + offset;
-    if (num_rows < kRowsToWiden) {
-      attend(keys, keys + kKeyBlock * size, first_key, ahead);
-      continue;
-    }
-    widen(keys, kKeyBlock * size, keys_DJ);
-    widen(keys + kKeyBlock * size, kKeyBlock * width, values_JD);
+    const bf16_t* block = a.cache.as<bf16_t>() + offset;
+    widen(block, kv_key_elements(a.shape), kKeyBlock, keys_DJ);
+    widen(block + kv_values_offset(a.shape), kKeyBlock, width, values_JD);
     attend(keys_DJ, values_JD, first_key, 0);
   }
   for (int64_t r = 0; r < num_rows; ++r) {
-    finish_row(rows, r, a.y_TND, first_row + item.begin + r % num_queries,
+    finish_row(rows, r, a.y_TND, row + item.begin + r % num_queries,
                place.first_head + r / num_queries);
   }
 }
@@ -136,11 +140,17 @@ void append_head(const KvCacheShape& shape, const From* k, const From* v, int64_
       return to_bf16(to_f32(x));
     }
   };
-  To* keys = block + kv_key_offset(shape, position, 0);
-  for (int64_t d = 0; d < shape.head_size; ++d) keys[d * kKeyBlock] = convert(k[d]);
-  To* values = block + kv_value_offset(shape, position, 0);
-  for (int64_t d = 0; d < shape.head_size; ++d) values[d] = convert(v[d]);
-  std::fill(values + shape.head_size, values + padded_head_size(shape.head_size), To{});
+  const int64_t size = shape.head_size;
+  for (int64_t d = 0; d < size; ++d) {
+    block[kv_key_offset(shape, position, d)] = convert(k[d]);
+    block[kv_value_offset(shape, position, d)] = convert(v[d]);
+  }
+  for (int64_t d = size; d < kv_key_elements(shape); ++d) {
+    block[kv_key_offset(shape, position, d)] = To{};
+  }
+  for (int64_t d = size; d < padded_head_size(size); ++d) {
+    block[kv_value_offset(shape, position, d)] = To{};
+  }
 }
 
 template <typename To, typename From>
@@ -176,22 +186,7 @@ int64_t attention_cached_scratch(const Exec& exec, const AttentionCached& a) {
 void attention_cached_blocks(Exec& exec, const AttentionCached& a) {
   const CachedScratch layout(a);
   const int64_t step = cached_item_rows(a.q_TND.num_heads / a.shape.num_kv_heads);
-  std::vector<AttentionItem> items;
-  for (size_t s = 0; s < a.sequences.past.size(); ++s) {
-    const int64_t added = a.sequences.cu_seqlens[s + 1] - a.sequences.cu_seqlens[s];
-    const int64_t past = a.sequences.past[s];
-    const Sight sight = sight_of(a, static_cast<int64_t>(s));
-    for (int64_t group = 0; group < a.shape.num_kv_heads; ++group) {
-      for (int64_t i = 0; i < added; i += step) {
-        const int64_t end = std::min(i + step, added);
-        items.push_back({.sequence = static_cast<int64_t>(s),
-                         .group = group,
-                         .begin = i,
-                         .end = end,
-                         .cost = static_cast<double>(sight.pairs(past + i, past + end))});
-      }
-    }
-  }
+  const std::vector<AttentionItem> items = cached_items(a, step);
   run_items(exec, items, layout.floats(), exec.scratch,
             [&](const AttentionItem& item, float* scratch) {
               MEGA_CALL_SIMD(exec, attention::run_cached_item, a, layout, item, scratch);

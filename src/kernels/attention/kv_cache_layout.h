@@ -6,19 +6,34 @@
 
 namespace megalith::kernels {
 
-/// Elements from the cache's start to the block of key/value head `head`: first its keys [D, 64],
-/// then its values [64, Dp].
+/// Elements that a key takes: those of bf16 come in pairs.
+inline int64_t kv_key_elements(const KvCacheShape& shape) {
+  return shape.dtype == DType::bf16 ? round_up<int64_t>(shape.head_size, 2) : shape.head_size;
+}
+/// Elements of the block of one key/value head.
+inline int64_t kv_block_elements(const KvCacheShape& shape) {
+  return kKeyBlock * (kv_key_elements(shape) + padded_head_size(shape.head_size));
+}
+/// Elements from the cache's start to the block of key/value head `head`.
 inline int64_t kv_block_offset(const KvCacheShape& shape, int64_t block, int64_t head) {
-  return (block * shape.num_kv_heads + head) * kKeyBlock *
-         (shape.head_size + padded_head_size(shape.head_size));
+  return (block * shape.num_kv_heads + head) * kv_block_elements(shape);
+}
+/// Elements from the start of rows `columns` long (in bf16 two of them alternate) to (row, column).
+inline int64_t kv_offset(const KvCacheShape& shape, int64_t columns, int64_t row, int64_t column) {
+  return shape.dtype == DType::bf16 ? row / 2 * 2 * columns + 2 * column + row % 2
+                                    : row * columns + column;
+}
+/// Elements from the block's start to its values.
+inline int64_t kv_values_offset(const KvCacheShape& shape) {
+  return kKeyBlock * kv_key_elements(shape);
 }
 /// From there to element d of the key, and of the value, at `position` of the block.
-inline int64_t kv_key_offset(const KvCacheShape&, int64_t position, int64_t d) {
-  return d * kKeyBlock + position % kKeyBlock;
+inline int64_t kv_key_offset(const KvCacheShape& shape, int64_t position, int64_t d) {
+  return kv_offset(shape, kKeyBlock, d, position % kKeyBlock);
 }
 inline int64_t kv_value_offset(const KvCacheShape& shape, int64_t position, int64_t d) {
-  return kKeyBlock * shape.head_size + (position % kKeyBlock) * padded_head_size(shape.head_size) +
-         d;
+  return kv_values_offset(shape) +
+         kv_offset(shape, padded_head_size(shape.head_size), position % kKeyBlock, d);
 }
 /// What the queries of a sequence see, by positions; the keys are those present after the call.
 inline Sight sight_of(const AttentionCached& a, int64_t sequence) {

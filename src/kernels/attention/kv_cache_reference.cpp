@@ -20,9 +20,9 @@ void kv_cache_append_reference(Exec&, const KvCacheAppend& a) {
       const int64_t block = kv_block_offset(a.shape, kv_block(a.sequences, s, position), h);
       for (int64_t d = 0; d < padded_head_size(a.shape.head_size); ++d) {
         const bool real = d < a.shape.head_size;
-        if (real) {
+        if (d < kv_key_elements(a.shape)) {
           write_double(a.cache, 0, block + kv_key_offset(a.shape, position, d),
-                       read(a.k_TKD, t, h, d));
+                       real ? read(a.k_TKD, t, h, d) : 0.0);
         }
         write_double(a.cache, 0, block + kv_value_offset(a.shape, position, d),
                      real ? read(a.v_TKD, t, h, d) : 0.0);

@@ -31,69 +31,6 @@ TEST(KvCache, AnyCutIntoCallsGivesTheBitsOfTheWholeSequence) {
   }
 }
 
-/// Prompts in bf16 are training's forward in bf16: its bits, and so its bounds
-/// (attention_bf16_test.cpp).
-TEST(KvCache, PromptsInBf16AreTheBitsOfForwardInBf16) {
-  if (device::detect_isa() < device::Isa::avx512_bf16) GTEST_SKIP() << "no AVX512-BF16";
-  std::vector<AttentionCase> cases = cached_cases();
-  cases.push_back({"several_key_blocks", {450, 193}, 4, 2, 64});
-  for (const AttentionCase& shape : cases) {
-    if (shape.window_left >= 0 || shape.softcap > 0) continue;
-    AttentionData whole(shape, DType::bf16);
-    const auto device = device::make_cpu_device(2);
-    whole.forward(*device, "bf16_dot", Numerics::fast);
-    for (const int32_t chunk : {7, 33, 64, 1000}) {
-      for (const int threads : {1, 3}) {
-        const auto on = device::make_cpu_device(threads);
-        AttentionData data(shape, DType::bf16);
-        Cache cache(DType::bf16, shape.num_kv_heads, shape.head_size, shape.lengths);
-        run_cached(*on, data, cache, chunk, "bf16_dot", Numerics::fast);
-        testing::expect_same_bits(data.y, whole.y,
-                                  fmt::format("{} chunk {} on {}", shape.name, chunk, threads));
-      }
-    }
-  }
-}
-
-/// What a call of `added` new tokens by sequence tries first.
-std::string_view first_choice(const std::vector<int32_t>& added, DType cache = DType::bf16,
-                              Numerics numerics = Numerics::fast,
-                              device::Isa isa = device::Isa::avx512_bf16) {
-  const auto device = device::make_trace_device({device::DeviceKind::cpu, isa, 1});
-  const Exec exec(*device, numerics);
-  const std::vector<int32_t> cu = AttentionData::offsets(added), past(added.size(), 70);
-  const KvCacheShape shape{cache, 1, 16, static_cast<int64_t>(2 * added.size())};
-  const auto tensor = [&](DType dtype, const Shape& of) {
-    return exec.workspace.tensor(dtype, of);
-  };
-  const auto storage = tensor(cache, Shape{kv_cache_elements(shape)});
-  const auto table = tensor(DType::i32, Shape{std::ssize(added), 2});
-  const auto q = tensor(DType::bf16, Shape{cu.back(), 16}), y = tensor(DType::bf16, q.view.shape());
-  return attention_cached_implementations(exec, {.shape = shape,
-                                                 .cache = storage,
-                                                 .sequences = {.cu_seqlens = cu,
-                                                               .past = past,
-                                                               .cu_seqlens_device = {},
-                                                               .past_device = {},
-                                                               .block_table_SM = table},
-                                                 .q_TND = heads(ConstView(q.view), 1, 16),
-                                                 .y_TND = heads(y.view, 1, 16)})
-      .front();
-}
-
-TEST(KvCache, OnlyCallsOfPromptsTakeBf16) {
-  EXPECT_EQ(first_choice({16}), "bf16_dot");
-  EXPECT_EQ(first_choice({15}), "blocks");
-  EXPECT_EQ(first_choice({1}), "blocks");
-  EXPECT_EQ(first_choice({16}, DType::f32), "blocks");
-  EXPECT_EQ(first_choice({16}, DType::bf16, Numerics::exact), "blocks");
-  EXPECT_EQ(first_choice({16}, DType::bf16, Numerics::fast, device::Isa::avx512), "blocks");
-  // A sequence that decodes does not change its bits with a prompt beside it.
-  EXPECT_EQ(first_choice({16, 0, 20}), "bf16_dot");
-  EXPECT_EQ(first_choice({1, 30}), "blocks");
-  EXPECT_EQ(first_choice({30, 15}), "blocks");
-}
-
 TEST(KvCache, ReferenceAgreesWithAttentionInDouble) {
   const auto device = device::make_cpu_device(1);
   for (const AttentionCase& shape : cached_cases()) {
@@ -120,8 +57,10 @@ TEST(KvCache, EveryEntryWritesTheSameCache) {
 }
 
 TEST(KvCache, BytesAreThoseOfTheStorage) {
-  // 3 blocks of 2 heads: keys 64 x 20 and values 64 x 32 each.
+  // 3 blocks of 2 heads: keys 64 x 20 and values 64 x 32 each. Elements of bf16 come in pairs.
   EXPECT_EQ(kv_cache_bytes({DType::bf16, 2, 20, 3}), 3 * 2 * 64 * (20 + 32) * 2);
+  EXPECT_EQ(kv_cache_bytes({DType::bf16, 2, 19, 3}), 3 * 2 * 64 * (20 + 32) * 2);
+  EXPECT_EQ(kv_cache_bytes({DType::f32, 2, 19, 3}), 3 * 2 * 64 * (19 + 32) * 4);
   EXPECT_EQ(kv_cache_blocks(0), 0);
   EXPECT_EQ(kv_cache_blocks(64), 1);
   EXPECT_EQ(kv_cache_blocks(65), 2);

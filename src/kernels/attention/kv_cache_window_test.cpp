@@ -49,7 +49,7 @@ TEST(KvCache, BlocksBeforeTheWindowMayBeFreed) {
       whole.forward(*device);
       for (const int32_t chunk : {1, 17, 64, 100}) {
         AttentionData data(shape, dtype), freed(shape, dtype), kept(shape, dtype);
-        run_freeing(*device, data, chunk, "blocks");
+        run_freeing(*device, data, chunk, "");
         testing::expect_same_bits(data.y, whole.y, shape.name);
         run_freeing(*device, freed, chunk, "reference");
         Cache cache(dtype, shape.num_kv_heads, shape.head_size, shape.lengths);

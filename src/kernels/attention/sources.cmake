@@ -7,6 +7,6 @@ list(APPEND kernel_sources
 list(APPEND kernel_tests attention/attention_test.cpp attention/attention_bits_test.cpp
   attention/attention_window_test.cpp attention/attention_cross_test.cpp
   attention/attention_partials_test.cpp
-  attention/attention_bf16_test.cpp
+  attention/attention_bf16_test.cpp attention/attention_stated_test.cpp
   attention/kv_cache_test.cpp attention/kv_cache_window_test.cpp)
 list(APPEND kernel_benches attention/attention_bench.cpp)

@@ -12,7 +12,7 @@ namespace megalith::kernels {
 class FlushDenormals {
  public:
   /// With `on` false nothing changes: the instruction VDPBF16PS does not look at MXCSR.
-  explicit FlushDenormals(bool on) : before_(_mm_getcsr()), on_(on) {
+  explicit FlushDenormals(bool on) : before_(on ? _mm_getcsr() : 0), on_(on) {
     if (on_) _mm_setcsr(before_ | kFlushToZero | kDenormalsAreZero);
   }
   ~FlushDenormals() {
