@@ -2,9 +2,9 @@
 """Products, training steps, memory, decoding and prompts of models, beside PyTorch, llama.cpp and transformers."""
 import statistics
 
-FAST = ("--set", "numerics=fast", "--set", "precision.parameters=bf16", "--set", "precision.compute=bf16")
+BF16, F32 = (("--set", f"precision.parameters={dtype}", "--set", f"precision.compute={dtype}") for dtype in ("bf16", "f32"))
 
-OWN_SIDES = {"fast_bf16": FAST, "exact_f32": ()}
+OWN_SIDES = {"bf16": BF16, "f32": F32}
 
 # PyTorch as installed; and with an allocator that keeps what it was given back instead of taking every large tensor anew
 # from the system, page by page.
@@ -95,12 +95,12 @@ def long(r):
 
 def longest(r):
     """Steps of a minute and more: the faster sides alone."""
-    sequence(r, r.size(16384, 256), r.size(3, 1), [s for s in LONG_SIDES if s[2] == "keeping"], ("fast_bf16",))
+    sequence(r, r.size(16384, 256), r.size(3, 1), [s for s in LONG_SIDES if s[2] == "keeping"], ("bf16",))
 
 
 def memory(r):
     for recompute in ("none", "full"):
-        r.bench(f"memory.{recompute}", "train", gpt2(r), *FAST, "--set", "checkpoint.async=false",
+        r.bench(f"memory.{recompute}", "train", gpt2(r), *BF16, "--set", "checkpoint.async=false",
                 "--set", f"memory.recompute={recompute}", "--samples", 1, only=("train.peak_resident",))
         r.note(f"=> 124M in bf16 storage, recomputation {recompute}: "
                f"{r.median(f'memory.{recompute}.train.peak_resident'):.2f} GiB resident at most")
@@ -109,16 +109,14 @@ def memory(r):
 def decode_shape(r, name, shape):
     for _ in range(r.rounds):
         for_all = [*shape, "--tokens", r.size(512, 16), "--samples", r.size(2, 1)]
-        for numerics in ("fast", "exact"):
-            r.bench(f"decode_{name}.{numerics}", "decode", *for_all, "--dtype", "bf16", "--numerics", numerics)
+        r.bench(f"decode_{name}", "decode", *for_all, "--dtype", "bf16")
         r.peer(f"decode_{name}", "llama_decode.py", *for_all)
         r.peer(f"decode_{name}", "hf_generate.py", *for_all)
-    ours = max((f"decode_{name}.{side}.decode.tokens_per_second" for side in ("fast", "exact")), key=lambda n: r.median(n) or 0)
+    ours = f"decode_{name}.decode.tokens_per_second"
     r.rate(f"decoding {name} against llama.cpp", ours, f"decode_{name}.llama.cpp.bf16.decode")
     r.rate(f"decoding {name} against transformers", ours, f"decode_{name}.transformers.bf16.decode")
-    for numerics in ("fast", "exact"):
-        r.note(f"=> decoding {name}, {numerics}: {r.median(f'decode_{name}.{numerics}.decode.share_of_read_bandwidth'):.1f} % of the "
-               f"read bandwidth ({r.median(f'decode_{name}.{numerics}.decode.read_bandwidth'):.1f} GB/s)")
+    r.note(f"=> decoding {name}: {r.median(f'decode_{name}.decode.share_of_read_bandwidth'):.1f} % of the "
+           f"read bandwidth ({r.median(f'decode_{name}.decode.read_bandwidth'):.1f} GB/s)")
 
 
 def decode(r):
@@ -143,11 +141,14 @@ def prompt(r):
 
 
 def gemm(r):
-    """The ceiling; and `exact` against the library in f32, operation by operation."""
+    """The ceiling; and our products against the library's, operation by operation."""
     for _ in range(r.rounds):
         r.bench("", "gemm", "--samples", r.size(5, 1))
-    shares = {n: r.median(n) for n in r.samples if n.startswith("gemm.exact_over_library.f32.")}
-    low = min(shares, key=shares.get)
-    best = max(r.median(n) for n in r.samples if n.startswith("gemm.ceiling."))
-    r.note(f"=> ceiling {best:.0f} GFLOP/s; exact f32 reaches {statistics.median(shares.values()):.0f} % of the library's f32 "
-           f"(median of {len(shares)}), at least {shares[low]:.0f} % ({low})")
+    for dtype in ("f32", "bf16"):
+        shares = {n: r.median(n) for n in r.samples if n.startswith(f"gemm.exact_over_library.{dtype}.")}
+        if not shares:
+            continue
+        low = min(shares, key=shares.get)
+        best = max(r.median(n) for n in r.samples if n.startswith("gemm.ceiling.") and n.endswith(f".{dtype}"))
+        r.note(f"=> {dtype}: ceiling {best:.0f} GFLOP/s; ours reach {statistics.median(shares.values()):.0f} % of the library's "
+               f"(median of {len(shares)}), at least {shares[low]:.0f} % ({low})")

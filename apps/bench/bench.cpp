@@ -50,9 +50,6 @@ void add_decode_options(CLI::App& c, DecodeShape& d) {
         ->check(whole_number(0, int64_t{1} << 30))
         ->capture_default_str();
   }
-  c.add_option("--numerics", d.numerics)
-      ->check(CLI::IsMember({"exact", "fast"}))
-      ->capture_default_str();
   c.add_flag("--profile", d.profile, "time by kernel of as many further tokens");
   c.add_option("--dtype", d.dtype)->check(CLI::IsMember({"f32", "bf16"}))->capture_default_str();
 }

@@ -91,7 +91,6 @@ int bench_decode(const DecodeShape& d, const BenchOptions& o, bool json) {
         d.prompt, positions - d.prompt, d.sizes.context);
   }
   engine::InferenceModel::Options options;
-  options.numerics = d.numerics == "fast" ? kernels::Numerics::fast : kernels::Numerics::exact;
   const auto device = device::make_device(device::cpu_target(o.count()));
   options.compute = d.dtype == "bf16" ? DType::bf16 : DType::f32;
   engine::InferenceModel model(spec, *device, options);

@@ -113,7 +113,7 @@ int bench_train(const RecipeOptions& recipe_options, const BenchOptions& options
 
 struct DecodeShape {
   models::Sizes sizes;
-  std::string family = "gpt2", dtype = "bf16", numerics = "fast";
+  std::string family = "gpt2", dtype = "bf16";
   int64_t prompt = 64, tokens = 128;
   bool profile = false;
 };

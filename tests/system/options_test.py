@@ -75,7 +75,7 @@ class Options(Refusals):
                 (("train", self.recipe, "--set", f"run.out={x}"), "--profile", (*number[1:], "1001")), (("train", self.recipe, "--set", f"run.out={x}"), "--allow", ("x", "")),
                 (("plan", self.recipe), "--timeline", ("", self.folder, self.folder / "absent" / "x", self.text / "x", "/" + "long/" * 1500)),
                 (("bench", "layouts", self.recipe), "--beside", ("", "x", "=1", "model.layrs=2", "parallel.tensor=3")),
-                *((decode, option, word) for option in ("--numerics", "--dtype")), *((decode, option, number) for option in ("--layers", "--hidden", "--heads", "--vocab", "--context", "--prompt", "--tokens")),
+                *((decode, option, word) for option in ("--dtype",)), *((decode, option, number) for option in ("--layers", "--hidden", "--heads", "--vocab", "--context", "--prompt", "--tokens")),
                 (decode, "--heads", ("5",)),
                 (("bench", "collective"), "--ranks", (*number, "3")), (("bench", "collective"), "--elements", (*number, str(2**62 + 1)))):
             for value in values:
