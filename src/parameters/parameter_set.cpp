@@ -88,6 +88,8 @@ void ParameterSet::allocate(device::Device& device, const Storage& storage) {
     Parameter& parameter = parameters_[i];
     parameter.owned_ = owned_by(storage.owner)[i];
     parameter.format_ = parameter.declaration().format.value_or(plain_format(storage.compute));
+    MEGA_CHECK(is_plain(parameter.format_), "{} is declared in {}, and nothing here keeps scales",
+               parameter.name(), parameter.format_);
     elements[parameter.format_] += aligned(parameter.local_elements());
     if (has_master(parameter)) master_elements += aligned(parameter.owned_.count);
   }

@@ -143,6 +143,17 @@ struct Range {
 
 bool overlap(const Range& a, const Range& b) { return a.begin < b.end && b.begin < a.end; }
 
+TEST(ParameterSet, HasNoPlaceForScales) {
+  const auto device = device::make_cpu_device(1);
+  ParameterSet set([](Declaration& declaration) {
+    declaration.trainable = false;
+    declaration.format = Format::q8_0;
+  });
+  const Shape shape{2, 32};
+  set.declare(matrix("a", shape, Shard::whole(shape)));
+  EXPECT_THROW(set.allocate(*device, {DType::f32, DType::bf16, false, 1}), InternalError);
+}
+
 TEST_F(Placed, EveryViewLiesInItsFlatRangeAlignedAndAlone) {
   place({DType::f32, DType::bf16, true, 2});
   const Range flat(set_.flat_gradient_sums(0));

@@ -8,7 +8,7 @@
 namespace megalith {
 namespace {
 
-constexpr std::array<std::pair<DType, std::string_view>, 10> kNames{{{DType::f64, "f64"},
+constexpr std::array<std::pair<DType, std::string_view>, 11> kNames{{{DType::f64, "f64"},
                                                                      {DType::f32, "f32"},
                                                                      {DType::f16, "f16"},
                                                                      {DType::bf16, "bf16"},
@@ -17,7 +17,8 @@ constexpr std::array<std::pair<DType, std::string_view>, 10> kNames{{{DType::f64
                                                                      {DType::i64, "i64"},
                                                                      {DType::i32, "i32"},
                                                                      {DType::u16, "u16"},
-                                                                     {DType::u8, "u8"}}};
+                                                                     {DType::u8, "u8"},
+                                                                     {DType::i8, "i8"}}};
 
 /// The value of a small format with `exponent_bits` and `mantissa_bits`, IEEE-like unless the
 /// caller has dealt with its special codes.

@@ -10,7 +10,7 @@
 
 namespace megalith {
 
-enum class DType : uint8_t { f64, f32, f16, bf16, f8_e4m3, f8_e5m2, i64, i32, u16, u8 };
+enum class DType : uint8_t { f64, f32, f16, bf16, f8_e4m3, f8_e5m2, i64, i32, u16, u8, i8 };
 
 /// Bytes of one element.
 constexpr int64_t bytes_of(DType dtype) {
@@ -28,6 +28,7 @@ constexpr int64_t bytes_of(DType dtype) {
     case DType::f8_e4m3:
     case DType::f8_e5m2:
     case DType::u8:
+    case DType::i8:
       return 1;
   }
   return 0;
@@ -115,6 +116,10 @@ struct dtype_of_type<uint16_t> {
 template <>
 struct dtype_of_type<uint8_t> {
   static constexpr DType value = DType::u8;
+};
+template <>
+struct dtype_of_type<int8_t> {
+  static constexpr DType value = DType::i8;
 };
 template <typename T>
 inline constexpr DType kDTypeOf = dtype_of_type<T>::value;

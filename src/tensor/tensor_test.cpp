@@ -71,8 +71,9 @@ TEST(DType, Fp8SaturatesAndKnowsItsLargest) {
 }
 
 TEST(DType, NamesGoBothWays) {
-  for (const DType dtype : {DType::f64, DType::f32, DType::f16, DType::bf16, DType::f8_e4m3,
-                            DType::f8_e5m2, DType::i64, DType::i32, DType::u16, DType::u8}) {
+  for (const DType dtype :
+       {DType::f64, DType::f32, DType::f16, DType::bf16, DType::f8_e4m3, DType::f8_e5m2, DType::i64,
+        DType::i32, DType::u16, DType::u8, DType::i8}) {
     EXPECT_EQ(dtype_from_name(name_of(dtype)), dtype);
   }
   EXPECT_FALSE(dtype_from_name("float"));
@@ -109,6 +110,18 @@ TEST(Weight, APlainOneIsAViewAndKnowsItsFormat) {
     EXPECT_EQ(name_of(format), name_of(dtype_of(format)));
   }
   EXPECT_THROW(plain_format(DType::i32), InternalError);
+}
+
+TEST(Weight, OneWithScalesIsNoViewForReadersOfPlainFormats) {
+  const std::vector<std::byte> data(64 + 4);
+  const ConstView codes(data.data(), DType::i8, Shape{2, 32});
+  const ConstView scales(data.data() + 64, DType::f16, Shape{2, 1});
+  const Weight weight(codes, Format::q8_0, scales);
+  EXPECT_FALSE(is_plain(weight.format));
+  EXPECT_EQ(dtype_of(weight.format), codes.dtype());
+  EXPECT_EQ(name_of(weight.format), "q8_0");
+  EXPECT_THROW(static_cast<void>(ConstView(weight)), InternalError);
+  EXPECT_THROW(static_cast<void>(Weight(codes)), InternalError);  // codes alone are no weight
 }
 
 TEST(Shard, PartsCoverTheDimension) {

@@ -3,7 +3,9 @@
 
 namespace megalith {
 
-std::string_view name_of(Format format) { return name_of(dtype_of(format)); }
+std::string_view name_of(Format format) {
+  return is_plain(format) ? name_of(dtype_of(format)) : "q8_0";
+}
 
 Format plain_format(DType dtype) {
   for (const Format format : {Format::f64, Format::f32, Format::bf16}) {

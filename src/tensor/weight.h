@@ -13,11 +13,11 @@
 
 namespace megalith {
 
-/// Those that some kernel reads, all plain so far. One entry here, one line in each function below;
-/// the first with scales brings a test that readers of plain ones refuse it.
-enum class Format : uint8_t { f64, f32, bf16 };
+/// Those that some kernel reads. One entry here, one line in each function below.
+///   q8_0   8-bit codes in blocks along the rows, one scale a block (q8_0.h)
+enum class Format : uint8_t { f64, f32, bf16, q8_0 };
 
-/// The type of a stored element.
+/// The type of a stored element: of a code where the format is not plain.
 constexpr DType dtype_of(Format format) {
   switch (format) {
     case Format::f64:
@@ -26,6 +26,8 @@ constexpr DType dtype_of(Format format) {
       return DType::f32;
     case Format::bf16:
       return DType::bf16;
+    case Format::q8_0:
+      return DType::i8;
   }
   return DType::f32;
 }
@@ -41,7 +43,7 @@ Format plain_format(DType dtype);
 struct Weight {
   ConstView view;  // [shape of the weight]
   Format format = Format::f32;
-  ConstView scales;  // absent where the format is plain
+  ConstView scales;  // absent where the format is plain; q8_0: f16 [rows, columns / 32]
   /// Counts the changes of the value, for whoever keeps something made from it (packed panels).
   uint64_t version = 0;
 
