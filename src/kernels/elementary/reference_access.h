@@ -11,18 +11,19 @@
 
 namespace megalith::kernels {
 
-/// A double rounded once to bf16. Going through f32 rounds twice unless the first rounding is to
-/// odd: inexact results take the neighbour whose last bit is set, so the second rounding sees a tie
-/// only where there is one (Boldo & Melquiond 2008).
-inline bf16_t round_to_bf16(double x) {
+/// A double as f32 for a second rounding to a narrower type, which is then as if it were the only
+/// one: rounded to odd. Inexact results take the neighbour whose last bit is set, so the second
+/// rounding sees a tie only where there is one (Boldo & Melquiond 2008).
+inline float round_to_odd(double x) {
   auto nearest = static_cast<float>(x);
   if (std::isfinite(nearest) && static_cast<double>(nearest) != x &&
       (std::bit_cast<uint32_t>(nearest) & 1u) == 0) {
     const float towards = static_cast<double>(nearest) < x ? INFINITY : -INFINITY;
     nearest = std::nextafterf(nearest, towards);
   }
-  return to_bf16(nearest);
+  return nearest;
 }
+inline bf16_t round_to_bf16(double x) { return to_bf16(round_to_odd(x)); }
 
 inline double read_double(ConstView x, int64_t row, int64_t column) {
   const int64_t i = row * x.row_stride() + column;
@@ -33,6 +34,10 @@ inline double read_double(ConstView x, int64_t row, int64_t column) {
       return static_cast<double>(x.as<float>()[i]);
     case DType::bf16:
       return static_cast<double>(to_f32(x.as<bf16_t>()[i]));
+    case DType::f16:
+      return static_cast<double>(to_f32(x.as<f16_t>()[i]));
+    case DType::i8:
+      return x.as<int8_t>()[i];
     case DType::i32:
       return x.as<int32_t>()[i];
     case DType::i64:
@@ -54,6 +59,12 @@ inline void write_double(View y, int64_t row, int64_t column, double value) {
       break;
     case DType::bf16:
       y.as<bf16_t>()[i] = round_to_bf16(value);
+      break;
+    case DType::f16:
+      y.as<f16_t>()[i] = to_f16(round_to_odd(value));
+      break;
+    case DType::i8:
+      y.as<int8_t>()[i] = static_cast<int8_t>(value);
       break;
     case DType::i32:
       y.as<int32_t>()[i] = static_cast<int32_t>(value);

@@ -51,6 +51,7 @@ struct Product {
   std::span<const int32_t> cu_runs = {};
   Operand a;
   Operand b;
+  Operand b_scales = {};  // f16, of the blocks of k in each row of B (quantized.h); else no data
   Epilogue epilogue;
 };
 

@@ -162,7 +162,8 @@ std::vector<int> shard_merges(int k_shards) {
 }
 
 PanelForm panel_form(const Product& product, device::Isa isa) {
-  if (product.a.dtype != DType::bf16 || product.b.dtype != DType::bf16) return PanelForm::floats;
+  const bool is_f32_chain = product.a.dtype != DType::bf16 || product.b.dtype == DType::f32;
+  if (is_f32_chain) return PanelForm::floats;
   return isa == device::Isa::avx512_bf16 ? PanelForm::words : PanelForm::swapped;
 }
 

@@ -6,6 +6,7 @@
 #include "base/integer.h"
 #include "kernels/elementary/run_chosen.h"
 #include "kernels/matmul/linear_lists.h"
+#include "tensor/q8_0.h"
 
 namespace megalith::kernels {
 
@@ -41,22 +42,42 @@ void check_shards(int k_shards, int64_t width) {
              "{} contracted elements do not cut into {} equal shards", width, k_shards);
 }
 
-void check_weight(const Weight& w_OI, int64_t outputs, int64_t inputs) {
-  MEGA_CHECK(is_plain(w_OI.format), "no product reads weights in {}", w_OI.format);
-  check_matrix(w_OI.view, "w_OI", outputs, inputs);
+void check_rows(const ConstView& view, const char* name, DType dtype, int64_t rows,
+                int64_t columns) {
+  MEGA_CHECK(view.dtype() == dtype && view.shape() == (Shape{rows, columns}) && !view.absent(),
+             "{} is {} {}, not {} [{}, {}]", name, view.dtype(), view.shape(), dtype, rows,
+             columns);
+  MEGA_CHECK(rows <= 1 || view.row_stride() >= columns, "{}: rows of {} elements are {} apart",
+             name, columns, view.row_stride());
+}
+
+void check_weight(const Weight& w_OI, int64_t outputs, int64_t inputs, int k_shards) {
+  if (is_plain(w_OI.format)) {
+    check_matrix(w_OI.view, "w_OI", outputs, inputs);
+    return;
+  }
+  MEGA_CHECK(inputs / k_shards % kQ8BlockCodes == 0,
+             "{} inputs in {} shards, which do not end where blocks of {} weights do", inputs,
+             k_shards, kQ8BlockCodes);
+  check_rows(w_OI.view, "w_OI in q8_0", DType::i8, outputs, inputs);
+  check_rows(w_OI.scales, "scales of w_OI", DType::f16, outputs, inputs / kQ8BlockCodes);
+}
+
+bool is_bias_type(DType bias, const Weight& w_OI) {
+  return bias == DType::f32 || bias == (is_plain(w_OI.format) ? w_OI.view.dtype() : DType::bf16);
 }
 
 void check_arguments(const LinearForward& a) {
   MEGA_CHECK(a.x_TI.shape().num_dims() == 2 && a.w_OI.view.shape().num_dims() == 2);
   const int64_t rows = a.x_TI.size(0), inputs = a.x_TI.size(1), outputs = a.w_OI.view.size(0);
   check_matrix(a.x_TI, "x_TI", rows, inputs);
-  check_weight(a.w_OI, outputs, inputs);
-  check_matrix(a.y_TO, "y_TO", rows, outputs);
   check_shards(a.k_shards, inputs);
+  check_weight(a.w_OI, outputs, inputs, a.k_shards);
+  check_matrix(a.y_TO, "y_TO", rows, outputs);
   if (a.bias_O) {
     MEGA_CHECK(a.bias_O.shape() == Shape{outputs}, "bias_O is {}", a.bias_O.shape());
-    MEGA_CHECK(a.bias_O.dtype() == a.w_OI.view.dtype() || a.bias_O.dtype() == DType::f32,
-               "bias_O is {}, w_OI {}", a.bias_O.dtype(), a.w_OI.view.dtype());
+    MEGA_CHECK(is_bias_type(a.bias_O.dtype(), a.w_OI), "bias_O is {}, w_OI {}", a.bias_O.dtype(),
+               a.w_OI.format);
   }
   if (a.pre_activation_TO) check_matrix(a.pre_activation_TO, "pre_activation_TO", rows, outputs);
 }
@@ -65,7 +86,8 @@ void check_arguments(const LinearBackwardInput& a) {
   MEGA_CHECK(a.dy_TO.shape().num_dims() == 2 && a.w_OI.view.shape().num_dims() == 2);
   const int64_t rows = a.dy_TO.size(0), outputs = a.dy_TO.size(1), inputs = a.w_OI.view.size(1);
   check_matrix(a.dy_TO, "dy_TO", rows, outputs);
-  check_weight(a.w_OI, outputs, inputs);
+  MEGA_CHECK(is_plain(a.w_OI.format), "no input gradient through weights in {}", a.w_OI.format);
+  check_matrix(a.w_OI.view, "w_OI", outputs, inputs);
   check_matrix(a.dx_TI, "dx_TI", rows, inputs);
   check_shards(a.k_shards, outputs);
   MEGA_CHECK(rows == 0 || a.pre_activation_TI.absent() == (a.activation == Activation::none),
@@ -89,8 +111,9 @@ Work work_of(const LinearForward& a) {
       2.0 * static_cast<double>(a.y_TO.num_elements()) * static_cast<double>(a.x_TI.size(1));
   const int64_t bias = a.bias_O ? a.bias_O.bytes() : 0;
   const int64_t u = a.pre_activation_TO ? a.pre_activation_TO.bytes() : 0;
+  const int64_t scales = a.w_OI.scales ? a.w_OI.scales.bytes() : 0;
   return {.flops = flops,
-          .bytes_read = a.x_TI.bytes() + a.w_OI.view.bytes() + bias,
+          .bytes_read = a.x_TI.bytes() + a.w_OI.view.bytes() + scales + bias,
           .bytes_written = a.y_TO.bytes() + u};
 }
 

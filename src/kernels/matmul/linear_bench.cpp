@@ -10,19 +10,26 @@
 #include "kernels/matmul/linear.h"
 #include "kernels/matmul/linear_cases.h"
 #include "math/random.h"
+#include "tensor/q8_0.h"
 
 namespace megalith::kernels {
 namespace {
 
 using matmul::LinearCase;
 
+DType activations_for(Format weights) {
+  return is_plain(weights) ? dtype_of(weights) : DType::bf16;
+}
+
 /// Tensors of one case, filled with small numbers.
 struct Layer {
-  std::vector<std::byte> x, w, y, dw;
-  DType dtype;
+  std::vector<std::byte> x, w, scales, y, dw;
+  Format format;
+  DType dtype;  // of activations
   LinearCase c;
 
-  Layer(const LinearCase& shape, DType type) : dtype(type), c(shape) {
+  Layer(const LinearCase& shape, Format weights)
+      : format(weights), dtype(activations_for(weights)), c(shape) {
     const auto fill = [&](std::vector<std::byte>& to, int64_t n) {
       to.resize(static_cast<size_t>(n * bytes_of(dtype)));
       for (int64_t i = 0; i < n; ++i) {
@@ -35,11 +42,29 @@ struct Layer {
     };
     fill(x, c.rows * c.inputs);
     fill(w, c.outputs * c.inputs);
+    if (!is_plain(format)) quantize();
     fill(y, c.rows * c.outputs);
     dw.resize(static_cast<size_t>(4 * c.outputs * c.inputs));
   }
   View x_TI() { return {x.data(), dtype, Shape{c.rows, c.inputs}}; }
-  View w_OI() { return {w.data(), dtype, Shape{c.outputs, c.inputs}}; }
+  Weight w_OI() {
+    const ConstView stored(w.data(), dtype_of(format), Shape{c.outputs, c.inputs});
+    if (is_plain(format)) return stored;
+    return {stored, format,
+            ConstView(scales.data(), DType::f16, Shape{c.outputs, c.inputs / kQ8BlockCodes})};
+  }
+  /// Plain weights to codes and scales.
+  void quantize() {
+    const std::vector<std::byte> plain = std::move(w);
+    const std::span values(reinterpret_cast<const bf16_t*>(plain.data()), plain.size() / 2);
+    w.resize(values.size());
+    scales.resize(values.size() / kQ8BlockCodes * sizeof(f16_t));
+    const bool fits =
+        quantize_q8_0(values, {reinterpret_cast<int8_t*>(w.data()), w.size()},
+                      {reinterpret_cast<f16_t*>(scales.data()), values.size() / kQ8BlockCodes});
+    MEGA_CHECK(fits);
+  }
+  int64_t weight_bytes() const { return static_cast<int64_t>(w.size() + scales.size()); }
   View y_TO() { return {y.data(), dtype, Shape{c.rows, c.outputs}}; }
   View dw_OI() { return {dw.data(), DType::f32, Shape{c.outputs, c.inputs}}; }
 
@@ -57,20 +82,22 @@ struct Layer {
 
 using Method = void (Layer::*)(Exec&);
 
-void run(benchmark::State& state, const LinearCase& c, DType dtype, Method method,
+void run(benchmark::State& state, const LinearCase& c, Format format, Method method,
          std::string_view only) {
   const auto device = device::make_cpu_device(1);
   Exec exec(*device, Numerics::fast);
   exec.only = only;
-  Layer layer(c, dtype);
+  Layer layer(c, format);
   const benching::RooflineWatch watch;
   for (auto _ : state) (layer.*method)(exec);
   const double flops = 2.0 * static_cast<double>(c.rows * c.inputs * c.outputs);
   state.counters["FLOP/s"] =
       benchmark::Counter(flops, benchmark::Counter::kIsIterationInvariantRate);
-  state.counters["weights/s"] = benchmark::Counter(static_cast<double>(layer.w.size()),
+  state.counters["weights/s"] = benchmark::Counter(static_cast<double>(layer.weight_bytes()),
                                                    benchmark::Counter::kIsIterationInvariantRate);
-  watch.report(state, flops, static_cast<double>(layer.x.size() + layer.w.size() + layer.y.size()));
+  const double bytes = static_cast<double>(layer.weight_bytes()) +
+                       static_cast<double>(layer.x.size() + layer.y.size());
+  watch.report(state, flops, bytes);
 }
 
 /// The memory's side of decoding: a sum over as many bytes as the weights have.
@@ -91,19 +118,22 @@ const bool kRegistered = [] {
       {"linear_forward", &Layer::forward},
       {"linear_backward_input", &Layer::backward_input},
       {"linear_backward_weight", &Layer::backward_weight}};
-  for (const DType dtype : {DType::f32, DType::bf16}) {
-    for (const auto& [name, method] : operations)
-      for (const LinearCase& c : matmul::speed_cases())
-        for (const char* entry : {"exact", "onednn"})
-          benchmark::RegisterBenchmark(
-              fmt::format("{}/{}/{}/{}", name, c.name(), dtype, entry).c_str(), run, c, dtype,
-              method, entry);
+  for (const Format format : {Format::f32, Format::bf16, Format::q8_0}) {
+    if (is_plain(format))
+      for (const auto& [name, method] : operations)
+        for (const LinearCase& c : matmul::speed_cases())
+          for (const char* entry : {"exact", "onednn"})
+            benchmark::RegisterBenchmark(
+                fmt::format("{}/{}/{}/{}", name, c.name(), format, entry).c_str(), run, c, format,
+                method, entry);
     for (const LinearCase& c : matmul::decode_cases()) {
       benchmark::RegisterBenchmark(
-          fmt::format("linear_forward/{}/{}/exact", c.name(), dtype).c_str(), run, c, dtype,
+          fmt::format("linear_forward/{}/{}/exact", c.name(), format).c_str(), run, c, format,
           &Layer::forward, "exact");
-      const int64_t bytes = c.inputs * c.outputs * bytes_of(dtype);
-      benchmark::RegisterBenchmark(fmt::format("read/{}/{}", c.name(), dtype).c_str(), read_bytes,
+      const int64_t weights = c.inputs * c.outputs;
+      const int64_t bytes = is_plain(format) ? weights * bytes_of(dtype_of(format))
+                                             : weights / kQ8BlockCodes * kQ8BlockBytes;
+      benchmark::RegisterBenchmark(fmt::format("read/{}/{}", c.name(), format).c_str(), read_bytes,
                                    bytes);
     }
   }

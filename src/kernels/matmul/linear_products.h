@@ -21,6 +21,7 @@ inline Product product_of(const LinearForward& a) {
   product.k_shards = a.k_shards;
   product.a = operand_of(a.x_TI, true);
   product.b = operand_of(a.w_OI.view, true);
+  if (a.w_OI.scales) product.b_scales = operand_of(a.w_OI.scales, true);
   product.epilogue.out = a.y_TO;
   if (a.bias_O)
     product.epilogue.bias = ConstView(a.bias_O.data(), a.bias_O.dtype(), Shape{1, product.n});

@@ -6,6 +6,7 @@
 #include "kernels/elementary/reference_access.h"
 #include "kernels/elementwise/activation_reference.h"
 #include "kernels/matmul/linear_lists.h"
+#include "tensor/q8_0.h"
 
 namespace megalith::kernels::matmul {
 namespace {
@@ -34,6 +35,11 @@ double shard_tree(const Term& term, int lo, int hi, int64_t width) {
   return shard_tree(term, lo, mid, width) + shard_tree(term, mid, hi, width);
 }
 
+double read_weight(const Weight& w_OI, int64_t o, int64_t i) {
+  const double stored = read_double(w_OI.view, o, i);
+  return w_OI.scales ? stored * read_double(w_OI.scales, o, i / kQ8BlockCodes) : stored;
+}
+
 }  // namespace
 
 void reference(Exec& exec, const LinearForward& a) {
@@ -45,7 +51,7 @@ void reference(Exec& exec, const LinearForward& a) {
     for (int64_t t = rows.begin; t < rows.end; ++t) {
       for (int64_t o = 0; o < num_outputs; ++o) {
         const auto term = [&](int64_t i) {
-          return read_double(a.x_TI, t, i) * read_double(a.w_OI.view, o, i);
+          return read_double(a.x_TI, t, i) * read_weight(a.w_OI, o, i);
         };
         double sum = shard_tree(term, 0, a.k_shards, width);
         if (bias_1O) sum += read_double(bias_1O, 0, o);

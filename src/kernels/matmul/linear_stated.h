@@ -7,6 +7,7 @@
 
 #include "kernels/matmul/linear_layer.h"
 #include "math/bf16_chain.h"
+#include "tensor/q8_0.h"
 
 namespace megalith::kernels::matmul {
 
@@ -36,12 +37,23 @@ float stated_chain(bool bf16, int64_t begin, int64_t end, float sum, const A& a,
   return sum;
 }
 
-/// Sums of the shards [lo, hi) of `width` in their tree.
-template <typename A, typename B>
-float stated_tree(bool bf16, int lo, int hi, int64_t width, const A& a, const B& b) {
-  if (hi - lo == 1) return stated_chain(bf16, lo * width, hi * width, 0, a, b);
+/// The block chain over whole blocks of k: scale(b) is that of block b.
+template <typename A, typename B, typename Scale>
+float stated_blocks(bool bf16, int64_t begin, int64_t end, const A& a, const B& code,
+                    const Scale& scale) {
+  float sum = 0;
+  for (int64_t k = begin; k < end; k += kQ8BlockCodes)
+    sum = std::fma(scale(k / kQ8BlockCodes), stated_chain(bf16, k, k + kQ8BlockCodes, 0, a, code),
+                   sum);
+  return sum;
+}
+
+/// Sums of the shards [lo, hi) of `width`, shard(begin, end) each, in their tree.
+template <typename Shard>
+float stated_tree(int lo, int hi, int64_t width, const Shard& shard) {
+  if (hi - lo == 1) return shard(lo * width, hi * width);
   const int mid = lo + (hi - lo + 1) / 2;
-  return stated_tree(bf16, lo, mid, width, a, b) + stated_tree(bf16, mid, hi, width, a, b);
+  return stated_tree(lo, mid, width, shard) + stated_tree(mid, hi, width, shard);
 }
 
 /// Elements of an operation's result from the layer's operands.
@@ -62,13 +74,18 @@ class StatedElement {
   }
 
   float operator()(int64_t row, int64_t column) const {
+    const auto tree = [&](int64_t elements, const auto& a, const auto& b) {
+      return stated_tree(0, k_shards_, elements / k_shards_, [&](int64_t begin, int64_t end) {
+        return stated_chain(bf16_, begin, end, 0, a, b);
+      });
+    };
     if (operation_ == Operation::forward)
-      return stated_tree(
-          bf16_, 0, k_shards_, c_.inputs / k_shards_, [&](int64_t k) { return x_(row, k); },
+      return tree(
+          c_.inputs, [&](int64_t k) { return x_(row, k); },
           [&](int64_t k) { return w_(column, k); });
     if (operation_ == Operation::backward_input)
-      return stated_tree(
-          bf16_, 0, k_shards_, c_.outputs / k_shards_, [&](int64_t k) { return dy_(row, k); },
+      return tree(
+          c_.outputs, [&](int64_t k) { return dy_(row, k); },
           [&](int64_t k) { return w_(k, column); });
     float sum = dw_(row, column);
     for (size_t r = 0; r + 1 < cu_runs_.size(); ++r)
