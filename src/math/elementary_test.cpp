@@ -106,6 +106,22 @@ TEST(Elementary, EveryNanGivesNan) {
   }
 }
 
+TEST(Elementary, ExpWithoutOverflowHasItsBits) {
+  const auto short_exp = [](float x) {
+    return elementary::exp_without_overflow<elementary::Float32Ops>(x);
+  };
+  const uint32_t largest = std::bit_cast<uint32_t>(0x1.62e42ep+6f);
+  for (uint32_t b = 0; b <= 0xff800000u - kStride; b += kStride) {
+    if (b > largest && b < 0x80000000u) b = 0x80000000u;
+    const float x = std::bit_cast<float>(b);
+    ASSERT_EQ(std::bit_cast<uint32_t>(short_exp(x)), std::bit_cast<uint32_t>(elementary::exp(x)))
+        << x;
+  }
+  EXPECT_EQ(short_exp(-kInfinity), 0.0f);
+  for (const uint32_t bits : {0x7fc00000u, 0xffc00000u, 0x7f810000u, 0xffff0000u})
+    EXPECT_TRUE(std::isnan(short_exp(std::bit_cast<float>(bits)))) << std::hex << bits;
+}
+
 TEST(Elementary, LogIsWithinOneUlp) {
   const auto got = [](float x) { return elementary::log(x); };
   const auto want = [](long double x) { return logl(x); };

@@ -18,10 +18,18 @@ namespace megalith::kernels::HWY_NAMESPACE {
 namespace attention {
 namespace {
 
+HWY_INLINE void prefetch_keys(const Bf16BackwardCall& call, const Bf16Place& place, int64_t group,
+                              Range keys) {
+  const int64_t count = std::min(keys.end, place.sight.keys) - keys.begin;
+  if (count <= 0) return;
+  prefetch_rows(call.a.k_TKD, place.key_row + keys.begin, group, count);
+  prefetch_rows(call.a.v_TKD, place.key_row + keys.begin, group, count);
+}
 HWY_INLINE void pack_keys(const Bf16BackwardCall& call, const Bf16Place& place,
                           const Bf16BackwardBlocks& blocks, int64_t group, int64_t key) {
   const int64_t count = std::min(kBackwardBlock, place.sight.keys - key);
   const int64_t row = place.key_row + key;
+  prefetch_keys(call, place, group, {key + count, key + count + kBackwardBlock});
   pack_word_rows(call.a.k_TKD, row, group, count, blocks.key_rows);
   pack_word_rows(call.a.v_TKD, row, group, count, blocks.value_rows);
   pack_row_pairs(call.a.k_TKD, row, group, count, call.layout.width, blocks.key_pairs);
@@ -98,10 +106,17 @@ void backward_runs(const Bf16BackwardCall& call, const Bf16Place& place,
   const int64_t run = q_per_kv / call.a.kv_partials;
   const int64_t head_chunks = round_up(place.sight.queries, kChunk) / kChunk;
   const Range seen_by = place.sight.mirrored().keys_of(keys);
+  const int64_t first = block_start(seen_by.begin, kBackwardBlock);
+  const int64_t query_blocks = (seen_by.end - first + kBackwardBlock - 1) / kBackwardBlock;
   for (int64_t h = lo * run; h < hi * run; ++h) {
     const int64_t head = group * q_per_kv + h;
-    for (int64_t query = block_start(seen_by.begin, kBackwardBlock); query < seen_by.end;
-         query += kBackwardBlock) {
+    for (int64_t b = 0; b < query_blocks; ++b) {
+      const int64_t query = first + b * kBackwardBlock;
+      if (h == 0) {  // a part of the keys that come next
+        prefetch_keys(call, place, group,
+                      {keys.end + b * keys.size() / query_blocks,
+                       keys.end + (b + 1) * keys.size() / query_blocks});
+      }
       pack_queries(call, place, blocks, head, query);
       prefetch_queries(call, place, head, query + kBackwardBlock);
       backward_query_block<Steps>(

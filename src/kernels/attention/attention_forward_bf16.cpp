@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Streaming forward over bf16 heads (attention_bf16.h): items of up to 768 query rows (all heads of
-// a group), cut into chunks of 32 queries, walk over blocks of keys. With `probabilities` they walk
-// once more, when each query's log-sum-exp is known.
+// Streaming forward over bf16 heads (attention_bf16.h): items of up to 1536 query rows (all heads
+// of a group), cut into chunks of 32 queries, walk over blocks of keys. With `probabilities` they
+// walk once more, when each query's log-sum-exp is known.
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "kernels/attention/attention_forward_bf16.cpp"
 // clang-format off
@@ -15,23 +15,27 @@ namespace megalith::kernels::HWY_NAMESPACE {
 namespace attention {
 namespace {
 
+HWY_INLINE void prefetch_part(const AttentionForward& a, const AttentionItem& item,
+                              const SequenceRows& sequence, int64_t first_key, Range part) {
+  const int64_t keys = std::min(sequence.sight.keys - first_key, part.end) - part.begin;
+  if (keys <= 0) return;
+  prefetch_rows(a.k_TKD, sequence.key_row + first_key + part.begin, item.group, keys);
+  prefetch_rows(a.v_TKD, sequence.key_row + first_key + part.begin, item.group, keys);
+}
+
 /// Packs the block at first_key, of which `keys` keys are seen.
 HWY_INLINE PackedKeys pack_block(const AttentionForward& a, const Bf16ForwardScratch& layout,
                                  const AttentionItem& item, const SequenceRows& sequence,
                                  const Bf16ForwardBlocks& blocks, int64_t first_key, int64_t keys) {
-  const int64_t row = sequence.key_row + first_key, left = sequence.sight.keys - first_key;
-  keys = std::min(left, round_up<int64_t>(keys, 2));
+  const int64_t row = sequence.key_row + first_key;
+  keys = std::min(sequence.sight.keys - first_key, round_up<int64_t>(keys, 2));
   pack_word_rows(a.k_TKD, row, item.group, keys, blocks.keys);
   pack_row_pairs(a.v_TKD, row, item.group, keys, layout.width, blocks.values);
-  if (const int64_t more = std::min(left - kBf16KeyBlock, kBf16KeyBlock); more > 0) {
-    prefetch_rows(a.k_TKD, row + kBf16KeyBlock, item.group, more);
-    prefetch_rows(a.v_TKD, row + kBf16KeyBlock, item.group, more);
-  }
   return {{blocks.keys}, {blocks.values}, kBf16KeyBlock, layout.words, 1};
 }
 
-/// p of the keys of one block for each query of a chunk, whose lse is at `lse`; `base`: where the
-/// sequence's probabilities begin.
+/// p of the keys of one block for each query of a finished chunk; `base`: where the sequence's
+/// probabilities begin.
 template <class Steps>
 HWY_INLINE void write_block(const AttentionForward& a, const Walk& walk,
                             const Bf16ForwardScratch& layout, const Bf16ForwardBlocks& blocks,
@@ -39,9 +43,7 @@ HWY_INLINE void write_block(const AttentionForward& a, const Walk& walk,
                             int64_t base) {
   const int64_t keys = std::min(kBf16KeyBlock, walk.sight.keys - first_key);
   const BlockOfKeys block{first_key, 0, keys, {}};
-  chunk_scores<Steps>(layout, packed, chunk, block, blocks.scores);
-  if (walk.rule.softcap > 0) cap_lanes(blocks.scores, block, walk.rule);
-  const FloatVec by = hn::Set(FloatTag(), walk.rule.softcap > 0 ? 1.0f : walk.rule.scale);
+  chunk_scores<Steps>(layout, packed, chunk, block, walk.rule, blocks.scores);
   const SeenKeys seen_keys(walk.sight, chunk.query, chunk.queries);
   bf16_t* out = a.probabilities.as<bf16_t>() + base +
                 (chunk.head * walk.sight.queries + chunk.query) * walk.sight.keys + first_key;
@@ -50,7 +52,7 @@ HWY_INLINE void write_block(const AttentionForward& a, const Walk& walk,
     const FloatVec lse = load(chunk.max + lane);
     for (int64_t j = 0; j < keys; ++j) {
       float* s = blocks.scores + j * kChunk + lane;
-      const FloatVec p = elementary::exp<SimdOps>(hn::Sub(hn::Mul(load(s), by), lse));
+      const FloatVec p = elementary::exp<SimdOps>(hn::Sub(load(s), lse));
       store(hn::IfThenElseZero(seen.see(first_key + j), p), s);
     }
   }
@@ -77,7 +79,12 @@ void run_forward_bf16(const AttentionForward& a, const Bf16ForwardScratch& layou
   const auto pack = [&](int64_t first_key, int64_t keys) HWY_ATTR {
     return pack_block(a, layout, item, sequence, blocks, first_key, keys);
   };
-  walk_keys<Steps>(walk, layout, item, blocks, pack);
+  prefetch_part(a, item, sequence,
+                block_start(sequence.sight.keys_of(item.begin).begin, kBf16KeyBlock),
+                {0, kBf16KeyBlock});
+  walk_keys<Steps>(walk, layout, item, blocks, pack, [&](int64_t first_key, Range part) HWY_ATTR {
+    prefetch_part(a, item, sequence, first_key, part);
+  });
   const int64_t chunks = chunks_of(walk, item);
   for (int64_t c = 0; c < chunks; ++c) {
     finish_chunk(walk, layout, chunk_of(layout, item, walk.q_per_kv, blocks.chunks, c));

@@ -49,6 +49,8 @@ struct ScoreRule {
   float inner = 0;
 
   ScoreRule(float by, float cap) : scale(by), softcap(cap), inner(cap > 0 ? by / cap : 0) {}
+  /// What dot products are multiplied by first.
+  float factor() const { return softcap > 0 ? inner : scale; }
 };
 
 /// One sequence of a call.

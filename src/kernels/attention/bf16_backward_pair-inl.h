@@ -85,7 +85,8 @@ HWY_INLINE void pair_scores(const Bf16BackwardCall& call, const Bf16Place& place
     const int64_t rows = std::min(kTileRows, pair.keys - j);
     dot_product<Steps>({blocks.key_rows + j * words, words, 1},
                        {blocks.q_transposed + chunk * words * kChunk, kChunk},
-                       {blocks.scores, kChunk}, rows, kChunk, 0, words);
+                       {.data = blocks.scores, .row = kChunk, .times = place.rule.factor()}, rows,
+                       kChunk, 0, words);
     dot_product<Steps>({blocks.value_rows + j * words, words, 1},
                        {blocks.dy_transposed + chunk * words * kChunk, kChunk}, {blocks.dp, kChunk},
                        rows, kChunk, 0, words);

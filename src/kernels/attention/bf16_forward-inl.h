@@ -85,24 +85,24 @@ HWY_INLINE void for_parts(const BlockOfKeys& block, const Run& run) {
   run(Range{block.clear.end, block.whole_end()}, std::true_type());
 }
 
-/// s in place of the chunk's dot products.
+/// s in place of the chunk's multiplied dot products.
 HWY_INLINE void cap_lanes(float* scores, const BlockOfKeys& block, const ScoreRule& rule) {
-  const FloatVec inner = hn::Set(FloatTag(), rule.inner), cap = hn::Set(FloatTag(), rule.softcap);
+  const FloatVec cap = hn::Set(FloatTag(), rule.softcap);
   for (int64_t i = block.begin * kChunk; i < block.end * kChunk; i += kFloatLanes) {
-    store(hn::Mul(elementary::tanh<SimdOps>(hn::Mul(load(scores + i), inner)), cap), scores + i);
+    store(hn::Mul(elementary::tanh<SimdOps>(load(scores + i)), cap), scores + i);
   }
 }
 
 /// Largest scores of the lanes from `lane` on.
 HWY_INLINE FloatVec largest_scores(const float* scores, const BlockOfKeys& block,
-                                   const SeenLanes& seen, FloatVec scale, int64_t lane) {
+                                   const SeenLanes& seen, int64_t lane) {
   const FloatVec lowest = hn::Set(FloatTag(), -INFINITY);
   FloatVec max[4] = {lowest, lowest, lowest, lowest};
   for_parts(block, [&](Range keys, auto masked) HWY_ATTR {
     for (int64_t first = keys.begin; first < keys.end; first += 4) {
 #pragma GCC unroll 4
       for (int64_t i = 0; i < 4; ++i) {
-        FloatVec score = hn::Mul(load(scores + (first + i) * kChunk + lane), scale);
+        FloatVec score = load(scores + (first + i) * kChunk + lane);
         if constexpr (decltype(masked)::value) {
           score = hn::IfThenElse(seen.see(block.first_key + first + i), score, lowest);
         }
@@ -116,7 +116,7 @@ HWY_INLINE FloatVec largest_scores(const float* scores, const BlockOfKeys& block
 /// What p of a vector of lanes needs.
 struct SoftmaxLanes {
   const float* scores;
-  FloatVec scale, shift;
+  FloatVec shift;
   FloatVec keep_scale;
   const uint32_t* keep;  // null without dropout
   int64_t lane;
@@ -134,7 +134,7 @@ HWY_INLINE FourRows probabilities_at(const SoftmaxLanes& lanes, int64_t first_ke
 #pragma GCC unroll 4
   for (int i = 0; i < kChains; ++i) {
     const float* s = lanes.scores + (j + i) * kChunk + lanes.lane;
-    x.of[i] = hn::Sub(hn::Mul(load(s), lanes.scale), lanes.shift);
+    x.of[i] = hn::Sub(load(s), lanes.shift);
   }
   FourRows p = elementary::exp_without_overflow<SeveralOps<kChains>>(x);
 #pragma GCC unroll 4
@@ -183,18 +183,17 @@ HWY_INLINE FloatVec probabilities(const SoftmaxLanes& lanes, const BlockOfKeys& 
 /// maximum). All vectors of lanes go through each step together: one alone would wait for itself.
 template <class Steps>
 HWY_INLINE void softmax_step(const Bf16ForwardBlocks& blocks, const Chunk& chunk,
-                             const BlockOfKeys& block, const SeenKeys& seen_keys, float scale,
+                             const BlockOfKeys& block, const SeenKeys& seen_keys,
                              const SequenceDropout& dropout, float* factor) {
   const FloatTag d;
   constexpr int kVectors = kChunk / kFloatLanes;
-  const FloatVec by = hn::Set(d, scale);
   FloatVec shift[kVectors], sum[kVectors];
 #pragma GCC unroll 4
   for (int v = 0; v < kVectors; ++v) {
     const int64_t lane = v * kFloatLanes;
     const FloatVec old = load(chunk.max + lane);
     const FloatVec max =
-        hn::Max(old, largest_scores(blocks.scores, block, SeenLanes(seen_keys, lane), by, lane));
+        hn::Max(old, largest_scores(blocks.scores, block, SeenLanes(seen_keys, lane), lane));
     // A query that has seen only -inf shifts by 0: its probabilities are 0 and not NaN.
     shift[v] = hn::IfThenZeroElse(hn::Eq(max, hn::Set(d, -INFINITY)), max);
     store(elementary::exp_without_overflow<SimdOps>(hn::Sub(old, shift[v])), factor + lane);
@@ -203,9 +202,8 @@ HWY_INLINE void softmax_step(const Bf16ForwardBlocks& blocks, const Chunk& chunk
   for (int v = 0; v < kVectors; ++v) {
     const int64_t lane = v * kFloatLanes;
     const SeenLanes seen(seen_keys, lane);
-    const SoftmaxLanes lanes{
-        blocks.scores, by, shift[v], hn::Set(d, dropout.scale), dropout.on ? blocks.keep : nullptr,
-        lane};
+    const SoftmaxLanes lanes{blocks.scores, shift[v], hn::Set(d, dropout.scale),
+                             dropout.on ? blocks.keep : nullptr, lane};
     sum[v] = dropout.on ? probabilities<Steps, true>(lanes, block, seen, blocks.p)
                         : probabilities<Steps, false>(lanes, block, seen, blocks.p);
   }
@@ -227,18 +225,23 @@ struct Walk {
   SequenceDropout dropout;
 };
 
-/// Dot products of a chunk and the keys of a block.
+/// Scores of a chunk and the keys of a block.
 template <class Steps>
 HWY_INLINE void chunk_scores(const Bf16ForwardScratch& layout, const PackedKeys& packed,
-                             const Chunk& chunk, const BlockOfKeys& block, float* scores) {
+                             const Chunk& chunk, const BlockOfKeys& block, const ScoreRule& rule,
+                             float* scores) {
   for (int64_t part = 0; part * packed.keys < block.end; ++part) {
     const int64_t begin = std::max(block.begin - part * packed.keys, int64_t{0});
     const int64_t end = std::min(block.end - part * packed.keys, packed.keys);
     if (begin >= end) continue;
     dot_product<Steps>({packed.keys_of[part] + begin * packed.row, packed.row, packed.step},
-                       {chunk.q, kChunk}, {scores + (part * packed.keys + begin) * kChunk, kChunk},
+                       {chunk.q, kChunk},
+                       {.data = scores + (part * packed.keys + begin) * kChunk,
+                        .row = kChunk,
+                        .times = rule.factor()},
                        end - begin, kChunk, 0, layout.words);
   }
+  if (rule.softcap > 0) cap_lanes(scores, block, rule);
 }
 
 /// A chunk against a block of keys.
@@ -246,15 +249,14 @@ template <class Steps>
 HWY_INLINE void attend(const Walk& walk, const Bf16ForwardScratch& layout,
                        const Bf16ForwardBlocks& blocks, const PackedKeys& packed,
                        const Chunk& chunk, const BlockOfKeys& block) {
-  chunk_scores<Steps>(layout, packed, chunk, block, blocks.scores);
-  if (walk.rule.softcap > 0) cap_lanes(blocks.scores, block, walk.rule);
+  chunk_scores<Steps>(layout, packed, chunk, block, walk.rule, blocks.scores);
   if (walk.dropout.on) {
     keep_bits(walk.dropout, chunk.head, chunk.query, chunk.queries, block.first_key, block.end,
               blocks.keep);
   }
   HWY_ALIGN float factor[kChunk];
   softmax_step<Steps>(blocks, chunk, block, SeenKeys(walk.sight, chunk.query, chunk.queries),
-                      walk.rule.softcap > 0 ? 1.0f : walk.rule.scale, walk.dropout, factor);
+                      walk.dropout, factor);
   WordsResult sums{chunk.sum, kChunk, SumStart::scaled, factor};
   const bool has_odd = packed.odd_key == block.end - 1;
   for (int64_t part = 0; part * packed.keys < block.end; ++part) {

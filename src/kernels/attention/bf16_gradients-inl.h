@@ -112,7 +112,7 @@ HWY_INLINE Gradients gradients(const Bf16BackwardBlocks& blocks, const GradientL
   FourVectors slope = FourOps::set(rule.scale), x;
 #pragma GCC unroll 4
   for (int i = 0; i < 4; ++i) {
-    FloatVec s = hn::Mul(row_at(blocks.scores, i), hn::Set(d, kCapped ? rule.inner : rule.scale));
+    FloatVec s = row_at(blocks.scores, i);
     if constexpr (kCapped) {
       const FloatVec t = elementary::tanh<SimdOps>(s);
       s = hn::Mul(t, hn::Set(d, rule.softcap));

@@ -35,12 +35,14 @@ struct WordsRight {
   int64_t ahead = 0;  // words from here to what is read next; 0: not known
 };
 enum class SumStart { zero, carry, scaled };
-/// C. With `scaled`, the value it holds is first multiplied by factor[n] of its column.
+/// C. With `scaled`, the value it holds is first multiplied by factor[n] of its column. In the end
+/// sums are multiplied by `times`.
 struct WordsResult {
   float* data;
   int64_t row;
   SumStart start = SumStart::zero;
   const float* factor = nullptr;
+  float times = 1;
 };
 
 /// Rows of a full register tile of two vectors: with 32 registers 24 sums, two vectors of the right
@@ -103,12 +105,20 @@ HWY_NOINLINE void dot_tile(const WordsLeft& a, const WordsRight& b, const WordsR
     for (int g = 0; g < kGroups; ++g) left[g] += a.step;
     right += b.row;
   }
+  const auto store_each = [&](const auto& value) HWY_ATTR {
 #pragma GCC unroll 12
-  for (int i = 0; i < kRows; ++i) {
+    for (int i = 0; i < kRows; ++i) {
 #pragma GCC unroll 4
-    for (int v = 0; v < kVectors; ++v) {
-      store(sum[i][v], c.data + (m + i) * c.row + n + v * kFloatLanes);
+      for (int v = 0; v < kVectors; ++v) {
+        store(value(sum[i][v]), c.data + (m + i) * c.row + n + v * kFloatLanes);
+      }
     }
+  };
+  if (c.times == 1) {
+    store_each([](FloatVec v) HWY_ATTR { return v; });
+  } else {
+    const FloatVec times = hn::Set(FloatTag(), c.times);
+    store_each([&](FloatVec v) HWY_ATTR { return hn::Mul(v, times); });
   }
 }
 
@@ -148,21 +158,35 @@ HWY_NOINLINE void dot_chains(const WordsLeft& a, const WordsRight& b, const Word
   }
 }
 
+/// Multiplies each row by times(n) from column n on.
+template <class Times>
+HWY_INLINE void multiply(const WordsResult& c, int64_t rows, int64_t columns, const Times& times) {
+  for (int64_t m = 0; m < rows; ++m) {
+    float* row = c.data + m * c.row;
+    for (int64_t n = 0; n < columns; n += kFloatLanes) {
+      store(hn::Mul(load(row + n), times(n)), row + n);
+    }
+  }
+}
+
 /// C[rows, columns] over words [begin, end) of the chains; `columns` is a multiple of 16.
 template <class Steps>
 HWY_INLINE void dot_product(const WordsLeft& a, const WordsRight& b, const WordsResult& c,
                             int64_t rows, int64_t columns, int64_t begin, int64_t end) {
-  if (Steps::kFlushes && c.start == SumStart::scaled) {  // not part of the chains
-    for (int64_t m = 0; m < rows; ++m) {
-      float* row = c.data + m * c.row;
-      for (int64_t n = 0; n < columns; n += kFloatLanes) {
-        store(hn::Mul(load(row + n), load(c.factor + n)), row + n);
-      }
-    }
-    dot_chains<Steps>(a, b, {c.data, c.row, SumStart::carry}, rows, columns, begin, end);
+  if constexpr (!Steps::kFlushes) {
+    dot_chains<Steps>(a, b, c, rows, columns, begin, end);
     return;
   }
-  dot_chains<Steps>(a, b, c, rows, columns, begin, end);
+  // Factors are not part of the chains.
+  const bool scaled = c.start == SumStart::scaled;
+  if (scaled) {
+    multiply(c, rows, columns, [&](int64_t n) HWY_ATTR { return load(c.factor + n); });
+  }
+  dot_chains<Steps>(a, b, {c.data, c.row, scaled ? SumStart::carry : c.start}, rows, columns, begin,
+                    end);
+  if (c.times != 1) {
+    multiply(c, rows, columns, [&](int64_t) HWY_ATTR { return hn::Set(FloatTag(), c.times); });
+  }
 }
 
 /// The same (not `scaled`) for few rows and a right side that comes from memory.

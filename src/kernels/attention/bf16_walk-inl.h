@@ -48,17 +48,19 @@ inline int64_t chunks_of(const Walk& walk, const AttentionItem& item) {
 }
 
 /// All chunks of an item, whose rows are counted by their positions in the sequence, against blocks
-/// of keys: pack(first_key, keys) says where their words are.
-template <class Steps, class Pack>
+/// of keys: pack(first_key, keys) says where their words are; before that foresee(first_key, part)
+/// may prefetch the block part by part (all at once, it would wait for the memory).
+template <class Steps, class Pack, class Foresee>
 HWY_INLINE void walk_keys(const Walk& walk, const Bf16ForwardScratch& layout,
                           const AttentionItem& item, const Bf16ForwardBlocks& blocks,
-                          const Pack& pack) {
+                          const Pack& pack, const Foresee& foresee) {
   const int64_t chunks = chunks_of(walk, item);
   const auto chunk_at = [&](int64_t c) {
     return chunk_of(layout, item, walk.q_per_kv, blocks.chunks, c);
   };
   for (int64_t c = 0; c < chunks; ++c) {
-    const Chunk chunk = chunk_at(c);
+    const Chunk chunk = chunk_at(c), next = chunk_at(std::min(c + 1, chunks - 1));
+    prefetch_rows(walk.q, walk.row + next.query, next.head, next.queries);
     pack_transposed(walk.q, walk.row + chunk.query, chunk.head, chunk.queries, chunk.q);
     std::fill(chunk.sum, chunk.max, 0.0f);
     std::fill(chunk.max, chunk.max + kChunk, -INFINITY);
@@ -72,6 +74,8 @@ HWY_INLINE void walk_keys(const Walk& walk, const Bf16ForwardScratch& layout,
     const PackedKeys packed = pack(first_key, keys);
     for (int64_t c = 0; c < chunks; ++c) {
       const Chunk chunk = chunk_at(c);
+      const Range part{c * kBf16KeyBlock / chunks, (c + 1) * kBf16KeyBlock / chunks};
+      foresee(first_key + kBf16KeyBlock, part);
       const BlockOfKeys block = block_of(walk.sight, chunk, first_key, keys);
       if (block.end > 0) attend<Steps>(walk, layout, blocks, packed, chunk, block);
     }

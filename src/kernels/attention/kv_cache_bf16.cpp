@@ -102,8 +102,10 @@ void cached_chunks(const CachedBlocks& cached, const Bf16ForwardScratch& layout,
                   sight_of(a, cached.item.sequence),
                   ScoreRule(a.scale, a.softcap),
                   SequenceDropout()};
-  walk_keys<Steps>(walk, layout, cached.item, blocks,
-                   [&](int64_t first_key, int64_t keys) { return cached.of(first_key, keys); });
+  walk_keys<Steps>(
+      walk, layout, cached.item, blocks,
+      [&](int64_t first_key, int64_t keys) { return cached.of(first_key, keys); },
+      [](int64_t, Range) {});
   for (int64_t c = 0; c < chunks_of(walk, cached.item); ++c) {
     finish_chunk(walk, layout, chunk_of(layout, cached.item, walk.q_per_kv, blocks.chunks, c));
   }
