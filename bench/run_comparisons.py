@@ -6,7 +6,7 @@ import statistics
 import subprocess
 import time
 
-from model_comparisons import FAST, gpt2
+from model_comparisons import BF16, gpt2
 from record import ROOT
 from text_comparisons import corpus_of
 
@@ -60,7 +60,7 @@ def save(r):
     """Steps of 124M with saves in the background; the same bytes by dd; resumes up to their first step."""
     run, steps = r.work / "run", 12
     common = [str(c) for c in (r.megalith, "train", gpt2(r), "--set", f"run.out={run}", "--set",
-                               f"data.train={corpus_of(r)}", *FAST, "--set", "checkpoint.every=2", "--set",
+                               f"data.train={corpus_of(r)}", *BF16, "--set", "checkpoint.every=2", "--set",
                                "checkpoint.keep=1", "--set", "train.global_batch=1", "--set", "train.micro_batch=1", "--set",
                                f"run.threads={r.threads}")]
     saves = []
