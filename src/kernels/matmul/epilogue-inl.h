@@ -48,16 +48,31 @@ HWY_INLINE FloatVec finish(const Epilogue& e, FloatVec sum, int64_t row, int64_t
   if (e.pre_activation) {
     if (e.pre_activation.dtype() == DType::bf16) sum = rounded_to<bf16_t>(sum);
     store_any(sum, e.pre_activation, row, column, count);
-  } else if (e.out.dtype() == DType::bf16) {
+  } else if (e.activation != Activation::none && e.out.dtype() == DType::bf16) {
     sum = rounded_to<bf16_t>(sum);
   }
   return activation_value(e.activation, sum);
+}
+
+/// Rounds sums and nothing else; `columns` are whole vectors.
+template <typename T>
+void round_tile(const float* sums, int64_t stride, const View& out, int64_t row, int64_t rows,
+                int64_t column, int64_t columns) {
+  T* to = reinterpret_cast<T*>(out.data()) + row * out.row_stride() + column;
+  for (int64_t r = 0; r < rows; ++r, sums += stride, to += out.row_stride()) {
+    for (int64_t c = 0; c < columns; c += kFloatLanes) store(load(sums + c), to + c);
+  }
 }
 
 /// Sums of `rows` x `columns` elements, `stride` apart (whole vectors may be read), to rows and
 /// columns of the result from (row, column) on.
 inline void finish_tile(const Epilogue& e, const float* sums, int64_t stride, int64_t row,
                         int64_t rows, int64_t column, int64_t columns) {
+  if (e.is_plain() && columns % kFloatLanes == 0) {
+    const bool is_f32 = e.out.dtype() == DType::f32;
+    return (is_f32 ? round_tile<float> : round_tile<bf16_t>)(sums, stride, e.out, row, rows, column,
+                                                             columns);
+  }
   for (int64_t r = 0; r < rows; ++r) {
     for (int64_t c = 0; c < columns; c += kFloatLanes) {
       const int64_t count = columns - c < kFloatLanes ? columns - c : kFloatLanes;
