@@ -11,6 +11,20 @@
 #include "device/cpu/bf16_instruction.h"
 
 namespace megalith::device {
+namespace {
+
+/// Tiles of bf16, and an operating system that keeps them (bits 17 and 18 of XCR0).
+bool has_amx() {
+  unsigned a = 0, b = 0, c = 0, d = 0;
+  const bool reads_xcr0 = __get_cpuid(1, &a, &b, &c, &d) != 0 && ((c >> 27) & 1u) != 0;
+  if (!reads_xcr0 || __get_cpuid_count(7, 0, &a, &b, &c, &d) == 0) return false;
+  const bool has_tiles = ((d >> 24) & 1u) != 0 && ((d >> 22) & 1u) != 0;
+  unsigned low = 0, high = 0;
+  asm volatile("xgetbv" : "=a"(low), "=d"(high) : "c"(0));
+  return has_tiles && ((low >> 17) & 3u) == 3;
+}
+
+}  // namespace
 
 std::string_view name_of(DeviceKind kind) {
   switch (kind) {
@@ -54,9 +68,7 @@ Isa detect_isa() {
 }
 
 Target cpu_target(int num_threads) {
-  const Isa isa = detect_isa();
-  const bool amx = __builtin_cpu_supports("amx-tile") && __builtin_cpu_supports("amx-bf16");
-  return {.isa = isa, .num_threads = num_threads, .has_amx = amx};
+  return {.isa = detect_isa(), .num_threads = num_threads, .has_amx = has_amx()};
 }
 
 std::string cpu_name() {

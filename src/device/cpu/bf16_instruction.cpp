@@ -76,14 +76,12 @@ bool cpu_has_bf16_instruction() {
   return __get_cpuid_count(7, 1, &a, &b, &c, &d) != 0 && ((a >> 5) & 1u) != 0;
 }
 
-#pragma GCC push_options
-#pragma GCC target("avx512f,avx512bw,avx512vl,avx512dq,avx512bf16")
-void add_pairs_by_instruction(PairsOf16& pairs) {
+__attribute__((target("avx512f,avx512bw,avx512vl,avx512dq,avx512bf16"))) void
+add_pairs_by_instruction(PairsOf16& pairs) {
   const auto a = reinterpret_cast<__m512bh>(_mm512_loadu_si512(pairs.a));
   const auto b = reinterpret_cast<__m512bh>(_mm512_loadu_si512(pairs.b));
   _mm512_storeu_ps(pairs.sum, _mm512_dpbf16_ps(_mm512_loadu_ps(pairs.sum), a, b));
 }
-#pragma GCC pop_options
 
 void add_pairs_by_chain(PairsOf16& pairs) {
   for (int i = 0; i < 16; ++i) {

@@ -19,9 +19,7 @@ constexpr uint64_t kVectors = 30000;
 
 uint32_t bits_of(float x) { return std::isnan(x) ? 0x7fc00000u : std::bit_cast<uint32_t>(x); }
 
-#pragma GCC push_options
-#pragma GCC target("fma")
-__attribute__((noinline)) void add_pairs_by_fma(PairsOf16& pairs) {
+__attribute__((noinline, target("fma"))) void add_pairs_by_fma(PairsOf16& pairs) {
   for (int i = 0; i < 16; ++i) {
     const auto even = [](uint32_t word) { return std::bit_cast<float>(word << 16); };
     const auto odd = [](uint32_t word) { return std::bit_cast<float>(word & 0xffff0000u); };
@@ -29,7 +27,6 @@ __attribute__((noinline)) void add_pairs_by_fma(PairsOf16& pairs) {
     pairs.sum[i] = __builtin_fmaf(even(pairs.a[i]), even(pairs.b[i]), first);
   }
 }
-#pragma GCC pop_options
 
 void expect_same(const PairsOf16& actual, const PairsOf16& expected, uint64_t number) {
   for (int i = 0; i < 16; ++i) {
