@@ -98,13 +98,15 @@ account::Roofline roofline_of(const RankPlace& place, const engine::Settings& se
 }
 
 /// Says what products of bf16 would gain where the CPU has an instruction for them and a recipe has
-/// f32 operands. All ranks at once, as `f32_flops` was measured. Collective.
+/// f32 operands. All ranks at once, as `f32_flops` was measured. Collective: ranks may be on unlike
+/// machines, so all of them take part.
 void advise_bf16(const RankPlace& place, const engine::Settings& settings, double f32_flops) {
+  if (product_type(settings) == DType::bf16) return;
+  place.world.barrier("advice");
   const device::Target& target = place.device.target();
-  if (product_type(settings) == DType::bf16 || target.isa != device::Isa::avx512_bf16) return;
+  if (target.isa != device::Isa::avx512_bf16) return;
   const auto scratch = device::make_device(target);
   kernels::Exec exec(*scratch, settings.numerics);
-  place.world.barrier("advice");
   const double bf16_flops = kernels::gemm_ceiling(exec, DType::bf16, 0.1);
   if (place.world.rank() != 0) return;
   log::info(
