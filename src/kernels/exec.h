@@ -24,7 +24,7 @@
 namespace megalith::kernels {
 
 /// `exact`: fixed arithmetic, the same bits for any thread count, blocking, instruction set and CPU
-/// maker (docs/design). `fast`: libraries may choose.
+/// maker (docs/design/0001). `fast`: the same but where a library is faster (matmul/library.h).
 enum class Numerics : uint8_t { exact, fast };
 
 struct Exec {

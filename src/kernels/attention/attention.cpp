@@ -25,7 +25,7 @@ struct HostLists<AttentionBackward> {
 
 namespace {
 
-bool fast_dtype(DType dtype) { return dtype == DType::f32 || dtype == DType::bf16; }
+bool has_kernels(DType dtype) { return dtype == DType::f32 || dtype == DType::bf16; }
 
 void check_device_copy(const Exec& exec, const ConstView& copy, std::span<const int32_t> host) {
   MEGA_CHECK(!copy.absent() || exec.device.target().kind == device::DeviceKind::cpu,
@@ -70,7 +70,7 @@ void check_inputs(const Exec& exec, const Arguments& a) {
   const ConstHeadsView& k = a.k_TKD;
   const int64_t num_keys = a.sequences.cu_seqlens_keys.empty() ? q.num_rows : k.num_rows;
   check_sequences(exec, a.sequences, q.num_rows, num_keys);
-  MEGA_CHECK(fast_dtype(q.dtype) || q.dtype == DType::f64, "attention over {}", q.dtype);
+  MEGA_CHECK(has_kernels(q.dtype) || q.dtype == DType::f64, "attention over {}", q.dtype);
   MEGA_CHECK(q.head_size > 0 && k.num_heads > 0 && q.num_heads % k.num_heads == 0,
              "{} query heads over {} key heads", q.num_heads, k.num_heads);
   check_heads(q, q.num_rows, q.num_heads, q.head_size, q.dtype, "q");

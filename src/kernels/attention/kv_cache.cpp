@@ -58,12 +58,12 @@ void check_cache(const Exec& exec, const KvCacheShape& shape, const ConstView& c
   }
 }
 
-bool fast_dtype(DType dtype) { return dtype == DType::f32 || dtype == DType::bf16; }
+bool has_kernels(DType dtype) { return dtype == DType::f32 || dtype == DType::bf16; }
 std::string_view refuse_append(const Exec&, const KvCacheAppend& a) {
-  return fast_dtype(a.shape.dtype) && fast_dtype(a.k_TKD.dtype) ? "" : "needs f32 or bf16";
+  return has_kernels(a.shape.dtype) && has_kernels(a.k_TKD.dtype) ? "" : "needs f32 or bf16";
 }
 std::string_view refuse_cached(const Exec&, const AttentionCached& a) {
-  return fast_dtype(a.shape.dtype) && fast_dtype(a.q_TND.dtype) ? "" : "needs f32 or bf16";
+  return has_kernels(a.shape.dtype) && has_kernels(a.q_TND.dtype) ? "" : "needs f32 or bf16";
 }
 std::string_view refuse_cached_bf16(const Exec&, const AttentionCached& a) {
   return a.shape.dtype == DType::bf16 && a.q_TND.dtype == DType::bf16 ? "" : "needs bf16";

@@ -18,7 +18,7 @@
 namespace megalith::kernels::benching {
 
 struct Roofline {
-  double flops = 0;  // per second, the best over types and arithmetics
+  double flops = 0;  // per second, the best over types
   double bytes = 0;  // per second
 };
 
@@ -27,12 +27,9 @@ inline Roofline measure_roofline() {
   constexpr int64_t kBuffer = int64_t{512} << 20;
   const auto device = device::make_cpu_device(1);
   Roofline roofline;
-  for (const Numerics numerics : {Numerics::exact, Numerics::fast}) {
-    Exec exec(*device, numerics);
-    for (const DType dtype : {DType::f32, DType::bf16})
-      roofline.flops = std::max(roofline.flops, gemm_ceiling(exec, dtype, kSeconds));
-  }
   Exec exec(*device);
+  for (const DType dtype : {DType::f32, DType::bf16})
+    roofline.flops = std::max(roofline.flops, gemm_ceiling(exec, dtype, kSeconds));
   roofline.bytes = read_bandwidth(exec, kBuffer, kSeconds);
   return roofline;
 }

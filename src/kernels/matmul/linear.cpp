@@ -3,8 +3,11 @@
 // the list that accepts runs. `exact` numerics never sees a library.
 #include "kernels/matmul/linear.h"
 
+#include <algorithm>
+
 #include "base/integer.h"
 #include "kernels/elementary/run_chosen.h"
+#include "kernels/matmul/gemm.h"
 #include "kernels/matmul/linear_lists.h"
 #include "tensor/q8_0.h"
 
@@ -38,6 +41,7 @@ void check_matrix(const View& view, const char* name, int64_t rows, int64_t colu
 }
 
 void check_shards(int k_shards, int64_t width) {
+  MEGA_CHECK_LE(k_shards, 1 << (matmul::kMaxLevels - 1));
   MEGA_CHECK(k_shards >= 1 && width >= 1 && width % k_shards == 0,
              "{} contracted elements do not cut into {} equal shards", width, k_shards);
 }
@@ -104,6 +108,7 @@ void check_arguments(const LinearBackwardWeight& a) {
   MEGA_CHECK(a.dw_OI.dtype() != DType::bf16, "a weight gradient is accumulated in f32");
   MEGA_CHECK(a.cu_runs.empty() || (a.cu_runs.front() == 0 && a.cu_runs.back() == rows),
              "runs from {} to {} of {} rows", a.cu_runs.front(), a.cu_runs.back(), rows);
+  MEGA_CHECK(std::ranges::is_sorted(a.cu_runs), "a run ends before it begins");
 }
 
 Work work_of(const LinearForward& a) {

@@ -57,5 +57,22 @@ TEST(Linear, ExactNumericsNeverSeesALibrary) {
     EXPECT_NE(name, "onednn");
 }
 
+/// Where the CPU has AMX, and for many rows of bf16 alone.
+TEST(Linear, FastTakesTheLibraryWhereTheCpuHasAmx) {
+  if (!library_multiplies(DType::bf16)) GTEST_SKIP() << "no AVX-512 here";
+  for (const bool amx : {false, true}) {
+    const auto on = device::make_trace_device({.isa = device::Isa::avx512, .has_amx = amx});
+    for (const DType dtype : {DType::f32, DType::bf16}) {
+      for (const int64_t rows : {4, 400}) {
+        Layer l({rows, 64, 48}, {dtype, dtype, dtype});
+        const auto names = linear_implementations(Exec(*on, Numerics::fast), l.forward());
+        const bool first = names.front() == "onednn";
+        EXPECT_EQ(first, amx && dtype == DType::bf16 && rows == 400)
+            << amx << name_of(dtype) << rows;
+      }
+    }
+  }
+}
+
 }  // namespace
 }  // namespace megalith::kernels

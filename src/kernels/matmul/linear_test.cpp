@@ -352,6 +352,12 @@ TEST(Linear, WrongArgumentsAreFound) {
   TestTensor bf16(DType::bf16, {5, 6});
   g.dw_OI = bf16;
   EXPECT_THROW(linear_backward_weight(exec, g), InternalError);
+  const std::vector<int32_t> falling{0, 3, 2, 4}, short_of{0, 3};
+  for (const auto& runs : {falling, short_of}) {
+    g = l.backward_weight();
+    g.cu_runs = runs;
+    EXPECT_THROW(linear_backward_weight(exec, g), InternalError);
+  }
 }
 
 }  // namespace

@@ -2,7 +2,7 @@
 // The product of small M: few rows of A (decoding one token for each of a few sequences). A weight
 // is used only m times, so weights are read once from memory in their own layout and transposed in
 // registers, without packing. Vectors lie along the columns as in gemm.h, each element is the same
-// chain in increasing k, and the bits are the same.
+// chain, and the bits are the same.
 #pragma once
 
 #include "kernels/matmul/gemm.h"
