@@ -104,6 +104,24 @@ TEST(EngineLayout, SequenceParallelWithEveryRecomputationAndMicroBatch) {
   }
 }
 
+/// A vocabulary so large that logits come in chunks, of rows whose number depends on the layout: a
+/// chunk must not end inside a pair of the bf16 chain.
+TEST(EngineLayout, ChunksOfLogits) {
+  Settings serial = toy_settings();
+  serial.model.set_num_layers(1);
+  serial.model.hidden = 16;
+  serial.model.context = 51;
+  serial.model.vocab = 103'000;
+  serial.weights = serial.activations = DType::bf16;
+  serial.ragged = true;
+  serial.micro_batch = 1;  // 51 rows: one chunk
+  Settings other = serial;
+  other.micro_batch = 4;  // 204 rows in chunks of 64
+  EXPECT_TRUE(same(serial, other));
+  other.layout = {.tensor = 2};  // and of 192
+  EXPECT_TRUE(same(serial, other));
+}
+
 /// Masters and moments over the data ranks: the split of a tensor, of a stage, of an odd share.
 TEST(EngineLayout, SpreadOptimizerState) {
   for (const parallel::Layout& layout :

@@ -26,6 +26,16 @@ class Exactness(RoadTest):
             self.train(out, *overrides)
             self.same(out, "base")
 
+    def test_bf16_of_odd_lengths(self):
+        """Pairs of the bf16 chain begin anew with every sequence, however sequences are spread."""
+        bf16 = ("precision.parameters=bf16", "precision.compute=bf16", "model.context=15")
+        self.train("bf16", *bf16)
+        for overrides in (["run.threads=3"], ["train.micro_batch=1"], ["train.micro_batch=2"], ["memory.recompute=full"],
+                          ["parallel.tensor=2"], ["parallel.pipeline=2", "train.micro_batch=1"]):
+            out = "bf16-" + "-".join(overrides)
+            self.train(out, *bf16, *overrides)
+            self.same(out, "bf16")
+
     def test_another_seed_is_another_result(self):
         self.train("seed", "run.seed=2")
         self.assertNotEqual(self.state("seed"), self.state("base"))
