@@ -2,7 +2,8 @@
 // FMA instructions compute the bf16 chain (math/bf16_chain.h) only with FTZ and DAZ set; everything
 // else wants IEEE arithmetic. While one of these lives, the calling thread takes and flushes
 // denormals as zeros; then MXCSR is as it was. The compiler may move arithmetic on registers across
-// it: call the chain as a function that is not inlined.
+// it, but no access to memory: inside stands a loop over memory or a call that is not inlined, and
+// tests with denormals in the chain and in what surrounds it look at the result.
 #pragma once
 
 #include <xmmintrin.h>
