@@ -58,16 +58,22 @@ def train(r):
     train_shape(r, "gpt2_124m", recipe, shape, ALL_SIDES, r.size(3, 1))
 
 
-def llama_shape(r):
-    """A Llama of 56M parameters with grouped heads: a recipe of it, and the same for the others."""
-    layers, hidden, heads, kv_heads, ffn, context, vocab, batch = (
-        (2, 64, 4, 2, 96, 64, 512, 2) if r.tiny else (8, 512, 8, 4, 1408, 1024, 32000, 4))
-    recipe = r.work / "llama.yaml"
+def llama_of(r, name, layers, hidden, heads, kv_heads, ffn, context, vocab, batch):
+    """A recipe of this Llama, and the same for the others."""
+    recipe = r.work / f"{name}.yaml"
     recipe.write_text(f"model: {{family: llama, layers: {layers}, hidden: {hidden}, heads: {heads}, kv_heads: {kv_heads}, ffn: {ffn}, "
                       f"context: {context}, vocab: {vocab}}}\ntrain: {{steps: 1, global_batch: {batch}, micro_batch: {batch}}}\n")
     shape = ["--family", "llama", "--layers", layers, "--hidden", hidden, "--heads", heads, "--kv-heads", kv_heads, "--ffn", ffn,
              "--vocab", vocab, "--context", context]
     return recipe, shape, batch
+
+
+TINY_LLAMA = 2, 64, 4, 2, 96, 64, 512, 2
+
+
+def llama_shape(r):
+    """A Llama of 56M parameters with grouped heads."""
+    return llama_of(r, "llama", *(TINY_LLAMA if r.tiny else (8, 512, 8, 4, 1408, 1024, 32000, 4)))
 
 
 def llama(r):
@@ -80,8 +86,9 @@ def llama_decode(r):
 
 
 def demo(r):
-    recipe, shape = recipe_of(r, "demo", 4, r.size(256, 64), 4, 128, r.size(4096, 512), r.size(16, 2))
-    train_shape(r, "demo_model", recipe, shape, ALL_SIDES, r.size(5, 1), r.size(2, 1))
+    """The model of recipes/demo.yaml."""
+    recipe, shape, batch = llama_of(r, "demo", *(TINY_LLAMA if r.tiny else (4, 256, 4, 4, 704, 128, 4096, 8)))
+    train_shape(r, "demo_model", recipe, [*shape, "--micro-batch", batch], ALL_SIDES, r.size(5, 1), r.size(2, 1))
 
 
 def sequence(r, length, samples, sides, own):
