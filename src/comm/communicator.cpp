@@ -60,8 +60,7 @@ Ticket Communicator::start_all_reduce_min(View x, std::string_view label) {
 }
 
 Ticket Communicator::start_all_reduce_sum(View x, std::string_view label) {
-  MEGA_CHECK(x.dtype() == DType::f32 || x.dtype() == DType::i64, "all_reduce_sum '{}' of {}", label,
-             x.dtype());
+  MEGA_CHECK(x.dtype() == DType::i64, "all_reduce_sum '{}' of {}", label, x.dtype());
   return start_on_device(reduce_of(OperationKind::all_reduce_sum, x, label));
 }
 

@@ -47,8 +47,7 @@ class Communicator : public ControlMessages {
   Ticket start_all_reduce_max(View x, std::string_view label);
   /// Element-wise, in place; i32.
   Ticket start_all_reduce_min(View x, std::string_view label);
-  /// Element-wise, in place; i64 (wraps), and f32 for `fast` numerics alone (order is the
-  /// backend's).
+  /// Element-wise, in place; i64 (wraps).
   Ticket start_all_reduce_sum(View x, std::string_view label);
 
   void wait(Ticket ticket) { end(std::move(ticket)); }

@@ -26,13 +26,8 @@ T smaller(T a, T b) {
   return std::min(a, b);
 }
 
-template <typename T>
-T sum(T a, T b) {
-  if constexpr (std::is_same_v<T, int64_t>) {
-    return static_cast<int64_t>(static_cast<uint64_t>(a) + static_cast<uint64_t>(b));
-  } else {
-    return a + b;
-  }
+int64_t sum(int64_t a, int64_t b) {
+  return static_cast<int64_t>(static_cast<uint64_t>(a) + static_cast<uint64_t>(b));
 }
 
 // A block of the running result stays in the first-level cache.
@@ -54,15 +49,6 @@ void reduce_typed(std::span<const Operation> posts, int64_t begin, int64_t count
   }
 }
 
-template <typename T>
-void reduce_as(std::span<const Operation> posts, int64_t begin, int64_t count) {
-  if (posts[0].kind == OperationKind::all_reduce_max) {
-    reduce_typed<T>(posts, begin, count, larger<T>);
-  } else {
-    reduce_typed<T>(posts, begin, count, sum<T>);
-  }
-}
-
 }  // namespace
 
 void reduce_piece(std::span<const Operation> posts, int64_t begin, int64_t count) {
@@ -70,11 +56,13 @@ void reduce_piece(std::span<const Operation> posts, int64_t begin, int64_t count
     case DType::i32:
       return reduce_typed<int32_t>(posts, begin, count, smaller<int32_t>);
     case DType::f32:
-      return reduce_as<float>(posts, begin, count);
+      return reduce_typed<float>(posts, begin, count, larger<float>);
     case DType::f64:
-      return reduce_as<double>(posts, begin, count);
+      return reduce_typed<double>(posts, begin, count, larger<double>);
     case DType::i64:
-      return reduce_as<int64_t>(posts, begin, count);
+      return reduce_typed<int64_t>(
+          posts, begin, count,
+          posts[0].kind == OperationKind::all_reduce_sum ? sum : larger<int64_t>);
     default:
       MEGA_CHECK(false, "all-reduce of {}", posts[0].dtype);
   }

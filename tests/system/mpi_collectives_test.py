@@ -27,7 +27,7 @@ class Collectives(unittest.TestCase):
 
     def test_calls_that_differ_are_named(self):
         expected = {
-            "collective": ("broadcast 'weights' of 8 f32 from 0", "all_reduce_sum 'weights' of 8 f32"),
+            "collective": ("broadcast 'weights' of 8 f32 from 0", "all_reduce_max 'weights' of 8 f32"),
             "smaller": ("of 8 f32", "of 7 f32"),
             "larger": ("of 8 f32", "of 9 f32"),
             "much-smaller": ("of 262144 f32", "of 7 f32"),

@@ -198,7 +198,7 @@ TEST(MessageCommunicator, TheDeadlineNamesWhoIsMissing) {
     comm.set_deadline(0.3);
     std::vector<float> x(4);
     try {
-      comm.wait(comm.start_all_reduce_sum(view_of(x), "norm"));
+      comm.wait(comm.start_all_reduce_max(view_of(x), "norm"));
     } catch (...) {
       ++given_up;
       throw;
@@ -206,7 +206,7 @@ TEST(MessageCommunicator, TheDeadlineNamesWhoIsMissing) {
   });
   for (const int rank : {0, 1}) {
     EXPECT_THAT(errors[static_cast<size_t>(rank)],
-                AllOf(HasSubstr("in step 5"), HasSubstr("all_reduce_sum 'norm'"),
+                AllOf(HasSubstr("in step 5"), HasSubstr("all_reduce_max 'norm'"),
                       HasSubstr("rank 2 on host2 has not started it")));
   }
   EXPECT_LT(monotonic_seconds() - begin, 10);
@@ -225,11 +225,11 @@ TEST(MessageCommunicator, TheDeadlineNamesTwoCallsThatCannotMeet) {
       world.set_deadline(0.5);
       if (groups) return (odd ? one : other)->barrier("end of step");
       if (odd) return world.wait(world.start_receive(0, view_of(x), "activation 3"));
-      world.wait(world.start_all_reduce_sum(view_of(x), "norm"));
+      world.wait(world.start_all_reduce_max(view_of(x), "norm"));
     });
     const std::string calls[] = {
         groups ? "barrier 'end of step' (call 0 of group 'other')"
-               : "all_reduce_sum 'norm' of 4 f32",
+               : "all_reduce_max 'norm' of 4 f32",
         groups ? "barrier 'end of step' (call 0 of group 'one')" : "send 'activation 3' of 4 f32"};
     for (const size_t rank : {0u, 1u}) {
       EXPECT_THAT(
@@ -375,7 +375,7 @@ TEST(MessageCommunicator, UnwindingGivesUpItsBuffers) {
 TEST(MessageCommunicator, ATicketNeverWaitedForIsAnError) {
   const auto errors = run_mailbox_ranks(2, [](Communicator& comm) {
     std::vector<float> x(4);
-    { const Ticket ticket = comm.start_all_reduce_sum(view_of(x), "dropped"); }
+    { const Ticket ticket = comm.start_all_reduce_max(view_of(x), "dropped"); }
   });
   EXPECT_THAT(errors[0], AllOf(HasSubstr("'dropped'"), HasSubstr("without a wait")));
 }

@@ -83,8 +83,9 @@ void every_kind(Communicator& comm, const Sent& sent, int64_t rows) {
   std::vector<int32_t> flags(static_cast<size_t>(rows));
   calls.expect("all_reduce_min", rows, others,
                [&] { return comm.start_all_reduce_min(view_of(flags), "call"); });
+  std::vector<int64_t> counts(static_cast<size_t>(rows));
   calls.expect("all_reduce_sum", rows, others,
-               [&] { return comm.start_all_reduce_sum(whole, "call"); });
+               [&] { return comm.start_all_reduce_sum(view_of(counts), "call"); });
   if (comm.rank() == 0)
     calls.expect("send", rows, 1, [&] { return comm.start_send(others, whole, "call"); });
   if (comm.rank() == others)

@@ -59,7 +59,7 @@ void call(Communicator& world, const std::string& kind) {
   world.set_step(3);
   world.barrier("before");
   if (kind == "collective") {
-    if (odd) return world.wait(world.start_all_reduce_sum(view_of(x, 8), "weights"));
+    if (odd) return world.wait(world.start_all_reduce_max(view_of(x, 8), "weights"));
     return world.wait(world.start_broadcast(view_of(x, 8), 0, "weights"));
   }
   if (kind == "groups") {

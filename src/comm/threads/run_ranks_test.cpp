@@ -90,13 +90,13 @@ TEST(RunRanks, DifferentKindsAreNamed) {
     if (comm.rank() == 1) {
       comm.wait(comm.start_broadcast(view_of(x), 0, "weights"));
     } else {
-      comm.wait(comm.start_all_reduce_sum(view_of(x), "gradients"));
+      comm.wait(comm.start_all_reduce_max(view_of(x), "gradients"));
     }
   });
   EXPECT_THAT(failure,
               AllOf(HasSubstr(" in step 7: ranks disagree on call 1 of group 'world'"),
                     HasSubstr("broadcast 'weights' of 6 f32"),
-                    HasSubstr("all_reduce_sum 'gradients' of 6 f32"), HasSubstr("rank 1")));
+                    HasSubstr("all_reduce_max 'gradients' of 6 f32"), HasSubstr("rank 1")));
 }
 
 TEST(RunRanks, DifferentCountDtypeLabelAndRootAreErrors) {
@@ -143,12 +143,12 @@ TEST(RunRanks, TheDeadlineNamesWhoIsMissingAndWhatItDoes) {
           comm.wait(std::move(ticket));
         } else {
           while (!has_called.load()) std::this_thread::yield();
-          comm.wait(comm.start_all_reduce_sum(view_of(x), "norm"));
+          comm.wait(comm.start_all_reduce_max(view_of(x), "norm"));
         }
       },
       0.2);
   EXPECT_THAT(failure, AllOf(HasSubstr(fmt::format(" on {} in step 5, ", host_name())),
-                             HasSubstr("all_reduce_sum 'norm'"), HasSubstr("waited 0.2 s"),
+                             HasSubstr("all_reduce_max 'norm'"), HasSubstr("waited 0.2 s"),
                              HasSubstr("rank 2 has not started it"), HasSubstr("'gradient 1'")));
   EXPECT_LT(monotonic_seconds() - begin, 10);
 }
@@ -271,7 +271,7 @@ TEST(RunRanks, AbortNamesItsCause) {
 TEST(RunRanks, ATicketNeverWaitedForIsAnError) {
   const std::string failure = failure_of(2, [](Communicator& comm) {
     std::vector<float> x(4);
-    { const Ticket ticket = comm.start_all_reduce_sum(view_of(x), "dropped"); }
+    { const Ticket ticket = comm.start_all_reduce_max(view_of(x), "dropped"); }
   });
   EXPECT_THAT(failure, AllOf(HasSubstr("'dropped'"), HasSubstr("without a wait")));
 }
