@@ -24,8 +24,8 @@ void RunSection::visit(FieldVisitor& v) {
 void ModelSection::visit(FieldVisitor& v) {
   v.field("kind", kind, "what it is trained for (gpt: the next token)");
   v.field("family", family,
-          "gpt2 (Radford et al. 2019) or llama (Touvron et al. 2023): the defaults of what "
-          "describes a layer, and the names of an export");
+          "a family of docs/models.md: the defaults of what describes a layer, and the names of an "
+          "export");
   v.field("layers", layers, "number of blocks", between(1, 100000));
   v.field("hidden", hidden, "width of the residual stream", between(1, 1 << 24));
   v.field("heads", heads, "query heads", between(1, 1 << 20));
@@ -53,8 +53,11 @@ void ModelSection::visit(FieldVisitor& v) {
   v.field("position", position,
           "a learned table, or rotary positions in attention (Su et al. 2021)");
   v.section("rope", rope, "Rotary positions.");
-  v.field("window", window, "keys that a query sees, itself the last; 0: all; -1: the family's",
-          between(-1, 1 << 28));
+  v.field(
+      "window", window,
+      "keys that a query sees, itself the last, in every layer or in those where the family has "
+      "windows; 0: all; -1: the family's",
+      between(-1, 1 << 28));
   v.field("qk_norm", qk_norm, "norm of queries and keys before positions");
   v.field("norm_eps", norm_eps, "added to the variance in normalisation", between(1e-12, 1));
   v.field("init_std", init_std,
@@ -65,7 +68,7 @@ void ModelSection::visit(FieldVisitor& v) {
 void RopeSection::visit(FieldVisitor& v) {
   v.field("base", base, "the slowest pair turns by about 1 / base; 0: the family's",
           between(0, 1e12));
-  v.field("dim", dim, "leading elements of a head that turn; 0: all", between(0, 512));
+  v.field("dim", dim, "leading elements of a head that turn; 0: the family's", between(0, 512));
   v.field("scaling", scaling, "how positions reach beyond original_context");
   v.field("factor", factor, "by how much they reach", above(0));
   v.field("original_context", original_context, "trained length; 0: model.context",

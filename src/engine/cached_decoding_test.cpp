@@ -27,13 +27,17 @@ class CachedDecoding : public ::testing::TestWithParam<Choice> {
   static constexpr int64_t kTokens = 200;
 
   static Settings settings() {
+    const std::string_view name = GetParam().model;
     Settings settings = megalith::testing::toy_settings();
-    if (std::string_view(GetParam().model) == "llama")
+    if (name == "llama")
       settings.model = megalith::testing::toy_llama_settings().model;
+    else if (name != "gpt2")
+      settings = megalith::testing::toy_family_settings(models::family_named(name, "test"));
     else
       settings.model.set_num_layers(2);
-    settings.model.layers[0].attention.qk_norm = GetParam().first_qk_norm;
-    settings.model.head.softcap = GetParam().kv_heads == 1 ? 6 : 0;
+    if (GetParam().first_qk_norm != layers::QkNorm::none)
+      settings.model.layers[0].attention.qk_norm = GetParam().first_qk_norm;
+    if (GetParam().kv_heads == 1) settings.model.head.softcap = 6;
     settings.model.context = kTokens;
     settings.model.dropout = 0;
     testing::set_materialised(settings.model, GetParam().materialised);
@@ -122,6 +126,18 @@ INSTANTIATE_TEST_SUITE_P(
                       Choice{"llama", DType::bf16, false, 1},
                       Choice{"llama", DType::f32, false, 1, layers::QkNorm::whole},
                       Choice{"gpt2", DType::bf16, false, 4, layers::QkNorm::whole}));
+
+INSTANTIATE_TEST_SUITE_P(Families, CachedDecoding,
+                         ::testing::Values(Choice{"gpt_neox", DType::f32, false, 8},
+                                           Choice{"mistral", DType::f32, false, 4},
+                                           Choice{"qwen2", DType::bf16, false, 4},
+                                           Choice{"qwen3", DType::f32, false, 4},
+                                           Choice{"gemma", DType::f32, false, 4},
+                                           Choice{"gemma2", DType::bf16, false, 4},
+                                           Choice{"gemma3_text", DType::f32, false, 4},
+                                           Choice{"phi3", DType::f32, false, 4},
+                                           Choice{"olmo2", DType::f32, false, 4},
+                                           Choice{"starcoder2", DType::bf16, false, 4}));
 
 // A data rank that writes no samples waits for one that does: a prompt of many chunks takes several
 // deadlines.

@@ -89,6 +89,22 @@ std::vector<double> ConfigKeys::numbers(const char* name) const {
   return values;
 }
 
+std::vector<std::string> ConfigKeys::texts(const char* name) const {
+  const Json* json = find(name);
+  if (json == nullptr) return {};
+  if (!json->is_array() ||
+      !std::ranges::all_of(*json, [](const Json& entry) { return entry.is_string(); })) {
+    throw UserError("{}: {}{} is {}, must be a list of texts", where_, prefix_, name, shown(*json));
+  }
+  return json->get<std::vector<std::string>>();
+}
+
+bool ConfigKeys::is_null(const char* key) const {
+  asked_.insert(key);
+  const auto found = json_.find(key);
+  return found != json_.end() && found->is_null();
+}
+
 void ConfigKeys::only(const char* name, bool needed) const {
   if (boolean(name, needed) != needed)
     throw UserError("{}: {}{} {} is not supported", where_, prefix_, name, !needed);
@@ -105,10 +121,11 @@ void ConfigKeys::absent(const char* name, const char* what) const {
     throw UserError("{}: {}{}: {} not supported", where_, prefix_, name, what);
 }
 
-void ConfigKeys::no_others(std::span<const std::string_view> harmless) const {
+void ConfigKeys::no_others(std::string_view harmless) const {
   for (const auto& [key, value] : json_.items()) {
     if (value.empty() || asked_.contains(key)) continue;
-    if (std::ranges::find(harmless, key) != harmless.end()) continue;
+    const bool is_word = !key.empty() && key.find(' ') == std::string::npos;
+    if (is_word && harmless.find(fmt::format(" {} ", key)) != std::string_view::npos) continue;
     throw UserError(
         "{}: {}{} is not known here and may change what the model computes; remove it if it does "
         "not",

@@ -6,7 +6,6 @@
 #include <initializer_list>
 #include <nlohmann/json.hpp>
 #include <set>
-#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -30,13 +29,16 @@ class ConfigKeys {
   bool boolean(const char* name, bool otherwise) const;
   std::string text(const char* name, const char* otherwise) const;
   std::vector<double> numbers(const char* name) const;
+  std::vector<std::string> texts(const char* name) const;
+  /// There, but null: some classes mean "none" by it, where absence means their default.
+  bool is_null(const char* key) const;
   /// Refuses what changes the arithmetic and has no code: any other value of the key.
   void only(const char* name, bool needed) const;
   void only(const char* name, double needed) const;
   void absent(const char* name, const char* what) const;
-  /// Refuses every key that is neither `harmless` nor was asked for here, unless it is null or an
-  /// empty list or object: it may change the arithmetic.
-  void no_others(std::span<const std::string_view> harmless) const;
+  /// Refuses every key that is neither in `harmless` (a space before and behind each) nor was asked
+  /// for here, unless it is null or an empty list or object: it may change the arithmetic.
+  void no_others(std::string_view harmless) const;
 
   /// A value in an error message: short, whatever the file holds.
   static std::string shown(const nlohmann::json& json);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// A whole two-layer model with dropout, masked tokens, several documents in a sample, grouped
-// queries and z-loss: the gradient of every parameter against finite differences in double
-// precision.
+// A whole two-layer model, a GPT and one of every family, with dropout, masked tokens, several
+// documents in a sample, grouped queries and z-loss: the gradient of every parameter against finite
+// differences in double precision.
 #include "models/decoder.h"
 
 #include <gmock/gmock.h>
@@ -44,6 +44,24 @@ struct Choice {
   bool materialised;
 };
 
+/// Of every parameter, against finite differences.
+void expect_gradients(const engine::Settings& settings, layers::Recompute recompute) {
+  LayerCase c(settings);
+  const Decoder model(settings.model, c.parameters(), Stage::whole(settings.model), c.partition());
+  EXPECT_EQ(model.tied() != nullptr, settings.model.head.tied);
+  c.place();
+  layers::Context context = c.context();
+  DecoderSaved saved;
+  const auto loss = c.tensor(Shape{c.tokens()}),
+             dx = c.tensor(Shape{c.tokens(), settings.model.hidden});
+  model.forward(context, c.batch(), saved, {recompute});
+  model.loss(context, c.batch(), saved, static_cast<float>(settings.z_loss), loss, dx);
+  model.backward(context, c.batch(), saved, {recompute}, dx);
+  EXPECT_EQ(c.device().arena(device::MemoryClass::activations).in_use(), 0)
+      << "backward releases what forward kept";
+  EXPECT_THAT(c.parameter_faults([&] { return training_loss(c, context, model); }), IsEmpty());
+}
+
 class DecoderGradients : public ::testing::TestWithParam<Choice> {};
 
 TEST_P(DecoderGradients, EveryParameter) {
@@ -51,21 +69,28 @@ TEST_P(DecoderGradients, EveryParameter) {
   settings.model.head.tied = GetParam().tied;
   testing::set_materialised(settings.model, GetParam().materialised);
   settings.z_loss = 0.0625;
-  LayerCase c(settings);
-  const Decoder model(settings.model, c.parameters(), Stage::whole(settings.model), c.partition());
-  EXPECT_EQ(model.tied() != nullptr, GetParam().tied);
-  c.place();
-  layers::Context context = c.context();
-  DecoderSaved saved;
-  const auto loss = c.tensor(Shape{c.tokens()}),
-             dx = c.tensor(Shape{c.tokens(), settings.model.hidden});
-  model.forward(context, c.batch(), saved, {GetParam().recompute});
-  model.loss(context, c.batch(), saved, static_cast<float>(settings.z_loss), loss, dx);
-  model.backward(context, c.batch(), saved, {GetParam().recompute}, dx);
-  EXPECT_EQ(c.device().arena(device::MemoryClass::activations).in_use(), 0)
-      << "backward releases what forward kept";
-  EXPECT_THAT(c.parameter_faults([&] { return training_loss(c, context, model); }), IsEmpty());
+  expect_gradients(settings, GetParam().recompute);
 }
+
+class FamilyGradients : public ::testing::TestWithParam<const Family*> {};
+
+TEST_P(FamilyGradients, EveryParameter) {
+  engine::Settings settings = tiny_f64_settings();
+  settings.z_loss = 0.0625;
+  settings.model = testing::toy_family_model(*GetParam(), {.layers = 2,
+                                                           .hidden = 16,
+                                                           .heads = 4,
+                                                           .kv_heads = 2,
+                                                           .head_dim = 4,
+                                                           .ffn = 6,
+                                                           .context = 8,
+                                                           .vocab = 20});
+  expect_gradients(settings, layers::Recompute::selective);
+}
+
+INSTANTIATE_TEST_SUITE_P(All, FamilyGradients,
+                         ::testing::ValuesIn(families().begin(), families().end()),
+                         [](const auto& each) { return std::string(each.param->name); });
 
 INSTANTIATE_TEST_SUITE_P(Choices, DecoderGradients,
                          ::testing::Values(Choice{true, layers::Recompute::none, false},

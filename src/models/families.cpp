@@ -4,6 +4,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <cmath>
 
 #include "base/error.h"
 #include "base/integer.h"
@@ -11,7 +12,9 @@
 namespace megalith::models {
 
 std::span<const Family* const> families() {
-  static constexpr const Family* kAll[] = {&kGpt2, &kLlama};
+  static constexpr const Family* kAll[] = {&kGpt2,       &kLlama, &kGptNeox, &kMistral,
+                                           &kQwen2,      &kQwen3, &kGemma,   &kGemma2,
+                                           &kGemma3Text, &kPhi3,  &kOlmo2,   &kStarcoder2};
   return kAll;
 }
 
@@ -53,6 +56,34 @@ ModelSpec uniform_stack(const Sizes& sizes, layers::LayerSpec layer, const std::
   model.final_norm = layer.norm;
   model.layers.assign(static_cast<size_t>(sizes.layers), layer);
   return model;
+}
+
+ModelSpec rotary_stack(std::string_view family, const Sizes& sizes, const layers::LayerSpec& layer,
+                       const std::string& where) {
+  ModelSpec model = uniform_stack(sizes, layer, where);
+  model.family = family;
+  model.embedding.position = layers::PositionKind::none;
+  model.head.tied = false;
+  model.for_each_layer(
+      [](layers::LayerSpec& each) { each.attention.rope.dim = each.attention.head_dim; });
+  return model;
+}
+
+ModelSpec scaled_tied_stack(std::string_view family, const Sizes& sizes,
+                            const layers::LayerSpec& layer, const std::string& where) {
+  ModelSpec model = rotary_stack(family, sizes, layer, where);
+  model.embedding.scale = std::sqrt(static_cast<double>(model.hidden));
+  model.head.tied = true;
+  return model;
+}
+
+layers::LayerSpec gated_layer(layers::Activation activation, double norm_offset) {
+  layers::LayerSpec layer;
+  layer.norm = {layers::NormKind::rms, 1e-5, norm_offset, false};
+  layer.attention.qkv_bias = layer.attention.output_bias = layer.mlp.bias = false;
+  layer.mlp.gated = true;
+  layer.mlp.activation = activation;
+  return layer;
 }
 
 }  // namespace megalith::models

@@ -38,7 +38,7 @@ struct Family {
   /// The keys of config.json that say what `model` is, but for model_type and architectures. What
   /// it cannot say is found by reading it back.
   void (*write)(const ModelSpec& model, nlohmann::ordered_json& json);
-  int32_t default_end_id;  // eos_token_id where config.json does not name it
+  int32_t default_end_id;  // eos_token_id where config.json does not name it; -1: none
   ForeignTable tensors;
 };
 
@@ -46,6 +46,26 @@ struct Family {
 extern const Family kGpt2;
 /// Touvron et al. 2023: RMS norms, rotary positions, gated SiLU, no biases.
 extern const Family kLlama;
+/// Black et al. 2022, Pythia (Biderman et al. 2023): parallel blocks, rotary in a part of a head.
+extern const Family kGptNeox;
+/// Jiang et al. 2023: Llama with a window.
+extern const Family kMistral;
+/// Yang et al. 2024 (Qwen 2, 2.5): Llama with biases of queries, keys and values.
+extern const Family kQwen2;
+/// Yang et al. 2025: Llama with norms of queries and keys.
+extern const Family kQwen3;
+/// Gemma Team 2024: norm weights about 0, scaled embeddings, gated GELU.
+extern const Family kGemma;
+/// Gemma Team 2024: and norms on both sides, windows in every other layer, caps.
+extern const Family kGemma2;
+/// Gemma Team 2025, the text model: five layers with a window and angles of their own to one.
+extern const Family kGemma3Text;
+/// Abdin et al. 2024: Llama with fused projections and longrope.
+extern const Family kPhi3;
+/// OLMo Team 2025: norms of outputs, and of all queries and keys together.
+extern const Family kOlmo2;
+/// Lozhkov et al. 2024: layer norms, biases, plain MLPs.
+extern const Family kStarcoder2;
 
 std::span<const Family* const> families();
 /// Null when there is none such.
@@ -55,6 +75,14 @@ const Family& family_named(std::string_view name, const std::string& where);
 
 /// A stack of equal layers of these sizes; every other value as `layer` has it. For families.
 ModelSpec uniform_stack(const Sizes& sizes, layers::LayerSpec layer, const std::string& where);
+/// One with rotary positions of all of each head, learned ones of none, and a head of its own.
+ModelSpec rotary_stack(std::string_view family, const Sizes& sizes, const layers::LayerSpec& layer,
+                       const std::string& where);
+/// The same with Gemma's embedding: times the square root of its width, and the head.
+ModelSpec scaled_tied_stack(std::string_view family, const Sizes& sizes,
+                            const layers::LayerSpec& layer, const std::string& where);
+/// Llama's: root-mean-square norms, their weights beside `norm_offset`, a gated MLP, no biases.
+layers::LayerSpec gated_layer(layers::Activation activation, double norm_offset = 0);
 inline ModelSpec gpt2(const Sizes& sizes) { return kGpt2.make(sizes, "model"); }
 inline ModelSpec llama(const Sizes& sizes) { return kLlama.make(sizes, "model"); }
 

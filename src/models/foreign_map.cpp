@@ -186,6 +186,20 @@ std::vector<TensorMap> tensor_maps(const ModelSpec& model, const ForeignTable& t
   return maps;
 }
 
+std::vector<std::string> file_names(const ForeignTable& table, const std::string& name) {
+  std::vector<std::string> names = {name};
+  if (name.starts_with(table.prefix)) names.push_back(name.substr(table.prefix.size()));
+  for (const ForeignAlias& alias : table.aliases) {
+    if (alias.name == name) names.emplace_back(alias.other);
+  }
+  return names;
+}
+
+std::string_view head_name(const ForeignTable& table) {
+  const auto row = std::ranges::find(table.rows, "head.weight", &ForeignRow::ours);
+  return row == table.rows.end() ? std::string_view() : row->pieces[0].name;
+}
+
 bool is_buffer(const ForeignTable& table, std::string_view foreign_name) {
   return std::ranges::any_of(table.buffers, [&](std::string_view pattern) {
     if (match(pattern, foreign_name)) return true;

@@ -32,12 +32,17 @@ struct ForeignRow {
   ForeignPiece pieces[3];
   bool transposed = false;  // foreign matrices are [in, out]
 };
-/// All rows of a family, its buffers that are no parameters, and the prefix that some of its files
-/// leave out.
+/// Another name that some files of a family have for a tensor of its table.
+struct ForeignAlias {
+  std::string_view name, other;
+};
+/// All rows of a family, its buffers that are no parameters, the prefix that some of its files
+/// leave out, and other names.
 struct ForeignTable {
   std::span<const ForeignRow> rows;
   std::span<const std::string_view> buffers;
   std::string_view prefix;
+  std::span<const ForeignAlias> aliases = {};
 };
 
 /// Rows [first, first + rows) of the foreign tensor (seen as [out, in]) are, in blocks of `block`
@@ -69,6 +74,12 @@ std::vector<DeclaredTensor> declared_tensors(const ModelSpec& model, int tensor_
 /// Every parameter of the model. UserError naming one that the family has no tensor for.
 std::vector<TensorMap> tensor_maps(const ModelSpec& model, const ForeignTable& table,
                                    int tensor_shards = 1);
+
+/// The names under which a file may have the tensor that the table calls `name`, its own first.
+std::vector<std::string> file_names(const ForeignTable& table, const std::string& name);
+
+/// The table's name of the output projection, which a tied model may be stored with.
+std::string_view head_name(const ForeignTable& table);
 
 /// Whether it is one of the table's buffers, with or without prefix.
 bool is_buffer(const ForeignTable& table, std::string_view foreign_name);

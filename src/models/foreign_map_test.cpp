@@ -31,6 +31,25 @@ ModelSpec small_llama() {
                 .vocab = 131});
 }
 
+/// The same sizes in every other family; heads of 12 where there are no groups.
+std::vector<ModelSpec> small_models() {
+  std::vector<ModelSpec> models = {small_gpt2(), small_llama()};
+  for (const Family* family : families()) {
+    if (family == &kGpt2 || family == &kLlama) continue;
+    const bool grouped = family != &kGptNeox;
+    models.push_back(family->make({.layers = 2,
+                                   .hidden = 36,
+                                   .heads = grouped ? 4 : 3,
+                                   .kv_heads = grouped ? 2 : 3,
+                                   .head_dim = grouped ? 6 : 12,
+                                   .ffn = 7,
+                                   .context = 16,
+                                   .vocab = 131},
+                                  "test"));
+  }
+  return models;
+}
+
 std::vector<uint32_t> counting(const Shape& shape, uint32_t from = 1) {
   std::vector<uint32_t> values(static_cast<size_t>(shape.num_elements()));
   std::iota(values.begin(), values.end(), from);
@@ -65,7 +84,7 @@ std::vector<uint32_t> ours_of(const TensorMap& map) {
 }
 
 TEST(ForeignMap, CoversEveryParameterOnce) {
-  for (ModelSpec model : {small_gpt2(), small_llama()}) {
+  for (ModelSpec model : small_models()) {
     for (const bool tied : {true, false}) {
       model.head.tied = tied;
       const auto declared = declared_tensors(model);
@@ -163,6 +182,51 @@ TEST(ForeignMap, TheVocabularyIsPaddedWithZeros) {
   }
 }
 
+ModelSpec small_of(const Family& family) {
+  for (ModelSpec& model : small_models()) {
+    if (model.family == family.name) return std::move(model);
+  }
+  throw std::out_of_range(std::string(family.name));
+}
+
+// One foreign tensor holds all queries, then all keys, then all values; ours go group by group.
+TEST(ForeignMap, Phi3HasItsProjectionsInOneTensorPartByPart) {
+  const TensorMap map = named(small_of(kPhi3), "layers.1.attention.qkv.weight");
+  EXPECT_EQ(map.moves.size(), 3);
+  EXPECT_EQ(map.moves[2].name, "model.layers.1.self_attn.qkv_proj.weight");
+  EXPECT_EQ(map.moves[2].shape, (Shape{48, 36}));
+  const auto ours = ours_of(map), theirs = counting(Shape{48, 36});
+  size_t row = 0;
+  for (const size_t group : {0U, 1U}) {
+    for (const auto& [first, rows] :
+         {std::pair{group * 12, 12U}, std::pair{24 + group * 6, 6U}, std::pair{36 + group * 6, 6U}})
+      for (size_t i = 0; i < rows; ++i, ++row) EXPECT_EQ(ours[row * 36], theirs[(first + i) * 36]);
+  }
+  const TensorMap mlp = named(small_of(kPhi3), "layers.0.mlp.gate_up.weight");
+  EXPECT_EQ(mlp.moves[1].shape, (Shape{14, 36}));
+  const auto gate_up = ours_of(mlp), theirs_mlp = counting(Shape{14, 36});
+  for (size_t j = 0; j < 7; ++j) {
+    EXPECT_EQ(gate_up[2 * j * 36], theirs_mlp[j * 36]);
+    EXPECT_EQ(gate_up[(2 * j + 1) * 36], theirs_mlp[(7 + j) * 36]);
+  }
+}
+
+TEST(ForeignMap, GptNeoxHasOurRows) {
+  const TensorMap map = named(small_of(kGptNeox), "layers.1.attention.qkv.weight");
+  EXPECT_EQ(map.moves[0].name, "gpt_neox.layers.1.attention.query_key_value.weight");
+  EXPECT_EQ(ours_of(map), counting(Shape{108, 36}));
+}
+
+TEST(ForeignMap, AFileMayHaveOtherNames) {
+  using ::testing::ElementsAre;
+  EXPECT_THAT(file_names(kGptNeox.tensors, "embed_out.weight"),
+              ElementsAre("embed_out.weight", "lm_head.weight"));
+  EXPECT_THAT(file_names(kLlama.tensors, "model.norm.weight"),
+              ElementsAre("model.norm.weight", "norm.weight"));
+  EXPECT_EQ(head_name(kGptNeox.tensors), "embed_out.weight");
+  for (const Family* family : families()) EXPECT_FALSE(head_name(family->tensors).empty());
+}
+
 template <typename Word>
 void expect_round_trip(const TensorMap& map) {
   std::map<std::string, std::vector<Word>> theirs, back;
@@ -182,7 +246,7 @@ void expect_round_trip(const TensorMap& map) {
 }
 
 TEST(ForeignMap, ThereAndBackIsTheSameBits) {
-  for (ModelSpec model : {small_gpt2(), small_llama()}) {
+  for (ModelSpec model : small_models()) {
     model.head.tied = false;
     for (const TensorMap& map : tensor_maps(model, family_named(model.family, "t").tensors)) {
       expect_round_trip<uint8_t>(map);

@@ -2,8 +2,7 @@
 // GPT-2 (Radford et al. 2019) as transformers stores it: projections are [in, out] (Conv1D), c_attn
 // holds q, k and v side by side. Sources: GPT2Config, modeling_gpt2.py.
 #include "base/error.h"
-#include "base/log.h"
-#include "models/families.h"
+#include "models/common_keys.h"
 
 namespace megalith::models {
 namespace gpt2_family {
@@ -54,20 +53,6 @@ layers::Activation activation(const ConfigKeys& keys) {
       keys.where(), ConfigKeys::shown(name));
 }
 
-/// One rate serves all three places here. Only training reads it.
-double dropout(const ConfigKeys& keys) {
-  const double residual = keys.number("resid_pdrop", 0.1);
-  const double embedding = keys.number("embd_pdrop", 0.1);
-  const double attention = keys.number("attn_pdrop", 0.1);
-  if (residual != embedding || residual != attention) {
-    log::warning(
-        "{}: resid_pdrop, embd_pdrop and attn_pdrop differ; resid_pdrop {} stands for all "
-        "(reading and writing text is not affected)",
-        keys.where(), residual);
-  }
-  return residual;
-}
-
 ModelSpec read(const ConfigKeys& keys) {
   keys.only("scale_attn_weights", true);
   keys.only("scale_attn_by_inverse_layer_idx", false);
@@ -87,7 +72,7 @@ ModelSpec read(const ConfigKeys& keys) {
     layer.norm.eps = eps;
   });
   model.final_norm.eps = eps;
-  model.dropout = dropout(keys);
+  model.dropout = read_dropout(keys, {"resid_pdrop", "embd_pdrop", "attn_pdrop"}, 0.1);
   model.init_std = keys.number("initializer_range", 0.02);
   model.head.tied = keys.boolean("tie_word_embeddings", true);
   return model;

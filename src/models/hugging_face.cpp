@@ -18,87 +18,24 @@ using Json = nlohmann::json;
 
 /// What files hold beside the model: where they are from, how its output is used, heads of other
 /// classes, how others run it, and what transformers once wrote and does not read.
-constexpr std::string_view kHarmless[] = {"_attn_implementation",
-                                          "_attn_implementation_autoset",
-                                          "_commit_hash",
-                                          "_flash_attn_2_enabled",
-                                          "_name_or_path",
-                                          "_num_labels",
-                                          "architectures",
-                                          "attn_implementation",
-                                          "bad_words_ids",
-                                          "begin_suppress_tokens",
-                                          "bos_token_id",
-                                          "chunk_size_feed_forward",
-                                          "classifier_dropout",
-                                          "decoder_start_token_id",
-                                          "diversity_penalty",
-                                          "do_sample",
-                                          "dtype",
-                                          "early_stopping",
-                                          "encoder_no_repeat_ngram_size",
-                                          "eos_token_id",
-                                          "exponential_decay_length_penalty",
-                                          "finetuning_task",
-                                          "forced_bos_token_id",
-                                          "forced_eos_token_id",
-                                          "gradient_checkpointing",
-                                          "id2label",
-                                          "is_decoder",
-                                          "is_llama_config",
-                                          "label2id",
-                                          "length_penalty",
-                                          "max_length",
-                                          "max_new_tokens",
-                                          "max_sequence_length",
-                                          "min_length",
-                                          "min_new_tokens",
-                                          "n_ctx",
-                                          "n_special",
-                                          "no_repeat_ngram_size",
-                                          "num_beam_groups",
-                                          "num_beams",
-                                          "num_labels",
-                                          "num_return_sequences",
-                                          "output_attentions",
-                                          "output_hidden_states",
-                                          "output_past",
-                                          "output_scores",
-                                          "pad_token_id",
-                                          "predict_special_tokens",
-                                          "prefix",
-                                          "pretraining_tp",
-                                          "problem_type",
-                                          "remove_invalid_values",
-                                          "renormalize_logits",
-                                          "repetition_penalty",
-                                          "return_dict",
-                                          "return_dict_in_generate",
-                                          "sep_token_id",
-                                          "summary_activation",
-                                          "summary_first_dropout",
-                                          "summary_proj_to_labels",
-                                          "summary_type",
-                                          "summary_use_proj",
-                                          "suppress_tokens",
-                                          "task_specific_params",
-                                          "temperature",
-                                          "tf_legacy_loss",
-                                          "tie_encoder_decoder",
-                                          "tokenizer_class",
-                                          "top_k",
-                                          "top_p",
-                                          "torch_dtype",
-                                          "torchscript",
-                                          "transformers.js_config",
-                                          "transformers_version",
-                                          "typical_p",
-                                          "unk_token_id",
-                                          "unsloth_fixed",
-                                          "unsloth_version",
-                                          "use_bfloat16",
-                                          "use_cache",
-                                          "xla_device"};
+constexpr std::string_view kHarmless =
+    " _attn_implementation _attn_implementation_autoset _commit_hash _flash_attn_2_enabled "
+    "_name_or_path _num_labels architectures attn_implementation bad_words_ids "
+    "begin_suppress_tokens bos_token_id cache_implementation chunk_size_feed_forward "
+    "classifier_dropout decoder_start_token_id diversity_penalty do_sample dtype "
+    "early_stopping encoder_no_repeat_ngram_size eos_token_id "
+    "exponential_decay_length_penalty finetuning_task forced_bos_token_id forced_eos_token_id "
+    "gradient_checkpointing id2label is_decoder is_llama_config label2id length_penalty "
+    "max_length max_new_tokens max_sequence_length min_length min_new_tokens n_ctx n_special "
+    "no_repeat_ngram_size num_beam_groups num_beams num_labels num_return_sequences "
+    "output_attentions output_hidden_states output_past output_scores pad_token_id "
+    "predict_special_tokens prefix pretraining_tp problem_type remove_invalid_values "
+    "renormalize_logits repetition_penalty return_dict return_dict_in_generate sep_token_id "
+    "summary_activation summary_first_dropout summary_proj_to_labels summary_type "
+    "summary_use_proj suppress_tokens task_specific_params temperature tf_legacy_loss "
+    "tie_encoder_decoder tokenizer_class top_k top_p torch_dtype torchscript "
+    "transformers.js_config transformers_version typical_p unk_token_id unsloth_fixed "
+    "unsloth_version use_bfloat16 use_cache xla_device ";
 
 Json parse_object(std::string_view text, const std::string& where) {
   if (const auto fault = json_fault(text)) throw UserError("{}: {}", where, *fault);
@@ -215,8 +152,9 @@ HuggingFaceConfig parse_hugging_face_config(std::string_view text, const std::st
   config.begin_id = begin_id(keys, vocab);
   if (const auto ids = end_ids(keys, vocab)) {
     config.end_ids = *ids;
-  } else if (!json.contains("eos_token_id") && family.default_end_id < vocab) {
-    config.end_ids = {family.default_end_id};
+  } else if (const int32_t id = family.default_end_id;
+             !json.contains("eos_token_id") && id >= 0 && id < vocab) {
+    config.end_ids = {id};
   }
   return config;
 }
@@ -250,6 +188,7 @@ std::string hugging_face_config(const ModelSpec& model, DType dtype,
   if (!begin && !ids.empty()) begin = ids[0];
   json["bos_token_id"] = begin ? Json(*begin) : Json();
   json["eos_token_id"] = end;
+  json["pad_token_id"] = nullptr;
   json["torch_dtype"] = torch_name(dtype);
   json["use_cache"] = true;
   return json.dump(2) + "\n";

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "models/recipe_model.h"
 
+#include <algorithm>
+
 #include "base/error.h"
 #include "models/families.h"
 
@@ -38,7 +40,8 @@ double factor_of(const ModelSection& m, layers::RopeScaling scaling) {
   return static_cast<double>(m.context) / static_cast<double>(r.original_context);
 }
 
-void set_rope(const ModelSection& m, LayerSpec& layer) {
+/// What the recipe says of rotary positions; `familys`: but what layers of their own angles keep.
+void set_positions(const ModelSection& m, bool familys_angles, LayerSpec& layer) {
   layers::RopeSpec& rope = layer.attention.rope;
   using config::PositionKind;
   const auto familys = rope.dim > 0 ? PositionKind::rope : PositionKind::none;
@@ -47,7 +50,8 @@ void set_rope(const ModelSection& m, LayerSpec& layer) {
     return;
   }
   const config::RopeSection& r = m.rope;
-  rope.dim = r.dim > 0 ? r.dim : layer.attention.head_dim;
+  if (r.dim > 0 || rope.dim == 0) rope.dim = r.dim > 0 ? r.dim : layer.attention.head_dim;
+  if (familys_angles) return;
   if (r.base > 0) rope.base = r.base;
   rope.scaling = r.scaling.value_or(rope.scaling);
   if (rope.scaling == layers::RopeScaling::none) return;
@@ -62,7 +66,27 @@ void set_rope(const ModelSection& m, LayerSpec& layer) {
   rope.long_factors = r.long_factors;
 }
 
-void set_layer(const ModelSection& m, LayerSpec& layer) {
+bool has_window(const LayerSpec& layer) { return layer.attention.window > 0; }
+
+/// The layer whose positions a recipe sets: the first without a window, if some have none.
+const LayerSpec& leading(const ModelSpec& model) {
+  const auto found = std::ranges::find_if_not(model.layers, has_window);
+  return found == model.layers.end() ? model.layers.front() : *found;
+}
+
+/// In families whose layers differ, a window is that of the layers that have one. Without windows
+/// all are as those without.
+void set_windows(const ModelSection& m, ModelSpec& model) {
+  if (m.window < 0) return;
+  const bool mixed = std::ranges::any_of(model.layers, has_window) && !has_window(leading(model));
+  const LayerSpec without = leading(model);
+  for (LayerSpec& layer : model.layers) {
+    if (m.window == 0 && mixed) layer = without;
+    if (!mixed || has_window(layer)) layer.attention.window = m.window;
+  }
+}
+
+void set_layer(const ModelSection& m, bool familys_angles, LayerSpec& layer) {
   layer.norm.kind = static_cast<layers::NormKind>(m.norm.value_or(named(layer.norm.kind)));
   layer.norm_place = m.norm_place.value_or(layer.norm_place);
   if (!m.activation.is_familys()) {
@@ -76,10 +100,9 @@ void set_layer(const ModelSection& m, LayerSpec& layer) {
   if (m.bias) layer.attention.qkv_bias = layer.attention.output_bias = layer.mlp.bias = *m.bias;
   // Root-mean-square norms have none.
   layer.norm.bias = layer.norm.kind == layers::NormKind::layer && m.bias.value_or(true);
-  if (m.window >= 0) layer.attention.window = m.window;
   layer.norm.eps = m.norm_eps;
   layer.attention.materialised = m.attention == config::Attention::materialised;
-  set_rope(m, layer);
+  set_positions(m, familys_angles, layer);
 }
 
 }  // namespace
@@ -99,7 +122,10 @@ ModelSpec model_of(const config::Recipe& recipe, int64_t vocab) {
         "of them");
   }
   ModelSpec model = family_named(m.family, std::string(kWhere)).make(sizes_of(m), "recipe");
-  model.for_each_layer([&](LayerSpec& layer) { set_layer(m, layer); });
+  set_windows(m, model);
+  const layers::RopeSpec rope = leading(model).attention.rope;
+  model.for_each_layer(
+      [&](LayerSpec& layer) { set_layer(m, layer.attention.rope != rope, layer); });
   model.final_norm = model.layers.front().norm;
   if (!m.position.is_familys()) {
     const bool learned = m.position == config::PositionKind::learned;
@@ -132,6 +158,7 @@ void complete(ModelSection& m) {
   }
   const ModelSpec model = family.make(sizes, "recipe");
   const LayerSpec& layer = model.layers.front();
+  const layers::AttentionSpec& a = layer.attention;
   if (m.ffn == 0 && possible) m.ffn = layer.mlp.ffn;
   if (!m.tied) m.tied = model.head.tied;
   m.norm = m.norm.value_or(named(layer.norm.kind));
@@ -139,17 +166,19 @@ void complete(ModelSection& m) {
   if (!m.parallel_block) m.parallel_block = layer.parallel;
   m.mlp = m.mlp.value_or(layer.mlp.gated ? config::Mlp::gated : config::Mlp::plain);
   m.activation = m.activation.value_or(named(layer.mlp.activation));
-  if (!m.bias) m.bias = layer.mlp.bias;
+  // What differs from place to place or from layer to layer has no one value to put here.
+  const bool one_bias = a.qkv_bias == a.output_bias && a.qkv_bias == layer.mlp.bias;
+  if (!m.bias && one_bias) m.bias = layer.mlp.bias;
   if (m.position.is_familys()) {
-    m.position = layer.attention.rope.dim > 0 ? config::PositionKind::rope
+    m.position = a.rope.dim > 0 ? config::PositionKind::rope
                  : model.embedding.position == layers::PositionKind::learned
                      ? config::PositionKind::learned
                      : config::PositionKind::none;
   }
-  if (m.rope.base == 0) m.rope.base = layer.attention.rope.base;
-  m.rope.scaling = m.rope.scaling.value_or(layer.attention.rope.scaling);
-  if (m.window < 0) m.window = layer.attention.window;
-  m.qk_norm = m.qk_norm.value_or(layer.attention.qk_norm);
+  if (m.rope.base == 0 && model.is_uniform()) m.rope.base = a.rope.base;
+  m.rope.scaling = m.rope.scaling.value_or(a.rope.scaling);
+  if (m.window < 0 && model.is_uniform()) m.window = a.window;
+  m.qk_norm = m.qk_norm.value_or(a.qk_norm);
 }
 
 }  // namespace megalith::models

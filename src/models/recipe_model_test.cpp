@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "models/recipe_model.h"
 
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -61,6 +62,44 @@ TEST(RecipeModel, ACompleteRecipeIsTheSameModelAndStaysAsItIs) {
     const config::Recipe back = config::parse_recipe(config::to_yaml(whole), "w.yaml");
     EXPECT_EQ(model_of(back, 0), model_of(whole, 0)) << text;
   }
+}
+
+TEST(RecipeModel, EveryFamilyIsWhatItMakes) {
+  for (const Family* family : families()) {
+    const config::Recipe whole = recipe(
+        fmt::format("family: {}, vocab: 300, layers: 7, hidden: 48, heads: 4", family->name));
+    ModelSpec expected = family->make({.layers = 7, .hidden = 48, .heads = 4, .vocab = 300}, "t");
+    expected.init_std = 0.02;  // the recipe's
+    EXPECT_EQ(model_of(whole, 0), expected) << family->name;
+    const config::Recipe back = config::parse_recipe(config::to_yaml(whole), "w.yaml");
+    EXPECT_EQ(model_of(back, 0), expected) << family->name;
+  }
+}
+
+// What a recipe says of windows and angles is of the layers that have them.
+TEST(RecipeModel, LayersThatDifferKeepTheirDifference) {
+  const auto layers_of = [](const std::string& model) {
+    return model_of(recipe("vocab: 300, layers: 7, hidden: 48, heads: 4, " + model), 0).layers;
+  };
+  const auto gemma2 = layers_of("family: gemma2, window: 9, rope: {base: 500}");
+  EXPECT_EQ(gemma2[0].attention.window, 9);
+  EXPECT_EQ(gemma2[1].attention.window, 0);
+  EXPECT_EQ(gemma2[0].attention.rope.base, 500);
+  EXPECT_EQ(gemma2[1].attention.rope.base, 500);
+  const auto gemma3 = layers_of("family: gemma3_text, window: 9, rope: {base: 500, dim: 8}");
+  EXPECT_EQ(gemma3[4].attention.window, 9);
+  EXPECT_EQ(gemma3[4].attention.rope.base, 1e4);
+  EXPECT_EQ(gemma3[4].attention.rope.dim, 8);
+  EXPECT_EQ(gemma3[5].attention.window, 0);
+  EXPECT_EQ(gemma3[5].attention.rope.base, 500);
+  for (const layers::LayerSpec& layer : layers_of("family: gemma3_text, window: 0")) {
+    EXPECT_EQ(layer.attention.window, 0);
+    EXPECT_EQ(layer.attention.rope.base, 1e6);
+  }
+  EXPECT_EQ(layers_of("family: llama, window: 9")[6].attention.window, 9);
+  EXPECT_EQ(layers_of("family: gpt_neox")[0].attention.rope.dim, 2);  // of twelve
+  const layers::AttentionSpec qwen = layers_of("family: qwen2")[0].attention;
+  EXPECT_TRUE(qwen.qkv_bias && !qwen.output_bias);
 }
 
 // Whose digests config/compare_test.cpp has.

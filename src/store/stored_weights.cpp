@@ -123,10 +123,8 @@ class HuggingFaceWeights : public Weights {
 
   /// A model without its head is often stored without the prefix.
   std::string stored_name(const std::string& name) const {
-    if (folder_.find(name) != nullptr) return name;
-    if (name.starts_with(table_.prefix)) {
-      const std::string bare = name.substr(table_.prefix.size());
-      if (folder_.find(bare) != nullptr) return bare;
+    for (std::string& each : models::file_names(table_, name)) {
+      if (folder_.find(each) != nullptr) return std::move(each);
     }
     throw IntegrityError("{}: tensor {} is missing", folder_name_, name);
   }
@@ -159,8 +157,8 @@ class HuggingFaceWeights : public Weights {
   void check_rest(const models::ModelSpec& spec, const checkpoint::AtWork& at_work) const {
     for (const auto& [name, location] : folder_.tensors()) {
       if (used_.contains(name) || models::is_buffer(table_, name)) continue;
-      if (name == kHeadName && spec.head.tied) {
-        check_same_as_embedding(at_work);
+      if (spec.head.tied && is_head(name)) {
+        check_same_as_embedding(name, at_work);
         continue;
       }
       throw IntegrityError("{}: tensor {} is no part of the model that config.json describes",
@@ -168,16 +166,21 @@ class HuggingFaceWeights : public Weights {
     }
   }
 
-  void check_same_as_embedding(const checkpoint::AtWork& at_work) const {
+  bool is_head(const std::string& name) const {
+    const auto names = models::file_names(table_, std::string(models::head_name(table_)));
+    return std::ranges::find(names, name) != names.end();
+  }
+
+  void check_same_as_embedding(const std::string& name, const checkpoint::AtWork& at_work) const {
     const std::string& embedding = maps_.at("embedding.weight").moves.front().name;
-    const Location* const head = folder_.find(kHeadName);
+    const Location* const head = folder_.find(name);
     const Location* const other = folder_.find(embedding);
     if (head->entry->shape != other->entry->shape || head->entry->dtype != other->entry->dtype ||
-        read_foreign(kHeadName, at_work) != read_foreign(embedding, at_work)) {
+        read_foreign(name, at_work) != read_foreign(embedding, at_work)) {
       throw IntegrityError(
           "{}: tensor {} differs from {}, but config.json says they are tied "
           "(tie_word_embeddings); set it to false or remove the tensor",
-          head->file->path().string(), kHeadName, embedding);
+          head->file->path().string(), name, embedding);
     }
   }
 
@@ -189,7 +192,6 @@ class HuggingFaceWeights : public Weights {
     return bytes;
   }
 
-  inline static const std::string kHeadName = "lm_head.weight";
   std::string folder_name_;
   checkpoint::SafetensorsFolder folder_;
   models::ForeignTable table_;

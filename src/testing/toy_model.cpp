@@ -3,7 +3,6 @@
 
 #include "layers/heads/head.h"
 #include "math/random.h"
-#include "models/families.h"
 
 namespace megalith::testing {
 
@@ -44,6 +43,44 @@ engine::Settings toy_llama_settings() {
   settings.model.layers[1].attention.window = 5;
   settings.model.layers[2].attention.softcap = 3;
   settings.model.layers[2].attention.qk_norm = layers::QkNorm::head;
+  return settings;
+}
+
+models::ModelSpec toy_family_model(const models::Family& family, const models::Sizes& sizes) {
+  constexpr int64_t kWhole = 7;
+  models::Sizes whole = sizes;
+  whole.layers = kWhole;
+  models::ModelSpec model = family.make(whole, "toy");
+  model.layers.erase(model.layers.begin(), model.layers.begin() + (kWhole - sizes.layers));
+  model.dropout = 0.1;
+  model.init_std = 0.1;
+  model.for_each_layer([&](layers::LayerSpec& layer) {
+    layers::AttentionSpec& a = layer.attention;
+    if (a.window > 0) a.window = 5;
+    if (a.softcap > 0) a.softcap = 3;
+    if (&family != &models::kPhi3) return;
+    a.rope.scaling = layers::RopeScaling::longrope;
+    a.rope.factor = 2;
+    a.rope.original_context = 5;
+    for (int64_t pair = 0; pair < a.rope.dim / 2; ++pair) {
+      a.rope.short_factors.push_back(1 + 0.25 * static_cast<double>(pair));
+      a.rope.long_factors.push_back(1 + static_cast<double>(pair));
+    }
+  });
+  if (model.head.softcap > 0) model.head.softcap = 5;
+  return model;
+}
+
+engine::Settings toy_family_settings(const models::Family& family) {
+  engine::Settings settings = toy_settings();
+  settings.model = toy_family_model(family, {.layers = 3,
+                                             .hidden = 32,
+                                             .heads = 8,
+                                             .kv_heads = 4,
+                                             .head_dim = 8,
+                                             .ffn = 20,
+                                             .context = 16,
+                                             .vocab = 100});
   return settings;
 }
 

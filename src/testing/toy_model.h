@@ -6,6 +6,7 @@
 
 #include "data/host_batch.h"
 #include "engine/settings.h"
+#include "models/families.h"
 
 namespace megalith::testing {
 
@@ -17,6 +18,12 @@ engine::Settings toy_settings();
 /// the first layer scaled by the length of the sequence; the second layer sees a window alone, the
 /// third's scores are capped and its queries and keys have norms; untied, no biases.
 engine::Settings toy_llama_settings();
+
+/// The last layers of seven of a family, so that those with a window and those without meet; the
+/// windows and caps of a toy, scaled positions where the family is known for them.
+models::ModelSpec toy_family_model(const models::Family& family, const models::Sizes& sizes);
+/// The toy with three of them.
+engine::Settings toy_family_settings(const models::Family& family);
 
 /// The toy model with a head of sequences: three classes of the last row through a dense layer with
 /// a tanh, or two numbers of the mean of all rows.

@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: Apache-2.0
+// Every family of models has the same bits under every layout, like the toys of
+// engine_layout_test.cpp: losses, gradient norms and the whole state after three steps.
+#include <gtest/gtest.h>
+
+#include "testing/toy_run.h"
+
+namespace megalith::engine {
+namespace {
+
+using megalith::testing::run_toy;
+using megalith::testing::ToyRun;
+
+class FamilyLayout : public ::testing::TestWithParam<const models::Family*> {
+ protected:
+  static constexpr int kSteps = 3;
+
+  static Settings settings() {
+    Settings settings = megalith::testing::toy_family_settings(*GetParam());
+    settings.ragged = true;
+    return settings;
+  }
+
+  /// Of one rank.
+  void SetUp() override { run_toy(settings(), kSteps, {}, serial_); }
+
+  void expect_same(const Settings& other) const {
+    ToyRun run;
+    run_toy(other, kSteps, {}, run);
+    ASSERT_TRUE(run.state.faults().empty()) << run.state.faults()[0];
+    EXPECT_EQ(difference(serial_, run), "");
+  }
+
+  ToyRun serial_;
+};
+
+TEST_P(FamilyLayout, TensorPipelineAndDataRanks) {
+  Settings other = settings();
+  other.layout = {.tensor = 2, .pipeline = 2, .data = 2, .sequence = true};
+  other.zero = 1;
+  expect_same(other);
+}
+
+TEST_P(FamilyLayout, OneTensorShardARank) {
+  Settings other = settings();
+  other.layout = {.tensor = 4};
+  other.micro_batch = 4;
+  expect_same(other);
+}
+
+TEST_P(FamilyLayout, StagesThatComputeAgain) {
+  Settings other = settings();
+  other.layout = {.pipeline = 3};
+  other.recompute.mode = layers::Recompute::selective;
+  expect_same(other);
+}
+
+TEST_P(FamilyLayout, ItLearns) {
+  Settings settings = FamilyLayout::settings();
+  settings.model.dropout = 0;
+  ToyRun run;
+  run_toy(settings, 30, {}, run);
+  EXPECT_LT(run.loss.back(), run.loss.front() - 0.5);
+}
+
+INSTANTIATE_TEST_SUITE_P(All, FamilyLayout,
+                         ::testing::ValuesIn(models::families().begin(), models::families().end()),
+                         [](const auto& each) { return std::string(each.param->name); });
+
+}  // namespace
+}  // namespace megalith::engine
