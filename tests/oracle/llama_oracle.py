@@ -13,25 +13,19 @@ Ours:   what megalith trained, with every scaling of rotary positions, is the sa
     llama_oracle.py --megalith build/release/megalith --text FILE
 """
 import argparse
-import contextlib
 import copy
-import json
-import math
 import pathlib
 import sys
 import tempfile
 
-import safetensors.torch
 import torch
 import transformers
-from transformers.models.llama.modeling_llama import LlamaRMSNorm
 
 import torch_decoder
 from comparison import Checks, make_corpus, run, train
+from decoder_folders import VOCABULARY, compare_model, compare_scores, in_double, opened
 
-BOUND = 1.5
-VOCABULARY, LAYERS = 131, 3
-LENGTHS = [1, 2, 17] + [64] * 8
+LAYERS = 3
 PLAIN = {"hidden_size": 40, "num_attention_heads": 5, "intermediate_size": 88, "max_position_embeddings": 64}
 FACTORS = {"short_factor": [1.0, 1.1, 1.3, 1.7], "long_factor": [1.0, 1.5, 2.5, 4.0]}
 
@@ -101,130 +95,10 @@ SCALINGS = {
 }
 
 
-def random_model(folder, settings, dtype=torch.float32, **saving):
-    """Weights so large that positions and every part matter to the logits."""
-    torch.manual_seed(3)
-    config = transformers.LlamaConfig(**({
+def config_of(settings):
+    return transformers.LlamaConfig(**({
         "vocab_size": VOCABULARY, "num_hidden_layers": LAYERS, "initializer_range": 0.2, "bos_token_id": 1,
         "eos_token_id": 2} | copy.deepcopy(settings)))
-    model = transformers.LlamaForCausalLM(config).eval()
-    with torch.no_grad():
-        for weight in model.parameters():
-            if weight.dim() == 1:  # biases and norms too, which start at 0 and 1
-                weight.add_(torch.randn_like(weight) * 0.2)
-    model.to(dtype).save_pretrained(folder, **saving)
-
-
-def norm_in_double(self, x):
-    return self.weight * (x * torch.rsqrt(x.pow(2).mean(-1, keepdim=True) + self.variance_epsilon))
-
-
-@contextlib.contextmanager
-def double_norms():
-    """transformers computes norms in float32 whatever the model's type; not in a float64 reference."""
-    narrow, LlamaRMSNorm.forward = LlamaRMSNorm.forward, norm_in_double
-    try:
-        yield
-    finally:
-        LlamaRMSNorm.forward = narrow
-
-
-def opened(folder):
-    """And what did not fit. Copied: products round as their operands' addresses let them, and those of a
-    mapped file are as its header makes them. Opened, as to(bfloat16) would round the frequencies too."""
-    model, loading = transformers.LlamaForCausalLM.from_pretrained(folder, output_loading_info=True)
-    faults = [key for key in ("missing_keys", "unexpected_keys", "mismatched_keys") if loading[key]]
-    return copy.deepcopy(model).eval(), faults
-
-
-def logits_of(model, ids):
-    with torch.no_grad():
-        return model(torch.tensor([ids])).logits[0]
-
-
-def logprobs_of(model, lines):
-    """log p(ids[i + 1] | ids[..i]) of every line, one after the other, in the type of the model's weights."""
-    parts = [torch.log_softmax(logits_of(model, ids)[:-1], -1).gather(1, torch.tensor(ids[1:])[:, None])[:, 0]
-             for ids in lines if len(ids) > 1]
-    return torch.cat(parts).double()
-
-
-def scored(program, checkpoint, lines, file, *options):
-    file.write_text("".join(json.dumps({"ids": ids}) + "\n" for ids in lines))
-    answers = run(program, "evaluate", "score", "--checkpoint", checkpoint, "--input", file, "--threads", 1, *options)
-    assert [len(answer["logprobs"]) for answer in answers] == [len(ids) - 1 for ids in lines]
-    return torch.tensor([value for answer in answers for value in answer["logprobs"]], dtype=torch.float64)
-
-
-def random_lines(context, vocabulary=VOCABULARY):
-    generator = torch.Generator().manual_seed(1)
-    lengths = LENGTHS + ([context] * 4 if context > 64 else [])
-    return [torch.randint(vocabulary, (n,), generator=generator).tolist() for n in lengths]
-
-
-def compare_scores(checks, name, program, checkpoint, model, folder):
-    """Of every length up to the context. bf16 weights are read into float32 by both."""
-    lines = random_lines(model.config.max_position_embeddings, model.config.vocab_size)
-    ours = scored(program, checkpoint, lines, folder / "ids.jsonl")
-    theirs = logprobs_of(copy.deepcopy(model).float(), lines)
-    with double_norms():
-        true = logprobs_of(copy.deepcopy(model).double(), lines)
-
-    def rms(x):
-        return math.sqrt(float(((x - true) ** 2).mean()))
-
-    def most(x):
-        return float((x - true).abs().max())
-
-    checks.expect(f"{name}: log probabilities", rms(ours) <= BOUND * rms(theirs),
-                  f"rms {rms(ours):.2e}, transformers in float32 {rms(theirs):.2e}, ratio {rms(ours) / rms(theirs):.2f}; "
-                  f"largest {most(ours):.1e} and {most(theirs):.1e}; {len(true)} of mean {float(true.mean()):.2f}")
-    return ours, lines
-
-
-def tensors_of(folder):
-    """Name: (type, shape, bytes) of every tensor in the folder."""
-    found = {}
-    for file in sorted(folder.glob("*.safetensors")):
-        for name, tensor in safetensors.torch.load_file(file).items():
-            found[name] = (tensor.dtype, tuple(tensor.shape), tensor.contiguous().view(torch.uint8).numpy().tobytes())
-    return found
-
-
-def compare_round_trip(checks, name, program, theirs, model, scores, lines, folder):
-    """To a megalith folder and back: the same tensors, to the bit, and a configuration that means the same."""
-    middle, back = folder / "middle", folder / "back"
-    run(program, "convert", "--from", theirs, "--to", middle, "--format", "megalith")
-    run(program, "convert", "--from", middle, "--to", back, "--format", "hf")
-    before, after = tensors_of(theirs), tensors_of(back)
-    differ = [key for key in sorted(before.keys() | after.keys()) if before.get(key) != after.get(key)]
-    checks.expect(f"{name}: there and back, to the bit", not differ, f"{len(after)} tensors{' but ' if differ else ''}"
-                  + ", ".join(differ))
-    again = scored(program, middle, lines, folder / "ids.jsonl")
-    checks.expect(f"{name}: the megalith folder scores the same bits", torch.equal(again, scores))
-    model_again, faults = opened(back)
-    checks.expect(f"{name}, there and back: LlamaForCausalLM takes every tensor", not faults, ", ".join(faults))
-    first = [logits_of(model, ids) for ids in lines]
-    second = [logits_of(model_again, ids) for ids in lines]
-    worst = max(float((a.float() - b.float()).abs().max()) for a, b in zip(first, second))
-    checks.expect(f"{name}, there and back: logits of transformers, to the bit",
-                  model.dtype == model_again.dtype and all(torch.equal(a, b) for a, b in zip(first, second)),
-                  f"largest difference {worst:.1e}")
-
-
-def compare_model(checks, name, program, settings, folder, dtype=torch.float32, edit=None, **saving):
-    folder.mkdir()
-    try:
-        random_model(folder / "theirs", settings, dtype, **saving)
-        if edit is not None:
-            config = json.loads((folder / "theirs/config.json").read_text())
-            edit(config)
-            (folder / "theirs/config.json").write_text(json.dumps(config))
-        model, _ = opened(folder / "theirs")
-        scores, lines = compare_scores(checks, name, program, folder / "theirs", model, folder)
-        compare_round_trip(checks, name, program, folder / "theirs", model, scores, lines, folder)
-    except SystemExit as refusal:  # of the program, with its message
-        checks.expect(name, False, str(refusal))
 
 
 def compare_decoder(checks):
@@ -251,7 +125,7 @@ def compare_decoder(checks):
         state[theirs + "post_attention_layernorm.weight"] = weights[ours + "norm_2.weight"]
     model.load_state_dict(state)
     ids = torch_decoder.formula_samples(shape, 0, 2)[:, :-1]
-    with double_norms(), torch.no_grad():
+    with in_double(model), torch.no_grad():
         worst = float((model(ids).logits - torch_decoder.logits(shape, weights, ids)).abs().max())
     # The turn of a head by a rounded angle of at most `context`, and its rounded sine.
     bound = (shape.context + 1) * 2.0**-24
@@ -275,7 +149,7 @@ def compare_trained(checks, program, text, folder):
             })
             run(program, "convert", "--from", out, "--to", foreign, "--format", "hf")
             model, faults = opened(foreign)
-            checks.expect(f"{name}: LlamaForCausalLM takes every tensor", not faults, ", ".join(faults))
+            checks.expect(f"{name}: its class takes every tensor", not faults, ", ".join(faults))
             compare_scores(checks, f"{name}, its run folder", program, out, model, folder)
             compare_scores(checks, f"{name}, its Hugging Face folder", program, foreign, model, folder)
         except SystemExit as refusal:
@@ -295,12 +169,12 @@ def main():
     with tempfile.TemporaryDirectory() as name:
         folder = pathlib.Path(name)
         for number, (kind, settings) in enumerate(MODELS.items()):
-            compare_model(checks, kind, arguments.megalith, settings, folder / str(number))
+            compare_model(checks, kind, arguments.megalith, config_of(settings), folder / str(number))
         for number, (kind, (settings, edit)) in enumerate(EDITED.items()):
-            compare_model(checks, kind, arguments.megalith, settings, folder / f"edited-{number}", edit=edit)
-        compare_model(checks, "f16", arguments.megalith, PLAIN, folder / "f16", torch.float16)
-        compare_model(checks, "bf16", arguments.megalith, PLAIN | {"attention_bias": True}, folder / "bf16", torch.bfloat16)
-        compare_model(checks, "in shards", arguments.megalith, PLAIN, folder / "shards", max_shard_size="50KB")
+            compare_model(checks, kind, arguments.megalith, config_of(settings), folder / f"edited-{number}", edit=edit)
+        compare_model(checks, "f16", arguments.megalith, config_of(PLAIN), folder / "f16", torch.float16)
+        compare_model(checks, "bf16", arguments.megalith, config_of(PLAIN | {"attention_bias": True}), folder / "bf16", torch.bfloat16)
+        compare_model(checks, "in shards", arguments.megalith, config_of(PLAIN), folder / "shards", max_shard_size="50KB")
         compare_trained(checks, arguments.megalith, arguments.text, folder)
     return checks.exit_code()
 
