@@ -4,6 +4,7 @@ are made here so that no binary file lies in the tree; each shows one feature of
 import gzip
 import hashlib
 import json
+import pathlib
 import struct
 
 
@@ -230,5 +231,16 @@ def score_line():
                 '{"text": "\\ud83d\\ude42\\u0000"}', '{"text": "\\ud800"}', '{"text": 3}', '{"ids": [1], "ids": [2]}', "[]", "", "[" * 100, b'{"text": "\xff"}')
 
 
+def chat_template():
+    templates = [path.read_bytes() for path in sorted((pathlib.Path(__file__).parent.parent / "tests/oracle/chat_templates").glob("*.jinja"))]
+    messages = b'\n%%\n[{"role": "system", "content": "s"}, {"role": "user", "content": [{"type": "text", "text": "u"}]}]'
+    return templates + [template + messages for template in templates[::4]] + text(
+        "{% set n = namespace(x='a') %}{% for i in range(99) %}{% set n.x = n.x + n.x %}{% endfor %}", "{% macro f() %}{{ f() }}{% endmacro %}{{ f() }}",
+        "{% set n = namespace(x=[1]) %}{% for i in range(99) %}{% set n.x = [n.x, n.x] %}{% endfor %}{{ n.x == n.x|list }}{{ n.x }}",
+        "{{ " + "(" * 500, "{{ 1" + "+1" * 500 + " }}", "{% if 1 %}" * 300, "{{ 'a' * 99999999999 }}{{ 2 ** 64 }}{{ -9223372036854775807 // -1 }}", "{{ '%', '\\x4', '\\ud800' }}",
+        "{% call(a) f() %}{% endcall %}{% filter upper|indent(2, true) %}a{% endfilter %}{% with a = 1 %}{% endwith %}", "{{ 'ab'[::-1][9:-9:-3] }}{{ [1, 'a']|sort }}",
+        "{# a #}{#- b -#}{% raw %}{{ }}{% endraw %}\r\n {%- if 1 +%}\n{% endif %}", "{{ messages|map(attribute='role')|unique|list|tojson(indent=2) }}{{ strftime_now('%Y%_99d') }}")
+
+
 SEEDS = {f.__name__: f for f in (recipe, tokenizer_json, encode, ids_json, utf8_stream, documents, indexed, safetensors, manifest, safetensors_index, metrics,
-                                 events, run_record, hugging_face, run_state, earlier_start, lock_file, score_line)}
+                                 events, run_record, hugging_face, run_state, earlier_start, lock_file, score_line, chat_template)}
