@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// megalith tokenizer train | encode | decode
+// megalith tokenizer train | encode | decode | chat
 #include <fmt/ranges.h>
 
+#include <ctime>
+#include <filesystem>
 #include <memory>
 #include <nlohmann/json.hpp>
 
@@ -10,6 +12,7 @@
 #include "base/error.h"
 #include "base/file.h"
 #include "base/thread_pool.h"
+#include "chat/conversation.h"
 #include "text/bpe_trainer.h"
 #include "text/ids_json.h"
 #include "text/tokenizer.h"
@@ -162,6 +165,57 @@ void add_decode_command(CLI::App& parent, Invocation& invocation) {
   });
 }
 
+struct ChatOptions {
+  std::string tokenizer, input;
+  bool no_generation_prompt = false;
+};
+
+std::tm local_time() {
+  const std::time_t now = std::time(nullptr);
+  std::tm parts{};
+  localtime_r(&now, &parts);
+  return parts;
+}
+
+int render_chat(const ChatOptions& o, bool json) {
+  std::filesystem::path path = o.tokenizer;
+  std::error_code error;
+  if (std::filesystem::is_directory(path, error)) path /= "tokenizer.json";
+  const text::Tokenizer tokenizer = text::Tokenizer::load(path);
+  const auto conversation =
+      chat::Conversation::parse(read_file(o.input, chat::kMaxMessagesBytes), o.input);
+  const auto folder = chat::ChatFolder::load(path.parent_path());
+  const std::string text = folder.render(conversation, !o.no_generation_prompt, local_time());
+  if (json) {
+    // The template has put the special tokens where they belong.
+    print_json({{"text", text}, {"ids", tokenizer.encode(text, false)}});
+  } else {
+    fmt::print("{}", text);
+  }
+  return 0;
+}
+
+void add_chat_command(CLI::App& parent, Invocation& invocation) {
+  CLI::App& c = add_command(
+      parent, invocation, "chat", "messages as the text and ids that a chat model expects",
+      "  echo '[{\"role\": \"user\", \"content\": \"Hello\"}]' > messages.json\n"
+      "  megalith tokenizer chat --tokenizer model/tokenizer.json --input messages.json --json\n");
+  auto o = std::make_shared<ChatOptions>();
+  c.add_option("--tokenizer", o->tokenizer,
+               "tokenizer.json with chat_template.jinja or tokenizer_config.json beside it, or "
+               "their folder")
+      ->required();
+  c.add_option("--input", o->input,
+               "JSON: [{\"role\": ..., \"content\": ...}, ...] or {\"messages\": [...], \"tools\": "
+               "[...]}")
+      ->required();
+  c.add_flag("--no-generation-prompt", o->no_generation_prompt,
+             "do not begin the answer of the model");
+  c.callback([o, &invocation] {
+    invocation.run = [o, &invocation] { return render_chat(*o, invocation.json); };
+  });
+}
+
 }  // namespace
 
 void add_tokenizer(CLI::App& app, Invocation& invocation) {
@@ -170,6 +224,7 @@ void add_tokenizer(CLI::App& app, Invocation& invocation) {
   add_train_command(c, invocation);
   add_encode_command(c, invocation);
   add_decode_command(c, invocation);
+  add_chat_command(c, invocation);
 }
 
 }  // namespace megalith::apps

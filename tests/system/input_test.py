@@ -25,6 +25,8 @@ class Input(Refusals):
         yield ("tokenizer", "encode", "--tokenizer", t, "--input", "%s")
         yield ("tokenizer", "decode", "--tokenizer", "%s", "--input", self.ids)
         yield ("tokenizer", "decode", "--tokenizer", t, "--input", "%s")
+        yield ("tokenizer", "chat", "--tokenizer", "%s", "--input", self.put("messages.json", b'[{"role": "user"}]'))
+        yield ("tokenizer", "chat", "--tokenizer", t, "--input", "%s")
         yield ("pack", "--tokenizer", "%s", "--input", self.text, "--output", x)
         yield ("pack", "--tokenizer", t, "--input", "%s", "--output", x)
         yield ("train", "%s")
@@ -248,6 +250,33 @@ class Input(Refusals):
         for content in ("3", "{}", '{"ids": 3}', '{"ids": [1.5]}', "[-1]", "[99999999999999999999]", "[100000]", '["1"]', "[null]", '{"ids": [1], "ids": [2]}', "[1] [2]"):
             self.refused("tokenizer", "decode", "--tokenizer", self.tokenizer, "--input", self.put("bad-ids.json", content.encode()), say=["bad-ids.json"])
         self.enormous(("tokenizer", "decode", "--tokenizer", self.tokenizer, "--input"))
+
+    def test_chats(self):
+        model = self.folder / "chat"
+        model.mkdir()
+        shutil.copy(self.tokenizer, model / "tokenizer.json")
+        messages = self.put("messages.json", b'{"messages": [{"role": "user", "content": "the c\\u00e4t"}], "tools": [{"name": "f"}]}')
+        chat = ("tokenizer", "chat", "--tokenizer", model / "tokenizer.json", "--input")
+        self.refused(*chat, messages, say=["there is no chat template"])
+        template = model / "chat_template.jinja"
+        template.write_text("{% for m in messages %}\n<|{{ m.role }}|>{{ m.content }}{{ eos_token }}{% endfor %}\n"
+                            "{% if add_generation_prompt %}<|assistant|>{% endif %}{{ tools|tojson if 0 }}")
+        (model / "tokenizer_config.json").write_text('{"eos_token": {"content": "<|endoftext|>"}}')
+        whole, shown = run_json(*chat, messages), "<|user|>the cät<|endoftext|>"
+        self.assertEqual(whole["text"], shown + "<|assistant|>")
+        self.assertEqual(run_json(*chat, messages, "--no-generation-prompt")["text"], shown)
+        self.assertEqual(run("tokenizer", "chat", "--tokenizer", model, "--input", messages), shown + "<|assistant|>")
+        self.assertEqual(whole["ids"], run_json("tokenizer", "encode", "--tokenizer", self.tokenizer, "--input", self.put("chat.txt", whole["text"].encode()))["ids"])
+        for what, path in self.each("messages.json", messages.read_bytes()):
+            self.refused(*chat, path, say=[path.name])
+        self.enormous(chat)
+        for content, say in (("{{ raise_exception('not so') }}", "not so"), ("a\n{% for %}", "chat_template.jinja:2:8"), ("{% for i in range(99999) %}" * 4 + "{% endfor %}" * 4, "steps"),
+                             ("{{ 'a' * 99999999999 }}", "bytes"), ("{{ " + "not " * 50000 + "1 }}", "levels"), ("x" * ((1 << 20) + 1), "chat_template.jinja"), ("\x1b[2J{{", "has no end")):
+            template.write_text(content)
+            self.refused(*chat, messages, codes=(2, 3), say=[say])
+        template.unlink()
+        template.symlink_to("chat_template.jinja")
+        self.refused(*chat, messages, codes=(2, 3), say=["chat_template.jinja"])
 
     def test_lines_to_score(self):
         score = ("evaluate", "score", "--checkpoint", self.folder / "run", "--input")
