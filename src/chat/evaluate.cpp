@@ -7,10 +7,13 @@
 
 namespace megalith::chat {
 
-const Value* Scope::find(std::string_view name) const {
-  for (const Scope* scope = this; scope; scope = scope->outer.get())
-    for (const auto& [key, value] : scope->names)
+const Value* Scope::find(std::string_view name, int64_t& looked_at) const {
+  for (const Scope* scope = this; scope; scope = scope->outer.get()) {
+    for (const auto& [key, value] : scope->names) {
+      ++looked_at;
       if (key == name) return &value;
+    }
+  }
   return nullptr;
 }
 
@@ -24,7 +27,10 @@ void Scope::set(const std::string& name, Value value) {
 }
 
 Value Renderer::find_name(const std::string& name) {
-  if (const Value* found = scope_->find(name)) return *found;
+  int64_t looked_at = 0;
+  const Value* found = scope_->find(name, looked_at);
+  budget_.step(looked_at / 16);
+  if (found) return *found;
   if (const auto function = find_global(name, world_)) return *function;
   return Value::undefined(fmt::format("'{}' is undefined", name));
 }

@@ -72,6 +72,21 @@ TEST(ChatLimits, ComparingIsCounted) {
               HasSubstr("steps"));
 }
 
+TEST(ChatLimits, NamesAndArguments) {
+  std::string sets, arguments;
+  for (int i = 0; i < 5000; ++i) sets += "{% set a" + std::to_string(i) + " = 1 %}";
+  Limits few;
+  few.steps = 1'000'000;
+  EXPECT_EQ(rendered(sets + "{{ a0 }}", "{}", few), "1");
+  EXPECT_THAT(fault_of(sets + "{% for i in range(10000) %}{{ a4999 }}{% endfor %}", "{}", few),
+              HasSubstr("more than 1000000 steps"));
+  for (int i = 0; i < 256; ++i) arguments += "a" + std::to_string(i) + "=1,";
+  EXPECT_THAT(fault_of("{{ dict(" + arguments + ") }}"),
+              HasSubstr("a call with more than 255 named arguments"));
+  EXPECT_THAT(fault_of("{% macro f(" + arguments + ") %}{% endmacro %}"),
+              HasSubstr("a macro with more than 255 parameters"));
+}
+
 TEST(ChatLimits, Output) {
   Limits limits;
   limits.output_bytes = 5;

@@ -129,6 +129,8 @@ void ExpressionParser::arguments(Expression& call) {
       std::string name = stream_.next().text;
       stream_.next();
       call.keywords.emplace_back(std::move(name), expression());
+      if (call.keywords.size() > kMostNamed)
+        throw SyntaxFault(at, "a call with more than {} named arguments", kMostNamed);
     } else {
       if (!call.keywords.empty())
         throw SyntaxFault(at, "an argument without a name behind one with a name");

@@ -138,6 +138,8 @@ class StatementParser {
     while (!stream_.is_sign(")")) {
       if (!macro.parameters.empty()) stream_.expect_sign(",");
       macro.parameters.push_back(stream_.expect(TokenKind::name, "a parameter").text);
+      if (macro.parameters.size() > kMostNamed)
+        throw SyntaxFault(stream_.now().at, "a macro with more than {} parameters", kMostNamed);
       if (stream_.skip_sign("=")) {
         macro.defaults.push_back(expressions_.expression());
       } else if (!macro.defaults.empty()) {

@@ -9,6 +9,9 @@
 
 namespace megalith::chat {
 
+/// Named arguments of a call, and parameters of a macro: they are compared with each other.
+inline constexpr size_t kMostNamed = 255;
+
 /// The tokens with a place in them, and the levels that are open.
 class TokenStream {
  public:

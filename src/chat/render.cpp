@@ -176,6 +176,7 @@ void Renderer::assign(const Target& target, const Value& value) {
     for (size_t i = 0; i < items.size(); ++i) assign(target.parts[i], items[i]);
   } else if (target.attribute.empty()) {
     budget_.make(sizeof(Value) + target.name.size());
+    budget_.step(static_cast<int64_t>(scope_->names.size() / 16));  // they are searched
     scope_->set(target.name, value);
   } else {
     const Value owner = find_name(target.name);

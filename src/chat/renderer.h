@@ -20,7 +20,9 @@ struct Scope {
   std::shared_ptr<Scope> outer;
   std::vector<std::pair<std::string, Value>> names;
 
-  const Value* find(std::string_view name) const;
+  /// The innermost value of the name; null if there is none. Scopes are searched name by name, and
+  /// `looked_at` says how many.
+  const Value* find(std::string_view name, int64_t& looked_at) const;
   void set(const std::string& name, Value value);
 };
 using ScopePtr = std::shared_ptr<Scope>;

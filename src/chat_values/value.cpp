@@ -97,20 +97,14 @@ void Dict::set(const Value& key, Value value, Budget& budget) {
 }
 
 const Value* Namespace::find(std::string_view name) const {
-  for (const auto& [key, value] : attributes)
-    if (key == name) return &value;
-  return nullptr;
+  const auto found = attributes.find(std::string(name));
+  return found == attributes.end() ? nullptr : &found->second;
 }
 
 void Namespace::set(const std::string& name, Value value) {
   if (name.starts_with('_'))
     throw Fault("a namespace takes no attribute that begins with an underscore: '{}'", name);
-  for (auto& [key, old] : attributes) {
-    if (key != name) continue;
-    old = std::move(value);
-    return;
-  }
-  attributes.emplace_back(name, std::move(value));
+  attributes.insert_or_assign(name, std::move(value));
 }
 
 std::vector<std::optional<Value>> Arguments::bind(std::string_view callee,

@@ -101,7 +101,7 @@ struct Dict {
 
 /// What `namespace(...)` makes: the only thing whose attributes a template may set.
 struct Namespace {
-  std::vector<std::pair<std::string, Value>> attributes;
+  std::unordered_map<std::string, Value> attributes;
   const Value* find(std::string_view name) const;
   void set(const std::string& name, Value value);
 };
