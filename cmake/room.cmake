@@ -9,11 +9,12 @@ set(threaded_rooms base comm data parallel optim checkpoint engine train)
 #            SOURCES matmul/matmul.cpp ...  TESTS matmul/matmul_test.cpp ...  TEST_USES testing)
 #
 # makes the static library `kernels` (included as "kernels/matmul/matmul.h") and, from TESTS, the
-# program `kernels_test`. FUZZ names fuzz targets (fuzz.cmake). USES must be rooms of a lower level;
+# program `kernels_test` (with TESTS_READ_SOURCES it knows the folder of the clone as
+# MEGA_SOURCE_DIR). FUZZ names fuzz targets (fuzz.cmake). USES must be rooms of a lower level;
 # tools/check_rooms.py proves the same from the includes. TEST_USES are further rooms that only
 # the tests may include.
 function(add_room name)
-  cmake_parse_arguments(ROOM "" "LEVEL" "USES;LIBRARIES;SOURCES;TESTS;TEST_USES;TEST_LIBRARIES;FUZZ" ${ARGN})
+  cmake_parse_arguments(ROOM "TESTS_READ_SOURCES" "LEVEL" "USES;LIBRARIES;SOURCES;TESTS;TEST_USES;TEST_LIBRARIES;FUZZ" ${ARGN})
   set_property(GLOBAL PROPERTY room_level_${name} ${ROOM_LEVEL})
   foreach(used IN LISTS ROOM_USES)
     get_property(used_level GLOBAL PROPERTY room_level_${used})
@@ -43,7 +44,9 @@ function(add_room name)
     if(MEGA_SANITIZE)  # what is tested is optimized, the test itself is only compiled
       target_compile_options(${name}_test PRIVATE -O0)
     endif()
-    target_compile_definitions(${name}_test PRIVATE MEGA_SOURCE_DIR="${CMAKE_SOURCE_DIR}")
+    if(ROOM_TESTS_READ_SOURCES)  # of the others no object depends on where the clone is
+      target_compile_definitions(${name}_test PRIVATE MEGA_SOURCE_DIR="${CMAKE_SOURCE_DIR}")
+    endif()
     add_test(NAME ${name} COMMAND ${name}_test)
     set_tests_properties(${name} PROPERTIES LABELS unit)
     if(MEGA_SANITIZE STREQUAL "thread" AND name IN_LIST threaded_rooms)
