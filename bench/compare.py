@@ -40,8 +40,11 @@ def main():
         if name not in ROWS and name not in COMPARISONS:
             p.error(f"no comparison {name}; there are {', '.join(COMPARISONS)}, and rows 1 to 14")
     wanted = [c for n in a.names or COMPARISONS for c in ROWS.get(n, [COMPARISONS.get(n)])]
-    commit = subprocess.run(["git", "describe", "--always", "--dirty", "--abbrev=12"], capture_output=True, text=True,
-                            cwd=ROOT).stdout.strip()
+    commit = subprocess.run(["git", "rev-parse", "--short=12", "HEAD"], capture_output=True, text=True, cwd=ROOT).stdout.strip()
+    # A record that is being written is no change of what is measured.
+    changed = subprocess.run(["git", "status", "--porcelain", "--untracked-files=no", "--", ".", ":!bench/results"], capture_output=True,
+                             text=True, cwd=ROOT).stdout.strip()
+    commit += "-dirty" if changed else ""
     versions = subprocess.run([a.megalith, "doctor", "--json"], capture_output=True, text=True).stdout.strip()
     rivals = (PEERS / "requirements.txt").read_text().splitlines()[1:] if a.python else []
     with tempfile.TemporaryDirectory(dir=os.environ.get("TMPDIR", "/tmp")) as folder, open(a.record, "a") as file:

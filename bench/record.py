@@ -86,9 +86,10 @@ class Record:
 
 
 def machine():
-    cpu = next((l.split(":")[1].strip() for l in open("/proc/cpuinfo") if l.startswith("model name")), "?")
-    flags = next(l for l in open("/proc/cpuinfo") if l.startswith("flags"))
-    kinds = [f for f in ("avx2", "avx512f", "avx512_bf16", "amx_bf16") if f" {f}" in flags]
+    said = dict(reversed([[part.strip() for part in l.split(":", 1)] for l in open("/proc/cpuinfo") if ":" in l]))
+    cpu = f"{said.get('model name', '?')} family {said.get('cpu family', '?')} model {said.get('model', '?')}"
+    flags = f" {said['flags']} "
+    kinds = [f for f in ("avx2", "avx512f", "avx512_bf16", "amx_bf16") if f" {f} " in flags]
     memory_bytes = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
     return f"{cpu} ({', '.join(kinds)}), {os.cpu_count()} cores, {memory_bytes / 2**30:.0f} GiB, {platform.platform()}"
 
