@@ -5,7 +5,7 @@
 #include <filesystem>
 
 #include "checkpoint/step_folders.h"
-#include "models/model_spec_json.h"
+#include "families/model_spec_json.h"
 
 namespace megalith::apps {
 namespace {

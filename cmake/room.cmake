@@ -14,7 +14,8 @@ set(threaded_rooms base comm data parallel optim checkpoint engine train)
 # tools/check_rooms.py proves the same from the includes. TEST_USES are further rooms that only
 # the tests may include.
 function(add_room name)
-  cmake_parse_arguments(ROOM "TESTS_READ_SOURCES" "LEVEL" "USES;LIBRARIES;SOURCES;TESTS;TEST_USES;TEST_LIBRARIES;FUZZ" ${ARGN})
+  cmake_parse_arguments(ROOM "TESTS_READ_SOURCES" "LEVEL"
+    "USES;LIBRARIES;SOURCES;TESTS;TEST_USES;TEST_LIBRARIES;FUZZ" ${ARGN})
   set_property(GLOBAL PROPERTY room_level_${name} ${ROOM_LEVEL})
   foreach(used IN LISTS ROOM_USES)
     get_property(used_level GLOBAL PROPERTY room_level_${used})

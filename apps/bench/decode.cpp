@@ -6,9 +6,9 @@
 #include "account/profile.h"
 #include "apps/bench/figures.h"
 #include "engine/inference_model.h"
+#include "families/families.h"
 #include "kernels/elementwise/pointwise.h"
 #include "kernels/reduction/read_bandwidth.h"
-#include "models/families.h"
 
 namespace megalith::apps {
 namespace {

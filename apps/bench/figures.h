@@ -13,8 +13,8 @@
 #include "data/host_batch.h"
 #include "device/device.h"
 #include "engine/settings.h"
+#include "families/families.h"
 #include "kernels/exec.h"
-#include "models/families.h"
 
 namespace megalith::apps {
 

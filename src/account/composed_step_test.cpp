@@ -11,7 +11,7 @@
 #include "account/layout_plan.h"
 #include "comm/backends.h"
 #include "engine/from_recipe.h"
-#include "models/families.h"
+#include "families/families.h"
 #include "testing/toy_model.h"
 
 namespace megalith::account {

@@ -11,8 +11,8 @@
 #include "account/paper_table.h"
 #include "account/traced_step.h"
 #include "comm/backends.h"
+#include "families/families.h"
 #include "kernels/reduction/norms.h"
-#include "models/families.h"
 #include "testing/toy_model.h"
 
 namespace megalith::account {

@@ -9,7 +9,7 @@
 #include "base/integer.h"
 #include "comm/backends.h"
 #include "engine/engine.h"
-#include "models/families.h"
+#include "families/families.h"
 
 namespace megalith::account {
 

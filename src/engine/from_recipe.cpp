@@ -3,7 +3,7 @@
 
 #include <limits>
 
-#include "models/recipe_model.h"
+#include "families/recipe_model.h"
 
 namespace megalith::engine {
 namespace {

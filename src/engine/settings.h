@@ -5,11 +5,11 @@
 
 #include "kernels/exec.h"
 #include "layers/block.h"
-#include "models/model_spec.h"
 #include "optim/adamw.h"
 #include "optim/schedule.h"
 #include "parallel/mesh.h"
 #include "parallel/schedule.h"
+#include "spec/model_spec.h"
 
 namespace megalith::engine {
 

@@ -8,7 +8,7 @@
 #include <cmath>
 #include <numeric>
 
-#include "models/families.h"
+#include "families/families.h"
 
 namespace megalith::evaluate {
 namespace {

@@ -11,7 +11,7 @@
 #include "layers/block.h"
 #include "layers/embedding.h"
 #include "layers/heads/head.h"
-#include "models/model_spec.h"
+#include "spec/model_spec.h"
 
 namespace megalith::models {
 

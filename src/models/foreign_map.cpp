@@ -4,7 +4,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <charconv>
 #include <cstring>
 
 #include "base/error.h"
@@ -15,26 +14,6 @@ namespace {
 
 /// Side of the square that is transposed at once: two of them fit the first-level cache.
 constexpr int64_t kTile = 32;
-
-/// The number that '*' of the pattern stands for in the text; -1 for a pattern without one. Nothing
-/// when the text is not of the pattern.
-std::optional<int64_t> match(std::string_view pattern, std::string_view text) {
-  const size_t star = pattern.find('*');
-  if (star == std::string_view::npos)
-    return pattern == text ? std::optional<int64_t>(-1) : std::nullopt;
-  const std::string_view before = pattern.substr(0, star), after = pattern.substr(star + 1);
-  if (text.size() <= before.size() + after.size() || !text.starts_with(before) ||
-      !text.ends_with(after)) {
-    return std::nullopt;
-  }
-  const std::string_view middle =
-      text.substr(before.size(), text.size() - before.size() - after.size());
-  int64_t number = 0;
-  const auto [end, error] = std::from_chars(middle.data(), middle.data() + middle.size(), number);
-  if (error != std::errc() || end != middle.data() + middle.size() || number < 0)
-    return std::nullopt;
-  return number;
-}
 
 std::string with_number(std::string_view pattern, int64_t number) {
   std::string name(pattern);
@@ -173,7 +152,7 @@ std::vector<TensorMap> tensor_maps(const ModelSpec& model, const ForeignTable& t
   for (const DeclaredTensor& tensor : declared_tensors(model, tensor_shards)) {
     const size_t before = maps.size();
     for (const ForeignRow& row : table.rows) {
-      const auto layer = match(row.ours, tensor.name);
+      const auto layer = layer_of(row.ours, tensor.name);
       if (!layer) continue;
       maps.push_back(map_of(model, tensor, row, *layer));
       break;
@@ -184,28 +163,6 @@ std::vector<TensorMap> tensor_maps(const ModelSpec& model, const ForeignTable& t
     }
   }
   return maps;
-}
-
-std::vector<std::string> file_names(const ForeignTable& table, const std::string& name) {
-  std::vector<std::string> names = {name};
-  if (name.starts_with(table.prefix)) names.push_back(name.substr(table.prefix.size()));
-  for (const ForeignAlias& alias : table.aliases) {
-    if (alias.name == name) names.emplace_back(alias.other);
-  }
-  return names;
-}
-
-std::string_view head_name(const ForeignTable& table) {
-  const auto row = std::ranges::find(table.rows, "head.weight", &ForeignRow::ours);
-  return row == table.rows.end() ? std::string_view() : row->pieces[0].name;
-}
-
-bool is_buffer(const ForeignTable& table, std::string_view foreign_name) {
-  return std::ranges::any_of(table.buffers, [&](std::string_view pattern) {
-    if (match(pattern, foreign_name)) return true;
-    return pattern.starts_with(table.prefix) &&
-           match(pattern.substr(table.prefix.size()), foreign_name).has_value();
-  });
 }
 
 void to_ours(const TensorMap& map, const RowMove& move, int64_t element_bytes, const void* foreign,

@@ -10,7 +10,7 @@
 #include <numeric>
 
 #include "base/error.h"
-#include "models/families.h"
+#include "families/families.h"
 
 namespace megalith::models {
 namespace {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "models/model_spec.h"
+#include "spec/model_spec.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -8,9 +8,9 @@
 
 #include "base/error.h"
 #include "config/fields_json.h"
-#include "models/families.h"
+#include "families/families.h"
+#include "families/model_spec_json.h"
 #include "models/foreign_map.h"
-#include "models/model_spec_json.h"
 
 namespace megalith::models {
 namespace {

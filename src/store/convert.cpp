@@ -10,9 +10,10 @@
 #include "checkpoint/safetensors_folder.h"
 #include "checkpoint/staged_folder.h"
 #include "checkpoint/state_digest.h"
-#include "models/families.h"
-#include "models/hugging_face.h"
-#include "models/model_spec_json.h"
+#include "families/families.h"
+#include "families/hugging_face.h"
+#include "families/model_spec_json.h"
+#include "models/foreign_map.h"
 #include "store/model_source.h"
 
 namespace megalith::store {

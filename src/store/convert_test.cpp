@@ -17,7 +17,8 @@
 #include "checkpoint/reader.h"
 #include "checkpoint/safetensors_folder.h"
 #include "engine/inference_model.h"
-#include "models/families.h"
+#include "families/families.h"
+#include "models/foreign_map.h"
 #include "store/model_source.h"
 #include "text/tokenizer_fixture.h"
 

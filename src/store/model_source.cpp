@@ -11,8 +11,8 @@
 #include "checkpoint/reader.h"
 #include "checkpoint/safetensors_folder.h"
 #include "checkpoint/step_folders.h"
-#include "models/hugging_face.h"
-#include "models/model_spec_json.h"
+#include "families/hugging_face.h"
+#include "families/model_spec_json.h"
 
 namespace megalith::store {
 namespace {

@@ -12,8 +12,8 @@
 #include <vector>
 
 #include "device/device.h"
-#include "models/model_spec.h"
 #include "parameters/parameter_set.h"
+#include "spec/model_spec.h"
 #include "store/stored_weights.h"
 #include "text/tokenizer.h"
 

@@ -10,7 +10,8 @@
 #include "base/file.h"
 #include "checkpoint/reader.h"
 #include "checkpoint/safetensors_folder.h"
-#include "models/families.h"
+#include "families/families.h"
+#include "models/foreign_map.h"
 
 namespace megalith::store {
 namespace {

@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "checkpoint/at_work.h"
-#include "models/model_spec.h"
+#include "spec/model_spec.h"
 #include "tensor/dtype.h"
 #include "tensor/shape.h"
 #include "tensor/shard.h"

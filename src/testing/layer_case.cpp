@@ -6,8 +6,8 @@
 
 #include "comm/backends.h"
 #include "engine/losses.h"
+#include "families/families.h"
 #include "math/random.h"
-#include "models/families.h"
 #include "testing/gradient_check.h"
 
 namespace megalith::testing {

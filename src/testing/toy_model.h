@@ -6,7 +6,7 @@
 
 #include "data/host_batch.h"
 #include "engine/settings.h"
-#include "models/families.h"
+#include "families/families.h"
 
 namespace megalith::testing {
 

@@ -6,8 +6,8 @@
 #include "base/file.h"
 #include "comm/operation.h"
 #include "engine/state.h"
-#include "models/model_spec_json.h"
-#include "models/recipe_model.h"
+#include "families/model_spec_json.h"
+#include "families/recipe_model.h"
 #include "train/resume_check.h"
 #include "train/run_folder.h"
 

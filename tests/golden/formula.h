@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "data/host_batch.h"
-#include "models/families.h"
+#include "families/families.h"
 #include "parameters/parameter_set.h"
 
 namespace megalith::golden {

@@ -8,9 +8,9 @@
 #include "comm/backends.h"
 #include "engine/device_batch.h"
 #include "engine/engine.h"
+#include "families/families.h"
 #include "golden/formula.h"
 #include "golden/reference_file.h"
-#include "models/families.h"
 
 namespace megalith::golden {
 namespace {

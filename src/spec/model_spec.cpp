@@ -1,0 +1,187 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "spec/model_spec.h"
+
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <numeric>
+
+#include "base/integer.h"
+#include "base/subtree.h"
+#include "spec/head_types.h"
+
+namespace megalith::models {
+namespace {
+
+using layers::LayerSpec;
+using layers::NormSpec;
+
+int64_t norm_parameters(const NormSpec& norm, int64_t width) {
+  return norm.kind == layers::NormKind::layer && norm.bias ? 2 * width : width;
+}
+
+int64_t attention_parameters(const layers::AttentionSpec& a, int64_t hidden) {
+  int64_t sum = a.qkv_width() * hidden + a.query_width() * hidden;
+  if (a.qkv_bias) sum += a.qkv_width();
+  if (a.output_bias) sum += hidden;
+  // Norms of queries and keys have weights alone.
+  if (a.qk_norm == layers::QkNorm::head) sum += 2 * a.head_dim;
+  if (a.qk_norm == layers::QkNorm::whole) sum += (a.heads + a.kv_heads) * a.head_dim;
+  return sum;
+}
+
+int64_t layer_parameters(const LayerSpec& layer, int64_t hidden) {
+  const layers::MlpSpec& m = layer.mlp;
+  int64_t sum =
+      attention_parameters(layer.attention, hidden) + m.up_width() * hidden + m.ffn * hidden;
+  if (layer.cross) sum += attention_parameters(*layer.cross, hidden);
+  if (m.bias) sum += m.up_width() + hidden;
+  const int64_t norms =
+      (layer.norm_place == layers::NormPlace::both ? 2 : 1) * (layer.cross ? 3 : 2);
+  return sum + norms * norm_parameters(layer.norm, hidden);
+}
+
+void check_attention(const layers::AttentionSpec& a, std::vector<std::string>& faults) {
+  if (a.heads % a.kv_heads != 0)
+    faults.push_back(fmt::format("heads {} is not a multiple of kv_heads {}", a.heads, a.kv_heads));
+  const layers::RopeSpec& rope = a.rope;
+  if (rope.dim > a.head_dim || rope.dim % 2 != 0) {
+    faults.push_back(
+        fmt::format("rotary positions turn {} elements of heads of {}; they take an even part",
+                    rope.dim, a.head_dim));
+  }
+  if (rope.scaling == layers::RopeScaling::longrope) {
+    const auto pairs = static_cast<size_t>(rope.dim / 2);
+    if (rope.short_factors.size() != pairs || rope.long_factors.size() != pairs) {
+      faults.push_back(fmt::format("longrope needs {} short and long factors, there are {} and {}",
+                                   pairs, rope.short_factors.size(), rope.long_factors.size()));
+    }
+  }
+}
+
+void check_layer(const LayerSpec& layer, std::vector<std::string>& faults) {
+  check_attention(layer.attention, faults);
+  if (layer.norm.kind == layers::NormKind::rms && layer.norm.bias)
+    faults.emplace_back("a root-mean-square norm has no bias");
+  if (layer.parallel && layer.norm_place != layers::NormPlace::pre)
+    faults.emplace_back("parallel blocks have their norms before attention and MLP");
+  if (!layer.attention.causal) {
+    faults.emplace_back(
+        "a layer that is not causal sees the tokens it would have to predict; training it needs a "
+        "masked objective, which is not built yet");
+  }
+  if (layer.cross) {
+    faults.emplace_back(
+        "a layer with cross attention reads the rows of an encoder, and there is no encoder stack "
+        "yet");
+  }
+}
+
+void check_sizes(const ModelSpec& m, std::vector<std::string>& faults) {
+  const auto need = [&](const char* name, int64_t value, int64_t most) {
+    if (value < 1 || value > most)
+      faults.push_back(fmt::format("{} is {}, must be 1 to {}", name, value, most));
+  };
+  need("layers", m.num_layers(), 100'000);
+  need("hidden", m.hidden, 1 << 20);
+  need("context", m.context, 1 << 24);
+  need("vocab", m.vocab, 1 << 24);
+  double estimate = 0;
+  for (size_t i = 0; i < m.layers.size() && faults.empty(); ++i) {
+    const LayerSpec& layer = m.layers[i];
+    need("heads", layer.attention.heads, 1 << 16);
+    need("kv_heads", layer.attention.kv_heads, 1 << 16);
+    need("head_dim", layer.attention.head_dim, 1 << 16);
+    need("ffn", layer.mlp.ffn, 1 << 22);
+    estimate +=
+        static_cast<double>(m.hidden) * (4.0 * static_cast<double>(layer.attention.query_width()) +
+                                         3.0 * static_cast<double>(layer.mlp.ffn));
+  }
+  // All byte counts must fit 64 bits: 16 bytes a parameter, with room to spare.
+  if (estimate > 1e16) faults.emplace_back("the model has over 10^16 parameters");
+}
+
+}  // namespace
+
+void ModelSpec::for_each_layer(FunctionRef<void(LayerSpec&)> change) {
+  for (LayerSpec& layer : layers) change(layer);
+}
+
+bool ModelSpec::is_uniform() const {
+  return std::ranges::all_of(layers,
+                             [&](const LayerSpec& layer) { return layer == layers.front(); });
+}
+
+void ModelSpec::set_num_layers(int64_t count) {
+  const LayerSpec last = layers.back();
+  layers.resize(static_cast<size_t>(count), last);
+}
+
+int64_t ModelSpec::num_parameters() const {
+  int64_t total = vocab * hidden + norm_parameters(final_norm, hidden);
+  for (const LayerSpec& layer : layers) total += layer_parameters(layer, hidden);
+  if (embedding.position == layers::PositionKind::learned) total += context * hidden;
+  return total + layers::head_type(head.kind).num_parameters(head, hidden, vocab);
+}
+
+int64_t ModelSpec::padded_vocab(int tensor_shards) const {
+  return round_up(vocab, std::lcm<int64_t>(kVocabularyMultiple, tensor_shards));
+}
+
+void ModelSpec::check(const std::string& where) const {
+  std::vector<std::string> faults;
+  check_sizes(*this, faults);
+  for (size_t i = 0; i < layers.size() && faults.empty(); ++i) check_layer(layers[i], faults);
+  if (std::string fault = layers::head_type(head.kind).fault(head); !fault.empty())
+    faults.push_back(std::move(fault));
+  if (!(dropout >= 0 && dropout < 1))
+    faults.push_back(fmt::format("dropout {} is not in [0, 1)", dropout));
+  for (const NormSpec* norm : {&final_norm, layers.empty() ? &final_norm : &layers[0].norm}) {
+    if (!(norm->eps > 0 && norm->eps < 1)) {
+      faults.push_back(fmt::format("norm epsilon {} is not in (0, 1)", norm->eps));
+      break;
+    }
+  }
+  if (!(init_std > 0 && init_std <= 10))
+    faults.push_back(fmt::format("init_std {} is not in (0, 10]", init_std));
+  if (!faults.empty()) throw UserError("{}: {}", where, fmt::join(faults, "; "));
+}
+
+std::string split_fault(const ModelSpec& model, int shards, int ranks) {
+  if (shards < 1 || ranks < 1) return "";
+  const auto fault = [&](const std::string& what) {
+    return fmt::format("parallel.tensor_shards {} {}; set {}", shards, what,
+                       default_tensor_shards(model));
+  };
+  for (const LayerSpec& layer : model.layers) {
+    const layers::AttentionSpec& a = layer.attention;
+    const int64_t kv_rows = 2 * a.kv_heads * a.head_dim;
+    if (a.heads % shards != 0) return fault(fmt::format("does not divide model.heads {}", a.heads));
+    if (!shares_of_heads(shards, a.kv_heads))
+      return fault(fmt::format("and model.kv_heads {}: neither divides the other", a.kv_heads));
+    if (kv_rows % shards != 0)
+      return fault(fmt::format("does not divide the {} rows of keys and values", kv_rows));
+    if (a.qk_norm == layers::QkNorm::whole && a.kv_heads * a.head_dim % shards != 0) {
+      return fault(fmt::format("does not divide the {} weights of the norm over all keys",
+                               a.kv_heads * a.head_dim));
+    }
+    if (layer.mlp.ffn % shards != 0)
+      return fault(fmt::format("does not divide model.ffn {}", layer.mlp.ffn));
+    if (!shares_of_heads(ranks, a.kv_heads)) {
+      return fmt::format(
+          "parallel.tensor {} and model.kv_heads {}: neither divides the other; set {}", ranks,
+          a.kv_heads, std::gcd(ranks, a.kv_heads));
+    }
+  }
+  return "";
+}
+
+int default_tensor_shards(const ModelSpec& model) {
+  int64_t shards = 8;
+  for (const LayerSpec& layer : model.layers) {
+    shards = std::gcd(std::gcd(shards, layer.attention.heads), layer.attention.kv_heads);
+  }
+  return static_cast<int>(shards);
+}
+
+}  // namespace megalith::models
