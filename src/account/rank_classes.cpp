@@ -3,7 +3,7 @@
 
 #include <algorithm>
 
-#include "layers/heads/vocabulary_head.h"
+#include "heads/vocabulary_head.h"
 #include "parameters/ownership.h"
 
 namespace megalith::account {

@@ -4,8 +4,8 @@
 
 #include "data/host_batch.h"
 #include "device/staged_copies.h"
+#include "heads/head.h"
 #include "layers/batch.h"
-#include "layers/heads/head.h"
 
 namespace megalith::engine {
 

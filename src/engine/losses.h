@@ -10,7 +10,7 @@
 #include "data/host_batch.h"
 #include "device/device.h"
 #include "engine/settings.h"
-#include "layers/heads/head.h"
+#include "heads/head.h"
 
 namespace megalith::engine {
 

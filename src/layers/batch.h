@@ -66,7 +66,7 @@ struct Batch {
   ConstView sample_position_S;  // i64, per sequence: where in its sample it begins
   OwnTokens own;
 
-  /// Of each unit of loss (layers/heads/head.h): of the T tokens in order, or of the sequences,
+  /// Of each unit of loss (heads/head.h): of the T tokens in order, or of the sequences,
   /// cu_seqlens' order, followed by as many of weight 0 as the batch might have had more.
   ConstView targets_T;      // i32 [units], or f32 [units, numbers]; absent for inference
   ConstView loss_weight_T;  // f32 [units]

@@ -8,9 +8,9 @@
 #include <vector>
 
 #include "base/function_ref.h"
+#include "heads/head.h"
 #include "layers/block.h"
 #include "layers/embedding.h"
-#include "layers/heads/head.h"
 #include "spec/model_spec.h"
 
 namespace megalith::models {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // What is known of each kind of head without making one: what its losses are of, what of a
-// description it cannot be, how many parameters it has. layers/heads/head.h makes them.
+// description it cannot be, how many parameters it has. heads/head.h makes them.
 #pragma once
 
 #include <string>

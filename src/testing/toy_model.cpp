@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "testing/toy_model.h"
 
-#include "layers/heads/head.h"
+#include "heads/head.h"
 #include "math/random.h"
 
 namespace megalith::testing {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "layers/heads/final_rows.h"
+#include "heads/final_rows.h"
 
 #include "parallel/regions.h"
 

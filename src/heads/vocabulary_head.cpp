@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "layers/heads/vocabulary_head.h"
+#include "heads/vocabulary_head.h"
 
 #include <algorithm>
 #include <memory>

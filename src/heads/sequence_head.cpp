@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "layers/heads/sequence_head.h"
+#include "heads/sequence_head.h"
 
 #include <memory>
 

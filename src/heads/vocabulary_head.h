@@ -5,8 +5,8 @@
 // since the scale of the gradient (the step's global weight) is known before.
 #pragma once
 
-#include "layers/heads/final_rows.h"
-#include "layers/heads/head.h"
+#include "heads/final_rows.h"
+#include "heads/head.h"
 
 namespace megalith::layers {
 

@@ -8,8 +8,8 @@
 // f32 are chains in increasing row, which no cut into micro-batches changes.
 #pragma once
 
-#include "layers/heads/final_rows.h"
-#include "layers/heads/head.h"
+#include "heads/final_rows.h"
+#include "heads/head.h"
 
 namespace megalith::layers {
 

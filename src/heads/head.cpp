@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "layers/heads/head.h"
+#include "heads/head.h"
 
-#include "layers/heads/sequence_head.h"
-#include "layers/heads/vocabulary_head.h"
+#include "heads/sequence_head.h"
+#include "heads/vocabulary_head.h"
 
 namespace megalith::layers {
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The head of a language model against finite differences in double precision.
-#include "layers/heads/vocabulary_head.h"
+#include "heads/vocabulary_head.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Heads of sequences: gradients against finite differences in double precision, losses worked out
 // here, what weighs nothing, and what a description cannot be.
-#include "layers/heads/sequence_head.h"
+#include "heads/sequence_head.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
