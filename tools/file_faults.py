@@ -3,6 +3,17 @@
 from fault import Fault
 
 FILE_FAULTS = [
+    Fault("a length of a GGUF file not held against what is left", "src/gguf/reader.cpp",
+          "cursor.require(count, each, what);", "", "gguf_test", "GgufTest.EveryFaultIsNamed"),
+    Fault("tensors of a GGUF file that overlap", "src/gguf/reader.cpp",
+          "if (entry.begin != at) {", "if (entry.begin > at) {", "gguf_test", "GgufTest.EveryFaultIsNamed"),
+    Fault("dimensions of a GGUF file in its own order", "src/gguf/reader.cpp",
+          "dims[num_dims - 1 - dim] =", "dims[dim] =", "gguf_test", "GgufTest.ReadsTensorsInEitherVersion"),
+    Fault("fifth bits of a block taken in the order of the codes", "src/gguf/widen_blocks.cpp",
+          "fifth >> (i + kHalf) & 1", "fifth >> (i + 1) & 1", "gguf_test", "Formats/Widen.ValuesAreThePackages/Q5_0"),
+    Fault("high bits of the scales of a block's last groups lost", "src/gguf/widen_k_blocks.cpp",
+          "(low & 15) | byte_at(packed, group - 4) >> 6 << 4", "low & 15",
+          "gguf_test", "Formats/Widen.ValuesAreThePackages/Q4_K"),
     Fault("document mask one token late", "src/data/host_batch.cpp",
           "batch.cu_seqlens.push_back(begin + static_cast<int32_t>(i) + 1);",
           "batch.cu_seqlens.push_back(begin + static_cast<int32_t>(std::min(i + 1, length - 1)) + 1);",

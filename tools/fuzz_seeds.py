@@ -242,5 +242,29 @@ def chat_template():
         "{# a #}{#- b -#}{% raw %}{{ }}{% endraw %}\r\n {%- if 1 +%}\n{% endif %}", "{{ messages|map(attribute='role')|unique|list|tojson(indent=2) }}{{ strftime_now('%Y%_99d') }}")
 
 
-SEEDS = {f.__name__: f for f in (recipe, tokenizer_json, encode, ids_json, utf8_stream, documents, indexed, safetensors, manifest, safetensors_index, metrics,
+def gguf():
+    """Every type of value, and tensors in plain and in block formats."""
+    def string(content):
+        return struct.pack("<Q", len(content)) + content
+    def of(keys, entries, data=b"", version=3, align=32):
+        head = b"GGUF" + struct.pack("<IQQ", version, len(entries), len(keys)) + b"".join(keys) + b"".join(entries)
+        return head + bytes(-len(head) % align) + data
+    def key(name, kind, value):
+        return string(name) + struct.pack("<I", kind) + value
+    def array(name, kind, *values):
+        return key(name, 9, struct.pack("<IQ", kind, len(values)) + b"".join(values))
+    def entry(name, dims, kind, offset):
+        return string(name) + struct.pack(f"<I{len(dims)}QIQ", len(dims), *dims, kind, offset)
+    arch = key(b"general.architecture", 8, string(b"llama"))
+    fixed = [key(b"%c" % (97 + kind), kind, bytes(size)) for kind, size in ((0, 1), (1, 1), (2, 2), (3, 2), (4, 4), (5, 4), (6, 4), (7, 1), (10, 8), (11, 8), (12, 8))]
+    blocks = [(2, 32, 18), (3, 32, 20), (6, 32, 22), (7, 32, 24), (8, 32, 34), (10, 256, 84), (11, 256, 110), (12, 256, 144), (13, 256, 176), (14, 256, 210)]
+    return [of([arch], [entry(b"a", [4, 2], 0, 0), entry(b"b", [8], 1, 32), entry(b"c", [8], 30, 64)], bytes(80)), of([arch, *fixed], []), of([], []),
+            of([arch, array(b"t", 8, string(b"x"), string(b"")), array(b"n", 5, bytes(4), bytes(4))], [], version=2),
+            of([key(b"general.alignment", 4, struct.pack("<I", 8))], [entry(b"a", [1], 0, 0), entry(b"b", [1], 28, 8)], bytes(16), align=8),
+            *(of([arch], [entry(b"q", [elements, 2], kind, 0)], bytes(i % 251 for i in range(2 * size))) for kind, elements, size in blocks),
+            of([arch], [entry(b"a", [2**40, 2**40], 0, 0)]), of([arch], [entry(b"a", [8], 0, 0), entry(b"b", [8], 0, 16)], bytes(64)), of([array(b"t", 8)], [])[:-1],
+            b"GGUF" + struct.pack("<IQQ", 3, 2**63, 2**60), b"GGUF" + struct.pack(">IQQ", 3, 0, 0), b""]
+
+
+SEEDS = {f.__name__: f for f in (recipe, tokenizer_json, encode, ids_json, utf8_stream, documents, indexed, safetensors, manifest, safetensors_index, gguf, metrics,
                                  events, run_record, hugging_face, run_state, earlier_start, lock_file, score_line, chat_template)}
