@@ -200,15 +200,14 @@ int run(const RecipeOptions& options, const TrainOptions& extra, bool json) {
       if (extra.restart) train::set_aside(recipe.run.out);
     }
     const text::Tokenizer* const own = tokenizer ? &*tokenizer : nullptr;
-    const auto end = own != nullptr ? own->end_of_document() : std::nullopt;
-    const auto training = train::training_source(recipe, settings, end);
+    const auto training = train::training_source(recipe, settings, own);
     train::RunResult mine;
     if (const auto last =
             train::finished_before(place.world, recipe, settings, *training, own, extra.allow)) {
       mine = {*last, "already finished", 0};
     } else {
       // Opened before anything is measured: what cannot be read is refused first.
-      const auto validation = train::validation_source(recipe, settings, end);
+      const auto validation = train::validation_source(recipe, settings, own);
       const auto initial = initial_weights(place.world, recipe, settings);
       const auto plan = require_memory(place, recipe, own);
       train::RunInputs inputs{.recipe = recipe,

@@ -17,6 +17,8 @@ enum class Schedule : uint8_t { constant, linear, cosine, inverse_sqrt, wsd, hou
 enum class Recompute : uint8_t { none, selective, full };
 /// Of micro-batches over pipeline stages (parallel/schedule.h).
 enum class PipelineSchedule : uint8_t { one_forward_one_backward, gpipe, interleaved };
+/// What is predicted (objectives/): the next token, or tokens that are hidden.
+enum class Objective : uint8_t { causal, masked };
 
 template <>
 struct EnumNames<Schedule> {
@@ -30,6 +32,10 @@ struct EnumNames<Recompute> {
 template <>
 struct EnumNames<PipelineSchedule> {
   static constexpr std::array<std::string_view, 3> names = {"1f1b", "gpipe", "interleaved"};
+};
+template <>
+struct EnumNames<Objective> {
+  static constexpr std::array<std::string_view, 2> names = {"causal", "masked"};
 };
 
 }  // namespace megalith::config

@@ -73,7 +73,19 @@ struct DataSection {
   void visit(FieldVisitor& v);
 };
 
+/// Of the masked objective.
+struct MaskingSection {
+  double rate = 0.15;
+  double mask_share = 0.8;
+  double random_share = 0.1;
+  bool whole_words = false;
+  void visit(FieldVisitor& v);
+  friend bool operator==(const MaskingSection&, const MaskingSection&) = default;
+};
+
 struct TrainSection {
+  Objective objective = Objective::causal;
+  MaskingSection masking;
   // Exactly one of the four is given; -1: not given.
   int64_t steps = -1;
   int64_t tokens = -1;

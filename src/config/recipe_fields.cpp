@@ -103,7 +103,21 @@ void DataSection::visit(FieldVisitor& v) {
           "false: no loss where the input is the end-of-document token");
 }
 
+void MaskingSection::visit(FieldVisitor& v) {
+  v.field("rate", rate, "part of a sample's tokens, special ones not counted, that is predicted",
+          Constraint{.low = 0, .high = 1, .low_open = true});
+  v.field("mask_share", mask_share, "part of these that the mask token hides", between(0, 1));
+  v.field("random_share", random_share,
+          "part of these that a random token replaces; the others stay as they are", between(0, 1));
+  v.field("whole_words", whole_words, "words are predicted whole (by their first tokens' spaces)");
+}
+
 void TrainSection::visit(FieldVisitor& v) {
+  v.field(
+      "objective", objective,
+      "what is predicted: causal, the next token; masked, tokens that are hidden (Devlin et al. "
+      "2019)");
+  v.section("masking", masking, "The objective masked.");
   v.field("steps", steps, "optimizer steps; one of steps, tokens, epochs, hours is given",
           kGivenOrNot);
   v.field("tokens", tokens, "tokens to train on, rounded up to whole steps", kGivenOrNot);

@@ -154,6 +154,31 @@ void guard_rules(const Recipe& r, Faults& faults) {
     add(faults, "train.spike", {"checkpoint.keep"}, "rewind needs checkpoint.keep of at least 2");
 }
 
+void objective_rules(const Recipe& r, Faults& faults) {
+  const MaskingSection& m = r.train.masking;
+  if (r.train.objective != Objective::masked) {
+    if (m != MaskingSection{})
+      add(faults, "train.masking", {"train.objective"},
+          fmt::format("has no effect with train.objective: {}; take it out of the recipe",
+                      r.train.objective));
+    return;
+  }
+  if (m.mask_share + m.random_share > 1)
+    add(faults, "train.masking.random_share", {"train.masking.mask_share"},
+        fmt::format("{} and train.masking.mask_share {} are more than 1 together", m.random_share,
+                    m.mask_share));
+  if (r.data.tokenizer.empty())
+    add(faults, "train.objective", {"data.tokenizer"},
+        "masked needs data.tokenizer, which says what hides a token");
+  if (!r.data.end_of_document_loss)
+    add(faults, "data.end_of_document_loss", {"train.objective"},
+        "false has no effect with train.objective: masked, which never predicts special tokens; "
+        "take it out of the recipe");
+  if (r.train.sample_every > 0)
+    add(faults, "train.sample_every", {"train.objective"},
+        "a model of hidden tokens continues no text; set it to 0");
+}
+
 /// What people may look for and this program does not have.
 void unbuilt_rules(const Recipe& r, Faults& faults) {
   const ParallelSection& p = r.parallel;
@@ -199,6 +224,7 @@ std::vector<Fault> validate(const Recipe& recipe) {
   length_rules(r.train, faults);
   batch_rules(r, faults);
   optimizer_rules(r, faults);
+  objective_rules(r, faults);
   guard_rules(r, faults);
   layout_rules(r, recipe, faults);
   memory_rules(r, faults);

@@ -71,6 +71,30 @@ INSTANTIATE_TEST_SUITE_P(
              "optimizer.groups.0.lr_scale", "from 0"},
         Case{"vocab_or_tokenizer", [](Recipe& r) { r.model.vocab = 0; }, "data.tokenizer",
              "or model.vocab"},
+        Case{"masking_of_no_effect", [](Recipe& r) { r.train.masking.rate = 0.3; }, "train.masking",
+             "has no effect with train.objective: causal"},
+        Case{"shares_of_one",
+             [](Recipe& r) {
+               r.train.objective = Objective::masked;
+               r.train.masking.random_share = 0.25;
+             },
+             "train.masking.random_share", "more than 1 together"},
+        Case{"rate_of_nothing", [](Recipe& r) { r.train.masking.rate = 0; }, "train.masking.rate",
+             "above 0"},
+        Case{"masked_needs_a_tokenizer", [](Recipe& r) { r.train.objective = Objective::masked; },
+             "train.objective", "needs data.tokenizer"},
+        Case{"masked_continues_no_text",
+             [](Recipe& r) {
+               r.train.objective = Objective::masked;
+               r.train.sample_every = 1;
+             },
+             "train.sample_every", "continues no text"},
+        Case{"masked_predicts_no_ends",
+             [](Recipe& r) {
+               r.train.objective = Objective::masked;
+               r.data.end_of_document_loss = false;
+             },
+             "data.end_of_document_loss", "never predicts special tokens"},
         Case{"one_validation",
              [](Recipe& r) {
                r.data.validation = {{"a", 1}};

@@ -45,6 +45,7 @@ class CorpusSource final : public BatchSource {
     if (!options_.end_of_document_loss) return std::nullopt;
     return static_cast<double>(sampler_.sequence_length());
   }
+  const Sampler& sampler() const { return sampler_; }
   std::string fingerprint(const AtWork& at_work) const override {
     return sampler_.fingerprint(at_work);
   }

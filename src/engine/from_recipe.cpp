@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "engine/from_recipe.h"
 
+#include <algorithm>
 #include <limits>
 
 #include "families/recipe_model.h"
@@ -20,11 +21,33 @@ optim::AdamWOptions adamw_of(const config::OptimizerSection& o) {
   return options;
 }
 
+/// A layer that is not causal sees the next token, a causal one nothing behind a hidden token.
+void check_objective(config::Objective objective, const models::ModelSpec& model) {
+  const auto layers_are = [&](bool causal) {
+    return std::ranges::all_of(model.layers, [&](const layers::LayerSpec& layer) {
+      return layer.attention.causal == causal;
+    });
+  };
+  if (objective == config::Objective::causal && !layers_are(true)) {
+    throw UserError(
+        "recipe: train.objective causal asks for the next token, which layers of model.family {} "
+        "see; set train.objective: masked",
+        model.family);
+  }
+  if (objective == config::Objective::masked && !layers_are(false)) {
+    throw UserError(
+        "recipe: train.objective masked asks for tokens between others, and layers of model.family "
+        "{} see none behind them; set train.objective: causal, or another model.family",
+        model.family);
+  }
+}
+
 }  // namespace
 
 Settings settings_of(const config::Recipe& r, int64_t vocab) {
   Settings s;
   s.model = models::model_of(r, vocab);
+  check_objective(r.train.objective, s.model);
   s.layout.tensor = narrow<int>(r.parallel.tensor);
   s.layout.pipeline = narrow<int>(r.parallel.pipeline);
   s.layout.data = narrow<int>(r.parallel.data);

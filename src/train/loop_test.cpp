@@ -51,7 +51,7 @@ class LoopTest : public ::testing::Test {
   RunResult run(const Hooks& hooks = {}) {
     const StopRequest stop;
     const engine::Settings settings = engine::settings_of(recipe_, 0);
-    const auto source = training_source(recipe_, settings, {});
+    const auto source = training_source(recipe_, settings, nullptr);
     return run_training({.recipe = recipe_,
                          .settings = settings,
                          .tokenizer = nullptr,
@@ -65,7 +65,7 @@ class LoopTest : public ::testing::Test {
   }
   std::optional<report::StepMetrics> finished() {
     const engine::Settings settings = engine::settings_of(recipe_, 0);
-    return finished_before(*world_, recipe_, settings, *training_source(recipe_, settings, {}),
+    return finished_before(*world_, recipe_, settings, *training_source(recipe_, settings, nullptr),
                            nullptr, {});
   }
   std::vector<std::string> saved() const {

@@ -6,6 +6,7 @@
 #include <limits>
 
 #include "base/integer.h"
+#include "objectives/masked_source.h"
 
 namespace megalith::train {
 namespace {
@@ -54,8 +55,8 @@ std::vector<data::Corpus> corpora_of(const std::vector<config::Corpus>& list) {
   return corpora;
 }
 
-data::BatchOptions batch_options_of(const config::Recipe& r,
-                                    std::optional<int32_t> end_of_document) {
+data::BatchOptions batch_options_of(const config::Recipe& r, const text::Tokenizer* tokenizer) {
+  const auto end_of_document = tokenizer != nullptr ? tokenizer->end_of_document() : std::nullopt;
   const bool needed =
       r.data.document_mask || r.data.reset_positions || !r.data.end_of_document_loss;
   if (needed && !end_of_document) {
@@ -80,32 +81,48 @@ data::SamplerOptions sampler_options(const config::Recipe& recipe, const engine:
   return options;
 }
 
+/// `mask_seed`: of what the masked objective hides.
+std::unique_ptr<data::BatchSource> source_of(const config::Recipe& recipe,
+                                             const std::vector<config::Corpus>& corpora,
+                                             const data::SamplerOptions& sampler,
+                                             const text::Tokenizer* tokenizer, uint64_t mask_seed) {
+  const data::BatchOptions batches = batch_options_of(recipe, tokenizer);
+  if (recipe.train.objective == config::Objective::causal)
+    return std::make_unique<data::CorpusSource>(corpora_of(corpora), sampler, batches);
+  if (tokenizer == nullptr)
+    throw UserError("recipe: train.objective {} needs data.tokenizer", recipe.train.objective);
+  const config::MaskingSection& m = recipe.train.masking;
+  const auto unit = m.whole_words ? objectives::Unit::word : objectives::Unit::token;
+  return std::make_unique<objectives::MaskedSource>(
+      corpora_of(corpora), sampler, batches, objectives::MaskableTokens(*tokenizer, unit),
+      objectives::MaskingOptions{m.rate, m.mask_share, m.random_share}, mask_seed);
+}
+
 }  // namespace
 
 std::unique_ptr<data::BatchSource> training_source(const config::Recipe& recipe,
                                                    const engine::Settings& settings,
-                                                   std::optional<int32_t> end_of_document) {
-  return std::make_unique<data::CorpusSource>(corpora_of(recipe.data.train),
-                                              sampler_options(recipe, settings, data::Split::train),
-                                              batch_options_of(recipe, end_of_document));
+                                                   const text::Tokenizer* tokenizer) {
+  return source_of(recipe, recipe.data.train, sampler_options(recipe, settings, data::Split::train),
+                   tokenizer, settings.seed);
 }
 
 std::unique_ptr<data::BatchSource> validation_source(const config::Recipe& recipe,
                                                      const engine::Settings& settings,
-                                                     std::optional<int32_t> end_of_document) {
+                                                     const text::Tokenizer* tokenizer) {
   if (recipe.train.validate_every == 0) return nullptr;
-  const data::BatchOptions batches = batch_options_of(recipe, end_of_document);
+  // The same question in every validation of every run: losses of runs can be compared.
+  constexpr uint64_t kMaskSeed = 0;
   if (!recipe.data.validation.empty()) {
     data::SamplerOptions options = sampler_options(recipe, settings, data::Split::train);
     options.validation_fraction = 0;
     options.shuffle = false;
-    return std::make_unique<data::CorpusSource>(corpora_of(recipe.data.validation), options,
-                                                batches);
+    return source_of(recipe, recipe.data.validation, options, tokenizer, kMaskSeed);
   }
   if (recipe.data.validation_fraction > 0) {
-    return std::make_unique<data::CorpusSource>(
-        corpora_of(recipe.data.train), sampler_options(recipe, settings, data::Split::validation),
-        batches);
+    return source_of(recipe, recipe.data.train,
+                     sampler_options(recipe, settings, data::Split::validation), tokenizer,
+                     kMaskSeed);
   }
   throw UserError(
       "recipe: train.validate_every is set but there is no data.validation and "

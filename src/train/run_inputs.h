@@ -7,6 +7,7 @@
 #include "config/recipe.h"
 #include "data/batch_source.h"
 #include "engine/settings.h"
+#include "text/tokenizer.h"
 
 namespace megalith::train {
 
@@ -25,14 +26,15 @@ RunLength run_length(const config::Recipe& recipe, const engine::Settings& setti
 /// Puts the length into the schedule.
 void set_length(engine::Settings& settings, const RunLength& length, int64_t decay_steps);
 
-/// The training samples that the recipe's corpora make. UserError when one cannot be read.
+/// The training samples that the recipe's corpora make under its objective; `tokenizer` may be null
+/// where nothing needs one. UserError when a corpus cannot be read.
 std::unique_ptr<data::BatchSource> training_source(const config::Recipe& recipe,
                                                    const engine::Settings& settings,
-                                                   std::optional<int32_t> end_of_document);
+                                                   const text::Tokenizer* tokenizer);
 /// The validation samples: of corpora of their own, or the held-out end of the training ones; null
 /// when the recipe validates never.
 std::unique_ptr<data::BatchSource> validation_source(const config::Recipe& recipe,
                                                      const engine::Settings& settings,
-                                                     std::optional<int32_t> end_of_document);
+                                                     const text::Tokenizer* tokenizer);
 
 }  // namespace megalith::train

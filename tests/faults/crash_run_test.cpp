@@ -68,7 +68,7 @@ void start(const config::Recipe& recipe, int64_t breaks_off_in) {
     return std::vector<report::TextSample>{{step, "a", "b"}};
   };
   const engine::Settings settings = engine::settings_of(recipe, 0);
-  const auto source = train::training_source(recipe, settings, {});
+  const auto source = train::training_source(recipe, settings, nullptr);
   train::run_training({.recipe = recipe,
                        .settings = settings,
                        .tokenizer = nullptr,

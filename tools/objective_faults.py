@@ -1,0 +1,38 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Faults in training objectives: what is hidden, what is predicted, what its loss is a mean over."""
+from fault import Fault
+
+OBJECTIVE_FAULTS = [
+    Fault("every epoch with the same tokens hidden", "src/objectives/masked_source.cpp",
+          "{address.corpus, address.epoch, address.index}", "{address.corpus, address.index}",
+          "objectives_test", "MaskedSourceTest.EachEpochHidesOthersAndTheSeedOfTheOrderHasNoPart"),
+    Fault("corpora hidden alike", "src/objectives/masked_source.cpp",
+          "{address.corpus, address.epoch, address.index}", "{address.epoch, address.index}",
+          "objectives_test", "MaskedSourceTest.CorporaAreToldApart"),
+    Fault("tokens hidden by where a batch begins", "src/objectives/masked_source.cpp",
+          "key_of(first + static_cast<int64_t>(i))", "random_key(key_of(first), i)",
+          "objectives_test", "MaskedSourceTest.ASampleIsTheSameWhateverIsAskedForWithIt"),
+    Fault("special tokens predicted", "src/objectives/masking.cpp",
+          "if (!tokens.is_ordinary(id)) {", "if (false) {",
+          "objectives_test", "Masking.IsItsDefinition"),
+    Fault("words beyond the number to predict", "src/objectives/masking.cpp",
+          "if (chosen.length > left) continue;", "",
+          "objectives_test", "Masking.WordsAreWhole"),
+    Fault("an end that does not end a word", "src/objectives/masking.cpp",
+          "open = false; } else", "} else",
+          "objectives_test", "Masking.WordsAreWhole"),
+    Fault("a draw that decides twice", "src/objectives/masking.cpp",
+          "if (block[2] < masked_)", "if (block[0] < masked_)",
+          "objectives_test", "Masking.HasTheseBits:Masking.HasTheSharesOfTheRecipe"),
+    Fault("a mean over all tokens", "src/objectives/masked_source.cpp",
+          "std::accumulate(batch.loss_weight_T.begin(), batch.loss_weight_T.end(), 0.0)",
+          "static_cast<double>(batch.num_tokens())",
+          "engine_test", "MaskedLayout.TheLossIsOfPredictedTokensAloneAndFalls"),
+    Fault("every sample taken to weigh the same", "src/objectives/masked_source.h",
+          "sample_weight() const override { return std::nullopt; }",
+          "sample_weight() const override { return 2.0; }",
+          "engine_test", "MaskedLayout.TheLossIsOfPredictedTokensAloneAndFalls"),
+    Fault("a validation that asks by the run's seed", "src/train/run_inputs.cpp",
+          "constexpr uint64_t kMaskSeed = 0;", "const uint64_t kMaskSeed = settings.seed;",
+          "train_test", "MaskedRunTest.EveryValidationOfEveryRunHidesTheSame"),
+]
