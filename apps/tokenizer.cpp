@@ -6,12 +6,14 @@
 #include <filesystem>
 #include <memory>
 #include <nlohmann/json.hpp>
+#include <optional>
 
 #include "apps/command.h"
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/file.h"
 #include "base/thread_pool.h"
+#include "characters/utf8.h"
 #include "chat/conversation.h"
 #include "text/bpe_trainer.h"
 #include "text/ids_json.h"
@@ -37,7 +39,8 @@ int train(const TokenizerOptions& o, bool json) {
   ThreadPool pool(o.threads > 0 ? o.threads : available_cores());
   text::BpeTrainer::Options options;
   options.vocab_size = o.vocab_size;
-  options.pattern = o.pattern == "llama3" ? text::SplitPattern::llama3 : text::SplitPattern::gpt2;
+  options.pattern =
+      o.pattern == "llama3" ? tokenize::SplitPattern::llama3 : tokenize::SplitPattern::gpt2;
   options.min_frequency = o.min_frequency;
   if (!json) {
     options.progress = [](const text::BpeTrainer::Progress& p) {
@@ -92,21 +95,36 @@ void add_train_command(CLI::App& parent, Invocation& invocation) {
   });
 }
 
-int encode(const std::string& path, const std::string& input, bool json) {
-  const text::Tokenizer tokenizer = text::Tokenizer::load(path);
-  const std::string document = read_file(input, kMostTextBytes);
+struct EncodeOptions {
+  std::string tokenizer, input, pair;
+};
+
+int encode(const EncodeOptions& o, bool json) {
+  const text::Tokenizer tokenizer = text::Tokenizer::load(o.tokenizer);
+  const std::string document = read_file(o.input, kMostTextBytes);
+  std::optional<std::string> pair;
+  if (!o.pair.empty()) pair = read_file(o.pair, kMostTextBytes);
   const double begin = monotonic_seconds();
-  std::vector<int32_t> ids;
+  text::Encoding encoding;
   try {
-    ids = tokenizer.encode(document, true);
+    if (pair) {
+      characters::require_utf8(*pair, o.pair);
+      encoding = tokenizer.encode_typed(document, *pair, true);
+    } else {
+      encoding.ids = tokenizer.encode(document, true);
+    }
   } catch (const UserError& error) {
-    throw UserError("{}: {}", input, error.what());
+    throw UserError("{}: {}", o.input, error.what());
   }
   const double seconds = monotonic_seconds() - begin;
   if (json) {
-    print_json({{"ids", ids}, {"seconds", seconds}});
+    nlohmann::ordered_json result = {{"ids", encoding.ids}};
+    if (pair) result["type_ids"] = encoding.type_ids;
+    result["seconds"] = seconds;
+    print_json(result);
   } else {
-    fmt::print("{}\n", fmt::join(ids, " "));
+    fmt::print("{}\n", fmt::join(encoding.ids, " "));
+    if (pair) fmt::print("{}\n", fmt::join(encoding.type_ids, " "));
   }
   return 0;
 }
@@ -114,14 +132,17 @@ int encode(const std::string& path, const std::string& input, bool json) {
 void add_encode_command(CLI::App& parent, Invocation& invocation) {
   CLI::App& c = add_command(
       parent, invocation, "encode", "text to token ids; the file is one document",
-      "  megalith tokenizer encode --tokenizer tokenizer.json --input text.txt --json\n");
-  auto paths = std::make_shared<std::pair<std::string, std::string>>();
-  c.add_option("--tokenizer", paths->first, "tokenizer.json")->required();
-  c.add_option("--input", paths->second, "text file")->required();
-  c.callback([paths, &invocation] {
-    invocation.run = [paths, &invocation] {
-      return encode(paths->first, paths->second, invocation.json);
-    };
+      "  megalith tokenizer encode --tokenizer tokenizer.json --input text.txt --json\n"
+      "  megalith tokenizer encode --tokenizer bert/tokenizer.json --input question.txt --pair "
+      "answer.txt\n");
+  auto o = std::make_shared<EncodeOptions>();
+  c.add_option("--tokenizer", o->tokenizer, "tokenizer.json")->required();
+  c.add_option("--input", o->input, "text file")->required();
+  c.add_option(
+      "--pair", o->pair,
+      "a second text, which the post-processor joins to the first; type ids are given too");
+  c.callback([o, &invocation] {
+    invocation.run = [o, &invocation] { return encode(*o, invocation.json); };
   });
 }
 

@@ -71,10 +71,24 @@ def tokenizer_json():
                  "vocab": {token: i for i, token in enumerate(tokens)}}
         return json.dumps({"version": "1.0", "added_tokens": added, "normalizer": {"type": "Sequence", "normalizers": steps},
                            "decoder": {"type": "Sequence", "decoders": back}, "model": {**model, **more}})
+    def bert(**more):
+        """WordPiece with BERT's stages."""
+        words = ["[UNK]", "[CLS]", "[SEP]", "a", "##b", "the", "##e", "\u4e2d", "'", "##s", "1", "##2"]
+        join = {"type": "BertProcessing", "cls": ["[CLS]", 1], "sep": ["[SEP]", 2]}
+        model = {"type": "WordPiece", "unk_token": "[UNK]", "continuing_subword_prefix": "##", "max_input_chars_per_word": 9,
+                 "vocab": {word: i for i, word in enumerate(words)}}
+        return json.dumps({"version": "1.0", "normalizer": {"type": "BertNormalizer", "strip_accents": None}, "post_processor": join,
+                           "pre_tokenizer": {"type": "BertPreTokenizer"}, "decoder": {"type": "WordPiece", "prefix": "##"}, "model": model, **more})
+    cuts = [{"type": "Whitespace"}, {"type": "Digits", "individual_digits": True}, {"type": "Punctuation", "behavior": "MergedWithNext"},
+            {"type": "Split", "pattern": {"String": "c"}, "behavior": "Contiguous", "invert": True}, {"type": "Metaspace", "replacement": "\u2581", "prepend_scheme": "first"}]
+    changes = [{"type": "NFKD"}, {"type": "StripAccents"}, {"type": "Nmt"}, {"type": "Strip", "strip_left": True, "strip_right": False}, {"type": "Lowercase"}]
+    texts = [{"type": "BPEDecoder", "suffix": "e"}, {"type": "Metaspace", "replacement": "\u2581"}, {"type": "Fuse"}, {"type": "Strip", "content": "a", "start": 1, "stop": 1}]
     overlapping = [{"id": 3 + i, "content": c, "special": True, "lstrip": True, "rstrip": True, "single_word": bool(i)} for i, c in enumerate(("<", "<|", "<|x|>"))]
     return text(tokenizer(), tokenizer(normalizer={"type": "NFC"}), tiny(), tiny(post_processor=template), tiny(pre_tokenizer=split),
                 tiny(added_tokens=overlapping), tiny(model={**small, "merges": [["a", "b"]], "ignore_merges": True}),
                 fallback(), fallback("the"), fallback(vocab={"<unk>": 0, "<s>": 1, "a": 2, "<0xC3>": 3, "\u2581": 4, "\u2581a": 5}),
+                bert(), bert(decoder=None, post_processor=None), bert(pre_tokenizer={"type": "Sequence", "pretokenizers": cuts}),
+                bert(normalizer={"type": "Sequence", "normalizers": changes}), bert(decoder={"type": "Sequence", "decoders": texts}),
                 '{"model": {"type": "WordPiece"}}', "{}", "", "[" * 100, tiny() + "x")
 
 

@@ -10,9 +10,9 @@
 #include "base/check.h"
 #include "base/error.h"
 #include "characters/utf8.h"
-#include "text/byte_level.h"
 #include "text/merge_search.h"
 #include "text/tokenizer_data.h"
+#include "tokenize/byte_level.h"
 
 namespace megalith::text {
 namespace {
@@ -24,12 +24,21 @@ constexpr size_t kPieceBytes = size_t{1} << 20;
 // blob) are counted in pieces; Hugging Face's trainer does not cut them and slows down instead.
 constexpr size_t kMaxWordBytes = 1024;
 
-std::string pre_tokenizer_json(SplitPattern pattern) {
+tokenize::PreTokenizer pre_tokenizer(tokenize::SplitPattern pattern) {
+  using tokenize::ByteLevelSplit;
+  if (pattern == tokenize::SplitPattern::gpt2)
+    return tokenize::PreTokenizer({ByteLevelSplit{.add_prefix_space = false, .map_bytes = false}});
+  return tokenize::PreTokenizer(
+      {tokenize::PatternSplit{pattern},
+       ByteLevelSplit{.add_prefix_space = false, .use_regex = false, .map_bytes = false}});
+}
+
+std::string pre_tokenizer_json(tokenize::SplitPattern pattern) {
   constexpr const char* kBytes =
       R"({{"type":"ByteLevel","add_prefix_space":false,"trim_offsets":true,"use_regex":{}}})";
-  if (pattern == SplitPattern::gpt2) return fmt::format(kBytes, true);
+  if (pattern == tokenize::SplitPattern::gpt2) return fmt::format(kBytes, true);
   std::string regex;
-  for (const char c : pattern_regex(pattern)) {
+  for (const char c : tokenize::pattern_regex(pattern)) {
     if (c == '\\') regex += '\\';
     regex += c;
   }
@@ -52,12 +61,12 @@ BpeTrainer::BpeTrainer(Options options) : options_(std::move(options)), total_(k
                     kMaxVocabulary);
   if (options_.min_frequency < 1)
     throw UserError("min_frequency is {}; it must be at least 1", options_.min_frequency);
-  if (options_.pattern == SplitPattern::none)
+  if (options_.pattern == tokenize::SplitPattern::none)
     throw UserError("training needs a split pattern: gpt2, llama3 or qwen2");
 }
 
 void BpeTrainer::count_words(std::string_view text, WordCounts& counts) const {
-  const WordScanner scanner = word_scanner(options_.pattern);
+  const tokenize::WordScanner scanner = tokenize::word_scanner(options_.pattern);
   const char* at = text.data();
   const char* end = at + text.size();
   while (at < end) {
@@ -82,7 +91,7 @@ void BpeTrainer::add(std::span<const std::string_view> documents, ThreadPool& po
   for (const std::string_view document : documents) {
     characters::require_utf8(document, "the document");
     for (std::string_view rest = document; !rest.empty();) {
-      const size_t cut = find_safe_cut(rest, kPieceBytes);
+      const size_t cut = tokenize::find_safe_cut(rest, kPieceBytes);
       pieces.push_back(rest.substr(0, cut));
       rest.remove_prefix(cut);
     }
@@ -131,12 +140,13 @@ Tokenizer BpeTrainer::train(ThreadPool& pool) {
     characters::require_utf8(name, "a special token");
     data->added_tokens.push_back({.id = add_token(name), .content = name, .special = true});
   }
-  for (const uint8_t byte : bytes_by_character()) {
+  for (const uint8_t byte : tokenize::bytes_by_character()) {
     const char as_char = static_cast<char>(byte);
-    data->model.byte_ids[byte] = add_token(bytes_to_token(std::string_view(&as_char, 1)));
+    data->model.byte_ids[byte] = add_token(tokenize::bytes_to_token(std::string_view(&as_char, 1)));
   }
   find_merges(*data, pool);
-  data->pattern = options_.pattern;
+  data->pre_tokenizer = pre_tokenizer(options_.pattern);
+  data->decoder = Decoder({ByteLevelDecoder{}});
   data->pre_tokenizer_json = pre_tokenizer_json(options_.pattern);
   data->post_processor_json = data->decoder_json =
       R"({"type":"ByteLevel","add_prefix_space":false,"trim_offsets":true,"use_regex":true})";

@@ -17,9 +17,9 @@
 #include <vector>
 
 #include "base/thread_pool.h"
-#include "text/split.h"
 #include "text/tokenizer.h"
 #include "text/word_counts.h"
+#include "tokenize/split.h"
 
 namespace megalith::text {
 
@@ -31,7 +31,7 @@ class BpeTrainer {
   };
   struct Options {
     int64_t vocab_size = 0;  // exactly so many entries, special tokens and bytes included
-    SplitPattern pattern = SplitPattern::gpt2;
+    tokenize::SplitPattern pattern = tokenize::SplitPattern::gpt2;
     int64_t min_frequency = 1;  // pairs that are rarer do not become tokens
     std::vector<std::string> special_tokens = {std::string(kEndOfText)};
     std::function<void(const Progress&)> progress = nullptr;  // called now and then by train()

@@ -7,9 +7,9 @@
 #include <map>
 
 #include "base/error.h"
-#include "text/random_text_fixture.h"
-#include "text/split.h"
 #include "text/tokenizer_data.h"
+#include "tokenize/random_text_fixture.h"
+#include "tokenize/split.h"
 
 namespace megalith::text {
 namespace {
@@ -26,12 +26,12 @@ Tokenizer train(const std::vector<std::string>& documents, BpeTrainer::Options o
 }
 
 // The definition: count all pairs anew for every merge.
-Merges reference(const Tokenizer& alphabet, const std::string& text, SplitPattern pattern,
+Merges reference(const Tokenizer& alphabet, const std::string& text, tokenize::SplitPattern pattern,
                  size_t num_merges) {
   std::vector<std::vector<int32_t>> words;
   const char* end = text.data() + text.size();
   for (const char* at = text.data(); at < end;) {
-    const char* next = word_scanner(pattern)(at, end);
+    const char* next = tokenize::word_scanner(pattern)(at, end);
     words.emplace_back();
     for (; at < next; ++at)
       words.back().push_back(alphabet.data().model.byte_ids[static_cast<uint8_t>(*at)]);
@@ -81,12 +81,14 @@ TEST(BpeTrainer, ByHand) {
 }
 
 TEST(BpeTrainer, MergesEqualTheDefinition) {
-  const std::string english = built_in_text();
+  const std::string english = tokenize::built_in_text();
   std::mt19937 draw(1);
   std::string overlapping;
   for (int i = 0; i < 400; ++i) overlapping.push_back("aab "[draw() % 4]);
-  for (const SplitPattern pattern : {SplitPattern::gpt2, SplitPattern::llama3, SplitPattern::qwen2})
-    for (const std::string& text : {english, overlapping, random_text(draw, 600)}) {
+  for (const tokenize::SplitPattern pattern :
+       {tokenize::SplitPattern::gpt2, tokenize::SplitPattern::llama3,
+        tokenize::SplitPattern::qwen2})
+    for (const std::string& text : {english, overlapping, tokenize::random_text(draw, 600)}) {
       const Tokenizer tokenizer = train({text}, {.vocab_size = 310, .pattern = pattern});
       const Merges& merges = tokenizer.data().merges;
       EXPECT_EQ(merges, reference(tokenizer, text, pattern, merges.size()));
@@ -98,7 +100,7 @@ TEST(BpeTrainer, MergesEqualTheDefinition) {
 // documents were cut.
 void expect_one_result(std::vector<std::string> documents) {
   std::mt19937 draw(2);
-  for (int i = 0; i < 20; ++i) documents.push_back(random_text(draw, 300));
+  for (int i = 0; i < 20; ++i) documents.push_back(tokenize::random_text(draw, 300));
   for (std::string& document : documents)
     while (characters::find_invalid_utf8(document) != std::string::npos) document.pop_back();
   const std::string one = train(documents, {.vocab_size = 1500}, 1).to_json();
@@ -112,11 +114,13 @@ void expect_one_result(std::vector<std::string> documents) {
   EXPECT_EQ(one_by_one.train(pool).to_json(), one);
 }
 
-TEST(BpeTrainer, ThreadsAndDocumentOrderChangeNothing) { expect_one_result({built_in_text()}); }
+TEST(BpeTrainer, ThreadsAndDocumentOrderChangeNothing) {
+  expect_one_result({tokenize::built_in_text()});
+}
 
 TEST(BpeTrainer, ThreadsAndDocumentOrderChangeNothingOfRealTexts) {
-  std::vector<std::string> documents = real_texts();
-  if (documents.empty()) GTEST_SKIP() << kNoRealTexts;
+  std::vector<std::string> documents = tokenize::real_texts();
+  if (documents.empty()) GTEST_SKIP() << tokenize::kNoRealTexts;
   documents.back().resize(300000);
   expect_one_result(std::move(documents));
 }
@@ -151,39 +155,42 @@ TEST(BpeTrainer, ImpossibleOptionsAndInputAreErrors) {
   EXPECT_THROW(BpeTrainer({.vocab_size = -5}), UserError);
   EXPECT_THROW(BpeTrainer({.vocab_size = int64_t{1} << 40}), UserError);
   EXPECT_THROW(BpeTrainer({.vocab_size = 300, .min_frequency = 0}), UserError);
-  EXPECT_THROW(BpeTrainer({.vocab_size = 300, .pattern = SplitPattern::none}), UserError);
+  EXPECT_THROW(BpeTrainer({.vocab_size = 300, .pattern = tokenize::SplitPattern::none}), UserError);
   EXPECT_THROW(BpeTrainer({.vocab_size = 300}).add("bad \xFF"), UserError);
   EXPECT_THROW(train({"text"}, {.vocab_size = 300, .special_tokens = {"<a>", "<a>"}}), UserError);
 }
 
 /// What was trained on the built-in text and what its file says give the same ids of `texts`.
 void expect_same_when_read(const std::vector<std::string>& texts) {
-  for (const SplitPattern pattern : {SplitPattern::gpt2, SplitPattern::llama3}) {
+  for (const tokenize::SplitPattern pattern :
+       {tokenize::SplitPattern::gpt2, tokenize::SplitPattern::llama3}) {
     const Tokenizer trained = train(
-        {built_in_text()},
+        {tokenize::built_in_text()},
         {.vocab_size = 320, .pattern = pattern, .special_tokens = {"<|endoftext|>", "<|pad|>"}});
     const Tokenizer read = Tokenizer::parse(trained.to_json(), "trained");
     EXPECT_EQ(read.to_json(), trained.to_json());
-    EXPECT_EQ(read.data().pattern, pattern);
+    EXPECT_EQ(read.data().pre_tokenizer.scanner(), tokenize::word_scanner(pattern));
     for (const std::string& text : texts)
       EXPECT_EQ(read.encode(text, true), trained.encode(text, true));
     EXPECT_TRUE(read.is_special(*read.id_of("<|pad|>")));
   }
 }
 
-TEST(BpeTrainer, TrainedFileReadsAsTheSameTokenizer) { expect_same_when_read({built_in_text()}); }
+TEST(BpeTrainer, TrainedFileReadsAsTheSameTokenizer) {
+  expect_same_when_read({tokenize::built_in_text()});
+}
 
 TEST(BpeTrainer, TrainedFileReadsAsTheSameTokenizerOfRealTexts) {
-  const std::vector<std::string> texts = real_texts();
-  if (texts.empty()) GTEST_SKIP() << kNoRealTexts;
+  const std::vector<std::string> texts = tokenize::real_texts();
+  if (texts.empty()) GTEST_SKIP() << tokenize::kNoRealTexts;
   expect_same_when_read(texts);
 }
 
 TEST(BpeTrainer, ProgressEndsAtTheAim) {
   std::vector<int64_t> entries;
-  train({built_in_text()}, {.vocab_size = 350, .progress = [&](const BpeTrainer::Progress& p) {
-                              entries.push_back(p.entries);
-                            }});
+  train({tokenize::built_in_text()},
+        {.vocab_size = 350,
+         .progress = [&](const BpeTrainer::Progress& p) { entries.push_back(p.entries); }});
   EXPECT_TRUE(std::is_sorted(entries.begin(), entries.end()));
   ASSERT_FALSE(entries.empty());
   EXPECT_EQ(entries.back(), 350);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "text/byte_fallback.h"
+#include "tokenize/byte_fallback.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -7,9 +7,9 @@
 #include <filesystem>
 
 #include "base/error.h"
-#include "text/normalizer.h"
-#include "text/random_text_fixture.h"
 #include "text/tokenizer_fixture.h"
+#include "tokenize/normalizer.h"
+#include "tokenize/random_text_fixture.h"
 
 namespace megalith::text {
 namespace {
@@ -17,7 +17,7 @@ namespace {
 using Ids = std::vector<int32_t>;
 using nlohmann::json;
 
-const std::string kMark(kSpaceMark);
+const std::string kMark(tokenize::kSpaceMark);
 const std::string kBroken = "\xEF\xBF\xBD";
 
 enum Id : int32_t { unk, bos, mark, a, b, ab, mark_a, c3, a9, newline, space, e_acute_bytes };
@@ -58,13 +58,13 @@ json small_fallback() {
 }
 
 TEST(ByteFallback, TokensOfBytes) {
-  EXPECT_EQ(byte_token(0x0A), "<0x0A>");
+  EXPECT_EQ(tokenize::byte_token(0x0A), "<0x0A>");
   for (int byte = 0; byte < 256; ++byte)
-    EXPECT_EQ(byte_of_token(byte_token(static_cast<uint8_t>(byte))), byte);
-  EXPECT_EQ(byte_of_token("<0xfe>"), 0xFE);
-  EXPECT_EQ(byte_of_token("<0x+A>"), 0x0A);
+    EXPECT_EQ(tokenize::byte_of_token(tokenize::byte_token(static_cast<uint8_t>(byte))), byte);
+  EXPECT_EQ(tokenize::byte_of_token("<0xfe>"), 0xFE);
+  EXPECT_EQ(tokenize::byte_of_token("<0x+A>"), 0x0A);
   for (const char* other : {"<0x A>", "<0x0A", "<0x0A>>", "0x0A", "<0xGG>", "<0x\xC3\xA9>", ""})
-    EXPECT_EQ(byte_of_token(other), std::nullopt) << other;
+    EXPECT_EQ(tokenize::byte_of_token(other), std::nullopt) << other;
 }
 
 TEST(ByteFallback, MergesCrossWords) {
@@ -116,8 +116,6 @@ TEST(ByteFallback, DecodesByHand) {
   EXPECT_EQ(tokenizer.decode(Ids{newline, c3, a9, c3, a}),
             kBroken + kBroken + kBroken + kBroken + "a");
   EXPECT_EQ(tokenizer.decode(Ids{a, a9}), "a" + kBroken);
-  EXPECT_EQ(tokenizer.token_bytes(mark_a), " a");
-  EXPECT_EQ(tokenizer.token_bytes(newline), "\n");
   EXPECT_EQ(tokenizer.token_text(newline), "<0x0A>");
 }
 
@@ -158,31 +156,6 @@ TEST(ByteFallback, WhatIsWrittenReadsAsTheSame) {
     EXPECT_EQ(again["model"].at(key), original["model"].at(key)) << key;
 }
 
-TEST(ByteFallback, OtherComponentsAreRefusedByName) {
-  const auto expect_refused = [](const char* pointer, const json& value, const char* reason) {
-    json file = small_fallback();
-    file[json::json_pointer(pointer)] = value;
-    EXPECT_THAT([&] { parse(file); }, testing::ThrowsMessage<UserError>(testing::HasSubstr(reason)))
-        << pointer;
-  };
-  expect_refused("/normalizer/normalizers/0/prepend", "_", "Prepend");
-  expect_refused("/normalizer/normalizers/1/content", "_", "Replace");
-  expect_refused("/normalizer/normalizers/1/pattern", {{"Regex", " "}}, "Replace");
-  expect_refused("/normalizer/normalizers/1/type", "Lowercase", "Lowercase");
-  expect_refused("/normalizer/normalizers/1", {{"type", "Prepend"}, {"prepend", kMark}}, "Prepend");
-  expect_refused("/pre_tokenizer", {{"type", "Metaspace"}}, "Metaspace");
-  expect_refused("/decoder", {{"type", "Metaspace"}}, "Metaspace");
-  expect_refused("/decoder", nullptr, "ByteFallback");
-  expect_refused("/decoder/decoders/0/content", "_", "Replace");
-  expect_refused("/decoder/decoders/2/type", "ByteFallback", "ByteFallback");
-  expect_refused("/decoder/decoders/3/start", 2, "Strip");
-  expect_refused("/decoder/decoders/3/stop", 1, "Strip");
-  expect_refused("/decoder/decoders/3/content", "a", "Strip");
-  expect_refused("/decoder/decoders/4", {{"type", "Fuse"}}, "Fuse");
-  expect_refused("/model/ignore_merges", true, "ignore_merges");
-  expect_refused("/model/byte_fallback", false, "Prepend");
-}
-
 // The ids are those of Hugging Face tokenizers 0.23.3.
 TEST(ByteFallback, StoriesFileGivesTheKnownIds) {
   const std::filesystem::path path =
@@ -218,13 +191,13 @@ TEST(ByteFallback, StoriesFileGivesTheKnownIds) {
   for (const Case& known : cases) {
     EXPECT_EQ(tokenizer.encode(known.text, true), known.ids) << known.text;
     EXPECT_EQ(again.encode(known.text, true), known.ids) << known.text;
-    const bool comes_back =
-        known.text.find("<s>") == known.text.npos && known.text.find(kSpaceMark) == known.text.npos;
+    const bool comes_back = known.text.find("<s>") == known.text.npos &&
+                            known.text.find(tokenize::kSpaceMark) == known.text.npos;
     if (comes_back) {
       EXPECT_EQ(tokenizer.decode(known.ids), known.text);
     }
   }
-  for (const std::string& text : real_texts())
+  for (const std::string& text : tokenize::real_texts())
     if (text.find("<unk>") == text.npos) {
       EXPECT_EQ(tokenizer.decode(tokenizer.encode(text, true)), text);
     }

@@ -7,7 +7,6 @@
 #include "base/error.h"
 #include "base/file.h"
 #include "characters/utf8.h"
-#include "text/byte_fallback.h"
 #include "text/tokenizer_data.h"
 #include "text/tokenizer_json.h"
 
@@ -73,11 +72,20 @@ std::vector<int32_t> Tokenizer::encode(std::string_view text, bool add_special_t
   return ids;
 }
 
+Encoding Tokenizer::encode_typed(std::string_view text, std::optional<std::string_view> pair,
+                                 bool add_special_tokens) const {
+  Encoding encoding;
+  const size_t size = text.size() + (pair ? pair->size() : 0);
+  Encoder encoder(*this, std::clamp<size_t>(size / 16, 16, size_t{1} << 15));
+  encoder.encode_typed(text, pair, encoding, add_special_tokens);
+  return encoding;
+}
+
 std::string Tokenizer::decode(std::span<const int32_t> ids, bool keep_special) const {
-  if (data_->byte_fallback) {
+  if (!data_->decoder.only_joins_bytes()) {
     StreamDecoder stream(*this, keep_special);
     std::string text;
-    for (const int32_t id : ids) text += stream.push(id);
+    for (const int32_t id : ids) stream.append(id, text);
     return text += stream.finish();
   }
   std::string bytes;
@@ -90,48 +98,28 @@ std::string Tokenizer::decode(std::span<const int32_t> ids, bool keep_special) c
 }
 
 StreamDecoder::StreamDecoder(const Tokenizer& tokenizer, bool keep_special)
-    : tokenizer_(tokenizer), keep_special_(keep_special) {}
+    : tokenizer_(tokenizer),
+      keep_special_(keep_special),
+      run_(std::make_unique<DecoderRun>(tokenizer_.data().decoder)) {}
+StreamDecoder::~StreamDecoder() = default;
+StreamDecoder::StreamDecoder(StreamDecoder&&) noexcept = default;
+StreamDecoder& StreamDecoder::operator=(StreamDecoder&&) noexcept = default;
 
 std::string StreamDecoder::push(int32_t id) {
   std::string text;
-  const std::string_view token = tokenizer_.token_bytes(id);
-  if (!keep_special_ && tokenizer_.is_special(id)) return text;
-  if (tokenizer_.data().byte_fallback) return push_fallback(id);
-  held_.append(token);
-  held_.erase(0, characters::append_repaired_utf8(text, held_, /*hold_tail=*/true));
+  append(id, text);
   return text;
+}
+
+void StreamDecoder::append(int32_t id, std::string& text) {
+  require_token(tokenizer_.data(), id);
+  if (!keep_special_ && tokenizer_.is_special(id)) return;
+  run_->push(tokenizer_.data().vocabulary.token(id), text);
 }
 
 std::string StreamDecoder::finish() {
   std::string text;
-  if (tokenizer_.data().byte_fallback) {
-    append_byte_run(text, held_);
-    text = without_first_space(std::move(text));
-    at_start_ = true;
-  } else {
-    characters::append_repaired_utf8(text, held_);
-  }
-  held_.clear();
-  return text;
-}
-
-std::string StreamDecoder::push_fallback(int32_t id) {
-  const Vocabulary& vocabulary = tokenizer_.data().vocabulary;
-  std::string text;
-  if (vocabulary.is_byte(id)) {
-    held_.append(vocabulary.bytes(id));
-    return text;
-  }
-  append_byte_run(text, held_);
-  held_.clear();
-  text.append(vocabulary.bytes(id));
-  return without_first_space(std::move(text));
-}
-
-std::string StreamDecoder::without_first_space(std::string text) {
-  if (text.empty()) return text;
-  if (at_start_ && tokenizer_.data().strip_first_space && text.front() == ' ') text.erase(0, 1);
-  at_start_ = false;
+  run_->finish(text);
   return text;
 }
 

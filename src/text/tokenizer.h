@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Text to token ids and back, as a `tokenizer.json` describes: added tokens are cut out of the raw
-// text, the rest is normalised and cut into words, each word is byte-pair encoded, and the
-// post-processor puts special tokens around the whole. This room knows byte-level BPE and BPE of
-// characters with byte fallback (Llama 2); a file that asks for another component is refused by
-// that component's name.
+// text, the rest is normalised and cut into words, a model makes tokens of each word, and the
+// post-processor puts special tokens around the whole. What the components do stands in the room
+// `tokenize`; a file that asks for one that is not there is refused by that component's name.
 #pragma once
 
 #include <cstdint>
@@ -17,10 +16,17 @@
 
 namespace megalith::text {
 
+class DecoderRun;
 struct TokenizerData;
 
 /// The end-of-document token of the vocabularies trained here.
 inline constexpr std::string_view kEndOfText = "<|endoftext|>";
+
+/// Token ids and the type of each: which of two texts it belongs to.
+struct Encoding {
+  std::vector<int32_t> ids;
+  std::vector<int32_t> type_ids;
+};
 
 /// Immutable. Copies share the tables; any number of threads may use one object.
 class Tokenizer {
@@ -42,7 +48,8 @@ class Tokenizer {
   std::optional<int32_t> id_of(std::string_view token) const;
   /// The token as the file spells it. UserError if no token has this id.
   std::string token_text(int64_t id) const;
-  /// The bytes that a token stands for, which may be part of a character. UserError as token_text.
+  /// The bytes that a token of a byte-level vocabulary stands for, maybe part of a character only;
+  /// of others its spelling. UserError as token_text.
   std::string_view token_bytes(int64_t id) const;
   /// True for tokens that decode leaves out.
   bool is_special(int64_t id) const;
@@ -53,6 +60,9 @@ class Tokenizer {
   /// Encodes one document. `add_special_tokens` adds what the post-processor names (many files:
   /// none). UserError with the byte offset if `text` is not UTF-8. For many texts use an Encoder.
   std::vector<int32_t> encode(std::string_view text, bool add_special_tokens) const;
+  /// The same of one text, or of a pair of texts as the post-processor joins them, with types.
+  Encoding encode_typed(std::string_view text, std::optional<std::string_view> pair,
+                        bool add_special_tokens) const;
   /// The text of `ids`. Broken UTF-8 becomes U+FFFD (with byte fallback: one for each byte of a run
   /// of byte tokens that is broken). Special tokens are left out unless kept. UserError if an id
   /// has no token.
@@ -75,6 +85,9 @@ class Encoder {
 
   /// Appends the ids of one document to `ids`, which is left as it was if this throws.
   void encode(std::string_view text, std::vector<int32_t>& ids, bool add_special_tokens);
+  /// The same of one text or a pair, with types.
+  void encode_typed(std::string_view text, std::optional<std::string_view> pair, Encoding& encoding,
+                    bool add_special_tokens);
 
  private:
   struct State;
@@ -86,20 +99,23 @@ class Encoder {
 class StreamDecoder {
  public:
   explicit StreamDecoder(const Tokenizer& tokenizer, bool keep_special = false);
-  /// The text that this id settles. The beginning of an unfinished character is held back, and with
-  /// byte fallback the whole of a run of byte tokens, since a later one can break it.
+  ~StreamDecoder();
+  StreamDecoder(StreamDecoder&&) noexcept;
+  StreamDecoder& operator=(StreamDecoder&&) noexcept;
+  /// The text that this id settles. Held back are the beginning of an unfinished character, with
+  /// byte fallback the whole of a run of byte tokens, since a later one can break it, and all of a
+  /// text whose decoder changes it once it is whole. UserError if the id has no token.
   std::string push(int32_t id);
   /// The text held back. Afterwards the decoder is as new.
   std::string finish();
 
  private:
-  std::string push_fallback(int32_t id);
-  std::string without_first_space(std::string text);
+  friend class Tokenizer;
+  void append(int32_t id, std::string& text);
 
   Tokenizer tokenizer_;
   bool keep_special_;
-  std::string held_;      // part of a character, or a run of byte tokens
-  bool at_start_ = true;  // no text so far
+  std::unique_ptr<DecoderRun> run_;
 };
 
 }  // namespace megalith::text

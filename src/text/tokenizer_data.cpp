@@ -3,16 +3,17 @@
 
 #include <algorithm>
 
+#include "base/check.h"
 #include "base/error.h"
 #include "base/log.h"
 #include "characters/utf8.h"
-#include "text/byte_level.h"
+#include "tokenize/byte_level.h"
 
 namespace megalith::text {
 namespace {
 
 void fill_merges(TokenizerData& data, std::string_view where) {
-  data.model.merges = MergeTable(data.merges.size());
+  data.model.merges = tokenize::MergeTable(data.merges.size());
   std::string made;
   for (size_t rank = 0; rank < data.merges.size(); ++rank) {
     const auto [left, right] = data.merges[rank];
@@ -34,7 +35,7 @@ int32_t find_unknown(const TokenizerData& data, std::string_view where) {
 }
 
 void fill_characters(TokenizerData& data, std::string_view where) {
-  CharacterSymbols& characters = data.characters;
+  tokenize::CharacterSymbols& characters = data.characters;
   characters.unknown_id = find_unknown(data, where);
   characters.fuse_unknown = data.fuse_unk;
   for (const int32_t id : data.model_ids) {
@@ -43,9 +44,10 @@ void fill_characters(TokenizerData& data, std::string_view where) {
     const characters::CodePoint point = characters::read_utf8(token.data());
     if (point.length == token.size()) characters.set(point.code, id);
   }
+  if (!data.byte_fallback) return;
   int missing = 0;
   for (size_t byte = 0; byte < 256; ++byte) {
-    const auto id = data.vocabulary.find(byte_token(static_cast<uint8_t>(byte)));
+    const auto id = data.vocabulary.find(tokenize::byte_token(static_cast<uint8_t>(byte)));
     if (!id) ++missing;
     characters.byte_ids[byte] = id.value_or(-1);
   }
@@ -59,7 +61,7 @@ void fill_bytes(TokenizerData& data, std::string_view where) {
   int missing = 0;
   for (int byte = 0; byte < 256; ++byte) {
     const char as_char = static_cast<char>(byte);
-    const std::string spelling = bytes_to_token(std::string_view(&as_char, 1));
+    const std::string spelling = tokenize::bytes_to_token(std::string_view(&as_char, 1));
     const std::optional<int32_t> id = data.vocabulary.find(spelling);
     if (!id) ++missing;
     data.model.byte_ids[static_cast<size_t>(byte)] = id.value_or(unknown);
@@ -72,16 +74,32 @@ void fill_bytes(TokenizerData& data, std::string_view where) {
         where, missing);
 }
 
+std::vector<tokenize::PieceTrie::Piece> pieces(const TokenizerData& data) {
+  std::vector<tokenize::PieceTrie::Piece> found;
+  for (const int32_t id : data.model_ids)
+    if (const std::string_view token = data.vocabulary.token(id); !token.empty())
+      found.push_back({token, id});
+  return found;
+}
+
 }  // namespace
 
 void complete_model(TokenizerData& data, std::string_view where) {
-  fill_merges(data, where);
-  if (data.byte_fallback) {
-    fill_characters(data, where);
-  } else {
-    fill_bytes(data, where);
+  switch (data.kind) {
+    case ModelKind::byte_bpe:
+      fill_merges(data, where);
+      fill_bytes(data, where);
+      if (data.ignore_merges) data.vocabulary.index_bytes();
+      return;
+    case ModelKind::character_bpe:
+      fill_merges(data, where);
+      fill_characters(data, where);
+      return;
+    case ModelKind::wordpiece:
+      data.wordpiece = tokenize::WordPieceModel(data.wordpiece.options(), pieces(data));
+      return;
   }
-  if (data.ignore_merges) data.vocabulary.index_bytes();
+  MEGA_CHECK(false);
 }
 
 void complete_added_tokens(TokenizerData& data) {

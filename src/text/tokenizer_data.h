@@ -11,37 +11,50 @@
 #include <vector>
 
 #include "text/added_tokens.h"
-#include "text/bpe_model.h"
-#include "text/byte_fallback.h"
-#include "text/normalizer.h"
-#include "text/split.h"
+#include "text/decoder.h"
+#include "text/post_processor.h"
 #include "text/vocabulary.h"
+#include "tokenize/bpe_model.h"
+#include "tokenize/byte_fallback.h"
+#include "tokenize/normalizer.h"
+#include "tokenize/pre_tokenizer.h"
+#include "tokenize/wordpiece_model.h"
 
 namespace megalith::text {
+
+enum class ModelKind {
+  byte_bpe,       // symbols are the bytes of a word
+  character_bpe,  // symbols are its characters
+  wordpiece,
+};
+
+inline bool is_bpe(ModelKind kind) {
+  return kind == ModelKind::byte_bpe || kind == ModelKind::character_bpe;
+}
 
 struct TokenizerData {
   std::vector<AddedToken> added_tokens;  // in the file's order
   AddedTokenMatcher raw_matcher;         // those that are not `normalized`
   AddedTokenMatcher normalized_matcher;
-  Normalizer normalizer;
+  tokenize::Normalizer normalizer;
+  tokenize::PreTokenizer pre_tokenizer;
 
-  SplitPattern pattern = SplitPattern::gpt2;
-  bool add_prefix_space = false;
+  ModelKind kind = ModelKind::byte_bpe;
+  Vocabulary vocabulary;           // the model's tokens and the added ones
+  std::vector<int32_t> model_ids;  // the tokens of `model.vocab`, ascending
 
-  bool byte_fallback = false;      // symbols are characters, words are whole parts of the text
-  CharacterSymbols characters;     // with byte_fallback
-  bool strip_first_space = false;  // of decoded text, with byte_fallback
-
-  Vocabulary vocabulary;  // the model's tokens and the added ones
-  BpeModel model;
+  tokenize::BpeModel model;                         // of both kinds of BPE
+  tokenize::CharacterSymbols characters;            // of character_bpe
+  bool byte_fallback = false;                       // its characters may become bytes
   bool ignore_merges = false;                       // a word that is a token is that token
   std::optional<std::string> unk_token;             // for what no token stands for
   bool fuse_unk = false;                            // neighbouring ones become one
   std::vector<std::pair<int32_t, int32_t>> merges;  // by rank
-  std::vector<int32_t> model_ids;                   // the tokens of `model.vocab`, ascending
+  tokenize::WordPieceModel wordpiece;
 
-  std::vector<int32_t> prefix_ids;  // what the post-processor puts around a single text
-  std::vector<int32_t> suffix_ids;
+  Decoder decoder;
+
+  PostProcessor post_processor;
   std::vector<bool> is_special;  // by id
 
   // As in the file, minified; "null" where there is nothing.
@@ -53,10 +66,9 @@ struct TokenizerData {
   std::string decoder_json = "null";
 };
 
-/// Fills the merge table, the ids of bytes or characters and the byte index from `vocabulary` and
-/// `merges`. Call it before the added tokens join the vocabulary, since a model knows only its own
-/// tokens. `where` names the file in messages. UserError if a merge makes a token that the
-/// vocabulary lacks.
+/// Fills the model of `kind` from `vocabulary`, `model_ids` and `merges`. Call it before the added
+/// tokens join the vocabulary, since a model knows only its own tokens. `where` names the file in
+/// messages. UserError if a merge makes a token that the vocabulary lacks.
 void complete_model(TokenizerData& data, std::string_view where);
 /// Fills the matchers and special flags from `added_tokens`.
 void complete_added_tokens(TokenizerData& data);

@@ -8,8 +8,8 @@
 #include <utility>
 #include <vector>
 
-#include "text/byte_level.h"
 #include "text/tokenizer.h"
+#include "tokenize/byte_level.h"
 
 namespace megalith::text {
 
@@ -22,10 +22,10 @@ inline nlohmann::json small_tokenizer(
   json merge_list = json::array();
   for (int byte = 0; byte < 256; ++byte) {
     const char as_char = static_cast<char>(byte);
-    vocab[bytes_to_token(std::string_view(&as_char, 1))] = byte;
+    vocab[tokenize::bytes_to_token(std::string_view(&as_char, 1))] = byte;
   }
   for (const auto& [left, right] : merges) {
-    const std::string a = bytes_to_token(left), b = bytes_to_token(right);
+    const std::string a = tokenize::bytes_to_token(left), b = tokenize::bytes_to_token(right);
     merge_list.push_back({a, b});
     if (!vocab.contains(a + b)) vocab[a + b] = vocab.size();
   }

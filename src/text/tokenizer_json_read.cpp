@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The outer file: size, syntax, repeated keys, added tokens and the model. The components around
-// the model are read in tokenizer_json_stages.cpp.
+// The outer file: size, syntax, repeated keys, added tokens, vocabulary and merges.
 #include <algorithm>
 #include <unordered_set>
 
@@ -102,26 +101,6 @@ void read_merges(JsonSource model, TokenizerData& data) {
   }
 }
 
-void read_model_options(JsonSource model, TokenizerData& data) {
-  const std::string type = model.has("type") ? model.string("type") : "BPE";
-  if (type != "BPE")
-    throw UserError("{}: the model \"{}\" is not supported; BPE is", model.where(), type);
-  double dropout = 0;
-  if (model.has("dropout") &&
-      (model.member("dropout").get(dropout) != simdjson::SUCCESS || dropout != 0))
-    throw UserError("{}: model.dropout is not supported; set it to null", model.where());
-  for (const char* key : {"continuing_subword_prefix", "end_of_word_suffix"})
-    if (model.has(key) && !model.string(key).empty())
-      throw UserError("{}: model.{} is not supported; leave it out", model.where(), key);
-  data.byte_fallback = model.boolean("byte_fallback", false);
-  if (data.byte_fallback) data.vocabulary = Vocabulary(TokenSpelling::text);
-  if (model.has("unk_token")) data.unk_token = model.string("unk_token");
-  data.fuse_unk = model.boolean("fuse_unk", false);
-  data.ignore_merges = model.boolean("ignore_merges", false);
-  if (data.byte_fallback && data.ignore_merges)
-    throw UserError("{}: model.ignore_merges is not supported with byte_fallback", model.where());
-}
-
 }  // namespace
 
 TokenizerData read_tokenizer_json(std::string_view json, std::string_view where) {
@@ -143,15 +122,26 @@ TokenizerData read_tokenizer_json(std::string_view json, std::string_view where)
   const JsonSource model = root.object("model");
   TokenizerData data;
   read_model_options(model, data);
+  read_normalizer(root, data);
+  read_pre_tokenizer(root, data);
+  read_decoder(root, data);
+  const bool has_bytes = data.kind == ModelKind::byte_bpe || data.decoder.only_joins_bytes();
+  data.vocabulary = Vocabulary(has_bytes ? TokenSpelling::byte_alphabet : TokenSpelling::text);
   // Ids may leave gaps (padded vocabularies), but not such that a small file asks for gigabytes.
   const size_t entries = model.count("vocab") + root.count("added_tokens");
   const size_t id_limit = std::min<size_t>(entries * 4 + 65536, 0x7FFFFFFF);
   read_vocabulary(model, id_limit, data);
-  read_merges(model, data);
+  if (is_bpe(data.kind)) read_merges(model, data);
   complete_model(data, where);
   read_added_tokens(root, id_limit, data);
-  read_stages(root, data);
+  read_post_processor(root, data);
   complete_added_tokens(data);
+  data.truncation_json = root.json("truncation");
+  data.padding_json = root.json("padding");
+  data.normalizer_json = root.json("normalizer");
+  data.pre_tokenizer_json = root.json("pre_tokenizer");
+  data.post_processor_json = root.json("post_processor");
+  data.decoder_json = root.json("decoder");
   return data;
 }
 

@@ -1,49 +1,26 @@
 // SPDX-License-Identifier: Apache-2.0
-// Typed access to the parsed file, and the stages around the model. Only the reader's two sources
-// include this header, because it brings in simdjson.
+// The parts of a tokenizer.json, each read from its own source file. Each is a UserError naming the
+// component that is not understood.
 #pragma once
 
-#include <simdjson.h>
-
-#include <string>
-#include <string_view>
-#include <vector>
-
+#include "text/json_source.h"
 #include "text/tokenizer_data.h"
 
 namespace megalith::text {
 
-using JsonElement = simdjson::dom::element;
+inline constexpr size_t kMaxComponents = 64;  // of one stage, however deep they stand
 
-/// An object of the file, together with words that say where it is. Valid as long as its parser.
-class JsonSource {
- public:
-  JsonSource(JsonElement element, std::string_view where) : element_(element), where_(where) {}
-  std::string_view where() const { return where_; }
-  JsonElement element() const { return element_; }
+[[noreturn]] void refuse(const JsonSource& source, std::string_view stage, std::string_view what);
+/// The components of a stage in order, Sequences (whose members stand in `list`) resolved.
+std::vector<JsonSource> components(const JsonSource& root, const char* stage, const char* list);
 
-  /// True if the key is there and not null.
-  bool has(std::string_view key) const;
-  /// The member; UserError if it is absent.
-  JsonElement member(std::string_view key) const;
-  std::string string(std::string_view key) const;
-  bool boolean(std::string_view key, bool absent) const;
-  JsonSource object(std::string_view key) const;
-  /// The objects of a list; none if the list is absent or null.
-  std::vector<JsonSource> items(std::string_view key) const;
-  /// The number of members or items; 0 if absent or of another kind.
-  size_t count(std::string_view key) const;
-  /// The member as minified JSON, "null" if absent.
-  std::string json(std::string_view key) const;
-
- private:
-  JsonElement element_;
-  std::string_view where_;
-};
-
-/// Reads normalizer, pre_tokenizer, post_processor and decoder, and keeps truncation and padding
-/// (limits for the caller, which encoding ignores). UserError naming a component that is not
-/// understood.
-void read_stages(const JsonSource& root, TokenizerData& data);
+/// The kind of the model and its options; `read_vocabulary` comes after.
+void read_model_options(const JsonSource& model, TokenizerData& data);
+void read_normalizer(const JsonSource& root, TokenizerData& data);
+/// Needs the kind of the model, and decides which BPE it is.
+void read_pre_tokenizer(const JsonSource& root, TokenizerData& data);
+/// Needs the vocabulary.
+void read_post_processor(const JsonSource& root, TokenizerData& data);
+void read_decoder(const JsonSource& root, TokenizerData& data);
 
 }  // namespace megalith::text

@@ -37,7 +37,7 @@ void write_vocabulary(const TokenizerData& data, std::string& out) {
                    json_string(data.vocabulary.token(id)), id);
     separator = ",\n";
   }
-  out += "\n    },\n";
+  out += is_bpe(data.kind) ? "\n    },\n" : "\n    }\n";
 }
 
 void write_merges(const TokenizerData& data, std::string& out) {
@@ -64,6 +64,25 @@ void write_merges(const TokenizerData& data, std::string& out) {
   out += data.merges.empty() ? "]\n" : "\n    ]\n";
 }
 
+void write_bpe_options(const TokenizerData& data, std::string& out) {
+  out += "    \"type\": \"BPE\",\n    \"dropout\": null,\n";
+  fmt::format_to(std::back_inserter(out), "    \"unk_token\": {},\n",
+                 data.unk_token ? json_string(*data.unk_token) : "null");
+  out += "    \"continuing_subword_prefix\": null,\n    \"end_of_word_suffix\": null,\n";
+  fmt::format_to(std::back_inserter(out),
+                 "    \"fuse_unk\": {},\n    \"byte_fallback\": {},\n    \"ignore_merges\": {},\n",
+                 data.fuse_unk, data.byte_fallback, data.ignore_merges);
+}
+
+void write_wordpiece_options(const TokenizerData& data, std::string& out) {
+  const tokenize::WordPieceOptions& options = data.wordpiece.options();
+  fmt::format_to(std::back_inserter(out),
+                 "    \"type\": \"WordPiece\",\n    \"unk_token\": {},\n"
+                 "    \"continuing_subword_prefix\": {},\n    \"max_input_chars_per_word\": {},\n",
+                 json_string(options.unknown), json_string(options.continuing_prefix),
+                 options.most_characters);
+}
+
 }  // namespace
 
 std::string write_tokenizer_json(const TokenizerData& data) {
@@ -78,15 +97,15 @@ std::string write_tokenizer_json(const TokenizerData& data) {
   stage("pre_tokenizer", data.pre_tokenizer_json);
   stage("post_processor", data.post_processor_json);
   stage("decoder", data.decoder_json);
-  out += "  \"model\": {\n    \"type\": \"BPE\",\n    \"dropout\": null,\n";
-  fmt::format_to(std::back_inserter(out), "    \"unk_token\": {},\n",
-                 data.unk_token ? json_string(*data.unk_token) : "null");
-  out += "    \"continuing_subword_prefix\": null,\n    \"end_of_word_suffix\": null,\n";
-  fmt::format_to(std::back_inserter(out),
-                 "    \"fuse_unk\": {},\n    \"byte_fallback\": {},\n    \"ignore_merges\": {},\n",
-                 data.fuse_unk, data.byte_fallback, data.ignore_merges);
-  write_vocabulary(data, out);
-  write_merges(data, out);
+  out += "  \"model\": {\n";
+  if (is_bpe(data.kind)) {
+    write_bpe_options(data, out);
+    write_vocabulary(data, out);
+    write_merges(data, out);
+  } else {
+    write_wordpiece_options(data, out);
+    write_vocabulary(data, out);
+  }
   out += "  }\n}\n";
   return out;
 }

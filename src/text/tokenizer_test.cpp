@@ -8,10 +8,9 @@
 #include <thread>
 
 #include "base/error.h"
-#include "text/random_text_fixture.h"
-#include "text/split.h"
 #include "text/tokenizer_fixture.h"
-#include "text/word_cache.h"
+#include "tokenize/random_text_fixture.h"
+#include "tokenize/split.h"
 
 namespace megalith::text {
 namespace {
@@ -62,7 +61,7 @@ std::vector<Tokenizer> of_each_pattern() {
   json file = english();
   for (const char* regex : {"", "llama3", "qwen2"}) {
     if (*regex != 0) {
-      const std::string pattern(pattern_regex(*pattern_of_name(regex)));
+      const std::string pattern(tokenize::pattern_regex(*tokenize::pattern_of_name(regex)));
       file["pre_tokenizer"] = {
           {"type", "Sequence"},
           {"pretokenizers",
@@ -81,16 +80,17 @@ TEST(Tokenizer, DecodingUndoesEncoding) {
   for (const Tokenizer& tokenizer : of_each_pattern()) {
     std::mt19937 draw(1);
     for (int trial = 0; trial < 300; ++trial) {
-      const std::string text = random_text(draw, draw() % 300);
+      const std::string text = tokenize::random_text(draw, draw() % 300);
       ASSERT_EQ(tokenizer.decode(tokenizer.encode(text, false), true), text);
     }
-    ASSERT_EQ(tokenizer.decode(tokenizer.encode(built_in_text(), false), true), built_in_text());
+    ASSERT_EQ(tokenizer.decode(tokenizer.encode(tokenize::built_in_text(), false), true),
+              tokenize::built_in_text());
   }
 }
 
 TEST(Tokenizer, DecodingUndoesEncodingOfRealTexts) {
-  const std::vector<std::string> texts = real_texts();
-  if (texts.empty()) GTEST_SKIP() << kNoRealTexts;
+  const std::vector<std::string> texts = tokenize::real_texts();
+  if (texts.empty()) GTEST_SKIP() << tokenize::kNoRealTexts;
   for (const Tokenizer& tokenizer : of_each_pattern())
     for (const std::string& text : texts)
       ASSERT_EQ(tokenizer.decode(tokenizer.encode(text, false), true), text);
@@ -103,7 +103,7 @@ TEST(Tokenizer, CacheChangesNoIds) {
   Encoder usual(tokenizer);
   std::mt19937 draw(2);
   for (int trial = 0; trial < 300; ++trial) {
-    const std::string text = random_text(draw, draw() % 100);
+    const std::string text = tokenize::random_text(draw, draw() % 100);
     const Ids expected = tokenizer.encode(text, false);
     for (Encoder* encoder : {&tiny, &usual}) {
       Ids ids = {7};
@@ -117,7 +117,7 @@ TEST(Tokenizer, CacheChangesNoIds) {
 
 TEST(Tokenizer, ThreadsShareOneTokenizer) {
   const Tokenizer tokenizer = parse(english());
-  const std::string text = built_in_text();
+  const std::string text = tokenize::built_in_text();
   const Ids expected = tokenizer.encode(text, false);
   std::vector<Ids> found(4);
   std::vector<std::thread> threads;
@@ -189,25 +189,6 @@ TEST(StreamDecoder, HoldsBackAnUnfinishedCharacter) {
   EXPECT_EQ(decoder.push(0x82), "\xF0\x9F\x99\x82");
   EXPECT_EQ(decoder.push(0xE4), "");
   EXPECT_EQ(decoder.push('x'), "\xEF\xBF\xBDx");
-}
-
-TEST(WordCache, KeysTellWordsApartAndEntriesComeBack) {
-  WordCache cache(64);
-  const std::string text(64, 'a');
-  for (size_t size = 1; size <= WordCache::kMaxBytes; ++size) {
-    const Ids ids(1 + size % WordCache::kMaxIds, static_cast<int32_t>(size));
-    const WordCache::Key near_end =
-        WordCache::make_key(text.data() + 64 - size, size, text.data() + 64);
-    const WordCache::Key key = WordCache::make_key(text.data(), size, text.data() + 64);
-    EXPECT_EQ(near_end.part, key.part);  // however it was read
-    EXPECT_EQ(cache.find(key), nullptr);
-    cache.insert(key, ids.data(), ids.size());
-    const WordCache::Entry* entry = cache.find(key);
-    ASSERT_NE(entry, nullptr);
-    EXPECT_EQ(entry->num_ids(), ids.size());
-    EXPECT_EQ(Ids(entry->ids.begin(), entry->ids.begin() + static_cast<ptrdiff_t>(ids.size())),
-              ids);
-  }
 }
 
 }  // namespace

@@ -2,9 +2,7 @@
 #include "text/vocabulary.h"
 
 #include "base/error.h"
-#include "text/byte_fallback.h"
-#include "text/byte_level.h"
-#include "text/normalizer.h"
+#include "tokenize/byte_level.h"
 
 namespace megalith::text {
 
@@ -15,23 +13,14 @@ void Vocabulary::add(int32_t id, std::string_view token, std::string_view where)
     throw UserError("{}: the tokens \"{}\" and \"{}\" have the same id {}", where, this->token(id),
                     token, id);
   std::optional<std::string> mapped;
-  std::optional<uint8_t> byte;
-  std::string text;
-  if (spelling_ == TokenSpelling::byte_alphabet) {
-    mapped = token_to_bytes(token);
-  } else {
-    byte = byte_of_token(token);
-    text = byte ? std::string(1, static_cast<char>(*byte)) : unmark_spaces(token);
-  }
-  const bool as_it_is = spelling_ == TokenSpelling::byte_alphabet && !mapped;
-  const std::string_view stands_for = mapped ? *mapped : as_it_is ? token : std::string_view(text);
+  if (spelling_ == TokenSpelling::byte_alphabet) mapped = tokenize::token_to_bytes(token);
+  const std::string_view stands_for = mapped ? *mapped : token;
   entry = {.spelling_begin = static_cast<uint32_t>(spellings_.size()),
            .spelling_length = static_cast<uint32_t>(token.size()),
            .bytes_begin = static_cast<uint32_t>(bytes_.size()),
            .bytes_length = static_cast<uint32_t>(stands_for.size()),
            .used = true,
-           .mapped = mapped.has_value(),
-           .is_byte = byte.has_value()};
+           .mapped = mapped || spelling_ == TokenSpelling::text};
   spellings_.append(token);
   bytes_.append(stands_for);
   const auto token_of = [this](int32_t i) { return this->token(i); };

@@ -55,8 +55,8 @@ class StringIndex {
 
 /// How a file spells what its tokens stand for.
 enum class TokenSpelling {
-  byte_alphabet,  // byte_level.h: each byte is a character
-  text,           // as it is, with marked spaces, and byte tokens (byte_fallback.h)
+  byte_alphabet,  // tokenize/byte_level.h: each byte is a character
+  text,           // as it is
 };
 
 class Vocabulary {
@@ -79,14 +79,12 @@ class Vocabulary {
     const Entry& entry = tokens_[static_cast<size_t>(id)];
     return std::string_view(spellings_).substr(entry.spelling_begin, entry.spelling_length);
   }
-  /// What the token stands for. If the byte alphabet lacks one of its characters: the UTF-8 of its
-  /// spelling. Needs has(id).
+  /// With the byte alphabet: what the token stands for, or its spelling if the alphabet lacks one
+  /// of its characters. Else its spelling. Needs has(id).
   std::string_view bytes(int32_t id) const {
     const Entry& entry = tokens_[static_cast<size_t>(id)];
     return std::string_view(bytes_).substr(entry.bytes_begin, entry.bytes_length);
   }
-  /// True for a byte token of TokenSpelling::text. Needs has(id).
-  bool is_byte(int32_t id) const { return tokens_[static_cast<size_t>(id)].is_byte; }
   std::optional<int32_t> find(std::string_view token) const {
     return by_token_.find(token, [this](int32_t id) { return this->token(id); });
   }
@@ -102,7 +100,6 @@ class Vocabulary {
     uint32_t bytes_length = 0;
     bool used = false;
     bool mapped = false;  // every character is in the byte alphabet
-    bool is_byte = false;
   };
   TokenSpelling spelling_;
   std::vector<Entry> tokens_;

@@ -8,14 +8,14 @@
 #include "base/fuzz/fuzz_input.h"
 #include "characters/utf8.h"
 #include "text/bpe_trainer.h"
-#include "text/split.h"
 #include "text/tokenizer.h"
+#include "tokenize/split.h"
 
 namespace {
 
 using namespace megalith;
 
-text::Tokenizer train(text::SplitPattern pattern) {
+text::Tokenizer train(tokenize::SplitPattern pattern) {
   ThreadPool pool(1);
   text::BpeTrainer::Options options;
   options.vocab_size = 290;
@@ -28,11 +28,11 @@ text::Tokenizer train(text::SplitPattern pattern) {
   return trainer.train(pool);
 }
 
-void check_words(std::string_view text, text::SplitPattern pattern) {
-  const text::WordScanner next = text::word_scanner(pattern);
+void check_words(std::string_view text, tokenize::SplitPattern pattern) {
+  const tokenize::WordScanner next = tokenize::word_scanner(pattern);
   const char* at = text.data();
   const char* const end = at + text.size();
-  const size_t cut = text.empty() ? 0 : text::find_safe_cut(text, text.size() / 2);
+  const size_t cut = text.empty() ? 0 : tokenize::find_safe_cut(text, text.size() / 2);
   MEGA_CHECK(text.empty() || (cut > 0 && cut <= text.size()));
   bool cut_between_words = text.empty() || cut == text.size();
   while (at < end) {
@@ -47,8 +47,8 @@ void check_words(std::string_view text, text::SplitPattern pattern) {
 }  // namespace
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
-  static const std::array tokenizers = {train(text::SplitPattern::gpt2),
-                                        train(text::SplitPattern::llama3)};
+  static const std::array tokenizers = {train(tokenize::SplitPattern::gpt2),
+                                        train(tokenize::SplitPattern::llama3)};
   if (size == 0) return 0;
   const text::Tokenizer& tokenizer = tokenizers[data[0] & 1];
   const std::string_view text = fuzz::text_of(data + 1, size - 1);
@@ -64,8 +64,8 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
       streamed += piece;
     }
     MEGA_CHECK(streamed + stream.finish() == text);
-    for (const auto pattern :
-         {text::SplitPattern::gpt2, text::SplitPattern::llama3, text::SplitPattern::qwen2})
+    for (const auto pattern : {tokenize::SplitPattern::gpt2, tokenize::SplitPattern::llama3,
+                               tokenize::SplitPattern::qwen2})
       check_words(text, pattern);
   });
   MEGA_CHECK_EQ(taken, valid);

@@ -11,7 +11,7 @@
 #include "base/file.h"
 #include "characters/utf8.h"
 
-namespace megalith::text {
+namespace megalith::tokenize {
 
 /// `characters` characters, half from the list of turning points and half from all of Unicode.
 inline std::string random_text(std::mt19937& draw, size_t characters) {
@@ -58,4 +58,4 @@ inline std::vector<std::string> real_texts() {
 inline constexpr const char* kNoRealTexts =
     "needs ../shared/data/text/tinyshakespeare.txt or wikitext2-valid.txt beside the checkout";
 
-}  // namespace megalith::text
+}  // namespace megalith::tokenize

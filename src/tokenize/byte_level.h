@@ -11,7 +11,7 @@
 #include <string>
 #include <string_view>
 
-namespace megalith::text {
+namespace megalith::tokenize {
 
 /// The character that stands for each byte.
 const std::array<uint16_t, 256>& byte_characters();
@@ -25,4 +25,4 @@ std::string bytes_to_token(std::string_view bytes);
 /// Characters back to bytes; nothing if a character stands for no byte. `token` must be UTF-8.
 std::optional<std::string> token_to_bytes(std::string_view token);
 
-}  // namespace megalith::text
+}  // namespace megalith::tokenize

@@ -2,7 +2,7 @@
 // Each scanner follows its pattern's alternatives in order; the comments name them. White space is
 // where the patterns are subtle: `\s+(?!\S)` takes a run of white space but leaves its last
 // character to the word behind it, and `\s*[\r\n]+` takes a run up to its last line break.
-#include "text/split.h"
+#include "tokenize/split.h"
 
 #include <array>
 #include <cstdint>
@@ -11,7 +11,7 @@
 #include "characters/code_class.h"
 #include "characters/utf8.h"
 
-namespace megalith::text {
+namespace megalith::tokenize {
 namespace {
 
 using characters::CodeClass;
@@ -230,4 +230,4 @@ size_t find_safe_cut(std::string_view text, size_t target) {
   return text.size();
 }
 
-}  // namespace megalith::text
+}  // namespace megalith::tokenize

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "text/bpe_model.h"
+#include "tokenize/bpe_model.h"
 
 #include <algorithm>
 #include <bit>
 
 #include "base/integer.h"
 
-namespace megalith::text {
+namespace megalith::tokenize {
 namespace {
 
 // Up to here the search for the lowest rank (quadratic in all) beats the tournament.
@@ -166,4 +166,4 @@ void BpeModel::merge_long(MergeScratch& scratch, std::vector<int32_t>& ids) cons
   for (const MergeScratch::Token& token : done) ids.push_back(token.id);
 }
 
-}  // namespace megalith::text
+}  // namespace megalith::tokenize

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "text/split.h"
+#include "tokenize/split.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -9,9 +9,9 @@
 #include <string>
 #include <vector>
 
-#include "text/random_text_fixture.h"
+#include "tokenize/random_text_fixture.h"
 
-namespace megalith::text {
+namespace megalith::tokenize {
 namespace {
 
 using Words = std::vector<std::string>;
@@ -195,4 +195,4 @@ TEST(Split, NamesAndSpellingsComeBack) {
 }
 
 }  // namespace
-}  // namespace megalith::text
+}  // namespace megalith::tokenize

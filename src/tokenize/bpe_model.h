@@ -20,9 +20,9 @@
 #include <utility>
 #include <vector>
 
-#include "text/tournament.h"
+#include "tokenize/tournament.h"
 
-namespace megalith::text {
+namespace megalith::tokenize {
 
 /// What a pair of neighbours becomes, and its priority.
 struct Merge {
@@ -114,4 +114,4 @@ class BpeModel {
                   MergeScratch& scratch) const;
 };
 
-}  // namespace megalith::text
+}  // namespace megalith::tokenize

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "text/byte_fallback.h"
+#include "tokenize/byte_fallback.h"
 
 #include <algorithm>
 
@@ -7,7 +7,7 @@
 
 #include "characters/utf8.h"
 
-namespace megalith::text {
+namespace megalith::tokenize {
 namespace {
 
 constexpr uint32_t kCodes = 0x110000;
@@ -82,4 +82,4 @@ void CharacterSymbols::append(std::string_view text, std::vector<int32_t>& symbo
   write_unknown();
 }
 
-}  // namespace megalith::text
+}  // namespace megalith::tokenize

@@ -10,7 +10,7 @@
 #include <cstdint>
 #include <vector>
 
-namespace megalith::text {
+namespace megalith::tokenize {
 
 class Tournament {
  public:
@@ -61,4 +61,4 @@ class Tournament {
   size_t levels_ = 0;
 };
 
-}  // namespace megalith::text
+}  // namespace megalith::tokenize

@@ -9,7 +9,7 @@
 #include <optional>
 #include <string_view>
 
-namespace megalith::text {
+namespace megalith::tokenize {
 
 enum class SplitPattern {
   none,    // the whole text is one word
@@ -36,4 +36,4 @@ WordScanner word_scanner(SplitPattern pattern);
 /// several threads or to bound memory, without changing the words.
 size_t find_safe_cut(std::string_view text, size_t target);
 
-}  // namespace megalith::text
+}  // namespace megalith::tokenize

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "text/byte_level.h"
+#include "tokenize/byte_level.h"
 
 #include <gtest/gtest.h>
 
 #include <algorithm>
 
-namespace megalith::text {
+namespace megalith::tokenize {
 namespace {
 
 TEST(ByteLevel, KnownCharacters) {
@@ -41,4 +41,4 @@ TEST(ByteLevel, OrderOfIdsIsOrderOfCharacters) {
 }
 
 }  // namespace
-}  // namespace megalith::text
+}  // namespace megalith::tokenize

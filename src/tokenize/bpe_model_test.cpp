@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "text/bpe_model.h"
+#include "tokenize/bpe_model.h"
 
 #include <gtest/gtest.h>
 
@@ -7,9 +7,9 @@
 #include <random>
 #include <string>
 
-#include "text/tournament.h"
+#include "tokenize/tournament.h"
 
-namespace megalith::text {
+namespace megalith::tokenize {
 namespace {
 
 struct Rule {
@@ -191,4 +191,4 @@ TEST(Tournament, TopIsTheLeastThroughChanges) {
 }
 
 }  // namespace
-}  // namespace megalith::text
+}  // namespace megalith::tokenize

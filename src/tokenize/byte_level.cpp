@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "text/byte_level.h"
+#include "tokenize/byte_level.h"
 
 #include <algorithm>
 #include <numeric>
 
 #include "characters/utf8.h"
 
-namespace megalith::text {
+namespace megalith::tokenize {
 namespace {
 
 constexpr uint32_t kCharacterEnd = 0x100 + 68;
@@ -66,4 +66,4 @@ std::optional<std::string> token_to_bytes(std::string_view token) {
   return bytes;
 }
 
-}  // namespace megalith::text
+}  // namespace megalith::tokenize

@@ -15,7 +15,7 @@
 
 #include "base/huge_pages.h"
 
-namespace megalith::text {
+namespace megalith::tokenize {
 
 namespace detail {
 // Row n keeps the first n bytes of four integers.
@@ -100,4 +100,4 @@ class WordCache {
   int shift_;
 };
 
-}  // namespace megalith::text
+}  // namespace megalith::tokenize

@@ -11,7 +11,7 @@
 #include <string_view>
 #include <vector>
 
-namespace megalith::text {
+namespace megalith::tokenize {
 
 /// `<0x0A>` for 10.
 std::string byte_token(uint8_t byte);
@@ -47,4 +47,4 @@ class CharacterSymbols {
   std::vector<int32_t> ids_;
 };
 
-}  // namespace megalith::text
+}  // namespace megalith::tokenize
