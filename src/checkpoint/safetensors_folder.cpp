@@ -53,8 +53,11 @@ std::string pickled_note(const fs::path& folder) {
 
 void require_inside(const fs::path& file, const fs::path& folder) {
   const fs::path home = fs::canonical(folder);
+  const fs::path below = file.lexically_relative(folder).parent_path();
   const fs::path parent = fs::canonical(file).parent_path();
-  if (parent == home || parent == home.parent_path().parent_path() / "blobs") return;
+  if (parent == (below.empty() ? home : home / below) ||
+      parent == home.parent_path().parent_path() / "blobs")
+    return;
   throw IntegrityError("{} is a link that leads out of its folder; copy the file there",
                        file.string());
 }

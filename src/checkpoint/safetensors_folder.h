@@ -18,9 +18,9 @@ namespace megalith::checkpoint {
 inline constexpr char kSingleName[] = "model.safetensors";
 inline constexpr char kIndexName[] = "model.safetensors.index.json";
 
-/// Throws IntegrityError if `file`, an entry of the Hugging Face folder `folder`, is a link that
-/// leads out of it. The links of the hub's cache, from snapshots/<commit>/ to ../../blobs, are
-/// allowed.
+/// Throws IntegrityError if `file`, in the Hugging Face folder `folder` or below it, is or lies
+/// behind a link that leads out of it. The links of the hub's cache, from snapshots/<commit>/ to
+/// ../../blobs, are allowed.
 void require_inside(const std::filesystem::path& file, const std::filesystem::path& folder);
 
 class SafetensorsFolder {

@@ -6,6 +6,7 @@
 
 #include "base/file.h"
 #include "base/folder.h"
+#include "base/log.h"
 #include "checkpoint/folder_writer.h"
 #include "checkpoint/safetensors_folder.h"
 #include "checkpoint/staged_folder.h"
@@ -58,6 +59,12 @@ ConvertResult write_megalith(const ModelSource& source, const fs::path& target,
                    {"end_ids", source.end_ids()}};
   if (source.begin_id()) content.state["begin_id"] = *source.begin_id();
   content.texts = source.texts();
+  // The files of a checkpoint lie in one folder.
+  const auto dropped = std::erase_if(
+      content.texts, [](const auto& text) { return text.first.find('/') != std::string::npos; });
+  if (dropped > 0)
+    log::warning("{}: a checkpoint keeps one chat template; {} named ones stay behind",
+                 target.string(), dropped);
   for (const StoredTensor& tensor : source.weights().tensors()) {
     const DType stored = dtype.value_or(tensor.dtype);
     content.tensors.push_back(
@@ -204,6 +211,7 @@ ConvertResult write_hugging_face(const ModelSource& source, const fs::path& targ
   checkpoint::StagedFolder folder(target);
   write_shards(folder.path(), tensors, shard_bytes);
   for (const auto& [name, text] : foreign_texts(source, common_type(tensors))) {
+    make_folders((folder.path() / name).parent_path());
     write_file_durable(
         folder.path() / name, [&](File& file) { file.write(text); }, false);
   }

@@ -127,6 +127,28 @@ TEST_F(Convert, there_and_back_is_the_same_file) {
   EXPECT_THAT(ModelSource::open(folder_ / "ours").end_ids(), ElementsAre(256));
 }
 
+TEST_F(Convert, chat_templates_are_carried) {
+  const fs::path foreign = write_foreign("hf", tensors(small()));
+  fs::create_directory(foreign / "additional_chat_templates");
+  const std::string named = "additional_chat_templates/tool_use.jinja";
+  put(foreign / "chat_template.jinja", "main");
+  put(foreign / named, "tools");
+  put(foreign / "additional_chat_templates/notes.txt", "not of a chat");
+  convert(foreign, folder_ / "same", "hf", "");
+  EXPECT_EQ(read_file(folder_ / "same" / "chat_template.jinja"), "main");
+  EXPECT_EQ(read_file(folder_ / "same" / named), "tools");
+  EXPECT_FALSE(fs::exists(folder_ / "same/additional_chat_templates/notes.txt"));
+  convert(foreign, folder_ / "ours", "megalith", "");  // files of a checkpoint lie in one folder
+  const auto texts = ModelSource::open(folder_ / "ours").texts();
+  EXPECT_EQ(texts.at("chat_template.jinja"), "main");
+  EXPECT_FALSE(texts.contains(named));
+  put(folder_ / "secret", "x");
+  fs::remove(foreign / named);
+  fs::create_symlink("../../secret", foreign / named);
+  EXPECT_THAT(fault_of<IntegrityError>([&] { ModelSource::open(foreign); }),
+              HasSubstr("leads out of its folder"));
+}
+
 TEST_F(Convert, names_without_prefix_are_the_same_model) {
   const auto with = convert(write_foreign("a", tensors(small(), true)), folder_ / "x", "hf", "");
   const auto without =

@@ -32,7 +32,27 @@ constexpr std::array kTextNames = {kTokenizerName,
                                    "merges.txt",
                                    "chat_template.jinja",
                                    kGenerationName};
+constexpr char kNamedTemplates[] = "additional_chat_templates/";
+constexpr size_t kMostTemplates = 100;
 constexpr int64_t kMaxTextBytes = int64_t{512} << 20;
+
+/// The names of the files of a Hugging Face folder that belong to the text, there or not.
+std::vector<std::string> text_names(const fs::path& folder) {
+  std::vector<std::string> names(kTextNames.begin(), kTextNames.end());
+  std::error_code error;
+  if (!fs::is_directory(folder / kNamedTemplates, error)) return names;
+  fs::directory_iterator entry(folder / kNamedTemplates, error);
+  for (; !error && entry != fs::directory_iterator(); entry.increment(error))
+    if (entry->path().extension() == ".jinja")
+      names.push_back(kNamedTemplates + entry->path().filename().string());
+  if (error)
+    throw SystemError("{}: reading the folder failed: {}", (folder / kNamedTemplates).string(),
+                      error.message());
+  if (names.size() > kTextNames.size() + kMostTemplates)
+    throw UserError("{}: more than {} chat templates", (folder / kNamedTemplates).string(),
+                    kMostTemplates);
+  return names;
+}
 
 bool is_step_folder(const fs::path& path) {
   fs::path name = path.filename();
@@ -119,7 +139,7 @@ void ModelSource::open_hugging_face(const fs::path& folder, int tensor_shards,
   begin_id_ = config.begin_id;
   tensor_shards_ = tensor_shards > 0 ? tensor_shards : models::default_tensor_shards(spec_);
   weights_ = hugging_face_weights(folder.string(), spec_, tensor_shards_, at_work);
-  for (const char* name : kTextNames) {
+  for (const std::string& name : text_names(folder)) {
     if (!fs::exists(folder / name)) continue;
     checkpoint::require_inside(folder / name, folder);
     require_regular(folder / name);

@@ -38,7 +38,8 @@ class ModelSource {
   /// The id that begins a text; nothing when the model does not say.
   std::optional<int32_t> begin_id() const { return begin_id_; }
   const Weights& weights() const { return *weights_; }
-  /// Tokenizer and generation files beside the weights, by name.
+  /// Tokenizer, chat and generation files beside the weights, by name; of a Hugging Face folder
+  /// "additional_chat_templates/tool_use.jinja" too.
   const std::map<std::string, std::string>& texts() const { return texts_; }
 
   /// Fills every parameter's master (rounded to its type if narrower) and compute value. Memory:
