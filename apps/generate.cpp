@@ -7,6 +7,7 @@
 #include <memory>
 #include <nlohmann/json.hpp>
 
+#include "apps/chat_text.h"
 #include "apps/checkpoint_options.h"
 #include "apps/command.h"
 #include "generate/generator.h"
@@ -16,12 +17,13 @@ namespace {
 
 struct GenerateOptions {
   CheckpointOptions checkpoint;
-  std::string prompt;
+  std::optional<std::string> prompt, messages;  // one of them
   generate::GenerateOptions generate;
   bool stream = false;
 };
 
 int run(const GenerateOptions& o, bool json) {
+  if (!o.prompt && !o.messages) throw UserError("--prompt is required, or --messages");
   const auto source = store::ModelSource::open(o.checkpoint.path);
   if (!source.tokenizer()) {
     throw UserError("{}: there is no tokenizer.json; put one into the folder", o.checkpoint.path);
@@ -29,19 +31,24 @@ int run(const GenerateOptions& o, bool json) {
   const text::Tokenizer& tokenizer = *source.tokenizer();
   generate::GenerateOptions options = o.generate;
   options.end_ids = source.end_ids();
-  std::vector<int32_t> ids = tokenizer.encode(o.prompt, true);
+  const std::string prompt =
+      o.prompt ? *o.prompt
+               : chat_text(chat::ChatFolder::parse(source.texts(), o.checkpoint.path), *o.messages,
+                           true);
+  // A chat template has put the special tokens where they belong.
+  std::vector<int32_t> ids = tokenizer.encode(prompt, o.prompt.has_value());
   if (ids.empty() && !options.end_ids.empty())
     ids.push_back(options.end_ids[0]);  // an empty prompt begins a document
   std::optional<generate::Generated> leading;
   const std::string asked =
-      fmt::format("{}\n{} {} {} {} {}\n{}", o.prompt, options.max_new_tokens,
+      fmt::format("{}\n{} {} {} {} {}\n{}", prompt, options.max_new_tokens,
                   options.sampling.temperature, options.sampling.top_k, options.sampling.top_p,
                   options.sampling.seed, fmt::join(options.stop, "\n"));
   on_model_ranks(o.checkpoint, source, asked, [&](const ModelRank& rank) {
     const bool streams = rank.is_rank_zero && o.stream && !json;
     generate::OnText on_text;
     if (streams) {
-      fmt::print("{}", o.prompt);
+      fmt::print("{}", o.prompt.value_or(""));  // of a chat the answer alone
       on_text = [](std::string_view piece) {
         std::fwrite(piece.data(), 1, piece.size(), stdout);
         std::fflush(stdout);
@@ -62,7 +69,7 @@ int run(const GenerateOptions& o, bool json) {
                 {"finish_reason", result.finish_reason},
                 {"tokens_per_second", rate}});
   } else {
-    fmt::print("{}\n", o.stream ? "" : o.prompt + result.text);
+    fmt::print("{}\n", o.stream ? "" : o.prompt.value_or("") + result.text);
     if (isatty(STDERR_FILENO) == 1) {
       fmt::print(stderr, "{} tokens, {:.1f} tokens/s, {}\n", result.ids.size(), rate,
                  result.finish_reason);
@@ -78,10 +85,15 @@ void add_generate(CLI::App& app, Invocation& invocation) {
       add_command(app, invocation, "generate", "continue a prompt",
                   "  megalith generate --checkpoint runs/demo --prompt \"candle (noun):\" "
                   "--max-new-tokens 60 --stream\n"
-                  "  megalith generate --checkpoint gpt2/ --prompt Hello --temperature 0 --json\n");
+                  "  megalith generate --checkpoint gpt2/ --prompt Hello --temperature 0 --json\n"
+                  "  megalith generate --checkpoint chat/ --messages messages.json\n");
   auto o = std::make_shared<GenerateOptions>();
   o->checkpoint.declare(c);
-  c.add_option("--prompt", o->prompt, "the text to continue")->required();
+  auto* const prompt = c.add_option("--prompt", o->prompt, "the text to continue");
+  c.add_option("--messages", o->messages,
+               std::string("instead: a conversation to answer, by the model's chat template; ") +
+                   kMessagesHelp)
+      ->excludes(prompt);
   c.add_option("--max-new-tokens", o->generate.max_new_tokens, "at most so many")
       ->check(whole_number(0))
       ->capture_default_str();

@@ -8,13 +8,13 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 
+#include "apps/chat_text.h"
 #include "apps/command.h"
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/file.h"
 #include "base/thread_pool.h"
 #include "characters/utf8.h"
-#include "chat/conversation.h"
 #include "text/bpe_trainer.h"
 #include "text/ids_json.h"
 #include "text/tokenizer.h"
@@ -191,22 +191,13 @@ struct ChatOptions {
   bool no_generation_prompt = false;
 };
 
-std::tm local_time() {
-  const std::time_t now = std::time(nullptr);
-  std::tm parts{};
-  localtime_r(&now, &parts);
-  return parts;
-}
-
 int render_chat(const ChatOptions& o, bool json) {
   std::filesystem::path path = o.tokenizer;
   std::error_code error;
   if (std::filesystem::is_directory(path, error)) path /= "tokenizer.json";
   const text::Tokenizer tokenizer = text::Tokenizer::load(path);
-  const auto conversation =
-      chat::Conversation::parse(read_file(o.input, chat::kMaxMessagesBytes), o.input);
   const auto folder = chat::ChatFolder::load(path.parent_path());
-  const std::string text = folder.render(conversation, !o.no_generation_prompt, local_time());
+  const std::string text = chat_text(folder, o.input, !o.no_generation_prompt);
   if (json) {
     // The template has put the special tokens where they belong.
     print_json({{"text", text}, {"ids", tokenizer.encode(text, false)}});
@@ -226,10 +217,7 @@ void add_chat_command(CLI::App& parent, Invocation& invocation) {
                "tokenizer.json with chat_template.jinja or tokenizer_config.json beside it, or "
                "their folder")
       ->required();
-  c.add_option("--input", o->input,
-               "JSON: [{\"role\": ..., \"content\": ...}, ...] or {\"messages\": [...], \"tools\": "
-               "[...]}")
-      ->required();
+  c.add_option("--input", o->input, kMessagesHelp)->required();
   c.add_flag("--no-generation-prompt", o->no_generation_prompt,
              "do not begin the answer of the model");
   c.callback([o, &invocation] {

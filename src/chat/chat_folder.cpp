@@ -16,6 +16,11 @@ using Json = nlohmann::ordered_json;
 
 constexpr int64_t kMaxConfigBytes = int64_t{32} << 20;
 constexpr size_t kMostTemplates = 100;
+constexpr char kConfigName[] = "tokenizer_config.json";
+constexpr char kMapName[] = "special_tokens_map.json";
+constexpr char kMainName[] = "chat_template.jinja";
+constexpr char kNamedFolder[] = "additional_chat_templates/";
+constexpr char kExtension[] = ".jinja";
 
 /// Something has this name; what it is, reading it tells.
 bool is_there(const fs::path& path) {
@@ -23,12 +28,15 @@ bool is_there(const fs::path& path) {
   return fs::symlink_status(path, error).type() != fs::file_type::not_found;
 }
 
-Json read_json_file(const fs::path& path) {
-  if (!is_there(path)) return Json::object();
-  const std::string text = read_regular(path, kMaxConfigBytes);
-  if (const auto fault = json_fault(text)) throw UserError("{}: {}", path.string(), *fault);
-  Json json = Json::parse(text);
-  if (!json.is_object()) throw UserError("{}: is not a JSON object", path.string());
+/// The document of that name; an empty object if there is none.
+Json document_of(const std::map<std::string, std::string>& files, const std::string& name,
+                 const fs::path& folder) {
+  const auto found = files.find(name);
+  if (found == files.end()) return Json::object();
+  const std::string where = (folder / name).string();
+  if (const auto fault = json_fault(found->second)) throw UserError("{}: {}", where, *fault);
+  Json json = Json::parse(found->second);
+  if (!json.is_object()) throw UserError("{}: is not a JSON object", where);
   return json;
 }
 
@@ -44,54 +52,78 @@ std::optional<std::string> token_of(const Json& config, const std::string& name,
                   name);
 }
 
+/// The names of the templates that lie beside the main one, without the folder's.
+std::vector<std::string> named_templates(const fs::path& folder) {
+  std::vector<std::string> names;
+  if (!is_there(folder)) return names;
+  std::error_code error;
+  fs::directory_iterator entry(folder, error);
+  for (; !error && entry != fs::directory_iterator(); entry.increment(error))
+    if (entry->path().extension() == kExtension) names.push_back(entry->path().filename().string());
+  if (error)
+    throw SystemError("{}: reading the folder failed: {}", folder.string(), error.message());
+  if (names.size() > kMostTemplates)
+    throw UserError("{}: more than {} chat templates", folder.string(), kMostTemplates);
+  return names;
+}
+
 }  // namespace
 
 ChatFolder ChatFolder::load(const fs::path& folder) {
-  ChatFolder made;
-  made.folder_ = folder.empty() ? "." : folder.string();
-  const fs::path config_path = folder / "tokenizer_config.json";
-  const fs::path map_path = folder / "special_tokens_map.json";
-  const Json config = read_json_file(config_path), map = read_json_file(map_path);
-  for (const char* name : {"bos_token", "eos_token", "unk_token", "sep_token", "pad_token",
-                           "cls_token", "mask_token"}) {
-    std::optional<std::string> token = token_of(config, name, config_path);
-    if (!token) token = token_of(map, name, map_path);
-    if (token) made.special_tokens_.emplace_back(name, *token);
-  }
-  const auto add = [&](const std::string& name, std::string text, std::string called) {
-    if (made.templates_.size() == kMostTemplates)
-      throw UserError("{}: more than {} chat templates", made.folder_, kMostTemplates);
-    made.templates_[name] = {std::move(text), std::move(called)};
+  std::map<std::string, std::string> files;
+  const auto read = [&](const std::string& name, int64_t limit) {
+    if (is_there(folder / name)) files[name] = read_regular(folder / name, limit);
   };
   const auto limit = static_cast<int64_t>(Limits().template_bytes);
-  const fs::path main = folder / "chat_template.jinja", more = folder / "additional_chat_templates";
-  if (is_there(main)) add("default", read_regular(main, limit), main.string());
-  std::error_code error;
-  if (is_there(more)) {
-    fs::directory_iterator entry(more, error);
-    for (; !error && entry != fs::directory_iterator(); entry.increment(error)) {
-      const fs::path& path = entry->path();
-      if (path.extension() == ".jinja")
-        add(path.stem().string(), read_regular(path, limit), path.string());
-    }
+  read(kConfigName, kMaxConfigBytes);
+  read(kMapName, kMaxConfigBytes);
+  read(kMainName, limit);
+  for (const std::string& name : named_templates(folder / kNamedFolder))
+    read(kNamedFolder + name, limit);
+  return parse(files, folder);
+}
+
+ChatFolder ChatFolder::parse(const std::map<std::string, std::string>& files,
+                             const fs::path& folder) {
+  ChatFolder made;
+  made.folder_ = folder.empty() ? "." : folder.string();
+  const Json config = document_of(files, kConfigName, folder);
+  const Json map = document_of(files, kMapName, folder);
+  for (const char* name : {"bos_token", "eos_token", "unk_token", "sep_token", "pad_token",
+                           "cls_token", "mask_token"}) {
+    std::optional<std::string> token = token_of(config, name, folder / kConfigName);
+    if (!token) token = token_of(map, name, folder / kMapName);
+    if (token) made.special_tokens_.emplace_back(name, *token);
   }
-  if (error) throw SystemError("{}: reading the folder failed: {}", more.string(), error.message());
+  for (const auto& [name, text] : files) {
+    const fs::path path = name;
+    const bool is_named = name.starts_with(kNamedFolder) && path.extension() == kExtension;
+    if (name != kMainName && !is_named) continue;
+    made.templates_[is_named ? path.stem().string() : "default"] = {text, (folder / path).string()};
+  }
+  if (made.templates_.empty()) made.read_configured(config, (folder / kConfigName).string());
+  return made;
+}
+
+void ChatFolder::read_configured(const Json& config, const std::string& where) {
   const auto found = config.find("chat_template");
-  if (!made.templates_.empty() || found == config.end() || found->is_null()) return made;
-  const std::string called = config_path.string() + ": chat_template";
+  if (found == config.end() || found->is_null()) return;
+  const std::string called = where + ": chat_template";
   if (found->is_string()) {
-    add("default", found->get<std::string>(), called);
-    return made;
+    templates_["default"] = {found->get<std::string>(), called};
+    return;
   }
   if (!found->is_array()) throw UserError("{} is neither a text nor a list", called);
+  if (found->size() > kMostTemplates)
+    throw UserError("{}: more than {} chat templates", where, kMostTemplates);
   for (const Json& item : *found) {
     const bool good = item.is_object() && item.contains("name") && item.at("name").is_string() &&
                       item.contains("template") && item.at("template").is_string();
     if (!good) throw UserError("{} has an entry without \"name\" and \"template\"", called);
     const auto name = item.at("name").get<std::string>();
-    add(name, item.at("template").get<std::string>(), fmt::format("{} \"{}\"", called, name));
+    templates_[name] = {item.at("template").get<std::string>(),
+                        fmt::format("{} \"{}\"", called, name)};
   }
-  return made;
 }
 
 std::string ChatFolder::render(const Conversation& conversation, bool add_generation_prompt,

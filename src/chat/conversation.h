@@ -46,6 +46,9 @@ class ChatFolder {
   /// Reads chat_template.jinja, additional_chat_templates/*.jinja, and of tokenizer_config.json the
   /// key chat_template and the special tokens (special_tokens_map.json for those it lacks).
   static ChatFolder load(const std::filesystem::path& folder);
+  /// The same from the contents of these files by their names in `folder`; others are passed over.
+  static ChatFolder parse(const std::map<std::string, std::string>& files,
+                          const std::filesystem::path& folder);
 
   /// The text of a conversation. As in `transformers` the template is "tool_use" if there are tools
   /// and it exists, and "default" otherwise. UserError if the folder has none.
@@ -57,6 +60,7 @@ class ChatFolder {
     std::string text;
     std::string name;  // for messages
   };
+  void read_configured(const nlohmann::ordered_json& config, const std::string& where);
   std::string folder_;
   std::map<std::string, Source> templates_;
   std::vector<std::pair<std::string, std::string>> special_tokens_;

@@ -35,6 +35,7 @@ class Input(Refusals):
         yield ("plan", "%s")
         yield ("plan", self.recipe, "--set", "data.tokenizer=%s")
         yield ("generate", "--prompt", "x", "--checkpoint", "%s")
+        yield ("generate", "--checkpoint", run_folder, "--messages", "%s")
         yield ("evaluate", "score", "--input", self.lines, "--checkpoint", "%s")
         yield ("evaluate", "score", "--checkpoint", run_folder, "--input", "%s")
         yield ("evaluate", "perplexity", "--input", self.text, "--checkpoint", "%s")

@@ -103,7 +103,8 @@ class Options(Refusals):
         run_folder = self.folder / "run"
         self.refused("generate", "--checkpoint", run_folder, "--prompt", "cat " * 30000)
         self.refused(*["x"] * 5000)
-        self.refused("generate", "--checkpoint", run_folder)
+        self.refused("generate", "--checkpoint", run_folder, say=["--prompt", "--messages"])
+        self.refused("generate", "--checkpoint", run_folder, "--prompt", "x", "--messages", "x", say=["--prompt", "--messages"])
         self.refused("generate", "--checkpoint", run_folder, "--prompt")
         self.refused("generate", "--checkpoint", run_folder, "--checkpoint", run_folder, "--prompt", "x")
         result = subprocess.run([PROGRAM.encode(), b"generate", b"--checkpoint", os.fsencode(run_folder), b"--prompt", b"\xff"], capture_output=True)

@@ -48,6 +48,30 @@ class Road(RoadTest):
         again = run_json("generate", "--checkpoint", run_folder, "--prompt", "the cat", "--max-new-tokens", 9, "--seed", 5)
         self.assertEqual(again["ids"], run_json("generate", "--checkpoint", run_folder, "--prompt", "the cat", "--max-new-tokens", 9, "--seed", 5)["ids"])
 
+    def test_a_conversation_is_answered(self):
+        model, messages = self.folder / "chat", self.write("messages.json", json.dumps([{"role": "user", "content": "the cat"}]))
+        with_tools = self.write("tools.json", json.dumps({"messages": [{"role": "user", "content": "the cat"}], "tools": [{"name": "f"}]}))
+        run("convert", "--from", self.folder / "run", "--to", model, "--format", "hf")
+        greedy = ("--max-new-tokens", 6, "--temperature", 0)
+        answer = ("generate", "--checkpoint", model, *greedy, "--messages")
+        self.assertIn("there is no chat template", run(*answer, messages, code=2))
+        (model / "chat_template.jinja").write_text("{% for m in messages %}\n{{ m.content }}{{ eos_token }}{% endfor %}\n"
+                                                   "{% if add_generation_prompt %}the dog{% endif %}")
+        (model / "additional_chat_templates").mkdir()
+        (model / "additional_chat_templates" / "tool_use.jinja").write_text("the {{ tools[0].name }}")
+        text = run("tokenizer", "chat", "--tokenizer", model, "--input", messages)
+        self.assertTrue(text.startswith("the cat") and text.endswith("the dog"), text)
+        expected = run_json("generate", "--checkpoint", model, *greedy, "--prompt", text)
+        del expected["tokens_per_second"]
+        chat = run_json(*answer, messages)
+        del chat["tokens_per_second"]
+        self.assertEqual(chat, expected)
+        self.assertEqual(run(*answer, messages), expected["text"] + "\n")  # the answer alone
+        self.assertEqual(run(*answer, messages, "--stream"), expected["text"] + "\n")
+        self.assertEqual(run_json(*answer, with_tools)["ids"], run_json("generate", "--checkpoint", model, *greedy, "--prompt", "the f")["ids"])
+        run("convert", "--from", model, "--to", self.folder / "chat-checkpoint", "--format", "megalith")
+        self.assertEqual(run_json("generate", "--checkpoint", self.folder / "chat-checkpoint", *greedy, "--messages", messages)["ids"], expected["ids"])
+
     def test_streamed_text_is_the_text(self):
         options = ("generate", "--checkpoint", self.folder / "run", "--prompt", "the dog", "--max-new-tokens", 12, "--seed", 3)
         self.assertEqual(run(*options, "--stream"), "the dog" + run_json(*options)["text"] + "\n")
