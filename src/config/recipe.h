@@ -83,9 +83,19 @@ struct MaskingSection {
   friend bool operator==(const MaskingSection&, const MaskingSection&) = default;
 };
 
+/// Of the causal objective: fill-in-the-middle.
+struct FimSection {
+  double rate = 0;  // 0: none
+  double spm_rate = 0.5;
+  std::string prefix, middle, suffix;  // empty: the tokenizer's
+  void visit(FieldVisitor& v);
+  friend bool operator==(const FimSection&, const FimSection&) = default;
+};
+
 struct TrainSection {
   Objective objective = Objective::causal;
   MaskingSection masking;
+  FimSection fim;
   // Exactly one of the four is given; -1: not given.
   int64_t steps = -1;
   int64_t tokens = -1;

@@ -112,12 +112,24 @@ void MaskingSection::visit(FieldVisitor& v) {
   v.field("whole_words", whole_words, "words are predicted whole (by their first tokens' spaces)");
 }
 
+void FimSection::visit(FieldVisitor& v) {
+  v.field("rate", rate, "probability that a document's text in a sample is rearranged; 0: none is",
+          between(0, 1));
+  v.field("spm_rate", spm_rate, "of these: that the suffix comes before the prefix", between(0, 1));
+  v.field(
+      "prefix", prefix,
+      "token before the prefix; empty: the tokenizer's, as <fim_prefix>; likewise the other two");
+  v.field("middle", middle, "token before the middle");
+  v.field("suffix", suffix, "token before the suffix");
+}
+
 void TrainSection::visit(FieldVisitor& v) {
   v.field(
       "objective", objective,
       "what is predicted: causal, the next token; masked, tokens that are hidden (Devlin et al. "
       "2019)");
   v.section("masking", masking, "The objective masked.");
+  v.section("fim", fim, "Fill-in-the-middle of the objective causal (Bavarian et al. 2022).");
   v.field("steps", steps, "optimizer steps; one of steps, tokens, epochs, hours is given",
           kGivenOrNot);
   v.field("tokens", tokens, "tokens to train on, rounded up to whole steps", kGivenOrNot);

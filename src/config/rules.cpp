@@ -154,7 +154,28 @@ void guard_rules(const Recipe& r, Faults& faults) {
     add(faults, "train.spike", {"checkpoint.keep"}, "rewind needs checkpoint.keep of at least 2");
 }
 
+void middle_rules(const Recipe& r, Faults& faults) {
+  const FimSection& f = r.train.fim;
+  if (f.rate == 0) {
+    if (f != FimSection{})
+      add(faults, "train.fim", {"train.fim.rate"},
+          "has no effect with train.fim.rate 0; take it out of the recipe, or set the rate");
+    return;
+  }
+  if (r.train.objective != Objective::causal)
+    add(faults, "train.fim.rate", {"train.objective"},
+        fmt::format("fill-in-the-middle is of train.objective: causal, not {}", r.train.objective));
+  if (r.data.tokenizer.empty())
+    add(faults, "train.fim.rate", {"data.tokenizer"},
+        "needs data.tokenizer, which cuts the text of documents anew");
+  const int given = !f.prefix.empty() + !f.middle.empty() + !f.suffix.empty();
+  if (given != 0 && given != 3)
+    add(faults, "train.fim.prefix", {"train.fim.middle", "train.fim.suffix"},
+        "give all of prefix, middle and suffix, or none");
+}
+
 void objective_rules(const Recipe& r, Faults& faults) {
+  middle_rules(r, faults);
   const MaskingSection& m = r.train.masking;
   if (r.train.objective != Objective::masked) {
     if (m != MaskingSection{})

@@ -95,6 +95,22 @@ INSTANTIATE_TEST_SUITE_P(
                r.data.end_of_document_loss = false;
              },
              "data.end_of_document_loss", "never predicts special tokens"},
+        Case{"middle_of_no_effect", [](Recipe& r) { r.train.fim.spm_rate = 0.3; }, "train.fim",
+             "has no effect with train.fim.rate 0"},
+        Case{"middle_needs_a_tokenizer", [](Recipe& r) { r.train.fim.rate = 0.5; },
+             "train.fim.rate", "needs data.tokenizer"},
+        Case{"middle_is_causal",
+             [](Recipe& r) {
+               r.train.fim.rate = 0.5;
+               r.train.objective = Objective::masked;
+             },
+             "train.fim.rate", "of train.objective: causal, not masked"},
+        Case{"middle_tokens_together",
+             [](Recipe& r) {
+               r.train.fim.rate = 0.5;
+               r.train.fim.middle = "<m>";
+             },
+             "train.fim.prefix", "or none"},
         Case{"one_validation",
              [](Recipe& r) {
                r.data.validation = {{"a", 1}};

@@ -5,6 +5,7 @@
 
 #include <optional>
 #include <string>
+#include <utility>
 
 #include "data/host_batch.h"
 
@@ -34,12 +35,12 @@ class BatchSource {
 class CorpusSource final : public BatchSource {
  public:
   CorpusSource(const std::vector<Corpus>& corpora, const SamplerOptions& sampler,
-               const BatchOptions& options)
-      : sampler_(corpora, sampler), options_(options) {}
+               const BatchOptions& options, ChangeTokens change = {})
+      : sampler_(corpora, sampler), options_(options), change_(std::move(change)) {}
   int64_t sequence_length() const override { return sampler_.sequence_length(); }
   int64_t samples_per_epoch() const override { return sampler_.samples_per_epoch(); }
   void fill(int64_t first, int64_t count, HostBatch& batch) const override {
-    fill_batch(sampler_, first, count, options_, batch);
+    fill_batch(sampler_, first, count, options_, batch, change_);
   }
   std::optional<double> sample_weight() const override {
     if (!options_.end_of_document_loss) return std::nullopt;
@@ -56,6 +57,7 @@ class CorpusSource final : public BatchSource {
  private:
   Sampler sampler_;
   BatchOptions options_;
+  ChangeTokens change_;
 };
 
 }  // namespace megalith::data

@@ -43,7 +43,7 @@ void check_options(const BatchOptions& options) {
 }  // namespace
 
 void fill_batch(const Sampler& sampler, int64_t first, int64_t count, const BatchOptions& options,
-                HostBatch& batch) {
+                HostBatch& batch, const ChangeTokens& change) {
   check_options(options);
   const int64_t length = sampler.sequence_length();
   const auto num_tokens = checked_multiply(count, length);
@@ -66,6 +66,7 @@ void fill_batch(const Sampler& sampler, int64_t first, int64_t count, const Batc
   std::vector<int32_t> tokens(static_cast<size_t>(length + 1));
   for (int64_t i = 0; i < count; ++i) {
     sampler.read(first + i, tokens);
+    if (change) change(sampler.locate(first + i), tokens);
     append_sample(tokens, first + i, options, batch);
   }
 }

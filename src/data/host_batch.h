@@ -6,6 +6,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <span>
 #include <vector>
@@ -42,9 +43,13 @@ struct HostBatch {
   int64_t num_sequences() const { return static_cast<int64_t>(sequence_sample.size()); }
 };
 
-/// Overwrites `batch`, reusing its memory, with the samples [first, first + count).
+/// Puts others in the place of a sample's S + 1 tokens. Any thread.
+using ChangeTokens = std::function<void(const SampleAddress& address, std::span<int32_t> tokens)>;
+
+/// Overwrites `batch`, reusing its memory, with the samples [first, first + count), which `change`
+/// changes if there is one.
 void fill_batch(const Sampler& sampler, int64_t first, int64_t count, const BatchOptions& options,
-                HostBatch& batch);
+                HostBatch& batch, const ChangeTokens& change = {});
 HostBatch make_batch(const Sampler& sampler, int64_t first, int64_t count,
                      const BatchOptions& options);
 

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "math/random.h"
+#include "objectives/draws.h"
 
 namespace megalith::objectives {
 
@@ -16,14 +17,6 @@ MaskedSource::MaskedSource(const std::vector<data::Corpus>& corpora,
       masking_(masking),
       key_(random_key(seed, "masking")) {}
 
-uint64_t MaskedSource::key_of(int64_t sample) const {
-  const data::SampleAddress address = corpus_.sampler().locate(sample);
-  uint64_t key = key_;
-  for (const int64_t part : {address.corpus, address.epoch, address.index})
-    key = random_key(key, static_cast<uint64_t>(part));
-  return key;
-}
-
 void MaskedSource::fill(int64_t first, int64_t count, data::HostBatch& batch) const {
   corpus_.fill(first, count, batch);
   const auto length = static_cast<size_t>(sequence_length());
@@ -31,7 +24,8 @@ void MaskedSource::fill(int64_t first, int64_t count, data::HostBatch& batch) co
     const auto of_sample = [&](auto& column) {
       return std::span(column).subspan(i * length, length);
     };
-    mask_sample(tokens_, masking_, key_of(first + static_cast<int64_t>(i)), of_sample(batch.ids_T),
+    const auto address = corpus_.sampler().locate(first + static_cast<int64_t>(i));
+    mask_sample(tokens_, masking_, sample_key(key_, address), of_sample(batch.ids_T),
                 of_sample(batch.targets_T), of_sample(batch.loss_weight_T));
   }
   batch.total_weight = std::accumulate(batch.loss_weight_T.begin(), batch.loss_weight_T.end(), 0.0);

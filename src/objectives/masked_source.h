@@ -29,8 +29,6 @@ class MaskedSource final : public data::BatchSource {
   }
 
  private:
-  uint64_t key_of(int64_t sample) const;
-
   data::CorpusSource corpus_;
   MaskableTokens tokens_;
   MaskingOptions masking_;

@@ -27,7 +27,7 @@ class MaskedSourceTest : public ::testing::Test {
     data::write_corpus(folder_ / "a", documents);
     data::write_corpus(folder_ / "b", documents);
     sampler_.sequence_length = kLength;
-    sampler_.vocab_size = 261;
+    sampler_.vocab_size = kVocabulary;
     batches_ = {.end_of_document = kEnd, .document_mask = true, .reset_positions = true};
   }
   std::vector<data::Corpus> corpora(bool both = false) const {
@@ -36,8 +36,9 @@ class MaskedSourceTest : public ::testing::Test {
     return list;
   }
   MaskedSource source(uint64_t seed = 1, bool both = false) const {
-    return {corpora(both), sampler_, batches_, MaskableTokens(masking_tokenizer(), Unit::token), {},
-            seed};
+    return {
+        corpora(both), sampler_, batches_, MaskableTokens(objectives_tokenizer(), Unit::token), {},
+        seed};
   }
   static HostBatch filled(const data::BatchSource& source, int64_t first, int64_t count) {
     HostBatch batch;

@@ -8,6 +8,7 @@
 
 #include "base/check.h"
 #include "math/random.h"
+#include "objectives/draws.h"
 
 namespace megalith::objectives {
 namespace {
@@ -43,9 +44,6 @@ std::vector<Candidate> candidates(const MaskableTokens& tokens, uint64_t key, in
   std::ranges::sort(found, {}, [](const Candidate& c) { return std::tie(c.order, c.begin); });
   return found;
 }
-
-/// Share of 32-bit words below it: exact, since a power of two moves no bit.
-uint64_t threshold(double share) { return static_cast<uint64_t>(share * 0x1p32); }
 
 class Corruption {
  public:

@@ -31,7 +31,7 @@ struct Masked {
 Masked mask(const Ids& ids, uint64_t key, const MaskingOptions& options = {},
             Unit unit = Unit::token) {
   Masked m{ids, Ids(ids.size(), 77), std::vector<float>(ids.size(), 7)};
-  const MaskableTokens tokens(masking_tokenizer(), unit);
+  const MaskableTokens tokens(objectives_tokenizer(), unit);
   mask_sample(tokens, options, key, m.ids, m.targets, m.weights);
   return m;
 }
@@ -107,7 +107,7 @@ TEST(Masking, IsItsDefinition) {
 TEST(Masking, HasTheSharesOfTheRecipe) {
   constexpr int64_t kSamples = 3000;
   constexpr size_t kLength = 100;
-  const MaskableTokens tokens(masking_tokenizer(), Unit::token);
+  const MaskableTokens tokens(objectives_tokenizer(), Unit::token);
   int64_t masked = 0, drawn = 0;
   std::vector<int64_t> at(kLength), of(kOrdinary);
   for (int64_t sample = 0; sample < kSamples; ++sample) {
@@ -194,8 +194,8 @@ TEST(Masking, NothingToPredictIsNothing) {
 
 // A vocabulary may be larger than its tokenizer's.
 TEST(Masking, IdsWithoutATokenAreLeftAlone) {
-  const Masked m = mask({300, 65, 261}, 1, {1, 1, 0});
-  EXPECT_THAT(m.ids, ElementsAre(300, kMask, 261));
+  const Masked m = mask({300, 65, 264}, 1, {1, 1, 0});
+  EXPECT_THAT(m.ids, ElementsAre(300, kMask, 264));
   EXPECT_THAT(m.weights, ElementsAre(0, 1, 0));
 }
 
@@ -226,7 +226,7 @@ TEST(MaskableTokens, WordsNeedTokensThatTellThemApart) {
   nlohmann::json json = text::small_tokenizer({});
   nlohmann::json& vocab = json["model"]["vocab"];
   for (const char space : std::string("\t\n\v\f\r ")) {
-    const std::string token = text::bytes_to_token(std::string_view(&space, 1));
+    const std::string token = tokenize::bytes_to_token(std::string_view(&space, 1));
     vocab["<" + std::to_string(static_cast<int>(space)) + ">"] = vocab[token];
     vocab.erase(token);
   }
@@ -234,7 +234,7 @@ TEST(MaskableTokens, WordsNeedTokensThatTellThemApart) {
   mask["id"] = 257;
   mask["content"] = "[MASK]";
   json["added_tokens"].push_back(mask);
-  EXPECT_NO_THROW(MaskableTokens(masking_tokenizer(), Unit::word));
+  EXPECT_NO_THROW(MaskableTokens(objectives_tokenizer(), Unit::word));
   EXPECT_THAT([&] { MaskableTokens(text::parse(json), Unit::word); },
               ThrowsMessage<UserError>(HasSubstr("train.masking.whole_words")));
 }

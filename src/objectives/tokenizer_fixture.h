@@ -1,20 +1,26 @@
 // SPDX-License-Identifier: Apache-2.0
-// Tests only: a byte-level tokenizer with a mask token.
+// Tests only: a byte-level tokenizer with the tokens that objectives ask for.
 #pragma once
 
 #include "text/tokenizer_fixture.h"
 
 namespace megalith::objectives {
 
-/// Bytes 0 to 255, "th", "the", " the" (258), `<|endoftext|>` (259) and `[MASK]` (260).
-inline text::Tokenizer masking_tokenizer() {
+/// Bytes 0 to 255, "th", "the", " the" (258), `<|endoftext|>` (259), `[MASK]` (260), `<fim_prefix>`
+/// (261), `<fim_middle>`, `<fim_suffix>`.
+inline nlohmann::json objectives_json() {
   nlohmann::json json = text::small_tokenizer({{"t", "h"}, {"th", "e"}, {" ", "the"}});
-  nlohmann::json mask = json["added_tokens"][0];
-  mask["id"] = 260;
-  mask["content"] = "[MASK]";
-  json["added_tokens"].push_back(mask);
-  return text::parse(json);
+  for (const char* content : {"[MASK]", "<fim_prefix>", "<fim_middle>", "<fim_suffix>"}) {
+    nlohmann::json token = json["added_tokens"][0];
+    token["id"] = 259 + json["added_tokens"].size();
+    token["content"] = content;
+    json["added_tokens"].push_back(token);
+  }
+  return json;
 }
-constexpr int32_t kEnd = 259, kMask = 260, kOrdinary = 259;  // ids 0 to 258 are ordinary
+inline text::Tokenizer objectives_tokenizer() { return text::parse(objectives_json()); }
+constexpr int32_t kEnd = 259, kMask = 260, kPrefix = 261, kMiddle = 262, kSuffix = 263;
+constexpr int32_t kOrdinary = 259;  // ids below are ordinary
+constexpr int64_t kVocabulary = 264;
 
 }  // namespace megalith::objectives

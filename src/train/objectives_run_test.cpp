@@ -39,7 +39,7 @@ std::string state_of(const fs::path& run) {
 
 class MaskedRunTest : public ::testing::Test {
  protected:
-  MaskedRunTest() : tokenizer_(objectives::masking_tokenizer()) {
+  MaskedRunTest() : tokenizer_(objectives::objectives_tokenizer()) {
     data::write_corpus(folder_ / "corpus", {data::counting(1, 90),
                                             data::counting(5, 70),
                                             {1, 2, objectives::kEnd},
@@ -50,7 +50,7 @@ class MaskedRunTest : public ::testing::Test {
     recipe_.model.hidden = 16;
     recipe_.model.heads = 2;
     recipe_.model.context = 8;
-    recipe_.model.vocab = 261;
+    recipe_.model.vocab = objectives::kVocabulary;
     recipe_.data.train = {{(folder_ / "corpus").string(), {}}};
     recipe_.data.validation = recipe_.data.train;
     recipe_.data.tokenizer = "tokenizer.json";  // in words alone: the runs are given one
@@ -135,9 +135,29 @@ TEST_F(MaskedRunTest, AnotherRateOrObjectiveIsNoResume) {
                                        ::testing::HasSubstr("train.masking.rate was 0.15")));
 }
 
+class MiddleRunTest : public MaskedRunTest {
+ protected:
+  MiddleRunTest() {
+    recipe_.train.objective = config::Objective::causal;
+    recipe_.train.fim.rate = 0.5;
+    settings_.model.for_each_layer([](layers::LayerSpec& layer) { layer.attention.causal = true; });
+  }
+};
+
+TEST_F(MiddleRunTest, ARunThatWasStoppedEndsWithTheBitsOfOneThatWasNot) {
+  EXPECT_EQ(run("whole").status, "finished");
+  EXPECT_EQ(run("stopped", 7).status, "stopped");
+  EXPECT_EQ(run("stopped").status, "finished");
+  EXPECT_EQ(results_of(folder_ / "stopped"), results_of(folder_ / "whole"));
+  EXPECT_EQ(state_of(folder_ / "stopped"), state_of(folder_ / "whole"));
+  recipe_.train.fim.rate = 0;
+  EXPECT_EQ(run("plain").status, "finished");
+  EXPECT_NE(results_of(folder_ / "plain"), results_of(folder_ / "whole"));
+}
+
 TEST_F(MaskedRunTest, ATokenizerIsNeeded) {
   EXPECT_THAT([&] { training_source(recipe_, settings_, nullptr); },
-              ::testing::ThrowsMessage<UserError>(::testing::HasSubstr("needs data.tokenizer")));
+              ::testing::ThrowsMessage<UserError>(::testing::HasSubstr("need data.tokenizer")));
 }
 
 }  // namespace

@@ -6,6 +6,7 @@
 #include <limits>
 
 #include "base/integer.h"
+#include "objectives/fill_in_middle.h"
 #include "objectives/masked_source.h"
 
 namespace megalith::train {
@@ -81,21 +82,28 @@ data::SamplerOptions sampler_options(const config::Recipe& recipe, const engine:
   return options;
 }
 
-/// `mask_seed`: of what the masked objective hides.
+/// `draw_seed`: of what the objective draws.
 std::unique_ptr<data::BatchSource> source_of(const config::Recipe& recipe,
                                              const std::vector<config::Corpus>& corpora,
                                              const data::SamplerOptions& sampler,
-                                             const text::Tokenizer* tokenizer, uint64_t mask_seed) {
+                                             const text::Tokenizer* tokenizer, uint64_t draw_seed) {
   const data::BatchOptions batches = batch_options_of(recipe, tokenizer);
-  if (recipe.train.objective == config::Objective::causal)
+  const config::FimSection& f = recipe.train.fim;
+  if (recipe.train.objective == config::Objective::causal && f.rate == 0)
     return std::make_unique<data::CorpusSource>(corpora_of(corpora), sampler, batches);
   if (tokenizer == nullptr)
-    throw UserError("recipe: train.objective {} needs data.tokenizer", recipe.train.objective);
+    throw UserError("recipe: train.objective masked and train.fim need data.tokenizer");
+  if (recipe.train.objective == config::Objective::causal) {
+    const objectives::FillInMiddle middle(*tokenizer,
+                                          {f.rate, f.spm_rate, {f.prefix, f.middle, f.suffix}});
+    return std::make_unique<data::CorpusSource>(corpora_of(corpora), sampler, batches,
+                                                objectives::rearranged(middle, draw_seed));
+  }
   const config::MaskingSection& m = recipe.train.masking;
   const auto unit = m.whole_words ? objectives::Unit::word : objectives::Unit::token;
   return std::make_unique<objectives::MaskedSource>(
       corpora_of(corpora), sampler, batches, objectives::MaskableTokens(*tokenizer, unit),
-      objectives::MaskingOptions{m.rate, m.mask_share, m.random_share}, mask_seed);
+      objectives::MaskingOptions{m.rate, m.mask_share, m.random_share}, draw_seed);
 }
 
 }  // namespace
@@ -112,17 +120,17 @@ std::unique_ptr<data::BatchSource> validation_source(const config::Recipe& recip
                                                      const text::Tokenizer* tokenizer) {
   if (recipe.train.validate_every == 0) return nullptr;
   // The same question in every validation of every run: losses of runs can be compared.
-  constexpr uint64_t kMaskSeed = 0;
+  constexpr uint64_t kDrawSeed = 0;
   if (!recipe.data.validation.empty()) {
     data::SamplerOptions options = sampler_options(recipe, settings, data::Split::train);
     options.validation_fraction = 0;
     options.shuffle = false;
-    return source_of(recipe, recipe.data.validation, options, tokenizer, kMaskSeed);
+    return source_of(recipe, recipe.data.validation, options, tokenizer, kDrawSeed);
   }
   if (recipe.data.validation_fraction > 0) {
     return source_of(recipe, recipe.data.train,
                      sampler_options(recipe, settings, data::Split::validation), tokenizer,
-                     kMaskSeed);
+                     kDrawSeed);
   }
   throw UserError(
       "recipe: train.validate_every is set but there is no data.validation and "
