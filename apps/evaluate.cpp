@@ -28,8 +28,7 @@ constexpr int64_t kMostLineBytes = int64_t{16} << 20;
 std::vector<int32_t> ids_of_line(std::string_view line, const store::ModelSource& source) {
   auto content = text::parse_score_line(line);
   if (auto* const ids = std::get_if<std::vector<int32_t>>(&content)) return std::move(*ids);
-  if (!source.tokenizer()) throw UserError("\"text\" needs a tokenizer.json beside the model");
-  return source.tokenizer()->encode(std::get<std::string>(content), true);
+  return source.require_tokenizer().encode(std::get<std::string>(content), true);
 }
 
 /// Every line of the file, read and judged before the first is scored: a bad line leaves no
@@ -113,13 +112,12 @@ void print_perplexity(const evaluate::Perplexity& p, bool json) {
 int perplexity(const CheckpointOptions& options, const std::string& input, bool by_line,
                bool json) {
   const auto source = store::ModelSource::open(options.path);
-  if (!source.tokenizer())
-    throw UserError("{}: there is no tokenizer.json beside the model", options.path);
+  const text::Tokenizer& tokenizer = source.require_tokenizer();
   const std::string text = read_file(input, kMostTextBytes);
   // By line, or the whole text as the only one.
   const auto documents =
       by_line ? line_documents(source, input, text)
-              : std::vector<std::vector<int32_t>>{encode(*source.tokenizer(), text, input, true)};
+              : std::vector<std::vector<int32_t>>{encode(tokenizer, text, input, true)};
   const bool shows = !json && !by_line && isatty(STDERR_FILENO) == 1;
   on_model_ranks(options, source, fmt::format("{} {}", by_line, text), [&](const ModelRank& rank) {
     evaluate::OnProgress progress;

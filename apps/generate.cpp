@@ -25,10 +25,7 @@ struct GenerateOptions {
 int run(const GenerateOptions& o, bool json) {
   if (!o.prompt && !o.messages) throw UserError("--prompt is required, or --messages");
   const auto source = store::ModelSource::open(o.checkpoint.path);
-  if (!source.tokenizer()) {
-    throw UserError("{}: there is no tokenizer.json; put one into the folder", o.checkpoint.path);
-  }
-  const text::Tokenizer& tokenizer = *source.tokenizer();
+  const text::Tokenizer& tokenizer = source.require_tokenizer();
   generate::GenerateOptions options = o.generate;
   options.end_ids = source.end_ids();
   const std::string prompt =

@@ -138,8 +138,8 @@ void TrainSection::visit(FieldVisitor& v) {
   v.field("sequence_length", sequence_length,
           "tokens of a training sample; 0: model.context, the most", between(0, 1 << 28));
   v.field("init", init,
-          "weights to begin with, a fresh optimizer beside them: a run, a checkpoint or a Hugging "
-          "Face folder of this model; empty: drawn from the seed");
+          "weights to begin with, a fresh optimizer beside them: a run, a checkpoint, a Hugging "
+          "Face folder or a GGUF file of this model; empty: drawn from the seed");
   v.field("global_batch", global_batch, "sequences per step", between(1, 1 << 30));
   v.field("micro_batch", micro_batch,
           "sequences computed at once (changes memory and speed, not the result); 0: the largest",

@@ -7,6 +7,7 @@
 
 #include "base/check.h"
 #include "base/error.h"
+#include "base/folder.h"
 #include "base/integer.h"
 #include "base/one_line.h"
 
@@ -243,9 +244,9 @@ void place(std::vector<TensorEntry>& tensors, int64_t data_begin, int64_t alignm
 
 }  // namespace
 
-Reader::Reader(const std::filesystem::path& path) : file_(path, File::Mode::read) {
+Reader::Reader(const std::filesystem::path& path)
+    : file_((require_regular(path), path), File::Mode::read) {
   const std::string name = path.string();
-  if (!std::filesystem::is_regular_file(path)) throw IntegrityError("{}: not a regular file", name);
   Cursor cursor(file_);
   check_version(cursor);
   const auto num_tensors = cursor.number<uint64_t>("the number of tensors");

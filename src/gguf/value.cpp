@@ -118,6 +118,11 @@ Value Value::i32s(std::span<const int32_t> numbers) {
 Value Value::f32s(std::span<const float> numbers) {
   return stored(ValueType::f32, true, static_cast<int64_t>(numbers.size()), raw(numbers));
 }
+Value Value::booleans(const std::vector<bool>& values) {
+  std::string bytes;
+  for (const bool value : values) bytes += value ? '\1' : '\0';
+  return stored(ValueType::boolean, true, static_cast<int64_t>(values.size()), std::move(bytes));
+}
 Value Value::texts(std::span<const std::string> texts) {
   std::string bytes;
   for (const std::string& text : texts) bytes += with_length(text);

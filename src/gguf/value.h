@@ -42,6 +42,7 @@ class Value {
   static Value text(std::string_view text);
   static Value i32s(std::span<const int32_t> numbers);
   static Value f32s(std::span<const float> numbers);
+  static Value booleans(const std::vector<bool>& values);
   static Value texts(std::span<const std::string> texts);
   /// `count` elements as a file holds them; the caller has checked that `bytes` are these.
   static Value stored(ValueType type, bool is_array, int64_t count, std::string bytes);

@@ -66,6 +66,7 @@ TEST_F(GgufTest, WhatWasWrittenIsRead) {
   const std::filesystem::path path = folder_ / "new.gguf";
   OrderedMetadata metadata = keys();
   metadata.emplace_back("f", Value::f32s(std::vector<float>{0.25f, -3}));
+  metadata.emplace_back("b", Value::booleans({true, false}));
   metadata.emplace_back("none", Value::texts({}));
   write_file(path, metadata, tensors());
   const Reader file(path);

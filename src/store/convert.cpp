@@ -15,17 +15,14 @@
 #include "families/hugging_face.h"
 #include "families/model_spec_json.h"
 #include "models/foreign_map.h"
-#include "store/model_source.h"
+#include "store/foreign_tensors.h"
+#include "store/write_gguf.h"
 
 namespace megalith::store {
 namespace {
 
 namespace fs = std::filesystem;
 using checkpoint::TensorContent;
-
-std::vector<std::byte> read_as(const ModelSource& source, const StoredTensor& tensor, DType dtype) {
-  return convert_elements(tensor.name, source.weights().read(tensor), tensor.dtype, dtype);
-}
 
 /// Nothing for "", the types as they are.
 std::optional<DType> storage_type(std::string_view name) {
@@ -37,16 +34,25 @@ std::optional<DType> storage_type(std::string_view name) {
   return dtype;
 }
 
-/// The target without a trailing slash; refused when something is there.
-fs::path free_target(const fs::path& to) {
+/// Of the matrices of a GGUF file; nothing for "", the types as they are.
+std::optional<gguf::TensorType> gguf_type(std::string_view name) {
+  if (name == "q8_0") return gguf::TensorType::q8_0;
+  const auto dtype = storage_type(name);
+  if (!dtype) return std::nullopt;
+  return *dtype == DType::bf16  ? gguf::TensorType::bf16
+         : *dtype == DType::f16 ? gguf::TensorType::f16
+                                : gguf::TensorType::f32;
+}
+
+/// The target without a trailing slash; refused when something is there. `what`: folder or file.
+fs::path free_target(const fs::path& to, std::string_view what) {
   fs::path target = to.lexically_normal();
   if (!target.has_filename()) target = target.parent_path();
-  if (target.empty()) throw UserError("--to is empty; name a folder that does not exist yet");
-  const bool taken = fs::exists(fs::symlink_status(target)) &&
-                     !(fs::is_directory(fs::symlink_status(target)) && fs::is_empty(target));
-  if (taken) {
-    throw UserError("{}: exists already; name a folder that does not", target.string());
-  }
+  if (target.empty()) throw UserError("--to is empty; name a {} that does not exist yet", what);
+  const bool is_free_folder =
+      what == "folder" && fs::is_directory(fs::symlink_status(target)) && fs::is_empty(target);
+  if (fs::exists(fs::symlink_status(target)) && !is_free_folder)
+    throw UserError("{}: exists already; name a {} that does not", target.string(), what);
   make_folders(fs::absolute(target).parent_path());
   return target;
 }
@@ -76,32 +82,6 @@ ConvertResult write_megalith(const ModelSource& source, const fs::path& target,
   const auto summary = checkpoint::write_checkpoint_folder(target, content, 1);
   return {static_cast<int64_t>(content.tensors.size()), source.spec().num_parameters(),
           summary.state_sha256};
-}
-
-/// A foreign tensor and the moves that fill it, in maps of ours.
-struct ForeignTensor {
-  std::string name;
-  Shape shape;
-  std::vector<std::pair<size_t, size_t>> moves;  // number of the map, of the move in it
-};
-
-std::vector<ForeignTensor> by_foreign_name(const std::vector<models::TensorMap>& maps) {
-  std::vector<ForeignTensor> tensors;
-  for (size_t m = 0; m < maps.size(); ++m) {
-    const size_t first = tensors.size();  // a foreign tensor is filled by one of ours
-    for (size_t i = 0; i < maps[m].moves.size(); ++i) {
-      const models::RowMove& move = maps[m].moves[i];
-      const auto found =
-          std::find_if(tensors.begin() + static_cast<std::ptrdiff_t>(first), tensors.end(),
-                       [&](const ForeignTensor& tensor) { return tensor.name == move.name; });
-      if (found != tensors.end()) {
-        found->moves.emplace_back(m, i);
-      } else {
-        tensors.push_back({move.name, move.shape, {{m, i}}});
-      }
-    }
-  }
-  return tensors;
 }
 
 /// The tensors of a Hugging Face folder; each of ours adds its line to `digest` when the first that
@@ -223,13 +203,16 @@ ConvertResult write_hugging_face(const ModelSource& source, const fs::path& targ
 
 ConvertResult convert(const fs::path& from, const fs::path& to, std::string_view format,
                       std::string_view dtype_name, int64_t shard_bytes) {
-  if (format != "megalith" && format != "hf") {
-    throw UserError("format '{}' is not known; choose megalith or hf", format);
+  if (format != "megalith" && format != "hf" && format != "gguf") {
+    throw UserError("format '{}' is not known; choose megalith, hf or gguf", format);
   }
-  const std::optional<DType> dtype = storage_type(dtype_name);
+  const bool is_gguf = format == "gguf";
+  const auto type = is_gguf ? gguf_type(dtype_name) : std::nullopt;
+  const std::optional<DType> dtype = is_gguf ? std::nullopt : storage_type(dtype_name);
   const ModelSource source = ModelSource::open(from);
   if (format == "hf") models::check_expressible(source.spec());
-  const fs::path target = free_target(to);
+  const fs::path target = free_target(to, is_gguf ? "file" : "folder");
+  if (is_gguf) return write_gguf(source, target, type);
   return format == "megalith" ? write_megalith(source, target, dtype)
                               : write_hugging_face(source, target, dtype, shard_bytes);
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Copies a model from one format to the other, tensor by tensor: a Hugging Face folder
-// (transformers' names and layout) or a checkpoint folder with weights only. Storage types stay
+// Copies a model from one format to another, tensor by tensor: a Hugging Face folder (transformers'
+// names and layout), a checkpoint folder with weights only, or a GGUF file. Storage types stay
 // unless another is asked for, so that there and back gives the same bits.
 #pragma once
 
@@ -22,11 +22,11 @@ struct ConvertResult {
 /// Hugging Face folders larger than this are cut into shards (bytes of tensors).
 inline constexpr int64_t kShardBytes = 5'000'000'000;
 
-/// `from` is anything ModelSource opens; `to` must not exist or be an empty folder, and appears
-/// whole or not at all. `format` is "megalith" or "hf"; `dtype` "f32", "bf16", "f16", or "" for the
-/// types as they are. All tokenizer files are carried along. Memory: two copies of the largest
-/// tensor. UserError for an unusable `to`, `format` or `dtype`; IntegrityError for a damaged
-/// source.
+/// `from` is anything ModelSource opens; `to` must not exist (for a folder, an empty one may), and
+/// appears whole or not at all. `format` is "megalith", "hf" or "gguf"; `dtype` "f32", "bf16",
+/// "f16", of a GGUF file also "q8_0" (write_gguf.h), or "" for the types as they are. All tokenizer
+/// files are carried along. Memory: two copies of the largest tensor. UserError for an unusable
+/// `to`, `format` or `dtype`; IntegrityError for a damaged source.
 ConvertResult convert(const std::filesystem::path& from, const std::filesystem::path& to,
                       std::string_view format, std::string_view dtype,
                       int64_t shard_bytes = kShardBytes);

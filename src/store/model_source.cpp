@@ -13,6 +13,8 @@
 #include "checkpoint/step_folders.h"
 #include "families/hugging_face.h"
 #include "families/model_spec_json.h"
+#include "gguf_models/model_description.h"
+#include "store/gguf_file.h"
 
 namespace megalith::store {
 namespace {
@@ -68,13 +70,20 @@ ModelSource ModelSource::open(const fs::path& path, int tensor_shards,
                               const checkpoint::AtWork& at_work) {
   std::error_code error;
   if (!fs::exists(path, error)) {
-    throw UserError("{}: no such folder; name a run, a checkpoint or a Hugging Face folder",
-                    path.string());
-  }
-  if (!fs::is_directory(path)) {
-    throw UserError("{}: is a file; name the folder that holds the model", path.string());
+    throw UserError(
+        "{}: no such folder or file; name a run, a checkpoint, a Hugging Face folder "
+        "or a GGUF file",
+        path.string());
   }
   ModelSource source;
+  if (is_gguf_file(path)) {
+    source.open_gguf(path, tensor_shards);
+    return source;
+  }
+  if (!fs::is_directory(path)) {
+    throw UserError("{}: is a file, but no GGUF file; name the folder that holds the model",
+                    path.string());
+  }
   if (is_step_folder(path)) {
     source.open_checkpoint(path, at_work);
   } else if (fs::is_directory(path / "checkpoints")) {
@@ -146,6 +155,34 @@ void ModelSource::open_hugging_face(const fs::path& folder, int tensor_shards,
     texts_[name] = read_file(folder / name, kMaxTextBytes);
   }
   read_tokenizer(folder.string());
+}
+
+void ModelSource::open_gguf(const fs::path& path, int tensor_shards) {
+  const auto file = std::make_shared<const gguf::Reader>(path);
+  const gguf_models::ModelDescription description = describe_gguf(*file);
+  spec_ = gguf_models::read_model(description, path.string());
+  tensor_shards_ = tensor_shards > 0 ? tensor_shards : models::default_tensor_shards(spec_);
+  weights_ = gguf_weights(file, spec_, tensor_shards_);
+  gguf_models::SpecialIds ids = gguf_models::special_ids(description.metadata, spec_.vocab);
+  end_ids_ = std::move(ids.end);
+  begin_id_ = ids.begin;
+  for (const auto& [key, value] : description.metadata) {
+    if (key.starts_with("tokenizer.")) tokenizer_keys_.emplace(key, value);
+  }
+  const auto chat = tokenizer_keys_.find("tokenizer.chat_template");
+  if (chat == tokenizer_keys_.end()) return;
+  if (const auto text = chat->second.text()) texts_["chat_template.jinja"] = *text;
+}
+
+const text::Tokenizer& ModelSource::require_tokenizer() const {
+  if (tokenizer_) return *tokenizer_;
+  if (!tokenizer_keys_.empty()) {
+    throw UserError(
+        "{}: the tokenizer inside a GGUF file is not read; convert the model to a "
+        "folder and put its tokenizer.json there, or give ids",
+        weights_->where());
+  }
+  throw UserError("{}: there is no tokenizer.json beside the model", weights_->where());
 }
 
 void ModelSource::read_tokenizer(const std::string& folder) {

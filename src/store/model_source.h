@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // A model somewhere on disk, opened by its path alone: a run folder (its newest complete
-// checkpoint), a checkpoint folder, or a Hugging Face folder. Everything is checked when it is
-// opened; the weights are read, and their hashes verified, when they are asked for.
+// checkpoint), a checkpoint folder, a Hugging Face folder, or a GGUF file. Everything is checked
+// when it is opened; the weights are read, and their hashes verified, when they are asked for.
 #pragma once
 
 #include <filesystem>
@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "device/device.h"
+#include "gguf/value.h"
 #include "parameters/parameter_set.h"
 #include "spec/model_spec.h"
 #include "store/stored_weights.h"
@@ -21,7 +22,7 @@ namespace megalith::store {
 
 class ModelSource {
  public:
-  /// UserError when `path` is none of the three or its configuration is impossible; IntegrityError
+  /// UserError when `path` is none of the four or its configuration is impossible; IntegrityError
   /// when a file or tensor is missing, misshapen or damaged.
   /// `tensor_shards`: the split that a foreign model's vocabulary is padded for; 0: the default.
   /// `at_work` is called while this reads.
@@ -31,8 +32,10 @@ class ModelSource {
   const models::ModelSpec& spec() const { return spec_; }
   /// The canonical split of the training run; of a foreign model the default.
   int tensor_shards() const { return tensor_shards_; }
-  /// Nothing when no tokenizer.json lies beside the weights.
+  /// Nothing when no tokenizer.json lies beside the weights; a GGUF file's own is not read yet.
   const std::optional<text::Tokenizer>& tokenizer() const { return tokenizer_; }
+  /// UserError saying why there is none.
+  const text::Tokenizer& require_tokenizer() const;
   /// Ids after which a text ends; may be none.
   const std::vector<int32_t>& end_ids() const { return end_ids_; }
   /// The id that begins a text; nothing when the model does not say.
@@ -41,6 +44,8 @@ class ModelSource {
   /// Tokenizer, chat and generation files beside the weights, by name; of a Hugging Face folder
   /// "additional_chat_templates/tool_use.jinja" too.
   const std::map<std::string, std::string>& texts() const { return texts_; }
+  /// Of a GGUF file the keys of the tokenizer inside it; others have none.
+  const gguf::Metadata& tokenizer_keys() const { return tokenizer_keys_; }
 
   /// Fills every parameter's master (rounded to its type if narrower) and compute value. Memory:
   /// two copies of the largest tensor. IntegrityError when the set is not this model's. Several
@@ -53,6 +58,7 @@ class ModelSource {
   void open_checkpoint(const std::filesystem::path& folder, const checkpoint::AtWork& at_work);
   void open_hugging_face(const std::filesystem::path& folder, int tensor_shards,
                          const checkpoint::AtWork& at_work);
+  void open_gguf(const std::filesystem::path& path, int tensor_shards);
   void read_tokenizer(const std::string& where);
   models::ModelSpec spec_;
   int tensor_shards_ = 1;
@@ -60,6 +66,7 @@ class ModelSource {
   std::vector<int32_t> end_ids_;
   std::optional<int32_t> begin_id_;
   std::map<std::string, std::string> texts_;
+  gguf::Metadata tokenizer_keys_;
   std::unique_ptr<Weights> weights_;
 };
 

@@ -20,19 +20,6 @@ bool is_weight_type(DType dtype) {
   return dtype == DType::f64 || dtype == DType::f32 || dtype == DType::f16 || dtype == DType::bf16;
 }
 
-/// The part of a row-major tensor that a shard names.
-std::vector<std::byte> cut(std::vector<std::byte> whole, const Shape& shape, const Shard& shard,
-                           DType dtype) {
-  if (shard.is_whole(shape)) return whole;
-  const int64_t size = bytes_of(dtype);
-  std::vector<std::byte> part(static_cast<size_t>(shard.local_shape(shape).num_elements() * size));
-  shard.for_each_run(shape, [&](int64_t from, int64_t to, int64_t count) {
-    std::memcpy(part.data() + to * size, whole.data() + from * size,
-                static_cast<size_t>(count * size));
-  });
-  return part;
-}
-
 class CheckpointWeights : public Weights {
  public:
   CheckpointWeights(std::shared_ptr<const checkpoint::Reader> reader, const models::ModelSpec& spec,
@@ -97,7 +84,7 @@ class HuggingFaceWeights : public Weights {
       }
       models::to_ours(map, move, each, theirs.data(), ours.data());
     }
-    return cut(std::move(ours), tensor.shape, part, tensor.dtype);
+    return part_of(std::move(ours), tensor.shape, part, tensor.dtype);
   }
   std::string fingerprint() const override {
     std::map<std::string, std::string> files;  // by name
@@ -251,6 +238,18 @@ std::unique_ptr<Weights> hugging_face_weights(const std::string& folder,
                                               const models::ModelSpec& spec, int tensor_shards,
                                               const checkpoint::AtWork& at_work) {
   return std::make_unique<HuggingFaceWeights>(folder, spec, tensor_shards, at_work);
+}
+
+std::vector<std::byte> part_of(std::vector<std::byte> whole, const Shape& shape, const Shard& shard,
+                               DType dtype) {
+  if (shard.is_whole(shape)) return whole;
+  const int64_t size = bytes_of(dtype);
+  std::vector<std::byte> part(static_cast<size_t>(shard.local_shape(shape).num_elements() * size));
+  shard.for_each_run(shape, [&](int64_t from, int64_t to, int64_t count) {
+    std::memcpy(part.data() + to * size, whole.data() + from * size,
+                static_cast<size_t>(count * size));
+  });
+  return part;
 }
 
 std::vector<std::byte> convert_elements(const std::string& name, std::vector<std::byte> elements,

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The weights of a stored model under our names, in our layout, whatever the files call them. Two
-// kinds of store: a checkpoint folder and a Hugging Face folder.
+// The weights of a stored model under our names, in our layout, whatever the files call them. Three
+// kinds of store: a checkpoint folder, a Hugging Face folder and a GGUF file (gguf_file.h).
 #pragma once
 
 #include <cstddef>
@@ -44,7 +44,7 @@ class Weights {
   }
   /// Differs where the weights do, so that ranks can tell whether they opened the same: a
   /// checkpoint's digest; of a foreign folder the names and sizes of its files, their headers and
-  /// the first values behind them.
+  /// the first values behind them; of a foreign file the same of it.
   virtual std::string fingerprint() const = 0;
   /// Where the weights are, for messages.
   virtual std::string where() const = 0;
@@ -61,6 +61,10 @@ std::unique_ptr<Weights> checkpoint_weights(std::shared_ptr<const checkpoint::Re
 std::unique_ptr<Weights> hugging_face_weights(const std::string& folder,
                                               const models::ModelSpec& spec, int tensor_shards,
                                               const checkpoint::AtWork& at_work = {});
+
+/// The part of a row-major tensor that a shard names.
+std::vector<std::byte> part_of(std::vector<std::byte> whole, const Shape& shape, const Shard& shard,
+                               DType dtype);
 
 /// The elements of tensor `name` as another floating type, through f32 (rounded to nearest even
 /// where the target is narrower; the same type stays as it is). UserError when a finite value

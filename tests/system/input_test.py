@@ -332,6 +332,27 @@ class Input(Refusals):
             self.refused("generate", "--checkpoint", bad, "--prompt", "x", codes=codes, say=[bad / name])
             shutil.rmtree(bad)
 
+    def test_gguf_files(self):
+        good = self.folder / "good.gguf"
+        run("convert", "--from", self.folder / "run", "--to", good, "--format", "gguf")
+        whole = good.read_bytes()
+        keys, count = whole.index(b"gpt2.block_count"), whole.index(b"token_embd.weight")
+        def patched(at, content):
+            return whole[:at] + content + whole[at + len(content):]
+        huge = struct.pack("<Q", 2**62)
+        for what, content in (*hostile(whole), ("no tensors", patched(8, bytes(8))), ("tensors", patched(8, huge)), ("keys", patched(16, huge)), ("a key", patched(24, huge)),
+                              ("a value", patched(24 + 8 + 20 + 4, huge)), ("layers", patched(keys + 16 + 4, struct.pack("<I", 10**9))), ("a name", patched(count - 8, huge)),
+                              ("a size", patched(count + 17 + 4, huge)), ("a type", patched(count + 17 + 20, b"\x63")), ("an offset", patched(count + 17 + 24, huge)), ("more", whole + bytes(4096))):
+            path = self.put(f"hostile {what}.gguf", content)
+            for command in (("evaluate", "score", "--input", self.lines, "--checkpoint", path), ("convert", "--to", self.folder / "x", "--from", path)):
+                self.refused(*command, codes=(2, 3), say=[path.name])
+            path.unlink()
+        self.refused("generate", "--prompt", "x", "--checkpoint", good, say=["tokenizer", "good.gguf"])
+        self.refused("convert", "--from", good, "--to", self.folder / "x.gguf", "--quantize", "q8_0", say=["--format gguf"])
+        self.refused("convert", "--from", good, "--to", good, "--format", "gguf", say=["exists already"])
+        os.truncate(good, HUGE)
+        self.refused("evaluate", "score", "--input", self.lines, "--checkpoint", good, codes=(3,), say=["good.gguf"])
+
     def test_weights_that_can_execute_code_are_refused_by_name(self):
         there, bad = self.folder / "hf", self.folder / "pickled-hf"
         ran = self.folder / "ran"

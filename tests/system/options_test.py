@@ -71,7 +71,7 @@ class Options(Refusals):
                 (("pack", "--tokenizer", t, "--input", text, "--output", x), "--field", ("text",)), (("pack", "--tokenizer", t, "--input", text, "--output", x), "--document", word),
                 (perplexity, "--document", (*word, "paragraph")), (generate, "--stop", ("",)),
                 *((command, option, word) for command in (generate, score, perplexity) for option in ("--numerics", "--dtype")), *((command, "--threads", ("x", "-1", "100000")) for command in (score, perplexity)),
-                (("convert", "--from", run_folder, "--to", x), "--format", word), (("convert", "--from", run_folder, "--to", x), "--dtype", word),
+                (("convert", "--from", run_folder, "--to", x), "--format", word), (("convert", "--from", run_folder, "--to", x), "--dtype", word), (("convert", "--from", run_folder, "--to", x, "--format", "gguf"), "--quantize", word),
                 (("train", self.recipe, "--set", f"run.out={x}"), "--profile", (*number[1:], "1001")), (("train", self.recipe, "--set", f"run.out={x}"), "--allow", ("x", "")),
                 (("plan", self.recipe), "--timeline", ("", self.folder, self.folder / "absent" / "x", self.text / "x", "/" + "long/" * 1500)),
                 (("bench", "layouts", self.recipe), "--beside", ("", "x", "=1", "model.layrs=2", "parallel.tensor=3")),

@@ -1,0 +1,158 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "store/write_gguf.h"
+
+#include <algorithm>
+#include <memory>
+
+#include "base/error.h"
+#include "base/file.h"
+#include "base/log.h"
+#include "checkpoint/state_digest.h"
+#include "gguf/widen.h"
+#include "gguf/writer.h"
+#include "gguf_models/model_description.h"
+#include "store/foreign_tensors.h"
+#include "store/gguf_layout.h"
+
+namespace megalith::store {
+namespace {
+
+using gguf::TensorType;
+
+constexpr std::string_view kPositions = "position_embd.weight";
+
+TensorType plain_type(DType dtype) {
+  if (dtype == DType::bf16) return TensorType::bf16;
+  return dtype == DType::f16 ? TensorType::f16 : TensorType::f32;
+}
+
+TensorType type_of(const ForeignTensor& tensor, DType dtype, std::optional<TensorType> stored) {
+  if (tensor.shape.num_dims() < 2 || tensor.name == kPositions) return TensorType::f32;
+  const TensorType type = stored.value_or(plain_type(dtype));
+  const bool whole_blocks = tensor.shape[1] % gguf::block_layout(type).elements == 0;
+  return whole_blocks ? type : TensorType::f32;
+}
+
+/// llama.cpp's number for what most of the file is stored as.
+uint32_t file_type(TensorType type) {
+  switch (type) {
+    case TensorType::f16:
+      return 1;
+    case TensorType::q8_0:
+      return 7;
+    case TensorType::bf16:
+      return 32;
+    default:
+      return 0;
+  }
+}
+
+/// What the tensors are made of, alive until the last is written.
+struct Export {
+  const ModelSource& source;
+  const gguf_models::Architecture& architecture;
+  std::vector<models::TensorMap> maps;
+};
+
+/// The values of a foreign tensor, in the order of the file.
+std::vector<float> values_of(const Export& from, const ForeignTensor& tensor) {
+  const models::ModelSpec& spec = from.source.spec();
+  const std::string& our_name = from.maps[tensor.moves.front().first].name;
+  std::vector<float> theirs(static_cast<size_t>(tensor.shape.num_elements()));
+  {
+    const std::vector<std::byte> ours =
+        read_as(from.source, *from.source.weights().find(our_name), DType::f32);
+    for (const auto& [m, i] : tensor.moves)
+      models::from_ours(from.maps[m], from.maps[m].moves[i], sizeof(float), ours.data(),
+                        theirs.data());
+  }
+  const float offset = stored_offset(spec, our_name);
+  if (offset != 0) {
+    for (float& value : theirs) value += offset;
+  }
+  if (const int64_t head_dim = paired_head_dim(from.architecture, spec, tensor.name))
+    pair_rows(std::as_writable_bytes(std::span(theirs)), tensor.shape[0], head_dim);
+  return theirs;
+}
+
+gguf::TensorContent content_of(const std::shared_ptr<const Export>& from, ForeignTensor tensor,
+                               TensorType type) {
+  gguf::TensorContent content{tensor.name, type, tensor.shape, {}};
+  const auto bytes = static_cast<size_t>(content.bytes());
+  content.write = [from, tensor = std::move(tensor), type, bytes](gguf::TensorContent::Sink sink) {
+    const std::vector<float> values = values_of(*from, tensor);
+    std::vector<std::byte> blocks(bytes);
+    if (!gguf::narrow(type, values, blocks)) {
+      throw UserError("tensor {} holds a value that {} cannot hold; choose bf16 or f32",
+                      tensor.name, type);
+    }
+    sink(blocks);
+  };
+  return content;
+}
+
+gguf::TensorContent factor_content(const std::string& name, const std::vector<float>& factors) {
+  return {name, TensorType::f32, Shape{static_cast<int64_t>(factors.size())},
+          [factors](gguf::TensorContent::Sink sink) { sink(std::as_bytes(std::span(factors))); }};
+}
+
+gguf::OrderedMetadata metadata_of(const ModelSource& source, TensorType matrices,
+                                  const gguf_models::WrittenDescription& description) {
+  using gguf::Value;
+  const std::string_view architecture = gguf_models::architecture_of(source.spec()).name;
+  gguf::OrderedMetadata metadata{{"general.architecture", Value::text(architecture)},
+                                 {"general.type", Value::text("model")},
+                                 {"general.file_type", Value::u32(file_type(matrices))}};
+  if (matrices == TensorType::q8_0)
+    metadata.emplace_back("general.quantization_version", Value::u32(2));
+  const auto append = [&](const auto& keys) {
+    metadata.insert(metadata.end(), keys.begin(), keys.end());
+  };
+  append(description.keys);
+  if (!source.tokenizer_keys().empty()) {
+    append(source.tokenizer_keys());
+    return metadata;
+  }
+  if (source.tokenizer()) {
+    log::warning("the tokenizer is not written into the GGUF file: readers of it need ids");
+  }
+  metadata.emplace_back("tokenizer.ggml.model", Value::text("none"));
+  append(gguf_models::special_keys({source.end_ids(), source.begin_id()}));
+  return metadata;
+}
+
+/// Of what the file holds, under our names and in our layout.
+std::string digest_of(const std::filesystem::path& path, int tensor_shards) {
+  const ModelSource written = ModelSource::open(path, tensor_shards);
+  checkpoint::StateDigest digest;
+  for (const StoredTensor& tensor : written.weights().tensors())
+    digest.add(tensor.name, tensor.dtype, tensor.shape, sha256(written.weights().read(tensor)));
+  return digest.finish();
+}
+
+}  // namespace
+
+ConvertResult write_gguf(const ModelSource& source, const std::filesystem::path& target,
+                         std::optional<TensorType> stored) {
+  const models::ModelSpec& spec = source.spec();
+  const gguf_models::Architecture& architecture = gguf_models::architecture_of(spec);
+  const gguf_models::WrittenDescription description = gguf_models::describe(spec);
+  const auto from = std::make_shared<const Export>(
+      Export{source, architecture,
+             models::tensor_maps(spec, architecture.tensors, source.tensor_shards())});
+  std::vector<gguf::TensorContent> tensors;
+  TensorType matrices = TensorType::f32;
+  for (ForeignTensor& tensor : by_foreign_name(from->maps)) {
+    const std::string& our_name = from->maps[tensor.moves.front().first].name;
+    const TensorType type = type_of(tensor, source.weights().find(our_name)->dtype, stored);
+    if (our_name == "embedding.weight") matrices = type;
+    tensors.push_back(content_of(from, std::move(tensor), type));
+  }
+  for (const auto& [name, factors] : description.factors)
+    tensors.push_back(factor_content(name, factors));
+  gguf::write_file(target, metadata_of(source, matrices, description), tensors);
+  return {static_cast<int64_t>(tensors.size()), spec.num_parameters(),
+          digest_of(target, source.tensor_shards())};
+}
+
+}  // namespace megalith::store

@@ -1,0 +1,22 @@
+// SPDX-License-Identifier: Apache-2.0
+// A model as a GGUF file that llama.cpp and its relatives open.
+#pragma once
+
+#include <filesystem>
+#include <optional>
+
+#include "gguf/tensor_type.h"
+#include "store/convert.h"
+#include "store/model_source.h"
+
+namespace megalith::store {
+
+/// `stored`: of the matrices; nothing: the types as they are, quantised ones as f32. Norms, biases
+/// and position embeddings are f32, as llama.cpp wants them, and so are matrices whose rows are no
+/// whole blocks. A tokenizer is carried along from GGUF file to GGUF file; from a folder it is not.
+/// Memory: three copies of the largest tensor in f32. UserError when the format cannot express the
+/// model or the type a value.
+ConvertResult write_gguf(const ModelSource& source, const std::filesystem::path& target,
+                         std::optional<gguf::TensorType> stored);
+
+}  // namespace megalith::store
