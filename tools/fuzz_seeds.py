@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Seeds of the fuzz targets: for each a few small inputs, good and nearly good, from which the fuzzer goes on. They
 are made here so that no binary file lies in the tree; each shows one feature of its format."""
+import base64
 import gzip
 import hashlib
 import json
@@ -83,10 +84,22 @@ def tokenizer_json():
             {"type": "Split", "pattern": {"String": "c"}, "behavior": "Contiguous", "invert": True}, {"type": "Metaspace", "replacement": "\u2581", "prepend_scheme": "first"}]
     changes = [{"type": "NFKD"}, {"type": "StripAccents"}, {"type": "Nmt"}, {"type": "Strip", "strip_left": True, "strip_right": False}, {"type": "Lowercase"}]
     texts = [{"type": "BPEDecoder", "suffix": "e"}, {"type": "Metaspace", "replacement": "\u2581"}, {"type": "Fuse"}, {"type": "Strip", "content": "a", "start": 1, "stop": 1}]
+    def unigram(rules=None, **more):
+        """Pieces with scores; `rules` are compiled ones."""
+        space = {"type": "Metaspace", "replacement": "\u2581", "prepend_scheme": "always", "split": True}
+        pieces = [["<unk>", 0.0], ["\u2581", -2.0], ["\u2581the", -3.5], ["a", -4.0], ["e", -4.25], ["<0xC3>", -9.0]]
+        rules = rules and {"type": "Precompiled", "precompiled_charsmap": base64.b64encode(rules).decode()}
+        model = {"type": "Unigram", "unk_id": 0, "vocab": pieces, "byte_fallback": True}
+        return json.dumps({"version": "1.0", "normalizer": rules, "pre_tokenizer": space, "decoder": space, "model": {**model, **more}})
+    units = [256 << 10] + [0] * 1023
+    units[256 ^ 0x61], units[512] = (256 ^ 0x61 ^ 512) << 10 | 0x161, 1 << 31
+    compiled = struct.pack("<I1024I", 4096, *units) + "the \u00e9\0".encode()
+    levels = json.dumps({"version": "1.0", "pre_tokenizer": {"type": "Whitespace"}, "model": {"type": "WordLevel", "unk_token": "?", "vocab": {"?": 0, "the": 1}}})
     overlapping = [{"id": 3 + i, "content": c, "special": True, "lstrip": True, "rstrip": True, "single_word": bool(i)} for i, c in enumerate(("<", "<|", "<|x|>"))]
     return text(tokenizer(), tokenizer(normalizer={"type": "NFC"}), tiny(), tiny(post_processor=template), tiny(pre_tokenizer=split),
                 tiny(added_tokens=overlapping), tiny(model={**small, "merges": [["a", "b"]], "ignore_merges": True}),
                 fallback(), fallback("the"), fallback(vocab={"<unk>": 0, "<s>": 1, "a": 2, "<0xC3>": 3, "\u2581": 4, "\u2581a": 5}),
+                unigram(), unigram(compiled), unigram(compiled[:99]), unigram(unk_id=None), unigram(unk_id=6), levels,
                 bert(), bert(decoder=None, post_processor=None), bert(pre_tokenizer={"type": "Sequence", "pretokenizers": cuts}),
                 bert(normalizer={"type": "Sequence", "normalizers": changes}), bert(decoder={"type": "Sequence", "decoders": texts}),
                 '{"model": {"type": "WordPiece"}}', "{}", "", "[" * 100, tiny() + "x")

@@ -3,6 +3,7 @@
 #include <array>
 
 #include "base/check.h"
+#include "base/error.h"
 #include "characters/utf8.h"
 #include "text/tokenizer.h"
 #include "text/tokenizer_data.h"
@@ -23,11 +24,13 @@ struct Encoder::State {
   void encode_words(const char* readable_end, const NextWord& next_word, std::vector<int32_t>& ids);
   void encode_scanned(std::string_view text, std::vector<int32_t>& ids);
   void encode_new_word(std::string_view word, std::vector<int32_t>& ids);
+  int32_t id_of_whole_word(std::string_view word) const;
 
   Tokenizer tokenizer;
   const TokenizerData& data;
   WordCache cache;
   tokenize::MergeScratch scratch;
+  tokenize::UnigramModel::Scratch unigram_scratch;
   tokenize::Normalizer::Scratch normalized;
   tokenize::Words words;
   std::vector<TextPart> raw_parts;
@@ -181,6 +184,16 @@ void Encoder::State::encode_words(const char* readable_end, const NextWord& next
   flush();
 }
 
+int32_t Encoder::State::id_of_whole_word(std::string_view word) const {
+  const auto id_of = [this](std::string_view text) { return data.whole_words.find(text); };
+  if (const int32_t id = id_of(word); id >= 0) return id;
+  const int32_t unknown = data.unk_token ? id_of(*data.unk_token) : -1;
+  if (unknown < 0)
+    throw UserError("the word \"{}\" has no token, and the vocabulary no unknown token",
+                    word.substr(0, 80));
+  return unknown;
+}
+
 void Encoder::State::encode_new_word(std::string_view word, std::vector<int32_t>& ids) {
   switch (data.kind) {
     case ModelKind::byte_bpe:
@@ -197,6 +210,10 @@ void Encoder::State::encode_new_word(std::string_view word, std::vector<int32_t>
       return data.model.merge_symbols(scratch, ids);
     case ModelKind::wordpiece:
       return data.wordpiece.encode_word(word, ids);
+    case ModelKind::unigram:
+      return data.unigram.encode_word(word, unigram_scratch, ids);
+    case ModelKind::word_level:
+      return ids.push_back(id_of_whole_word(word));
   }
   MEGA_CHECK(false);
 }

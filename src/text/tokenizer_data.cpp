@@ -74,15 +74,15 @@ void fill_bytes(TokenizerData& data, std::string_view where) {
         where, missing);
 }
 
-std::vector<tokenize::PieceTrie::Piece> pieces(const TokenizerData& data) {
+}  // namespace
+
+std::vector<tokenize::PieceTrie::Piece> model_pieces(const TokenizerData& data) {
   std::vector<tokenize::PieceTrie::Piece> found;
   for (const int32_t id : data.model_ids)
     if (const std::string_view token = data.vocabulary.token(id); !token.empty())
       found.push_back({token, id});
   return found;
 }
-
-}  // namespace
 
 void complete_model(TokenizerData& data, std::string_view where) {
   switch (data.kind) {
@@ -96,7 +96,12 @@ void complete_model(TokenizerData& data, std::string_view where) {
       fill_characters(data, where);
       return;
     case ModelKind::wordpiece:
-      data.wordpiece = tokenize::WordPieceModel(data.wordpiece.options(), pieces(data));
+      data.wordpiece = tokenize::WordPieceModel(data.wordpiece.options(), model_pieces(data));
+      return;
+    case ModelKind::unigram:
+      return;  // complete when it was read
+    case ModelKind::word_level:
+      data.whole_words = tokenize::PieceTrie(model_pieces(data));
       return;
   }
   MEGA_CHECK(false);

@@ -18,6 +18,7 @@
 #include "tokenize/byte_fallback.h"
 #include "tokenize/normalizer.h"
 #include "tokenize/pre_tokenizer.h"
+#include "tokenize/unigram_model.h"
 #include "tokenize/wordpiece_model.h"
 
 namespace megalith::text {
@@ -26,6 +27,8 @@ enum class ModelKind {
   byte_bpe,       // symbols are the bytes of a word
   character_bpe,  // symbols are its characters
   wordpiece,
+  unigram,
+  word_level,  // a word is a token, or unknown
 };
 
 inline bool is_bpe(ModelKind kind) {
@@ -51,6 +54,8 @@ struct TokenizerData {
   bool fuse_unk = false;                            // neighbouring ones become one
   std::vector<std::pair<int32_t, int32_t>> merges;  // by rank
   tokenize::WordPieceModel wordpiece;
+  tokenize::UnigramModel unigram;
+  tokenize::PieceTrie whole_words;  // of word_level, whose unknown token is `unk_token`
 
   Decoder decoder;
 
@@ -66,6 +71,8 @@ struct TokenizerData {
   std::string decoder_json = "null";
 };
 
+/// The tokens of the model that are not empty; they live as long as the vocabulary is unchanged.
+std::vector<tokenize::PieceTrie::Piece> model_pieces(const TokenizerData& data);
 /// Fills the model of `kind` from `vocabulary`, `model_ids` and `merges`. Call it before the added
 /// tokens join the vocabulary, since a model knows only its own tokens. `where` names the file in
 /// messages. UserError if a merge makes a token that the vocabulary lacks.

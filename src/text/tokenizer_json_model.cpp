@@ -29,15 +29,35 @@ void read_wordpiece_options(const JsonSource& model, TokenizerData& data) {
   data.wordpiece = tokenize::WordPieceModel(std::move(options), {});
 }
 
+// The unknown token is an id there, which is checked when the vocabulary is read.
+void read_unigram_options(const JsonSource& model, TokenizerData& data) {
+  data.kind = ModelKind::unigram;
+  data.byte_fallback = model.boolean("byte_fallback", false);
+}
+
+void read_word_level_options(const JsonSource& model, TokenizerData& data) {
+  data.kind = ModelKind::word_level;
+  data.unk_token = model.string("unk_token");
+}
+
+// Old files do not name their model.
+std::string guess_type(const JsonSource& model) {
+  if (model.has("merges")) return "BPE";
+  if (model.has("continuing_subword_prefix")) return "WordPiece";
+  return model.has("vocab") && model.member("vocab").is_array() ? "Unigram" : "WordLevel";
+}
+
 }  // namespace
 
-// Old files have no type.
 void read_model_options(const JsonSource& model, TokenizerData& data) {
-  const std::string type = model.has("type") ? model.string("type") : "BPE";
+  const std::string type = model.has("type") ? model.string("type") : guess_type(model);
   if (type == "BPE") return read_bpe_options(model, data);
   if (type == "WordPiece") return read_wordpiece_options(model, data);
-  throw UserError("{}: the model \"{}\" is not supported; BPE and WordPiece are", model.where(),
-                  type);
+  if (type == "Unigram") return read_unigram_options(model, data);
+  if (type == "WordLevel") return read_word_level_options(model, data);
+  throw UserError(
+      "{}: the model \"{}\" is not supported; BPE, WordPiece, Unigram and WordLevel are",
+      model.where(), type);
 }
 
 }  // namespace megalith::text

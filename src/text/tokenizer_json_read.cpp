@@ -4,6 +4,7 @@
 #include <unordered_set>
 
 #include "base/error.h"
+#include "base/integer.h"
 #include "text/tokenizer_json.h"
 #include "text/tokenizer_json_stages.h"
 
@@ -69,6 +70,34 @@ void read_vocabulary(JsonSource model, size_t id_limit, TokenizerData& data) {
   std::sort(data.model_ids.begin(), data.model_ids.end());
 }
 
+// A list of pieces with their scores, whose places are their ids.
+void read_unigram(JsonSource model, TokenizerData& data) {
+  const JsonElement vocab = model.member("vocab");
+  if (!vocab.is_array()) throw UserError("{}: model.vocab is not a list", model.where());
+  std::vector<double> scores;
+  for (const JsonElement item : simdjson::dom::array(vocab)) {
+    const int32_t id = narrow<int32_t>(scores.size());
+    std::string_view piece;
+    double score = 0;
+    const bool good = item.is_array() && simdjson::dom::array(item).size() == 2 &&
+                      simdjson::dom::array(item).at(0).get(piece) == simdjson::SUCCESS &&
+                      simdjson::dom::array(item).at(1).get(score) == simdjson::SUCCESS;
+    if (!good) throw UserError("{}: model.vocab[{}] is not [piece, score]", model.where(), id);
+    data.vocabulary.add(id, piece, model.where());
+    data.model_ids.push_back(id);
+    scores.push_back(score);
+  }
+  tokenize::UnigramModel::Options options{.byte_fallback = data.byte_fallback};
+  if (model.has("unk_id")) {
+    const uint64_t unknown = model.whole("unk_id", 0);
+    if (unknown >= scores.size())
+      throw UserError("{}: model.unk_id is {}, and there are {} pieces", model.where(), unknown,
+                      scores.size());
+    options.unknown_id = static_cast<int32_t>(unknown);
+  }
+  data.unigram = tokenize::UnigramModel(options, model_pieces(data), std::move(scores));
+}
+
 // Both encodings: "a b" and ["a", "b"].
 void read_merges(JsonSource model, TokenizerData& data) {
   const JsonElement merges = model.member("merges");
@@ -130,7 +159,11 @@ TokenizerData read_tokenizer_json(std::string_view json, std::string_view where)
   // Ids may leave gaps (padded vocabularies), but not such that a small file asks for gigabytes.
   const size_t entries = model.count("vocab") + root.count("added_tokens");
   const size_t id_limit = std::min<size_t>(entries * 4 + 65536, 0x7FFFFFFF);
-  read_vocabulary(model, id_limit, data);
+  if (data.kind == ModelKind::unigram) {
+    read_unigram(model, data);
+  } else {
+    read_vocabulary(model, id_limit, data);
+  }
   if (is_bpe(data.kind)) read_merges(model, data);
   complete_model(data, where);
   read_added_tokens(root, id_limit, data);

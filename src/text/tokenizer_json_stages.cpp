@@ -4,6 +4,7 @@
 
 #include "base/error.h"
 #include "characters/utf8.h"
+#include "text/base64.h"
 
 namespace megalith::text {
 
@@ -52,6 +53,10 @@ tokenize::NormalizerStep read_normalizer_step(const JsonSource& part) {
                                 part.boolean("strip_right", true)};
   if (type == "Replace")
     return tokenize::ReplaceText{read_string_pattern(part, "normalizer"), part.string("content")};
+  if (type == "Precompiled") {
+    const std::string rules = decode_base64(part.string("precompiled_charsmap"), part.where());
+    return std::make_shared<const tokenize::CharsMap>(rules, part.where());
+  }
   if (type == "BertNormalizer") {
     tokenize::BertNormalizer bert;
     bert.clean_text = part.boolean("clean_text", true);

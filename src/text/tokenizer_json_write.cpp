@@ -83,6 +83,22 @@ void write_wordpiece_options(const TokenizerData& data, std::string& out) {
                  options.most_characters);
 }
 
+void write_unigram(const TokenizerData& data, std::string& out) {
+  const int32_t unknown = data.unigram.options().unknown_id;
+  fmt::format_to(std::back_inserter(out),
+                 "    \"type\": \"Unigram\",\n    \"unk_id\": {},\n    \"byte_fallback\": {},\n"
+                 "    \"vocab\": [",
+                 unknown >= 0 ? std::to_string(unknown) : "null", data.byte_fallback);
+  const char* separator = "\n";
+  for (const int32_t id : data.model_ids) {
+    fmt::format_to(std::back_inserter(out), "{}      [{}, {}]", separator,
+                   json_string(data.vocabulary.token(id)),
+                   nlohmann::json(data.unigram.score(id)).dump());
+    separator = ",\n";
+  }
+  out += data.model_ids.empty() ? "]\n" : "\n    ]\n";
+}
+
 }  // namespace
 
 std::string write_tokenizer_json(const TokenizerData& data) {
@@ -102,8 +118,16 @@ std::string write_tokenizer_json(const TokenizerData& data) {
     write_bpe_options(data, out);
     write_vocabulary(data, out);
     write_merges(data, out);
+  } else if (data.kind == ModelKind::unigram) {
+    write_unigram(data, out);
   } else {
-    write_wordpiece_options(data, out);
+    if (data.kind == ModelKind::wordpiece) {
+      write_wordpiece_options(data, out);
+    } else {
+      fmt::format_to(std::back_inserter(out),
+                     "    \"type\": \"WordLevel\",\n    \"unk_token\": {},\n",
+                     json_string(data.unk_token.value_or("")));
+    }
     write_vocabulary(data, out);
   }
   out += "  }\n}\n";

@@ -73,7 +73,7 @@ class Run {
 
  private:
   void clean(uint32_t code, std::string_view bytes) {
-    const uint8_t flags = classes_.of(code);
+    const uint16_t flags = classes_.of(code);
     if (options_.clean_text && (flags & characters::kRemoved) != 0) return;
     const bool is_space = options_.clean_text && (flags & characters::kWhiteSpace) != 0;
     const bool alone = options_.handle_chinese_chars && is_ideograph(code);
@@ -89,7 +89,7 @@ class Run {
 };
 
 bool is_removed(const BertNormalizer& options, uint32_t code) {
-  const uint8_t flags = characters::tokenizer_classes().of(code);
+  const uint16_t flags = characters::tokenizer_classes().of(code);
   return (options.clean_text && (flags & characters::kRemoved) != 0) ||
          (options.strip_accents && (flags & characters::kNonspacing) != 0);
 }

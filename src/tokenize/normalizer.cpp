@@ -110,6 +110,10 @@ bool run(ByteCharacters, std::string_view text, std::string& out) {
   return true;
 }
 
+bool run(const CompiledRules& rules, std::string_view text, std::string& out) {
+  return rules->append(text, out);
+}
+
 }  // namespace
 
 Normalizer::Result Normalizer::apply(std::string_view text, Scratch& scratch) const {

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "characters/normal_form.h"
+#include "tokenize/chars_map.h"
 
 namespace megalith::tokenize {
 
@@ -40,8 +41,12 @@ struct ReplaceText {
 /// Each byte becomes the character of the byte alphabet.
 struct ByteCharacters {};
 
-using NormalizerStep = std::variant<characters::NormalForm, BertNormalizer, Lowercase, StripAccents,
-                                    Nmt, StripSpace, Prepend, ReplaceText, ByteCharacters>;
+/// SentencePiece's compiled rules.
+using CompiledRules = std::shared_ptr<const CharsMap>;
+
+using NormalizerStep =
+    std::variant<characters::NormalForm, BertNormalizer, Lowercase, StripAccents, Nmt, StripSpace,
+                 Prepend, ReplaceText, ByteCharacters, CompiledRules>;
 
 class Normalizer {
  public:

@@ -50,7 +50,7 @@ auto characters_that(const IsMatch& is_match) {
   };
 }
 
-template <uint8_t Class>
+template <uint16_t Class>
 void cut_class(Words& words, SplitBehavior behavior) {
   const auto& classes = characters::tokenizer_classes();
   const auto is_match = [&](uint32_t code) { return (classes.of(code) & Class) != 0; };
@@ -58,7 +58,7 @@ void cut_class(Words& words, SplitBehavior behavior) {
 }
 
 // Words of characters that are not `Gap`; those that are `Alone` are words by themselves.
-template <uint8_t Gap, uint8_t Alone>
+template <uint16_t Gap, uint16_t Alone>
 void cut_words(Words& words) {
   const auto& classes = characters::tokenizer_classes();
   words.cut.clear();
@@ -68,7 +68,7 @@ void cut_words(Words& words) {
     for (size_t at = word.begin; at < word.end;) {
       const CodePoint point = characters::read_utf8(words.text.data() + at);
       const size_t end = at + point.length;
-      if (const uint8_t flags = classes.of(point.code); (flags & (Gap | Alone)) != 0) {
+      if (const uint16_t flags = classes.of(point.code); (flags & (Gap | Alone)) != 0) {
         if (begin < at) words.cut.push_back({begin, at});
         if ((flags & Gap) == 0) words.cut.push_back({at, end});
         begin = end;
