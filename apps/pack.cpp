@@ -18,6 +18,7 @@ namespace {
 struct PackOptions {
   std::string tokenizer, output, field, document;
   std::vector<std::string> inputs;
+  bool special_tokens = false;
   int threads = 0;
 };
 
@@ -25,6 +26,7 @@ data::PackOptions pack_options(const PackOptions& o) {
   data::PackOptions options;
   options.inputs.assign(o.inputs.begin(), o.inputs.end());
   options.output_prefix = o.output;
+  options.special_tokens = o.special_tokens;
   options.threads = o.threads;
   if (!o.field.empty()) options.field = o.field;
   if (o.document == "file") options.document = data::DocumentMode::file;
@@ -74,6 +76,9 @@ void add_pack(CLI::App& app, Invocation& invocation) {
   c.add_option("--field", o->field, "JSON lines: the field that holds the text (default: text)");
   c.add_option("--document", o->document, "text files: what one document is (default: file)")
       ->check(CLI::IsMember({"file", "line", "paragraph"}));
+  c.add_flag("--special-tokens", o->special_tokens,
+             "documents stand between the special tokens of the tokenizer's post-processor, as "
+             "[CLS] and [SEP]");
   c.add_option("--threads", o->threads, "encoders; 0: all cores")
       ->check(CLI::Range(0, 1024))
       ->capture_default_str();

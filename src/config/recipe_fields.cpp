@@ -109,7 +109,7 @@ void MaskingSection::visit(FieldVisitor& v) {
   v.field("mask_share", mask_share, "part of these that the mask token hides", between(0, 1));
   v.field("random_share", random_share,
           "part of these that a random token replaces; the others stay as they are", between(0, 1));
-  v.field("whole_words", whole_words, "words are predicted whole (by their first tokens' spaces)");
+  v.field("whole_words", whole_words, "words are predicted whole");
 }
 
 void FimSection::visit(FieldVisitor& v) {

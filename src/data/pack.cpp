@@ -104,12 +104,15 @@ PackResult pack_with(const EncoderFactory& encoders, int64_t vocab_size, int32_t
   const double start = monotonic_seconds();
   check_inputs(options);
   const int threads = options.threads > 0 ? options.threads : available_cores();
-  const EncoderFactory with_end = [&encoders, end_of_document] {
-    return
-        [encode = encoders(), end_of_document](std::string_view text, std::vector<int32_t>& ids) {
-          encode(text, ids);
-          ids.push_back(end_of_document);
-        };
+  const bool may_end = options.special_tokens;
+  const EncoderFactory with_end = [&encoders, end_of_document, may_end] {
+    return [encode = encoders(), end_of_document, may_end](std::string_view text,
+                                                           std::vector<int32_t>& ids) {
+      const size_t before = ids.size();
+      encode(text, ids);
+      const bool ends = may_end && ids.size() > before && ids.back() == end_of_document;
+      if (!ends) ids.push_back(end_of_document);
+    };
   };
   PackResult result;
   write_indexed(options.output_prefix, token_type_for(vocab_size), [&](IndexedWriter& writer) {
@@ -140,10 +143,13 @@ PackResult pack(const text::Tokenizer& tokenizer, const PackOptions& options,
   if (!end_of_document) {
     throw UserError("the tokenizer has no end-of-document token; add one, as <|endoftext|>");
   }
-  const EncoderFactory encoders = [&tokenizer] {
+  const bool special_tokens = options.special_tokens;
+  if (special_tokens && tokenizer.encode("", true).empty())
+    throw UserError("the tokenizer puts no special tokens around a text; pack without them");
+  const EncoderFactory encoders = [&tokenizer, special_tokens] {
     auto encoder = std::make_shared<text::Encoder>(tokenizer);
-    return [encoder](std::string_view text, std::vector<int32_t>& ids) {
-      encoder->encode(text, ids, false);
+    return [encoder, special_tokens](std::string_view text, std::vector<int32_t>& ids) {
+      encoder->encode(text, ids, special_tokens);
     };
   };
   return pack_with(encoders, tokenizer.vocab_size(), *end_of_document, options, progress);

@@ -29,6 +29,7 @@ struct PackOptions {
   std::filesystem::path output_prefix;
   std::optional<std::string> field;      // of JSON lines; "text" unless given
   std::optional<DocumentMode> document;  // of text; file unless given
+  bool special_tokens = false;           // documents stand between those of the post-processor
   int threads = 0;                       // encoders; 0: all cores the process may use
 };
 
@@ -46,11 +47,13 @@ struct PackResult : PackProgress {
 using PackProgressFunction = std::function<void(const PackProgress&)>;
 
 /// Packs with a tokenizer. UserError for inputs that cannot be read as asked, if there are no
-/// documents at all, and for a tokenizer without an end-of-document token; no file is written then.
+/// documents at all, and for a tokenizer without an end-of-document token, or without the special
+/// tokens that are asked for; no file is written then.
 PackResult pack(const text::Tokenizer& tokenizer, const PackOptions& options,
                 const PackProgressFunction& progress = {});
 
-/// The same with any encoder; `end_of_document` is appended to every document.
+/// The same with any encoder; `end_of_document` is appended to every document, but to one that ends
+/// with it where `special_tokens` put it there.
 PackResult pack_with(const EncoderFactory& encoders, int64_t vocab_size, int32_t end_of_document,
                      const PackOptions& options, const PackProgressFunction& progress = {});
 

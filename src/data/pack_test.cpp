@@ -13,6 +13,7 @@
 #include "data/indexed.h"
 #include "data/test_compress.h"
 #include "data/test_corpus.h"
+#include "text/tokenizer_fixture.h"
 
 namespace megalith::data {
 namespace {
@@ -230,6 +231,48 @@ TEST(Pack, ProgressEndsAtTheResult) {
   EXPECT_EQ(last.documents, result.documents);
   EXPECT_EQ(last.tokens, result.tokens);
   EXPECT_EQ(last.bytes + result.documents, result.tokens);
+}
+
+nlohmann::json template_of(const std::vector<const char*>& parts) {
+  nlohmann::json single = nlohmann::json::array();
+  for (const std::string part : parts) {
+    const bool text = part == "A";
+    single.push_back({{text ? "Sequence" : "SpecialToken", {{"id", part}, {"type_id", 0}}}});
+  }
+  nlohmann::json tokens = nlohmann::json::object();
+  for (const auto& [name, id] : {std::pair{"<|endoftext|>", 256}, std::pair{"[CLS]", 257}})
+    tokens[name] = {{"id", name}, {"ids", {id}}, {"tokens", {name}}};
+  return {{"type", "TemplateProcessing"},
+          {"single", single},
+          {"pair", nlohmann::json::array({{{"Sequence", {{"id", "A"}, {"type_id", 0}}}},
+                                          {{"Sequence", {{"id", "B"}, {"type_id", 0}}}}})},
+          {"special_tokens", tokens}};
+}
+
+TEST(Pack, DocumentsStandBetweenTheSpecialTokensOfTheTokenizer) {
+  const TemporaryFolder folder;
+  write_text(folder / "a.txt", "xy\nz\n");
+  nlohmann::json json = text::small_tokenizer({});
+  nlohmann::json cls = json["added_tokens"][0];
+  cls["id"] = 257;
+  cls["content"] = "[CLS]";
+  json["added_tokens"].push_back(cls);
+  const auto ids = [&](const std::vector<const char*>& parts, bool special_tokens) {
+    json["post_processor"] = template_of(parts);
+    PackOptions o = options({folder / "a.txt"}, folder / "out");
+    o.document = DocumentMode::line;
+    o.special_tokens = special_tokens;
+    pack(text::parse(json), o);
+    const IndexedDataset corpus(folder / "out");
+    std::vector<int32_t> all(static_cast<size_t>(corpus.num_tokens()));
+    corpus.read(0, all, 258);
+    return all;
+  };
+  constexpr const char* kTheEnd = "<|endoftext|>";
+  EXPECT_THAT(ids({"[CLS]", "A", kTheEnd}, true), ElementsAre(257, 'x', 'y', 256, 257, 'z', 256));
+  EXPECT_THAT(ids({"[CLS]", "A"}, true), ElementsAre(257, 'x', 'y', 256, 257, 'z', 256));
+  EXPECT_THAT(ids({"[CLS]", "A", kTheEnd}, false), ElementsAre('x', 'y', 256, 'z', 256));
+  EXPECT_THAT(error_of([&] { ids({"A"}, true); }), HasSubstr("puts no special tokens"));
 }
 
 }  // namespace

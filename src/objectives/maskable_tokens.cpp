@@ -23,11 +23,14 @@ int32_t mask_of(const text::Tokenizer& tokenizer) {
       kMaskTokens[0], kMaskTokens[1]);
 }
 
-/// White space in front of a word is part of its first token, in the byte alphabet and where spaces
-/// are marked.
-bool begins_with_space(const text::Tokenizer& tokenizer, int32_t id) {
-  const std::string_view bytes = tokenizer.token_bytes(id);
-  return !bytes.empty() && (bytes[0] == ' ' || (bytes[0] >= '\t' && bytes[0] <= '\r'));
+/// Whether a token begins a word: where pieces that go on with one are marked, all others do; else
+/// the white space in front of a word is part of its first token, as it is or marked.
+bool is_first_of_word(const text::Tokenizer& tokenizer, int32_t id) {
+  const std::string_view said = tokenizer.token_bytes(id);
+  if (tokenizer.data().kind == text::ModelKind::wordpiece)
+    return !said.starts_with(tokenizer.data().wordpiece.options().continuing_prefix);
+  return said.starts_with("\u2581") || said.starts_with(' ') ||
+         (!said.empty() && said[0] >= '\t' && said[0] <= '\r');
 }
 
 }  // namespace
@@ -39,7 +42,7 @@ MaskableTokens::MaskableTokens(const text::Tokenizer& tokenizer, Unit unit)
     const auto id = static_cast<int32_t>(i);
     if (!tokenizer.data().vocabulary.has(id) || id == mask_ || tokenizer.is_special(id)) continue;
     ordinary_.push_back(id);
-    const bool begins = unit == Unit::token || begins_with_space(tokenizer, id);
+    const bool begins = unit == Unit::token || is_first_of_word(tokenizer, id);
     (begins ? any_begins : any_continues) = true;
     flags_[static_cast<size_t>(i)] = static_cast<uint8_t>(kOrdinary | (begins ? kBeginsWord : 0));
   }

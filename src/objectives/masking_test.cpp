@@ -239,5 +239,35 @@ TEST(MaskableTokens, WordsNeedTokensThatTellThemApart) {
               ThrowsMessage<UserError>(HasSubstr("train.masking.whole_words")));
 }
 
+TEST(MaskableTokens, APieceThatIsMarkedGoesOnWithAWord) {
+  const MaskableTokens words(wordpiece_tokenizer(), Unit::word);
+  EXPECT_EQ(words.mask(), 1);
+  EXPECT_THAT(words.ordinary(), ElementsAre(2, 3, 4, 5, 6));
+  const auto begins = [](const MaskableTokens& tokens) {
+    std::vector<bool> flags;
+    for (int32_t id = 0; id < 7; ++id) flags.push_back(tokens.begins_word(id));
+    return flags;
+  };
+  EXPECT_THAT(begins(words), ElementsAre(false, false, true, false, false, true, true));
+  EXPECT_THAT(begins(MaskableTokens(wordpiece_tokenizer(), Unit::token)),
+              ElementsAre(false, false, true, true, true, true, true));
+}
+
+TEST(MaskableTokens, AMarkedSpaceBeginsAWord) {
+  nlohmann::json json = text::small_tokenizer({});
+  nlohmann::json mask = json["added_tokens"][0];
+  mask["content"] = "<mask>";
+  mask["id"] = 3;
+  json["added_tokens"] = {mask};
+  for (const char* part : {"pre_tokenizer", "post_processor", "decoder"}) json[part] = nullptr;
+  json["model"]["merges"] = nlohmann::json::array();
+  json["model"]["vocab"] = {{"\u2581", 0}, {"a", 1}, {"b", 2}, {"<mask>", 3}};
+  json["model"]["unk_token"] = "a";
+  const MaskableTokens words(text::parse(json), Unit::word);
+  EXPECT_TRUE(words.begins_word(0));
+  EXPECT_FALSE(words.begins_word(1));
+  EXPECT_TRUE(words.is_ordinary(1));
+}
+
 }  // namespace
 }  // namespace megalith::objectives

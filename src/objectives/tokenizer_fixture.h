@@ -23,4 +23,31 @@ constexpr int32_t kEnd = 259, kMask = 260, kPrefix = 261, kMiddle = 262, kSuffix
 constexpr int32_t kOrdinary = 259;  // ids below are ordinary
 constexpr int64_t kVocabulary = 264;
 
+/// "[SEP]" 0, "[MASK]" 1, "un" 2, "##aff" 3, "##able" 4, "the" 5, "," 6.
+inline text::Tokenizer wordpiece_tokenizer() {
+  nlohmann::json json = text::small_tokenizer({});
+  nlohmann::json end = json["added_tokens"][0], mask = end;
+  end["id"] = 0;
+  end["content"] = "[SEP]";
+  mask["id"] = 1;
+  mask["content"] = "[MASK]";
+  json["added_tokens"] = {end, mask};
+  json["pre_tokenizer"] = {{"type", "BertPreTokenizer"}};
+  json["post_processor"] = nullptr;
+  json["decoder"] = {{"type", "WordPiece"}, {"prefix", "##"}, {"cleanup", true}};
+  json["model"] = {{"type", "WordPiece"},
+                   {"unk_token", "[SEP]"},
+                   {"continuing_subword_prefix", "##"},
+                   {"max_input_chars_per_word", 100},
+                   {"vocab",
+                    {{"[SEP]", 0},
+                     {"[MASK]", 1},
+                     {"un", 2},
+                     {"##aff", 3},
+                     {"##able", 4},
+                     {"the", 5},
+                     {",", 6}}}};
+  return text::parse(json);
+}
+
 }  // namespace megalith::objectives

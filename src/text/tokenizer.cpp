@@ -59,8 +59,9 @@ bool Tokenizer::is_special(int64_t id) const {
 }
 
 std::optional<int32_t> Tokenizer::end_of_document() const {
-  for (const std::string_view name : {kEndOfText, std::string_view("<|end_of_text|>"),
-                                      std::string_view("</s>"), std::string_view("<|im_end|>")})
+  for (const std::string_view name :
+       {kEndOfText, std::string_view("<|end_of_text|>"), std::string_view("</s>"),
+        std::string_view("<|im_end|>"), std::string_view("[SEP]")})
     if (const std::optional<int32_t> id = id_of(name)) return id;
   return std::nullopt;
 }

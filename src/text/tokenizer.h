@@ -53,8 +53,8 @@ class Tokenizer {
   std::string_view token_bytes(int64_t id) const;
   /// True for tokens that decode leaves out.
   bool is_special(int64_t id) const;
-  /// The token that ends a document: the first of `<|endoftext|>`, `<|end_of_text|>`, `</s>` and
-  /// `<|im_end|>` that the file has.
+  /// The token that ends a document: the first of `<|endoftext|>`, `<|end_of_text|>`, `</s>`,
+  /// `<|im_end|>` and `[SEP]` that the file has.
   std::optional<int32_t> end_of_document() const;
 
   /// Encodes one document. `add_special_tokens` adds what the post-processor names (many files:

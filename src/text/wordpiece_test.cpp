@@ -76,6 +76,7 @@ TEST(WordPiece, EncodesAndDecodes) {
             (Ids{cls, the, cat, s, comma, un, aff, able, e, unk, sep}));
   EXPECT_EQ(tokenizer.encode("the[MASK]cats", false), (Ids{the, mask, cat, s}));
   EXPECT_EQ(tokenizer.encode("", true), (Ids{cls, sep}));
+  EXPECT_EQ(tokenizer.end_of_document(), sep);
   EXPECT_EQ(tokenizer.decode(Ids{cls, the, cat, s, comma, un, aff, able, sep}),
             "the cats, unaffable");
   EXPECT_EQ(tokenizer.decode(Ids{cls, the, s, sep}, true), "[CLS] thes [SEP]");
