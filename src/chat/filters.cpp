@@ -179,8 +179,8 @@ Value apply_filter(std::string_view name, const Value& input, const Arguments& a
   for (const auto find : {text_filter, list_filter, number_filter})
     if (const Filter filter = find(name)) return filter(input, arguments, budget);
   for (const std::string_view known :
-       {"center", "e", "escape", "filesizeformat", "forceescape", "format", "groupby", "pprint",
-        "random", "slice", "striptags", "truncate", "urlencode", "urlize", "wordwrap", "xmlattr"})
+       {"center", "filesizeformat", "format", "pprint", "random", "slice", "striptags", "truncate",
+        "urlencode", "urlize", "wordwrap", "xmlattr"})
     if (name == known) throw Fault("the filter '{}' is not supported", name);
   throw Fault("there is no filter '{}'", name.substr(0, 60));
 }

@@ -40,7 +40,6 @@ TEST(ChatFilters, ToJsonIsPythons) {
         R"({"name": "f", "parameters": {"b": [1, 2.0, true, null], "a": {}}, "e": []}ab)"}});
   EXPECT_THAT(fault_of("{{ x|tojson }}"), HasSubstr("Undefined has no form in JSON"));
   EXPECT_THAT(fault_of("{{ [1]|map('string')|tojson }}"), HasSubstr("generator has no form"));
-  EXPECT_THAT(fault_of("{{ 'a'|safe + 'b' }}"), HasSubstr("'safe' in + is not supported"));
 }
 
 TEST(ChatFilters, Text) {
@@ -60,6 +59,27 @@ TEST(ChatFilters, Text) {
                {"{{ 5|string + 'a' }} {{ 'two words, one'|wordcount }}", "5a 3"}});
 }
 
+// Python's Markup: what joins it with + is escaped, what is cut from it is one too, `~` gives plain
+// text.
+TEST(ChatFilters, SafeText) {
+  expect_same(
+      {{"{{ '<' + '<b>'|safe }} {{ '<b>'|safe + '<' }} {{ '<b>'|safe ~ '<' }}",
+        "&lt;<b> <b>&lt; <b><"},
+       {"{{ '[ARGS]' + {'a': '<'}|tojson|safe + 'x' }}", R"([ARGS]{"a": "<"}x)"},
+       {"{{ '&<>\\'\"'|e }} {{ '<'|safe|e }} {{ '<'|safe|forceescape }} {{ 5|escape }}",
+        "&amp;&lt;&gt;&#39;&#34; < &lt; 5"},
+       {"{{ ['<'|safe, 'a'|safe * 2, ('-'|safe).join(['<', 1])] }}",
+        "[Markup('<'), Markup('aa'), Markup('&lt;-1')]"},
+       {"{{ ('a<'|safe).replace('a', '>') }} {{ 'a<'|safe|replace('a', '>') + '<' }}", "&gt;< ><<"},
+       {"{{ ('a<'|safe)[0] + '<' }}{{ ('a<'|safe)[::-1] + '<' }}{{ ('a b'|safe).split()[0] + '<' "
+        "}}",
+        "a&lt;<a&lt;a&lt;"},
+       {"{{ 'a'|safe|upper + '<' }} {{ 'a'|safe|title + '<' }} {{ 'a'|safe|first + '<' }}",
+        "A&lt; A< a<"},
+       {"{{ 'a'|safe == 'a' }} {{ 'a'|safe is string }} {{ 'a'|safe is escaped }}",
+        "True True True"}});
+}
+
 TEST(ChatFilters, Lists) {
   expect_same(
       {{"{{ words|first }} {{ words|last }} {{ []|first }}{{ 'abc'|last }}", "b a c"},
@@ -71,6 +91,12 @@ TEST(ChatFilters, Lists) {
        {"{{ messages|map(attribute='role')|list }} {{ words|map('upper')|join }}",
         "['system', 'user', 'user'] BACA"},
        {"{{ messages|map(attribute='n', default='-')|list }}", "['-', '-', None]"},
+       {"{{ [{}]|map(attribute='a.b.c', default='-')|list }}", "['-']"},
+       {"{{ none|map('nope')|list }}{{ 0|selectattr('a.b')|list }}{{ false|reject|list }}",
+        "[][][]"},
+       {"{{ [{'a': 1, 'b': 'B'}, {'a': 1, 'b': 'a'}]|sort(attribute='a,b')|map(attribute='b')|join "
+        "}}",
+        "aB"},
        {"{{ messages|selectattr('role', 'equalto', 'user')|list|length }} "
         "{{ messages|rejectattr('role', '==', 'user')|map(attribute='content')|first }}",
         "2 S"},
@@ -80,6 +106,9 @@ TEST(ChatFilters, Lists) {
        {"{{ [1, 2, 3]|select('odd')|list }} {{ [0, 1, '']|reject|list }}", "[1, 3] [0, '']"},
        {"{{ tool.parameters|dictsort }}", "[('a', {}), ('b', [1, 2.0, True, None])]"},
        {"{% for k, v in tool|items %}{{ k }} {% endfor %}", "name parameters e "},
+       {"{% for role, all in messages|groupby('role') %}{{ role }}{{ all|length }}{% endfor %}"
+        "{{ ([{'a': 'b'}, {'a': 'B'}]|groupby('a')|first).list|length }}",
+        "system1user22"},
        {"{{ [3, 1, 2]|min }} {{ [3, 1, 2]|max }} {{ ['b', 'A']|min }}", "1 3 A"},
        {"{{ [1, 2, 3]|batch(2)|list }} {{ [1, 2, 3]|batch(2, 0)|list }}",
         "[[1, 2], [3]] [[1, 2], [3, 0]]"},

@@ -49,7 +49,7 @@ Value reverse(const Value& input, const Arguments& arguments, Budget& budget) {
   if (!input.is_text()) return make_iterator(std::move(items), budget);
   std::string text;
   for (const Value& character : items) text += character.bytes();
-  return Value::text(std::move(text), budget);
+  return Value::text(std::move(text), budget, input.is_safe_text());
 }
 
 Value items(const Value& input, const Arguments& arguments, Budget& budget) {
@@ -76,14 +76,29 @@ Items sorted(const Items& items, bool reversed, const Key& key, Budget& budget) 
   return result;
 }
 
+/// The paths of "a,b.c"; what is no text is one itself.
+Items paths_of(const Value& path, Budget& budget) {
+  if (!path.is_text()) return {path};
+  Items paths;
+  std::string_view rest = path.bytes();
+  while (true) {
+    const size_t comma = rest.find(',');
+    paths.push_back(Value::text(std::string(rest.substr(0, comma)), budget));
+    if (comma == std::string_view::npos) return paths;
+    rest.remove_prefix(comma + 1);
+  }
+}
+
 Value sort(const Value& input, const Arguments& arguments, Budget& budget) {
   const auto bound = arguments.bind("the filter sort", {"reverse", "case_sensitive", "attribute"});
-  const Value path = bound[2].value_or(Value::none());
-  if (path.is_text() && path.bytes().find(',') != std::string::npos)
-    throw Fault("the filter sort by several attributes is not supported");
+  const Items paths = paths_of(bound[2].value_or(Value::none()), budget);
   const auto key = [&](const Value& item) {
-    const Value found = item_at_path(item, path, budget);
-    return flag(bound[1]) ? found : without_case(found, budget);
+    Items keys;
+    for (const Value& path : paths) {
+      const Value found = item_at_path(item, path, budget);
+      keys.push_back(flag(bound[1]) ? found : without_case(found, budget));
+    }
+    return make_list(std::move(keys), budget);
   };
   return make_list(sorted(items_of(input, budget), flag(bound[0]), key, budget), budget);
 }
@@ -102,6 +117,32 @@ Value dictsort(const Value& input, const Arguments& arguments, Budget& budget) {
     return flag(bound[0]) ? part : without_case(part, budget);
   };
   return make_list(sorted(pairs, flag(bound[2]), key, budget), budget);
+}
+
+Value groupby(const Value& input, const Arguments& arguments, Budget& budget) {
+  const auto bound =
+      arguments.bind("the filter groupby", {"attribute", "default", "case_sensitive"});
+  if (!bound[0]) throw Fault("the filter groupby needs an attribute");
+  const auto found = [&](const Value& item) {
+    return item_at_path(item, *bound[0], budget, bound[1].value_or(Value::none()));
+  };
+  const auto key = [&](const Value& item) {
+    return flag(bound[2]) ? found(item) : without_case(found(item), budget);
+  };
+  Items groups, group;
+  const auto end_group = [&] {
+    if (group.empty()) return;
+    const Value name = found(group.front());
+    const Value all = make_list(std::exchange(group, {}), budget);
+    groups.push_back(
+        make_sequence(SequenceKind::tuple, {name, all}, budget, std::string(kGroupName)));
+  };
+  for (const Value& item : sorted(items_of(input, budget), false, key, budget)) {
+    if (!group.empty() && !equal(key(group.back()), key(item), budget)) end_group();
+    group.push_back(item);
+  }
+  end_group();
+  return make_list(std::move(groups), budget);
 }
 
 Value unique(const Value& input, const Arguments& arguments, Budget& budget) {
@@ -158,15 +199,13 @@ Value batch(const Value& input, const Arguments& arguments, Budget& budget) {
 }
 
 Value map(const Value& input, const Arguments& arguments, Budget& budget) {
+  if (!is_true(input)) return make_iterator({}, budget);  // whatever it is
   Items result;
   if (arguments.positional.empty()) {
     const auto bound = arguments.bind("the filter map", {"attribute", "default"});
     if (!bound[0]) throw Fault("the filter map needs the name of a filter or an attribute");
-    for (const Value& item : items_of(input, budget)) {
-      Value found = item_at_path(item, *bound[0], budget);
-      const bool replaces = found.is_undefined() && bound[1] && !bound[1]->is_none();
-      result.push_back(replaces ? *bound[1] : std::move(found));
-    }
+    for (const Value& item : items_of(input, budget))
+      result.push_back(item_at_path(item, *bound[0], budget, bound[1].value_or(Value::none())));
     return make_iterator(std::move(result), budget);
   }
   Arguments rest = arguments;
@@ -182,6 +221,7 @@ Value map(const Value& input, const Arguments& arguments, Budget& budget) {
 /// select, reject, selectattr, rejectattr: keeps what passes a test, or is true if none is named.
 template <bool of_attribute, bool keeps>
 Value select(const Value& input, const Arguments& arguments, Budget& budget) {
+  if (!is_true(input)) return make_iterator({}, budget);  // whatever it is
   Arguments rest = arguments;
   const auto take = [&]() -> std::optional<Value> {
     if (rest.positional.empty()) return std::nullopt;
@@ -203,7 +243,7 @@ Value select(const Value& input, const Arguments& arguments, Budget& budget) {
   return make_iterator(std::move(result), budget);
 }
 
-constexpr std::array<std::pair<std::string_view, Filter>, 16> kListFilters = {{
+constexpr std::array<std::pair<std::string_view, Filter>, 17> kListFilters = {{
     {"first", first},
     {"last", last},
     {"list", list},
@@ -211,6 +251,7 @@ constexpr std::array<std::pair<std::string_view, Filter>, 16> kListFilters = {{
     {"items", items},
     {"sort", sort},
     {"dictsort", dictsort},
+    {"groupby", groupby},
     {"unique", unique},
     {"min", extreme<false>},
     {"max", extreme<true>},

@@ -16,7 +16,7 @@ Value trim(const Value& input, const Arguments& arguments, Budget& budget) {
   std::optional<std::string> set;
   if (bound[0] && !bound[0]->is_none()) set = str(*bound[0], budget);
   budget.step(static_cast<int64_t>(text.size() / 64 * ((set ? set->size() : 0) / 16 + 1)));
-  return Value::text(std::string(strip(text, Side::both, set)), budget);
+  return Value::text(std::string(strip(text, Side::both, set)), budget, input.is_safe_text());
 }
 
 template <std::string (*change)(std::string_view)>
@@ -24,7 +24,7 @@ Value with_case(const Value& input, const Arguments& arguments, Budget& budget) 
   arguments.bind("this filter", {});
   const std::string text = str(input, budget);
   budget.make(text.size() * 3);
-  return Value::text(change(text), budget);
+  return Value::text(change(text), budget, input.is_safe_text());
 }
 
 /// Jinja's own words: cut at white space, hyphens and opening brackets.
@@ -52,6 +52,13 @@ std::string title_words(std::string_view text) {
   return result;
 }
 
+Value title(const Value& input, const Arguments& arguments, Budget& budget) {
+  arguments.bind("the filter title", {});
+  const std::string text = str(input, budget);
+  budget.make(text.size() * 3);
+  return Value::text(title_words(text), budget);  // plain, whatever the input was
+}
+
 Value as_string(const Value& input, const Arguments& arguments, Budget& budget) {
   arguments.bind("the filter string", {});
   return input.is_text() ? input : Value::text(str(input, budget), budget);
@@ -59,7 +66,17 @@ Value as_string(const Value& input, const Arguments& arguments, Budget& budget) 
 
 Value safe(const Value& input, const Arguments& arguments, Budget& budget) {
   arguments.bind("the filter safe", {});
-  return Value(Value::Held(Text{std::make_shared<const std::string>(str(input, budget)), true}));
+  return Value::text(str(input, budget), budget, true);
+}
+
+Value escape(const Value& input, const Arguments& arguments, Budget& budget) {
+  arguments.bind("the filter escape", {});
+  return escaped(input, budget);
+}
+
+Value forceescape(const Value& input, const Arguments& arguments, Budget& budget) {
+  arguments.bind("the filter forceescape", {});
+  return Value::text(escape_html(str(input, budget), budget), budget, true);
 }
 
 Value replace(const Value& input, const Arguments& arguments, Budget& budget) {
@@ -95,7 +112,7 @@ Value indent(const Value& input, const Arguments& arguments, Budget& budget) {
     result += line;
     is_first = false;
   }
-  return Value::text(std::move(result), budget);
+  return Value::text(std::move(result), budget, input.is_safe_text());
 }
 
 Value join(const Value& input, const Arguments& arguments, Budget& budget) {
@@ -154,14 +171,17 @@ Value wordcount(const Value& input, const Arguments& arguments, Budget& budget) 
   return Value::integer(words);
 }
 
-constexpr std::array<std::pair<std::string_view, Filter>, 12> kTextFilters = {{
+constexpr std::array<std::pair<std::string_view, Filter>, 15> kTextFilters = {{
     {"trim", trim},
     {"upper", with_case<to_upper>},
     {"lower", with_case<to_lower>},
-    {"title", with_case<title_words>},
+    {"title", title},
     {"capitalize", with_case<capitalize>},
     {"string", as_string},
     {"safe", safe},
+    {"e", escape},
+    {"escape", escape},
+    {"forceescape", forceescape},
     {"replace", replace},
     {"indent", indent},
     {"join", join},

@@ -54,7 +54,8 @@ std::optional<Value> found_item(const Value& object, const Value& key, Budget& b
     const int64_t place = *index < 0 ? *index + size : *index;
     if (place < 0 || place >= size) return std::nullopt;
     const size_t begin = offset_of(text, place);
-    return Value::text(std::string(text.substr(begin, offset_of(text.substr(begin), 1))), budget);
+    return Value::text(std::string(text.substr(begin, offset_of(text.substr(begin), 1))), budget,
+                       object.is_safe_text());
   }
   return std::nullopt;
 }
@@ -67,6 +68,9 @@ std::optional<Value> found_attribute(const Value& object, std::string_view name,
   }
   if (const auto* callable = object.get_if<std::shared_ptr<const Callable>>())
     return (*callable)->attribute ? (*callable)->attribute(name) : std::nullopt;
+  const Sequence* sequence = object.sequence();
+  if (sequence && sequence->type_name == kGroupName && (name == "grouper" || name == "list"))
+    return sequence->items[name == "list" ? 1 : 0];
   return method_of(object, name, budget);
 }
 
@@ -135,7 +139,7 @@ Value slice_of(const Value& object, const Value& begin, const Value& end, const 
       const auto all = characters_of(whole, budget);
       for_each_index(range, size, [&](size_t i) { text += all[i]; });
     }
-    return Value::text(std::move(text), budget);
+    return Value::text(std::move(text), budget, object.is_safe_text());
   }
   const Sequence* sequence = object.sequence();
   if (!sequence || sequence->kind > SequenceKind::range)
@@ -147,9 +151,12 @@ Value slice_of(const Value& object, const Value& begin, const Value& end, const 
   return make_sequence(sequence->kind, std::move(items), budget);
 }
 
-Value item_at_path(const Value& object, const Value& path, Budget& budget) {
+Value item_at_path(const Value& object, const Value& path, Budget& budget, const Value& otherwise) {
   if (path.is_none()) return object;
-  if (!path.is_text()) return item_of(object, path, budget);
+  if (!path.is_text()) {
+    const Value found = item_of(object, path, budget);
+    return found.is_undefined() && !otherwise.is_none() ? otherwise : found;
+  }
   Value value = object;
   const std::string_view text = path.bytes();
   for (size_t begin = 0; begin <= text.size();) {
@@ -160,6 +167,7 @@ Value item_at_path(const Value& object, const Value& path, Budget& budget) {
     const Value key = is_index ? Value::integer(std::stoi(std::string(part)))
                                : Value::text(std::string(part), budget);
     value = item_of(value, key, budget);
+    if (value.is_undefined() && !otherwise.is_none()) value = otherwise;
     begin = end + 1;
   }
   return value;

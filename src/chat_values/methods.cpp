@@ -30,15 +30,39 @@ Value unsafe(const Value& object, std::string_view name) {
       fmt::format("access to attribute '{}' of '{}' object is unsafe", name, type_name(object)));
 }
 
+/// What methods of safe text are given: what they put in is escaped.
+Arguments with_escapes(std::string_view name, Arguments arguments, Budget& budget) {
+  Items& given = arguments.positional;
+  if (name == "replace" && given.size() > 1) given[1] = escaped(given[1], budget);
+  if (name == "join" && given.size() == 1) {
+    Items items = items_of(given[0], budget);
+    for (Value& item : items) item = escaped(item, budget);
+    given[0] = make_list(std::move(items), budget);
+  }
+  return arguments;
+}
+
+/// What methods of safe text return: each text of it is safe too.
+Value as_safe(const Value& value, Budget& budget) {
+  if (value.is_text()) return Value::text(value.bytes(), budget, true);
+  const Sequence* sequence = value.sequence();
+  if (!sequence) return value;
+  Items items = sequence->items;
+  for (Value& item : items) item = as_safe(item, budget);
+  return make_sequence(sequence->kind, std::move(items), budget);
+}
+
 /// As in Python most methods take arguments without names only.
 Value bound(const Value& object, std::string_view name, Method method) {
   const bool takes_names = name == "split" || name == "rsplit" || name == "splitlines";
   const std::string called = fmt::format("the method {} of {}", name, type_name(object));
-  return make_callable(called, [=](const Arguments& arguments, Budget& budget) {
-    if (!takes_names && !arguments.keywords.empty())
-      throw Fault("{} takes no argument '{}'", called, arguments.keywords.front().first);
-    return method(object, arguments, budget);
-  });
+  return make_callable(
+      called, [=, plain = std::string(name)](const Arguments& arguments, Budget& budget) {
+        if (!takes_names && !arguments.keywords.empty())
+          throw Fault("{} takes no argument '{}'", called, arguments.keywords.front().first);
+        if (!object.is_safe_text()) return method(object, arguments, budget);
+        return as_safe(method(object, with_escapes(plain, arguments, budget), budget), budget);
+      });
 }
 
 Value view_of(const Value& self, std::string type, bool with_keys, bool with_values,
@@ -123,12 +147,8 @@ std::optional<Value> sequence_method(const Value& object, std::string_view name)
 }  // namespace
 
 std::optional<Value> method_of(const Value& object, std::string_view name, Budget&) {
-  if (const Text* text = object.get_if<Text>()) {
-    if (const Method method = text_method(name)) {
-      if (text->is_safe)
-        throw Fault("methods of what the filter 'safe' returns are not supported ('{}')", name);
-      return bound(object, name, method);
-    }
+  if (object.is_text()) {
+    if (const Method method = text_method(name)) return bound(object, name, method);
     if (is_among(name, kTextNames)) throw Fault("the method '{}' of str is not supported", name);
   }
   if (object.dict()) return dict_method(object, name);

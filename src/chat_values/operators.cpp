@@ -82,7 +82,7 @@ Value repeated(const Value& value, int64_t count, Budget& budget) {
     std::string text;
     if (each > 0)
       for (size_t i = 0; i < times; ++i) text += value.bytes();
-    return Value::text(std::move(text), budget);
+    return Value::text(std::move(text), budget, value.is_safe_text());
   }
   Items items;
   if (each > 0)
@@ -97,8 +97,11 @@ bool is_repeatable(const Value& value) {
 
 std::optional<Value> joined(const Value& left, const Value& right, Budget& budget) {
   if (left.is_text() && right.is_text()) {
-    budget.make(left.bytes().size() + right.bytes().size());
-    return Value::text(left.bytes() + right.bytes(), budget);
+    const bool is_safe = left.is_safe_text() || right.is_safe_text();
+    const Value a = is_safe ? escaped(left, budget) : left;
+    const Value b = is_safe ? escaped(right, budget) : right;
+    budget.make(a.bytes().size() + b.bytes().size());
+    return Value::text(a.bytes() + b.bytes(), budget, is_safe);
   }
   const Sequence *a = left.sequence(), *b = right.sequence();
   if (!a || !b || a->kind != b->kind || a->kind > SequenceKind::tuple) return std::nullopt;
@@ -106,12 +109,6 @@ std::optional<Value> joined(const Value& left, const Value& right, Budget& budge
   Items items = a->items;
   items.insert(items.end(), b->items.begin(), b->items.end());
   return make_sequence(a->kind, std::move(items), budget);
-}
-
-void refuse_safe(std::string_view sign, const Value& value) {
-  const Text* text = value.get_if<Text>();
-  if (text && text->is_safe)
-    throw Fault("the result of the filter 'safe' in {} is not supported; use ~", sign);
 }
 
 /// Below, equal, above: -1, 0, 1; 2 if a NaN is among them.
@@ -129,9 +126,12 @@ int order_of(const Value& left, const Value& right) {
 
 }  // namespace
 
+Value escaped(const Value& value, Budget& budget) {
+  if (value.is_safe_text()) return value;
+  return Value::text(escape_html(str(value, budget), budget), budget, true);
+}
+
 Value arithmetic(std::string_view sign, const Value& left, const Value& right, Budget& budget) {
-  refuse_safe(sign, left);
-  refuse_safe(sign, right);
   const auto a = left.number(), b = right.number();
   if (a && b) {
     const auto x = left.whole(), y = right.whole();

@@ -12,6 +12,9 @@ namespace megalith::chat {
 Value arithmetic(std::string_view sign, const Value& left, const Value& right, Budget& budget);
 Value negative(const Value& value);
 
+/// The text of a value as safe text; what is none yet with & < > ' " as HTML spells them.
+Value escaped(const Value& value, Budget& budget);
+
 bool equal(const Value& left, const Value& right, Budget& budget);
 /// left < right.
 bool less(const Value& left, const Value& right, Budget& budget);
@@ -25,8 +28,10 @@ Value attribute_of(const Value& object, std::string_view name, Budget& budget);
 Value item_of(const Value& object, const Value& key, Budget& budget);
 Value slice_of(const Value& object, const Value& begin, const Value& end, const Value& step,
                Budget& budget);
-/// The item of a path "a.b.0", as filters take it.
-Value item_at_path(const Value& object, const Value& path, Budget& budget);
+/// The item of a path "a.b.0", as filters take it; what is undefined on the way is `otherwise`
+/// unless that is none.
+Value item_at_path(const Value& object, const Value& path, Budget& budget,
+                   const Value& otherwise = Value::none());
 
 int64_t length_of(const Value& value, Budget& budget);
 /// A whole number; Fault naming `what` otherwise.

@@ -137,6 +137,33 @@ bool is_lower(std::string_view text) {
 bool is_letter(uint32_t code) { return u_isalpha(static_cast<UChar32>(code)); }
 bool is_digit(uint32_t code) { return u_isdigit(static_cast<UChar32>(code)); }
 
+std::string escape_html(std::string_view text, Budget& budget) {
+  budget.make(text.size());
+  std::string result;
+  for (const char c : text) {
+    switch (c) {
+      case '&':
+        result += "&amp;";
+        break;
+      case '<':
+        result += "&lt;";
+        break;
+      case '>':
+        result += "&gt;";
+        break;
+      case '\'':
+        result += "&#39;";
+        break;
+      case '"':
+        result += "&#34;";
+        break;
+      default:
+        result += c;
+    }
+  }
+  return result;
+}
+
 size_t find_text(std::string_view text, std::string_view part, size_t from) {
   if (from > text.size()) return std::string_view::npos;
   if (part.empty()) return from;

@@ -48,6 +48,9 @@ bool is_lower(std::string_view text);
 bool is_letter(uint32_t code);
 bool is_digit(uint32_t code);
 
+/// With & < > ' " as HTML spells them.
+std::string escape_html(std::string_view text, Budget& budget);
+
 /// Where `part` begins in `text` from `from` on, or npos; in linear time.
 size_t find_text(std::string_view text, std::string_view part, size_t from = 0);
 /// `most` < 0: all.

@@ -49,9 +49,9 @@ Value Value::undefined(std::string why) {
   return Value(Held(Undefined{std::make_shared<const std::string>(std::move(why))}));
 }
 
-Value Value::text(std::string bytes, Budget& budget) {
+Value Value::text(std::string bytes, Budget& budget, bool is_safe) {
   budget.make(bytes.size() + sizeof(std::string));
-  return Value(Held(Text{std::make_shared<const std::string>(std::move(bytes))}));
+  return Value(Held(Text{std::make_shared<const std::string>(std::move(bytes)), is_safe}));
 }
 
 const Sequence* Value::sequence() const {
@@ -227,6 +227,8 @@ std::string key_of(const Value& key, Budget& budget) {
   }
   if (key.is_none()) return "-";
   if (key.is_undefined()) return "u";
+  if (const auto* callable = key.get_if<std::shared_ptr<const Callable>>())
+    return fmt::format("c{}", fmt::ptr(callable->get()));
   const Sequence* sequence = key.sequence();
   if (sequence == nullptr || sequence->kind != SequenceKind::tuple)
     throw Fault("a value of type '{}' cannot be a key", type_name(key));

@@ -31,7 +31,8 @@ struct Undefined {
   std::shared_ptr<const std::string> why;
 };
 
-/// UTF-8. `is_safe` marks what the filter `safe` returned (Python's Markup).
+/// UTF-8. `is_safe` marks what the filters `safe` and `escape` return (Python's Markup), and what
+/// is made of that: text joined to it by + is escaped.
 struct Text {
   std::shared_ptr<const std::string> bytes;
   bool is_safe = false;
@@ -52,7 +53,7 @@ class Value {
   static Value real(double value) { return Value(Held(value)); }
   static Value undefined(std::string why);
   /// Counted by the budget, as lists and dicts are.
-  static Value text(std::string bytes, Budget& budget);
+  static Value text(std::string bytes, Budget& budget, bool is_safe = false);
 
   const Held& held() const { return held_; }
   template <typename T>
@@ -62,6 +63,7 @@ class Value {
   bool is_undefined() const { return get_if<Undefined>() != nullptr; }
   bool is_none() const { return get_if<None>() != nullptr; }
   bool is_text() const { return get_if<Text>() != nullptr; }
+  bool is_safe_text() const { return is_text() && get_if<Text>()->is_safe; }
   /// The bytes of a text, which must be one.
   const std::string& bytes() const { return *std::get<Text>(held_).bytes; }
   const Sequence* sequence() const;
@@ -76,6 +78,9 @@ class Value {
 };
 
 enum class SequenceKind : uint8_t { list, tuple, range, view, iterator };
+
+/// The type of what the filter `groupby` gives: tuples whose parts have names too.
+inline constexpr std::string_view kGroupName = "_GroupTuple";
 
 /// Lists and tuples; ranges; the views of a dict's parts; and iterators, which filters like `map`
 /// return and whose items can be taken once.

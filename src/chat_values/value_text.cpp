@@ -66,7 +66,9 @@ void spell(const Value& value, Printer& out, Budget& budget) {
     out.add(repr_float(*real));
   } else if (value.is_text()) {
     budget.make(value.bytes().size());
+    out.add(value.is_safe_text() ? "Markup(" : "");
     out.add(repr_text(value.bytes()));
+    out.add(value.is_safe_text() ? ")" : "");
   } else if (const Sequence* sequence = value.sequence()) {
     spell_sequence(*sequence, out, budget);
   } else if (const Dict* dict = value.dict()) {
