@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// megalith evaluate score | perplexity
+// megalith evaluate score | perplexity; evaluate_sequences.h has the others
 #include <fmt/ranges.h>
 #include <unistd.h>
 
@@ -10,51 +10,29 @@
 
 #include "apps/checkpoint_options.h"
 #include "apps/command.h"
+#include "apps/evaluate_lines.h"
+#include "apps/evaluate_sequences.h"
+#include "base/error.h"
 #include "base/file.h"
-#include "base/line_reader.h"
 #include "evaluate/perplexity.h"
-#include "text/score_line.h"
 
 namespace megalith::apps {
 namespace {
 
-/// A text lies in memory whole; of lines to score their ids do.
+/// A text lies in memory whole.
 constexpr int64_t kMostTextBytes = int64_t{1} << 30;
 
-/// A line to score: more than any context holds, and its tree of JSON still small.
-constexpr int64_t kMostLineBytes = int64_t{16} << 20;
-
-/// The ids of one line {"text"} or {"ids"}.
-std::vector<int32_t> ids_of_line(std::string_view line, const store::ModelSource& source) {
-  auto content = text::parse_score_line(line);
-  if (auto* const ids = std::get_if<std::vector<int32_t>>(&content)) return std::move(*ids);
-  return source.require_tokenizer().encode(std::get<std::string>(content), true);
-}
-
-/// Every line of the file, read and judged before the first is scored: a bad line leaves no
-/// partial output.
+/// The ids of every line.
 std::vector<std::vector<int32_t>> score_lines(const store::ModelSource& source,
                                               const std::string& input) {
   std::vector<std::vector<int32_t>> lines;
-  int64_t bytes = 0;
-  const auto judge = [&](std::string_view line) {
-    try {
-      bytes += static_cast<int64_t>(line.size());
-      if (bytes > kMostTextBytes) throw UserError("more than {} bytes to score", kMostTextBytes);
-      std::vector<int32_t> ids = ids_of_line(line, source);
-      engine::check_scorable(source.spec(), ids);
-      lines.push_back(std::move(ids));
-    } catch (const UserError& error) {
-      throw UserError("{}:{}: {}", input, lines.size() + 1, error.what());
-    }
-  };
-  LineReader reader(input, kMostLineBytes);
-  for (std::string_view line; reader.next(line);) judge(line);
-  if (reader.is_too_long()) {
-    throw UserError("{}:{}: a line longer than {} bytes", input, reader.number() + 1,
-                    kMostLineBytes);
-  }
-  if (!reader.rest().empty()) judge(reader.rest());  // the last one may lack its end
+  for_each_line(input, [&](std::string_view line) {
+    engine::Reading reading = reading_of_line(line, source);
+    if (!reading.types.empty() && source.spec().is_causal())
+      throw UserError("\"type_ids\" are of encoders, and this model has no types of tokens");
+    engine::check_scorable(source.spec(), reading.ids);
+    lines.push_back(std::move(reading.ids));
+  });
   return lines;
 }
 
@@ -140,6 +118,8 @@ void add_evaluate(CLI::App& app, Invocation& invocation) {
     CheckpointOptions checkpoint;
     std::string input;
     std::string document = "file";
+    bool masked = false;
+    int64_t mask_id = -1;
   };
   const auto add = [&](const std::string& name, const std::string& what,
                        const std::string& example) {
@@ -152,10 +132,21 @@ void add_evaluate(CLI::App& app, Invocation& invocation) {
   {
     auto [c, o] =
         add("score", "log-probability of every token; one JSON object per line, in and out",
-            "  megalith evaluate score --checkpoint runs/demo --input lines.jsonl\n");
-    c->callback(
-        [=, &invocation] { invocation.run = [=] { return score(o->checkpoint, o->input); }; });
+            "  megalith evaluate score --checkpoint runs/demo --input lines.jsonl\n"
+            "  megalith evaluate score --checkpoint bert --input lines.jsonl --masked\n");
+    CLI::Option* const masked = c->add_flag(
+        "--masked", o->masked, "of an encoder: each token from all others, itself masked");
+    c->add_option("--mask-id", o->mask_id, "the mask token's number; default: the tokenizer's")
+        ->check(whole_number(0))
+        ->needs(masked);
+    c->callback([=, &invocation] {
+      invocation.run = [=] {
+        if (o->masked) return score_masked(o->checkpoint, o->input, o->mask_id);
+        return score(o->checkpoint, o->input);
+      };
+    });
   }
+  add_sequence_commands(parent, invocation);
   {
     auto [c, o] =
         add("perplexity", "perplexity and bits per byte of a text file",

@@ -34,6 +34,7 @@ struct HostBatch {
   std::vector<int32_t> targets_T;
   std::vector<float> target_numbers;  // instead, of heads that predict numbers: unit after unit
   std::vector<int32_t> position_T;
+  std::vector<int32_t> type_T;  // of segments; empty: all 0
   std::vector<float> loss_weight_T;
   std::vector<int32_t> cu_seqlens;       // num_sequences() + 1 entries, from 0 to T
   std::vector<int64_t> sequence_sample;  // the sample (its global number) of each sequence

@@ -34,6 +34,7 @@ DeviceBatch::DeviceBatch(device::Device& device, const data::HostBatch& host, co
   batch_.position_T = arrays_.place<int32_t>(host.position_T);
   place_losses(host, sizes);
   place_own_tokens(host, part);
+  if (sizes.token_types) place_types(host, part);
   batch_.cu_seqlens = cu_seqlens_;
   batch_.cu_seqlens_device = arrays_.place<int32_t>(cu_seqlens_, max_sequences + 1);
   batch_.sample_S = arrays_.place<int64_t>(host.sequence_sample, max_sequences);
@@ -56,6 +57,20 @@ void DeviceBatch::place_losses(const data::HostBatch& host, const Sizes& sizes) 
     batch_.targets_T = arrays_.place<int32_t>(filled_up(host.targets_T, units));
   }
   batch_.loss_weight_T = arrays_.place<float>(filled_up(host.loss_weight_T, units));
+}
+
+void DeviceBatch::place_types(const data::HostBatch& host, const TokenPart& part) {
+  std::vector<int32_t> types = host.type_T;
+  types.resize(host.ids_T.size());
+  batch_.type_T = batch_.own.type_T = arrays_.place<int32_t>(types);
+  if (part.count == 1) return;
+  const int64_t length = host.sequence_length, each = batch_.own.per_sample;
+  std::vector<int32_t> own;
+  for (int64_t sample = 0; sample < host.num_samples; ++sample) {
+    const auto begin = types.begin() + sample * length + part.index * each;
+    own.insert(own.end(), begin, begin + each);
+  }
+  batch_.own.type_T = arrays_.place<int32_t>(own);
 }
 
 void DeviceBatch::place_own_tokens(const data::HostBatch& host, const TokenPart& part) {

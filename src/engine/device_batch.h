@@ -21,6 +21,7 @@ class DeviceBatch {
   struct Sizes {
     int64_t max_sequences = 0;
     layers::LossShape losses = {};
+    bool token_types = false;  // the model has a table of them; without any in the batch all are 0
   };
   /// Copies everything (nothing of `host` is read later). Memory: class workspace.
   DeviceBatch(device::Device& device, const data::HostBatch& host, const Sizes& sizes,
@@ -28,7 +29,7 @@ class DeviceBatch {
   /// Of losses of tokens, all of them the rank's own.
   DeviceBatch(device::Device& device, const data::HostBatch& host, int64_t max_sequences,
               double global_weight)
-      : DeviceBatch(device, host, Sizes{max_sequences, {}}, global_weight, TokenPart{}) {}
+      : DeviceBatch(device, host, Sizes{max_sequences, {}, false}, global_weight, TokenPart{}) {}
   DeviceBatch(const DeviceBatch&) = delete;
   DeviceBatch& operator=(const DeviceBatch&) = delete;
 
@@ -36,6 +37,7 @@ class DeviceBatch {
 
  private:
   void place_losses(const data::HostBatch& host, const Sizes& sizes);
+  void place_types(const data::HostBatch& host, const TokenPart& part);
   void place_own_tokens(const data::HostBatch& host, const TokenPart& part);
   device::StagedCopies arrays_;
   std::vector<int32_t> cu_seqlens_;

@@ -14,18 +14,6 @@ namespace {
 /// arithmetic does not depend on it).
 constexpr int64_t kPrefillChunk = 512;
 
-void check_ids(const models::ModelSpec& spec, std::span<const int32_t> ids, int64_t limit) {
-  if (ids.empty()) throw UserError("there are no tokens to read; give at least one");
-  if (std::ssize(ids) > limit)
-    throw UserError("{} tokens are more than the model's context of {}", ids.size(), spec.context);
-  for (size_t i = 0; i < ids.size(); ++i) {
-    if (ids[i] < 0 || ids[i] >= spec.vocab) {
-      throw UserError("token id {} at position {} is outside the vocabulary of {}", ids[i], i,
-                      spec.vocab);
-    }
-  }
-}
-
 /// Ranks that share a head have it each.
 int64_t kv_heads_here(int64_t kv_heads, int64_t ranks) {
   return ranks > kv_heads ? 1 : exact_div(kv_heads, ranks);
@@ -56,8 +44,22 @@ KvCache::KvCache(ShardedModel& model, int64_t max_positions) : capacity_(max_pos
   device.wait(device.copy_to_device(block_table_, blocks_.data()));
 }
 
+void check_ids(const models::ModelSpec& spec, std::span<const int32_t> ids, int64_t limit) {
+  if (ids.empty()) throw UserError("there are no tokens to read; give at least one");
+  if (std::ssize(ids) > limit)
+    throw UserError("{} tokens are more than the model's context of {}", ids.size(), spec.context);
+  for (size_t i = 0; i < ids.size(); ++i) {
+    if (ids[i] < 0 || ids[i] >= spec.vocab) {
+      throw UserError("token id {} at position {} is outside the vocabulary of {}", ids[i], i,
+                      spec.vocab);
+    }
+  }
+}
+
 void check_scorable(const models::ModelSpec& spec, std::span<const int32_t> ids) {
   layers::require_logits(spec.head, "scoring");
+  if (!spec.is_causal())
+    throw UserError("an encoder does not predict the next token; score masked ones: --masked");
   check_ids(spec, ids, spec.context);
 }
 
@@ -88,6 +90,7 @@ std::vector<double> InferenceEngine::score(std::span<const int32_t> ids) {
 
 KvCache InferenceEngine::make_cache(int64_t max_positions) {
   layers::require_logits(spec().head, "generating text");
+  if (!spec().is_causal()) throw UserError("an encoder does not generate text: it is not causal");
   return KvCache(model_, std::min(max_positions, spec().context));
 }
 

@@ -33,6 +33,8 @@ class KvCache {
   int64_t length_ = 0;
 };
 
+/// UserError in words about a list of ids: none, more than `limit`, one outside the vocabulary.
+void check_ids(const models::ModelSpec& spec, std::span<const int32_t> ids, int64_t limit);
 /// Throws the UserError that InferenceEngine::score() would throw for these ids.
 void check_scorable(const models::ModelSpec& spec, std::span<const int32_t> ids);
 

@@ -26,7 +26,8 @@ PipelineStage::Slot& PipelineStage::open(int micro_batch, int chunk) {
     const data::HostBatch& host = work_.micro_batches[static_cast<size_t>(micro_batch)];
     slot.batch = std::make_shared<DeviceBatch>(
         context_.device(), host,
-        DeviceBatch::Sizes{work_.losses.max_sequences(host), work_.losses.shape()},
+        DeviceBatch::Sizes{work_.losses.max_sequences(host), work_.losses.shape(),
+                           chunks_[0]->spec().embedding.token_types > 0},
         work_.global_weight, work_.token_part);
     shared = slot.batch;
   }

@@ -24,6 +24,26 @@ TextBatch::TextBatch(device::Device& device, std::span<const int32_t> ids,
   batch_.reach = reach_;
 }
 
+TextBatch::TextBatch(device::Device& device, const TextSequences& sequences)
+    : copies_(device), cu_seqlens_(sequences.cu_seqlens) {
+  std::vector<int32_t> positions(sequences.ids.size());
+  for (size_t s = 0; s + 1 < cu_seqlens_.size(); ++s) {
+    std::iota(positions.begin() + cu_seqlens_[s], positions.begin() + cu_seqlens_[s + 1], 0);
+    reach_.push_back(cu_seqlens_[s + 1] - cu_seqlens_[s]);
+  }
+  batch_.num_tokens = std::ssize(sequences.ids);
+  batch_.ids_T = copies_.place<int32_t>(sequences.ids);
+  if (!sequences.targets.empty()) batch_.targets_T = copies_.place<int32_t>(sequences.targets);
+  if (!sequences.types.empty()) batch_.type_T = copies_.place<int32_t>(sequences.types);
+  batch_.position_T = copies_.place<int32_t>(positions);
+  batch_.own.count = batch_.num_tokens;
+  batch_.own.position_T = batch_.position_T;
+  batch_.own.type_T = batch_.type_T;
+  batch_.cu_seqlens = cu_seqlens_;
+  batch_.cu_seqlens_device = copies_.place<int32_t>(cu_seqlens_);
+  batch_.reach = reach_;
+}
+
 kernels::CachedSequences TextBatch::cached(ConstView block_table) {
   return {cu_seqlens_, past_, batch_.cu_seqlens_device, copies_.place<int32_t>(past_), block_table};
 }

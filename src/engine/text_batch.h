@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A run of tokens of one sequence on the device, to be read.
+// Tokens on the device, to be read: a run of one sequence, or several whole sequences.
 #pragma once
 
 #include <span>
@@ -10,6 +10,15 @@
 
 namespace megalith::engine {
 
+/// Several whole sequences, one behind the other.
+struct TextSequences {
+  std::vector<int32_t> ids;
+  std::vector<int32_t> types;          // of tokens; empty where the model has none
+  std::vector<int32_t> targets;        // or none
+  std::vector<int32_t> cu_seqlens{0};  // where sequences begin and end
+  int64_t count() const { return static_cast<int64_t>(cu_seqlens.size()) - 1; }
+};
+
 /// Owns what `batch` points to. Stays where it was made. Memory: class workspace.
 class TextBatch {
  public:
@@ -17,6 +26,7 @@ class TextBatch {
   /// `targets` as many, or none.
   TextBatch(device::Device& device, std::span<const int32_t> ids, std::span<const int32_t> targets,
             int64_t past, int64_t reach);
+  TextBatch(device::Device& device, const TextSequences& sequences);
   TextBatch(const TextBatch&) = delete;
   TextBatch& operator=(const TextBatch&) = delete;
 

@@ -12,11 +12,13 @@
 namespace megalith::models {
 
 std::span<const Family* const> families() {
-  static constexpr const Family* kAll[] = {&kGpt2,       &kLlama, &kGptNeox, &kMistral,
-                                           &kQwen2,      &kQwen3, &kGemma,   &kGemma2,
-                                           &kGemma3Text, &kPhi3,  &kOlmo2,   &kStarcoder2};
+  static constexpr const Family* kAll[] = {&kGpt2,  &kLlama,      &kGptNeox, &kMistral,    &kQwen2,
+                                           &kQwen3, &kGemma,      &kGemma2,  &kGemma3Text, &kPhi3,
+                                           &kOlmo2, &kStarcoder2, &kBert,    &kRoberta};
   return kAll;
 }
+
+bool is_encoder(const Family& family) { return !family.make({}, "family").is_causal(); }
 
 const Family* find_family(std::string_view name) {
   const auto found = std::ranges::find(families(), name, &Family::name);

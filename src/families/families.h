@@ -26,9 +26,15 @@ struct Sizes {
   int64_t vocab = 50257;
 };
 
+/// transformers' class for a model with another head than a language model's.
+struct HeadClass {
+  std::string_view name;
+  layers::HeadKind head;
+};
+
 struct Family {
   std::string_view name;         // in recipes, and config.json's model_type
-  std::string_view class_name;   // transformers' class with the head
+  std::string_view class_name;   // transformers' class with the language model's head
   std::string_view model_class;  // and without
   /// A model of these sizes, everything else as the family has it. UserError naming `where` when
   /// the sizes are impossible.
@@ -40,6 +46,7 @@ struct Family {
   void (*write)(const ModelSpec& model, nlohmann::ordered_json& json);
   int32_t default_end_id;  // eos_token_id where config.json does not name it; -1: none
   ForeignTable tensors;
+  std::span<const HeadClass> others = {};  // of sequences and classes
 };
 
 /// Radford et al. 2019.
@@ -66,8 +73,14 @@ extern const Family kPhi3;
 extern const Family kOlmo2;
 /// Lozhkov et al. 2024: layer norms, biases, plain MLPs.
 extern const Family kStarcoder2;
+/// Devlin et al. 2019: an encoder, norms behind the sums, token types.
+extern const Family kBert;
+/// Liu et al. 2019: BERT with positions from 2 on and heads of its own.
+extern const Family kRoberta;
 
 std::span<const Family* const> families();
+/// Those whose tokens see each other both ways.
+bool is_encoder(const Family& family);
 /// Null when there is none such.
 const Family* find_family(std::string_view name);
 /// UserError naming `where` and listing the families when there is none such.

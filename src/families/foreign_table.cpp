@@ -29,6 +29,11 @@ std::vector<std::string> file_names(const ForeignTable& table, const std::string
   if (name.starts_with(table.prefix)) names.push_back(name.substr(table.prefix.size()));
   for (const ForeignAlias& alias : table.aliases) {
     if (alias.name == name) names.emplace_back(alias.other);
+    if (!alias.name.starts_with('*') || !name.ends_with(alias.name.substr(1))) continue;
+    for (size_t i = 0, known = names.size(); i < known; ++i) {
+      const std::string begin = names[i].substr(0, names[i].size() - (alias.name.size() - 1));
+      names.push_back(begin + std::string(alias.other.substr(1)));
+    }
   }
   return names;
 }

@@ -15,6 +15,8 @@
 #include <string_view>
 #include <vector>
 
+#include "spec/layer_spec.h"
+
 namespace megalith::models {
 
 enum class Part : uint8_t { none, rows, query, key, value, gate, up };
@@ -26,9 +28,12 @@ struct ForeignPiece {
 struct ForeignRow {
   std::string_view ours;  // '*' is the number of the layer
   ForeignPiece pieces[3];
-  bool transposed = false;  // foreign matrices are [in, out]
+  bool transposed = false;                    // foreign matrices are [in, out]
+  std::optional<layers::HeadKind> head = {};  // of models with this head alone
+  std::optional<bool> tied = {};              // of models with a tied, or an untied head alone
 };
-/// Another name that some files of a family have for a tensor of its table.
+/// Another name that some files of a family have for a tensor of its table; with '*' in front, for
+/// the end of names.
 struct ForeignAlias {
   std::string_view name, other;
 };
@@ -39,6 +44,8 @@ struct ForeignTable {
   std::span<const std::string_view> buffers;
   std::string_view prefix;
   std::span<const ForeignAlias> aliases = {};
+  /// Tensors of the table that files hold a second time, under the other name.
+  std::span<const ForeignAlias> copies = {};
 };
 
 /// The number that '*' of the pattern stands for in the name; -1 for a pattern without one. Nothing

@@ -63,7 +63,9 @@ const Family& family_of(const Json& json, const ConfigKeys& keys) {
                      classes->front().is_string();
   const std::string name = named ? classes->front().get<std::string>() : "";
   for (const Family* family : families()) {
-    if (!name.empty() && (name == family->class_name || name == family->model_class))
+    if (!name.empty() &&
+        (name == family->class_name || name == family->model_class ||
+         std::ranges::find(family->others, name, &HeadClass::name) != family->others.end()))
       return *family;
   }
   throw UserError("{}: model_type is missing; this program reads {}", keys.where(), supported());
@@ -107,10 +109,17 @@ const char* torch_name(DType dtype) {
   }
 }
 
+std::string_view class_of(const Family& family, layers::HeadKind head) {
+  if (head == layers::HeadKind::language_model) return family.class_name;
+  if (head == layers::HeadKind::none) return family.model_class;
+  const auto other = std::ranges::find(family.others, head, &HeadClass::head);
+  return other == family.others.end() ? family.class_name : other->name;
+}
+
 nlohmann::ordered_json config_json(const ModelSpec& model) {
   const Family& family = family_named(model.family, "the model");
   nlohmann::ordered_json json;
-  json["architectures"] = {family.class_name};
+  json["architectures"] = {class_of(family, model.head.kind)};
   json["model_type"] = family.name;
   family.write(model, json);
   json["tie_word_embeddings"] = model.head.tied;
@@ -188,7 +197,7 @@ std::string hugging_face_config(const ModelSpec& model, DType dtype,
   if (!begin && !ids.empty()) begin = ids[0];
   json["bos_token_id"] = begin ? Json(*begin) : Json();
   json["eos_token_id"] = end;
-  json["pad_token_id"] = nullptr;
+  if (!json.contains("pad_token_id")) json["pad_token_id"] = nullptr;
   json["torch_dtype"] = torch_name(dtype);
   json["use_cache"] = true;
   return json.dump(2) + "\n";

@@ -105,6 +105,14 @@ void set_layer(const ModelSection& m, bool familys_angles, LayerSpec& layer) {
   set_positions(m, familys_angles, layer);
 }
 
+/// Norms beside the layers are like theirs.
+void set_ends(ModelSpec& model) {
+  const LayerSpec& layer = model.layers.front();
+  model.final_norm = layer.norm;
+  if (model.embedding.norm) model.embedding.norm = layer.norm;
+  if (model.head.transform) model.head.transform->norm = layer.norm;
+}
+
 }  // namespace
 
 ModelSpec model_of(const config::Recipe& recipe, int64_t vocab) {
@@ -126,7 +134,7 @@ ModelSpec model_of(const config::Recipe& recipe, int64_t vocab) {
   const layers::RopeSpec rope = leading(model).attention.rope;
   model.for_each_layer(
       [&](LayerSpec& layer) { set_layer(m, layer.attention.rope != rope, layer); });
-  model.final_norm = model.layers.front().norm;
+  set_ends(model);
   if (!m.position.is_familys()) {
     const bool learned = m.position == config::PositionKind::learned;
     model.embedding.position = learned ? layers::PositionKind::learned : layers::PositionKind::none;

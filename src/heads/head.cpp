@@ -6,6 +6,22 @@
 
 namespace megalith::layers {
 
+namespace {
+
+HeadInputConfig input_of(const HeadConfig& config) {
+  HeadInputConfig input{.transform = config.spec.transform,
+                        .hidden = config.hidden,
+                        .width = config.table.width,
+                        .init_std = config.table.init_std};
+  if (config.spec.norm) input.norm = config.norm;
+  return input;
+}
+
+}  // namespace
+
+Head::Head(parameters::ParameterSet& set, const HeadConfig& config, const Partition& partition)
+    : input_(set, input_of(config), partition) {}
+
 std::unique_ptr<Head> make_head(parameters::ParameterSet& set, const HeadConfig& config,
                                 const Partition& partition) {
   switch (config.spec.kind) {
@@ -13,6 +29,8 @@ std::unique_ptr<Head> make_head(parameters::ParameterSet& set, const HeadConfig&
       return std::make_unique<VocabularyHead>(set, config, partition);
     case HeadKind::sequence_classification:
     case HeadKind::sequence_regression:
+    case HeadKind::token_classification:
+    case HeadKind::none:
       return std::make_unique<SequenceHead>(set, config, partition);
   }
   MEGA_CHECK(false, "no head of kind number {}", static_cast<int>(config.spec.kind));
@@ -20,6 +38,10 @@ std::unique_ptr<Head> make_head(parameters::ParameterSet& set, const HeadConfig&
 
 void Head::logits(Context&, ConstView, View) const {
   MEGA_CHECK(false, "this head has no logits of a vocabulary");
+}
+
+void Head::outputs(Context&, const Batch&, ConstView, View) const {
+  MEGA_CHECK(false, "this head has no outputs but logits");
 }
 
 }  // namespace megalith::layers

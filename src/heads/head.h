@@ -7,14 +7,25 @@
 
 #include <memory>
 
+#include "heads/head_input.h"
 #include "layers/embedding.h"
 #include "spec/head_types.h"
 
 namespace megalith::layers {
 
+/// What a head is made from.
+struct HeadConfig {
+  HeadSpec spec;
+  NormSpec norm;  // the model's final one, where the head has it
+  int64_t hidden = 0;
+  TokenTable table;                       // sizes of the model
+  parameters::Parameter* tied = nullptr;  // the token embedding on the same rank, where spec.tied
+};
+
 class Head {
  public:
-  Head() = default;
+  /// Declares what its rows go through first (head_input.h).
+  Head(parameters::ParameterSet& set, const HeadConfig& config, const Partition& partition);
   virtual ~Head() = default;
   Head(const Head&) = delete;
   Head& operator=(const Head&) = delete;
@@ -29,14 +40,19 @@ class Head {
   /// logits_RV (f32 or f64), whole vocabulary with padding, of the given rows of x, on every tensor
   /// rank. Collective over them. Of heads with logits (HeadType::has_logits) alone.
   virtual void logits(Context& context, ConstView x_RH, View logits_RV) const;
-};
+  /// y_UO (f32 or f64), overwritten: what the losses of the batch's units are made of. Of heads
+  /// with outputs alone. Collective over the tensor ranks.
+  virtual void outputs(Context& context, const Batch& batch, ConstView x_TH, View y_UO) const;
+  /// y_RH: rows behind the final norm, or x where the model has none. Local.
+  void last_hidden(Context& context, ConstView x_RH, View y_RH) const {
+    input_.last_hidden(context, x_RH, y_RH);
+  }
 
-/// What a head is made from.
-struct HeadConfig {
-  HeadSpec spec;
-  NormSpec norm;                          // of the rows it is given, declared as "final_norm"
-  TokenTable table;                       // sizes of the model
-  parameters::Parameter* tied = nullptr;  // the token embedding on the same rank, where spec.tied
+ protected:
+  const HeadInput& input() const { return input_; }
+
+ private:
+  HeadInput input_;
 };
 
 /// The head of the description's kind. Declares its parameters.

@@ -77,6 +77,9 @@ void take_own_rows(Context& context, const Batch& batch, ConstView whole_TH, Vie
                         rows.columns(context.tensor.rank() * part, part));
 }
 
+/// Names the gather of the rows that a head reads.
+constexpr std::string_view kGathered = "head.rows";
+
 }  // namespace
 
 /// One row for each unit, and what becomes of it.
@@ -86,11 +89,12 @@ struct SequenceHead::Pooled {
 
 SequenceHead::SequenceHead(parameters::ParameterSet& set, const HeadConfig& config,
                            const Partition& partition)
-    : spec_(config.spec), norm_(set, "final_norm", config.table.hidden, config.norm, partition) {
-  const int64_t hidden = config.table.hidden;
+    : Head(set, config, partition), spec_(config.spec) {
+  const int64_t hidden = config.hidden;
   const double init_std = config.table.init_std;
   if (spec_.dense != HeadDense::none)
     dense_ = declare(set, "head.dense", {hidden, hidden, true, init_std});
+  if (spec_.kind == HeadKind::none) return;
   output_ = declare(set, "head.output", {hidden, spec_.outputs, true, init_std});
 }
 
@@ -120,25 +124,30 @@ void SequenceHead::Product::backward(Context& context, ConstView dy_UO, ConstVie
                                  {.dy_TO = dy_UO, .w_OI = weight->compute(), .dx_TI = dx_UI});
 }
 
-SequenceHead::Pooled SequenceHead::outputs(Context& context, const Batch& batch, ConstView h_TH,
-                                           int64_t units) const {
+SequenceHead::Pooled SequenceHead::pooled(Context& context, const Batch& batch, ConstView h_TH,
+                                          int64_t units) const {
+  MEGA_CHECK(spec_.kind != HeadKind::none, "outputs of a model without a head");
   const DType sums = context.accumulation;
   const Shape rows{units, h_TH.size(1)};
   Pooled pooled;
   pooled.row_UH = context.workspace(sums, rows);
-  kernels::pool_rows_forward(context.exec,
-                             {h_TH, batch.cu_seqlens_device, pooled.row_UH, spec_.pooling});
+  if (is_of_tokens()) {
+    kernels::cast(context.exec, h_TH, pooled.row_UH);
+  } else {
+    kernels::pool_rows_forward(context.exec,
+                               {h_TH, batch.cu_seqlens_device, pooled.row_UH, spec_.pooling});
+  }
   context.inspect("pooled", pooled.row_UH);
-  ConstView input = pooled.row_UH;
+  ConstView row = pooled.row_UH;
   if (spec_.dense != HeadDense::none) {
     pooled.dense_UH = context.workspace(sums, rows);
-    dense_.forward(context, input, pooled.dense_UH);
+    dense_.forward(context, row, pooled.dense_UH);
     if (spec_.dense == HeadDense::tanh) kernels::softcap(context.exec, pooled.dense_UH, 1, 1);
     context.inspect("dense", pooled.dense_UH);
-    input = pooled.dense_UH;
+    row = pooled.dense_UH;
   }
   pooled.y_UO = context.workspace(sums, Shape{units, spec_.outputs});
-  output_.forward(context, input, pooled.y_UO);
+  output_.forward(context, row, pooled.y_UO);
   context.inspect("outputs", pooled.y_UO);
   return pooled;
 }
@@ -146,23 +155,29 @@ SequenceHead::Pooled SequenceHead::outputs(Context& context, const Batch& batch,
 void SequenceHead::forward(Context& context, const Batch& batch, ConstView x_TH,
                            View loss_U) const {
   const device::NameScope scope(context.device(), "head");
-  const FinalRows input = final_rows(context, batch, norm_, x_TH, nullptr, output_.weight->name());
-  const Pooled pooled = outputs(context, batch, input.h_TH(), loss_U.size(0));
-  losses(context, spec_.kind, {batch, pooled.y_UO, loss_U});
+  const HeadRows rows = input().forward(context, batch, x_TH, nullptr, kGathered);
+  const Pooled made = pooled(context, batch, rows.rows_TE(), loss_U.size(0));
+  losses(context, spec_.kind, {batch, made.y_UO, loss_U});
+}
+
+void SequenceHead::outputs(Context& context, const Batch& batch, ConstView x_TH, View y_UO) const {
+  const device::NameScope scope(context.device(), "head");
+  const HeadRows rows = input().forward(context, batch, x_TH, nullptr, kGathered);
+  const Pooled made = pooled(context, batch, rows.rows_TE(), y_UO.size(0));
+  context.device().copy(y_UO, made.y_UO.view);
 }
 
 void SequenceHead::forward_backward(Context& context, const Batch& batch, ConstView x_TH,
                                     float z_loss, View loss_U, View dx_TH) const {
   const device::NameScope scope(context.device(), "head");
-  NormSaved saved;
-  const FinalRows input = final_rows(context, batch, norm_, x_TH, &saved, output_.weight->name());
-  context.inspect("final_norm", input.h_TH());
-  const Pooled pooled = outputs(context, batch, input.h_TH(), loss_U.size(0));
-  losses(context, spec_.kind, {batch, pooled.y_UO, loss_U, true, z_loss});
-  context.inspect("outputs_gradient", pooled.y_UO);
+  HeadInputSaved saved;
+  const HeadRows rows = input().forward(context, batch, x_TH, &saved, kGathered);
+  const Pooled made = pooled(context, batch, rows.rows_TE(), loss_U.size(0));
+  losses(context, spec_.kind, {batch, made.y_UO, loss_U, true, z_loss});
+  context.inspect("outputs_gradient", made.y_UO);
   const device::Tensor dh = context.workspace(context.activation, x_TH.shape());
-  input_gradient(context, batch, pooled, dh);
-  norm_.backward(context, batch, {.dy_TH = dh, .dx_TH = dx_TH}, x_TH, saved);
+  input_gradient(context, batch, made, dh);
+  input().backward(context, batch, dh, x_TH, saved, dx_TH);
   context.inspect("input_gradient", dx_TH);
 }
 
@@ -179,12 +194,15 @@ void SequenceHead::input_gradient(Context& context, const Batch& batch, const Po
       kernels::softcap_backward(context.exec, inner_UH, pooled.dense_UH, inner_UH, 1, 1);
     dense_.backward(context, inner_UH, pooled.row_UH, gradient_UH);
   }
-  const ConstView ends = batch.cu_seqlens_device;
-  if (!context.sequence)
-    return kernels::pool_rows_backward(context.exec, {gradient_UH, ends, dh, spec_.pooling});
+  const auto spread = [&](View dx_TH) {
+    if (is_of_tokens()) return kernels::cast(context.exec, gradient_UH, dx_TH);
+    kernels::pool_rows_backward(context.exec,
+                                {gradient_UH, batch.cu_seqlens_device, dx_TH, spec_.pooling});
+  };
+  if (!context.sequence) return spread(dh);
   const device::Tensor whole_TH =
       context.workspace(context.activation, Shape{batch.num_tokens, dh.size(1)});
-  kernels::pool_rows_backward(context.exec, {gradient_UH, ends, whole_TH, spec_.pooling});
+  spread(whole_TH);
   take_own_rows(context, batch, whole_TH, dh);
 }
 

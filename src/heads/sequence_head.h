@@ -1,14 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
-// A head of whole sequences: the final norm, one pooled row for each sequence, a dense layer with a
-// tanh where the model has them (BERT's pooler), and a few outputs o:
+// A head of whole sequences: one pooled row for each sequence, a dense layer with a tanh where the
+// model has them (BERT's pooler), and a few outputs o:
 //   sequence_classification   o are logits of classes; loss = -log softmax(o)[target]
 //   sequence_regression       loss = mean over o of (o - target)^2
+//   token_classification      as of sequences, of each token's own row
+//   none                      no outputs and no loss: a model that gives rows (Head::last_hidden)
 // From the pooled rows on all is f32, whatever activations are stored in, and the same on every
-// tensor rank: rows are few, so their weights are whole everywhere and nothing travels. Products of
+// tensor rank: outputs are few, so their weights are whole everywhere, nothing travels. Products of
 // f32 are chains in increasing row, which no cut into micro-batches changes.
 #pragma once
 
-#include "heads/final_rows.h"
 #include "heads/head.h"
 
 namespace megalith::layers {
@@ -17,12 +18,13 @@ namespace megalith::layers {
 /// the batch may have (LossShape::values): rows beyond its sequences are pooled to zero.
 class SequenceHead final : public Head {
  public:
-  /// Declares "final_norm", with a dense layer "head.dense", and "head.output": weight and bias.
+  /// Declares, with a dense layer, "head.dense", and "head.output": weight and bias.
   SequenceHead(parameters::ParameterSet& set, const HeadConfig& config, const Partition& partition);
 
   void forward(Context& context, const Batch& batch, ConstView x_TH, View loss_U) const override;
   void forward_backward(Context& context, const Batch& batch, ConstView x_TH, float z_loss,
                         View loss_U, View dx_TH) const override;
+  void outputs(Context& context, const Batch& batch, ConstView x_TH, View y_UO) const override;
 
  private:
   /// Weights that every tensor rank has whole.
@@ -36,11 +38,11 @@ class SequenceHead final : public Head {
   static Product declare(parameters::ParameterSet& set, const std::string& name,
                          const LinearConfig& config);
   struct Pooled;
-  Pooled outputs(Context& context, const Batch& batch, ConstView h_TH, int64_t units) const;
-  /// The gradient of the final norm's output, of the rank's own tokens; dy_UO is used up.
+  Pooled pooled(Context& context, const Batch& batch, ConstView h_TH, int64_t units) const;
+  bool is_of_tokens() const { return head_type(spec_.kind).unit == LossUnit::token; }
+  /// The gradient of the rows read, of the rank's own tokens; dy_UO is used up.
   void input_gradient(Context& context, const Batch& batch, const Pooled& pooled, View dh) const;
   HeadSpec spec_;
-  Norm norm_;
   Product dense_, output_;
 };
 

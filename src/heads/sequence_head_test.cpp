@@ -36,7 +36,7 @@ engine::Settings sequence_case(const HeadSpec& spec) {
 
 constexpr int64_t kSamples = 4;
 
-HeadConfig config_of(const HeadSpec& spec) { return {spec, {}, {20, 128, kH}}; }
+HeadConfig config_of(const HeadSpec& spec) { return {spec, {}, kH, {20, 128, kH}}; }
 
 /// scale * sum over sequences of weight * loss.
 double weighted_losses(LayerCase& c, Context& context, const Head& head, ConstView x) {
@@ -90,6 +90,39 @@ TEST(SequenceHead, GradientsOfEveryKind) {
         check_gradients(sequence_spec(kind, pooling, dense));
     }
   }
+}
+
+TEST(SequenceHead, GradientsOfClassesOfTokens) {
+  for (const auto dense : {HeadDense::none, HeadDense::tanh}) {
+    for (const bool norm : {true, false}) {
+      HeadSpec spec = sequence_spec(HeadKind::token_classification, Pooling::last, dense);
+      spec.norm = norm;
+      spec.outputs = 20;  // the toy data's targets are ids of this many
+      LayerCase c(sequence_case(spec), kSamples);
+      const auto head = make_head(c.parameters(), config_of(spec), c.partition());
+      c.place();
+      Context context = c.context();
+      const Shape shape{c.tokens(), kH};
+      const auto x = c.random(shape, "x"), dx = c.tensor(shape), loss = c.tensor(Shape{c.tokens()});
+      head->forward_backward(context, c.batch(), x, 0, loss, dx);
+      const auto value = [&] { return weighted_losses(c, context, *head, x); };
+      EXPECT_THAT(gradient_faults("x", x, dx, value, {.elements = 12}), IsEmpty());
+      EXPECT_THAT(c.parameter_faults(value), IsEmpty());
+    }
+  }
+}
+
+TEST(SequenceHead, WithoutOutputsItGivesRows) {
+  const HeadSpec spec{.kind = HeadKind::none, .tied = false};
+  LayerCase c(megalith::testing::tiny_f64_settings());
+  const auto head = make_head(c.parameters(), config_of(spec), c.partition());
+  c.place();
+  Context context = c.context();
+  const Shape shape{c.tokens(), kH};
+  const auto x = c.random(shape, "x"), y = c.tensor(shape);
+  head->last_hidden(context, x, y);
+  EXPECT_NE(dot(y, y), dot(x, x));
+  EXPECT_THROW(head->forward(context, c.batch(), x, c.tensor(Shape{c.tokens()})), InternalError);
 }
 
 /// Without a norm's, pooling's or product's code: the outputs o = W norm(x_last) + b.

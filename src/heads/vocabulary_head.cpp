@@ -8,6 +8,7 @@
 #include "kernels/cross_entropy/cross_entropy.h"
 #include "kernels/elementwise/pointwise.h"
 #include "kernels/matmul/linear.h"
+#include "kernels/reduction/column_sum.h"
 #include "kernels/reduction/tree_sum.h"
 #include "layers/row_runs.h"
 #include "parallel/regions.h"
@@ -52,20 +53,24 @@ struct VocabularyHead::Chunk {
 
 VocabularyHead::VocabularyHead(parameters::ParameterSet& set, const HeadConfig& config,
                                const Partition& partition)
-    : vocab_(config.table.vocab),
+    : Head(set, config, partition),
+      vocab_(config.table.vocab),
       padded_vocab_(config.table.padded_vocab),
-      norm_(set, "final_norm", config.table.hidden, config.norm, partition),
       weight_(config.tied),
       tied_(config.tied != nullptr),
       scale_(static_cast<float>(config.spec.scale)),
       softcap_(static_cast<float>(config.spec.softcap)) {
+  using parameters::Init;
+  const TokenTable& table = config.table;
+  const Shape shape{table.padded_vocab, table.width}, column{table.padded_vocab};
   if (weight_ == nullptr) {
-    using parameters::Init;
-    const TokenTable& table = config.table;
-    const Shape shape{table.padded_vocab, table.hidden};
     weight_ = &set.declare({"head.weight", shape, partition.cut(shape, 0),
                             Init{Init::Kind::normal, table.init_std, table.vocab},
                             partition.tensor_shards});
+  }
+  if (config.spec.bias) {
+    bias_ = &set.declare(
+        {"head.bias", column, partition.cut(column, 0), Init{}, partition.tensor_shards});
   }
 }
 
@@ -95,8 +100,9 @@ void VocabularyHead::chunk_losses(Context& context, const Rows& of, Chunk& chunk
   chunk.max_R = buffer(Shape{of.most_rows});
   chunk.sum_R = buffer(Shape{of.most_rows});
   chunk.target_R = buffer(Shape{of.most_rows});
-  kernels::linear_forward(exec,
-                          {.x_TI = of.h_RH, .w_OI = weight_->compute(), .y_TO = chunk.logits_RV});
+  kernels::linear_forward(
+      exec,
+      {.x_TI = of.h_RH, .w_OI = weight_->compute(), .y_TO = chunk.logits_RV, .bias_O = bias()});
   finish_logits(context, chunk.logits_RV);
   if (of.has_gradient && softcap_ > 0) chunk.exps_RV = buffer(Shape{of.most_rows, local_vocab});
   context.inspect("logits", chunk.logits_RV);
@@ -149,8 +155,8 @@ View VocabularyHead::chunk_gradient(Context& context, const Rows& of, const Chun
 void VocabularyHead::forward(Context& context, const Batch& batch, ConstView x_TH,
                              View loss_T) const {
   const device::NameScope scope(context.device(), "head");
-  const FinalRows input = final_rows(context, batch, norm_, x_TH, nullptr, weight_->name());
-  const ConstView h = input.h_TH();
+  const HeadRows rows_of = input().forward(context, batch, x_TH, nullptr, weight_->name());
+  const ConstView h = rows_of.rows_TE();
   const int64_t most_rows = std::min(chunk_rows(), h.size(0));
   for (int64_t begin = 0; begin < h.size(0); begin += most_rows) {
     const int64_t rows = std::min(most_rows, h.size(0) - begin);
@@ -167,11 +173,11 @@ void VocabularyHead::forward(Context& context, const Batch& batch, ConstView x_T
 void VocabularyHead::forward_backward(Context& context, const Batch& batch, ConstView x_TH,
                                       float z_loss, View loss_T, View dx_TH) const {
   const device::NameScope scope(context.device(), "head");
-  NormSaved saved;
-  const FinalRows input = final_rows(context, batch, norm_, x_TH, &saved, weight_->name());
-  const ConstView h = input.h_TH();
-  const device::Tensor dh = context.workspace(context.activation, x_TH.shape());
-  context.inspect("final_norm", h);
+  HeadInputSaved saved;
+  const HeadRows rows_of = input().forward(context, batch, x_TH, &saved, weight_->name());
+  const ConstView h = rows_of.rows_TE();
+  const Shape own{x_TH.size(0), h.size(1)};
+  const device::Tensor dh = context.workspace(context.activation, own);
   device::Tensor partial;  // with sequence parallelism: of all tokens, before the sum over ranks
   if (context.sequence) partial = context.workspace(context.accumulation, h.shape());
   const int64_t most_rows = std::min(chunk_rows(), h.size(0));
@@ -192,6 +198,10 @@ void VocabularyHead::forward_backward(Context& context, const Batch& batch, Cons
     if (weight_->trainable())
       kernels::linear_backward_weight(context.exec, {dlogits, rows.h_RH, weight_gradient(),
                                                      runs_of_rows(batch.cu_seqlens, begin, end)});
+    if (bias_ != nullptr && bias_->trainable()) {
+      const Shape row{1, bias_->local_elements()};
+      kernels::column_sum(context.exec, {dlogits, bias_->gradient_sum().reshape(row), {}});
+    }
     if (context.sequence) {
       kernels::linear_backward_input(context.exec, {.dy_TO = dlogits,
                                                     .w_OI = weight_->compute(),
@@ -202,12 +212,12 @@ void VocabularyHead::forward_backward(Context& context, const Batch& batch, Cons
     }
   }
   if (context.sequence) {
-    const device::Tensor sum = context.workspace(context.accumulation, x_TH.shape());
+    const device::Tensor sum = context.workspace(context.accumulation, own);
     parallel::gather_rows_backward(context.exec, context.tensor, partial, sum,
                                    sequence_shard(batch), "loss.input_gradient");
     kernels::cast(context.exec, sum, dh);
   }
-  norm_.backward(context, batch, {.dy_TH = dh, .dx_TH = dx_TH}, x_TH, saved);
+  input().backward(context, batch, dh, x_TH, saved, dx_TH);
   context.inspect("input_gradient", dx_TH);
 }
 
@@ -230,17 +240,20 @@ void VocabularyHead::input_gradient(Context& context, ConstView dlogits_RV, View
 
 void VocabularyHead::logits(Context& context, ConstView x_RH, View logits_RV) const {
   const device::NameScope scope(context.device(), "head");
-  const device::Tensor h = context.workspace(context.activation, x_RH.shape());
-  norm_.forward(context, x_RH, h, nullptr);
+  const HeadRows rows_of = input().rows(context, x_RH);
+  const ConstView h = rows_of.rows_TE();
+  const auto project = [&](View y_RV) {
+    kernels::linear_forward(
+        context.exec, {.x_TI = h, .w_OI = weight_->compute(), .y_TO = y_RV, .bias_O = bias()});
+  };
   if (context.tensor.size() == 1) {
-    kernels::linear_forward(context.exec,
-                            {.x_TI = h, .w_OI = weight_->compute(), .y_TO = logits_RV});
+    project(logits_RV);
     return finish_logits(context, logits_RV);
   }
   // Each rank has a run of the columns; rank by rank they come together.
   const int64_t rows = x_RH.size(0), local = weight_->local_shape()[0];
   const device::Tensor own = context.workspace(logits_RV.dtype(), Shape{rows, local});
-  kernels::linear_forward(context.exec, {.x_TI = h, .w_OI = weight_->compute(), .y_TO = own});
+  project(own);
   const device::Tensor all =
       context.workspace(logits_RV.dtype(), Shape{context.tensor.size(), rows * local});
   context.tensor.wait(context.tensor.start_all_gather(own.view.reshape(Shape{1, rows * local}), all,

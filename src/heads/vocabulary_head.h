@@ -5,7 +5,6 @@
 // since the scale of the gradient (the step's global weight) is known before.
 #pragma once
 
-#include "heads/final_rows.h"
 #include "heads/head.h"
 
 namespace megalith::layers {
@@ -16,8 +15,8 @@ inline constexpr int64_t kLossRowMultiple = 64;
 /// A unit is a token: loss = -log p(target).
 class VocabularyHead final : public Head {
  public:
-  /// Declares "final_norm" and, unless `config.tied` is given, "head.weight" [V, H]. With it the
-  /// projection reads the token embedding and its gradient goes to buffer 1.
+  /// Declares, unless `config.tied` is given, "head.weight" [V, E]; with a bias "head.bias" [V].
+  /// With `tied` the projection reads the token embedding and its gradient goes to buffer 1.
   VocabularyHead(parameters::ParameterSet& set, const HeadConfig& config,
                  const Partition& partition);
 
@@ -42,8 +41,9 @@ class VocabularyHead final : public Head {
   View weight_gradient() const;
   int64_t vocab_;
   int64_t padded_vocab_;
-  Norm norm_;
+  ConstView bias() const { return bias_ != nullptr ? ConstView(bias_->compute()) : ConstView{}; }
   parameters::Parameter* weight_;
+  parameters::Parameter* bias_ = nullptr;
   bool tied_;
   float scale_, softcap_;
 };

@@ -43,7 +43,7 @@ TEST(VocabularyHead, GradientWithMaskedTokensAndZLoss) {
   const engine::Settings settings = tiny_f64_settings();
   for (const float z_loss : {0.0f, 0.0625f}) {
     LayerCase c(settings);
-    const VocabularyHead layer(c.parameters(), {{}, {}, {20, 128, kH}}, c.partition());
+    const VocabularyHead layer(c.parameters(), {{}, {}, kH, {20, 128, kH}}, c.partition());
     c.place();
     Context context = c.context();
     const Shape shape{c.tokens(), kH};
@@ -65,11 +65,21 @@ TEST(VocabularyHead, GradientWithMaskedTokensAndZLoss) {
   }
 }
 
-TEST(VocabularyHead, GradientWithCappedAndScaledLogits) {
-  for (const HeadSpec& spec :
-       {HeadSpec{.softcap = 1.5}, HeadSpec{.scale = 0.3}, HeadSpec{.softcap = 2, .scale = 0.7}}) {
+TEST(VocabularyHead, GradientOfEveryKind) {
+  const TransformSpec transform{.norm = {.eps = 1e-3}};
+  const HeadSpec kinds[] = {
+      {.softcap = 1.5},
+      {.scale = 0.3},
+      {.softcap = 2, .scale = 0.7},
+      {.norm = false},
+      {.bias = true},
+      {.norm = false, .bias = true, .transform = transform},
+      {.transform = TransformSpec{.bias = false, .activation = Activation::silu}},
+  };
+  for (const HeadSpec& spec : kinds) {
     LayerCase c(tiny_f64_settings());
-    const VocabularyHead layer(c.parameters(), {spec, {}, {20, 128, kH}}, c.partition());
+    const int64_t width = spec.transform ? 6 : kH;
+    const VocabularyHead layer(c.parameters(), {spec, {}, kH, {20, 128, width}}, c.partition());
     c.place();
     Context context = c.context();
     const Shape shape{c.tokens(), kH};

@@ -9,10 +9,12 @@ namespace megalith::layers {
 using kernels::HeadsView;
 
 kernels::AttentionSequences AttentionCore::sequences(const AttentionOperands& operands) const {
+  const int64_t side = spec_.window > 0 ? spec_.window - 1 : -1;
   kernels::AttentionSequences sequences{.cu_seqlens = operands.queries.cu_seqlens,
                                         .cu_seqlens_device = operands.queries.cu_seqlens_device,
                                         .causal = spec_.causal,
-                                        .window_left = spec_.window > 0 ? spec_.window - 1 : -1};
+                                        .window_left = side,
+                                        .window_right = spec_.causal ? -1 : side};
   if (operands.keys != nullptr) {
     sequences.cu_seqlens_keys = operands.keys->cu_seqlens;
     sequences.cu_seqlens_keys_device = operands.keys->cu_seqlens_device;

@@ -43,6 +43,7 @@ struct OwnTokens {
   int64_t count = 0;
   int64_t per_sample = 0;       // of full samples (training); fixes the token shards of gradients
   ConstView position_T;         // i32, for position embeddings
+  ConstView type_T;             // i32, for embeddings of token types; absent where none has them
   ConstView sample_T;           // i64: the sample of the run, for dropout
   ConstView sample_position_T;  // i32: the place in it
 };
@@ -53,6 +54,7 @@ struct Batch {
   int64_t num_samples = 1;  // of equal length (training)
   ConstView ids_T;          // i32
   ConstView position_T;     // i32, for position embeddings
+  ConstView type_T;         // i32, for embeddings of token types; absent where none has them
 
   /// Sequence s is tokens [cu_seqlens[s], cu_seqlens[s + 1]); attention stays inside it.
   std::span<const int32_t> cu_seqlens;

@@ -10,7 +10,7 @@ namespace megalith::layers {
 parameters::Parameter& declare_tokens(parameters::ParameterSet& set, const TokenTable& table,
                                       const Partition& partition) {
   using parameters::Init;
-  const Shape shape{table.padded_vocab, table.hidden};
+  const Shape shape{table.padded_vocab, table.width};
   parameters::Declaration declaration{"embedding.weight", shape, partition.cut(shape, 0),
                                       Init{Init::Kind::normal, table.init_std, table.vocab},
                                       partition.tensor_shards};
@@ -18,68 +18,122 @@ parameters::Parameter& declare_tokens(parameters::ParameterSet& set, const Token
   return set.declare(declaration);
 }
 
-Embedding::Embedding(parameters::ParameterSet& set, const TokenTable& table,
-                     const EmbeddingSpec& spec, int64_t context, const Partition& partition)
-    : tokens_(&declare_tokens(set, table, partition)), scale_(static_cast<float>(spec.scale)) {
-  if (spec.position != PositionKind::learned) return;
-  using parameters::Init;
-  const Shape positions{context, table.hidden};
-  positions_ = &set.declare({"position.weight", positions, Shard::whole(positions),
-                             Init{Init::Kind::normal, table.init_std}});
+Embedding::Embedding(parameters::ParameterSet& set, const EmbeddingConfig& config,
+                     const Partition& partition)
+    : tokens_(&declare_tokens(set, config.table, partition)),
+      position_offset_(config.spec.position_offset),
+      scale_(static_cast<float>(config.spec.scale)) {
+  const EmbeddingSpec& spec = config.spec;
+  const TokenTable& table = config.table;
+  const auto declare = [&](const char* name, int64_t rows) {
+    using parameters::Init;
+    const Shape shape{rows, table.width};
+    return &set.declare(
+        {name, shape, Shard::whole(shape), Init{Init::Kind::normal, table.init_std}});
+  };
+  if (spec.position == PositionKind::learned)
+    positions_ = declare("position.weight", spec.position_offset + config.context);
+  if (spec.token_types > 0) types_ = declare("token_type.weight", spec.token_types);
+  if (spec.norm) norm_.emplace(set, "embedding.norm", table.width, *spec.norm, partition);
+  if (spec.width == 0) return;
+  projection_.emplace(
+      set, "embedding.projection",
+      LinearConfig{.inputs = table.width, .outputs = config.hidden, .init_std = table.init_std});
 }
 
-void Embedding::forward(Context& context, const Batch& batch, View y_TH) const {
+/// The sum of all tables' rows.
+void Embedding::look_up(Context& context, const Batch& batch, View y_TE) const {
   const int64_t vocab_begin = tokens_->declaration().shard.begin;
   if (context.tensor.size() == 1) {
-    kernels::embedding_lookup(context.exec, {batch.ids_T, tokens_->compute(), vocab_begin, y_TH});
+    kernels::embedding_lookup(context.exec, {batch.ids_T, tokens_->compute(), vocab_begin, y_TE});
   } else {
     // One rank has the row, the others add +0: the sum is exact in any order.
     const device::Tensor partial =
-        context.workspace(context.accumulation, Shape{batch.num_tokens, y_TH.size(1)});
+        context.workspace(context.accumulation, Shape{batch.num_tokens, y_TE.size(1)});
     kernels::embedding_lookup(context.exec,
                               {batch.ids_T, tokens_->compute(), vocab_begin, partial});
     if (context.sequence) {
-      const device::Tensor own = context.workspace(context.accumulation, y_TH.shape());
+      const device::Tensor own = context.workspace(context.accumulation, y_TE.shape());
       parallel::scatter_rows_forward(context.exec, context.tensor, partial, own,
                                      sequence_shard(batch), tokens_->name());
-      kernels::cast(context.exec, own, y_TH);
+      kernels::cast(context.exec, own, y_TE);
     } else {
       parallel::reduce_forward(context.exec, context.tensor, partial, tokens_->name());
-      kernels::cast(context.exec, partial, y_TH);
+      kernels::cast(context.exec, partial, y_TE);
     }
   }
-  if (scale_ != 1) kernels::scale(context.exec, y_TH, scale_);
+  if (scale_ != 1) kernels::scale(context.exec, y_TE, scale_);
+  if (types_ != nullptr)
+    kernels::embedding_add_positions(context.exec, {batch.own.type_T, types_->compute(), y_TE});
   if (positions_ != nullptr) {
-    kernels::embedding_add_positions(context.exec,
-                                     {batch.own.position_T, positions_->compute(), y_TH});
+    kernels::embedding_add_positions(
+        context.exec,
+        {batch.own.position_T, from_position_0(ConstView(positions_->compute())), y_TE});
+  }
+}
+
+void Embedding::forward(Context& context, const Batch& batch, View y_TH,
+                        EmbeddingSaved* saved) const {
+  const Shape narrow{y_TH.size(0), tokens_->shape()[1]};
+  device::Tensor passing_sum, passing_x;
+  const auto place = [&](device::Tensor& passing, device::Tensor* kept) -> View {
+    device::Tensor& where = kept != nullptr ? *kept : passing;
+    where = kept != nullptr ? context.saved(context.activation, narrow)
+                            : context.workspace(context.activation, narrow);
+    return where;
+  };
+  View x = y_TH;
+  if (projection_) x = place(passing_x, saved != nullptr ? &saved->x_TE : nullptr);
+  View sum = x;
+  if (norm_) sum = place(passing_sum, saved != nullptr ? &saved->sum_TE : nullptr);
+  look_up(context, batch, sum);
+  if (norm_) {
+    context.inspect("sum", sum);
+    norm_->forward(context, sum, x, saved != nullptr ? &saved->norm : nullptr);
   }
   if (context.dropout > 0) {
     kernels::dropout_forward(context.exec,
-                             {y_TH, y_TH, context.row_dropout(batch, 0, DropoutSite::embedding)});
+                             {x, x, context.row_dropout(batch, 0, DropoutSite::embedding)});
   }
+  if (projection_) projection_->forward(context, x, y_TH);
   context.inspect("output", y_TH);
 }
 
-void Embedding::backward(Context& context, const Batch& batch, View dy_TH) const {
-  if (context.dropout > 0) {
-    kernels::dropout_backward(
-        context.exec, {dy_TH, dy_TH, context.row_dropout(batch, 0, DropoutSite::embedding)});
-  }
+void Embedding::table_gradients(Context& context, const Batch& batch, View dy_TE) const {
   device::Tensor gathered;
   if (context.sequence) {
-    gathered = context.workspace(dy_TH.dtype(), Shape{batch.num_tokens, dy_TH.size(1)});
-    parallel::scatter_rows_backward(context.exec, context.tensor, dy_TH, gathered,
+    gathered = context.workspace(dy_TE.dtype(), Shape{batch.num_tokens, dy_TE.size(1)});
+    parallel::scatter_rows_backward(context.exec, context.tensor, dy_TE, gathered,
                                     sequence_shard(batch), tokens_->name());
   }
-  const ConstView dy = context.sequence ? gathered.view : dy_TH;
+  const View dy = context.sequence ? gathered.view : dy_TE;
   if (positions_ != nullptr && positions_->trainable()) {
-    kernels::embedding_backward(context.exec,
-                                {dy, batch.position_T, 0, positions_->gradient_sum()});
+    kernels::embedding_backward(
+        context.exec, {dy, batch.position_T, 0, from_position_0(positions_->gradient_sum())});
   }
+  if (types_ != nullptr && types_->trainable())
+    kernels::embedding_backward(context.exec, {dy, batch.type_T, 0, types_->gradient_sum()});
   if (!tokens_->trainable()) return;
-  if (scale_ != 1) kernels::scale(context.exec, context.sequence ? gathered.view : dy_TH, scale_);
+  if (scale_ != 1) kernels::scale(context.exec, dy, scale_);
   kernels::embedding_backward(
       context.exec, {dy, batch.ids_T, tokens_->declaration().shard.begin, tokens_->gradient_sum()});
+}
+
+void Embedding::backward(Context& context, const Batch& batch, View dy_TH,
+                         const EmbeddingSaved& saved) const {
+  device::Tensor dx_TE;
+  View dx = dy_TH;
+  if (projection_) {
+    dx_TE = context.workspace(context.activation, saved.x_TE.view.shape());
+    dx = dx_TE;
+    projection_->backward(context, batch, dy_TH, saved.x_TE, dx);
+  }
+  if (context.dropout > 0) {
+    kernels::dropout_backward(context.exec,
+                              {dx, dx, context.row_dropout(batch, 0, DropoutSite::embedding)});
+  }
+  if (norm_) norm_->backward(context, batch, {.dy_TH = dx, .dx_TH = dx}, saved.sum_TE, saved.norm);
+  table_gradients(context, batch, dx);
 }
 
 }  // namespace megalith::layers

@@ -1,9 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// Token embedding (vocabulary cut over the tensor ranks), times a scale, plus learned positions
-// where the model has them, then dropout.
+// Token embedding (vocabulary cut over the tensor ranks), times a scale, plus learned positions and
+// token types where the model has them, its norm, dropout, and the product that takes rows of
+// narrower tables to the hidden width.
 #pragma once
 
-#include "layers/linear.h"
+#include <optional>
+
+#include "layers/norm.h"
+#include "layers/whole_linear.h"
 #include "spec/layer_spec.h"
 
 namespace megalith::layers {
@@ -12,32 +16,60 @@ namespace megalith::layers {
 struct TokenTable {
   int64_t vocab = 0;
   int64_t padded_vocab = 0;  // rows from `vocab` on are zero
-  int64_t hidden = 0;
+  int64_t width = 0;
   double init_std = 0.02;
   bool tied = false;  // a second gradient buffer for the output side
 };
-/// Declares "embedding.weight" [padded vocabulary, H], cut by rows.
+/// Declares "embedding.weight" [padded vocabulary, E], cut by rows.
 parameters::Parameter& declare_tokens(parameters::ParameterSet& set, const TokenTable& table,
                                       const Partition& partition);
 
+/// Sizes of the model that an embedding is part of.
+struct EmbeddingConfig {
+  EmbeddingSpec spec;
+  TokenTable table;
+  int64_t hidden = 0;
+  int64_t context = 0;
+};
+
+/// What backward needs; of an embedding without a norm and a product nothing.
+struct EmbeddingSaved {
+  device::Tensor sum_TE;  // the norm's input
+  NormSaved norm;
+  device::Tensor x_TE;  // the product's input
+};
+
 class Embedding {
  public:
-  /// Declares the token table and, with learned positions, "position.weight" [context, H].
-  Embedding(parameters::ParameterSet& set, const TokenTable& table, const EmbeddingSpec& spec,
-            int64_t context, const Partition& partition);
+  /// Declares the token table and, where the model has them, "position.weight" [offset + context,
+  /// E], "token_type.weight" [types, E], "embedding.norm" and "embedding.projection".
+  Embedding(parameters::ParameterSet& set, const EmbeddingConfig& config,
+            const Partition& partition);
 
-  /// y_TH, the rank's own tokens, overwritten. Collective over the tensor ranks.
-  void forward(Context& context, const Batch& batch, View y_TH) const;
-  /// Accumulates into both tables; dy is used up (dropout and scale are undone in place).
-  /// Collective when the own tokens are not all.
-  void backward(Context& context, const Batch& batch, View dy_TH) const;
+  /// y_TH, the rank's own tokens, overwritten. Fills `saved` unless null. Collective over the
+  /// tensor ranks.
+  void forward(Context& context, const Batch& batch, View y_TH, EmbeddingSaved* saved) const;
+  /// Accumulates into all tables and weights; dy is used up. Collective when the own tokens are not
+  /// all.
+  void backward(Context& context, const Batch& batch, View dy_TH,
+                const EmbeddingSaved& saved) const;
 
   parameters::Parameter& tokens() const { return *tokens_; }
 
  private:
+  template <class AnyView>
+  AnyView from_position_0(const AnyView& table) const {
+    return table.rows(position_offset_, table.size(0) - position_offset_);
+  }
+  void look_up(Context& context, const Batch& batch, View y_TE) const;
+  void table_gradients(Context& context, const Batch& batch, View dy_TE) const;
   parameters::Parameter* tokens_;
   parameters::Parameter* positions_ = nullptr;
+  parameters::Parameter* types_ = nullptr;
+  int64_t position_offset_;
   float scale_;
+  std::optional<Norm> norm_;
+  std::optional<WholeLinear> projection_;
 };
 
 }  // namespace megalith::layers

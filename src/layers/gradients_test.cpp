@@ -23,20 +23,35 @@ using ::testing::IsEmpty;
 constexpr int64_t kH = 16, kF = 24;
 
 TEST(LayerGradients, Embedding) {
-  for (const bool tied : {false, true}) {
-    LayerCase c(tiny_f64_settings());
-    const Embedding layer(c.parameters(), {20, 128, kH, 0.02, tied}, {.scale = 1.5}, 8,
-                          c.partition());
-    c.place();
-    Context context = c.context();
-    const auto y = c.tensor(Shape{c.tokens(), kH}), dy = c.random(y.view.shape(), "dy");
-    const auto used_up = c.random(y.view.shape(), "dy");
-    layer.backward(context, c.batch(), used_up);
-    EXPECT_THAT(c.parameter_faults([&] {
-      layer.forward(context, c.batch(), y);
-      return dot(y, dy);
-    }),
-                IsEmpty());
+  const NormSpec norm{.eps = 1e-3};
+  const EmbeddingSpec kinds[] = {
+      {.scale = 1.5},
+      {.position = PositionKind::none, .norm = norm},
+      {.position_offset = 2, .token_types = 3, .scale = 0.5, .norm = norm},
+      {.token_types = 2, .norm = norm, .width = 6},
+      {.width = 20},
+  };
+  for (const EmbeddingSpec& spec : kinds) {
+    for (const bool tied : {false, true}) {
+      engine::Settings settings = tiny_f64_settings();
+      settings.model.embedding.token_types = spec.token_types;
+      LayerCase c(settings);
+      const int64_t width = spec.width != 0 ? spec.width : kH;
+      const Embedding layer(c.parameters(), {spec, {20, 128, width, 0.02, tied}, kH, 8},
+                            c.partition());
+      c.place();
+      Context context = c.context();
+      const auto y = c.tensor(Shape{c.tokens(), kH}), dy = c.random(y.view.shape(), "dy");
+      const auto used_up = c.random(y.view.shape(), "dy");
+      EmbeddingSaved saved;
+      layer.forward(context, c.batch(), y, &saved);
+      layer.backward(context, c.batch(), used_up, saved);
+      EXPECT_THAT(c.parameter_faults([&] {
+        layer.forward(context, c.batch(), y, nullptr);
+        return dot(y, dy);
+      }),
+                  IsEmpty());
+    }
   }
 }
 

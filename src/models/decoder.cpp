@@ -15,7 +15,7 @@ layers::BlockConfig block_config(const ModelSpec& model, int64_t layer) {
 }
 
 layers::TokenTable token_table(const ModelSpec& model, int tensor_shards) {
-  return {model.vocab, model.padded_vocab(tensor_shards), model.hidden, model.init_std,
+  return {model.vocab, model.padded_vocab(tensor_shards), model.table_width(), model.init_std,
           model.head.tied};
 }
 
@@ -32,7 +32,8 @@ Decoder::Decoder(const ModelSpec& spec, parameters::ParameterSet& set, const Sta
     : spec_(spec), stage_(stage), begins_{set.all().size()} {
   const layers::TokenTable tokens = token_table(spec, partition.tensor_shards);
   if (stage.has_embedding) {
-    embedding_.emplace(set, tokens, spec.embedding, spec.context, partition);
+    embedding_.emplace(
+        set, layers::EmbeddingConfig{spec.embedding, tokens, spec.hidden, spec.context}, partition);
     if (spec.head.tied) tied_ = &embedding_->tokens();
   }
   for (int64_t i = stage.begin; i < stage.end; ++i) {
@@ -46,7 +47,8 @@ Decoder::Decoder(const ModelSpec& spec, parameters::ParameterSet& set, const Sta
     // are exchanged.
     if (spec.head.tied && tied_ == nullptr) tied_ = &declare_tokens(set, tokens, partition);
     head_ = layers::make_head(
-        set, {spec.head, spec.final_norm, tokens, spec.head.tied ? tied_ : nullptr}, partition);
+        set, {spec.head, spec.final_norm, spec.hidden, tokens, spec.head.tied ? tied_ : nullptr},
+        partition);
   }
   begins_.push_back(set.all().size());
 }
@@ -64,7 +66,7 @@ void Decoder::forward(layers::Context& context, const layers::Batch& batch, Deco
   if (embedding_) {
     const device::NameScope scope(context.device(), "embedding");
     const View x = input(context, batch, saved);
-    embedding_->forward(context, batch, x);
+    embedding_->forward(context, batch, x, &saved.embedding);
   }
   for (size_t i = 0; i < blocks_.size(); ++i) {
     saved.x_TH[i + 1] = context.saved(context.activation, saved.x_TH[i].view.shape());
@@ -92,7 +94,8 @@ void Decoder::backward(layers::Context& context, const layers::Batch& batch, Dec
   saved.x_TH[0] = {};
   if (embedding_) {
     const device::NameScope scope(context.device(), "embedding");
-    embedding_->backward(context, batch, dx_TH);
+    embedding_->backward(context, batch, dx_TH, saved.embedding);
+    saved.embedding = {};
   }
 }
 
@@ -103,7 +106,7 @@ void Decoder::hidden(layers::Context& context, const layers::Batch& batch, View 
   View to = blocks_.size() % 2 == 0 ? other.view : x_TH;
   if (embedding_) {
     const device::NameScope scope(context.device(), "embedding");
-    embedding_->forward(context, batch, from);
+    embedding_->forward(context, batch, from, nullptr);
   } else if (from.data() != x_TH.data()) {
     context.device().copy(from, x_TH);
   }

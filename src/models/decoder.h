@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A decoder-only transformer, or the part of it that one pipeline stage holds: embedding, a run of
-// blocks, head. One model for training, scoring and cached generation.
+// A stack of transformer blocks, causal or not, or the part of it that one pipeline stage holds:
+// embedding, a run of blocks, head. One model for training, scoring and cached generation.
 #pragma once
 
 #include <memory>
@@ -30,6 +30,7 @@ struct Stage {
 struct DecoderSaved {
   std::vector<device::Tensor> x_TH;  // [blocks + 1]: input of each block, output of the last
   std::vector<layers::BlockSaved> blocks;
+  layers::EmbeddingSaved embedding;
 };
 
 class Decoder {
@@ -75,6 +76,15 @@ class Decoder {
   void score(layers::Context& context, const layers::Batch& batch, ConstView x_TH,
              View loss_U) const {
     head_->forward(context, batch, x_TH, loss_U);
+  }
+  /// y_UO (f32 or f64) of a head of sequences or classes, from hidden().
+  void outputs(layers::Context& context, const layers::Batch& batch, ConstView x_TH,
+               View y_UO) const {
+    head_->outputs(context, batch, x_TH, y_UO);
+  }
+  /// y_RH: rows of hidden() behind the final norm, where the model has one.
+  void last_hidden(layers::Context& context, ConstView x_RH, View y_RH) const {
+    head_->last_hidden(context, x_RH, y_RH);
   }
   /// logits_RV of rows of hidden(); padded vocabulary, f32. Of a language model alone.
   void logits(layers::Context& context, ConstView x_RH, View logits_RV) const {

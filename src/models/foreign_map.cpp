@@ -49,7 +49,8 @@ RowMove place_of(Part part, const ModelSpec& model, int64_t layer, int64_t own_r
 
 /// Rows that count: without the padding of a vocabulary.
 int64_t unpadded_rows(const ModelSpec& model, const DeclaredTensor& tensor) {
-  const bool is_vocabulary = tensor.name == "embedding.weight" || tensor.name == "head.weight";
+  const bool is_vocabulary = tensor.name == "embedding.weight" || tensor.name == "head.weight" ||
+                             tensor.name == "head.bias";
   return is_vocabulary ? model.vocab : tensor.shape[0];
 }
 
@@ -153,7 +154,9 @@ std::vector<TensorMap> tensor_maps(const ModelSpec& model, const ForeignTable& t
     const size_t before = maps.size();
     for (const ForeignRow& row : table.rows) {
       const auto layer = layer_of(row.ours, tensor.name);
-      if (!layer) continue;
+      if (!layer || (row.head && *row.head != model.head.kind) ||
+          (row.tied && *row.tied != model.head.tied))
+        continue;
       maps.push_back(map_of(model, tensor, row, *layer));
       break;
     }

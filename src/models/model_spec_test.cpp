@@ -222,7 +222,7 @@ TEST(ModelSpec, ImpossibleOnesAreRefused) {
   refuses([](ModelSpec& m) { m.layers[0].norm.eps = 0; }, "epsilon");
   refuses([](ModelSpec& m) { m.vocab = 0; }, "vocab");
   refuses([](ModelSpec& m) { m.head.scale = 0; }, "logits");
-  refuses([](ModelSpec& m) { m.head.outputs = 2; }, "heads of sequences");
+  refuses([](ModelSpec& m) { m.head.outputs = 2; }, "of heads of sequences");
   refuses(
       [](ModelSpec& m) {
         m.head = classifier().head;
@@ -241,7 +241,15 @@ TEST(ModelSpec, ImpossibleOnesAreRefused) {
         m.head.softcap = 3;
       },
       "vocabulary");
-  refuses([](ModelSpec& m) { m.layers[0].attention.causal = false; }, "masked objective");
+  refuses([](ModelSpec& m) { m.layers[0].attention.causal = false; }, "some layers are causal");
+  refuses([](ModelSpec& m) { m.embedding.position_offset = 2; }, "table of positions");
+  refuses([](ModelSpec& m) { m.head = {.kind = layers::HeadKind::none}; }, "head.tied");
+  refuses(
+      [](ModelSpec& m) {
+        m.head = classifier().head;
+        m.head.labels = {"a", "b"};
+      },
+      "2 labels for 5 outputs");
   refuses(
       [](ModelSpec& m) {
         m.layers[1].cross = m.layers[1].attention;

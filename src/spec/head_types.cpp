@@ -12,13 +12,27 @@ namespace {
 std::string vocabulary_fault(const HeadSpec& spec) {
   if (spec.scale == 0 || spec.softcap < 0)
     return fmt::format("logits of scale {} and softcap {}", spec.scale, spec.softcap);
-  if (spec.pooling != Pooling::last || spec.dense != HeadDense::none || spec.outputs != 0)
-    return "pooling, dense and outputs are of heads of sequences";
+  if (spec.pooling != Pooling::last || spec.dense != HeadDense::none || spec.outputs != 0 ||
+      !spec.labels.empty())
+    return "pooling, dense, outputs and labels are of heads of sequences and classes";
   return "";
 }
 
-int64_t vocabulary_parameters(const HeadSpec& spec, int64_t hidden, int64_t vocab) {
-  return spec.tied ? 0 : vocab * hidden;
+int64_t vocabulary_parameters(const HeadSpec& spec, int64_t hidden, int64_t width, int64_t vocab) {
+  int64_t sum = spec.tied ? 0 : vocab * width;
+  if (spec.bias) sum += vocab;
+  if (!spec.transform) return sum;
+  return sum + hidden * width + (spec.transform->bias ? width : 0) +
+         norm_parameters(spec.transform->norm, width);
+}
+
+/// What every head but a language model's lacks.
+std::string table_fault(const HeadSpec& spec) {
+  if (spec.tied || spec.bias || spec.transform)
+    return "a head of sequences or classes has no table of tokens; set head.tied to false";
+  if (spec.softcap != 0 || spec.scale != 1)
+    return "softcap and scale are of logits of a vocabulary";
+  return "";
 }
 
 template <int kLeastOutputs>
@@ -27,13 +41,17 @@ std::string sequence_fault(const HeadSpec& spec) {
     return fmt::format("a head for {} needs at least {} outputs, it has {}",
                        config::name_of(spec.kind), kLeastOutputs, spec.outputs);
   }
-  if (spec.tied) return "a head of sequences has no table of tokens; set head.tied to false";
-  if (spec.softcap != 0 || spec.scale != 1)
-    return "softcap and scale are of logits of a vocabulary";
-  return "";
+  if (!spec.labels.empty() && std::ssize(spec.labels) != spec.outputs)
+    return fmt::format("{} labels for {} outputs", spec.labels.size(), spec.outputs);
+  return table_fault(spec);
 }
 
-int64_t sequence_parameters(const HeadSpec& spec, int64_t hidden, int64_t) {
+std::string no_fault(const HeadSpec& spec) {
+  if (spec.outputs != 0 || !spec.labels.empty()) return "a head without losses has no outputs";
+  return table_fault(spec);
+}
+
+int64_t sequence_parameters(const HeadSpec& spec, int64_t hidden, int64_t, int64_t) {
   const int64_t dense = spec.dense == HeadDense::none ? 0 : hidden * hidden + hidden;
   return dense + spec.outputs * (hidden + 1);
 }
@@ -46,9 +64,16 @@ constexpr HeadType kHeads[] = {
      sequence_parameters},
     {HeadKind::sequence_regression, LossUnit::sequence, DType::f32, false, sequence_fault<1>,
      sequence_parameters},
+    {HeadKind::token_classification, LossUnit::token, DType::i32, false, sequence_fault<2>,
+     sequence_parameters},
+    {HeadKind::none, LossUnit::token, DType::i32, false, no_fault, sequence_parameters},
 };
 
 }  // namespace
+
+int64_t norm_parameters(const NormSpec& norm, int64_t width) {
+  return norm.kind == NormKind::layer && norm.bias ? 2 * width : width;
+}
 
 const HeadType& head_type(HeadKind kind) {
   const auto* const found = std::ranges::find(kHeads, kind, &HeadType::kind);

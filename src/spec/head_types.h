@@ -35,10 +35,13 @@ struct HeadType {
   bool has_logits;  // of a vocabulary: what scoring and generation read
   /// What of a description this head cannot be, in words; empty: nothing.
   std::string (*fault)(const HeadSpec& spec);
-  /// Without the norm's and what is tied.
-  int64_t (*num_parameters)(const HeadSpec& spec, int64_t hidden, int64_t vocab);
+  /// Without the final norm's and what is tied. `width`: of the tables of tokens.
+  int64_t (*num_parameters)(const HeadSpec& spec, int64_t hidden, int64_t width, int64_t vocab);
 };
 const HeadType& head_type(HeadKind kind);
+
+/// Weight and bias.
+int64_t norm_parameters(const NormSpec& norm, int64_t width);
 
 /// UserError unless the head gives logits of a vocabulary; `what` needs them ("scoring").
 void require_logits(const HeadSpec& spec, std::string_view what);

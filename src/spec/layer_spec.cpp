@@ -45,7 +45,7 @@ void AttentionSpec::visit(config::FieldVisitor& v) {
   v.field("output_bias", output_bias, "of the projection back");
   v.field("qk_norm", qk_norm, "norm of queries and keys");
   v.section("rope", rope, "Rotary positions.");
-  v.field("window", window, "keys a query sees; 0: all", between(0, 1 << 28));
+  v.field("window", window, "keys a query sees to a side, itself one; 0: all", between(0, 1 << 28));
   v.field("softcap", softcap, "bound of scores; 0: none", between(0, 1e6));
   v.field("scale", scale, "of scores; 0: 1 / sqrt(head_dim)", between(0, 1e6));
   v.field("causal", causal, "queries see no later keys");
@@ -71,17 +71,31 @@ void LayerSpec::visit(config::FieldVisitor& v) {
 
 void EmbeddingSpec::visit(config::FieldVisitor& v) {
   v.field("position", position, "learned table of positions, or none");
+  v.field("position_offset", position_offset, "rows before that of position 0", between(0, 1024));
+  v.field("token_types", token_types, "rows of a table of segments; 0: none", between(0, 1024));
   v.field("scale", scale, "of token rows", between(-1e6, 1e6));
+  v.optional_section("norm", norm, "Of the sum of all rows.");
+  v.field("width", width, "of the tables; 0: hidden", between(0, 1 << 20));
+}
+
+void TransformSpec::visit(config::FieldVisitor& v) {
+  v.field("bias", bias, "of the product");
+  v.field("activation", activation, "behind it");
+  v.section("norm", norm, "Behind that.");
 }
 
 void HeadSpec::visit(config::FieldVisitor& v) {
   v.field("kind", kind, "what the losses are");
+  v.field("norm", norm, "rows go through the final norm first");
   v.field("tied", tied, "the projection is the token embedding");
+  v.field("bias", bias, "of logits");
+  v.optional_section("transform", transform, "Before the projection.");
   v.field("softcap", softcap, "bound of logits; 0: none", between(0, 1e6));
   v.field("scale", scale, "of logits", between(-1e6, 1e6));
   v.field("pooling", pooling, "which row stands for a sequence");
   v.field("dense", dense, "between that row and the outputs");
-  v.field("outputs", outputs, "of a sequence: classes, or numbers", between(0, kMostElements));
+  v.field("outputs", outputs, "classes, or numbers", between(0, kMostElements));
+  v.field("labels", labels, "names of the outputs");
 }
 
 }  // namespace megalith::layers

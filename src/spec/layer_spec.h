@@ -7,6 +7,7 @@
 #include <array>
 #include <cstdint>
 #include <optional>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -60,7 +61,9 @@ struct AttentionSpec {
   bool output_bias = true;
   QkNorm qk_norm = QkNorm::none;
   RopeSpec rope = {};
-  int64_t window = 0;  // keys that a query sees, itself the last; 0: all
+  /// Keys that a query sees, itself the last; without `causal` as many on the other side too.
+  /// 0: all.
+  int64_t window = 0;
   double softcap = 0;  // scores s become softcap tanh(s / softcap); 0: none
   double scale = 0;    // of scores; 0: 1 / sqrt(head_dim)
   bool causal = true;
@@ -103,27 +106,53 @@ enum class PositionKind : uint8_t { none, learned };
 
 struct EmbeddingSpec {
   PositionKind position = PositionKind::learned;
-  double scale = 1;  // of token rows; Gemma: sqrt(hidden)
+  int64_t position_offset = 0;  // rows of the table before that of position 0; RoBERTa: 2
+  int64_t token_types = 0;      // rows of a table of segments (Devlin et al. 2019); 0: no table
+  double scale = 1;             // of token rows; Gemma: sqrt(hidden)
+  std::optional<NormSpec> norm = {};  // of the sum of all rows
+  /// Of all tables, where a product with a bias takes rows to the hidden width (Lan et al. 2020);
+  /// 0: hidden, and no product.
+  int64_t width = 0;
   void visit(config::FieldVisitor& v);
   friend bool operator==(const EmbeddingSpec&, const EmbeddingSpec&) = default;
 };
 
-/// What a model's losses are; head_types.h has an entry for each.
-enum class HeadKind : uint8_t { language_model, sequence_classification, sequence_regression };
+/// What a model's losses are; head_types.h has an entry for each. `none`: it gives rows alone.
+enum class HeadKind : uint8_t {
+  language_model,
+  sequence_classification,
+  sequence_regression,
+  token_classification,
+  none
+};
 
 /// What a head of sequences has between a pooled row and its outputs.
 enum class HeadDense : uint8_t { none, linear, tanh };
 
+/// norm(act(x W^T + b)) of each row before a language model's projection (Devlin et al. 2019): from
+/// the hidden width to that of the tables.
+struct TransformSpec {
+  bool bias = true;
+  Activation activation = Activation::gelu_erf;
+  NormSpec norm = {};
+  void visit(config::FieldVisitor& v);
+  friend bool operator==(const TransformSpec&, const TransformSpec&) = default;
+};
+
 struct HeadSpec {
   HeadKind kind = HeadKind::language_model;
+  bool norm = true;  // rows go through the model's final norm first
   // Of a language model.
-  bool tied = true;    // the projection is the token embedding (Press & Wolf 2017)
+  bool tied = true;   // the projection is the token embedding (Press & Wolf 2017)
+  bool bias = false;  // of logits
+  std::optional<TransformSpec> transform = {};
   double softcap = 0;  // of logits; 0: none
   double scale = 1;    // of logits, before the cap
-  // Of sequences.
-  Pooling pooling = Pooling::last;    // which row stands for a sequence
-  HeadDense dense = HeadDense::none;  // tanh: as in BERT's pooler (Devlin et al. 2019)
-  int64_t outputs = 0;                // classes, or numbers
+  // Of sequences and classes.
+  Pooling pooling = Pooling::last;       // which row stands for a sequence
+  HeadDense dense = HeadDense::none;     // tanh: as in BERT's pooler (Devlin et al. 2019)
+  int64_t outputs = 0;                   // classes, or numbers
+  std::vector<std::string> labels = {};  // names of the outputs, or none
   void visit(config::FieldVisitor& v);
   friend bool operator==(const HeadSpec&, const HeadSpec&) = default;
 };
@@ -140,8 +169,9 @@ struct EnumNames<layers::PositionKind> {
 };
 template <>
 struct EnumNames<layers::HeadKind> {
-  static constexpr std::array<std::string_view, 3> names = {
-      "language_model", "sequence_classification", "sequence_regression"};
+  static constexpr std::array<std::string_view, 5> names = {
+      "language_model", "sequence_classification", "sequence_regression", "token_classification",
+      "none"};
 };
 template <>
 struct EnumNames<layers::Pooling> {

@@ -14,11 +14,8 @@ namespace megalith::models {
 namespace {
 
 using layers::LayerSpec;
+using layers::norm_parameters;
 using layers::NormSpec;
-
-int64_t norm_parameters(const NormSpec& norm, int64_t width) {
-  return norm.kind == layers::NormKind::layer && norm.bias ? 2 * width : width;
-}
 
 int64_t attention_parameters(const layers::AttentionSpec& a, int64_t hidden) {
   int64_t sum = a.qkv_width() * hidden + a.query_width() * hidden;
@@ -39,6 +36,17 @@ int64_t layer_parameters(const LayerSpec& layer, int64_t hidden) {
   const int64_t norms =
       (layer.norm_place == layers::NormPlace::both ? 2 : 1) * (layer.cross ? 3 : 2);
   return sum + norms * norm_parameters(layer.norm, hidden);
+}
+
+int64_t embedding_parameters(const ModelSpec& m) {
+  const layers::EmbeddingSpec& e = m.embedding;
+  const int64_t width = m.table_width();
+  int64_t rows = m.vocab + e.token_types;
+  if (e.position == layers::PositionKind::learned) rows += m.context + e.position_offset;
+  int64_t sum = rows * width;
+  if (e.norm) sum += norm_parameters(*e.norm, width);
+  if (e.width != 0) sum += width * m.hidden + m.hidden;
+  return sum;
 }
 
 void check_attention(const layers::AttentionSpec& a, std::vector<std::string>& faults) {
@@ -65,11 +73,6 @@ void check_layer(const LayerSpec& layer, std::vector<std::string>& faults) {
     faults.emplace_back("a root-mean-square norm has no bias");
   if (layer.parallel && layer.norm_place != layers::NormPlace::pre)
     faults.emplace_back("parallel blocks have their norms before attention and MLP");
-  if (!layer.attention.causal) {
-    faults.emplace_back(
-        "a layer that is not causal sees the tokens it would have to predict; training it needs a "
-        "masked objective, which is not built yet");
-  }
   if (layer.cross) {
     faults.emplace_back(
         "a layer with cross attention reads the rows of an encoder, and there is no encoder stack "
@@ -107,6 +110,10 @@ void ModelSpec::for_each_layer(FunctionRef<void(LayerSpec&)> change) {
   for (LayerSpec& layer : layers) change(layer);
 }
 
+bool ModelSpec::is_causal() const {
+  return std::ranges::all_of(layers, [](const LayerSpec& layer) { return layer.attention.causal; });
+}
+
 bool ModelSpec::is_uniform() const {
   return std::ranges::all_of(layers,
                              [&](const LayerSpec& layer) { return layer == layers.front(); });
@@ -118,10 +125,10 @@ void ModelSpec::set_num_layers(int64_t count) {
 }
 
 int64_t ModelSpec::num_parameters() const {
-  int64_t total = vocab * hidden + norm_parameters(final_norm, hidden);
+  int64_t total = embedding_parameters(*this);
   for (const LayerSpec& layer : layers) total += layer_parameters(layer, hidden);
-  if (embedding.position == layers::PositionKind::learned) total += context * hidden;
-  return total + layers::head_type(head.kind).num_parameters(head, hidden, vocab);
+  if (head.norm) total += norm_parameters(final_norm, hidden);
+  return total + layers::head_type(head.kind).num_parameters(head, hidden, table_width(), vocab);
 }
 
 int64_t ModelSpec::padded_vocab(int tensor_shards) const {
@@ -132,6 +139,13 @@ void ModelSpec::check(const std::string& where) const {
   std::vector<std::string> faults;
   check_sizes(*this, faults);
   for (size_t i = 0; i < layers.size() && faults.empty(); ++i) check_layer(layers[i], faults);
+  if (std::ranges::any_of(layers, [&](const LayerSpec& layer) {
+        return layer.attention.causal != layers.front().attention.causal;
+      })) {
+    faults.emplace_back("some layers are causal and others are not");
+  }
+  if (embedding.position_offset != 0 && embedding.position != layers::PositionKind::learned)
+    faults.emplace_back("embedding.position_offset is of a table of positions, and there is none");
   if (std::string fault = layers::head_type(head.kind).fault(head); !fault.empty())
     faults.push_back(std::move(fault));
   if (!(dropout >= 0 && dropout < 1))

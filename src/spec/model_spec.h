@@ -32,6 +32,10 @@ struct ModelSpec {
   const layers::LayerSpec& layer(int64_t index) const { return layers[static_cast<size_t>(index)]; }
   /// All layers alike.
   bool is_uniform() const;
+  /// Every token sees those before it and itself alone: what predicting the next one needs.
+  bool is_causal() const;
+  /// Of the tables of tokens, positions and token types.
+  int64_t table_width() const { return embedding.width != 0 ? embedding.width : hidden; }
   /// Changes every layer alike.
   void for_each_layer(FunctionRef<void(layers::LayerSpec&)> change);
   /// Drops layers from the end, or repeats the last one.

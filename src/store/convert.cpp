@@ -91,25 +91,33 @@ std::vector<TensorContent> foreign_tensors(const ModelSource& source, std::optio
   const models::Family& family = models::family_named(source.spec().family, "the model");
   const auto maps = std::make_shared<const std::vector<models::TensorMap>>(
       models::tensor_maps(source.spec(), family.tensors, source.tensor_shards()));
+  // The class without a head saves its tensors without the prefix.
+  const bool bare = source.spec().head.kind == layers::HeadKind::none;
+  const size_t left_out = bare ? family.tensors.prefix.size() : 0;
   std::vector<TensorContent> contents;
   for (const ForeignTensor& tensor : by_foreign_name(*maps)) {
     const models::TensorMap& map = (*maps)[tensor.moves.front().first];
     const StoredTensor& stored = *source.weights().find(map.name);
     const DType type = dtype.value_or(stored.dtype);
     const bool is_first = tensor.moves.front().second == 0;
-    auto write = [&source, &stored, &digest, maps, is_first, type,
-                  tensor](TensorContent::Sink sink) {
-      const int64_t each = bytes_of(type);
-      std::vector<std::byte> theirs(static_cast<size_t>(tensor.shape.num_elements() * each));
-      {
-        const std::vector<std::byte> ours = read_as(source, stored, type);
-        if (is_first) digest.add(stored.name, type, stored.shape, sha256(ours));
-        for (const auto& [m, i] : tensor.moves)
-          models::from_ours((*maps)[m], (*maps)[m].moves[i], each, ours.data(), theirs.data());
-      }
-      sink(theirs);
+    const auto writer = [&, type](bool counts) {
+      return [&source, &stored, &digest, maps, counts, type, tensor](TensorContent::Sink sink) {
+        const int64_t each = bytes_of(type);
+        std::vector<std::byte> theirs(static_cast<size_t>(tensor.shape.num_elements() * each));
+        {
+          const std::vector<std::byte> ours = read_as(source, stored, type);
+          if (counts) digest.add(stored.name, type, stored.shape, sha256(ours));
+          for (const auto& [m, i] : tensor.moves)
+            models::from_ours((*maps)[m], (*maps)[m].moves[i], each, ours.data(), theirs.data());
+        }
+        sink(theirs);
+      };
     };
-    contents.push_back({tensor.name, type, tensor.shape, std::move(write)});
+    contents.push_back({tensor.name.substr(left_out), type, tensor.shape, writer(is_first)});
+    for (const models::ForeignAlias& copy : family.tensors.copies) {
+      if (copy.name == tensor.name)
+        contents.push_back({std::string(copy.other), type, tensor.shape, writer(false)});
+    }
   }
   return contents;
 }

@@ -31,7 +31,8 @@ namespace {
 engine::DeviceBatch::Sizes sizes_of(const engine::Settings& settings,
                                     const data::HostBatch& batch) {
   const engine::LossValues losses(settings);
-  return {std::max(batch.num_sequences(), losses.max_sequences(batch)), losses.shape()};
+  return {std::max(batch.num_sequences(), losses.max_sequences(batch)), losses.shape(),
+          settings.model.embedding.token_types > 0};
 }
 
 }  // namespace

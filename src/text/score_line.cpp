@@ -9,25 +9,41 @@
 #include "base/json_number.h"
 
 namespace megalith::text {
+namespace {
 
-std::variant<std::string, std::vector<int32_t>> parse_score_line(std::string_view line) {
+using Json = nlohmann::json;
+
+std::vector<int32_t> numbers(const Json& json, const char* key, const char* what) {
+  std::vector<int32_t> ids;
+  if (!json[key].is_array()) throw UserError("\"{}\" is not a list", key);
+  for (const Json& entry : json[key]) {
+    const auto id = whole_number_in(entry);
+    if (!id || *id < 0 || *id > std::numeric_limits<int32_t>::max())
+      throw UserError("entry {} of \"{}\" is not a {}", ids.size(), key, what);
+    ids.push_back(static_cast<int32_t>(*id));
+  }
+  return ids;
+}
+
+}  // namespace
+
+ScoreLine parse_score_line(std::string_view line) {
   if (const auto fault = json_fault(line)) throw UserError("{}", *fault);
-  const auto json = nlohmann::json::parse(line);
+  const Json json = Json::parse(line);
   if (!json.is_object()) throw UserError("is not a JSON object with \"text\" or \"ids\"");
+  ScoreLine result;
   if (json.contains("ids")) {
-    std::vector<int32_t> ids;
-    if (!json["ids"].is_array()) throw UserError("\"ids\" is not a list");
-    for (const auto& entry : json["ids"]) {
-      const auto id = whole_number_in(entry);
-      if (!id || *id < 0 || *id > std::numeric_limits<int32_t>::max())
-        throw UserError("entry {} of \"ids\" is not a token id", ids.size());
-      ids.push_back(static_cast<int32_t>(*id));
-    }
-    return ids;
+    result.ids = numbers(json, "ids", "token id");
+    if (json.contains("type_ids")) result.type_ids = numbers(json, "type_ids", "type of a token");
+    return result;
   }
   if (!json.contains("text") || !json["text"].is_string())
     throw UserError("has neither \"text\" nor \"ids\"");
-  return json["text"].get<std::string>();
+  result.text = json["text"].get<std::string>();
+  if (!json.contains("pair")) return result;
+  if (!json["pair"].is_string()) throw UserError("has a \"pair\" that is not a text");
+  result.pair = json["pair"].get<std::string>();
+  return result;
 }
 
 }  // namespace megalith::text

@@ -6,10 +6,9 @@
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   using namespace megalith;
   fuzz::accepts([&] {
-    const auto content = text::parse_score_line(fuzz::text_of(data, size));
-    if (const auto* const ids = std::get_if<std::vector<int32_t>>(&content)) {
-      for (const int32_t id : *ids) MEGA_CHECK_GE(id, 0);
-    }
+    const text::ScoreLine line = text::parse_score_line(fuzz::text_of(data, size));
+    for (const int32_t id : line.ids) MEGA_CHECK_GE(id, 0);
+    for (const int32_t type : line.type_ids) MEGA_CHECK_GE(type, 0);
   });
   return 0;
 }

@@ -1,0 +1,61 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "apps/evaluate_lines.h"
+
+#include "base/error.h"
+#include "base/line_reader.h"
+#include "text/score_line.h"
+
+namespace megalith::apps {
+namespace {
+
+/// Of lines to score their ids lie in memory.
+constexpr int64_t kMostLinesBytes = int64_t{1} << 30;
+
+/// A line to score: more than any context holds, and its tree of JSON still small.
+constexpr int64_t kMostLineBytes = int64_t{16} << 20;
+
+}  // namespace
+
+void for_each_line(const std::string& input, FunctionRef<void(std::string_view line)> judge) {
+  int64_t bytes = 0, number = 0;
+  const auto judge_next = [&](std::string_view line) {
+    ++number;
+    try {
+      bytes += static_cast<int64_t>(line.size());
+      if (bytes > kMostLinesBytes) throw UserError("more than {} bytes to score", kMostLinesBytes);
+      judge(line);
+    } catch (const UserError& error) {
+      throw UserError("{}:{}: {}", input, number, error.what());
+    }
+  };
+  LineReader reader(input, kMostLineBytes);
+  for (std::string_view line; reader.next(line);) judge_next(line);
+  if (reader.is_too_long()) {
+    throw UserError("{}:{}: a line longer than {} bytes", input, reader.number() + 1,
+                    kMostLineBytes);
+  }
+  if (!reader.rest().empty()) judge_next(reader.rest());  // the last one may lack its end
+}
+
+engine::Reading reading_of_line(std::string_view line, const store::ModelSource& source) {
+  text::ScoreLine content = text::parse_score_line(line);
+  if (!content.text) return {std::move(content.ids), std::move(content.type_ids)};
+  const std::optional<std::string_view> pair = content.pair;
+  text::Encoding encoding = source.require_tokenizer().encode_typed(*content.text, pair, true);
+  // A model that knows one type or none has the same row for all.
+  if (source.spec().embedding.token_types < 2) encoding.type_ids.clear();
+  return {std::move(encoding.ids), std::move(encoding.type_ids)};
+}
+
+std::vector<engine::Reading> readings_of(const store::ModelSource& source,
+                                         const std::string& input) {
+  std::vector<engine::Reading> readings;
+  for_each_line(input, [&](std::string_view line) {
+    engine::Reading reading = reading_of_line(line, source);
+    engine::check_readable(source.spec(), reading);
+    readings.push_back(std::move(reading));
+  });
+  return readings;
+}
+
+}  // namespace megalith::apps

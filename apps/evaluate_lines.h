@@ -1,0 +1,27 @@
+// SPDX-License-Identifier: Apache-2.0
+// The lines of JSON that `evaluate` reads, each judged before the first is worked on: a bad line
+// leaves no partial output.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/function_ref.h"
+#include "engine/sequence_reader.h"
+#include "store/model_source.h"
+
+namespace megalith::apps {
+
+/// Calls `judge` with every line of the file; its UserError is given the place in the file.
+void for_each_line(const std::string& input, FunctionRef<void(std::string_view line)> judge);
+
+/// {"text"[, "pair"]} or {"ids"[, "type_ids"]} as the model reads it, with the special tokens that
+/// the tokenizer adds.
+engine::Reading reading_of_line(std::string_view line, const store::ModelSource& source);
+
+/// Of every line; each can be read by the model.
+std::vector<engine::Reading> readings_of(const store::ModelSource& source,
+                                         const std::string& input);
+
+}  // namespace megalith::apps
