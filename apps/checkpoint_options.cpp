@@ -13,7 +13,9 @@
 namespace megalith::apps {
 
 void CheckpointOptions::declare(CLI::App& command) {
-  command.add_option("--checkpoint", path, "run folder, checkpoint folder or Hugging Face folder")
+  command
+      .add_option("--checkpoint", path,
+                  "run folder, checkpoint folder, Hugging Face folder or GGUF file")
       ->required();
   command.add_option("--dtype", dtype, "arithmetic's storage, whatever the checkpoint's")
       ->check(CLI::IsMember({"f32", "bf16"}))

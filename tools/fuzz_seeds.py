@@ -269,29 +269,65 @@ def chat_template():
         "{# a #}{#- b -#}{% raw %}{{ }}{% endraw %}\r\n {%- if 1 +%}\n{% endif %}", "{{ messages|map(attribute='role')|unique|list|tojson(indent=2) }}{{ strftime_now('%Y%_99d') }}")
 
 
+def gguf_string(content):
+    return struct.pack("<Q", len(content)) + content
+
+
+def gguf_key(name, kind, value):
+    return gguf_string(name) + struct.pack("<I", kind) + value
+
+
+def gguf_array(name, kind, *values):
+    return gguf_key(name, 9, struct.pack("<IQ", kind, len(values)) + b"".join(values))
+
+
+def gguf_entry(name, dims, kind, offset):
+    return gguf_string(name) + struct.pack(f"<I{len(dims)}QIQ", len(dims), *dims, kind, offset)
+
+
+def gguf_file(keys, entries, data=b"", version=3, align=32):
+    head = b"GGUF" + struct.pack("<IQQ", version, len(entries), len(keys)) + b"".join(keys) + b"".join(entries)
+    return head + bytes(-len(head) % align) + data
+
+
 def gguf():
     """Every type of value, and tensors in plain and in block formats."""
-    def string(content):
-        return struct.pack("<Q", len(content)) + content
-    def of(keys, entries, data=b"", version=3, align=32):
-        head = b"GGUF" + struct.pack("<IQQ", version, len(entries), len(keys)) + b"".join(keys) + b"".join(entries)
-        return head + bytes(-len(head) % align) + data
-    def key(name, kind, value):
-        return string(name) + struct.pack("<I", kind) + value
-    def array(name, kind, *values):
-        return key(name, 9, struct.pack("<IQ", kind, len(values)) + b"".join(values))
-    def entry(name, dims, kind, offset):
-        return string(name) + struct.pack(f"<I{len(dims)}QIQ", len(dims), *dims, kind, offset)
-    arch = key(b"general.architecture", 8, string(b"llama"))
+    of, key, array, entry = gguf_file, gguf_key, gguf_array, gguf_entry
+    arch = key(b"general.architecture", 8, gguf_string(b"llama"))
     fixed = [key(b"%c" % (97 + kind), kind, bytes(size)) for kind, size in ((0, 1), (1, 1), (2, 2), (3, 2), (4, 4), (5, 4), (6, 4), (7, 1), (10, 8), (11, 8), (12, 8))]
     blocks = [(2, 32, 18), (3, 32, 20), (6, 32, 22), (7, 32, 24), (8, 32, 34), (10, 256, 84), (11, 256, 110), (12, 256, 144), (13, 256, 176), (14, 256, 210)]
     return [of([arch], [entry(b"a", [4, 2], 0, 0), entry(b"b", [8], 1, 32), entry(b"c", [8], 30, 64)], bytes(80)), of([arch, *fixed], []), of([], []),
-            of([arch, array(b"t", 8, string(b"x"), string(b"")), array(b"n", 5, bytes(4), bytes(4))], [], version=2),
+            of([arch, array(b"t", 8, gguf_string(b"x"), gguf_string(b"")), array(b"n", 5, bytes(4), bytes(4))], [], version=2),
             of([key(b"general.alignment", 4, struct.pack("<I", 8))], [entry(b"a", [1], 0, 0), entry(b"b", [1], 28, 8)], bytes(16), align=8),
             *(of([arch], [entry(b"q", [elements, 2], kind, 0)], bytes(i % 251 for i in range(2 * size))) for kind, elements, size in blocks),
             of([arch], [entry(b"a", [2**40, 2**40], 0, 0)]), of([arch], [entry(b"a", [8], 0, 0), entry(b"b", [8], 0, 16)], bytes(64)), of([array(b"t", 8)], [])[:-1],
             b"GGUF" + struct.pack("<IQQ", 3, 2**63, 2**60), b"GGUF" + struct.pack(">IQQ", 3, 0, 0), b""]
 
 
-SEEDS = {f.__name__: f for f in (recipe, tokenizer_json, encode, ids_json, utf8_stream, documents, indexed, safetensors, manifest, safetensors_index, gguf, metrics,
+def gguf_model():
+    """The keys of every architecture, with scalings of rotary positions and what each has of its own."""
+    def of(name, factors=(), tensors=(), **own):
+        sizes = {"block_count": 7, "embedding_length": 32, "attention.head_count": 4, "attention.head_count_kv": 2, "feed_forward_length": 40,
+                 "context_length": 64, "vocab_size": 131, "attention.layer_norm_epsilon": 1e-5, "attention.layer_norm_rms_epsilon": 1e-5, **own}
+        def value(item):
+            if isinstance(item, str):
+                return 8, gguf_string(item.encode())
+            if isinstance(item, list):
+                return 9, struct.pack("<IQ", 7, len(item)) + bytes(item)
+            return (7, bytes([item])) if isinstance(item, bool) else (4, struct.pack("<I", item)) if isinstance(item, int) else (6, struct.pack("<f", item))
+        keys = [gguf_key(b"general.architecture", 8, gguf_string(name))] + [gguf_key(name + b"." + key.encode(), *value(item)) for key, item in sizes.items()]
+        entries = [gguf_entry(tensor, [4], 0, 32 * i) for i, tensor in enumerate((*factors, *tensors))]
+        return gguf_file(keys, entries, struct.pack("<4f", 1, 1, 8, 8).ljust(32, b"\0") * len(entries))
+    yarn = {"rope.scaling.type": "yarn", "rope.scaling.factor": 4.0, "rope.scaling.original_context_length": 16, "rope.scaling.yarn_beta_fast": 24.0}
+    longrope = [b"rope_factors_long.weight", b"rope_factors_short.weight"]
+    return [of(b"llama", tensors=[b"output.weight", b"blk.0.attn_q.bias"], **{"rope.freq_base": 5e5}), of(b"llama", [b"rope_freqs.weight"]), of(b"qwen2", **yarn),
+            of(b"qwen3", **{"attention.key_length": 16, "attention.value_length": 16, "rope.scaling.type": "linear", "rope.scaling.factor": 2.0}), of(b"gemma"),
+            of(b"gemma2", **{"attention.sliding_window": 9, "attn_logit_softcapping": 3.0, "final_logit_softcapping": 4.0}),
+            of(b"gemma3", **{"attention.sliding_window": 9, "attention.sliding_window_pattern": [True, False] * 3 + [True], "rope.freq_base_swa": 1e4}),
+            of(b"phi3", longrope, **{"rope.scaling.original_context_length": 32, "rope.scaling.attn_factor": 1.1, "attention.sliding_window": 9}),
+            of(b"olmo2"), of(b"starcoder2"), of(b"gptneox", **{"use_parallel_residual": False, "rope.dimension_count": 4}), of(b"gpt2"),
+            of(b"llama", **{"block_count": 10**9}), of(b"llama", **{"expert_count": 8}), of(b"mamba"), gguf_file([], []), b""]
+
+
+SEEDS = {f.__name__: f for f in (recipe, tokenizer_json, encode, ids_json, utf8_stream, documents, indexed, safetensors, manifest, safetensors_index, gguf, gguf_model, metrics,
                                  events, run_record, hugging_face, run_state, earlier_start, lock_file, score_line, chat_template)}

@@ -37,7 +37,8 @@ const Architecture& architecture_named(std::string_view name, const std::string&
 }
 
 const Architecture& architecture_of(const ModelSpec& model) {
-  const std::string_view family = model.family == "mistral" ? "llama" : model.family;
+  std::string_view family = model.family;
+  if (family == "mistral") family = "llama";
   const auto found = std::ranges::find(architectures(), family, &Architecture::family);
   if (found == architectures().end())
     throw UserError("the GGUF format has no architecture for models of the family {}", family);

@@ -261,6 +261,31 @@ TEST_F(GgufStore, QuantisedTensorsAreReadInF32) {
   EXPECT_EQ(values[32], 3);
 }
 
+TEST_F(GgufStore, RowsThatAreNoWholeBlocksStayPlain) {
+  models::Sizes sizes = kSizes;
+  sizes.ffn = 40;
+  write_checkpoint(models::family_named("llama", "test").make(sizes, "test"));
+  convert(folder_ / "checkpoint", folder_ / "a.gguf", "gguf", "q8_0");
+  const gguf::Reader file(folder_ / "a.gguf");
+  EXPECT_EQ(file.find("blk.0.ffn_up.weight")->type, gguf::TensorType::q8_0);
+  EXPECT_EQ(file.find("blk.0.ffn_down.weight")->type, gguf::TensorType::f32);
+}
+
+TEST_F(GgufStore, ARanksPartIsThatOfTheWhole) {
+  write_checkpoint(usual("gemma2"));
+  convert(folder_ / "checkpoint", folder_ / "a.gguf", "gguf", "q8_0");
+  const ModelSource source = ModelSource::open(folder_ / "a.gguf", 2);
+  for (const StoredTensor& tensor : source.weights().tensors()) {
+    const std::vector<std::byte> whole = source.weights().read(tensor);
+    const int64_t half = tensor.shape[0] / 2;
+    const Shard part{.dim = 0, .begin = half, .count = tensor.shape[0] - half};
+    const auto bytes = static_cast<std::ptrdiff_t>(whole.size()) / tensor.shape[0] * half;
+    EXPECT_EQ(source.weights().read(tensor, part),
+              std::vector<std::byte>(whole.begin() + bytes, whole.end()))
+        << tensor.name;
+  }
+}
+
 TEST_F(GgufStore, FaultsOfTensorsAreNamed) {
   write_checkpoint(usual("llama"));
   convert(folder_ / "checkpoint", folder_ / "a.gguf", "gguf", "");
