@@ -17,7 +17,8 @@ using layers::LayerSpec;
 
 /// Keys that say nothing of the arithmetic here.
 constexpr std::string_view kHarmless =
-    " tensor_data_layout rope.scaling.finetuned pooling_type expert_used_count ";
+    " tensor_data_layout rope.scaling.finetuned pooling_type expert_used_count "
+    "mm.tokens_per_image ";
 
 constexpr std::string_view kEndIds[] = {
     "tokenizer.ggml.eos_token_id", "tokenizer.ggml.eot_token_id", "tokenizer.ggml.eom_token_id"};
