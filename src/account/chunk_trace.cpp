@@ -26,7 +26,8 @@ ChunkPasses::ChunkPasses(const engine::Settings& settings, device::Device& devic
 void ChunkPasses::place_batch() {
   engine::DeviceBatch::TokenPart part;
   if (settings_.sequence_parallel()) part = {mesh_.at().tensor, mesh_.layout().tensor};
-  const engine::DeviceBatch::Sizes sizes{losses_.max_sequences(host_), losses_.shape()};
+  const engine::DeviceBatch::Sizes sizes{losses_.max_sequences(host_), losses_.shape(),
+                                         settings_.model.embedding.token_types > 0};
   batch_ = std::make_unique<engine::DeviceBatch>(exec_.device, host_, sizes, 1, part);
 }
 
