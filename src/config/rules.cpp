@@ -165,9 +165,6 @@ void middle_rules(const Recipe& r, Faults& faults) {
   if (r.train.objective != Objective::causal)
     add(faults, "train.fim.rate", {"train.objective"},
         fmt::format("fill-in-the-middle is of train.objective: causal, not {}", r.train.objective));
-  if (r.data.tokenizer.empty())
-    add(faults, "train.fim.rate", {"data.tokenizer"},
-        "needs data.tokenizer, which cuts the text of documents anew");
   const int given = !f.prefix.empty() + !f.middle.empty() + !f.suffix.empty();
   if (given != 0 && given != 3)
     add(faults, "train.fim.prefix", {"train.fim.middle", "train.fim.suffix"},
@@ -188,9 +185,6 @@ void objective_rules(const Recipe& r, Faults& faults) {
     add(faults, "train.masking.random_share", {"train.masking.mask_share"},
         fmt::format("{} and train.masking.mask_share {} are more than 1 together", m.random_share,
                     m.mask_share));
-  if (r.data.tokenizer.empty())
-    add(faults, "train.objective", {"data.tokenizer"},
-        "masked needs data.tokenizer, which says what hides a token");
   if (!r.data.end_of_document_loss)
     add(faults, "data.end_of_document_loss", {"train.objective"},
         "false has no effect with train.objective: masked, which never predicts special tokens; "

@@ -81,8 +81,6 @@ INSTANTIATE_TEST_SUITE_P(
              "train.masking.random_share", "more than 1 together"},
         Case{"rate_of_nothing", [](Recipe& r) { r.train.masking.rate = 0; }, "train.masking.rate",
              "above 0"},
-        Case{"masked_needs_a_tokenizer", [](Recipe& r) { r.train.objective = Objective::masked; },
-             "train.objective", "needs data.tokenizer"},
         Case{"masked_continues_no_text",
              [](Recipe& r) {
                r.train.objective = Objective::masked;
@@ -97,8 +95,6 @@ INSTANTIATE_TEST_SUITE_P(
              "data.end_of_document_loss", "never predicts special tokens"},
         Case{"middle_of_no_effect", [](Recipe& r) { r.train.fim.spm_rate = 0.3; }, "train.fim",
              "has no effect with train.fim.rate 0"},
-        Case{"middle_needs_a_tokenizer", [](Recipe& r) { r.train.fim.rate = 0.5; },
-             "train.fim.rate", "needs data.tokenizer"},
         Case{"middle_is_causal",
              [](Recipe& r) {
                r.train.fim.rate = 0.5;

@@ -53,8 +53,7 @@ class MaskedRunTest : public ::testing::Test {
     recipe_.model.vocab = objectives::kVocabulary;
     recipe_.data.train = {{(folder_ / "corpus").string(), {}}};
     recipe_.data.validation = recipe_.data.train;
-    recipe_.data.tokenizer = "tokenizer.json";  // in words alone: the runs are given one
-    recipe_.train.steps = 20;                   // more than an epoch
+    recipe_.train.steps = 20;  // more than an epoch
     recipe_.train.global_batch = 2;
     recipe_.train.validate_every = 3;
     recipe_.optimizer.schedule = config::Schedule::constant;

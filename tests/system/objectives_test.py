@@ -1,0 +1,170 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Training objectives through the program: python3 objectives_test.py PROGRAM
+
+An encoder learns hidden words of a text that is packed between special tokens, and a decoder to fill gaps: the same bits
+under every layout and across a stop, planned bytes as measured, and what does not fit together refused in one line."""
+import json
+import re
+import unittest
+
+from program import RoadTest, run, text
+
+MASKED = """
+model: {family: bert, layers: 4, hidden: 32, heads: 4, context: 16, dropout: 0.1}
+data: {train: DIR/words, tokenizer: DIR/words.json, validation_fraction: 0.1, document_mask: true, reset_positions: true}
+train: {objective: masked, steps: 12, global_batch: 8, micro_batch: 4, validate_every: 4, masking: {whole_words: true}}
+optimizer: {lr: 1e-2, schedule: constant}
+checkpoint: {every: 4}
+parallel: {data_shards: 2}
+run: {threads: 1}
+"""
+MIDDLE = """
+model: {family: llama, layers: 4, hidden: 32, heads: 4, context: 16, dropout: 0.1}
+data: {train: DIR/corpus, tokenizer: DIR/middle.json, validation_fraction: 0.1, document_mask: true}
+train: {fim: {rate: 0.7}, steps: 12, global_batch: 8, micro_batch: 4, validate_every: 4}
+optimizer: {lr: 1e-2, schedule: constant}
+checkpoint: {every: 4}
+parallel: {data_shards: 2}
+run: {threads: 1}
+"""
+LAYOUTS = [
+    ["train.micro_batch=1"], ["memory.recompute=selective"], ["memory.recompute=full"], ["parallel.tensor=2"], ["parallel.tensor=4"],
+    ["parallel.tensor=2", "parallel.sequence=true"], ["parallel.pipeline=2"],
+    ["parallel.pipeline=2", "parallel.chunks=2", "parallel.schedule=interleaved"], ["parallel.data=2"],
+    ["parallel.data=2", "parallel.zero=1"],
+    ["parallel.tensor=2", "parallel.pipeline=2", "parallel.data=2", "parallel.sequence=true", "parallel.zero=1",
+     "memory.recompute=full"]]
+
+
+def added(number, content):
+    return {"id": number, "content": content, "single_word": False, "lstrip": False, "rstrip": False, "normalized": False,
+            "special": True}
+
+
+def wordpiece(source):
+    """A tokenizer of BERT's kind: whole words of the text, but those of four letters and more in two pieces."""
+    words = sorted(set(re.findall(r"\w+|[^\w\s]", source)))
+    pieces = [p for word in words for p in ([word] if len(word) < 4 else [word[:2], "##" + word[2:]])]
+    special = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
+    names = special + list(dict.fromkeys(pieces))
+    frame = {name: {"id": name, "ids": [names.index(name)], "tokens": [name]} for name in ("[CLS]", "[SEP]")}
+    token, part = (lambda name: {"SpecialToken": {"id": name, "type_id": 0}}), (lambda name: {"Sequence": {"id": name, "type_id": 0}})
+    return {"version": "1.0", "truncation": None, "padding": None, "added_tokens": [added(i, s) for i, s in enumerate(special)],
+            "normalizer": None, "pre_tokenizer": {"type": "BertPreTokenizer"},
+            "post_processor": {"type": "TemplateProcessing", "single": [token("[CLS]"), part("A"), token("[SEP]")],
+                               "pair": [token("[CLS]"), part("A"), token("[SEP]"), part("B"), token("[SEP]")],
+                               "special_tokens": frame},
+            "decoder": {"type": "WordPiece", "prefix": "##", "cleanup": True},
+            "model": {"type": "WordPiece", "unk_token": "[UNK]", "continuing_subword_prefix": "##",
+                      "max_input_chars_per_word": 100, "vocab": {name: i for i, name in enumerate(names)}}}
+
+
+class Objective(RoadTest):
+    RUNS = None
+
+    @classmethod
+    def setUpClass(cls):
+        super().setUpClass()
+        (cls.folder / "words.json").write_text(json.dumps(wordpiece(text(600))))
+        run("pack", "--tokenizer", cls.folder / "words.json", "--input", cls.folder / "text.txt", "--document", "line",
+            "--special-tokens", "--output", cls.folder / "words")
+        tokenizer = json.loads((cls.folder / "tokenizer.json").read_text())
+        for i, name in enumerate(("<fim_prefix>", "<fim_middle>", "<fim_suffix>")):
+            tokenizer["added_tokens"].append(added(285 + i, name))
+        (cls.folder / "middle.json").write_text(json.dumps(tokenizer))
+        cls.recipe.write_text(cls.RUNS.replace("DIR", str(cls.folder)))
+        cls.train("base")
+
+    def validation(self, out):
+        return [m["validation_loss"] for m in self.metrics(out) if "validation_loss" in m]
+
+    def one_result_under_every_layout(self):
+        for overrides in LAYOUTS:
+            with self.subTest(overrides=overrides):
+                out = "-".join(overrides)
+                self.train(out, *overrides)
+                self.same(out, "base")
+                self.assertEqual(self.validation(out), self.validation("base"))
+                memory = json.loads((self.folder / out / "run.json").read_text())["memory"]
+                memory["measured"].pop("outside")
+                self.assertEqual(memory["planned"], memory["measured"])
+
+    def a_run_in_two_parts(self):
+        self.train("parts", "train.steps=6")
+        self.train("parts", "parallel.data=2")
+        self.same("parts", "base")
+
+    def storage(self):
+        bf16 = ["precision.parameters=bf16", "precision.compute=bf16"]
+        self.train("bf16", *bf16)
+        self.train("bf16-t2p2", *bf16, "parallel.tensor=2", "parallel.pipeline=2")
+        self.same("bf16-t2p2", "bf16")
+
+    def refused(self, word, *overrides):
+        said = self.train("refused", *overrides, code=2)
+        self.assertIn(word, said)
+        self.assertEqual(said.count("\n"), 1, said)
+
+
+class Masked(Objective):
+    RUNS = MASKED
+
+    def test_one_result_and_planned_bytes_under_every_layout(self):
+        self.one_result_under_every_layout()
+
+    def test_a_run_in_two_parts_is_one_run(self):
+        self.a_run_in_two_parts()
+
+    def test_bf16(self):
+        self.storage()
+
+    def test_it_learns(self):
+        self.train("long", "train.steps=200", "model.dropout=0", "optimizer.lr=3e-3")
+        losses = self.validation("long")
+        self.assertLess(losses[-1], 0.7 * losses[0])
+
+    def test_what_does_not_fit_is_refused(self):
+        self.refused("train.objective causal asks for the next token", "train.objective=causal", "train.masking=")
+        self.refused("layers of model.family gpt2 see none behind them", "model.family=gpt2")
+        self.refused("[MASK] or <mask>", f"data.tokenizer={self.folder / 'tokenizer.json'}", f"data.train={self.folder / 'corpus'}")
+        self.refused("continues no text", "train.sample_every=1", "train.sample_prompts=[the]")
+        self.refused("more than 1 together", "train.masking.random_share=0.3")
+        self.refused("the nearest known key is train.masking.rate", "train.masking.rat=0.1")
+        self.refused("has no effect with train.objective: causal", "train.objective=causal", "model.family=gpt2")
+
+    def test_a_resume_may_not_ask_otherwise(self):
+        self.train("other", "train.steps=4")
+        said = self.train("other", "train.masking.rate=0.3", code=2)
+        self.assertIn("train.masking.rate was 0.15", said)
+
+
+class Middle(Objective):
+    RUNS = MIDDLE
+
+    def test_one_result_and_planned_bytes_under_every_layout(self):
+        self.one_result_under_every_layout()
+
+    def test_a_run_in_two_parts_is_one_run(self):
+        self.a_run_in_two_parts()
+
+    def test_bf16(self):
+        self.storage()
+
+    def test_no_rate_is_causal_to_the_bit(self):
+        self.train("none", "train.fim=")
+        self.train("zero", "train.fim.rate=0", f"data.tokenizer={self.folder / 'middle.json'}")
+        self.same("none", "zero")
+        self.assertNotEqual(self.losses("none"), self.losses("base"))
+
+    def test_what_does_not_fit_is_refused(self):
+        self.refused("tokens for prefix, middle and suffix", f"data.tokenizer={self.folder / 'tokenizer.json'}", "model.vocab=288")
+        self.refused("has no token \"<m>\"", "train.fim.prefix=<fim_prefix>", "train.fim.middle=<m>", "train.fim.suffix=<fim_suffix>")
+        self.refused("or none", "train.fim.prefix=<fim_prefix>")
+        self.refused("of train.objective: causal, not masked", "train.objective=masked")
+
+
+del Objective, RoadTest  # they have no tests of their own
+
+if __name__ == "__main__":
+    unittest.main()
