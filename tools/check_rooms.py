@@ -16,6 +16,7 @@ INCLUDE = re.compile(r'^\s*#\s*include\s+["<]([^">]+)[">]', re.M)
 WRAPPED = {
     "oneapi/dnnl/": ("src/kernels/matmul/",),
     "dnnl": ("src/kernels/matmul/",),
+    "oniguruma.h": ("src/tokenize/regex.cpp",),
     "mpi.h": ("src/comm/mpi/",),
     "cuda": ("src/device/cuda/", "src/kernels/"),
     "nccl": ("src/comm/nccl/",),

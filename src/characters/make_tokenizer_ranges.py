@@ -1,18 +1,19 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Writes tokenizer_ranges.h and cluster_ranges.h: the classes of code points by which Hugging Face `tokenizers` decides.
+"""Writes tokenizer_ranges.h, cluster_ranges.h and case_ranges.h: the classes of code points by which Hugging Face `tokenizers` decides.
 
 Its parts carry the tables of different versions of Unicode, some of them too old to be had, so each
 code point is tried on the part itself:
     pip install tokenizers==0.23.3
     python3 make_tokenizer_ranges.py classes > tokenizer_ranges.h
     python3 make_tokenizer_ranges.py clusters > cluster_ranges.h
+    python3 make_tokenizer_ranges.py cases > case_ranges.h
 """
 import struct
 import sys
 
 import tokenizers
-from tokenizers import normalizers, pre_tokenizers
+from tokenizers import Regex, normalizers, pre_tokenizers
 
 VERSION = "0.23.3"
 
@@ -134,6 +135,29 @@ def clusters():
           ranges(lambda c: (c < "\U00020000" or "\U000e0000" <= c < "\U000e2000") and is_whole(c, "a")))
 
 
+def cases():
+    """Every second code of many scripts is a capital: ranges have a step."""
+    head("""
+/// Codes first, first + step, ... last.
+struct SteppedRange {
+  uint32_t first;
+  uint32_t last;
+  uint32_t step;
+};
+""")
+    for name, regex, comment in (("kUpperRanges", r"[\p{Lu}\p{Lt}]", "Capitals."), ("kLowerRanges", r"\p{Ll}", "Small letters."),
+                                 ("kAnyMarkRanges", r"\p{M}", "Marks, of today's Unicode.")):
+        split = pre_tokenizers.Split(Regex(regex), "isolated")
+        found = [code for code in scalar_values() if len(split.pre_tokenize_str("0" + chr(code) + "0")) == 3]
+        rows = []
+        for code in found:
+            if rows and (step := code - rows[-1][1]) <= 2 and rows[-1][2] in (0, step):
+                rows[-1][1:] = code, step
+            else:
+                rows.append([code, code, 0])
+        write("SteppedRange", name, comment, [(first, last, step or 1) for first, last, step in rows])
+
+
 assert tokenizers.__version__ == VERSION, tokenizers.__version__
-{"classes": classes, "clusters": clusters}[sys.argv[1]]()
+{"classes": classes, "clusters": clusters, "cases": cases}[sys.argv[1]]()
 print("\n// clang-format on\n\n}  // namespace megalith::characters")

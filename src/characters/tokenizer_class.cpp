@@ -9,6 +9,7 @@
 #include <span>
 #include <string>
 
+#include "characters/case_ranges.h"
 #include "characters/cluster_ranges.h"
 #include "characters/code_class.h"
 #include "characters/tokenizer_ranges.h"
@@ -28,19 +29,27 @@ bool is_pictographic(uint32_t code) {
   return u_hasBinaryProperty(static_cast<UChar32>(code), UCHAR_EXTENDED_PICTOGRAPHIC) != 0;
 }
 
+void set(std::vector<uint16_t>& flags, std::span<const SteppedRange> ranges, uint16_t flag) {
+  for (const SteppedRange& range : ranges)
+    for (uint32_t code = range.first; code <= range.last; code += range.step) flags[code] |= flag;
+}
+
 }  // namespace
 
 TokenizerClasses::TokenizerClasses() {
   std::vector<uint16_t> flags(kCodes, 0);
-  set(flags, kRemovedRanges, kRemoved);
-  set(flags, kNonspacingRanges, kNonspacing);
-  set(flags, kMarkRanges, kMark);
-  set(flags, kPunctuationRanges, kPunctuation);
-  set(flags, kNumericRanges, kNumeric);
-  set(flags, kRegexWordRanges, kRegexWord);
-  set(flags, kJoiningRanges, kJoining);
-  set(flags, kAloneRanges, kAlone);
-  set(flags, kPrependedRanges, kPrepended);
+  set(flags, std::span(kRemovedRanges), kRemoved);
+  set(flags, std::span(kNonspacingRanges), kNonspacing);
+  set(flags, std::span(kMarkRanges), kMark);
+  set(flags, std::span(kPunctuationRanges), kPunctuation);
+  set(flags, std::span(kNumericRanges), kNumeric);
+  set(flags, std::span(kRegexWordRanges), kRegexWord);
+  set(flags, std::span(kJoiningRanges), kJoining);
+  set(flags, std::span(kAloneRanges), kAlone);
+  set(flags, std::span(kPrependedRanges), kPrepended);
+  set(flags, std::span(kUpperRanges), kUpper);
+  set(flags, std::span(kLowerRanges), kLower);
+  set(flags, std::span(kAnyMarkRanges), kAnyMark);
   for (uint32_t code = 0; code < kClassifiedEnd; ++code)
     if (class_of(code) == CodeClass::space) flags[code] |= kWhiteSpace;
   for (const LowerRun& run : kLowerRuns)

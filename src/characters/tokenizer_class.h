@@ -24,6 +24,9 @@ enum TokenizerClass : uint16_t {
   kJoining = 256,     // joins the grapheme cluster before it
   kAlone = 512,       // nothing joins its cluster
   kPrepended = 1024,  // joins the character behind it
+  kUpper = 2048,      // capitals and title case
+  kLower = 4096,
+  kAnyMark = 8192,  // a mark of today's Unicode
 };
 
 /// The classes of each code point: pages of 256, equal ones shared.

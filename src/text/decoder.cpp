@@ -184,6 +184,13 @@ void DecoderRun::take(const ReplaceDecoder& step, size_t at, std::string_view to
   give(at, replaced(token, step.from, step.to), text);
 }
 
+void DecoderRun::take(const ReplaceMatchesDecoder& step, size_t at, std::string_view token,
+                      std::string& text) {
+  std::string changed;
+  step.regex->append_replaced(token, step.to, changed);
+  give(at, changed, text);
+}
+
 void DecoderRun::take(const SpaceDecoder&, size_t at, std::string_view token, std::string& text) {
   give(at, states_[at].tokens > 0 ? " " + std::string(token) : std::string(token), text);
 }

@@ -5,10 +5,13 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <string_view>
 #include <variant>
 #include <vector>
+
+#include "tokenize/regex.h"
 
 namespace megalith::text {
 
@@ -42,12 +45,16 @@ struct ReplaceDecoder {
   std::string from;  // not empty
   std::string to;
 };
+struct ReplaceMatchesDecoder {
+  std::shared_ptr<const tokenize::Regex> regex;
+  std::string to;
+};
 /// A space between tokens: what a file without a decoder means.
 struct SpaceDecoder {};
 
-using DecoderStep =
-    std::variant<ByteLevelDecoder, WordPieceDecoder, MetaspaceDecoder, SuffixDecoder,
-                 ByteFallbackDecoder, FuseDecoder, StripDecoder, ReplaceDecoder, SpaceDecoder>;
+using DecoderStep = std::variant<ByteLevelDecoder, WordPieceDecoder, MetaspaceDecoder,
+                                 SuffixDecoder, ByteFallbackDecoder, FuseDecoder, StripDecoder,
+                                 ReplaceDecoder, ReplaceMatchesDecoder, SpaceDecoder>;
 
 class Decoder {
  public:
@@ -93,6 +100,7 @@ class DecoderRun {
   void take(const FuseDecoder&, size_t at, std::string_view token, std::string& text);
   void take(const StripDecoder&, size_t at, std::string_view token, std::string& text);
   void take(const ReplaceDecoder&, size_t at, std::string_view token, std::string& text);
+  void take(const ReplaceMatchesDecoder&, size_t at, std::string_view token, std::string& text);
   void take(const SpaceDecoder&, size_t at, std::string_view token, std::string& text);
   void flush(size_t at, std::string& text);
 

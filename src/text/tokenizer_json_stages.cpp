@@ -27,13 +27,28 @@ void append_components(const JsonSource& component, const char* stage, const cha
   found.push_back(component);
 }
 
-// The text of a Replace's or Split's pattern.
-std::string read_string_pattern(const JsonSource& part, std::string_view stage) {
+// The pattern of a Replace or Split: a text, or else a regular expression.
+struct Pattern {
+  std::string text;
+  std::shared_ptr<const tokenize::Regex> regex;
+};
+
+Pattern read_pattern(const JsonSource& part, std::string_view stage) {
   const JsonSource pattern = part.object("pattern");
-  if (!pattern.has("String")) refuse(part, stage, part.string("type") + " by a Regex");
+  if (pattern.has("Regex")) {
+    const std::string regex = pattern.string("Regex");
+    return {"", std::make_shared<const tokenize::Regex>(regex, part.where())};
+  }
   const std::string text = pattern.string("String");
   if (text.empty()) refuse(part, stage, part.string("type") + " of nothing");
-  return text;
+  return {text, nullptr};
+}
+
+tokenize::NormalizerStep read_replace(const JsonSource& part) {
+  const Pattern pattern = read_pattern(part, "normalizer");
+  const std::string to = part.string("content");
+  if (pattern.regex) return tokenize::ReplaceMatches{pattern.regex, to};
+  return tokenize::ReplaceText{pattern.text, to};
 }
 
 tokenize::NormalizerStep read_normalizer_step(const JsonSource& part) {
@@ -51,8 +66,7 @@ tokenize::NormalizerStep read_normalizer_step(const JsonSource& part) {
   if (type == "Strip")
     return tokenize::StripSpace{part.boolean("strip_left", true),
                                 part.boolean("strip_right", true)};
-  if (type == "Replace")
-    return tokenize::ReplaceText{read_string_pattern(part, "normalizer"), part.string("content")};
+  if (type == "Replace") return read_replace(part);
   if (type == "Precompiled") {
     const std::string rules = decode_base64(part.string("precompiled_charsmap"), part.where());
     return std::make_shared<const tokenize::CharsMap>(rules, part.where());
@@ -80,20 +94,24 @@ tokenize::SplitBehavior read_behavior(const JsonSource& part) {
   refuse(part, "pre_tokenizer", part.string("type") + " with behavior " + name);
 }
 
+// A pattern that covers all text gives the same words whether its matches or what lies between them
+// (nothing) is asked for, unless neighbours are joined or matches taken out.
+bool gives_each_match(tokenize::SplitBehavior behavior, bool invert) {
+  using tokenize::SplitBehavior;
+  return behavior != SplitBehavior::contiguous && (behavior != SplitBehavior::removed || invert);
+}
+
 tokenize::PreTokenizerStep read_split(const JsonSource& split) {
   const tokenize::SplitBehavior behavior = read_behavior(split);
   const bool invert = split.boolean("invert", false);
-  const JsonSource pattern = split.object("pattern");
-  if (!pattern.has("Regex"))
-    return tokenize::StringSplit{read_string_pattern(split, "pre_tokenizer"), behavior, invert};
-  const std::string regex = pattern.string("Regex");
-  const std::optional<tokenize::SplitPattern> found = tokenize::pattern_of_regex(regex);
-  if (!found)
-    throw UserError("{}: the split pattern is none of GPT-2's, Llama-3's and Qwen2's: {}",
-                    split.where(), regex);
-  if (behavior != tokenize::SplitBehavior::isolated || invert)
-    refuse(split, "pre_tokenizer", "Split by a known pattern that is not Isolated, or inverted");
-  return tokenize::PatternSplit{*found};
+  const JsonSource spelled = split.object("pattern");
+  if (spelled.has("Regex") && gives_each_match(behavior, invert)) {
+    const auto known = tokenize::pattern_of_regex(spelled.string("Regex"));
+    if (known) return tokenize::PatternSplit{*known};
+  }
+  const Pattern pattern = read_pattern(split, "pre_tokenizer");
+  if (pattern.regex) return tokenize::RegexSplit{pattern.regex, behavior, invert};
+  return tokenize::StringSplit{pattern.text, behavior, invert};
 }
 
 std::string read_character(const JsonSource& part, std::string_view stage, const char* key) {
@@ -153,8 +171,11 @@ DecoderStep read_decoder_step(const JsonSource& part) {
   if (type == "Strip")
     return StripDecoder{read_character(part, "decoder", "content"), part.whole("start", 0),
                         part.whole("stop", 0)};
-  if (type == "Replace")
-    return ReplaceDecoder{read_string_pattern(part, "decoder"), part.string("content")};
+  if (type == "Replace") {
+    const Pattern pattern = read_pattern(part, "decoder");
+    if (pattern.regex) return ReplaceMatchesDecoder{pattern.regex, part.string("content")};
+    return ReplaceDecoder{pattern.text, part.string("content")};
+  }
   if (type == "Metaspace")
     return MetaspaceDecoder{read_character(part, "decoder", "replacement"),
                             read_scheme(part, "decoder") != tokenize::Metaspace::Scheme::never};

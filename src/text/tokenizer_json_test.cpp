@@ -175,13 +175,30 @@ TEST(TokenizerJson, OtherComponentsAreRefusedByName) {
   const auto set = [](const char* stage, json value) { return [=](json& j) { j[stage] = value; }; };
   expect_refused(set("normalizer", {{"type", "Fancy"}}), "Fancy");
   expect_refused(set("pre_tokenizer", {{"type", "UnicodeScripts"}}), "UnicodeScripts");
-  expect_refused(set("pre_tokenizer", split_pre_tokenizer(R"(\w+|\s)")), R"(\w+|\s)");
+  expect_refused(set("pre_tokenizer", split_pre_tokenizer(R"(\w+|()")),
+                 "end pattern with unmatched");
   expect_refused(set("post_processor", {{"type", "Fancy"}}), "Fancy");
   expect_refused(set("decoder", {{"type", "CTC"}}), "CTC");
   expect_refused(set("version", "2.0"), "2.0");
   expect_refused([](json& j) { j["model"]["type"] = "Fancy"; }, "Fancy");
   expect_refused([](json& j) { j["model"]["dropout"] = 0.1; }, "dropout");
   expect_refused([](json& j) { j["model"]["end_of_word_suffix"] = "</w>"; }, "end_of_word_suffix");
+}
+
+// A pattern without a scanner, and known ones whose matches are asked for in other words.
+TEST(TokenizerJson, OtherPatternsCutToo) {
+  json changed = file();
+  changed["pre_tokenizer"] = split_pre_tokenizer(R"(ab|c)");
+  EXPECT_EQ(parse(changed).encode("abcab", false), (Ids{256, 'c', 256}));
+  json inverted = file();
+  inverted["pre_tokenizer"] =
+      split_pre_tokenizer(tokenize::pattern_regex(tokenize::SplitPattern::llama3));
+  auto& split = inverted["pre_tokenizer"]["pretokenizers"][0];
+  split["behavior"] = "Removed";
+  EXPECT_EQ(parse(inverted).encode("abc abc", false), Ids{});
+  split["invert"] = true;
+  EXPECT_EQ(parse(inverted).encode("abc abc", false), (Ids{257, 258}));
+  EXPECT_NE(parse(inverted).data().pre_tokenizer.scanner(), nullptr);
 }
 
 TEST(TokenizerJson, BadReferencesAndIdsAreRefused) {

@@ -105,6 +105,15 @@ bool run(const ReplaceText& replace, std::string_view text, std::string& out) {
   return !(replace.to.empty() && text.starts_with(replace.from));
 }
 
+bool run(const ReplaceMatches& replace, std::string_view text, std::string& out) {
+  std::vector<Regex::Match> matches;
+  replace.regex->find(text, matches);
+  for (const Regex::Match& match : matches)
+    out.append(match.is_match ? replace.to : text.substr(match.begin, match.end - match.begin));
+  return matches.empty() || !matches[0].is_match || matches[0].begin == matches[0].end ||
+         !replace.to.empty();
+}
+
 bool run(ByteCharacters, std::string_view text, std::string& out) {
   out.append(bytes_to_token(text));
   return true;

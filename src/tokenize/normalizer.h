@@ -11,6 +11,7 @@
 
 #include "characters/normal_form.h"
 #include "tokenize/chars_map.h"
+#include "tokenize/regex.h"
 
 namespace megalith::tokenize {
 
@@ -38,6 +39,10 @@ struct ReplaceText {
   std::string from;  // not empty
   std::string to;
 };
+struct ReplaceMatches {
+  std::shared_ptr<const Regex> regex;
+  std::string to;
+};
 /// Each byte becomes the character of the byte alphabet.
 struct ByteCharacters {};
 
@@ -46,7 +51,7 @@ using CompiledRules = std::shared_ptr<const CharsMap>;
 
 using NormalizerStep =
     std::variant<characters::NormalForm, BertNormalizer, Lowercase, StripAccents, Nmt, StripSpace,
-                 Prepend, ReplaceText, ByteCharacters, CompiledRules>;
+                 Prepend, ReplaceText, ReplaceMatches, ByteCharacters, CompiledRules>;
 
 class Normalizer {
  public:

@@ -141,6 +141,13 @@ void run(const StringSplit& step, Words& words) {
   });
 }
 
+void run(const RegexSplit& step, Words& words) {
+  cut_each(words, step.behavior, [&](std::string_view text, std::vector<Match>& matches) {
+    step.regex->find(text, matches);
+    for (Match& match : matches) match.is_match = match.is_match != step.invert;
+  });
+}
+
 void scan(WordScanner scanner, Words& words) {
   words.cut.clear();
   for (const Word word : words.words) {

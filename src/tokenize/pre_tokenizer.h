@@ -6,12 +6,14 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <span>
 #include <string>
 #include <string_view>
 #include <variant>
 #include <vector>
 
+#include "tokenize/regex.h"
 #include "tokenize/split.h"
 
 namespace megalith::tokenize {
@@ -50,6 +52,12 @@ struct StringSplit {
   SplitBehavior behavior = SplitBehavior::isolated;
   bool invert = false;
 };
+/// The matches of any other pattern.
+struct RegexSplit {
+  std::shared_ptr<const Regex> regex;
+  SplitBehavior behavior = SplitBehavior::isolated;
+  bool invert = false;
+};
 /// Spaces become the replacement, which may come before the text, and a word begins at each.
 struct Metaspace {
   enum class Scheme { first, never, always };
@@ -66,7 +74,7 @@ struct ByteLevelSplit {
 
 using PreTokenizerStep =
     std::variant<BertWords, WordRuns, SpaceSplit, PunctuationSplit, DigitSplit, DelimiterSplit,
-                 PatternSplit, StringSplit, Metaspace, ByteLevelSplit>;
+                 PatternSplit, StringSplit, RegexSplit, Metaspace, ByteLevelSplit>;
 
 /// Words within a text, and working memory of one thread.
 struct Words {
@@ -80,11 +88,7 @@ struct Words {
 
   std::string rewritten[2];
   std::vector<Word> cut;
-  struct Match {
-    size_t begin;
-    size_t end;
-    bool is_match;
-  };
+  using Match = Regex::Match;
   std::vector<Match> matches;
 };
 

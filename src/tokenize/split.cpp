@@ -9,6 +9,7 @@
 
 #include "base/check.h"
 #include "characters/code_class.h"
+#include "characters/tokenizer_class.h"
 #include "characters/utf8.h"
 
 namespace megalith::tokenize {
@@ -143,65 +144,68 @@ const char* scan_cl100k(const char* at, const char* end) {
   return take_space_or_lines(at, end);
 }
 
-constexpr std::string_view kGpt2Regex =
-    R"('s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+)";
-constexpr std::string_view kLlama3Regex =
-    R"((?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}|)"
-    R"( ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+)";
-constexpr std::string_view kQwen2Regex =
-    R"((?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}|)"
-    R"( ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+)";
+// U: what a capital may be, W: what a small letter may be; letters without case and marks are both.
+enum class Case { neither, upper, lower, both };
 
-struct Spelling {
-  std::string_view regex;
-  SplitPattern pattern;
-};
-// The last two are tiktoken's own spellings: possessive where backtracking could not help anyway.
-constexpr Spelling kSpellings[] = {
-    {kGpt2Regex, SplitPattern::gpt2},
-    {kLlama3Regex, SplitPattern::llama3},
-    {kQwen2Regex, SplitPattern::qwen2},
-    {R"('(?:[sdmt]|ll|ve|re)| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+)",
-     SplitPattern::gpt2},
-    {R"('(?i:[sdmt]|ll|ve|re)|[^\r\n\p{L}\p{N}]?+\p{L}+|\p{N}{1,3}|)"
-     R"( ?[^\s\p{L}\p{N}]++[\r\n]*|\s*[\r\n]|\s+(?!\S)|\s+)",
-     SplitPattern::llama3},
-};
+Case case_at(const char* at, uint32_t& length) {
+  const uint8_t quick = byte_class(at);
+  length = 1;
+  if (quick != kMulti) {
+    if (quick != static_cast<uint8_t>(CodeClass::letter)) return Case::neither;
+    return (*at & 0x20) != 0 ? Case::lower : Case::upper;
+  }
+  const characters::CodePoint point = characters::read_utf8(at);
+  const uint16_t flags = characters::tokenizer_classes().of(point.code);
+  length = point.length;
+  if ((flags & characters::kUpper) != 0) return Case::upper;
+  if ((flags & characters::kLower) != 0) return Case::lower;
+  const bool is_both =
+      (flags & characters::kAnyMark) != 0 || characters::class_of(point.code) == CodeClass::letter;
+  return is_both ? Case::both : Case::neither;
+}
+
+// The end of U*W+ from `at`, null if it does not match there; `run_end` is that of U*. Where no
+// small letter follows, U* gives back to W+ its last character that is both.
+const char* take_cased(const char* at, const char* end, const char*& run_end) {
+  const char* last_both = nullptr;
+  Case found = Case::neither;
+  uint32_t length = 0;
+  while (at < end && (found = case_at(at, length), found == Case::upper || found == Case::both)) {
+    at += length;
+    if (found == Case::both) last_both = at;
+  }
+  run_end = at;
+  if (at == end || found != Case::lower) return last_both;
+  while (at < end && (found = case_at(at, length), found == Case::lower || found == Case::both))
+    at += length;
+  return at;
+}
+
+const char* take_contraction(const char* at, const char* end) {
+  return at < end && *at == '\'' ? at + contraction<true>(at, end) : at;
+}
+
+const char* scan_o200k(const char* at, const char* end) {
+  const Character first = character_at(at);
+  if (first.code_class == CodeClass::number) return scan_cl100k<3>(at, end);
+  const bool is_letter = first.code_class == CodeClass::letter;
+  if (is_letter || !is_line_break(*at)) {
+    // [^\r\n\p{L}\p{N}]?U*W+, without the optional character too, then [^\r\n\p{L}\p{N}]?U+W*
+    const char* const body = is_letter ? at : at + first.length;
+    const char* run_end = nullptr;
+    uint32_t length = 0;
+    if (const char* word = take_cased(body, end, run_end)) return take_contraction(word, end);
+    if (!is_letter && case_at(at, length) == Case::both) return take_contraction(body, end);
+    if (run_end > body) return take_contraction(run_end, end);
+  }
+  const char* const symbols = *at == ' ' && at + 1 < end ? at + 1 : at;
+  if (character_at(symbols).code_class != CodeClass::other) return take_space_or_lines(at, end);
+  at = skip<CodeClass::other>(symbols, end);  //  ?[^\s\p{L}\p{N}]+[\r\n/]*
+  while (at < end && (is_line_break(*at) || *at == '/')) ++at;
+  return at;
+}
 
 }  // namespace
-
-std::string_view pattern_name(SplitPattern pattern) {
-  switch (pattern) {
-    case SplitPattern::none:
-      return "none";
-    case SplitPattern::gpt2:
-      return "gpt2";
-    case SplitPattern::llama3:
-      return "llama3";
-    case SplitPattern::qwen2:
-      return "qwen2";
-  }
-  MEGA_CHECK(false);
-}
-
-std::optional<SplitPattern> pattern_of_name(std::string_view name) {
-  for (const SplitPattern pattern :
-       {SplitPattern::none, SplitPattern::gpt2, SplitPattern::llama3, SplitPattern::qwen2})
-    if (pattern_name(pattern) == name) return pattern;
-  return std::nullopt;
-}
-
-std::string_view pattern_regex(SplitPattern pattern) {
-  for (const Spelling& spelling : kSpellings)
-    if (spelling.pattern == pattern) return spelling.regex;
-  return {};
-}
-
-std::optional<SplitPattern> pattern_of_regex(std::string_view regex) {
-  for (const Spelling& spelling : kSpellings)
-    if (spelling.regex == regex) return spelling.pattern;
-  return std::nullopt;
-}
 
 WordScanner word_scanner(SplitPattern pattern) {
   switch (pattern) {
@@ -213,6 +217,8 @@ WordScanner word_scanner(SplitPattern pattern) {
       return scan_cl100k<3>;
     case SplitPattern::qwen2:
       return scan_cl100k<1>;
+    case SplitPattern::o200k:
+      return scan_o200k;
   }
   MEGA_CHECK(false);
 }

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Cutting text into the words that byte-pair merges never cross. The patterns are those published
-// with GPT-2, cl100k/Llama 3 and Qwen2 as regular expressions. Here each is a hand-written scanner
-// over UTF-8, because a backtracking engine is ten to fifty times slower and some inputs make it
-// quadratic. A scanner reads each byte a bounded number of times, whatever the text.
+// with GPT-2, cl100k/Llama 3, Qwen2 and o200k as regular expressions. Here each is a hand-written
+// scanner over UTF-8, because a backtracking engine is ten to fifty times slower and some inputs
+// make it quadratic. A scanner reads each byte a bounded number of times, whatever the text.
 #pragma once
 
 #include <cstddef>
@@ -16,6 +16,7 @@ enum class SplitPattern {
   gpt2,    // also r50k and p50k
   llama3,  // also cl100k
   qwen2,   // llama3 with single digits
+  o200k,   // words end where capitals begin
 };
 
 /// The pattern's name on the command line, and back.

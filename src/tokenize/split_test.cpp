@@ -15,8 +15,8 @@ namespace megalith::tokenize {
 namespace {
 
 using Words = std::vector<std::string>;
-constexpr SplitPattern kPatterns[] = {SplitPattern::gpt2, SplitPattern::llama3,
-                                      SplitPattern::qwen2};
+constexpr SplitPattern kPatterns[] = {SplitPattern::gpt2, SplitPattern::llama3, SplitPattern::qwen2,
+                                      SplitPattern::o200k};
 
 Words words_of(SplitPattern pattern, std::string_view text) {
   Words words;
@@ -86,6 +86,25 @@ TEST(Split, Gpt2ByHand) {
   EXPECT_EQ(gpt2("a   "), (Words{"a", "   "}));
   EXPECT_EQ(gpt2("x!?\n"), (Words{"x", "!?", "\n"}));
   EXPECT_EQ(gpt2(""), Words{});
+}
+
+TEST(Split, O200kByHand) {
+  const auto o200k = [](std::string_view text) { return words_of(SplitPattern::o200k, text); };
+  EXPECT_EQ(o200k("helloWorld HTMLParser"), (Words{"hello", "World", " HTMLParser"}));
+  EXPECT_EQ(o200k("ABC it's IT'S"), (Words{"ABC", " it's", " IT'S"}));
+  EXPECT_EQ(o200k("a1234!"), (Words{"a", "123", "4", "!"}));
+  EXPECT_EQ(o200k("x!/\n/\r\nb"), (Words{"x", "!/\n/\r\n", "b"}));
+  EXPECT_EQ(o200k("\xE4\xB8\xAD"
+                  "AB"),
+            (Words{"\xE4\xB8\xAD", "AB"}));  // gives back to W+
+  EXPECT_EQ(o200k("A\xE4\xB8\xAD"
+                  "BC d"),
+            (Words{"A\xE4\xB8\xAD", "BC", " d"}));
+  EXPECT_EQ(o200k("\xCC\x81"
+                  "AB"),
+            (Words{"\xCC\x81", "AB"}));  // a mark by itself
+  EXPECT_EQ(o200k("e\xCC\x81t\xC3\xA9"), (Words{"e\xCC\x81t\xC3\xA9"}));
+  EXPECT_EQ(o200k(" \n  x"), (Words{" \n", " ", " x"}));
 }
 
 TEST(Split, Llama3ByHand) {
