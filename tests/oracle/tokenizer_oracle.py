@@ -5,9 +5,11 @@
 Each text is encoded by both with (1) a tokenizer that megalith trained and (2) one that `tokenizers`
 trained, with the GPT-2 and the Llama-3 split pattern; ids must be equal, and so must the text of
 those ids, of shuffled ids (broken UTF-8) and of ids with special tokens kept. The vocabulary and
-merges of (1) and (2), trained on the same text, must be equal too.
+merges of (1) and (2), trained on the same text, must be equal too. The same of published files
+(--data-dir), and of small ones that show what each component does (tokenizer_files.py), also on every
+code point.
 
-    tokenizer_oracle.py --megalith build/release/megalith --text-dir ../shared/data/text
+    tokenizer_oracle.py --megalith build/release/megalith --text-dir ../shared/data/text --data-dir ../shared/data
 """
 import argparse
 import json
@@ -16,7 +18,9 @@ import random
 import subprocess
 import sys
 import tempfile
+import unicodedata
 
+import tokenizer_files
 from tokenizers import Regex, Tokenizer, decoders, models, pre_tokenizers, processors, trainers
 
 LLAMA3 = (
@@ -119,6 +123,10 @@ class Megalith:
     def encode(self, tokenizer_file, text_file):
         return self.run("encode", "--tokenizer", tokenizer_file, "--input", text_file)["ids"]
 
+    def encode_pair(self, tokenizer_file, text_file, pair_file):
+        done = self.run("encode", "--tokenizer", tokenizer_file, "--input", text_file, "--pair", pair_file)
+        return list(zip(done["ids"], done["type_ids"]))
+
     def decode(self, tokenizer_file, ids, keep_special):
         ids_file = self.folder / "ids.json"
         ids_file.write_text(json.dumps({"ids": ids}))
@@ -143,11 +151,64 @@ def compare(report, megalith, tokenizer_file, label, text_files):
                              peer.decode(ids, skip_special_tokens=not keep))
 
 
+def every_code_point():
+    """Each of the planes that have characters, between a letter and a space."""
+    codes = [*range(0x20000), *range(0x2A6D0, 0x2A720), *range(0x2F800, 0x2FA20), *range(0xE0000, 0xE0200), 0x10FFFF]
+    return "".join(f"a{chr(code)} " for code in codes if not 0xD800 <= code < 0xE000)
+
+
+def compare_pair(report, megalith, tokenizer_file, name, text_files):
+    encoding = Tokenizer.from_file(str(tokenizer_file)).encode(*(f.read_bytes().decode("utf-8") for f in text_files))
+    report.check(f"{name}: a pair and its types", megalith.encode_pair(tokenizer_file, *text_files),
+                 list(zip(encoding.ids, encoding.type_ids)))
+
+
+def compare_published(report, megalith, data, text_files):
+    for name, path, cases in tokenizer_files.published(data, megalith.folder):
+        compare(report, megalith, path, f"{name}:", text_files)
+        compare_pair(report, megalith, path, name, (text_files[0], text_files[-2]))
+        case_file = megalith.folder / "case.txt"
+        for i, (text, ids) in enumerate(cases or []):
+            case_file.write_bytes(text.encode())
+            report.check(f"{name}: case {i}", megalith.encode(path, case_file)[1:-1], ids)
+        if name == "bert-bge":
+            yield path
+
+
+def compare_components(report, megalith, bert, text_files):
+    path = megalith.folder / "component.json"
+    for name, tokenizer in (*tokenizer_files.normalizer_files(), *tokenizer_files.pre_tokenizer_files()):
+        tokenizer.save(str(path))
+        for text_file in text_files:
+            text = text_file.read_bytes().decode("utf-8")
+            if name in tokenizer_files.ONIGURUMA:
+                # Debian's Oniguruma has Unicode 14, the peer's 16: only what Python's tables (14) know is compared.
+                text = "".join(c for c in text if unicodedata.category(c) != "Cn")
+                text_file = megalith.folder / "known.txt"
+                text_file.write_bytes(text.encode())
+            report.check(f"{name}, {text_file.name}: ids", megalith.encode(path, text_file), tokenizer.encode(text).ids)
+    draw = random.Random(3)
+    for name, tokenizer in tokenizer_files.decoder_files():
+        tokenizer.save(str(path))
+        for length in (1, 2, 3, 20000):
+            ids = [draw.randrange(tokenizer.get_vocab_size()) for _ in range(length)]
+            report.check(f"decoder {name}, {length} ids", megalith.decode(path, ids, False), tokenizer.decode(ids))
+    for file in bert:
+        tokenizer = Tokenizer.from_file(str(file))
+        for name, processor in tokenizer_files.processor_files(tokenizer.get_vocab()):
+            changed = json.loads(tokenizer.to_str())
+            changed["post_processor"] = processor and json.loads(processor.__getstate__())
+            path.write_text(json.dumps(changed))
+            compare_pair(report, megalith, path, name, text_files)
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--megalith", required=True, help="the program")
     parser.add_argument("--text-dir", type=pathlib.Path, required=True,
                         help="a folder of *.txt; the last one is trained on")
+    parser.add_argument("--data-dir", type=pathlib.Path, default=pathlib.Path("absent"),
+                        help="a folder with tokenizers/ and models/ that were published")
     parser.add_argument("--hostile-bytes", type=int, default=1_000_000)
     arguments = parser.parse_args()
     report = Report()
@@ -160,6 +221,12 @@ def main():
             sys.exit(f"{arguments.text_dir}: no *.txt in it")
         train_file = text_files[-2]
         megalith = Megalith(arguments.megalith, folder)
+        every = folder / "every.txt"
+        every.write_bytes(every_code_point().encode())
+        bert = list(compare_published(report, megalith, arguments.data_dir, [*text_files, every]))
+        less = folder / "less.txt"
+        less.write_bytes(hostile_text(arguments.hostile_bytes // 5, seed=2).encode("utf-8"))
+        compare_components(report, megalith, bert, (less, every))
         for pattern in ("gpt2", "llama3"):
             for source in (train_file, hostile):
                 ours = megalith.train(source, pattern)
