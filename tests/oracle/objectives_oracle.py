@@ -1,0 +1,276 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Training objectives, worked out once more from what docs/guide/objectives.md and the heads of src/objectives/*.h say of them.
+
+The order of samples, what is hidden, replaced and cut (Philox4x32-10, its keys, the permutation of an epoch) are computed
+here; texts are encoded by Hugging Face tokenizers and losses computed by transformers in float64, sequence by sequence:
+
+masked   tokens and whole words of a WordPiece vocabulary, documents as sequences of their own: the loss of the first step
+         and a validation loss
+middle   fill-in-the-middle of a byte-level vocabulary: the same
+
+One token more or less moves a loss by 1e-5 and more, float32 by 1e-8.
+
+    objectives_oracle.py --megalith build/release/megalith --text FILE
+"""
+import argparse
+import json
+import pathlib
+import sys
+import tempfile
+
+import numpy
+import tokenizers
+import torch
+import transformers
+import xxhash
+
+from comparison import Checks, make_corpus, run, train
+
+BOUND = 1e-7  # relative
+SEED, LENGTH, BATCH, VALIDATED = 77, 48, 8, 14
+WORD = 1 << 32
+
+
+def philox(key, low, high):
+    x, k = [low % WORD, low >> 32, high % WORD, high >> 32], [key % WORD, key >> 32]
+    for _ in range(10):
+        p, q = 0xD2511F53 * x[0], 0xCD9E8D57 * x[2]
+        x = [q >> 32 ^ x[1] ^ k[0], q % WORD, p >> 32 ^ x[3] ^ k[1], p % WORD]
+        k = [(k[0] + 0x9E3779B9) % WORD, (k[1] + 0xBB67AE85) % WORD]
+    return x
+
+
+def low_half(block):
+    return block[0] | block[1] << 32
+
+
+def key_of(key, *parts):
+    """A key of a name (bytes) or a number, of which further ones are made."""
+    for part in parts:
+        if isinstance(part, bytes):
+            key = low_half(philox(key, xxhash.xxh3_64_intdigest(part), 0x6E616D65 << 32))
+        else:
+            key = low_half(philox(key, part, 0x76616C75 << 32))
+    return key
+
+
+def permuted(key, n, index):
+    half = ((n - 1).bit_length() + 1) // 2
+    while True:
+        left, right = index >> half, index & (1 << half) - 1
+        for number in range(8):
+            mixed = low_half(philox(key, right, (0x7065726D << 32) + number)) & (1 << half) - 1
+            left, right = right, left ^ mixed
+        index = left << half | right
+        if index < n:
+            return index
+
+
+class Samples:
+    """(key, S + 1 tokens) of samples of a corpus: in the order of training, or of the file. `what` names the draws."""
+
+    def __init__(self, prefix, what):
+        self.tokens = numpy.fromfile(f"{prefix}.bin", dtype="<u2").astype(int).tolist()
+        self.count = (len(self.tokens) - 1) // LENGTH
+        self.what = what
+
+    def at(self, index, seed):
+        return key_of(seed, self.what, 0, 0, index), self.tokens[index * LENGTH:(index + 1) * LENGTH + 1]
+
+    def of_training(self, number):
+        order = key_of(SEED, b"data order", 0, 0)
+        return self.at(permuted(order, self.count, number), SEED)
+
+    def of_validation(self, number):
+        return self.at(number, 0)
+
+
+def masked(ids, key, special, mask, ordinary, begins, rate=0.15, mask_share=0.8, random_share=0.1):
+    """(ids, targets), -100 where nothing is predicted."""
+    draws = [philox(key, t, 0) for t in range(len(ids))]
+    left = sum(i not in special for i in ids)
+    left = min(left, max(1, int(rate * left + 0.5)))
+    longest, words, last = left, [], None
+    for t, i in enumerate(ids):
+        if i in special:
+            last = None
+        elif last is not None and not begins(i) and len(last) < longest:
+            last.append(t)
+        else:
+            last = [t]
+            words.append(last)
+    out, targets = list(ids), [-100] * len(ids)
+    for word in sorted(words, key=lambda w: (low_half(draws[w[0]]), w[0])):
+        if len(word) > left:
+            continue
+        left -= len(word)
+        for t in word:
+            targets[t] = ids[t]
+            if draws[t][2] < int(mask_share * WORD):
+                out[t] = mask
+            elif draws[t][2] < int((mask_share + random_share) * WORD):
+                out[t] = ordinary[draws[t][3] * len(ordinary) >> 32]
+    return out, targets
+
+
+def byte_of():
+    """GPT-2's alphabet of bytes, by character."""
+    kept = [*range(33, 127), *range(161, 173), *range(174, 256)]
+    others = [b for b in range(256) if b not in kept]
+    return {chr(b): b for b in kept} | {chr(256 + n): b for n, b in enumerate(others)}
+
+
+def characters(text, spelled):
+    """The bytes of each character of a text of tokens; a token with a part of one at either end is one itself."""
+    alphabet = byte_of()
+    pieces = [bytes(alphabet[c] for c in spelled(i)) for i in text]
+    front = next((n for n, piece in enumerate(pieces) if piece[0] & 0xC0 != 0x80), len(pieces))
+    for back in range(len(pieces), front - 1, -1):
+        try:
+            whole = b"".join(pieces[front:back]).decode()
+            break
+        except UnicodeDecodeError:
+            pass
+    return [*text[:front], *whole, *text[back:]]
+
+
+def encoded(part, tokenizer):
+    """Tokens of characters, those that are tokens already between them."""
+    out, open_text = [], ""
+    for character in [*part, None]:
+        if isinstance(character, str):
+            open_text += character
+            continue
+        out += tokenizer.encode(open_text, add_special_tokens=False).ids if open_text else []
+        open_text = ""
+        out += [] if character is None else [character]
+    return out
+
+
+def rearranged(tokens, key, tokenizer, rate, spm_rate):
+    prefix, middle, suffix, end = (tokenizer.token_to_id(t) for t in ("<fim_prefix>", "<fim_middle>", "<fim_suffix>",
+                                                                      "<|endoftext|>"))
+    texts, out = [[]], []
+    for token in tokens:
+        texts[-1].append(token)
+        if token == end:
+            texts.append([])
+    for number, text in enumerate(texts):
+        ends = text[-1:] == [end]
+        text = text[:-1] if ends else text
+        draws = philox(key, number, 0)
+        if text and draws[0] < int(rate * WORD):
+            all_of_it = characters(text, tokenizer.id_to_token)
+            cuts = sorted(d * (len(all_of_it) + 1) >> 32 for d in draws[2:])
+            parts = [encoded(part, tokenizer) for part in (all_of_it[:cuts[0]], all_of_it[cuts[0]:cuts[1]], all_of_it[cuts[1]:])]
+            changed = ([prefix, suffix, *parts[2], middle, *parts[0], *parts[1]] if draws[1] < int(spm_rate * WORD) else
+                       [prefix, *parts[0], suffix, *parts[2], middle, *parts[1]])
+            text = changed if len(changed) >= len(text) else text
+        out += [*text, *([end] if ends else [])]
+    return out[:len(tokens)]
+
+
+def loss_of(model, sequences):
+    """Mean over all targets but -100 of (ids, targets)."""
+    total, count = 0.0, 0
+    with torch.no_grad():
+        for ids, targets in sequences:
+            wanted = [t for t, target in enumerate(targets) if target != -100]
+            if not wanted:
+                continue
+            logprobs = model(input_ids=torch.tensor([ids])).logits[0].log_softmax(-1)
+            total -= sum(logprobs[t, targets[t]].item() for t in wanted)
+            count += len(wanted)
+    return total / count
+
+
+def recipe_of(folder, prefix, tokenizer, model, train_section):
+    data = {"train": str(prefix), "validation": str(prefix), "tokenizer": str(tokenizer)}
+    return {"run": {"out": str(folder / "run"), "seed": SEED, "threads": 2},
+            "model": model | {"layers": 2, "hidden": 32, "heads": 4, "context": LENGTH}, "data": data,
+            # The rate is 0: the weights that are saved are those that the losses are of.
+            "train": train_section | {"steps": 1, "global_batch": BATCH, "validate_every": 1, "validate_samples": VALIDATED},
+            "optimizer": {"lr": 0.0, "schedule": "constant"}}
+
+
+def compare(checks, name, program, folder, recipe, model_class, sequences_of):
+    """`sequences_of` (key, tokens) of a sample: the (ids, targets) that its loss is of."""
+    what = recipe.pop("what")
+    [line] = train(program, folder / "recipe.json", recipe)
+    run(program, "convert", "--from", folder / "run", "--to", folder / "model", "--format", "hf")
+    model = model_class.from_pretrained(folder / "model", dtype=torch.float64).eval()
+    samples = Samples(recipe["data"]["train"], what)
+    for which, count, said, sample in (("step", BATCH, line["loss"], samples.of_training),
+                                       ("validation", VALIDATED, line["validation_loss"], samples.of_validation)):
+        ours = [pair for number in range(count) for pair in sequences_of(*sample(number))]
+        expected = loss_of(model, ours)
+        error = abs(said - expected) / expected
+        checks.expect(f"{name}, {which}", error <= BOUND, f"{said:.9f}, error {error:.1e}")
+
+
+def compare_masked(checks, program, text, folder):
+    trained = tokenizers.Tokenizer(tokenizers.models.WordPiece(unk_token="[UNK]"))
+    trained.normalizer, trained.pre_tokenizer = tokenizers.normalizers.BertNormalizer(), tokenizers.pre_tokenizers.BertPreTokenizer()
+    names = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
+    trained.train([str(text)], tokenizers.trainers.WordPieceTrainer(vocab_size=700, special_tokens=names, show_progress=False))
+    trained.post_processor = tokenizers.processors.TemplateProcessing(
+        single="[CLS] $A [SEP]", pair="[CLS] $A [SEP] $B:1 [SEP]:1", special_tokens=[("[CLS]", 2), ("[SEP]", 3)])
+    trained.decoder = tokenizers.decoders.WordPiece()
+    trained.save(str(folder / "tokenizer.json"))
+    run(program, "pack", "--tokenizer", folder / "tokenizer.json", "--input", text, "--document", "line", "--special-tokens",
+        "--output", folder / "corpus")
+    special, end = set(range(len(names))), 3
+    ordinary = [i for i in range(trained.get_vocab_size()) if i not in special]
+    for unit, begins in (("tokens", lambda i: True), ("whole words", lambda i: not trained.id_to_token(i).startswith("##"))):
+        def sequences(key, tokens, begins=begins):
+            ids, targets = masked(tokens[:LENGTH], key, special, names.index("[MASK]"), ordinary, begins)
+            ends = [t + 1 for t in range(LENGTH) if tokens[t] == end and t + 1 < LENGTH] + [LENGTH]
+            for begin, stop in zip([0, *ends], ends):
+                yield ids[begin:stop], targets[begin:stop]
+
+        with tempfile.TemporaryDirectory(dir=folder) as inner:
+            recipe = recipe_of(pathlib.Path(inner), folder / "corpus", folder / "tokenizer.json", {"family": "bert"},
+                               {"objective": "masked", "masking": {"whole_words": unit != "tokens"}})
+            recipe["data"] |= {"document_mask": True, "reset_positions": True}
+            compare(checks, f"masked {unit}", program, pathlib.Path(inner), recipe | {"what": b"masking"},
+                    transformers.BertForMaskedLM, sequences)
+
+
+def compare_middle(checks, program, text, folder):
+    prefix, plain = make_corpus(program, text, folder, 400)
+    tokenizer = json.loads(plain.read_text())
+    for n, name in enumerate(("<fim_prefix>", "<fim_middle>", "<fim_suffix>")):
+        tokenizer["added_tokens"].append(tokenizer["added_tokens"][0] | {"id": 400 + n, "content": name})
+    (folder / "middle.json").write_text(json.dumps(tokenizer))
+    theirs = tokenizers.Tokenizer.from_file(str(folder / "middle.json"))
+    for spm_rate in (0.0, 0.5):
+        def sequences(key, tokens, spm_rate=spm_rate):
+            tokens = rearranged(tokens, key, theirs, 0.8, spm_rate)
+            yield tokens[:-1], tokens[1:]
+
+        with tempfile.TemporaryDirectory(dir=folder) as inner:
+            recipe = recipe_of(pathlib.Path(inner), prefix, folder / "middle.json", {"family": "llama"},
+                               {"fim": {"rate": 0.8, "spm_rate": spm_rate}})
+            compare(checks, f"middle, suffix first at {spm_rate}", program, pathlib.Path(inner),
+                    recipe | {"what": b"fill in the middle"}, transformers.LlamaForCausalLM, sequences)
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--megalith", required=True)
+    parser.add_argument("--text", required=True)
+    options = parser.parse_args()
+    transformers.logging.set_verbosity_error()
+    transformers.utils.logging.disable_progress_bar()
+    checks = Checks()
+    with tempfile.TemporaryDirectory() as temporary:
+        for name, compare_one in (("masked", compare_masked), ("middle", compare_middle)):
+            folder = pathlib.Path(temporary) / name
+            folder.mkdir()
+            compare_one(checks, options.megalith, options.text, folder)
+    return checks.exit_code()
+
+
+if __name__ == "__main__":
+    sys.exit(main())
