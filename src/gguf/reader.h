@@ -22,7 +22,7 @@ namespace megalith::gguf {
 
 /// Limits of the reader; a file beyond them is refused. The format itself bounds names and
 /// dimensions of tensors.
-inline constexpr int64_t kMaxHeaderBytes = int64_t{256} << 20;
+inline constexpr int64_t kMaxHeaderBytes = int64_t{64} << 20;
 inline constexpr int64_t kMaxKeys = 1 << 16;
 inline constexpr int64_t kMaxKeyBytes = (1 << 16) - 1;
 inline constexpr int64_t kMaxTensors = 1 << 18;

@@ -30,6 +30,7 @@ std::span<const Architecture* const> architectures() {
 const Architecture& architecture_named(std::string_view name, const std::string& where) {
   const auto found = std::ranges::find(architectures(), name, &Architecture::name);
   if (found != architectures().end()) return **found;
+  if (name.empty()) throw UserError("{}: the key general.architecture is missing", where);
   std::vector<std::string_view> names;
   for (const Architecture* each : architectures()) names.push_back(each->name);
   throw UserError("{}: general.architecture {} is not supported; this program reads {}", where,

@@ -207,6 +207,7 @@ TEST(ModelDescription, RefusalsNameTheKey) {
   };
   EXPECT_THAT(with("general.architecture", gguf::Value::text("mamba")),
               HasSubstr("general.architecture mamba is not supported; this program reads llama"));
+  EXPECT_EQ(fault_of(ModelDescription{}), "a.gguf: the key general.architecture is missing");
   EXPECT_THAT(with("general.architecture", gguf::Value::u32(3)), HasSubstr("must be a text"));
   EXPECT_THAT(with("general.type", gguf::Value::text("adapter")), HasSubstr("is adapter, not a"));
   EXPECT_THAT(with("split.count", gguf::Value::u32(2)), HasSubstr("one of 2 parts"));

@@ -63,6 +63,11 @@ class GgufWeights : public Weights {
   GgufWeights(std::shared_ptr<const gguf::Reader> file, const models::ModelSpec& spec,
               int tensor_shards)
       : file_(std::move(file)), spec_(spec), architecture_(gguf_models::architecture_of(spec)) {
+    // Before anything is made for each layer.
+    if (spec.num_layers() > static_cast<int64_t>(file_->tensors().size())) {
+      throw IntegrityError("{}: the metadata has {} layers, the file {} tensors", where(),
+                           spec.num_layers(), file_->tensors().size());
+    }
     for (models::TensorMap& map : models::tensor_maps(spec, architecture_.tensors, tensor_shards)) {
       for (const models::RowMove& move : map.moves) {
         check(move);

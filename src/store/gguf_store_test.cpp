@@ -324,6 +324,11 @@ TEST_F(GgufStore, FaultsOfTensorsAreNamed) {
                   if (key == "llama.vocab_size") value = gguf::Value::u32(130);
               }),
               HasSubstr("token_embd.weight is [131, 64], the metadata makes it [130, 64]"));
+  EXPECT_THAT(fault_of_opening([&](auto& metadata, auto&) {
+                for (auto& [key, value] : metadata)
+                  if (key == "llama.block_count") value = gguf::Value::u32(22);
+              }),
+              HasSubstr("the metadata has 22 layers, the file 21 tensors"));
 }
 
 TEST_F(GgufStore, TheTokenizerStaysInTheFile) {
