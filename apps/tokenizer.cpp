@@ -18,6 +18,7 @@
 #include "text/bpe_trainer.h"
 #include "text/ids_json.h"
 #include "text/tokenizer.h"
+#include "text/wordpiece_trainer.h"
 
 namespace megalith::apps {
 namespace {
@@ -29,14 +30,13 @@ struct TokenizerOptions {
   std::vector<std::string> inputs;
   int64_t vocab_size = 0;
   std::string output;
+  std::string kind = "bytelevel";
   std::string pattern = "gpt2";
   int64_t min_frequency = 1;
   int threads = 0;
 };
 
-int train(const TokenizerOptions& o, bool json) {
-  const double begin = monotonic_seconds();
-  ThreadPool pool(o.threads > 0 ? o.threads : available_cores());
+text::BpeTrainer bpe_trainer(const TokenizerOptions& o, bool json) {
   text::BpeTrainer::Options options;
   options.vocab_size = o.vocab_size;
   options.pattern =
@@ -47,19 +47,41 @@ int train(const TokenizerOptions& o, bool json) {
       fmt::print(stderr, "\r{} of {} entries", p.entries, p.vocab_size);
     };
   }
-  text::BpeTrainer trainer(options);
+  return text::BpeTrainer(options);
+}
+
+/// Calls add(document) for each input; returns their bytes.
+template <typename Add>
+int64_t add_documents(const TokenizerOptions& o, const Add& add) {
   int64_t bytes = 0;
   for (const std::string& input : o.inputs) {
     const std::string document = read_file(input, kMostTextBytes);
     bytes += static_cast<int64_t>(document.size());
-    const std::string_view view = document;
     try {
-      trainer.add(std::span(&view, 1), pool);
+      add(std::string_view(document));
     } catch (const UserError& error) {
       throw UserError("{}: {}", input, error.what());
     }
   }
-  const text::Tokenizer tokenizer = trainer.train(pool);
+  return bytes;
+}
+
+int train(const TokenizerOptions& o, bool json) {
+  const double begin = monotonic_seconds();
+  ThreadPool pool(o.threads > 0 ? o.threads : available_cores());
+  int64_t bytes = 0;
+  const text::Tokenizer tokenizer = [&] {
+    if (o.kind == "wordpiece") {
+      text::WordPieceTrainer trainer(
+          {.vocab_size = o.vocab_size, .min_frequency = o.min_frequency});
+      bytes = add_documents(o, [&](std::string_view document) { trainer.add(document); });
+      return trainer.train(pool);
+    }
+    text::BpeTrainer trainer = bpe_trainer(o, json);
+    bytes = add_documents(
+        o, [&](std::string_view document) { trainer.add(std::span(&document, 1), pool); });
+    return trainer.train(pool);
+  }();
   tokenizer.save(o.output);
   const double seconds = monotonic_seconds() - begin;
   if (json) {
@@ -73,15 +95,19 @@ int train(const TokenizerOptions& o, bool json) {
 
 void add_train_command(CLI::App& parent, Invocation& invocation) {
   CLI::App& c = add_command(
-      parent, invocation, "train", "train a byte-level BPE vocabulary",
+      parent, invocation, "train", "train a vocabulary: byte-level BPE, or BERT's WordPiece",
       "  megalith tokenizer train --input a.txt b.txt --vocab-size 8192 --output tokenizer.json\n");
   auto o = std::make_shared<TokenizerOptions>();
   c.add_option("--input", o->inputs, "text files; each is one document")->required();
-  c.add_option("--vocab-size", o->vocab_size, "entries, the 256 bytes and <|endoftext|> included")
+  c.add_option("--vocab-size", o->vocab_size,
+               "entries, bytes (bytelevel), characters (wordpiece) and special tokens included")
       ->check(whole_number(1, std::numeric_limits<int32_t>::max()))
       ->required();
   c.add_option("--output", o->output, "the tokenizer.json to write")->required();
-  c.add_option("--pattern", o->pattern, "how text is cut into words")
+  c.add_option("--kind", o->kind, "of the vocabulary")
+      ->check(CLI::IsMember({"bytelevel", "wordpiece"}))
+      ->capture_default_str();
+  c.add_option("--pattern", o->pattern, "how text is cut into words (bytelevel)")
       ->check(CLI::IsMember({"gpt2", "llama3"}))
       ->capture_default_str();
   c.add_option("--min-frequency", o->min_frequency, "rarer pairs do not become tokens")

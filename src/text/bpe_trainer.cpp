@@ -160,8 +160,10 @@ void BpeTrainer::find_merges(TokenizerData& data, ThreadPool& pool) {
   const auto report = [&] {
     if (options_.progress) options_.progress({vocabulary.size(), options_.vocab_size});
   };
-  MergeSearch search(std::exchange(total_, std::vector<WordCounts>(kShards)), data.model.byte_ids,
-                     pool);
+  const auto bytes_of = [&data](std::string_view word, std::vector<int32_t>& symbols) {
+    for (const char byte : word) symbols.push_back(data.model.byte_ids[static_cast<uint8_t>(byte)]);
+  };
+  MergeSearch search(std::exchange(total_, std::vector<WordCounts>(kShards)), bytes_of, pool);
   while (vocabulary.size() < options_.vocab_size) {
     const std::optional<MergeSearch::Pair> pair = search.most_frequent(options_.min_frequency);
     if (!pair)

@@ -13,15 +13,19 @@ constexpr size_t kWordsWorthThreads = 4096;  // fewer are done before other thre
 
 }  // namespace
 
-MergeSearch::MergeSearch(std::vector<WordCounts> words, const std::array<int32_t, 256>& byte_ids,
+MergeSearch::MergeSearch(std::vector<WordCounts> words, const SymbolsOf& symbols_of,
                          ThreadPool& pool)
     : changes_(static_cast<size_t>(pool.num_threads())) {
   for (WordCounts& counts : words) {
     for (size_t i = 0; i < counts.size(); ++i) {
-      const std::string_view word = counts.word(i);
-      if (word.size() < 2) continue;
-      words_.push_back({symbols_.size(), narrow<uint32_t>(word.size()), counts.count(i)});
-      for (const char byte : word) symbols_.push_back(byte_ids[static_cast<uint8_t>(byte)]);
+      const size_t begin = symbols_.size();
+      symbols_of(counts.word(i), symbols_);
+      const size_t length = symbols_.size() - begin;
+      if (length < 2) {
+        symbols_.resize(begin);
+      } else {
+        words_.push_back({begin, narrow<uint32_t>(length), counts.count(i)});
+      }
     }
     counts = WordCounts();  // its memory is free before the next is read
   }

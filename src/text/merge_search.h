@@ -9,8 +9,10 @@
 #include <array>
 #include <compare>
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <queue>
+#include <string_view>
 #include <unordered_map>
 #include <vector>
 
@@ -29,8 +31,9 @@ class MergeSearch {
     auto operator<=>(const Pair&) const = default;
   };
 
-  MergeSearch(std::vector<WordCounts> words, const std::array<int32_t, 256>& byte_ids,
-              ThreadPool& pool);
+  /// Appends what the merges of a word begin from.
+  using SymbolsOf = std::function<void(std::string_view word, std::vector<int32_t>& symbols)>;
+  MergeSearch(std::vector<WordCounts> words, const SymbolsOf& symbols_of, ThreadPool& pool);
 
   /// The most frequent pair (the lowest one of several), if it occurs `min_frequency` times.
   std::optional<Pair> most_frequent(int64_t min_frequency);
