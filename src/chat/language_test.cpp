@@ -167,6 +167,29 @@ TEST(ChatLanguage, ScopesEndWithTheirBlocks) {
   EXPECT_THAT(fault_of("{% set n = namespace(_a=1) %}"), HasSubstr("underscore"));
 }
 
+// As in Jinja a scope that sets a name before it reads it has the name from its beginning.
+TEST(ChatLanguage, NamesThatAreSetLater) {
+  constexpr std::string_view kGiven = R"({"s": "S", "l": [1, 2]})";
+  for (
+      const auto& [source, expected] : std::initializer_list<Case>{
+          {"{% for i in l %}{{ s }}{% endfor %}{% set s = 1 %}", ""},
+          {"{{ s }}{% for i in l %}{{ s }}{% endfor %}{% set s = 1 %}", "SSS"},
+          {"{% macro f() %}{{ s }}{% endmacro %}{{ f() }}{% set s = 1 %}{{ f() }}", "1"},
+          {"{% for i in l %}{% for j in l %}{{ s }}{% endfor %}{% set s = i %}{{ s }}{% endfor %}",
+           "12"},
+          {"{% for i in l %}{{ s }}{% endfor %}{% if l %}{% set s = 1 %}{% endif %}{{ s }}", "SS1"},
+          {"{% for i in l %}{{ s }}{% endfor %}{% if 0 %}{% set s = 1 %}{% elif 1 %}{% set s = 2 %}"
+           "{% else %}{% set s = 3 %}{% endif %}{{ s }}",
+           "SS2"},
+          {"{% for i in l %}{{ s }}{% endfor %}{% set s %}x{% endset %}", ""},
+          {"{% with %}{% for i in l %}{{ s }}{% endfor %}{% set s = 1 %}{% endwith %}{{ s }}",
+           "SSS"},
+          {"{% for i in [] %}{% else %}{% for i in l %}{{ s }}{% endfor %}{% set s = 1 %}{{ s }}"
+           "{% endfor %}",
+           "1"}})
+    EXPECT_EQ(rendered(source, kGiven), expected) << source;
+}
+
 TEST(ChatLanguage, Macros) {
   expect_all(
       {{"{% macro f(a, b=2, c=a) %}{{ a }}{{ b }}{{ c }}{% endmacro %}"

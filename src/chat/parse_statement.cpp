@@ -5,6 +5,7 @@
 #include <initializer_list>
 
 #include "chat/parser.h"
+#include "chat/scope_names.h"
 
 namespace megalith::chat {
 namespace {
@@ -219,9 +220,11 @@ class StatementParser {
 
 }  // namespace
 
-Block parse_template(std::string_view source, const Limits& limits) {
+TemplateTree parse_template(std::string_view source, const Limits& limits) {
   TokenStream stream(source, limits);
-  return StatementParser(stream).block({});
+  TemplateTree tree{StatementParser(stream).block({}), {}};
+  find_unset_names(tree);
+  return tree;
 }
 
 }  // namespace megalith::chat

@@ -10,14 +10,15 @@
 namespace megalith::chat {
 
 Renderer::Renderer(const Dict& variables, const std::tm& now, Budget& budget)
-    : budget_(budget), scope_(std::make_shared<Scope>()) {
+    : budget_(budget), variables_(variables), scope_(std::make_shared<Scope>()) {
   world_.now = now;
   for (const auto& [name, value] : variables.entries)
     scope_->names.emplace_back(name.bytes(), value);
 }
 
-std::string Renderer::render(const Block& block) {
-  run(block);
+std::string Renderer::render(const TemplateTree& tree) {
+  scope_ = make_scope(scope_, tree.unset);
+  run(tree.block);
   return std::move(output_);
 }
 
@@ -71,7 +72,7 @@ Renderer::Flow Renderer::run(const Statement& s) {
     case StatementKind::with:
       return run_with(s);
     case StatementKind::generation:
-      return run_scoped(s.body, captured_);
+      return run_scoped(s.body, s.unset, captured_);
     case StatementKind::break_:
       return Flow::leave;
     case StatementKind::continue_:
@@ -80,11 +81,21 @@ Renderer::Flow Renderer::run(const Statement& s) {
   return Flow::normal;
 }
 
+ScopePtr Renderer::make_scope(const ScopePtr& outer, const std::vector<std::string>& unset) {
+  auto scope = std::make_shared<Scope>(Scope{outer, {}});
+  budget_.step(static_cast<int64_t>(unset.size()));
+  for (const std::string& name : unset)  // only what was given could be found instead
+    if (variables_.find(name))
+      scope->names.emplace_back(name, Value::undefined(fmt::format("'{}' is undefined", name)));
+  return scope;
+}
+
 /// Runs a block in a scope of its own; what it prints goes to `into`, null being the output.
-Renderer::Flow Renderer::run_scoped(const Block& block, std::string* into) {
+Renderer::Flow Renderer::run_scoped(const Block& block, const std::vector<std::string>& unset,
+                                    std::string* into) {
   const ScopePtr outer = scope_;
   std::string* const captured = std::exchange(captured_, into);
-  scope_ = std::make_shared<Scope>(Scope{outer, {}});
+  scope_ = make_scope(outer, unset);
   const Flow flow = run(block);
   scope_ = outer;
   captured_ = captured;
@@ -120,19 +131,19 @@ Renderer::Flow Renderer::run_loop(const Statement& s) {
     budget_.step();
     const std::optional<Value> item = state->next();
     if (!item) break;
-    scope_ = std::make_shared<Scope>(Scope{outer, {}});
+    scope_ = make_scope(outer, s.unset);
     scope_->set("loop", loop);
     assign(s.target, *item);
     flow = run(s.body);
     has_run |= flow == Flow::normal;
     scope_ = outer;
   }
-  return has_run ? Flow::normal : run(s.otherwise);
+  return has_run ? Flow::normal : run_scoped(s.otherwise, s.unset_otherwise, captured_);
 }
 
 Renderer::Flow Renderer::run_set_block(const Statement& s) {
   std::string text;
-  const Flow flow = run_scoped(s.body, &text);
+  const Flow flow = run_scoped(s.body, s.unset, &text);
   if (flow != Flow::normal) return flow;
   const Value printed = Value::text(std::move(text), budget_);
   assign(s.target, s.value ? filtered(*s.value, printed) : printed);
@@ -141,7 +152,7 @@ Renderer::Flow Renderer::run_set_block(const Statement& s) {
 
 Renderer::Flow Renderer::run_filter(const Statement& s) {
   std::string text;
-  const Flow flow = run_scoped(s.body, &text);
+  const Flow flow = run_scoped(s.body, s.unset, &text);
   if (flow != Flow::normal) return flow;
   print(str(filtered(*s.value, Value::text(std::move(text), budget_)), budget_));
   return Flow::normal;
@@ -149,7 +160,7 @@ Renderer::Flow Renderer::run_filter(const Statement& s) {
 
 Renderer::Flow Renderer::run_with(const Statement& s) {
   const ScopePtr outer = scope_;
-  const auto inner = std::make_shared<Scope>(Scope{outer, {}});
+  const auto inner = make_scope(outer, s.unset);
   for (const auto& [target, expression] : s.pairs) {
     const Value value = evaluate(*expression);  // sees what is outside only
     scope_ = inner;
@@ -197,7 +208,7 @@ Value Renderer::make_macro(const MacroTree& tree) {
 
 Value Renderer::call_macro(const Closure& closure, const Arguments& arguments) {
   const Budget::Level level(budget_);
-  const ScopePtr caller = std::exchange(scope_, std::make_shared<Scope>(Scope{closure.scope, {}}));
+  const ScopePtr caller = std::exchange(scope_, make_scope(closure.scope, closure.tree->unset));
   std::string text;
   std::string* const captured = std::exchange(captured_, &text);
   bind_macro(*closure.tree, arguments);

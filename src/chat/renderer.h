@@ -40,7 +40,7 @@ class Renderer {
   /// `variables` are what the template gets. All live as long as the renderer.
   Renderer(const Dict& variables, const std::tm& now, Budget& budget);
 
-  std::string render(const Block& block);
+  std::string render(const TemplateTree& tree);
   /// Where the template was when it failed.
   uint32_t at() const { return at_; }
 
@@ -58,7 +58,8 @@ class Renderer {
   Flow run_filter(const Statement& statement);
   Flow run_with(const Statement& statement);
   void run_call(const Statement& statement);
-  Flow run_scoped(const Block& block, std::string* into);
+  Flow run_scoped(const Block& block, const std::vector<std::string>& unset, std::string* into);
+  ScopePtr make_scope(const ScopePtr& outer, const std::vector<std::string>& unset);
   void assign(const Target& target, const Value& value);
   void print(std::string_view text);
 
@@ -79,6 +80,7 @@ class Renderer {
   void bind_macro(const MacroTree& tree, const Arguments& arguments);
 
   Budget& budget_;
+  const Dict& variables_;
   World world_;
   ScopePtr scope_;
   std::deque<Closure> closures_;     // of the macros, which values only point to

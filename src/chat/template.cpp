@@ -13,7 +13,7 @@ struct Template::Parsed {
   std::string name;
   Limits limits;
   std::string source;  // normalized; the places of the tree are offsets in it
-  Block block;
+  TemplateTree tree;
 
   [[noreturn]] void fail(uint32_t at, std::string_view what) const {
     const std::string_view before = std::string_view(source).substr(0, at);
@@ -35,7 +35,7 @@ Template::Template(std::string_view source, std::string name, const Limits& limi
   characters::require_utf8(source, parsed_->name);
   parsed_->source = normalized_source(source);
   try {
-    parsed_->block = parse_template(parsed_->source, limits);
+    parsed_->tree = parse_template(parsed_->source, limits);
   } catch (const SyntaxFault& fault) {
     parsed_->fail(fault.at(), fault.what());
   }
@@ -52,7 +52,7 @@ std::string Template::render(const Dict& variables, const std::tm& now) const {
   Budget budget(parsed_->limits);
   Renderer renderer(variables, now, budget);
   try {
-    return renderer.render(parsed_->block);
+    return renderer.render(parsed_->tree);
   } catch (const Fault& fault) {
     parsed_->fail(renderer.at(), fault.what());
   }

@@ -65,9 +65,10 @@ struct MacroTree {
   std::vector<std::string> parameters;
   std::vector<ExpressionPtr> defaults;  // of the last parameters
   Block body;
-  bool takes_more = false;      // the body names `varargs`
-  bool takes_keywords = false;  // ... `kwargs`
-  bool takes_caller = false;    // ... `caller`
+  std::vector<std::string> unset;  // scope_names.h
+  bool takes_more = false;         // the body names `varargs`
+  bool takes_keywords = false;     // ... `kwargs`
+  bool takes_caller = false;       // ... `caller`
 };
 
 enum class StatementKind : uint8_t {
@@ -95,10 +96,16 @@ struct Statement {
   std::vector<std::pair<ExpressionPtr, Block>> branches;
   std::vector<std::pair<Target, ExpressionPtr>> pairs;
   Block body, otherwise;
+  std::vector<std::string> unset, unset_otherwise;  // of the scopes of body and otherwise
   MacroTree macro;
 };
 
+struct TemplateTree {
+  Block block;
+  std::vector<std::string> unset;
+};
+
 /// Parses a normalized source. SyntaxFault (token.h) with the place.
-Block parse_template(std::string_view source, const Limits& limits);
+TemplateTree parse_template(std::string_view source, const Limits& limits);
 
 }  // namespace megalith::chat
