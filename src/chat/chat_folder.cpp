@@ -20,6 +20,8 @@ constexpr char kConfigName[] = "tokenizer_config.json";
 constexpr char kMapName[] = "special_tokens_map.json";
 constexpr char kMainName[] = "chat_template.jinja";
 constexpr char kNamedFolder[] = "additional_chat_templates/";
+constexpr const char* kTokenNames[] = {"bos_token", "eos_token", "unk_token", "sep_token",
+                                       "pad_token", "cls_token", "mask_token"};
 constexpr char kExtension[] = ".jinja";
 
 /// Something has this name; what it is, reading it tells.
@@ -50,6 +52,31 @@ std::optional<std::string> token_of(const Json& config, const std::string& name,
     return found->at("content").get<std::string>();
   throw UserError("{}: \"{}\" is neither a text nor an object with \"content\"", path.string(),
                   name);
+}
+
+/// The tokens that templates know by a name, as transformers finds them: the older map counts, and
+/// wins, unless the configuration lists its added tokens; a model may have further names.
+std::vector<std::pair<std::string, std::string>> special_tokens(const Json& config, const Json& map,
+                                                                const fs::path& folder) {
+  const bool has_map = !config.contains("added_tokens_decoder");
+  std::vector<std::pair<std::string, std::string>> tokens;
+  const auto add = [&](const Json& from, const std::string& name, const fs::path& path) {
+    if (const auto token = token_of(from, name, path)) tokens.emplace_back(name, *token);
+  };
+  for (const char* name : kTokenNames) {
+    const bool is_mapped = has_map && map.contains(name);
+    add(is_mapped ? map : config, name, folder / (is_mapped ? kMapName : kConfigName));
+  }
+  for (const auto& [key, value] : config.items()) {
+    const bool is_known =
+        std::find(std::begin(kTokenNames), std::end(kTokenNames), key) != std::end(kTokenNames);
+    if (!is_known && key.ends_with("_token") && value.is_string())
+      add(config, key, folder / kConfigName);
+  }
+  const auto further = config.find("extra_special_tokens");
+  if (further != config.end() && further->is_object())
+    for (const auto& [key, unused] : further->items()) add(*further, key, folder / kConfigName);
+  return tokens;
 }
 
 /// The names of the templates that lie beside the main one, without the folder's.
@@ -89,12 +116,7 @@ ChatFolder ChatFolder::parse(const std::map<std::string, std::string>& files,
   made.folder_ = folder.empty() ? "." : folder.string();
   const Json config = document_of(files, kConfigName, folder);
   const Json map = document_of(files, kMapName, folder);
-  for (const char* name : {"bos_token", "eos_token", "unk_token", "sep_token", "pad_token",
-                           "cls_token", "mask_token"}) {
-    std::optional<std::string> token = token_of(config, name, folder / kConfigName);
-    if (!token) token = token_of(map, name, folder / kMapName);
-    if (token) made.special_tokens_.emplace_back(name, *token);
-  }
+  made.special_tokens_ = special_tokens(config, map, folder);
   for (const auto& [name, text] : files) {
     const fs::path path = name;
     const bool is_named = name.starts_with(kNamedFolder) && path.extension() == kExtension;

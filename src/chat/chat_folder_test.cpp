@@ -54,11 +54,22 @@ TEST_F(ChatFolderTest, TheFileWinsOverTheConfiguration) {
   EXPECT_EQ(text(R"([{"role": "user", "content": "Hi"}])", false), "<s>user:Hi;");
 }
 
-TEST_F(ChatFolderTest, SpecialTokensComeFromTheMapWhereTheConfigurationHasNone) {
-  put("tokenizer_config.json", R"({"bos_token": "<a>"})");
-  put("special_tokens_map.json", R"({"bos_token": "<b>", "eos_token": "<c>"})");
-  put("chat_template.jinja", "{{ bos_token }}{{ eos_token }}{{ pad_token is defined }}");
-  EXPECT_EQ(text(), "<a><c>False");
+TEST_F(ChatFolderTest, TheMapOfSpecialTokensCountsUnlessAddedTokensAreListed) {
+  put("special_tokens_map.json", R"({"bos_token": "<b>", "eos_token": {"content": "<c>"}})");
+  put("chat_template.jinja",
+      "{{ bos_token }}{{ eos_token }}{{ unk_token }}{{ pad_token is defined }}");
+  put("tokenizer_config.json", R"({"bos_token": "<a>", "unk_token": "<u>"})");
+  EXPECT_EQ(text(), "<b><c><u>False");
+  put("tokenizer_config.json", R"({"bos_token": "<a>", "added_tokens_decoder": {}})");
+  EXPECT_EQ(text(), "<a>False");
+}
+
+TEST_F(ChatFolderTest, AModelNamesFurtherTokens) {
+  put("tokenizer_config.json", R"({"image_token": "<i>", "add_bos_token": true, "bos_token": null,
+                                   "extra_special_tokens": {"audio_token": "<a>"}})");
+  put("chat_template.jinja",
+      "{{ image_token }}{{ audio_token }}{{ add_bos_token is defined }}{{ bos_token is defined }}");
+  EXPECT_EQ(text(), "<i><a>FalseFalse");
 }
 
 TEST_F(ChatFolderTest, NamedTemplates) {

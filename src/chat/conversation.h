@@ -44,7 +44,8 @@ Value value_of(const nlohmann::ordered_json& json, Budget& budget);
 class ChatFolder {
  public:
   /// Reads chat_template.jinja, additional_chat_templates/*.jinja, and of tokenizer_config.json the
-  /// key chat_template and the special tokens (special_tokens_map.json for those it lacks).
+  /// key chat_template and the special tokens (those of special_tokens_map.json, if it is there and
+  /// the configuration does not list its added tokens).
   static ChatFolder load(const std::filesystem::path& folder);
   /// The same from the contents of these files by their names in `folder`; others are passed over.
   static ChatFolder parse(const std::map<std::string, std::string>& files,

@@ -101,9 +101,14 @@ ExpressionPtr ExpressionParser::subscript(ExpressionPtr object) {
     if (!stream_.skip_sign(":")) break;
     ++colons;
   }
+  if (colons == 0 && (!parts[0] || stream_.is_sign(","))) {  // x[1, 2]: the key is a tuple
+    ExpressionPtr key = make(ExpressionKind::tuple, at);
+    if (parts[0]) key->operands.push_back(std::move(parts[0]));
+    while (stream_.skip_sign(",") && !stream_.is_sign("]")) key->operands.push_back(expression());
+    parts[0] = finish(std::move(key));
+  }
   stream_.expect_sign("]");
-  if (colons > 2 || (colons == 0 && !parts[0]))
-    throw SyntaxFault(at, "expected an index or a slice of two or three parts in [...]");
+  if (colons > 2) throw SyntaxFault(at, "a slice of more than three parts in [...]");
   if (colons == 0)
     return pair(ExpressionKind::item, at, "", std::move(object), std::move(parts[0]));
   parts.resize(3);

@@ -57,9 +57,17 @@ std::string resolve_escapes(std::string_view content, uint32_t at) {
       i += count - 1;
     } else if (letter == 'N') {
       throw SyntaxFault(at, "escapes by a character's name (\\N) are not supported");
-    } else {
+    } else {  // as it stands; Python spells what is not ASCII before it reads escapes
       text += '\\';
-      text += letter;
+      const auto point = characters::read_utf8(content.data() + i);
+      if (point.code < 0x80)
+        text += letter;
+      else
+        text += fmt::format(fmt::runtime(point.code < 0x100     ? "x{:02x}"
+                                         : point.code < 0x10000 ? "u{:04x}"
+                                                                : "U{:08x}"),
+                            point.code);
+      i += point.length - 1;
     }
   }
   return text;
