@@ -135,6 +135,12 @@ TEST_F(ChatFolderTest, WhatAreNoMessagesIsRefused) {
     EXPECT_THAT(text(json), testing::AllOf(HasSubstr("messages.json"), HasSubstr(expected)))
         << json;
   EXPECT_THAT(text(std::string(1000, '[')), HasSubstr("nested too deeply"));
+  std::string many = R"([{"role": "a", "content": [0)";
+  for (size_t i = 0; i < kMostMessageValues; ++i) many += ",0";
+  EXPECT_THAT(text(many + "]}]"), HasSubstr("messages.json: more than 1000000 values"));
+  // Within a text nothing counts.
+  const std::string long_text(kMostMessageValues + 1, ',');
+  EXPECT_EQ(text(R"([{"role": "\"\\", "content": ")" + long_text + R"("}])"), "x");
 }
 
 }  // namespace

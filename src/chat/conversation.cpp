@@ -21,6 +21,18 @@ Limits reading_limits() {
   return limits;
 }
 
+/// At least the number of values in a document: of its commas, brackets and colons.
+size_t count_values(std::string_view json) {
+  size_t count = 0;
+  bool in_text = false;
+  for (size_t i = 0; i < json.size(); ++i) {
+    if (json[i] == '"') in_text = !in_text;
+    if (in_text && json[i] == '\\') ++i;
+    if (!in_text && std::string_view(",:[{").find(json[i]) != std::string_view::npos) ++count;
+  }
+  return count;
+}
+
 // The names a message's reasoning goes under; the first is the one that templates read.
 constexpr const char* kReasoning[] = {"reasoning_content", "thinking", "reasoning"};
 
@@ -93,6 +105,8 @@ Value value_of(const Json& json, Budget& budget) {
 }
 
 Conversation Conversation::parse(std::string_view json, std::string_view where) {
+  if (count_values(json) > kMostMessageValues)
+    throw UserError("{}: more than {} values", where, kMostMessageValues);
   if (const auto fault = json_fault(json)) throw UserError("{}: {}", where, *fault);
   const Json document = Json::parse(json);
   Budget budget(reading_limits());

@@ -16,6 +16,8 @@ namespace megalith::chat {
 
 /// Largest file of messages that is read.
 inline constexpr int64_t kMaxMessagesBytes = int64_t{64} << 20;
+/// Most values in it, small ones too: each takes a hundred bytes and more.
+inline constexpr size_t kMostMessageValues = 1'000'000;
 
 /// Messages with what belongs to them.
 class Conversation {

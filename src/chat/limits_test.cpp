@@ -64,6 +64,31 @@ TEST(ChatLimits, Memory) {
         << grows;
 }
 
+// What is small many times over is counted with what it takes beside its bytes.
+TEST(ChatLimits, ManySmallValues) {
+  Limits small;
+  small.memory_bytes = size_t{1} << 20;
+  for (const char* grows :
+       {"{% set x = ('a ' * 50000).split() %}", "{{ (',' * 50000)|list|length }}",
+        "{{ [x]|sort(attribute=',' * 50000) }}",
+        "{% for i in range(9999) %}{% macro f() %}{% endmacro %}{% endfor %}",
+        "{% for i in range(99999) %}{% set x = namespace() %}{% endfor %}"})
+    EXPECT_THAT(fault_of(grows, "{}", small), HasSubstr("makes values of more than 1048576 bytes"))
+        << grows;
+}
+
+TEST(ChatLimits, WorkWordByWordIsCounted) {
+  Limits few;
+  few.steps = 100'000;
+  for (const char* works : {"x.title()", "x|title", "x[-5:]", "x[1:3]"})
+    EXPECT_THAT(fault_of(fmt::format("{{% set x = 'a ' * 100000 %}}{{% for i in range(20) %}}"
+                                     "{{% set y = {} %}}{{% endfor %}}",
+                                     works),
+                         "{}", few),
+                HasSubstr("more than 100000 steps"))
+        << works;
+}
+
 TEST(ChatLimits, ComparingIsCounted) {
   Limits few;
   few.steps = 100'000;

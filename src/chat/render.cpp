@@ -199,7 +199,7 @@ void Renderer::assign(const Target& target, const Value& value) {
 }
 
 Value Renderer::make_macro(const MacroTree& tree) {
-  budget_.make(sizeof(Closure) + sizeof(Scope));
+  budget_.make(sizeof(Closure) + sizeof(Scope) + sizeof(Callable) + tree.name.size() + 256);
   const Closure& closure = closures_.emplace_back(Closure{&tree, scope_});
   return make_callable("macro " + tree.name, [this, &closure](const Arguments& arguments, Budget&) {
     return call_macro(closure, arguments);

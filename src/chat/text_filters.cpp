@@ -56,6 +56,7 @@ Value title(const Value& input, const Arguments& arguments, Budget& budget) {
   arguments.bind("the filter title", {});
   const std::string text = str(input, budget);
   budget.make(text.size() * 3);
+  budget.look(text.size() * 8);                   // word by word
   return Value::text(title_words(text), budget);  // plain, whatever the input was
 }
 

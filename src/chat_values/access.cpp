@@ -129,6 +129,7 @@ Value slice_of(const Value& object, const Value& begin, const Value& end, const 
   require_defined(object);
   if (object.is_text()) {
     const std::string_view whole = object.bytes();
+    budget.look(whole.size() * 4);  // character by character
     const auto size = static_cast<int64_t>(length_of(whole, budget));
     const Range range = indices(begin, end, step, size);
     std::string text;

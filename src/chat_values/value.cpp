@@ -9,6 +9,9 @@
 namespace megalith::chat {
 namespace {
 
+/// What a text takes beside its bytes: its block of memory, and its place in a list that grows.
+constexpr size_t kTextBytes = 128;
+
 template <typename... Cases>
 struct Overloaded : Cases... {
   using Cases::operator()...;
@@ -50,7 +53,7 @@ Value Value::undefined(std::string why) {
 }
 
 Value Value::text(std::string bytes, Budget& budget, bool is_safe) {
-  budget.make(bytes.size() + sizeof(std::string));
+  budget.make(bytes.size() + kTextBytes);
   return Value(Held(Text{std::make_shared<const std::string>(std::move(bytes)), is_safe}));
 }
 
