@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Expressions.
-#include "chat/filters.h"
 #include "chat/renderer.h"
+#include "chat_values/filters.h"
 #include "chat_values/operators.h"
 #include "chat_values/python_text.h"
 

@@ -2,9 +2,9 @@
 // Statements.
 #include <algorithm>
 
-#include "chat/filters.h"
 #include "chat/loop.h"
 #include "chat/renderer.h"
+#include "chat_values/filters.h"
 #include "chat_values/python_text.h"
 
 namespace megalith::chat {

@@ -66,9 +66,15 @@ Value real_result(std::string_view sign, double left, double right) {
   if (right == 0) throw Fault("division by zero");
   if (sign == "/") return Value::real(left / right);
   double rest = std::fmod(left, right);
-  if (rest != 0 && (rest < 0) != (right < 0)) rest += right;
+  double quotient = (left - rest) / right;
+  if (rest != 0 && (rest < 0) != (right < 0)) {
+    rest += right;
+    quotient -= 1;
+  }
   if (sign == "%") return Value::real(rest == 0 ? std::copysign(0.0, right) : rest);
-  return Value::real(std::round((left - rest) / right));
+  if (quotient == 0) return Value::real(std::copysign(0.0, left / right));
+  const double below = std::floor(quotient);
+  return Value::real(quotient - below > 0.5 ? below + 1 : below);
 }
 
 Value repeated(const Value& value, int64_t count, Budget& budget) {

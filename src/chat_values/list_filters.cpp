@@ -4,7 +4,7 @@
 #include <array>
 #include <unordered_set>
 
-#include "chat/filters.h"
+#include "chat_values/filters.h"
 #include "chat_values/operators.h"
 #include "chat_values/python_text.h"
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Filters on numbers and on any value, and the choice of a filter by its name.
-#include "chat/filters.h"
+#include "chat_values/filters.h"
 
 #include <array>
 #include <charconv>

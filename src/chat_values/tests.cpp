@@ -2,7 +2,7 @@
 // Jinja's tests: what stands behind `is`.
 #include <array>
 
-#include "chat/filters.h"
+#include "chat_values/filters.h"
 #include "chat_values/operators.h"
 #include "chat_values/python_text.h"
 

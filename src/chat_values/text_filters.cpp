@@ -3,7 +3,7 @@
 #include <array>
 
 #include "characters/utf8.h"
-#include "chat/filters.h"
+#include "chat_values/filters.h"
 #include "chat_values/operators.h"
 #include "chat_values/python_text.h"
 
