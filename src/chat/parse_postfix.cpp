@@ -172,7 +172,6 @@ Target ExpressionParser::target(bool with_attributes) {
   made.parts.push_back(std::move(first));
   while (stream_.skip_sign(",")) {
     if (!stream_.is(TokenKind::name) && !stream_.is_sign("(")) break;
-    if (stream_.is_name("in")) break;
     made.parts.push_back(simple_target(with_attributes));
   }
   return made;
