@@ -31,7 +31,7 @@ void add_convert(CLI::App& app, Invocation& invocation) {
   auto* const dtype = c.add_option("--dtype", o->dtype, "storage type to write (default: as it is)")
                           ->check(CLI::IsMember({"f32", "bf16", "f16"}));
   c.add_option("--quantize", o->quantize, "block format of the matrices of a GGUF file")
-      ->check(CLI::IsMember({"q8_0"}))
+      ->check(CLI::IsMember({"q8_0", "q4_0", "q4_1"}))
       ->excludes(dtype);
   c.callback([=, &invocation] {
     invocation.run = [=, &invocation] {

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "base/check.h"
+#include "gguf/narrow_blocks.h"
 #include "gguf/widen_blocks.h"
 #include "tensor/dtype.h"
 #include "tensor/q8_0.h"
@@ -75,6 +76,17 @@ bool narrow_elements(std::span<const float> values, std::byte* to, T (*rounded)(
   return true;
 }
 
+bool narrow_each(TensorType type, std::span<const float> values, std::span<std::byte> blocks,
+                 bool (*narrow_block)(const float*, std::byte*)) {
+  const BlockLayout& layout = block_layout(type);
+  for (size_t i = 0; i * static_cast<size_t>(layout.elements) < values.size(); ++i) {
+    if (!narrow_block(values.data() + i * static_cast<size_t>(layout.elements),
+                      blocks.data() + i * static_cast<size_t>(layout.bytes)))
+      return false;
+  }
+  return true;
+}
+
 bool narrow_q8_0(std::span<const float> values, std::span<std::byte> blocks) {
   constexpr size_t kPart = 64 * kQ8BlockCodes;
   std::vector<int8_t> codes(kPart);
@@ -114,7 +126,10 @@ void widen(TensorType type, std::span<const std::byte> blocks, std::span<float> 
     function(blocks.data() + i * layout.bytes, values.data() + i * layout.elements);
 }
 
-bool can_narrow(TensorType type) { return is_plain(type) || type == TensorType::q8_0; }
+bool can_narrow(TensorType type) {
+  return is_plain(type) || type == TensorType::q8_0 || type == TensorType::q4_0 ||
+         type == TensorType::q4_1;
+}
 
 bool narrow(TensorType type, std::span<const float> values, std::span<std::byte> blocks) {
   check_sizes(type, blocks.size(), values.size());
@@ -128,6 +143,10 @@ bool narrow(TensorType type, std::span<const float> values, std::span<std::byte>
       return narrow_elements<bf16_t>(values, blocks.data(), to_bf16);
     case TensorType::q8_0:
       return narrow_q8_0(values, blocks);
+    case TensorType::q4_0:
+      return narrow_each(type, values, blocks, narrow_q4_0);
+    case TensorType::q4_1:
+      return narrow_each(type, values, blocks, narrow_q4_1);
     default:
       MEGA_CHECK(false, "{} is not written", type);
   }

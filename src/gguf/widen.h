@@ -16,11 +16,12 @@ bool can_widen(TensorType type);
 /// Whole blocks to their values; sizes must fit each other.
 void widen(TensorType type, std::span<const std::byte> blocks, std::span<float> values);
 
-/// The types that are written: F32, F16, BF16, Q8_0.
+/// The types that are written: F32, F16, BF16, Q8_0, Q4_0, Q4_1.
 bool can_narrow(TensorType type);
 
-/// Rounds to nearest (tensor/dtype.h, tensor/q8_0.h). False, and `blocks` are unspecified, where a
-/// finite value becomes infinite, or Q8_0 meets one that is not finite.
+/// Rounds to nearest (tensor/dtype.h, tensor/q8_0.h, narrow_blocks.h). False, and `blocks` are
+/// unspecified, where a finite value becomes infinite, or a block format meets one that is not
+/// finite.
 [[nodiscard]] bool narrow(TensorType type, std::span<const float> values,
                           std::span<std::byte> blocks);
 

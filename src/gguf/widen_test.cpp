@@ -10,6 +10,8 @@
 #include <cmath>
 #include <cstring>
 #include <limits>
+#include <string>
+#include <utility>
 #include <vector>
 
 #include "base/error.h"
@@ -189,6 +191,62 @@ TEST(Narrow, Q80IsWithinHalfAStep) {
   }
 }
 
+/// Halves between codes, any numbers, zeros, a scale that is a denormal f16, two values of the
+/// largest magnitude, equal values.
+std::vector<float> awkward_values() {
+  std::vector<float> values;
+  const auto add = [&](const auto& value) {
+    for (int i = 0; i < 32; ++i) values.push_back(static_cast<float>(value(i)));
+  };
+  add([](int i) { return i == 31 ? -127.0 : (i - 16) * 0.5; });
+  add([](int i) { return (i * 37 % 101 - 50) / 16.0; });
+  add([](int) { return 0.0; });
+  add([](int i) { return (i * i - 300) * 0x1p-20; });
+  add([](int i) { return i == 3 ? 8.0 : i == 20 ? -8.0 : i / 4.0; });
+  add([](int) { return 2.5; });
+  return values;
+}
+
+std::string narrowed(TensorType type, const std::vector<float>& values) {
+  std::vector<std::byte> bytes(values.size() / 32 * static_cast<size_t>(block_layout(type).bytes));
+  EXPECT_TRUE(narrow(type, values, bytes));
+  std::string hex;
+  for (const std::byte byte : bytes) hex += fmt::format("{:02x}", std::to_integer<int>(byte));
+  return hex;
+}
+
+// gguf.quants.quantize(x, type).tobytes().hex()
+TEST(Narrow, CodesOfFourBitsAreThePackages) {
+  EXPECT_EQ(narrowed(TensorType::q4_0, awkward_values()),
+            "f04b87888888888888888888888888888808"
+            "4036e046acf258bd1379df358be046acf268"
+            "008088888888888888888888888888888888"
+            "2a859c8c8c7c7b6b6b5b5b4b3a3a2a1a1909"
+            "00bc48484830f73737262626261515151504"
+            "00b500000000000000000000000000000000");
+  EXPECT_EQ(narrowed(TensorType::q4_1, awkward_values()),
+            "7748f0d7ededededeeeefefefefefefefefefe0e"
+            "ab3640c2d0369bf257bd1369ce258ae0469cf258"
+            "0000000000000000000000000000000000000000"
+            "0104b08c405050606070818191a1b2b2c2d3e3f4"
+            "443c00c8b7b8c8cf08c9d9d9d9daeaeaeaebfbfb"
+            "0000004100000000000000000000000000000000");
+}
+
+TEST(Narrow, CodesOfFourBitsAreWithinAStep) {
+  std::vector<float> values(32 * 7);
+  for (size_t i = 0; i < values.size(); ++i)
+    values[i] = static_cast<float>(std::sin(static_cast<double>(i * i)));
+  for (const TensorType type : {TensorType::q4_0, TensorType::q4_1}) {
+    std::vector<std::byte> bytes(7 * static_cast<size_t>(block_layout(type).bytes));
+    ASSERT_TRUE(narrow(type, values, bytes));
+    const std::vector<float> back = widened(type, bytes);
+    // Sixteen codes over the range -1 to 1; at its far end Q4_0 is short of a code.
+    for (size_t i = 0; i < values.size(); ++i)
+      EXPECT_LE(std::fabs(back[i] - values[i]), type == TensorType::q4_0 ? 0.126F : 0.0675F) << i;
+  }
+}
+
 TEST(Narrow, WhatDoesNotFitIsRefused) {
   std::vector<float> values(32, 0.5F);
   std::vector<std::byte> bytes(64);
@@ -198,7 +256,18 @@ TEST(Narrow, WhatDoesNotFitIsRefused) {
   values[7] = std::numeric_limits<float>::infinity();
   EXPECT_TRUE(narrow(TensorType::f16, values, bytes));
   EXPECT_FALSE(narrow(TensorType::q8_0, values, std::span(bytes).first(34)));
-  EXPECT_THROW(static_cast<void>(narrow(TensorType::q4_0, values, std::span(bytes).first(18))),
+  for (const auto& [type, size] : {std::pair{TensorType::q4_0, 18}, {TensorType::q4_1, 20}}) {
+    const auto block = std::span(bytes).first(static_cast<size_t>(size));
+    EXPECT_FALSE(narrow(type, values, block));
+    values[7] = 65504 * 17.0F;  // the scale does not fit
+    EXPECT_FALSE(narrow(type, values, block));
+    values[7] = 0x1p-140F;  // the scale of such values has no reciprocal
+    std::vector<float> tiny(32, values[7]);
+    EXPECT_TRUE(narrow(type, tiny, block));
+    EXPECT_EQ(widened(type, {block.begin(), block.end()}), std::vector<float>(32, 0));
+    values[7] = std::numeric_limits<float>::quiet_NaN();
+  }
+  EXPECT_THROW(static_cast<void>(narrow(TensorType::q5_0, values, std::span(bytes).first(22))),
                InternalError);
 }
 

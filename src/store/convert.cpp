@@ -37,6 +37,8 @@ std::optional<DType> storage_type(std::string_view name) {
 /// Of the matrices of a GGUF file; nothing for "", the types as they are.
 std::optional<gguf::TensorType> gguf_type(std::string_view name) {
   if (name == "q8_0") return gguf::TensorType::q8_0;
+  if (name == "q4_0") return gguf::TensorType::q4_0;
+  if (name == "q4_1") return gguf::TensorType::q4_1;
   const auto dtype = storage_type(name);
   if (!dtype) return std::nullopt;
   return *dtype == DType::bf16  ? gguf::TensorType::bf16

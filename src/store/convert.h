@@ -24,9 +24,9 @@ inline constexpr int64_t kShardBytes = 5'000'000'000;
 
 /// `from` is anything ModelSource opens; `to` must not exist (for a folder, an empty one may), and
 /// appears whole or not at all. `format` is "megalith", "hf" or "gguf"; `dtype` "f32", "bf16",
-/// "f16", of a GGUF file also "q8_0" (write_gguf.h), or "" for the types as they are. All tokenizer
-/// files are carried along. Memory: two copies of the largest tensor. UserError for an unusable
-/// `to`, `format` or `dtype`; IntegrityError for a damaged source.
+/// "f16", of a GGUF file also "q8_0", "q4_0" and "q4_1" (write_gguf.h), or "" for the types as they
+/// are. All tokenizer files are carried along. Memory: two copies of the largest tensor. UserError
+/// for an unusable `to`, `format` or `dtype`; IntegrityError for a damaged source.
 ConvertResult convert(const std::filesystem::path& from, const std::filesystem::path& to,
                       std::string_view format, std::string_view dtype,
                       int64_t shard_bytes = kShardBytes);

