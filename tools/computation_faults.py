@@ -296,7 +296,7 @@ COMPUTATION_FAULTS = [
           "const T even = from[i], odd = i + 1 < k ? from[i + 1] : T{};", "const T even = from[i], odd = i + 2 < k ? from[i + 1] : T{};",
           "kernels_test", "Linear.EveryElementIsTheStatedChainOnEveryDevice"),
     Fault("a chunk of logits that ends inside a pair", "src/heads/vocabulary_head.cpp",
-          "end = end_of_pairs(batch.cu_seqlens, std::min(begin + most_rows, h.size(0)));", "end = std::min(begin + most_rows, h.size(0));",
+          "end = end_of_pairs(chosen.runs, std::min(begin + most_rows, chosen.count()));", "end = std::min(begin + most_rows, chosen.count());",
           "engine_test", "EngineLayout.ChunksOfLogits"),
     Fault("runs of rows read after the call returned", "src/kernels/matmul/linear.cpp",
           "arguments.cu_runs = cu_runs;", "", "testing_test", "QueuedTraining.OneRank"),

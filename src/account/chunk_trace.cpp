@@ -27,6 +27,7 @@ void ChunkPasses::place_batch() {
   engine::DeviceBatch::TokenPart part;
   if (settings_.sequence_parallel()) part = {mesh_.at().tensor, mesh_.layout().tensor};
   const engine::DeviceBatch::Sizes sizes{losses_.max_sequences(host_), losses_.shape(),
+                                         losses_.predicted_per_sample(),
                                          settings_.model.embedding.token_types > 0};
   batch_ = std::make_unique<engine::DeviceBatch>(exec_.device, host_, sizes, 1, part);
 }

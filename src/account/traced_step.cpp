@@ -30,7 +30,10 @@ data::HostBatch shaped_batch(const engine::Settings& settings, int64_t samples) 
     batch.targets_T.assign(units, 0);
   }
   batch.loss_weight_T.assign(units, 1.0f);
-  batch.total_weight = static_cast<double>(units);
+  if (const int64_t most = settings.predicted_per_sample; most > 0)
+    for (int64_t t = 0; t < batch.num_tokens(); ++t)
+      batch.loss_weight_T[static_cast<size_t>(t)] = t % length < most ? 1.0f : 0.0f;
+  batch.total_weight = std::accumulate(batch.loss_weight_T.begin(), batch.loss_weight_T.end(), 0.0);
   return batch;
 }
 

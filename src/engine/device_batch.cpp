@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "engine/device_batch.h"
 
+#include <algorithm>
+
 #include "base/check.h"
 #include "base/integer.h"
 
@@ -33,6 +35,7 @@ DeviceBatch::DeviceBatch(device::Device& device, const data::HostBatch& host, co
   batch_.ids_T = arrays_.place<int32_t>(host.ids_T);
   batch_.position_T = arrays_.place<int32_t>(host.position_T);
   place_losses(host, sizes);
+  if (sizes.predicted_per_sample > 0) place_predicted(host, sizes.predicted_per_sample);
   place_own_tokens(host, part);
   if (sizes.token_types) place_types(host, part);
   batch_.cu_seqlens = cu_seqlens_;
@@ -57,6 +60,32 @@ void DeviceBatch::place_losses(const data::HostBatch& host, const Sizes& sizes) 
     batch_.targets_T = arrays_.place<int32_t>(filled_up(host.targets_T, units));
   }
   batch_.loss_weight_T = arrays_.place<float>(filled_up(host.loss_weight_T, units));
+}
+
+/// Those that weigh something, and as many of the first others as a sample has fewer.
+void DeviceBatch::place_predicted(const data::HostBatch& host, int64_t per_sample) {
+  const int64_t length = host.sequence_length;
+  std::vector<int32_t> rows, targets, places(host.ids_T.size(), -1);
+  std::vector<float> weights;
+  predicted_runs_ = {0};
+  for (int64_t sample = 0; sample < host.num_samples; ++sample) {
+    const auto begin = host.loss_weight_T.begin() + sample * length;
+    int64_t spare = per_sample - (length - std::count(begin, begin + length, 0.0f));
+    MEGA_CHECK(spare >= 0, "sample {} predicts {} tokens more than {}", host.first_sample + sample,
+               -spare, per_sample);
+    for (int64_t t = sample * length; t < (sample + 1) * length; ++t) {
+      const auto at = static_cast<size_t>(t);
+      if (host.loss_weight_T[at] == 0 && spare-- <= 0) continue;
+      places[at] = static_cast<int32_t>(rows.size());
+      rows.push_back(static_cast<int32_t>(t));
+      targets.push_back(host.targets_T[at]);
+      weights.push_back(host.loss_weight_T[at]);
+    }
+    predicted_runs_.push_back(static_cast<int32_t>(rows.size()));
+  }
+  batch_.predicted = {arrays_.place<int32_t>(rows), arrays_.place<int32_t>(places),
+                      arrays_.place<int32_t>(targets), arrays_.place<float>(weights),
+                      predicted_runs_};
 }
 
 void DeviceBatch::place_types(const data::HostBatch& host, const TokenPart& part) {

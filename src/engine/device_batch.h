@@ -21,6 +21,8 @@ class DeviceBatch {
   struct Sizes {
     int64_t max_sequences = 0;
     layers::LossShape losses = {};
+    /// Of each sample, that may weigh anything; 0: all. For losses of tokens.
+    int64_t predicted_per_sample = 0;
     bool token_types = false;  // the model has a table of them; without any in the batch all are 0
   };
   /// Copies everything (nothing of `host` is read later). Memory: class workspace.
@@ -29,7 +31,7 @@ class DeviceBatch {
   /// Of losses of tokens, all of them the rank's own.
   DeviceBatch(device::Device& device, const data::HostBatch& host, int64_t max_sequences,
               double global_weight)
-      : DeviceBatch(device, host, Sizes{max_sequences, {}, false}, global_weight, TokenPart{}) {}
+      : DeviceBatch(device, host, Sizes{max_sequences, {}, 0, false}, global_weight, TokenPart{}) {}
   DeviceBatch(const DeviceBatch&) = delete;
   DeviceBatch& operator=(const DeviceBatch&) = delete;
 
@@ -37,10 +39,11 @@ class DeviceBatch {
 
  private:
   void place_losses(const data::HostBatch& host, const Sizes& sizes);
+  void place_predicted(const data::HostBatch& host, int64_t per_sample);
   void place_types(const data::HostBatch& host, const TokenPart& part);
   void place_own_tokens(const data::HostBatch& host, const TokenPart& part);
   device::StagedCopies arrays_;
-  std::vector<int32_t> cu_seqlens_;
+  std::vector<int32_t> cu_seqlens_, predicted_runs_;
   layers::Batch batch_;
 };
 

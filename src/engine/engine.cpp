@@ -154,8 +154,9 @@ std::vector<double> Engine::sample_losses(const data::HostBatch& host) {
   layers::Context context = model_.training_context(0, 0);
   const DeviceBatch batch(
       device(), host,
-      {losses_.max_sequences(host), losses_.shape(), settings().model.embedding.token_types > 0}, 1,
-      token_part());
+      {losses_.max_sequences(host), losses_.shape(), losses_.predicted_per_sample(),
+       settings().model.embedding.token_types > 0},
+      1, token_part());
   const device::Tensor x = context.workspace(
       context.activation, Shape{batch.batch().own.count, settings().model.hidden});
   model_.through_stages(x, "validation.activation",

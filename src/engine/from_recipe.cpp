@@ -5,6 +5,7 @@
 #include <limits>
 
 #include "families/recipe_model.h"
+#include "objectives/masking.h"
 
 namespace megalith::engine {
 namespace {
@@ -67,6 +68,8 @@ Settings settings_of(const config::Recipe& r, int64_t vocab) {
   s.micro_batch = r.train.micro_batch;
   s.trained_length = r.train.sequence_length;
   s.ragged = r.data.document_mask;
+  if (r.train.objective == config::Objective::masked)
+    s.predicted_per_sample = objectives::most_predicted(r.train.masking.rate, s.sequence_length());
   s.batch = {r.train.global_batch, r.train.ramp_start, r.train.ramp_increment,
              r.train.ramp_samples};
   s.schedule.kind = r.optimizer.schedule;

@@ -19,9 +19,13 @@ namespace megalith::engine {
 class LossValues {
  public:
   explicit LossValues(const Settings& settings)
-      : shape_(layers::loss_shape(settings.model.head)), ragged_(settings.ragged) {}
+      : shape_(layers::loss_shape(settings.model.head)),
+        ragged_(settings.ragged),
+        predicted_per_sample_(settings.predicted_per_sample) {}
 
   const layers::LossShape& shape() const { return shape_; }
+  /// Most tokens of a sample that weigh anything; 0: all.
+  int64_t predicted_per_sample() const { return predicted_per_sample_; }
   /// Sequences that a batch of these sizes may have: what memory is taken for.
   int64_t max_sequences(const data::HostBatch& batch) const {
     return ragged_ ? batch.num_tokens() : batch.num_samples;
@@ -42,6 +46,7 @@ class LossValues {
   int64_t sample_of(const data::HostBatch& batch, size_t unit) const;
   layers::LossShape shape_;
   bool ragged_;
+  int64_t predicted_per_sample_;
 };
 
 /// The values of a device view of f32 or f64, on the host. Waits for them.

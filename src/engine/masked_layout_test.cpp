@@ -43,6 +43,7 @@ class MaskedLayout : public ::testing::Test {
     settings.model.vocab = objectives::kVocabulary;
     settings.model.for_each_layer([](layers::LayerSpec& layer) { layer.attention.causal = false; });
     settings.ragged = true;
+    settings.predicted_per_sample = objectives::most_predicted(0.15, settings.sequence_length());
     return settings;
   }
   static Settings serial() { return settings(megalith::testing::toy_settings()); }
@@ -151,6 +152,22 @@ TEST_F(MaskedLayout, RotaryWindowsAndGroupedKeys) {
   Settings other = one;
   other.layout = {.tensor = 2, .pipeline = 3, .data = 2, .sequence = true};
   expect_same(one, other);
+}
+
+// What a head leaves out would have added nothing.
+TEST_F(MaskedLayout, TheRowsOfPredictedTokensAreEnough) {
+  for (const Settings& few : {serial(), settings(megalith::testing::toy_llama_settings())}) {
+    Settings all = few;
+    all.predicted_per_sample = 0;
+    all.z_loss = 1e-3;
+    Settings more = all, other = all;
+    other.predicted_per_sample = few.predicted_per_sample;
+    more.predicted_per_sample = 7;
+    expect_same(all, other);
+    expect_same(all, more);
+    other.layout = {.tensor = 2, .data = 2, .sequence = true};
+    expect_same(all, other);
+  }
 }
 
 // The loss is the mean over predicted tokens: at first that of the uniform distribution, whatever

@@ -27,6 +27,7 @@ PipelineStage::Slot& PipelineStage::open(int micro_batch, int chunk) {
     slot.batch = std::make_shared<DeviceBatch>(
         context_.device(), host,
         DeviceBatch::Sizes{work_.losses.max_sequences(host), work_.losses.shape(),
+                           work_.losses.predicted_per_sample(),
                            chunks_[0]->spec().embedding.token_types > 0},
         work_.global_weight, work_.token_part);
     shared = slot.batch;

@@ -27,7 +27,10 @@ struct Settings {
   uint64_t seed = 1234;
   int64_t micro_batch = 1;     // samples
   int64_t trained_length = 0;  // tokens of a sample; 0: the model's context
-  bool ragged = false;         // a sample may be several sequences (document mask)
+  /// Most tokens of a sample that weigh anything, where losses are of tokens; 0: all. The head then
+  /// leaves the others out.
+  int64_t predicted_per_sample = 0;
+  bool ragged = false;  // a sample may be several sequences (document mask)
   optim::BatchRamp batch;
   optim::Schedule schedule;
   optim::AdamWOptions adamw;

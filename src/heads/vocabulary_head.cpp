@@ -5,6 +5,7 @@
 #include <memory>
 #include <vector>
 
+#include "heads/chosen_rows.h"
 #include "kernels/cross_entropy/cross_entropy.h"
 #include "kernels/elementwise/pointwise.h"
 #include "kernels/matmul/linear.h"
@@ -156,18 +157,19 @@ void VocabularyHead::forward(Context& context, const Batch& batch, ConstView x_T
                              View loss_T) const {
   const device::NameScope scope(context.device(), "head");
   const HeadRows rows_of = input().forward(context, batch, x_TH, nullptr, weight_->name());
-  const ConstView h = rows_of.rows_TE();
-  const int64_t most_rows = std::min(chunk_rows(), h.size(0));
-  for (int64_t begin = 0; begin < h.size(0); begin += most_rows) {
-    const int64_t rows = std::min(most_rows, h.size(0) - begin);
+  const ChosenRows chosen(context, batch, rows_of.rows_TE(), loss_T);
+  const int64_t most_rows = std::min(chunk_rows(), chosen.count());
+  for (int64_t begin = 0; begin < chosen.count(); begin += most_rows) {
+    const int64_t rows = std::min(most_rows, chosen.count() - begin);
     Chunk chunk;
     chunk_losses(context,
-                 {.h_RH = h.rows(begin, rows),
-                  .targets_R = batch.targets_T.rows(begin, rows),
-                  .loss_R = loss_T.rows(begin, rows),
+                 {.h_RH = chosen.h_RE.rows(begin, rows),
+                  .targets_R = chosen.targets_R.rows(begin, rows),
+                  .loss_R = chosen.loss_R.rows(begin, rows),
                   .most_rows = most_rows},
                  chunk);
   }
+  chosen.spread_losses(context, loss_T);
 }
 
 void VocabularyHead::forward_backward(Context& context, const Batch& batch, ConstView x_TH,
@@ -175,21 +177,26 @@ void VocabularyHead::forward_backward(Context& context, const Batch& batch, Cons
   const device::NameScope scope(context.device(), "head");
   HeadInputSaved saved;
   const HeadRows rows_of = input().forward(context, batch, x_TH, &saved, weight_->name());
-  const ConstView h = rows_of.rows_TE();
-  const Shape own{x_TH.size(0), h.size(1)};
-  const device::Tensor dh = context.workspace(context.activation, own);
-  device::Tensor partial;  // with sequence parallelism: of all tokens, before the sum over ranks
-  if (context.sequence) partial = context.workspace(context.accumulation, h.shape());
-  const int64_t most_rows = std::min(chunk_rows(), h.size(0));
-  for (int64_t begin = 0, end = 0; begin < h.size(0); begin = end) {
-    end = end_of_pairs(batch.cu_seqlens, std::min(begin + most_rows, h.size(0)));
+  const ConstView h_TE = rows_of.rows_TE();
+  const ChosenRows chosen(context, batch, h_TE, loss_T);
+  const device::Tensor dh =
+      context.workspace(context.activation, Shape{x_TH.size(0), h_TE.size(1)});
+  device::Tensor apart;  // of the chosen rows; with sequence parallelism before the sum over ranks
+  if (context.sequence || !chosen.are_all()) {
+    apart = context.workspace(context.sequence ? context.accumulation : context.activation,
+                              chosen.h_RE.shape());
+  }
+  const View dh_RE = apart.view.absent() ? dh.view : apart.view;
+  const int64_t most_rows = std::min(chunk_rows(), chosen.count());
+  for (int64_t begin = 0, end = 0; begin < chosen.count(); begin = end) {
+    end = end_of_pairs(chosen.runs, std::min(begin + most_rows, chosen.count()));
     const int64_t count = end - begin;
-    const Rows rows{h.rows(begin, count),
-                    batch.targets_T.rows(begin, count),
-                    loss_T.rows(begin, count),
+    const Rows rows{chosen.h_RE.rows(begin, count),
+                    chosen.targets_R.rows(begin, count),
+                    chosen.loss_R.rows(begin, count),
                     most_rows,
                     true,
-                    batch.loss_weight_T.rows(begin, count),
+                    chosen.weight_R.rows(begin, count),
                     batch.loss_scale,
                     z_loss};
     Chunk chunk;
@@ -197,31 +204,44 @@ void VocabularyHead::forward_backward(Context& context, const Batch& batch, Cons
     const View dlogits = chunk_gradient(context, rows, chunk);
     if (weight_->trainable())
       kernels::linear_backward_weight(context.exec, {dlogits, rows.h_RH, weight_gradient(),
-                                                     runs_of_rows(batch.cu_seqlens, begin, end)});
+                                                     runs_of_rows(chosen.runs, begin, end)});
     if (bias_ != nullptr && bias_->trainable()) {
       const Shape row{1, bias_->local_elements()};
       kernels::column_sum(context.exec, {dlogits, bias_->gradient_sum().reshape(row), {}});
     }
-    if (context.sequence) {
-      kernels::linear_backward_input(context.exec, {.dy_TO = dlogits,
-                                                    .w_OI = weight_->compute(),
-                                                    .dx_TI = partial.view.rows(begin, count),
-                                                    .k_shards = context.local_shards()});
-    } else {
-      input_gradient(context, dlogits, dh.view.rows(begin, count));
-    }
+    input_gradient(context, dlogits, dh_RE.rows(begin, count));
   }
+  chosen.spread_losses(context, loss_T);
   if (context.sequence) {
-    const device::Tensor sum = context.workspace(context.accumulation, own);
-    parallel::gather_rows_backward(context.exec, context.tensor, partial, sum,
-                                   sequence_shard(batch), "loss.input_gradient");
-    kernels::cast(context.exec, sum, dh);
+    sum_over_ranks(context, batch, chosen, apart, dh);
+  } else if (!chosen.are_all()) {
+    chosen.spread(context, apart, dh);
   }
   input().backward(context, batch, dh, x_TH, saved, dx_TH);
   context.inspect("input_gradient", dx_TH);
 }
 
+void VocabularyHead::sum_over_ranks(Context& context, const Batch& batch, const ChosenRows& chosen,
+                                    ConstView partial_RE, View dh_TE) const {
+  device::Tensor partial;
+  if (!chosen.are_all()) {
+    partial = context.workspace(context.accumulation, Shape{batch.num_tokens, partial_RE.size(1)});
+    chosen.spread(context, partial_RE, partial);
+  }
+  const device::Tensor sum = context.workspace(context.accumulation, dh_TE.shape());
+  parallel::gather_rows_backward(context.exec, context.tensor,
+                                 chosen.are_all() ? partial_RE : ConstView(partial.view), sum,
+                                 sequence_shard(batch), "loss.input_gradient");
+  kernels::cast(context.exec, sum, dh_TE);
+}
+
 void VocabularyHead::input_gradient(Context& context, ConstView dlogits_RV, View dh_RH) const {
+  if (context.sequence) {
+    return kernels::linear_backward_input(context.exec, {.dy_TO = dlogits_RV,
+                                                         .w_OI = weight_->compute(),
+                                                         .dx_TI = dh_RH,
+                                                         .k_shards = context.local_shards()});
+  }
   if (context.tensor.size() == 1) {
     kernels::linear_backward_input(context.exec, {.dy_TO = dlogits_RV,
                                                   .w_OI = weight_->compute(),

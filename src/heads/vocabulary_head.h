@@ -9,6 +9,8 @@
 
 namespace megalith::layers {
 
+class ChosenRows;
+
 /// Chunks of rows are multiples of this, but for the last.
 inline constexpr int64_t kLossRowMultiple = 64;
 
@@ -36,7 +38,11 @@ class VocabularyHead final : public Head {
   int64_t chunk_rows() const;
   /// The product with the table to logits, in place.
   void finish_logits(Context& context, View logits_RV) const;
-  /// dh_RH = dlogits_RV w, summed over the tensor ranks.
+  /// dh_TE = the rank's own tokens of the sum of all ranks' partials of the chosen rows.
+  /// Collective.
+  void sum_over_ranks(Context& context, const Batch& batch, const ChosenRows& chosen,
+                      ConstView partial_RE, View dh_TE) const;
+  /// dh_RH = dlogits_RV w, summed over the tensor ranks but with sequence parallelism.
   void input_gradient(Context& context, ConstView dlogits_RV, View dh_RH) const;
   View weight_gradient() const;
   int64_t vocab_;

@@ -48,6 +48,16 @@ struct OwnTokens {
   ConstView sample_position_T;  // i32: the place in it
 };
 
+/// The tokens whose losses may weigh anything, as many of each sample, in order. What a head leaves
+/// out for them is a function of shapes, so that plans have it.
+struct PredictedTokens {
+  ConstView row_R;                // i32: which token; absent: all of them
+  ConstView place_T;              // i32: of each token its place among them, -1: none
+  ConstView targets_R;            // i32
+  ConstView weight_R;             // f32
+  std::span<const int32_t> runs;  // like cu_seqlens: the rows of each sample
+};
+
 /// Device views; owned by whoever made the batch, valid for the whole pass.
 struct Batch {
   int64_t num_tokens = 0;
@@ -73,6 +83,7 @@ struct Batch {
   ConstView targets_T;      // i32 [units], or f32 [units, numbers]; absent for inference
   ConstView loss_weight_T;  // f32 [units]
   float loss_scale = 1;     // 1 / global weight of the step
+  PredictedTokens predicted;
 
   /// When bound: keys and values go to the cache and attention reads it (inference).
   const KvCacheBinding* cache = nullptr;

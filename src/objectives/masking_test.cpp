@@ -258,7 +258,7 @@ TEST(MaskableTokens, AMarkedSpaceBeginsAWord) {
   nlohmann::json mask = json["added_tokens"][0];
   mask["content"] = "<mask>";
   mask["id"] = 3;
-  json["added_tokens"] = {mask};
+  json["added_tokens"] = nlohmann::json::array({mask});
   for (const char* part : {"pre_tokenizer", "post_processor", "decoder"}) json[part] = nullptr;
   json["model"]["merges"] = nlohmann::json::array();
   json["model"]["vocab"] = {{"\u2581", 0}, {"a", 1}, {"b", 2}, {"<mask>", 3}};

@@ -31,7 +31,7 @@ inline text::Tokenizer wordpiece_tokenizer() {
   end["content"] = "[SEP]";
   mask["id"] = 1;
   mask["content"] = "[MASK]";
-  json["added_tokens"] = {end, mask};
+  json["added_tokens"] = nlohmann::json::array({end, mask});
   json["pre_tokenizer"] = {{"type", "BertPreTokenizer"}};
   json["post_processor"] = nullptr;
   json["decoder"] = {{"type", "WordPiece"}, {"prefix", "##"}, {"cleanup", true}};
