@@ -258,7 +258,8 @@ def compare_blocks(checks, program, folder):
 def compare_quantised(checks, program, folder):
     """Written by megalith and by gguf."""
     random_model(folder / "q8", config_of("llama", SIZES))
-    for options, name in ((["--quantize", "q8_0"], "Q8_0"), (["--quantize", "q4_0"], "Q4_0"), (["--quantize", "q4_1"], "Q4_1"), (["--dtype", "bf16"], "BF16"), (["--dtype", "f16"], "F16")):
+    for option, stored in (("--quantize", "q8_0"), ("--quantize", "q4_0"), ("--quantize", "q4_1"), ("--dtype", "bf16"), ("--dtype", "f16")):
+        options, name = [option, stored], stored.upper()
         wide, file = folder / "q8-f32.gguf", folder / f"q8-{name}.gguf"
         if not wide.exists():
             run(program, "convert", "--from", folder / "q8", "--to", wide, "--format", "gguf")
