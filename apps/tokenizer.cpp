@@ -15,10 +15,11 @@
 #include "base/file.h"
 #include "base/thread_pool.h"
 #include "characters/utf8.h"
-#include "text/bpe_trainer.h"
 #include "text/ids_json.h"
 #include "text/tokenizer.h"
-#include "text/wordpiece_trainer.h"
+#include "text_training/bpe_trainer.h"
+#include "text_training/unigram_trainer.h"
+#include "text_training/wordpiece_trainer.h"
 
 namespace megalith::apps {
 namespace {
@@ -77,6 +78,11 @@ int train(const TokenizerOptions& o, bool json) {
       bytes = add_documents(o, [&](std::string_view document) { trainer.add(document); });
       return trainer.train(pool);
     }
+    if (o.kind == "unigram") {
+      text::UnigramTrainer trainer({.vocab_size = o.vocab_size});
+      bytes = add_documents(o, [&](std::string_view document) { trainer.add(document); });
+      return trainer.train(pool);
+    }
     text::BpeTrainer trainer = bpe_trainer(o, json);
     bytes = add_documents(
         o, [&](std::string_view document) { trainer.add(std::span(&document, 1), pool); });
@@ -95,22 +101,24 @@ int train(const TokenizerOptions& o, bool json) {
 
 void add_train_command(CLI::App& parent, Invocation& invocation) {
   CLI::App& c = add_command(
-      parent, invocation, "train", "train a vocabulary: byte-level BPE, or BERT's WordPiece",
+      parent, invocation, "train",
+      "train a vocabulary: byte-level BPE, BERT's WordPiece, T5's Unigram",
       "  megalith tokenizer train --input a.txt b.txt --vocab-size 8192 --output tokenizer.json\n");
   auto o = std::make_shared<TokenizerOptions>();
   c.add_option("--input", o->inputs, "text files; each is one document")->required();
   c.add_option("--vocab-size", o->vocab_size,
-               "entries, bytes (bytelevel), characters (wordpiece) and special tokens included")
+               "entries, bytes (bytelevel), characters (the others) and special tokens included")
       ->check(whole_number(1, std::numeric_limits<int32_t>::max()))
       ->required();
   c.add_option("--output", o->output, "the tokenizer.json to write")->required();
   c.add_option("--kind", o->kind, "of the vocabulary")
-      ->check(CLI::IsMember({"bytelevel", "wordpiece"}))
+      ->check(CLI::IsMember({"bytelevel", "wordpiece", "unigram"}))
       ->capture_default_str();
   c.add_option("--pattern", o->pattern, "how text is cut into words (bytelevel)")
       ->check(CLI::IsMember({"gpt2", "llama3"}))
       ->capture_default_str();
-  c.add_option("--min-frequency", o->min_frequency, "rarer pairs do not become tokens")
+  c.add_option("--min-frequency", o->min_frequency,
+               "rarer pairs do not become tokens (not unigram)")
       ->check(whole_number(1))
       ->capture_default_str();
   c.add_option("--threads", o->threads, "0: all cores")

@@ -10,8 +10,8 @@
 #include <vector>
 
 #include "base/thread_pool.h"
-#include "text/corpus_words.h"
 #include "text/tokenizer.h"
+#include "text_training/corpus_words.h"
 
 namespace megalith::text {
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "text/merge_search.h"
+#include "text_training/merge_search.h"
 
 #include <algorithm>
 #include <utility>

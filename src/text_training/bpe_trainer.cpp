@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Counting runs on all threads into tables of their own; these are emptied into common tables, one
 // thread per range of hashes, whenever one has grown large and before training.
-#include "text/bpe_trainer.h"
+#include "text_training/bpe_trainer.h"
 
 #include <algorithm>
 #include <atomic>
@@ -10,8 +10,8 @@
 #include "base/check.h"
 #include "base/error.h"
 #include "characters/utf8.h"
-#include "text/merge_search.h"
 #include "text/tokenizer_data.h"
+#include "text_training/merge_search.h"
 #include "tokenize/byte_level.h"
 
 namespace megalith::text {

@@ -7,7 +7,7 @@
 #include <string_view>
 #include <vector>
 
-#include "text/word_counts.h"
+#include "text_training/word_counts.h"
 #include "tokenize/normalizer.h"
 #include "tokenize/pre_tokenizer.h"
 

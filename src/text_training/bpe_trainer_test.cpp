@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "text/bpe_trainer.h"
+#include "text_training/bpe_trainer.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

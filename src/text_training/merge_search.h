@@ -17,7 +17,7 @@
 #include <vector>
 
 #include "base/thread_pool.h"
-#include "text/word_counts.h"
+#include "text_training/word_counts.h"
 
 namespace megalith::text {
 

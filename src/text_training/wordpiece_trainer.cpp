@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "text/wordpiece_trainer.h"
+#include "text_training/wordpiece_trainer.h"
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
+#include <set>
 #include <unordered_map>
 
 #include "base/error.h"
 #include "characters/utf8.h"
-#include "text/merge_search.h"
+#include "text_training/merge_search.h"
 
 namespace megalith::text {
 namespace {
@@ -29,8 +30,8 @@ struct TokenList {
 };
 
 struct Symbols {  // of a character
-  int32_t first;
-  int32_t further;
+  int32_t first = -1;
+  int32_t further = -1;  // -1: it only begins words
 };
 
 std::string spell(uint32_t code) {
@@ -50,8 +51,18 @@ std::unordered_map<uint32_t, Symbols> add_characters(const CorpusWords& words, s
   }
   std::unordered_map<uint32_t, Symbols> symbols;
   for (const auto& [code, count] : found) symbols[code].first = vocabulary.add(spell(code));
+  std::set<uint32_t> within;
+  for (size_t i = 0; i < words.counts().size(); ++i) {
+    const std::string_view word = words.counts().word(i);
+    for (size_t at = characters::read_utf8(word.data()).length; at < word.size();) {
+      const characters::CodePoint point = characters::read_utf8(word.data() + at);
+      within.insert(point.code);
+      at += point.length;
+    }
+  }
   for (const auto& [code, count] : found)
-    symbols[code].further = vocabulary.add(std::string(kPrefix) + spell(code));
+    if (within.contains(code))
+      symbols[code].further = vocabulary.add(std::string(kPrefix) + spell(code));
   return symbols;
 }
 

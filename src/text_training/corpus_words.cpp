@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "text/corpus_words.h"
+#include "text_training/corpus_words.h"
 
 #include <algorithm>
 #include <map>

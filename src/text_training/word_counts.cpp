@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "text/word_counts.h"
+#include "text_training/word_counts.h"
 
 #include <xxhash.h>
 

@@ -18,7 +18,7 @@
 
 #include "base/thread_pool.h"
 #include "text/tokenizer.h"
-#include "text/word_counts.h"
+#include "text_training/word_counts.h"
 #include "tokenize/split.h"
 
 namespace megalith::text {

@@ -7,8 +7,8 @@
 
 #include "base/fuzz/fuzz_input.h"
 #include "characters/utf8.h"
-#include "text/bpe_trainer.h"
 #include "text/tokenizer.h"
+#include "text_training/bpe_trainer.h"
 #include "tokenize/split.h"
 
 namespace {
