@@ -2,6 +2,7 @@
 #include "tokenize/pre_tokenizer.h"
 
 #include <algorithm>
+#include <array>
 #include <utility>
 
 #include "characters/tokenizer_class.h"
@@ -57,16 +58,35 @@ void cut_class(Words& words, SplitBehavior behavior) {
   cut_each(words, behavior, characters_that(is_match));
 }
 
+// The ASCII characters that are of a class.
+template <uint16_t Class>
+const std::array<bool, 128>& ascii_of_class() {
+  static const std::array<bool, 128> table = [] {
+    std::array<bool, 128> made{};
+    for (uint32_t code = 0; code < 128; ++code)
+      made[code] = (characters::tokenizer_classes().of(code) & Class) != 0;
+    return made;
+  }();
+  return table;
+}
+
 // Words of characters that are not `Gap`; those that are `Alone` are words by themselves.
 template <uint16_t Gap, uint16_t Alone>
 void cut_words(Words& words) {
   const auto& classes = characters::tokenizer_classes();
+  const std::array<bool, 128>& cuts = ascii_of_class<Gap | Alone>();
+  const char* const text = words.text.data();
   words.cut.clear();
   const size_t first = words.words.empty() ? 0 : words.words[0].begin;
   for (const Word word : words.words) {
     size_t begin = word.begin;
     for (size_t at = word.begin; at < word.end;) {
-      const CodePoint point = characters::read_utf8(words.text.data() + at);
+      const uint8_t byte = static_cast<uint8_t>(text[at]);
+      if (byte < 0x80 && !cuts[byte]) {
+        ++at;
+        continue;
+      }
+      const CodePoint point = characters::read_utf8(text + at);
       const size_t end = at + point.length;
       if (const uint16_t flags = classes.of(point.code); (flags & (Gap | Alone)) != 0) {
         if (begin < at) words.cut.push_back({begin, at});
@@ -178,23 +198,27 @@ void rewrite_each(Words& words, const Rewrite& rewrite) {
   words.words.swap(words.cut);
 }
 
+// Most words have neither space nor mark, and are then one word with the mark before them.
 void run(const Metaspace& step, Words& words) {
   const bool at_start = words.at_start;
   const std::string_view mark = step.replacement;
+  bool may_be_cut = false;
   rewrite_each(words, [&](std::string_view word, bool is_first, std::string& out) {
-    const bool has_mark = word.starts_with(mark) || word.front() == ' ';
+    const bool is_plain = word.find(' ') == std::string_view::npos &&
+                          word.find(mark.front()) == std::string_view::npos;
+    const bool has_mark = !is_plain && (word.starts_with(mark) || word.front() == ' ');
     const bool prepends = step.scheme == Metaspace::Scheme::always ||
                           (step.scheme == Metaspace::Scheme::first && is_first && at_start);
     if (prepends && !has_mark) out.append(mark);
-    for (const char c : word) {
-      if (c == ' ') {
-        out.append(mark);
-      } else {
-        out.push_back(c);
-      }
+    may_be_cut = may_be_cut || !is_plain;
+    for (size_t at = 0; at < word.size();) {
+      const size_t space = is_plain ? word.size() : std::min(word.find(' ', at), word.size());
+      out.append(word.substr(at, space - at));
+      if (space < word.size()) out.append(mark);
+      at = space + 1;
     }
   });
-  if (!step.split) return;
+  if (!step.split || !may_be_cut) return;
   cut_each(words, SplitBehavior::merged_with_next,
            [&](std::string_view text, std::vector<Match>& matches) {
              find_string(mark, false, text, matches);
