@@ -149,16 +149,20 @@ TEST(FillInMiddle, TheOrderIsOfTheSamePieces) {
   }
 }
 
-// What a window cuts off from a character stays at its end of the sample.
+// What a window cuts off from a character stays at its end of the sample, and the text between is
+// cut at its characters still.
 TEST(FillInMiddle, PartsOfCharactersKeepTheirTokens) {
-  Ids text = ids_of("\u20AC one two \u20AC");
+  Ids text = ids_of("\u20AC the theatre \u20AC");
   const Ids window(text.begin() + 1, text.end() - 1);  // 82 AC | ... | E2 82
   const Ids sample = with_room(window, 40);
+  int within_token = 0;
   for (uint64_t key = 0; key < 500; ++key) {
     const auto parts = taken_apart(changed(sample, key, {1, 0, {}}));
     ASSERT_TRUE(parts);
     EXPECT_EQ(parts->prefix + parts->middle + parts->suffix, bytes_of(window)) << key;
+    within_token += parts->prefix == "\x82\xAC th";
   }
+  EXPECT_GT(within_token, 0);
 }
 
 TEST(FillInMiddle, SpecialTokensAreNeverCut) {
