@@ -111,6 +111,11 @@ constexpr Variation kModels[] = {
        s.recompute.mode = layers::Recompute::selective;
      }},
     {"full", [](engine::Settings& s) { s.recompute.mode = layers::Recompute::full; }},
+    {"hidden tokens",
+     [](engine::Settings& s) {
+       s.model.for_each_layer([](layers::LayerSpec& layer) { layer.attention.causal = false; });
+       s.predicted_per_sample = 3;
+     }},
     {"two layers full", [](engine::Settings& s) { s.recompute.full_layers = 2; }},
     {"llama, all layers unlike", [](engine::Settings& s) { s.model = toy_llama_settings().model; }},
     {"grouped, every other layer with a window and wider",
@@ -175,7 +180,9 @@ TEST(ComposedStep, IsTheWholeStepOfEveryRecipe) {
        std::filesystem::directory_iterator(std::filesystem::path(MEGA_SOURCE_DIR) / "recipes")) {
     const config::Recipe recipe = config::load_recipe(entry.path());
     const engine::Settings s = engine::settings_of(recipe, recipe.model.vocab > 0 ? 0 : 1000);
-    expect_whole(s, beside_steps(recipe, {10}), entry.path().filename().string());
+    const std::vector<int64_t> prompts =
+        s.model.is_causal() ? std::vector<int64_t>{10} : std::vector<int64_t>{};
+    expect_whole(s, beside_steps(recipe, prompts), entry.path().filename().string());
     ++recipes;
   }
   EXPECT_GE(recipes, 3);

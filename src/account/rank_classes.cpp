@@ -43,7 +43,8 @@ bool tensor_ranks_are_alike(const engine::Settings& s) {
     return layer.attention.kv_heads < s.split.tensor_shards;
   });
   return ranks == 1 ||
-         (!replicates && s.sequence_length() % ranks == 0 && layers::kLossRowMultiple % ranks == 0);
+         (!replicates && s.sequence_length() % ranks == 0 && s.predicted_per_sample % ranks == 0 &&
+          layers::kLossRowMultiple % ranks == 0);
 }
 
 RankClasses::RankClasses(const engine::Settings& settings, const BesideSteps& beside)
