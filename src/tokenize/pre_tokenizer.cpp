@@ -198,32 +198,7 @@ void rewrite_each(Words& words, const Rewrite& rewrite) {
   words.words.swap(words.cut);
 }
 
-// Most words have neither space nor mark, and are then one word with the mark before them.
-void run(const Metaspace& step, Words& words) {
-  const bool at_start = words.at_start;
-  const std::string_view mark = step.replacement;
-  bool may_be_cut = false;
-  rewrite_each(words, [&](std::string_view word, bool is_first, std::string& out) {
-    const bool is_plain = word.find(' ') == std::string_view::npos &&
-                          word.find(mark.front()) == std::string_view::npos;
-    const bool has_mark = !is_plain && (word.starts_with(mark) || word.front() == ' ');
-    const bool prepends = step.scheme == Metaspace::Scheme::always ||
-                          (step.scheme == Metaspace::Scheme::first && is_first && at_start);
-    if (prepends && !has_mark) out.append(mark);
-    may_be_cut = may_be_cut || !is_plain;
-    for (size_t at = 0; at < word.size();) {
-      const size_t space = is_plain ? word.size() : std::min(word.find(' ', at), word.size());
-      out.append(word.substr(at, space - at));
-      if (space < word.size()) out.append(mark);
-      at = space + 1;
-    }
-  });
-  if (!step.split || !may_be_cut) return;
-  cut_each(words, SplitBehavior::merged_with_next,
-           [&](std::string_view text, std::vector<Match>& matches) {
-             find_string(mark, false, text, matches);
-           });
-}
+void run(const Metaspace& step, Words& words) { cut_with_marks(step, words); }
 
 void run(const ByteLevelSplit& step, Words& words) {
   if (step.add_prefix_space) {

@@ -96,6 +96,9 @@ struct Words {
 void append_split(std::span<const Words::Match> matches, SplitBehavior behavior,
                   std::vector<Words::Word>& words);
 
+/// What Metaspace does.
+void cut_with_marks(const Metaspace& step, Words& words);
+
 class PreTokenizer {
  public:
   PreTokenizer() = default;
