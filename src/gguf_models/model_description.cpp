@@ -93,8 +93,16 @@ ModelSpec as_kept(ModelSpec model) {
   return model;
 }
 
-/// Names of values that differ.
-std::vector<std::string> differences(const ModelSpec& a, const ModelSpec& b) {
+/// Names of values that differ; of layers those of the first that does.
+std::vector<std::string> differences(ModelSpec a, ModelSpec b) {
+  if (a.layers.size() == b.layers.size()) {
+    const auto found = std::ranges::mismatch(a.layers, b.layers);
+    const bool differ = found.in1 != a.layers.end();
+    const LayerSpec one = differ ? *found.in1 : a.layers.front();
+    const LayerSpec other = differ ? *found.in2 : b.layers.front();
+    a.layers.assign(1, one);
+    b.layers.assign(1, other);
+  }
   const nlohmann::json left = nlohmann::json(models::to_json(a)).flatten();
   const nlohmann::json right = nlohmann::json(models::to_json(b)).flatten();
   std::vector<std::string> names;
