@@ -59,25 +59,32 @@ void write_sizes(const ModelSpec& model, ordered_json& json) {
   json["attention_dropout"] = model.dropout;
 }
 
-void read_activation(const ConfigKeys& keys, const char* name, const char* usual,
-                     ModelSpec& model) {
+Activation activation_named(const ConfigKeys& keys, const char* name, const char* usual) {
   const std::string text = keys.text(name, usual);
   const auto* const found = std::ranges::find(kActivations, text, &NamedActivation::name);
-  if (found == std::end(kActivations)) {
-    std::string known;
-    for (const NamedActivation& each : kActivations)
-      known += fmt::format("{}{}", known.empty() ? "" : ", ", each.name);
-    throw UserError("{}: {} {} is not supported ({})", keys.where(), name, ConfigKeys::shown(text),
-                    known);
-  }
-  model.for_each_layer([&](layers::LayerSpec& layer) { layer.mlp.activation = found->activation; });
+  if (found != std::end(kActivations)) return found->activation;
+  std::string known;
+  for (const NamedActivation& each : kActivations)
+    known += fmt::format("{}{}", known.empty() ? "" : ", ", each.name);
+  throw UserError("{}: {} {} is not supported ({})", keys.where(), name, ConfigKeys::shown(text),
+                  known);
+}
+
+std::string_view name_of_activation(Activation activation) {
+  const auto* const found =
+      std::ranges::find(kActivations, activation, &NamedActivation::activation);
+  MEGA_CHECK(found != std::end(kActivations), "{} has no name", activation);
+  return found->name;
+}
+
+void read_activation(const ConfigKeys& keys, const char* name, const char* usual,
+                     ModelSpec& model) {
+  const Activation activation = activation_named(keys, name, usual);
+  model.for_each_layer([&](layers::LayerSpec& layer) { layer.mlp.activation = activation; });
 }
 
 void write_activation(const ModelSpec& model, const char* name, ordered_json& json) {
-  const Activation wanted = model.layers.front().mlp.activation;
-  const auto* const found = std::ranges::find(kActivations, wanted, &NamedActivation::activation);
-  MEGA_CHECK(found != std::end(kActivations), "{} has no name", wanted);
-  json[name] = found->name;
+  json[name] = name_of_activation(model.layers.front().mlp.activation);
 }
 
 void read_norm_eps(const ConfigKeys& keys, const char* name, double usual, ModelSpec& model) {
@@ -163,9 +170,14 @@ void read_layer_types(const ConfigKeys& keys, int64_t window, FunctionRef<bool(i
 
 void write_layer_types(const ModelSpec& model, ordered_json& json) {
   json["sliding_window"] = window_json(window_of(model));
-  json["layer_types"] = ordered_json::array();
+  json["layer_types"] = layer_types_json(model);
+}
+
+ordered_json layer_types_json(const ModelSpec& model) {
+  ordered_json types = ordered_json::array();
   for (const layers::LayerSpec& layer : model.layers)
-    json["layer_types"].push_back(layer.attention.window > 0 ? kSliding : kFull);
+    types.push_back(layer.attention.window > 0 ? kSliding : kFull);
+  return types;
 }
 
 int64_t window_of(const ModelSpec& model) {

@@ -13,7 +13,10 @@ namespace megalith::models {
 Sizes read_sizes(const ConfigKeys& keys, const Sizes& usual);
 void write_sizes(const ModelSpec& model, nlohmann::ordered_json& json);
 
-/// Of the MLPs, by transformers' name for it.
+/// transformers' names, of several for one activation the first.
+layers::Activation activation_named(const ConfigKeys& keys, const char* name, const char* usual);
+std::string_view name_of_activation(layers::Activation activation);
+/// Of the MLPs.
 void read_activation(const ConfigKeys& keys, const char* name, const char* usual, ModelSpec& model);
 void write_activation(const ModelSpec& model, const char* name, nlohmann::ordered_json& json);
 
@@ -45,6 +48,8 @@ nlohmann::ordered_json window_json(int64_t window);
 /// keys, the others all.
 void read_layer_types(const ConfigKeys& keys, int64_t window, FunctionRef<bool(int64_t)> slides,
                       ModelSpec& model);
+/// layer_types of layers with and without a window.
+nlohmann::ordered_json layer_types_json(const ModelSpec& model);
 /// sliding_window and layer_types.
 void write_layer_types(const ModelSpec& model, nlohmann::ordered_json& json);
 /// Of the first layer that has a window; 0: none has.

@@ -89,7 +89,8 @@ TEST(Families, ClassDefaultsAndPublishedSizesHaveThePublishedCounts) {
         {"max_position_embeddings", 514},
         {"type_vocab_size", 1},
         {"vocab_size", 50265}},
-       124697433}};
+       124697433},
+      {{{"model_type", "modernbert"}}, 149655232}};
   for (const auto& [json, count] : cases) EXPECT_EQ(parsed(json).num_parameters(), count) << json;
 }
 
@@ -114,6 +115,13 @@ std::vector<std::pair<std::string, Json>> options() {
       {"bert", {{"architectures", {"BertModel"}}}},
       {"roberta", {{"pad_token_id", 5}, {"tie_word_embeddings", false}}},
       {"roberta", {{"architectures", {"RobertaForSequenceClassification"}}}},
+      {"modernbert", {{"attention_bias", true}, {"norm_bias", true}, {"local_attention", 6}}},
+      {"modernbert", {{"layer_types", types}, {"decoder_bias", false}, {"mlp_bias", true}}},
+      {"modernbert",
+       {{"architectures", {"ModernBertForSequenceClassification"}},
+        {"classifier_pooling", "mean"}}},
+      {"modernbert", {{"architectures", {"ModernBertForTokenClassification"}}}},
+      {"modernbert", {{"architectures", {"ModernBertModel"}}}},
       {"mistral", {{"sliding_window", nullptr}, {"hidden_act", "gelu_new"}}},
       {"mistral", {{"sliding_window", 9}, {"rope_parameters", yarn}}},
       {"mistral", {{"hidden_size", 50}, {"num_key_value_heads", nullptr}}},

@@ -218,7 +218,7 @@ void write_rope(const RopeSpec& rope, const RopeReach& reach, ordered_json& json
   json["rope_parameters"] = object;
 }
 
-RopePair read_rope_pair(const ConfigKeys& keys, const RopeReach& reach) {
+RopePair read_rope_pair(const ConfigKeys& keys, const RopeReach& reach, const RopePairKeys& names) {
   const nlohmann::json* const objects = keys.find("rope_parameters");
   if (objects != nullptr) {
     if (!objects->is_object())
@@ -227,13 +227,14 @@ RopePair read_rope_pair(const ConfigKeys& keys, const RopeReach& reach) {
         .no_others(" full_attention sliding_attention ");
   }
   keys.only("partial_rotary_factor", 1.0);
-  return {read_half(keys, "full_attention", "rope_theta", kGlobalBase, reach),
-          read_half(keys, "sliding_attention", "rope_local_base_freq", kLocalBase, reach)};
+  return {read_half(keys, "full_attention", names.full, names.usual_full, reach),
+          read_half(keys, "sliding_attention", names.local, names.usual_local, reach)};
 }
 
-void write_rope_pair(const RopePair& ropes, const RopeReach& reach, ordered_json& json) {
-  json["rope_theta"] = ropes.full.base;
-  json["rope_local_base_freq"] = ropes.local.base;
+void write_rope_pair(const RopePair& ropes, const RopeReach& reach, ordered_json& json,
+                     const RopePairKeys& names) {
+  json[names.full] = ropes.full.base;
+  json[names.local] = ropes.local.base;
   json["rope_scaling"] = older_object(ropes.full, reach, {});
   for (const auto& [type, rope] :
        {std::pair{"full_attention", &ropes.full}, std::pair{"sliding_attention", &ropes.local}}) {

@@ -39,7 +39,16 @@ void write_rope(const layers::RopeSpec& rope, const RopeReach& reach, nlohmann::
 struct RopePair {
   layers::RopeSpec full, local;
 };
-RopePair read_rope_pair(const ConfigKeys& keys, const RopeReach& reach);
-void write_rope_pair(const RopePair& ropes, const RopeReach& reach, nlohmann::ordered_json& json);
+/// How a family spells the bases in transformers 4, and what its class has where they are absent.
+struct RopePairKeys {
+  const char* full = "rope_theta";
+  double usual_full = 1e6;
+  const char* local = "rope_local_base_freq";
+  double usual_local = 1e4;
+};
+RopePair read_rope_pair(const ConfigKeys& keys, const RopeReach& reach,
+                        const RopePairKeys& names = {});
+void write_rope_pair(const RopePair& ropes, const RopeReach& reach, nlohmann::ordered_json& json,
+                     const RopePairKeys& names = {});
 
 }  // namespace megalith::models

@@ -9,11 +9,12 @@ namespace megalith::layers {
 namespace {
 
 HeadInputConfig input_of(const HeadConfig& config) {
-  HeadInputConfig input{.transform = config.spec.transform,
-                        .hidden = config.hidden,
-                        .width = config.table.width,
+  const HeadType& type = head_type(config.spec.kind);
+  HeadInputConfig input{.hidden = config.hidden,
+                        .width = type.has_logits ? config.table.width : config.hidden,
                         .init_std = config.table.init_std};
   if (config.spec.norm) input.norm = config.norm;
+  if (type.unit == LossUnit::token) input.transform = config.spec.transform;
   return input;
 }
 

@@ -77,6 +77,14 @@ void take_own_rows(Context& context, const Batch& batch, ConstView whole_TH, Vie
                         rows.columns(context.tensor.rank() * part, part));
 }
 
+/// For rows of sequences: all of them on every rank, in the type of sums.
+Context rows_context(const Context& context) {
+  Context rows = context;
+  rows.activation = context.accumulation;
+  rows.sequence = false;
+  return rows;
+}
+
 /// Names the gather of the rows that a head reads.
 constexpr std::string_view kGathered = "head.rows";
 
@@ -85,6 +93,9 @@ constexpr std::string_view kGathered = "head.rows";
 /// One row for each unit, and what becomes of it.
 struct SequenceHead::Pooled {
   device::Tensor row_UH, dense_UH, y_UO;
+  HeadRows transformed;
+  HeadInputSaved saved;  // of the transform
+  bool keep = false;
 };
 
 SequenceHead::SequenceHead(parameters::ParameterSet& set, const HeadConfig& config,
@@ -94,6 +105,14 @@ SequenceHead::SequenceHead(parameters::ParameterSet& set, const HeadConfig& conf
   const double init_std = config.table.init_std;
   if (spec_.dense != HeadDense::none)
     dense_ = declare(set, "head.dense", {hidden, hidden, true, init_std});
+  // Rows of sequences are all on every rank: no partial rows of the norm's gradient.
+  if (spec_.transform && !is_of_tokens()) {
+    transform_.emplace(
+        set,
+        HeadInputConfig{
+            .transform = spec_.transform, .hidden = hidden, .width = hidden, .init_std = init_std},
+        Partition{});
+  }
   if (spec_.kind == HeadKind::none) return;
   output_ = declare(set, "head.output", {hidden, spec_.outputs, true, init_std});
 }
@@ -124,13 +143,41 @@ void SequenceHead::Product::backward(Context& context, ConstView dy_UO, ConstVie
                                  {.dy_TO = dy_UO, .w_OI = weight->compute(), .dx_TI = dx_UI});
 }
 
+ConstView SequenceHead::inner(Context& context, Pooled& pooled) const {
+  const ConstView row_UH = pooled.row_UH;
+  if (transform_) {
+    Context of_rows = rows_context(context);
+    pooled.transformed =
+        transform_->forward(of_rows, {}, row_UH, pooled.keep ? &pooled.saved : nullptr, kGathered);
+    return pooled.transformed.rows_TE();
+  }
+  if (spec_.dense == HeadDense::none) return row_UH;
+  pooled.dense_UH = context.workspace(context.accumulation, row_UH.shape());
+  dense_.forward(context, row_UH, pooled.dense_UH);
+  if (spec_.dense == HeadDense::tanh) kernels::softcap(context.exec, pooled.dense_UH, 1, 1);
+  context.inspect("dense", pooled.dense_UH);
+  return pooled.dense_UH;
+}
+
+/// dinner_UH is used up.
+void SequenceHead::inner_backward(Context& context, const Pooled& pooled, View dinner_UH,
+                                  View dpooled_UH) const {
+  if (transform_) {
+    Context of_rows = rows_context(context);
+    return transform_->backward(of_rows, {}, dinner_UH, pooled.row_UH, pooled.saved, dpooled_UH);
+  }
+  if (spec_.dense == HeadDense::tanh)
+    kernels::softcap_backward(context.exec, dinner_UH, pooled.dense_UH, dinner_UH, 1, 1);
+  dense_.backward(context, dinner_UH, pooled.row_UH, dpooled_UH);
+}
+
 SequenceHead::Pooled SequenceHead::pooled(Context& context, const Batch& batch, ConstView h_TH,
-                                          int64_t units) const {
+                                          int64_t units, bool keep) const {
   MEGA_CHECK(spec_.kind != HeadKind::none, "outputs of a model without a head");
   const DType sums = context.accumulation;
-  const Shape rows{units, h_TH.size(1)};
   Pooled pooled;
-  pooled.row_UH = context.workspace(sums, rows);
+  pooled.keep = keep;
+  pooled.row_UH = context.workspace(sums, Shape{units, h_TH.size(1)});
   if (is_of_tokens()) {
     kernels::cast(context.exec, h_TH, pooled.row_UH);
   } else {
@@ -138,16 +185,9 @@ SequenceHead::Pooled SequenceHead::pooled(Context& context, const Batch& batch, 
                                {h_TH, batch.cu_seqlens_device, pooled.row_UH, spec_.pooling});
   }
   context.inspect("pooled", pooled.row_UH);
-  ConstView row = pooled.row_UH;
-  if (spec_.dense != HeadDense::none) {
-    pooled.dense_UH = context.workspace(sums, rows);
-    dense_.forward(context, row, pooled.dense_UH);
-    if (spec_.dense == HeadDense::tanh) kernels::softcap(context.exec, pooled.dense_UH, 1, 1);
-    context.inspect("dense", pooled.dense_UH);
-    row = pooled.dense_UH;
-  }
+  const ConstView rows = inner(context, pooled);
   pooled.y_UO = context.workspace(sums, Shape{units, spec_.outputs});
-  output_.forward(context, row, pooled.y_UO);
+  output_.forward(context, rows, pooled.y_UO);
   context.inspect("outputs", pooled.y_UO);
   return pooled;
 }
@@ -172,7 +212,7 @@ void SequenceHead::forward_backward(Context& context, const Batch& batch, ConstV
   const device::NameScope scope(context.device(), "head");
   HeadInputSaved saved;
   const HeadRows rows = input().forward(context, batch, x_TH, &saved, kGathered);
-  const Pooled made = pooled(context, batch, rows.rows_TE(), loss_U.size(0));
+  const Pooled made = pooled(context, batch, rows.rows_TE(), loss_U.size(0), true);
   losses(context, spec_.kind, {batch, made.y_UO, loss_U, true, z_loss});
   context.inspect("outputs_gradient", made.y_UO);
   const device::Tensor dh = context.workspace(context.activation, x_TH.shape());
@@ -185,14 +225,14 @@ void SequenceHead::input_gradient(Context& context, const Batch& batch, const Po
                                   View dh) const {
   const DType sums = context.accumulation;
   const device::Tensor gradient_UH = context.workspace(sums, pooled.row_UH.view.shape());
-  if (spec_.dense == HeadDense::none) {
+  if (spec_.dense == HeadDense::none && !transform_) {
     output_.backward(context, pooled.y_UO, pooled.row_UH, gradient_UH);
   } else {
     const device::Tensor inner_UH = context.workspace(sums, pooled.row_UH.view.shape());
-    output_.backward(context, pooled.y_UO, pooled.dense_UH, inner_UH);
-    if (spec_.dense == HeadDense::tanh)
-      kernels::softcap_backward(context.exec, inner_UH, pooled.dense_UH, inner_UH, 1, 1);
-    dense_.backward(context, inner_UH, pooled.row_UH, gradient_UH);
+    output_.backward(context, pooled.y_UO,
+                     transform_ ? pooled.transformed.rows_TE() : ConstView(pooled.dense_UH),
+                     inner_UH);
+    inner_backward(context, pooled, inner_UH, gradient_UH);
   }
   const auto spread = [&](View dx_TH) {
     if (is_of_tokens()) return kernels::cast(context.exec, gradient_UH, dx_TH);

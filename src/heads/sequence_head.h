@@ -38,12 +38,19 @@ class SequenceHead final : public Head {
   static Product declare(parameters::ParameterSet& set, const std::string& name,
                          const LinearConfig& config);
   struct Pooled;
-  Pooled pooled(Context& context, const Batch& batch, ConstView h_TH, int64_t units) const;
+  /// `keep`: what backward needs.
+  Pooled pooled(Context& context, const Batch& batch, ConstView h_TH, int64_t units,
+                bool keep = false) const;
   bool is_of_tokens() const { return head_type(spec_.kind).unit == LossUnit::token; }
+  /// What the outputs are made of, from pooled rows, and its gradient.
+  ConstView inner(Context& context, Pooled& pooled) const;
+  void inner_backward(Context& context, const Pooled& pooled, View dinner_UH,
+                      View dpooled_UH) const;
   /// The gradient of the rows read, of the rank's own tokens; dy_UO is used up.
   void input_gradient(Context& context, const Batch& batch, const Pooled& pooled, View dh) const;
   HeadSpec spec_;
   Product dense_, output_;
+  std::optional<HeadInput> transform_;  // of pooled rows
 };
 
 }  // namespace megalith::layers

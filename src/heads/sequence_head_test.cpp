@@ -92,6 +92,14 @@ TEST(SequenceHead, GradientsOfEveryKind) {
   }
 }
 
+TEST(SequenceHead, GradientsThroughATransform) {
+  for (const auto pooling : {Pooling::first, Pooling::mean}) {
+    HeadSpec spec = sequence_spec(HeadKind::sequence_classification, pooling, HeadDense::none);
+    spec.transform = TransformSpec{.bias = pooling == Pooling::mean, .norm = {.eps = 1e-3}};
+    check_gradients(spec);
+  }
+}
+
 TEST(SequenceHead, GradientsOfClassesOfTokens) {
   for (const auto dense : {HeadDense::none, HeadDense::tanh}) {
     for (const bool norm : {true, false}) {

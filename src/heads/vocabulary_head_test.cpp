@@ -73,7 +73,7 @@ TEST(VocabularyHead, GradientOfEveryKind) {
       {.softcap = 2, .scale = 0.7},
       {.norm = false},
       {.bias = true},
-      {.norm = false, .bias = true, .transform = transform},
+      {.norm = false, .transform = transform, .bias = true},
       {.transform = TransformSpec{.bias = false, .activation = Activation::silu}},
   };
   for (const HeadSpec& spec : kinds) {

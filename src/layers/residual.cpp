@@ -13,7 +13,8 @@ Residual::Residual(parameters::ParameterSet& set, const std::string& name,
       site_(config.site),
       norm_name_(name.substr(name.rfind('.') + 1)) {
   const bool before = place_ == NormPlace::pre || place_ == NormPlace::both;
-  if (before) norm_in_.emplace(set, name, config.hidden, config.layer.norm, partition);
+  const bool none = config.site == DropoutSite::attention && !config.layer.attention_norm;
+  if (before && !none) norm_in_.emplace(set, name, config.hidden, config.layer.norm, partition);
   if (place_ == NormPlace::pre) return;
   norm_out_.emplace(set, before ? name + "_out" : name, config.hidden, config.layer.norm,
                     partition);

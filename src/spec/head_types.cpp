@@ -18,17 +18,22 @@ std::string vocabulary_fault(const HeadSpec& spec) {
   return "";
 }
 
-int64_t vocabulary_parameters(const HeadSpec& spec, int64_t hidden, int64_t width, int64_t vocab) {
-  int64_t sum = spec.tied ? 0 : vocab * width;
-  if (spec.bias) sum += vocab;
-  if (!spec.transform) return sum;
-  return sum + hidden * width + (spec.transform->bias ? width : 0) +
+int64_t transform_parameters(const HeadSpec& spec, int64_t hidden, int64_t width) {
+  if (!spec.transform) return 0;
+  return hidden * width + (spec.transform->bias ? width : 0) +
          norm_parameters(spec.transform->norm, width);
+}
+
+int64_t vocabulary_parameters(const HeadSpec& spec, int64_t hidden, int64_t width, int64_t vocab) {
+  int64_t sum = transform_parameters(spec, hidden, width);
+  if (!spec.tied) sum += vocab * width;
+  if (spec.bias) sum += vocab;
+  return sum;
 }
 
 /// What every head but a language model's lacks.
 std::string table_fault(const HeadSpec& spec) {
-  if (spec.tied || spec.bias || spec.transform)
+  if (spec.tied || spec.bias)
     return "a head of sequences or classes has no table of tokens; set head.tied to false";
   if (spec.softcap != 0 || spec.scale != 1)
     return "softcap and scale are of logits of a vocabulary";
@@ -43,17 +48,20 @@ std::string sequence_fault(const HeadSpec& spec) {
   }
   if (!spec.labels.empty() && std::ssize(spec.labels) != spec.outputs)
     return fmt::format("{} labels for {} outputs", spec.labels.size(), spec.outputs);
+  if (spec.transform && spec.dense != HeadDense::none)
+    return "a head has a dense layer or a transform, not both";
   return table_fault(spec);
 }
 
 std::string no_fault(const HeadSpec& spec) {
-  if (spec.outputs != 0 || !spec.labels.empty()) return "a head without losses has no outputs";
+  if (spec.outputs != 0 || !spec.labels.empty() || spec.transform)
+    return "a head without losses has no outputs";
   return table_fault(spec);
 }
 
 int64_t sequence_parameters(const HeadSpec& spec, int64_t hidden, int64_t, int64_t) {
   const int64_t dense = spec.dense == HeadDense::none ? 0 : hidden * hidden + hidden;
-  return dense + spec.outputs * (hidden + 1);
+  return dense + transform_parameters(spec, hidden, hidden) + spec.outputs * (hidden + 1);
 }
 
 /// One for each HeadKind.

@@ -62,6 +62,7 @@ void MlpSpec::visit(config::FieldVisitor& v) {
 void LayerSpec::visit(config::FieldVisitor& v) {
   v.section("norm", norm, "Of both sublayers.");
   v.field("norm_place", norm_place, "where the norms stand");
+  v.field("attention_norm", attention_norm, "there is one before attention");
   v.field("parallel", parallel, "attention and MLP read the same stream");
   v.field("residual_scale", residual_scale, "of what they add to it", between(-1e6, 1e6));
   v.section("attention", attention, "Mixes tokens.");
@@ -89,7 +90,7 @@ void HeadSpec::visit(config::FieldVisitor& v) {
   v.field("norm", norm, "rows go through the final norm first");
   v.field("tied", tied, "the projection is the token embedding");
   v.field("bias", bias, "of logits");
-  v.optional_section("transform", transform, "Before the projection.");
+  v.optional_section("transform", transform, "Before the outputs.");
   v.field("softcap", softcap, "bound of logits; 0: none", between(0, 1e6));
   v.field("scale", scale, "of logits", between(-1e6, 1e6));
   v.field("pooling", pooling, "which row stands for a sequence");

@@ -90,8 +90,9 @@ struct MlpSpec {
 struct LayerSpec {
   NormSpec norm;
   NormPlace norm_place = NormPlace::pre;
-  bool parallel = false;      // y = x + attention(norm_1(x)) + mlp(norm_2(x)); pre only
-  double residual_scale = 1;  // of what attention and MLP add to the stream
+  bool attention_norm = true;  // pre only; false: attention reads the stream as it is
+  bool parallel = false;       // y = x + attention(norm_1(x)) + mlp(norm_2(x)); pre only
+  double residual_scale = 1;   // of what attention and MLP add to the stream
   AttentionSpec attention;
   /// Between attention and MLP, of another sequence's rows: neither causal, nor with positions, nor
   /// a window.
@@ -129,8 +130,8 @@ enum class HeadKind : uint8_t {
 /// What a head of sequences has between a pooled row and its outputs.
 enum class HeadDense : uint8_t { none, linear, tanh };
 
-/// norm(act(x W^T + b)) of each row before a language model's projection (Devlin et al. 2019): from
-/// the hidden width to that of the tables.
+/// norm(act(x W^T + b)) before the outputs (Devlin et al. 2019): in a language model of each row,
+/// to the width of the tables; of sequences behind the pooling.
 struct TransformSpec {
   bool bias = true;
   Activation activation = Activation::gelu_erf;
@@ -142,10 +143,10 @@ struct TransformSpec {
 struct HeadSpec {
   HeadKind kind = HeadKind::language_model;
   bool norm = true;  // rows go through the model's final norm first
-  // Of a language model.
-  bool tied = true;   // the projection is the token embedding (Press & Wolf 2017)
-  bool bias = false;  // of logits
   std::optional<TransformSpec> transform = {};
+  // Of a language model.
+  bool tied = true;    // the projection is the token embedding (Press & Wolf 2017)
+  bool bias = false;   // of logits
   double softcap = 0;  // of logits; 0: none
   double scale = 1;    // of logits, before the cap
   // Of sequences and classes.

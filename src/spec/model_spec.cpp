@@ -35,7 +35,7 @@ int64_t layer_parameters(const LayerSpec& layer, int64_t hidden) {
   if (m.bias) sum += m.up_width() + hidden;
   const int64_t norms =
       (layer.norm_place == layers::NormPlace::both ? 2 : 1) * (layer.cross ? 3 : 2);
-  return sum + norms * norm_parameters(layer.norm, hidden);
+  return sum + (layer.attention_norm ? norms : norms - 1) * norm_parameters(layer.norm, hidden);
 }
 
 int64_t embedding_parameters(const ModelSpec& m) {
@@ -73,6 +73,8 @@ void check_layer(const LayerSpec& layer, std::vector<std::string>& faults) {
     faults.emplace_back("a root-mean-square norm has no bias");
   if (layer.parallel && layer.norm_place != layers::NormPlace::pre)
     faults.emplace_back("parallel blocks have their norms before attention and MLP");
+  if (!layer.attention_norm && layer.norm_place != layers::NormPlace::pre)
+    faults.emplace_back("attention is without a norm only where norms stand before it");
   if (layer.cross) {
     faults.emplace_back(
         "a layer with cross attention reads the rows of an encoder, and there is no encoder stack "

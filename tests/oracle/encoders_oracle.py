@@ -48,10 +48,21 @@ MODELS = {
                                         "max_position_embeddings": 69},
     },
 }
+MODELS["modernbert"] = {
+    "plain": SMALL | {"local_attention": 12, "num_hidden_layers": 4},
+    "every bias, all global": SMALL | {"attention_bias": True, "mlp_bias": True, "norm_bias": True, "classifier_bias": True,
+                                       "layer_types": ["full_attention"] * 3, "classifier_activation": "silu"},
+    "untied, pooled by the mean, types of layers": SMALL | {
+        "tie_word_embeddings": False, "decoder_bias": False, "classifier_pooling": "mean", "local_attention": 7,
+        "layer_types": ["sliding_attention", "full_attention", "sliding_attention"], "hidden_activation": "gelu_pytorch_tanh",
+        "rope_parameters": {"full_attention": {"rope_type": "default", "rope_theta": 500.0},
+                            "sliding_attention": {"rope_type": "default", "rope_theta": 100.0}}},
+}
 REFUSED = {
     "bert": {"position_embedding_type": "relative_key", "is_decoder": True, "hidden_act": "mish",
              "architectures": ["BertForQuestionAnswering"]},
     "roberta": {"position_embedding_type": "relative_key_query", "is_decoder": True, "hidden_act": "mish"},
+    "modernbert": {"classifier_pooling": "max", "hidden_activation": "mish", "layer_types": ["chunked_attention"] * 4},
 }
 # Biases that a class has and does not read where its projection is untied, and those that it reads.
 UNREAD = {"cls.predictions.bias": "cls.predictions.decoder.bias", "lm_head.bias": "lm_head.decoder.bias"}
