@@ -3,7 +3,7 @@
 
 #include "base/integer.h"
 #include "base/thread_pool.h"
-#include "families/recipe_model.h"
+#include "models/recipe_model.h"
 
 namespace megalith::apps {
 

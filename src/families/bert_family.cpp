@@ -1,38 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // BERT (Devlin et al. 2019). Sources: BertConfig and modeling_bert.py of transformers 4 and 5.
 #include "families/encoder_keys.h"
+#include "families/encoder_rows.h"
 
 namespace megalith::models {
 namespace bert_family {
 
-constexpr ForeignRow kRows[] = {
-    {"embedding.weight", {{"bert.embeddings.word_embeddings.weight", Part::rows}}},
-    {"position.weight", {{"bert.embeddings.position_embeddings.weight", Part::rows}}},
-    {"token_type.weight", {{"bert.embeddings.token_type_embeddings.weight", Part::rows}}},
-    {"embedding.norm.weight", {{"bert.embeddings.LayerNorm.weight", Part::rows}}},
-    {"embedding.norm.bias", {{"bert.embeddings.LayerNorm.bias", Part::rows}}},
-    {"layers.*.attention.qkv.weight",
-     {{"bert.encoder.layer.*.attention.self.query.weight", Part::query},
-      {"bert.encoder.layer.*.attention.self.key.weight", Part::key},
-      {"bert.encoder.layer.*.attention.self.value.weight", Part::value}}},
-    {"layers.*.attention.qkv.bias",
-     {{"bert.encoder.layer.*.attention.self.query.bias", Part::query},
-      {"bert.encoder.layer.*.attention.self.key.bias", Part::key},
-      {"bert.encoder.layer.*.attention.self.value.bias", Part::value}}},
-    {"layers.*.attention.output.weight",
-     {{"bert.encoder.layer.*.attention.output.dense.weight", Part::rows}}},
-    {"layers.*.attention.output.bias",
-     {{"bert.encoder.layer.*.attention.output.dense.bias", Part::rows}}},
-    {"layers.*.norm_1.weight",
-     {{"bert.encoder.layer.*.attention.output.LayerNorm.weight", Part::rows}}},
-    {"layers.*.norm_1.bias",
-     {{"bert.encoder.layer.*.attention.output.LayerNorm.bias", Part::rows}}},
-    {"layers.*.mlp.up.weight", {{"bert.encoder.layer.*.intermediate.dense.weight", Part::rows}}},
-    {"layers.*.mlp.up.bias", {{"bert.encoder.layer.*.intermediate.dense.bias", Part::rows}}},
-    {"layers.*.mlp.down.weight", {{"bert.encoder.layer.*.output.dense.weight", Part::rows}}},
-    {"layers.*.mlp.down.bias", {{"bert.encoder.layer.*.output.dense.bias", Part::rows}}},
-    {"layers.*.norm_2.weight", {{"bert.encoder.layer.*.output.LayerNorm.weight", Part::rows}}},
-    {"layers.*.norm_2.bias", {{"bert.encoder.layer.*.output.LayerNorm.bias", Part::rows}}},
+constexpr ForeignRow kHeadRows[] = {
     {"head.weight", {{"cls.predictions.decoder.weight", Part::rows}}},
     {"head.bias", {{"cls.predictions.decoder.bias", Part::rows}}, false, {}, false},
     {"head.bias", {{"cls.predictions.bias", Part::rows}}},
@@ -45,6 +19,7 @@ constexpr ForeignRow kRows[] = {
     {"head.output.weight", {{"classifier.weight", Part::rows}}},
     {"head.output.bias", {{"classifier.bias", Part::rows}}},
 };
+constexpr auto kRows = joined(kEncoderEmbeddingRows, kEncoderLayerRows, kHeadRows);
 /// A copy of the bias, and parts of BertForPreTraining that the class in hand does not have.
 constexpr std::string_view kBuffers[] = {
     "bert.embeddings.position_ids", "cls.predictions.bias",      "cls.predictions.decoder.bias",

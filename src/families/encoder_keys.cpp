@@ -77,7 +77,7 @@ Sizes read_encoder_sizes(const ConfigKeys& keys, const Sizes& usual) {
           .vocab = keys.size({"vocab_size"}, usual.vocab)};
 }
 
-void read_encoder(const ConfigKeys& keys, ModelSpec& model) {
+void read_encoder(const ConfigKeys& keys, ModelSpec& model, const EncoderDefaults& usual) {
   keys.only("is_decoder", false);
   if (const std::string kind = keys.text("position_embedding_type", "absolute");
       kind != "absolute") {
@@ -85,10 +85,11 @@ void read_encoder(const ConfigKeys& keys, ModelSpec& model) {
                     ConfigKeys::shown(kind));
   }
   model.embedding.token_types = keys.integer({"type_vocab_size"}, model.embedding.token_types);
-  read_activation(keys, "hidden_act", "gelu", model);
+  read_activation(keys, "hidden_act", usual.activation, model);
   read_norm_eps(keys, "layer_norm_eps", 1e-12, model);
   model.embedding.norm->eps = model.head.transform->norm.eps = model.final_norm.eps;
-  model.dropout = read_dropout(keys, {"hidden_dropout_prob", "attention_probs_dropout_prob"}, 0.1);
+  model.dropout =
+      read_dropout(keys, {"hidden_dropout_prob", "attention_probs_dropout_prob"}, usual.dropout);
   read_ends(keys, true, model);
 }
 

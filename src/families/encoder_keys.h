@@ -15,7 +15,11 @@ ModelSpec encoder_stack(std::string_view family, const Sizes& sizes, int64_t tok
 /// Sizes, activation, norms, dropout, initial spread: what BERT's descendants spell alike.
 /// `model`: as the family makes it.
 Sizes read_encoder_sizes(const ConfigKeys& keys, const Sizes& usual);
-void read_encoder(const ConfigKeys& keys, ModelSpec& model);
+struct EncoderDefaults {
+  const char* activation = "gelu";
+  double dropout = 0.1;
+};
+void read_encoder(const ConfigKeys& keys, ModelSpec& model, const EncoderDefaults& usual = {});
 void write_encoder(const ModelSpec& model, nlohmann::ordered_json& json);
 
 /// Which head a class has that `architectures` names; a class of the family that has no code here

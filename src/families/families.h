@@ -77,6 +77,8 @@ extern const Family kStarcoder2;
 extern const Family kBert;
 /// Liu et al. 2019: BERT with positions from 2 on and heads of its own.
 extern const Family kRoberta;
+/// Lan et al. 2020: BERT with one layer's weights for all, and narrow tables.
+extern const Family kAlbert;
 /// Warner et al. 2024: norms before, rotary positions, windows, gated MLPs.
 extern const Family kModernbert;
 

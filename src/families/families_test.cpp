@@ -90,7 +90,13 @@ TEST(Families, ClassDefaultsAndPublishedSizesHaveThePublishedCounts) {
         {"type_vocab_size", 1},
         {"vocab_size", 50265}},
        124697433},
-      {{{"model_type", "modernbert"}}, 149655232}};
+      {{{"model_type", "modernbert"}}, 149655232},
+      {{{"model_type", "albert"},
+        {"architectures", {"AlbertModel"}},
+        {"hidden_size", 768},
+        {"num_attention_heads", 12},
+        {"intermediate_size", 3072}},
+       11683584}};
   for (const auto& [json, count] : cases) EXPECT_EQ(parsed(json).num_parameters(), count) << json;
 }
 
@@ -115,6 +121,8 @@ std::vector<std::pair<std::string, Json>> options() {
       {"bert", {{"architectures", {"BertModel"}}}},
       {"roberta", {{"pad_token_id", 5}, {"tie_word_embeddings", false}}},
       {"roberta", {{"architectures", {"RobertaForSequenceClassification"}}}},
+      {"albert", {{"num_hidden_groups", 3}, {"embedding_size", 20}}},
+      {"albert", {{"architectures", {"AlbertForSequenceClassification"}}}},
       {"modernbert", {{"attention_bias", true}, {"norm_bias", true}, {"local_attention", 6}}},
       {"modernbert", {{"layer_types", types}, {"decoder_bias", false}, {"mlp_bias", true}}},
       {"modernbert",

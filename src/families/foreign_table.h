@@ -22,7 +22,8 @@ namespace megalith::models {
 enum class Part : uint8_t { none, rows, query, key, value, gate, up };
 
 struct ForeignPiece {
-  std::string_view name;  // '*' is the number of the layer
+  // '*' is the number of the layer; one that begins with '.' stands behind the table's prefix.
+  std::string_view name;
   Part part = Part::none;
 };
 struct ForeignRow {

@@ -23,7 +23,7 @@ constexpr std::string_view kHarmless =
     "_name_or_path _num_labels architectures attn_implementation bad_words_ids "
     "begin_suppress_tokens bos_token_id cache_implementation chunk_size_feed_forward "
     "classifier_dropout decoder_start_token_id diversity_penalty do_sample dtype "
-    "early_stopping encoder_no_repeat_ngram_size eos_token_id "
+    "early_stopping encoder_no_repeat_ngram_size eos_token_id eos_token_ids "
     "exponential_decay_length_penalty finetuning_task forced_bos_token_id forced_eos_token_id "
     "gradient_checkpointing id2label is_decoder is_llama_config label2id length_penalty "
     "max_length max_new_tokens max_sequence_length min_length min_new_tokens n_ctx n_special "

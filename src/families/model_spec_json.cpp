@@ -44,6 +44,8 @@ struct Document {
     v.section("embedding", model.embedding, "From ids to rows.");
     v.section("final_norm", model.final_norm, "Before the head.");
     v.section("head", model.head, "From rows to losses.");
+    v.field("layer_groups", model.layer_groups, "that share their weights; 0: none",
+            config::between(0, kMostLayers));
     v.list("layers", runs, "count", "from the first to the last");
   }
 };

@@ -3,40 +3,14 @@
 // RobertaConfig and modeling_roberta.py of transformers 4 and 5.
 #include "base/error.h"
 #include "families/encoder_keys.h"
+#include "families/encoder_rows.h"
 
 namespace megalith::models {
 namespace roberta_family {
 
 using layers::HeadKind;
 
-constexpr ForeignRow kRows[] = {
-    {"embedding.weight", {{"roberta.embeddings.word_embeddings.weight", Part::rows}}},
-    {"position.weight", {{"roberta.embeddings.position_embeddings.weight", Part::rows}}},
-    {"token_type.weight", {{"roberta.embeddings.token_type_embeddings.weight", Part::rows}}},
-    {"embedding.norm.weight", {{"roberta.embeddings.LayerNorm.weight", Part::rows}}},
-    {"embedding.norm.bias", {{"roberta.embeddings.LayerNorm.bias", Part::rows}}},
-    {"layers.*.attention.qkv.weight",
-     {{"roberta.encoder.layer.*.attention.self.query.weight", Part::query},
-      {"roberta.encoder.layer.*.attention.self.key.weight", Part::key},
-      {"roberta.encoder.layer.*.attention.self.value.weight", Part::value}}},
-    {"layers.*.attention.qkv.bias",
-     {{"roberta.encoder.layer.*.attention.self.query.bias", Part::query},
-      {"roberta.encoder.layer.*.attention.self.key.bias", Part::key},
-      {"roberta.encoder.layer.*.attention.self.value.bias", Part::value}}},
-    {"layers.*.attention.output.weight",
-     {{"roberta.encoder.layer.*.attention.output.dense.weight", Part::rows}}},
-    {"layers.*.attention.output.bias",
-     {{"roberta.encoder.layer.*.attention.output.dense.bias", Part::rows}}},
-    {"layers.*.norm_1.weight",
-     {{"roberta.encoder.layer.*.attention.output.LayerNorm.weight", Part::rows}}},
-    {"layers.*.norm_1.bias",
-     {{"roberta.encoder.layer.*.attention.output.LayerNorm.bias", Part::rows}}},
-    {"layers.*.mlp.up.weight", {{"roberta.encoder.layer.*.intermediate.dense.weight", Part::rows}}},
-    {"layers.*.mlp.up.bias", {{"roberta.encoder.layer.*.intermediate.dense.bias", Part::rows}}},
-    {"layers.*.mlp.down.weight", {{"roberta.encoder.layer.*.output.dense.weight", Part::rows}}},
-    {"layers.*.mlp.down.bias", {{"roberta.encoder.layer.*.output.dense.bias", Part::rows}}},
-    {"layers.*.norm_2.weight", {{"roberta.encoder.layer.*.output.LayerNorm.weight", Part::rows}}},
-    {"layers.*.norm_2.bias", {{"roberta.encoder.layer.*.output.LayerNorm.bias", Part::rows}}},
+constexpr ForeignRow kHeadRows[] = {
     {"head.weight", {{"lm_head.decoder.weight", Part::rows}}},
     {"head.bias", {{"lm_head.decoder.bias", Part::rows}}, false, {}, false},
     {"head.bias", {{"lm_head.bias", Part::rows}}},
@@ -56,6 +30,7 @@ constexpr ForeignRow kRows[] = {
     {"head.output.weight", {{"classifier.out_proj.weight", Part::rows}}},
     {"head.output.bias", {{"classifier.out_proj.bias", Part::rows}}},
 };
+constexpr auto kRows = joined(kEncoderEmbeddingRows, kEncoderLayerRows, kHeadRows);
 /// A copy of the bias, and the pooler of a class that does not have it.
 constexpr std::string_view kBuffers[] = {"roberta.embeddings.position_ids", "lm_head.bias",
                                          "lm_head.decoder.bias", "roberta.pooler.dense.weight",

@@ -9,7 +9,7 @@ Block::Block(parameters::ParameterSet& set, const LayerPlace& place, const Block
              const Partition& partition)
     : is_parallel_(config.spec.parallel),
       materialised_(config.spec.attention.materialised),
-      name_(fmt::format("layers.{}", place.in_model)),
+      name_(fmt::format("layers.{}", place.group)),
       attention_path_(set, name_ + ".norm_1",
                       {config.spec, config.hidden, place.in_model, DropoutSite::attention},
                       partition),
@@ -29,7 +29,7 @@ std::optional<Block::CrossHalf> Block::make_cross(parameters::ParameterSet& set,
                                                   const Partition& partition) {
   if (!config.spec.cross) return std::nullopt;
   MEGA_CHECK(!config.spec.parallel, "a parallel block with cross attention");
-  const std::string name = fmt::format("layers.{}", place.in_model);
+  const std::string name = fmt::format("layers.{}", place.group);
   return CrossHalf{
       Residual(set, name + ".norm_cross",
                {config.spec, config.hidden, place.in_model, DropoutSite::cross}, partition),

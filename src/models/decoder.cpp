@@ -38,8 +38,10 @@ Decoder::Decoder(const ModelSpec& spec, parameters::ParameterSet& set, const Sta
   }
   for (int64_t i = stage.begin; i < stage.end; ++i) {
     begins_.push_back(set.all().size());
-    blocks_.emplace_back(set, layers::LayerPlace{i, i - stage.begin}, block_config(spec, i),
-                         partition);
+    set.give_again(i > stage.begin && spec.group(i) == spec.group(i - 1));
+    blocks_.emplace_back(set, layers::LayerPlace{i, i - stage.begin, spec.group(i)},
+                         block_config(spec, i), partition);
+    set.give_again(false);
   }
   begins_.push_back(set.all().size());
   if (stage.has_head) {

@@ -55,12 +55,14 @@ int64_t unpadded_rows(const ModelSpec& model, const DeclaredTensor& tensor) {
 }
 
 TensorMap map_of(const ModelSpec& model, const DeclaredTensor& tensor, const ForeignRow& row,
-                 int64_t layer) {
+                 int64_t layer, std::string_view prefix) {
   TensorMap map{tensor.name, tensor.shape, {}};
   for (const ForeignPiece& piece : row.pieces) {
     if (piece.part == Part::none) break;
     RowMove move = place_of(piece.part, model, layer, unpadded_rows(model, tensor));
-    move.name = with_number(piece.name, layer);
+    const bool behind = piece.name.starts_with('.');
+    move.name =
+        std::string(behind ? prefix : "") + with_number(piece.name.substr(behind ? 1 : 0), layer);
     const bool is_matrix = tensor.shape.num_dims() > 1;
     move.transposed = row.transposed && is_matrix;
     for (const RowMove& before : map.moves) {
@@ -157,7 +159,7 @@ std::vector<TensorMap> tensor_maps(const ModelSpec& model, const ForeignTable& t
       if (!layer || (row.head && *row.head != model.head.kind) ||
           (row.tied && *row.tied != model.head.tied))
         continue;
-      maps.push_back(map_of(model, tensor, row, *layer));
+      maps.push_back(map_of(model, tensor, row, *layer, table.prefix));
       break;
     }
     if (maps.size() == before) {

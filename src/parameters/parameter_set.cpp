@@ -49,7 +49,11 @@ int Parameter::canonical_shard(int local) const {
 
 Parameter& ParameterSet::declare(Declaration declaration) {
   if (rule_) rule_(declaration);
-  MEGA_CHECK(find(declaration.name) == nullptr, "parameter {} declared twice", declaration.name);
+  if (Parameter* const known = find(declaration.name)) {
+    MEGA_CHECK(gives_again_ && known->shape() == declaration.shape, "parameter {} declared twice",
+               declaration.name);
+    return *known;
+  }
   Parameter& parameter = parameters_.emplace_back(std::move(declaration));
   by_name_.emplace(parameter.name(), &parameter);
   const int64_t sums = parameter.trainable() ? aligned(sum_shape(parameter).num_elements()) : 0;

@@ -54,6 +54,9 @@ class ParameterSet {
 
   /// Adds a parameter; names must be unique. The reference stays valid.
   Parameter& declare(Declaration declaration);
+  /// From here on, until it is called with false, names that are there already are given again: for
+  /// layers that share their weights.
+  void give_again(bool again) { gives_again_ = again; }
   const std::deque<Parameter>& all() const { return parameters_; }
   std::deque<Parameter>& all() { return parameters_; }
   /// Null when absent.
@@ -99,6 +102,7 @@ class ParameterSet {
   void place_weights();
   std::deque<Parameter> parameters_;
   std::unordered_map<std::string_view, Parameter*> by_name_;  // names of the deque's
+  bool gives_again_ = false;
   Storage storage_;
   Ownership ownership_;
   DeclarationRule rule_;

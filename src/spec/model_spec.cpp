@@ -128,7 +128,9 @@ void ModelSpec::set_num_layers(int64_t count) {
 
 int64_t ModelSpec::num_parameters() const {
   int64_t total = embedding_parameters(*this);
-  for (const LayerSpec& layer : layers) total += layer_parameters(layer, hidden);
+  for (int64_t i = 0; i < num_layers(); ++i) {
+    if (i == 0 || group(i) != group(i - 1)) total += layer_parameters(layer(i), hidden);
+  }
   if (head.norm) total += norm_parameters(final_norm, hidden);
   return total + layers::head_type(head.kind).num_parameters(head, hidden, table_width(), vocab);
 }
@@ -145,6 +147,11 @@ void ModelSpec::check(const std::string& where) const {
         return layer.attention.causal != layers.front().attention.causal;
       })) {
     faults.emplace_back("some layers are causal and others are not");
+  }
+  if (layer_groups < 0 || layer_groups > num_layers()) {
+    faults.push_back(fmt::format("layer_groups {} of {} layers", layer_groups, num_layers()));
+  } else if (layer_groups > 0 && !is_uniform()) {
+    faults.emplace_back("layers that differ share their weights");
   }
   if (embedding.position_offset != 0 && embedding.position != layers::PositionKind::learned)
     faults.emplace_back("embedding.position_offset is of a table of positions, and there is none");

@@ -25,11 +25,17 @@ struct ModelSpec {
   double init_std = 0.02;
   layers::EmbeddingSpec embedding;
   std::vector<layers::LayerSpec> layers = std::vector<layers::LayerSpec>(12);
+  /// Runs of layers that share their weights (Lan et al. 2020): group(i) has those of layer i. 0:
+  /// every layer has its own.
+  int64_t layer_groups = 0;
   layers::NormSpec final_norm;
   layers::HeadSpec head;
 
   int64_t num_layers() const { return static_cast<int64_t>(layers.size()); }
   const layers::LayerSpec& layer(int64_t index) const { return layers[static_cast<size_t>(index)]; }
+  int64_t num_groups() const { return layer_groups == 0 ? num_layers() : layer_groups; }
+  /// Whose weights a layer has, by which its parameters are named.
+  int64_t group(int64_t layer) const { return layer * num_groups() / num_layers(); }
   /// All layers alike.
   bool is_uniform() const;
   /// Every token sees those before it and itself alone: what predicting the next one needs.

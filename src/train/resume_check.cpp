@@ -6,7 +6,7 @@
 #include "base/integer.h"
 #include "base/log.h"
 #include "config/resume.h"
-#include "families/recipe_model.h"
+#include "models/recipe_model.h"
 
 namespace megalith::train {
 namespace {

@@ -7,7 +7,7 @@
 #include "comm/operation.h"
 #include "engine/state.h"
 #include "families/model_spec_json.h"
-#include "families/recipe_model.h"
+#include "models/recipe_model.h"
 #include "train/resume_check.h"
 #include "train/run_folder.h"
 

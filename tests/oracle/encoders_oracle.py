@@ -58,14 +58,21 @@ MODELS["modernbert"] = {
         "rope_parameters": {"full_attention": {"rope_type": "default", "rope_theta": 500.0},
                             "sliding_attention": {"rope_type": "default", "rope_theta": 100.0}}},
 }
+MODELS["albert"] = {
+    "plain": SMALL | {"embedding_size": 24, "num_hidden_layers": 4, "hidden_act": "gelu_pytorch_tanh"},
+    "two groups, untied": SMALL | {"embedding_size": 44, "num_hidden_layers": 5, "num_hidden_groups": 2, "hidden_act": "gelu",
+                                   "tie_word_embeddings": False},
+}
 REFUSED = {
     "bert": {"position_embedding_type": "relative_key", "is_decoder": True, "hidden_act": "mish",
              "architectures": ["BertForQuestionAnswering"]},
     "roberta": {"position_embedding_type": "relative_key_query", "is_decoder": True, "hidden_act": "mish"},
+    "albert": {"inner_group_num": 2, "is_decoder": True, "hidden_act": "mish"},
     "modernbert": {"classifier_pooling": "max", "hidden_activation": "mish", "layer_types": ["chunked_attention"] * 4},
 }
 # Biases that a class has and does not read where its projection is untied, and those that it reads.
-UNREAD = {"cls.predictions.bias": "cls.predictions.decoder.bias", "lm_head.bias": "lm_head.decoder.bias"}
+UNREAD = {"cls.predictions.bias": "cls.predictions.decoder.bias", "lm_head.bias": "lm_head.decoder.bias",
+          "predictions.bias": "predictions.decoder.bias"}
 # What each kind of head is opened as, asked for, and gives for a line.
 HEADS = {
     "masked": (transformers.AutoModelForMaskedLM, ["score", "--masked", "--mask-id", MASK], "logprobs"),

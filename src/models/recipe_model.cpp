@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "families/recipe_model.h"
+#include "models/recipe_model.h"
 
 #include <algorithm>
 
