@@ -31,8 +31,10 @@ namespace {
 engine::DeviceBatch::Sizes sizes_of(const engine::Settings& settings,
                                     const data::HostBatch& batch) {
   const engine::LossValues losses(settings);
-  return {std::max(batch.num_sequences(), losses.max_sequences(batch)), losses.shape(),
-          settings.model.embedding.token_types > 0};
+  return {.max_sequences = std::max(batch.num_sequences(), losses.max_sequences(batch)),
+          .losses = losses.shape(),
+          .predicted_per_sample = losses.predicted_per_sample(),
+          .token_types = settings.model.embedding.token_types > 0};
 }
 
 }  // namespace
