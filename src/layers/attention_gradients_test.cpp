@@ -3,6 +3,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <utility>
+
 #include "layers/attention.h"
 #include "testing/gradient_check.h"
 #include "testing/layer_case.h"
@@ -44,6 +47,42 @@ TEST(LayerGradients, AttentionWithDropout) {
                          .causal = causal,
                          .materialised = materialised},
                         fmt::format("{} {} {}", materialised, kv_heads, causal));
+      }
+    }
+  }
+}
+
+// What a row's output depends on, one row of the input after the other: without `causal` a window
+// of three sees two tokens to either side.
+TEST(Attention, AWindowThatIsNotCausalHasTwoSides) {
+  for (const bool causal : {true, false}) {
+    const AttentionSpec spec{
+        .heads = 2, .kv_heads = 2, .head_dim = 8, .window = 3, .causal = causal};
+    megalith::testing::LayerCase c(megalith::testing::tiny_f64_settings());
+    const Attention layer(c.parameters(), "attention", {1, 0}, {spec, {}, 16, 8}, c.partition());
+    c.place();
+    Context context = c.context();
+    context.dropout = 0;
+    const Shape shape{c.tokens(), 16};
+    const auto x = c.random(shape, "x"), before = c.tensor(shape), after = c.tensor(shape);
+    layer.forward(context, c.batch(), x, before, nullptr);
+    const std::span<const int32_t> ends = c.batch().cu_seqlens;
+    for (int64_t changed = 0; changed < c.tokens(); ++changed) {
+      double& element = x.view.row<double>(changed)[3];
+      const double old = std::exchange(element, element + 1);
+      layer.forward(context, c.batch(), x, after, nullptr);
+      element = old;
+      for (int64_t t = 0; t < c.tokens(); ++t) {
+        const auto sequence_of = [&](int64_t token) {
+          return std::ranges::upper_bound(ends, static_cast<int32_t>(token)) - ends.begin();
+        };
+        const int64_t ahead = changed - t;
+        const bool seen =
+            sequence_of(t) == sequence_of(changed) && ahead >= -2 && ahead <= (causal ? 0 : 2);
+        bool differs = false;
+        for (int64_t i = 0; i < 16; ++i)
+          differs |= before.view.row<double>(t)[i] != after.view.row<double>(t)[i];
+        EXPECT_EQ(differs, seen) << causal << " " << t << " " << changed;
       }
     }
   }

@@ -55,6 +55,37 @@ TEST(LayerGradients, Embedding) {
   }
 }
 
+TEST(Embedding, IsTheSumOfItsRows) {
+  const EmbeddingSpec spec{.position_offset = 2, .token_types = 3};
+  engine::Settings settings = tiny_f64_settings();
+  settings.model.embedding.token_types = spec.token_types;
+  LayerCase c(settings);
+  const Embedding layer(c.parameters(), {spec, {20, 128, kH}, kH, 8}, c.partition());
+  c.place();
+  Context context = c.context();
+  context.dropout = 0;
+  Batch batch = c.batch();
+  std::vector<int32_t> types(static_cast<size_t>(c.tokens()));
+  for (size_t t = 0; t < types.size(); ++t) types[t] = static_cast<int32_t>(t % 3);
+  batch.type_T =
+      ConstView(reinterpret_cast<const std::byte*>(types.data()), DType::i32, Shape{c.tokens()});
+  batch.own.type_T = batch.type_T;
+  const auto y = c.tensor(Shape{c.tokens(), kH});
+  layer.forward(context, batch, y, nullptr);
+  const auto row = [&](const char* name, int64_t number) {
+    return c.parameters().find(name)->master().row<double>(number);
+  };
+  for (int64_t t = 0; t < c.tokens(); ++t) {
+    for (int64_t i = 0; i < kH; ++i) {
+      const double sum =
+          row("embedding.weight", batch.ids_T.as<int32_t>()[t])[i] +
+          row("token_type.weight", types[static_cast<size_t>(t)])[i] +
+          row("position.weight", spec.position_offset + batch.position_T.as<int32_t>()[t])[i];
+      EXPECT_DOUBLE_EQ(y.view.row<double>(t)[i], sum) << t << " " << i;
+    }
+  }
+}
+
 void check_norm(const NormSpec& spec) {
   LayerCase c(tiny_f64_settings());
   const Norm layer(c.parameters(), "norm", kH, spec, c.partition());
