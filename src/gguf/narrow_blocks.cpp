@@ -52,14 +52,14 @@ bool narrow_q4_0(const float* values, std::byte* block) {
 
 bool narrow_q4_1(const float* values, std::byte* block) {
   if (!are_finite(values)) return false;
-  const auto [least, most] = std::minmax_element(values, values + kBlock);
-  const float scale = (*most - *least) / 15.0F;
+  const auto ends = std::minmax_element(values, values + kBlock);
+  const float least = *ends.first, scale = (*ends.second - least) / 15.0F;
   if (!std::isfinite(scale)) return false;
   const float inverse = inverse_of(scale);
   store_codes(block + 4,
-              [&](int i) { return static_cast<unsigned>((values[i] - *least) * inverse + 0.5F); });
+              [&](int i) { return static_cast<unsigned>((values[i] - least) * inverse + 0.5F); });
   const bool has_scale = store_half(scale, block);
-  return store_half(*least, block + 2) && has_scale;
+  return store_half(least, block + 2) && has_scale;
 }
 
 }  // namespace megalith::gguf
