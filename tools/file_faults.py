@@ -29,7 +29,7 @@ FILE_FAULTS = [
     Fault("blocks of a GGUF file not those of its rows", "src/store/write_gguf.cpp",
           "return whole_blocks ? type : TensorType::f32;", "return type;", "store_test", "GgufStore.RowsThatAreNoWholeBlocksStayPlain"),
     Fault("codes of four bits cut off instead of rounded", "src/gguf/narrow_blocks.cpp",
-          "(values[i] - *least) * inverse + 0.5F", "(values[i] - *least) * inverse", "gguf_test", "Narrow.CodesOfFourBitsAreThePackages"),
+          "(values[i] - least) * inverse + 0.5F", "(values[i] - least) * inverse", "gguf_test", "Narrow.CodesOfFourBitsAreThePackages"),
     Fault("fifth bits of a block taken in the order of the codes", "src/gguf/widen_blocks.cpp",
           "fifth >> (i + kHalf) & 1", "fifth >> (i + 1) & 1", "gguf_test", "Formats/Widen.ValuesAreThePackages/Q5_0"),
     Fault("high bits of the scales of a block's last groups lost", "src/gguf/widen_k_blocks.cpp",
