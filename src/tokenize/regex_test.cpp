@@ -4,6 +4,7 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <regex.h>
 
 #include "base/error.h"
 
@@ -61,6 +62,15 @@ TEST(Regex, StepsAreBounded) {
   const Regex regex("(?:a|a|aa)+$", "x");
   EXPECT_THAT([&] { regex.find(std::string(200, 'a') + "b", matches); },
               testing::ThrowsMessage<UserError>(testing::HasSubstr("limit")));
+}
+
+// Oniguruma's own regexec finds nothing in an empty text.
+TEST(Regex, PosixNamesAreThoseOfTheCLibrary) {
+  regex_t pattern{};
+  ASSERT_EQ(::regcomp(&pattern, "()", REG_EXTENDED), 0);
+  regmatch_t match{};
+  EXPECT_EQ(::regexec(&pattern, "", 1, &match, 0), 0);
+  ::regfree(&pattern);
 }
 
 }  // namespace
