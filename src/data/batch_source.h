@@ -14,8 +14,10 @@ namespace megalith::data {
 class BatchSource {
  public:
   virtual ~BatchSource() = default;
-  /// Tokens of a sample.
+  /// Tokens of a sample; of an encoder-decoder's, those of the decoder.
   virtual int64_t sequence_length() const = 0;
+  /// Tokens of a sample that its encoder reads; 0: there is none.
+  virtual int64_t encoder_length() const { return 0; }
   virtual int64_t samples_per_epoch() const = 0;
   /// Overwrites `batch`, reusing its memory, with the samples [first, first + count). Any thread.
   virtual void fill(int64_t first, int64_t count, HostBatch& batch) const = 0;

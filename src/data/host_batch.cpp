@@ -42,6 +42,17 @@ void check_options(const BatchOptions& options) {
 
 }  // namespace
 
+void HostTokens::clear(int64_t first, int64_t length) {
+  first_sample = first;
+  num_samples = 0;
+  sequence_length = length;
+  ids_T.clear();
+  position_T.clear();
+  type_T.clear();
+  cu_seqlens.assign(1, 0);
+  sequence_sample.clear();
+}
+
 void fill_batch(const Sampler& sampler, int64_t first, int64_t count, const BatchOptions& options,
                 HostBatch& batch, const ChangeTokens& change) {
   check_options(options);
@@ -49,15 +60,10 @@ void fill_batch(const Sampler& sampler, int64_t first, int64_t count, const Batc
   const auto num_tokens = checked_multiply(count, length);
   MEGA_CHECK(count >= 0 && num_tokens && *num_tokens <= std::numeric_limits<int32_t>::max(),
              "{} samples of {} tokens", count, length);
-  batch.first_sample = first;
+  batch.clear(first, length);
   batch.num_samples = count;
-  batch.sequence_length = length;
-  batch.ids_T.clear();
   batch.targets_T.clear();
-  batch.position_T.clear();
   batch.loss_weight_T.clear();
-  batch.cu_seqlens.assign(1, 0);
-  batch.sequence_sample.clear();
   batch.total_weight = 0;
   for (auto* column : {&batch.ids_T, &batch.targets_T, &batch.position_T}) {
     column->reserve(static_cast<size_t>(*num_tokens));

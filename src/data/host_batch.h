@@ -23,25 +23,35 @@ struct BatchOptions {
   bool end_of_document_loss = true;  // false: weight 0 where the input is an end of document
 };
 
-/// T = num_samples * S tokens. Token t is token t % S of sample first_sample + t / S.
-struct HostBatch {
+/// What a stack of layers reads: T = num_samples * S tokens. Token t is token t % S of sample
+/// first_sample + t / S.
+struct HostTokens {
   int64_t first_sample = 0;
   int64_t num_samples = 0;
   int64_t sequence_length = 0;  // S
   std::vector<int32_t> ids_T;
+  std::vector<int32_t> position_T;
+  std::vector<int32_t> type_T;           // of segments; empty: all 0
+  std::vector<int32_t> cu_seqlens;       // num_sequences() + 1 entries, from 0 to T
+  std::vector<int64_t> sequence_sample;  // the sample (its global number) of each sequence
+
+  int64_t num_tokens() const { return static_cast<int64_t>(ids_T.size()); }
+  int64_t num_sequences() const { return static_cast<int64_t>(sequence_sample.size()); }
+  /// No samples, memory kept; those to come begin with `first` and have `length` tokens each.
+  void clear(int64_t first, int64_t length);
+};
+
+/// Of an encoder-decoder: the decoder's tokens, which have the losses.
+struct HostBatch : HostTokens {
   // Targets and weights are of what the model's head makes losses of: tokens, or whole sequences
   // (one of each instead of T). Corpora give those of tokens, of weight 0 or 1.
   std::vector<int32_t> targets_T;
   std::vector<float> target_numbers;  // instead, of heads that predict numbers: unit after unit
-  std::vector<int32_t> position_T;
-  std::vector<int32_t> type_T;  // of segments; empty: all 0
   std::vector<float> loss_weight_T;
-  std::vector<int32_t> cu_seqlens;       // num_sequences() + 1 entries, from 0 to T
-  std::vector<int64_t> sequence_sample;  // the sample (its global number) of each sequence
-  double total_weight = 0;               // sum of loss_weight_T
-
-  int64_t num_tokens() const { return static_cast<int64_t>(ids_T.size()); }
-  int64_t num_sequences() const { return static_cast<int64_t>(sequence_sample.size()); }
+  double total_weight = 0;  // sum of loss_weight_T
+  /// What an encoder reads of the same samples; without tokens where there is none. Sequence i of
+  /// the decoder looks at sequence i of the encoder.
+  HostTokens encoder;
 };
 
 /// Puts others in the place of a sample's S + 1 tokens. Any thread.
