@@ -28,7 +28,7 @@ data.tokenizer data.validation_fraction data.document_mask data.reset_positions
 data.end_of_document_loss
 train.objective train.masking.rate train.masking.mask_share train.masking.random_share
 train.masking.whole_words train.fim.rate train.fim.spm_rate train.fim.prefix train.fim.middle
-train.fim.suffix
+train.fim.suffix train.spans.rate train.spans.mean_length train.spans.sentinel train.spans.start
 train.steps train.tokens train.epochs train.hours train.sequence_length train.init
 train.global_batch train.micro_batch
 train.ramp_start train.ramp_increment train.ramp_samples train.z_loss

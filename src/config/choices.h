@@ -17,8 +17,9 @@ enum class Schedule : uint8_t { constant, linear, cosine, inverse_sqrt, wsd, hou
 enum class Recompute : uint8_t { none, selective, full };
 /// Of micro-batches over pipeline stages (parallel/schedule.h).
 enum class PipelineSchedule : uint8_t { one_forward_one_backward, gpipe, interleaved };
-/// What is predicted (objectives/): the next token, or tokens that are hidden.
-enum class Objective : uint8_t { causal, masked };
+/// What is predicted (objectives/): the next token, tokens that are hidden, or
+/// spans of them.
+enum class Objective : uint8_t { causal, masked, spans };
 
 template <>
 struct EnumNames<Schedule> {
@@ -35,7 +36,7 @@ struct EnumNames<PipelineSchedule> {
 };
 template <>
 struct EnumNames<Objective> {
-  static constexpr std::array<std::string_view, 2> names = {"causal", "masked"};
+  static constexpr std::array<std::string_view, 3> names = {"causal", "masked", "spans"};
 };
 
 }  // namespace megalith::config

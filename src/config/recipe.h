@@ -92,10 +92,21 @@ struct FimSection {
   friend bool operator==(const FimSection&, const FimSection&) = default;
 };
 
+/// Of the objective spans.
+struct SpansSection {
+  double rate = 0.15;
+  double mean_length = 3;
+  std::string sentinel = "<extra_id_{}>";
+  std::string start = "<pad>";
+  void visit(FieldVisitor& v);
+  friend bool operator==(const SpansSection&, const SpansSection&) = default;
+};
+
 struct TrainSection {
   Objective objective = Objective::causal;
   MaskingSection masking;
   FimSection fim;
+  SpansSection spans;
   // Exactly one of the four is given; -1: not given.
   int64_t steps = -1;
   int64_t tokens = -1;

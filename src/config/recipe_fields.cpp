@@ -123,20 +123,33 @@ void FimSection::visit(FieldVisitor& v) {
   v.field("suffix", suffix, "token before the suffix");
 }
 
+void SpansSection::visit(FieldVisitor& v) {
+  v.field("rate", rate, "part of a sample's tokens that is hidden",
+          Constraint{.low = 0, .high = 1, .low_open = true, .high_open = true});
+  v.field("mean_length", mean_length, "tokens of a span, on average", between(1, 1000));
+  v.field("sentinel", sentinel,
+          "the token that stands for a span; {} is its number in the sample, from 0");
+  v.field("start", start, "the token that the decoder begins with");
+}
+
 void TrainSection::visit(FieldVisitor& v) {
   v.field(
       "objective", objective,
       "what is predicted: causal, the next token; masked, tokens that are hidden (Devlin et al. "
-      "2019)");
+      "2019); spans, runs of them, by a decoder (Raffel et al. 2020)");
   v.section("masking", masking, "The objective masked.");
   v.section("fim", fim, "Fill-in-the-middle of the objective causal (Bavarian et al. 2022).");
+  v.section("spans", spans, "The objective spans.");
   v.field("steps", steps, "optimizer steps; one of steps, tokens, epochs, hours is given",
           kGivenOrNot);
   v.field("tokens", tokens, "tokens to train on, rounded up to whole steps", kGivenOrNot);
   v.field("epochs", epochs, "passes over the data", between(-1, 1e9));
   v.field("hours", hours, "time to train for, in hours", between(-1, 1e6));
-  v.field("sequence_length", sequence_length,
-          "tokens of a training sample; 0: model.context, the most", between(0, 1 << 28));
+  v.field(
+      "sequence_length", sequence_length,
+      "tokens of a training sample, with spans those that the encoder reads; 0: model.context, the "
+      "most",
+      between(0, 1 << 28));
   v.field("init", init,
           "weights to begin with, a fresh optimizer beside them: a run, a checkpoint, a Hugging "
           "Face folder or a GGUF file of this model; empty: drawn from the seed");

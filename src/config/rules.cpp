@@ -171,8 +171,36 @@ void middle_rules(const Recipe& r, Faults& faults) {
         "give all of prefix, middle and suffix, or none");
 }
 
+/// A decoder answers one question about a whole sample.
+void spans_rules(const Recipe& r, Faults& faults) {
+  const SpansSection& s = r.train.spans;
+  if (r.train.objective != Objective::spans) {
+    if (s != SpansSection{})
+      add(faults, "train.spans", {"train.objective"},
+          fmt::format("has no effect with train.objective: {}; take it out of the recipe",
+                      r.train.objective));
+    return;
+  }
+  if (s.sentinel.find("{}") == std::string::npos)
+    add(faults, "train.spans.sentinel", {},
+        fmt::format("{:?} has no {{}} where the number of a sentinel stands", s.sentinel));
+  const auto refuse = [&](bool given, const char* key, const char* why) {
+    if (given)
+      add(faults, key, {"train.objective"},
+          fmt::format("has no meaning with train.objective: spans: {}; take it out of the recipe",
+                      why));
+  };
+  const char* const kOneSequence = "a sample is one sequence of the encoder and one of the decoder";
+  refuse(r.data.document_mask, "data.document_mask", kOneSequence);
+  refuse(r.data.reset_positions, "data.reset_positions", kOneSequence);
+  refuse(!r.data.end_of_document_loss, "data.end_of_document_loss",
+         "the decoder says what was hidden, ends of documents too");
+  refuse(r.train.sample_every > 0, "train.sample_every", "a model of spans continues no text");
+}
+
 void objective_rules(const Recipe& r, Faults& faults) {
   middle_rules(r, faults);
+  spans_rules(r, faults);
   const MaskingSection& m = r.train.masking;
   if (r.train.objective != Objective::masked) {
     if (m != MaskingSection{})

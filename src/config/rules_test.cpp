@@ -107,6 +107,50 @@ INSTANTIATE_TEST_SUITE_P(
                r.train.fim.middle = "<m>";
              },
              "train.fim.prefix", "or none"},
+        Case{"spans_of_no_effect", [](Recipe& r) { r.train.spans.rate = 0.3; }, "train.spans",
+             "has no effect with train.objective: causal"},
+        Case{"spans_of_all",
+             [](Recipe& r) {
+               r.train.objective = Objective::spans;
+               r.train.spans.rate = 1;
+             },
+             "train.spans.rate", "below 1"},
+        Case{"spans_of_part_of_a_token",
+             [](Recipe& r) {
+               r.train.objective = Objective::spans;
+               r.train.spans.mean_length = 0.5;
+             },
+             "train.spans.mean_length", "from 1"},
+        Case{"sentinels_without_number",
+             [](Recipe& r) {
+               r.train.objective = Objective::spans;
+               r.train.spans.sentinel = "<x>";
+             },
+             "train.spans.sentinel", "has no {}"},
+        Case{"spans_of_documents",
+             [](Recipe& r) {
+               r.train.objective = Objective::spans;
+               r.data.document_mask = true;
+             },
+             "data.document_mask", "one sequence of the encoder"},
+        Case{"spans_with_positions_of_documents",
+             [](Recipe& r) {
+               r.train.objective = Objective::spans;
+               r.data.reset_positions = true;
+             },
+             "data.reset_positions", "one sequence of the encoder"},
+        Case{"spans_say_ends",
+             [](Recipe& r) {
+               r.train.objective = Objective::spans;
+               r.data.end_of_document_loss = false;
+             },
+             "data.end_of_document_loss", "ends of documents too"},
+        Case{"spans_continue_no_text",
+             [](Recipe& r) {
+               r.train.objective = Objective::spans;
+               r.train.sample_every = 1;
+             },
+             "train.sample_every", "continues no text"},
         Case{"one_validation",
              [](Recipe& r) {
                r.data.validation = {{"a", 1}};

@@ -44,6 +44,12 @@ void check_objective(config::Objective objective, const models::ModelSpec& model
         "see; set train.objective: masked",
         model.family);
   }
+  if (objective == config::Objective::spans) {
+    throw UserError(
+        "recipe: train.objective spans needs a model with an encoder and a decoder; model.family "
+        "{} has one stack of layers: set train.objective: causal or masked",
+        model.family);
+  }
   if (objective == config::Objective::masked && !layers_are(false)) {
     throw UserError(
         "recipe: train.objective masked asks for tokens between others, and layers of model.family "

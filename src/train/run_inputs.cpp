@@ -8,6 +8,7 @@
 #include "base/integer.h"
 #include "objectives/fill_in_middle.h"
 #include "objectives/masked_source.h"
+#include "objectives/spans_source.h"
 
 namespace megalith::train {
 namespace {
@@ -82,6 +83,20 @@ data::SamplerOptions sampler_options(const config::Recipe& recipe, const engine:
   return options;
 }
 
+std::unique_ptr<data::BatchSource> spans_source(const config::Recipe& recipe,
+                                                const std::vector<config::Corpus>& corpora,
+                                                data::SamplerOptions sampler,
+                                                const text::Tokenizer& tokenizer,
+                                                uint64_t draw_seed) {
+  const config::SpansSection& s = recipe.train.spans;
+  const objectives::SpanCounts counts =
+      objectives::span_counts({s.rate, s.mean_length}, sampler.sequence_length);
+  sampler.sequence_length = counts.raw;
+  return std::make_unique<objectives::SpansSource>(
+      corpora_of(corpora), sampler, counts,
+      objectives::span_tokens(tokenizer, {s.sentinel, s.start}, counts.spans), draw_seed);
+}
+
 /// `draw_seed`: of what the objective draws.
 std::unique_ptr<data::BatchSource> source_of(const config::Recipe& recipe,
                                              const std::vector<config::Corpus>& corpora,
@@ -92,7 +107,9 @@ std::unique_ptr<data::BatchSource> source_of(const config::Recipe& recipe,
   if (recipe.train.objective == config::Objective::causal && f.rate == 0)
     return std::make_unique<data::CorpusSource>(corpora_of(corpora), sampler, batches);
   if (tokenizer == nullptr)
-    throw UserError("recipe: train.objective masked and train.fim need data.tokenizer");
+    throw UserError("recipe: train.objective masked and spans and train.fim need data.tokenizer");
+  if (recipe.train.objective == config::Objective::spans)
+    return spans_source(recipe, corpora, sampler, *tokenizer, draw_seed);
   if (recipe.train.objective == config::Objective::causal) {
     const objectives::FillInMiddle middle(*tokenizer,
                                           {f.rate, f.spm_rate, {f.prefix, f.middle, f.suffix}});

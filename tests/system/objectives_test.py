@@ -131,6 +131,8 @@ class Masked(Objective):
         self.refused("continues no text", "train.sample_every=1", "train.sample_prompts=[the]")
         self.refused("more than 1 together", "train.masking.random_share=0.3")
         self.refused("the nearest known key is train.masking.rate", "train.masking.rat=0.1")
+        self.refused("needs a model with an encoder and a decoder", "train.objective=spans", "train.masking=", "data.document_mask=false",
+                     "data.reset_positions=false")
         self.refused("has no effect with train.objective: causal", "train.objective=causal", "model.family=gpt2")
 
     def test_a_resume_may_not_ask_otherwise(self):
