@@ -24,7 +24,7 @@ model.rope.beta_slow model.rope.attention_factor model.rope.short_factors model.
 model.window model.qk_norm model.norm_eps model.init_std
 data.train data.train[].path data.train[].weight
 data.validation data.validation[].path data.validation[].weight
-data.tokenizer data.validation_fraction data.document_mask data.reset_positions
+data.tokenizer data.validation_fraction data.sequences data.document_mask data.reset_positions
 data.end_of_document_loss
 train.objective train.masking.rate train.masking.mask_share train.masking.random_share
 train.masking.whole_words train.fim.rate train.fim.spm_rate train.fim.prefix train.fim.middle

@@ -20,6 +20,8 @@ enum class PipelineSchedule : uint8_t { one_forward_one_backward, gpipe, interle
 /// What is predicted (objectives/): the next token, tokens that are hidden, or
 /// spans of them.
 enum class Objective : uint8_t { causal, masked, spans };
+/// What a training sample holds (data/): consecutive tokens of the corpus, or whole documents.
+enum class Sequences : uint8_t { tokens, documents };
 
 template <>
 struct EnumNames<Schedule> {
@@ -37,6 +39,10 @@ struct EnumNames<PipelineSchedule> {
 template <>
 struct EnumNames<Objective> {
   static constexpr std::array<std::string_view, 3> names = {"causal", "masked", "spans"};
+};
+template <>
+struct EnumNames<Sequences> {
+  static constexpr std::array<std::string_view, 2> names = {"tokens", "documents"};
 };
 
 }  // namespace megalith::config

@@ -67,6 +67,7 @@ struct DataSection {
   std::vector<Corpus> validation;
   std::string tokenizer;
   double validation_fraction = 0.0;
+  Sequences sequences = Sequences::tokens;
   bool document_mask = false;
   bool reset_positions = false;
   bool end_of_document_loss = true;

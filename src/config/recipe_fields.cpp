@@ -97,6 +97,9 @@ void DataSection::visit(FieldVisitor& v) {
   v.field("tokenizer", tokenizer, "path of tokenizer.json; optional when model.vocab is given");
   v.field("validation_fraction", validation_fraction,
           "part of the training documents held out for validation", from_below(0, 1));
+  v.field("sequences", sequences,
+          "what a sample is filled with: tokens, as they follow one another; documents, whole ones "
+          "as far as they fit, each a sequence of its own with positions from 0");
   v.field("document_mask", document_mask, "attention does not cross document ends");
   v.field("reset_positions", reset_positions, "positions start at 0 in each document");
   v.field("end_of_document_loss", end_of_document_loss,

@@ -67,6 +67,7 @@ constexpr auto kRules = std::to_array<ResumeRule>({
     {"data.validation[].weight", allowed, {}},
     {"data.tokenizer", by_content, "the token ids mean something else"},
     {"data.validation_fraction", needs_allow, kOrder},
+    {"data.sequences", needs_allow, kOrder},
     {"data.document_mask", needs_allow, kOther},
     {"data.reset_positions", needs_allow, kOther},
     {"data.end_of_document_loss", needs_allow, kOther},

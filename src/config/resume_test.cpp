@@ -132,6 +132,7 @@ const std::map<OnResume, std::set<std::string>> kJudgements = {
       "train.init",
       "data.train[].weight",
       "data.validation_fraction",
+      "data.sequences",
       "data.document_mask",
       "data.reset_positions",
       "data.end_of_document_loss",

@@ -171,6 +171,23 @@ void middle_rules(const Recipe& r, Faults& faults) {
         "give all of prefix, middle and suffix, or none");
 }
 
+/// Whole documents say by themselves what the masks do.
+void documents_rules(const Recipe& r, Faults& faults) {
+  if (r.data.sequences != Sequences::documents) return;
+  const auto refuse = [&](bool given, const char* key, const char* why) {
+    if (given)
+      add(faults, key, {"data.sequences"},
+          fmt::format("{} with data.sequences: documents; take it out of the recipe", why));
+  };
+  refuse(r.data.document_mask, "data.document_mask", "attention stays within each anyway");
+  refuse(r.data.reset_positions, "data.reset_positions", "positions begin at 0 in each anyway");
+  refuse(!r.data.end_of_document_loss, "data.end_of_document_loss",
+         "the last token of a document has no target anyway");
+  refuse(r.train.fim.rate > 0, "train.fim.rate", "samples cannot be rearranged");
+  refuse(r.train.objective == Objective::spans, "train.objective",
+         "spans are hidden in runs of tokens, not");
+}
+
 /// A decoder answers one question about a whole sample.
 void spans_rules(const Recipe& r, Faults& faults) {
   const SpansSection& s = r.train.spans;
@@ -200,6 +217,7 @@ void spans_rules(const Recipe& r, Faults& faults) {
 
 void objective_rules(const Recipe& r, Faults& faults) {
   middle_rules(r, faults);
+  documents_rules(r, faults);
   spans_rules(r, faults);
   const MaskingSection& m = r.train.masking;
   if (r.train.objective != Objective::masked) {

@@ -151,6 +151,36 @@ INSTANTIATE_TEST_SUITE_P(
                r.train.sample_every = 1;
              },
              "train.sample_every", "continues no text"},
+        Case{"documents_mask_themselves",
+             [](Recipe& r) {
+               r.data.sequences = Sequences::documents;
+               r.data.document_mask = true;
+             },
+             "data.document_mask", "within each anyway"},
+        Case{"documents_reset_positions_themselves",
+             [](Recipe& r) {
+               r.data.sequences = Sequences::documents;
+               r.data.reset_positions = true;
+             },
+             "data.reset_positions", "begin at 0 in each anyway"},
+        Case{"documents_end_without_target",
+             [](Recipe& r) {
+               r.data.sequences = Sequences::documents;
+               r.data.end_of_document_loss = false;
+             },
+             "data.end_of_document_loss", "has no target anyway"},
+        Case{"documents_are_not_rearranged",
+             [](Recipe& r) {
+               r.data.sequences = Sequences::documents;
+               r.train.fim.rate = 0.5;
+             },
+             "train.fim.rate", "cannot be rearranged"},
+        Case{"documents_without_spans",
+             [](Recipe& r) {
+               r.data.sequences = Sequences::documents;
+               r.train.objective = Objective::spans;
+             },
+             "train.objective", "in runs of tokens"},
         Case{"one_validation",
              [](Recipe& r) {
                r.data.validation = {{"a", 1}};

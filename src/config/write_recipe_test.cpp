@@ -109,6 +109,7 @@ TEST(WriteRecipe, AwkwardValuesComeBackToTheBit) {
   r.model.hidden = 64, r.model.heads = r.model.kv_heads = 8, r.model.ffn = 256;
   r.model.dropout = 0.1 + 1e-17;
   r.data.validation_fraction = 0, r.data.end_of_document_loss = true;
+  r.data.sequences = Sequences::tokens;
   r.train.sample_every = 0, r.train.fim = FimSection{}, r.train.spans = SpansSection{};
   for (auto* corpora : {&r.data.train, &r.data.validation})
     for (Corpus& corpus : *corpora)

@@ -45,7 +45,7 @@ class CorpusSource final : public BatchSource {
     fill_batch(sampler_, first, count, options_, batch, change_);
   }
   std::optional<double> sample_weight() const override {
-    if (!options_.end_of_document_loss) return std::nullopt;
+    if (!options_.end_of_document_loss || sampler_.has_whole_documents()) return std::nullopt;
     return static_cast<double>(sampler_.sequence_length());
   }
   const Sampler& sampler() const { return sampler_; }

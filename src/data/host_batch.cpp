@@ -33,6 +33,29 @@ void append_sample(std::span<const int32_t> tokens, int64_t sample, const BatchO
   }
 }
 
+/// The sequences of a sample of whole documents. The last token of one has no target.
+void append_documents(const Sampler& sampler, int64_t sample, HostBatch& batch) {
+  constexpr int32_t kNoTarget = -1;
+  const int64_t corpus = sampler.locate(sample).corpus;
+  std::vector<int32_t> tokens;
+  for (const Piece& piece : sampler.pieces(sample)) {
+    const auto length = static_cast<size_t>(piece.tokens.size());
+    tokens.resize(length + (piece.followed ? 1 : 0));
+    sampler.read(corpus, piece, tokens);
+    if (!piece.followed) tokens.push_back(kNoTarget);
+    batch.ids_T.insert(batch.ids_T.end(), tokens.begin(), tokens.end() - 1);
+    batch.targets_T.insert(batch.targets_T.end(), tokens.begin() + 1, tokens.end());
+    for (size_t i = 0; i < length; ++i) {
+      const bool weighted = piece.followed || i + 1 < length;
+      batch.position_T.push_back(static_cast<int32_t>(i));
+      batch.loss_weight_T.push_back(weighted ? 1.0f : 0.0f);
+      batch.total_weight += weighted ? 1 : 0;
+    }
+    batch.cu_seqlens.push_back(static_cast<int32_t>(batch.ids_T.size()));
+    batch.sequence_sample.push_back(sample);
+  }
+}
+
 void check_options(const BatchOptions& options) {
   const bool needed =
       options.document_mask || options.reset_positions || !options.end_of_document_loss;
@@ -69,6 +92,12 @@ void fill_batch(const Sampler& sampler, int64_t first, int64_t count, const Batc
     column->reserve(static_cast<size_t>(*num_tokens));
   }
   batch.loss_weight_T.reserve(static_cast<size_t>(*num_tokens));
+  if (sampler.has_whole_documents()) {
+    MEGA_CHECK(!change && !options.document_mask && !options.reset_positions,
+               "whole documents are neither changed nor cut");
+    for (int64_t i = 0; i < count; ++i) append_documents(sampler, first + i, batch);
+    return;
+  }
   std::vector<int32_t> tokens(static_cast<size_t>(length + 1));
   for (int64_t i = 0; i < count; ++i) {
     sampler.read(first + i, tokens);

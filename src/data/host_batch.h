@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // A micro-batch in host memory, ragged: the tokens of all sequences one after another, with the row
 // numbers where sequences begin. Each sample gives exactly S tokens. It is one sequence, or with a
-// document mask one sequence per document in it, which keeps attention within documents. Masks
-// depend on the tokens alone, never on neighbouring samples.
+// document mask one sequence per document in it, which keeps attention within documents; of whole
+// documents each is a sequence whose positions begin at 0. Masks depend on the tokens alone, never
+// on neighbouring samples.
 #pragma once
 
 #include <cstdint>

@@ -140,9 +140,26 @@ SampleAddress Sampler::locate(int64_t n) const {
 
 void Sampler::read(int64_t n, std::span<int32_t> tokens) const {
   MEGA_CHECK_EQ(static_cast<int64_t>(tokens.size()), options_.sequence_length + 1);
+  MEGA_CHECK(!options_.whole_documents, "a sample of whole documents is read by its pieces");
   const SampleAddress address = locate(n);
   parts_[static_cast<size_t>(address.corpus)].dataset->read(address.first_token, tokens,
                                                             options_.vocab_size);
+}
+
+std::vector<Piece> Sampler::pieces(int64_t n) const {
+  const SampleAddress address = locate(n);
+  const Part& part = parts_[static_cast<size_t>(address.corpus)];
+  const int64_t length = options_.sequence_length;
+  if (options_.whole_documents)
+    return document_row(*part.dataset, part.tokens.begin, part.samples, length, address.index);
+  const int64_t begin = part.tokens.begin + address.index * length;
+  return {{{begin, begin + length}, true}};
+}
+
+void Sampler::read(int64_t corpus, const Piece& piece, std::span<int32_t> tokens) const {
+  MEGA_CHECK_EQ(static_cast<int64_t>(tokens.size()), piece.tokens.size() + piece.followed);
+  parts_[static_cast<size_t>(corpus)].dataset->read(piece.tokens.begin, tokens,
+                                                    options_.vocab_size);
 }
 
 }  // namespace megalith::data

@@ -6,7 +6,8 @@
 // A corpus of T tokens has N = floor((T-1)/S) samples of S + 1 tokens per epoch. Sample i is the
 // tokens [i S, i S + S]: neighbours share one token (a target in one, an input in the other), and
 // every token except the first and a short tail is predicted once. Each epoch is its own keyed
-// permutation, and no sample crosses into the next.
+// permutation, and no sample crosses into the next. With whole documents sample i is row i of
+// document_rows.h instead: as many tokens, but whole documents as far as they fit.
 #pragma once
 
 #include <cstdint>
@@ -19,7 +20,7 @@
 
 #include "base/thread_pool.h"
 #include "data/blend.h"
-#include "data/indexed.h"
+#include "data/document_rows.h"
 
 namespace megalith::data {
 
@@ -41,6 +42,7 @@ struct SamplerOptions {
   double validation_fraction = 0;  // [0, 1)
   Split split = Split::train;
   bool shuffle = true;  // false: samples of an epoch in the order of the files
+  bool whole_documents = false;
 };
 
 /// Where a sample lies.
@@ -48,7 +50,7 @@ struct SampleAddress {
   int64_t corpus = 0;
   int64_t epoch = 0;        // of the corpus, from 0
   int64_t index = 0;        // place in the corpus after permutation, [0, samples per epoch)
-  int64_t first_token = 0;  // of S + 1 consecutive tokens of the corpus
+  int64_t first_token = 0;  // of S + 1 consecutive tokens of the corpus, where it is such
 };
 
 class Sampler {
@@ -73,8 +75,13 @@ class Sampler {
   bool has_fingerprint(const std::string& recorded, const std::string& mine) const;
 
   SampleAddress locate(int64_t n) const;
-  /// Overwrites tokens (S + 1 of them) with sample n. Any thread.
+  /// Overwrites tokens (S + 1 of them) with sample n, which is consecutive tokens. Any thread.
   void read(int64_t n, std::span<int32_t> tokens) const;
+  bool has_whole_documents() const { return options_.whole_documents; }
+  /// The sequences of sample n, S tokens together. Any thread.
+  std::vector<Piece> pieces(int64_t n) const;
+  /// Overwrites tokens with those of a piece of a corpus, and the one behind where it is followed.
+  void read(int64_t corpus, const Piece& piece, std::span<int32_t> tokens) const;
 
  private:
   struct Part {

@@ -50,11 +50,13 @@ class MaskedLayout : public ::testing::Test {
 
   MaskedSource source(const Settings& settings, objectives::Unit unit) const {
     data::SamplerOptions sampler;
+    sampler.whole_documents = whole_documents_;
+    const data::BatchOptions masks{objectives::kEnd, !whole_documents_, !whole_documents_};
     sampler.sequence_length = settings.sequence_length();
     sampler.vocab_size = settings.model.vocab;
     return {{{folder_ / "corpus", {}}},
             sampler,
-            {.end_of_document = objectives::kEnd, .document_mask = true, .reset_positions = true},
+            masks,
             objectives::MaskableTokens(objectives::objectives_tokenizer(), unit),
             {},
             settings.seed};
@@ -109,6 +111,7 @@ class MaskedLayout : public ::testing::Test {
   }
 
   const data::TemporaryFolder folder_;
+  bool whole_documents_ = false;
 };
 
 TEST_F(MaskedLayout, NoLayoutChangesABit) {
@@ -152,6 +155,22 @@ TEST_F(MaskedLayout, RotaryWindowsAndGroupedKeys) {
   Settings other = one;
   other.layout = {.tensor = 2, .pipeline = 3, .data = 2, .sequence = true};
   expect_same(one, other);
+}
+
+TEST_F(MaskedLayout, SamplesOfWholeDocuments) {
+  MaskedRun cut, whole;
+  train(serial(), cut);
+  whole_documents_ = true;
+  train(serial(), whole);
+  EXPECT_NE(cut.run.loss, whole.run.loss);
+  Settings other = serial();
+  other.micro_batch = 1;
+  other.recompute.mode = layers::Recompute::full;
+  for (const parallel::Layout& layout : std::vector<parallel::Layout>{
+           {.tensor = 2, .data = 2, .sequence = true}, {.pipeline = 3, .data = 2}}) {
+    other.layout = layout;
+    expect_same(serial(), other);
+  }
 }
 
 // What a head leaves out would have added nothing.

@@ -79,6 +79,7 @@ data::SamplerOptions sampler_options(const config::Recipe& recipe, const engine:
   options.seed = settings.seed;
   options.validation_fraction = recipe.data.validation_fraction;
   options.split = split;
+  options.whole_documents = recipe.data.sequences == config::Sequences::documents;
   options.shuffle = split == data::Split::train;
   return options;
 }

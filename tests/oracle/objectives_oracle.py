@@ -5,8 +5,8 @@
 The order of samples, what is hidden, replaced and cut (Philox4x32-10, its keys, the permutation of an epoch) are computed
 here; texts are encoded by Hugging Face tokenizers and losses computed by transformers in float64, sequence by sequence:
 
-masked   tokens and whole words of a WordPiece vocabulary, documents as sequences of their own: the loss of the first step
-         and a validation loss
+masked   tokens and whole words of a WordPiece vocabulary, documents as sequences of their own, cut at the ends of samples
+         or packed whole: the loss of the first step and a validation loss
 middle   fill-in-the-middle of a byte-level vocabulary: the same
 
 One token more or less moves a loss by 1e-5 and more, float32 by 1e-8.
@@ -67,16 +67,53 @@ def permuted(key, n, index):
             return index
 
 
-class Samples:
-    """(key, S + 1 tokens) of samples of a corpus: in the order of training, or of the file. `what` names the draws."""
+def packed(parts, rows):
+    """The (begin, end) of each row: the longest first, to the first row with room; then what is left, to those with most."""
+    pieces = [(b, min(b + LENGTH, end)) for begin, end in parts for b in range(begin, end, LENGTH)]
+    out, room, left = [[] for _ in range(rows)], [LENGTH] * rows, []
 
-    def __init__(self, prefix, what):
+    def put(row, begin, end):
+        out[row].append((begin, end))
+        room[row] -= end - begin
+
+    for begin, end in sorted(pieces, key=lambda piece: piece[0] - piece[1]):
+        row = next((r for r in range(rows) if room[r] >= end - begin), None)
+        if row is None:
+            left.append((begin, end))
+        else:
+            put(row, begin, end)
+    for begin, end in left:
+        while begin < end:
+            row = room.index(max(room))
+            stop = min(end, begin + room[row])
+            put(row, begin, stop)
+            begin = stop
+    return [sorted(row) for row in out]
+
+
+class Samples:
+    """(key, S + 1 tokens) of samples of a corpus: in the order of training, or of the file. `what` names the draws. Of whole
+    documents a list of their tokens instead, each followed by its next one or None."""
+
+    def __init__(self, prefix, what, whole):
         self.tokens = numpy.fromfile(f"{prefix}.bin", dtype="<u2").astype(int).tolist()
         self.count = (len(self.tokens) - 1) // LENGTH
-        self.what = what
+        self.what, self.whole = what, whole
+        index = pathlib.Path(f"{prefix}.idx").read_bytes()
+        sequences = int.from_bytes(index[18:26], "little")
+        self.ends = numpy.cumsum(numpy.frombuffer(index, "<i4", sequences, 34)).tolist()  # a document is a sequence
+
+    def row(self, index):
+        first = index - index % 64
+        rows = min(64, self.count - first)
+        low, high = first * LENGTH, (first + rows) * LENGTH
+        parts = [(max(b, low), min(e, high)) for b, e in zip([0] + self.ends, self.ends) if max(b, low) < min(e, high)]
+        ends = set(self.ends)
+        return [self.tokens[b:e] + [None if e in ends else self.tokens[e]] for b, e in packed(parts, rows)[index - first]]
 
     def at(self, index, seed):
-        return key_of(seed, self.what, 0, 0, index), self.tokens[index * LENGTH:(index + 1) * LENGTH + 1]
+        key = key_of(seed, self.what, 0, 0, index)
+        return key, self.row(index) if self.whole else self.tokens[index * LENGTH:(index + 1) * LENGTH + 1]
 
     def of_training(self, number):
         order = key_of(SEED, b"data order", 0, 0)
@@ -200,7 +237,7 @@ def compare(checks, name, program, folder, recipe, model_class, sequences_of):
     [line] = train(program, folder / "recipe.json", recipe)
     run(program, "convert", "--from", folder / "run", "--to", folder / "model", "--format", "hf")
     model = model_class.from_pretrained(folder / "model", dtype=torch.float64).eval()
-    samples = Samples(recipe["data"]["train"], what)
+    samples = Samples(recipe["data"]["train"], what, recipe["data"].get("sequences") == "documents")
     for which, count, said, sample in (("step", BATCH, line["loss"], samples.of_training),
                                        ("validation", VALIDATED, line["validation_loss"], samples.of_validation)):
         ours = [pair for number in range(count) for pair in sequences_of(*sample(number))]
@@ -236,6 +273,22 @@ def compare_masked(checks, program, text, folder):
             compare(checks, f"masked {unit}", program, pathlib.Path(inner), recipe | {"what": b"masking"},
                     transformers.BertForMaskedLM, sequences)
 
+    def whole(key, pieces):
+        ids, targets = masked([i for piece in pieces for i in piece[:-1]], key, special, names.index("[MASK]"), ordinary,
+                              lambda i: True)
+        begin = 0
+        for piece in pieces:
+            stop = begin + len(piece) - 1
+            yield ids[begin:stop], targets[begin:stop]
+            begin = stop
+
+    with tempfile.TemporaryDirectory(dir=folder) as inner:
+        recipe = recipe_of(pathlib.Path(inner), folder / "corpus", folder / "tokenizer.json", {"family": "bert"},
+                           {"objective": "masked"})
+        recipe["data"] |= {"sequences": "documents"}
+        compare(checks, "masked, whole documents", program, pathlib.Path(inner), recipe | {"what": b"masking"},
+                transformers.BertForMaskedLM, whole)
+
 
 def compare_middle(checks, program, text, folder):
     prefix, plain = make_corpus(program, text, folder, 400)
@@ -244,6 +297,17 @@ def compare_middle(checks, program, text, folder):
         tokenizer["added_tokens"].append(tokenizer["added_tokens"][0] | {"id": 400 + n, "content": name})
     (folder / "middle.json").write_text(json.dumps(tokenizer))
     theirs = tokenizers.Tokenizer.from_file(str(folder / "middle.json"))
+
+    def whole(key, pieces):
+        for piece in pieces:
+            yield piece[:-1], [-100 if i is None else i for i in piece[1:]]
+
+    with tempfile.TemporaryDirectory(dir=folder) as inner:
+        run(program, "pack", "--tokenizer", plain, "--input", text, "--document", "line", "--output", pathlib.Path(inner) / "lines")
+        recipe = recipe_of(pathlib.Path(inner), pathlib.Path(inner) / "lines", plain, {"family": "llama"}, {})
+        recipe["data"] |= {"sequences": "documents"}
+        compare(checks, "causal, whole documents", program, pathlib.Path(inner), recipe | {"what": b"none"},
+                transformers.LlamaForCausalLM, whole)
     for spm_rate in (0.0, 0.5):
         def sequences(key, tokens, spm_rate=spm_rate):
             tokens = rearranged(tokens, key, theirs, 0.8, spm_rate)

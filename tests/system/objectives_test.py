@@ -28,6 +28,15 @@ checkpoint: {every: 4}
 parallel: {data_shards: 2}
 run: {threads: 1}
 """
+DOCUMENTS = """
+model: {family: bert, layers: 4, hidden: 32, heads: 4, context: 16, dropout: 0.1}
+data: {train: DIR/words, tokenizer: DIR/words.json, validation_fraction: 0.1, sequences: documents}
+train: {objective: masked, steps: 12, global_batch: 8, micro_batch: 4, validate_every: 4}
+optimizer: {lr: 1e-2, schedule: constant}
+checkpoint: {every: 4}
+parallel: {data_shards: 2}
+run: {threads: 1}
+"""
 LAYOUTS = [
     ["train.micro_batch=1"], ["memory.recompute=selective"], ["memory.recompute=full"], ["parallel.tensor=2"], ["parallel.tensor=4"],
     ["parallel.tensor=2", "parallel.sequence=true"], ["parallel.pipeline=2"],
@@ -164,6 +173,31 @@ class Middle(Objective):
         self.refused("has no token \"<m>\"", "train.fim.prefix=<fim_prefix>", "train.fim.middle=<m>", "train.fim.suffix=<fim_suffix>")
         self.refused("or none", "train.fim.prefix=<fim_prefix>")
         self.refused("of train.objective: causal, not masked", "train.objective=masked")
+
+
+class Documents(Objective):
+    RUNS = DOCUMENTS
+
+    def test_one_result_and_planned_bytes_under_every_layout(self):
+        self.one_result_under_every_layout()
+
+    def test_a_run_in_two_parts_is_one_run(self):
+        self.a_run_in_two_parts()
+
+    def test_a_decoder(self):
+        causal = ["model.family=llama", "train.objective=causal"]
+        self.train("causal", *causal)
+        self.train("causal-d2t2", *causal, "parallel.data=2", "parallel.tensor=2", "parallel.sequence=true", "train.micro_batch=1")
+        self.same("causal-d2t2", "causal")
+
+    def test_what_does_not_fit_is_refused(self):
+        self.refused("attention stays within each anyway", "data.document_mask=true")
+        self.refused("samples cannot be rearranged", "train.fim.rate=0.5", "train.objective=causal", "model.family=llama")
+
+    def test_a_resume_may_not_ask_otherwise(self):
+        self.train("other", "train.steps=4")
+        said = self.train("other", "data.sequences=tokens", code=2)
+        self.assertIn("data.sequences was documents", said)
 
 
 del Objective, RoadTest  # they have no tests of their own
