@@ -78,6 +78,9 @@ void check_inputs(const Exec& exec, const Arguments& a) {
   check_heads(a.v_TKD, num_keys, k.num_heads, q.head_size, q.dtype, "v");
   check_heads(a.y_TND, q.num_rows, q.num_heads, q.head_size, q.dtype, "y");
   MEGA_CHECK(a.softcap >= 0, "a softcap of {}", a.softcap);
+  check_bias(a.bias, q, a.softcap);
+  MEGA_CHECK(a.bias.table_BN.absent() || a.sequences.cu_seqlens_keys.empty(),
+             "cross attention with biases by distance");
   check_dropout(a.dropout, a.sequences, q.num_heads);
   if (!a.lse_NT.absent()) {
     MEGA_CHECK(a.lse_NT.dtype() == (q.dtype == DType::f64 ? DType::f64 : DType::f32));
@@ -151,7 +154,8 @@ void attention_forward(Exec& exec, const AttentionForward& a) {
   check_inputs(exec, a);
   const device::Work work{
       .flops = flops_of(a, 4),
-      .bytes_read = bytes_of_heads(a.q_TND) + bytes_of_heads(a.k_TKD) + bytes_of_heads(a.v_TKD),
+      .bytes_read = bytes_of_heads(a.q_TND) + bytes_of_heads(a.k_TKD) + bytes_of_heads(a.v_TKD) +
+                    bytes_if(a.bias.table_BN),
       .bytes_written = bytes_of_heads(a.y_TND) + bytes_if(a.lse_NT) + bytes_if(a.probabilities)};
   run_chosen<AttentionForward>(exec, "attention_forward", work, kForward, a);
 }
@@ -169,11 +173,17 @@ void attention_backward(Exec& exec, const AttentionBackward& a) {
   check_heads(a.dv_TKD, k.num_rows, k.num_heads, q.head_size, summed, "dv");
   MEGA_CHECK(a.kv_partials > 0 && q.num_heads / k.num_heads % a.kv_partials == 0,
              "{} partial sums over {} heads", a.kv_partials, q.num_heads / k.num_heads);
+  if (!a.dtable_BN.absent()) {
+    MEGA_CHECK(a.dtable_BN.dtype() == (q.dtype == DType::f64 ? DType::f64 : DType::f32),
+               "the gradient of biases in {}", a.dtable_BN.dtype());
+    check_same_shape(a.dtable_BN, a.bias.table_BN);
+  }
   const device::Work work{.flops = flops_of(a, 10),
                           .bytes_read = 3 * bytes_of_heads(q) + 2 * bytes_of_heads(k) +
-                                        bytes_if(a.lse_NT) + bytes_if(a.probabilities),
+                                        bytes_if(a.lse_NT) + bytes_if(a.probabilities) +
+                                        bytes_if(a.bias.table_BN) + bytes_if(a.dtable_BN),
                           .bytes_written = bytes_of_heads(a.dq_TND) + bytes_of_heads(a.dk_TKD) +
-                                           bytes_of_heads(a.dv_TKD)};
+                                           bytes_of_heads(a.dv_TKD) + bytes_if(a.dtable_BN)};
   run_chosen<AttentionBackward>(exec, "attention_backward", work, kBackward, a);
 }
 

@@ -6,13 +6,15 @@
 // Here j runs over the keys that query i sees: those of its own sequence (in cross attention, of
 // the sequence of keys with the same number) with i - left <= j <= i + right, positions counted in
 // the sequence; causal means right = 0. Query head h reads key/value head h / (N/K). With a softcap
-// c (Gemma 2) the score scale * q_i.k_j becomes c * tanh(scale * q_i.k_j / c).
+// c (Gemma 2) the score scale * q_i.k_j becomes c * tanh(scale * q_i.k_j / c). With a bias (T5) it
+// becomes scale * q_i.k_j + b[bucket(j - i), h].
 //
 // Arithmetic (exact) over f32 heads: keys go in blocks of kKeyBlock from the sequence's position 0.
 // Per query row a running maximum m, sum l and accumulator acc (Milakov & Gimelshein 2018; Dao et
 // al. 2022):
 //   x_j   = chain_d fma(q_d, k_jd)
-//   s_j   = scale * x_j,  or with a softcap  c * t_j,  t_j = tanh(x_j * (scale / c))
+//   s_j   = scale * x_j,  or with a softcap  c * t_j,  t_j = tanh(x_j * (scale / c)),
+//           or with a bias  (scale * x_j) + b, both steps rounded
 //   m'    = max(m, max_j s_j)
 //   a     = exp(m - m')
 //   p_j   = exp(s_j - m')
@@ -34,14 +36,20 @@
 //   dk_j    = chain_i fma(ds_ij, q_i)
 //   dq_i    = chain_j fma(ds_ij, k_j)
 // Chains over i go head by head through a group (or through a run of its heads: kv_partials). Pairs
-// of blocks in which no query sees a key cost nothing.
+// of blocks in which no query sees a key cost nothing. The gradient of a bias sums, for each block
+// of keys by itself,
+//   g_d   = chain_i + (p_ij * (dp~_ij - delta_i)),  j = i + d in the block
+//   g_b   = chain_d + g_d  over the distances d of bucket b
+// and then db_b = chain + g_b over the sequences and their blocks, from what is there already. So
+// calls that follow each other give what one call of all their sequences gives.
 //
 // Over bf16 heads: the same, in blocks of kBf16KeyBlock keys, where
 //   - every chain is a bf16 chain (math/bf16_chain.h): pairs of neighbours, over keys and queries
 //     counted from position 0 of the sequence, odd ends (of d, and of each head's queries) filled
 //     up with zeros. Everything else is IEEE arithmetic in f32 with denormals;
 //   - what a chain multiplies is rounded to bf16: p~_j in forward (l adds the unrounded p_j), p~_ij
-//     and ds_ij in backward, denormals as zeros, else to nearest even;
+//     and ds_ij in backward, denormals as zeros, else to nearest even; what a bias's gradient sums
+//     is not rounded;
 //   - of a key that i does not see, p and ds are +0, which changes no finite sum. A NaN or infinity
 //     in such a key's value (or in dy or q of a query that does not see a key) may come through
 //     near the edge of what is seen: within kBf16KeyBlock positions, never across sequences;
@@ -52,6 +60,7 @@
 #include <span>
 
 #include "kernels/attention/heads_view.h"
+#include "kernels/attention/relative_buckets.h"
 #include "kernels/exec.h"
 
 namespace megalith::kernels {
@@ -93,6 +102,13 @@ struct AttentionSequences {
   ConstView cu_seqlens_keys_device = {};  // as cu_seqlens_device
 };
 
+/// Biases of scores by the distance of key and query (Shaw et al. 2018; Raffel et al. 2020): not in
+/// cross attention, nor with a softcap.
+struct AttentionBias {
+  ConstView table_BN;  // [buckets, N] f32 or bf16 (f64 beside f64 heads); absent: none
+  RelativeBuckets buckets;
+};
+
 /// All heads f32, or all bf16 (f64 for the reference); accumulation and softmax are f32.
 struct AttentionForward {
   AttentionSequences sequences;
@@ -106,6 +122,7 @@ struct AttentionForward {
                        // long: the undropped p, per sequence and head [queries, keys], overwritten
   AttentionDropout dropout;
   float softcap = 0;  // 0: none; scores stay within it
+  AttentionBias bias = {};
 };
 /// Local; ready as of a later ticket, like all kernels. The caller chooses `materialised` by giving
 /// `probabilities`; `streaming` never holds S x S.
@@ -135,6 +152,9 @@ struct AttentionBackward {
   // rounded once. So ranks that hold some runs each (a subtree) add up to the bits of one that
   // holds all, when dk and dv of a rank are f32.
   int64_t kv_partials = 1;
+  AttentionBias bias = {};
+  // Of the table: f32 (f64 beside f64 heads), ACCUMULATES. Absent: not wanted.
+  View dtable_BN = {};
 };
 void attention_backward(Exec& exec, const AttentionBackward& arguments);
 

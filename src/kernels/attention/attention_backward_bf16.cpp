@@ -83,6 +83,19 @@ HWY_INLINE void backward_query_block(const Bf16BackwardCall& call, const Bf16Pla
   }
 }
 
+/// The sums of one head's gradients of scores by bucket, of each of these blocks of keys.
+void fold_diagonals(const Bf16BackwardCall& call, const Bf16Place& place,
+                    const Bf16BackwardBlocks& blocks, int64_t head, Range keys) {
+  const BiasSums& sums = call.common.bias_sums;
+  const int64_t count = place.sight.queries + kBackwardBlock - 1;
+  for (int64_t key = keys.begin; key < keys.end; key += kBackwardBlock) {
+    const float* last =
+        blocks.of_keys(call.layout, (key - keys.begin) / kBackwardBlock).diagonals + count - 1;
+    sums.fold(sums.first_block(place.sequence) + key / kBackwardBlock, head, last, -1,
+              key - (place.sight.queries - 1), count);
+  }
+}
+
 /// The packed key blocks of [key, end) and the runs [lo, hi) of the group's query heads: their dk
 /// and dv go to the blocks' first partial, summed as the tree over runs.
 template <class Steps>
@@ -110,6 +123,8 @@ void backward_runs(const Bf16BackwardCall& call, const Bf16Place& place,
   const int64_t query_blocks = (seen_by.end - first + kBackwardBlock - 1) / kBackwardBlock;
   for (int64_t h = lo * run; h < hi * run; ++h) {
     const int64_t head = group * q_per_kv + h;
+    if (blocks.diagonals != nullptr)
+      std::fill_n(blocks.diagonals, call.layout.key_blocks * call.layout.diagonals, 0.0f);
     for (int64_t b = 0; b < query_blocks; ++b) {
       const int64_t query = first + b * kBackwardBlock;
       if (h == 0) {  // a part of the keys that come next
@@ -123,6 +138,7 @@ void backward_runs(const Bf16BackwardCall& call, const Bf16Place& place,
           call, place, blocks, head, query, keys.begin, keys.end,
           blocks.dq + (h * head_chunks + query / kChunk) * call.layout.dq());
     }
+    if (blocks.diagonals != nullptr) fold_diagonals(call, place, blocks, head, keys);
   }
 }
 
@@ -131,7 +147,7 @@ void backward_runs(const Bf16BackwardCall& call, const Bf16Place& place,
 template <class Steps>
 void backward_keys(const Bf16BackwardCall& call, const AttentionItem& item, float* scratch) {
   const AttentionBackward& a = call.a;
-  const Bf16Place place(a, item.sequence);
+  const Bf16Place place(call, item.sequence);
   const Bf16BackwardBlocks blocks(call.layout, scratch);
   const int64_t q_per_kv = a.q_TND.num_heads / a.k_TKD.num_heads, width = call.layout.width;
   const int64_t head_dq = round_up(place.sight.queries, kChunk) / kChunk * call.layout.dq();
@@ -157,7 +173,7 @@ void backward_keys(const Bf16BackwardCall& call, const AttentionItem& item, floa
 /// One query block of one head against the key blocks that it sees.
 template <class Steps>
 void backward_queries(const Bf16BackwardCall& call, const AttentionItem& item, float* scratch) {
-  const Bf16Place place(call.a, item.sequence);
+  const Bf16Place place(call, item.sequence);
   const Bf16BackwardBlocks blocks(call.layout, scratch);
   std::fill_n(blocks.dq, kBackwardBlock / kChunk * call.layout.dq(), 0.0f);
   pack_queries(call, place, blocks, item.head, item.begin);
@@ -196,14 +212,15 @@ int64_t attention_backward_bf16_scratch(const Exec& exec, const AttentionBackwar
 
 void attention_backward_bf16(Exec& exec, const AttentionBackward& a) {
   if (a.q_TND.num_rows == 0 && a.k_TKD.num_rows == 0) return;
-  const View delta_NT = attention_deltas(exec, a);
+  const BackwardCommon common(exec, a, kBackwardBlock);
   run_backward_passes(exec, a, kBackwardBlock, [&](BackwardPass pass, auto items) {
-    const Bf16BackwardCall call{a, delta_NT, pass, Bf16BackwardScratch(a, pass)};
-    run_items(exec, items, call.layout.floats(), exec.scratch + deltas_bytes(a),
+    const Bf16BackwardCall call{a, common, pass, Bf16BackwardScratch(a, pass)};
+    run_items(exec, items, call.layout.floats(), common.scratch,
               [&](const AttentionItem& item, float* scratch) {
                 MEGA_CALL_BF16(exec, attention::run_backward_bf16, call, item, scratch);
               });
   });
+  if (common.bias_sums) common.bias_sums.add_up(exec, a.dtable_BN);
 }
 
 }  // namespace megalith::kernels

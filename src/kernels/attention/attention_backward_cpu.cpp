@@ -68,6 +68,7 @@ void backward_runs(const BackwardCall& call, const SequencePlace& place,
   bool first = true;
   for (int64_t h = lo * run; h < hi * run; ++h) {
     const int64_t head = item.group * q_per_kv + h;
+    if (blocks.diagonals != nullptr) std::fill_n(blocks.diagonals, call.layout.diagonals, 0.0f);
     for (int64_t query = block_start(seen_by.begin); query < seen_by.end; query += kKeyBlock) {
       pack_queries(call, place, blocks, head, query);
       prefetch_queries(call, place, head, query + kKeyBlock);
@@ -76,6 +77,11 @@ void backward_runs(const BackwardCall& call, const SequencePlace& place,
                     blocks.dq_ID + (h * head_rows + query) * width);
       first = false;
     }
+    if (blocks.diagonals == nullptr) continue;
+    const int64_t lowest = key - (place.sight.queries - 1);
+    const BiasSums& sums = call.common.bias_sums;
+    sums.fold(sums.first_block(item.sequence) + key / kKeyBlock, head, blocks.diagonals, 1, lowest,
+              end - lowest);
   }
   if (!first) return;  // else no query sees them
   std::fill_n(blocks.dk_JD, call.layout.block(), 0.0f);
@@ -164,10 +170,10 @@ HWY_AFTER_NAMESPACE();
 namespace megalith::kernels {
 namespace {
 
-void run_pass(Exec& exec, const AttentionBackward& a, ConstView delta_NT, BackwardPass pass,
-              std::span<const AttentionItem> items) {
-  const BackwardCall call{a, delta_NT, pass, BackwardScratch(a, pass)};
-  run_items(exec, items, call.layout.floats(), exec.scratch + deltas_bytes(a),
+void run_pass(Exec& exec, const AttentionBackward& a, const BackwardCommon& common,
+              BackwardPass pass, std::span<const AttentionItem> items) {
+  const BackwardCall call{a, common, pass, BackwardScratch(a, pass)};
+  run_items(exec, items, call.layout.floats(), common.scratch,
             [&](const AttentionItem& item, float* scratch) {
               MEGA_CALL_SIMD(exec, attention::run_backward_item, call, item, scratch);
             });
@@ -175,12 +181,10 @@ void run_pass(Exec& exec, const AttentionBackward& a, ConstView delta_NT, Backwa
 
 }  // namespace
 
-View attention_deltas(Exec& exec, const AttentionBackward& a) {
-  const View delta_NT(exec.scratch, DType::f32, Shape{a.q_TND.num_heads, a.q_TND.num_rows});
+void attention_deltas(Exec& exec, const AttentionBackward& a, View delta_NT) {
   exec.device.pool().for_range(a.q_TND.num_rows, 16, [&](Range part, int) {
     MEGA_CALL_SIMD(exec, attention::backward_deltas, a, delta_NT, part.begin, part.end);
   });
-  return delta_NT;
 }
 
 int64_t attention_backward_scratch(const Exec& exec, const AttentionBackward& a) {
@@ -190,11 +194,12 @@ int64_t attention_backward_scratch(const Exec& exec, const AttentionBackward& a)
 
 void attention_backward_blocks(Exec& exec, const AttentionBackward& a) {
   if (a.q_TND.num_rows == 0 && a.k_TKD.num_rows == 0) return;
-  const View delta_NT = attention_deltas(exec, a);
+  const BackwardCommon common(exec, a, kKeyBlock);
   run_backward_passes(exec, a, kKeyBlock,
                       [&](BackwardPass pass, std::span<const AttentionItem> items) {
-                        run_pass(exec, a, delta_NT, pass, items);
+                        run_pass(exec, a, common, pass, items);
                       });
+  if (common.bias_sums) common.bias_sums.add_up(exec, a.dtable_BN);
 }
 
 }  // namespace megalith::kernels

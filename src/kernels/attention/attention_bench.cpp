@@ -15,15 +15,17 @@ namespace {
 constexpr double kGiga = 1e9;
 
 AttentionCase bench_case(const benchmark::State& state) {
-  const int64_t size = state.range(3);
-  return {"",
-          {static_cast<int32_t>(state.range(0))},
-          768 / size,
-          state.range(2),
-          size,
-          true,
-          state.range(1) == 2 ? 0.1f : 0.0f,
-          state.range(1) >= 4 ? 255 : -1};
+  const int64_t size = state.range(3), kind = state.range(1) / 2 * 2;
+  AttentionCase shape{"",
+                      {static_cast<int32_t>(state.range(0))},
+                      768 / size,
+                      state.range(2),
+                      size,
+                      true,
+                      kind == 2 ? 0.1f : 0.0f,
+                      kind == 4 ? 255 : -1};
+  if (kind == 6) shape.buckets = {32, 128, false};
+  return shape;
 }
 DType bench_dtype(const benchmark::State& state) {
   return state.range(1) % 2 == 1 ? DType::bf16 : DType::f32;
@@ -86,13 +88,15 @@ void decode(benchmark::State& state) {
 }
 
 // Arguments: sequence length; 0 f32, 1 bf16, 2 f32 with dropout, 4 f32 and 5 bf16 with a window of
-// 256 keys; key/value heads; size of a head, of which queries have 768 / size.
+// 256 keys, 6 f32 and 7 bf16 with T5's biases; key/value heads; size of a head, of which queries
+// have 768 / size.
 void training_sizes(benchmark::internal::Benchmark* b) {
   for (const int64_t length : {128, 512, 1024, 4096}) b->Args({length, 0, 12, 64});
   b->Args({1024, 2, 12, 64})->Args({1024, 0, 2, 64});
   for (const int64_t length : {128, 256, 1024, 4096}) b->Args({length, 1, 12, 64});
   for (const int64_t length : {256, 1024, 4096}) b->Args({length, 1, 6, 128});
   b->Args({4096, 4, 12, 64})->Args({4096, 5, 12, 64});
+  b->Args({1024, 6, 12, 64})->Args({1024, 7, 12, 64});
 }
 BENCHMARK(forward)->Apply(training_sizes)->Unit(benchmark::kMillisecond);
 BENCHMARK(backward)->Apply(training_sizes)->Unit(benchmark::kMillisecond);

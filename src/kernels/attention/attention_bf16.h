@@ -22,6 +22,7 @@ inline constexpr int64_t kBackwardKeyBlocks = 4;
 /// Fewest new tokens of a sequence for which its queries get lanes over the key/value cache.
 inline constexpr int64_t kFewestNewTokens = 16;
 
+static_assert(kBackwardBlock == kBf16KeyBlock, "the sums of a bias's gradient go by it");
 static_assert(kBf16KeyBlock % kKeyBlock == 0 && kKeyBlock % 16 == 0);
 
 /// Words of two bf16 that hold n of them.

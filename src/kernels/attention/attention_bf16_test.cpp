@@ -23,7 +23,8 @@ std::vector<AttentionCase> bf16_cases() {
           {"several_bidirectional", {401}, 2, 1, 96, false},
           {"several_with_dropout", {391, 12}, 2, 1, 40, true, 0.2f},
           {"several_windowed", {390}, 2, 1, 16, false, 0, 140, 50},
-          {"several_crossed", {45, 300}, 2, 2, 24, false, 0, -1, -1, 0, {280, 37}}};
+          {"several_crossed", {45, 300}, 2, 2, 24, false, 0, -1, -1, 0, {280, 37}},
+          biased({"several_biased", {390, 129}, 2, 1, 20, false}, {32, 128, true})};
 }
 
 class Bf16AttentionCases : public ::testing::TestWithParam<AttentionCase> {};
@@ -46,7 +47,7 @@ TEST_P(Bf16AttentionCases, MatchesReference) {
   fast.forward(*device);
   exact.forward(*device, "reference");
   expect_close(fast.y, exact.y, bound(exact.y, output_magnitudes(exact, *device), relative.y), "y");
-  const double scores = 8 + static_cast<double>(fast.scale()) * std::pow(largest_norm(fast), 2);
+  const double scores = 8 + largest_score(fast);
   expect_close(fast.lse, exact.lse, relative.lse * scores, "lse");
   fast.y.expect_gaps_untouched();
   fast.lse.expect_gaps_untouched();
@@ -59,6 +60,11 @@ TEST_P(Bf16AttentionCases, MatchesReference) {
                "dqkv");
   expect_close(fast.dkv, exact.dkv,
                bound(exact.dkv, gradient_magnitudes(exact, *device).dkv, relative.gradient), "dkv");
+  const RelativeErrors unrounded(fast);
+  const TestTensor magnitudes = gradient_magnitudes(exact, *device).dtable;
+  expect_close(
+      fast.dtable, exact.dtable,
+      [&](int64_t i) { return 2.04 * unrounded.table * magnitudes.at(i) + kTiny; }, "dtable");
   fast.dqkv.expect_gaps_untouched();
 }
 
@@ -176,6 +182,7 @@ TEST(Bf16Attention, BitsDoNotDependOnThreadsOrPasses) {
         expect_same_bits(data->y, first->y, shape.name + " y");
         expect_same_bits(data->lse, first->lse, shape.name + " lse");
         expect_same_bits(data->dqkv, first->dqkv, shape.name + " dqkv");
+        expect_same_bits(data->dtable, first->dtable, shape.name + " dtable");
       }
     }
   }

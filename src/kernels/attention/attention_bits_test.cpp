@@ -30,6 +30,7 @@ TEST(AttentionBits, EqualForAnyThreadsAndInstructionSet) {
           expect_same_bits(data->lse, first->lse, shape.name + " lse " + on.name);
           expect_same_bits(data->dqkv, first->dqkv, shape.name + " dqkv " + on.name);
           expect_same_bits(data->dkv, first->dkv, shape.name + " dkv " + on.name);
+          expect_same_bits(data->dtable, first->dtable, shape.name + " dtable " + on.name);
         }
       }
     }

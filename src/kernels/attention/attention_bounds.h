@@ -27,12 +27,20 @@ inline double largest_norm(const AttentionData& data) {
                   largest_norm(data.kv, data.shape.head_size));
 }
 
+/// No score is larger.
+inline double largest_score(const AttentionData& data) {
+  double bias = 0;
+  for (int64_t i = 0; i < data.table.size(); ++i) bias = std::max(bias, std::abs(data.table.at(i)));
+  return static_cast<double>(data.scale()) * std::pow(largest_norm(data), 2) + bias;
+}
+
 /// Relative errors of f32 arithmetic, to first order in u, of the sum of the absolute values that
 /// an element adds up. A score is a chain of D terms of the size of |q||k|; a probability carries
 /// its error twice (its own and that of the sum it is divided by); chains add one u per term; 64 u
 /// cover the roundings of single steps (s - lse, exp, delta, scale, dropout).
 struct RelativeErrors {
   double y, lse, gradient;
+  double table;  // of the biases' gradient
   /// Relative errors of rounding each probability before forward's products, and each probability
   /// and score gradient before backward's.
   explicit RelativeErrors(const AttentionData& data, double forward = 0, double backward = 0) {
@@ -47,11 +55,17 @@ struct RelativeErrors {
     // A capped score is some roundings and the tangent's 1.5 ulp farther away; its slope 1 - t^2
     // moves by at most 0.77 per unit of score / softcap and by 8 u for t's own error.
     const auto cap = static_cast<double>(data.shape.softcap);
-    const double capped = cap > 0 ? score + 6 * u * cap : score;
+    // The sum with a bias is rounded once more.
+    const double biased = data.shape.buckets.count == 0 ? score : score + u * largest_score(data);
+    const double capped = cap > 0 ? score + 6 * u * cap : biased;
     const double slope = cap > 0 ? 0.77 * score / cap + 8 * u : 0;
     y = 2 * capped + (2 * n + 64) * u + forward;
     lse = capped + (n + 64) * u;
     gradient = 2 * capped + slope + (n * group + 2 * d + 64) * u + backward;
+    // Chains along a diagonal of a block, over the diagonals and over the blocks.
+    double blocks = 0;
+    for (const int32_t length : data.shape.lengths) blocks += std::ceil(length / 64.0);
+    table = gradient + (128 + n + 128 + blocks) * u;
   }
 };
 
@@ -60,9 +74,10 @@ inline testing::TestTensor absolute(const testing::TestTensor& x, double sign = 
   result.fill([&](int64_t i) { return sign * std::abs(x.at(i)); });
   return result;
 }
-/// The sums of absolute values behind each element of dqkv and dkv: the reference's own backward on
-/// probabilities and inputs of one sign (with -|y| the difference dp - delta becomes a sum). A
-/// softcap's slope is taken as 1, its largest value.
+/// The sums of absolute values behind each element of dqkv and dkv, and of dtable, where what data
+/// has there counts too: the reference's own backward on probabilities and inputs of one sign (with
+/// -|y| the difference dp - delta becomes a sum). A softcap's slope is taken as 1, its largest
+/// value.
 inline AttentionData gradient_magnitudes(const AttentionData& data, device::Device& device) {
   AttentionData x(data);
   x.materialised = true;
@@ -72,6 +87,7 @@ inline AttentionData gradient_magnitudes(const AttentionData& data, device::Devi
   x.dy = absolute(data.dy);
   x.y = absolute(data.y, -1);
   x.shape.softcap = 0;
+  x.dtable = absolute(data.dtable);
   x.backward(device, "reference");
   return x;
 }

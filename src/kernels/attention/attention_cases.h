@@ -26,7 +26,13 @@ struct AttentionCase {
   float softcap = 0;
   std::vector<int32_t> key_lengths = {};  // cross attention, if there are any
   int64_t kv_partials = 1;
+  RelativeBuckets buckets = {};  // of biases, if there are any
 };
+
+inline AttentionCase biased(AttentionCase shape, const RelativeBuckets& buckets) {
+  shape.buckets = buckets;
+  return shape;
+}
 
 /// Primes, ones, empty sequences, block edges, odd head sizes, grouped heads.
 inline std::vector<AttentionCase> attention_cases() {
@@ -66,6 +72,11 @@ inline std::vector<AttentionCase> attention_cases() {
       {"partials_of_one_head", {150}, 8, 2, 16, false, 0.2f, 40, 9, 0, {}, 4},
       {"partials_cross", {30, 66}, 5, 1, 12, false, 0, -1, -1, 0, {77, 0}, 5},
       {"softcap_bidirectional", {67}, 1, 1, 16, false, 0, -1, -1, 50.0f},
+      biased({"bias", {70, 1, 0, 130}, 4, 2, 32}, {8, 20, false}),
+      biased({"bias_bidirectional", {67, 300}, 2, 1, 24, false}, {32, 128, true}),
+      biased({"bias_beyond", {150}, 3, 3, 5, false}, {4, 2, true}),
+      biased({"bias_window_dropout", {170}, 4, 2, 20, true, 0.2f, 70}, {32, 500, false}),
+      biased({"bias_partials", {70, 130}, 6, 1, 24, false, 0.1f, 50, 80, 0, {}, 3}, {16, 40, true}),
   };
 }
 
@@ -81,6 +92,7 @@ struct AttentionData {
   Tensor qkv, y, dy, dqkv;
   Tensor kv, dkv;  // of cross attention: what q, k, v would be for its keys
   Tensor lse, probabilities, sample, position;
+  Tensor table, dtable;  // of biases
   bool materialised = false;
   float scaled_by = NAN;  // the usual scale
 
@@ -100,10 +112,14 @@ struct AttentionData {
         probabilities(type, Shape{attention_probabilities_elements(cu_seqlens, c.num_heads,
                                                                    cu_seqlens_keys)}),
         sample(DType::i64, Shape{static_cast<int64_t>(c.lengths.size()) + 1}),
-        position(DType::i64, Shape{static_cast<int64_t>(c.lengths.size()) + 1}) {
+        position(DType::i64, Shape{static_cast<int64_t>(c.lengths.size()) + 1}),
+        table(type, Shape{c.buckets.count, c.num_heads}, 3, 1),
+        dtable(lse.dtype(), table.shape(), 2, 1) {
     qkv.fill_normal(seed);
     dy.fill_normal(seed + 1);
     kv.fill_normal(seed + 2);
+    table.fill_normal(seed + 3);
+    dtable.fill_normal(seed + 4);  // gradients are added to it
     sample.fill([](int64_t s) { return static_cast<double>(1000 + 7 * s); });
     position.fill([](int64_t s) { return static_cast<double>(3 * s); });
   }
@@ -125,6 +141,9 @@ struct AttentionData {
             .position_S = position.view(),
             .head_begin = 2};
   }
+  AttentionBias bias() const {
+    return shape.buckets.count == 0 ? AttentionBias() : AttentionBias{table.view(), shape.buckets};
+  }
   AttentionSequences sequences() const {
     return {.cu_seqlens = cu_seqlens,
             .cu_seqlens_device = {},
@@ -145,7 +164,8 @@ struct AttentionData {
             .lse_NT = lse.view(),
             .probabilities = materialised ? probabilities.view() : View(),
             .dropout = dropout(),
-            .softcap = shape.softcap};
+            .softcap = shape.softcap,
+            .bias = bias()};
   }
   AttentionBackward backward_arguments() {
     const auto [n, k, d] = sizes();
@@ -165,7 +185,9 @@ struct AttentionData {
             .dv_TKD = values(key_out, n, k, d),
             .dropout = dropout(),
             .softcap = shape.softcap,
-            .kv_partials = shape.kv_partials};
+            .kv_partials = shape.kv_partials,
+            .bias = bias(),
+            .dtable_BN = shape.buckets.count == 0 ? View() : dtable.view()};
   }
   void forward(device::Device& device, std::string_view only = {},
                Numerics numerics = Numerics::exact) {

@@ -64,8 +64,8 @@ HWY_INLINE void write_block(const AttentionForward& a, const Walk& walk,
 }  // namespace
 
 template <class Steps>
-void run_forward_bf16(const AttentionForward& a, const Bf16ForwardScratch& layout,
-                      const AttentionItem& item, float* scratch) {
+void run_forward_bf16(const AttentionForward& a, const ScoreRule& rule,
+                      const Bf16ForwardScratch& layout, const AttentionItem& item, float* scratch) {
   const SequenceRows sequence = rows_of(a.sequences, item.sequence);
   const Bf16ForwardBlocks blocks(layout, scratch);
   const Walk walk{a.q_TND,
@@ -74,7 +74,7 @@ void run_forward_bf16(const AttentionForward& a, const Bf16ForwardScratch& layou
                   a.q_TND.num_heads / a.k_TKD.num_heads,
                   sequence.query_row,
                   sequence.sight,
-                  ScoreRule(a.scale, a.softcap),
+                  rule,
                   SequenceDropout(a.sequences, a.dropout, item.sequence)};
   const auto pack = [&](int64_t first_key, int64_t keys) HWY_ATTR {
     return pack_block(a, layout, item, sequence, blocks, first_key, keys);
@@ -110,7 +110,8 @@ namespace megalith::kernels {
 int64_t attention_forward_bf16_scratch(const Exec& exec, const AttentionForward& a) {
   const int64_t q_per_kv = a.q_TND.num_heads / a.k_TKD.num_heads;
   const int64_t step = bf16_item_rows(a.q_TND, q_per_kv, exec.device.target().num_threads);
-  return items_scratch_bytes(exec, Bf16ForwardScratch(a.q_TND.head_size, q_per_kv, step).floats());
+  return distance_bias_bytes(a.bias, longest_sequence(a)) +
+         items_scratch_bytes(exec, Bf16ForwardScratch(a.q_TND.head_size, q_per_kv, step).floats());
 }
 
 void attention_forward_bf16(Exec& exec, const AttentionForward& a) {
@@ -118,9 +119,11 @@ void attention_forward_bf16(Exec& exec, const AttentionForward& a) {
   const int64_t step = bf16_item_rows(a.q_TND, q_per_kv, exec.device.target().num_threads);
   const Bf16ForwardScratch layout(a.q_TND.head_size, q_per_kv, step);
   const std::vector<AttentionItem> items = forward_items(a.sequences, a.k_TKD.num_heads, step);
-  run_items(exec, items, layout.floats(), exec.scratch,
+  const ScoreRule rule(a.scale, a.softcap, spread_bias(a.bias, longest_sequence(a), exec.scratch));
+  run_items(exec, items, layout.floats(),
+            exec.scratch + distance_bias_bytes(a.bias, longest_sequence(a)),
             [&](const AttentionItem& item, float* scratch) {
-              MEGA_CALL_BF16(exec, attention::run_forward_bf16, a, layout, item, scratch);
+              MEGA_CALL_BF16(exec, attention::run_forward_bf16, a, rule, layout, item, scratch);
             });
 }
 

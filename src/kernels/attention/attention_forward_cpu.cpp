@@ -112,7 +112,7 @@ void forward_finish(const AttentionForward& a, const AttentionItem& item, const 
   }
 }
 
-void forward_item(const AttentionForward& a, const ForwardScratch& layout,
+void forward_item(const AttentionForward& a, const ScoreRule& rule, const ForwardScratch& layout,
                   const AttentionItem& item, float* scratch) {
   const SequenceRows sequence = rows_of(a.sequences, item.sequence);
   const int64_t num_queries = item.end - item.begin;
@@ -156,7 +156,7 @@ void forward_item(const AttentionForward& a, const ForwardScratch& layout,
       prefetch_rows(a.v_TKD, row + kKeyBlock, item.group, count);
     }
     attend_block(state.rows, place, first_key, num_keys, Right<float>{state.keys_DJ, kKeyBlock},
-                 Right<float>{state.values_JD, width}, ScoreRule(a.scale, a.softcap), dropout,
+                 Right<float>{state.values_JD, width}, rule, dropout,
                  layout.scores_row > 0 ? state.scores : nullptr, layout.scores_row);
   }
   // Without keys: y = 0 / 1, lse = -inf + log 1.
@@ -166,9 +166,9 @@ void forward_item(const AttentionForward& a, const ForwardScratch& layout,
 
 }  // namespace
 
-void run_forward_item(const AttentionForward& a, const ForwardScratch& layout,
-                      const AttentionItem& item, float* scratch) {
-  forward_item(a, layout, item, scratch);
+void run_forward_item(const AttentionForward& a, const ScoreRule& rule,
+                      const ForwardScratch& layout, const AttentionItem& item, float* scratch) {
+  forward_item(a, rule, layout, item, scratch);
 }
 
 }  // namespace attention
@@ -180,16 +180,19 @@ namespace megalith::kernels {
 
 int64_t attention_forward_scratch(const Exec& exec, const AttentionForward& a) {
   const int64_t step = forward_item_rows(a, exec.device.target().num_threads);
-  return items_scratch_bytes(exec, ForwardScratch(a, step).floats());
+  return distance_bias_bytes(a.bias, longest_sequence(a)) +
+         items_scratch_bytes(exec, ForwardScratch(a, step).floats());
 }
 
 void attention_forward_blocks(Exec& exec, const AttentionForward& a) {
   const int64_t step = forward_item_rows(a, exec.device.target().num_threads);
   const ForwardScratch layout(a, step);
   const std::vector<AttentionItem> items = forward_items(a.sequences, a.k_TKD.num_heads, step);
-  run_items(exec, items, layout.floats(), exec.scratch,
+  const ScoreRule rule(a.scale, a.softcap, spread_bias(a.bias, longest_sequence(a), exec.scratch));
+  run_items(exec, items, layout.floats(),
+            exec.scratch + distance_bias_bytes(a.bias, longest_sequence(a)),
             [&](const AttentionItem& item, float* scratch) {
-              MEGA_CALL_SIMD(exec, attention::run_forward_item, a, layout, item, scratch);
+              MEGA_CALL_SIMD(exec, attention::run_forward_item, a, rule, layout, item, scratch);
             });
 }
 

@@ -104,7 +104,8 @@ void forward_head(const AttentionForward& a, const Place& place, int64_t head) {
     double max = -std::numeric_limits<double>::infinity(), sum = 0;
     for (int64_t j = seen.begin; j < seen.end; ++j) {
       p[static_cast<size_t>(j)] =
-          score_of(dot(q, i, k, j, size), double{a.scale}, double{a.softcap}).value;
+          score_of(dot(q, i, k, j, size), double{a.scale}, double{a.softcap}).value +
+          bias_of(a.bias, head, j - i);
       max = std::max(max, p[static_cast<size_t>(j)]);
     }
     for (int64_t j = seen.begin; j < seen.end; ++j) {
@@ -123,9 +124,10 @@ void forward_head(const AttentionForward& a, const Place& place, int64_t head) {
   write_head(a.y_TND, place.query_row, head, y);
 }
 
-/// Adds one query head's part to dk and dv of its key/value head; writes its dq.
+/// Adds one query head's part to dk and dv of its key/value head, and to its column of the biases'
+/// table; writes its dq.
 void backward_head(const AttentionBackward& a, const Place& place, int64_t head, Matrix& dk,
-                   Matrix& dv) {
+                   Matrix& dv, Matrix& dtable) {
   const int64_t kv_head = head / (a.q_TND.num_heads / a.k_TKD.num_heads);
   const int64_t size = a.q_TND.head_size;
   const int64_t queries = place.sight.queries, keys = place.sight.keys;
@@ -140,12 +142,18 @@ void backward_head(const AttentionBackward& a, const Place& place, int64_t head,
     const double lse = read_double(a.lse_NT, head, place.query_row + i);
     const Range seen = place.sight.keys_of(i);
     for (int64_t j = seen.begin; j < seen.end; ++j) {
-      const Score score = score_of(dot(q, i, k, j, size), double{a.scale}, double{a.softcap});
+      Score score = score_of(dot(q, i, k, j, size), double{a.scale}, double{a.softcap});
+      score.value += bias_of(a.bias, head, j - i);
       const double p = a.probabilities.absent()
                            ? std::exp(score.value - lse)
                            : read_double(a.probabilities, 0, place.probability(head, i, j));
       const double factor = dropout_factor(a.sequences, a.dropout, place.sequence, head, i, j);
-      const double ds = p * (dot(dy, i, v, j, size) * factor - delta) * score.slope;
+      const double unscaled = p * (dot(dy, i, v, j, size) * factor - delta);
+      const double ds = unscaled * score.slope;
+      if (!dtable.empty()) {
+        const int64_t bucket = a.bias.buckets.of(j - i);
+        dtable[static_cast<size_t>(bucket * a.q_TND.num_heads + head)] += unscaled;
+      }
       add_row(dv, j, p * factor, dy, i, size);
       add_row(dk, j, ds, q, i, size);
       add_row(dq, i, ds, k, j, size);
@@ -164,16 +172,23 @@ void attention_forward_reference(Exec&, const AttentionForward& a) {
 
 void attention_backward_reference(Exec&, const AttentionBackward& a) {
   const int64_t q_per_kv = a.q_TND.num_heads / a.k_TKD.num_heads;
+  Matrix dtable;
+  if (!a.dtable_BN.absent()) dtable.resize(static_cast<size_t>(a.dtable_BN.num_elements()));
   for_sequences(a.sequences, a.q_TND.num_heads, [&](const Place& place) {
     for (int64_t kv_head = 0; kv_head < a.k_TKD.num_heads; ++kv_head) {
       Matrix dk(static_cast<size_t>(place.sight.keys * a.q_TND.head_size)), dv(dk.size());
       for (int64_t h = 0; h < q_per_kv; ++h) {
-        backward_head(a, place, kv_head * q_per_kv + h, dk, dv);
+        backward_head(a, place, kv_head * q_per_kv + h, dk, dv, dtable);
       }
       write_head(a.dk_TKD, place.key_row, kv_head, dk);
       write_head(a.dv_TKD, place.key_row, kv_head, dv);
     }
   });
+  for (int64_t i = 0; i < static_cast<int64_t>(dtable.size()); ++i) {
+    const int64_t bucket = i / a.q_TND.num_heads, head = i % a.q_TND.num_heads;
+    write_double(a.dtable_BN, bucket, head,
+                 read_double(a.dtable_BN, bucket, head) + dtable[static_cast<size_t>(i)]);
+  }
 }
 
 }  // namespace megalith::kernels

@@ -71,6 +71,13 @@ HWY_INLINE void cap_scores(float* s, int64_t begin, int64_t limit, const ScoreRu
   }
 }
 
+/// Dot products [begin, limit) of a row, and some around them, to scores; run[j] is key j's bias.
+HWY_INLINE void add_biases(float* s, int64_t begin, int64_t limit, float scale, const float* run) {
+  const FloatVec by = hn::Set(FloatTag(), scale);
+  for (int64_t j = block_start(begin, kFloatLanes); j < limit; j += kFloatLanes)
+    store(hn::Add(hn::Mul(load(s + j), by), load(run + j)), s + j);
+}
+
 /// tree_sum16 without a trip through memory. (A template so that only the branch of this
 /// instruction set is compiled.)
 template <class V>
@@ -145,6 +152,23 @@ HWY_INLINE void save_scores(const float* scores, int64_t count, const ChunkPlace
   }
 }
 
+/// Scores of a chunk's rows from their dot products but for the scale that is returned.
+HWY_INLINE float shape_scores(float* scores, int64_t count, const ChunkPlace& place,
+                              const ScoreRule& rule) {
+  if (rule.softcap == 0 && !rule.bias) return rule.scale;
+  HWY_ALIGN float room[kKeyBlock];
+  for (int64_t r = 0; r < count; ++r) {
+    float* s = scores + r * kKeyBlock;
+    if (rule.softcap > 0) {
+      cap_scores(s, place.begin[r], place.limit[r], rule);
+    } else {
+      add_biases(s, place.begin[r], place.limit[r], rule.scale,
+                 rule.bias.run(place.head[r], place.first_key - place.query[r], kKeyBlock, room));
+    }
+  }
+  return 1;
+}
+
 /// `count` <= kRowChunk rows against one block of keys.
 template <class T>
 HWY_NOINLINE void attend_chunk(const QueryRows& rows, int64_t count, Right<T> keys_DJ,
@@ -156,13 +180,7 @@ HWY_NOINLINE void attend_chunk(const QueryRows& rows, int64_t count, Right<T> ke
   const int64_t columns = round_up(place.some.end, kFloatLanes) - first;
   product(Left{rows.q, rows.width, 1}, Right<T>{keys_DJ.data + first, keys_DJ.row, keys_DJ.ahead},
           Result{scores + first, kKeyBlock}, count, columns, Chains::of_length(rows.head_size));
-  float scale = rule.scale;
-  if (rule.softcap > 0) {
-    for (int64_t r = 0; r < count; ++r) {
-      cap_scores(scores + r * kKeyBlock, place.begin[r], place.limit[r], rule);
-    }
-    scale = 1;
-  }
+  const float scale = shape_scores(scores, count, place, rule);
   for (int64_t r = 0; r < count; ++r) {
     max[r] = rows.max[r];
     block_max[r] = scale_and_mask(scores + r * kKeyBlock, place.begin[r], place.limit[r], scale);

@@ -14,6 +14,34 @@
 
 namespace megalith::kernels {
 
+inline float bias_of(const AttentionData& data, int64_t head, int64_t distance) {
+  return static_cast<float>(data.table.at(data.shape.buckets.of(distance), head));
+}
+
+/// Adds to the gradient of the biases what a sequence of `length` positions has: g(h, i, j), +0
+/// where i does not see j, in the order that attention.h states.
+inline void add_table_gradient(AttentionData& data, int64_t length, int64_t block,
+                               const std::function<float(int64_t, int64_t, int64_t)>& g) {
+  const RelativeBuckets& buckets = data.shape.buckets;
+  if (buckets.count == 0) return;
+  for (int64_t first = 0; first < length; first += block) {
+    const int64_t end = std::min(first + block, length);
+    for (int64_t h = 0; h < data.shape.num_heads; ++h) {
+      std::vector<float> sums(static_cast<size_t>(buckets.count));
+      for (int64_t distance = first - length + 1; distance < end; ++distance) {
+        float diagonal = 0;
+        for (int64_t j = std::max(first, distance); j < std::min(end, length + distance); ++j)
+          diagonal += g(h, j - distance, j);
+        sums[static_cast<size_t>(buckets.of(distance))] += diagonal;
+      }
+      for (int64_t b = 0; b < buckets.count; ++b) {
+        const float before = static_cast<float>(data.dtable.at(b, h));
+        data.dtable.set(b, h, static_cast<double>(before + sums[static_cast<size_t>(b)]));
+      }
+    }
+  }
+}
+
 /// y, lse and the gradients of `data` (bf16, finite): what attention_forward and attention_backward
 /// write.
 class StatedAttention {
@@ -26,6 +54,9 @@ class StatedAttention {
       for (int64_t h = 0; h < d_.shape.num_heads; ++h) forward_head(h);
       for (int64_t h = 0; h < d_.shape.num_heads; ++h) query_gradients(h);
       for (int64_t g = 0; g < d_.shape.num_kv_heads; ++g) key_gradients(g);
+      add_table_gradient(result_, keys(), kKeys, [&](int64_t h, int64_t i, int64_t j) {
+        return gradient(h, i, j).unscaled;
+      });
     }
     return result_;
   }
@@ -92,6 +123,7 @@ class StatedAttention {
         [&](int64_t d) { return read(forward_.q_TND, query_row() + i, h, d); },
         [&](int64_t d) { return read(forward_.k_TKD, key_row() + j, group(h), d); });
     const float cap = d_.shape.softcap;
+    if (d_.shape.buckets.count > 0) return d_.scale() * x + bias_of(d_, h, j - i);
     if (cap == 0) return d_.scale() * x;
     const float t = elementary::tanh(x * (d_.scale() / cap));
     if (tangent != nullptr) *tangent = t;
@@ -151,6 +183,7 @@ class StatedAttention {
   }
   struct Gradient {
     float p = 0, ds = 0;  // rounded
+    float unscaled = 0;   // ds, neither scaled nor rounded
   };
   Gradient gradient(int64_t h, int64_t i, int64_t j) const {
     if (!sees(i, j)) return {};
@@ -162,8 +195,8 @@ class StatedAttention {
         [&](int64_t d) { return read(backward_.dy_TND, query_row() + i, h, d); },
         [&](int64_t d) { return read(forward_.v_TKD, key_row() + j, group(h), d); });
     const float slope = d_.shape.softcap == 0 ? d_.scale() : d_.scale() * std::fma(-t, t, 1.0f);
-    const float ds = p * ((keep == 0 ? 0 : dp * keep) - delta(h, i)) * slope;
-    return {rounded(p * keep), rounded(ds)};
+    const float unscaled = p * ((keep == 0 ? 0 : dp * keep) - delta(h, i));
+    return {rounded(p * keep), rounded(unscaled * slope), unscaled};
   }
   void query_gradients(int64_t h) {
     std::vector<float> ds(static_cast<size_t>(keys()));

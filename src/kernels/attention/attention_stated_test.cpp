@@ -30,6 +30,9 @@ std::vector<AttentionCase> stated_cases() {
           {"softcap", {140, 3}, 2, 1, 16, true, 0, -1, -1, 2.0f},
           {"softcap_window_dropout", {150}, 2, 2, 9, true, 0.2f, 70, -1, 0.5f},
           {"cross", {40, 1, 0, 7}, 2, 1, 12, false, 0.1f, -1, -1, 0, {150, 67, 5, 0}},
+          biased({"bias", {150, 1, 33}, 4, 2, 12}, {32, 128, false}),
+          biased({"bias_of_both_sides", {140, 260}, 1, 1, 9, false, 0.2f}, {8, 20, true}),
+          biased({"bias_window", {300}, 2, 1, 8, false, 0, 140, 50}, {32, 128, true}),
           partials};
 }
 
@@ -44,6 +47,7 @@ void expect_stated(const AttentionData& data) {
     own.backward(*on.device);
     expect_same_bits(own.dqkv, stated.dqkv, what + " dqkv");
     expect_same_bits(own.dkv, stated.dkv, what + " dkv");
+    expect_same_bits(own.dtable, stated.dtable, what + " dtable");
   }
 }
 

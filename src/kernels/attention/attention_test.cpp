@@ -40,7 +40,7 @@ TEST_P(AttentionCases, MatchesReference) {
   exact.forward(*device, "reference");
   expect_close(fast.y, exact.y, bound(exact.y, output_magnitudes(exact, *device), relative.y), "y");
   // lse is at most log n above a score.
-  const double scores = 8 + static_cast<double>(fast.scale()) * std::pow(largest_norm(fast), 2);
+  const double scores = 8 + largest_score(fast);
   expect_close(fast.lse, exact.lse, relative.lse * scores, "lse");
   fast.y.expect_gaps_untouched();
   fast.lse.expect_gaps_untouched();
@@ -60,8 +60,12 @@ TEST_P(AttentionCases, MatchesReference) {
   expect_close(fast.dqkv, exact.dqkv, bound(exact.dqkv, magnitudes.dqkv, relative.gradient),
                "dqkv");
   expect_close(fast.dkv, exact.dkv, bound(exact.dkv, magnitudes.dkv, relative.gradient), "dkv");
-  fast.dqkv.expect_gaps_untouched();
-  fast.dkv.expect_gaps_untouched();
+  // What was there before is at most what is there now and what was added.
+  expect_close(
+      fast.dtable, exact.dtable,
+      [&](int64_t i) { return 2.04 * relative.table * magnitudes.dtable.at(i) + tiny; }, "dtable");
+  for (const TestTensor* written : {&fast.dqkv, &fast.dkv, &fast.dtable})
+    written->expect_gaps_untouched();
 }
 
 INSTANTIATE_TEST_SUITE_P(Attention, AttentionCases,
@@ -146,6 +150,8 @@ TEST(Attention, ReferenceBackwardMatchesFiniteDifference) {
            {"softcap", {5, 2}, 2, 1, 3, true, 0, -1, -1, 0.7f},
            {"cross", {3, 1, 4}, 2, 1, 3, false, 0.3f, -1, -1, 0, {5, 2, 0}},
            {"softcap_dropout", {5}, 2, 1, 3, false, 0.3f, -1, -1, 1.5f},
+           biased({"bias", {4, 1, 9}, 4, 2, 3}, {4, 3, false}),
+           biased({"bias_window_dropout", {9}, 2, 1, 3, false, 0.3f, 6, 3}, {8, 5, true}),
        }) {
     AttentionData data(shape, DType::f64);
     const auto loss = [&] {
@@ -155,10 +161,12 @@ TEST(Attention, ReferenceBackwardMatchesFiniteDifference) {
     loss();
     data.dqkv.fill_constant(0);  // cross attention writes its own parts of both
     data.dkv.fill_constant(0);
+    data.dtable.fill_constant(0);
     data.backward(*device);
-    const TestTensor gradient = data.dqkv, key_gradient = data.dkv;
+    const TestTensor gradient = data.dqkv, key_gradient = data.dkv, table_gradient = data.dtable;
     testing::expect_gradient(loss, data.qkv, gradient, 1e-8, shape.name + " qkv");
     testing::expect_gradient(loss, data.kv, key_gradient, 1e-8, shape.name + " kv");
+    testing::expect_gradient(loss, data.table, table_gradient, 1e-8, shape.name + " table");
   }
 }
 
@@ -208,6 +216,7 @@ TEST(Attention, MaterialisedGivesTheBitsOfStreaming) {
       expect_same_bits(materialised.lse, streaming.lse, shape.name + " lse");
       expect_same_bits(materialised.dqkv, streaming.dqkv, shape.name + " dqkv");
       expect_same_bits(materialised.dkv, streaming.dkv, shape.name + " dkv");
+      expect_same_bits(materialised.dtable, streaming.dtable, shape.name + " dtable");
     }
   }
 }

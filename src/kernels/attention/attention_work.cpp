@@ -182,8 +182,27 @@ void run_items(Exec& exec, std::span<const AttentionItem> items, int64_t scratch
   });
 }
 
+namespace {
+
 int64_t deltas_bytes(const AttentionBackward& a) {
   return round_up(a.q_TND.num_heads * a.q_TND.num_rows * bytes_of(DType::f32), device::kAlignment);
+}
+
+}  // namespace
+
+BackwardCommon::BackwardCommon(Exec& exec, const AttentionBackward& a, int64_t block)
+    : delta_NT(exec.scratch, DType::f32, Shape{a.q_TND.num_heads, a.q_TND.num_rows}),
+      rule(a.scale, a.softcap,
+           spread_bias(a.bias, longest_sequence(a), exec.scratch + deltas_bytes(a))),
+      bias_sums(a, block,
+                exec.scratch + deltas_bytes(a) + distance_bias_bytes(a.bias, longest_sequence(a))),
+      scratch(exec.scratch + bytes(a, block)) {
+  attention_deltas(exec, a, delta_NT);
+}
+
+int64_t BackwardCommon::bytes(const AttentionBackward& a, int64_t block) {
+  return deltas_bytes(a) + distance_bias_bytes(a.bias, longest_sequence(a)) +
+         BiasSums::bytes(a, block);
 }
 
 int64_t backward_scratch_bytes(const Exec& exec, const AttentionBackward& a, int64_t block,
@@ -193,7 +212,7 @@ int64_t backward_scratch_bytes(const Exec& exec, const AttentionBackward& a, int
   run_backward_passes(exec, a, block, [&](BackwardPass pass, std::span<const AttentionItem>) {
     most = std::max(most, floats(pass));
   });
-  return deltas_bytes(a) + items_scratch_bytes(exec, most);
+  return BackwardCommon::bytes(a, block) + items_scratch_bytes(exec, most);
 }
 
 void check_cu_seqlens(std::span<const int32_t> cu_seqlens, int64_t num_rows) {

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "kernels/attention/attention.h"
+#include "kernels/attention/attention_bias.h"
 #include "kernels/attention/kv_cache.h"
 
 namespace megalith::kernels {
@@ -42,13 +43,16 @@ struct Sight {
   int64_t pairs(int64_t begin, int64_t end) const;
 };
 
-/// Scores from dot products: scale * x, or with a softcap c * tanh(x * (scale / c)).
+/// Scores from dot products: scale * x, or with a softcap c * tanh(x * (scale / c)), or with biases
+/// scale * x + b.
 struct ScoreRule {
   float scale = 1;
   float softcap = 0;
   float inner = 0;
+  DistanceBias bias;
 
-  ScoreRule(float by, float cap) : scale(by), softcap(cap), inner(cap > 0 ? by / cap : 0) {}
+  ScoreRule(float by, float cap, const DistanceBias& biases = {})
+      : scale(by), softcap(cap), inner(cap > 0 ? by / cap : 0), bias(biases) {}
   /// What dot products are multiplied by first.
   float factor() const { return softcap > 0 ? inner : scale; }
 };
@@ -112,9 +116,19 @@ std::vector<AttentionItem> backward_items(const AttentionBackward& a, BackwardPa
 /// threads idle; then one over keys (4 products) and one over queries (3). Calls run(pass, items).
 void run_backward_passes(const Exec& exec, const AttentionBackward& a, int64_t block,
                          FunctionRef<void(BackwardPass, std::span<const AttentionItem>)> run);
-/// delta_NT (f32 [N, T], in front of the call's scratch): delta_i = rowsum16 of fma chains of
-/// dy * y.
-View attention_deltas(Exec& exec, const AttentionBackward& a);
+/// What all passes of a call of backward share, in front of its scratch.
+struct BackwardCommon {
+  View delta_NT;  // f32 [N, T]
+  ScoreRule rule;
+  BiasSums bias_sums;
+  std::byte* scratch;  // of the passes
+
+  /// Fills all of it but the sums. `block`: of keys, by which they go.
+  BackwardCommon(Exec& exec, const AttentionBackward& a, int64_t block);
+  static int64_t bytes(const AttentionBackward& a, int64_t block);
+};
+/// delta_i = rowsum16 of fma chains of dy * y.
+void attention_deltas(Exec& exec, const AttentionBackward& a, View delta_NT);
 
 /// [first, last) item of each thread: contiguous, nearly equal in cost.
 std::vector<Range> split_by_cost(std::span<const AttentionItem> items, int num_threads);
@@ -126,9 +140,7 @@ int64_t items_scratch_bytes(const Exec& exec, int64_t scratch_floats);
 /// Runs body(item, scratch of this thread) over all items on the device's threads.
 void run_items(Exec& exec, std::span<const AttentionItem> items, int64_t scratch_floats,
                std::byte* scratch, FunctionRef<void(const AttentionItem&, float*)> body);
-/// Bytes of the deltas in front of backward's scratch, and of all of it when a thread needs
-/// floats(pass) in each of the passes that are run.
-int64_t deltas_bytes(const AttentionBackward& a);
+/// Bytes of backward's scratch when a thread needs floats(pass) in each of the passes that are run.
 int64_t backward_scratch_bytes(const Exec& exec, const AttentionBackward& a, int64_t block,
                                FunctionRef<int64_t(BackwardPass)> floats);
 

@@ -15,6 +15,7 @@ struct Bf16BackwardScratch {
   int64_t key_blocks;
   int64_t partials;  // of dk and of dv that wait to be added
   int64_t dq_chunks;
+  int64_t diagonals;  // distances of a block of keys whose gradients are summed
   Bf16BackwardScratch(const AttentionBackward& a, BackwardPass pass)
       : size(a.q_TND.head_size),
         words(words_of(size)),
@@ -24,7 +25,10 @@ struct Bf16BackwardScratch {
         dq_chunks(pass == BackwardPass::keys ? 0
                   : pass == BackwardPass::queries
                       ? kBackwardBlock / kChunk
-                      : a.q_TND.num_heads / a.k_TKD.num_heads * chunks_of_longest(a)) {}
+                      : a.q_TND.num_heads / a.k_TKD.num_heads * chunks_of_longest(a)),
+        diagonals(a.dtable_BN.absent() || pass == BackwardPass::queries
+                      ? 0
+                      : chunks_of_longest(a) * kChunk + kBackwardBlock) {}
   static int64_t chunks_of_longest(const AttentionBackward& a) {
     return round_up(longest(a.sequences.cu_seqlens), kChunk) / kChunk;
   }
@@ -35,13 +39,14 @@ struct Bf16BackwardScratch {
   int64_t dq() const { return width * kChunk; }
   int64_t floats() const {
     return key_blocks * (2 * rows() + pairs() + 2 * partials * sums()) + 2 * rows() + 2 * pairs() +
-           3 * square() + 2 * kTileRows * kChunk + kBackwardBlock + dq_chunks * dq();
+           3 * square() + 2 * kTileRows * kChunk + kBackwardBlock + dq_chunks * dq() +
+           key_blocks * diagonals;
   }
 };
 
 struct Bf16BackwardCall {
   const AttentionBackward& a;
-  ConstView delta_NT;
+  const BackwardCommon& common;
   BackwardPass pass;
   Bf16BackwardScratch layout;
 };

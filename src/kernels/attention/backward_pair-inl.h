@@ -9,7 +9,7 @@
 #define MEGA_ATTENTION_BACKWARD_PAIR_INL_H_
 #endif
 
-#include "kernels/attention/attention_pack-inl.h"
+#include "kernels/attention/attention_rows-inl.h"
 #include "kernels/attention/backward_scratch.h"
 
 HWY_BEFORE_NAMESPACE();
@@ -23,6 +23,7 @@ struct BackwardBlocks {
   float *p_IJ, *dropped_IJ, *ds_IJ;
   float* slope_IJ;  // of the scores in the dot products; null without a softcap
   float* dq_ID;
+  float* diagonals;  // of the head's distances to the block of keys; null: not wanted
 
   BackwardBlocks(const BackwardScratch& layout, float* scratch) {
     const auto take = [&](int64_t floats) HWY_ATTR {
@@ -38,6 +39,7 @@ struct BackwardBlocks {
     for (float** square : {&p_IJ, &dropped_IJ, &ds_IJ}) *square = take(kKeyBlock * kKeyBlock);
     slope_IJ = layout.squares > 3 ? take(kKeyBlock * kKeyBlock) : nullptr;
     dq_ID = take(layout.dq_rows * layout.width);
+    diagonals = layout.diagonals > 0 ? take(layout.diagonals) : nullptr;
   }
   /// With partial number n of dk and dv.
   BackwardBlocks of_partial(const BackwardScratch& layout, int64_t n) const {
@@ -117,7 +119,7 @@ struct Pair {
 inline void cap_pair(const BackwardCall& call, const BackwardBlocks& blocks, const Pair& pair,
                      Range columns) {
   const FloatTag d;
-  const ScoreRule rule(call.a.scale, call.a.softcap);
+  const ScoreRule& rule = call.common.rule;
   const FloatVec inner = hn::Set(d, rule.inner), cap = hn::Set(d, rule.softcap);
   const FloatVec scale = hn::Set(d, rule.scale), one = hn::Set(d, 1.0f);
   for (int64_t r = 0; r < pair.queries; ++r) {
@@ -131,13 +133,23 @@ inline void cap_pair(const BackwardCall& call, const BackwardBlocks& blocks, con
   }
 }
 
+/// Scores with biases in place of a pair's dot products.
+inline void bias_pair(const BackwardCall& call, const BackwardBlocks& blocks, const Pair& pair) {
+  HWY_ALIGN float room[kKeyBlock];
+  for (int64_t r = 0; r < pair.queries; ++r) {
+    add_biases(blocks.p_IJ + r * kKeyBlock, pair.of_queries.begin[r], pair.of_queries.end[r],
+               call.common.rule.scale,
+               call.common.rule.bias.run(pair.head, pair.key - pair.query - r, kKeyBlock, room));
+  }
+}
+
 /// p of the pair: exp(s - lse), or as stored; +0 from each row's end to its vector's.
 inline void pair_probabilities(const BackwardCall& call, const SequencePlace& place,
                                const BackwardBlocks& blocks, const Pair& pair, Range columns) {
   const AttentionBackward& a = call.a;
   const FloatTag d;
-  const bool capped = a.softcap > 0;
-  const FloatVec scale = hn::Set(d, capped ? 1.0f : a.scale);
+  const bool capped = a.softcap > 0, biased = static_cast<bool>(call.common.rule.bias);
+  const FloatVec scale = hn::Set(d, capped || biased ? 1.0f : a.scale);
   if (a.probabilities.absent() || capped) {
     product(Left{blocks.q_ID, call.layout.width, 1},
             Right<float>{blocks.keys_DJ + columns.begin, kKeyBlock},
@@ -145,6 +157,7 @@ inline void pair_probabilities(const BackwardCall& call, const SequencePlace& pl
             Chains::of_length(a.q_TND.head_size));
   }
   if (capped) cap_pair(call, blocks, pair, columns);
+  if (biased && a.probabilities.absent()) bias_pair(call, blocks, pair);
   const float* lse = a.lse_NT.row<float>(pair.head) + place.query_row + pair.query;
   for (int64_t r = 0; r < pair.queries; ++r) {
     float* p = blocks.p_IJ + r * kKeyBlock;
@@ -173,13 +186,24 @@ inline void pair_probabilities(const BackwardCall& call, const SequencePlace& pl
   }
 }
 
+/// Adds a row of gradients, [begin, end) of a block of keys, to their diagonals: `first` is that of
+/// the block's first key.
+HWY_INLINE void add_to_diagonals(const float* g, int64_t begin, int64_t end, float* first) {
+  int64_t j = begin;
+  for (; j + kFloatLanes <= end; j += kFloatLanes)
+    store(hn::Add(load(first + j), load(g + j)), first + j);
+  if (j < end)
+    store_some(hn::Add(load_some(first + j, end - j), load_some(g + j, end - j)), first + j,
+               end - j);
+}
+
 /// ds = (p * (drop(dp) - delta)) * slope in place of dp, and the dropped p.
 inline void pair_score_gradients(const BackwardCall& call, const SequencePlace& place,
                                  const BackwardBlocks& blocks, const Pair& pair) {
   const FloatTag d;
   const bool capped = call.a.softcap > 0;
-  const FloatVec scale = hn::Set(d, capped ? 1.0f : call.a.scale);
-  const float* delta = call.delta_NT.row<float>(pair.head) + place.query_row + pair.query;
+  const FloatVec scale = hn::Set(d, capped || blocks.diagonals != nullptr ? 1.0f : call.a.scale);
+  const float* delta = call.common.delta_NT.row<float>(pair.head) + place.query_row + pair.query;
   HWY_ALIGN float keep[kKeyBlock];
   for (int64_t r = 0; r < pair.queries; ++r) {
     const float* p = blocks.p_IJ + r * kKeyBlock;
@@ -204,6 +228,11 @@ inline void pair_score_gradients(const BackwardCall& call, const SequencePlace& 
     for (int64_t j = 0; j < kKeyBlock && capped; j += kFloatLanes) {
       store(hn::Mul(load(ds + j), load(blocks.slope_IJ + r * kKeyBlock + j)), ds + j);
     }
+    if (blocks.diagonals == nullptr) continue;
+    add_to_diagonals(ds, pair.of_queries.begin[r], pair.of_queries.end[r],
+                     blocks.diagonals + place.sight.queries - 1 - pair.query - r);
+    for (int64_t j = 0; j < kKeyBlock; j += kFloatLanes)
+      store(hn::Mul(load(ds + j), hn::Set(d, call.a.scale)), ds + j);
   }
 }
 

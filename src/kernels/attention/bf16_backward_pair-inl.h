@@ -66,6 +66,17 @@ HWY_INLINE FloatVec load_lanes(const float* from, int64_t count, int64_t lane) {
   return n < kFloatLanes ? load_some(from + lane, n) : load(from + lane);
 }
 
+/// Adds the gradients of a tile's scores, [rows][kChunk] from key number j on, to the diagonals of
+/// their head.
+HWY_INLINE void add_to_diagonals(const Bf16BackwardBlocks& blocks, int64_t query, int64_t j,
+                                 int64_t rows) {
+  for (int64_t r = 0; r < rows; ++r) {
+    float* to = blocks.diagonals + query + kBackwardBlock - 1 - (j + r);
+    for (int64_t lane = 0; lane < kChunk; lane += kFloatLanes)
+      store(hn::Add(load(to + lane), load(blocks.dp + r * kChunk + lane)), to + lane);
+  }
+}
+
 /// p and ds of one chunk of the pair, in all forms.
 template <class Steps>
 HWY_INLINE void pair_scores(const Bf16BackwardCall& call, const Bf16Place& place,
@@ -79,8 +90,14 @@ HWY_INLINE void pair_scores(const Bf16BackwardCall& call, const Bf16Place& place
               blocks.keep);
   }
   const float* lse = call.a.lse_NT.row<float>(pair.head) + place.query_row + queries.begin;
-  const float* delta = call.delta_NT.row<float>(pair.head) + place.query_row + queries.begin;
+  const float* delta = call.common.delta_NT.row<float>(pair.head) + place.query_row + queries.begin;
   const SeenKeys keys(pair.sight, queries.begin, queries.size());
+  const DistanceBias& bias = place.rule.bias;
+  HWY_ALIGN float biases[kBackwardBlock + kChunk];
+  if (bias) {
+    bias.run_down(pair.head, pair.key + kBackwardBlock - 1 - queries.begin,
+                  kBackwardBlock + kChunk - 1, biases);
+  }
   for (int64_t j = seen.begin; j < seen.end; j += kTileRows) {
     const int64_t rows = std::min(kTileRows, pair.keys - j);
     dot_product<Steps>({blocks.key_rows + j * words, words, 1},
@@ -90,7 +107,9 @@ HWY_INLINE void pair_scores(const Bf16BackwardCall& call, const Bf16Place& place
     dot_product<Steps>({blocks.value_rows + j * words, words, 1},
                        {blocks.dy_transposed + chunk * words * kChunk, kChunk}, {blocks.dp, kChunk},
                        rows, kChunk, 0, words);
-    const bool masked = pair.is_masked(chunk, j, round_up<int64_t>(rows, 2));
+    // A bias would make something of the lanes without a query.
+    const bool masked =
+        pair.is_masked(chunk, j, round_up<int64_t>(rows, 2)) || (bias && queries.size() < kChunk);
     for (int64_t lane = 0; lane < kChunk; lane += 2 * kFloatLanes) {
       const int64_t next = lane + kFloatLanes, count = queries.size();
       const GradientLanes lanes{place,
@@ -98,15 +117,19 @@ HWY_INLINE void pair_scores(const Bf16BackwardCall& call, const Bf16Place& place
                                 {load_lanes(lse, count, lane), load_lanes(lse, count, next)},
                                 {load_lanes(delta, count, lane), load_lanes(delta, count, next)},
                                 place.dropout.on ? blocks.keep : nullptr,
+                                biases,
                                 lane};
-      if (place.rule.softcap > 0) {
-        round_tile<Steps, false, true>(blocks, lanes, pair.key, chunk, j, rows, masked);
+      if (bias) {
+        round_tile<Steps, false, false, true>(blocks, lanes, pair.key, chunk, j, rows, masked);
+      } else if (place.rule.softcap > 0) {
+        round_tile<Steps, false, true, false>(blocks, lanes, pair.key, chunk, j, rows, masked);
       } else if (masked || place.dropout.on) {
-        round_tile<Steps, false, false>(blocks, lanes, pair.key, chunk, j, rows, masked);
+        round_tile<Steps, false, false, false>(blocks, lanes, pair.key, chunk, j, rows, masked);
       } else {
-        round_tile<Steps, true, false>(blocks, lanes, pair.key, chunk, j, rows, false);
+        round_tile<Steps, true, false, false>(blocks, lanes, pair.key, chunk, j, rows, false);
       }
     }
+    if (blocks.diagonals != nullptr) add_to_diagonals(blocks, queries.begin, j, rows);
   }
 }
 

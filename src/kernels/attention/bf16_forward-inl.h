@@ -93,6 +93,21 @@ HWY_INLINE void cap_lanes(float* scores, const BlockOfKeys& block, const ScoreRu
   }
 }
 
+/// Biases added to the chunk's scores.
+HWY_INLINE void add_lane_biases(float* scores, const BlockOfKeys& block, const Chunk& chunk,
+                                const DistanceBias& bias) {
+  HWY_ALIGN float run[kBf16KeyBlock + kChunk];  // of the last key and the first query, downwards
+  const int64_t last = block.end - 1;
+  bias.run_down(chunk.head, block.first_key + last - chunk.query,
+                block.end - block.begin + kChunk - 1, run);
+  for (int64_t j = block.begin; j < block.end; ++j) {
+    for (int64_t lane = 0; lane < kChunk; lane += kFloatLanes) {
+      float* s = scores + j * kChunk + lane;
+      store(hn::Add(load(s), load(run + last - j + lane)), s);
+    }
+  }
+}
+
 /// Largest scores of the lanes from `lane` on.
 HWY_INLINE FloatVec largest_scores(const float* scores, const BlockOfKeys& block,
                                    const SeenLanes& seen, int64_t lane) {
@@ -242,6 +257,7 @@ HWY_INLINE void chunk_scores(const Bf16ForwardScratch& layout, const PackedKeys&
                        end - begin, kChunk, 0, layout.words);
   }
   if (rule.softcap > 0) cap_lanes(scores, block, rule);
+  if (rule.bias) add_lane_biases(scores, block, chunk, rule.bias);
 }
 
 /// A chunk against a block of keys.

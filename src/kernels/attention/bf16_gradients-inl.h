@@ -32,6 +32,9 @@ struct Bf16BackwardBlocks {
   uint32_t* keep;
   float *scores, *dp;  // [kTileRows][kChunk]
   float* dq;           // of all queries: per chunk [D][kChunk]
+  // Of each key block: sums of the head's gradients of scores by distance, from its last key and
+  // the first query downwards. Null: not wanted.
+  float* diagonals;
 
   Bf16BackwardBlocks(const Bf16BackwardScratch& layout, float* scratch) {
     const auto take = [&]<class T>(T*& part, int64_t count) {
@@ -52,6 +55,8 @@ struct Bf16BackwardBlocks {
     take(scores, kTileRows * kChunk);
     take(dp, kTileRows * kChunk);
     take(dq, layout.dq_chunks * layout.dq());
+    take(diagonals, layout.key_blocks * layout.diagonals);
+    if (layout.diagonals == 0) diagonals = nullptr;
   }
   /// With the parts of key block number b.
   Bf16BackwardBlocks of_keys(const Bf16BackwardScratch& layout, int64_t b) const {
@@ -61,6 +66,7 @@ struct Bf16BackwardBlocks {
     part.key_pairs += b * layout.pairs();
     part.dk += b * layout.sums();
     part.dv += b * layout.sums();
+    if (diagonals != nullptr) part.diagonals += b * layout.diagonals;
     return part;
   }
   /// With partial number n of dk and dv.
@@ -74,13 +80,15 @@ struct Bf16BackwardBlocks {
 
 /// One sequence as the item sees it.
 struct Bf16Place : SequenceRows {
+  int64_t sequence;
   SequenceDropout dropout;
-  ScoreRule rule;
+  const ScoreRule& rule;
 
-  Bf16Place(const AttentionBackward& a, int64_t sequence)
-      : SequenceRows(rows_of(a.sequences, sequence)),
-        dropout(a.sequences, a.dropout, sequence),
-        rule(a.scale, a.softcap) {}
+  Bf16Place(const Bf16BackwardCall& call, int64_t number)
+      : SequenceRows(rows_of(call.a.sequences, number)),
+        sequence(number),
+        dropout(call.a.sequences, call.a.dropout, number),
+        rule(call.common.rule) {}
 };
 
 /// What two vectors of a chunk's lanes need.
@@ -89,6 +97,7 @@ struct GradientLanes {
   SeenLanes seen[2];
   FloatVec lse[2], delta[2];
   const uint32_t* keep;  // null without dropout
+  const float* biases;   // of the block's last key and the chunk's first query, downwards
   int64_t lane;
 };
 /// Two rows of two vectors, row after row, and the operations on them.
@@ -100,8 +109,8 @@ struct Gradients {
 };
 
 /// Those of keys j and j + 1 of the block at `key`, rows r and r + 1 of the tile. Plain: without
-/// softcap, dropout and masks.
-template <bool kPlain, bool kCapped>
+/// softcap, dropout, biases and masks. With biases, ds before its slope takes the place of dp.
+template <bool kPlain, bool kCapped, bool kBiased>
 HWY_INLINE Gradients gradients(const Bf16BackwardBlocks& blocks, const GradientLanes& lanes,
                                int64_t key, int64_t j, int64_t r, bool masked) {
   const FloatTag d;
@@ -118,6 +127,10 @@ HWY_INLINE Gradients gradients(const Bf16BackwardBlocks& blocks, const GradientL
       s = hn::Mul(t, hn::Set(d, rule.softcap));
       slope.of[i] = hn::Mul(slope.of[i], hn::NegMulAdd(t, t, hn::Set(d, 1.0f)));
     }
+    if constexpr (kBiased) {
+      const int64_t at = kBackwardBlock - 1 - (j + i / 2) + lanes.lane + i % 2 * kFloatLanes;
+      s = hn::Add(s, load(lanes.biases + at));
+    }
     x.of[i] = hn::Sub(s, lanes.lse[i % 2]);
   }
   Gradients result;
@@ -132,12 +145,16 @@ HWY_INLINE Gradients gradients(const Bf16BackwardBlocks& blocks, const GradientL
       dp = hn::IfThenElseZero(hn::Ne(factor, hn::Zero(d)), hn::Mul(dp, factor));
       dropped = hn::Mul(dropped, factor);
     }
-    FloatVec ds = hn::Mul(hn::Mul(p.of[i], hn::Sub(dp, lanes.delta[i % 2])), slope.of[i]);
+    FloatVec unscaled = hn::Mul(p.of[i], hn::Sub(dp, lanes.delta[i % 2]));
+    FloatVec ds = hn::Mul(unscaled, slope.of[i]);
     if (!kPlain && masked) {
       const auto seen = lanes.seen[i % 2].see(key + j + i / 2);
       dropped = hn::IfThenElseZero(seen, dropped);
+      unscaled = hn::IfThenElseZero(seen, unscaled);
       ds = hn::IfThenElseZero(seen, ds);
     }
+    if constexpr (kBiased)
+      store(unscaled, blocks.dp + (r + i / 2) * kChunk + lanes.lane + i % 2 * kFloatLanes);
     result.p.of[i] = dropped;
     result.ds.of[i] = ds;
   }
@@ -146,7 +163,7 @@ HWY_INLINE Gradients gradients(const Bf16BackwardBlocks& blocks, const GradientL
 
 /// Rows j .. j + rows of p, ds and ds_pairs for two vectors of a chunk's lanes, from the tile's
 /// scores and dp. A row after an odd number of them becomes zeros.
-template <class Steps, bool kPlain, bool kCapped>
+template <class Steps, bool kPlain, bool kCapped, bool kBiased>
 HWY_INLINE void round_tile(const Bf16BackwardBlocks& blocks, const GradientLanes& lanes,
                            int64_t key, int64_t chunk, int64_t first, int64_t rows, bool masked) {
   constexpr int64_t kRow = kBackwardBlock / 2;
@@ -154,7 +171,7 @@ HWY_INLINE void round_tile(const Bf16BackwardBlocks& blocks, const GradientLanes
   const int64_t column = (chunk * kChunk + lanes.lane) / 2;
   for (int64_t r = 0; r < rows; r += 2) {
     const int64_t j = first + r;
-    const Gradients of = gradients<kPlain, kCapped>(blocks, lanes, key, j, r, masked);
+    const Gradients of = gradients<kPlain, kCapped, kBiased>(blocks, lanes, key, j, r, masked);
     const FourVectors &p = of.p, &ds = of.ds;
     uint32_t *p_row = blocks.p + j * kRow + column, *ds_row = blocks.ds + j * kRow + column;
     store_words(Steps(), p.of[0], p.of[1], p_row);

@@ -27,6 +27,8 @@ struct FewRows {
   int32_t begin[kRowChunk];
   int32_t limit[kRowChunk];
   Range some;  // keys that some row sees, to whole sixteens
+  int64_t head[kRowChunk];
+  int64_t distance[kRowChunk];  // from each row's query to the block's first key
 };
 /// One thread's blocks for them.
 struct FewRowsBlocks {
@@ -41,12 +43,17 @@ struct FewRowsBlocks {
 HWY_INLINE void softmax_rows(const FewRows& rows, float* scores, const ScoreRule& rule,
                              float* factor) {
   HWY_ALIGN float block_max[32] = {}, max[32] = {}, shift[32];
-  const bool capped = rule.softcap > 0;
+  HWY_ALIGN float room[kBf16KeyBlock];
+  const float scale = rule.softcap > 0 || rule.bias ? 1.0f : rule.scale;
   for (int64_t r = 0; r < rows.count; ++r) {
     float* s = scores + r * kBf16KeyBlock;
-    if (capped) cap_scores(s, rows.begin[r], rows.limit[r], rule);
+    if (rule.softcap > 0) cap_scores(s, rows.begin[r], rows.limit[r], rule);
+    if (rule.bias) {
+      add_biases(s, rows.begin[r], rows.limit[r], rule.scale,
+                 rule.bias.run(rows.head[r], rows.distance[r], kBf16KeyBlock, room));
+    }
     max[r] = rows.state.max[r];
-    block_max[r] = scale_and_mask(s, rows.begin[r], rows.limit[r], capped ? 1.0f : rule.scale);
+    block_max[r] = scale_and_mask(s, rows.begin[r], rows.limit[r], scale);
   }
   rescale(block_max, max, shift, factor);
   for (int64_t r = 0; r < rows.count; ++r) {

@@ -93,6 +93,7 @@ void check_cached(const Exec& exec, const AttentionCached& a) {
              "{} query heads over {} key heads", q.num_heads, a.shape.num_kv_heads);
   check_heads(q, q.num_rows, q.num_heads, a.shape.head_size, q.dtype, "q");
   check_heads(a.y_TND, q.num_rows, q.num_heads, q.head_size, q.dtype, "y");
+  check_bias(a.bias, q, a.softcap);
 }
 
 }  // namespace
@@ -129,9 +130,11 @@ void attention_cached(Exec& exec, const AttentionCached& a) {
     positions += sight.keys_of(Range{past, past + added}).size();
   }
   const int64_t row_bytes = q.num_rows * q.num_heads * q.head_size * bytes_of(q.dtype);
+  const ConstView& table = a.bias.table_BN;
   const device::Work work{.flops = 4 * pairs * static_cast<double>(q.num_heads * q.head_size),
-                          .bytes_read = row_bytes + 2 * positions * a.shape.num_kv_heads *
-                                                        a.shape.head_size * bytes_of(a.shape.dtype),
+                          .bytes_read = row_bytes + (table.absent() ? 0 : table.bytes()) +
+                                        2 * positions * a.shape.num_kv_heads * a.shape.head_size *
+                                            bytes_of(a.shape.dtype),
                           .bytes_written = row_bytes};
   run_chosen<AttentionCached>(exec, "attention_cached", work, kCached, a);
 }

@@ -64,6 +64,7 @@ struct AttentionCached {
   // token are never touched, and neither are their entries of the table: they may have been freed.
   int64_t window_left = -1;
   float softcap = 0;  // as AttentionForward::softcap
+  AttentionBias bias = {};
 };
 void attention_cached(Exec& exec, const AttentionCached& arguments);
 

@@ -50,6 +50,7 @@ namespace {
 /// Where an item finds its blocks.
 struct CachedBlocks {
   const AttentionCached& a;
+  const ScoreRule& rule;
   const AttentionItem& item;
   Range known;  // positions that some row sees
   uint32_t* odd_values;
@@ -94,14 +95,10 @@ void cached_chunks(const CachedBlocks& cached, const Bf16ForwardScratch& layout,
                    float* scratch) {
   const AttentionCached& a = cached.a;
   const Bf16ForwardBlocks blocks(layout, scratch);
-  const Walk walk{a.q_TND,
-                  a.y_TND,
-                  View(),
-                  a.q_TND.num_heads / a.shape.num_kv_heads,
-                  row,
-                  sight_of(a, cached.item.sequence),
-                  ScoreRule(a.scale, a.softcap),
-                  SequenceDropout()};
+  const Walk walk{a.q_TND,     a.y_TND,
+                  View(),      a.q_TND.num_heads / a.shape.num_kv_heads,
+                  row,         sight_of(a, cached.item.sequence),
+                  cached.rule, SequenceDropout()};
   walk_keys<Steps>(
       walk, layout, cached.item, blocks,
       [&](int64_t first_key, int64_t keys) { return cached.of(first_key, keys); },
@@ -116,13 +113,17 @@ HWY_INLINE FewRows few_rows(const CachedBlocks& cached, const FewRows& all, int6
                             int64_t count, int64_t first_key, int64_t keys) {
   const int64_t tokens = cached.item.end - cached.item.begin;
   const Sight sight = sight_of(cached.a, cached.item.sequence);
-  FewRows rows{all.q + r * all.words, all.words, all.state.at(r), count, {}, {}, {}};
+  const int64_t first_head =
+      cached.item.group * (cached.a.q_TND.num_heads / cached.a.shape.num_kv_heads);
+  FewRows rows{all.q + r * all.words, all.words, all.state.at(r), count, {}, {}, {}, {}, {}};
   Range some{keys, 0};
   for (int64_t i = 0; i < count; ++i) {
     const int64_t query = cached.item.begin + (r + i) % tokens;
     const Range seen = part_of_block(sight.keys_of(query), first_key, keys);
     rows.begin[i] = static_cast<int32_t>(seen.begin);
     rows.limit[i] = static_cast<int32_t>(seen.end);
+    rows.head[i] = first_head + (r + i) / tokens;
+    rows.distance[i] = first_key - query;
     if (!seen.empty()) some = {std::min(some.begin, seen.begin), std::max(some.end, seen.end)};
   }
   rows.some = {block_start(some.begin, 16), round_up<int64_t>(some.end, 16)};
@@ -140,8 +141,9 @@ void cached_rows(const CachedBlocks& cached, const Bf16ForwardScratch& layout, i
   float* sum = scratch + num_rows * words;
   float* max = sum + num_rows * width;
   const FewRowsBlocks blocks(max + 2 * num_rows);
-  const FewRows all{
-      q, words, {scratch, sum, max, max + num_rows, layout.size, width}, num_rows, {}, {}, {}};
+  const FewRows all{q,        words, {scratch, sum, max, max + num_rows, layout.size, width},
+                    num_rows, {},    {},
+                    {},       {},    {}};
   for (int64_t h = 0; h < q_per_kv; ++h) {
     pack_word_rows(a.q_TND, row + item.begin, item.group * q_per_kv + h, tokens,
                    q + h * tokens * words);
@@ -161,7 +163,7 @@ void cached_rows(const CachedBlocks& cached, const Bf16ForwardScratch& layout, i
       const FewRows rows =
           few_rows(cached, all, r, std::min(kRowChunk, num_rows - r), first_key, keys);
       if (rows.some.end > 0) {
-        attend_few_rows<Steps>(rows, blocks, packed, ahead, keys, ScoreRule(a.scale, a.softcap));
+        attend_few_rows<Steps>(rows, blocks, packed, ahead, keys, cached.rule);
       }
     }
   }
@@ -175,10 +177,10 @@ void cached_rows(const CachedBlocks& cached, const Bf16ForwardScratch& layout, i
 
 /// The item's rows are counted by their positions in the sequence.
 template <class Steps>
-void run_cached_bf16(const AttentionCached& a, const Bf16CachedScratch& layout,
-                     const AttentionItem& item, float* scratch) {
+void run_cached_bf16(const AttentionCached& a, const ScoreRule& rule,
+                     const Bf16CachedScratch& layout, const AttentionItem& item, float* scratch) {
   const auto sequence = static_cast<size_t>(item.sequence);
-  const CachedBlocks cached{a, item,
+  const CachedBlocks cached{a, rule, item,
                             sight_of(a, item.sequence).keys_of(Range{item.begin, item.end}),
                             reinterpret_cast<uint32_t*>(scratch)};
   const int64_t row = a.sequences.cu_seqlens[sequence] - a.sequences.past[sequence];
@@ -198,15 +200,18 @@ HWY_AFTER_NAMESPACE();
 namespace megalith::kernels {
 
 int64_t attention_cached_bf16_scratch(const Exec& exec, const AttentionCached& a) {
-  return items_scratch_bytes(exec, Bf16CachedScratch(a, exec.device.target().num_threads).floats());
+  return distance_bias_bytes(a.bias, longest_sequence(a)) +
+         items_scratch_bytes(exec, Bf16CachedScratch(a, exec.device.target().num_threads).floats());
 }
 
 void attention_cached_bf16(Exec& exec, const AttentionCached& a) {
   const Bf16CachedScratch layout(a, exec.device.target().num_threads);
   const std::vector<AttentionItem> items = cached_items(a, layout.step);
-  run_items(exec, items, layout.floats(), exec.scratch,
+  const ScoreRule rule(a.scale, a.softcap, spread_bias(a.bias, longest_sequence(a), exec.scratch));
+  run_items(exec, items, layout.floats(),
+            exec.scratch + distance_bias_bytes(a.bias, longest_sequence(a)),
             [&](const AttentionItem& item, float* scratch) {
-              MEGA_CALL_BF16(exec, attention::run_cached_bf16, a, layout, item, scratch);
+              MEGA_CALL_BF16(exec, attention::run_cached_bf16, a, rule, layout, item, scratch);
             });
 }
 

@@ -72,7 +72,8 @@ inline void step(device::Device& device, AttentionData& data, Cache& cache,
                           .q_TND = queries(in, c.num_heads, c.num_kv_heads, c.head_size),
                           .y_TND = heads(y.view(), c.num_heads, c.head_size),
                           .window_left = c.window_left,
-                          .softcap = c.softcap});
+                          .softcap = c.softcap,
+                          .bias = data.bias()});
   for (size_t s = 0; s < count.size(); ++s) {
     for (int64_t row = 0; row < count[s]; ++row) {
       for (int64_t col = 0; col < y.columns(); ++col) {
@@ -112,7 +113,10 @@ inline std::vector<AttentionCase> cached_cases() {
           {"window", {200, 70}, 4, 2, 24, true, 0, 30},
           {"window_of_blocks", {330}, 2, 1, 16, true, 0, 127},
           {"window_of_itself", {70}, 1, 1, 16, true, 0, 0},
-          {"softcap", {100, 7}, 2, 1, 40, true, 0, -1, -1, 1.5f}};
+          {"softcap", {100, 7}, 2, 1, 40, true, 0, -1, -1, 1.5f},
+          biased({"bias", {300, 70}, 4, 2, 24}, {32, 128, false}),
+          biased({"bias_window", {150}, 6, 2, 16, true, 0, 90}, {8, 5, false}),
+          biased({"bias_of_both_sides", {90}, 1, 1, 16}, {8, 40, true})};
 }
 
 }  // namespace megalith::kernels

@@ -67,7 +67,7 @@ HWY_INLINE QueryRows cached_rows(const CachedScratch& layout, int64_t size, floa
 }  // namespace
 
 /// The item's rows are counted by their positions in the sequence.
-void run_cached_item(const AttentionCached& a, const CachedScratch& layout,
+void run_cached_item(const AttentionCached& a, const ScoreRule& rule, const CachedScratch& layout,
                      const AttentionItem& item, float* scratch) {
   const auto sequence = static_cast<size_t>(item.sequence);
   const int64_t row = a.sequences.cu_seqlens[sequence] - a.sequences.past[sequence];
@@ -90,8 +90,8 @@ void run_cached_item(const AttentionCached& a, const CachedScratch& layout,
   const auto attend = [&](const float* keys, const float* values, int64_t first_key,
                           int64_t ahead) HWY_ATTR {
     attend_block(rows, place, first_key, std::min(kKeyBlock, known - first_key),
-                 Right<float>{keys, kKeyBlock, ahead}, Right<float>{values, width, ahead},
-                 ScoreRule(a.scale, a.softcap), SequenceDropout(), nullptr, 0);
+                 Right<float>{keys, kKeyBlock, ahead}, Right<float>{values, width, ahead}, rule,
+                 SequenceDropout(), nullptr, 0);
   };
   const auto offset_of = [&](int64_t first_key, int64_t group) {
     return kv_block_offset(a.shape, kv_block(a.sequences, item.sequence, first_key), group);
@@ -180,16 +180,19 @@ void kv_cache_append_blocks(Exec& exec, const KvCacheAppend& a) {
 }
 
 int64_t attention_cached_scratch(const Exec& exec, const AttentionCached& a) {
-  return items_scratch_bytes(exec, CachedScratch(a).floats());
+  return distance_bias_bytes(a.bias, longest_sequence(a)) +
+         items_scratch_bytes(exec, CachedScratch(a).floats());
 }
 
 void attention_cached_blocks(Exec& exec, const AttentionCached& a) {
   const CachedScratch layout(a);
   const int64_t step = cached_item_rows(a.q_TND.num_heads / a.shape.num_kv_heads);
   const std::vector<AttentionItem> items = cached_items(a, step);
-  run_items(exec, items, layout.floats(), exec.scratch,
+  const ScoreRule rule(a.scale, a.softcap, spread_bias(a.bias, longest_sequence(a), exec.scratch));
+  run_items(exec, items, layout.floats(),
+            exec.scratch + distance_bias_bytes(a.bias, longest_sequence(a)),
             [&](const AttentionItem& item, float* scratch) {
-              MEGA_CALL_SIMD(exec, attention::run_cached_item, a, layout, item, scratch);
+              MEGA_CALL_SIMD(exec, attention::run_cached_item, a, rule, layout, item, scratch);
             });
 }
 

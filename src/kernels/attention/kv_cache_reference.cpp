@@ -3,6 +3,7 @@
 #include <cmath>
 #include <limits>
 
+#include "kernels/attention/attention_bias.h"
 #include "kernels/attention/kv_cache_layout.h"
 #include "kernels/elementary/reference_access.h"
 
@@ -55,6 +56,7 @@ void attention_cached_reference(Exec&, const AttentionCached& a) {
         }
         score *= a.scale;
         if (a.softcap > 0) score = a.softcap * std::tanh(score / a.softcap);
+        score += bias_of(a.bias, h, j - last);
         p[static_cast<size_t>(j)] = score;
         max = std::max(max, score);
       }
