@@ -22,7 +22,7 @@ Attention::Attention(parameters::ParameterSet& set, const std::string& name,
             .grouped = {spec_.kv_heads, spec_.query_width() / spec_.kv_heads, 2 * spec_.head_dim}},
            partition),
       norms_(set, name, spec_, config.norm, partition),
-      core_(spec_, place.in_model, DropoutSite::probabilities),
+      core_(spec_, place.in_model, DropoutSite::probabilities, config.relative),
       output_(set, name + ".output",
               {.inputs = spec_.query_width(),
                .outputs = config.hidden,
@@ -103,7 +103,8 @@ void Attention::attend_cached(Context& context, const KvCacheBinding& cache,
                                            .q_TND = operands.q_TND,
                                            .y_TND = kernels::heads(y_TC, h.queries, h.size),
                                            .window_left = spec_.window > 0 ? spec_.window - 1 : -1,
-                                           .softcap = static_cast<float>(spec_.softcap)});
+                                           .softcap = static_cast<float>(spec_.softcap),
+                                           .bias = core_.bias()});
 }
 
 void Attention::forward(Context& context, const Batch& batch, ConstView x_TH, View y_TH,

@@ -37,6 +37,7 @@ struct AttentionConfig {
   int64_t context = 0;  // of the model: what scaled positions reach
   double init_std = 0.02;
   double output_init_std = 0.02;
+  const parameters::Parameter* relative = nullptr;  // its table, if the spec has such positions
 };
 
 class Attention {

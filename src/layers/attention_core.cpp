@@ -8,6 +8,18 @@ namespace megalith::layers {
 
 using kernels::HeadsView;
 
+AttentionCore::AttentionCore(const AttentionSpec& spec, int64_t layer, DropoutSite site,
+                             const parameters::Parameter* relative)
+    : spec_(spec), layer_(layer), site_(site), relative_(relative) {
+  MEGA_CHECK(spec.relative.has_value() == (relative != nullptr),
+             "attention with relative positions and without their table, or the other way round");
+}
+
+kernels::AttentionBias AttentionCore::bias() const {
+  if (relative_ == nullptr) return {};
+  return {relative_->compute(), spec_.relative_buckets()};
+}
+
 kernels::AttentionSequences AttentionCore::sequences(const AttentionOperands& operands) const {
   const int64_t side = spec_.window > 0 ? spec_.window - 1 : -1;
   kernels::AttentionSequences sequences{.cu_seqlens = operands.queries.cu_seqlens,
@@ -55,7 +67,8 @@ void AttentionCore::attend(Context& context, const AttentionOperands& operands, 
                                             .lse_NT = lse_NT,
                                             .probabilities = probabilities,
                                             .dropout = dropout(context, operands.queries),
-                                            .softcap = static_cast<float>(spec_.softcap)});
+                                            .softcap = static_cast<float>(spec_.softcap),
+                                            .bias = bias()});
 }
 
 void AttentionCore::forward(Context& context, const AttentionOperands& operands, View y_TC,
@@ -102,21 +115,25 @@ void AttentionCore::backward(Context& context, const AttentionOperands& operands
     dv = kernels::heads(shared.view.columns(h.size, h.size), 1, h.size);
   }
   const ConstView y_TC = saved.y_TC;
-  kernels::attention_backward(context.exec, {.sequences = sequences(operands),
-                                             .scale = h.scale,
-                                             .q_TND = operands.q_TND,
-                                             .k_TKD = operands.k_TKD,
-                                             .v_TKD = operands.v_TKD,
-                                             .y_TND = kernels::heads(y_TC, h.queries, h.size),
-                                             .dy_TND = kernels::heads(dy_TC, h.queries, h.size),
-                                             .lse_NT = saved.lse_NT,
-                                             .probabilities = probabilities,
-                                             .dq_TND = gradients.dq_TND,
-                                             .dk_TKD = dk,
-                                             .dv_TKD = dv,
-                                             .dropout = dropout(context, operands.queries),
-                                             .softcap = static_cast<float>(spec_.softcap),
-                                             .kv_partials = h.kv_partials});
+  const bool has_gradient = relative_ != nullptr && relative_->trainable();
+  kernels::attention_backward(context.exec,
+                              {.sequences = sequences(operands),
+                               .scale = h.scale,
+                               .q_TND = operands.q_TND,
+                               .k_TKD = operands.k_TKD,
+                               .v_TKD = operands.v_TKD,
+                               .y_TND = kernels::heads(y_TC, h.queries, h.size),
+                               .dy_TND = kernels::heads(dy_TC, h.queries, h.size),
+                               .lse_NT = saved.lse_NT,
+                               .probabilities = probabilities,
+                               .dq_TND = gradients.dq_TND,
+                               .dk_TKD = dk,
+                               .dv_TKD = dv,
+                               .dropout = dropout(context, operands.queries),
+                               .softcap = static_cast<float>(spec_.softcap),
+                               .kv_partials = h.kv_partials,
+                               .bias = bias(),
+                               .dtable_BN = has_gradient ? relative_->gradient_sum() : View{}});
   if (h.sharers == 1) return;
   parallel::tree_sum_in_block(context.exec, context.tensor, h.sharers, shared,
                               "attention.kv_gradient");

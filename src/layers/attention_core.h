@@ -6,6 +6,7 @@
 
 #include "kernels/attention/attention.h"
 #include "layers/local_heads.h"
+#include "parameters/parameter.h"
 
 namespace megalith::layers {
 
@@ -32,18 +33,21 @@ struct AttentionGradients {
 class AttentionCore {
  public:
   /// `layer`: its number in the model, which with `site` names the draws of its dropout.
-  AttentionCore(const AttentionSpec& spec, int64_t layer, DropoutSite site)
-      : spec_(spec), layer_(layer), site_(site) {}
+  /// `relative`: its table of biases if the spec has relative positions (relative_bias.h).
+  AttentionCore(const AttentionSpec& spec, int64_t layer, DropoutSite site,
+                const parameters::Parameter* relative = nullptr);
 
   const AttentionSpec& spec() const { return spec_; }
+  /// Of this rank's heads.
+  kernels::AttentionBias bias() const;
   /// saved->y_TC, or without `saved` a buffer, to be filled by forward.
   device::Tensor place_output(Context& context, int64_t tokens, AttentionCoreSaved* saved) const;
   /// y_TC overwritten. Fills `saved` unless null; `keep_probabilities` false: materialised ones are
   /// made again in backward. Local.
   void forward(Context& context, const AttentionOperands& operands, View y_TC,
                AttentionCoreSaved* saved, bool keep_probabilities) const;
-  /// dk and dv of a shared head are the canonical tree over all ranks that have query heads for it,
-  /// rounded once, on each of them: collective over those.
+  /// The gradient of biases accumulates. dk and dv of a shared head are the canonical tree over all
+  /// ranks that have query heads for it, rounded once, on each of them: collective over those.
   void backward(Context& context, const AttentionOperands& operands,
                 const AttentionCoreSaved& saved, ConstView dy_TC,
                 const AttentionGradients& gradients) const;
@@ -60,6 +64,7 @@ class AttentionCore {
   AttentionSpec spec_;
   int64_t layer_;
   DropoutSite site_;
+  const parameters::Parameter* relative_;
 };
 
 }  // namespace megalith::layers

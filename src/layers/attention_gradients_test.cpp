@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "layers/attention.h"
+#include "layers/relative_bias.h"
 #include "testing/gradient_check.h"
 #include "testing/layer_case.h"
 
@@ -20,7 +21,12 @@ void check_attention(const AttentionSpec& spec, const std::string& what,
   using megalith::testing::dot;
   SCOPED_TRACE(what);
   megalith::testing::LayerCase c(megalith::testing::tiny_f64_settings());
-  const Attention layer(c.parameters(), "attention", {1, 0}, {spec, norm, 16, 8}, c.partition());
+  AttentionConfig config{spec, norm, 16, 8};
+  if (spec.relative) {
+    config.relative =
+        &declare_relative_bias(c.parameters(), "relative_bias.weight", spec, 1, c.partition());
+  }
+  const Attention layer(c.parameters(), "attention", {1, 0}, config, c.partition());
   c.place();
   Context context = c.context();
   const Shape shape{c.tokens(), 16};
@@ -111,6 +117,23 @@ TEST(LayerGradients, AttentionsOfOtherFamilies) {
   spec.scale = 0.7;
   spec.materialised = true;
   check_attention(spec, "a softcap");
+}
+
+TEST(LayerGradients, AttentionWithRelativePositions) {
+  for (const int64_t kv_heads : {4, 1}) {
+    for (const bool causal : {true, false}) {
+      AttentionSpec spec{.heads = 4,
+                         .kv_heads = kv_heads,
+                         .head_dim = 4,
+                         .relative = RelativeSpec{.buckets = 8, .max_distance = 6},
+                         .scale = 1,
+                         .causal = causal};
+      check_attention(spec, fmt::format("{} {}", kv_heads, causal));
+      spec.window = 5;
+      spec.materialised = true;
+      check_attention(spec, fmt::format("{} {} windows", kv_heads, causal));
+    }
+  }
 }
 
 TEST(LayerGradients, AttentionWithNormsOverAllHeads) {

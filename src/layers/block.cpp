@@ -15,7 +15,7 @@ Block::Block(parameters::ParameterSet& set, const LayerPlace& place, const Block
                       partition),
       attention_(set, name_ + ".attention", place,
                  {config.spec.attention, config.spec.norm, config.hidden, config.context,
-                  config.init_std, config.output_init_std},
+                  config.init_std, config.output_init_std, config.relative},
                  partition),
       cross_(make_cross(set, place, config, partition)),
       mlp_path_(set, name_ + ".norm_2",

@@ -49,7 +49,8 @@ struct BlockConfig {
   int64_t hidden = 0;
   int64_t context = 0;  // of the model: what scaled positions reach
   double init_std = 0.02;
-  double output_init_std = 0.02;  // of projections into the residual stream
+  double output_init_std = 0.02;                    // of projections into the residual stream
+  const parameters::Parameter* relative = nullptr;  // table of self-attention's, if it has one
 };
 
 /// What a block's backward is given besides what forward saved.

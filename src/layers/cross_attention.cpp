@@ -30,7 +30,7 @@ CrossAttention::CrossAttention(parameters::ParameterSet& set, const std::string&
                .bias = spec_.output_bias,
                .init_std = config.output_init_std},
               partition) {
-  MEGA_CHECK(!spec_.causal && spec_.rope.dim == 0 && spec_.window == 0,
+  MEGA_CHECK(!spec_.causal && spec_.rope.dim == 0 && !spec_.relative && spec_.window == 0,
              "cross attention has no order of positions");
 }
 

@@ -103,6 +103,16 @@ TEST(ModelSpec, CrossAttentionIsWrittenWhereThereIsSome) {
       UserError);
 }
 
+TEST(ModelSpec, RelativePositionsAreWrittenWhereThereAreSome) {
+  layers::LayerSpec layer, read;
+  layer.attention.relative = layers::RelativeSpec{.buckets = 16};
+  const auto json = config::changed_fields_json(layer);
+  EXPECT_EQ(Json(json),
+            (Json{{"attention", {{"relative", {{"buckets", 16}, {"max_distance", 128}}}}}}));
+  config::read_fields_json(json.dump(), "m", [&](config::FieldVisitor& v) { read.visit(v); });
+  EXPECT_EQ(read, layer);
+}
+
 TEST(ModelSpec, UnknownKeysAndValuesAreRefusedByName) {
   const std::vector<std::pair<const char*, Json>> cases = {
       {"/windows", 5},
@@ -243,6 +253,25 @@ TEST(ModelSpec, ImpossibleOnesAreRefused) {
       "vocabulary");
   refuses([](ModelSpec& m) { m.layers[0].attention.causal = false; }, "some layers are causal");
   refuses([](ModelSpec& m) { m.embedding.position_offset = 2; }, "table of positions");
+  const auto relative = [](ModelSpec& m, int64_t buckets, int64_t max_distance) {
+    m.for_each_layer([&](layers::LayerSpec& layer) {
+      layer.attention.relative = layers::RelativeSpec{buckets, max_distance};
+    });
+  };
+  refuses([&](ModelSpec& m) { relative(m, 31, 128); }, "31 buckets of distances");
+  refuses([&](ModelSpec& m) { relative(m, 32, 16); }, "distances up to 16");
+  refuses(
+      [&](ModelSpec& m) {
+        relative(m, 32, 128);
+        m.layers[1].attention.softcap = 3;
+      },
+      "no code caps scores that have relative positions");
+  refuses(
+      [&](ModelSpec& m) {
+        relative(m, 32, 128);
+        m.layers[1].attention.relative.reset();
+      },
+      "share one table of relative positions");
   refuses([](ModelSpec& m) { m.head = {.kind = layers::HeadKind::none}; }, "head.tied");
   refuses(
       [](ModelSpec& m) {

@@ -37,6 +37,11 @@ void RopeSpec::visit(config::FieldVisitor& v) {
   v.field("long_factors", long_factors, "longrope, beyond it");
 }
 
+void RelativeSpec::visit(config::FieldVisitor& v) {
+  v.field("buckets", buckets, "of distances, on both sides together", between(2, 1 << 16));
+  v.field("max_distance", max_distance, "from which on there is one", between(2, 1 << 28));
+}
+
 void AttentionSpec::visit(config::FieldVisitor& v) {
   v.field("heads", heads, "query heads", between(1, 1 << 16));
   v.field("kv_heads", kv_heads, "key and value heads; divides heads", between(1, 1 << 16));
@@ -45,6 +50,7 @@ void AttentionSpec::visit(config::FieldVisitor& v) {
   v.field("output_bias", output_bias, "of the projection back");
   v.field("qk_norm", qk_norm, "norm of queries and keys");
   v.section("rope", rope, "Rotary positions.");
+  v.optional_section("relative", relative, "Biases of scores by distance.");
   v.field("window", window, "keys a query sees to a side, itself one; 0: all", between(0, 1 << 28));
   v.field("softcap", softcap, "bound of scores; 0: none", between(0, 1e6));
   v.field("scale", scale, "of scores; 0: 1 / sqrt(head_dim)", between(0, 1e6));

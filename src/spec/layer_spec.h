@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "config/model_section.h"
+#include "kernels/attention/relative_buckets.h"
 #include "kernels/elementwise/activation.h"
 #include "kernels/norm/layer_norm.h"
 #include "kernels/reduction/pool_rows.h"
@@ -53,6 +54,16 @@ struct RopeSpec {
   friend bool operator==(const RopeSpec&, const RopeSpec&) = default;
 };
 
+/// Biases of scores by the distance of key and query, in buckets (Raffel et al. 2020): one table
+/// for all layers of a stack, a number for each bucket and head. Without `causal` keys on either
+/// side have buckets of their own.
+struct RelativeSpec {
+  int64_t buckets = 32;
+  int64_t max_distance = 128;  // from which on there is one bucket
+  void visit(config::FieldVisitor& v);
+  friend bool operator==(const RelativeSpec&, const RelativeSpec&) = default;
+};
+
 struct AttentionSpec {
   int64_t heads = 12;
   int64_t kv_heads = 12;  // divides heads (Ainslie et al. 2023)
@@ -61,6 +72,7 @@ struct AttentionSpec {
   bool output_bias = true;
   QkNorm qk_norm = QkNorm::none;
   RopeSpec rope = {};
+  std::optional<RelativeSpec> relative = {};
   /// Keys that a query sees, itself the last; without `causal` as many on the other side too.
   /// 0: all.
   int64_t window = 0;
@@ -72,6 +84,11 @@ struct AttentionSpec {
   int64_t kv_width() const { return 2 * kv_heads * head_dim; }
   /// Rows of the fused projection.
   int64_t qkv_width() const { return query_width() + kv_width(); }
+  /// None: without `relative`.
+  kernels::RelativeBuckets relative_buckets() const {
+    if (!relative) return {};
+    return {relative->buckets, relative->max_distance, !causal};
+  }
   void visit(config::FieldVisitor& v);
   friend bool operator==(const AttentionSpec&, const AttentionSpec&) = default;
 };

@@ -58,6 +58,11 @@ void check_attention(const layers::AttentionSpec& a, std::vector<std::string>& f
         fmt::format("rotary positions turn {} elements of heads of {}; they take an even part",
                     rope.dim, a.head_dim));
   }
+  if (a.relative) {
+    if (std::string fault = a.relative_buckets().fault(); !fault.empty())
+      faults.push_back(std::move(fault));
+    if (a.softcap > 0) faults.emplace_back("no code caps scores that have relative positions");
+  }
   if (rope.scaling == layers::RopeScaling::longrope) {
     const auto pairs = static_cast<size_t>(rope.dim / 2);
     if (rope.short_factors.size() != pairs || rope.long_factors.size() != pairs) {
@@ -131,6 +136,10 @@ int64_t ModelSpec::num_parameters() const {
   for (int64_t i = 0; i < num_layers(); ++i) {
     if (i == 0 || group(i) != group(i - 1)) total += layer_parameters(layer(i), hidden);
   }
+  if (!layers.empty() && layers.front().attention.relative) {
+    const layers::AttentionSpec& a = layers.front().attention;
+    total += a.relative->buckets * a.heads;
+  }
   if (head.norm) total += norm_parameters(final_norm, hidden);
   return total + layers::head_type(head.kind).num_parameters(head, hidden, table_width(), vocab);
 }
@@ -148,6 +157,14 @@ void ModelSpec::check(const std::string& where) const {
       })) {
     faults.emplace_back("some layers are causal and others are not");
   }
+  if (std::ranges::any_of(layers, [&](const LayerSpec& layer) {
+        const layers::AttentionSpec &a = layer.attention, &first = layers.front().attention;
+        return a.relative != first.relative || (a.relative && a.heads != first.heads);
+      })) {
+    faults.emplace_back("layers share one table of relative positions and differ in it");
+  }
+  if (!layers.empty() && layers.front().attention.relative)
+    faults.emplace_back("no stack of layers shares a table of relative positions yet");
   if (layer_groups < 0 || layer_groups > num_layers()) {
     faults.push_back(fmt::format("layer_groups {} of {} layers", layer_groups, num_layers()));
   } else if (layer_groups > 0 && !is_uniform()) {
