@@ -18,7 +18,7 @@ namespace {
 struct PackOptions {
   std::string tokenizer, output, field, document;
   std::vector<std::string> inputs;
-  bool special_tokens = false;
+  bool special_tokens = false, sentences = false;
   int threads = 0;
 };
 
@@ -27,6 +27,7 @@ data::PackOptions pack_options(const PackOptions& o) {
   options.inputs.assign(o.inputs.begin(), o.inputs.end());
   options.output_prefix = o.output;
   options.special_tokens = o.special_tokens;
+  options.sentences = o.sentences;
   options.threads = o.threads;
   if (!o.field.empty()) options.field = o.field;
   if (o.document == "file") options.document = data::DocumentMode::file;
@@ -79,6 +80,10 @@ void add_pack(CLI::App& app, Invocation& invocation) {
   c.add_flag("--special-tokens", o->special_tokens,
              "documents stand between the special tokens of the tokenizer's post-processor, as "
              "[CLS] and [SEP]");
+  c.add_flag(
+      "--sentences", o->sentences,
+      "each line of a document is a sentence, for train.sentence_pairs; no end of document is "
+      "put behind them");
   c.add_option("--threads", o->threads, "encoders; 0: all cores")
       ->check(CLI::Range(0, 1024))
       ->capture_default_str();

@@ -27,8 +27,9 @@ std::vector<Piece> by_length(std::span<const Piece> parts, int64_t length) {
   return pieces;
 }
 
-/// The parts of documents in [tokens.begin, tokens.end).
-std::vector<Piece> parts_of(const IndexedDataset& dataset, Range tokens) {
+}  // namespace
+
+std::vector<Piece> document_parts(const IndexedDataset& dataset, Range tokens) {
   std::vector<Piece> parts;
   int64_t document = dataset.document_of(tokens.begin);
   for (int64_t begin = tokens.begin; begin < tokens.end;) {
@@ -40,8 +41,6 @@ std::vector<Piece> parts_of(const IndexedDataset& dataset, Range tokens) {
   }
   return parts;
 }
-
-}  // namespace
 
 std::vector<std::vector<Piece>> packed_rows(std::span<const Piece> parts, int64_t rows,
                                             int64_t length) {
@@ -79,7 +78,8 @@ std::vector<Piece> document_row(const IndexedDataset& dataset, int64_t begin, in
   const int64_t first = row - row % kGroupRows;
   const int64_t of_group = std::min(kGroupRows, rows - first);
   const Range tokens{begin + first * length, begin + (first + of_group) * length};
-  return packed_rows(parts_of(dataset, tokens), of_group, length)[static_cast<size_t>(row - first)];
+  return packed_rows(document_parts(dataset, tokens), of_group,
+                     length)[static_cast<size_t>(row - first)];
 }
 
 }  // namespace megalith::data

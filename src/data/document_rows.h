@@ -33,6 +33,9 @@ struct Piece {
 std::vector<std::vector<Piece>> packed_rows(std::span<const Piece> parts, int64_t rows,
                                             int64_t length);
 
+/// The parts of documents that some tokens are, in their order.
+std::vector<Piece> document_parts(const IndexedDataset& dataset, Range tokens);
+
 /// The pieces of row `row` of the `rows` that the tokens from `begin` on make.
 std::vector<Piece> document_row(const IndexedDataset& dataset, int64_t begin, int64_t rows,
                                 int64_t length, int64_t row);

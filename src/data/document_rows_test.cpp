@@ -97,7 +97,7 @@ TEST(PackedRows, FewDocumentsAreCut) {
 /// A corpus whose documents have lengths 1 to 40, and some none.
 class DocumentRowsTest : public testing::Test {
  protected:
-  static constexpr int64_t kLength = 16, kEnd = 999;
+  static constexpr int64_t kLength = 16;
 
   explicit DocumentRowsTest(int count = 200) {
     std::vector<std::vector<int32_t>> documents;

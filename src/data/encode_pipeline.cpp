@@ -11,6 +11,17 @@
 namespace megalith::data {
 namespace {
 
+/// Those that are not blank, without their ends.
+void for_each_line(std::string_view text, FunctionRef<void(std::string_view)> visit) {
+  while (!text.empty()) {
+    const size_t end = std::min(text.find('\n'), text.size());
+    std::string_view line = text.substr(0, end);
+    text.remove_prefix(std::min(end + 1, text.size()));
+    if (line.ends_with('\r')) line.remove_suffix(1);
+    if (line.find_first_not_of(" \t\r") != std::string_view::npos) visit(line);
+  }
+}
+
 // Four chunks per thread keep all busy while one encodes a slow document; at least 64 MiB lets one
 // huge document be read while another is encoded.
 int64_t flight_budget(int threads) {
@@ -20,9 +31,10 @@ int64_t flight_budget(int threads) {
 }  // namespace
 
 EncodePipeline::EncodePipeline(ChunkSource source, EncoderFactory encoders, std::string field,
-                               int threads)
+                               int threads, EncodedUnit unit)
     : source_(std::move(source)),
       field_(std::move(field)),
+      unit_(unit),
       max_bytes_in_flight_(flight_budget(threads)) {
   MEGA_CHECK_GE(threads, 1);
   std::vector<EncodeFunction> encode;
@@ -95,9 +107,14 @@ void EncodePipeline::work(const EncodeFunction& encode) {
     EncodedChunk& encoded = job->encoded;
     try {
       parser.for_each(job->chunk, [&](std::string_view text) {
-        const size_t before = encoded.ids.size();
-        encode(text, encoded.ids);
-        encoded.lengths.push_back(static_cast<int64_t>(encoded.ids.size() - before));
+        const size_t units = encoded.lengths.size();
+        const auto encode_one = [&](std::string_view piece) {
+          const size_t before = encoded.ids.size();
+          encode(piece, encoded.ids);
+          encoded.lengths.push_back(static_cast<int64_t>(encoded.ids.size() - before));
+        };
+        unit_ == EncodedUnit::line ? for_each_line(text, encode_one) : encode_one(text);
+        encoded.documents.push_back(static_cast<int64_t>(encoded.lengths.size() - units));
         encoded.text_bytes += static_cast<int64_t>(text.size());
       });
     } catch (...) {

@@ -28,17 +28,22 @@ using EncoderFactory = std::function<EncodeFunction()>;
 /// Overwrites `chunk` with the next one of all inputs; false after the last.
 using ChunkSource = std::function<bool(Chunk& chunk)>;
 
+/// What is encoded by itself: a document, or each line of one that is not blank, without its end.
+enum class EncodedUnit : uint8_t { document, line };
+
 /// The documents of one chunk.
 struct EncodedChunk {
-  std::vector<int32_t> ids;      // of all documents
-  std::vector<int64_t> lengths;  // of each
+  std::vector<int32_t> ids;        // of all documents
+  std::vector<int64_t> lengths;    // of each unit
+  std::vector<int64_t> documents;  // units of each
   int64_t text_bytes = 0;
 };
 
 class EncodePipeline {
  public:
   /// `field`: as in DocumentParser. Starts threads + 1 threads.
-  EncodePipeline(ChunkSource source, EncoderFactory encoders, std::string field, int threads);
+  EncodePipeline(ChunkSource source, EncoderFactory encoders, std::string field, int threads,
+                 EncodedUnit unit = EncodedUnit::document);
   /// Drops what is in flight and joins the threads; waits for a read in progress.
   ~EncodePipeline();
   EncodePipeline(const EncodePipeline&) = delete;
@@ -61,6 +66,7 @@ class EncodePipeline {
 
   ChunkSource source_;
   std::string field_;
+  EncodedUnit unit_;
   int64_t max_bytes_in_flight_;
   std::mutex mutex_;
   std::condition_variable room_;   // for the reader

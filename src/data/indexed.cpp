@@ -176,6 +176,33 @@ int64_t IndexedDataset::document_begin(int64_t document) const {
   return sequence_begin(sequence);
 }
 
+std::vector<int32_t> IndexedDataset::sequence_lengths(Range sequences) const {
+  MEGA_CHECK(sequences.begin >= 0 && sequences.end <= num_sequences(), "sequences up to {} of {}",
+             sequences.end, num_sequences());
+  std::vector<int32_t> lengths(static_cast<size_t>(sequences.size()));
+  idx_.read_at(lengths.data(), lengths.size() * 4, header_.lengths_offset() + 4 * sequences.begin);
+  const auto bad = std::ranges::find_if(lengths, [](int32_t length) { return length < 0; });
+  if (bad == lengths.end()) return lengths;
+  throw IntegrityError("{}: sequence {} has {} tokens", idx_.path().string(),
+                       sequences.begin + (bad - lengths.begin()), *bad);
+}
+
+std::vector<int64_t> IndexedDataset::document_sequences(Range documents) const {
+  MEGA_CHECK(documents.begin >= 0 && documents.end <= num_documents(), "documents up to {} of {}",
+             documents.end, num_documents());
+  std::vector<int64_t> begins(static_cast<size_t>(documents.size() + 1));
+  idx_.read_at(begins.data(), begins.size() * 8, header_.documents_offset() + 8 * documents.begin);
+  int64_t before = 0;
+  for (size_t i = 0; i < begins.size(); ++i) {
+    if (begins[i] < before || begins[i] > num_sequences()) {
+      throw IntegrityError("{}: document index {} is {} after {}", idx_.path().string(),
+                           documents.begin + static_cast<int64_t>(i), begins[i], before);
+    }
+    before = begins[i];
+  }
+  return begins;
+}
+
 int64_t IndexedDataset::document_of(int64_t token) const {
   MEGA_CHECK(token >= 0 && token < num_tokens_, "token {} of {}", token, num_tokens_);
   int64_t low = 0;  // document_begin(low) <= token < document_begin(high)

@@ -9,8 +9,10 @@
 #include <filesystem>
 #include <span>
 #include <string>
+#include <vector>
 
 #include "base/file.h"
+#include "base/thread_pool.h"
 #include "data/fingerprint.h"
 #include "data/index_format.h"
 
@@ -36,6 +38,14 @@ class IndexedDataset {
   /// The position of the first token of `document`; num_tokens() for num_documents().
   /// IntegrityError if an entry of the index does not fit its neighbours.
   int64_t document_begin(int64_t document) const;
+  /// The position of the first token of `sequence`; num_tokens() for num_sequences().
+  /// IntegrityError if its entry does not fit the one before it.
+  int64_t sequence_begin(int64_t sequence) const;
+  /// Tokens of each of some sequences. IntegrityError where one is negative.
+  std::vector<int32_t> sequence_lengths(Range sequences) const;
+  /// The first sequence of each of some documents, and the end of the last. IntegrityError where
+  /// they decrease or leave the corpus.
+  std::vector<int64_t> document_sequences(Range documents) const;
   /// The document that holds token `token` (a binary search, no table).
   int64_t document_of(int64_t token) const;
 
@@ -56,9 +66,6 @@ class IndexedDataset {
   std::string fingerprint_of_ends() const;
 
  private:
-  /// The token position where a sequence begins. IntegrityError if its entry does not fit the one
-  /// before it.
-  int64_t sequence_begin(int64_t sequence) const;
   void require_no_gap(int64_t sequence, int64_t pointer) const;
   template <typename T>
   T index_entry(int64_t array_offset, int64_t index) const;

@@ -61,6 +61,12 @@ void check_inputs(const PackOptions& options) {
     throw UserError(
         "a document mode is named, but all inputs are JSON lines: a line is a document");
   }
+  if (!options.sentences) return;
+  if (options.document == DocumentMode::line)
+    throw UserError(
+        "sentences are the lines of a document: documents that are lines have one each");
+  if (options.special_tokens)
+    throw UserError("sentences get their special tokens in training; pack without them");
 }
 
 /// The chunks of all inputs, one input after another.
@@ -105,26 +111,31 @@ PackResult pack_with(const EncoderFactory& encoders, int64_t vocab_size, int32_t
   check_inputs(options);
   const int threads = options.threads > 0 ? options.threads : available_cores();
   const bool may_end = options.special_tokens;
-  const EncoderFactory with_end = [&encoders, end_of_document, may_end] {
-    return [encode = encoders(), end_of_document, may_end](std::string_view text,
-                                                           std::vector<int32_t>& ids) {
+  const EncoderFactory with_end = [&encoders, end_of_document, may_end, &options] {
+    if (options.sentences) return encoders();
+    return EncodeFunction([encode = encoders(), end_of_document, may_end](
+                              std::string_view text, std::vector<int32_t>& ids) {
       const size_t before = ids.size();
       encode(text, ids);
       const bool ends = may_end && ids.size() > before && ids.back() == end_of_document;
       if (!ends) ids.push_back(end_of_document);
-    };
+    });
   };
   PackResult result;
   write_indexed(options.output_prefix, token_type_for(vocab_size), [&](IndexedWriter& writer) {
     EncodePipeline pipeline(chunk_source(options), with_end, options.field.value_or("text"),
-                            threads);
+                            threads, options.sentences ? EncodedUnit::line : EncodedUnit::document);
     EncodedChunk encoded;
     while (pipeline.next(encoded)) {
       check_ids(encoded.ids, vocab_size);
       std::span<const int32_t> ids = encoded.ids;
-      for (const int64_t length : encoded.lengths) {
-        writer.add_document(ids.first(static_cast<size_t>(length)));
-        ids = ids.subspan(static_cast<size_t>(length));
+      auto length = encoded.lengths.begin();
+      for (const int64_t sequences : encoded.documents) {
+        for (int64_t i = 0; i < sequences; ++i, ++length) {
+          writer.add_sequence(ids.first(static_cast<size_t>(*length)));
+          ids = ids.subspan(static_cast<size_t>(*length));
+        }
+        writer.end_document();
       }
       result.bytes += encoded.text_bytes;
       result.documents = writer.num_documents();

@@ -30,7 +30,8 @@ struct PackOptions {
   std::optional<std::string> field;      // of JSON lines; "text" unless given
   std::optional<DocumentMode> document;  // of text; file unless given
   bool special_tokens = false;           // documents stand between those of the post-processor
-  int threads = 0;                       // encoders; 0: all cores the process may use
+  bool sentences = false;  // each line of a document is a sequence; no end is put behind a document
+  int threads = 0;         // encoders; 0: all cores the process may use
 };
 
 struct PackProgress {

@@ -59,6 +59,36 @@ std::vector<std::string> packed(const std::filesystem::path& prefix) {
   return documents;
 }
 
+// One sentence a line, no ends: what sentence pairs are made of.
+TEST(Pack, SentencesAreSequences) {
+  const TemporaryFolder folder;
+  write_text(folder / "a.txt", "one.\r\ntwo.\n \nthree.");
+  write_text(folder / "b.jsonl", "{\"text\": \"four.\\n\\nfive.\\n\"}\n{\"text\": \"\"}\n");
+  PackOptions o = options({folder / "a.txt", folder / "b.jsonl"}, folder / "out");
+  o.document = DocumentMode::paragraph;
+  o.sentences = true;
+  const PackResult result = pack_bytes(o);
+  EXPECT_THAT(packed(folder / "out"), ElementsAre("one.two.", "three.", "four.five.", ""));
+  EXPECT_EQ(result.documents, 4);
+  EXPECT_EQ(result.tokens, 24);
+  const IndexedDataset dataset(folder / "out");
+  EXPECT_THAT(dataset.document_sequences({0, 4}), ElementsAre(0, 2, 3, 5, 5));
+  EXPECT_THAT(dataset.sequence_lengths({0, 5}), ElementsAre(4, 4, 6, 5, 5));
+  EXPECT_EQ(dataset.sequence_begin(3), 14);
+}
+
+TEST(Pack, SentencesAreOfDocumentsWithSeveral) {
+  const TemporaryFolder folder;
+  write_text(folder / "a.txt", "one.\n");
+  PackOptions o = options({folder / "a.txt"}, folder / "out");
+  o.sentences = true;
+  o.document = DocumentMode::line;
+  EXPECT_THAT(error_of([&] { pack_bytes(o); }), HasSubstr("have one each"));
+  o.document = DocumentMode::paragraph;
+  o.special_tokens = true;
+  EXPECT_THAT(error_of([&] { pack_bytes(o); }), HasSubstr("pack without them"));
+}
+
 TEST(Pack, EveryDocumentEndsWithTheEndOfDocument) {
   const TemporaryFolder folder;
   write_text(folder / "a.txt", "one\n\ntwo\n");

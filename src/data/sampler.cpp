@@ -16,19 +16,6 @@
 namespace megalith::data {
 namespace {
 
-Range split_range(const IndexedDataset& dataset, const SamplerOptions& options) {
-  if (options.validation_fraction == 0) return {0, dataset.num_tokens()};
-  const int64_t documents = dataset.num_documents();
-  if (documents < 2) {
-    throw UserError("{}: {} document(s) cannot be split for validation; give a corpus of its own",
-                    dataset.prefix().string(), documents);
-  }
-  const double wanted = std::floor(options.validation_fraction * static_cast<double>(documents));
-  const int64_t held = std::clamp<int64_t>(static_cast<int64_t>(wanted), 1, documents - 1);
-  const int64_t cut = dataset.document_begin(documents - held);
-  return options.split == Split::train ? Range{0, cut} : Range{cut, dataset.num_tokens()};
-}
-
 const char* part_name(const SamplerOptions& options) {
   if (options.validation_fraction == 0) return "";
   return options.split == Split::train ? "the training part of " : "the validation part of ";
@@ -46,11 +33,38 @@ SamplerOptions checked(const SamplerOptions& options) {
 
 }  // namespace
 
+Range split_documents(const IndexedDataset& dataset, const SamplerOptions& options) {
+  const int64_t documents = dataset.num_documents();
+  if (options.validation_fraction == 0) return {0, documents};
+  if (documents < 2) {
+    throw UserError("{}: {} document(s) cannot be split for validation; give a corpus of its own",
+                    dataset.prefix().string(), documents);
+  }
+  const double wanted = std::floor(options.validation_fraction * static_cast<double>(documents));
+  const int64_t held = std::clamp<int64_t>(static_cast<int64_t>(wanted), 1, documents - 1);
+  const int64_t cut = documents - held;
+  return options.split == Split::train ? Range{0, cut} : Range{cut, documents};
+}
+
+Blend blend_of(const std::vector<Corpus>& corpora, std::span<const int64_t> samples) {
+  std::vector<double> weights;
+  for (const Corpus& corpus : corpora)
+    if (corpus.weight) weights.push_back(*corpus.weight);
+  if (weights.empty()) return Blend(samples);
+  if (weights.size() != corpora.size()) {
+    throw UserError("{} of {} corpora have a weight; give all of them one, or none", weights.size(),
+                    corpora.size());
+  }
+  return Blend::from_weights(weights);
+}
+
 Sampler::Part Sampler::open_part(const Corpus& corpus, int64_t ordinal,
                                  const SamplerOptions& options) {
   Part part;
   part.dataset = std::make_shared<const IndexedDataset>(corpus.prefix);
-  part.tokens = split_range(*part.dataset, options);
+  const Range documents = split_documents(*part.dataset, options);
+  part.tokens = {part.dataset->document_begin(documents.begin),
+                 part.dataset->document_begin(documents.end)};
   part.samples = (part.tokens.size() - 1) / options.sequence_length;
   if (part.tokens.size() < options.sequence_length + 1) {
     throw UserError(
@@ -63,21 +77,6 @@ Sampler::Part Sampler::open_part(const Corpus& corpus, int64_t ordinal,
   return part;
 }
 
-Blend Sampler::make_blend(const std::vector<Corpus>& corpora, const std::vector<Part>& parts) {
-  std::vector<double> weights;
-  std::vector<int64_t> samples;
-  for (size_t i = 0; i < corpora.size(); ++i) {
-    samples.push_back(parts[i].samples);
-    if (corpora[i].weight) weights.push_back(*corpora[i].weight);
-  }
-  if (weights.empty()) return Blend(samples);
-  if (weights.size() != corpora.size()) {
-    throw UserError("{} of {} corpora have a weight; give all of them one, or none", weights.size(),
-                    corpora.size());
-  }
-  return Blend::from_weights(weights);
-}
-
 Sampler::Sampler(const std::vector<Corpus>& corpora, const SamplerOptions& options)
     : options_(checked(options)),
       parts_([&] {
@@ -88,7 +87,11 @@ Sampler::Sampler(const std::vector<Corpus>& corpora, const SamplerOptions& optio
         }
         return parts;
       }()),
-      blend_(make_blend(corpora, parts_)) {
+      blend_([&] {
+        std::vector<int64_t> samples;
+        for (const Part& part : parts_) samples.push_back(part.samples);
+        return blend_of(corpora, samples);
+      }()) {
   for (const Part& part : parts_) samples_per_epoch_ += part.samples;
 }
 

@@ -45,6 +45,12 @@ struct SamplerOptions {
   bool whole_documents = false;
 };
 
+/// The documents of the split.
+Range split_documents(const IndexedDataset& dataset, const SamplerOptions& options);
+/// By their weights; without, an epoch of the blend is one epoch, `samples`, of each. UserError if
+/// some have a weight.
+Blend blend_of(const std::vector<Corpus>& corpora, std::span<const int64_t> samples);
+
 /// Where a sample lies.
 struct SampleAddress {
   int64_t corpus = 0;
@@ -91,7 +97,6 @@ class Sampler {
     uint64_t key = 0;
   };
   static Part open_part(const Corpus& corpus, int64_t ordinal, const SamplerOptions& options);
-  static Blend make_blend(const std::vector<Corpus>& corpora, const std::vector<Part>& parts);
 
   SamplerOptions options_;
   std::vector<Part> parts_;
