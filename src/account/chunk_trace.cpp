@@ -4,7 +4,6 @@
 #include "account/traced_step.h"
 #include "comm/backends.h"
 #include "engine/sharded_model.h"
-#include "kernels/reduction/norms.h"
 
 namespace megalith::account {
 
@@ -48,8 +47,7 @@ void ChunkPasses::backward(models::Decoder::Completed completed) {
   if (model_chunk_.stage().has_head) {
     model_chunk_.loss(context_, batch, saved_, static_cast<float>(settings_.z_loss), loss_U_,
                       gradient_TH_);
-    kernels::all_finite(
-        exec_, {.x = loss_U_, .flag = finite_, .accumulate = true, .weight = batch.loss_weight_T});
+    engine::check_finite(exec_, batch, loss_U_, finite_);
     completed(model_chunk_.head_parameters());
   }
   model_chunk_.backward(context_, batch, saved_, settings_.recompute, gradient_TH_, completed);

@@ -33,6 +33,7 @@ data::HostBatch shaped_batch(const engine::Settings& settings, int64_t samples) 
   if (const int64_t most = settings.predicted_per_sample; most > 0)
     for (int64_t t = 0; t < batch.num_tokens(); ++t)
       batch.loss_weight_T[static_cast<size_t>(t)] = t % length < most ? 1.0f : 0.0f;
+  if (losses.pairs) batch.pair_targets.assign(static_cast<size_t>(samples), 0);
   batch.total_weight = std::accumulate(batch.loss_weight_T.begin(), batch.loss_weight_T.end(), 0.0);
   return batch;
 }

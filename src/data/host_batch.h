@@ -49,7 +49,8 @@ struct HostBatch : HostTokens {
   std::vector<int32_t> targets_T;
   std::vector<float> target_numbers;  // instead, of heads that predict numbers: unit after unit
   std::vector<float> loss_weight_T;
-  double total_weight = 0;  // sum of loss_weight_T
+  std::vector<int32_t> pair_targets;  // of each sample's sentence pair; empty: nothing is asked
+  double total_weight = 0;            // sum of loss_weight_T
   /// What an encoder reads of the same samples; without tokens where there is none. Sequence i of
   /// the decoder looks at sequence i of the encoder.
   HostTokens encoder;

@@ -36,6 +36,7 @@ DeviceBatch::DeviceBatch(device::Device& device, const data::HostBatch& host, co
   batch_.position_T = arrays_.place<int32_t>(host.position_T);
   place_losses(host, sizes);
   if (sizes.predicted_per_sample > 0) place_predicted(host, sizes.predicted_per_sample);
+  if (sizes.losses.pairs) place_pairs(host, sizes.pairs);
   place_own_tokens(host, part);
   if (sizes.token_types) place_types(host, part);
   batch_.cu_seqlens = cu_seqlens_;
@@ -86,6 +87,16 @@ void DeviceBatch::place_predicted(const data::HostBatch& host, int64_t per_sampl
   batch_.predicted = {arrays_.place<int32_t>(rows), arrays_.place<int32_t>(places),
                       arrays_.place<int32_t>(targets), arrays_.place<float>(weights),
                       predicted_runs_};
+}
+
+void DeviceBatch::place_pairs(const data::HostBatch& host, double global_weight) {
+  MEGA_CHECK_EQ(std::ssize(host.pair_targets), host.num_samples);
+  std::vector<int32_t> cu_samples;
+  for (int64_t sample = 0; sample <= host.num_samples; ++sample)
+    cu_samples.push_back(static_cast<int32_t>(sample * host.sequence_length));
+  const std::vector<float> weights(host.pair_targets.size(), 1.0f);
+  batch_.pairs = {arrays_.place<int32_t>(host.pair_targets), arrays_.place<float>(weights),
+                  arrays_.place<int32_t>(cu_samples), static_cast<float>(1 / global_weight)};
 }
 
 void DeviceBatch::place_types(const data::HostBatch& host, const TokenPart& part) {

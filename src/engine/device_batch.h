@@ -24,6 +24,7 @@ class DeviceBatch {
     /// Of each sample, that may weigh anything; 0: all. For losses of tokens.
     int64_t predicted_per_sample = 0;
     bool token_types = false;  // the model has a table of them; without any in the batch all are 0
+    double pairs = 1;          // of the step: the global weight of losses of sentence pairs
   };
   /// Copies everything (nothing of `host` is read later). Memory: class workspace.
   DeviceBatch(device::Device& device, const data::HostBatch& host, const Sizes& sizes,
@@ -40,6 +41,7 @@ class DeviceBatch {
  private:
   void place_losses(const data::HostBatch& host, const Sizes& sizes);
   void place_predicted(const data::HostBatch& host, int64_t per_sample);
+  void place_pairs(const data::HostBatch& host, double global_weight);
   void place_types(const data::HostBatch& host, const TokenPart& part);
   void place_own_tokens(const data::HostBatch& host, const TokenPart& part);
   device::StagedCopies arrays_;

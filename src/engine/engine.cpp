@@ -64,6 +64,7 @@ void Engine::accumulate(int64_t step, std::span<const data::HostBatch> micro_bat
   const size_t per_shard = exact_div(micro_batches.size(), static_cast<size_t>(shards));
   optim::GradientBuckets buckets(model_.exec(), mesh().data(), parameters(),
                                  tree.additions_after(shards - 1));
+  const double pairs = pairs_of(micro_batches);
   int64_t value = 0;
   for (int shard = 0; shard < shards; ++shard) {
     const int level = tree.buffer_of(shard);
@@ -73,6 +74,7 @@ void Engine::accumulate(int64_t step, std::span<const data::HostBatch> micro_bat
     const int64_t values = losses_.count(mine);
     PipelineStage::Work task{mine,
                              global_weight,
+                             pairs,
                              losses_,
                              token_part(),
                              settings().recompute,
@@ -97,16 +99,26 @@ void Engine::accumulate(int64_t step, std::span<const data::HostBatch> micro_bat
   buckets.finish();
 }
 
-double Engine::mean_loss(std::span<const data::HostBatch> micro_batches, ConstView loss_U,
-                         double global_weight) {
-  std::vector<double> sums;
-  if (mesh().is_last_stage())
-    sums = losses_.sample_sums(micro_batches, read_losses(device(), loss_U));
-  sums = mesh().data().exchange_values(std::span<const double>(sums), "step.loss");
-  sums = mesh().pipeline().exchange_values(std::span<const double>(sums), "step.loss");
-  double sum = 0;
-  for (const double x : sums) sum += x;
-  return sum / global_weight;
+/// Sentence pairs of all ranks: one of each sample.
+double Engine::pairs_of(std::span<const data::HostBatch> micro_batches) const {
+  int64_t samples = 0;
+  for (const data::HostBatch& batch : micro_batches) samples += batch.num_samples;
+  return static_cast<double>(samples * mesh().layout().data);
+}
+
+void Engine::set_losses(std::span<const data::HostBatch> micro_batches, ConstView loss_U,
+                        double global_weight, StepResult& result) {
+  SampleLosses losses;
+  if (mesh().is_last_stage()) {
+    const std::vector<double> values = read_losses(device(), loss_U);
+    losses = {losses_.sample_sums(micro_batches, values),
+              losses_.pair_losses(micro_batches, values)};
+  }
+  result.loss = sum_over_ranks(mesh(), losses.sums, "step.loss") / global_weight;
+  if (!losses_.shape().pairs) return;
+  result.pair_loss =
+      sum_over_ranks(mesh(), losses.pairs, "step.pair_loss") / pairs_of(micro_batches);
+  result.loss += *result.pair_loss;
 }
 
 StepResult Engine::step(int64_t step, double lr, std::span<const data::HostBatch> micro_batches,
@@ -131,7 +143,7 @@ StepResult Engine::step(int64_t step, double lr, std::span<const data::HostBatch
     device().copy_to_host(&applied, finite.view);
     device().wait(device().copy_to_host(&result.grad_norm, norm.norm.view));
     result.applied = applied != 0;
-    result.loss = mean_loss(micro_batches, loss_U, global_weight);
+    set_losses(micro_batches, loss_U, global_weight, result);
   }
   // With spread state the host waits for the decision: what was not updated is not shared, so that
   // who looks for the cause finds all as it was.
@@ -150,7 +162,7 @@ std::vector<double> Engine::replay(int64_t step, std::span<const data::HostBatch
   return mesh().is_last_stage() ? read_losses(device(), loss_U) : std::vector<double>();
 }
 
-std::vector<double> Engine::sample_losses(const data::HostBatch& host) {
+SampleLosses Engine::sample_losses(const data::HostBatch& host) {
   layers::Context context = model_.training_context(0, 0);
   const DeviceBatch batch(
       device(), host,
@@ -168,7 +180,9 @@ std::vector<double> Engine::sample_losses(const data::HostBatch& host) {
       model_.exec().workspace.tensor(settings().masters, Shape{losses_.count(host)});
   model_.head().score(context, batch.batch(), x, loss_U);
   if (device().is_trace()) return {};
-  return losses_.sample_sums(std::span(&host, 1), read_losses(device(), loss_U));
+  const std::vector<double> values = read_losses(device(), loss_U);
+  return {losses_.sample_sums(std::span(&host, 1), values),
+          losses_.pair_losses(std::span(&host, 1), values)};
 }
 
 }  // namespace megalith::engine

@@ -6,6 +6,7 @@
 
 #include <functional>
 #include <memory>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -19,9 +20,16 @@ namespace megalith::engine {
 
 /// Host numbers, the same on every rank.
 struct StepResult {
-  double loss = 0;       // mean over the step's weighted units of loss, before the update
-  double grad_norm = 0;  // before clipping
-  bool applied = true;   // false: one of the two is not finite, and the step changed nothing
+  double loss = 0;  // mean over the step's weighted units of loss, before the update
+  std::optional<double> pair_loss;  // of this, the mean over sentence pairs
+  double grad_norm = 0;             // before clipping
+  bool applied = true;  // false: one of the two is not finite, and the step changed nothing
+};
+
+/// Of each sample.
+struct SampleLosses {
+  std::vector<double> sums;   // of loss x weight
+  std::vector<double> pairs;  // loss of its sentence pair, where the head asks about them
 };
 
 class Engine {
@@ -53,10 +61,10 @@ class Engine {
   std::vector<double> replay(int64_t step, std::span<const data::HostBatch> micro_batches,
                              double global_weight, const Inspector& inspector);
 
-  /// Sum of loss x weight of each sample of the batch, without dropout or gradients: on
-  /// the last stage, nothing on others (and under the trace kind). Collective over the tensor and
-  /// pipeline ranks, which give the same batch.
-  std::vector<double> sample_losses(const data::HostBatch& batch);
+  /// Sum of loss x weight of each sample of the batch, and losses of sentence pairs, without
+  /// dropout or gradients: on the last stage, nothing on others (and under the trace kind).
+  /// Collective over the tensor and pipeline ranks, which give the same batch.
+  SampleLosses sample_losses(const data::HostBatch& batch);
 
   ShardedModel& model() { return model_; }
   const Settings& settings() const { return model_.settings(); }
@@ -72,8 +80,9 @@ class Engine {
   void accumulate(int64_t step, std::span<const data::HostBatch> micro_batches,
                   double global_weight, View loss_U, View finite, const Inspector* inspector);
   void run_stage(layers::Context& context, const PipelineStage::Work& work);
-  double mean_loss(std::span<const data::HostBatch> micro_batches, ConstView loss_U,
-                   double global_weight);
+  void set_losses(std::span<const data::HostBatch> micro_batches, ConstView loss_U,
+                  double global_weight, StepResult& result);
+  double pairs_of(std::span<const data::HostBatch> micro_batches) const;
   DeviceBatch::TokenPart token_part() const;
   ShardedModel model_;
   LossValues losses_;

@@ -287,7 +287,7 @@ std::vector<double> validation_losses(const Settings& settings) {
     const parallel::Mesh mesh(world, settings.layout);
     Engine engine(settings, *device, mesh);
     engine.initialise();
-    auto mine = engine.sample_losses(megalith::testing::toy_batch(settings, 50, 2));
+    auto mine = engine.sample_losses(megalith::testing::toy_batch(settings, 50, 2)).sums;
     EXPECT_EQ(mine.empty(), !mesh.is_last_stage());
     if (mesh.is_last_stage() && mesh.at().tensor == 0) losses = std::move(mine);
   });

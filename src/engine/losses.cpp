@@ -2,6 +2,9 @@
 #include "engine/losses.h"
 
 #include <algorithm>
+#include <iterator>
+
+#include "kernels/reduction/norms.h"
 
 namespace megalith::engine {
 
@@ -36,6 +39,18 @@ std::vector<double> LossValues::sample_sums(std::span<const data::HostBatch> bat
   return sums;
 }
 
+std::vector<double> LossValues::pair_losses(std::span<const data::HostBatch> batches,
+                                            std::span<const double> loss_U) const {
+  std::vector<double> losses;
+  size_t end = 0;
+  for (const data::HostBatch& batch : batches) {
+    end += static_cast<size_t>(count(batch));
+    const auto pairs = static_cast<size_t>(num_pairs(batch));
+    std::ranges::copy(loss_U.subspan(end - pairs, pairs), std::back_inserter(losses));
+  }
+  return losses;
+}
+
 std::string LossValues::name(const data::HostBatch& batch, size_t unit) const {
   const int64_t sample = sample_of(batch, unit);
   if (shape_.unit == LossUnit::token)
@@ -44,6 +59,26 @@ std::string LossValues::name(const data::HostBatch& batch, size_t unit) const {
   const auto first = std::ranges::find(batch.sequence_sample, sample);
   return fmt::format("sequence {} of sample {}",
                      static_cast<int64_t>(unit) - (first - batch.sequence_sample.begin()), sample);
+}
+
+double sum_over_ranks(const parallel::Mesh& mesh, std::span<const double> values,
+                      std::string_view label) {
+  const std::vector<double> of_stage = mesh.data().exchange_values(values, label);
+  double sum = 0;
+  for (const double x : mesh.pipeline().exchange_values(std::span<const double>(of_stage), label))
+    sum += x;
+  return sum;
+}
+
+void check_finite(kernels::Exec& exec, const layers::Batch& batch, ConstView loss_U, View finite) {
+  const int64_t units = batch.loss_weight_T.size(0);
+  kernels::all_finite(exec, {.x = loss_U.rows(0, units),
+                             .flag = finite,
+                             .accumulate = true,
+                             .weight = batch.loss_weight_T});
+  const int64_t pairs = loss_U.size(0) - units;
+  if (pairs > 0)
+    kernels::all_finite(exec, {.x = loss_U.rows(units, pairs), .flag = finite, .accumulate = true});
 }
 
 std::vector<double> read_losses(device::Device& device, ConstView loss_U) {

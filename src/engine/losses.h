@@ -31,12 +31,19 @@ class LossValues {
     return ragged_ ? batch.num_tokens() : batch.num_samples;
   }
   int64_t count(const data::HostBatch& batch) const {
-    return shape_.values(batch.num_tokens(), max_sequences(batch));
+    return shape_.values(batch.num_tokens(), max_sequences(batch)) + num_pairs(batch);
+  }
+  /// Their losses come behind the others of a batch.
+  int64_t num_pairs(const data::HostBatch& batch) const {
+    return shape_.pairs ? batch.num_samples : 0;
   }
   int64_t count(std::span<const data::HostBatch> batches) const;
 
   /// Per-sample sums of weight x loss; `loss_U` runs through all values of the batches.
   std::vector<double> sample_sums(std::span<const data::HostBatch> batches,
+                                  std::span<const double> loss_U) const;
+  /// The losses of all sentence pairs, in the order of samples; none where nothing is asked.
+  std::vector<double> pair_losses(std::span<const data::HostBatch> batches,
                                   std::span<const double> loss_U) const;
   /// "token 3 of sample 7", by the number of a unit in its batch.
   std::string name(const data::HostBatch& batch, size_t unit) const;
@@ -48,6 +55,14 @@ class LossValues {
   bool ragged_;
   int64_t predicted_per_sample_;
 };
+
+/// The sum of what the data ranks of the last stage have, rank by rank; equal on all. Collective
+/// over data and pipeline ranks.
+double sum_over_ranks(const parallel::Mesh& mesh, std::span<const double> values,
+                      std::string_view label);
+
+/// `finite` (i32 [1], accumulated) becomes 0 if a loss of the batch that counts is not finite.
+void check_finite(kernels::Exec& exec, const layers::Batch& batch, ConstView loss_U, View finite);
 
 /// The values of a device view of f32 or f64, on the host. Waits for them.
 std::vector<double> read_losses(device::Device& device, ConstView loss_U);

@@ -76,7 +76,7 @@ class MaskedLayout : public ::testing::Test {
       MaskedRun mine;
       const auto validate = [&] {
         mine.validation.push_back(
-            *validation_loss(engine, source, kValidationSamples, [] { return false; }));
+            validation_loss(engine, source, kValidationSamples, [] { return false; })->loss);
       };
       for (int64_t step = 1; step <= kSteps; ++step) {
         validate();

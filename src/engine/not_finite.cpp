@@ -93,7 +93,13 @@ std::optional<std::string> bad_loss(const LossValues& losses,
       if (batch.loss_weight_T[u] == 0 || std::isfinite(loss_U[begin + u])) continue;
       return fmt::format("{}{}", kLoss, losses.name(batch, u));
     }
-    begin += static_cast<size_t>(losses.count(batch));
+    const size_t end = begin + static_cast<size_t>(losses.count(batch));
+    for (int64_t pair = 0; pair < losses.num_pairs(batch); ++pair) {
+      if (std::isfinite(loss_U[end - static_cast<size_t>(losses.num_pairs(batch) - pair)]))
+        continue;
+      return fmt::format("{}the sentence pair of sample {}", kLoss, batch.first_sample + pair);
+    }
+    begin = end;
   }
   return std::nullopt;
 }

@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "engine/pipeline_stage.h"
 
-#include "kernels/reduction/norms.h"
-
 namespace megalith::engine {
 
 PipelineStage::PipelineStage(std::span<const std::unique_ptr<models::Decoder>> chunks,
@@ -28,7 +26,7 @@ PipelineStage::Slot& PipelineStage::open(int micro_batch, int chunk) {
         context_.device(), host,
         DeviceBatch::Sizes{work_.losses.max_sequences(host), work_.losses.shape(),
                            work_.losses.predicted_per_sample(),
-                           chunks_[0]->spec().embedding.token_types > 0},
+                           chunks_[0]->spec().embedding.token_types > 0, work_.pairs},
         work_.global_weight, work_.token_part);
     shared = slot.batch;
   }
@@ -73,12 +71,8 @@ void PipelineStage::backward(int micro_batch, int chunk) {
   };
   if (model_chunk.stage().has_head) {
     model_chunk.loss(context_, batch, slot.saved, work_.z_loss, loss_rows(micro_batch), dx);
-    if (!work_.finite.absent()) {
-      kernels::all_finite(context_.exec, {.x = loss_rows(micro_batch),
-                                          .flag = work_.finite,
-                                          .accumulate = true,
-                                          .weight = batch.loss_weight_T});
-    }
+    if (!work_.finite.absent())
+      check_finite(context_.exec, batch, loss_rows(micro_batch), work_.finite);
     completed(model_chunk.head_parameters());
   }
   model_chunk.backward(context_, batch, slot.saved, recompute_of(chunk), dx, completed);

@@ -22,6 +22,7 @@ class PipelineStage final : public parallel::StageWork {
   struct Work {
     std::span<const data::HostBatch> micro_batches;
     double global_weight = 1;
+    double pairs = 1;  // of the step, of all ranks
     LossValues losses;
     DeviceBatch::TokenPart token_part;
     layers::RecomputePolicy recompute;  // of the stage's layers, through all chunks

@@ -169,14 +169,16 @@ TEST(SequenceHeadLosses, SumOverTheSequencesOfEachSample) {
   Settings settings = toy_sequence_settings(HeadKind::sequence_regression);
   settings.ragged = true;
   SequenceToy toy(settings);
-  const auto together = toy.engine.sample_losses(toy_batch(settings, 3, 4));
+  const auto together = toy.engine.sample_losses(toy_batch(settings, 3, 4)).sums;
   ASSERT_EQ(together.size(), 4u);
   for (int64_t i = 0; i < 4; ++i) {
     const data::HostBatch batch = toy_batch(settings, 3 + i, 1);
-    EXPECT_EQ(toy.engine.sample_losses(batch), std::vector{together[static_cast<size_t>(i)]}) << i;
+    EXPECT_EQ(toy.engine.sample_losses(batch).sums, std::vector{together[static_cast<size_t>(i)]})
+        << i;
     data::HostBatch doubled = batch;
     for (float& weight : doubled.loss_weight_T) weight *= 2;
-    EXPECT_EQ(toy.engine.sample_losses(doubled), std::vector{2 * together[static_cast<size_t>(i)]});
+    EXPECT_EQ(toy.engine.sample_losses(doubled).sums,
+              std::vector{2 * together[static_cast<size_t>(i)]});
   }
 }
 

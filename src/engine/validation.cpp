@@ -7,13 +7,13 @@
 
 namespace megalith::engine {
 
-std::optional<double> validation_loss(Engine& engine, const data::BatchSource& source,
-                                      int64_t samples, FunctionRef<bool()> stop) {
+std::optional<ValidationLoss> validation_loss(Engine& engine, const data::BatchSource& source,
+                                              int64_t samples, FunctionRef<bool()> stop) {
   const parallel::Mesh& mesh = engine.mesh();
   const int64_t at_once = engine.settings().micro_batch;
   const comm::Part mine = comm::part_of(samples, mesh.at().data, mesh.layout().data);
   const int64_t most = comm::part_of(samples, 0, mesh.layout().data).count;
-  std::vector<double> sums;
+  std::vector<double> sums, pairs;
   double weight = 0;
   data::HostBatch batch;
   for (int64_t done = 0; done < most; done += at_once) {
@@ -21,18 +21,21 @@ std::optional<double> validation_loss(Engine& engine, const data::BatchSource& s
     const int64_t count = std::min(at_once, mine.count - done);
     if (count <= 0) continue;
     source.fill(mine.begin + done, count, batch);
-    std::ranges::copy(engine.sample_losses(batch), std::back_inserter(sums));
+    const SampleLosses losses = engine.sample_losses(batch);
+    std::ranges::copy(losses.sums, std::back_inserter(sums));
+    std::ranges::copy(losses.pairs, std::back_inserter(pairs));
     weight += batch.total_weight;
   }
   // Rank by rank is sample by sample. The weights are whole numbers: any order gives their sum.
-  sums = mesh.data().exchange_values(std::span<const double>(sums), "validation.loss");
-  sums = mesh.pipeline().exchange_values(std::span<const double>(sums), "validation.loss");
-  double sum = 0, total = 0;
-  for (const double x : sums) sum += x;
+  const double sum = sum_over_ranks(mesh, sums, "validation.loss");
+  double total = 0;
   for (const double w :
        mesh.data().exchange_values(std::span<const double>(&weight, 1), "validation.weight"))
     total += w;
-  return sum / total;
+  if (!engine.losses().shape().pairs) return ValidationLoss{sum / total, {}};
+  const double pair_loss =
+      sum_over_ranks(mesh, pairs, "validation.pair_loss") / static_cast<double>(samples);
+  return ValidationLoss{sum / total + pair_loss, pair_loss};
 }
 
 }  // namespace megalith::engine

@@ -10,10 +10,16 @@
 
 namespace megalith::engine {
 
+/// As StepResult says.
+struct ValidationLoss {
+  double loss = 0;
+  std::optional<double> pair_loss;
+};
+
 /// Mean loss over the weighted tokens of the first `samples` samples, spread over the data ranks;
 /// equal on all ranks. Nothing if `stop`, which is asked before each micro-batch and answers alike
 /// on all ranks, says so. Collective over the world.
-std::optional<double> validation_loss(Engine& engine, const data::BatchSource& source,
-                                      int64_t samples, FunctionRef<bool()> stop);
+std::optional<ValidationLoss> validation_loss(Engine& engine, const data::BatchSource& source,
+                                              int64_t samples, FunctionRef<bool()> stop);
 
 }  // namespace megalith::engine

@@ -56,6 +56,10 @@ constexpr ForeignRow kOwnRows[] = {
     {"head.transform_norm.bias", {{"predictions.LayerNorm.bias", Part::rows}}},
     {"head.dense.weight", {{"albert.pooler.weight", Part::rows}}},
     {"head.dense.bias", {{"albert.pooler.bias", Part::rows}}},
+    {"head.pair.dense.weight", {{"albert.pooler.weight", Part::rows}}},
+    {"head.pair.dense.bias", {{"albert.pooler.bias", Part::rows}}},
+    {"head.pair.output.weight", {{"sop_classifier.classifier.weight", Part::rows}}},
+    {"head.pair.output.bias", {{"sop_classifier.classifier.bias", Part::rows}}},
     {"head.output.weight", {{"classifier.weight", Part::rows}}},
     {"head.output.bias", {{"classifier.bias", Part::rows}}},
 };
@@ -74,7 +78,7 @@ constexpr HeadClass kOthers[] = {
     {"AlbertForSequenceClassification", HeadKind::sequence_classification},
     {"AlbertForSequenceClassification", HeadKind::sequence_regression},
     {"AlbertForTokenClassification", HeadKind::token_classification},
-    {"AlbertForPreTraining", HeadKind::language_model},
+    {"AlbertForPreTraining", HeadKind::pretraining},
 };
 
 ModelSpec make(const Sizes& sizes, const std::string& where) {

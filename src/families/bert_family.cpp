@@ -16,6 +16,10 @@ constexpr ForeignRow kHeadRows[] = {
     {"head.transform_norm.bias", {{"cls.predictions.transform.LayerNorm.bias", Part::rows}}},
     {"head.dense.weight", {{"bert.pooler.dense.weight", Part::rows}}},
     {"head.dense.bias", {{"bert.pooler.dense.bias", Part::rows}}},
+    {"head.pair.dense.weight", {{"bert.pooler.dense.weight", Part::rows}}},
+    {"head.pair.dense.bias", {{"bert.pooler.dense.bias", Part::rows}}},
+    {"head.pair.output.weight", {{"cls.seq_relationship.weight", Part::rows}}},
+    {"head.pair.output.bias", {{"cls.seq_relationship.bias", Part::rows}}},
     {"head.output.weight", {{"classifier.weight", Part::rows}}},
     {"head.output.bias", {{"classifier.bias", Part::rows}}},
 };
@@ -34,7 +38,7 @@ constexpr HeadClass kOthers[] = {
     {"BertForSequenceClassification", layers::HeadKind::sequence_classification},
     {"BertForSequenceClassification", layers::HeadKind::sequence_regression},
     {"BertForTokenClassification", layers::HeadKind::token_classification},
-    {"BertForPreTraining", layers::HeadKind::language_model},
+    {"BertForPreTraining", layers::HeadKind::pretraining},
 };
 
 ModelSpec make(const Sizes& sizes, const std::string& where) {

@@ -6,6 +6,7 @@
 #include <algorithm>
 
 #include "base/error.h"
+#include "spec/head_types.h"
 
 namespace megalith::models {
 namespace {
@@ -113,7 +114,7 @@ void write_encoder(const ModelSpec& model, ordered_json& json) {
 void read_head(const ConfigKeys& keys, const EncoderHeads& heads, ModelSpec& model) {
   layers::HeadSpec& head = model.head;
   head.kind = kind_of(keys, heads.family);
-  if (head.kind == HeadKind::language_model) return;
+  if (layers::head_type(head.kind).has_logits) return;
   const bool is_of_tokens = head.kind == HeadKind::token_classification;
   const bool pooler =
       head.kind == HeadKind::none ? heads.pooler_for_rows : heads.pooler_for_sequences;

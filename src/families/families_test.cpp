@@ -119,6 +119,8 @@ std::vector<std::pair<std::string, Json>> options() {
       {"bert", {{"architectures", {"BertForSequenceClassification"}}, {"num_labels", 1}}},
       {"bert", {{"architectures", {"BertForTokenClassification"}}, {"num_labels", 9}}},
       {"bert", {{"architectures", {"BertModel"}}}},
+      {"bert", {{"architectures", {"BertForPreTraining"}}}},
+      {"albert", {{"architectures", {"AlbertForPreTraining"}}}},
       {"roberta", {{"pad_token_id", 5}, {"tie_word_embeddings", false}}},
       {"roberta", {{"architectures", {"RobertaForSequenceClassification"}}}},
       {"albert", {{"num_hidden_groups", 3}, {"embedding_size", 20}}},

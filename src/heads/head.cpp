@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "heads/head.h"
 
+#include "heads/pretraining_head.h"
 #include "heads/sequence_head.h"
 #include "heads/vocabulary_head.h"
 
@@ -33,6 +34,8 @@ std::unique_ptr<Head> make_head(parameters::ParameterSet& set, const HeadConfig&
     case HeadKind::token_classification:
     case HeadKind::none:
       return std::make_unique<SequenceHead>(set, config, partition);
+    case HeadKind::pretraining:
+      return std::make_unique<PretrainingHead>(set, config, partition);
   }
   MEGA_CHECK(false, "no head of kind number {}", static_cast<int>(config.spec.kind));
 }

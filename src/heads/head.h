@@ -20,6 +20,7 @@ struct HeadConfig {
   int64_t hidden = 0;
   TokenTable table;                       // sizes of the model
   parameters::Parameter* tied = nullptr;  // the token embedding on the same rank, where spec.tied
+  std::string name = "head";              // what the parameters of a head of sequences begin with
 };
 
 class Head {

@@ -104,7 +104,7 @@ SequenceHead::SequenceHead(parameters::ParameterSet& set, const HeadConfig& conf
   const int64_t hidden = config.hidden;
   const double init_std = config.table.init_std;
   if (spec_.dense != HeadDense::none)
-    dense_ = declare(set, "head.dense", {hidden, hidden, true, init_std});
+    dense_ = declare(set, config.name + ".dense", {hidden, hidden, true, init_std});
   // Rows of sequences are all on every rank: no partial rows of the norm's gradient.
   if (spec_.transform && !is_of_tokens()) {
     transform_.emplace(
@@ -114,7 +114,7 @@ SequenceHead::SequenceHead(parameters::ParameterSet& set, const HeadConfig& conf
         Partition{});
   }
   if (spec_.kind == HeadKind::none) return;
-  output_ = declare(set, "head.output", {hidden, spec_.outputs, true, init_std});
+  output_ = declare(set, config.name + ".output", {hidden, spec_.outputs, true, init_std});
 }
 
 SequenceHead::Product SequenceHead::declare(parameters::ParameterSet& set, const std::string& name,

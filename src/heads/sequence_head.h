@@ -18,7 +18,8 @@ namespace megalith::layers {
 /// the batch may have (LossShape::values): rows beyond its sequences are pooled to zero.
 class SequenceHead final : public Head {
  public:
-  /// Declares, with a dense layer, "head.dense", and "head.output": weight and bias.
+  /// Declares, with a dense layer, "head.dense", and "head.output": weight and bias (behind
+  /// config.name).
   SequenceHead(parameters::ParameterSet& set, const HeadConfig& config, const Partition& partition);
 
   void forward(Context& context, const Batch& batch, ConstView x_TH, View loss_U) const override;

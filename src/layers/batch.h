@@ -58,6 +58,14 @@ struct PredictedTokens {
   std::span<const int32_t> runs;  // like cu_seqlens: the rows of each sample
 };
 
+/// What is asked about each sample as a pair of stretches of text: its first sequence is one.
+struct SentencePairs {
+  ConstView targets_N;   // i32 [samples]; absent: nothing is asked
+  ConstView weight_N;    // f32, all 1
+  ConstView cu_samples;  // i32 [samples + 1]: where samples begin
+  float loss_scale = 0;  // 1 / pairs of the step
+};
+
 /// Device views; owned by whoever made the batch, valid for the whole pass.
 struct Batch {
   int64_t num_tokens = 0;
@@ -84,6 +92,7 @@ struct Batch {
   ConstView loss_weight_T;  // f32 [units]
   float loss_scale = 1;     // 1 / global weight of the step
   PredictedTokens predicted;
+  SentencePairs pairs;
 
   /// When bound: keys and values go to the cache and attention reads it (inference).
   const KvCacheBinding* cache = nullptr;

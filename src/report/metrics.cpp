@@ -3,9 +3,11 @@
 // form that reads back as the same bits.
 #include "report/metrics.h"
 
+#include <array>
 #include <cmath>
 #include <limits>
 #include <nlohmann/json.hpp>
+#include <utility>
 
 #include "base/error.h"
 #include "base/folder.h"
@@ -58,6 +60,14 @@ double twin_field(const Json& line, const char* key, const char* hex_key) {
   return *exact;
 }
 
+/// What not every line has, in the order of writing.
+template <typename Metrics>
+auto optional_values(Metrics& m) {
+  return std::array{std::pair{"pair_loss", &m.pair_loss},
+                    std::pair{"validation_loss", &m.validation_loss},
+                    std::pair{"validation_pair_loss", &m.validation_pair_loss}};
+}
+
 }  // namespace
 
 std::string StepMetrics::to_json_line() const {
@@ -74,7 +84,8 @@ std::string StepMetrics::to_json_line() const {
   line["tokens_per_second"] = number(tokens_per_second);
   line["mfu"] = number(mfu);
   line["memory_bytes"] = memory_bytes;
-  if (validation_loss) line["validation_loss"] = number(*validation_loss);
+  for (const auto& [key, value] : optional_values(*this))
+    if (*value) line[key] = number(**value);
   return line.dump() + '\n';
 }
 
@@ -93,9 +104,8 @@ StepMetrics StepMetrics::parse(std::string_view text) {
   metrics.tokens_per_second = number_field(line, "tokens_per_second");
   metrics.mfu = number_field(line, "mfu");
   metrics.memory_bytes = integer_field(line, "memory_bytes");
-  if (line.contains("validation_loss")) {
-    metrics.validation_loss = number_field(line, "validation_loss");
-  }
+  for (const auto& [key, value] : optional_values(metrics))
+    if (line.contains(key)) *value = number_field(line, key);
   return metrics;
 }
 

@@ -20,17 +20,25 @@ namespace megalith::report {
 
 /// What a step reports. A double that is unknown is NaN (null in the file).
 struct StepMetrics {
-  int64_t step = 0;              // from 1
-  int64_t tokens = 0;            // seen since the run began, this step included
-  int64_t samples = 0;           // likewise
-  double loss = 0;               // mean over the step's weighted tokens, before the update
-  double lr = 0;                 // learning rate of the step
-  double grad_norm = 0;          // before clipping
-  double step_seconds = 0;       // wall time of the step
-  double tokens_per_second = 0;  // of the step
-  double mfu = 0;                // share of the machine's matrix-product ceiling, 0 to 1
-  int64_t memory_bytes = 0;      // high-water mark of the arenas
-  std::optional<double> validation_loss;
+  int64_t step = 0;                 // from 1
+  int64_t tokens = 0;               // seen since the run began, this step included
+  int64_t samples = 0;              // likewise
+  double loss = 0;                  // mean over the step's weighted tokens, before the update
+  double lr = 0;                    // learning rate of the step
+  double grad_norm = 0;             // before clipping
+  double step_seconds = 0;          // wall time of the step
+  double tokens_per_second = 0;     // of the step
+  double mfu = 0;                   // share of the machine's matrix-product ceiling, 0 to 1
+  int64_t memory_bytes = 0;         // high-water mark of the arenas
+  std::optional<double> pair_loss;  // of the loss, what sentence pairs have; likewise below
+  std::optional<double> validation_loss, validation_pair_loss;
+
+  /// Of tokens alone: what a perplexity is of.
+  double token_loss() const { return loss - pair_loss.value_or(0); }
+  std::optional<double> validation_token_loss() const {
+    if (!validation_loss) return std::nullopt;
+    return *validation_loss - validation_pair_loss.value_or(0);
+  }
 
   /// One line with its '\n'. Keys are in the order above; loss and grad_norm are each followed by
   /// their hexadecimal twin.

@@ -25,7 +25,15 @@ TEST(Metrics, LineHasThePromisedKeysInOrder) {
             "\"lr\":0.25,\"grad_norm\":0.75,\"grad_norm_hex\":\"0x1.8p-1\",\"step_seconds\":0.5,"
             "\"tokens_per_second\":2048.0,\"mfu\":0.125,\"memory_bytes\":1048576}\n");
   metrics.validation_loss = 2;
+  EXPECT_EQ(metrics.validation_token_loss(), 2);
   EXPECT_TRUE(metrics.to_json_line().ends_with(",\"validation_loss\":2.0}\n"));
+  metrics.pair_loss = 0.5;
+  metrics.validation_pair_loss = 0.25;
+  EXPECT_TRUE(metrics.to_json_line().ends_with(
+      ",\"pair_loss\":0.5,\"validation_loss\":2.0,\"validation_pair_loss\":0.25}\n"));
+  const StepMetrics back = StepMetrics::parse(metrics.to_json_line());
+  EXPECT_EQ(back.token_loss(), 10);
+  EXPECT_EQ(back.validation_token_loss(), 1.75);
 }
 
 TEST(Metrics, ParsingGivesBackEveryBit) {

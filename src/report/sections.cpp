@@ -182,7 +182,7 @@ std::string numbers_html(const RunRecord& record) {
   for (auto step = record.steps.rbegin(); step != record.steps.rend(); ++step) {
     if (!step->validation_loss) continue;
     out += row("validation loss", decimal(*step->validation_loss));
-    out += row("validation perplexity", decimal(std::exp(*step->validation_loss)));
+    out += row("validation perplexity", decimal(std::exp(*step->validation_token_loss())));
     break;
   }
   out += row("learning rate", fmt::format("{:.4g}", last.lr));

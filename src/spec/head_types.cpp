@@ -18,6 +18,12 @@ std::string vocabulary_fault(const HeadSpec& spec) {
   return "";
 }
 
+std::string pretraining_fault(const HeadSpec& spec) {
+  if (spec.norm)
+    return "a head for pretraining reads the last block's rows as they are; set head.norm to false";
+  return vocabulary_fault(spec);
+}
+
 int64_t transform_parameters(const HeadSpec& spec, int64_t hidden, int64_t width) {
   if (!spec.transform) return 0;
   return hidden * width + (spec.transform->bias ? width : 0) +
@@ -29,6 +35,11 @@ int64_t vocabulary_parameters(const HeadSpec& spec, int64_t hidden, int64_t widt
   if (!spec.tied) sum += vocab * width;
   if (spec.bias) sum += vocab;
   return sum;
+}
+
+/// A pooler and two outputs beside the language model's.
+int64_t pretraining_parameters(const HeadSpec& spec, int64_t hidden, int64_t width, int64_t vocab) {
+  return vocabulary_parameters(spec, hidden, width, vocab) + (hidden + 2) * (hidden + 1);
 }
 
 /// What every head but a language model's lacks.
@@ -75,6 +86,8 @@ constexpr HeadType kHeads[] = {
     {HeadKind::token_classification, LossUnit::token, DType::i32, false, sequence_fault<2>,
      sequence_parameters},
     {HeadKind::none, LossUnit::token, DType::i32, false, no_fault, sequence_parameters},
+    {HeadKind::pretraining, LossUnit::token, DType::i32, true, pretraining_fault,
+     pretraining_parameters},
 };
 
 }  // namespace
@@ -91,7 +104,8 @@ const HeadType& head_type(HeadKind kind) {
 
 LossShape loss_shape(const HeadSpec& spec) {
   const HeadType& type = head_type(spec.kind);
-  return {type.unit, type.targets, type.targets == DType::f32 ? spec.outputs : 1};
+  return {type.unit, type.targets, type.targets == DType::f32 ? spec.outputs : 1,
+          spec.kind == HeadKind::pretraining};
 }
 
 void require_logits(const HeadSpec& spec, std::string_view what) {

@@ -19,6 +19,7 @@ struct LossShape {
   LossUnit unit = LossUnit::token;
   DType targets = DType::i32;    // i32: a number of a class; f32: numbers to come near
   int64_t numbers_per_unit = 1;  // of f32 targets
+  bool pairs = false;            // beside them one of each sample's sentence pair
   /// Loss values of a batch: a function of its shapes, so that plans have them. Of sequences as
   /// many as the batch may have: those that it lacks stand behind the others and weigh nothing.
   int64_t values(int64_t num_tokens, int64_t max_sequences) const {

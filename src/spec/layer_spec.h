@@ -141,7 +141,8 @@ enum class HeadKind : uint8_t {
   sequence_classification,
   sequence_regression,
   token_classification,
-  none
+  none,
+  pretraining  // a language model, and how two stretches of text belong together
 };
 
 /// What a head of sequences has between a pooled row and its outputs.
@@ -187,9 +188,12 @@ struct EnumNames<layers::PositionKind> {
 };
 template <>
 struct EnumNames<layers::HeadKind> {
-  static constexpr std::array<std::string_view, 5> names = {
-      "language_model", "sequence_classification", "sequence_regression", "token_classification",
-      "none"};
+  static constexpr std::array<std::string_view, 6> names = {"language_model",
+                                                            "sequence_classification",
+                                                            "sequence_regression",
+                                                            "token_classification",
+                                                            "none",
+                                                            "pretraining"};
 };
 template <>
 struct EnumNames<layers::Pooling> {

@@ -174,6 +174,9 @@ data::HostBatch toy_batch(const engine::Settings& settings, int64_t first, int64
   batch.cu_seqlens.push_back(0);
   for (int64_t sample = first; sample < first + count; ++sample)
     append_sample(settings, sample, batch);
+  if (layers::loss_shape(settings.model.head).pairs)
+    for (int64_t sample = first; sample < first + count; ++sample)
+      batch.pair_targets.push_back(static_cast<int32_t>(sample * 5 % 3 % 2));
   if (layers::loss_shape(settings.model.head).unit == layers::LossUnit::sequence)
     set_sequence_targets(settings, batch);
   return batch;

@@ -7,7 +7,6 @@
 #include "base/log.h"
 #include "engine/not_finite.h"
 #include "engine/state.h"
-#include "engine/validation.h"
 #include "train/agreement.h"
 #include "train/training_run.h"
 
@@ -60,6 +59,7 @@ report::StepMetrics TrainingRun::train_step() {
   m.tokens = position_.tokens;
   m.samples = position_.samples;
   m.loss = result.loss;
+  m.pair_loss = result.pair_loss;
   m.lr = lr;
   m.grad_norm = result.grad_norm;
   m.step_seconds = seconds;
@@ -93,7 +93,7 @@ bool TrainingRun::judge(bool saving) {
 }
 
 /// Nothing when a signal came first: the step then owes it.
-std::optional<double> TrainingRun::validate() {
+std::optional<engine::ValidationLoss> TrainingRun::validate() {
   const InBucket validating(journal_.goodput(), Bucket::validation);
   const int64_t samples =
       std::min(recipe_.train.validate_samples, inputs_.validation->samples_per_epoch());
@@ -130,8 +130,11 @@ void TrainingRun::one_step() {
   if (!owed && !judge(saving)) return;
   if (!owed || owed->what == DeferredWork::What::validation) {
     if (inputs_.validation != nullptr && due(recipe_.train.validate_every)) {
-      last_.validation_loss = validate();
-      if (!last_.validation_loss) {
+      const std::optional<engine::ValidationLoss> validated = validate();
+      if (validated) {
+        last_.validation_loss = validated->loss;
+        last_.validation_pair_loss = validated->pair_loss;
+      } else {
         owed_ = DeferredWork{DeferredWork::What::validation, last_};
         return;
       }

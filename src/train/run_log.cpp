@@ -36,7 +36,8 @@ RunLog::RunLog(const std::filesystem::path& folder, const LogPositions& position
 
 void RunLog::step(const report::StepMetrics& m) {
   metrics_.append(m);
-  events_.scalar("lm loss", m.step, m.loss);
+  events_.scalar("lm loss", m.step, m.token_loss());
+  if (m.pair_loss) events_.scalar("sentence pair loss", m.step, *m.pair_loss);
   events_.scalar("learning-rate", m.step, m.lr);
   events_.scalar("grad-norm", m.step, m.grad_norm);
   events_.scalar("iteration-time", m.step, m.step_seconds);
@@ -44,9 +45,11 @@ void RunLog::step(const report::StepMetrics& m) {
   events_.scalar("mfu", m.step, m.mfu);
   events_.scalar("consumed-samples", m.step, static_cast<double>(m.samples));
   events_.scalar("mem-max-allocated-bytes", m.step, static_cast<double>(m.memory_bytes));
-  if (m.validation_loss) {
-    events_.scalar("lm loss validation", m.step, *m.validation_loss);
-    events_.scalar("lm loss validation ppl", m.step, std::exp(std::min(20.0, *m.validation_loss)));
+  if (m.validation_pair_loss)
+    events_.scalar("sentence pair loss validation", m.step, *m.validation_pair_loss);
+  if (const std::optional<double> loss = m.validation_token_loss()) {
+    events_.scalar("lm loss validation", m.step, *loss);
+    events_.scalar("lm loss validation ppl", m.step, std::exp(std::min(20.0, *loss)));
   }
   events_.flush();
 }

@@ -11,6 +11,7 @@
 #include "checkpoint/state_registry.h"
 #include "engine/data_loader.h"
 #include "engine/sharded_optimizer_state.h"
+#include "engine/validation.h"
 #include "train/loop.h"
 #include "train/run_checkpoints.h"
 #include "train/run_guard.h"
@@ -49,7 +50,7 @@ class TrainingRun {
   void one_step();
   report::StepMetrics train_step();
   bool judge(bool saving);
-  std::optional<double> validate();
+  std::optional<engine::ValidationLoss> validate();
   void end_step(bool saving);
   void write_samples();
   void save();
