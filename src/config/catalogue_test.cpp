@@ -26,7 +26,8 @@ data.train data.train[].path data.train[].weight
 data.validation data.validation[].path data.validation[].weight
 data.tokenizer data.validation_fraction data.sequences data.document_mask data.reset_positions
 data.end_of_document_loss
-train.objective train.masking.rate train.masking.mask_share train.masking.random_share
+train.objective train.sentence_pairs
+train.masking.rate train.masking.mask_share train.masking.random_share
 train.masking.whole_words train.fim.rate train.fim.spm_rate train.fim.prefix train.fim.middle
 train.fim.suffix train.spans.rate train.spans.mean_length train.spans.sentinel train.spans.start
 train.steps train.tokens train.epochs train.hours train.sequence_length train.init

@@ -40,6 +40,13 @@ template <>
 struct EnumNames<Objective> {
   static constexpr std::array<std::string_view, 3> names = {"causal", "masked", "spans"};
 };
+/// What is asked about two stretches of text beside the objective masked (objectives/).
+enum class SentencePairs : uint8_t { none, next, order };
+
+template <>
+struct EnumNames<SentencePairs> {
+  static constexpr std::array<std::string_view, 3> names = {"none", "next", "order"};
+};
 template <>
 struct EnumNames<Sequences> {
   static constexpr std::array<std::string_view, 2> names = {"tokens", "documents"};

@@ -105,6 +105,7 @@ struct SpansSection {
 
 struct TrainSection {
   Objective objective = Objective::causal;
+  SentencePairs sentence_pairs = SentencePairs::none;
   MaskingSection masking;
   FimSection fim;
   SpansSection spans;
@@ -135,6 +136,9 @@ struct TrainSection {
   int64_t spike_skip = 0;
   int64_t spike_limit = 3;
   void visit(FieldVisitor& v);
+
+ private:
+  void visit_objective(FieldVisitor& v);
 };
 
 /// Parameters whose name matches have their own rate and decay.

@@ -135,14 +135,20 @@ void SpansSection::visit(FieldVisitor& v) {
   v.field("start", start, "the token that the decoder begins with");
 }
 
-void TrainSection::visit(FieldVisitor& v) {
+void TrainSection::visit_objective(FieldVisitor& v) {
   v.field(
       "objective", objective,
-      "what is predicted: causal, the next token; masked, tokens that are hidden (Devlin et al. "
-      "2019); spans, runs of them, by a decoder (Raffel et al. 2020)");
+      "what is predicted: causal, the next token; masked, hidden tokens; spans, runs of them, by "
+      "a decoder");
+  v.field("sentence_pairs", sentence_pairs,
+          "asked beside masked of two stretches of text: next, whether the second follows the "
+          "first; order, whether they changed places");
   v.section("masking", masking, "The objective masked.");
   v.section("fim", fim, "Fill-in-the-middle of the objective causal (Bavarian et al. 2022).");
   v.section("spans", spans, "The objective spans.");
+}
+void TrainSection::visit(FieldVisitor& v) {
+  visit_objective(v);
   v.field("steps", steps, "optimizer steps; one of steps, tokens, epochs, hours is given",
           kGivenOrNot);
   v.field("tokens", tokens, "tokens to train on, rounded up to whole steps", kGivenOrNot);
@@ -150,8 +156,7 @@ void TrainSection::visit(FieldVisitor& v) {
   v.field("hours", hours, "time to train for, in hours", between(-1, 1e6));
   v.field(
       "sequence_length", sequence_length,
-      "tokens of a training sample, with spans those that the encoder reads; 0: model.context, the "
-      "most",
+      "tokens of a training sample, with spans those of the encoder; 0: model.context, the most",
       between(0, 1 << 28));
   v.field("init", init,
           "weights to begin with, a fresh optimizer beside them: a run, a checkpoint, a Hugging "

@@ -72,6 +72,7 @@ constexpr auto kRules = std::to_array<ResumeRule>({
     {"data.reset_positions", needs_allow, kOther},
     {"data.end_of_document_loss", needs_allow, kOther},
     {"train.objective", needs_allow, kOther},
+    {"train.sentence_pairs", refused, kShape},
     {"train.masking.rate", needs_allow, kOther},
     {"train.masking.mask_share", needs_allow, kOther},
     {"train.masking.random_share", needs_allow, kOther},

@@ -181,6 +181,23 @@ INSTANTIATE_TEST_SUITE_P(
                r.train.objective = Objective::spans;
              },
              "train.objective", "in runs of tokens"},
+        Case{"pairs_are_masked",
+             [](Recipe& r) { r.train.sentence_pairs = SentencePairs::next; },
+             "train.sentence_pairs", "are of train.objective: masked"},
+        Case{"pairs_have_sequences",
+             [](Recipe& r) {
+               r.train.objective = Objective::masked;
+               r.train.sentence_pairs = SentencePairs::order;
+               r.data.document_mask = true;
+             },
+             "data.document_mask", "its own sequences"},
+        Case{"pairs_are_not_documents",
+             [](Recipe& r) {
+               r.train.objective = Objective::masked;
+               r.train.sentence_pairs = SentencePairs::order;
+               r.data.sequences = Sequences::documents;
+             },
+             "data.sequences", "its own sequences"},
         Case{"one_validation",
              [](Recipe& r) {
                r.data.validation = {{"a", 1}};

@@ -111,6 +111,7 @@ TEST(WriteRecipe, AwkwardValuesComeBackToTheBit) {
   r.data.validation_fraction = 0, r.data.end_of_document_loss = true;
   r.data.sequences = Sequences::tokens;
   r.train.sample_every = 0, r.train.fim = FimSection{}, r.train.spans = SpansSection{};
+  r.train.sentence_pairs = SentencePairs::none;
   for (auto* corpora : {&r.data.train, &r.data.validation})
     for (Corpus& corpus : *corpora)
       if (corpus.path.empty()) corpus.path = "[x";

@@ -83,7 +83,8 @@ Settings settings_of(const config::Recipe& r, int64_t vocab) {
   s.seed = static_cast<uint64_t>(r.run.seed);
   s.micro_batch = r.train.micro_batch;
   s.trained_length = r.train.sequence_length;
-  s.ragged = r.data.document_mask || r.data.sequences == config::Sequences::documents;
+  s.ragged = r.data.document_mask || r.data.sequences == config::Sequences::documents ||
+             r.train.sentence_pairs != config::SentencePairs::none;
   if (r.train.objective == config::Objective::masked)
     s.predicted_per_sample = objectives::most_predicted(r.train.masking.rate, s.sequence_length());
   s.batch = {r.train.global_batch, r.train.ramp_start, r.train.ramp_increment,

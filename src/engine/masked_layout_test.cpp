@@ -9,6 +9,7 @@
 #include "engine/data_loader.h"
 #include "engine/validation.h"
 #include "objectives/masked_source.h"
+#include "objectives/pair_source.h"
 #include "objectives/tokenizer_fixture.h"
 #include "testing/toy_run.h"
 
@@ -24,6 +25,7 @@ constexpr int64_t kValidationSamples = 7;  // not a multiple of what ranks or mi
 struct MaskedRun {
   ToyRun run;
   std::vector<double> validation;  // before each step, and at the end
+  std::vector<double> pairs;       // losses of sentence pairs in both
   double weight = 0;               // predicted tokens of all steps
 };
 
@@ -36,6 +38,14 @@ class MaskedLayout : public ::testing::Test {
       documents.back().push_back(objectives::kEnd);
     }
     data::write_corpus(folder_ / "corpus", documents);
+    data::write_indexed(folder_ / "pairs", data::TokenType::u16, [&](data::IndexedWriter& writer) {
+      for (const std::vector<int32_t>& document : documents) {
+        for (size_t begin = 0; begin < document.size(); begin += 4)
+          writer.add_sequence(
+              std::span(document).subspan(begin, std::min<size_t>(4, document.size() - begin)));
+        writer.end_document();
+      }
+    });
   }
 
   static Settings settings(const Settings& toy) {
@@ -48,24 +58,29 @@ class MaskedLayout : public ::testing::Test {
   }
   static Settings serial() { return settings(megalith::testing::toy_settings()); }
 
-  MaskedSource source(const Settings& settings, objectives::Unit unit) const {
+  std::unique_ptr<data::BatchSource> source(const Settings& settings, objectives::Unit unit) const {
     data::SamplerOptions sampler;
-    sampler.whole_documents = whole_documents_;
-    const data::BatchOptions masks{objectives::kEnd, !whole_documents_, !whole_documents_};
     sampler.sequence_length = settings.sequence_length();
     sampler.vocab_size = settings.model.vocab;
-    return {{{folder_ / "corpus", {}}},
-            sampler,
-            masks,
-            objectives::MaskableTokens(objectives::objectives_tokenizer(), unit),
-            {},
-            settings.seed};
+    sampler.whole_documents = whole_documents_;
+    const data::BatchOptions masks{objectives::kEnd, !whole_documents_, !whole_documents_};
+    const objectives::MaskableTokens maskable(objectives::objectives_tokenizer(), unit);
+    const std::vector<data::Corpus> corpora = {{folder_ / (pairs_ ? "pairs" : "corpus"), {}}};
+    if (pairs_) {
+      return std::make_unique<objectives::PairSource>(
+          corpora, sampler, maskable,
+          objectives::PairSourceOptions{
+              *pairs_, {objectives::kPrefix, objectives::kSuffix}, {}, settings.seed});
+    }
+    return std::make_unique<MaskedSource>(corpora, sampler, masks, maskable,
+                                          objectives::MaskingOptions{}, settings.seed);
   }
 
   void train(const Settings& settings, MaskedRun& out,
              objectives::Unit unit = objectives::Unit::token) const {
     check(settings, "toy settings");
-    const MaskedSource source = this->source(settings, unit);
+    const std::unique_ptr<data::BatchSource> made = source(settings, unit);
+    const data::BatchSource& source = *made;
     comm::run_ranks(settings.layout.num_ranks(), [&](comm::Communicator& world) {
       const auto device = device::make_cpu_device(1);
       world.set_device(device.get());
@@ -75,8 +90,9 @@ class MaskedLayout : public ::testing::Test {
       DataLoader loader(source, settings, mesh.data(), 0);
       MaskedRun mine;
       const auto validate = [&] {
-        mine.validation.push_back(
-            validation_loss(engine, source, kValidationSamples, [] { return false; })->loss);
+        const auto said = validation_loss(engine, source, kValidationSamples, [] { return false; });
+        mine.validation.push_back(said->loss);
+        if (said->pair_loss) mine.pairs.push_back(*said->pair_loss);
       };
       for (int64_t step = 1; step <= kSteps; ++step) {
         validate();
@@ -85,6 +101,7 @@ class MaskedLayout : public ::testing::Test {
         EXPECT_TRUE(result.applied);
         mine.run.loss.push_back(result.loss);
         mine.run.grad_norm.push_back(result.grad_norm);
+        if (result.pair_loss) mine.pairs.push_back(*result.pair_loss);
         mine.weight += data.global_weight;
       }
       validate();
@@ -93,6 +110,7 @@ class MaskedLayout : public ::testing::Test {
         out.run.loss = mine.run.loss;
         out.run.grad_norm = mine.run.grad_norm;
         out.validation = mine.validation;
+        out.pairs = mine.pairs;
         out.weight = mine.weight;
       }
       world.set_device(nullptr);
@@ -108,10 +126,12 @@ class MaskedLayout : public ::testing::Test {
     EXPECT_EQ(difference(a.run, b.run), "");
     EXPECT_EQ(a.validation, b.validation);
     EXPECT_EQ(a.weight, b.weight);
+    EXPECT_EQ(a.pairs, b.pairs);
   }
 
   const data::TemporaryFolder folder_;
   bool whole_documents_ = false;
+  std::optional<objectives::PairRelation> pairs_;
 };
 
 TEST_F(MaskedLayout, NoLayoutChangesABit) {
@@ -171,6 +191,56 @@ TEST_F(MaskedLayout, SamplesOfWholeDocuments) {
     other.layout = layout;
     expect_same(serial(), other);
   }
+}
+
+/// BERT with both heads.
+Settings pair_settings() {
+  Settings settings = megalith::testing::toy_family_settings(models::kBert);
+  settings.model.vocab = objectives::kVocabulary;
+  settings.model.head.kind = layers::HeadKind::pretraining;
+  settings.ragged = true;
+  settings.predicted_per_sample = objectives::most_predicted(0.15, settings.sequence_length());
+  return settings;
+}
+
+TEST_F(MaskedLayout, SentencePairs) {
+  for (const auto relation : {objectives::PairRelation::next, objectives::PairRelation::order}) {
+    pairs_ = relation;
+    for (const parallel::Layout& layout :
+         std::vector<parallel::Layout>{{.tensor = 4},
+                                       {.data = 2},
+                                       {.tensor = 2, .data = 2, .sequence = true},
+                                       {.tensor = 2, .pipeline = 3, .sequence = true}}) {
+      Settings other = pair_settings();
+      other.layout = layout;
+      other.zero = layout.data > 1 ? 1 : 0;
+      other.micro_batch = layout.tensor == 2 ? 1 : 4;
+      other.recompute.mode = layers::Recompute::selective;
+      expect_same(pair_settings(), other);
+    }
+    Settings narrow = pair_settings();
+    narrow.weights = narrow.activations = DType::bf16;
+    Settings other = narrow;
+    other.layout = {.tensor = 2, .pipeline = 3, .data = 2, .sequence = true};
+    other.micro_batch = 1;
+    expect_same(narrow, other);
+  }
+}
+
+// Each mean has a weight of its own: at first both are those of uniform distributions.
+TEST_F(MaskedLayout, TheLossOfPairsIsAMeanOfItsOwn) {
+  pairs_ = objectives::PairRelation::order;
+  Settings settings = pair_settings();
+  settings.model.dropout = 0;
+  settings.model.init_std = 1e-4;
+  settings.z_loss = 0;
+  MaskedRun out;
+  train(settings, out);
+  ASSERT_EQ(out.pairs.size(), 2u * kSteps + 1);
+  EXPECT_NEAR(out.pairs[0], std::log(2.0), 1e-3);
+  EXPECT_NEAR(out.pairs[1], std::log(2.0), 1e-3);
+  EXPECT_NEAR(out.validation[0] - out.pairs[0], std::log(264.0), 1e-2);
+  EXPECT_NEAR(out.run.loss[0] - out.pairs[1], std::log(264.0), 1e-2);
 }
 
 // What a head leaves out would have added nothing.

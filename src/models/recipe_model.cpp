@@ -113,6 +113,17 @@ void set_ends(ModelSpec& model) {
   if (model.head.transform) model.head.transform->norm = layer.norm;
 }
 
+/// The second stretch of a pair has the second type.
+void ask_about_pairs(ModelSpec& model) {
+  if (model.embedding.token_types < 2) {
+    throw UserError(
+        "recipe: train.sentence_pairs needs a model of two token types, as model.family bert and "
+        "albert; {} has {}",
+        model.family, model.embedding.token_types);
+  }
+  model.head.kind = layers::HeadKind::pretraining;
+}
+
 }  // namespace
 
 ModelSpec model_of(const config::Recipe& recipe, int64_t vocab) {
@@ -140,6 +151,7 @@ ModelSpec model_of(const config::Recipe& recipe, int64_t vocab) {
     model.embedding.position = learned ? layers::PositionKind::learned : layers::PositionKind::none;
   }
   if (m.tied) model.head.tied = *m.tied;
+  if (recipe.train.sentence_pairs != config::SentencePairs::none) ask_about_pairs(model);
   model.dropout = m.dropout;
   model.init_std = m.init_std;
   model.check("recipe");

@@ -8,6 +8,7 @@
 #include "base/integer.h"
 #include "objectives/fill_in_middle.h"
 #include "objectives/masked_source.h"
+#include "objectives/pair_source.h"
 #include "objectives/spans_source.h"
 
 namespace megalith::train {
@@ -118,10 +119,19 @@ std::unique_ptr<data::BatchSource> source_of(const config::Recipe& recipe,
                                                 objectives::rearranged(middle, draw_seed));
   }
   const config::MaskingSection& m = recipe.train.masking;
-  const auto unit = m.whole_words ? objectives::Unit::word : objectives::Unit::token;
-  return std::make_unique<objectives::MaskedSource>(
-      corpora_of(corpora), sampler, batches, objectives::MaskableTokens(*tokenizer, unit),
-      objectives::MaskingOptions{m.rate, m.mask_share, m.random_share}, draw_seed);
+  const objectives::MaskableTokens maskable(
+      *tokenizer, m.whole_words ? objectives::Unit::word : objectives::Unit::token);
+  const objectives::MaskingOptions masking{m.rate, m.mask_share, m.random_share};
+  if (recipe.train.sentence_pairs == config::SentencePairs::none)
+    return std::make_unique<objectives::MaskedSource>(corpora_of(corpora), sampler, batches,
+                                                      maskable, masking, draw_seed);
+  const auto relation = recipe.train.sentence_pairs == config::SentencePairs::next
+                            ? objectives::PairRelation::next
+                            : objectives::PairRelation::order;
+  return std::make_unique<objectives::PairSource>(
+      corpora_of(corpora), sampler, maskable,
+      objectives::PairSourceOptions{relation, objectives::pair_tokens(*tokenizer), masking,
+                                    draw_seed});
 }
 
 }  // namespace

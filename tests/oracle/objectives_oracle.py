@@ -7,6 +7,7 @@ here; texts are encoded by Hugging Face tokenizers and losses computed by transf
 
 masked   tokens and whole words of a WordPiece vocabulary, documents as sequences of their own, cut at the ends of samples
          or packed whole: the loss of the first step and a validation loss
+pairs    sentence pairs beside hidden tokens, both kinds, and the two means: the same
 middle   fill-in-the-middle of a byte-level vocabulary: the same
 
 One token more or less moves a loss by 1e-5 and more, float32 by 1e-8.
@@ -26,6 +27,7 @@ import transformers
 import xxhash
 
 from comparison import Checks, make_corpus, run, train
+from sentence_rows import sentence_rows
 
 BOUND = 1e-7  # relative
 SEED, LENGTH, BATCH, VALIDATED = 77, 48, 8, 14
@@ -246,22 +248,30 @@ def compare(checks, name, program, folder, recipe, model_class, sequences_of):
         checks.expect(f"{name}, {which}", error <= BOUND, f"{said:.9f}, error {error:.1e}")
 
 
-def compare_masked(checks, program, text, folder):
+NAMES = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
+
+
+def wordpiece(text, folder):
+    """A vocabulary of BERT's kind, in the folder's tokenizer.json."""
     trained = tokenizers.Tokenizer(tokenizers.models.WordPiece(unk_token="[UNK]"))
     trained.normalizer, trained.pre_tokenizer = tokenizers.normalizers.BertNormalizer(), tokenizers.pre_tokenizers.BertPreTokenizer()
-    names = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
-    trained.train([str(text)], tokenizers.trainers.WordPieceTrainer(vocab_size=700, special_tokens=names, show_progress=False))
+    trained.train([str(text)], tokenizers.trainers.WordPieceTrainer(vocab_size=700, special_tokens=NAMES, show_progress=False))
     trained.post_processor = tokenizers.processors.TemplateProcessing(
         single="[CLS] $A [SEP]", pair="[CLS] $A [SEP] $B:1 [SEP]:1", special_tokens=[("[CLS]", 2), ("[SEP]", 3)])
     trained.decoder = tokenizers.decoders.WordPiece()
     trained.save(str(folder / "tokenizer.json"))
+    return trained
+
+
+def compare_masked(checks, program, text, folder):
+    trained = wordpiece(text, folder)
     run(program, "pack", "--tokenizer", folder / "tokenizer.json", "--input", text, "--document", "line", "--special-tokens",
         "--output", folder / "corpus")
-    special, end = set(range(len(names))), 3
+    special, end = set(range(len(NAMES))), 3
     ordinary = [i for i in range(trained.get_vocab_size()) if i not in special]
     for unit, begins in (("tokens", lambda i: True), ("whole words", lambda i: not trained.id_to_token(i).startswith("##"))):
         def sequences(key, tokens, begins=begins):
-            ids, targets = masked(tokens[:LENGTH], key, special, names.index("[MASK]"), ordinary, begins)
+            ids, targets = masked(tokens[:LENGTH], key, special, NAMES.index("[MASK]"), ordinary, begins)
             ends = [t + 1 for t in range(LENGTH) if tokens[t] == end and t + 1 < LENGTH] + [LENGTH]
             for begin, stop in zip([0, *ends], ends):
                 yield ids[begin:stop], targets[begin:stop]
@@ -274,7 +284,7 @@ def compare_masked(checks, program, text, folder):
                     transformers.BertForMaskedLM, sequences)
 
     def whole(key, pieces):
-        ids, targets = masked([i for piece in pieces for i in piece[:-1]], key, special, names.index("[MASK]"), ordinary,
+        ids, targets = masked([i for piece in pieces for i in piece[:-1]], key, special, NAMES.index("[MASK]"), ordinary,
                               lambda i: True)
         begin = 0
         for piece in pieces:
@@ -288,6 +298,115 @@ def compare_masked(checks, program, text, folder):
         recipe["data"] |= {"sequences": "documents"}
         compare(checks, "masked, whole documents", program, pathlib.Path(inner), recipe | {"what": b"masking"},
                 transformers.BertForMaskedLM, whole)
+
+
+class Pairs:
+    """Samples of sentence pairs: (pair, types, label, texts behind it) of tokens not hidden yet, and the key of what is."""
+
+    def __init__(self, prefix, kind, begin, separator):
+        self.tokens = numpy.fromfile(f"{prefix}.bin", dtype="<u2").astype(int).tolist()
+        index = pathlib.Path(f"{prefix}.idx").read_bytes()
+        sequences, entries = (int.from_bytes(index[at:at + 8], "little") for at in (18, 26))
+        self.lengths = numpy.frombuffer(index, "<i4", sequences, 34).tolist()
+        self.begins = [0] + numpy.cumsum(self.lengths).tolist()
+        self.documents = numpy.frombuffer(index, "<i8", entries, 34 + 12 * sequences).tolist()
+        self.ends = {self.begins[d] for d in self.documents}
+        self.kind, self.begin, self.separator = kind, begin, separator
+        self.rows = {seed: sentence_rows(self.lengths, self.documents, LENGTH - 3, seed) for seed in (SEED, 0)}
+
+    def at(self, index, seed):
+        rows = self.rows[seed]
+        begin, end, wanted, document = rows[index]
+        key = key_of(seed, b"sentence pairs", 0, 0, index)
+        draws = philox(key, 0, 0)
+        parted = begin + 1 + (draws[0] * (end - begin - 1) >> 32)
+        a, b = [self.begins[begin], self.begins[parted]], [self.begins[parted], self.begins[end]]
+        label = int(draws[1] < WORD // 2)
+        if label and self.kind == "order":
+            a, b = b, a
+        elif label:
+            other = draws[2] * len(rows) >> 32
+            while rows[other][3] == document:
+                other = (other + 1) % len(rows)
+            b = [self.begins[rows[other][0]], self.begins[rows[other][1]]]
+        removed = 0
+        while a[1] - a[0] + b[1] - b[0] > wanted:
+            side = a if a[1] - a[0] > b[1] - b[0] else b
+            if philox(key, removed // 4, 1)[removed % 4] < WORD // 2:
+                side[0] += 1
+            else:
+                side[1] -= 1
+            removed += 1
+        pair = [self.begin, *self.tokens[a[0]:a[1]], self.separator, *self.tokens[b[0]:b[1]], self.separator]
+        types = [0] * (a[1] - a[0] + 2) + [1] * (b[1] - b[0] + 1)
+        texts, at = [], self.begins[end]
+        for number in range(LENGTH - len(pair)):
+            at %= len(self.tokens)
+            if number == 0 or at in self.ends:
+                texts.append([])
+            texts[-1].append(self.tokens[at])
+            at += 1
+        return key_of(seed, b"masking", 0, 0, index), pair, types, label, texts
+
+    def of_training(self, number):
+        return self.at(permuted(key_of(SEED, b"data order", 0, 0), len(self.rows[SEED]), number), SEED)
+
+    def of_validation(self, number):
+        return self.at(number, 0)
+
+
+def pair_losses(model, samples, hide):
+    """(sum of both means, the second)."""
+    tokens = count = pairs = 0
+    with torch.no_grad():
+        for key, pair, types, label, texts in samples:
+            ids, targets = hide([*pair, *(i for text in texts for i in text)], key)
+            begin = 0
+            for length in (len(pair), *(len(text) for text in texts)):
+                piece = slice(begin, begin + length)
+                said = model(input_ids=torch.tensor([ids[piece]]),
+                             token_type_ids=torch.tensor([types if begin == 0 else [0] * length]))
+                if begin == 0:
+                    pairs -= said.seq_relationship_logits[0].log_softmax(-1)[label].item()
+                logprobs = said.prediction_logits[0].log_softmax(-1)
+                for at, target in enumerate(targets[piece]):
+                    if target != -100:
+                        tokens -= logprobs[at, target].item()
+                        count += 1
+                begin += length
+    return tokens / count + pairs / len(samples), pairs / len(samples)
+
+
+def compare_pairs(checks, program, text, folder):
+    trained = wordpiece(text, folder)
+    special = set(range(len(NAMES)))
+    ordinary = [i for i in range(trained.get_vocab_size()) if i not in special]
+    lines = [line.strip() for line in text.read_text().splitlines() if line.strip()]
+    rng = numpy.random.RandomState(5)
+    with (folder / "sentences.txt").open("w") as out:  # documents of 1 to 9 lines
+        for line in lines:
+            out.write(line[:300] + ("\n\n" if rng.rand() < 0.2 else "\n"))
+    run(program, "pack", "--tokenizer", folder / "tokenizer.json", "--input", folder / "sentences.txt", "--document", "paragraph",
+        "--sentences", "--output", folder / "sentences")
+
+    def hide(ids, key):
+        return masked(ids, key, special, NAMES.index("[MASK]"), ordinary, lambda i: True)
+
+    for kind in ("next", "order"):
+        samples = Pairs(folder / "sentences", kind, NAMES.index("[CLS]"), NAMES.index("[SEP]"))
+        with tempfile.TemporaryDirectory(dir=folder) as inner:
+            inner = pathlib.Path(inner)
+            recipe = recipe_of(inner, folder / "sentences", folder / "tokenizer.json", {"family": "bert"},
+                               {"objective": "masked", "sentence_pairs": kind})
+            [line] = train(program, inner / "recipe.json", recipe)
+            run(program, "convert", "--from", inner / "run", "--to", inner / "model", "--format", "hf")
+            model = transformers.BertForPreTraining.from_pretrained(inner / "model", dtype=torch.float64).eval()
+            for which, count, keys, sample in (("step", BATCH, ("loss", "pair_loss"), samples.of_training),
+                                               ("validation", VALIDATED, ("validation_loss", "validation_pair_loss"),
+                                                samples.of_validation)):
+                for key, expected in zip(keys, pair_losses(model, [sample(number) for number in range(count)], hide)):
+                    error = abs(line[key] - expected) / expected
+                    checks.expect(f"pairs {kind}, {which} {key}", error <= BOUND, f"{line[key]:.9f}, error {error:.1e}")
 
 
 def compare_middle(checks, program, text, folder):
@@ -329,10 +448,10 @@ def main():
     transformers.utils.logging.disable_progress_bar()
     checks = Checks()
     with tempfile.TemporaryDirectory() as temporary:
-        for name, compare_one in (("masked", compare_masked), ("middle", compare_middle)):
+        for name, compare_one in (("masked", compare_masked), ("pairs", compare_pairs), ("middle", compare_middle)):
             folder = pathlib.Path(temporary) / name
             folder.mkdir()
-            compare_one(checks, options.megalith, options.text, folder)
+            compare_one(checks, options.megalith, pathlib.Path(options.text), folder)
     return checks.exit_code()
 
 

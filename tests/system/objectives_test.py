@@ -37,6 +37,15 @@ checkpoint: {every: 4}
 parallel: {data_shards: 2}
 run: {threads: 1}
 """
+PAIRS = """
+model: {family: bert, layers: 4, hidden: 32, heads: 4, context: 32, dropout: 0.1}
+data: {train: DIR/sentences, tokenizer: DIR/words.json, validation_fraction: 0.1}
+train: {objective: masked, sentence_pairs: order, steps: 12, global_batch: 8, micro_batch: 4, validate_every: 4}
+optimizer: {lr: 1e-2, schedule: constant}
+checkpoint: {every: 4}
+parallel: {data_shards: 2}
+run: {threads: 1}
+"""
 LAYOUTS = [
     ["train.micro_batch=1"], ["memory.recompute=selective"], ["memory.recompute=full"], ["parallel.tensor=2"], ["parallel.tensor=4"],
     ["parallel.tensor=2", "parallel.sequence=true"], ["parallel.pipeline=2"],
@@ -78,6 +87,11 @@ class Objective(RoadTest):
         (cls.folder / "words.json").write_text(json.dumps(wordpiece(text(600))))
         run("pack", "--tokenizer", cls.folder / "words.json", "--input", cls.folder / "text.txt", "--document", "line",
             "--special-tokens", "--output", cls.folder / "words")
+        lines = [line for line in text(600).splitlines() if line]
+        documents = "\n\n".join("\n".join(lines[i:i + 5]) for i in range(0, len(lines), 5))
+        (cls.folder / "documents.txt").write_text(documents)
+        run("pack", "--tokenizer", cls.folder / "words.json", "--input", cls.folder / "documents.txt", "--document", "paragraph",
+            "--sentences", "--output", cls.folder / "sentences")
         tokenizer = json.loads((cls.folder / "tokenizer.json").read_text())
         for i, name in enumerate(("<fim_prefix>", "<fim_middle>", "<fim_suffix>")):
             tokenizer["added_tokens"].append(added(285 + i, name))
@@ -198,6 +212,46 @@ class Documents(Objective):
         self.train("other", "train.steps=4")
         said = self.train("other", "data.sequences=tokens", code=2)
         self.assertIn("data.sequences was documents", said)
+
+
+class Pairs(Objective):
+    RUNS = PAIRS
+
+    def test_one_result_and_planned_bytes_under_every_layout(self):
+        self.one_result_under_every_layout()
+
+    def test_a_run_in_two_parts_is_one_run(self):
+        self.a_run_in_two_parts()
+
+    def test_bf16(self):
+        self.storage()
+
+    def test_both_losses_are_said(self):
+        for line in self.metrics("base"):
+            self.assertGreater(line["loss"], line["pair_loss"])
+            self.assertEqual("validation_pair_loss" in line, "validation_loss" in line)
+
+    def test_a_model_goes_out_and_comes_back(self):
+        self.train("next", "train.sentence_pairs=next")
+        folder = self.folder / "pretraining"
+        run("convert", "--from", self.folder / "next", "--to", folder, "--format", "hf")
+        self.assertEqual(json.loads((folder / "config.json").read_text())["architectures"], ["BertForPreTraining"])
+        (self.folder / "lines.jsonl").write_text('{"text": "the dog sees the bird."}\n{"text": "the cat eats"}\n')
+        scores = [run("evaluate", "score", "--masked", "--checkpoint", which, "--input", self.folder / "lines.jsonl", "--json")
+                  for which in (folder, self.folder / "next")]
+        self.assertEqual(*scores)
+        self.train("again", "train.sentence_pairs=next", f"train.init={folder}", "train.steps=1")
+
+    def test_what_does_not_fit_is_refused(self):
+        self.refused("are of train.objective: masked", "train.objective=causal", "model.family=llama")
+        self.refused("needs a model of two token types", "model.family=roberta")
+        self.refused("a sample of a sentence pair has its own sequences", "data.document_mask=true")
+        self.refused("pack --sentences", f"data.train={self.folder / 'words'}")
+
+    def test_a_resume_may_not_ask_otherwise(self):
+        self.train("other", "train.steps=4")
+        said = self.train("other", "train.sentence_pairs=none", code=2)
+        self.assertIn("train.sentence_pairs", said)
 
 
 del Objective, RoadTest  # they have no tests of their own
