@@ -2,8 +2,8 @@
 // T5's corruption of one sample (Raffel et al. 2020, section 3.1.4): spans of its tokens are
 // hidden, each behind a sentinel of its own, and the decoder says what was there:
 //   text      Thank you for inviting me to your party last week
-//   encoder   Thank you <0> me to your party <1> week </s>
-//   targets   <0> for inviting <1> last </s>
+//   encoder   Thank you <0> me to your party <1> </s>
+//   targets   <0> for inviting <1> last week </s>
 // How many tokens and spans are hidden is fixed, and so are the lengths of both sides: only where
 // the spans lie is drawn, uniformly among all ways to cut the hidden tokens into spans and the
 // others into the stretches before them, none of them empty. A sample begins with a token that is
