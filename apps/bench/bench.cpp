@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// megalith bench gemm | train | layouts | decode | tokenizer | collective: this machine's figures,
-// one JSON object per line. Inputs are made up; sizes are options.
+// megalith bench gemm | train | layouts | decode | embed | tokenizer | collective: this machine's
+// figures, one JSON object per line. Inputs are made up, but for texts; sizes are options.
 #include <fmt/format.h>
 
 #include <memory>
@@ -121,6 +121,22 @@ void add_bench_decode(CLI::App& parent, Invocation& invocation) {
   });
 }
 
+void add_bench_embed(CLI::App& parent, Invocation& invocation) {
+  auto [c, o] =
+      add_bench_command(parent, invocation, "embed", "vectors of texts, their tokens included",
+                        "  megalith bench embed --checkpoint minilm --input lines.jsonl\n");
+  auto e = std::make_shared<EmbedInput>();
+  c->add_option("--checkpoint", e->checkpoint,
+                "run folder, checkpoint folder, Hugging Face folder or GGUF file")
+      ->required();
+  c->add_option("--input", e->input, "lines as of evaluate embed")->required();
+  c->add_option("--dtype", e->dtype)->check(CLI::IsMember({"f32", "bf16"}))->capture_default_str();
+  c->add_flag("--profile", e->profile, "time by kernel of one more pass");
+  c->callback([=, &invocation] {
+    invocation.run = [=, &invocation] { return bench_embed(*e, *o, invocation.json); };
+  });
+}
+
 void add_bench_tokenizer(CLI::App& parent, Invocation& invocation) {
   auto [c, o] = add_bench_command(
       parent, invocation, "tokenizer", "encoding of a text: one thread, then as many as asked",
@@ -161,6 +177,7 @@ void add_bench(CLI::App& app, Invocation& invocation) {
   add_bench_train(parent, invocation);
   add_bench_layouts(parent, invocation);
   add_bench_decode(parent, invocation);
+  add_bench_embed(parent, invocation);
   add_bench_tokenizer(parent, invocation);
   add_bench_collective(parent, invocation);
 }

@@ -119,4 +119,11 @@ struct DecodeShape {
 };
 int bench_decode(const DecodeShape& shape, const BenchOptions& options, bool json);
 
+/// A model and the lines that it makes vectors of.
+struct EmbedInput {
+  std::string checkpoint, input, dtype = "f32";
+  bool profile = false;
+};
+int bench_embed(const EmbedInput& input, const BenchOptions& options, bool json);
+
 }  // namespace megalith::apps

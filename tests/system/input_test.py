@@ -43,6 +43,8 @@ class Input(Refusals):
         yield ("convert", "--to", x, "--from", "%s")
         yield ("report", "%s")
         yield ("bench", "train", "%s")
+        yield ("bench", "embed", "--input", self.lines, "--checkpoint", "%s")
+        yield ("bench", "embed", "--checkpoint", run_folder, "--input", "%s")
         yield ("bench", "tokenizer", "--tokenizer", "%s", "--input", self.text)
         yield ("bench", "tokenizer", "--tokenizer", t, "--input", "%s")
 
