@@ -15,13 +15,14 @@ import subprocess
 import sys
 import tempfile
 
+from encoder_comparisons import bert, bert_natural, embed
 from model_comparisons import decode, demo, gemm, llama, llama_decode, long, longest, memory, prompt, train
 from record import BUSY, PATIENCE, PEERS, ROOT, Record, idle_load, machine
 from run_comparisons import save, start
 from text_comparisons import pack, tokenizer, tokenizer_training
 
 COMPARISONS = {f.__name__: f for f in (gemm, train, llama, llama_decode, demo, long, longest, memory, decode, prompt, tokenizer, tokenizer_training, pack,
-                                       save, start)}
+                                       save, start, embed, bert, bert_natural)}
 # The rows of the table of goals, by the comparison that measures them.
 ROWS = {"1": [train], "2": [train], "3": [memory], "4": [demo], "5": [long, longest], "6": [gemm], "7": [decode], "8": [prompt],
         "9": [tokenizer], "10": [tokenizer_training], "11": [pack], "12": [save], "13": [save], "14": [start, save]}
@@ -33,6 +34,7 @@ def main():
     p.add_argument("--python", help="of the environment with the rivals; without it there are none")
     p.add_argument("--rounds", type=int, default=2)
     p.add_argument("--tiny", action="store_true", help="sizes that say nothing, to see that all of it works")
+    p.add_argument("--patience", type=float, default=PATIENCE, help="seconds to wait for an idle machine before each comparison")
     p.add_argument("--record", required=True)
     p.add_argument("names", nargs="*", metavar="NAME", help=", ".join(COMPARISONS) + ", or a row 1 to 14")
     a = p.parse_args()
@@ -52,7 +54,7 @@ def main():
         r.write(f"# {datetime.datetime.now(datetime.timezone.utc):%Y-%m-%d %H:%M} UTC\n\n{machine()}\n\n"
                 f"megalith {commit}: {versions}\n\nrivals: {', '.join(rivals)}\n\nthreads of every side, unless said: {r.threads}")
         for comparison in dict.fromkeys(wanted):
-            load = idle_load(0.0 if r.tiny else PATIENCE)
+            load = idle_load(0.0 if r.tiny else a.patience)
             r.note(f"\n## {comparison.__name__}, load {load:.1f}{'' if load < BUSY else ': NOT an idle machine'}")
             comparison(r)
         r.write("")

@@ -1,93 +1,58 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A training step of a GPT-2 or a Llama in PyTorch at its best: scaled_dot_product_attention, fused AdamW, clipping, f32
-or bf16 autocast, eager or torch.compile. Prints one JSON line per step: {"name", "value", "unit"} in tokens/s.
+"""A training step of a model of torch_models.py in PyTorch at its best: fused AdamW, clipping, f32 or bf16 autocast, eager or
+torch.compile. Prints one JSON line per step: {"name", "value", "unit"} in tokens/s.
 
-Same shapes as the recipes. GPT-2: pre-norm blocks, GELU (tanh), learned positions, tied head. Llama: RMS norms, rotary
-positions, grouped heads, gated SiLU, no biases, a head of its own."""
+Same shapes as the recipes. With --lengths sequences are padded to the longest of their batch, rounded up to a multiple of 64 so
+that torch.compile sees few shapes; tokens of padding count as none."""
 import argparse
 import json
 import time
 
 import torch
-import torch.nn.functional as F
-from torch import nn
+
+from torch_models import Bert, Gpt2, Llama, T5
 
 
-class Block(nn.Module):
-    def __init__(self, hidden, heads):
-        super().__init__()
-        self.heads = heads
-        self.norm_1, self.norm_2 = nn.LayerNorm(hidden), nn.LayerNorm(hidden)
-        self.qkv, self.out = nn.Linear(hidden, 3 * hidden), nn.Linear(hidden, hidden)
-        self.up, self.down = nn.Linear(hidden, 4 * hidden), nn.Linear(4 * hidden, hidden)
-
-    def forward(self, x):
-        b, s, h = x.shape
-        q, k, v = (t.view(b, s, self.heads, -1).transpose(1, 2) for t in self.qkv(self.norm_1(x)).chunk(3, -1))
-        y = F.scaled_dot_product_attention(q, k, v, is_causal=True)
-        x = x + self.out(y.transpose(1, 2).reshape(b, s, h))
-        return x + self.down(F.gelu(self.up(self.norm_2(x)), approximate="tanh"))
+def make_model(a):
+    heads, head_dim = a.heads, a.head_dim or a.hidden // a.heads
+    if a.family == "llama":
+        return Llama(a.vocab, a.layers, a.hidden, heads, a.kv_heads or heads, a.ffn, a.context)
+    if a.family == "t5":
+        return T5(a.vocab, a.layers, a.hidden, heads, head_dim, a.ffn)
+    return (Bert if a.family == "bert" else Gpt2)(a.vocab, a.layers, a.hidden, heads, a.context)
 
 
-class Model(nn.Module):
-    def __init__(self, vocab, layers, hidden, heads, context):
-        super().__init__()
-        self.tokens, self.positions = nn.Embedding(vocab, hidden), nn.Embedding(context, hidden)
-        self.blocks = nn.ModuleList(Block(hidden, heads) for _ in range(layers))
-        self.norm = nn.LayerNorm(hidden)
-        for p in self.parameters():
-            if p.dim() > 1:
-                nn.init.normal_(p, std=0.02)
-
-    def forward(self, ids, targets):
-        x = self.tokens(ids) + self.positions.weight[: ids.shape[1]]
-        for block in self.blocks:
-            x = block(x)
-        logits = F.linear(self.norm(x), self.tokens.weight)
-        return F.cross_entropy(logits.view(-1, logits.shape[-1]).float(), targets.view(-1))
+def masked_batch(a, lengths):
+    """`lengths`: of the sequences; or nothing, all are of the context."""
+    longest = -(-max(lengths) // 64) * 64 if lengths else a.context
+    ids = torch.randint(a.vocab, (a.micro_batch, longest))
+    rows = lengths or [longest] * a.micro_batch
+    places = [row * longest + torch.randperm(n)[:max(1, round(a.predicted * n))] for row, n in enumerate(rows)]
+    places = torch.cat(places)
+    # As many in every batch, so that shapes of torch.compile stay: some are predicted twice.
+    if lengths:
+        most = a.micro_batch * round(a.predicted * longest)
+        places = places[torch.arange(most) % len(places)]
+    batch = [ids, places, torch.randint(a.vocab, places.shape)]
+    return batch + ([torch.tensor(lengths)] if lengths else [])
 
 
-class LlamaBlock(nn.Module):
-    def __init__(self, hidden, heads, kv_heads, ffn):
-        super().__init__()
-        self.heads, self.kv_heads, size = heads, kv_heads, hidden // heads
-        self.norm_1, self.norm_2 = nn.RMSNorm(hidden, 1e-5), nn.RMSNorm(hidden, 1e-5)
-        self.qkv = nn.Linear(hidden, (heads + 2 * kv_heads) * size, bias=False)
-        self.out = nn.Linear(hidden, hidden, bias=False)
-        self.gate_up, self.down = nn.Linear(hidden, 2 * ffn, bias=False), nn.Linear(ffn, hidden, bias=False)
-
-    def forward(self, x, cos, sin):
-        b, s, h = x.shape
-        heads = self.qkv(self.norm_1(x)).view(b, s, self.heads + 2 * self.kv_heads, -1).transpose(1, 2)
-        q, k, v = heads.split((self.heads, self.kv_heads, self.kv_heads), 1)
-        q, k = ((t * cos + torch.cat((-t[..., t.shape[-1] // 2:], t[..., : t.shape[-1] // 2]), -1) * sin).to(v.dtype) for t in (q, k))
-        y = F.scaled_dot_product_attention(q, k, v, is_causal=True, enable_gqa=True)
-        x = x + self.out(y.transpose(1, 2).reshape(b, s, h))
-        gate, up = self.gate_up(self.norm_2(x)).chunk(2, -1)
-        return x + self.down(F.silu(gate) * up)
-
-
-class Llama(nn.Module):
-    def __init__(self, vocab, layers, hidden, heads, kv_heads, ffn, context):
-        super().__init__()
-        self.tokens, self.head = nn.Embedding(vocab, hidden), nn.Linear(hidden, vocab, bias=False)
-        self.blocks = nn.ModuleList(LlamaBlock(hidden, heads, kv_heads, ffn) for _ in range(layers))
-        self.norm = nn.RMSNorm(hidden, 1e-5)
-        size = hidden // heads
-        angles = torch.outer(torch.arange(context), 10000.0 ** (-torch.arange(0, size, 2) / size)).repeat(1, 2)
-        self.register_buffer("cos", angles.cos(), persistent=False)
-        self.register_buffer("sin", angles.sin(), persistent=False)
-        for p in self.parameters():
-            if p.dim() > 1:
-                nn.init.normal_(p, std=0.02)
-
-    def forward(self, ids, targets):
-        x = self.tokens(ids)
-        cos, sin = self.cos[: ids.shape[1]], self.sin[: ids.shape[1]]
-        for block in self.blocks:
-            x = block(x, cos, sin)
-        logits = self.head(self.norm(x))
-        return F.cross_entropy(logits.view(-1, logits.shape[-1]).float(), targets.view(-1))
+def batches(a):
+    """[(what the model is called with, tokens that count)] of a step."""
+    made = []
+    lengths = [min(n, a.context) for n in json.load(open(a.lengths))] if a.lengths else []
+    for number in range(a.micro_batches):
+        if a.family == "bert":
+            own = lengths[number * a.micro_batch:][:a.micro_batch]
+            made.append((masked_batch(a, own), sum(own) or a.micro_batch * a.context))
+        elif a.family == "t5":
+            ids, (decoder_ids, targets) = torch.randint(a.vocab, (a.micro_batch, a.context)), torch.randint(
+                a.vocab, (2, a.micro_batch, a.decoder_context))
+            made.append(((ids, decoder_ids, targets), ids.numel() + targets.numel()))
+        else:
+            ids, targets = torch.randint(a.vocab, (2, a.micro_batch, a.context))
+            made.append(((ids, targets), targets.numel()))
+    return made
 
 
 def main():
@@ -95,9 +60,13 @@ def main():
     for name, default in (("layers", 12), ("hidden", 768), ("heads", 12), ("vocab", 50304), ("context", 1024),
                           ("micro-batch", 4), ("micro-batches", 1), ("warm-up", 2), ("samples", 5)):
         p.add_argument(f"--{name}", type=int, default=default)
-    p.add_argument("--family", choices=("gpt2", "llama"), default="gpt2")
+    p.add_argument("--family", choices=("gpt2", "llama", "bert", "t5"), default="gpt2")
     p.add_argument("--kv-heads", type=int, help="llama; as many as heads unless given")
-    p.add_argument("--ffn", type=int, help="llama")
+    p.add_argument("--ffn", type=int, help="llama and t5")
+    p.add_argument("--head-dim", type=int, help="t5; hidden / heads unless given")
+    p.add_argument("--decoder-context", type=int, default=114, help="t5: tokens of a target")
+    p.add_argument("--predicted", type=float, default=0.15, help="bert: part of the tokens")
+    p.add_argument("--lengths", help="bert: a JSON list of the lengths of sequences")
     p.add_argument("--threads", type=int, required=True)
     p.add_argument("--dtype", choices=("f32", "bf16"), default="f32")
     p.add_argument("--compile", action="store_true")
@@ -105,18 +74,15 @@ def main():
     name = f"torch.{a.dtype}.{'compile' if a.compile else 'eager'}"
     torch.manual_seed(1)
     torch.set_num_threads(a.threads)
-    if a.family == "gpt2":
-        model = Model(a.vocab, a.layers, a.hidden, a.heads, a.context)
-    else:
-        model = Llama(a.vocab, a.layers, a.hidden, a.heads, a.kv_heads or a.heads, a.ffn, a.context)
+    model = make_model(a)
     run = torch.compile(model) if a.compile else model
     optimizer = torch.optim.AdamW(model.parameters(), lr=1e-4, betas=(0.9, 0.95), weight_decay=0.1, fused=True)
-    data = [torch.randint(a.vocab, (2, a.micro_batch, a.context)) for _ in range(a.micro_batches)]
+    data = batches(a)
 
     def step():
-        for ids, targets in data:
+        for batch, _ in data:
             with torch.autocast("cpu", torch.bfloat16, enabled=a.dtype == "bf16"):
-                loss = run(ids, targets)
+                loss = run(*batch)
             (loss / len(data)).backward()
         torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0, foreach=True)
         optimizer.step()
@@ -127,7 +93,7 @@ def main():
     for _ in range(a.samples):
         begin = time.monotonic()
         step()
-        rate = a.micro_batch * a.micro_batches * a.context / (time.monotonic() - begin)
+        rate = sum(tokens for _, tokens in data) / (time.monotonic() - begin)
         print(json.dumps({"name": name, "value": rate, "unit": "tokens/s"}), flush=True)
     with open("/proc/self/status") as status:
         peak = next(int(line.split()[1]) for line in status if line.startswith("VmHWM"))
