@@ -59,15 +59,15 @@ int64_t distance_bias_bytes(const AttentionBias& bias, int64_t longest) {
 
 DistanceBias spread_bias(const AttentionBias& bias, int64_t longest, std::byte* scratch) {
   if (bias.table_BN.absent()) return {};
-  auto* const data = reinterpret_cast<float*>(scratch);
+  auto* data = reinterpret_cast<float*>(scratch);
   DistanceBias spread = columns_of(bias.buckets, longest);
   spread.data = data;
   const std::vector<int64_t> bucket = buckets_of(bias.buckets, spread);
+  std::vector<float> own(static_cast<size_t>(bias.buckets.count));  // of a head, by bucket
   for (int64_t h = 0; h < bias.table_BN.size(1); ++h) {
-    for (int64_t r = 0; r < spread.columns; ++r) {
-      data[h * spread.columns + r] =
-          static_cast<float>(read_double(bias.table_BN, bucket[static_cast<size_t>(r)], h));
-    }
+    for (int64_t b = 0; b < bias.buckets.count; ++b)
+      own[static_cast<size_t>(b)] = static_cast<float>(read_double(bias.table_BN, b, h));
+    for (size_t r = 0; r < bucket.size(); ++r) *data++ = own[static_cast<size_t>(bucket[r])];
   }
   return spread;
 }
