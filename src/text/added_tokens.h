@@ -23,6 +23,7 @@ struct AddedToken {
   bool rstrip = false;       // takes the white space behind it
   bool normalized = false;   // looked for in the normalised text, after the others
   bool special = false;      // left out by decode unless asked for
+  bool in_text = true;       // looked for in a text; else only a template or a program writes it
 };
 
 /// A part of a text: one added token (id >= 0) or ordinary text (id < 0).

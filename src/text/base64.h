@@ -10,4 +10,7 @@ namespace megalith::text {
 /// The bytes; UserError, naming `where`, if `text` is not base64 with its padding.
 std::string decode_base64(std::string_view text, std::string_view where);
 
+/// With padding.
+std::string encode_base64(std::string_view bytes);
+
 }  // namespace megalith::text

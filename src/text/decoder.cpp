@@ -7,6 +7,7 @@
 #include "characters/utf8.h"
 #include "tokenize/byte_fallback.h"
 #include "tokenize/byte_level.h"
+#include "tokenize/normalizer.h"
 
 namespace megalith::text {
 namespace {
@@ -57,10 +58,21 @@ Decoder::Decoder(std::vector<DecoderStep> steps) : steps_(std::move(steps)) {
 }
 
 bool Decoder::only_joins_bytes() const {
-  return steps_.size() == 1 && std::holds_alternative<ByteLevelDecoder>(steps_[0]);
+  const auto* const bytes =
+      steps_.size() == 1 ? std::get_if<ByteLevelDecoder>(&steps_[0]) : nullptr;
+  return bytes != nullptr && !bytes->parted;
 }
 
 void DecoderRun::push(std::string_view token, std::string& text) { step(0, token, text); }
+
+void DecoderRun::pass_over(std::string& text) {
+  for (size_t at = 0; at < states_.size(); ++at) {
+    const DecoderStep& step = decoder_->steps_[at];
+    const auto* const bytes = std::get_if<ByteLevelDecoder>(&step);
+    if ((bytes != nullptr && bytes->parted) || std::holds_alternative<SentencePieceDecoder>(step))
+      end_bytes(at, text);
+  }
+}
 
 void DecoderRun::finish(std::string& text) {
   for (size_t at = 0; at < states_.size(); ++at) flush(at, text);
@@ -90,10 +102,9 @@ void DecoderRun::flush(size_t at, std::string& text) {
     std::visit([&](const auto& s) { take(s, at, whole, text); }, decoder_->steps_[at]);
   }
   const DecoderStep& step = decoder_->steps_[at];
-  if (std::holds_alternative<ByteLevelDecoder>(step)) {
-    std::string rest;
-    characters::append_repaired_utf8(rest, state.held);
-    give(at, rest, text);
+  if (std::holds_alternative<ByteLevelDecoder>(step) ||
+      std::holds_alternative<SentencePieceDecoder>(step)) {
+    end_bytes(at, text);
   } else if (std::holds_alternative<ByteFallbackDecoder>(step) && !state.held.empty()) {
     std::string rest;
     tokenize::append_byte_run(rest, state.held);
@@ -189,6 +200,54 @@ void DecoderRun::take(const ReplaceMatchesDecoder& step, size_t at, std::string_
   std::string changed;
   step.regex->append_replaced(token, step.to, changed);
   give(at, changed, text);
+}
+
+// The mark of the first piece goes; where extra spaces were removed, of each that leaves nothing.
+void DecoderRun::take(const SentencePieceDecoder& step, size_t at, std::string_view token,
+                      std::string& text) {
+  State& state = states_[at];
+  if (const auto byte = tokenize::byte_of_token(token);
+      byte && step.byte_fallback && tokenize::byte_token(*byte) == token) {
+    state.held += static_cast<char>(*byte);
+    return;
+  }
+  end_bytes(at, text);
+  std::string_view piece = token;
+  const bool strips = step.add_dummy_prefix || step.remove_extra_whitespaces;
+  const bool is_unknown = piece == step.unknown;
+  if (!is_unknown && state.is_stripping && strips && piece.starts_with(tokenize::kSpaceMark)) {
+    piece.remove_prefix(tokenize::kSpaceMark.size());
+    state.holds = !step.remove_extra_whitespaces;
+  }
+  const std::string spelled =
+      is_unknown ? step.unknown_surface : replaced(piece, tokenize::kSpaceMark, " ");
+  state.given += spelled.size();
+  give(at, spelled, text);
+}
+
+// Bytes held back become text, and a piece that follows is the first no more if one came before.
+void DecoderRun::end_bytes(size_t at, std::string& text) {
+  State& state = states_[at];
+  std::string rest;
+  if (std::holds_alternative<ByteLevelDecoder>(decoder_->steps_[at])) {
+    characters::append_repaired_utf8(rest, state.held);
+  } else {
+    const std::string_view bytes = state.held;
+    for (size_t begin = 0; begin < bytes.size();) {
+      size_t length = 1;
+      while (length <= 4 && begin + length <= bytes.size() &&
+             characters::find_invalid_utf8(bytes.substr(begin, length)) != std::string_view::npos)
+        ++length;
+      const bool is_valid = length <= 4 && begin + length <= bytes.size();
+      rest.append(is_valid ? bytes.substr(begin, length) : "\xEF\xBF\xBD");
+      begin += is_valid ? length : 1;
+    }
+    state.given += rest.size();
+    if (state.holds || state.given > 0) state.is_stripping = false;
+    state.holds = false;
+  }
+  state.held.clear();
+  if (!rest.empty()) give(at, rest, text);
 }
 
 void DecoderRun::take(const SpaceDecoder&, size_t at, std::string_view token, std::string& text) {

@@ -16,7 +16,9 @@
 namespace megalith::text {
 
 /// Bytes of the byte alphabet; all tokens become one, and broken UTF-8 in it U+FFFD.
-struct ByteLevelDecoder {};
+struct ByteLevelDecoder {
+  bool parted = false;  // characters do not go on across a token that is left out
+};
 /// A space before each token but the first and those with the prefix, which goes.
 struct WordPieceDecoder {
   std::string prefix = "##";
@@ -49,12 +51,22 @@ struct ReplaceMatchesDecoder {
   std::shared_ptr<const tokenize::Regex> regex;
   std::string to;
 };
+/// What the SentencePiece library does: marks become spaces, byte tokens text, with one U+FFFD for
+/// each byte that is part of no character; the mark goes that was put before the text.
+struct SentencePieceDecoder {
+  std::string unknown;          // as the token is spelled
+  std::string unknown_surface;  // what stands for it
+  bool add_dummy_prefix = true;
+  bool remove_extra_whitespaces = true;
+  bool byte_fallback = false;
+};
 /// A space between tokens: what a file without a decoder means.
 struct SpaceDecoder {};
 
-using DecoderStep = std::variant<ByteLevelDecoder, WordPieceDecoder, MetaspaceDecoder,
-                                 SuffixDecoder, ByteFallbackDecoder, FuseDecoder, StripDecoder,
-                                 ReplaceDecoder, ReplaceMatchesDecoder, SpaceDecoder>;
+using DecoderStep =
+    std::variant<ByteLevelDecoder, WordPieceDecoder, MetaspaceDecoder, SuffixDecoder,
+                 ByteFallbackDecoder, FuseDecoder, StripDecoder, ReplaceDecoder,
+                 ReplaceMatchesDecoder, SentencePieceDecoder, SpaceDecoder>;
 
 class Decoder {
  public:
@@ -79,6 +91,8 @@ class DecoderRun {
       : decoder_(&decoder), states_(decoder.steps_.size()) {}
   /// Appends to `text` what the next token, spelled as in the file, settles.
   void push(std::string_view token, std::string& text);
+  /// Says that a token is left out here, where some decoders do not join what is around it.
+  void pass_over(std::string& text);
   /// Appends what is left. Afterwards the run is as new.
   void finish(std::string& text);
 
@@ -89,6 +103,7 @@ class DecoderRun {
     bool is_stripping = true;  // at the start of a token that comes in parts
     bool holds = false;
     std::string held;
+    uint64_t given = 0;  // bytes of text (SentencePieceDecoder)
   };
   void step(size_t at, std::string_view token, std::string& text);
   void give(size_t at, std::string_view token, std::string& text) { step(at + 1, token, text); }
@@ -101,7 +116,9 @@ class DecoderRun {
   void take(const StripDecoder&, size_t at, std::string_view token, std::string& text);
   void take(const ReplaceDecoder&, size_t at, std::string_view token, std::string& text);
   void take(const ReplaceMatchesDecoder&, size_t at, std::string_view token, std::string& text);
+  void take(const SentencePieceDecoder&, size_t at, std::string_view token, std::string& text);
   void take(const SpaceDecoder&, size_t at, std::string_view token, std::string& text);
+  void end_bytes(size_t at, std::string& text);
   void flush(size_t at, std::string& text);
 
   const Decoder* decoder_;

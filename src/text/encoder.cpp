@@ -22,7 +22,8 @@ struct Encoder::State {
   void encode_part(std::string_view text, bool at_start, std::vector<int32_t>& ids);
   template <typename NextWord>
   void encode_words(const char* readable_end, const NextWord& next_word, std::vector<int32_t>& ids);
-  void encode_scanned(std::string_view text, std::vector<int32_t>& ids);
+  void encode_scanned(std::string_view text, tokenize::WordScanner scanner,
+                      std::vector<int32_t>& ids);
   void encode_new_word(std::string_view word, std::vector<int32_t>& ids);
   int32_t id_of_whole_word(std::string_view word) const;
 
@@ -31,6 +32,7 @@ struct Encoder::State {
   WordCache cache;
   tokenize::MergeScratch scratch;
   tokenize::UnigramModel::Scratch unigram_scratch;
+  tokenize::SentencePieceUnigram::Scratch sentencepiece_scratch;
   tokenize::Normalizer::Scratch normalized;
   tokenize::Words words;
   std::vector<TextPart> raw_parts;
@@ -114,11 +116,12 @@ void Encoder::State::encode_normalized(std::string_view text, bool at_start,
 
 void Encoder::State::encode_part(std::string_view text, bool at_start, std::vector<int32_t>& ids) {
   const tokenize::PreTokenizer& pre_tokenizer = data.pre_tokenizer;
+  if (data.cuts_at_marks) return encode_scanned(text, tokenize::scan_marked_word, ids);
   if (pre_tokenizer.does_nothing()) return encode_new_word(text, ids);
-  if (pre_tokenizer.scanner() != nullptr) {
+  if (const tokenize::WordScanner scanner = pre_tokenizer.scanner()) {
     if (pre_tokenizer.adds_space() && text.front() != ' ')
-      return encode_scanned(" " + std::string(text), ids);
-    return encode_scanned(text, ids);
+      return encode_scanned(" " + std::string(text), scanner, ids);
+    return encode_scanned(text, scanner, ids);
   }
   pre_tokenizer.cut(text, at_start, words);
   const char* const base = words.text.data();
@@ -134,8 +137,8 @@ void Encoder::State::encode_part(std::string_view text, bool at_start, std::vect
       ids);
 }
 
-void Encoder::State::encode_scanned(std::string_view text, std::vector<int32_t>& ids) {
-  const tokenize::WordScanner scanner = data.pre_tokenizer.scanner();
+void Encoder::State::encode_scanned(std::string_view text, tokenize::WordScanner scanner,
+                                    std::vector<int32_t>& ids) {
   const char* at = text.data();
   const char* const end = at + text.size();
   encode_words(
@@ -212,6 +215,8 @@ void Encoder::State::encode_new_word(std::string_view word, std::vector<int32_t>
       return data.wordpiece.encode_word(word, ids);
     case ModelKind::unigram:
       return data.unigram.encode_word(word, unigram_scratch, ids);
+    case ModelKind::sentencepiece_unigram:
+      return data.sentencepiece_unigram.encode(word, sentencepiece_scratch, cache, ids);
     case ModelKind::word_level:
       return ids.push_back(id_of_whole_word(word));
   }

@@ -40,6 +40,20 @@ uint64_t JsonSource::whole(std::string_view key, uint64_t absent) const {
   return value;
 }
 
+std::vector<uint64_t> JsonSource::wholes(std::string_view key) const {
+  std::vector<uint64_t> found;
+  if (!has(key)) return found;
+  const JsonElement list = member(key);
+  if (!list.is_array()) throw UserError("{}: \"{}\" is not a list", where_, key);
+  for (const JsonElement item : simdjson::dom::array(list)) {
+    uint64_t value = 0;
+    if (item.get(value) != simdjson::SUCCESS)
+      throw UserError("{}: \"{}\" holds what is no whole number >= 0", where_, key);
+    found.push_back(value);
+  }
+  return found;
+}
+
 JsonSource JsonSource::object(std::string_view key) const {
   const JsonElement found = member(key);
   if (!found.is_object()) throw UserError("{}: \"{}\" is not an object", where_, key);

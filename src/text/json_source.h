@@ -29,6 +29,8 @@ class JsonSource {
   bool boolean(std::string_view key, bool absent) const;
   /// A whole number >= 0.
   uint64_t whole(std::string_view key, uint64_t absent) const;
+  /// A list of whole numbers >= 0; none if it is absent or null.
+  std::vector<uint64_t> wholes(std::string_view key) const;
   JsonSource object(std::string_view key) const;
   /// The objects of a list; none if the list is absent or null.
   std::vector<JsonSource> items(std::string_view key) const;

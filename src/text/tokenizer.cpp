@@ -114,7 +114,7 @@ std::string StreamDecoder::push(int32_t id) {
 
 void StreamDecoder::append(int32_t id, std::string& text) {
   require_token(tokenizer_.data(), id);
-  if (!keep_special_ && tokenizer_.is_special(id)) return;
+  if (!keep_special_ && tokenizer_.is_special(id)) return run_->pass_over(text);
   run_->push(tokenizer_.data().vocabulary.token(id), text);
 }
 

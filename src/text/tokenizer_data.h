@@ -18,6 +18,7 @@
 #include "tokenize/byte_fallback.h"
 #include "tokenize/normalizer.h"
 #include "tokenize/pre_tokenizer.h"
+#include "tokenize/sentencepiece_unigram.h"
 #include "tokenize/unigram_model.h"
 #include "tokenize/wordpiece_model.h"
 
@@ -28,11 +29,16 @@ enum class ModelKind {
   character_bpe,  // symbols are its characters
   wordpiece,
   unigram,
-  word_level,  // a word is a token, or unknown
+  sentencepiece_unigram,  // as the SentencePiece library computes it
+  word_level,             // a word is a token, or unknown
 };
 
 inline bool is_bpe(ModelKind kind) {
   return kind == ModelKind::byte_bpe || kind == ModelKind::character_bpe;
+}
+
+inline bool is_unigram(ModelKind kind) {
+  return kind == ModelKind::unigram || kind == ModelKind::sentencepiece_unigram;
 }
 
 struct TokenizerData {
@@ -53,8 +59,16 @@ struct TokenizerData {
   std::optional<std::string> unk_token;             // for what no token stands for
   bool fuse_unk = false;                            // neighbouring ones become one
   std::vector<std::pair<int32_t, int32_t>> merges;  // by rank
+  /// The rank of each merge, where several have one: what they make is then all the same to the
+  /// model, and the leftmost comes first. Empty: its place.
+  std::vector<uint32_t> merge_ranks;
+  /// No merge crosses the place where a mark follows something else, so words may be cut there.
+  bool cuts_at_marks = false;
   tokenize::WordPieceModel wordpiece;
   tokenize::UnigramModel unigram;
+  tokenize::SentencePieceUnigram sentencepiece_unigram;
+  std::vector<double> scores;       // of both kinds of unigram, by id
+  std::vector<int32_t> unused_ids;  // of sentencepiece_unigram: pieces that no text is cut into
   tokenize::PieceTrie whole_words;  // of word_level, whose unknown token is `unk_token`
 
   Decoder decoder;
@@ -73,9 +87,9 @@ struct TokenizerData {
 
 /// The tokens of the model that are not empty; they live as long as the vocabulary is unchanged.
 std::vector<tokenize::PieceTrie::Piece> model_pieces(const TokenizerData& data);
-/// Fills the model of `kind` from `vocabulary`, `model_ids` and `merges`. Call it before the added
-/// tokens join the vocabulary, since a model knows only its own tokens. `where` names the file in
-/// messages. UserError if a merge makes a token that the vocabulary lacks.
+/// Fills the model of `kind` from `vocabulary`, `model_ids`, `merges` and `scores`. Call it before
+/// the added tokens join the vocabulary, since a model knows only its own tokens. `where` names the
+/// file in messages. UserError if a merge makes a token that the vocabulary lacks.
 void complete_model(TokenizerData& data, std::string_view where);
 /// Fills the matchers and special flags from `added_tokens`.
 void complete_added_tokens(TokenizerData& data);

@@ -31,7 +31,7 @@ void read_wordpiece_options(const JsonSource& model, TokenizerData& data) {
 
 // The unknown token is an id there, which is checked when the vocabulary is read.
 void read_unigram_options(const JsonSource& model, TokenizerData& data) {
-  data.kind = ModelKind::unigram;
+  data.kind = model.has("sentencepiece") ? ModelKind::sentencepiece_unigram : ModelKind::unigram;
   data.byte_fallback = model.boolean("byte_fallback", false);
 }
 

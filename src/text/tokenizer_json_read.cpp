@@ -40,6 +40,7 @@ int32_t read_id(JsonElement element, size_t limit, std::string_view token, std::
   return static_cast<int32_t>(id);
 }
 
+// They join the vocabulary later, when the model has its own tokens.
 void read_added_tokens(JsonSource root, size_t id_limit, TokenizerData& data) {
   for (const JsonSource item : root.items("added_tokens")) {
     AddedToken token;
@@ -50,11 +51,10 @@ void read_added_tokens(JsonSource root, size_t id_limit, TokenizerData& data) {
     token.rstrip = item.boolean("rstrip", false);
     token.normalized = item.boolean("normalized", false);
     token.special = item.boolean("special", false);
+    token.in_text = item.boolean("in_text", true);
     if (token.content.size() > kMaxAddedTokenBytes)
       throw UserError("{}: an added token of {} bytes; the most is {}", item.where(),
                       token.content.size(), kMaxAddedTokenBytes);
-    if (data.vocabulary.find(token.content) != token.id)
-      data.vocabulary.add(token.id, token.content, item.where());
     data.added_tokens.push_back(std::move(token));
   }
 }
@@ -74,9 +74,8 @@ void read_vocabulary(JsonSource model, size_t id_limit, TokenizerData& data) {
 void read_unigram(JsonSource model, TokenizerData& data) {
   const JsonElement vocab = model.member("vocab");
   if (!vocab.is_array()) throw UserError("{}: model.vocab is not a list", model.where());
-  std::vector<double> scores;
   for (const JsonElement item : simdjson::dom::array(vocab)) {
-    const int32_t id = narrow<int32_t>(scores.size());
+    const int32_t id = narrow<int32_t>(data.scores.size());
     std::string_view piece;
     double score = 0;
     const bool good = item.is_array() && simdjson::dom::array(item).size() == 2 &&
@@ -85,17 +84,21 @@ void read_unigram(JsonSource model, TokenizerData& data) {
     if (!good) throw UserError("{}: model.vocab[{}] is not [piece, score]", model.where(), id);
     data.vocabulary.add(id, piece, model.where());
     data.model_ids.push_back(id);
-    scores.push_back(score);
+    data.scores.push_back(score);
   }
-  tokenize::UnigramModel::Options options{.byte_fallback = data.byte_fallback};
+  const auto require_piece = [&](uint64_t id, const char* key) {
+    if (id >= data.scores.size())
+      throw UserError("{}: model.{} is {}, and there are {} pieces", model.where(), key, id,
+                      data.scores.size());
+    return static_cast<int32_t>(id);
+  };
   if (model.has("unk_id")) {
-    const uint64_t unknown = model.whole("unk_id", 0);
-    if (unknown >= scores.size())
-      throw UserError("{}: model.unk_id is {}, and there are {} pieces", model.where(), unknown,
-                      scores.size());
-    options.unknown_id = static_cast<int32_t>(unknown);
+    const int32_t unknown = require_piece(model.whole("unk_id", 0), "unk_id");
+    data.unk_token = std::string(data.vocabulary.token(unknown));
   }
-  data.unigram = tokenize::UnigramModel(options, model_pieces(data), std::move(scores));
+  if (data.kind != ModelKind::sentencepiece_unigram) return;
+  for (const uint64_t id : model.object("sentencepiece").wholes("unused"))
+    data.unused_ids.push_back(require_piece(id, "sentencepiece.unused"));
 }
 
 // Both encodings: "a b" and ["a", "b"].
@@ -128,45 +131,47 @@ void read_merges(JsonSource model, TokenizerData& data) {
     data.merges.emplace_back(*left_id, *right_id);
     ++index;
   }
+  for (const uint64_t rank : model.wholes("merge_ranks")) {
+    if (rank >= data.merges.size())
+      throw UserError("{}: model.merge_ranks holds {}, and there are {} merges", model.where(),
+                      rank, data.merges.size());
+    data.merge_ranks.push_back(static_cast<uint32_t>(rank));
+  }
+  if (!data.merge_ranks.empty() && data.merge_ranks.size() != data.merges.size())
+    throw UserError("{}: {} merge_ranks for {} merges", model.where(), data.merge_ranks.size(),
+                    data.merges.size());
 }
 
 }  // namespace
 
-TokenizerData read_tokenizer_json(std::string_view json, std::string_view where) {
+JsonElement parse_tokenizer_json(std::string_view json, std::string_view where,
+                                 simdjson::dom::parser& parser) {
   if (static_cast<int64_t>(json.size()) > kMaxTokenizerBytes)
     throw UserError("{}: {} bytes are too many for a tokenizer (at most {})", where, json.size(),
                     kMaxTokenizerBytes);
-  simdjson::dom::parser parser;
   JsonElement document;
   simdjson::error_code error = parser.allocate(std::max<size_t>(json.size(), 1), kMaxDepth);
   if (!error) error = parser.parse(json.data(), json.size()).get(document);
   if (error) throw UserError("{}: not a tokenizer.json: {}", where, simdjson::error_message(error));
   if (!document.is_object()) throw UserError("{}: not a tokenizer.json: not a JSON object", where);
   require_unique_keys(document, where, "");
+  return document;
+}
 
-  const JsonSource root(document, where);
-  if (root.has("version") && root.string("version") != "1.0")
-    throw UserError("{}: version \"{}\" is not supported; \"1.0\" is", where,
-                    root.string("version"));
-  const JsonSource model = root.object("model");
-  TokenizerData data;
-  read_model_options(model, data);
+void read_stages(const JsonSource& root, TokenizerData& data) {
+  read_model_options(root.object("model"), data);
   read_normalizer(root, data);
   read_pre_tokenizer(root, data);
   read_decoder(root, data);
   const bool has_bytes = data.kind == ModelKind::byte_bpe || data.decoder.only_joins_bytes();
   data.vocabulary = Vocabulary(has_bytes ? TokenSpelling::byte_alphabet : TokenSpelling::text);
-  // Ids may leave gaps (padded vocabularies), but not such that a small file asks for gigabytes.
-  const size_t entries = model.count("vocab") + root.count("added_tokens");
-  const size_t id_limit = std::min<size_t>(entries * 4 + 65536, 0x7FFFFFFF);
-  if (data.kind == ModelKind::unigram) {
-    read_unigram(model, data);
-  } else {
-    read_vocabulary(model, id_limit, data);
-  }
-  if (is_bpe(data.kind)) read_merges(model, data);
-  complete_model(data, where);
-  read_added_tokens(root, id_limit, data);
+}
+
+void complete_tokenizer(const JsonSource& root, TokenizerData& data) {
+  complete_model(data, root.where());
+  for (const AddedToken& token : data.added_tokens)
+    if (data.vocabulary.find(token.content) != token.id)
+      data.vocabulary.add(token.id, token.content, root.where());
   read_post_processor(root, data);
   complete_added_tokens(data);
   data.truncation_json = root.json("truncation");
@@ -175,6 +180,28 @@ TokenizerData read_tokenizer_json(std::string_view json, std::string_view where)
   data.pre_tokenizer_json = root.json("pre_tokenizer");
   data.post_processor_json = root.json("post_processor");
   data.decoder_json = root.json("decoder");
+}
+
+TokenizerData read_tokenizer_json(std::string_view json, std::string_view where) {
+  simdjson::dom::parser parser;
+  const JsonSource root(parse_tokenizer_json(json, where, parser), where);
+  if (root.has("version") && root.string("version") != "1.0")
+    throw UserError("{}: version \"{}\" is not supported; \"1.0\" is", where,
+                    root.string("version"));
+  const JsonSource model = root.object("model");
+  TokenizerData data;
+  // Ids may leave gaps (padded vocabularies), but not such that a small file asks for gigabytes.
+  const size_t entries = model.count("vocab") + root.count("added_tokens");
+  const size_t id_limit = std::min<size_t>(entries * 4 + 65536, 0x7FFFFFFF);
+  read_added_tokens(root, id_limit, data);
+  read_stages(root, data);
+  if (is_unigram(data.kind)) {
+    read_unigram(model, data);
+  } else {
+    read_vocabulary(model, id_limit, data);
+  }
+  if (is_bpe(data.kind)) read_merges(model, data);
+  complete_tokenizer(root, data);
   return data;
 }
 

@@ -158,7 +158,7 @@ tokenize::PreTokenizerStep read_pre_tokenizer_step(const JsonSource& part) {
 
 DecoderStep read_decoder_step(const JsonSource& part) {
   const std::string type = part.string("type");
-  if (type == "ByteLevel") return ByteLevelDecoder{};
+  if (type == "ByteLevel") return ByteLevelDecoder{.parted = part.boolean("parted", false)};
   if (type == "ByteFallback") return ByteFallbackDecoder{};
   if (type == "Fuse") return FuseDecoder{};
   if (type == "WordPiece")
@@ -192,6 +192,11 @@ std::vector<JsonSource> components(const JsonSource& root, const char* stage, co
 
 void read_normalizer(const JsonSource& root, TokenizerData& data) {
   std::vector<tokenize::NormalizerStep> steps;
+  if (root.has("normalizer") && root.object("normalizer").has("sentencepiece")) {
+    steps.emplace_back(read_sentencepiece_normalizer(root, data));
+    data.normalizer = tokenize::Normalizer(std::move(steps));
+    return;
+  }
   for (const JsonSource& part : components(root, "normalizer", "normalizers"))
     steps.push_back(read_normalizer_step(part));
   data.normalizer = tokenize::Normalizer(std::move(steps));
@@ -216,6 +221,11 @@ void read_pre_tokenizer(const JsonSource& root, TokenizerData& data) {
 
 void read_decoder(const JsonSource& root, TokenizerData& data) {
   std::vector<DecoderStep> steps;
+  if (root.has("decoder") && root.object("decoder").has("sentencepiece")) {
+    steps.emplace_back(read_sentencepiece_decoder(root.object("decoder").object("sentencepiece")));
+    data.decoder = Decoder(std::move(steps));
+    return;
+  }
   for (const JsonSource& part : components(root, "decoder", "decoders"))
     steps.push_back(read_decoder_step(part));
   if (!root.has("decoder")) steps.emplace_back(SpaceDecoder{});

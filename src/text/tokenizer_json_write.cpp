@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // One line per token and merge, so that two tokenizers can be compared with diff. Merges are
 // written in the older encoding ("a b"), which every version of the format reads, unless a token
-// has a space.
+// has a space. Keys that the format lacks ("merge_ranks", "in_text", "sentencepiece", "parted") say
+// what other kinds of files mean beyond it; Hugging Face passes over them.
 #include <algorithm>
 #include <iterator>
 #include <nlohmann/json.hpp>
 
-#include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include "text/tokenizer_json.h"
 
@@ -21,9 +22,10 @@ void write_added_tokens(const TokenizerData& data, std::string& out) {
   for (const AddedToken& token : data.added_tokens) {
     fmt::format_to(std::back_inserter(out),
                    "{}    {{\"id\": {}, \"content\": {}, \"single_word\": {}, \"lstrip\": {}, "
-                   "\"rstrip\": {}, \"normalized\": {}, \"special\": {}}}",
+                   "\"rstrip\": {}, \"normalized\": {}, \"special\": {}{}}}",
                    separator, token.id, json_string(token.content), token.single_word, token.lstrip,
-                   token.rstrip, token.normalized, token.special);
+                   token.rstrip, token.normalized, token.special,
+                   token.in_text ? "" : ", \"in_text\": false");
     separator = ",\n";
   }
   out += data.added_tokens.empty() ? "],\n" : "\n  ],\n";
@@ -72,6 +74,9 @@ void write_bpe_options(const TokenizerData& data, std::string& out) {
   fmt::format_to(std::back_inserter(out),
                  "    \"fuse_unk\": {},\n    \"byte_fallback\": {},\n    \"ignore_merges\": {},\n",
                  data.fuse_unk, data.byte_fallback, data.ignore_merges);
+  if (!data.merge_ranks.empty())
+    fmt::format_to(std::back_inserter(out), "    \"merge_ranks\": [{}],\n",
+                   fmt::join(data.merge_ranks, ","));
 }
 
 void write_wordpiece_options(const TokenizerData& data, std::string& out) {
@@ -84,16 +89,19 @@ void write_wordpiece_options(const TokenizerData& data, std::string& out) {
 }
 
 void write_unigram(const TokenizerData& data, std::string& out) {
-  const int32_t unknown = data.unigram.options().unknown_id;
+  const auto unknown = data.unk_token ? data.vocabulary.find(*data.unk_token) : std::nullopt;
   fmt::format_to(std::back_inserter(out),
-                 "    \"type\": \"Unigram\",\n    \"unk_id\": {},\n    \"byte_fallback\": {},\n"
-                 "    \"vocab\": [",
-                 unknown >= 0 ? std::to_string(unknown) : "null", data.byte_fallback);
+                 "    \"type\": \"Unigram\",\n    \"unk_id\": {},\n    \"byte_fallback\": {},\n",
+                 unknown ? std::to_string(*unknown) : "null", data.byte_fallback);
+  if (data.kind == ModelKind::sentencepiece_unigram)
+    fmt::format_to(std::back_inserter(out), "    \"sentencepiece\": {{\"unused\": [{}]}},\n",
+                   fmt::join(data.unused_ids, ","));
+  out += "    \"vocab\": [";
   const char* separator = "\n";
   for (const int32_t id : data.model_ids) {
     fmt::format_to(std::back_inserter(out), "{}      [{}, {}]", separator,
                    json_string(data.vocabulary.token(id)),
-                   nlohmann::json(data.unigram.score(id)).dump());
+                   nlohmann::json(data.scores[static_cast<size_t>(id)]).dump());
     separator = ",\n";
   }
   out += data.model_ids.empty() ? "]\n" : "\n    ]\n";
@@ -118,7 +126,7 @@ std::string write_tokenizer_json(const TokenizerData& data) {
     write_bpe_options(data, out);
     write_vocabulary(data, out);
     write_merges(data, out);
-  } else if (data.kind == ModelKind::unigram) {
+  } else if (is_unigram(data.kind)) {
     write_unigram(data, out);
   } else {
     if (data.kind == ModelKind::wordpiece) {

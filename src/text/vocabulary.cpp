@@ -28,10 +28,13 @@ void Vocabulary::add(int32_t id, std::string_view token, std::string_view where)
     throw UserError("{}: the token \"{}\" has two ids, {} and {}", where, token, *find(token), id);
 }
 
-void Vocabulary::index_bytes() {
+void Vocabulary::index_bytes(const std::vector<int32_t>& without) {
   by_bytes_ = {};
+  std::vector<bool> left_out(tokens_.size(), false);
+  for (const int32_t id : without)
+    if (has(id)) left_out[static_cast<size_t>(id)] = true;
   for (int32_t id = 0; id < size(); ++id)
-    if (has(id) && tokens_[static_cast<size_t>(id)].mapped)
+    if (has(id) && tokens_[static_cast<size_t>(id)].mapped && !left_out[static_cast<size_t>(id)])
       by_bytes_.insert(id, bytes(id), [this](int32_t i) { return bytes(i); });
 }
 

@@ -66,8 +66,8 @@ class Vocabulary {
 
   /// Adds a token; UserError if the id or the spelling is taken. `where` names the file.
   void add(int32_t id, std::string_view token, std::string_view where);
-  /// Builds the index by bytes that find_bytes() needs.
-  void index_bytes();
+  /// Builds the index by bytes that find_bytes() needs; it leaves out the ids `without`.
+  void index_bytes(const std::vector<int32_t>& without);
 
   /// One more than the largest id. Ids in between may be unused.
   int64_t size() const { return static_cast<int64_t>(tokens_.size()); }

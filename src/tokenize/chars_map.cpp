@@ -36,25 +36,57 @@ CharsMap::CharsMap(std::string_view compiled, std::string_view where) : compiled
     const char as_char = static_cast<char>(c);
     changes_ascii_[c] = find(std::string_view(&as_char, 1)).has_value();
   }
+  for (size_t first = 1; first < 128; ++first) {
+    for (size_t second = 0; second < 128; ++second) {
+      Node node = root();
+      const bool is_rule = step(node, static_cast<char>(first)) &&
+                           (node.has_value || step(node, static_cast<char>(second)));
+      if (is_rule) ascii_rules_[first][second / 64] |= uint64_t{1} << second % 64;
+    }
+  }
   changes_ascii_['\r'] = true;  // it may be one cluster with a line feed
 }
 
+CharsMap::Node CharsMap::root() const { return {offset(units_[0]), false}; }
+
+// Goes to the child; false if there is none.
+bool CharsMap::step(Node& node, char byte) const {
+  const uint32_t at = node.base ^ static_cast<uint8_t>(byte);
+  if (byte == 0 || at >= units_.size()) return false;
+  const uint32_t unit = units_[at];
+  if (label(unit) != static_cast<uint8_t>(byte)) return false;
+  node = {at ^ offset(unit), has_value(unit)};
+  return true;
+}
+
+// What the rule that ends at a node says; nothing where none does, or where it points astray.
+std::optional<std::string_view> CharsMap::result_at(const Node& node) const {
+  if (!node.has_value || node.base >= units_.size()) return std::nullopt;
+  const size_t begin = units_[node.base] & 0x7FFFFFFF;
+  if (begin >= results_.size()) return std::nullopt;
+  if ((static_cast<uint8_t>(results_[begin]) & 0xC0) == 0x80) return std::nullopt;
+  return std::string_view(results_).substr(begin, std::strlen(results_.c_str() + begin));
+}
+
 std::optional<std::string_view> CharsMap::find(std::string_view text) const {
-  uint32_t node = offset(units_[0]);
+  Node node = root();
   for (const char c : text) {
-    node ^= static_cast<uint8_t>(c);
-    if (c == 0 || node >= units_.size()) return std::nullopt;
-    const uint32_t unit = units_[node];
-    if (label(unit) != static_cast<uint8_t>(c)) return std::nullopt;
-    node ^= offset(unit);
-    if (!has_value(unit)) continue;
-    if (node >= units_.size()) return std::nullopt;
-    const size_t begin = units_[node] & 0x7FFFFFFF;
-    if (begin >= results_.size()) return std::nullopt;
-    if ((static_cast<uint8_t>(results_[begin]) & 0xC0) == 0x80) return std::nullopt;
-    return std::string_view(results_).substr(begin, std::strlen(results_.c_str() + begin));
+    if (!step(node, c)) return std::nullopt;
+    if (node.has_value) return result_at(node);
   }
   return std::nullopt;
+}
+
+std::optional<CharsMap::Rule> CharsMap::longest(std::string_view text) const {
+  std::optional<Rule> found;
+  Node node = root();
+  for (size_t at = 0; at < text.size() && step(node, text[at]); ++at)
+    if (const auto result = result_at(node)) found = Rule{at + 1, *result};
+  // A rule that ends within a character would leave a broken one.
+  if (found && found->length < text.size() &&
+      (static_cast<uint8_t>(text[found->length]) & 0xC0) == 0x80)
+    return std::nullopt;
+  return found;
 }
 
 void CharsMap::append_cluster(std::string_view cluster, std::string& out) const {

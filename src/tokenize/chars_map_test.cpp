@@ -4,47 +4,15 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <cstring>
 #include <random>
 
 #include "base/error.h"
 #include "characters/utf8.h"
+#include "tokenize/chars_map_fixture.h"
 #include "tokenize/normalizer.h"
 
 namespace megalith::tokenize {
 namespace {
-
-// Rules for the characters of `keys` (all of different first bytes, or prefixes of each other), the
-// i-th of which gives results[i]. Every depth has its own blocks of 256 units.
-std::string compile(const std::vector<std::pair<std::string, std::string>>& rules) {
-  std::vector<uint32_t> units(256 * 64, 0);
-  std::vector<uint32_t> base(units.size(), 0);  // of the children of the node at a place
-  uint32_t blocks = 1;
-  const auto children = [&](uint32_t place) {
-    if (base[place] == 0) base[place] = 256 * blocks++;
-    return base[place];
-  };
-  std::string results;
-  units[0] = children(0) << 10;
-  for (const auto& [key, result] : rules) {
-    uint32_t place = 0;
-    for (const char c : key) {
-      const uint32_t block = children(place);
-      if (place != 0) units[place] |= (place ^ block) << 10;
-      place = block ^ static_cast<uint8_t>(c);
-      units[place] |= static_cast<uint8_t>(c);
-    }
-    const uint32_t value = children(place);
-    units[place] |= (place ^ value) << 10 | 0x100;
-    units[value] = 0x80000000 | static_cast<uint32_t>(results.size());
-    results += result + '\0';
-  }
-  const uint32_t bytes = static_cast<uint32_t>(units.size() * 4);
-  std::string compiled(4 + bytes, '\0');
-  std::memcpy(compiled.data(), &bytes, 4);
-  std::memcpy(compiled.data() + 4, units.data(), bytes);
-  return compiled + results;
-}
 
 std::string apply(const CharsMap& map, std::string_view text) {
   std::string out;
@@ -109,6 +77,23 @@ TEST(CharsMap, RandomRulesDoNoHarm) {
     const std::string out = apply(map, "the quick e\xCC\x81 \xC3\xA9\r\n \xE4\xB8\xAD z");
     ASSERT_EQ(characters::find_invalid_utf8(out), std::string::npos);
   }
+}
+
+TEST(CharsMap, TheLongestRuleIsFound) {
+  const CharsMap map(compile({{"a", "1"}, {"ab", "2"}, {"abcd", "3"}, {"\xC3\xA9", "e"}}), "test");
+  const auto longest = [&](std::string_view text) {
+    const auto rule = map.longest(text);
+    return rule ? std::pair(rule->length, std::string(rule->result))
+                : std::pair(size_t{0}, std::string());
+  };
+  EXPECT_EQ(longest("abcx"), (std::pair<size_t, std::string>(2, "2")));
+  EXPECT_EQ(longest("abcdx"), (std::pair<size_t, std::string>(4, "3")));
+  EXPECT_EQ(longest("\xC3\xA9"), (std::pair<size_t, std::string>(2, "e")));
+  EXPECT_EQ(longest("b"), (std::pair<size_t, std::string>(0, "")));
+  EXPECT_FALSE(map.leaves_ascii('a', 'x'));
+  EXPECT_TRUE(map.leaves_ascii('b', 'a'));
+  EXPECT_TRUE(CharsMap(compile({{"ab", "2"}}), "test").leaves_ascii('a', 'c'));
+  EXPECT_FALSE(CharsMap(compile({{"ab", "2"}}), "test").leaves_ascii('a', 'b'));
 }
 
 }  // namespace

@@ -123,6 +123,11 @@ bool run(const CompiledRules& rules, std::string_view text, std::string& out) {
   return rules->append(text, out);
 }
 
+bool run(const SentencePieceNormalizer& step, std::string_view text, std::string& out) {
+  normalize_as_sentencepiece(step, text, out);
+  return true;
+}
+
 }  // namespace
 
 Normalizer::Result Normalizer::apply(std::string_view text, Scratch& scratch) const {

@@ -12,6 +12,7 @@
 #include "characters/normal_form.h"
 #include "tokenize/chars_map.h"
 #include "tokenize/regex.h"
+#include "tokenize/sentencepiece_normalizer.h"
 
 namespace megalith::tokenize {
 
@@ -49,9 +50,9 @@ struct ByteCharacters {};
 /// SentencePiece's compiled rules.
 using CompiledRules = std::shared_ptr<const CharsMap>;
 
-using NormalizerStep =
-    std::variant<characters::NormalForm, BertNormalizer, Lowercase, StripAccents, Nmt, StripSpace,
-                 Prepend, ReplaceText, ReplaceMatches, ByteCharacters, CompiledRules>;
+using NormalizerStep = std::variant<characters::NormalForm, BertNormalizer, Lowercase, StripAccents,
+                                    Nmt, StripSpace, Prepend, ReplaceText, ReplaceMatches,
+                                    ByteCharacters, CompiledRules, SentencePieceNormalizer>;
 
 class Normalizer {
  public:
@@ -67,6 +68,9 @@ class Normalizer {
     std::string text[2];
   };
   bool changes_nothing() const { return steps_.empty(); }
+  bool is_sentencepiece() const {
+    return steps_.size() == 1 && std::holds_alternative<SentencePieceNormalizer>(steps_[0]);
+  }
   /// `text` must be UTF-8. The result lives until the scratch is used again.
   Result apply(std::string_view text, Scratch& scratch) const;
   std::string apply(std::string_view text) const;

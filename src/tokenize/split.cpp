@@ -119,7 +119,14 @@ const char* take_space_or_lines(const char* at, const char* end) {
   return take_space(at, run_end, end);
 }
 
-template <int Digits>
+// \s+ at the end of the text, if `TakesLast`, before \s*[\r\n]+|\s+(?!\S)|\s+
+template <bool TakesLast>
+const char* take_last_space(const char* at, const char* end) {
+  if (TakesLast && skip<CodeClass::space>(at, end) == end) return end;
+  return take_space_or_lines(at, end);
+}
+
+template <int Digits, bool TakesLast = false>
 const char* scan_cl100k(const char* at, const char* end) {
   if (*at == '\'') {
     if (const size_t length = contraction<true>(at, end)) return at + length;
@@ -141,7 +148,7 @@ const char* scan_cl100k(const char* at, const char* end) {
     return skip<CodeClass::letter>(next, end);
   if (first.code_class == CodeClass::other) return take_symbols(at, end);
   if (*at == ' ' && next_class == CodeClass::other) return take_symbols(next, end);
-  return take_space_or_lines(at, end);
+  return take_last_space<TakesLast>(at, end);
 }
 
 // U: what a capital may be, W: what a small letter may be; letters without case and marks are both.
@@ -181,22 +188,25 @@ const char* take_cased(const char* at, const char* end, const char*& run_end) {
   return at;
 }
 
+template <bool Contractions>
 const char* take_contraction(const char* at, const char* end) {
-  return at < end && *at == '\'' ? at + contraction<true>(at, end) : at;
+  return Contractions && at < end && *at == '\'' ? at + contraction<true>(at, end) : at;
 }
 
+template <int Digits, bool Contractions>
 const char* scan_o200k(const char* at, const char* end) {
+  constexpr auto finish = take_contraction<Contractions>;
   const Character first = character_at(at);
-  if (first.code_class == CodeClass::number) return scan_cl100k<3>(at, end);
+  if (first.code_class == CodeClass::number) return scan_cl100k<Digits>(at, end);
   const bool is_letter = first.code_class == CodeClass::letter;
   if (is_letter || !is_line_break(*at)) {
     // [^\r\n\p{L}\p{N}]?U*W+, without the optional character too, then [^\r\n\p{L}\p{N}]?U+W*
     const char* const body = is_letter ? at : at + first.length;
     const char* run_end = nullptr;
     uint32_t length = 0;
-    if (const char* word = take_cased(body, end, run_end)) return take_contraction(word, end);
-    if (!is_letter && case_at(at, length) == Case::both) return take_contraction(body, end);
-    if (run_end > body) return take_contraction(run_end, end);
+    if (const char* word = take_cased(body, end, run_end)) return finish(word, end);
+    if (!is_letter && case_at(at, length) == Case::both) return finish(body, end);
+    if (run_end > body) return finish(run_end, end);
   }
   const char* const symbols = *at == ' ' && at + 1 < end ? at + 1 : at;
   if (character_at(symbols).code_class != CodeClass::other) return take_space_or_lines(at, end);
@@ -215,12 +225,25 @@ WordScanner word_scanner(SplitPattern pattern) {
       return scan_gpt2;
     case SplitPattern::llama3:
       return scan_cl100k<3>;
+    case SplitPattern::cl100k:
+      return scan_cl100k<3, true>;
     case SplitPattern::qwen2:
       return scan_cl100k<1>;
     case SplitPattern::o200k:
-      return scan_o200k;
+      return scan_o200k<3, true>;
+    case SplitPattern::tekken:
+      return scan_o200k<1, false>;
   }
   MEGA_CHECK(false);
+}
+
+const char* scan_marked_word(const char* at, const char* end) {
+  const auto is_mark = [end](const char* p) {
+    return end - p >= 3 && p[0] == '\xE2' && p[1] == '\x96' && p[2] == '\x81';
+  };
+  while (at < end && is_mark(at)) at += 3;
+  while (at < end && !(*at == '\xE2' && is_mark(at))) ++at;
+  return at;
 }
 
 // No alternative goes on from a letter or digit (ASCII, so that one byte tells) to a space.

@@ -15,8 +15,9 @@ namespace megalith::tokenize {
 namespace {
 
 using Words = std::vector<std::string>;
-constexpr SplitPattern kPatterns[] = {SplitPattern::gpt2, SplitPattern::llama3, SplitPattern::qwen2,
-                                      SplitPattern::o200k};
+constexpr SplitPattern kPatterns[] = {SplitPattern::gpt2,   SplitPattern::llama3,
+                                      SplitPattern::cl100k, SplitPattern::qwen2,
+                                      SplitPattern::o200k,  SplitPattern::tekken};
 
 Words words_of(SplitPattern pattern, std::string_view text) {
   Words words;
@@ -119,6 +120,35 @@ TEST(Split, Llama3ByHand) {
   EXPECT_EQ(llama3("\tword\nword"), (Words{"\tword", "\n", "word"}));
   EXPECT_EQ(llama3("a   "), (Words{"a", "   "}));
   EXPECT_EQ(words_of(SplitPattern::qwen2, "a1234"), (Words{"a", "1", "2", "3", "4"}));
+}
+
+TEST(Split, Cl100kEndsWithAllWhiteSpace) {
+  const auto cl100k = [](std::string_view text) { return words_of(SplitPattern::cl100k, text); };
+  EXPECT_EQ(cl100k("a \n  b"), (Words{"a", " \n", " ", " b"}));
+  EXPECT_EQ(cl100k("a \n  "), (Words{"a", " \n  "}));
+  EXPECT_EQ(llama3("a \n  "), (Words{"a", " \n", "  "}));
+}
+
+TEST(Split, TekkenByHand) {
+  const auto tekken = [](std::string_view text) { return words_of(SplitPattern::tekken, text); };
+  EXPECT_EQ(tekken("it's helloWorld"), (Words{"it", "'s", " hello", "World"}));
+  EXPECT_EQ(tekken("IT'S 12"), (Words{"IT", "'S", " ", "1", "2"}));
+}
+
+TEST(Split, MarkedWordsBeginAtRunsOfMarks) {
+  const auto words = [](std::string_view text) {
+    Words found;
+    for (const char *at = text.data(), *end = at + text.size(); at < end;) {
+      const char* next = scan_marked_word(at, end);
+      found.emplace_back(at, next);
+      at = next;
+    }
+    return found;
+  };
+  const std::string mark = "\xE2\x96\x81";
+  EXPECT_EQ(words(mark + "a" + mark + mark + "b"), (Words{mark + "a", mark + mark + "b"}));
+  EXPECT_EQ(words("a\xE2\x96\x80 b" + mark), (Words{"a\xE2\x96\x80 b", mark}));
+  EXPECT_EQ(words("\xE2\x96\x80"), (Words{"\xE2\x96\x80"}));
 }
 
 TEST(Split, UnicodeSpacesDigitsAndMarks) {
