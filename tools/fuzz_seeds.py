@@ -329,5 +329,75 @@ def gguf_model():
             of(b"llama", **{"block_count": 10**9}), of(b"llama", **{"expert_count": 8}), of(b"mamba"), gguf_file([], []), b""]
 
 
+def proto(*fields):
+    """A protobuf message: (number, value) with a whole number, bytes or a float."""
+    def varint(n):
+        return bytes([n & 0x7F | 0x80]) + varint(n >> 7) if n > 0x7F else bytes([n])
+    of = {int: lambda n, v: varint(n << 3) + varint(v), bytes: lambda n, v: varint(n << 3 | 2) + varint(len(v)) + v,
+          float: lambda n, v: varint(n << 3 | 5) + struct.pack("<f", v)}
+    return b"".join(of[type(value)](number, value) for number, value in fields)
+
+
+def sentencepiece():
+    """Each kind of model, with and without bytes, rules and pieces of every type."""
+    mark = "\u2581".encode()
+    rules = struct.pack("<I", 1024) + bytes(1024) + b"x\0"
+    def of(kind, pieces, trainer=(), *normalizer):
+        rows = [(b"<unk>", 0.0, 2), (b"<s>", 0.0, 3), *pieces]
+        return proto(*((1, proto((1, text), (2, score), (3, type_))) for text, score, type_ in rows), (2, proto((3, kind), *trainer)), (3, proto(*normalizer)))
+    usual = [(mark, -3.0, 1), (b"a", -2.0, 1), (b"b", -2.0, 1), (b"ab", -1.0, 1), (mark + b"a", -1.0, 1), (b"<x>", 0.0, 4)]
+    everything = [(b"<0x%02X>" % byte, 0.0, 6) for byte in range(256)]
+    return [of(1, usual), of(2, usual), of(4, usual), of(3, usual), of(2, everything + usual, [(35, 1)]), of(1, everything + usual, [(35, 1), (24, 1)], (4, 0)),
+            of(1, [*usual, (b"c", -9.0, 5)], [], (2, rules), (3, 0), (5, 0)), of(2, [(b"a" * n, 0.0, 1) for n in range(1, 9)]), of(2, usual)[:-3], of(2, usual + usual),
+            of(2, [(b"\xff", 0.0, 1)]), of(2, [(b"ab", float("nan"), 1)]), b"\x0a\xff\xff\xff\xff\x0f", b""]
+
+
+def ranks(*more):
+    return [*(bytes([byte]) for byte in range(256)), *more]
+
+
+def tiktoken():
+    """The first byte says the pattern."""
+    def of(tokens):
+        return b"".join(base64.b64encode(token) + b" %d\n" % rank for rank, token in enumerate(tokens))
+    good = of(ranks(b"th", b"the", b" t", b"aa", b"aaa"))
+    return [*(bytes([i]) + good for i in range(5)), b"\0" + good + b"YWI= 300\r\n", b"\0" + good + b"YQ== 5\n", b"\0" + good + b"!!!! 5", b"\0YQ== 99999999999\n", b"\0 \n", b"\0"]
+
+
+def tekken():
+    def of(tokens=ranks(b"th", b"aa", b"aaa"), specials=None, **config):
+        vocab = [{"rank": i, "token_bytes": base64.b64encode(token).decode(), "token_str": None} for i, token in enumerate(tokens)]
+        whole = {"config": {"pattern": "\\p{L}+|[^\\p{L}]+", "num_vocab_tokens": len(tokens), "default_vocab_size": len(tokens) + 25,
+                            "default_num_special_tokens": 25, "version": "v3", **config}, "vocab": vocab}
+        if specials is not None:
+            whole["special_tokens"] = [{"rank": i, "token_str": text, "is_control": True} for i, text in enumerate(specials)]
+        return json.dumps(whole).encode()
+    return [of(), of(specials=["<unk>", "<s>"]), of(specials=["a", "a"]), of(version="v11"), of(default_vocab_size=2**40), of(default_num_special_tokens=60000),
+            of(ranks()[:9]), of()[:-9], b'{"config": ' + b"[" * 100, b"{}"]
+
+
+def gguf_vocabulary():
+    """Every kind of tokenizer."""
+    mark = "\u2581".encode()
+    def of(model, tokens, **keys):
+        def value(item):
+            if isinstance(item, list):
+                kind = {str: 8, bytes: 8, float: 6, int: 5}[type(item[0])] if item else 8
+                return 9, struct.pack("<IQ", kind, len(item)) + b"".join(value(one)[1] for one in item)
+            if isinstance(item, (str, bytes)):
+                return 8, gguf_string(item if isinstance(item, bytes) else item.encode())
+            return (7, bytes([item])) if isinstance(item, bool) else (6, struct.pack("<f", item)) if isinstance(item, float) else (5, struct.pack("<i", item))
+        whole = {"model": model, "tokens": tokens, "bos_token_id": 0, "eos_token_id": 1, "unknown_token_id": 2, **keys}
+        return gguf_file([gguf_key(b"tokenizer.ggml." + name.encode(), *value(item)) for name, item in whole.items()], [])
+    pieces = [b"<s>", b"</s>", b"<unk>", mark, b"a", mark + b"a", b"aa"]
+    kinds, scores = [3, 3, 2, 1, 1, 1, 1], [0.0, 0.0, 0.0, -3.0, -2.0, -1.0, -1.0]
+    everything = [b"<0x%02X>" % byte for byte in range(256)]
+    return [of("llama", pieces, scores=scores, token_type=kinds), of("t5", pieces, scores=scores, token_type=kinds, add_space_prefix=False),
+            of("llama", pieces + everything, scores=scores + [0.0] * 256, token_type=kinds + [6] * 256, add_bos_token=True),
+            *(of("gpt2", [*pieces[:3], "a", "b", "ab", "1"], merges=["a b"], token_type=kinds, pre=pre) for pre in ("gpt-2", "smollm", "llama-bpe", "tekken", "roberta-bpe", "none")),
+            of("bert", ["[PAD]", "[SEP]", "[UNK]", mark + b"a", "b", "[CLS]"], cls_token_id=5, seperator_token_id=1), of("rwkv", pieces), of("gpt2", ["a"], merges=["a"], pre="gpt-2"),
+            of("llama", pieces, scores=scores[:2]), of("llama", pieces, scores=[float("inf")] * 7), of("llama", [b"\xff"] * 7, scores=scores), gguf_file([], []), b""]
+
+
 SEEDS = {f.__name__: f for f in (recipe, tokenizer_json, encode, ids_json, utf8_stream, documents, indexed, safetensors, manifest, safetensors_index, gguf, gguf_model, metrics,
-                                 events, run_record, hugging_face, run_state, earlier_start, lock_file, score_line, chat_template)}
+                                 events, run_record, hugging_face, run_state, earlier_start, lock_file, score_line, chat_template, sentencepiece, tiktoken, tekken, gguf_vocabulary)}

@@ -244,6 +244,15 @@ void place(std::vector<TensorEntry>& tensors, int64_t data_begin, int64_t alignm
 
 }  // namespace
 
+bool is_gguf_file(const std::filesystem::path& path) {
+  std::error_code error;
+  if (!std::filesystem::is_regular_file(path, error)) return false;
+  File file(path, File::Mode::read);
+  char magic[4] = {};
+  return file.read(magic, sizeof magic) == sizeof magic &&
+         std::string_view(magic, sizeof magic) == "GGUF";
+}
+
 Reader::Reader(const std::filesystem::path& path)
     : file_((require_regular(path), path), File::Mode::read) {
   const std::string name = path.string();

@@ -39,6 +39,9 @@ struct TensorEntry {
   int64_t bytes = 0;
 };
 
+/// True if the file, if it is one, begins as a GGUF file.
+bool is_gguf_file(const std::filesystem::path& path);
+
 class Reader {
  public:
   /// UserError if the file is absent.

@@ -158,14 +158,6 @@ class GgufWeights : public Weights {
 
 }  // namespace
 
-bool is_gguf_file(const std::filesystem::path& path) {
-  if (!std::filesystem::is_regular_file(path)) return false;
-  File file(path, File::Mode::read);
-  char magic[4] = {};
-  return file.read(magic, sizeof magic) == sizeof magic &&
-         std::string_view(magic, sizeof magic) == "GGUF";
-}
-
 gguf_models::ModelDescription describe_gguf(const gguf::Reader& file) {
   gguf_models::ModelDescription description;
   description.metadata = file.metadata();

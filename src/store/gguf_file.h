@@ -12,9 +12,6 @@
 
 namespace megalith::store {
 
-/// Whether the file begins as such files do.
-bool is_gguf_file(const std::filesystem::path& path);
-
 /// All but the weights. Reads the tensors of rotary factors, which are part of it.
 gguf_models::ModelDescription describe_gguf(const gguf::Reader& file);
 

@@ -368,6 +368,39 @@ TEST_F(GgufStore, TheTokenizerStaysInTheFile) {
   }
 }
 
+TEST_F(GgufStore, TheTokenizerOfTheFileIsTheModels) {
+  write_checkpoint(usual("llama"));
+  convert(folder_ / "checkpoint", folder_ / "a.gguf", "gguf", "");
+  rewrite(folder_ / "a.gguf", folder_ / "b.gguf", [](auto& metadata, auto&) {
+    std::vector<std::string> tokens{"a", "b", "ab", "</s>"};
+    while (tokens.size() < static_cast<size_t>(kSizes.vocab))
+      tokens.push_back(fmt::format("#{}", tokens.size()));
+    std::vector<int32_t> kinds(tokens.size(), 1);
+    kinds[3] = 3;
+    for (auto& [key, value] : metadata)
+      if (key == "tokenizer.ggml.model") value = gguf::Value::text("gpt2");
+    std::erase_if(metadata, [](const auto& item) { return item.first.ends_with("token_id"); });
+    const auto add = [&](const char* key, gguf::Value value) {
+      metadata.emplace_back(std::string("tokenizer.") + key, std::move(value));
+    };
+    add("ggml.pre", gguf::Value::text("gpt-2"));
+    add("ggml.tokens", gguf::Value::texts(tokens));
+    add("ggml.token_type", gguf::Value::i32s(kinds));
+    add("ggml.merges", gguf::Value::texts(std::vector<std::string>{"a b"}));
+    add("ggml.eos_token_id", gguf::Value::u32(3));
+    add("chat_template", gguf::Value::text("{{ eos_token }}"));
+  });
+  using Ids = std::vector<int32_t>;
+  const ModelSource source = ModelSource::open(folder_ / "b.gguf");
+  EXPECT_EQ(source.require_tokenizer().encode("ab</s>b", true), (Ids{2, 3, 1}));
+  EXPECT_THAT(source.end_ids(), ElementsAre(3));
+  convert(folder_ / "b.gguf", folder_ / "hf", "hf", "");
+  const ModelSource folder = ModelSource::open(folder_ / "hf");
+  EXPECT_EQ(folder.require_tokenizer().encode("ab</s>b", true), (Ids{2, 3, 1}));
+  EXPECT_EQ(folder.texts().at("chat_template.jinja"), "{{ eos_token }}");
+  EXPECT_THAT(folder.texts().at("tokenizer_config.json"), HasSubstr("\"eos_token\": \"</s>\""));
+}
+
 TEST_F(GgufStore, WhatCannotBeWrittenIsRefused) {
   const auto fault = [&](const fs::path& to, const char* dtype) -> std::string {
     try {

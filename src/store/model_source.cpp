@@ -15,6 +15,7 @@
 #include "families/model_spec_json.h"
 #include "gguf_models/model_description.h"
 #include "store/gguf_file.h"
+#include "vocabularies/gguf_vocabulary.h"
 
 namespace megalith::store {
 namespace {
@@ -76,7 +77,7 @@ ModelSource ModelSource::open(const fs::path& path, int tensor_shards,
         path.string());
   }
   ModelSource source;
-  if (is_gguf_file(path)) {
+  if (gguf::is_gguf_file(path)) {
     source.open_gguf(path, tensor_shards);
     return source;
   }
@@ -169,20 +170,35 @@ void ModelSource::open_gguf(const fs::path& path, int tensor_shards) {
   for (const auto& [key, value] : description.metadata) {
     if (key.starts_with("tokenizer.")) tokenizer_keys_.emplace(key, value);
   }
-  const auto chat = tokenizer_keys_.find("tokenizer.chat_template");
-  if (chat == tokenizer_keys_.end()) return;
-  if (const auto text = chat->second.text()) texts_["chat_template.jinja"] = *text;
+  read_gguf_tokenizer(path.string());
+}
+
+// What the tokenizer lacks is said when it is needed: ids and weights need none.
+void ModelSource::read_gguf_tokenizer(const std::string& where) {
+  texts_ = vocabularies::gguf_texts(tokenizer_keys_);
+  const auto kind = tokenizer_keys_.find("tokenizer.ggml.model");
+  if (kind == tokenizer_keys_.end() || kind->second.text() == "none") return;
+  try {
+    tokenizer_ = vocabularies::read_gguf_vocabulary(tokenizer_keys_, where);
+    texts_[kTokenizerName] = tokenizer_->to_json();
+  } catch (const UserError& error) {
+    tokenizer_fault_ = error.what();
+  }
 }
 
 const text::Tokenizer& ModelSource::require_tokenizer() const {
   if (tokenizer_) return *tokenizer_;
+  if (!tokenizer_fault_.empty()) throw UserError("{}", tokenizer_fault_);
   if (!tokenizer_keys_.empty()) {
     throw UserError(
-        "{}: the tokenizer inside a GGUF file is not read; convert the model to a "
-        "folder and put its tokenizer.json there, or give ids",
+        "{}: holds no tokenizer; convert the model to a folder and put its tokenizer.json there, "
+        "or "
+        "give ids",
         weights_->where());
   }
-  throw UserError("{}: there is no tokenizer.json beside the model", weights_->where());
+  throw UserError(
+      "{}: there is no tokenizer.json beside the model (megalith tokenizer convert makes one)",
+      weights_->where());
 }
 
 void ModelSource::read_tokenizer(const std::string& folder) {

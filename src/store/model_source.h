@@ -32,7 +32,7 @@ class ModelSource {
   const models::ModelSpec& spec() const { return spec_; }
   /// The canonical split of the training run; of a foreign model the default.
   int tensor_shards() const { return tensor_shards_; }
-  /// Nothing when no tokenizer.json lies beside the weights; a GGUF file's own is not read yet.
+  /// Of a GGUF file its own. Nothing when no tokenizer.json lies beside the weights.
   const std::optional<text::Tokenizer>& tokenizer() const { return tokenizer_; }
   /// UserError saying why there is none.
   const text::Tokenizer& require_tokenizer() const;
@@ -59,6 +59,7 @@ class ModelSource {
   void open_hugging_face(const std::filesystem::path& folder, int tensor_shards,
                          const checkpoint::AtWork& at_work);
   void open_gguf(const std::filesystem::path& path, int tensor_shards);
+  void read_gguf_tokenizer(const std::string& where);
   void read_tokenizer(const std::string& where);
   models::ModelSpec spec_;
   int tensor_shards_ = 1;
@@ -67,6 +68,7 @@ class ModelSource {
   std::optional<int32_t> begin_id_;
   std::map<std::string, std::string> texts_;
   gguf::Metadata tokenizer_keys_;
+  std::string tokenizer_fault_;  // why that of a GGUF file cannot be used
   std::unique_ptr<Weights> weights_;
 };
 

@@ -1,0 +1,16 @@
+// SPDX-License-Identifier: Apache-2.0
+// A SentencePiece model.
+// One that is taken encodes and decodes without harm, and is the same when it was written as a
+// tokenizer.json and read again.
+#include "base/fuzz/fuzz_input.h"
+#include "vocabularies/fuzz/use_tokenizer.h"
+#include "vocabularies/sentencepiece_file.h"
+
+extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+  using namespace megalith;
+  using namespace megalith::vocabularies;
+  fuzz::accepts([&] {
+    fuzz::use_tokenizer(make_tokenizer(read_sentencepiece(fuzz::text_of(data, size), "f"), "f"));
+  });
+  return 0;
+}
