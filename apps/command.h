@@ -36,6 +36,7 @@ CLI::App& add_command(CLI::App& parent, Invocation& invocation, const std::strin
 CLI::Validator whole_number(int64_t low, int64_t high = std::numeric_limits<int64_t>::max());
 
 void add_tokenizer(CLI::App& app, Invocation& invocation);
+void add_tokenizer_convert(CLI::App& parent, Invocation& invocation);  // of the tokenizer command
 void add_pack(CLI::App& app, Invocation& invocation);
 void add_train(CLI::App& app, Invocation& invocation);
 void add_generate(CLI::App& app, Invocation& invocation);

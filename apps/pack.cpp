@@ -9,6 +9,7 @@
 #include <nlohmann/json.hpp>
 
 #include "apps/command.h"
+#include "apps/tokenizer/argument.h"
 #include "base/clock.h"
 #include "text/tokenizer.h"
 
@@ -16,7 +17,8 @@ namespace megalith::apps {
 namespace {
 
 struct PackOptions {
-  std::string tokenizer, output, field, document;
+  TokenizerArgument tokenizer;
+  std::string output, field, document;
   std::vector<std::string> inputs;
   bool special_tokens = false, sentences = false;
   int threads = 0;
@@ -37,7 +39,7 @@ data::PackOptions pack_options(const PackOptions& o) {
 }
 
 int run(const PackOptions& o, bool json) {
-  const text::Tokenizer tokenizer = text::Tokenizer::load(o.tokenizer);
+  const text::Tokenizer tokenizer = o.tokenizer.load();
   const double begin = monotonic_seconds();
   double shown = begin;
   const bool terminal = isatty(STDERR_FILENO) == 1;
@@ -69,7 +71,7 @@ void add_pack(CLI::App& app, Invocation& invocation) {
       "  cat lines.txt | megalith pack --tokenizer t.json --input - --document line --output "
       "data/l\n");
   auto o = std::make_shared<PackOptions>();
-  c.add_option("--tokenizer", o->tokenizer, "tokenizer.json")->required();
+  o->tokenizer.declare(c);
   c.add_option("--input", o->inputs,
                ".txt or .jsonl files, plain, .gz or .zst; - is standard input")
       ->required();

@@ -4,6 +4,7 @@
 #include "base/integer.h"
 #include "base/thread_pool.h"
 #include "models/recipe_model.h"
+#include "vocabularies/load_tokenizer.h"
 
 namespace megalith::apps {
 
@@ -28,7 +29,7 @@ config::Recipe RecipeOptions::load(const std::vector<config::Override>& more) co
 
 std::optional<text::Tokenizer> tokenizer_of(const config::Recipe& recipe) {
   if (recipe.data.tokenizer.empty()) return std::nullopt;
-  return text::Tokenizer::load(recipe.data.tokenizer);
+  return vocabularies::load_tokenizer(recipe.data.tokenizer);
 }
 
 int64_t vocab_of(const config::Recipe& recipe) {

@@ -69,7 +69,7 @@ CHAT_FAULTS = [
     Fault("an escape of what is not ASCII left as it is", "src/chat/token.cpp",
           "if (point.code < 0x80)", "if (point.code < 0x10)",
           "chat_test", "ChatLanguage.ValuesPrintAsPythonPrintsThem"),
-    Fault("an answer begun though it was not asked for", "apps/tokenizer.cpp",
+    Fault("an answer begun though it was not asked for", "apps/tokenizer/tokenizer.cpp",
           "o.input, !o.no_generation_prompt", "o.input, true",
           "megalith", "input_test.py Input.test_chats"),
     Fault("a conversation shown before its answer", "apps/generate.cpp",

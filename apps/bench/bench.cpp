@@ -8,6 +8,7 @@
 
 #include "apps/bench/figures.h"
 #include "apps/command.h"
+#include "apps/tokenizer/argument.h"
 #include "comm/backends.h"
 #include "kernels/elementwise/pointwise.h"
 #include "parallel/canonical.h"
@@ -141,12 +142,12 @@ void add_bench_tokenizer(CLI::App& parent, Invocation& invocation) {
   auto [c, o] = add_bench_command(
       parent, invocation, "tokenizer", "encoding of a text: one thread, then as many as asked",
       "  megalith bench tokenizer --tokenizer t.json --input text.txt\n");
-  auto paths = std::make_shared<std::pair<std::string, std::string>>();
-  c->add_option("--tokenizer", paths->first, "tokenizer.json")->required();
+  auto paths = std::make_shared<std::pair<TokenizerArgument, std::string>>();
+  paths->first.declare(*c);
   c->add_option("--input", paths->second, "text file")->required();
   c->callback([=, &invocation] {
     invocation.run = [=, &invocation] {
-      return bench_tokenizer(paths->first, paths->second, *o, invocation.json);
+      return bench_tokenizer(paths->first.load(), paths->second, *o, invocation.json);
     };
   });
 }

@@ -98,7 +98,7 @@ std::vector<data::HostBatch> made_up_batches(const engine::Settings& settings);
 int bench_gemm(const BenchOptions& options, bool json);
 
 /// Of the text of a file, with the tokenizer of another.
-int bench_tokenizer(const std::string& tokenizer, const std::string& input,
+int bench_tokenizer(const text::Tokenizer& tokenizer, const std::string& input,
                     const BenchOptions& options, bool json);
 
 /// What a recipe's layout is measured beside.

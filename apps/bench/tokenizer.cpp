@@ -26,12 +26,11 @@ std::vector<std::string_view> pieces_of(std::string_view text, size_t bytes) {
 
 }  // namespace
 
-int bench_tokenizer(const std::string& path, const std::string& input, const BenchOptions& o,
-                    bool json) {
+int bench_tokenizer(const text::Tokenizer& tokenizer, const std::string& input,
+                    const BenchOptions& o, bool json) {
   constexpr double kSeconds = 1;  // of a sample by one thread, at least
   constexpr size_t kPieceBytes = size_t{64} << 10;
   constexpr int64_t kMostTextBytes = int64_t{1} << 30;
-  const text::Tokenizer tokenizer = text::Tokenizer::load(path);
   const std::string document = read_file(input, kMostTextBytes);
   const std::vector<std::string_view> pieces = pieces_of(document, kPieceBytes);
   const int threads = o.count();

@@ -94,7 +94,7 @@ void DataSection::visit(FieldVisitor& v) {
          "corpora to train on: a prefix, a list of prefixes, or a list of "
          "{path, weight}");
   v.list("validation", validation, "path", "corpora for validation, in the same form");
-  v.field("tokenizer", tokenizer, "path of tokenizer.json; optional when model.vocab is given");
+  v.field("tokenizer", tokenizer, "path of a tokenizer; optional when model.vocab is given");
   v.field("validation_fraction", validation_fraction,
           "part of the training documents held out for validation", from_below(0, 1));
   v.field("sequences", sequences,

@@ -77,7 +77,7 @@ class Documentation(unittest.TestCase):
 
     def test_bash_completes(self):
         self.assertEqual(self.completed("tok"), ["tokenizer"])
-        self.assertEqual(sorted(self.completed("tokenizer", "")), ["chat", "decode", "encode", "train"])
+        self.assertEqual(sorted(self.completed("tokenizer", "")), ["chat", "convert", "decode", "encode", "train"])
         self.assertEqual(self.completed("tokenizer", "train", "--vo"), ["--vocab-size"])
         self.assertEqual(self.completed("tokenizer", "train", "--pattern", "l"), ["llama3"])
         self.assertEqual(self.completed("generate", "--dtype", "=", "b"), ["bf16"])
@@ -91,7 +91,7 @@ class Documentation(unittest.TestCase):
 
     @unittest.skipUnless(shutil.which("fish"), "there is no fish")
     def test_fish_completes(self):
-        for line, offered in (("megalith tok", ["tokenizer"]), ("megalith tokenizer ", ["chat", "decode", "encode", "train"]), ("megalith tokenizer train --pattern l", ["llama3"]),
+        for line, offered in (("megalith tok", ["tokenizer"]), ("megalith tokenizer ", ["chat", "convert", "decode", "encode", "train"]), ("megalith tokenizer train --pattern l", ["llama3"]),
                               ("megalith completion ", ["bash", "fish", "zsh"]), ("megalith train --se", ["--set"])):
             said = ended(["fish", "--no-config", "-c", f"source {self.folder / 'fish'}; complete -C '{line}'"], check=True,
                          env={**os.environ, "HOME": str(self.folder)}).stdout

@@ -10,16 +10,19 @@
 
 #include "apps/chat_text.h"
 #include "apps/command.h"
+#include "apps/tokenizer/argument.h"
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/file.h"
 #include "base/thread_pool.h"
 #include "characters/utf8.h"
+#include "gguf/reader.h"
 #include "text/ids_json.h"
 #include "text/tokenizer.h"
 #include "text_training/bpe_trainer.h"
 #include "text_training/unigram_trainer.h"
 #include "text_training/wordpiece_trainer.h"
+#include "vocabularies/gguf_vocabulary.h"
 
 namespace megalith::apps {
 namespace {
@@ -130,11 +133,12 @@ void add_train_command(CLI::App& parent, Invocation& invocation) {
 }
 
 struct EncodeOptions {
-  std::string tokenizer, input, pair;
+  TokenizerArgument tokenizer;
+  std::string input, pair;
 };
 
 int encode(const EncodeOptions& o, bool json) {
-  const text::Tokenizer tokenizer = text::Tokenizer::load(o.tokenizer);
+  const text::Tokenizer tokenizer = o.tokenizer.load();
   const std::string document = read_file(o.input, kMostTextBytes);
   std::optional<std::string> pair;
   if (!o.pair.empty()) pair = read_file(o.pair, kMostTextBytes);
@@ -167,10 +171,12 @@ void add_encode_command(CLI::App& parent, Invocation& invocation) {
   CLI::App& c = add_command(
       parent, invocation, "encode", "text to token ids; the file is one document",
       "  megalith tokenizer encode --tokenizer tokenizer.json --input text.txt --json\n"
+      "  megalith tokenizer encode --tokenizer o200k_base.tiktoken --pattern o200k --input "
+      "text.txt\n"
       "  megalith tokenizer encode --tokenizer bert/tokenizer.json --input question.txt --pair "
       "answer.txt\n");
   auto o = std::make_shared<EncodeOptions>();
-  c.add_option("--tokenizer", o->tokenizer, "tokenizer.json")->required();
+  o->tokenizer.declare(c);
   c.add_option("--input", o->input, "text file")->required();
   c.add_option(
       "--pair", o->pair,
@@ -180,8 +186,8 @@ void add_encode_command(CLI::App& parent, Invocation& invocation) {
   });
 }
 
-int decode(const std::string& path, const std::string& input, bool keep_special, bool json) {
-  const text::Tokenizer tokenizer = text::Tokenizer::load(path);
+int decode(const text::Tokenizer& tokenizer, const std::string& input, bool keep_special,
+           bool json) {
   const std::vector<int32_t> ids =
       text::parse_ids_json(read_file(input, text::kMaxIdsBytes), input);
   const double begin = monotonic_seconds();
@@ -206,31 +212,39 @@ void add_decode_command(CLI::App& parent, Invocation& invocation) {
       parent, invocation, "decode", "token ids to text",
       "  megalith tokenizer decode --tokenizer tokenizer.json --input ids.json --json\n");
   struct Options {
-    std::string tokenizer, input;
+    TokenizerArgument tokenizer;
+    std::string input;
     bool keep_special = false;
   };
   auto o = std::make_shared<Options>();
-  c.add_option("--tokenizer", o->tokenizer, "tokenizer.json")->required();
+  o->tokenizer.declare(c);
   c.add_option("--input", o->input, "JSON: {\"ids\": [...]} or a list")->required();
   c.add_flag("--keep-special", o->keep_special, "show special tokens too");
   c.callback([o, &invocation] {
     invocation.run = [o, &invocation] {
-      return decode(o->tokenizer, o->input, o->keep_special, invocation.json);
+      return decode(o->tokenizer.load(), o->input, o->keep_special, invocation.json);
     };
   });
 }
 
 struct ChatOptions {
-  std::string tokenizer, input;
+  TokenizerArgument tokenizer;
+  std::string input;
   bool no_generation_prompt = false;
 };
 
-int render_chat(const ChatOptions& o, bool json) {
-  std::filesystem::path path = o.tokenizer;
+/// Those in the GGUF file, or beside the tokenizer.
+chat::ChatFolder templates_of(const std::filesystem::path& path) {
+  if (gguf::is_gguf_file(path))
+    return chat::ChatFolder::parse(vocabularies::gguf_texts(gguf::Reader(path).metadata()), path);
   std::error_code error;
-  if (std::filesystem::is_directory(path, error)) path /= "tokenizer.json";
-  const text::Tokenizer tokenizer = text::Tokenizer::load(path);
-  const auto folder = chat::ChatFolder::load(path.parent_path());
+  const bool is_folder = std::filesystem::is_directory(path, error);
+  return chat::ChatFolder::load(is_folder ? path : path.parent_path());
+}
+
+int render_chat(const ChatOptions& o, bool json) {
+  const text::Tokenizer tokenizer = o.tokenizer.load();
+  const chat::ChatFolder folder = templates_of(o.tokenizer.path);
   const std::string text = chat_text(folder, o.input, !o.no_generation_prompt);
   if (json) {
     // The template has put the special tokens where they belong.
@@ -243,14 +257,13 @@ int render_chat(const ChatOptions& o, bool json) {
 
 void add_chat_command(CLI::App& parent, Invocation& invocation) {
   CLI::App& c = add_command(
-      parent, invocation, "chat", "messages as the text and ids that a chat model expects",
+      parent, invocation, "chat",
+      "messages as the text and ids that a chat model expects, by the template beside its "
+      "tokenizer",
       "  echo '[{\"role\": \"user\", \"content\": \"Hello\"}]' > messages.json\n"
       "  megalith tokenizer chat --tokenizer model/tokenizer.json --input messages.json --json\n");
   auto o = std::make_shared<ChatOptions>();
-  c.add_option("--tokenizer", o->tokenizer,
-               "tokenizer.json with chat_template.jinja or tokenizer_config.json beside it, or "
-               "their folder")
-      ->required();
+  o->tokenizer.declare(c);
   c.add_option("--input", o->input, kMessagesHelp)->required();
   c.add_flag("--no-generation-prompt", o->no_generation_prompt,
              "do not begin the answer of the model");
@@ -268,6 +281,7 @@ void add_tokenizer(CLI::App& app, Invocation& invocation) {
   add_encode_command(c, invocation);
   add_decode_command(c, invocation);
   add_chat_command(c, invocation);
+  add_tokenizer_convert(c, invocation);
 }
 
 }  // namespace megalith::apps
