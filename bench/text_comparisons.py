@@ -80,6 +80,28 @@ def tokenizer(r):
     r.note(f"=> {slowest} takes {rates['random'] / rates[slowest]:.2f}x the time per byte of random words")
 
 
+def tokenizer_models(r):
+    """Each kind of model on one thread beside the library that its file belongs to."""
+    small, text, size = text_of(r, r.size(4_000_000, 200_000)), text_of(r, r.size(12_000_000, 500_000)), r.size(8192, 500)
+    for kind in ("wordpiece", "unigram"):
+        subprocess.run([r.megalith, "tokenizer", "train", "--kind", kind, "--input", small, "--vocab-size", str(size), "--output", r.work / f"{kind}.json"],
+                       check=True, capture_output=True)
+    for file in ("sentencepiece-bpe.model", "sentencepiece-unigram.model", "cl100k.tiktoken"):
+        r.peer("", "vocabulary_peers.py", "make", "--file", r.work / file, "--input", small, "--tokenizer", tokenizer_of(r), "--vocab-size", size)
+    rivals = {"wordpiece.json": "tokenizers", "unigram.json": "tokenizers", "sentencepiece-bpe.model": "sentencepiece",
+              "sentencepiece-unigram.model": "sentencepiece", "cl100k.tiktoken": "tiktoken"}
+    for file, rival in rivals.items():
+        if not (r.work / file).exists():
+            r.note(f"=> {file}: the rival that makes it is not there")
+            continue
+        label = f"tokenizer_models.{file.split('.')[0]}"
+        pattern = ("--pattern", "cl100k") if rival == "tiktoken" else ()
+        for _ in range(r.rounds):
+            r.bench(label, "tokenizer", "--tokenizer", r.work / file, *pattern, "--input", text, threads=1)
+            r.peer(label, "vocabulary_peers.py", "encode", "--file", r.work / file, "--input", text, "--samples", r.size(5, 1), threads=1)
+        r.rate(f"encoding by {file}, one thread", f"{label}.tokenizer.encode.1_threads", f"{label}.{rival}.encode")
+
+
 def timed(r, name, command):
     """Seconds and peak resident memory of one of our commands."""
     r.say(command)
