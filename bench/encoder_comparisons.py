@@ -89,13 +89,13 @@ def lengths_in(index):
 
 
 def paragraphs_of(r, context):
-    """(prefix, tokenizer) of WordNet's entries joined to documents of some to many tokens, a third of the context on average."""
+    """(prefix, tokenizer, lengths) of WordNet's entries joined to documents, many short and few long, a third of the context on average."""
     prefix, tokenizer = r.work / "paragraphs", minilm(r) / "tokenizer.json"
     if not prefix.with_suffix(".idx").exists():
         order, documents, words, goal = random.Random(3), [[]], 0, 0
         for line in text_of(r, r.size(12_000_000, 500_000)).read_text().splitlines()[:r.size(20000, 4000)]:
             if words >= goal:
-                documents, words, goal = [*documents, []], 0, order.randint(1, r.size(190, 20))
+                documents, words, goal = [*documents, []], 0, order.expovariate(1 / r.size(95, 10))
             documents[-1].append(line)
             words += len(line.split())
         path = r.work / "paragraphs.jsonl"
