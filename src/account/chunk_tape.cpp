@@ -36,9 +36,7 @@ class TapeRecorder final : public device::ArenaObserver {
     tape.wire_bytes = wire_bytes_by_kind(recorder.records());
     return tape;
   }
-  void completed(const parameters::ParameterRun& run) {
-    tape_->events.push_back({PassTape::Kind::completed, {}, 0, 0, run});
-  }
+  void completed(size_t turn) { tape_->events.push_back({PassTape::Kind::completed, {}, turn, 0}); }
   /// Objects from here on count from 0.
   size_t take_count() { return std::exchange(count_, 0); }
   size_t object_at(device::MemoryClass memory_class, int64_t offset) const {
@@ -48,13 +46,13 @@ class TapeRecorder final : public device::ArenaObserver {
   void allocated(device::MemoryClass memory_class, int64_t offset, int64_t bytes) override {
     live_[{memory_class, offset}] = count_;
     if (tape_ != nullptr)
-      tape_->events.push_back({PassTape::Kind::allocate, memory_class, count_, bytes, {}});
+      tape_->events.push_back({PassTape::Kind::allocate, memory_class, count_, bytes});
     ++count_;
   }
   void freed(device::MemoryClass memory_class, int64_t offset) override {
     const auto node = live_.extract({memory_class, offset});
     if (tape_ != nullptr)
-      tape_->events.push_back({PassTape::Kind::release, memory_class, node.mapped(), 0, {}});
+      tape_->events.push_back({PassTape::Kind::release, memory_class, node.mapped(), 0});
   }
 
  private:
@@ -85,7 +83,8 @@ ChunkTape record_chunk(const engine::Settings& settings, const device::Target& t
   chunk.output_bytes = passes.output().bytes();
   chunk.place_gradient = recorder.record([&] { passes.place_gradient(); });
   chunk.backward = recorder.record([&] {
-    passes.backward([&](const parameters::ParameterRun& run) { recorder.completed(run); });
+    size_t turn = 0;
+    passes.backward([&](const parameters::ParameterRun&) { recorder.completed(turn++); });
   });
   chunk.objects = recorder.take_count();
   return chunk;

@@ -19,9 +19,8 @@ struct PassTape {
   struct Event {
     Kind kind = Kind::allocate;
     device::MemoryClass memory_class = device::MemoryClass::workspace;
-    size_t object = 0;                  // of the chunk; of `completed` none
-    int64_t bytes = 0;                  // of an allocation
-    parameters::ParameterRun run = {};  // completed, counted from the chunk's first parameter
+    size_t object = 0;  // of the chunk; completed: the how manieth that backward names
+    int64_t bytes = 0;  // of an allocation
   };
   std::vector<Event> events;
   device::Work work;

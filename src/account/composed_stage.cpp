@@ -22,11 +22,17 @@ ComposedStage::ComposedStage(engine::Engine& engine, ChunkTapes& tapes) : engine
   for (const auto& decoder : engine.model().chunks()) {
     const models::Stage& stage = decoder->stage();
     const layers::RecomputePolicy recompute = engine.settings().recompute.from(layers);
-    const parameters::ParameterRun embedding = decoder->embedding_parameters();
-    chunks_.push_back({&tapes.of(stage, recompute, engine.mesh().at().tensor), stage,
-                       embedding.begin, embedding});
+    chunks_.push_back(
+        {&tapes.of(stage, recompute, engine.mesh().at().tensor), stage, decoder.get()});
     layers += stage.end - stage.begin;
   }
+}
+
+parameters::ParameterRun ComposedStage::ModelChunk::completed(size_t turn) const {
+  if (stage.has_head && turn == 0) return decoder->head_parameters();
+  const size_t before = stage.has_head ? 1 : 0;
+  return decoder->block_parameters(static_cast<size_t>(stage.end - stage.begin) - 1 -
+                                   (turn - before));
 }
 
 void ComposedStage::pass(const PassTape& tape, const ModelChunk& model_chunk, Objects& objects,
@@ -40,7 +46,7 @@ void ComposedStage::pass(const PassTape& tape, const ModelChunk& model_chunk, Ob
         objects[event.object].release();
         break;
       case PassTape::Kind::completed:
-        if (completed) completed(model_chunk.whole_run(event.run));
+        if (completed) completed(model_chunk.completed(event.object));
         break;
     }
   }
@@ -74,7 +80,7 @@ void ComposedStage::backward(int micro_batch, int chunk, const Completed& comple
   pass(model_chunk.tape->backward, model_chunk, slot.objects, completed);
   if (!model_chunk.stage.has_embedding) return;  // until its input's gradient is sent
   slots_.erase({micro_batch, chunk});
-  if (completed) completed(model_chunk.embedding_parameters);
+  if (completed) completed(model_chunk.decoder->embedding_parameters());
 }
 
 void ComposedStage::act(const Action& action, int micro_batch, const Completed& completed) {
@@ -204,9 +210,9 @@ void ComposedStage::complete(const engine::PipelineStage::Work& work) const {
   for (auto model_chunk = chunks_.rbegin(); model_chunk != chunks_.rend(); ++model_chunk) {
     for (const PassTape::Event& event : model_chunk->tape->backward.events) {
       if (event.kind == PassTape::Kind::completed)
-        work.completed(model_chunk->whole_run(event.run));
+        work.completed(model_chunk->completed(event.object));
     }
-    work.completed(model_chunk->embedding_parameters);
+    work.completed(model_chunk->decoder->embedding_parameters());
   }
 }
 

@@ -44,12 +44,10 @@ class ComposedStage {
   struct ModelChunk {
     const ChunkTape* tape = nullptr;
     models::Stage stage;
-    size_t first_parameter = 0;
-    parameters::ParameterRun embedding_parameters;
-    /// In the parameters of the stage.
-    parameters::ParameterRun whole_run(const parameters::ParameterRun& run) const {
-      return {first_parameter + run.begin, first_parameter + run.end};
-    }
+    const models::Decoder* decoder = nullptr;  // which knows the parameters of the stage
+    /// What the backward of a micro-batch names in turn: the head's parameters where there is one,
+    /// the blocks' from the last to the first.
+    parameters::ParameterRun completed(size_t turn) const;
   };
   using Objects = std::vector<device::Allocation>;
   struct Slot {

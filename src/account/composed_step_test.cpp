@@ -130,6 +130,13 @@ constexpr Variation kModels[] = {
        }
      }},
     {"documents", [](engine::Settings& s) { s.ragged = true; }},
+    {"layers with the same weights", [](engine::Settings& s) { s.model.layer_groups = 1; }},
+    {"two groups of layers with the same weights, partly frozen",
+     [](engine::Settings& s) {
+       s.model.layer_groups = 2;
+       s.weights = s.activations = DType::bf16;
+       s.frozen = {"layers.0.mlp.*", "layers.1.norm_*"};
+     }},
     {"partly frozen",
      [](engine::Settings& s) {
        s.weights = s.activations = DType::bf16;

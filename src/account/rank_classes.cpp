@@ -50,7 +50,7 @@ bool tensor_ranks_are_alike(const engine::Settings& s) {
 RankClasses::RankClasses(const engine::Settings& settings, const BesideSteps& beside)
     : settings_(settings), beside_(beside), layer_kinds_(layer_kinds(settings)) {}
 
-/// Kinds of blocks by chunk, and what stands at the ends.
+/// Kinds of blocks by chunk, whose weights they share, and what stands at the ends.
 ClassKey RankClasses::shape_of(int stage) const {
   ClassKey shape{stage == 0 ? 1 : 0, stage == settings_.layout.pipeline - 1 ? 1 : 0};
   for (int chunk = 0; chunk < settings_.layout.chunks; ++chunk) {
@@ -58,6 +58,7 @@ ClassKey RankClasses::shape_of(int stage) const {
     shape.push_back(model_chunk.end - model_chunk.begin);
     shape.insert(shape.end(), layer_kinds_.begin() + model_chunk.begin,
                  layer_kinds_.begin() + model_chunk.end);
+    if (settings_.model.layer_groups > 0) shape.push_back(model_chunk.begin);
   }
   return shape;
 }

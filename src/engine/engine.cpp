@@ -7,6 +7,7 @@
 #include "kernels/reduction/norms.h"
 #include "optim/gradient_buckets.h"
 #include "optim/sharding.h"
+#include "optim/shared_weights.h"
 #include "parallel/executor.h"
 #include "parallel/tree.h"
 
@@ -65,6 +66,11 @@ void Engine::accumulate(int64_t step, std::span<const data::HostBatch> micro_bat
   optim::GradientBuckets buckets(model_.exec(), mesh().data(), parameters(),
                                  tree.additions_after(shards - 1));
   const double pairs = pairs_of(micro_batches);
+  // Weights that layers share are complete when all of backward is, and buckets go from the last
+  // parameter to the first.
+  const auto& shared = parameters().shared();
+  const size_t wait_below = shared.empty() ? 0 : shared.back().parameters.end;
+  size_t complete_from = parameters().all().size();
   int64_t value = 0;
   for (int shard = 0; shard < shards; ++shard) {
     const int level = tree.buffer_of(shard);
@@ -83,14 +89,24 @@ void Engine::accumulate(int64_t step, std::span<const data::HostBatch> micro_bat
                              finite,
                              {}};
     const bool is_last = shard + 1 == shards;
-    if (is_last) task.completed = [&](const auto& parameters) { buckets.complete(parameters); };
+    if (is_last) {
+      task.completed = [&](const parameters::ParameterRun& run) {
+        if (run.begin < wait_below || run.begin == run.end) return;
+        complete_from = run.begin;
+        buckets.complete(run);
+      };
+    }
     if (stage_runner_) {
       stage_runner_(task);
     } else {
       run_stage(context, task);
     }
     value += values;
-    if (is_last) break;  // the buckets do its additions
+    optim::sum_uses(model_.exec(), mesh(), parameters());
+    if (is_last) {  // the buckets do its additions
+      if (!shared.empty()) buckets.complete({0, complete_from});
+      break;
+    }
     for (const auto& [into, from] : tree.additions_after(shard)) {
       const View sum = parameters().flat_gradient_sums(into);
       kernels::add(model_.exec(), sum, parameters().flat_gradient_sums(from), sum);
@@ -130,8 +146,8 @@ StepResult Engine::step(int64_t step, double lr, std::span<const data::HostBatch
   kernels::fill(model_.exec(), finite, std::isfinite(1 / global_weight) ? 1 : 0);
   accumulate(step, micro_batches, global_weight, loss_U, finite, nullptr);
   optim::combine_gradients(model_.exec(), mesh(), parameters(), model_.tied());
-  const optim::GradientNorm norm = optim::gradient_norm(
-      model_.exec(), mesh(), parameters(), model_.tied(), *norm_order_, settings().clip);
+  const optim::GradientNorm norm =
+      optim::gradient_norm(model_.exec(), mesh(), parameters(), *norm_order_, settings().clip);
   // Up to here nothing that lasts has changed, and if any loss or the norm is not finite, nothing
   // will: the device decides. The host hears of it when the update is queued.
   mesh().world().wait(mesh().world().start_all_reduce_min(finite, "step.finite"));

@@ -70,6 +70,13 @@ std::vector<Variant> variants() {
   all.back().settings.model.head.tied = false;
   for (const char* match : {"embedding.*", "position.*", "layers.0.*", "layers.1.*"})
     all.back().settings.frozen.emplace_back(match);
+  all.push_back({"layers with the same weights", toy_settings()});
+  all.back().settings.model.layer_groups = 1;
+  all.back().settings.ragged = true;
+  all.push_back({"two groups of layers with the same weights, partly frozen", toy_settings()});
+  all.back().settings.model.layer_groups = 2;
+  all.back().settings.weights = all.back().settings.activations = DType::bf16;
+  all.back().settings.frozen = {"layers.0.mlp.*", "layers.1.norm_*"};
   return all;
 }
 
@@ -170,6 +177,21 @@ TEST(EngineLayout, Chunks) {
   for (Variant& variant : variants()) {
     variant.settings.model.set_num_layers(5);  // uneven chunks
     EXPECT_TRUE(same(variant.settings, interleaved(variant.settings, 2, 2))) << variant.name;
+  }
+}
+
+/// The sum over the layers goes round the stages, more than once.
+TEST(EngineLayout, ChunksOfLayersWithTheSameWeights) {
+  for (const int groups : {1, 2, 3}) {
+    Settings serial = toy_settings();
+    serial.model.set_num_layers(9);
+    serial.model.layer_groups = groups;
+    EXPECT_TRUE(same(serial, interleaved(serial, 2, 4))) << groups;
+    EXPECT_TRUE(same(serial, interleaved(serial, 3, 2))) << groups;
+    Settings other = interleaved(serial, 2, 3);
+    other.layout.data = 2;
+    other.zero = 1;
+    EXPECT_TRUE(same(serial, other)) << groups;
   }
 }
 

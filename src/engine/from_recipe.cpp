@@ -23,15 +23,6 @@ optim::AdamWOptions adamw_of(const config::OptimizerSection& o) {
 }
 
 /// A layer that is not causal sees the next token, a causal one nothing behind a hidden token.
-/// Their gradients would have to be summed in layer order whatever the micro-batches.
-void check_weights(const models::ModelSpec& model) {
-  if (model.layer_groups == 0) return;
-  throw UserError(
-      "recipe: layers of model.family {} share their weights, and training of such layers is not "
-      "built yet; reading, scoring and converting such models is",
-      model.family);
-}
-
 void check_objective(config::Objective objective, const models::ModelSpec& model) {
   const auto layers_are = [&](bool causal) {
     return std::ranges::all_of(model.layers, [&](const layers::LayerSpec& layer) {
@@ -63,7 +54,6 @@ void check_objective(config::Objective objective, const models::ModelSpec& model
 Settings settings_of(const config::Recipe& r, int64_t vocab) {
   Settings s;
   s.model = models::model_of(r, vocab);
-  check_weights(s.model);
   check_objective(r.train.objective, s.model);
   s.layout.tensor = narrow<int>(r.parallel.tensor);
   s.layout.pipeline = narrow<int>(r.parallel.pipeline);

@@ -199,9 +199,8 @@ float clip_factor(Engine& engine) {
   const models::Decoder declarations(
       s.model, whole, models::Stage::whole(s.model),
       layers::Partition{s.split.tensor_shards, 1, 0, s.token_partials(), false});
-  const optim::GradientNorm norm =
-      optim::gradient_norm(engine.model().exec(), engine.mesh(), engine.parameters(),
-                           engine.model().tied(), optim::NormOrder(whole), s.clip);
+  const optim::GradientNorm norm = optim::gradient_norm(
+      engine.model().exec(), engine.mesh(), engine.parameters(), optim::NormOrder(whole), s.clip);
   float factor = 0;
   engine.device().wait(engine.device().copy_to_host(&factor, norm.factor.view));
   return factor;

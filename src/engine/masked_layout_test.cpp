@@ -243,6 +243,19 @@ TEST_F(MaskedLayout, TheLossOfPairsIsAMeanOfItsOwn) {
   EXPECT_NEAR(out.run.loss[0] - out.pairs[1], std::log(264.0), 1e-2);
 }
 
+TEST_F(MaskedLayout, LayersWithTheSameWeights) {
+  Settings one = serial();
+  one.model.layer_groups = 1;
+  for (const parallel::Layout& layout :
+       {parallel::Layout{.pipeline = 3},
+        parallel::Layout{.tensor = 2, .pipeline = 2, .data = 2, .sequence = true}}) {
+    Settings other = one;
+    other.layout = layout;
+    other.zero = layout.data > 1 ? 1 : 0;
+    expect_same(one, other, objectives::Unit::word);
+  }
+}
+
 // What a head leaves out would have added nothing.
 TEST_F(MaskedLayout, TheRowsOfPredictedTokensAreEnough) {
   for (const Settings& few : {serial(), settings(megalith::testing::toy_llama_settings())}) {

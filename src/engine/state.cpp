@@ -41,12 +41,11 @@ void require_trained(const checkpoint::Reader& reader, const Parameter& paramete
 }
 
 /// Whether one of the data ranks beside this place writes its piece: of the tensor ranks that hold
-/// the same one does, and of the two stages that hold a tied table the first.
+/// the same one does, and of stages that hold the same the first.
 bool is_written_by_group(const Parameter& parameter, const parallel::Layout& layout,
                          const parallel::Coordinates& at, size_t turn) {
   const auto data = static_cast<size_t>(layout.data), tensor = static_cast<size_t>(layout.tensor);
-  const bool is_tied = parameter.num_gradients() > 1;
-  if (is_tied && at.pipeline != 0) return false;
+  if (parameter.declaration().is_copy) return false;
   const bool is_cut = !parameter.declaration().shard.is_whole(parameter.shape());
   return is_cut || static_cast<size_t>(at.tensor) == turn / data % tensor;
 }

@@ -8,13 +8,14 @@
 namespace megalith::layers {
 
 parameters::Parameter& declare_tokens(parameters::ParameterSet& set, const TokenTable& table,
-                                      const Partition& partition) {
+                                      const Partition& partition, bool is_copy) {
   using parameters::Init;
   const Shape shape{table.padded_vocab, table.width};
   parameters::Declaration declaration{"embedding.weight", shape, partition.cut(shape, 0),
                                       Init{Init::Kind::normal, table.init_std, table.vocab},
                                       partition.tensor_shards};
   declaration.num_gradients = table.tied ? 2 : 1;
+  declaration.is_copy = is_copy;
   return set.declare(declaration);
 }
 

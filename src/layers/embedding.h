@@ -20,9 +20,10 @@ struct TokenTable {
   double init_std = 0.02;
   bool tied = false;  // a second gradient buffer for the output side
 };
-/// Declares "embedding.weight" [padded vocabulary, E], cut by rows.
+/// Declares "embedding.weight" [padded vocabulary, E], cut by rows. `is_copy`: of a table that an
+/// earlier pipeline stage has.
 parameters::Parameter& declare_tokens(parameters::ParameterSet& set, const TokenTable& table,
-                                      const Partition& partition);
+                                      const Partition& partition, bool is_copy = false);
 
 /// Sizes of the model that an embedding is part of.
 struct EmbeddingConfig {

@@ -19,6 +19,12 @@ layers::TokenTable token_table(const ModelSpec& model, int tensor_shards) {
           model.head.tied};
 }
 
+/// Which of the layers with its weights a layer is.
+parameters::Use use_of(const ModelSpec& model, int64_t layer) {
+  const int64_t group = model.group(layer), begin = model.group_begin(group);
+  return {static_cast<int>(layer - begin), static_cast<int>(model.group_begin(group + 1) - begin)};
+}
+
 }  // namespace
 
 Stage Stage::part(const ModelSpec& model, int index, int count) {
@@ -38,16 +44,18 @@ Decoder::Decoder(const ModelSpec& spec, parameters::ParameterSet& set, const Sta
   }
   for (int64_t i = stage.begin; i < stage.end; ++i) {
     begins_.push_back(set.all().size());
-    set.give_again(i > stage.begin && spec.group(i) == spec.group(i - 1));
+    const parameters::Use use = use_of(spec, i);
+    if (use.count > 1) set.begin_use(use);
     blocks_.emplace_back(set, layers::LayerPlace{i, i - stage.begin, spec.group(i)},
                          block_config(spec, i), partition);
-    set.give_again(false);
+    if (use.count > 1) set.end_use();
   }
   begins_.push_back(set.all().size());
   if (stage.has_head) {
     // Without the first stage's table: a copy of the same name, with the same updates; gradients
     // are exchanged.
-    if (spec.head.tied && tied_ == nullptr) tied_ = &declare_tokens(set, tokens, partition);
+    if (spec.head.tied && tied_ == nullptr)
+      tied_ = &declare_tokens(set, tokens, partition, /*is_copy=*/true);
     head_ = layers::make_head(
         set, {spec.head, spec.final_norm, spec.hidden, tokens, spec.head.tied ? tied_ : nullptr},
         partition);
@@ -91,7 +99,7 @@ void Decoder::backward(layers::Context& context, const layers::Batch& batch, Dec
     blocks_[i].backward(context, batch, {dx_TH, dx_TH}, saved.x_TH[i], saved.blocks[i],
                         recompute.of(static_cast<int64_t>(i)));
     saved.blocks[i] = {};
-    completed({begins_[i + 1], begins_[i + 2]});
+    completed(block_parameters(i));
   }
   saved.x_TH[0] = {};
   if (embedding_) {

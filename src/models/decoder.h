@@ -68,6 +68,11 @@ class Decoder {
     return {begins_[begins_.size() - 2], begins_.back()};
   }
   parameters::ParameterRun embedding_parameters() const { return {begins_[0], begins_[1]}; }
+  /// What the backward of a block of this chunk completes: nothing, where an earlier layer of the
+  /// rank has the same weights.
+  parameters::ParameterRun block_parameters(size_t block) const {
+    return {begins_[block + 1], begins_[block + 2]};
+  }
 
   /// Inference, nothing kept. x_TH: in, the stage's input (not read on the first); out, the output
   /// of its last block. Collective over the tensor ranks.

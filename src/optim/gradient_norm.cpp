@@ -71,11 +71,11 @@ void merge(kernels::Exec& exec, comm::Communicator& group, View x) {
   kernels::tree_sum(exec, {all, x});
 }
 
-/// Whether this rank's sums count: replicated parameters and the copy of a tied table do once.
-bool counts(const parallel::Mesh& mesh, const Parameter& parameter, const Parameter* tied) {
+/// Whether this rank's sums count: what several tensor ranks or stages hold does once.
+bool counts(const parallel::Mesh& mesh, const Parameter& parameter) {
   const bool whole_here = parameter.declaration().canonical_shards == 1;
-  if (!parameter.trainable()) return false;
-  return !(whole_here && mesh.at().tensor != 0) && !(&parameter == tied && !mesh.is_first_stage());
+  if (!parameter.trainable() || parameter.declaration().is_copy) return false;
+  return !(whole_here && mesh.at().tensor != 0);
 }
 
 }  // namespace
@@ -89,8 +89,8 @@ NormOrder::NormOrder(const parameters::ParameterSet& whole) {
 }
 
 GradientNorm gradient_norm(kernels::Exec& exec, const parallel::Mesh& mesh,
-                           const parameters::ParameterSet& set, const Parameter* tied,
-                           const NormOrder& order, double clip) {
+                           const parameters::ParameterSet& set, const NormOrder& order,
+                           double clip) {
   const device::NameScope scope(exec.device, "gradients");
   int64_t num_blocks = 0;
   for (const Parameter& parameter : set.all()) {
@@ -102,7 +102,7 @@ GradientNorm gradient_norm(kernels::Exec& exec, const parallel::Mesh& mesh,
     int64_t at = 0;
     for (const Parameter& parameter : set.all()) {
       const int64_t count = parameter.local_canonical_shards() * blocks_per_shard(parameter);
-      if (counts(mesh, parameter, tied)) body(parameter, blocks.view.rows(at, count));
+      if (counts(mesh, parameter)) body(parameter, blocks.view.rows(at, count));
       at += count;
     }
   };

@@ -46,7 +46,7 @@ struct GradientNorm {
 /// same on every rank; ready as of a later ticket of the device. Collective over tensor and
 /// pipeline, and over data where state is spread.
 GradientNorm gradient_norm(kernels::Exec& exec, const parallel::Mesh& mesh,
-                           const parameters::ParameterSet& set, const parameters::Parameter* tied,
-                           const NormOrder& order, double clip);
+                           const parameters::ParameterSet& set, const NormOrder& order,
+                           double clip);
 
 }  // namespace megalith::optim

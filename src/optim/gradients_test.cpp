@@ -69,7 +69,7 @@ TEST_F(Gradients, NormCountsEveryLogicalElementOnce) {
   // Integers below 2^53: the sum of squares is exact in any order.
   const double squares = 101.0 * 101 * 204 + (22 * 22 + 26 * 26 + 30 * 30) + 650;
   for (const double clip : {1.0, 1e6, std::numeric_limits<double>::infinity()}) {
-    const GradientNorm norm = gradient_norm(exec_, mesh_, set_, table_, order, clip);
+    const GradientNorm norm = gradient_norm(exec_, mesh_, set_, order, clip);
     EXPECT_EQ(*norm.norm.view.as<double>(), std::sqrt(squares));
     const double factor = std::min(1.0, clip / (std::sqrt(squares) + 1e-6));
     EXPECT_EQ(*norm.factor.view.as<float>(), static_cast<float>(factor)) << clip;
@@ -79,7 +79,7 @@ TEST_F(Gradients, NormCountsEveryLogicalElementOnce) {
 TEST_F(Gradients, NotANumberReachesTheNorm) {
   matrix_->gradient_sum().as<float>()[7] = std::nanf("");
   combine_gradients(exec_, mesh_, set_, table_);
-  const GradientNorm norm = gradient_norm(exec_, mesh_, set_, table_, NormOrder(set_), 1.0);
+  const GradientNorm norm = gradient_norm(exec_, mesh_, set_, NormOrder(set_), 1.0);
   EXPECT_TRUE(std::isnan(*norm.norm.view.as<double>()));
 }
 

@@ -8,7 +8,8 @@
 //   gradient   the master's type, accumulated over a step. [P, ...] partial rows where the sum over
 //              tokens is cut into token shards (kernels/reduction/token_shards.h). Two buffers for
 //              a tied embedding: input and output side are kept apart and added once.
-// A parameter that is not trained has its compute representation alone.
+// A parameter that is not trained has its compute representation alone. Layers that share weights
+// are given one Parameter each, of the same weights, with gradient sums of its own.
 #pragma once
 
 #include <cstdint>
@@ -45,6 +46,8 @@ struct Declaration {
   bool partials_over_tensor = false;
   /// Number of gradient buffers (2 when tied).
   int num_gradients = 1;
+  /// An earlier pipeline stage holds it too; there it is counted in the norm, and saved.
+  bool is_copy = false;
   /// False: frozen. No gradient, no master of its own, no optimizer state; nobody owns it.
   bool trainable = true;
   /// Of the compute representation; the set's when absent.
@@ -100,7 +103,7 @@ class Parameter {
     return local.reshape(Shape{local_elements()}).rows(owned_.begin, owned_.count);
   }
   /// [local shape]: what kernels read.
-  Weight compute() const { return {compute_, format_, {}, version_}; }
+  Weight compute() const { return {compute_, format_, {}, version()}; }
   View mutable_compute() const { return compute_; }
   /// [local shape]: the reduced gradient, valid from the reduction to the next accumulation.
   View gradient() const { return gradient_; }
@@ -110,7 +113,7 @@ class Parameter {
   int num_gradients() const { return declaration_.num_gradients; }
   bool compute_is_master() const { return compute_.data() == master_.data(); }
   /// Counts the changes of the value, for whoever caches something derived from it.
-  uint64_t version() const { return version_; }
+  uint64_t version() const { return owner_ == nullptr ? version_ : owner_->version_; }
   void mark_changed() { ++version_; }
 
  private:
@@ -121,6 +124,7 @@ class Parameter {
   View master_, compute_, gradient_;
   std::vector<View> gradient_sums_;
   uint64_t version_ = 0;
+  const Parameter* owner_ = nullptr;  // of the weights, where this is a further use of them
 };
 
 }  // namespace megalith::parameters

@@ -49,11 +49,9 @@ int Parameter::canonical_shard(int local) const {
 
 Parameter& ParameterSet::declare(Declaration declaration) {
   if (rule_) rule_(declaration);
-  if (Parameter* const known = find(declaration.name)) {
-    MEGA_CHECK(gives_again_ && known->shape() == declaration.shape, "parameter {} declared twice",
-               declaration.name);
-    return *known;
-  }
+  if (Parameter* const known = find(declaration.name))
+    return declare_again(*known, std::move(declaration));
+  if (open_use_) declaration.is_copy = open_use_->use.number > 0;
   Parameter& parameter = parameters_.emplace_back(std::move(declaration));
   by_name_.emplace(parameter.name(), &parameter);
   const int64_t sums = parameter.trainable() ? aligned(sum_shape(parameter).num_elements()) : 0;
@@ -104,14 +102,15 @@ void ParameterSet::allocate(device::Device& device, const Storage& storage) {
   if (master_elements > 0) {
     masters_ = device.arena(MemoryClass::optimizer).tensor(storage.master, Shape{master_elements});
   }
+  place_weights();
   if (storage.training) {
     for (int level = 0; level < storage.gradient_levels; ++level) {
       sums_.push_back(device.arena(MemoryClass::gradients)
                           .tensor(storage.master, Shape{gradient_begins_.back()}));
     }
+    select_level(0);
   }
-  place_weights();
-  if (storage.training) select_level(0);
+  place_further_uses(device);
 }
 
 /// True if the master is kept apart from the compute weights.
@@ -134,7 +133,28 @@ void ParameterSet::place_weights() {
   }
 }
 
+/// Use after use, each as the first use lies in a level.
+void ParameterSet::place_further_uses(device::Device& device) {
+  if (further_.empty()) return;
+  for (Parameter& further : further_) {
+    further.compute_ = further.owner_->compute_;
+    further.format_ = further.owner_->format_;
+  }
+  if (!storage_.training) return;
+  int64_t elements = 0;
+  for (const SharedWeights& shared : shared_)
+    elements += (std::ssize(shared.uses) - 1) * elements_of(shared.parameters);
+  further_sums_ =
+      device.arena(device::MemoryClass::gradients).tensor(storage_.master, Shape{elements});
+  int64_t offset = 0;
+  for (Parameter& further : further_) {
+    if (further.trainable())
+      further.gradient_sums_ = {part_of(further_sums_, offset, sum_shape(further))};
+  }
+}
+
 void ParameterSet::select_level(int level) {
+  level_ = level;
   const device::Tensor& flat = sums_.at(static_cast<size_t>(level));
   int64_t offset = 0;
   for (Parameter& parameter : parameters_) {
@@ -156,6 +176,7 @@ View ParameterSet::flat_gradient_sums(int level) const {
 
 void ParameterSet::zero_gradient_sums(device::Device& device, int level) {
   device.fill_zero(flat_gradient_sums(level));
+  if (!further_sums_.view.absent()) device.fill_zero(further_sums_);
 }
 
 void ParameterSet::refresh_compute(device::Device& device) {

@@ -7,6 +7,7 @@
 
 #include <deque>
 #include <map>
+#include <optional>
 #include <string_view>
 #include <unordered_map>
 #include <vector>
@@ -21,6 +22,20 @@ struct ParameterRun {
   size_t begin = 0;
   size_t end = 0;
   friend bool operator==(const ParameterRun&, const ParameterRun&) = default;
+};
+
+/// Which of the layers that share weights (Lan et al. 2020) one is, counted from the front of the
+/// model, and how many there are: `number` of `count`.
+struct Use {
+  int number = 0;
+  int count = 1;
+};
+
+/// Weights that layers share, as this rank has them.
+struct SharedWeights {
+  ParameterRun parameters;
+  std::vector<int> uses;  // by number, increasing: those of this rank's layers
+  int count = 1;          // in the whole model
 };
 
 /// [owner][parameter]: which elements an owner has (ownership.h).
@@ -54,9 +69,13 @@ class ParameterSet {
 
   /// Adds a parameter; names must be unique. The reference stays valid.
   Parameter& declare(Declaration declaration);
-  /// From here on, until it is called with false, names that are there already are given again: for
-  /// layers that share their weights.
-  void give_again(bool again) { gives_again_ = again; }
+  /// Declarations until `end_use` are of one of several layers that share these weights. The first
+  /// of them on this rank declares; others, in increasing order, are given parameters of their own,
+  /// in the same order, whose gradient sums lie apart from those of `all`.
+  void begin_use(const Use& use);
+  void end_use();
+  /// In the order of declaration.
+  const std::vector<SharedWeights>& shared() const { return shared_; }
   const std::deque<Parameter>& all() const { return parameters_; }
   std::deque<Parameter>& all() { return parameters_; }
   /// Null when absent.
@@ -96,19 +115,35 @@ class ParameterSet {
   void zero_gradient_sums(device::Device& device, int level);
   /// Makes every gradient_sum() refer to `level`.
   void select_level(int level);
+  /// [elements]: the sums of shared()[index].uses[use], all parameters together. Of use 0 they are
+  /// in the level that is selected. Others have one place for all levels, zeroed with each of them.
+  View use_sums(size_t index, size_t use) const;
 
  private:
+  /// A layer's declarations between begin_use and end_use.
+  struct OpenUse {
+    Use use;
+    size_t begin = 0;      // of all parameters
+    size_t num_again = 0;  // declarations that were there already
+  };
+  Parameter& declare_again(Parameter& known, Declaration declaration);
   bool has_master(const Parameter& parameter) const;
   void place_weights();
+  void place_further_uses(device::Device& device);
+  int64_t elements_of(const ParameterRun& run) const;  // of gradient sums, of one use
   std::deque<Parameter> parameters_;
   std::unordered_map<std::string_view, Parameter*> by_name_;  // names of the deque's
-  bool gives_again_ = false;
+  std::optional<OpenUse> open_use_;
+  std::vector<SharedWeights> shared_;
+  std::deque<Parameter> further_;  // uses, in the order of declaration
   Storage storage_;
   Ownership ownership_;
   DeclarationRule rule_;
   std::map<Format, device::Tensor> computes_;
   device::Tensor masters_;
   std::vector<device::Tensor> sums_;
+  int level_ = 0;
+  device::Tensor further_sums_;
   std::vector<int64_t> gradient_begins_{0};
 };
 

@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <array>
 #include <cmath>
 #include <cstring>
 #include <set>
@@ -195,6 +196,81 @@ TEST_F(Placed, LevelsAreDisjointAndZeroedApart) {
   }
   set_.select_level(0);
   EXPECT_NE(weight.gradient_sum().as<float>()[0], 0);
+}
+
+/// Uses 1, 2 and 4 of six of a group, then all three of another, of a matrix and a vector each.
+class SharedUses : public Placed {
+ protected:
+  void declare() {
+    for (const auto& [group, number, count] :
+         {std::array{0, 1, 6}, {0, 2, 6}, {0, 4, 6}, {1, 0, 3}, {1, 1, 3}, {1, 2, 3}}) {
+      set_.begin_use({number, count});
+      const Shape weight{5, 7}, bias{7};
+      given_.push_back(
+          &set_.declare(matrix(fmt::format("{}.weight", group), weight, Shard::whole(weight))));
+      given_.push_back(
+          &set_.declare({fmt::format("{}.bias", group), bias, Shard::whole(bias), Init{}}));
+      set_.end_use();
+    }
+  }
+  std::vector<Parameter*> given_;
+};
+
+TEST_F(SharedUses, HaveOneValueAndSumsOfTheirOwn) {
+  declare();
+  place({DType::f32, DType::bf16, true, 2});
+  ASSERT_EQ(set_.shared().size(), 2u);
+  EXPECT_EQ(set_.shared()[0].uses, (std::vector<int>{1, 2, 4}));
+  EXPECT_EQ(set_.shared()[0].count, 6);
+  EXPECT_EQ(set_.shared()[1].uses, (std::vector<int>{0, 1, 2}));
+  EXPECT_EQ(set_.shared()[1].parameters, (ParameterRun{2, 4}));
+  std::vector<Range> sums;
+  for (const int level : {0, 1}) {
+    set_.select_level(level);
+    for (size_t i = 0; i < given_.size(); ++i) {
+      const size_t group = i / 6, use = i % 6 / 2, part = i % 2;
+      const Parameter& owner = set_.all()[2 * group + part];
+      EXPECT_EQ(given_[i] == &owner, use == 0);
+      EXPECT_EQ(given_[i]->compute().view.data(), owner.compute().view.data());
+      EXPECT_EQ(given_[i]->compute().format, Format::bf16);
+      EXPECT_EQ(owner.declaration().is_copy, group == 0);
+      if (level == 0 || use == 0) sums.emplace_back(given_[i]->gradient_sum());
+      const Range all(set_.use_sums(group, use)), own(given_[i]->gradient_sum());
+      EXPECT_EQ(own.begin - all.begin, part * 64 * sizeof(float));
+      EXPECT_LE(own.end, all.end);
+    }
+  }
+  for (size_t i = 0; i < sums.size(); ++i) {
+    for (size_t j = 0; j < i; ++j) EXPECT_FALSE(overlap(sums[i], sums[j])) << i << " " << j;
+  }
+}
+
+TEST_F(SharedUses, AreZeroedWithEveryLevelAndSeeEveryChange) {
+  declare();
+  place({DType::f32, DType::f32, true, 2});
+  for (const int level : {1, 0}) {
+    set_.select_level(level);
+    for (const Parameter* given : given_) given->gradient_sum().as<float>()[3] = 1;
+    set_.zero_gradient_sums(*device_, level);
+    for (const Parameter* given : given_) EXPECT_EQ(given->gradient_sum().as<float>()[3], 0);
+  }
+  const uint64_t version = given_[2]->compute().version;
+  set_.refresh_compute(*device_);
+  EXPECT_GT(given_[2]->compute().version, version);
+}
+
+/// A use after one that lies behind it, a layer that shares some of its weights alone, a name that
+/// is there already.
+TEST_F(SharedUses, OutOfOrderOrInPartAreRefused) {
+  const Shape shape{4};
+  const auto use = [&](const Use& of, std::initializer_list<const char*> names) {
+    set_.begin_use(of);
+    for (const char* name : names) set_.declare({name, shape, Shard::whole(shape), Init{}});
+    set_.end_use();
+  };
+  use({1, 3}, {"a", "b"});
+  EXPECT_THROW(use({0, 3}, {"a", "b"}), InternalError);
+  EXPECT_THROW(use({2, 3}, {"a", "c"}), InternalError);
 }
 
 TEST_F(Placed, ComputeIsTheMasterWhenTheTypesAgree) {

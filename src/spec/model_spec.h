@@ -36,6 +36,10 @@ struct ModelSpec {
   int64_t num_groups() const { return layer_groups == 0 ? num_layers() : layer_groups; }
   /// Whose weights a layer has, by which its parameters are named.
   int64_t group(int64_t layer) const { return layer * num_groups() / num_layers(); }
+  /// The first layer of a group; of the number of groups, the number of layers.
+  int64_t group_begin(int64_t group) const {
+    return (group * num_layers() + num_groups() - 1) / num_groups();
+  }
   /// All layers alike.
   bool is_uniform() const;
   /// Every token sees those before it and itself alone: what predicting the next one needs.

@@ -138,18 +138,33 @@ device::Tensor LayerCase::random_rows(const layers::Batch& batch, int64_t column
   return result;
 }
 
+void LayerCase::for_each_further_use(size_t parameter, FunctionRef<void(const View&)> body) const {
+  for (size_t shared = 0; shared < set_.shared().size(); ++shared) {
+    const parameters::SharedWeights& weights = set_.shared()[shared];
+    if (parameter < weights.parameters.begin || parameter >= weights.parameters.end) continue;
+    const int64_t begin =
+        set_.gradient_begin(parameter) - set_.gradient_begin(weights.parameters.begin);
+    const int64_t count = set_.all()[parameter].gradient_sum().num_elements();
+    for (size_t use = 1; use < weights.uses.size(); ++use)
+      body(set_.use_sums(shared, use).rows(begin, count));
+  }
+}
+
 std::vector<std::string> LayerCase::parameter_faults(FunctionRef<double()> value) {
   std::vector<std::string> faults;
+  size_t index = 0;
   for (const parameters::Parameter& parameter : set_.all()) {
-    // Both buffers and all partial rows together are the gradient.
+    // All buffers, uses and partial rows together are the gradient.
     const int64_t elements = parameter.local_elements();
     const device::Tensor sum = exec_.workspace.tensor(DType::f64, Shape{elements});
     device().fill_zero(sum);
-    for (int which = 0; which < parameter.num_gradients(); ++which) {
-      const View part = parameter.gradient_sum(which);
+    const auto add = [&](const View& part) {
       for (int64_t i = 0; i < part.num_elements(); ++i)
         sum.view.as<double>()[i % elements] += part.as<double>()[i];
-    }
+    };
+    for (int which = 0; which < parameter.num_gradients(); ++which)
+      add(parameter.gradient_sum(which));
+    for_each_further_use(index++, add);
     const auto found =
         gradient_faults(parameter.name(), parameter.master().reshape(Shape{elements}), sum, value);
     faults.insert(faults.end(), found.begin(), found.end());

@@ -61,6 +61,8 @@ class LayerCase {
   std::vector<std::string> parameter_faults(FunctionRef<double()> value);
 
  private:
+  /// The sums of a parameter for layers that share it with an earlier one.
+  void for_each_further_use(size_t parameter, FunctionRef<void(const View&)> body) const;
   engine::Settings settings_;
   std::unique_ptr<device::Device> own_device_;
   kernels::Exec exec_;

@@ -164,6 +164,22 @@ class Masked(Objective):
         self.assertIn("train.masking.rate was 0.15", said)
 
 
+class SharedLayers(Objective):
+    """One layer's weights for all four."""
+    RUNS = MASKED.replace("bert", "albert")
+
+    def test_one_result_and_planned_bytes_under_every_layout(self):
+        self.one_result_under_every_layout()
+
+    def test_a_run_in_two_parts_is_one_run(self):
+        self.a_run_in_two_parts()
+
+    def test_stages_that_have_nothing_of_their_own_to_save(self):
+        self.train("stages", "train.steps=6", "parallel.pipeline=4")
+        self.train("stages", "parallel.pipeline=3")
+        self.same("stages", "base")
+
+
 class Middle(Objective):
     RUNS = MIDDLE
 
