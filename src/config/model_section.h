@@ -24,7 +24,7 @@ enum class Norm { layer, rms };
 enum class NormPlace : uint8_t { pre, post, both, output };
 enum class Mlp { plain, gated };
 enum class Activation { gelu_tanh, gelu_erf, gelu_quick, silu, relu };
-enum class PositionKind { learned, rope, none };
+enum class PositionKind { learned, rope, none, sinusoidal };
 /// Norm of queries and keys before positions: none, of each head, of all heads of a token at once.
 enum class QkNorm : uint8_t { none, head, whole };
 /// How rotary positions reach beyond the length they were trained for (layers/rotary.h has the
@@ -58,7 +58,8 @@ struct EnumNames<Activation> {
 };
 template <>
 struct EnumNames<PositionKind> {
-  static constexpr std::array<std::string_view, 3> names = {"learned", "rope", "none"};
+  static constexpr std::array<std::string_view, 4> names = {"learned", "rope", "none",
+                                                            "sinusoidal"};
 };
 template <>
 struct EnumNames<QkNorm> {

@@ -51,7 +51,7 @@ void ModelSection::visit(FieldVisitor& v) {
   v.field("activation", activation, "of the MLP");
   v.field("bias", bias, "of products and layer norms");
   v.field("position", position,
-          "a learned table, or rotary positions in attention (Su et al. 2021)");
+          "a learned table, rotary positions in attention (Su et al. 2021), or sines and cosines");
   v.section("rope", rope, "Rotary positions.");
   v.field(
       "window", window,

@@ -34,6 +34,8 @@ Embedding::Embedding(parameters::ParameterSet& set, const EmbeddingConfig& confi
   };
   if (spec.position == PositionKind::learned)
     positions_ = declare("position.weight", spec.position_offset + config.context);
+  if (spec.position == PositionKind::sinusoidal)
+    sinusoidal_.emplace(set, "position", table.width, partition);
   if (spec.token_types > 0) types_ = declare("token_type.weight", spec.token_types);
   if (spec.norm) norm_.emplace(set, "embedding.norm", table.width, *spec.norm, partition);
   if (spec.width == 0) return;
@@ -71,6 +73,7 @@ void Embedding::look_up(Context& context, const Batch& batch, View y_TE) const {
         context.exec,
         {batch.own.position_T, from_position_0(ConstView(positions_->compute())), y_TE});
   }
+  if (sinusoidal_) sinusoidal_->forward(context, batch, y_TE);
 }
 
 void Embedding::forward(Context& context, const Batch& batch, View y_TH,
@@ -134,6 +137,7 @@ void Embedding::backward(Context& context, const Batch& batch, View dy_TH,
                               {dx, dx, context.row_dropout(batch, 0, DropoutSite::embedding)});
   }
   if (norm_) norm_->backward(context, batch, {.dy_TH = dx, .dx_TH = dx}, saved.sum_TE, saved.norm);
+  if (sinusoidal_) sinusoidal_->backward(context, batch, dx);
   table_gradients(context, batch, dx);
 }
 

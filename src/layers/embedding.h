@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// Token embedding (vocabulary cut over the tensor ranks), times a scale, plus learned positions and
-// token types where the model has them, its norm, dropout, and the product that takes rows of
-// narrower tables to the hidden width.
+// Token embedding (vocabulary cut over the tensor ranks), times a scale, plus positions, learned or
+// sinusoidal, and token types where the model has them, its norm, dropout, and the product that
+// takes rows of narrower tables to the hidden width.
 #pragma once
 
 #include <optional>
 
 #include "layers/norm.h"
+#include "layers/sinusoidal.h"
 #include "layers/whole_linear.h"
 #include "spec/layer_spec.h"
 
@@ -43,7 +44,8 @@ struct EmbeddingSaved {
 class Embedding {
  public:
   /// Declares the token table and, where the model has them, "position.weight" [offset + context,
-  /// E], "token_type.weight" [types, E], "embedding.norm" and "embedding.projection".
+  /// E] or "position.scale" [1], "token_type.weight" [types, E], "embedding.norm" and
+  /// "embedding.projection".
   Embedding(parameters::ParameterSet& set, const EmbeddingConfig& config,
             const Partition& partition);
 
@@ -69,6 +71,7 @@ class Embedding {
   parameters::Parameter* types_ = nullptr;
   int64_t position_offset_;
   float scale_;
+  std::optional<Sinusoidal> sinusoidal_;
   std::optional<Norm> norm_;
   std::optional<WholeLinear> projection_;
 };

@@ -30,6 +30,8 @@ TEST(LayerGradients, Embedding) {
       {.position_offset = 2, .token_types = 3, .scale = 0.5, .norm = norm},
       {.token_types = 2, .norm = norm, .width = 6},
       {.width = 20},
+      {.position = PositionKind::sinusoidal, .scale = 1.5},
+      {.position = PositionKind::sinusoidal, .token_types = 2, .norm = norm, .width = 6},
   };
   for (const EmbeddingSpec& spec : kinds) {
     for (const bool tied : {false, true}) {
@@ -82,6 +84,34 @@ TEST(Embedding, IsTheSumOfItsRows) {
           row("token_type.weight", types[static_cast<size_t>(t)])[i] +
           row("position.weight", spec.position_offset + batch.position_T.as<int32_t>()[t])[i];
       EXPECT_DOUBLE_EQ(y.view.row<double>(t)[i], sum) << t << " " << i;
+    }
+  }
+}
+
+TEST(Embedding, AddsSinesAndCosinesTimesTheirScale) {
+  LayerCase c(tiny_f64_settings());
+  const Embedding layer(c.parameters(),
+                        {{.position = PositionKind::sinusoidal}, {20, 128, kH}, kH, 8},
+                        c.partition());
+  EXPECT_EQ(c.parameters().find("position.scale")->declaration().init.value, 0.25);
+  c.place();
+  Context context = c.context();
+  context.dropout = 0;
+  const auto y = c.tensor(Shape{c.tokens(), kH});
+  layer.forward(context, c.batch(), y, nullptr);
+  const double scale = *c.parameters().find("position.scale")->master().as<double>();
+  for (int64_t t = 0; t < c.tokens(); ++t) {
+    const double* const row = c.parameters()
+                                  .find("embedding.weight")
+                                  ->master()
+                                  .row<double>(c.batch().ids_T.as<int32_t>()[t]);
+    for (int64_t i = 0; i < kH; ++i) {
+      const double angle = c.batch().position_T.as<int32_t>()[t] *
+                           std::pow(10000.0, -2.0 * static_cast<double>(i / 2) / kH);
+      const double sum = row[i] + scale * (i % 2 == 0 ? std::sin(angle) : std::cos(angle));
+      // Frequencies are rounded to f32.
+      EXPECT_NEAR(y.view.row<double>(t)[i], sum, std::abs(scale * angle) * 0x1p-24)
+          << t << " " << i;
     }
   }
 }

@@ -66,6 +66,25 @@ void set_positions(const ModelSection& m, bool familys_angles, LayerSpec& layer)
   rope.long_factors = r.long_factors;
 }
 
+/// What the recipe says of positions besides those in attention.
+layers::PositionKind embedding_position(const ModelSection& m) {
+  if (m.position == config::PositionKind::learned) return layers::PositionKind::learned;
+  if (m.position == config::PositionKind::sinusoidal) return layers::PositionKind::sinusoidal;
+  return layers::PositionKind::none;
+}
+config::PositionKind named(layers::PositionKind position, const layers::RopeSpec& rope) {
+  if (rope.dim > 0) return config::PositionKind::rope;
+  switch (position) {
+    case layers::PositionKind::learned:
+      return config::PositionKind::learned;
+    case layers::PositionKind::sinusoidal:
+      return config::PositionKind::sinusoidal;
+    case layers::PositionKind::none:
+      break;
+  }
+  return config::PositionKind::none;
+}
+
 bool has_window(const LayerSpec& layer) { return layer.attention.window > 0; }
 
 /// The layer whose positions a recipe sets: the first without a window, if some have none.
@@ -147,8 +166,7 @@ ModelSpec model_of(const config::Recipe& recipe, int64_t vocab) {
       [&](LayerSpec& layer) { set_layer(m, layer.attention.rope != rope, layer); });
   set_ends(model);
   if (!m.position.is_familys()) {
-    const bool learned = m.position == config::PositionKind::learned;
-    model.embedding.position = learned ? layers::PositionKind::learned : layers::PositionKind::none;
+    model.embedding.position = embedding_position(m);
   }
   if (m.tied) model.head.tied = *m.tied;
   if (recipe.train.sentence_pairs != config::SentencePairs::none) ask_about_pairs(model);
@@ -187,13 +205,12 @@ void complete(ModelSection& m) {
   m.mlp = m.mlp.value_or(layer.mlp.gated ? config::Mlp::gated : config::Mlp::plain);
   m.activation = m.activation.value_or(named(layer.mlp.activation));
   // What differs from place to place or from layer to layer has no one value to put here.
-  const bool one_bias = a.qkv_bias == a.output_bias && a.qkv_bias == layer.mlp.bias;
+  const bool norm_agrees =
+      layer.norm.kind != layers::NormKind::layer || layer.norm.bias == layer.mlp.bias;
+  const bool one_bias = norm_agrees && a.qkv_bias == a.output_bias && a.qkv_bias == layer.mlp.bias;
   if (!m.bias && one_bias) m.bias = layer.mlp.bias;
   if (m.position.is_familys()) {
-    m.position = a.rope.dim > 0 ? config::PositionKind::rope
-                 : model.embedding.position == layers::PositionKind::learned
-                     ? config::PositionKind::learned
-                     : config::PositionKind::none;
+    m.position = named(model.embedding.position, a.rope);
   }
   if (m.rope.base == 0 && model.is_uniform()) m.rope.base = a.rope.base;
   m.rope.scaling = m.rope.scaling.value_or(a.rope.scaling);

@@ -24,11 +24,12 @@
 namespace megalith::parameters {
 
 struct Init {
-  enum class Kind { zeros, ones, normal };
+  enum class Kind { zeros, ones, normal, constant };
   Kind kind = Kind::zeros;
   double std = 0;
   /// Rows (dimension 0) at and beyond this index are zero: padding of a vocabulary. -1: none.
   int64_t zero_rows_from = -1;
+  double value = 0;  // of every element of a constant
 };
 
 struct Declaration {

@@ -200,6 +200,7 @@ void initial_value(const Parameter& parameter, uint64_t seed, DType dtype, void*
     for (int64_t element = begin; element < begin + count; ++element, ++at) {
       double value = 0;
       if (d.init.kind == Init::Kind::ones) value = 1;
+      if (d.init.kind == Init::Kind::constant) value = d.init.value;
       if (d.init.kind == Init::Kind::normal)
         value = d.init.std * normal(key, static_cast<uint64_t>(element));
       if (d.init.zero_rows_from >= 0 && element / row_elements >= d.init.zero_rows_from) value = 0;

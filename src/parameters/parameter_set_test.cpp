@@ -79,6 +79,13 @@ TEST(InitialValue, IsTheKeyedNormalTimesTheDeviationRoundedOnce) {
   }
 }
 
+TEST(InitialValue, AConstantIsItsValueInF32) {
+  const Shape shape{3};
+  const Declaration constant{
+      "s", shape, Shard::whole(shape), {.kind = Init::Kind::constant, .value = 0.1}};
+  EXPECT_EQ(values(constant), (std::vector<float>{0.1f, 0.1f, 0.1f}));
+}
+
 TEST(InitialValue, SeedAndNameMatter) {
   const Shape shape{4, 4};
   const auto base = values(matrix("w", shape, Shard::whole(shape)), 1);

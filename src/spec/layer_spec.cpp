@@ -77,7 +77,8 @@ void LayerSpec::visit(config::FieldVisitor& v) {
 }
 
 void EmbeddingSpec::visit(config::FieldVisitor& v) {
-  v.field("position", position, "learned table of positions, or none");
+  v.field("position", position,
+          "learned table of positions, sines and cosines times a learned scale, or none");
   v.field("position_offset", position_offset, "rows before that of position 0", between(0, 1024));
   v.field("token_types", token_types, "rows of a table of segments; 0: none", between(0, 1024));
   v.field("scale", scale, "of token rows", between(-1e6, 1e6));

@@ -120,7 +120,7 @@ struct LayerSpec {
 };
 
 /// Where positions enter besides attention.
-enum class PositionKind : uint8_t { none, learned };
+enum class PositionKind : uint8_t { none, learned, sinusoidal };
 
 struct EmbeddingSpec {
   PositionKind position = PositionKind::learned;
@@ -184,7 +184,7 @@ template <>
 struct EnumNames<layers::NormKind> : EnumNames<Norm> {};
 template <>
 struct EnumNames<layers::PositionKind> {
-  static constexpr std::array<std::string_view, 2> names = {"none", "learned"};
+  static constexpr std::array<std::string_view, 3> names = {"none", "learned", "sinusoidal"};
 };
 template <>
 struct EnumNames<layers::HeadKind> {

@@ -44,6 +44,7 @@ int64_t embedding_parameters(const ModelSpec& m) {
   int64_t rows = m.vocab + e.token_types;
   if (e.position == layers::PositionKind::learned) rows += m.context + e.position_offset;
   int64_t sum = rows * width;
+  if (e.position == layers::PositionKind::sinusoidal) ++sum;  // their scale
   if (e.norm) sum += norm_parameters(*e.norm, width);
   if (e.width != 0) sum += width * m.hidden + m.hidden;
   return sum;
@@ -172,6 +173,10 @@ void ModelSpec::check(const std::string& where) const {
   }
   if (embedding.position_offset != 0 && embedding.position != layers::PositionKind::learned)
     faults.emplace_back("embedding.position_offset is of a table of positions, and there is none");
+  if (embedding.position == layers::PositionKind::sinusoidal && table_width() % 2 != 0) {
+    faults.push_back(
+        fmt::format("sinusoidal positions go in pairs of columns, of {} columns", table_width()));
+  }
   if (std::string fault = layers::head_type(head.kind).fault(head); !fault.empty())
     faults.push_back(std::move(fault));
   if (!(dropout >= 0 && dropout < 1))

@@ -3,6 +3,7 @@
 #include "kernels/elementary/bench_support.h"
 #include "kernels/embedding/embedding.h"
 #include "kernels/embedding/embedding_cases.h"
+#include "kernels/embedding/sinusoidal.h"
 #include "math/random.h"
 
 namespace megalith::kernels {
@@ -44,6 +45,18 @@ void table_gradient(benchmark::State& state) {
   });
 }
 BENCHMARK(table_gradient)->Apply(sizes);
+
+void sinusoidal(benchmark::State& state) {
+  Bench bench;
+  const auto y = bench.tensor(DType::f32, Shape{state.range(0), state.range(2)});
+  const auto inverse = bench.tensor(DType::f32, Shape{state.range(2) / 2});
+  const auto scale = bench.tensor(DType::f32, Shape{1});
+  const auto positions = spread_ids(bench, state.range(0), 128);
+  bench.run(state, 2 * y.view.bytes(), [&](Exec& exec) {
+    sinusoidal_forward(exec, {positions, inverse, scale, y});
+  });
+}
+BENCHMARK(sinusoidal)->Apply(sizes);
 
 }  // namespace
 }  // namespace megalith::kernels
