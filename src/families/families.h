@@ -47,6 +47,8 @@ struct Family {
   int32_t default_end_id;  // eos_token_id where config.json does not name it; -1: none
   ForeignTable tensors;
   std::span<const HeadClass> others = {};  // of sequences and classes
+  std::string_view model_type = {};        // in config.json, where it is not the name
+  std::string_view config_type() const { return model_type.empty() ? name : model_type; }
 };
 
 /// Radford et al. 2019.
@@ -81,6 +83,8 @@ extern const Family kRoberta;
 extern const Family kAlbert;
 /// Warner et al. 2024: norms before, rotary positions, windows, gated MLPs.
 extern const Family kModernbert;
+/// Geiping & Goldstein 2023: norms before, sines and cosines, gated MLPs, no biases.
+extern const Family kCrammed;
 
 std::span<const Family* const> families();
 /// Those whose tokens see each other both ways.

@@ -22,8 +22,30 @@ ModelSpec parsed(const Json& json) {
   return parse_hugging_face_config(json.dump(), "config.json").model;
 }
 
+/// The settings of a crammed model are one key; of `change` what is not of the class goes there.
+Json small_crammed(const Json& change) {
+  Json json = {
+      {"model_type", "crammedBERT"},
+      {"arch",
+       {{"num_transformer_layers", 7},
+        {"hidden_size", 48},
+        {"intermed_size", 28},
+        {"embedding",
+         {{"vocab_size", 300}, {"pos_embedding", "scaled-sinusoidal"}, {"max_seq_length", 64}}},
+        {"attention", {{"num_attention_heads", 4}}}}}};
+  for (const auto& [key, value] : change.items()) {
+    if (key == "architectures") {
+      json[key] = value;
+    } else {
+      json["arch"].merge_patch(Json{{key, value}});
+    }
+  }
+  return json;
+}
+
 /// Small and awkward; `change` is put into it.
 Json small(const std::string& family, const Json& change = Json::object()) {
+  if (family == "crammed") return small_crammed(change);
   Json json = {
       {"model_type", family},         {"vocab_size", 300},        {"hidden_size", 48},
       {"num_hidden_layers", 7},       {"num_attention_heads", 4}, {"intermediate_size", 28},
@@ -96,7 +118,12 @@ TEST(Families, ClassDefaultsAndPublishedSizesHaveThePublishedCounts) {
         {"hidden_size", 768},
         {"num_attention_heads", 12},
         {"intermediate_size", 3072}},
-       11683584}};
+       11683584},
+      {{{"model_type", "crammedBERT"},
+        {"arch",
+         {{"embedding", {{"vocab_size", 32768}, {"pos_embedding", "scaled-sinusoidal"}}},
+          {"attention", Json::object()}}}},
+       119589889}};
   for (const auto& [json, count] : cases) EXPECT_EQ(parsed(json).num_parameters(), count) << json;
 }
 
@@ -132,6 +159,15 @@ std::vector<std::pair<std::string, Json>> options() {
         {"classifier_pooling", "mean"}}},
       {"modernbert", {{"architectures", {"ModernBertForTokenClassification"}}}},
       {"modernbert", {{"architectures", {"ModernBertModel"}}}},
+      {"crammed", {{"nonlin", "SiLU"}, {"use_bias", true}, {"decoder_bias", true}}},
+      {"crammed",
+       {{"skip_head_transform", false},
+        {"final_norm", false},
+        {"norm_eps", 1e-5},
+        {"attention", {{"qkv_bias", true}}},
+        {"embedding", {{"pos_embedding", "learned"}, {"normalization", false}}}}},
+      {"crammed", {{"embedding", {{"pos_embedding", nullptr}}}}},
+      {"crammed", {{"architectures", {"ScriptableLM"}}, {"nonlin", "ReLUglu"}}},
       {"mistral", {{"sliding_window", nullptr}, {"hidden_act", "gelu_new"}}},
       {"mistral", {{"sliding_window", 9}, {"rope_parameters", yarn}}},
       {"mistral", {{"hidden_size", 50}, {"num_key_value_heads", nullptr}}},
@@ -273,7 +309,21 @@ TEST(Families, WhatHasNoCodeIsRefusedByItsKey) {
       {"gpt_neox", "num_key_value_heads", 2},
       {"starcoder2", "norm_type", "rms_norm"},
       {"starcoder2", "mlp_type", "gated"},
-      {"olmo2", "clip_qkv", 8.0}};
+      {"olmo2", "clip_qkv", 8.0},
+      {"crammed", "nonlin", "Mishglu"},
+      {"crammed", "norm", "RMSNorm"},
+      {"crammed", "norm_scheme", "post"},
+      {"crammed", "tie_weights", false},
+      {"crammed", "intermed_size", 27},
+      {"crammed", "ffn_layer_frequency", 2},
+      {"crammed", "objective_layout", "SCRIPT"},
+      {"crammed", "recurrent_layers", 2},
+      {"crammed", "architectures", {"ScriptableLMForSequenceClassification"}},
+      {"crammed", "embedding", {{"pos_embedding", "sinusoidal"}}},
+      {"crammed", "embedding", {{"embedding_dim", 24}}},
+      {"crammed", "attention", {{"rotary_embedding", true}}},
+      {"crammed", "attention", {{"causal_attention", true}}},
+      {"crammed", "attention", {{"type", "fourier"}}}};
   for (const auto& [family, key, value] : cases) {
     const std::string fault = fault_of(small(family, {{key, value}}));
     const bool is_scaling = std::string_view(key).starts_with("rope_");
@@ -319,6 +369,10 @@ TEST(Families, WhatAFormatCannotSayIsNamed) {
   refuses(parsed(small("gemma3_text")), "rope",
           [](ModelSpec& model) { model.layers[1].attention.rope.base = 5; });
   refuses(parsed(small("gemma3_text")), "hidden 50", [](ModelSpec& model) { model.hidden = 50; });
+  refuses(parsed(small("crammed")), "kv_heads",
+          each([](LayerSpec& layer) { layer.attention.kv_heads = 2; }));
+  refuses(parsed(small("crammed")), "activation",
+          each([](LayerSpec& layer) { layer.mlp.activation = layers::Activation::gelu_tanh; }));
   refuses(parsed(small("phi3")), "bias", each([](LayerSpec& layer) { layer.mlp.bias = true; }));
 }
 

@@ -46,14 +46,15 @@ Json parse_object(std::string_view text, const std::string& where) {
 
 std::string supported() {
   std::vector<std::string_view> names;
-  for (const Family* family : families()) names.push_back(family->name);
+  for (const Family* family : families()) names.push_back(family->config_type());
   return fmt::format("{}", fmt::join(names, ", "));
 }
 
 /// By model_type; files without one by the name of their class.
 const Family& family_of(const Json& json, const ConfigKeys& keys) {
   const std::string type = keys.text("model_type", "");
-  if (const Family* family = find_family(type)) return *family;
+  const auto found = std::ranges::find(families(), type, &Family::config_type);
+  if (found != families().end()) return **found;
   if (!type.empty()) {
     throw UserError("{}: model_type {} is not supported; this program reads {}", keys.where(),
                     ConfigKeys::shown(type), supported());
@@ -120,7 +121,7 @@ nlohmann::ordered_json config_json(const ModelSpec& model) {
   const Family& family = family_named(model.family, "the model");
   nlohmann::ordered_json json;
   json["architectures"] = {class_of(family, model.head.kind)};
-  json["model_type"] = family.name;
+  json["model_type"] = family.config_type();
   family.write(model, json);
   json["tie_word_embeddings"] = model.head.tied;
   return json;

@@ -159,6 +159,18 @@ TEST(ForeignMap, GateAndUpAlternate) {
   }
 }
 
+TEST(ForeignMap, TheSecondHalfOfACrammedMlpIsTheGate) {
+  const ModelSpec model = kCrammed.make({.layers = 1, .hidden = 12, .heads = 2, .ffn = 7}, "test");
+  const auto ours = ours_of(named(model, "layers.0.mlp.gate_up.weight"));
+  const auto theirs = counting(Shape{14, 12});
+  for (size_t row = 0; row < 7; ++row) {
+    for (size_t column = 0; column < 12; ++column) {
+      EXPECT_EQ(ours[2 * row * 12 + column], theirs[(7 + row) * 12 + column]);
+      EXPECT_EQ(ours[(2 * row + 1) * 12 + column], theirs[row * 12 + column]);
+    }
+  }
+}
+
 TEST(ForeignMap, ProjectionsOfGpt2AreTransposed) {
   const TensorMap up = named(small_gpt2(), "layers.0.mlp.up.weight");
   EXPECT_EQ(up.moves[0].name, "transformer.h.0.mlp.c_fc.weight");

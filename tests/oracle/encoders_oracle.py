@@ -25,6 +25,7 @@ import tempfile
 import torch
 import transformers
 
+import crammed_model
 from comparison import Checks, run
 from decoder_folders import BOUND, VOCABULARY, in_double, tensors_of
 
@@ -63,11 +64,23 @@ MODELS["albert"] = {
     "two groups, untied": SMALL | {"embedding_size": 44, "num_hidden_layers": 5, "num_hidden_groups": 2, "hidden_act": "gelu",
                                    "tie_word_embeddings": False},
 }
+MODELS["crammed"] = {
+    "plain": {},
+    "every bias, a transform, learned positions": {
+        "use_bias": True, "decoder_bias": True, "skip_head_transform": False, "nonlin": "SiLU", "attention": {"qkv_bias": True},
+        "embedding": {"pos_embedding": "learned"}},
+    "odd heads, no other norms, norms that bite": {
+        "hidden_size": 42, "attention": {"num_attention_heads": 3}, "embedding": {"embedding_dim": 42, "normalization": False},
+        "norm_eps": 0.03, "final_norm": False, "nonlin": "ReLUglu"},
+    "no positions": {"embedding": {"pos_embedding": None}, "skip_head_transform": False},
+}
 REFUSED = {
     "bert": {"position_embedding_type": "relative_key", "is_decoder": True, "hidden_act": "mish",
              "architectures": ["BertForQuestionAnswering"]},
     "roberta": {"position_embedding_type": "relative_key_query", "is_decoder": True, "hidden_act": "mish"},
     "albert": {"inner_group_num": 2, "is_decoder": True, "hidden_act": "mish"},
+    "crammed": {"arch.nonlin": "Mishglu", "arch.norm": "RMSNorm", "arch.attention.rotary_embedding": True,
+                "arch.embedding.pos_embedding": "sinusoidal", "architectures": ["ScriptableLMForSequenceClassification"]},
     "modernbert": {"classifier_pooling": "max", "hidden_activation": "mish", "layer_types": ["chunked_attention"] * 4},
 }
 # Biases that a class has and does not read where its projection is untied, and those that it reads.
@@ -82,9 +95,13 @@ HEADS = {
     "a number": (transformers.AutoModelForSequenceClassification, ["classify"], "logits"),
     "classes of tokens": (transformers.AutoModelForTokenClassification, ["classify"], "logits"),
 }
+# Of the class's own heads all but these.
+NO_HEADS = {"crammed": ("classes", "a number", "classes of tokens")}
 
 
 def config_of(family, settings, head):
+    if family == "crammed":
+        return crammed_model.CrammedConfig(crammed_model.merged(crammed_model.ARCH, settings), pad_token_id=0)
     labels = {"classes": {"id2label": LABELS}, "classes of tokens": {"id2label": LABELS},
               "a number": {"num_labels": 1}}.get(head, {})
     return transformers.AutoConfig.for_model(family, **({
@@ -219,7 +236,10 @@ def compare_refusals(checks, program, family, folder):
                       result.stderr.strip()[-100:])
 
     for key, value in REFUSED[family].items():
-        file.write_text(json.dumps(config | {key: value}))
+        change = value
+        for part in reversed(key.split(".")):
+            change = {part: change}
+        file.write_text(json.dumps(crammed_model.merged(config, change)))
         refused(key, key, "score", "--masked", "--mask-id", str(MASK))
     file.write_text(json.dumps(config))
     refused("scoring the next token", "--masked", "score")
@@ -231,6 +251,8 @@ def compare_family(checks, program, family, folder):
     errors = []
     for number, (kind, settings) in enumerate(MODELS[family].items()):
         for head in HEADS:
+            if head in NO_HEADS.get(family, ()):
+                continue
             name = f"{family}, {kind}, {head}"
             errors.append(compare_model(checks, name, program, config_of(family, settings, head), head,
                                         folder / f"{number}-{head.replace(' ', '-')}"))

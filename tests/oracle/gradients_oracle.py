@@ -30,6 +30,7 @@ import safetensors.numpy
 import torch
 import transformers
 
+import crammed_model  # noqa: F401 (its classes are transformers' then)
 from comparison import Checks, run, train
 from decoder_folders import BOUND, in_double
 from objectives_oracle import LENGTH, SEED, Samples, masked
@@ -63,6 +64,7 @@ ENCODERS = {
     "roberta": {"plain": {}, "untied": {"tied": False}},
     "albert": {"plain": {}, "untied": {"tied": False}},
     "modernbert": {"a window": {"window": 7, "layers": 4}, "untied": {"tied": False, "layers": 4, "window": 5}},
+    "crammed": {"plain": {}, "learned positions, biases, no gates": {"position": "learned", "bias": True, "mlp": "plain"}},
 }
 
 
@@ -90,7 +92,7 @@ def write_tokenizer(file):
 
 def batch_of(prefix, is_encoder):
     """(ids, targets) of the second step, [BATCH, LENGTH]; -100 where nothing is predicted."""
-    samples = Samples(prefix, b"masking")
+    samples = Samples(prefix, b"masking", whole=False)
     rows = []
     for number in range(BATCH, 2 * BATCH):
         key, tokens = samples.of_training(number)
