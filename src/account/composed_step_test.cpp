@@ -137,6 +137,8 @@ constexpr Variation kModels[] = {
        s.weights = s.activations = DType::bf16;
        s.frozen = {"layers.0.mlp.*", "layers.1.norm_*"};
      }},
+    {"relative positions",
+     [](engine::Settings& s) { s.model = megalith::testing::toy_relative_settings().model; }},
     {"partly frozen",
      [](engine::Settings& s) {
        s.weights = s.activations = DType::bf16;

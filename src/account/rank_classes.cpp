@@ -58,7 +58,7 @@ ClassKey RankClasses::shape_of(int stage) const {
     shape.push_back(model_chunk.end - model_chunk.begin);
     shape.insert(shape.end(), layer_kinds_.begin() + model_chunk.begin,
                  layer_kinds_.begin() + model_chunk.end);
-    if (settings_.model.layer_groups > 0) shape.push_back(model_chunk.begin);
+    if (settings_.model.shares_weights()) shape.push_back(model_chunk.begin);
   }
   return shape;
 }

@@ -31,6 +31,8 @@ class CachedDecoding : public ::testing::TestWithParam<Choice> {
     Settings settings = megalith::testing::toy_settings();
     if (name == "llama")
       settings.model = megalith::testing::toy_llama_settings().model;
+    else if (name == "relative")
+      settings.model = megalith::testing::toy_relative_settings().model;
     else if (name != "gpt2")
       settings = megalith::testing::toy_family_settings(models::family_named(name, "test"));
     else
@@ -125,7 +127,9 @@ INSTANTIATE_TEST_SUITE_P(
                       Choice{"llama", DType::bf16, false, 4},
                       Choice{"llama", DType::bf16, false, 1},
                       Choice{"llama", DType::f32, false, 1, layers::QkNorm::whole},
-                      Choice{"gpt2", DType::bf16, false, 4, layers::QkNorm::whole}));
+                      Choice{"gpt2", DType::bf16, false, 4, layers::QkNorm::whole},
+                      Choice{"relative", DType::f32, true, 4},
+                      Choice{"relative", DType::bf16, false, 2}));
 
 INSTANTIATE_TEST_SUITE_P(Families, CachedDecoding,
                          ::testing::Values(Choice{"gpt_neox", DType::f32, false, 8},

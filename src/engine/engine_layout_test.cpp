@@ -77,6 +77,11 @@ std::vector<Variant> variants() {
   all.back().settings.model.layer_groups = 2;
   all.back().settings.weights = all.back().settings.activations = DType::bf16;
   all.back().settings.frozen = {"layers.0.mlp.*", "layers.1.norm_*"};
+  all.push_back({"relative positions", testing::toy_relative_settings()});
+  all.back().settings.ragged = true;
+  all.push_back({"relative positions, bf16", testing::toy_relative_settings()});
+  all.back().settings.weights = all.back().settings.activations = DType::bf16;
+  testing::set_kv_heads(all.back().settings.model, 2);
   return all;
 }
 
@@ -193,6 +198,19 @@ TEST(EngineLayout, ChunksOfLayersWithTheSameWeights) {
     other.zero = 1;
     EXPECT_TRUE(same(serial, other)) << groups;
   }
+}
+
+/// So does that of a table of all layers.
+TEST(EngineLayout, ChunksOfLayersWithRelativePositions) {
+  Settings serial = testing::toy_relative_settings();
+  serial.model.set_num_layers(7);
+  EXPECT_TRUE(same(serial, interleaved(serial, 3, 2)));
+  Settings other = interleaved(serial, 2, 3);
+  other.layout.tensor = other.layout.data = 2;
+  other.zero = 1;
+  other.micro_batch = 1;
+  other.recompute.mode = layers::Recompute::full;
+  EXPECT_TRUE(same(serial, other));
 }
 
 TEST(EngineLayout, ChunksWithAllElse) {

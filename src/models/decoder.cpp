@@ -4,14 +4,39 @@
 #include <algorithm>
 #include <cmath>
 
+#include "layers/relative_bias.h"
+
 namespace megalith::models {
 namespace {
 
 /// Projections into the residual stream start smaller, so that its variance does not grow with
 /// depth (Radford et al. 2019).
-layers::BlockConfig block_config(const ModelSpec& model, int64_t layer) {
-  return {model.layer(layer), model.hidden, model.context, model.init_std,
-          model.init_std / std::sqrt(2.0 * static_cast<double>(model.num_layers()))};
+layers::BlockConfig block_config(const ModelSpec& model, int64_t layer,
+                                 const parameters::Parameter* relative) {
+  return {model.layer(layer),
+          model.hidden,
+          model.context,
+          model.init_std,
+          model.init_std / std::sqrt(2.0 * static_cast<double>(model.num_layers())),
+          relative};
+}
+
+/// The table of relative positions as each layer of the stage is given it; null where there is
+/// none. All layers of the model share it.
+std::vector<const parameters::Parameter*> declare_relative(const ModelSpec& model,
+                                                           parameters::ParameterSet& set,
+                                                           const Stage& stage,
+                                                           const layers::Partition& partition) {
+  std::vector<const parameters::Parameter*> uses(static_cast<size_t>(stage.end - stage.begin));
+  for (int64_t i = stage.begin; i < stage.end; ++i) {
+    if (!model.layer(i).attention.relative) continue;
+    const parameters::Use use{static_cast<int>(i), static_cast<int>(model.num_layers())};
+    if (use.count > 1) set.begin_use(use);
+    uses[static_cast<size_t>(i - stage.begin)] = &layers::declare_relative_bias(
+        set, "relative_bias.weight", model.layer(i).attention, model.init_std, partition);
+    if (use.count > 1) set.end_use();
+  }
+  return uses;
 }
 
 layers::TokenTable token_table(const ModelSpec& model, int tensor_shards) {
@@ -42,12 +67,14 @@ Decoder::Decoder(const ModelSpec& spec, parameters::ParameterSet& set, const Sta
         set, layers::EmbeddingConfig{spec.embedding, tokens, spec.hidden, spec.context}, partition);
     if (spec.head.tied) tied_ = &embedding_->tokens();
   }
+  const auto relative = declare_relative(spec, set, stage, partition);
   for (int64_t i = stage.begin; i < stage.end; ++i) {
     begins_.push_back(set.all().size());
     const parameters::Use use = use_of(spec, i);
     if (use.count > 1) set.begin_use(use);
     blocks_.emplace_back(set, layers::LayerPlace{i, i - stage.begin, spec.group(i)},
-                         block_config(spec, i), partition);
+                         block_config(spec, i, relative[static_cast<size_t>(i - stage.begin)]),
+                         partition);
     if (use.count > 1) set.end_use();
   }
   begins_.push_back(set.all().size());

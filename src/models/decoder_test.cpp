@@ -72,6 +72,16 @@ TEST_P(DecoderGradients, EveryParameter) {
   expect_gradients(settings, GetParam().recompute);
 }
 
+TEST(DecoderGradients, OfRelativePositions) {
+  engine::Settings settings = tiny_f64_settings();
+  settings.model.embedding.position = layers::PositionKind::none;
+  settings.model.for_each_layer([](layers::LayerSpec& layer) {
+    layer.attention.relative = layers::RelativeSpec{.buckets = 4, .max_distance = 5};
+  });
+  settings.z_loss = 0.0625;
+  expect_gradients(settings, layers::Recompute::none);
+}
+
 class FamilyGradients : public ::testing::TestWithParam<const Family*> {};
 
 TEST_P(FamilyGradients, EveryParameter) {

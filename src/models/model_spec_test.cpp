@@ -202,8 +202,11 @@ TEST(ModelSpec, CountsWhatItsLayersDeclare) {
   crossed.layers[1].cross = crossed.layers[3].attention;
   crossed.layers[1].cross->causal = false;
   crossed.layers[1].cross->rope.dim = 0;
+  ModelSpec relative = uneven();
+  relative.for_each_layer(
+      [](layers::LayerSpec& layer) { layer.attention.relative = layers::RelativeSpec{}; });
   for (const ModelSpec& model :
-       {gpt2({.hidden = 48, .heads = 4}), both, normed, whole, crossed, classifier()}) {
+       {gpt2({.hidden = 48, .heads = 4}), both, normed, whole, crossed, relative, classifier()}) {
     int64_t elements = 0;
     for (const DeclaredTensor& tensor : declared_tensors(model))
       elements += tensor.shape.num_elements();
@@ -272,6 +275,12 @@ TEST(ModelSpec, ImpossibleOnesAreRefused) {
         m.layers[1].attention.relative.reset();
       },
       "share one table of relative positions");
+  refuses(
+      [&](ModelSpec& m) {
+        relative(m, 32, 128);
+        m.layer_groups = 1;
+      },
+      "no code for relative positions in layers that share their weights");
   refuses([](ModelSpec& m) { m.head = {.kind = layers::HeadKind::none}; }, "head.tied");
   refuses(
       [](ModelSpec& m) {

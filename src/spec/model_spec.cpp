@@ -122,6 +122,10 @@ bool ModelSpec::is_causal() const {
   return std::ranges::all_of(layers, [](const LayerSpec& layer) { return layer.attention.causal; });
 }
 
+bool ModelSpec::shares_weights() const {
+  return layer_groups > 0 || (!layers.empty() && layers.front().attention.relative.has_value());
+}
+
 bool ModelSpec::is_uniform() const {
   return std::ranges::all_of(layers,
                              [&](const LayerSpec& layer) { return layer == layers.front(); });
@@ -164,12 +168,12 @@ void ModelSpec::check(const std::string& where) const {
       })) {
     faults.emplace_back("layers share one table of relative positions and differ in it");
   }
-  if (!layers.empty() && layers.front().attention.relative)
-    faults.emplace_back("no stack of layers shares a table of relative positions yet");
   if (layer_groups < 0 || layer_groups > num_layers()) {
     faults.push_back(fmt::format("layer_groups {} of {} layers", layer_groups, num_layers()));
   } else if (layer_groups > 0 && !is_uniform()) {
     faults.emplace_back("layers that differ share their weights");
+  } else if (layer_groups > 0 && layers.front().attention.relative) {
+    faults.emplace_back("no code for relative positions in layers that share their weights");
   }
   if (embedding.position_offset != 0 && embedding.position != layers::PositionKind::learned)
     faults.emplace_back("embedding.position_offset is of a table of positions, and there is none");

@@ -40,6 +40,8 @@ struct ModelSpec {
   int64_t group_begin(int64_t group) const {
     return (group * num_layers() + num_groups() - 1) / num_groups();
   }
+  /// Some layers have weights, or a table, together.
+  bool shares_weights() const;
   /// All layers alike.
   bool is_uniform() const;
   /// Every token sees those before it and itself alone: what predicting the next one needs.

@@ -46,6 +46,16 @@ engine::Settings toy_llama_settings() {
   return settings;
 }
 
+engine::Settings toy_relative_settings() {
+  engine::Settings settings = toy_settings();
+  settings.model.embedding.position = layers::PositionKind::none;
+  settings.model.for_each_layer([](layers::LayerSpec& layer) {
+    layer.attention.relative = layers::RelativeSpec{.buckets = 8, .max_distance = 9};
+    layer.attention.scale = 1;
+  });
+  return settings;
+}
+
 models::ModelSpec toy_family_model(const models::Family& family, const models::Sizes& sizes) {
   constexpr int64_t kWhole = 7;
   models::Sizes whole = sizes;

@@ -19,6 +19,10 @@ engine::Settings toy_settings();
 /// third's scores are capped and its queries and keys have norms; untied, no biases.
 engine::Settings toy_llama_settings();
 
+/// The toy with relative positions instead of learned ones, of fewer buckets than its samples have
+/// distances.
+engine::Settings toy_relative_settings();
+
 /// The last layers of seven of a family, so that those with a window and those without meet; the
 /// windows and caps of a toy, scaled positions where the family is known for them.
 models::ModelSpec toy_family_model(const models::Family& family, const models::Sizes& sizes);
