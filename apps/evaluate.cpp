@@ -36,14 +36,38 @@ std::vector<std::vector<int32_t>> score_lines(const store::ModelSource& source,
   return lines;
 }
 
+void print_score(std::span<const int32_t> ids, const std::vector<double>& logprobs) {
+  const double nll = -std::accumulate(logprobs.begin(), logprobs.end(), 0.0);
+  print_json({{"ids", ids}, {"logprobs", logprobs}, {"nll", nll + 0.0}});
+}
+
+/// Of an encoder-decoder.
+int score_targets(const CheckpointOptions& options, const store::ModelSource& source,
+                  const std::string& input) {
+  std::vector<TargetReading> lines;
+  std::string asked;
+  for_each_line(input, [&](std::string_view line) {
+    lines.push_back(target_of_line(line, source));
+    engine::check_target(source.spec(), lines.back().ids, lines.back().target);
+    asked += fmt::format("{} {}\n", lines.back().ids, lines.back().target);
+  });
+  on_model_ranks(options, source, asked, [&](const ModelRank& rank) {
+    for (const auto& [ids, target] : lines) {
+      const std::vector<double> logprobs = rank.engine.score_target(ids, target);
+      if (rank.is_rank_zero) print_score(target, logprobs);
+    }
+  });
+  return 0;
+}
+
 int score(const CheckpointOptions& options, const std::string& input) {
   const auto source = store::ModelSource::open(options.path);
+  if (source.spec().is_encoder_decoder()) return score_targets(options, source, input);
   const auto lines = score_lines(source, input);
   on_model_ranks(options, source, fmt::format("{}", lines), [&](const ModelRank& rank) {
     for (const std::vector<int32_t>& ids : lines) {
       const std::vector<double> logprobs = rank.engine.score(ids);
-      const double nll = -std::accumulate(logprobs.begin(), logprobs.end(), 0.0);
-      if (rank.is_rank_zero) print_json({{"ids", ids}, {"logprobs", logprobs}, {"nll", nll + 0.0}});
+      if (rank.is_rank_zero) print_score(ids, logprobs);
     }
   });
   return 0;

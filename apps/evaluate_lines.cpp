@@ -47,6 +47,19 @@ engine::Reading reading_of_line(std::string_view line, const store::ModelSource&
   return {std::move(encoding.ids), std::move(encoding.type_ids)};
 }
 
+TargetReading target_of_line(std::string_view line, const store::ModelSource& source) {
+  text::ScoreLine content = text::parse_score_line(line);
+  TargetReading reading{reading_of_line(line, source).ids, {}};
+  if (content.target_ids) {
+    reading.target = std::move(*content.target_ids);
+  } else if (content.target) {
+    reading.target = source.require_tokenizer().encode(*content.target, true);
+  } else {
+    throw UserError("has neither \"target\" nor \"target_ids\", which an encoder-decoder predicts");
+  }
+  return reading;
+}
+
 std::vector<engine::Reading> readings_of(const store::ModelSource& source,
                                          const std::string& input) {
   std::vector<engine::Reading> readings;

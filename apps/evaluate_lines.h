@@ -20,6 +20,13 @@ void for_each_line(const std::string& input, FunctionRef<void(std::string_view l
 /// the tokenizer adds.
 engine::Reading reading_of_line(std::string_view line, const store::ModelSource& source);
 
+/// What an encoder-decoder is asked: its encoder reads `ids` and `target` is scored, to its end.
+struct TargetReading {
+  std::vector<int32_t> ids, target;
+};
+/// {"text" | "ids", "target" | "target_ids"}.
+TargetReading target_of_line(std::string_view line, const store::ModelSource& source);
+
 /// Of every line; each can be read by the model.
 std::vector<engine::Reading> readings_of(const store::ModelSource& source,
                                          const std::string& input);

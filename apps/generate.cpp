@@ -36,6 +36,9 @@ int run(const GenerateOptions& o, bool json) {
   std::vector<int32_t> ids = tokenizer.encode(prompt, o.prompt.has_value());
   if (ids.empty() && !options.end_ids.empty())
     ids.push_back(options.end_ids[0]);  // an empty prompt begins a document
+  // A text that goes on from the prompt is shown with it; of a chat, or where an encoder reads the
+  // prompt, there is the answer alone.
+  const std::string shown = source.spec().is_encoder_decoder() ? "" : o.prompt.value_or("");
   std::optional<generate::Generated> leading;
   const std::string asked =
       fmt::format("{}\n{} {} {} {} {}\n{}", prompt, options.max_new_tokens,
@@ -45,7 +48,7 @@ int run(const GenerateOptions& o, bool json) {
     const bool streams = rank.is_rank_zero && o.stream && !json;
     generate::OnText on_text;
     if (streams) {
-      fmt::print("{}", o.prompt.value_or(""));  // of a chat the answer alone
+      fmt::print("{}", shown);
       on_text = [](std::string_view piece) {
         std::fwrite(piece.data(), 1, piece.size(), stdout);
         std::fflush(stdout);
@@ -66,7 +69,7 @@ int run(const GenerateOptions& o, bool json) {
                 {"finish_reason", result.finish_reason},
                 {"tokens_per_second", rate}});
   } else {
-    fmt::print("{}\n", o.stream ? "" : o.prompt.value_or("") + result.text);
+    fmt::print("{}\n", o.stream ? "" : shown + result.text);
     if (isatty(STDERR_FILENO) == 1) {
       fmt::print(stderr, "{} tokens, {:.1f} tokens/s, {}\n", result.ids.size(), rate,
                  result.finish_reason);
@@ -79,7 +82,8 @@ int run(const GenerateOptions& o, bool json) {
 
 void add_generate(CLI::App& app, Invocation& invocation) {
   CLI::App& c =
-      add_command(app, invocation, "generate", "continue a prompt",
+      add_command(app, invocation, "generate",
+                  "continue a prompt, or write what an encoder-decoder makes of it",
                   "  megalith generate --checkpoint runs/demo --prompt \"candle (noun):\" "
                   "--max-new-tokens 60 --stream\n"
                   "  megalith generate --checkpoint gpt2/ --prompt Hello --temperature 0 --json\n"

@@ -82,6 +82,7 @@ ChunkTape record_chunk(const engine::Settings& settings, const device::Target& t
       recorder.object_at(device::MemoryClass::activations, passes.output().data() - activations);
   chunk.output_bytes = passes.output().bytes();
   chunk.place_gradient = recorder.record([&] { passes.place_gradient(); });
+  chunk.gradient_bytes = passes.input_gradient().bytes();
   chunk.backward = recorder.record([&] {
     size_t turn = 0;
     passes.backward([&](const parameters::ParameterRun&) { recorder.completed(turn++); });
@@ -104,7 +105,7 @@ const ChunkTape& ChunkTapes::of(const models::Stage& stage,
   const int tensor = tensor_ranks_are_alike_ ? 0 : tensor_rank;
   ClassKey key{stage.has_embedding ? 1 : 0, stage.has_head ? 1 : 0, tensor,
                static_cast<int64_t>(recompute.mode), std::min(recompute.full_layers, layers)};
-  key.insert(key.end(), layer_kinds_.begin() + stage.begin, layer_kinds_.begin() + stage.end);
+  append_layers(settings_, layer_kinds_, stage, key);
   const std::lock_guard lock(mutex_);
   const auto found = tapes_.find(key);
   if (found != tapes_.end()) return found->second;

@@ -32,8 +32,9 @@ struct PassTape {
 struct ChunkTape {
   PassTape batch, input, forward, place_gradient, backward;
   size_t batch_objects = 0, objects = 0;
-  size_t output = 0;         // the object that is the output of forward
-  int64_t output_bytes = 0;  // without alignment: what is sent
+  size_t output = 0;  // the object that is the output of forward
+  // Without alignment, what is sent: that output, and in backward the gradient of the input.
+  int64_t output_bytes = 0, gradient_bytes = 0;
 };
 
 /// The tapes of a plan, each recorded when first asked for. Any thread may ask.

@@ -38,8 +38,8 @@ void ChunkPasses::forward() {
 }
 
 void ChunkPasses::place_gradient() {
-  gradient_TH_ = context_.workspace(context_.activation,
-                                    Shape{batch_->batch().own.count, settings_.model.hidden});
+  const int64_t rows = models::StreamRows(batch_->batch()).all_gradients(context_);
+  gradient_TH_ = context_.workspace(context_.activation, Shape{rows, settings_.model.hidden});
 }
 
 void ChunkPasses::backward(models::Decoder::Completed completed) {

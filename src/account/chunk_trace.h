@@ -32,7 +32,9 @@ class ChunkPasses {
   void place_gradient();
   /// The head's losses too, where the chunk has it. Gives back what forward kept.
   void backward(models::Decoder::Completed completed);
-  const View& output() const { return saved_.x_TH.back().view; }
+  const View& output() const { return saved_.output_RH.view; }
+  /// What of the gradient goes to the stage before.
+  View input_gradient() const { return model_chunk_.input_gradient(batch_->batch(), gradient_TH_); }
   const models::Decoder& model_chunk() const { return model_chunk_; }
 
  private:

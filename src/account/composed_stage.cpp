@@ -196,10 +196,10 @@ void ComposedStage::count(std::span<const Action> actions, int64_t micro_batches
     }
   }
   for (const Action& action : actions) {
-    const bool sends = action.kind == ActionKind::start_send_activation ||
-                       action.kind == ActionKind::start_send_gradient;
-    if (!sends) continue;
-    const int64_t bytes = chunks_[static_cast<size_t>(action.chunk)].tape->output_bytes;
+    const bool sends_gradient = action.kind == ActionKind::start_send_gradient;
+    if (action.kind != ActionKind::start_send_activation && !sends_gradient) continue;
+    const ChunkTape& tape = *chunks_[static_cast<size_t>(action.chunk)].tape;
+    const int64_t bytes = sends_gradient ? tape.gradient_bytes : tape.output_bytes;
     work_.work.bytes_wire += bytes;
     work_.wire_bytes["send"] += bytes;
   }

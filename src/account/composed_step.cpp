@@ -14,7 +14,7 @@ using device::MemoryClass;
 data::HostBatch sizes_of_batch(const engine::Settings& settings) {
   data::HostBatch batch;
   batch.num_samples = settings.micro_batch;
-  batch.sequence_length = settings.sequence_length();
+  batch.sequence_length = settings.loss_length();
   batch.ids_T.resize(static_cast<size_t>(batch.num_samples * batch.sequence_length));
   return batch;
 }

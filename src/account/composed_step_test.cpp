@@ -137,6 +137,18 @@ constexpr Variation kModels[] = {
        s.weights = s.activations = DType::bf16;
        s.frozen = {"layers.0.mlp.*", "layers.1.norm_*"};
      }},
+    {"an encoder and a decoder",
+     [](engine::Settings& s) {
+       s.model = megalith::testing::toy_encoder_decoder_settings().model;
+       s.decoder_length = 8;
+     }},
+    {"t5, an odd number of tokens, bf16",
+     [](engine::Settings& s) {
+       s.model = megalith::testing::toy_family_settings(models::kT5).model;
+       s.decoder_length = s.layout.sequence ? 12 : 7;
+       s.weights = s.activations = DType::bf16;
+       s.recompute.mode = layers::Recompute::selective;
+     }},
     {"relative positions",
      [](engine::Settings& s) { s.model = megalith::testing::toy_relative_settings().model; }},
     {"partly frozen",

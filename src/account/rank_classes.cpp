@@ -36,15 +36,24 @@ std::vector<int64_t> layer_kinds(const engine::Settings& settings) {
   return kinds;
 }
 
+void append_layers(const engine::Settings& settings, const std::vector<int64_t>& kinds,
+                   const models::Stage& stage, ClassKey& key) {
+  const int64_t encoder = settings.model.encoder_layers;
+  key.push_back(stage.end - stage.begin);
+  key.push_back(stage.begin < encoder && encoder <= stage.end ? 1 : 0);
+  key.insert(key.end(), kinds.begin() + stage.begin, kinds.begin() + stage.end);
+}
+
 bool tensor_ranks_are_alike(const engine::Settings& s) {
   const int ranks = s.layout.tensor;
   // Of the ranks that hold a key/value head of several shards, one sums its gradient.
   const bool replicates = std::ranges::any_of(s.model.layers, [&](const layers::LayerSpec& layer) {
-    return layer.attention.kv_heads < s.split.tensor_shards;
+    return layer.attention.kv_heads < s.split.tensor_shards ||
+           (layer.cross && layer.cross->kv_heads < s.split.tensor_shards);
   });
   return ranks == 1 ||
-         (!replicates && s.sequence_length() % ranks == 0 && s.predicted_per_sample % ranks == 0 &&
-          layers::kLossRowMultiple % ranks == 0);
+         (!replicates && s.sequence_length() % ranks == 0 && s.loss_length() % ranks == 0 &&
+          s.predicted_per_sample % ranks == 0 && layers::kLossRowMultiple % ranks == 0);
 }
 
 RankClasses::RankClasses(const engine::Settings& settings, const BesideSteps& beside)
@@ -55,9 +64,7 @@ ClassKey RankClasses::shape_of(int stage) const {
   ClassKey shape{stage == 0 ? 1 : 0, stage == settings_.layout.pipeline - 1 ? 1 : 0};
   for (int chunk = 0; chunk < settings_.layout.chunks; ++chunk) {
     const models::Stage model_chunk = engine::chunk_at(settings_, stage, chunk);
-    shape.push_back(model_chunk.end - model_chunk.begin);
-    shape.insert(shape.end(), layer_kinds_.begin() + model_chunk.begin,
-                 layer_kinds_.begin() + model_chunk.end);
+    append_layers(settings_, layer_kinds_, model_chunk, shape);
     if (settings_.model.shares_weights()) shape.push_back(model_chunk.begin);
   }
   return shape;

@@ -24,6 +24,11 @@ using ClassKey = std::vector<int64_t>;
 /// equal, and the same of their parameters is trained.
 std::vector<int64_t> layer_kinds(const engine::Settings& settings);
 
+/// Adds what of a model chunk's layers plans depend on: how many, which kinds, and whether an
+/// encoder ends among them.
+void append_layers(const engine::Settings& settings, const std::vector<int64_t>& kinds,
+                   const models::Stage& stage, ClassKey& key);
+
 /// Whether ranks of the tensor axis do the same work in the passes of a micro-batch.
 bool tensor_ranks_are_alike(const engine::Settings& settings);
 

@@ -9,18 +9,28 @@
 
 namespace megalith::account {
 
-data::HostBatch shaped_batch(const engine::Settings& settings, int64_t samples) {
-  const int64_t length = settings.sequence_length();
-  const auto tokens = static_cast<size_t>(samples * length);
-  data::HostBatch batch;
-  batch.num_samples = samples;
-  batch.sequence_length = length;
-  batch.ids_T.assign(tokens, 0);
-  batch.position_T.assign(tokens, 0);
+namespace {
+
+/// A sequence a sample.
+void set_shape(int64_t samples, int64_t length, data::HostTokens& tokens) {
+  tokens.num_samples = samples;
+  tokens.sequence_length = length;
+  tokens.ids_T.assign(static_cast<size_t>(samples * length), 0);
+  tokens.position_T.assign(static_cast<size_t>(samples * length), 0);
   for (int64_t s = 0; s <= samples; ++s)
-    batch.cu_seqlens.push_back(static_cast<int32_t>(s * length));
-  batch.sequence_sample.resize(static_cast<size_t>(samples));
-  std::iota(batch.sequence_sample.begin(), batch.sequence_sample.end(), int64_t{0});
+    tokens.cu_seqlens.push_back(static_cast<int32_t>(s * length));
+  tokens.sequence_sample.resize(static_cast<size_t>(samples));
+  std::iota(tokens.sequence_sample.begin(), tokens.sequence_sample.end(), int64_t{0});
+}
+
+}  // namespace
+
+data::HostBatch shaped_batch(const engine::Settings& settings, int64_t samples) {
+  const int64_t length = settings.loss_length();
+  data::HostBatch batch;
+  set_shape(samples, length, batch);
+  if (settings.model.is_encoder_decoder())
+    set_shape(samples, settings.sequence_length(), batch.encoder);
   // One sequence a sample: of losses of sequences as many as there are samples.
   const layers::LossShape losses = layers::loss_shape(settings.model.head);
   const auto units = static_cast<size_t>(losses.values(batch.num_tokens(), samples));
@@ -51,14 +61,14 @@ BesideSteps beside_steps(const config::Recipe& recipe, std::vector<int64_t> prom
 
 void traced_generation(engine::InferenceEngine& inference, int64_t prompt_length,
                        int64_t new_tokens) {
-  engine::KvCache cache = inference.make_cache(prompt_length + new_tokens);
-  const std::vector<int32_t> ids(static_cast<size_t>(prompt_length), 0);
+  const std::vector<int32_t> prompt(static_cast<size_t>(prompt_length), 0);
+  auto [cache, ids] = inference.begin(prompt, new_tokens);
   inference.extend(cache, ids);
   // Of new tokens the last one is only drawn; the one before it sees most.
-  const int64_t last = std::min(cache.capacity(), prompt_length + new_tokens - 1) - 1;
-  if (last < prompt_length) return;
+  const int64_t last = std::min(cache.capacity(), std::ssize(ids) + new_tokens - 1) - 1;
+  if (last < std::ssize(ids)) return;
   cache.set_length(last);
-  inference.extend(cache, std::span(ids).first(1));
+  inference.extend(cache, std::span(prompt).first(1));
 }
 
 TracedRun::TracedRun(const engine::Settings& settings, device::Device& device,

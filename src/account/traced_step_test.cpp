@@ -267,6 +267,17 @@ constexpr Change kStorages[] = {
        s = with_head(s, layers::HeadKind::sequence_regression);
        s.weights = s.activations = DType::bf16;
      }},
+    {"an encoder and a decoder",
+     [](engine::Settings& s) {
+       s.model = testing::toy_encoder_decoder_settings().model;
+       s.decoder_length = 8;
+     }},
+    {"t5, bf16",
+     [](engine::Settings& s) {
+       s.model = testing::toy_family_settings(models::kT5).model;
+       s.decoder_length = s.layout.sequence ? 12 : 7;
+       s.weights = s.activations = DType::bf16;
+     }},
     {"llama", [](engine::Settings& s) { s.model = testing::toy_llama_settings().model; }},
     {"llama, selective, bf16",
      [](engine::Settings& s) {

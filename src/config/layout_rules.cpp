@@ -79,10 +79,10 @@ void split_rules(const Recipe& r, const Recipe& given, Faults& faults) {
 void pipeline_rules(const Recipe& r, Faults& faults) {
   const ParallelSection& p = r.parallel;
   const auto stages = checked_multiply(p.pipeline, p.chunks);
-  if (!stages || *stages > r.model.layers)
+  if (!stages || *stages > r.model.all_layers())
     add(faults, "parallel.pipeline", {"parallel.chunks", "model.layers"},
         fmt::format("model.layers {} must be at least parallel.pipeline {} x parallel.chunks {}",
-                    r.model.layers, p.pipeline, p.chunks));
+                    r.model.all_layers(), p.pipeline, p.chunks));
   const bool interleaved = p.schedule == PipelineSchedule::interleaved;
   if (interleaved != (p.chunks > 1))
     add(faults, "parallel.chunks", {"parallel.schedule"},

@@ -47,7 +47,7 @@ std::vector<LayoutChoice> nearest_layouts(const Recipe& recipe, int64_t ranks, s
     if (!shares_of_heads(tensor, recipe.model.kv_heads)) continue;
     for (const int64_t data : fitting(p.data_shards, limit / tensor)) {
       // The numbers of stages around the one that would give `ranks`, and the recipe's own.
-      const int64_t most = recipe.model.layers / std::max<int64_t>(p.chunks, 1);
+      const int64_t most = recipe.model.all_layers() / std::max<int64_t>(p.chunks, 1);
       const int64_t exact = ranks / (tensor * data);
       for (const int64_t pipeline : std::set<int64_t>{exact, exact + 1, most, p.pipeline, 1}) {
         if (pipeline >= 1 && pipeline <= most && (pipeline > 1 || p.chunks == 1))

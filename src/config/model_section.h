@@ -24,7 +24,7 @@ enum class Norm { layer, rms };
 enum class NormPlace : uint8_t { pre, post, both, output };
 enum class Mlp { plain, gated };
 enum class Activation { gelu_tanh, gelu_erf, gelu_quick, silu, relu };
-enum class PositionKind { learned, rope, none, sinusoidal };
+enum class PositionKind { learned, rope, none, sinusoidal, relative };
 /// Norm of queries and keys before positions: none, of each head, of all heads of a token at once.
 enum class QkNorm : uint8_t { none, head, whole };
 /// How rotary positions reach beyond the length they were trained for (layers/rotary.h has the
@@ -58,8 +58,8 @@ struct EnumNames<Activation> {
 };
 template <>
 struct EnumNames<PositionKind> {
-  static constexpr std::array<std::string_view, 4> names = {"learned", "rope", "none",
-                                                            "sinusoidal"};
+  static constexpr std::array<std::string_view, 5> names = {"learned", "rope", "none", "sinusoidal",
+                                                            "relative"};
 };
 template <>
 struct EnumNames<QkNorm> {
@@ -120,6 +120,8 @@ struct ModelSection {
   ModelKind kind = ModelKind::gpt;
   std::string family = "gpt2";
   int64_t layers = 12;
+  int64_t decoder_layers = 0;  // of an encoder-decoder; 0: model.layers
+  int64_t decoder_start = 0;
   int64_t hidden = 768;
   int64_t heads = 12;
   int64_t kv_heads = 0;  // 0: heads
@@ -142,6 +144,8 @@ struct ModelSection {
   FamilyOr<QkNorm> qk_norm;
   double norm_eps = 1e-5;
   double init_std = 0.02;
+  /// Of both stacks of an encoder-decoder, once its family has filled in decoder_layers.
+  int64_t all_layers() const { return layers + decoder_layers; }
   void visit(FieldVisitor& v);
 };
 

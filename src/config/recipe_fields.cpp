@@ -26,7 +26,12 @@ void ModelSection::visit(FieldVisitor& v) {
   v.field("family", family,
           "a family of docs/models.md: the defaults of what describes a layer, and the names of an "
           "export");
-  v.field("layers", layers, "number of blocks", between(1, 100000));
+  v.field("layers", layers, "number of blocks, of an encoder-decoder in its encoder",
+          between(1, 100000));
+  v.field("decoder_layers", decoder_layers, "in its decoder; 0: model.layers", between(0, 100000));
+  v.field("decoder_start", decoder_start,
+          "of an encoder-decoder: id of the token before a decoder's first",
+          between(0, 2147483647));
   v.field("hidden", hidden, "width of the residual stream", between(1, 1 << 24));
   v.field("heads", heads, "query heads", between(1, 1 << 20));
   v.field("kv_heads", kv_heads,
@@ -51,7 +56,9 @@ void ModelSection::visit(FieldVisitor& v) {
   v.field("activation", activation, "of the MLP");
   v.field("bias", bias, "of products and layer norms");
   v.field("position", position,
-          "a learned table, rotary positions in attention (Su et al. 2021), or sines and cosines");
+          "a learned table, rotary positions in attention (Su et al. 2021), sines and cosines, or "
+          "biases "
+          "of scores by distance (relative, Raffel et al. 2020)");
   v.section("rope", rope, "Rotary positions.");
   v.field(
       "window", window,

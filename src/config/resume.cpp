@@ -28,6 +28,8 @@ constexpr auto kRules = std::to_array<ResumeRule>({
     {"model.kind", refused, kShape},
     {"model.family", refused, kMeaning},
     {"model.layers", refused, kShape},
+    {"model.decoder_layers", refused, kShape},
+    {"model.decoder_start", refused, kMeaning},
     {"model.hidden", refused, kShape},
     {"model.heads", refused, kMeaning},
     {"model.kv_heads", refused, kShape},

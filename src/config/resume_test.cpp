@@ -161,11 +161,12 @@ const std::map<OnResume, std::set<std::string>> kJudgements = {
       "parallel.tensor_shards",
       "parallel.data_shards"}},
     {OnResume::refused,
-     {"model.kind",       "model.family",         "model.head_dim", "model.norm",
-      "model.norm_place", "model.parallel_block", "model.mlp",      "model.bias",
-      "model.position",   "model.qk_norm",        "model.layers",   "model.hidden",
-      "model.heads",      "model.kv_heads",       "model.ffn",      "model.context",
-      "model.vocab",      "model.tied",           "model.init_std", "train.sentence_pairs"}},
+     {"model.kind",          "model.family",         "model.head_dim", "model.norm",
+      "model.norm_place",    "model.parallel_block", "model.mlp",      "model.bias",
+      "model.position",      "model.qk_norm",        "model.layers",   "model.decoder_layers",
+      "model.decoder_start", "model.hidden",         "model.heads",    "model.kv_heads",
+      "model.ffn",           "model.context",        "model.vocab",    "model.tied",
+      "model.init_std",      "train.sentence_pairs"}},
 };
 
 TEST(Resume, EveryKeyIsJudgedAsWrittenHere) {

@@ -68,8 +68,8 @@ class CachedDecoding : public ::testing::TestWithParam<Choice> {
     decoder_.forward(context, trained_.batch(), saved, {});
     logits_ = context.workspace(
         DType::f32, Shape{kTokens, settings().model.padded_vocab(settings().split.tensor_shards)});
-    decoder_.logits(context, saved.x_TH.back(), logits_);
-    const device::Tensor dx = context.workspace(context.activation, saved.x_TH.back().view.shape());
+    decoder_.logits(context, saved.output_RH, logits_);
+    const device::Tensor dx = context.workspace(context.activation, saved.output_RH.view.shape());
     loss_ = context.workspace(DType::f32, Shape{kTokens});
     decoder_.loss(context, trained_.batch(), saved, 0, loss_, dx);
   }

@@ -22,28 +22,39 @@ std::vector<T> filled_up(const std::vector<T>& values, int64_t count) {
 
 DeviceBatch::DeviceBatch(device::Device& device, const data::HostBatch& host, const Sizes& sizes,
                          double global_weight, const TokenPart& part)
-    : arrays_(device), cu_seqlens_(host.cu_seqlens) {
-  const int64_t tokens = host.num_tokens(), sequences = host.num_sequences(),
-                length = host.sequence_length, max_sequences = sizes.max_sequences;
-  MEGA_CHECK_LE(sequences, max_sequences);
-  std::vector<int64_t> sample_position_S(static_cast<size_t>(sequences));
-  for (size_t s = 0; s < sample_position_S.size(); ++s)
-    sample_position_S[s] = cu_seqlens_[s] % length;
-
-  batch_.num_tokens = tokens;
-  batch_.num_samples = host.num_samples;
-  batch_.ids_T = arrays_.place<int32_t>(host.ids_T);
-  batch_.position_T = arrays_.place<int32_t>(host.position_T);
+    : arrays_(device) {
+  place_tokens(host, sizes, part, cu_seqlens_, batch_);
   place_losses(host, sizes);
   if (sizes.predicted_per_sample > 0) place_predicted(host, sizes.predicted_per_sample);
   if (sizes.losses.pairs) place_pairs(host, sizes.pairs);
-  place_own_tokens(host, part);
-  if (sizes.token_types) place_types(host, part);
-  batch_.cu_seqlens = cu_seqlens_;
-  batch_.cu_seqlens_device = arrays_.place<int32_t>(cu_seqlens_, max_sequences + 1);
-  batch_.sample_S = arrays_.place<int64_t>(host.sequence_sample, max_sequences);
-  batch_.sample_position_S = arrays_.place<int64_t>(sample_position_S, max_sequences);
   batch_.loss_scale = static_cast<float>(1.0 / global_weight);
+  if (host.encoder.num_tokens() == 0) return;
+  MEGA_CHECK_EQ(host.encoder.num_sequences(), host.num_sequences());
+  place_tokens(host.encoder, sizes, part, encoder_cu_seqlens_, encoder_);
+  batch_.encoder = &encoder_;
+}
+
+void DeviceBatch::place_tokens(const data::HostTokens& host, const Sizes& sizes,
+                               const TokenPart& part, std::vector<int32_t>& cu_seqlens,
+                               layers::Batch& batch) {
+  const int64_t tokens = host.num_tokens(), sequences = host.num_sequences(),
+                length = host.sequence_length, max_sequences = sizes.max_sequences;
+  MEGA_CHECK_LE(sequences, max_sequences);
+  cu_seqlens = host.cu_seqlens;
+  std::vector<int64_t> sample_position_S(static_cast<size_t>(sequences));
+  for (size_t s = 0; s < sample_position_S.size(); ++s)
+    sample_position_S[s] = cu_seqlens[s] % length;
+
+  batch.num_tokens = tokens;
+  batch.num_samples = host.num_samples;
+  batch.ids_T = arrays_.place<int32_t>(host.ids_T);
+  batch.position_T = arrays_.place<int32_t>(host.position_T);
+  place_own_tokens(host, part, batch);
+  if (sizes.token_types) place_types(host, part, batch);
+  batch.cu_seqlens = cu_seqlens;
+  batch.cu_seqlens_device = arrays_.place<int32_t>(cu_seqlens, max_sequences + 1);
+  batch.sample_S = arrays_.place<int64_t>(host.sequence_sample, max_sequences);
+  batch.sample_position_S = arrays_.place<int64_t>(sample_position_S, max_sequences);
 }
 
 void DeviceBatch::place_losses(const data::HostBatch& host, const Sizes& sizes) {
@@ -99,21 +110,23 @@ void DeviceBatch::place_pairs(const data::HostBatch& host, double global_weight)
                   arrays_.place<int32_t>(cu_samples), static_cast<float>(1 / global_weight)};
 }
 
-void DeviceBatch::place_types(const data::HostBatch& host, const TokenPart& part) {
+void DeviceBatch::place_types(const data::HostTokens& host, const TokenPart& part,
+                              layers::Batch& batch) {
   std::vector<int32_t> types = host.type_T;
   types.resize(host.ids_T.size());
-  batch_.type_T = batch_.own.type_T = arrays_.place<int32_t>(types);
+  batch.type_T = batch.own.type_T = arrays_.place<int32_t>(types);
   if (part.count == 1) return;
-  const int64_t length = host.sequence_length, each = batch_.own.per_sample;
+  const int64_t length = host.sequence_length, each = batch.own.per_sample;
   std::vector<int32_t> own;
   for (int64_t sample = 0; sample < host.num_samples; ++sample) {
     const auto begin = types.begin() + sample * length + part.index * each;
     own.insert(own.end(), begin, begin + each);
   }
-  batch_.own.type_T = arrays_.place<int32_t>(own);
+  batch.own.type_T = arrays_.place<int32_t>(own);
 }
 
-void DeviceBatch::place_own_tokens(const data::HostBatch& host, const TokenPart& part) {
+void DeviceBatch::place_own_tokens(const data::HostTokens& host, const TokenPart& part,
+                                   layers::Batch& batch) {
   const int64_t length = host.sequence_length;
   const int64_t each = exact_div(length, static_cast<int64_t>(part.count));
   std::vector<int32_t> position, sample_position;
@@ -125,10 +138,10 @@ void DeviceBatch::place_own_tokens(const data::HostBatch& host, const TokenPart&
       sample_position.push_back(static_cast<int32_t>(at));
     }
   }
-  layers::OwnTokens& own = batch_.own;
+  layers::OwnTokens& own = batch.own;
   own.count = std::ssize(position);
   own.per_sample = each;
-  own.position_T = part.count == 1 ? batch_.position_T : arrays_.place<int32_t>(position);
+  own.position_T = part.count == 1 ? batch.position_T : arrays_.place<int32_t>(position);
   own.sample_T = arrays_.place<int64_t>(sample_of);
   own.sample_position_T = arrays_.place<int32_t>(sample_position);
 }

@@ -39,14 +39,17 @@ class DeviceBatch {
   const layers::Batch& batch() const { return batch_; }
 
  private:
+  void place_tokens(const data::HostTokens& host, const Sizes& sizes, const TokenPart& part,
+                    std::vector<int32_t>& cu_seqlens, layers::Batch& batch);
   void place_losses(const data::HostBatch& host, const Sizes& sizes);
   void place_predicted(const data::HostBatch& host, int64_t per_sample);
   void place_pairs(const data::HostBatch& host, double global_weight);
-  void place_types(const data::HostBatch& host, const TokenPart& part);
-  void place_own_tokens(const data::HostBatch& host, const TokenPart& part);
+  void place_types(const data::HostTokens& host, const TokenPart& part, layers::Batch& batch);
+  void place_own_tokens(const data::HostTokens& host, const TokenPart& part, layers::Batch& batch);
   device::StagedCopies arrays_;
-  std::vector<int32_t> cu_seqlens_, predicted_runs_;
+  std::vector<int32_t> cu_seqlens_, encoder_cu_seqlens_, predicted_runs_;
   layers::Batch batch_;
+  layers::Batch encoder_;  // what an encoder reads, which batch_ points to
 };
 
 }  // namespace megalith::engine

@@ -186,7 +186,7 @@ SampleLosses Engine::sample_losses(const data::HostBatch& host) {
        settings().model.embedding.token_types > 0},
       1, token_part());
   const device::Tensor x = context.workspace(
-      context.activation, Shape{batch.batch().own.count, settings().model.hidden});
+      context.activation, Shape{models::StreamRows(batch.batch()).all(), settings().model.hidden});
   model_.through_stages(x, "validation.activation",
                         [&](const models::Decoder& model_chunk, size_t) {
                           model_chunk.hidden(context, batch.batch(), x);

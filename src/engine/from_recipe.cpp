@@ -6,6 +6,7 @@
 
 #include "models/recipe_model.h"
 #include "objectives/masking.h"
+#include "objectives/spans.h"
 
 namespace megalith::engine {
 namespace {
@@ -24,28 +25,25 @@ optim::AdamWOptions adamw_of(const config::OptimizerSection& o) {
 
 /// A layer that is not causal sees the next token, a causal one nothing behind a hidden token.
 void check_objective(config::Objective objective, const models::ModelSpec& model) {
-  const auto layers_are = [&](bool causal) {
-    return std::ranges::all_of(model.layers, [&](const layers::LayerSpec& layer) {
-      return layer.attention.causal == causal;
-    });
+  using config::Objective;
+  const bool encodes = std::ranges::none_of(
+      model.layers, [](const layers::LayerSpec& layer) { return layer.attention.causal; });
+  const auto refuse = [&](std::string_view why, std::string_view instead) {
+    throw UserError("recipe: train.objective {} {} model.family {}; set train.objective: {}",
+                    config::name_of(objective), why, model.family, instead);
   };
-  if (objective == config::Objective::causal && !layers_are(true)) {
-    throw UserError(
-        "recipe: train.objective causal asks for the next token, which layers of model.family {} "
-        "see; set train.objective: masked",
-        model.family);
-  }
-  if (objective == config::Objective::spans) {
-    throw UserError(
-        "recipe: train.objective spans needs a model with an encoder and a decoder; model.family "
-        "{} has one stack of layers: set train.objective: causal or masked",
-        model.family);
-  }
-  if (objective == config::Objective::masked && !layers_are(false)) {
-    throw UserError(
-        "recipe: train.objective masked asks for tokens between others, and layers of model.family "
-        "{} see none behind them; set train.objective: causal, or another model.family",
-        model.family);
+  if (model.is_encoder_decoder()) {
+    if (objective != Objective::spans)
+      refuse("is of models with one stack of layers, there is an encoder and a decoder in",
+             "spans");
+  } else if (objective == Objective::spans) {
+    refuse("needs a model with an encoder and a decoder, there is one stack of layers in",
+           "causal or masked");
+  } else if (objective == Objective::causal && !model.is_causal()) {
+    refuse("asks for the next token, which others see in layers of", "masked");
+  } else if (objective == Objective::masked && !encodes) {
+    refuse("asks for tokens between others, and none behind them are seen by layers of",
+           "causal, or another model.family");
   }
 }
 
@@ -77,6 +75,16 @@ Settings settings_of(const config::Recipe& r, int64_t vocab) {
              r.train.sentence_pairs != config::SentencePairs::none;
   if (r.train.objective == config::Objective::masked)
     s.predicted_per_sample = objectives::most_predicted(r.train.masking.rate, s.sequence_length());
+  if (r.train.objective == config::Objective::spans) {
+    s.decoder_length = objectives::span_counts({r.train.spans.rate, r.train.spans.mean_length},
+                                               s.sequence_length())
+                           .decoder_length();
+    if (s.decoder_length > s.model.context) {
+      throw UserError(
+          "recipe: train.spans makes {} tokens for the decoder, more than model.context {}",
+          s.decoder_length, s.model.context);
+    }
+  }
   s.batch = {r.train.global_batch, r.train.ramp_start, r.train.ramp_increment,
              r.train.ramp_samples};
   s.schedule.kind = r.optimizer.schedule;

@@ -4,7 +4,6 @@
 #include <algorithm>
 #include <numeric>
 
-#include "engine/text_batch.h"
 #include "kernels/attention/kv_cache.h"
 
 namespace megalith::engine {
@@ -27,7 +26,8 @@ KvCache::KvCache(ShardedModel& model, int64_t max_positions) : capacity_(max_pos
   const int ranks = model.mesh().layout().tensor;
   for (const auto& model_chunk : model.chunks()) {
     std::vector<layers::CachedLayer>& layers = layers_.emplace_back();
-    for (int64_t i = model_chunk->stage().begin; i < model_chunk->stage().end; ++i) {
+    const models::Stage& stage = model_chunk->stage();
+    for (int64_t i = std::max(stage.begin, model.spec().encoder_layers); i < stage.end; ++i) {
       const layers::AttentionSpec& attention = model.spec().layer(i).attention;
       const kernels::KvCacheShape shape{model.settings().activations,
                                         kv_heads_here(attention.kv_heads, ranks),
@@ -56,31 +56,54 @@ void check_ids(const models::ModelSpec& spec, std::span<const int32_t> ids, int6
   }
 }
 
+namespace {
+
+/// `what`: "scoring".
+void check_predicts(const models::ModelSpec& spec, std::string_view what) {
+  layers::require_logits(spec.head, what);
+  if (!spec.is_causal()) {
+    throw UserError("{} needs a model that predicts the next token, and an encoder does not{}",
+                    what, what == "scoring" ? "; score masked ones: --masked" : "");
+  }
+}
+
+}  // namespace
+
 void check_scorable(const models::ModelSpec& spec, std::span<const int32_t> ids) {
-  layers::require_logits(spec.head, "scoring");
-  if (!spec.is_causal())
-    throw UserError("an encoder does not predict the next token; score masked ones: --masked");
+  check_predicts(spec, "scoring");
+  if (spec.is_encoder_decoder()) {
+    throw UserError(
+        "an encoder-decoder predicts a target from a text: give both, \"target\" beside "
+        "\"text\" in lines to score");
+  }
   check_ids(spec, ids, spec.context);
 }
 
-std::vector<double> InferenceEngine::score(std::span<const int32_t> ids) {
-  check_scorable(spec(), ids);
-  const auto tokens = std::ssize(ids) - 1;
-  if (tokens == 0) return {};
+void check_target(const models::ModelSpec& spec, std::span<const int32_t> ids,
+                  std::span<const int32_t> target) {
+  check_predicts(spec, "scoring");
+  if (!spec.is_encoder_decoder())
+    throw UserError(
+        "a target beside the text is for encoder-decoders, and this model has one stack");
+  check_ids(spec, ids, spec.context);
+  if (!target.empty()) check_ids(spec, target, spec.context);
+}
+
+/// Of the batch's targets.
+std::vector<double> InferenceEngine::logprobs(const layers::Batch& batch) {
   device::Device& device = model_.device();
-  const TextBatch text(device, ids.first(static_cast<size_t>(tokens)), ids.subspan(1), 0,
-                       std::ssize(ids));
   layers::Context context = model_.inference_context();
-  const device::Tensor x = context.workspace(context.activation, Shape{tokens, spec().hidden});
+  const device::Tensor x =
+      context.workspace(context.activation, Shape{models::StreamRows(batch).all(), spec().hidden});
   model_.through_stages(x, "inference.activation", [&](const models::Decoder& model_chunk, size_t) {
-    model_chunk.hidden(context, text.batch(), x);
+    model_chunk.hidden(context, batch, x);
   });
   std::vector<double> logprobs;
   if (model_.mesh().is_last_stage()) {
-    const device::Tensor loss_T = context.workspace(DType::f32, Shape{tokens});
-    model_.head().score(context, text.batch(), x, loss_T);
+    const device::Tensor loss_T = context.workspace(DType::f32, Shape{batch.num_tokens});
+    model_.head().score(context, batch, x, loss_T);
     if (!device.is_trace()) {
-      std::vector<float> loss(static_cast<size_t>(tokens));
+      std::vector<float> loss(static_cast<size_t>(batch.num_tokens));
       device.wait(device.copy_to_host(loss.data(), loss_T.view));
       for (const float x_loss : loss) logprobs.push_back(-static_cast<double>(x_loss));
     }
@@ -88,10 +111,69 @@ std::vector<double> InferenceEngine::score(std::span<const int32_t> ids) {
   return from_last_stage(logprobs);
 }
 
+std::vector<double> InferenceEngine::score(std::span<const int32_t> ids) {
+  check_scorable(spec(), ids);
+  if (ids.size() == 1) return {};
+  const TextBatch text(model_.device(), ids.first(ids.size() - 1), ids.subspan(1), 0,
+                       std::ssize(ids));
+  return logprobs(text.batch());
+}
+
+std::vector<double> InferenceEngine::score_target(std::span<const int32_t> ids,
+                                                  std::span<const int32_t> target) {
+  check_target(spec(), ids, target);
+  if (target.empty()) return {};
+  std::vector<int32_t> before = {narrow<int32_t>(spec().decoder_start)};
+  before.insert(before.end(), target.begin(), target.end() - 1);
+  const TextBatch read(model_.device(), ids, {}, 0, std::ssize(ids));
+  const TextBatch written(model_.device(), before, target, 0, std::ssize(target));
+  layers::Batch batch = written.batch();
+  batch.encoder = &read.batch();
+  return logprobs(batch);
+}
+
+/// Through the encoder, whole: its tokens see each other both ways.
+void InferenceEngine::read(KvCache& cache, std::span<const int32_t> ids) {
+  cache.read_ = std::make_unique<TextBatch>(model_.device(), ids, std::span<const int32_t>(), 0,
+                                            std::ssize(ids));
+  const layers::Batch& batch = cache.read_->batch();
+  layers::Context context = model_.inference_context();
+  for (const auto& model_chunk : model_.chunks()) {
+    std::vector<View>& kept = cache.kept_.emplace_back();
+    for (const int64_t columns : model_chunk->kept_columns(context)) {
+      cache.storage_.push_back(context.saved(context.activation, Shape{batch.num_tokens, columns}));
+      kept.push_back(cache.storage_.back());
+    }
+  }
+  const device::Tensor x =
+      context.workspace(context.activation, Shape{batch.num_tokens, spec().hidden});
+  model_.through_stages(x, "inference.activation",
+                        [&](const models::Decoder& model_chunk, size_t chunk) {
+                          model_chunk.encode(context, batch, x, cache.kept_[chunk]);
+                        });
+}
+
 KvCache InferenceEngine::make_cache(int64_t max_positions) {
-  layers::require_logits(spec().head, "generating text");
-  if (!spec().is_causal()) throw UserError("an encoder does not generate text: it is not causal");
+  check_predicts(spec(), "generating text");
+  MEGA_CHECK(!spec().is_encoder_decoder(), "the encoder has read nothing");
   return KvCache(model_, std::min(max_positions, spec().context));
+}
+
+InferenceEngine::Beginning InferenceEngine::begin(std::span<const int32_t> prompt,
+                                                  int64_t new_tokens) {
+  check_predicts(spec(), "generating text");
+  std::vector<int32_t> ids(prompt.begin(), prompt.end());
+  const bool reads = spec().is_encoder_decoder();
+  if (reads) {
+    check_ids(spec(), prompt, spec().context);
+    ids = {narrow<int32_t>(spec().decoder_start)};
+  }
+  const int64_t context = spec().context;
+  Beginning beginning{
+      KvCache(model_, std::min(std::ssize(ids) + std::min(new_tokens, context), context)),
+      std::move(ids)};
+  if (reads) read(beginning.cache, prompt);
+  return beginning;
 }
 
 /// `logits_RV`: of the last token; absent where they are not wanted.
@@ -106,6 +188,11 @@ void InferenceEngine::extend_chunk(KvCache& cache, std::span<const int32_t> ids,
                           const layers::KvCacheBinding binding{cache.layers_[chunk], sequences};
                           layers::Batch batch = text.batch();
                           batch.cache = &binding;
+                          layers::Memory memory;
+                          if (cache.read_ != nullptr) {
+                            memory = {&cache.read_->batch(), {}, {}, cache.kept_[chunk]};
+                            batch.memory = &memory;
+                          }
                           model_chunk.hidden(context, batch, x);
                         });
   cache.length_ += tokens;

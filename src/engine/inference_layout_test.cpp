@@ -3,6 +3,7 @@
 // a text, and logits while it is read through the cache.
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <numeric>
 
 #include "comm/backends.h"
@@ -21,7 +22,9 @@ struct Reading {
 };
 
 Settings settings_named(std::string_view name) {
-  Settings s = name == "gpt2" ? testing::toy_settings() : testing::toy_llama_settings();
+  Settings s = name == "gpt2" ? testing::toy_settings()
+               : name == "t5" ? testing::toy_family_settings(models::kT5)
+                              : testing::toy_llama_settings();
   if (name == "grouped") testing::set_kv_heads(s.model, 2);  // of four tensor shards
   if (name == "whole_norms") {
     testing::set_kv_heads(s.model, 2);
@@ -61,8 +64,11 @@ std::vector<Reading> read(const Settings& s, const parallel::Layout& layout, DTy
     fill(model.parameters(), *device, s.seed);
     Reading& mine = readings[static_cast<size_t>(world.rank())];
     const std::vector<int32_t> ids = text();
-    mine.scores = model.engine().score(ids);
-    KvCache cache = model.engine().make_cache(kTokens);
+    const bool reads = s.model.is_encoder_decoder();
+    const auto read = std::span(ids).last(90);
+    mine.scores = reads ? model.engine().score_target(read, std::span(ids).subspan(1))
+                        : model.engine().score(ids);
+    KvCache cache = model.engine().begin(reads ? read : std::span(ids).first(1), kTokens).cache;
     const auto extend = [&](size_t from, size_t count) {
       mine.logits.push_back(model.engine().extend(cache, std::span(ids).subspan(from, count)));
     };
@@ -94,13 +100,42 @@ TEST_P(InferenceLayout, HasTheBitsOfOneRank) {
 
 INSTANTIATE_TEST_SUITE_P(
     All, InferenceLayout,
-    ::testing::Combine(::testing::Values("gpt2", "llama", "grouped", "whole_norms"),
+    ::testing::Combine(::testing::Values("gpt2", "llama", "grouped", "whole_norms", "t5"),
                        ::testing::Values(DType::f32, DType::bf16),
                        ::testing::Values(parallel::Layout{.tensor = 2},
                                          parallel::Layout{.tensor = 4},
                                          parallel::Layout{.pipeline = 2},
                                          parallel::Layout{.pipeline = 3},
                                          parallel::Layout{.tensor = 2, .pipeline = 2})));
+
+// What a decoder makes of a text token by token, with its caches, is what it makes of it at once.
+TEST(EncoderDecoder, CachedLogitsAreThoseOfScores) {
+  const Settings s = settings_named("t5");
+  const std::vector<int32_t> ids = text(), target(ids.rbegin(), ids.rend());
+  const auto device = device::make_cpu_device(2);
+  InferenceModel model(s.model, *device, {.tensor_shards = s.split.tensor_shards});
+  fill(model.parameters(), *device, s.seed);
+  const std::vector<double> scores = model.engine().score_target(ids, target);
+  auto [cache, begin] = model.engine().begin(ids, kTokens);
+  ASSERT_EQ(begin, std::vector<int32_t>{static_cast<int32_t>(s.model.decoder_start)});
+  for (size_t i = 0; i + 1 < target.size(); ++i) {
+    const std::vector<float> logits = model.engine().extend(
+        cache, i == 0 ? std::span<const int32_t>(begin) : std::span(target).subspan(i - 1, 1));
+    double sum = 0;
+    for (const float logit : logits) sum += std::exp(static_cast<double>(logit));
+    const auto chosen = static_cast<size_t>(target[i]);
+    EXPECT_NEAR(scores[i], static_cast<double>(logits[chosen]) - std::log(sum), 2e-6) << i;
+  }
+}
+
+TEST(EncoderDecoder, RefusesWhatIsOfOneStack) {
+  const Settings s = settings_named("t5"), one = settings_named("gpt2");
+  const std::vector<int32_t> ids = {1, 2};
+  EXPECT_THROW(check_scorable(s.model, ids), UserError);
+  EXPECT_THROW(check_target(one.model, ids, ids), UserError);
+  EXPECT_THROW(check_target(s.model, {}, ids), UserError);
+  EXPECT_NO_THROW(check_target(s.model, ids, {}));
+}
 
 TEST(InferenceModel, RefusesALayoutThatDoesNotFit) {
   const Settings s = settings_named("gpt2");

@@ -35,8 +35,9 @@ PipelineStage::Slot& PipelineStage::open(int micro_batch, int chunk) {
 
 View PipelineStage::gradient(Slot& slot) {
   if (slot.gradient_TH.view.absent()) {
-    slot.gradient_TH = context_.workspace(
-        context_.activation, Shape{slot.batch->batch().own.count, chunks_[0]->spec().hidden});
+    const int64_t rows = models::StreamRows(slot.batch->batch()).all_gradients(context_);
+    slot.gradient_TH =
+        context_.workspace(context_.activation, Shape{rows, chunks_[0]->spec().hidden});
   }
   return slot.gradient_TH;
 }
@@ -82,23 +83,23 @@ void PipelineStage::backward(int micro_batch, int chunk) {
 }
 
 ConstView PipelineStage::output(int micro_batch, int chunk) {
-  return slot(micro_batch, chunk).saved.x_TH.back();
+  return slot(micro_batch, chunk).saved.output_RH;
 }
 View PipelineStage::input(int micro_batch, int chunk) {
   Slot& slot = open(micro_batch, chunk);
   return model_chunk(chunk).input(context_, slot.batch->batch(), slot.saved);
 }
 ConstView PipelineStage::input_gradient(int micro_batch, int chunk) {
-  return gradient(slot(micro_batch, chunk));
+  Slot& slot = this->slot(micro_batch, chunk);
+  return model_chunk(chunk).input_gradient(slot.batch->batch(), gradient(slot));
 }
 View PipelineStage::output_gradient(int micro_batch, int chunk) {
-  return gradient(open(micro_batch, chunk));
+  Slot& slot = open(micro_batch, chunk);
+  return model_chunk(chunk).output_gradient(slot.batch->batch(), gradient(slot));
 }
 
 void PipelineStage::output_sent(int micro_batch, int chunk) {
-  models::DecoderSaved& saved = slot(micro_batch, chunk).saved;
-  // The last waits of a schedule come after the backward, which gave all back.
-  if (!saved.x_TH.empty()) saved.x_TH.back() = {};
+  slot(micro_batch, chunk).saved.output_RH = {};
 }
 void PipelineStage::input_gradient_sent(int micro_batch, int chunk) {
   slot(micro_batch, chunk) = {};

@@ -37,6 +37,12 @@ void in_passes(const models::ModelSpec& spec, std::span<const Reading> readings,
 }  // namespace
 
 void check_readable(const models::ModelSpec& spec, const Reading& reading) {
+  if (spec.is_encoder_decoder()) {
+    throw UserError(
+        "rows of an encoder-decoder are of two texts; embedding, classifying and masked scoring "
+        "read "
+        "models of one stack");
+  }
   check_ids(spec, reading.ids, spec.context);
   if (reading.types.empty()) return;
   if (spec.embedding.token_types == 0)

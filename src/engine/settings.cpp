@@ -44,10 +44,16 @@ void check_tensor_shards(const Settings& s, std::vector<std::string>& faults) {
   const int shards = s.split.tensor_shards;
   std::string fault = models::split_fault(s.model, shards, s.layout.tensor);
   if (!fault.empty()) faults.push_back(std::move(fault));
-  if (s.sequence_parallel() && s.sequence_length() % shards != 0) {
+  if (!s.sequence_parallel()) return;
+  if (s.sequence_length() % shards != 0) {
     faults.push_back(fmt::format(
         "parallel.sequence needs parallel.tensor_shards {} to divide {} {}", shards,
         s.trained_length > 0 ? "train.sequence_length" : "model.context", s.sequence_length()));
+  }
+  if (s.loss_length() % shards != 0) {
+    faults.push_back(fmt::format(
+        "parallel.sequence needs parallel.tensor_shards {} to divide the decoder's {} tokens",
+        shards, s.loss_length()));
   }
 }
 

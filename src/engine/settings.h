@@ -27,6 +27,8 @@ struct Settings {
   uint64_t seed = 1234;
   int64_t micro_batch = 1;     // samples
   int64_t trained_length = 0;  // tokens of a sample; 0: the model's context
+  /// Of an encoder-decoder, whose encoder reads samples of that many: what the decoder's have.
+  int64_t decoder_length = 0;
   /// Most tokens of a sample that weigh anything, where losses are of tokens; 0: all. The head then
   /// leaves the others out.
   int64_t predicted_per_sample = 0;
@@ -39,10 +41,17 @@ struct Settings {
   double z_loss = 0;
   int64_t bucket_elements = parameters::kBucketElements;  // of gradients; moves no bit
 
+  /// Tokens of a sample that the first layers read.
   int64_t sequence_length() const { return trained_length > 0 ? trained_length : model.context; }
+  /// And the last ones, which have the losses.
+  int64_t loss_length() const {
+    return model.is_encoder_decoder() ? decoder_length : sequence_length();
+  }
   /// Partial rows of gradients that sum over tokens: the tensor shards when they divide a sample.
   int token_partials() const {
-    return sequence_length() % split.tensor_shards == 0 ? split.tensor_shards : 1;
+    const bool whole =
+        sequence_length() % split.tensor_shards == 0 && loss_length() % split.tensor_shards == 0;
+    return whole ? split.tensor_shards : 1;
   }
   /// For sets of this run's parameters: what is frozen.
   parameters::DeclarationRule declaration_rule() const { return optim::freezing_rule(frozen); }

@@ -60,7 +60,10 @@ void write_sizes(const ModelSpec& model, ordered_json& json) {
 }
 
 Activation activation_named(const ConfigKeys& keys, const char* name, const char* usual) {
-  const std::string text = keys.text(name, usual);
+  return activation_of(keys, name, keys.text(name, usual));
+}
+
+Activation activation_of(const ConfigKeys& keys, const char* name, const std::string& text) {
   const auto* const found = std::ranges::find(kActivations, text, &NamedActivation::name);
   if (found != std::end(kActivations)) return found->activation;
   std::string known;

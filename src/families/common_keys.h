@@ -15,6 +15,8 @@ void write_sizes(const ModelSpec& model, nlohmann::ordered_json& json);
 
 /// transformers' names, of several for one activation the first.
 layers::Activation activation_named(const ConfigKeys& keys, const char* name, const char* usual);
+/// Of a value of that key.
+layers::Activation activation_of(const ConfigKeys& keys, const char* key, const std::string& text);
 std::string_view name_of_activation(layers::Activation activation);
 /// Of the MLPs.
 void read_activation(const ConfigKeys& keys, const char* name, const char* usual, ModelSpec& model);

@@ -13,9 +13,9 @@ namespace megalith::models {
 
 std::span<const Family* const> families() {
   static constexpr const Family* kAll[] = {
-      &kGpt2,  &kLlama,   &kGptNeox,    &kMistral, &kQwen2,  &kQwen3,
-      &kGemma, &kGemma2,  &kGemma3Text, &kPhi3,    &kOlmo2,  &kStarcoder2,
-      &kBert,  &kRoberta, &kModernbert, &kAlbert,  &kCrammed};
+      &kGpt2,       &kLlama,      &kGptNeox, &kMistral, &kQwen2,      &kQwen3, &kGemma,
+      &kGemma2,     &kGemma3Text, &kPhi3,    &kOlmo2,   &kStarcoder2, &kBert,  &kRoberta,
+      &kModernbert, &kAlbert,     &kT5,      &kMt5,     &kCrammed};
   return kAll;
 }
 

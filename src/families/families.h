@@ -16,7 +16,8 @@ namespace megalith::models {
 
 /// What members of a family differ in; 0: the family's usual value.
 struct Sizes {
-  int64_t layers = 12;
+  int64_t layers = 12;         // of an encoder-decoder those of its encoder
+  int64_t decoder_layers = 0;  // and of its decoder; 0: as many
   int64_t hidden = 768;
   int64_t heads = 12;
   int64_t kv_heads = 0;  // 0: heads
@@ -85,6 +86,10 @@ extern const Family kAlbert;
 extern const Family kModernbert;
 /// Geiping & Goldstein 2023: norms before, sines and cosines, gated MLPs, no biases.
 extern const Family kCrammed;
+/// Raffel et al. 2020: an encoder and a decoder with biases by distance. 1.0, 1.1 and Flan.
+extern const Family kT5;
+/// Xue et al. 2021: T5 1.1 of many languages.
+extern const Family kMt5;
 
 std::span<const Family* const> families();
 /// Those whose tokens see each other both ways.

@@ -6,6 +6,7 @@
 //   rows                the same rows; ours may have more, of zeros (a padded vocabulary)
 //   query, key, value   ours go group by group (layers/attention.h), theirs part by part
 //   gate, up            ours alternate (layers/mlp.h), theirs are one after the other
+//   cross_key, cross_value   ours alternate head by head (layers/cross_attention.h)
 #pragma once
 
 #include <cstdint>
@@ -19,7 +20,7 @@
 
 namespace megalith::models {
 
-enum class Part : uint8_t { none, rows, query, key, value, gate, up };
+enum class Part : uint8_t { none, rows, query, key, value, gate, up, cross_key, cross_value };
 
 struct ForeignPiece {
   // '*' is the number of the layer; one that begins with '.' stands behind the table's prefix.

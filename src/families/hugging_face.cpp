@@ -151,11 +151,11 @@ HuggingFaceConfig parse_hugging_face_config(std::string_view text, const std::st
   const Json json = parse_object(text, where);
   const ConfigKeys keys(json, where);
   const Family& family = family_of(json, keys);
-  keys.only("is_encoder_decoder", false);
   keys.only("add_cross_attention", false);
   keys.absent("quantization_config", "quantized weights are");
   HuggingFaceConfig config;
   config.model = family.read(keys);
+  keys.only("is_encoder_decoder", config.model.is_encoder_decoder());
   keys.no_others(kHarmless);
   config.model.check(where);
   const int64_t vocab = config.model.vocab;
@@ -182,7 +182,7 @@ void check_expressible(const ModelSpec& model) {
   // How probabilities are kept in training is nobody's but ours.
   ModelSpec wanted = model;
   for (ModelSpec* each : {&wanted, &again})
-    each->for_each_layer([](layers::LayerSpec& layer) { layer.attention.materialised = false; });
+    each->for_each_layer([](layers::LayerSpec& layer) { layer.set_materialised(false); });
   if (again == wanted) return;
   std::vector<std::string> paths;
   differences(to_json(wanted), to_json(again), "", paths);

@@ -46,6 +46,11 @@ struct Document {
     v.section("head", model.head, "From rows to losses.");
     v.field("layer_groups", model.layer_groups, "that share their weights; 0: none",
             config::between(0, kMostLayers));
+    v.field("encoder_layers", model.encoder_layers,
+            "the first layers, whose rows cross attention of the others reads; 0: there are none",
+            config::between(0, kMostLayers));
+    v.field("decoder_start", model.decoder_start, "the token before a decoder's first",
+            config::between(0, 1 << 24));
     v.list("layers", runs, "count", "from the first to the last");
   }
 };
@@ -198,7 +203,7 @@ void require_same_weights(const ModelSpec& wanted, const ModelSpec& stored,
   if (wanted.embedding.position != layers::PositionKind::learned) other.context = wanted.context;
   if (other.layers.size() == wanted.layers.size()) {
     for (size_t i = 0; i < other.layers.size(); ++i)
-      other.layers[i].attention.materialised = wanted.layers[i].attention.materialised;
+      other.layers[i].set_materialised(wanted.layers[i].attention.materialised);
   }
   if (other == wanted) return;
   Differences differences;

@@ -73,16 +73,15 @@ Generated generate(engine::InferenceEngine& model, const text::Tokenizer* tokeni
   check(options.sampling);
   if (options.max_new_tokens < 0)
     throw UserError("--max-new-tokens {} is negative", options.max_new_tokens);
-  const auto prompt = static_cast<int64_t>(prompt_ids.size());
-  const int64_t context = model.spec().context;
-  engine::KvCache cache = model.make_cache(prompt + std::min(options.max_new_tokens, context));
   Generated result;
   result.finish_reason = "length";
   StopFinder finder(options.stop);
   std::optional<text::StreamDecoder> decoder;
   if (tokenizer != nullptr) {
     decoder.emplace(*tokenizer);
-    for (const int32_t id : prompt_ids) decoder->push(id);  // the text goes on from the prompt's
+    // The text goes on from the prompt's, or begins where an encoder has read that.
+    if (!model.spec().is_encoder_decoder())
+      for (const int32_t id : prompt_ids) decoder->push(id);
   }
   const auto give = [&](bool all) {
     const std::string_view piece = finder.release(all);
@@ -90,11 +89,13 @@ Generated generate(engine::InferenceEngine& model, const text::Tokenizer* tokeni
   };
 
   const double begin = monotonic_seconds();
-  std::vector<float> logits = model.extend(cache, prompt_ids);
+  auto [cache, ids] = model.begin(prompt_ids, options.max_new_tokens);
+  std::vector<float> logits = model.extend(cache, ids);
   const double decode_begin = monotonic_seconds();
   result.prompt_seconds = decode_begin - begin;
   // The token chosen at the last position of the context needs no place in the cache.
-  const int64_t most = std::min(options.max_new_tokens, context - prompt + 1);
+  const int64_t begun = std::ssize(ids);
+  const int64_t most = std::min(options.max_new_tokens, model.spec().context - begun + 1);
   // A model's vocabulary may be larger than the tokenizer's; what has no text is not drawn.
   const int64_t vocab = model.spec().vocab;
   const auto drawable =
@@ -102,7 +103,7 @@ Generated generate(engine::InferenceEngine& model, const text::Tokenizer* tokeni
   bool stop_text = false;
   for (int64_t n = 0; n < most; ++n) {
     const Choice choice = choose_on_last_stage(model, std::span<const float>(logits), drawable,
-                                               options.sampling, prompt + n);
+                                               options.sampling, begun + n);
     if (std::ranges::find(options.end_ids, choice.id) != options.end_ids.end()) {
       result.finish_reason = "stop";
       break;

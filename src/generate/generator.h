@@ -32,7 +32,8 @@ struct Generated {
 /// Text that is certain: given piece by piece, never within a character or a possible stop text.
 using OnText = std::function<void(std::string_view piece)>;
 
-/// `prompt_ids` must not be empty and fit the context. `tokenizer` may be null: then text is empty
+/// `prompt_ids` must not be empty and fit the context. An encoder-decoder reads them and writes a
+/// text of its own. `tokenizer` may be null: then text is empty
 /// and there are no stop texts. Collective over the ranks of the model, which call alike and get
 /// the same. Stops with "length" at max_new_tokens or a full context.
 Generated generate(engine::InferenceEngine& model, const text::Tokenizer* tokenizer,

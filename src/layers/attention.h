@@ -21,12 +21,12 @@ struct AttentionSaved {
   QkNormsSaved norms;
 };
 
-/// Where a layer is: its number in the whole model, among the layers of this rank that share a
-/// key/value cache, and among those with weights of their own.
+/// Where a layer is: its number in the whole model and among the layers of this rank that share a
+/// key/value cache, and what the names of its weights begin with (ModelSpec::layer_name).
 struct LayerPlace {
   int64_t in_model = 0;
   int64_t in_cache = 0;
-  int64_t group = 0;  // that names its weights (ModelSpec::group)
+  std::string name = "layers.0";
 };
 
 /// What an attention layer is built from.

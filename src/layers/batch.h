@@ -96,6 +96,8 @@ struct Batch {
 
   /// When bound: keys and values go to the cache and attention reads it (inference).
   const KvCacheBinding* cache = nullptr;
+  /// Of an encoder-decoder: what its encoder reads, as many sequences as here.
+  const Batch* encoder = nullptr;
   /// What layers with cross attention read.
   const Memory* memory = nullptr;
 };

@@ -1,15 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "layers/block.h"
 
-#include <fmt/format.h>
-
 namespace megalith::layers {
 
 Block::Block(parameters::ParameterSet& set, const LayerPlace& place, const BlockConfig& config,
              const Partition& partition)
     : is_parallel_(config.spec.parallel),
       materialised_(config.spec.attention.materialised),
-      name_(fmt::format("layers.{}", place.group)),
+      name_(place.name),
       attention_path_(set, name_ + ".norm_1",
                       {config.spec, config.hidden, place.in_model, DropoutSite::attention},
                       partition),
@@ -29,11 +27,10 @@ std::optional<Block::CrossHalf> Block::make_cross(parameters::ParameterSet& set,
                                                   const Partition& partition) {
   if (!config.spec.cross) return std::nullopt;
   MEGA_CHECK(!config.spec.parallel, "a parallel block with cross attention");
-  const std::string name = fmt::format("layers.{}", place.group);
   return CrossHalf{
-      Residual(set, name + ".norm_cross",
+      Residual(set, place.name + ".norm_cross",
                {config.spec, config.hidden, place.in_model, DropoutSite::cross}, partition),
-      CrossAttention(set, name + ".cross", place,
+      CrossAttention(set, place.name + ".cross", place,
                      {*config.spec.cross, config.spec.norm, config.hidden, config.context,
                       config.init_std, config.output_init_std},
                      partition)};

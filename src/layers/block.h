@@ -61,7 +61,7 @@ struct BlockGradients {
 
 class Block {
  public:
-  /// `place`: where the block is; the number in the model names its parameters and dropout draws.
+  /// `place`: where the block is, which names its parameters and its dropout draws.
   Block(parameters::ParameterSet& set, const LayerPlace& place, const BlockConfig& config,
         const Partition& partition);
 
@@ -73,6 +73,15 @@ class Block {
   /// the memory's accumulate. Collective over the tensor ranks.
   void backward(Context& context, const Batch& batch, const BlockGradients& gradients,
                 ConstView x_TH, BlockSaved& saved, Recompute recompute) const;
+
+  /// CrossAttention::keys_values and kv_columns of a block that has it.
+  void keep_memory(Context& context, const Memory& memory, View kv_SC) const {
+    const device::NameScope scope(context.device(), name_);
+    cross_.value().attention.keys_values(context, memory, kv_SC);
+  }
+  int64_t kept_columns(const Context& context) const {
+    return cross_.value().attention.kv_columns(context);
+  }
 
  private:
   struct CrossHalf {

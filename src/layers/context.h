@@ -21,7 +21,8 @@ enum class DropoutSite : uint64_t {
   attention = 3,
   mlp = 4,
   cross_probabilities = 5,
-  cross = 6
+  cross = 6,
+  decoder_embedding = 7  // of an encoder-decoder, whose encoder has the first
 };
 
 struct Context {

@@ -6,6 +6,13 @@
 #include "parallel/regions.h"
 
 namespace megalith::layers {
+namespace {
+
+DropoutSite site_of(const Batch& batch) {
+  return batch.encoder != nullptr ? DropoutSite::decoder_embedding : DropoutSite::embedding;
+}
+
+}  // namespace
 
 parameters::Parameter& declare_tokens(parameters::ParameterSet& set, const TokenTable& table,
                                       const Partition& partition, bool is_copy) {
@@ -95,22 +102,24 @@ void Embedding::forward(Context& context, const Batch& batch, View y_TH,
     context.inspect("sum", sum);
     norm_->forward(context, sum, x, saved != nullptr ? &saved->norm : nullptr);
   }
-  if (context.dropout > 0) {
-    kernels::dropout_forward(context.exec,
-                             {x, x, context.row_dropout(batch, 0, DropoutSite::embedding)});
-  }
+  if (context.dropout > 0)
+    kernels::dropout_forward(context.exec, {x, x, context.row_dropout(batch, 0, site_of(batch))});
   if (projection_) projection_->forward(context, x, y_TH);
   context.inspect("output", y_TH);
 }
 
+View Embedding::of_all_tokens(Context& context, const Batch& batch, View dy_TE,
+                              device::Tensor& memory) const {
+  if (!context.sequence) return dy_TE;
+  memory = context.workspace(dy_TE.dtype(), Shape{batch.num_tokens, dy_TE.size(1)});
+  parallel::scatter_rows_backward(context.exec, context.tensor, dy_TE, memory,
+                                  sequence_shard(batch), tokens_->name());
+  return memory;
+}
+
 void Embedding::table_gradients(Context& context, const Batch& batch, View dy_TE) const {
   device::Tensor gathered;
-  if (context.sequence) {
-    gathered = context.workspace(dy_TE.dtype(), Shape{batch.num_tokens, dy_TE.size(1)});
-    parallel::scatter_rows_backward(context.exec, context.tensor, dy_TE, gathered,
-                                    sequence_shard(batch), tokens_->name());
-  }
-  const View dy = context.sequence ? gathered.view : dy_TE;
+  const View dy = of_all_tokens(context, batch, dy_TE, gathered);
   if (positions_ != nullptr && positions_->trainable()) {
     kernels::embedding_backward(
         context.exec, {dy, batch.position_T, 0, from_position_0(positions_->gradient_sum())});
@@ -134,11 +143,39 @@ void Embedding::backward(Context& context, const Batch& batch, View dy_TH,
   }
   if (context.dropout > 0) {
     kernels::dropout_backward(context.exec,
-                              {dx, dx, context.row_dropout(batch, 0, DropoutSite::embedding)});
+                              {dx, dx, context.row_dropout(batch, 0, site_of(batch))});
   }
   if (norm_) norm_->backward(context, batch, {.dy_TH = dx, .dx_TH = dx}, saved.sum_TE, saved.norm);
   if (sinusoidal_) sinusoidal_->backward(context, batch, dx);
   table_gradients(context, batch, dx);
+}
+
+void Embedding::backward_both(Context& context, const Batch& batch, View dy_TH,
+                              View dencoder_TH) const {
+  MEGA_CHECK(positions_ == nullptr && types_ == nullptr && !norm_ && !projection_,
+             "an encoder-decoder's embedding is its table of tokens");
+  if (!tokens_->trainable()) return;
+  device::Tensor gathered[2];
+  View dy[2];
+  const Batch* const streams[] = {batch.encoder, &batch};
+  for (size_t i = 0; i < 2; ++i) {
+    const View own = i == 0 ? dencoder_TH : dy_TH;
+    if (context.dropout > 0) {
+      kernels::dropout_backward(
+          context.exec, {own, own, context.row_dropout(*streams[i], 0, site_of(*streams[i]))});
+    }
+    dy[i] = of_all_tokens(context, *streams[i], own, gathered[i]);
+    if (scale_ != 1) kernels::scale(context.exec, dy[i], scale_);
+  }
+  for (int64_t sample = 0; sample < batch.num_samples; ++sample) {
+    for (size_t i = 0; i < 2; ++i) {
+      const int64_t tokens = exact_div(streams[i]->num_tokens, batch.num_samples);
+      kernels::embedding_backward(
+          context.exec,
+          {dy[i].rows(sample * tokens, tokens), streams[i]->ids_T.rows(sample * tokens, tokens),
+           tokens_->declaration().shard.begin, tokens_->gradient_sum()});
+    }
+  }
 }
 
 }  // namespace megalith::layers

@@ -56,6 +56,10 @@ class Embedding {
   /// all.
   void backward(Context& context, const Batch& batch, View dy_TH,
                 const EmbeddingSaved& saved) const;
+  /// Of an encoder-decoder, whose embedding is its table of tokens alone: of a batch and of what its
+  /// encoder reads. Sums go sample by sample, first over the encoder's tokens, so that they do not
+  /// depend on micro-batches.
+  void backward_both(Context& context, const Batch& batch, View dy_TH, View dencoder_TH) const;
 
   parameters::Parameter& tokens() const { return *tokens_; }
 
@@ -66,6 +70,9 @@ class Embedding {
   }
   void look_up(Context& context, const Batch& batch, View y_TE) const;
   void table_gradients(Context& context, const Batch& batch, View dy_TE) const;
+  /// Of all of the batch's tokens; `memory` holds them where they come from several ranks.
+  View of_all_tokens(Context& context, const Batch& batch, View dy_TE,
+                     device::Tensor& memory) const;
   parameters::Parameter* tokens_;
   parameters::Parameter* positions_ = nullptr;
   parameters::Parameter* types_ = nullptr;

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "models/decoder.h"
 
-#include <algorithm>
 #include <cmath>
 
+#include "kernels/elementwise/pointwise.h"
 #include "layers/relative_bias.h"
 
 namespace megalith::models {
@@ -13,16 +13,17 @@ namespace {
 /// depth (Radford et al. 2019).
 layers::BlockConfig block_config(const ModelSpec& model, int64_t layer,
                                  const parameters::Parameter* relative) {
+  const int64_t depth = model.stack_end(layer) - model.stack_begin(layer);
   return {model.layer(layer),
           model.hidden,
           model.context,
           model.init_std,
-          model.init_std / std::sqrt(2.0 * static_cast<double>(model.num_layers())),
+          model.init_std / std::sqrt(2.0 * static_cast<double>(depth)),
           relative};
 }
 
 /// The table of relative positions as each layer of the stage is given it; null where there is
-/// none. All layers of the model share it.
+/// none. All layers of a stack share it.
 std::vector<const parameters::Parameter*> declare_relative(const ModelSpec& model,
                                                            parameters::ParameterSet& set,
                                                            const Stage& stage,
@@ -30,13 +31,21 @@ std::vector<const parameters::Parameter*> declare_relative(const ModelSpec& mode
   std::vector<const parameters::Parameter*> uses(static_cast<size_t>(stage.end - stage.begin));
   for (int64_t i = stage.begin; i < stage.end; ++i) {
     if (!model.layer(i).attention.relative) continue;
-    const parameters::Use use{static_cast<int>(i), static_cast<int>(model.num_layers())};
-    if (use.count > 1) set.begin_use(use);
+    const int64_t first = model.stack_begin(i), count = model.stack_end(i) - first;
+    if (count > 1) set.begin_use({static_cast<int>(i - first), static_cast<int>(count)});
     uses[static_cast<size_t>(i - stage.begin)] = &layers::declare_relative_bias(
-        set, "relative_bias.weight", model.layer(i).attention, model.init_std, partition);
-    if (use.count > 1) set.end_use();
+        set, model.is_encoder_layer(i) ? "encoder.relative_bias.weight" : "relative_bias.weight",
+        model.layer(i).attention, model.init_std, partition);
+    if (count > 1) set.end_use();
   }
   return uses;
+}
+
+/// The batch, with what cross attention reads where there is an encoder.
+layers::Batch with_memory(const layers::Batch& batch, const layers::Memory& memory) {
+  layers::Batch reading = batch;
+  if (memory.batch != nullptr) reading.memory = &memory;
+  return reading;
 }
 
 layers::TokenTable token_table(const ModelSpec& model, int tensor_shards) {
@@ -71,11 +80,15 @@ Decoder::Decoder(const ModelSpec& spec, parameters::ParameterSet& set, const Sta
   for (int64_t i = stage.begin; i < stage.end; ++i) {
     begins_.push_back(set.all().size());
     const parameters::Use use = use_of(spec, i);
+    const int64_t in_cache =
+        i - (spec.is_encoder_layer(i) ? stage.begin : std::max(stage.begin, spec.encoder_layers));
     if (use.count > 1) set.begin_use(use);
-    blocks_.emplace_back(set, layers::LayerPlace{i, i - stage.begin, spec.group(i)},
+    blocks_.emplace_back(set, layers::LayerPlace{i, in_cache, spec.layer_name(i)},
                          block_config(spec, i, relative[static_cast<size_t>(i - stage.begin)]),
                          partition);
     if (use.count > 1) set.end_use();
+    if (i + 1 == spec.encoder_layers)
+      encoder_norm_.emplace(set, "encoder.final_norm", spec.hidden, spec.final_norm, partition);
   }
   begins_.push_back(set.all().size());
   if (stage.has_head) {
@@ -92,65 +105,201 @@ Decoder::Decoder(const ModelSpec& spec, parameters::ParameterSet& set, const Sta
 
 View Decoder::input(layers::Context& context, const layers::Batch& batch,
                     DecoderSaved& saved) const {
-  saved.x_TH.resize(blocks_.size() + 1);
+  saved.x_TH.resize(blocks_.size());
   saved.blocks.resize(blocks_.size());
-  saved.x_TH[0] = context.saved(context.activation, Shape{batch.own.count, spec_.hidden});
-  return saved.x_TH[0];
+  saved.input_RH = context.saved(context.activation, Shape{StreamRows(batch).all(), spec_.hidden});
+  return saved.input_RH;
+}
+
+ConstView Decoder::memory_rows(const layers::Batch& batch, const DecoderSaved& saved) const {
+  if (batch.encoder == nullptr) return {};
+  return encoder_norm_ ? ConstView(saved.memory_TH)
+                       : StreamRows(batch).encoder(ConstView(saved.input_RH));
+}
+
+void Decoder::forward_block(layers::Context& context, const layers::Batch& batch,
+                            DecoderSaved& saved, const layers::RecomputePolicy& recompute,
+                            size_t block, View y_TH) const {
+  blocks_[block].forward(context, batch, saved.x_TH[block], y_TH, &saved.blocks[block],
+                         recompute.of(static_cast<int64_t>(block)));
+}
+
+/// The chunk's blocks of an encoder, its norm, and where no block of the decoder follows, the
+/// stage's output.
+void Decoder::forward_encoder(layers::Context& context, const layers::Batch& batch,
+                              DecoderSaved& saved, const layers::RecomputePolicy& recompute) const {
+  const StreamRows rows(batch);
+  const size_t blocks = encoder_blocks();
+  const bool ends = blocks == blocks_.size();
+  const auto place = [&](device::Tensor& where) -> View {
+    where = context.saved(context.activation, Shape{batch.encoder->own.count, spec_.hidden});
+    return where;
+  };
+  const auto place_output = [&] {
+    saved.output_RH = context.saved(context.activation, saved.input_RH.view.shape());
+    return rows.encoder(saved.output_RH.view);
+  };
+  saved.x_TH[0] = {{}, rows.encoder(saved.input_RH.view)};
+  for (size_t i = 0; i < blocks; ++i) {
+    const View y = i + 1 < blocks  ? place(saved.x_TH[i + 1])
+                   : encoder_norm_ ? place(saved.encoded_TH)
+                                   : place_output();
+    forward_block(context, *batch.encoder, saved, recompute, i, y);
+  }
+  if (encoder_norm_) {
+    const device::NameScope scope(context.device(), "encoder");
+    const View memory = ends ? place_output() : place(saved.memory_TH);
+    encoder_norm_->forward(context, saved.encoded_TH, memory, &saved.encoder_norm);
+    context.inspect("output", memory);
+  }
+  if (ends)
+    context.device().copy(rows.decoder(saved.output_RH.view), rows.decoder(saved.input_RH.view));
 }
 
 void Decoder::forward(layers::Context& context, const layers::Batch& batch, DecoderSaved& saved,
                       const layers::RecomputePolicy& recompute) const {
+  const StreamRows rows(batch);
   if (embedding_) {
     const device::NameScope scope(context.device(), "embedding");
     const View x = input(context, batch, saved);
-    embedding_->forward(context, batch, x, &saved.embedding);
+    embedding_->forward(context, batch, rows.decoder(x), &saved.embedding);
+    if (batch.encoder != nullptr)
+      embedding_->forward(context, *batch.encoder, rows.encoder(x), nullptr);
   }
-  for (size_t i = 0; i < blocks_.size(); ++i) {
-    saved.x_TH[i + 1] = context.saved(context.activation, saved.x_TH[i].view.shape());
-    blocks_[i].forward(context, batch, saved.x_TH[i], saved.x_TH[i + 1], &saved.blocks[i],
-                       recompute.of(static_cast<int64_t>(i)));
+  const size_t first = encoder_blocks();
+  if (first > 0) forward_encoder(context, batch, saved, recompute);
+  if (blocks_.empty()) saved.output_RH = {{}, saved.input_RH.view};
+  if (first == blocks_.size()) return;
+  const layers::Memory memory{batch.encoder, memory_rows(batch, saved), {}, {}};
+  const layers::Batch reading = with_memory(batch, memory);
+  saved.x_TH[first] = {{}, rows.decoder(saved.input_RH.view)};
+  for (size_t i = first; i < blocks_.size(); ++i) {
+    const bool is_last = i + 1 == blocks_.size();
+    device::Tensor& where = is_last ? saved.output_RH : saved.x_TH[i + 1];
+    const int64_t count = is_last && !stage_.has_head ? rows.all() : batch.own.count;
+    where = context.saved(context.activation, Shape{count, spec_.hidden});
+    forward_block(context, reading, saved, recompute, i, rows.decoder(where.view));
   }
+  if (batch.encoder != nullptr && !stage_.has_head)
+    context.device().copy(rows.encoder(saved.output_RH.view), memory.rows_TH);
 }
 
 void Decoder::loss(layers::Context& context, const layers::Batch& batch, DecoderSaved& saved,
-                   float z_loss, View loss_U, View dx_TH) const {
-  head_->forward_backward(context, batch, saved.x_TH.back(), z_loss, loss_U, dx_TH);
-  if (!blocks_.empty()) saved.x_TH.back() = {};
+                   float z_loss, View loss_U, View dx_RH) const {
+  const StreamRows rows(batch);
+  head_->forward_backward(context, batch, saved.output_RH, z_loss, loss_U, rows.decoder(dx_RH));
+  if (batch.encoder != nullptr)
+    kernels::fill(context.exec, rows.memory_gradient(context, dx_RH), 0);
+  saved.output_RH = {};
+}
+
+void Decoder::backward_block(layers::Context& context, const layers::Batch& batch,
+                             DecoderSaved& saved, const layers::RecomputePolicy& recompute,
+                             size_t block, View dx_TH, Completed completed) const {
+  if (block + 1 < blocks_.size()) saved.x_TH[block + 1] = {};
+  blocks_[block].backward(context, batch, {dx_TH, dx_TH}, saved.x_TH[block], saved.blocks[block],
+                          recompute.of(static_cast<int64_t>(block)));
+  saved.blocks[block] = {};
+  completed(block_parameters(block));
 }
 
 void Decoder::backward(layers::Context& context, const layers::Batch& batch, DecoderSaved& saved,
-                       const layers::RecomputePolicy& recompute, View dx_TH,
+                       const layers::RecomputePolicy& recompute, View dx_RH,
                        Completed completed) const {
-  for (size_t i = blocks_.size(); i-- > 0;) {
-    saved.x_TH[i + 1] = {};
-    blocks_[i].backward(context, batch, {dx_TH, dx_TH}, saved.x_TH[i], saved.blocks[i],
-                        recompute.of(static_cast<int64_t>(i)));
-    saved.blocks[i] = {};
-    completed(block_parameters(i));
+  const StreamRows rows(batch);
+  const size_t first = encoder_blocks();
+  saved.output_RH = {};
+  if (first < blocks_.size()) {
+    layers::Memory memory{batch.encoder, memory_rows(batch, saved), {}, {}};
+    if (batch.encoder != nullptr) memory.gradient_TH = rows.memory_gradient(context, dx_RH);
+    const layers::Batch reading = with_memory(batch, memory);
+    for (size_t i = blocks_.size(); i-- > first;)
+      backward_block(context, reading, saved, recompute, i, rows.decoder(dx_RH), completed);
   }
-  saved.x_TH[0] = {};
-  if (embedding_) {
-    const device::NameScope scope(context.device(), "embedding");
-    embedding_->backward(context, batch, dx_TH, saved.embedding);
-    saved.embedding = {};
+  if (encoder_norm_) {
+    const device::NameScope scope(context.device(), "encoder");
+    saved.memory_TH = {};
+    const View dx = rows.encoder_gradient(dx_RH);
+    const device::Tensor dy = context.workspace(context.activation, dx.shape());
+    kernels::cast(context.exec, rows.memory_gradient(context, dx_RH), dy);
+    context.inspect("output_gradient", dy);
+    encoder_norm_->backward(context, *batch.encoder, {.dy_TH = dy, .dx_TH = dx}, saved.encoded_TH,
+                            saved.encoder_norm);
+    saved.encoded_TH = {};
+    saved.encoder_norm = {};
+  }
+  for (size_t i = first; i-- > 0;) {
+    backward_block(context, *batch.encoder, saved, recompute, i, rows.encoder_gradient(dx_RH),
+                   completed);
+  }
+  if (!saved.x_TH.empty()) saved.x_TH[0] = {};
+  saved.input_RH = {};
+  if (!embedding_) return;
+  const device::NameScope scope(context.device(), "embedding");
+  if (batch.encoder != nullptr) {
+    embedding_->backward_both(context, batch, rows.decoder(dx_RH), rows.encoder_gradient(dx_RH));
+  } else {
+    embedding_->backward(context, batch, dx_RH, saved.embedding);
+  }
+  saved.embedding = {};
+}
+
+void Decoder::pass(layers::Context& context, const layers::Batch& batch, size_t begin, size_t end,
+                   View x_TH) const {
+  const device::Tensor other = context.workspace(context.activation, x_TH.shape());
+  View from = x_TH, to = other;
+  if ((end - begin) % 2 != 0) {  // they go back and forth between the two; the last one writes x_TH
+    context.device().copy(to, from);
+    std::swap(from, to);
+  }
+  for (size_t i = begin; i < end; ++i) {
+    blocks_[i].forward(context, batch, from, to, nullptr, layers::Recompute::none);
+    std::swap(from, to);
   }
 }
 
-void Decoder::hidden(layers::Context& context, const layers::Batch& batch, View x_TH) const {
-  const device::Tensor other = context.workspace(context.activation, x_TH.shape());
-  // Blocks go back and forth between the two; begin so that the last one writes x_TH.
-  View from = blocks_.size() % 2 == 0 ? x_TH : other.view;
-  View to = blocks_.size() % 2 == 0 ? other.view : x_TH;
+void Decoder::pass_encoder(layers::Context& context, const layers::Batch& batch, View x_TH) const {
+  pass(context, batch, 0, encoder_blocks(), x_TH);
+  if (!encoder_norm_) return;
+  const device::NameScope scope(context.device(), "encoder");
+  const device::Tensor before = context.workspace(context.activation, x_TH.shape());
+  context.device().copy(before, x_TH);
+  encoder_norm_->forward(context, before, x_TH, nullptr);
+}
+
+void Decoder::hidden(layers::Context& context, const layers::Batch& batch, View x_RH) const {
+  const StreamRows rows(batch);
   if (embedding_) {
     const device::NameScope scope(context.device(), "embedding");
-    embedding_->forward(context, batch, from, nullptr);
-  } else if (from.data() != x_TH.data()) {
-    context.device().copy(from, x_TH);
+    embedding_->forward(context, batch, rows.decoder(x_RH), nullptr);
+    if (batch.encoder != nullptr)
+      embedding_->forward(context, *batch.encoder, rows.encoder(x_RH), nullptr);
   }
-  for (const layers::Block& block : blocks_) {
-    block.forward(context, batch, from, to, nullptr, layers::Recompute::none);
-    std::swap(from, to);
+  layers::Memory memory;
+  if (batch.encoder != nullptr) {
+    pass_encoder(context, *batch.encoder, rows.encoder(x_RH));
+    memory = {batch.encoder, rows.encoder(x_RH), {}, {}};
   }
+  pass(context, with_memory(batch, memory), encoder_blocks(), blocks_.size(), rows.decoder(x_RH));
+}
+
+void Decoder::encode(layers::Context& context, const layers::Batch& batch, View x_TH,
+                     std::span<const View> kept) const {
+  if (embedding_) {
+    const device::NameScope scope(context.device(), "embedding");
+    embedding_->forward(context, batch, x_TH, nullptr);
+  }
+  pass_encoder(context, batch, x_TH);
+  const layers::Memory memory{&batch, x_TH, {}, {}};
+  for (size_t i = encoder_blocks(); i < blocks_.size(); ++i)
+    blocks_[i].keep_memory(context, memory, kept[i - encoder_blocks()]);
+}
+
+std::vector<int64_t> Decoder::kept_columns(const layers::Context& context) const {
+  std::vector<int64_t> columns;
+  for (size_t i = encoder_blocks(); i < blocks_.size(); ++i)
+    columns.push_back(blocks_[i].kept_columns(context));
+  return columns;
 }
 
 }  // namespace megalith::models

@@ -1,16 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
-// A stack of transformer blocks, causal or not, or the part of it that one pipeline stage holds:
-// embedding, a run of blocks, head. One model for training, scoring and cached generation.
+// A stack of transformer blocks, causal or not, or an encoder and a decoder that reads it, or the
+// part of these that one pipeline stage holds: embedding, a run of blocks, head. One model for
+// training, scoring and cached generation.
 #pragma once
 
+#include <algorithm>
 #include <memory>
 #include <optional>
+#include <span>
 #include <vector>
 
 #include "base/function_ref.h"
 #include "heads/head.h"
 #include "layers/block.h"
 #include "layers/embedding.h"
+#include "models/stream_rows.h"
 #include "spec/model_spec.h"
 
 namespace megalith::models {
@@ -28,9 +32,15 @@ struct Stage {
 
 /// What one micro-batch's forward keeps for its backward.
 struct DecoderSaved {
-  std::vector<device::Tensor> x_TH;  // [blocks + 1]: input of each block, output of the last
+  device::Tensor input_RH;           // of the stage (stream_rows.h)
+  device::Tensor output_RH;          // likewise; until it was sent, or the head has read it
+  std::vector<device::Tensor> x_TH;  // [blocks]: input of each block, of its own stream
   std::vector<layers::BlockSaved> blocks;
   layers::EmbeddingSaved embedding;
+  // Of a stage where an encoder ends:
+  device::Tensor encoded_TH;  // the input of its norm
+  layers::NormSaved encoder_norm;
+  device::Tensor memory_TH;  // its output, where layers of the decoder follow on the same stage
 };
 
 class Decoder {
@@ -43,24 +53,32 @@ class Decoder {
   /// The tied embedding of this stage; null when not tied or on a middle stage.
   parameters::Parameter* tied() const { return tied_; }
 
-  /// Places saved.x_TH[0]; the first stage's forward fills it, others receive into it.
+  /// Places saved.input_RH; the first stage's forward fills it, others receive into it.
   View input(layers::Context& context, const layers::Batch& batch, DecoderSaved& saved) const;
-  /// Fills `saved`; its last x_TH is the stage's output. Collective over the tensor ranks.
-  /// `recompute`: by block of this chunk.
+  /// Fills `saved`, with the stage's output. Collective over the tensor ranks. `recompute`: by
+  /// block of this chunk.
   void forward(layers::Context& context, const layers::Batch& batch, DecoderSaved& saved,
                const layers::RecomputePolicy& recompute) const;
-  /// The head's part of the last stage: loss_U, and dx_TH overwritten with the gradient of the
-  /// output of its last block. Releases that output.
+  /// The head's part of the last stage: loss_U, and dx_RH overwritten with the gradient of the
+  /// stage's output. Releases that output.
   void loss(layers::Context& context, const layers::Batch& batch, DecoderSaved& saved, float z_loss,
-            View loss_U, View dx_TH) const;
+            View loss_U, View dx_RH) const;
   /// Told which parameters have all of this micro-batch's gradient now.
   using Completed = FunctionRef<void(const parameters::ParameterRun&)>;
-  /// dx_TH: in, the gradient of the stage's output; out, of its input (on the first stage, used
-  /// up). Releases `saved` as it goes. `completed` hears of each block, from the last to the first.
+  /// dx_RH (StreamRows::all_gradients): in, the gradient of the stage's output; out, of its input
+  /// (on the first stage, used up). Releases `saved` as it goes. `completed` hears of each block,
+  /// from the last to the first.
   void backward(
       layers::Context& context, const layers::Batch& batch, DecoderSaved& saved,
-      const layers::RecomputePolicy& recompute, View dx_TH,
+      const layers::RecomputePolicy& recompute, View dx_RH,
       Completed completed = [](const parameters::ParameterRun&) {}) const;
+  /// What of such a buffer passes from this stage to the one before, and comes from the one after.
+  View input_gradient(const layers::Batch& batch, View dx_RH) const {
+    return StreamRows(batch).sent_gradient(dx_RH, stage_.begin >= spec_.encoder_layers);
+  }
+  View output_gradient(const layers::Batch& batch, View dx_RH) const {
+    return StreamRows(batch).sent_gradient(dx_RH, stage_.end >= spec_.encoder_layers);
+  }
 
   /// What loss() completes, and what the end of backward() does; none on other stages. The table of
   /// a tied model is of its embedding where that is in the same chunk.
@@ -74,13 +92,22 @@ class Decoder {
     return {begins_[block + 1], begins_[block + 2]};
   }
 
-  /// Inference, nothing kept. x_TH: in, the stage's input (not read on the first); out, the output
-  /// of its last block. Collective over the tensor ranks.
-  void hidden(layers::Context& context, const layers::Batch& batch, View x_TH) const;
+  /// Inference, nothing kept. x_RH (StreamRows::all rows): in, the stage's input (not read on the
+  /// first); out, its output. A batch with `memory` is the decoder's alone: layers of an encoder
+  /// pass it by. Collective over the tensor ranks.
+  void hidden(layers::Context& context, const layers::Batch& batch, View x_RH) const;
+  /// Inference, once for any number of such batches: the encoder's part. `batch`: what it reads.
+  /// x_TH: in, the stage's input (not read on the first); out, its output. kept: of each of this
+  /// chunk's layers of the decoder, overwritten with what its cross attention keeps
+  /// (Memory::kept). Collective over the tensor ranks.
+  void encode(layers::Context& context, const layers::Batch& batch, View x_TH,
+              std::span<const View> kept) const;
+  /// Columns of each of `kept`, one row per token of the encoder's.
+  std::vector<int64_t> kept_columns(const layers::Context& context) const;
   /// loss_U (f32; f64 where activations are) of each unit of the head's, from hidden().
-  void score(layers::Context& context, const layers::Batch& batch, ConstView x_TH,
+  void score(layers::Context& context, const layers::Batch& batch, ConstView x_RH,
              View loss_U) const {
-    head_->forward(context, batch, x_TH, loss_U);
+    head_->forward(context, batch, StreamRows(batch).decoder(x_RH), loss_U);
   }
   /// y_UO (f32 or f64) of a head of sequences or classes, from hidden().
   void outputs(layers::Context& context, const layers::Batch& batch, ConstView x_TH,
@@ -97,10 +124,30 @@ class Decoder {
   }
 
  private:
+  /// Blocks of this chunk that are an encoder's: the first ones.
+  size_t encoder_blocks() const {
+    return static_cast<size_t>(std::clamp(spec_.encoder_layers, stage_.begin, stage_.end) -
+                               stage_.begin);
+  }
+  /// Through blocks [begin, end) of this chunk, in place.
+  void pass(layers::Context& context, const layers::Batch& batch, size_t begin, size_t end,
+            View x_TH) const;
+  void forward_block(layers::Context& context, const layers::Batch& batch, DecoderSaved& saved,
+                     const layers::RecomputePolicy& recompute, size_t block, View y_TH) const;
+  void forward_encoder(layers::Context& context, const layers::Batch& batch, DecoderSaved& saved,
+                       const layers::RecomputePolicy& recompute) const;
+  void backward_block(layers::Context& context, const layers::Batch& batch, DecoderSaved& saved,
+                      const layers::RecomputePolicy& recompute, size_t block, View dx_TH,
+                      Completed completed) const;
+  /// The chunk's part of an encoder, with its norm, in place.
+  void pass_encoder(layers::Context& context, const layers::Batch& batch, View x_TH) const;
+  /// What cross attention of this stage reads.
+  ConstView memory_rows(const layers::Batch& batch, const DecoderSaved& saved) const;
   ModelSpec spec_;
   Stage stage_;
   std::optional<layers::Embedding> embedding_;
   std::vector<layers::Block> blocks_;
+  std::optional<layers::Norm> encoder_norm_;  // of the stage with the encoder's last layer
   std::unique_ptr<layers::Head> head_;
   parameters::Parameter* tied_ = nullptr;
   // Numbers of the first parameters of the embedding, of each block and of the head; their end.

@@ -22,11 +22,12 @@ using ::testing::IsEmpty;
 /// share the layers but not the order of buffers with `forward` and `loss`.
 double training_loss(LayerCase& c, layers::Context& context, const Decoder& model) {
   const ModelSpec& a = model.spec();
-  const auto x = c.tensor(Shape{c.tokens(), a.hidden}), loss = c.tensor(Shape{c.tokens()});
+  const StreamRows rows(c.batch());
+  const auto x = c.tensor(Shape{rows.all(), a.hidden}), loss = c.tensor(Shape{c.tokens()});
   const auto logits = c.tensor(Shape{c.tokens(), a.padded_vocab(2)});
   model.hidden(context, c.batch(), x);
   model.score(context, c.batch(), x, loss);
-  model.logits(context, x, logits);
+  model.logits(context, rows.decoder(x.view), logits);
   double sum = 0;
   for (int64_t t = 0; t < c.tokens(); ++t) {
     double exps = 0;
@@ -53,7 +54,8 @@ void expect_gradients(const engine::Settings& settings, layers::Recompute recomp
   layers::Context context = c.context();
   DecoderSaved saved;
   const auto loss = c.tensor(Shape{c.tokens()}),
-             dx = c.tensor(Shape{c.tokens(), settings.model.hidden});
+             dx = c.tensor(
+                 Shape{StreamRows(c.batch()).all_gradients(context), settings.model.hidden});
   model.forward(context, c.batch(), saved, {recompute});
   model.loss(context, c.batch(), saved, static_cast<float>(settings.z_loss), loss, dx);
   model.backward(context, c.batch(), saved, {recompute}, dx);
@@ -82,6 +84,29 @@ TEST(DecoderGradients, OfRelativePositions) {
   expect_gradients(settings, layers::Recompute::none);
 }
 
+TEST(EncoderDecoderGradients, EveryParameter) {
+  for (const bool tied : {true, false}) {
+    engine::Settings settings = tiny_f64_settings();
+    const models::ModelSpec tiny = settings.model;
+    settings.model = testing::toy_encoder_decoder_settings().model;
+    settings.model.hidden = tiny.hidden;
+    settings.model.context = tiny.context;
+    settings.model.vocab = tiny.vocab;
+    settings.model.head.tied = tied;
+    settings.decoder_length = 5;
+    settings.z_loss = 0.0625;
+    settings.model.for_each_layer([&](layers::LayerSpec& layer) {
+      layer.attention.heads = layer.attention.kv_heads = 2;
+      layer.attention.head_dim = layer.attention.rope.dim = 4;
+      layer.mlp.ffn = 6;
+      if (!layer.cross) return;
+      layer.cross->heads = layer.cross->kv_heads = 2;
+      layer.cross->head_dim = 4;
+    });
+    expect_gradients(settings, tied ? layers::Recompute::selective : layers::Recompute::full);
+  }
+}
+
 class FamilyGradients : public ::testing::TestWithParam<const Family*> {};
 
 TEST_P(FamilyGradients, EveryParameter) {
@@ -95,6 +120,7 @@ TEST_P(FamilyGradients, EveryParameter) {
                                                            .ffn = 6,
                                                            .context = 8,
                                                            .vocab = 20});
+  settings.decoder_length = 5;
   expect_gradients(settings, layers::Recompute::selective);
 }
 

@@ -37,6 +37,14 @@ RowMove place_of(Part part, const ModelSpec& model, int64_t layer, int64_t own_r
     move.period = 2;
     return move;
   }
+  if (part == Part::cross_key || part == Part::cross_value) {
+    const layers::AttentionSpec& cross = model.layer(layer).cross.value();
+    move.rows = cross.kv_heads * cross.head_dim;
+    move.block = cross.head_dim;
+    move.period = 2 * cross.head_dim;
+    if (part == Part::cross_value) move.ours = cross.head_dim;
+    return move;
+  }
   const layers::AttentionSpec& a = model.layer(layer).attention;
   const int64_t queries = a.heads / a.kv_heads * a.head_dim;  // of a group
   move.period = queries + 2 * a.head_dim;
@@ -54,15 +62,18 @@ int64_t unpadded_rows(const ModelSpec& model, const DeclaredTensor& tensor) {
   return is_vocabulary ? model.vocab : tensor.shape[0];
 }
 
+/// `number`: of the tensor's layer in its stack.
 TensorMap map_of(const ModelSpec& model, const DeclaredTensor& tensor, const ForeignRow& row,
-                 int64_t layer, std::string_view prefix) {
+                 int64_t number, std::string_view prefix) {
+  const int64_t layer =
+      tensor.name.starts_with("encoder.") ? number : number + model.encoder_layers;
   TensorMap map{tensor.name, tensor.shape, {}};
   for (const ForeignPiece& piece : row.pieces) {
     if (piece.part == Part::none) break;
     RowMove move = place_of(piece.part, model, layer, unpadded_rows(model, tensor));
     const bool behind = piece.name.starts_with('.');
     move.name =
-        std::string(behind ? prefix : "") + with_number(piece.name.substr(behind ? 1 : 0), layer);
+        std::string(behind ? prefix : "") + with_number(piece.name.substr(behind ? 1 : 0), number);
     const bool is_matrix = tensor.shape.num_dims() > 1;
     move.transposed = row.transposed && is_matrix;
     for (const RowMove& before : map.moves) {
@@ -155,11 +166,11 @@ std::vector<TensorMap> tensor_maps(const ModelSpec& model, const ForeignTable& t
   for (const DeclaredTensor& tensor : declared_tensors(model, tensor_shards)) {
     const size_t before = maps.size();
     for (const ForeignRow& row : table.rows) {
-      const auto layer = layer_of(row.ours, tensor.name);
-      if (!layer || (row.head && *row.head != model.head.kind) ||
+      const auto number = layer_of(row.ours, tensor.name);
+      if (!number || (row.head && *row.head != model.head.kind) ||
           (row.tied && *row.tied != model.head.tied))
         continue;
-      maps.push_back(map_of(model, tensor, row, *layer, table.prefix));
+      maps.push_back(map_of(model, tensor, row, *number, table.prefix));
       break;
     }
     if (maps.size() == before) {

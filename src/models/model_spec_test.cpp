@@ -206,7 +206,9 @@ TEST(ModelSpec, CountsWhatItsLayersDeclare) {
   relative.for_each_layer(
       [](layers::LayerSpec& layer) { layer.attention.relative = layers::RelativeSpec{}; });
   for (const ModelSpec& model :
-       {gpt2({.hidden = 48, .heads = 4}), both, normed, whole, crossed, relative, classifier()}) {
+       {gpt2({.hidden = 48, .heads = 4}), both, normed, whole, crossed, relative, classifier(),
+        kT5.make({.layers = 2, .decoder_layers = 3, .hidden = 48, .heads = 4, .ffn = 20}, "t"),
+        kMt5.make({.layers = 3, .decoder_layers = 1, .hidden = 48, .heads = 4}, "t")}) {
     int64_t elements = 0;
     for (const DeclaredTensor& tensor : declared_tensors(model))
       elements += tensor.shape.num_elements();
@@ -234,6 +236,25 @@ TEST(ModelSpec, ImpossibleOnesAreRefused) {
   refuses([](ModelSpec& m) { m.layers[0].norm.bias = true; }, "bias");
   refuses([](ModelSpec& m) { m.layers[0].norm.eps = 0; }, "epsilon");
   refuses([](ModelSpec& m) { m.vocab = 0; }, "vocab");
+  const auto refuses_t5 = [&](auto change, const char* what) {
+    refuses(
+        [&](ModelSpec& m) {
+          m = kT5.make({.layers = 2, .hidden = 64, .heads = 4, .vocab = 100}, "t");
+          change(m);
+        },
+        what);
+  };
+  refuses_t5([](ModelSpec& m) { m.encoder_layers = 4; }, "leave no decoder");
+  refuses_t5([](ModelSpec& m) { m.encoder_layers = -1; }, "encoder_layers is -1");
+  refuses_t5([](ModelSpec& m) { m.encoder_layers = 1; }, "layer 1 of a decoder is without");
+  refuses_t5([](ModelSpec& m) { m.layers[3].cross->causal = true; }, "an order of positions");
+  refuses_t5([](ModelSpec& m) { m.layers[3].cross->kv_heads = 3; }, "kv_heads");
+  refuses_t5([](ModelSpec& m) { m.layers[1].attention.causal = true; }, "some layers are causal");
+  refuses_t5([](ModelSpec& m) { m.layers[2].attention.relative->buckets = 16; }, "share one table");
+  refuses_t5([](ModelSpec& m) { m.embedding.token_types = 2; }, "table of tokens alone");
+  refuses_t5([](ModelSpec& m) { m.head = classifier().head; }, "a language model's");
+  refuses_t5([](ModelSpec& m) { m.layer_groups = 1; }, "do not share their weights");
+  refuses_t5([](ModelSpec& m) { m.decoder_start = 100; }, "outside the vocabulary");
   refuses([](ModelSpec& m) { m.head.scale = 0; }, "logits");
   refuses([](ModelSpec& m) { m.head.outputs = 2; }, "of heads of sequences");
   refuses(
@@ -293,7 +314,7 @@ TEST(ModelSpec, ImpossibleOnesAreRefused) {
         m.layers[1].cross = m.layers[1].attention;
         m.layers[1].cross->causal = false;
       },
-      "encoder stack");
+      "no encoder before it");
   refuses([](ModelSpec& m) { m.layers.clear(); }, "layers");
   refuses(
       [](ModelSpec& m) {

@@ -23,6 +23,7 @@ constexpr std::string_view kWhere = "recipe: model.family";
 
 Sizes sizes_of(const ModelSection& m) {
   return {.layers = m.layers,
+          .decoder_layers = m.decoder_layers,
           .hidden = m.hidden,
           .heads = m.heads,
           .kv_heads = m.kv_heads,
@@ -43,9 +44,18 @@ double factor_of(const ModelSection& m, layers::RopeScaling scaling) {
 /// What the recipe says of rotary positions; `familys`: but what layers of their own angles keep.
 void set_positions(const ModelSection& m, bool familys_angles, LayerSpec& layer) {
   layers::RopeSpec& rope = layer.attention.rope;
+  std::optional<layers::RelativeSpec>& relative = layer.attention.relative;
   using config::PositionKind;
-  const auto familys = rope.dim > 0 ? PositionKind::rope : PositionKind::none;
-  if (m.position.value_or(familys) != PositionKind::rope) {
+  const auto familys = rope.dim > 0 ? PositionKind::rope
+                       : relative   ? PositionKind::relative
+                                    : PositionKind::none;
+  const PositionKind position = m.position.value_or(familys);
+  if (position != PositionKind::relative) {
+    relative.reset();
+  } else if (!relative) {
+    relative = layers::RelativeSpec{};
+  }
+  if (position != PositionKind::rope) {
     rope = {};
     return;
   }
@@ -113,14 +123,16 @@ void set_layer(const ModelSection& m, bool familys_angles, LayerSpec& layer) {
     layer.mlp.activation = static_cast<layers::Activation>(static_cast<int>(chosen) + 1);
   }
   layer.attention.qk_norm = m.qk_norm.value_or(layer.attention.qk_norm);
+  if (layer.cross) layer.cross->qk_norm = m.qk_norm.value_or(layer.cross->qk_norm);
   layer.mlp.gated = m.mlp.value_or(layer.mlp.gated ? config::Mlp::gated : config::Mlp::plain) ==
                     config::Mlp::gated;
   if (m.parallel_block) layer.parallel = *m.parallel_block;
   if (m.bias) layer.attention.qkv_bias = layer.attention.output_bias = layer.mlp.bias = *m.bias;
+  if (m.bias && layer.cross) layer.cross->qkv_bias = layer.cross->output_bias = *m.bias;
   // Root-mean-square norms have none.
   layer.norm.bias = layer.norm.kind == layers::NormKind::layer && m.bias.value_or(true);
   layer.norm.eps = m.norm_eps;
-  layer.attention.materialised = m.attention == config::Attention::materialised;
+  layer.set_materialised(m.attention == config::Attention::materialised);
   set_positions(m, familys_angles, layer);
 }
 
@@ -168,7 +180,17 @@ ModelSpec model_of(const config::Recipe& recipe, int64_t vocab) {
   if (!m.position.is_familys()) {
     model.embedding.position = embedding_position(m);
   }
-  if (m.tied) model.head.tied = *m.tied;
+  if (m.tied && *m.tied != model.head.tied) {
+    model.head.tied = *m.tied;
+    model.head.scale = 1;  // a family's is of what a tied table gives
+  }
+  if (!model.is_encoder_decoder() && (m.decoder_layers > 0 || m.decoder_start > 0)) {
+    throw UserError(
+        "recipe: model.decoder_layers and model.decoder_start are of encoder-decoders, and "
+        "model.family {} has one stack of layers",
+        m.family);
+  }
+  model.decoder_start = m.decoder_start;
   if (recipe.train.sentence_pairs != config::SentencePairs::none) ask_about_pairs(model);
   model.dropout = m.dropout;
   model.init_std = m.init_std;
@@ -198,6 +220,7 @@ void complete(ModelSection& m) {
   const LayerSpec& layer = model.layers.front();
   const layers::AttentionSpec& a = layer.attention;
   if (m.ffn == 0 && possible) m.ffn = layer.mlp.ffn;
+  if (m.decoder_layers == 0 && model.is_encoder_decoder()) m.decoder_layers = m.layers;
   if (!m.tied) m.tied = model.head.tied;
   m.norm = m.norm.value_or(named(layer.norm.kind));
   m.norm_place = m.norm_place.value_or(layer.norm_place);
@@ -210,7 +233,8 @@ void complete(ModelSection& m) {
   const bool one_bias = norm_agrees && a.qkv_bias == a.output_bias && a.qkv_bias == layer.mlp.bias;
   if (!m.bias && one_bias) m.bias = layer.mlp.bias;
   if (m.position.is_familys()) {
-    m.position = named(model.embedding.position, a.rope);
+    m.position =
+        a.relative ? config::PositionKind::relative : named(model.embedding.position, a.rope);
   }
   if (m.rope.base == 0 && model.is_uniform()) m.rope.base = a.rope.base;
   m.rope.scaling = m.rope.scaling.value_or(a.rope.scaling);

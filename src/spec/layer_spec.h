@@ -115,6 +115,11 @@ struct LayerSpec {
   /// a window.
   std::optional<AttentionSpec> cross;
   MlpSpec mlp;
+  /// Of both kinds of attention.
+  void set_materialised(bool materialised) {
+    attention.materialised = materialised;
+    if (cross) cross->materialised = materialised;
+  }
   void visit(config::FieldVisitor& v);
   friend bool operator==(const LayerSpec&, const LayerSpec&) = default;
 };

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <numeric>
+#include <span>
 
 #include "base/integer.h"
 #include "base/subtree.h"
@@ -81,11 +82,55 @@ void check_layer(const LayerSpec& layer, std::vector<std::string>& faults) {
     faults.emplace_back("parallel blocks have their norms before attention and MLP");
   if (!layer.attention_norm && layer.norm_place != layers::NormPlace::pre)
     faults.emplace_back("attention is without a norm only where norms stand before it");
-  if (layer.cross) {
-    faults.emplace_back(
-        "a layer with cross attention reads the rows of an encoder, and there is no encoder stack "
-        "yet");
+  if (layer.cross) check_attention(*layer.cross, faults);
+  if (layer.cross && layer.parallel) faults.emplace_back("parallel blocks have no cross attention");
+}
+
+/// Cross attention has no order of positions.
+bool is_ordered(const layers::AttentionSpec& a) {
+  return a.causal || a.rope.dim > 0 || a.relative || a.window > 0;
+}
+
+/// An encoder is of layers without cross attention that see both ways, a decoder of causal ones
+/// with it.
+void check_stacks(const ModelSpec& m, std::vector<std::string>& faults) {
+  if (m.encoder_layers < 0 || m.encoder_layers >= m.num_layers()) {
+    faults.push_back(m.encoder_layers < 0 ? fmt::format("encoder_layers is {}", m.encoder_layers)
+                                          : fmt::format("encoder_layers {} of {} leave no decoder",
+                                                        m.encoder_layers, m.num_layers()));
+    return;
   }
+  for (int64_t i = 0; i < m.num_layers(); ++i) {
+    const LayerSpec& layer = m.layer(i);
+    const bool crosses = m.is_encoder_decoder() && !m.is_encoder_layer(i);
+    if (layer.cross.has_value() != crosses) {
+      faults.push_back(fmt::format("layer {} {}", i,
+                                   crosses ? "of a decoder is without cross attention"
+                                           : "has cross attention, which reads an encoder's rows, "
+                                             "and there is no encoder before it"));
+      return;
+    }
+    if (crosses && is_ordered(*layer.cross)) {
+      faults.push_back(fmt::format("cross attention of layer {} has an order of positions", i));
+      return;
+    }
+  }
+  if (!m.is_encoder_decoder()) return;
+  if (m.encoder_layers >= m.num_layers())
+    faults.push_back(
+        fmt::format("encoder_layers {} of {} leave no decoder", m.encoder_layers, m.num_layers()));
+  if (m.embedding.position != layers::PositionKind::none || m.embedding.token_types > 0 ||
+      m.embedding.norm || m.embedding.width != 0)
+    faults.emplace_back(
+        "the embedding of an encoder-decoder is its table of tokens alone: no learned positions, "
+        "token types, norm or width");
+  if (m.layer_groups != 0)
+    faults.emplace_back("layers of an encoder-decoder do not share their weights");
+  if (m.head.kind != layers::HeadKind::language_model)
+    faults.emplace_back("the head of an encoder-decoder is a language model's");
+  if (m.decoder_start < 0 || m.decoder_start >= m.vocab)
+    faults.push_back(
+        fmt::format("decoder_start {} is outside the vocabulary of {}", m.decoder_start, m.vocab));
 }
 
 void check_sizes(const ModelSpec& m, std::vector<std::string>& faults) {
@@ -119,11 +164,19 @@ void ModelSpec::for_each_layer(FunctionRef<void(LayerSpec&)> change) {
 }
 
 bool ModelSpec::is_causal() const {
-  return std::ranges::all_of(layers, [](const LayerSpec& layer) { return layer.attention.causal; });
+  return std::ranges::all_of(layers.begin() + encoder_layers, layers.end(),
+                             [](const LayerSpec& layer) { return layer.attention.causal; });
+}
+
+std::string ModelSpec::layer_name(int64_t layer) const {
+  if (is_encoder_layer(layer)) return fmt::format("encoder.layers.{}", layer);
+  return fmt::format("layers.{}", group(layer) - encoder_layers);
 }
 
 bool ModelSpec::shares_weights() const {
-  return layer_groups > 0 || (!layers.empty() && layers.front().attention.relative.has_value());
+  return layer_groups > 0 || std::ranges::any_of(layers, [](const LayerSpec& layer) {
+           return layer.attention.relative.has_value();
+         });
 }
 
 bool ModelSpec::is_uniform() const {
@@ -141,11 +194,12 @@ int64_t ModelSpec::num_parameters() const {
   for (int64_t i = 0; i < num_layers(); ++i) {
     if (i == 0 || group(i) != group(i - 1)) total += layer_parameters(layer(i), hidden);
   }
-  if (!layers.empty() && layers.front().attention.relative) {
-    const layers::AttentionSpec& a = layers.front().attention;
-    total += a.relative->buckets * a.heads;
+  for (int64_t i = 0; i < num_layers(); ++i) {
+    const layers::AttentionSpec& a = layer(i).attention;
+    if (a.relative && stack_begin(i) == i) total += a.relative->buckets * a.heads;
   }
   if (head.norm) total += norm_parameters(final_norm, hidden);
+  if (is_encoder_decoder()) total += norm_parameters(final_norm, hidden);
   return total + layers::head_type(head.kind).num_parameters(head, hidden, table_width(), vocab);
 }
 
@@ -157,16 +211,22 @@ void ModelSpec::check(const std::string& where) const {
   std::vector<std::string> faults;
   check_sizes(*this, faults);
   for (size_t i = 0; i < layers.size() && faults.empty(); ++i) check_layer(layers[i], faults);
-  if (std::ranges::any_of(layers, [&](const LayerSpec& layer) {
-        return layer.attention.causal != layers.front().attention.causal;
-      })) {
+  if (faults.empty()) check_stacks(*this, faults);
+  const auto differ = [](std::span<const LayerSpec> stack) {
+    return std::ranges::any_of(stack, [&](const LayerSpec& layer) {
+      return layer.attention.causal != stack.front().attention.causal;
+    });
+  };
+  const auto first = static_cast<size_t>(std::clamp<int64_t>(encoder_layers, 0, num_layers()));
+  const std::span<const LayerSpec> all(layers);
+  if (differ(all.first(first)) || differ(all.subspan(first)))
     faults.emplace_back("some layers are causal and others are not");
-  }
-  if (std::ranges::any_of(layers, [&](const LayerSpec& layer) {
-        const layers::AttentionSpec &a = layer.attention, &first = layers.front().attention;
-        return a.relative != first.relative || (a.relative && a.heads != first.heads);
-      })) {
-    faults.emplace_back("layers share one table of relative positions and differ in it");
+  for (const auto stack : {all.first(first), all.subspan(first)}) {
+    if (std::ranges::any_of(stack, [&](const LayerSpec& layer) {
+          const layers::AttentionSpec &a = layer.attention, &b = stack.front().attention;
+          return a.relative != b.relative || (a.relative && a.heads != b.heads);
+        }))
+      faults.emplace_back("layers share one table of relative positions and differ in it");
   }
   if (layer_groups < 0 || layer_groups > num_layers()) {
     faults.push_back(fmt::format("layer_groups {} of {} layers", layer_groups, num_layers()));
@@ -196,6 +256,25 @@ void ModelSpec::check(const std::string& where) const {
   if (!faults.empty()) throw UserError("{}: {}", where, fmt::join(faults, "; "));
 }
 
+namespace {
+
+/// What keeps `shards` from splitting these heads, in words; empty: nothing.
+std::string heads_fault(const layers::AttentionSpec& a, int shards) {
+  const int64_t kv_rows = 2 * a.kv_heads * a.head_dim;
+  if (a.heads % shards != 0) return fmt::format("does not divide model.heads {}", a.heads);
+  if (!shares_of_heads(shards, a.kv_heads))
+    return fmt::format("and model.kv_heads {}: neither divides the other", a.kv_heads);
+  if (kv_rows % shards != 0)
+    return fmt::format("does not divide the {} rows of keys and values", kv_rows);
+  if (a.qk_norm == layers::QkNorm::whole && a.kv_heads * a.head_dim % shards != 0) {
+    return fmt::format("does not divide the {} weights of the norm over all keys",
+                       a.kv_heads * a.head_dim);
+  }
+  return "";
+}
+
+}  // namespace
+
 std::string split_fault(const ModelSpec& model, int shards, int ranks) {
   if (shards < 1 || ranks < 1) return "";
   const auto fault = [&](const std::string& what) {
@@ -203,24 +282,18 @@ std::string split_fault(const ModelSpec& model, int shards, int ranks) {
                        default_tensor_shards(model));
   };
   for (const LayerSpec& layer : model.layers) {
-    const layers::AttentionSpec& a = layer.attention;
-    const int64_t kv_rows = 2 * a.kv_heads * a.head_dim;
-    if (a.heads % shards != 0) return fault(fmt::format("does not divide model.heads {}", a.heads));
-    if (!shares_of_heads(shards, a.kv_heads))
-      return fault(fmt::format("and model.kv_heads {}: neither divides the other", a.kv_heads));
-    if (kv_rows % shards != 0)
-      return fault(fmt::format("does not divide the {} rows of keys and values", kv_rows));
-    if (a.qk_norm == layers::QkNorm::whole && a.kv_heads * a.head_dim % shards != 0) {
-      return fault(fmt::format("does not divide the {} weights of the norm over all keys",
-                               a.kv_heads * a.head_dim));
+    for (const layers::AttentionSpec* a :
+         {&layer.attention, layer.cross ? &*layer.cross : nullptr}) {
+      if (a == nullptr) continue;
+      if (const std::string what = heads_fault(*a, shards); !what.empty()) return fault(what);
+      if (!shares_of_heads(ranks, a->kv_heads)) {
+        return fmt::format(
+            "parallel.tensor {} and model.kv_heads {}: neither divides the other; set {}", ranks,
+            a->kv_heads, std::gcd(ranks, a->kv_heads));
+      }
     }
     if (layer.mlp.ffn % shards != 0)
       return fault(fmt::format("does not divide model.ffn {}", layer.mlp.ffn));
-    if (!shares_of_heads(ranks, a.kv_heads)) {
-      return fmt::format(
-          "parallel.tensor {} and model.kv_heads {}: neither divides the other; set {}", ranks,
-          a.kv_heads, std::gcd(ranks, a.kv_heads));
-    }
   }
   return "";
 }
@@ -229,6 +302,7 @@ int default_tensor_shards(const ModelSpec& model) {
   int64_t shards = 8;
   for (const LayerSpec& layer : model.layers) {
     shards = std::gcd(std::gcd(shards, layer.attention.heads), layer.attention.kv_heads);
+    if (layer.cross) shards = std::gcd(std::gcd(shards, layer.cross->heads), layer.cross->kv_heads);
   }
   return static_cast<int>(shards);
 }

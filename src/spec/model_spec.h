@@ -25,6 +25,11 @@ struct ModelSpec {
   double init_std = 0.02;
   layers::EmbeddingSpec embedding;
   std::vector<layers::LayerSpec> layers = std::vector<layers::LayerSpec>(12);
+  /// The first of the layers that make an encoder: they read a text of their own, and the cross
+  /// attention of the others, the decoder, reads what they make of it (Vaswani et al. 2017). The
+  /// tables of tokens and the kind of the final norm are one for both. 0: there is one stack.
+  int64_t encoder_layers = 0;
+  int64_t decoder_start = 0;  // of an encoder-decoder: the token before a decoder's first
   /// Runs of layers that share their weights (Lan et al. 2020): group(i) has those of layer i. 0:
   /// every layer has its own.
   int64_t layer_groups = 0;
@@ -42,9 +47,20 @@ struct ModelSpec {
   }
   /// Some layers have weights, or a table, together.
   bool shares_weights() const;
+  /// The layers of the stack that a layer is in: [stack_begin, stack_end).
+  int64_t stack_begin(int64_t layer) const { return is_encoder_layer(layer) ? 0 : encoder_layers; }
+  int64_t stack_end(int64_t layer) const {
+    return is_encoder_layer(layer) ? encoder_layers : num_layers();
+  }
+  /// What the names of its parameters begin with: "layers.3", in an encoder "encoder.layers.3". Each
+  /// stack counts from 0.
+  std::string layer_name(int64_t layer) const;
   /// All layers alike.
   bool is_uniform() const;
-  /// Every token sees those before it and itself alone: what predicting the next one needs.
+  bool is_encoder_decoder() const { return encoder_layers > 0; }
+  bool is_encoder_layer(int64_t layer) const { return layer < encoder_layers; }
+  /// Every token of the stack with the head sees those before it and itself alone: what predicting
+  /// the next one needs.
   bool is_causal() const;
   /// Of the tables of tokens, positions and token types.
   int64_t table_width() const { return embedding.width != 0 ? embedding.width : hidden; }

@@ -56,18 +56,44 @@ engine::Settings toy_relative_settings() {
   return settings;
 }
 
+engine::Settings toy_encoder_decoder_settings() {
+  engine::Settings settings = toy_settings();
+  models::ModelSpec& model = settings.model;
+  model.set_num_layers(5);
+  model.encoder_layers = 2;
+  model.embedding.position = layers::PositionKind::none;
+  for (int64_t i = 0; i < model.num_layers(); ++i) {
+    layers::LayerSpec& layer = model.layers[static_cast<size_t>(i)];
+    layer.attention.rope.dim = layer.attention.head_dim;
+    layer.attention.causal = !model.is_encoder_layer(i);
+    if (model.is_encoder_layer(i)) continue;
+    layer.cross = layer.attention;
+    layer.cross->rope = {};
+    layer.cross->causal = false;
+  }
+  settings.decoder_length = 8;
+  return settings;
+}
+
 models::ModelSpec toy_family_model(const models::Family& family, const models::Sizes& sizes) {
   constexpr int64_t kWhole = 7;
   models::Sizes whole = sizes;
   whole.layers = kWhole;
   models::ModelSpec model = family.make(whole, "toy");
-  model.layers.erase(model.layers.begin(), model.layers.begin() + (kWhole - sizes.layers));
+  if (model.is_encoder_decoder()) {
+    whole.layers = sizes.layers - 1;
+    whole.decoder_layers = sizes.layers;
+    model = family.make(whole, "toy");
+  } else {
+    model.layers.erase(model.layers.begin(), model.layers.begin() + (kWhole - sizes.layers));
+  }
   model.dropout = 0.1;
   model.init_std = 0.1;
   model.for_each_layer([&](layers::LayerSpec& layer) {
     layers::AttentionSpec& a = layer.attention;
     if (a.window > 0) a.window = 5;
     if (a.softcap > 0) a.softcap = 3;
+    if (a.relative) a.relative = layers::RelativeSpec{.buckets = 8, .max_distance = 6};
     if (&family != &models::kPhi3) return;
     a.rope.scaling = layers::RopeScaling::longrope;
     a.rope.factor = 2;
@@ -91,6 +117,7 @@ engine::Settings toy_family_settings(const models::Family& family) {
                                              .ffn = 20,
                                              .context = 16,
                                              .vocab = 100});
+  if (settings.model.is_encoder_decoder()) settings.decoder_length = 8;
   return settings;
 }
 
@@ -101,46 +128,62 @@ void set_ffn(models::ModelSpec& model, int64_t ffn) {
   model.for_each_layer([&](layers::LayerSpec& layer) { layer.mlp.ffn = ffn; });
 }
 void set_materialised(models::ModelSpec& model, bool materialised) {
-  model.for_each_layer(
-      [&](layers::LayerSpec& layer) { layer.attention.materialised = materialised; });
+  model.for_each_layer([&](layers::LayerSpec& layer) { layer.set_materialised(materialised); });
 }
 
 namespace {
 
-/// One sample's tokens, one more than the sample is long.
-std::vector<int32_t> sample_tokens(const engine::Settings& settings, int64_t sample) {
+/// One sample's tokens.
+std::vector<int32_t> sample_tokens(const engine::Settings& settings, int64_t sample,
+                                   int64_t count) {
   const auto vocab = static_cast<uint64_t>(settings.model.vocab);
   const auto draws = random_key(77, static_cast<uint64_t>(sample));
   uint64_t token = random_key(draws, uint64_t{1}) % vocab;
   std::vector<int32_t> tokens;
-  for (int64_t t = 0; t <= settings.sequence_length(); ++t) {
+  for (int64_t t = 0; t < count; ++t) {
     tokens.push_back(static_cast<int32_t>(token));
     token = (7 * token + 3 + random_key(draws, static_cast<uint64_t>(t + 2)) % 3) % vocab;
   }
   return tokens;
 }
 
+/// Where the second document of a sample of `length` tokens begins; `length`: there is one. Two
+/// documents in two of three samples; where the second begins moves through the sample.
+int64_t second_document(const engine::Settings& settings, int64_t sample, int64_t length) {
+  return settings.ragged && sample % 3 != 0 ? 1 + sample * 5 % (length - 1) : length;
+}
+
+/// As many tokens as a sample has.
+void append_tokens(std::span<const int32_t> ids, int64_t sample, int64_t second,
+                   data::HostTokens& tokens) {
+  const int64_t length = tokens.sequence_length;
+  tokens.ids_T.insert(tokens.ids_T.end(), ids.begin(), ids.begin() + length);
+  for (int64_t t = 0; t < length; ++t)
+    tokens.position_T.push_back(static_cast<int32_t>(t < second ? t : t - second));
+  const int32_t begin = tokens.cu_seqlens.back();
+  if (second < length) {
+    tokens.cu_seqlens.push_back(static_cast<int32_t>(begin + second));
+    tokens.sequence_sample.push_back(sample);
+  }
+  tokens.cu_seqlens.push_back(static_cast<int32_t>(begin + length));
+  tokens.sequence_sample.push_back(sample);
+}
+
+/// An encoder reads the first of the sample's tokens, the decoder the next ones.
 void append_sample(const engine::Settings& settings, int64_t sample, data::HostBatch& batch) {
-  const int64_t length = settings.sequence_length();
-  const std::vector<int32_t> tokens = sample_tokens(settings, sample);
-  // Two documents in two of three samples; where the second begins moves through the sample.
-  const bool two = settings.ragged && sample % 3 != 0;
-  const int64_t second = two ? 1 + sample * 5 % (length - 1) : length;
+  const int64_t length = settings.loss_length();
+  const int64_t read = settings.model.is_encoder_decoder() ? settings.sequence_length() : 0;
+  const std::vector<int32_t> all = sample_tokens(settings, sample, read + length + 1);
+  const auto tokens = std::span(all).subspan(static_cast<size_t>(read));
+  const int64_t second = second_document(settings, sample, length);
+  append_tokens(tokens, sample, second, batch);
+  if (read > 0) append_tokens(all, sample, second_document(settings, sample, read), batch.encoder);
   for (int64_t t = 0; t < length; ++t) {
-    batch.ids_T.push_back(tokens[static_cast<size_t>(t)]);
     batch.targets_T.push_back(tokens[static_cast<size_t>(t + 1)]);
-    batch.position_T.push_back(static_cast<int32_t>(t < second ? t : t - second));
     const bool last = settings.ragged && (t == second - 1 || t == length - 1);
     batch.loss_weight_T.push_back(last ? 0.0f : 1.0f);
     batch.total_weight += static_cast<double>(batch.loss_weight_T.back());
   }
-  const int32_t begin = batch.cu_seqlens.back();
-  if (two) {
-    batch.cu_seqlens.push_back(static_cast<int32_t>(begin + second));
-    batch.sequence_sample.push_back(sample);
-  }
-  batch.cu_seqlens.push_back(static_cast<int32_t>(begin + length));
-  batch.sequence_sample.push_back(sample);
 }
 
 /// A target and a weight (0, 1 or 2) for each sequence instead, which its last token tells.
@@ -178,10 +221,14 @@ engine::Settings toy_sequence_settings(layers::HeadKind kind) {
 
 data::HostBatch toy_batch(const engine::Settings& settings, int64_t first, int64_t count) {
   data::HostBatch batch;
-  batch.first_sample = first;
-  batch.num_samples = count;
-  batch.sequence_length = settings.sequence_length();
-  batch.cu_seqlens.push_back(0);
+  const auto begin = [&](int64_t length, data::HostTokens& tokens) {
+    tokens.first_sample = first;
+    tokens.num_samples = count;
+    tokens.sequence_length = length;
+    tokens.cu_seqlens.push_back(0);
+  };
+  begin(settings.loss_length(), batch);
+  if (settings.model.is_encoder_decoder()) begin(settings.sequence_length(), batch.encoder);
   for (int64_t sample = first; sample < first + count; ++sample)
     append_sample(settings, sample, batch);
   if (layers::loss_shape(settings.model.head).pairs)

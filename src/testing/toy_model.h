@@ -23,8 +23,13 @@ engine::Settings toy_llama_settings();
 /// distances.
 engine::Settings toy_relative_settings();
 
+/// An encoder of two layers, whose samples have 16 tokens, and a decoder of three, whose have 8, with
+/// rotary positions.
+engine::Settings toy_encoder_decoder_settings();
+
 /// The last layers of seven of a family, so that those with a window and those without meet; the
-/// windows and caps of a toy, scaled positions where the family is known for them.
+/// windows and caps of a toy, scaled positions where the family is known for them. Of an
+/// encoder-decoder as many layers in its decoder and one less in its encoder.
 models::ModelSpec toy_family_model(const models::Family& family, const models::Sizes& sizes);
 /// The toy with three of them.
 engine::Settings toy_family_settings(const models::Family& family);

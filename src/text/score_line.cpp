@@ -32,6 +32,12 @@ ScoreLine parse_score_line(std::string_view line) {
   const Json json = Json::parse(line);
   if (!json.is_object()) throw UserError("is not a JSON object with \"text\" or \"ids\"");
   ScoreLine result;
+  if (json.contains("target_ids")) {
+    result.target_ids = numbers(json, "target_ids", "token id");
+  } else if (json.contains("target")) {
+    if (!json["target"].is_string()) throw UserError("has a \"target\" that is not a text");
+    result.target = json["target"].get<std::string>();
+  }
   if (json.contains("ids")) {
     result.ids = numbers(json, "ids", "token id");
     if (json.contains("type_ids")) result.type_ids = numbers(json, "type_ids", "type of a token");

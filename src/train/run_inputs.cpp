@@ -94,9 +94,15 @@ std::unique_ptr<data::BatchSource> spans_source(const config::Recipe& recipe,
   const objectives::SpanCounts counts =
       objectives::span_counts({s.rate, s.mean_length}, sampler.sequence_length);
   sampler.sequence_length = counts.raw;
-  return std::make_unique<objectives::SpansSource>(
-      corpora_of(corpora), sampler, counts,
-      objectives::span_tokens(tokenizer, {s.sentinel, s.start}, counts.spans), draw_seed);
+  objectives::SpanTokens tokens =
+      objectives::span_tokens(tokenizer, {s.sentinel, s.start}, counts.spans);
+  if (tokens.start != recipe.model.decoder_start) {
+    throw UserError(
+        "recipe: train.spans.start {:?} is token {}, and model.decoder_start {}; set it to {}",
+        s.start, tokens.start, recipe.model.decoder_start, tokens.start);
+  }
+  return std::make_unique<objectives::SpansSource>(corpora_of(corpora), sampler, counts,
+                                                   std::move(tokens), draw_seed);
 }
 
 /// `draw_seed`: of what the objective draws.
