@@ -73,7 +73,7 @@ CHAT_FAULTS = [
           "o.input, !o.no_generation_prompt", "o.input, true",
           "megalith", "input_test.py Input.test_chats"),
     Fault("a conversation shown before its answer", "apps/generate.cpp",
-          'o.stream ? "" : o.prompt.value_or("")', 'o.stream ? "" : prompt',
+          'o.stream ? "" : shown', 'o.stream ? "" : prompt',
           "megalith", "road_test.py Road.test_a_conversation_is_answered"),
     Fault("the templates beside a model's main one not read", "src/store/model_source.cpp",
           'entry->path().extension() == ".jinja"', 'entry->path().extension() == ".j2"',

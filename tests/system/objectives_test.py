@@ -46,6 +46,15 @@ checkpoint: {every: 4}
 parallel: {data_shards: 2}
 run: {threads: 1}
 """
+SPANS = """
+model: {family: t5, layers: 2, hidden: 32, heads: 4, context: 32, dropout: 0.1, decoder_start: 285}
+data: {train: DIR/corpus, tokenizer: DIR/spans.json, validation_fraction: 0.1}
+train: {objective: spans, steps: 12, global_batch: 8, micro_batch: 4, validate_every: 4}
+optimizer: {lr: 1e-2, schedule: constant}
+checkpoint: {every: 4}
+parallel: {data_shards: 2}
+run: {threads: 1}
+"""
 LAYOUTS = [
     ["train.micro_batch=1"], ["memory.recompute=selective"], ["memory.recompute=full"], ["parallel.tensor=2"], ["parallel.tensor=4"],
     ["parallel.tensor=2", "parallel.sequence=true"], ["parallel.pipeline=2"],
@@ -96,6 +105,8 @@ class Objective(RoadTest):
         for i, name in enumerate(("<fim_prefix>", "<fim_middle>", "<fim_suffix>")):
             tokenizer["added_tokens"].append(added(285 + i, name))
         (cls.folder / "middle.json").write_text(json.dumps(tokenizer))
+        tokenizer["added_tokens"][-3:] = [added(285, "<pad>")] + [added(286 + i, f"<extra_id_{i}>") for i in range(9)]
+        (cls.folder / "spans.json").write_text(json.dumps(tokenizer))
         cls.recipe.write_text(cls.RUNS.replace("DIR", str(cls.folder)))
         cls.train("base")
 
@@ -149,7 +160,7 @@ class Masked(Objective):
 
     def test_what_does_not_fit_is_refused(self):
         self.refused("train.objective causal asks for the next token", "train.objective=causal", "train.masking=")
-        self.refused("layers of model.family gpt2 see none behind them", "model.family=gpt2")
+        self.refused("none behind them are seen by layers of model.family gpt2", "model.family=gpt2")
         self.refused("[MASK] or <mask>", f"data.tokenizer={self.folder / 'tokenizer.json'}", f"data.train={self.folder / 'corpus'}")
         self.refused("continues no text", "train.sample_every=1", "train.sample_prompts=[the]")
         self.refused("more than 1 together", "train.masking.random_share=0.3")
@@ -178,6 +189,45 @@ class SharedLayers(Objective):
         self.train("stages", "train.steps=6", "parallel.pipeline=4")
         self.train("stages", "parallel.pipeline=3")
         self.same("stages", "base")
+
+
+class Spans(Objective):
+    """An encoder and a decoder of two layers each."""
+    RUNS = SPANS
+
+    def test_one_result_and_planned_bytes_under_every_layout(self):
+        self.one_result_under_every_layout()
+        self.train("stages", "parallel.pipeline=4")
+        self.same("stages", "base")
+
+    def test_a_run_in_two_parts_is_one_run(self):
+        self.a_run_in_two_parts()
+
+    def test_bf16(self):
+        self.storage()
+
+    def test_it_learns_scores_and_writes(self):
+        self.train("long", "train.steps=200", "model.dropout=0", "optimizer.lr=3e-3")
+        losses = self.validation("long")
+        self.assertLess(losses[-1], 0.7 * losses[0])
+        lines = self.folder / "lines.jsonl"
+        lines.write_text('{"text": "the <extra_id_0>", "target": "<extra_id_0> word"}\n{"ids": [5, 6], "target_ids": []}\n')
+        scored = [json.loads(line) for line in run("evaluate", "score", "--checkpoint", self.folder / "long", "--input", lines,
+                                                   "--json").stdout.splitlines()]
+        self.assertEqual([len(line["ids"]) for line in scored], [len(line["logprobs"]) for line in scored])
+        self.assertEqual((scored[1]["logprobs"], scored[1]["nll"]), ([], 0))
+        self.assertGreater(scored[0]["nll"], 0)
+        written = [json.loads(run("generate", "--checkpoint", self.folder / "long", "--prompt", "the <extra_id_0>", "--max-new-tokens",
+                                  8, "--temperature", 0, "--json", *layout).stdout)["ids"]
+                   for layout in ([], ["--ranks", 2, "--set", "parallel.pipeline=2"], ["--ranks", 2, "--set", "parallel.tensor=2"])]
+        self.assertTrue(written[0])
+        self.assertEqual(written, [written[0]] * 3)
+
+    def test_what_does_not_fit_is_refused(self):
+        self.refused("is of models with one stack of layers", "train.objective=causal", "train.spans=")
+        self.refused("set it to 285", "model.decoder_start=0")
+        self.refused("has one stack of layers", "model.family=llama", "model.decoder_layers=2", "train.objective=causal", "train.spans=")
+        self.refused("more than model.context", "train.spans.rate=0.6", "train.spans.mean_length=1.5", "train.sequence_length=32")
 
 
 class Middle(Objective):
