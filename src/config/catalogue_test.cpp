@@ -15,7 +15,8 @@ namespace {
 // Others' recipes use these names: a key may be added, never renamed or removed.
 constexpr std::string_view kFrozenKeys = R"(
 run.out run.seed run.name run.threads
-model.kind model.family model.layers model.decoder_layers model.decoder_start model.hidden model.heads model.kv_heads model.head_dim
+model.kind model.family model.layers model.decoder_layers model.decoder_start model.hidden
+model.heads model.kv_heads model.head_dim
 model.ffn model.context model.vocab model.dropout model.attention model.tied model.norm
 model.norm_place model.parallel_block model.mlp model.activation model.bias model.position
 model.rope.base model.rope.dim model.rope.scaling model.rope.factor model.rope.original_context

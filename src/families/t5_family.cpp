@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// T5 (Raffel et al. 2020), T5 1.1 and Flan, and mT5 (Xue et al. 2021). Sources: T5Config, MT5Config,
-// modeling_t5.py and modeling_mt5.py of transformers 4 and 5.
+// T5 (Raffel et al. 2020), T5 1.1 and Flan, and mT5 (Xue et al. 2021). Sources: T5Config,
+// MT5Config, modeling_t5.py and modeling_mt5.py of transformers 4 and 5.
 #include <algorithm>
 #include <cmath>
 

@@ -56,9 +56,9 @@ class Embedding {
   /// all.
   void backward(Context& context, const Batch& batch, View dy_TH,
                 const EmbeddingSaved& saved) const;
-  /// Of an encoder-decoder, whose embedding is its table of tokens alone: of a batch and of what its
-  /// encoder reads. Sums go sample by sample, first over the encoder's tokens, so that they do not
-  /// depend on micro-batches.
+  /// Of an encoder-decoder, whose embedding is its table of tokens alone: of a batch and of what
+  /// its encoder reads. Sums go sample by sample, first over the encoder's tokens, so that they do
+  /// not depend on micro-batches.
   void backward_both(Context& context, const Batch& batch, View dy_TH, View dencoder_TH) const;
 
   parameters::Parameter& tokens() const { return *tokens_; }

@@ -6,8 +6,9 @@
 // and its norm the encoder's rows are what cross attention reads, and pass on unchanged.
 //
 // Of gradients the same, but that those of the rows behind the encoder's norm are sums over the
-// decoder's layers, in the type of accumulation. So the buffer has room for these, and the decoder's
-// rows are followed by one more where their number is odd (a row of bf16 is half one of f32).
+// decoder's layers, in the type of accumulation. So the buffer has room for these, and the
+// decoder's rows are followed by one more where their number is odd (a row of bf16 is half one of
+// f32).
 #pragma once
 
 #include "base/integer.h"
@@ -57,5 +58,12 @@ class StreamRows {
   }
   int64_t decoder_, encoder_;
 };
+
+/// The batch, with what cross attention reads where there is an encoder.
+inline layers::Batch with_memory(const layers::Batch& batch, const layers::Memory& memory) {
+  layers::Batch reading = batch;
+  if (memory.batch != nullptr) reading.memory = &memory;
+  return reading;
+}
 
 }  // namespace megalith::models

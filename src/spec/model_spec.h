@@ -52,8 +52,8 @@ struct ModelSpec {
   int64_t stack_end(int64_t layer) const {
     return is_encoder_layer(layer) ? encoder_layers : num_layers();
   }
-  /// What the names of its parameters begin with: "layers.3", in an encoder "encoder.layers.3". Each
-  /// stack counts from 0.
+  /// What the names of its parameters begin with: "layers.3", in an encoder "encoder.layers.3".
+  /// Each stack counts from 0.
   std::string layer_name(int64_t layer) const;
   /// All layers alike.
   bool is_uniform() const;

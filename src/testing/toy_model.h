@@ -23,8 +23,8 @@ engine::Settings toy_llama_settings();
 /// distances.
 engine::Settings toy_relative_settings();
 
-/// An encoder of two layers, whose samples have 16 tokens, and a decoder of three, whose have 8, with
-/// rotary positions.
+/// An encoder of two layers, whose samples have 16 tokens, and a decoder of three, whose have 8,
+/// with rotary positions.
 engine::Settings toy_encoder_decoder_settings();
 
 /// The last layers of seven of a family, so that those with a window and those without meet; the
