@@ -8,6 +8,7 @@ here; texts are encoded by Hugging Face tokenizers and losses computed by transf
 masked   tokens and whole words of a WordPiece vocabulary, documents as sequences of their own, cut at the ends of samples
          or packed whole: the loss of the first step and a validation loss
 pairs    sentence pairs beside hidden tokens, both kinds, and the two means: the same
+spans    spans that are hidden behind sentinels, and a decoder that says them: the same
 middle   fill-in-the-middle of a byte-level vocabulary: the same
 
 One token more or less moves a loss by 1e-5 and more, float32 by 1e-8.
@@ -409,6 +410,70 @@ def compare_pairs(checks, program, text, folder):
                     checks.expect(f"pairs {kind}, {which} {key}", error <= BOUND, f"{line[key]:.9f}, error {error:.1e}")
 
 
+def span_counts(rate, mean):
+    """(tokens of the text, hidden ones, spans) of the longest text whose encoder's side has LENGTH tokens."""
+    def of(raw):
+        hidden = min(max(round(raw * rate), 1), raw - 1)
+        return raw, hidden, max(1, round(hidden / mean))
+
+    return max(counts for counts in map(of, range(2, 4 * LENGTH)) if counts[0] - counts[1] + counts[2] + 1 <= LENGTH)
+
+
+def runs(key, word, tokens, parts):
+    """Lengths of runs, cut at the gaps whose draws are smallest."""
+    draws = [(block[word] | block[word + 1] << 32, gap) for gap in range(tokens - 1) for block in [philox(key, gap, 0)]]
+    ends = sorted(gap + 1 for _, gap in sorted(draws)[:parts - 1]) + [tokens]
+    return [end - begin for begin, end in zip([0, *ends], ends)]
+
+
+def both_sides(text, key, counts, sentinels, end):
+    """(what the encoder reads, what the decoder says)."""
+    raw, hidden, spans = counts
+    encoder, targets = [], []
+    for kept, span, sentinel in zip(runs(key, 2, raw - hidden, spans), runs(key, 0, hidden, spans), sentinels):
+        encoder += [*text[:kept], sentinel]
+        targets += [sentinel, *text[kept:kept + span]]
+        text = text[kept + span:]
+    return [*encoder, end], [*targets, end]
+
+
+def compare_spans(checks, program, text, folder):
+    prefix, plain = make_corpus(program, text, folder, 400)
+    tokenizer = json.loads(plain.read_text())
+    names = ["<pad>", *(f"<extra_id_{i}>" for i in range(9, -1, -1))]  # ids that descend, as T5's
+    for n, name in enumerate(names):
+        tokenizer["added_tokens"].append(tokenizer["added_tokens"][0] | {"id": 400 + n, "content": name})
+    (folder / "spans.json").write_text(json.dumps(tokenizer))
+    sentinels, end = list(range(410, 400, -1)), tokenizer["added_tokens"][0]["id"]
+    tokens = numpy.fromfile(f"{prefix}.bin", dtype="<u2").astype(int).tolist()
+    for rate, mean in ((0.15, 3.0), (0.3, 2.5)):
+        counts = span_counts(rate, mean)
+        count = (len(tokens) - 1) // counts[0]
+        with tempfile.TemporaryDirectory(dir=folder) as inner:
+            inner = pathlib.Path(inner)
+            recipe = recipe_of(inner, prefix, folder / "spans.json", {"family": "t5", "decoder_start": 400},
+                               {"objective": "spans", "spans": {"rate": rate, "mean_length": mean}})
+            [line] = train(program, inner / "recipe.json", recipe)
+            run(program, "convert", "--from", inner / "run", "--to", inner / "model", "--format", "hf")
+            model = transformers.T5ForConditionalGeneration.from_pretrained(inner / "model", dtype=torch.float64).eval()
+            order = key_of(SEED, b"data order", 0, 0)
+            for which, said, number, places, seed in (
+                    ("step", line["loss"], BATCH, lambda n: permuted(order, count, n), SEED),
+                    ("validation", line["validation_loss"], VALIDATED, lambda n: n, 0)):
+                total = 0.0
+                for n in range(number):
+                    index = places(n)
+                    sides = both_sides(tokens[index * counts[0]:(index + 1) * counts[0]],
+                                       key_of(seed, b"spans", 0, 0, index), counts, sentinels, end)
+                    ids, targets = map(torch.tensor, sides)
+                    start = torch.tensor([names.index("<pad>") + 400])
+                    with torch.no_grad():
+                        logits = model(input_ids=ids[None], decoder_input_ids=torch.cat([start, targets[:-1]])[None]).logits[0]
+                    total -= logits.log_softmax(-1)[torch.arange(len(targets)), targets].mean().item()
+                error = abs(said - total / number) / said
+                checks.expect(f"spans {rate} of {mean}, {which}", error <= BOUND, f"{said:.9f}, error {error:.1e}")
+
+
 def compare_middle(checks, program, text, folder):
     prefix, plain = make_corpus(program, text, folder, 400)
     tokenizer = json.loads(plain.read_text())
@@ -448,7 +513,8 @@ def main():
     transformers.utils.logging.disable_progress_bar()
     checks = Checks()
     with tempfile.TemporaryDirectory() as temporary:
-        for name, compare_one in (("masked", compare_masked), ("pairs", compare_pairs), ("middle", compare_middle)):
+        for name, compare_one in (("masked", compare_masked), ("pairs", compare_pairs), ("spans", compare_spans),
+                                  ("middle", compare_middle)):
             folder = pathlib.Path(temporary) / name
             folder.mkdir()
             compare_one(checks, options.megalith, pathlib.Path(options.text), folder)
