@@ -368,7 +368,7 @@ def pair_losses(model, samples, hide):
                 said = model(input_ids=torch.tensor([ids[piece]]),
                              token_type_ids=torch.tensor([types if begin == 0 else [0] * length]))
                 if begin == 0:
-                    pairs -= said.seq_relationship_logits[0].log_softmax(-1)[label].item()
+                    pairs -= (said.sop_logits if "sop_logits" in said else said.seq_relationship_logits)[0].log_softmax(-1)[label].item()
                 logprobs = said.prediction_logits[0].log_softmax(-1)
                 for at, target in enumerate(targets[piece]):
                     if target != -100:
@@ -393,21 +393,23 @@ def compare_pairs(checks, program, text, folder):
     def hide(ids, key):
         return masked(ids, key, special, NAMES.index("[MASK]"), ordinary, lambda i: True)
 
-    for kind in ("next", "order"):
+    for kind, family, model_class in (("next", "bert", transformers.BertForPreTraining),
+                                      ("order", "bert", transformers.BertForPreTraining),
+                                      ("order", "albert", transformers.AlbertForPreTraining)):
         samples = Pairs(folder / "sentences", kind, NAMES.index("[CLS]"), NAMES.index("[SEP]"))
         with tempfile.TemporaryDirectory(dir=folder) as inner:
             inner = pathlib.Path(inner)
-            recipe = recipe_of(inner, folder / "sentences", folder / "tokenizer.json", {"family": "bert"},
+            recipe = recipe_of(inner, folder / "sentences", folder / "tokenizer.json", {"family": family},
                                {"objective": "masked", "sentence_pairs": kind})
             [line] = train(program, inner / "recipe.json", recipe)
             run(program, "convert", "--from", inner / "run", "--to", inner / "model", "--format", "hf")
-            model = transformers.BertForPreTraining.from_pretrained(inner / "model", dtype=torch.float64).eval()
+            model = model_class.from_pretrained(inner / "model", dtype=torch.float64).eval()
             for which, count, keys, sample in (("step", BATCH, ("loss", "pair_loss"), samples.of_training),
                                                ("validation", VALIDATED, ("validation_loss", "validation_pair_loss"),
                                                 samples.of_validation)):
                 for key, expected in zip(keys, pair_losses(model, [sample(number) for number in range(count)], hide)):
                     error = abs(line[key] - expected) / expected
-                    checks.expect(f"pairs {kind}, {which} {key}", error <= BOUND, f"{line[key]:.9f}, error {error:.1e}")
+                    checks.expect(f"pairs {kind} of {family}, {which} {key}", error <= BOUND, f"{line[key]:.9f}, error {error:.1e}")
 
 
 def span_counts(rate, mean):

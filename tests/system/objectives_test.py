@@ -292,6 +292,15 @@ class Pairs(Objective):
     def test_bf16(self):
         self.storage()
 
+    def test_shared_layers(self):
+        albert = ["model.family=albert", "train.sentence_pairs=next"]
+        self.train("albert", *albert)
+        self.train("albert-t2d2", *albert, "parallel.tensor=2", "parallel.data=2", "parallel.sequence=true", "train.micro_batch=1")
+        self.same("albert-t2d2", "albert")
+        run("convert", "--from", self.folder / "albert", "--to", self.folder / "albert-hf", "--format", "hf")
+        config = json.loads((self.folder / "albert-hf" / "config.json").read_text())
+        self.assertEqual(config["architectures"], ["AlbertForPreTraining"])
+
     def test_both_losses_are_said(self):
         for line in self.metrics("base"):
             self.assertGreater(line["loss"], line["pair_loss"])
