@@ -4,6 +4,7 @@
 #include <numeric>
 
 #include "base/integer.h"
+#include "base/subtree.h"
 #include "spec/model_spec.h"
 
 namespace megalith::models {
