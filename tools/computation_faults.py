@@ -439,7 +439,7 @@ COMPUTATION_FAULTS = [
     Fault("the rows behind the encoder's norm not sent on", "src/models/decoder.cpp",
           "context.device().copy(rows.encoder(saved.output_RH.view), memory.rows_TH);", "",
           "engine_test", "*EncoderDecoderLayout.EveryLayout/*"),
-    Fault("cross attention kept of the first layer for all", "src/models/decoder.cpp",
+    Fault("cross attention kept of the first layer for all", "src/models/decoder_reading.cpp",
           "blocks_[i].keep_memory(context, memory, kept[i - encoder_blocks()]);",
           "blocks_[encoder_blocks()].keep_memory(context, memory, kept[i - encoder_blocks()]);",
           "engine_test", "EncoderDecoder.CachedLogitsAreThoseOfScores"),

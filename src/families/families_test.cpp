@@ -43,9 +43,17 @@ Json small_crammed(const Json& change) {
   return json;
 }
 
+Json small_t5(const std::string& family, const Json& change) {
+  Json json = {{"model_type", family}, {"vocab_size", 300}, {"d_model", 48}, {"d_kv", 10},
+               {"d_ff", 28},           {"num_layers", 3},   {"num_heads", 4}};
+  json.update(change);
+  return json;
+}
+
 /// Small and awkward; `change` is put into it.
 Json small(const std::string& family, const Json& change = Json::object()) {
   if (family == "crammed") return small_crammed(change);
+  if (family == "t5" || family == "mt5") return small_t5(family, change);
   Json json = {
       {"model_type", family},         {"vocab_size", 300},        {"hidden_size", 48},
       {"num_hidden_layers", 7},       {"num_attention_heads", 4}, {"intermediate_size", 28},
@@ -123,7 +131,24 @@ TEST(Families, ClassDefaultsAndPublishedSizesHaveThePublishedCounts) {
         {"arch",
          {{"embedding", {{"vocab_size", 32768}, {"pos_embedding", "scaled-sinusoidal"}}},
           {"attention", Json::object()}}}},
-       119589889}};
+       119589889},
+      // Small, 11B, 1.1 small and multilingual small.
+      {{{"model_type", "t5"}}, 60506624},
+      {{{"model_type", "t5"},
+        {"d_model", 1024},
+        {"d_kv", 128},
+        {"d_ff", 65536},
+        {"num_layers", 24},
+        {"num_heads", 128}},
+       11307321344},
+      {{{"model_type", "t5"},
+        {"d_ff", 1024},
+        {"num_layers", 8},
+        {"num_heads", 6},
+        {"feed_forward_proj", "gated-gelu"},
+        {"tie_word_embeddings", false}},
+       76961152},
+      {{{"model_type", "mt5"}}, 300176768}};
   for (const auto& [json, count] : cases) EXPECT_EQ(parsed(json).num_parameters(), count) << json;
 }
 
@@ -207,7 +232,13 @@ std::vector<std::pair<std::string, Json>> options() {
          {{"rope_type", "linear"}, {"factor", 2.0}, {"partial_rotary_factor", 1.0}}}}},
       {"starcoder2", {{"use_bias", false}, {"sliding_window", 9}}},
       {"starcoder2", {{"tie_word_embeddings", false}, {"hidden_act", "gelu"}}},
-      {"olmo2", {{"attention_bias", true}, {"rope_scaling", yarn}}}};
+      {"olmo2", {{"attention_bias", true}, {"rope_scaling", yarn}}},
+      {"t5", {{"feed_forward_proj", "gated-gelu"}, {"tie_word_embeddings", false}}},
+      {"t5", {{"feed_forward_proj", "gated-silu"}, {"num_decoder_layers", 5}, {"n_positions", 90}}},
+      {"t5",
+       {{"relative_attention_num_buckets", 8},
+        {"relative_attention_max_distance", 20},
+        {"decoder_start_token_id", 7}}}};
 }
 
 TEST(Families, AWrittenConfigReadsBackAsItself) {
@@ -220,7 +251,8 @@ TEST(Families, AWrittenConfigReadsBackAsItself) {
     EXPECT_EQ(model.family, family);
     const Json written = Json::parse(hugging_face_config(model, DType::f32, {2}));
     EXPECT_EQ(parsed(written), model) << family << change;
-    if (family != "roberta") {  // whose positions it says
+    // RoBERTa's says its positions, an encoder-decoder's where a decoder begins.
+    if (family != "roberta" && !model.is_encoder_decoder()) {
       EXPECT_TRUE(written.at("pad_token_id").is_null()) << "the class's own may be none of the ids";
     }
     EXPECT_NO_THROW(check_expressible(model)) << family << change;

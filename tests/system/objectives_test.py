@@ -8,7 +8,7 @@ import json
 import re
 import unittest
 
-from program import RoadTest, run, text
+from program import RoadTest, run, run_json, text
 
 MASKED = """
 model: {family: bert, layers: 4, hidden: 32, heads: 4, context: 16, dropout: 0.1}
@@ -213,12 +213,12 @@ class Spans(Objective):
         lines = self.folder / "lines.jsonl"
         lines.write_text('{"text": "the <extra_id_0>", "target": "<extra_id_0> word"}\n{"ids": [5, 6], "target_ids": []}\n')
         scored = [json.loads(line) for line in run("evaluate", "score", "--checkpoint", self.folder / "long", "--input", lines,
-                                                   "--json").stdout.splitlines()]
+                                                   "--json").splitlines()]
         self.assertEqual([len(line["ids"]) for line in scored], [len(line["logprobs"]) for line in scored])
         self.assertEqual((scored[1]["logprobs"], scored[1]["nll"]), ([], 0))
         self.assertGreater(scored[0]["nll"], 0)
-        written = [json.loads(run("generate", "--checkpoint", self.folder / "long", "--prompt", "the <extra_id_0>", "--max-new-tokens",
-                                  8, "--temperature", 0, "--json", *layout).stdout)["ids"]
+        written = [run_json("generate", "--checkpoint", self.folder / "long", "--prompt", "the <extra_id_0>", "--max-new-tokens", 8,
+                            "--temperature", 0, *layout)["ids"]
                    for layout in ([], ["--ranks", 2, "--set", "parallel.pipeline=2"], ["--ranks", 2, "--set", "parallel.tensor=2"])]
         self.assertTrue(written[0])
         self.assertEqual(written, [written[0]] * 3)

@@ -160,7 +160,7 @@ class Tour(unittest.TestCase):
     def test_what_is_wrong_is_seen(self):
         """Planted faults, each of which must be told."""
         for right, wrong in (("`src/data/sampler.h`", "`src/data/samplers.h`"), ("`run_training`", "`run_trainings`"),
-                             ("`BlockSaved`", "`BlockKept`"), ("blocks_[i].forward(context, batch", "blocks_[i].forward(batch, context"),
+                             ("`BlockSaved`", "`BlockKept`"), ("blocks_[block].forward(context, batch", "blocks_[i].forward(batch, context"),
                              ("cpp src/account/plan.h", "cpp src/account/plans.h"), ("| 3 | engine | 8 |", "| 3 | engine | 7 |"),
                              ("| 4 | models | 7 |", "| 4 | data | 2 |"), ("`src/layers/linear.cpp` is", "`src/layers/linear.cpp` in 100 lines is")):
             self.assertIn(right, self.page)
