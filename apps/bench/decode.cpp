@@ -83,6 +83,10 @@ int64_t bytes_of_token(engine::InferenceModel& model, const DecodeShape& d, DTyp
 int bench_decode(const DecodeShape& d, const BenchOptions& o, bool json) {
   const models::ModelSpec spec = model_of(d);
   spec.check("bench decode");
+  if (spec.is_encoder_decoder())
+    throw UserError(
+        "bench decode: {} reads one text and writes another; it times models of one stack",
+        spec.family);
   const int64_t positions = d.prompt + (d.profile ? 2 : 1) * d.tokens;
   if (positions > d.sizes.context) {
     throw UserError(

@@ -56,11 +56,11 @@ constexpr ForeignRow kRows[] = {
     {"final_norm.weight", {{"decoder.final_layer_norm.weight", Part::rows}}},
     {"head.weight", {{"lm_head.weight", Part::rows}}},
 };
-/// Of the first releases, which no class reads.
+/// The table of tokens once more, for either stack, and one of the first releases that no class
+/// reads.
 constexpr std::string_view kBuffers[] = {
+    "encoder.embed_tokens.weight", "decoder.embed_tokens.weight",
     "decoder.block.0.layer.1.EncDecAttention.relative_attention_bias.weight"};
-constexpr ForeignAlias kCopies[] = {{"shared.weight", "encoder.embed_tokens.weight"},
-                                    {"shared.weight", "decoder.embed_tokens.weight"}};
 
 /// Both stacks alike but for their direction, cross attention in the decoder's.
 ModelSpec stacks(std::string_view family, const Sizes& sizes, const std::string& where) {
@@ -203,7 +203,7 @@ void write(const ModelSpec& model, nlohmann::ordered_json& json) {
   json["pad_token_id"] = model.decoder_start;
 }
 
-constexpr ForeignTable kTable{kRows, kBuffers, "", {}, kCopies};
+constexpr ForeignTable kTable{kRows, kBuffers, ""};
 
 }  // namespace t5_family
 

@@ -217,6 +217,9 @@ class Spans(Objective):
         self.assertEqual([len(line["ids"]) for line in scored], [len(line["logprobs"]) for line in scored])
         self.assertEqual((scored[1]["logprobs"], scored[1]["nll"]), ([], 0))
         self.assertGreater(scored[0]["nll"], 0)
+        run("convert", "--from", self.folder / "long", "--to", self.folder / "hf", "--format", "hf")
+        again = run("evaluate", "score", "--checkpoint", self.folder / "hf", "--input", lines, "--json")
+        self.assertEqual([json.loads(line) for line in again.splitlines()], scored)
         written = [run_json("generate", "--checkpoint", self.folder / "long", "--prompt", "the <extra_id_0>", "--max-new-tokens", 8,
                             "--temperature", 0, *layout)["ids"]
                    for layout in ([], ["--ranks", 2, "--set", "parallel.pipeline=2"], ["--ranks", 2, "--set", "parallel.tensor=2"])]
