@@ -39,6 +39,8 @@ void for_each_line(const std::string& input, FunctionRef<void(std::string_view l
 
 engine::Reading reading_of_line(std::string_view line, const store::ModelSource& source) {
   text::ScoreLine content = text::parse_score_line(line);
+  if ((content.target || content.target_ids) && !source.spec().is_encoder_decoder())
+    throw UserError("has a target, which encoder-decoders predict, and this model has one stack");
   if (!content.text) return {std::move(content.ids), std::move(content.type_ids)};
   const std::optional<std::string_view> pair = content.pair;
   text::Encoding encoding = source.require_tokenizer().encode_typed(*content.text, pair, true);
@@ -49,6 +51,8 @@ engine::Reading reading_of_line(std::string_view line, const store::ModelSource&
 
 TargetReading target_of_line(std::string_view line, const store::ModelSource& source) {
   text::ScoreLine content = text::parse_score_line(line);
+  if (!content.type_ids.empty())
+    throw UserError("has \"type_ids\", and this model has no types of tokens");
   TargetReading reading{reading_of_line(line, source).ids, {}};
   if (content.target_ids) {
     reading.target = std::move(*content.target_ids);

@@ -107,11 +107,16 @@ constexpr std::string_view kGated = "gated-";
 
 /// "relu", "gated-gelu" (its tanh form), "gated-silu".
 void read_mlp(const ConfigKeys& keys, const char* usual, ModelSpec& model) {
-  for (const char* derived : {"dense_act_fn", "is_gated_act"}) keys.find(derived);
   std::string text = keys.text("feed_forward_proj", usual);
   const bool gated = text.starts_with(kGated);
   if (gated) text.erase(0, kGated.size());
   if (gated && text == "gelu") text = "gelu_new";
+  // What classes work out of it and write beside it.
+  keys.only("is_gated_act", gated);
+  if (const std::string derived = keys.text("dense_act_fn", text.c_str()); derived != text) {
+    throw UserError("{}: dense_act_fn {} is not that of feed_forward_proj", keys.where(),
+                    ConfigKeys::shown(derived));
+  }
   const layers::Activation activation = activation_of(keys, "feed_forward_proj", text);
   model.for_each_layer([&](layers::LayerSpec& layer) {
     layer.mlp.gated = gated;
@@ -129,8 +134,8 @@ std::string mlp_name(const layers::MlpSpec& mlp) {
 void require_class(const ConfigKeys& keys, const Family& family) {
   const nlohmann::json* const classes = keys.find("architectures");
   if (classes == nullptr || !classes->is_array() || classes->empty()) return;
-  for (const std::string_view known : {family.class_name, std::string_view("T5WithLMHeadModel")})
-    if (classes->front() == known) return;
+  if (classes->front() == family.class_name) return;
+  if (family.name == "t5" && classes->front() == "T5WithLMHeadModel") return;
   throw UserError("{}: architectures {} is not supported ({})", keys.where(),
                   ConfigKeys::shown(classes->front()), family.class_name);
 }

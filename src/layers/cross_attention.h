@@ -3,8 +3,7 @@
 // values from those of another sequence, Batch::memory. No positions, not causal. The rows of the
 // key/value projection go [key g, value g] head by head, so that a tensor rank's are contiguous;
 // where there are more shards than heads each has a part of one, and ranks gather what these make,
-// as in attention.h. No model reaches it yet: ModelSpec refuses such layers until there is a stack
-// of encoder layers to make the memory.
+// as in attention.h.
 #pragma once
 
 #include <string>

@@ -249,7 +249,16 @@ TEST(ModelSpec, ImpossibleOnesAreRefused) {
   refuses_t5([](ModelSpec& m) { m.encoder_layers = 1; }, "layer 1 of a decoder is without");
   refuses_t5([](ModelSpec& m) { m.layers[3].cross->causal = true; }, "an order of positions");
   refuses_t5([](ModelSpec& m) { m.layers[3].cross->kv_heads = 3; }, "kv_heads");
-  refuses_t5([](ModelSpec& m) { m.layers[1].attention.causal = true; }, "some layers are causal");
+  refuses_t5([](ModelSpec& m) { m.layers[1].attention.causal = true; },
+             "layer 1 of an encoder is causal");
+  refuses_t5([](ModelSpec& m) { m.layers[3].attention.causal = false; }, "a decoder is not causal");
+  refuses_t5([](ModelSpec& m) { m.layers[2].cross->kv_heads = 0; }, "kv_heads is 0");
+  refuses_t5(
+      [](ModelSpec& m) {
+        for (layers::LayerSpec& layer : m.layers)
+          layer.attention.relative->buckets = int64_t{1} << 40;
+      },
+      "at most 65536");
   refuses_t5([](ModelSpec& m) { m.layers[2].attention.relative->buckets = 16; }, "share one table");
   refuses_t5([](ModelSpec& m) { m.embedding.token_types = 2; }, "table of tokens alone");
   refuses_t5([](ModelSpec& m) { m.head = classifier().head; }, "a language model's");

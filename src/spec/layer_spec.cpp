@@ -38,8 +38,8 @@ void RopeSpec::visit(config::FieldVisitor& v) {
 }
 
 void RelativeSpec::visit(config::FieldVisitor& v) {
-  v.field("buckets", buckets, "of distances, on both sides together", between(2, 1 << 16));
-  v.field("max_distance", max_distance, "from which on there is one", between(2, 1 << 28));
+  v.field("buckets", buckets, "of distances, on both sides together", between(2, kMostBuckets));
+  v.field("max_distance", max_distance, "from which on there is one", between(2, kLargestDistance));
 }
 
 void AttentionSpec::visit(config::FieldVisitor& v) {

@@ -54,6 +54,7 @@ struct RopeSpec {
   friend bool operator==(const RopeSpec&, const RopeSpec&) = default;
 };
 
+inline constexpr int64_t kMostBuckets = 1 << 16, kLargestDistance = 1 << 28;
 /// Biases of scores by the distance of key and query, in buckets (Raffel et al. 2020): one table
 /// for all layers of a stack, a number for each bucket and head. Without `causal` keys on either
 /// side have buckets of their own.

@@ -61,6 +61,13 @@ void check_attention(const layers::AttentionSpec& a, std::vector<std::string>& f
                     rope.dim, a.head_dim));
   }
   if (a.relative) {
+    if (a.relative->buckets > layers::kMostBuckets ||
+        a.relative->max_distance > layers::kLargestDistance) {
+      faults.push_back(
+          fmt::format("relative positions of {} buckets and distances up to {}: at most {} and {}",
+                      a.relative->buckets, a.relative->max_distance, layers::kMostBuckets,
+                      layers::kLargestDistance));
+    }
     if (std::string fault = a.relative_buckets().fault(); !fault.empty())
       faults.push_back(std::move(fault));
     if (a.softcap > 0) faults.emplace_back("no code caps scores that have relative positions");
@@ -110,6 +117,11 @@ void check_stacks(const ModelSpec& m, std::vector<std::string>& faults) {
                                              "and there is no encoder before it"));
       return;
     }
+    if (m.is_encoder_decoder() && layer.attention.causal != crosses) {
+      faults.push_back(
+          fmt::format("layer {} of {} causal", i, crosses ? "a decoder is not" : "an encoder is"));
+      return;
+    }
     if (crosses && is_ordered(*layer.cross)) {
       faults.push_back(fmt::format("cross attention of layer {} has an order of positions", i));
       return;
@@ -145,13 +157,17 @@ void check_sizes(const ModelSpec& m, std::vector<std::string>& faults) {
   double estimate = 0;
   for (size_t i = 0; i < m.layers.size() && faults.empty(); ++i) {
     const LayerSpec& layer = m.layers[i];
-    need("heads", layer.attention.heads, 1 << 16);
-    need("kv_heads", layer.attention.kv_heads, 1 << 16);
-    need("head_dim", layer.attention.head_dim, 1 << 16);
     need("ffn", layer.mlp.ffn, 1 << 22);
-    estimate +=
-        static_cast<double>(m.hidden) * (4.0 * static_cast<double>(layer.attention.query_width()) +
-                                         3.0 * static_cast<double>(layer.mlp.ffn));
+    double widths = 3.0 * static_cast<double>(layer.mlp.ffn);
+    for (const layers::AttentionSpec* a :
+         {&layer.attention, layer.cross ? &*layer.cross : nullptr}) {
+      if (a == nullptr) continue;
+      need("heads", a->heads, 1 << 16);
+      need("kv_heads", a->kv_heads, 1 << 16);
+      need("head_dim", a->head_dim, 1 << 16);
+      widths += 4.0 * static_cast<double>(a->query_width());
+    }
+    estimate += static_cast<double>(m.hidden) * widths;
   }
   // All byte counts must fit 64 bits: 16 bytes a parameter, with room to spare.
   if (estimate > 1e16) faults.emplace_back("the model has over 10^16 parameters");
