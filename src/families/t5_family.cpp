@@ -111,13 +111,13 @@ void read_mlp(const ConfigKeys& keys, const char* usual, ModelSpec& model) {
   const bool gated = text.starts_with(kGated);
   if (gated) text.erase(0, kGated.size());
   if (gated && text == "gelu") text = "gelu_new";
+  const layers::Activation activation = activation_of(keys, "feed_forward_proj", text);
   // What classes work out of it and write beside it.
   keys.only("is_gated_act", gated);
   if (const std::string derived = keys.text("dense_act_fn", text.c_str()); derived != text) {
     throw UserError("{}: dense_act_fn {} is not that of feed_forward_proj", keys.where(),
                     ConfigKeys::shown(derived));
   }
-  const layers::Activation activation = activation_of(keys, "feed_forward_proj", text);
   model.for_each_layer([&](layers::LayerSpec& layer) {
     layer.mlp.gated = gated;
     layer.mlp.activation = activation;
