@@ -107,7 +107,9 @@ class Decoder {
   /// loss_U (f32; f64 where activations are) of each unit of the head's, from hidden().
   void score(layers::Context& context, const layers::Batch& batch, ConstView x_RH,
              View loss_U) const {
-    head_->forward(context, batch, StreamRows(batch).decoder(x_RH), loss_U);
+    // Of one stack the rows may be some of the batch's alone.
+    head_->forward(context, batch,
+                   batch.encoder == nullptr ? x_RH : StreamRows(batch).decoder(x_RH), loss_U);
   }
   /// y_UO (f32 or f64) of a head of sequences or classes, from hidden().
   void outputs(layers::Context& context, const layers::Batch& batch, ConstView x_TH,
