@@ -5,6 +5,7 @@
 An encoder learns hidden words of a text that is packed between special tokens, and a decoder to fill gaps: the same bits
 under every layout and across a stop, planned bytes as measured, and what does not fit together refused in one line."""
 import json
+import math
 import re
 import unittest
 
@@ -168,6 +169,13 @@ class Masked(Objective):
         self.refused("needs a model with an encoder and a decoder", "train.objective=spans", "train.masking=", "data.document_mask=false",
                      "data.reset_positions=false")
         self.refused("has no effect with train.objective: causal", "train.objective=causal", "model.family=gpt2")
+
+    def test_probabilities_of_a_hidden_token_add_up_to_one(self):
+        vocabulary = len(json.loads((self.folder / "words.json").read_text())["model"]["vocab"])
+        lines = self.folder / "every.jsonl"
+        lines.write_text("".join(json.dumps({"ids": [token, 7, 6]}) + "\n" for token in range(vocabulary)))
+        said = run("evaluate", "score", "--masked", "--checkpoint", self.folder / "base", "--input", lines, "--json")
+        self.assertAlmostEqual(sum(math.exp(json.loads(line)["logprobs"][0]) for line in said.splitlines()), 1, 5)
 
     def test_a_resume_may_not_ask_otherwise(self):
         self.train("other", "train.steps=4")
