@@ -138,3 +138,44 @@ def bert_natural(r):
     ours = max((f"bert_natural.{side}" for side in OWN_SIDES), key=lambda n: r.median(n) or 0)
     r.rate("masked language modelling of documents, tokens that count", ours,
            *(f"bert_natural.keeping.torch.{d}.{'compile' if c else 'eager'}" for d, c, _ in FOUR_MODES))
+
+
+def t5_options(r):
+    """The shape of recipes/t5_small.yaml."""
+    names, sizes = ("--layers", "--hidden", "--heads", "--ffn", "--vocab"), (2, 64, 2, 128, 1024) if r.tiny else (6, 512, 8, 2048, 32128)
+    return [part for pair in zip(names, sizes) for part in pair]
+
+
+def t5_recipe(r):
+    """(recipe, tokens that the encoder reads, those of a target, sequences of a step)"""
+    if not r.tiny:
+        return "recipes/t5_small.yaml", 512, 114, 16
+    path = r.work / "t5.yaml"
+    path.write_text("model: {family: t5, layers: 2, hidden: 64, heads: 2, ffn: 128, context: 64, vocab: 1024}\n"
+                    "train: {objective: spans, steps: 1, global_batch: 2, micro_batch: 2}\n")
+    return path, 64, 14, 2
+
+
+def t5_train(r):
+    """Hidden spans; tokens that the encoder reads."""
+    recipe, context, target, batch = t5_recipe(r)
+    shape = ["--family", "t5", *t5_options(r), "--context", context, "--decoder-context", target, "--micro-batch", batch]
+    train_shape(r, "t5_small", recipe, shape, FOUR_MODES, r.size(3, 1))
+
+
+def t5_generate(r):
+    """One text read and as many tokens written, greedily: new tokens over the time of both."""
+    count, samples = r.size(128, 16), r.size(5, 1)
+    for _ in range(r.rounds):
+        for dtype in OWN_SIDES:
+            r.bench(f"t5_small.{dtype}", "decode", "--family", "t5", *t5_options(r), "--context", 512, "--prompt", count, "--tokens", count,
+                    "--dtype", dtype, "--samples", samples)
+        for peer, dtype in (("transformers", "f32"), ("transformers", "bf16"), ("ctranslate2", "f32")):
+            r.peer("t5_small", "t5_generate.py", peer, *t5_options(r), "--head-dim", r.size(64, 32), "--input", count, "--tokens", count,
+                   "--dtype", dtype, "--samples", samples)
+    f32, bf16 = (f"t5_small.{dtype}.decode.whole_tokens_per_second" for dtype in ("f32", "bf16"))
+    r.rate("T5's generation in f32 against transformers", f32, "t5_small.transformers.f32.generate")
+    r.rate("T5's generation in f32 against CTranslate2", f32, "t5_small.ctranslate2.f32.generate")
+    r.rate("T5's generation in bf16", bf16, *(f"t5_small.transformers.{dtype}.generate" for dtype in ("f32", "bf16")))
+    for dtype in OWN_SIDES:
+        r.note(f"=> T5's decoding, {dtype}: {r.median(f't5_small.{dtype}.decode.share_of_read_bandwidth'):.1f} % of the read bandwidth")

@@ -33,7 +33,8 @@ int collective(int ranks, int64_t elements, const BenchOptions& o, bool json) {
 }
 
 void add_decode_options(CLI::App& c, DecodeShape& d) {
-  c.add_option("--family", d.family, "gpt2 or llama")->capture_default_str();
+  c.add_option("--family", d.family, "of models that write text, as in recipes")
+      ->capture_default_str();
   // What a shape may be the model says; no product of these is too large to say it.
   for (const auto& [name, value, what] :
        {std::tuple{"--layers", &d.sizes.layers, ""}, std::tuple{"--hidden", &d.sizes.hidden, ""},

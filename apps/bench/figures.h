@@ -115,7 +115,8 @@ struct DecodeShape {
   models::Sizes sizes;
   std::string family = "gpt2", dtype = "bf16";
   int64_t prompt = 64, tokens = 128;
-  bool profile = false;
+  bool profile = false;  // of as many further tokens
+  int64_t new_tokens() const { return (profile ? 2 : 1) * tokens; }
 };
 int bench_decode(const DecodeShape& shape, const BenchOptions& options, bool json);
 

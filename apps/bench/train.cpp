@@ -10,13 +10,16 @@ namespace megalith::apps {
 std::vector<data::HostBatch> made_up_batches(const engine::Settings& settings) {
   std::vector<data::HostBatch> batches = account::shaped_batches(settings);
   int64_t id = 0;
-  for (data::HostBatch& batch : batches) {
-    for (size_t t = 0; t < batch.ids_T.size(); ++t) {
-      batch.ids_T[t] = static_cast<int32_t>(id % settings.model.vocab);
-      id = id * 31 + 17;
-      id %= 1'000'003;
-      batch.targets_T[t] = static_cast<int32_t>(id % settings.model.vocab);
+  const auto fill = [&](std::vector<int32_t>& ids) {
+    for (int32_t& made_up : ids) {
+      made_up = static_cast<int32_t>(id % settings.model.vocab);
+      id = (id * 31 + 17) % 1'000'003;
     }
+  };
+  for (data::HostBatch& batch : batches) {
+    fill(batch.encoder.ids_T);
+    fill(batch.ids_T);
+    fill(batch.targets_T);
   }
   return batches;
 }

@@ -85,6 +85,9 @@ class Options(Refusals):
     def test_decoding_beyond_the_context(self):
         for more in (("--prompt", 1025), ("--tokens", 961), ("--tokens", 481, "--profile")):
             self.refused("bench", "decode", *more, say=["beyond the context of 1024"])
+        for more in (("--prompt", 1025), ("--tokens", 1024), ("--tokens", 512, "--profile")):
+            self.refused("bench", "decode", "--family", "t5", *more, say=["beyond the context of 1024"])
+        self.refused("bench", "decode", "--family", "bert", say=["an encoder does not"])
 
     @unittest.skipIf(2 * MEMORY >= 2**42, "this machine might have it")  # an arena may be twice the memory
     def test_what_few_machines_have_the_memory_for(self):
