@@ -28,7 +28,7 @@ def random_model(folder, config, dtype=torch.float32, **saving):
 
 
 def norm_in_double(self, x):
-    """Gemma's weights stand beside 1."""
+    """Gemma's weights stand beside 1. T5's norms are of this kind, whatever they are called."""
     eps = getattr(self, "variance_epsilon", None) or self.eps
     weight = 1 + self.weight if type(self).__name__.startswith("Gemma") else self.weight
     return weight * (x * torch.rsqrt(x.pow(2).mean(-1, keepdim=True) + eps))
@@ -38,7 +38,8 @@ def norm_in_double(self, x):
 def in_double(model):
     """transformers computes norms, and the softmax of attention where it has a cap, in float32 whatever the model's
     type; not in a float64 reference."""
-    norms = {type(module) for module in model.modules() if type(module).__name__.endswith("RMSNorm")}
+    norms = {type(module) for module in model.modules()
+             if type(module).__name__.endswith("RMSNorm") or hasattr(module, "variance_epsilon")}
     narrow = {norm: norm.forward for norm in norms}
     softmax = torch.nn.functional.softmax
     for norm in norms:
