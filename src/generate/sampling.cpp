@@ -31,12 +31,6 @@ std::vector<int32_t> candidates(std::span<const float> logits, int64_t top_k, bo
   return order;
 }
 
-double log_sum_exp(std::span<const float> logits, double max) {
-  double sum = 0;
-  for (const float x : logits) sum += elementary::exp(static_cast<double>(x) - max);
-  return max + elementary::log(sum);
-}
-
 }  // namespace
 
 void check(const SamplingOptions& o) {
@@ -51,7 +45,7 @@ Choice choose_token(std::span<const float> logits, const SamplingOptions& option
   MEGA_CHECK(!logits.empty());
   const auto best = static_cast<int32_t>(std::ranges::max_element(logits) - logits.begin());
   const auto max = static_cast<double>(logits[static_cast<size_t>(best)]);
-  const double lse = log_sum_exp(logits, max);
+  const double lse = max + elementary::log(elementary::sum_exp(logits, max));
   if (!std::isfinite(lse))
     throw SystemError("the model's logits are not finite; its weights are damaged");
   const auto chosen = [&](int32_t id) {

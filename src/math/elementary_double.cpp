@@ -98,6 +98,24 @@ double sin_of(const Reduced& x, uint64_t quadrant) {
   return (quadrant & 2) != 0 ? -value : value;
 }
 
+/// Within one file a loop of them becomes one stream of instructions.
+inline double exp_of(double x) {
+  constexpr double kSmallest = -0x1.6232bdd7abcd2p+9;  // ln 2^-1022, rounded up
+  constexpr double kLargest = 0x1.62e42fefa39efp+9;    // ln of the largest double, rounded down
+  if (!(x <= kLargest)) return x + kInfinity;          // NaN stays NaN
+  if (x < kSmallest) return 0;
+  constexpr double kLog2E = 0x1.71547652b82fep+0;
+  const double rounded = std::fma(x, kLog2E, kRounder);
+  const double n = rounded - kRounder;
+  const double high = std::fma(-n, kLn2High, x);  // exact
+  const double r = std::fma(-n, kLn2Low, high);
+  const double lost = std::fma(-n, kLn2Low, high - r);
+  const double power = 1.0 + std::fma(r, horner(kExpTerms, r), lost);
+  // The low bits of `rounded` are n: shifted into the exponent field they multiply by 2^n.
+  return std::bit_cast<double>(std::bit_cast<uint64_t>(power) +
+                               (std::bit_cast<uint64_t>(rounded) << 52));
+}
+
 }  // namespace
 
 double log(double x) {
@@ -121,21 +139,12 @@ double log(double x) {
   return std::fma(e, kLn2High, -((half_square - tail) - f));
 }
 
-double exp(double x) {
-  constexpr double kSmallest = -0x1.6232bdd7abcd2p+9;  // ln 2^-1022, rounded up
-  constexpr double kLargest = 0x1.62e42fefa39efp+9;    // ln of the largest double, rounded down
-  if (!(x <= kLargest)) return x + kInfinity;          // NaN stays NaN
-  if (x < kSmallest) return 0;
-  constexpr double kLog2E = 0x1.71547652b82fep+0;
-  const double rounded = std::fma(x, kLog2E, kRounder);
-  const double n = rounded - kRounder;
-  const double high = std::fma(-n, kLn2High, x);  // exact
-  const double r = std::fma(-n, kLn2Low, high);
-  const double lost = std::fma(-n, kLn2Low, high - r);
-  const double power = 1.0 + std::fma(r, horner(kExpTerms, r), lost);
-  // The low bits of `rounded` are n: shifted into the exponent field they multiply by 2^n.
-  return std::bit_cast<double>(std::bit_cast<uint64_t>(power) +
-                               (std::bit_cast<uint64_t>(rounded) << 52));
+double exp(double x) { return exp_of(x); }
+
+double sum_exp(std::span<const float> x, double shift) {
+  double sum = 0;
+  for (const float each : x) sum += exp_of(static_cast<double>(each) - shift);
+  return sum;
 }
 
 double sin(double x) {

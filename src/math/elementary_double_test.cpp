@@ -6,6 +6,7 @@
 
 #include <cmath>
 #include <limits>
+#include <vector>
 
 #include "math/random.h"
 
@@ -57,6 +58,19 @@ TEST(Elementary, DoubleFunctionsKeepTheirEdges) {
   EXPECT_EQ(elementary::sin(0.0), 0.0);
   EXPECT_LT(std::fabs(elementary::cos(M_PI) + 1.0), 0x1p-53);
   EXPECT_TRUE(std::isnan(elementary::sin(kInf)));
+}
+
+TEST(Elementary, SumsOfExponentialsAreThoseOfOneAfterAnother) {
+  constexpr float kInf = std::numeric_limits<float>::infinity();
+  std::vector<float> x = {-kInf, -800, 0, 30};
+  for (uint64_t i = 0; i < 1000; ++i)
+    x.push_back(static_cast<float>(40 * uniform_open(philox(8, i, 0)[0]) - 30));
+  const double shift = 12.25;
+  double sum = 0;
+  for (const float each : x) sum += elementary::exp(static_cast<double>(each) - shift);
+  EXPECT_EQ(elementary::sum_exp(x, shift), sum);
+  EXPECT_EQ(elementary::sum_exp({}, shift), 0.0);
+  EXPECT_TRUE(std::isnan(elementary::sum_exp(std::vector{0.0f, kInf, std::nanf("")}, shift)));
 }
 
 }  // namespace
