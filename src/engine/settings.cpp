@@ -50,7 +50,7 @@ void check_tensor_shards(const Settings& s, std::vector<std::string>& faults) {
         "parallel.sequence needs parallel.tensor_shards {} to divide {} {}", shards,
         s.trained_length > 0 ? "train.sequence_length" : "model.context", s.sequence_length()));
   }
-  if (s.loss_length() % shards != 0) {
+  if (s.model.is_encoder_decoder() && s.loss_length() % shards != 0) {
     faults.push_back(fmt::format(
         "parallel.sequence needs parallel.tensor_shards {} to divide the decoder's {} tokens",
         shards, s.loss_length()));

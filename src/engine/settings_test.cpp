@@ -11,6 +11,7 @@
 namespace megalith::engine {
 namespace {
 
+using ::testing::EndsWith;
 using ::testing::HasSubstr;
 using ::testing::ThrowsMessage;
 
@@ -20,9 +21,18 @@ TEST(Settings, TokensAreSharedInWholeShards) {
   s.layout = {.tensor = 2, .sequence = true};
   EXPECT_THAT(
       [&] { check(s, "toy"); },
-      ThrowsMessage<UserError>(HasSubstr("parallel.tensor_shards 4 to divide model.context 18")));
+      ThrowsMessage<UserError>(EndsWith("parallel.tensor_shards 4 to divide model.context 18")));
   s.layout.sequence = false;
   EXPECT_NO_THROW(check(s, "toy"));
+}
+
+TEST(Settings, SoAreThoseOfADecoder) {
+  Settings s = megalith::testing::toy_encoder_decoder_settings();
+  s.layout = {.tensor = 2, .sequence = true};
+  EXPECT_NO_THROW(check(s, "toy"));
+  s.decoder_length = 7;
+  EXPECT_THAT([&] { check(s, "toy"); },
+              ThrowsMessage<UserError>(HasSubstr("to divide the decoder's 7 tokens")));
 }
 
 }  // namespace
