@@ -8,7 +8,6 @@
 #include <span>
 
 #include "base/integer.h"
-#include "base/subtree.h"
 #include "spec/head_types.h"
 
 namespace megalith::models {
@@ -99,38 +98,42 @@ bool is_ordered(const layers::AttentionSpec& a) {
 }
 
 /// An encoder is of layers without cross attention that see both ways, a decoder of causal ones
-/// with it.
-void check_stacks(const ModelSpec& m, std::vector<std::string>& faults) {
-  if (m.encoder_layers < 0 || m.encoder_layers >= m.num_layers()) {
-    faults.push_back(m.encoder_layers < 0 ? fmt::format("encoder_layers is {}", m.encoder_layers)
-                                          : fmt::format("encoder_layers {} of {} leave no decoder",
-                                                        m.encoder_layers, m.num_layers()));
-    return;
-  }
+/// with it. The first layer that is in the wrong place is enough.
+std::string misplaced_layer(const ModelSpec& m) {
   for (int64_t i = 0; i < m.num_layers(); ++i) {
     const LayerSpec& layer = m.layer(i);
     const bool crosses = m.is_encoder_decoder() && !m.is_encoder_layer(i);
-    if (layer.cross.has_value() != crosses) {
-      faults.push_back(fmt::format("layer {} {}", i,
-                                   crosses ? "of a decoder is without cross attention"
-                                           : "has cross attention, which reads an encoder's rows, "
-                                             "and there is no encoder before it"));
-      return;
+    if (layer.cross && !crosses) {
+      return fmt::format(
+          "layer {} has cross attention, which reads an encoder's rows, and there is no encoder "
+          "before it",
+          i);
     }
-    if (m.is_encoder_decoder() && layer.attention.causal != crosses) {
-      faults.push_back(
-          fmt::format("layer {} of {} causal", i, crosses ? "a decoder is not" : "an encoder is"));
-      return;
-    }
-    if (crosses && is_ordered(*layer.cross)) {
-      faults.push_back(fmt::format("cross attention of layer {} has an order of positions", i));
-      return;
-    }
+    if (crosses && !layer.cross)
+      return fmt::format("layer {} of a decoder is without cross attention", i);
+    if (crosses && is_ordered(*layer.cross))
+      return fmt::format("cross attention of layer {} has an order of positions", i);
+    if (m.is_encoder_decoder() && layer.attention.causal != crosses)
+      return fmt::format("layer {} of {} causal", i,
+                         crosses ? "a decoder is not" : "an encoder is");
   }
-  if (!m.is_encoder_decoder()) return;
-  if (m.encoder_layers >= m.num_layers())
-    faults.push_back(
-        fmt::format("encoder_layers {} of {} leave no decoder", m.encoder_layers, m.num_layers()));
+  return "";
+}
+
+/// What the layers of one stack have together.
+void check_stack(std::span<const LayerSpec> stack, std::vector<std::string>& faults) {
+  const layers::AttentionSpec& first = stack.front().attention;
+  if (std::ranges::any_of(
+          stack, [&](const LayerSpec& each) { return each.attention.causal != first.causal; }))
+    faults.emplace_back("some layers are causal and others are not");
+  if (std::ranges::any_of(stack, [&](const LayerSpec& each) {
+        const layers::AttentionSpec& a = each.attention;
+        return a.relative != first.relative || (a.relative && a.heads != first.heads);
+      }))
+    faults.emplace_back("layers share one table of relative positions and differ in it");
+}
+
+void check_encoder_decoder(const ModelSpec& m, std::vector<std::string>& faults) {
   if (m.embedding.position != layers::PositionKind::none || m.embedding.token_types > 0 ||
       m.embedding.norm || m.embedding.width != 0)
     faults.emplace_back(
@@ -143,6 +146,43 @@ void check_stacks(const ModelSpec& m, std::vector<std::string>& faults) {
   if (m.decoder_start < 0 || m.decoder_start >= m.vocab)
     faults.push_back(
         fmt::format("decoder_start {} is outside the vocabulary of {}", m.decoder_start, m.vocab));
+}
+
+void check_stacks(const ModelSpec& m, std::vector<std::string>& faults) {
+  if (m.encoder_layers < 0 || m.encoder_layers >= m.num_layers()) {
+    faults.push_back(m.encoder_layers < 0 ? fmt::format("encoder_layers is {}", m.encoder_layers)
+                                          : fmt::format("encoder_layers {} of {} leave no decoder",
+                                                        m.encoder_layers, m.num_layers()));
+    return;
+  }
+  if (std::string fault = misplaced_layer(m); !fault.empty())
+    return faults.push_back(std::move(fault));
+  const std::span<const LayerSpec> all(m.layers);
+  const auto encoder = static_cast<size_t>(m.encoder_layers);
+  check_stack(all.subspan(encoder), faults);
+  if (!m.is_encoder_decoder()) return;
+  check_stack(all.first(encoder), faults);
+  check_encoder_decoder(m, faults);
+}
+
+void check_groups(const ModelSpec& m, std::vector<std::string>& faults) {
+  if (m.layer_groups < 0 || m.layer_groups > m.num_layers()) {
+    faults.push_back(fmt::format("layer_groups {} of {} layers", m.layer_groups, m.num_layers()));
+  } else if (m.layer_groups > 0 && !m.is_uniform()) {
+    faults.emplace_back("layers that differ share their weights");
+  } else if (m.layer_groups > 0 && m.layers.front().attention.relative) {
+    faults.emplace_back("no code for relative positions in layers that share their weights");
+  }
+}
+
+void check_embedding(const ModelSpec& m, std::vector<std::string>& faults) {
+  using layers::PositionKind;
+  if (m.embedding.position_offset != 0 && m.embedding.position != PositionKind::learned)
+    faults.emplace_back("embedding.position_offset is of a table of positions, and there is none");
+  if (m.embedding.position == PositionKind::sinusoidal && m.table_width() % 2 != 0) {
+    faults.push_back(
+        fmt::format("sinusoidal positions go in pairs of columns, of {} columns", m.table_width()));
+  }
 }
 
 void check_sizes(const ModelSpec& m, std::vector<std::string>& faults) {
@@ -228,35 +268,8 @@ void ModelSpec::check(const std::string& where) const {
   check_sizes(*this, faults);
   for (size_t i = 0; i < layers.size() && faults.empty(); ++i) check_layer(layers[i], faults);
   if (faults.empty()) check_stacks(*this, faults);
-  const auto differ = [](std::span<const LayerSpec> stack) {
-    return std::ranges::any_of(stack, [&](const LayerSpec& layer) {
-      return layer.attention.causal != stack.front().attention.causal;
-    });
-  };
-  const auto first = static_cast<size_t>(std::clamp<int64_t>(encoder_layers, 0, num_layers()));
-  const std::span<const LayerSpec> all(layers);
-  if (differ(all.first(first)) || differ(all.subspan(first)))
-    faults.emplace_back("some layers are causal and others are not");
-  for (const auto stack : {all.first(first), all.subspan(first)}) {
-    if (std::ranges::any_of(stack, [&](const LayerSpec& layer) {
-          const layers::AttentionSpec &a = layer.attention, &b = stack.front().attention;
-          return a.relative != b.relative || (a.relative && a.heads != b.heads);
-        }))
-      faults.emplace_back("layers share one table of relative positions and differ in it");
-  }
-  if (layer_groups < 0 || layer_groups > num_layers()) {
-    faults.push_back(fmt::format("layer_groups {} of {} layers", layer_groups, num_layers()));
-  } else if (layer_groups > 0 && !is_uniform()) {
-    faults.emplace_back("layers that differ share their weights");
-  } else if (layer_groups > 0 && layers.front().attention.relative) {
-    faults.emplace_back("no code for relative positions in layers that share their weights");
-  }
-  if (embedding.position_offset != 0 && embedding.position != layers::PositionKind::learned)
-    faults.emplace_back("embedding.position_offset is of a table of positions, and there is none");
-  if (embedding.position == layers::PositionKind::sinusoidal && table_width() % 2 != 0) {
-    faults.push_back(
-        fmt::format("sinusoidal positions go in pairs of columns, of {} columns", table_width()));
-  }
+  check_groups(*this, faults);
+  check_embedding(*this, faults);
   if (std::string fault = layers::head_type(head.kind).fault(head); !fault.empty())
     faults.push_back(std::move(fault));
   if (!(dropout >= 0 && dropout < 1))
