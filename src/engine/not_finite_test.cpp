@@ -6,6 +6,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstring>
 #include <limits>
 
@@ -123,6 +124,20 @@ TEST(NotFinite, InAnActivationOfAnyLayer) {
       EXPECT_EQ(toy.caught(), std::string("activation ") + overflow.named) << name_of(dtype);
     }
   }
+}
+
+/// The two texts of an encoder-decoder go through one table of tokens.
+TEST(NotFinite, InWhatAnEncoderReads) {
+  Settings settings = megalith::testing::toy_encoder_decoder_settings();
+  settings.model.embedding.scale = 4;
+  Toy toy(settings);
+  std::vector<data::HostBatch> batches = toy.batches(2);
+  const int32_t token = batches[0].encoder.ids_T[0];
+  for (data::HostBatch& batch : batches)
+    std::ranges::replace(batch.ids_T, token, token == 0 ? 1 : 0);
+  const int64_t hidden = settings.model.hidden;
+  toy.set(toy.weight("embedding.weight"), 3e38F, token * hidden, hidden);
+  EXPECT_EQ(toy.caught(batches, toy_weight(settings, 2)), "activation encoder.embedding.output");
 }
 
 TEST(NotFinite, InAMoment) {

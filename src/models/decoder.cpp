@@ -104,6 +104,21 @@ View Decoder::input(layers::Context& context, const layers::Batch& batch,
   return saved.input_RH;
 }
 
+void Decoder::embed(layers::Context& context, const layers::Batch& batch, View x_RH,
+                    layers::EmbeddingSaved* saved) const {
+  const StreamRows rows(batch);
+  {
+    const device::NameScope scope(context.device(), "embedding");
+    embedding_->forward(context, batch, rows.decoder(x_RH), saved);
+  }
+  if (batch.encoder != nullptr) embed_encoder(context, *batch.encoder, rows.encoder(x_RH));
+}
+
+void Decoder::embed_encoder(layers::Context& context, const layers::Batch& batch, View x_TH) const {
+  const device::NameScope scope(context.device(), "encoder.embedding");
+  embedding_->forward(context, batch, x_TH, nullptr);
+}
+
 ConstView Decoder::memory_rows(const layers::Batch& batch, const DecoderSaved& saved) const {
   if (batch.encoder == nullptr) return {};
   return encoder_norm_ ? ConstView(saved.memory_TH)
@@ -152,13 +167,7 @@ void Decoder::forward_encoder(layers::Context& context, const layers::Batch& bat
 void Decoder::forward(layers::Context& context, const layers::Batch& batch, DecoderSaved& saved,
                       const layers::RecomputePolicy& recompute) const {
   const StreamRows rows(batch);
-  if (embedding_) {
-    const device::NameScope scope(context.device(), "embedding");
-    const View x = input(context, batch, saved);
-    embedding_->forward(context, batch, rows.decoder(x), &saved.embedding);
-    if (batch.encoder != nullptr)
-      embedding_->forward(context, *batch.encoder, rows.encoder(x), nullptr);
-  }
+  if (embedding_) embed(context, batch, input(context, batch, saved), &saved.embedding);
   const size_t first = encoder_blocks();
   if (first > 0) forward_encoder(context, batch, saved, recompute);
   if (blocks_.empty()) saved.output_RH = {{}, saved.input_RH.view};
@@ -181,8 +190,7 @@ void Decoder::loss(layers::Context& context, const layers::Batch& batch, Decoder
                    float z_loss, View loss_U, View dx_RH) const {
   const StreamRows rows(batch);
   head_->forward_backward(context, batch, saved.output_RH, z_loss, loss_U, rows.decoder(dx_RH));
-  if (batch.encoder != nullptr)
-    kernels::fill(context.exec, rows.memory_gradient(context, dx_RH), 0);
+  if (batch.encoder != nullptr) kernels::fill(context.exec, rows.behind_decoder(dx_RH), 0);
   saved.output_RH = {};
 }
 

@@ -131,6 +131,10 @@ class Decoder {
     return static_cast<size_t>(std::clamp(spec_.encoder_layers, stage_.begin, stage_.end) -
                                stage_.begin);
   }
+  /// Of both streams, each inspected under a name of its own. `saved` may be null.
+  void embed(layers::Context& context, const layers::Batch& batch, View x_RH,
+             layers::EmbeddingSaved* saved) const;
+  void embed_encoder(layers::Context& context, const layers::Batch& batch, View x_TH) const;
   /// Through blocks [begin, end) of this chunk, in place.
   void pass(layers::Context& context, const layers::Batch& batch, size_t begin, size_t end,
             View x_TH) const;

@@ -31,12 +31,7 @@ void Decoder::pass_encoder(layers::Context& context, const layers::Batch& batch,
 
 void Decoder::hidden(layers::Context& context, const layers::Batch& batch, View x_RH) const {
   const StreamRows rows(batch);
-  if (embedding_) {
-    const device::NameScope scope(context.device(), "embedding");
-    embedding_->forward(context, batch, rows.decoder(x_RH), nullptr);
-    if (batch.encoder != nullptr)
-      embedding_->forward(context, *batch.encoder, rows.encoder(x_RH), nullptr);
-  }
+  if (embedding_) embed(context, batch, x_RH, nullptr);
   layers::Memory memory;
   if (batch.encoder != nullptr) {
     pass_encoder(context, *batch.encoder, rows.encoder(x_RH));
@@ -47,10 +42,7 @@ void Decoder::hidden(layers::Context& context, const layers::Batch& batch, View 
 
 void Decoder::encode(layers::Context& context, const layers::Batch& batch, View x_TH,
                      std::span<const View> kept) const {
-  if (embedding_) {
-    const device::NameScope scope(context.device(), "embedding");
-    embedding_->forward(context, batch, x_TH, nullptr);
-  }
+  if (embedding_) embed_encoder(context, batch, x_TH);
   pass_encoder(context, batch, x_TH);
   const layers::Memory memory{&batch, x_TH, {}, {}};
   for (size_t i = encoder_blocks(); i < blocks_.size(); ++i)

@@ -23,6 +23,7 @@ class StreamRows {
       : decoder_(batch.own.count),
         encoder_(batch.encoder != nullptr ? batch.encoder->own.count : 0) {}
 
+  /// Of a buffer of activations.
   int64_t all() const { return decoder_ + encoder_; }
   template <class AnyView>
   AnyView decoder(const AnyView& rows_RH) const {
@@ -43,6 +44,10 @@ class StreamRows {
   View memory_gradient(const layers::Context& context, View gradient_RH) const {
     const View rows = gradient_RH.rows(begin(), encoder_ * sum_rows(context));
     return {rows.data(), context.accumulation, Shape{encoder_, gradient_RH.size(1)}};
+  }
+  /// All but the decoder's, the odd row too: what sums begin with.
+  View behind_decoder(View gradient_RH) const {
+    return gradient_RH.rows(decoder_, gradient_RH.size(0) - decoder_);
   }
   /// What of the buffer is sent: all behind the norm, else without the room for sums.
   View sent_gradient(View gradient_RH, bool behind_norm) const {
