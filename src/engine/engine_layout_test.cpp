@@ -20,12 +20,7 @@ constexpr int kSteps = 5;
 /// Nothing if five steps under `other` give the bits of five serial steps of `serial`.
 ::testing::AssertionResult same(const Settings& serial, const Settings& other,
                                 const Machine& machine = {}) {
-  ToyRun expected, actual;
-  run_toy(serial, kSteps, {}, expected);
-  run_toy(other, kSteps, machine, actual);
-  if (!actual.state.faults().empty())
-    return ::testing::AssertionFailure() << actual.state.faults()[0];
-  const std::string found = difference(expected, actual);
+  const std::string found = testing::SerialRun(serial, kSteps).difference(other, machine);
   return found.empty() ? ::testing::AssertionSuccess() : ::testing::AssertionFailure() << found;
 }
 

@@ -9,6 +9,7 @@ namespace megalith::engine {
 namespace {
 
 using megalith::testing::run_toy;
+using megalith::testing::SerialRun;
 using megalith::testing::ToyRun;
 
 class FamilyLayout : public ::testing::TestWithParam<const models::Family*> {
@@ -20,39 +21,27 @@ class FamilyLayout : public ::testing::TestWithParam<const models::Family*> {
     settings.ragged = true;
     return settings;
   }
-
-  /// Of one rank.
-  void SetUp() override { run_toy(settings(), kSteps, {}, serial_); }
-
-  void expect_same(const Settings& other) const {
-    ToyRun run;
-    run_toy(other, kSteps, {}, run);
-    ASSERT_TRUE(run.state.faults().empty()) << run.state.faults()[0];
-    EXPECT_EQ(difference(serial_, run), "");
-  }
-
-  ToyRun serial_;
 };
 
 TEST_P(FamilyLayout, TensorPipelineAndDataRanks) {
   Settings other = settings();
   other.layout = {.tensor = 2, .pipeline = 2, .data = 2, .sequence = true};
   other.zero = 1;
-  expect_same(other);
+  EXPECT_EQ(SerialRun(settings(), kSteps).difference(other), "");
 }
 
 TEST_P(FamilyLayout, OneTensorShardARank) {
   Settings other = settings();
   other.layout = {.tensor = 4};
   other.micro_batch = 4;
-  expect_same(other);
+  EXPECT_EQ(SerialRun(settings(), kSteps).difference(other), "");
 }
 
 TEST_P(FamilyLayout, StagesThatComputeAgain) {
   Settings other = settings();
   other.layout = {.pipeline = 3};
   other.recompute.mode = layers::Recompute::selective;
-  expect_same(other);
+  EXPECT_EQ(SerialRun(settings(), kSteps).difference(other), "");
 }
 
 TEST_P(FamilyLayout, ItLearns) {

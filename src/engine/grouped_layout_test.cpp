@@ -9,10 +9,9 @@ namespace megalith::engine {
 namespace {
 
 using megalith::testing::Machine;
-using megalith::testing::run_toy;
+using megalith::testing::SerialRun;
 using megalith::testing::toy_llama_settings;
 using megalith::testing::toy_settings;
-using megalith::testing::ToyRun;
 
 constexpr int kGroupedSteps = 3;
 
@@ -38,14 +37,9 @@ Settings grouped(bool llama, const GroupedHeads& sizes, DType dtype) {
 }
 
 struct GroupedRun {
-  explicit GroupedRun(const Settings& settings) : serial(settings) {
-    run_toy(serial, kGroupedSteps, {}, expected);
-  }
+  explicit GroupedRun(const Settings& settings) : serial(settings), run(settings, kGroupedSteps) {}
   void expect(const std::string& what, const Settings& other, const Machine& machine = {}) const {
-    ToyRun actual;
-    run_toy(other, kGroupedSteps, machine, actual);
-    EXPECT_EQ(actual.state.faults(), std::vector<std::string>()) << what;
-    EXPECT_EQ(difference(expected, actual), "") << what;
+    EXPECT_EQ(run.difference(other, machine), "") << what;
   }
   void expect_under(const std::string& what, const parallel::Layout& layout, int zero = 0) const {
     Settings other = serial;
@@ -55,7 +49,7 @@ struct GroupedRun {
     expect(what, other);
   }
   Settings serial;
-  ToyRun expected;
+  SerialRun run;
 };
 
 /// Every layout of a recipe whose tensor shards may lie on `ranks` ranks.
@@ -150,9 +144,7 @@ TEST(GroupedLayoutSplit, IsPartOfTheResult) {
   Settings two = grouped(true, {8, 2, 4}, DType::f32);
   const GroupedRun run(two);
   two.split.tensor_shards = 2;
-  ToyRun other;
-  run_toy(two, kGroupedSteps, {}, other);
-  EXPECT_NE(difference(run.expected, other), "");
+  EXPECT_NE(run.run.difference(two), "");
 }
 
 /// Owners of spread state meet inside the parts of a fused weight.

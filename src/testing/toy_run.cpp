@@ -56,4 +56,11 @@ std::string difference(const ToyRun& a, const ToyRun& b) {
   return difference(a.state, b.state);
 }
 
+std::string SerialRun::difference(const engine::Settings& other, const Machine& machine) const {
+  ToyRun actual;
+  run_toy(other, steps_, machine, actual);
+  const std::vector<std::string> faults = actual.state.faults();
+  return faults.empty() ? testing::difference(expected_, actual) : faults.front();
+}
+
 }  // namespace megalith::testing

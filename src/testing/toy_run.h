@@ -31,4 +31,18 @@ void run_toy(const engine::Settings& settings, int steps, const Machine& machine
 /// The first thing in which the runs differ by a bit, in words; empty when nothing does.
 std::string difference(const ToyRun& a, const ToyRun& b);
 
+/// What every layout of some settings must give: the bits of one rank.
+class SerialRun {
+ public:
+  SerialRun(const engine::Settings& settings, int steps) : steps_(steps) {
+    run_toy(settings, steps, {}, expected_);
+  }
+  /// As of two runs; of as many steps under other settings, what ranks disagree on too.
+  std::string difference(const engine::Settings& other, const Machine& machine = {}) const;
+
+ private:
+  int steps_;
+  ToyRun expected_;
+};
+
 }  // namespace megalith::testing
