@@ -17,11 +17,12 @@ enum class Schedule : uint8_t { constant, linear, cosine, inverse_sqrt, wsd, hou
 enum class Recompute : uint8_t { none, selective, full };
 /// Of micro-batches over pipeline stages (parallel/schedule.h).
 enum class PipelineSchedule : uint8_t { one_forward_one_backward, gpipe, interleaved };
-/// What is predicted (objectives/): the next token, tokens that are hidden, or
-/// spans of them.
+/// What is predicted (objectives/): the next token, tokens that are hidden, or spans of them.
 enum class Objective : uint8_t { causal, masked, spans };
 /// What a training sample holds (data/): consecutive tokens of the corpus, or whole documents.
 enum class Sequences : uint8_t { tokens, documents };
+/// What is asked about two stretches of text beside the objective masked (objectives/).
+enum class SentencePairs : uint8_t { none, next, order };
 
 template <>
 struct EnumNames<Schedule> {
@@ -40,9 +41,6 @@ template <>
 struct EnumNames<Objective> {
   static constexpr std::array<std::string_view, 3> names = {"causal", "masked", "spans"};
 };
-/// What is asked about two stretches of text beside the objective masked (objectives/).
-enum class SentencePairs : uint8_t { none, next, order };
-
 template <>
 struct EnumNames<SentencePairs> {
   static constexpr std::array<std::string_view, 3> names = {"none", "next", "order"};

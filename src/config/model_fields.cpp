@@ -39,8 +39,7 @@ void ModelSection::visit(FieldVisitor& v) {
   v.field("bias", bias, "of products and layer norms");
   v.field("position", position,
           "a learned table, rotary positions in attention (Su et al. 2021), sines and cosines, or "
-          "biases "
-          "of scores by distance (relative, Raffel et al. 2020)");
+          "biases of scores by distance (relative, Raffel et al. 2020)");
   v.section("rope", rope, "Rotary positions.");
   v.field(
       "window", window,

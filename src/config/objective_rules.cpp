@@ -83,13 +83,7 @@ void pair_rules(const Recipe& r, Faults& faults) {
   refuse(r.data.sequences == Sequences::documents, "data.sequences", kApart);
 }
 
-}  // namespace
-
-void objective_rules(const Recipe& r, Faults& faults) {
-  middle_rules(r, faults);
-  documents_rules(r, faults);
-  pair_rules(r, faults);
-  spans_rules(r, faults);
+void masking_rules(const Recipe& r, Faults& faults) {
   const MaskingSection& m = r.train.masking;
   if (r.train.objective != Objective::masked) {
     if (m != MaskingSection{})
@@ -109,6 +103,16 @@ void objective_rules(const Recipe& r, Faults& faults) {
   if (r.train.sample_every > 0)
     add(faults, "train.sample_every", {"train.objective"},
         "a model of hidden tokens continues no text; set it to 0");
+}
+
+}  // namespace
+
+void objective_rules(const Recipe& r, Faults& faults) {
+  middle_rules(r, faults);
+  documents_rules(r, faults);
+  pair_rules(r, faults);
+  spans_rules(r, faults);
+  masking_rules(r, faults);
 }
 
 }  // namespace megalith::config
