@@ -2,6 +2,7 @@
 // Embedding for f32 and bf16. Forward: rows over threads. Backward: columns over threads, each
 // going through all tokens in order, so an element's chain has one owner whatever the ids are.
 #include "kernels/elementary/dispatch.h"
+#include "kernels/elementary/grain.h"
 #include "kernels/elementary/run_chosen.h"
 #include "kernels/embedding/implementations.h"
 
@@ -69,21 +70,17 @@ namespace {
 
 constexpr int64_t kGrainElements = 8192;  // less is not worth another thread
 
-int64_t row_grain(int64_t columns) {
-  return std::max<int64_t>(1, kGrainElements / std::max<int64_t>(1, columns));
-}
-
 }  // namespace
 
 void embedding_lookup_simd(Exec& exec, const EmbeddingLookup& a) {
-  exec.device.pool().for_range(a.y_TH.size(0), row_grain(a.y_TH.size(1)), [&](Range range, int) {
-    MEGA_CALL_SIMD(exec, lookup_rows, a, range);
-  });
+  exec.device.pool().for_range(
+      a.y_TH.size(0), row_grain(a.y_TH.size(1), kGrainElements),
+      [&](Range range, int) { MEGA_CALL_SIMD(exec, lookup_rows, a, range); });
 }
 
 void embedding_add_positions_simd(Exec& exec, const EmbeddingAddPositions& a) {
   check_positions(a);
-  exec.device.pool().for_range(a.y_TH.size(0), row_grain(a.y_TH.size(1)),
+  exec.device.pool().for_range(a.y_TH.size(0), row_grain(a.y_TH.size(1), kGrainElements),
                                [&](Range range, int) { MEGA_CALL_SIMD(exec, add_rows, a, range); });
 }
 

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Sines and cosines of positions for f32 and bf16: a vector of pairs at a time, rows over threads.
-#include <algorithm>
-
 #include "kernels/elementary/dispatch.h"
+#include "kernels/elementary/grain.h"
 #include "kernels/elementary/run_chosen.h"
 #include "kernels/embedding/sinusoidal_implementations.h"
 
@@ -97,26 +96,22 @@ HWY_AFTER_NAMESPACE();
 namespace megalith::kernels {
 namespace {
 
-constexpr int64_t kGrainElements = 2048;  // less is not worth another thread
-
-int64_t row_grain(int64_t columns) {
-  return std::max<int64_t>(1, kGrainElements / std::max<int64_t>(1, columns));
-}
+constexpr int64_t kGrainElements = 2048;  // of sines and cosines, which cost more than sums
 
 }  // namespace
 
 void sinusoidal_forward_simd(Exec& exec, const SinusoidalForward& a) {
   const float factor =
       a.scale.dtype() == DType::f32 ? *a.scale.as<float>() : to_f32(*a.scale.as<bf16_t>());
-  exec.device.pool().for_range(a.y_TH.size(0), row_grain(a.y_TH.size(1)), [&](Range range, int) {
-    MEGA_CALL_SIMD(exec, add_any_rows, a, factor, range);
-  });
+  exec.device.pool().for_range(
+      a.y_TH.size(0), row_grain(a.y_TH.size(1), kGrainElements),
+      [&](Range range, int) { MEGA_CALL_SIMD(exec, add_any_rows, a, factor, range); });
 }
 
 void sinusoidal_backward_simd(Exec& exec, const SinusoidalBackward& a) {
-  exec.device.pool().for_range(a.dy_TH.size(0), row_grain(a.dy_TH.size(1)), [&](Range range, int) {
-    MEGA_CALL_SIMD(exec, sum_any_rows, a, range);
-  });
+  exec.device.pool().for_range(
+      a.dy_TH.size(0), row_grain(a.dy_TH.size(1), kGrainElements),
+      [&](Range range, int) { MEGA_CALL_SIMD(exec, sum_any_rows, a, range); });
 }
 
 }  // namespace megalith::kernels
