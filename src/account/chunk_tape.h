@@ -19,7 +19,7 @@ struct PassTape {
   struct Event {
     Kind kind = Kind::allocate;
     device::MemoryClass memory_class = device::MemoryClass::workspace;
-    size_t object = 0;  // of the chunk; completed: the how manieth that backward names
+    size_t object = 0;  // of the chunk; completed: its turn among those that backward names
     int64_t bytes = 0;  // of an allocation
   };
   std::vector<Event> events;

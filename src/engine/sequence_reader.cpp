@@ -40,8 +40,7 @@ void check_readable(const models::ModelSpec& spec, const Reading& reading) {
   if (spec.is_encoder_decoder()) {
     throw UserError(
         "rows of an encoder-decoder are of two texts; embedding, classifying and masked scoring "
-        "read "
-        "models of one stack");
+        "read models of one stack");
   }
   check_ids(spec, reading.ids, spec.context);
   if (reading.types.empty()) return;

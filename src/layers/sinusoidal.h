@@ -16,9 +16,10 @@ class Sinusoidal {
   Sinusoidal(parameters::ParameterSet& set, const std::string& name, int64_t width,
              const Partition& partition);
 
-  /// Adds to y_TE, the rank's own tokens.
+  /// Adds to y_TE [the rank's own tokens, width], of the activations' type. Local.
   void forward(Context& context, const Batch& batch, View y_TE) const;
-  /// The scale's gradient accumulates; that of y passes as it is.
+  /// The scale's gradient accumulates, in partial rows where tokens are cut into shards; that of y
+  /// passes as it is. Local.
   void backward(Context& context, const Batch& batch, ConstView dy_TE) const;
 
  private:

@@ -53,9 +53,8 @@ SpanTokens span_tokens(const text::Tokenizer& tokenizer, const SpanSpelling& spe
     if (!id) {
       throw UserError(
           "train.objective spans hides {} spans of a sample and needs a data.tokenizer with as "
-          "many "
-          "sentinels; this one has no {:?}: use another, shorter samples or longer spans, or name "
-          "its own in train.spans.sentinel",
+          "many sentinels; this one has no {:?}: use another, shorter samples or longer spans, or "
+          "name its own in train.spans.sentinel",
           sentinels, name);
     }
     tokens.sentinels.push_back(*id);

@@ -192,8 +192,7 @@ const text::Tokenizer& ModelSource::require_tokenizer() const {
   if (!tokenizer_keys_.empty()) {
     throw UserError(
         "{}: holds no tokenizer; convert the model to a folder and put its tokenizer.json there, "
-        "or "
-        "give ids",
+        "or give ids",
         weights_->where());
   }
   throw UserError(
