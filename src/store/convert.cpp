@@ -167,18 +167,27 @@ DType common_type(std::span<const TensorContent> tensors) {
   return common;
 }
 
+/// The ids that transformers begins and ends a text with.
+nlohmann::ordered_json generation_config(const ModelSource& source) {
+  nlohmann::ordered_json json{{"_from_model_config", true}};
+  const bool is_encoder_decoder = source.spec().is_encoder_decoder();
+  if (is_encoder_decoder) {
+    json["decoder_start_token_id"] = source.spec().decoder_start;
+    json["pad_token_id"] = source.spec().decoder_start;  // as its config.json has it
+  }
+  if (source.end_ids().empty()) return json;
+  if (!is_encoder_decoder) json["bos_token_id"] = source.begin_id().value_or(source.end_ids()[0]);
+  json["eos_token_id"] = source.end_ids();
+  return json;
+}
+
 /// The files beside the weights: those of the source, and what transformers needs besides.
 std::map<std::string, std::string> foreign_texts(const ModelSource& source, DType dtype) {
   std::map<std::string, std::string> texts = source.texts();
   texts["config.json"] =
       models::hugging_face_config(source.spec(), dtype, source.end_ids(), source.begin_id());
   const auto pretty = [](const nlohmann::ordered_json& json) { return json.dump(2) + "\n"; };
-  nlohmann::ordered_json generation{{"_from_model_config", true}};
-  if (!source.end_ids().empty()) {
-    generation["bos_token_id"] = source.begin_id().value_or(source.end_ids()[0]);
-    generation["eos_token_id"] = source.end_ids();
-  }
-  texts.try_emplace("generation_config.json", pretty(generation));
+  texts.try_emplace("generation_config.json", pretty(generation_config(source)));
   if (!source.tokenizer()) return texts;
   nlohmann::ordered_json special = nlohmann::json::object();
   if (const auto end = source.tokenizer()->end_of_document()) {

@@ -127,6 +127,26 @@ TEST_F(Convert, there_and_back_is_the_same_file) {
   EXPECT_THAT(ModelSource::open(folder_ / "ours").end_ids(), ElementsAre(256));
 }
 
+/// Else transformers begins its texts with what it calls their first token.
+TEST_F(Convert, an_encoder_decoder_says_what_its_decoder_begins_with) {
+  const models::ModelSpec t5 = models::kT5.make(
+      {.layers = 1, .hidden = 16, .heads = 2, .ffn = 32, .context = 24, .vocab = 257}, "test");
+  const Json config = {{"model_type", "t5"},  {"vocab_size", 257}, {"d_model", 16},
+                       {"d_kv", 8},           {"d_ff", 32},        {"num_layers", 1},
+                       {"num_heads", 2},      {"n_positions", 24}, {"decoder_start_token_id", 7},
+                       {"eos_token_id", 256}, {"pad_token_id", 7}};
+  const fs::path foreign = write_foreign("hf", tensors(t5), config);
+  convert(foreign, folder_ / "ours", "megalith", "");
+  convert(folder_ / "ours", folder_ / "back", "hf", "");
+  const Json generation = Json::parse(read_file(folder_ / "back" / "generation_config.json"));
+  EXPECT_EQ(generation, (Json{{"_from_model_config", true},
+                              {"decoder_start_token_id", 7},
+                              {"pad_token_id", 7},
+                              {"eos_token_id", {256}}}));
+  EXPECT_EQ(read_file(folder_ / "back" / "model.safetensors"),
+            read_file(foreign / "model.safetensors"));
+}
+
 TEST_F(Convert, chat_templates_are_carried) {
   const fs::path foreign = write_foreign("hf", tensors(small()));
   fs::create_directory(foreign / "additional_chat_templates");

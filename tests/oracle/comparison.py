@@ -19,6 +19,13 @@ class Checks:
         return 1 if self.failed else 0
 
 
+def summary(name, errors):
+    """Of [(ours, that of transformers in float32)], both against float64: a row of docs/models.md."""
+    ours, theirs = max(errors)
+    return (f"{name}: {len(errors)} models, largest error {ours:.2e} (transformers in float32 {theirs:.2e}), "
+            f"largest ratio {max(a / b for a, b in errors):.2f}")
+
+
 def run(program, *arguments):
     """The --json lines of a command, as a list; its message and the end of this program when it fails."""
     result = subprocess.run([program, *map(str, arguments), "--json"], capture_output=True, text=True, check=False)

@@ -26,7 +26,7 @@ import torch
 import transformers
 
 import crammed_model
-from comparison import Checks, run
+from comparison import Checks, run, summary
 from decoder_folders import BOUND, VOCABULARY, in_double, tensors_of
 
 SMALL = {"hidden_size": 40, "num_attention_heads": 4, "intermediate_size": 52, "max_position_embeddings": 64,
@@ -273,9 +273,7 @@ def main():
         with tempfile.TemporaryDirectory() as folder:
             errors = compare_family(checks, arguments.megalith, family, pathlib.Path(folder))
         if errors:
-            worst, theirs = max(errors)
-            lines.append(f"{family}: {len(errors)} models, largest error {worst:.2e} (transformers in float32 {theirs:.2e}), "
-                         f"largest ratio {max(a / b for a, b in errors):.2f}")
+            lines.append(summary(family, errors))
     print("\n".join(lines))
     return checks.exit_code()
 

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Folders of every family of decoders but GPT-2 and Llama, in and out (llama_oracle.py, transformers_oracle.py).
+"""Folders of every family of decoders but Llama (llama_oracle.py), in and out.
 
 In:       random models of awkward shapes, made by the family's own class, are scored by megalith: the root mean
           square error of all log probabilities against float64 is at most 1.5 times that of transformers in float32
@@ -26,7 +26,7 @@ import torch
 import transformers
 from tokenizers import Tokenizer
 
-from comparison import Checks, make_corpus, run, train
+from comparison import Checks, make_corpus, run, summary, train
 from decoder_folders import VOCABULARY, compare_model, compare_scores, opened, random_model, scored
 
 LAYERS = 3
@@ -49,6 +49,11 @@ LATE = {"use_sliding_window": True, "sliding_window": 7, "max_window_layers": 1}
 
 # What each has besides a vocabulary of 131 and three layers.
 MODELS = {
+    "gpt2": {
+        "plain": {"n_embd": 32, "n_head": 4, "n_positions": 64},
+        "odd heads, exact GELU": {"n_embd": 30, "n_head": 3, "n_inner": 77, "n_positions": 64, "activation_function": "gelu"},
+        "untied, a long context": {"n_embd": 40, "n_head": 5, "n_positions": 96, "tie_word_embeddings": False},
+    },
     "mistral": {
         "a window": GROUPED | {"sliding_window": 9},
         "no window, tied": GROUPED | {"sliding_window": None, "tie_word_embeddings": True},
@@ -141,11 +146,12 @@ def as_transformers_4_wrote(config):
         config["rope_scaling"] = {"type": parameters.pop("rope_type")} | parameters
 
 
-# Those of MODELS that are read in transformers 4's spelling too.
+# Those of MODELS that are read in transformers 4's spelling too, where it is another.
 OLDER = {"mistral": "linear", "qwen2": "windows from the second layer on", "qwen3": "plain", "gemma": "plain",
          "gemma2": "plain", "gemma3_text": "seven layers", "phi3": "longrope", "gpt_neox": "serial, half of each head",
          "starcoder2": "no biases, a window", "olmo2": "plain"}
 REFUSED = {
+    "gpt2": {"scale_attn_by_inverse_layer_idx": True, "add_cross_attention": True},
     "mistral": {"auto_map": {"AutoModel": "code.Model"}, "quantization_config": {"bits": 4}, "hidden_act": "mish"},
     "qwen2": {"rope_scaling": {"type": "mrope", "mrope_section": [2, 1, 1]}},
     "qwen3": {"layer_types": ["full_attention", "chunked_attention", "full_attention"]},
@@ -204,7 +210,7 @@ def compare_trained(checks, program, text, family, folder):
     """From a recipe with the family's own layers, its sizes and nothing else."""
     prefix, tokenizer = make_corpus(program, text, folder, 400)
     out, foreign, name = folder / "run", folder / "run-hf", f"{family}, trained here"
-    groups = {} if family == "gpt_neox" else {"kv_heads": 2}
+    groups = {} if family in ("gpt2", "gpt_neox") else {"kv_heads": 2}
     # A window of 4096 would see everything.
     window = {"window": 9} if family in ("mistral", "gemma2", "gemma3_text") else {}
     train(program, folder / "recipe.yaml", {
@@ -227,8 +233,9 @@ def compare_family(checks, program, text, family, folder):
     errors = []
     for number, (kind, settings) in enumerate(MODELS[family].items()):
         errors.append(compare_model(checks, f"{family}, {kind}", program, config_of(family, settings), folder / str(number)))
-    older = config_of(family, MODELS[family][OLDER[family]])
-    compare_model(checks, f"{family}, release 4's keys", program, older, folder / "older", edit=as_transformers_4_wrote)
+    if family in OLDER:
+        older = config_of(family, MODELS[family][OLDER[family]])
+        compare_model(checks, f"{family}, release 4's keys", program, older, folder / "older", edit=as_transformers_4_wrote)
     compare_model(checks, f"{family}, bf16", program, config_of(family, next(iter(MODELS[family].values()))), folder / "bf16",
                   torch.bfloat16)
     compare_refusals(checks, program, family, folder)
@@ -253,9 +260,7 @@ def main():
         with tempfile.TemporaryDirectory() as folder:
             errors = compare_family(checks, arguments.megalith, arguments.text, family, pathlib.Path(folder))
         if errors:
-            ours, theirs = max(errors)
-            lines.append(f"{family}: {len(errors)} models, largest error {ours:.2e} (transformers in float32 {theirs:.2e}), "
-                         f"largest ratio {max(a / b for a, b in errors):.2f}")
+            lines.append(summary(family, errors))
     print("\n".join(lines))
     return checks.exit_code()
 

@@ -7,6 +7,7 @@ In:       random models of awkward shapes: log probabilities of targets given te
 Text:     what greedy decoding makes of a text, token for token, with its own cache for both kinds of attention
 Out:      to a megalith folder and back: every tensor keeps its bits, the class opens it without a word, and its logits are
           those of the first folder to the bit
+Ours:     a model that megalith trained on spans is the same one in its class, and writes the same text there
 Refused:  what a class can be asked for and has no code here is an error that names the key
 
 Ends with a line per family: the largest error and the largest ratio of its models.
@@ -18,6 +19,7 @@ import copy
 import json
 import math
 import pathlib
+import random
 import subprocess
 import sys
 import tempfile
@@ -25,7 +27,7 @@ import tempfile
 import torch
 import transformers
 
-from comparison import Checks, run
+from comparison import Checks, run, summary, train
 from decoder_folders import BOUND, VOCABULARY, in_double, tensors_of
 
 SMALL = {"d_model": 40, "num_heads": 4, "d_kv": 12, "d_ff": 52, "num_layers": 3}
@@ -113,9 +115,10 @@ def ours(program, checkpoint, file, *options):
     return torch.cat([torch.tensor(answer["logprobs"], dtype=torch.float64) for answer in answers])
 
 
-def write_tokenizer(folder):
-    """A word for each id."""
-    names = ["<pad>", "</s>"] + [f"w{i}" for i in range(2, VOCABULARY)]
+def write_tokenizer(folder, sentinels=0):
+    """A word for each id; the last ones are sentinels."""
+    words = VOCABULARY - sentinels
+    names = ["<pad>", "</s>"] + [f"w{i}" for i in range(2, words)] + [f"<extra_id_{i}>" for i in range(sentinels)]
     (folder / "tokenizer.json").write_text(json.dumps({
         "version": "1.0", "truncation": None, "padding": None, "added_tokens": [], "normalizer": None,
         "pre_tokenizer": {"type": "WhitespaceSplit"}, "post_processor": None, "decoder": None,
@@ -139,22 +142,55 @@ def compare_text(checks, name, program, folder, model, lines):
     checks.expect(f"{name}: greedy text", not wrong, "; ".join(wrong) or f"{tokens} tokens")
 
 
+def compare_scores(checks, name, program, folder, model, lines, file):
+    """Ours, those of the class in float32, and the errors of both against float64."""
+    file.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    double = copy.deepcopy(model).double()
+    with in_double(double):
+        true = logprobs_of(double, lines)
+    first = logprobs_of(model, lines)
+    found = ours(program, folder, file)
+    error, narrow = (math.sqrt(float(((x - true) ** 2).mean())) for x in (found, first))
+    checks.expect(f"{name}: {len(true)} log probabilities", error <= BOUND * narrow,
+                  f"rms {error:.2e}, transformers in float32 {narrow:.2e}, ratio {error / narrow:.2f}")
+    return found, first, (error, narrow)
+
+
+def compare_trained(checks, program, family, folder):
+    """From a recipe, through a tokenizer with sentinels."""
+    draws = random.Random(5)
+    write_tokenizer(folder, sentinels=12)
+    text, tokenizer, prefix, out, foreign = (folder / part for part in ("words.txt", "tokenizer.json", "corpus", "run", "hf"))
+    text.write_text("".join(" ".join(f"w{draws.randrange(2, 60)}" for _ in range(20)) + "\n" for _ in range(200)))
+    name = f"{family}, trained here"
+    try:
+        run(program, "pack", "--tokenizer", tokenizer, "--input", text, "--document", "line", "--output", prefix)
+        train(program, folder / "recipe.yaml", {
+            "run": {"out": str(out), "name": "trained"},
+            "model": {"family": family, "layers": 2, "decoder_layers": 3, "hidden": 48, "heads": 4, "ffn": 56, "context": 256,
+                      "init_std": 0.2},
+            "data": {"train": str(prefix), "tokenizer": str(tokenizer)},
+            "train": {"objective": "spans", "sequence_length": 32, "steps": 20, "global_batch": 4, "micro_batch": 4},
+            "optimizer": {"lr": 1e-2, "schedule": "constant"},
+        })
+        run(program, "convert", "--from", out, "--to", foreign, "--format", "hf")
+        model, faults = opened(foreign, family)
+        checks.expect(f"{name}: its class takes every tensor", not faults, ", ".join(faults))
+        lines = random_lines()
+        compare_scores(checks, name, program, foreign, model, lines, folder / "lines.jsonl")
+        compare_text(checks, name, program, foreign, model, lines)
+    except SystemExit as refusal:  # of the program, with its message
+        checks.expect(name, False, str(refusal))
+
+
 def compare_model(checks, name, program, family, settings, folder):
     theirs, middle, back, file = (folder / part for part in ("theirs", "middle", "back", "lines.jsonl"))
     folder.mkdir()
     try:
         random_model(theirs, family, settings, as_before=name.endswith("4"))
         lines = random_lines()
-        file.write_text("".join(json.dumps(line) + "\n" for line in lines))
         model, _ = opened(theirs, family)
-        double = copy.deepcopy(model).double()
-        with in_double(double):
-            true = logprobs_of(double, lines)
-        first = logprobs_of(model, lines)
-        found = ours(program, theirs, file)
-        error, narrow = (math.sqrt(float(((x - true) ** 2).mean())) for x in (found, first))
-        checks.expect(f"{name}: {len(true)} log probabilities", error <= BOUND * narrow,
-                      f"rms {error:.2e}, transformers in float32 {narrow:.2e}, ratio {error / narrow:.2f}")
+        found, first, errors = compare_scores(checks, name, program, theirs, model, lines, file)
         for layout in (["--ranks", 2, "--set", "parallel.pipeline=2"],):
             checks.expect(f"{name}: the same bits on {layout[-1]}", torch.equal(ours(program, theirs, file, *layout), found))
         compare_text(checks, name, program, theirs, model, lines)
@@ -170,7 +206,7 @@ def compare_model(checks, name, program, family, settings, folder):
         again, faults = opened(back, family)
         checks.expect(f"{name}: its class takes every tensor, and gives the same bits",
                       not faults and torch.equal(logprobs_of(again, lines), first), ", ".join(faults))
-        return error, narrow
+        return errors
     except SystemExit as refusal:  # of the program, with its message
         checks.expect(name, False, str(refusal))
         return None
@@ -213,11 +249,10 @@ def main():
             errors = [compare_model(checks, f"{family}, {kind}", arguments.megalith, family, settings, folder / str(number))
                       for number, (kind, settings) in enumerate(models.items())]
             compare_refusals(checks, arguments.megalith, family, folder)
+            compare_trained(checks, arguments.megalith, family, folder)
         errors = [error for error in errors if error is not None]
         if errors:
-            worst, theirs = max(errors)
-            lines.append(f"{family}: {len(errors)} models, largest error {worst:.2e} (transformers in float32 {theirs:.2e}), "
-                         f"largest ratio {max(a / b for a, b in errors):.2f}")
+            lines.append(summary(family, errors))
     print("\n".join(lines))
     return checks.exit_code()
 
