@@ -128,7 +128,7 @@ RUN_FAULTS = [
     Fault("a page without the time of each kind", "src/report/accounts_section.cpp",
           "if (seconds.get<double>() > 0) add(", "if (seconds.get<double>() > 1e12) add(",
           "megalith", "runs_test.py Time.test_the_buckets_sum_to_the_wall_time_over_restarts"),
-    Fault("numbers of a benchmark that are beyond its context", "apps/bench/decode.cpp", "if (positions > d.sizes.context) {", "if (positions > INT64_MAX - d.sizes.context) {",
+    Fault("numbers of a benchmark that are beyond its context", "apps/bench/decode.cpp", "(reads ? 1 : d.prompt) + more) > spec.context", "(reads ? 1 : d.prompt) + more) > INT64_MAX - spec.context",
           "megalith", "options_test.py Options.test_decoding_beyond_the_context"),
     Fault("a reason cut off behind long paths", "apps/command.cpp",
           "one_line(failure.text, kMostBytes)", "one_line(failure.text)",
