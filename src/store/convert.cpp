@@ -181,6 +181,30 @@ nlohmann::ordered_json generation_config(const ModelSource& source) {
   return json;
 }
 
+struct SpecialToken {
+  const char* role;
+  std::string_view token;  // as published tokenizers spell it
+};
+constexpr SpecialToken kSpecialTokens[] = {{"unk_token", "[UNK]"},   {"unk_token", "<unk>"},
+                                           {"cls_token", "[CLS]"},   {"sep_token", "[SEP]"},
+                                           {"pad_token", "[PAD]"},   {"pad_token", "<pad>"},
+                                           {"mask_token", "[MASK]"}, {"mask_token", "<mask>"}};
+
+/// The roles that transformers looks for beside a tokenizer.json: without them it neither pads a
+/// batch nor masks a token.
+nlohmann::ordered_json special_tokens(const text::Tokenizer& tokenizer) {
+  nlohmann::ordered_json json = nlohmann::json::object();
+  if (const auto end = tokenizer.end_of_document()) {
+    const std::string token = tokenizer.token_text(*end);
+    for (const char* role : {"bos_token", "eos_token", "unk_token"}) json[role] = token;
+  }
+  for (const auto& [role, token] : kSpecialTokens) {
+    const auto id = tokenizer.id_of(token);
+    if (id && tokenizer.is_special(*id)) json[role] = token;
+  }
+  return json;
+}
+
 /// The files beside the weights: those of the source, and what transformers needs besides.
 std::map<std::string, std::string> foreign_texts(const ModelSource& source, DType dtype) {
   std::map<std::string, std::string> texts = source.texts();
@@ -189,11 +213,7 @@ std::map<std::string, std::string> foreign_texts(const ModelSource& source, DTyp
   const auto pretty = [](const nlohmann::ordered_json& json) { return json.dump(2) + "\n"; };
   texts.try_emplace("generation_config.json", pretty(generation_config(source)));
   if (!source.tokenizer()) return texts;
-  nlohmann::ordered_json special = nlohmann::json::object();
-  if (const auto end = source.tokenizer()->end_of_document()) {
-    const std::string token = source.tokenizer()->token_text(*end);
-    for (const char* role : {"bos_token", "eos_token", "unk_token"}) special[role] = token;
-  }
+  const nlohmann::ordered_json special = special_tokens(*source.tokenizer());
   nlohmann::ordered_json config = special;
   config["clean_up_tokenization_spaces"] = false;
   config["model_max_length"] = source.spec().context;

@@ -147,6 +147,28 @@ TEST_F(Convert, an_encoder_decoder_says_what_its_decoder_begins_with) {
             read_file(foreign / "model.safetensors"));
 }
 
+TEST_F(Convert, special_tokens_have_their_roles) {
+  models::ModelSpec model = small();
+  model.vocab = 259;
+  Json config = Convert::config(), tokenizer = text::small_tokenizer({});
+  config["vocab_size"] = 259;
+  for (const char* name : {"[MASK]", "[UNK]"}) {
+    Json token = tokenizer["added_tokens"][0];
+    token["id"] = 256 + tokenizer["added_tokens"].size();
+    token["content"] = name;
+    tokenizer["added_tokens"].push_back(token);
+  }
+  const fs::path foreign = write_foreign("hf", tensors(model), config);
+  put(foreign / "tokenizer.json", tokenizer.dump());
+  convert(foreign, folder_ / "back", "hf", "");
+  const std::string end = tokenizer["added_tokens"][0]["content"];
+  EXPECT_EQ(Json::parse(read_file(folder_ / "back" / "special_tokens_map.json")),
+            (Json{{"bos_token", end},
+                  {"eos_token", end},
+                  {"unk_token", "[UNK]"},
+                  {"mask_token", "[MASK]"}}));
+}
+
 TEST_F(Convert, chat_templates_are_carried) {
   const fs::path foreign = write_foreign("hf", tensors(small()));
   fs::create_directory(foreign / "additional_chat_templates");
