@@ -20,6 +20,7 @@ void add_convert(CLI::App& app, Invocation& invocation) {
       "  megalith convert --from runs/demo --to demo.gguf --format gguf --quantize q8_0\n");
   struct Options {
     std::string from, to, format = "hf", dtype, quantize;
+    bool weights_only = false;
   };
   auto o = std::make_shared<Options>();
   c.add_option("--from", o->from, "run folder, checkpoint folder, Hugging Face folder or GGUF file")
@@ -33,12 +34,17 @@ void add_convert(CLI::App& app, Invocation& invocation) {
   c.add_option("--quantize", o->quantize, "block format of the matrices of a GGUF file")
       ->check(CLI::IsMember({"q8_0", "q4_0", "q4_1"}))
       ->excludes(dtype);
+  c.add_flag("--weights-only", o->weights_only, "write a GGUF file without the tokenizer");
   c.callback([=, &invocation] {
     invocation.run = [=, &invocation] {
       if (!o->quantize.empty() && o->format != "gguf")
         throw UserError("--quantize {} needs --format gguf", o->quantize);
+      if (o->weights_only && o->format != "gguf")
+        throw UserError("--weights-only needs --format gguf");
       const std::string& stored = o->quantize.empty() ? o->dtype : o->quantize;
-      const store::ConvertResult r = store::convert(o->from, o->to, o->format, stored);
+      const store::ConvertResult r = store::convert(
+          o->from, o->to, o->format, stored, store::kShardBytes,
+          o->weights_only ? store::Tokenizers::left_out : store::Tokenizers::carried);
       if (invocation.json) {
         print_json({{"tensors", r.tensors}, {"parameters", r.parameters}, {"sha256", r.sha256}});
       } else {

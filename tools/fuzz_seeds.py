@@ -399,5 +399,11 @@ def gguf_vocabulary():
             of("llama", pieces, scores=scores[:2]), of("llama", pieces, scores=[float("inf")] * 7), of("llama", [b"\xff"] * 7, scores=scores), gguf_file([], []), b""]
 
 
+def gguf_writing():
+    """Every kind of tokenizer as a tokenizer.json, those that cannot be written too."""
+    return tokenizer_json()
+
+
 SEEDS = {f.__name__: f for f in (recipe, tokenizer_json, encode, ids_json, utf8_stream, documents, indexed, safetensors, manifest, safetensors_index, gguf, gguf_model, metrics,
-                                 events, run_record, hugging_face, run_state, earlier_start, lock_file, score_line, chat_template, sentencepiece, tiktoken, tekken, gguf_vocabulary)}
+                                 events, run_record, hugging_face, run_state, earlier_start, lock_file, score_line, chat_template, sentencepiece, tiktoken, tekken, gguf_vocabulary,
+                                 gguf_writing)}

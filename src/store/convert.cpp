@@ -241,7 +241,7 @@ ConvertResult write_hugging_face(const ModelSource& source, const fs::path& targ
 }  // namespace
 
 ConvertResult convert(const fs::path& from, const fs::path& to, std::string_view format,
-                      std::string_view dtype_name, int64_t shard_bytes) {
+                      std::string_view dtype_name, int64_t shard_bytes, Tokenizers tokenizer) {
   if (format != "megalith" && format != "hf" && format != "gguf") {
     throw UserError("format '{}' is not known; choose megalith, hf or gguf", format);
   }
@@ -251,7 +251,7 @@ ConvertResult convert(const fs::path& from, const fs::path& to, std::string_view
   const ModelSource source = ModelSource::open(from);
   if (format == "hf") models::check_expressible(source.spec());
   const fs::path target = free_target(to, is_gguf ? "file" : "folder");
-  if (is_gguf) return write_gguf(source, target, type);
+  if (is_gguf) return write_gguf(source, target, type, tokenizer);
   return format == "megalith" ? write_megalith(source, target, dtype)
                               : write_hugging_face(source, target, dtype, shard_bytes);
 }

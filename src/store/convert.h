@@ -22,13 +22,21 @@ struct ConvertResult {
 /// Hugging Face folders larger than this are cut into shards (bytes of tensors).
 inline constexpr int64_t kShardBytes = 5'000'000'000;
 
+/// What a GGUF file gets of the tokenizer.
+enum class Tokenizers {
+  carried,
+  left_out,  // the weights alone
+};
+
 /// `from` is anything ModelSource opens; `to` must not exist (for a folder, an empty one may), and
 /// appears whole or not at all. `format` is "megalith", "hf" or "gguf"; `dtype` "f32", "bf16",
 /// "f16", of a GGUF file also "q8_0", "q4_0" and "q4_1" (write_gguf.h), or "" for the types as they
 /// are. All tokenizer files are carried along. Memory: two copies of the largest tensor. UserError
-/// for an unusable `to`, `format` or `dtype`; IntegrityError for a damaged source.
+/// for an unusable `to`, `format` or `dtype`, and for a tokenizer that a GGUF file cannot express;
+/// IntegrityError for a damaged source.
 ConvertResult convert(const std::filesystem::path& from, const std::filesystem::path& to,
                       std::string_view format, std::string_view dtype,
-                      int64_t shard_bytes = kShardBytes);
+                      int64_t shard_bytes = kShardBytes,
+                      Tokenizers tokenizer = Tokenizers::carried);
 
 }  // namespace megalith::store

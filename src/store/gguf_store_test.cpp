@@ -19,6 +19,7 @@
 #include "store/convert.h"
 #include "store/gguf_layout.h"
 #include "store/model_source.h"
+#include "text/tokenizer_fixture.h"
 
 namespace megalith::store {
 namespace {
@@ -57,6 +58,11 @@ class GgufStore : public ::testing::Test {
     fs::remove_all(folder_, ignored);
   }
 
+  void put(const std::string& name, std::string_view content) const {
+    File file(folder_ / name, File::Mode::create_or_truncate);
+    file.write(content);
+    file.close();
+  }
   /// A checkpoint whose values all three types hold exactly.
   fs::path write_checkpoint(const models::ModelSpec& spec, DType dtype = DType::f32) const {
     checkpoint::FolderContent content;
@@ -399,6 +405,40 @@ TEST_F(GgufStore, TheTokenizerOfTheFileIsTheModels) {
   EXPECT_EQ(folder.require_tokenizer().encode("ab</s>b", true), (Ids{2, 3, 1}));
   EXPECT_EQ(folder.texts().at("chat_template.jinja"), "{{ eos_token }}");
   EXPECT_THAT(folder.texts().at("tokenizer_config.json"), HasSubstr("\"eos_token\": \"</s>\""));
+}
+
+TEST_F(GgufStore, TheTokenizerOfAFolderIsWritten) {
+  write_checkpoint(usual("llama"));
+  convert(folder_ / "checkpoint", folder_ / "hf", "hf", "");
+  nlohmann::json tokenizer = text::small_tokenizer({});
+  for (int byte = 128; byte < 256; ++byte) {  // more than the model has ids for
+    const char as_char = static_cast<char>(byte);
+    tokenizer["model"]["vocab"].erase(tokenize::bytes_to_token(std::string_view(&as_char, 1)));
+  }
+  tokenizer["model"]["vocab"].erase("<|endoftext|>");
+  tokenizer["added_tokens"][0]["id"] = 128;
+  put("hf/tokenizer.json", tokenizer.dump());
+  put("hf/tokenizer_config.json",
+      R"({"eos_token": "<|endoftext|>", "pad_token": "<|endoftext|>"})");
+  put("hf/chat_template.jinja", "{{ messages }}");
+  const ModelSource before = ModelSource::open(folder_ / "hf");
+  convert(folder_ / "hf", folder_ / "a.gguf", "gguf", "");
+  const ModelSource after = ModelSource::open(folder_ / "a.gguf");
+  EXPECT_EQ(after.require_tokenizer().encode("x y", true),
+            before.require_tokenizer().encode("x y", true));
+  EXPECT_EQ(after.texts().at("chat_template.jinja"), "{{ messages }}");
+  EXPECT_THAT(after.texts().at("tokenizer_config.json"),
+              HasSubstr("\"pad_token\": \"<|endoftext|>\""));
+  EXPECT_EQ(after.begin_id(), before.begin_id());
+  EXPECT_THAT(after.end_ids(), ElementsAre(128, 5));
+  convert(folder_ / "hf", folder_ / "b.gguf", "gguf", "", kShardBytes, Tokenizers::left_out);
+  const ModelSource without = ModelSource::open(folder_ / "b.gguf");
+  EXPECT_FALSE(without.tokenizer());
+  EXPECT_THAT(without.end_ids(), ElementsAre(5));
+  tokenizer["normalizer"] = {{"type", "Lowercase"}};
+  put("hf/tokenizer.json", tokenizer.dump());
+  EXPECT_THROW(convert(folder_ / "hf", folder_ / "c.gguf", "gguf", ""), UserError);
+  EXPECT_FALSE(fs::exists(folder_ / "c.gguf"));
 }
 
 TEST_F(GgufStore, WhatCannotBeWrittenIsRefused) {

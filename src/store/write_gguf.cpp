@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "store/write_gguf.h"
 
+#include <fmt/ranges.h>
+
 #include <algorithm>
+#include <iterator>
 #include <memory>
 
 #include "base/error.h"
@@ -13,6 +16,7 @@
 #include "gguf_models/model_description.h"
 #include "store/foreign_tensors.h"
 #include "store/gguf_layout.h"
+#include "vocabularies/gguf_writing.h"
 
 namespace megalith::store {
 namespace {
@@ -100,8 +104,32 @@ gguf::TensorContent factor_content(const std::string& name, const std::vector<fl
           [factors](gguf::TensorContent::Sink sink) { sink(std::as_bytes(std::span(factors))); }};
 }
 
+/// The tokenizer and its chat templates, or that there is none; and the ids that end a text.
+gguf::OrderedMetadata tokenizer_of(const ModelSource& source, Tokenizers tokenizer) {
+  const bool is_written = source.tokenizer() && tokenizer == Tokenizers::carried;
+  const vocabularies::TextEnds ends{source.begin_id(), source.end_ids()};
+  if (!is_written) {
+    gguf::OrderedMetadata keys{{"tokenizer.ggml.model", gguf::Value::text("none")}};
+    for (auto& key : gguf_models::special_keys({ends.end, ends.begin}))
+      keys.push_back(std::move(key));
+    return keys;
+  }
+  vocabularies::GgufVocabulary written = vocabularies::write_gguf_vocabulary(
+      *source.tokenizer(), source.texts(), source.spec().vocab, ends);
+  if (!written.losses.empty())
+    log::warning("readers of the GGUF file may see a text otherwise: {}",
+                 fmt::join(written.losses, "; "));
+  const auto append = [&](gguf::OrderedMetadata keys) {
+    std::ranges::move(keys, std::back_inserter(written.keys));
+  };
+  append(gguf_models::special_keys({written.ends.end, written.ends.begin}));
+  append(vocabularies::gguf_template_keys(source.texts()));
+  return std::move(written.keys);
+}
+
 gguf::OrderedMetadata metadata_of(const ModelSource& source, TensorType matrices,
-                                  const gguf_models::WrittenDescription& description) {
+                                  const gguf_models::WrittenDescription& description,
+                                  Tokenizers tokenizer) {
   using gguf::Value;
   const std::string_view architecture = gguf_models::architecture_of(source.spec()).name;
   gguf::OrderedMetadata metadata{{"general.architecture", Value::text(architecture)},
@@ -113,15 +141,11 @@ gguf::OrderedMetadata metadata_of(const ModelSource& source, TensorType matrices
     metadata.insert(metadata.end(), keys.begin(), keys.end());
   };
   append(description.keys);
-  if (!source.tokenizer_keys().empty()) {
+  if (!source.tokenizer_keys().empty() && tokenizer == Tokenizers::carried) {
     append(source.tokenizer_keys());
     return metadata;
   }
-  if (source.tokenizer()) {
-    log::warning("the tokenizer is not written into the GGUF file: readers of it need ids");
-  }
-  metadata.emplace_back("tokenizer.ggml.model", Value::text("none"));
-  append(gguf_models::special_keys({source.end_ids(), source.begin_id()}));
+  append(tokenizer_of(source, tokenizer));
   return metadata;
 }
 
@@ -137,7 +161,7 @@ std::string digest_of(const std::filesystem::path& path, int tensor_shards) {
 }  // namespace
 
 ConvertResult write_gguf(const ModelSource& source, const std::filesystem::path& target,
-                         std::optional<TensorType> stored) {
+                         std::optional<TensorType> stored, Tokenizers tokenizer) {
   const models::ModelSpec& spec = source.spec();
   const gguf_models::Architecture& architecture = gguf_models::architecture_of(spec);
   const gguf_models::WrittenDescription description = gguf_models::describe(spec);
@@ -154,7 +178,7 @@ ConvertResult write_gguf(const ModelSource& source, const std::filesystem::path&
   }
   for (const auto& [name, factors] : description.factors)
     tensors.push_back(factor_content(name, factors));
-  gguf::write_file(target, metadata_of(source, matrices, description), tensors);
+  gguf::write_file(target, metadata_of(source, matrices, description, tokenizer), tensors);
   return {static_cast<int64_t>(tensors.size()), spec.num_parameters(),
           digest_of(target, source.tensor_shards())};
 }

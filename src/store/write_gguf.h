@@ -13,10 +13,10 @@ namespace megalith::store {
 
 /// `stored`: of the matrices; nothing: the types as they are, quantised ones as f32. Norms, biases
 /// and position embeddings are f32, as llama.cpp wants them, and so are matrices whose rows are no
-/// whole blocks. A tokenizer is carried along from GGUF file to GGUF file; from a folder it is not.
-/// Memory: three copies of the largest tensor in f32. UserError when the format cannot express the
-/// model or the type a value.
+/// whole blocks. The keys of a tokenizer go from GGUF file to GGUF file as they are; of others they
+/// are made (vocabularies/gguf_writing.h). Memory: three copies of the largest tensor in f32.
+/// UserError when the format cannot express the model, its tokenizer, or the type a value.
 ConvertResult write_gguf(const ModelSource& source, const std::filesystem::path& target,
-                         std::optional<gguf::TensorType> stored);
+                         std::optional<gguf::TensorType> stored, Tokenizers tokenizer);
 
 }  // namespace megalith::store

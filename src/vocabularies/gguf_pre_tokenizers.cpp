@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "tokenize/split.h"
-#include "vocabularies/post_processor.h"
+#include "vocabularies/stage_options.h"
 
 namespace megalith::vocabularies {
 namespace {
@@ -82,7 +82,51 @@ Json pre_tokenizer_of(const Row& row) {
   return {{"type", "Sequence"}, {"pretokenizers", {first, bytes}}};
 }
 
+// What a pre-tokenizer does, if it is one of these.
+struct ByteWords {
+  SplitPattern pattern = SplitPattern::none;
+  bool single_digits = false;
+  bool ends_in_bytes = false;
+};
+
+// Its pattern covers the text, so it is the same to ask for what lies between its matches.
+bool is_plain_split(const Json& step) {
+  const bool invert = option(step, "invert", false);
+  return option(step, "behavior", "Isolated") == (invert ? "Removed" : "Isolated") &&
+         option(step, "pattern", Json::object()).contains("Regex");
+}
+
+// False if the step has no place behind those before it.
+bool add_step(const Json& step, ByteWords& words) {
+  const std::string type = option(step, "type", "");
+  const bool has_pattern = words.pattern != SplitPattern::none;
+  if (words.ends_in_bytes) return false;
+  if (type == "Digits" && !has_pattern && option(step, "individual_digits", false))
+    return words.single_digits = true;
+  if (type == "Split" && !has_pattern && is_plain_split(step)) {
+    const std::string regex = option(step.at("pattern"), "Regex", "");
+    words.pattern = tokenize::pattern_of_regex(regex).value_or(SplitPattern::none);
+    return words.pattern != SplitPattern::none;
+  }
+  if (type != "ByteLevel" || option(step, "add_prefix_space", true)) return false;
+  if (option(step, "use_regex", true) == has_pattern) return false;
+  if (!has_pattern) words.pattern = SplitPattern::gpt2;
+  return words.ends_in_bytes = true;
+}
+
 }  // namespace
+
+std::optional<std::string_view> gguf_pre_tokenizer_name(const GgufPreTokenizer& wanted) {
+  ByteWords words;
+  for (const Json& step : components(wanted.pre_tokenizer, "pretokenizers"))
+    if (!add_step(step, words)) return std::nullopt;
+  if (!words.ends_in_bytes) return std::nullopt;
+  for (const Row& row : kRows)
+    if (row.pattern == words.pattern && row.single_digits == words.single_digits &&
+        row.ignore_merges == wanted.ignore_merges && row.as_roberta == wanted.as_roberta)
+      return row.name;
+  return std::nullopt;
+}
 
 std::optional<GgufPreTokenizer> gguf_pre_tokenizer(std::string_view name) {
   for (const Row& row : kRows)

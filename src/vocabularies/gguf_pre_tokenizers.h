@@ -4,6 +4,7 @@
 
 #include <nlohmann/json.hpp>
 #include <optional>
+#include <string>
 #include <string_view>
 
 namespace megalith::vocabularies {
@@ -17,6 +18,8 @@ struct GgufPreTokenizer {
 
 /// Nothing for a name that is not known.
 std::optional<GgufPreTokenizer> gguf_pre_tokenizer(std::string_view name);
+/// The name of what does the same, whatever its spelling; nothing if none does.
+std::optional<std::string_view> gguf_pre_tokenizer_name(const GgufPreTokenizer& wanted);
 /// The names that are known.
 std::string gguf_pre_tokenizer_names();
 

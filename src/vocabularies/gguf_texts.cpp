@@ -4,21 +4,13 @@
 #include "vocabularies/gguf_keys.h"
 #include "vocabularies/gguf_vocabulary.h"
 #include "vocabularies/post_processor.h"
+#include "vocabularies/token_roles.h"
 
 namespace megalith::vocabularies {
 namespace {
 
 constexpr std::string_view kTemplate = "tokenizer.chat_template";
 constexpr size_t kMostNameBytes = 64;
-
-struct Role {
-  const char* name;
-  std::string_view key;
-};
-constexpr Role kRoles[] = {{"bos_token", "bos_token_id"},     {"eos_token", "eos_token_id"},
-                           {"unk_token", "unknown_token_id"}, {"sep_token", "seperator_token_id"},
-                           {"pad_token", "padding_token_id"}, {"cls_token", "cls_token_id"},
-                           {"mask_token", "mask_token_id"}};
 
 bool is_file_name(std::string_view name) {
   return !name.empty() && name.size() <= kMostNameBytes &&
@@ -36,7 +28,7 @@ std::string config_of(const gguf::Metadata& metadata) {
   Json config = Json::object();
   const gguf::Value* const tokens = keys.find("tokens");
   const auto texts = tokens != nullptr ? tokens->texts() : std::nullopt;
-  for (const auto& [name, key] : kRoles) {
+  for (const auto& [name, key] : kTokenRoles) {
     const gguf::Value* const value = keys.find(key);
     const auto id = value != nullptr ? value->integer() : std::nullopt;
     if (!texts || !id || *id < 0 || static_cast<uint64_t>(*id) >= texts->size()) continue;

@@ -336,7 +336,7 @@ class Input(Refusals):
 
     def test_gguf_files(self):
         good = self.folder / "good.gguf"
-        run("convert", "--from", self.folder / "run", "--to", good, "--format", "gguf")
+        run("convert", "--from", self.folder / "run", "--to", good, "--format", "gguf", "--weights-only")
         whole = good.read_bytes()
         keys, count = whole.index(b"gpt2.block_count"), whole.index(b"token_embd.weight")
         def patched(at, content):
@@ -351,6 +351,7 @@ class Input(Refusals):
             path.unlink()
         self.refused("generate", "--prompt", "x", "--checkpoint", good, say=["tokenizer", "good.gguf"])
         self.refused("convert", "--from", good, "--to", self.folder / "x.gguf", "--quantize", "q8_0", say=["--format gguf"])
+        self.refused("convert", "--from", good, "--to", self.folder / "x.gguf", "--weights-only", say=["--format gguf"])
         self.refused("convert", "--from", good, "--to", good, "--format", "gguf", say=["exists already"])
         os.truncate(good, HUGE)
         self.refused("evaluate", "score", "--input", self.lines, "--checkpoint", good, codes=(3,), say=["good.gguf"])
