@@ -49,6 +49,10 @@ struct Family {
   ForeignTable tensors;
   std::span<const HeadClass> others = {};  // of sequences and classes
   std::string_view model_type = {};        // in config.json, where it is not the name
+  /// Whether the head is tied unless the file has a projection of its own, whatever config.json
+  /// says of it; null: config.json decides.
+  bool (*ties_unless_stored)(const ConfigKeys& keys) = nullptr;
+  bool transform_as_layers = false;  // the head's transform has the activation of the layers
   std::string_view config_type() const { return model_type.empty() ? name : model_type; }
 };
 

@@ -48,6 +48,8 @@ struct ForeignTable {
   std::span<const ForeignAlias> aliases = {};
   /// Tensors of the table that files hold a second time, under the other name.
   std::span<const ForeignAlias> copies = {};
+  /// Tensors of the table that files may hold a second time, under the other name: equal ones.
+  std::span<const ForeignAlias> twins = {};
 };
 
 /// The number that '*' of the pattern stands for in the name; -1 for a pattern without one. Nothing

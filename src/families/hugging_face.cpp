@@ -90,8 +90,9 @@ std::optional<std::vector<int32_t>> end_ids(const ConfigKeys& keys, int64_t voca
   return ids;
 }
 
-std::optional<int32_t> begin_id(const ConfigKeys& keys, int64_t vocab) {
-  const Json* json = keys.find("bos_token_id");
+/// Of the vocabulary, or none.
+std::optional<int32_t> id_of(const ConfigKeys& keys, const char* key, int64_t vocab) {
+  const Json* json = keys.find(key);
   const auto id = json != nullptr ? whole_number_in(*json) : std::nullopt;
   if (!id || *id < 0 || *id >= vocab) return std::nullopt;
   return static_cast<int32_t>(*id);
@@ -155,11 +156,14 @@ HuggingFaceConfig parse_hugging_face_config(std::string_view text, const std::st
   keys.absent("quantization_config", "quantized weights are");
   HuggingFaceConfig config;
   config.model = family.read(keys);
+  config.ties_unless_stored =
+      family.ties_unless_stored != nullptr && family.ties_unless_stored(keys);
   keys.only("is_encoder_decoder", config.model.is_encoder_decoder());
   keys.no_others(kHarmless);
   config.model.check(where);
   const int64_t vocab = config.model.vocab;
-  config.begin_id = begin_id(keys, vocab);
+  config.begin_id = id_of(keys, "bos_token_id", vocab);
+  config.pad_id = id_of(keys, "pad_token_id", vocab);
   if (const auto ids = end_ids(keys, vocab)) {
     config.end_ids = *ids;
   } else if (const int32_t id = family.default_end_id;
@@ -191,14 +195,16 @@ void check_expressible(const ModelSpec& model) {
 }
 
 std::string hugging_face_config(const ModelSpec& model, DType dtype,
-                                const std::vector<int32_t>& ids, std::optional<int32_t> begin) {
+                                const std::vector<int32_t>& ids, std::optional<int32_t> begin,
+                                std::optional<int32_t> pad) {
   nlohmann::ordered_json json = config_json(model);
   // Absent keys would mean the class's own ids, which another vocabulary does not have.
   const Json end = ids.empty() ? Json() : ids.size() == 1 ? Json(ids[0]) : Json(ids);
   if (!begin && !ids.empty()) begin = ids[0];
   json["bos_token_id"] = begin ? Json(*begin) : Json();
   json["eos_token_id"] = end;
-  if (!json.contains("pad_token_id")) json["pad_token_id"] = nullptr;
+  if (!pad && model.is_encoder_decoder()) pad = static_cast<int32_t>(model.decoder_start);
+  if (!json.contains("pad_token_id")) json["pad_token_id"] = pad ? Json(*pad) : Json();
   json["torch_dtype"] = torch_name(dtype);
   json["use_cache"] = true;
   return json.dump(2) + "\n";

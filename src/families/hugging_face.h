@@ -22,6 +22,10 @@ struct HuggingFaceConfig {
   std::vector<int32_t> end_ids;
   /// The id that begins a text (bos_token_id), if the vocabulary has it.
   std::optional<int32_t> begin_id;
+  /// The id that fills up texts (pad_token_id), if the vocabulary has it.
+  std::optional<int32_t> pad_id;
+  /// The head of `model` is tied unless the file has a projection of its own.
+  bool ties_unless_stored = false;
 };
 
 /// Largest config.json that is read.
@@ -35,10 +39,12 @@ std::optional<std::vector<int32_t>> parse_end_ids(std::string_view text, int64_t
                                                   const std::string& where);
 
 /// config.json for a model that check_expressible lets pass, stored as `dtype`. Without `begin_id`
-/// the first end begins a text, as in GPT-2.
+/// the first end begins a text, as in GPT-2; without `pad_id` an encoder-decoder has the id that
+/// its decoder begins with, others none.
 std::string hugging_face_config(const ModelSpec& model, DType dtype,
                                 const std::vector<int32_t>& end_ids,
-                                std::optional<int32_t> begin_id = {});
+                                std::optional<int32_t> begin_id = {},
+                                std::optional<int32_t> pad_id = {});
 
 /// UserError naming what a config.json of the model's family cannot say of it: it would read back
 /// as another model.

@@ -56,11 +56,12 @@ constexpr ForeignRow kRows[] = {
     {"final_norm.weight", {{"decoder.final_layer_norm.weight", Part::rows}}},
     {"head.weight", {{"lm_head.weight", Part::rows}}},
 };
-/// The table of tokens once more, for either stack, and one of the first releases that no class
-/// reads.
+/// Of the first releases; no class reads it.
 constexpr std::string_view kBuffers[] = {
-    "encoder.embed_tokens.weight", "decoder.embed_tokens.weight",
     "decoder.block.0.layer.1.EncDecAttention.relative_attention_bias.weight"};
+/// Either stack has the table of tokens.
+constexpr ForeignAlias kTwins[] = {{"shared.weight", "encoder.embed_tokens.weight"},
+                                   {"shared.weight", "decoder.embed_tokens.weight"}};
 
 /// Both stacks alike but for their direction, cross attention in the decoder's.
 ModelSpec stacks(std::string_view family, const Sizes& sizes, const std::string& where) {
@@ -87,9 +88,14 @@ ModelSpec stacks(std::string_view family, const Sizes& sizes, const std::string&
   return model;
 }
 
+/// Of logits where the projection is the table of tokens.
+double tied_scale(const ModelSpec& model) {
+  return 1 / std::sqrt(static_cast<double>(model.hidden));
+}
+
 ModelSpec make(const Sizes& sizes, const std::string& where) {
   ModelSpec model = stacks("t5", sizes, where);
-  model.head.scale = 1 / std::sqrt(static_cast<double>(model.hidden));
+  model.head.scale = tied_scale(model);
   return model;
 }
 
@@ -169,20 +175,30 @@ ModelSpec read_stacks(const ConfigKeys& keys, const Family& family, const Sizes&
 ModelSpec read(const ConfigKeys& keys) {
   ModelSpec model = read_stacks(
       keys, kT5, {.layers = 6, .hidden = 512, .heads = 8, .ffn = 2048, .vocab = 32128}, "relu");
-  // The class scales what a tied projection reads. Files of 1.1 and Flan have a projection apart,
-  // which transformers 5 says by the scale alone.
-  const bool tied = keys.boolean("tie_word_embeddings", true);
-  model.head.tied = keys.boolean("scale_decoder_outputs", tied);
-  if (!model.head.tied) model.head.scale = 1;
+  // The class scales what a tied projection reads. Files of 1.1 and Flan have a projection apart.
+  // Transformers 5 says that all are tied, and of the scale by a key of its own.
+  model.head.tied = keys.boolean("tie_word_embeddings", true);
+  if (!keys.boolean("scale_decoder_outputs", model.head.tied)) model.head.scale = 1;
   return model;
 }
 
-/// The projection is apart, whatever transformers 5 writes of it.
+bool ties_unless_stored(const ConfigKeys& keys) {
+  return keys.find("scale_decoder_outputs") != nullptr;
+}
+
+bool is_of_transformers_5(const ConfigKeys& keys) {
+  const std::string version = keys.text("transformers_version", "5");
+  return !version.starts_with("4.") && !version.starts_with("3.");
+}
+
+/// Transformers 4 scales what a tied projection reads, 5 has no scale and says that all are tied.
 ModelSpec read_mt5(const ConfigKeys& keys) {
-  keys.find("tie_word_embeddings");
-  return read_stacks(keys, kMt5,
-                     {.layers = 8, .hidden = 512, .heads = 6, .ffn = 1024, .vocab = 250112},
-                     "gated-gelu");
+  ModelSpec model = read_stacks(
+      keys, kMt5, {.layers = 8, .hidden = 512, .heads = 6, .ffn = 1024, .vocab = 250112},
+      "gated-gelu");
+  model.head.tied = keys.boolean("tie_word_embeddings", false);
+  if (model.head.tied && !is_of_transformers_5(keys)) model.head.scale = tied_scale(model);
+  return model;
 }
 
 void write(const ModelSpec& model, nlohmann::ordered_json& json) {
@@ -205,10 +221,16 @@ void write(const ModelSpec& model, nlohmann::ordered_json& json) {
   json["feed_forward_proj"] = mlp_name(layer.mlp);
   json["is_encoder_decoder"] = true;
   json["decoder_start_token_id"] = model.decoder_start;
-  json["pad_token_id"] = model.decoder_start;
 }
 
-constexpr ForeignTable kTable{kRows, kBuffers, ""};
+/// The scale follows from what is tied unless transformers 5 says otherwise.
+void write_t5(const ModelSpec& model, nlohmann::ordered_json& json) {
+  write(model, json);
+  const bool scaled = model.head.scale != 1;
+  if (scaled != model.head.tied) json["scale_decoder_outputs"] = scaled;
+}
+
+constexpr ForeignTable kTable{kRows, kBuffers, "", {}, {}, kTwins};
 
 }  // namespace t5_family
 
@@ -217,9 +239,12 @@ const Family kT5{"t5",
                  "T5Model",
                  t5_family::make,
                  t5_family::read,
-                 t5_family::write,
+                 t5_family::write_t5,
                  1,
-                 t5_family::kTable};
+                 t5_family::kTable,
+                 {},
+                 {},
+                 t5_family::ties_unless_stored};
 const Family kMt5{"mt5",
                   "MT5ForConditionalGeneration",
                   "MT5Model",
@@ -227,6 +252,9 @@ const Family kMt5{"mt5",
                   t5_family::read_mt5,
                   t5_family::write,
                   1,
-                  t5_family::kTable};
+                  t5_family::kTable,
+                  {},
+                  {},
+                  t5_family::is_of_transformers_5};
 
 }  // namespace megalith::models

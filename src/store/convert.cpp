@@ -66,6 +66,7 @@ ConvertResult write_megalith(const ModelSource& source, const fs::path& target,
                    {"tensor_shards", source.tensor_shards()},
                    {"end_ids", source.end_ids()}};
   if (source.begin_id()) content.state["begin_id"] = *source.begin_id();
+  if (source.pad_id()) content.state["pad_id"] = *source.pad_id();
   content.texts = source.texts();
   // The files of a checkpoint lie in one folder.
   const auto dropped = std::erase_if(
@@ -172,8 +173,9 @@ nlohmann::ordered_json generation_config(const ModelSource& source) {
   nlohmann::ordered_json json{{"_from_model_config", true}};
   const bool is_encoder_decoder = source.spec().is_encoder_decoder();
   if (is_encoder_decoder) {
-    json["decoder_start_token_id"] = source.spec().decoder_start;
-    json["pad_token_id"] = source.spec().decoder_start;  // as its config.json has it
+    const auto start = static_cast<int32_t>(source.spec().decoder_start);
+    json["decoder_start_token_id"] = start;
+    json["pad_token_id"] = source.pad_id().value_or(start);
   }
   if (source.end_ids().empty()) return json;
   if (!is_encoder_decoder) json["bos_token_id"] = source.begin_id().value_or(source.end_ids()[0]);
@@ -208,8 +210,8 @@ nlohmann::ordered_json special_tokens(const text::Tokenizer& tokenizer) {
 /// The files beside the weights: those of the source, and what transformers needs besides.
 std::map<std::string, std::string> foreign_texts(const ModelSource& source, DType dtype) {
   std::map<std::string, std::string> texts = source.texts();
-  texts["config.json"] =
-      models::hugging_face_config(source.spec(), dtype, source.end_ids(), source.begin_id());
+  texts["config.json"] = models::hugging_face_config(source.spec(), dtype, source.end_ids(),
+                                                     source.begin_id(), source.pad_id());
   const auto pretty = [](const nlohmann::ordered_json& json) { return json.dump(2) + "\n"; };
   texts.try_emplace("generation_config.json", pretty(generation_config(source)));
   if (!source.tokenizer()) return texts;

@@ -18,9 +18,8 @@
 #include "checkpoint/safetensors_folder.h"
 #include "engine/inference_model.h"
 #include "families/families.h"
-#include "models/foreign_map.h"
+#include "store/convert_fixture.h"
 #include "store/model_source.h"
-#include "text/tokenizer_fixture.h"
 
 namespace megalith::store {
 namespace {
@@ -39,71 +38,7 @@ models::ModelSpec small() {
       {.layers = 2, .hidden = 16, .heads = 2, .ffn = 64, .context = 24, .vocab = 257});
 }
 
-class Convert : public ::testing::Test {
- protected:
-  Convert()
-      : folder_(fs::path(::testing::TempDir()) /
-                fmt::format("megalith-convert-{}-{}", getpid(),
-                            ::testing::UnitTest::GetInstance()->current_test_info()->name())) {
-    fs::remove_all(folder_);
-    fs::create_directories(folder_);
-  }
-  ~Convert() override {
-    std::error_code ignored;
-    fs::remove_all(folder_, ignored);
-  }
-
-  static void put(const fs::path& path, std::string_view content) {
-    File file(path, File::Mode::create_or_truncate);
-    file.write(content);
-    file.close();
-  }
-  static TensorContent random_tensor(const std::string& name, const Shape& shape, unsigned seed) {
-    std::mt19937 random(seed);
-    std::vector<float> values(static_cast<size_t>(shape.num_elements()));
-    for (float& value : values) value = static_cast<float>(random()) * 0x1p-32F - 0.5F;
-    return {name, DType::f32, shape, [values = std::move(values)](TensorContent::Sink sink) {
-              sink(std::as_bytes(std::span(values)));
-            }};
-  }
-  /// GPT-2's tensors with random values; `prefix` as newer files have it.
-  static std::vector<TensorContent> tensors(const models::ModelSpec& a, bool prefix = true) {
-    std::vector<TensorContent> list;
-    const models::ForeignTable& table = models::family_named(a.family, "test").tensors;
-    for (const models::TensorMap& map : models::tensor_maps(a, table)) {
-      std::string last;
-      for (const models::RowMove& move : map.moves) {
-        if (move.name == last) continue;
-        last = move.name;
-        std::string name = move.name;
-        if (!prefix && name.starts_with(table.prefix)) name.erase(0, table.prefix.size());
-        list.push_back(random_tensor(name, move.shape, static_cast<unsigned>(list.size())));
-      }
-    }
-    return list;
-  }
-  static Json config() {
-    return {{"model_type", "gpt2"}, {"vocab_size", 257}, {"n_positions", 24},  {"n_embd", 16},
-            {"n_layer", 2},         {"n_head", 2},       {"eos_token_id", 256}};
-  }
-  fs::path write_foreign(const std::string& name, const std::vector<TensorContent>& list,
-                         const Json& json = config()) const {
-    const fs::path path = folder_ / name;
-    fs::create_directories(path);
-    checkpoint::write_safetensors(path / "model.safetensors", list);
-    put(path / "config.json", json.dump());
-    put(path / "tokenizer.json", text::small_tokenizer({}).dump());
-    put(path / "vocab.json", "{}");
-    put(path / "merges.txt", "#version: 0.2\n");
-    return path;
-  }
-  std::vector<std::string> names(const fs::path& path) const {
-    std::vector<std::string> names;
-    for (const auto& entry : fs::directory_iterator(path)) names.push_back(entry.path().filename());
-    return names;
-  }
-  fs::path folder_;
-};
+class Convert : public ConvertFolders {};
 
 TEST_F(Convert, there_and_back_is_the_same_file) {
   const fs::path foreign = write_foreign("hf", tensors(small()));

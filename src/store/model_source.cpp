@@ -119,10 +119,14 @@ void ModelSource::open_checkpoint(const fs::path& folder, const checkpoint::AtWo
     throw IntegrityError("{}: its state has no usable tensor_shards", where);
   }
   tensor_shards_ = shards->get<int>();
-  if (const auto id = state.find("begin_id"); id != state.end() && id->is_number_integer()) {
-    if (const auto begin = id->get<int64_t>(); begin >= 0 && begin < spec_.vocab)
-      begin_id_ = static_cast<int32_t>(begin);
-  }
+  const auto id_at = [&](const char* key) -> std::optional<int32_t> {
+    const auto found = state.find(key);
+    if (found == state.end() || !found->is_number_integer()) return std::nullopt;
+    const auto id = found->get<int64_t>();
+    return id >= 0 && id < spec_.vocab ? std::optional(static_cast<int32_t>(id)) : std::nullopt;
+  };
+  begin_id_ = id_at("begin_id");
+  pad_id_ = id_at("pad_id");
   if (const auto ids = state.find("end_ids"); ids != state.end()) {
     end_ids_ =
         models::parse_end_ids(nlohmann::json{{"eos_token_id", *ids}}.dump(), spec_.vocab, where)
@@ -147,6 +151,8 @@ void ModelSource::open_hugging_face(const fs::path& folder, int tensor_shards,
   spec_ = std::move(config.model);
   end_ids_ = std::move(config.end_ids);
   begin_id_ = config.begin_id;
+  pad_id_ = config.pad_id;
+  if (config.ties_unless_stored) spec_.head.tied = !has_own_head(folder.string(), spec_, at_work);
   tensor_shards_ = tensor_shards > 0 ? tensor_shards : models::default_tensor_shards(spec_);
   weights_ = hugging_face_weights(folder.string(), spec_, tensor_shards_, at_work);
   for (const std::string& name : text_names(folder)) {

@@ -40,6 +40,8 @@ class ModelSource {
   const std::vector<int32_t>& end_ids() const { return end_ids_; }
   /// The id that begins a text; nothing when the model does not say.
   std::optional<int32_t> begin_id() const { return begin_id_; }
+  /// The id that fills up texts; nothing when the model does not say.
+  std::optional<int32_t> pad_id() const { return pad_id_; }
   const Weights& weights() const { return *weights_; }
   /// Tokenizer, chat and generation files beside the weights, by name; of a Hugging Face folder
   /// "additional_chat_templates/tool_use.jinja" too.
@@ -65,7 +67,7 @@ class ModelSource {
   int tensor_shards_ = 1;
   std::optional<text::Tokenizer> tokenizer_;
   std::vector<int32_t> end_ids_;
-  std::optional<int32_t> begin_id_;
+  std::optional<int32_t> begin_id_, pad_id_;
   std::map<std::string, std::string> texts_;
   gguf::Metadata tokenizer_keys_;
   std::string tokenizer_fault_;  // why that of a GGUF file cannot be used

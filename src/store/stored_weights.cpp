@@ -50,6 +50,19 @@ class CheckpointWeights : public Weights {
   std::shared_ptr<const checkpoint::Reader> reader_;
 };
 
+using Location = checkpoint::SafetensorsFolder::Location;
+
+std::vector<std::byte> stored_bytes(const Location& location, const checkpoint::AtWork& at_work) {
+  std::vector<std::byte> bytes(static_cast<size_t>(location.entry->bytes));
+  location.file->read(*location.entry, 0, location.entry->bytes, bytes.data(), at_work);
+  return bytes;
+}
+
+bool are_same(const Location& one, const Location& other, const checkpoint::AtWork& at_work) {
+  return one.entry->shape == other.entry->shape && one.entry->dtype == other.entry->dtype &&
+         stored_bytes(one, at_work) == stored_bytes(other, at_work);
+}
+
 class HuggingFaceWeights : public Weights {
  public:
   HuggingFaceWeights(const std::string& folder, const models::ModelSpec& spec, int tensor_shards,
@@ -78,7 +91,7 @@ class HuggingFaceWeights : public Weights {
     std::vector<std::byte> theirs;
     for (const models::RowMove& move : map.moves) {
       if (move.name != last) {
-        theirs = convert_elements(move.name, read_foreign(move.name, at_work),
+        theirs = convert_elements(move.name, stored_bytes(*folder_.find(move.name), at_work),
                                   *folder_.find(move.name)->entry->dtype, tensor.dtype);
         last = move.name;
       }
@@ -107,8 +120,6 @@ class HuggingFaceWeights : public Weights {
   std::string where() const override { return folder_name_; }
 
  private:
-  using Location = checkpoint::SafetensorsFolder::Location;
-
   /// A model without its head is often stored without the prefix.
   std::string stored_name(const std::string& name) const {
     for (std::string& each : models::file_names(table_, name)) {
@@ -146,7 +157,16 @@ class HuggingFaceWeights : public Weights {
     for (const auto& [name, location] : folder_.tensors()) {
       if (used_.contains(name) || models::is_buffer(table_, name)) continue;
       if (spec.head.tied && is_head(name)) {
-        check_same_as_embedding(name, at_work);
+        check_same(name, maps_.at("embedding.weight").moves.front().name,
+                   ", but config.json says they are tied (tie_word_embeddings); set it to false or "
+                   "remove the tensor",
+                   at_work);
+        continue;
+      }
+      if (const auto twin = std::ranges::find(table_.twins, name, &models::ForeignAlias::other);
+          twin != table_.twins.end()) {
+        check_same(name, stored_name(std::string(twin->name)),
+                   ", and the model has one table of them", at_work);
         continue;
       }
       throw IntegrityError("{}: tensor {} is no part of the model that config.json describes",
@@ -159,25 +179,13 @@ class HuggingFaceWeights : public Weights {
     return std::ranges::find(names, name) != names.end();
   }
 
-  void check_same_as_embedding(const std::string& name, const checkpoint::AtWork& at_work) const {
-    const std::string& embedding = maps_.at("embedding.weight").moves.front().name;
-    const Location* const head = folder_.find(name);
-    const Location* const other = folder_.find(embedding);
-    if (head->entry->shape != other->entry->shape || head->entry->dtype != other->entry->dtype ||
-        read_foreign(name, at_work) != read_foreign(embedding, at_work)) {
-      throw IntegrityError(
-          "{}: tensor {} differs from {}, but config.json says they are tied "
-          "(tie_word_embeddings); set it to false or remove the tensor",
-          head->file->path().string(), name, embedding);
-    }
-  }
-
-  std::vector<std::byte> read_foreign(const std::string& name,
-                                      const checkpoint::AtWork& at_work) const {
-    const Location* location = folder_.find(name);
-    std::vector<std::byte> bytes(static_cast<size_t>(location->entry->bytes));
-    location->file->read(*location->entry, 0, location->entry->bytes, bytes.data(), at_work);
-    return bytes;
+  /// `why`: it must be the same.
+  void check_same(const std::string& name, const std::string& other_name, std::string_view why,
+                  const checkpoint::AtWork& at_work) const {
+    const Location& one = *folder_.find(name);
+    if (are_same(one, *folder_.find(other_name), at_work)) return;
+    throw IntegrityError("{}: tensor {} differs from {}{}", one.file->path().string(), name,
+                         other_name, why);
   }
 
   std::string folder_name_;
@@ -232,6 +240,21 @@ const StoredTensor* Weights::find(const std::string& name) const {
 std::unique_ptr<Weights> checkpoint_weights(std::shared_ptr<const checkpoint::Reader> reader,
                                             const models::ModelSpec& spec, int tensor_shards) {
   return std::make_unique<CheckpointWeights>(std::move(reader), spec, tensor_shards);
+}
+
+bool has_own_head(const std::string& folder, const models::ModelSpec& spec,
+                  const checkpoint::AtWork& at_work) {
+  const models::ForeignTable& table = models::family_named(spec.family, folder).tensors;
+  const checkpoint::SafetensorsFolder files(folder);
+  const auto find = [&](std::string_view name) -> const Location* {
+    for (const std::string& each : models::file_names(table, std::string(name)))
+      if (const Location* const found = files.find(each)) return found;
+    return nullptr;
+  };
+  const Location* const head = find(models::head_name(table));
+  const auto row = std::ranges::find(table.rows, "embedding.weight", &models::ForeignRow::ours);
+  const Location* const embedding = find(row->pieces[0].name);
+  return head != nullptr && (embedding == nullptr || !are_same(*head, *embedding, at_work));
 }
 
 std::unique_ptr<Weights> hugging_face_weights(const std::string& folder,

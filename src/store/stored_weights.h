@@ -56,8 +56,11 @@ class Weights {
 /// Takes over `reader`; moments and other tensors beside the weights are passed over.
 std::unique_ptr<Weights> checkpoint_weights(std::shared_ptr<const checkpoint::Reader> reader,
                                             const models::ModelSpec& spec, int tensor_shards);
-/// A Hugging Face folder with the tensors of the model's family. `at_work`: of the check of a tied
-/// head.
+/// Whether a Hugging Face folder has a projection of logits that is not the table of tokens.
+bool has_own_head(const std::string& folder, const models::ModelSpec& spec,
+                  const checkpoint::AtWork& at_work = {});
+/// A Hugging Face folder with the tensors of the model's family. `at_work`: of the checks of
+/// tensors that a file has twice.
 std::unique_ptr<Weights> hugging_face_weights(const std::string& folder,
                                               const models::ModelSpec& spec, int tensor_shards,
                                               const checkpoint::AtWork& at_work = {});

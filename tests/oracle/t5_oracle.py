@@ -43,10 +43,12 @@ MODELS = {
                                                               "relative_attention_max_distance": 20},
         "gated SiLU, norms that bite": SMALL | {"feed_forward_proj": "gated-silu", "layer_norm_epsilon": 0.03,
                                                 "num_decoder_layers": 1},
+        "tied without a scale": SMALL | {"tie_word_embeddings": False, "own_head": False},
     },
     "mt5": {
         "plain": SMALL,
         "plain of transformers 4": SMALL,
+        "tied": SMALL | {"own_head": False},
         "a long reach": SMALL | {"relative_attention_num_buckets": 64, "relative_attention_max_distance": 40, "d_kv": 5},
     },
 }
@@ -64,10 +66,12 @@ def config_of(family, settings):
 
 
 def random_model(folder, family, settings, as_before=False):
-    """`as_before`: with the keys of transformers 4. Weights so large that positions and every part matter to the logits."""
+    """`as_before`: with the keys of transformers 4; `own_head` of the settings: the projection is not the table of tokens. Weights
+    so large that positions and every part matter to the logits."""
     torch.manual_seed(3)
+    settings = dict(settings)
+    untied = settings.pop("own_head", family == "mt5" or not settings.get("tie_word_embeddings", True))
     model = CLASSES[family](config_of(family, settings)).eval()
-    untied = family == "mt5" or not settings.get("tie_word_embeddings", True)
     with torch.no_grad():
         if untied:
             model.lm_head.weight = torch.nn.Parameter(torch.randn_like(model.shared.weight) * 0.3)
