@@ -129,6 +129,9 @@ const Family kAlbert{
     albert_family::write,
     3,
     {albert_family::kRows, albert_family::kBuffers, "albert.", {}, albert_family::kCopies},
-    albert_family::kOthers};
+    albert_family::kOthers,
+    {},
+    nullptr,
+    true};
 
 }  // namespace megalith::models

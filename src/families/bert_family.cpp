@@ -69,6 +69,9 @@ const Family kBert{"bert",
                    -1,
                    {bert_family::kRows, bert_family::kBuffers, "bert.", bert_family::kAliases,
                     bert_family::kCopies},
-                   bert_family::kOthers};
+                   bert_family::kOthers,
+                   {},
+                   nullptr,
+                   true};
 
 }  // namespace megalith::models

@@ -136,12 +136,14 @@ void set_layer(const ModelSection& m, bool familys_angles, LayerSpec& layer) {
   set_positions(m, familys_angles, layer);
 }
 
-/// Norms beside the layers are like theirs.
-void set_ends(ModelSpec& model) {
+/// Norms beside the layers are like theirs, and where the family has it so the activation.
+void set_ends(const Family& family, ModelSpec& model) {
   const LayerSpec& layer = model.layers.front();
   model.final_norm = layer.norm;
   if (model.embedding.norm) model.embedding.norm = layer.norm;
-  if (model.head.transform) model.head.transform->norm = layer.norm;
+  if (!model.head.transform) return;
+  model.head.transform->norm = layer.norm;
+  if (family.transform_as_layers) model.head.transform->activation = layer.mlp.activation;
 }
 
 /// The second stretch of a pair has the second type.
@@ -171,12 +173,13 @@ ModelSpec model_of(const config::Recipe& recipe, int64_t vocab) {
         "recipe: model.vocab is not given and there is no data.tokenizer to take it from; set one "
         "of them");
   }
-  ModelSpec model = family_named(m.family, std::string(kWhere)).make(sizes_of(m), "recipe");
+  const Family& family = family_named(m.family, std::string(kWhere));
+  ModelSpec model = family.make(sizes_of(m), "recipe");
   set_windows(m, model);
   const layers::RopeSpec rope = leading(model).attention.rope;
   model.for_each_layer(
       [&](LayerSpec& layer) { set_layer(m, layer.attention.rope != rope, layer); });
-  set_ends(model);
+  set_ends(family, model);
   if (!m.position.is_familys()) {
     model.embedding.position = embedding_position(m);
   }
@@ -236,9 +239,14 @@ void complete(ModelSection& m) {
     m.position =
         a.relative ? config::PositionKind::relative : named(model.embedding.position, a.rope);
   }
-  if (m.rope.base == 0 && model.is_uniform()) m.rope.base = a.rope.base;
+  const auto all = [&](auto&& is_same) { return std::ranges::all_of(model.layers, is_same); };
+  const bool one_base =
+      all([&](const LayerSpec& other) { return other.attention.rope.base == a.rope.base; });
+  if (m.rope.base == 0 && one_base) m.rope.base = a.rope.base;
   m.rope.scaling = m.rope.scaling.value_or(a.rope.scaling);
-  if (m.window < 0 && model.is_uniform()) m.window = a.window;
+  const bool one_window =
+      all([&](const LayerSpec& other) { return other.attention.window == a.window; });
+  if (m.window < 0 && one_window) m.window = a.window;
   m.qk_norm = m.qk_norm.value_or(a.qk_norm);
 }
 

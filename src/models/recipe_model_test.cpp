@@ -7,6 +7,7 @@
 
 #include "base/error.h"
 #include "families/families.h"
+#include "families/hugging_face.h"
 
 namespace megalith::models {
 namespace {
@@ -74,6 +75,27 @@ TEST(RecipeModel, EveryFamilyIsWhatItMakes) {
     const config::Recipe back = config::parse_recipe(config::to_yaml(whole), "w.yaml");
     EXPECT_EQ(model_of(back, 0), expected) << family->name;
   }
+}
+
+TEST(RecipeModel, AHeadsTransformHasTheActivationThatItsClassGivesIt) {
+  using layers::Activation;
+  for (const auto& [family, expected] :
+       {std::pair("bert", Activation::relu), std::pair("albert", Activation::relu),
+        std::pair("roberta", Activation::gelu_erf)}) {
+    const ModelSpec model =
+        model_of(recipe(fmt::format("family: {}, vocab: 300, activation: relu", family)), 0);
+    EXPECT_EQ(model.layers[0].mlp.activation, Activation::relu) << family;
+    EXPECT_EQ(model.head.transform->activation, expected) << family;
+    EXPECT_NO_THROW(check_expressible(model)) << family;
+  }
+}
+
+// Layers of an encoder and of a decoder differ, but not in this.
+TEST(RecipeModel, WhatAllLayersHaveIsCompletedInBothStacks) {
+  const config::Recipe whole = recipe("family: t5, vocab: 300");
+  EXPECT_EQ(whole.model.window, 0);
+  EXPECT_TRUE(config::differences(whole, recipe("family: t5, vocab: 300, window: 0")).empty());
+  EXPECT_EQ(recipe("family: gemma2, vocab: 300").model.window, -1);
 }
 
 // What a recipe says of windows and angles is of the layers that have them.
