@@ -190,7 +190,11 @@ ModelSpec model_spec_from(const nlohmann::json& json, const std::string& where) 
 
 void require_same_weights(const ModelSpec& wanted, const ModelSpec& stored,
                           const std::string& where) {
-  if (stored.head.kind != wanted.head.kind) {
+  using layers::HeadKind;
+  // The head that also asks about sentence pairs is the language model's, and more.
+  const bool has_more =
+      stored.head.kind == HeadKind::pretraining && wanted.head.kind == HeadKind::language_model;
+  if (stored.head.kind != wanted.head.kind && !has_more) {
     throw UserError(
         "{}: a model with a head for {}; a recipe trains one for {}: it has no data with targets "
         "of other heads",
@@ -198,6 +202,7 @@ void require_same_weights(const ModelSpec& wanted, const ModelSpec& stored,
   }
   ModelSpec other = stored;
   other.family = wanted.family;
+  other.head.kind = wanted.head.kind;
   other.dropout = wanted.dropout;
   other.init_std = wanted.init_std;
   if (wanted.embedding.position != layers::PositionKind::learned) other.context = wanted.context;

@@ -17,7 +17,8 @@ ModelSpec model_spec_from(const nlohmann::json& json, const std::string& where);
 
 /// UserError naming `where` and the keys in which they differ when the weights of `stored` cannot
 /// be those that a model of `wanted` begins with. What its weights do not show may differ: dropout,
-/// init_std, the family's name, and the context where positions are no weights.
+/// init_std, the family's name, and the context where positions are no weights; and `stored` may
+/// have the weights of a question about sentence pairs besides.
 void require_same_weights(const ModelSpec& wanted, const ModelSpec& stored,
                           const std::string& where);
 

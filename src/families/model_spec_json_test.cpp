@@ -19,6 +19,20 @@ std::string difference(const ModelSpec& wanted, const ModelSpec& stored) {
   return "";
 }
 
+TEST(SameWeights, AQuestionAboutPairsMayStandBesideTheLanguageModelsHead) {
+  const ModelSpec wanted =
+      kBert.make({.layers = 3, .hidden = 64, .heads = 4, .context = 32, .vocab = 99}, "test");
+  ModelSpec stored = wanted;
+  stored.head.kind = layers::HeadKind::pretraining;
+  EXPECT_EQ(difference(wanted, stored), "");
+  EXPECT_THAT(difference(stored, wanted), testing::HasSubstr("a model with a head for language_"));
+  stored.head.tied = false;
+  EXPECT_THAT(difference(wanted, stored), testing::HasSubstr("(head.tied is false there"));
+  stored = wanted;
+  stored.head.kind = layers::HeadKind::token_classification;
+  EXPECT_THAT(difference(wanted, stored), testing::HasSubstr("a model with a head for token_"));
+}
+
 TEST(SameWeights, TheFieldsThatDifferAreNamedWithBothValues) {
   const Sizes sizes{.layers = 3, .hidden = 64, .heads = 4, .context = 32, .vocab = 99};
   const ModelSpec wanted = llama(sizes);
