@@ -114,6 +114,7 @@ void print_perplexity(const evaluate::Perplexity& p, bool json) {
 int perplexity(const CheckpointOptions& options, const std::string& input, bool by_line,
                bool json) {
   const auto source = store::ModelSource::open(options.path);
+  engine::require_one_stack(source.spec(), "perplexity");
   const text::Tokenizer& tokenizer = source.require_tokenizer();
   const std::string text = read_file(input, kMostTextBytes);
   // By line, or the whole text as the only one.

@@ -69,6 +69,13 @@ void check_predicts(const models::ModelSpec& spec, std::string_view what) {
 
 }  // namespace
 
+void require_one_stack(const models::ModelSpec& spec, std::string_view what) {
+  check_predicts(spec, what);
+  if (!spec.is_encoder_decoder()) return;
+  throw UserError(
+      "{} is for models of one stack, and an encoder-decoder predicts a target from a text", what);
+}
+
 void check_scorable(const models::ModelSpec& spec, std::span<const int32_t> ids) {
   check_predicts(spec, "scoring");
   if (spec.is_encoder_decoder()) {
@@ -154,8 +161,7 @@ void InferenceEngine::read(KvCache& cache, std::span<const int32_t> ids) {
 }
 
 KvCache InferenceEngine::make_cache(int64_t max_positions) {
-  check_predicts(spec(), "generating text");
-  MEGA_CHECK(!spec().is_encoder_decoder(), "the encoder has read nothing");
+  require_one_stack(spec(), "generating from an empty cache");
   return KvCache(model_, std::min(max_positions, spec().context));
 }
 

@@ -41,6 +41,8 @@ class KvCache {
 
 /// UserError in words about a list of ids: none, more than `limit`, one outside the vocabulary.
 void check_ids(const models::ModelSpec& spec, std::span<const int32_t> ids, int64_t limit);
+/// UserError unless the model has one stack, and logits of the next token; `what`: "perplexity".
+void require_one_stack(const models::ModelSpec& spec, std::string_view what);
 /// Throws the UserError that InferenceEngine::score() would throw for these ids.
 void check_scorable(const models::ModelSpec& spec, std::span<const int32_t> ids);
 /// And that score_target() would.
@@ -61,7 +63,7 @@ class InferenceEngine {
   /// Of an encoder-decoder that reads `ids`: log p(target[i] | target[0 .. i - 1], ids) for every
   /// i, in one pass. Collective, as score().
   std::vector<double> score_target(std::span<const int32_t> ids, std::span<const int32_t> target);
-  /// An empty one, of a model of one stack.
+  /// An empty one; UserError but for a model of one stack.
   KvCache make_cache(int64_t max_positions);
   /// A text to go on with: extend() the cache by `ids`, and by new tokens from there.
   struct Beginning {

@@ -135,6 +135,11 @@ TEST(EncoderDecoder, RefusesWhatIsOfOneStack) {
   EXPECT_THROW(check_target(one.model, ids, ids), UserError);
   EXPECT_THROW(check_target(s.model, {}, ids), UserError);
   EXPECT_NO_THROW(check_target(s.model, ids, {}));
+  EXPECT_NO_THROW(require_one_stack(one.model, "perplexity"));
+  EXPECT_THROW(require_one_stack(s.model, "perplexity"), UserError);
+  const auto device = device::make_cpu_device(1);
+  InferenceModel model(s.model, *device, {.tensor_shards = s.split.tensor_shards});
+  EXPECT_THROW(model.engine().make_cache(4), UserError);
 }
 
 TEST(InferenceModel, RefusesALayoutThatDoesNotFit) {

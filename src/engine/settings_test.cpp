@@ -11,6 +11,7 @@
 namespace megalith::engine {
 namespace {
 
+using ::testing::AllOf;
 using ::testing::EndsWith;
 using ::testing::HasSubstr;
 using ::testing::ThrowsMessage;
@@ -32,7 +33,8 @@ TEST(Settings, SoAreThoseOfADecoder) {
   EXPECT_NO_THROW(check(s, "toy"));
   s.decoder_length = 7;
   EXPECT_THAT([&] { check(s, "toy"); },
-              ThrowsMessage<UserError>(HasSubstr("to divide the decoder's 7 tokens")));
+              ThrowsMessage<UserError>(AllOf(HasSubstr("to divide the decoder's 7 tokens"),
+                                             HasSubstr("train.spans.mean_length"))));
 }
 
 }  // namespace

@@ -46,8 +46,7 @@ text::Tokenizer parse(std::string_view content, const std::string& name) {
     return make_tokenizer(read_sentencepiece(content, name), name);
   throw UserError(
       "{}: is neither a tokenizer.json, nor a SentencePiece model, a tekken.json, tiktoken ranks "
-      "or "
-      "a GGUF file",
+      "or a GGUF file",
       name);
 }
 
