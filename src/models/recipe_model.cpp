@@ -76,6 +76,21 @@ void set_positions(const ModelSection& m, bool familys_angles, LayerSpec& layer)
   rope.long_factors = r.long_factors;
 }
 
+bool is_rotary(const LayerSpec& layer) { return layer.attention.rope.dim > 0; }
+
+/// Where no layer turns, what a recipe says of angles would not be read. `familys`: what
+/// `complete` fills in.
+void require_no_angles(const ModelSection& m, const layers::RopeSpec& familys) {
+  config::Recipe given, none;
+  config::RopeSection& rope = given.model.rope = m.rope;
+  if (rope.base == familys.base) rope.base = 0;
+  if (rope.scaling.value_or(familys.scaling) == familys.scaling) rope.scaling = {};
+  const auto unread = config::differences(none, given);
+  if (unread.empty()) return;
+  throw UserError("recipe: {} has no effect with model.position: {}; take it out of the recipe",
+                  unread.front().path, config::name_of(m.position));
+}
+
 /// What the recipe says of positions besides those in attention.
 layers::PositionKind embedding_position(const ModelSection& m) {
   if (m.position == config::PositionKind::learned) return layers::PositionKind::learned;
@@ -179,6 +194,7 @@ ModelSpec model_of(const config::Recipe& recipe, int64_t vocab) {
   const layers::RopeSpec rope = leading(model).attention.rope;
   model.for_each_layer(
       [&](LayerSpec& layer) { set_layer(m, layer.attention.rope != rope, layer); });
+  if (std::ranges::none_of(model.layers, is_rotary)) require_no_angles(m, rope);
   set_ends(family, model);
   if (!m.position.is_familys()) {
     model.embedding.position = embedding_position(m);

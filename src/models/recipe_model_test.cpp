@@ -54,7 +54,8 @@ TEST(RecipeModel, EveryKeyCanBeGiven) {
 
 TEST(RecipeModel, ACompleteRecipeIsTheSameModelAndStaysAsItIs) {
   for (const char* text : {"vocab: 300", "family: llama, vocab: 300",
-                           "family: llama, vocab: 300, position: none, bias: true"}) {
+                           "family: llama, vocab: 300, position: none, bias: true",
+                           "family: qwen3, vocab: 300, position: learned"}) {
     const config::Recipe whole = recipe(text);
     config::Recipe again = whole;
     complete(again.model);
@@ -146,6 +147,10 @@ TEST(RecipeModel, WhatIsUnknownOrImpossibleIsNamed) {
   refuses("vocab: 300, heads: 5", "model.heads");
   refuses("vocab: 300, mlp: swiglu", "model.mlp");
   refuses("family: llama, vocab: 300, rope: {dim: 70}", "rotary");
+  refuses("vocab: 300, rope: {base: 500}",
+          "model.rope.base has no effect with model.position: learned");
+  refuses("family: llama, vocab: 300, position: none, rope: {factor: 2}", "model.rope.factor");
+  refuses("family: t5, vocab: 300, rope: {scaling: linear}", "model.position: relative");
   EXPECT_THROW(model_of(recipe("vocab: 300"), 301), UserError);
 }
 
