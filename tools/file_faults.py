@@ -16,7 +16,7 @@ FILE_FAULTS = [
     Fault("norms of a GGUF file without their offset", "src/store/write_gguf.cpp",
           "value += offset;", "value += 0;", "store_test", "GgufStore.GemmasNormsHoldTheirOffset"),
     Fault("transformers not told what a decoder begins with", "src/store/convert.cpp",
-          "json[\"decoder_start_token_id\"] = source.spec().decoder_start;", "",
+          "json[\"decoder_start_token_id\"] = start;", "",
           "store_test", "Convert.an_encoder_decoder_says_what_its_decoder_begins_with"),
     Fault("tensors of a GGUF file that the model lacks passed over", "src/store/gguf_file.cpp",
           "models::is_buffer(architecture_.tensors, entry.name)", "true", "store_test", "GgufStore.FaultsOfTensorsAreNamed"),
