@@ -86,6 +86,6 @@ LADDER = [
                 "is_whole ? 0 : parameter(index).owned().begin;",
                 "is_whole ? 0 : 0 * parameter(index).owned().begin;", "L4"),
     LadderFault("later chunks of a text read one position too early", "src/engine/text_batch.cpp",
-                "std::iota(positions.begin(), positions.end(), static_cast<int32_t>(past));",
-                "std::iota(positions.begin(), positions.end(), static_cast<int32_t>(std::max<int64_t>(past - 1, 0)));", "L5"),
+                "std::iota(begin, positions.begin() + s.cu_seqlens[i + 1], s.past[i]);",
+                "std::iota(begin, positions.begin() + s.cu_seqlens[i + 1], std::max(s.past[i] - 1, 0));", "L5"),
 ]

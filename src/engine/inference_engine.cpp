@@ -13,35 +13,24 @@ namespace {
 /// arithmetic does not depend on it).
 constexpr int64_t kPrefillChunk = 512;
 
-/// Ranks that share a head have it each.
-int64_t kv_heads_here(int64_t kv_heads, int64_t ranks) {
-  return ranks > kv_heads ? 1 : exact_div(kv_heads, ranks);
+/// Blocks of each group for one sequence.
+std::vector<int64_t> counts_for(const models::ModelSpec& spec, int64_t positions, int64_t memory) {
+  std::vector<int64_t> counts;
+  for (const KvGroup& group : kv_groups(spec))
+    counts.push_back(kernels::kv_cache_blocks(group.is_memory ? memory : positions));
+  return counts;
 }
 
 }  // namespace
 
-KvCache::KvCache(ShardedModel& model, int64_t max_positions) : capacity_(max_positions) {
-  device::Device& device = model.device();
-  const int64_t num_blocks = kernels::kv_cache_blocks(max_positions);
-  const int ranks = model.mesh().layout().tensor;
-  for (const auto& model_chunk : model.chunks()) {
-    std::vector<layers::CachedLayer>& layers = layers_.emplace_back();
-    const models::Stage& stage = model_chunk->stage();
-    for (int64_t i = std::max(stage.begin, model.spec().encoder_layers); i < stage.end; ++i) {
-      const layers::AttentionSpec& attention = model.spec().layer(i).attention;
-      const kernels::KvCacheShape shape{model.settings().activations,
-                                        kv_heads_here(attention.kv_heads, ranks),
-                                        attention.head_dim, num_blocks};
-      storage_.push_back(device.arena(device::MemoryClass::activations)
-                             .tensor(shape.dtype, Shape{kernels::kv_cache_elements(shape)}));
-      layers.push_back({shape, storage_.back()});
-    }
+KvCache::KvCache(ShardedModel& model, int64_t max_positions, int64_t memory)
+    : blocks_(model, counts_for(model.spec(), max_positions, memory)),
+      capacity_(max_positions),
+      memory_(memory) {
+  for (const int64_t count : blocks_.counts()) {
+    std::vector<int32_t>& table = tables_.emplace_back(static_cast<size_t>(count));
+    std::iota(table.begin(), table.end(), 0);
   }
-  blocks_.resize(static_cast<size_t>(num_blocks));
-  std::iota(blocks_.begin(), blocks_.end(), 0);
-  block_table_ =
-      device.arena(device::MemoryClass::workspace).tensor(DType::i32, Shape{1, num_blocks});
-  device.wait(device.copy_to_device(block_table_, blocks_.data()));
 }
 
 void check_ids(const models::ModelSpec& spec, std::span<const int32_t> ids, int64_t limit) {
@@ -98,7 +87,6 @@ void check_target(const models::ModelSpec& spec, std::span<const int32_t> ids,
 
 /// Of the batch's targets.
 std::vector<double> InferenceEngine::logprobs(const layers::Batch& batch) {
-  device::Device& device = model_.device();
   layers::Context context = model_.inference_context();
   const device::Tensor x =
       context.workspace(context.activation, Shape{models::StreamRows(batch).all(), spec().hidden});
@@ -109,11 +97,7 @@ std::vector<double> InferenceEngine::logprobs(const layers::Batch& batch) {
   if (model_.mesh().is_last_stage()) {
     const device::Tensor loss_T = context.workspace(DType::f32, Shape{batch.num_tokens});
     model_.head().score(context, batch, x, loss_T);
-    if (!device.is_trace()) {
-      std::vector<float> loss(static_cast<size_t>(batch.num_tokens));
-      device.wait(device.copy_to_host(loss.data(), loss_T.view));
-      for (const float x_loss : loss) logprobs.push_back(-static_cast<double>(x_loss));
-    }
+    for (const double loss : model_.to_host(loss_T)) logprobs.push_back(-loss);
   }
   return from_last_stage(logprobs);
 }
@@ -121,8 +105,10 @@ std::vector<double> InferenceEngine::logprobs(const layers::Batch& batch) {
 std::vector<double> InferenceEngine::score(std::span<const int32_t> ids) {
   check_scorable(spec(), ids);
   if (ids.size() == 1) return {};
-  const TextBatch text(model_.device(), ids.first(ids.size() - 1), ids.subspan(1), 0,
-                       std::ssize(ids));
+  TextSequences sequences = one_sequence(ids.first(ids.size() - 1));
+  sequences.targets.assign(ids.begin() + 1, ids.end());
+  sequences.reach = {static_cast<int32_t>(ids.size())};
+  const TextBatch text(model_.device(), std::move(sequences));
   return logprobs(text.batch());
 }
 
@@ -132,32 +118,26 @@ std::vector<double> InferenceEngine::score_target(std::span<const int32_t> ids,
   if (target.empty()) return {};
   std::vector<int32_t> before = {narrow<int32_t>(spec().decoder_start)};
   before.insert(before.end(), target.begin(), target.end() - 1);
-  const TextBatch read(model_.device(), ids, {}, 0, std::ssize(ids));
-  const TextBatch written(model_.device(), before, target, 0, std::ssize(target));
+  TextSequences sequences = one_sequence(before);
+  sequences.targets.assign(target.begin(), target.end());
+  const TextBatch read(model_.device(), one_sequence(ids));
+  const TextBatch written(model_.device(), std::move(sequences));
   layers::Batch batch = written.batch();
   batch.encoder = &read.batch();
   return logprobs(batch);
 }
 
-/// Through the encoder, whole: its tokens see each other both ways.
-void InferenceEngine::read(KvCache& cache, std::span<const int32_t> ids) {
-  cache.read_ = std::make_unique<TextBatch>(model_.device(), ids, std::span<const int32_t>(), 0,
-                                            std::ssize(ids));
-  const layers::Batch& batch = cache.read_->batch();
+void InferenceEngine::read(const KvBlocks& blocks, std::span<const int32_t> ids,
+                           const BlockTables& tables) {
+  const KeptRows kept(model_.device(), blocks.groups(), ids, tables);
+  const layers::Batch& batch = kept.batch();
   layers::Context context = model_.inference_context();
-  for (const auto& model_chunk : model_.chunks()) {
-    std::vector<View>& kept = cache.kept_.emplace_back();
-    for (const int64_t columns : model_chunk->kept_columns(context)) {
-      cache.storage_.push_back(context.saved(context.activation, Shape{batch.num_tokens, columns}));
-      kept.push_back(cache.storage_.back());
-    }
-  }
   const device::Tensor x =
       context.workspace(context.activation, Shape{batch.num_tokens, spec().hidden});
-  model_.through_stages(x, "inference.activation",
-                        [&](const models::Decoder& model_chunk, size_t chunk) {
-                          model_chunk.encode(context, batch, x, cache.kept_[chunk]);
-                        });
+  model_.through_stages(
+      x, "inference.activation", [&](const models::Decoder& model_chunk, size_t chunk) {
+        model_chunk.encode(context, batch, x, blocks.binding(chunk, kept.sequences()));
+      });
 }
 
 KvCache InferenceEngine::make_cache(int64_t max_positions) {
@@ -176,52 +156,102 @@ InferenceEngine::Beginning InferenceEngine::begin(std::span<const int32_t> promp
   }
   const int64_t context = spec().context;
   Beginning beginning{
-      KvCache(model_, std::min(std::ssize(ids) + std::min(new_tokens, context), context)),
+      KvCache(model_, std::min(std::ssize(ids) + std::min(new_tokens, context), context),
+              reads ? std::ssize(prompt) : 0),
       std::move(ids)};
-  if (reads) read(beginning.cache, prompt);
+  if (reads) read(beginning.cache.blocks_, prompt, beginning.cache.tables_);
   return beginning;
 }
 
-/// `logits_RV`: of the last token; absent where they are not wanted.
-void InferenceEngine::extend_chunk(KvCache& cache, std::span<const int32_t> ids, View logits_RV) {
-  const auto tokens = std::ssize(ids);
-  TextBatch text(model_.device(), ids, {}, cache.length(), cache.capacity());
-  const kernels::CachedSequences sequences = text.cached(cache.block_table_.view);
+/// Of the last row of each sequence that wants them.
+std::vector<float> InferenceEngine::logits_of(layers::Context& context,
+                                              std::span<const SequenceRows> rows, ConstView x_TH) {
+  const int64_t count = std::ranges::count_if(rows, &SequenceRows::wants_logits);
+  if (count == 0) return {};
+  const device::Tensor last = context.workspace(x_TH.dtype(), Shape{count, x_TH.size(1)});
+  int64_t token = 0, to = 0;
+  for (const SequenceRows& row : rows) {
+    token += std::ssize(row.ids);
+    if (row.wants_logits) context.device().copy(last.view.rows(to++, 1), x_TH.rows(token - 1, 1));
+  }
+  const device::Tensor logits = context.workspace(
+      DType::f32, Shape{count, spec().padded_vocab(model_.settings().split.tensor_shards)});
+  model_.head().logits(context, last, logits);
+  std::vector<float> host(static_cast<size_t>(count * spec().vocab));
+  device::Device& device = model_.device();
+  if (device.is_trace()) return host;
+  for (int64_t r = 0; r < count; ++r) {
+    device.wait(device.copy_to_host(host.data() + r * spec().vocab,
+                                    logits.view.rows(r, 1).columns(0, spec().vocab)));
+  }
+  return host;
+}
+
+/// Of the rows whose next token is given.
+std::vector<double> InferenceEngine::losses_of(layers::Context& context,
+                                               std::span<const SequenceRows> rows, ConstView x_TH) {
+  std::vector<int32_t> targets;
+  for (const SequenceRows& row : rows)
+    targets.insert(targets.end(), row.targets.begin(), row.targets.end());
+  const int64_t count = std::ssize(targets);
+  const device::Tensor asked = context.workspace(x_TH.dtype(), Shape{count, x_TH.size(1)});
+  int64_t token = 0, to = 0;
+  for (const SequenceRows& row : rows) {
+    const int64_t here = std::ssize(row.targets);
+    if (here > 0) context.device().copy(asked.view.rows(to, here), x_TH.rows(token, here));
+    token += std::ssize(row.ids);
+    to += here;
+  }
+  device::StagedCopies copies(context.device());
+  layers::Batch batch;
+  batch.num_tokens = count;
+  batch.targets_T = copies.place<int32_t>(targets);
+  const device::Tensor loss_T = context.workspace(DType::f32, Shape{count});
+  model_.head().score(context, batch, asked, loss_T);
+  return model_.to_host(loss_T);
+}
+
+InferenceEngine::StepResult InferenceEngine::step(const KvBlocks& blocks,
+                                                  std::span<const SequenceRows> rows) {
+  const CachedRows cached(model_.device(), blocks.groups(), rows);
   layers::Context context = model_.inference_context();
-  const device::Tensor x = context.workspace(context.activation, Shape{tokens, spec().hidden});
-  model_.through_stages(x, "inference.activation",
-                        [&](const models::Decoder& model_chunk, size_t chunk) {
-                          const layers::KvCacheBinding binding{cache.layers_[chunk], sequences};
-                          layers::Batch batch = text.batch();
-                          batch.cache = &binding;
-                          layers::Memory memory;
-                          if (cache.read_ != nullptr) {
-                            memory = {&cache.read_->batch(), {}, {}, cache.kept_[chunk]};
-                            batch.memory = &memory;
-                          }
-                          model_chunk.hidden(context, batch, x);
-                        });
-  cache.length_ += tokens;
-  if (!logits_RV.absent()) model_.head().logits(context, x.view.rows(tokens - 1, 1), logits_RV);
+  const device::Tensor x =
+      context.workspace(context.activation, Shape{cached.batch().num_tokens, spec().hidden});
+  model_.through_stages(
+      x, "inference.activation", [&](const models::Decoder& model_chunk, size_t chunk) {
+        const layers::KvCacheBinding binding = blocks.binding(chunk, cached.sequences());
+        layers::Batch batch = cached.batch();
+        batch.cache = &binding;
+        model_chunk.hidden(context, batch, x);
+      });
+  StepResult result;
+  const bool is_last = model_.mesh().is_last_stage();
+  if (is_last) result.logits = logits_of(context, rows, x);
+  const auto asks = [](const SequenceRows& row) { return !row.targets.empty(); };
+  if (std::ranges::none_of(rows, asks)) return result;
+  if (is_last) {
+    for (const double loss : losses_of(context, rows, x)) result.logprobs.push_back(-loss);
+  }
+  result.logprobs = from_last_stage(result.logprobs);
+  return result;
 }
 
 std::vector<float> InferenceEngine::extend(KvCache& cache, std::span<const int32_t> ids) {
   check_ids(spec(), ids, cache.capacity() - cache.length());
-  device::Tensor logits;
-  if (model_.mesh().is_last_stage())
-    logits = model_.exec().workspace.tensor(
-        DType::f32, Shape{1, spec().padded_vocab(model_.settings().split.tensor_shards)});
-  while (!ids.empty()) {
+  while (true) {
     const auto tokens = static_cast<size_t>(std::min(std::ssize(ids), kPrefillChunk));
-    extend_chunk(cache, ids.first(tokens), tokens == ids.size() ? logits.view : View{});
+    const bool is_last = tokens == ids.size();
+    const SequenceRows rows{.ids = ids.first(tokens),
+                            .past = cache.length_,
+                            .reach = cache.capacity_,
+                            .blocks = &cache.tables_,
+                            .memory = cache.memory_,
+                            .wants_logits = is_last};
+    std::vector<float> logits = step(cache.blocks_, std::span(&rows, 1)).logits;
+    cache.length_ += static_cast<int64_t>(tokens);
+    if (is_last) return logits;
     ids = ids.subspan(tokens);
   }
-  if (logits.view.absent()) return {};
-  device::Device& device = model_.device();
-  std::vector<float> host(static_cast<size_t>(spec().vocab));
-  if (device.is_trace()) return host;
-  device.wait(device.copy_to_host(host.data(), logits.view.columns(0, spec().vocab)));
-  return host;
 }
 
 }  // namespace megalith::engine

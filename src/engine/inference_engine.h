@@ -6,21 +6,19 @@
 // All ranks of the model make the same calls with the same ids; data ranks are models apart.
 #pragma once
 
-#include <memory>
 #include <span>
 #include <vector>
 
+#include "engine/cached_rows.h"
 #include "engine/sharded_model.h"
-#include "engine/text_batch.h"
 
 namespace megalith::engine {
 
-/// What the layers of this rank keep of one sequence: its keys and values, and in an
-/// encoder-decoder those that cross attention has of the text that the encoder read. Memory: class
-/// activations.
+/// One sequence in blocks of its own, as large as it may become.
 class KvCache {
  public:
-  KvCache(ShardedModel& model, int64_t max_positions);
+  /// For `max_positions` positions, and `memory` tokens that an encoder reads.
+  KvCache(ShardedModel& model, int64_t max_positions, int64_t memory = 0);
   int64_t length() const { return length_; }
   int64_t capacity() const { return capacity_; }
   /// Forgets positions from `length` on; in a plan, where there are no values, takes those up to
@@ -29,13 +27,10 @@ class KvCache {
 
  private:
   friend class InferenceEngine;
-  std::vector<device::Tensor> storage_;
-  std::vector<std::vector<layers::CachedLayer>> layers_;  // by chunk
-  std::unique_ptr<TextBatch> read_;                       // by the encoder
-  std::vector<std::vector<View>> kept_;                   // by chunk
-  std::vector<int32_t> blocks_;
-  device::Tensor block_table_;
+  KvBlocks blocks_;
+  BlockTables tables_;
   int64_t capacity_;
+  int64_t memory_;
   int64_t length_ = 0;
 };
 
@@ -78,6 +73,19 @@ class InferenceEngine {
   /// the last stage: the logits that follow the last one, over the vocabulary without padding
   /// (zeros on the trace kind); nothing on others. Collective.
   std::vector<float> extend(KvCache& cache, std::span<const int32_t> ids);
+
+  /// What one pass gives.
+  struct StepResult {
+    std::vector<float> logits;     // [sequences that want them, vocabulary], on the last stage
+    std::vector<double> logprobs;  // of all targets in order, on every rank
+  };
+  /// One pass over the next tokens of several sequences. No result depends on the others: bits are
+  /// those of a sequence alone, read in any pieces. Ids are not checked (check_ids). On the trace
+  /// kind logits are zeros, and logprobs none. Collective.
+  StepResult step(const KvBlocks& blocks, std::span<const SequenceRows> rows);
+  /// The encoder of an encoder-decoder reads `ids`; what cross attention needs of them goes to the
+  /// last group's blocks of `tables`. Collective.
+  void read(const KvBlocks& blocks, std::span<const int32_t> ids, const BlockTables& tables);
   /// What the last stage made of such logits, told to all stages. Collective.
   std::vector<double> from_last_stage(std::span<const double> values) {
     return model_.from_last_stage(values, "inference.result");
@@ -85,8 +93,10 @@ class InferenceEngine {
 
  private:
   std::vector<double> logprobs(const layers::Batch& batch);
-  void read(KvCache& cache, std::span<const int32_t> ids);
-  void extend_chunk(KvCache& cache, std::span<const int32_t> ids, View logits_RV);
+  std::vector<float> logits_of(layers::Context& context, std::span<const SequenceRows> rows,
+                               ConstView x_TH);
+  std::vector<double> losses_of(layers::Context& context, std::span<const SequenceRows> rows,
+                                ConstView x_TH);
   ShardedModel& model_;
 };
 

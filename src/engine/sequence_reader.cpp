@@ -72,14 +72,6 @@ void require_outputs(const models::ModelSpec& spec) {
                   config::name_of(kind));
 }
 
-std::vector<double> SequenceReader::to_host(ConstView values) const {
-  device::Device& device = model_.device();
-  if (device.is_trace()) return {};
-  std::vector<float> host(static_cast<size_t>(values.num_elements()));
-  device.wait(device.copy_to_host(host.data(), values));
-  return {host.begin(), host.end()};
-}
-
 std::vector<double> SequenceReader::read(const TextSequences& sequences, const Finish& finish) {
   const TextBatch text(model_.device(), sequences);
   layers::Context context = model_.inference_context();
@@ -105,7 +97,7 @@ std::vector<std::vector<double>> SequenceReader::embed(std::span<const Reading> 
           context.workspace(DType::f32, Shape{sequences.count(), x_TH.size(1)});
       model_.head().last_hidden(context, x_TH, last);
       kernels::pool_rows_forward(context.exec, {last, batch.cu_seqlens_device, pooled, pooling});
-      return to_host(pooled.view);
+      return model_.to_host(pooled.view);
     });
     for (auto from = values.begin(); from != values.end(); from += hidden)
       rows.emplace_back(from, from + hidden);
@@ -126,7 +118,7 @@ std::vector<std::vector<std::vector<double>>> SequenceReader::outputs(
           const device::Tensor y_UO =
               context.workspace(context.accumulation, Shape{units, spec.head.outputs});
           model_.head().outputs(context, batch, x_TH, y_UO);
-          return to_host(y_UO.view);
+          return model_.to_host(y_UO.view);
         });
     if (values.empty()) return;
     auto from = values.begin();
@@ -166,7 +158,7 @@ std::vector<double> SequenceReader::masked_scores(const Reading& reading, int32_
           masked.targets_T = copies_of.place(targets);
           const device::Tensor loss = context.workspace(DType::f32, Shape{count});
           model_.head().score(context, masked, rows, loss);
-          return to_host(loss.view);
+          return model_.to_host(loss.view);
         });
     for (const double loss : losses) scores.push_back(-loss);
     done += static_cast<size_t>(count);

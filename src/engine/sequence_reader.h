@@ -49,7 +49,6 @@ class SequenceReader {
   using Finish =
       std::function<std::vector<double>(layers::Context&, const layers::Batch&, ConstView x_TH)>;
   std::vector<double> read(const TextSequences& sequences, const Finish& finish);
-  std::vector<double> to_host(ConstView values) const;
   ShardedModel& model_;
 };
 

@@ -71,6 +71,13 @@ void ShardedModel::through_stages(
   }
 }
 
+std::vector<double> ShardedModel::to_host(ConstView values) const {
+  if (device_.is_trace()) return {};
+  std::vector<float> host(static_cast<size_t>(values.num_elements()));
+  device_.wait(device_.copy_to_host(host.data(), values));
+  return {host.begin(), host.end()};
+}
+
 std::vector<double> ShardedModel::from_last_stage(std::span<const double> values,
                                                   std::string_view label) {
   if (mesh_.pipeline().size() == 1) return {values.begin(), values.end()};

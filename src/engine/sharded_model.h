@@ -49,6 +49,8 @@ class ShardedModel {
   /// the transfers.
   void through_stages(View x_TH, std::string_view label,
                       FunctionRef<void(const models::Decoder& model_chunk, size_t chunk)> pass);
+  /// Results in f32, waited for; none on the trace kind.
+  std::vector<double> to_host(ConstView values) const;
   /// The numbers that the last stage gives, on all its pipeline ranks. Collective over them.
   std::vector<double> from_last_stage(std::span<const double> values, std::string_view label);
 

@@ -5,47 +5,35 @@
 
 namespace megalith::engine {
 
-TextBatch::TextBatch(device::Device& device, std::span<const int32_t> ids,
-                     std::span<const int32_t> targets, int64_t past, int64_t reach)
-    : copies_(device),
-      cu_seqlens_{0, static_cast<int32_t>(ids.size())},
-      past_{static_cast<int32_t>(past)},
-      reach_{static_cast<int32_t>(reach)} {
-  std::vector<int32_t> positions(ids.size());
-  std::iota(positions.begin(), positions.end(), static_cast<int32_t>(past));
-  batch_.num_tokens = std::ssize(ids);
-  batch_.ids_T = copies_.place(ids);
-  if (!targets.empty()) batch_.targets_T = copies_.place(targets);
-  batch_.position_T = copies_.place<int32_t>(positions);
-  batch_.own.count = batch_.num_tokens;
-  batch_.own.position_T = batch_.position_T;
-  batch_.cu_seqlens = cu_seqlens_;
-  batch_.cu_seqlens_device = copies_.place<int32_t>(cu_seqlens_);
-  batch_.reach = reach_;
+TextSequences one_sequence(std::span<const int32_t> ids) {
+  TextSequences one;
+  one.ids.assign(ids.begin(), ids.end());
+  one.cu_seqlens.push_back(static_cast<int32_t>(ids.size()));
+  return one;
 }
 
-TextBatch::TextBatch(device::Device& device, const TextSequences& sequences)
-    : copies_(device), cu_seqlens_(sequences.cu_seqlens) {
-  std::vector<int32_t> positions(sequences.ids.size());
-  for (size_t s = 0; s + 1 < cu_seqlens_.size(); ++s) {
-    std::iota(positions.begin() + cu_seqlens_[s], positions.begin() + cu_seqlens_[s + 1], 0);
-    reach_.push_back(cu_seqlens_[s + 1] - cu_seqlens_[s]);
+TextBatch::TextBatch(device::Device& device, TextSequences sequences)
+    : copies_(device), sequences_(std::move(sequences)) {
+  TextSequences& s = sequences_;
+  const auto count = static_cast<size_t>(s.count());
+  s.past.resize(count);
+  std::vector<int32_t> positions(s.ids.size());
+  for (size_t i = 0; i < count; ++i) {
+    const auto begin = positions.begin() + s.cu_seqlens[i];
+    std::iota(begin, positions.begin() + s.cu_seqlens[i + 1], s.past[i]);
+    if (s.reach.size() == i) s.reach.push_back(s.cu_seqlens[i + 1] - s.cu_seqlens[i] + s.past[i]);
   }
-  batch_.num_tokens = std::ssize(sequences.ids);
-  batch_.ids_T = copies_.place<int32_t>(sequences.ids);
-  if (!sequences.targets.empty()) batch_.targets_T = copies_.place<int32_t>(sequences.targets);
-  if (!sequences.types.empty()) batch_.type_T = copies_.place<int32_t>(sequences.types);
+  batch_.num_tokens = std::ssize(s.ids);
+  batch_.ids_T = copies_.place<int32_t>(s.ids);
+  if (!s.targets.empty()) batch_.targets_T = copies_.place<int32_t>(s.targets);
+  if (!s.types.empty()) batch_.type_T = copies_.place<int32_t>(s.types);
   batch_.position_T = copies_.place<int32_t>(positions);
   batch_.own.count = batch_.num_tokens;
   batch_.own.position_T = batch_.position_T;
   batch_.own.type_T = batch_.type_T;
-  batch_.cu_seqlens = cu_seqlens_;
-  batch_.cu_seqlens_device = copies_.place<int32_t>(cu_seqlens_);
-  batch_.reach = reach_;
-}
-
-kernels::CachedSequences TextBatch::cached(ConstView block_table) {
-  return {cu_seqlens_, past_, batch_.cu_seqlens_device, copies_.place<int32_t>(past_), block_table};
+  batch_.cu_seqlens = s.cu_seqlens;
+  batch_.cu_seqlens_device = copies_.place<int32_t>(s.cu_seqlens);
+  batch_.reach = s.reach;
 }
 
 }  // namespace megalith::engine

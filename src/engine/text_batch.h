@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Tokens on the device, to be read: a run of one sequence, or several whole sequences.
+// Tokens on the device, to be read: runs of sequences.
 #pragma once
 
 #include <span>
@@ -10,34 +10,33 @@
 
 namespace megalith::engine {
 
-/// Several whole sequences, one behind the other.
+/// Runs of several sequences, one behind the other.
 struct TextSequences {
   std::vector<int32_t> ids;
   std::vector<int32_t> types;          // of tokens; empty where the model has none
   std::vector<int32_t> targets;        // or none
   std::vector<int32_t> cu_seqlens{0};  // where sequences begin and end
+  std::vector<int32_t> past;           // of each: tokens before its run; empty: none
+  std::vector<int32_t> reach;          // of each: tokens that it will come to have; empty: these
   int64_t count() const { return static_cast<int64_t>(cu_seqlens.size()) - 1; }
 };
+
+/// One whole sequence.
+TextSequences one_sequence(std::span<const int32_t> ids);
 
 /// Owns what `batch` points to. Stays where it was made. Memory: class workspace.
 class TextBatch {
  public:
-  /// Tokens at positions [past, past + n) of a sequence that will come to have `reach` positions;
-  /// `targets` as many, or none.
-  TextBatch(device::Device& device, std::span<const int32_t> ids, std::span<const int32_t> targets,
-            int64_t past, int64_t reach);
-  TextBatch(device::Device& device, const TextSequences& sequences);
+  TextBatch(device::Device& device, TextSequences sequences);
   TextBatch(const TextBatch&) = delete;
   TextBatch& operator=(const TextBatch&) = delete;
 
   const layers::Batch& batch() const { return batch_; }
-  /// The sequence in a cache whose blocks are those of `block_table`; `past` positions of it are
-  /// there.
-  kernels::CachedSequences cached(ConstView block_table);
+  const TextSequences& sequences() const { return sequences_; }
 
  private:
   device::StagedCopies copies_;
-  std::vector<int32_t> cu_seqlens_, past_, reach_;
+  TextSequences sequences_;
   layers::Batch batch_;
 };
 

@@ -93,12 +93,13 @@ void Attention::attend_cached(Context& context, const KvCacheBinding& cache,
                               const AttentionOperands& operands, View y_TC) const {
   MEGA_CHECK(spec_.causal, "a cache of keys for attention that is not causal");
   const LocalHeads h = local_heads(spec_, context);
-  const auto& [shape, storage] = cache.layers[static_cast<size_t>(place_.in_cache)];
+  const auto& [shape, storage, group] = cache.layers[static_cast<size_t>(place_.in_cache)];
+  const kernels::CachedSequences& sequences = cache.groups[group];
   kernels::kv_cache_append(context.exec,
-                           {shape, storage, cache.sequences, operands.k_TKD, operands.v_TKD});
+                           {shape, storage, sequences, operands.k_TKD, operands.v_TKD});
   kernels::attention_cached(context.exec, {.shape = shape,
                                            .cache = storage,
-                                           .sequences = cache.sequences,
+                                           .sequences = sequences,
                                            .scale = h.scale,
                                            .q_TND = operands.q_TND,
                                            .y_TND = kernels::heads(y_TC, h.queries, h.size),

@@ -12,15 +12,19 @@
 
 namespace megalith::layers {
 
-/// One layer's keys and values.
+/// One layer's keys and values. Layers of a group keep those of a position in blocks of one number.
 struct CachedLayer {
   kernels::KvCacheShape shape;
   View storage;
+  size_t group = 0;
 };
 /// Where keys and values are kept between passes, and which blocks hold which sequence.
 struct KvCacheBinding {
-  std::span<const CachedLayer> layers;  // by layer on this rank
-  kernels::CachedSequences sequences;
+  std::span<const CachedLayer> layers;  // self-attention's, by layer on this rank
+  std::span<const CachedLayer> memory;  // cross attention's, the same
+  /// By group: the batch's sequences. Of cross attention each row is a sequence of one new token,
+  /// the last of its memory, so that it sees all of that.
+  std::span<const kernels::CachedSequences> groups;
 };
 
 struct Batch;
@@ -32,9 +36,6 @@ struct Memory {
   /// f32 (f64 beside f64), the rank's own tokens. Each layer's backward ADDS its gradient of the
   /// rows: all layers read the same ones. Zero it before the first.
   View gradient_TH;
-  /// Inference, by layer on this rank: keys and values made before (CrossAttention::keys_values).
-  /// Then the rows are not read.
-  std::span<const View> kept;
 };
 
 /// The tokens whose norms, dropouts and residual sums this rank computes: all of the batch, or with
@@ -94,7 +95,8 @@ struct Batch {
   PredictedTokens predicted;
   SentencePairs pairs;
 
-  /// When bound: keys and values go to the cache and attention reads it (inference).
+  /// When bound: keys and values go to the cache and attention reads it (inference); those of cross
+  /// attention are there (CrossAttention::keep).
   const KvCacheBinding* cache = nullptr;
   /// Of an encoder-decoder: what its encoder reads, as many sequences as here.
   const Batch* encoder = nullptr;

@@ -74,13 +74,10 @@ class Block {
   void backward(Context& context, const Batch& batch, const BlockGradients& gradients,
                 ConstView x_TH, BlockSaved& saved, Recompute recompute) const;
 
-  /// CrossAttention::keys_values and kv_columns of a block that has it.
-  void keep_memory(Context& context, const Memory& memory, View kv_SC) const {
+  /// CrossAttention::keep of a block that has it.
+  void keep_memory(Context& context, const Memory& memory, const KvCacheBinding& cache) const {
     const device::NameScope scope(context.device(), name_);
-    cross_.value().attention.keys_values(context, memory, kv_SC);
-  }
-  int64_t kept_columns(const Context& context) const {
-    return cross_.value().attention.kv_columns(context);
+    cross_.value().attention.keep(context, memory, cache);
   }
 
  private:

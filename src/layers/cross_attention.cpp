@@ -46,11 +46,34 @@ void CrossAttention::project(Context& context, const Memory& memory, View kv_SC)
     gather_shared(context, h, kv_SC);
 }
 
-void CrossAttention::keys_values(Context& context, const Memory& memory, View kv_SC) const {
+void CrossAttention::keep(Context& context, const Memory& memory,
+                          const KvCacheBinding& cache) const {
+  const device::Tensor kv_SC =
+      context.workspace(context.activation, Shape{memory.batch->num_tokens, kv_columns(context)});
   project(context, memory, kv_SC);
   const LocalHeads h = local_heads(spec_, context);
-  const kernels::HeadsView k = kernels::fused_heads(kv_SC, h.kv, 2 * h.size, 0, 1, h.size);
+  const kernels::HeadsView k = kernels::fused_heads(kv_SC.view, h.kv, 2 * h.size, 0, 1, h.size);
   if (norms_) norms_.forward(context, {{{}, k}}, {{{}, k}}, nullptr);
+  const auto& [shape, storage, group] = cache.memory[static_cast<size_t>(place_.in_cache)];
+  kernels::kv_cache_append(context.exec,
+                           {shape, storage, cache.groups[group], k,
+                            kernels::fused_heads(kv_SC.view, h.kv, 2 * h.size, h.size, 1, h.size)});
+}
+
+/// Queries q_TC, normalised in place, over what the cache has of the memory.
+void CrossAttention::attend_cached(Context& context, const KvCacheBinding& cache, View q_TC,
+                                   View y_TC) const {
+  const LocalHeads h = local_heads(spec_, context);
+  const kernels::HeadsView q = kernels::heads(q_TC, h.queries, h.size);
+  if (norms_) norms_.forward(context, {{q, {}}}, {{q, {}}}, nullptr);
+  const auto& [shape, storage, group] = cache.memory[static_cast<size_t>(place_.in_cache)];
+  kernels::attention_cached(context.exec, {.shape = shape,
+                                           .cache = storage,
+                                           .sequences = cache.groups[group],
+                                           .scale = h.scale,
+                                           .q_TND = q,
+                                           .y_TND = kernels::heads(y_TC, h.queries, h.size),
+                                           .softcap = static_cast<float>(spec_.softcap)});
 }
 
 AttentionOperands CrossAttention::heads_in(const Context& context, const Batch& batch, View q_TC,
@@ -65,14 +88,12 @@ AttentionOperands CrossAttention::heads_in(const Context& context, const Batch& 
 
 /// Room for what norms make of the operands, which are pointed to it.
 CrossAttention::Normalised CrossAttention::place_normalised(Context& context,
-                                                            AttentionOperands& operands,
-                                                            bool keys) const {
+                                                            AttentionOperands& operands) const {
   const LocalHeads h = local_heads(spec_, context);
   Normalised normalised;
   normalised.q_TC =
       context.workspace(context.activation, Shape{operands.q_TND.num_rows, h.queries * h.size});
   operands.q_TND = kernels::heads(normalised.q_TC.view, h.queries, h.size);
-  if (!keys) return normalised;
   normalised.k_SC =
       context.workspace(context.activation, Shape{operands.k_TKD.num_rows, h.kv * h.size});
   operands.k_TKD = kernels::heads(normalised.k_SC.view, h.kv, h.size);
@@ -81,11 +102,8 @@ CrossAttention::Normalised CrossAttention::place_normalised(Context& context,
 
 void CrossAttention::forward(Context& context, const Batch& batch, ConstView x_TH, View y_TH,
                              CrossAttentionSaved* saved, bool keep_probabilities) const {
-  MEGA_CHECK(batch.memory != nullptr, "cross attention of a batch without memory");
-  const Memory& memory = *batch.memory;
-  MEGA_CHECK_EQ(memory.batch->cu_seqlens.size(), batch.cu_seqlens.size());
-  const bool kept = !memory.kept.empty();
-  MEGA_CHECK(!kept || saved == nullptr, "keys and values that are kept have no gradient");
+  const bool is_cached = batch.cache != nullptr;
+  MEGA_CHECK(!is_cached || saved == nullptr, "keys and values in a cache have no gradient");
   const auto place = [&](device::Tensor* where, const Shape& shape) {
     if (saved == nullptr) return context.workspace(context.activation, shape);
     *where = context.saved(context.activation, shape);
@@ -96,23 +114,25 @@ void CrossAttention::forward(Context& context, const Batch& batch, ConstView x_T
   AttentionCoreSaved* const core_saved = saved != nullptr ? &saved->core : nullptr;
   const device::Tensor q = place(&keep.q_TC, Shape{batch.num_tokens, q_.local_outputs()});
   device::Tensor kv;
-  if (kept) {
-    kv.view = memory.kept[static_cast<size_t>(place_.in_cache)];
-  } else {
+  if (!is_cached) {
+    MEGA_CHECK(batch.memory != nullptr, "cross attention of a batch without memory");
+    const Memory& memory = *batch.memory;
+    MEGA_CHECK_EQ(memory.batch->cu_seqlens.size(), batch.cu_seqlens.size());
     kv = place(&keep.kv_SC, Shape{memory.batch->num_tokens, kv_columns(context)});
     project(context, memory, kv);
+    context.inspect("kv", kv);
   }
   const device::Tensor core = core_.place_output(context, batch.num_tokens, core_saved);
   q_.forward(context, batch, x_TH, q);
   context.inspect("q", q);
-  context.inspect("kv", kv);
-  {
+  if (is_cached) {
+    attend_cached(context, *batch.cache, q, core);
+  } else {
     AttentionOperands operands = heads_in(context, batch, q, kv);
     Normalised normalised;
     if (norms_) {
-      ConstQueriesAndKeys read = {operands.q_TND, operands.k_TKD};
-      normalised = place_normalised(context, operands, !kept);
-      if (kept) read[1] = {};
+      const ConstQueriesAndKeys read = {operands.q_TND, operands.k_TKD};
+      normalised = place_normalised(context, operands);
       norms_.forward(context, read, {operands.q_TND, operands.k_TKD},
                      saved != nullptr ? &saved->norms : nullptr);
     }
@@ -139,7 +159,7 @@ void CrossAttention::backward(Context& context, const Batch& batch, ConstView dy
     AttentionOperands operands = read;
     Normalised normalised;
     if (norms_) {
-      normalised = place_normalised(context, operands, true);
+      normalised = place_normalised(context, operands);
       norms_.recompute(context, {read.q_TND, read.k_TKD}, {operands.q_TND, operands.k_TKD},
                        saved.norms);
     }

@@ -36,22 +36,23 @@ class CrossAttention {
                 const CrossAttentionSaved& saved, View dx_TH) const;
 
   bool is_materialised() const { return spec_.materialised; }
-  /// Columns of kv_SC here, one row per token of the memory.
-  int64_t kv_columns(const Context& context) const;
-  /// Inference: the keys (with their norm) and values of memory.rows_TH, overwritten, for
-  /// Memory::kept of any number of later calls. Collective over the tensor ranks.
-  void keys_values(Context& context, const Memory& memory, View kv_SC) const;
+  /// Inference: the keys (with their norm) and values of memory.rows_TH go to `cache`, whose
+  /// sequences of this layer's group are the memory's. Collective over the tensor ranks.
+  void keep(Context& context, const Memory& memory, const KvCacheBinding& cache) const;
 
  private:
+  /// Columns of kv_SC here, one row per token of the memory.
+  int64_t kv_columns(const Context& context) const;
   void project(Context& context, const Memory& memory, View kv_SC) const;
   /// The heads in both projections' outputs.
   AttentionOperands heads_in(const Context& context, const Batch& batch, View q_TC,
                              View kv_SC) const;
-  /// Normalised queries, and keys unless they are kept ones, in buffers of their own.
+  /// Normalised queries and keys in buffers of their own.
   struct Normalised {
     device::Tensor q_TC, k_SC;
   };
-  Normalised place_normalised(Context& context, AttentionOperands& operands, bool keys) const;
+  Normalised place_normalised(Context& context, AttentionOperands& operands) const;
+  void attend_cached(Context& context, const KvCacheBinding& cache, View q_TC, View y_TC) const;
   LayerPlace place_;
   AttentionSpec spec_;
   ColumnLinear q_, kv_;

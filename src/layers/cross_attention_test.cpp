@@ -8,7 +8,9 @@
 
 #include <algorithm>
 #include <cstring>
+#include <numeric>
 
+#include "device/staged_copies.h"
 #include "testing/cross_case.h"
 #include "testing/gradient_check.h"
 
@@ -78,6 +80,42 @@ TEST(CrossAttention, BlocksMatchFiniteDifferencesInEveryRecomputeMode) {
   }
 }
 
+/// What one layer keeps of the memory: a block for each sequence, last sequence first.
+struct KeptMemory {
+  KeptMemory(toys::CrossCase& t, const AttentionSpec& spec, const Context& context)
+      : copies(t.c.device()) {
+    const auto theirs = t.memory.batch->cu_seqlens;
+    const int64_t sequences = std::ssize(theirs) - 1;
+    const kernels::KvCacheShape shape{context.activation, spec.kv_heads, spec.head_dim, sequences};
+    storage = context.workspace(shape.dtype, Shape{kernels::kv_cache_elements(shape)});
+    layer = {shape, storage, 0};
+    std::vector<int32_t> table(static_cast<size_t>(sequences)), tables;
+    std::iota(table.rbegin(), table.rend(), 0);
+    none.resize(table.size());
+    written = {theirs, none, t.memory.batch->cu_seqlens_device, copies.place<int32_t>(none),
+               copies.place<int32_t>(table).reshape(Shape{sequences, 1})};
+    for (int64_t s = 0; s < sequences; ++s) {
+      const auto at = static_cast<size_t>(s);
+      for (int32_t row = t.batch.cu_seqlens[at]; row < t.batch.cu_seqlens[at + 1]; ++row) {
+        past.push_back(theirs[at + 1] - theirs[at] - 1);
+        tables.push_back(table[at]);
+      }
+    }
+    rows.resize(past.size() + 1);
+    std::iota(rows.begin(), rows.end(), 0);
+    read = {rows, past, copies.place<int32_t>(rows), copies.place<int32_t>(past),
+            copies.place<int32_t>(tables).reshape(Shape{std::ssize(past), 1})};
+  }
+  KvCacheBinding binding(const kernels::CachedSequences& sequences) const {
+    return {{}, std::span(&layer, 1), std::span(&sequences, 1)};
+  }
+  device::StagedCopies copies;
+  device::Tensor storage;
+  CachedLayer layer;
+  std::vector<int32_t> none, past, rows;
+  kernels::CachedSequences written, read;
+};
+
 /// Keys and values made once serve any number of passes, whole or row by row.
 TEST(CrossAttention, KeptKeysAndValuesGiveTheBitsOfFreshOnes) {
   for (const DType dtype : {DType::f32, DType::bf16}) {
@@ -87,17 +125,18 @@ TEST(CrossAttention, KeptKeysAndValuesGiveTheBitsOfFreshOnes) {
       settings.weights = settings.activations = dtype;
       settings.model.dropout = 0;
       toys::CrossCase t(settings);
-      const CrossAttention layer(t.c.parameters(), "cross", {1, 0},
-                                 toys::cross_config(toys::cross_spec(2, qk_norm)), t.c.partition());
+      const AttentionSpec spec = toys::cross_spec(2, qk_norm);
+      const CrossAttention layer(t.c.parameters(), "cross", {1, 0}, toys::cross_config(spec),
+                                 t.c.partition());
       t.c.place();
       Context context = t.c.context();
       CrossAttentionSaved saved;
       layer.forward(context, t.batch, t.x, t.y, &saved);
-      const device::Tensor kv =
-          t.c.tensor(Shape{t.memory.batch->num_tokens, layer.kv_columns(context)});
-      layer.keys_values(context, t.memory, kv);
-      const View kept[] = {kv};
-      t.memory = {t.memory.batch, {}, {}, kept};
+      const KeptMemory kept(t, spec, context);
+      layer.keep(context, t.memory, kept.binding(kept.written));
+      const KvCacheBinding binding = kept.binding(kept.read);
+      t.batch.memory = nullptr;
+      t.batch.cache = &binding;
       for (int pass = 0; pass < 2; ++pass) {
         const device::Tensor again = t.c.tensor(t.y.view.shape());
         layer.forward(context, t.batch, t.x, again, nullptr);

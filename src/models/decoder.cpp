@@ -172,7 +172,7 @@ void Decoder::forward(layers::Context& context, const layers::Batch& batch, Deco
   if (first > 0) forward_encoder(context, batch, saved, recompute);
   if (blocks_.empty()) saved.output_RH = {{}, saved.input_RH.view};
   if (first == blocks_.size()) return;
-  const layers::Memory memory{batch.encoder, memory_rows(batch, saved), {}, {}};
+  const layers::Memory memory{batch.encoder, memory_rows(batch, saved), {}};
   const layers::Batch reading = with_memory(batch, memory);
   saved.x_TH[first] = {{}, rows.decoder(saved.input_RH.view)};
   for (size_t i = first; i < blocks_.size(); ++i) {
@@ -211,7 +211,7 @@ void Decoder::backward(layers::Context& context, const layers::Batch& batch, Dec
   const size_t first = encoder_blocks();
   saved.output_RH = {};
   if (first < blocks_.size()) {
-    layers::Memory memory{batch.encoder, memory_rows(batch, saved), {}, {}};
+    layers::Memory memory{batch.encoder, memory_rows(batch, saved), {}};
     if (batch.encoder != nullptr) memory.gradient_TH = rows.memory_gradient(context, dx_RH);
     const layers::Batch reading = with_memory(batch, memory);
     for (size_t i = blocks_.size(); i-- > first;)

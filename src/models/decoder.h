@@ -97,13 +97,11 @@ class Decoder {
   /// pass it by. Collective over the tensor ranks.
   void hidden(layers::Context& context, const layers::Batch& batch, View x_RH) const;
   /// Inference, once for any number of such batches: the encoder's part. `batch`: what it reads.
-  /// x_TH: in, the stage's input (not read on the first); out, its output. kept: of each of this
-  /// chunk's layers of the decoder, overwritten with what its cross attention keeps
-  /// (Memory::kept). Collective over the tensor ranks.
+  /// x_TH: in, the stage's input (not read on the first); out, its output. Keys and values of it go
+  /// to `cache`, for cross attention of this chunk's layers (CrossAttention::keep). Collective over
+  /// the tensor ranks.
   void encode(layers::Context& context, const layers::Batch& batch, View x_TH,
-              std::span<const View> kept) const;
-  /// Columns of each of `kept`, one row per token of the encoder's.
-  std::vector<int64_t> kept_columns(const layers::Context& context) const;
+              const layers::KvCacheBinding& cache) const;
   /// loss_U (f32; f64 where activations are) of each unit of the head's, from hidden().
   void score(layers::Context& context, const layers::Batch& batch, ConstView x_RH,
              View loss_U) const {

@@ -35,25 +35,18 @@ void Decoder::hidden(layers::Context& context, const layers::Batch& batch, View 
   layers::Memory memory;
   if (batch.encoder != nullptr) {
     pass_encoder(context, *batch.encoder, rows.encoder(x_RH));
-    memory = {batch.encoder, rows.encoder(x_RH), {}, {}};
+    memory = {batch.encoder, rows.encoder(x_RH), {}};
   }
   pass(context, with_memory(batch, memory), encoder_blocks(), blocks_.size(), rows.decoder(x_RH));
 }
 
 void Decoder::encode(layers::Context& context, const layers::Batch& batch, View x_TH,
-                     std::span<const View> kept) const {
+                     const layers::KvCacheBinding& cache) const {
   if (embedding_) embed_encoder(context, batch, x_TH);
   pass_encoder(context, batch, x_TH);
-  const layers::Memory memory{&batch, x_TH, {}, {}};
+  const layers::Memory memory{&batch, x_TH, {}};
   for (size_t i = encoder_blocks(); i < blocks_.size(); ++i)
-    blocks_[i].keep_memory(context, memory, kept[i - encoder_blocks()]);
-}
-
-std::vector<int64_t> Decoder::kept_columns(const layers::Context& context) const {
-  std::vector<int64_t> columns;
-  for (size_t i = encoder_blocks(); i < blocks_.size(); ++i)
-    columns.push_back(blocks_[i].kept_columns(context));
-  return columns;
+    blocks_[i].keep_memory(context, memory, cache);
 }
 
 }  // namespace megalith::models

@@ -23,7 +23,7 @@ struct CrossCase {
         dy(c.random_rows(c.batch(), kCrossHidden, "dy")),
         y(c.tensor(x.view.shape())),
         dx(c.tensor(x.view.shape())),
-        memory{&memory_batch.batch(), rows, gradient, {}},
+        memory{&memory_batch.batch(), rows, gradient},
         batch(c.batch()) {
     batch.memory = &memory;
     c.device().fill_zero(gradient);

@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: Apache-2.0
+// Memory for keys and values of any number of sequences, in blocks of kernels::kKeyBlock positions
+// (paging: Kwon et al. 2023). Who holds which block is the caller's affair.
+#pragma once
+
+#include <vector>
+
+#include "engine/sharded_model.h"
+
+namespace megalith::engine {
+
+/// Layers that keep the same positions of a sequence. A block of a group has the keys and values of
+/// its positions in all of the group's layers.
+struct KvGroup {
+  int64_t window = 0;      // positions that a token sees, its own included; 0: all up to its own
+  bool is_memory = false;  // what an encoder made of a text, for cross attention: kept whole
+  friend bool operator==(const KvGroup&, const KvGroup&) = default;
+};
+/// The groups of a model, alike on all ranks: those of self-attention as its layers come, then an
+/// encoder-decoder's memory.
+std::vector<KvGroup> kv_groups(const models::ModelSpec& spec);
+/// Bytes of one block of each group, for a rank that has the layers of `stage` and, of the model's
+/// `tensor` ranks, one's heads.
+std::vector<int64_t> kv_block_bytes(const models::ModelSpec& spec, const models::Stage& stage,
+                                    int tensor, DType dtype);
+
+class KvBlocks {
+ public:
+  /// `counts`: blocks of each group. Memory: class activations.
+  KvBlocks(ShardedModel& model, std::vector<int64_t> counts);
+
+  const std::vector<KvGroup>& groups() const { return groups_; }
+  const std::vector<int64_t>& counts() const { return counts_; }
+  /// What the layers of a chunk are given; `sequences` by group.
+  layers::KvCacheBinding binding(size_t chunk,
+                                 std::span<const kernels::CachedSequences> sequences) const {
+    return {chunks_[chunk].layers, chunks_[chunk].memory, sequences};
+  }
+
+ private:
+  struct Chunk {
+    std::vector<layers::CachedLayer> layers, memory;
+  };
+  std::vector<KvGroup> groups_;
+  std::vector<int64_t> counts_;
+  std::vector<device::Tensor> storage_;
+  std::vector<Chunk> chunks_;
+};
+
+}  // namespace megalith::engine
