@@ -128,6 +128,8 @@ TEST(Tiktoken, WhatIsWrongIsSaid) {
   EXPECT_THAT(fault(good + "Y* 9"), HasSubstr("f:267"));
   EXPECT_THAT(fault(good + "YQ== 999999999"), HasSubstr("f:267: not a token"));
   EXPECT_THAT(fault(good + "YmI= 5"), HasSubstr("same id 5"));
+  EXPECT_THAT(fault(good + "YmI= 70000"), HasSubstr("f: a rank of 70000 for 267 tokens"));
+  EXPECT_EQ(fault(good + "YmI= 66000"), "");
   EXPECT_THAT(fault(good + "YWE= 500"), HasSubstr("two ids"));
 }
 

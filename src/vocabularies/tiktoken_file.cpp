@@ -117,6 +117,13 @@ text::Tokenizer read_tiktoken(std::string_view content, std::string_view pattern
                       place);
     ranked.tokens.push_back(std::move(*token));
   }
+  // Ranks may leave gaps, as ids of a tokenizer.json may, whose reader has the same bound.
+  const size_t limit = ranked.tokens.size() * 4 + 65536;
+  for (const RankedTokens::Token& token : ranked.tokens) {
+    if (static_cast<size_t>(token.rank) >= limit)
+      throw UserError("{}: a rank of {} for {} tokens; a rank is below {}", where, token.rank,
+                      ranked.tokens.size(), limit);
+  }
   const int32_t free_rank = first_free_rank(ranked.tokens);
   for (Encoding& encoding : encodings()) {
     if (encoding.pattern != pattern) continue;
