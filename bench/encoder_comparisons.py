@@ -45,10 +45,10 @@ def embed(r):
     for _ in range(r.rounds):
         for dtype in OWN_SIDES:
             r.bench(f"minilm.{dtype}", "embed", "--checkpoint", model, "--input", sentences, "--dtype", dtype, "--samples",
-                    r.size(3, 1))
+                    r.size(5, 1))
         for peer, dtype, batch in sides:
             r.peer("minilm", "embed_peers.py", peer, "--model", model, "--input", sentences, "--graphs", r.work, "--dtype", dtype,
-                   "--batch", batch, "--samples", r.size(3, 1))
+                   "--batch", batch, "--samples", r.size(5, 1))
     names = {dtype: [f"minilm.{p}.{d}.batch_{b}" for p, d, b in sides if d == dtype] for dtype in OWN_SIDES}
     ours = {dtype: f"minilm.{dtype}.embed.texts_per_second" for dtype in OWN_SIDES}
     r.rate("embedding 2,000 sentences", max(ours.values(), key=lambda n: r.median(n) or 0), *names["f32"], *names["bf16"])
@@ -78,7 +78,7 @@ def bert_recipe(r):
 
 def bert(r):
     """Masked language modelling at full length."""
-    train_shape(r, "bert_110m", bert_recipe(r), peer_shape(r), FOUR_MODES, r.size(3, 1))
+    train_shape(r, "bert_110m", bert_recipe(r), peer_shape(r), FOUR_MODES, r.size(5, 1))
 
 
 def lengths_in(index):
@@ -117,7 +117,7 @@ def bert_natural(r):
     batches = max(1, round(rows * context / (sum(lengths) / len(lengths)) / rows))  # about as many tokens as a step of ours
     file = r.work / "lengths.json"
     file.write_text(json.dumps(random.Random(4).sample(lengths, batches * rows)))
-    steps, warm = r.size(5, 2), r.size(2, 1)
+    steps, warm = r.size(7, 2), r.size(2, 1)
     for turn in range(r.rounds):
         for side, settings in OWN_SIDES.items():
             run = r.work / f"natural-{side}-{turn}"
@@ -134,7 +134,7 @@ def bert_natural(r):
             r.add(f"bert_natural.{side}", [line["tokens_per_second"] for line in lines[warm:]], "tokens/s")
         for dtype, compiled, memory in FOUR_MODES:
             r.peer("bert_natural.keeping", "torch_train.py", *peer_shape(r), "--micro-batches", batches, "--lengths", file, "--dtype", dtype,
-                   "--samples", r.size(3, 1), *(["--compile"] if compiled else []), environment=TORCH_MEMORY[memory])
+                   "--samples", r.size(5, 1), *(["--compile"] if compiled else []), environment=TORCH_MEMORY[memory])
     ours = max((f"bert_natural.{side}" for side in OWN_SIDES), key=lambda n: r.median(n) or 0)
     r.rate("masked language modelling of documents, tokens that count", ours,
            *(f"bert_natural.keeping.torch.{d}.{'compile' if c else 'eager'}" for d, c, _ in FOUR_MODES))
@@ -160,7 +160,7 @@ def t5_train(r):
     """Hidden spans; tokens that the encoder reads."""
     recipe, context, target, batch = t5_recipe(r)
     shape = ["--family", "t5", *t5_options(r), "--context", context, "--decoder-context", target, "--micro-batch", batch]
-    train_shape(r, "t5_small", recipe, shape, FOUR_MODES, r.size(3, 1))
+    train_shape(r, "t5_small", recipe, shape, FOUR_MODES, r.size(5, 1))
 
 
 def t5_generate(r):
