@@ -65,6 +65,8 @@ void require_one_stack(const models::ModelSpec& spec, std::string_view what) {
       "{} is for models of one stack, and an encoder-decoder predicts a target from a text", what);
 }
 
+void check_generates(const models::ModelSpec& spec) { check_predicts(spec, "generating text"); }
+
 void check_scorable(const models::ModelSpec& spec, std::span<const int32_t> ids) {
   check_predicts(spec, "scoring");
   if (spec.is_encoder_decoder()) {
@@ -147,7 +149,7 @@ KvCache InferenceEngine::make_cache(int64_t max_positions) {
 
 InferenceEngine::Beginning InferenceEngine::begin(std::span<const int32_t> prompt,
                                                   int64_t new_tokens) {
-  check_predicts(spec(), "generating text");
+  check_generates(spec());
   std::vector<int32_t> ids(prompt.begin(), prompt.end());
   const bool reads = spec().is_encoder_decoder();
   if (reads) {

@@ -38,6 +38,8 @@ class KvCache {
 void check_ids(const models::ModelSpec& spec, std::span<const int32_t> ids, int64_t limit);
 /// UserError unless the model has one stack, and logits of the next token; `what`: "perplexity".
 void require_one_stack(const models::ModelSpec& spec, std::string_view what);
+/// Of a model that cannot write: an encoder, one without logits.
+void check_generates(const models::ModelSpec& spec);
 /// Throws the UserError that InferenceEngine::score() would throw for these ids.
 void check_scorable(const models::ModelSpec& spec, std::span<const int32_t> ids);
 /// And that score_target() would.

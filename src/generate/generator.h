@@ -1,33 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-// Writes a continuation token by token: prefill of the prompt, then cached decoding, until a stop.
+// Writes one text: a batch generator of one request.
 #pragma once
 
 #include <functional>
-#include <optional>
 #include <string>
-#include <vector>
 
 #include "engine/inference_engine.h"
-#include "generate/sampling.h"
-#include "text/tokenizer.h"
+#include "generate/continuation.h"
 
 namespace megalith::generate {
-
-struct GenerateOptions {
-  int64_t max_new_tokens = 64;
-  SamplingOptions sampling;
-  std::vector<std::string> stop;  // the text ends before the first of these
-  std::vector<int32_t> end_ids;   // tokens that end it
-};
-
-struct Generated {
-  std::string text;              // of the new tokens, without end token or stop text
-  std::vector<int32_t> ids;      // new tokens, without the end token
-  std::vector<double> logprobs;  // of ids
-  std::string finish_reason;     // "stop" or "length"
-  double prompt_seconds = 0;
-  double decode_seconds = 0;
-};
 
 /// Text that is certain: given piece by piece, never within a character or a possible stop text.
 using OnText = std::function<void(std::string_view piece)>;

@@ -1,0 +1,72 @@
+// SPDX-License-Identifier: Apache-2.0
+// Writes many texts at once (continuous batching): requests come and go between passes of the
+// model. What a request gets depends on nothing but itself: alone, in any company, read again after
+// it had to give up its blocks, behind a beginning that another has read, its ids, text and
+// log-probabilities are the same to the bit (docs/design/0016-batch-invariance.md).
+#pragma once
+
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+
+#include "engine/inference_engine.h"
+#include "generate/continuation.h"
+#include "generate/scheduler.h"
+
+namespace megalith::generate {
+
+struct Request {
+  std::vector<int32_t> prompt;  // an encoder-decoder's is what its encoder reads
+  GenerateOptions options;
+  std::string client;  // clients are served alike
+  /// Text that is certain, as it comes; from within step(), which it must not call back. May be
+  /// absent.
+  std::function<void(std::string_view piece)> on_text;
+  /// Once, unless it is cancelled; from within step().
+  std::function<void(Generated result)> on_end;
+};
+
+class BatchGenerator {
+ public:
+  struct Options {
+    Scheduler::Limits limits;
+    std::vector<int64_t> blocks;  // of each group (engine/kv_blocks.h)
+    bool keeps_prefixes = true;
+  };
+  /// `engine` and `tokenizer` must outlive it; without a tokenizer there are no texts. Memory: all
+  /// that it keeps is taken here.
+  BatchGenerator(engine::InferenceEngine& engine, const text::Tokenizer* tokenizer,
+                 const Options& options);
+  ~BatchGenerator();
+
+  /// All ranks of the model make the same calls in the same order.
+  ///
+  /// UserError: a request that makes no sense, or is beyond the context or the blocks. Its number,
+  /// or nothing where the queue is full.
+  std::optional<uint64_t> submit(Request request);
+  /// Ends a request; no call of its functions comes after. Nothing if there is none of the number.
+  void cancel(uint64_t number);
+  /// One pass of the model; false where there was nothing to do. Collective.
+  bool step();
+
+  const Scheduler& scheduler() const { return scheduler_; }
+  const BlockStore& blocks() const { return store_; }
+
+ private:
+  struct Writing;
+  engine::InferenceEngine::StepResult pass(const std::vector<Scheduler::Part>& parts);
+  std::vector<Choice> choose(std::span<const float> logits, std::span<Writing* const> asking);
+  void write(Writing& writing, const Choice& choice);
+
+  engine::InferenceEngine& engine_;
+  const text::Tokenizer* tokenizer_;
+  size_t drawable_;  // tokens that may be chosen: those with a text
+  engine::KvBlocks kv_;
+  BlockStore store_;
+  Scheduler scheduler_;
+  std::map<uint64_t, std::unique_ptr<Writing>> writing_;
+  uint64_t last_ = 0;
+};
+
+}  // namespace megalith::generate

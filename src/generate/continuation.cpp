@@ -1,0 +1,88 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "generate/continuation.h"
+
+#include <algorithm>
+
+#include "base/check.h"
+
+namespace megalith::generate {
+
+void check(const GenerateOptions& options) {
+  check(options.sampling);
+  if (options.max_new_tokens < 0)
+    throw UserError("--max-new-tokens {} is negative", options.max_new_tokens);
+}
+
+Continuation::Continuation(const text::Tokenizer* tokenizer, const GenerateOptions& options,
+                           std::span<const int32_t> before, int64_t most)
+    : tokenizer_(tokenizer), options_(options), most_(std::min(most, options.max_new_tokens)) {
+  if (tokenizer != nullptr) {
+    decoder_.emplace(*tokenizer);
+    for (const int32_t id : before) decoder_->push(id);
+  }
+  if (most_ <= 0) end("length");
+}
+
+void Continuation::push(const Choice& choice) {
+  MEGA_CHECK(!has_ended_);
+  if (std::ranges::find(options_.end_ids, choice.id) != options_.end_ids.end()) return end("stop");
+  result_.ids.push_back(choice.id);
+  result_.logprobs.push_back(choice.logprob);
+  if (decoder_) {
+    const std::string piece = decoder_->push(choice.id);
+    result_.text += piece;
+    if (cut_at_stop(piece.size())) {
+      decoder_.reset();
+      return end("stop");
+    }
+  }
+  if (std::ssize(result_.ids) == most_) end("length");
+}
+
+void Continuation::end(const char* reason) {
+  has_ended_ = true;
+  result_.finish_reason = reason;
+  if (!decoder_) return;
+  const std::string rest = decoder_->finish();
+  result_.text += rest;
+  cut_at_stop(rest.size());
+}
+
+/// Whether a stop text is complete with the last `added` bytes; the text then ends before it.
+bool Continuation::cut_at_stop(size_t added) {
+  const std::string& text = result_.text;
+  size_t first = std::string::npos;
+  for (const std::string& stop : options_.stop) {
+    const size_t tail = added + stop.size();
+    if (!stop.empty())
+      first = std::min(first, text.find(stop, text.size() - std::min(tail, text.size())));
+  }
+  if (first == std::string::npos) return false;
+  result_.text.resize(first);
+  return true;
+}
+
+/// Where the longest tail of the text begins that is a beginning of `stop`.
+size_t Continuation::certain_before(const std::string& stop) const {
+  const std::string& text = result_.text;
+  for (size_t length = std::min(stop.size(), text.size()); length > 0; --length) {
+    if (text.ends_with(std::string_view(stop).substr(0, length))) return text.size() - length;
+  }
+  return text.size();
+}
+
+std::string_view Continuation::release() {
+  size_t end = result_.text.size();
+  if (!has_ended_)
+    for (const std::string& stop : options_.stop) end = std::min(end, certain_before(stop));
+  end = std::max(end, given_);
+  const size_t from = std::exchange(given_, end);
+  return std::string_view(result_.text).substr(from, end - from);
+}
+
+Generated Continuation::take() {
+  MEGA_CHECK(has_ended_);
+  return std::move(result_);
+}
+
+}  // namespace megalith::generate

@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: Apache-2.0
+// One text that is being written: from chosen tokens to text that is certain, until it ends.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "generate/sampling.h"
+#include "text/tokenizer.h"
+
+namespace megalith::generate {
+
+struct GenerateOptions {
+  int64_t max_new_tokens = 64;
+  SamplingOptions sampling;
+  std::vector<std::string> stop;  // the text ends before the first of these
+  std::vector<int32_t> end_ids;   // tokens that end it
+};
+
+struct Generated {
+  std::string text;              // of the new tokens, without end token or stop text
+  std::vector<int32_t> ids;      // new tokens, without the end token
+  std::vector<double> logprobs;  // of ids
+  std::string finish_reason;     // "stop" or "length"
+  double prompt_seconds = 0;
+  double decode_seconds = 0;
+};
+
+/// UserError about options that make no sense.
+void check(const GenerateOptions& options);
+
+class Continuation {
+ public:
+  /// `before`: the tokens whose text it goes on from; none where an encoder has read them. At most
+  /// `most` tokens. `tokenizer` may be null: then there is no text and no stop text. Both must
+  /// outlive it.
+  Continuation(const text::Tokenizer* tokenizer, const GenerateOptions& options,
+               std::span<const int32_t> before, int64_t most);
+
+  bool has_ended() const { return has_ended_; }
+  /// The next token, while it has not ended.
+  void push(const Choice& choice);
+  /// Text that is certain and was not given yet: never within a character or what could become a
+  /// stop text; when it has ended, the rest.
+  std::string_view release();
+  /// When it has ended.
+  Generated take();
+
+ private:
+  void end(const char* reason);
+  size_t certain_before(const std::string& stop) const;
+  bool cut_at_stop(size_t added);
+
+  const text::Tokenizer* tokenizer_;
+  const GenerateOptions& options_;
+  std::optional<text::StreamDecoder> decoder_;
+  int64_t most_;
+  Generated result_;
+  size_t given_ = 0;
+  bool has_ended_ = false;
+};
+
+}  // namespace megalith::generate
