@@ -22,6 +22,13 @@ struct GenerateOptions {
   bool stream = false;
 };
 
+/// All that the draws depend on.
+std::string text_of(const generate::SamplingOptions& s) {
+  return fmt::format("{} {} {} {} {} {} {} {} {} {}", s.temperature, s.top_k, s.top_p, s.min_p,
+                     s.typical_p, s.seed, s.repetition_penalty, s.presence_penalty,
+                     s.frequency_penalty, s.no_repeat_ngram);
+}
+
 int run(const GenerateOptions& o, bool json) {
   if (!o.prompt && !o.messages) throw UserError("--prompt is required, or --messages");
   const auto source = store::ModelSource::open(o.checkpoint.path);
@@ -40,10 +47,8 @@ int run(const GenerateOptions& o, bool json) {
   // prompt, there is the answer alone.
   const std::string shown = source.spec().is_encoder_decoder() ? "" : o.prompt.value_or("");
   std::optional<generate::Generated> leading;
-  const std::string asked =
-      fmt::format("{}\n{} {} {} {} {}\n{}", prompt, options.max_new_tokens,
-                  options.sampling.temperature, options.sampling.top_k, options.sampling.top_p,
-                  options.sampling.seed, fmt::join(options.stop, "\n"));
+  const std::string asked = fmt::format("{}\n{} {}\n{}", prompt, options.max_new_tokens,
+                                        text_of(options.sampling), fmt::join(options.stop, "\n"));
   on_model_ranks(o.checkpoint, source, asked, [&](const ModelRank& rank) {
     const bool streams = rank.is_rank_zero && o.stream && !json;
     generate::OnText on_text;
@@ -78,6 +83,28 @@ int run(const GenerateOptions& o, bool json) {
   return 0;
 }
 
+void declare_sampling(CLI::App& c, generate::SamplingOptions& s) {
+  const auto number = [&](const char* name, double& value, const char* what) {
+    c.add_option(name, value, what)->capture_default_str();
+  };
+  const auto whole = [&](const char* name, auto& value, const char* what) {
+    c.add_option(name, value, what)->check(whole_number(0))->capture_default_str();
+  };
+  number("--temperature", s.temperature, "0: always the most likely");
+  whole("--top-k", s.top_k, "draw from the k most likely; 0: all");
+  number("--top-p", s.top_p, "draw from the smallest set of this probability");
+  number("--min-p", s.min_p, "and from those at least so probable, beside the most likely one");
+  number("--typical-p", s.typical_p,
+         "and from those as surprising as is usual, of this probability");
+  whole("--seed", s.seed, "of the draws");
+  number("--repetition-penalty", s.repetition_penalty,
+         "divides the logit of a token of prompt or text; 1: none");
+  number("--presence-penalty", s.presence_penalty,
+         "taken from the logit of a token of the text; 0: none");
+  number("--frequency-penalty", s.frequency_penalty, "and this for each time it is there");
+  whole("--no-repeat-ngram", s.no_repeat_ngram, "no run of n tokens comes twice; 0: any may");
+}
+
 }  // namespace
 
 void add_generate(CLI::App& app, Invocation& invocation) {
@@ -98,17 +125,7 @@ void add_generate(CLI::App& app, Invocation& invocation) {
   c.add_option("--max-new-tokens", o->generate.max_new_tokens, "at most so many")
       ->check(whole_number(0))
       ->capture_default_str();
-  c.add_option("--temperature", o->generate.sampling.temperature, "0: always the most likely")
-      ->capture_default_str();
-  c.add_option("--top-k", o->generate.sampling.top_k, "draw from the k most likely; 0: all")
-      ->check(whole_number(0))
-      ->capture_default_str();
-  c.add_option("--top-p", o->generate.sampling.top_p,
-               "draw from the smallest set of this probability")
-      ->capture_default_str();
-  c.add_option("--seed", o->generate.sampling.seed, "of the draws")
-      ->check(whole_number(0))
-      ->capture_default_str();
+  declare_sampling(c, o->generate.sampling);
   c.add_option("--stop", o->generate.stop, "stop before this text (repeatable)")
       ->take_all()
       ->allow_extra_args(false);

@@ -17,7 +17,10 @@ std::vector<int32_t> prompt_ids(const std::string& prompt, const text::Tokenizer
 generate::GenerateOptions generate_options(const config::Recipe& recipe) {
   generate::GenerateOptions options;
   options.max_new_tokens = recipe.train.sample_tokens;
-  options.sampling = {0.8, 50, 0.95, static_cast<uint64_t>(recipe.run.seed)};
+  options.sampling = {.temperature = 0.8,
+                      .top_k = 50,
+                      .top_p = 0.95,
+                      .seed = static_cast<uint64_t>(recipe.run.seed)};
   return options;
 }
 

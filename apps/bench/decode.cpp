@@ -66,8 +66,7 @@ class Continuation {
 
   void add(int64_t tokens) {
     for (int64_t n = 0; n < tokens; ++n) {
-      const generate::Choice next =
-          generate::choose_token(logits_, {.temperature = 0}, begun_.cache.length());
+      const generate::Choice next = generate::choose_token(logits_, {.temperature = 0}, {});
       logits_ = engine_.extend(begun_.cache, std::span(&next.id, 1));
     }
   }

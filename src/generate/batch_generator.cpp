@@ -12,6 +12,7 @@ struct BatchGenerator::Writing {
   Request request;
   Sequence sequence;
   std::optional<Continuation> text;
+  size_t prompt = 0;       // of the sequence's tokens
   int64_t reach = 0;       // engine::SequenceRows
   double begin = 0;        // submitted
   double first_token = 0;  // chosen
@@ -52,6 +53,7 @@ std::optional<uint64_t> BatchGenerator::submit(Request request) {
   } else {
     sequence.ids = prompt;
   }
+  writing.prompt = sequence.ids.size();
   // The token chosen at the last position of the context needs no place among the blocks.
   const int64_t begun = std::ssize(sequence.ids), room = spec.context - begun + 1;
   const int64_t most = std::min(writing.request.options.max_new_tokens, room);
@@ -104,7 +106,7 @@ std::vector<Choice> BatchGenerator::choose(std::span<const float> logits,
     const Writing& writing = *asking[i];
     const Choice choice =
         choose_token(logits.subspan(i * vocab, drawable_), writing.request.options.sampling,
-                     std::ssize(writing.sequence.ids));
+                     {writing.sequence.ids, writing.prompt});
     drawn.insert(drawn.end(), {static_cast<double>(choice.id), choice.logprob});
   }
   drawn = engine_.from_last_stage(drawn);

@@ -3,10 +3,12 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <numeric>
 #include <vector>
 
 #include "base/check.h"
+#include "generate/penalties.h"
 #include "math/elementary_double.h"
 #include "math/random.h"
 
@@ -31,52 +33,144 @@ std::vector<int32_t> candidates(std::span<const float> logits, int64_t top_k, bo
   return order;
 }
 
+/// Tokens that may be drawn, and e^(logit / temperature) of each against the largest.
+struct Candidates {
+  std::vector<int32_t> ids;
+  std::vector<double> weights;
+
+  double total() const { return std::accumulate(weights.begin(), weights.end(), 0.0); }
+  void keep_first(size_t count) {
+    ids.resize(count);
+    weights.resize(count);
+  }
+};
+
+/// The shortest head of the list that holds that share.
+void cut_top_p(double top_p, Candidates& c) {
+  const double total = c.total();
+  double sum = 0;
+  size_t kept = 0;
+  for (; kept < c.ids.size() && sum < top_p * total; ++kept) sum += c.weights[kept];
+  c.keep_first(kept);
+}
+
+void cut_min_p(double min_p, Candidates& c) {
+  const double least = min_p * c.weights.front();
+  const auto below = [&](double weight) { return weight < least; };
+  c.keep_first(static_cast<size_t>(std::ranges::find_if(c.weights, below) - c.weights.begin()));
+}
+
+/// Those whose surprise -log p is nearest to the entropy, until they hold that share.
+void cut_typical(double typical_p, Candidates& c) {
+  const double total = c.total();
+  std::vector<double> surprise;
+  double entropy = 0;
+  for (const double weight : c.weights) {
+    surprise.push_back(weight > 0 ? -elementary::log(weight / total)
+                                  : std::numeric_limits<double>::infinity());
+    if (weight > 0) entropy += weight / total * surprise.back();
+  }
+  std::vector<size_t> order(c.ids.size());
+  std::iota(order.begin(), order.end(), size_t{0});
+  std::ranges::stable_sort(order, {}, [&](size_t i) { return std::abs(surprise[i] - entropy); });
+  double sum = 0;
+  size_t kept = 0;
+  for (; kept < order.size() && sum < typical_p * total; ++kept) sum += c.weights[order[kept]];
+  order.resize(kept);
+  std::ranges::sort(order);
+  Candidates typical;
+  for (const size_t i : order) {
+    typical.ids.push_back(c.ids[i]);
+    typical.weights.push_back(c.weights[i]);
+  }
+  c = std::move(typical);
+}
+
+/// Of logits whose largest is `max`.
+Candidates candidates_of(std::span<const float> logits, double max, const SamplingOptions& o) {
+  const bool cuts = o.top_k > 0 || o.top_p < 1 || o.min_p > 0 || o.typical_p < 1;
+  Candidates c{candidates(logits, o.top_k, cuts), {}};
+  for (const int32_t id : c.ids) {
+    c.weights.push_back(elementary::exp(
+        (static_cast<double>(logits[static_cast<size_t>(id)]) - max) / o.temperature));
+  }
+  if (o.top_p < 1) cut_top_p(o.top_p, c);
+  if (o.min_p > 0) cut_min_p(o.min_p, c);
+  if (o.typical_p < 1) cut_typical(o.typical_p, c);
+  return c;
+}
+
+int32_t draw(const Candidates& c, uint64_t seed, uint64_t position) {
+  const PhiloxBlock bits = philox(random_key(seed, "sampling"), position, 0);
+  double left = uniform_open(bits[0]) * c.total();
+  int32_t possible = c.ids.front();  // what rounding leaves over goes to the last that can be
+  for (size_t i = 0; i < c.ids.size(); ++i) {
+    if (c.weights[i] == 0) continue;
+    possible = c.ids[i];
+    left -= c.weights[i];
+    if (left < 0) break;
+  }
+  return possible;
+}
+
+int32_t most_likely(std::span<const float> logits) {
+  return static_cast<int32_t>(std::ranges::max_element(logits) - logits.begin());
+}
+
+void require(bool holds, const char* name, double value, const char* range) {
+  if (!holds) throw UserError("--{} {} is not in {}", name, value, range);
+}
+
 }  // namespace
 
+bool SamplingOptions::moves_logits() const {
+  return repetition_penalty != 1 || presence_penalty != 0 || frequency_penalty != 0 ||
+         no_repeat_ngram > 0 || !logit_bias.empty() || !bad_words.empty();
+}
+
 void check(const SamplingOptions& o) {
-  if (!(o.temperature >= 0 && o.temperature <= 100))
-    throw UserError("--temperature {} is not in [0, 100]", o.temperature);
+  require(o.temperature >= 0 && o.temperature <= 100, "temperature", o.temperature, "[0, 100]");
   if (o.top_k < 0) throw UserError("--top-k {} is negative; 0 means all", o.top_k);
-  if (!(o.top_p > 0 && o.top_p <= 1)) throw UserError("--top-p {} is not in (0, 1]", o.top_p);
+  require(o.top_p > 0 && o.top_p <= 1, "top-p", o.top_p, "(0, 1]");
+  require(o.min_p >= 0 && o.min_p <= 1, "min-p", o.min_p, "[0, 1]");
+  require(o.typical_p > 0 && o.typical_p <= 1, "typical-p", o.typical_p, "(0, 1]");
+  require(o.repetition_penalty > 0 && o.repetition_penalty <= 100, "repetition-penalty",
+          o.repetition_penalty, "(0, 100]");
+  require(std::abs(o.presence_penalty) <= 100, "presence-penalty", o.presence_penalty,
+          "[-100, 100]");
+  require(std::abs(o.frequency_penalty) <= 100, "frequency-penalty", o.frequency_penalty,
+          "[-100, 100]");
+  if (o.no_repeat_ngram < 0)
+    throw UserError("--no-repeat-ngram {} is negative; 0 means that any may come again",
+                    o.no_repeat_ngram);
+  for (const auto& [id, bias] : o.logit_bias)
+    if (!std::isfinite(bias)) throw UserError("the bias {} of token {} is not finite", bias, id);
 }
 
 Choice choose_token(std::span<const float> logits, const SamplingOptions& options,
-                    int64_t position) {
+                    const Written& written) {
   MEGA_CHECK(!logits.empty());
-  const auto best = static_cast<int32_t>(std::ranges::max_element(logits) - logits.begin());
-  const auto max = static_cast<double>(logits[static_cast<size_t>(best)]);
+  int32_t best = most_likely(logits);
+  auto max = static_cast<double>(logits[static_cast<size_t>(best)]);
   const double lse = max + elementary::log(elementary::sum_exp(logits, max));
   if (!std::isfinite(lse))
     throw SystemError("the model's logits are not finite; its weights are damaged");
-  const auto chosen = [&](int32_t id) {
-    return Choice{id, static_cast<double>(logits[static_cast<size_t>(id)]) - lse};
-  };
-  if (options.temperature == 0) return chosen(best);
-
-  const std::vector<int32_t> order =
-      candidates(logits, options.top_k, options.top_k > 0 || options.top_p < 1);
-  std::vector<double> weight(order.size());
-  double total = 0;
-  for (size_t i = 0; i < order.size(); ++i) {
-    weight[i] = elementary::exp((static_cast<double>(logits[static_cast<size_t>(order[i])]) - max) /
-                                options.temperature);
-    total += weight[i];
+  std::vector<float> moved;
+  std::span<const float> left = logits;
+  if (options.moves_logits()) {
+    moved = moved_logits(logits, options, written);
+    const int32_t best_moved = most_likely(moved);
+    if (std::isfinite(moved[static_cast<size_t>(best_moved)])) {  // else everything is banned
+      left = moved;
+      best = best_moved;
+      max = static_cast<double>(moved[static_cast<size_t>(best)]);
+    }
   }
-  // top-p: the shortest head of the list that holds that share.
-  size_t kept = order.size();
-  if (options.top_p < 1) {
-    double sum = 0;
-    for (kept = 0; kept < order.size() && sum < options.top_p * total; ++kept) sum += weight[kept];
-    total = sum;
-  }
-  const PhiloxBlock bits =
-      philox(random_key(options.seed, "sampling"), static_cast<uint64_t>(position), 0);
-  double left = uniform_open(bits[0]) * total;
-  for (size_t i = 0; i + 1 < kept; ++i) {
-    left -= weight[i];
-    if (left < 0) return chosen(order[i]);
-  }
-  return chosen(order[kept - 1]);
+  const int32_t id = options.temperature == 0
+                         ? best
+                         : draw(candidates_of(left, max, options), options.seed,
+                                static_cast<uint64_t>(written.ids.size()));
+  return {id, static_cast<double>(logits[static_cast<size_t>(id)]) - lse};
 }
 
 }  // namespace megalith::generate

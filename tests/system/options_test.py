@@ -50,7 +50,9 @@ class Options(Refusals):
         text = self.folder / "text.txt"
         never = ("x", "", "1x", "99999999999999999999999", "nan", "1e999")
         for command, more in (((*generate, "--max-new-tokens"), ("-1", "1.5")), ((*generate, "--temperature"), ("-1", "inf", "-nan")), ((*generate, "--top-k"), ("-1", "1.5")),
-                              ((*generate, "--top-p"), ("-0.1", "1.1", "0", "inf")), ((*generate, "--seed"), ("-1", "1.5")), ((*generate, "--threads"), ("-1", "100000")), ((*generate, "--dtype"), ("f8",)),
+                              ((*generate, "--top-p"), ("-0.1", "1.1", "0", "inf")), ((*generate, "--min-p"), ("-0.1", "1.1", "inf")), ((*generate, "--typical-p"), ("0", "1.1")),
+                              ((*generate, "--repetition-penalty"), ("0", "-1", "inf")), ((*generate, "--presence-penalty"), ("-101", "inf")), ((*generate, "--frequency-penalty"), ("101",)),
+                              ((*generate, "--no-repeat-ngram"), ("-1", "1.5")), ((*generate, "--seed"), ("-1", "1.5")), ((*generate, "--threads"), ("-1", "100000")), ((*generate, "--dtype"), ("f8",)),
                               (("tokenizer", "train", "--input", text, "--output", x, "--vocab-size"), ("-1", "0", "256", "1000000000000", "1.5")),
                               (("tokenizer", "train", "--input", text, "--output", x, "--vocab-size", 300, "--min-frequency"), ("-1", "1.5")),
                               (("tokenizer", "train", "--input", text, "--output", x, "--vocab-size", 300, "--threads"), ("-1", "100000")),
