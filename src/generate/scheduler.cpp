@@ -50,7 +50,6 @@ void Scheduler::preempt_last() {
   Sequence& last = *running_.back();
   running_.pop_back();
   blocks_.release(last.held);
-  last.past = 0;
   last.state = State::waiting;
   ++last.preemptions;
   ++preemptions_;

@@ -31,7 +31,7 @@ struct Sequence {
   int64_t most = 0;          // positions that it may come to have
 
   /// The scheduler's.
-  int64_t past = 0;  // of ids, that were read
+  int64_t past = 0;  // of ids, that were read (running)
   BlockStore::Held held;
   enum class State : uint8_t { outside, waiting, running } state = State::outside;
   int64_t preemptions = 0;
