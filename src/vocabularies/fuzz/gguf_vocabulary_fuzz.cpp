@@ -4,7 +4,7 @@
 // tokenizer.json and read again, or written into the keys of a file.
 #include "base/fuzz/fuzz_input.h"
 #include "gguf/reader.h"
-#include "vocabularies/fuzz/use_tokenizer.h"
+#include "text/fuzz/use_tokenizer.h"
 #include "vocabularies/fuzz/write_tokenizer.h"
 #include "vocabularies/gguf_vocabulary.h"
 

@@ -2,7 +2,7 @@
 // A tokenizer.json that is written into the keys of a GGUF file.
 // One that can be written is read from the keys, and what was read is written as itself.
 #include "base/fuzz/fuzz_input.h"
-#include "vocabularies/fuzz/use_tokenizer.h"
+#include "text/fuzz/use_tokenizer.h"
 #include "vocabularies/fuzz/write_tokenizer.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {

@@ -3,7 +3,7 @@
 // One that is taken encodes and decodes without harm, and is the same when it was written as a
 // tokenizer.json and read again.
 #include "base/fuzz/fuzz_input.h"
-#include "vocabularies/fuzz/use_tokenizer.h"
+#include "text/fuzz/use_tokenizer.h"
 #include "vocabularies/sentencepiece_file.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
