@@ -150,13 +150,11 @@ void Sampler::read(int64_t n, std::span<int32_t> tokens) const {
 }
 
 std::vector<Piece> Sampler::pieces(int64_t n) const {
+  MEGA_CHECK(options_.whole_documents, "only a sample of whole documents has pieces");
   const SampleAddress address = locate(n);
   const Part& part = parts_[static_cast<size_t>(address.corpus)];
-  const int64_t length = options_.sequence_length;
-  if (options_.whole_documents)
-    return document_row(*part.dataset, part.tokens.begin, part.samples, length, address.index);
-  const int64_t begin = part.tokens.begin + address.index * length;
-  return {{{begin, begin + length}, true}};
+  return document_row(*part.dataset, part.tokens.begin, part.samples, options_.sequence_length,
+                      address.index);
 }
 
 void Sampler::read(int64_t corpus, const Piece& piece, std::span<int32_t> tokens) const {

@@ -84,7 +84,7 @@ class Sampler {
   /// Overwrites tokens (S + 1 of them) with sample n, which is consecutive tokens. Any thread.
   void read(int64_t n, std::span<int32_t> tokens) const;
   bool has_whole_documents() const { return options_.whole_documents; }
-  /// The sequences of sample n, S tokens together. Any thread.
+  /// The sequences of sample n of whole documents, S tokens together. Any thread.
   std::vector<Piece> pieces(int64_t n) const;
   /// Overwrites tokens with those of a piece of a corpus, and the one behind where it is followed.
   void read(int64_t corpus, const Piece& piece, std::span<int32_t> tokens) const;
