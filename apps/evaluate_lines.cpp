@@ -37,8 +37,9 @@ void for_each_line(const std::string& input, FunctionRef<void(std::string_view l
   if (!reader.rest().empty()) judge_next(reader.rest());  // the last one may lack its end
 }
 
-engine::Reading reading_of_line(std::string_view line, const store::ModelSource& source) {
-  text::ScoreLine content = text::parse_score_line(line);
+namespace {
+
+engine::Reading reading_of(text::ScoreLine& content, const store::ModelSource& source) {
   if ((content.target || content.target_ids) && !source.spec().is_encoder_decoder())
     throw UserError("has a target, which encoder-decoders predict, and this model has one stack");
   if (!content.text) return {std::move(content.ids), std::move(content.type_ids)};
@@ -49,11 +50,18 @@ engine::Reading reading_of_line(std::string_view line, const store::ModelSource&
   return {std::move(encoding.ids), std::move(encoding.type_ids)};
 }
 
+}  // namespace
+
+engine::Reading reading_of_line(std::string_view line, const store::ModelSource& source) {
+  text::ScoreLine content = text::parse_score_line(line);
+  return reading_of(content, source);
+}
+
 TargetReading target_of_line(std::string_view line, const store::ModelSource& source) {
   text::ScoreLine content = text::parse_score_line(line);
   if (!content.type_ids.empty())
     throw UserError("has \"type_ids\", and this model has no types of tokens");
-  TargetReading reading{reading_of_line(line, source).ids, {}};
+  TargetReading reading{reading_of(content, source).ids, {}};
   if (content.target_ids) {
     reading.target = std::move(*content.target_ids);
   } else if (content.target) {
