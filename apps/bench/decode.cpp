@@ -57,9 +57,9 @@ void draw_weights(parameters::ParameterSet& set, kernels::Exec& exec) {
 }
 
 /// A prompt that is read, and the most likely token after it, again and again.
-class Continuation {
+class GreedyText {
  public:
-  Continuation(engine::InferenceEngine& engine, std::span<const int32_t> prompt, int64_t new_tokens)
+  GreedyText(engine::InferenceEngine& engine, std::span<const int32_t> prompt, int64_t new_tokens)
       : engine_(engine),
         begun_(engine.begin(prompt, new_tokens)),
         logits_(engine.extend(begun_.cache, begun_.ids)) {}
@@ -78,7 +78,7 @@ class Continuation {
 };
 
 /// Where the time of `tokens` decoded tokens goes.
-void print_decode_profile(Continuation& text, device::Device& device, int64_t tokens,
+void print_decode_profile(GreedyText& text, device::Device& device, int64_t tokens,
                           BestGemm& best) {
   kernels::Exec exec(device);
   const account::Roofline roofline{best.flops_per_second(),
@@ -96,7 +96,7 @@ double prompt_flops(engine::InferenceModel& model, device::Device& device,
                     std::span<const int32_t> ids) {
   device::Recorder recorder;
   device.set_recorder(&recorder);
-  const Continuation begun(model.engine(), ids, 0);
+  const GreedyText begun(model.engine(), ids, 0);
   device.set_recorder(nullptr);
   return recorder.total().flops;
 }
@@ -143,7 +143,7 @@ int bench_decode(const DecodeShape& d, const BenchOptions& o, bool json) {
   SharedRates prompts;
   std::vector<double> decode_rates, whole_rates, bandwidths, shares;
   for (int i = 0; i < o.samples; ++i) {
-    std::optional<Continuation> text;
+    std::optional<GreedyText> text;
     const SharedRates prompt = rates_beside_best(
         1, flops, best, [&] { text.emplace(model.engine(), ids, d.new_tokens()); });
     const double prompt_seconds = flops / prompt.rates[0];
