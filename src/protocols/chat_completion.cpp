@@ -149,8 +149,8 @@ Prepared prepare_chat_completion(const Json& body, const ServedModel& model) {
   const std::string text = read_chat(fields, model);
   // The template has put the special tokens where they belong.
   const bool special = fields.flag("add_special_tokens").value_or(false);
-  PreparedSequence sequence{encode_text(model, text, special, "messages"), made.options,
-                            logprobs.value_or(0), false};
+  PreparedSequence sequence{encode_text(model, text, special, "messages"), made.options};
+  sequence.options.top_logprobs = logprobs.value_or(0);
   truncate(sequence.prompt, made);
   sequence.options.max_new_tokens =
       new_tokens(model, sequence.prompt.size(), asked, model.context, param);

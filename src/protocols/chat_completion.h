@@ -9,7 +9,7 @@ namespace megalith::protocols {
 struct ChatShape {
   int64_t prompt_tokens = 0;
   int64_t n = 1;
-  std::optional<int64_t> logprobs;  // alternatives of each token
+  std::optional<int64_t> logprobs{};  // alternatives of each token
   bool include_usage = false;
   bool tokens_as_ids = false;
 };

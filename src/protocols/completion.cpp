@@ -65,6 +65,7 @@ Prepared prepare_completion(const Json& body, const ServedModel& model) {
                         .best_of = made.best_of,
                         .echo = fields.flag("echo").value_or(false),
                         .logprobs = fields.whole("logprobs", 0, kMostTopLogprobs),
+                        .end_ids = made.options.end_ids,
                         .include_usage = made.include_usage,
                         .tokens_as_ids = made.tokens_as_ids,
                         .return_ids = made.return_ids};
@@ -79,8 +80,11 @@ Prepared prepare_completion(const Json& body, const ServedModel& model) {
     truncate(prompt.ids, made);
     if (prompt.text.empty() && model.tokenizer != nullptr && shape.echo)
       prompt.text = model.tokenizer->decode(prompt.ids);
-    PreparedSequence sequence{prompt.ids, made.options, shape.logprobs.value_or(0),
-                              shape.echo && shape.logprobs};
+    PreparedSequence sequence{prompt.ids, made.options};
+    sequence.options.top_logprobs = shape.logprobs.value_or(0);
+    sequence.options.prompt_logprobs = shape.echo && shape.logprobs;
+    // Who has prompts scored counts on the one token behind each, though it may be the end.
+    sequence.options.ignore_eos = sequence.options.prompt_logprobs && asked == 1;
     sequence.options.max_new_tokens = new_tokens(model, prompt.ids.size(), asked, 16, "max_tokens");
     add_sequences(prepared.sequences, sequence, shape.best_of);
   }

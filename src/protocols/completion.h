@@ -12,10 +12,11 @@ struct CompletionShape {
     std::string text;          // as echoed
     std::vector<int32_t> ids;  // as read
   };
-  std::vector<Prompt> prompts;
+  std::vector<Prompt> prompts{};
   int64_t n = 1, best_of = 1;
   bool echo = false;
-  std::optional<int64_t> logprobs;  // alternatives of each token
+  std::optional<int64_t> logprobs{};  // alternatives of each token
+  std::vector<int32_t> end_ids{};
   bool include_usage = false;
   bool tokens_as_ids = false, return_ids = false;
 };

@@ -174,8 +174,8 @@ class CompletionReply final : public Reply {
         arrays.add(prompt.ids[0], {}, {}, text);
         continue;
       }
-      const auto& alternatives = written.prompt_alternatives;
-      arrays.add(prompt.ids[i], written.prompt_logprobs.at(i - 1),
+      const auto& alternatives = written.result.prompt_top_logprobs;
+      arrays.add(prompt.ids[i], written.result.prompt_logprobs.at(i - 1),
                  i <= alternatives.size() ? alternatives[i - 1] : std::vector<generate::Choice>(),
                  text);
     }
@@ -188,10 +188,14 @@ class CompletionReply final : public Reply {
     for (const Token& token : written.tokens)
       if (shape_.logprobs)
         arrays.add(token.choice.id, token.choice.logprob, token.alternatives, token.text);
+    // An end token that was asked for as the one token behind a prompt has no text.
+    const auto& ids = written.result.ids;
+    const bool is_end =
+        ids.size() == 1 && std::ranges::find(shape_.end_ids, ids[0]) != shape_.end_ids.end();
     Json json{{"index", index},
-              {"text", (shape_.echo ? prompt.text : "") + written.result.text},
+              {"text", (shape_.echo ? prompt.text : "") + (is_end ? "" : written.result.text)},
               {"logprobs", shape_.logprobs ? arrays.json() : Json()},
-              {"finish_reason", written.result.finish_reason},
+              {"finish_reason", is_end ? "stop" : written.result.finish_reason},
               {"stop_reason", nullptr}};
     if (shape_.return_ids) {
       json["prompt_token_ids"] = prompt.ids;

@@ -6,6 +6,7 @@
 
 #include "base/clock.h"
 #include "base/one_line.h"
+#include "generate/bad_words.h"
 
 namespace megalith::protocols {
 namespace {
@@ -64,12 +65,15 @@ void read_biases(Fields& fields, const ServedModel& model, generate::SamplingOpt
 }
 
 void read_bad_words(Fields& fields, const ServedModel& model, generate::SamplingOptions& sampling) {
-  for (const std::string& word : read_texts(fields, "bad_words", false)) {
-    // Within a text most words begin with a space.
-    for (const std::string& spelled : {word, " " + word}) {
-      const auto ids = require_tokenizer(model, fields.path("bad_words")).encode(spelled, false);
-      if (!ids.empty()) sampling.bad_words.push_back(ids);
-    }
+  const std::vector<std::string> words = read_texts(fields, "bad_words", false);
+  if (words.empty()) return;
+  const std::string path = fields.path("bad_words");
+  try {
+    sampling.bad_words = generate::runs_of_words(require_tokenizer(model, path), words);
+  } catch (const ApiError&) {
+    throw;
+  } catch (const UserError& error) {
+    throw ApiError(path, "{}", error.what());
   }
 }
 
@@ -99,6 +103,7 @@ void read_ends(Fields& fields, const ServedModel& model, generate::GenerateOptio
   options.stop = read_texts(fields, "stop", true);
   if (!options.stop.empty()) require_tokenizer(model, fields.path("stop"));
   if (!fields.flag("ignore_eos").value_or(false)) options.end_ids = model.end_ids;
+  options.min_tokens = fields.whole("min_tokens", 0, INT32_MAX).value_or(0);
   if (const Json* const ids = fields.find("stop_token_ids")) {
     for (const int32_t id : token_ids(*ids, model.vocab, 128, fields.path("stop_token_ids")))
       options.end_ids.push_back(id);
@@ -135,7 +140,6 @@ GenerationFields read_generation(Fields& fields, const ServedModel& model) {
   made.tokens_as_ids = fields.flag("return_tokens_as_token_ids").value_or(false);
   made.return_ids = fields.flag("return_token_ids").value_or(false);
   constexpr const char* kLater = "is not supported by this server";
-  fields.refuse("min_tokens", kLater);
   fields.refuse("allowed_token_ids", kLater);
   fields.refuse("include_stop_str_in_output", kLater);
   fields.refuse("skip_special_tokens", "must be true: texts are without special tokens", true);

@@ -15,23 +15,20 @@ namespace megalith::protocols {
 
 /// One token as it was chosen.
 struct Token {
-  generate::Choice choice;
-  std::vector<generate::Choice> alternatives;  // most likely first; if asked for
-  std::string text;                            // that became certain with it
+  generate::Choice choice{};
+  std::vector<generate::Choice> alternatives{};  // most likely first; if asked for
+  std::string text{};                            // that became certain with it
 };
 
 /// What one sequence came to.
 struct Written {
-  generate::Generated result;
-  std::vector<Token> tokens;  // of the result's ids
-  // Of the prompt's tokens from the second on, if asked for.
-  std::vector<double> prompt_logprobs{};
-  std::vector<std::vector<generate::Choice>> prompt_alternatives{};
+  generate::Generated result{};
+  std::vector<Token> tokens{};  // of the result's ids
 };
 
 struct Body {
   std::string content_type = "application/json";
-  std::string text;
+  std::string text{};
   std::vector<std::pair<std::string, std::string>> headers{};
 };
 
@@ -60,15 +57,13 @@ class Reply {
 };
 
 struct PreparedSequence {
-  std::vector<int32_t> prompt;
-  generate::GenerateOptions options;
-  int64_t top_logprobs = 0;      // alternatives to tell of each token
-  bool prompt_logprobs = false;  // the prompt's tokens are told of too
+  std::vector<int32_t> prompt{};
+  generate::GenerateOptions options{};
 };
 
 struct Prepared {
-  std::vector<PreparedSequence> sequences;
-  std::unique_ptr<Reply> reply;
+  std::vector<PreparedSequence> sequences{};
+  std::unique_ptr<Reply> reply{};
   std::string user;    // as the request names it; may be empty
   double timeout = 0;  // seconds that the client gives it; 0: the server's
   std::vector<std::string> unknown_fields{};

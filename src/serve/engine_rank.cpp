@@ -38,15 +38,14 @@ void EngineLoop::Rank::submit(const Submission& submission, size_t index, Reques
   const protocols::PreparedSequence& prepared = submission.sequences[index];
   Sequence& sequence = request.sequences[index];
   const uint64_t ticket = submission.ticket;
-  generate::Request asked{.prompt = prepared.prompt,
-                          .options = prepared.options,
-                          .client = submission.client,
-                          .on_text = {},
-                          .on_end = {}};
+  generate::Request asked{
+      .prompt = prepared.prompt, .options = prepared.options, .client = submission.client};
   if (leads_) {
-    asked.on_text = [this, ticket, index](std::string_view piece) {
+    asked.on_token = [this, ticket, index](const generate::TextToken& token) {
       events_.push_back({.kind = Event::Kind::token, .ticket = ticket, .sequence = index});
-      events_.back().token.text = std::string(piece);
+      events_.back().token = {token.choice,
+                              {token.alternatives.begin(), token.alternatives.end()},
+                              std::string(token.text)};
     };
   }
   asked.on_end = [this, ticket, index, &request, &sequence](generate::Generated result) {

@@ -12,9 +12,9 @@
 namespace megalith::serve {
 
 struct HttpRequest {
-  std::string method;
-  std::string path;   // without query, percent-decoded
-  std::string query;  // as it came
+  std::string method{};
+  std::string path{};   // without query, percent-decoded
+  std::string query{};  // as it came
   bool is_1_1 = true;
   bool keep_alive = true;
   std::vector<std::pair<std::string, std::string>> headers{};  // names in lower case

@@ -18,10 +18,10 @@
 namespace megalith::serve {
 
 struct ServiceOptions {
-  std::vector<std::string> api_keys;       // empty: everybody may ask
-  std::vector<std::string> allow_origins;  // pages of other places that may ask; "*": all
-  double deadline_seconds = 600;           // of a request
-  std::string version;                     // of the program
+  std::vector<std::string> api_keys{};       // empty: everybody may ask
+  std::vector<std::string> allow_origins{};  // pages of other places that may ask; "*": all
+  double deadline_seconds = 600;             // of a request
+  std::string version{};                     // of the program
 };
 
 class Service {

@@ -35,7 +35,7 @@ Work infer(const HttpRequest& request, const ServedModel& model) {
 }
 
 template <bool streams>
-Work generate(const HttpRequest& request, const ServedModel& model) {
+Work generate_text(const HttpRequest& request, const ServedModel& model) {
   const auto path = model_path(request.path);
   protocols::require_kserve_model(model, path->name, path->version);
   return {.texts = protocols::prepare_kserve_generate(protocols::parse_body(request.body),
@@ -62,8 +62,8 @@ MakeWork work_of_path(const std::string& path) {
   const auto model = model_path(path);
   if (!model) return nullptr;
   if (model->verb == "infer") return infer;
-  if (model->verb == "generate") return generate<false>;
-  if (model->verb == "generate_stream") return generate<true>;
+  if (model->verb == "generate") return generate_text<false>;
+  if (model->verb == "generate_stream") return generate_text<true>;
   return nullptr;
 }
 

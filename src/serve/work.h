@@ -13,9 +13,9 @@
 namespace megalith::serve {
 
 struct Work {
-  std::optional<protocols::Body> answer;
-  std::optional<protocols::Prepared> texts;
-  std::optional<protocols::PreparedReading> vectors;
+  std::optional<protocols::Body> answer{};
+  std::optional<protocols::Prepared> texts{};
+  std::optional<protocols::PreparedReading> vectors{};
 };
 
 /// ApiError or another UserError when the body is wrong.
