@@ -112,7 +112,7 @@ int run(const GenerateOptions& o, bool json) {
   const std::string asked = fmt::format("{}\n{}", prompt, text_of(options));
   on_model_ranks(o.checkpoint, source, asked, [&](const ModelRank& rank) {
     const bool streams = rank.is_rank_zero && o.stream && !json;
-    generate::OnText on_text;
+    std::function<void(std::string_view piece)> on_text;
     if (streams) {
       fmt::print("{}", shown);
       on_text = [](std::string_view piece) {

@@ -13,7 +13,7 @@ using ::testing::HasSubstr;
 
 Json chat_with(const Json& changes) {
   Json body{{"model", "small"}, {"messages", {{{"role", "user"}, {"content", "ab"}}}}};
-  body.update(changes);
+  if (!changes.is_null()) body.update(changes);
   return body;
 }
 
@@ -82,7 +82,7 @@ TEST(ChatReply, IsOpenAis) {
   const Prepared made =
       prepare_chat_completion(chat_with({{"logprobs", true}, {"top_logprobs", 1}}), small_model());
   Written written;
-  written.result = {.text = "a", .ids = {0}, .logprobs = {-0.5}, .finish_reason = "stop"};
+  written.result = generated("a", {0}, {-0.5}, "stop");
   written.tokens = {{{0, -0.5}, {{6, -0.25}}, "a"}};
   const Json body = Json::parse(made.reply->finish({written}).text);
   EXPECT_EQ(body["object"], "chat.completion");
@@ -101,7 +101,7 @@ TEST(ChatReply, StreamsTheRoleThePiecesAndTheReason) {
   EXPECT_THAT(made.reply->begin(), HasSubstr(R"("delta":{"role":"assistant","content":""})"));
   EXPECT_THAT(made.reply->on_token(0, {{0, -1}, {}, "a"}), HasSubstr(R"("delta":{"content":"a"})"));
   Written written;
-  written.result = {.text = "a", .ids = {0}, .logprobs = {-1}, .finish_reason = "length"};
+  written.result = generated("a", {0}, {-1}, "length");
   EXPECT_THAT(made.reply->on_end(0, written),
               HasSubstr(R"("delta":{},"logprobs":null,"finish_reason":"length")"));
   EXPECT_EQ(made.reply->finish({written}).text, "data: [DONE]\n\n");

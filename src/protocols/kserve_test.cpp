@@ -18,7 +18,7 @@ Json tensor(const char* name, const char* type, const Json& shape, const Json& d
   return {{"name", name}, {"datatype", type}, {"shape", shape}, {"data", data}};
 }
 
-Json two_rows(const Json& more = Json::array()) {
+Json two_rows(const std::vector<Json>& more = {}) {
   Json inputs = Json::array({tensor("input_ids", "UINT32", {2, 3}, {{0, 1, 3}, {4, 0, 0}}),
                              tensor("input_lengths", "UINT32", {2, 1}, {3, 1}),
                              tensor("request_output_len", "UINT32", {2, 1}, {2, 2})});
@@ -42,8 +42,8 @@ std::string infer_fault(const Json& body) {
 
 std::vector<Written> two_texts() {
   std::vector<Written> written(2);
-  written[0].result = {.text = "", .ids = {1, 2}, .logprobs = {-1, -2}, .finish_reason = "length"};
-  written[1].result = {.text = "", .ids = {6}, .logprobs = {-0.5}, .finish_reason = "stop"};
+  written[0].result = generated("", {1, 2}, {-1, -2}, "length");
+  written[1].result = generated("", {6}, {-0.5}, "stop");
   return written;
 }
 
@@ -107,7 +107,7 @@ TEST(Infer, SpeaksBinaryBothWays) {
       prepare_infer(json + bytes, std::to_string(json.size()), "small", small_model());
   EXPECT_THAT(made.sequences.at(0).prompt, ElementsAre(3, 1));
   Written written;
-  written.result = {.text = "", .ids = {2}, .logprobs = {-1}, .finish_reason = "length"};
+  written.result = generated("", {2}, {-1}, "length");
   const Body answer = made.reply->finish({written});
   ASSERT_EQ(answer.headers.size(), 1u);
   const size_t length = std::stoul(answer.headers[0].second);

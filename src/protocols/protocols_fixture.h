@@ -2,6 +2,7 @@
 // Tests and fuzz targets only: a served model of a few tokens, with a chat template.
 #pragma once
 
+#include "generate/continuation.h"
 #include "protocols/served_model.h"
 
 namespace megalith::protocols {
@@ -43,6 +44,16 @@ inline ServedModel small_model() {
   model.chat = &small_chat();
   model.most_sequences = 40;
   return model;
+}
+
+inline generate::Generated generated(std::string text, std::vector<int32_t> ids,
+                                     std::vector<double> logprobs, std::string reason) {
+  generate::Generated result;
+  result.text = std::move(text);
+  result.ids = std::move(ids);
+  result.logprobs = std::move(logprobs);
+  result.finish_reason = std::move(reason);
+  return result;
 }
 
 }  // namespace megalith::protocols

@@ -5,6 +5,7 @@
 #include <boost/asio/buffer.hpp>
 #include <boost/beast/http/basic_parser.hpp>
 #include <boost/beast/http/error.hpp>
+#include <charconv>
 
 #include "protocols/api_error.h"
 
@@ -126,6 +127,9 @@ class RequestParser::Parser : public http::basic_parser<true> {
     const size_t lengths = count_headers("content-length");
     const size_t codings = count_headers("transfer-encoding");
     if (lengths > 1) return ApiError("", "Content-Length comes {} times", lengths);
+    const std::string_view length = made.header("content-length");
+    if (lengths == 1 && (length.empty() || length.find_first_not_of("0123456789") != length.npos))
+      return ApiError("", "Content-Length is no number");
     if (lengths + codings > 1)
       return ApiError("", "Content-Length and Transfer-Encoding exclude each other");
     if (codings == 1 && (lower_case(made.header("transfer-encoding")) != "chunked" || !made.is_1_1))
@@ -142,16 +146,23 @@ class RequestParser::Parser : public http::basic_parser<true> {
     return {};
   }
 
+  /// Of a length that is beyond all numbers, the largest.
+  uint64_t announced_body() const {
+    const std::string_view length = made.header("content-length");
+    uint64_t bytes = 0;
+    const auto [end, error] = std::from_chars(length.data(), length.data() + length.size(), bytes);
+    return error == std::errc::result_out_of_range ? UINT64_MAX : bytes;
+  }
+
   void on_header_impl(error_code& code) override {
     has_header = true;
     made.keep_alive = keep_alive();
     fields_ = 0;
     most_body_ = made.path.starts_with("/v2/") ? limits_.kserve_body_bytes : limits_.body_bytes;
-    if (auto wrong = framing_fault()) refuse(std::move(*wrong), code);
+    if (auto wrong = framing_fault()) return refuse(std::move(*wrong), code);
+    if (announced_body() > most_body_) refuse_size(code);
   }
-  void on_body_init_impl(const boost::optional<uint64_t>& length, error_code& code) override {
-    if (length && *length > most_body_) refuse_size(code);
-  }
+  void on_body_init_impl(const boost::optional<uint64_t>&, error_code&) override {}
   size_t on_body_impl(string_view body, error_code& code) override {
     if (made.body.size() + body.size() > most_body_) {
       refuse_size(code);

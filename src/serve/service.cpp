@@ -22,6 +22,11 @@ ApiError not_found(const std::string& path) {
   return ApiError("", "there is nothing at {}", one_line(path, 100)).with_status(404);
 }
 
+ApiError not_ready(Service::Phase phase) {
+  const char* const what = phase == Service::Phase::loading ? "Loading model" : "Shutting down";
+  return ApiError("", "{}", what).with_status(503).with_retry_after(5);
+}
+
 /// What anybody may see: whether it lives, and the page, which asks for the key itself.
 bool is_public(const std::string& path) {
   return path == "/" || path == "/health" || path == "/v1/health" || path == "/ping" ||
@@ -93,9 +98,7 @@ void Service::handle(HttpRequest request, std::shared_ptr<Exchange> exchange) {
 
 void Service::health(Exchange& exchange) const {
   if (phase_ == Phase::ready) return exchange.respond({.body = R"({"status":"ok"})"});
-  const ApiError error =
-      ApiError("", phase_ == Phase::loading ? "Loading model" : "Shutting down").with_status(503);
-  exchange.respond(error_response(error, false));
+  exchange.respond(error_response(not_ready(phase_), false));
 }
 
 void Service::get(const HttpRequest& request, Exchange& exchange) {
@@ -146,11 +149,7 @@ void Service::get_kserve(const HttpRequest& request, Exchange& exchange) {
 }
 
 void Service::post(HttpRequest request, const std::shared_ptr<Exchange>& exchange, MakeWork make) {
-  if (phase_ != Phase::ready) {
-    throw ApiError("", phase_ == Phase::loading ? "Loading model" : "Shutting down")
-        .with_status(503)
-        .with_retry_after(5);
-  }
+  if (phase_ != Phase::ready) throw not_ready(phase_);
   const auto active = std::make_shared<Active>();
   Active& made = *active;
   made.exchange = exchange;

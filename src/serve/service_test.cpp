@@ -66,7 +66,7 @@ class ServiceTest : public ::testing::Test {
   }
   static Event ended(uint64_t ticket, const std::string& text) {
     Event event{.kind = Event::Kind::ended, .ticket = ticket};
-    event.written.result = {.text = text, .ids = {0}, .logprobs = {-1}, .finish_reason = "length"};
+    event.written.result = protocols::generated(text, {0}, {-1}, "length");
     return event;
   }
   void tell(Event event) {

@@ -23,7 +23,7 @@ void check_prepared(Prepared made, const ServedModel& model) {
     MEGA_CHECK_LE(std::ssize(sequence.prompt) + sequence.options.max_new_tokens, model.context);
     for (const int32_t id : sequence.prompt) MEGA_CHECK(id >= 0 && id < model.vocab);
     Written& one = written.emplace_back();
-    one.result = {.text = "ab", .ids = {0, 1}, .logprobs = {-1, -2}, .finish_reason = "length"};
+    one.result = generated("ab", {0, 1}, {-1, -2}, "length");
     one.tokens = {{{0, -1}, {{1, -0.5}}, "a"}, {{1, -2}, {}, "b"}};
     one.result.prompt_logprobs.resize(sequence.prompt.size() - 1, -1);
     for (const Token& token : one.tokens)
