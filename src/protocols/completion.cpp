@@ -42,6 +42,11 @@ std::vector<CompletionShape::Prompt> read_prompts(Fields& fields, const ServedMo
   return prompts;
 }
 
+void check_streams(const CompletionShape& shape, const GenerationFields& made) {
+  if (made.stream && shape.return_ids)
+    throw ApiError("return_token_ids", "return_token_ids cannot be streamed");
+}
+
 void check_echo(const CompletionShape& shape, const GenerationFields& made,
                 const ServedModel& model) {
   if (!shape.echo) return;
@@ -70,6 +75,7 @@ Prepared prepare_completion(const Json& body, const ServedModel& model) {
                         .tokens_as_ids = made.tokens_as_ids,
                         .return_ids = made.return_ids};
   check_echo(shape, made, model);
+  check_streams(shape, made);
   const auto asked = fields.whole("max_tokens", 0, INT32_MAX);
   if (asked == 0 && !shape.echo)
     throw ApiError("max_tokens", "max_tokens must be at least 1, or 0 with echo");

@@ -124,6 +124,8 @@ Prepared prepare_kserve_generate(const Json& body, const std::string& name, bool
   Fields fields(parameters);
   const GenerationFields made = read_generation(fields, model);
   if (made.best_of > 1) throw ApiError("n", "one text is written here");
+  for (const char* other : {"logprobs", "echo", "return_token_ids", "return_tokens_as_token_ids"})
+    fields.refuse(other, "is a field of /v1/completions");
   PreparedSequence sequence{
       encode_text(model, *text, fields.flag("add_special_tokens").value_or(true), "text_input"),
       made.options};

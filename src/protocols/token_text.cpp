@@ -26,6 +26,10 @@ TokenText::TokenText(const text::Tokenizer* tokenizer, bool as_ids)
 std::string TokenText::text(int32_t id) const {
   if (as_ids_ || tokenizer_ == nullptr || id >= tokenizer_->vocab_size())
     return fmt::format("token_id:{}", id);
+  return decoded(id);
+}
+
+std::string TokenText::decoded(int32_t id) const {
   if (before_) {
     const std::string both = tokenizer_->decode(std::array{*before_, id}, true);
     if (both.starts_with(before_text_)) return both.substr(before_text_.size());
@@ -45,7 +49,7 @@ std::string TokenText::bytes(int32_t id) const {
     if (error == std::errc() && end == spelled.data() + 5)
       return std::string(1, static_cast<char>(byte));
   }
-  return TokenText(tokenizer_).text(id);
+  return decoded(id);
 }
 
 int64_t count_characters(std::string_view text) {

@@ -19,6 +19,7 @@ class TokenText {
   std::string bytes(int32_t id) const;
 
  private:
+  std::string decoded(int32_t id) const;
   const text::Tokenizer* tokenizer_;
   bool as_ids_;
   // A decoder may drop a space where a text begins, so tokens are decoded behind another one.

@@ -5,7 +5,7 @@
 
 #include "account/memory_fit.h"
 #include "account/plan.h"
-#include "serve/serve_fixture.h"
+#include "serve/toy_loop_testing.h"
 
 namespace megalith::serve {
 namespace {

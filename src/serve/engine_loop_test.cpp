@@ -3,7 +3,7 @@
 
 #include <gtest/gtest.h>
 
-#include "serve/serve_fixture.h"
+#include "serve/toy_loop_testing.h"
 
 namespace megalith::serve {
 namespace {

@@ -6,7 +6,7 @@
 
 #include "base/clock.h"
 #include "protocols/protocols_fixture.h"
-#include "serve/serve_fixture.h"
+#include "serve/toy_loop_testing.h"
 
 namespace megalith::serve {
 namespace {

@@ -126,6 +126,7 @@ void Session::parse() {
   }
   try {
     in_.erase(0, parser_->feed(in_));
+    hold(parser_->request().body.size());
   } catch (const protocols::ApiError& fault) {
     return refuse(fault);
   }
@@ -138,6 +139,14 @@ void Session::parse() {
     }
   }
   if (parser_->is_done()) dispatch();
+}
+
+/// Many clients with large bodies are together more than one may be.
+void Session::hold(size_t bytes) {
+  options_.held += bytes - held_;
+  held_ = bytes;
+  if (bytes > 0 && options_.held > options_.most_held)
+    throw protocols::ApiError("", "too many large requests at once").with_status(503);
 }
 
 void Session::dispatch() {
@@ -157,6 +166,7 @@ void Session::refuse(const std::exception& fault) {
   const auto& error = dynamic_cast<const protocols::ApiError&>(fault);
   read_timer_.cancel();
   in_.clear();
+  hold(0);
   keep_alive_ = false;
   lingers_ = true;
   const HttpResponse response{.status = error.status(), .body = protocols::openai_error(error)};
@@ -206,6 +216,7 @@ void Session::on_written(const Error& error, size_t bytes) {
 void Session::finish_answer() {
   answered_ = false;
   answer_.reset();
+  hold(0);
   if (!keep_alive_ || drains_) return linger();
   idle_ = true;
   arm(read_timer_, options_.idle_seconds, &Session::on_slow_request);
@@ -253,6 +264,7 @@ void Session::gone() {
 void Session::close() {
   if (closed_) return;
   closed_ = true;
+  hold(0);
   read_timer_.cancel();
   write_timer_.cancel();
   Error ignored;

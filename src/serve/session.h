@@ -17,6 +17,8 @@ namespace megalith::serve {
 
 struct SessionOptions {
   HttpLimits limits;
+  size_t most_held = 256 << 20;  // bytes of bodies, of all sessions
+  mutable size_t held = 0;       // of these
   double header_seconds = 20;
   double body_seconds = 30;
   double idle_seconds = 75;   // between requests
@@ -42,6 +44,7 @@ class Session : public std::enable_shared_from_this<Session> {
   void read();
   void on_read(const Error& error, size_t bytes);
   void parse();
+  void hold(size_t bytes);
   void dispatch();
   void refuse(const std::exception& fault);
   void on_slow_request();
@@ -67,6 +70,7 @@ class Session : public std::enable_shared_from_this<Session> {
   std::string out_;      // to be written
   std::string on_wire_;  // being written
   size_t written_ = 0;   // of it
+  size_t held_ = 0;      // bytes of a body, until its answer
   std::unique_ptr<char[]> piece_;
   std::optional<RequestParser> parser_;
   std::shared_ptr<Answer> answer_;  // of the request that is being answered
