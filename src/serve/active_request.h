@@ -10,7 +10,7 @@ struct Service::Active {
   std::shared_ptr<Exchange> exchange;
   bool is_kserve = false;
   std::string client, path;
-  double begin = 0, deadline = 0, last_token = 0;
+  double begin = 0, deadline = 0;
   uint64_t ticket = 0;
   bool is_gone = false;  // the client, before there was a ticket
   bool streams = false;  // its head was sent
@@ -19,7 +19,7 @@ struct Service::Active {
   std::vector<size_t> prompt_lengths;  // of sequences
   std::vector<protocols::Written> written;
   std::vector<std::vector<protocols::Token>> tokens;
-  std::vector<double> first_tokens;
+  std::vector<double> last_tokens;  // when they came; 0: none did
   size_t left = 0;
   std::optional<protocols::PreparedReading> reading;
 };

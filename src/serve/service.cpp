@@ -213,7 +213,7 @@ void Service::start(const std::shared_ptr<Active>& active, Work work) {
     made.left = texts.sequences.size();
     made.written.resize(made.left);
     made.tokens.resize(made.left);
-    made.first_tokens.resize(made.left);
+    made.last_tokens.resize(made.left);
     for (const auto& sequence : texts.sequences) {
       made.prompt_lengths.push_back(sequence.prompt.size());
       metrics_.most_tokens.add(static_cast<double>(sequence.options.max_new_tokens));

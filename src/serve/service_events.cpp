@@ -55,14 +55,13 @@ void Service::on_event(Active& active, Event& event) {
 
 void Service::on_token(Active& active, Event& event) {
   const double now = monotonic_seconds();
-  double& first = active.first_tokens[event.sequence];
-  if (first == 0) {
-    first = now;
+  double& last = active.last_tokens[event.sequence];
+  if (last == 0) {
     metrics_.first_token.add(now - active.begin);
   } else {
-    metrics_.between_tokens.add(now - active.last_token);
+    metrics_.between_tokens.add(now - last);
   }
-  active.last_token = now;
+  last = now;
   ++metrics_.generated_tokens;
   if (active.reply->streams) send(active, active.reply->on_token(event.sequence, event.token));
   active.tokens[event.sequence].push_back(std::move(event.token));
