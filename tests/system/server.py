@@ -13,7 +13,9 @@ from program import PATIENCE, PROGRAM
 
 class Server:
     def __init__(self, checkpoint, *options, log=subprocess.DEVNULL):
-        command = [PROGRAM, "serve", "--checkpoint", str(checkpoint), "--port", "0", "--threads", "1", "--json", *map(str, options)]
+        command = [PROGRAM, "serve", "--checkpoint", str(checkpoint), "--port", "0", "--json", *map(str, options)]
+        if "--threads" not in command:
+            command += ["--threads", "1"]
         self.process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=log, text=True)
         self.ready = json.loads(self.process.stdout.readline() or "null")
         if self.ready:
