@@ -50,6 +50,7 @@ class Page(ServeTest):
         messages = [{"role": "user", "content": "the cat"}]
         asked = {"model": self.server.model, "messages": messages, "max_tokens": 12, "temperature": 0, "top_p": 0.95}
         expected = self.server.json("/v1/chat/completions", asked)["choices"][0]["message"]["content"]
+        self.assertNotEqual(expected, "")
         self.assertEqual(answers, [expected])
         figures = self.browser.run("document.querySelector('.figures').textContent")
         self.assertRegex(figures, r"^\d+ tokens, [\d.]+ tokens/s, first after [\d.]+ s, (length|stop)$")
@@ -60,8 +61,9 @@ class Page(ServeTest):
 
     def test_probabilities_under_the_pointer(self):
         self.open()
-        self.set("max_tokens", "8")
-        self.say("the cat")
+        self.set("max_tokens", "24")
+        self.set("seed", "1")
+        self.say("the cat sees the dog")
         self.answers()
         self.browser.run("document.getElementById('sure').click()")
         place = self.browser.run("(() => { const box = document.querySelector('.token[data-tip]').getBoundingClientRect(); return [box.left + 2, box.top + 4]; })()")
@@ -77,18 +79,16 @@ class Page(ServeTest):
         self.browser.run("(() => { const mode = document.getElementById('mode'); mode.value = 'text'; mode.dispatchEvent(new Event('change')); })()")
         self.assertTrue(self.browser.run("document.getElementById('system-label').hidden"))
         self.set("max_tokens", "200")
-        before = self.server.metrics()["megalith:requests_started_total"]
         self.say("the cat")
         self.browser.press("Escape", code="Escape", windowsVirtualKeyCode=27)
         self.answers()
-        self.server.wait_for(lambda values: values["megalith:requests_started_total"] > before or True)
         self.server.wait_for(lambda values: values["megalith:requests_running"] + values["megalith:requests_waiting"] == 0)
 
     def test_errors_are_shown(self):
         self.open()
         self.set("max_tokens", "100000")
         self.say("the cat")
-        self.browser.wait_for("document.querySelector('.figures.error')")
+        self.browser.wait_for("document.querySelector('.figures.error') !== null")
         self.assertIn("maximum context length", self.browser.run("document.querySelector('.figures.error').textContent"))
 
     def test_it_fits_a_phone_and_the_dark(self):

@@ -15,8 +15,8 @@ from program import PATIENCE, PROGRAM, RoadTest, run, run_json
 from server import Server
 
 PROMPTS = ("the cat", "the dog sees", "a", "the man finds the", "bird " * 20, "the fish eats the cat.\nthe")
-TEMPLATE = ("{% for m in messages %}{{ m.role }}: {{ m.content }}\n{% endfor %}{% if tools %}tools: {{ tools | tojson }}\n{% endif %}"
-            "{% if add_generation_prompt %}assistant:{% endif %}")
+TEMPLATE = ("{% for m in messages %}{{ m.content }}.\n{% endfor %}{% if tools %}{{ tools | tojson }}\n{% endif %}"
+            "{% if add_generation_prompt %}the{% endif %}")
 
 
 class ServeTest(RoadTest):
@@ -102,7 +102,7 @@ class Texts(ServeTest):
 
     def test_chats_go_through_the_template(self):
         messages = [{"role": "user", "content": "the cat"}]
-        text = "user: the cat\nassistant:"
+        text = "the cat.\nthe"
         expected = self.server.json("/v1/completions", {"model": self.server.model, "prompt": text, "max_tokens": 12, "temperature": 0, "add_special_tokens": False})["choices"][0]["text"]
         body = {"model": self.server.model, "messages": messages, "max_completion_tokens": 12, "temperature": 0, "logprobs": True, "top_logprobs": 2}
         answer = self.server.json("/v1/chat/completions", body)
