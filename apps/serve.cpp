@@ -153,6 +153,17 @@ int run_serve(ServeOptions o, bool json) {
   return 0;
 }
 
+/// The library's own range lets through what is no number.
+CLI::Validator from_a_millisecond() {
+  const auto judge = [](std::string& text) {
+    double seconds = 0;
+    const bool good =
+        CLI::detail::lexical_cast(text, seconds) && seconds >= 0.001 && seconds <= 1e6;
+    return good ? std::string() : fmt::format("{} is not from 0.001 to 1000000 seconds", text);
+  };
+  return {judge, "FLOAT in [0.001 - 1e+06]"};
+}
+
 void declare_server(CLI::App& c, ServeOptions& o) {
   c.add_option("--host", o.server.host, "the address to listen at; 0.0.0.0: all of this machine")
       ->capture_default_str();
@@ -168,7 +179,7 @@ void declare_server(CLI::App& c, ServeOptions& o) {
   c.add_option("--name", o.name,
                "of the model, as requests name it; otherwise the path's last part");
   const auto seconds = [&](const char* name, double& value, const char* what) {
-    c.add_option(name, value, what)->check(CLI::Range(0.001, 1e6))->capture_default_str();
+    c.add_option(name, value, what)->check(from_a_millisecond())->capture_default_str();
   };
   seconds("--deadline-seconds", o.server.service.deadline_seconds, "of a request, queue included");
   seconds("--drain-seconds", o.server.drain_seconds, "that requests have to end after SIGTERM");
