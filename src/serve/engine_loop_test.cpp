@@ -83,12 +83,19 @@ TEST(EngineLoop, PlacesOfWhatHasEndedAreFree) {
 
 TEST(EngineLoop, ACancelledRequestFreesItsBlocksBeforeTheNextPass) {
   ToyLoop toy(toy_options(2, 2));
+  // Between two passes, so that it cannot have ended by itself.
+  int64_t held = 0;
+  toy.between_passes = [&](const std::vector<Event>& events) {
+    if (held > 0) return;
+    held = toy.loop.state().blocks_in_use;
+    toy.loop.cancel(events.at(0).ticket);
+  };
   const auto ticket = toy.loop.submit({toy_sequence(1, 100, 0), toy_sequence(2, 100, 0)}, "a");
   toy.inbox.wait(*ticket, Kind::token);
-  EXPECT_GT(toy.loop.state().blocks_in_use, 0);
-  toy.loop.cancel(*ticket);
   const auto next = toy.loop.submit({toy_sequence(3, 2, 0)}, "a");
   toy.inbox.wait(*next, Kind::ended);
+  EXPECT_GT(held, 0);
+  EXPECT_EQ(toy.inbox.count(*ticket), 2u);  // one token of each text
   const EngineState state = toy.loop.state();
   EXPECT_EQ(state.running, 0);
   EXPECT_EQ(state.blocks_in_use, 0);

@@ -69,7 +69,11 @@ class Inbox {
 class ToyLoop {
  public:
   explicit ToyLoop(const EngineLoop::Options& options, const parallel::Layout& layout = {})
-      : loop(options, [this](std::vector<Event> events) { inbox.take(std::move(events)); }),
+      : loop(options,
+             [this](std::vector<Event> events) {
+               if (between_passes) between_passes(events);
+               inbox.take(std::move(events));
+             }),
         thread_([this, layout] {
           comm::run_ranks(layout.num_ranks(), [&](comm::Communicator& world) {
             const auto device = device::make_cpu_device(1);
@@ -88,6 +92,8 @@ class ToyLoop {
     thread_.join();
   }
   Inbox inbox;
+  /// Called by the leading thread; to be set before anything is submitted.
+  std::function<void(const std::vector<Event>&)> between_passes;
   EngineLoop loop;
 
  private:

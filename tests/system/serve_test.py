@@ -2,8 +2,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """`megalith serve`, asked over HTTP: python3 serve_test.py PROGRAM"""
 import concurrent.futures
+import contextlib
 import json
 import os
+import random
 import resource
 import signal
 import socket
@@ -397,6 +399,30 @@ class Limits(ServeTest):
             taken = subprocess.run([PROGRAM, "serve", "--checkpoint", str(self.model), "--port", str(server.port)], capture_output=True, text=True, timeout=PATIENCE)
             self.assertEqual(taken.returncode, 1)
             self.assertIn("--port", taken.stderr)
+
+    def test_clients_that_come_and_go(self):
+        """Every request that was understood ends in one of four ways, and nothing of it stays."""
+        with self.serve("--max-batch", 4, "--max-queue", 4) as server:
+            end = time.monotonic() + 3
+
+            def client(number):
+                draw = random.Random(number)
+                while time.monotonic() < end:
+                    kind = draw.random()
+                    with contextlib.closing(server.connection()) as connection:
+                        body = {"model": server.model, "prompt": "the cat", "max_tokens": draw.randint(1, 150), "ignore_eos": True, "stream": kind < 0.6, "user": str(number)}
+                        connection.request("POST", "/v1/completions", b'{"bad' if kind < 0.1 else json.dumps(body))
+                        if kind > 0.35:  # the others go without an answer
+                            response = connection.getresponse()
+                            response.read(50 if kind < 0.5 else None)
+            with concurrent.futures.ThreadPoolExecutor(8) as pool:
+                list(pool.map(client, range(8)))
+            values = server.wait_for(lambda values: values["megalith:requests_running"] + values["megalith:requests_waiting"] == 0 and values["megalith:connections"] == 1)
+            ended = sum(values[f"megalith:requests_{word}_total"] for word in ("finished", "cancelled", "failed", "rejected"))
+            self.assertEqual(values["megalith:requests_started_total"], ended)
+            self.assertGreater(values["megalith:requests_cancelled_total"], 0)
+            self.assertEqual(values["megalith:kv_blocks_in_use"], 0)
+            self.assertEqual(server.end(), 0)
 
     def test_few_descriptors(self):
         def limit():
