@@ -96,17 +96,24 @@ parallel::Layout layout_of(const CheckpointOptions& options, int ranks, int tens
 
 }  // namespace
 
-void on_model_ranks(const CheckpointOptions& options, const store::ModelSource& source,
-                    const std::string& input, FunctionRef<void(const ModelRank&)> body) {
+engine::InferenceModel::Options model_options(const CheckpointOptions& options,
+                                              const store::ModelSource& source) {
   const std::optional<Launch> launch = launched(options.ranks);
   const int ranks = launch && launch->size != 0 ? launch->size : options.ranks;
-  const engine::InferenceModel::Options model_options{
+  const engine::InferenceModel::Options made{
       .compute = options.dtype == "bf16" ? DType::bf16 : DType::f32,
       .numerics = numerics_of(options),
       .tensor_shards = source.tensor_shards(),
       .layout = layout_of(options, ranks, source.tensor_shards())};
-  engine::InferenceModel::check(source.spec(), model_options, options.path);
-  const RankOptions rank_options{.num_ranks = model_options.layout.num_ranks(),
+  engine::InferenceModel::check(source.spec(), made, options.path);
+  return made;
+}
+
+void on_model_ranks(const CheckpointOptions& options, const store::ModelSource& source,
+                    const std::string& input, FunctionRef<void(const ModelRank&)> body) {
+  const std::optional<Launch> launch = launched(options.ranks);
+  const engine::InferenceModel::Options made = model_options(options, source);
+  const RankOptions rank_options{.num_ranks = made.layout.num_ranks(),
                                  .threads = options.threads};
   on_ranks(rank_options, launch, [&](const RankPlace& place) {
     if (launch) {
@@ -114,7 +121,7 @@ void on_model_ranks(const CheckpointOptions& options, const store::ModelSource& 
       comm::require_same(place.world, "an option", options.dtype + " " + options.numerics);
       comm::require_same(place.world, "the input", sha256(std::as_bytes(std::span(input))));
     }
-    engine::InferenceModel model(source.spec(), place.device, place.world, model_options);
+    engine::InferenceModel model(source.spec(), place.device, place.world, made);
     source.fill(model.parameters(), place.device, [&] { place.world.heartbeat(); });
     body({model.engine(), place.world, place.world.rank() == 0});
   });

@@ -22,6 +22,10 @@ struct CheckpointOptions {
   void declare(CLI::App& command);
 };
 
+/// How the options spread the model, and its arithmetic. UserError when they do not fit it.
+engine::InferenceModel::Options model_options(const CheckpointOptions& options,
+                                              const store::ModelSource& source);
+
 /// What a rank reads text with.
 struct ModelRank {
   engine::InferenceEngine& engine;

@@ -40,6 +40,7 @@ void add_tokenizer_convert(CLI::App& parent, Invocation& invocation);  // of the
 void add_pack(CLI::App& app, Invocation& invocation);
 void add_train(CLI::App& app, Invocation& invocation);
 void add_generate(CLI::App& app, Invocation& invocation);
+void add_serve(CLI::App& app, Invocation& invocation);
 void add_evaluate(CLI::App& app, Invocation& invocation);
 void add_plan(CLI::App& app, Invocation& invocation);
 void add_convert(CLI::App& app, Invocation& invocation);

@@ -3,6 +3,7 @@
 #include <fmt/ranges.h>
 #include <unistd.h>
 
+#include <charconv>
 #include <cstdio>
 #include <memory>
 #include <nlohmann/json.hpp>
@@ -10,6 +11,7 @@
 #include "apps/chat_text.h"
 #include "apps/checkpoint_options.h"
 #include "apps/command.h"
+#include "generate/bad_words.h"
 #include "generate/generator.h"
 
 namespace megalith::apps {
@@ -19,22 +21,82 @@ struct GenerateOptions {
   CheckpointOptions checkpoint;
   std::optional<std::string> prompt, messages;  // one of them
   generate::GenerateOptions generate;
+  std::vector<std::string> bad_words;
+  std::vector<std::string> biases;  // ID=VALUE
   bool stream = false;
 };
 
-/// All that the draws depend on.
-std::string text_of(const generate::SamplingOptions& s) {
-  return fmt::format("{} {} {} {} {} {} {} {} {} {}", s.temperature, s.top_k, s.top_p, s.min_p,
-                     s.typical_p, s.seed, s.repetition_penalty, s.presence_penalty,
-                     s.frequency_penalty, s.no_repeat_ngram);
+/// All that the text depends on.
+std::string text_of(const generate::GenerateOptions& o) {
+  const generate::SamplingOptions& s = o.sampling;
+  std::string text = fmt::format(
+      "{} {} {} {} {} {} {} {} {} {} {} {} {} {} {}", o.max_new_tokens, o.min_tokens, o.ignore_eos,
+      o.top_logprobs, o.prompt_logprobs, s.temperature, s.top_k, s.top_p, s.min_p, s.typical_p,
+      s.seed, s.repetition_penalty, s.presence_penalty, s.frequency_penalty, s.no_repeat_ngram);
+  for (const auto& [id, bias] : s.logit_bias) text += fmt::format(" {}={}", id, bias);
+  for (const auto& run : s.bad_words) text += fmt::format(" ({})", fmt::join(run, " "));
+  return fmt::format("{}\n{}", text, fmt::join(o.stop, "\n"));
+}
+
+template <typename Number>
+bool parse_all(std::string_view text, Number& number) {
+  const char* const end = text.data() + text.size();
+  const auto [stopped, error] = std::from_chars(text.data(), end, number);
+  return error == std::errc() && stopped == end;
+}
+
+std::map<int32_t, double> biases_of(std::span<const std::string> texts, int64_t vocab) {
+  std::map<int32_t, double> biases;
+  for (const std::string& text : texts) {
+    const size_t sign = std::min(text.find('='), text.size());
+    int32_t id = 0;
+    double bias = 0;
+    if (!parse_all(std::string_view(text).substr(0, sign), id) || sign == text.size() ||
+        !parse_all(std::string_view(text).substr(sign + 1), bias)) {
+      throw UserError("--logit-bias {}: give a token's id and a number, as in 262=-5", text);
+    }
+    if (id < 0 || id >= vocab)
+      throw UserError("--logit-bias {}: the ids of this model are 0 to {}", text, vocab - 1);
+    biases[id] += bias;
+  }
+  return biases;
+}
+
+using Json = nlohmann::ordered_json;
+
+Json json_of(const std::vector<std::vector<generate::Choice>>& alternatives) {
+  Json lists = Json::array();
+  for (const std::vector<generate::Choice>& choices : alternatives) {
+    Json& list = lists.emplace_back(Json::array());
+    for (const auto& [id, logprob] : choices) list.push_back({{"id", id}, {"logprob", logprob}});
+  }
+  return lists;
+}
+
+Json json_of(const generate::Generated& result, const generate::GenerateOptions& options,
+             double rate) {
+  Json json = {{"text", result.text},
+               {"ids", result.ids},
+               {"logprobs", result.logprobs},
+               {"finish_reason", result.finish_reason},
+               {"tokens_per_second", rate}};
+  if (options.top_logprobs > 0) json["top_logprobs"] = json_of(result.top_logprobs);
+  if (options.prompt_logprobs) json["prompt_logprobs"] = result.prompt_logprobs;
+  if (options.prompt_logprobs && options.top_logprobs > 0)
+    json["prompt_top_logprobs"] = json_of(result.prompt_top_logprobs);
+  return json;
 }
 
 int run(const GenerateOptions& o, bool json) {
   if (!o.prompt && !o.messages) throw UserError("--prompt is required, or --messages");
+  if (!json && (o.generate.top_logprobs > 0 || o.generate.prompt_logprobs))
+    throw UserError("--top-logprobs and --prompt-logprobs need --json to show them");
   const auto source = store::ModelSource::open(o.checkpoint.path);
   const text::Tokenizer& tokenizer = source.require_tokenizer();
   generate::GenerateOptions options = o.generate;
   options.end_ids = source.end_ids();
+  options.sampling.bad_words = generate::runs_of_words(tokenizer, o.bad_words);
+  options.sampling.logit_bias = biases_of(o.biases, source.spec().vocab);
   const std::string prompt =
       o.prompt ? *o.prompt
                : chat_text(chat::ChatFolder::parse(source.texts(), o.checkpoint.path), *o.messages,
@@ -47,11 +109,10 @@ int run(const GenerateOptions& o, bool json) {
   // prompt, there is the answer alone.
   const std::string shown = source.spec().is_encoder_decoder() ? "" : o.prompt.value_or("");
   std::optional<generate::Generated> leading;
-  const std::string asked = fmt::format("{}\n{} {}\n{}", prompt, options.max_new_tokens,
-                                        text_of(options.sampling), fmt::join(options.stop, "\n"));
+  const std::string asked = fmt::format("{}\n{}", prompt, text_of(options));
   on_model_ranks(o.checkpoint, source, asked, [&](const ModelRank& rank) {
     const bool streams = rank.is_rank_zero && o.stream && !json;
-    generate::OnText on_text;
+    std::function<void(std::string_view piece)> on_text;
     if (streams) {
       fmt::print("{}", shown);
       on_text = [](std::string_view piece) {
@@ -68,11 +129,7 @@ int run(const GenerateOptions& o, bool json) {
                           ? static_cast<double>(result.ids.size()) / result.decode_seconds
                           : 0.0;
   if (json) {
-    print_json({{"text", result.text},
-                {"ids", result.ids},
-                {"logprobs", result.logprobs},
-                {"finish_reason", result.finish_reason},
-                {"tokens_per_second", rate}});
+    print_json(json_of(result, options, rate));
   } else {
     fmt::print("{}\n", o.stream ? "" : shown + result.text);
     if (isatty(STDERR_FILENO) == 1) {
@@ -105,6 +162,25 @@ void declare_sampling(CLI::App& c, generate::SamplingOptions& s) {
   whole("--no-repeat-ngram", s.no_repeat_ngram, "no run of n tokens comes twice; 0: any may");
 }
 
+void declare_more(CLI::App& c, GenerateOptions& o) {
+  const auto texts = [&](const char* name, std::vector<std::string>& values, const char* what) {
+    c.add_option(name, values, what)->take_all()->allow_extra_args(false);
+  };
+  texts("--logit-bias", o.biases, "ID=VALUE: added to the logit of a token (repeatable)");
+  texts("--bad-words", o.bad_words, "this text is not written (repeatable)");
+  texts("--stop", o.generate.stop, "stop before this text (repeatable)");
+  c.add_option("--min-tokens", o.generate.min_tokens, "nothing ends the text before so many")
+      ->check(whole_number(0))
+      ->capture_default_str();
+  c.add_flag("--ignore-eos", o.generate.ignore_eos, "end tokens are tokens like others");
+  c.add_option("--top-logprobs", o.generate.top_logprobs,
+               "with --json: so many alternatives of each token")
+      ->check(whole_number(0, generate::kMostLogprobs))
+      ->capture_default_str();
+  c.add_flag("--prompt-logprobs", o.generate.prompt_logprobs,
+             "with --json: log-probabilities of the prompt's tokens too");
+}
+
 }  // namespace
 
 void add_generate(CLI::App& app, Invocation& invocation) {
@@ -126,9 +202,7 @@ void add_generate(CLI::App& app, Invocation& invocation) {
       ->check(whole_number(0))
       ->capture_default_str();
   declare_sampling(c, o->generate.sampling);
-  c.add_option("--stop", o->generate.stop, "stop before this text (repeatable)")
-      ->take_all()
-      ->allow_extra_args(false);
+  declare_more(c, *o);
   c.add_flag("--stream", o->stream, "print text as it comes");
   c.callback(
       [=, &invocation] { invocation.run = [=, &invocation] { return run(*o, invocation.json); }; });

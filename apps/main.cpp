@@ -74,7 +74,7 @@ int main(int argc, char** argv) {
   using namespace megalith::apps;
   CLI::App app{
       "Megalith: a language model's whole life in one program: tokenizer, pack, train, evaluate, "
-      "generate.",
+      "generate, serve.",
       "megalith"};
   app.set_version_flag("--version", std::string("megalith ") + kVersion);
   app.require_subcommand(1);
@@ -90,6 +90,7 @@ int main(int argc, char** argv) {
   add_pack(app, invocation);
   add_train(app, invocation);
   add_generate(app, invocation);
+  add_serve(app, invocation);
   add_evaluate(app, invocation);
   add_plan(app, invocation);
   add_convert(app, invocation);

@@ -446,7 +446,7 @@ COMPUTATION_FAULTS = [
           "append((*row.blocks)[g], width, tables);", "append((*rows.front().blocks)[g], width, tables);",
           "engine_test", "*BatchedDecoding*"),
     Fault("logits of the row before the one that is asked", "src/engine/inference_engine.cpp",
-          "x_TH.rows(token - 1, 1)", "x_TH.rows(std::max<int64_t>(token - 2, 0), 1)",
+          "tokens.push_back(end - n);", "tokens.push_back(std::max<int64_t>(end - n - 1, 0));",
           "engine_test", "*BatchedDecoding.HasTheBitsOfEachSequenceAlone/*"),
     Fault("a beginning known to its last token", "src/generate/block_store.cpp",
           "const int64_t most = (std::ssize(ids) - 1) / kBlock;", "const int64_t most = std::ssize(ids) / kBlock;",

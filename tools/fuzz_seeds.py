@@ -404,6 +404,38 @@ def gguf_writing():
     return tokenizer_json()
 
 
+def openai_body():
+    def of(kind, **fields):
+        return bytes([kind]) + json.dumps({"model": "small", **fields}).encode()
+    chat = [{"role": "system", "content": "a"}, {"role": "user", "content": [{"type": "text", "text": "b"}]}, {"role": "assistant", "content": None}]
+    return [of(0, prompt="ab c", max_tokens=3, n=2, stop=["b", "ca"], logit_bias={"1": -100, "2": 5.5}, seed=-1, logprobs=3, presence_penalty=1), of(0, prompt=[[0, 1], [3]], echo=True, logprobs=1, max_tokens=1),
+            of(0, prompt="a", stream=True, stream_options={"include_usage": True}, bad_words=["c"], stop_token_ids=[3], min_tokens=2), of(0, prompt=["a", ""], best_of=3, truncate_prompt_tokens=1),
+            of(1, messages=chat, tools=[{"type": "function", "function": {"name": "c"}}], logprobs=True, top_logprobs=2, max_completion_tokens=2), of(1, messages=chat[1:], stream=True, chat_template_kwargs={"x": 1}),
+            of(2, input=["a", "bc"], encoding_format="base64"), of(2, input=[1, 2]), of(3, prompt="ab", return_token_strs=True), of(3, content="a", with_pieces=True), of(4, tokens=[1, 2, 7]),
+            of(0, prompt="a" * 100), of(0, prompt=[8]), of(0, prompt="a", n=9), b"\x00" + b'{"a":' * 120, b'\x00{"model": "small", "model": "x"}', b"\x01[]", b""]
+
+
+def kserve_body():
+    def of(*inputs, binary=b"", **more):
+        text = json.dumps({"inputs": list(inputs), **more}).encode()
+        return (str(len(text)).encode() if binary else b"") + b"\n" + text + binary
+    def tensor(name, data, shape, kind="UINT32"):
+        return {"name": name, "datatype": kind, "shape": shape, "data": data}
+    ids, lengths, new = tensor("input_ids", [[0, 1], [3, 0]], [2, 2]), tensor("input_lengths", [2, 1], [2, 1]), tensor("request_output_len", [3, 3], [2, 1])
+    raw = {"name": "input_ids", "datatype": "UINT32", "shape": [1, 2], "parameters": {"binary_data_size": 8}}
+    return [of(ids, lengths, new), of(ids, new, tensor("stop_words_list", [0, 1, 2, -1, 3, 0, 1, -1], [2, 2, 2], "INT32"), tensor("runtime_top_p", [0.5, 0.1], [2, 1], "FP32"), id="x"),
+            of(raw, tensor("request_output_len", [1], [1, 1]), binary=bytes(8), outputs=[{"name": "output_ids", "parameters": {"binary_data": True}}]),
+            of(ids, tensor("random_seed", [2**64 - 1, 1], [2, 1], "UINT64"), new, parameters={"timeout": 5, "binary_data_output": True}),
+            of(tensor("input_ids", [1], [16, 2**60 + 2])), of(tensor("input_ids", [[[[1]]]], [1, 1]), new), of(), b"99999999999\n{}", b"\n", b""]
+
+
+def http_request():
+    post = b"POST /v1/completions?x=%2f HTTP/1.1\r\nHost: a\r\n"
+    return [b"\x03GET / HTTP/1.1\r\nHost: a\r\nAccept: */*\r\n\r\nGET /%41 HTTP/1.0\r\n\r\n", b"\x00" + post + b"Content-Length: 4\r\n\r\nbody", b"\x01" + post + b"Transfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n1;x=y\r\nd\r\n0\r\nT: x\r\n\r\n",
+            b"\x05" + post + b"Content-Length: 4\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n", b"\x07" + post + b"Content-Length: 4\r\nContent-Length: 5\r\n\r\nbody", b"\x02" + post + b"Expect: 100-continue\r\nContent-Length: 1\r\n\r\nx",
+            b"\x02PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", b"\x02GET http://a/b HTTP/1.1\nHost: a\n\n", b"\x02GET /" + b"x" * 9000 + b" HTTP/1.1\r\n\r\n", b"\x0f" + post + b"Transfer-Encoding: chunked\r\n\r\n-2\r\n", b""]
+
+
 SEEDS = {f.__name__: f for f in (recipe, tokenizer_json, encode, ids_json, utf8_stream, documents, indexed, safetensors, manifest, safetensors_index, gguf, gguf_model, metrics,
                                  events, run_record, hugging_face, run_state, earlier_start, lock_file, score_line, chat_template, sentencepiece, tiktoken, tekken, gguf_vocabulary,
-                                 gguf_writing)}
+                                 gguf_writing, openai_body, kserve_body, http_request)}

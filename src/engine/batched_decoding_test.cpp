@@ -138,14 +138,16 @@ TEST_P(BatchedDecoding, HasTheBitsOfEachSequenceAlone) {
       // Some rest, some take one, some many.
       const size_t count = std::min<size_t>(rest, std::array<size_t, 4>{0, 1, 1, 40}[random() % 4]);
       if (count == 0) continue;
+      const auto wanted = static_cast<int64_t>(random() % (count + 1));  // of the last tokens
       rows.push_back({.ids = std::span(texts[s].ids).subspan(past[s], count),
                       .past = static_cast<int64_t>(past[s]),
                       .reach = kContext,
                       .blocks = &tables[s],
                       .memory = std::ssize(texts[s].read),
-                      .wants_logits = random() % 4 != 0});
+                      .num_logits = wanted});
+      for (size_t n = count - static_cast<size_t>(wanted); n < count; ++n)
+        asked.emplace_back(s, past[s] + n);
       past[s] += count;
-      if (rows.back().wants_logits) asked.emplace_back(s, past[s] - 1);
     }
     if (rows.empty()) continue;
     const std::vector<float> logits = engine.step(blocks, rows).logits;
@@ -189,7 +191,7 @@ TEST_P(BatchedDecoding, LogprobsOfPromptsAreThoseOfScores) {
                       .reach = std::ssize(ids),
                       .blocks = &tables[s],
                       .memory = std::ssize(texts[s].read),
-                      .wants_logits = false,
+                      .num_logits = 0,
                       .targets = ids.subspan(at + 1, count - (is_last ? 1 : 0))});
       of.insert(of.end(), rows.back().targets.size(), s);
     }

@@ -21,7 +21,7 @@ struct SequenceRows {
   int64_t reach = 0;                    // positions that it may come to have: for scaled positions
   const BlockTables* blocks = nullptr;  // with room for all of them
   int64_t memory = 0;                   // tokens that an encoder read for it
-  bool wants_logits = true;             // those that follow the last of the ids
+  int64_t num_logits = 1;               // wanted are those that follow each of so many last ids
   std::span<const int32_t> targets = {};  // tokens behind the first of the ids: wanted are logprobs
 };
 

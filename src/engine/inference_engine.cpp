@@ -12,6 +12,8 @@ namespace {
 /// Prompts are read in chunks of this many tokens: bounds the memory, costs no bit (the cache's
 /// arithmetic does not depend on it).
 constexpr int64_t kPrefillChunk = 512;
+/// Logits are worked out for so many tokens at a time: bounds the memory, costs no bit.
+constexpr int64_t kLogitRows = 64;
 
 /// Blocks of each group for one sequence.
 std::vector<int64_t> counts_for(const models::ModelSpec& spec, int64_t positions, int64_t memory) {
@@ -165,28 +167,33 @@ InferenceEngine::Beginning InferenceEngine::begin(std::span<const int32_t> promp
   return beginning;
 }
 
-/// Of the last row of each sequence that wants them.
-std::vector<float> InferenceEngine::logits_of(layers::Context& context,
-                                              std::span<const SequenceRows> rows, ConstView x_TH) {
-  const int64_t count = std::ranges::count_if(rows, &SequenceRows::wants_logits);
-  if (count == 0) return {};
-  const device::Tensor last = context.workspace(x_TH.dtype(), Shape{count, x_TH.size(1)});
-  int64_t token = 0, to = 0;
+/// Of the rows that want them, some at a time.
+void InferenceEngine::see_logits(layers::Context& context, std::span<const SequenceRows> rows,
+                                 ConstView x_TH, SeeLogits see) {
+  std::vector<int64_t> tokens;
+  int64_t end = 0;
   for (const SequenceRows& row : rows) {
-    token += std::ssize(row.ids);
-    if (row.wants_logits) context.device().copy(last.view.rows(to++, 1), x_TH.rows(token - 1, 1));
+    end += std::ssize(row.ids);
+    for (int64_t n = row.num_logits; n > 0; --n) tokens.push_back(end - n);
   }
+  if (tokens.empty()) return;
+  const int64_t most = std::min(std::ssize(tokens), kLogitRows);
+  const device::Tensor asked = context.workspace(x_TH.dtype(), Shape{most, x_TH.size(1)});
   const device::Tensor logits = context.workspace(
-      DType::f32, Shape{count, spec().padded_vocab(model_.settings().split.tensor_shards)});
-  model_.head().logits(context, last, logits);
-  std::vector<float> host(static_cast<size_t>(count * spec().vocab));
+      DType::f32, Shape{most, spec().padded_vocab(model_.settings().split.tensor_shards)});
+  std::vector<float> host(static_cast<size_t>(spec().vocab));
   device::Device& device = model_.device();
-  if (device.is_trace()) return host;
-  for (int64_t r = 0; r < count; ++r) {
-    device.wait(device.copy_to_host(host.data() + r * spec().vocab,
-                                    logits.view.rows(r, 1).columns(0, spec().vocab)));
+  for (int64_t begin = 0; begin < std::ssize(tokens); begin += most) {
+    const int64_t count = std::min(most, std::ssize(tokens) - begin);
+    for (int64_t i = 0; i < count; ++i)
+      device.copy(asked.view.rows(i, 1), x_TH.rows(tokens[static_cast<size_t>(begin + i)], 1));
+    model_.head().logits(context, asked.view.rows(0, count), logits.view.rows(0, count));
+    for (int64_t i = 0; i < count; ++i) {
+      const ConstView row = logits.view.rows(i, 1).columns(0, spec().vocab);
+      if (!device.is_trace()) device.wait(device.copy_to_host(host.data(), row));
+      see(host);
+    }
   }
-  return host;
 }
 
 /// Of the rows whose next token is given.
@@ -213,8 +220,8 @@ std::vector<double> InferenceEngine::losses_of(layers::Context& context,
   return model_.to_host(loss_T);
 }
 
-InferenceEngine::StepResult InferenceEngine::step(const KvBlocks& blocks,
-                                                  std::span<const SequenceRows> rows) {
+std::vector<double> InferenceEngine::step(const KvBlocks& blocks,
+                                          std::span<const SequenceRows> rows, SeeLogits see) {
   const CachedRows cached(model_.device(), blocks.groups(), rows);
   layers::Context context = model_.inference_context();
   const device::Tensor x =
@@ -226,15 +233,23 @@ InferenceEngine::StepResult InferenceEngine::step(const KvBlocks& blocks,
         batch.cache = &binding;
         model_chunk.hidden(context, batch, x);
       });
-  StepResult result;
   const bool is_last = model_.mesh().is_last_stage();
-  if (is_last) result.logits = logits_of(context, rows, x);
+  if (is_last) see_logits(context, rows, x, see);
   const auto asks = [](const SequenceRows& row) { return !row.targets.empty(); };
-  if (std::ranges::none_of(rows, asks)) return result;
+  if (std::ranges::none_of(rows, asks)) return {};
+  std::vector<double> logprobs;
   if (is_last) {
-    for (const double loss : losses_of(context, rows, x)) result.logprobs.push_back(-loss);
+    for (const double loss : losses_of(context, rows, x)) logprobs.push_back(-loss);
   }
-  result.logprobs = from_last_stage(result.logprobs);
+  return from_last_stage(logprobs);
+}
+
+InferenceEngine::StepResult InferenceEngine::step(const KvBlocks& blocks,
+                                                  std::span<const SequenceRows> rows) {
+  StepResult result;
+  result.logprobs = step(blocks, rows, [&](std::span<const float> logits) {
+    result.logits.insert(result.logits.end(), logits.begin(), logits.end());
+  });
   return result;
 }
 
@@ -248,7 +263,7 @@ std::vector<float> InferenceEngine::extend(KvCache& cache, std::span<const int32
                             .reach = cache.capacity_,
                             .blocks = &cache.tables_,
                             .memory = cache.memory_,
-                            .wants_logits = is_last};
+                            .num_logits = is_last ? 1 : 0};
     std::vector<float> logits = step(cache.blocks_, std::span(&rows, 1)).logits;
     cache.length_ += static_cast<int64_t>(tokens);
     if (is_last) return logits;

@@ -78,13 +78,19 @@ class InferenceEngine {
 
   /// What one pass gives.
   struct StepResult {
-    std::vector<float> logits;     // [sequences that want them, vocabulary], on the last stage
+    std::vector<float> logits;     // [tokens that want them, vocabulary], on the last stage
     std::vector<double> logprobs;  // of all targets in order, on every rank
   };
   /// One pass over the next tokens of several sequences. No result depends on the others: bits are
   /// those of a sequence alone, read in any pieces. Ids are not checked (check_ids). On the trace
   /// kind logits are zeros, and logprobs none. Collective.
   StepResult step(const KvBlocks& blocks, std::span<const SequenceRows> rows);
+  /// The same with the logits one by one, so that nobody keeps those of many tokens: on the ranks
+  /// of the last stage `see` is called with those that follow each token that wants them, in order.
+  /// It throws on all of these ranks or none. Returns the logprobs.
+  using SeeLogits = FunctionRef<void(std::span<const float> logits)>;
+  std::vector<double> step(const KvBlocks& blocks, std::span<const SequenceRows> rows,
+                           SeeLogits see);
   /// The encoder of an encoder-decoder reads `ids`; what cross attention needs of them goes to the
   /// last group's blocks of `tables`. Collective.
   void read(const KvBlocks& blocks, std::span<const int32_t> ids, const BlockTables& tables);
@@ -95,8 +101,8 @@ class InferenceEngine {
 
  private:
   std::vector<double> logprobs(const layers::Batch& batch);
-  std::vector<float> logits_of(layers::Context& context, std::span<const SequenceRows> rows,
-                               ConstView x_TH);
+  void see_logits(layers::Context& context, std::span<const SequenceRows> rows, ConstView x_TH,
+                  SeeLogits see);
   std::vector<double> losses_of(layers::Context& context, std::span<const SequenceRows> rows,
                                 ConstView x_TH);
   ShardedModel& model_;

@@ -3,20 +3,9 @@
 
 #include <algorithm>
 
-#include "base/clock.h"
+#include "base/check.h"
 
 namespace megalith::generate {
-
-/// A request on its way.
-struct BatchGenerator::Writing {
-  Request request;
-  Sequence sequence;
-  std::optional<Continuation> text;
-  size_t prompt = 0;       // of the sequence's tokens
-  int64_t reach = 0;       // engine::SequenceRows
-  double begin = 0;        // submitted
-  double first_token = 0;  // chosen
-};
 
 BatchGenerator::BatchGenerator(engine::InferenceEngine& engine, const text::Tokenizer* tokenizer,
                                const Options& options)
@@ -32,119 +21,80 @@ BatchGenerator::BatchGenerator(engine::InferenceEngine& engine, const text::Toke
 }
 
 BatchGenerator::~BatchGenerator() {
-  for (const auto& [number, writing] : writing_) scheduler_.leave(writing->sequence);
+  for (const auto& [number, writing] : writing_) scheduler_.leave(writing->sequence());
 }
 
 std::optional<uint64_t> BatchGenerator::submit(Request request) {
-  const models::ModelSpec& spec = engine_.spec();
-  check(request.options);
-  engine::check_ids(spec, request.prompt, spec.context);
-  auto made = std::make_unique<Writing>();
-  Writing& writing = *made;
-  writing.begin = monotonic_seconds();
-  writing.request = std::move(request);
-  const std::vector<int32_t>& prompt = writing.request.prompt;
-  Sequence& sequence = writing.sequence;
-  sequence.client = writing.request.client;
-  const bool reads = spec.is_encoder_decoder();
-  if (reads) {
-    sequence.ids = {narrow<int32_t>(spec.decoder_start)};
-    sequence.memory = std::ssize(prompt);
-  } else {
-    sequence.ids = prompt;
-  }
-  writing.prompt = sequence.ids.size();
-  // The token chosen at the last position of the context needs no place among the blocks.
-  const int64_t begun = std::ssize(sequence.ids), room = spec.context - begun + 1;
-  const int64_t most = std::min(writing.request.options.max_new_tokens, room);
-  sequence.most = begun + std::max<int64_t>(most - 1, 0);
-  writing.reach = std::min(begun + std::min(writing.request.options.max_new_tokens, spec.context),
-                           spec.context);
+  auto writing =
+      std::make_unique<Writing>(std::move(request), engine_.spec(), tokenizer_, drawable_);
+  Sequence& sequence = writing->sequence();
   if (!store_.can_hold(sequence.most, sequence.memory)) {
-    throw UserError("{} tokens and {} more are beyond the blocks for keys and values",
-                    prompt.size(), most);
+    const size_t prompt = writing->request().prompt.size();
+    throw UserError("{} tokens and {} more are beyond the blocks for keys and values", prompt,
+                    sequence.most + 1 - std::ssize(sequence.ids));
   }
-  writing.text.emplace(tokenizer_, writing.request.options,
-                       reads ? std::span<const int32_t>() : prompt, most);
   if (!scheduler_.submit(sequence)) return {};
   sequence.number = ++last_;
-  writing_.emplace(sequence.number, std::move(made));
+  writing_.emplace(last_, std::move(writing));
   return last_;
 }
 
 void BatchGenerator::cancel(uint64_t number) {
   const auto at = writing_.find(number);
   if (at == writing_.end()) return;
-  scheduler_.leave(at->second->sequence);
+  scheduler_.leave(at->second->sequence());
   writing_.erase(at);
 }
 
-engine::InferenceEngine::StepResult BatchGenerator::pass(
-    const std::vector<Scheduler::Part>& parts) {
+Writing& BatchGenerator::writing_of(const Scheduler::Part& part) {
+  return *writing_.at(part.sequence->number);
+}
+
+/// Returns the log-probabilities of all targets; on the last stage puts what it has to tell.
+std::vector<double> BatchGenerator::pass(const std::vector<Scheduler::Part>& parts,
+                                         std::vector<double>& told) {
   std::vector<engine::SequenceRows> rows;
-  for (const auto& [sequence, count] : parts) {
-    if (sequence->memory > 0 && sequence->past == 0)
-      engine_.read(kv_, writing_.at(sequence->number)->request.prompt, sequence->held.tables());
-    rows.push_back(
-        {.ids = std::span(sequence->ids)
-                    .subspan(static_cast<size_t>(sequence->past), static_cast<size_t>(count)),
-         .past = sequence->past,
-         .reach = writing_.at(sequence->number)->reach,
-         .blocks = &sequence->held.tables(),
-         .memory = sequence->memory,
-         .wants_logits = sequence->past + count == std::ssize(sequence->ids)});
+  for (const Scheduler::Part& part : parts) {
+    Writing& writing = writing_of(part);
+    rows.push_back(writing.rows(part));
+    if (part.sequence->memory > 0 && part.sequence->past == 0)
+      engine_.read(kv_, writing.request().prompt, part.sequence->held.tables());
   }
-  return engine_.step(kv_, rows);
+  size_t at = 0;
+  int64_t seen = 0;  // of the part's logits
+  return engine_.step(kv_, rows, [&](std::span<const float> logits) {
+    for (; seen == rows[at].num_logits; ++at) seen = 0;
+    const int64_t index = parts[at].count - rows[at].num_logits + seen++;
+    writing_of(parts[at]).see(parts[at], index, logits, told);
+  });
 }
 
-/// The last stage has the logits and draws; all ranks learn what.
-std::vector<Choice> BatchGenerator::choose(std::span<const float> logits,
-                                           std::span<Writing* const> asking) {
-  const auto vocab = static_cast<size_t>(engine_.spec().vocab);
-  std::vector<double> drawn;
-  for (size_t i = 0; i < asking.size() && !logits.empty(); ++i) {
-    const Writing& writing = *asking[i];
-    const Choice choice =
-        choose_token(logits.subspan(i * vocab, drawable_), writing.request.options.sampling,
-                     {writing.sequence.ids, writing.prompt});
-    drawn.insert(drawn.end(), {static_cast<double>(choice.id), choice.logprob});
-  }
-  drawn = engine_.from_last_stage(drawn);
-  std::vector<Choice> choices;
-  for (size_t i = 0; i < asking.size(); ++i)
-    choices.push_back({static_cast<int32_t>(drawn.at(2 * i)), drawn.at(2 * i + 1)});
-  return choices;
-}
-
-void BatchGenerator::write(Writing& writing, const Choice& choice) {
-  if (writing.first_token == 0) writing.first_token = monotonic_seconds();
-  Continuation& text = *writing.text;
-  if (!text.has_ended()) text.push(choice);
-  if (const std::string_view piece = text.release(); !piece.empty() && writing.request.on_text)
-    writing.request.on_text(piece);
-  if (!text.has_ended()) {
-    writing.sequence.ids.push_back(choice.id);
-    return;
-  }
-  Generated result = text.take();
-  result.prompt_seconds = writing.first_token - writing.begin;
-  result.decode_seconds = monotonic_seconds() - writing.first_token;
-  scheduler_.leave(writing.sequence);
-  const std::unique_ptr<Writing> last = std::move(writing_.at(writing.sequence.number));
-  writing_.erase(last->sequence.number);
-  if (last->request.on_end) last->request.on_end(std::move(result));
+void BatchGenerator::end(uint64_t number) {
+  const std::unique_ptr<Writing> last = std::move(writing_.at(number));
+  writing_.erase(number);
+  scheduler_.leave(last->sequence());
+  if (const auto& on_end = last->request().on_end) on_end(last->result());
 }
 
 bool BatchGenerator::step() {
   const std::vector<Scheduler::Part>& parts = scheduler_.plan();
   if (parts.empty()) return false;
+  std::vector<double> mine;
+  const std::vector<double> logprobs = pass(parts, mine);
+  // The last stage has the logits and draws; all ranks learn what.
+  Told told(engine_.from_last_stage(mine));
   std::vector<Writing*> asking;
-  for (const Scheduler::Part& part : parts)
-    if (part.is_last()) asking.push_back(writing_.at(part.sequence->number).get());
-  const auto result = pass(parts);
+  auto left = std::span<const double>(logprobs);
+  for (const Scheduler::Part& part : parts) {
+    Writing& writing = writing_of(part);
+    const size_t targets = writing.rows(part).targets.size();
+    writing.take(part, told, left.first(targets));
+    left = left.subspan(targets);
+    if (part.is_last()) asking.push_back(&writing);
+  }
   scheduler_.advance();
-  const std::vector<Choice> choices = choose(result.logits, asking);
-  for (size_t i = 0; i < asking.size(); ++i) write(*asking[i], choices[i]);
+  for (Writing* const writing : asking)
+    if (writing->write()) end(writing->sequence().number);
   return true;
 }
 

@@ -5,27 +5,15 @@
 // log-probabilities are the same to the bit (docs/design/0016-batch-invariance.md).
 #pragma once
 
-#include <functional>
 #include <map>
 #include <memory>
 #include <optional>
+#include <vector>
 
 #include "engine/inference_engine.h"
-#include "generate/continuation.h"
-#include "generate/scheduler.h"
+#include "generate/writing.h"
 
 namespace megalith::generate {
-
-struct Request {
-  std::vector<int32_t> prompt;  // an encoder-decoder's is what its encoder reads
-  GenerateOptions options;
-  std::string client;  // clients are served alike
-  /// Text that is certain, as it comes; from within step(), which it must not call back. May be
-  /// absent.
-  std::function<void(std::string_view piece)> on_text;
-  /// Once, unless it is cancelled; from within step().
-  std::function<void(Generated result)> on_end;
-};
 
 class BatchGenerator {
  public:
@@ -54,10 +42,9 @@ class BatchGenerator {
   const BlockStore& blocks() const { return store_; }
 
  private:
-  struct Writing;
-  engine::InferenceEngine::StepResult pass(const std::vector<Scheduler::Part>& parts);
-  std::vector<Choice> choose(std::span<const float> logits, std::span<Writing* const> asking);
-  void write(Writing& writing, const Choice& choice);
+  std::vector<double> pass(const std::vector<Scheduler::Part>& parts, std::vector<double>& told);
+  Writing& writing_of(const Scheduler::Part& part);
+  void end(uint64_t number);
 
   engine::InferenceEngine& engine_;
   const text::Tokenizer* tokenizer_;

@@ -11,6 +11,9 @@ void check(const GenerateOptions& options) {
   check(options.sampling);
   if (options.max_new_tokens < 0)
     throw UserError("--max-new-tokens {} is negative", options.max_new_tokens);
+  if (options.min_tokens < 0) throw UserError("--min-tokens {} is negative", options.min_tokens);
+  if (options.top_logprobs < 0 || options.top_logprobs > kMostLogprobs)
+    throw UserError("--top-logprobs {} is not in [0, {}]", options.top_logprobs, kMostLogprobs);
 }
 
 Continuation::Continuation(const text::Tokenizer* tokenizer, const GenerateOptions& options,
@@ -23,11 +26,14 @@ Continuation::Continuation(const text::Tokenizer* tokenizer, const GenerateOptio
   if (most_ <= 0) end("length");
 }
 
-void Continuation::push(const Choice& choice) {
+void Continuation::push(const Choice& choice, std::vector<Choice> alternatives) {
   MEGA_CHECK(!has_ended_);
-  if (std::ranges::find(options_.end_ids, choice.id) != options_.end_ids.end()) return end("stop");
+  if (!options_.ignore_eos &&
+      std::ranges::find(options_.end_ids, choice.id) != options_.end_ids.end())
+    return end("stop");
   result_.ids.push_back(choice.id);
   result_.logprobs.push_back(choice.logprob);
+  if (options_.top_logprobs > 0) result_.top_logprobs.push_back(std::move(alternatives));
   if (decoder_) {
     const std::string piece = decoder_->push(choice.id);
     result_.text += piece;
@@ -51,11 +57,14 @@ void Continuation::end(const char* reason) {
 /// Whether a stop text is complete with the last `added` bytes; the text then ends before it.
 bool Continuation::cut_at_stop(size_t added) {
   const std::string& text = result_.text;
+  if (count() <= options_.min_tokens) {
+    free_ = text.size();
+    return false;
+  }
   size_t first = std::string::npos;
   for (const std::string& stop : options_.stop) {
-    const size_t tail = added + stop.size();
-    if (!stop.empty())
-      first = std::min(first, text.find(stop, text.size() - std::min(tail, text.size())));
+    const size_t tail = std::min(added + stop.size(), text.size() - free_);
+    if (!stop.empty()) first = std::min(first, text.find(stop, text.size() - tail));
   }
   if (first == std::string::npos) return false;
   result_.text.resize(first);
@@ -65,7 +74,7 @@ bool Continuation::cut_at_stop(size_t added) {
 /// Where the longest tail of the text begins that is a beginning of `stop`.
 size_t Continuation::certain_before(const std::string& stop) const {
   const std::string& text = result_.text;
-  for (size_t length = std::min(stop.size(), text.size()); length > 0; --length) {
+  for (size_t length = std::min(stop.size(), text.size() - free_); length > 0; --length) {
     if (text.ends_with(std::string_view(stop).substr(0, length))) return text.size() - length;
   }
   return text.size();

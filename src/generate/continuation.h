@@ -13,16 +13,31 @@ namespace megalith::generate {
 
 struct GenerateOptions {
   int64_t max_new_tokens = 64;
-  SamplingOptions sampling;
-  std::vector<std::string> stop;  // the text ends before the first of these
-  std::vector<int32_t> end_ids;   // tokens that end it
+  SamplingOptions sampling = {};
+  std::vector<std::string> stop = {};  // the text ends before the first of these
+  std::vector<int32_t> end_ids = {};   // tokens that end it
+  bool ignore_eos = false;             // these are tokens like others
+  /// No end token is chosen before there are so many, and no stop text is found among them.
+  int64_t min_tokens = 0;
+
+  int64_t top_logprobs = 0;      // so many alternatives of each token: 0 to kMostLogprobs
+  bool prompt_logprobs = false;  // of the prompt's tokens too
 };
+inline constexpr int64_t kMostLogprobs = 20;
 
 struct Generated {
   std::string text;              // of the new tokens, without end token or stop text
   std::vector<int32_t> ids;      // new tokens, without the end token
   std::vector<double> logprobs;  // of ids
-  std::string finish_reason;     // "stop" or "length"
+  /// "stop" or "length"; "error" where a constraint let nothing come and did not let it end.
+  std::string finish_reason;
+  /// By token of ids, where asked for: the most likely of the plain distribution, most likely first
+  /// (the lowest id of equals).
+  std::vector<std::vector<Choice>> top_logprobs;
+  /// By token of the prompt, from its second, where asked for: as InferenceEngine::score() to the
+  /// bit; and beside them alternatives, if any are asked for.
+  std::vector<double> prompt_logprobs;
+  std::vector<std::vector<Choice>> prompt_top_logprobs;
   double prompt_seconds = 0;
   double decode_seconds = 0;
 };
@@ -39,8 +54,12 @@ class Continuation {
                std::span<const int32_t> before, int64_t most);
 
   bool has_ended() const { return has_ended_; }
-  /// The next token, while it has not ended.
-  void push(const Choice& choice);
+  /// Tokens so far.
+  int64_t count() const { return std::ssize(result_.ids); }
+  /// The next token, while it has not ended, and what else was likely.
+  void push(const Choice& choice, std::vector<Choice> alternatives = {});
+  /// Ends it without a token; a finish_reason.
+  void stop(const char* reason) { end(reason); }
   /// Text that is certain and was not given yet: never within a character or what could become a
   /// stop text; when it has ended, the rest.
   std::string_view release();
@@ -58,6 +77,7 @@ class Continuation {
   int64_t most_;
   Generated result_;
   size_t given_ = 0;
+  size_t free_ = 0;  // of the text: here is no stop text looked for
   bool has_ended_ = false;
 };
 

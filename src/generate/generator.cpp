@@ -12,14 +12,14 @@ constexpr int64_t kPassTokens = 512;
 }  // namespace
 
 Generated generate(engine::InferenceEngine& model, const text::Tokenizer* tokenizer,
-                   std::span<const int32_t> prompt_ids, const GenerateOptions& options,
-                   const OnText& on_text) {
+                   Request request) {
   const models::ModelSpec& spec = model.spec();
   engine::check_generates(spec);
+  const GenerateOptions& options = request.options;
   check(options);
-  engine::check_ids(spec, prompt_ids, spec.context);
+  engine::check_ids(spec, request.prompt, spec.context);
   const bool reads = spec.is_encoder_decoder();
-  const int64_t tokens = std::ssize(prompt_ids), begun = reads ? 1 : tokens;
+  const int64_t tokens = std::ssize(request.prompt), begun = reads ? 1 : tokens;
   const int64_t positions =
       std::min(begun + std::min(options.max_new_tokens, spec.context), spec.context);
   BatchGenerator generator(model, tokenizer,
@@ -28,14 +28,20 @@ Generated generate(engine::InferenceEngine& model, const text::Tokenizer* tokeni
                                                          reads ? tokens : 0, kPassTokens),
                             .keeps_prefixes = false});
   Generated result;
-  generator.submit({.prompt = {prompt_ids.begin(), prompt_ids.end()},
-                    .options = options,
-                    .client = {},
-                    .on_text = on_text,
-                    .on_end = [&](Generated end) { result = std::move(end); }});
+  request.on_end = [&](Generated end) { result = std::move(end); };
+  generator.submit(std::move(request));
   while (generator.step()) {
   }
   return result;
+}
+
+Generated generate(engine::InferenceEngine& model, const text::Tokenizer* tokenizer,
+                   std::span<const int32_t> prompt_ids, const GenerateOptions& options,
+                   std::function<void(std::string_view piece)> on_text) {
+  return generate(model, tokenizer,
+                  Request{.prompt = {prompt_ids.begin(), prompt_ids.end()},
+                          .options = options,
+                          .on_text = std::move(on_text)});
 }
 
 }  // namespace megalith::generate

@@ -2,23 +2,20 @@
 // Writes one text: a batch generator of one request.
 #pragma once
 
-#include <functional>
-#include <string>
-
 #include "engine/inference_engine.h"
-#include "generate/continuation.h"
+#include "generate/request.h"
 
 namespace megalith::generate {
 
-/// Text that is certain: given piece by piece, never within a character or a possible stop text.
-using OnText = std::function<void(std::string_view piece)>;
-
-/// `prompt_ids` must not be empty and fit the context. An encoder-decoder reads them and writes a
-/// text of its own. `tokenizer` may be null: then text is empty
-/// and there are no stop texts. Collective over the ranks of the model, which call alike and get
-/// the same. Stops with "length" at max_new_tokens or a full context.
+/// The request's prompt must not be empty and fit the context; its `client` and `on_end` are of no
+/// account. An encoder-decoder reads the prompt and writes a text of its own. `tokenizer` may be
+/// null: then text is empty and there are no stop texts. Collective over the ranks of the model,
+/// which call alike and get the same. Stops with "length" at max_new_tokens or a full context.
+Generated generate(engine::InferenceEngine& model, const text::Tokenizer* tokenizer,
+                   Request request);
+/// Of a request that is no more than this.
 Generated generate(engine::InferenceEngine& model, const text::Tokenizer* tokenizer,
                    std::span<const int32_t> prompt_ids, const GenerateOptions& options,
-                   const OnText& on_text = {});
+                   std::function<void(std::string_view piece)> on_text = {});
 
 }  // namespace megalith::generate

@@ -2,12 +2,9 @@
 #include "generate/penalties.h"
 
 #include <algorithm>
-#include <limits>
 
 namespace megalith::generate {
 namespace {
-
-constexpr float kBanned = -std::numeric_limits<float>::infinity();
 
 class Logits {
  public:

@@ -117,6 +117,43 @@ int32_t most_likely(std::span<const float> logits) {
   return static_cast<int32_t>(std::ranges::max_element(logits) - logits.begin());
 }
 
+double at(std::span<const float> logits, int32_t id) {
+  return static_cast<double>(logits[static_cast<size_t>(id)]);
+}
+
+/// log of the sum of e^logit.
+double log_sum_exp(std::span<const float> logits) {
+  MEGA_CHECK(!logits.empty());
+  const double max = at(logits, most_likely(logits));
+  const double lse = max + elementary::log(elementary::sum_exp(logits, max));
+  if (!std::isfinite(lse))
+    throw SystemError("the model's logits are not finite; its weights are damaged");
+  return lse;
+}
+
+void keep_allowed(std::span<const uint64_t> allowed, std::span<float> logits) {
+  for (size_t i = 0; !allowed.empty() && i < logits.size(); ++i)
+    if ((allowed[i / 64] >> (i % 64) & 1) == 0) logits[i] = kBanned;
+}
+
+/// What is drawn from: empty for the logits as they are.
+std::vector<float> moved_for(std::span<const float> logits, const SamplingOptions& options,
+                             const Written& written, const NextToken& next) {
+  std::vector<float> moved;
+  if (!options.moves_logits() && next.allowed.empty() && next.banned.empty()) return moved;
+  moved = moved_logits(logits, options, written);
+  for (const int32_t id : next.banned)
+    if (id >= 0 && id < std::ssize(moved)) moved[static_cast<size_t>(id)] = kBanned;
+  keep_allowed(next.allowed, moved);
+  if (std::isfinite(at(moved, most_likely(moved)))) return moved;
+  if (next.allowed.empty()) return {};
+  moved.assign(logits.begin(), logits.end());
+  keep_allowed(next.allowed, moved);
+  if (!std::isfinite(at(moved, most_likely(moved))))
+    throw SystemError("no token that may come next has a finite logit");
+  return moved;
+}
+
 void require(bool holds, const char* name, double value, const char* range) {
   if (!holds) throw UserError("--{} {} is not in {}", name, value, range);
 }
@@ -148,29 +185,25 @@ void check(const SamplingOptions& o) {
 }
 
 Choice choose_token(std::span<const float> logits, const SamplingOptions& options,
-                    const Written& written) {
-  MEGA_CHECK(!logits.empty());
-  int32_t best = most_likely(logits);
-  auto max = static_cast<double>(logits[static_cast<size_t>(best)]);
-  const double lse = max + elementary::log(elementary::sum_exp(logits, max));
-  if (!std::isfinite(lse))
-    throw SystemError("the model's logits are not finite; its weights are damaged");
-  std::vector<float> moved;
-  std::span<const float> left = logits;
-  if (options.moves_logits()) {
-    moved = moved_logits(logits, options, written);
-    const int32_t best_moved = most_likely(moved);
-    if (std::isfinite(moved[static_cast<size_t>(best_moved)])) {  // else everything is banned
-      left = moved;
-      best = best_moved;
-      max = static_cast<double>(moved[static_cast<size_t>(best)]);
-    }
-  }
+                    const Written& written, const NextToken& next) {
+  const double lse = log_sum_exp(logits);
+  const std::vector<float> moved = moved_for(logits, options, written, next);
+  const std::span<const float> left = moved.empty() ? logits : std::span<const float>(moved);
+  const int32_t best = most_likely(left);
   const int32_t id = options.temperature == 0
                          ? best
-                         : draw(candidates_of(left, max, options), options.seed,
+                         : draw(candidates_of(left, at(left, best), options), options.seed,
                                 static_cast<uint64_t>(written.ids.size()));
-  return {id, static_cast<double>(logits[static_cast<size_t>(id)]) - lse};
+  return {id, at(logits, id) - lse};
+}
+
+std::vector<Choice> most_likely_tokens(std::span<const float> logits, int64_t count,
+                                       size_t listed) {
+  const double lse = log_sum_exp(logits);
+  std::vector<Choice> choices;
+  for (const int32_t id : candidates(logits.first(std::min(listed, logits.size())), count, true))
+    choices.push_back({id, at(logits, id) - lse});
+  return choices;
 }
 
 }  // namespace megalith::generate

@@ -45,14 +45,24 @@ struct Written {
 struct Choice {
   int32_t id = 0;
   double logprob = 0;  // under the plain distribution, before penalties, temperature and cuts
+  friend bool operator==(const Choice&, const Choice&) = default;
+};
+
+/// What holds for one token beside the options.
+struct NextToken {
+  std::span<const uint64_t> allowed = {};  // bit i % 64 of [i / 64]: token i may come; empty: all
+  std::span<const int32_t> banned = {};
 };
 
 /// `logits`: of the tokens that may be chosen; the plain distribution is over these. The token gets
-/// position ids.size() of its sequence. Where everything is banned, the plain logits are drawn
-/// from.
+/// position ids.size() of its sequence. Where everything is banned, the plain logits (of what is
+/// allowed) are drawn from.
 /// SystemError if they are not finite.
 Choice choose_token(std::span<const float> logits, const SamplingOptions& options,
-                    const Written& written);
+                    const Written& written, const NextToken& next = {});
+/// The `count` most likely of the first `listed` tokens, or all of these, most likely first (the
+/// lowest id of equals), under the plain distribution over all of `logits`. SystemError as above.
+std::vector<Choice> most_likely_tokens(std::span<const float> logits, int64_t count, size_t listed);
 /// UserError, naming the option, if the options make no sense.
 void check(const SamplingOptions& options);
 

@@ -115,7 +115,10 @@ void Scheduler::admit() {
   while (left_ > 0 && running() < limits_.sequences) {
     Sequence* const sequence = next_waiting();
     if (sequence == nullptr) return;
-    const int64_t found = blocks_.begin(sequence->held, sequence->salt, sequence->ids);
+    const int64_t known = std::min(std::ssize(sequence->ids) - 1, sequence->may_find);
+    const int64_t found =
+        blocks_.begin(sequence->held, sequence->salt,
+                      std::span(sequence->ids).first(static_cast<size_t>(known + 1)));
     sequence->past = found;
     const int64_t count = std::min(std::ssize(sequence->ids) - found, left_);
     // A block is left for each that is running, so that it is not driven out at once.

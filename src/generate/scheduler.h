@@ -13,6 +13,7 @@
 
 #include <cstdint>
 #include <deque>
+#include <limits>
 #include <map>
 #include <string>
 #include <vector>
@@ -29,6 +30,9 @@ struct Sequence {
   std::vector<int32_t> ids;  // the prompt, then what was written
   int64_t memory = 0;        // tokens that an encoder read for it
   int64_t most = 0;          // positions that it may come to have
+  /// So many of its first positions at most are taken as known: the others it wants to read.
+  int64_t may_find = kAll;
+  static constexpr int64_t kAll = std::numeric_limits<int64_t>::max();
 
   /// The scheduler's.
   int64_t past = 0;  // of ids, that were read (running)

@@ -11,7 +11,7 @@ from refusals import Refusals
 
 MEMORY = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
 
-COMMANDS = ("tokenizer train", "tokenizer encode", "tokenizer decode", "tokenizer chat", "tokenizer convert", "pack", "train", "generate", "evaluate score", "evaluate perplexity",
+COMMANDS = ("tokenizer train", "tokenizer encode", "tokenizer decode", "tokenizer chat", "tokenizer convert", "pack", "train", "generate", "serve", "evaluate score", "evaluate perplexity",
             "evaluate embed", "evaluate classify", "plan", "convert", "report", "bench gemm", "bench train", "bench decode", "bench embed", "bench tokenizer", "bench layouts", "bench collective", "doctor",
             "completion", "man")
 
@@ -83,6 +83,15 @@ class Options(Refusals):
             for value in values:
                 with self.subTest(option=option, value=str(value)[:40]):
                     self.refused(*command, f"{option}={value}", say=[option] if value in word + number[:-2] else ())
+
+    def test_a_server_that_cannot_be(self):
+        seconds, whole = ("", "x", "0", "-1", "nan", "inf", "1e7"), ("", "x", "0", "-1", "1.5", str(2**64))
+        for option, values in (("--port", ("x", "-1", "65536", "")), ("--host", ("nowhere", "300.1.1.1")), ("--max-batch", whole), ("--max-queue", ("x", "-1", "1.5")), ("--context", (*whole, "1000")),
+                               ("--memory", (*whole, "1000")), ("--max-pass-tokens", whole), ("--max-connections", whole), ("--pooling", ("", "max")), ("--api-key-file", (self.folder / "absent",)),
+                               *((option, seconds) for option in ("--deadline-seconds", "--drain-seconds", "--header-seconds", "--stuck-seconds"))):
+            for value in values:
+                self.refused("serve", "--checkpoint", self.folder / "run", f"{option}={value}")
+        self.refused("serve", say=["--checkpoint"])
 
     def test_decoding_beyond_the_context(self):
         for more in (("--prompt", 1025), ("--tokens", 961), ("--tokens", 481, "--profile")):

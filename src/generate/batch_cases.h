@@ -1,0 +1,36 @@
+// SPDX-License-Identifier: Apache-2.0
+// Requests of all kinds to a toy model, and what becomes of them: alone, in company, with few
+// blocks, on several ranks. Of the tests.
+#pragma once
+
+#include "engine/inference_model.h"
+#include "generate/batch_generator.h"
+
+namespace megalith::generate {
+
+inline constexpr int64_t kContext = 256;
+
+models::ModelSpec spec_named(std::string_view family);
+void fill(engine::InferenceModel& model, device::Device& device);
+
+/// Greedy and drawn, long and short, some that begin alike.
+std::vector<Request> requests_of(const models::ModelSpec& spec, size_t count);
+
+struct Setup {
+  parallel::Layout layout = {};
+  int64_t sequences = 8;
+  int64_t tokens = 64;
+  int64_t blocks = 64;
+  bool keeps = true;
+  bool at_once = true;  // else each when the one before has ended
+};
+
+struct Outcome {
+  std::vector<Generated> results;
+  int64_t preemptions = 0;
+};
+
+Outcome run(const models::ModelSpec& spec, const Setup& setup, size_t count);
+void expect_same(const Outcome& mine, const Outcome& alone, const char* what);
+
+}  // namespace megalith::generate

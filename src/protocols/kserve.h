@@ -1,0 +1,27 @@
+// SPDX-License-Identifier: Apache-2.0
+// KServe's protocol, version 2, over HTTP: the model under its own name and as `fastertransformer`,
+// with the tensors of FasterTransformer's GPT backend; Triton's generate, with texts.
+#pragma once
+
+#include "protocols/json_body.h"
+#include "protocols/reply.h"
+#include "protocols/served_model.h"
+
+namespace megalith::protocols {
+
+/// ApiError, status 404, unless it is served under this name, in version 1 or none.
+void require_kserve_model(const ServedModel& model, const std::string& name,
+                          const std::string& version);
+/// GET /v2 and GET /v2/models/NAME.
+std::string kserve_server_json(const std::string& version);
+std::string kserve_model_json(const ServedModel& model, const std::string& name);
+
+/// POST .../infer: input_ids, input_lengths, request_output_len and what else FasterTransformer
+/// takes; gives output_ids, sequence_length and log-probabilities of the plain distribution.
+Prepared prepare_infer(std::string_view body, std::string_view json_bytes, const std::string& name,
+                       const ServedModel& model);
+/// POST .../generate and .../generate_stream: {"text_input", "parameters"} to {"text_output"}.
+Prepared prepare_kserve_generate(const Json& body, const std::string& name, bool streams,
+                                 const ServedModel& model);
+
+}  // namespace megalith::protocols

@@ -1,0 +1,265 @@
+// SPDX-License-Identifier: Apache-2.0
+// FasterTransformer's tensors: one row of the batch is one text.
+#include <algorithm>
+#include <numeric>
+
+#include "protocols/generation_fields.h"
+#include "protocols/kserve.h"
+#include "protocols/kserve_tensor.h"
+
+namespace megalith::protocols {
+namespace {
+
+constexpr int64_t kMostRows = 64;
+
+/// The inputs of a request, by name; knows which were asked for.
+class InputRows {
+ public:
+  InputRows(const KserveRequest& request, int64_t rows) : request_(request), rows_(rows) {}
+
+  const KserveTensor* find(std::string_view name) {
+    asked_.insert(std::string(name));
+    for (const KserveTensor& tensor : request_.inputs)
+      if (tensor.name == name) return &tensor;
+    return nullptr;
+  }
+  /// One number of each row; `otherwise` where it is not given.
+  template <typename T>
+  T at(std::string_view name, int64_t row, const char* datatype, T otherwise) {
+    const KserveTensor* const tensor = find(name);
+    if (tensor == nullptr) return otherwise;
+    if (tensor->datatype != datatype)
+      throw ApiError(tensor->name, "{} is {}, not {}", name, datatype, tensor->datatype);
+    if (tensor->elements() != rows_)
+      throw ApiError(tensor->name, "{} has {} values for {} rows", name, tensor->elements(), rows_);
+    return static_cast<T>(std::get<std::vector<T>>(tensor->data).at(static_cast<size_t>(row)));
+  }
+  uint64_t whole(std::string_view name, int64_t row, uint64_t otherwise) {
+    return at<uint64_t>(name, row, "UINT32", otherwise);
+  }
+  double number(std::string_view name, int64_t row, double low, double high, double otherwise) {
+    const double value = at<double>(name, row, "FP32", otherwise);
+    if (!(value >= low && value <= high))
+      throw ApiError(std::string(name), "{} must be from {} to {}, not {}", name, low, high, value);
+    return value;
+  }
+  void refuse_others() const {
+    for (const KserveTensor& tensor : request_.inputs)
+      if (!asked_.contains(tensor.name))
+        throw ApiError(tensor.name, "the input {} is not taken by this model", tensor.name);
+  }
+
+ private:
+  const KserveRequest& request_;
+  int64_t rows_;
+  std::set<std::string> asked_;
+};
+
+/// A row of stop_words_list or bad_words_list: ids one after another, and where each run ends.
+std::vector<std::vector<int32_t>> word_rows(InputRows& inputs, std::string_view name, int64_t row,
+                                            int64_t rows, int64_t vocab) {
+  const KserveTensor* const tensor = inputs.find(name);
+  if (tensor == nullptr) return {};
+  const bool fits = tensor->datatype == "INT32" && tensor->shape.size() == 3 &&
+                    tensor->shape[0] == rows && tensor->shape[1] == 2;
+  if (!fits) throw ApiError(tensor->name, "{} must be INT32 of [{}, 2, n]", name, rows);
+  const auto& data = std::get<std::vector<int64_t>>(tensor->data);
+  const int64_t width = tensor->shape[2];
+  const auto ids = std::span(data).subspan(static_cast<size_t>(row * 2 * width));
+  std::vector<std::vector<int32_t>> words;
+  int64_t begin = 0;
+  for (int64_t i = 0; i < width; ++i) {
+    const int64_t end = ids[static_cast<size_t>(width + i)];
+    if (end < 0) break;  // filled up from here
+    if (end <= begin || end > width || words.size() >= 1000)
+      throw ApiError(tensor->name, "{}: its ends do not ascend, or are too many", name);
+    std::vector<int32_t> word;
+    for (; begin < end; ++begin) {
+      const int64_t id = ids[static_cast<size_t>(begin)];
+      if (id < 0 || id >= vocab)
+        throw ApiError(tensor->name, "{}: {} is no token of the vocabulary", name, id);
+      word.push_back(static_cast<int32_t>(id));
+    }
+    words.push_back(std::move(word));
+  }
+  return words;
+}
+
+generate::SamplingOptions read_row_sampling(InputRows& inputs, int64_t row) {
+  generate::SamplingOptions sampling;
+  sampling.top_k = static_cast<int64_t>(inputs.whole("runtime_top_k", row, 0));
+  sampling.top_p = inputs.number("runtime_top_p", row, 0, 1, 0);
+  // FasterTransformer without either takes the most likely token.
+  if (sampling.top_p == 0) {
+    sampling.top_p = 1;
+    if (sampling.top_k == 0) sampling.top_k = 1;
+  }
+  sampling.temperature = inputs.number("temperature", row, 0, 100, 1);
+  sampling.repetition_penalty = inputs.number("repetition_penalty", row, 1e-3, 100, 1);
+  sampling.seed = inputs.at<uint64_t>("random_seed", row, "UINT64", 0);
+  // These two are of beams, and there is one.
+  inputs.number("len_penalty", row, -1e3, 1e3, 0);
+  inputs.number("beam_search_diversity_rate", row, -1e3, 1e3, 0);
+  if (inputs.whole("beam_width", row, 1) != 1)
+    throw ApiError("beam_width", "beam_width must be 1: this server does not search with beams");
+  return sampling;
+}
+
+void read_row_ends(InputRows& inputs, int64_t row, int64_t rows, const ServedModel& model,
+                   generate::GenerateOptions& options) {
+  options.end_ids = model.end_ids;
+  if (inputs.find("end_id") != nullptr)
+    options.end_ids = {
+        static_cast<int32_t>(std::min<uint64_t>(inputs.whole("end_id", row, 0), INT32_MAX))};
+  for (const auto& word : word_rows(inputs, "stop_words_list", row, rows, model.vocab)) {
+    if (word.size() == 1) {
+      options.end_ids.push_back(word[0]);
+    } else {
+      options.stop.push_back(require_tokenizer(model, "stop_words_list").decode(word, true));
+    }
+  }
+  options.sampling.bad_words = word_rows(inputs, "bad_words_list", row, rows, model.vocab);
+}
+
+class InferReply final : public Reply {
+ public:
+  struct Row {
+    std::vector<int32_t> prompt;
+    int32_t end_id = 0;
+    bool wants_logprobs = true;
+  };
+  InferReply(std::string name, KserveRequest request, std::vector<Row> rows, int64_t width)
+      : name_(std::move(name)),
+        request_(std::move(request)),
+        rows_(std::move(rows)),
+        width_(width) {}
+
+  Body finish(std::vector<Written> written) override {
+    const auto rows = std::ssize(rows_);
+    int64_t longest_prompt = 0;
+    for (const Row& row : rows_) longest_prompt = std::max(longest_prompt, std::ssize(row.prompt));
+    const int64_t length = longest_prompt + width_;
+    std::vector<uint64_t> ids, lengths;
+    std::vector<int64_t> prompts;
+    std::vector<double> sums, logprobs;
+    for (size_t r = 0; r < rows_.size(); ++r) {
+      const Row& row = rows_[r];
+      const generate::Generated& result = written[r].result;
+      std::vector<int32_t> all = row.prompt;
+      all.insert(all.end(), result.ids.begin(), result.ids.end());
+      lengths.push_back(all.size());
+      prompts.push_back(std::ssize(row.prompt));
+      all.resize(static_cast<size_t>(length), row.end_id);
+      for (const int32_t id : all) ids.push_back(static_cast<uint64_t>(id));
+      std::vector<double> own = row.wants_logprobs ? result.logprobs : std::vector<double>();
+      for (double& x : own) x = json_of_logprob(x).get<double>();
+      sums.push_back(std::accumulate(own.begin(), own.end(), 0.0));
+      own.resize(static_cast<size_t>(width_));
+      logprobs.insert(logprobs.end(), own.begin(), own.end());
+    }
+    std::vector<KserveTensor> outputs{
+        {"output_ids", "UINT32", {rows, 1, length}, std::move(ids)},
+        {"sequence_length", "UINT32", {rows, 1}, std::move(lengths)},
+        {"response_input_lengths", "INT32", {rows, 1}, std::move(prompts)},
+        {"cum_log_probs", "FP32", {rows, 1}, std::move(sums)},
+        {"output_log_probs", "FP32", {rows, 1, width_}, std::move(logprobs)}};
+    return body_of(std::move(outputs));
+  }
+  std::string error(const ApiError& error) const override { return kserve_error(error); }
+
+ private:
+  Body body_of(std::vector<KserveTensor> outputs) const {
+    KserveAnswer answer{.model = name_, .id = request_.id, .outputs = {}};
+    for (KserveTensor& tensor : outputs) {
+      if (request_.outputs.empty()) {
+        answer.outputs.emplace_back(std::move(tensor), request_.all_binary);
+        continue;
+      }
+      for (const KserveOutput& asked : request_.outputs)
+        if (asked.name == tensor.name) answer.outputs.emplace_back(tensor, asked.is_binary);
+    }
+    auto [text, json_length] = kserve_answer_body(answer);
+    Body body{.text = std::move(text)};
+    if (json_length >= 0) {
+      body.content_type = "application/octet-stream";
+      body.headers = {{"Inference-Header-Content-Length", std::to_string(json_length)}};
+    }
+    return body;
+  }
+
+  std::string name_;
+  KserveRequest request_;
+  std::vector<Row> rows_;
+  int64_t width_;  // of new tokens
+};
+
+void check_outputs(const KserveRequest& request) {
+  for (const KserveOutput& output : request.outputs) {
+    const bool is_known = output.name == "output_ids" || output.name == "sequence_length" ||
+                          output.name == "response_input_lengths" ||
+                          output.name == "cum_log_probs" || output.name == "output_log_probs";
+    if (!is_known) throw ApiError("outputs", "there is no output '{}'", output.name);
+  }
+}
+
+/// input_ids as rows of tokens.
+const std::vector<uint64_t>& ids_of(const KserveTensor* tensor, int64_t& rows, int64_t& length) {
+  if (tensor == nullptr) throw ApiError("input_ids", "the input input_ids is missing");
+  if (tensor->datatype != "UINT32" || tensor->shape.size() != 2 || tensor->shape[0] < 1 ||
+      tensor->shape[0] > kMostRows)
+    throw ApiError("input_ids", "input_ids must be UINT32 of [1 to {}, n]", kMostRows);
+  rows = tensor->shape[0];
+  length = tensor->shape[1];
+  return std::get<std::vector<uint64_t>>(tensor->data);
+}
+
+}  // namespace
+
+Prepared prepare_infer(std::string_view body, std::string_view json_bytes, const std::string& name,
+                       const ServedModel& model) {
+  if (!model.writes)
+    throw ApiError("model", "'{}' is a model that reads; it does not write", model.name);
+  KserveRequest request = parse_kserve_request(body, json_bytes);
+  check_outputs(request);
+  int64_t rows = 0, length = 0;
+  const auto& ids = ids_of(InputRows(request, 0).find("input_ids"), rows, length);
+  InputRows inputs(request, rows);
+  inputs.find("input_ids");
+  require_places(model, static_cast<size_t>(rows));
+  if (inputs.find("request_output_len") == nullptr)
+    throw ApiError("request_output_len", "the input request_output_len is missing");
+  Prepared prepared;
+  std::vector<InferReply::Row> kept;
+  int64_t width = 0;
+  for (int64_t row = 0; row < rows; ++row) {
+    const uint64_t here = inputs.whole("input_lengths", row, static_cast<uint64_t>(length));
+    if (here > static_cast<uint64_t>(length))
+      throw ApiError("input_lengths", "input_lengths has {} for rows of {}", here, length);
+    PreparedSequence sequence;
+    const uint64_t start = inputs.whole("start_id", row, 0);
+    for (uint64_t i = 0; i < std::max<uint64_t>(here, 1); ++i) {
+      const uint64_t id = here == 0 ? start : ids[static_cast<size_t>(row * length) + i];
+      if (id >= static_cast<uint64_t>(model.vocab))
+        throw ApiError("input_ids", "{} is no token of the vocabulary of {}", id, model.vocab);
+      sequence.prompt.push_back(static_cast<int32_t>(id));
+    }
+    sequence.options.sampling = read_row_sampling(inputs, row);
+    read_row_ends(inputs, row, rows, model, sequence.options);
+    const auto asked = static_cast<int64_t>(inputs.whole("request_output_len", row, 0));
+    sequence.options.max_new_tokens =
+        new_tokens(model, sequence.prompt.size(), asked, 0, "request_output_len");
+    width = std::max(width, asked);
+    const int32_t end = sequence.options.end_ids.empty() ? 0 : sequence.options.end_ids[0];
+    const bool tells = inputs.at<uint64_t>("is_return_log_probs", row, "BOOL", 1) != 0;
+    kept.push_back({sequence.prompt, end, tells});
+    prepared.sequences.push_back(std::move(sequence));
+  }
+  inputs.refuse_others();
+  // Triton's: in microseconds.
+  if (const auto timeout = Fields(request.parameters, "parameters.").whole("timeout", 0, INT64_MAX))
+    prepared.timeout = static_cast<double>(*timeout) * 1e-6;
+  prepared.reply = std::make_unique<InferReply>(name, std::move(request), std::move(kept), width);
+  return prepared;
+}
+
+}  // namespace megalith::protocols

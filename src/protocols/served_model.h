@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: Apache-2.0
+// What requests are read against: the facts of the model that is served.
+#pragma once
+
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "chat/conversation.h"
+#include "text/tokenizer.h"
+
+namespace megalith::protocols {
+
+struct ServedModel {
+  std::string name;
+  int64_t created = 0;  // seconds since 1970
+  int64_t vocab = 0;    // ids that requests may name
+  int64_t context = 0;  // positions of a sequence: prompt and new tokens
+  bool writes = true;   // has texts to give
+  bool embeds = false;  // has vectors to give
+  bool is_encoder_decoder = false;
+  bool has_types = false;  // of tokens: which of two texts they belong to
+  std::vector<int32_t> end_ids;
+  std::optional<int32_t> begin_id, pad_id;
+  const text::Tokenizer* tokenizer = nullptr;  // must outlive it; may be null
+  const chat::ChatFolder* chat = nullptr;      // the same
+  std::string chat_template;                   // as /tokenizer_info tells it; may be empty
+  int64_t most_sequences = INT64_MAX;          // that one request may ask for
+};
+
+/// ApiError, status 404, unless `name` is the served one.
+void require_model(const ServedModel& model, std::string_view name);
+/// ApiError unless texts can be encoded.
+const text::Tokenizer& require_tokenizer(const ServedModel& model, const std::string& param);
+
+/// The text's tokens; `special`: with those that the post-processor adds. An empty text is an end
+/// token, if there is one: a document begins after it.
+std::vector<int32_t> encode_text(const ServedModel& model, std::string_view text, bool special,
+                                 const std::string& param);
+
+/// The new tokens that a prompt leaves room for. `asked`: by the request; `otherwise`: without (no
+/// more than there is room). ApiError when it does not fit.
+int64_t new_tokens(const ServedModel& model, size_t prompt, std::optional<int64_t> asked,
+                   int64_t otherwise, const std::string& param);
+
+}  // namespace megalith::protocols

@@ -1,0 +1,173 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "serve/engine_loop.h"
+
+#include <algorithm>
+
+#include "base/clock.h"
+#include "serve/engine_rank.h"
+
+namespace megalith::serve {
+namespace {
+
+EngineLoop::Options with_places(EngineLoop::Options options) {
+  // All that are let in may wait: how many those are is the loop's to count.
+  generate::Scheduler::Limits& limits = options.generator.limits;
+  limits.waiting = limits.sequences + options.most_queued;
+  return options;
+}
+
+}  // namespace
+
+EngineLoop::EngineLoop(Options options, std::function<void(std::vector<Event>)> deliver)
+    : options_(with_places(std::move(options))),
+      deliver_(std::move(deliver)),
+      rounds_(static_cast<size_t>(options_.followers)) {}
+
+int64_t EngineLoop::most_sequences() const { return options_.generator.limits.waiting; }
+
+std::optional<uint64_t> EngineLoop::put(std::shared_ptr<Submission> submission, int64_t places) {
+  const std::lock_guard lock(mutex_);
+  if (num_places_ + places > most_sequences() || stops_) return {};
+  num_places_ += places;
+  submission->ticket = ++last_ticket_;
+  places_[last_ticket_] = places;
+  submitted_.push_back(std::move(submission));
+  mail_.notify_all();
+  return last_ticket_;
+}
+
+std::optional<uint64_t> EngineLoop::submit(std::vector<protocols::PreparedSequence> sequences,
+                                           std::string client) {
+  const auto places = static_cast<int64_t>(sequences.size());
+  auto submission = std::make_shared<Submission>();
+  submission->sequences = std::move(sequences);
+  submission->client = std::move(client);
+  return put(std::move(submission), places);
+}
+
+std::optional<uint64_t> EngineLoop::submit_reading(std::vector<engine::Reading> readings) {
+  auto submission = std::make_shared<Submission>();
+  submission->readings = std::move(readings);
+  return put(std::move(submission), 1);
+}
+
+void EngineLoop::cancel(uint64_t ticket) {
+  const std::lock_guard lock(mutex_);
+  const auto at = places_.find(ticket);
+  if (at == places_.end()) return;
+  num_places_ -= at->second;
+  places_.erase(at);
+  // One that the engine has not seen yet it never sees.
+  if (std::erase_if(submitted_, [&](const auto& one) { return one->ticket == ticket; }) == 0)
+    cancelled_.push_back(ticket);
+  mail_.notify_all();
+}
+
+void EngineLoop::stop() {
+  const std::lock_guard lock(mutex_);
+  stops_ = true;
+  mail_.notify_all();
+}
+
+EngineState EngineLoop::state() const {
+  const std::lock_guard lock(mutex_);
+  EngineState state = state_;
+  for (const auto& one : submitted_) state.waiting += std::ssize(one->sequences);
+  return state;
+}
+
+std::shared_ptr<const EngineLoop::Round> EngineLoop::next_round(bool is_idle) {
+  std::unique_lock lock(mutex_);
+  mail_.wait(lock,
+             [&] { return !is_idle || stops_ || !submitted_.empty() || !cancelled_.empty(); });
+  auto round = std::make_shared<Round>();
+  round->cancelled.swap(cancelled_);
+  round->submitted.swap(submitted_);
+  round->stops = stops_;
+  for (auto& rounds : rounds_) rounds.push_back(round);
+  if (!rounds_.empty()) mail_.notify_all();
+  return round;
+}
+
+void EngineLoop::begin_pass(const Round& round) {
+  const std::lock_guard lock(mutex_);
+  state_.pass_begin = monotonic_seconds();
+  ++state_.passes;
+  for (const auto& submission : round.submitted) state_.tickets.push_back(submission->ticket);
+}
+
+void EngineLoop::end_pass(const Rank& rank) {
+  const std::lock_guard lock(mutex_);
+  state_.pass_begin = 0;
+  state_.tickets = rank.tickets();
+  const generate::BatchGenerator* const generator = rank.generator();
+  if (generator == nullptr) return;
+  state_.running = generator->scheduler().running();
+  state_.waiting = generator->scheduler().waiting();
+  state_.preemptions = generator->scheduler().preemptions();
+  state_.blocks = state_.blocks_in_use = 0;
+  state_.cache_usage = 0;
+  for (size_t g = 0; g < options_.generator.blocks.size(); ++g) {
+    const int64_t count = generator->blocks().count(g), used = generator->blocks().in_use(g);
+    state_.blocks += count;
+    state_.blocks_in_use += used;
+    state_.cache_usage =
+        std::max(state_.cache_usage,
+                 static_cast<double>(used) / static_cast<double>(std::max<int64_t>(count, 1)));
+  }
+}
+
+/// Places of what has ended are for others.
+void EngineLoop::free_places(const std::vector<Event>& events) {
+  const std::lock_guard lock(mutex_);
+  for (const Event& event : events) {
+    const auto at = places_.find(event.ticket);
+    if (event.kind == Event::Kind::token || at == places_.end()) continue;
+    const int64_t freed = event.kind == Event::Kind::ended ? 1 : at->second;
+    num_places_ -= freed;
+    at->second -= freed;
+    if (at->second == 0) places_.erase(at);
+  }
+}
+
+void EngineLoop::lead(engine::InferenceEngine& engine, const text::Tokenizer* tokenizer) {
+  Rank rank(options_, engine, tokenizer, true);
+  end_pass(rank);
+  try {
+    for (;;) {
+      const auto round = next_round(rank.is_idle());
+      if (round->stops) return;
+      begin_pass(*round);
+      rank.take(*round);
+      rank.step();
+      end_pass(rank);
+      std::vector<Event> events = rank.take_events();
+      free_places(events);
+      if (!events.empty()) deliver_(std::move(events));
+    }
+  } catch (...) {
+    stop();
+    next_round(false);  // the last one of those that follow
+    throw;
+  }
+}
+
+void EngineLoop::follow(int follower, engine::InferenceEngine& engine,
+                        const text::Tokenizer* tokenizer) {
+  Rank rank(options_, engine, tokenizer, false);
+  auto& rounds = rounds_[static_cast<size_t>(follower)];
+  for (;;) {
+    std::shared_ptr<const Round> round;
+    {
+      std::unique_lock lock(mutex_);
+      mail_.wait(lock, [&] { return !rounds.empty(); });
+      round = std::move(rounds.front());
+      rounds.pop_front();
+    }
+    if (round->stops) return;
+    rank.take(*round);
+    rank.step();
+  }
+}
+
+}  // namespace megalith::serve

@@ -1,0 +1,116 @@
+// SPDX-License-Identifier: Apache-2.0
+// The loop of the compute thread: takes requests from a mailbox, makes passes of the model, tells
+// what came of them. One thread leads; of a model on several ranks the others follow, each by the
+// same rounds. All other threads only use the mailbox.
+#pragma once
+
+#include <condition_variable>
+#include <deque>
+#include <functional>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "engine/sequence_reader.h"
+#include "generate/batch_generator.h"
+#include "protocols/reply.h"
+
+namespace megalith::serve {
+
+/// What happened to a request.
+struct Event {
+  enum class Kind : uint8_t {
+    token,    // of a sequence that is being written
+    ended,    // one sequence
+    vectors,  // of what was read; the request has ended
+    refused   // the request makes no sense to the engine; it has ended
+  };
+  Kind kind = Kind::token;
+  uint64_t ticket = 0;
+  size_t sequence = 0;
+  protocols::Token token{};
+  protocols::Written written{};
+  std::vector<std::vector<double>> vectors{};
+  std::string message{};
+};
+
+/// How the engine is doing; of one moment.
+struct EngineState {
+  int64_t running = 0, waiting = 0, preemptions = 0;
+  double cache_usage = 0;  // of the fullest group's blocks, 0 to 1
+  int64_t blocks_in_use = 0, blocks = 0;
+  int64_t passes = 0;
+  double pass_begin = 0;          // monotonic seconds; 0: none is being made
+  std::vector<uint64_t> tickets;  // that the engine works for
+};
+
+class EngineLoop {
+ public:
+  struct Options {
+    generate::BatchGenerator::Options generator;
+    bool writes = true;        // else it only reads texts
+    int64_t most_queued = 32;  // sequences beyond those that may run at once
+    kernels::Pooling pooling = kernels::Pooling::mean;
+    int followers = 0;
+  };
+  /// `deliver` is called by the leading thread with what happened in a round.
+  EngineLoop(Options options, std::function<void(std::vector<Event>)> deliver);
+
+  /// The request's ticket; nothing where the queue is full. An event ends it, unless it is
+  /// cancelled.
+  std::optional<uint64_t> submit(std::vector<protocols::PreparedSequence> sequences,
+                                 std::string client);
+  /// Texts to read for vectors.
+  std::optional<uint64_t> submit_reading(std::vector<engine::Reading> readings);
+  /// Before the next pass; events of it that are under way may still come.
+  void cancel(uint64_t ticket);
+  /// lead() and follow() return before the next pass.
+  void stop();
+  EngineState state() const;
+  /// Sequences that one request may have.
+  int64_t most_sequences() const;
+
+  /// `tokenizer` may be null. Throws what a pass of the model throws.
+  void lead(engine::InferenceEngine& engine, const text::Tokenizer* tokenizer);
+  /// Follower 0, 1, ...: its part of the model.
+  void follow(int follower, engine::InferenceEngine& engine, const text::Tokenizer* tokenizer);
+
+ private:
+  struct Submission {
+    uint64_t ticket = 0;
+    std::vector<protocols::PreparedSequence> sequences;
+    std::string client;
+    std::vector<engine::Reading> readings;
+  };
+  /// What all ranks do alike.
+  struct Round {
+    std::vector<uint64_t> cancelled;  // tickets
+    std::vector<std::shared_ptr<const Submission>> submitted;
+    bool steps = true;
+    bool stops = false;
+  };
+  class Rank;
+  std::optional<uint64_t> put(std::shared_ptr<Submission> submission, int64_t places);
+  std::shared_ptr<const Round> next_round(bool is_idle);
+  void begin_pass(const Round& round);
+  void end_pass(const Rank& rank);
+  void free_places(const std::vector<Event>& events);
+
+  const Options options_;
+  const std::function<void(std::vector<Event>)> deliver_;
+  mutable std::mutex mutex_;
+  std::condition_variable mail_;
+  std::vector<std::shared_ptr<const Submission>> submitted_;
+  std::vector<uint64_t> cancelled_;
+  bool stops_ = false;
+  uint64_t last_ticket_ = 0;
+  std::map<uint64_t, int64_t> places_;  // taken by each ticket
+  int64_t num_places_ = 0;
+  std::vector<std::deque<std::shared_ptr<const Round>>> rounds_;  // of each follower
+  EngineState state_;
+};
+
+}  // namespace megalith::serve

@@ -1,0 +1,126 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "serve/engine_loop.h"
+
+#include <gtest/gtest.h>
+
+#include "serve/toy_loop_testing.h"
+
+namespace megalith::serve {
+namespace {
+
+using Kind = Event::Kind;
+
+generate::Generated alone(const protocols::PreparedSequence& sequence) {
+  const auto device = device::make_cpu_device(1);
+  engine::InferenceModel model(toy_spec(), *device, {.tensor_shards = 2});
+  fill_toy(model, *device);
+  return generate::generate(model.engine(), nullptr, sequence.prompt, sequence.options);
+}
+
+void expect_texts_as_alone(const parallel::Layout& layout) {
+  EngineLoop::Options options = toy_options(3, 30);
+  options.followers = layout.num_ranks() - 1;
+  ToyLoop toy(options, layout);
+  std::vector<uint64_t> tickets;
+  for (int i = 0; i < 6; ++i) {
+    const auto ticket = toy.loop.submit({toy_sequence(i, 10 + i, 0), toy_sequence(i, 12, 0.9)},
+                                        i % 2 == 0 ? "a" : "b");
+    ASSERT_TRUE(ticket);
+    tickets.push_back(*ticket);
+  }
+  for (int i = 0; i < 6; ++i) {
+    const protocols::PreparedSequence asked[] = {toy_sequence(i, 10 + i, 0),
+                                                 toy_sequence(i, 12, 0.9)};
+    for (size_t s = 0; s < 2; ++s) {
+      const Event event = toy.inbox.wait(tickets[static_cast<size_t>(i)], Kind::ended, s);
+      const generate::Generated expected = alone(asked[s]);
+      EXPECT_EQ(event.written.result.ids, expected.ids);
+      EXPECT_EQ(event.written.result.logprobs, expected.logprobs);
+      EXPECT_EQ(event.written.result.top_logprobs, expected.top_logprobs);
+    }
+  }
+}
+
+TEST(EngineLoop, WritesWhatGenerateWritesAlone) { expect_texts_as_alone({}); }
+TEST(EngineLoop, WritesTheSameOnSeveralRanks) {
+  expect_texts_as_alone({.tensor = 2, .pipeline = 2});
+}
+
+TEST(EngineLoop, TellsOfEachToken) {
+  ToyLoop toy(toy_options(2, 2));
+  const auto ticket = toy.loop.submit({toy_sequence(1, 5, 0)}, "a");
+  const Event end = toy.inbox.wait(*ticket, Kind::ended);
+  EXPECT_EQ(end.written.result.ids.size(), 5u);
+  EXPECT_EQ(toy.inbox.count(*ticket), 6u);
+  const Event token = toy.inbox.wait(*ticket, Kind::token);
+  EXPECT_EQ(token.token.alternatives.size(), 2u);
+}
+
+TEST(EngineLoop, TakesNoMoreThanRunAndWait) {
+  EngineLoop loop(toy_options(2, 3), [](const std::vector<Event>&) {});  // nobody leads it
+  const auto three = [] { return std::vector(3, toy_sequence(1, 5, 0)); };
+  EXPECT_EQ(loop.most_sequences(), 5);
+  const auto first = loop.submit(three(), "a");
+  ASSERT_TRUE(first);
+  EXPECT_FALSE(loop.submit(three(), "b"));
+  EXPECT_TRUE(loop.submit({toy_sequence(1, 5, 0), toy_sequence(2, 5, 0)}, "b"));
+  EXPECT_FALSE(loop.submit({toy_sequence(1, 5, 0)}, "b"));
+  loop.cancel(*first);
+  EXPECT_TRUE(loop.submit(three(), "b"));
+  EXPECT_EQ(loop.state().waiting, 5);
+  loop.stop();
+  EXPECT_FALSE(loop.submit({toy_sequence(1, 5, 0)}, "b"));
+}
+
+TEST(EngineLoop, PlacesOfWhatHasEndedAreFree) {
+  ToyLoop toy(toy_options(1, 0));
+  for (int i = 0; i < 3; ++i) {
+    const auto ticket = toy.loop.submit({toy_sequence(i, 3, 0)}, "a");
+    ASSERT_TRUE(ticket);
+    toy.inbox.wait(*ticket, Kind::ended);
+  }
+}
+
+TEST(EngineLoop, ACancelledRequestFreesItsBlocksBeforeTheNextPass) {
+  ToyLoop toy(toy_options(2, 2));
+  // Between two passes, so that it cannot have ended by itself.
+  int64_t held = 0;
+  toy.between_passes = [&](const std::vector<Event>& events) {
+    if (held > 0) return;
+    held = toy.loop.state().blocks_in_use;
+    toy.loop.cancel(events.at(0).ticket);
+  };
+  const auto ticket = toy.loop.submit({toy_sequence(1, 100, 0), toy_sequence(2, 100, 0)}, "a");
+  toy.inbox.wait(*ticket, Kind::token);
+  const auto next = toy.loop.submit({toy_sequence(3, 2, 0)}, "a");
+  toy.inbox.wait(*next, Kind::ended);
+  EXPECT_GT(held, 0);
+  EXPECT_EQ(toy.inbox.count(*ticket), 2u);  // one token of each text
+  const EngineState state = toy.loop.state();
+  EXPECT_EQ(state.running, 0);
+  EXPECT_EQ(state.blocks_in_use, 0);
+}
+
+TEST(EngineLoop, WhatMakesNoSenseIsRefusedAndTheOthersGoOn) {
+  ToyLoop toy(toy_options(2, 6));
+  protocols::PreparedSequence wrong = toy_sequence(1, 5, 0);
+  wrong.prompt[3] = 1'000'000;
+  const auto bad = toy.loop.submit({toy_sequence(1, 5, 0), wrong}, "a");
+  const auto good = toy.loop.submit({toy_sequence(1, 5, 0)}, "a");
+  EXPECT_NE(toy.inbox.wait(*bad, Kind::refused).message.find("1000000"), std::string::npos);
+  EXPECT_EQ(toy.inbox.wait(*good, Kind::ended).written.result.ids.size(), 5u);
+  EXPECT_EQ(toy.inbox.count(*bad), 1u);
+  EXPECT_TRUE(toy.loop.submit(std::vector(8, toy_sequence(1, 1, 0)), "a"));  // all places
+}
+
+TEST(EngineLoop, ReadsTextsBetweenPasses) {
+  ToyLoop toy(toy_options(2, 2));
+  const auto ticket = toy.loop.submit_reading({{{1, 2, 3}, {}}, {{4, 5}, {}}});
+  const Event event = toy.inbox.wait(*ticket, Kind::vectors);
+  ASSERT_EQ(event.vectors.size(), 2u);
+  EXPECT_EQ(event.vectors[0].size(), static_cast<size_t>(toy_spec().hidden));
+  EXPECT_NE(event.vectors[0], event.vectors[1]);
+}
+
+}  // namespace
+}  // namespace megalith::serve

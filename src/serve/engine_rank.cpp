@@ -1,0 +1,106 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "serve/engine_rank.h"
+
+#include <algorithm>
+
+namespace megalith::serve {
+
+EngineLoop::Rank::Rank(const Options& options, engine::InferenceEngine& engine,
+                       const text::Tokenizer* tokenizer, bool leads)
+    : engine_(engine), pooling_(options.pooling), leads_(leads) {
+  if (options.writes) generator_.emplace(engine, tokenizer, options.generator);
+}
+
+void EngineLoop::Rank::take(const Round& round) {
+  for (const uint64_t ticket : round.cancelled) cancel(ticket);
+  for (const auto& submission : round.submitted) {
+    if (submission->readings.empty()) {
+      submit(*submission);
+    } else {
+      read(*submission);
+    }
+  }
+}
+
+void EngineLoop::Rank::submit(const Submission& submission) {
+  Request& request = requests_[submission.ticket];
+  request.left = submission.sequences.size();
+  request.sequences.resize(submission.sequences.size());
+  try {
+    for (size_t i = 0; i < submission.sequences.size(); ++i) submit(submission, i, request);
+  } catch (const UserError& error) {
+    cancel(submission.ticket);
+    refuse(submission.ticket, error.what());
+  }
+}
+
+void EngineLoop::Rank::submit(const Submission& submission, size_t index, Request& request) {
+  const protocols::PreparedSequence& prepared = submission.sequences[index];
+  Sequence& sequence = request.sequences[index];
+  const uint64_t ticket = submission.ticket;
+  generate::Request asked{
+      .prompt = prepared.prompt, .options = prepared.options, .client = submission.client};
+  if (leads_) {
+    asked.on_token = [this, ticket, index](const generate::TextToken& token) {
+      events_.push_back({.kind = Event::Kind::token, .ticket = ticket, .sequence = index});
+      events_.back().token = {token.choice,
+                              {token.alternatives.begin(), token.alternatives.end()},
+                              std::string(token.text)};
+    };
+  }
+  asked.on_end = [this, ticket, index, &request, &sequence](generate::Generated result) {
+    sequence.number = 0;
+    if (--request.left == 0) over_.push_back(ticket);
+    if (!leads_) return;
+    sequence.written.result = std::move(result);
+    events_.push_back({.kind = Event::Kind::ended, .ticket = ticket, .sequence = index});
+    events_.back().written = std::move(sequence.written);
+  };
+  const auto number = generator_->submit(std::move(asked));
+  // The loop's places are the generator's, so there is one.
+  MEGA_CHECK(number.has_value(), "the generator's queue is full");
+  sequence.number = *number;
+}
+
+void EngineLoop::Rank::read(const Submission& submission) {
+  try {
+    for (const engine::Reading& reading : submission.readings)
+      engine::check_readable(engine_.spec(), reading);
+    engine::SequenceReader reader(engine_.model());
+    auto vectors = reader.embed(submission.readings, pooling_);
+    if (!leads_) return;
+    events_.push_back({.kind = Event::Kind::vectors, .ticket = submission.ticket});
+    events_.back().vectors = std::move(vectors);
+  } catch (const UserError& error) {
+    refuse(submission.ticket, error.what());
+  }
+}
+
+void EngineLoop::Rank::refuse(uint64_t ticket, const std::string& message) {
+  if (!leads_) return;
+  events_.push_back({.kind = Event::Kind::refused, .ticket = ticket});
+  events_.back().message = message;
+}
+
+void EngineLoop::Rank::cancel(uint64_t ticket) {
+  const auto at = requests_.find(ticket);
+  if (at == requests_.end()) return;
+  for (const Sequence& sequence : at->second.sequences)
+    if (sequence.number != 0) generator_->cancel(sequence.number);
+  requests_.erase(at);
+}
+
+void EngineLoop::Rank::step() {
+  if (!generator_) return;
+  generator_->step();
+  for (const uint64_t ticket : over_) requests_.erase(ticket);
+  over_.clear();
+}
+
+std::vector<uint64_t> EngineLoop::Rank::tickets() const {
+  std::vector<uint64_t> tickets;
+  for (const auto& [ticket, request] : requests_) tickets.push_back(ticket);
+  return tickets;
+}
+
+}  // namespace megalith::serve

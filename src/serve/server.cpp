@@ -1,0 +1,252 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "serve/server.h"
+
+#include <boost/asio/io_context.hpp>
+#include <boost/asio/ip/tcp.hpp>
+#include <boost/asio/post.hpp>
+#include <boost/asio/signal_set.hpp>
+#include <boost/asio/steady_timer.hpp>
+#include <boost/asio/thread_pool.hpp>
+#include <csignal>
+#include <map>
+#include <thread>
+
+#include "base/clock.h"
+#include "base/log.h"
+#include "serve/session.h"
+
+namespace megalith::serve {
+namespace {
+
+namespace asio = boost::asio;
+using asio::ip::tcp;
+using protocols::ApiError;
+
+constexpr auto kTick = std::chrono::milliseconds(100);
+constexpr auto kLastWrites = std::chrono::seconds(5);
+
+tcp::endpoint endpoint_of(const ServerOptions& options) {
+  boost::system::error_code error;
+  const auto address =
+      asio::ip::make_address(options.host == "localhost" ? "127.0.0.1" : options.host, error);
+  if (error) throw UserError("--host {} is no IP address", options.host);
+  return {address, static_cast<uint16_t>(options.port)};
+}
+
+}  // namespace
+
+/// All but the constructor, open() and close() is of the thread of the sockets.
+struct Server::Running {
+  explicit Running(const ServerOptions& given) : options(given), acceptor(io) {
+    session_options.header_seconds = options.header_seconds;
+    session_options.body_seconds = options.body_seconds;
+    handler = [this](HttpRequest request, std::shared_ptr<Exchange> exchange) {
+      handle(std::move(request), std::move(exchange));
+    };
+    const tcp::endpoint endpoint = endpoint_of(options);
+    try {
+      acceptor.open(endpoint.protocol());
+      acceptor.set_option(tcp::acceptor::reuse_address(true));
+      acceptor.bind(endpoint);
+      acceptor.listen();
+    } catch (const boost::system::system_error& error) {
+      throw SystemError("cannot listen on {}:{}: {}; give another --port, 0 for any that is free",
+                        options.host, options.port, error.code().message());
+    }
+  }
+
+  void handle(HttpRequest request, std::shared_ptr<Exchange> exchange) {
+    if (service) return service->handle(std::move(request), std::move(exchange));
+    const ApiError error = ApiError("", "Loading model").with_status(503);
+    exchange->respond(
+        {.status = 503, .body = openai_error(error), .headers = {{"Retry-After", "5"}}});
+  }
+
+  void accept() {
+    acceptor.async_accept([this](const boost::system::error_code& error, tcp::socket socket) {
+      if (!acceptor.is_open()) return;
+      if (error) {  // no descriptors left, say: later there may be
+        retry.expires_after(kTick);
+        return retry.async_wait([this](const boost::system::error_code& ended) {
+          if (!ended) accept();
+        });
+      }
+      take(std::move(socket));
+      accept();
+    });
+  }
+
+  void take(tcp::socket socket) {
+    if (static_cast<int64_t>(sessions.size()) >= options.most_connections) {
+      constexpr std::string_view kFull =
+          "HTTP/1.1 503 Service Unavailable\r\nContent-Length: 0\r\nRetry-After: 1\r\n"
+          "Connection: close\r\n\r\n";
+      boost::system::error_code ignored;
+      socket.non_blocking(true, ignored);
+      socket.write_some(asio::buffer(kFull), ignored);
+      return;
+    }
+    const uint64_t number = ++last_session;
+    const auto session =
+        std::make_shared<Session>(std::move(socket), session_options, handler, [this, number] {
+          sessions.erase(number);
+          count();
+          if (ends && sessions.empty()) retry.cancel();
+        });
+    sessions[number] = session;
+    count();
+    session->start();
+  }
+  void count() {
+    if (service) service->metrics().connections = static_cast<int64_t>(sessions.size());
+  }
+
+  void tick() {
+    timer.expires_after(kTick);
+    timer.async_wait([this](const boost::system::error_code& ended) {
+      if (ended) return;
+      const double now = monotonic_seconds();
+      if (service) service->tick(now);
+      watch(now);
+      if (drain_end > 0) drain(now);
+      tick();
+    });
+  }
+
+  /// One line for each pass that takes too long.
+  void watch(double now) {
+    if (!service) return;
+    const EngineState state = loop->state();
+    if (state.pass_begin == 0 || now - state.pass_begin < options.stuck_seconds ||
+        state.passes == told_pass)
+      return;
+    told_pass = state.passes;
+    log::warning("pass {} of the model has taken {:.0f} s so far; it serves {}", state.passes,
+                 now - state.pass_begin, service->names_of(state.tickets));
+  }
+
+  void await_signal() {
+    signals.async_wait([this](const boost::system::error_code& ended, int signal) {
+      if (ended) return;
+      const double now = monotonic_seconds();
+      if (drain_end == 0) {
+        log::info("signal {}: no new requests; {} are here and have {:.0f} s", signal,
+                  service->num_active(), options.drain_seconds);
+        drain_end = now + options.drain_seconds;
+        service->set_phase(Service::Phase::draining);
+      } else {
+        drain_end = now;  // a second one: at once
+      }
+      drain(now);
+      await_signal();
+    });
+  }
+
+  void drain(double now) {
+    if (service->num_active() > 0 && now < drain_end) return;
+    if (service->num_active() > 0)
+      service->end_all(ApiError("", "the server ends").with_status(503));
+    loop->stop();
+  }
+
+  void end() {
+    boost::system::error_code ignored;
+    acceptor.close(ignored);
+    signals.cancel(ignored);
+    timer.cancel();
+    retry.cancel();
+    if (service) service->end_all(ApiError("", "the server has failed").with_status(500));
+    ends = true;
+    const auto open = sessions;
+    for (const auto& [number, place] : open)
+      if (const auto session = place.lock()) session->drain();
+    if (sessions.empty()) return;
+    retry.expires_after(kLastWrites);  // of clients that do not take their answers
+    retry.async_wait([this](const boost::system::error_code& ended) {
+      if (!ended) io.stop();
+    });
+  }
+
+  /// One request's trouble is not the others'.
+  void run() {
+    for (;;) {
+      try {
+        io.run();
+        return;
+      } catch (const std::exception& error) {
+        log::error("the thread of the sockets: {}", error.what());
+      }
+    }
+  }
+
+  ServerOptions options;
+  SessionOptions session_options;
+  Session::Handler handler;
+  asio::io_context io{1};
+  asio::executor_work_guard<asio::io_context::executor_type> work{io.get_executor()};
+  tcp::acceptor acceptor;
+  asio::steady_timer timer{io}, retry{io};
+  asio::signal_set signals{io};
+  asio::thread_pool aside{1};
+  std::map<uint64_t, std::weak_ptr<Session>> sessions;
+  uint64_t last_session = 0;
+  bool ends = false;
+  EngineLoop* loop = nullptr;
+  std::unique_ptr<Service> service;
+  double drain_end = 0;  // 0: not draining
+  int64_t told_pass = 0;
+  std::thread thread;
+};
+
+Server::Server(const ServerOptions& options) : running_(std::make_unique<Running>(options)) {
+  Running& running = *running_;
+  running.accept();
+  running.tick();
+  running.thread = std::thread([&running] { running.run(); });
+}
+
+Server::~Server() { close(); }
+
+std::string Server::address() const {
+  const auto end = running_->acceptor.local_endpoint();
+  const std::string host = end.address().to_string();
+  return fmt::format("{}:{}", end.address().is_v6() ? "[" + host + "]" : host, end.port());
+}
+
+void Server::open(protocols::ServedModel model, EngineLoop& loop) {
+  Running& running = *running_;
+  asio::post(running.io, [&running, &loop, model = std::move(model)]() mutable {
+    running.loop = &loop;
+    running.service = std::make_unique<Service>(
+        std::move(model), running.options.service, loop,
+        [&running](std::function<void()> work, std::function<void()> done) {
+          asio::post(running.aside, [&running, work = std::move(work), done = std::move(done)] {
+            work();
+            asio::post(running.io, done);
+          });
+        });
+    running.service->set_phase(Service::Phase::ready);
+    running.count();
+    running.signals.add(SIGTERM);
+    running.signals.add(SIGINT);
+    running.await_signal();
+  });
+}
+
+void Server::deliver(std::vector<Event> events) {
+  Running& running = *running_;
+  asio::post(running.io, [&running, events = std::move(events)]() mutable {
+    running.service->on_events(std::move(events));
+  });
+}
+
+void Server::close() {
+  Running& running = *running_;
+  if (!running.thread.joinable()) return;
+  running.aside.join();
+  asio::post(running.io, [&running] { running.end(); });
+  running.work.reset();
+  running.thread.join();
+}
+
+}  // namespace megalith::serve

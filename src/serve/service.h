@@ -1,0 +1,75 @@
+// SPDX-License-Identifier: Apache-2.0
+// Requests to answers: who may ask, what is asked of the engine, what becomes of its events. All
+// calls are of the thread of the sockets; knows no sockets.
+#pragma once
+
+#include <functional>
+#include <map>
+#include <memory>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "serve/engine_loop.h"
+#include "serve/http_response.h"
+#include "serve/metrics.h"
+#include "serve/work.h"
+
+namespace megalith::serve {
+
+struct ServiceOptions {
+  std::vector<std::string> api_keys{};       // empty: everybody may ask
+  std::vector<std::string> allow_origins{};  // pages of other places that may ask; "*": all
+  double deadline_seconds = 600;             // of a request
+  std::string version{};                     // of the program
+};
+
+class Service {
+ public:
+  /// Runs `work` on another thread, then `done` on this one.
+  using Aside = std::function<void(std::function<void()> work, std::function<void()> done)>;
+  /// `loop` must outlive it.
+  Service(protocols::ServedModel model, ServiceOptions options, EngineLoop& loop, Aside aside);
+  ~Service();
+
+  enum class Phase : uint8_t { loading, ready, draining };
+  void set_phase(Phase phase) { phase_ = phase; }
+  void handle(HttpRequest request, std::shared_ptr<Exchange> exchange);
+  void on_events(std::vector<Event> events);
+  /// Ends what is beyond its deadline; to be called now and then.
+  void tick(double now);
+  /// Requests that are not answered yet.
+  size_t num_active() const { return active_.size() + preparing_; }
+  /// Ends all of them with an error.
+  void end_all(const protocols::ApiError& error);
+  /// The names of requests, for people.
+  std::string names_of(const std::vector<uint64_t>& tickets) const;
+  Metrics& metrics() { return metrics_; }
+
+ private:
+  struct Active;
+  void get(const HttpRequest& request, Exchange& exchange);
+  void get_kserve(const HttpRequest& request, Exchange& exchange);
+  void health(Exchange& exchange) const;
+  void post(HttpRequest request, const std::shared_ptr<Exchange>& exchange, MakeWork make);
+  void start(const std::shared_ptr<Active>& active, Work work);
+  void on_event(Active& active, Event& event);
+  void on_token(Active& active, Event& event);
+  void finish(Active& active);
+  void fail(Active& active, const protocols::ApiError& error);
+  void send(Active& active, const std::string& events);
+  void count_ended(const Active& active, size_t sequence);
+  void warn_unknown(const std::vector<std::string>& fields);
+
+  protocols::ServedModel model_;
+  ServiceOptions options_;
+  EngineLoop& loop_;
+  Aside aside_;
+  Metrics metrics_;
+  Phase phase_ = Phase::loading;
+  std::map<uint64_t, std::shared_ptr<Active>> active_;
+  size_t preparing_ = 0;
+  std::set<std::string> unknown_fields_;  // that a warning was given of
+};
+
+}  // namespace megalith::serve

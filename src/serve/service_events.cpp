@@ -1,0 +1,142 @@
+// SPDX-License-Identifier: Apache-2.0
+// What becomes of the engine's events: pieces of streams, answers, figures.
+#include <fmt/ranges.h>
+
+#include <algorithm>
+
+#include "base/clock.h"
+#include "serve/active_request.h"
+
+namespace megalith::serve {
+
+using protocols::ApiError;
+
+void Service::on_events(std::vector<Event> events) {
+  for (Event& event : events) {
+    const auto at = active_.find(event.ticket);
+    if (at == active_.end()) continue;  // it was cancelled meanwhile
+    const std::shared_ptr<Active> active = at->second;
+    on_event(*active, event);
+  }
+}
+
+void Service::on_event(Active& active, Event& event) {
+  switch (event.kind) {
+    case Event::Kind::token:
+      return on_token(active, event);
+    case Event::Kind::refused:
+      return fail(active, ApiError("", "{}", event.message));
+    case Event::Kind::vectors: {
+      active.left = 0;
+      int64_t tokens = 0;
+      for (const auto& reading : active.reading->readings) tokens += std::ssize(reading.ids);
+      metrics_.prompt_tokens += tokens;
+      active.exchange->respond(response_of(active.reading->answer(std::move(event.vectors))));
+      return finish(active);
+    }
+    case Event::Kind::ended:
+      break;
+  }
+  protocols::Written& written = active.written[event.sequence];
+  written = std::move(event.written);
+  written.tokens = std::move(active.tokens[event.sequence]);
+  count_ended(active, event.sequence);
+  if (active.reply->streams) send(active, active.reply->on_end(event.sequence, written));
+  if (--active.left > 0) return;
+  protocols::Body body = active.reply->finish(std::move(active.written));
+  if (active.streams) {
+    active.exchange->send(body.text);
+    active.exchange->end_stream();
+  } else {
+    active.exchange->respond(response_of(std::move(body)));
+  }
+  finish(active);
+}
+
+void Service::on_token(Active& active, Event& event) {
+  const double now = monotonic_seconds();
+  double& last = active.last_tokens[event.sequence];
+  if (last == 0) {
+    metrics_.first_token.add(now - active.begin);
+  } else {
+    metrics_.between_tokens.add(now - last);
+  }
+  last = now;
+  ++metrics_.generated_tokens;
+  if (active.reply->streams) send(active, active.reply->on_token(event.sequence, event.token));
+  active.tokens[event.sequence].push_back(std::move(event.token));
+}
+
+void Service::send(Active& active, const std::string& events) {
+  if (!active.streams) {
+    active.streams = true;
+    active.exchange->begin_stream(
+        {.content_type = "text/event-stream; charset=utf-8",
+         .headers = {{"Cache-Control", "no-cache"}, {"X-Accel-Buffering", "no"}}});
+    active.exchange->send(active.reply->begin());
+  }
+  active.exchange->send(events);
+}
+
+void Service::count_ended(const Active& active, size_t sequence) {
+  const generate::Generated& result = active.written[sequence].result;
+  ++metrics_.finish_reasons[result.finish_reason];
+  metrics_.prompt_tokens += static_cast<int64_t>(active.prompt_lengths[sequence]);
+  metrics_.prompt_lengths.add(static_cast<double>(active.prompt_lengths[sequence]));
+  metrics_.text_lengths.add(static_cast<double>(result.ids.size()));
+  if (result.ids.size() > 1)
+    metrics_.per_token.add(result.decode_seconds / static_cast<double>(result.ids.size() - 1));
+}
+
+void Service::finish(Active& active) {
+  ++metrics_.finished;
+  metrics_.whole.add(monotonic_seconds() - active.begin);
+  active.exchange->on_gone = nullptr;
+  active_.erase(active.ticket);
+}
+
+/// Ends a request that the engine may still work for.
+void Service::fail(Active& active, const ApiError& error) {
+  loop_.cancel(active.ticket);
+  ++metrics_.failed;
+  if (active.streams) {
+    active.exchange->send(protocols::event_of(active.reply->error(error)));
+    active.exchange->send(active.reply->after_error());
+    active.exchange->end_stream();
+  } else {
+    active.exchange->respond(error_response(error, active.is_kserve));
+  }
+  active.exchange->on_gone = nullptr;
+  active_.erase(active.ticket);
+}
+
+void Service::tick(double now) {
+  std::vector<std::shared_ptr<Active>> late;
+  for (const auto& [ticket, active] : active_)
+    if (now > active->deadline) late.push_back(active);
+  for (const auto& active : late) {
+    fail(*active, ApiError("", "the request took longer than {:.0f} seconds",
+                           active->deadline - active->begin)
+                      .with_status(504));
+  }
+}
+
+void Service::end_all(const ApiError& error) {
+  const auto all = active_;
+  for (const auto& [ticket, active] : all) fail(*active, error);
+}
+
+std::string Service::names_of(const std::vector<uint64_t>& tickets) const {
+  std::vector<std::string> names;
+  for (const uint64_t ticket : tickets) {
+    const auto at = active_.find(ticket);
+    names.push_back(at == active_.end() ? fmt::format("#{} (left)", ticket)
+                                        : fmt::format("#{} ({}, {}, {} texts of {} tokens read)",
+                                                      ticket, at->second->path, at->second->client,
+                                                      at->second->prompt_lengths.size(),
+                                                      fmt::join(at->second->prompt_lengths, "+")));
+  }
+  return names.empty() ? "none" : fmt::format("{}", fmt::join(names, ", "));
+}
+
+}  // namespace megalith::serve
