@@ -32,7 +32,8 @@ inline std::vector<std::string> random_vocabulary(std::mt19937& random, size_t p
       "\\u",  "00",       "true", "null", "a",        "b",
       "name", "0",        "1",    "12",   "-",        ".5",
       "e1",   "\xC3\xA9", "\xC3", "\xA9", "\xE2\x82", "\xF0\x9F\x98\x80",
-      "\": ", "\", \"",   "\"}",  "}}",   "x",        "2024",
+      "\": ", "\", \"",   "\"}",  "}}",   "\"]",      "]}",
+      "\"]}", "}]",       "]]",   "[[",   "x",        "2024",
       "-01",  "@",        "\\n",  "d83d", "\\ude00",  "\x01",
       "\x7F", "tr",       "ue",   "id",   "kind",     "abcdefghijklmnopqrstuvwxyz"};
   std::vector<std::string> texts;

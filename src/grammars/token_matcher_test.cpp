@@ -74,7 +74,8 @@ const std::vector<const char*> kSchemas = {
 std::vector<Grammar> grammars() {
   std::vector<Grammar> all;
   for (const char* source : kSchemas) all.push_back(schema(source));
-  all.push_back(schema(kSchemas[1], Whitespace::compact));
+  for (const size_t nested : {1, 2, 3, 6})
+    all.push_back(schema(kSchemas[nested], Whitespace::compact));
   all.push_back(Grammar::json());
   all.push_back(Grammar::choices(std::vector<std::string>{"name", "names", "é", "a b", "abc"}));
   all.push_back(Grammar::regex("(a|b|name)*x{2,5}[^\"]{0,20}"));
@@ -112,7 +113,7 @@ TEST(TokenMatcher, SetsEqualStacksFollowedAlone) {
     const auto tokens = std::make_shared<const TokenTrie>(random_vocabulary(random, 300));
     const auto matcher = std::make_shared<TokenMatcher>(grammar, tokens);
     const auto bytes = std::make_shared<TokenMatcher>(grammar, byte_tokens());
-    for (int walk = 0; walk < 10; ++walk) {
+    for (int walk = 0; walk < 25; ++walk) {
       GrammarState state(matcher), by_byte(bytes);
       NaiveReader naive(grammar);
       for (int step = 0; step < 20; ++step) {
