@@ -131,32 +131,35 @@ TEST(Limits, AmbiguityIsBounded) {
   EXPECT_THAT(refusal([&] { state.accept('{'); }), HasSubstr("too ambiguous"));
 }
 
-// Hundreds of expressions at once, each in a state of its own: what is remembered stays within its
-// bound, and what is not remembered is computed.
-TEST(Limits, WhatIsRememberedIsBounded) {
+/// Strings that may be read in so many ways, each in a state of its own, and many tokens for them.
+std::shared_ptr<TokenMatcher> ambiguous_strings(int ways, std::mt19937& random) {
   std::string alternatives;
-  for (int i = 0; i < 300; ++i)
+  for (int i = 0; i < ways; ++i)
     alternatives += fmt::format(R"({}{{"type": "string", "pattern": "^([^{}]{{{}}}[^b])*$"}})",
-                                i == 0 ? "" : ", ", static_cast<char>('c' + i % 20), 1 + i % 7);
-  std::mt19937 random(8);
+                                i == 0 ? "" : ", ", static_cast<char>('c' + i % 20), 1 + i / 20);
   std::vector<std::string> texts = random_vocabulary(random, 2000);
-  for (int i = 0; i < 20'000; ++i) {
+  for (int i = 0; i < 10'000; ++i) {
     std::string text;
     for (int left = 12; left > 0; --left) text += static_cast<char>('a' + random() % 26);
     texts.push_back(text);
   }
-  const auto tokens = std::make_shared<const TokenTrie>(texts);
-  const auto matcher =
-      std::make_shared<TokenMatcher>(schema(R"({"anyOf": [)" + alternatives + "]}"), tokens);
+  return std::make_shared<TokenMatcher>(schema(R"({"anyOf": [)" + alternatives + "]}"),
+                                        std::make_shared<const TokenTrie>(texts));
+}
+
+// What is remembered stays within its bound, and what is not remembered is computed.
+TEST(Limits, WhatIsRememberedIsBounded) {
+  std::mt19937 random(8);
+  const auto matcher = ambiguous_strings(140, random);
   GrammarState state(matcher);
   const Clock clock;
   for (int step = 0; step < 3; ++step) {
     const std::vector<uint64_t> mask = mask_of(state);
-    GrammarState next = state;
-    for (int tries = 0; tries < 50; ++tries) {  // as when nothing is remembered
-      const auto id = static_cast<int32_t>(random() % static_cast<uint32_t>(tokens->num_ids()));
-      GrammarState one = state;
-      ASSERT_EQ(one.accept(id), has(mask, id)) << tokens->text(id);
+    for (int tries = 0; tries < 50; ++tries) {
+      const auto id =
+          static_cast<int32_t>(random() % static_cast<uint32_t>(state.tokens().num_ids()));
+      GrammarState next = state;
+      ASSERT_EQ(next.accept(id), has(mask, id)) << state.tokens().text(id);
     }
     ASSERT_TRUE(state.accept(step == 0 ? ids_of(mask)[0] : ids_of(mask).back()));
   }
@@ -164,6 +167,18 @@ TEST(Limits, WhatIsRememberedIsBounded) {
   EXPECT_GT(matcher->remembered_bytes(), LevelMachine::kMostTableBytes / 2);
   EXPECT_LT(matcher->remembered_bytes(),
             LevelMachine::kMostTableBytes + TokenMatcher::kMostMaskBytes + (size_t{8} << 20));
+}
+
+// The same, whatever has been remembered.
+TEST(Limits, StepsOfAMaskAreBounded) {
+  std::mt19937 random(9);
+  GrammarState state(ambiguous_strings(900, random));
+  const std::vector<int32_t> quotes = ids_of(mask_of(state));
+  const auto quote =
+      std::ranges::find_if(quotes, [&](int32_t id) { return state.tokens().text(id) == "\""; });
+  ASSERT_TRUE(quote != quotes.end() && state.accept(*quote));
+  for (int again = 0; again < 3; ++again)
+    EXPECT_THAT(refusal([&] { mask_of(state); }), HasSubstr("takes more than 16777216 steps"));
 }
 
 TEST(Limits, DepthHasNoLimit) {

@@ -21,7 +21,7 @@ class TokenMatcher::Walk {
     path_[depth] = {set.get(), below, 0, 0};
     for (uint32_t node = begin; node < end;) {
       const Place& place = path_[trie_.depth[node] - 1U];
-      steps_ += place.set->num_ways();
+      if ((steps_ += place.set->num_ways()) > kMostSteps) fail_long();
       Place& next = path_[trie_.depth[node]];
       const uint8_t byte = trie_.byte[node];
       if (const LevelSet* step = machine_.remembered_step(*place.set, byte)) {
@@ -38,10 +38,13 @@ class TokenMatcher::Walk {
     }
     frames_.clear();
     sets_.clear();
-    if (steps_ > kMostSteps) fail_ambiguous();
   }
 
  private:
+  [[noreturn]] static void fail_long() {
+    throw UserError("the grammar is too ambiguous: what may come next takes more than {} steps",
+                    kMostSteps);
+  }
   /// Where the walk is at one depth, and how much of what it holds belongs to the way there.
   struct Place {
     const LevelSet* set;

@@ -24,9 +24,9 @@ using LevelStack = std::vector<LevelPtr>;
 /// Shared by all texts of one grammar and vocabulary; any number of threads may call it.
 class TokenMatcher {
  public:
-  /// A mask's walk may take so many steps of ways; the grammar is refused where it takes more,
-  /// whatever is remembered. Half a second at most, a hundred times what large grammars need.
-  static constexpr size_t kMostSteps = size_t{1} << 26;
+  /// A walk may take so many steps of ways. Where it would take more the grammar is refused,
+  /// whatever is remembered: a third of a second, a hundred times what large grammars need.
+  static constexpr size_t kMostSteps = size_t{1} << 24;
   /// Masks beyond this are forgotten.
   static constexpr size_t kMostMaskBytes = size_t{64} << 20;
 
