@@ -11,6 +11,7 @@
 #include "apps/chat_text.h"
 #include "apps/checkpoint_options.h"
 #include "apps/command.h"
+#include "apps/grammar/options.h"
 #include "generate/bad_words.h"
 #include "generate/generator.h"
 
@@ -21,6 +22,7 @@ struct GenerateOptions {
   CheckpointOptions checkpoint;
   std::optional<std::string> prompt, messages;  // one of them
   generate::GenerateOptions generate;
+  GrammarOptions grammar;
   std::vector<std::string> bad_words;
   std::vector<std::string> biases;  // ID=VALUE
   bool stream = false;
@@ -93,6 +95,7 @@ int run(const GenerateOptions& o, bool json) {
     throw UserError("--top-logprobs and --prompt-logprobs need --json to show them");
   const auto source = store::ModelSource::open(o.checkpoint.path);
   const text::Tokenizer& tokenizer = source.require_tokenizer();
+  const GrammarSource grammar = o.grammar.read();
   generate::GenerateOptions options = o.generate;
   options.end_ids = source.end_ids();
   options.sampling.bad_words = generate::runs_of_words(tokenizer, o.bad_words);
@@ -109,7 +112,9 @@ int run(const GenerateOptions& o, bool json) {
   // prompt, there is the answer alone.
   const std::string shown = source.spec().is_encoder_decoder() ? "" : o.prompt.value_or("");
   std::optional<generate::Generated> leading;
-  const std::string asked = fmt::format("{}\n{}", prompt, text_of(options));
+  const std::string asked = fmt::format("{}\n{}\n{}", prompt, text_of(options), grammar.text());
+  const auto matcher = grammar.matcher(tokenizer);
+  const std::string before = source.spec().is_encoder_decoder() ? "" : tokenizer.decode(ids);
   on_model_ranks(o.checkpoint, source, asked, [&](const ModelRank& rank) {
     const bool streams = rank.is_rank_zero && o.stream && !json;
     std::function<void(std::string_view piece)> on_text;
@@ -120,7 +125,11 @@ int run(const GenerateOptions& o, bool json) {
         std::fflush(stdout);
       };
     }
-    auto mine = generate::generate(rank.engine, &tokenizer, ids, options, on_text);
+    auto mine = generate::generate(rank.engine, &tokenizer,
+                                   {.prompt = ids,
+                                    .options = options,
+                                    .on_text = on_text,
+                                    .allowed = constraint_of(matcher, before)});
     if (rank.is_rank_zero) leading = std::move(mine);
   });
   if (!leading) return 0;  // rank 0 is another process
@@ -190,7 +199,9 @@ void add_generate(CLI::App& app, Invocation& invocation) {
                   "  megalith generate --checkpoint runs/demo --prompt \"candle (noun):\" "
                   "--max-new-tokens 60 --stream\n"
                   "  megalith generate --checkpoint gpt2/ --prompt Hello --temperature 0 --json\n"
-                  "  megalith generate --checkpoint chat/ --messages messages.json\n");
+                  "  megalith generate --checkpoint chat/ --messages messages.json\n"
+                  "  megalith generate --checkpoint chat/ --messages messages.json "
+                  "--json-schema person.json\n");
   auto o = std::make_shared<GenerateOptions>();
   o->checkpoint.declare(c);
   auto* const prompt = c.add_option("--prompt", o->prompt, "the text to continue");
@@ -203,6 +214,7 @@ void add_generate(CLI::App& app, Invocation& invocation) {
       ->capture_default_str();
   declare_sampling(c, o->generate.sampling);
   declare_more(c, *o);
+  o->grammar.declare(c);
   c.add_flag("--stream", o->stream, "print text as it comes");
   c.callback(
       [=, &invocation] { invocation.run = [=, &invocation] { return run(*o, invocation.json); }; });

@@ -436,6 +436,17 @@ def http_request():
             b"\x02PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", b"\x02GET http://a/b HTTP/1.1\nHost: a\n\n", b"\x02GET /" + b"x" * 9000 + b" HTTP/1.1\r\n\r\n", b"\x0f" + post + b"Transfer-Encoding: chunked\r\n\r\n-2\r\n", b""]
 
 
+def json_schema():
+    return text(
+        "{}", "false", '{"type": ["integer", "null"], "minimum": -5, "exclusiveMaximum": 120}', '{"type": "number", "minimum": 0.25, "maximum": 1e2}',
+        '{"type": "object", "properties": {"a": {"type": "string", "maxLength": 3}, "b": {"enum": ["x", 1, null, {"y": []}]}}, "required": ["b"]}',
+        '{"properties": {"ab": {"const": 1}}, "additionalProperties": {"type": "boolean"}, "minProperties": 1}',
+        '{"$ref": "#/$defs/t", "$defs": {"t": {"type": "array", "items": {"anyOf": [{"$ref": "#/$defs/t"}, {"type": "null"}]}, "maxItems": 2}}}',
+        '{"allOf": [{"properties": {"a": {}}}, {"required": ["a"]}], "anyOf": [{"properties": {"a": {"type": "null"}}}, {"required": ["c"]}]}',
+        '{"type": "string", "pattern": "^[a-c\\\\d]+(x|é)?$", "minLength": 2}', '{"type": "string", "format": "date-time"}', '{"type": "string", "nullable": true}',
+        "/(a|b)*a(a|b){2}", "/[^\\d\\s]+?|\\u00e9{1,2}$", "/^$")
+
+
 SEEDS = {f.__name__: f for f in (recipe, tokenizer_json, encode, ids_json, utf8_stream, documents, indexed, safetensors, manifest, safetensors_index, gguf, gguf_model, metrics,
-                                 events, run_record, hugging_face, run_state, earlier_start, lock_file, score_line, chat_template, sentencepiece, tiktoken, tekken, gguf_vocabulary,
+                                 events, run_record, hugging_face, run_state, earlier_start, lock_file, score_line, chat_template, json_schema, sentencepiece, tiktoken, tekken, gguf_vocabulary,
                                  gguf_writing, openai_body, kserve_body, http_request)}

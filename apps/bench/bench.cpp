@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// megalith bench gemm | train | layouts | decode | embed | tokenizer | collective: this machine's
-// figures, one JSON object per line. Inputs are made up, but for texts; sizes are options.
+// megalith bench gemm | train | layouts | decode | embed | tokenizer | grammar | collective: this
+// machine's figures, one JSON object per line. Inputs are made up, but for texts; sizes are
+// options.
 #include <fmt/format.h>
 
 #include <memory>
@@ -153,6 +154,24 @@ void add_bench_tokenizer(CLI::App& parent, Invocation& invocation) {
   });
 }
 
+void add_bench_grammar(CLI::App& parent, Invocation& invocation) {
+  auto [c, o] = add_bench_command(
+      parent, invocation, "grammar", "masks of the tokens of a text that keeps to a JSON schema",
+      "  megalith bench grammar --tokenizer t.json --json-schema s.json --input text.json\n");
+  auto input = std::make_shared<std::pair<TokenizerArgument, GrammarInput>>();
+  input->first.declare(*c);
+  auto* const schema =
+      c->add_option("--json-schema", input->second.schema, "one of ours if absent");
+  auto* const text = c->add_option("--input", input->second.text, "a text that fits the schema");
+  schema->needs(text);
+  text->needs(schema);
+  c->callback([=, &invocation] {
+    invocation.run = [=, &invocation] {
+      return bench_grammar(input->first.load(), input->second, *o, invocation.json);
+    };
+  });
+}
+
 void add_bench_collective(CLI::App& parent, Invocation& invocation) {
   auto [c, o] =
       add_bench_command(parent, invocation, "collective", "sums over ranks that are threads",
@@ -181,6 +200,7 @@ void add_bench(CLI::App& app, Invocation& invocation) {
   add_bench_decode(parent, invocation);
   add_bench_embed(parent, invocation);
   add_bench_tokenizer(parent, invocation);
+  add_bench_grammar(parent, invocation);
   add_bench_collective(parent, invocation);
 }
 

@@ -101,6 +101,13 @@ int bench_gemm(const BenchOptions& options, bool json);
 int bench_tokenizer(const text::Tokenizer& tokenizer, const std::string& input,
                     const BenchOptions& options, bool json);
 
+/// Files; empty: a schema and a text of ours.
+struct GrammarInput {
+  std::string schema, text;
+};
+int bench_grammar(const text::Tokenizer& tokenizer, const GrammarInput& input,
+                  const BenchOptions& options, bool json);
+
 /// What a recipe's layout is measured beside.
 struct LayoutsComparison {
   std::vector<std::string> beside;  // overrides of the other side, which is one rank unless told

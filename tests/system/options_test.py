@@ -12,7 +12,7 @@ from refusals import Refusals
 MEMORY = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
 
 COMMANDS = ("tokenizer train", "tokenizer encode", "tokenizer decode", "tokenizer chat", "tokenizer convert", "pack", "train", "generate", "serve", "evaluate score", "evaluate perplexity",
-            "evaluate embed", "evaluate classify", "plan", "convert", "report", "bench gemm", "bench train", "bench decode", "bench embed", "bench tokenizer", "bench layouts", "bench collective", "doctor",
+            "evaluate embed", "evaluate classify", "plan", "convert", "report", "bench gemm", "bench train", "bench decode", "bench embed", "bench tokenizer", "bench grammar", "bench layouts", "bench collective", "doctor",
             "completion", "man")
 
 
@@ -72,6 +72,10 @@ class Options(Refusals):
                 (learn, "--pattern", word), (learn, "--min-frequency", (huge,)), (("pack", "--tokenizer", t, "--input", line, "--output", x), "--field", ("", "absent")),
                 (("pack", "--tokenizer", t, "--input", text, "--output", x), "--field", ("text",)), (("pack", "--tokenizer", t, "--input", text, "--output", x), "--document", word),
                 (perplexity, "--document", (*word, "paragraph")), (generate, "--stop", ("",)),
+                (generate, "--regex", ("(", "a{2", "(?=a)", "[]", "\\b", "\x1b[31m", "(a|b)*a(a|b){30}")), (generate, "--choices", ("", "absent", self.folder, self.put("none.txt", b"\n\n"))),
+                (generate, "--json-schema", ("", "absent", self.folder, *(self.put(f"schema-{i}.json", content) for i, content in enumerate(
+                    (b"", b"[]", b"{", b"false", b'{"not": {}}', b'{"$ref": "#"}', b'{"maxLength": 1e30}', b'{"pattern": "\\\\p{L}"}', b"[" * 5000, b" " * (2 << 20)))))),
+                ((*generate, "--json-object"), "--regex", ("a",)), ((*generate, "--choice", "a"), "--choices", (text,)), ((*generate, "--regex", "a"), "--choice", ("b",)),
                 *((command, option, word) for command in (generate, score, perplexity) for option in ("--numerics", "--dtype")), *((command, "--threads", ("x", "-1", "100000")) for command in (score, perplexity)),
                 (("convert", "--from", run_folder, "--to", x), "--format", word), (("convert", "--from", run_folder, "--to", x), "--dtype", word), (("convert", "--from", run_folder, "--to", x, "--format", "gguf"), "--quantize", word),
                 (("train", self.recipe, "--set", f"run.out={x}"), "--profile", (*number[1:], "1001")), (("train", self.recipe, "--set", f"run.out={x}"), "--allow", ("x", "")),

@@ -3,6 +3,7 @@
 """The whole road through the program's own commands: python3 road_test.py PROGRAM"""
 import json
 import math
+import re
 import unittest
 
 from program import LONGEST_PATH, RoadTest, path_of, run, run_json
@@ -47,6 +48,36 @@ class Road(RoadTest):
             self.assertAlmostEqual(a, b, delta=46 * 2**-24)
         again = run_json("generate", "--checkpoint", run_folder, "--prompt", "the cat", "--max-new-tokens", 9, "--seed", 5)
         self.assertEqual(again["ids"], run_json("generate", "--checkpoint", run_folder, "--prompt", "the cat", "--max-new-tokens", 9, "--seed", 5)["ids"])
+
+    def test_texts_keep_to_their_form(self):
+        self.train("wide", "train.steps=2", "model.context=160")
+        schema = self.write("form.json", json.dumps({"type": "object", "properties": {
+            "name": {"type": "string", "maxLength": 5}, "size": {"type": "number", "minimum": 0, "maximum": 9},
+            "of": {"enum": ["cat", "dog", None]}, "in": {"type": "array", "items": {"type": "boolean"}, "maxItems": 2}}, "required": ["name", "size", "of"]}))
+        words = self.write("words.txt", "the cat\n\na dog sees\n")
+        forms = {
+            ("--json-schema", schema, "--compact-json"): lambda text: re.fullmatch(
+                r'\{"name":".*","size":\d(\.\d+)?,"of":("cat"|"dog"|null)(,"in":\[(true|false)?(,(true|false))?\])?\}', text, re.S) and json.loads(text, strict=False),
+            ("--json-schema", schema): lambda text: list(json.loads(text))[:3] == ["name", "size", "of"] and json.loads(text)["size"] <= 9,
+            ("--regex", " (the|a) [a-z]{2,6}(, [0-9]{2}){1,2}"): lambda text: re.fullmatch(" (the|a) [a-z]{2,6}(, [0-9]{2}){1,2}", text),
+            ("--choices", words): lambda text: text in ("the cat", "a dog sees"),
+            ("--choice", "x{}", "--choice", ""): lambda text: text in ("x{}", ""),
+        }
+        for more, fits in forms.items():
+            for seed in range(4):
+                command = ("generate", "--checkpoint", self.folder / "wide", "--prompt", "the", "--max-new-tokens", 150, "--seed", seed, *more)
+                result = run_json(*command)
+                with self.subTest(form=more, seed=seed, text=result["text"]):
+                    if result["finish_reason"] == "stop":
+                        self.assertTrue(fits(result["text"]))
+                    self.assertEqual(result["finish_reason"] == "length", len(result["ids"]) == 150)
+                    if seed == 0:
+                        self.assertEqual(result["ids"], run_json(*command, "--ranks", 2)["ids"])
+        # However little is left of the context, it is the beginning of one.
+        start = run_json("generate", "--checkpoint", self.folder / "wide", "--prompt", "the", "--max-new-tokens", 5, "--json-object")["text"]
+        self.assertRegex(start, r"^\{(\}|\s*\"|\s)")
+        self.assertIn("excludes", run("generate", "--checkpoint", self.folder / "wide", "--prompt", "the", "--json-object", "--regex", "a", code=2))
+        self.assertIn("--compact-json needs", run("generate", "--checkpoint", self.folder / "wide", "--prompt", "the", "--compact-json", code=2))
 
     def test_a_conversation_is_answered(self):
         model, messages = self.folder / "chat", self.write("messages.json", json.dumps([{"role": "user", "content": "the cat"}]))
