@@ -86,9 +86,9 @@ template <typename Body>
 void for_each_block(Format format, int64_t rows, int64_t columns, const Body& body) {
   const int64_t blocks = columns / kBlockColumns;
   for (int64_t row = 0; row < rows; ++row) {
+    const TileRun run = tile_run(format, rows, columns, row / kGroupRows);
     for (int64_t b = 0; b < blocks; ++b)
-      body(row % kGroupRows, (row / kGroupRows * blocks + b) * tile_bytes(format),
-           (row * blocks + b) * block_bytes(format));
+      body(row % kGroupRows, run.begin + b * run.step, (row * blocks + b) * block_bytes(format));
   }
 }
 
@@ -111,11 +111,11 @@ void from_tiles(Format format, std::span<const std::byte> tiles, int64_t rows, i
   });
 }
 
-void widen_block(Format format, const std::byte* tiles, int64_t columns, int64_t row, int64_t block,
-                 float* values) {
+void widen_block(const Weight& weight, int64_t row, int64_t block, float* values) {
+  const Format format = weight.format;
+  const TileRun run = tile_run(format, weight.shape[0], weight.shape[1], row / kGroupRows);
   const int64_t lane = row % kGroupRows;
-  const std::byte* const tile =
-      tiles + row / kGroupRows * group_bytes(format, columns) + block * tile_bytes(format);
+  const std::byte* const tile = weight.view.data() + run.begin + block * run.step;
   const float scale = half_at(tile + 2 * lane);
   const float least = has_least(format) ? half_at(tile + 2 * (kGroupRows + lane)) : 0;
   for (int64_t column = 0; column < kBlockColumns; ++column)
@@ -123,10 +123,9 @@ void widen_block(Format format, const std::byte* tiles, int64_t columns, int64_t
                               scale, least);
 }
 
-float tile_value(Format format, const std::byte* tiles, int64_t columns, int64_t row,
-                 int64_t column) {
+float tile_value(const Weight& weight, int64_t row, int64_t column) {
   float values[kBlockColumns];
-  widen_block(format, tiles, columns, row, column / kBlockColumns, values);
+  widen_block(weight, row, column / kBlockColumns, values);
   return values[column % kBlockColumns];
 }
 

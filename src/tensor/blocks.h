@@ -9,7 +9,8 @@
 // i + 16 (gguf/widen_blocks.cpp).
 //
 // Kernels read the same bits in another order: groups of 16 rows, of each a *tile* for every block
-// of columns, so that a product reads memory once and in order, rows side by side in a vector:
+// of columns, rows side by side in a vector; the tiles of four groups (fewer at the end) alternate,
+// so that a product of four chains of vectors reads memory once and in order:
 //     scales [16 rows], least values [16 rows] where there are some, then
 //     q8_0   [8][16 rows][4]   byte j of step s: column 4s + j, as code + 128
 //     q4     [4][16 rows][4]   byte j of step s: column 8s + j in its low half, 8s + 4 + j above
@@ -42,6 +43,20 @@ constexpr int64_t group_bytes(Format format, int64_t columns) {
 }
 constexpr int64_t num_groups(int64_t rows) { return ceil_div(rows, kGroupRows); }
 
+/// Groups whose tiles alternate.
+inline constexpr int64_t kStripGroups = 4;
+/// Where the tiles of a group lie: the first, and how far from there the next block's.
+struct TileRun {
+  int64_t begin = 0;  // bytes
+  int64_t step = 0;
+};
+constexpr TileRun tile_run(Format format, int64_t rows, int64_t columns, int64_t group) {
+  const int64_t first = group / kStripGroups * kStripGroups;
+  const int64_t left = num_groups(rows) - first;
+  return {first * group_bytes(format, columns) + group % kStripGroups * tile_bytes(format),
+          (left < kStripGroups ? left : kStripGroups) * tile_bytes(format)};
+}
+
 /// The blocks of `rows` rows in a file's order as tiles, and back, bit for bit. `tiles` has
 /// num_groups(rows) * group_bytes() bytes; sizes must fit.
 void to_tiles(Format format, std::span<const std::byte> blocks, int64_t rows, int64_t columns,
@@ -49,11 +64,10 @@ void to_tiles(Format format, std::span<const std::byte> blocks, int64_t rows, in
 void from_tiles(Format format, std::span<const std::byte> tiles, int64_t rows, int64_t columns,
                 std::span<std::byte> blocks);
 
-/// Columns [32 block, 32 block + 32) of a row, as f32.
-void widen_block(Format format, const std::byte* tiles, int64_t columns, int64_t row, int64_t block,
-                 float* values);
+/// Columns [32 block, 32 block + 32) of a row of a weight in blocks, as f32. Its view must be of
+/// host memory.
+void widen_block(const Weight& weight, int64_t row, int64_t block, float* values);
 /// One value.
-float tile_value(Format format, const std::byte* tiles, int64_t columns, int64_t row,
-                 int64_t column);
+float tile_value(const Weight& weight, int64_t row, int64_t column);
 
 }  // namespace megalith

@@ -56,7 +56,7 @@ TEST(Blocks, SizesAreTheFormats) {
 
 TEST(Blocks, ComeBackFromTilesByteForByte) {
   for (const Format format : kFormats) {
-    for (const auto& [rows, columns] : {std::pair{1, 32}, {16, 96}, {37, 64}, {0, 32}}) {
+    for (const auto& [rows, columns] : {std::pair{1, 32}, {16, 96}, {37, 64}, {130, 96}, {0, 32}}) {
       const std::vector<std::byte> blocks = some_blocks(format, rows, columns);
       std::vector<std::byte> back(blocks.size(), std::byte{0xa5});
       from_tiles(format, tiles_of(format, blocks, rows, columns), rows, columns, back);
@@ -66,16 +66,19 @@ TEST(Blocks, ComeBackFromTilesByteForByte) {
 }
 
 TEST(Blocks, EveryValueIsTheFormats) {
-  constexpr int64_t kRows = 35, kColumns = 96;
+  constexpr int64_t kRows = 101, kColumns = 96;
   for (const Format format : kFormats) {
     const std::vector<std::byte> blocks = some_blocks(format, kRows, kColumns);
     const std::vector<std::byte> tiles = tiles_of(format, blocks, kRows, kColumns);
+    const Shape shape{kRows, kColumns};
+    const Weight weight(ConstView(tiles.data(), DType::u8, stored_shape(format, shape)), format,
+                        shape);
     for (int64_t row = 0; row < kRows; ++row) {
       for (int64_t column = 0; column < kColumns; ++column) {
         const int64_t block = row * kColumns / 32 + column / 32;
         const float stated =
             stated_value(format, blocks.data() + block * block_bytes(format), column % 32);
-        const float value = tile_value(format, tiles.data(), kColumns, row, column);
+        const float value = tile_value(weight, row, column);
         if (std::isnan(stated) && std::isnan(value)) continue;
         ASSERT_EQ(std::bit_cast<uint32_t>(value), std::bit_cast<uint32_t>(stated))
             << name_of(format) << " " << row << " " << column;
@@ -86,12 +89,13 @@ TEST(Blocks, EveryValueIsTheFormats) {
 
 /// Row by row, step by step: what kernels count on.
 TEST(Blocks, LieInTilesAsStated) {
-  constexpr int64_t kRows = 18, kColumns = 64;
+  constexpr int64_t kRows = 4 * 16 + 18, kColumns = 64;
   for (const Format format : kFormats) {
     const std::vector<std::byte> blocks = some_blocks(format, kRows, kColumns);
     const std::vector<std::byte> tiles = tiles_of(format, blocks, kRows, kColumns);
-    const int64_t row = 17, block = 1, lane = 1;
-    const std::byte* tile = tiles.data() + (1 * 2 + block) * tile_bytes(format);
+    // Four groups of two blocks before, then those of two groups in turn.
+    const int64_t row = 4 * 16 + 17, block = 1, lane = 1;
+    const std::byte* tile = tiles.data() + (4 * 2 + block * 2 + 1) * tile_bytes(format);
     const std::byte* from = blocks.data() + (row * 2 + block) * block_bytes(format);
     EXPECT_EQ(half_at(tile + 2 * lane).bits, half_at(from).bits);
     if (has_least(format)) {

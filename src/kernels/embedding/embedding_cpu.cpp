@@ -79,7 +79,7 @@ void look_up_blocks(const EmbeddingLookup& a, int64_t row, T* y) {
   const int64_t columns = table.shape[1];
   float values[kBlockColumns] = {};
   for (int64_t b = 0; b < columns / kBlockColumns; ++b) {
-    if (row >= 0) widen_block(table.format, table.view.data(), columns, row, b, values);
+    if (row >= 0) widen_block(table, row, b, values);
     for (int64_t i = 0; i < kBlockColumns; ++i) {
       if constexpr (sizeof(T) == sizeof(float))
         y[b * kBlockColumns + i] = 0.0F + values[i];

@@ -71,7 +71,7 @@ TEST(Embedding, RowsInBlocksWidenExactly) {
     TestTensor wide(DType::f32, shape);
     wide.fill([&](int64_t i) {
       return static_cast<double>(
-          tile_value(format, tiles.data(), kColumns, i / kColumns, i % kColumns));
+          tile_value(table, i / kColumns, i % kColumns));
     });
     for (const DType y_type : kNarrow) {
       const auto run = [&](const Weight& from) {

@@ -109,7 +109,12 @@ void run_groups(const Product& product, const CodedRows& x, int64_t set, Range r
                 int64_t group) {
   constexpr int kVectors = kGroups * kTileVectors, kWidth = kGroups * static_cast<int>(kGroupRows);
   const std::byte* tile[kGroups];
-  for (int g = 0; g < kGroups; ++g) tile[g] = product.b.data + (group + g) * product.b.stride;
+  int64_t step = 0;  // from a block to the next
+  for (int g = 0; g < kGroups; ++g) {
+    const TileRun run = tile_run(kFormat, product.n, product.k, group + g);
+    tile[g] = product.b.data + run.begin;
+    step = run.step;
+  }
   FloatVec sum[kVectors][kRows];
 #pragma GCC unroll 8
   for (int v = 0; v < kVectors; ++v) {
@@ -117,20 +122,14 @@ void run_groups(const Product& product, const CodedRows& x, int64_t set, Range r
     for (int r = 0; r < kRows; ++r) sum[v][r] = hn::Zero(FloatTag());
   }
   const std::byte* codes = x.at(set, 0);
-  // One row leaves no weight in a cache for another: the next groups are fetched meanwhile.
-  constexpr int64_t kShortRun = 192 * 1024;
-  const int64_t next =
-      kRows == 1 && kGroups * product.b.stride <= kShortRun ? kGroups * product.b.stride : 0;
   for (int64_t b = 0; b < x.blocks; ++b, codes += x.block_bytes()) {
-    if (next != 0) {
-      for (int g = 0; g < kGroups; ++g) {
-        for (int64_t at = 0; at < tile_bytes(kFormat); at += 64)
-          __builtin_prefetch(tile[g] + next + at, 0, 2);
-      }
+    if (kRows == 1) {
+#pragma GCC unroll 4
+      for (int g = 0; g < kGroups; ++g) fetch_ahead<kFormat>(tile[g]);
     }
     add_block<kFormat, kRows, kGroups>(tile, codes, sum);
 #pragma GCC unroll 4
-    for (int g = 0; g < kGroups; ++g) tile[g] += tile_bytes(kFormat);
+    for (int g = 0; g < kGroups; ++g) tile[g] += step;
   }
   HWY_ALIGN float sums[kRows][kWidth];
 #pragma GCC unroll 8
@@ -151,9 +150,14 @@ void run_slab(const Product& product, const CodedRows& x, Range slab, Range grou
       run_groups<kFormat, kRows, count()>(product, x, (row - slab.begin) / kRows,
                                           {row, std::min(row + kRows, slab.end)}, group);
   };
-  int64_t g = groups.begin;
-  for (; g + kGroups <= groups.end; g += kGroups) run(g, std::integral_constant<int, kGroups>());
-  for (; g < groups.end; ++g) run(g, std::integral_constant<int, 1>());
+  for (int64_t g = groups.begin; g < groups.end;) {
+    if (g % kGroups == 0 && g + kGroups <= groups.end) {
+      run(g, std::integral_constant<int, kGroups>());
+      g += kGroups;
+    } else {
+      run(g++, std::integral_constant<int, 1>());
+    }
+  }
 }
 
 template <Format kFormat>

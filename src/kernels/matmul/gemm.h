@@ -20,8 +20,8 @@ namespace megalith::kernels::matmul {
 /// A matrix over k and one other index i. Element (i, k) lies at
 ///   i * stride + k   if k is contiguous
 ///   k * stride + i   otherwise
-/// B may be in blocks of k (tensor/blocks.h): then `stride` is the bytes of a group of rows, and
-/// the elements are what they widen to, of type f32.
+/// B may be in blocks of k (tensor/blocks.h): then its tiles are those of the whole product, and
+/// the elements what they widen to, of type f32.
 struct Operand {
   const std::byte* data = nullptr;
   DType dtype = DType::f32;

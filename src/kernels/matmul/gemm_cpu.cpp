@@ -42,7 +42,7 @@ void pack_b(const Product& product, Range columns, const GemmPlan& plan, const K
                         : b.format == Format::q4_0 ? pack_tiles<Format::q4_0, 2>
                                                    : pack_tiles<Format::q4_1, 2>;
   for (int r = block.first_run; r < block.end_run; ++r)
-    pack_run(b, product.n, columns, plan.runs[static_cast<size_t>(r)], block.steps, out);
+    pack_run(product, columns, plan.runs[static_cast<size_t>(r)], block.steps, out);
 }
 
 // What the plan takes for the size of panels is what the loops below make.

@@ -15,7 +15,7 @@ inline Operand operand_of(const ConstView& view, bool k_contiguous) {
 /// Of weights, plain or in blocks.
 inline Operand operand_of(const Weight& w_OI) {
   if (is_plain(w_OI.format)) return operand_of(w_OI.view, true);
-  return {w_OI.view.data(), DType::f32, w_OI.view.row_stride(), true, w_OI.format};
+  return {w_OI.view.data(), DType::f32, 0, true, w_OI.format};
 }
 
 /// y_TO = sum_I x[t, i] w[o, i]

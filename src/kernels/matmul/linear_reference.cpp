@@ -37,7 +37,7 @@ double shard_tree(const Term& term, int lo, int hi, int64_t width) {
 
 double read_weight(const Weight& w_OI, int64_t o, int64_t i) {
   if (is_plain(w_OI.format)) return read_double(w_OI.view, o, i);
-  return static_cast<double>(tile_value(w_OI.format, w_OI.view.data(), w_OI.shape[1], o, i));
+  return static_cast<double>(tile_value(w_OI, o, i));
 }
 
 }  // namespace

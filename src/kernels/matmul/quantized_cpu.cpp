@@ -19,20 +19,20 @@ namespace megalith::kernels::matmul {
 namespace HWY_NAMESPACE {
 namespace {
 
-/// Groups of rows of B from one on: chains advance side by side, because each waits for its own
-/// last sum.
+/// Groups of rows of B from one on, of one strip: chains advance side by side, because each waits
+/// for its own last sum.
 template <int kGroups>
 struct Groups {
   static constexpr int kVectors = kGroups * kTileVectors;
   const std::byte* tiles[kGroups];
-  /// From a tile to the one that comes into its place with the next groups; 0: not fetched ahead.
-  int64_t next = 0;
+  int64_t step = 0;  // from a block to the next
 
   Groups(const Product& product, int64_t group) {
-    for (int g = 0; g < kGroups; ++g) tiles[g] = product.b.data + (group + g) * product.b.stride;
-    // Longer runs are followed by the processor itself.
-    constexpr int64_t kShortRun = 192 * 1024;
-    if (kGroups * product.b.stride <= kShortRun) next = kGroups * product.b.stride;
+    for (int g = 0; g < kGroups; ++g) {
+      const TileRun run = tile_run(product.b.format, product.n, product.k, group + g);
+      tiles[g] = product.b.data + run.begin;
+      step = run.step;
+    }
   }
 };
 
@@ -56,11 +56,8 @@ HWY_INLINE void add_block(const Groups<kGroups>& groups, int64_t block, const fl
   const std::byte* tile[kGroups];
 #pragma GCC unroll 4
   for (int g = 0; g < kGroups; ++g) {
-    tile[g] = groups.tiles[g] + block * tile_bytes(kFormat);
-    if (groups.next != 0) {
-      for (int64_t at = 0; at < tile_bytes(kFormat); at += 64)
-        __builtin_prefetch(tile[g] + groups.next + at, 0, 2);
-    }
+    tile[g] = groups.tiles[g] + block * groups.step;
+    fetch_ahead<kFormat>(tile[g]);
   }
 #pragma GCC unroll 8
   for (int v = 0; v < kVectors; ++v)
@@ -98,7 +95,7 @@ HWY_INLINE void run_chains(const Groups<kGroups>& groups, int64_t begin, int64_t
     // Shards may end inside a block.
 #pragma GCC unroll 8
     for (int v = 0; v < kVectors; ++v) {
-      const std::byte* const tile = groups.tiles[v / kTileVectors] + block * tile_bytes(kFormat);
+      const std::byte* const tile = groups.tiles[v / kTileVectors] + block * groups.step;
       const int half = v % kTileVectors;
       add_column<kRows>(widen_column<kFormat>(tile, load_scales<kFormat>(tile, half), half,
                                               static_cast<int>(k % kBlockColumns)),
@@ -141,10 +138,14 @@ void run_groups(const Product& product, const std::vector<int>& merges, const fl
 template <Format kFormat, int kRows, int kGroups>
 void run_rows(const Product& product, const std::vector<int>& merges, const float* a, Range rows,
               Range groups) {
-  int64_t g = groups.begin;
-  for (; g + kGroups <= groups.end; g += kGroups)
-    run_groups<kFormat, kRows, kGroups>(product, merges, a, rows, g);
-  for (; g < groups.end; ++g) run_groups<kFormat, kRows, 1>(product, merges, a, rows, g);
+  for (int64_t g = groups.begin; g < groups.end;) {
+    if (g % kGroups == 0 && g + kGroups <= groups.end) {
+      run_groups<kFormat, kRows, kGroups>(product, merges, a, rows, g);
+      g += kGroups;
+    } else {
+      run_groups<kFormat, kRows, 1>(product, merges, a, rows, g++);
+    }
+  }
 }
 
 template <Format kFormat>
@@ -155,14 +156,14 @@ void run_format(const Product& product, const std::vector<int>& merges, int rows
     case 1:
       return run_rows < kFormat, 1, kWide ? 4 : 2 > (product, merges, a, rows, groups);
     case 2:
-      return run_rows < kFormat, 2, kWide ? 2 : 1 > (product, merges, a, rows, groups);
+      return run_rows < kFormat, 2, kWide ? 4 : 1 > (product, merges, a, rows, groups);
     case 4:
-      return run_rows < kFormat, 4, kWide ? 2 : 1 > (product, merges, a, rows, groups);
+      return run_rows < kFormat, 4, kWide ? 4 : 1 > (product, merges, a, rows, groups);
     default:
       break;
   }
 #if HWY_CAP_GE512
-  if (rows_at_once == 8) return run_rows<kFormat, 8, 1>(product, merges, a, rows, groups);
+  if (rows_at_once == 8) return run_rows<kFormat, 8, 2>(product, merges, a, rows, groups);
   return run_rows<kFormat, 16, 1>(product, merges, a, rows, groups);
 #endif
 }

@@ -77,10 +77,8 @@ struct QuantizedLayer {
     Layer plain(c, {x.dtype(), DType::f32, y.dtype()});
     plain.x.fill([&](int64_t i) { return x.at(i); });
     const Weight w = weight();
-    plain.w.fill([&](int64_t i) {
-      return static_cast<double>(
-          tile_value(format, w.view.data(), c.inputs, i / c.inputs, i % c.inputs));
-    });
+    plain.w.fill(
+        [&](int64_t i) { return static_cast<double>(tile_value(w, i / c.inputs, i % c.inputs)); });
     return plain;
   }
   std::string name(std::string_view device) const {

@@ -63,6 +63,15 @@ HWY_INLINE WordVec load_codes(const std::byte* tile, int step, int v) {
   return hn::LoadU(WordTag(), reinterpret_cast<const uint32_t*>(from));
 }
 
+/// Tiles come in the order in which they lie in memory; hardware alone does not keep up where a
+/// page ends.
+template <Format kFormat>
+HWY_INLINE void fetch_ahead(const std::byte* tile) {
+  constexpr int64_t kAhead = 4096;
+  for (int64_t at = 0; at < tile_bytes(kFormat); at += 64)
+    __builtin_prefetch(tile + kAhead + at, 0, 3);
+}
+
 template <Format kFormat>
 HWY_INLINE FloatVec value_of(FloatVec code, const TileScales& scales) {
   if constexpr (has_least(kFormat)) return hn::MulAdd(scales.scale, code, scales.least);
@@ -122,20 +131,20 @@ HWY_INLINE FloatVec widen_column(const std::byte* tile, const TileScales& scales
 /// Panels of kVectors vectors of columns for the k of a run, as pack_panels() makes them of plain
 /// operands (pack-inl.h): columns beyond the last group are those of the last.
 template <Format kFormat, int kVectors>
-void pack_tiles(const Operand& operand, int64_t num_columns, Range columns, const KRun& run,
-                int64_t block_steps, float* out) {
+void pack_tiles(const Product& product, Range columns, const KRun& run, int64_t block_steps,
+                float* out) {
   constexpr int kPitch = kVectors * static_cast<int>(kFloatLanes);
-  const int64_t last = num_groups(num_columns) - 1;
+  const int64_t last = num_groups(product.n) - 1;
   out += run.step * kPitch;
   for (int64_t c = columns.begin; c < columns.end; c += kPitch, out += kPitch * block_steps) {
     for (int i = 0; i < kVectors; ++i) {
       const int64_t column = c + i * kFloatLanes;
       const int v = static_cast<int>(column % kGroupRows / kFloatLanes);
-      const std::byte* const tiles =
-          operand.data + std::min(column / kGroupRows, last) * operand.stride;
+      const TileRun tiles =
+          tile_run(kFormat, product.n, product.k, std::min(column / kGroupRows, last));
       float* to = out + i * kFloatLanes;
       for (int64_t k = run.begin; k < run.end;) {
-        const std::byte* const tile = tiles + k / kBlockColumns * tile_bytes(kFormat);
+        const std::byte* const tile = product.b.data + tiles.begin + k / kBlockColumns * tiles.step;
         const TileScales scales = load_scales<kFormat>(tile, v);
         if (k % kBlockColumns != 0 || k + kBlockColumns > run.end) {
           const int in_block = static_cast<int>(k % kBlockColumns);
