@@ -17,9 +17,9 @@ def main():
     file, most = sys.argv[1], int(sys.argv[2])
     parameters = xllamacpp.CommonParams()
     parameters.model.path = file
-    parameters.n_ctx, parameters.n_parallel, parameters.warmup = 512, 1, False
+    parameters.n_ctx, parameters.n_parallel, parameters.warmup = 2048, 1, False
     parameters.cache_type_k = parameters.cache_type_v = xllamacpp.ggml_type.GGML_TYPE_F32
-    parameters.cpuparams.n_threads = 1
+    parameters.cpuparams.n_threads = 2
     server = xllamacpp.Server(parameters)
     ids, found = json.load(sys.stdin), []
     for i in range(1, len(ids)):

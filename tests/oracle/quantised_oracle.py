@@ -6,8 +6,9 @@ Bytes:    matrices that `convert --quantize` and `--quantize-tensor` write are t
           tables of tokens and of logits in q8_0 where the others have 4 bits
 Held:     a file's blocks, held as they are, score with the bits of the same values widened to f32 by gguf, in a folder; so does
           `--quantize` on the model that the file was made from
-Run:      llama.cpp's probabilities of the tokens of a text give a perplexity within 0.1 % of megalith's over the same tokens, of
-          SmolLM2-135M-Instruct (Q4_1); its greedy texts are compared in gguf_oracle.py
+Run:      llama.cpp's probabilities of the tokens of a text, from SmolLM2-135M-Instruct (Q4_1) widened to f32, give a perplexity
+          within 0.1 % of megalith's from the blocks; with the blocks themselves llama.cpp rounds activations to 8 bits, and
+          the bound is 2 %
 Fast:     `--numerics fast` moves the perplexity of SmolLM2 by less than 1 %
 
     quantised_oracle.py --megalith build/release/megalith --text FILE
@@ -113,19 +114,21 @@ def compare_real(checks, program, folder, text):
         return
     tokenizer = transformers.AutoTokenizer.from_pretrained(file.parent, gguf_file=file.name)
     ids = tokenizer(text).input_ids[:160]
-    theirs = llama_cpp(file, ids)
-    checks.expect("SmolLM2: llama.cpp runs it", theirs is not None)
-    if theirs is None:
-        return
-    mine = scores(program, file, [ids], folder / "text.jsonl")[0]
-    pairs = [(mine[i - 1], value) for i, value in theirs["logprobs"] if value is not None]
-    nll = [-sum(values) / len(pairs) for values in zip(*pairs)]
-    ratio = math.exp(nll[0] - nll[1])
-    checks.expect("SmolLM2: perplexity of llama.cpp within 0.1 %", len(pairs) > 100 and abs(ratio - 1) < 1e-3,
-                  f"{len(pairs)} tokens, {math.exp(nll[0]):.4f} against {math.exp(nll[1]):.4f}")
     wide = folder / "smollm2-widened.gguf"
     widen_file(file, wide)
+    mine = scores(program, file, [ids], folder / "text.jsonl")[0]
     checks.expect("SmolLM2: scores of the widened values, to the bit", scores(program, wide, [ids], folder / "text.jsonl")[0] == mine)
+    # With blocks llama.cpp rounds activations to 8 bits too, which the values alone do not ask for.
+    for name, model, bound in (("the widened values", wide, 1e-3), ("the blocks", file, 2e-2)):
+        theirs = llama_cpp(model, ids)
+        checks.expect(f"SmolLM2: llama.cpp runs {name}", theirs is not None)
+        if theirs is None:
+            continue
+        pairs = [(mine[i - 1], value) for i, value in theirs["logprobs"] if value is not None]
+        nll = [-sum(values) / len(pairs) for values in zip(*pairs)]
+        ratio = math.exp(nll[0] - nll[1])
+        checks.expect(f"SmolLM2: perplexity of llama.cpp with {name} within {100 * bound:g} %", len(pairs) > 100 and abs(ratio - 1) < bound,
+                      f"{len(pairs)} tokens, {math.exp(nll[0]):.4f} against {math.exp(nll[1]):.4f}")
     fast = scores(program, file, [ids], folder / "text.jsonl", "--numerics", "fast")[0]
     change = math.exp((sum(mine) - sum(fast)) / len(mine))
     checks.expect("SmolLM2: fast numerics", abs(change - 1) < 1e-2, f"perplexity times {change:.5f}")
