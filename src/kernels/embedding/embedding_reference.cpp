@@ -10,8 +10,7 @@ void embedding_lookup_reference(Exec&, const EmbeddingLookup& a) {
   const Weight& table = a.table_VH;
   const auto at = [&](int64_t row, int64_t column) {
     if (is_plain(table.format)) return read_double(table, row, column);
-    return static_cast<double>(
-        tile_value(table, row, column));
+    return static_cast<double>(tile_value(table, row, column));
   };
   for (int64_t t = 0; t < a.y_TH.size(0); ++t) {
     const int64_t row = local_row(a.ids_T.as<int32_t>()[t], a.vocab_begin, table.shape[0]);

@@ -70,8 +70,7 @@ TEST(Embedding, RowsInBlocksWidenExactly) {
     const Weight table(ConstView(tiles.data(), DType::u8, stored), format, shape);
     TestTensor wide(DType::f32, shape);
     wide.fill([&](int64_t i) {
-      return static_cast<double>(
-          tile_value(table, i / kColumns, i % kColumns));
+      return static_cast<double>(tile_value(table, i / kColumns, i % kColumns));
     });
     for (const DType y_type : kNarrow) {
       const auto run = [&](const Weight& from) {
