@@ -25,6 +25,11 @@ void CheckpointOptions::declare(CLI::App& command) {
                   "exact: the same on every machine; fast: what this one does fastest")
       ->check(CLI::IsMember({"exact", "fast"}))
       ->capture_default_str();
+  command
+      .add_option("--quantize", quantize,
+                  "hold the weights of products in blocks of 8 or 4 bits, rounded as convert "
+                  "--quantize does; a GGUF file's own blocks are held as they are without it")
+      ->check(CLI::IsMember({"q8_0", "q4_0", "q4_1"}));
   command.add_option("--threads", threads, "of all ranks of this process; 0: all cores")
       ->check(CLI::Range(0, 1024))
       ->capture_default_str();
@@ -41,7 +46,20 @@ void CheckpointOptions::declare(CLI::App& command) {
       ->allow_extra_args(false);
 }
 
+void CheckpointOptions::declare_cache(CLI::App& command) {
+  command
+      .add_option("--kv-dtype", kv_dtype,
+                  "what keys and values are kept as for later tokens; q8_0: codes of 8 bits with a "
+                  "scale for 32 (default: as --dtype)")
+      ->check(CLI::IsMember({"f32", "bf16", "q8_0"}));
+}
+
 namespace {
+
+std::optional<DType> cache_dtype_of(const CheckpointOptions& options) {
+  if (options.kv_dtype == "q8_0") return DType::i8;
+  return dtype_from_name(options.kv_dtype);
+}
 
 kernels::Numerics numerics_of(const CheckpointOptions& options) {
   return options.numerics == "fast" ? kernels::Numerics::fast : kernels::Numerics::exact;
@@ -104,7 +122,9 @@ engine::InferenceModel::Options model_options(const CheckpointOptions& options,
       .compute = options.dtype == "bf16" ? DType::bf16 : DType::f32,
       .numerics = numerics_of(options),
       .tensor_shards = source.tensor_shards(),
-      .layout = layout_of(options, ranks, source.tensor_shards())};
+      .layout = layout_of(options, ranks, source.tensor_shards()),
+      .formats = source.storage_formats(format_from_name(options.quantize)),
+      .cache = cache_dtype_of(options)};
   engine::InferenceModel::check(source.spec(), made, options.path);
   return made;
 }
@@ -118,7 +138,9 @@ void on_model_ranks(const CheckpointOptions& options, const store::ModelSource& 
   on_ranks(rank_options, launch, [&](const RankPlace& place) {
     if (launch) {
       comm::require_same(place.world, "the model", source.weights().fingerprint());
-      comm::require_same(place.world, "an option", options.dtype + " " + options.numerics);
+      comm::require_same(place.world, "an option",
+                         fmt::format("{} {} {} {}", options.dtype, options.numerics,
+                                     options.quantize, options.kv_dtype));
       comm::require_same(place.world, "the input", sha256(std::as_bytes(std::span(input))));
     }
     engine::InferenceModel model(source.spec(), place.device, place.world, made);

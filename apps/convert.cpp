@@ -3,13 +3,117 @@
 #include "store/convert.h"
 
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include <memory>
 #include <nlohmann/json.hpp>
 
 #include "apps/command.h"
+#include "base/file.h"
+#include "engine/inference_model.h"
+#include "evaluate/divergence.h"
+#include "store/model_source.h"
 
 namespace megalith::apps {
+namespace {
+
+/// A text lies in memory whole.
+constexpr int64_t kMostCheckedBytes = int64_t{1} << 30;
+
+struct Conversion {
+  std::string from, to, format = "hf", dtype, quantize, check;
+  std::vector<std::string> choices;
+  bool weights_only = false;
+};
+
+void check_conversion(const Conversion& o) {
+  if (o.format == "gguf") return;
+  const std::pair<const char*, bool> given[] = {{"--quantize", !o.quantize.empty()},
+                                                {"--quantize-tensor", !o.choices.empty()},
+                                                {"--check", !o.check.empty()},
+                                                {"--weights-only", o.weights_only}};
+  for (const auto& [option, is_given] : given)
+    if (is_given) throw UserError("{} needs --format gguf", option);
+}
+
+/// A model that reads, with the weights as the source has them.
+std::unique_ptr<engine::InferenceModel> reading_model(const store::ModelSource& source,
+                                                      device::Device& device) {
+  auto model = std::make_unique<engine::InferenceModel>(
+      source.spec(), device,
+      engine::InferenceModel::Options{.tensor_shards = source.tensor_shards(),
+                                      .formats = source.storage_formats(std::nullopt)});
+  source.fill(model->parameters(), device);
+  return model;
+}
+
+/// What the text loses with the weights that were written, in exact arithmetic.
+class TextCheck {
+ public:
+  /// UserError for a text that cannot be read, before anything is converted.
+  explicit TextCheck(const Conversion& o) : original_(store::ModelSource::open(o.from)) {
+    engine::require_one_stack(original_.spec(), "--check");
+    ids_ = original_.require_tokenizer().encode(read_file(o.check, kMostCheckedBytes), true);
+    if (ids_.size() < 2)
+      throw UserError("{}: has {} tokens; at least 2 are needed to predict one", o.check,
+                      ids_.size());
+  }
+  evaluate::Divergence run(const std::string& written, bool shows) const {
+    const auto device = device::make_device(device::cpu_target(available_cores()));
+    const auto source = store::ModelSource::open(written, original_.tensor_shards());
+    const auto before = reading_model(original_, *device), after = reading_model(source, *device);
+    evaluate::OnProgress progress;
+    if (shows) progress = [](int64_t done) { fmt::print(stderr, "\r{} tokens", done); };
+    return evaluate::divergence(before->engine(), after->engine(), ids_, progress);
+  }
+
+ private:
+  store::ModelSource original_;
+  std::vector<int32_t> ids_;
+};
+
+void print_conversion(const Conversion& o, const store::ConvertResult& result,
+                      const std::optional<evaluate::Divergence>& checked, bool json) {
+  if (!json) {
+    fmt::print(stderr, "{}: {} tensors, {} parameters\n", o.to, result.tensors, result.parameters);
+    if (checked) {
+      fmt::print(
+          "{} tokens: perplexity {:.4f} before, {:.4f} after; mean KL divergence {:.6f}; the same "
+          "token is most likely for {:.2f} %\n",
+          checked->tokens, checked->perplexity(), checked->other_perplexity(), checked->mean_kl(),
+          100 * checked->same_choice_fraction());
+    }
+    return;
+  }
+  nlohmann::ordered_json line{
+      {"tensors", result.tensors}, {"parameters", result.parameters}, {"sha256", result.sha256}};
+  if (checked) {
+    line["tokens"] = checked->tokens;
+    line["perplexity"] = checked->perplexity();
+    line["quantized_perplexity"] = checked->other_perplexity();
+    line["mean_kl"] = checked->mean_kl();
+    line["same_choice_fraction"] = checked->same_choice_fraction();
+  }
+  print_json(line);
+}
+
+int run_conversion(const Conversion& o, bool json) {
+  check_conversion(o);
+  std::vector<store::TensorChoice> choices;
+  for (const std::string& choice : o.choices) choices.push_back(store::parse_choice(choice));
+  std::optional<TextCheck> check;
+  if (!o.check.empty()) check.emplace(o);
+  const store::ConvertResult result = store::convert(
+      o.from, o.to, o.format, o.quantize.empty() ? o.dtype : o.quantize, store::kShardBytes,
+      o.weights_only ? store::Tokenizers::left_out : store::Tokenizers::carried,
+      std::move(choices));
+  std::optional<evaluate::Divergence> checked;
+  if (check) checked = check->run(o.to, !json && isatty(STDERR_FILENO) == 1);
+  print_conversion(o, result, checked, json);
+  return 0;
+}
+
+}  // namespace
 
 void add_convert(CLI::App& app, Invocation& invocation) {
   CLI::App& c = add_command(
@@ -17,12 +121,9 @@ void add_convert(CLI::App& app, Invocation& invocation) {
       "between Megalith checkpoints, Hugging Face folders and GGUF files",
       "  megalith convert --from runs/demo --to demo-hf --format hf\n"
       "  megalith convert --from gpt2 --to gpt2-megalith --format megalith --dtype bf16\n"
-      "  megalith convert --from runs/demo --to demo.gguf --format gguf --quantize q8_0\n");
-  struct Options {
-    std::string from, to, format = "hf", dtype, quantize;
-    bool weights_only = false;
-  };
-  auto o = std::make_shared<Options>();
+      "  megalith convert --from runs/demo --to demo.gguf --format gguf --quantize q4_0 "
+      "--check text.txt\n");
+  auto o = std::make_shared<Conversion>();
   c.add_option("--from", o->from, "run folder, checkpoint folder, Hugging Face folder or GGUF file")
       ->required();
   c.add_option("--to", o->to, "folder, or GGUF file, to make")->required();
@@ -31,27 +132,32 @@ void add_convert(CLI::App& app, Invocation& invocation) {
       ->capture_default_str();
   auto* const dtype = c.add_option("--dtype", o->dtype, "storage type to write (default: as it is)")
                           ->check(CLI::IsMember({"f32", "bf16", "f16"}));
-  c.add_option("--quantize", o->quantize, "block format of the matrices of a GGUF file")
+  c.add_option(
+       "--quantize", o->quantize,
+       "block format of the matrices of a GGUF file; of 4 bits, the tables of tokens and of "
+       "logits get q8_0")
       ->check(CLI::IsMember({"q8_0", "q4_0", "q4_1"}))
       ->excludes(dtype);
+  c.add_option(
+       "--quantize-tensor", o->choices,
+       "PATTERN=TYPE: f32, bf16, f16, q8_0, q4_0 or q4_1 for the matrices whose name in the "
+       "GGUF file matches, where * stands for anything (repeatable; the last one counts)")
+      ->take_all()
+      ->allow_extra_args(false)
+      ->check([](const std::string& text) {
+        try {
+          store::parse_choice(text);
+        } catch (const UserError& error) {
+          return std::string(error.what());
+        }
+        return std::string();
+      });
+  c.add_option("--check", o->check,
+               "a text to read with the model before and after: both perplexities and the mean "
+               "divergence are printed");
   c.add_flag("--weights-only", o->weights_only, "write a GGUF file without the tokenizer");
   c.callback([=, &invocation] {
-    invocation.run = [=, &invocation] {
-      if (!o->quantize.empty() && o->format != "gguf")
-        throw UserError("--quantize {} needs --format gguf", o->quantize);
-      if (o->weights_only && o->format != "gguf")
-        throw UserError("--weights-only needs --format gguf");
-      const std::string& stored = o->quantize.empty() ? o->dtype : o->quantize;
-      const store::ConvertResult r = store::convert(
-          o->from, o->to, o->format, stored, store::kShardBytes,
-          o->weights_only ? store::Tokenizers::left_out : store::Tokenizers::carried);
-      if (invocation.json) {
-        print_json({{"tensors", r.tensors}, {"parameters", r.parameters}, {"sha256", r.sha256}});
-      } else {
-        fmt::print(stderr, "{}: {} tensors, {} parameters\n", o->to, r.tensors, r.parameters);
-      }
-      return 0;
-    };
+    invocation.run = [=, &invocation] { return run_conversion(*o, invocation.json); };
   });
 }
 

@@ -26,6 +26,7 @@ nlohmann::ordered_json facts() {
   const std::string_view refused = device::bf16_instruction_refused();
   json["bf16_products"] = refused.empty() ? "VDPBF16PS" : fmt::format("FMA: {}", refused);
   json["amx"] = target.has_amx;
+  json["dot_products_of_8_bits"] = target.has_dot8;
   json["version"] = kVersion;
   json["devices"] = {"cpu", "trace"};
   json["libraries"] = {{"oneDNN", kernels::library_version()},

@@ -204,6 +204,7 @@ void add_generate(CLI::App& app, Invocation& invocation) {
                   "--json-schema person.json\n");
   auto o = std::make_shared<GenerateOptions>();
   o->checkpoint.declare(c);
+  o->checkpoint.declare_cache(c);
   auto* const prompt = c.add_option("--prompt", o->prompt, "the text to continue");
   c.add_option("--messages", o->messages,
                std::string("instead: a conversation to answer, by the model's chat template; ") +

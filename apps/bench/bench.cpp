@@ -55,6 +55,11 @@ void add_decode_options(CLI::App& c, DecodeShape& d) {
   }
   c.add_flag("--profile", d.profile, "time by kernel of as many further tokens");
   c.add_option("--dtype", d.dtype)->check(CLI::IsMember({"f32", "bf16"}))->capture_default_str();
+  c.add_option("--quantize", d.quantize, "hold the weights of products in blocks of 8 or 4 bits")
+      ->check(CLI::IsMember({"q8_0", "q4_0", "q4_1"}));
+  c.add_option("--numerics", d.numerics, "fast: rows that meet blocks are rounded to 8 bits")
+      ->check(CLI::IsMember({"exact", "fast"}))
+      ->capture_default_str();
 }
 
 /// A command below `bench`, with the options that all of them have.
@@ -116,7 +121,8 @@ void add_bench_layouts(CLI::App& parent, Invocation& invocation) {
 void add_bench_decode(CLI::App& parent, Invocation& invocation) {
   auto [c, o] = add_bench_command(parent, invocation, "decode",
                                   "prefill and decoding of a model with made-up weights",
-                                  "  megalith bench decode --dtype bf16\n");
+                                  "  megalith bench decode --dtype bf16\n"
+                                  "  megalith bench decode --dtype f32 --quantize q8_0\n");
   auto d = std::make_shared<DecodeShape>();
   add_decode_options(*c, *d);
   c->callback([=, &invocation] {

@@ -14,6 +14,7 @@
 #include "generate/sampling.h"
 #include "kernels/elementwise/pointwise.h"
 #include "kernels/reduction/read_bandwidth.h"
+#include "store/quantization.h"
 
 namespace megalith::apps {
 namespace {
@@ -49,6 +50,10 @@ void draw_weights(parameters::ParameterSet& set, kernels::Exec& exec) {
   for (parameters::Parameter& parameter : set.all()) {
     std::vector<float> host(static_cast<size_t>(parameter.local_elements()));
     initial_value(parameter, kSeed, DType::f32, host.data());
+    if (!is_plain(parameter.format())) {
+      set.load_blocks(exec.device, parameter, store::to_blocks(parameter.format(), host).value());
+      continue;
+    }
     const device::Tensor drawn = exec.workspace.tensor(DType::f32, parameter.local_shape());
     exec.device.wait(exec.device.copy_to_device(drawn, host.data()));
     kernels::cast(exec, drawn, parameter.mutable_compute());
@@ -132,6 +137,9 @@ int bench_decode(const DecodeShape& d, const BenchOptions& o, bool json) {
   engine::InferenceModel::Options options;
   const auto device = device::make_device(device::cpu_target(o.count()));
   options.compute = d.dtype == "bf16" ? DType::bf16 : DType::f32;
+  options.numerics = d.numerics == "fast" ? kernels::Numerics::fast : kernels::Numerics::exact;
+  if (const auto format = format_from_name(d.quantize))
+    options.formats = store::formats_in_blocks(spec, options.tensor_shards, *format);
   engine::InferenceModel model(spec, *device, options);
   kernels::Exec exec(*device);
   draw_weights(model.parameters(), exec);

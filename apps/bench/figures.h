@@ -120,7 +120,7 @@ int bench_train(const RecipeOptions& recipe_options, const BenchOptions& options
 
 struct DecodeShape {
   models::Sizes sizes;
-  std::string family = "gpt2", dtype = "bf16";
+  std::string family = "gpt2", dtype = "bf16", quantize, numerics = "exact";
   int64_t prompt = 64, tokens = 128;
   bool profile = false;  // of as many further tokens
   int64_t new_tokens() const { return (profile ? 2 : 1) * tokens; }

@@ -55,6 +55,10 @@ def write_model(path, a):
         values = rng.standard_normal((rows, columns), dtype=np.float32) * 0.02
         if a.dtype == "f32":
             writer.add_tensor(name, values)
+        elif a.dtype != "bf16":  # blocks; of 4 bits, the tables of the vocabulary have 8, as in llama.cpp's own files
+            is_table = name in ("token_embd.weight", "output.weight")
+            kind = gguf.GGMLQuantizationType["Q8_0" if is_table else a.dtype.upper()]
+            writer.add_tensor(name, gguf.quantize(values, kind), raw_dtype=kind)
         else:  # bf16: the upper halves, rounded to nearest even
             bits = values.view(np.uint32)
             halves = ((bits + 0x7FFF + ((bits >> 16) & 1)) >> 16).astype(np.uint16)
@@ -98,7 +102,7 @@ def main():
     p.add_argument("--kv-heads", type=int, help="llama; as many as heads unless given")
     p.add_argument("--ffn", type=int, help="llama")
     p.add_argument("--threads", type=int, required=True)
-    p.add_argument("--dtype", choices=("f32", "bf16"), default="bf16")
+    p.add_argument("--dtype", choices=("f32", "bf16", "q8_0", "q4_0", "q4_1"), default="bf16")
     a = p.parse_args()
     with tempfile.TemporaryDirectory() as folder:
         path = os.path.join(folder, "model.gguf")

@@ -67,8 +67,18 @@ Isa detect_isa() {
   return bf16_instruction_refused().empty() ? Isa::avx512_bf16 : Isa::avx512;
 }
 
+bool cpu_has_dot8(Isa isa) {
+  if (isa > detect_isa()) return false;
+  unsigned a = 0, b = 0, c = 0, d = 0;
+  // The operating system's consent is covered by the check of the instruction set.
+  if (isa != Isa::avx2) return __get_cpuid_count(7, 0, &a, &b, &c, &d) != 0 && (c >> 11 & 1U) != 0;
+  return __get_cpuid_count(7, 1, &a, &b, &c, &d) != 0 && (a >> 4 & 1U) != 0;
+}
+
 Target cpu_target(int num_threads) {
-  return {.isa = detect_isa(), .num_threads = num_threads, .has_amx = has_amx()};
+  const Isa isa = detect_isa();
+  return {
+      .isa = isa, .num_threads = num_threads, .has_amx = has_amx(), .has_dot8 = cpu_has_dot8(isa)};
 }
 
 std::string cpu_name() {

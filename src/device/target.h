@@ -27,6 +27,7 @@ struct Target {
   Isa isa = Isa::avx2;                // for cpu
   int num_threads = 1;                // for cpu
   bool has_amx = false;               // for cpu: tiles of bf16, which only `fast` may use
+  bool has_dot8 = false;              // for cpu: dot products of 8 bits, for `fast` alone
   /// Ranks that are threads of this process and share its address space.
   int ranks_here = 1;
   friend bool operator==(const Target&, const Target&) = default;
@@ -35,6 +36,9 @@ struct Target {
 /// The best instruction set of this machine for our kernels. UserError when it lacks AVX2 or FMA. A
 /// CPU whose bf16 instruction is of no use (cpu/bf16_instruction.h) has avx512.
 Isa detect_isa();
+/// Whether this machine multiplies bytes four at a time (VPDPBUSD) in the vectors of an instruction
+/// set: AVX512-VNNI, or AVX-VNNI for those of AVX2.
+bool cpu_has_dot8(Isa isa);
 /// This machine's CPU, for `num_threads` threads.
 Target cpu_target(int num_threads);
 /// "AMD EPYC 9654 96-Core Processor"

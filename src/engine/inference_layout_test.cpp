@@ -3,8 +3,10 @@
 // a text, and logits while it is read through the cache.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <numeric>
+#include <optional>
 
 #include "comm/backends.h"
 #include "engine/inference_model.h"
@@ -54,13 +56,16 @@ void fill(parameters::ParameterSet& set, device::Device& device, uint64_t seed) 
 }
 
 /// A reading on every rank of the layout; logits of the last stage.
-std::vector<Reading> read(const Settings& s, const parallel::Layout& layout, DType compute) {
+std::vector<Reading> read(const Settings& s, const parallel::Layout& layout, DType compute,
+                          std::optional<DType> cache_dtype = {}) {
   std::vector<Reading> readings(static_cast<size_t>(layout.num_ranks()));
   comm::run_ranks(layout.num_ranks(), [&](comm::Communicator& world) {
     const auto device = device::make_cpu_device(1);
-    InferenceModel model(
-        s.model, *device, world,
-        {.compute = compute, .tensor_shards = s.split.tensor_shards, .layout = layout});
+    InferenceModel model(s.model, *device, world,
+                         {.compute = compute,
+                          .tensor_shards = s.split.tensor_shards,
+                          .layout = layout,
+                          .cache = cache_dtype});
     fill(model.parameters(), *device, s.seed);
     Reading& mine = readings[static_cast<size_t>(world.rank())];
     const std::vector<int32_t> ids = text();
@@ -107,6 +112,28 @@ INSTANTIATE_TEST_SUITE_P(
                                          parallel::Layout{.pipeline = 2},
                                          parallel::Layout{.pipeline = 3},
                                          parallel::Layout{.tensor = 2, .pipeline = 2})));
+
+/// Keys and values that are kept rounded: scores, which keep none, are the same, logits near.
+TEST(CacheType, RoundsWhatLaterTokensSeeUnderEveryLayoutAlike) {
+  for (const char* name : {"llama", "gpt2", "t5"}) {
+    const Settings s = settings_named(name);
+    const Reading wide = read(s, {}, DType::f32)[0];
+    for (const DType cache : {DType::bf16, DType::i8}) {
+      const Reading alone = read(s, {}, DType::f32, cache)[0];
+      EXPECT_EQ(alone.scores, wide.scores);
+      double worst = 0;
+      for (size_t i = 0; i < wide.logits.size(); ++i)
+        for (size_t v = 0; v < wide.logits[i].size(); ++v)
+          worst = std::max(worst, std::abs(static_cast<double>(alone.logits[i][v]) -
+                                           static_cast<double>(wide.logits[i][v])));
+      EXPECT_GT(worst, 0) << name;
+      EXPECT_LT(worst, 0.05) << name << " " << name_of(cache);
+      for (const parallel::Layout& layout :
+           {parallel::Layout{.tensor = 2}, parallel::Layout{.pipeline = 2}})
+        EXPECT_EQ(read(s, layout, DType::f32, cache).back().logits, alone.logits) << name;
+    }
+  }
+}
 
 // What a decoder makes of a text token by token, with its caches, is what it makes of it at once.
 TEST(EncoderDecoder, CachedLogitsAreThoseOfScores) {

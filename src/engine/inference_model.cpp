@@ -12,6 +12,8 @@ Settings settings_of(const models::ModelSpec& spec, const InferenceModel::Option
   settings.layout = options.layout;
   settings.split.tensor_shards = options.tensor_shards;
   settings.numerics = options.numerics;
+  settings.formats = options.formats;
+  settings.cache = options.cache;
   settings.weights = settings.activations = options.compute;
   if (options.layout.chunks > 1) settings.pipeline_schedule = parallel::ScheduleKind::interleaved;
   return settings;

@@ -32,6 +32,10 @@ kernels::KvCacheShape shape_of(const layers::AttentionSpec& attention, int tenso
   return {dtype, kv_heads_here(attention.kv_heads, tensor), attention.head_dim, blocks};
 }
 
+DType cache_dtype(const Settings& settings) {
+  return settings.cache.value_or(settings.activations);
+}
+
 }  // namespace
 
 std::vector<KvGroup> kv_groups(const models::ModelSpec& spec) {
@@ -67,7 +71,7 @@ KvBlocks::KvBlocks(ShardedModel& model, std::vector<int64_t> counts)
         [&](const KvGroup& group, const layers::AttentionSpec& attention) {
           const size_t g = group_of(groups_, group);
           const kernels::KvCacheShape shape = shape_of(attention, model.mesh().layout().tensor,
-                                                       model.settings().activations, counts_[g]);
+                                                       cache_dtype(model.settings()), counts_[g]);
           storage_.push_back(arena.tensor(shape.dtype, Shape{kernels::kv_cache_elements(shape)}));
           (group.is_memory ? chunk.memory : chunk.layers).push_back({shape, storage_.back(), g});
         });

@@ -6,6 +6,7 @@
 #include <algorithm>
 
 #include "models/decoder.h"
+#include "tensor/blocks.h"
 
 namespace megalith::engine {
 namespace {
@@ -75,7 +76,42 @@ void check_frozen(const Settings& s, std::vector<std::string>& faults) {
     faults.emplace_back("optimizer.frozen leaves no parameter to train; take a pattern away");
 }
 
+/// Tensor ranks hold whole blocks of the columns that they share.
+void check_formats(const Settings& s, std::vector<std::string>& faults) {
+  if (s.formats.empty() || s.layout.tensor == 1 || !faults.empty()) return;
+  parameters::ParameterSet set(s.declaration_rule());
+  const models::Decoder declarations(s.model, set, models::Stage::whole(s.model),
+                                     partition_of(s, 0));
+  for (const parameters::Parameter& parameter : set.all()) {
+    const parameters::Declaration& declared = parameter.declaration();
+    const bool is_cut = declared.format && !is_plain(*declared.format) && declared.shard.dim == 1;
+    if (!is_cut || parameter.local_shape()[1] % kBlockColumns == 0) continue;
+    faults.push_back(fmt::format(
+        "parallel.tensor {} cuts the {} columns of {} inside of blocks of {} in {}; set another "
+        "parallel.tensor, or leave the weights as they are",
+        s.layout.tensor, parameter.shape()[1], parameter.name(), kBlockColumns, *declared.format));
+    return;
+  }
+}
+
 }  // namespace
+
+parameters::DeclarationRule Settings::declaration_rule() const {
+  if (formats.empty()) return optim::freezing_rule(frozen);
+  return [freezes = optim::freezing_rule(frozen),
+          stored = formats](parameters::Declaration& declaration) {
+    if (freezes) freezes(declaration);
+    const auto found = stored.find(declaration.name);
+    if (found != stored.end()) declaration.format = found->second;
+  };
+}
+
+layers::Partition partition_of(const Settings& settings, int tensor_rank) {
+  const bool sequence = settings.sequence_parallel();
+  const int ranks = settings.layout.tensor;
+  return {settings.split.tensor_shards, ranks, tensor_rank,
+          exact_div(settings.token_partials(), sequence ? ranks : 1), sequence};
+}
 
 void check(const Settings& s, const std::string& where) {
   std::vector<std::string> faults = parallel::layout_faults(s.layout, s.split);
@@ -83,6 +119,7 @@ void check(const Settings& s, const std::string& where) {
   check_pipeline(s, faults);
   check_tensor_shards(s, faults);
   check_frozen(s, faults);
+  check_formats(s, faults);
   if (!faults.empty()) throw UserError("{}: {}", where, fmt::join(faults, "; "));
 }
 

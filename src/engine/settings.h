@@ -23,7 +23,10 @@ struct Settings {
   int zero = 0;                       // 1: masters and moments are spread over the data ranks
   DType weights = DType::f32;         // compute representation: f32, bf16 (f64 in gradient checks)
   DType activations = DType::f32;     // likewise
-  DType masters = DType::f32;         // f32 (f64 in gradient checks)
+  /// Of keys and values that are kept for later tokens: f32, bf16, or i8 with scales
+  /// (kernels/attention/kv_cache.h); the activations' when absent.
+  std::optional<DType> cache = {};
+  DType masters = DType::f32;  // f32 (f64 in gradient checks)
   uint64_t seed = 1234;
   int64_t micro_batch = 1;     // samples
   int64_t trained_length = 0;  // tokens of a sample; 0: the model's context
@@ -37,7 +40,9 @@ struct Settings {
   optim::Schedule schedule;
   optim::AdamWOptions adamw;
   std::vector<std::string> frozen;  // globs over names of parameters that are not trained
-  double clip = 1;                  // infinity: off
+  /// By name, of parameters that are stored otherwise than `weights` says: in blocks, for reading.
+  parameters::StorageFormats formats;
+  double clip = 1;  // infinity: off
   double z_loss = 0;
   int64_t bucket_elements = parameters::kBucketElements;  // of gradients; moves no bit
 
@@ -53,13 +58,16 @@ struct Settings {
         sequence_length() % split.tensor_shards == 0 && loss_length() % split.tensor_shards == 0;
     return whole ? split.tensor_shards : 1;
   }
-  /// For sets of this run's parameters: what is frozen.
-  parameters::DeclarationRule declaration_rule() const { return optim::freezing_rule(frozen); }
+  /// For sets of this run's parameters: what is frozen, and how it is stored.
+  parameters::DeclarationRule declaration_rule() const;
   /// Tokens between products are spread over the tensor ranks.
   bool sequence_parallel() const { return layout.sequence && layout.tensor > 1; }
   /// Data shards that one data rank sums.
   int shards_per_rank() const { return exact_div(split.data_shards, layout.data); }
 };
+
+/// How the layers of the ranks at one place of the tensor axis are cut.
+layers::Partition partition_of(const Settings& settings, int tensor_rank);
 
 /// Everything that the layout breaks, in one UserError naming the values to set: for settings that
 /// were put together from a recipe (whose own rules are in config/rules.cpp) and something else.

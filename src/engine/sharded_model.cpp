@@ -3,13 +3,6 @@
 
 namespace megalith::engine {
 
-layers::Partition partition_of(const Settings& settings, int tensor_rank) {
-  const bool sequence = settings.sequence_parallel();
-  const int ranks = settings.layout.tensor;
-  return {settings.split.tensor_shards, ranks, tensor_rank,
-          exact_div(settings.token_partials(), sequence ? ranks : 1), sequence};
-}
-
 layers::Context context_of(const Settings& settings, const parallel::Mesh& mesh,
                            kernels::Exec& exec, uint64_t step_key, double dropout) {
   return {

@@ -66,7 +66,5 @@ class ShardedModel {
 /// What layers are given on a rank in training.
 layers::Context context_of(const Settings& settings, const parallel::Mesh& mesh,
                            kernels::Exec& exec, uint64_t step_key, double dropout);
-/// How the layers of the ranks at one place of the tensor axis are cut.
-layers::Partition partition_of(const Settings& settings, int tensor_rank);
 
 }  // namespace megalith::engine

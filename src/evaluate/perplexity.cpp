@@ -6,6 +6,8 @@
 #include <cmath>
 #include <numbers>
 
+#include "evaluate/windows.h"
+
 namespace megalith::evaluate {
 
 double Perplexity::perplexity() const { return std::exp(nll / static_cast<double>(tokens)); }
@@ -25,27 +27,33 @@ int64_t count_words(std::string_view text) {
   return words;
 }
 
-Perplexity perplexity(engine::InferenceEngine& model, std::span<const int32_t> ids,
-                      std::string_view text, const OnProgress& on_progress) {
+void for_each_window(std::span<const int32_t> ids, int64_t context,
+                     FunctionRef<void(std::span<const int32_t> window, int64_t first)> body) {
   if (ids.size() < 2)
     throw UserError("the text has {} tokens; at least 2 are needed to predict one", ids.size());
   const auto total = static_cast<int64_t>(ids.size());
-  const int64_t context = model.spec().context;
   const int64_t stride = std::max<int64_t>(1, context / 2);
-  Perplexity result;
-  result.words = count_words(text);
-  result.bytes = static_cast<int64_t>(text.size());
   int64_t predicted = 1;  // tokens before this one are done
   for (int64_t begin = 0; predicted < total; begin += stride) {
     const int64_t end = std::min(begin + context, total);
-    const std::vector<double> logprobs =
-        model.score(ids.subspan(static_cast<size_t>(begin), static_cast<size_t>(end - begin)));
-    for (int64_t token = predicted; token < end; ++token)
-      result.nll -= logprobs[static_cast<size_t>(token - begin - 1)];
-    result.tokens += std::max<int64_t>(0, end - predicted);
+    body(ids.subspan(static_cast<size_t>(begin), static_cast<size_t>(end - begin)),
+         predicted - begin);
     predicted = std::max(predicted, end);
-    if (on_progress) on_progress(predicted);
   }
+}
+
+Perplexity perplexity(engine::InferenceEngine& model, std::span<const int32_t> ids,
+                      std::string_view text, const OnProgress& on_progress) {
+  Perplexity result;
+  result.words = count_words(text);
+  result.bytes = static_cast<int64_t>(text.size());
+  for_each_window(ids, model.spec().context, [&](std::span<const int32_t> window, int64_t first) {
+    const std::vector<double> logprobs = model.score(window);
+    for (int64_t token = first; token < std::ssize(window); ++token)
+      result.nll -= logprobs[static_cast<size_t>(token - 1)];
+    result.tokens += std::max<int64_t>(0, std::ssize(window) - first);
+    if (on_progress) on_progress(result.tokens + 1);
+  });
   return result;
 }
 

@@ -40,6 +40,16 @@ bool are_finite(const float* values) {
 
 }  // namespace
 
+bool narrow_q8_0(const float* values, std::byte* block) {
+  if (!are_finite(values)) return false;
+  float largest = 0;
+  for (int i = 0; i < kBlock; ++i) largest = std::max(largest, std::fabs(values[i]));
+  const float scale = largest / 127.0F, inverse = inverse_of(scale);
+  for (int i = 0; i < kBlock; ++i)
+    block[2 + i] = static_cast<std::byte>(static_cast<int8_t>(std::round(values[i] * inverse)));
+  return store_half(scale, block);
+}
+
 bool narrow_q4_0(const float* values, std::byte* block) {
   if (!are_finite(values)) return false;
   // The value of the largest magnitude, the first of equals, becomes code 0: -8 times the scale.

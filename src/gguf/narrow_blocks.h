@@ -9,6 +9,8 @@
 
 namespace megalith::gguf {
 
+/// Halves between two codes go away from zero.
+[[nodiscard]] bool narrow_q8_0(const float* values, std::byte* block);
 [[nodiscard]] bool narrow_q4_0(const float* values, std::byte* block);
 [[nodiscard]] bool narrow_q4_1(const float* values, std::byte* block);
 

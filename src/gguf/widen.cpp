@@ -10,7 +10,6 @@
 #include "gguf/narrow_blocks.h"
 #include "gguf/widen_blocks.h"
 #include "tensor/dtype.h"
-#include "tensor/q8_0.h"
 
 namespace megalith::gguf {
 namespace {
@@ -87,22 +86,6 @@ bool narrow_each(TensorType type, std::span<const float> values, std::span<std::
   return true;
 }
 
-bool narrow_q8_0(std::span<const float> values, std::span<std::byte> blocks) {
-  constexpr size_t kPart = 64 * kQ8BlockCodes;
-  std::vector<int8_t> codes(kPart);
-  std::vector<f16_t> scales(kPart / kQ8BlockCodes);
-  for (size_t at = 0; at < values.size(); at += kPart) {
-    const size_t count = std::min(kPart, values.size() - at);
-    const size_t num_blocks = count / kQ8BlockCodes;
-    const auto part_codes = std::span(codes).first(count);
-    const auto part_scales = std::span(scales).first(num_blocks);
-    if (!quantize_q8_0(values.subspan(at, count), part_codes, part_scales)) return false;
-    pack_q8_0(part_codes, part_scales,
-              blocks.subspan(at / kQ8BlockCodes * kQ8BlockBytes, num_blocks * kQ8BlockBytes));
-  }
-  return true;
-}
-
 }  // namespace
 
 bool can_widen(TensorType type) { return is_plain(type) || block_function(type) != nullptr; }
@@ -142,7 +125,7 @@ bool narrow(TensorType type, std::span<const float> values, std::span<std::byte>
     case TensorType::bf16:
       return narrow_elements<bf16_t>(values, blocks.data(), to_bf16);
     case TensorType::q8_0:
-      return narrow_q8_0(values, blocks);
+      return narrow_each(type, values, blocks, narrow_q8_0);
     case TensorType::q4_0:
       return narrow_each(type, values, blocks, narrow_q4_0);
     case TensorType::q4_1:

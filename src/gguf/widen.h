@@ -19,7 +19,7 @@ void widen(TensorType type, std::span<const std::byte> blocks, std::span<float> 
 /// The types that are written: F32, F16, BF16, Q8_0, Q4_0, Q4_1.
 bool can_narrow(TensorType type);
 
-/// Rounds to nearest (tensor/dtype.h, tensor/q8_0.h, narrow_blocks.h). False, and `blocks` are
+/// Rounds to nearest (tensor/dtype.h, narrow_blocks.h). False, and `blocks` are
 /// unspecified, where a finite value becomes infinite, or a block format meets one that is not
 /// finite.
 [[nodiscard]] bool narrow(TensorType type, std::span<const float> values,

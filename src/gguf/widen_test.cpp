@@ -233,6 +233,31 @@ TEST(Narrow, CodesOfFourBitsAreThePackages) {
             "0000004100000000000000000000000000000000");
 }
 
+/// Halves between codes; any numbers; zeros; a scale that is a denormal f16; one that is 0 there
+/// while the codes are not.
+std::vector<float> awkward_values_of_8_bits() {
+  std::vector<float> values;
+  const auto add = [&](const auto& value) {
+    for (int i = 0; i < 32; ++i) values.push_back(static_cast<float>(value(i)));
+  };
+  add([](int i) { return i == 31 ? -127.0 : (i - 16) * 0.5; });
+  add([](int i) { return (i * 37 % 101 - 50) / 16.0; });
+  add([](int) { return 0.0; });
+  add([](int i) { return (i * i - 300) * 0x1p-20; });
+  add([](int i) { return (i - 11) * 0x1p-40; });
+  return values;
+}
+
+// The same function of the package.
+TEST(Narrow, CodesOfEightBitsAreThePackages) {
+  EXPECT_EQ(narrowed(TensorType::q8_0, awkward_values_of_8_bits()),
+            "003cf8f8f9f9fafafbfbfcfcfdfdfefeffff00010102020303040405050606070781"
+            "4d2681df3d9af856b41270cd2b89e745a2005ebb1977d53390ee4caa0866c3217fdc"
+            "00000000000000000000000000000000000000000000000000000000000000000000"
+            "5300c6c7c7c8c9cbcdd0d3d6dadee2e7ecf2f8fe050c131b232c353e48525d68737f"
+            "0000bac0c7cdd4dae0e7edf3fa00060d131920262c333940464c53595f666c72797f");
+}
+
 TEST(Narrow, CodesOfFourBitsAreWithinAStep) {
   std::vector<float> values(32 * 7);
   for (size_t i = 0; i < values.size(); ++i)
@@ -256,6 +281,13 @@ TEST(Narrow, WhatDoesNotFitIsRefused) {
   values[7] = std::numeric_limits<float>::infinity();
   EXPECT_TRUE(narrow(TensorType::f16, values, bytes));
   EXPECT_FALSE(narrow(TensorType::q8_0, values, std::span(bytes).first(34)));
+  // 65519.99 is the last that f16 rounds to a finite number.
+  for (const auto& [value, fits] :
+       {std::pair{1.0F, true}, {-127 * 65519.0F, true}, {-127 * 65521.0F, false}}) {
+    std::vector<float> others(32, 0.5F);
+    others[17] = value;
+    EXPECT_EQ(narrow(TensorType::q8_0, others, std::span(bytes).first(34)), fits) << value;
+  }
   for (const auto& [type, size] : {std::pair{TensorType::q4_0, 18}, {TensorType::q4_1, 20}}) {
     const auto block = std::span(bytes).first(static_cast<size_t>(size));
     EXPECT_FALSE(narrow(type, values, block));

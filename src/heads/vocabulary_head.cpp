@@ -11,6 +11,7 @@
 #include "kernels/matmul/linear.h"
 #include "kernels/reduction/column_sum.h"
 #include "kernels/reduction/tree_sum.h"
+#include "layers/linear.h"
 #include "layers/row_runs.h"
 #include "parallel/regions.h"
 
@@ -65,9 +66,10 @@ VocabularyHead::VocabularyHead(parameters::ParameterSet& set, const HeadConfig& 
   const TokenTable& table = config.table;
   const Shape shape{table.padded_vocab, table.width}, column{table.padded_vocab};
   if (weight_ == nullptr) {
-    weight_ = &set.declare({"head.weight", shape, partition.cut(shape, 0),
-                            Init{Init::Kind::normal, table.init_std, table.vocab},
-                            partition.tensor_shards});
+    parameters::Declaration declaration = product_weights("head", shape, partition.cut(shape, 0),
+                                                          table.init_std, partition.tensor_shards);
+    declaration.init.zero_rows_from = table.vocab;
+    weight_ = &set.declare(std::move(declaration));
   }
   if (config.spec.bias) {
     bias_ = &set.declare(

@@ -23,6 +23,7 @@ parameters::Parameter& declare_tokens(parameters::ParameterSet& set, const Token
                                       partition.tensor_shards};
   declaration.num_gradients = table.tied ? 2 : 1;
   declaration.is_copy = is_copy;
+  declaration.may_be_in_blocks = true;
   return set.declare(declaration);
 }
 

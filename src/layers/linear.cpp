@@ -78,6 +78,14 @@ ConstView value_of(const parameters::Parameter* bias) {
 
 }  // namespace
 
+Declaration product_weights(const std::string& name, const Shape& shape, const Shard& shard,
+                            double init_std, int canonical_shards) {
+  Declaration declaration{name + ".weight", shape, shard, Init{Init::Kind::normal, init_std},
+                          canonical_shards};
+  declaration.may_be_in_blocks = true;
+  return declaration;
+}
+
 ColumnLinear::ColumnLinear(parameters::ParameterSet& set, const std::string& name,
                            const LinearConfig& config, const Partition& partition) {
   const Shape weight{config.outputs, config.inputs}, bias{config.outputs};
@@ -89,8 +97,7 @@ ColumnLinear::ColumnLinear(parameters::ParameterSet& set, const std::string& nam
     canonical_shards = shared.equal_parts();
     by_shard_ = shared.by_shard();
   }
-  weight_ = &set.declare({name + ".weight", weight, rows, Init{Init::Kind::normal, config.init_std},
-                          canonical_shards});
+  weight_ = &set.declare(product_weights(name, weight, rows, config.init_std, canonical_shards));
   if (!config.bias) return;
   bias_ = &set.declare({name + ".bias", bias, rows, Init{}, canonical_shards});
 }
@@ -177,8 +184,8 @@ void ColumnLinear::backward(Context& context, const Batch& batch, ConstView dy_T
 RowLinear::RowLinear(parameters::ParameterSet& set, const std::string& name,
                      const LinearConfig& config, const Partition& partition) {
   const Shape weight{config.outputs, config.inputs}, bias{config.outputs};
-  weight_ = &set.declare({name + ".weight", weight, partition.cut(weight, 1),
-                          Init{Init::Kind::normal, config.init_std}, partition.tensor_shards});
+  weight_ = &set.declare(product_weights(name, weight, partition.cut(weight, 1), config.init_std,
+                                         partition.tensor_shards));
   if (!config.bias) return;
   Declaration declaration{name + ".bias", bias, Shard::whole(bias), Init{}};
   declaration.gradient_partials = partition.token_partials;

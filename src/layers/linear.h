@@ -48,6 +48,12 @@ inline constexpr std::string_view kGatheredAgain = "gathered_again";
 /// How own tokens lie among all of the batch.
 inline parallel::SequenceShard sequence_shard(const Batch& batch) { return {batch.num_samples}; }
 
+/// The declaration of "`name`.weight", which products alone read: it may be in blocks where nothing
+/// is trained.
+parameters::Declaration product_weights(const std::string& name, const Shape& shape,
+                                        const Shard& shard, double init_std,
+                                        int canonical_shards = 1);
+
 /// Sizes of the whole product and how it begins.
 struct LinearConfig {
   int64_t inputs = 0;

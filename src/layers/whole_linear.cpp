@@ -11,8 +11,7 @@ WholeLinear::WholeLinear(parameters::ParameterSet& set, const std::string& name,
                          const LinearConfig& config) {
   using parameters::Init;
   const Shape weight{config.outputs, config.inputs}, bias{config.outputs};
-  weight_ = &set.declare(
-      {name + ".weight", weight, Shard::whole(weight), Init{Init::Kind::normal, config.init_std}});
+  weight_ = &set.declare(product_weights(name, weight, Shard::whole(weight), config.init_std));
   if (config.bias) bias_ = &set.declare({name + ".bias", bias, Shard::whole(bias), Init{}});
 }
 

@@ -36,6 +36,7 @@ struct TensorMap {
 struct DeclaredTensor {
   std::string name;
   Shape shape;
+  bool may_be_in_blocks = false;  // parameters::Declaration
 };
 std::vector<DeclaredTensor> declared_tensors(const ModelSpec& model, int tensor_shards = 1);
 

@@ -14,6 +14,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <optional>
 #include <string>
 #include <vector>
@@ -51,12 +52,18 @@ struct Declaration {
   bool is_copy = false;
   /// False: frozen. No gradient, no master of its own, no optimizer state; nobody owns it.
   bool trainable = true;
-  /// Of the compute representation; the set's when absent.
+  /// Of the compute representation; the set's when absent. Blocks (tensor/blocks.h) are for what is
+  /// not trained.
   std::optional<Format> format = {};
+  /// The kernels that read it take blocks.
+  bool may_be_in_blocks = false;
 };
 
 /// What a run changes of the declarations that layers make: what is trained, how it is stored.
 using DeclarationRule = std::function<void(Declaration& declaration)>;
+
+/// By name, what is not stored as all the others.
+using StorageFormats = std::map<std::string, Format, std::less<>>;
 
 /// A run of a parameter's local elements, row major.
 struct ElementRange {
@@ -103,8 +110,10 @@ class Parameter {
   AnyView owned_part(const AnyView& local) const {
     return local.reshape(Shape{local_elements()}).rows(owned_.begin, owned_.count);
   }
-  /// [local shape]: what kernels read.
-  Weight compute() const { return {compute_, format_, {}, version()}; }
+  Format format() const { return format_; }
+  /// Of [local shape]: what kernels read.
+  Weight compute() const { return {compute_, format_, local_shape(), version()}; }
+  /// As stored: in blocks u8 [groups, bytes] (tensor/blocks.h).
   View mutable_compute() const { return compute_; }
   /// [local shape]: the reduced gradient, valid from the reduction to the next accumulation.
   View gradient() const { return gradient_; }

@@ -7,6 +7,7 @@
 #include "kernels/elementwise/pointwise.h"
 #include "math/random.h"
 #include "parameters/ownership.h"
+#include "tensor/blocks.h"
 
 namespace megalith::parameters {
 namespace {
@@ -21,6 +22,11 @@ View part_of(const device::Tensor& flat, int64_t& offset, const Shape& shape) {
   View view(flat.view.data() + offset * bytes_of(dtype), dtype, shape);
   offset += aligned(shape.num_elements());
   return view;
+}
+
+/// Of the compute representation, in elements of its format's type.
+int64_t stored_elements(const Parameter& parameter) {
+  return stored_shape(parameter.format(), parameter.local_shape()).num_elements();
 }
 
 Shape sum_shape(const Parameter& parameter) {
@@ -90,9 +96,10 @@ void ParameterSet::allocate(device::Device& device, const Storage& storage) {
     Parameter& parameter = parameters_[i];
     parameter.owned_ = owned_by(storage.owner)[i];
     parameter.format_ = parameter.declaration().format.value_or(plain_format(storage.compute));
-    MEGA_CHECK(is_plain(parameter.format_), "{} is declared in {}, and nothing here keeps scales",
-               parameter.name(), parameter.format_);
-    elements[parameter.format_] += aligned(parameter.local_elements());
+    MEGA_CHECK(is_plain(parameter.format_) || (parameter.declaration().may_be_in_blocks &&
+                                               !(storage.training && parameter.trainable())),
+               "{} is declared in {}, which it cannot be", parameter.name(), parameter.format_);
+    elements[parameter.format_] += aligned(stored_elements(parameter));
     if (has_master(parameter)) master_elements += aligned(parameter.owned_.count);
   }
   using device::MemoryClass;
@@ -124,7 +131,8 @@ void ParameterSet::place_weights() {
   int64_t master_offset = 0;
   for (Parameter& parameter : parameters_) {
     const Format format = parameter.format_;
-    parameter.compute_ = part_of(computes_[format], offsets[format], parameter.local_shape());
+    parameter.compute_ =
+        part_of(computes_[format], offsets[format], stored_shape(format, parameter.local_shape()));
     parameter.master_ = parameter.compute_;
     if (!has_master(parameter)) continue;
     parameter.master_ =
@@ -219,6 +227,8 @@ void initial_value(const Parameter& parameter, uint64_t seed, DType dtype, void*
 
 void ParameterSet::load(device::Device& device, Parameter& parameter, DType dtype,
                         const void* host) {
+  MEGA_CHECK(is_plain(parameter.format_), "{} is in {}, and is to be loaded so", parameter.name(),
+             parameter.format_);
   kernels::Exec exec(device);
   const bool separate = has_master(parameter);
   MEGA_CHECK(!separate || dtype == storage_.master, "a master in {} from {}", storage_.master,
@@ -237,6 +247,15 @@ void ParameterSet::load(device::Device& device, Parameter& parameter, DType dtyp
     if (separate) copied = device.copy(parameter.owned_master(), parameter.owned_part(whole.view));
     device.wait(copied);
   }
+  parameter.mark_changed();
+}
+
+void ParameterSet::load_blocks(device::Device& device, Parameter& parameter,
+                               std::span<const std::byte> blocks) {
+  const Shape shape = parameter.local_shape();
+  std::vector<std::byte> tiles(static_cast<size_t>(parameter.compute_.bytes()));
+  to_tiles(parameter.format_, blocks, shape[0], shape[1], tiles);
+  device.wait(device.copy_to_device(parameter.compute_, tiles.data()));
   parameter.mark_changed();
 }
 

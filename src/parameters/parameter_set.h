@@ -8,6 +8,7 @@
 #include <deque>
 #include <map>
 #include <optional>
+#include <span>
 #include <string_view>
 #include <unordered_map>
 #include <vector>
@@ -103,6 +104,10 @@ class ParameterSet {
   /// of the master (whose type it then must be), and the compute weights. Local; `host` may go on
   /// return, the compute weights are ready as of a later ticket.
   void load(device::Device& device, Parameter& parameter, DType dtype, const void* host);
+
+  /// Sets a parameter that is in blocks from its whole local part in host memory: rows of blocks as
+  /// a file has them. Local; ready on return.
+  void load_blocks(device::Device& device, Parameter& parameter, std::span<const std::byte> blocks);
 
   /// By format, [elements]: all compute weights in it in declaration order, with gaps.
   const std::map<Format, device::Tensor>& flat_computes() const { return computes_; }

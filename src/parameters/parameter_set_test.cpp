@@ -7,9 +7,11 @@
 #include <cmath>
 #include <cstring>
 #include <set>
+#include <tuple>
 
 #include "math/random.h"
 #include "parameters/ownership.h"
+#include "tensor/blocks.h"
 
 namespace megalith::parameters {
 namespace {
@@ -151,15 +153,53 @@ struct Range {
 
 bool overlap(const Range& a, const Range& b) { return a.begin < b.end && b.begin < a.end; }
 
-TEST(ParameterSet, HasNoPlaceForScales) {
+/// A matrix in q8_0, trained or not, whose kernels take blocks or not.
+void allocate_in_blocks(ParameterSet& set, device::Device& device, bool trainable, bool may_be,
+                        bool training) {
+  const Shape shape{18, 64};
+  Declaration declaration = matrix("a", shape, Shard::whole(shape));
+  declaration.trainable = trainable;
+  declaration.may_be_in_blocks = may_be;
+  declaration.format = Format::q8_0;
+  set.declare(declaration);
+  set.allocate(device, {DType::f32, DType::bf16, training, 1});
+}
+
+TEST(ParameterSet, BlocksAreForWhatIsNotTrainedAndIsReadSo) {
   const auto device = device::make_cpu_device(1);
-  ParameterSet set([](Declaration& declaration) {
-    declaration.trainable = false;
-    declaration.format = Format::q8_0;
-  });
-  const Shape shape{2, 32};
-  set.declare(matrix("a", shape, Shard::whole(shape)));
-  EXPECT_THROW(set.allocate(*device, {DType::f32, DType::bf16, false, 1}), InternalError);
+  for (const auto& [trainable, may_be, training, is_taken] : {std::tuple{true, true, false, true},
+                                                              {false, true, true, true},
+                                                              {true, true, true, false},
+                                                              {true, false, false, false}}) {
+    ParameterSet set;
+    const auto take = [&] { allocate_in_blocks(set, *device, trainable, may_be, training); };
+    if (is_taken) {
+      EXPECT_NO_THROW(take());
+    } else {
+      EXPECT_THROW(take(), InternalError);
+    }
+  }
+}
+
+TEST(ParameterSet, BlocksOfAFileBecomeTiles) {
+  const auto device = device::make_cpu_device(1);
+  ParameterSet set;
+  allocate_in_blocks(set, *device, true, true, false);
+  Parameter& parameter = *set.find("a");
+  const Weight weight = parameter.compute();
+  EXPECT_EQ(weight.shape, (Shape{18, 64}));
+  EXPECT_EQ(weight.view.shape(), (Shape{2, 2 * 16 * 34}));
+  EXPECT_EQ(device->arena(device::MemoryClass::weights).in_use(), 2 * 2 * 16 * 34);
+  std::vector<std::byte> blocks(18 * 2 * 34), back(blocks.size());
+  for (size_t i = 0; i < blocks.size(); ++i) blocks[i] = static_cast<std::byte>(i * 31);
+  const uint64_t before = parameter.version();
+  set.load_blocks(*device, parameter, blocks);
+  EXPECT_GT(parameter.version(), before);
+  from_tiles(Format::q8_0, {weight.view.data(), static_cast<size_t>(weight.view.bytes())}, 18, 64,
+             back);
+  EXPECT_EQ(back, blocks);
+  EXPECT_THROW(set.load(*device, parameter, DType::f32, blocks.data()), InternalError);
+  EXPECT_THROW(set.load_blocks(*device, parameter, std::span(blocks).first(34)), InternalError);
 }
 
 TEST_F(Placed, EveryViewLiesInItsFlatRangeAlignedAndAlone) {

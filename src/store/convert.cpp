@@ -243,17 +243,18 @@ ConvertResult write_hugging_face(const ModelSource& source, const fs::path& targ
 }  // namespace
 
 ConvertResult convert(const fs::path& from, const fs::path& to, std::string_view format,
-                      std::string_view dtype_name, int64_t shard_bytes, Tokenizers tokenizer) {
+                      std::string_view dtype_name, int64_t shard_bytes, Tokenizers tokenizer,
+                      std::vector<TensorChoice> choices) {
   if (format != "megalith" && format != "hf" && format != "gguf") {
     throw UserError("format '{}' is not known; choose megalith, hf or gguf", format);
   }
   const bool is_gguf = format == "gguf";
-  const auto type = is_gguf ? gguf_type(dtype_name) : std::nullopt;
+  const Quantization stored{is_gguf ? gguf_type(dtype_name) : std::nullopt, std::move(choices)};
   const std::optional<DType> dtype = is_gguf ? std::nullopt : storage_type(dtype_name);
   const ModelSource source = ModelSource::open(from);
   if (format == "hf") models::check_expressible(source.spec());
   const fs::path target = free_target(to, is_gguf ? "file" : "folder");
-  if (is_gguf) return write_gguf(source, target, type, tokenizer);
+  if (is_gguf) return write_gguf(source, target, stored, tokenizer);
   return format == "megalith" ? write_megalith(source, target, dtype)
                               : write_hugging_face(source, target, dtype, shard_bytes);
 }

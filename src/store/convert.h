@@ -8,6 +8,9 @@
 #include <filesystem>
 #include <string>
 #include <string_view>
+#include <vector>
+
+#include "store/quantization.h"
 
 namespace megalith::store {
 
@@ -31,12 +34,13 @@ enum class Tokenizers {
 /// `from` is anything ModelSource opens; `to` must not exist (for a folder, an empty one may), and
 /// appears whole or not at all. `format` is "megalith", "hf" or "gguf"; `dtype` "f32", "bf16",
 /// "f16", of a GGUF file also "q8_0", "q4_0" and "q4_1" (write_gguf.h), or "" for the types as they
-/// are. All tokenizer files are carried along. Memory: two copies of the largest tensor. UserError
-/// for an unusable `to`, `format` or `dtype`, and for a tokenizer that a GGUF file cannot express;
-/// IntegrityError for a damaged source.
+/// are; `choices`, of a GGUF file alone, are exceptions from it (quantization.h). All tokenizer
+/// files are carried along. Memory: two copies of the largest tensor. UserError for an unusable
+/// `to`, `format` or `dtype`, and for a tokenizer that a GGUF file cannot express; IntegrityError
+/// for a damaged source.
 ConvertResult convert(const std::filesystem::path& from, const std::filesystem::path& to,
                       std::string_view format, std::string_view dtype,
-                      int64_t shard_bytes = kShardBytes,
-                      Tokenizers tokenizer = Tokenizers::carried);
+                      int64_t shard_bytes = kShardBytes, Tokenizers tokenizer = Tokenizers::carried,
+                      std::vector<TensorChoice> choices = {});
 
 }  // namespace megalith::store

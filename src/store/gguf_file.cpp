@@ -7,9 +7,12 @@
 
 #include "base/error.h"
 #include "base/file.h"
+#include "base/integer.h"
 #include "gguf/widen.h"
 #include "models/foreign_map.h"
 #include "store/gguf_layout.h"
+#include "store/quantization.h"
+#include "tensor/blocks.h"
 
 namespace megalith::store {
 namespace {
@@ -73,7 +76,7 @@ class GgufWeights : public Weights {
         check(move);
         used_.insert(move.name);
       }
-      tensors_.push_back({map.name, map.shape, common_type(map)});
+      tensors_.push_back({map.name, map.shape, common_type(map), common_blocks(map)});
       maps_.emplace(map.name, std::move(map));
     }
     for (const gguf::TensorEntry& entry : file_->tensors()) {
@@ -103,6 +106,31 @@ class GgufWeights : public Weights {
       for (int64_t i = 0; i < tensor.shape.num_elements(); ++i) values[i] -= offset;
     }
     return part_of(std::move(ours), tensor.shape, part, tensor.dtype);
+  }
+  std::vector<std::byte> read_blocks(const StoredTensor& tensor, const Shard& part,
+                                     const checkpoint::AtWork& at_work) const override {
+    // Rows of bytes go where rows of elements would.
+    const int64_t each = block_bytes(tensor.blocks.value());
+    const auto in_bytes = [&](Shape shape) {
+      shape.set(1, shape[1] / kBlockColumns * each);
+      return shape;
+    };
+    models::TensorMap map = maps_.at(tensor.name);
+    map.shape = in_bytes(map.shape);
+    std::vector<std::byte> ours(static_cast<size_t>(map.shape.num_elements()));
+    for (models::RowMove& move : map.moves) {
+      std::vector<std::byte> theirs = raw_bytes(*file_, *file_->find(move.name), at_work);
+      if (const int64_t head_dim = paired_head_dim(architecture_, spec_, move.name))
+        unpair_rows(theirs, move.shape[0], head_dim);
+      move.shape = in_bytes(move.shape);
+      models::to_ours(map, move, 1, theirs.data(), ours.data());
+    }
+    Shard cut = part;
+    if (cut.dim == 1) {
+      for (int64_t* at : {&cut.begin, &cut.count, &cut.second_begin, &cut.second_count})
+        *at = exact_div(*at, kBlockColumns) * each;
+    }
+    return part_of(std::move(ours), map.shape, cut, DType::u8);
   }
   std::string fingerprint() const override {
     const File file(file_->path(), File::Mode::read);
@@ -137,6 +165,16 @@ class GgufWeights : public Weights {
       common = dtype == DType::f64 || common == DType::f64 ? DType::f64 : DType::f32;
     }
     return common;
+  }
+
+  /// That of its pieces, where they have one.
+  std::optional<Format> common_blocks(const models::TensorMap& map) const {
+    if (stored_offset(spec_, map.name) != 0 || map.shape.num_dims() != 2) return std::nullopt;
+    const std::optional<Format> first = format_of(file_->find(map.moves.front().name)->type);
+    for (const models::RowMove& move : map.moves) {
+      if (move.transposed || format_of(file_->find(move.name)->type) != first) return std::nullopt;
+    }
+    return first;
   }
 
   /// Rows in our order, elements as `dtype`.

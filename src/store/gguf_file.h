@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // A model in a GGUF file: what it says of itself, and its weights under our names. Quantised
-// weights are widened when they are read: f32 stands for every block format.
+// weights are widened to f32 when they are read, but for those that are asked for in blocks.
 #pragma once
 
 #include <filesystem>

@@ -49,9 +49,15 @@ class ModelSource {
   /// Of a GGUF file the keys of the tokenizer inside it; others have none.
   const gguf::Metadata& tokenizer_keys() const { return tokenizer_keys_; }
 
-  /// Fills every parameter's master (rounded to its type if narrower) and compute value. Memory:
-  /// two copies of the largest tensor. IntegrityError when the set is not this model's. Several
-  /// ranks may call at once, each with its own `at_work`.
+  /// For engine::InferenceModel: the weights to hold in blocks (tensor/blocks.h). Without
+  /// `quantize` those that the file has so, as they are, which moves no bit of f32 results; else
+  /// all products' weights whose rows are whole blocks, in that format (tables of tokens and of
+  /// logits in q8_0 where it has 4 bits), rounded as convert() rounds them.
+  parameters::StorageFormats storage_formats(std::optional<Format> quantize) const;
+  /// Fills every parameter's master (rounded to its type if narrower) and compute value, those
+  /// in blocks with the file's own or rounded from f32. UserError when blocks cannot hold a value.
+  /// Memory: two copies of the largest tensor. IntegrityError when the set is not this model's.
+  /// Several ranks may call at once, each with its own `at_work`.
   void fill(parameters::ParameterSet& set, device::Device& device,
             const checkpoint::AtWork& at_work = {}) const;
 
@@ -63,6 +69,9 @@ class ModelSource {
   void open_gguf(const std::filesystem::path& path, int tensor_shards);
   void read_gguf_tokenizer(const std::string& where);
   void read_tokenizer(const std::string& where);
+  std::vector<std::byte> blocks_of(const StoredTensor& stored,
+                                   const parameters::Parameter& parameter,
+                                   const checkpoint::AtWork& at_work) const;
   models::ModelSpec spec_;
   int tensor_shards_ = 1;
   std::optional<text::Tokenizer> tokenizer_;

@@ -25,7 +25,7 @@ class CheckpointWeights : public Weights {
   CheckpointWeights(std::shared_ptr<const checkpoint::Reader> reader, const models::ModelSpec& spec,
                     int tensor_shards)
       : reader_(std::move(reader)) {
-    for (const auto& [name, shape] : models::declared_tensors(spec, tensor_shards)) {
+    for (const auto& [name, shape, in_blocks] : models::declared_tensors(spec, tensor_shards)) {
       const checkpoint::TensorInfo* info = reader_->find(name);
       if (info == nullptr) throw IntegrityError("{}: tensor {} is missing", where(), name);
       if (info->shape != shape || !is_weight_type(info->dtype)) {
@@ -235,6 +235,11 @@ void store_element(std::byte* at, DType dtype, float value) {
 const StoredTensor* Weights::find(const std::string& name) const {
   const auto found = std::ranges::find(tensors_, name, &StoredTensor::name);
   return found == tensors_.end() ? nullptr : &*found;
+}
+
+std::vector<std::byte> Weights::read_blocks(const StoredTensor& tensor, const Shard&,
+                                            const checkpoint::AtWork&) const {
+  MEGA_CHECK(false, "{}: {} is not in blocks", where(), tensor.name);
 }
 
 std::unique_ptr<Weights> checkpoint_weights(std::shared_ptr<const checkpoint::Reader> reader,

@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -14,6 +15,7 @@
 #include "tensor/dtype.h"
 #include "tensor/shape.h"
 #include "tensor/shard.h"
+#include "tensor/weight.h"
 
 namespace megalith::checkpoint {
 class Reader;
@@ -24,7 +26,9 @@ namespace megalith::store {
 struct StoredTensor {
   std::string name;  // of the parameter
   Shape shape;       // ours, vocabulary padded
-  DType dtype;       // as stored
+  DType dtype;       // as stored; of blocks f32
+  /// Of a matrix that is in blocks as a whole, row by row.
+  std::optional<Format> blocks = {};
 };
 
 class Weights {
@@ -39,6 +43,9 @@ class Weights {
   /// and tensor. Several threads may call at once.
   virtual std::vector<std::byte> read(const StoredTensor& tensor, const Shard& part,
                                       const checkpoint::AtWork& at_work = {}) const = 0;
+  /// The same of a tensor that is in blocks, as they are: of a part whose rows are whole blocks.
+  virtual std::vector<std::byte> read_blocks(const StoredTensor& tensor, const Shard& part,
+                                             const checkpoint::AtWork& at_work = {}) const;
   std::vector<std::byte> read(const StoredTensor& tensor) const {
     return read(tensor, Shard::whole(tensor.shape));
   }

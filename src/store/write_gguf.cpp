@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <iterator>
+#include <map>
 #include <memory>
 
 #include "base/error.h"
@@ -14,6 +15,7 @@
 #include "gguf/widen.h"
 #include "gguf/writer.h"
 #include "gguf_models/model_description.h"
+#include "optim/adamw.h"
 #include "store/foreign_tensors.h"
 #include "store/gguf_layout.h"
 #include "vocabularies/gguf_writing.h"
@@ -23,16 +25,23 @@ namespace {
 
 using gguf::TensorType;
 
-constexpr std::string_view kPositions = "position_embd.weight";
+constexpr std::string_view kPositions = "position_embd.weight", kTokens = "token_embd.weight",
+                           kLogits = "output.weight";
 
 TensorType plain_type(DType dtype) {
   if (dtype == DType::bf16) return TensorType::bf16;
   return dtype == DType::f16 ? TensorType::f16 : TensorType::f32;
 }
 
-TensorType type_of(const ForeignTensor& tensor, DType dtype, std::optional<TensorType> stored) {
-  if (tensor.shape.num_dims() < 2 || tensor.name == kPositions) return TensorType::f32;
-  const TensorType type = stored.value_or(plain_type(dtype));
+bool is_matrix(const ForeignTensor& tensor) {
+  return tensor.shape.num_dims() > 1 && tensor.name != kPositions;
+}
+
+TensorType type_of(const ForeignTensor& tensor, DType dtype, const Quantization& stored) {
+  if (!is_matrix(tensor)) return TensorType::f32;
+  const bool is_of_vocabulary = tensor.name == kTokens || tensor.name == kLogits;
+  const TensorType type =
+      stored.type_for(tensor.name, is_of_vocabulary).value_or(plain_type(dtype));
   const bool whole_blocks = tensor.shape[1] % gguf::block_layout(type).elements == 0;
   return whole_blocks ? type : TensorType::f32;
 }
@@ -127,7 +136,7 @@ gguf::OrderedMetadata tokenizer_of(const ModelSource& source, Tokenizers tokeniz
   return std::move(written.keys);
 }
 
-gguf::OrderedMetadata metadata_of(const ModelSource& source, TensorType matrices,
+gguf::OrderedMetadata metadata_of(const ModelSource& source, TensorType matrices, bool has_blocks,
                                   const gguf_models::WrittenDescription& description,
                                   Tokenizers tokenizer) {
   using gguf::Value;
@@ -135,8 +144,7 @@ gguf::OrderedMetadata metadata_of(const ModelSource& source, TensorType matrices
   gguf::OrderedMetadata metadata{{"general.architecture", Value::text(architecture)},
                                  {"general.type", Value::text("model")},
                                  {"general.file_type", Value::u32(file_type(matrices))}};
-  if (gguf::block_layout(matrices).elements > 1)
-    metadata.emplace_back("general.quantization_version", Value::u32(2));
+  if (has_blocks) metadata.emplace_back("general.quantization_version", Value::u32(2));
   const auto append = [&](const auto& keys) {
     metadata.insert(metadata.end(), keys.begin(), keys.end());
   };
@@ -147,6 +155,28 @@ gguf::OrderedMetadata metadata_of(const ModelSource& source, TensorType matrices
   }
   append(tokenizer_of(source, tokenizer));
   return metadata;
+}
+
+/// A pattern that no matrix matches is a slip of the pen.
+void check_choices(std::span<const TensorChoice> choices, std::span<const ForeignTensor> tensors) {
+  for (const TensorChoice& choice : choices) {
+    const auto matches = [&](const ForeignTensor& tensor) {
+      return is_matrix(tensor) && optim::matches(choice.pattern, tensor.name);
+    };
+    if (std::ranges::any_of(tensors, matches)) continue;
+    const auto example = std::ranges::find_if(tensors, is_matrix);
+    throw UserError("no matrix of the file is called '{}'; {} is one", choice.pattern,
+                    example->name);
+  }
+}
+
+/// What most of the matrices' elements are stored as.
+TensorType most_of(std::span<const gguf::TensorContent> tensors) {
+  std::map<TensorType, int64_t> elements;
+  for (const gguf::TensorContent& tensor : tensors)
+    if (tensor.shape.num_dims() > 1) elements[tensor.type] += tensor.shape.num_elements();
+  return std::ranges::max_element(elements, {}, [](const auto& each) { return each.second; })
+      ->first;
 }
 
 /// Of what the file holds, under our names and in our layout.
@@ -161,24 +191,28 @@ std::string digest_of(const std::filesystem::path& path, int tensor_shards) {
 }  // namespace
 
 ConvertResult write_gguf(const ModelSource& source, const std::filesystem::path& target,
-                         std::optional<TensorType> stored, Tokenizers tokenizer) {
+                         const Quantization& stored, Tokenizers tokenizer) {
   const models::ModelSpec& spec = source.spec();
   const gguf_models::Architecture& architecture = gguf_models::architecture_of(spec);
   const gguf_models::WrittenDescription description = gguf_models::describe(spec);
   const auto from = std::make_shared<const Export>(
       Export{source, architecture,
              models::tensor_maps(spec, architecture.tensors, source.tensor_shards())});
+  std::vector<ForeignTensor> foreign = by_foreign_name(from->maps);
+  check_choices(stored.choices, foreign);
   std::vector<gguf::TensorContent> tensors;
-  TensorType matrices = TensorType::f32;
-  for (ForeignTensor& tensor : by_foreign_name(from->maps)) {
+  for (ForeignTensor& tensor : foreign) {
     const std::string& our_name = from->maps[tensor.moves.front().first].name;
     const TensorType type = type_of(tensor, source.weights().find(our_name)->dtype, stored);
-    if (our_name == "embedding.weight") matrices = type;
     tensors.push_back(content_of(from, std::move(tensor), type));
   }
+  const TensorType matrices = most_of(tensors);
   for (const auto& [name, factors] : description.factors)
     tensors.push_back(factor_content(name, factors));
-  gguf::write_file(target, metadata_of(source, matrices, description, tokenizer), tensors);
+  const bool has_blocks = std::ranges::any_of(
+      tensors, [](const auto& tensor) { return gguf::block_layout(tensor.type).elements > 1; });
+  gguf::write_file(target, metadata_of(source, matrices, has_blocks, description, tokenizer),
+                   tensors);
   return {static_cast<int64_t>(tensors.size()), spec.num_parameters(),
           digest_of(target, source.tensor_shards())};
 }

@@ -3,20 +3,20 @@
 #pragma once
 
 #include <filesystem>
-#include <optional>
 
-#include "gguf/tensor_type.h"
 #include "store/convert.h"
 #include "store/model_source.h"
+#include "store/quantization.h"
 
 namespace megalith::store {
 
-/// `stored`: of the matrices; nothing: the types as they are, quantised ones as f32. Norms, biases
-/// and position embeddings are f32, as llama.cpp wants them, and so are matrices whose rows are no
-/// whole blocks. The keys of a tokenizer go from GGUF file to GGUF file as they are; of others they
-/// are made (vocabularies/gguf_writing.h). Memory: three copies of the largest tensor in f32.
-/// UserError when the format cannot express the model, its tokenizer, or the type a value.
+/// `stored`: of the matrices, by the names of the file; where it says nothing the types as they
+/// are, quantised ones as f32. Norms, biases and position embeddings are f32, as llama.cpp wants
+/// them, and so are matrices whose rows are no whole blocks. The keys of a tokenizer go from GGUF
+/// file to GGUF file as they are; of others they are made (vocabularies/gguf_writing.h). Memory:
+/// three copies of the largest tensor in f32. UserError when the format cannot express the model,
+/// its tokenizer, or the type a value, and for a choice that no matrix has a name for.
 ConvertResult write_gguf(const ModelSource& source, const std::filesystem::path& target,
-                         std::optional<gguf::TensorType> stored, Tokenizers tokenizer);
+                         const Quantization& stored, Tokenizers tokenizer);
 
 }  // namespace megalith::store

@@ -112,16 +112,25 @@ TEST(Weight, APlainOneIsAViewAndKnowsItsFormat) {
   EXPECT_THROW(plain_format(DType::i32), InternalError);
 }
 
-TEST(Weight, OneWithScalesIsNoViewForReadersOfPlainFormats) {
-  const std::vector<std::byte> data(64 + 4);
-  const ConstView codes(data.data(), DType::i8, Shape{2, 32});
-  const ConstView scales(data.data() + 64, DType::f16, Shape{2, 1});
-  const Weight weight(codes, Format::q8_0, scales);
-  EXPECT_FALSE(is_plain(weight.format));
-  EXPECT_EQ(dtype_of(weight.format), codes.dtype());
-  EXPECT_EQ(name_of(weight.format), "q8_0");
-  EXPECT_THROW(static_cast<void>(ConstView(weight)), InternalError);
-  EXPECT_THROW(static_cast<void>(Weight(codes)), InternalError);  // codes alone are no weight
+TEST(Weight, OneInBlocksIsNoViewForReadersOfPlainFormats) {
+  const std::vector<std::byte> data(2 * 544);
+  for (const Format format : {Format::q8_0, Format::q4_0, Format::q4_1}) {
+    const Shape shape{17, 32};
+    const ConstView tiles(data.data(), DType::u8, stored_shape(format, shape));
+    const Weight weight(tiles, format, shape);
+    EXPECT_FALSE(is_plain(weight.format));
+    EXPECT_EQ(dtype_of(weight.format), tiles.dtype());
+    EXPECT_EQ(format_from_name(name_of(format)), format);
+    EXPECT_THROW(static_cast<void>(ConstView(weight)), InternalError);
+    EXPECT_THROW(static_cast<void>(Weight(tiles)), InternalError);  // bytes alone are no weight
+    EXPECT_THROW(stored_shape(format, Shape{2, 33}), InternalError);
+    EXPECT_THROW(stored_shape(format, Shape{32}), InternalError);
+  }
+  EXPECT_EQ(stored_shape(Format::q8_0, Shape{17, 64}), (Shape{2, 2 * 16 * 34}));
+  EXPECT_EQ(stored_shape(Format::q4_0, Shape{16, 64}), (Shape{1, 2 * 16 * 18}));
+  EXPECT_EQ(stored_shape(Format::q4_1, Shape{1, 32}), (Shape{1, 16 * 20}));
+  EXPECT_EQ(stored_shape(Format::bf16, Shape{5}), Shape{5});
+  EXPECT_FALSE(format_from_name("q5_0"));
 }
 
 TEST(Shard, PartsCoverTheDimension) {

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// A weight as kernels read it: numbers in a storage format, the scales that belong to them, and a
-// version. A format is more than an element type: what it stores may be codes that mean nothing
-// without their scales.
+// A weight as kernels read it: numbers in a storage format, and a version. A format is more than an
+// element type: what it stores may be blocks of codes with scales, in an order of their own.
 #pragma once
 
 #include <concepts>
 #include <cstdint>
+#include <optional>
 #include <string_view>
 
 #include "base/check.h"
@@ -14,10 +14,14 @@
 namespace megalith {
 
 /// Those that some kernel reads. One entry here, one line in each function below.
-///   q8_0   8-bit codes in blocks along the rows, one scale a block (q8_0.h)
-enum class Format : uint8_t { f64, f32, bf16, q8_0 };
+///   q8_0, q4_0, q4_1   GGUF's blocks along the rows, in tiles (blocks.h)
+enum class Format : uint8_t { f64, f32, bf16, q8_0, q4_0, q4_1 };
 
-/// The type of a stored element: of a code where the format is not plain.
+/// True if the elements are the values: no scales, rows one after another.
+constexpr bool is_plain(Format format) {
+  return format == Format::f64 || format == Format::f32 || format == Format::bf16;
+}
+/// The type of a stored element: bytes where the format is not plain.
 constexpr DType dtype_of(Format format) {
   switch (format) {
     case Format::f64:
@@ -26,37 +30,38 @@ constexpr DType dtype_of(Format format) {
       return DType::f32;
     case Format::bf16:
       return DType::bf16;
-    case Format::q8_0:
-      return DType::i8;
+    default:
+      return DType::u8;
   }
-  return DType::f32;
-}
-/// True if the elements are the values: no scales.
-constexpr bool is_plain(Format format) {
-  return format == Format::f64 || format == Format::f32 || format == Format::bf16;
 }
 std::string_view name_of(Format format);
 inline std::string_view format_as(Format format) { return name_of(format); }
+/// Nothing for an unknown name.
+std::optional<Format> format_from_name(std::string_view name);
 /// The plain format of a type of floating-point numbers; a check fails for others.
 Format plain_format(DType dtype);
+/// What a weight of this shape is stored as: itself, or in blocks, for which it must be a matrix
+/// whose rows are whole blocks, u8 [groups of rows, bytes of a group].
+Shape stored_shape(Format format, const Shape& shape);
 
 struct Weight {
-  ConstView view;  // [shape of the weight]
+  ConstView view;  // [stored_shape()]
   Format format = Format::f32;
-  ConstView scales;  // absent where the format is plain; q8_0: f16 [rows, columns / 32]
+  Shape shape;  // of the weight
   /// Counts the changes of the value, for whoever keeps something made from it (packed panels).
   uint64_t version = 0;
 
   Weight() = default;
-  Weight(const ConstView& values, Format stored, const ConstView& with = {}, uint64_t changes = 0)
-      : view(values), format(stored), scales(with), version(changes) {}
+  Weight(const ConstView& values, Format stored, const Shape& whole, uint64_t changes = 0)
+      : view(values), format(stored), shape(whole), version(changes) {}
   /// A plain one, of anything that is a view.
   template <std::convertible_to<ConstView> Values>
-  Weight(const Values& values) : view(values), format(plain_format(view.dtype())) {}
+  Weight(const Values& values)
+      : view(values), format(plain_format(view.dtype())), shape(view.shape()) {}
 
   /// For readers that know plain formats alone; a check fails for others.
   operator ConstView() const {
-    MEGA_CHECK(is_plain(format), "weights in {} have scales, which this reader knows nothing of",
+    MEGA_CHECK(is_plain(format), "weights in {} are in blocks, which this reader knows nothing of",
                format);
     return view;
   }

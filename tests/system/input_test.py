@@ -351,6 +351,8 @@ class Input(Refusals):
             path.unlink()
         self.refused("generate", "--prompt", "x", "--checkpoint", good, say=["tokenizer", "good.gguf"])
         self.refused("convert", "--from", good, "--to", self.folder / "x.gguf", "--quantize", "q8_0", say=["--format gguf"])
+        self.refused("convert", "--from", good, "--to", self.folder / "x.gguf", "--quantize-tensor", "*=q8_0", say=["--format gguf"])
+        self.refused("convert", "--from", good, "--to", self.folder / "x.gguf", "--format", "gguf", "--check", self.text, say=["tokenizer"])
         self.refused("convert", "--from", good, "--to", self.folder / "x.gguf", "--weights-only", say=["--format gguf"])
         self.refused("convert", "--from", good, "--to", good, "--format", "gguf", say=["exists already"])
         os.truncate(good, HUGE)

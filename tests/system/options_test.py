@@ -71,17 +71,18 @@ class Options(Refusals):
         for command, option, values in (
                 (learn, "--pattern", word), (learn, "--min-frequency", (huge,)), (("pack", "--tokenizer", t, "--input", line, "--output", x), "--field", ("", "absent")),
                 (("pack", "--tokenizer", t, "--input", text, "--output", x), "--field", ("text",)), (("pack", "--tokenizer", t, "--input", text, "--output", x), "--document", word),
-                (perplexity, "--document", (*word, "paragraph")), (generate, "--stop", ("",)),
+                (perplexity, "--document", (*word, "paragraph")), (generate, "--kv-dtype", word), (generate, "--stop", ("",)),
                 (generate, "--regex", ("(", "a{2", "(?=a)", "[]", "\\b", "\x1b[31m", "(a|b)*a(a|b){30}")), (generate, "--choices", ("", "absent", self.folder, self.put("none.txt", b"\n\n"))),
                 (generate, "--json-schema", ("", "absent", self.folder, *(self.put(f"schema-{i}.json", content) for i, content in enumerate(
                     (b"", b"[]", b"{", b"false", b'{"not": {}}', b'{"$ref": "#"}', b'{"maxLength": 1e30}', b'{"pattern": "\\\\p{L}"}', b"[" * 5000, b" " * (2 << 20)))))),
                 ((*generate, "--json-object"), "--regex", ("a",)), ((*generate, "--choice", "a"), "--choices", (text,)), ((*generate, "--regex", "a"), "--choice", ("b",)),
-                *((command, option, word) for command in (generate, score, perplexity) for option in ("--numerics", "--dtype")), *((command, "--threads", ("x", "-1", "100000")) for command in (score, perplexity)),
+                *((command, option, word) for command in (generate, score, perplexity) for option in ("--numerics", "--dtype", "--quantize")), *((command, "--threads", ("x", "-1", "100000")) for command in (score, perplexity)),
                 (("convert", "--from", run_folder, "--to", x), "--format", word), (("convert", "--from", run_folder, "--to", x), "--dtype", word), (("convert", "--from", run_folder, "--to", x, "--format", "gguf"), "--quantize", word),
+                (("convert", "--from", run_folder, "--to", x, "--format", "gguf"), "--quantize-tensor", (*word, "x=q9", "=q8_0", "x=q8_0")),
                 (("train", self.recipe, "--set", f"run.out={x}"), "--profile", (*number[1:], "1001")), (("train", self.recipe, "--set", f"run.out={x}"), "--allow", ("x", "")),
                 (("plan", self.recipe), "--timeline", ("", self.folder, self.folder / "absent" / "x", self.text / "x", "/" + "long/" * 1500)),
                 (("bench", "layouts", self.recipe), "--beside", ("", "x", "=1", "model.layrs=2", "parallel.tensor=3")),
-                *((decode, option, word) for option in ("--dtype",)), *((decode, option, number) for option in ("--layers", "--hidden", "--heads", "--vocab", "--context", "--prompt", "--tokens")),
+                *((decode, option, word) for option in ("--dtype", "--quantize", "--numerics")), *((decode, option, number) for option in ("--layers", "--hidden", "--heads", "--vocab", "--context", "--prompt", "--tokens")),
                 (decode, "--heads", ("5",)),
                 (("bench", "collective"), "--ranks", (*number, "3")), (("bench", "collective"), "--elements", (*number, str(2**62 + 1)))):
             for value in values:

@@ -97,7 +97,8 @@ std::unique_ptr<Device> make_cpu_device(const Target& target) {
   return std::make_unique<CpuDevice>(target);
 }
 std::unique_ptr<Device> make_cpu_device(int num_threads, Isa isa) {
-  return make_cpu_device(Target{.isa = isa, .num_threads = num_threads});
+  return make_cpu_device(
+      Target{.isa = isa, .num_threads = num_threads, .has_dot8 = cpu_has_dot8(isa)});
 }
 std::unique_ptr<Device> make_cpu_device(int num_threads) {
   return make_cpu_device(num_threads, detect_isa());

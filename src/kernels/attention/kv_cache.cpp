@@ -26,7 +26,8 @@ namespace {
 /// blocks, and those of the new ones, need a place.
 void check_cache(const Exec& exec, const KvCacheShape& shape, const ConstView& cache,
                  const CachedSequences& sequences, int64_t num_rows, int64_t window_left) {
-  MEGA_CHECK(shape.dtype == DType::f32 || shape.dtype == DType::bf16 || shape.dtype == DType::f64,
+  MEGA_CHECK(shape.dtype == DType::f32 || shape.dtype == DType::bf16 || shape.dtype == DType::i8 ||
+                 shape.dtype == DType::f64,
              "a cache of {}", shape.dtype);
   MEGA_CHECK(cache.dtype() == shape.dtype, "the cache is {} and not {}", cache.dtype(),
              shape.dtype);
@@ -59,11 +60,12 @@ void check_cache(const Exec& exec, const KvCacheShape& shape, const ConstView& c
 }
 
 bool has_kernels(DType dtype) { return dtype == DType::f32 || dtype == DType::bf16; }
+bool keeps(DType dtype) { return has_kernels(dtype) || dtype == DType::i8; }
 std::string_view refuse_append(const Exec&, const KvCacheAppend& a) {
-  return has_kernels(a.shape.dtype) && has_kernels(a.k_TKD.dtype) ? "" : "needs f32 or bf16";
+  return keeps(a.shape.dtype) && has_kernels(a.k_TKD.dtype) ? "" : "needs f32 or bf16";
 }
 std::string_view refuse_cached(const Exec&, const AttentionCached& a) {
-  return has_kernels(a.shape.dtype) && has_kernels(a.q_TND.dtype) ? "" : "needs f32 or bf16";
+  return keeps(a.shape.dtype) && has_kernels(a.q_TND.dtype) ? "" : "needs f32 or bf16";
 }
 std::string_view refuse_cached_bf16(const Exec&, const AttentionCached& a) {
   return a.shape.dtype == DType::bf16 && a.q_TND.dtype == DType::bf16 ? "" : "needs bf16";
@@ -110,9 +112,9 @@ void kv_cache_append(Exec& exec, const KvCacheAppend& a) {
   check_cache(exec, a.shape, a.cache, a.sequences, num_rows, 0);
   check_heads(a.k_TKD, num_rows, a.shape.num_kv_heads, a.shape.head_size, a.k_TKD.dtype, "k");
   check_heads(a.v_TKD, num_rows, a.shape.num_kv_heads, a.shape.head_size, a.k_TKD.dtype, "v");
-  const int64_t elements = 2 * num_rows * a.shape.num_kv_heads * a.shape.head_size;
-  const device::Work work{.bytes_read = elements * bytes_of(a.k_TKD.dtype),
-                          .bytes_written = elements * bytes_of(a.shape.dtype)};
+  const int64_t positions = num_rows * a.shape.num_kv_heads;
+  const device::Work work{.bytes_read = 2 * positions * a.shape.head_size * bytes_of(a.k_TKD.dtype),
+                          .bytes_written = positions * kv_position_bytes(a.shape)};
   run_chosen<KvCacheAppend>(exec, "kv_cache_append", work, kAppend, a);
 }
 
@@ -131,11 +133,11 @@ void attention_cached(Exec& exec, const AttentionCached& a) {
   }
   const int64_t row_bytes = q.num_rows * q.num_heads * q.head_size * bytes_of(q.dtype);
   const ConstView& table = a.bias.table_BN;
-  const device::Work work{.flops = 4 * pairs * static_cast<double>(q.num_heads * q.head_size),
-                          .bytes_read = row_bytes + (table.absent() ? 0 : table.bytes()) +
-                                        2 * positions * a.shape.num_kv_heads * a.shape.head_size *
-                                            bytes_of(a.shape.dtype),
-                          .bytes_written = row_bytes};
+  const device::Work work{
+      .flops = 4 * pairs * static_cast<double>(q.num_heads * q.head_size),
+      .bytes_read = row_bytes + (table.absent() ? 0 : table.bytes()) +
+                    positions * a.shape.num_kv_heads * kv_position_bytes(a.shape),
+      .bytes_written = row_bytes};
   run_chosen<AttentionCached>(exec, "attention_cached", work, kCached, a);
 }
 

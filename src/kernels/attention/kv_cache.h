@@ -5,9 +5,12 @@
 //   [D, 64]    the keys, transposed, so that the scores of 64 keys are one run of vector FMAs
 //   [64, Dp]   the values, Dp = D rounded up to 16
 // In bf16 two rows of these alternate, element by element: the operands of the bf16 chain. (An odd
-// D has a row of zeros more.) A token attends to the cached positions up to its own, or to a window
-// of them. The arithmetic is that of attention_forward over the whole sequence, bit for bit for
-// finite numbers, if the cache's dtype is that of the heads; else that of f32 heads.
+// D has a row of zeros more.) In i8 they are codes, and behind them stand f16 scales of blocks of
+// 32 channels of a position: of keys [ceil(D / 32), 64], of values [64, ceil(D / 32)]; rounded as
+// q8_0 is (tensor/blocks.h), a block with a number that is not finite is not a number. A token
+// attends to the cached positions up to its own, or to a window of them. The arithmetic is that of
+// attention_forward over the whole sequence, bit for bit for finite numbers, if the cache's dtype
+// is that of the heads; else that of f32 heads over what the cache holds.
 #pragma once
 
 #include "kernels/attention/attention.h"
@@ -15,7 +18,7 @@
 namespace megalith::kernels {
 
 struct KvCacheShape {
-  DType dtype = DType::f32;  // f32 or bf16 (f64 for the reference)
+  DType dtype = DType::f32;  // f32, bf16 or i8 (f64 for the reference)
   int64_t num_kv_heads = 0;
   int64_t head_size = 0;
   int64_t num_blocks = 0;

@@ -20,7 +20,8 @@ struct Cache {
         storage(dtype, Shape{kv_cache_elements(shape)}),
         table(DType::i32, Shape{static_cast<int64_t>(lengths.size()), shape.num_blocks}),
         past(lengths.size(), 0) {
-    storage.fill_constant(std::numeric_limits<double>::quiet_NaN());
+    // Scales of i8 that are not there are not numbers either.
+    storage.fill_constant(dtype == DType::i8 ? -1 : std::numeric_limits<double>::quiet_NaN());
     table.fill_constant(-1);
     int64_t next = shape.num_blocks;
     for (size_t s = 0; s < lengths.size(); ++s) {

@@ -57,6 +57,40 @@ HWY_INLINE void widen(const bf16_t* from, int64_t rows, int64_t columns, float* 
   }
 }
 
+/// kFloatLanes codes as numbers.
+HWY_INLINE FloatVec load_codes(const int8_t* from) {
+  const hn::Rebind<int8_t, FloatTag> d8;
+  const hn::Rebind<int32_t, FloatTag> d32;
+  return hn::ConvertTo(FloatTag(), hn::PromoteTo(d32, hn::LoadU(d8, from)));
+}
+HWY_INLINE FloatVec load_scales(const std::byte* from) {
+  const hn::Rebind<uint16_t, FloatTag> d16;
+  const hn::Rebind<hwy::float16_t, FloatTag> df16;
+  const auto bits = hn::LoadU(d16, reinterpret_cast<const uint16_t*>(from));
+  return hn::PromoteTo(FloatTag(), hn::BitCast(df16, bits));
+}
+
+/// A block of codes: keys [D, 64] and values [64, width].
+void widen_codes(const KvCacheShape& shape, const int8_t* block, int64_t width, float* keys_DJ,
+                 float* values_JD) {
+  const auto* bytes = reinterpret_cast<const std::byte*>(block);
+  for (int64_t d = 0; d < shape.head_size; ++d) {
+    for (int64_t j = 0; j < kKeyBlock; j += kFloatLanes) {
+      const FloatVec scale = load_scales(bytes + kv_key_scale(shape, j, d));
+      store(hn::Mul(load_codes(block + d * kKeyBlock + j), scale), keys_DJ + d * kKeyBlock + j);
+    }
+  }
+  const int8_t* const values = block + kv_values_offset(shape);
+  for (int64_t j = 0; j < kKeyBlock; ++j) {
+    for (int64_t d = 0; d < width; d += kFloatLanes) {
+      f16_t scale;
+      std::memcpy(&scale, bytes + kv_value_scale(shape, j, d), sizeof scale);
+      const FloatVec wide = hn::Set(FloatTag(), to_f32(scale));
+      store(hn::Mul(load_codes(values + j * width + d), wide), values_JD + j * width + d);
+    }
+  }
+}
+
 /// The state of the rows at the start of the scratch.
 HWY_INLINE QueryRows cached_rows(const CachedScratch& layout, int64_t size, float* scratch) {
   float* sum = scratch + layout.rows * layout.width;
@@ -111,6 +145,11 @@ void run_cached_item(const AttentionCached& a, const ScoreRule& rule, const Cach
       attend(keys, keys + kKeyBlock * size, first_key, ahead);
       continue;
     }
+    if (a.shape.dtype == DType::i8) {
+      widen_codes(a.shape, a.cache.as<int8_t>() + offset, width, keys_DJ, values_JD);
+      attend(keys_DJ, values_JD, first_key, 0);
+      continue;
+    }
     const bf16_t* block = a.cache.as<bf16_t>() + offset;
     widen(block, kv_key_elements(a.shape), kKeyBlock, keys_DJ);
     widen(block + kv_values_offset(a.shape), kKeyBlock, width, values_JD);
@@ -153,6 +192,33 @@ void append_head(const KvCacheShape& shape, const From* k, const From* v, int64_
   }
 }
 
+/// Into a block of codes.
+template <typename From>
+void append_codes(const KvCacheShape& shape, const From* k, const From* v, int64_t position,
+                  int8_t* block) {
+  const int64_t size = shape.head_size;
+  for (int64_t first = 0; first < size; first += kCodedChannels) {
+    const auto count = static_cast<size_t>(std::min(kCodedChannels, size - first));
+    float numbers[kCodedChannels];
+    int8_t codes[kCodedChannels];
+    for (const bool is_key : {true, false}) {
+      const From* const from = (is_key ? k : v) + first;
+      for (size_t i = 0; i < count; ++i) numbers[i] = to_f32(from[i]);
+      const f16_t scale = code_channels(std::span(numbers).first(count), codes);
+      for (size_t i = 0; i < count; ++i) {
+        const int64_t d = first + static_cast<int64_t>(i);
+        block[is_key ? kv_key_offset(shape, position, d) : kv_value_offset(shape, position, d)] =
+            codes[i];
+      }
+      std::memcpy(block + (is_key ? kv_key_scale(shape, position, first)
+                                  : kv_value_scale(shape, position, first)),
+                  &scale, sizeof scale);
+    }
+  }
+  for (int64_t d = size; d < padded_head_size(size); ++d)
+    block[kv_value_offset(shape, position, d)] = 0;
+}
+
 template <typename To, typename From>
 void append_part(const KvCacheAppend& a, Range part) {
   // Head after head, so that threads do not write the same cache lines.
@@ -163,18 +229,25 @@ void append_part(const KvCacheAppend& a, Range part) {
     const int64_t position = a.sequences.past[static_cast<size_t>(s)] + t -
                              a.sequences.cu_seqlens[static_cast<size_t>(s)];
     const int64_t block = kv_block(a.sequences, s, position);
-    append_head<To, From>(a.shape, reinterpret_cast<const From*>(a.k_TKD.at(t, head)),
-                          reinterpret_cast<const From*>(a.v_TKD.at(t, head)), position,
-                          a.cache.as<To>() + kv_block_offset(a.shape, block, head));
+    const auto* const k = reinterpret_cast<const From*>(a.k_TKD.at(t, head));
+    const auto* const v = reinterpret_cast<const From*>(a.v_TKD.at(t, head));
+    To* const to = a.cache.as<To>() + kv_block_offset(a.shape, block, head);
+    if constexpr (sizeof(To) == 1)
+      append_codes(a.shape, k, v, position, to);
+    else
+      append_head<To, From>(a.shape, k, v, position, to);
   }
 }
 
 }  // namespace
 
 void kv_cache_append_blocks(Exec& exec, const KvCacheAppend& a) {
-  const bool to_f32 = a.shape.dtype == DType::f32, from_f32 = a.k_TKD.dtype == DType::f32;
-  const auto part = to_f32 ? (from_f32 ? append_part<float, float> : append_part<float, bf16_t>)
-                           : (from_f32 ? append_part<bf16_t, float> : append_part<bf16_t, bf16_t>);
+  const bool from_f32 = a.k_TKD.dtype == DType::f32;
+  const auto part = a.shape.dtype == DType::f32
+                        ? (from_f32 ? append_part<float, float> : append_part<float, bf16_t>)
+                    : a.shape.dtype == DType::i8
+                        ? (from_f32 ? append_part<int8_t, float> : append_part<int8_t, bf16_t>)
+                        : (from_f32 ? append_part<bf16_t, float> : append_part<bf16_t, bf16_t>);
   exec.device.pool().for_range(a.shape.num_kv_heads * a.k_TKD.num_rows, 8,
                                [&](Range range, int) { part(a, range); });
 }

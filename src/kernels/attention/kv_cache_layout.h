@@ -2,17 +2,33 @@
 // Where a position of a sequence lies in a key/value cache. Internal.
 #pragma once
 
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <span>
+
 #include "kernels/attention/attention_work.h"
 
 namespace megalith::kernels {
+
+inline constexpr int64_t kScaleBytes = sizeof(f16_t);
 
 /// Elements that a key takes: those of bf16 come in pairs.
 inline int64_t kv_key_elements(const KvCacheShape& shape) {
   return shape.dtype == DType::bf16 ? round_up<int64_t>(shape.head_size, 2) : shape.head_size;
 }
+inline constexpr int64_t kCodedChannels = 32;  // that share a scale
+/// Scales of a position's key, and of its value; none but in i8.
+inline int64_t kv_num_scales(const KvCacheShape& shape) {
+  return shape.dtype == DType::i8 ? ceil_div(shape.head_size, kCodedChannels) : 0;
+}
+/// Elements from the block's start to the scales of its keys.
+inline int64_t kv_scales_offset(const KvCacheShape& shape) {
+  return kKeyBlock * (kv_key_elements(shape) + padded_head_size(shape.head_size));
+}
 /// Elements of the block of one key/value head.
 inline int64_t kv_block_elements(const KvCacheShape& shape) {
-  return kKeyBlock * (kv_key_elements(shape) + padded_head_size(shape.head_size));
+  return kv_scales_offset(shape) + 2 * kKeyBlock * kv_num_scales(shape) * kScaleBytes;
 }
 /// Elements from the cache's start to the block of key/value head `head`.
 inline int64_t kv_block_offset(const KvCacheShape& shape, int64_t block, int64_t head) {
@@ -35,6 +51,36 @@ inline int64_t kv_value_offset(const KvCacheShape& shape, int64_t position, int6
   return kv_values_offset(shape) +
          kv_offset(shape, padded_head_size(shape.head_size), position % kKeyBlock, d);
 }
+/// Bytes from the block's start to the scale of channel d of the key, and of the value.
+inline int64_t kv_key_scale(const KvCacheShape& shape, int64_t position, int64_t d) {
+  return kv_scales_offset(shape) +
+         (d / kCodedChannels * kKeyBlock + position % kKeyBlock) * kScaleBytes;
+}
+inline int64_t kv_value_scale(const KvCacheShape& shape, int64_t position, int64_t d) {
+  const int64_t scales = kv_num_scales(shape);
+  return kv_scales_offset(shape) +
+         (kKeyBlock * scales + position % kKeyBlock * scales + d / kCodedChannels) * kScaleBytes;
+}
+/// Bytes that a position of a head is read and written with.
+inline int64_t kv_position_bytes(const KvCacheShape& shape) {
+  return 2 * (shape.head_size * bytes_of(shape.dtype) + kv_num_scales(shape) * kScaleBytes);
+}
+
+/// The codes of up to kCodedChannels numbers, and their scale as f16.
+inline f16_t code_channels(std::span<const float> x, int8_t* codes) {
+  float largest = 0;
+  bool is_finite = true;
+  for (const float value : x) {
+    largest = std::max(largest, std::fabs(value));
+    is_finite = is_finite && std::isfinite(value);
+  }
+  const float scale = is_finite ? largest / 127.0F : 0.0F, inverse = 1.0F / scale;
+  const bool is_zero = scale == 0 || std::isinf(inverse);
+  for (size_t i = 0; i < x.size(); ++i)
+    codes[i] = static_cast<int8_t>(is_zero ? 0.0F : std::round(x[i] * inverse));
+  return to_f16(is_finite ? scale : std::numeric_limits<float>::quiet_NaN());
+}
+
 /// What the queries of a sequence see, by positions; the keys are those present after the call.
 inline Sight sight_of(const AttentionCached& a, int64_t sequence) {
   const auto s = static_cast<size_t>(sequence);

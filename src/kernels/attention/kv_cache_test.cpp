@@ -5,6 +5,8 @@
 
 #include <gtest/gtest.h>
 
+#include <cmath>
+
 #include "kernels/attention/kv_cache_cases.h"
 
 namespace megalith::kernels {
@@ -45,10 +47,10 @@ TEST(KvCache, ReferenceAgreesWithAttentionInDouble) {
 TEST(KvCache, EveryEntryWritesTheSameCache) {
   const auto device = device::make_cpu_device(3);
   for (const DType from : {DType::f32, DType::bf16}) {
-    for (const DType to : {DType::f32, DType::bf16}) {
-      const AttentionCase shape{"", {100, 30}, 4, 2, 20};
+    for (const DType to : {DType::f32, DType::bf16, DType::i8}) {
+      const AttentionCase shape{"", {100, 30}, 4, 2, 36};
       AttentionData data(shape, from);
-      Cache fast(to, 2, 20, shape.lengths), exact = fast;
+      Cache fast(to, 2, 36, shape.lengths), exact = fast;
       run_cached(*device, data, fast, 33);
       run_cached(*device, data, exact, 33, "reference");
       testing::expect_same_bits(fast.storage, exact.storage, "cache");
@@ -56,7 +58,64 @@ TEST(KvCache, EveryEntryWritesTheSameCache) {
   }
 }
 
+/// Keys and values as a cache of codes gives them back: blocks of 32 channels of a head.
+AttentionData through_codes(const AttentionData& data) {
+  const AttentionCase& c = data.shape;
+  AttentionData rounded = data;
+  const ConstView in = rounded.qkv.view();
+  for (const ConstHeadsView& x : {keys(in, c.num_heads, c.num_kv_heads, c.head_size),
+                                  values(in, c.num_heads, c.num_kv_heads, c.head_size)}) {
+    for (int64_t t = 0; t < x.num_rows; ++t) {
+      for (int64_t h = 0; h < c.num_kv_heads; ++h) {
+        auto* const head = reinterpret_cast<float*>(const_cast<std::byte*>(x.at(t, h)));
+        for (int64_t first = 0; first < c.head_size; first += 32) {
+          const int64_t count = std::min<int64_t>(32, c.head_size - first);
+          float largest = 0;
+          for (int64_t d = first; d < first + count; ++d)
+            largest = std::max(largest, std::fabs(head[d]));
+          const float scale = largest / 127.0F, stored = to_f32(to_f16(scale));
+          for (int64_t d = first; d < first + count; ++d)
+            head[d] = std::round(head[d] * (1.0F / scale)) * stored;
+        }
+      }
+    }
+  }
+  return rounded;
+}
+
+TEST(KvCache, OfCodesIsAttentionOverTheRoundedKeysAndValues) {
+  for (const AttentionCase& shape : cached_cases()) {
+    const AttentionData data(shape, DType::f32);
+    AttentionData expected = through_codes(data);
+    const auto one = device::make_cpu_device(1);
+    expected.forward(*one);
+    for (const int32_t chunk : {1, 7, 1000}) {
+      for (testing::TestDevice& on : testing::test_devices()) {
+        AttentionData actual = data;
+        Cache cache(DType::i8, shape.num_kv_heads, shape.head_size, shape.lengths);
+        run_cached(*on.device, actual, cache, chunk);
+        testing::expect_same_bits(actual.y, expected.y,
+                                  fmt::format("{} chunk {} {}", shape.name, chunk, on.name));
+      }
+    }
+  }
+}
+
+/// Chains of some hundred roundings of numbers near 1, and the same codes summed in double.
+TEST(KvCache, OfCodesAgreesWithTheReference) {
+  const auto device = device::make_cpu_device(2);
+  for (const AttentionCase& shape : cached_cases()) {
+    AttentionData fast(shape, DType::f32), exact = fast;
+    Cache cache(DType::i8, shape.num_kv_heads, shape.head_size, shape.lengths), other = cache;
+    run_cached(*device, fast, cache, 50);
+    run_cached(*device, exact, other, 50, "reference");
+    testing::expect_close(fast.y, exact.y, 1e-4, shape.name);
+  }
+}
+
 TEST(KvCache, BytesAreThoseOfTheStorage) {
+  EXPECT_EQ(kv_cache_bytes({DType::i8, 2, 64, 3}), 3 * 2 * 64 * (64 + 64 + 2 * 2 * 2));
+  EXPECT_EQ(kv_cache_bytes({DType::i8, 2, 20, 1}), 2 * 64 * (20 + 32 + 2 * 2));
   // 3 blocks of 2 heads: keys 64 x 20 and values 64 x 32 each. Elements of bf16 come in pairs.
   EXPECT_EQ(kv_cache_bytes({DType::bf16, 2, 20, 3}), 3 * 2 * 64 * (20 + 32) * 2);
   EXPECT_EQ(kv_cache_bytes({DType::bf16, 2, 19, 3}), 3 * 2 * 64 * (20 + 32) * 2);

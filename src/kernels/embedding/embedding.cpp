@@ -3,6 +3,7 @@
 
 #include "kernels/elementary/run_chosen.h"
 #include "kernels/embedding/implementations.h"
+#include "tensor/blocks.h"
 
 namespace megalith::kernels {
 namespace {
@@ -10,9 +11,16 @@ namespace {
 constexpr Implementation<EmbeddingLookup> kLookup[] = {
     {"simd",
      [](const Exec&, const EmbeddingLookup& a) {
+       if (!is_plain(a.table_VH.format)) return std::string_view("takes plain tables only");
        return refuse_wide({a.table_VH, a.y_TH});
      },
      embedding_lookup_simd},
+    {"blocks",
+     [](const Exec&, const EmbeddingLookup& a) {
+       if (is_plain(a.table_VH.format)) return std::string_view("takes tables in blocks only");
+       return refuse_wide({a.y_TH});
+     },
+     embedding_lookup_blocks},
     {"reference", [](const Exec&, const EmbeddingLookup&) { return std::string_view(); },
      embedding_lookup_reference},
 };
@@ -35,25 +43,36 @@ constexpr Implementation<EmbeddingBackward> kBackward[] = {
      embedding_backward_reference},
 };
 
-void check_rows(const ConstView& ids_T, const ConstView& rows_TH, const ConstView& table_VH) {
+void check_rows(const ConstView& ids_T, const ConstView& rows_TH, const Shape& table_VH) {
   MEGA_CHECK_EQ(rows_TH.shape().num_dims(), 2);
-  MEGA_CHECK_EQ(table_VH.shape().num_dims(), 2);
-  MEGA_CHECK_EQ(rows_TH.size(1), table_VH.size(1));
+  MEGA_CHECK_EQ(table_VH.num_dims(), 2);
+  MEGA_CHECK_EQ(rows_TH.size(1), table_VH[1]);
   check_vector(ids_T, DType::i32, rows_TH.size(0));
 }
 
 }  // namespace
 
 void embedding_lookup(Exec& exec, const EmbeddingLookup& a) {
-  check_rows(a.ids_T, a.y_TH, a.table_VH);
-  check_storage({a.table_VH, a.y_TH});
+  const Weight& table = a.table_VH;
+  check_rows(a.ids_T, a.y_TH, table.shape);
+  if (is_plain(table.format)) {
+    check_storage({table, a.y_TH});
+  } else {
+    const Shape stored = stored_shape(table.format, table.shape);
+    MEGA_CHECK(table.view.dtype() == DType::u8 && table.view.shape() == stored,
+               "a table in {} is {} {}, not the tiles {}", table.format, table.view.dtype(),
+               table.view.shape(), stored);
+  }
   // Every row may be another one: as many bytes are read as rows are written.
-  const int64_t read = a.y_TH.num_elements() * bytes_of(a.table_VH.dtype()) + a.ids_T.bytes();
+  const int64_t rows = is_plain(table.format)
+                           ? a.y_TH.num_elements() * bytes_of(table.view.dtype())
+                           : a.y_TH.num_elements() / kBlockColumns * block_bytes(table.format);
+  const int64_t read = rows + a.ids_T.bytes();
   run_chosen<EmbeddingLookup>(exec, "embedding_lookup", {0, read, a.y_TH.bytes()}, kLookup, a);
 }
 
 void embedding_add_positions(Exec& exec, const EmbeddingAddPositions& a) {
-  check_rows(a.position_T, a.y_TH, a.table_SH);
+  check_rows(a.position_T, a.y_TH, a.table_SH.shape());
   check_storage({a.table_SH, a.y_TH});
   const int64_t n = a.y_TH.num_elements();
   const device::Work work{static_cast<double>(n),
@@ -71,7 +90,7 @@ void check_positions(const EmbeddingAddPositions& a) {
 }
 
 void embedding_backward(Exec& exec, const EmbeddingBackward& a) {
-  check_rows(a.ids_T, a.dy_TH, a.dtable_VH);
+  check_rows(a.ids_T, a.dy_TH, a.dtable_VH.shape());
   check_storage({a.dy_TH, a.dtable_VH});
   MEGA_CHECK_NE(a.dtable_VH.dtype(), DType::bf16);
   const int64_t n = a.dy_TH.num_elements();

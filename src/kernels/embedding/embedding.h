@@ -6,13 +6,15 @@
 #pragma once
 
 #include "kernels/exec.h"
+#include "tensor/weight.h"
 
 namespace megalith::kernels {
 
-/// y[t] = +0 + table[ids[t] - vocab_begin] if this rank has that row, else +0. Overwrites y.
+/// y[t] = +0 + table[ids[t] - vocab_begin] if this rank has that row, else +0. Overwrites y. The
+/// table may be in blocks, which widen to f32 (tensor/blocks.h).
 struct EmbeddingLookup {
   ConstView ids_T;  // i32
-  ConstView table_VH;
+  Weight table_VH;
   int64_t vocab_begin = 0;
   View y_TH;
 };

@@ -5,6 +5,7 @@
 #include "kernels/elementary/grain.h"
 #include "kernels/elementary/run_chosen.h"
 #include "kernels/embedding/implementations.h"
+#include "tensor/blocks.h"
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "kernels/embedding/embedding_cpu.cpp"
@@ -21,10 +22,11 @@ namespace {
 void lookup_rows(const EmbeddingLookup& a, Range range) {
   const int64_t n = a.y_TH.size(1);
   const Vec16 zero = set16(0.0f);
+  const ConstView table = a.table_VH;
   for (int64_t t = range.begin; t < range.end; ++t) {
-    const int64_t row = local_row(a.ids_T.as<int32_t>()[t], a.vocab_begin, a.table_VH.size(0));
+    const int64_t row = local_row(a.ids_T.as<int32_t>()[t], a.vocab_begin, table.size(0));
     const AnyOutputRow y(a.y_TH, t);
-    const AnyRow source = row < 0 ? AnyRow() : AnyRow(a.table_VH, row);
+    const AnyRow source = row < 0 ? AnyRow() : AnyRow(table, row);
     for_columns(0, n, [&](int64_t i, auto full) {
       constexpr bool kFull = decltype(full)::value;
       store_row<kFull>(source ? add16(zero, load_row<kFull>(source, i, n)) : zero, y, i, n);
@@ -70,7 +72,38 @@ namespace {
 
 constexpr int64_t kGrainElements = 8192;  // less is not worth another thread
 
+/// One row; a rank that has it not writes zeros.
+template <typename T>
+void look_up_blocks(const EmbeddingLookup& a, int64_t row, T* y) {
+  const Weight& table = a.table_VH;
+  const int64_t columns = table.shape[1];
+  float values[kBlockColumns] = {};
+  for (int64_t b = 0; b < columns / kBlockColumns; ++b) {
+    if (row >= 0) widen_block(table, row, b, values);
+    for (int64_t i = 0; i < kBlockColumns; ++i) {
+      if constexpr (sizeof(T) == sizeof(float))
+        y[b * kBlockColumns + i] = 0.0F + values[i];
+      else
+        y[b * kBlockColumns + i] = to_bf16(0.0F + values[i]);
+    }
+  }
+}
+
 }  // namespace
+
+void embedding_lookup_blocks(Exec& exec, const EmbeddingLookup& a) {
+  exec.device.pool().for_range(
+      a.y_TH.size(0), row_grain(a.y_TH.size(1), kGrainElements), [&](Range range, int) {
+        for (int64_t t = range.begin; t < range.end; ++t) {
+          const int64_t row =
+              local_row(a.ids_T.as<int32_t>()[t], a.vocab_begin, a.table_VH.shape[0]);
+          if (a.y_TH.dtype() == DType::f32)
+            look_up_blocks(a, row, a.y_TH.row<float>(t));
+          else
+            look_up_blocks(a, row, a.y_TH.row<bf16_t>(t));
+        }
+      });
+}
 
 void embedding_lookup_simd(Exec& exec, const EmbeddingLookup& a) {
   exec.device.pool().for_range(

@@ -2,14 +2,20 @@
 // The specification: row by row in double.
 #include "kernels/elementary/reference_access.h"
 #include "kernels/embedding/implementations.h"
+#include "tensor/blocks.h"
 
 namespace megalith::kernels {
 
 void embedding_lookup_reference(Exec&, const EmbeddingLookup& a) {
+  const Weight& table = a.table_VH;
+  const auto at = [&](int64_t row, int64_t column) {
+    if (is_plain(table.format)) return read_double(table, row, column);
+    return static_cast<double>(tile_value(table, row, column));
+  };
   for (int64_t t = 0; t < a.y_TH.size(0); ++t) {
-    const int64_t row = local_row(a.ids_T.as<int32_t>()[t], a.vocab_begin, a.table_VH.size(0));
+    const int64_t row = local_row(a.ids_T.as<int32_t>()[t], a.vocab_begin, table.shape[0]);
     for (int64_t c = 0; c < a.y_TH.size(1); ++c) {
-      write_double(a.y_TH, t, c, row < 0 ? 0.0 : 0.0 + read_double(a.table_VH, row, c));
+      write_double(a.y_TH, t, c, row < 0 ? 0.0 : 0.0 + at(row, c));
     }
   }
 }

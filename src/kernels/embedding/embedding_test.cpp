@@ -6,6 +6,7 @@
 #include "base/error.h"
 #include "kernels/elementary/kernel_testing.h"
 #include "kernels/embedding/embedding_cases.h"
+#include "tensor/blocks.h"
 
 namespace megalith::kernels {
 namespace {
@@ -52,6 +53,47 @@ TEST(Embedding, LookupCopiesTheRowOrGivesZero) {
       }
     }
   }
+}
+
+TEST(Embedding, RowsInBlocksWidenExactly) {
+  constexpr int64_t kRows = 37, kColumns = 96;
+  TestTensor ids(DType::i32, Shape{40});
+  ids.fill_integers(2, 0, kRows + 5);
+  for (const Format format : {Format::q8_0, Format::q4_0, Format::q4_1}) {
+    std::vector<std::byte> blocks(
+        static_cast<size_t>(kRows * kColumns / kBlockColumns * block_bytes(format)));
+    for (size_t i = 0; i < blocks.size(); ++i)
+      blocks[i] = static_cast<std::byte>(philox(3, i, 0)[0] & 0x7bU);  // scales are finite
+    const Shape shape{kRows, kColumns}, stored = stored_shape(format, shape);
+    std::vector<std::byte> tiles(static_cast<size_t>(stored.num_elements()));
+    to_tiles(format, blocks, kRows, kColumns, tiles);
+    const Weight table(ConstView(tiles.data(), DType::u8, stored), format, shape);
+    TestTensor wide(DType::f32, shape);
+    wide.fill([&](int64_t i) {
+      return static_cast<double>(tile_value(table, i / kColumns, i % kColumns));
+    });
+    for (const DType y_type : kNarrow) {
+      const auto run = [&](const Weight& from) {
+        return [&, from](Exec& exec) {
+          TestTensor y(y_type, Shape{40, kColumns}, 3, 1);
+          embedding_lookup(exec, {ids, from, 3, y});
+          return Outputs{y};
+        };
+      };
+      const Outputs expected = testing::run_everywhere(run(wide), "widened");
+      testing::expect_same_bits(testing::run_everywhere(run(table), "blocks"), expected,
+                                std::string(name_of(format)));
+      testing::expect_same_bits(testing::run_reference(run(table)), expected, "reference");
+    }
+  }
+  const auto read = [&](Exec& exec) {
+    const Shape shape{64, 96};
+    const Weight table(ConstView(nullptr, DType::u8, stored_shape(Format::q4_0, shape)),
+                       Format::q4_0, shape);
+    embedding_lookup(exec, {ConstView(nullptr, DType::i32, Shape{5}), table, 0,
+                            View(nullptr, DType::f32, Shape{5, 96})});
+  };
+  EXPECT_EQ(testing::traced_work(read, "embedding_lookup").bytes_read, 5 * 3 * 18 + 5 * 4);
 }
 
 TEST(Embedding, ShardsOfTheVocabularySumToTheWhole) {

@@ -8,6 +8,7 @@
 namespace megalith::kernels {
 
 void embedding_lookup_simd(Exec& exec, const EmbeddingLookup& arguments);
+void embedding_lookup_blocks(Exec& exec, const EmbeddingLookup& arguments);
 void embedding_lookup_reference(Exec& exec, const EmbeddingLookup& arguments);
 void embedding_add_positions_simd(Exec& exec, const EmbeddingAddPositions& arguments);
 void embedding_add_positions_reference(Exec& exec, const EmbeddingAddPositions& arguments);

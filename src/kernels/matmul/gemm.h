@@ -13,18 +13,21 @@
 #include "base/thread_pool.h"
 #include "device/target.h"
 #include "kernels/elementwise/activation.h"
-#include "tensor/view.h"
+#include "tensor/weight.h"
 
 namespace megalith::kernels::matmul {
 
 /// A matrix over k and one other index i. Element (i, k) lies at
 ///   i * stride + k   if k is contiguous
 ///   k * stride + i   otherwise
+/// B may be in blocks of k (tensor/blocks.h): then its tiles are those of the whole product, and
+/// the elements what they widen to, of type f32.
 struct Operand {
   const std::byte* data = nullptr;
   DType dtype = DType::f32;
   int64_t stride = 0;
   bool k_contiguous = false;
+  Format format = Format::f32;  // read where it is not plain
 };
 
 /// What happens to finished sums s before they are written to `out`:
@@ -51,7 +54,6 @@ struct Product {
   std::span<const int32_t> cu_runs = {};
   Operand a;
   Operand b;
-  Operand b_scales = {};  // f16, of the blocks of k in each row of B (quantized.h); else no data
   Epilogue epilogue;
 };
 

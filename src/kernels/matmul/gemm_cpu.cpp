@@ -15,6 +15,7 @@
 #include "kernels/matmul/gemm.h"
 #include "kernels/matmul/micro_kernel-inl.h"
 #include "kernels/matmul/pack-inl.h"
+#include "kernels/matmul/quantized_tile-inl.h"
 
 MEGA_BEFORE_BF16_NAMESPACE();
 namespace megalith::kernels::matmul {
@@ -30,6 +31,18 @@ void pack(const Operand& operand, Range i, const GemmPlan& plan, const KBlock& b
                                         : pack_panels<kVectors, float, PanelForm::floats>;
   for (int r = block.first_run; r < block.end_run; ++r)
     pack_run(operand, i, plan.runs[static_cast<size_t>(r)], block.steps, width, out);
+}
+
+/// B, plain or in blocks.
+void pack_b(const Product& product, Range columns, const GemmPlan& plan, const KBlock& block,
+            float* out) {
+  const Operand& b = product.b;
+  if (is_plain(b.format)) return pack<2>(b, columns, plan, block, out, kTileColumns);
+  const auto pack_run = b.format == Format::q8_0   ? pack_tiles<Format::q8_0, 2>
+                        : b.format == Format::q4_0 ? pack_tiles<Format::q4_0, 2>
+                                                   : pack_tiles<Format::q4_1, 2>;
+  for (int r = block.first_run; r < block.end_run; ++r)
+    pack_run(product, columns, plan.runs[static_cast<size_t>(r)], block.steps, out);
 }
 
 // What the plan takes for the size of panels is what the loops below make.
@@ -102,7 +115,7 @@ class Part {
       pack<1>(product_.a, rows, plan_, block, packed_a_, kTileRows);
       for (int64_t j = slab.begin; j < slab.end; j += plan_.n_block) {
         const Range columns{j, std::min(j + plan_.n_block, slab.end)};
-        pack<2>(product_.b, columns, plan_, block, packed_b_, kTileColumns);
+        pack_b(product_, columns, plan_, block, packed_b_);
         run_tiles(rows, columns, slab.begin, block);
       }
     }

@@ -7,6 +7,7 @@
 
 #include "base/integer.h"
 #include "kernels/matmul/gemm.h"
+#include "tensor/blocks.h"
 
 namespace megalith::kernels::matmul {
 namespace {
@@ -97,12 +98,13 @@ class Steps {
 
 void cut_k(const Product& product, int64_t k_block, GemmPlan& plan) {
   const std::vector<int> merges = shard_merges(product.k_shards);
+  // Pairs stay together: swapped ones are two steps. So do blocks, which are slow to take apart.
+  const int64_t unit = is_plain(product.b.format) ? 2 : kBlockColumns;
   int depth = product.accumulate ? 1 : 0;
   for (int shard = 0; shard < product.k_shards; ++shard) {
     Steps rest(plan.form, runs_of(product, shard));
     const int64_t steps = rest.count(), pieces = std::max<int64_t>(1, ceil_div(steps, k_block));
-    // Pairs stay together: swapped ones are two steps.
-    const int64_t piece = round_up<int64_t>(ceil_div(steps, pieces), 2);
+    const int64_t piece = round_up<int64_t>(ceil_div(steps, pieces), unit);
     for (int64_t at = 0; at < steps; at += piece) {
       const int64_t count = std::min(piece, steps - at);
       const bool starts = at == 0 && !product.accumulate;

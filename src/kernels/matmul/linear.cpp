@@ -9,7 +9,7 @@
 #include "kernels/elementary/run_chosen.h"
 #include "kernels/matmul/gemm.h"
 #include "kernels/matmul/linear_lists.h"
-#include "tensor/q8_0.h"
+#include "tensor/blocks.h"
 
 namespace megalith::kernels {
 
@@ -46,25 +46,18 @@ void check_shards(int k_shards, int64_t width) {
              "{} contracted elements do not cut into {} equal shards", width, k_shards);
 }
 
-void check_rows(const ConstView& view, const char* name, DType dtype, int64_t rows,
-                int64_t columns) {
-  MEGA_CHECK(view.dtype() == dtype && view.shape() == (Shape{rows, columns}) && !view.absent(),
-             "{} is {} {}, not {} [{}, {}]", name, view.dtype(), view.shape(), dtype, rows,
-             columns);
-  MEGA_CHECK(rows <= 1 || view.row_stride() >= columns, "{}: rows of {} elements are {} apart",
-             name, columns, view.row_stride());
-}
-
-void check_weight(const Weight& w_OI, int64_t outputs, int64_t inputs, int k_shards) {
+void check_weight(const Weight& w_OI, int64_t outputs, int64_t inputs) {
   if (is_plain(w_OI.format)) {
     check_matrix(w_OI.view, "w_OI", outputs, inputs);
     return;
   }
-  MEGA_CHECK(inputs / k_shards % kQ8BlockCodes == 0,
-             "{} inputs in {} shards, which do not end where blocks of {} weights do", inputs,
-             k_shards, kQ8BlockCodes);
-  check_rows(w_OI.view, "w_OI in q8_0", DType::i8, outputs, inputs);
-  check_rows(w_OI.scales, "scales of w_OI", DType::f16, outputs, inputs / kQ8BlockCodes);
+  MEGA_CHECK(w_OI.shape == (Shape{outputs, inputs}), "w_OI in {} is {}, not [{}, {}]", w_OI.format,
+             w_OI.shape, outputs, inputs);
+  const Shape stored = stored_shape(w_OI.format, w_OI.shape);
+  MEGA_CHECK(w_OI.view.dtype() == DType::u8 && w_OI.view.shape() == stored &&
+                 w_OI.view.is_contiguous() && (!w_OI.view.absent() || outputs == 0),
+             "w_OI in {} is {} {}, not the tiles {}", w_OI.format, w_OI.view.dtype(),
+             w_OI.view.shape(), stored);
 }
 
 bool is_bias_type(DType bias, const Weight& w_OI) {
@@ -72,11 +65,11 @@ bool is_bias_type(DType bias, const Weight& w_OI) {
 }
 
 void check_arguments(const LinearForward& a) {
-  MEGA_CHECK(a.x_TI.shape().num_dims() == 2 && a.w_OI.view.shape().num_dims() == 2);
-  const int64_t rows = a.x_TI.size(0), inputs = a.x_TI.size(1), outputs = a.w_OI.view.size(0);
+  MEGA_CHECK(a.x_TI.shape().num_dims() == 2 && a.w_OI.shape.num_dims() == 2);
+  const int64_t rows = a.x_TI.size(0), inputs = a.x_TI.size(1), outputs = a.w_OI.shape[0];
   check_matrix(a.x_TI, "x_TI", rows, inputs);
   check_shards(a.k_shards, inputs);
-  check_weight(a.w_OI, outputs, inputs, a.k_shards);
+  check_weight(a.w_OI, outputs, inputs);
   check_matrix(a.y_TO, "y_TO", rows, outputs);
   if (a.bias_O) {
     MEGA_CHECK(a.bias_O.shape() == Shape{outputs}, "bias_O is {}", a.bias_O.shape());
@@ -116,9 +109,8 @@ Work work_of(const LinearForward& a) {
       2.0 * static_cast<double>(a.y_TO.num_elements()) * static_cast<double>(a.x_TI.size(1));
   const int64_t bias = a.bias_O ? a.bias_O.bytes() : 0;
   const int64_t u = a.pre_activation_TO ? a.pre_activation_TO.bytes() : 0;
-  const int64_t scales = a.w_OI.scales ? a.w_OI.scales.bytes() : 0;
   return {.flops = flops,
-          .bytes_read = a.x_TI.bytes() + a.w_OI.view.bytes() + scales + bias,
+          .bytes_read = a.x_TI.bytes() + a.w_OI.view.bytes() + bias,
           .bytes_written = a.y_TO.bytes() + u};
 }
 
@@ -145,6 +137,7 @@ std::string_view accepts(const Exec&, const Arguments&) {
 }
 
 /// What `fast` alone may take comes first; an exact run begins behind it.
+template <typename Arguments>
 constexpr size_t kFastEntries = 1;
 template <typename Arguments>
 constexpr Implementation<Arguments> kList[] = {
@@ -152,11 +145,20 @@ constexpr Implementation<Arguments> kList[] = {
     {"exact", matmul::exact_refuses, matmul::exact, matmul::exact_scratch_bytes},
     {"reference", accepts<Arguments>, matmul::reference},
 };
+template <>
+constexpr size_t kFastEntries<LinearForward> = 2;
+template <>
+constexpr Implementation<LinearForward> kList<LinearForward>[] = {
+    {"dot8", matmul::dot8_refuses, matmul::dot8, matmul::dot8_scratch_bytes},
+    {"onednn", matmul::onednn_refuses, matmul::onednn, matmul::onednn_scratch_bytes},
+    {"exact", matmul::exact_refuses, matmul::exact, matmul::exact_scratch_bytes},
+    {"reference", accepts<LinearForward>, matmul::reference},
+};
 
 template <typename Arguments>
 std::span<const Implementation<Arguments>> list_for(const Exec& exec) {
   return std::span<const Implementation<Arguments>>(kList<Arguments>)
-      .subspan(exec.numerics == Numerics::exact ? kFastEntries : 0);
+      .subspan(exec.numerics == Numerics::exact ? kFastEntries<Arguments> : 0);
 }
 
 template <typename Arguments>

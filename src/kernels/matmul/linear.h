@@ -6,14 +6,10 @@
 // `exact` arithmetic (docs/design/0001): the contracted dimension is cut into `k_shards` equal
 // contiguous shards. Inside each, an element is one chain of f32 fused multiply-adds that starts
 // from 0:
-//     f32 chain   an operand is f32: in increasing index; bf16 operands widen exactly
+//     f32 chain   an operand is f32: in increasing index; bf16 operands widen exactly, and so do
+//                 weights in blocks (q8_0, q4_0, q4_1), to the f32 numbers of tensor/blocks.h
 //     bf16 chain  both are bf16: pair by pair, the odd element first, denormals as zeros
 //                 (math/bf16_chain.h); an odd shard ends with a pair of its own
-//     block chain w is in blocks with scales (q8_0): the codes of each block widen exactly to the
-//                 type of x and make a chain of their own from 0, the bf16 or the f32 chain by
-//                 that type; in increasing order the blocks then add up by one IEEE FMA each,
-//                     sum = fma(scale, chain of the block, sum)
-//                 so that shards end where blocks do
 // The shards' sums combine in one balanced binary tree,
 //     tree(lo, hi) = tree(lo, mid) + tree(mid, hi),   mid = lo + (hi - lo + 1) / 2
 // and the result rounds once. Threads, blocking, instruction set, and how rows are spread over
@@ -21,8 +17,7 @@
 //
 // Shapes: the T rows may lie at any distance (row_stride); I and O are contiguous. T may be 0.
 // Types: x, w, dy are f32 or bf16 in any mix; y, dx are f32 or bf16; dw is f32. All of them may be
-// f64 for the reference. Weights in q8_0 (tensor/q8_0.h) are for forward alone: nothing is trained
-// through them.
+// f64 for the reference. Weights in blocks are for forward alone: nothing is trained through them.
 // Local; results are ready as of a later ticket. Outputs must not overlap inputs. Scratch comes
 // from exec.workspace for the duration of the call.
 #pragma once
@@ -47,7 +42,7 @@ struct LinearForward {
   ConstView x_TI;
   Weight w_OI;
   View y_TO;              // overwritten
-  int k_shards = 1;       // divides I, and the number of blocks where w has blocks
+  int k_shards = 1;       // divides I
   ConstView bias_O = {};  // optional; f32, or the type of w (bf16 where w has blocks)
   Activation activation = Activation::none;
   View pre_activation_TO = {};  // optional; overwritten with u

@@ -10,20 +10,18 @@
 #include "kernels/matmul/linear.h"
 #include "kernels/matmul/linear_cases.h"
 #include "math/random.h"
-#include "tensor/q8_0.h"
+#include "tensor/blocks.h"
 
 namespace megalith::kernels {
 namespace {
 
 using matmul::LinearCase;
 
-DType activations_for(Format weights) {
-  return is_plain(weights) ? dtype_of(weights) : DType::bf16;
-}
+DType activations_for(Format weights) { return is_plain(weights) ? dtype_of(weights) : DType::f32; }
 
 /// Tensors of one case, filled with small numbers.
 struct Layer {
-  std::vector<std::byte> x, w, scales, y, dw;
+  std::vector<std::byte> x, w, y, dw;
   Format format;
   DType dtype;  // of activations
   LinearCase c;
@@ -41,30 +39,32 @@ struct Layer {
       }
     };
     fill(x, c.rows * c.inputs);
-    fill(w, c.outputs * c.inputs);
-    if (!is_plain(format)) quantize();
+    if (is_plain(format))
+      fill(w, c.outputs * c.inputs);
+    else
+      draw_blocks();
     fill(y, c.rows * c.outputs);
     dw.resize(static_cast<size_t>(4 * c.outputs * c.inputs));
   }
+  /// Codes of every value and scales near 2^-7.
+  void draw_blocks() {
+    const int64_t each = block_bytes(format);
+    std::vector<std::byte> blocks(static_cast<size_t>(c.outputs * c.inputs / kBlockColumns * each));
+    for (size_t i = 0; i < blocks.size(); ++i)
+      blocks[i] = static_cast<std::byte>(i * 167 + i / 251);
+    for (size_t at = 0; at < blocks.size(); at += static_cast<size_t>(each)) {
+      blocks[at + 1] = std::byte{0x20};
+      if (has_least(format)) blocks[at + 3] = std::byte{0x20};
+    }
+    w.resize(static_cast<size_t>(stored_shape(format, Shape{c.outputs, c.inputs}).num_elements()));
+    to_tiles(format, blocks, c.outputs, c.inputs, w);
+  }
   View x_TI() { return {x.data(), dtype, Shape{c.rows, c.inputs}}; }
   Weight w_OI() {
-    const ConstView stored(w.data(), dtype_of(format), Shape{c.outputs, c.inputs});
-    if (is_plain(format)) return stored;
-    return {stored, format,
-            ConstView(scales.data(), DType::f16, Shape{c.outputs, c.inputs / kQ8BlockCodes})};
+    const Shape shape{c.outputs, c.inputs};
+    return {ConstView(w.data(), dtype_of(format), stored_shape(format, shape)), format, shape};
   }
-  /// Plain weights to codes and scales.
-  void quantize() {
-    const std::vector<std::byte> plain = std::move(w);
-    const std::span values(reinterpret_cast<const bf16_t*>(plain.data()), plain.size() / 2);
-    w.resize(values.size());
-    scales.resize(values.size() / kQ8BlockCodes * sizeof(f16_t));
-    const bool fits =
-        quantize_q8_0(values, {reinterpret_cast<int8_t*>(w.data()), w.size()},
-                      {reinterpret_cast<f16_t*>(scales.data()), values.size() / kQ8BlockCodes});
-    MEGA_CHECK(fits);
-  }
-  int64_t weight_bytes() const { return static_cast<int64_t>(w.size() + scales.size()); }
+  int64_t weight_bytes() const { return static_cast<int64_t>(w.size()); }
   View y_TO() { return {y.data(), dtype, Shape{c.rows, c.outputs}}; }
   View dw_OI() { return {dw.data(), DType::f32, Shape{c.outputs, c.inputs}}; }
 
@@ -118,7 +118,8 @@ const bool kRegistered = [] {
       {"linear_forward", &Layer::forward},
       {"linear_backward_input", &Layer::backward_input},
       {"linear_backward_weight", &Layer::backward_weight}};
-  for (const Format format : {Format::f32, Format::bf16, Format::q8_0}) {
+  for (const Format format :
+       {Format::f32, Format::bf16, Format::q8_0, Format::q4_0, Format::q4_1}) {
     if (is_plain(format))
       for (const auto& [name, method] : operations)
         for (const LinearCase& c : matmul::speed_cases())
@@ -132,7 +133,7 @@ const bool kRegistered = [] {
           &Layer::forward, "exact");
       const int64_t weights = c.inputs * c.outputs;
       const int64_t bytes = is_plain(format) ? weights * bytes_of(dtype_of(format))
-                                             : weights / kQ8BlockCodes * kQ8BlockBytes;
+                                             : weights / kBlockColumns * block_bytes(format);
       benchmark::RegisterBenchmark(fmt::format("read/{}/{}", c.name(), format).c_str(), read_bytes,
                                    bytes);
     }

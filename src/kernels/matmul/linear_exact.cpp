@@ -20,7 +20,7 @@ void run(Exec& exec, const Arguments& arguments) {
   const Product product = product_of(arguments);
   if (product.m == 0 || product.n == 0 || product.k == 0) return;
   const device::Target& target = exec.device.target();
-  if (is_quantized(product)) {
+  if (is_few_quantized(product)) {
     run_quantized(product, target.isa, exec.device.pool(), exec.scratch);
   } else if (is_small_m(product)) {
     run_small_m(product, target.isa, exec.device.pool(), exec.scratch);
@@ -34,7 +34,7 @@ int64_t scratch_bytes(const Exec& exec, const Arguments& arguments) {
   const Product product = product_of(arguments);
   if (product.m == 0 || product.n == 0 || product.k == 0) return 0;
   const device::Target& target = exec.device.target();
-  if (is_quantized(product)) return quantized_scratch_bytes(product, target.isa);
+  if (is_few_quantized(product)) return quantized_scratch_bytes(product, target.isa);
   if (is_small_m(product)) return small_m_scratch_bytes(product, target.isa);
   return plan_gemm(product, target).scratch_bytes;
 }

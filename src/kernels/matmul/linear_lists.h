@@ -23,6 +23,11 @@ int64_t exact_scratch_bytes(const Exec& exec, const LinearForward& arguments);
 int64_t exact_scratch_bytes(const Exec& exec, const LinearBackwardInput& arguments);
 int64_t exact_scratch_bytes(const Exec& exec, const LinearBackwardWeight& arguments);
 
+/// Weights in blocks times rows of x that are rounded to 8 bits; `fast` numerics only (dot8.h).
+void dot8(Exec& exec, const LinearForward& arguments);
+std::string_view dot8_refuses(const Exec& exec, const LinearForward& arguments);
+int64_t dot8_scratch_bytes(const Exec& exec, const LinearForward& arguments);
+
 /// oneDNN, one thread per tile of the result; `fast` numerics only.
 void onednn(Exec& exec, const LinearForward& arguments);
 void onednn(Exec& exec, const LinearBackwardInput& arguments);

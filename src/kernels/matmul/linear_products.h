@@ -12,16 +12,21 @@ inline Operand operand_of(const ConstView& view, bool k_contiguous) {
   return {view.data(), view.dtype(), view.row_stride(), k_contiguous};
 }
 
+/// Of weights, plain or in blocks.
+inline Operand operand_of(const Weight& w_OI) {
+  if (is_plain(w_OI.format)) return operand_of(w_OI.view, true);
+  return {w_OI.view.data(), DType::f32, 0, true, w_OI.format};
+}
+
 /// y_TO = sum_I x[t, i] w[o, i]
 inline Product product_of(const LinearForward& a) {
   Product product;
   product.m = a.x_TI.size(0);
-  product.n = a.w_OI.view.size(0);
+  product.n = a.w_OI.shape[0];
   product.k = a.x_TI.size(1);
   product.k_shards = a.k_shards;
   product.a = operand_of(a.x_TI, true);
-  product.b = operand_of(a.w_OI.view, true);
-  if (a.w_OI.scales) product.b_scales = operand_of(a.w_OI.scales, true);
+  product.b = operand_of(a.w_OI);
   product.epilogue.out = a.y_TO;
   if (a.bias_O)
     product.epilogue.bias = ConstView(a.bias_O.data(), a.bias_O.dtype(), Shape{1, product.n});

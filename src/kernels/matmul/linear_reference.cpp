@@ -6,7 +6,7 @@
 #include "kernels/elementary/reference_access.h"
 #include "kernels/elementwise/activation_reference.h"
 #include "kernels/matmul/linear_lists.h"
-#include "tensor/q8_0.h"
+#include "tensor/blocks.h"
 
 namespace megalith::kernels::matmul {
 namespace {
@@ -36,14 +36,14 @@ double shard_tree(const Term& term, int lo, int hi, int64_t width) {
 }
 
 double read_weight(const Weight& w_OI, int64_t o, int64_t i) {
-  const double stored = read_double(w_OI.view, o, i);
-  return w_OI.scales ? stored * read_double(w_OI.scales, o, i / kQ8BlockCodes) : stored;
+  if (is_plain(w_OI.format)) return read_double(w_OI.view, o, i);
+  return static_cast<double>(tile_value(w_OI, o, i));
 }
 
 }  // namespace
 
 void reference(Exec& exec, const LinearForward& a) {
-  const int64_t num_outputs = a.w_OI.view.size(0), width = a.w_OI.view.size(1) / a.k_shards;
+  const int64_t num_outputs = a.w_OI.shape[0], width = a.w_OI.shape[1] / a.k_shards;
   const DType u_dtype = a.pre_activation_TO ? a.pre_activation_TO.dtype() : a.y_TO.dtype();
   const ConstView bias_1O =
       a.bias_O ? ConstView(a.bias_O.data(), a.bias_O.dtype(), Shape{1, num_outputs}) : ConstView();

@@ -7,7 +7,6 @@
 
 #include "kernels/matmul/linear_layer.h"
 #include "math/bf16_chain.h"
-#include "tensor/q8_0.h"
 
 namespace megalith::kernels::matmul {
 
@@ -34,17 +33,6 @@ float stated_chain(bool bf16, int64_t begin, int64_t end, float sum, const A& a,
     const bool whole = k + 1 < end;
     sum = bf16_chain_step(a(k), b(k), whole ? a(k + 1) : 0, whole ? b(k + 1) : 0, sum);
   }
-  return sum;
-}
-
-/// The block chain over whole blocks of k: scale(b) is that of block b.
-template <typename A, typename B, typename Scale>
-float stated_blocks(bool bf16, int64_t begin, int64_t end, const A& a, const B& code,
-                    const Scale& scale) {
-  float sum = 0;
-  for (int64_t k = begin; k < end; k += kQ8BlockCodes)
-    sum = std::fma(scale(k / kQ8BlockCodes), stated_chain(bf16, k, k + kQ8BlockCodes, 0, a, code),
-                   sum);
   return sum;
 }
 

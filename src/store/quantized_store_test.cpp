@@ -1,0 +1,314 @@
+// SPDX-License-Identifier: Apache-2.0
+// Models whose weights are held in blocks: from any checkpoint and from GGUF files, with the bits
+// of the widened weights, under every layout, in the memory that was planned.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <random>
+
+#include "base/file.h"
+#include "checkpoint/folder_writer.h"
+#include "comm/backends.h"
+#include "engine/inference_model.h"
+#include "families/families.h"
+#include "families/model_spec_json.h"
+#include "gguf/reader.h"
+#include "models/foreign_map.h"
+#include "store/convert.h"
+#include "store/model_source.h"
+#include "tensor/blocks.h"
+
+namespace megalith::store {
+namespace {
+
+namespace fs = std::filesystem;
+using engine::InferenceModel;
+using ::testing::HasSubstr;
+
+constexpr Format kFormats[] = {Format::q8_0, Format::q4_0, Format::q4_1};
+constexpr int kShards = 2;
+
+models::ModelSpec model_of(std::string_view family) {
+  models::Sizes sizes{.layers = 2,
+                      .hidden = 64,
+                      .heads = 4,
+                      .kv_heads = family == "llama" || family == "qwen2" ? 2 : 0,
+                      .ffn = 128,
+                      .context = 40,
+                      .vocab = 131};
+  return models::family_named(family, "test").make(sizes, "test");
+}
+
+std::vector<int32_t> text() {
+  std::vector<int32_t> ids(33);
+  for (size_t i = 0; i < ids.size(); ++i) ids[i] = static_cast<int32_t>((i * 7 + i / 5) % 131);
+  return ids;
+}
+
+struct Reading {
+  std::vector<double> scores;
+  std::vector<std::vector<float>> logits;  // of a prompt and of two tokens after it
+  friend bool operator==(const Reading&, const Reading&) = default;
+};
+
+Reading read_with(engine::InferenceEngine& engine) {
+  const std::vector<int32_t> ids = text();
+  Reading reading;
+  const bool reads = engine.spec().is_encoder_decoder();
+  reading.scores = reads ? engine.score_target(ids, ids) : engine.score(ids);
+  engine::KvCache cache =
+      engine.begin(reads ? std::span(ids).first(20) : std::span(ids).first(1), 40).cache;
+  for (const auto& [from, count] : {std::pair{size_t{0}, size_t{20}}, {20, 1}, {21, 1}})
+    reading.logits.push_back(engine.extend(cache, std::span(ids).subspan(from, count)));
+  return reading;
+}
+
+class QuantizedStore : public ::testing::Test {
+ protected:
+  QuantizedStore()
+      : folder_(fs::path(::testing::TempDir()) /
+                fmt::format("megalith-quantized-{}-{}", getpid(),
+                            ::testing::UnitTest::GetInstance()->current_test_info()->name())) {
+    fs::remove_all(folder_);
+    fs::create_directories(folder_);
+  }
+  ~QuantizedStore() override {
+    std::error_code ignored;
+    fs::remove_all(folder_, ignored);
+  }
+
+  fs::path checkpoint(const models::ModelSpec& spec) const {
+    checkpoint::FolderContent content;
+    content.state = {{"architecture", models::to_json(spec)}, {"tensor_shards", kShards}};
+    std::mt19937 random(7);
+    for (const auto& tensor : models::declared_tensors(spec, kShards)) {
+      std::vector<float> values(static_cast<size_t>(tensor.shape.num_elements()));
+      const bool is_norm = tensor.shape.num_dims() == 1;
+      for (float& value : values)
+        value = (static_cast<float>(random()) * 0x1p-32F - 0.5F) / 4 + (is_norm ? 1.0F : 0.0F);
+      // The padding of a vocabulary is zero.
+      if (tensor.name == "embedding.weight" || tensor.name == "head.weight")
+        std::fill(values.begin() + spec.vocab * tensor.shape[1], values.end(), 0.0F);
+      content.tensors.push_back(
+          {tensor.name, DType::f32, tensor.shape, [values](checkpoint::TensorContent::Sink sink) {
+             sink(std::as_bytes(std::span(values)));
+           }});
+    }
+    const fs::path path = folder_ / ("checkpoint-" + spec.family);
+    if (!fs::exists(path)) checkpoint::write_checkpoint_folder(path, content, 1);
+    return path;
+  }
+  /// On one rank.
+  std::unique_ptr<InferenceModel> filled(const ModelSource& source,
+                                         const parameters::StorageFormats& formats) {
+    auto model = std::make_unique<InferenceModel>(
+        source.spec(), *device_,
+        InferenceModel::Options{.tensor_shards = source.tensor_shards(), .formats = formats});
+    source.fill(model->parameters(), *device_);
+    return model;
+  }
+  /// The same in f32, with what its blocks widen to.
+  std::unique_ptr<InferenceModel> widened(const ModelSource& source, InferenceModel& quantized) {
+    auto model = filled(source, {});
+    for (parameters::Parameter& parameter : model->parameters().all()) {
+      const Weight weight = quantized.parameters().find(parameter.name())->compute();
+      if (is_plain(weight.format)) continue;
+      std::vector<float> values;
+      for (int64_t row = 0; row < weight.shape[0]; ++row) {
+        for (int64_t b = 0; b < weight.shape[1] / kBlockColumns; ++b) {
+          float block[kBlockColumns];
+          widen_block(weight, row, b, block);
+          values.insert(values.end(), block, block + kBlockColumns);
+        }
+      }
+      model->parameters().load(*device_, parameter, DType::f32, values.data());
+    }
+    return model;
+  }
+  static std::vector<std::byte> stored_bytes(const parameters::Parameter& parameter) {
+    const View view = parameter.mutable_compute();
+    return {view.data(), view.data() + view.bytes()};
+  }
+  static std::string refusal(const std::function<void()>& call) {
+    try {
+      call();
+    } catch (const UserError& error) {
+      return error.what();
+    }
+    return {};
+  }
+  fs::path folder_;
+  std::unique_ptr<device::Device> device_ = device::make_cpu_device(2);
+};
+
+TEST_F(QuantizedStore, EveryFamilyReadsAsWithTheWidenedWeights) {
+  for (const std::string_view family : {"gpt2", "llama", "qwen2", "gemma2", "gpt_neox", "t5"}) {
+    const ModelSource source = ModelSource::open(checkpoint(model_of(family)));
+    for (const Format format : kFormats) {
+      const auto formats = source.storage_formats(format);
+      EXPECT_GE(formats.size(), 9u) << family;  // four matrices of each layer, and the table
+      const auto quantized = filled(source, formats);
+      const auto plain = widened(source, *quantized);
+      EXPECT_EQ(read_with(quantized->engine()), read_with(plain->engine()))
+          << family << " " << name_of(format);
+    }
+  }
+}
+
+TEST_F(QuantizedStore, FourBitsLeaveTablesOfTheVocabularyEight) {
+  const ModelSource source = ModelSource::open(checkpoint(model_of("llama")));
+  const auto formats = source.storage_formats(Format::q4_1);
+  EXPECT_EQ(formats.at("embedding.weight"), Format::q8_0);
+  EXPECT_EQ(formats.at("head.weight"), Format::q8_0);
+  EXPECT_EQ(formats.at("layers.0.attention.qkv.weight"), Format::q4_1);
+  EXPECT_TRUE(source.storage_formats(std::nullopt).empty());
+}
+
+TEST_F(QuantizedStore, EveryLayoutHasTheBitsOfOneRank) {
+  for (const std::string_view family : {"llama", "gpt2"}) {
+    const ModelSource source = ModelSource::open(checkpoint(model_of(family)));
+    const auto formats = source.storage_formats(Format::q4_0);
+    const Reading alone = read_with(filled(source, formats)->engine());
+    for (const parallel::Layout& layout :
+         {parallel::Layout{.tensor = 2}, parallel::Layout{.pipeline = 2},
+          parallel::Layout{.tensor = 2, .pipeline = 2}}) {
+      comm::run_ranks(layout.num_ranks(), [&](comm::Communicator& world) {
+        const auto device = device::make_cpu_device(1);
+        InferenceModel model(source.spec(), *device, world,
+                             {.tensor_shards = kShards, .layout = layout, .formats = formats});
+        source.fill(model.parameters(), *device);
+        const Reading mine = read_with(model.engine());
+        EXPECT_EQ(mine.scores, alone.scores) << family << ", rank " << world.rank();
+        if (parallel::coordinates_of(layout, world.rank()).pipeline == layout.pipeline - 1) {
+          EXPECT_EQ(mine.logits, alone.logits) << family << ", rank " << world.rank();
+        }
+      });
+    }
+  }
+}
+
+TEST_F(QuantizedStore, ALayoutThatCutsBlocksIsRefusedByName) {
+  models::ModelSpec spec = model_of("llama");
+  for (layers::LayerSpec& layer : spec.layers) layer.mlp.ffn = 96;  // 48 columns a rank
+  const ModelSource source = ModelSource::open(checkpoint(spec));
+  const auto check = [&](const parameters::StorageFormats& formats) {
+    InferenceModel::check(
+        spec, {.tensor_shards = kShards, .layout = {.tensor = 2}, .formats = formats}, "generate");
+  };
+  EXPECT_NO_THROW(check({}));
+  const std::string message = refusal([&] { check(source.storage_formats(Format::q8_0)); });
+  EXPECT_THAT(message, HasSubstr("parallel.tensor 2 cuts the 96 columns of layers.0.mlp.down"));
+  EXPECT_THAT(message, HasSubstr("blocks of 32 in q8_0"));
+}
+
+TEST_F(QuantizedStore, AFileKeepsItsBlocksByteForByte) {
+  const fs::path from = checkpoint(model_of("llama"));
+  const ModelSource original = ModelSource::open(from);
+  for (const Format format : kFormats) {
+    const fs::path path = folder_ / fmt::format("{}.gguf", format);
+    convert(from, path, "gguf", name_of(format));
+    const ModelSource source = ModelSource::open(path, kShards);
+    const auto formats = source.storage_formats(std::nullopt);
+    EXPECT_EQ(formats, original.storage_formats(format));
+    const auto kept = filled(source, formats), rounded = filled(original, formats);
+    for (const parameters::Parameter& parameter : kept->parameters().all()) {
+      EXPECT_EQ(stored_bytes(parameter),
+                stored_bytes(*rounded->parameters().find(parameter.name())))
+          << parameter.name();
+    }
+    // The bytes themselves, of a tensor whose rows are not moved.
+    const gguf::Reader file(path);
+    const gguf::TensorEntry& entry = *file.find("blk.1.ffn_down.weight");
+    std::vector<std::byte> stored(static_cast<size_t>(entry.bytes)), held(stored.size());
+    file.read(entry, 0, entry.bytes, stored.data());
+    const Weight weight = kept->parameters().find("layers.1.mlp.down.weight")->compute();
+    from_tiles(weight.format, {weight.view.data(), static_cast<size_t>(weight.view.bytes())},
+               weight.shape[0], weight.shape[1], held);
+    EXPECT_EQ(held, stored);
+    // And no bit of a result depends on whether they are kept or widened.
+    EXPECT_EQ(read_with(kept->engine()), read_with(filled(source, {})->engine()));
+    // Other blocks than the file's are rounded from its values.
+    const auto others = source.storage_formats(Format::q8_0);
+    EXPECT_EQ(others.at("layers.1.mlp.down.weight"), Format::q8_0);
+    filled(source, others);
+  }
+}
+
+TEST_F(QuantizedStore, MemoryIsThePlannedToTheByte) {
+  const ModelSource source = ModelSource::open(checkpoint(model_of("llama")));
+  for (const Format format : kFormats) {
+    const auto formats = source.storage_formats(format);
+    const auto real = device::make_cpu_device(1);
+    const auto trace = device::make_trace_device(real->target());
+    const InferenceModel::Options options{.tensor_shards = kShards, .formats = formats};
+    InferenceModel model(source.spec(), *real, options), plan(source.spec(), *trace, options);
+    const auto weights = [](device::Device& d) {
+      return d.arena(device::MemoryClass::weights).in_use();
+    };
+    EXPECT_EQ(weights(*trace), weights(*real));
+    int64_t bytes = 0;
+    for (const parameters::Parameter& parameter : model.parameters().all()) {
+      const int64_t stored = is_plain(parameter.format())
+                                 ? 4 * round_up<int64_t>(parameter.local_elements(), 64)
+                                 : round_up<int64_t>(round_up(parameter.shape()[0], kGroupRows) *
+                                                         (parameter.shape()[1] / kBlockColumns) *
+                                                         block_bytes(parameter.format()),
+                                                     64);
+      bytes += stored;
+    }
+    EXPECT_EQ(weights(*real), bytes);
+  }
+}
+
+TEST_F(QuantizedStore, ChoicesNameTensorsOfTheFile) {
+  const fs::path from = checkpoint(model_of("llama"));
+  const auto write = [&](const std::string& name, std::initializer_list<std::string_view> choices) {
+    std::vector<TensorChoice> parsed;
+    for (const std::string_view choice : choices) parsed.push_back(parse_choice(choice));
+    convert(from, folder_ / name, "gguf", "q4_0", kShardBytes, Tokenizers::carried,
+            std::move(parsed));
+  };
+  write("a.gguf", {"blk.*.ffn_down.weight=q8_0", "blk.1.*=q4_1", "token_embd.weight=f16",
+                   "blk.*.attn_q.weight=bf16"});
+  const gguf::Reader file(folder_ / "a.gguf");
+  using gguf::TensorType;
+  for (const auto& [name, type] : {std::pair{"blk.0.ffn_down.weight", TensorType::q8_0},
+                                   {"blk.1.ffn_down.weight", TensorType::q4_1},
+                                   {"blk.0.ffn_up.weight", TensorType::q4_0},
+                                   {"blk.0.attn_q.weight", TensorType::bf16},
+                                   {"blk.0.attn_norm.weight", TensorType::f32},
+                                   {"token_embd.weight", TensorType::f16},
+                                   {"output.weight", TensorType::q8_0}})
+    EXPECT_EQ(file.find(name)->type, type) << name;
+  // Query rows in another format than keys and values: all three are widened together.
+  const ModelSource source = ModelSource::open(folder_ / "a.gguf", kShards);
+  const auto formats = source.storage_formats(std::nullopt);
+  EXPECT_FALSE(formats.contains("layers.0.attention.qkv.weight"));
+  EXPECT_FALSE(formats.contains("embedding.weight"));
+  EXPECT_EQ(formats.at("layers.0.mlp.down.weight"), Format::q8_0);
+  EXPECT_EQ(read_with(filled(source, formats)->engine()), read_with(filled(source, {})->engine()));
+
+  EXPECT_THAT(refusal([&] { write("b.gguf", {"blk.*.ffn_dwn.weight=q8_0"}); }),
+              HasSubstr("no matrix of the file is called 'blk.*.ffn_dwn.weight'"));
+  EXPECT_THAT(refusal([&] { write("b.gguf", {"blk.0.attn_norm.weight=q8_0"}); }),
+              HasSubstr("no matrix"));
+  for (const std::string_view wrong : {"", "x", "x=", "=q8_0", "x=q6_k", "x=q8_0 "})
+    EXPECT_THAT(refusal([&] { parse_choice(wrong); }), HasSubstr("q4_1")) << wrong;
+  EXPECT_FALSE(fs::exists(folder_ / "b.gguf"));
+}
+
+TEST_F(QuantizedStore, AValueThatBlocksCannotHoldIsRefusedByName) {
+  const models::ModelSpec spec = model_of("gpt2");
+  const ModelSource source = ModelSource::open(checkpoint(spec));
+  std::vector<float> values(64, 1.0F);
+  values[3] = INFINITY;
+  EXPECT_FALSE(to_blocks(Format::q8_0, values));
+  values[3] = 1e30F;
+  for (const Format format : kFormats) EXPECT_FALSE(to_blocks(format, values));
+  values[3] = 0;
+  EXPECT_EQ(to_blocks(Format::q4_1, values)->size(), 40u);
+}
+
+}  // namespace
+}  // namespace megalith::store
