@@ -4,6 +4,7 @@
 
 #include <gtest/gtest.h>
 
+#include "base/error.h"
 #include "generate/bad_words.h"
 #include "text/tokenizer_fixture.h"
 
@@ -50,7 +51,7 @@ TEST(Continuation, FindsNoStopTextAmongTheFirstTokens) {
   EXPECT_EQ(written.result.text,
             "aba"
             "b");
-  EXPECT_EQ(written.pieces, (Pieces{"a", "b", "a", "b", "", ""}));
+  EXPECT_EQ(written.pieces, (Pieces{"a", "b", "a", "b", "", "", ""}));
 }
 
 TEST(Continuation, WhatCouldBecomeAStopTextIsGivenWhenItEnds) {
