@@ -96,6 +96,22 @@ parallel::Layout layout_of(const CheckpointOptions& options, int ranks, int tens
 
 }  // namespace
 
+std::unique_ptr<engine::InferenceModel> model_beside(const CheckpointOptions& options,
+                                                     const store::ModelSource& source,
+                                                     const std::string& path,
+                                                     const ModelRank& rank) {
+  engine::ShardedModel& first = rank.engine.model();
+  const engine::InferenceModel::Options model_options{.compute = first.settings().activations,
+                                                      .numerics = numerics_of(options),
+                                                      .tensor_shards = source.tensor_shards(),
+                                                      .layout = first.mesh().layout()};
+  engine::InferenceModel::check(source.spec(), model_options, path);
+  auto model = std::make_unique<engine::InferenceModel>(source.spec(), first.device(), rank.world,
+                                                        model_options);
+  source.fill(model->parameters(), first.device(), [&] { rank.world.heartbeat(); });
+  return model;
+}
+
 void on_model_ranks(const CheckpointOptions& options, const store::ModelSource& source,
                     const std::string& input, FunctionRef<void(const ModelRank&)> body) {
   const std::optional<Launch> launch = launched(options.ranks);
