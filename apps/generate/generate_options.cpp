@@ -76,22 +76,19 @@ void declare_text(CLI::App& c, GenerateOptions& o) {
              "with --json: log-probabilities of the prompt's tokens too");
 }
 
-void declare_beams(CLI::App& c, generate::GenerateOptions& o) {
-  using generate::EarlyStopping;
+void declare_beams(CLI::App& c, GenerateOptions& all) {
+  generate::GenerateOptions& o = all.generate;
   c.add_option("--beams", o.beams, "search for the likeliest text along so many; 1: draw it")
       ->check(whole_number(1, generate::kMostBeams))
       ->capture_default_str();
   c.add_option("--length-penalty", o.length_penalty,
                "of --beams: a text's score is its log-probability / (tokens ^ this)")
       ->capture_default_str();
-  c.add_option("--early-stopping", o.early_stopping,
+  c.add_option("--early-stopping", all.early_stopping,
                "of --beams, once as many texts have ended: stop (true), or when no better one is "
                "likely (false) or possible (never)")
-      ->transform(CLI::CheckedTransformer(
-          std::map<std::string, EarlyStopping>{{"true", EarlyStopping::at_once},
-                                               {"false", EarlyStopping::likely},
-                                               {"never", EarlyStopping::never}}))
-      ->default_str("false");
+      ->check(CLI::IsMember({"true", "false", "never"}))
+      ->capture_default_str();
   c.add_option("--best", o.best, "of --beams, with --json: so many texts")
       ->check(whole_number(1, generate::kMostBeams))
       ->capture_default_str();
@@ -139,7 +136,7 @@ void GenerateOptions::declare(CLI::App& c) {
       ->capture_default_str();
   declare_sampling(c, generate.sampling);
   declare_text(c, *this);
-  declare_beams(c, generate);
+  declare_beams(c, *this);
   declare_guesses(c, *this);
   c.add_flag("--stream", stream, "print text as it comes");
 }
@@ -154,6 +151,10 @@ megalith::generate::GenerateOptions GenerateOptions::for_model(const store::Mode
       megalith::generate::runs_of_words(source.require_tokenizer(), bad_words);
   options.sampling.logit_bias = biases_of(biases, source.spec().vocab);
   if (draft) options.draft = draft_tokens;
+  using megalith::generate::EarlyStopping;
+  options.early_stopping = early_stopping == "true"    ? EarlyStopping::at_once
+                           : early_stopping == "never" ? EarlyStopping::never
+                                                       : EarlyStopping::likely;
   check(options);
   return options;
 }

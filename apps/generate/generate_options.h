@@ -20,6 +20,7 @@ struct GenerateOptions {
   std::vector<std::string> biases;   // ID=VALUE
   std::optional<std::string> draft;  // another checkpoint
   int64_t draft_tokens = 4;
+  std::string early_stopping = "false";  // as transformers spells it
   bool stream = false;
 
   void declare(CLI::App& command);

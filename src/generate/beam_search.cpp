@@ -45,7 +45,7 @@ void BeamSearch::add_ended(Beam beam, int64_t tokens) {
 }
 
 /// Whether no text on its way is taken to become better than those that have ended. `best_sum`: of
-/// the best candidate.
+/// the best on its way.
 bool BeamSearch::is_done(double best_sum, int64_t tokens) const {
   if (std::ssize(ended_) < options_.beams) return false;
   if (options_.early_stopping == EarlyStopping::at_once) return true;
@@ -64,12 +64,12 @@ std::vector<size_t> BeamSearch::advance(std::vector<Candidate> all) {
   std::ranges::sort(all, {}, key);
   all.resize(std::min(all.size(), static_cast<size_t>(candidates())));
   const int64_t tokens = std::ssize(beams_.front().tokens) + 1;
-  const double best_sum = all.empty() ? 0 : beams_[all.front().beam].sum + all.front().score;
+  const bool is_last = tokens == most_;
   std::vector<size_t> parents;
   std::vector<Beam> next;
   for (size_t rank = 0; rank < all.size() && std::ssize(next) < options_.beams; ++rank) {
     Candidate& candidate = all[rank];
-    const bool ends = is_end(candidate.choice.id);
+    const bool ends = is_last || is_end(candidate.choice.id);
     if (ends && std::cmp_greater_equal(rank, options_.beams)) continue;
     Beam beam = beams_[candidate.beam];
     beam.sum += candidate.score;
@@ -84,13 +84,9 @@ std::vector<size_t> BeamSearch::advance(std::vector<Candidate> all) {
       parents.push_back(candidate.beam);
     }
   }
-  const bool is_done_now = is_done(best_sum, tokens);
   beams_ = std::move(next);
-  has_ended_ = is_done_now || tokens == most_ || beams_.empty();
-  if (!has_ended_) return parents;
-  for (Beam& beam : beams_)
-    if (!is_done_now) add_ended(std::move(beam), tokens);
-  return {};
+  has_ended_ = beams_.empty() || is_done(beams_.front().sum, tokens);
+  return has_ended_ ? std::vector<size_t>() : parents;
 }
 
 std::vector<BeamSearch::Beam> BeamSearch::best() const {

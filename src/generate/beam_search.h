@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Beam search: the texts that go on, and those that have ended. As transformers defines it (its
+// Beam search: the texts that go on, and those that have ended. As transformers 5 defines it (its
 // `num_beams`, `length_penalty`, `early_stopping`), in double. Knows no model.
 #pragma once
 

@@ -40,14 +40,14 @@ class PlainSearch {
                                      std::max<int64_t>(2, 1 + std::ssize(options_.end_ids))));
       running.clear();
       for (size_t rank = 0; rank < all.size(); ++rank) {
-        const bool ends = std::ranges::count(options_.end_ids, all[rank].ids.back()) > 0;
-        if (ends && std::cmp_less(rank, options_.beams)) end(all[rank], length, true);
+        const bool has_end = std::ranges::count(options_.end_ids, all[rank].ids.back()) > 0;
+        const bool ends = has_end || length == options_.max_new_tokens;
+        if (ends && std::cmp_less(rank, options_.beams)) end(all[rank], length, has_end);
         if (!ends) running.push_back(all[rank]);
         if (std::ssize(running) == options_.beams) break;
       }
-      if (is_done(all.front().score, length)) return sorted();
+      if (running.empty() || is_done(running.front().score, length)) break;
     }
-    for (const Text& text : running) end(text, options_.max_new_tokens, false);
     return sorted();
   }
 

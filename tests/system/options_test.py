@@ -92,7 +92,7 @@ class Options(Refusals):
         for options, say in ((("--beams=2", "--stop=x"), ["--stop", "--beams"]), (("--beams=2", "--temperature=0.5"), ["--beams", "--temperature"]),
                              (("--beams=2", "--top-k=3"), ["--top-k"]), (("--beams=2", "--lookup=2"), ["--beams"]), (("--lookup=2", f"--draft={self.folder / 'run'}"), ["--lookup", "--draft"]),
                              (("--top-logprobs=2",), ["--top-logprobs", "--json"]), (("--prompt-logprobs",), ["--prompt-logprobs", "--json"]), (("--beams=2", "--best=2"), ["--best", "--json"]),
-                             (("--bad-words=",), ["bad word"]), (("--bad-words= ",), ["bad word"]), (("--draft=absent",), ["absent"])):
+                             (("--bad-words=",), ["--bad-words"]), (("--bad-words= ",), ["bad word"]), (("--draft=absent",), ["absent"])):
             self.refused(*generate, *options, say=say)
 
     def test_decoding_beyond_the_context(self):
