@@ -129,12 +129,27 @@ engine::InferenceModel::Options model_options(const CheckpointOptions& options,
   return made;
 }
 
+std::unique_ptr<engine::InferenceModel> model_beside(const CheckpointOptions& options,
+                                                     const store::ModelSource& source,
+                                                     const std::string& path,
+                                                     const ModelRank& rank) {
+  engine::ShardedModel& first = rank.engine.model();
+  const engine::InferenceModel::Options made{.compute = first.settings().activations,
+                                             .numerics = numerics_of(options),
+                                             .tensor_shards = source.tensor_shards(),
+                                             .layout = first.mesh().layout()};
+  engine::InferenceModel::check(source.spec(), made, path);
+  auto model =
+      std::make_unique<engine::InferenceModel>(source.spec(), first.device(), rank.world, made);
+  source.fill(model->parameters(), first.device(), [&] { rank.world.heartbeat(); });
+  return model;
+}
+
 void on_model_ranks(const CheckpointOptions& options, const store::ModelSource& source,
                     const std::string& input, FunctionRef<void(const ModelRank&)> body) {
   const std::optional<Launch> launch = launched(options.ranks);
   const engine::InferenceModel::Options made = model_options(options, source);
-  const RankOptions rank_options{.num_ranks = made.layout.num_ranks(),
-                                 .threads = options.threads};
+  const RankOptions rank_options{.num_ranks = made.layout.num_ranks(), .threads = options.threads};
   on_ranks(rank_options, launch, [&](const RankPlace& place) {
     if (launch) {
       comm::require_same(place.world, "the model", source.weights().fingerprint());

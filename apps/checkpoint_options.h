@@ -2,6 +2,7 @@
 // The checkpoint argument that several commands take, and the model made from it on its ranks.
 #pragma once
 
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -42,5 +43,12 @@ struct ModelRank {
 /// the model, or when processes were given another model, option or input.
 void on_model_ranks(const CheckpointOptions& options, const store::ModelSource& source,
                     const std::string& input, FunctionRef<void(const ModelRank&)> body);
+
+/// Another model on the same ranks, its weights filled: `options` say what they say of the first.
+/// UserError, naming `path`, when their layout does not fit it. Collective.
+std::unique_ptr<engine::InferenceModel> model_beside(const CheckpointOptions& options,
+                                                     const store::ModelSource& source,
+                                                     const std::string& path,
+                                                     const ModelRank& rank);
 
 }  // namespace megalith::apps

@@ -72,7 +72,7 @@ CHAT_FAULTS = [
     Fault("an answer begun though it was not asked for", "apps/tokenizer/tokenizer.cpp",
           "o.input, !o.no_generation_prompt", "o.input, true",
           "megalith", "input_test.py Input.test_chats"),
-    Fault("a conversation shown before its answer", "apps/generate.cpp",
+    Fault("a conversation shown before its answer", "apps/generate/generate.cpp",
           'o.stream ? "" : shown', 'o.stream ? "" : prompt',
           "megalith", "road_test.py Road.test_a_conversation_is_answered"),
     Fault("the templates beside a model's main one not read", "src/store/model_source.cpp",

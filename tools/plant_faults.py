@@ -30,6 +30,7 @@ from chat_faults import CHAT_FAULTS
 from computation_faults import COMPUTATION_FAULTS
 from fault import Fault
 from file_faults import FILE_FAULTS
+from generation_faults import GENERATION_FAULTS
 from grammar_faults import GRAMMAR_FAULTS
 from ladder_faults import LADDER, LEVELS
 from objective_faults import OBJECTIVE_FAULTS
@@ -38,7 +39,7 @@ from run_faults import RUN_FAULTS
 from serve_faults import SERVE_FAULTS
 from tokenizer_faults import TOKENIZER_FAULTS
 
-FAULTS = COMPUTATION_FAULTS + RANK_FAULTS + FILE_FAULTS + RUN_FAULTS + CHAT_FAULTS + OBJECTIVE_FAULTS + TOKENIZER_FAULTS + GRAMMAR_FAULTS + SERVE_FAULTS
+FAULTS = COMPUTATION_FAULTS + GENERATION_FAULTS + RANK_FAULTS + FILE_FAULTS + RUN_FAULTS + CHAT_FAULTS + OBJECTIVE_FAULTS + TOKENIZER_FAULTS + GRAMMAR_FAULTS + SERVE_FAULTS
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 COPIED = ["CMakeLists.txt", "CMakePresets.json", "cmake", "src", "apps", "tests"]
 SCRIPTS = pathlib.Path("tests/system")

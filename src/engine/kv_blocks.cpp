@@ -61,20 +61,39 @@ std::vector<int64_t> kv_block_bytes(const models::ModelSpec& spec, const models:
 }
 
 KvBlocks::KvBlocks(ShardedModel& model, std::vector<int64_t> counts)
-    : groups_(kv_groups(model.spec())), counts_(std::move(counts)) {
+    : groups_(kv_groups(model.spec())), counts_(std::move(counts)), device_(model.device()) {
   MEGA_CHECK_EQ(counts_.size(), groups_.size());
-  device::Arena& arena = model.device().arena(device::MemoryClass::activations);
+  device::Arena& arena = device_.arena(device::MemoryClass::activations);
   for (const auto& model_chunk : model.chunks()) {
     Chunk& chunk = chunks_.emplace_back();
-    for_kept(
-        model.spec(), model_chunk->stage(),
-        [&](const KvGroup& group, const layers::AttentionSpec& attention) {
-          const size_t g = group_of(groups_, group);
-          const kernels::KvCacheShape shape = shape_of(attention, model.mesh().layout().tensor,
-                                                       cache_dtype(model.settings()), counts_[g]);
-          storage_.push_back(arena.tensor(shape.dtype, Shape{kernels::kv_cache_elements(shape)}));
-          (group.is_memory ? chunk.memory : chunk.layers).push_back({shape, storage_.back(), g});
-        });
+    for_kept(model.spec(), model_chunk->stage(),
+             [&](const KvGroup& group, const layers::AttentionSpec& attention) {
+               const size_t g = group_of(groups_, group);
+               const kernels::KvCacheShape shape =
+                   shape_of(attention, model.mesh().layout().tensor, model.settings().activations,
+                            counts_[g]);
+               storage_.push_back(
+                   {g, arena.tensor(shape.dtype, Shape{kernels::kv_cache_elements(shape)})});
+               (group.is_memory ? chunk.memory : chunk.layers)
+                   .push_back({shape, storage_.back().blocks, g});
+             });
+  }
+}
+
+int64_t KvBlocks::bytes(size_t group) const {
+  int64_t bytes = 0;
+  for (const Storage& storage : storage_)
+    if (storage.group == group) bytes += storage.blocks.view.bytes();
+  return bytes;
+}
+
+void KvBlocks::copy(size_t group, int64_t from, int64_t to) {
+  for (const Storage& storage : storage_) {
+    if (storage.group != group) continue;
+    const View all = storage.blocks.view;
+    const View blocks =
+        all.reshape(Shape{counts_[group], exact_div(all.num_elements(), counts_[group])});
+    device_.copy(blocks.rows(to, 1), blocks.rows(from, 1));
   }
 }
 

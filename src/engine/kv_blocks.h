@@ -31,6 +31,10 @@ class KvBlocks {
 
   const std::vector<KvGroup>& groups() const { return groups_; }
   const std::vector<int64_t>& counts() const { return counts_; }
+  /// Of all blocks of a group, on this rank.
+  int64_t bytes(size_t group) const;
+  /// Block `to` of a group becomes a copy of block `from`. Local; ready as of a later ticket.
+  void copy(size_t group, int64_t from, int64_t to);
   /// What the layers of a chunk are given; `sequences` by group.
   layers::KvCacheBinding binding(size_t chunk,
                                  std::span<const kernels::CachedSequences> sequences) const {
@@ -43,7 +47,13 @@ class KvBlocks {
   };
   std::vector<KvGroup> groups_;
   std::vector<int64_t> counts_;
-  std::vector<device::Tensor> storage_;
+  device::Device& device_;
+  /// The storage of one layer, its blocks as rows.
+  struct Storage {
+    size_t group = 0;
+    device::Tensor blocks;
+  };
+  std::vector<Storage> storage_;
   std::vector<Chunk> chunks_;
 };
 

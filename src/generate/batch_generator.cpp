@@ -16,8 +16,12 @@ BatchGenerator::BatchGenerator(engine::InferenceEngine& engine, const text::Toke
                                         : engine.spec().vocab)),
       kv_(engine.model(), options.blocks),
       store_(kv_.groups(), options.blocks, options.limits.tokens, options.keeps_prefixes),
-      scheduler_(store_, options.limits) {
+      scheduler_(store_, options.limits),
+      most_sequences_(options.limits.sequences) {
   engine::check_generates(engine.spec());
+  if (options.draft == nullptr) return;
+  engine::require_one_stack(engine.spec(), "speculation with a draft model");
+  draft_.emplace(*options.draft, options.draft_blocks, drawable_);
 }
 
 BatchGenerator::~BatchGenerator() {
@@ -25,14 +29,19 @@ BatchGenerator::~BatchGenerator() {
 }
 
 std::optional<uint64_t> BatchGenerator::submit(Request request) {
-  auto writing =
-      std::make_unique<Writing>(std::move(request), engine_.spec(), tokenizer_, drawable_);
+  std::unique_ptr<Writing> writing =
+      begin_writing(std::move(request), engine_.spec(), tokenizer_, drawable_);
   Sequence& sequence = writing->sequence();
-  if (!store_.can_hold(sequence.most, sequence.memory)) {
-    const size_t prompt = writing->request().prompt.size();
-    throw UserError("{} tokens and {} more are beyond the blocks for keys and values", prompt,
-                    sequence.most + 1 - std::ssize(sequence.ids));
+  const GenerateOptions& options = writing->request().options;
+  if (sequence.width > most_sequences_) {
+    throw UserError("{} beams are more than the {} sequences that run at once", sequence.width,
+                    most_sequences_);
   }
+  if (!store_.can_hold(Scheduler::size_of(sequence))) {
+    throw UserError("{} tokens and {} more are beyond the blocks for keys and values",
+                    writing->request().prompt.size(), options.max_new_tokens);
+  }
+  if (options.draft > 0 && !draft_) throw UserError("there is no draft model to guess tokens");
   if (!scheduler_.submit(sequence)) return {};
   sequence.number = ++last_;
   writing_.emplace(last_, std::move(writing));
@@ -40,61 +49,78 @@ std::optional<uint64_t> BatchGenerator::submit(Request request) {
 }
 
 void BatchGenerator::cancel(uint64_t number) {
-  const auto at = writing_.find(number);
-  if (at == writing_.end()) return;
-  scheduler_.leave(at->second->sequence());
-  writing_.erase(at);
+  if (writing_.contains(number)) leave(number);
+}
+
+std::unique_ptr<Writing> BatchGenerator::leave(uint64_t number) {
+  std::unique_ptr<Writing> writing = std::move(writing_.at(number));
+  writing_.erase(number);
+  scheduler_.leave(writing->sequence());
+  if (draft_) draft_->forget(number);
+  return writing;
 }
 
 Writing& BatchGenerator::writing_of(const Scheduler::Part& part) {
   return *writing_.at(part.sequence->number);
 }
 
-/// Returns the log-probabilities of all targets; on the last stage puts what it has to tell.
-std::vector<double> BatchGenerator::pass(const std::vector<Scheduler::Part>& parts,
-                                         std::vector<double>& told) {
+/// Takes the model's answers to the next tokens of all parts.
+void BatchGenerator::pass(const std::vector<Scheduler::Part>& parts) {
   std::vector<engine::SequenceRows> rows;
   for (const Scheduler::Part& part : parts) {
     Writing& writing = writing_of(part);
     rows.push_back(writing.rows(part));
-    if (part.sequence->memory > 0 && part.sequence->past == 0)
+    if (part.sequence->memory > 0 && part.index == 0 && part.sequence->past == 0)
       engine_.read(kv_, writing.request().prompt, part.sequence->held.tables());
   }
+  Told mine;
   size_t at = 0;
   int64_t seen = 0;  // of the part's logits
-  return engine_.step(kv_, rows, [&](std::span<const float> logits) {
+  const std::vector<double> logprobs = engine_.step(kv_, rows, [&](std::span<const float> logits) {
     for (; seen == rows[at].num_logits; ++at) seen = 0;
     const int64_t index = parts[at].count - rows[at].num_logits + seen++;
-    writing_of(parts[at]).see(parts[at], index, logits, told);
+    writing_of(parts[at]).see(parts[at], index, logits, mine);
   });
+  // The last stage has the logits and draws; all ranks learn what.
+  Told told(engine_.from_last_stage(mine.numbers()));
+  auto left = std::span<const double>(logprobs);
+  for (size_t i = 0; i < parts.size(); ++i) {
+    const size_t targets = rows[i].targets.size();
+    writing_of(parts[i]).take(parts[i], told, left.first(targets));
+    left = left.subspan(targets);
+  }
 }
 
-void BatchGenerator::end(uint64_t number) {
-  const std::unique_ptr<Writing> last = std::move(writing_.at(number));
-  writing_.erase(number);
-  scheduler_.leave(last->sequence());
-  if (const auto& on_end = last->request().on_end) on_end(last->result());
+/// A draft's guesses of those that write.
+void BatchGenerator::guess() {
+  if (!draft_) return;
+  std::vector<Draft::Asked> asked;
+  for (const auto& [number, writing] : writing_) {
+    Sequence& sequence = writing->sequence();
+    const int64_t count = writing->wants_guesses();
+    if (count <= 0 || sequence.state != Sequence::State::running || sequence.rest() != 1) continue;
+    asked.push_back({number, sequence.ids, writing->prompt(), count, writing->reach(),
+                     &writing->request().options.sampling, &sequence.proposed});
+  }
+  draft_->guess(asked);
 }
 
 bool BatchGenerator::step() {
+  guess();
   const std::vector<Scheduler::Part>& parts = scheduler_.plan();
+  for (const auto& [group, from, to] : store_.take_copies()) kv_.copy(group, from, to);
   if (parts.empty()) return false;
-  std::vector<double> mine;
-  const std::vector<double> logprobs = pass(parts, mine);
-  // The last stage has the logits and draws; all ranks learn what.
-  Told told(engine_.from_last_stage(mine));
-  std::vector<Writing*> asking;
-  auto left = std::span<const double>(logprobs);
-  for (const Scheduler::Part& part : parts) {
-    Writing& writing = writing_of(part);
-    const size_t targets = writing.rows(part).targets.size();
-    writing.take(part, told, left.first(targets));
-    left = left.subspan(targets);
-    if (part.is_last()) asking.push_back(&writing);
-  }
+  pass(parts);
+  std::vector<Writing*> last;
+  for (const Scheduler::Part& part : parts)
+    if (part.is_last() && part.index == 0) last.push_back(&writing_of(part));
   scheduler_.advance();
-  for (Writing* const writing : asking)
-    if (writing->write()) end(writing->sequence().number);
+  for (Writing* const writing : last) {
+    if (!writing->write(scheduler_)) continue;
+    const std::unique_ptr<Writing> ended = leave(writing->sequence().number);
+    Generated result = ended->result();
+    if (ended->request().on_end) ended->request().on_end(std::move(result));
+  }
   return true;
 }
 

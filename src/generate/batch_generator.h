@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "engine/inference_engine.h"
+#include "generate/draft.h"
 #include "generate/writing.h"
 
 namespace megalith::generate {
@@ -21,9 +22,11 @@ class BatchGenerator {
     Scheduler::Limits limits;
     std::vector<int64_t> blocks;  // of each group (engine/kv_blocks.h)
     bool keeps_prefixes = true;
+    engine::InferenceEngine* draft = nullptr;  // of a smaller model with the same vocabulary
+    std::vector<int64_t> draft_blocks = {};    // of each of its groups
   };
-  /// `engine` and `tokenizer` must outlive it; without a tokenizer there are no texts. Memory: all
-  /// that it keeps is taken here.
+  /// `engine`, `draft` and `tokenizer` must outlive it; without a tokenizer there are no texts.
+  /// Memory: all that it keeps is taken here.
   BatchGenerator(engine::InferenceEngine& engine, const text::Tokenizer* tokenizer,
                  const Options& options);
   ~BatchGenerator();
@@ -42,9 +45,10 @@ class BatchGenerator {
   const BlockStore& blocks() const { return store_; }
 
  private:
-  std::vector<double> pass(const std::vector<Scheduler::Part>& parts, std::vector<double>& told);
+  void guess();
+  void pass(const std::vector<Scheduler::Part>& parts);
   Writing& writing_of(const Scheduler::Part& part);
-  void end(uint64_t number);
+  std::unique_ptr<Writing> leave(uint64_t number);
 
   engine::InferenceEngine& engine_;
   const text::Tokenizer* tokenizer_;
@@ -52,6 +56,8 @@ class BatchGenerator {
   engine::KvBlocks kv_;
   BlockStore store_;
   Scheduler scheduler_;
+  int64_t most_sequences_;
+  std::optional<Draft> draft_;
   std::map<uint64_t, std::unique_ptr<Writing>> writing_;
   uint64_t last_ = 0;
 };

@@ -29,21 +29,26 @@ int64_t BlockStore::first_seen(size_t g, int64_t positions) const {
   return window == 0 ? 0 : std::max<int64_t>(positions - window + 1, 0) / kBlock;
 }
 
-std::vector<int64_t> BlockStore::needed(std::span<const KvGroup> groups, int64_t positions,
-                                        int64_t memory, int64_t most_tokens) {
+std::vector<int64_t> BlockStore::needed(std::span<const KvGroup> groups, const Size& size,
+                                        int64_t most_tokens) {
   std::vector<int64_t> blocks;
   for (const KvGroup& group : groups) {
-    int64_t most = kernels::kv_cache_blocks(group.is_memory ? memory : positions);
+    if (group.is_memory) {
+      blocks.push_back(kernels::kv_cache_blocks(size.memory));
+      continue;
+    }
+    int64_t each = kernels::kv_cache_blocks(size.positions);
     // What the first of a pass's tokens sees of those before, and the pass, wherever blocks begin.
     if (group.window > 0)
-      most = std::min(most, kernels::kv_cache_blocks(group.window - 1 + most_tokens) + 1);
-    blocks.push_back(most);
+      each = std::min(each, kernels::kv_cache_blocks(group.window - 1 + most_tokens) + 1);
+    const int64_t common = group.window > 0 ? 0 : size.common / kBlock;
+    blocks.push_back(common + size.lines * (each - common));
   }
   return blocks;
 }
 
-bool BlockStore::can_hold(int64_t positions, int64_t memory) const {
-  const std::vector<int64_t> blocks = needed(groups_, positions, memory, most_tokens_);
+bool BlockStore::can_hold(const Size& size) const {
+  const std::vector<int64_t> blocks = needed(groups_, size, most_tokens_);
   for (size_t g = 0; g < groups_.size(); ++g)
     if (blocks[g] > count(g)) return false;
   return true;
@@ -158,26 +163,66 @@ int64_t BlockStore::begin(Held& held, uint64_t salt, std::span<const int32_t> id
     }
   }
   held.num_known_ = count;
+  held.positions_ = count * kBlock;
   if (count > 0) go_to(held, path[static_cast<size_t>(count - 1)]);
   return count * kBlock;
 }
 
+void BlockStore::fork(const Held& from, int64_t positions, Held& to) {
+  MEGA_CHECK(to.tables_.empty(), "a sequence begins twice");
+  MEGA_CHECK(
+      positions == from.positions_ || (positions < from.positions_ && positions % kBlock == 0),
+      "{} of {} positions are not whole blocks", positions, from.positions_);
+  to.tables_.resize(groups_.size());
+  to.begins_ = from.begins_;
+  to.positions_ = positions;
+  for (size_t g = 0; g < groups_.size(); ++g) {
+    const auto count =
+        groups_[g].is_memory ? std::ssize(from.tables_[g]) : kernels::kv_cache_blocks(positions);
+    to.begins_[g] = std::min(from.begins_[g], count);
+    for (int64_t i = 0; i < count; ++i) {
+      const int32_t block = from.tables_[g][static_cast<size_t>(i)];
+      if (block >= 0) hold(g, block);
+      to.tables_[g].push_back(block);
+    }
+  }
+  to.num_known_ = std::min(from.num_known_, positions / kBlock);
+  Prefix* known = from.known_;
+  for (int64_t n = from.num_known_; n > to.num_known_; --n) known = known->parent;
+  if (to.num_known_ > 0) go_to(to, known);
+}
+
+/// Whether the block that is written next holds something already, and others hold it too.
+bool BlockStore::shares_last(const Held& held, size_t g) const {
+  if (groups_[g].is_memory || held.positions_ % kBlock == 0) return false;
+  const int32_t block = held.tables_[g][static_cast<size_t>(held.positions_ / kBlock)];
+  return pools_[g].blocks[static_cast<size_t>(block)].holders > 1;
+}
+
 /// Blocks of group g that it has to take.
 int64_t BlockStore::missing(const Held& held, size_t g, int64_t positions, int64_t memory) const {
-  return kernels::kv_cache_blocks(groups_[g].is_memory ? memory : positions) -
-         std::ssize(held.tables_[g]);
+  const int64_t blocks = kernels::kv_cache_blocks(groups_[g].is_memory ? memory : positions);
+  return std::max<int64_t>(blocks - std::ssize(held.tables_[g]), 0) +
+         (shares_last(held, g) ? 1 : 0);
 }
 
 bool BlockStore::leaves(const Held& held, int64_t positions, int64_t memory, int64_t spare) const {
   for (size_t g = 0; g < groups_.size(); ++g) {
-    const int64_t more = groups_[g].is_memory ? 0 : spare;
-    if (missing(held, g, positions, memory) + more > pools_[g].available()) return false;
+    const int64_t more = missing(held, g, positions, memory);
+    if (more > 0 && more + (groups_[g].is_memory ? 0 : spare) > pools_[g].available()) return false;
   }
   return true;
 }
 
 bool BlockStore::extend(Held& held, int64_t positions, int64_t memory) {
   if (!leaves(held, positions, memory, 0)) return false;
+  for (size_t g = 0; g < groups_.size(); ++g) {
+    if (!shares_last(held, g)) continue;
+    int32_t& last = held.tables_[g][static_cast<size_t>(held.positions_ / kBlock)];
+    const int32_t own = take(g);
+    copies_.push_back({g, last, own});
+    release(g, std::exchange(last, own));
+  }
   for (size_t g = 0; g < groups_.size(); ++g)
     for (int64_t n = missing(held, g, positions, memory); n > 0; --n)
       held.tables_[g].push_back(take(g));
@@ -185,6 +230,7 @@ bool BlockStore::extend(Held& held, int64_t positions, int64_t memory) {
 }
 
 void BlockStore::written(Held& held, uint64_t salt, std::span<const int32_t> ids) {
+  held.positions_ = std::ssize(ids);
   const int64_t full = std::ssize(ids) / kBlock;
   for (; keeps_ && held.num_known_ < full; ++held.num_known_) {
     const int64_t i = held.num_known_;

@@ -5,7 +5,7 @@
 
 #include <algorithm>
 
-#include "generate/batch_cases.h"
+#include "generate/batch_testing.h"
 #include "generate/generator.h"
 
 namespace megalith::generate {

@@ -2,10 +2,37 @@
 #include "generate/continuation.h"
 
 #include <algorithm>
+#include <cmath>
+#include <utility>
 
 #include "base/check.h"
 
 namespace megalith::generate {
+
+namespace {
+
+void check_beams(const GenerateOptions& o) {
+  if (o.beams < 1 || o.beams > kMostBeams)
+    throw UserError("--beams {} is not in [1, {}]", o.beams, kMostBeams);
+  if (o.best < 1 || o.best > o.beams)
+    throw UserError("--best {} is not in [1, {}]: --beams says how many texts there are", o.best,
+                    o.beams);
+  if (!(std::abs(o.length_penalty) <= 100))
+    throw UserError("--length-penalty {} is not in [-100, 100]", o.length_penalty);
+  if (o.beams == 1) return;
+  const SamplingOptions& s = o.sampling;
+  if ((s.temperature != 0 && s.temperature != 1) || s.top_k > 0 || s.top_p < 1 || s.min_p > 0 ||
+      s.typical_p < 1) {
+    throw UserError(
+        "--beams looks for the most likely text and draws nothing: leave --temperature, --top-k, "
+        "--top-p, --min-p and --typical-p out");
+  }
+  if (!o.stop.empty()) throw UserError("--stop ends one text, and --beams writes several");
+  if (o.lookup > 0 || o.draft > 0)
+    throw UserError("guesses are for one text, and --beams writes several");
+}
+
+}  // namespace
 
 void check(const GenerateOptions& options) {
   check(options.sampling);
@@ -14,6 +41,14 @@ void check(const GenerateOptions& options) {
   if (options.min_tokens < 0) throw UserError("--min-tokens {} is negative", options.min_tokens);
   if (options.top_logprobs < 0 || options.top_logprobs > kMostLogprobs)
     throw UserError("--top-logprobs {} is not in [0, {}]", options.top_logprobs, kMostLogprobs);
+  for (const auto& [name, count] :
+       {std::pair{"--lookup", options.lookup}, {"draft tokens", options.draft}}) {
+    if (count < 0 || count > kMostGuesses)
+      throw UserError("{} {} is not in [0, {}]", name, count, kMostGuesses);
+  }
+  if (options.lookup > 0 && options.draft > 0)
+    throw UserError("guesses come from --lookup or from a draft model, not both");
+  check_beams(options);
 }
 
 Continuation::Continuation(const text::Tokenizer* tokenizer, const GenerateOptions& options,

@@ -11,6 +11,11 @@
 
 namespace megalith::generate {
 
+/// When a beam search with as many ended texts as beams goes on: never; while a text that could
+/// still end as well as the worst of these ended now would be better; or while one of any length
+/// that is allowed could.
+enum class EarlyStopping : uint8_t { at_once, likely, never };
+
 struct GenerateOptions {
   int64_t max_new_tokens = 64;
   SamplingOptions sampling = {};
@@ -22,8 +27,25 @@ struct GenerateOptions {
 
   int64_t top_logprobs = 0;      // so many alternatives of each token: 0 to kMostLogprobs
   bool prompt_logprobs = false;  // of the prompt's tokens too
+
+  /// Speculation changes no result: tokens that are guessed at a time from what follows the same
+  /// tokens earlier in prompt and text (prompt lookup), or by the generator's draft model.
+  int64_t lookup = 0;
+  int64_t draft = 0;
+
+  /// More than 1: a beam search, as transformers has it. Nothing is drawn, no stop text ends it.
+  int64_t beams = 1;
+  double length_penalty = 1;  // score: the sum of logprobs / (tokens ^ this)
+  EarlyStopping early_stopping = EarlyStopping::likely;
+  int64_t best = 1;  // texts that are wanted of it
 };
+inline constexpr int64_t kMostBeams = 64, kMostGuesses = 64;
 inline constexpr int64_t kMostLogprobs = 20;
+
+struct Speculated {
+  int64_t guesses = 0;  // that were read
+  int64_t right = 0;
+};
 
 struct Generated {
   std::string text;              // of the new tokens, without end token or stop text
@@ -38,6 +60,10 @@ struct Generated {
   /// bit; and beside them alternatives, if any are asked for.
   std::vector<double> prompt_logprobs;
   std::vector<std::vector<Choice>> prompt_top_logprobs;
+  /// Of a beam search: its score, and the next best texts.
+  double score = 0;
+  std::vector<Generated> others;
+  Speculated speculated;
   double prompt_seconds = 0;
   double decode_seconds = 0;
 };

@@ -12,7 +12,7 @@ constexpr int64_t kPassTokens = 512;
 }  // namespace
 
 Generated generate(engine::InferenceEngine& model, const text::Tokenizer* tokenizer,
-                   Request request) {
+                   Request request, engine::InferenceEngine* draft) {
   const models::ModelSpec& spec = model.spec();
   engine::check_generates(spec);
   const GenerateOptions& options = request.options;
@@ -22,11 +22,23 @@ Generated generate(engine::InferenceEngine& model, const text::Tokenizer* tokeni
   const int64_t tokens = std::ssize(request.prompt), begun = reads ? 1 : tokens;
   const int64_t positions =
       std::min(begun + std::min(options.max_new_tokens, spec.context), spec.context);
-  BatchGenerator generator(model, tokenizer,
-                           {.limits = {.sequences = 1, .tokens = kPassTokens, .waiting = 1},
-                            .blocks = BlockStore::needed(engine::kv_groups(spec), positions,
-                                                         reads ? tokens : 0, kPassTokens),
-                            .keeps_prefixes = false});
+  const BlockStore::Size size{.positions = positions,
+                              .memory = reads ? tokens : 0,
+                              .lines = options.beams,
+                              .common = begun};
+  std::vector<int64_t> draft_blocks;
+  if (draft != nullptr) {
+    draft_blocks = BlockStore::needed(engine::kv_groups(draft->spec()),
+                                      {.positions = std::min(positions, draft->spec().context)},
+                                      kPassTokens + kMostGuesses);
+  }
+  BatchGenerator generator(
+      model, tokenizer,
+      {.limits = {.sequences = options.beams, .tokens = kPassTokens, .waiting = 1},
+       .blocks = BlockStore::needed(engine::kv_groups(spec), size, kPassTokens),
+       .keeps_prefixes = false,
+       .draft = draft,
+       .draft_blocks = draft_blocks});
   Generated result;
   request.on_end = [&](Generated end) { result = std::move(end); };
   generator.submit(std::move(request));

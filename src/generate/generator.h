@@ -11,8 +11,9 @@ namespace megalith::generate {
 /// account. An encoder-decoder reads the prompt and writes a text of its own. `tokenizer` may be
 /// null: then text is empty and there are no stop texts. Collective over the ranks of the model,
 /// which call alike and get the same. Stops with "length" at max_new_tokens or a full context.
+/// `draft`: a smaller model, for requests that want its guesses.
 Generated generate(engine::InferenceEngine& model, const text::Tokenizer* tokenizer,
-                   Request request);
+                   Request request, engine::InferenceEngine* draft = nullptr);
 /// Of a request that is no more than this.
 Generated generate(engine::InferenceEngine& model, const text::Tokenizer* tokenizer,
                    std::span<const int32_t> prompt_ids, const GenerateOptions& options,

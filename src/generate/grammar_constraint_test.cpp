@@ -6,7 +6,7 @@
 
 #include <nlohmann/json.hpp>
 
-#include "generate/batch_cases.h"
+#include "generate/batch_testing.h"
 #include "generate/generator.h"
 
 namespace megalith::generate {

@@ -197,6 +197,24 @@ Choice choose_token(std::span<const float> logits, const SamplingOptions& option
   return {id, at(logits, id) - lse};
 }
 
+std::vector<ScoredChoice> best_tokens(std::span<const float> logits, int64_t count,
+                                      const SamplingOptions& options, const Written& written,
+                                      const NextToken& next) {
+  const double lse = log_sum_exp(logits);
+  std::vector<float> logprobs;
+  for (const float logit : logits)
+    logprobs.push_back(static_cast<float>(static_cast<double>(logit) - lse));
+  const std::vector<float> moved = moved_for(logprobs, options, written, next);
+  std::vector<ScoredChoice> best;
+  for (const int32_t id :
+       candidates(moved.empty() ? logits : std::span<const float>(moved), count, true)) {
+    const double logprob = at(logits, id) - lse;
+    const double score = moved.empty() ? logprob : at(moved, id);
+    if (std::isfinite(score)) best.push_back({{id, logprob}, score});
+  }
+  return best;
+}
+
 std::vector<Choice> most_likely_tokens(std::span<const float> logits, int64_t count,
                                        size_t listed) {
   const double lse = log_sum_exp(logits);

@@ -60,6 +60,16 @@ struct NextToken {
 /// SystemError if they are not finite.
 Choice choose_token(std::span<const float> logits, const SamplingOptions& options,
                     const Written& written, const NextToken& next = {});
+/// A token, and what a search makes of it: its logprob with penalties, biases and bans.
+struct ScoredChoice {
+  Choice choice;
+  double score = 0;
+};
+/// The `count` of the highest scores, or all that may come, highest first (the lowest id of
+/// equals). Where everything is banned, as above. SystemError as above.
+std::vector<ScoredChoice> best_tokens(std::span<const float> logits, int64_t count,
+                                      const SamplingOptions& options, const Written& written,
+                                      const NextToken& next);
 /// The `count` most likely of the first `listed` tokens, or all of these, most likely first (the
 /// lowest id of equals), under the plain distribution over all of `logits`. SystemError as above.
 std::vector<Choice> most_likely_tokens(std::span<const float> logits, int64_t count, size_t listed);

@@ -1,78 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 // The scheduler without a model, on a clock that counts passes: whatever comes and goes, every
 // sequence ends, blocks are conserved, prompts do not hold up those that write, clients share.
-#include "generate/scheduler.h"
-
 #include <gtest/gtest.h>
 
 #include <algorithm>
 #include <random>
-#include <set>
+
+#include "generate/scheduler_testing.h"
 
 namespace megalith::generate {
 namespace {
-
-constexpr int64_t kBlock = BlockStore::kBlock;
-using engine::KvGroup;
-
-std::vector<int32_t> ids_of(size_t count, int32_t first = 0) {
-  std::vector<int32_t> ids(count);
-  for (size_t i = 0; i < count; ++i) ids[i] = first + static_cast<int32_t>(i % 997);
-  return ids;
-}
-
-/// What a model would do: reads, and writes one token more until a sequence has as many as it may.
-struct Simulation {
-  Simulation(std::vector<KvGroup> groups, std::vector<int64_t> counts, Scheduler::Limits limits,
-             bool keeps = true)
-      : store(std::move(groups), std::move(counts), limits.tokens, keeps),
-        scheduler(store, limits) {}
-
-  Sequence& make(size_t prompt, size_t more, const std::string& client = "a", int32_t first = 0) {
-    Sequence& s = *sequences.emplace_back(std::make_unique<Sequence>());
-    s.client = client;
-    s.ids = ids_of(prompt, first);
-    s.most = static_cast<int64_t>(prompt + more);
-    return s;
-  }
-  /// One pass; how many tokens it had.
-  int64_t step() {
-    ++now;
-    const auto parts = scheduler.plan();
-    int64_t tokens = 0;
-    std::set<const Sequence*> seen;
-    for (const Scheduler::Part& part : parts) {
-      EXPECT_GT(part.count, 0);
-      EXPECT_TRUE(seen.insert(part.sequence).second) << "twice in a pass";
-      for (const auto& table : part.sequence->held.tables())
-        EXPECT_GE(std::ssize(table) * kBlock, part.sequence->past + part.count);
-      tokens += part.count;
-    }
-    std::vector<Sequence*> last;
-    for (const Scheduler::Part& part : parts)
-      if (part.is_last()) last.push_back(part.sequence);
-    scheduler.advance();
-    for (Sequence* s : last) {
-      if (std::ssize(s->ids) == s->most) {
-        scheduler.leave(*s);
-        ended.push_back(s);
-      } else {
-        s->ids.push_back(static_cast<int32_t>(s->ids.size() % 50));
-      }
-    }
-    store.check();
-    return tokens;
-  }
-  void run(int64_t most_passes) {
-    while (step() > 0) ASSERT_LT(now, most_passes) << "no end";
-  }
-
-  BlockStore store;
-  Scheduler scheduler;
-  std::vector<std::unique_ptr<Sequence>> sequences;
-  std::vector<Sequence*> ended;
-  int64_t now = 0;
-};
 
 TEST(Scheduler, APromptIsReadInChunksBesideThoseThatWrite) {
   Simulation s({{}}, {100}, {.sequences = 8, .tokens = 64, .waiting = 8});
@@ -143,7 +80,8 @@ TEST(Scheduler, LayersWithAWindowKeepTheirWindow) {
   int64_t most = 0;
   while (s.step() > 0) most = std::max(most, s.store.in_use(1));
   EXPECT_EQ(s.ended.size(), 1U);
-  EXPECT_LE(most, BlockStore::needed(std::vector<KvGroup>{{kWindow, false}}, 2200, 0, 64)[0]);
+  EXPECT_LE(most,
+            BlockStore::needed(std::vector<KvGroup>{{kWindow, false}}, {.positions = 2200}, 64)[0]);
   // A beginning is known where its window is.
   Sequence& again = s.make(2000, 2);
   ASSERT_TRUE(s.scheduler.submit(again));
@@ -185,6 +123,7 @@ TEST(Scheduler, EverythingEndsAndNothingIsLost) {
     if (windowed) groups.push_back({70, false});
     Simulation s(groups, std::vector<int64_t>(groups.size(), 12 + seed % 7),
                  {.sequences = 6, .tokens = 48 + seed, .waiting = 12}, seed % 3 != 0);
+    s.has_guesses = seed % 5 == 1;
     size_t submitted = 0, left = 0, refused = 0;
     std::vector<Sequence*> here;
     while (s.now < 600) {
@@ -192,6 +131,8 @@ TEST(Scheduler, EverythingEndsAndNothingIsLost) {
         Sequence& one = s.make(1 + random() % 300, 1 + random() % 120,
                                std::string(1, static_cast<char>('a' + random() % 4)),
                                static_cast<int32_t>(random() % 3) * 1000);
+        if (random() % 4 == 0) one.width = 1 + static_cast<int64_t>(random() % 4);
+        if (!s.store.can_hold(Scheduler::size_of(one))) one.width = 1;
         if (s.scheduler.submit(one)) {
           here.push_back(&one);
           ++submitted;

@@ -2,69 +2,91 @@
 // A request on its way: what it asks of each pass of the model, and what it makes of the answers.
 #pragma once
 
+#include <memory>
+#include <optional>
+
 #include "engine/cached_rows.h"
 #include "generate/request.h"
 #include "generate/scheduler.h"
+#include "generate/told.h"
 
 namespace megalith::generate {
 
-/// Numbers that the last stage tells all ranks, read in the order in which they were put.
-class Told {
- public:
-  explicit Told(std::vector<double> numbers) : numbers_(std::move(numbers)) {}
-  static void put(const Choice& choice, std::vector<double>& numbers);
-  double number() { return numbers_.at(next_++); }
-  Choice choice();
-  std::vector<Choice> choices(int64_t count);
-
- private:
-  std::vector<double> numbers_;
-  size_t next_ = 0;
-};
+/// In place of a token: the text ends without one, as it may, or because nothing may come.
+inline constexpr int32_t kEnd = -1, kNothing = -2;
 
 class Writing {
  public:
-  /// Of `spec`, whose first `drawable` tokens may be chosen. `tokenizer` may be null. UserError
-  /// about a request that makes no sense.
-  Writing(Request request, const models::ModelSpec& spec, const text::Tokenizer* tokenizer,
-          size_t drawable);
+  /// Of `spec`, whose first `drawable` tokens may be chosen. UserError about a request that makes
+  /// no sense.
+  Writing(Request request, const models::ModelSpec& spec, size_t drawable);
+  virtual ~Writing() = default;
+  Writing(const Writing&) = delete;
+  Writing& operator=(const Writing&) = delete;
 
-  Request& request() { return request_; }
+  const Request& request() const { return request_; }
   Sequence& sequence() { return sequence_; }
+  size_t prompt() const { return prompt_; }  // of the sequence's tokens
+  int64_t reach() const { return reach_; }   // positions that it may come to have
 
-  /// What a part asks of the pass.
-  engine::SequenceRows rows(const Scheduler::Part& part) const;
+  /// What a part asks of the pass; until the next call of its line.
+  engine::SequenceRows rows(const Scheduler::Part& part);
   /// On the last stage, for each token of the part whose logits were asked for, in order: puts what
   /// all ranks are to know. `index`: of the token in the part.
-  void see(const Scheduler::Part& part, int64_t index, std::span<const float> logits,
-           std::vector<double>& told) const;
+  void see(const Scheduler::Part& part, int64_t index, std::span<const float> logits, Told& told);
   /// On all ranks, after the pass (and before the scheduler's advance()): takes what was told, and
   /// the log-probabilities of the part's targets.
   void take(const Scheduler::Part& part, Told& told, std::span<const double> logprobs);
-  /// After advance(), if the part was the last: writes the chosen token. Whether it has ended.
-  bool write();
+  /// After advance(), if its parts were the last: goes on with what was chosen. Whether it has
+  /// ended; then it leaves.
+  virtual bool write(Scheduler& scheduler) = 0;
   /// When it has ended.
-  Generated result();
+  virtual Generated result() = 0;
+  /// Guesses of a draft model that it can use now; 0: none.
+  virtual int64_t wants_guesses() const { return 0; }
+
+ protected:
+  /// The same of the tokens behind which something is to be chosen: `ahead` of the ids and
+  /// proposals of the part's line, whose next token is the one that is chosen.
+  virtual void see_last(const Scheduler::Part& part, int64_t ahead, std::span<const float> logits,
+                        Told& told) = 0;
+  virtual void take_last(const Scheduler::Part& part, Told& told) = 0;
+
+  const GenerateOptions& options() const { return request_.options; }
+  size_t drawable() const { return drawable_; }
+  /// Tokens that it writes at most.
+  int64_t most() const { return most_; }
+  /// The text is a continuation of these.
+  std::span<const int32_t> before() const;
+  /// What its constraint lets come next, and what may not come yet behind `count` tokens. `bits`
+  /// keeps what the result shows. `end`: what is chosen where no token may come.
+  NextToken next_token(const TokenConstraint* constraint, int64_t count,
+                       std::vector<uint64_t>& bits, std::optional<Choice>& end) const;
+  /// Adds what all kinds of results have.
+  void complete(Generated& result);
+  void has_written();
 
  private:
   /// Tokens of the part whose next one is the prompt's, so that its log-probability can be had;
   /// none if all of them are known.
   int64_t asked_of_prompt(const Scheduler::Part& part) const;
   bool wants_alternatives(const Scheduler::Part& part) const;
-  bool is_new(const Scheduler::Part& part, int64_t index) const;
-  Choice choose(std::span<const float> logits) const;
 
   Request request_;
   Sequence sequence_;
-  std::optional<Continuation> text_;
+  bool reads_;  // an encoder has the prompt
   size_t drawable_;
-  size_t prompt_ = 0;  // of the sequence's tokens
-  int64_t reach_ = 0;  // positions that it may come to have
+  size_t prompt_;
+  int64_t most_;
+  int64_t reach_ = 0;
   double begin_ = 0, first_token_ = 0;
-  Choice chosen_;
-  std::vector<Choice> alternatives_;
+  std::vector<int32_t> with_proposed_;
   std::vector<double> prompt_logprobs_;
   std::vector<std::vector<Choice>> prompt_alternatives_;
 };
+
+/// As the request asks: one text, or a beam search. `tokenizer` may be null.
+std::unique_ptr<Writing> begin_writing(Request request, const models::ModelSpec& spec,
+                                       const text::Tokenizer* tokenizer, size_t drawable);
 
 }  // namespace megalith::generate

@@ -96,13 +96,43 @@ class Stories(unittest.TestCase):
             "perplexity": lambda more: run("evaluate", "perplexity", "--checkpoint", STORIES, "--input", self.folder / "text",
                                            "--json", *more),
             "generate": lambda more: {**run_json("generate", "--checkpoint", STORIES, "--prompt", "One day", "--max-new-tokens", 30,
-                                                 "--seed", 7, *more), "tokens_per_second": 0}}
+                                                 "--seed", 7, *more), "tokens_per_second": 0},
+            "beams": lambda more: {**run_json("generate", "--checkpoint", STORIES, "--prompt", "One day", "--max-new-tokens", 20, "--beams", 3,
+                                              "--best", 2, "--top-logprobs", 2, *more), "tokens_per_second": 0}}
         for dtype in ("f32", "bf16"):
             for name, output in outputs.items():
                 alone = output(["--dtype", dtype])
                 for more in (["--ranks", 2], ["--set", "parallel.tensor=4"], ["--set", "parallel.pipeline=5"],
                              ["--ranks", 4, "--set", "parallel.pipeline=2"], ["--threads", 1]):
                     self.assertEqual(output(["--dtype", dtype, *more]), alone, f"{name} {dtype} {more}")
+
+    def test_guesses_change_nothing(self):
+        """By look-up or by a draft, greedy or drawn, on one rank or several: the ids and log-probabilities of one token at a time."""
+        for drawn in (["--temperature", 0], ["--temperature", 0.8, "--seed", 3]):
+            command = ["generate", "--checkpoint", STORIES, "--prompt", "Once upon a time, there was a little", "--max-new-tokens", 120, "--top-logprobs", 2, *drawn]
+            plain = run_json(*command)
+            for more in (["--lookup", 5], ["--draft", STORIES], ["--draft", STORIES, "--draft-tokens", 9, "--ranks", 2, "--set", "parallel.pipeline=2"]):
+                made = run_json(*command, *more)
+                guesses = made.pop("guesses")
+                self.assertGreater(guesses["right"], 2, more)
+                self.assertEqual({**made, "tokens_per_second": 0}, {**plain, "tokens_per_second": 0}, more)
+                if "--draft" in more:
+                    self.assertEqual(guesses["right"], guesses["read"])
+
+    def test_log_probabilities_of_a_prompt_are_its_score(self):
+        (self.folder / "lines.jsonl").write_text('{"text": "Once upon a time there was a dog"}\n')
+        score = run_json("evaluate", "score", "--checkpoint", STORIES, "--input", self.folder / "lines.jsonl")
+        made = run_json("generate", "--checkpoint", STORIES, "--prompt", "Once upon a time there was a dog", "--max-new-tokens", 3, "--prompt-logprobs",
+                        "--top-logprobs", 3)
+        self.assertEqual(made["prompt_logprobs"], score["logprobs"])
+        self.assertEqual([len(one) for one in made["prompt_top_logprobs"]], [3] * len(score["logprobs"]))
+        self.assertEqual([len(one) for one in made["top_logprobs"]], [3] * len(made["ids"]))
+
+    def test_words_that_are_not_written(self):
+        plain = self.text_of(STORIES)
+        self.assertIn("little", plain)
+        banned = run_json("generate", "--checkpoint", STORIES, "--prompt", "", "--max-new-tokens", 200, "--temperature", 0, "--bad-words", "little")
+        self.assertNotIn("little", banned["text"])
 
     def test_layouts_that_do_not_fit_are_refused(self):
         for more, word in ((["--ranks", 3, "--set", "parallel.tensor=2"], "parallel.tensor 2"),

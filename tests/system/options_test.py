@@ -52,7 +52,10 @@ class Options(Refusals):
         for command, more in (((*generate, "--max-new-tokens"), ("-1", "1.5")), ((*generate, "--temperature"), ("-1", "inf", "-nan")), ((*generate, "--top-k"), ("-1", "1.5")),
                               ((*generate, "--top-p"), ("-0.1", "1.1", "0", "inf")), ((*generate, "--min-p"), ("-0.1", "1.1", "inf")), ((*generate, "--typical-p"), ("0", "1.1")),
                               ((*generate, "--repetition-penalty"), ("0", "-1", "inf")), ((*generate, "--presence-penalty"), ("-101", "inf")), ((*generate, "--frequency-penalty"), ("101",)),
-                              ((*generate, "--no-repeat-ngram"), ("-1", "1.5")), ((*generate, "--seed"), ("-1", "1.5")), ((*generate, "--threads"), ("-1", "100000")), ((*generate, "--dtype"), ("f8",)),
+                              ((*generate, "--no-repeat-ngram"), ("-1", "1.5")),
+                              ((*generate, "--min-tokens"), ("-1", "1.5")), ((*generate, "--json", "--top-logprobs"), ("-1", "21", "1.5")), ((*generate, "--logit-bias"), ("1", "1=", "=1", "-1=1", "9999999=1", "1=inf", "1=1x")),
+                              ((*generate, "--beams"), ("-1", "0", "65", "1.5")), ((*generate, "--length-penalty"), ("101", "-101", "inf")), ((*generate, "--beams=2", "--early-stopping"), ("maybe", "1")),
+                              ((*generate, "--json", "--beams=2", "--best"), ("0", "3")), ((*generate, "--lookup"), ("-1", "65", "1.5")), ((*generate, "--draft-tokens"), ("0", "65")), ((*generate, "--seed"), ("-1", "1.5")), ((*generate, "--threads"), ("-1", "100000")), ((*generate, "--dtype"), ("f8",)),
                               (("tokenizer", "train", "--input", text, "--output", x, "--vocab-size"), ("-1", "0", "256", "1000000000000", "1.5")),
                               (("tokenizer", "train", "--input", text, "--output", x, "--vocab-size", 300, "--min-frequency"), ("-1", "1.5")),
                               (("tokenizer", "train", "--input", text, "--output", x, "--vocab-size", 300, "--threads"), ("-1", "100000")),
@@ -97,6 +100,14 @@ class Options(Refusals):
             for value in values:
                 self.refused("serve", "--checkpoint", self.folder / "run", f"{option}={value}")
         self.refused("serve", say=["--checkpoint"])
+
+    def test_generate_options_that_do_not_go_together(self):
+        generate = ("generate", "--checkpoint", self.folder / "run", "--prompt", "the")
+        for options, say in ((("--beams=2", "--stop=x"), ["--stop", "--beams"]), (("--beams=2", "--temperature=0.5"), ["--beams", "--temperature"]),
+                             (("--beams=2", "--top-k=3"), ["--top-k"]), (("--beams=2", "--lookup=2"), ["--beams"]), (("--lookup=2", f"--draft={self.folder / 'run'}"), ["--lookup", "--draft"]),
+                             (("--top-logprobs=2",), ["--top-logprobs", "--json"]), (("--prompt-logprobs",), ["--prompt-logprobs", "--json"]), (("--beams=2", "--best=2"), ["--best", "--json"]),
+                             (("--bad-words=",), ["--bad-words"]), (("--bad-words= ",), ["bad word"]), (("--draft=absent",), ["absent"])):
+            self.refused(*generate, *options, say=say)
 
     def test_decoding_beyond_the_context(self):
         for more in (("--prompt", 1025), ("--tokens", 961), ("--tokens", 481, "--profile")):

@@ -11,18 +11,25 @@ namespace megalith::generate {
 inline constexpr int64_t kContext = 256;
 
 models::ModelSpec spec_named(std::string_view family);
-void fill(engine::InferenceModel& model, device::Device& device);
+void fill(engine::InferenceModel& model, device::Device& device, uint64_t seed = 3);
 
 /// Greedy and drawn, long and short, some that begin alike.
 std::vector<Request> requests_of(const models::ModelSpec& spec, size_t count);
+/// The same, whose tokens are guessed: by look-up, or by a draft model.
+std::vector<Request> guessed_requests(const models::ModelSpec& spec, size_t count);
+std::vector<Request> drafted_requests(const models::ModelSpec& spec, size_t count);
+/// Beam searches of all kinds beside some of the first.
+std::vector<Request> searches(const models::ModelSpec& spec, size_t count);
 
-struct Setup {
+struct Circumstances {
   parallel::Layout layout = {};
   int64_t sequences = 8;
   int64_t tokens = 64;
   int64_t blocks = 64;
   bool keeps = true;
   bool at_once = true;  // else each when the one before has ended
+  std::vector<Request> (*requests)(const models::ModelSpec&, size_t) = requests_of;
+  uint64_t draft_seed = 0;  // of a draft model's weights; the model's is 3
 };
 
 struct Outcome {
@@ -30,7 +37,7 @@ struct Outcome {
   int64_t preemptions = 0;
 };
 
-Outcome run(const models::ModelSpec& spec, const Setup& setup, size_t count);
+Outcome run(const models::ModelSpec& spec, const Circumstances& setup, size_t count);
 void expect_same(const Outcome& mine, const Outcome& alone, const char* what);
 
 }  // namespace megalith::generate

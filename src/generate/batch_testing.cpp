@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "generate/batch_cases.h"
+#include "generate/batch_testing.h"
 
 #include <gtest/gtest.h>
 
@@ -17,10 +17,10 @@ models::ModelSpec spec_named(std::string_view family) {
   return spec;
 }
 
-void fill(engine::InferenceModel& model, device::Device& device) {
+void fill(engine::InferenceModel& model, device::Device& device, uint64_t seed) {
   for (parameters::Parameter& parameter : model.parameters().all()) {
     std::vector<float> values(static_cast<size_t>(parameter.local_elements()));
-    parameters::initial_value(parameter, 3, DType::f32, values.data());
+    parameters::initial_value(parameter, seed, DType::f32, values.data());
     for (float& value : values) value *= 3;  // so that what comes next is not all alike
     device.wait(device.copy_to_device(parameter.mutable_compute(), values.data()));
   }
@@ -69,13 +69,48 @@ std::vector<Request> requests_of(const models::ModelSpec& spec, size_t count) {
     if (i % 4 == 3) request.options.min_tokens = 9;
     if (i % 5 == 1 || i % 6 == 0) request.options.top_logprobs = 3;
     request.options.prompt_logprobs = !spec.is_encoder_decoder() && (i % 3 == 0 || i % 7 == 1);
+    if (i % 3 == 2) request.options.sampling.logit_bias = {{5, 30}, {9, 29}};  // so that it repeats
     if (i % 4 == 2) request.allowed = std::make_unique<Odd>();
   }
   requests.back().options.max_new_tokens = spec.context;  // ends with the context, if not before
   return requests;
 }
 
-Outcome run(const models::ModelSpec& spec, const Setup& setup, size_t count) {
+std::vector<Request> guessed_requests(const models::ModelSpec& spec, size_t count) {
+  std::vector<Request> requests = requests_of(spec, count);
+  for (size_t i = 0; i < count; ++i) requests[i].options.lookup = static_cast<int64_t>(i % 6);
+  return requests;
+}
+
+std::vector<Request> drafted_requests(const models::ModelSpec& spec, size_t count) {
+  std::vector<Request> requests = requests_of(spec, count);
+  for (size_t i = 0; i < count; ++i) requests[i].options.draft = static_cast<int64_t>(i % 6);
+  return requests;
+}
+
+std::vector<Request> searches(const models::ModelSpec& spec, size_t count) {
+  constexpr std::array kStopping = {EarlyStopping::at_once, EarlyStopping::likely,
+                                    EarlyStopping::never};
+  std::vector<Request> requests = requests_of(spec, count);
+  for (size_t i = 0; i < count; ++i) {
+    if (i % 4 == 0) continue;
+    Request& request = requests[i];
+    request.prompt.resize(std::min<size_t>(request.prompt.size(), 1 + 25 * i % 100));
+    GenerateOptions& options = request.options;
+    options.sampling = {};
+    if (i % 3 == 0) options.sampling.repetition_penalty = 1.2;
+    options.max_new_tokens = static_cast<int64_t>(i % 7 == 1 ? 1 : 50 + 23 * i % 60);
+    options.end_ids = {};
+    if (i % 2 == 1) options.end_ids = {7, 11, 30};
+    options.beams = static_cast<int64_t>(2 + i % 3);
+    options.best = static_cast<int64_t>(1 + i % 2);
+    options.length_penalty = i % 5 == 0 ? 0.5 : i % 5 == 1 ? -1 : i % 5 == 2 ? 2 : 1;
+    options.early_stopping = kStopping[i % 3];
+  }
+  return requests;
+}
+
+Outcome run(const models::ModelSpec& spec, const Circumstances& setup, size_t count) {
   Outcome outcome;
   comm::run_ranks(setup.layout.num_ranks(), [&](comm::Communicator& world) {
     const auto device = device::make_cpu_device(1);
@@ -85,13 +120,18 @@ Outcome run(const models::ModelSpec& spec, const Setup& setup, size_t count) {
     std::vector<int64_t> blocks;  // so that those of tokens run out first
     for (const engine::KvGroup& group : engine::kv_groups(spec))
       blocks.push_back(group.is_memory ? 3 * setup.blocks : setup.blocks);
+    engine::InferenceModel draft(spec, *device, world,
+                                 {.tensor_shards = 2, .layout = setup.layout});
+    if (setup.draft_seed != 0) fill(draft, *device, setup.draft_seed);
     BatchGenerator generator(
         model.engine(), nullptr,
         {.limits = {setup.sequences, setup.tokens, static_cast<int64_t>(count)},
          .blocks = blocks,
-         .keeps_prefixes = setup.keeps});
+         .keeps_prefixes = setup.keeps,
+         .draft = setup.draft_seed == 0 ? nullptr : &draft.engine(),
+         .draft_blocks = std::vector<int64_t>(blocks.size(), 12)});
     std::vector<Generated> results(count);
-    std::vector<Request> requests = requests_of(spec, count);
+    std::vector<Request> requests = setup.requests(spec, count);
     for (size_t i = 0; i < count; ++i) {
       requests[i].on_end = [&results, i](Generated result) { results[i] = std::move(result); };
       EXPECT_TRUE(generator.submit(std::move(requests[i])).has_value());
@@ -108,16 +148,27 @@ Outcome run(const models::ModelSpec& spec, const Setup& setup, size_t count) {
   return outcome;
 }
 
+namespace {
+
+void expect_same(const Generated& mine, const Generated& alone) {
+  EXPECT_EQ(mine.ids, alone.ids);
+  EXPECT_EQ(mine.logprobs, alone.logprobs);
+  EXPECT_EQ(mine.finish_reason, alone.finish_reason);
+  EXPECT_EQ(mine.top_logprobs, alone.top_logprobs);
+  EXPECT_EQ(mine.prompt_logprobs, alone.prompt_logprobs);
+  EXPECT_EQ(mine.prompt_top_logprobs, alone.prompt_top_logprobs);
+  EXPECT_EQ(mine.score, alone.score);
+  ASSERT_EQ(mine.others.size(), alone.others.size());
+  for (size_t i = 0; i < mine.others.size(); ++i) expect_same(mine.others[i], alone.others[i]);
+}
+
+}  // namespace
+
 void expect_same(const Outcome& mine, const Outcome& alone, const char* what) {
   ASSERT_EQ(mine.results.size(), alone.results.size());
   for (size_t i = 0; i < mine.results.size(); ++i) {
-    EXPECT_EQ(mine.results[i].ids, alone.results[i].ids) << what << " request " << i;
-    EXPECT_EQ(mine.results[i].logprobs, alone.results[i].logprobs) << what << " request " << i;
-    EXPECT_EQ(mine.results[i].finish_reason, alone.results[i].finish_reason) << what << i;
-    EXPECT_EQ(mine.results[i].top_logprobs, alone.results[i].top_logprobs) << what << i;
-    EXPECT_EQ(mine.results[i].prompt_logprobs, alone.results[i].prompt_logprobs) << what << i;
-    EXPECT_EQ(mine.results[i].prompt_top_logprobs, alone.results[i].prompt_top_logprobs)
-        << what << i;
+    SCOPED_TRACE(std::string(what) + ", request " + std::to_string(i));
+    expect_same(mine.results[i], alone.results[i]);
   }
 }
 

@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: Apache-2.0
+// How many blocks of keys and values there is memory for. What a batch generator takes beside them
+// is found by running its largest passes on the trace kind, so a start fits to the byte, or is
+// refused with the numbers.
+#pragma once
+
+#include "engine/inference_model.h"
+#include "generate/scheduler.h"
+
+namespace megalith::generate {
+
+/// What one rank takes, in bytes.
+struct RankMemory {
+  int64_t weights = 0;
+  int64_t pass = 0;                 // at most, while a pass runs
+  std::vector<int64_t> block = {};  // of each group (engine/kv_blocks.h)
+  /// With so many blocks of each group.
+  int64_t total(std::span<const int64_t> blocks) const;
+};
+
+/// The passes that take most memory, of each number of sequences, of all that a batch generator
+/// with these limits makes of sequences up to `context` long; and what an encoder takes to read as
+/// many tokens. Collective.
+void run_largest_passes(engine::InferenceEngine& engine, const engine::KvBlocks& blocks,
+                        const Scheduler::Limits& limits, int64_t context);
+
+/// Of rank `rank` of the options' layout, on devices of `target`. Local: nothing is allocated. A
+/// draft model beside it has weights and blocks of its own, and its passes come between the
+/// model's.
+RankMemory plan_memory(const models::ModelSpec& spec,
+                       const engine::InferenceModel::Options& options, int rank,
+                       const device::Target& target, const Scheduler::Limits& limits,
+                       int64_t context);
+
+/// Blocks of each group for as many tokens as fit into `bytes`, which `ranks` share, in proportion
+/// to what sequences of `context` tokens take; no more than all that run at once could fill.
+/// UserError with the numbers when there is no room for one.
+std::vector<int64_t> plan_blocks(const models::ModelSpec& spec, std::span<const RankMemory> ranks,
+                                 const Scheduler::Limits& limits, int64_t context, int64_t bytes);
+
+}  // namespace megalith::generate

@@ -1,0 +1,106 @@
+// SPDX-License-Identifier: Apache-2.0
+// What is planned is what is taken, to the byte; and requests of all kinds stay within it.
+#include "generate/block_plan.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <numeric>
+
+#include "comm/backends.h"
+#include "generate/batch_testing.h"
+
+namespace megalith::generate {
+namespace {
+
+using ::testing::HasSubstr;
+
+constexpr Scheduler::Limits kLimits{.sequences = 6, .tokens = 96, .waiting = 64};
+
+class BlockPlan
+    : public ::testing::TestWithParam<std::tuple<const char*, DType, parallel::Layout>> {};
+
+TEST_P(BlockPlan, IsWhatIsTaken) {
+  const auto& [family, dtype, layout] = GetParam();
+  const models::ModelSpec spec = spec_named(family);
+  const engine::InferenceModel::Options options{
+      .compute = dtype, .tensor_shards = 2, .layout = layout};
+  std::vector<RankMemory> ranks;
+  const device::Target target = device::make_cpu_device(2)->target();
+  for (int rank = 0; rank < layout.num_ranks(); ++rank)
+    ranks.push_back(plan_memory(spec, options, rank, target, kLimits, kContext));
+  int64_t limit = 0;
+  for (const RankMemory& rank : ranks)
+    limit += rank.weights + rank.pass +
+             20 * std::accumulate(rank.block.begin(), rank.block.end(), int64_t{0});
+  const std::vector<int64_t> blocks = plan_blocks(spec, ranks, kLimits, kContext, limit);
+  int64_t total = 0, next = 0;
+  for (const RankMemory& rank : ranks) {
+    total += rank.total(blocks);
+    next += rank.total(blocks) + std::accumulate(rank.block.begin(), rank.block.end(), int64_t{0});
+  }
+  EXPECT_LE(total, limit);
+  EXPECT_GT(next, limit);
+  comm::run_ranks(layout.num_ranks(), [&](comm::Communicator& world) {
+    const int64_t planned = ranks[static_cast<size_t>(world.rank())].total(blocks);
+    const auto device = device::make_cpu_device(2);
+    engine::InferenceModel model(spec, *device, world, options);
+    for (parameters::Parameter& parameter : model.parameters().all())
+      device->wait(device->fill_zero(parameter.mutable_compute()));
+    {
+      BatchGenerator generator(model.engine(), nullptr, {.limits = kLimits, .blocks = blocks});
+      for (Request& request : searches(spec, 18)) {
+        request.options.beams = std::min(request.options.beams, kLimits.sequences);
+        ASSERT_TRUE(generator.submit(std::move(request)));
+      }
+      for (Request& request : guessed_requests(spec, 18))
+        ASSERT_TRUE(generator.submit(std::move(request)));
+      while (generator.step()) {
+      }
+      EXPECT_LE(device->total().peak, planned) << "rank " << world.rank();
+    }
+    const engine::KvBlocks kv(model.engine().model(), blocks);
+    run_largest_passes(model.engine(), kv, kLimits, kContext);
+    EXPECT_EQ(device->total().peak, planned) << "rank " << world.rank();
+  });
+}
+
+INSTANTIATE_TEST_SUITE_P(All, BlockPlan,
+                         ::testing::Combine(::testing::Values("gpt2", "gemma3_text", "t5"),
+                                            ::testing::Values(DType::f32, DType::bf16),
+                                            ::testing::Values(parallel::Layout{},
+                                                              parallel::Layout{.tensor = 2},
+                                                              parallel::Layout{.pipeline = 2})));
+
+TEST(PlanBlocks, RefusesWithTheNumbers) {
+  const models::ModelSpec spec = spec_named("gpt2");
+  constexpr int64_t kGib = int64_t{1} << 30;
+  const std::vector<RankMemory> ranks = {{.weights = 2 * kGib, .pass = kGib, .block = {kGib / 4}}};
+  // 256 tokens are four blocks.
+  EXPECT_EQ(plan_blocks(spec, ranks, kLimits, 256, 4 * kGib), (std::vector<int64_t>{4}));
+  EXPECT_EQ(plan_blocks(spec, ranks, kLimits, 256, 5 * kGib - 1), (std::vector<int64_t>{7}));
+  EXPECT_EQ(plan_blocks(spec, ranks, kLimits, 256, 99 * kGib), (std::vector<int64_t>{24}));
+  try {
+    plan_blocks(spec, ranks, kLimits, 256, 4 * kGib - 1);
+    FAIL();
+  } catch (const UserError& error) {
+    EXPECT_THAT(error.what(), HasSubstr("weights of 2.000 GiB, 1.000 GiB for a pass of 96 tokens "
+                                        "and 1.000 GiB for the keys and values of one text of 256 "
+                                        "tokens are 4.000 GiB"));
+  }
+}
+
+/// A window's group has blocks for windows, not for texts.
+TEST(PlanBlocks, SharesByWhatSequencesTake) {
+  const models::ModelSpec spec = spec_named("gemma3_text");
+  const std::vector<int64_t> one =
+      BlockStore::needed(engine::kv_groups(spec), {.positions = 4096}, kLimits.tokens);
+  ASSERT_EQ(one.size(), 2U);
+  const std::vector<RankMemory> ranks = {{.weights = 0, .pass = 0, .block = {1000, 1000}}};
+  const std::vector<int64_t> counts =
+      plan_blocks(spec, ranks, kLimits, 4096, 3 * 1000 * (one[0] + one[1]));
+  EXPECT_EQ(counts, (std::vector<int64_t>{3 * one[0], 3 * one[1]}));
+}
+
+}  // namespace
+}  // namespace megalith::generate
