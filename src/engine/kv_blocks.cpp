@@ -70,7 +70,7 @@ KvBlocks::KvBlocks(ShardedModel& model, std::vector<int64_t> counts)
              [&](const KvGroup& group, const layers::AttentionSpec& attention) {
                const size_t g = group_of(groups_, group);
                const kernels::KvCacheShape shape =
-                   shape_of(attention, model.mesh().layout().tensor, model.settings().activations,
+                   shape_of(attention, model.mesh().layout().tensor, cache_dtype(model.settings()),
                             counts_[g]);
                storage_.push_back(
                    {g, arena.tensor(shape.dtype, Shape{kernels::kv_cache_elements(shape)})});

@@ -63,8 +63,8 @@ int64_t traced_bytes(const models::ModelSpec& spec, const engine::InferenceModel
 Capacity plan_capacity(const models::ModelSpec& spec, const engine::InferenceModel::Options& model,
                        const device::Target& target, const CapacityOptions& options) {
   const int64_t memory = spec.is_encoder_decoder() ? options.context : 0;
-  const std::vector<int64_t> one =
-      BlockStore::needed(engine::kv_groups(spec), options.context, memory, options.tokens);
+  const std::vector<int64_t> one = BlockStore::needed(
+      engine::kv_groups(spec), {.positions = options.context, .memory = memory}, options.tokens);
   std::vector<int64_t> two = one;
   for (int64_t& count : two) count *= 2;
   const int64_t with_one = traced_bytes(spec, model, target, one, options);
