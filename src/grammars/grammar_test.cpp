@@ -205,7 +205,7 @@ TEST(Grammar, WhatIsNotSupportedIsRefusedByName) {
       {R"({"anyOf": [{}], "oneOf": [{}]})", "'anyOf' beside 'oneOf'"},
   };
   for (const auto& [source, message] : schemas)
-    EXPECT_THAT(message_of([&] { schema(source); }), HasSubstr(message)) << source;
+    EXPECT_THAT(message_of([&, given = source] { schema(given); }), HasSubstr(message)) << source;
   const std::pair<const char*, const char*> expressions[] = {
       {"a(?=b)", "byte 3: look-ahead"}, {"(?<!a)", "look-behind"}, {"(a)\\1", "back references"},
       {"\\bx", "word boundaries"},      {"\\p{L}", "\\p is not"},  {"a)", "')' without"},
@@ -215,7 +215,8 @@ TEST(Grammar, WhatIsNotSupportedIsRefusedByName) {
       {"\\ud800", "surrogate"},         {"[\\d-z]", "a class at"}, {"a{20000}", "more than 10000"},
       {"(?i)a", "this kind of group"},  {"[]", "no text fits"},    {"a^", "no text fits"}};
   for (const auto& [source, message] : expressions)
-    EXPECT_THAT(message_of([&] { Grammar::regex(source); }), HasSubstr(message)) << source;
+    EXPECT_THAT(message_of([given = source] { Grammar::regex(given); }), HasSubstr(message))
+        << source;
   EXPECT_THAT(message_of([] { Grammar::choices({}); }), HasSubstr("at least one"));
 }
 

@@ -75,7 +75,8 @@ TEST(Limits, LargeGrammarsAreRefused) {
       {R"({"items": {"maxLength": 1000, "pattern": "^[a-c]*$"}, "maxItems": 1000})", ""},
   };
   for (const auto& [source, message] : schemas)
-    EXPECT_THAT(refusal([&] { schema(source); }), HasSubstr(message)) << source.substr(0, 100);
+    EXPECT_THAT(refusal([&, given = source] { schema(given); }), HasSubstr(message))
+        << source.substr(0, 100);
   std::string patterns;
   for (int i = 0; i < 200; ++i)
     patterns += fmt::format(R"({}{{"pattern": "(a|b)*a(a|b){{9}}{}"}})", i == 0 ? "" : ", ", i);
