@@ -3,7 +3,6 @@
 import contextlib
 import json
 import subprocess
-import sys
 import zipfile
 
 from record import PEERS, ROOT
@@ -60,7 +59,7 @@ def serving(r):
         for side, command in sides_of(r, model, at_once, 704).items():
             with served(r, command) as url:
                 for sample in range(r.size(6, 1)):
-                    load = [sys.executable, PEERS / "completions_load.py", "--url", url, "--model", "smollm2", "--label", side, "--at-once",
+                    load = ["python3", PEERS / "completions_load.py", "--url", url, "--model", "smollm2", "--label", side, "--at-once",
                             at_once, "--requests", max(2, at_once), "--tokens", tokens, "--vocab", VOCAB, "--seed", sample]
                     r.run("warm" if sample == 0 and not r.tiny else f"serving_{at_once}", load)
         r.rate(f"{at_once} requests at once", f"serving_{at_once}.megalith.output", f"serving_{at_once}.llama.cpp.output")

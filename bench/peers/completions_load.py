@@ -42,12 +42,22 @@ class Client(threading.Thread):
         except Exception as fault:  # told by main: a thread's own would only be printed
             self.fault = fault
 
+    def send(self, connection, body):
+        """A server may have closed a connection that was kept: then once more on a new one."""
+        for is_kept in (connection.sock is not None, False):
+            try:
+                connection.request("POST", "/v1/completions", body, {"Content-Type": "application/json"})
+                return connection.getresponse()
+            except (http.client.RemoteDisconnected, ConnectionResetError, BrokenPipeError):
+                connection.close()
+                if not is_kept:
+                    raise
+
     def ask(self, connection, prompt):
         body = {"model": self.a.model, "prompt": prompt, "max_tokens": self.a.tokens, "temperature": 0, "stream": True,
                 "ignore_eos": True, "stream_options": {"include_usage": True}, "cache_prompt": self.a.shared > 0}
         begin = last = time.monotonic()
-        connection.request("POST", "/v1/completions", json.dumps(body), {"Content-Type": "application/json"})
-        response = connection.getresponse()
+        response = self.send(connection, json.dumps(body))
         if response.status != 200:
             raise RuntimeError(f"status {response.status}: {response.read()[:300]}")
         is_first = True
