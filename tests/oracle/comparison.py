@@ -1,8 +1,28 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the comparisons share: calling the program, a small corpus, and one line per check."""
+"""What the comparisons share: arguments, calling the program, a small corpus, and one line per check."""
+import argparse
 import json
 import subprocess
 import sys
+
+
+TEXT = "--text", {"required": True, "help": "a text file to train on"}
+FAMILIES = "family", {"nargs": "*", "help": "default: all"}
+
+
+def model_arguments(description, *options):
+    """--megalith and `options`, of a comparison with transformers, which keeps quiet and computes on one thread."""
+    import torch  # other comparisons do without these
+    import transformers
+
+    parser = argparse.ArgumentParser(description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--megalith", required=True, help="the program")
+    for name, settings in options:
+        parser.add_argument(name, **settings)
+    torch.set_num_threads(1)
+    transformers.logging.set_verbosity_error()
+    transformers.logging.disable_progress_bar()
+    return parser.parse_args()
 
 
 class Checks:

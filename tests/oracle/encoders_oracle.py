@@ -13,7 +13,6 @@ Ends with a line per family: the largest error and the largest ratio of its mode
 
     encoders_oracle.py --megalith build/release/megalith [FAMILY...]
 """
-import argparse
 import copy
 import json
 import math
@@ -26,7 +25,7 @@ import torch
 import transformers
 
 import crammed_model
-from comparison import Checks, run, summary
+from comparison import FAMILIES, Checks, model_arguments, run, summary
 from decoder_folders import BOUND, VOCABULARY, in_double, tensors_of
 
 SMALL = {"hidden_size": 40, "num_attention_heads": 4, "intermediate_size": 52, "max_position_embeddings": 64,
@@ -261,13 +260,7 @@ def compare_family(checks, program, family, folder):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--megalith", required=True, help="the program")
-    parser.add_argument("family", nargs="*", help="default: all")
-    arguments = parser.parse_args()
-    torch.set_num_threads(1)
-    transformers.logging.set_verbosity_error()
-    transformers.logging.disable_progress_bar()
+    arguments = model_arguments(__doc__, FAMILIES)
     checks, lines = Checks(), []
     for family in arguments.family or MODELS:
         with tempfile.TemporaryDirectory() as folder:

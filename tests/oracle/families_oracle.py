@@ -14,7 +14,6 @@ Ends with a line per family: the largest error and the largest ratio of its mode
 
     families_oracle.py --megalith build/release/megalith --text FILE [FAMILY...]
 """
-import argparse
 import copy
 import json
 import pathlib
@@ -26,7 +25,7 @@ import torch
 import transformers
 from tokenizers import Tokenizer
 
-from comparison import Checks, make_corpus, run, summary, train
+from comparison import FAMILIES, TEXT, Checks, make_corpus, model_arguments, run, summary, train
 from decoder_folders import VOCABULARY, compare_model, compare_scores, opened, random_model, scored
 
 LAYERS = 3
@@ -247,14 +246,7 @@ def compare_family(checks, program, text, family, folder):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--megalith", required=True, help="the program")
-    parser.add_argument("--text", required=True, help="a text file to train on")
-    parser.add_argument("family", nargs="*", help="default: all")
-    arguments = parser.parse_args()
-    torch.set_num_threads(1)
-    transformers.logging.set_verbosity_error()
-    transformers.logging.disable_progress_bar()
+    arguments = model_arguments(__doc__, TEXT, FAMILIES)
     checks, lines = Checks(), []
     for family in arguments.family or MODELS:
         with tempfile.TemporaryDirectory() as folder:

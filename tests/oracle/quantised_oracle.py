@@ -13,7 +13,6 @@ Fast:     `--numerics fast` moves the perplexity of SmolLM2 by less than 1 %
 
     quantised_oracle.py --megalith build/release/megalith --text FILE
 """
-import argparse
 import json
 import math
 import pathlib
@@ -23,12 +22,11 @@ import tempfile
 
 import gguf
 import numpy
-import torch
 import transformers
 
-from comparison import Checks, run
+from comparison import Checks, model_arguments, run
 from decoder_folders import random_lines, random_model
-from gguf_oracle import SIZES, config_of, real_file
+from gguf_files import SIZES, config_of, real_file, write_out, writer_like
 
 WIDE = SIZES | {"hidden_size": 128, "intermediate_size": 320, "head_dim": 32, "num_hidden_layers": 3}
 CHOICES = {"blk.*.ffn_down.weight": "Q8_0", "blk.1.attn_q.weight": "Q4_1", "output.weight": "F16"}
@@ -67,17 +65,12 @@ def compare_bytes(checks, program, folder):
 
 def widen_file(file, target):
     """The same model with every tensor as gguf widens it."""
-    reader, writer = gguf.GGUFReader(file), gguf.GGUFWriter(target, "llama")
-    for field in reader.fields.values():
-        if not field.name.startswith("GGUF.") and field.name not in ("general.architecture", "general.file_type", "general.quantization_version"):
-            writer.add_key_value(field.name, field.contents(), field.types[0], field.types[1] if len(field.types) > 1 else None)
+    reader = gguf.GGUFReader(file)
+    writer = writer_like(reader, target, "general.file_type", "general.quantization_version")
     for tensor in reader.tensors:
         data = numpy.array(tensor.data)
         writer.add_tensor(tensor.name, numpy.ascontiguousarray(gguf.dequantize(data, tensor.tensor_type), numpy.float32))
-    writer.write_header_to_file()
-    writer.write_kv_data_to_file()
-    writer.write_tensors_to_file()
-    writer.close()
+    write_out(writer)
 
 
 def scores(program, checkpoint, lines, file, *options):
@@ -135,13 +128,7 @@ def compare_real(checks, program, folder, text):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--megalith", required=True, help="the program")
-    parser.add_argument("--text", required=True, help="read by SmolLM2")
-    arguments = parser.parse_args()
-    torch.set_num_threads(1)
-    transformers.logging.set_verbosity_error()
-    transformers.logging.disable_progress_bar()
+    arguments = model_arguments(__doc__, ("--text", {"required": True, "help": "read by SmolLM2"}))
     checks = Checks()
     with tempfile.TemporaryDirectory() as name:
         folder = pathlib.Path(name)

@@ -14,7 +14,6 @@ Ends with a line per family: the largest error and the largest ratio of its mode
 
     t5_oracle.py --megalith build/release/megalith
 """
-import argparse
 import copy
 import json
 import math
@@ -27,7 +26,7 @@ import tempfile
 import torch
 import transformers
 
-from comparison import Checks, run, summary, train
+from comparison import Checks, model_arguments, run, summary, train
 from decoder_folders import BOUND, VOCABULARY, in_double, tensors_of
 
 SMALL = {"d_model": 40, "num_heads": 4, "d_kv": 12, "d_ff": 52, "num_layers": 3}
@@ -240,12 +239,7 @@ def compare_refusals(checks, program, family, folder):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--megalith", required=True, help="the program")
-    arguments = parser.parse_args()
-    torch.set_num_threads(1)
-    transformers.logging.set_verbosity_error()
-    transformers.logging.disable_progress_bar()
+    arguments = model_arguments(__doc__)
     checks, lines = Checks(), []
     for family, models in MODELS.items():
         with tempfile.TemporaryDirectory() as folder:

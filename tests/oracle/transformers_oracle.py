@@ -9,7 +9,6 @@ Out:  it is converted to a megalith folder and back: every tensor keeps its bits
 
     transformers_oracle.py --megalith build/release/megalith --text FILE
 """
-import argparse
 import json
 import pathlib
 import shutil
@@ -21,7 +20,7 @@ import torch
 import transformers
 from tokenizers import Tokenizer
 
-from comparison import Checks, make_corpus, run, train
+from comparison import TEXT, Checks, make_corpus, model_arguments, run, train
 
 BOUND = 1e-5
 VOCABULARY = 500
@@ -119,13 +118,7 @@ def compare_trained(checks, program, text, folder):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--megalith", required=True, help="the program")
-    parser.add_argument("--text", required=True, help="a text file to train on")
-    arguments = parser.parse_args()
-    torch.set_num_threads(1)
-    transformers.logging.set_verbosity_error()
-    transformers.logging.disable_progress_bar()
+    arguments = model_arguments(__doc__, TEXT)
     checks = Checks()
     with tempfile.TemporaryDirectory() as name:
         folder = pathlib.Path(name)
