@@ -191,19 +191,19 @@ TEST(Narrow, Q80IsWithinHalfAStep) {
   }
 }
 
-/// Halves between codes, any numbers, zeros, a scale that is a denormal f16, two values of the
-/// largest magnitude, equal values.
-std::vector<float> awkward_values() {
+using Value = double (*)(int);
+
+/// Blocks of 32 of value(0), value(1) and so on: halves between codes, any numbers, zeros, a scale
+/// that is a denormal f16, then `more`.
+std::vector<float> awkward_values(std::initializer_list<Value> more) {
+  std::vector<Value> blocks = {[](int i) { return i == 31 ? -127.0 : (i - 16) * 0.5; },
+                               [](int i) { return (i * 37 % 101 - 50) / 16.0; },
+                               [](int) { return 0.0; },
+                               [](int i) { return (i * i - 300) * 0x1p-20; }};
+  blocks.insert(blocks.end(), more);
   std::vector<float> values;
-  const auto add = [&](const auto& value) {
+  for (const Value value : blocks)
     for (int i = 0; i < 32; ++i) values.push_back(static_cast<float>(value(i)));
-  };
-  add([](int i) { return i == 31 ? -127.0 : (i - 16) * 0.5; });
-  add([](int i) { return (i * 37 % 101 - 50) / 16.0; });
-  add([](int) { return 0.0; });
-  add([](int i) { return (i * i - 300) * 0x1p-20; });
-  add([](int i) { return i == 3 ? 8.0 : i == 20 ? -8.0 : i / 4.0; });
-  add([](int) { return 2.5; });
   return values;
 }
 
@@ -217,14 +217,19 @@ std::string narrowed(TensorType type, const std::vector<float>& values) {
 
 // gguf.quants.quantize(x, type).tobytes().hex()
 TEST(Narrow, CodesOfFourBitsAreThePackages) {
-  EXPECT_EQ(narrowed(TensorType::q4_0, awkward_values()),
+  // Two values of the largest magnitude; equal values.
+  const std::vector<float> values = awkward_values(
+      {[](int i) { return i == 3    ? 8.0
+                          : i == 20 ? -8.0
+                                    : i / 4.0; }, [](int) { return 2.5; }});
+  EXPECT_EQ(narrowed(TensorType::q4_0, values),
             "f04b87888888888888888888888888888808"
             "4036e046acf258bd1379df358be046acf268"
             "008088888888888888888888888888888888"
             "2a859c8c8c7c7b6b6b5b5b4b3a3a2a1a1909"
             "00bc48484830f73737262626261515151504"
             "00b500000000000000000000000000000000");
-  EXPECT_EQ(narrowed(TensorType::q4_1, awkward_values()),
+  EXPECT_EQ(narrowed(TensorType::q4_1, values),
             "7748f0d7ededededeeeefefefefefefefefefe0e"
             "ab3640c2d0369bf257bd1369ce258ae0469cf258"
             "0000000000000000000000000000000000000000"
@@ -233,24 +238,10 @@ TEST(Narrow, CodesOfFourBitsAreThePackages) {
             "0000004100000000000000000000000000000000");
 }
 
-/// Halves between codes; any numbers; zeros; a scale that is a denormal f16; one that is 0 there
-/// while the codes are not.
-std::vector<float> awkward_values_of_8_bits() {
-  std::vector<float> values;
-  const auto add = [&](const auto& value) {
-    for (int i = 0; i < 32; ++i) values.push_back(static_cast<float>(value(i)));
-  };
-  add([](int i) { return i == 31 ? -127.0 : (i - 16) * 0.5; });
-  add([](int i) { return (i * 37 % 101 - 50) / 16.0; });
-  add([](int) { return 0.0; });
-  add([](int i) { return (i * i - 300) * 0x1p-20; });
-  add([](int i) { return (i - 11) * 0x1p-40; });
-  return values;
-}
-
 // The same function of the package.
 TEST(Narrow, CodesOfEightBitsAreThePackages) {
-  EXPECT_EQ(narrowed(TensorType::q8_0, awkward_values_of_8_bits()),
+  // A scale that is 0 in f16 while the codes are not.
+  EXPECT_EQ(narrowed(TensorType::q8_0, awkward_values({[](int i) { return (i - 11) * 0x1p-40; }})),
             "003cf8f8f9f9fafafbfbfcfcfdfdfefeffff00010102020303040405050606070781"
             "4d2681df3d9af856b41270cd2b89e745a2005ebb1977d53390ee4caa0866c3217fdc"
             "00000000000000000000000000000000000000000000000000000000000000000000"
