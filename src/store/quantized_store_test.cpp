@@ -14,6 +14,7 @@
 #include "families/families.h"
 #include "families/model_spec_json.h"
 #include "gguf/reader.h"
+#include "gguf/widen.h"
 #include "models/foreign_map.h"
 #include "store/convert.h"
 #include "store/model_source.h"
@@ -78,7 +79,8 @@ class QuantizedStore : public ::testing::Test {
     fs::remove_all(folder_, ignored);
   }
 
-  fs::path checkpoint(const models::ModelSpec& spec) const {
+  /// `spoilt`: a tensor that begins with a value whose scale f16 cannot hold.
+  fs::path checkpoint(const models::ModelSpec& spec, const std::string& spoilt = {}) const {
     checkpoint::FolderContent content;
     content.state = {{"architecture", models::to_json(spec)}, {"tensor_shards", kShards}};
     std::mt19937 random(7);
@@ -90,12 +92,13 @@ class QuantizedStore : public ::testing::Test {
       // The padding of a vocabulary is zero.
       if (tensor.name == "embedding.weight" || tensor.name == "head.weight")
         std::fill(values.begin() + spec.vocab * tensor.shape[1], values.end(), 0.0F);
+      if (tensor.name == spoilt) values[0] = 1e30F;
       content.tensors.push_back(
           {tensor.name, DType::f32, tensor.shape, [values](checkpoint::TensorContent::Sink sink) {
              sink(std::as_bytes(std::span(values)));
            }});
     }
-    const fs::path path = folder_ / ("checkpoint-" + spec.family);
+    const fs::path path = folder_ / ("checkpoint-" + spec.family + spoilt);
     if (!fs::exists(path)) checkpoint::write_checkpoint_folder(path, content, 1);
     return path;
   }
@@ -129,6 +132,16 @@ class QuantizedStore : public ::testing::Test {
   static std::vector<std::byte> stored_bytes(const parameters::Parameter& parameter) {
     const View view = parameter.mutable_compute();
     return {view.data(), view.data() + view.bytes()};
+  }
+  /// In a file's order.
+  static std::vector<std::byte> blocks_of(const parameters::Parameter& parameter) {
+    const Weight weight = parameter.compute();
+    const int64_t rows = weight.shape[0], columns = weight.shape[1];
+    std::vector<std::byte> blocks(
+        static_cast<size_t>(rows * columns / kBlockColumns * block_bytes(weight.format)));
+    from_tiles(weight.format, {weight.view.data(), static_cast<size_t>(weight.view.bytes())}, rows,
+               columns, blocks);
+    return blocks;
   }
   static std::string refusal(const std::function<void()>& call) {
     try {
@@ -220,18 +233,17 @@ TEST_F(QuantizedStore, AFileKeepsItsBlocksByteForByte) {
     // The bytes themselves, of a tensor whose rows are not moved.
     const gguf::Reader file(path);
     const gguf::TensorEntry& entry = *file.find("blk.1.ffn_down.weight");
-    std::vector<std::byte> stored(static_cast<size_t>(entry.bytes)), held(stored.size());
+    std::vector<std::byte> stored(static_cast<size_t>(entry.bytes));
     file.read(entry, 0, entry.bytes, stored.data());
-    const Weight weight = kept->parameters().find("layers.1.mlp.down.weight")->compute();
-    from_tiles(weight.format, {weight.view.data(), static_cast<size_t>(weight.view.bytes())},
-               weight.shape[0], weight.shape[1], held);
-    EXPECT_EQ(held, stored);
+    EXPECT_EQ(blocks_of(*kept->parameters().find("layers.1.mlp.down.weight")), stored);
     // And no bit of a result depends on whether they are kept or widened.
     EXPECT_EQ(read_with(kept->engine()), read_with(filled(source, {})->engine()));
     // Other blocks than the file's are rounded from its values.
-    const auto others = source.storage_formats(Format::q8_0);
-    EXPECT_EQ(others.at("layers.1.mlp.down.weight"), Format::q8_0);
-    filled(source, others);
+    std::vector<float> values(static_cast<size_t>(entry.shape.num_elements()));
+    gguf::widen(entry.type, stored, values);
+    const auto others = filled(source, source.storage_formats(Format::q8_0));
+    EXPECT_EQ(blocks_of(*others->parameters().find("layers.1.mlp.down.weight")),
+              to_blocks(Format::q8_0, values));
   }
 }
 
@@ -299,8 +311,14 @@ TEST_F(QuantizedStore, ChoicesNameTensorsOfTheFile) {
 }
 
 TEST_F(QuantizedStore, AValueThatBlocksCannotHoldIsRefusedByName) {
-  const models::ModelSpec spec = model_of("gpt2");
-  const ModelSource source = ModelSource::open(checkpoint(spec));
+  const std::string name = "layers.1.mlp.down.weight";
+  const ModelSource source = ModelSource::open(checkpoint(model_of("gpt2"), name));
+  for (const Format format : kFormats) {
+    const std::string message = refusal([&] { filled(source, source.storage_formats(format)); });
+    EXPECT_THAT(message, HasSubstr(fmt::format("tensor {} holds a value that {} cannot hold", name,
+                                               format)));
+  }
+  EXPECT_NO_THROW(filled(source, {}));
   std::vector<float> values(64, 1.0F);
   values[3] = INFINITY;
   EXPECT_FALSE(to_blocks(Format::q8_0, values));
