@@ -7,6 +7,7 @@
 
 #include "base/error.h"
 #include "base/file.h"
+#include "base/function_ref.h"
 #include "base/integer.h"
 #include "gguf/widen.h"
 #include "models/foreign_map.h"
@@ -91,16 +92,9 @@ class GgufWeights : public Weights {
                               const checkpoint::AtWork& at_work) const override {
     const models::TensorMap& map = maps_.at(tensor.name);
     const int64_t each = bytes_of(tensor.dtype);
-    std::vector<std::byte> ours(static_cast<size_t>(tensor.shape.num_elements() * each));
-    std::string last;
-    std::vector<std::byte> theirs;
-    for (const models::RowMove& move : map.moves) {
-      if (move.name != last) {
-        theirs = read_foreign(move, tensor.dtype, at_work);
-        last = move.name;
-      }
-      models::to_ours(map, move, each, theirs.data(), ours.data());
-    }
+    std::vector<std::byte> ours = gathered(map, each, [&](const models::RowMove& move) {
+      return read_foreign(move, tensor.dtype, at_work);
+    });
     if (const float offset = stored_offset(spec_, tensor.name); offset != 0) {
       auto* const values = reinterpret_cast<float*>(ours.data());
       for (int64_t i = 0; i < tensor.shape.num_elements(); ++i) values[i] -= offset;
@@ -117,14 +111,13 @@ class GgufWeights : public Weights {
     };
     models::TensorMap map = maps_.at(tensor.name);
     map.shape = in_bytes(map.shape);
-    std::vector<std::byte> ours(static_cast<size_t>(map.shape.num_elements()));
-    for (models::RowMove& move : map.moves) {
+    for (models::RowMove& move : map.moves) move.shape = in_bytes(move.shape);
+    std::vector<std::byte> ours = gathered(map, 1, [&](const models::RowMove& move) {
       std::vector<std::byte> theirs = raw_bytes(*file_, *file_->find(move.name), at_work);
       if (const int64_t head_dim = paired_head_dim(architecture_, spec_, move.name))
         unpair_rows(theirs, move.shape[0], head_dim);
-      move.shape = in_bytes(move.shape);
-      models::to_ours(map, move, 1, theirs.data(), ours.data());
-    }
+      return theirs;
+    });
     Shard cut = part;
     if (cut.dim == 1) {
       for (int64_t* at : {&cut.begin, &cut.count, &cut.second_begin, &cut.second_count})
@@ -153,6 +146,24 @@ class GgufWeights : public Weights {
       throw UserError("{}: tensor {} is stored as {}, which is not supported", where(), move.name,
                       entry->type);
     }
+  }
+
+  /// Our tensor, in elements of `each` bytes, from the file's that `read_theirs` reads: each once,
+  /// though several moves of it may follow one another.
+  static std::vector<std::byte> gathered(
+      const models::TensorMap& map, int64_t each,
+      FunctionRef<std::vector<std::byte>(const models::RowMove&)> read_theirs) {
+    std::vector<std::byte> ours(static_cast<size_t>(map.shape.num_elements() * each));
+    std::string last;
+    std::vector<std::byte> theirs;
+    for (const models::RowMove& move : map.moves) {
+      if (move.name != last) {
+        theirs = read_theirs(move);
+        last = move.name;
+      }
+      models::to_ours(map, move, each, theirs.data(), ours.data());
+    }
+    return ours;
   }
 
   /// That of its pieces; f32 when they differ (f64 if one is), and where an offset is taken off.
