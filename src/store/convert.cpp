@@ -36,14 +36,10 @@ std::optional<DType> storage_type(std::string_view name) {
 
 /// Of the matrices of a GGUF file; nothing for "", the types as they are.
 std::optional<gguf::TensorType> gguf_type(std::string_view name) {
-  if (name == "q8_0") return gguf::TensorType::q8_0;
-  if (name == "q4_0") return gguf::TensorType::q4_0;
-  if (name == "q4_1") return gguf::TensorType::q4_1;
-  const auto dtype = storage_type(name);
-  if (!dtype) return std::nullopt;
-  return *dtype == DType::bf16  ? gguf::TensorType::bf16
-         : *dtype == DType::f16 ? gguf::TensorType::f16
-                                : gguf::TensorType::f32;
+  if (name.empty()) return std::nullopt;
+  if (const auto type = written_type(name)) return type;
+  throw UserError("matrices cannot be stored as '{}'; choose f32, bf16, f16, q8_0, q4_0 or q4_1",
+                  name);
 }
 
 /// The target without a trailing slash; refused when something is there. `what`: folder or file.

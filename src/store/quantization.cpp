@@ -44,12 +44,17 @@ TensorType type_of(Format format) {
                                   : TensorType::q4_1;
 }
 
+std::optional<TensorType> written_type(std::string_view name) {
+  for (const NamedType& named : kTypes)
+    if (named.name == name) return named.type;
+  return std::nullopt;
+}
+
 TensorChoice parse_choice(std::string_view text) {
   const size_t sign = text.rfind('=');
   if (sign != std::string_view::npos && sign > 0) {
-    for (const NamedType& named : kTypes)
-      if (named.name == text.substr(sign + 1))
-        return {std::string(text.substr(0, sign)), named.type};
+    if (const auto type = written_type(text.substr(sign + 1)))
+      return {std::string(text.substr(0, sign)), *type};
   }
   throw UserError(
       "'{}' says of no tensors how to store them: give a pattern of names, = and f32, bf16, f16, "

@@ -21,6 +21,9 @@ std::optional<Format> format_of(gguf::TensorType type);
 /// Of a format in blocks.
 gguf::TensorType type_of(Format format);
 
+/// f32, bf16, f16, q8_0, q4_0 or q4_1: what matrices of a file are written as. Nothing for others.
+std::optional<gguf::TensorType> written_type(std::string_view name);
+
 /// What tensors whose name matches a glob are stored as.
 struct TensorChoice {
   std::string pattern;
