@@ -40,10 +40,11 @@ bool is_matrix(const ForeignTensor& tensor) {
 TensorType type_of(const ForeignTensor& tensor, DType dtype, const Quantization& stored) {
   if (!is_matrix(tensor)) return TensorType::f32;
   const bool is_of_vocabulary = tensor.name == kTokens || tensor.name == kLogits;
-  const TensorType type =
-      stored.type_for(tensor.name, is_of_vocabulary).value_or(plain_type(dtype));
-  const bool whole_blocks = tensor.shape[1] % gguf::block_layout(type).elements == 0;
-  return whole_blocks ? type : TensorType::f32;
+  return stored.type_for(tensor.name, is_of_vocabulary).value_or(plain_type(dtype));
+}
+
+bool has_whole_blocks(const ForeignTensor& tensor, TensorType type) {
+  return tensor.shape[tensor.shape.num_dims() - 1] % gguf::block_layout(type).elements == 0;
 }
 
 /// llama.cpp's number for what most of the file is stored as.
@@ -201,11 +202,19 @@ ConvertResult write_gguf(const ModelSource& source, const std::filesystem::path&
   std::vector<ForeignTensor> foreign = by_foreign_name(from->maps);
   check_choices(stored.choices, foreign);
   std::vector<gguf::TensorContent> tensors;
+  std::vector<std::string> uneven;
   for (ForeignTensor& tensor : foreign) {
     const std::string& our_name = from->maps[tensor.moves.front().first].name;
-    const TensorType type = type_of(tensor, source.weights().find(our_name)->dtype, stored);
+    TensorType type = type_of(tensor, source.weights().find(our_name)->dtype, stored);
+    if (!has_whole_blocks(tensor, type)) {
+      uneven.push_back(tensor.name);
+      type = TensorType::f32;
+    }
     tensors.push_back(content_of(from, std::move(tensor), type));
   }
+  if (!uneven.empty())
+    log::warning("rows of {} matrices are no whole blocks: stored as F32; {} is one", uneven.size(),
+                 uneven.front());
   const TensorType matrices = most_of(tensors);
   for (const auto& [name, factors] : description.factors)
     tensors.push_back(factor_content(name, factors));
