@@ -112,19 +112,26 @@ parallel::Layout layout_of(const CheckpointOptions& options, int ranks, int tens
       .tensor = tensor, .pipeline = pipeline, .chunks = std::max(keys.at("parallel.chunks"), 1)};
 }
 
+/// What the options say of a model in this layout.
+engine::InferenceModel::Options laid_out(const CheckpointOptions& options,
+                                         const store::ModelSource& source,
+                                         const parallel::Layout& layout) {
+  return {.compute = options.dtype == "bf16" ? DType::bf16 : DType::f32,
+          .numerics = numerics_of(options),
+          .tensor_shards = source.tensor_shards(),
+          .layout = layout,
+          .formats = source.storage_formats(format_from_name(options.quantize)),
+          .cache = cache_dtype_of(options)};
+}
+
 }  // namespace
 
 engine::InferenceModel::Options model_options(const CheckpointOptions& options,
                                               const store::ModelSource& source) {
   const std::optional<Launch> launch = launched(options.ranks);
   const int ranks = launch && launch->size != 0 ? launch->size : options.ranks;
-  const engine::InferenceModel::Options made{
-      .compute = options.dtype == "bf16" ? DType::bf16 : DType::f32,
-      .numerics = numerics_of(options),
-      .tensor_shards = source.tensor_shards(),
-      .layout = layout_of(options, ranks, source.tensor_shards()),
-      .formats = source.storage_formats(format_from_name(options.quantize)),
-      .cache = cache_dtype_of(options)};
+  const engine::InferenceModel::Options made =
+      laid_out(options, source, layout_of(options, ranks, source.tensor_shards()));
   engine::InferenceModel::check(source.spec(), made, options.path);
   return made;
 }
@@ -134,10 +141,7 @@ std::unique_ptr<engine::InferenceModel> model_beside(const CheckpointOptions& op
                                                      const std::string& path,
                                                      const ModelRank& rank) {
   engine::ShardedModel& first = rank.engine.model();
-  const engine::InferenceModel::Options made{.compute = first.settings().activations,
-                                             .numerics = numerics_of(options),
-                                             .tensor_shards = source.tensor_shards(),
-                                             .layout = first.mesh().layout()};
+  const engine::InferenceModel::Options made = laid_out(options, source, first.mesh().layout());
   engine::InferenceModel::check(source.spec(), made, path);
   auto model =
       std::make_unique<engine::InferenceModel>(source.spec(), first.device(), rank.world, made);
