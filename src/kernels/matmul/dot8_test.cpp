@@ -112,8 +112,10 @@ TEST_F(Dot8Devices, EveryElementIsAsStatedOnEveryDevice) {
   }
 }
 
-/// Half a step of x in each product, the scale's rounding, and those of the sum:
-///   sum |w| s (1/2 + 2^-16) + (blocks + 8) 2^-23 sum |w x|
+/// Half a step of x in each product, with the roundings of code and scale (127 of 2^-23), and the
+/// roundings of both sums of n products:
+///   0.5001 sum |w| s + p (n + 16) 2^-23 (sum |w x| + sum |w|)
+/// where p is 8 for the two parts of q4_1, which may be larger than what they add up to, else 1.
 TEST(Dot8, IsWithinTheDerivedBoundOfExact) {
   const auto on = device::make_cpu_device(1);
   for (const LinearCase& c : kCases) {
@@ -137,10 +139,9 @@ TEST(Dot8, IsWithinTheDerivedBoundOfExact) {
             products += weight * std::abs(static_cast<double>(x(t, k)));
             weights += weight;
           }
-          // The two parts of q4_1 may be larger than what they add up to.
           const double parts = has_least(format) ? 8 : 1;
           const double units = static_cast<double>(c.inputs) + 16;
-          bound.set(t, o, steps * 0.51 + parts * units * 0x1p-23 * (products + weights));
+          bound.set(t, o, steps * 0.5001 + parts * units * 0x1p-23 * (products + weights));
         }
       }
       testing::expect_close(
