@@ -57,8 +57,8 @@ TensorChoice parse_choice(std::string_view text) {
       return {std::string(text.substr(0, sign)), *type};
   }
   throw UserError(
-      "'{}' says of no tensors how to store them: give a pattern of names, = and f32, bf16, f16, "
-      "q8_0, q4_0 or q4_1, as in blk.*.ffn_down.weight=q8_0",
+      "'{}' is not PATTERN=TYPE with a type of f32, bf16, f16, q8_0, q4_0 or q4_1, as in "
+      "blk.*.ffn_down.weight=q8_0",
       text);
 }
 

@@ -72,7 +72,7 @@ namespace {
 
 constexpr int64_t kGrainElements = 8192;  // less is not worth another thread
 
-/// One row; a rank that has it not writes zeros.
+/// One row; zeros where another rank has it.
 template <typename T>
 void look_up_blocks(const EmbeddingLookup& a, int64_t row, T* y) {
   const Weight& table = a.table_VH;
