@@ -6,7 +6,7 @@
 #include <memory>
 #include <nlohmann/json.hpp>
 
-#include "account/plan.h"
+#include "account/memory_fit.h"
 #include "apps/checkpoint_options.h"
 #include "apps/version.h"
 #include "base/clock.h"
@@ -15,8 +15,9 @@
 #include "base/thread_pool.h"
 #include "device/available_memory.h"
 #include "device/target.h"
+#include "generate/block_plan.h"
+#include "report/quantity.h"
 #include "serve/access.h"
-#include "serve/capacity.h"
 #include "serve/server.h"
 
 namespace megalith::apps {
@@ -79,30 +80,35 @@ kernels::Pooling pooling_of(const std::string& name) {
   return name == "last" ? kernels::Pooling::last : kernels::Pooling::mean;
 }
 
-serve::Capacity capacity_of(const ServeOptions& o, const store::ModelSource& source,
-                            int64_t context) {
+generate::Scheduler::Limits limits_of(const ServeOptions& o) {
+  return {.sequences = o.max_batch, .tokens = o.pass_tokens};
+}
+
+generate::BlockPlan planned_blocks(const ServeOptions& o, const store::ModelSource& source,
+                                   int64_t context) {
   const auto options = model_options(o.checkpoint, source);
   const int threads = o.checkpoint.threads > 0 ? o.checkpoint.threads : available_cores();
-  const int ranks = options.layout.num_ranks();
   int64_t memory = o.memory;
   if (memory == 0)
     memory = static_cast<int64_t>(kShareOfMemory *
                                   static_cast<double>(device::available_memory().bytes()));
-  return serve::plan_capacity(source.spec(), options,
-                              device::cpu_target(std::max(1, threads / ranks)),
-                              {o.max_batch, o.pass_tokens, context, memory});
+  const std::vector<generate::RankMemory> ranks = generate::plan_memory(
+      source.spec(), options, device::cpu_target(std::max(1, threads / options.layout.num_ranks())),
+      limits_of(o), context);
+  return generate::plan_blocks(source.spec(), ranks, limits_of(o), context, memory,
+                               account::kOutsideBytes);
 }
 
 void tell_ready(const std::string& address, const protocols::ServedModel& model,
-                const serve::Capacity& capacity, int64_t max_batch, bool json) {
+                const generate::BlockPlan& plan, int64_t max_batch, bool json) {
   if (json) {
     print_json({{"http", address}, {"grpc", nullptr}, {"models", {model.name}}});
     std::fflush(stdout);
     return;
   }
   log::info("weights and passes {}, keys and values {}: {:.1f} of {} texts of {} tokens at once",
-            account::bytes_text(capacity.model_bytes), account::bytes_text(capacity.cache_bytes),
-            capacity.sequences, max_batch, model.context);
+            report::human_bytes(plan.model_bytes), report::human_bytes(plan.block_bytes),
+            plan.sequences, max_batch, model.context);
   log::info("{} is served at http://{}", model.name, address);
 }
 
@@ -125,8 +131,8 @@ int run_serve(ServeOptions o, bool json) {
   protocols::ServedModel model = served_model(o, source);
   const auto chats = chat::ChatFolder::parse(source.texts(), o.checkpoint.path);
   if (!model.chat_template.empty()) model.chat = &chats;
-  serve::Capacity capacity;
-  if (model.writes) capacity = capacity_of(o, source, model.context);
+  generate::BlockPlan plan;
+  if (model.writes) plan = planned_blocks(o, source, model.context);
   if (!o.api_key_file.empty())
     o.server.service.api_keys =
         serve::parse_api_keys(read_file(o.api_key_file, 1 << 20), o.api_key_file);
@@ -134,8 +140,7 @@ int run_serve(ServeOptions o, bool json) {
   serve::Server server(o.server);
   const int ranks = model_options(o.checkpoint, source).layout.num_ranks();
   serve::EngineLoop loop(
-      {.generator = {.limits = {.sequences = o.max_batch, .tokens = o.pass_tokens},
-                     .blocks = capacity.blocks},
+      {.generator = {.limits = limits_of(o), .blocks = plan.blocks},
        .writes = model.writes,
        .most_queued = o.max_queue >= 0 ? o.max_queue : 4 * o.max_batch,
        .pooling = pooling_of(o.pooling),
@@ -146,7 +151,7 @@ int run_serve(ServeOptions o, bool json) {
     const int number = rank.world.rank();
     if (number > 0) return loop.follow(number - 1, rank.engine, model.tokenizer);
     server.open(model, loop);
-    tell_ready(server.address(), model, capacity, o.max_batch, json);
+    tell_ready(server.address(), model, plan, o.max_batch, json);
     loop.lead(rank.engine, model.tokenizer);
   });
   server.close();

@@ -51,8 +51,11 @@ GENERATION_FAULTS = [
           "generate_test", "*Beams.DependOnNothingButThemselves/0:*Beams.DependOnNothingButThemselves/2"),
     Fault("a plan without the logits of a pass", "src/generate/block_plan.cpp",
           ".num_logits = count});", ".num_logits = 0});",
-          "generate_test", "*BlockPlan.IsWhatIsTaken/*"),
+          "generate_test", "*BlockPlanTest.IsWhatIsTaken/*"),
     Fault("a plan for one block less than a text takes", "src/generate/block_plan.cpp",
-          "if (sum(one) > bytes) refuse", "if (sum(one) > bytes + (int64_t{1} << 28)) refuse",
+          "if (total(one) > bytes) {", "if (total(one) > bytes + (int64_t{1} << 28)) {",
           "generate_test", "PlanBlocks.RefusesWithTheNumbers"),
+    Fault("blocks planned for one rank of several", "src/generate/block_plan.cpp",
+          "sum.block[g] += rank.block[g];", "sum.block[g] += 0;",
+          "generate_test", "PlanBlocks.IsOfAllRanksTogether"),
 ]

@@ -21,8 +21,6 @@ SERVE_FAULTS = [
           "loop_.cancel(active.ticket);", "", "serve_test", "ServiceTest.DeadlinesEndRequests"),
     Fault("requests taken while it ends", "src/serve/service.cpp",
           "if (phase_ != Phase::ready) throw not_ready(phase_);", "", "serve_test", "ServiceTest.IsNotReadyBeforeAndAfter"),
-    Fault("blocks counted for one rank of several", "src/serve/capacity.cpp",
-          "bytes += account::trace(", "bytes = account::trace(", "serve_test", "Capacity.IsOfAllRanksTogether"),
     Fault("an object of any number of keys", "src/protocols/json_body.cpp",
           "if (++keys_.back() <= limits_.keys) return true;", "return true;", "protocols_test", "JsonBody.IsBounded"),
     Fault("all texts of a prompt with one seed", "src/protocols/generation_fields.cpp",

@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "generate/block_plan.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 
 #include "base/check.h"
 #include "comm/backends.h"
+#include "report/quantity.h"
 
 namespace megalith::generate {
 namespace {
@@ -18,33 +17,32 @@ std::vector<int64_t> blocks_of_one(const models::ModelSpec& spec, const Schedule
                             limits.tokens);
 }
 
-std::string gib(int64_t bytes) {
-  return fmt::format("{:.3f} GiB", static_cast<double>(bytes) / (1 << 30));
+/// Of one rank, with blocks for one sequence to measure them by.
+RankMemory plan_rank(const models::ModelSpec& spec, const engine::InferenceModel::Options& options,
+                     int rank, const device::Target& target, const Scheduler::Limits& limits,
+                     int64_t context) {
+  const auto device = device::make_trace_device(target);
+  const auto world = comm::make_traced_communicator(*device, rank, options.layout.num_ranks());
+  engine::InferenceModel model(spec, *device, *world, options);
+  RankMemory memory{.weights = device->total().in_use};
+  const std::vector<int64_t> one = blocks_of_one(spec, limits, context);
+  const engine::KvBlocks blocks(model.engine().model(), one);
+  for (size_t g = 0; g < one.size(); ++g)
+    memory.block.push_back(exact_div(blocks.bytes(g), one[g]));
+  const int64_t before = device->total().in_use;
+  run_largest_passes(model.engine(), blocks, limits, context);
+  memory.pass = device->total().peak - before;
+  return memory;
 }
 
-struct Sum {
-  std::span<const RankMemory> ranks;
-  int64_t operator()(std::span<const int64_t> blocks) const {
-    int64_t bytes = 0;
-    for (const RankMemory& rank : ranks) bytes += rank.total(blocks);
-    return bytes;
+RankMemory sum_of(std::span<const RankMemory> ranks) {
+  RankMemory sum = ranks.front();
+  for (const RankMemory& rank : ranks.subspan(1)) {
+    sum.weights += rank.weights;
+    sum.pass += rank.pass;
+    for (size_t g = 0; g < sum.block.size(); ++g) sum.block[g] += rank.block[g];
   }
-};
-
-[[noreturn]] void refuse(const Sum& sum, std::span<const int64_t> one, int64_t context,
-                         const Scheduler::Limits& limits, int64_t bytes) {
-  int64_t weights = 0, pass = 0;
-  for (const RankMemory& rank : sum.ranks) {
-    weights += rank.weights;
-    pass += rank.pass;
-  }
-  const int64_t needed = sum(one);
-  throw UserError(
-      "weights of {}, {} for a pass of {} tokens and {} for the keys and values of one text of {} "
-      "tokens are {}, and {} may be taken; lower the context or the tokens of a pass, or store in "
-      "bf16",
-      gib(weights), gib(pass), limits.tokens, gib(needed - weights - pass), context, gib(needed),
-      gib(bytes));
+  return sum;
 }
 
 }  // namespace
@@ -86,26 +84,19 @@ void run_largest_passes(engine::InferenceEngine& engine, const engine::KvBlocks&
   }
 }
 
-RankMemory plan_memory(const models::ModelSpec& spec,
-                       const engine::InferenceModel::Options& options, int rank,
-                       const device::Target& target, const Scheduler::Limits& limits,
-                       int64_t context) {
-  const auto device = device::make_trace_device(target);
-  const auto world = comm::make_traced_communicator(*device, rank, options.layout.num_ranks());
-  engine::InferenceModel model(spec, *device, *world, options);
-  RankMemory memory{.weights = device->total().in_use};
-  const std::vector<int64_t> one = blocks_of_one(spec, limits, context);
-  const engine::KvBlocks blocks(model.engine().model(), one);
-  for (size_t g = 0; g < one.size(); ++g)
-    memory.block.push_back(exact_div(blocks.bytes(g), one[g]));
-  const int64_t before = device->total().in_use;
-  run_largest_passes(model.engine(), blocks, limits, context);
-  memory.pass = device->total().peak - before;
-  return memory;
+std::vector<RankMemory> plan_memory(const models::ModelSpec& spec,
+                                    const engine::InferenceModel::Options& options,
+                                    const device::Target& target, const Scheduler::Limits& limits,
+                                    int64_t context) {
+  std::vector<RankMemory> ranks;
+  for (int rank = 0; rank < options.layout.num_ranks(); ++rank)
+    ranks.push_back(plan_rank(spec, options, rank, target, limits, context));
+  return ranks;
 }
 
-std::vector<int64_t> plan_blocks(const models::ModelSpec& spec, std::span<const RankMemory> ranks,
-                                 const Scheduler::Limits& limits, int64_t context, int64_t bytes) {
+BlockPlan plan_blocks(const models::ModelSpec& spec, std::span<const RankMemory> ranks,
+                      const Scheduler::Limits& limits, int64_t context, int64_t bytes,
+                      int64_t outside) {
   const std::vector<int64_t> one = blocks_of_one(spec, limits, context);
   const int64_t largest = *std::ranges::max_element(one);
   const auto counts = [&](int64_t blocks) {  // of the group that needs most
@@ -113,14 +104,28 @@ std::vector<int64_t> plan_blocks(const models::ModelSpec& spec, std::span<const 
     for (const int64_t each : one) all.push_back(ceil_div(blocks * each, largest));
     return all;
   };
-  const Sum sum{ranks};
-  if (sum(one) > bytes) refuse(sum, one, context, limits, bytes);
+  const RankMemory sum = sum_of(ranks);
+  const int64_t model_bytes = outside + sum.weights + sum.pass;
+  const auto total = [&](std::span<const int64_t> blocks) { return outside + sum.total(blocks); };
+  if (total(one) > bytes) {
+    using report::human_bytes;
+    throw UserError(
+        "weights of {}, {} for a pass of {} tokens, {} for the program and {} for the keys and "
+        "values of one text of {} tokens are {}, and {} may be taken; give more --memory, a "
+        "shorter "
+        "--context, a smaller --max-batch or --max-pass-tokens, or --dtype bf16",
+        human_bytes(sum.weights), human_bytes(sum.pass), limits.tokens, human_bytes(outside),
+        human_bytes(total(one) - model_bytes), context, human_bytes(total(one)),
+        human_bytes(bytes));
+  }
   int64_t fits = largest, beyond = limits.sequences * largest + 1;
   while (fits + 1 < beyond) {
     const int64_t middle = fits + (beyond - fits) / 2;
-    (sum(counts(middle)) <= bytes ? fits : beyond) = middle;
+    (total(counts(middle)) <= bytes ? fits : beyond) = middle;
   }
-  return counts(fits);
+  const std::vector<int64_t> blocks = counts(fits);
+  return {blocks, model_bytes, total(blocks) - model_bytes,
+          static_cast<double>(fits) / static_cast<double>(largest)};
 }
 
 }  // namespace megalith::generate

@@ -24,18 +24,26 @@ struct RankMemory {
 void run_largest_passes(engine::InferenceEngine& engine, const engine::KvBlocks& blocks,
                         const Scheduler::Limits& limits, int64_t context);
 
-/// Of rank `rank` of the options' layout, on devices of `target`. Local: nothing is allocated. A
+/// Of each rank of the options' layout, on devices of `target`. Local: nothing is allocated. A
 /// draft model beside it has weights and blocks of its own, and its passes come between the
 /// model's.
-RankMemory plan_memory(const models::ModelSpec& spec,
-                       const engine::InferenceModel::Options& options, int rank,
-                       const device::Target& target, const Scheduler::Limits& limits,
-                       int64_t context);
+std::vector<RankMemory> plan_memory(const models::ModelSpec& spec,
+                                    const engine::InferenceModel::Options& options,
+                                    const device::Target& target, const Scheduler::Limits& limits,
+                                    int64_t context);
 
-/// Blocks of each group for as many tokens as fit into `bytes`, which `ranks` share, in proportion
-/// to what sequences of `context` tokens take; no more than all that run at once could fill.
-/// UserError with the numbers when there is no room for one.
-std::vector<int64_t> plan_blocks(const models::ModelSpec& spec, std::span<const RankMemory> ranks,
-                                 const Scheduler::Limits& limits, int64_t context, int64_t bytes);
+/// Blocks, and the bytes of all ranks together.
+struct BlockPlan {
+  std::vector<int64_t> blocks;  // of each group
+  int64_t model_bytes = 0;      // weights, the largest pass, the program
+  int64_t block_bytes = 0;
+  double sequences = 0;  // of the whole context, that have room at once
+};
+/// Blocks for as many tokens as fit into `bytes`, which `ranks` and the program, that takes
+/// `outside`, share; each group's in proportion to what sequences of `context` tokens take; no more
+/// than all that run at once could fill. UserError with the numbers when there is no room for one.
+BlockPlan plan_blocks(const models::ModelSpec& spec, std::span<const RankMemory> ranks,
+                      const Scheduler::Limits& limits, int64_t context, int64_t bytes,
+                      int64_t outside = 0);
 
 }  // namespace megalith::generate

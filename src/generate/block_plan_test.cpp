@@ -17,28 +17,29 @@ using ::testing::HasSubstr;
 
 constexpr Scheduler::Limits kLimits{.sequences = 6, .tokens = 96, .waiting = 64};
 
-class BlockPlan
+class BlockPlanTest
     : public ::testing::TestWithParam<std::tuple<const char*, DType, parallel::Layout>> {};
 
-TEST_P(BlockPlan, IsWhatIsTaken) {
+TEST_P(BlockPlanTest, IsWhatIsTaken) {
   const auto& [family, dtype, layout] = GetParam();
   const models::ModelSpec spec = spec_named(family);
   const engine::InferenceModel::Options options{
       .compute = dtype, .tensor_shards = 2, .layout = layout};
-  std::vector<RankMemory> ranks;
-  const device::Target target = device::make_cpu_device(2)->target();
-  for (int rank = 0; rank < layout.num_ranks(); ++rank)
-    ranks.push_back(plan_memory(spec, options, rank, target, kLimits, kContext));
+  const std::vector<RankMemory> ranks =
+      plan_memory(spec, options, device::cpu_target(2), kLimits, kContext);
+  ASSERT_EQ(std::ssize(ranks), layout.num_ranks());
   int64_t limit = 0;
   for (const RankMemory& rank : ranks)
     limit += rank.weights + rank.pass +
              20 * std::accumulate(rank.block.begin(), rank.block.end(), int64_t{0});
-  const std::vector<int64_t> blocks = plan_blocks(spec, ranks, kLimits, kContext, limit);
+  const BlockPlan plan = plan_blocks(spec, ranks, kLimits, kContext, limit);
+  const std::vector<int64_t>& blocks = plan.blocks;
   int64_t total = 0, next = 0;
   for (const RankMemory& rank : ranks) {
     total += rank.total(blocks);
     next += rank.total(blocks) + std::accumulate(rank.block.begin(), rank.block.end(), int64_t{0});
   }
+  EXPECT_EQ(plan.model_bytes + plan.block_bytes, total);
   EXPECT_LE(total, limit);
   EXPECT_GT(next, limit);
   comm::run_ranks(layout.num_ranks(), [&](comm::Communicator& world) {
@@ -65,7 +66,7 @@ TEST_P(BlockPlan, IsWhatIsTaken) {
   });
 }
 
-INSTANTIATE_TEST_SUITE_P(All, BlockPlan,
+INSTANTIATE_TEST_SUITE_P(All, BlockPlanTest,
                          ::testing::Combine(::testing::Values("gpt2", "gemma3_text", "t5"),
                                             ::testing::Values(DType::f32, DType::bf16),
                                             ::testing::Values(parallel::Layout{},
@@ -77,16 +78,30 @@ TEST(PlanBlocks, RefusesWithTheNumbers) {
   constexpr int64_t kGib = int64_t{1} << 30;
   const std::vector<RankMemory> ranks = {{.weights = 2 * kGib, .pass = kGib, .block = {kGib / 4}}};
   // 256 tokens are four blocks.
-  EXPECT_EQ(plan_blocks(spec, ranks, kLimits, 256, 4 * kGib), (std::vector<int64_t>{4}));
-  EXPECT_EQ(plan_blocks(spec, ranks, kLimits, 256, 5 * kGib - 1), (std::vector<int64_t>{7}));
-  EXPECT_EQ(plan_blocks(spec, ranks, kLimits, 256, 99 * kGib), (std::vector<int64_t>{24}));
+  const auto planned = [&](int64_t bytes, int64_t outside = 0) {
+    return plan_blocks(spec, ranks, kLimits, 256, bytes, outside);
+  };
+  EXPECT_EQ(planned(4 * kGib).blocks, (std::vector<int64_t>{4}));
+  EXPECT_EQ(planned(4 * kGib).sequences, 1);
+  const BlockPlan most = planned(5 * kGib - 1);
+  EXPECT_EQ(most.blocks, (std::vector<int64_t>{7}));
+  EXPECT_EQ(most.sequences, 1.75);
+  EXPECT_EQ(most.model_bytes, 3 * kGib);
+  EXPECT_EQ(most.block_bytes, 7 * kGib / 4);
+  EXPECT_EQ(planned(99 * kGib).blocks, (std::vector<int64_t>{24}));
+  EXPECT_EQ(planned(99 * kGib).sequences, kLimits.sequences);
+  EXPECT_EQ(planned(5 * kGib, kGib).model_bytes, 4 * kGib);
+  EXPECT_EQ(planned(5 * kGib, kGib).block_bytes, kGib);
+  EXPECT_THROW(planned(4 * kGib - 1), UserError);
+  EXPECT_THROW(planned(5 * kGib - 1, kGib), UserError);
   try {
-    plan_blocks(spec, ranks, kLimits, 256, 4 * kGib - 1);
+    planned(17 * kGib / 4, kGib / 2);
     FAIL();
   } catch (const UserError& error) {
-    EXPECT_THAT(error.what(), HasSubstr("weights of 2.000 GiB, 1.000 GiB for a pass of 96 tokens "
-                                        "and 1.000 GiB for the keys and values of one text of 256 "
-                                        "tokens are 4.000 GiB"));
+    EXPECT_THAT(error.what(),
+                HasSubstr("weights of 2.00 GiB, 1.00 GiB for a pass of 96 tokens, "
+                          "512 MiB for the program and 1.00 GiB for the keys and "
+                          "values of one text of 256 tokens are 4.50 GiB, and 4.25 GiB may"));
   }
 }
 
@@ -97,9 +112,23 @@ TEST(PlanBlocks, SharesByWhatSequencesTake) {
       BlockStore::needed(engine::kv_groups(spec), {.positions = 4096}, kLimits.tokens);
   ASSERT_EQ(one.size(), 2U);
   const std::vector<RankMemory> ranks = {{.weights = 0, .pass = 0, .block = {1000, 1000}}};
-  const std::vector<int64_t> counts =
-      plan_blocks(spec, ranks, kLimits, 4096, 3 * 1000 * (one[0] + one[1]));
-  EXPECT_EQ(counts, (std::vector<int64_t>{3 * one[0], 3 * one[1]}));
+  const BlockPlan plan = plan_blocks(spec, ranks, kLimits, 4096, 3 * 1000 * (one[0] + one[1]));
+  EXPECT_EQ(plan.blocks, (std::vector<int64_t>{3 * one[0], 3 * one[1]}));
+  EXPECT_EQ(plan.sequences, 3);
+}
+
+/// Ranks share the layers and heads, so as many blocks take as many bytes.
+TEST(PlanBlocks, IsOfAllRanksTogether) {
+  const models::ModelSpec spec = spec_named("llama");
+  const auto planned = [&](const parallel::Layout& layout) {
+    const std::vector<RankMemory> ranks = plan_memory(spec, {.tensor_shards = 2, .layout = layout},
+                                                      device::cpu_target(1), kLimits, kContext);
+    return plan_blocks(spec, ranks, kLimits, kContext, int64_t{1} << 40);
+  };
+  const BlockPlan one = planned({}), four = planned({.tensor = 2, .pipeline = 2});
+  EXPECT_EQ(four.blocks, one.blocks);
+  EXPECT_EQ(four.block_bytes, one.block_bytes);
+  EXPECT_GT(four.model_bytes, one.model_bytes);
 }
 
 }  // namespace
