@@ -49,17 +49,6 @@ std::vector<KvGroup> kv_groups(const models::ModelSpec& spec) {
   return groups;
 }
 
-std::vector<int64_t> kv_block_bytes(const models::ModelSpec& spec, const models::Stage& stage,
-                                    int tensor, DType dtype) {
-  const std::vector<KvGroup> groups = kv_groups(spec);
-  std::vector<int64_t> bytes(groups.size());
-  for_kept(spec, stage, [&](const KvGroup& group, const layers::AttentionSpec& attention) {
-    bytes[group_of(groups, group)] +=
-        kernels::kv_cache_bytes(shape_of(attention, tensor, dtype, 1));
-  });
-  return bytes;
-}
-
 KvBlocks::KvBlocks(ShardedModel& model, std::vector<int64_t> counts)
     : groups_(kv_groups(model.spec())), counts_(std::move(counts)), device_(model.device()) {
   MEGA_CHECK_EQ(counts_.size(), groups_.size());
@@ -82,8 +71,10 @@ KvBlocks::KvBlocks(ShardedModel& model, std::vector<int64_t> counts)
 
 int64_t KvBlocks::bytes(size_t group) const {
   int64_t bytes = 0;
-  for (const Storage& storage : storage_)
-    if (storage.group == group) bytes += storage.blocks.view.bytes();
+  for (const Chunk& chunk : chunks_)
+    for (const auto* const kept : {&chunk.layers, &chunk.memory})
+      for (const layers::CachedLayer& layer : *kept)
+        if (layer.group == group) bytes += kernels::kv_cache_bytes(layer.shape);
   return bytes;
 }
 

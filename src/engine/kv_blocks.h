@@ -19,10 +19,6 @@ struct KvGroup {
 /// The groups of a model, alike on all ranks: those of self-attention as its layers come, then an
 /// encoder-decoder's memory.
 std::vector<KvGroup> kv_groups(const models::ModelSpec& spec);
-/// Bytes of one block of each group, for a rank that has the layers of `stage` and, of the model's
-/// `tensor` ranks, one's heads.
-std::vector<int64_t> kv_block_bytes(const models::ModelSpec& spec, const models::Stage& stage,
-                                    int tensor, DType dtype);
 
 class KvBlocks {
  public:
