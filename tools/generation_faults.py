@@ -58,4 +58,7 @@ GENERATION_FAULTS = [
     Fault("blocks planned for one rank of several", "src/generate/block_plan.cpp",
           "sum.block[g] += rank.block[g];", "sum.block[g] += 0;",
           "generate_test", "PlanBlocks.IsOfAllRanksTogether"),
+    Fault("two numbers for a prompt's token", "src/generate/writing.cpp",
+          "if (same != choices.end()) same->logprob = logprob;", "(void)same;",
+          "generate_test", "*PromptLogprobs.AreThoseOfScore/*"),
 ]

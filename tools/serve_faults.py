@@ -27,8 +27,6 @@ SERVE_FAULTS = [
           "sequences.back().options.sampling.seed += static_cast<uint64_t>(i);", "", "protocols_test", "Completion.ReadsEveryField"),
     Fault("the first token of a prompt scored", "src/protocols/completion_reply.cpp",
           "arrays.add(prompt.ids[0], {}, {}, text);", "arrays.add(prompt.ids[0], 0.0, {}, text);", "protocols_test", "CompletionReply.EchoesWithTheFirstTokenUnscored"),
-    Fault("two numbers for a prompt's token", "src/protocols/completion_reply.cpp",
-          "other.id == id ? *logprob : other.logprob", "other.logprob", "protocols_test", "CompletionReply.EchoesWithTheFirstTokenUnscored"),
     Fault("a scored prompt without its one token where that is the end", "src/protocols/completion.cpp",
           "sequence.options.prompt_logprobs && asked == 1", "false", "protocols_test", "CompletionReply.AScoredPromptHasOneTokenMoreEvenIfItIsTheEnd"),
     Fault("a tensor of fewer values than its shape has", "src/protocols/kserve_tensor.cpp",

@@ -57,7 +57,7 @@ struct Generated {
   /// (the lowest id of equals).
   std::vector<std::vector<Choice>> top_logprobs;
   /// By token of the prompt, from its second, where asked for: as InferenceEngine::score() to the
-  /// bit; and beside them alternatives, if any are asked for.
+  /// bit; and alternatives, if any are asked for, among which the token has the same number.
   std::vector<double> prompt_logprobs;
   std::vector<std::vector<Choice>> prompt_top_logprobs;
   /// Of a beam search: its score, and the next best texts.

@@ -61,6 +61,7 @@ TEST_P(PromptLogprobs, AreThoseOfScore) {
       {.limits = {4, 48, 16},
        .blocks = std::vector<int64_t>(engine::kv_groups(model.engine().spec()).size(), 40)});
   const std::vector<int32_t> ids = ids_of(3, 200);
+  int64_t listed = 0;  // prompt tokens among the alternatives: one number in both places
   for (const size_t length : {200U, 199U, 130U, 2U, 1U}) {
     Generated result;
     Request request{.prompt = {ids.begin(), ids.begin() + static_cast<ptrdiff_t>(length)}};
@@ -76,11 +77,22 @@ TEST_P(PromptLogprobs, AreThoseOfScore) {
     EXPECT_TRUE(result.ids.empty());
     for (size_t i = 1; i < std::min<size_t>(length, 9); ++i) {
       ASSERT_EQ(result.prompt_top_logprobs[i - 1].size(), 4U);
-      expect_near(result.prompt_top_logprobs[i - 1], sorted_after(model.engine(), read.first(i)),
-                  "prompt");
+      std::vector<Choice> plain = sorted_after(model.engine(), read.first(i));
+      const auto token = std::ranges::find(plain, ids[i], &Choice::id);
+      EXPECT_NEAR(result.prompt_logprobs[i - 1], token->logprob, 1e-5) << i;
+      token->logprob = result.prompt_logprobs[i - 1];
+      expect_near(result.prompt_top_logprobs[i - 1], plain, "prompt");
+    }
+    for (size_t i = 1; i < length; ++i) {
+      const std::vector<Choice>& choices = result.prompt_top_logprobs[i - 1];
+      const auto token = std::ranges::find(choices, ids[i], &Choice::id);
+      if (token == choices.end()) continue;
+      EXPECT_EQ(token->logprob, result.prompt_logprobs[i - 1]) << length << " " << i;
+      ++listed;
     }
   }
   EXPECT_GT(generator.blocks().kept(0), 0);
+  EXPECT_GT(listed, 0);
 }
 
 INSTANTIATE_TEST_SUITE_P(Families, PromptLogprobs,

