@@ -83,7 +83,7 @@ int run(const GenerateOptions& o, bool json) {
   const auto matcher = grammar.matcher(tokenizer);
   const std::string before = source.spec().is_encoder_decoder() ? "" : tokenizer.decode(ids);
   on_model_ranks(o.checkpoint, source, asked, [&](const ModelRank& rank) {
-    const bool streams = rank.is_rank_zero && o.stream && !json;
+    const bool streams = rank.is_rank_zero && o.stream;
     generate::Request request{
         .prompt = ids, .options = options, .allowed = constraint_of(matcher, before)};
     if (streams) {

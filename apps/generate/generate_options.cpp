@@ -78,19 +78,22 @@ void declare_text(CLI::App& c, GenerateOptions& o) {
 
 void declare_beams(CLI::App& c, GenerateOptions& all) {
   generate::GenerateOptions& o = all.generate;
-  c.add_option("--beams", o.beams, "search for the likeliest text along so many; 1: draw it")
-      ->check(whole_number(1, generate::kMostBeams))
-      ->capture_default_str();
+  auto* const beams =
+      c.add_option("--beams", o.beams, "search for the likeliest text along so many; 1: draw it");
+  beams->check(whole_number(1, generate::kMostBeams))->capture_default_str();
   c.add_option("--length-penalty", o.length_penalty,
                "of --beams: a text's score is its log-probability / (tokens ^ this)")
+      ->needs(beams)
       ->capture_default_str();
   c.add_option("--early-stopping", all.early_stopping,
                "of --beams, once as many texts have ended: stop (true), or when no better one is "
                "likely (false) or possible (never)")
       ->check(CLI::IsMember({"true", "false", "never"}))
+      ->needs(beams)
       ->capture_default_str();
   c.add_option("--best", o.best, "of --beams, with --json: so many texts")
       ->check(whole_number(1, generate::kMostBeams))
+      ->needs(beams)
       ->capture_default_str();
 }
 
@@ -99,12 +102,14 @@ void declare_guesses(CLI::App& c, GenerateOptions& o) {
                                     "guess so many tokens at a time from what followed the same "
                                     "ones before: the text is the same, sooner; 0: none");
   lookup->check(whole_number(0, generate::kMostGuesses))->capture_default_str();
-  c.add_option("--draft", o.draft,
-               "checkpoint of a smaller model with the same tokenizer, which guesses tokens: the "
-               "text is the same, sooner")
-      ->excludes(lookup);
+  auto* const draft = c.add_option("--draft", o.draft,
+                                   "checkpoint of a smaller model with the same tokenizer, which "
+                                   "guesses tokens: the text is the "
+                                   "same, sooner");
+  draft->excludes(lookup);
   c.add_option("--draft-tokens", o.draft_tokens, "that it guesses at a time")
       ->check(whole_number(1, generate::kMostGuesses))
+      ->needs(draft)
       ->capture_default_str();
 }
 
@@ -147,6 +152,9 @@ megalith::generate::GenerateOptions GenerateOptions::for_model(const store::Mode
                                                                bool json) const {
   if (!json && (generate.top_logprobs > 0 || generate.prompt_logprobs || generate.best > 1))
     throw UserError("--top-logprobs, --prompt-logprobs and --best need --json to show them");
+  if (json && stream)
+    throw UserError(
+        "--stream prints text as it comes, and --json one result: leave one of them out");
   megalith::generate::GenerateOptions options = generate;
   options.end_ids = source.end_ids();
   options.sampling.bad_words =

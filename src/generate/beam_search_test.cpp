@@ -193,7 +193,9 @@ TEST(BeamSearch, IsRefusedWithWhatItCannotHave) {
   refused({.stop = {"a"}, .beams = 2});
   refused({.sampling = {.temperature = 0.5}, .beams = 2});
   refused({.sampling = {.top_k = 5}, .beams = 2});
-  refused({.length_penalty = std::nan("")});
+  refused({.beams = 2, .length_penalty = std::nan("")});
+  refused({.length_penalty = 2});
+  refused({.early_stopping = EarlyStopping::never});
 }
 
 }  // namespace

@@ -19,7 +19,11 @@ void check_beams(const GenerateOptions& o) {
                     o.beams);
   if (!(std::abs(o.length_penalty) <= 100))
     throw UserError("--length-penalty {} is not in [-100, 100]", o.length_penalty);
-  if (o.beams == 1) return;
+  if (o.beams == 1) {
+    if (o.length_penalty != 1 || o.early_stopping != EarlyStopping::likely)
+      throw UserError("--length-penalty and --early-stopping need --beams of 2 or more");
+    return;
+  }
   const SamplingOptions& s = o.sampling;
   if ((s.temperature != 0 && s.temperature != 1) || s.top_k > 0 || s.top_p < 1 || s.min_p > 0 ||
       s.typical_p < 1) {

@@ -106,6 +106,9 @@ class Options(Refusals):
         for options, say in ((("--beams=2", "--stop=x"), ["--stop", "--beams"]), (("--beams=2", "--temperature=0.5"), ["--beams", "--temperature"]),
                              (("--beams=2", "--top-k=3"), ["--top-k"]), (("--beams=2", "--lookup=2"), ["--beams"]), (("--lookup=2", f"--draft={self.folder / 'run'}"), ["--lookup", "--draft"]),
                              (("--top-logprobs=2",), ["--top-logprobs", "--json"]), (("--prompt-logprobs",), ["--prompt-logprobs", "--json"]), (("--beams=2", "--best=2"), ["--best", "--json"]),
+                             (("--best=2", "--json"), ["--best", "--beams"]), (("--length-penalty=1",), ["--length-penalty", "--beams"]), (("--early-stopping=never",), ["--early-stopping", "--beams"]),
+                             (("--beams=1", "--length-penalty=2"), ["--length-penalty", "--beams"]), (("--beams=1", "--early-stopping=true"), ["--early-stopping", "--beams"]),
+                             (("--draft-tokens=4",), ["--draft-tokens", "--draft"]), (("--compact-json",), ["--compact-json", "--json-schema"]), (("--stream", "--json"), ["--stream", "--json"]),
                              (("--bad-words=",), ["--bad-words"]), (("--bad-words= ",), ["bad word"]), (("--draft=absent",), ["absent"])):
             self.refused(*generate, *options, say=say)
 
