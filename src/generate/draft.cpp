@@ -3,6 +3,8 @@
 
 #include <algorithm>
 
+#include "generate/continuation.h"
+
 namespace megalith::generate {
 namespace {
 
@@ -17,6 +19,13 @@ Draft::Draft(engine::InferenceEngine& engine, const std::vector<int64_t>& blocks
       kv_(engine.model(), blocks),
       store_(kv_.groups(), blocks, kPassTokens, false) {
   engine::require_one_stack(engine.spec(), "guessing");
+}
+
+std::vector<int64_t> Draft::needed(const models::ModelSpec& spec, int64_t positions) {
+  // It reads a pass and its guesses before any of them is known to be the text's.
+  return BlockStore::needed(engine::kv_groups(spec),
+                            {.positions = std::min(positions, spec.context)},
+                            kPassTokens + kMostGuesses);
 }
 
 void Draft::forget(uint64_t number) {

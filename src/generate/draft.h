@@ -18,7 +18,10 @@ class Draft {
   /// guessed.
   Draft(engine::InferenceEngine& engine, const std::vector<int64_t>& blocks, size_t drawable);
 
-  /// A text to guess from.
+  /// Blocks of each group that a text of so many positions takes at most.
+  static std::vector<int64_t> needed(const models::ModelSpec& spec, int64_t positions);
+
+  /// A text to guess from. There are no guesses if it is longer than the draft's context.
   struct Asked {
     uint64_t number = 0;  // the text's, for good
     std::span<const int32_t> ids;

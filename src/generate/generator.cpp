@@ -27,11 +27,7 @@ Generated generate(engine::InferenceEngine& model, const text::Tokenizer* tokeni
                               .lines = options.beams,
                               .common = begun};
   std::vector<int64_t> draft_blocks;
-  if (draft != nullptr) {
-    draft_blocks = BlockStore::needed(engine::kv_groups(draft->spec()),
-                                      {.positions = std::min(positions, draft->spec().context)},
-                                      kPassTokens + kMostGuesses);
-  }
+  if (draft != nullptr) draft_blocks = Draft::needed(draft->spec(), positions);
   BatchGenerator generator(
       model, tokenizer,
       {.limits = {.sequences = options.beams, .tokens = kPassTokens, .waiting = 1},
