@@ -44,7 +44,7 @@ std::optional<size_t> key_of(const HttpRequest& request, std::span<const std::st
   constexpr std::string_view kBearer = "bearer ";
   if (given.size() < kBearer.size()) return {};
   for (size_t i = 0; i < kBearer.size(); ++i)
-    if ((given[i] | 0x20) != kBearer[i] && given[i] != kBearer[i]) return {};
+    if ((given[i] | 0x20) != kBearer[i]) return {};
   given.remove_prefix(kBearer.size());
   std::optional<size_t> found;
   for (size_t i = 0; i < keys.size(); ++i)
@@ -59,14 +59,15 @@ bool may_ask(const HttpRequest& request, std::span<const std::string> allowed) {
   return mark != std::string_view::npos && origin.substr(mark + 3) == request.header("host");
 }
 
-std::vector<std::pair<std::string, std::string>> cross_origin_headers(
-    const HttpRequest& request, std::span<const std::string> allowed) {
+HttpHeaders cross_origin_headers(const HttpRequest& request, std::span<const std::string> allowed) {
   const std::string_view origin = request.header("origin");
   if (origin.empty() || !names_origin(origin, allowed)) return {};
+  const std::string_view asked = request.header("access-control-request-headers");
   return {{"Access-Control-Allow-Origin", std::string(origin)},
           {"Vary", "Origin"},
           {"Access-Control-Allow-Methods", "GET, POST, OPTIONS"},
-          {"Access-Control-Allow-Headers", "Authorization, Content-Type"},
+          {"Access-Control-Allow-Headers",
+           asked.empty() ? "Authorization, Content-Type" : std::string(asked)},
           {"Access-Control-Max-Age", "600"}};
 }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Who may ask: keys, and pages of other places.
+// Who may ask: keys, and pages of other origins.
 #pragma once
 
 #include <optional>
@@ -8,10 +8,11 @@
 #include <vector>
 
 #include "serve/http_request.h"
+#include "serve/http_response.h"
 
 namespace megalith::serve {
 
-/// The keys in a file, one a line; empty lines and those that begin with # aside. UserError when
+/// The keys in a file, one a line; lines that are empty or begin with # are skipped. UserError when
 /// there is none, or one that no header can carry.
 std::vector<std::string> parse_api_keys(const std::string& text, const std::string& where);
 
@@ -19,11 +20,11 @@ std::vector<std::string> parse_api_keys(const std::string& text, const std::stri
 /// one. Takes the same time for every wrong key of one length.
 std::optional<size_t> key_of(const HttpRequest& request, std::span<const std::string> keys);
 
-/// Whether a browser may show the answer to the page that asks: one of this server, or of a place
-/// that is allowed ("*": any). Requests of other programs name no page.
+/// Whether the page that asks may: one of this server, or of an origin that is allowed ("*": any).
+/// Requests of other programs name no origin.
 bool may_ask(const HttpRequest& request, std::span<const std::string> allowed);
-/// The headers that tell a browser so; none where it need not be told.
-std::vector<std::pair<std::string, std::string>> cross_origin_headers(
-    const HttpRequest& request, std::span<const std::string> allowed);
+/// The headers without which a browser shows no answer to a page of an allowed origin; none for
+/// others.
+HttpHeaders cross_origin_headers(const HttpRequest& request, std::span<const std::string> allowed);
 
 }  // namespace megalith::serve

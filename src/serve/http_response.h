@@ -11,11 +11,13 @@
 
 namespace megalith::serve {
 
+using HttpHeaders = std::vector<std::pair<std::string, std::string>>;
+
 struct HttpResponse {
   int status = 200;
   std::string content_type = "application/json";
   std::string body{};
-  std::vector<std::pair<std::string, std::string>> headers{};
+  HttpHeaders headers{};
 };
 
 /// The bytes before the body. `length`: Content-Length, or of a stream absent (-1).
@@ -28,12 +30,22 @@ std::string chunk_of(std::string_view data);
 class Exchange {
  public:
   virtual ~Exchange() = default;
-  virtual void respond(HttpResponse response) = 0;
-  virtual void begin_stream(HttpResponse head) = 0;
+  /// Headers that the answer has whatever it is; to be set before it begins.
+  HttpHeaders headers;
+  void respond(HttpResponse response) { write_whole(with_headers(std::move(response))); }
+  void begin_stream(HttpResponse head) { write_head(with_headers(std::move(head))); }
   virtual void send(std::string_view data) = 0;
   virtual void end_stream() = 0;
   /// Called when the client goes before it has its answer; then nothing can be sent.
   std::function<void()> on_gone;
+
+ private:
+  virtual void write_whole(HttpResponse response) = 0;
+  virtual void write_head(HttpResponse head) = 0;
+  HttpResponse with_headers(HttpResponse response) const {
+    response.headers.insert(response.headers.end(), headers.begin(), headers.end());
+    return response;
+  }
 };
 
 }  // namespace megalith::serve

@@ -60,14 +60,14 @@ Service::~Service() = default;
 
 void Service::handle(HttpRequest request, std::shared_ptr<Exchange> exchange) {
   const bool kserve = is_kserve(request.path);
-  const auto sharing = cross_origin_headers(request, options_.allow_origins);
+  exchange->headers = cross_origin_headers(request, options_.allow_origins);
   try {
     if (!may_ask(request, options_.allow_origins))
       throw ApiError("", "pages of {} may not ask this server (--allow-origin)",
                      one_line(request.header("origin"), 100))
           .with_status(403);
     if (request.method == "OPTIONS") {
-      HttpResponse response{.status = 204, .content_type = "", .headers = sharing};
+      HttpResponse response{.status = 204, .content_type = ""};
       response.headers.emplace_back("Allow", "GET, HEAD, POST, OPTIONS");
       return exchange->respond(std::move(response));
     }
@@ -89,7 +89,6 @@ void Service::handle(HttpRequest request, std::shared_ptr<Exchange> exchange) {
     ++metrics_.bad_requests;
     HttpResponse response = error_response(error, kserve);
     if (error.status() == 405) response.headers.emplace_back("Allow", "GET, HEAD, POST, OPTIONS");
-    response.headers.insert(response.headers.end(), sharing.begin(), sharing.end());
     exchange->respond(std::move(response));
   } catch (const std::exception& error) {
     exchange->respond(error_response(ApiError("", "{}", error.what()).with_status(500), kserve));

@@ -16,11 +16,6 @@ using ::testing::HasSubstr;
 
 class FakeExchange final : public Exchange {
  public:
-  void respond(HttpResponse response) override {
-    ++answers;
-    answer = std::move(response);
-  }
-  void begin_stream(HttpResponse head) override { answer = std::move(head); }
   void send(std::string_view data) override { answer.body += data; }
   void end_stream() override { ++answers; }
   std::string header(const std::string& name) const {
@@ -30,6 +25,13 @@ class FakeExchange final : public Exchange {
   }
   HttpResponse answer{.status = 0};
   int answers = 0;
+
+ private:
+  void write_whole(HttpResponse response) override {
+    ++answers;
+    answer = std::move(response);
+  }
+  void write_head(HttpResponse head) override { answer = std::move(head); }
 };
 
 class ServiceTest : public ::testing::Test {
@@ -44,8 +46,7 @@ class ServiceTest : public ::testing::Test {
     service->set_phase(Service::Phase::ready);
   }
   std::shared_ptr<FakeExchange> ask(const std::string& method, const std::string& path,
-                                    const std::string& body = "",
-                                    std::vector<std::pair<std::string, std::string>> headers = {}) {
+                                    const std::string& body = "", HttpHeaders headers = {}) {
     auto exchange = std::make_shared<FakeExchange>();
     headers.emplace_back("host", "here");
     service->handle({.method = method,
@@ -56,10 +57,11 @@ class ServiceTest : public ::testing::Test {
                     exchange);
     return exchange;
   }
-  std::shared_ptr<FakeExchange> complete(const Json& changes = Json::object()) {
+  std::shared_ptr<FakeExchange> complete(const Json& changes = Json::object(),
+                                         HttpHeaders headers = {}) {
     Json body{{"model", "small"}, {"prompt", "ab"}, {"max_tokens", 2}};
     body.update(changes);
-    return ask("POST", "/v1/completions", body.dump());
+    return ask("POST", "/v1/completions", body.dump(), std::move(headers));
   }
   static Event token(uint64_t ticket, const std::string& text) {
     return {.kind = Event::Kind::token, .ticket = ticket, .token = {{0, -1}, {}, text}};
@@ -181,12 +183,28 @@ TEST_F(ServiceTest, PathsAndMethods) {
   EXPECT_EQ(metrics().started, 0);
 }
 
-TEST_F(ServiceTest, PagesOfOtherPlacesMayNotAsk) {
+TEST_F(ServiceTest, PagesOfOtherOriginsMayNotAsk) {
   EXPECT_EQ(ask("GET", "/v1/models", "", {{"origin", "https://evil.example"}})->answer.status, 403);
   EXPECT_EQ(ask("GET", "/v1/models", "", {{"origin", "http://here"}})->answer.status, 200);
+}
+
+TEST_F(ServiceTest, EveryAnswerToAPageThatMayAskSaysSo) {
   make({.allow_origins = {"https://good.example"}});
-  const auto asked = ask("OPTIONS", "/v1/models", "", {{"origin", "https://good.example"}});
-  EXPECT_EQ(asked->header("Access-Control-Allow-Origin"), "https://good.example");
+  const HttpHeaders good{{"origin", "https://good.example"}};
+  const auto whole = complete(Json::object(), good), stream = complete({{"stream", true}}, good);
+  tell(ended(1, "c"));
+  tell(token(2, "c"));
+  for (const auto& exchange :
+       {ask("OPTIONS", "/v1/models", "", good), ask("GET", "/v1/models", "", good),
+        ask("GET", "/nothing", "", good), complete({{"n", -1}}, good), whole, stream}) {
+    EXPECT_NE(exchange->answer.status, 0);
+    EXPECT_EQ(exchange->header("Access-Control-Allow-Origin"), "https://good.example");
+  }
+  const auto asked = ask("OPTIONS", "/v1/completions", "",
+                         {good[0], {"access-control-request-headers", "x-stainless-lang"}});
+  EXPECT_EQ(asked->header("Access-Control-Allow-Headers"), "x-stainless-lang");
+  const auto own = ask("GET", "/v1/models", "", {{"origin", "http://here"}});
+  EXPECT_EQ(own->header("Access-Control-Allow-Origin"), "");
 }
 
 TEST_F(ServiceTest, IsNotReadyBeforeAndAfter) {

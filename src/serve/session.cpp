@@ -30,19 +30,6 @@ class Session::Answer final : public Exchange {
       : session_(&session), is_1_1_(request.is_1_1), only_head_(request.method == "HEAD") {}
   void forget() { session_ = nullptr; }
 
-  void respond(HttpResponse response) override {
-    if (session_ == nullptr) return;
-    const auto length = static_cast<int64_t>(response.body.size());
-    session_->write(head_of(response, length, is_1_1_, session_->keep_alive_));
-    if (!only_head_) session_->write(response.body);
-    end();
-  }
-  void begin_stream(HttpResponse head) override {
-    if (session_ == nullptr) return;
-    if (!is_1_1_) session_->keep_alive_ = false;  // the end is where the connection ends
-    session_->write(head_of(head, -1, is_1_1_, session_->keep_alive_));
-    session_->flush();
-  }
   void send(std::string_view data) override {
     if (session_ == nullptr || data.empty() || only_head_) return;
     session_->write(is_1_1_ ? chunk_of(data) : std::string(data));
@@ -56,6 +43,19 @@ class Session::Answer final : public Exchange {
   }
 
  private:
+  void write_whole(HttpResponse response) override {
+    if (session_ == nullptr) return;
+    const auto length = static_cast<int64_t>(response.body.size());
+    session_->write(head_of(response, length, is_1_1_, session_->keep_alive_));
+    if (!only_head_) session_->write(response.body);
+    end();
+  }
+  void write_head(HttpResponse head) override {
+    if (session_ == nullptr) return;
+    if (!is_1_1_) session_->keep_alive_ = false;  // the end is where the connection ends
+    session_->write(head_of(head, -1, is_1_1_, session_->keep_alive_));
+    session_->flush();
+  }
   void end() {
     Session& session = *session_;
     session_ = nullptr;
