@@ -29,6 +29,10 @@ SERVE_FAULTS = [
           "arrays.add(prompt.ids[0], {}, {}, text);", "arrays.add(prompt.ids[0], 0.0, {}, text);", "protocols_test", "CompletionReply.EchoesWithTheFirstTokenUnscored"),
     Fault("a scored prompt without its one token where that is the end", "src/protocols/completion.cpp",
           "sequence.options.prompt_logprobs && asked == 1", "false", "protocols_test", "CompletionReply.AScoredPromptHasOneTokenMoreEvenIfItIsTheEnd"),
+    Fault("answers that a page of an allowed origin cannot read", "src/serve/service.cpp",
+          "exchange->headers = cross_origin_headers(request, options_.allow_origins);", "", "serve_test", "ServiceTest.EveryAnswerToAPageThatMayAskSaysSo"),
+    Fault("settings of a beam search ignored", "src/protocols/kserve_infer.cpp",
+          "    refuse_beams(inputs, row);\n", "", "protocols_test", "Infer.NamesTheTensorThatIsWrong"),
     Fault("a tensor of fewer values than its shape has", "src/protocols/kserve_tensor.cpp",
           "if (tensor.elements() != elements) {", "if (tensor.elements() > elements) {", "protocols_test", "Infer.NamesTheTensorThatIsWrong"),
 ]

@@ -144,6 +144,8 @@ TEST(Completion, NamesTheFieldThatIsWrong) {
       {"stream", "yes"},
       {"echo", 1},
       {"user", std::string(257, 'x')},
+      {"priority", 1},
+      {"store", true},
       {"prompt", 5},
       {"prompt", Json::array()},
       {"prompt", {-1}},

@@ -79,7 +79,7 @@ void Fields::refuse(std::string_view name, std::string_view why, const Json& har
   if (json == nullptr || *json == harmless) return;
   const bool says_nothing = (json->is_boolean() && !json->get<bool>()) ||
                             (json->is_number() && json->get<double>() == 0) ||
-                            ((json->is_string() || json->is_structured()) && json->empty()) ||
+                            (json->is_structured() && json->empty()) ||
                             (json->is_string() && json->get_ref<const std::string&>().empty());
   if (!says_nothing)
     throw ApiError(path(name), "{} {}", path(name), why).with_reason("unsupported_parameter");

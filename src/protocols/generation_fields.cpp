@@ -147,8 +147,9 @@ GenerationFields read_generation(Fields& fields, const ServedModel& model) {
   for (const char* name : {"use_beam_search", "guided_json", "guided_regex", "guided_choice",
                            "guided_grammar", "structured_outputs"})
     fields.refuse(name, kLater);
-  for (const char* name :
-       {"spaces_between_special_tokens", "store", "service_tier", "metadata", "priority"})
+  fields.refuse("priority", "must be 0: clients take turns");
+  fields.refuse("store", "must be false: nothing is kept here");
+  for (const char* name : {"spaces_between_special_tokens", "service_tier", "metadata"})
     fields.find(name);  // known, and of no effect here
   return made;
 }

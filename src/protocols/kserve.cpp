@@ -99,8 +99,7 @@ std::string kserve_server_json(const std::string& version) {
                        {"extensions", {"binary_tensor_data", "generate"}}});
 }
 
-std::string kserve_model_json(const ServedModel& model, const std::string& name) {
-  (void)model;
+std::string kserve_model_json(const std::string& name) {
   return text_of_json({{"name", name},
                        {"versions", {"1"}},
                        {"platform", "megalith"},

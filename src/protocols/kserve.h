@@ -14,7 +14,7 @@ void require_kserve_model(const ServedModel& model, const std::string& name,
                           const std::string& version);
 /// GET /v2 and GET /v2/models/NAME.
 std::string kserve_server_json(const std::string& version);
-std::string kserve_model_json(const ServedModel& model, const std::string& name);
+std::string kserve_model_json(const std::string& name);
 
 /// POST .../infer: input_ids, input_lengths, request_output_len and what else FasterTransformer
 /// takes; gives output_ids, sequence_length and log-probabilities of the plain distribution.

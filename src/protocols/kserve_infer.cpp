@@ -97,12 +97,20 @@ generate::SamplingOptions read_row_sampling(InputRows& inputs, int64_t row) {
   sampling.temperature = inputs.number("temperature", row, 0, 100, 1);
   sampling.repetition_penalty = inputs.number("repetition_penalty", row, 1e-3, 100, 1);
   sampling.seed = inputs.at<uint64_t>("random_seed", row, "UINT64", 0);
-  // These two are of beams, and there is one.
-  inputs.number("len_penalty", row, -1e3, 1e3, 0);
-  inputs.number("beam_search_diversity_rate", row, -1e3, 1e3, 0);
-  if (inputs.whole("beam_width", row, 1) != 1)
-    throw ApiError("beam_width", "beam_width must be 1: this server does not search with beams");
   return sampling;
+}
+
+/// FasterTransformer's settings of a beam search: only the values with which there is none.
+void refuse_beams(InputRows& inputs, int64_t row) {
+  constexpr const char* kWhy = "this server does not search with beams";
+  if (inputs.whole("beam_width", row, 1) != 1)
+    throw ApiError("beam_width", "beam_width must be 1: {}", kWhy);
+  // FasterTransformer's own default is 0; its clients send 1.
+  const auto length = inputs.at<double>("len_penalty", row, "FP32", 0);
+  if (length != 0 && length != 1)
+    throw ApiError("len_penalty", "len_penalty must be 0 or 1: {}", kWhy);
+  if (inputs.at<double>("beam_search_diversity_rate", row, "FP32", 0) != 0)
+    throw ApiError("beam_search_diversity_rate", "beam_search_diversity_rate must be 0: {}", kWhy);
 }
 
 void read_row_ends(InputRows& inputs, int64_t row, int64_t rows, const ServedModel& model,
@@ -244,6 +252,7 @@ Prepared prepare_infer(std::string_view body, std::string_view json_bytes, const
       sequence.prompt.push_back(static_cast<int32_t>(id));
     }
     sequence.options.sampling = read_row_sampling(inputs, row);
+    refuse_beams(inputs, row);
     read_row_ends(inputs, row, rows, model, sequence.options);
     const auto asked = static_cast<int64_t>(inputs.whole("request_output_len", row, 0));
     sequence.options.max_new_tokens =
@@ -255,9 +264,12 @@ Prepared prepare_infer(std::string_view body, std::string_view json_bytes, const
     prepared.sequences.push_back(std::move(sequence));
   }
   inputs.refuse_others();
+  Fields parameters(request.parameters, "parameters.");
+  parameters.find("binary_data_output");  // the parser of the tensors has read it
   // Triton's: in microseconds.
-  if (const auto timeout = Fields(request.parameters, "parameters.").whole("timeout", 0, INT64_MAX))
+  if (const auto timeout = parameters.whole("timeout", 0, INT64_MAX))
     prepared.timeout = static_cast<double>(*timeout) * 1e-6;
+  prepared.unknown_fields = parameters.unknown();
   prepared.reply = std::make_unique<InferReply>(name, std::move(request), std::move(kept), width);
   return prepared;
 }

@@ -71,6 +71,14 @@ TEST(Infer, ReadsFasterTransformersTensors) {
   EXPECT_TRUE(second.sampling.bad_words.empty());
 }
 
+TEST(Infer, TellsOfParametersThatAreUnknown) {
+  Json body = two_rows();
+  body["parameters"] = {{"timeout", 2'000'000}, {"binary_data_output", false}, {"sequence_id", 3}};
+  const Prepared made = infer(body);
+  EXPECT_EQ(made.timeout, 2);
+  EXPECT_THAT(made.unknown_fields, ElementsAre("parameters.sequence_id"));
+}
+
 TEST(Infer, IsGreedyWithoutTopKAndTopP) {
   EXPECT_EQ(infer(two_rows()).sequences[0].options.sampling.top_k, 1);
 }
@@ -147,6 +155,13 @@ TEST(Infer, NamesTheTensorThatIsWrong) {
   EXPECT_THAT(with_ids({2, 3}, {1, 2, 3, 4, 5, 6}, "FP16"), HasSubstr("FP16"));
   EXPECT_THAT(infer_fault(two_rows({tensor("beam_width", "UINT32", {2, 1}, {4, 4})})),
               HasSubstr("beam_width must be 1"));
+  EXPECT_THAT(infer_fault(two_rows({tensor("len_penalty", "FP32", {2, 1}, {1, 0})})),
+              HasSubstr("no fault"));
+  EXPECT_THAT(infer_fault(two_rows({tensor("len_penalty", "FP32", {2, 1}, {1, 0.5})})),
+              HasSubstr("len_penalty must be 0 or 1"));
+  EXPECT_THAT(
+      infer_fault(two_rows({tensor("beam_search_diversity_rate", "FP32", {2, 1}, {0, 0.1})})),
+      HasSubstr("beam_search_diversity_rate must be 0"));
   EXPECT_THAT(infer_fault(two_rows({tensor("temperature", "FP32", {2, 1}, {-1, 1})})),
               HasSubstr("temperature"));
   EXPECT_THAT(infer_fault(two_rows({tensor("stop_words_list", "INT32", {2, 2, 1}, {9, 1, 9, 1})})),
@@ -164,7 +179,7 @@ TEST(Kserve, KnowsTheModelByTwoNames) {
   require_kserve_model(model, "fastertransformer", "1");
   EXPECT_THROW(require_kserve_model(model, "../small", ""), ApiError);
   EXPECT_THROW(require_kserve_model(model, "small", "2"), ApiError);
-  EXPECT_EQ(Json::parse(kserve_model_json(model, "small"))["inputs"][0],
+  EXPECT_EQ(Json::parse(kserve_model_json("small"))["inputs"][0],
             Json({{"name", "input_ids"}, {"datatype", "UINT32"}, {"shape", {-1, -1}}}));
 }
 

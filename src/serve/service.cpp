@@ -141,7 +141,7 @@ void Service::get_kserve(const HttpRequest& request, Exchange& exchange) {
   if (!model) throw not_found(path);
   protocols::require_kserve_model(model_, model->name, model->version);
   if (model->verb.empty())
-    return exchange.respond({.body = protocols::kserve_model_json(model_, model->name)});
+    return exchange.respond({.body = protocols::kserve_model_json(model->name)});
   if (model->verb != "ready") throw not_found(path);
   exchange.respond({.status = ready ? 200 : 503,
                     .body = protocols::text_of_json({{"name", model->name}, {"ready", ready}})});
