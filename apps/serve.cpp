@@ -137,24 +137,23 @@ int run_serve(ServeOptions o, bool json) {
     o.server.service.api_keys =
         serve::parse_api_keys(read_file(o.api_key_file, 1 << 20), o.api_key_file);
   o.server.service.version = kVersion;
-  serve::Server server(o.server);
   const int ranks = model_options(o.checkpoint, source).layout.num_ranks();
   serve::EngineLoop loop(
       {.generator = {.limits = limits_of(o), .blocks = plan.blocks},
        .writes = model.writes,
        .most_queued = o.max_queue >= 0 ? o.max_queue : 4 * o.max_batch,
        .pooling = pooling_of(o.pooling),
-       .followers = ranks - 1},
-      [&](std::vector<serve::Event> events) { server.deliver(std::move(events)); });
+       .followers = ranks - 1});
+  serve::Server server(o.server);  // after what it uses until it ends
   model.most_sequences = loop.most_sequences();
   on_model_ranks(o.checkpoint, source, "", [&](const ModelRank& rank) {
     const int number = rank.world.rank();
     if (number > 0) return loop.follow(number - 1, rank.engine, model.tokenizer);
     server.open(model, loop);
     tell_ready(server.address(), model, plan, o.max_batch, json);
-    loop.lead(rank.engine, model.tokenizer);
+    loop.lead(rank.engine, model.tokenizer,
+              [&](std::vector<serve::Event> events) { server.deliver(std::move(events)); });
   });
-  server.close();
   return 0;
 }
 
@@ -176,22 +175,25 @@ void declare_server(CLI::App& c, ServeOptions& o) {
       ->check(CLI::Range(0, 65535))
       ->capture_default_str();
   c.add_option("--api-key-file", o.api_key_file,
-               "keys of which requests must bear one, a line each");
+               "a file of keys, one a line; every request must bear one");
   c.add_option("--allow-origin", o.server.service.allow_origins,
-               "whose pages may ask, beside the server's own: https://example.com (repeatable)")
+               "an origin whose pages may ask, besides the server's own: https://example.com "
+               "(repeatable)")
       ->take_all()
       ->allow_extra_args(false);
   c.add_option("--name", o.name,
-               "of the model, as requests name it; otherwise the path's last part");
+               "the model's name in requests; default: the last part of the path");
   const auto seconds = [&](const char* name, double& value, const char* what) {
     c.add_option(name, value, what)->check(from_a_millisecond())->capture_default_str();
   };
-  seconds("--deadline-seconds", o.server.service.deadline_seconds, "of a request, queue included");
-  seconds("--drain-seconds", o.server.drain_seconds, "that requests have to end after SIGTERM");
-  seconds("--header-seconds", o.server.header_seconds, "that a request's headers may take");
+  seconds("--deadline-seconds", o.server.service.deadline_seconds,
+          "a request may take, waiting included");
+  seconds("--drain-seconds", o.server.drain_seconds,
+          "running requests have to finish after SIGTERM");
+  seconds("--header-seconds", o.server.header_seconds, "a request's headers may take");
   seconds("--stuck-seconds", o.server.stuck_seconds,
-          "of one pass, after which the log says which requests it serves");
-  c.add_option("--max-connections", o.server.most_connections, "open at once")
+          "of one pass after which the log names the requests it serves");
+  c.add_option("--max-connections", o.server.most_connections, "connections open at once")
       ->check(whole_number(1, 1'000'000))
       ->capture_default_str();
 }
@@ -211,8 +213,7 @@ void add_serve(CLI::App& app, Invocation& invocation) {
   c.add_option("--max-batch", o->max_batch, "texts that are written at once")
       ->check(whole_number(1, 4096))
       ->capture_default_str();
-  c.add_option("--max-queue", o->max_queue,
-               "texts that may wait beside them; default: 4 times as many")
+  c.add_option("--max-queue", o->max_queue, "texts that may wait; default: 4 times --max-batch")
       ->check(whole_number(0, 1'000'000));
   c.add_option("--context", o->context, "tokens of prompt and text; default: the model's")
       ->check(whole_number(1));

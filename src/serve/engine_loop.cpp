@@ -18,10 +18,8 @@ EngineLoop::Options with_places(EngineLoop::Options options) {
 
 }  // namespace
 
-EngineLoop::EngineLoop(Options options, std::function<void(std::vector<Event>)> deliver)
-    : options_(with_places(std::move(options))),
-      deliver_(std::move(deliver)),
-      rounds_(static_cast<size_t>(options_.followers)) {}
+EngineLoop::EngineLoop(Options options)
+    : options_(with_places(std::move(options))), rounds_(static_cast<size_t>(options_.followers)) {}
 
 int64_t EngineLoop::most_sequences() const { return options_.generator.limits.waiting; }
 
@@ -130,7 +128,8 @@ void EngineLoop::free_places(const std::vector<Event>& events) {
   }
 }
 
-void EngineLoop::lead(engine::InferenceEngine& engine, const text::Tokenizer* tokenizer) {
+void EngineLoop::lead(engine::InferenceEngine& engine, const text::Tokenizer* tokenizer,
+                      const Deliver& deliver) {
   Rank rank(options_, engine, tokenizer, true);
   end_pass(rank);
   try {
@@ -143,7 +142,7 @@ void EngineLoop::lead(engine::InferenceEngine& engine, const text::Tokenizer* to
       end_pass(rank);
       std::vector<Event> events = rank.take_events();
       free_places(events);
-      if (!events.empty()) deliver_(std::move(events));
+      if (!events.empty()) deliver(std::move(events));
     }
   } catch (...) {
     stop();

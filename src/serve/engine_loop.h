@@ -56,8 +56,7 @@ class EngineLoop {
     kernels::Pooling pooling = kernels::Pooling::mean;
     int followers = 0;
   };
-  /// `deliver` is called by the leading thread with what happened in a round.
-  EngineLoop(Options options, std::function<void(std::vector<Event>)> deliver);
+  explicit EngineLoop(Options options);
 
   /// The request's ticket; nothing where the queue is full. An event ends it, unless it is
   /// cancelled.
@@ -73,8 +72,11 @@ class EngineLoop {
   /// Sequences that one request may have.
   int64_t most_sequences() const;
 
+  /// Called by the leading thread with what happened in a round.
+  using Deliver = std::function<void(std::vector<Event>)>;
   /// `tokenizer` may be null. Throws what a pass of the model throws.
-  void lead(engine::InferenceEngine& engine, const text::Tokenizer* tokenizer);
+  void lead(engine::InferenceEngine& engine, const text::Tokenizer* tokenizer,
+            const Deliver& deliver);
   /// Follower 0, 1, ...: its part of the model.
   void follow(int follower, engine::InferenceEngine& engine, const text::Tokenizer* tokenizer);
 
@@ -100,7 +102,6 @@ class EngineLoop {
   void free_places(const std::vector<Event>& events);
 
   const Options options_;
-  const std::function<void(std::vector<Event>)> deliver_;
   mutable std::mutex mutex_;
   std::condition_variable mail_;
   std::vector<std::shared_ptr<const Submission>> submitted_;

@@ -57,7 +57,7 @@ TEST(EngineLoop, TellsOfEachToken) {
 }
 
 TEST(EngineLoop, TakesNoMoreThanRunAndWait) {
-  EngineLoop loop(toy_options(2, 3), [](const std::vector<Event>&) {});  // nobody leads it
+  EngineLoop loop(toy_options(2, 3));  // nobody leads it
   const auto three = [] { return std::vector(3, toy_sequence(1, 5, 0)); };
   EXPECT_EQ(loop.most_sequences(), 5);
   const auto first = loop.submit(three(), "a");

@@ -38,8 +38,8 @@ int hex_digit(char c) {
   if (error == http::error::body_limit)
     throw ApiError("", "the body is too large").with_status(413);
   if (error == http::error::bad_version)
-    throw ApiError("", "only HTTP/1.1 and HTTP/1.0 are spoken here").with_status(505);
-  throw ApiError("", "this is no HTTP request: {}", error.message());
+    throw ApiError("", "only HTTP/1.1 and HTTP/1.0 are supported").with_status(505);
+  throw ApiError("", "not an HTTP request: {}", error.message());
 }
 
 }  // namespace
@@ -90,10 +90,10 @@ class RequestParser::Parser : public http::basic_parser<true> {
     made.method = std::string(method);
     made.is_1_1 = version == 11;
     if (version != 10 && version != 11)
-      return refuse(ApiError("", "only HTTP/1.1 and HTTP/1.0 are spoken here").with_status(505),
+      return refuse(ApiError("", "only HTTP/1.1 and HTTP/1.0 are supported").with_status(505),
                     code);
     if (target.size() > limits_.target_bytes)
-      return refuse(ApiError("", "the address is longer than {} bytes", limits_.target_bytes)
+      return refuse(ApiError("", "the request target is longer than {} bytes", limits_.target_bytes)
                         .with_status(414),
                     code);
     std::string_view path(target.data(), target.size());
@@ -105,7 +105,7 @@ class RequestParser::Parser : public http::basic_parser<true> {
     const size_t mark = std::min(path.find('?'), path.size());
     if (mark < path.size()) made.query = std::string(path.substr(mark + 1));
     if (!percent_decode(path.substr(0, mark), made.path))
-      refuse(ApiError("", "the address is not one of HTTP"), code);
+      refuse(ApiError("", "the request target is not valid"), code);
   }
   void on_response_impl(int, string_view, int, error_code&) override {}
 
@@ -130,20 +130,20 @@ class RequestParser::Parser : public http::basic_parser<true> {
     if (lengths > 1) return ApiError("", "Content-Length comes {} times", lengths);
     const std::string_view length = made.header("content-length");
     if (lengths == 1 && (length.empty() || length.find_first_not_of("0123456789") != length.npos))
-      return ApiError("", "Content-Length is no number");
+      return ApiError("", "Content-Length is not a number");
     if (lengths + codings > 1)
       return ApiError("", "Content-Length and Transfer-Encoding exclude each other");
     if (codings == 1 && (lower_case(made.header("transfer-encoding")) != "chunked" || !made.is_1_1))
-      return ApiError("", "the one Transfer-Encoding that is understood is chunked");
+      return ApiError("", "the only Transfer-Encoding supported is chunked");
     const size_t hosts = count_headers("host");
     if (hosts > 1 || (hosts == 0 && made.is_1_1))
       return ApiError("", "there must be one Host header, not {}", hosts);
     const std::string_view coding = made.header("content-encoding");
     if (!coding.empty() && lower_case(coding) != "identity")
-      return ApiError("", "bodies are taken without Content-Encoding").with_status(415);
+      return ApiError("", "Content-Encoding is not supported").with_status(415);
     const std::string_view expects = made.header("expect");
     if (!expects.empty() && lower_case(expects) != "100-continue")
-      return ApiError("", "the one Expect that is understood is 100-continue").with_status(417);
+      return ApiError("", "the only Expect supported is 100-continue").with_status(417);
     return {};
   }
 

@@ -78,7 +78,7 @@ std::string Metrics::text(const std::string& model, const EngineState& engine) c
   };
   one("megalith:requests_running", "gauge", "Texts that are being written.", engine.running);
   one("vllm:num_requests_running", "gauge", "The same.", engine.running);
-  one("megalith:requests_waiting", "gauge", "Texts that wait for a place.", engine.waiting);
+  one("megalith:requests_waiting", "gauge", "Texts that wait.", engine.waiting);
   one("vllm:num_requests_waiting", "gauge", "The same.", engine.waiting);
   one("megalith:kv_cache_usage", "gauge", "Share of the blocks of keys and values in use.",
       engine.cache_usage);
@@ -86,13 +86,15 @@ std::string Metrics::text(const std::string& model, const EngineState& engine) c
   one("megalith:kv_blocks", "gauge", "Blocks of keys and values.", engine.blocks);
   one("megalith:kv_blocks_in_use", "gauge", "Those that texts hold.", engine.blocks_in_use);
   one("megalith:connections", "gauge", "Open connections.", connections);
-  one("megalith:requests_started_total", "counter", "Requests that were understood.", started);
+  one("megalith:requests_started_total", "counter", "Valid requests to write or to embed texts.",
+      started);
   one("megalith:requests_finished_total", "counter", "Of these, answered.", finished);
-  one("megalith:requests_cancelled_total", "counter", "Of these, left by the client.", cancelled);
+  one("megalith:requests_cancelled_total", "counter", "Of these, abandoned by the client.",
+      cancelled);
   one("megalith:requests_failed_total", "counter", "Of these, ended by an error.", failed);
   one("megalith:requests_rejected_total", "counter", "Of these, refused: the queue was full.",
       rejected);
-  one("megalith:requests_bad_total", "counter", "Requests that were not understood.", bad_requests);
+  one("megalith:requests_bad_total", "counter", "Invalid requests.", bad_requests);
   one("megalith:passes_total", "counter", "Passes of the model.", engine.passes);
   one("vllm:prompt_tokens_total", "counter", "Tokens of prompts.", prompt_tokens);
   one("vllm:generation_tokens_total", "counter", "Tokens that were written.", generated_tokens);

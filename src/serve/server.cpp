@@ -35,7 +35,7 @@ tcp::endpoint endpoint_of(const ServerOptions& options) {
 
 }  // namespace
 
-/// All but the constructor, open() and close() is of the thread of the sockets.
+/// All but the constructor is of the thread of the sockets.
 struct Server::Running {
   explicit Running(const ServerOptions& given) : options(given), acceptor(io) {
     session_options.header_seconds = options.header_seconds;
@@ -49,6 +49,10 @@ struct Server::Running {
       acceptor.set_option(tcp::acceptor::reuse_address(true));
       acceptor.bind(endpoint);
       acceptor.listen();
+      const tcp::endpoint bound = acceptor.local_endpoint();
+      const std::string host = bound.address().to_string();
+      address =
+          fmt::format("{}:{}", bound.address().is_v6() ? "[" + host + "]" : host, bound.port());
     } catch (const boost::system::system_error& error) {
       throw SystemError("cannot listen on {}:{}: {}; give another --port, 0 for any that is free",
                         options.host, options.port, error.code().message());
@@ -71,8 +75,8 @@ struct Server::Running {
           if (!ended) accept();
         });
       }
+      accept();  // first, so that no error below ends it
       take(std::move(socket));
-      accept();
     });
   }
 
@@ -104,12 +108,12 @@ struct Server::Running {
   void tick() {
     timer.expires_after(kTick);
     timer.async_wait([this](const boost::system::error_code& ended) {
-      if (ended) return;
+      if (ended || ends) return;
+      tick();  // first, so that no error below ends it
       const double now = monotonic_seconds();
       if (service) service->tick(now);
       watch(now);
       if (drain_end > 0) drain(now);
-      tick();
     });
   }
 
@@ -127,10 +131,10 @@ struct Server::Running {
 
   void await_signal() {
     signals.async_wait([this](const boost::system::error_code& ended, int signal) {
-      if (ended) return;
+      if (ended || ends) return;
       const double now = monotonic_seconds();
       if (drain_end == 0) {
-        log::info("signal {}: no new requests; {} are here and have {:.0f} s", signal,
+        log::info("signal {}: no new requests; {} running, with {:.0f} s to finish", signal,
                   service->num_active(), options.drain_seconds);
         drain_end = now + options.drain_seconds;
         service->set_phase(Service::Phase::draining);
@@ -145,18 +149,22 @@ struct Server::Running {
   void drain(double now) {
     if (service->num_active() > 0 && now < drain_end) return;
     if (service->num_active() > 0)
-      service->end_all(ApiError("", "the server ends").with_status(503));
+      service->end_all(ApiError("", "the server is shutting down").with_status(503));
     loop->stop();
   }
 
   void end() {
+    ends = true;  // what is in the queue already is not cancelled below
     boost::system::error_code ignored;
     acceptor.close(ignored);
     signals.cancel(ignored);
     timer.cancel();
     retry.cancel();
-    if (service) service->end_all(ApiError("", "the server has failed").with_status(500));
-    ends = true;
+    aside.join();  // this thread alone gives it work
+    if (service) {
+      service->set_phase(Service::Phase::draining);
+      service->end_all(ApiError("", "the server has failed").with_status(500));
+    }
     const auto open = sessions;
     for (const auto& [number, place] : open)
       if (const auto session = place.lock()) session->drain();
@@ -167,7 +175,7 @@ struct Server::Running {
     });
   }
 
-  /// One request's trouble is not the others'.
+  /// An error in one request does not end the others.
   void run() {
     for (;;) {
       try {
@@ -180,6 +188,7 @@ struct Server::Running {
   }
 
   ServerOptions options;
+  std::string address;
   SessionOptions session_options;
   Session::Handler handler;
   asio::io_context io{1};
@@ -205,13 +214,14 @@ Server::Server(const ServerOptions& options) : running_(std::make_unique<Running
   running.thread = std::thread([&running] { running.run(); });
 }
 
-Server::~Server() { close(); }
-
-std::string Server::address() const {
-  const auto end = running_->acceptor.local_endpoint();
-  const std::string host = end.address().to_string();
-  return fmt::format("{}:{}", end.address().is_v6() ? "[" + host + "]" : host, end.port());
+Server::~Server() {
+  Running& running = *running_;
+  asio::post(running.io, [&running] { running.end(); });
+  running.work.reset();
+  running.thread.join();
 }
+
+const std::string& Server::address() const { return running_->address; }
 
 void Server::open(protocols::ServedModel model, EngineLoop& loop) {
   Running& running = *running_;
@@ -238,15 +248,6 @@ void Server::deliver(std::vector<Event> events) {
   asio::post(running.io, [&running, events = std::move(events)]() mutable {
     running.service->on_events(std::move(events));
   });
-}
-
-void Server::close() {
-  Running& running = *running_;
-  if (!running.thread.joinable()) return;
-  running.aside.join();
-  asio::post(running.io, [&running] { running.end(); });
-  running.work.reset();
-  running.thread.join();
 }
 
 }  // namespace megalith::serve

@@ -25,18 +25,17 @@ class Server {
   /// Listens from here on; until open() requests are answered with 503. SystemError when the
   /// address cannot be had, UserError when it is none.
   explicit Server(const ServerOptions& options);
+  /// Ends what is open with an error, and the threads.
   ~Server();
   /// "127.0.0.1:8000"
-  std::string address() const;
+  const std::string& address() const;
 
   /// Takes requests for the engine from now on, until SIGTERM or SIGINT: then no new ones, and when
-  /// those that are here have ended, or after drain_seconds, the loop is stopped. `loop` must
-  /// outlive the server.
+  /// those that are here have ended, or after drain_seconds, the loop is stopped. `loop` and what
+  /// the model points to must outlive the server.
   void open(protocols::ServedModel model, EngineLoop& loop);
   /// Hands the loop's events over; for EngineLoop, of its thread.
   void deliver(std::vector<Event> events);
-  /// Ends what is open with an error, and the threads.
-  void close();
 
  private:
   struct Running;

@@ -73,7 +73,7 @@ void Service::handle(HttpRequest request, std::shared_ptr<Exchange> exchange) {
     }
     if (!options_.api_keys.empty() && !is_public(request.path) &&
         !key_of(request, options_.api_keys)) {
-      throw ApiError("", "this server wants a key: Authorization: Bearer KEY").with_status(401);
+      throw ApiError("", "this server requires a key: Authorization: Bearer KEY").with_status(401);
     }
     const MakeWork make = work_of_path(request.path);
     const bool reads = request.method == "GET" || request.method == "HEAD";
@@ -223,6 +223,8 @@ void Service::start(const std::shared_ptr<Active>& active, Work work) {
   }
   if (!ticket) {
     ++metrics_.rejected;
+    if (phase_ != Phase::ready)
+      return made.exchange->respond(error_response(not_ready(phase_), made.is_kserve));
     return made.exchange->respond(error_response(
         ApiError("", "the queue is full: try again soon").with_status(429).with_retry_after(1),
         made.is_kserve));
@@ -240,7 +242,7 @@ void Service::warn_unknown(const std::vector<std::string>& fields) {
   constexpr size_t kMostWarnings = 100;
   for (const std::string& field : fields) {
     if (unknown_fields_.size() < kMostWarnings && unknown_fields_.insert(field).second)
-      log::warning("a request has the field '{}', which is not known: it is passed over", field);
+      log::warning("a request has the unknown field '{}': it is ignored", field);
   }
 }
 

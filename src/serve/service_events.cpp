@@ -16,7 +16,11 @@ void Service::on_events(std::vector<Event> events) {
     const auto at = active_.find(event.ticket);
     if (at == active_.end()) continue;  // it was cancelled meanwhile
     const std::shared_ptr<Active> active = at->second;
-    on_event(*active, event);
+    try {
+      on_event(*active, event);
+    } catch (const std::exception& error) {  // events of other requests follow
+      fail(*active, ApiError("", "{}", error.what()).with_status(500));
+    }
   }
 }
 

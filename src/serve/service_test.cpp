@@ -78,7 +78,7 @@ class ServiceTest : public ::testing::Test {
   }
   Metrics& metrics() { return service->metrics(); }
 
-  EngineLoop loop{toy_options(2, 2), [](const std::vector<Event>&) {}};
+  EngineLoop loop{toy_options(2, 2)};
   std::optional<Service> service;
 };
 
@@ -147,6 +147,21 @@ TEST_F(ServiceTest, WhatTheEngineRefusesIsTheClients) {
   tell({.kind = Event::Kind::refused, .ticket = 1, .message = "too long"});
   EXPECT_EQ(exchange->answer.status, 400);
   EXPECT_THAT(exchange->answer.body, HasSubstr("too long"));
+}
+
+TEST_F(ServiceTest, AnErrorInOneAnswerIsNotTheOthers) {
+  // Without the log-probabilities of its prompt an echo cannot be made.
+  const auto bad = complete({{"prompt", {3, 4}}, {"echo", true}, {"logprobs", 1}});
+  const auto good = complete();
+  std::vector<Event> events;
+  events.push_back(ended(1, "c"));
+  events.push_back(ended(2, "d"));
+  service->on_events(std::move(events));
+  EXPECT_EQ(bad->answer.status, 500);
+  EXPECT_EQ(good->answer.status, 200);
+  EXPECT_EQ(service->num_active(), 0u);
+  EXPECT_EQ(metrics().failed, 1);
+  EXPECT_EQ(metrics().finished, 1);
 }
 
 TEST_F(ServiceTest, WantsAKeyWhereThereAreSome) {

@@ -69,19 +69,17 @@ class Inbox {
 class ToyLoop {
  public:
   explicit ToyLoop(const EngineLoop::Options& options, const parallel::Layout& layout = {})
-      : loop(options,
-             [this](std::vector<Event> events) {
-               if (between_passes) between_passes(events);
-               inbox.take(std::move(events));
-             }),
-        thread_([this, layout] {
+      : loop(options), thread_([this, layout] {
           comm::run_ranks(layout.num_ranks(), [&](comm::Communicator& world) {
             const auto device = device::make_cpu_device(1);
             engine::InferenceModel model(toy_spec(), *device, world,
                                          {.tensor_shards = 2, .layout = layout});
             fill_toy(model, *device);
             if (world.rank() == 0) {
-              loop.lead(model.engine(), nullptr);
+              loop.lead(model.engine(), nullptr, [this](std::vector<Event> events) {
+                if (between_passes) between_passes(events);
+                inbox.take(std::move(events));
+              });
             } else {
               loop.follow(world.rank() - 1, model.engine(), nullptr);
             }
