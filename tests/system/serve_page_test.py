@@ -59,6 +59,19 @@ class Page(ServeTest):
         self.browser.wait_for("document.querySelectorAll('.turn.assistant').length === 2")
         self.assertEqual(self.answers()[1], self.server.json("/v1/chat/completions", {**asked, "messages": messages})["choices"][0]["message"]["content"])
 
+    def test_a_new_conversation_begins_empty(self):
+        self.open()
+        self.set("temperature", "0")
+        self.set("max_tokens", "200")
+        self.say("the cat")
+        self.browser.wait_for("document.querySelectorAll('.token').length > 1")
+        self.browser.run("document.getElementById('clear').click()")
+        self.browser.wait_for("document.getElementById('stop-button').disabled")
+        self.set("max_tokens", "12")
+        self.say("the dog")
+        asked = {"model": self.server.model, "messages": [{"role": "user", "content": "the dog"}], "max_tokens": 12, "temperature": 0, "top_p": 0.95}
+        self.assertEqual(self.answers(), [self.server.json("/v1/chat/completions", asked)["choices"][0]["message"]["content"]])
+
     def test_probabilities_under_the_pointer(self):
         self.open()
         self.set("max_tokens", "24")
