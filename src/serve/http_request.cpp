@@ -32,18 +32,7 @@ int hex_digit(char c) {
   return c >= 'A' && c <= 'F' ? c - 'A' + 10 : -1;
 }
 
-[[noreturn]] void raise_parse_error(const error_code& error) {
-  if (error == http::error::header_limit)
-    throw ApiError("", "the headers are too large").with_status(431);
-  if (error == http::error::body_limit)
-    throw ApiError("", "the body is too large").with_status(413);
-  if (error == http::error::bad_version)
-    throw ApiError("", "only HTTP/1.1 and HTTP/1.0 are supported").with_status(505);
-  throw ApiError("", "not an HTTP request: {}", error.message());
-}
-
-}  // namespace
-
+/// "%2F" as "/"; false if a percent sign begins no byte, or a byte is a control character.
 bool percent_decode(std::string_view text, std::string& decoded) {
   decoded.clear();
   for (size_t i = 0; i < text.size(); ++i) {
@@ -60,6 +49,18 @@ bool percent_decode(std::string_view text, std::string& decoded) {
   }
   return true;
 }
+
+[[noreturn]] void raise_parse_error(const error_code& error) {
+  if (error == http::error::header_limit)
+    throw ApiError("", "the headers are too large").with_status(431);
+  if (error == http::error::body_limit)
+    throw ApiError("", "the body is too large").with_status(413);
+  if (error == http::error::bad_version)
+    throw ApiError("", "only HTTP/1.1 and HTTP/1.0 are supported").with_status(505);
+  throw ApiError("", "not an HTTP request: {}", error.message());
+}
+
+}  // namespace
 
 std::string_view HttpRequest::header(std::string_view name) const {
   for (const auto& [key, value] : headers)

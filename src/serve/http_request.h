@@ -55,7 +55,4 @@ class RequestParser {
   std::unique_ptr<Parser> parser_;
 };
 
-/// "%2F" as "/"; nothing if a percent sign begins no byte, or a byte is a control character.
-bool percent_decode(std::string_view text, std::string& decoded);
-
 }  // namespace megalith::serve

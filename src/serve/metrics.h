@@ -18,8 +18,6 @@ class Histogram {
   /// `bounds` ascend, and must outlive it.
   explicit Histogram(std::span<const double> bounds) : bounds_(bounds), counts_(bounds.size()) {}
   void add(double value);
-  int64_t count() const { return count_; }
-  double sum() const { return sum_; }
   std::string text(const std::string& name, const std::string& labels) const;
 
  private:
