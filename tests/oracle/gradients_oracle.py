@@ -11,7 +11,7 @@ in float32. An error is that of a layer (weight and bias together), over the nor
 - the root mean square of all layers' errors is at most 1.5 times that of float32;
 - every layer's error is within the bound that tests/golden/pytorch_test.cpp derives for GPT-2.
 
-Samples, masks, spans and their order are worked out by objectives_oracle.py. Ends with a line per family.
+Samples, masks, spans and their order are worked out by objective_samples.py and objective_changes.py. Ends with a line per family.
 
     gradients_oracle.py --megalith build/release/megalith [FAMILY...]
 """
@@ -32,7 +32,9 @@ import transformers
 import crammed_model  # noqa: F401 (its classes are transformers' then)
 from comparison import FAMILIES, Checks, model_arguments, run, train
 from decoder_folders import BOUND, in_double
-from objectives_oracle import LENGTH, SEED, Samples, both_sides, key_of, masked, permuted, span_counts
+from objective_changes import both_sides, masked, span_counts
+from objective_samples import LENGTH, SEED, Samples
+from philox_draws import key_of, permuted
 
 BATCH, VOCABULARY = 8, 131
 SPECIAL = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
