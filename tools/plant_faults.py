@@ -10,8 +10,7 @@ Disks.test_full_disk"), which gets the files that the targets build as its first
 and is brought up to date first, so a second call builds little. Before any fault is planted all tests named in the table
 must be green. `--check-table` only sees that every fault still fits the sources. Ends with "N passed, N failed"; exit status 1 if a fault went unnoticed.
 
-The faults are in computation_faults.py, rank_faults.py, file_faults.py, run_faults.py, chat_faults.py, objective_faults.py,
-serve_faults.py and tokenizer_faults.py. Those of the ladder (ladder_faults.py; `--ladder`: these alone) run
+The faults are in the files *_faults.py beside this one. Those of the ladder (ladder_faults.py; `--ladder`: these alone) run
 every level and must turn red exactly the levels that stand beside them.
 """
 import argparse
