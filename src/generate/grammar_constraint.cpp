@@ -11,6 +11,7 @@ namespace megalith::generate {
 void GrammarConstraint::mask(std::span<uint64_t> allowed) const {
   std::ranges::fill(allowed, 0);
   std::vector<uint64_t> tokens(grammars::mask_words(state_.tokens().num_ids()));
+  if (is_lost_) return;
   try {
     state_.mask(tokens);
   } catch (const UserError&) {
@@ -21,7 +22,11 @@ void GrammarConstraint::mask(std::span<uint64_t> allowed) const {
 }
 
 void GrammarConstraint::accept(int32_t id) {
-  MEGA_CHECK(state_.accept(id), "token {} is not allowed by the grammar", id);
+  try {
+    MEGA_CHECK(state_.accept(id), "token {} is not allowed by the grammar", id);
+  } catch (const UserError&) {
+    is_lost_ = true;
+  }
 }
 
 }  // namespace megalith::generate

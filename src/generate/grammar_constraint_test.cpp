@@ -101,5 +101,32 @@ TEST(GrammarConstraint, IsAValueAndNeverThrowsForAGrammar) {
   EXPECT_EQ(allowed, std::vector<uint64_t>(3, 0));
 }
 
+// Within a string that may be anything, tokens of plain characters are allowed without a look at
+// them: that the grammar is too ambiguous within one shows only when it is taken.
+TEST(GrammarConstraint, EndsATextWithinAToken) {
+  std::string source = R"({"anyOf": [{"type": "string"})";
+  for (int i = 0; i < 40; ++i) {
+    source += R"(, {"type": "string", "pattern": "^x()";
+    for (int last = 0x80; last < 0xC0; ++last)  // U+00C0 to U+00FF begin with one byte
+      source += fmt::format("\xC3{}{}|", static_cast<char>(last), last);
+    source += fmt::format("){}$\"}}", i);
+  }
+  const Grammar grammar = Grammar::parse_json_schema(source + "]}", "test");
+  const auto tokens =
+      std::make_shared<const TokenTrie>(std::vector<std::string>{"\"", "x\xC3\xA9"});
+  GrammarConstraint constraint(GrammarState(std::make_shared<TokenMatcher>(grammar, tokens)));
+  constraint.accept(0);
+  std::vector<uint64_t> allowed(1);
+  constraint.mask(allowed);
+  EXPECT_EQ(allowed[0], 3U);
+  const auto other = constraint.clone();
+  constraint.accept(1);
+  constraint.mask(allowed);
+  EXPECT_EQ(allowed[0], 0U);
+  EXPECT_FALSE(constraint.can_end());
+  other->accept(0);
+  EXPECT_TRUE(other->can_end());
+}
+
 }  // namespace
 }  // namespace megalith::generate

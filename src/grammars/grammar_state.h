@@ -25,7 +25,7 @@ class GrammarState {
   void mask(std::span<uint64_t> allowed) const;
   /// Whether the text so far is one of the grammar.
   bool can_end() const { return stack_.size() == 1 && stack_.back()->can_end(); }
-  /// Goes on by a token; false, without a change, if it may not come.
+  /// Goes on by a token; false, without a change, if it may not come. UserError as of mask().
   bool accept(int32_t id);
   /// The levels that are open: JSON's objects, lists and strings.
   size_t depth() const { return stack_.size() - 1; }

@@ -38,7 +38,8 @@ class TokenMatcher {
   /// Adds to `allowed` (mask_words(num_ids()) words) the tokens that may come next. UserError if
   /// the grammar is too ambiguous to be followed.
   void mask(const LevelStack& stack, std::span<uint64_t> allowed);
-  /// Goes on by these bytes; false, without a change, if they do not fit.
+  /// Goes on by these bytes; false, without a change, if they do not fit. UserError, without a
+  /// change, if the grammar is too ambiguous to be followed.
   bool advance(LevelStack& stack, std::string_view bytes);
   /// What is remembered now.
   size_t remembered_bytes();
