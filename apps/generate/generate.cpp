@@ -101,6 +101,7 @@ int run(const GenerateOptions& o, bool json) {
   });
   if (!leading) return 0;  // rank 0 is another process
   const generate::Generated& result = *leading;
+  if (result.finish_reason == "error") grammar.fail_stuck(matcher, before, result);
   const double rate = result.decode_seconds > 0
                           ? static_cast<double>(result.ids.size()) / result.decode_seconds
                           : 0.0;

@@ -4,6 +4,7 @@
 #include <fmt/ranges.h>
 
 #include "base/file.h"
+#include "base/one_line.h"
 #include "generate/grammar_constraint.h"
 #include "grammars/grammar_state.h"
 #include "grammars/token_texts.h"
@@ -49,7 +50,11 @@ GrammarSource GrammarOptions::read() const {
   if (source.compact && !schema && !source.json_object)
     throw UserError("--compact-json needs --json-schema or --json-object");
   if (schema) whole.schema = read_text(*schema);
-  whole.name = schema ? *schema : choices ? *choices : "--choice";
+  whole.name = schema               ? *schema
+               : choices            ? *choices
+               : source.regex       ? "--regex"
+               : source.json_object ? "--json-object"
+                                    : "--choice";
   if (choices) whole.choices = lines_of(*choices);
   return whole;
 }
@@ -63,12 +68,31 @@ std::shared_ptr<grammars::TokenMatcher> GrammarSource::matcher(
     if (regex) grammar = Grammar::regex(*regex);
     if (!choices.empty()) grammar = Grammar::choices(choices);
   } catch (const UserError& error) {
-    throw UserError("{}: {}", regex ? "--regex" : name, error.what());
+    throw UserError("{}: {}", name, error.what());
   }
   if (schema) grammar = Grammar::parse_json_schema(*schema, name, whitespace);
   if (json_object) grammar = Grammar::json(whitespace);
   if (!grammar) return nullptr;
   return std::make_shared<grammars::TokenMatcher>(*grammar, grammars::token_trie(tokenizer));
+}
+
+void GrammarSource::fail_stuck(const std::shared_ptr<grammars::TokenMatcher>& matcher,
+                               std::string_view before, const generate::Generated& written) const {
+  try {  // A constraint does not tell why it allows nothing: the same way once more.
+    grammars::GrammarState state(matcher, before.empty());
+    for (const int32_t id : written.ids) state.accept(id);
+    std::vector<uint64_t> allowed(grammars::mask_words(state.tokens().num_ids()));
+    state.mask(allowed);
+  } catch (const UserError& error) {
+    throw UserError("{}: {}", name, error.what());
+  }
+  // A beam search keeps none of its unfinished texts.
+  const std::string place =
+      written.ids.empty() ? "no text fits it"
+                          : fmt::format("nothing can follow '{}'", one_line(written.text, 200));
+  throw UserError(
+      "{}: {}: the tokenizer has no token that it allows, or it is too ambiguous to be followed",
+      name, place);
 }
 
 std::string GrammarSource::text() const {

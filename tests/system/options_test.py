@@ -92,6 +92,16 @@ class Options(Refusals):
                 with self.subTest(option=option, value=str(value)[:40]):
                     self.refused(*command, f"{option}={value}", say=[option] if value in word + number[:-2] else ())
 
+    def test_grammars_that_cannot_be_followed(self):
+        generate = ("generate", "--checkpoint", self.folder / "run", "--prompt", "the")
+        many = {"anyOf": [{"properties": {"a": {"const": i}}, "required": ["a"]} for i in range(3000)]}
+        ambiguous = self.put("ambiguous.json", json.dumps(many).encode())
+        for more in ((), ("--json",), ("--ranks=2",)):
+            with self.subTest(more=more):
+                self.refused(*generate, f"--json-schema={ambiguous}", *more, say=["ambiguous.json", "in more than"])
+        self.refused(*generate, f"--json-schema={ambiguous}", "--beams=2", say=["ambiguous.json", "in more than"])
+        self.assertIn("in more than", run(*generate, f"--json-schema={ambiguous}", "--stream", code=2))
+
     def test_a_server_that_cannot_be(self):
         seconds, whole = ("", "x", "0", "-1", "nan", "inf", "1e7"), ("", "x", "0", "-1", "1.5", str(2**64))
         for option, values in (("--port", ("x", "-1", "65536", "")), ("--host", ("nowhere", "300.1.1.1")), ("--max-batch", whole), ("--max-queue", ("x", "-1", "1.5")), ("--context", (*whole, "1000")),
