@@ -4,7 +4,7 @@
 
 Walks:    texts that a random choice of allowed tokens writes, of the schemas below and of random ones, must parse and be valid
 Texts:    values that are valid, written as the grammar writes JSON, must be taken; what is taken of changed ones must be valid
-Patterns: what is taken of a `pattern` must be found by Python's `re`
+Patterns: what is taken of a `pattern` must be found by Python's `re`, what is taken of an expression must match as a whole
 
     grammar_oracle.py --walks build/ci/tests/grammar_walks
 """
@@ -182,13 +182,17 @@ def compare_patterns(walks, checks, rounds):
         dice = random.Random(seed)
         pattern = dice.choice(["", "^"]) + "".join(dice.choice(pieces) for _ in range(dice.randint(1, 4))) + dice.choice(["", "$"])
         texts = ["".join(dice.choice("abcqx1.é]-\n") for _ in range(dice.randint(0, 5))) for _ in range(40)]
-        answer = walks.ask(schema=json.dumps({"type": "string", "pattern": pattern}), seed=seed, walks=5, steps=4, texts=[json.dumps(t, ensure_ascii=False) for t in texts])
+        as_whole = seed % 2 == 1
+        asked = {"regex": pattern, "texts": texts} if as_whole else {
+            "schema": json.dumps({"type": "string", "pattern": pattern}), "texts": [json.dumps(t, ensure_ascii=False) for t in texts]}
+        answer = walks.ask(seed=seed, walks=5, steps=4, **asked)
         python = pattern.replace("\\d", "[0-9]").replace("\\w", "[A-Za-z0-9_]")
         found = re.compile(python[:-1] + "\\Z" if python.endswith("$") else python)
-        bad += [f"{pattern}: walk {text!r}" for text in answer["walks"] if not found.search(json.loads(text))]
+        matches = found.fullmatch if as_whole else found.search
+        bad += [f"{pattern}: walk {text!r}" for text in answer["walks"] if not matches(text if as_whole else json.loads(text))]
         for text, fits in zip(texts, answer["fits"]):
             count += 1
-            if fits != bool(found.search(text)):
+            if fits != bool(matches(text)):
                 bad.append(f"{pattern}: {text!r} {fits}")
     for line in bad[:10]:
         print(line)
