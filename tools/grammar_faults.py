@@ -44,6 +44,8 @@ GRAMMAR_FAULTS = [
     Fault("what is joined by allOf left out", "src/grammars/schema_document.cpp",
           "for (size_t i = 1; i < parts.size(); ++i) whole = keep(joined(whole, parts[i]), place.path);", "",
           "grammars_test", "Grammar.JsonSchemaByHand"),
+    Fault("copies of long strings that cost nothing", "src/grammars/schema_document.cpp",
+          "cost += value.get_ref<const std::string&>().size() / 8;", "cost += 0;", "grammars_test", "Limits.WorkOnASchemaIsBounded"),
     Fault("a set without a bound", "src/grammar_automata/level_set.cpp",
           "if (size_ > kMostWays) {", "if (size_ > 1000 * kMostWays) {", "grammars_test", "Limits.AmbiguityIsBounded"),
     Fault("masks whose steps have no bound", "src/grammars/token_matcher.cpp",
@@ -61,4 +63,9 @@ GRAMMAR_FAULTS = [
     Fault("a grammar that ends all requests", "src/generate/grammar_constraint.cpp",
           "} catch (const UserError&) { return; }", "} catch (const InternalError&) { return; }",
           "generate_test", "GrammarConstraint.IsAValueAndNeverThrowsForAGrammar"),
+    Fault("a grammar that is lost within a token followed on", "src/generate/grammar_constraint.cpp",
+          "is_lost_ = true;", "", "generate_test", "GrammarConstraint.EndsATextWithinAToken"),
+    Fault("a text that its grammar broke off told as a result", "apps/generate/generate.cpp",
+          'if (result.finish_reason == "error") grammar', "if (false) grammar",
+          "megalith", "options_test.py Options.test_grammars_that_cannot_be_followed"),
 ]

@@ -41,12 +41,6 @@ CodeSet CodeSet::complement() const {
   return CodeSet(std::move(rest));
 }
 
-CodeSet CodeSet::united(const CodeSet& other) const {
-  std::vector<CodeRange> ranges = ranges_;
-  ranges.insert(ranges.end(), other.ranges_.begin(), other.ranges_.end());
-  return CodeSet(std::move(ranges));
-}
-
 CodeSet CodeSet::intersected(const CodeSet& other) const {
   std::vector<CodeRange> shared;
   auto a = ranges_.begin(), b = other.ranges_.begin();

@@ -23,7 +23,6 @@ class CodeSet {
   bool empty() const { return ranges_.empty(); }
   bool contains(uint32_t code) const;
   CodeSet complement() const;
-  CodeSet united(const CodeSet& other) const;
   CodeSet intersected(const CodeSet& other) const;
 
  private:

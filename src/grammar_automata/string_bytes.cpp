@@ -36,14 +36,15 @@ std::vector<int> plain_runs(const CodeAutomaton& automaton) {
   std::vector<std::vector<uint32_t>> targets(nodes);
   std::vector<int> runs(nodes, 0);
   for (size_t i = 0; i < nodes; ++i) {
-    CodeSet covered;
+    std::vector<CodeRange> covered;
     for (const CodeEdge& edge : automaton.nodes[i].edges) {
       const CodeSet plain = edge.codes.intersected(plain_codes());
       if (plain.empty()) continue;
-      covered = covered.united(plain);
+      covered.insert(covered.end(), plain.ranges().begin(), plain.ranges().end());
       targets[i].push_back(edge.target);
     }
-    if (!plain_codes().intersected(covered.complement()).empty()) targets[i].clear();
+    const CodeSet others = CodeSet(std::move(covered)).complement();
+    if (!plain_codes().intersected(others).empty()) targets[i].clear();
   }
   std::vector<int> next(nodes, 0);
   for (int round = 0; round < kPlainRun; ++round) {

@@ -87,6 +87,30 @@ TEST(Limits, LargeGrammarsAreRefused) {
   EXPECT_THAT(refusal([] { Grammar::regex("[a-z]{10000}[a-z]{10000}"); }), HasSubstr("too large"));
 }
 
+// Little text that would be copied, kept or compared often.
+TEST(Limits, WorkOnASchemaIsBounded) {
+  const std::string more = "building it takes more than 8000000 steps";
+  std::string names, nulls = "\"null\"", empty, values = "0";
+  for (int i = 0; i < 40'000; ++i) names += fmt::format(R"({}"p{}": 1)", i == 0 ? "" : ", ", i);
+  for (int i = 0; i < 12'000; ++i) nulls += ", \"null\"";
+  for (int i = 0; i < 3'000; ++i) empty += ", {}";
+  for (int i = 1; i < 12'000; ++i) values += fmt::format(", {}", i);
+  const std::string letters(100'000, 'a');
+  for (const std::string& source :
+       {R"({"const": {)" + names + "}}",
+        R"({"allOf": [{"pattern": ")" + letters + "\"}" + empty + "]}",
+        R"({"allOf": [{"properties": {")" + letters + R"(": {}}})" + empty + "]}",
+        R"({"pattern": ")" + letters + R"(", "anyOf": [{})" + empty + "]}",
+        R"({"allOf": [{"type": [)" + nulls + R"(]}, {"type": [)" + nulls + ", 1]}]}",
+        R"({"allOf": [{"enum": [)" + values + R"(]}, {"enum": [)" + values + ", null]}]}"})
+    EXPECT_THAT(refusal([&] { schema(source); }), HasSubstr(more)) << source.substr(0, 60);
+  // Places below a long name are told by its beginning.
+  const std::string deep = refusal(
+      [&] { schema(R"({"properties": {")" + letters + R"(": {"anyOf": [{"not": {}}]}}})"); });
+  EXPECT_THAT(deep, HasSubstr("'not' is not supported"));
+  EXPECT_LT(deep.size(), 600U);
+}
+
 TEST(Limits, LargeEnumsAreTaken) {
   std::string values;
   for (int i = 0; i < 50'000; ++i) values += fmt::format(R"({}"value-{}")", i == 0 ? "" : ", ", i);

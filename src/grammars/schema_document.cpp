@@ -17,10 +17,31 @@ constexpr std::string_view kAnnotations[] = {"title",     "description",  "defau
                                              "$defs",     "deprecated",   "definitions", "readOnly",
                                              "writeOnly", "discriminator"};
 
-size_t count_values(const Json& value) {
-  size_t count = 1;
-  for (const Json& child : value) count += child.is_structured() ? count_values(child) : 1;
-  return count;
+constexpr size_t kShownPath = 300;  // bytes, in messages; no longer ones are kept
+
+/// Steps of a copy: its values, and the bytes of its strings and names.
+size_t cost_of_copy(const Json& value) {
+  size_t cost = 20;
+  if (value.is_string()) cost += value.get_ref<const std::string&>().size() / 8;
+  if (value.is_array())
+    for (const Json& child : value) cost += cost_of_copy(child);
+  if (value.is_object())
+    for (const auto& [name, child] : value.items()) cost += name.size() / 8 + cost_of_copy(child);
+  return cost;
+}
+
+/// A name is looked for among all those before it, in each object.
+Json parse_within(std::string_view text, WorkBudget& budget) {
+  std::vector<size_t> names;  // of what is open
+  return Json::parse(text, [&](int depth, Json::parse_event_t event, Json&) {
+    if (event == Json::parse_event_t::object_start) {
+      names.resize(static_cast<size_t>(depth) + 2);
+      names.back() = 0;
+    } else if (event == Json::parse_event_t::key) {
+      budget.spend(1 + names[static_cast<size_t>(depth)]++ / 16);
+    }
+    return true;
+  });
 }
 
 /// A key of a JSON pointer in a URI fragment; nothing if it is broken.
@@ -59,19 +80,23 @@ SchemaDocument::SchemaDocument(std::string_view text, std::string_view where, Wo
   if (text.size() > kMostGrammarBytes)
     throw UserError("{}: a schema of more than {} bytes", where_, kMostGrammarBytes);
   if (const auto fault = json_fault(text, kMostLevels)) throw UserError("{} {}", where_, *fault);
-  root_ = Json::parse(text);
+  root_ = parse_within(text, budget_);
 }
 
 void SchemaDocument::fail_at(const std::string& path, const std::string& what) const {
-  throw UserError("{}, {}: {}", where_, one_line(path, 300), one_line(what, 600));
+  throw UserError("{}, {}: {}", where_, one_line(path, kShownPath), one_line(what, 600));
 }
 
 Place SchemaDocument::member(const Place& place, std::string_view key) {
-  return {&place.schema->at(std::string(key)), place.path + "/" + std::string(key)};
+  return {&place.schema->at(std::string(key)), path_below(place.path, key)};
+}
+
+std::string SchemaDocument::path_below(const std::string& path, std::string_view key) {
+  return path.size() >= kShownPath ? path : fmt::format("{}/{}", path, key.substr(0, kShownPath));
 }
 
 Place SchemaDocument::keep(Json schema, std::string path) {
-  budget_.spend(20 * count_values(schema));
+  budget_.spend(cost_of_copy(schema));
   return {&made_.emplace_back(std::move(schema)), std::move(path)};
 }
 
@@ -93,7 +118,7 @@ Place SchemaDocument::follow(const Place& from, const Json& reference) {
     at = next;
     rest.remove_prefix(end);
   }
-  return {at, name};
+  return {at, name.substr(0, kShownPath)};
 }
 
 Place SchemaDocument::resolved(const Place& place) { return resolve(place, 0); }
@@ -116,9 +141,9 @@ Place SchemaDocument::resolve(const Place& place, size_t levels) {
       parts.push_back(resolve(follow(place, value), levels + 1));
     } else if (key == "allOf") {
       if (!value.is_array() || value.empty()) fail(place, "'allOf' must be a list of schemas");
+      const std::string list = path_below(place.path, key);
       for (size_t i = 0; i < value.size(); ++i)
-        parts.push_back(
-            resolve({&value[i], place.path + "/allOf/" + std::to_string(i)}, levels + 1));
+        parts.push_back(resolve({&value[i], path_below(list, std::to_string(i))}, levels + 1));
     } else if (!is_annotation(key)) {
       rest[key] = value;
       has_rest = true;
@@ -141,8 +166,10 @@ const std::vector<Place>& SchemaDocument::alternatives(const Place& place,
   Json beside = Json::object();
   for (const auto& [key, value] : place.schema->items())
     if (key != keyword && !is_annotation(key)) beside[key] = value;
+  const std::string list_path = path_below(place.path, keyword);
   for (size_t i = 0; i < list.size(); ++i) {
-    Place alternative = {&list[i], fmt::format("{}/{}/{}", place.path, keyword, i)};
+    budget_.spend(50);
+    Place alternative = {&list[i], path_below(list_path, std::to_string(i))};
     if (!beside.empty()) {
       const Place rest = keep(beside, place.path);
       alternative = keep(joined(rest, resolved(alternative)), alternative.path);
@@ -154,6 +181,9 @@ const std::vector<Place>& SchemaDocument::alternatives(const Place& place,
 
 Json SchemaDocument::joined(const Place& a, const Place& b) {
   const auto fail_join = [&](const std::string& what) { fail(b, "{}", what); };
+  // What both hold is compared each with each.
+  for (const auto& [key, value] : a.schema->items())
+    if (b.schema->contains(key)) budget_.spend(value.size() * b.schema->at(key).size() / 16);
   return join_schemas(*a.schema, *b.schema, fail_join);
 }
 

@@ -39,6 +39,8 @@ class SchemaDocument {
   /// The alternatives of `anyOf` or `oneOf`, each joined with what stands beside it.
   const std::vector<Place>& alternatives(const Place& place, const std::string& keyword);
   static Place member(const Place& place, std::string_view key);
+  /// The path of what stands in it under a key, as far as messages show it.
+  static std::string path_below(const std::string& path, std::string_view key);
   /// A schema that was made, kept as those of the text are.
   Place keep(Json schema, std::string path);
 

@@ -25,10 +25,13 @@ Json as_list(const Json& value) { return value.is_array() ? value : Json::array(
 
 Json shared_types(const Json& a, const Json& b) {
   Json types = Json::array();
+  const auto add = [&](const Json& type) {
+    if (std::ranges::find(types, type) == types.end()) types.push_back(type);
+  };
   for (const Json& x : as_list(a)) {
     for (const Json& y : as_list(b)) {
-      if (x == y || (x == "integer" && y == "number")) types.push_back(x);
-      if (x == "number" && y == "integer") types.push_back(y);
+      if (x == y || (x == "integer" && y == "number")) add(x);
+      if (x == "number" && y == "integer") add(y);
     }
   }
   return types;

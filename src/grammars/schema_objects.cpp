@@ -55,7 +55,7 @@ std::vector<SchemaCompiler::Property> SchemaCompiler::properties_of(const Place&
   const Place all = SchemaDocument::member(place, "properties");
   if (!all.schema->is_object()) document_.fail(place, "'properties' must be an object");
   for (const auto& [name, schema] : all.schema->items())
-    properties.push_back({name, Place{&schema, all.path + "/" + name}, false});
+    properties.push_back({name, Place{&schema, SchemaDocument::path_below(all.path, name)}, false});
   return properties;
 }
 
@@ -196,7 +196,8 @@ SchemaCompiler::ArrayRules SchemaCompiler::array_rules(const Place& place) const
     const Place list = SchemaDocument::member(place, first);
     if (!list.schema->is_array()) document_.fail(place, "'{}' must be a list of schemas", first);
     for (size_t i = 0; i < list.schema->size(); ++i)
-      rules.first.push_back({&(*list.schema)[i], fmt::format("{}/{}", list.path, i)});
+      rules.first.push_back(
+          {&(*list.schema)[i], SchemaDocument::path_below(list.path, std::to_string(i))});
     rules.may_have_others = false;  // unless the schema says so
   }
   if (schema.contains(others)) {

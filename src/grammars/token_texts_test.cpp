@@ -53,8 +53,8 @@ void expect_joined(const text::Tokenizer& tokenizer) {
       fits &= !text.empty() && !(ids.empty() && tokens.differs_first[static_cast<size_t>(id)]);
       ids.push_back(id);
       joined += text;
-      // A grammar lets no character be broken, as one that begins before the last has ended.
     }
+    // No grammar lets a character begin before the last one is whole.
     if (!fits || characters::find_invalid_utf8(joined) != std::string::npos) continue;
     ++compared;
     EXPECT_EQ(tokenizer.decode(ids), joined);
