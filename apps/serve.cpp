@@ -138,12 +138,11 @@ int run_serve(ServeOptions o, bool json) {
         serve::parse_api_keys(read_file(o.api_key_file, 1 << 20), o.api_key_file);
   o.server.service.version = kVersion;
   const int ranks = model_options(o.checkpoint, source).layout.num_ranks();
-  serve::EngineLoop loop(
-      {.generator = {.limits = limits_of(o), .blocks = plan.blocks},
-       .writes = model.writes,
-       .most_queued = o.max_queue >= 0 ? o.max_queue : 4 * o.max_batch,
-       .pooling = pooling_of(o.pooling),
-       .followers = ranks - 1});
+  serve::EngineLoop loop({.generator = {.limits = limits_of(o), .blocks = plan.blocks},
+                          .writes = model.writes,
+                          .most_queued = o.max_queue >= 0 ? o.max_queue : 4 * o.max_batch,
+                          .pooling = pooling_of(o.pooling),
+                          .followers = ranks - 1});
   serve::Server server(o.server);  // after what it uses until it ends
   model.most_sequences = loop.most_sequences();
   on_model_ranks(o.checkpoint, source, "", [&](const ModelRank& rank) {
