@@ -22,9 +22,6 @@ from program import ENDLESS, LONGEST_PATH, PATIENCE, PROGRAM, RoadTest, ended, p
 
 ROOT = os.geteuid() == 0
 
-# These tests may themselves be started with nohup, which what they start would inherit.
-signal.signal(signal.SIGHUP, signal.SIG_DFL)
-
 
 def is_saving(folder):
     """A save has begun its first file. Folders come and go while this looks."""
