@@ -19,9 +19,10 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 // In rising order of the reference writer's alignment rank.
-constexpr std::array<std::pair<DType, std::string_view>, 10> kTypes{{{DType::u8, "U8"},
+constexpr std::array<std::pair<DType, std::string_view>, 11> kTypes{{{DType::u8, "U8"},
                                                                      {DType::f8_e5m2, "F8_E5M2"},
                                                                      {DType::f8_e4m3, "F8_E4M3"},
+                                                                     {DType::f8_e8m0, "F8_E8M0"},
                                                                      {DType::u16, "U16"},
                                                                      {DType::f16, "F16"},
                                                                      {DType::bf16, "BF16"},
@@ -31,12 +32,11 @@ constexpr std::array<std::pair<DType, std::string_view>, 10> kTypes{{{DType::u8,
                                                                      {DType::i64, "I64"}}};
 
 /// Bits of the format's other types; those of 4 and 6 bits must fill whole bytes.
-constexpr std::array<std::pair<std::string_view, int64_t>, 12> kOtherTypes{{{"BOOL", 8},
+constexpr std::array<std::pair<std::string_view, int64_t>, 11> kOtherTypes{{{"BOOL", 8},
                                                                             {"F4", 4},
                                                                             {"F6_E2M3", 6},
                                                                             {"F6_E3M2", 6},
                                                                             {"I8", 8},
-                                                                            {"F8_E8M0", 8},
                                                                             {"F8_E4M3FNUZ", 8},
                                                                             {"F8_E5M2FNUZ", 8},
                                                                             {"I16", 16},

@@ -170,5 +170,31 @@ TEST_F(Safetensors, written_bytes_are_the_reference_writers) {
   EXPECT_EQ(written.tensors.at("z").hash, file_hash(std::as_bytes(std::span("1234", 4))));
 }
 
+// The rank of the reference writer among types of one size: F8_E8M0, F8_E4M3, F8_E5M2, U8.
+TEST_F(Safetensors, types_of_8_bits_and_f16_are_written_and_read) {
+  const auto bytes = [](std::string text) {
+    return [text = std::move(text)](TensorContent::Sink sink) {
+      sink(std::as_bytes(std::span(text)));
+    };
+  };
+  const std::vector<TensorContent> tensors = {
+      {"a", DType::u8, Shape{2}, bytes("uu")},      {"b", DType::f8_e5m2, Shape{2}, bytes("55")},
+      {"c", DType::f8_e4m3, Shape{2}, bytes("44")}, {"d", DType::f8_e8m0, Shape{2}, bytes("88")},
+      {"e", DType::f16, Shape{1}, bytes("hh")},
+  };
+  write_safetensors(path(), tensors);
+  const std::string content = read_file(path());
+  EXPECT_TRUE(content.ends_with("hh884455uu")) << content;
+  EXPECT_THAT(content, HasSubstr(R"("d":{"dtype":"F8_E8M0","shape":[2],"data_offsets":[2,4]})"));
+  EXPECT_THAT(content, HasSubstr(R"("c":{"dtype":"F8_E4M3","shape":[2],"data_offsets":[4,6]})"));
+  EXPECT_THAT(content, HasSubstr(R"("b":{"dtype":"F8_E5M2","shape":[2],"data_offsets":[6,8]})"));
+  const SafetensorsFile file(path());
+  for (const TensorContent& tensor : tensors) {
+    ASSERT_NE(file.find(tensor.name), nullptr);
+    EXPECT_EQ(file.find(tensor.name)->dtype, tensor.dtype);
+    EXPECT_EQ(file.find(tensor.name)->shape, tensor.shape);
+  }
+}
+
 }  // namespace
 }  // namespace megalith::checkpoint

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tensor/dtype.h"
 
+#include <algorithm>
 #include <array>
 #include <cmath>
 #include <utility>
@@ -8,12 +9,13 @@
 namespace megalith {
 namespace {
 
-constexpr std::array<std::pair<DType, std::string_view>, 11> kNames{{{DType::f64, "f64"},
+constexpr std::array<std::pair<DType, std::string_view>, 12> kNames{{{DType::f64, "f64"},
                                                                      {DType::f32, "f32"},
                                                                      {DType::f16, "f16"},
                                                                      {DType::bf16, "bf16"},
                                                                      {DType::f8_e4m3, "f8_e4m3"},
                                                                      {DType::f8_e5m2, "f8_e5m2"},
+                                                                     {DType::f8_e8m0, "f8_e8m0"},
                                                                      {DType::i64, "i64"},
                                                                      {DType::i32, "i32"},
                                                                      {DType::u16, "u16"},
@@ -86,6 +88,11 @@ float to_f32(f8_e5m2_t x) {
   return widen(x.bits, 5, 2);
 }
 
+float to_f32(f8_e8m0_t x) {
+  if (x.bits == 0xff) return std::bit_cast<float>(0x7fc00000u);
+  return x.bits == 0 ? 0x1p-127f : std::bit_cast<float>(static_cast<uint32_t>(x.bits) << 23);
+}
+
 f16_t to_f16(float x) {
   const uint16_t sign = std::signbit(x) ? 0x8000u : 0u;
   if (std::isnan(x)) return {static_cast<uint16_t>(sign | 0x7e00u)};
@@ -93,18 +100,38 @@ f16_t to_f16(float x) {
   return {static_cast<uint16_t>(sign | std::min(narrow_magnitude(x, 5, 10), 0x7c00u))};
 }
 
-f8_e4m3_t to_f8_e4m3(float x) {
+f8_e4m3_t to_f8_e4m3(float x, Overflow overflow) {
+  constexpr uint32_t kNan = 0x7f, kLargest = 0x7e;  // no infinity
   const uint8_t sign = std::signbit(x) ? 0x80u : 0u;
-  if (std::isnan(x)) return {static_cast<uint8_t>(sign | 0x7fu)};
-  if (std::fabs(x) > 448.0f) return {static_cast<uint8_t>(sign | 0x7eu)};
-  return {static_cast<uint8_t>(sign | std::min(narrow_magnitude(x, 4, 3), 0x7eu))};
+  if (std::isnan(x)) return {static_cast<uint8_t>(sign | kNan)};
+  const uint32_t code = std::isinf(x) ? kNan : narrow_magnitude(x, 4, 3);
+  return {static_cast<uint8_t>(sign |
+                               std::min(code, overflow == Overflow::saturate ? kLargest : kNan))};
 }
 
-f8_e5m2_t to_f8_e5m2(float x) {
+f8_e5m2_t to_f8_e5m2(float x, Overflow overflow) {
+  constexpr uint32_t kNan = 0x7f, kInfinity = 0x7c, kLargest = 0x7b;
   const uint8_t sign = std::signbit(x) ? 0x80u : 0u;
-  if (std::isnan(x)) return {static_cast<uint8_t>(sign | 0x7fu)};
-  if (std::fabs(x) > 57344.0f) return {static_cast<uint8_t>(sign | 0x7bu)};
-  return {static_cast<uint8_t>(sign | std::min(narrow_magnitude(x, 5, 2), 0x7bu))};
+  if (std::isnan(x)) return {static_cast<uint8_t>(sign | kNan)};
+  const uint32_t code = std::isinf(x) ? kInfinity : narrow_magnitude(x, 5, 2);
+  return {static_cast<uint8_t>(
+      sign | std::min(code, overflow == Overflow::saturate ? kLargest : kInfinity))};
+}
+
+f8_e8m0_t to_f8_e8m0(float x) {
+  const uint32_t magnitude = std::bit_cast<uint32_t>(x) & 0x7fffffffu;
+  if (magnitude >= 0x7f800000u) return {0xff};
+  // Half a binade more carries into the exponent. The least binade reaches down to 0, and there
+  // halfway goes down (2^-127 is itself the middle of the denormals).
+  const uint32_t half = magnitude < 0x800000u ? 0x3fffffu : 0x400000u;
+  return {static_cast<uint8_t>((magnitude + half) >> 23)};
+}
+
+f8_e8m0_t to_f8_e8m0_up(float x) {
+  if (std::isnan(x)) return {0xff};
+  const uint32_t bits = std::bit_cast<uint32_t>(x);
+  if (x <= 0x1p-127f) return {0};
+  return {static_cast<uint8_t>(std::min((bits + 0x7fffffu) >> 23, 0xfeu))};
 }
 
 }  // namespace megalith

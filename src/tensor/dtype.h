@@ -10,7 +10,20 @@
 
 namespace megalith {
 
-enum class DType : uint8_t { f64, f32, f16, bf16, f8_e4m3, f8_e5m2, i64, i32, u16, u8, i8 };
+enum class DType : uint8_t {
+  f64,
+  f32,
+  f16,
+  bf16,
+  f8_e4m3,
+  f8_e5m2,
+  f8_e8m0,
+  i64,
+  i32,
+  u16,
+  u8,
+  i8
+};
 
 /// Bytes of one element.
 constexpr int64_t bytes_of(DType dtype) {
@@ -27,6 +40,7 @@ constexpr int64_t bytes_of(DType dtype) {
       return 2;
     case DType::f8_e4m3:
     case DType::f8_e5m2:
+    case DType::f8_e8m0:
     case DType::u8:
     case DType::i8:
       return 1;
@@ -53,6 +67,10 @@ struct f8_e4m3_t {
 struct f8_e5m2_t {
   uint8_t bits = 0;
 };
+/// A power of two and nothing else, 2^(bits - 127); 255 is NaN. No sign, no zero.
+struct f8_e8m0_t {
+  uint8_t bits = 0;
+};
 
 constexpr float to_f32(float x) { return x; }
 constexpr float to_f32(bf16_t x) {
@@ -61,6 +79,7 @@ constexpr float to_f32(bf16_t x) {
 float to_f32(f16_t x);
 float to_f32(f8_e4m3_t x);
 float to_f32(f8_e5m2_t x);
+float to_f32(f8_e8m0_t x);
 
 /// Round to nearest even; NaN stays NaN (quiet), overflow goes to infinity.
 constexpr bf16_t to_bf16(float x) {
@@ -69,10 +88,35 @@ constexpr bf16_t to_bf16(float x) {
   return {static_cast<uint16_t>((bits + 0x7fffu + ((bits >> 16) & 1u)) >> 16)};
 }
 f16_t to_f16(float x);
-/// Saturating, as FP8 casts in deep learning are (values beyond the largest finite one become it;
-/// Micikevicius et al. 2022, section 3); NaN stays NaN.
-f8_e4m3_t to_f8_e4m3(float x);
-f8_e5m2_t to_f8_e5m2(float x);
+/// What a conversion to 8 bits makes of a number that rounds beyond the largest finite one.
+///   saturate    the largest finite one, of infinity too: `cvt.satfinite` of NVIDIA's GPUs, which
+///               Transformer Engine's casts are (Micikevicius et al. 2022, section 3)
+///   nonfinite   what the format has for it: infinity in e5m2, as PyTorch's cast; NaN in e4m3, as
+///               PyTorch 2.11's cast to float8_e4m3fn (that of 2.15 saturates, infinity too)
+enum class Overflow : uint8_t { saturate, nonfinite };
+/// NaN stays NaN with its sign.
+f8_e4m3_t to_f8_e4m3(float x, Overflow overflow = Overflow::saturate);
+f8_e5m2_t to_f8_e5m2(float x, Overflow overflow = Overflow::saturate);
+/// The power of two nearest to |x|, the upper one halfway, as PyTorch's cast to float8_e8m0fnu:
+/// infinity and NaN are NaN, 2^127 1.5 and more too; below 2^-127 1.5 it is 2^-127, of 0 too.
+f8_e8m0_t to_f8_e8m0(float x);
+/// The least power of two that is not below x >= 0, at most 2^127 (so of infinity), at least
+/// 2^-127; NaN stays NaN. `cvt.rp.satfinite`, by which Transformer Engine makes scales of blocks.
+f8_e8m0_t to_f8_e8m0_up(float x);
+
+/// The largest finite number of a type of 16 or 8 bits with a sign.
+constexpr float largest_finite(DType dtype) {
+  switch (dtype) {
+    case DType::f16:
+      return 65504.0f;
+    case DType::f8_e4m3:
+      return 448.0f;
+    case DType::f8_e5m2:
+      return 57344.0f;
+    default:
+      return std::bit_cast<float>(dtype == DType::bf16 ? 0x7f7f0000u : 0x7f7fffffu);
+  }
+}
 
 /// The DType of a C++ type.
 template <typename T>
@@ -100,6 +144,10 @@ struct dtype_of_type<f8_e4m3_t> {
 template <>
 struct dtype_of_type<f8_e5m2_t> {
   static constexpr DType value = DType::f8_e5m2;
+};
+template <>
+struct dtype_of_type<f8_e8m0_t> {
+  static constexpr DType value = DType::f8_e8m0;
 };
 template <>
 struct dtype_of_type<int64_t> {

@@ -62,18 +62,61 @@ TEST(DType, NarrowingTiesGoToEven) {
   }
 }
 
-TEST(DType, Fp8SaturatesAndKnowsItsLargest) {
-  EXPECT_EQ(to_f32(to_f8_e4m3(1e30f)), 448.0f);
-  EXPECT_EQ(to_f32(to_f8_e4m3(-std::numeric_limits<float>::infinity())), -448.0f);
-  EXPECT_EQ(to_f32(to_f8_e5m2(1e30f)), 57344.0f);
-  EXPECT_TRUE(std::isnan(to_f32(to_f8_e4m3(std::nanf("")))));
-  EXPECT_TRUE(std::isnan(to_f32(to_f8_e5m2(std::nanf("")))));
+TEST(DType, NumbersBeyondTheRangeOf8BitsSaturateOrAreNotFinite) {
+  constexpr float kInfinity = std::numeric_limits<float>::infinity();
+  const auto e4m3 = [](float x, Overflow overflow) { return to_f8_e4m3(x, overflow).bits; };
+  const auto e5m2 = [](float x, Overflow overflow) { return to_f8_e5m2(x, overflow).bits; };
+  // 464 is the middle between 448 and what would be the next number, 480.
+  EXPECT_EQ(e4m3(464, Overflow::nonfinite), 0x7e);
+  EXPECT_EQ(e4m3(std::nextafter(464.0f, 500.0f), Overflow::nonfinite), 0x7f);
+  EXPECT_EQ(e4m3(-kInfinity, Overflow::nonfinite), 0xff);
+  // 61440 is the middle between 57344 and 65536, and 57344's code is odd.
+  EXPECT_EQ(e5m2(std::nextafter(61440.0f, 0.0f), Overflow::nonfinite), 0x7b);
+  EXPECT_EQ(e5m2(61440, Overflow::nonfinite), 0x7c);
+  EXPECT_EQ(e5m2(-kInfinity, Overflow::nonfinite), 0xfc);
+  for (const float x : {500.0f, 1e30f, kInfinity}) {
+    EXPECT_EQ(e4m3(x, Overflow::saturate), 0x7e);
+    EXPECT_EQ(e4m3(-x, Overflow::saturate), 0xfe);
+  }
+  for (const float x : {61440.0f, 1e30f, kInfinity}) {
+    EXPECT_EQ(e5m2(x, Overflow::saturate), 0x7b);
+    EXPECT_EQ(e5m2(-x, Overflow::saturate), 0xfb);
+  }
+  for (const Overflow overflow : {Overflow::saturate, Overflow::nonfinite}) {
+    EXPECT_EQ(e4m3(std::nanf(""), overflow), 0x7f);
+    EXPECT_EQ(e5m2(-std::nanf(""), overflow), 0xff);
+  }
+  EXPECT_EQ(to_f32(to_f8_e4m3(1e30f)), largest_finite(DType::f8_e4m3));
+  EXPECT_EQ(to_f32(to_f8_e5m2(1e30f)), largest_finite(DType::f8_e5m2));
+  EXPECT_EQ(to_f32(f16_t{0x7bff}), largest_finite(DType::f16));
+  EXPECT_EQ(to_f32(bf16_t{0x7f7f}), largest_finite(DType::bf16));
+}
+
+TEST(DType, AnExponentIsTheNearestPowerOrTheNextOneUp) {
+  for (uint32_t bits = 0; bits < 0xff; ++bits) {
+    const auto code = static_cast<uint8_t>(bits);
+    const float power = to_f32(f8_e8m0_t{code});
+    EXPECT_EQ(power, std::ldexp(1.0f, static_cast<int>(bits) - 127));
+    EXPECT_EQ(to_f8_e8m0(power).bits, code);
+    EXPECT_EQ(to_f8_e8m0(-power).bits, code);  // no sign
+    EXPECT_EQ(to_f8_e8m0_up(power).bits, code);
+    EXPECT_EQ(to_f8_e8m0_up(std::nextafter(power, 1e38f)).bits, std::min(bits + 1, 0xfeu));
+    if (bits == 0 || bits == 0xfe) continue;
+    EXPECT_EQ(to_f8_e8m0(1.5f * power).bits, bits + 1);  // halfway goes up
+    EXPECT_EQ(to_f8_e8m0(std::nextafter(1.5f * power, 0.0f)).bits, code);
+  }
+  EXPECT_EQ(to_f8_e8m0(std::numeric_limits<float>::max()).bits, 0xff);
+  EXPECT_EQ(to_f8_e8m0(0).bits, 0);
+  EXPECT_EQ(to_f8_e8m0_up(0).bits, 0);
+  EXPECT_EQ(to_f8_e8m0_up(std::numeric_limits<float>::infinity()).bits, 0xfe);
+  EXPECT_EQ(to_f8_e8m0_up(std::nanf("")).bits, 0xff);
+  EXPECT_TRUE(std::isnan(to_f32(f8_e8m0_t{0xff})));
 }
 
 TEST(DType, NamesGoBothWays) {
   for (const DType dtype :
-       {DType::f64, DType::f32, DType::f16, DType::bf16, DType::f8_e4m3, DType::f8_e5m2, DType::i64,
-        DType::i32, DType::u16, DType::u8, DType::i8}) {
+       {DType::f64, DType::f32, DType::f16, DType::bf16, DType::f8_e4m3, DType::f8_e5m2,
+        DType::f8_e8m0, DType::i64, DType::i32, DType::u16, DType::u8, DType::i8}) {
     EXPECT_EQ(dtype_from_name(name_of(dtype)), dtype);
   }
   EXPECT_FALSE(dtype_from_name("float"));

@@ -36,6 +36,12 @@ inline double read_double(ConstView x, int64_t row, int64_t column) {
       return static_cast<double>(to_f32(x.as<bf16_t>()[i]));
     case DType::f16:
       return static_cast<double>(to_f32(x.as<f16_t>()[i]));
+    case DType::f8_e4m3:
+      return static_cast<double>(to_f32(x.as<f8_e4m3_t>()[i]));
+    case DType::f8_e5m2:
+      return static_cast<double>(to_f32(x.as<f8_e5m2_t>()[i]));
+    case DType::f8_e8m0:
+      return static_cast<double>(to_f32(x.as<f8_e8m0_t>()[i]));
     case DType::i8:
       return x.as<int8_t>()[i];
     case DType::i32:
@@ -62,6 +68,15 @@ inline void write_double(View y, int64_t row, int64_t column, double value) {
       break;
     case DType::f16:
       y.as<f16_t>()[i] = to_f16(round_to_odd(value));
+      break;
+    case DType::f8_e4m3:
+      y.as<f8_e4m3_t>()[i] = to_f8_e4m3(round_to_odd(value));
+      break;
+    case DType::f8_e5m2:
+      y.as<f8_e5m2_t>()[i] = to_f8_e5m2(round_to_odd(value));
+      break;
+    case DType::f8_e8m0:
+      y.as<f8_e8m0_t>()[i] = to_f8_e8m0(round_to_odd(value));
       break;
     case DType::i8:
       y.as<int8_t>()[i] = static_cast<int8_t>(value);
