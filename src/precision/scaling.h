@@ -1,0 +1,105 @@
+// SPDX-License-Identifier: Apache-2.0
+// The scales of tensors that are kept in 8 bits: one object for four policies, by the rules of
+// Transformer Engine (common/recipe/__init__.py).
+//   delayed   a scale per tensor, from the magnitudes of earlier steps (DelayedScaling)
+//   current   a scale per tensor, from its own magnitude (Float8CurrentScaling)
+//   block     a scale per 128 elements along the sum, of weights per 128 x 128; powers of two
+//             (Float8BlockScaling)
+//   mx        an exponent per 32 elements along the sum (MXFP8BlockScaling)
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "device/device.h"
+#include "kernels/exec.h"
+#include "kernels/narrow/scale_update.h"
+
+namespace megalith::precision {
+
+enum class ScalingPolicy : uint8_t { delayed, current, block, mx };
+/// The codes of operands: all e4m3, or hybrid, where output gradients are e5m2.
+enum class Fp8Format : uint8_t { e4m3, hybrid };
+/// Which operand of its product a tensor is.
+enum class Operand : uint8_t { input, weight, output_gradient };
+/// What a product sums over: the columns of a [T, C] tensor, or its rows.
+enum class Along : uint8_t { columns, rows };
+
+struct ScalingOptions {
+  ScalingPolicy policy = ScalingPolicy::delayed;
+  Fp8Format format = Fp8Format::hybrid;
+  int64_t history = 1024;  // delayed: steps, at least 1
+  kernels::AmaxChoice choice = kernels::AmaxChoice::max;
+  int margin = 0;             // delayed: scales are 2^-margin of what would fill the range
+  bool power_of_two = false;  // of scales; mx has no others
+  float epsilon = 0;          // current and block: a magnitude counts as at least this
+
+  /// A policy with its defaults: block and mx have e4m3 throughout, block powers of two.
+  static ScalingOptions of(ScalingPolicy policy);
+};
+
+class Scaling {
+ public:
+  /// All tensors of one operand kind of a model, by logical name, in the order of declaration.
+  /// Takes memory for their state (class optimizer): magnitudes 0, scales 1. InternalError if the
+  /// options make no sense.
+  Scaling(device::Device& device, const ScalingOptions& options, Operand operand,
+          std::vector<std::string> names);
+
+  const ScalingOptions& options() const { return options_; }
+  const std::vector<std::string>& names() const { return names_; }
+  DType code_type() const;
+  bool scales_tensors() const {
+    return options_.policy == ScalingPolicy::delayed || options_.policy == ScalingPolicy::current;
+  }
+  /// The type and shape of what multiplies the codes of a [T, C] tensor: f32 [1], or one for each
+  /// block.
+  DType scale_type() const;
+  Shape scale_shape(const Shape& shape, Along along) const;
+
+  /// current: finds the magnitude of x, [1], which the caller reduces to its maximum over the ranks
+  /// that hold parts of the tensor before quantize(). Other policies: nothing to do, absent.
+  View measure(kernels::Exec& exec, size_t index, ConstView x);
+
+  /// codes = x quantised by the policy, [T, C]; `scales` receives what multiplies them, as
+  /// scale_shape() says. Optional, where tensors have one scale: `transposed`, the codes as [C, T],
+  /// and `counts` (kernels::Quantize). All overwritten, counts added to. Local; ready as of a later
+  /// ticket.
+  struct Destination {
+    View codes;
+    View scales;
+    View transposed = {};
+    View counts = {};
+  };
+  /// Whether the magnitude of x joins those of this step. Not in a recomputed pass.
+  enum class Record : uint8_t { amax, nothing };
+  void quantize(kernels::Exec& exec, size_t index, ConstView x, const Destination& to,
+                Record record = Record::amax, Along along = Along::columns);
+
+  /// delayed: the magnitudes of this step, f32 [N], to be reduced to their maximum over all ranks
+  /// that hold parts of these tensors before update(). Absent with other policies.
+  View staged() const;
+  /// Ends a step: rolls the histories and makes the next scales. delayed; else nothing to do.
+  void update(kernels::Exec& exec);
+
+  /// What a checkpoint must hold, the same on every rank: magnitudes f32 [history, N] and scales
+  /// f32 [N]. Absent with policies other than delayed, which keep nothing.
+  View history() const { return history_HN_.view; }
+  View scale() const { return scale_N_.view; }
+  /// After both were read into their places on the host: makes what follows from them.
+  /// IntegrityError naming the first tensor whose scale is not a positive number, or whose history
+  /// has a negative number or NaN.
+  void restored();
+
+ private:
+  void quantize_blocks(kernels::Exec& exec, ConstView x, const Destination& to, Along along) const;
+
+  ScalingOptions options_;
+  Operand operand_;
+  std::vector<std::string> names_;
+  device::Tensor history_HN_, scale_N_, scale_inverse_N_;  // delayed
+  device::Tensor amax_N_, factor_;                         // current
+};
+
+}  // namespace megalith::precision
