@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Reads what tools/make_reference.py wrote, as doubles.
+// Reads what tools/make_reference.py and tests/oracle/narrow_golden.py wrote, as doubles.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -15,8 +15,8 @@ namespace megalith::golden {
 
 class ReferenceFile {
  public:
-  explicit ReferenceFile(const std::string& name)
-      : file_(std::filesystem::path(MEGA_SOURCE_DIR) / "tests/golden/pytorch" /
+  explicit ReferenceFile(const std::string& name, std::string_view folder = "pytorch")
+      : file_(std::filesystem::path(MEGA_SOURCE_DIR) / "tests/golden" / folder /
               (name + ".safetensors")) {}
 
   /// Row major; throws when there is no such tensor.
@@ -27,6 +27,10 @@ class ReferenceFile {
     std::vector<double> values(count);
     if (entry->dtype == DType::f64) {
       file_.read(*entry, 0, entry->bytes, values.data());
+    } else if (entry->dtype == DType::u8) {
+      std::vector<uint8_t> narrow(count);
+      file_.read(*entry, 0, entry->bytes, narrow.data());
+      values.assign(narrow.begin(), narrow.end());
     } else {
       std::vector<float> narrow(count);
       file_.read(*entry, 0, entry->bytes, narrow.data());
