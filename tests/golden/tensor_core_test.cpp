@@ -8,6 +8,7 @@
 #include <fmt/format.h>
 
 #include "golden/reference_file.h"
+#include "kernels/narrow/scaled_product.h"
 
 namespace megalith::golden {
 namespace {
@@ -94,6 +95,62 @@ TEST(TensorCore, ProductsOfCublasAreChainsOfInstructions) {
           core_dot(a, fa.operand, b, fb.operand, fa.how, p.fast ? 0 : kHopperPromote);
       ASSERT_TRUE(are_same(ours, static_cast<float>(expected[row])))
           << fa.name << " x " << fb.name << ", " << p.length << ", row " << row;
+    }
+  }
+}
+
+/// Rows of codes as core_values() makes them.
+std::vector<uint8_t> core_codes(const CoreFormat& f, uint64_t seed, uint64_t count) {
+  std::vector<uint8_t> codes(count);
+  for (uint64_t i = 0; i < count; ++i) {
+    codes[i] = static_cast<uint8_t>(core_code(f, 1, seed, i));
+  }
+  return codes;
+}
+
+struct ScaledCase {
+  int a, b;
+  uint64_t seed;
+};
+constexpr ScaledCase kScaledCases[] = {{0, 0, 100006}, {0, 1, 100072}, {1, 0, 100138}};
+
+// 16 x 64 results of 128 products, times the scales 0.3 and 0.7, in f32 and in bf16.
+TEST(TensorCore, ScaledProductsHaveTheBitsOfCublas) {
+  const ReferenceFile file("tensor_core", "narrow");
+  constexpr int64_t kM = 16, kN = 64, kK = 128;
+  const auto device = device::make_cpu_device(2);
+  kernels::Exec exec(*device);
+  float a_scale = 0.3f, b_scale = 0.7f;
+  const auto view_of = [](auto& values, DType dtype, const Shape& shape) {
+    return View(reinterpret_cast<std::byte*>(values.data()), dtype, shape);
+  };
+  for (const ScaledCase& c : kScaledCases) {
+    const CoreFormat &fa = kCoreFormats[c.a], &fb = kCoreFormats[c.b];
+    std::vector<uint8_t> a = core_codes(fa, c.seed, kM * kK);
+    std::vector<uint8_t> b = core_codes(fb, c.seed + 1, kN * kK);
+    for (const bool fast : {true, false}) {
+      for (const DType y_type : {DType::f32, DType::bf16}) {
+        std::vector<std::byte> y(static_cast<size_t>(kM * kN * bytes_of(y_type)));
+        const View y_MN(y.data(), y_type, Shape{kM, kN});
+        kernels::scaled_product(
+            exec, {.a_MK = view_of(a, *dtype_from_name(fmt::format("f8_{}", fa.name)), {kM, kK}),
+                   .b_NK = view_of(b, *dtype_from_name(fmt::format("f8_{}", fb.name)), {kN, kK}),
+                   .a_scale = View(reinterpret_cast<std::byte*>(&a_scale), DType::f32, Shape{1}),
+                   .b_scale = View(reinterpret_cast<std::byte*>(&b_scale), DType::f32, Shape{1}),
+                   .y_MN = y_MN,
+                   .accumulate =
+                       fast ? kernels::Accumulate::hopper : kernels::Accumulate::hopper_promoted});
+        const std::string name =
+            fmt::format("cublas.{}.{}.128.{}.{}", fa.name, fb.name, fast ? "fast" : "exact",
+                        y_type == DType::f32 ? "scaled" : "bf16");
+        const std::vector<double> expected = file.read(name);
+        for (int64_t i = 0; i < kM * kN; ++i) {
+          const float ours =
+              y_type == DType::f32 ? y_MN.as<float>()[i] : to_f32(y_MN.as<bf16_t>()[i]);
+          ASSERT_EQ(static_cast<double>(ours), expected[static_cast<size_t>(i)])
+              << name << " " << i;
+        }
+      }
     }
   }
 }
