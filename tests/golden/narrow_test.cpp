@@ -8,6 +8,7 @@
 #include "base/file.h"
 #include "golden/reference_file.h"
 #include "kernels/narrow/convert.h"
+#include "kernels/narrow/loss_scale.h"
 #include "precision/scaling.h"
 
 namespace megalith::golden {
@@ -145,6 +146,26 @@ TEST(Narrow, DelayedScalingIsThatOfAnIndependentProgram) {
     }
     EXPECT_EQ(host_values(*device, scaling.history()), file.read(std::string(c.name) + ".history"));
   }
+}
+
+TEST(Narrow, LossScaleFollowsGradScaler) {
+  const ReferenceFile file("loss_scale", "narrow");
+  const std::vector<double> finite = file.read("finite"), scales = file.read("scales");
+  const auto device = device::make_cpu_device(1);
+  kernels::Exec exec(*device);
+  float scale = 65536;
+  int32_t steps[2] = {0, 1}, now = 0;
+  kernels::UpdateLossScale rules = {
+      .finite = View(reinterpret_cast<std::byte*>(&now), DType::i32, Shape{1}),
+      .scale = View(reinterpret_cast<std::byte*>(&scale), DType::f32, Shape{1}),
+      .steps = View(reinterpret_cast<std::byte*>(steps), DType::i32, Shape{2}),
+      .interval = 7};
+  for (size_t step = 0; step < finite.size(); ++step) {
+    now = static_cast<int32_t>(finite[step]);
+    kernels::update_loss_scale(exec, rules);
+    ASSERT_EQ(static_cast<double>(scale), scales[step]) << step;
+  }
+  EXPECT_EQ(finite.size(), 400U);
 }
 
 }  // namespace

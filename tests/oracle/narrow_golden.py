@@ -4,6 +4,7 @@
 
 conversions.safetensors: SHA-256 of the codes that torch gives (of e4m3 beyond its range: gave, in 2.11) for all bf16, and
 for 2^24 f32 that share out all bit patterns. delayed_scaling.safetensors: 50 steps of scaling_rules.py.
+loss_scale.safetensors: 400 steps of torch.amp.GradScaler's update, with long runs of good and of bad ones.
 
     narrow_golden.py [--check]
 """
@@ -106,12 +107,26 @@ def delayed_scaling():
     return tensors
 
 
+def loss_scale():
+    """torch.amp.GradScaler's own update: [steps] whether all gradients were finite, and the scale after each."""
+    rng = np.random.default_rng(9)
+    finite = (rng.random(400) > 0.06).astype(np.uint8)
+    finite[100:140], finite[200:260] = 0, 1
+    scale, good = torch.full((1,), 65536.0), torch.zeros(1, dtype=torch.int32)
+    scales = []
+    for step in finite:
+        torch._amp_update_scale_(scale, good, torch.tensor([float(step == 0)]), 2.0, 0.5, 7)
+        scales.append(scale.item())
+    return {"finite": finite, "scales": np.array(scales, np.float32)}
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--check", action="store_true", help="compare with the files instead of writing them")
     arguments = parser.parse_args()
     wrong = 0
-    for name, tensors in (("conversions", conversions()), ("delayed_scaling", delayed_scaling())):
+    for name, tensors in (("conversions", conversions()), ("delayed_scaling", delayed_scaling()),
+                          ("loss_scale", loss_scale())):
         content = safetensors.numpy.save({k: np.ascontiguousarray(v) for k, v in tensors.items()})
         path = FOLDER / f"{name}.safetensors"
         if not arguments.check:
