@@ -7,6 +7,7 @@
 #include "kernels/narrow/convert.h"
 #include "kernels/narrow/quantize.h"
 #include "kernels/narrow/quantize_blocks.h"
+#include "kernels/narrow/scaled_product.h"
 
 namespace megalith::kernels {
 namespace {
@@ -98,6 +99,23 @@ BENCHMARK(quantize_in_blocks<128, 128, DType::f32>)->Apply(sizes);
 BENCHMARK(quantize_in_blocks<128, 1, DType::f32>)->Apply(sizes);
 BENCHMARK(quantize_in_blocks<1, 32, DType::f8_e8m0>)->Apply(sizes);
 BENCHMARK(quantize_in_blocks<32, 1, DType::f8_e8m0>)->Apply(sizes);
+
+/// [512, 768] by [768, 768] codes; items are products.
+template <Accumulate kHow>
+void product_of_codes(benchmark::State& state) {
+  constexpr int64_t kM = 512, kN = 768, kK = 768;
+  Bench bench;
+  const auto a = codes(bench, DType::f8_e4m3, {kM, kK}), b = codes(bench, DType::f8_e4m3, {kN, kK});
+  const auto scale = bench.tensor(DType::f32, {1});
+  const auto y = bench.tensor(DType::f32, {kM, kN});
+  bench.run(state, a.view.bytes() + b.view.bytes() + y.view.bytes(), [&](Exec& exec) {
+    scaled_product(exec, {a, b, scale, scale, y, kHow});
+  });
+  state.SetItemsProcessed(state.iterations() * kM * kN * kK);
+}
+BENCHMARK(product_of_codes<Accumulate::exact>);
+BENCHMARK(product_of_codes<Accumulate::hopper>);
+BENCHMARK(product_of_codes<Accumulate::hopper_promoted>);
 
 }  // namespace
 }  // namespace megalith::kernels

@@ -1,50 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "kernels/narrow/scaled_product.h"
 
-#include <vector>
-
 #include "kernels/elementary/run_chosen.h"
 #include "kernels/elementwise/pointwise.h"
 #include "kernels/matmul/linear.h"
 #include "kernels/narrow/convert.h"
-#include "kernels/narrow/narrow_access.h"
+#include "kernels/narrow/core_product.h"
 #include "math/tensor_core.h"
 
 namespace megalith::kernels {
 namespace {
 
-struct CoreProduct {
-  ConstView a_MK, b_NK;
-  View sum_MN;
-  int64_t promote;
-};
-
-CoreOperand operand_of(DType dtype) { return dtype == DType::f8_e4m3 ? kCoreE4m3 : kCoreE5m2; }
-
-std::vector<float> widened_row(const ConstView& codes, int64_t row) {
-  std::vector<float> values(static_cast<size_t>(codes.size(1)));
-  for (int64_t k = 0; k < codes.size(1); ++k) {
-    values[static_cast<size_t>(k)] = read_float(codes, row, k);
-  }
-  return values;
-}
-
-void core_product(Exec& exec, const CoreProduct& a) {
-  std::vector<std::vector<float>> b_rows;
-  for (int64_t n = 0; n < a.b_NK.size(0); ++n) b_rows.push_back(widened_row(a.b_NK, n));
-  exec.device.pool().for_range(a.a_MK.size(0), 1, [&](Range range, int) {
-    for (int64_t m = range.begin; m < range.end; ++m) {
-      const std::vector<float> row = widened_row(a.a_MK, m);
-      for (size_t n = 0; n < b_rows.size(); ++n) {
-        a.sum_MN.row<float>(m)[n] = core_dot(row, operand_of(a.a_MK.dtype()), b_rows[n],
-                                             operand_of(a.b_NK.dtype()), kHopper8, a.promote);
-      }
-    }
-  });
-}
-
 constexpr Implementation<CoreProduct> kCoreProduct[] = {
-    {"reference", [](const Exec&, const CoreProduct&) { return std::string_view(); }, core_product},
+    {"simd", [](const Exec&, const CoreProduct&) { return std::string_view(); }, core_product_simd,
+     core_product_scratch},
+    {"reference", [](const Exec&, const CoreProduct&) { return std::string_view(); },
+     core_product_reference},
 };
 
 /// The sums of the products, [M, N] f32.

@@ -9,7 +9,7 @@ namespace megalith::kernels {
 /// How the products of codes add up.
 ///   exact     the codes widened to bf16 (each is one), in the arithmetic of linear.h
 ///   hopper    as an H100 does with fast accumulation (math/tensor_core.h): one chain over all of
-///             K. Scalar and slow, to study what a GPU's sums do to a recipe
+///             K, to study what a GPU's sums do to a recipe
 ///   hopper_promoted   the same without fast accumulation: an f32 sum every 128 products
 enum class Accumulate : uint8_t { exact, hopper, hopper_promoted };
 
