@@ -9,14 +9,9 @@
 namespace megalith::protocols {
 namespace {
 
-struct NamedTensor {
-  const char* name;
-  const char* datatype;
-  int dims;  // of any size
-};
-constexpr std::array kInputs{NamedTensor{"input_ids", "UINT32", 2},
+constexpr std::array kInputs{NamedTensor{"input_ids", "UINT32", 2, true},
                              NamedTensor{"input_lengths", "UINT32", 2},
-                             NamedTensor{"request_output_len", "UINT32", 2},
+                             NamedTensor{"request_output_len", "UINT32", 2, true},
                              NamedTensor{"runtime_top_k", "UINT32", 2},
                              NamedTensor{"runtime_top_p", "FP32", 2},
                              NamedTensor{"temperature", "FP32", 2},
@@ -35,8 +30,7 @@ constexpr std::array kOutputs{
     NamedTensor{"response_input_lengths", "INT32", 2}, NamedTensor{"cum_log_probs", "FP32", 2},
     NamedTensor{"output_log_probs", "FP32", 3}};
 
-template <size_t n>
-Json metadata_of(const std::array<NamedTensor, n>& tensors) {
+Json metadata_of(std::span<const NamedTensor> tensors) {
   Json all = Json::array();
   for (const NamedTensor& tensor : tensors) {
     all.push_back({{"name", tensor.name},
@@ -66,8 +60,9 @@ class GenerateReply final : public Reply {
     if (streams) return {};
     return {.text = answer(written.at(0).result.text)};
   }
-  std::string error(const ApiError& error) const override { return kserve_error(error); }
-  std::string after_error() const override { return ""; }
+  std::string broken_off(const ApiError& error) const override {
+    return event_of(kserve_error(error));
+  }
 
  private:
   std::string answer(const std::string& text) const {
@@ -83,6 +78,9 @@ class GenerateReply final : public Reply {
 };
 
 }  // namespace
+
+std::span<const NamedTensor> kserve_inputs() { return kInputs; }
+std::span<const NamedTensor> kserve_outputs() { return kOutputs; }
 
 void require_kserve_model(const ServedModel& model, const std::string& name,
                           const std::string& version) {

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // FasterTransformer's tensors: one row of the batch is one text.
 #include <algorithm>
-#include <numeric>
+#include <span>
 
+#include "base/one_line.h"
 #include "protocols/generation_fields.h"
-#include "protocols/kserve.h"
-#include "protocols/kserve_tensor.h"
+#include "protocols/kserve_infer_reply.h"
 
 namespace megalith::protocols {
 namespace {
@@ -129,84 +129,11 @@ void read_row_ends(InputRows& inputs, int64_t row, int64_t rows, const ServedMod
   options.sampling.bad_words = word_rows(inputs, "bad_words_list", row, rows, model.vocab);
 }
 
-class InferReply final : public Reply {
- public:
-  struct Row {
-    std::vector<int32_t> prompt;
-    int32_t end_id = 0;
-    bool wants_logprobs = true;
-  };
-  InferReply(std::string name, KserveRequest request, std::vector<Row> rows, int64_t width)
-      : name_(std::move(name)),
-        request_(std::move(request)),
-        rows_(std::move(rows)),
-        width_(width) {}
-
-  Body finish(std::vector<Written> written) override {
-    const auto rows = std::ssize(rows_);
-    int64_t longest_prompt = 0;
-    for (const Row& row : rows_) longest_prompt = std::max(longest_prompt, std::ssize(row.prompt));
-    const int64_t length = longest_prompt + width_;
-    std::vector<uint64_t> ids, lengths;
-    std::vector<int64_t> prompts;
-    std::vector<double> sums, logprobs;
-    for (size_t r = 0; r < rows_.size(); ++r) {
-      const Row& row = rows_[r];
-      const generate::Generated& result = written[r].result;
-      std::vector<int32_t> all = row.prompt;
-      all.insert(all.end(), result.ids.begin(), result.ids.end());
-      lengths.push_back(all.size());
-      prompts.push_back(std::ssize(row.prompt));
-      all.resize(static_cast<size_t>(length), row.end_id);
-      for (const int32_t id : all) ids.push_back(static_cast<uint64_t>(id));
-      std::vector<double> own = row.wants_logprobs ? result.logprobs : std::vector<double>();
-      for (double& x : own) x = json_of_logprob(x).get<double>();
-      sums.push_back(std::accumulate(own.begin(), own.end(), 0.0));
-      own.resize(static_cast<size_t>(width_));
-      logprobs.insert(logprobs.end(), own.begin(), own.end());
-    }
-    std::vector<KserveTensor> outputs{
-        {"output_ids", "UINT32", {rows, 1, length}, std::move(ids)},
-        {"sequence_length", "UINT32", {rows, 1}, std::move(lengths)},
-        {"response_input_lengths", "INT32", {rows, 1}, std::move(prompts)},
-        {"cum_log_probs", "FP32", {rows, 1}, std::move(sums)},
-        {"output_log_probs", "FP32", {rows, 1, width_}, std::move(logprobs)}};
-    return body_of(std::move(outputs));
-  }
-  std::string error(const ApiError& error) const override { return kserve_error(error); }
-
- private:
-  Body body_of(std::vector<KserveTensor> outputs) const {
-    KserveAnswer answer{.model = name_, .id = request_.id, .outputs = {}};
-    for (KserveTensor& tensor : outputs) {
-      if (request_.outputs.empty()) {
-        answer.outputs.emplace_back(std::move(tensor), request_.all_binary);
-        continue;
-      }
-      for (const KserveOutput& asked : request_.outputs)
-        if (asked.name == tensor.name) answer.outputs.emplace_back(tensor, asked.is_binary);
-    }
-    auto [text, json_length] = kserve_answer_body(answer);
-    Body body{.text = std::move(text)};
-    if (json_length >= 0) {
-      body.content_type = "application/octet-stream";
-      body.headers = {{"Inference-Header-Content-Length", std::to_string(json_length)}};
-    }
-    return body;
-  }
-
-  std::string name_;
-  KserveRequest request_;
-  std::vector<Row> rows_;
-  int64_t width_;  // of new tokens
-};
-
 void check_outputs(const KserveRequest& request) {
   for (const KserveOutput& output : request.outputs) {
-    const bool is_known = output.name == "output_ids" || output.name == "sequence_length" ||
-                          output.name == "response_input_lengths" ||
-                          output.name == "cum_log_probs" || output.name == "output_log_probs";
-    if (!is_known) throw ApiError("outputs", "there is no output '{}'", output.name);
+    const bool is_known = std::ranges::any_of(
+        kserve_outputs(), [&](const NamedTensor& known) { return known.name == output.name; });
+    if (!is_known) throw ApiError("outputs", "there is no output '{}'", one_line(output.name, 100));
   }
 }
 
@@ -223,11 +150,10 @@ const std::vector<uint64_t>& ids_of(const KserveTensor* tensor, int64_t& rows, i
 
 }  // namespace
 
-Prepared prepare_infer(std::string_view body, std::string_view json_bytes, const std::string& name,
-                       const ServedModel& model) {
+Prepared prepare_infer(KserveRequest request, const std::string& name, const ServedModel& model,
+                       const InferFormat& format) {
   if (!model.writes)
     throw ApiError("model", "'{}' is a model that reads; it does not write", model.name);
-  KserveRequest request = parse_kserve_request(body, json_bytes);
   check_outputs(request);
   int64_t rows = 0, length = 0;
   const auto& ids = ids_of(InputRows(request, 0).find("input_ids"), rows, length);
@@ -237,7 +163,7 @@ Prepared prepare_infer(std::string_view body, std::string_view json_bytes, const
   if (inputs.find("request_output_len") == nullptr)
     throw ApiError("request_output_len", "the input request_output_len is missing");
   Prepared prepared;
-  std::vector<InferReply::Row> kept;
+  std::vector<InferRow> kept;
   int64_t width = 0;
   for (int64_t row = 0; row < rows; ++row) {
     const uint64_t here = inputs.whole("input_lengths", row, static_cast<uint64_t>(length));
@@ -269,9 +195,16 @@ Prepared prepare_infer(std::string_view body, std::string_view json_bytes, const
   // Triton's: in microseconds.
   if (const auto timeout = parameters.whole("timeout", 0, INT64_MAX))
     prepared.timeout = static_cast<double>(*timeout) * 1e-6;
+  parameters.find("triton_enable_empty_final_response");  // a last one always comes
   prepared.unknown_fields = parameters.unknown();
-  prepared.reply = std::make_unique<InferReply>(name, std::move(request), std::move(kept), width);
+  prepared.reply = make_infer_reply(name, std::move(request), std::move(kept), width, format);
   return prepared;
+}
+
+Prepared prepare_infer(std::string_view body, std::string_view json_bytes, const std::string& name,
+                       const ServedModel& model) {
+  return prepare_infer(parse_kserve_request(body, json_bytes), name, model,
+                       {.encode = kserve_answer_body});
 }
 
 }  // namespace megalith::protocols

@@ -1,11 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "protocols/kserve_tensor.h"
 
-#include <algorithm>
-#include <array>
-#include <bit>
 #include <charconv>
-#include <cstring>
 
 #include "base/json_number.h"
 #include "base/one_line.h"
@@ -14,25 +10,6 @@
 
 namespace megalith::protocols {
 namespace {
-
-static_assert(std::endian::native == std::endian::little);
-
-struct DataType {
-  std::string_view name;
-  size_t bytes;  // of an element; 0: each says
-  char kind;     // 'i' signed, 'u' unsigned, 'f' floating, 's' bytes
-};
-constexpr std::array kDataTypes{
-    DataType{"BOOL", 1, 'u'},   DataType{"UINT8", 1, 'u'},  DataType{"UINT16", 2, 'u'},
-    DataType{"UINT32", 4, 'u'}, DataType{"UINT64", 8, 'u'}, DataType{"INT8", 1, 'i'},
-    DataType{"INT16", 2, 'i'},  DataType{"INT32", 4, 'i'},  DataType{"INT64", 8, 'i'},
-    DataType{"FP32", 4, 'f'},   DataType{"FP64", 8, 'f'},   DataType{"BYTES", 0, 's'}};
-
-const DataType& data_type(const std::string& name, const std::string& where) {
-  for (const DataType& known : kDataTypes)
-    if (known.name == name) return known;
-  throw ApiError(where, "{}: the datatype {} is not taken here", where, one_line(name, 20));
-}
 
 /// Takes values of any depth in their order.
 class ValueReader {
@@ -76,14 +53,8 @@ class ValueReader {
       return;
     }
     const auto value = whole_number_in(json);
-    const int bits = static_cast<int>(8 * type_.bytes);
-    const bool is_signed = type_.kind == 'i';
-    const int64_t low = is_signed ? (bits == 64 ? INT64_MIN : -(int64_t{1} << (bits - 1))) : 0;
-    const int64_t high = type_.name == "BOOL" ? 1
-                         : bits == 64         ? INT64_MAX
-                                              : (int64_t{1} << (is_signed ? bits - 1 : bits)) - 1;
-    if (!value || *value < low || *value > high) fail(json);
-    if (is_signed) {
+    if (!value || *value < type_.low() || *value > type_.high()) fail(json);
+    if (type_.kind == 'i') {
       std::get<std::vector<int64_t>>(tensor_.data).push_back(*value);
     } else {
       std::get<std::vector<uint64_t>>(tensor_.data).push_back(static_cast<uint64_t>(*value));
@@ -95,65 +66,13 @@ class ValueReader {
   int64_t most_;
 };
 
-template <typename Raw, typename Wide>
-std::vector<Wide> widened(std::string_view bytes) {
-  std::vector<Wide> values;
-  for (size_t i = 0; i + sizeof(Raw) <= bytes.size(); i += sizeof(Raw)) {
-    Raw raw;
-    std::memcpy(&raw, bytes.data() + i, sizeof raw);
-    values.push_back(static_cast<Wide>(raw));
-  }
-  return values;
-}
-
-std::vector<std::string> texts_in(std::string_view bytes, const std::string& name) {
-  std::vector<std::string> texts;
-  while (!bytes.empty()) {
-    uint32_t length = 0;
-    if (bytes.size() < sizeof length) throw ApiError(name, "{}: its bytes end too soon", name);
-    std::memcpy(&length, bytes.data(), sizeof length);
-    bytes.remove_prefix(sizeof length);
-    if (bytes.size() < length) throw ApiError(name, "{}: its bytes end too soon", name);
-    texts.emplace_back(bytes.substr(0, length));
-    bytes.remove_prefix(length);
-  }
-  return texts;
-}
-
-void read_bytes(KserveTensor& tensor, const DataType& type, std::string_view bytes) {
-  if (type.bytes != 0 && bytes.size() % type.bytes != 0)
-    throw ApiError(tensor.name, "{}: {} bytes are no {}", tensor.name, bytes.size(), type.name);
-  const std::string_view name = type.name;
-  if (name == "BOOL" || name == "UINT8") tensor.data = widened<uint8_t, uint64_t>(bytes);
-  if (name == "UINT16") tensor.data = widened<uint16_t, uint64_t>(bytes);
-  if (name == "UINT32") tensor.data = widened<uint32_t, uint64_t>(bytes);
-  if (name == "UINT64") tensor.data = widened<uint64_t, uint64_t>(bytes);
-  if (name == "INT8") tensor.data = widened<int8_t, int64_t>(bytes);
-  if (name == "INT16") tensor.data = widened<int16_t, int64_t>(bytes);
-  if (name == "INT32") tensor.data = widened<int32_t, int64_t>(bytes);
-  if (name == "INT64") tensor.data = widened<int64_t, int64_t>(bytes);
-  if (name == "FP32") tensor.data = widened<float, double>(bytes);
-  if (name == "FP64") tensor.data = widened<double, double>(bytes);
-  if (name == "BYTES") tensor.data = texts_in(bytes, tensor.name);
-}
-
-/// The product of the dimensions, which is bounded at every step.
 int64_t read_shape(Fields& fields, KserveTensor& tensor) {
   const Json* const json = fields.find("shape");
-  if (json == nullptr || !json->is_array() || json->size() > kMostDims)
+  if (json == nullptr || !json->is_array())
     throw ApiError(tensor.name, "{}: shape must be a list of at most {} numbers", tensor.name,
                    kMostDims);
-  int64_t product = 1;
-  for (const Json& one : *json) {
-    const auto size = whole_number_in(one);
-    if (!size || *size < 0 || *size > kMostElements || product * *size > kMostElements) {
-      throw ApiError(tensor.name, "{}: its shape holds no whole numbers, or more than {} elements",
-                     tensor.name, kMostElements);
-    }
-    product *= *size;
-    tensor.shape.push_back(*size);
-  }
-  return product;
+  for (const Json& one : *json) tensor.shape.push_back(whole_number_in(one).value_or(-1));
+  return checked_elements(tensor);
 }
 
 KserveTensor read_tensor(const Json& json, std::string_view& bytes) {
@@ -179,10 +98,7 @@ KserveTensor read_tensor(const Json& json, std::string_view& bytes) {
     if (!data->is_array()) throw ApiError(tensor.name, "{}: data must be a list", tensor.name);
     ValueReader(tensor, type, elements).read(*data);
   }
-  if (tensor.elements() != elements) {
-    throw ApiError(tensor.name, "{}: {} values, but its shape holds {}", tensor.name,
-                   tensor.elements(), elements);
-  }
+  require_elements(tensor, elements);
   return tensor;
 }
 
@@ -195,33 +111,24 @@ size_t json_size(std::string_view body, std::string_view header) {
   return size;
 }
 
-/// `values` as bytes of the tensor's type.
-std::string bytes_of(const KserveTensor& tensor) {
-  std::string bytes;
-  const auto put = [&](const auto& value) {
-    bytes.append(reinterpret_cast<const char*>(&value), sizeof value);
-  };
-  if (tensor.datatype == "UINT32")
-    for (const uint64_t x : std::get<std::vector<uint64_t>>(tensor.data))
-      put(static_cast<uint32_t>(x));
-  if (tensor.datatype == "INT32")
-    for (const int64_t x : std::get<std::vector<int64_t>>(tensor.data))
-      put(static_cast<int32_t>(x));
-  if (tensor.datatype == "FP32")
-    for (const double x : std::get<std::vector<double>>(tensor.data)) put(static_cast<float>(x));
-  if (tensor.datatype == "BYTES") {
-    for (const std::string& text : std::get<std::vector<std::string>>(tensor.data)) {
-      put(static_cast<uint32_t>(text.size()));
-      bytes += text;
-    }
-  }
-  return bytes;
-}
-
 }  // namespace
 
-int64_t KserveTensor::elements() const {
-  return std::visit([](const auto& values) { return std::ssize(values); }, data);
+void require_count(size_t inputs, size_t outputs) {
+  if (inputs == 0 || inputs > kMostTensors)
+    throw ApiError("inputs", "inputs must be a list of 1 to {} tensors", kMostTensors);
+  if (outputs > kMostTensors)
+    throw ApiError("outputs", "outputs must be a list of at most {}", kMostTensors);
+}
+
+void require_own_names(const KserveRequest& request) {
+  std::set<std::string_view> names;
+  for (const KserveTensor& tensor : request.inputs)
+    if (!names.insert(tensor.name).second)
+      throw ApiError("inputs", "the input {} comes twice", tensor.name);
+  names.clear();
+  for (const KserveOutput& output : request.outputs)
+    if (!names.insert(output.name).second)
+      throw ApiError("outputs", "the output {} is asked for twice", one_line(output.name, 100));
 }
 
 KserveRequest parse_kserve_request(std::string_view body, std::string_view json_bytes) {
@@ -237,34 +144,26 @@ KserveRequest parse_kserve_request(std::string_view body, std::string_view json_
     request.parameters = *parameters;
   }
   const Json* const inputs = fields.find("inputs");
-  if (inputs == nullptr || !inputs->is_array() || inputs->empty() || inputs->size() > kMostTensors)
-    throw ApiError("inputs", "inputs must be a list of 1 to {} tensors", kMostTensors);
-  for (const Json& input : *inputs) {
-    request.inputs.push_back(read_tensor(input, bytes));
-    for (size_t i = 0; i + 1 < request.inputs.size(); ++i)
-      if (request.inputs[i].name == request.inputs.back().name)
-        throw ApiError("inputs", "the input {} comes twice", request.inputs.back().name);
-  }
+  const bool has_inputs = inputs != nullptr && inputs->is_array();
+  require_count(has_inputs ? inputs->size() : 0, 0);
+  for (const Json& input : *inputs) request.inputs.push_back(read_tensor(input, bytes));
   if (!bytes.empty()) throw ApiError("", "{} bytes of the body belong to no tensor", bytes.size());
   if (const Json* const outputs = fields.find("outputs")) {
-    if (!outputs->is_array() || outputs->size() > kMostTensors)
-      throw ApiError("outputs", "outputs must be a list of at most {}", kMostTensors);
+    require_count(inputs->size(), outputs->is_array() ? outputs->size() : SIZE_MAX);
     for (const Json& output : *outputs) {
       Fields asked(output, "outputs.");
       KserveOutput made{asked.text("name", 256).value_or(""), request.all_binary};
       if (const Json* const parameters = asked.find("parameters"))
         made.is_binary =
             Fields(*parameters, "parameters.").flag("binary_data").value_or(request.all_binary);
-      for (const KserveOutput& other : request.outputs)
-        if (other.name == made.name)
-          throw ApiError("outputs", "the output {} is asked for twice", one_line(made.name, 100));
       request.outputs.push_back(std::move(made));
     }
   }
+  require_own_names(request);
   return request;
 }
 
-std::pair<std::string, int64_t> kserve_answer_body(const KserveAnswer& answer) {
+Body kserve_answer_body(const KserveAnswer& answer) {
   Json json{{"model_name", answer.model}, {"model_version", "1"}};
   if (!answer.id.empty()) json["id"] = answer.id;
   json["outputs"] = Json::array();
@@ -282,9 +181,13 @@ std::pair<std::string, int64_t> kserve_answer_body(const KserveAnswer& answer) {
     }
     json["outputs"].push_back(std::move(output));
   }
-  std::string text = text_of_json(json);
-  const auto length = static_cast<int64_t>(text.size());
-  return {text + bytes, has_bytes ? length : -1};
+  Body body{.text = text_of_json(json)};
+  if (has_bytes) {
+    body.content_type = "application/octet-stream";
+    body.headers = {{"Inference-Header-Content-Length", std::to_string(body.text.size())}};
+    body.text += bytes;
+  }
+  return body;
 }
 
 }  // namespace megalith::protocols

@@ -1,28 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
-// Tensors of KServe's protocol, version 2, over HTTP: as JSON or, with Triton's extension, as bytes
-// behind it.
+// Requests and answers of KServe's protocol, version 2; over HTTP as JSON or, with Triton's
+// extension, with bytes behind it.
 #pragma once
 
-#include <span>
+#include <optional>
 #include <string>
 #include <string_view>
-#include <variant>
+#include <utility>
 #include <vector>
 
 #include "protocols/json_body.h"
+#include "protocols/kserve_values.h"
+#include "protocols/reply.h"
 
 namespace megalith::protocols {
-
-struct KserveTensor {
-  std::string name;
-  std::string datatype;  // "UINT32"
-  std::vector<int64_t> shape;
-  std::variant<std::vector<int64_t>, std::vector<uint64_t>, std::vector<double>,
-               std::vector<std::string>>
-      data;  // row-major; BOOL as 0 and 1
-
-  int64_t elements() const;
-};
 
 struct KserveOutput {
   std::string name;
@@ -37,19 +28,25 @@ struct KserveRequest {
   bool all_binary = false;            // outputs that are not named
 };
 
-inline constexpr size_t kMostTensors = 32, kMostDims = 8;
-inline constexpr int64_t kMostElements = 1 << 20;
+inline constexpr size_t kMostTensors = 32;
+
+/// ApiError unless a request may have so many.
+void require_count(size_t inputs, size_t outputs);
+/// ApiError where two inputs or two outputs have one name.
+void require_own_names(const KserveRequest& request);
 
 /// `json_bytes`: the header Inference-Header-Content-Length, empty where there is none. ApiError in
 /// words of the tensor that is wrong.
 KserveRequest parse_kserve_request(std::string_view body, std::string_view json_bytes);
 
-/// A tensor to be sent. `is_binary`: its bytes go behind the JSON.
+/// Tensors to be sent, each with whether as bytes.
 struct KserveAnswer {
   std::string model, id;
   std::vector<std::pair<KserveTensor, bool>> outputs;
+  std::optional<bool> is_last{};      // of a stream: no more come for the request
+  std::optional<int64_t> sequence{};  // of a stream: the row of the batch that it tells of
 };
-/// The body and, where there are bytes behind the JSON, its length; otherwise -1.
-std::pair<std::string, int64_t> kserve_answer_body(const KserveAnswer& answer);
+/// As the body of an answer over HTTP.
+Body kserve_answer_body(const KserveAnswer& answer);
 
 }  // namespace megalith::protocols

@@ -32,15 +32,18 @@ struct Body {
   std::vector<std::pair<std::string, std::string>> headers{};
 };
 
+/// One server-sent event.
+std::string event_of(std::string_view data);
+
 /// Makes the answer to one request of sequences 0, 1, ...
 class Reply {
  public:
   virtual ~Reply() = default;
-  /// Whether pieces are sent while it is written, as server-sent events.
+  /// Whether pieces are sent while it is written: server-sent events, or messages.
   bool streams = false;
 
   /// Only of what streams: what to send first, with a token, and when a sequence has ended. May be
-  /// empty.
+  /// empty; of messages one at most.
   virtual std::string begin() { return ""; }
   virtual std::string on_token(size_t sequence, const Token& token) {
     return (void)sequence, (void)token, "";
@@ -50,10 +53,10 @@ class Reply {
   }
   /// All sequences have ended: what is left to send, of what streams not the body but the rest.
   virtual Body finish(std::vector<Written> written) = 0;
-  /// An error in the protocol's words.
-  virtual std::string error(const ApiError& error) const { return openai_error(error); }
-  /// What follows an error in a stream.
-  virtual std::string after_error() const { return "data: [DONE]\n\n"; }
+  /// The end of a stream that fails.
+  virtual std::string broken_off(const ApiError& error) const {
+    return event_of(openai_error(error)) + "data: [DONE]\n\n";
+  }
 };
 
 struct PreparedSequence {
@@ -68,8 +71,5 @@ struct Prepared {
   double timeout = 0;  // seconds that the client gives it; 0: the server's
   std::vector<std::string> unknown_fields{};
 };
-
-/// One server-sent event.
-std::string event_of(std::string_view data);
 
 }  // namespace megalith::protocols

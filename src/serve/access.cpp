@@ -39,8 +39,7 @@ std::vector<std::string> parse_api_keys(const std::string& text, const std::stri
   return keys;
 }
 
-std::optional<size_t> key_of(const HttpRequest& request, std::span<const std::string> keys) {
-  std::string_view given = request.header("authorization");
+std::optional<size_t> key_of(std::string_view given, std::span<const std::string> keys) {
   constexpr std::string_view kBearer = "bearer ";
   if (given.size() < kBearer.size()) return {};
   for (size_t i = 0; i < kBearer.size(); ++i)

@@ -16,9 +16,9 @@ namespace megalith::serve {
 /// there is none, or one that no header can carry.
 std::vector<std::string> parse_api_keys(const std::string& text, const std::string& where);
 
-/// Which of the keys the request bears, by `Authorization: Bearer KEY`; nothing without a right
-/// one. Takes the same time for every wrong key of one length.
-std::optional<size_t> key_of(const HttpRequest& request, std::span<const std::string> keys);
+/// Which of the keys a request bears, by its header or metadata `Authorization: Bearer KEY`;
+/// nothing without a right one. Takes the same time for every wrong key of one length.
+std::optional<size_t> key_of(std::string_view authorization, std::span<const std::string> keys);
 
 /// Whether the page that asks may: one of this server, or of an origin that is allowed ("*": any).
 /// Requests of other programs name no origin.

@@ -8,7 +8,6 @@ namespace megalith::serve {
 
 struct Service::Active {
   std::shared_ptr<Exchange> exchange;
-  bool is_kserve = false;
   std::string client, path;
   double begin = 0, deadline = 0;
   uint64_t ticket = 0;
@@ -25,6 +24,5 @@ struct Service::Active {
 };
 
 HttpResponse response_of(protocols::Body body);
-HttpResponse error_response(const protocols::ApiError& error, bool is_kserve);
 
 }  // namespace megalith::serve

@@ -29,6 +29,16 @@ std::string head_of(const HttpResponse& response, int64_t length, bool is_1_1, b
   return head + "\r\n";
 }
 
+HttpResponse error_response(const protocols::ApiError& error, bool is_kserve) {
+  HttpResponse response{
+      .status = error.status(),
+      .body = is_kserve ? protocols::kserve_error(error) : protocols::openai_error(error)};
+  if (error.retry_after() > 0)
+    response.headers.emplace_back("Retry-After", std::to_string(error.retry_after()));
+  if (error.status() == 401) response.headers.emplace_back("WWW-Authenticate", "Bearer");
+  return response;
+}
+
 std::string chunk_of(std::string_view data) {
   return fmt::format("{:x}\r\n{}\r\n", data.size(), data);
 }

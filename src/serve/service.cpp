@@ -41,15 +41,6 @@ HttpResponse response_of(protocols::Body body) {
           .headers = std::move(body.headers)};
 }
 
-HttpResponse error_response(const ApiError& error, bool is_kserve) {
-  HttpResponse response{.status = error.status(),
-                        .body = is_kserve ? kserve_error(error) : openai_error(error)};
-  if (error.retry_after() > 0)
-    response.headers.emplace_back("Retry-After", std::to_string(error.retry_after()));
-  if (error.status() == 401) response.headers.emplace_back("WWW-Authenticate", "Bearer");
-  return response;
-}
-
 Service::Service(protocols::ServedModel model, ServiceOptions options, EngineLoop& loop,
                  Aside aside)
     : model_(std::move(model)),
@@ -61,6 +52,7 @@ Service::~Service() = default;
 void Service::handle(HttpRequest request, std::shared_ptr<Exchange> exchange) {
   const bool kserve = is_kserve(request.path);
   exchange->headers = cross_origin_headers(request, options_.allow_origins);
+  exchange->is_kserve = kserve;
   try {
     if (!may_ask(request, options_.allow_origins))
       throw ApiError("", "pages of {} may not ask this server (--allow-origin)",
@@ -72,7 +64,7 @@ void Service::handle(HttpRequest request, std::shared_ptr<Exchange> exchange) {
       return exchange->respond(std::move(response));
     }
     if (!options_.api_keys.empty() && !is_public(request.path) &&
-        !key_of(request, options_.api_keys)) {
+        !key_of(request.header("authorization"), options_.api_keys)) {
       throw ApiError("", "this server requires a key: Authorization: Bearer KEY").with_status(401);
     }
     const MakeWork make = work_of_path(request.path);
@@ -91,7 +83,7 @@ void Service::handle(HttpRequest request, std::shared_ptr<Exchange> exchange) {
     if (error.status() == 405) response.headers.emplace_back("Allow", "GET, HEAD, POST, OPTIONS");
     exchange->respond(std::move(response));
   } catch (const std::exception& error) {
-    exchange->respond(error_response(ApiError("", "{}", error.what()).with_status(500), kserve));
+    exchange->refuse(ApiError("", "{}", error.what()).with_status(500));
   }
 }
 
@@ -147,19 +139,30 @@ void Service::get_kserve(const HttpRequest& request, Exchange& exchange) {
                     .body = protocols::text_of_json({{"name", model->name}, {"ready", ready}})});
 }
 
-void Service::post(HttpRequest request, const std::shared_ptr<Exchange>& exchange, MakeWork make) {
+void Service::post(HttpRequest request, std::shared_ptr<Exchange> exchange, MakeWork make) {
+  const auto key = key_of(request.header("authorization"), options_.api_keys);
+  take({.exchange = std::move(exchange),
+        .path = request.path,
+        .client = client_of(key, request.peer),
+        .make = [make, request = std::move(request)](const protocols::ServedModel& model) {
+          return make(request, model);
+        }});
+}
+
+std::string Service::client_of(std::optional<size_t> key, const std::string& peer) {
+  return key ? fmt::format("key:{}", *key) : "peer:" + peer;
+}
+
+void Service::take(Arrival arrival) {
   if (phase_ != Phase::ready) throw not_ready(phase_);
   const auto active = std::make_shared<Active>();
   Active& made = *active;
-  made.exchange = exchange;
-  made.is_kserve = is_kserve(request.path);
-  made.path = request.path;
+  made.exchange = std::move(arrival.exchange);
+  made.path = std::move(arrival.path);
+  made.client = std::move(arrival.client);
   made.begin = monotonic_seconds();
-  made.deadline = made.begin + options_.deadline_seconds;
-  const auto key = key_of(request, options_.api_keys);
-  made.client = key ? fmt::format("key:{}", *key) : "";
-  const std::string peer = request.peer;
-  exchange->on_gone = [&made] { made.is_gone = true; };
+  made.deadline = made.begin + std::min(options_.deadline_seconds, arrival.seconds);
+  made.exchange->on_gone = [&made] { made.is_gone = true; };
   struct Outcome {
     Work work;
     std::optional<ApiError> error;
@@ -167,9 +170,9 @@ void Service::post(HttpRequest request, const std::shared_ptr<Exchange>& exchang
   const auto outcome = std::make_shared<Outcome>();
   ++preparing_;
   aside_(
-      [outcome, make, this, request = std::move(request)] {
+      [outcome, this, make = std::move(arrival.make)] {
         try {
-          outcome->work = make(request, model_);
+          outcome->work = make(model_);
         } catch (const ApiError& error) {
           outcome->error = error;
         } catch (const UserError& error) {
@@ -178,21 +181,21 @@ void Service::post(HttpRequest request, const std::shared_ptr<Exchange>& exchang
           outcome->error = ApiError("", "{}", error.what()).with_status(500);
         }
       },
-      [this, outcome, active, peer] {
+      [this, outcome, active, was_read = std::move(arrival.was_read)] {
         --preparing_;
+        if (was_read) was_read();
         Active& ours = *active;
         ours.exchange->on_gone = nullptr;
         if (ours.is_gone) return;
         if (outcome->error) {
           ++metrics_.bad_requests;
-          return ours.exchange->respond(error_response(*outcome->error, ours.is_kserve));
+          return ours.exchange->refuse(*outcome->error);
         }
         if (outcome->work.answer)
           return ours.exchange->respond(response_of(std::move(*outcome->work.answer)));
-        if (ours.client.empty()) {
-          const std::string user = outcome->work.texts ? outcome->work.texts->user : "";
-          ours.client = user.empty() ? "peer:" + peer : "user:" + user;
-        }
+        const std::string user = outcome->work.texts ? outcome->work.texts->user : "";
+        // A key says who it is; an address, of a proxy say, less than the request does.
+        if (!user.empty() && ours.client.starts_with("peer:")) ours.client = "user:" + user;
         start(active, std::move(outcome->work));
       });
 }
@@ -223,11 +226,9 @@ void Service::start(const std::shared_ptr<Active>& active, Work work) {
   }
   if (!ticket) {
     ++metrics_.rejected;
-    if (phase_ != Phase::ready)
-      return made.exchange->respond(error_response(not_ready(phase_), made.is_kserve));
-    return made.exchange->respond(error_response(
-        ApiError("", "the queue is full: try again soon").with_status(429).with_retry_after(1),
-        made.is_kserve));
+    if (phase_ != Phase::ready) return made.exchange->refuse(not_ready(phase_));
+    return made.exchange->refuse(
+        ApiError("", "the queue is full: try again soon").with_status(429).with_retry_after(1));
   }
   made.ticket = *ticket;
   made.exchange->on_gone = [this, number = *ticket] {

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <functional>
+#include <limits>
 #include <map>
 #include <memory>
 #include <set>
@@ -35,6 +36,20 @@ class Service {
   enum class Phase : uint8_t { loading, ready, draining };
   void set_phase(Phase phase) { phase_ = phase; }
   void handle(HttpRequest request, std::shared_ptr<Exchange> exchange);
+  /// A request of any interface.
+  struct Arrival {
+    std::shared_ptr<Exchange> exchange;
+    std::string path;                                          // for people
+    std::string client;                                        // as client_of() names it
+    double seconds = std::numeric_limits<double>::infinity();  // that the client gives it
+    /// Reads it, on another thread; ApiError or another UserError when it is wrong.
+    std::function<Work(const protocols::ServedModel&)> make;
+    std::function<void()> was_read{};  // called after that; may be empty
+  };
+  /// ApiError, status 503, unless requests are taken.
+  void take(Arrival arrival);
+  /// Whose turn a request is: its key's, or else its user's or its address's.
+  static std::string client_of(std::optional<size_t> key, const std::string& peer);
   void on_events(std::vector<Event> events);
   /// Ends what is beyond its deadline; to be called now and then.
   void tick(double now);
@@ -45,13 +60,16 @@ class Service {
   /// The names of requests, for people.
   std::string names_of(const std::vector<uint64_t>& tickets) const;
   Metrics& metrics() { return metrics_; }
+  Phase phase() const { return phase_; }
+  const protocols::ServedModel& model() const { return model_; }
+  const ServiceOptions& options() const { return options_; }
 
  private:
   struct Active;
   void get(const HttpRequest& request, Exchange& exchange);
   void get_kserve(const HttpRequest& request, Exchange& exchange);
   void health(Exchange& exchange) const;
-  void post(HttpRequest request, const std::shared_ptr<Exchange>& exchange, MakeWork make);
+  void post(HttpRequest request, std::shared_ptr<Exchange> exchange, MakeWork make);
   void start(const std::shared_ptr<Active>& active, Work work);
   void on_event(Active& active, Event& event);
   void on_token(Active& active, Event& event);

@@ -104,11 +104,10 @@ void Service::fail(Active& active, const ApiError& error) {
   loop_.cancel(active.ticket);
   ++metrics_.failed;
   if (active.streams) {
-    active.exchange->send(protocols::event_of(active.reply->error(error)));
-    active.exchange->send(active.reply->after_error());
+    active.exchange->send(active.reply->broken_off(error));
     active.exchange->end_stream();
   } else {
-    active.exchange->respond(error_response(error, active.is_kserve));
+    active.exchange->refuse(error);
   }
   active.exchange->on_gone = nullptr;
   active_.erase(active.ticket);
