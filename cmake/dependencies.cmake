@@ -31,3 +31,5 @@ endif()
 # Ranks as processes: the plug-in libmegalith_mpi.so is built where Open MPI is.
 set(MPI_CXX_SKIP_MPICXX ON)
 find_package(MPI QUIET COMPONENTS CXX)
+# Serving over gRPC: the plug-in libmegalith_grpc.so is built where the library is; without TLS, which is a proxy's.
+pkg_check_modules(grpc QUIET IMPORTED_TARGET grpc++_unsecure)

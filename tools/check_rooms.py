@@ -18,6 +18,9 @@ WRAPPED = {
     "dnnl": ("src/kernels/matmul/",),
     "oniguruma.h": ("src/tokenize/regex.cpp",),
     "mpi.h": ("src/comm/mpi/",),
+    "grpc/": ("src/rpc/grpc/",),
+    "grpcpp/": ("src/rpc/grpc/",),
+    "google/protobuf/": ("src/grpc_protocol/",),
     "cuda": ("src/device/cuda/", "src/kernels/"),
     "nccl": ("src/comm/nccl/",),
 }
