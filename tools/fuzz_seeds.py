@@ -429,6 +429,28 @@ def kserve_body():
             of(tensor("input_ids", [1], [16, 2**60 + 2])), of(tensor("input_ids", [[[[1]]]], [1, 1]), new), of(), b"99999999999\n{}", b"\n", b""]
 
 
+def grpc_message():
+    def varint(n):
+        return bytes([n & 127 | 128]) + varint(n >> 7) if n > 127 else bytes([n])
+    def field(number, value):
+        if isinstance(value, int):
+            return varint(number << 3) + varint(value % 2**64)
+        value = value.encode() if isinstance(value, str) else value
+        return varint(number << 3 | 2) + varint(len(value)) + value
+    def tensor(name, shape, contents=b"", kind="UINT32"):
+        return field(5, field(1, name) + field(2, kind) + field(3, b"".join(varint(n % 2**64) for n in shape)) + contents)
+    def words(*values):
+        return field(5, field(4, b"".join(map(varint, values))))
+    head = field(1, "small") + field(3, "7")
+    ids, new = tensor("input_ids", [2, 2], words(0, 1, 3, 0)), tensor("request_output_len", [2, 1], words(3, 3))
+    raw = tensor("input_ids", [1, 2]) + tensor("request_output_len", [1, 1]) + field(7, bytes([1, 0, 0, 0, 2, 0, 0, 0])) + field(7, bytes([2, 0, 0, 0]))
+    timeout = field(4, field(1, "timeout") + field(2, field(2, 5)))
+    return [kind + text for kind in (b"\x00", b"\x01") for text in (
+        head + ids + new, head + raw, head + raw + field(6, field(1, "output_ids")), head + timeout + ids + new + tensor("runtime_top_p", [2, 1], field(5, field(6, bytes(8))), "FP32"),
+        head + ids + new + tensor("stop_words_list", [2, 2, 2], field(5, field(2, b"".join(varint(n % 2**64) for n in (0, 1, 2, -1, 3, 0, 1, -1)))), "INT32"),
+        head + tensor("input_ids", [16, 2**60 + 2]), head + ids + field(7, b""), head)] + [bytes([kind]) + field(1, "small") + field(2, "small") for kind in range(2, 8)] + [b""]
+
+
 def http_request():
     post = b"POST /v1/completions?x=%2f HTTP/1.1\r\nHost: a\r\n"
     return [b"\x03GET / HTTP/1.1\r\nHost: a\r\nAccept: */*\r\n\r\nGET /%41 HTTP/1.0\r\n\r\n", b"\x00" + post + b"Content-Length: 4\r\n\r\nbody", b"\x01" + post + b"Transfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n1;x=y\r\nd\r\n0\r\nT: x\r\n\r\n",
@@ -449,4 +471,4 @@ def json_schema():
 
 SEEDS = {f.__name__: f for f in (recipe, tokenizer_json, encode, ids_json, utf8_stream, documents, indexed, safetensors, manifest, safetensors_index, gguf, gguf_model, metrics,
                                  events, run_record, hugging_face, run_state, earlier_start, lock_file, score_line, chat_template, json_schema, sentencepiece, tiktoken, tekken, gguf_vocabulary,
-                                 gguf_writing, openai_body, kserve_body, http_request)}
+                                 gguf_writing, openai_body, kserve_body, grpc_message, http_request)}
