@@ -11,11 +11,14 @@
 #include "apps/command.h"
 #include "apps/machine.h"
 #include "apps/version.h"
+#include "base/plugin.h"
 #include "base/thread_pool.h"
 #include "characters/code_class.h"
+#include "comm/mpi/mpi_plugin.h"
 #include "device/cpu/bf16_instruction.h"
 #include "kernels/matmul/library.h"
 #include "report/page.h"
+#include "rpc/rpc_server.h"
 
 namespace megalith::apps {
 namespace {
@@ -34,7 +37,11 @@ nlohmann::ordered_json facts() {
                        {"zstd", ZSTD_versionString()},
                        {"ICU", U_ICU_VERSION}};
   json["unicode"] = characters::unicode_version();  // of the tokenizer's tables
-  json["missing"] = nlohmann::json::array({"cuda", "nccl", "mpi"});
+  json["missing"] = nlohmann::json::array({"cuda", "nccl"});
+  if (!has_plugin(comm::kMpiPluginFile))
+    json["missing"].push_back("mpi (package libopenmpi-dev, when it is built): ranks as processes");
+  if (!has_plugin(rpc::kGrpcPluginFile))
+    json["missing"].push_back("grpc (package libgrpc++-dev, when it is built): serve --grpc-port");
   bool charts = false;
   for (const auto& path : report::chart_js_paths())
     charts = charts || std::filesystem::exists(path);

@@ -25,11 +25,13 @@ namespace {
 
 // Of the memory that is free at the start, without --memory.
 constexpr double kShareOfMemory = 0.8;
+constexpr int kNoPort = -1;
 
 struct ServeOptions {
   CheckpointOptions checkpoint;
   std::string name, api_key_file, pooling = "mean";
   serve::ServerOptions server;
+  int grpc_port = 8001;
   int64_t max_batch = 16, max_queue = -1, pass_tokens = 512, context = 0, memory = 0;
 };
 
@@ -99,17 +101,20 @@ generate::BlockPlan planned_blocks(const ServeOptions& o, const store::ModelSour
                                account::kOutsideBytes);
 }
 
-void tell_ready(const std::string& address, const protocols::ServedModel& model,
+void tell_ready(const serve::Server& server, const protocols::ServedModel& model,
                 const generate::BlockPlan& plan, int64_t max_batch, bool json) {
+  const std::string& rpcs = server.grpc_address();
   if (json) {
-    print_json({{"http", address}, {"grpc", nullptr}, {"models", {model.name}}});
+    const nlohmann::json grpc = rpcs.empty() ? nlohmann::json() : nlohmann::json(rpcs);
+    print_json({{"http", server.address()}, {"grpc", grpc}, {"models", {model.name}}});
     std::fflush(stdout);
     return;
   }
   log::info("weights and passes {}, keys and values {}: {:.1f} of {} texts of {} tokens at once",
             report::human_bytes(plan.model_bytes), report::human_bytes(plan.block_bytes),
             plan.sequences, max_batch, model.context);
-  log::info("{} is served at http://{}", model.name, address);
+  log::info("{} is served at http://{}{}", model.name, server.address(),
+            rpcs.empty() ? "" : ", over gRPC at " + rpcs);
 }
 
 void check(const ServeOptions& o, const store::ModelSource& source) {
@@ -149,7 +154,7 @@ int run_serve(ServeOptions o, bool json) {
     const int number = rank.world.rank();
     if (number > 0) return loop.follow(number - 1, rank.engine, model.tokenizer);
     server.open(model, loop);
-    tell_ready(server.address(), model, plan, o.max_batch, json);
+    tell_ready(server, model, plan, o.max_batch, json);
     loop.lead(rank.engine, model.tokenizer,
               [&](std::vector<serve::Event> events) { server.deliver(std::move(events)); });
   });
@@ -167,11 +172,28 @@ CLI::Validator from_a_millisecond() {
   return {judge, "FLOAT in [0.001 - 1e+06]"};
 }
 
+/// "off" is a port below all.
+CLI::Validator port_or_off() {
+  const auto judge = [](std::string& text) {
+    int port = 0;
+    if (text == "off") return text = std::to_string(kNoPort), std::string();
+    const bool good = CLI::detail::lexical_cast(text, port) && port >= 0 && port <= 65535;
+    return good ? std::string() : fmt::format("{} is no port from 0 to 65535 and not off", text);
+  };
+  return {judge, "[0 - 65535] or off"};
+}
+
 void declare_server(CLI::App& c, ServeOptions& o) {
   c.add_option("--host", o.server.host, "the address to listen at; 0.0.0.0: all of this machine")
       ->capture_default_str();
   c.add_option("--port", o.server.port, "0: one that is free")
       ->check(CLI::Range(0, 65535))
+      ->capture_default_str();
+  c.add_option(
+       "--grpc-port", o.grpc_port,
+       "of KServe's protocol over gRPC; 0: one that is free; off: none. Unless given, a port "
+       "that is taken is a warning")
+      ->transform(port_or_off())
       ->capture_default_str();
   c.add_option("--api-key-file", o.api_key_file,
                "a file of keys, one a line; every request must bear one");
@@ -192,7 +214,8 @@ void declare_server(CLI::App& c, ServeOptions& o) {
   seconds("--header-seconds", o.server.header_seconds, "a request's headers may take");
   seconds("--stuck-seconds", o.server.stuck_seconds,
           "of one pass after which the log names the requests it serves");
-  c.add_option("--max-connections", o.server.most_connections, "connections open at once")
+  c.add_option("--max-connections", o.server.most_connections,
+               "connections open at once, of HTTP and of gRPC; calls of gRPC")
       ->check(whole_number(1, 1'000'000))
       ->capture_default_str();
 }
@@ -201,7 +224,8 @@ void declare_server(CLI::App& c, ServeOptions& o) {
 
 void add_serve(CLI::App& app, Invocation& invocation) {
   CLI::App& c = add_command(
-      app, invocation, "serve", "answer requests over HTTP: OpenAI's interface, KServe's, a page",
+      app, invocation, "serve",
+      "answer requests: OpenAI's interface, KServe's over HTTP and gRPC, a page",
       "  megalith serve --checkpoint runs/demo\n"
       "  megalith serve --checkpoint chat/ --dtype bf16 --port 8080 --api-key-file keys.txt\n"
       "  curl http://127.0.0.1:8000/v1/completions -H 'Content-Type: application/json' "
@@ -226,7 +250,9 @@ void add_serve(CLI::App& app, Invocation& invocation) {
   c.add_option("--pooling", o->pooling, "which rows of the last hidden state make a text's vector")
       ->check(CLI::IsMember({"mean", "cls", "last"}))
       ->capture_default_str();
-  c.callback([=, &invocation] {
+  c.callback([=, &c, &invocation] {
+    if (o->grpc_port != kNoPort) o->server.grpc_port = o->grpc_port;
+    o->server.requires_grpc = c.count("--grpc-port") > 0;
     invocation.run = [=, &invocation] {
       o->pass_tokens = std::max(o->pass_tokens, o->max_batch);
       return run_serve(*o, invocation.json);

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-# `cpack` in the build folder makes megalith_VERSION_ARCH.deb: the program, its plug-in, completions and
+# `cpack` in the build folder makes megalith_VERSION_ARCH.deb: the program, its plug-ins, completions and
 # manual pages, without what only a program that embeds rooms needs (cmake/package.cmake).
 set(MEGA_MAINTAINER "Megalith maintainers <maintainers@megalith.example>" CACHE STRING
     "who a package says it is from")

@@ -86,6 +86,7 @@ std::string Metrics::text(const std::string& model, const EngineState& engine) c
   one("megalith:kv_blocks", "gauge", "Blocks of keys and values.", engine.blocks);
   one("megalith:kv_blocks_in_use", "gauge", "Those that texts hold.", engine.blocks_in_use);
   one("megalith:connections", "gauge", "Open connections.", connections);
+  one("megalith:grpc_calls", "gauge", "Open calls over gRPC.", calls);
   one("megalith:requests_started_total", "counter", "Valid requests to write or to embed texts.",
       started);
   one("megalith:requests_finished_total", "counter", "Of these, answered.", finished);

@@ -34,7 +34,8 @@ struct Metrics {
   int64_t bad_requests = 0;  // not understood
   int64_t prompt_tokens = 0, generated_tokens = 0;
   std::map<std::string, int64_t> finish_reasons;  // of texts
-  int64_t connections = 0;                        // open now
+  int64_t connections = 0;                        // open now, of HTTP
+  int64_t calls = 0;                              // open now, over gRPC
   Histogram first_token, between_tokens, per_token, whole, prompt_lengths, text_lengths, n,
       most_tokens;
 

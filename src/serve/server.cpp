@@ -13,6 +13,11 @@
 
 #include "base/clock.h"
 #include "base/log.h"
+#include "base/plugin.h"
+#include "rpc/listen.h"
+#include "rpc/open_grpc.h"
+#include "rpc/rpc_listener.h"
+#include "serve/rpc_calls.h"
 #include "serve/session.h"
 
 namespace megalith::serve {
@@ -23,15 +28,7 @@ using asio::ip::tcp;
 using protocols::ApiError;
 
 constexpr auto kTick = std::chrono::milliseconds(100);
-constexpr auto kLastWrites = std::chrono::seconds(5);
-
-tcp::endpoint endpoint_of(const ServerOptions& options) {
-  boost::system::error_code error;
-  const auto address =
-      asio::ip::make_address(options.host == "localhost" ? "127.0.0.1" : options.host, error);
-  if (error) throw UserError("--host {} is no IP address", options.host);
-  return {address, static_cast<uint16_t>(options.port)};
-}
+constexpr int kLastSeconds = 5;  // for clients to take their answers
 
 }  // namespace
 
@@ -43,20 +40,29 @@ struct Server::Running {
     handler = [this](HttpRequest request, std::shared_ptr<Exchange> exchange) {
       handle(std::move(request), std::move(exchange));
     };
-    const tcp::endpoint endpoint = endpoint_of(options);
+    rpc::listen(acceptor, rpc::endpoint_of(options.host, options.port), "--port");
+    address = rpc::text_of(acceptor.local_endpoint());
+    if (!options.grpc_port) return;
     try {
-      acceptor.open(endpoint.protocol());
-      acceptor.set_option(tcp::acceptor::reuse_address(true));
-      acceptor.bind(endpoint);
-      acceptor.listen();
-      const tcp::endpoint bound = acceptor.local_endpoint();
-      const std::string host = bound.address().to_string();
-      address =
-          fmt::format("{}:{}", bound.address().is_v6() ? "[" + host + "]" : host, bound.port());
-    } catch (const boost::system::system_error& error) {
-      throw SystemError("cannot listen on {}:{}: {}; give another --port, 0 for any that is free",
-                        options.host, options.port, error.code().message());
+      listen_for_rpcs();
+    } catch (const SystemError& error) {
+      if (options.requires_grpc) throw;
+      if (has_plugin(rpc::kGrpcPluginFile)) log::warning("no gRPC: {}", error.what());
     }
+  }
+
+  void listen_for_rpcs() {
+    rpc_server = rpc::open_grpc({.most_calls = static_cast<size_t>(options.most_connections),
+                                 .deliver = [this](rpc::RpcEvent event) {
+                                   asio::post(io, [this, event = std::move(event)]() mutable {
+                                     rpcs->on_event(std::move(event));
+                                   });
+                                 }});
+    rpcs.emplace(*rpc_server, RpcLimits{.message_seconds = options.body_seconds,
+                                        .idle_seconds = options.idle_stream_seconds});
+    rpc_listener.emplace(io, rpc::endpoint_of(options.host, *options.grpc_port),
+                         static_cast<size_t>(options.most_connections), *rpc_server);
+    grpc_address = rpc_listener->address();
   }
 
   void handle(HttpRequest request, std::shared_ptr<Exchange> exchange) {
@@ -112,6 +118,7 @@ struct Server::Running {
       tick();  // first, so that no error below ends it
       const double now = monotonic_seconds();
       if (service) service->tick(now);
+      if (rpcs) rpcs->tick(now);
       watch(now);
       if (drain_end > 0) drain(now);
     });
@@ -157,6 +164,7 @@ struct Server::Running {
     ends = true;  // what is in the queue already is not cancelled below
     boost::system::error_code ignored;
     acceptor.close(ignored);
+    if (rpc_listener) rpc_listener->close();
     signals.cancel(ignored);
     timer.cancel();
     retry.cancel();
@@ -165,11 +173,12 @@ struct Server::Running {
       service->set_phase(Service::Phase::draining);
       service->end_all(ApiError("", "the server has failed").with_status(500));
     }
+    if (rpcs) rpcs->end_all();
     const auto open = sessions;
     for (const auto& [number, place] : open)
       if (const auto session = place.lock()) session->drain();
     if (sessions.empty()) return;
-    retry.expires_after(kLastWrites);  // of clients that do not take their answers
+    retry.expires_after(std::chrono::seconds(kLastSeconds));
     retry.async_wait([this](const boost::system::error_code& ended) {
       if (!ended) io.stop();
     });
@@ -202,6 +211,10 @@ struct Server::Running {
   bool ends = false;
   EngineLoop* loop = nullptr;
   std::unique_ptr<Service> service;
+  std::unique_ptr<rpc::RpcServer> rpc_server;
+  std::optional<rpc::RpcListener> rpc_listener;
+  std::optional<RpcCalls> rpcs;
+  std::string grpc_address;
   double drain_end = 0;  // 0: not draining
   int64_t told_pass = 0;
   std::thread thread;
@@ -219,9 +232,11 @@ Server::~Server() {
   asio::post(running.io, [&running] { running.end(); });
   running.work.reset();
   running.thread.join();
+  if (running.rpc_server) running.rpc_server->close(kLastSeconds);
 }
 
 const std::string& Server::address() const { return running_->address; }
+const std::string& Server::grpc_address() const { return running_->grpc_address; }
 
 void Server::open(protocols::ServedModel model, EngineLoop& loop) {
   Running& running = *running_;
@@ -237,6 +252,7 @@ void Server::open(protocols::ServedModel model, EngineLoop& loop) {
         });
     running.service->set_phase(Service::Phase::ready);
     running.count();
+    if (running.rpcs) running.rpcs->open(*running.service);
     running.signals.add(SIGTERM);
     running.signals.add(SIGINT);
     running.await_signal();

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // The server: one thread for all sockets, one more that reads bodies (templates, tokens), and the
-// caller's for the engine.
+// caller's for the engine. gRPC's library has sockets and threads of its own, behind a plug-in.
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "serve/service.h"
@@ -12,23 +13,28 @@ namespace megalith::serve {
 
 struct ServerOptions {
   std::string host = "127.0.0.1";
-  int port = 8000;  // 0: a free one
+  int port = 8000;                 // 0: a free one
+  std::optional<int> grpc_port{};  // the same; nothing: no gRPC
+  bool requires_grpc = false;      // where it cannot be had: an error, else a warning
   int64_t most_connections = 256;
   double header_seconds = 20, body_seconds = 30;
   double drain_seconds = 30;
-  double stuck_seconds = 30;  // of one pass, after which it is told of
+  double stuck_seconds = 30;         // of one pass, after which it is told of
+  double idle_stream_seconds = 600;  // without a request, of gRPC
   ServiceOptions service;
 };
 
 class Server {
  public:
-  /// Listens from here on; until open() requests are answered with 503. SystemError when the
-  /// address cannot be had, UserError when it is none.
+  /// Listens from here on; until open() requests are answered with 503. SystemError when an
+  /// address or the plug-in cannot be had, UserError when it is no address.
   explicit Server(const ServerOptions& options);
   /// Ends what is open with an error, and the threads.
   ~Server();
   /// "127.0.0.1:8000"
   const std::string& address() const;
+  /// The same for gRPC; empty without.
+  const std::string& grpc_address() const;
 
   /// Takes requests for the engine from now on, until SIGTERM or SIGINT: then no new ones, and when
   /// those that are here have ended, or after drain_seconds, the loop is stopped. `loop` and what

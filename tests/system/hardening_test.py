@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""The program and its MPI plug-in as files: built with the protections that docs/security.md promises, read from their ELF
+"""The program and its plug-ins as files: built with the protections that docs/security.md promises, read from their ELF
 headers: python3 hardening_test.py PROGRAM"""
 import pathlib
 import struct
@@ -52,31 +52,30 @@ class Hardening(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
         cls.elf = Elf(PROGRAM)
-        plugin = pathlib.Path(PROGRAM).parent / "libmegalith_mpi.so"
-        cls.plugin = Elf(plugin) if plugin.exists() else None  # where there is no MPI
-        cls.both = [elf for elf in (cls.elf, cls.plugin) if elf]
+        cls.plugins = [Elf(plugin) for plugin in sorted(pathlib.Path(PROGRAM).parent.glob("libmegalith_*.so"))]
+        cls.all = [cls.elf, *cls.plugins]
 
     def test_their_place_in_memory_is_random(self):
         self.assertTrue(self.elf.dynamic.get(DT_FLAGS_1, 0) & DF_1_PIE)
-        for elf in self.both:
+        for elf in self.all:
             self.assertEqual(elf.type, 3, "not position-independent")
             self.assertNotIn(DT_TEXTREL, elf.dynamic)
             self.assertFalse(elf.dynamic.get(DT_FLAGS, 0) & DF_TEXTREL)
 
     def test_relocations_are_done_at_start_and_then_read_only(self):
-        for elf in self.both:
+        for elf in self.all:
             self.assertIn(PT_GNU_RELRO, [kind for kind, *_ in elf.segments])
             self.assertTrue(elf.dynamic.get(DT_FLAGS, 0) & DF_BIND_NOW or elf.dynamic.get(DT_FLAGS_1, 0) & DF_1_NOW)
 
     def test_what_can_be_written_cannot_be_executed(self):
-        for elf in self.both:
+        for elf in self.all:
             self.assertEqual(len([kind for kind, *_ in elf.segments if kind == PT_GNU_STACK]), 1)
             for kind, flags, *_ in elf.segments:
                 if kind in (PT_LOAD, PT_GNU_STACK):
                     self.assertNotEqual(flags & (EXECUTE | WRITE), EXECUTE | WRITE)
 
     def test_stack_and_buffers_are_checked(self):
-        for elf in self.both:
+        for elf in self.all:
             self.assertIn("__stack_chk_fail", elf.names())
         names = self.elf.names()
         self.assertTrue({n for n in names if n.startswith("__") and n.endswith("_chk")} - {"__stack_chk_fail"}, "no fortified call")
@@ -84,12 +83,13 @@ class Hardening(unittest.TestCase):
     def test_libraries_come_from_the_system_alone(self):
         self.assertEqual(self.elf.library_folders(), [])
 
-    def test_those_of_the_plugin_come_from_no_folder_that_a_start_chooses(self):
+    def test_those_of_plugins_come_from_no_folder_that_a_start_chooses(self):
         """An empty path is the folder that the program is started in."""
-        if self.plugin is None:
-            self.skipTest("there is no MPI")
-        for folder in self.plugin.library_folders():
-            self.assertTrue(folder.startswith("/"), self.plugin.library_folders())
+        if not self.plugins:
+            self.skipTest("there are neither MPI nor gRPC")
+        for plugin in self.plugins:
+            for folder in plugin.library_folders():
+                self.assertTrue(folder.startswith("/"), plugin.library_folders())
 
 
 if __name__ == "__main__":
