@@ -37,6 +37,8 @@ SERVE_FAULTS = [
           "if (tensor.elements() == elements) return;", "if (tensor.elements() <= elements) return;", "protocols_test", "Infer.NamesTheTensorThatIsWrong"),
     Fault("values of a message not counted", "src/grpc_protocol/wire_values.cpp",
           "if (count_ > kMostValues)", "if (count_ > 1000 * kMostValues)", "grpc_protocol_test", "WireValues.AreCountedBeforeTheyTakeMemory"),
+    Fault("clients that fill the log", "src/grpc_protocol/methods.cpp",
+          "google::protobuf::SetLogHandler(nullptr)", "+[] {}", "grpc_protocol_test", "Methods.DoNotPrintWhatClientsDoWrong"),
     Fault("values of another type beside a tensor's own", "src/grpc_protocol/infer_message.cpp",
           "if (tensor.elements() != num_values(c))", "if (tensor.elements() > num_values(c))", "grpc_protocol_test", "InferMessage.NamesWhatIsWrong"),
     Fault("a small type's values of any size", "src/grpc_protocol/infer_message.cpp",

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "grpc_protocol/methods.h"
 
+#include <google/protobuf/stubs/logging.h>
+
 #include <algorithm>
 #include <array>
 
@@ -20,6 +22,8 @@ using protocols::ServedModel;
 
 template <typename Message>
 Message parsed(std::string_view bytes) {
+  // The library would print what clients do wrong.
+  [[maybe_unused]] static const auto kQuiet = google::protobuf::SetLogHandler(nullptr);
   Message message;
   if (!message.ParseFromArray(bytes.data(), static_cast<int>(bytes.size()))) {
     // Its type's name, without the package.

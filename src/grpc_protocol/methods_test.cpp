@@ -162,6 +162,13 @@ TEST(Methods, BoundTheMessagesOfQuestions) {
   EXPECT_THAT(fault("\x0a\x7f"), HasSubstr("no ModelReadyRequest"));
 }
 
+TEST(Methods, DoNotPrintWhatClientsDoWrong) {
+  testing::internal::CaptureStderr();
+  const Method& method = *method_at("/inference.GRPCInferenceService/ModelReady");
+  EXPECT_THROW(answer_question(method, "\x0a\x01\xff", protocols::small_model(), {}), ApiError);
+  EXPECT_EQ(testing::internal::GetCapturedStderr(), "");
+}
+
 TEST(GrpcCode, OfEveryStatus) {
   const std::pair<int, int> codes[] = {{200, 0},  {400, 3}, {401, 16}, {403, 7}, {404, 5},
                                        {405, 12}, {408, 4}, {413, 8},  {429, 8}, {500, 13},

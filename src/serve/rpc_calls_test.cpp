@@ -144,8 +144,8 @@ TEST_F(RpcCallsTest, StreamManyRequests) {
   say(call, request("two"));
   tell_token(2);
   tell_token(1);
-  tell_end(2);
   close(call);
+  tell_end(2);
   EXPECT_FALSE(code(call));
   tell_end(1);
   EXPECT_EQ(code(call), kOk);

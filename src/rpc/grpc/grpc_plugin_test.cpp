@@ -86,7 +86,7 @@ TEST_F(GrpcPlugin, HandsACallOver) {
 }
 
 TEST_F(GrpcPlugin, AClientThatDoesNotReadIsGivenUp) {
-  open({.most_unsent_bytes = 4 << 20});
+  open({.most_unsent_bytes = 4 << 20, .write_seconds = 1e6});
   ClientCall call(channel, "/a/b");
   call.start();
   ASSERT_TRUE(wait_for(RpcEvent::Kind::begun));
