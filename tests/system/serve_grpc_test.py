@@ -290,7 +290,7 @@ class Limits(GrpcTest):
         """One that asks for much does not hold up another, over whatever it asks."""
         keys = self.folder / "turns.txt"
         keys.write_text("greedy\nmodest\n")
-        request = asked(self.ids("the"), 200, tensor("end_id", [2**31 - 1]))
+        request = self.long(rows=8)
         with self.serve("--api-key-file", keys, "--max-batch", 1, "--max-queue", 50) as server:
             many = [self.call("ModelInfer", request, server=server, key="greedy") for _ in range(6)]
             deadline = time.monotonic() + PATIENCE
