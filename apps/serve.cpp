@@ -71,6 +71,8 @@ protocols::ServedModel served_model(const ServeOptions& o, const store::ModelSou
   model.begin_id = source.begin_id();
   model.pad_id = source.pad_id();
   model.tokenizer = source.tokenizer() ? &*source.tokenizer() : nullptr;
+  if (model.tokenizer != nullptr)
+    model.grammars = std::make_shared<grammars::MatcherCache>(*model.tokenizer);
   model.chat_template = chat_template_of(source.texts());
   return model;
 }

@@ -136,7 +136,6 @@ Prepared prepare_chat_completion(const Json& body, const ServedModel& model) {
   require_model(model, *name);
   const GenerationFields made = read_generation(fields, model);
   if (made.best_of > made.n) throw ApiError("best_of", "best_of is not a field of chats");
-  fields.refuse("response_format", "is not supported by this server", {{"type", "text"}});
   fields.refuse("functions", "is not supported: give tools");
   fields.refuse("modalities", "must be text alone", Json::array({"text"}));
   fields.refuse("return_token_ids", "is a field of /v1/completions");
@@ -149,9 +148,9 @@ Prepared prepare_chat_completion(const Json& body, const ServedModel& model) {
   const std::string text = read_chat(fields, model);
   // The template has put the special tokens where they belong.
   const bool special = fields.flag("add_special_tokens").value_or(false);
-  PreparedSequence sequence{encode_text(model, text, special, "messages"), made.options};
+  PreparedSequence sequence =
+      sequence_of(encode_text(model, text, special, "messages"), made, model);
   sequence.options.top_logprobs = logprobs.value_or(0);
-  truncate(sequence.prompt, made);
   sequence.options.max_new_tokens =
       new_tokens(model, sequence.prompt.size(), asked, model.context, param);
   Prepared prepared;

@@ -65,7 +65,6 @@ Prepared prepare_completion(const Json& body, const ServedModel& model) {
   require_model(model, *name);
   GenerationFields made = read_generation(fields, model);
   fields.refuse("suffix", "is not supported: text is only written at the end");
-  fields.refuse("response_format", "is not supported by this server", {{"type", "text"}});
   CompletionShape shape{.n = made.n,
                         .best_of = made.best_of,
                         .echo = fields.flag("echo").value_or(false),
@@ -86,7 +85,7 @@ Prepared prepare_completion(const Json& body, const ServedModel& model) {
     truncate(prompt.ids, made);
     if (prompt.text.empty() && model.tokenizer != nullptr && shape.echo)
       prompt.text = model.tokenizer->decode(prompt.ids);
-    PreparedSequence sequence{prompt.ids, made.options};
+    PreparedSequence sequence = sequence_of(prompt.ids, made, model);
     sequence.options.top_logprobs = shape.logprobs.value_or(0);
     sequence.options.prompt_logprobs = shape.echo && shape.logprobs;
     // Who has prompts scored counts on the one token behind each, though it may be the end.

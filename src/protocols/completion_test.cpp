@@ -162,8 +162,7 @@ TEST(Completion, NamesTheFieldThatIsWrong) {
       {"min_tokens", -1},
       {"stream_options", {{"include_usage", true}}},
       {"stop_token_ids", {9}},
-      {"prompt_logprobs", 1},
-      {"response_format", {{"type", "json_object"}}}};
+      {"prompt_logprobs", 1}};
   for (const auto& [field, value] : wrong) {
     const auto [param, message] = fault_of({{field, value}});
     EXPECT_EQ(param, field) << message << " for " << value.dump().substr(0, 80);

@@ -144,13 +144,12 @@ GenerationFields read_generation(Fields& fields, const ServedModel& model) {
   fields.refuse("include_stop_str_in_output", kLater);
   fields.refuse("skip_special_tokens", "must be true: texts are without special tokens", true);
   fields.refuse("prompt_logprobs", "is not supported: use echo with logprobs");
-  for (const char* name : {"use_beam_search", "guided_json", "guided_regex", "guided_choice",
-                           "guided_grammar", "structured_outputs"})
-    fields.refuse(name, kLater);
+  fields.refuse("use_beam_search", kLater);
   fields.refuse("priority", "must be 0: clients take turns");
   fields.refuse("store", "must be false: nothing is kept here");
   for (const char* name : {"spaces_between_special_tokens", "service_tier", "metadata"})
     fields.find(name);  // known, and of no effect here
+  made.form = read_text_form(fields, model);
   return made;
 }
 
@@ -158,6 +157,13 @@ void truncate(std::vector<int32_t>& prompt, const GenerationFields& fields) {
   if (!fields.truncate_prompt) return;
   const auto keep = static_cast<size_t>(*fields.truncate_prompt);
   if (prompt.size() > keep) prompt.erase(prompt.begin(), prompt.end() - static_cast<int64_t>(keep));
+}
+
+PreparedSequence sequence_of(std::vector<int32_t> prompt, const GenerationFields& fields,
+                             const ServedModel& model) {
+  truncate(prompt, fields);
+  auto allowed = beginning_of(fields.form, prompt, model);
+  return {std::move(prompt), fields.options, std::move(allowed)};
 }
 
 void add_sequences(std::vector<PreparedSequence>& sequences, const PreparedSequence& sequence,

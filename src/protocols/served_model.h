@@ -2,6 +2,7 @@
 // What requests are read against: the facts of the model that is served.
 #pragma once
 
+#include <memory>
 #include <optional>
 #include <span>
 #include <string>
@@ -9,6 +10,7 @@
 #include <vector>
 
 #include "chat/conversation.h"
+#include "grammars/matcher_cache.h"
 #include "text/tokenizer.h"
 
 namespace megalith::protocols {
@@ -24,10 +26,11 @@ struct ServedModel {
   bool has_types = false;  // of tokens: which of two texts they belong to
   std::vector<int32_t> end_ids;
   std::optional<int32_t> begin_id, pad_id;
-  const text::Tokenizer* tokenizer = nullptr;  // must outlive it; may be null
-  const chat::ChatFolder* chat = nullptr;      // the same
-  std::string chat_template;                   // as /tokenizer_info tells it; may be empty
-  int64_t most_sequences = INT64_MAX;          // that one request may ask for
+  const text::Tokenizer* tokenizer = nullptr;        // must outlive it; may be null
+  const chat::ChatFolder* chat = nullptr;            // the same
+  std::shared_ptr<grammars::MatcherCache> grammars;  // of the tokenizer; null without one
+  std::string chat_template;                         // as /tokenizer_info tells it; may be empty
+  int64_t most_sequences = INT64_MAX;                // that one request may ask for
 };
 
 /// ApiError, status 404, unless `name` is the served one.

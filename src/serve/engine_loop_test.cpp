@@ -17,6 +17,21 @@ generate::Generated alone(const protocols::PreparedSequence& sequence) {
   return generate::generate(model.engine(), nullptr, sequence.prompt, sequence.options);
 }
 
+/// Every third token alone may come.
+class EveryThird final : public generate::TokenConstraint {
+ public:
+  void mask(std::span<uint64_t> allowed) const override {
+    for (size_t id = 0; id < allowed.size() * 64; ++id)
+      if (id % 3 == 0 && id < static_cast<size_t>(toy_spec().vocab))
+        allowed[id / 64] |= uint64_t{1} << (id % 64);
+  }
+  bool can_end() const override { return true; }
+  void accept(int32_t id) override { EXPECT_EQ(id % 3, 0); }
+  std::unique_ptr<generate::TokenConstraint> clone() const override {
+    return std::make_unique<EveryThird>();
+  }
+};
+
 void expect_texts_as_alone(const parallel::Layout& layout) {
   EngineLoop::Options options = toy_options(3, 30);
   options.followers = layout.num_ranks() - 1;
@@ -44,6 +59,29 @@ void expect_texts_as_alone(const parallel::Layout& layout) {
 TEST(EngineLoop, WritesWhatGenerateWritesAlone) { expect_texts_as_alone({}); }
 TEST(EngineLoop, WritesTheSameOnSeveralRanks) {
   expect_texts_as_alone({.tensor = 2, .pipeline = 2});
+}
+
+void expect_texts_of_their_form(const parallel::Layout& layout) {
+  EngineLoop::Options options = toy_options(3, 30);
+  options.followers = layout.num_ranks() - 1;
+  ToyLoop toy(options, layout);
+  protocols::PreparedSequence held = toy_sequence(1, 12, 0.9);
+  held.allowed = std::make_shared<EveryThird>();
+  const auto ticket = toy.loop.submit({held, toy_sequence(1, 12, 0.9), held}, "a");
+  const auto ids = [&](size_t sequence) {
+    return toy.inbox.wait(*ticket, Kind::ended, sequence).written.result.ids;
+  };
+  const std::vector<int32_t> first = ids(0);
+  EXPECT_EQ(first.size(), 12u);
+  for (const int32_t id : first) EXPECT_EQ(id % 3, 0);
+  EXPECT_EQ(ids(2), first);
+  EXPECT_EQ(ids(1), alone(toy_sequence(1, 12, 0.9)).ids);
+  EXPECT_NE(ids(1), first);
+}
+
+TEST(EngineLoop, HoldsATextToItsForm) { expect_texts_of_their_form({}); }
+TEST(EngineLoop, HoldsATextToItsFormOnSeveralRanks) {
+  expect_texts_of_their_form({.tensor = 2, .pipeline = 2});
 }
 
 TEST(EngineLoop, TellsOfEachToken) {

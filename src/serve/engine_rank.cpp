@@ -40,6 +40,7 @@ void EngineLoop::Rank::submit(const Submission& submission, size_t index, Reques
   const uint64_t ticket = submission.ticket;
   generate::Request asked{
       .prompt = prepared.prompt, .options = prepared.options, .client = submission.client};
+  if (prepared.allowed) asked.allowed = prepared.allowed->clone();
   if (leads_) {
     asked.on_token = [this, ticket, index](const generate::TextToken& token) {
       events_.push_back({.kind = Event::Kind::token, .ticket = ticket, .sequence = index});

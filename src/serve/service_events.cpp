@@ -5,11 +5,25 @@
 #include <algorithm>
 
 #include "base/clock.h"
+#include "base/one_line.h"
 #include "serve/active_request.h"
 
 namespace megalith::serve {
 
 using protocols::ApiError;
+
+namespace {
+
+/// A text that is not of its form is no answer.
+ApiError broken_off(const generate::Generated& result) {
+  return ApiError("",
+                  "the grammar let nothing follow '{}': the tokenizer has no token that it allows, "
+                  "or it is too ambiguous to be followed",
+                  one_line(result.text, 200))
+      .with_reason("grammar_stuck");
+}
+
+}  // namespace
 
 void Service::on_events(std::vector<Event> events) {
   for (Event& event : events) {
@@ -43,6 +57,7 @@ void Service::on_event(Active& active, Event& event) {
   }
   protocols::Written& written = active.written[event.sequence];
   written = std::move(event.written);
+  if (written.result.finish_reason == "error") return fail(active, broken_off(written.result));
   written.tokens = std::move(active.tokens[event.sequence]);
   count_ended(active, event.sequence);
   if (active.reply->streams) send(active, active.reply->on_end(event.sequence, written));

@@ -149,6 +149,22 @@ TEST_F(ServiceTest, WhatTheEngineRefusesIsTheClients) {
   EXPECT_THAT(exchange->answer.body, HasSubstr("too long"));
 }
 
+TEST_F(ServiceTest, ATextThatItsGrammarBreaksOffIsAnError) {
+  const auto whole = complete(), stream = complete({{"stream", true}});
+  tell(token(2, "c"));
+  for (const uint64_t ticket : {1, 2}) {
+    Event event = ended(ticket, "c");
+    event.written.result.finish_reason = "error";
+    tell(std::move(event));
+  }
+  EXPECT_EQ(whole->answer.status, 400);
+  EXPECT_THAT(whole->answer.body, HasSubstr("grammar_stuck"));
+  EXPECT_THAT(stream->answer.body, HasSubstr("grammar_stuck"));
+  EXPECT_TRUE(stream->answer.body.ends_with("data: [DONE]\n\n"));
+  EXPECT_EQ(metrics().failed, 2);
+  EXPECT_EQ(service->num_active(), 0u);
+}
+
 TEST_F(ServiceTest, AnErrorInOneAnswerIsNotTheOthers) {
   // Without the log-probabilities of its prompt an echo cannot be made.
   const auto bad = complete({{"prompt", {3, 4}}, {"echo", true}, {"logprobs", 1}});

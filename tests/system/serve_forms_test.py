@@ -1,0 +1,81 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Texts that `megalith serve` holds to a form, calls of tools, searches: python3 serve_forms_test.py PROGRAM"""
+import concurrent.futures
+import json
+import re
+import unittest
+
+from serve_test import ServeTest
+
+PERSON = {"type": "object", "properties": {"name": {"type": "string", "maxLength": 12}, "age": {"type": "integer", "minimum": 0, "maximum": 150},
+                                           "likes": {"type": "array", "items": {"enum": ["cats", "dogs"]}, "maxItems": 2}},
+          "required": ["name", "age", "likes"]}
+
+
+def named(schema):
+    return {"type": "json_schema", "json_schema": {"name": "answer", "strict": True, "schema": schema}}
+
+
+class Forms(ServeTest):
+    OPTIONS = ("--max-batch", 4, "--max-queue", 100)
+    DRAWN = {"temperature": 1, "max_tokens": 200}
+
+    def written(self, prompt, seed, *options):
+        return self.generated(prompt, "--max-new-tokens", 200, "--temperature", 1, "--seed", seed, *options)["text"]
+
+    def test_texts_are_those_of_generate_whatever_else_is_served(self):
+        schema = self.folder / "person.json"
+        schema.write_text(json.dumps(PERSON))
+        expression = "(the|a) [a-z]{3,8}( [a-z]{3,8}){2}"
+        kinds = (({"response_format": named(PERSON)}, ("--json-schema", schema)), ({"guided_json": PERSON}, ("--json-schema", schema)),
+                 ({"guided_regex": expression}, ("--regex", expression)), ({"structured_outputs": {"choice": ["the cat", "the dog", "a bird"]}},
+                                                                           [w for c in ("the cat", "the dog", "a bird") for w in ("--choice", c)]),
+                 ({}, ()))
+        asked = [(fields, options, seed) for seed in (1, 2) for fields, options in kinds]
+        with concurrent.futures.ThreadPoolExecutor(len(asked)) as pool:
+            answers = list(pool.map(lambda one: self.server.complete("the cat", **self.DRAWN, **one[0], seed=one[2]), asked))
+        for (fields, options, seed), answer in zip(asked, answers):
+            with self.subTest(fields=fields, seed=seed):
+                self.assertEqual(answer["choices"][0]["text"], self.written("the cat", seed, *options))
+
+    def test_what_is_written_fits(self):
+        answer = self.server.complete("the", **self.DRAWN, n=4, seed=3, response_format=named(PERSON))
+        for choice in answer["choices"]:
+            self.assertEqual(choice["finish_reason"], "stop")
+            person = json.loads(choice["text"])
+            self.assertEqual(list(person), ["name", "age", "likes"])
+            self.assertTrue(0 <= person["age"] <= 150 and set(person["likes"]) <= {"cats", "dogs"}, person)
+        chat = {"model": self.server.model, "messages": [{"role": "user", "content": "the cat"}], "seed": 1}
+        told = self.server.json("/v1/chat/completions", {**chat, "max_tokens": 60, "response_format": named({**PERSON, "required": []})})
+        json.loads(told["choices"][0]["message"]["content"])
+        short = self.server.json("/v1/chat/completions", {**chat, "max_tokens": 3, "response_format": {"type": "json_object"}})["choices"][0]
+        self.assertEqual(short["finish_reason"], "length")
+        self.assertTrue(short["message"]["content"].startswith("{"))
+        events = self.server.stream("/v1/completions", {"model": self.server.model, "prompt": "a", "stream": True, "seed": 2, **self.DRAWN, "guided_regex": "[0-9]{4}-[0-9]{2}"})
+        self.assertRegex("".join(event["choices"][0]["text"] for event in events[:-1]), re.compile("^[0-9]{4}-[0-9]{2}$"))
+
+    def test_a_schema_that_is_wrong_is_refused_by_its_place(self):
+        error = self.refused("/v1/chat/completions", {"model": self.server.model, "messages": [{"role": "user", "content": "a"}],
+                                                      "response_format": named({"properties": {"a": {"uniqueItems": True}}})})
+        self.assertEqual(error["param"], "response_format.json_schema.schema")
+        self.assertIn("#/properties/a", error["message"])
+        self.assertIn("uniqueItems", error["message"])
+        deep = {"a": 1}
+        for _ in range(80):
+            deep = {"not": deep}
+        for hostile in (deep, {"anyOf": [{"type": "string", "pattern": "(a|b)*a(a|b){%d}" % n} for n in range(12, 18)]}, {"$ref": "#"},
+                        {"type": "string", "minLength": 10**9}):
+            self.assertIn("guided_json", self.refused("/v1/completions", {"model": self.server.model, "prompt": "a", "guided_json": hostile})["param"])
+        self.assertEqual(self.server.metrics()["megalith:kv_blocks_in_use"], 0)
+
+    def test_ranks_write_the_same(self):
+        body = {**self.DRAWN, "seed": 5, "n": 2, "response_format": named(PERSON)}
+        expected = self.server.complete("the cat", **body)["choices"]
+        with self.serve("--ranks", 2, "--threads", 2) as server:
+            self.assertEqual(server.complete("the cat", **body)["choices"], expected)
+            self.assertEqual(server.end(), 0)
+
+
+if __name__ == "__main__":
+    unittest.main()
