@@ -12,6 +12,8 @@ struct ChatShape {
   std::optional<int64_t> logprobs{};  // alternatives of each token
   bool include_usage = false;
   bool tokens_as_ids = false;
+  /// What is written is calls alone: of this function, once, or of any ("").
+  std::optional<std::string> forced{};
 };
 
 /// ApiError naming the field that is wrong.

@@ -52,8 +52,6 @@ TEST(Chat, GivesToolsToTemplatesThatTakeThem) {
   model.chat = &plain;
   EXPECT_THAT(chat_fault({{"tools", tools}}, model), HasSubstr("takes no tools"));
   EXPECT_EQ(chat_fault({{"tools", tools}, {"tool_choice", "none"}}, model), "no fault");
-  EXPECT_THAT(chat_fault({{"tools", tools}, {"tool_choice", "required"}}),
-              HasSubstr("tool_choice"));
 }
 
 TEST(Chat, NamesWhatIsWrong) {

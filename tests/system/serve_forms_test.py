@@ -13,6 +13,11 @@ PERSON = {"type": "object", "properties": {"name": {"type": "string", "maxLength
           "required": ["name", "age", "likes"]}
 
 
+TOOLS = [{"type": "function", "function": {"name": "weather", "description": "of a town", "parameters": {
+    "type": "object", "properties": {"town": {"$ref": "#/$defs/town"}, "days": {"type": "integer", "minimum": 1, "maximum": 9}}, "required": ["town", "days"],
+    "$defs": {"town": {"enum": ["Rome", "Bern"]}}}}}, {"type": "function", "function": {"name": "now"}}]
+
+
 def named(schema):
     return {"type": "json_schema", "json_schema": {"name": "answer", "strict": True, "schema": schema}}
 
@@ -75,6 +80,62 @@ class Forms(ServeTest):
         with self.serve("--ranks", 2, "--threads", 2) as server:
             self.assertEqual(server.complete("the cat", **body)["choices"], expected)
             self.assertEqual(server.end(), 0)
+
+
+class Calls(ServeTest):
+    OPTIONS = ("--max-batch", 4)
+
+    def body(self, choice, **fields):
+        return {"model": self.server.model, "messages": [{"role": "user", "content": "the cat"}], "tools": TOOLS, "tool_choice": choice, "max_tokens": 100, "seed": 1, **fields}
+
+    def check(self, call):
+        arguments = json.loads(call["function"]["arguments"])
+        if call["function"]["name"] == "now":
+            self.assertEqual(arguments, {})
+        else:
+            self.assertEqual(call["function"]["name"], "weather")
+            self.assertIn(arguments["town"], ("Rome", "Bern"))
+            self.assertIn(arguments["days"], range(1, 10))
+
+    def test_calls_that_are_forced(self):
+        one = {"type": "function", "function": {"name": "weather"}}
+        for choice, several in ((one, False), ("required", True), ("required", False)):
+            for seed in range(3):
+                with self.subTest(choice=choice, several=several, seed=seed):
+                    body = self.body(choice, seed=seed, parallel_tool_calls=several, max_tokens=200)
+                    answer = self.server.json("/v1/chat/completions", body)["choices"][0]
+                    calls = answer["message"]["tool_calls"]
+                    self.assertIsNone(answer["message"]["content"])
+                    self.assertEqual(answer["finish_reason"], "tool_calls")
+                    self.assertTrue(len(calls) == 1 or several)
+                    for call in calls:
+                        self.check(call)
+                    self.assertEqual(self.streamed(body), [call["function"] for call in calls])
+
+    def streamed(self, body):
+        events = [event["choices"][0] for event in self.server.stream("/v1/chat/completions", {**body, "stream": True})[:-1]]
+        self.assertEqual(events[-1]["finish_reason"], "tool_calls")
+        calls = []
+        for delta in (delta for event in events for delta in event["delta"].get("tool_calls", ())):
+            if "id" in delta:
+                calls.append({"name": delta["function"]["name"], "arguments": ""})
+            calls[delta["index"]]["arguments"] += delta["function"]["arguments"]
+        return calls
+
+    def test_calls_that_are_broken_off_or_not_forced(self):
+        short = self.server.json("/v1/chat/completions", self.body("required", max_tokens=4))["choices"][0]
+        self.assertEqual((short["finish_reason"], short["message"]["tool_calls"]), ("length", []))
+        free = self.server.json("/v1/chat/completions", self.body("auto", max_tokens=4))["choices"][0]
+        self.assertNotIn("tool_calls", free["message"])
+        self.assertEqual(len(free["message"]["content"]) > 0, True)
+
+    def test_what_makes_no_sense_is_refused(self):
+        wrong = {"type": "function", "function": {"name": "other"}}
+        self.assertEqual(self.refused("/v1/chat/completions", self.body(wrong))["param"], "tool_choice")
+        bad = [{"type": "function", "function": {"name": "f", "parameters": {"properties": {"x": {"uniqueItems": True}}}}}]
+        error = self.refused("/v1/chat/completions", self.body("required", tools=bad))
+        self.assertEqual(error["param"], "tools[0].function.parameters")
+        self.assertIn("#/properties/x", error["message"])
 
 
 if __name__ == "__main__":
