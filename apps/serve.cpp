@@ -59,6 +59,7 @@ protocols::ServedModel served_model(const ServeOptions& o, const store::ModelSou
   model.created = static_cast<int64_t>(wall_seconds());
   model.vocab = spec.vocab;
   model.context = o.context > 0 ? o.context : spec.context;
+  model.most_beams = o.max_batch;
   model.is_encoder_decoder = spec.is_encoder_decoder();
   model.embeds = !model.is_encoder_decoder;
   try {

@@ -23,7 +23,8 @@ Prepared prepare_chat_completion(const Json& body, const ServedModel& model) {
   if (!name) throw ApiError("model", "model is missing").with_reason("missing_field");
   require_model(model, *name);
   GenerationFields made = read_generation(fields, model);
-  if (made.best_of > made.n) throw ApiError("best_of", "best_of is not a field of chats");
+  if (made.best_of > made.n && made.options.beams == 1)
+    throw ApiError("best_of", "best_of is not a field of chats");
   fields.refuse("functions", "is not supported: give tools");
   fields.refuse("modalities", "must be text alone", Json::array({"text"}));
   fields.refuse("return_token_ids", "is a field of /v1/completions");
@@ -45,14 +46,14 @@ Prepared prepare_chat_completion(const Json& body, const ServedModel& model) {
   sequence.options.max_new_tokens =
       new_tokens(model, sequence.prompt.size(), asked, model.context, param);
   Prepared prepared;
-  const ChatShape shape{.prompt_tokens = std::ssize(sequence.prompt),
+  const ChatShape shape{.prompt = sequence.prompt,
                         .n = made.n,
                         .logprobs = logprobs,
                         .include_usage = made.include_usage,
                         .tokens_as_ids = made.tokens_as_ids,
                         .forced = tools.forces ? std::optional(tools.function) : std::nullopt};
-  require_places(model, static_cast<size_t>(made.n));
-  add_sequences(prepared.sequences, sequence, made.n);
+  require_places(model, static_cast<size_t>(made.sequences()));
+  add_sequences(prepared.sequences, sequence, made.sequences());
   prepared.user = made.user;
   prepared.unknown_fields = fields.unknown();
   prepared.reply = make_chat_reply(model, shape, made.stream);

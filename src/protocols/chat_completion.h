@@ -7,7 +7,7 @@
 namespace megalith::protocols {
 
 struct ChatShape {
-  int64_t prompt_tokens = 0;
+  std::vector<int32_t> prompt{};
   int64_t n = 1;
   std::optional<int64_t> logprobs{};  // alternatives of each token
   bool include_usage = false;

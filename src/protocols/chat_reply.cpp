@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+#include <iterator>
+
 #include "protocols/chat_completion.h"
 #include "protocols/token_text.h"
 #include "protocols/tool_calls.h"
@@ -11,6 +14,8 @@ class ChatReply final : public Reply {
   ChatReply(const ServedModel& model, const ChatShape& shape, bool stream)
       : name_(model.name),
         shape_(shape),
+        tokenizer_(model.tokenizer),
+        reads_(model.is_encoder_decoder),
         texts_(model.tokenizer, shape.tokens_as_ids),
         sent_(static_cast<size_t>(shape.n)) {
     streams = stream;
@@ -52,15 +57,21 @@ class ChatReply final : public Reply {
       if (shape_.include_usage) {
         Json usage = head("chat.completion.chunk");
         usage["choices"] = Json::array();
-        usage["usage"] = usage_of(shape_.prompt_tokens, completion_tokens_);
+        usage["usage"] = usage_of(std::ssize(shape_.prompt), completion_tokens_);
         body.text = event_of(text_of_json(usage));
       }
       body.text += "data: [DONE]\n\n";
       return body;
     }
+    const std::span<const int32_t> before =
+        reads_ ? std::span<const int32_t>() : std::span<const int32_t>(shape_.prompt);
+    std::vector<Written> texts;
+    for (Written& one : written)
+      std::ranges::move(texts_of_search(std::move(one), tokenizer_, before),
+                        std::back_inserter(texts));
     Json choices = Json::array();
     int64_t completion = 0;
-    for (const Written& one : written) {
+    for (const Written& one : texts) {
       completion += std::ssize(one.result.ids);
       Json logprobs;
       if (shape_.logprobs) {
@@ -75,7 +86,7 @@ class ChatReply final : public Reply {
     }
     Json body = head("chat.completion");
     body["choices"] = std::move(choices);
-    body["usage"] = usage_of(shape_.prompt_tokens, completion);
+    body["usage"] = usage_of(std::ssize(shape_.prompt), completion);
     return {.text = text_of_json(body)};
   }
 
@@ -152,6 +163,8 @@ class ChatReply final : public Reply {
   int64_t created_ = unix_seconds();
   std::string name_;
   ChatShape shape_;
+  const text::Tokenizer* tokenizer_;
+  bool reads_;  // an encoder has the prompt
   TokenText texts_;
   std::vector<size_t> sent_;
   std::vector<CallReader> calls_;  // of what was sent, if they are forced

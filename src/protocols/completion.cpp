@@ -66,7 +66,8 @@ Prepared prepare_completion(const Json& body, const ServedModel& model) {
   GenerationFields made = read_generation(fields, model);
   fields.refuse("suffix", "is not supported: text is only written at the end");
   CompletionShape shape{.n = made.n,
-                        .best_of = made.best_of,
+                        .sequences = made.sequences(),
+                        .searches = made.options.beams > 1,
                         .echo = fields.flag("echo").value_or(false),
                         .logprobs = fields.whole("logprobs", 0, kMostTopLogprobs),
                         .end_ids = made.options.end_ids,
@@ -80,7 +81,7 @@ Prepared prepare_completion(const Json& body, const ServedModel& model) {
     throw ApiError("max_tokens", "max_tokens must be at least 1, or 0 with echo");
   shape.prompts = read_prompts(fields, model);
   Prepared prepared;
-  require_places(model, shape.prompts.size() * static_cast<size_t>(shape.best_of));
+  require_places(model, shape.prompts.size() * static_cast<size_t>(shape.sequences));
   for (CompletionShape::Prompt& prompt : shape.prompts) {
     truncate(prompt.ids, made);
     if (prompt.text.empty() && model.tokenizer != nullptr && shape.echo)
@@ -91,7 +92,7 @@ Prepared prepare_completion(const Json& body, const ServedModel& model) {
     // Who has prompts scored counts on the one token behind each, though it may be the end.
     sequence.options.ignore_eos = sequence.options.prompt_logprobs && asked == 1;
     sequence.options.max_new_tokens = new_tokens(model, prompt.ids.size(), asked, 16, "max_tokens");
-    add_sequences(prepared.sequences, sequence, shape.best_of);
+    add_sequences(prepared.sequences, sequence, shape.sequences);
   }
   prepared.user = made.user;
   prepared.unknown_fields = fields.unknown();

@@ -28,6 +28,8 @@ struct GenerationFields {
   bool tokens_as_ids = false;              // "token_id:17"
   bool return_ids = false;
   TextForm form;  // that the texts are held to
+  /// Of each prompt: a search is one.
+  int64_t sequences() const { return options.beams > 1 ? 1 : best_of; }
 };
 
 /// Reads and checks them; without a seed it is drawn.

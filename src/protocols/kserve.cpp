@@ -122,7 +122,7 @@ Prepared prepare_kserve_generate(const Json& body, const std::string& name, bool
   parameters["stream"] = streams;
   Fields fields(parameters);
   const GenerationFields made = read_generation(fields, model);
-  if (made.best_of > 1) throw ApiError("n", "one text is written here");
+  if (made.n > 1 || made.sequences() > 1) throw ApiError("n", "one text is written here");
   for (const char* other : {"logprobs", "echo", "return_token_ids", "return_tokens_as_token_ids"})
     fields.refuse(other, "is a field of /v1/completions");
   PreparedSequence sequence = sequence_of(

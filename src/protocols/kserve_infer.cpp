@@ -100,17 +100,32 @@ generate::SamplingOptions read_row_sampling(InputRows& inputs, int64_t row) {
   return sampling;
 }
 
-/// FasterTransformer's settings of a beam search: only the values with which there is none.
-void refuse_beams(InputRows& inputs, int64_t row) {
-  constexpr const char* kWhy = "this server does not search with beams";
-  if (inputs.whole("beam_width", row, 1) != 1)
-    throw ApiError("beam_width", "beam_width must be 1: {}", kWhy);
+/// FasterTransformer's settings of a beam search, which draws nothing: all beams are told.
+void read_row_search(InputRows& inputs, int64_t row, const ServedModel& model,
+                     generate::GenerateOptions& options) {
   // FasterTransformer's own default is 0; its clients send 1.
-  const auto length = inputs.at<double>("len_penalty", row, "FP32", 0);
-  if (length != 0 && length != 1)
-    throw ApiError("len_penalty", "len_penalty must be 0 or 1: {}", kWhy);
+  const double length = inputs.number("len_penalty", row, -100, 100, 0);
   if (inputs.at<double>("beam_search_diversity_rate", row, "FP32", 0) != 0)
-    throw ApiError("beam_search_diversity_rate", "beam_search_diversity_rate must be 0: {}", kWhy);
+    throw ApiError("beam_search_diversity_rate", "beam_search_diversity_rate must be 0");
+  const uint64_t width = inputs.whole("beam_width", row, 1);
+  const int64_t most = std::min(generate::kMostBeams, model.most_beams);
+  if (width < 1 || width > static_cast<uint64_t>(most) || width != inputs.whole("beam_width", 0, 1))
+    throw ApiError("beam_width", "beam_width must be from 1 to {}, and one for all rows", most);
+  if (width == 1) {
+    if (length != 0 && length != 1)
+      throw ApiError("len_penalty", "len_penalty must be 0 or 1 without beams");
+    return;
+  }
+  generate::SamplingOptions& sampling = options.sampling;
+  if (sampling.top_k > 1 || sampling.top_p != 1 || sampling.temperature != 1)
+    throw ApiError("beam_width",
+                   "beams draw nothing: leave runtime_top_k, runtime_top_p and "
+                   "temperature out");
+  if (!options.stop.empty())
+    throw ApiError("stop_words_list", "stop_words_list must be of single tokens with beams");
+  sampling.top_k = 0;
+  options.beams = options.best = static_cast<int64_t>(width);
+  options.length_penalty = length;
 }
 
 void read_row_ends(InputRows& inputs, int64_t row, int64_t rows, const ServedModel& model,
@@ -136,11 +151,13 @@ class InferReply final : public Reply {
     int32_t end_id = 0;
     bool wants_logprobs = true;
   };
-  InferReply(std::string name, KserveRequest request, std::vector<Row> rows, int64_t width)
+  InferReply(std::string name, KserveRequest request, std::vector<Row> rows, int64_t width,
+             int64_t beams)
       : name_(std::move(name)),
         request_(std::move(request)),
         rows_(std::move(rows)),
-        width_(width) {}
+        width_(width),
+        beams_(beams) {}
 
   Body finish(std::vector<Written> written) override {
     const auto rows = std::ssize(rows_);
@@ -152,25 +169,29 @@ class InferReply final : public Reply {
     std::vector<double> sums, logprobs;
     for (size_t r = 0; r < rows_.size(); ++r) {
       const Row& row = rows_[r];
-      const generate::Generated& result = written[r].result;
-      std::vector<int32_t> all = row.prompt;
-      all.insert(all.end(), result.ids.begin(), result.ids.end());
-      lengths.push_back(all.size());
       prompts.push_back(std::ssize(row.prompt));
-      all.resize(static_cast<size_t>(length), row.end_id);
-      for (const int32_t id : all) ids.push_back(static_cast<uint64_t>(id));
-      std::vector<double> own = row.wants_logprobs ? result.logprobs : std::vector<double>();
-      for (double& x : own) x = json_of_logprob(x).get<double>();
-      sums.push_back(std::accumulate(own.begin(), own.end(), 0.0));
-      own.resize(static_cast<size_t>(width_));
-      logprobs.insert(logprobs.end(), own.begin(), own.end());
+      std::vector<generate::Generated> beams = std::exchange(written[r].result.others, {});
+      beams.insert(beams.begin(), std::move(written[r].result));
+      beams.resize(static_cast<size_t>(beams_));  // fewer may have been found
+      for (const generate::Generated& result : beams) {
+        std::vector<int32_t> all = row.prompt;
+        all.insert(all.end(), result.ids.begin(), result.ids.end());
+        lengths.push_back(all.size());
+        all.resize(static_cast<size_t>(length), row.end_id);
+        for (const int32_t id : all) ids.push_back(static_cast<uint64_t>(id));
+        std::vector<double> own = row.wants_logprobs ? result.logprobs : std::vector<double>();
+        for (double& x : own) x = json_of_logprob(x).get<double>();
+        sums.push_back(std::accumulate(own.begin(), own.end(), 0.0));
+        own.resize(static_cast<size_t>(width_));
+        logprobs.insert(logprobs.end(), own.begin(), own.end());
+      }
     }
     std::vector<KserveTensor> outputs{
-        {"output_ids", "UINT32", {rows, 1, length}, std::move(ids)},
-        {"sequence_length", "UINT32", {rows, 1}, std::move(lengths)},
+        {"output_ids", "UINT32", {rows, beams_, length}, std::move(ids)},
+        {"sequence_length", "UINT32", {rows, beams_}, std::move(lengths)},
         {"response_input_lengths", "INT32", {rows, 1}, std::move(prompts)},
-        {"cum_log_probs", "FP32", {rows, 1}, std::move(sums)},
-        {"output_log_probs", "FP32", {rows, 1, width_}, std::move(logprobs)}};
+        {"cum_log_probs", "FP32", {rows, beams_}, std::move(sums)},
+        {"output_log_probs", "FP32", {rows, beams_, width_}, std::move(logprobs)}};
     return body_of(std::move(outputs));
   }
   std::string error(const ApiError& error) const override { return kserve_error(error); }
@@ -199,6 +220,7 @@ class InferReply final : public Reply {
   KserveRequest request_;
   std::vector<Row> rows_;
   int64_t width_;  // of new tokens
+  int64_t beams_;  // of each row
 };
 
 void check_outputs(const KserveRequest& request) {
@@ -252,8 +274,8 @@ Prepared prepare_infer(std::string_view body, std::string_view json_bytes, const
       sequence.prompt.push_back(static_cast<int32_t>(id));
     }
     sequence.options.sampling = read_row_sampling(inputs, row);
-    refuse_beams(inputs, row);
     read_row_ends(inputs, row, rows, model, sequence.options);
+    read_row_search(inputs, row, model, sequence.options);
     const auto asked = static_cast<int64_t>(inputs.whole("request_output_len", row, 0));
     sequence.options.max_new_tokens =
         new_tokens(model, sequence.prompt.size(), asked, 0, "request_output_len");
@@ -270,7 +292,8 @@ Prepared prepare_infer(std::string_view body, std::string_view json_bytes, const
   if (const auto timeout = parameters.whole("timeout", 0, INT64_MAX))
     prepared.timeout = static_cast<double>(*timeout) * 1e-6;
   prepared.unknown_fields = parameters.unknown();
-  prepared.reply = std::make_unique<InferReply>(name, std::move(request), std::move(kept), width);
+  prepared.reply = std::make_unique<InferReply>(name, std::move(request), std::move(kept), width,
+                                                prepared.sequences.front().options.beams);
   return prepared;
 }
 

@@ -44,6 +44,7 @@ inline ServedModel small_model() {
   model.grammars = std::make_shared<grammars::MatcherCache>(small_tokenizer());
   model.chat = &small_chat();
   model.most_sequences = 40;
+  model.most_beams = 40;
   return model;
 }
 

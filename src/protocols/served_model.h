@@ -31,6 +31,7 @@ struct ServedModel {
   std::shared_ptr<grammars::MatcherCache> grammars;  // of the tokenizer; null without one
   std::string chat_template;                         // as /tokenizer_info tells it; may be empty
   int64_t most_sequences = INT64_MAX;                // that one request may ask for
+  int64_t most_beams = INT64_MAX;  // of one search: texts that are written at once
 };
 
 /// ApiError, status 404, unless `name` is the served one.

@@ -213,11 +213,13 @@ void Service::start(const std::shared_ptr<Active>& active, Work work) {
     made.written.resize(made.left);
     made.tokens.resize(made.left);
     made.last_tokens.resize(made.left);
+    int64_t num_texts = 0;
     for (const auto& sequence : texts.sequences) {
+      num_texts += sequence.options.best;
       made.prompt_lengths.push_back(sequence.prompt.size());
       metrics_.most_tokens.add(static_cast<double>(sequence.options.max_new_tokens));
     }
-    metrics_.n.add(static_cast<double>(made.left));
+    metrics_.n.add(static_cast<double>(num_texts));
     if (texts.timeout > 0) made.deadline = std::min(made.deadline, made.begin + texts.timeout);
     ticket = loop_.submit(std::move(texts.sequences), made.client);
   }

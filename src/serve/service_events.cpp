@@ -103,6 +103,9 @@ void Service::count_ended(const Active& active, size_t sequence) {
   metrics_.prompt_tokens += static_cast<int64_t>(active.prompt_lengths[sequence]);
   metrics_.prompt_lengths.add(static_cast<double>(active.prompt_lengths[sequence]));
   metrics_.text_lengths.add(static_cast<double>(result.ids.size()));
+  // A search has told of the tokens of its best text.
+  for (const generate::Generated& other : result.others)
+    metrics_.generated_tokens += std::ssize(other.ids);
   if (result.ids.size() > 1)
     metrics_.per_token.add(result.decode_seconds / static_cast<double>(result.ids.size() - 1));
 }
