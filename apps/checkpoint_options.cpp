@@ -149,6 +149,26 @@ std::unique_ptr<engine::InferenceModel> model_beside(const CheckpointOptions& op
   return model;
 }
 
+std::unique_ptr<engine::InferenceModel> draft_beside(const CheckpointOptions& options,
+                                                     const store::ModelSource& source,
+                                                     const store::ModelSource& draft,
+                                                     const std::string& path,
+                                                     const ModelRank& rank) {
+  if (draft.require_tokenizer().to_json() != source.require_tokenizer().to_json())
+    throw UserError("--draft {}: it has another tokenizer than {}", path, options.path);
+  return model_beside(options, draft, path, rank);
+}
+
+engine::InferenceModel::Options options_beside(const CheckpointOptions& options,
+                                               const store::ModelSource& source,
+                                               const store::ModelSource& other,
+                                               const std::string& path) {
+  const engine::InferenceModel::Options made =
+      laid_out(options, other, model_options(options, source).layout);
+  engine::InferenceModel::check(other.spec(), made, path);
+  return made;
+}
+
 void on_model_ranks(const CheckpointOptions& options, const store::ModelSource& source,
                     const std::string& input, FunctionRef<void(const ModelRank&)> body) {
   const std::optional<Launch> launch = launched(options.ranks);

@@ -51,4 +51,18 @@ std::unique_ptr<engine::InferenceModel> model_beside(const CheckpointOptions& op
                                                      const std::string& path,
                                                      const ModelRank& rank);
 
+/// Likewise a smaller one that guesses what the first, of `source`, will write. UserError when it
+/// has another tokenizer.
+std::unique_ptr<engine::InferenceModel> draft_beside(const CheckpointOptions& options,
+                                                     const store::ModelSource& source,
+                                                     const store::ModelSource& draft,
+                                                     const std::string& path,
+                                                     const ModelRank& rank);
+
+/// How the options spread such a model beside the first, in the layout of the first.
+engine::InferenceModel::Options options_beside(const CheckpointOptions& options,
+                                               const store::ModelSource& source,
+                                               const store::ModelSource& other,
+                                               const std::string& path);
+
 }  // namespace megalith::apps

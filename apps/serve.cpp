@@ -8,6 +8,7 @@
 
 #include "account/memory_fit.h"
 #include "apps/checkpoint_options.h"
+#include "apps/serve/draft.h"
 #include "apps/version.h"
 #include "base/clock.h"
 #include "base/file.h"
@@ -31,6 +32,8 @@ struct ServeOptions {
   std::string name, api_key_file, pooling = "mean";
   serve::ServerOptions server;
   int64_t max_batch = 16, max_queue = -1, pass_tokens = 512, context = 0, memory = 0;
+  int64_t lookup = 0, draft_tokens = 4;
+  std::optional<std::string> draft;
 };
 
 std::string served_name(const ServeOptions& o) {
@@ -87,19 +90,23 @@ generate::Scheduler::Limits limits_of(const ServeOptions& o) {
   return {.sequences = o.max_batch, .tokens = o.pass_tokens};
 }
 
-generate::BlockPlan planned_blocks(const ServeOptions& o, const store::ModelSource& source,
-                                   int64_t context) {
-  const auto options = model_options(o.checkpoint, source);
+/// A rank's share of the threads.
+device::Target target_of(const ServeOptions& o, const parallel::Layout& layout) {
   const int threads = o.checkpoint.threads > 0 ? o.checkpoint.threads : available_cores();
+  return device::cpu_target(std::max(1, threads / layout.num_ranks()));
+}
+
+generate::BlockPlan planned_blocks(const ServeOptions& o, const store::ModelSource& source,
+                                   int64_t context, int64_t beside) {
+  const auto options = model_options(o.checkpoint, source);
   int64_t memory = o.memory;
   if (memory == 0)
     memory = static_cast<int64_t>(kShareOfMemory *
                                   static_cast<double>(device::available_memory().bytes()));
   const std::vector<generate::RankMemory> ranks = generate::plan_memory(
-      source.spec(), options, device::cpu_target(std::max(1, threads / options.layout.num_ranks())),
-      limits_of(o), context);
+      source.spec(), options, target_of(o, options.layout), limits_of(o), context);
   return generate::plan_blocks(source.spec(), ranks, limits_of(o), context, memory,
-                               account::kOutsideBytes);
+                               account::kOutsideBytes + beside);
 }
 
 void tell_ready(const std::string& address, const protocols::ServedModel& model,
@@ -121,6 +128,7 @@ void check(const ServeOptions& o, const store::ModelSource& source) {
   if (o.context > source.spec().context)
     throw UserError("--context {} is beyond the model's, which is {}", o.context,
                     source.spec().context);
+  if (o.lookup > 0 || o.draft) engine::check_generates(source.spec());  // who reads guesses nothing
   const bool is_local =
       o.server.host == "localhost" || o.server.host.starts_with("127.") || o.server.host == "::1";
   if (!is_local && o.api_key_file.empty())
@@ -135,28 +143,56 @@ int run_serve(ServeOptions o, bool json) {
   const auto chats = chat::ChatFolder::parse(source.texts(), o.checkpoint.path);
   if (!model.chat_template.empty()) model.chat = &chats;
   generate::BlockPlan plan;
-  if (model.writes) plan = planned_blocks(o, source, model.context);
+  const parallel::Layout layout = model_options(o.checkpoint, source).layout;
+  std::optional<ServedDraft> draft;
+  if (o.draft)
+    draft.emplace(plan_draft(o.checkpoint, source, *o.draft, o.max_batch, model.context,
+                             target_of(o, layout)));
+  if (model.writes) plan = planned_blocks(o, source, model.context, draft ? draft->bytes : 0);
   if (!o.api_key_file.empty())
     o.server.service.api_keys =
         serve::parse_api_keys(read_file(o.api_key_file, 1 << 20), o.api_key_file);
   o.server.service.version = kVersion;
-  const int ranks = model_options(o.checkpoint, source).layout.num_ranks();
-  serve::EngineLoop loop({.generator = {.limits = limits_of(o), .blocks = plan.blocks},
-                          .writes = model.writes,
-                          .most_queued = o.max_queue >= 0 ? o.max_queue : 4 * o.max_batch,
-                          .pooling = pooling_of(o.pooling),
-                          .followers = ranks - 1});
+  serve::EngineLoop loop(
+      {.generator = {.limits = limits_of(o),
+                     .blocks = plan.blocks,
+                     .draft_blocks = draft ? draft->blocks : std::vector<int64_t>()},
+       .writes = model.writes,
+       .most_queued = o.max_queue >= 0 ? o.max_queue : 4 * o.max_batch,
+       .pooling = pooling_of(o.pooling),
+       .followers = layout.num_ranks() - 1,
+       .lookup = o.lookup,
+       .draft = draft ? o.draft_tokens : 0});
   serve::Server server(o.server);  // after what it uses until it ends
   model.most_sequences = loop.most_sequences();
   on_model_ranks(o.checkpoint, source, "", [&](const ModelRank& rank) {
     const int number = rank.world.rank();
-    if (number > 0) return loop.follow(number - 1, rank.engine, model.tokenizer);
+    std::unique_ptr<engine::InferenceModel> beside;
+    if (draft) beside = draft_beside(o.checkpoint, source, draft->source, draft->path, rank);
+    engine::InferenceEngine* const guesser = beside ? &beside->engine() : nullptr;
+    if (number > 0) return loop.follow(number - 1, rank.engine, model.tokenizer, guesser);
     server.open(model, loop);
     tell_ready(server.address(), model, plan, o.max_batch, json);
-    loop.lead(rank.engine, model.tokenizer,
-              [&](std::vector<serve::Event> events) { server.deliver(std::move(events)); });
+    loop.lead(
+        rank.engine, model.tokenizer,
+        [&](std::vector<serve::Event> events) { server.deliver(std::move(events)); }, guesser);
   });
   return 0;
+}
+
+void declare_guesses(CLI::App& c, ServeOptions& o) {
+  auto* const lookup = c.add_option("--lookup", o.lookup,
+                                    "guess so many tokens at a time from what followed the same "
+                                    "ones before: texts are the same, sooner; 0: none");
+  lookup->check(whole_number(0, generate::kMostGuesses))->capture_default_str();
+  auto* const draft = c.add_option("--draft", o.draft,
+                                   "checkpoint of a smaller model with the same tokenizer, which "
+                                   "guesses tokens: texts are the same, sooner");
+  draft->excludes(lookup);
+  c.add_option("--draft-tokens", o.draft_tokens, "that it guesses at a time")
+      ->check(whole_number(1, generate::kMostGuesses))
+      ->needs(draft)
+      ->capture_default_str();
 }
 
 /// The library's own range lets through what is no number.
@@ -226,6 +262,7 @@ void add_serve(CLI::App& app, Invocation& invocation) {
   c.add_option("--memory", o->memory,
                "bytes for weights, passes, keys and values; default: 80 % of what is free")
       ->check(whole_number(1));
+  declare_guesses(c, *o);
   c.add_option("--pooling", o->pooling, "which rows of the last hidden state make a text's vector")
       ->check(CLI::IsMember({"mean", "cls", "last"}))
       ->capture_default_str();

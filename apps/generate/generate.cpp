@@ -48,16 +48,6 @@ void print(const generate::Generated& result, const generate::GenerateOptions& o
   print_json(json);
 }
 
-/// The model that guesses, on the ranks of the other.
-std::unique_ptr<engine::InferenceModel> draft_beside(const GenerateOptions& o,
-                                                     const store::ModelSource& source,
-                                                     const store::ModelSource& draft,
-                                                     const ModelRank& rank) {
-  if (draft.require_tokenizer().to_json() != source.require_tokenizer().to_json())
-    throw UserError("--draft {}: it has another tokenizer than {}", *o.draft, o.checkpoint.path);
-  return model_beside(o.checkpoint, draft, *o.draft, rank);
-}
-
 int run(const GenerateOptions& o, bool json) {
   if (!o.prompt && !o.messages) throw UserError("--prompt is required, or --messages");
   const auto source = store::ModelSource::open(o.checkpoint.path);
@@ -94,7 +84,7 @@ int run(const GenerateOptions& o, bool json) {
       };
     }
     std::unique_ptr<engine::InferenceModel> guesser;
-    if (draft) guesser = draft_beside(o, source, *draft, rank);
+    if (draft) guesser = draft_beside(o.checkpoint, source, *draft, *o.draft, rank);
     auto mine = generate::generate(rank.engine, &tokenizer, std::move(request),
                                    guesser ? &guesser->engine() : nullptr);
     if (rank.is_rank_zero) leading = std::move(mine);

@@ -56,6 +56,7 @@ bool Writing::wants_alternatives(const Scheduler::Part& part) const {
 }
 
 engine::SequenceRows Writing::rows(const Scheduler::Part& part) {
+  if (first_pass_ == 0) first_pass_ = monotonic_seconds();
   const Line& line = part.line();
   std::span<const int32_t> ids = line.ids;
   const auto first = static_cast<size_t>(line.past), count = static_cast<size_t>(part.count);
@@ -137,7 +138,8 @@ void Writing::has_written() {
 void Writing::complete(Generated& result) {
   result.prompt_logprobs = std::move(prompt_logprobs_);
   result.prompt_top_logprobs = std::move(prompt_alternatives_);
-  result.prompt_seconds = first_token_ - begin_;
+  result.queue_seconds = first_pass_ - begin_;
+  result.prompt_seconds = first_token_ - first_pass_;
   result.decode_seconds = monotonic_seconds() - first_token_;
 }
 

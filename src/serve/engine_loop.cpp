@@ -28,6 +28,7 @@ std::optional<uint64_t> EngineLoop::put(std::shared_ptr<Submission> submission, 
   if (num_places_ + places > most_sequences() || stops_) return {};
   num_places_ += places;
   submission->ticket = ++last_ticket_;
+  submission->begin = monotonic_seconds();
   places_[last_ticket_] = places;
   submitted_.push_back(std::move(submission));
   mail_.notify_all();
@@ -103,6 +104,10 @@ void EngineLoop::end_pass(const Rank& rank) {
   state_.running = generator->scheduler().running();
   state_.waiting = generator->scheduler().waiting();
   state_.preemptions = generator->scheduler().preemptions();
+  state_.prefix_queries = generator->scheduler().prefix_queries();
+  state_.prefix_hits = generator->scheduler().prefix_hits();
+  if (const int64_t tokens = generator->scheduler().planned_tokens(); tokens > 0)
+    state_.pass_tokens.add(static_cast<double>(tokens));
   state_.blocks = state_.blocks_in_use = 0;
   state_.cache_usage = 0;
   for (size_t g = 0; g < options_.generator.blocks.size(); ++g) {
@@ -129,8 +134,8 @@ void EngineLoop::free_places(const std::vector<Event>& events) {
 }
 
 void EngineLoop::lead(engine::InferenceEngine& engine, const text::Tokenizer* tokenizer,
-                      const Deliver& deliver) {
-  Rank rank(options_, engine, tokenizer, true);
+                      const Deliver& deliver, engine::InferenceEngine* draft) {
+  Rank rank(options_, engine, draft, tokenizer, true);
   end_pass(rank);
   try {
     for (;;) {
@@ -152,8 +157,8 @@ void EngineLoop::lead(engine::InferenceEngine& engine, const text::Tokenizer* to
 }
 
 void EngineLoop::follow(int follower, engine::InferenceEngine& engine,
-                        const text::Tokenizer* tokenizer) {
-  Rank rank(options_, engine, tokenizer, false);
+                        const text::Tokenizer* tokenizer, engine::InferenceEngine* draft) {
+  Rank rank(options_, engine, draft, tokenizer, false);
   auto& rounds = rounds_[static_cast<size_t>(follower)];
   for (;;) {
     std::shared_ptr<const Round> round;

@@ -4,6 +4,7 @@
 // same rounds. All other threads only use the mailbox.
 #pragma once
 
+#include <array>
 #include <condition_variable>
 #include <deque>
 #include <functional>
@@ -17,6 +18,7 @@
 #include "engine/sequence_reader.h"
 #include "generate/batch_generator.h"
 #include "protocols/reply.h"
+#include "serve/histogram.h"
 
 namespace megalith::serve {
 
@@ -37,14 +39,20 @@ struct Event {
   std::string message{};
 };
 
+/// vLLM's bounds of tokens in a pass.
+inline constexpr std::array kPassBounds{1.,   8.,    16.,   32.,   64.,   128.,  256.,
+                                        512., 1024., 2048., 4096., 8192., 16384.};
+
 /// How the engine is doing; of one moment.
 struct EngineState {
   int64_t running = 0, waiting = 0, preemptions = 0;
   double cache_usage = 0;  // of the fullest group's blocks, 0 to 1
   int64_t blocks_in_use = 0, blocks = 0;
   int64_t passes = 0;
-  double pass_begin = 0;          // monotonic seconds; 0: none is being made
-  std::vector<uint64_t> tickets;  // that the engine works for
+  int64_t prefix_queries = 0, prefix_hits = 0;     // tokens: looked for, and found
+  Histogram pass_tokens = Histogram(kPassBounds);  // of passes
+  double pass_begin = 0;                           // monotonic seconds; 0: none is being made
+  std::vector<uint64_t> tickets;                   // that the engine works for
 };
 
 class EngineLoop {
@@ -55,6 +63,9 @@ class EngineLoop {
     int64_t most_queued = 32;  // sequences beyond those that may run at once
     kernels::Pooling pooling = kernels::Pooling::mean;
     int followers = 0;
+    /// Tokens that are guessed at a time (generate::GenerateOptions): from earlier ones, or by a
+    /// draft model. No text depends on it.
+    int64_t lookup = 0, draft = 0;
   };
   explicit EngineLoop(Options options);
 
@@ -74,15 +85,18 @@ class EngineLoop {
 
   /// Called by the leading thread with what happened in a round.
   using Deliver = std::function<void(std::vector<Event>)>;
-  /// `tokenizer` may be null. Throws what a pass of the model throws.
+  /// `tokenizer` may be null; so may `draft`, unless the options want its guesses. Throws what a
+  /// pass of the model throws.
   void lead(engine::InferenceEngine& engine, const text::Tokenizer* tokenizer,
-            const Deliver& deliver);
-  /// Follower 0, 1, ...: its part of the model.
-  void follow(int follower, engine::InferenceEngine& engine, const text::Tokenizer* tokenizer);
+            const Deliver& deliver, engine::InferenceEngine* draft = nullptr);
+  /// Follower 0, 1, ...: its part of the models.
+  void follow(int follower, engine::InferenceEngine& engine, const text::Tokenizer* tokenizer,
+              engine::InferenceEngine* draft = nullptr);
 
  private:
   struct Submission {
     uint64_t ticket = 0;
+    double begin = 0;  // when it was submitted
     std::vector<protocols::PreparedSequence> sequences;
     std::string client;
     std::vector<engine::Reading> readings;

@@ -3,12 +3,21 @@
 
 #include <algorithm>
 
+#include "base/clock.h"
+
 namespace megalith::serve {
 
 EngineLoop::Rank::Rank(const Options& options, engine::InferenceEngine& engine,
-                       const text::Tokenizer* tokenizer, bool leads)
-    : engine_(engine), pooling_(options.pooling), leads_(leads) {
-  if (options.writes) generator_.emplace(engine, tokenizer, options.generator);
+                       engine::InferenceEngine* draft, const text::Tokenizer* tokenizer, bool leads)
+    : engine_(engine),
+      pooling_(options.pooling),
+      lookup_(options.lookup),
+      draft_(options.draft),
+      leads_(leads) {
+  if (!options.writes) return;
+  generate::BatchGenerator::Options made = options.generator;
+  made.draft = draft;
+  generator_.emplace(engine, tokenizer, made);
 }
 
 void EngineLoop::Rank::take(const Round& round) {
@@ -41,6 +50,10 @@ void EngineLoop::Rank::submit(const Submission& submission, size_t index, Reques
   generate::Request asked{
       .prompt = prepared.prompt, .options = prepared.options, .client = submission.client};
   if (prepared.allowed) asked.allowed = prepared.allowed->clone();
+  if (asked.options.beams == 1) {
+    asked.options.lookup = lookup_;
+    asked.options.draft = draft_;
+  }
   if (leads_) {
     asked.on_token = [this, ticket, index](const generate::TextToken& token) {
       events_.push_back({.kind = Event::Kind::token, .ticket = ticket, .sequence = index});
@@ -49,7 +62,9 @@ void EngineLoop::Rank::submit(const Submission& submission, size_t index, Reques
                               std::string(token.text)};
     };
   }
-  asked.on_end = [this, ticket, index, &request, &sequence](generate::Generated result) {
+  const double waited = monotonic_seconds() - submission.begin;
+  asked.on_end = [this, ticket, index, waited, &request, &sequence](generate::Generated result) {
+    result.queue_seconds += waited;
     sequence.number = 0;
     if (--request.left == 0) over_.push_back(ticket);
     if (!leads_) return;

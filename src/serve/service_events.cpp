@@ -100,6 +100,12 @@ void Service::send(Active& active, const std::string& events) {
 void Service::count_ended(const Active& active, size_t sequence) {
   const generate::Generated& result = active.written[sequence].result;
   ++metrics_.finish_reasons[result.finish_reason];
+  metrics_.queued.add(result.queue_seconds);
+  metrics_.prefill.add(result.prompt_seconds);
+  metrics_.decode.add(result.decode_seconds);
+  metrics_.inference.add(result.prompt_seconds + result.decode_seconds);
+  metrics_.guesses += result.speculated.guesses;
+  metrics_.right_guesses += result.speculated.right;
   metrics_.prompt_tokens += static_cast<int64_t>(active.prompt_lengths[sequence]);
   metrics_.prompt_lengths.add(static_cast<double>(active.prompt_lengths[sequence]));
   metrics_.text_lengths.add(static_cast<double>(result.ids.size()));

@@ -6,6 +6,7 @@ import json
 import re
 import unittest
 
+from program import run
 from serve_test import ServeTest
 
 PERSON = {"type": "object", "properties": {"name": {"type": "string", "maxLength": 12}, "age": {"type": "integer", "minimum": 0, "maximum": 150},
@@ -136,6 +137,89 @@ class Calls(ServeTest):
         error = self.refused("/v1/chat/completions", self.body("required", tools=bad))
         self.assertEqual(error["param"], "tools[0].function.parameters")
         self.assertIn("#/properties/x", error["message"])
+
+
+class Searches(ServeTest):
+    OPTIONS = ("--max-batch", 6, "--max-queue", 60)
+    SEARCH = {"use_beam_search": True, "max_tokens": 12}
+
+    def searched(self, prompt, beams, best, *options):
+        result = self.generated(prompt, "--max-new-tokens", 12, "--beams", beams, "--best", best, *options)
+        return [result, *result.get("others", [])]
+
+    def test_texts_are_those_of_generate_whatever_else_is_served(self):
+        asked = (("the cat", 4, 3, {}, ()), ("the dog sees", 3, 2, {"length_penalty": 0.5}, ("--length-penalty", 0.5)), ("a", 2, 2, {"early_stopping": True}, ("--early-stopping", "true")),
+                 ("the man", 6, 6, {"length_penalty": 2, "early_stopping": "never"}, ("--length-penalty", 2, "--early-stopping", "never")))
+        def ask(one):
+            prompt, beams, best, fields, _ = one
+            return self.server.complete(prompt, best_of=beams, n=best, logprobs=0, **self.SEARCH, **fields)
+        with concurrent.futures.ThreadPoolExecutor(8) as pool:
+            answers, plain = pool.map(ask, asked), pool.map(lambda _: self.server.complete("the cat"), range(4))
+            answers, plain = list(answers), list(plain)
+        self.assertEqual(len({answer["choices"][0]["text"] for answer in plain}), 1)
+        for (prompt, beams, best, fields, options), answer in zip(asked, answers):
+            with self.subTest(prompt=prompt, fields=fields):
+                expected = self.searched(prompt, beams, best, *options)
+                self.assertEqual([(c["index"], c["text"], c["finish_reason"], c["logprobs"]["token_logprobs"]) for c in answer["choices"]],
+                                 [(i, e["text"], e["finish_reason"], e["logprobs"]) for i, e in enumerate(expected)])
+                self.assertEqual(answer["usage"]["completion_tokens"], sum(len(e["ids"]) for e in expected))
+        self.assertEqual(self.server.wait_for(lambda values: values["megalith:requests_running"] == 0)["megalith:kv_blocks_in_use"], 0)
+
+    def test_fastertransformers_beams(self):
+        ids = self.server.json("/tokenize", {"prompt": "the cat"})["tokens"]
+        expected = self.searched("the cat", 3, 3, "--length-penalty", 0)
+        def tensor(name, value, datatype="UINT32"):
+            return {"name": name, "shape": [1, 1], "datatype": datatype, "data": [value]}
+        answer = self.server.json("/v2/models/fastertransformer/infer", {"inputs": [{"name": "input_ids", "shape": [1, len(ids)], "datatype": "UINT32", "data": ids}, tensor("request_output_len", 12),
+                                                                                    tensor("beam_width", 3)]})
+        outputs = {output["name"]: output for output in answer["outputs"]}
+        self.assertEqual(outputs["output_ids"]["shape"], [1, 3, len(ids) + 12])
+        lengths = outputs["sequence_length"]["data"]
+        rows = [outputs["output_ids"]["data"][i * (len(ids) + 12):][:length] for i, length in enumerate(lengths)]
+        self.assertEqual(rows, [ids + e["ids"] for e in expected])
+
+    def test_what_a_search_cannot_do_is_refused(self):
+        for fields, param in (({"best_of": 7}, "best_of"), ({"best_of": 1}, "best_of"), ({"stream": True, "n": 2}, "stream"), ({"stop": "a", "n": 2}, "stop"), ({"top_k": 5, "n": 2}, "top_k")):
+            self.assertEqual(self.refused("/v1/completions", {"model": self.server.model, "prompt": "a", **self.SEARCH, **fields})["param"], param)
+
+    def test_ranks_find_the_same(self):
+        expected = self.server.complete("the cat", best_of=4, n=4, **self.SEARCH)["choices"]
+        with self.serve("--ranks", 2, "--threads", 2) as server:
+            self.assertEqual(server.complete("the cat", best_of=4, n=4, **self.SEARCH)["choices"], expected)
+
+    def test_a_search_whose_client_goes_is_ended(self):
+        connection = self.server.connection()
+        body = {"model": self.server.model, "prompt": "the", "best_of": 6, **self.SEARCH, "max_tokens": 250, "ignore_eos": True}
+        before = self.server.metrics()["megalith:requests_cancelled_total"]
+        connection.request("POST", "/v1/completions", json.dumps(body), {"Content-Type": "application/json"})
+        self.server.wait_for(lambda values: values["megalith:kv_blocks_in_use"] >= 6)
+        connection.close()
+        values = self.server.wait_for(lambda values: values["megalith:requests_cancelled_total"] > before and values["megalith:requests_running"] == 0)
+        self.assertEqual(values["megalith:kv_blocks_in_use"], 0)
+
+
+class Guesses(ServeTest):
+    def test_texts_are_the_same_with_guesses(self):
+        asked = [({"prompt": "the cat sees the dog.\nthe cat", "max_tokens": 40, "logprobs": 2, "seed": seed, "temperature": temperature}) for seed in range(2) for temperature in (0, 0.8)]
+        asked += [{"prompt": "the", "max_tokens": 60, "guided_json": PERSON, "temperature": 1, "seed": 1}, {"prompt": "the", "use_beam_search": True, "n": 2}]
+        def ask(server):
+            with concurrent.futures.ThreadPoolExecutor(len(asked)) as pool:
+                return [answer["choices"] for answer in pool.map(lambda fields: server.complete(fields.get("prompt"), **{k: v for k, v in fields.items() if k != "prompt"}), asked)]
+        expected = ask(self.server)
+        for options in (("--lookup", 4), ("--draft", self.model), ("--draft", self.model, "--draft-tokens", 6, "--ranks", 2, "--threads", 2)):
+            with self.subTest(options=options), self.serve(*options) as server:
+                self.assertEqual(ask(server), expected)
+                values = server.metrics()
+                self.assertGreater(values["vllm:spec_decode_num_accepted_tokens_total"], 0)
+                self.assertGreaterEqual(values["vllm:spec_decode_num_draft_tokens_total"], values["vllm:spec_decode_num_accepted_tokens_total"])
+
+    def test_a_draft_that_does_not_fit_is_refused(self):
+        other = self.folder / "other-tokenizer.json"
+        run("tokenizer", "train", "--input", self.folder / "text.txt", "--vocab-size", 270, "--output", other)
+        run("pack", "--tokenizer", other, "--input", self.folder / "text.txt", "--document", "line", "--output", self.folder / "other-corpus")
+        self.train("other", f"data.train={self.folder / 'other-corpus'}", f"data.tokenizer={other}", "train.steps=1", "train.validate_every=0")
+        self.assertIn("another tokenizer", run("serve", "--checkpoint", self.model, "--draft", self.folder / "other", "--port", 0, code=2))
+        self.assertIn("--lookup", run("serve", "--checkpoint", self.model, "--draft", self.model, "--lookup", 2, code=2))
 
 
 if __name__ == "__main__":
