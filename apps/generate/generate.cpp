@@ -2,6 +2,7 @@
 // megalith generate
 #include <unistd.h>
 
+#include <atomic>
 #include <cstdio>
 #include <memory>
 #include <nlohmann/json.hpp>
@@ -72,6 +73,7 @@ int run(const GenerateOptions& o, bool json) {
                                         draft ? draft->weights().fingerprint() : "");
   const auto matcher = grammar.matcher(tokenizer);
   const std::string before = source.spec().is_encoder_decoder() ? "" : tokenizer.decode(ids);
+  std::atomic<bool> is_broken_off = false;
   on_model_ranks(o.checkpoint, source, asked, [&](const ModelRank& rank) {
     const bool streams = rank.is_rank_zero && o.stream;
     generate::Request request{
@@ -87,9 +89,10 @@ int run(const GenerateOptions& o, bool json) {
     if (draft) guesser = draft_beside(o.checkpoint, source, *draft, *o.draft, rank);
     auto mine = generate::generate(rank.engine, &tokenizer, std::move(request),
                                    guesser ? &guesser->engine() : nullptr);
+    if (mine.finish_reason == "error") is_broken_off = true;
     if (rank.is_rank_zero) leading = std::move(mine);
   });
-  if (!leading) return 0;  // rank 0 is another process
+  if (!leading) return is_broken_off ? 2 : 0;  // rank 0, another process, tells
   const generate::Generated& result = *leading;
   if (result.finish_reason == "error") grammar.fail_stuck(matcher, before, result);
   const double rate = result.decode_seconds > 0

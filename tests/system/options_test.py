@@ -105,7 +105,7 @@ class Options(Refusals):
     def test_a_server_that_cannot_be(self):
         seconds, whole = ("", "x", "0", "-1", "nan", "inf", "1e7"), ("", "x", "0", "-1", "1.5", str(2**64))
         for option, values in (("--port", ("x", "-1", "65536", "")), ("--host", ("nowhere", "300.1.1.1")), ("--max-batch", whole), ("--max-queue", ("x", "-1", "1.5")), ("--context", (*whole, "1000")),
-                               ("--memory", (*whole, "1000")), ("--max-pass-tokens", whole), ("--max-connections", whole), ("--pooling", ("", "max")), ("--api-key-file", (self.folder / "absent",)),
+                               ("--memory", (*whole, "1000")), ("--lookup", ("x", "-1", "65")), ("--draft-tokens", ("x", "0", "65", "4")), ("--draft", (self.folder / "absent",)), ("--max-pass-tokens", whole), ("--max-connections", whole), ("--pooling", ("", "max")), ("--api-key-file", (self.folder / "absent",)),
                                *((option, seconds) for option in ("--deadline-seconds", "--drain-seconds", "--header-seconds", "--stuck-seconds"))):
             for value in values:
                 self.refused("serve", "--checkpoint", self.folder / "run", f"{option}={value}")
