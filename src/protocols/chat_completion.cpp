@@ -2,7 +2,6 @@
 #include "protocols/chat_completion.h"
 
 #include "protocols/chat_text.h"
-#include "protocols/tool_calls.h"
 
 namespace megalith::protocols {
 namespace {
@@ -50,13 +49,12 @@ Prepared prepare_chat_completion(const Json& body, const ServedModel& model) {
                         .n = made.n,
                         .logprobs = logprobs,
                         .include_usage = made.include_usage,
-                        .tokens_as_ids = made.tokens_as_ids,
-                        .forced = tools.forces ? std::optional(tools.function) : std::nullopt};
+                        .tokens_as_ids = made.tokens_as_ids};
   require_places(model, static_cast<size_t>(made.sequences()));
   add_sequences(prepared.sequences, sequence, made.sequences());
   prepared.user = made.user;
   prepared.unknown_fields = fields.unknown();
-  prepared.reply = make_chat_reply(model, shape, made.stream);
+  prepared.reply = make_chat_reply(model, shape, tools, made.stream);
   return prepared;
 }
 

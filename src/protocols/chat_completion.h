@@ -3,6 +3,7 @@
 #pragma once
 
 #include "protocols/generation_fields.h"
+#include "protocols/tool_calls.h"
 
 namespace megalith::protocols {
 
@@ -12,14 +13,13 @@ struct ChatShape {
   std::optional<int64_t> logprobs{};  // alternatives of each token
   bool include_usage = false;
   bool tokens_as_ids = false;
-  /// What is written is calls alone: of this function, once, or of any ("").
-  std::optional<std::string> forced{};
 };
 
 /// ApiError naming the field that is wrong.
 Prepared prepare_chat_completion(const Json& body, const ServedModel& model);
 
+/// `tools`: of which calls are told.
 std::unique_ptr<Reply> make_chat_reply(const ServedModel& model, const ChatShape& shape,
-                                       bool streams);
+                                       const ToolFields& tools, bool streams);
 
 }  // namespace megalith::protocols

@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
+#include <functional>
 #include <iterator>
 
 #include "protocols/chat_completion.h"
 #include "protocols/token_text.h"
-#include "protocols/tool_calls.h"
 
 namespace megalith::protocols {
 namespace {
 
 class ChatReply final : public Reply {
  public:
-  ChatReply(const ServedModel& model, const ChatShape& shape, bool stream)
+  ChatReply(const ServedModel& model, const ChatShape& shape, const ToolFields& tools, bool stream)
       : name_(model.name),
         shape_(shape),
         tokenizer_(model.tokenizer),
@@ -19,12 +19,14 @@ class ChatReply final : public Reply {
         texts_(model.tokenizer, shape.tokens_as_ids),
         sent_(static_cast<size_t>(shape.n)) {
     streams = stream;
-    if (shape.forced) calls_.resize(sent_.size(), CallReader(*shape.forced));
+    forced_ = tools.forces;
+    new_reader_ = [tools] { return tools.reader(); };
+    for (size_t i = 0; i < sent_.size(); ++i) calls_.push_back(new_reader_());
   }
 
   std::string begin() override {
     std::string events;
-    const Json content = shape_.forced ? Json() : Json("");
+    const Json content = forced_ ? Json() : Json("");
     for (size_t i = 0; i < sent_.size(); ++i)
       events += chunk(i, {{"role", "assistant"}, {"content", content}}, nullptr, nullptr);
     return events;
@@ -44,11 +46,14 @@ class ChatReply final : public Reply {
     const std::string& text = written.result.text;
     const std::string rest = text.substr(std::min(sent_[sequence], text.size()));
     std::string events;
-    const Json delta = rest.empty() ? Json::object() : delta_of(sequence, rest);
-    if (!delta.empty()) events = chunk(sequence, delta, nullptr, nullptr);
-    const bool calls = shape_.forced && calls_[sequence].is_whole();
+    const auto add = [&](const Json& delta) {
+      if (!delta.empty()) events += chunk(sequence, delta, nullptr, nullptr);
+    };
+    if (!rest.empty()) add(delta_of(sequence, rest));
+    const auto& reader = calls_[sequence];
+    if (reader) add(delta_of(reader->finish()));
     return events + chunk(sequence, Json::object(), nullptr,
-                          calls ? "tool_calls" : written.result.finish_reason);
+                          reason_of(reader.get(), written.result.finish_reason));
   }
 
   Body finish(std::vector<Written> written) override {
@@ -91,37 +96,50 @@ class ChatReply final : public Reply {
   }
 
  private:
+  std::string reason_of(const chat::CallReader* reader, const std::string& reason) const {
+    // A text that is calls alone is whole with the last of them; another may go on.
+    const bool ends = reader != nullptr && reader->has_called() && (forced_ || reason == "stop");
+    return ends ? "tool_calls" : reason;
+  }
+
   /// The message and why it ends.
   std::pair<Json, std::string> message_of(const generate::Generated& result) const {
     Json message{{"role", "assistant"}, {"content", result.text}, {"refusal", nullptr}};
-    if (!shape_.forced) return {message, result.finish_reason};
-    CallReader reader(*shape_.forced);
-    Json calls = Json::array();
-    for (CallReader::Piece& piece : reader.push(result.text)) {
-      calls.push_back({{"id", new_id("call_")},
-                       {"type", "function"},
-                       {"function", {{"name", piece.name}, {"arguments", piece.arguments}}}});
-    }
-    message["content"] = nullptr;
-    message["tool_calls"] = calls;
-    return {message, reader.is_whole() ? "tool_calls" : result.finish_reason};
+    const auto reader = new_reader_();
+    if (reader == nullptr) return {message, result.finish_reason};
+    chat::MessagePiece whole = reader->push(result.text);
+    whole.content += reader->finish().content;
+    const Json calls = json_of(whole.calls, false);
+    const bool has_content = !whole.content.empty() || (calls.empty() && !forced_);
+    message["content"] = has_content ? Json(whole.content) : Json();
+    if (!calls.empty() || forced_) message["tool_calls"] = calls;
+    return {message, reason_of(reader.get(), result.finish_reason)};
   }
 
   /// What a piece of text adds to the message.
   Json delta_of(size_t sequence, const std::string& text) {
-    if (!shape_.forced) return {{"content", text}};
-    Json calls = Json::array();
-    for (CallReader::Piece& piece : calls_[sequence].push(text)) {
-      Json call{{"index", piece.call}};
-      if (!piece.name.empty()) {
+    if (calls_[sequence] == nullptr) return {{"content", text}};
+    return delta_of(calls_[sequence]->push(text));
+  }
+  static Json delta_of(const chat::MessagePiece& piece) {
+    Json delta = Json::object();
+    if (!piece.content.empty()) delta["content"] = piece.content;
+    if (!piece.calls.empty()) delta["tool_calls"] = json_of(piece.calls, true);
+    return delta;
+  }
+  static Json json_of(const std::vector<chat::MessagePiece::Call>& calls, bool has_index) {
+    Json list = Json::array();
+    for (const auto& [index, name, arguments] : calls) {
+      Json& call = list.emplace_back(Json::object());
+      if (has_index) call["index"] = index;
+      if (!name.empty() || !has_index) {
         call["id"] = new_id("call_");
         call["type"] = "function";
-        call["function"]["name"] = piece.name;
+        call["function"]["name"] = name;
       }
-      call["function"]["arguments"] = piece.arguments;
-      calls.push_back(std::move(call));
+      call["function"]["arguments"] = arguments;
     }
-    return calls.empty() ? Json::object() : Json{{"tool_calls", std::move(calls)}};
+    return list;
   }
 
   Json head(const char* object) const {
@@ -167,15 +185,17 @@ class ChatReply final : public Reply {
   bool reads_;  // an encoder has the prompt
   TokenText texts_;
   std::vector<size_t> sent_;
-  std::vector<CallReader> calls_;  // of what was sent, if they are forced
+  bool forced_ = false;
+  std::function<std::unique_ptr<chat::CallReader>()> new_reader_;
+  std::vector<std::unique_ptr<chat::CallReader>> calls_;  // of what was sent
   int64_t completion_tokens_ = 0;
 };
 
 }  // namespace
 
 std::unique_ptr<Reply> make_chat_reply(const ServedModel& model, const ChatShape& shape,
-                                       bool streams) {
-  return std::make_unique<ChatReply>(model, shape, streams);
+                                       const ToolFields& tools, bool streams) {
+  return std::make_unique<ChatReply>(model, shape, tools, streams);
 }
 
 }  // namespace megalith::protocols

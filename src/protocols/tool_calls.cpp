@@ -109,6 +109,11 @@ TextForm form_of_calls(const Json& tools, const std::vector<std::string>& names,
   }
 }
 
+bool has_tags(const std::string& chat_template) {
+  return chat_template.find(chat::TaggedCalls::kBegin) != std::string::npos &&
+         chat_template.find(chat::TaggedCalls::kEnd) != std::string::npos;
+}
+
 /// The function that tool_choice names; "" where it is a word.
 std::string named_function(const Json& choice) {
   if (choice.is_string()) return "";
@@ -134,6 +139,8 @@ ToolFields read_tools(Fields& fields, const ServedModel& model) {
   const std::string word =
       choice != nullptr && choice->is_string() ? choice->get<std::string>() : "";
   if (!names.empty() && word != "none") made.tools = tools;
+  made.functions = names;
+  made.finds = made.tools != nullptr && has_tags(model.chat_template);
   if (choice == nullptr || word == "none" || word == "auto") return made;
   made.function = named_function(*choice);
   if (word != "required" && made.function.empty())
@@ -171,52 +178,10 @@ void read_past_calls(Json& message, const std::string& where) {
   }
 }
 
-CallReader::Piece& CallReader::piece_of(std::vector<Piece>& pieces, size_t call) {
-  if (pieces.empty() || pieces.back().call != call) pieces.push_back({.call = call});
-  return pieces.back();
-}
-
-std::vector<CallReader::Piece> CallReader::push(std::string_view text) {
-  std::vector<Piece> pieces;
-  for (const char c : text) take(c, pieces);
-  return pieces;
-}
-
-void CallReader::take(char c, std::vector<Piece>& pieces) {
-  const bool is_one = !function_.empty();
-  if (is_one && !has_begun_) piece_of(pieces, 0).name = function_;
-  has_begun_ = true;
-  const bool was_inside = is_one || depth_ > 2;
-  if (in_string_) {
-    take_in_string(c, pieces);
-  } else if (c == '"') {
-    in_string_ = true;
-    if (!was_inside) ++strings_;
-  } else {
-    take_bracket(c);
-  }
-  if (was_inside || depth_ > 2) piece_of(pieces, call_).arguments += c;
-}
-
-void CallReader::take_in_string(char c, std::vector<Piece>& pieces) {
-  const bool ends = c == '"' && !is_escaped_;
-  is_escaped_ = c == '\\' && !is_escaped_;
-  if (ends) in_string_ = false;
-  if (!function_.empty() || depth_ != 2 || strings_ != 2) return;
-  if (!ends) {
-    name_ += c;
-  } else {
-    piece_of(pieces, call_).name = std::exchange(name_, "");
-  }
-}
-
-void CallReader::take_bracket(char c) {
-  if (c == '{' || c == '[') ++depth_;
-  if (c != '}' && c != ']') return;
-  --depth_;
-  if (!function_.empty() || depth_ != 1) return;
-  ++call_;
-  strings_ = 0;
+std::unique_ptr<chat::CallReader> ToolFields::reader() const {
+  if (forces) return std::make_unique<chat::ForcedCalls>(function);
+  if (finds) return std::make_unique<chat::TaggedCalls>(functions);
+  return nullptr;
 }
 
 }  // namespace megalith::protocols

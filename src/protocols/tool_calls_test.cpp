@@ -265,6 +265,39 @@ std::pair<Json, Json> streamed(const Json& changes, const std::string& text, siz
   return {calls, reason};
 }
 
+TEST(ToolCalls, ThatAreNotForcedAreFoundBetweenTags) {
+  ServedModel tagged = ascii_model();
+  tagged.chat_template = "... <tool_call>{...}</tool_call> ...";
+  const std::string text = "Let me see. " + std::string(chat::TaggedCalls::kBegin) +
+                           R"({"name": "now", "arguments": {}})" +
+                           std::string(chat::TaggedCalls::kEnd);
+  const auto choice = [&](const ServedModel& model, const Json& changes, const char* reason) {
+    const Prepared made = prepare_chat_completion(tools_body(changes), model);
+    return Json::parse(made.reply->finish({written_calls(text, reason)}).text)["choices"][0];
+  };
+  const Json found = choice(tagged, Json::object(), "stop");
+  EXPECT_EQ(found["finish_reason"], "tool_calls");
+  EXPECT_EQ(found["message"]["content"], "Let me see. ");
+  EXPECT_EQ(found["message"]["tool_calls"][0]["function"],
+            Json({{"name", "now"}, {"arguments", "{}"}}));
+  EXPECT_EQ(choice(tagged, Json::object(), "length")["finish_reason"], "length");
+  for (const Json& other : {choice(ascii_model(), Json::object(), "stop"),
+                            choice(tagged, {{"tool_choice", "none"}}, "stop"),
+                            choice(tagged, {{"tools", nullptr}}, "stop")}) {
+    EXPECT_EQ(other["message"]["content"], text);
+    EXPECT_FALSE(other["message"].contains("tool_calls"));
+    EXPECT_EQ(other["finish_reason"], "stop");
+  }
+  const Prepared made = prepare_chat_completion(tools_body({{"stream", true}}), tagged);
+  std::string stream;
+  for (const char c : text.substr(0, text.size() - 1))
+    stream += made.reply->on_token(0, {{0, -1}, {}, std::string(1, c)});
+  EXPECT_THAT(stream, Not(HasSubstr("tool_calls")));
+  stream = made.reply->on_end(0, written_calls(text, "stop"));
+  EXPECT_THAT(stream, HasSubstr(R"("function":{"name":"now","arguments":"{}"})"));
+  EXPECT_THAT(stream, HasSubstr(R"("finish_reason":"tool_calls")"));
+}
+
 TEST(ToolCalls, StreamAsDeltas) {
   const Json two = Json::array({{{"name", "weather"}, {"arguments", R"({"town": "Ro\"}]{me"})"}},
                                 {{"name", "now"}, {"arguments", "{}"}}});

@@ -19,6 +19,10 @@ TOOLS = [{"type": "function", "function": {"name": "weather", "description": "of
     "$defs": {"town": {"enum": ["Rome", "Bern"]}}}}}, {"type": "function", "function": {"name": "now"}}]
 
 
+# That tells of tools in few tokens.
+TOOLS_TEMPLATE = "{% for m in messages %}{{ m.content }}.\n{% endfor %}{% for tool in tools or [] %}{{ tool.function.name }} {% endfor %}"
+
+
 def named(schema):
     return {"type": "json_schema", "json_schema": {"name": "answer", "strict": True, "schema": schema}}
 
@@ -84,6 +88,7 @@ class Forms(ServeTest):
 
 
 class Calls(ServeTest):
+    TEMPLATE = TOOLS_TEMPLATE
     OPTIONS = ("--max-batch", 4)
 
     def body(self, choice, **fields):

@@ -17,7 +17,7 @@ import time
 import unittest
 
 SECONDS = float(sys.argv.pop(2)) if len(sys.argv) > 2 and not sys.argv[2].startswith("-") else 1800.0
-from serve_forms_test import PERSON, TOOLS, named  # noqa: E402
+from serve_forms_test import PERSON, TOOLS, TOOLS_TEMPLATE, named  # noqa: E402
 from serve_test import PROMPTS, ServeTest  # noqa: E402
 
 CLIENTS = 12
@@ -30,6 +30,7 @@ def resident(pid):
 
 
 class Soak(ServeTest):
+    TEMPLATE = TOOLS_TEMPLATE
     OPTIONS = ("--max-batch", 6, "--max-queue", 10, "--lookup", 3)
 
     def setUp(self):

@@ -24,6 +24,7 @@ TEMPLATE = ("{% for m in messages %}{{ m.content }}.\n{% endfor %}{% if tools %}
 class ServeTest(RoadTest):
     """A small trained model as a folder with a chat template, served once for all tests of a class."""
     OPTIONS = ()
+    TEMPLATE = TEMPLATE
 
     @classmethod
     def setUpClass(cls):
@@ -31,7 +32,7 @@ class ServeTest(RoadTest):
         cls.train("run", "model.context=256", "train.sequence_length=64", "train.steps=100", "train.validate_every=0", "model.dropout=0")
         cls.model = cls.folder / "model"
         run("convert", "--from", cls.folder / "run", "--to", cls.model, "--format", "hf")
-        (cls.model / "chat_template.jinja").write_text(TEMPLATE)
+        (cls.model / "chat_template.jinja").write_text(cls.TEMPLATE)
         cls.server = cls.serve(*cls.OPTIONS)
 
     @classmethod
