@@ -3,6 +3,7 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -17,12 +18,15 @@ struct CheckpointOptions {
   std::string path;
   std::string dtype = "f32";
   std::string numerics = "exact";
-  std::string kv_dtype;  // of generate alone; empty: as dtype
-  std::string quantize;  // q8_0, q4_0, q4_1; empty: as the checkpoint has its weights
+  std::string kv_dtype;                // of generate alone; empty: as dtype
+  std::string quantize;                // q8_0, q4_0, q4_1; empty: as the checkpoint has its weights
+  std::optional<std::string> adapter;  // a folder
   int threads = 0;
   int ranks = 0;                       // 0: as the layout or a launcher says
   std::vector<std::string> overrides;  // parallel.tensor=2
   void declare(CLI::App& command);
+  /// For a command that reads with one adapter.
+  void declare_adapter(CLI::App& command);
   /// For a command that keeps keys and values.
   void declare_cache(CLI::App& command);
 };
