@@ -20,6 +20,8 @@ Writing::Writing(Request request, const models::ModelSpec& spec, size_t drawable
   check(options());
   engine::check_ids(spec, prompt, spec.context);
   sequence_.client = request_.client;
+  MEGA_CHECK_EQ(request_.adapter.adapter != nullptr, request_.adapter.number != 0);
+  sequence_.salt = request_.adapter.number;
   if (reads_ && options().prompt_logprobs) {
     throw UserError(
         "log-probabilities of the prompt are of what the text goes on from, and an encoder reads "
@@ -70,7 +72,8 @@ engine::SequenceRows Writing::rows(const Scheduler::Part& part) {
                             .reach = reach_,
                             .blocks = &line.held.tables(),
                             .memory = sequence_.memory,
-                            .num_logits = part.is_last() ? part.count - line.rest() + 1 : 0};
+                            .num_logits = part.is_last() ? part.count - line.rest() + 1 : 0,
+                            .adapter = request_.adapter.adapter.get()};
   if (wants_alternatives(part)) rows.num_logits = part.count;
   if (const int64_t asked = asked_of_prompt(part); asked > 0)
     rows.targets = ids.subspan(first + 1, static_cast<size_t>(asked));
