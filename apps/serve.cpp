@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include "account/memory_fit.h"
+#include "apps/adapters/served_adapters.h"
 #include "apps/checkpoint_options.h"
 #include "apps/version.h"
 #include "base/clock.h"
@@ -29,6 +30,7 @@ constexpr double kShareOfMemory = 0.8;
 struct ServeOptions {
   CheckpointOptions checkpoint;
   std::string name, api_key_file, pooling = "mean";
+  std::vector<std::string> adapters;  // NAME=DIR
   serve::ServerOptions server;
   int64_t max_batch = 16, max_queue = -1, pass_tokens = 512, context = 0, memory = 0;
 };
@@ -85,7 +87,8 @@ generate::Scheduler::Limits limits_of(const ServeOptions& o) {
 }
 
 generate::BlockPlan planned_blocks(const ServeOptions& o, const store::ModelSource& source,
-                                   int64_t context) {
+                                   int64_t context,
+                                   std::span<const layers::AdapterRanks> adapters) {
   const auto options = model_options(o.checkpoint, source);
   const int threads = o.checkpoint.threads > 0 ? o.checkpoint.threads : available_cores();
   int64_t memory = o.memory;
@@ -94,7 +97,7 @@ generate::BlockPlan planned_blocks(const ServeOptions& o, const store::ModelSour
                                   static_cast<double>(device::available_memory().bytes()));
   const std::vector<generate::RankMemory> ranks = generate::plan_memory(
       source.spec(), options, device::cpu_target(std::max(1, threads / options.layout.num_ranks())),
-      limits_of(o), context);
+      limits_of(o), context, adapters);
   return generate::plan_blocks(source.spec(), ranks, limits_of(o), context, memory,
                                account::kOutsideBytes);
 }
@@ -102,7 +105,9 @@ generate::BlockPlan planned_blocks(const ServeOptions& o, const store::ModelSour
 void tell_ready(const std::string& address, const protocols::ServedModel& model,
                 const generate::BlockPlan& plan, int64_t max_batch, bool json) {
   if (json) {
-    print_json({{"http", address}, {"grpc", nullptr}, {"models", {model.name}}});
+    nlohmann::json names = {model.name};
+    for (const protocols::ServedModel& adapter : model.adapters) names.push_back(adapter.name);
+    print_json({{"http", address}, {"grpc", nullptr}, {"models", names}});
     std::fflush(stdout);
     return;
   }
@@ -129,10 +134,11 @@ int run_serve(ServeOptions o, bool json) {
   const auto source = store::ModelSource::open(o.checkpoint.path);
   check(o, source);
   protocols::ServedModel model = served_model(o, source);
+  const ServedAdapters adapters(o.adapters, model.name, source);
   const auto chats = chat::ChatFolder::parse(source.texts(), o.checkpoint.path);
   if (!model.chat_template.empty()) model.chat = &chats;
   generate::BlockPlan plan;
-  if (model.writes) plan = planned_blocks(o, source, model.context);
+  if (model.writes) plan = planned_blocks(o, source, model.context, adapters.ranks());
   if (!o.api_key_file.empty())
     o.server.service.api_keys =
         serve::parse_api_keys(read_file(o.api_key_file, 1 << 20), o.api_key_file);
@@ -145,10 +151,12 @@ int run_serve(ServeOptions o, bool json) {
                           .followers = ranks - 1});
   serve::Server server(o.server);  // after what it uses until it ends
   model.most_sequences = loop.most_sequences();
+  protocols::add_adapters(model, adapters.names());
+  for (const std::string& name : adapters.names()) loop.load(name, adapters.place(name));
   on_model_ranks(o.checkpoint, source, "", [&](const ModelRank& rank) {
     const int number = rank.world.rank();
     if (number > 0) return loop.follow(number - 1, rank.engine, model.tokenizer);
-    server.open(model, loop);
+    server.open(model, loop, [&](const std::string& name) { return adapters.place(name); });
     tell_ready(server.address(), model, plan, o.max_batch, json);
     loop.lead(rank.engine, model.tokenizer,
               [&](std::vector<serve::Event> events) { server.deliver(std::move(events)); });
@@ -204,6 +212,7 @@ void add_serve(CLI::App& app, Invocation& invocation) {
       app, invocation, "serve", "answer requests over HTTP: OpenAI's interface, KServe's, a page",
       "  megalith serve --checkpoint runs/demo\n"
       "  megalith serve --checkpoint chat/ --dtype bf16 --port 8080 --api-key-file keys.txt\n"
+      "  megalith serve --checkpoint chat/ --adapter sql=adapters/sql --adapter law=adapters/law\n"
       "  curl http://127.0.0.1:8000/v1/completions -H 'Content-Type: application/json' "
       "-d '{\"model\": \"demo\", \"prompt\": \"candle\"}'\n");
   auto o = std::make_shared<ServeOptions>();
@@ -214,6 +223,11 @@ void add_serve(CLI::App& app, Invocation& invocation) {
       ->capture_default_str();
   c.add_option("--max-queue", o->max_queue, "texts that may wait; default: 4 times --max-batch")
       ->check(whole_number(0, 1'000'000));
+  c.add_option("--adapter", o->adapters,
+               "NAME=DIR: a LoRA adapter of PEFT's that requests have by naming it as their model "
+               "(repeatable)")
+      ->take_all()
+      ->allow_extra_args(false);
   c.add_option("--context", o->context, "tokens of prompt and text; default: the model's")
       ->check(whole_number(1));
   c.add_option("--max-pass-tokens", o->pass_tokens,

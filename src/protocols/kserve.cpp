@@ -96,7 +96,7 @@ void require_kserve_model(const ServedModel& model, const std::string& name,
 std::string kserve_server_json(const std::string& version) {
   return text_of_json({{"name", "megalith"},
                        {"version", version},
-                       {"extensions", {"binary_tensor_data", "generate"}}});
+                       {"extensions", {"binary_tensor_data", "generate", "model_repository"}}});
 }
 
 std::string kserve_model_json(const std::string& name) {

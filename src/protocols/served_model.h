@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "chat/conversation.h"
+#include "protocols/json_body.h"
 #include "text/tokenizer.h"
 
 namespace megalith::protocols {
@@ -28,7 +29,18 @@ struct ServedModel {
   const chat::ChatFolder* chat = nullptr;      // the same
   std::string chat_template;                   // as /tokenizer_info tells it; may be empty
   int64_t most_sequences = INT64_MAX;          // that one request may ask for
+
+  /// The same with adapters, each under a name of its own; what is true of them all stands in each.
+  std::vector<ServedModel> adapters;
+  std::string parent;  // of an adapter the model's name
 };
+
+/// The adapter of this name, or the model itself.
+const ServedModel& model_named(const ServedModel& model, std::string_view name);
+/// That which the field "model" of a body names.
+const ServedModel& model_asked(const ServedModel& model, const Json& body);
+/// Adds adapters of these names to a model that is described as a whole.
+void add_adapters(ServedModel& model, std::span<const std::string> names);
 
 /// ApiError, status 404, unless `name` is the served one.
 void require_model(const ServedModel& model, std::string_view name);

@@ -17,6 +17,7 @@
 #include "engine/sequence_reader.h"
 #include "generate/batch_generator.h"
 #include "protocols/reply.h"
+#include "serve/adapters.h"
 
 namespace megalith::serve {
 
@@ -26,6 +27,7 @@ struct Event {
     token,    // of a sequence that is being written
     ended,    // one sequence
     vectors,  // of what was read; the request has ended
+    left,     // an adapter, whose number the ticket is: nobody uses it any more
     refused   // the request makes no sense to the engine; it has ended
   };
   Kind kind = Kind::token;
@@ -59,11 +61,18 @@ class EngineLoop {
   explicit EngineLoop(Options options);
 
   /// The request's ticket; nothing where the queue is full. An event ends it, unless it is
-  /// cancelled.
+  /// cancelled. `adapter`: one that is ready; empty: none.
   std::optional<uint64_t> submit(std::vector<protocols::PreparedSequence> sequences,
-                                 std::string client);
+                                 std::string client, const std::string& adapter = "");
   /// Texts to read for vectors.
-  std::optional<uint64_t> submit_reading(std::vector<engine::Reading> readings);
+  std::optional<uint64_t> submit_reading(std::vector<engine::Reading> readings,
+                                         const std::string& adapter = "");
+  /// One that is absent is ready from here on: whoever submits later has it.
+  void load(const std::string& adapter, PlaceAdapter place);
+  /// One that is ready takes no new requests; it is absent, its memory free, when those that use it
+  /// have ended. Its number, of which an event tells then.
+  uint64_t unload(const std::string& adapter);
+  AdapterState adapter_state(const std::string& adapter) const;
   /// Before the next pass; events of it that are under way may still come.
   void cancel(uint64_t ticket);
   /// lead() and follow() return before the next pass.
@@ -86,26 +95,42 @@ class EngineLoop {
     std::vector<protocols::PreparedSequence> sequences;
     std::string client;
     std::vector<engine::Reading> readings;
+    uint64_t adapter = 0;  // its number; 0: none
+  };
+  /// One to have from now on, or without `place` to let go when nobody uses it.
+  struct AdapterChange {
+    uint64_t number = 0;
+    PlaceAdapter place;
   };
   /// What all ranks do alike.
   struct Round {
     std::vector<uint64_t> cancelled;  // tickets
     std::vector<std::shared_ptr<const Submission>> submitted;
+    std::vector<AdapterChange> adapters;
     bool steps = true;
     bool stops = false;
   };
   class Rank;
-  std::optional<uint64_t> put(std::shared_ptr<Submission> submission, int64_t places);
+  struct LoadedAdapter {
+    uint64_t number = 0;
+    bool leaves = false;
+  };
+  std::optional<uint64_t> put(std::shared_ptr<Submission> submission, int64_t places,
+                              const std::string& adapter);
   std::shared_ptr<const Round> next_round(bool is_idle);
   void begin_pass(const Round& round);
   void end_pass(const Rank& rank);
   void free_places(const std::vector<Event>& events);
+  void forget_adapters(const std::vector<Event>& events);
 
   const Options options_;
   mutable std::mutex mutex_;
   std::condition_variable mail_;
   std::vector<std::shared_ptr<const Submission>> submitted_;
   std::vector<uint64_t> cancelled_;
+  std::vector<AdapterChange> changes_;
+  std::map<std::string, LoadedAdapter> adapters_;  // by name
+  uint64_t last_adapter_ = 0;
   bool stops_ = false;
   uint64_t last_ticket_ = 0;
   std::map<uint64_t, int64_t> places_;  // taken by each ticket

@@ -30,11 +30,13 @@ class EngineLoop::Rank {
   struct Request {
     std::deque<Sequence> sequences;  // at fixed addresses
     size_t left = 0;
+    uint64_t adapter = 0;
   };
   void submit(const Submission& submission);
   void submit(const Submission& submission, size_t index, Request& request);
   void read(const Submission& submission);
   void cancel(uint64_t ticket);
+  void let_go();
   void refuse(uint64_t ticket, const std::string& message);
 
   engine::InferenceEngine& engine_;
@@ -42,6 +44,8 @@ class EngineLoop::Rank {
   bool leads_;
   std::optional<generate::BatchGenerator> generator_;
   std::map<uint64_t, Request> requests_;
+  std::map<uint64_t, std::shared_ptr<const layers::Adapter>> adapters_;  // by number
+  std::vector<uint64_t> leaving_;                                        // of these
   std::vector<uint64_t> over_;  // requests whose last sequence has ended in this pass
   std::vector<Event> events_;
 };

@@ -223,9 +223,10 @@ Server::~Server() {
 
 const std::string& Server::address() const { return running_->address; }
 
-void Server::open(protocols::ServedModel model, EngineLoop& loop) {
+void Server::open(protocols::ServedModel model, EngineLoop& loop, OpenAdapter open_adapter) {
   Running& running = *running_;
-  asio::post(running.io, [&running, &loop, model = std::move(model)]() mutable {
+  asio::post(running.io, [&running, &loop, model = std::move(model),
+                          open_adapter = std::move(open_adapter)]() mutable {
     running.loop = &loop;
     running.service = std::make_unique<Service>(
         std::move(model), running.options.service, loop,
@@ -234,7 +235,8 @@ void Server::open(protocols::ServedModel model, EngineLoop& loop) {
             work();
             asio::post(running.io, done);
           });
-        });
+        },
+        std::move(open_adapter));
     running.service->set_phase(Service::Phase::ready);
     running.count();
     running.signals.add(SIGTERM);

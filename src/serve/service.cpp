@@ -51,11 +51,12 @@ HttpResponse error_response(const ApiError& error, bool is_kserve) {
 }
 
 Service::Service(protocols::ServedModel model, ServiceOptions options, EngineLoop& loop,
-                 Aside aside)
+                 Aside aside, OpenAdapter open)
     : model_(std::move(model)),
       options_(std::move(options)),
       loop_(loop),
-      aside_(std::move(aside)) {}
+      aside_(std::move(aside)),
+      open_(std::move(open)) {}
 Service::~Service() = default;
 
 void Service::handle(HttpRequest request, std::shared_ptr<Exchange> exchange) {
@@ -79,6 +80,8 @@ void Service::handle(HttpRequest request, std::shared_ptr<Exchange> exchange) {
     const bool reads = request.method == "GET" || request.method == "HEAD";
     if (request.method == "POST" && make != nullptr)
       return post(std::move(request), exchange, make);
+    if (request.method == "POST" && is_repository(request.path))
+      return change_repository(request, exchange);
     if (reads && kserve) return get_kserve(request, *exchange);
     if (reads && make == nullptr) return get(request, *exchange);
     if (make == nullptr && request.method == "POST") throw not_found(request.path);
@@ -117,11 +120,15 @@ void Service::get(const HttpRequest& request, Exchange& exchange) {
   }
   if (path == "/version")
     return exchange.respond({.body = protocols::text_of_json({{"version", options_.version}})});
-  if (path == "/v1/models") return exchange.respond({.body = protocols::models_json(model_)});
+  if (path == "/v1/models")
+    return exchange.respond({.body = protocols::models_json(model_, ready_adapters())});
   constexpr std::string_view kModels = "/v1/models/";
   if (path.starts_with(kModels)) {
-    protocols::require_model(model_, std::string_view(path).substr(kModels.size()));
-    return exchange.respond({.body = protocols::model_json(model_)});
+    const std::string_view name = std::string_view(path).substr(kModels.size());
+    const protocols::ServedModel& model = protocols::model_named(model_, name);
+    protocols::require_model(model, name);
+    if (!model.parent.empty()) require_ready(model.name);
+    return exchange.respond({.body = protocols::model_json(model)});
   }
   if (path == "/tokenizer_info")
     return exchange.respond({.body = protocols::tokenizer_info_json(model_)});
@@ -130,7 +137,7 @@ void Service::get(const HttpRequest& request, Exchange& exchange) {
 
 void Service::get_kserve(const HttpRequest& request, Exchange& exchange) {
   const std::string& path = request.path;
-  const bool ready = phase_ == Phase::ready;
+  bool ready = phase_ == Phase::ready;
   if (path == "/v2/health/live") return exchange.respond({.body = R"({"live":true})"});
   if (path == "/v2/health/ready")
     return exchange.respond(
@@ -139,7 +146,10 @@ void Service::get_kserve(const HttpRequest& request, Exchange& exchange) {
     return exchange.respond({.body = protocols::kserve_server_json(options_.version)});
   const auto model = model_path(path);
   if (!model) throw not_found(path);
-  protocols::require_kserve_model(model_, model->name, model->version);
+  const protocols::ServedModel& served = protocols::model_named(model_, model->name);
+  protocols::require_kserve_model(served, model->name, model->version);
+  if (!served.parent.empty())
+    ready = ready && loop_.adapter_state(served.name) == AdapterState::ready;
   if (model->verb.empty())
     return exchange.respond({.body = protocols::kserve_model_json(model->name)});
   if (model->verb != "ready") throw not_found(path);
@@ -193,6 +203,12 @@ void Service::post(HttpRequest request, const std::shared_ptr<Exchange>& exchang
           const std::string user = outcome->work.texts ? outcome->work.texts->user : "";
           ours.client = user.empty() ? "peer:" + peer : "user:" + user;
         }
+        try {
+          if (!outcome->work.adapter.empty()) require_ready(outcome->work.adapter);
+        } catch (const ApiError& error) {
+          ++metrics_.bad_requests;
+          return ours.exchange->respond(error_response(error, ours.is_kserve));
+        }
         start(active, std::move(outcome->work));
       });
 }
@@ -204,7 +220,7 @@ void Service::start(const std::shared_ptr<Active>& active, Work work) {
   if (work.vectors) {
     made.reading = std::move(work.vectors);
     made.left = 1;
-    ticket = loop_.submit_reading(made.reading->readings);
+    ticket = loop_.submit_reading(made.reading->readings, work.adapter);
   } else {
     protocols::Prepared& texts = *work.texts;
     warn_unknown(texts.unknown_fields);
@@ -219,7 +235,7 @@ void Service::start(const std::shared_ptr<Active>& active, Work work) {
     }
     metrics_.n.add(static_cast<double>(made.left));
     if (texts.timeout > 0) made.deadline = std::min(made.deadline, made.begin + texts.timeout);
-    ticket = loop_.submit(std::move(texts.sequences), made.client);
+    ticket = loop_.submit(std::move(texts.sequences), made.client, work.adapter);
   }
   if (!ticket) {
     ++metrics_.rejected;

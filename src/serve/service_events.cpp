@@ -13,6 +13,10 @@ using protocols::ApiError;
 
 void Service::on_events(std::vector<Event> events) {
   for (Event& event : events) {
+    if (event.kind == Event::Kind::left) {
+      on_adapter_left(event.ticket);
+      continue;
+    }
     const auto at = active_.find(event.ticket);
     if (at == active_.end()) continue;  // it was cancelled meanwhile
     const std::shared_ptr<Active> active = at->second;
@@ -39,6 +43,7 @@ void Service::on_event(Active& active, Event& event) {
       return finish(active);
     }
     case Event::Kind::ended:
+    case Event::Kind::left:
       break;
   }
   protocols::Written& written = active.written[event.sequence];
@@ -128,6 +133,8 @@ void Service::tick(double now) {
 void Service::end_all(const ApiError& error) {
   const auto all = active_;
   for (const auto& [ticket, active] : all) fail(*active, error);
+  for (const auto& [number, exchange] : std::exchange(leave_, {}))
+    exchange->respond(error_response(error, true));
 }
 
 std::string Service::names_of(const std::vector<uint64_t>& tickets) const {
