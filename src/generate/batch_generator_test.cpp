@@ -34,6 +34,25 @@ TEST_P(BatchInvariance, ARequestDependsOnNothingButItself) {
 INSTANTIATE_TEST_SUITE_P(Families, BatchInvariance,
                          ::testing::Values("llama", "gemma3_text", "gpt2", "t5"));
 
+TEST(BatchInvarianceOfMany, TwoHundredRequestsOfEveryKind) {
+  const models::ModelSpec spec = spec_named("llama");
+  constexpr size_t kRequests = 200;
+  const auto outcome = [&](Circumstances setup) {
+    setup.requests = mixed_requests;
+    setup.draft_seed = 4;
+    return run(spec, setup, kRequests);
+  };
+  const Outcome alone = outcome({.sequences = 4, .tokens = 512, .keeps = false, .at_once = false});
+  expect_same(outcome({.sequences = 32, .tokens = 256, .blocks = 200}), alone, "at once");
+  const Outcome cramped = outcome({.sequences = 16, .tokens = 40, .blocks = 13, .keeps = false});
+  EXPECT_GT(cramped.preemptions, 0);
+  expect_same(cramped, alone, "with few blocks");
+  expect_same(outcome({.layout = {.tensor = 2}, .sequences = 16, .tokens = 128, .blocks = 100}),
+              alone, "two tensor ranks");
+  expect_same(outcome({.layout = {.pipeline = 2}, .sequences = 16, .tokens = 128, .blocks = 100}),
+              alone, "two stages");
+}
+
 TEST(BatchGenerator, WritesWhatGenerateWrites) {
   const models::ModelSpec spec = spec_named("qwen3");
   const auto device = device::make_cpu_device(2);

@@ -110,6 +110,15 @@ std::vector<Request> searches(const models::ModelSpec& spec, size_t count) {
   return requests;
 }
 
+std::vector<Request> mixed_requests(const models::ModelSpec& spec, size_t count) {
+  std::array kinds = {requests_of(spec, count), guessed_requests(spec, count),
+                      drafted_requests(spec, count), searches(spec, count)};
+  std::vector<Request> requests;
+  for (size_t i = 0; i < count; ++i)  // by fours, so that each meets every kind of the others'
+    requests.push_back(std::move(kinds[i / 4 % kinds.size()][i]));
+  return requests;
+}
+
 Outcome run(const models::ModelSpec& spec, const Circumstances& setup, size_t count) {
   Outcome outcome;
   comm::run_ranks(setup.layout.num_ranks(), [&](comm::Communicator& world) {

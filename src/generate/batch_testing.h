@@ -20,6 +20,8 @@ std::vector<Request> guessed_requests(const models::ModelSpec& spec, size_t coun
 std::vector<Request> drafted_requests(const models::ModelSpec& spec, size_t count);
 /// Beam searches of all kinds beside some of the first.
 std::vector<Request> searches(const models::ModelSpec& spec, size_t count);
+/// All of the above in turn; guesses of a draft model among them.
+std::vector<Request> mixed_requests(const models::ModelSpec& spec, size_t count);
 
 struct Circumstances {
   parallel::Layout layout = {};
