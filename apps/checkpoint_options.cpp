@@ -9,6 +9,7 @@
 
 #include "base/file.h"
 #include "base/subtree.h"
+#include "store/adapter_source.h"
 
 namespace megalith::apps {
 
@@ -44,6 +45,12 @@ void CheckpointOptions::declare(CLI::App& command) {
                   "parallel.chunks=2 (repeatable); no result depends on it")
       ->take_all()
       ->allow_extra_args(false);
+}
+
+void CheckpointOptions::declare_adapter(CLI::App& command) {
+  command.add_option("--adapter", adapter,
+                     "a folder of PEFT's with a LoRA adapter of the model (adapter_config.json, "
+                     "adapter_model.safetensors), to read with");
 }
 
 void CheckpointOptions::declare_cache(CLI::App& command) {
@@ -149,14 +156,37 @@ std::unique_ptr<engine::InferenceModel> model_beside(const CheckpointOptions& op
   return model;
 }
 
+std::unique_ptr<engine::InferenceModel> draft_beside(const CheckpointOptions& options,
+                                                     const store::ModelSource& source,
+                                                     const store::ModelSource& draft,
+                                                     const std::string& path,
+                                                     const ModelRank& rank) {
+  if (draft.require_tokenizer().to_json() != source.require_tokenizer().to_json())
+    throw UserError("--draft {}: it has another tokenizer than {}", path, options.path);
+  return model_beside(options, draft, path, rank);
+}
+
+engine::InferenceModel::Options options_beside(const CheckpointOptions& options,
+                                               const store::ModelSource& source,
+                                               const store::ModelSource& other,
+                                               const std::string& path) {
+  const engine::InferenceModel::Options made =
+      laid_out(options, other, model_options(options, source).layout);
+  engine::InferenceModel::check(other.spec(), made, path);
+  return made;
+}
+
 void on_model_ranks(const CheckpointOptions& options, const store::ModelSource& source,
                     const std::string& input, FunctionRef<void(const ModelRank&)> body) {
   const std::optional<Launch> launch = launched(options.ranks);
   const engine::InferenceModel::Options made = model_options(options, source);
+  std::optional<store::AdapterSource> adapter;
+  if (options.adapter) adapter.emplace(store::AdapterSource::open(*options.adapter, source));
   const RankOptions rank_options{.num_ranks = made.layout.num_ranks(), .threads = options.threads};
   on_ranks(rank_options, launch, [&](const RankPlace& place) {
     if (launch) {
       comm::require_same(place.world, "the model", source.weights().fingerprint());
+      comm::require_same(place.world, "the adapter", adapter ? adapter->fingerprint() : "");
       comm::require_same(place.world, "an option",
                          fmt::format("{} {} {} {}", options.dtype, options.numerics,
                                      options.quantize, options.kv_dtype));
@@ -164,6 +194,12 @@ void on_model_ranks(const CheckpointOptions& options, const store::ModelSource& 
     }
     engine::InferenceModel model(source.spec(), place.device, place.world, made);
     source.fill(model.parameters(), place.device, [&] { place.world.heartbeat(); });
+    std::optional<layers::Adapter> placed;
+    if (adapter) {
+      placed.emplace(model.parameters(), place.device, adapter->ranks());
+      adapter->fill(*placed, model.parameters(), place.device);
+      model.engine().model().set_adapter(&*placed);
+    }
     body({model.engine(), place.world, place.world.rank() == 0});
   });
 }

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -17,12 +18,15 @@ struct CheckpointOptions {
   std::string path;
   std::string dtype = "f32";
   std::string numerics = "exact";
-  std::string kv_dtype;  // of generate alone; empty: as dtype
-  std::string quantize;  // q8_0, q4_0, q4_1; empty: as the checkpoint has its weights
+  std::string kv_dtype;                // of generate alone; empty: as dtype
+  std::string quantize;                // q8_0, q4_0, q4_1; empty: as the checkpoint has its weights
+  std::optional<std::string> adapter;  // a folder
   int threads = 0;
   int ranks = 0;                       // 0: as the layout or a launcher says
   std::vector<std::string> overrides;  // parallel.tensor=2
   void declare(CLI::App& command);
+  /// For a command that reads with one adapter.
+  void declare_adapter(CLI::App& command);
   /// For a command that keeps keys and values.
   void declare_cache(CLI::App& command);
 };
@@ -50,5 +54,19 @@ std::unique_ptr<engine::InferenceModel> model_beside(const CheckpointOptions& op
                                                      const store::ModelSource& source,
                                                      const std::string& path,
                                                      const ModelRank& rank);
+
+/// Likewise a smaller one that guesses what the first, of `source`, will write. UserError when it
+/// has another tokenizer.
+std::unique_ptr<engine::InferenceModel> draft_beside(const CheckpointOptions& options,
+                                                     const store::ModelSource& source,
+                                                     const store::ModelSource& draft,
+                                                     const std::string& path,
+                                                     const ModelRank& rank);
+
+/// How the options spread such a model beside the first, in the layout of the first.
+engine::InferenceModel::Options options_beside(const CheckpointOptions& options,
+                                               const store::ModelSource& source,
+                                               const store::ModelSource& other,
+                                               const std::string& path);
 
 }  // namespace megalith::apps

@@ -5,13 +5,19 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <cmath>
+#include <filesystem>
 #include <memory>
 #include <nlohmann/json.hpp>
+#include <optional>
 
 #include "apps/command.h"
 #include "base/file.h"
 #include "engine/inference_model.h"
+#include "engine/sequence_reader.h"
 #include "evaluate/divergence.h"
+#include "store/adapter_source.h"
 #include "store/model_source.h"
 
 namespace megalith::apps {
@@ -22,6 +28,7 @@ constexpr int64_t kMostCheckedBytes = int64_t{1} << 30;
 
 struct Conversion {
   std::string from, to, format = "hf", dtype, quantize, check;
+  std::optional<std::string> adapter;
   std::vector<std::string> choices;
   bool weights_only = false;
 };
@@ -72,10 +79,78 @@ class TextCheck {
   std::vector<int32_t> ids_;
 };
 
+/// What predictions with merged weights differ in from those with the adapter beside the weights.
+class MergeCheck {
+ public:
+  /// UserError or IntegrityError about the adapter, before anything is converted.
+  explicit MergeCheck(const Conversion& o)
+      : original_(store::ModelSource::open(o.from)),
+        adapter_(store::AdapterSource::open(*o.adapter, original_)) {
+    const int64_t count = std::min<int64_t>(original_.spec().context, kTokens);
+    for (int64_t i = 0; i < count; ++i)
+      ids_.push_back(narrow<int32_t>(i * kStride % original_.spec().vocab));
+  }
+  /// The largest difference, and the largest number that it is a difference of.
+  struct Result {
+    double difference = 0, magnitude = 0;
+    bool is_rounded = false;  // weights were, to less than f32
+  };
+  Result run(const std::string& written) const {
+    const auto device = device::make_device(device::cpu_target(available_cores()));
+    const auto source = store::ModelSource::open(written, original_.tensor_shards());
+    const auto before = reading_model(original_, *device), after = reading_model(source, *device);
+    layers::Adapter placed(before->parameters(), *device, adapter_.ranks());
+    adapter_.fill(placed, before->parameters(), *device);
+    before->engine().model().set_adapter(&placed);
+    const std::vector<double> expected = numbers_of(before->engine()),
+                              merged = numbers_of(after->engine());
+    Result result;
+    result.is_rounded =
+        std::ranges::any_of(source.weights().tensors(), [](const store::StoredTensor& tensor) {
+          return tensor.blocks || bytes_of(tensor.dtype) < bytes_of(DType::f32);
+        });
+    for (size_t i = 0; i < expected.size(); ++i) {
+      result.difference = std::max(result.difference, std::abs(merged[i] - expected[i]));
+      result.magnitude = std::max(result.magnitude, std::abs(expected[i]));
+    }
+    return result;
+  }
+
+ private:
+  static constexpr int64_t kTokens = 64, kStride = 7919;
+  /// Log-probabilities of the ids, or of a model that has none the mean of its last hidden state.
+  std::vector<double> numbers_of(engine::InferenceEngine& engine) const {
+    const models::ModelSpec& spec = engine.spec();
+    if (spec.is_encoder_decoder()) return engine.score_target(ids_, ids_);
+    if (spec.is_causal() && layers::head_type(spec.head.kind).has_logits) return engine.score(ids_);
+    const engine::Reading line{ids_, {}};
+    engine::SequenceReader reader(engine.model());
+    return reader.embed(std::span(&line, 1), kernels::Pooling::mean)[0];
+  }
+  store::ModelSource original_;
+  store::AdapterSource adapter_;
+  std::vector<int32_t> ids_;
+};
+
+/// Weights in f32 differ by what sums in another order do; narrower ones were rounded.
+void require_same_predictions(const Conversion& o, const MergeCheck::Result& found) {
+  const double allowed = found.is_rounded ? 0x1p-2 : 0x1p-6;
+  if (found.difference <= allowed * std::max(found.magnitude, 1.0)) return;
+  std::filesystem::remove_all(o.to);
+  throw SystemError(
+      "{}: with the merged weights predictions differ by {:.3g} from those with the adapter (of "
+      "numbers up to {:.3g}): nothing was written",
+      o.to, found.difference, found.magnitude);
+}
+
 void print_conversion(const Conversion& o, const store::ConvertResult& result,
-                      const std::optional<evaluate::Divergence>& checked, bool json) {
+                      const std::optional<evaluate::Divergence>& checked,
+                      const std::optional<MergeCheck::Result>& merged, bool json) {
   if (!json) {
     fmt::print(stderr, "{}: {} tensors, {} parameters\n", o.to, result.tensors, result.parameters);
+    if (merged)
+      fmt::print(stderr, "merged: predictions differ by at most {:.3g}, of numbers up to {:.3g}\n",
+                 merged->difference, merged->magnitude);
     if (checked) {
       fmt::print(
           "{} tokens: perplexity {:.4f} before, {:.4f} after; mean KL divergence {:.6f}; the same "
@@ -94,6 +169,7 @@ void print_conversion(const Conversion& o, const store::ConvertResult& result,
     line["mean_kl"] = checked->mean_kl();
     line["same_choice_fraction"] = checked->same_choice_fraction();
   }
+  if (merged) line["merge_difference"] = merged->difference;
   print_json(line);
 }
 
@@ -103,13 +179,20 @@ int run_conversion(const Conversion& o, bool json) {
   for (const std::string& choice : o.choices) choices.push_back(store::parse_choice(choice));
   std::optional<TextCheck> check;
   if (!o.check.empty()) check.emplace(o);
+  std::optional<MergeCheck> merge;
+  if (o.adapter) merge.emplace(o);
   const store::ConvertResult result = store::convert(
       o.from, o.to, o.format, o.quantize.empty() ? o.dtype : o.quantize, store::kShardBytes,
-      o.weights_only ? store::Tokenizers::left_out : store::Tokenizers::carried,
-      std::move(choices));
+      o.weights_only ? store::Tokenizers::left_out : store::Tokenizers::carried, std::move(choices),
+      o.adapter.value_or(""));
+  std::optional<MergeCheck::Result> merged;
+  if (merge) {
+    merged = merge->run(o.to);
+    require_same_predictions(o, *merged);
+  }
   std::optional<evaluate::Divergence> checked;
   if (check) checked = check->run(o.to, !json && isatty(STDERR_FILENO) == 1);
-  print_conversion(o, result, checked, json);
+  print_conversion(o, result, checked, merged, json);
   return 0;
 }
 
@@ -121,6 +204,7 @@ void add_convert(CLI::App& app, Invocation& invocation) {
       "between Megalith checkpoints, Hugging Face folders and GGUF files",
       "  megalith convert --from runs/demo --to demo-hf --format hf\n"
       "  megalith convert --from gpt2 --to gpt2-megalith --format megalith --dtype bf16\n"
+      "  megalith convert --from chat --to chat-sql --merge-adapter adapters/sql\n"
       "  megalith convert --from runs/demo --to demo.gguf --format gguf --quantize q4_0 "
       "--check text.txt\n");
   auto o = std::make_shared<Conversion>();
@@ -155,6 +239,9 @@ void add_convert(CLI::App& app, Invocation& invocation) {
   c.add_option("--check", o->check,
                "a text to read with the model before and after: both perplexities and the mean "
                "divergence are printed");
+  c.add_option("--merge-adapter", o->adapter,
+               "a folder of PEFT's with a LoRA adapter of the model: written are the weights with "
+               "its part in them, once their predictions were compared with the adapter's");
   c.add_flag("--weights-only", o->weights_only, "write a GGUF file without the tokenizer");
   c.callback([=, &invocation] {
     invocation.run = [=, &invocation] { return run_conversion(*o, invocation.json); };

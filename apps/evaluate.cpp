@@ -151,6 +151,7 @@ void add_evaluate(CLI::App& app, Invocation& invocation) {
     CLI::App& c = add_command(parent, invocation, name, what, example);
     auto o = std::make_shared<Options>();
     o->checkpoint.declare(c);
+    o->checkpoint.declare_adapter(c);
     c.add_option("--input", o->input, "the file to read")->required();
     return std::pair(&c, o);
   };

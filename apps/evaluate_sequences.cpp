@@ -143,6 +143,7 @@ void add_sequence_commands(CLI::App& parent, Invocation& invocation) {
     CLI::App& c = add_command(parent, invocation, name, what, example);
     auto o = std::make_shared<Options>();
     o->checkpoint.declare(c);
+    o->checkpoint.declare_adapter(c);
     c.add_option("--input", o->input, "the file to read: a line each {\"text\"} or {\"ids\"}")
         ->required();
     return std::pair(&c, o);

@@ -7,9 +7,11 @@
 #include <nlohmann/json.hpp>
 
 #include "account/memory_fit.h"
+#include "apps/adapters/served_adapters.h"
 #include "apps/checkpoint_options.h"
+#include "apps/serve/draft.h"
+#include "apps/serve/served_model.h"
 #include "apps/version.h"
-#include "base/clock.h"
 #include "base/file.h"
 #include "base/log.h"
 #include "base/thread_pool.h"
@@ -30,9 +32,12 @@ constexpr int kNoPort = -1;
 struct ServeOptions {
   CheckpointOptions checkpoint;
   std::string name, api_key_file, pooling = "mean";
+  std::vector<std::string> adapters;  // NAME=DIR
   serve::ServerOptions server;
   int grpc_port = 8001;
   int64_t max_batch = 16, max_queue = -1, pass_tokens = 512, context = 0, memory = 0;
+  int64_t lookup = 0, draft_tokens = 4;
+  std::optional<std::string> draft;
 };
 
 std::string served_name(const ServeOptions& o) {
@@ -41,40 +46,6 @@ std::string served_name(const ServeOptions& o) {
   while (path.size() > 1 && path.ends_with('/')) path.pop_back();
   const std::filesystem::path last = std::filesystem::path(path).filename();
   return last.extension() == ".gguf" ? last.stem().string() : last.string();
-}
-
-/// The template in a folder's files, as it is told to clients.
-std::string chat_template_of(const std::map<std::string, std::string>& files) {
-  if (const auto own = files.find("chat_template.jinja"); own != files.end()) return own->second;
-  const auto config = files.find("tokenizer_config.json");
-  if (config == files.end()) return "";
-  const auto json = nlohmann::json::parse(config->second, nullptr, false);
-  const bool has =
-      json.is_object() && json.contains("chat_template") && json.at("chat_template").is_string();
-  return has ? json.at("chat_template").get<std::string>() : "";
-}
-
-protocols::ServedModel served_model(const ServeOptions& o, const store::ModelSource& source) {
-  const models::ModelSpec& spec = source.spec();
-  protocols::ServedModel model;
-  model.name = served_name(o);
-  model.created = static_cast<int64_t>(wall_seconds());
-  model.vocab = spec.vocab;
-  model.context = o.context > 0 ? o.context : spec.context;
-  model.is_encoder_decoder = spec.is_encoder_decoder();
-  model.embeds = !model.is_encoder_decoder;
-  try {
-    engine::check_generates(spec);
-  } catch (const UserError&) {
-    model.writes = false;
-  }
-  model.has_types = spec.embedding.token_types >= 2;
-  model.end_ids = source.end_ids();
-  model.begin_id = source.begin_id();
-  model.pad_id = source.pad_id();
-  model.tokenizer = source.tokenizer() ? &*source.tokenizer() : nullptr;
-  model.chat_template = chat_template_of(source.texts());
-  return model;
 }
 
 kernels::Pooling pooling_of(const std::string& name) {
@@ -86,19 +57,24 @@ generate::Scheduler::Limits limits_of(const ServeOptions& o) {
   return {.sequences = o.max_batch, .tokens = o.pass_tokens};
 }
 
-generate::BlockPlan planned_blocks(const ServeOptions& o, const store::ModelSource& source,
-                                   int64_t context) {
-  const auto options = model_options(o.checkpoint, source);
+/// A rank's share of the threads.
+device::Target target_of(const ServeOptions& o, const parallel::Layout& layout) {
   const int threads = o.checkpoint.threads > 0 ? o.checkpoint.threads : available_cores();
+  return device::cpu_target(std::max(1, threads / layout.num_ranks()));
+}
+
+generate::BlockPlan planned_blocks(const ServeOptions& o, const store::ModelSource& source,
+                                   int64_t context, int64_t beside,
+                                   std::span<const layers::AdapterRanks> adapters) {
+  const auto options = model_options(o.checkpoint, source);
   int64_t memory = o.memory;
   if (memory == 0)
     memory = static_cast<int64_t>(kShareOfMemory *
                                   static_cast<double>(device::available_memory().bytes()));
   const std::vector<generate::RankMemory> ranks = generate::plan_memory(
-      source.spec(), options, device::cpu_target(std::max(1, threads / options.layout.num_ranks())),
-      limits_of(o), context);
+      source.spec(), options, target_of(o, options.layout), limits_of(o), context, adapters);
   return generate::plan_blocks(source.spec(), ranks, limits_of(o), context, memory,
-                               account::kOutsideBytes);
+                               account::kOutsideBytes + beside);
 }
 
 void tell_ready(const serve::Server& server, const protocols::ServedModel& model,
@@ -106,7 +82,9 @@ void tell_ready(const serve::Server& server, const protocols::ServedModel& model
   const std::string& rpcs = server.grpc_address();
   if (json) {
     const nlohmann::json grpc = rpcs.empty() ? nlohmann::json() : nlohmann::json(rpcs);
-    print_json({{"http", server.address()}, {"grpc", grpc}, {"models", {model.name}}});
+    nlohmann::json names = {model.name};
+    for (const protocols::ServedModel& adapter : model.adapters) names.push_back(adapter.name);
+    print_json({{"http", server.address()}, {"grpc", grpc}, {"models", names}});
     std::fflush(stdout);
     return;
   }
@@ -123,6 +101,7 @@ void check(const ServeOptions& o, const store::ModelSource& source) {
   if (o.context > source.spec().context)
     throw UserError("--context {} is beyond the model's, which is {}", o.context,
                     source.spec().context);
+  if (o.lookup > 0 || o.draft) engine::check_generates(source.spec());  // who reads guesses nothing
   const bool is_local =
       o.server.host == "localhost" || o.server.host.starts_with("127.") || o.server.host == "::1";
   if (!is_local && o.api_key_file.empty())
@@ -133,32 +112,65 @@ void check(const ServeOptions& o, const store::ModelSource& source) {
 int run_serve(ServeOptions o, bool json) {
   const auto source = store::ModelSource::open(o.checkpoint.path);
   check(o, source);
-  protocols::ServedModel model = served_model(o, source);
+  protocols::ServedModel model = served_model(source, served_name(o), o.context);
+  model.most_beams = o.max_batch;
+  const ServedAdapters adapters(o.adapters, model.name, source);
   const auto chats = chat::ChatFolder::parse(source.texts(), o.checkpoint.path);
   if (!model.chat_template.empty()) model.chat = &chats;
   generate::BlockPlan plan;
-  if (model.writes) plan = planned_blocks(o, source, model.context);
+  const parallel::Layout layout = model_options(o.checkpoint, source).layout;
+  std::optional<ServedDraft> draft;
+  if (o.draft)
+    draft.emplace(plan_draft(o.checkpoint, source, *o.draft, o.max_batch, model.context,
+                             target_of(o, layout)));
+  if (model.writes)
+    plan = planned_blocks(o, source, model.context, draft ? draft->bytes : 0, adapters.ranks());
   if (!o.api_key_file.empty())
     o.server.service.api_keys =
         serve::parse_api_keys(read_file(o.api_key_file, 1 << 20), o.api_key_file);
   o.server.service.version = kVersion;
-  const int ranks = model_options(o.checkpoint, source).layout.num_ranks();
-  serve::EngineLoop loop({.generator = {.limits = limits_of(o), .blocks = plan.blocks},
-                          .writes = model.writes,
-                          .most_queued = o.max_queue >= 0 ? o.max_queue : 4 * o.max_batch,
-                          .pooling = pooling_of(o.pooling),
-                          .followers = ranks - 1});
+  serve::EngineLoop loop(
+      {.generator = {.limits = limits_of(o),
+                     .blocks = plan.blocks,
+                     .draft_blocks = draft ? draft->blocks : std::vector<int64_t>()},
+       .writes = model.writes,
+       .most_queued = o.max_queue >= 0 ? o.max_queue : 4 * o.max_batch,
+       .pooling = pooling_of(o.pooling),
+       .followers = layout.num_ranks() - 1,
+       .lookup = o.lookup,
+       .draft = draft ? o.draft_tokens : 0});
   serve::Server server(o.server);  // after what it uses until it ends
   model.most_sequences = loop.most_sequences();
+  protocols::add_adapters(model, adapters.names());
+  for (const std::string& name : adapters.names()) loop.load(name, adapters.place(name));
   on_model_ranks(o.checkpoint, source, "", [&](const ModelRank& rank) {
     const int number = rank.world.rank();
-    if (number > 0) return loop.follow(number - 1, rank.engine, model.tokenizer);
-    server.open(model, loop);
+    std::unique_ptr<engine::InferenceModel> beside;
+    if (draft) beside = draft_beside(o.checkpoint, source, draft->source, draft->path, rank);
+    engine::InferenceEngine* const guesser = beside ? &beside->engine() : nullptr;
+    if (number > 0) return loop.follow(number - 1, rank.engine, model.tokenizer, guesser);
+    server.open(model, loop, [&](const std::string& name) { return adapters.place(name); });
     tell_ready(server, model, plan, o.max_batch, json);
-    loop.lead(rank.engine, model.tokenizer,
-              [&](std::vector<serve::Event> events) { server.deliver(std::move(events)); });
+    loop.lead(
+        rank.engine, model.tokenizer,
+        [&](std::vector<serve::Event> events) { server.deliver(std::move(events)); }, guesser);
   });
   return 0;
+}
+
+void declare_guesses(CLI::App& c, ServeOptions& o) {
+  auto* const lookup = c.add_option("--lookup", o.lookup,
+                                    "guess so many tokens at a time from what followed the same "
+                                    "ones before: texts are the same, sooner; 0: none");
+  lookup->check(whole_number(0, generate::kMostGuesses))->capture_default_str();
+  auto* const draft = c.add_option("--draft", o.draft,
+                                   "checkpoint of a smaller model with the same tokenizer, which "
+                                   "guesses tokens: texts are the same, sooner");
+  draft->excludes(lookup);
+  c.add_option("--draft-tokens", o.draft_tokens, "that it guesses at a time")
+      ->check(whole_number(1, generate::kMostGuesses))
+      ->needs(draft)
+      ->capture_default_str();
 }
 
 /// The library's own range lets through what is no number.
@@ -228,6 +240,7 @@ void add_serve(CLI::App& app, Invocation& invocation) {
       "answer requests: OpenAI's interface, KServe's over HTTP and gRPC, a page",
       "  megalith serve --checkpoint runs/demo\n"
       "  megalith serve --checkpoint chat/ --dtype bf16 --port 8080 --api-key-file keys.txt\n"
+      "  megalith serve --checkpoint chat/ --adapter sql=adapters/sql --adapter law=adapters/law\n"
       "  curl http://127.0.0.1:8000/v1/completions -H 'Content-Type: application/json' "
       "-d '{\"model\": \"demo\", \"prompt\": \"candle\"}'\n");
   auto o = std::make_shared<ServeOptions>();
@@ -238,6 +251,11 @@ void add_serve(CLI::App& app, Invocation& invocation) {
       ->capture_default_str();
   c.add_option("--max-queue", o->max_queue, "texts that may wait; default: 4 times --max-batch")
       ->check(whole_number(0, 1'000'000));
+  c.add_option("--adapter", o->adapters,
+               "NAME=DIR: a LoRA adapter of PEFT's that requests have by naming it as their model "
+               "(repeatable)")
+      ->take_all()
+      ->allow_extra_args(false);
   c.add_option("--context", o->context, "tokens of prompt and text; default: the model's")
       ->check(whole_number(1));
   c.add_option("--max-pass-tokens", o->pass_tokens,
@@ -247,6 +265,7 @@ void add_serve(CLI::App& app, Invocation& invocation) {
   c.add_option("--memory", o->memory,
                "bytes for weights, passes, keys and values; default: 80 % of what is free")
       ->check(whole_number(1));
+  declare_guesses(c, *o);
   c.add_option("--pooling", o->pooling, "which rows of the last hidden state make a text's vector")
       ->check(CLI::IsMember({"mean", "cls", "last"}))
       ->capture_default_str();

@@ -411,6 +411,11 @@ def openai_body():
     return [of(0, prompt="ab c", max_tokens=3, n=2, stop=["b", "ca"], logit_bias={"1": -100, "2": 5.5}, seed=-1, logprobs=3, presence_penalty=1), of(0, prompt=[[0, 1], [3]], echo=True, logprobs=1, max_tokens=1),
             of(0, prompt="a", stream=True, stream_options={"include_usage": True}, bad_words=["c"], stop_token_ids=[3], min_tokens=2), of(0, prompt=["a", ""], best_of=3, truncate_prompt_tokens=1),
             of(1, messages=chat, tools=[{"type": "function", "function": {"name": "c"}}], logprobs=True, top_logprobs=2, max_completion_tokens=2), of(1, messages=chat[1:], stream=True, chat_template_kwargs={"x": 1}),
+            of(0, prompt="a", response_format={"type": "json_schema", "json_schema": {"name": "n", "strict": True, "schema": {"type": "object", "properties": {"a": {"enum": ["b"]}}}}}), of(0, prompt="a", guided_regex="[ab]+c?"),
+            of(0, prompt="a", structured_outputs={"choice": ["ab", "c"]}), of(0, prompt="a", use_beam_search=True, best_of=3, n=2, length_penalty=0.5, early_stopping="never", logprobs=1), of(0, prompt="a", guided_json={"$ref": "#"}),
+            *(of(1, messages=chat, tools=[{"type": "function", "function": {"name": "c", "parameters": {"properties": {"a": {"$ref": "#/$defs/b"}}, "$defs": {"b": {"type": "null"}}}}}], tool_choice=choice, stream=stream)
+              for choice in ("required", {"type": "function", "function": {"name": "c"}}) for stream in (True, False)),
+            of(1, messages=[*chat, {"role": "assistant", "tool_calls": [{"id": "1", "type": "function", "function": {"name": "c", "arguments": "{\"a\": null}"}}]}, {"role": "tool", "content": "b", "tool_call_id": "1"}]),
             of(2, input=["a", "bc"], encoding_format="base64"), of(2, input=[1, 2]), of(3, prompt="ab", return_token_strs=True), of(3, content="a", with_pieces=True), of(4, tokens=[1, 2, 7]),
             of(0, prompt="a" * 100), of(0, prompt=[8]), of(0, prompt="a", n=9), b"\x00" + b'{"a":' * 120, b'\x00{"model": "small", "model": "x"}', b"\x01[]", b""]
 

@@ -25,6 +25,7 @@ import signal
 import subprocess
 import sys
 
+from adapter_faults import ADAPTER_FAULTS
 from chat_faults import CHAT_FAULTS
 from computation_faults import COMPUTATION_FAULTS
 from fault import Fault
@@ -39,7 +40,7 @@ from run_faults import RUN_FAULTS
 from serve_faults import SERVE_FAULTS
 from tokenizer_faults import TOKENIZER_FAULTS
 
-FAULTS = COMPUTATION_FAULTS + GENERATION_FAULTS + RANK_FAULTS + FILE_FAULTS + RUN_FAULTS + CHAT_FAULTS + OBJECTIVE_FAULTS + TOKENIZER_FAULTS + GRAMMAR_FAULTS + SERVE_FAULTS + NARROW_FAULTS
+FAULTS = COMPUTATION_FAULTS + GENERATION_FAULTS + RANK_FAULTS + FILE_FAULTS + RUN_FAULTS + CHAT_FAULTS + OBJECTIVE_FAULTS + TOKENIZER_FAULTS + GRAMMAR_FAULTS + SERVE_FAULTS + NARROW_FAULTS + ADAPTER_FAULTS
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 COPIED = ["CMakeLists.txt", "CMakePresets.json", "cmake", "src", "apps", "tests"]
 SCRIPTS = pathlib.Path("tests/system")

@@ -34,24 +34,30 @@ int collective(int ranks, int64_t elements, const BenchOptions& o, bool json) {
 }
 
 void add_decode_options(CLI::App& c, DecodeShape& d) {
+  auto* const checkpoint =
+      c.add_option("--checkpoint", d.checkpoint,
+                   "run folder, checkpoint folder, Hugging Face folder or GGUF file; default: "
+                   "made-up weights of a shape that the other options say");
   c.add_option("--family", d.family, "of models that write text, as in recipes")
+      ->excludes(checkpoint)
       ->capture_default_str();
   // What a shape may be the model says; no product of these is too large to say it.
-  for (const auto& [name, value, what] :
-       {std::tuple{"--layers", &d.sizes.layers, ""}, std::tuple{"--hidden", &d.sizes.hidden, ""},
-        std::tuple{"--heads", &d.sizes.heads, ""}, std::tuple{"--vocab", &d.sizes.vocab, ""},
-        std::tuple{"--context", &d.sizes.context, ""}, std::tuple{"--prompt", &d.prompt, "tokens"},
-        std::tuple{"--tokens", &d.tokens, "new tokens"}}) {
-    c.add_option(name, *value, what)
-        ->check(whole_number(1, int64_t{1} << 30))
+  const auto number = [&](const char* name, int64_t& value, const char* what, int64_t least) {
+    return c.add_option(name, value, what)
+        ->check(whole_number(least, int64_t{1} << 30))
         ->capture_default_str();
-  }
+  };
+  number("--prompt", d.prompt, "tokens", 1);
+  number("--tokens", d.tokens, "new tokens", 1);
+  for (const auto& [name, value] :
+       {std::pair{"--layers", &d.sizes.layers}, std::pair{"--hidden", &d.sizes.hidden},
+        std::pair{"--heads", &d.sizes.heads}, std::pair{"--vocab", &d.sizes.vocab},
+        std::pair{"--context", &d.sizes.context}})
+    number(name, *value, "", 1)->excludes(checkpoint);
   for (const auto& [name, value, what] :
        {std::tuple{"--kv-heads", &d.sizes.kv_heads, "0: as many as heads"},
         std::tuple{"--ffn", &d.sizes.ffn, "width of the MLP; 0: the family's own"}}) {
-    c.add_option(name, *value, what)
-        ->check(whole_number(0, int64_t{1} << 30))
-        ->capture_default_str();
+    number(name, *value, what, 0)->excludes(checkpoint);
   }
   c.add_flag("--profile", d.profile, "time by kernel of as many further tokens");
   c.add_option("--dtype", d.dtype)->check(CLI::IsMember({"f32", "bf16"}))->capture_default_str();
@@ -120,8 +126,9 @@ void add_bench_layouts(CLI::App& parent, Invocation& invocation) {
 
 void add_bench_decode(CLI::App& parent, Invocation& invocation) {
   auto [c, o] = add_bench_command(parent, invocation, "decode",
-                                  "prefill and decoding of a model with made-up weights",
+                                  "prefill and decoding of a model, its own or made-up weights",
                                   "  megalith bench decode --dtype bf16\n"
+                                  "  megalith bench decode --checkpoint model.gguf\n"
                                   "  megalith bench decode --dtype f32 --quantize q8_0\n");
   auto d = std::make_shared<DecodeShape>();
   add_decode_options(*c, *d);

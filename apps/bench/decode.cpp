@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// megalith bench decode: a prompt and its greedy continuation by a model with made-up weights,
-// beside what memory and the matrix products allow. Of an encoder-decoder the prompt is what its
-// encoder reads, and the decoder begins.
+// megalith bench decode: a prompt and its greedy continuation by a checkpoint's model or one with
+// made-up weights, beside what memory and the matrix products allow. Of an encoder-decoder the
+// prompt is what its encoder reads, and the decoder begins.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -14,6 +14,7 @@
 #include "generate/sampling.h"
 #include "kernels/elementwise/pointwise.h"
 #include "kernels/reduction/read_bandwidth.h"
+#include "store/model_source.h"
 #include "store/quantization.h"
 
 namespace megalith::apps {
@@ -21,11 +22,16 @@ namespace {
 
 constexpr int64_t kTokensInTurn = 4;
 
-/// Of a shape whose prompt and new tokens its context holds; UserError.
-models::ModelSpec model_of(const DecodeShape& d) {
+/// UserError where its context does not hold the prompt and the new tokens.
+models::ModelSpec model_of(const DecodeShape& d, const std::optional<store::ModelSource>& source) {
   models::ModelSpec spec =
-      models::family_named(d.family, "bench decode: --family").make(d.sizes, "bench decode");
-  spec.check("bench decode");
+      source
+          ? source->spec()
+          : models::family_named(d.family, "bench decode: --family").make(d.sizes, "bench decode");
+  if (source)
+    engine::check_generates(spec);
+  else
+    spec.check("bench decode");
   const bool reads = spec.is_encoder_decoder();
   const int64_t more = d.new_tokens();
   if (std::max(d.prompt, (reads ? 1 : d.prompt) + more) > spec.context) {
@@ -37,10 +43,10 @@ models::ModelSpec model_of(const DecodeShape& d) {
   return spec;
 }
 
-std::vector<int32_t> made_up_prompt(const DecodeShape& d) {
-  std::vector<int32_t> ids(static_cast<size_t>(d.prompt));
+std::vector<int32_t> made_up_prompt(int64_t tokens, int64_t vocab) {
+  std::vector<int32_t> ids(static_cast<size_t>(tokens));
   for (size_t i = 0; i < ids.size(); ++i)
-    ids[i] = static_cast<int32_t>((1 + static_cast<int64_t>(i) % 1000) % d.sizes.vocab);
+    ids[i] = static_cast<int32_t>((1 + static_cast<int64_t>(i) % 1000) % vocab);
   return ids;
 }
 
@@ -133,17 +139,27 @@ int64_t bytes_of_token(engine::InferenceModel& model, const DecodeShape& d, DTyp
 }  // namespace
 
 int bench_decode(const DecodeShape& d, const BenchOptions& o, bool json) {
-  const models::ModelSpec spec = model_of(d);
+  std::optional<store::ModelSource> source;
+  if (!d.checkpoint.empty()) source.emplace(store::ModelSource::open(d.checkpoint));
+  const models::ModelSpec spec = model_of(d, source);
   engine::InferenceModel::Options options;
   const auto device = device::make_device(device::cpu_target(o.count()));
   options.compute = d.dtype == "bf16" ? DType::bf16 : DType::f32;
   options.numerics = d.numerics == "fast" ? kernels::Numerics::fast : kernels::Numerics::exact;
-  if (const auto format = format_from_name(d.quantize))
+  const auto format = format_from_name(d.quantize);
+  if (source) {
+    options.tensor_shards = source->tensor_shards();
+    options.formats = source->storage_formats(format);
+  } else if (format) {
     options.formats = store::formats_in_blocks(spec, options.tensor_shards, *format);
+  }
   engine::InferenceModel model(spec, *device, options);
   kernels::Exec exec(*device);
-  draw_weights(model.parameters(), exec);
-  const std::vector<int32_t> ids = made_up_prompt(d);
+  if (source)
+    source->fill(model.parameters(), *device);
+  else
+    draw_weights(model.parameters(), exec);
+  const std::vector<int32_t> ids = made_up_prompt(d.prompt, spec.vocab);
   const int64_t bytes = bytes_of_token(model, d, options.compute);
   const double flops = prompt_flops(model, *device, ids);
   BestGemm best(o.count());

@@ -119,6 +119,7 @@ int bench_layouts(const RecipeOptions& recipe_options, const LayoutsComparison& 
 int bench_train(const RecipeOptions& recipe_options, const BenchOptions& options, bool json);
 
 struct DecodeShape {
+  std::string checkpoint;  // empty: of `family` and `sizes`, with made-up weights
   models::Sizes sizes;
   std::string family = "gpt2", dtype = "bf16", quantize, numerics = "exact";
   int64_t prompt = 64, tokens = 128;

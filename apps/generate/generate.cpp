@@ -2,6 +2,7 @@
 // megalith generate
 #include <unistd.h>
 
+#include <atomic>
 #include <cstdio>
 #include <memory>
 #include <nlohmann/json.hpp>
@@ -48,16 +49,6 @@ void print(const generate::Generated& result, const generate::GenerateOptions& o
   print_json(json);
 }
 
-/// The model that guesses, on the ranks of the other.
-std::unique_ptr<engine::InferenceModel> draft_beside(const GenerateOptions& o,
-                                                     const store::ModelSource& source,
-                                                     const store::ModelSource& draft,
-                                                     const ModelRank& rank) {
-  if (draft.require_tokenizer().to_json() != source.require_tokenizer().to_json())
-    throw UserError("--draft {}: it has another tokenizer than {}", *o.draft, o.checkpoint.path);
-  return model_beside(o.checkpoint, draft, *o.draft, rank);
-}
-
 int run(const GenerateOptions& o, bool json) {
   if (!o.prompt && !o.messages) throw UserError("--prompt is required, or --messages");
   const auto source = store::ModelSource::open(o.checkpoint.path);
@@ -82,6 +73,7 @@ int run(const GenerateOptions& o, bool json) {
                                         draft ? draft->weights().fingerprint() : "");
   const auto matcher = grammar.matcher(tokenizer);
   const std::string before = source.spec().is_encoder_decoder() ? "" : tokenizer.decode(ids);
+  std::atomic<bool> is_broken_off = false;
   on_model_ranks(o.checkpoint, source, asked, [&](const ModelRank& rank) {
     const bool streams = rank.is_rank_zero && o.stream;
     generate::Request request{
@@ -94,12 +86,13 @@ int run(const GenerateOptions& o, bool json) {
       };
     }
     std::unique_ptr<engine::InferenceModel> guesser;
-    if (draft) guesser = draft_beside(o, source, *draft, rank);
+    if (draft) guesser = draft_beside(o.checkpoint, source, *draft, *o.draft, rank);
     auto mine = generate::generate(rank.engine, &tokenizer, std::move(request),
                                    guesser ? &guesser->engine() : nullptr);
+    if (mine.finish_reason == "error") is_broken_off = true;
     if (rank.is_rank_zero) leading = std::move(mine);
   });
-  if (!leading) return 0;  // rank 0 is another process
+  if (!leading) return is_broken_off ? 2 : 0;  // rank 0, another process, tells
   const generate::Generated& result = *leading;
   if (result.finish_reason == "error") grammar.fail_stuck(matcher, before, result);
   const double rate = result.decode_seconds > 0

@@ -132,6 +132,7 @@ std::string text_of(const generate::GenerateOptions& o) {
 void GenerateOptions::declare(CLI::App& c) {
   checkpoint.declare(c);
   checkpoint.declare_cache(c);
+  checkpoint.declare_adapter(c);
   auto* const given = c.add_option("--prompt", prompt, "the text to continue");
   c.add_option("--messages", messages,
                std::string("instead: a conversation to answer, by the model's chat template; ") +

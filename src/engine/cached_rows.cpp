@@ -11,6 +11,10 @@ namespace {
 
 TextSequences text_of(std::span<const SequenceRows> rows) {
   TextSequences text;
+  const auto is_adapted = [](const SequenceRows& row) { return row.adapter != nullptr; };
+  if (std::ranges::any_of(rows, is_adapted)) {
+    for (const SequenceRows& row : rows) text.adapters.push_back(row.adapter);
+  }
   for (const SequenceRows& row : rows) {
     text.ids.insert(text.ids.end(), row.ids.begin(), row.ids.end());
     text.cu_seqlens.push_back(static_cast<int32_t>(text.ids.size()));

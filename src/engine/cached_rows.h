@@ -23,6 +23,8 @@ struct SequenceRows {
   int64_t memory = 0;                   // tokens that an encoder read for it
   int64_t num_logits = 1;               // wanted are those that follow each of so many last ids
   std::span<const int32_t> targets = {};  // tokens behind the first of the ids: wanted are logprobs
+  /// Null: that of the model (ShardedModel::set_adapter), if no sequence of the pass has one.
+  const layers::Adapter* adapter = nullptr;
 };
 
 /// Owns what the layers are given of such rows. Stays where it was made. Memory: class workspace.

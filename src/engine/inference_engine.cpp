@@ -132,10 +132,11 @@ std::vector<double> InferenceEngine::score_target(std::span<const int32_t> ids,
 }
 
 void InferenceEngine::read(const KvBlocks& blocks, std::span<const int32_t> ids,
-                           const BlockTables& tables) {
+                           const BlockTables& tables, const layers::Adapter* adapter) {
   const KeptRows kept(model_.device(), blocks.groups(), ids, tables);
   const layers::Batch& batch = kept.batch();
   layers::Context context = model_.inference_context();
+  if (adapter != nullptr) context.adapter = adapter;
   const device::Tensor x =
       context.workspace(context.activation, Shape{batch.num_tokens, spec().hidden});
   model_.through_stages(

@@ -92,8 +92,9 @@ class InferenceEngine {
   std::vector<double> step(const KvBlocks& blocks, std::span<const SequenceRows> rows,
                            SeeLogits see);
   /// The encoder of an encoder-decoder reads `ids`; what cross attention needs of them goes to the
-  /// last group's blocks of `tables`. Collective.
-  void read(const KvBlocks& blocks, std::span<const int32_t> ids, const BlockTables& tables);
+  /// last group's blocks of `tables`. `adapter`: null: that of the model. Collective.
+  void read(const KvBlocks& blocks, std::span<const int32_t> ids, const BlockTables& tables,
+            const layers::Adapter* adapter = nullptr);
   /// What the last stage made of such logits, told to all stages. Collective.
   std::vector<double> from_last_stage(std::span<const double> values) {
     return model_.from_last_stage(values, "inference.result");

@@ -45,6 +45,7 @@ layers::Context ShardedModel::training_context(uint64_t step_key, double dropout
 layers::Context ShardedModel::inference_context() {
   layers::Context context = training_context(0, 0);
   context.sequence = false;
+  context.adapter = adapter_;
   return context;
 }
 

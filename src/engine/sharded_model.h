@@ -38,6 +38,10 @@ class ShardedModel {
   /// The tied table of this stage; null when not tied or on a middle stage.
   parameters::Parameter* tied() const;
 
+  /// Of all rows that inference reads and that name none themselves; null: none. Must outlive its
+  /// use here.
+  void set_adapter(const layers::Adapter* adapter) { adapter_ = adapter; }
+
   /// What layers are given in training: with sequence parallelism where the layout has it.
   layers::Context training_context(uint64_t step_key, double dropout);
   /// The same for reading text, whose passes have any number of tokens: whole on every tensor rank.
@@ -61,6 +65,7 @@ class ShardedModel {
   kernels::Exec exec_;
   parameters::ParameterSet set_;
   std::vector<std::unique_ptr<models::Decoder>> chunks_;
+  const layers::Adapter* adapter_ = nullptr;
 };
 
 /// What layers are given on a rank in training.

@@ -34,6 +34,15 @@ TextBatch::TextBatch(device::Device& device, TextSequences sequences)
   batch_.cu_seqlens = s.cu_seqlens;
   batch_.cu_seqlens_device = copies_.place<int32_t>(s.cu_seqlens);
   batch_.reach = s.reach;
+  for (size_t i = 0; i < s.adapters.size(); ++i) {
+    const int64_t begin = s.cu_seqlens[i], rows = s.cu_seqlens[i + 1] - begin;
+    if (!adapters_.empty() && adapters_.back().adapter == s.adapters[i]) {
+      adapters_.back().count += rows;
+    } else {
+      adapters_.push_back({begin, rows, s.adapters[i]});
+    }
+  }
+  batch_.adapters = adapters_;
 }
 
 }  // namespace megalith::engine

@@ -18,6 +18,8 @@ struct TextSequences {
   std::vector<int32_t> cu_seqlens{0};  // where sequences begin and end
   std::vector<int32_t> past;           // of each: tokens before its run; empty: none
   std::vector<int32_t> reach;          // of each: tokens that it will come to have; empty: these
+  /// Of each, which may be null; empty: those of the context.
+  std::vector<const layers::Adapter*> adapters;
   int64_t count() const { return static_cast<int64_t>(cu_seqlens.size()) - 1; }
 };
 
@@ -37,6 +39,7 @@ class TextBatch {
  private:
   device::StagedCopies copies_;
   TextSequences sequences_;
+  std::vector<layers::AdapterRun> adapters_;
   layers::Batch batch_;
 };
 

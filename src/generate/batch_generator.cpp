@@ -64,14 +64,18 @@ Writing& BatchGenerator::writing_of(const Scheduler::Part& part) {
   return *writing_.at(part.sequence->number);
 }
 
-/// Takes the model's answers to the next tokens of all parts.
-void BatchGenerator::pass(const std::vector<Scheduler::Part>& parts) {
+/// Takes the model's answers to the next tokens of all parts, those with one adapter beside each
+/// other: no result depends on their order.
+void BatchGenerator::pass(std::vector<Scheduler::Part> parts) {
+  std::ranges::stable_sort(parts, {},
+                           [](const Scheduler::Part& part) { return part.sequence->salt; });
   std::vector<engine::SequenceRows> rows;
   for (const Scheduler::Part& part : parts) {
     Writing& writing = writing_of(part);
     rows.push_back(writing.rows(part));
     if (part.sequence->memory > 0 && part.index == 0 && part.sequence->past == 0)
-      engine_.read(kv_, writing.request().prompt, part.sequence->held.tables());
+      engine_.read(kv_, writing.request().prompt, part.sequence->held.tables(),
+                   writing.request().adapter.adapter.get());
   }
   Told mine;
   size_t at = 0;

@@ -46,7 +46,7 @@ class BatchGenerator {
 
  private:
   void guess();
-  void pass(const std::vector<Scheduler::Part>& parts);
+  void pass(std::vector<Scheduler::Part> parts);
   Writing& writing_of(const Scheduler::Part& part);
   std::unique_ptr<Writing> leave(uint64_t number);
 

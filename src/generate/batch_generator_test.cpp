@@ -34,6 +34,49 @@ TEST_P(BatchInvariance, ARequestDependsOnNothingButItself) {
 INSTANTIATE_TEST_SUITE_P(Families, BatchInvariance,
                          ::testing::Values("llama", "gemma3_text", "gpt2", "t5"));
 
+// Blocks of a beginning are of one adapter alone.
+TEST_P(BatchInvariance, WithAdaptersToo) {
+  const models::ModelSpec spec = spec_named(GetParam());
+  constexpr size_t kRequests = 18;
+  const Outcome alone =
+      run(spec, {.sequences = 1, .tokens = 512, .keeps = false, .at_once = false, .adapters = true},
+          kRequests);
+  const Outcome none =
+      run(spec, {.sequences = 1, .tokens = 512, .keeps = false, .at_once = false}, kRequests);
+  for (size_t i = 0; i < kRequests; ++i) {
+    const bool is_adapted = i / 3 % 3 != 0;
+    if (none.results[i].logprobs.empty()) continue;
+    EXPECT_EQ(alone.results[i].logprobs != none.results[i].logprobs, is_adapted) << i;
+  }
+  expect_same(run(spec, {.adapters = true}, kRequests), alone, "at once");
+  expect_same(run(spec, {.at_once = false, .adapters = true}, kRequests), alone, "in turn, kept");
+  expect_same(run(spec, {.tokens = 40, .blocks = 4, .adapters = true}, kRequests), alone,
+              "with few blocks, kept");
+  expect_same(run(spec, {.layout = {.tensor = 2}, .adapters = true}, kRequests), alone,
+              "two tensor ranks");
+  expect_same(run(spec, {.layout = {.pipeline = 2}, .adapters = true}, kRequests), alone,
+              "two stages");
+}
+
+TEST(BatchInvarianceOfMany, TwoHundredRequestsOfEveryKind) {
+  const models::ModelSpec spec = spec_named("llama");
+  constexpr size_t kRequests = 200;
+  const auto outcome = [&](Circumstances setup) {
+    setup.requests = mixed_requests;
+    setup.draft_seed = 4;
+    return run(spec, setup, kRequests);
+  };
+  const Outcome alone = outcome({.sequences = 4, .tokens = 512, .keeps = false, .at_once = false});
+  expect_same(outcome({.sequences = 32, .tokens = 256, .blocks = 200}), alone, "at once");
+  const Outcome cramped = outcome({.sequences = 16, .tokens = 40, .blocks = 13, .keeps = false});
+  EXPECT_GT(cramped.preemptions, 0);
+  expect_same(cramped, alone, "with few blocks");
+  expect_same(outcome({.layout = {.tensor = 2}, .sequences = 16, .tokens = 128, .blocks = 100}),
+              alone, "two tensor ranks");
+  expect_same(outcome({.layout = {.pipeline = 2}, .sequences = 16, .tokens = 128, .blocks = 100}),
+              alone, "two stages");
+}
+
 TEST(BatchGenerator, WritesWhatGenerateWrites) {
   const models::ModelSpec spec = spec_named("qwen3");
   const auto device = device::make_cpu_device(2);

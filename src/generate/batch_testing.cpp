@@ -6,6 +6,7 @@
 #include <random>
 
 #include "comm/backends.h"
+#include "testing/toy_adapter.h"
 #include "testing/toy_model.h"
 
 namespace megalith::generate {
@@ -110,6 +111,15 @@ std::vector<Request> searches(const models::ModelSpec& spec, size_t count) {
   return requests;
 }
 
+std::vector<Request> mixed_requests(const models::ModelSpec& spec, size_t count) {
+  std::array kinds = {requests_of(spec, count), guessed_requests(spec, count),
+                      drafted_requests(spec, count), searches(spec, count)};
+  std::vector<Request> requests;
+  for (size_t i = 0; i < count; ++i)  // by fours, so that each meets every kind of the others'
+    requests.push_back(std::move(kinds[i / 4 % kinds.size()][i]));
+  return requests;
+}
+
 Outcome run(const models::ModelSpec& spec, const Circumstances& setup, size_t count) {
   Outcome outcome;
   comm::run_ranks(setup.layout.num_ranks(), [&](comm::Communicator& world) {
@@ -132,7 +142,13 @@ Outcome run(const models::ModelSpec& spec, const Circumstances& setup, size_t co
          .draft_blocks = std::vector<int64_t>(blocks.size(), 12)});
     std::vector<Generated> results(count);
     std::vector<Request> requests = setup.requests(spec, count);
+    std::vector<std::shared_ptr<const layers::Adapter>> adapters(3);
+    for (uint64_t number = 1; number < adapters.size(); ++number)
+      adapters[number] = testing::toy_adapter(spec, model.parameters(), *device, number);
     for (size_t i = 0; i < count; ++i) {
+      // Of those that begin alike some have one, some another.
+      const uint64_t number = setup.adapters ? i / 3 % 3 : 0;
+      requests[i].adapter = {adapters[number], number};
       requests[i].on_end = [&results, i](Generated result) { results[i] = std::move(result); };
       EXPECT_TRUE(generator.submit(std::move(requests[i])).has_value());
       while (!setup.at_once && generator.step()) {

@@ -20,6 +20,8 @@ std::vector<Request> guessed_requests(const models::ModelSpec& spec, size_t coun
 std::vector<Request> drafted_requests(const models::ModelSpec& spec, size_t count);
 /// Beam searches of all kinds beside some of the first.
 std::vector<Request> searches(const models::ModelSpec& spec, size_t count);
+/// All of the above in turn; guesses of a draft model among them.
+std::vector<Request> mixed_requests(const models::ModelSpec& spec, size_t count);
 
 struct Circumstances {
   parallel::Layout layout = {};
@@ -29,6 +31,7 @@ struct Circumstances {
   bool keeps = true;
   bool at_once = true;  // else each when the one before has ended
   std::vector<Request> (*requests)(const models::ModelSpec&, size_t) = requests_of;
+  bool adapters = false;    // every third three requests have one of two, or none
   uint64_t draft_seed = 0;  // of a draft model's weights; the model's is 3
 };
 

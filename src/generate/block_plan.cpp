@@ -20,17 +20,26 @@ std::vector<int64_t> blocks_of_one(const models::ModelSpec& spec, const Schedule
 /// Of one rank, with blocks for one sequence to measure them by.
 RankMemory plan_rank(const models::ModelSpec& spec, const engine::InferenceModel::Options& options,
                      int rank, const device::Target& target, const Scheduler::Limits& limits,
-                     int64_t context) {
+                     int64_t context, std::span<const layers::AdapterRanks> adapters) {
   const auto device = device::make_trace_device(target);
   const auto world = comm::make_traced_communicator(*device, rank, options.layout.num_ranks());
   engine::InferenceModel model(spec, *device, *world, options);
+  engine::ShardedModel& sharded = model.engine().model();
+  std::vector<std::unique_ptr<layers::Adapter>> loaded;
+  for (const layers::AdapterRanks& ranks : adapters)
+    loaded.push_back(std::make_unique<layers::Adapter>(model.parameters(), *device, ranks));
   RankMemory memory{.weights = device->total().in_use};
   const std::vector<int64_t> one = blocks_of_one(spec, limits, context);
-  const engine::KvBlocks blocks(model.engine().model(), one);
+  const engine::KvBlocks blocks(sharded, one);
   for (size_t g = 0; g < one.size(); ++g)
     memory.block.push_back(exact_div(blocks.bytes(g), one[g]));
   const int64_t before = device->total().in_use;
   run_largest_passes(model.engine(), blocks, limits, context);
+  // What rows with different adapters take lies between what all take with either.
+  for (const auto& adapter : loaded) {
+    sharded.set_adapter(adapter.get());
+    run_largest_passes(model.engine(), blocks, limits, context);
+  }
   memory.pass = device->total().peak - before;
   return memory;
 }
@@ -87,10 +96,11 @@ void run_largest_passes(engine::InferenceEngine& engine, const engine::KvBlocks&
 std::vector<RankMemory> plan_memory(const models::ModelSpec& spec,
                                     const engine::InferenceModel::Options& options,
                                     const device::Target& target, const Scheduler::Limits& limits,
-                                    int64_t context) {
+                                    int64_t context,
+                                    std::span<const layers::AdapterRanks> adapters) {
   std::vector<RankMemory> ranks;
   for (int rank = 0; rank < options.layout.num_ranks(); ++rank)
-    ranks.push_back(plan_rank(spec, options, rank, target, limits, context));
+    ranks.push_back(plan_rank(spec, options, rank, target, limits, context, adapters));
   return ranks;
 }
 

@@ -6,6 +6,7 @@
 
 #include "engine/inference_model.h"
 #include "generate/scheduler.h"
+#include "layers/adapter.h"
 
 namespace megalith::generate {
 
@@ -26,11 +27,12 @@ void run_largest_passes(engine::InferenceEngine& engine, const engine::KvBlocks&
 
 /// Of each rank of the options' layout, on devices of `target`. Local: nothing is allocated. A
 /// draft model beside it has weights and blocks of its own, and its passes come between the
-/// model's.
+/// model's. `adapters`: that may be loaded at once, and used in a pass.
 std::vector<RankMemory> plan_memory(const models::ModelSpec& spec,
                                     const engine::InferenceModel::Options& options,
                                     const device::Target& target, const Scheduler::Limits& limits,
-                                    int64_t context);
+                                    int64_t context,
+                                    std::span<const layers::AdapterRanks> adapters = {});
 
 /// Blocks, and the bytes of all ranks together.
 struct BlockPlan {

@@ -9,6 +9,7 @@
 
 #include "comm/backends.h"
 #include "generate/batch_testing.h"
+#include "testing/toy_adapter.h"
 
 namespace megalith::generate {
 namespace {
@@ -72,6 +73,57 @@ INSTANTIATE_TEST_SUITE_P(All, BlockPlanTest,
                                             ::testing::Values(parallel::Layout{},
                                                               parallel::Layout{.tensor = 2},
                                                               parallel::Layout{.pipeline = 2})));
+
+// Two adapters, of other ranks, used beside each other and beside none.
+TEST_P(BlockPlanTest, WithAdaptersIsWhatIsTaken) {
+  const auto& [family, dtype, layout] = GetParam();
+  const models::ModelSpec spec = spec_named(family);
+  const engine::InferenceModel::Options options{
+      .compute = dtype, .tensor_shards = 2, .layout = layout};
+  std::vector<layers::AdapterRanks> adapters(2, testing::toy_adapter_ranks(spec));
+  for (auto& [weight, rank] : adapters[1]) rank = 40 - rank;
+  const std::vector<RankMemory> without =
+      plan_memory(spec, options, device::cpu_target(2), kLimits, kContext);
+  const std::vector<RankMemory> ranks =
+      plan_memory(spec, options, device::cpu_target(2), kLimits, kContext, adapters);
+  const std::vector<int64_t> blocks =
+      plan_blocks(spec, ranks, kLimits, kContext, int64_t{1} << 40).blocks;
+  comm::run_ranks(layout.num_ranks(), [&](comm::Communicator& world) {
+    const auto rank = static_cast<size_t>(world.rank());
+    EXPECT_GT(ranks[rank].weights, without[rank].weights);
+    const int64_t planned = ranks[rank].total(blocks);
+    const auto device = device::make_cpu_device(2);
+    engine::InferenceModel model(spec, *device, world, options);
+    for (parameters::Parameter& parameter : model.parameters().all())
+      device->wait(device->fill_zero(parameter.mutable_compute()));
+    std::vector<std::shared_ptr<layers::Adapter>> loaded;
+    for (const layers::AdapterRanks& each : adapters) {
+      loaded.push_back(std::make_shared<layers::Adapter>(model.parameters(), *device, each));
+      for (auto& [weight, factors] : loaded.back()->factors()) {
+        device->wait(device->fill_zero(factors.a_IR));
+        device->wait(device->fill_zero(factors.b_RO));
+      }
+    }
+    EXPECT_EQ(device->total().in_use, ranks[rank].weights);
+    {
+      BatchGenerator generator(model.engine(), nullptr, {.limits = kLimits, .blocks = blocks});
+      uint64_t number = 0;
+      for (Request& request : requests_of(spec, 18)) {
+        if (++number % 3 != 0) request.adapter = {loaded[number % 3 - 1], number % 3};
+        ASSERT_TRUE(generator.submit(std::move(request)));
+      }
+      while (generator.step()) {
+      }
+      EXPECT_LE(device->total().peak, planned) << "rank " << rank;
+    }
+    const engine::KvBlocks kv(model.engine().model(), blocks);
+    for (const auto& adapter : loaded) {
+      model.engine().model().set_adapter(adapter.get());
+      run_largest_passes(model.engine(), kv, kLimits, kContext);
+    }
+    EXPECT_EQ(device->total().peak, planned) << "rank " << rank;
+  });
+}
 
 TEST(PlanBlocks, RefusesWithTheNumbers) {
   const models::ModelSpec spec = spec_named("gpt2");

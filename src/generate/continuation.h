@@ -64,8 +64,9 @@ struct Generated {
   double score = 0;
   std::vector<Generated> others;
   Speculated speculated;
-  double prompt_seconds = 0;
-  double decode_seconds = 0;
+  double queue_seconds = 0;   // until it came into a pass
+  double prompt_seconds = 0;  // from there to the first token
+  double decode_seconds = 0;  // from there to the end
 };
 
 /// UserError about options that make no sense.

@@ -6,12 +6,6 @@
 #include "generate/continuation.h"
 
 namespace megalith::generate {
-namespace {
-
-/// Prompts are read in passes of this many tokens.
-constexpr int64_t kPassTokens = 512;
-
-}  // namespace
 
 Draft::Draft(engine::InferenceEngine& engine, const std::vector<int64_t>& blocks, size_t drawable)
     : engine_(engine),

@@ -13,6 +13,9 @@ namespace megalith::generate {
 
 class Draft {
  public:
+  /// Tokens of one of its passes.
+  static constexpr int64_t kPassTokens = 512;
+
   /// `engine`, of a model of one stack (else UserError), must outlive it. `blocks`: of each of its
   /// groups; a text that finds no room there has no guesses. `drawable`: tokens that may be
   /// guessed.

@@ -9,6 +9,7 @@
 
 #include "generate/continuation.h"
 #include "generate/token_constraint.h"
+#include "layers/adapter.h"
 
 namespace megalith::generate {
 
@@ -21,10 +22,19 @@ struct TextToken {
   std::string_view text;
 };
 
+/// What a request is read and written with beside the model.
+struct UsedAdapter {
+  std::shared_ptr<const layers::Adapter> adapter;
+  /// Its own among all that the generator is ever given: what was read with one of another number
+  /// is not taken as read with it. 0: none.
+  uint64_t number = 0;
+};
+
 struct Request {
   std::vector<int32_t> prompt;  // an encoder-decoder's is what its encoder reads
   GenerateOptions options = {};
   std::string client = {};  // clients are served alike
+  UsedAdapter adapter = {};
   /// Text that is certain, as it comes; from within step(), which it must not call back. May be
   /// absent.
   std::function<void(std::string_view piece)> on_text = {};

@@ -9,7 +9,8 @@ namespace megalith::generate {
 
 using State = Sequence::State;
 
-Scheduler::Scheduler(BlockStore& blocks, const Limits& limits) : blocks_(blocks), limits_(limits) {
+Scheduler::Scheduler(BlockStore& blocks, const Limits& limits)
+    : blocks_(blocks), limits_(limits), left_(limits.tokens) {
   MEGA_CHECK(limits.sequences >= 1 && limits.tokens >= limits.sequences && limits.waiting >= 1);
 }
 
@@ -228,6 +229,8 @@ void Scheduler::admit() {
     }
     take_from_queue(*sequence);
     sequence->past = sequence->found = found;
+    prefix_queries_ += std::ssize(sequence->ids);
+    prefix_hits_ += found;
     sequence->state = State::running;
     running_.push_back(sequence);
     read_lines(*sequence);

@@ -99,6 +99,11 @@ class Scheduler {
   int64_t running() const { return std::ssize(running_); }
   int64_t waiting() const { return num_waiting_; }
   int64_t preemptions() const { return preemptions_; }
+  /// Tokens of the pass that was planned last.
+  int64_t planned_tokens() const { return limits_.tokens - left_; }
+  /// Tokens of what was admitted, again after a preemption too, and how many of them were known.
+  int64_t prefix_queries() const { return prefix_queries_; }
+  int64_t prefix_hits() const { return prefix_hits_; }
 
  private:
   struct Client {
@@ -126,9 +131,10 @@ class Scheduler {
   std::deque<Sequence*> preempted_;        // as admitted before
   std::map<std::string, Client> clients_;  // of which something is here
   std::vector<Part> parts_;
-  int64_t left_ = 0;  // tokens of the pass
+  int64_t left_;  // tokens of the pass
   int64_t num_waiting_ = 0;
   int64_t preemptions_ = 0;
+  int64_t prefix_queries_ = 0, prefix_hits_ = 0;
 };
 
 }  // namespace megalith::generate

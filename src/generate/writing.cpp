@@ -20,6 +20,8 @@ Writing::Writing(Request request, const models::ModelSpec& spec, size_t drawable
   check(options());
   engine::check_ids(spec, prompt, spec.context);
   sequence_.client = request_.client;
+  MEGA_CHECK_EQ(request_.adapter.adapter != nullptr, request_.adapter.number != 0);
+  sequence_.salt = request_.adapter.number;
   if (reads_ && options().prompt_logprobs) {
     throw UserError(
         "log-probabilities of the prompt are of what the text goes on from, and an encoder reads "
@@ -56,6 +58,7 @@ bool Writing::wants_alternatives(const Scheduler::Part& part) const {
 }
 
 engine::SequenceRows Writing::rows(const Scheduler::Part& part) {
+  if (first_pass_ == 0) first_pass_ = monotonic_seconds();
   const Line& line = part.line();
   std::span<const int32_t> ids = line.ids;
   const auto first = static_cast<size_t>(line.past), count = static_cast<size_t>(part.count);
@@ -70,7 +73,8 @@ engine::SequenceRows Writing::rows(const Scheduler::Part& part) {
                             .reach = reach_,
                             .blocks = &line.held.tables(),
                             .memory = sequence_.memory,
-                            .num_logits = part.is_last() ? part.count - line.rest() + 1 : 0};
+                            .num_logits = part.is_last() ? part.count - line.rest() + 1 : 0,
+                            .adapter = request_.adapter.adapter.get()};
   if (wants_alternatives(part)) rows.num_logits = part.count;
   if (const int64_t asked = asked_of_prompt(part); asked > 0)
     rows.targets = ids.subspan(first + 1, static_cast<size_t>(asked));
@@ -137,7 +141,8 @@ void Writing::has_written() {
 void Writing::complete(Generated& result) {
   result.prompt_logprobs = std::move(prompt_logprobs_);
   result.prompt_top_logprobs = std::move(prompt_alternatives_);
-  result.prompt_seconds = first_token_ - begin_;
+  result.queue_seconds = first_pass_ - begin_;
+  result.prompt_seconds = first_token_ - first_pass_;
   result.decode_seconds = monotonic_seconds() - first_token_;
 }
 

@@ -79,7 +79,7 @@ class Writing {
   size_t prompt_;
   int64_t most_;
   int64_t reach_ = 0;
-  double begin_ = 0, first_token_ = 0;
+  double begin_ = 0, first_pass_ = 0, first_token_ = 0;
   std::vector<int32_t> with_proposed_;
   std::vector<double> prompt_logprobs_;
   std::vector<std::vector<Choice>> prompt_alternatives_;

@@ -22,8 +22,8 @@ uint32_t code_of(MoveKind kind, uint32_t index) {
 
 }  // namespace
 
-LevelMachine::LevelMachine(std::shared_ptr<const Automaton> automaton)
-    : automaton_(std::move(automaton)), ways_(*automaton_) {
+LevelMachine::LevelMachine(std::shared_ptr<const Automaton> automaton, size_t most_table_bytes)
+    : automaton_(std::move(automaton)), ways_(*automaton_), most_table_bytes_(most_table_bytes) {
   const uint32_t none = 0;
   ways_.add(automaton_->start(), Parents(&none, 1));
   uint32_t index = kNowhere;
@@ -41,7 +41,7 @@ LevelPtr LevelMachine::keep(std::vector<uint32_t> words, bool waits, uint32_t& i
   }
   const auto set = std::make_shared<LevelSet>(*automaton_, std::move(words));
   index = kNowhere;
-  if (table_bytes_ > kMostTableBytes) return set;
+  if (table_bytes_ > most_table_bytes_) return set;
   if (!waits) set->moves_.assign(static_cast<size_t>(automaton_->num_classes()), kUnknown);
   set->is_remembered_ = true;
   table_bytes_ += set->bytes();
@@ -55,7 +55,7 @@ LevelPtr LevelMachine::keep(std::vector<uint32_t> words, bool waits, uint32_t& i
 ReturnsPtr LevelMachine::keep_returns(std::vector<uint32_t> ways) {
   if (const auto found = returns_.find(ways); found != returns_.end()) return found->second;
   const auto returns = std::make_shared<Returns>(Returns{std::move(ways), std::nullopt});
-  if (table_bytes_ > kMostTableBytes) return returns;
+  if (table_bytes_ > most_table_bytes_) return returns;
   returns->number = static_cast<uint32_t>(returns_by_number_.size());
   table_bytes_ += 160 + 2 * returns->ways.size() * sizeof(uint32_t);
   returns_.emplace(returns->ways, returns);

@@ -35,7 +35,9 @@ class LevelMachine {
  public:
   static constexpr size_t kMostTableBytes = size_t{32} << 20;
 
-  explicit LevelMachine(std::shared_ptr<const Automaton> automaton);
+  /// `most_table_bytes`: what it remembers at most.
+  explicit LevelMachine(std::shared_ptr<const Automaton> automaton,
+                        size_t most_table_bytes = kMostTableBytes);
   const Automaton& automaton() const { return *automaton_; }
 
   /// The stack of the empty text, which has one set.
@@ -87,6 +89,7 @@ class LevelMachine {
   std::vector<Opened> opened_;
   std::map<std::vector<uint32_t>, ReturnsPtr> returns_;
   std::vector<ReturnsPtr> returns_by_number_;
+  size_t most_table_bytes_;
   size_t table_bytes_ = 0;
 };
 

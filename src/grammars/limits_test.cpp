@@ -191,7 +191,7 @@ TEST(Limits, WhatIsRememberedIsBounded) {
   EXPECT_LT(clock.seconds(), 4 * kMostSeconds);
   EXPECT_GT(matcher->remembered_bytes(), LevelMachine::kMostTableBytes / 2);
   EXPECT_LT(matcher->remembered_bytes(),
-            LevelMachine::kMostTableBytes + TokenMatcher::kMostMaskBytes + (size_t{8} << 20));
+            LevelMachine::kMostTableBytes + MatcherLimits().mask_bytes + (size_t{8} << 20));
 }
 
 // The same, whatever has been remembered.

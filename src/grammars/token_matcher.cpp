@@ -91,10 +91,12 @@ class TokenMatcher::Walk {
   std::vector<LevelPtr> sets_;  // keeps alive those that no machine remembers
 };
 
-TokenMatcher::TokenMatcher(Grammar grammar, std::shared_ptr<const TokenTrie> tokens)
+TokenMatcher::TokenMatcher(Grammar grammar, std::shared_ptr<const TokenTrie> tokens,
+                           const MatcherLimits& limits)
     : grammar_(std::move(grammar)),
       tokens_(std::move(tokens)),
-      machine_(grammar_.shared_automaton()) {}
+      most_mask_bytes_(limits.mask_bytes),
+      machine_(grammar_.shared_automaton(), limits.table_bytes) {}
 
 std::shared_ptr<const TokenMatcher::SetMask> TokenMatcher::mask_of(const LevelPtr& set) {
   if (const auto found = masks_.find(set.get()); found != masks_.end()) return found->second;
@@ -111,7 +113,7 @@ std::shared_ptr<const TokenMatcher::SetMask> TokenMatcher::mask_of(const LevelPt
   Walk walk(machine_, *tokens_, trie);
   walk.run(0, static_cast<uint32_t>(trie.size()), 0, set, nullptr, mask->allowed, &mask->closings);
   if (!set->is_remembered()) return mask;
-  if (mask_bytes_ > kMostMaskBytes) {
+  if (mask_bytes_ > most_mask_bytes_) {
     masks_.clear();
     mask_bytes_ = 0;
   }

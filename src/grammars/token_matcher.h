@@ -21,16 +21,21 @@ namespace megalith::grammars {
 /// The stack of a text: waiting sets, and the set on top last.
 using LevelStack = std::vector<LevelPtr>;
 
+/// What a matcher remembers at most: of its machine, and of masks, which are forgotten beyond this.
+struct MatcherLimits {
+  size_t table_bytes = LevelMachine::kMostTableBytes;
+  size_t mask_bytes = size_t{64} << 20;
+};
+
 /// Shared by all texts of one grammar and vocabulary; any number of threads may call it.
 class TokenMatcher {
  public:
   /// A walk may take so many steps of ways. Where it would take more the grammar is refused,
   /// whatever is remembered: a third of a second, a hundred times what large grammars need.
   static constexpr size_t kMostSteps = size_t{1} << 24;
-  /// Masks beyond this are forgotten.
-  static constexpr size_t kMostMaskBytes = size_t{64} << 20;
 
-  TokenMatcher(Grammar grammar, std::shared_ptr<const TokenTrie> tokens);
+  TokenMatcher(Grammar grammar, std::shared_ptr<const TokenTrie> tokens,
+               const MatcherLimits& limits = {});
 
   const TokenTrie& tokens() const { return *tokens_; }
   const Grammar& grammar() const { return grammar_; }
@@ -66,6 +71,7 @@ class TokenMatcher {
 
   Grammar grammar_;
   std::shared_ptr<const TokenTrie> tokens_;
+  size_t most_mask_bytes_;
   std::mutex mutex_;
   LevelMachine machine_;
   std::unordered_map<const LevelSet*, std::shared_ptr<const SetMask>> masks_;

@@ -18,17 +18,18 @@ using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
 Prepared prepared(const ModelInferRequest& request, bool streams = false) {
-  std::string id;
+  InferNames names;
   Prepared made =
-      prepare_infer_message(request.SerializeAsString(), protocols::small_model(), streams, id);
-  EXPECT_EQ(id, request.id());
+      prepare_infer_message(request.SerializeAsString(), protocols::small_model(), streams, names);
+  EXPECT_EQ(names.id, request.id());
+  EXPECT_EQ(names.adapter, "");
   return made;
 }
 
 std::string fault_of(const std::string& message) {
   try {
-    std::string id;
-    prepare_infer_message(message, protocols::small_model(), false, id);
+    InferNames names;
+    prepare_infer_message(message, protocols::small_model(), false, names);
     return "no fault";
   } catch (const ApiError& error) {
     return error.what();
@@ -101,6 +102,18 @@ TEST(InferMessage, IsTheSequenceThatHttpMakes) {
     EXPECT_EQ(made.sequences[0].options.sampling.top_k, 1);
     EXPECT_EQ(made.timeout, 2);
     EXPECT_THAT(made.unknown_fields, ElementsAre("parameters.priority"));
+  }
+}
+
+TEST(InferMessage, NamesTheAdapterThatItAsksFor) {
+  protocols::ServedModel model = protocols::small_model();
+  protocols::add_adapters(model, std::vector<std::string>{"sql"});
+  ModelInferRequest request = small_request();
+  for (const char* name : {"small", "sql"}) {
+    request.set_model_name(name);
+    InferNames names;
+    prepare_infer_message(request.SerializeAsString(), model, false, names);
+    EXPECT_EQ(names.adapter, std::string_view(name) == "sql" ? "sql" : "");
   }
 }
 

@@ -45,12 +45,26 @@ std::string ready(std::string_view, const ServedModel&, const ServerState& state
   return answer.SerializeAsString();
 }
 
+/// ApiError, status 404, unless there is a model or an adapter of the name.
+const ServedModel& required_model(const ServedModel& model, const std::string& name,
+                                  const std::string& version) {
+  const ServedModel& named = protocols::model_named(model, name);
+  protocols::require_kserve_model(named, name, version);
+  return named;
+}
+
+bool is_ready(const ServedModel& model, const ServerState& state) {
+  const auto& adapters = state.ready_adapters;
+  return state.is_ready &&
+         (model.parent.empty() || std::ranges::find(adapters, model.name) != adapters.end());
+}
+
 std::string model_ready(std::string_view bytes, const ServedModel& model,
                         const ServerState& state) {
   const auto asked = parsed<inference::ModelReadyRequest>(bytes);
-  protocols::require_kserve_model(model, asked.name(), asked.version());
+  const ServedModel& named = required_model(model, asked.name(), asked.version());
   inference::ModelReadyResponse answer;
-  answer.set_ready(state.is_ready);
+  answer.set_ready(is_ready(named, state));
   return answer.SerializeAsString();
 }
 
@@ -65,7 +79,7 @@ std::string server_metadata(std::string_view, const ServedModel&, const ServerSt
 
 std::string model_metadata(std::string_view bytes, const ServedModel& model, const ServerState&) {
   const auto asked = parsed<inference::ModelMetadataRequest>(bytes);
-  protocols::require_kserve_model(model, asked.name(), asked.version());
+  required_model(model, asked.name(), asked.version());
   inference::ModelMetadataResponse answer;
   answer.set_name(asked.name());
   answer.add_versions("1");
@@ -90,7 +104,7 @@ inference::DataType enum_of(std::string_view datatype) {
 
 std::string model_config(std::string_view bytes, const ServedModel& model, const ServerState&) {
   const auto asked = parsed<inference::ModelConfigRequest>(bytes);
-  protocols::require_kserve_model(model, asked.name(), asked.version());
+  required_model(model, asked.name(), asked.version());
   inference::ModelConfigResponse answer;
   inference::ModelConfig& config = *answer.mutable_config();
   config.set_name(asked.name());
@@ -123,20 +137,33 @@ std::string index(std::string_view bytes, const ServedModel& model, const Server
   const auto asked = parsed<inference::RepositoryIndexRequest>(bytes);
   require_own_repository(asked.repository_name());
   inference::RepositoryIndexResponse answer;
-  if (state.is_ready || !asked.ready()) {
+  const auto add = [&](const ServedModel& served) {
+    const bool ready = is_ready(served, state);
+    if (asked.ready() && !ready) return;
     auto& one = *answer.add_models();
-    one.set_name(model.name);
+    one.set_name(served.name);
     one.set_version("1");
-    one.set_state(state.is_ready ? "READY" : "UNAVAILABLE");
-  }
+    one.set_state(ready ? "READY" : "UNAVAILABLE");
+  };
+  add(model);
+  for (const ServedModel& adapter : model.adapters) add(adapter);
   return answer.SerializeAsString();
 }
 
-/// What is served is loaded: there is nothing to do.
+void refuse_adapter(const ServedModel& named) {
+  if (named.parent.empty()) return;
+  throw ApiError("model_name",
+                 "adapters are loaded and unloaded over HTTP: POST "
+                 "/v2/repository/models/{}/load or unload",
+                 named.name)
+      .with_status(405);
+}
+
+/// The model is loaded: there is nothing to do.
 std::string load(std::string_view bytes, const ServedModel& model, const ServerState&) {
   const auto asked = parsed<inference::RepositoryModelLoadRequest>(bytes);
   require_own_repository(asked.repository_name());
-  protocols::require_kserve_model(model, asked.model_name(), "");
+  refuse_adapter(required_model(model, asked.model_name(), ""));
   if (!asked.parameters().empty())
     throw ApiError("parameters", "a model is loaded as it is: no parameters are taken");
   return inference::RepositoryModelLoadResponse().SerializeAsString();
@@ -145,7 +172,7 @@ std::string load(std::string_view bytes, const ServedModel& model, const ServerS
 std::string unload(std::string_view bytes, const ServedModel& model, const ServerState&) {
   const auto asked = parsed<inference::RepositoryModelUnloadRequest>(bytes);
   require_own_repository(asked.repository_name());
-  protocols::require_kserve_model(model, asked.model_name(), "");
+  refuse_adapter(required_model(model, asked.model_name(), ""));
   throw ApiError("model_name", "'{}' is served for as long as the server runs", model.name);
 }
 
@@ -203,16 +230,17 @@ std::string answer_question(const Method& method, std::string_view message,
 }
 
 protocols::Prepared prepare_infer_message(std::string_view message, const ServedModel& model,
-                                          bool streams, std::string& id) {
+                                          bool streams, InferNames& names) {
   require_few_values(message);
   const auto asked = parsed<inference::ModelInferRequest>(message);
-  if (asked.id().size() <= kMostIdBytes) id = asked.id();
+  if (asked.id().size() <= kMostIdBytes) names.id = asked.id();
   protocols::KserveRequest request = request_of(asked);
-  protocols::require_kserve_model(model, asked.model_name(), asked.model_version());
+  const ServedModel& named = required_model(model, asked.model_name(), asked.model_version());
+  if (!named.parent.empty()) names.adapter = named.name;
   const protocols::InferFormat format{.encode = streams ? stream_response : infer_response,
                                       .streams = streams,
                                       .broken_off = stream_error};
-  return prepare_infer(std::move(request), asked.model_name(), model, format);
+  return prepare_infer(std::move(request), asked.model_name(), named, format);
 }
 
 int grpc_code(int http_status) {

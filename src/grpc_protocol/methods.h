@@ -6,6 +6,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "protocols/reply.h"
 #include "protocols/served_model.h"
@@ -32,16 +33,21 @@ inline constexpr size_t kMostQuestionBytes = 64 << 10;
 struct ServerState {
   std::string version;
   bool is_ready = false;
+  std::vector<std::string> ready_adapters = {};
 };
 /// The answer to a question. ApiError when the message is wrong.
 std::string answer_question(const Method& method, std::string_view message,
                             const protocols::ServedModel& model, const ServerState& state);
 
-/// An infer request. `id`: the client's name for it, set as soon as it is known. ApiError when the
-/// message is wrong.
+/// How an infer request names itself and what it asks.
+struct InferNames {
+  std::string id;       // the client's; set as soon as it is known
+  std::string adapter;  // empty: the model alone
+};
+/// An infer request. ApiError when the message is wrong.
 protocols::Prepared prepare_infer_message(std::string_view message,
                                           const protocols::ServedModel& model, bool streams,
-                                          std::string& id);
+                                          InferNames& names);
 
 /// gRPC's number for a status of HTTP's.
 int grpc_code(int http_status);

@@ -148,6 +148,32 @@ TEST(Methods, TellOfTheRepository) {
   EXPECT_EQ(status(service + "RepositoryModelUnload", unload), 400);
 }
 
+TEST(Methods, KnowAdaptersByTheirNames) {
+  protocols::ServedModel model = protocols::small_model();
+  protocols::add_adapters(model, std::vector<std::string>{"law", "sql"});
+  const ServerState state{.version = "1.2", .is_ready = true, .ready_adapters = {"sql"}};
+  const auto answered = [&]<typename Request>(const char* name, const Request& request) {
+    return answer_question(*method_at(std::string(kService) + name), request.SerializeAsString(),
+                           model, state);
+  };
+  inference::RepositoryIndexResponse index;
+  ASSERT_TRUE(
+      index.ParseFromString(answered("RepositoryIndex", inference::RepositoryIndexRequest())));
+  std::vector<std::string> states;
+  for (const auto& one : index.models()) states.push_back(one.name() + " " + one.state());
+  EXPECT_THAT(states, ElementsAre("small READY", "law UNAVAILABLE", "sql READY"));
+  for (const auto& [name, is_ready] : {std::pair{"law", false}, {"sql", true}, {"small", true}}) {
+    inference::ModelReadyRequest request;
+    request.set_name(name);
+    inference::ModelReadyResponse response;
+    ASSERT_TRUE(response.ParseFromString(answered("ModelReady", request)));
+    EXPECT_EQ(response.ready(), is_ready) << name;
+  }
+  inference::RepositoryModelLoadRequest load;
+  load.set_model_name("law");
+  EXPECT_THROW(answered("RepositoryModelLoad", load), ApiError);
+}
+
 TEST(Methods, BoundTheMessagesOfQuestions) {
   const Method& method = *method_at("/inference.GRPCInferenceService/ModelReady");
   const auto fault = [&](const std::string& bytes) {

@@ -27,6 +27,14 @@ struct KvCacheBinding {
   std::span<const kernels::CachedSequences> groups;
 };
 
+class Adapter;
+/// Rows [begin, begin + count) of a batch, which one adapter adds to (layers/adapter.h).
+struct AdapterRun {
+  int64_t begin = 0;
+  int64_t count = 0;
+  const Adapter* adapter = nullptr;  // null: none
+};
+
 struct Batch;
 /// The rows of another sequence, an encoder's output, that cross attention reads keys and values
 /// from: sequence s of the batch sees all of sequence s of these.
@@ -94,6 +102,9 @@ struct Batch {
   float loss_scale = 1;     // 1 / global weight of the step
   PredictedTokens predicted;
   SentencePairs pairs;
+
+  /// Of all rows, in order, where they have adapters of their own; empty: that of the context.
+  std::span<const AdapterRun> adapters;
 
   /// When bound: keys and values go to the cache and attention reads it (inference); those of cross
   /// attention are there (CrossAttention::keep).

@@ -34,6 +34,8 @@ struct Context {
   uint64_t step_key = 0;            // of (seed, step)
   double dropout = 0;               // 0 in evaluation
   bool sequence = false;  // between products each tensor rank has its part of the tokens alone
+  /// Of the rows of batches that do not say which each has; null: none.
+  const Adapter* adapter = nullptr;
   /// Shown every activation, and every gradient of one, as soon as it is computed, with its name
   /// inside the device's name scope; null outside of a replay that looks for what is not finite.
   const std::function<void(std::string_view name, ConstView value)>* inspector = nullptr;

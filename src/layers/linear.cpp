@@ -4,9 +4,11 @@
 #include <algorithm>
 #include <numeric>
 
+#include "kernels/elementwise/activate.h"
 #include "kernels/elementwise/pointwise.h"
 #include "kernels/matmul/linear.h"
 #include "kernels/reduction/column_sum.h"
+#include "layers/adapter.h"
 #include "parallel/regions.h"
 
 namespace megalith::layers {
@@ -110,12 +112,19 @@ void ColumnLinear::forward(Context& context, const Batch& batch, ConstView x, Vi
     parallel::gather_rows_forward(context.exec, context.tensor, x, gathered, sequence_shard(batch),
                                   weight_->name());
   }
-  kernels::linear_forward(context.exec, {.x_TI = context.sequence ? ConstView(gathered) : x,
-                                         .w_OI = weight_->compute(),
-                                         .y_TO = y_TO,
-                                         .bias_O = value_of(bias_),
-                                         .activation = activation,
-                                         .pre_activation_TO = pre_activation_TO});
+  const bool adapted = is_adapted(context, batch, *weight_);
+  kernels::linear_forward(context.exec,
+                          {.x_TI = context.sequence ? ConstView(gathered) : x,
+                           .w_OI = weight_->compute(),
+                           .y_TO = y_TO,
+                           .bias_O = value_of(bias_),
+                           .activation = adapted ? kernels::Activation::none : activation,
+                           .pre_activation_TO = adapted ? View{} : pre_activation_TO});
+  if (!adapted) return;
+  MEGA_CHECK(pre_activation_TO.absent(), "adapters are for inference");
+  add_adapters(context, batch, *weight_, {.x_TI = x, .y_TO = y_TO});
+  if (activation != kernels::Activation::none)
+    kernels::activation_forward(context.exec, y_TO, y_TO, activation);
 }
 
 void ColumnLinear::weight_gradients(Context& context, const Batch& batch, ConstView dy_TO,
@@ -201,7 +210,8 @@ void RowLinear::forward(Context& context, const Batch& batch, ConstView x_TI, Vi
                                    .y_TO = y,
                                    .k_shards = context.tensor_shards,
                                    .bias_O = value_of(bias_)});
-    return;
+    return add_adapters(context, batch, *weight_,
+                        {.x_TI = x_TI, .y_TO = y, .k_shards = context.tensor_shards});
   }
   const device::Tensor partial =
       context.workspace(context.accumulation, Shape{x_TI.size(0), y.size(1)});
@@ -215,7 +225,10 @@ void RowLinear::forward(Context& context, const Batch& batch, ConstView x_TI, Vi
   };
   if (!context.sequence) {
     parallel::reduce_forward(exec, context.tensor, partial, weight_->name());
-    return finish(partial);
+    finish(partial);
+    return add_adapters(
+        context, batch, *weight_,
+        {.x_TI = x_TI, .y_TO = y, .k_shards = context.local_shards(), .sums = true});
   }
   const device::Tensor own = context.workspace(context.accumulation, y.shape());
   parallel::scatter_rows_forward(exec, context.tensor, partial, own, sequence_shard(batch),

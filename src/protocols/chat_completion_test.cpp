@@ -52,8 +52,6 @@ TEST(Chat, GivesToolsToTemplatesThatTakeThem) {
   model.chat = &plain;
   EXPECT_THAT(chat_fault({{"tools", tools}}, model), HasSubstr("takes no tools"));
   EXPECT_EQ(chat_fault({{"tools", tools}, {"tool_choice", "none"}}, model), "no fault");
-  EXPECT_THAT(chat_fault({{"tools", tools}, {"tool_choice", "required"}}),
-              HasSubstr("tool_choice"));
 }
 
 TEST(Chat, NamesWhatIsWrong) {
@@ -94,6 +92,23 @@ TEST(ChatReply, IsOpenAis) {
                   {"bytes", {97}},
                   {"top_logprobs",
                    {{{"token", "\u00e9"}, {"logprob", -0.25}, {"bytes", {0xC3, 0xA9}}}}}}));
+}
+
+TEST(ChatReply, TellsTheBestOfASearch) {
+  const Prepared made =
+      prepare_chat_completion(chat_with({{"use_beam_search", true}, {"n", 2}}), small_model());
+  ASSERT_EQ(made.sequences.size(), 1u);
+  EXPECT_EQ(made.sequences[0].options.beams, 2);
+  Written written;
+  written.result = generated("a", {0}, {-0.5}, "stop");
+  written.result.others = {generated("bc", {1, 3}, {-0.5, -1}, "length")};
+  const Json body = Json::parse(made.reply->finish({written}).text);
+  ASSERT_EQ(body["choices"].size(), 2u);
+  EXPECT_EQ(body["choices"][1]["index"], 1);
+  EXPECT_EQ(body["choices"][1]["message"]["content"], "bc");
+  EXPECT_EQ(body["choices"][1]["finish_reason"], "length");
+  EXPECT_EQ(body["usage"]["completion_tokens"], 3);
+  EXPECT_THAT(chat_fault({{"best_of", 2}}), HasSubstr("best_of"));
 }
 
 TEST(ChatReply, StreamsTheRoleThePiecesAndTheReason) {

@@ -6,6 +6,7 @@
 
 #include "base/one_line.h"
 #include "protocols/api_error.h"
+#include "protocols/tool_calls.h"
 
 namespace megalith::protocols {
 namespace {
@@ -27,6 +28,7 @@ void check_message(Json& message, size_t index) {
                    "tool",
                    where);
   }
+  read_past_calls(message, where);
   const auto content = message.find("content");
   if (content == message.end() || content->is_null() || content->is_string()) return;
   if (!content->is_array())
@@ -53,22 +55,9 @@ std::string rendered(const ServedModel& model, const Json& conversation, bool pr
   return model.chat->render(parsed, prompts, parts);
 }
 
-void read_tools(Fields& fields, Json& conversation) {
-  const Json* const tools = fields.find("tools");
-  const Json* const choice = fields.find("tool_choice");
-  if (choice != nullptr && *choice != "none" && *choice != "auto") {
-    throw ApiError("tool_choice", "tool_choice must be none or auto: a call cannot be forced here")
-        .with_reason("unsupported_parameter");
-  }
-  if (tools == nullptr || tools->empty() || (choice != nullptr && *choice == "none")) return;
-  if (!tools->is_array() || tools->size() > 128)
-    throw ApiError("tools", "tools must be a list of at most 128");
-  conversation["tools"] = *tools;
-}
-
 }  // namespace
 
-std::string read_chat(Fields& fields, const ServedModel& model) {
+std::string read_chat(Fields& fields, const ServedModel& model, const Json* tools) {
   const Json* const messages = fields.find("messages");
   if (messages == nullptr || !messages->is_array() || messages->empty())
     throw ApiError("messages", "messages must be a list of at least one message");
@@ -78,7 +67,7 @@ std::string read_chat(Fields& fields, const ServedModel& model) {
   Json conversation{{"messages", *messages}};
   size_t index = 0;
   for (Json& message : conversation["messages"]) check_message(message, index++);
-  read_tools(fields, conversation);
+  if (tools != nullptr) conversation["tools"] = *tools;
   if (const Json* const further = fields.find("chat_template_kwargs"))
     conversation["chat_template_kwargs"] = *further;
   const bool prompts = fields.flag("add_generation_prompt").value_or(true);

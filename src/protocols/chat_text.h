@@ -7,9 +7,9 @@
 
 namespace megalith::protocols {
 
-/// Reads messages, tools, add_generation_prompt and chat_template_kwargs; the text that the
-/// template makes of them. ApiError when there is no template, it refuses them, or it takes no
-/// tools and there are some.
-std::string read_chat(Fields& fields, const ServedModel& model);
+/// Reads messages, add_generation_prompt and chat_template_kwargs; the text that the template makes
+/// of them. `tools`: the list of those that are offered, or null. ApiError when there is no
+/// template, it refuses them, or it takes no tools and there are some.
+std::string read_chat(Fields& fields, const ServedModel& model, const Json* tools);
 
 }  // namespace megalith::protocols

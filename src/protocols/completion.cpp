@@ -65,9 +65,9 @@ Prepared prepare_completion(const Json& body, const ServedModel& model) {
   require_model(model, *name);
   GenerationFields made = read_generation(fields, model);
   fields.refuse("suffix", "is not supported: text is only written at the end");
-  fields.refuse("response_format", "is not supported by this server", {{"type", "text"}});
   CompletionShape shape{.n = made.n,
-                        .best_of = made.best_of,
+                        .sequences = made.sequences(),
+                        .searches = made.options.beams > 1,
                         .echo = fields.flag("echo").value_or(false),
                         .logprobs = fields.whole("logprobs", 0, kMostTopLogprobs),
                         .end_ids = made.options.end_ids,
@@ -81,18 +81,18 @@ Prepared prepare_completion(const Json& body, const ServedModel& model) {
     throw ApiError("max_tokens", "max_tokens must be at least 1, or 0 with echo");
   shape.prompts = read_prompts(fields, model);
   Prepared prepared;
-  require_places(model, shape.prompts.size() * static_cast<size_t>(shape.best_of));
+  require_places(model, shape.prompts.size() * static_cast<size_t>(shape.sequences));
   for (CompletionShape::Prompt& prompt : shape.prompts) {
     truncate(prompt.ids, made);
     if (prompt.text.empty() && model.tokenizer != nullptr && shape.echo)
       prompt.text = model.tokenizer->decode(prompt.ids);
-    PreparedSequence sequence{prompt.ids, made.options};
+    PreparedSequence sequence = sequence_of(prompt.ids, made, model);
     sequence.options.top_logprobs = shape.logprobs.value_or(0);
     sequence.options.prompt_logprobs = shape.echo && shape.logprobs;
     // Who has prompts scored counts on the one token behind each, though it may be the end.
     sequence.options.ignore_eos = sequence.options.prompt_logprobs && asked == 1;
     sequence.options.max_new_tokens = new_tokens(model, prompt.ids.size(), asked, 16, "max_tokens");
-    add_sequences(prepared.sequences, sequence, shape.best_of);
+    add_sequences(prepared.sequences, sequence, shape.sequences);
   }
   prepared.user = made.user;
   prepared.unknown_fields = fields.unknown();

@@ -13,7 +13,9 @@ struct CompletionShape {
     std::vector<int32_t> ids;  // as read
   };
   std::vector<Prompt> prompts{};
-  int64_t n = 1, best_of = 1;
+  int64_t n = 1;
+  int64_t sequences = 1;  // of each prompt: the n are the best of these, or one search's
+  bool searches = false;
   bool echo = false;
   std::optional<int64_t> logprobs{};  // alternatives of each token
   std::vector<int32_t> end_ids{};

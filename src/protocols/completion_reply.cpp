@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
+#include <iterator>
 #include <numeric>
 
 #include "protocols/completion.h"
@@ -64,7 +65,8 @@ class CompletionReply final : public Reply {
         tokenizer_(model.tokenizer),
         shape_(std::move(shape)),
         texts_(model.tokenizer, shape_.tokens_as_ids),
-        states_(shape_.prompts.size() * static_cast<size_t>(shape_.best_of)) {
+        reads_(model.is_encoder_decoder),
+        states_(shape_.prompts.size() * static_cast<size_t>(shape_.sequences)) {
     streams = stream;
   }
 
@@ -110,18 +112,12 @@ class CompletionReply final : public Reply {
     }
     Json choices = Json::array();
     int64_t completion = 0;
-    const auto each = static_cast<size_t>(shape_.best_of);
+    const auto n = static_cast<size_t>(shape_.n);
     for (size_t p = 0; p < shape_.prompts.size(); ++p) {
-      std::vector<size_t> order(each);
-      std::iota(order.begin(), order.end(), p * each);
-      if (shape_.best_of > shape_.n) {
-        std::ranges::stable_sort(order, [&](size_t a, size_t b) {
-          return mean_logprob(written[a].result) > mean_logprob(written[b].result);
-        });
-      }
-      for (const size_t i : order) completion += std::ssize(written[i].result.ids);
-      for (size_t j = 0; j < static_cast<size_t>(shape_.n); ++j)
-        choices.push_back(choice(choices.size(), shape_.prompts[p], written[order[j]]));
+      const std::vector<Written> texts = texts_of(p, written);
+      for (const Written& one : texts) completion += std::ssize(one.result.ids);
+      for (size_t j = 0; j < std::min(n, texts.size()); ++j)
+        choices.push_back(choice(p * n + j, shape_.prompts[p], texts[j]));
     }
     Json body = head();
     body["choices"] = std::move(choices);
@@ -136,7 +132,24 @@ class CompletionReply final : public Reply {
   };
 
   const CompletionShape::Prompt& prompt_of(size_t sequence) const {
-    return shape_.prompts[sequence / static_cast<size_t>(shape_.best_of)];
+    return shape_.prompts[sequence / static_cast<size_t>(shape_.sequences)];
+  }
+  /// Of a prompt, the best first where some are left out.
+  std::vector<Written> texts_of(size_t prompt, std::vector<Written>& written) const {
+    const auto each = shape_.sequences;
+    const auto first = written.begin() + static_cast<int64_t>(prompt) * each;
+    std::vector<Written> texts;
+    std::move(first, first + each, std::back_inserter(texts));
+    if (shape_.searches) {
+      const auto& ids = shape_.prompts[prompt].ids;
+      return texts_of_search(std::move(texts.front()), tokenizer_,
+                             reads_ ? std::span<const int32_t>() : ids);
+    }
+    if (each > shape_.n) {
+      std::ranges::stable_sort(texts, std::ranges::greater{},
+                               [](const Written& one) { return mean_logprob(one.result); });
+    }
+    return texts;
   }
   int64_t prompt_tokens() const {
     int64_t tokens = 0;
@@ -210,6 +223,7 @@ class CompletionReply final : public Reply {
   const text::Tokenizer* tokenizer_;
   CompletionShape shape_;
   TokenText texts_;
+  bool reads_;  // an encoder has the prompts
   std::vector<State> states_;
   int64_t completion_tokens_ = 0;
 };

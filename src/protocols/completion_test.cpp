@@ -162,8 +162,7 @@ TEST(Completion, NamesTheFieldThatIsWrong) {
       {"min_tokens", -1},
       {"stream_options", {{"include_usage", true}}},
       {"stop_token_ids", {9}},
-      {"prompt_logprobs", 1},
-      {"response_format", {{"type", "json_object"}}}};
+      {"prompt_logprobs", 1}};
   for (const auto& [field, value] : wrong) {
     const auto [param, message] = fault_of({{field, value}});
     EXPECT_EQ(param, field) << message << " for " << value.dump().substr(0, 80);
@@ -246,6 +245,86 @@ TEST(CompletionReply, AScoredPromptHasOneTokenMoreEvenIfItIsTheEnd) {
   EXPECT_EQ(choice["text"], "ab c");
   EXPECT_EQ(choice["finish_reason"], "stop");
   EXPECT_EQ(choice["logprobs"]["token_logprobs"].size(), 4u);
+}
+
+TEST(Completion, ReadsASearch) {
+  const Prepared made = prepared({{"use_beam_search", true},
+                                  {"best_of", 4},
+                                  {"n", 2},
+                                  {"length_penalty", 0.5},
+                                  {"early_stopping", true},
+                                  {"prompt", {"a", "b"}}});
+  ASSERT_EQ(made.sequences.size(), 2u);
+  const generate::GenerateOptions& options = made.sequences[1].options;
+  EXPECT_EQ(options.beams, 4);
+  EXPECT_EQ(options.best, 2);
+  EXPECT_EQ(options.length_penalty, 0.5);
+  EXPECT_EQ(options.early_stopping, generate::EarlyStopping::at_once);
+  generate::check(options);
+  const auto stops = [](const Json& early) {
+    return prepared({{"use_beam_search", true}, {"n", 2}, {"early_stopping", early}})
+        .sequences[0]
+        .options.early_stopping;
+  };
+  EXPECT_EQ(stops(nullptr), generate::EarlyStopping::likely);
+  EXPECT_EQ(stops(false), generate::EarlyStopping::likely);
+  EXPECT_EQ(stops("never"), generate::EarlyStopping::never);
+}
+
+TEST(Completion, NamesWhatASearchCannotDo) {
+  const std::vector<std::pair<const char*, Json>> wrong{
+      {"best_of", {{"best_of", 1}}},
+      {"best_of", {{"best_of", 65}}},
+      {"best_of", {{"n", 4}, {"best_of", 2}}},
+      {"best_of", {{"best_of", 41}}},
+      {"temperature", {{"temperature", 0.5}}},
+      {"top_p", {{"top_p", 0.5}}},
+      {"top_k", {{"top_k", 5}}},
+      {"top_k", {{"top_p", 0}}},
+      {"min_p", {{"min_p", 0.5}}},
+      {"typical_p", {{"typical_p", 0.5}}},
+      {"stop", {{"stop", "a"}}},
+      {"stream", {{"stream", true}}},
+      {"length_penalty", {{"length_penalty", 101}}},
+      {"early_stopping", {{"early_stopping", 1}}}};
+  for (const auto& [param, changes] : wrong) {
+    Json search{{"use_beam_search", true}, {"best_of", 3}};
+    search.update(changes);
+    EXPECT_EQ(fault_of(search).first, param) << changes.dump();
+  }
+  EXPECT_EQ(fault_of({{"length_penalty", 2}}).first, "length_penalty");
+  EXPECT_EQ(fault_of({{"early_stopping", true}}).first, "early_stopping");
+  EXPECT_EQ(fault_of({{"length_penalty", 1}, {"early_stopping", false}}).second, "no fault");
+}
+
+TEST(CompletionReply, TellsTheBestOfASearch) {
+  const Prepared made = prepared({{"use_beam_search", true},
+                                  {"best_of", 3},
+                                  {"n", 2},
+                                  {"logprobs", 1},
+                                  {"echo", true},
+                                  {"prompt", {"ab", "c"}}});
+  ASSERT_EQ(made.sequences.size(), 2u);
+  std::vector<Written> written;
+  for (const char* text : {"a", "b"}) {
+    written.push_back(text_of(text, {*text - 'a'}, {-1}, "stop"));
+    generate::Generated other = generated("cab", {3, 2}, {-1, -0.5}, "length");
+    other.top_logprobs = {{{1, -0.25}}, {{2, -0.5}}};
+    written.back().result.others = {other};
+  }
+  const Json body = Json::parse(made.reply->finish(written).text);
+  ASSERT_EQ(body["choices"].size(), 4u);
+  for (size_t i = 0; i < 4; ++i) EXPECT_EQ(body["choices"][i]["index"], i);
+  EXPECT_EQ(body["choices"][0]["text"], "aba");
+  EXPECT_EQ(body["choices"][3]["text"], "ccab");
+  EXPECT_EQ(body["choices"][2]["finish_reason"], "stop");
+  EXPECT_EQ(body["choices"][3]["finish_reason"], "length");
+  const Json& logprobs = body["choices"][3]["logprobs"];
+  EXPECT_EQ(logprobs["tokens"], Json({"c", "c", "ab"}));
+  EXPECT_EQ(logprobs["token_logprobs"], Json({nullptr, -1.0, -0.5}));
+  EXPECT_EQ(logprobs["top_logprobs"][1], Json({{"b", -0.25}, {"c", -1.0}}));
+  EXPECT_EQ(logprobs["text_offset"], Json({0, 1, 2}));
+  EXPECT_EQ(body["usage"]["completion_tokens"], 6);
 }
 
 TEST(CompletionReply, BestOfGivesTheLikeliest) {

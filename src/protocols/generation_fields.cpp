@@ -110,6 +110,50 @@ void read_ends(Fields& fields, const ServedModel& model, generate::GenerateOptio
   }
 }
 
+/// A search looks for the likeliest texts: nothing is drawn, and no text ends it.
+void check_search(const GenerationFields& made) {
+  const generate::SamplingOptions& sampling = made.options.sampling;
+  const auto refuse_unless = [](bool fine, const char* name, const char* must) {
+    if (!fine) throw ApiError(name, "{} must be {} with use_beam_search", name, must);
+  };
+  refuse_unless(sampling.temperature == 0 || sampling.temperature == 1, "temperature", "0 or 1");
+  refuse_unless(sampling.top_p == 1, "top_p", "1");
+  refuse_unless(sampling.top_k == 0, "top_k", "-1, and top_p 1,");
+  refuse_unless(sampling.min_p == 0, "min_p", "0");
+  refuse_unless(sampling.typical_p == 1, "typical_p", "1");
+  refuse_unless(made.options.stop.empty(), "stop", "absent");
+  refuse_unless(!made.stream, "stream", "false");
+}
+
+/// vLLM's beam search: best_of beams (n, if it is not given), of which the n best are told.
+void read_search(Fields& fields, const ServedModel& model, GenerationFields& made) {
+  const auto length_penalty = fields.number("length_penalty", -100, 100);
+  const Json* const early = fields.find("early_stopping");
+  if (early != nullptr && !early->is_boolean() && *early != "never")
+    throw ApiError("early_stopping", "early_stopping must be true, false or never");
+  if (!fields.flag("use_beam_search").value_or(false)) {
+    for (const char* name : {"length_penalty", "early_stopping"})
+      fields.refuse(name, "is for requests with use_beam_search", 1.0);
+    return;
+  }
+  if (made.best_of < 2)
+    throw ApiError("best_of", "best_of (or n) must be at least 2 with use_beam_search");
+  if (made.best_of > model.most_beams) {
+    throw ApiError("best_of", "{} beams are more than the {} texts that are written at once here",
+                   made.best_of, model.most_beams);
+  }
+  check_search(made);
+  generate::GenerateOptions& options = made.options;
+  options.beams = made.best_of;
+  options.best = made.n;
+  options.length_penalty = length_penalty.value_or(1);
+  using generate::EarlyStopping;
+  if (early != nullptr)
+    options.early_stopping = early->is_string()   ? EarlyStopping::never
+                             : early->get<bool>() ? EarlyStopping::at_once
+                                                  : EarlyStopping::likely;
+}
+
 void read_stream(Fields& fields, GenerationFields& made) {
   made.stream = fields.flag("stream").value_or(false);
   const Json* const options = fields.find("stream_options");
@@ -129,10 +173,12 @@ GenerationFields read_generation(Fields& fields, const ServedModel& model) {
   read_ends(fields, model, made.options);
   read_stream(fields, made);
   made.n = fields.whole("n", 1, kMostChoices).value_or(1);
-  made.best_of = fields.whole("best_of", 1, kMostChoices).value_or(made.n);
+  const bool searches = fields.flag("use_beam_search").value_or(false);
+  const int64_t most = searches ? generate::kMostBeams : kMostChoices;
+  made.best_of = fields.whole("best_of", 1, most).value_or(made.n);
   if (made.best_of < made.n)
     throw ApiError("best_of", "best_of {} is less than n {}", made.best_of, made.n);
-  if (made.stream && made.best_of > made.n)
+  if (made.stream && made.best_of > made.n && !searches)
     throw ApiError("best_of", "best_of {} cannot be streamed: give best_of {} or no stream",
                    made.best_of, made.n);
   made.user = fields.text("user", kMostUserBytes).value_or("");
@@ -144,13 +190,12 @@ GenerationFields read_generation(Fields& fields, const ServedModel& model) {
   fields.refuse("include_stop_str_in_output", kLater);
   fields.refuse("skip_special_tokens", "must be true: texts are without special tokens", true);
   fields.refuse("prompt_logprobs", "is not supported: use echo with logprobs");
-  for (const char* name : {"use_beam_search", "guided_json", "guided_regex", "guided_choice",
-                           "guided_grammar", "structured_outputs"})
-    fields.refuse(name, kLater);
   fields.refuse("priority", "must be 0: clients take turns");
   fields.refuse("store", "must be false: nothing is kept here");
   for (const char* name : {"spaces_between_special_tokens", "service_tier", "metadata"})
     fields.find(name);  // known, and of no effect here
+  read_search(fields, model, made);
+  made.form = read_text_form(fields, model);
   return made;
 }
 
@@ -158,6 +203,13 @@ void truncate(std::vector<int32_t>& prompt, const GenerationFields& fields) {
   if (!fields.truncate_prompt) return;
   const auto keep = static_cast<size_t>(*fields.truncate_prompt);
   if (prompt.size() > keep) prompt.erase(prompt.begin(), prompt.end() - static_cast<int64_t>(keep));
+}
+
+PreparedSequence sequence_of(std::vector<int32_t> prompt, const GenerationFields& fields,
+                             const ServedModel& model) {
+  truncate(prompt, fields);
+  auto allowed = beginning_of(fields.form, prompt, model);
+  return {std::move(prompt), fields.options, std::move(allowed)};
 }
 
 void add_sequences(std::vector<PreparedSequence>& sequences, const PreparedSequence& sequence,

@@ -6,6 +6,7 @@
 #include "protocols/fields.h"
 #include "protocols/reply.h"
 #include "protocols/served_model.h"
+#include "protocols/text_form.h"
 
 namespace megalith::protocols {
 
@@ -26,6 +27,9 @@ struct GenerationFields {
   std::optional<int64_t> truncate_prompt;  // its last tokens alone
   bool tokens_as_ids = false;              // "token_id:17"
   bool return_ids = false;
+  TextForm form;  // that the texts are held to
+  /// Of each prompt: a search is one.
+  int64_t sequences() const { return options.beams > 1 ? 1 : best_of; }
 };
 
 /// Reads and checks them; without a seed it is drawn.
@@ -33,6 +37,10 @@ GenerationFields read_generation(Fields& fields, const ServedModel& model);
 
 /// The prompt's last tokens, if the request asks for that.
 void truncate(std::vector<int32_t>& prompt, const GenerationFields& fields);
+
+/// A text that goes on from the prompt, truncated as the fields say.
+PreparedSequence sequence_of(std::vector<int32_t> prompt, const GenerationFields& fields,
+                             const ServedModel& model);
 
 /// `count` sequences like this one, which differ in their seeds alone.
 void add_sequences(std::vector<PreparedSequence>& sequences, const PreparedSequence& sequence,

@@ -94,7 +94,7 @@ void require_kserve_model(const ServedModel& model, const std::string& name,
 std::string kserve_server_json(const std::string& version) {
   return text_of_json({{"name", "megalith"},
                        {"version", version},
-                       {"extensions", {"binary_tensor_data", "generate"}}});
+                       {"extensions", {"binary_tensor_data", "generate", "model_repository"}}});
 }
 
 std::string kserve_model_json(const std::string& name) {
@@ -120,13 +120,12 @@ Prepared prepare_kserve_generate(const Json& body, const std::string& name, bool
   parameters["stream"] = streams;
   Fields fields(parameters);
   const GenerationFields made = read_generation(fields, model);
-  if (made.best_of > 1) throw ApiError("n", "one text is written here");
+  if (made.n > 1 || made.sequences() > 1) throw ApiError("n", "one text is written here");
   for (const char* other : {"logprobs", "echo", "return_token_ids", "return_tokens_as_token_ids"})
     fields.refuse(other, "is a field of /v1/completions");
-  PreparedSequence sequence{
+  PreparedSequence sequence = sequence_of(
       encode_text(model, *text, fields.flag("add_special_tokens").value_or(true), "text_input"),
-      made.options};
-  truncate(sequence.prompt, made);
+      made, model);
   sequence.options.max_new_tokens = new_tokens(
       model, sequence.prompt.size(), fields.whole("max_tokens", 1, INT32_MAX), 16, "max_tokens");
   Prepared prepared;

@@ -100,17 +100,32 @@ generate::SamplingOptions read_row_sampling(InputRows& inputs, int64_t row) {
   return sampling;
 }
 
-/// FasterTransformer's settings of a beam search: only the values with which there is none.
-void refuse_beams(InputRows& inputs, int64_t row) {
-  constexpr const char* kWhy = "this server does not search with beams";
-  if (inputs.whole("beam_width", row, 1) != 1)
-    throw ApiError("beam_width", "beam_width must be 1: {}", kWhy);
+/// FasterTransformer's settings of a beam search, which draws nothing: all beams are told.
+void read_row_search(InputRows& inputs, int64_t row, const ServedModel& model,
+                     generate::GenerateOptions& options) {
   // FasterTransformer's own default is 0; its clients send 1.
-  const auto length = inputs.at<double>("len_penalty", row, "FP32", 0);
-  if (length != 0 && length != 1)
-    throw ApiError("len_penalty", "len_penalty must be 0 or 1: {}", kWhy);
+  const double length = inputs.number("len_penalty", row, -100, 100, 0);
   if (inputs.at<double>("beam_search_diversity_rate", row, "FP32", 0) != 0)
-    throw ApiError("beam_search_diversity_rate", "beam_search_diversity_rate must be 0: {}", kWhy);
+    throw ApiError("beam_search_diversity_rate", "beam_search_diversity_rate must be 0");
+  const uint64_t width = inputs.whole("beam_width", row, 1);
+  const int64_t most = std::min(generate::kMostBeams, model.most_beams);
+  if (width < 1 || width > static_cast<uint64_t>(most) || width != inputs.whole("beam_width", 0, 1))
+    throw ApiError("beam_width", "beam_width must be from 1 to {}, and one for all rows", most);
+  if (width == 1) {
+    if (length != 0 && length != 1)
+      throw ApiError("len_penalty", "len_penalty must be 0 or 1 without beams");
+    return;
+  }
+  generate::SamplingOptions& sampling = options.sampling;
+  if (sampling.top_k > 1 || sampling.top_p != 1 || sampling.temperature != 1)
+    throw ApiError("beam_width",
+                   "beams draw nothing: leave runtime_top_k, runtime_top_p and "
+                   "temperature out");
+  if (!options.stop.empty())
+    throw ApiError("stop_words_list", "stop_words_list must be of single tokens with beams");
+  sampling.top_k = 0;
+  options.beams = options.best = static_cast<int64_t>(width);
+  options.length_penalty = length;
 }
 
 void read_row_ends(InputRows& inputs, int64_t row, int64_t rows, const ServedModel& model,
@@ -178,8 +193,8 @@ Prepared prepare_infer(KserveRequest request, const std::string& name, const Ser
       sequence.prompt.push_back(static_cast<int32_t>(id));
     }
     sequence.options.sampling = read_row_sampling(inputs, row);
-    refuse_beams(inputs, row);
     read_row_ends(inputs, row, rows, model, sequence.options);
+    read_row_search(inputs, row, model, sequence.options);
     const auto asked = static_cast<int64_t>(inputs.whole("request_output_len", row, 0));
     sequence.options.max_new_tokens =
         new_tokens(model, sequence.prompt.size(), asked, 0, "request_output_len");
@@ -197,7 +212,8 @@ Prepared prepare_infer(KserveRequest request, const std::string& name, const Ser
     prepared.timeout = static_cast<double>(*timeout) * 1e-6;
   parameters.find("triton_enable_empty_final_response");  // a last one always comes
   prepared.unknown_fields = parameters.unknown();
-  prepared.reply = make_infer_reply(name, std::move(request), std::move(kept), width, format);
+  prepared.reply = make_infer_reply(name, std::move(request), std::move(kept), width,
+                                    prepared.sequences.front().options.beams, format);
   return prepared;
 }
 

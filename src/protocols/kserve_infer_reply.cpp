@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <numeric>
+#include <utility>
 
 namespace megalith::protocols {
 namespace {
@@ -10,11 +11,12 @@ namespace {
 class InferReply final : public Reply {
  public:
   InferReply(std::string name, KserveRequest request, std::vector<InferRow> rows, int64_t width,
-             const InferFormat& format)
+             int64_t beams, const InferFormat& format)
       : name_(std::move(name)),
         request_(std::move(request)),
         rows_(std::move(rows)),
         width_(width),
+        beams_(beams),
         format_(format),
         counts_(rows_.size()),
         sums_(rows_.size()) {
@@ -51,25 +53,29 @@ class InferReply final : public Reply {
     std::vector<double> sums, logprobs;
     for (size_t r = 0; r < rows_.size(); ++r) {
       const InferRow& row = rows_[r];
-      const generate::Generated& result = written[r].result;
-      std::vector<int32_t> all = row.prompt;
-      all.insert(all.end(), result.ids.begin(), result.ids.end());
-      lengths.push_back(all.size());
       prompts.push_back(std::ssize(row.prompt));
-      all.resize(static_cast<size_t>(length), row.end_id);
-      for (const int32_t id : all) ids.push_back(static_cast<uint64_t>(id));
-      std::vector<double> own = row.wants_logprobs ? result.logprobs : std::vector<double>();
-      for (double& x : own) x = told(row, x);
-      sums.push_back(std::accumulate(own.begin(), own.end(), 0.0));
-      own.resize(static_cast<size_t>(width_));
-      logprobs.insert(logprobs.end(), own.begin(), own.end());
+      std::vector<generate::Generated> beams = std::exchange(written[r].result.others, {});
+      beams.insert(beams.begin(), std::move(written[r].result));
+      beams.resize(static_cast<size_t>(beams_));  // fewer may have been found
+      for (const generate::Generated& result : beams) {
+        std::vector<int32_t> all = row.prompt;
+        all.insert(all.end(), result.ids.begin(), result.ids.end());
+        lengths.push_back(all.size());
+        all.resize(static_cast<size_t>(length), row.end_id);
+        for (const int32_t id : all) ids.push_back(static_cast<uint64_t>(id));
+        std::vector<double> own = row.wants_logprobs ? result.logprobs : std::vector<double>();
+        for (double& x : own) x = told(row, x);
+        sums.push_back(std::accumulate(own.begin(), own.end(), 0.0));
+        own.resize(static_cast<size_t>(width_));
+        logprobs.insert(logprobs.end(), own.begin(), own.end());
+      }
     }
     KserveAnswer answer =
-        answer_of({{"output_ids", "UINT32", {rows, 1, length}, std::move(ids)},
-                   {"sequence_length", "UINT32", {rows, 1}, std::move(lengths)},
+        answer_of({{"output_ids", "UINT32", {rows, beams_, length}, std::move(ids)},
+                   {"sequence_length", "UINT32", {rows, beams_}, std::move(lengths)},
                    {"response_input_lengths", "INT32", {rows, 1}, std::move(prompts)},
-                   {"cum_log_probs", "FP32", {rows, 1}, std::move(sums)},
-                   {"output_log_probs", "FP32", {rows, 1, width_}, std::move(logprobs)}});
+                   {"cum_log_probs", "FP32", {rows, beams_}, std::move(sums)},
+                   {"output_log_probs", "FP32", {rows, beams_, width_}, std::move(logprobs)}});
     if (streams) answer.is_last = true;
     return format_.encode(answer);
   }
@@ -99,6 +105,7 @@ class InferReply final : public Reply {
   KserveRequest request_;
   std::vector<InferRow> rows_;
   int64_t width_;  // of new tokens
+  int64_t beams_;  // of each row
   InferFormat format_;
   std::vector<int64_t> counts_;  // of tokens told of, by row
   std::vector<double> sums_;     // of their log-probabilities
@@ -107,10 +114,10 @@ class InferReply final : public Reply {
 }  // namespace
 
 std::unique_ptr<Reply> make_infer_reply(std::string name, KserveRequest request,
-                                        std::vector<InferRow> rows, int64_t width,
+                                        std::vector<InferRow> rows, int64_t width, int64_t beams,
                                         const InferFormat& format) {
   return std::make_unique<InferReply>(std::move(name), std::move(request), std::move(rows), width,
-                                      format);
+                                      beams, format);
 }
 
 }  // namespace megalith::protocols

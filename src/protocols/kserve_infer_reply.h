@@ -13,9 +13,9 @@ struct InferRow {
   bool wants_logprobs = true;
 };
 
-/// `width`: the most new tokens of a row.
+/// `width`: the most new tokens of a row, which has `beams` texts.
 std::unique_ptr<Reply> make_infer_reply(std::string name, KserveRequest request,
-                                        std::vector<InferRow> rows, int64_t width,
+                                        std::vector<InferRow> rows, int64_t width, int64_t beams,
                                         const InferFormat& format);
 
 }  // namespace megalith::protocols

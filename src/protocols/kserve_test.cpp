@@ -97,6 +97,28 @@ TEST(Infer, AnswersWithThePromptAndThePadding) {
   EXPECT_EQ(outputs[4]["data"], Json({-1.0, -2.0, -0.5, 0.0}));
 }
 
+TEST(Infer, SearchesWithBeams) {
+  const Prepared made = infer(two_rows({tensor("beam_width", "UINT32", {2, 1}, {2, 2}),
+                                        tensor("len_penalty", "FP32", {2, 1}, {0.5, 2}),
+                                        tensor("runtime_top_k", "UINT32", {2, 1}, {1, 1})}));
+  ASSERT_EQ(made.sequences.size(), 2u);
+  const generate::GenerateOptions& options = made.sequences[0].options;
+  EXPECT_EQ(options.beams, 2);
+  EXPECT_EQ(options.best, 2);
+  EXPECT_EQ(options.length_penalty, 0.5);
+  EXPECT_EQ(made.sequences[1].options.length_penalty, 2);
+  generate::check(options);
+  std::vector<Written> written = two_texts();
+  written[0].result.others = {generated("", {3}, {-4}, "stop")};
+  const Json outputs = Json::parse(made.reply->finish(std::move(written)).text)["outputs"];
+  EXPECT_EQ(outputs[0]["shape"], Json({2, 2, 5}));
+  EXPECT_EQ(outputs[0]["data"], Json({0, 1, 3, 1, 2, 0, 1, 3, 3, 7, 4, 6, 7, 7, 7, 4, 7, 7, 7, 7}));
+  EXPECT_EQ(outputs[1]["data"], Json({5, 4, 2, 1}));
+  EXPECT_EQ(outputs[2]["data"], Json({3, 1}));
+  EXPECT_EQ(outputs[3]["data"], Json({-3.0, -4.0, -0.5, 0.0}));
+  EXPECT_EQ(outputs[4]["data"], Json({-1.0, -2.0, -4.0, 0.0, -0.5, 0.0, 0.0, 0.0}));
+}
+
 TEST(Infer, SpeaksBinaryBothWays) {
   Json body{{"inputs", Json::array()},
             {"outputs", {{{"name", "output_ids"}, {"parameters", {{"binary_data", true}}}}}}};
@@ -153,8 +175,17 @@ TEST(Infer, NamesTheTensorThatIsWrong) {
   EXPECT_THAT(with_ids({2, 3}, {1, 2, 8, 4, 5, 5}), HasSubstr("no token"));
   EXPECT_THAT(with_ids({2, 3}, {1, 2, 3, 4, 5, 6}, "INT32"), HasSubstr("UINT32"));
   EXPECT_THAT(with_ids({2, 3}, {1, 2, 3, 4, 5, 6}, "FP16"), HasSubstr("FP16"));
-  EXPECT_THAT(infer_fault(two_rows({tensor("beam_width", "UINT32", {2, 1}, {4, 4})})),
-              HasSubstr("beam_width must be 1"));
+  EXPECT_THAT(infer_fault(two_rows({tensor("beam_width", "UINT32", {2, 1}, {4, 3})})),
+              HasSubstr("beam_width must be"));
+  EXPECT_THAT(infer_fault(two_rows({tensor("beam_width", "UINT32", {2, 1}, {65, 65})})),
+              HasSubstr("beam_width must be"));
+  EXPECT_THAT(infer_fault(two_rows({tensor("beam_width", "UINT32", {2, 1}, {2, 2}),
+                                    tensor("runtime_top_k", "UINT32", {2, 1}, {4, 4})})),
+              HasSubstr("beams draw nothing"));
+  EXPECT_THAT(infer_fault(two_rows(
+                  {tensor("beam_width", "UINT32", {2, 1}, {2, 2}),
+                   tensor("stop_words_list", "INT32", {2, 2, 2}, {0, 1, 2, -1, 0, 1, 2, -1})})),
+              HasSubstr("single tokens"));
   EXPECT_THAT(infer_fault(two_rows({tensor("len_penalty", "FP32", {2, 1}, {1, 0})})),
               HasSubstr("no fault"));
   EXPECT_THAT(infer_fault(two_rows({tensor("len_penalty", "FP32", {2, 1}, {1, 0.5})})),

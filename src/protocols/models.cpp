@@ -12,15 +12,17 @@ Json model_entry(const ServedModel& model) {
           {"object", "model"},
           {"created", model.created},
           {"owned_by", "megalith"},
-          {"root", model.name},
-          {"parent", nullptr},
+          {"root", model.parent.empty() ? model.name : model.parent},
+          {"parent", model.parent.empty() ? Json() : Json(model.parent)},
           {"max_model_len", model.context}};
 }
 
 }  // namespace
 
-std::string models_json(const ServedModel& model) {
-  return text_of_json({{"object", "list"}, {"data", Json::array({model_entry(model)})}});
+std::string models_json(const ServedModel& model, std::span<const std::string> adapters) {
+  Json entries = Json::array({model_entry(model)});
+  for (const std::string& name : adapters) entries.push_back(model_entry(model_named(model, name)));
+  return text_of_json({{"object", "list"}, {"data", entries}});
 }
 
 std::string model_json(const ServedModel& model) { return text_of_json(model_entry(model)); }

@@ -6,8 +6,8 @@
 
 namespace megalith::protocols {
 
-/// {"object": "list", "data": [...]}
-std::string models_json(const ServedModel& model);
+/// {"object": "list", "data": [...]}: the model, and the adapters of these names.
+std::string models_json(const ServedModel& model, std::span<const std::string> adapters);
 /// One of these.
 std::string model_json(const ServedModel& model);
 /// GET /tokenizer_info. ApiError, status 404, without a tokenizer.

@@ -41,8 +41,10 @@ inline ServedModel small_model() {
   model.embeds = true;
   model.end_ids = {7};
   model.tokenizer = &small_tokenizer();
+  model.grammars = std::make_shared<grammars::MatcherCache>(small_tokenizer());
   model.chat = &small_chat();
   model.most_sequences = 40;
+  model.most_beams = 40;
   return model;
 }
 

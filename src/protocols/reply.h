@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "generate/continuation.h"
+#include "generate/token_constraint.h"
 #include "protocols/api_error.h"
 
 namespace megalith::protocols {
@@ -62,6 +63,8 @@ class Reply {
 struct PreparedSequence {
   std::vector<int32_t> prompt{};
   generate::GenerateOptions options{};
+  /// The beginning of what it is held to, which each text of it clones. May be null.
+  std::shared_ptr<const generate::TokenConstraint> allowed{};
 };
 
 struct Prepared {

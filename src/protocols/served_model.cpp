@@ -8,6 +8,26 @@
 
 namespace megalith::protocols {
 
+const ServedModel& model_named(const ServedModel& model, std::string_view name) {
+  const auto found = std::ranges::find(model.adapters, name, &ServedModel::name);
+  return found == model.adapters.end() ? model : *found;
+}
+
+const ServedModel& model_asked(const ServedModel& model, const Json& body) {
+  const auto name = body.find("model");
+  const bool is_text = name != body.end() && name->is_string();
+  return is_text ? model_named(model, name->get_ref<const std::string&>()) : model;
+}
+
+void add_adapters(ServedModel& model, std::span<const std::string> names) {
+  ServedModel like = model;
+  like.parent = model.name;
+  for (const std::string& name : names) {
+    like.name = name;
+    model.adapters.push_back(like);
+  }
+}
+
 void require_model(const ServedModel& model, std::string_view name) {
   if (name == model.name) return;
   throw ApiError("model", "there is no model '{}' here; '{}' is served", one_line(name, 100),

@@ -2,6 +2,7 @@
 // What requests are read against: the facts of the model that is served.
 #pragma once
 
+#include <memory>
 #include <optional>
 #include <span>
 #include <string>
@@ -9,6 +10,8 @@
 #include <vector>
 
 #include "chat/conversation.h"
+#include "grammars/matcher_cache.h"
+#include "protocols/json_body.h"
 #include "text/tokenizer.h"
 
 namespace megalith::protocols {
@@ -24,11 +27,24 @@ struct ServedModel {
   bool has_types = false;  // of tokens: which of two texts they belong to
   std::vector<int32_t> end_ids;
   std::optional<int32_t> begin_id, pad_id;
-  const text::Tokenizer* tokenizer = nullptr;  // must outlive it; may be null
-  const chat::ChatFolder* chat = nullptr;      // the same
-  std::string chat_template;                   // as /tokenizer_info tells it; may be empty
-  int64_t most_sequences = INT64_MAX;          // that one request may ask for
+  const text::Tokenizer* tokenizer = nullptr;        // must outlive it; may be null
+  const chat::ChatFolder* chat = nullptr;            // the same
+  std::shared_ptr<grammars::MatcherCache> grammars;  // of the tokenizer; null without one
+  std::string chat_template;                         // as /tokenizer_info tells it; may be empty
+  int64_t most_sequences = INT64_MAX;                // that one request may ask for
+  int64_t most_beams = INT64_MAX;  // of one search: texts that are written at once
+
+  /// The same with adapters, each under a name of its own; what is true of them all stands in each.
+  std::vector<ServedModel> adapters;
+  std::string parent;  // of an adapter the model's name
 };
+
+/// The adapter of this name, or the model itself.
+const ServedModel& model_named(const ServedModel& model, std::string_view name);
+/// That which the field "model" of a body names.
+const ServedModel& model_asked(const ServedModel& model, const Json& body);
+/// Adds adapters of these names to a model that is described as a whole.
+void add_adapters(ServedModel& model, std::span<const std::string> names);
 
 /// ApiError, status 404, unless `name` is the served one.
 void require_model(const ServedModel& model, std::string_view name);

@@ -6,6 +6,8 @@
 #include <algorithm>
 #include <array>
 #include <charconv>
+#include <optional>
+#include <utility>
 
 #include "text/tokenizer_data.h"
 
@@ -50,6 +52,30 @@ std::string TokenText::bytes(int32_t id) const {
       return std::string(1, static_cast<char>(byte));
   }
   return decoded(id);
+}
+
+std::vector<Written> texts_of_search(Written written, const text::Tokenizer* tokenizer,
+                                     std::span<const int32_t> before) {
+  std::vector<generate::Generated> others = std::exchange(written.result.others, {});
+  std::vector<Written> all{std::move(written)};
+  for (generate::Generated& other : others) {
+    Written& text = all.emplace_back();
+    std::optional<text::StreamDecoder> decoder;
+    if (tokenizer != nullptr) {
+      decoder.emplace(*tokenizer);
+      for (const int32_t id : before) decoder->push(id);
+    }
+    for (size_t i = 0; i < other.ids.size(); ++i) {
+      text.tokens.push_back(
+          {{other.ids[i], other.logprobs[i]},
+           other.top_logprobs.empty() ? std::vector<generate::Choice>() : other.top_logprobs[i],
+           decoder ? decoder->push(other.ids[i]) : ""});
+    }
+    text.result = std::move(other);
+    text.result.prompt_logprobs = all.front().result.prompt_logprobs;
+    text.result.prompt_top_logprobs = all.front().result.prompt_top_logprobs;
+  }
+  return all;
 }
 
 int64_t count_characters(std::string_view text) {

@@ -2,8 +2,11 @@
 // How single tokens are shown beside their log-probabilities.
 #pragma once
 
+#include <span>
 #include <string>
+#include <vector>
 
+#include "protocols/reply.h"
 #include "text/tokenizer.h"
 
 namespace megalith::protocols {
@@ -26,6 +29,12 @@ class TokenText {
   std::optional<int32_t> before_;
   std::string before_text_;
 };
+
+/// The texts of a search as if each had been asked for: of the best its tokens were told; those of
+/// the others, which go on from `before` too, are made here. `tokenizer` may be null. Of other
+/// requests the one text.
+std::vector<Written> texts_of_search(Written written, const text::Tokenizer* tokenizer,
+                                     std::span<const int32_t> before);
 
 /// Unicode characters of UTF-8.
 int64_t count_characters(std::string_view text);

@@ -3,6 +3,7 @@
 
 #include "protocols/chat_text.h"
 #include "protocols/token_text.h"
+#include "protocols/tool_calls.h"
 
 namespace megalith::protocols {
 namespace {
@@ -30,7 +31,8 @@ Body tokenize(const Json& body, const ServedModel& model) {
     return {.text = text_of_json({{"tokens", pieces}})};
   }
   const bool is_chat = fields.find("messages") != nullptr;
-  const auto prompt = is_chat ? read_chat(fields, model) : fields.text("prompt", kMostText);
+  const auto prompt = is_chat ? read_chat(fields, model, read_tools(fields, model).tools)
+                              : fields.text("prompt", kMostText);
   if (!prompt) throw ApiError("prompt", "prompt is missing: a string").with_reason("missing_field");
   const auto ids = tokenizer.encode(*prompt, fields.flag("add_special_tokens").value_or(!is_chat));
   Json answer{{"count", ids.size()}, {"max_model_len", model.context}, {"tokens", ids}};

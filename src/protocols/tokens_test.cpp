@@ -34,7 +34,7 @@ TEST(Tokens, AreShownAsTheyRead) {
 
 TEST(Models, AreTold) {
   const ServedModel model = small_model();
-  const Json list = Json::parse(models_json(model));
+  const Json list = Json::parse(models_json(model, {}));
   EXPECT_EQ(list["data"][0]["id"], "small");
   EXPECT_EQ(list["data"][0]["max_model_len"], 32);
   EXPECT_EQ(Json::parse(tokenizer_info_json(model))["eos_token"], "<end>");

@@ -23,11 +23,18 @@ EngineLoop::EngineLoop(Options options)
 
 int64_t EngineLoop::most_sequences() const { return options_.generator.limits.waiting; }
 
-std::optional<uint64_t> EngineLoop::put(std::shared_ptr<Submission> submission, int64_t places) {
+std::optional<uint64_t> EngineLoop::put(std::shared_ptr<Submission> submission, int64_t places,
+                                        const std::string& adapter) {
   const std::lock_guard lock(mutex_);
   if (num_places_ + places > most_sequences() || stops_) return {};
+  if (!adapter.empty()) {
+    const LoadedAdapter& loaded = adapters_.at(adapter);
+    MEGA_CHECK(!loaded.leaves, "{} is being unloaded", adapter);
+    submission->adapter = loaded.number;
+  }
   num_places_ += places;
   submission->ticket = ++last_ticket_;
+  submission->begin = monotonic_seconds();
   places_[last_ticket_] = places;
   submitted_.push_back(std::move(submission));
   mail_.notify_all();
@@ -35,18 +42,44 @@ std::optional<uint64_t> EngineLoop::put(std::shared_ptr<Submission> submission, 
 }
 
 std::optional<uint64_t> EngineLoop::submit(std::vector<protocols::PreparedSequence> sequences,
-                                           std::string client) {
+                                           std::string client, const std::string& adapter) {
   const auto places = static_cast<int64_t>(sequences.size());
   auto submission = std::make_shared<Submission>();
   submission->sequences = std::move(sequences);
   submission->client = std::move(client);
-  return put(std::move(submission), places);
+  return put(std::move(submission), places, adapter);
 }
 
-std::optional<uint64_t> EngineLoop::submit_reading(std::vector<engine::Reading> readings) {
+std::optional<uint64_t> EngineLoop::submit_reading(std::vector<engine::Reading> readings,
+                                                   const std::string& adapter) {
   auto submission = std::make_shared<Submission>();
   submission->readings = std::move(readings);
-  return put(std::move(submission), 1);
+  return put(std::move(submission), 1, adapter);
+}
+
+void EngineLoop::load(const std::string& adapter, PlaceAdapter place) {
+  const std::lock_guard lock(mutex_);
+  MEGA_CHECK(!adapters_.contains(adapter), "{} is loaded already", adapter);
+  adapters_[adapter] = {++last_adapter_, false};
+  changes_.push_back({last_adapter_, std::move(place)});
+  mail_.notify_all();
+}
+
+uint64_t EngineLoop::unload(const std::string& adapter) {
+  const std::lock_guard lock(mutex_);
+  LoadedAdapter& loaded = adapters_.at(adapter);
+  MEGA_CHECK(!loaded.leaves, "{} is being unloaded", adapter);
+  loaded.leaves = true;
+  changes_.push_back({loaded.number, {}});
+  mail_.notify_all();
+  return loaded.number;
+}
+
+AdapterState EngineLoop::adapter_state(const std::string& adapter) const {
+  const std::lock_guard lock(mutex_);
+  const auto at = adapters_.find(adapter);
+  if (at == adapters_.end()) return AdapterState::absent;
+  return at->second.leaves ? AdapterState::leaving : AdapterState::ready;
 }
 
 void EngineLoop::cancel(uint64_t ticket) {
@@ -76,11 +109,13 @@ EngineState EngineLoop::state() const {
 
 std::shared_ptr<const EngineLoop::Round> EngineLoop::next_round(bool is_idle) {
   std::unique_lock lock(mutex_);
-  mail_.wait(lock,
-             [&] { return !is_idle || stops_ || !submitted_.empty() || !cancelled_.empty(); });
+  mail_.wait(lock, [&] {
+    return !is_idle || stops_ || !submitted_.empty() || !cancelled_.empty() || !changes_.empty();
+  });
   auto round = std::make_shared<Round>();
   round->cancelled.swap(cancelled_);
   round->submitted.swap(submitted_);
+  round->adapters.swap(changes_);
   round->stops = stops_;
   for (auto& rounds : rounds_) rounds.push_back(round);
   if (!rounds_.empty()) mail_.notify_all();
@@ -103,6 +138,10 @@ void EngineLoop::end_pass(const Rank& rank) {
   state_.running = generator->scheduler().running();
   state_.waiting = generator->scheduler().waiting();
   state_.preemptions = generator->scheduler().preemptions();
+  state_.prefix_queries = generator->scheduler().prefix_queries();
+  state_.prefix_hits = generator->scheduler().prefix_hits();
+  if (const int64_t tokens = generator->scheduler().planned_tokens(); tokens > 0)
+    state_.pass_tokens.add(static_cast<double>(tokens));
   state_.blocks = state_.blocks_in_use = 0;
   state_.cache_usage = 0;
   for (size_t g = 0; g < options_.generator.blocks.size(); ++g) {
@@ -120,7 +159,8 @@ void EngineLoop::free_places(const std::vector<Event>& events) {
   const std::lock_guard lock(mutex_);
   for (const Event& event : events) {
     const auto at = places_.find(event.ticket);
-    if (event.kind == Event::Kind::token || at == places_.end()) continue;
+    if (event.kind == Event::Kind::token || event.kind == Event::Kind::left || at == places_.end())
+      continue;
     const int64_t freed = event.kind == Event::Kind::ended ? 1 : at->second;
     num_places_ -= freed;
     at->second -= freed;
@@ -128,9 +168,18 @@ void EngineLoop::free_places(const std::vector<Event>& events) {
   }
 }
 
+/// Those that have left may be loaded again.
+void EngineLoop::forget_adapters(const std::vector<Event>& events) {
+  const std::lock_guard lock(mutex_);
+  for (const Event& event : events) {
+    if (event.kind != Event::Kind::left) continue;
+    std::erase_if(adapters_, [&](const auto& each) { return each.second.number == event.ticket; });
+  }
+}
+
 void EngineLoop::lead(engine::InferenceEngine& engine, const text::Tokenizer* tokenizer,
-                      const Deliver& deliver) {
-  Rank rank(options_, engine, tokenizer, true);
+                      const Deliver& deliver, engine::InferenceEngine* draft) {
+  Rank rank(options_, engine, draft, tokenizer, true);
   end_pass(rank);
   try {
     for (;;) {
@@ -142,6 +191,7 @@ void EngineLoop::lead(engine::InferenceEngine& engine, const text::Tokenizer* to
       end_pass(rank);
       std::vector<Event> events = rank.take_events();
       free_places(events);
+      forget_adapters(events);
       if (!events.empty()) deliver(std::move(events));
     }
   } catch (...) {
@@ -152,8 +202,8 @@ void EngineLoop::lead(engine::InferenceEngine& engine, const text::Tokenizer* to
 }
 
 void EngineLoop::follow(int follower, engine::InferenceEngine& engine,
-                        const text::Tokenizer* tokenizer) {
-  Rank rank(options_, engine, tokenizer, false);
+                        const text::Tokenizer* tokenizer, engine::InferenceEngine* draft) {
+  Rank rank(options_, engine, draft, tokenizer, false);
   auto& rounds = rounds_[static_cast<size_t>(follower)];
   for (;;) {
     std::shared_ptr<const Round> round;

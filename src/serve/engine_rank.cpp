@@ -3,15 +3,26 @@
 
 #include <algorithm>
 
+#include "base/clock.h"
+
 namespace megalith::serve {
 
 EngineLoop::Rank::Rank(const Options& options, engine::InferenceEngine& engine,
-                       const text::Tokenizer* tokenizer, bool leads)
-    : engine_(engine), pooling_(options.pooling), leads_(leads) {
-  if (options.writes) generator_.emplace(engine, tokenizer, options.generator);
+                       engine::InferenceEngine* draft, const text::Tokenizer* tokenizer, bool leads)
+    : engine_(engine),
+      pooling_(options.pooling),
+      lookup_(options.lookup),
+      draft_(options.draft),
+      leads_(leads) {
+  if (!options.writes) return;
+  generate::BatchGenerator::Options made = options.generator;
+  made.draft = draft;
+  generator_.emplace(engine, tokenizer, made);
 }
 
 void EngineLoop::Rank::take(const Round& round) {
+  for (const AdapterChange& change : round.adapters)
+    if (change.place) adapters_[change.number] = change.place(engine_.model());
   for (const uint64_t ticket : round.cancelled) cancel(ticket);
   for (const auto& submission : round.submitted) {
     if (submission->readings.empty()) {
@@ -20,11 +31,14 @@ void EngineLoop::Rank::take(const Round& round) {
       read(*submission);
     }
   }
+  for (const AdapterChange& change : round.adapters)
+    if (!change.place) leaving_.push_back(change.number);
 }
 
 void EngineLoop::Rank::submit(const Submission& submission) {
   Request& request = requests_[submission.ticket];
   request.left = submission.sequences.size();
+  request.adapter = submission.adapter;
   request.sequences.resize(submission.sequences.size());
   try {
     for (size_t i = 0; i < submission.sequences.size(); ++i) submit(submission, i, request);
@@ -40,6 +54,13 @@ void EngineLoop::Rank::submit(const Submission& submission, size_t index, Reques
   const uint64_t ticket = submission.ticket;
   generate::Request asked{
       .prompt = prepared.prompt, .options = prepared.options, .client = submission.client};
+  if (prepared.allowed) asked.allowed = prepared.allowed->clone();
+  if (asked.options.beams == 1) {
+    asked.options.lookup = lookup_;
+    asked.options.draft = draft_;
+  }
+  if (submission.adapter != 0)
+    asked.adapter = {adapters_.at(submission.adapter), submission.adapter};
   if (leads_) {
     asked.on_token = [this, ticket, index](const generate::TextToken& token) {
       events_.push_back({.kind = Event::Kind::token, .ticket = ticket, .sequence = index});
@@ -48,7 +69,9 @@ void EngineLoop::Rank::submit(const Submission& submission, size_t index, Reques
                               std::string(token.text)};
     };
   }
-  asked.on_end = [this, ticket, index, &request, &sequence](generate::Generated result) {
+  const double waited = monotonic_seconds() - submission.begin;
+  asked.on_end = [this, ticket, index, waited, &request, &sequence](generate::Generated result) {
+    result.queue_seconds += waited;
     sequence.number = 0;
     if (--request.left == 0) over_.push_back(ticket);
     if (!leads_) return;
@@ -66,8 +89,10 @@ void EngineLoop::Rank::read(const Submission& submission) {
   try {
     for (const engine::Reading& reading : submission.readings)
       engine::check_readable(engine_.spec(), reading);
-    engine::SequenceReader reader(engine_.model());
-    auto vectors = reader.embed(submission.readings, pooling_);
+    engine::ShardedModel& model = engine_.model();
+    if (submission.adapter != 0) model.set_adapter(adapters_.at(submission.adapter).get());
+    auto vectors = engine::SequenceReader(model).embed(submission.readings, pooling_);
+    model.set_adapter(nullptr);
     if (!leads_) return;
     events_.push_back({.kind = Event::Kind::vectors, .ticket = submission.ticket});
     events_.back().vectors = std::move(vectors);
@@ -90,11 +115,24 @@ void EngineLoop::Rank::cancel(uint64_t ticket) {
   requests_.erase(at);
 }
 
+/// Adapters that are to leave and that no request has.
+void EngineLoop::Rank::let_go() {
+  std::erase_if(leaving_, [&](uint64_t number) {
+    const auto has_it = [&](const auto& each) { return each.second.adapter == number; };
+    if (std::ranges::any_of(requests_, has_it)) return false;
+    adapters_.erase(number);
+    if (leads_) events_.push_back({.kind = Event::Kind::left, .ticket = number});
+    return true;
+  });
+}
+
 void EngineLoop::Rank::step() {
-  if (!generator_) return;
-  generator_->step();
-  for (const uint64_t ticket : over_) requests_.erase(ticket);
-  over_.clear();
+  if (generator_) {
+    generator_->step();
+    for (const uint64_t ticket : over_) requests_.erase(ticket);
+    over_.clear();
+  }
+  let_go();
 }
 
 std::vector<uint64_t> EngineLoop::Rank::tickets() const {

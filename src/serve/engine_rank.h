@@ -10,8 +10,8 @@ namespace megalith::serve {
 class EngineLoop::Rank {
  public:
   /// `leads`: makes events; the others write the same texts for nobody.
-  Rank(const Options& options, engine::InferenceEngine& engine, const text::Tokenizer* tokenizer,
-       bool leads);
+  Rank(const Options& options, engine::InferenceEngine& engine, engine::InferenceEngine* draft,
+       const text::Tokenizer* tokenizer, bool leads);
 
   void take(const Round& round);
   /// One pass of the model; collective.
@@ -30,18 +30,23 @@ class EngineLoop::Rank {
   struct Request {
     std::deque<Sequence> sequences;  // at fixed addresses
     size_t left = 0;
+    uint64_t adapter = 0;
   };
   void submit(const Submission& submission);
   void submit(const Submission& submission, size_t index, Request& request);
   void read(const Submission& submission);
   void cancel(uint64_t ticket);
+  void let_go();
   void refuse(uint64_t ticket, const std::string& message);
 
   engine::InferenceEngine& engine_;
   kernels::Pooling pooling_;
+  int64_t lookup_, draft_;
   bool leads_;
   std::optional<generate::BatchGenerator> generator_;
   std::map<uint64_t, Request> requests_;
+  std::map<uint64_t, std::shared_ptr<const layers::Adapter>> adapters_;  // by number
+  std::vector<uint64_t> leaving_;                                        // of these
   std::vector<uint64_t> over_;  // requests whose last sequence has ended in this pass
   std::vector<Event> events_;
 };

@@ -3,7 +3,6 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
 #include <array>
 
 namespace megalith::serve {
@@ -40,26 +39,6 @@ std::string family(const std::string& name, const char* type, const char* help) 
 
 }  // namespace
 
-void Histogram::add(double value) {
-  ++count_;
-  sum_ += value;
-  const auto at = std::ranges::lower_bound(bounds_, value);
-  if (at != bounds_.end()) ++counts_[static_cast<size_t>(at - bounds_.begin())];
-}
-
-std::string Histogram::text(const std::string& name, const std::string& labels) const {
-  std::string text;
-  int64_t below = 0;
-  for (size_t i = 0; i < bounds_.size(); ++i) {
-    below += counts_[i];
-    text += fmt::format("{}_bucket{{{},le=\"{}\"}} {}\n", name, labels, bounds_[i], below);
-  }
-  return text + fmt::format(
-                    "{0}_bucket{{{1},le=\"+Inf\"}} {2}\n{0}_sum{{{1}}} {3}\n"
-                    "{0}_count{{{1}}} {2}\n",
-                    name, labels, count_, sum_);
-}
-
 Metrics::Metrics()
     : first_token(kFirstTokenBounds),
       between_tokens(kTokenBounds),
@@ -68,7 +47,11 @@ Metrics::Metrics()
       prompt_lengths(kLengthBounds),
       text_lengths(kLengthBounds),
       n(kChoiceBounds),
-      most_tokens(kLengthBounds) {}
+      most_tokens(kLengthBounds),
+      queued(kRequestBounds),
+      prefill(kRequestBounds),
+      decode(kRequestBounds),
+      inference(kRequestBounds) {}
 
 std::string Metrics::text(const std::string& model, const EngineState& engine) const {
   const std::string labels = fmt::format("model_name=\"{}\",engine=\"0\"", label_value(model));
@@ -101,11 +84,22 @@ std::string Metrics::text(const std::string& model, const EngineState& engine) c
   one("vllm:generation_tokens_total", "counter", "Tokens that were written.", generated_tokens);
   one("vllm:num_preemptions_total", "counter", "Texts that gave up their blocks for a while.",
       engine.preemptions);
+  one("vllm:prefix_cache_queries_total", "counter",
+      "Tokens of texts that were admitted, whose blocks were looked for.", engine.prefix_queries);
+  one("vllm:prefix_cache_hits_total", "counter", "Of these, found: not read again.",
+      engine.prefix_hits);
+  one("vllm:spec_decode_num_draft_tokens_total", "counter", "Tokens that were guessed.", guesses);
+  one("vllm:spec_decode_num_accepted_tokens_total", "counter", "Of these, right.", right_guesses);
   all += family("vllm:request_success_total", "counter", "Texts by the way they ended.");
   for (const auto& [reason, count] : finish_reasons) {
     all += fmt::format("vllm:request_success_total{{{},finished_reason=\"{}\"}} {}\n", labels,
                        reason, count);
   }
+  return all + histograms(labels, engine);
+}
+
+std::string Metrics::histograms(const std::string& labels, const EngineState& engine) const {
+  std::string all;
   const auto histogram = [&](const std::string& name, const char* help, const Histogram& values) {
     all += family(name, "histogram", help) + values.text(name, labels);
   };
@@ -114,6 +108,11 @@ std::string Metrics::text(const std::string& model, const EngineState& engine) c
   histogram("vllm:time_per_output_token_seconds", "Mean of a text, its first token aside.",
             per_token);
   histogram("vllm:e2e_request_latency_seconds", "From a request's arrival to its end.", whole);
+  histogram("vllm:request_queue_time_seconds", "Of a text, until it is in a pass.", queued);
+  histogram("vllm:request_prefill_time_seconds", "From there to its first token.", prefill);
+  histogram("vllm:request_decode_time_seconds", "From there to its end.", decode);
+  histogram("vllm:request_inference_time_seconds", "Both together.", inference);
+  histogram("vllm:iteration_tokens_total", "Tokens of a pass.", engine.pass_tokens);
   histogram("vllm:request_prompt_tokens", "Tokens of a prompt.", prompt_lengths);
   histogram("vllm:request_generation_tokens", "Tokens of a text.", text_lengths);
   histogram("vllm:request_params_n", "Texts of a prompt.", n);

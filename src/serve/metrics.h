@@ -5,27 +5,12 @@
 
 #include <cstdint>
 #include <map>
-#include <span>
 #include <string>
-#include <vector>
 
 #include "serve/engine_loop.h"
+#include "serve/histogram.h"
 
 namespace megalith::serve {
-
-class Histogram {
- public:
-  /// `bounds` ascend, and must outlive it.
-  explicit Histogram(std::span<const double> bounds) : bounds_(bounds), counts_(bounds.size()) {}
-  void add(double value);
-  std::string text(const std::string& name, const std::string& labels) const;
-
- private:
-  std::span<const double> bounds_;
-  std::vector<int64_t> counts_;  // of values up to each bound, and above the one before
-  int64_t count_ = 0;
-  double sum_ = 0;
-};
 
 struct Metrics {
   Metrics();
@@ -36,10 +21,15 @@ struct Metrics {
   std::map<std::string, int64_t> finish_reasons;  // of texts
   int64_t connections = 0;                        // open now, of HTTP
   int64_t calls = 0;                              // open now, over gRPC
+  int64_t guesses = 0, right_guesses = 0;         // of texts that have ended
   Histogram first_token, between_tokens, per_token, whole, prompt_lengths, text_lengths, n,
       most_tokens;
+  Histogram queued, prefill, decode, inference;  // seconds of texts that have ended
 
   std::string text(const std::string& model, const EngineState& engine) const;
+
+ private:
+  std::string histograms(const std::string& labels, const EngineState& engine) const;
 };
 
 }  // namespace megalith::serve

@@ -30,8 +30,7 @@ class RpcCalls::Exchange final : public serve::Exchange,
  public:
   Exchange(RpcCalls& calls, uint64_t call, bool streams)
       : calls_(&calls), call_(call), streams_(streams) {}
-  /// The client's name for the request.
-  std::string id;
+  grpc_protocol::InferNames names;
   /// The call has ended.
   void forget() {
     calls_ = nullptr;
@@ -51,7 +50,7 @@ class RpcCalls::Exchange final : public serve::Exchange,
   void refuse(const ApiError& error) override {
     if (calls_ == nullptr) return;
     if (streams_) {  // which goes on
-      send(grpc_protocol::stream_error(error, id));
+      send(grpc_protocol::stream_error(error, names.id));
       return end_stream();
     }
     const auto self = shared_from_this();
@@ -122,7 +121,8 @@ void RpcCalls::on_message(uint64_t number, Call& call, std::string message) {
   call.has_message = true;
   if (call.method->kind != MethodKind::question) return take(number, call, std::move(message));
   const grpc_protocol::ServerState state{.version = service_->options().version,
-                                         .is_ready = service_->phase() == Service::Phase::ready};
+                                         .is_ready = service_->phase() == Service::Phase::ready,
+                                         .ready_adapters = service_->ready_adapters()};
   server_.send(number, answer_question(*call.method, message, service_->model(), state));
   finish(number, 0, "");
 }
@@ -145,8 +145,11 @@ void RpcCalls::take(uint64_t number, Call& call, std::string message) {
                     .make =
                         [exchange, streams,
                          message = std::move(message)](const protocols::ServedModel& model) {
-                          return Work{.texts = grpc_protocol::prepare_infer_message(
-                                          message, model, streams, exchange->id)};
+                          grpc_protocol::InferNames& names = exchange->names;
+                          Work work{.texts = grpc_protocol::prepare_infer_message(message, model,
+                                                                                  streams, names)};
+                          work.adapter = names.adapter;
+                          return work;
                         },
                     .was_read =
                         [this, number, size, streams] {

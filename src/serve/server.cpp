@@ -3,11 +3,13 @@
 
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/ip/tcp.hpp>
+#include <boost/asio/packaged_task.hpp>
 #include <boost/asio/post.hpp>
 #include <boost/asio/signal_set.hpp>
 #include <boost/asio/steady_timer.hpp>
 #include <boost/asio/thread_pool.hpp>
 #include <csignal>
+#include <future>
 #include <map>
 #include <thread>
 
@@ -238,9 +240,10 @@ Server::~Server() {
 const std::string& Server::address() const { return running_->address; }
 const std::string& Server::grpc_address() const { return running_->grpc_address; }
 
-void Server::open(protocols::ServedModel model, EngineLoop& loop) {
+void Server::open(protocols::ServedModel model, EngineLoop& loop, OpenAdapter open_adapter) {
   Running& running = *running_;
-  asio::post(running.io, [&running, &loop, model = std::move(model)]() mutable {
+  std::packaged_task<void()> opening([&running, &loop, model = std::move(model),
+                                      open_adapter = std::move(open_adapter)]() mutable {
     running.loop = &loop;
     running.service = std::make_unique<Service>(
         std::move(model), running.options.service, loop,
@@ -249,7 +252,8 @@ void Server::open(protocols::ServedModel model, EngineLoop& loop) {
             work();
             asio::post(running.io, done);
           });
-        });
+        },
+        std::move(open_adapter));
     running.service->set_phase(Service::Phase::ready);
     running.count();
     if (running.rpcs) running.rpcs->open(*running.service);
@@ -257,6 +261,7 @@ void Server::open(protocols::ServedModel model, EngineLoop& loop) {
     running.signals.add(SIGINT);
     running.await_signal();
   });
+  asio::post(running.io, std::move(opening)).get();
 }
 
 void Server::deliver(std::vector<Event> events) {

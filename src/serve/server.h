@@ -36,10 +36,10 @@ class Server {
   /// The same for gRPC; empty without.
   const std::string& grpc_address() const;
 
-  /// Takes requests for the engine from now on, until SIGTERM or SIGINT: then no new ones, and when
-  /// those that are here have ended, or after drain_seconds, the loop is stopped. `loop` and what
-  /// the model points to must outlive the server.
-  void open(protocols::ServedModel model, EngineLoop& loop);
+  /// Takes requests for the engine from when it returns, until SIGTERM or SIGINT: then no new
+  /// ones, and when those that are here have ended, or after drain_seconds, the loop is stopped.
+  /// `loop` and what the model points to must outlive the server.
+  void open(protocols::ServedModel model, EngineLoop& loop, OpenAdapter open_adapter = {});
   /// Hands the loop's events over; for EngineLoop, of its thread.
   void deliver(std::vector<Event> events);
 

@@ -42,11 +42,12 @@ HttpResponse response_of(protocols::Body body) {
 }
 
 Service::Service(protocols::ServedModel model, ServiceOptions options, EngineLoop& loop,
-                 Aside aside)
+                 Aside aside, OpenAdapter open)
     : model_(std::move(model)),
       options_(std::move(options)),
       loop_(loop),
-      aside_(std::move(aside)) {}
+      aside_(std::move(aside)),
+      open_(std::move(open)) {}
 Service::~Service() = default;
 
 void Service::handle(HttpRequest request, std::shared_ptr<Exchange> exchange) {
@@ -71,6 +72,8 @@ void Service::handle(HttpRequest request, std::shared_ptr<Exchange> exchange) {
     const bool reads = request.method == "GET" || request.method == "HEAD";
     if (request.method == "POST" && make != nullptr)
       return post(std::move(request), exchange, make);
+    if (request.method == "POST" && is_repository(request.path))
+      return change_repository(request, exchange);
     if (reads && kserve) return get_kserve(request, *exchange);
     if (reads && make == nullptr) return get(request, *exchange);
     if (make == nullptr && request.method == "POST") throw not_found(request.path);
@@ -109,11 +112,15 @@ void Service::get(const HttpRequest& request, Exchange& exchange) {
   }
   if (path == "/version")
     return exchange.respond({.body = protocols::text_of_json({{"version", options_.version}})});
-  if (path == "/v1/models") return exchange.respond({.body = protocols::models_json(model_)});
+  if (path == "/v1/models")
+    return exchange.respond({.body = protocols::models_json(model_, ready_adapters())});
   constexpr std::string_view kModels = "/v1/models/";
   if (path.starts_with(kModels)) {
-    protocols::require_model(model_, std::string_view(path).substr(kModels.size()));
-    return exchange.respond({.body = protocols::model_json(model_)});
+    const std::string_view name = std::string_view(path).substr(kModels.size());
+    const protocols::ServedModel& model = protocols::model_named(model_, name);
+    protocols::require_model(model, name);
+    if (!model.parent.empty()) require_ready(model.name);
+    return exchange.respond({.body = protocols::model_json(model)});
   }
   if (path == "/tokenizer_info")
     return exchange.respond({.body = protocols::tokenizer_info_json(model_)});
@@ -122,7 +129,7 @@ void Service::get(const HttpRequest& request, Exchange& exchange) {
 
 void Service::get_kserve(const HttpRequest& request, Exchange& exchange) {
   const std::string& path = request.path;
-  const bool ready = phase_ == Phase::ready;
+  bool ready = phase_ == Phase::ready;
   if (path == "/v2/health/live") return exchange.respond({.body = R"({"live":true})"});
   if (path == "/v2/health/ready")
     return exchange.respond(
@@ -131,7 +138,10 @@ void Service::get_kserve(const HttpRequest& request, Exchange& exchange) {
     return exchange.respond({.body = protocols::kserve_server_json(options_.version)});
   const auto model = model_path(path);
   if (!model) throw not_found(path);
-  protocols::require_kserve_model(model_, model->name, model->version);
+  const protocols::ServedModel& served = protocols::model_named(model_, model->name);
+  protocols::require_kserve_model(served, model->name, model->version);
+  if (!served.parent.empty())
+    ready = ready && loop_.adapter_state(served.name) == AdapterState::ready;
   if (model->verb.empty())
     return exchange.respond({.body = protocols::kserve_model_json(model->name)});
   if (model->verb != "ready") throw not_found(path);
@@ -196,6 +206,12 @@ void Service::take(Arrival arrival) {
         const std::string user = outcome->work.texts ? outcome->work.texts->user : "";
         // A key says who it is; an address, of a proxy say, less than the request does.
         if (!user.empty() && ours.client.starts_with("peer:")) ours.client = "user:" + user;
+        try {
+          if (!outcome->work.adapter.empty()) require_ready(outcome->work.adapter);
+        } catch (const ApiError& error) {
+          ++metrics_.bad_requests;
+          return ours.exchange->refuse(error);
+        }
         start(active, std::move(outcome->work));
       });
 }
@@ -207,7 +223,7 @@ void Service::start(const std::shared_ptr<Active>& active, Work work) {
   if (work.vectors) {
     made.reading = std::move(work.vectors);
     made.left = 1;
-    ticket = loop_.submit_reading(made.reading->readings);
+    ticket = loop_.submit_reading(made.reading->readings, work.adapter);
   } else {
     protocols::Prepared& texts = *work.texts;
     warn_unknown(texts.unknown_fields);
@@ -216,13 +232,15 @@ void Service::start(const std::shared_ptr<Active>& active, Work work) {
     made.written.resize(made.left);
     made.tokens.resize(made.left);
     made.last_tokens.resize(made.left);
+    int64_t num_texts = 0;
     for (const auto& sequence : texts.sequences) {
+      num_texts += sequence.options.best;
       made.prompt_lengths.push_back(sequence.prompt.size());
       metrics_.most_tokens.add(static_cast<double>(sequence.options.max_new_tokens));
     }
-    metrics_.n.add(static_cast<double>(made.left));
+    metrics_.n.add(static_cast<double>(num_texts));
     if (texts.timeout > 0) made.deadline = std::min(made.deadline, made.begin + texts.timeout);
-    ticket = loop_.submit(std::move(texts.sequences), made.client);
+    ticket = loop_.submit(std::move(texts.sequences), made.client, work.adapter);
   }
   if (!ticket) {
     ++metrics_.rejected;

@@ -30,7 +30,9 @@ class Service {
   /// Runs `work` on another thread, then `done` on this one.
   using Aside = std::function<void(std::function<void()> work, std::function<void()> done)>;
   /// `loop` must outlive it.
-  Service(protocols::ServedModel model, ServiceOptions options, EngineLoop& loop, Aside aside);
+  /// `open`: of the model's adapters.
+  Service(protocols::ServedModel model, ServiceOptions options, EngineLoop& loop, Aside aside,
+          OpenAdapter open = {});
   ~Service();
 
   enum class Phase : uint8_t { loading, ready, draining };
@@ -63,12 +65,20 @@ class Service {
   Phase phase() const { return phase_; }
   const protocols::ServedModel& model() const { return model_; }
   const ServiceOptions& options() const { return options_; }
+  /// Names of the adapters that are loaded.
+  std::vector<std::string> ready_adapters() const;
 
  private:
   struct Active;
   void get(const HttpRequest& request, Exchange& exchange);
   void get_kserve(const HttpRequest& request, Exchange& exchange);
   void health(Exchange& exchange) const;
+  void change_repository(const HttpRequest& request, const std::shared_ptr<Exchange>& exchange);
+  std::string repository_json(bool ready_alone) const;
+  void load_adapter(const std::string& name, const std::shared_ptr<Exchange>& exchange);
+  void unload_adapter(const std::string& name, const std::shared_ptr<Exchange>& exchange);
+  void require_ready(const std::string& adapter) const;
+  void on_adapter_left(uint64_t number);
   void post(HttpRequest request, std::shared_ptr<Exchange> exchange, MakeWork make);
   void start(const std::shared_ptr<Active>& active, Work work);
   void on_event(Active& active, Event& event);
@@ -83,6 +93,9 @@ class Service {
   ServiceOptions options_;
   EngineLoop& loop_;
   Aside aside_;
+  OpenAdapter open_;
+  std::set<std::string> opening_;                        // adapters whose files are being read
+  std::map<uint64_t, std::shared_ptr<Exchange>> leave_;  // who waits for which to have left
   Metrics metrics_;
   Phase phase_ = Phase::loading;
   std::map<uint64_t, std::shared_ptr<Active>> active_;

@@ -5,14 +5,32 @@
 #include <algorithm>
 
 #include "base/clock.h"
+#include "base/one_line.h"
 #include "serve/active_request.h"
 
 namespace megalith::serve {
 
 using protocols::ApiError;
 
+namespace {
+
+/// A text that is not of its form is no answer.
+ApiError broken_off(const generate::Generated& result) {
+  return ApiError("",
+                  "the grammar let nothing follow '{}': the tokenizer has no token that it allows, "
+                  "or it is too ambiguous to be followed",
+                  one_line(result.text, 200))
+      .with_reason("grammar_stuck");
+}
+
+}  // namespace
+
 void Service::on_events(std::vector<Event> events) {
   for (Event& event : events) {
+    if (event.kind == Event::Kind::left) {
+      on_adapter_left(event.ticket);
+      continue;
+    }
     const auto at = active_.find(event.ticket);
     if (at == active_.end()) continue;  // it was cancelled meanwhile
     const std::shared_ptr<Active> active = at->second;
@@ -39,10 +57,12 @@ void Service::on_event(Active& active, Event& event) {
       return finish(active);
     }
     case Event::Kind::ended:
+    case Event::Kind::left:
       break;
   }
   protocols::Written& written = active.written[event.sequence];
   written = std::move(event.written);
+  if (written.result.finish_reason == "error") return fail(active, broken_off(written.result));
   written.tokens = std::move(active.tokens[event.sequence]);
   count_ended(active, event.sequence);
   if (active.reply->streams) send(active, active.reply->on_end(event.sequence, written));
@@ -85,9 +105,18 @@ void Service::send(Active& active, const std::string& events) {
 void Service::count_ended(const Active& active, size_t sequence) {
   const generate::Generated& result = active.written[sequence].result;
   ++metrics_.finish_reasons[result.finish_reason];
+  metrics_.queued.add(result.queue_seconds);
+  metrics_.prefill.add(result.prompt_seconds);
+  metrics_.decode.add(result.decode_seconds);
+  metrics_.inference.add(result.prompt_seconds + result.decode_seconds);
+  metrics_.guesses += result.speculated.guesses;
+  metrics_.right_guesses += result.speculated.right;
   metrics_.prompt_tokens += static_cast<int64_t>(active.prompt_lengths[sequence]);
   metrics_.prompt_lengths.add(static_cast<double>(active.prompt_lengths[sequence]));
   metrics_.text_lengths.add(static_cast<double>(result.ids.size()));
+  // A search has told of the tokens of its best text.
+  for (const generate::Generated& other : result.others)
+    metrics_.generated_tokens += std::ssize(other.ids);
   if (result.ids.size() > 1)
     metrics_.per_token.add(result.decode_seconds / static_cast<double>(result.ids.size() - 1));
 }
@@ -127,6 +156,8 @@ void Service::tick(double now) {
 void Service::end_all(const ApiError& error) {
   const auto all = active_;
   for (const auto& [ticket, active] : all) fail(*active, error);
+  for (const auto& [number, exchange] : std::exchange(leave_, {}))
+    exchange->respond(error_response(error, true));
 }
 
 std::string Service::names_of(const std::vector<uint64_t>& tickets) const {

@@ -95,6 +95,31 @@ TEST_F(ServiceTest, AnswersWhenTheEngineHasWritten) {
   EXPECT_EQ(metrics().prompt_tokens, 1);
 }
 
+TEST_F(ServiceTest, TellsWhatTimeTextsTook) {
+  complete();
+  Event event = ended(1, "c");
+  event.written.result.queue_seconds = 1;
+  event.written.result.prompt_seconds = 2;
+  event.written.result.decode_seconds = 3.5;
+  event.written.result.speculated = {.guesses = 7, .right = 4};
+  tell(std::move(event));
+  const std::string text = ask("GET", "/metrics")->answer.body;
+  const auto has = [&](const std::string& name, const std::string& value) {
+    EXPECT_THAT(text,
+                HasSubstr("vllm:" + name + "{model_name=\"small\",engine=\"0\"} " + value + "\n"));
+  };
+  has("request_queue_time_seconds_sum", "1");
+  has("request_prefill_time_seconds_sum", "2");
+  has("request_decode_time_seconds_sum", "3.5");
+  has("request_inference_time_seconds_sum", "5.5");
+  has("request_inference_time_seconds_count", "1");
+  has("prefix_cache_queries_total", "0");
+  has("prefix_cache_hits_total", "0");
+  has("iteration_tokens_total_count", "0");
+  has("spec_decode_num_draft_tokens_total", "7");
+  has("spec_decode_num_accepted_tokens_total", "4");
+}
+
 TEST_F(ServiceTest, StreamsAsItComes) {
   const auto exchange = complete({{"stream", true}});
   EXPECT_EQ(exchange->answer.status, 0);
@@ -147,6 +172,22 @@ TEST_F(ServiceTest, WhatTheEngineRefusesIsTheClients) {
   tell({.kind = Event::Kind::refused, .ticket = 1, .message = "too long"});
   EXPECT_EQ(exchange->answer.status, 400);
   EXPECT_THAT(exchange->answer.body, HasSubstr("too long"));
+}
+
+TEST_F(ServiceTest, ATextThatItsGrammarBreaksOffIsAnError) {
+  const auto whole = complete(), stream = complete({{"stream", true}});
+  tell(token(2, "c"));
+  for (const uint64_t ticket : {1, 2}) {
+    Event event = ended(ticket, "c");
+    event.written.result.finish_reason = "error";
+    tell(std::move(event));
+  }
+  EXPECT_EQ(whole->answer.status, 400);
+  EXPECT_THAT(whole->answer.body, HasSubstr("grammar_stuck"));
+  EXPECT_THAT(stream->answer.body, HasSubstr("grammar_stuck"));
+  EXPECT_TRUE(stream->answer.body.ends_with("data: [DONE]\n\n"));
+  EXPECT_EQ(metrics().failed, 2);
+  EXPECT_EQ(service->num_active(), 0u);
 }
 
 TEST_F(ServiceTest, AnErrorInOneAnswerIsNotTheOthers) {

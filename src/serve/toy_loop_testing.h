@@ -2,6 +2,7 @@
 // Tests only: a loop of the engine over a small model with random weights, on its own threads.
 #pragma once
 
+#include <optional>
 #include <thread>
 
 #include "comm/backends.h"
@@ -68,20 +69,32 @@ class Inbox {
 /// The loop runs while it lives.
 class ToyLoop {
  public:
+  /// A draft model, if the options want its guesses, is the same model.
   explicit ToyLoop(const EngineLoop::Options& options, const parallel::Layout& layout = {})
-      : loop(options), thread_([this, layout] {
+      : loop(options), thread_([this, layout, drafts = options.draft > 0] {
           comm::run_ranks(layout.num_ranks(), [&](comm::Communicator& world) {
             const auto device = device::make_cpu_device(1);
             engine::InferenceModel model(toy_spec(), *device, world,
                                          {.tensor_shards = 2, .layout = layout});
             fill_toy(model, *device);
+            std::optional<engine::InferenceModel> guesser;
+            if (drafts) {
+              guesser.emplace(
+                  toy_spec(), *device, world,
+                  engine::InferenceModel::Options{.tensor_shards = 2, .layout = layout});
+              fill_toy(*guesser, *device);
+            }
+            engine::InferenceEngine* const draft = drafts ? &guesser->engine() : nullptr;
             if (world.rank() == 0) {
-              loop.lead(model.engine(), nullptr, [this](std::vector<Event> events) {
-                if (between_passes) between_passes(events);
-                inbox.take(std::move(events));
-              });
+              loop.lead(
+                  model.engine(), nullptr,
+                  [this](std::vector<Event> events) {
+                    if (between_passes) between_passes(events);
+                    inbox.take(std::move(events));
+                  },
+                  draft);
             } else {
-              loop.follow(world.rank() - 1, model.engine(), nullptr);
+              loop.follow(world.rank() - 1, model.engine(), nullptr, draft);
             }
           });
         }) {}

@@ -13,33 +13,47 @@ namespace {
 
 using protocols::ServedModel;
 
+/// Of an adapter its name.
+std::string adapter_of(const ServedModel& model) {
+  return model.parent.empty() ? std::string() : model.name;
+}
+
 template <protocols::Prepared (*prepare)(const protocols::Json&, const ServedModel&)>
-Work write_texts(const HttpRequest& request, const ServedModel& model) {
-  return {.texts = prepare(protocols::parse_body(request.body), model)};
+Work write_texts(const HttpRequest& request, const ServedModel& served) {
+  const protocols::Json body = protocols::parse_body(request.body);
+  const ServedModel& model = protocols::model_asked(served, body);
+  return {.texts = prepare(body, model), .adapter = adapter_of(model)};
 }
 
 template <protocols::Body (*answer)(const protocols::Json&, const ServedModel&)>
-Work answer_at_once(const HttpRequest& request, const ServedModel& model) {
-  return {.answer = answer(protocols::parse_body(request.body), model)};
+Work answer_at_once(const HttpRequest& request, const ServedModel& served) {
+  const protocols::Json body = protocols::parse_body(request.body);
+  return {.answer = answer(body, protocols::model_asked(served, body))};
 }
 
-Work embed(const HttpRequest& request, const ServedModel& model) {
-  return {.vectors = protocols::prepare_embeddings(protocols::parse_body(request.body), model)};
+Work embed(const HttpRequest& request, const ServedModel& served) {
+  const protocols::Json body = protocols::parse_body(request.body);
+  const ServedModel& model = protocols::model_asked(served, body);
+  return {.vectors = protocols::prepare_embeddings(body, model), .adapter = adapter_of(model)};
 }
 
-Work infer(const HttpRequest& request, const ServedModel& model) {
+Work infer(const HttpRequest& request, const ServedModel& served) {
   const auto path = model_path(request.path);
+  const ServedModel& model = protocols::model_named(served, path->name);
   protocols::require_kserve_model(model, path->name, path->version);
   const std::string_view header = request.header("inference-header-content-length");
-  return {.texts = protocols::prepare_infer(request.body, header, path->name, model)};
+  return {.texts = protocols::prepare_infer(request.body, header, path->name, model),
+          .adapter = adapter_of(model)};
 }
 
 template <bool streams>
-Work generate_text(const HttpRequest& request, const ServedModel& model) {
+Work generate_text(const HttpRequest& request, const ServedModel& served) {
   const auto path = model_path(request.path);
+  const ServedModel& model = protocols::model_named(served, path->name);
   protocols::require_kserve_model(model, path->name, path->version);
   return {.texts = protocols::prepare_kserve_generate(protocols::parse_body(request.body),
-                                                      path->name, streams, model)};
+                                                      path->name, streams, model),
+          .adapter = adapter_of(model)};
 }
 
 struct Path {

@@ -16,6 +16,7 @@ struct Work {
   std::optional<protocols::Body> answer{};
   std::optional<protocols::Prepared> texts{};
   std::optional<protocols::PreparedReading> vectors{};
+  std::string adapter{};  // that texts are written, or read, with; empty: none
 };
 
 /// ApiError or another UserError when the body is wrong.
@@ -24,6 +25,8 @@ using MakeWork = Work (*)(const HttpRequest&, const protocols::ServedModel&);
 /// How the path's POST is read; null if it takes none.
 MakeWork work_of_path(const std::string& path);
 
+/// A path of KServe's model repository.
+bool is_repository(const std::string& path);
 /// A path of KServe's protocol, whose errors are its own.
 bool is_kserve(const std::string& path);
 /// "/v2/models/NAME[/versions/V]/VERB" in its parts; version and verb may be empty. Nothing else.

@@ -16,6 +16,7 @@
 #include "families/model_spec_json.h"
 #include "models/foreign_map.h"
 #include "store/foreign_tensors.h"
+#include "store/merged_weights.h"
 #include "store/write_gguf.h"
 
 namespace megalith::store {
@@ -240,14 +241,15 @@ ConvertResult write_hugging_face(const ModelSource& source, const fs::path& targ
 
 ConvertResult convert(const fs::path& from, const fs::path& to, std::string_view format,
                       std::string_view dtype_name, int64_t shard_bytes, Tokenizers tokenizer,
-                      std::vector<TensorChoice> choices) {
+                      std::vector<TensorChoice> choices, const fs::path& adapter) {
   if (format != "megalith" && format != "hf" && format != "gguf") {
     throw UserError("format '{}' is not known; choose megalith, hf or gguf", format);
   }
   const bool is_gguf = format == "gguf";
   const Quantization stored{is_gguf ? gguf_type(dtype_name) : std::nullopt, std::move(choices)};
   const std::optional<DType> dtype = is_gguf ? std::nullopt : storage_type(dtype_name);
-  const ModelSource source = ModelSource::open(from);
+  ModelSource source = ModelSource::open(from);
+  if (!adapter.empty()) source = with_adapter_merged(std::move(source), adapter);
   if (format == "hf") models::check_expressible(source.spec());
   const fs::path target = free_target(to, is_gguf ? "file" : "folder");
   if (is_gguf) return write_gguf(source, target, stored, tokenizer);

@@ -35,12 +35,14 @@ enum class Tokenizers {
 /// appears whole or not at all. `format` is "megalith", "hf" or "gguf"; `dtype` "f32", "bf16",
 /// "f16", of a GGUF file also "q8_0", "q4_0" and "q4_1" (write_gguf.h), or "" for the types as they
 /// are; `choices`, of a GGUF file alone, are exceptions from it (quantization.h). All tokenizer
-/// files are carried along. Memory: two copies of the largest tensor. UserError for an unusable
-/// `to`, `format` or `dtype`, and for a tokenizer that a GGUF file cannot express; IntegrityError
-/// for a damaged source.
+/// files are carried along. `adapter`: a folder of PEFT's to merge into the weights
+/// (merged_weights.h); empty: none. Memory: two copies of the largest tensor. UserError for an
+/// unusable `to`, `format` or `dtype`, and for a tokenizer that a GGUF file cannot express;
+/// IntegrityError for a damaged source.
 ConvertResult convert(const std::filesystem::path& from, const std::filesystem::path& to,
                       std::string_view format, std::string_view dtype,
                       int64_t shard_bytes = kShardBytes, Tokenizers tokenizer = Tokenizers::carried,
-                      std::vector<TensorChoice> choices = {});
+                      std::vector<TensorChoice> choices = {},
+                      const std::filesystem::path& adapter = {});
 
 }  // namespace megalith::store

@@ -11,6 +11,7 @@
 #include <string>
 #include <vector>
 
+#include "base/function_ref.h"
 #include "device/device.h"
 #include "gguf/value.h"
 #include "parameters/parameter_set.h"
@@ -43,6 +44,9 @@ class ModelSource {
   /// The id that fills up texts; nothing when the model does not say.
   std::optional<int32_t> pad_id() const { return pad_id_; }
   const Weights& weights() const { return *weights_; }
+  /// By others of the same names and shapes, made of them.
+  using MakeWeights = FunctionRef<std::unique_ptr<Weights>(std::unique_ptr<Weights>)>;
+  void replace_weights(MakeWeights make) { weights_ = make(std::move(weights_)); }
   /// Tokenizer, chat and generation files beside the weights, by name; of a Hugging Face folder
   /// "additional_chat_templates/tool_use.jinja" too.
   const std::map<std::string, std::string>& texts() const { return texts_; }

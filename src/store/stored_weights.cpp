@@ -16,10 +16,6 @@
 namespace megalith::store {
 namespace {
 
-bool is_weight_type(DType dtype) {
-  return dtype == DType::f64 || dtype == DType::f32 || dtype == DType::f16 || dtype == DType::bf16;
-}
-
 class CheckpointWeights : public Weights {
  public:
   CheckpointWeights(std::shared_ptr<const checkpoint::Reader> reader, const models::ModelSpec& spec,
@@ -240,6 +236,10 @@ const StoredTensor* Weights::find(const std::string& name) const {
 std::vector<std::byte> Weights::read_blocks(const StoredTensor& tensor, const Shard&,
                                             const checkpoint::AtWork&) const {
   MEGA_CHECK(false, "{}: {} is not in blocks", where(), tensor.name);
+}
+
+bool is_weight_type(DType dtype) {
+  return dtype == DType::f64 || dtype == DType::f32 || dtype == DType::f16 || dtype == DType::bf16;
 }
 
 std::unique_ptr<Weights> checkpoint_weights(std::shared_ptr<const checkpoint::Reader> reader,

@@ -60,6 +60,9 @@ class Weights {
   std::vector<StoredTensor> tensors_;
 };
 
+/// Types that weights are stored in: f64, f32, f16, bf16.
+bool is_weight_type(DType dtype);
+
 /// Takes over `reader`; moments and other tensors beside the weights are passed over.
 std::unique_ptr<Weights> checkpoint_weights(std::shared_ptr<const checkpoint::Reader> reader,
                                             const models::ModelSpec& spec, int tensor_shards);

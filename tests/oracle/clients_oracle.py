@@ -2,7 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Other people's clients, as they are, against our server, which gives what `generate` and `evaluate score` give.
 
-openai         models, completions of text and of ids, with probabilities, streamed; chats; errors as its own kinds
+openai         models, completions of text and of ids, with probabilities, streamed; chats; JSON of a schema, calls of
+               tools, whole and streamed; errors as its own kinds
 tritonclient   health, metadata, FasterTransformer's tensors over HTTP, as JSON and as binary data, and over gRPC, streamed too
 lm-eval        local-completions: log-likelihoods, whether they are greedy, text until a stop
 
@@ -27,7 +28,7 @@ from comparison import Checks, run
 
 PROMPTS = ["Once upon a time", "Lily and Ben went to the park.", "The little dog was", "One day, a big bear"]
 NEW_TOKENS = 24
-TEMPLATE = "{% for m in messages %}{{ m['role'] }}: {{ m['content'] }}\n{% endfor %}{% if add_generation_prompt %}assistant:{% endif %}"
+TEMPLATE = "{% for m in messages %}{{ m['role'] }}: {{ m['content'] }}\n{% endfor %}{% if tools %}{{ tools | tojson }}\n{% endif %}{% if add_generation_prompt %}assistant:{% endif %}"
 
 
 @contextlib.contextmanager
@@ -97,6 +98,30 @@ def openai_client(checks, address, model, own, ids):
             checks.expect(f"openai: {what} is refused", False, "it was not")
         except openai.APIStatusError as fault:
             checks.expect(f"openai: {what} is refused", isinstance(fault, kind) and fault.body is not None, fault)
+
+
+def openai_forms(checks, client, model):
+    messages = [{"role": "user", "content": "Of a cat."}]
+    town = {"type": "object", "properties": {"town": {"type": "string", "enum": ["Rome", "Bern"]}, "days": {"type": "integer", "minimum": 1, "maximum": 9}}, "required": ["town", "days"],
+            "additionalProperties": False}
+    asked = {"model": model, "messages": messages, "max_completion_tokens": 200, "seed": 2}
+    form = {"type": "json_schema", "json_schema": {"name": "town", "strict": True, "schema": town}}
+    written = client.chat.completions.create(**asked, response_format=form).choices[0]
+    checks.expect("openai: JSON of a schema", written.finish_reason == "stop" and json.loads(written.message.content)["town"] in ("Rome", "Bern"),
+                  written.message.content)
+    tools = [{"type": "function", "function": {"name": "weather", "parameters": town}}, {"type": "function", "function": {"name": "now"}}]
+    for choice in ("required", {"type": "function", "function": {"name": "weather"}}):
+        said = {**asked, "tools": tools, "tool_choice": choice}
+        whole = client.chat.completions.create(**said).choices[0]
+        calls = [(call.function.name, call.function.arguments) for call in whole.message.tool_calls]
+        checks.expect(f"openai: calls of tools, {choice}", whole.finish_reason == "tool_calls" and len(calls) > 0 and all(
+            json.loads(arguments) == {} if name == "now" else json.loads(arguments)["town"] in ("Rome", "Bern") for name, arguments in calls), calls)
+        with client.chat.completions.stream(**said) as stream:  # the client's own way to put deltas together
+            streamed = stream.get_final_completion().choices[0]
+        checks.expect(f"openai: the same streamed, {choice}", streamed.finish_reason == "tool_calls" and
+                      [(call.function.name, call.function.arguments) for call in streamed.message.tool_calls] == calls)
+    completion = client.completions.create(model=model, prompt="Once", max_tokens=20, extra_body={"guided_choice": ["upon", "more"]})
+    checks.expect("openai: one of some choices", completion.choices[0].text in ("upon", "more"), completion.choices[0].text)
 
 
 def triton_client(checks, address, own, ids):
@@ -268,6 +293,7 @@ def main():
         with served(a.megalith, model) as ready:
             address, name = ready["http"], ready["models"][0]
             openai_client(checks, address, name, own, ids)
+            openai_forms(checks, openai.OpenAI(base_url=f"http://{address}/v1", api_key="none", max_retries=0), name)
             triton_client(checks, address, own, ids)
             triton_grpc_client(checks, ready["grpc"], address, name, own, ids)
             harness(checks, address, name, own, ids)

@@ -144,6 +144,16 @@ class Mpi(Processes):
         self.assertEqual(process.returncode, 2, stderr)
         self.assertIn("the input differs between ranks", stderr)
 
+    def test_a_text_that_its_grammar_breaks_off_ends_every_rank_alike(self):
+        many = self.folder / "many.json"
+        many.write_text(json.dumps({"anyOf": [{"properties": {"a": {"const": i}}, "required": ["a"]} for i in range(3000)]}))
+        generate = [PROGRAM, "generate", "--checkpoint", str(self.folder / "base"), "--prompt", "the", "--json-schema", str(many), "--set", "parallel.tensor=2"]
+        statuses = self.folder / "statuses"
+        process = mpirun.start((2, ["sh", "-c", 'file=$1; shift; "$@"; echo $? >> $file', "sh", str(statuses), *generate]))
+        _, stderr = mpirun.ended(process, PATIENCE)
+        self.assertEqual(statuses.read_text().split(), ["2", "2"], stderr)
+        self.assertEqual(stderr.count("many.json"), 1, stderr)
+
     def test_what_a_launcher_does_not_say_is_asked_for_by_its_option(self):
         """One of PMIx alone names no number of ranks; a command without a recipe has no parallel.* in a file to set."""
         lines = self.folder / "two.jsonl"

@@ -75,6 +75,8 @@ class Options(Refusals):
                 (learn, "--pattern", word), (learn, "--min-frequency", (huge,)), (("pack", "--tokenizer", t, "--input", line, "--output", x), "--field", ("", "absent")),
                 (("pack", "--tokenizer", t, "--input", text, "--output", x), "--field", ("text",)), (("pack", "--tokenizer", t, "--input", text, "--output", x), "--document", word),
                 (perplexity, "--document", (*word, "paragraph")), (generate, "--kv-dtype", word), (generate, "--stop", ("",)),
+                *((command, option, ("", "absent", text, run_folder, "\x1b[32m")) for command, option in (
+                    (generate, "--adapter"), (score, "--adapter"), (perplexity, "--adapter"), (("convert", "--from", run_folder, "--to", x), "--merge-adapter"))),
                 (generate, "--regex", ("(", "a{2", "(?=a)", "[]", "\\b", "\x1b[31m", "(a|b)*a(a|b){30}")), (generate, "--choices", ("", "absent", self.folder, self.put("none.txt", b"\n\n"))),
                 (generate, "--json-schema", ("", "absent", self.folder, *(self.put(f"schema-{i}.json", content) for i, content in enumerate(
                     (b"", b"[]", b"{", b"false", b'{"not": {}}', b'{"$ref": "#"}', b'{"maxLength": 1e30}', b'{"pattern": "\\\\p{L}"}', b"[" * 5000, b" " * (2 << 20)))))),
@@ -104,8 +106,8 @@ class Options(Refusals):
 
     def test_a_server_that_cannot_be(self):
         seconds, whole = ("", "x", "0", "-1", "nan", "inf", "1e7"), ("", "x", "0", "-1", "1.5", str(2**64))
-        for option, values in (("--port", ("x", "-1", "65536", "")), ("--grpc-port", ("x", "-1", "65536", "", "on", "80.5")), ("--host", ("nowhere", "300.1.1.1")), ("--max-batch", whole), ("--max-queue", ("x", "-1", "1.5")), ("--context", (*whole, "1000")),
-                               ("--memory", (*whole, "1000")), ("--max-pass-tokens", whole), ("--max-connections", whole), ("--pooling", ("", "max")), ("--api-key-file", (self.folder / "absent",)),
+        for option, values in (("--port", ("x", "-1", "65536", "")), ("--grpc-port", ("x", "-1", "65536", "", "on", "80.5")), ("--adapter", ("", "x", "=x", "x=", "a/b=c", "x=absent", f"x={self.text}", "fastertransformer=x", "run=x")), ("--host", ("nowhere", "300.1.1.1")), ("--max-batch", whole), ("--max-queue", ("x", "-1", "1.5")), ("--context", (*whole, "1000")),
+                               ("--memory", (*whole, "1000")), ("--lookup", ("x", "-1", "65")), ("--draft-tokens", ("x", "0", "65", "4")), ("--draft", (self.folder / "absent",)), ("--max-pass-tokens", whole), ("--max-connections", whole), ("--pooling", ("", "max")), ("--api-key-file", (self.folder / "absent",)),
                                *((option, seconds) for option in ("--deadline-seconds", "--drain-seconds", "--header-seconds", "--stuck-seconds"))):
             for value in values:
                 self.refused("serve", "--checkpoint", self.folder / "run", f"{option}={value}")

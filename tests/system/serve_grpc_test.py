@@ -109,7 +109,8 @@ class Texts(GrpcTest):
 
     def test_texts_are_those_of_generate_and_of_http(self):
         sampled = [tensor("runtime_top_k", [20]), tensor("runtime_top_p", [0.9], "FP32"), tensor("temperature", [0.8], "FP32"), tensor("random_seed", [3], "UINT64")]
-        cases = [(prompt, more, raw) for prompt in PROMPTS for more in ([], sampled) for raw in (False, True)]
+        beams = [tensor("beam_width", [3])]
+        cases = [(prompt, more, raw) for prompt in PROMPTS for more in ([], sampled, beams) for raw in (False, True)]
         requests = {prompt: self.ids(prompt) for prompt in PROMPTS}
 
         def over_grpc(case):
@@ -123,7 +124,7 @@ class Texts(GrpcTest):
             told = list(pool.map(over_grpc, cases))
             expected = list(pool.map(over_http, cases))
         for (prompt, more, raw), ours, theirs in zip(cases, told, expected):
-            with self.subTest(prompt=prompt, sampled=bool(more), raw=raw):
+            with self.subTest(prompt=prompt, more=[one["name"] for one in more], raw=raw):
                 self.assertEqual((ours["model"], ours["id"]), (self.server.model, "x"))
                 for output in theirs:
                     single_or_same = single if output["datatype"] == "FP32" else int
@@ -177,7 +178,7 @@ class Texts(GrpcTest):
         good = asked(self.ids("the cat"), 4)
         wrong = [({**good, "model": "other"}, NOT_FOUND, "other"), ({"inputs": []}, INVALID, "inputs"), ({"inputs": good["inputs"][:1]}, INVALID, "request_output_len"),
                  ({**good, "outputs": ["logits"]}, INVALID, "logits"), (asked([10**6], 4), INVALID, "vocabulary"), (asked(self.ids("the cat"), 4000), INVALID, "context"),
-                 ({"inputs": [*good["inputs"], tensor("beam_width", [4])]}, INVALID, "beam_width")]
+                 ({"inputs": [*good["inputs"], tensor("beam_width", [65])]}, INVALID, "beam_width")]
         for request, code, word in wrong:
             self.assertIn(word, self.ask("ModelInfer", request, code=code))
         answers = self.ask("ModelStreamInfer", *[request for request, _, _ in wrong], good)
@@ -213,18 +214,15 @@ class Limits(GrpcTest):
                            tensor("end_id", [2**31 - 1] * rows, shape=[rows, 1])]}
 
     def test_a_full_queue_and_a_client_that_goes(self):
-        long = self.long(rows=1)
-        with self.serve("--max-batch", 1, "--max-queue", 1, "--max-pass-tokens", 16) as server:
-            for _ in range(5):  # the first may have ended before the third comes
-                calls = []
-                for number in (1, 2):
-                    calls.append(self.call("ModelStreamInfer" if number == 1 else "ModelInfer", long, server=server))
-                    server.wait_for(lambda values, n=number: values["megalith:requests_started_total"] >= n)
-                _, status = self.call("ModelInfer", long, server=server).end()
-                for call in calls:
-                    call.kill()
-                if status["code"] == EXHAUSTED:
-                    break
+        half = self.long()  # of the places that there are
+        with self.serve("--max-batch", 1, "--max-queue", 31) as server:
+            calls = []
+            for method in ("ModelStreamInfer", "ModelInfer"):
+                calls.append(self.call(method, half, server=server))
+                server.wait_for(lambda values: values["megalith:requests_started_total"] >= len(calls))
+            _, status = self.call("ModelInfer", half, server=server).end()
+            for call in calls:
+                call.kill()
             self.assertEqual(status["code"], EXHAUSTED)
             self.assertIn("full", status["message"])
             values = server.wait_for(lambda values: values["megalith:requests_running"] + values["megalith:requests_waiting"] == 0 and values["megalith:grpc_calls"] == 0)

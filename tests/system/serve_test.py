@@ -24,6 +24,7 @@ TEMPLATE = ("{% for m in messages %}{{ m.content }}.\n{% endfor %}{% if tools %}
 class ServeTest(RoadTest):
     """A small trained model as a folder with a chat template, served once for all tests of a class."""
     OPTIONS = ()
+    TEMPLATE = TEMPLATE
 
     @classmethod
     def setUpClass(cls):
@@ -31,7 +32,7 @@ class ServeTest(RoadTest):
         cls.train("run", "model.context=256", "train.sequence_length=64", "train.steps=100", "train.validate_every=0", "model.dropout=0")
         cls.model = cls.folder / "model"
         run("convert", "--from", cls.folder / "run", "--to", cls.model, "--format", "hf")
-        (cls.model / "chat_template.jinja").write_text(TEMPLATE)
+        (cls.model / "chat_template.jinja").write_text(cls.TEMPLATE)
         cls.server = cls.serve(*cls.OPTIONS)
 
     @classmethod
@@ -187,6 +188,14 @@ class Texts(ServeTest):
         self.assertEqual(grown("megalith:requests_finished_total"), 1)
         self.assertEqual(grown("vllm:generation_tokens_total"), answer["usage"]["completion_tokens"])
         self.assertEqual(grown("vllm:request_success_total"), 2)
+        for name in ("request_queue_time_seconds", "request_prefill_time_seconds", "request_decode_time_seconds", "request_inference_time_seconds"):
+            self.assertEqual(grown(f"vllm:{name}_count"), 2)
+            self.assertGreater(grown(f"vllm:{name}_sum"), 0)
+        whole, parts = grown("vllm:request_inference_time_seconds_sum"), [grown(f"vllm:request_{part}_time_seconds_sum") for part in ("prefill", "decode")]
+        self.assertAlmostEqual(whole, sum(parts), places=5)
+        self.assertLess(whole + grown("vllm:request_queue_time_seconds_sum"), 2 * grown("vllm:e2e_request_latency_seconds_sum"))
+        self.assertEqual(grown("vllm:iteration_tokens_total_count"), grown("megalith:passes_total"))
+        self.assertEqual(grown("vllm:prefix_cache_queries_total"), 2 * answer["usage"]["prompt_tokens"])
         self.assertEqual(after["megalith:kv_cache_usage"], 0)
 
     def test_the_page_is_one_file(self):

@@ -13,8 +13,8 @@ using namespace megalith;
 using namespace megalith::grpc_protocol;
 
 void infer(std::string_view message, const protocols::ServedModel& model, bool streams) {
-  std::string id;
-  protocols::Prepared made = prepare_infer_message(message, model, streams, id);
+  InferNames names;
+  protocols::Prepared made = prepare_infer_message(message, model, streams, names);
   std::vector<protocols::Written> written;
   for (const protocols::PreparedSequence& sequence : made.sequences) {
     MEGA_CHECK(!sequence.prompt.empty());
@@ -24,7 +24,7 @@ void infer(std::string_view message, const protocols::ServedModel& model, bool s
   inference::ModelStreamInferResponse piece;
   if (streams) {
     MEGA_CHECK(piece.ParseFromString(made.reply->on_token(0, {{1, -1}, {}, ""})));
-    MEGA_CHECK(piece.infer_response().id() == id);
+    MEGA_CHECK(piece.infer_response().id() == names.id);
   }
   const std::string whole = made.reply->finish(std::move(written)).text;
   inference::ModelInferResponse response;

@@ -1,0 +1,166 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "adapters/peft_config.h"
+
+#include <algorithm>
+#include <cmath>
+#include <nlohmann/json.hpp>
+
+#include "base/error.h"
+#include "base/json_fault.h"
+#include "base/json_number.h"
+#include "families/config_keys.h"
+#include "grammar_automata/code_automaton.h"
+
+namespace megalith::adapters {
+namespace {
+
+using Json = nlohmann::json;
+using Ordered = nlohmann::ordered_json;
+using models::ConfigKeys;
+
+/// Where it is from, how it was trained and begun, how others run it.
+constexpr std::string_view kHarmless =
+    " arrow_config auto_mapping base_model_name_or_path corda_config ensure_weight_tying "
+    "eva_config fan_in_fan_out inference_mode loftq_config lora_dropout lora_ga_config "
+    "megatron_core peft_version qalora_group_size revision runtime_config task_type velora_config ";
+
+/// Starts that leave the base's weights as they are.
+constexpr std::string_view kPlainStarts[] = {"gaussian", "eva", "orthogonal"};
+
+void refuse_others(const ConfigKeys& keys) {
+  const std::string method = keys.text("peft_type", "");
+  if (method != "LORA") {
+    throw UserError("{}: peft_type {} is not supported; this program reads LORA", keys.where(),
+                    ConfigKeys::shown(method));
+  }
+  const std::string bias = keys.text("bias", "none");
+  if (bias != "none") {
+    throw UserError("{}: bias {} is not supported: only none, biases that were not trained",
+                    keys.where(), ConfigKeys::shown(bias));
+  }
+  for (const char* const flag : {"use_dora", "lora_bias", "use_qalora"}) keys.only(flag, false);
+  keys.absent("modules_to_save", "modules that were trained whole");
+  keys.absent("target_parameters", "adapters of single parameters");
+  keys.absent("trainable_token_indices", "trained rows of the table of tokens");
+  keys.absent("layer_replication", "layers that are used several times");
+  keys.absent("alora_invocation_tokens", "adapters that begin at a token");
+  const Json* const start = keys.find("init_lora_weights");
+  if (start == nullptr || start->is_boolean()) return;
+  if (!start->is_string() ||
+      std::ranges::find(kPlainStarts, start->get<std::string>()) == std::end(kPlainStarts)) {
+    throw UserError(
+        "{}: init_lora_weights {} changes the base's weights; save the adapter as one of the "
+        "unchanged base (path_initial_model_for_weight_conversion)",
+        keys.where(), ConfigKeys::shown(*start));
+  }
+}
+
+std::vector<std::string> strings_of(const Json& json, const std::string& where, const char* key) {
+  const auto wrong = [&] { return UserError("{}: {} must be a list of names", where, key); };
+  if (!json.is_array()) throw wrong();
+  std::vector<std::string> names;
+  for (const Json& entry : json) {
+    if (!entry.is_string() || entry.get<std::string>().empty()) throw wrong();
+    names.push_back(entry.get<std::string>());
+  }
+  return names;
+}
+
+/// Nothing when the key is absent or names none.
+std::optional<ModuleNames> modules(const ConfigKeys& keys, const char* key,
+                                   grammars::WorkBudget& budget) {
+  const Json* const json = keys.find(key);
+  if (json == nullptr || json->empty()) return std::nullopt;
+  if (!json->is_string()) return ModuleNames::listed(strings_of(*json, keys.where(), key));
+  const std::string text = json->get<std::string>();
+  if (text.empty()) return std::nullopt;
+  if (text == "all-linear") return ModuleNames::all();
+  return ModuleNames::matching({text, keys.where() + ": " + key, budget});
+}
+
+std::vector<int64_t> layers_of(const ConfigKeys& keys) {
+  const Json* const json = keys.find("layers_to_transform");
+  if (json == nullptr) return {};
+  const Json list = json->is_array() ? *json : Json::array({*json});
+  std::vector<int64_t> layers;
+  for (const Json& entry : list) {
+    const auto number = whole_number_in(entry);
+    if (!number || *number < 0)
+      throw UserError("{}: layers_to_transform must be numbers of layers", keys.where());
+    layers.push_back(*number);
+  }
+  return layers;
+}
+
+std::vector<std::string> layer_patterns(const ConfigKeys& keys) {
+  const Json* const json = keys.find("layers_pattern");
+  if (json == nullptr || json->empty()) return {};
+  const Json list = json->is_array() ? *json : Json::array({*json});
+  std::vector<std::string> patterns = strings_of(list, keys.where(), "layers_pattern");
+  for (const std::string& pattern : patterns) {
+    const auto is_plain = [](char c) { return std::isalnum(static_cast<uint8_t>(c)) || c == '_'; };
+    if (!std::ranges::all_of(pattern, is_plain))
+      throw UserError("{}: layers_pattern {} is not a plain name", keys.where(),
+                      ConfigKeys::shown(pattern));
+  }
+  return patterns;
+}
+
+/// A key of numbers by pattern, in the file's order: the first that fits counts.
+template <typename Value, typename Read>
+std::vector<std::pair<NamePattern, Value>> by_pattern(const ConfigKeys& keys, const Ordered& whole,
+                                                      const char* key, grammars::WorkBudget& budget,
+                                                      Read read) {
+  std::vector<std::pair<NamePattern, Value>> values;
+  if (keys.find(key) == nullptr) return values;
+  const Ordered& object = whole.at(key);
+  if (!object.is_object()) throw UserError("{}: {} must be an object", keys.where(), key);
+  for (const auto& [name, value] : object.items()) {
+    values.emplace_back(NamePattern::of_end(name, keys.where() + ": " + key, budget),
+                        read(value, fmt::format("{}: {} of {}", keys.where(), key, name)));
+  }
+  return values;
+}
+
+int64_t rank_from(const std::optional<int64_t>& number, const std::string& where) {
+  if (!number || *number < 1 || *number > kMostRank)
+    throw UserError("{} must be a whole number from 1 to {}", where, kMostRank);
+  return *number;
+}
+
+double alpha_from(const Ordered& value, const std::string& where) {
+  const double alpha = value.is_number() ? value.get<double>() : NAN;
+  if (!std::isfinite(alpha)) throw UserError("{} must be a number", where);
+  return alpha;
+}
+
+}  // namespace
+
+Lora parse_peft_config(std::string_view text, const std::string& where) {
+  if (const auto fault = json_fault(text)) throw UserError("{}: {}", where, *fault);
+  const Json json = Json::parse(text);
+  if (!json.is_object()) throw UserError("{}: must be a JSON object", where);
+  const Ordered ordered = Ordered::parse(text);
+  const ConfigKeys keys(json, where);
+  refuse_others(keys);
+  grammars::WorkBudget budget;
+  Lora lora;
+  lora.rank = rank_from(keys.integer({"r"}, lora.rank), where + ": r");
+  lora.alpha = keys.number("lora_alpha", lora.alpha);
+  lora.rank_stabilised = keys.boolean("use_rslora", false);
+  const auto targets = modules(keys, "target_modules", budget);
+  if (!targets) throw UserError("{}: target_modules names no modules", where);
+  lora.targets = *targets;
+  lora.excluded = modules(keys, "exclude_modules", budget);
+  lora.layers = layers_of(keys);
+  lora.layer_patterns = layer_patterns(keys);
+  lora.ranks = by_pattern<int64_t>(keys, ordered, "rank_pattern", budget,
+                                   [](const Ordered& value, const std::string& what) {
+                                     return rank_from(whole_number_in(value), what);
+                                   });
+  lora.alphas = by_pattern<double>(keys, ordered, "alpha_pattern", budget, alpha_from);
+  keys.no_others(kHarmless);
+  return lora;
+}
+
+}  // namespace megalith::adapters

@@ -1,0 +1,124 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "adapters/peft_config.h"
+
+#include <gmock/gmock.h>
+
+#include <nlohmann/json.hpp>
+
+#include "base/error.h"
+
+namespace megalith::adapters {
+namespace {
+
+using ::testing::HasSubstr;
+using Json = nlohmann::json;
+
+/// As peft 0.21 writes it.
+Json usual() {
+  return Json::parse(R"({
+    "alora_invocation_tokens": null, "alpha_pattern": {}, "arrow_config": null,
+    "auto_mapping": null, "base_model_name_or_path": "base", "bias": "none",
+    "corda_config": null, "ensure_weight_tying": false, "eva_config": null,
+    "exclude_modules": null, "fan_in_fan_out": false, "inference_mode": true,
+    "init_lora_weights": true, "kasa_config": null, "layer_replication": null,
+    "layers_pattern": null, "layers_to_transform": null, "loftq_config": {}, "lora_alpha": 16,
+    "lora_bias": false, "lora_dropout": 0.1, "megatron_config": null,
+    "megatron_core": "megatron.core", "modules_to_save": null, "peft_type": "LORA",
+    "peft_version": "0.21.2", "qalora_group_size": 16, "r": 4, "rank_pattern": {},
+    "revision": null, "target_modules": ["v_proj", "q_proj"], "target_parameters": null,
+    "task_type": "CAUSAL_LM", "trainable_token_indices": null, "use_bdlora": null,
+    "use_dora": false, "use_qalora": false, "use_rslora": false})");
+}
+
+Lora parsed(const Json& change) {
+  Json json = usual();
+  json.update(change);
+  return parse_peft_config(json.dump(), "adapter_config.json");
+}
+
+TEST(PeftConfig, ReadsWhatPeftWrites) {
+  const Lora lora = parsed(Json::object());
+  EXPECT_EQ(lora.rank, 4);
+  EXPECT_EQ(lora.alpha, 16);
+  EXPECT_FALSE(lora.rank_stabilised);
+  EXPECT_EQ(lora.scale_of("model.layers.0.self_attn.q_proj"), 4);
+  EXPECT_TRUE(lora.adapts("model.layers.0.self_attn.q_proj"));
+  EXPECT_FALSE(lora.adapts("model.layers.0.self_attn.k_proj"));
+}
+
+TEST(PeftConfig, ReadsEveryKeyThatCounts) {
+  const Lora lora = parsed({{"use_rslora", true},
+                            {"lora_alpha", 3.5},
+                            {"target_modules", "all-linear"},
+                            {"exclude_modules", ".*k_proj"},
+                            {"layers_to_transform", 1},
+                            {"layers_pattern", "layers"},
+                            {"rank_pattern", {{"q_proj", 9}}},
+                            {"alpha_pattern", {{"v_proj", 7}}}});
+  EXPECT_TRUE(lora.rank_stabilised);
+  EXPECT_EQ(lora.layers, (std::vector<int64_t>{1}));
+  EXPECT_EQ(lora.layer_patterns, (std::vector<std::string>{"layers"}));
+  EXPECT_EQ(lora.rank_of("a.q_proj"), 9);
+  EXPECT_EQ(lora.scale_of("a.v_proj"), 7 / 2.0);
+  EXPECT_EQ(lora.scale_of("a.o_proj"), 3.5 / 2.0);
+  EXPECT_TRUE(lora.adapts("a.o_proj"));
+  EXPECT_FALSE(lora.adapts("a.k_proj"));
+}
+
+// The order of the file, not of the alphabet.
+TEST(PeftConfig, TheFirstPatternOfTheFileCounts) {
+  std::string text = usual().dump();
+  const std::string empty = "\"rank_pattern\":{}";
+  text.replace(text.find(empty), empty.size(), R"("rank_pattern":{"q.*":3,"[pq]_proj":5})");
+  EXPECT_EQ(parse_peft_config(text, "test").rank_of("a.q_proj"), 3);
+}
+
+TEST(PeftConfig, RefusesByName) {
+  const std::pair<Json, const char*> cases[] = {
+      {{{"peft_type", "IA3"}}, "peft_type \"IA3\" is not supported"},
+      {{{"bias", "all"}}, "bias \"all\" is not supported"},
+      {{{"use_dora", true}}, "use_dora true is not supported"},
+      {{{"lora_bias", true}}, "lora_bias true is not supported"},
+      {{{"use_qalora", true}}, "use_qalora true is not supported"},
+      {{{"modules_to_save", {"lm_head"}}}, "modules_to_save"},
+      {{{"target_parameters", {"experts"}}}, "target_parameters"},
+      {{{"trainable_token_indices", {1}}}, "trainable_token_indices"},
+      {{{"layer_replication", {{0, 1}}}}, "layer_replication"},
+      {{{"alora_invocation_tokens", {1}}}, "alora_invocation_tokens"},
+      {{{"init_lora_weights", "pissa"}}, "init_lora_weights \"pissa\" changes the base"},
+      {{{"use_bdlora", {{"nblocks", 2}}}}, "use_bdlora\" is not known here"},
+      {{{"something_new", true}}, "something_new\" is not known here"},
+      {{{"r", 0}}, "r must be a whole number from 1"},
+      {{{"r", 1 << 20}}, "r must be a whole number from 1"},
+      {{{"lora_alpha", "8"}}, "lora_alpha is \"8\", must be a number"},
+      {{{"target_modules", nullptr}}, "target_modules names no modules"},
+      {{{"target_modules", Json::array()}}, "target_modules names no modules"},
+      {{{"target_modules", {1}}}, "target_modules must be a list of names"},
+      {{{"target_modules", "(?=q)q_proj"}}, "target_modules \"(?=q)q_proj\""},
+      {{{"rank_pattern", {{"q_proj", 0}}}}, "rank_pattern of q_proj must be a whole number"},
+      {{{"alpha_pattern", {{"q_proj", "x"}}}}, "alpha_pattern of q_proj must be a number"},
+      {{{"layers_to_transform", {-1}}}, "layers_to_transform must be numbers"},
+      {{{"layers_pattern", "lay(ers"}}, "layers_pattern \"lay(ers\" is not a plain name"}};
+  for (const auto& [change, words] : cases) {
+    try {
+      parsed(change);
+      ADD_FAILURE() << words;
+    } catch (const UserError& error) {
+      EXPECT_THAT(error.what(), HasSubstr("adapter_config.json")) << words;
+      EXPECT_THAT(error.what(), HasSubstr(words));
+    }
+  }
+  for (const char* text : {"", "[]", "{", "{\"r\": 1, \"r\": 2}"})
+    EXPECT_THROW(parse_peft_config(text, "test"), UserError) << text;
+}
+
+// Expressions of exponential size are refused within a budget, never searched with steps back.
+TEST(PeftConfig, HostileExpressionsAreBounded) {
+  EXPECT_THROW(parsed({{"target_modules", "(a|b)*a(a|b){25}"}}), UserError);
+  const Lora lora = parsed({{"target_modules", "(a*)*b"}});
+  EXPECT_FALSE(lora.adapts(std::string(100'000, 'a')));
+  EXPECT_TRUE(lora.adapts(std::string(100'000, 'a') + "b"));
+}
+
+}  // namespace
+}  // namespace megalith::adapters

@@ -1,0 +1,94 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "layers/adapter.h"
+
+#include <algorithm>
+#include <span>
+#include <vector>
+
+#include "kernels/matmul/low_rank.h"
+#include "parallel/regions.h"
+
+namespace megalith::layers {
+namespace {
+
+/// Rows with an adapter of a weight; `first`: where their part of h begins.
+struct AdaptedRun {
+  int64_t begin, count, first;
+  const Adapter::Factors* factors;
+};
+
+std::vector<AdaptedRun> adapted_runs(const Context& context, const Batch& batch,
+                                     std::string_view weight) {
+  std::vector<AdaptedRun> runs;
+  int64_t first = 0;
+  const auto add = [&](const Adapter* adapter, int64_t begin, int64_t count) {
+    const Adapter::Factors* const factors = adapter != nullptr ? adapter->find(weight) : nullptr;
+    if (factors == nullptr || count == 0) return;
+    runs.push_back({begin, count, first, factors});
+    first += count * factors->a_IR.view.size(1);
+  };
+  if (batch.adapters.empty()) add(context.adapter, 0, batch.num_tokens);
+  for (const AdapterRun& run : batch.adapters) add(run.adapter, run.begin, run.count);
+  return runs;
+}
+
+/// Calls body with as many of the runs as a call of a kernel takes, of each one factor.
+template <typename Body>
+void in_calls(std::span<const AdaptedRun> runs, device::Tensor Adapter::Factors::*factor,
+              const Body& body) {
+  while (!runs.empty()) {
+    kernels::LowRankRuns call;
+    call.count = std::min(runs.size(), kernels::kMostLowRankRuns);
+    for (size_t i = 0; i < call.count; ++i) {
+      const AdaptedRun& run = runs[i];
+      call.run[i] = {run.begin, run.count, run.first, (run.factors->*factor).view};
+    }
+    body(call);
+    runs = runs.subspan(call.count);
+  }
+}
+
+}  // namespace
+
+Adapter::Adapter(const parameters::ParameterSet& set, device::Device& device,
+                 const AdapterRanks& ranks) {
+  device::Arena& arena = device.arena(device::MemoryClass::weights);
+  for (const parameters::Parameter& parameter : set.all()) {
+    const auto rank = ranks.find(parameter.name());
+    if (rank == ranks.end() || factors_.contains(parameter.name())) continue;
+    const Shape local = parameter.local_shape();
+    MEGA_CHECK_EQ(local.num_dims(), 2);
+    factors_.emplace(parameter.name(),
+                     Factors{arena.tensor(DType::f32, Shape{local[1], rank->second}),
+                             arena.tensor(DType::f32, Shape{rank->second, local[0]})});
+  }
+}
+
+const Adapter::Factors* Adapter::find(std::string_view weight) const {
+  const auto found = factors_.find(weight);
+  return found == factors_.end() ? nullptr : &found->second;
+}
+
+bool is_adapted(const Context& context, const Batch& batch, const parameters::Parameter& weight) {
+  if (context.adapter == nullptr && batch.adapters.empty()) return false;
+  return !adapted_runs(context, batch, weight.name()).empty();
+}
+
+void add_adapters(Context& context, const Batch& batch, const parameters::Parameter& weight,
+                  const AdaptedProduct& product) {
+  const std::vector<AdaptedRun> runs = adapted_runs(context, batch, weight.name());
+  if (runs.empty()) return;
+  MEGA_CHECK(!context.sequence, "adapters of parts of the tokens");
+  const AdaptedRun& last = runs.back();
+  const device::Tensor h = context.workspace(
+      DType::f32, Shape{last.first + last.count * last.factors->a_IR.view.size(1)});
+  in_calls(runs, &Adapter::Factors::a_IR, [&](const kernels::LowRankRuns& call) {
+    kernels::low_rank_project(context.exec, {product.x_TI, h, call, product.k_shards});
+  });
+  if (product.sums) parallel::reduce_forward(context.exec, context.tensor, h, weight.name());
+  in_calls(runs, &Adapter::Factors::b_RO, [&](const kernels::LowRankRuns& call) {
+    kernels::low_rank_add(context.exec, {h, product.y_TO, call});
+  });
+}
+
+}  // namespace megalith::layers

@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: Apache-2.0
+// What adapters add to products (Hu et al. 2022): for each row of a batch, of the adapter that the
+// row has, if any,
+//   y = round(y + (x a) b)          a [I, R], b [R, O]: f32, the scale is in b
+// after the product and its bias, before an activation. Both sums are f32 chains in increasing
+// index (kernels/matmul/low_rank.h), that over I cut into canonical shards where the product's is.
+// A row's result depends on nothing but the row and its adapter: not on the other rows, what else
+// is loaded, or the layout. Rows without an adapter keep the bits of the product.
+//
+// Cut over tensor ranks as the weight is: of a column product each rank has b's columns of its own
+// and all of a, of a row product a's rows and all of b; the sums of T x R numbers travel then.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <string>
+
+#include "layers/context.h"
+#include "parameters/parameter_set.h"
+
+namespace megalith::layers {
+
+/// By weight of a product ("layers.0.attention.qkv.weight"): R of the adapter.
+using AdapterRanks = std::map<std::string, int64_t, std::less<>>;
+
+/// An adapter as one rank has it.
+class Adapter {
+ public:
+  struct Factors {
+    device::Tensor a_IR, b_RO;  // this rank's part
+  };
+  /// Room for the products among `set`'s parameters; those of other ranks are passed over. To be
+  /// filled. Memory: class weights.
+  Adapter(const parameters::ParameterSet& set, device::Device& device, const AdapterRanks& ranks);
+
+  std::map<std::string, Factors, std::less<>>& factors() { return factors_; }
+  /// Null where it adds nothing.
+  const Factors* find(std::string_view weight) const;
+
+ private:
+  std::map<std::string, Factors, std::less<>> factors_;
+};
+
+/// Whether rows of the batch have an adapter of this weight.
+bool is_adapted(const Context& context, const Batch& batch, const parameters::Parameter& weight);
+
+/// Adds to y_TO what the rows' adapters of `weight` do. x_TI: what the product read, in `k_shards`
+/// canonical shards on this rank; `sums`: other tensor ranks have the other shards (collective).
+struct AdaptedProduct {
+  ConstView x_TI;
+  View y_TO;
+  int k_shards = 1;
+  bool sums = false;
+};
+void add_adapters(Context& context, const Batch& batch, const parameters::Parameter& weight,
+                  const AdaptedProduct& product);
+
+}  // namespace megalith::layers

@@ -1,0 +1,315 @@
+// SPDX-License-Identifier: Apache-2.0
+// Adapters against the folders of all families: what their factors add to our weights is what they
+// add to the folder's own tensors. And what is wrong with a folder is named.
+#include "store/adapter_source.h"
+
+#include <gmock/gmock.h>
+
+#include "base/error.h"
+#include "checkpoint/checkpoint_fixture.h"
+#include "checkpoint/safetensors_writer.h"
+#include "families/hugging_face.h"
+#include "store/convert_fixture.h"
+
+namespace megalith::store {
+namespace {
+
+namespace fs = std::filesystem;
+using checkpoint::fault_of;
+using ::testing::HasSubstr;
+using Json = nlohmann::json;
+
+constexpr double kScale = 2;  // 8 / 4
+
+struct Values {
+  Shape shape;
+  std::vector<float> values;
+};
+using Tensors = std::map<std::string, Values>;
+
+Values random_values(const Shape& shape, unsigned seed) {
+  std::mt19937 random(seed);
+  Values made{shape, std::vector<float>(static_cast<size_t>(shape.num_elements()))};
+  for (float& value : made.values) value = static_cast<float>(random()) * 0x1p-32F - 0.5F;
+  return made;
+}
+
+/// A tensor of the folder that is a product of a layer, its matrix as it lies in the file.
+struct Module {
+  std::string name;
+  Shape shape;
+  bool transposed = false;
+  int64_t outputs() const { return shape[transposed ? 1 : 0]; }
+  int64_t inputs() const { return shape[transposed ? 0 : 1]; }
+};
+
+class AdapterFolders : public ConvertFolders {
+ protected:
+  void save(const fs::path& path, const Tensors& tensors) const {
+    std::vector<checkpoint::TensorContent> list;
+    for (const auto& [name, tensor] : tensors)
+      list.push_back({name, DType::f32, tensor.shape,
+                      [values = tensor.values](checkpoint::TensorContent::Sink sink) {
+                        sink(std::as_bytes(std::span(values)));
+                      }});
+    checkpoint::write_safetensors(path, list);
+  }
+  /// A folder with these tensors of the model.
+  fs::path write_model(const std::string& name, const models::ModelSpec& spec,
+                       const Tensors& tensors) const {
+    const fs::path path = folder_ / name;
+    fs::create_directories(path);
+    save(path / "model.safetensors", tensors);
+    put(path / "config.json",
+        models::hugging_face_config(spec, DType::f32, {}, std::nullopt, std::nullopt));
+    return path;
+  }
+  static Json config(const Json& change = Json::object()) {
+    Json json = {
+        {"peft_type", "LORA"}, {"r", 4}, {"lora_alpha", 8}, {"target_modules", "all-linear"}};
+    json.update(change);
+    return json;
+  }
+  fs::path write_adapter(const std::string& name, const Tensors& tensors,
+                         const Json& json = config()) const {
+    const fs::path path = folder_ / name;
+    fs::create_directories(path);
+    save(path / "adapter_model.safetensors", tensors);
+    put(path / "adapter_config.json", json.dump());
+    return path;
+  }
+};
+
+Tensors base_tensors(const models::ModelSpec& spec) {
+  Tensors tensors;
+  const models::ForeignTable& table = models::family_named(spec.family, "test").tensors;
+  for (const models::TensorMap& map : models::tensor_maps(spec, table)) {
+    for (const models::RowMove& move : map.moves) {
+      const auto seed = static_cast<unsigned>(tensors.size());
+      tensors.emplace(move.name, random_values(move.shape, seed));
+    }
+  }
+  return tensors;
+}
+
+std::vector<Module> modules_of(const models::ModelSpec& spec) {
+  std::map<std::string, Module> modules;
+  const models::ForeignTable& table = models::family_named(spec.family, "test").tensors;
+  for (const models::TensorMap& map : models::tensor_maps(spec, table)) {
+    const bool is_product = map.name.find("attention.") != std::string::npos ||
+                            map.name.find("cross.") != std::string::npos ||
+                            map.name.find("mlp.") != std::string::npos;
+    if (map.shape.num_dims() != 2 || !is_product || map.name.starts_with("head.")) continue;
+    for (const models::RowMove& move : map.moves) {
+      const std::string name = move.name.substr(0, move.name.size() - 7);
+      modules[name] = {name, move.shape, move.transposed};
+    }
+  }
+  std::vector<Module> all;
+  for (const auto& [name, module] : modules) all.push_back(module);
+  return all;
+}
+
+std::string tensor_of(const Module& module, const char* factor) {
+  return "base_model.model." + module.name + "." + factor + ".weight";
+}
+
+/// Of every product; ranks of 4.
+Tensors adapter_tensors(const models::ModelSpec& spec) {
+  Tensors tensors;
+  for (const Module& module : modules_of(spec)) {
+    const auto seed = static_cast<unsigned>(1000 + tensors.size());
+    tensors.emplace(tensor_of(module, "lora_A"), random_values(Shape{4, module.inputs()}, seed));
+    tensors.emplace(tensor_of(module, "lora_B"),
+                    random_values(Shape{module.outputs(), 4}, seed + 1));
+  }
+  return tensors;
+}
+
+/// What peft's merge_and_unload() does to the folder's tensors, in double precision.
+Tensors merged(const models::ModelSpec& spec, Tensors base, const Tensors& adapter) {
+  for (const Module& module : modules_of(spec)) {
+    Values& w = base.at(module.name + ".weight");
+    const Values& a = adapter.at(tensor_of(module, "lora_A"));
+    const Values& b = adapter.at(tensor_of(module, "lora_B"));
+    for (int64_t o = 0; o < module.outputs(); ++o) {
+      for (int64_t i = 0; i < module.inputs(); ++i) {
+        double sum = 0;
+        for (int64_t r = 0; r < 4; ++r)
+          sum += static_cast<double>(b.values[static_cast<size_t>(o * 4 + r)]) *
+                 a.values[static_cast<size_t>(r * module.inputs() + i)];
+        float& at = w.values[static_cast<size_t>(module.transposed ? i * module.outputs() + o
+                                                                   : o * module.inputs() + i)];
+        at = static_cast<float>(at + kScale * sum);
+      }
+    }
+  }
+  return base;
+}
+
+std::vector<float> floats(const std::vector<std::byte>& bytes) {
+  std::vector<float> values(bytes.size() / sizeof(float));
+  std::memcpy(values.data(), bytes.data(), bytes.size());
+  return values;
+}
+
+/// With grouped keys where the family's config.json can say so.
+models::ModelSpec small(const models::Family& family) {
+  models::Sizes sizes{
+      .layers = 2, .hidden = 32, .heads = 4, .kv_heads = 2, .ffn = 48, .context = 24, .vocab = 131};
+  try {
+    const models::ModelSpec grouped = family.make(sizes, "test");
+    models::check_expressible(grouped);
+    return grouped;
+  } catch (const UserError&) {
+    sizes.kv_heads = 0;
+    return family.make(sizes, "test");
+  }
+}
+
+TEST_F(AdapterFolders, EveryFamilysModulesAreFoundAmongOurProducts) {
+  int families = 0;
+  for (const models::Family* const family : models::families()) {
+    const models::ModelSpec spec = small(*family);
+    const std::string name(family->name);
+    const Tensors base = base_tensors(spec), adapter = adapter_tensors(spec);
+    const ModelSource model = ModelSource::open(write_model(name, spec, base));
+    const ModelSource after =
+        ModelSource::open(write_model(name + "-merged", spec, merged(spec, base, adapter)));
+    const AdapterSource source =
+        AdapterSource::open(write_adapter(name + "-adapter", adapter), model);
+    EXPECT_EQ(source.parameters(), [&] {
+      int64_t elements = 0;
+      for (const auto& [tensor, values] : adapter) elements += values.shape.num_elements();
+      return elements;
+    }()) << name;
+    for (const StoredTensor& tensor : model.weights().tensors()) {
+      const std::vector<float> w = floats(model.weights().read(tensor)),
+                               expected =
+                                   floats(after.weights().read(*after.weights().find(tensor.name)));
+      if (!source.ranks().contains(tensor.name)) {
+        EXPECT_EQ(w, expected) << name << " " << tensor.name;
+        continue;
+      }
+      const auto [rank, a_bytes, b_bytes] = source.factors(tensor.name, Shard::whole(tensor.shape));
+      const std::vector<float> a = floats(a_bytes), b = floats(b_bytes);
+      const int64_t outputs = tensor.shape[0], inputs = tensor.shape[1];
+      double worst = 0;
+      for (int64_t o = 0; o < outputs; ++o) {
+        for (int64_t i = 0; i < inputs; ++i) {
+          double sum = w[static_cast<size_t>(o * inputs + i)];
+          for (int64_t r = 0; r < rank; ++r)
+            sum += static_cast<double>(a[static_cast<size_t>(i * rank + r)]) *
+                   b[static_cast<size_t>(r * outputs + o)];
+          worst = std::max(worst, std::abs(sum - expected[static_cast<size_t>(o * inputs + i)]));
+        }
+      }
+      // One rounding of a number of at most 4; the scale is a power of two.
+      EXPECT_LE(worst, 2 * 0x1p-24) << name << " " << tensor.name;
+    }
+    ++families;
+  }
+  EXPECT_GE(families, 19);
+}
+
+// The parts that ranks have are those of the whole.
+TEST_F(AdapterFolders, PartsAreCutAsTheWeightIs) {
+  const models::ModelSpec spec = small(models::kLlama);
+  const ModelSource model = ModelSource::open(write_model("base", spec, base_tensors(spec)));
+  const AdapterSource source =
+      AdapterSource::open(write_adapter("adapter", adapter_tensors(spec)), model);
+  const std::string column = "layers.0.attention.qkv.weight", row = "layers.0.mlp.down.weight";
+  const Shape wide = model.weights().find(column)->shape, deep = model.weights().find(row)->shape;
+  const auto whole = source.factors(column, Shard::whole(wide));
+  const Shard two{0, 2, 3, 11, 2};
+  const auto part = source.factors(column, two);
+  EXPECT_EQ(part.a_IR, whole.a_IR);
+  const std::vector<float> all = floats(whole.b_RO), mine = floats(part.b_RO);
+  ASSERT_EQ(std::ssize(mine), whole.rank * 5);
+  for (int64_t r = 0; r < whole.rank; ++r)
+    for (int64_t i = 0; i < 5; ++i)
+      EXPECT_EQ(mine[static_cast<size_t>(r * 5 + i)],
+                all[static_cast<size_t>(r * wide[0] + (i < 3 ? 2 + i : 8 + i))]);
+  const auto down = source.factors(row, Shard::whole(deep)),
+             half = source.factors(row, Shard::part(deep, 1, 1, 2));
+  EXPECT_EQ(half.b_RO, down.b_RO);
+  EXPECT_EQ(half.a_IR,
+            std::vector<std::byte>(down.a_IR.end() - std::ssize(half.a_IR), down.a_IR.end()));
+}
+
+TEST_F(AdapterFolders, FaultsAreNamed) {
+  const models::ModelSpec spec = small(models::kLlama);
+  const ModelSource model = ModelSource::open(write_model("base", spec, base_tensors(spec)));
+  const Tensors good = adapter_tensors(spec);
+  const std::string q = "model.layers.0.self_attn.q_proj";
+  const std::string first = "base_model.model." + q + ".lora_A.weight",
+                    second = "base_model.model." + q + ".lora_B.weight";
+  int number = 0;
+  const auto integrity = [&](const Tensors& tensors, const Json& json, const std::string& words) {
+    const fs::path path = write_adapter(fmt::format("a{}", number++), tensors, json);
+    EXPECT_THAT(fault_of<IntegrityError>([&] { AdapterSource::open(path, model); }),
+                HasSubstr(words));
+  };
+  const auto with = [&](const std::string& name, std::optional<Shape> shape) {
+    Tensors tensors = good;
+    tensors.erase(name);
+    if (shape) tensors.emplace(name, random_values(*shape, 1));
+    return tensors;
+  };
+  integrity(with(first, {}), config(), "tensor " + first + " is missing");
+  integrity(with(second, {}), config(), "tensor " + second + " is missing");
+  integrity(with(first, Shape{4, 3}), config(), "tensor " + first + " is [4, 3]");
+  integrity(with(first, Shape{5, good.at(first).shape[1]}), config(), "make it [4, ");
+  integrity(with("base_model.model.model.layers.9.self_attn.q_proj.lora_A.weight", Shape{4, 4}),
+            config(), "has no product model.layers.9.self_attn.q_proj");
+  integrity(with("base_model.model.lm_head.lora_A.weight", Shape{4, 4}), config(),
+            "has no product lm_head");
+  integrity(with("base_model.model." + q + ".lora_magnitude_vector", Shape{4}), config(),
+            "lora_magnitude_vector is no factor of a product");
+  integrity(good, config({{"target_modules", {"q_proj"}}}), "which is not among target_modules");
+  integrity(good, config({{"r", 8}}), "make it [8, ");
+  integrity(good, config({{"rank_pattern", {{"k_proj", 2}}}}), "k_proj.lora_A.weight is [4, ");
+
+  const auto user = [&](const fs::path& path, const std::string& words) {
+    EXPECT_THAT(fault_of<UserError>([&] { AdapterSource::open(path, model); }), HasSubstr(words));
+  };
+  user(folder_ / "nothing", "is no folder");
+  fs::create_directories(folder_ / "empty");
+  user(folder_ / "empty", "has no adapter_config.json");
+  put(folder_ / "empty" / "adapter_config.json", config().dump());
+  EXPECT_THAT(fault_of<IntegrityError>([&] { AdapterSource::open(folder_ / "empty", model); }),
+              HasSubstr("adapter_model.safetensors: is missing"));
+  put(folder_ / "empty" / "adapter_model.bin", "x");
+  user(folder_ / "empty", "a pickle, which may run code, is not read");
+  user(write_adapter("bad", good, config({{"use_dora", true}})), "use_dora");
+  user(write_adapter("none", {}, config({{"target_modules", {"nothing"}}})),
+       "target_modules names no product");
+  fs::create_symlink("/etc/passwd", folder_ / "link");
+  fs::create_directories(folder_ / "out");
+  fs::create_symlink("/etc/passwd", folder_ / "out" / "adapter_config.json");
+  EXPECT_THAT(fault_of<IntegrityError>([&] { AdapterSource::open(folder_ / "out", model); }),
+              HasSubstr("adapter_config.json"));
+}
+
+// Modules of a model that was adapted without its head have no prefix.
+TEST_F(AdapterFolders, TheFamilysPrefixMayBeLeftOut) {
+  const models::ModelSpec spec = small(models::kGpt2);
+  const ModelSource model = ModelSource::open(write_model("base", spec, base_tensors(spec)));
+  Tensors bare;
+  for (auto [name, values] : adapter_tensors(spec)) {
+    const std::string prefix = "base_model.model.transformer.";
+    ASSERT_TRUE(name.starts_with(prefix)) << name;
+    bare.emplace("base_model.model." + name.substr(prefix.size()), values);
+  }
+  const AdapterSource whole =
+      AdapterSource::open(write_adapter("whole", adapter_tensors(spec)), model);
+  const AdapterSource source = AdapterSource::open(write_adapter("bare", bare), model);
+  EXPECT_EQ(source.ranks(), whole.ranks());
+  EXPECT_NE(source.fingerprint(), whole.fingerprint());
+  const std::string weight = "layers.1.mlp.up.weight";
+  const Shard all = Shard::whole(model.weights().find(weight)->shape);
+  EXPECT_EQ(source.factors(weight, all).b_RO, whole.factors(weight, all).b_RO);
+}
+
+}  // namespace
+}  // namespace megalith::store

@@ -1,0 +1,19 @@
+// SPDX-License-Identifier: Apache-2.0
+// Low-rank adapters of random numbers, the same under every layout.
+#pragma once
+
+#include "layers/adapter.h"
+#include "spec/model_spec.h"
+
+namespace megalith::testing {
+
+/// Every product of the model's layers, the ranks 3, 4 and 5 in turn.
+layers::AdapterRanks toy_adapter_ranks(const models::ModelSpec& spec);
+
+/// With those of `set`'s products that are here. The values are a function of (seed, weight,
+/// logical element), so large that every logit moves.
+std::unique_ptr<layers::Adapter> toy_adapter(const models::ModelSpec& spec,
+                                             const parameters::ParameterSet& set,
+                                             device::Device& device, uint64_t seed);
+
+}  // namespace megalith::testing

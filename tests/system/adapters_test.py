@@ -1,0 +1,156 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""LoRA adapters of a folder, read with, merged and served: python3 adapters_test.py PROGRAM"""
+import array
+import concurrent.futures
+import json
+import random
+import struct
+import unittest
+
+from program import RoadTest, run, run_json
+from server import Server
+
+HIDDEN, LAYERS, RANK = 32, 2, 3
+MODULES = {"attn.c_attn": (HIDDEN, 3 * HIDDEN), "attn.c_proj": (HIDDEN, HIDDEN), "mlp.c_fc": (HIDDEN, 4 * HIDDEN)}
+PROMPTS = ("the cat", "the dog sees", "the man finds the", "bird " * 20)
+
+
+def write_safetensors(path, tensors):
+    """`tensors`: name: (shape, floats)"""
+    header, data = {}, b""
+    for name, (shape, values) in tensors.items():
+        content = array.array("f", values).tobytes()
+        header[name] = {"dtype": "F32", "shape": shape, "data_offsets": [len(data), len(data) + len(content)]}
+        data += content
+    text = json.dumps(header).encode()
+    path.write_bytes(struct.pack("<Q", len(text)) + text + data)
+
+
+def write_adapter(folder, seed, **changes):
+    draw = random.Random(seed)
+    folder.mkdir(exist_ok=True)
+    tensors = {}
+    for layer in range(LAYERS):
+        for module, (inputs, outputs) in MODULES.items():
+            name = f"base_model.model.transformer.h.{layer}.{module}."
+            tensors[name + "lora_A.weight"] = [RANK, inputs], [draw.gauss(0, 0.4) for _ in range(RANK * inputs)]
+            tensors[name + "lora_B.weight"] = [outputs, RANK], [draw.gauss(0, 0.4) for _ in range(outputs * RANK)]
+    write_safetensors(folder / "adapter_model.safetensors", tensors)
+    (folder / "adapter_config.json").write_text(json.dumps({"peft_type": "LORA", "r": RANK, "lora_alpha": 2 * RANK, "fan_in_fan_out": True,
+                                                            "target_modules": ["c_attn", "attn.c_proj", "c_fc"], **changes}))
+    return folder
+
+
+class Adapters(RoadTest):
+    @classmethod
+    def setUpClass(cls):
+        super().setUpClass()
+        cls.train("run", "model.context=256", "train.sequence_length=64", "train.steps=60", "train.validate_every=0", "model.dropout=0")
+        cls.model = cls.folder / "model"
+        run("convert", "--from", cls.folder / "run", "--to", cls.model, "--format", "hf")
+        cls.one, cls.two = (write_adapter(cls.folder / f"adapter-{seed}", seed) for seed in (1, 2))
+        cls.lines = cls.folder / "lines.jsonl"
+        cls.lines.write_text('{"text": "the cat sees the dog"}\n{"text": "the fish eats"}\n')
+
+    def generated(self, prompt, *options):
+        return run_json("generate", "--checkpoint", self.model, "--prompt", prompt, "--threads", 1, "--max-new-tokens", 20, "--temperature", 0, *options)
+
+    def scored(self, checkpoint, *options):
+        return run("evaluate", "score", "--checkpoint", checkpoint, "--input", self.lines, "--threads", 1, "--json", *options)
+
+    def test_a_run_and_its_folder_take_one_under_every_layout(self):
+        with_one = self.scored(self.model, "--adapter", self.one)
+        self.assertNotEqual(with_one, self.scored(self.model))
+        self.assertNotEqual(with_one, self.scored(self.model, "--adapter", self.two))
+        self.assertEqual(with_one, self.scored(self.folder / "run", "--adapter", self.one))
+        for layout in ("parallel.tensor=2", "parallel.pipeline=2"):
+            self.assertEqual(with_one, self.scored(self.model, "--adapter", self.one, "--ranks", 2, "--set", layout), layout)
+        quantized = self.scored(self.model, "--quantize", "q8_0")
+        self.assertNotEqual(quantized, self.scored(self.model, "--quantize", "q8_0", "--adapter", self.one))
+        text = self.folder / "held-out.txt"
+        text.write_text("the cat sees the dog.\nthe bird likes the man.\n")
+        perplexities = {run_json("evaluate", "perplexity", "--checkpoint", self.model, "--input", text, "--threads", 1, *options)["nll"]
+                        for options in ((), ("--adapter", self.one), ("--adapter", self.two))}
+        self.assertEqual(len(perplexities), 3)
+
+    def test_merged_weights_predict_the_same(self):
+        merged = self.folder / "merged"
+        answer = run_json("convert", "--from", self.model, "--to", merged, "--merge-adapter", self.one)
+        self.assertLess(answer["merge_difference"], 1e-3)
+        for ours, theirs in zip(self.scored(merged).splitlines(), self.scored(self.model, "--adapter", self.one).splitlines()):
+            for a, b in zip(json.loads(ours)["logprobs"], json.loads(theirs)["logprobs"]):
+                self.assertAlmostEqual(a, b, delta=1e-3)
+        narrow = run_json("convert", "--from", self.model, "--to", self.folder / "merged.gguf", "--format", "gguf", "--dtype", "bf16", "--merge-adapter", self.one)
+        self.assertGreater(narrow["merge_difference"], answer["merge_difference"])
+        self.assertTrue((self.folder / "merged.gguf").exists())
+
+    def test_what_is_wrong_is_named(self):
+        def refused(adapter, code, words):
+            for command in (("generate", "--checkpoint", self.model, "--prompt", "the", "--adapter", adapter),
+                            ("convert", "--from", self.model, "--to", self.folder / "never", "--merge-adapter", adapter),
+                            ("serve", "--checkpoint", self.model, "--port", 0, "--adapter", f"x={adapter}")):
+                message = run(*command, code=code)
+                self.assertIn(words, message)
+                self.assertEqual(message.count("\n"), 1, message)
+            self.assertFalse((self.folder / "never").exists())
+
+        refused(self.folder / "nothing", 2, "is no folder")
+        refused(write_adapter(self.folder / "dora", 1, use_dora=True), 2, "use_dora")
+        refused(write_adapter(self.folder / "rank", 1, r=4), 3, "transformer.h.0.attn.c_attn.lora_A.weight is [3, 32]")
+        refused(write_adapter(self.folder / "targets", 1, target_modules=["c_attn"]), 3, "target_modules")
+        other = write_adapter(self.folder / "other", 1)
+        write_safetensors(other / "adapter_model.safetensors", {"base_model.model.model.layers.0.self_attn.q_proj.lora_A.weight": ([3, 32], [0.0] * 96)})
+        refused(other, 3, "has no product model.layers.0.self_attn.q_proj")
+        torn = write_adapter(self.folder / "torn", 1)
+        (torn / "adapter_model.safetensors").write_bytes((torn / "adapter_model.safetensors").read_bytes()[:-8])
+        refused(torn, 3, "adapter_model.safetensors")
+        for option in ("one", "=x", "one=", "a/b=x", "fastertransformer=x"):
+            run("serve", "--checkpoint", self.model, "--port", 0, "--adapter", option, code=2)
+        run("serve", "--checkpoint", self.model, "--port", 0, "--adapter", f"a={self.one}", "--adapter", f"a={self.two}", code=2)
+
+    def test_served_texts_are_those_of_generate(self):
+        adapters = {"one": self.one, "two": self.two}
+        expected = {(name, prompt): self.generated(prompt, *(["--adapter", adapters[name]] if name in adapters else []))
+                    for name in ("model", *adapters) for prompt in PROMPTS}
+        self.assertNotEqual(expected["one", PROMPTS[0]]["logprobs"], expected["two", PROMPTS[0]]["logprobs"])
+        with Server(self.model, "--max-batch", 4, "--max-queue", 100, "--adapter", f"one={self.one}", "--adapter", f"two={self.two}") as server:
+            self.assertEqual(server.ready["models"], ["model", "one", "two"])
+            self.assertEqual([(entry["id"], entry["parent"]) for entry in server.json("/v1/models")["data"]],
+                             [("model", None), ("one", "model"), ("two", "model")])
+
+            def ask(key):
+                return server.complete(key[1], model=key[0], max_tokens=20, logprobs=0)
+
+            def same(keys):
+                with concurrent.futures.ThreadPoolExecutor(len(keys)) as pool:
+                    for key, answer in zip(keys, pool.map(ask, keys)):
+                        self.assertEqual(answer["choices"][0]["text"], expected[key]["text"], key)
+                        self.assertEqual(answer["choices"][0]["logprobs"]["token_logprobs"], expected[key]["logprobs"], key)
+                        self.assertEqual(answer["model"], key[0])
+
+            keys = list(expected)
+            same(keys)
+            same(keys[::-1])  # of beginnings that were kept
+            server.json("/v2/repository/models/one/unload", {}, method="POST")
+            status, _, content = server.ask("/v1/completions", {"model": "one", "prompt": "the", "max_tokens": 1})
+            self.assertEqual((status, json.loads(content)["error"]["code"]), (404, "model_not_found"))
+            states = {entry["name"]: entry["state"] for entry in server.json("/v2/repository/index", {}, method="POST")}
+            self.assertEqual(states, {"model": "READY", "one": "UNAVAILABLE", "two": "READY"})
+            same([key for key in keys if key[0] != "one"])
+            # Other weights under the name.
+            write_adapter(self.one, 2)
+            try:
+                server.json("/v2/repository/models/one/load", {}, method="POST")
+                for prompt in PROMPTS:
+                    self.assertEqual(ask(("one", prompt))["choices"][0]["text"], expected["two", prompt]["text"])
+                server.json("/v2/repository/models/one/unload", {}, method="POST")
+                write_adapter(self.one, 1, r=RANK + 1)
+                self.assertEqual(server.ask("/v2/repository/models/one/load", {}, method="POST")[0], 400)
+            finally:
+                write_adapter(self.one, 1)
+            self.assertEqual(server.end(), 0)
+
+
+if __name__ == "__main__":
+    unittest.main()
