@@ -8,8 +8,8 @@
 namespace megalith {
 namespace {
 
-constexpr std::array kFormats = {Format::f64,  Format::f32,  Format::bf16,
-                                 Format::q8_0, Format::q4_0, Format::q4_1};
+constexpr std::array kFormats = {Format::f64,     Format::f32,  Format::bf16, Format::f8_e4m3,
+                                 Format::f8_e5m2, Format::q8_0, Format::q4_0, Format::q4_1};
 
 }  // namespace
 
@@ -25,8 +25,8 @@ std::optional<Format> format_from_name(std::string_view name) {
 }
 
 Format plain_format(DType dtype) {
-  for (const Format format : {Format::f64, Format::f32, Format::bf16}) {
-    if (dtype_of(format) == dtype) return format;
+  for (const Format format : kFormats) {
+    if (is_plain(format) && dtype_of(format) == dtype) return format;
   }
   MEGA_CHECK(false, "no weights are stored as {}", dtype);
   return Format::f32;

@@ -14,12 +14,13 @@
 namespace megalith {
 
 /// Those that some kernel reads. One entry here, one line in each function below.
+///   f8_e4m3, f8_e5m2   codes, which products multiply by a scale that they are given (linear.h)
 ///   q8_0, q4_0, q4_1   GGUF's blocks along the rows, in tiles (blocks.h)
-enum class Format : uint8_t { f64, f32, bf16, q8_0, q4_0, q4_1 };
+enum class Format : uint8_t { f64, f32, bf16, f8_e4m3, f8_e5m2, q8_0, q4_0, q4_1 };
 
-/// True if the elements are the values: no scales, rows one after another.
+/// True if elements are numbers, rows one after another: no blocks.
 constexpr bool is_plain(Format format) {
-  return format == Format::f64 || format == Format::f32 || format == Format::bf16;
+  return format != Format::q8_0 && format != Format::q4_0 && format != Format::q4_1;
 }
 /// The type of a stored element: bytes where the format is not plain.
 constexpr DType dtype_of(Format format) {
@@ -30,6 +31,10 @@ constexpr DType dtype_of(Format format) {
       return DType::f32;
     case Format::bf16:
       return DType::bf16;
+    case Format::f8_e4m3:
+      return DType::f8_e4m3;
+    case Format::f8_e5m2:
+      return DType::f8_e5m2;
     default:
       return DType::u8;
   }

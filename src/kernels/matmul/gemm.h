@@ -31,16 +31,20 @@ struct Operand {
 };
 
 /// What happens to finished sums s before they are written to `out`:
-///   forward    u = round(s + bias),  pre = u,  out = round(act(u))
-///   backward   out = round(s * act'(u))
+///   forward    u = round(scale s + bias),  pre = u,  out = round(act(u))
+///   backward   out = round(scale s * act'(u))
+///   weights    out = round(out + round(scale s))
 struct Epilogue {
   View out;
-  ConstView bias = {};  // [1, N]
+  ConstView scale = {};  // f32 [1]
+  bool add = false;      // to `out`, which is f32
+  ConstView bias = {};   // [1, N]
   View pre_activation = {};
   ConstView gradient_at = {};
   Activation activation = Activation::none;
   bool is_plain() const {
-    return !bias && !pre_activation && !gradient_at && activation == Activation::none;
+    return !scale && !add && !bias && !pre_activation && !gradient_at &&
+           activation == Activation::none;
   }
 };
 
@@ -50,11 +54,13 @@ struct Product {
   int64_t k = 0;
   int k_shards = 1;
   bool accumulate = false;  // chains continue from `out`, which is plain f32
-  /// With `accumulate`: where in k pairs of the bf16 chain begin anew (linear.h); empty: at 0.
+  /// Of weight gradients: where in k pairs of the bf16 chain begin anew (linear.h); empty: at 0.
   std::span<const int32_t> cu_runs = {};
   Operand a;
   Operand b;
   Epilogue epilogue;
+  /// Of a weight gradient, whose runs may lie anyhow.
+  bool has_runs() const { return accumulate || epilogue.add; }
 };
 
 /// What a step of the micro-kernel reads of a packed panel: four bytes per row or column.

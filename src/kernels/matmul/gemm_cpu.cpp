@@ -15,6 +15,7 @@
 #include "kernels/matmul/gemm.h"
 #include "kernels/matmul/micro_kernel-inl.h"
 #include "kernels/matmul/pack-inl.h"
+#include "kernels/matmul/pack_codes-inl.h"
 #include "kernels/matmul/quantized_tile-inl.h"
 
 MEGA_BEFORE_BF16_NAMESPACE();
@@ -25,7 +26,8 @@ template <int kVectors>
 void pack(const Operand& operand, Range i, const GemmPlan& plan, const KBlock& block, float* out,
           int64_t width) {
   const auto pack_run =
-      plan.form == PanelForm::words     ? pack_panels<kVectors, bf16_t, PanelForm::words>
+      bytes_of(operand.dtype) == 1      ? codes_packing<kVectors>(operand.dtype, plan.form)
+      : plan.form == PanelForm::words   ? pack_panels<kVectors, bf16_t, PanelForm::words>
       : plan.form == PanelForm::swapped ? pack_panels<kVectors, bf16_t, PanelForm::swapped>
       : operand.dtype == DType::bf16    ? pack_panels<kVectors, bf16_t, PanelForm::floats>
                                         : pack_panels<kVectors, float, PanelForm::floats>;

@@ -126,9 +126,9 @@ void cut_k(const Product& product, int64_t k_block, GemmPlan& plan) {
   MEGA_CHECK_LE(plan.num_levels, kMaxLevels);
 }
 
-/// Most steps of a block, for scratch: whatever the runs of an accumulated product are.
+/// Most steps of a block, for scratch: whatever the runs of a weight gradient are.
 int64_t most_steps(const Product& product, int64_t k_block, const GemmPlan& plan) {
-  if (product.accumulate && plan.form != PanelForm::floats)
+  if (product.has_runs() && plan.form != PanelForm::floats)
     return std::min(k_block, plan.form == PanelForm::words ? product.k : 2 * product.k);
   int64_t most = 0;
   for (const KBlock& block : plan.blocks) most = std::max(most, block.steps);
@@ -164,7 +164,7 @@ std::vector<int> shard_merges(int k_shards) {
 }
 
 PanelForm panel_form(const Product& product, device::Isa isa) {
-  const bool is_f32_chain = product.a.dtype != DType::bf16 || product.b.dtype == DType::f32;
+  const bool is_f32_chain = product.a.dtype == DType::f32 || product.b.dtype == DType::f32;
   if (is_f32_chain) return PanelForm::floats;
   return isa == device::Isa::avx512_bf16 ? PanelForm::words : PanelForm::swapped;
 }
@@ -188,7 +188,7 @@ GemmPlan plan_gemm(const Product& product, const device::Target& target) {
   plan.m_block = std::min(part_m, round_up<int64_t>(size.m, tile.rows));
   plan.n_block = std::min(part_n, round_up<int64_t>(size.n, tile.columns));
   plan.n_slab = part_n;
-  if (plan.direct || plan.blocks.size() == 1) {
+  if (plan.direct || (plan.blocks.size() == 1 && !product.has_runs())) {
     plan.partial_floats = int64_t{plan.num_levels} * tile.rows * tile.columns;
   } else {
     const int64_t columns = kMaxPartialFloats / (plan.m_block * plan.num_levels);

@@ -29,15 +29,27 @@ using device::Work;
 bool is_float_type(DType dtype) {
   return dtype == DType::f64 || dtype == DType::f32 || dtype == DType::bf16;
 }
+bool is_code_type(DType dtype) { return dtype == DType::f8_e4m3 || dtype == DType::f8_e5m2; }
 
+/// A result; of an operand the type may be one of codes too.
 template <typename View>
-void check_matrix(const View& view, const char* name, int64_t rows, int64_t columns) {
+void check_matrix(const View& view, const char* name, int64_t rows, int64_t columns,
+                  bool operand = false) {
   MEGA_CHECK(view.shape() == (Shape{rows, columns}), "{} is {}, not [{}, {}]", name, view.shape(),
              rows, columns);
-  MEGA_CHECK(is_float_type(view.dtype()), "{} is {}", name, view.dtype());
+  MEGA_CHECK(is_float_type(view.dtype()) || (operand && is_code_type(view.dtype())), "{} is {}",
+             name, view.dtype());
   MEGA_CHECK(rows <= 1 || view.row_stride() >= columns, "{}: rows of {} elements are {} apart",
              name, columns, view.row_stride());
   MEGA_CHECK(!view.absent() || rows * columns == 0, "{} is absent", name);
+}
+
+void check_operand(const ConstView& view, const char* name, int64_t rows, int64_t columns) {
+  check_matrix(view, name, rows, columns, true);
+}
+
+void check_scale(const ConstView& scale) {
+  if (scale) check_vector(scale, DType::f32, 1);
 }
 
 void check_shards(int k_shards, int64_t width) {
@@ -48,7 +60,7 @@ void check_shards(int k_shards, int64_t width) {
 
 void check_weight(const Weight& w_OI, int64_t outputs, int64_t inputs) {
   if (is_plain(w_OI.format)) {
-    check_matrix(w_OI.view, "w_OI", outputs, inputs);
+    check_operand(w_OI.view, "w_OI", outputs, inputs);
     return;
   }
   MEGA_CHECK(w_OI.shape == (Shape{outputs, inputs}), "w_OI in {} is {}, not [{}, {}]", w_OI.format,
@@ -61,15 +73,19 @@ void check_weight(const Weight& w_OI, int64_t outputs, int64_t inputs) {
 }
 
 bool is_bias_type(DType bias, const Weight& w_OI) {
-  return bias == DType::f32 || bias == (is_plain(w_OI.format) ? w_OI.view.dtype() : DType::bf16);
+  const bool is_type = is_plain(w_OI.format) && is_float_type(w_OI.view.dtype());
+  return bias == DType::f32 || bias == (is_type ? w_OI.view.dtype() : DType::bf16);
 }
 
 void check_arguments(const LinearForward& a) {
   MEGA_CHECK(a.x_TI.shape().num_dims() == 2 && a.w_OI.shape.num_dims() == 2);
   const int64_t rows = a.x_TI.size(0), inputs = a.x_TI.size(1), outputs = a.w_OI.shape[0];
-  check_matrix(a.x_TI, "x_TI", rows, inputs);
+  check_operand(a.x_TI, "x_TI", rows, inputs);
   check_shards(a.k_shards, inputs);
   check_weight(a.w_OI, outputs, inputs);
+  check_scale(a.scale);
+  MEGA_CHECK(is_plain(a.w_OI.format) || (is_float_type(a.x_TI.dtype()) && !a.scale),
+             "codes or a scale with weights in {}", a.w_OI.format);
   check_matrix(a.y_TO, "y_TO", rows, outputs);
   if (a.bias_O) {
     MEGA_CHECK(a.bias_O.shape() == Shape{outputs}, "bias_O is {}", a.bias_O.shape());
@@ -82,9 +98,10 @@ void check_arguments(const LinearForward& a) {
 void check_arguments(const LinearBackwardInput& a) {
   MEGA_CHECK(a.dy_TO.shape().num_dims() == 2 && a.w_OI.view.shape().num_dims() == 2);
   const int64_t rows = a.dy_TO.size(0), outputs = a.dy_TO.size(1), inputs = a.w_OI.view.size(1);
-  check_matrix(a.dy_TO, "dy_TO", rows, outputs);
+  check_operand(a.dy_TO, "dy_TO", rows, outputs);
   MEGA_CHECK(is_plain(a.w_OI.format), "no input gradient through weights in {}", a.w_OI.format);
-  check_matrix(a.w_OI.view, "w_OI", outputs, inputs);
+  check_operand(a.w_OI.view, "w_OI", outputs, inputs);
+  check_scale(a.scale);
   check_matrix(a.dx_TI, "dx_TI", rows, inputs);
   check_shards(a.k_shards, outputs);
   MEGA_CHECK(rows == 0 || a.pre_activation_TI.absent() == (a.activation == Activation::none),
@@ -95,9 +112,10 @@ void check_arguments(const LinearBackwardInput& a) {
 void check_arguments(const LinearBackwardWeight& a) {
   MEGA_CHECK(a.dy_TO.shape().num_dims() == 2 && a.x_TI.shape().num_dims() == 2);
   const int64_t rows = a.dy_TO.size(0), outputs = a.dy_TO.size(1), inputs = a.x_TI.size(1);
-  check_matrix(a.dy_TO, "dy_TO", rows, outputs);
-  check_matrix(a.x_TI, "x_TI", rows, inputs);
+  check_operand(a.dy_TO, "dy_TO", rows, outputs);
+  check_operand(a.x_TI, "x_TI", rows, inputs);
   check_matrix(a.dw_OI, "dw_OI", outputs, inputs);
+  check_scale(a.scale);
   MEGA_CHECK(a.dw_OI.dtype() != DType::bf16, "a weight gradient is accumulated in f32");
   MEGA_CHECK(a.cu_runs.empty() || (a.cu_runs.front() == 0 && a.cu_runs.back() == rows),
              "runs from {} to {} of {} rows", a.cu_runs.front(), a.cu_runs.back(), rows);

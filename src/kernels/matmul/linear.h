@@ -8,18 +8,20 @@
 // from 0:
 //     f32 chain   an operand is f32: in increasing index; bf16 operands widen exactly, and so do
 //                 weights in blocks (q8_0, q4_0, q4_1), to the f32 numbers of tensor/blocks.h
-//     bf16 chain  both are bf16: pair by pair, the odd element first, denormals as zeros
-//                 (math/bf16_chain.h); an odd shard ends with a pair of its own
+//     bf16 chain  both are bf16, or codes of 8 bits, each of which is a bf16 number: pair by pair,
+//                 the odd element first, denormals as zeros (math/bf16_chain.h); an odd shard ends
+//                 with a pair of its own
 // The shards' sums combine in one balanced binary tree,
 //     tree(lo, hi) = tree(lo, mid) + tree(mid, hi),   mid = lo + (hi - lo + 1) / 2
-// and the result rounds once. Threads, blocking, instruction set, and how rows are spread over
-// calls do not change a bit.
+// and the result rounds once. Where a scale is given, the finished sum is multiplied by it, and
+// rounded to f32, before anything else happens to it. Threads, blocking, instruction set, and how
+// rows are spread over calls do not change a bit.
 //
 // Shapes: the T rows may lie at any distance (row_stride); I and O are contiguous. T may be 0.
-// Types: x, w, dy are f32 or bf16 in any mix; y, dx are f32 or bf16; dw is f32. All of them may be
-// f64 for the reference. Weights in blocks are for forward alone: nothing is trained through them.
-// Local; results are ready as of a later ticket. Outputs must not overlap inputs. Scratch comes
-// from exec.workspace for the duration of the call.
+// Types: x, w, dy are f32, bf16, f8_e4m3 or f8_e5m2 in any mix; y, dx are f32 or bf16; dw is f32.
+// All of them may be f64 for the reference. Weights in blocks are for forward alone: nothing is
+// trained through them. Local; results are ready as of a later ticket. Outputs must not overlap
+// inputs. Scratch comes from exec.workspace for the duration of the call.
 #pragma once
 
 #include <cstdint>
@@ -33,30 +35,32 @@
 
 namespace megalith::kernels {
 
-///   u = round(x w^T + b)
+///   u = round(scale x w^T + b)
 ///   y = round(act(u))
 /// u is rounded to the type of pre_activation_TO, or of y_TO if that is absent, *before* the
 /// activation. So backward recomputes from the stored u exactly what forward did, and the fused
 /// operation equals linear followed by the activation, bit for bit.
 struct LinearForward {
-  ConstView x_TI;
-  Weight w_OI;
-  View y_TO;              // overwritten
+  ConstView x_TI = {};
+  Weight w_OI = {};
+  View y_TO = {};         // overwritten
   int k_shards = 1;       // divides I
-  ConstView bias_O = {};  // optional; f32, or the type of w (bf16 where w has blocks)
+  ConstView scale = {};   // f32 [1]; absent: 1
+  ConstView bias_O = {};  // optional; f32, or the type of w (bf16 where w has blocks or codes)
   Activation activation = Activation::none;
   View pre_activation_TO = {};  // optional; overwritten with u
 };
 void linear_forward(Exec& exec, const LinearForward& arguments);
 
-///   dx = round((dy w) * act'(u))
+///   dx = round((scale dy w) * act'(u))
 /// with the product and the sum before it in f32, and act' = 1 without a pre-activation. (Where the
 /// *input* of the linear layer was act(u), this is its backward and that of the activation in one.)
 struct LinearBackwardInput {
-  ConstView dy_TO;
-  Weight w_OI;
-  View dx_TI;                        // overwritten
+  ConstView dy_TO = {};
+  Weight w_OI = {};
+  View dx_TI = {};                   // overwritten
   int k_shards = 1;                  // divides O
+  ConstView scale = {};              // f32 [1]; absent: 1
   ConstView pre_activation_TI = {};  // u; present exactly if there is an activation
   Activation activation = Activation::none;
 };
@@ -65,13 +69,16 @@ void linear_backward_input(Exec& exec, const LinearBackwardInput& arguments);
 ///   dw += dy^T x
 /// One chain in increasing t that continues from the stored value: cutting the rows into several
 /// calls (micro-batches) gives the same bits; for the bf16 chain, where no pair is cut. Pairs begin
-/// anew with every run of rows.
+/// anew with every run of rows. With a scale instead
+///   dw = round(dw + round(scale dy^T x))
+/// whose chain begins at 0 with each call.
 struct LinearBackwardWeight {
   ConstView dy_TO;
   ConstView x_TI;
   View dw_OI;  // accumulated
   // Host, read before the call returns: run r is rows [cu[r], cu[r+1]), cu.back() = T. Empty: one.
   std::span<const int32_t> cu_runs = {};
+  ConstView scale = {};  // f32 [1]
 };
 void linear_backward_weight(Exec& exec, const LinearBackwardWeight& arguments);
 

@@ -23,11 +23,11 @@ struct Types {
   DType w;
   DType result;
 };
-inline constexpr Types kTypes[] = {{DType::f32, DType::f32, DType::f32},
-                                   {DType::bf16, DType::bf16, DType::bf16},
-                                   {DType::bf16, DType::bf16, DType::f32},
-                                   {DType::bf16, DType::f32, DType::f32},
-                                   {DType::f32, DType::bf16, DType::bf16}};
+inline constexpr Types kTypes[] = {
+    {DType::f32, DType::f32, DType::f32},         {DType::bf16, DType::bf16, DType::bf16},
+    {DType::bf16, DType::bf16, DType::f32},       {DType::bf16, DType::f32, DType::f32},
+    {DType::f32, DType::bf16, DType::bf16},       {DType::f8_e4m3, DType::f8_e4m3, DType::bf16},
+    {DType::f8_e5m2, DType::f8_e4m3, DType::f32}, {DType::f32, DType::f8_e5m2, DType::f32}};
 inline constexpr Types kDouble = {DType::f64, DType::f64, DType::f64};
 
 /// The tensors of one linear layer. Rows are farther apart than they are long, and starts are
@@ -36,13 +36,15 @@ struct Layer {
   LinearCase c;
   TestTensor x, w, y, bias, u, dy, dx, dw, v;  // v: the input's pre-activation
   std::vector<int32_t> cu_runs;
+  TestTensor factor{DType::f32, {1}};  // of all three
+  bool scaled = false;
 
   Layer(const LinearCase& shape, const Types& types)
       : c(shape),
         x(types.x, {c.rows, c.inputs}, 3, 1),
         w(types.w, {c.outputs, c.inputs}, 5, 3),
         y(types.result, {c.rows, c.outputs}, 2, 1),
-        bias(types.w, {c.outputs}, 0, 1),
+        bias(bytes_of(types.w) == 1 ? DType::bf16 : types.w, {c.outputs}, 0, 1),
         u(types.result, {c.rows, c.outputs}, 1, 0),
         dy(types.x, {c.rows, c.outputs}, 0, 2),
         dx(types.result, {c.rows, c.inputs}, 7, 5),
@@ -77,16 +79,20 @@ struct Layer {
     copy(v, other.v);
   }
 
-  LinearForward forward() { return {.x_TI = x, .w_OI = w, .y_TO = y, .k_shards = c.k_shards}; }
+  ConstView scale() const { return scaled ? factor.view() : ConstView(); }
+  LinearForward forward() {
+    return {.x_TI = x, .w_OI = w, .y_TO = y, .k_shards = c.k_shards, .scale = scale()};
+  }
   /// The number of shards if it divides the contracted dimension, else 1.
   LinearBackwardInput backward_input() {
     return {.dy_TO = dy,
             .w_OI = w,
             .dx_TI = dx,
-            .k_shards = c.outputs % c.k_shards == 0 ? c.k_shards : 1};
+            .k_shards = c.outputs % c.k_shards == 0 ? c.k_shards : 1,
+            .scale = scale()};
   }
   LinearBackwardWeight backward_weight() {
-    return {.dy_TO = dy, .x_TI = x, .dw_OI = dw, .cu_runs = cu_runs};
+    return {.dy_TO = dy, .x_TI = x, .dw_OI = dw, .cu_runs = cu_runs, .scale = scale()};
   }
 
   void run(device::Device& on, Operation operation, std::string_view only,

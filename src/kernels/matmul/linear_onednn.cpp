@@ -193,6 +193,7 @@ int64_t scratch_bytes(const Exec& exec, const Arguments& arguments) {
 std::string_view refuse(const Exec& exec, const Product& product) {
   if (!is_plain(product.b.format)) return "oneDNN does not read weights in blocks";
   if (product.a.dtype != product.b.dtype) return "operands of different types";
+  if (product.epilogue.scale || bytes_of(product.a.dtype) == 1) return "codes with a scale";
   const DType sums = sums_of(product).dtype();
   const bool is_f32 = product.a.dtype == DType::f32;
   if ((is_f32 && sums != DType::f32) || product.a.dtype == DType::f64 || sums == DType::f64)

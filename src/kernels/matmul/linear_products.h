@@ -28,6 +28,7 @@ inline Product product_of(const LinearForward& a) {
   product.a = operand_of(a.x_TI, true);
   product.b = operand_of(a.w_OI);
   product.epilogue.out = a.y_TO;
+  product.epilogue.scale = a.scale;
   if (a.bias_O)
     product.epilogue.bias = ConstView(a.bias_O.data(), a.bias_O.dtype(), Shape{1, product.n});
   product.epilogue.pre_activation = a.pre_activation_TO;
@@ -45,22 +46,25 @@ inline Product product_of(const LinearBackwardInput& a) {
   product.a = operand_of(a.dy_TO, true);
   product.b = operand_of(a.w_OI.view, false);
   product.epilogue.out = a.dx_TI;
+  product.epilogue.scale = a.scale;
   product.epilogue.gradient_at = a.pre_activation_TI;
   product.epilogue.activation = a.activation;
   return product;
 }
 
-/// dw_OI += sum_T dy[t, o] x[t, i]
+/// dw_OI += scale sum_T dy[t, o] x[t, i]
 inline Product product_of(const LinearBackwardWeight& a) {
   Product product;
   product.m = a.dw_OI.size(0);
   product.n = a.dw_OI.size(1);
   product.k = a.x_TI.size(0);
-  product.accumulate = true;
+  product.accumulate = !a.scale;
   product.cu_runs = a.cu_runs;
   product.a = operand_of(a.dy_TO, false);
   product.b = operand_of(a.x_TI, false);
   product.epilogue.out = a.dw_OI;
+  product.epilogue.scale = a.scale;
+  product.epilogue.add = !product.accumulate;
   return product;
 }
 

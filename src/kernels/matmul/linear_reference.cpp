@@ -35,6 +35,10 @@ double shard_tree(const Term& term, int lo, int hi, int64_t width) {
   return shard_tree(term, lo, mid, width) + shard_tree(term, mid, hi, width);
 }
 
+double scale_of(const ConstView& scale) {
+  return scale ? static_cast<double>(*scale.as<float>()) : 1;
+}
+
 double read_weight(const Weight& w_OI, int64_t o, int64_t i) {
   if (is_plain(w_OI.format)) return read_double(w_OI.view, o, i);
   return static_cast<double>(tile_value(w_OI, o, i));
@@ -53,7 +57,7 @@ void reference(Exec& exec, const LinearForward& a) {
         const auto term = [&](int64_t i) {
           return read_double(a.x_TI, t, i) * read_weight(a.w_OI, o, i);
         };
-        double sum = shard_tree(term, 0, a.k_shards, width);
+        double sum = shard_tree(term, 0, a.k_shards, width) * scale_of(a.scale);
         if (bias_1O) sum += read_double(bias_1O, 0, o);
         const double u = round_to(u_dtype, sum);
         if (a.pre_activation_TO) write_double(a.pre_activation_TO, t, o, u);
@@ -71,7 +75,7 @@ void reference(Exec& exec, const LinearBackwardInput& a) {
         const auto term = [&](int64_t o) {
           return read_double(a.dy_TO, t, o) * read_double(a.w_OI.view, o, i);
         };
-        double sum = shard_tree(term, 0, a.k_shards, width);
+        double sum = shard_tree(term, 0, a.k_shards, width) * scale_of(a.scale);
         if (a.pre_activation_TI)
           sum *= reference_activation_grad(a.activation, read_double(a.pre_activation_TI, t, i));
         write_double(a.dx_TI, t, i, sum);
@@ -85,10 +89,10 @@ void reference(Exec& exec, const LinearBackwardWeight& a) {
   exec.device.pool().for_range(a.dw_OI.size(0), 1, [&](Range outputs, int) {
     for (int64_t o = outputs.begin; o < outputs.end; ++o) {
       for (int64_t i = 0; i < num_inputs; ++i) {
-        double sum = read_double(a.dw_OI, o, i);
+        double sum = 0;
         for (int64_t t = 0; t < num_rows; ++t)
           sum += read_double(a.dy_TO, t, o) * read_double(a.x_TI, t, i);
-        write_double(a.dw_OI, o, i, sum);
+        write_double(a.dw_OI, o, i, read_double(a.dw_OI, o, i) + sum * scale_of(a.scale));
       }
     }
   });

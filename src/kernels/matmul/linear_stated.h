@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cmath>
+#include <optional>
 #include <vector>
 
 #include "kernels/matmul/linear_layer.h"
@@ -51,8 +52,9 @@ class StatedElement {
       : c_(l.c),
         operation_(operation),
         k_shards_(k_shards),
-        bf16_(l.x.dtype() == DType::bf16 &&
-              (operation == Operation::backward_weight || l.w.dtype() == DType::bf16)),
+        bf16_(l.x.dtype() != DType::f32 &&
+              (operation == Operation::backward_weight || l.w.dtype() != DType::f32)),
+        scale_(l.scaled ? std::optional(static_cast<float>(l.factor.at(0))) : std::nullopt),
         cu_runs_(l.cu_runs),
         x_(l.x),
         w_(l.w),
@@ -67,20 +69,23 @@ class StatedElement {
         return stated_chain(bf16_, begin, end, 0, a, b);
       });
     };
+    const float scale = scale_.value_or(1);
     if (operation_ == Operation::forward)
-      return tree(
-          c_.inputs, [&](int64_t k) { return x_(row, k); },
-          [&](int64_t k) { return w_(column, k); });
+      return scale * tree(
+                         c_.inputs, [&](int64_t k) { return x_(row, k); },
+                         [&](int64_t k) { return w_(column, k); });
     if (operation_ == Operation::backward_input)
-      return tree(
-          c_.outputs, [&](int64_t k) { return dy_(row, k); },
-          [&](int64_t k) { return w_(k, column); });
-    float sum = dw_(row, column);
+      return scale * tree(
+                         c_.outputs, [&](int64_t k) { return dy_(row, k); },
+                         [&](int64_t k) { return w_(k, column); });
+    float sum = scale_ ? 0 : dw_(row, column);
     for (size_t r = 0; r + 1 < cu_runs_.size(); ++r)
       sum = stated_chain(
           bf16_, cu_runs_[r], cu_runs_[r + 1], sum, [&](int64_t t) { return dy_(t, row); },
           [&](int64_t t) { return x_(t, column); });
-    return sum;
+    if (!scale_) return sum;
+    const float scaled = scale * sum;
+    return dw_(row, column) + scaled;
   }
 
  private:
@@ -88,6 +93,7 @@ class StatedElement {
   Operation operation_;
   int k_shards_;
   bool bf16_;
+  std::optional<float> scale_;
   std::vector<int32_t> cu_runs_;
   Floats x_, w_, dy_, dw_;
 };

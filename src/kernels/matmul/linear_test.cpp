@@ -90,6 +90,49 @@ TEST(Linear, EveryElementIsTheStatedChainOnEveryDevice) {
   }
 }
 
+TEST(Linear, AScaleMultipliesTheFinishedSumOnceOnEveryDevice) {
+  for (const LinearCase& c : {LinearCase{3, 67, 40}, LinearCase{41, 1700, 51, 2},
+                              LinearCase{19, 96, 21, 3}, LinearCase{901, 40, 37}}) {
+    for (const Types& types : kTypes) {
+      Layer input(c, types);
+      input.fill_normal();
+      input.factor.fill_constant(0.01234567);
+      input.scaled = true;
+      input.cu_runs = {0, 1, static_cast<int32_t>(c.rows)};
+      for (const Operation operation : kOperations) {
+        const int k_shards =
+            operation == Operation::forward ? c.k_shards : input.backward_input().k_shards;
+        const TestTensor expected = stated_result(input, operation, k_shards);
+        for (const TestDevice& on : test_devices()) {
+          Layer actual = input;
+          actual.run(*on.device, operation, "exact");
+          const std::string what = describe(c, types, operation, on.name);
+          testing::expect_same_bits(actual.result(operation), expected, what);
+          actual.expect_gaps_untouched();
+        }
+      }
+    }
+  }
+}
+
+TEST(Linear, ScaledWeightGradientsTakeScratchByShapeAlone) {
+  Layer l({1000, 40, 37}, kTypes[1]);
+  l.scaled = true;
+  std::vector<int32_t> odd;
+  for (int32_t row = 0; row <= 1000; row += 5) odd.push_back(row);
+  int64_t high_water = 0;
+  for (const std::vector<int32_t>& runs : {std::vector<int32_t>{}, {0, 1000}, odd}) {
+    l.cu_runs = runs;
+    const auto device = device::make_cpu_device(2);
+    l.run(*device, Operation::backward_weight, "exact");
+    const int64_t bytes = device->arena(device::MemoryClass::workspace).high_water();
+    if (high_water > 0) {
+      EXPECT_EQ(bytes, high_water);
+    }
+    high_water = bytes;
+  }
+}
+
 TEST(Linear, BackwardMatchesFiniteDifference) {
   const auto device = device::make_cpu_device(1);
   for (const Activation activation : kFused) {

@@ -269,7 +269,8 @@ int64_t pass_floats(const Product& product, int rows) {
 
 bool is_small_m(const Product& product) {
   return product.m <= kMaxRows && product.n >= kMinColumns && product.a.k_contiguous &&
-         product.b.k_contiguous && is_plain(product.b.format) && !product.accumulate;
+         product.b.k_contiguous && is_plain(product.b.format) && !product.has_runs() &&
+         bytes_of(product.a.dtype) > 1 && bytes_of(product.b.dtype) > 1;
 }
 
 int64_t small_m_scratch_bytes(const Product& product, device::Isa isa) {

@@ -12,7 +12,7 @@ namespace megalith::kernels {
 struct Quantize {
   ConstView x;
   View y;
-  ConstView scale;  // f32 [1]
+  ConstView scale = {};  // f32 [1]
   /// y once more as [C, T], written in the same pass; absent: not wanted.
   View transposed = {};
   /// f32 [1]: becomes the larger of itself and max |x|, before the scale; NaN is passed over, as by

@@ -25,6 +25,18 @@ struct QuantizeBlocks {
 };
 void quantize_blocks(Exec& exec, const QuantizeBlocks& arguments);
 
+/// y = fl32(x * scale of its block), rounded once more where y is bf16, which changes nothing where
+/// scales are powers of two. x is [T, C] of f8_e4m3 or f8_e5m2, y of f32 or bf16, overwritten;
+/// scales as quantize_blocks() writes them.
+struct DequantizeBlocks {
+  ConstView x;
+  ConstView scales;
+  View y;
+  int64_t block_rows = 1;
+  int64_t block_columns = 128;
+};
+void dequantize_blocks(Exec& exec, const DequantizeBlocks& arguments);
+
 /// The shape of the scales of a matrix.
 Shape block_scales_shape(const Shape& shape, int64_t block_rows, int64_t block_columns);
 

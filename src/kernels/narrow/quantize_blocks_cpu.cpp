@@ -91,6 +91,44 @@ void block_band(const QuantizeBlocks& a, int64_t band) {
   }
 }
 
+template <class X, class Y>
+HWY_INLINE void write_numbers(const X* x, Y* y, int64_t n, FloatVec scale) {
+  int64_t i = 0;
+  for (; i + kFloatLanes <= n; i += kFloatLanes) store(hn::Mul(load(x + i), scale), y + i);
+  if (i < n) store_some(hn::Mul(load_first(x + i, n - i), scale), y + i, n - i);
+}
+template <class X, class Y>
+void dequantize_block_row(const DequantizeBlocks& a, int64_t row) {
+  const X* x = a.x.row<X>(row);
+  Y* y = a.y.row<Y>(row);
+  const int64_t columns = a.x.size(1), first = row / a.block_rows * a.scales.row_stride();
+  const auto scale_at = [&](int64_t block) {
+    return a.scales.dtype() == DType::f32 ? a.scales.as<float>()[first + block]
+                                          : to_f32(a.scales.as<f8_e8m0_t>()[first + block]);
+  };
+  if (a.block_columns > 1) {
+    for (int64_t c = 0; c < columns; c += a.block_columns) {
+      write_numbers(x + c, y + c, std::min(a.block_columns, columns - c),
+                    hn::Set(FloatTag(), scale_at(c / a.block_columns)));
+    }
+    return;
+  }
+  for (int64_t c = 0; c < columns; c += kFloatLanes) {
+    const int64_t n = std::min<int64_t>(kFloatLanes, columns - c);
+    HWY_ALIGN float scales[kFloatLanes] = {};
+    for (int64_t i = 0; i < n; ++i) scales[i] = scale_at(c + i);
+    write_numbers(x + c, y + c, n, hn::Load(FloatTag(), scales));
+  }
+}
+void block_numbers(const DequantizeBlocks& a, int64_t row) {
+  const bool bf16 = a.y.dtype() == DType::bf16, e4m3 = a.x.dtype() == DType::f8_e4m3;
+  const auto run = bf16 ? (e4m3 ? dequantize_block_row<f8_e4m3_t, bf16_t>
+                                : dequantize_block_row<f8_e5m2_t, bf16_t>)
+                        : (e4m3 ? dequantize_block_row<f8_e4m3_t, float>
+                                : dequantize_block_row<f8_e5m2_t, float>);
+  run(a, row);
+}
+
 }  // namespace
 }  // namespace megalith::kernels::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
@@ -107,6 +145,18 @@ void quantize_blocks_simd(Exec& exec, const QuantizeBlocks& arguments) {
                                [&](Range range, int) {
                                  for (int64_t band = range.begin; band < range.end; ++band) {
                                    MEGA_CALL_SIMD(exec, block_band, a, band);
+                                 }
+                               });
+}
+
+void dequantize_blocks_simd(Exec& exec, const DequantizeBlocks& arguments) {
+  constexpr int64_t kGrain = 16384;  // elements that are worth another thread
+  const DequantizeBlocks& a = arguments;
+  if (a.x.num_elements() == 0) return;
+  exec.device.pool().for_range(a.x.size(0), std::max<int64_t>(1, kGrain / a.x.size(1)),
+                               [&](Range range, int) {
+                                 for (int64_t row = range.begin; row < range.end; ++row) {
+                                   MEGA_CALL_SIMD(exec, block_numbers, a, row);
                                  }
                                });
 }

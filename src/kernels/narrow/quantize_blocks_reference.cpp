@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "kernels/elementary/reference_access.h"
 #include "kernels/narrow/block_factors.h"
 #include "kernels/narrow/implementations.h"
 #include "kernels/narrow/narrow_access.h"
@@ -29,6 +30,15 @@ void quantize_blocks_reference(Exec&, const QuantizeBlocks& arguments) {
   for (int64_t row = 0; row < arguments.scales.size(0); ++row) {
     for (int64_t column = 0; column < arguments.scales.size(1); ++column) {
       quantize_block(arguments, row, column);
+    }
+  }
+}
+
+void dequantize_blocks_reference(Exec&, const DequantizeBlocks& a) {
+  for (int64_t t = 0; t < a.x.size(0); ++t) {
+    for (int64_t c = 0; c < a.x.size(1); ++c) {
+      const double scale = read_double(a.scales, t / a.block_rows, c / a.block_columns);
+      write_float(a.y, t, c, read_float(a.x, t, c) * static_cast<float>(scale));
     }
   }
 }

@@ -38,7 +38,12 @@ TEST(QuantizeBlocks, EqualsTheReference) {
               TestTensor y(to, x.shape(), c.gap, c.misaligned);
               TestTensor scales(scale, block_scales_shape(x.shape(), b.rows, b.columns));
               quantize_blocks(exec, {x, y, scales, b.rows, b.columns, rule});
-              return Outputs{y, scales};
+              Outputs outputs{y, scales};
+              for (const DType back : kNarrow) {
+                TestTensor& numbers = outputs.emplace_back(back, x.shape(), c.misaligned, c.gap);
+                dequantize_blocks(exec, {y, scales, numbers, b.rows, b.columns});
+              }
+              return outputs;
             };
             const std::string what = fmt::format("{} to {} in {}x{} of {}x{} by {}", from, to,
                                                  b.rows, b.columns, c.rows, c.columns, scale);
@@ -47,6 +52,28 @@ TEST(QuantizeBlocks, EqualsTheReference) {
           }
         }
       }
+    }
+  }
+}
+
+// Each number is within half a unit of the last place of the block's largest, or of its own.
+TEST(QuantizeBlocks, NumbersComeBackWithinAnEighth) {
+  TestTensor x(DType::f32, Shape{70, 300});
+  x.fill_normal(1);
+  for (const Blocks& b : kBlocks) {
+    const Outputs out = testing::run_everywhere(
+        [&](Exec& exec) {
+          TestTensor y(DType::f8_e4m3, x.shape()), back(DType::f32, x.shape());
+          TestTensor scales(DType::f32, block_scales_shape(x.shape(), b.rows, b.columns));
+          quantize_blocks(exec, {x, y, scales, b.rows, b.columns, {.power_of_two = true}});
+          dequantize_blocks(exec, {y, scales, back, b.rows, b.columns});
+          return Outputs{back, scales};
+        },
+        "numbers");
+    for (int64_t i = 0; i < x.size(); ++i) {
+      const double scale = out[1].at(i / 300 / b.rows, i % 300 / b.columns);
+      ASSERT_LE(std::abs(out[0].at(i) - x.at(i)),
+                std::max(std::abs(x.at(i)) / 16, scale * 0x1p-10));
     }
   }
 }
