@@ -27,8 +27,8 @@ enum class Activation { gelu_tanh, gelu_erf, gelu_quick, silu, relu };
 enum class PositionKind { learned, rope, none, sinusoidal, relative };
 /// Norm of queries and keys before positions: none, of each head, of all heads of a token at once.
 enum class QkNorm : uint8_t { none, head, whole };
-/// How rotary positions reach beyond the length they were trained for (layers/rotary.h has the
-/// formulas).
+/// How rotary positions reach beyond the length they were trained for (spec/rotary_frequencies.h
+/// has the formulas).
 enum class RopeScaling : uint8_t { none, linear, dynamic, yarn, llama3, longrope };
 
 template <>

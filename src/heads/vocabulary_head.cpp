@@ -9,10 +9,10 @@
 #include "kernels/cross_entropy/cross_entropy.h"
 #include "kernels/elementwise/pointwise.h"
 #include "kernels/matmul/linear.h"
+#include "kernels/matmul/row_runs.h"
 #include "kernels/reduction/column_sum.h"
 #include "kernels/reduction/tree_sum.h"
 #include "layers/linear.h"
-#include "layers/row_runs.h"
 #include "parallel/regions.h"
 
 namespace megalith::layers {
@@ -191,7 +191,7 @@ void VocabularyHead::forward_backward(Context& context, const Batch& batch, Cons
   const View dh_RE = apart.view.absent() ? dh.view : apart.view;
   const int64_t most_rows = std::min(chunk_rows(), chosen.count());
   for (int64_t begin = 0, end = 0; begin < chosen.count(); begin = end) {
-    end = end_of_pairs(chosen.runs, std::min(begin + most_rows, chosen.count()));
+    end = kernels::end_of_pairs(chosen.runs, std::min(begin + most_rows, chosen.count()));
     const int64_t count = end - begin;
     const Rows rows{chosen.h_RE.rows(begin, count),
                     chosen.targets_R.rows(begin, count),
@@ -205,8 +205,9 @@ void VocabularyHead::forward_backward(Context& context, const Batch& batch, Cons
     chunk_losses(context, rows, chunk);
     const View dlogits = chunk_gradient(context, rows, chunk);
     if (weight_->trainable())
-      kernels::linear_backward_weight(context.exec, {dlogits, rows.h_RH, weight_gradient(),
-                                                     runs_of_rows(chosen.runs, begin, end)});
+      kernels::linear_backward_weight(
+          context.exec,
+          {dlogits, rows.h_RH, weight_gradient(), kernels::runs_of_rows(chosen.runs, begin, end)});
     if (bias_ != nullptr && bias_->trainable()) {
       const Shape row{1, bias_->local_elements()};
       kernels::column_sum(context.exec, {dlogits, bias_->gradient_sum().reshape(row), {}});

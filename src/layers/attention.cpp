@@ -2,7 +2,7 @@
 #include "layers/attention.h"
 
 #include "kernels/attention/kv_cache.h"
-#include "layers/rotary.h"
+#include "spec/rotary_frequencies.h"
 
 namespace megalith::layers {
 

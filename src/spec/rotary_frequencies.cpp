@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "layers/rotary.h"
+#include "spec/rotary_frequencies.h"
 
 #include <algorithm>
 #include <cmath>

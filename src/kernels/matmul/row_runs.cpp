@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "layers/row_runs.h"
+#include "kernels/matmul/row_runs.h"
 
 #include <algorithm>
 
-namespace megalith::layers {
+namespace megalith::kernels {
 
 int64_t end_of_pairs(std::span<const int32_t> cu_seqlens, int64_t end) {
   const auto next = std::ranges::lower_bound(cu_seqlens, end);
@@ -20,4 +20,4 @@ std::vector<int32_t> runs_of_rows(std::span<const int32_t> cu_seqlens, int64_t b
   return runs;
 }
 
-}  // namespace megalith::layers
+}  // namespace megalith::kernels

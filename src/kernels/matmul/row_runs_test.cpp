@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "layers/row_runs.h"
+#include "kernels/matmul/row_runs.h"
 
 #include <gtest/gtest.h>
 
-namespace megalith::layers {
+namespace megalith::kernels {
 namespace {
 
 TEST(RowRuns, PiecesEndWherePairsDo) {
@@ -21,4 +21,4 @@ TEST(RowRuns, AreTheSequencesOfAPiece) {
 }
 
 }  // namespace
-}  // namespace megalith::layers
+}  // namespace megalith::kernels

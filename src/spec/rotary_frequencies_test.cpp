@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The angles of every scaling: their formulas and laws. Against transformers: tests/oracle.
-#include "layers/rotary.h"
+#include "spec/rotary_frequencies.h"
 
 #include <gtest/gtest.h>
 
