@@ -14,10 +14,13 @@ ChunkPasses::ChunkPasses(const engine::Settings& settings, device::Device& devic
       exec_(device, settings.numerics),
       set_(settings.declaration_rule()),
       model_chunk_(settings.model, set_, stage, engine::partition_of(settings, mesh_.at().tensor)),
+      fp8_(engine::make_fp8(settings, device)),
       context_(engine::context_of(settings, mesh_, exec_, 0, settings.model.dropout)),
       losses_(settings),
       host_(shaped_batch(settings, settings.micro_batch)) {
+  context_.fp8 = fp8_.get();
   set_.allocate(device, {.master = settings.masters, .compute = settings.weights});
+  if (fp8_ != nullptr) layers::allocate_codes(*fp8_, set_);
   loss_U_ = exec_.workspace.tensor(settings.masters, Shape{losses_.count(host_)});
   finite_ = exec_.workspace.tensor(DType::i32, Shape{1});
 }

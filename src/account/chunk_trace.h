@@ -43,6 +43,7 @@ class ChunkPasses {
   kernels::Exec exec_;
   parameters::ParameterSet set_;
   models::Decoder model_chunk_;
+  std::unique_ptr<precision::Fp8> fp8_;
   layers::Context context_;
   engine::LossValues losses_;
   data::HostBatch host_;

@@ -42,8 +42,8 @@ Change with_micro_batch(Change c, int64_t micro_batch) {
 }
 
 Change with_bf16(Change c) {
-  if (c.recipe.precision.compute == config::Precision::bf16) return c;
-  c.recipe.precision.compute = config::Precision::bf16;
+  if (c.recipe.precision.compute != config::Compute::f32) return c;
+  c.recipe.precision.compute = config::Compute::bf16;
   c.words.emplace_back("precision.compute=bf16 (which changes the result)");
   return c;
 }

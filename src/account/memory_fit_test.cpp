@@ -22,7 +22,7 @@ int64_t toy_plan(const config::Recipe& r) {
   const int64_t per_sample = r.memory.recompute == Recompute::none        ? 40
                              : r.memory.recompute == Recompute::selective ? 30
                                                                           : 10;
-  const int64_t halved = r.precision.compute == config::Precision::bf16 ? 2 : 1;
+  const int64_t halved = r.precision.compute == config::Compute::bf16 ? 2 : 1;
   return kMiB * (100 + (r.checkpoint.async ? 100 : 0) + r.train.micro_batch * per_sample / halved);
 }
 

@@ -24,10 +24,12 @@ std::vector<bool> trained_of(const engine::Settings& settings, int64_t layer) {
 }  // namespace
 
 std::vector<int64_t> layer_kinds(const engine::Settings& settings) {
+  // With what is trained of each, and whether its products are in 8 bits.
   std::vector<std::pair<const layers::LayerSpec*, std::vector<bool>>> known;
   std::vector<int64_t> kinds;
   for (const layers::LayerSpec& layer : settings.model.layers) {
     std::vector<bool> trained = trained_of(settings, std::ssize(kinds));
+    trained.push_back(settings.is_fp8(std::ssize(kinds)));
     const auto found = std::ranges::find_if(
         known, [&](const auto& k) { return *k.first == layer && k.second == trained; });
     kinds.push_back(found - known.begin());

@@ -118,6 +118,27 @@ TEST(TracedStep, PlansRecomputationToTheByte) {
   }
 }
 
+TEST(TracedStep, PlansProductsIn8BitsToTheByte) {
+  using precision::ScalingPolicy;
+  for (const auto policy : {ScalingPolicy::delayed, ScalingPolicy::current, ScalingPolicy::block}) {
+    for (const parallel::Layout& layout :
+         {parallel::Layout{}, parallel::Layout{.tensor = 2, .sequence = true},
+          parallel::Layout{.tensor = 2, .pipeline = 2, .data = 2}}) {
+      engine::Settings settings = with(DType::bf16, false, 4, true);
+      settings.split.data_shards = 2;
+      settings.layout = layout;
+      settings.zero = layout.data > 1 ? 1 : 0;
+      settings.ragged = true;
+      settings.fp8.emplace();
+      settings.fp8->options.scaling = precision::ScalingOptions::of(policy);
+      settings.fp8->first_wide = 1;
+      expect_planned(
+          settings, 2, 2,
+          fmt::format("policy {}, {} ranks", static_cast<int>(policy), layout.num_ranks()));
+    }
+  }
+}
+
 TEST(TracedStep, PlansRaggedSamplesToTheByteWhateverTheDocuments) {
   for (const int64_t context : {16, 200}) {  // within one block of keys, over several
     engine::Settings settings = toy_settings();

@@ -42,7 +42,12 @@ optimizer.lr optimizer.min_lr optimizer.schedule optimizer.warmup_steps optimize
 optimizer.beta1 optimizer.beta2 optimizer.eps optimizer.weight_decay optimizer.clip
 optimizer.groups optimizer.groups[].match optimizer.groups[].lr_scale
 optimizer.groups[].weight_decay optimizer.frozen
-precision.parameters precision.compute numerics
+precision.parameters precision.compute precision.fp8.recipe precision.fp8.format
+precision.fp8.history precision.fp8.amax precision.fp8.margin precision.fp8.weight_gradients
+precision.fp8.first_layers precision.fp8.last_layers precision.fp8.guard.every
+precision.fp8.guard.warn precision.fp8.guard.trip precision.fp8.guard.cosine
+precision.fp8.guard.saturated precision.fp8.guard.patience precision.fp8.guard.quiet
+precision.fp8.guard.fallback numerics
 checkpoint.every checkpoint.keep checkpoint.async memory.recompute memory.recompute_layers
 memory.offload
 parallel.tensor parallel.pipeline parallel.data parallel.sequence parallel.chunks parallel.zero

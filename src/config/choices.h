@@ -23,7 +23,36 @@ enum class Objective : uint8_t { causal, masked, spans };
 enum class Sequences : uint8_t { tokens, documents };
 /// What is asked about two stretches of text beside the objective masked (objectives/).
 enum class SentencePairs : uint8_t { none, next, order };
+/// Storage of activations, and the products of layers.
+enum class Compute : uint8_t { f32, bf16, fp8 };
+/// How tensors are scaled whose products are in 8 bits (precision/scaling.h), in which codes, and
+/// which magnitude of the history `delayed` takes.
+enum class Fp8Recipe : uint8_t { delayed, current, block, mx };
+enum class Fp8Format : uint8_t { by_recipe, hybrid, e4m3 };
+enum class Fp8Amax : uint8_t { max, most_recent };
+/// Which products fall back to 16 bits (precision/guard.h).
+enum class Fp8Fallback : uint8_t { layer, all };
 
+template <>
+struct EnumNames<Compute> {
+  static constexpr std::array<std::string_view, 3> names = {"f32", "bf16", "fp8"};
+};
+template <>
+struct EnumNames<Fp8Fallback> {
+  static constexpr std::array<std::string_view, 2> names = {"layer", "all"};
+};
+template <>
+struct EnumNames<Fp8Recipe> {
+  static constexpr std::array<std::string_view, 4> names = {"delayed", "current", "block", "mx"};
+};
+template <>
+struct EnumNames<Fp8Format> {
+  static constexpr std::array<std::string_view, 3> names = {"by_recipe", "hybrid", "e4m3"};
+};
+template <>
+struct EnumNames<Fp8Amax> {
+  static constexpr std::array<std::string_view, 2> names = {"max", "most_recent"};
+};
 template <>
 struct EnumNames<Schedule> {
   static constexpr std::array<std::string_view, 6> names = {"constant",     "linear", "cosine",

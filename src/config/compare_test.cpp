@@ -83,7 +83,7 @@ TEST(Compare, WhatChangesTheResultIsInTheFingerprint) {
       },
       [](Recipe& r) { r.train.global_batch = 16; },
       [](Recipe& r) { r.optimizer.lr = 4e-4; },
-      [](Recipe& r) { r.precision.compute = Precision::bf16; },
+      [](Recipe& r) { r.precision.compute = Compute::bf16; },
       [](Recipe& r) { r.numerics = Numerics::fast; },
       [](Recipe& r) { r.model.attention = Attention::materialised; },
       [](Recipe& r) { r.parallel.tensor_shards = 2; },

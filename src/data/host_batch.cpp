@@ -4,6 +4,7 @@
 // of document is the input (its target is the first token of a document it knows nothing of).
 #include "data/host_batch.h"
 
+#include <algorithm>
 #include <limits>
 
 #include "base/check.h"
@@ -111,6 +112,45 @@ HostBatch make_batch(const Sampler& sampler, int64_t first, int64_t count,
   HostBatch batch;
   fill_batch(sampler, first, count, options, batch);
   return batch;
+}
+
+namespace {
+
+template <typename T>
+void keep_first(std::vector<T>& values, size_t count) {
+  if (values.size() > count) values.resize(count);
+}
+
+void keep_first_sample(HostTokens& tokens) {
+  if (tokens.num_samples <= 1) return;
+  const auto length = static_cast<size_t>(tokens.sequence_length);
+  const auto sequences = static_cast<size_t>(
+      std::ranges::count(tokens.sequence_sample, tokens.sequence_sample.front()));
+  tokens.num_samples = 1;
+  keep_first(tokens.ids_T, length);
+  keep_first(tokens.position_T, length);
+  keep_first(tokens.type_T, length);
+  keep_first(tokens.sequence_sample, sequences);
+  keep_first(tokens.cu_seqlens, sequences + 1);
+}
+
+}  // namespace
+
+HostBatch first_sample(const HostBatch& batch) {
+  HostBatch first = batch;
+  if (first.encoder.num_samples > 0) keep_first_sample(first.encoder);
+  const bool of_tokens = batch.loss_weight_T.size() == batch.ids_T.size();
+  keep_first_sample(first);
+  const auto units = static_cast<size_t>(of_tokens ? first.num_tokens() : first.num_sequences());
+  const size_t numbers =
+      batch.loss_weight_T.empty() ? 0 : batch.target_numbers.size() / batch.loss_weight_T.size();
+  keep_first(first.loss_weight_T, units);
+  keep_first(first.targets_T, units);
+  keep_first(first.target_numbers, units * numbers);
+  keep_first(first.pair_targets, 1);
+  first.total_weight = 0;
+  for (const float weight : first.loss_weight_T) first.total_weight += static_cast<double>(weight);
+  return first;
 }
 
 }  // namespace megalith::data

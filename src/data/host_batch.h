@@ -56,6 +56,9 @@ struct HostBatch : HostTokens {
   HostTokens encoder;
 };
 
+/// The first sample of a batch, alone.
+HostBatch first_sample(const HostBatch& batch);
+
 /// Puts others in the place of a sample's S + 1 tokens. Any thread.
 using ChangeTokens = std::function<void(const SampleAddress& address, std::span<int32_t> tokens)>;
 

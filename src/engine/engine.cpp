@@ -29,7 +29,14 @@ parameters::Storage storage_of(const Settings& settings, const parallel::Mesh& m
 Engine::Engine(const Settings& settings, device::Device& device, const parallel::Mesh& mesh)
     : model_(settings, device, mesh, storage_of(settings, mesh)),
       losses_(settings),
-      optimizer_(std::make_unique<optim::AdamW>(model_.parameters(), device, settings.adamw)) {
+      optimizer_(std::make_unique<optim::AdamW>(model_.parameters(), device, settings.adamw)),
+      fp8_(make_fp8(settings, device)) {
+  if (fp8_ != nullptr) layers::allocate_codes(*fp8_, model_.parameters());
+  if (settings.fp8 && settings.fp8->guard.every > 0) {
+    const View sums = model_.parameters().flat_gradient_sums();
+    narrow_gradients_ =
+        device.arena(device::MemoryClass::gradients).tensor(sums.dtype(), sums.shape());
+  }
   MEGA_CHECK_LE(settings.zero, 1);
   parameters::ParameterSet whole(settings.declaration_rule());
   const layers::Partition undivided{settings.split.tensor_shards, 1, 0, settings.token_partials(),
@@ -46,6 +53,12 @@ DeviceBatch::TokenPart Engine::token_part() const {
   return {mesh().at().tensor, mesh().layout().tensor};
 }
 
+layers::Context Engine::training_context(uint64_t step_key, double dropout) {
+  layers::Context context = model_.training_context(step_key, dropout);
+  context.fp8 = fp8_.get();
+  return context;
+}
+
 void Engine::run_stage(layers::Context& context, const PipelineStage::Work& task) {
   PipelineStage work(model_.chunks(), context, task);
   const auto schedule =
@@ -57,15 +70,15 @@ void Engine::run_stage(layers::Context& context, const PipelineStage::Work& task
 void Engine::accumulate(int64_t step, std::span<const data::HostBatch> micro_batches,
                         double global_weight, View loss_U, View finite,
                         const Inspector* inspector) {
-  layers::Context context = model_.training_context(
+  layers::Context context = training_context(
       random_key(settings().seed, static_cast<uint64_t>(step)), settings().model.dropout);
   context.inspector = inspector;
+  layers::cast_weights(context, parameters());
   const int shards = settings().shards_per_rank();
   const parallel::TreeAccumulator tree(shards);
   const size_t per_shard = exact_div(micro_batches.size(), static_cast<size_t>(shards));
   optim::GradientBuckets buckets(model_.exec(), mesh().data(), parameters(),
                                  tree.additions_after(shards - 1));
-  const double pairs = pairs_of(micro_batches);
   // Weights that layers share are complete when all of backward is, and buckets go from the last
   // parameter to the first.
   const auto& shared = parameters().shared();
@@ -80,7 +93,7 @@ void Engine::accumulate(int64_t step, std::span<const data::HostBatch> micro_bat
     const int64_t values = losses_.count(mine);
     PipelineStage::Work task{mine,
                              global_weight,
-                             pairs,
+                             pairs_of(micro_batches),
                              losses_,
                              token_part(),
                              settings().recompute,
@@ -161,6 +174,7 @@ StepResult Engine::step(int64_t step, double lr, std::span<const data::HostBatch
     result.applied = applied != 0;
     set_losses(micro_batches, loss_U, global_weight, result);
   }
+  update_scales(result.applied);
   // With spread state the host waits for the decision: what was not updated is not shared, so that
   // who looks for the cause finds all as it was.
   if (result.applied && parameters().storage().owners > 1)
@@ -175,11 +189,14 @@ std::vector<double> Engine::replay(int64_t step, std::span<const data::HostBatch
       model_.exec().workspace.tensor(settings().masters, Shape{losses_.count(micro_batches)});
   accumulate(step, micro_batches, global_weight, loss_U, {}, &inspector);
   optim::combine_gradients(model_.exec(), mesh(), parameters(), model_.tied());
+  update_scales(false);
   return mesh().is_last_stage() ? read_losses(device(), loss_U) : std::vector<double>();
 }
 
 SampleLosses Engine::sample_losses(const data::HostBatch& host) {
-  layers::Context context = model_.training_context(0, 0);
+  layers::Context context = training_context(0, 0);
+  const precision::Unrecorded unrecorded(fp8_.get());
+  layers::cast_weights(context, parameters());
   const DeviceBatch batch(
       device(), host,
       {losses_.max_sequences(host), losses_.shape(), losses_.predicted_per_sample(),

@@ -53,6 +53,11 @@ class Engine {
   StepResult step(int64_t step, double lr, std::span<const data::HostBatch> micro_batches,
                   double global_weight, int64_t skipped = 0);
 
+  /// How the products in 8 bits do: loss and gradients of the first sample of each of the step's
+  /// data shards, with them and in 16 bits, from the weights as they stand. Takes the place of
+  /// gradients; leaves no other trace. Needs Fp8Layers::guard's memory. Collective.
+  precision::GuardCheck check_fp8(int64_t step, std::span<const data::HostBatch> micro_batches);
+
   using Inspector = std::function<void(std::string_view name, ConstView value)>;
   /// Forward and backward of step() once more, nothing else: gradients hold the step's sums
   /// afterwards, parameters and moments are untouched. `inspector` sees every activation and every
@@ -75,11 +80,21 @@ class Engine {
   parameters::ParameterSet& parameters() { return model_.parameters(); }
   const parameters::ParameterSet& parameters() const { return model_.parameters(); }
   optim::AdamW& optimizer() { return *optimizer_; }
+  /// The scales of products in 8 bits, the same on every rank; null where none is.
+  precision::Fp8* fp8() const { return fp8_.get(); }
 
  private:
   void accumulate(int64_t step, std::span<const data::HostBatch> micro_batches,
                   double global_weight, View loss_U, View finite, const Inspector* inspector);
+  layers::Context training_context(uint64_t step_key, double dropout);
   void run_stage(layers::Context& context, const PipelineStage::Work& work);
+  void update_scales(bool applied);
+  struct LossAndNorm {
+    double loss = 0;
+    double norm = 0;
+  };
+  LossAndNorm differentiate(int64_t step, std::span<const data::HostBatch> samples, double weight);
+  double gradient_norm_now();
   void set_losses(std::span<const data::HostBatch> micro_batches, ConstView loss_U,
                   double global_weight, StepResult& result);
   double pairs_of(std::span<const data::HostBatch> micro_batches) const;
@@ -88,6 +103,8 @@ class Engine {
   LossValues losses_;
   std::unique_ptr<optim::AdamW> optimizer_;
   std::unique_ptr<optim::NormOrder> norm_order_;
+  std::unique_ptr<precision::Fp8> fp8_;
+  device::Tensor narrow_gradients_;  // of check_fp8
   StageRunner stage_runner_;
 };
 

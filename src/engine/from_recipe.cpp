@@ -15,6 +15,30 @@ DType dtype_of(config::Precision precision) {
   return precision == config::Precision::bf16 ? DType::bf16 : DType::f32;
 }
 
+std::optional<Fp8Layers> fp8_of(const config::PrecisionSection& p) {
+  if (p.compute != config::Compute::fp8) return std::nullopt;
+  using precision::ScalingPolicy;
+  constexpr ScalingPolicy kPolicies[] = {ScalingPolicy::delayed, ScalingPolicy::current,
+                                         ScalingPolicy::block, ScalingPolicy::mx};
+  Fp8Layers fp8{{precision::ScalingOptions::of(kPolicies[static_cast<size_t>(p.fp8.recipe)]),
+                 p.fp8.weight_gradients},
+                p.fp8.first_layers,
+                p.fp8.last_layers};
+  precision::ScalingOptions& scaling = fp8.options.scaling;
+  if (p.fp8.format != config::Fp8Format::by_recipe) {
+    scaling.format = p.fp8.format == config::Fp8Format::e4m3 ? precision::Fp8Format::e4m3
+                                                             : precision::Fp8Format::hybrid;
+  }
+  scaling.history = p.fp8.history;
+  scaling.choice = p.fp8.amax == config::Fp8Amax::max ? kernels::AmaxChoice::max
+                                                      : kernels::AmaxChoice::most_recent;
+  scaling.margin = narrow<int>(p.fp8.margin);
+  const config::Fp8GuardSection& g = p.fp8.guard;
+  fp8.guard = {g.every,     g.warn,     g.trip,  g.cosine,
+               g.saturated, g.patience, g.quiet, g.fallback == config::Fp8Fallback::all};
+  return fp8;
+}
+
 optim::AdamWOptions adamw_of(const config::OptimizerSection& o) {
   optim::AdamWOptions options{o.beta1, o.beta2, o.eps, o.weight_decay, {}};
   for (const config::ParameterGroup& group : o.groups) {
@@ -67,7 +91,8 @@ Settings settings_of(const config::Recipe& r, int64_t vocab) {
       r.numerics == config::Numerics::fast ? kernels::Numerics::fast : kernels::Numerics::exact;
   s.recompute = {r.memory.recompute, r.memory.recompute_layers};
   s.weights = dtype_of(r.precision.parameters);
-  s.activations = dtype_of(r.precision.compute);
+  s.activations = r.precision.compute == config::Compute::f32 ? DType::f32 : DType::bf16;
+  s.fp8 = fp8_of(r.precision);
   s.seed = static_cast<uint64_t>(r.run.seed);
   s.micro_batch = r.train.micro_batch;
   s.trained_length = r.train.sequence_length;

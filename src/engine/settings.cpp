@@ -60,12 +60,17 @@ void check_tensor_shards(const Settings& s, std::vector<std::string>& faults) {
   }
 }
 
+/// The whole model's declarations, cut into this many tensor shards, of one rank.
+void declare_whole(const Settings& s, parameters::ParameterSet& set) {
+  const models::Decoder declarations(s.model, set, models::Stage::whole(s.model),
+                                     {.tensor_shards = s.split.tensor_shards});
+}
+
 /// A pattern that no parameter matches is a slip of the pen; a run that trains nothing is none.
 void check_frozen(const Settings& s, std::vector<std::string>& faults) {
   if (s.frozen.empty() || !faults.empty()) return;
   parameters::ParameterSet set(s.declaration_rule());
-  const models::Decoder declarations(s.model, set, models::Stage::whole(s.model),
-                                     {.tensor_shards = s.split.tensor_shards});
+  declare_whole(s, set);
   const auto& all = set.all();
   for (const std::string& pattern : s.frozen) {
     if (std::ranges::none_of(all, [&](const auto& p) { return optim::matches(pattern, p.name()); }))
@@ -94,7 +99,68 @@ void check_formats(const Settings& s, std::vector<std::string>& faults) {
   }
 }
 
+/// Blocks of 32 lie within canonical shards, and within a sample.
+void check_fp8(const Settings& s, std::vector<std::string>& faults) {
+  if (!s.fp8 || !faults.empty()) return;
+  if (s.model.shares_weights() && s.fp8->first_wide + s.fp8->last_wide > 0) {
+    faults.emplace_back(
+        "precision.fp8.first_layers and last_layers of a model whose layers share weights; set "
+        "both "
+        "to 0");
+  }
+  if (s.fp8->options.scaling.policy != precision::ScalingPolicy::mx) return;
+  constexpr int64_t kBlock = 32;
+  const auto refuse = [&](std::string_view what, int64_t size) {
+    faults.push_back(
+        fmt::format("precision.fp8.recipe mx has blocks of {}, which do not divide {} {}; set "
+                    "another size, or precision.fp8.recipe: block",
+                    kBlock, what, size));
+  };
+  for (const int64_t tokens : {s.sequence_length(), s.loss_length()})
+    if (tokens % kBlock != 0) return refuse("the tokens of a sample,", tokens);
+  parameters::ParameterSet set;
+  declare_whole(s, set);
+  for (const parameters::Parameter& parameter : set.all()) {
+    if (!parameter.declaration().is_layer_product) continue;
+    for (int dim = 0; dim < 2; ++dim) {
+      const bool is_cut = dim == parameter.declaration().shard.dim;
+      const int64_t size =
+          parameter.shape()[dim] / (is_cut ? parameter.declaration().canonical_shards : 1);
+      if (size % kBlock != 0)
+        return refuse(fmt::format("{} {} in each of the parallel.tensor_shards of",
+                                  dim == 0 ? "rows" : "columns", parameter.name()),
+                      size);
+    }
+  }
+}
+
 }  // namespace
+
+std::vector<std::string> Settings::fp8_products() const {
+  std::vector<std::string> names;
+  if (!fp8) return names;
+  std::vector<std::string> layers;
+  for (int64_t layer = 0; layer < model.num_layers(); ++layer)
+    if (is_fp8(layer)) layers.push_back(model.layer_name(layer) + ".");
+  parameters::ParameterSet set;
+  declare_whole(*this, set);
+  for (const parameters::Parameter& parameter : set.all()) {
+    const bool is_in = std::ranges::any_of(
+        layers, [&](const std::string& layer) { return parameter.name().starts_with(layer); });
+    if (parameter.declaration().is_layer_product && is_in) names.push_back(parameter.name());
+  }
+  return names;
+}
+
+std::vector<int64_t> Settings::fp8_product_layers() const {
+  std::vector<int64_t> layers;
+  for (const std::string& name : fp8_products()) {
+    int64_t layer = 0;
+    while (!name.starts_with(model.layer_name(layer) + ".")) ++layer;
+    layers.push_back(layer);
+  }
+  return layers;
+}
 
 parameters::DeclarationRule Settings::declaration_rule() const {
   if (formats.empty()) return optim::freezing_rule(frozen);
@@ -120,6 +186,7 @@ void check(const Settings& s, const std::string& where) {
   check_tensor_shards(s, faults);
   check_frozen(s, faults);
   check_formats(s, faults);
+  check_fp8(s, faults);
   if (!faults.empty()) throw UserError("{}: {}", where, fmt::join(faults, "; "));
 }
 

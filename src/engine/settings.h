@@ -9,9 +9,18 @@
 #include "optim/schedule.h"
 #include "parallel/mesh.h"
 #include "parallel/schedule.h"
+#include "precision/fp8.h"
 #include "spec/model_spec.h"
 
 namespace megalith::engine {
+
+/// Products of layers in 8 bits, but those of the first and the last ones.
+struct Fp8Layers {
+  precision::Fp8Options options;
+  int64_t first_wide = 0;
+  int64_t last_wide = 0;
+  precision::GuardOptions guard = {};
+};
 
 struct Settings {
   models::ModelSpec model;
@@ -23,6 +32,7 @@ struct Settings {
   int zero = 0;                       // 1: masters and moments are spread over the data ranks
   DType weights = DType::f32;         // compute representation: f32, bf16 (f64 in gradient checks)
   DType activations = DType::f32;     // likewise
+  std::optional<Fp8Layers> fp8;       // absent: no product is in 8 bits
   /// Of keys and values that are kept for later tokens: f32, bf16, or i8 with scales
   /// (kernels/attention/kv_cache.h); the activations' when absent.
   std::optional<DType> cache = {};
@@ -60,6 +70,14 @@ struct Settings {
   }
   /// For sets of this run's parameters: what is frozen, and how it is stored.
   parameters::DeclarationRule declaration_rule() const;
+  /// Whether the layer's products are in 8 bits.
+  bool is_fp8(int64_t layer) const {
+    return fp8 && layer >= fp8->first_wide && layer < model.num_layers() - fp8->last_wide;
+  }
+  /// Names of the weights whose products are, in the whole model, in order.
+  std::vector<std::string> fp8_products() const;
+  /// The layer of each of them.
+  std::vector<int64_t> fp8_product_layers() const;
   /// Tokens between products are spread over the tensor ranks.
   bool sequence_parallel() const { return layout.sequence && layout.tensor > 1; }
   /// Data shards that one data rank sums.

@@ -10,6 +10,11 @@ layers::Context context_of(const Settings& settings, const parallel::Mesh& mesh,
       step_key, dropout,       settings.sequence_parallel()};
 }
 
+std::unique_ptr<precision::Fp8> make_fp8(const Settings& settings, device::Device& device) {
+  if (!settings.fp8) return nullptr;
+  return std::make_unique<precision::Fp8>(device, settings.fp8->options, settings.fp8_products());
+}
+
 models::Stage chunk_at(const Settings& settings, int stage, int chunk) {
   return models::Stage::part(settings.model,
                              parallel::virtual_stage_of(settings.layout, stage, chunk),

@@ -68,7 +68,10 @@ class ShardedModel {
   const layers::Adapter* adapter_ = nullptr;
 };
 
-/// What layers are given on a rank in training.
+/// The scales of a run's products in 8 bits; null where none is.
+std::unique_ptr<precision::Fp8> make_fp8(const Settings& settings, device::Device& device);
+
+/// What layers are given on a rank in training, products in 8 bits aside.
 layers::Context context_of(const Settings& settings, const parallel::Mesh& mesh,
                            kernels::Exec& exec, uint64_t step_key, double dropout);
 

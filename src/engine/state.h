@@ -18,6 +18,9 @@ namespace megalith::engine {
 struct StateTensor {
   size_t parameter = 0;             // in the set
   std::optional<size_t> optimizer;  // which of the optimizer's; none: the weights
+  /// Instead of a parameter's: which of the arrays of scales, in the order of scale_arrays(). Every
+  /// rank has them whole.
+  std::optional<size_t> scales;
   std::string name;
   DType dtype = DType::f32;
   int64_t bytes = 0;  // on a rank

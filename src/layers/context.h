@@ -11,6 +11,7 @@
 #include "kernels/reduction/token_shards.h"
 #include "layers/batch.h"
 #include "math/random.h"
+#include "precision/fp8.h"
 
 namespace megalith::layers {
 
@@ -34,6 +35,8 @@ struct Context {
   uint64_t step_key = 0;            // of (seed, step)
   double dropout = 0;               // 0 in evaluation
   bool sequence = false;  // between products each tensor rank has its part of the tokens alone
+  /// Products that run in 8 bits; null: none.
+  precision::Fp8* fp8 = nullptr;
   /// Of the rows of batches that do not say which each has; null: none.
   const Adapter* adapter = nullptr;
   /// Shown every activation, and every gradient of one, as soon as it is computed, with its name

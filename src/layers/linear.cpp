@@ -6,7 +6,6 @@
 
 #include "kernels/elementwise/activate.h"
 #include "kernels/elementwise/pointwise.h"
-#include "kernels/matmul/linear.h"
 #include "kernels/reduction/column_sum.h"
 #include "layers/adapter.h"
 #include "parallel/regions.h"
@@ -47,6 +46,19 @@ class SharedRows {
     const int64_t part = std::gcd(rows_.first / per_group_, rows_.second / per_group_);
     return static_cast<int>(rows_.groups * (rows_.first + rows_.second) / part);
   }
+  /// The runs of a shard, one after another as they lie here.
+  std::vector<Range> runs() const {
+    const int64_t shards = per_group_ / ranks_;
+    const int64_t first = rows_.first / per_group_, second = rows_.second / per_group_;
+    std::vector<Range> runs;
+    int64_t at = 0;
+    for (int64_t group = 0; group < groups_; ++group) {
+      for (const int64_t rows : {first, second}) {
+        for (int64_t s = 0; s < shards; ++s, at += rows) runs.push_back({at, at + rows});
+      }
+    }
+    return runs;
+  }
   std::vector<ShardRun> by_shard() const {
     const int64_t shards = per_group_ / ranks_;  // of a group, here
     if (shards == 1) return {};
@@ -81,10 +93,11 @@ ConstView value_of(const parameters::Parameter* bias) {
 }  // namespace
 
 Declaration product_weights(const std::string& name, const Shape& shape, const Shard& shard,
-                            double init_std, int canonical_shards) {
+                            double init_std, int canonical_shards, bool is_layer_product) {
   Declaration declaration{name + ".weight", shape, shard, Init{Init::Kind::normal, init_std},
                           canonical_shards};
   declaration.may_be_in_blocks = true;
+  declaration.is_layer_product = is_layer_product;
   return declaration;
 }
 
@@ -98,8 +111,14 @@ ColumnLinear::ColumnLinear(parameters::ParameterSet& set, const std::string& nam
     rows = shared.shard();
     canonical_shards = shared.equal_parts();
     by_shard_ = shared.by_shard();
+    cut_.outputs = shared.runs();
   }
-  weight_ = &set.declare(product_weights(name, weight, rows, config.init_std, canonical_shards));
+  weight_ =
+      &set.declare(product_weights(name, weight, rows, config.init_std, canonical_shards, true));
+  const int shards = exact_div(partition.tensor_shards, partition.tensor_size);
+  if (cut_.outputs.empty()) cut_.outputs = equal_parts(local_outputs(), shards);
+  cut_.inputs = equal_parts(config.inputs, 1);
+  cut_.outputs_cut = partition.tensor_size > 1;
   if (!config.bias) return;
   bias_ = &set.declare({name + ".bias", bias, rows, Init{}, canonical_shards});
 }
@@ -113,13 +132,12 @@ void ColumnLinear::forward(Context& context, const Batch& batch, ConstView x, Vi
                                   weight_->name());
   }
   const bool adapted = is_adapted(context, batch, *weight_);
-  kernels::linear_forward(context.exec,
-                          {.x_TI = context.sequence ? ConstView(gathered) : x,
-                           .w_OI = weight_->compute(),
-                           .y_TO = y_TO,
-                           .bias_O = value_of(bias_),
-                           .activation = adapted ? kernels::Activation::none : activation,
-                           .pre_activation_TO = adapted ? View{} : pre_activation_TO});
+  Product(context, batch, *weight_, cut_)
+      .forward({.x_TI = context.sequence ? ConstView(gathered) : x,
+                .y_TO = y_TO,
+                .bias_O = value_of(bias_),
+                .activation = adapted ? kernels::Activation::none : activation,
+                .pre_activation_TO = adapted ? View{} : pre_activation_TO});
   if (!adapted) return;
   MEGA_CHECK(pre_activation_TO.absent(), "adapters are for inference");
   add_adapters(context, batch, *weight_, {.x_TI = x, .y_TO = y_TO});
@@ -127,41 +145,22 @@ void ColumnLinear::forward(Context& context, const Batch& batch, ConstView x, Vi
     kernels::activation_forward(context.exec, y_TO, y_TO, activation);
 }
 
-void ColumnLinear::weight_gradients(Context& context, const Batch& batch, ConstView dy_TO,
+void ColumnLinear::weight_gradients(Context& context, const Product& product, ConstView dy_TO,
                                     ConstView x_TI) const {
-  if (weight_->trainable())
-    kernels::linear_backward_weight(context.exec,
-                                    {dy_TO, x_TI, weight_->gradient_sum(), batch.cu_seqlens});
+  if (weight_->trainable()) product.weight_gradient(x_TI, weight_->gradient_sum());
   if (bias_ == nullptr || !bias_->trainable()) return;
   kernels::column_sum(
       context.exec, {dy_TO, bias_->gradient_sum().reshape(Shape{1, bias_->local_elements()}), {}});
 }
 
-/// dx = dy w: the tree over this rank's canonical shards.
-void ColumnLinear::input_gradient(Context& context, ConstView dy_TO, View dx_TI) const {
-  const auto product = [&](ConstView dy, ConstView w_OI) {
-    kernels::linear_backward_input(
-        context.exec,
-        {.dy_TO = dy, .w_OI = w_OI, .dx_TI = dx_TI, .k_shards = context.local_shards()});
-  };
-  if (by_shard_.empty()) return product(dy_TO, weight_->compute());
-  const ConstView stored = weight_->compute();
-  const device::Tensor dy = context.workspace(dy_TO.dtype(), dy_TO.shape());
-  const device::Tensor w = context.workspace(stored.dtype(), stored.shape());
-  for (const ShardRun& run : by_shard_) {
-    context.device().copy(dy.view.columns(run.local, run.count),
-                          dy_TO.columns(run.begin, run.count));
-    context.device().copy(w.view.rows(run.local, run.count), stored.rows(run.begin, run.count));
-  }
-  product(dy, w);
-}
-
 void ColumnLinear::backward(Context& context, const Batch& batch, ConstView dy_TO, ConstView x,
                             View dx) const {
   kernels::Exec& exec = context.exec;
+  Product product(context, batch, *weight_, cut_);
+  product.set_output_gradient(dy_TO);
   if (context.tensor.size() == 1) {
-    weight_gradients(context, batch, dy_TO, x);
-    return input_gradient(context, dy_TO, dx);
+    weight_gradients(context, product, dy_TO, x);
+    return product.input_gradient({.dx_TI = dx, .k_shards = context.local_shards()}, by_shard_);
   }
   // The gather runs under the product for dx, the sum over ranks under that for dw.
   device::Tensor gathered;
@@ -174,19 +173,21 @@ void ColumnLinear::backward(Context& context, const Batch& batch, ConstView dy_T
   }
   const device::Tensor partial =
       context.workspace(context.accumulation, Shape{dy_TO.size(0), dx.size(1)});
-  input_gradient(context, dy_TO, partial);
+  product.input_gradient_sums({.dx_TI = partial, .k_shards = context.local_shards()}, by_shard_);
   if (!context.sequence) {
     auto sum = parallel::start_tree_all_reduce(exec, context.tensor, partial, weight_->name());
-    weight_gradients(context, batch, dy_TO, x);
+    weight_gradients(context, product, dy_TO, x);
     parallel::finish(exec, context.tensor, std::move(sum));
+    product.scale(partial);
     return kernels::cast(exec, partial, dx);
   }
   const device::Tensor own = context.workspace(context.accumulation, dx.shape());
   auto sum = parallel::start_scatter_rows(exec, context.tensor, partial, own, sequence_shard(batch),
                                           weight_->name());
   parallel::finish(exec, context.tensor, std::move(input));
-  weight_gradients(context, batch, dy_TO, gathered);
+  weight_gradients(context, product, dy_TO, gathered);
   parallel::finish(exec, context.tensor, std::move(sum));
+  product.scale(own);
   kernels::cast(exec, own, dx);
 }
 
@@ -194,7 +195,11 @@ RowLinear::RowLinear(parameters::ParameterSet& set, const std::string& name,
                      const LinearConfig& config, const Partition& partition) {
   const Shape weight{config.outputs, config.inputs}, bias{config.outputs};
   weight_ = &set.declare(product_weights(name, weight, partition.cut(weight, 1), config.init_std,
-                                         partition.tensor_shards));
+                                         partition.tensor_shards, true));
+  const int shards = exact_div(partition.tensor_shards, partition.tensor_size);
+  cut_.outputs = equal_parts(config.outputs, 1);
+  cut_.inputs = equal_parts(local_inputs(), shards);
+  cut_.inputs_cut = partition.tensor_size > 1;
   if (!config.bias) return;
   Declaration declaration{name + ".bias", bias, Shard::whole(bias), Init{}};
   declaration.gradient_partials = partition.token_partials;
@@ -204,22 +209,18 @@ RowLinear::RowLinear(parameters::ParameterSet& set, const std::string& name,
 
 void RowLinear::forward(Context& context, const Batch& batch, ConstView x_TI, View y) const {
   kernels::Exec& exec = context.exec;
+  Product product(context, batch, *weight_, cut_);
   if (context.tensor.size() == 1) {
-    kernels::linear_forward(exec, {.x_TI = x_TI,
-                                   .w_OI = weight_->compute(),
-                                   .y_TO = y,
-                                   .k_shards = context.tensor_shards,
-                                   .bias_O = value_of(bias_)});
+    product.forward(
+        {.x_TI = x_TI, .y_TO = y, .k_shards = context.tensor_shards, .bias_O = value_of(bias_)});
     return add_adapters(context, batch, *weight_,
                         {.x_TI = x_TI, .y_TO = y, .k_shards = context.tensor_shards});
   }
   const device::Tensor partial =
       context.workspace(context.accumulation, Shape{x_TI.size(0), y.size(1)});
-  kernels::linear_forward(exec, {.x_TI = x_TI,
-                                 .w_OI = weight_->compute(),
-                                 .y_TO = partial,
-                                 .k_shards = context.local_shards()});
-  const auto finish = [&](ConstView sum) {
+  product.forward_sums({.x_TI = x_TI, .y_TO = partial, .k_shards = context.local_shards()});
+  const auto finish = [&](View sum) {
+    product.scale(sum);
     if (bias_ == nullptr) return kernels::cast(exec, sum, y);
     kernels::add(exec, sum, bias_->compute().view.repeated(y.size(0)), y);
   };
@@ -254,13 +255,11 @@ void RowLinear::backward(Context& context, const Batch& batch, ConstView dy, Con
   }
   if (context.sequence) parallel::finish(exec, context.tensor, std::move(whole));
   const ConstView dy_TO = context.sequence ? ConstView(gathered) : dy;
-  if (weight_->trainable())
-    kernels::linear_backward_weight(exec, {dy_TO, x_TI, weight_->gradient_sum(), batch.cu_seqlens});
-  kernels::linear_backward_input(exec, {.dy_TO = dy_TO,
-                                        .w_OI = weight_->compute(),
-                                        .dx_TI = dx_TI,
-                                        .pre_activation_TI = from.pre_activation_TI,
-                                        .activation = from.activation});
+  Product product(context, batch, *weight_, cut_);
+  product.set_output_gradient(dy_TO);
+  if (weight_->trainable()) product.weight_gradient(x_TI, weight_->gradient_sum());
+  product.input_gradient(
+      {.dx_TI = dx_TI, .pre_activation_TI = from.pre_activation_TI, .activation = from.activation});
 }
 
 }  // namespace megalith::layers

@@ -15,6 +15,7 @@
 
 #include "kernels/elementwise/activation.h"
 #include "layers/context.h"
+#include "layers/product.h"
 #include "parallel/sequence_shard.h"
 #include "parameters/parameter_set.h"
 
@@ -52,7 +53,7 @@ inline parallel::SequenceShard sequence_shard(const Batch& batch) { return {batc
 /// is trained.
 parameters::Declaration product_weights(const std::string& name, const Shape& shape,
                                         const Shard& shard, double init_std,
-                                        int canonical_shards = 1);
+                                        int canonical_shards = 1, bool is_layer_product = false);
 
 /// Sizes of the whole product and how it begins.
 struct LinearConfig {
@@ -81,11 +82,11 @@ class ColumnLinear {
   int64_t local_outputs() const { return weight_->local_shape()[0]; }
 
  private:
-  void weight_gradients(Context& context, const Batch& batch, ConstView dy_TO,
+  void weight_gradients(Context& context, const Product& product, ConstView dy_TO,
                         ConstView x_TI) const;
-  void input_gradient(Context& context, ConstView dy_TO, View dx_TI) const;
   parameters::Parameter* weight_;
   parameters::Parameter* bias_ = nullptr;
+  ProductCut cut_;
   /// The local rows in the order of the canonical shards; empty: they lie so.
   std::vector<ShardRun> by_shard_;
 };
@@ -113,6 +114,7 @@ class RowLinear {
  private:
   parameters::Parameter* weight_;
   parameters::Parameter* bias_ = nullptr;
+  ProductCut cut_;
 };
 
 }  // namespace megalith::layers

@@ -55,6 +55,8 @@ struct Declaration {
   /// Of the compute representation; the set's when absent. Blocks (tensor/blocks.h) are for what is
   /// not trained.
   std::optional<Format> format = {};
+  /// It is the weight of a layer's product (layers/product.h).
+  bool is_layer_product = false;
   /// The kernels that read it take blocks.
   bool may_be_in_blocks = false;
 };

@@ -65,9 +65,6 @@ Scaling::Scaling(device::Device& device, const ScalingOptions& options, Operand 
     kernels::fill(exec, history_HN_, 0);
     kernels::fill(exec, scale_N_, 1);
     kernels::fill(exec, scale_inverse_N_, 1);
-  } else if (options.policy == ScalingPolicy::current) {
-    amax_N_ = arena.tensor(DType::f32, {n});
-    factor_ = arena.tensor(DType::f32, {1});
   }
 }
 
@@ -87,12 +84,8 @@ Shape Scaling::scale_shape(const Shape& shape, Along along) const {
   return kernels::block_scales_shape(shape, block.rows, block.columns);
 }
 
-View Scaling::measure(kernels::Exec& exec, size_t index, ConstView x) {
-  if (options_.policy != ScalingPolicy::current) return {};
-  const View amax = element(amax_N_, index);
-  kernels::fill(exec, amax, 0);
+void Scaling::measure(kernels::Exec& exec, ConstView x, View amax) {
   kernels::absolute_maximum(exec, x, amax);
-  return amax;
 }
 
 void Scaling::quantize(kernels::Exec& exec, size_t index, ConstView x, const Destination& to,
@@ -100,10 +93,12 @@ void Scaling::quantize(kernels::Exec& exec, size_t index, ConstView x, const Des
   MEGA_CHECK(index < names_.size(), "tensor {} of {}", index, names_.size());
   if (!scales_tensors()) return quantize_blocks(exec, x, to, along);
   kernels::Quantize arguments = {
-      .x = x, .y = to.codes, .scale = factor_, .transposed = to.transposed, .counts = to.counts};
+      .x = x, .y = to.codes, .transposed = to.transposed, .counts = to.counts};
+  device::Tensor factor;
   if (options_.policy == ScalingPolicy::current) {
-    kernels::scale_of_amax(
-        exec, {element(amax_N_, index), factor_, to.scales, rule_of(options_, code_type())});
+    factor = exec.workspace.tensor(DType::f32, {1});
+    kernels::scale_of_amax(exec, {to.amax, factor, to.scales, rule_of(options_, code_type())});
+    arguments.scale = factor;
   } else {
     arguments.scale = element(scale_N_, index);
     if (record == Record::amax) arguments.amax = element(staged(), index);
@@ -121,6 +116,16 @@ void Scaling::quantize_blocks(kernels::Exec& exec, ConstView x, const Destinatio
   kernels::quantize_blocks(exec, {x, to.codes, to.scales, block.rows, block.columns, rule});
 }
 
+void Scaling::round(kernels::Exec& exec, ConstView x, View numbers, Along along) const {
+  MEGA_CHECK(!scales_tensors() && (options_.power_of_two || options_.policy == ScalingPolicy::mx),
+             "blocks with scales that are powers of two alone come back exactly");
+  const device::Tensor codes = exec.workspace.tensor(code_type(), x.shape());
+  const device::Tensor scales = exec.workspace.tensor(scale_type(), scale_shape(x.shape(), along));
+  quantize_blocks(exec, x, {.codes = codes, .scales = scales}, along);
+  const Block block = block_of(options_.policy, operand_, along);
+  kernels::dequantize_blocks(exec, {codes, scales, numbers, block.rows, block.columns});
+}
+
 View Scaling::staged() const {
   return history_HN_.view.absent() ? View()
                                    : history_HN_.view.rows(0, 1).reshape(scale_N_.view.shape());
@@ -131,6 +136,13 @@ void Scaling::update(kernels::Exec& exec) {
   kernels::update_scales(
       exec, {history_HN_, scale_N_, scale_inverse_N_, largest_finite(code_type()), options_.margin,
              options_.choice, options_.power_of_two});
+}
+
+void Scaling::forget(kernels::Exec& exec, size_t index) {
+  if (options_.policy != ScalingPolicy::delayed) return;
+  kernels::fill(exec, history_HN_.view.columns(static_cast<int64_t>(index), 1), 0);
+  kernels::fill(exec, element(scale_N_, index), 1);
+  kernels::fill(exec, element(scale_inverse_N_, index), 1);
 }
 
 void Scaling::restored() {

@@ -58,17 +58,18 @@ class Scaling {
   DType scale_type() const;
   Shape scale_shape(const Shape& shape, Along along) const;
 
-  /// current: finds the magnitude of x, [1], which the caller reduces to its maximum over the ranks
-  /// that hold parts of the tensor before quantize(). Other policies: nothing to do, absent.
-  View measure(kernels::Exec& exec, size_t index, ConstView x);
+  /// current: amax, f32 [1], becomes the larger of itself and the magnitude of x. The caller
+  /// reduces it to its maximum over the ranks that hold parts of the tensor before quantize().
+  static void measure(kernels::Exec& exec, ConstView x, View amax);
 
   /// codes = x quantised by the policy, [T, C]; `scales` receives what multiplies them, as
-  /// scale_shape() says. Optional, where tensors have one scale: `transposed`, the codes as [C, T],
-  /// and `counts` (kernels::Quantize). All overwritten, counts added to. Local; ready as of a later
-  /// ticket.
+  /// scale_shape() says. `amax`, with current alone, is what measure() found. Optional, where
+  /// tensors have one scale: `transposed`, the codes as [C, T], and `counts` (kernels::Quantize).
+  /// All overwritten, counts added to. Local; ready as of a later ticket.
   struct Destination {
     View codes;
     View scales;
+    ConstView amax = {};
     View transposed = {};
     View counts = {};
   };
@@ -77,9 +78,15 @@ class Scaling {
   void quantize(kernels::Exec& exec, size_t index, ConstView x, const Destination& to,
                 Record record = Record::amax, Along along = Along::columns);
 
+  /// block and mx: numbers = what the codes of x stand for, bf16, [T, C], overwritten: exact, since
+  /// scales are powers of two (bf16's denormals aside, which products take as zeros).
+  void round(kernels::Exec& exec, ConstView x, View numbers, Along along) const;
+
   /// delayed: the magnitudes of this step, f32 [N], to be reduced to their maximum over all ranks
   /// that hold parts of these tensors before update(). Absent with other policies.
   View staged() const;
+  /// The tensor's history and scale as they are at the beginning.
+  void forget(kernels::Exec& exec, size_t index);
   /// Ends a step: rolls the histories and makes the next scales. delayed; else nothing to do.
   void update(kernels::Exec& exec);
 
@@ -99,7 +106,6 @@ class Scaling {
   Operand operand_;
   std::vector<std::string> names_;
   device::Tensor history_HN_, scale_N_, scale_inverse_N_;  // delayed
-  device::Tensor amax_N_, factor_;                         // current
 };
 
 }  // namespace megalith::precision

@@ -94,18 +94,21 @@ TEST_F(ScalingTest, CurrentScalesByTheTensorItself) {
     return static_cast<double>(i) - 3.5;
   });
   TestTensor codes(DType::f8_e4m3, x.shape()), scales(DType::f32, Shape{1});
-  const View amax = scaling.measure(exec_, 1, x);
-  EXPECT_EQ(*amax.as<float>(), 3.5);
-  *amax.as<float>() = 7;  // another rank's part is larger
-  scaling.quantize(exec_, 1, x, {.codes = codes, .scales = scales});
+  TestTensor amax = TestTensor(DType::f32, Shape{1}).fill_constant(0);
+  Scaling::measure(exec_, x, amax);
+  EXPECT_EQ(amax.at(0), 3.5);
+  amax.set(0, 7);  // another rank's part is larger
+  Scaling::measure(exec_, x, amax);
+  EXPECT_EQ(amax.at(0), 7);
+  scaling.quantize(exec_, 1, x, {.codes = codes, .scales = scales, .amax = amax});
   EXPECT_EQ(scales.at(0), 1.0 / 64);
   EXPECT_EQ(codes.at(0), -224);
   EXPECT_TRUE(scaling.staged().absent());
   EXPECT_TRUE(scaling.history().absent());
   options.power_of_two = true;
   Scaling powers = make(options);
-  *powers.measure(exec_, 0, x).as<float>() = 5;  // 448 / 5 is 89.6
-  powers.quantize(exec_, 0, x, {.codes = codes, .scales = scales});
+  amax.set(0, 5);  // 448 / 5 is 89.6
+  powers.quantize(exec_, 0, x, {.codes = codes, .scales = scales, .amax = amax});
   EXPECT_EQ(scales.at(0), 1.0 / 64);
 }
 
@@ -131,11 +134,36 @@ TEST_F(ScalingTest, BlocksKeepWhatOneScaleWouldFlush) {
     Scaling scaling = make(ScalingOptions::of(policy));
     TestTensor codes(DType::f8_e4m3, x.shape());
     TestTensor scales(scaling.scale_type(), scaling.scale_shape(x.shape(), Along::columns));
-    scaling.measure(exec_, 0, x);
-    scaling.quantize(exec_, 0, x, {.codes = codes, .scales = scales});
+    TestTensor amax = TestTensor(DType::f32, Shape{1}).fill_constant(0);
+    Scaling::measure(exec_, x, amax);
+    scaling.quantize(exec_, 0, x, {.codes = codes, .scales = scales, .amax = amax});
     int64_t flushed = 0;
     for (int64_t i = 0; i < x.size(); ++i) flushed += codes.at(i) == 0 ? 1 : 0;
     EXPECT_EQ(flushed, policy == ScalingPolicy::current ? x.size() / 2 : 0);
+  }
+}
+
+TEST_F(ScalingTest, RoundedNumbersAreCodesTimesScales) {
+  TestTensor x(DType::bf16, Shape{70, 160});
+  x.fill_normal(1);
+  for (const auto policy : {ScalingPolicy::block, ScalingPolicy::mx}) {
+    for (const auto operand : {Operand::input, Operand::weight}) {
+      for (const auto along : {Along::columns, Along::rows}) {
+        Scaling scaling = make(ScalingOptions::of(policy), operand);
+        TestTensor codes(DType::f8_e4m3, x.shape()), numbers(DType::bf16, x.shape());
+        TestTensor scales(scaling.scale_type(), scaling.scale_shape(x.shape(), along));
+        scaling.quantize(exec_, 0, x, {.codes = codes, .scales = scales}, Scaling::Record::nothing,
+                         along);
+        scaling.round(exec_, x, numbers, along);
+        for (int64_t i = 0; i < x.size(); ++i) {
+          const int64_t row = i / 160, column = i % 160;
+          const int64_t side = policy == ScalingPolicy::mx ? 32 : 128;
+          const int64_t top = scales.rows() == x.rows() ? row : row / side;
+          const int64_t left = scales.columns() == x.columns() ? column : column / side;
+          ASSERT_EQ(numbers.at(i), codes.at(i) * scales.at(top, left));
+        }
+      }
+    }
   }
 }
 

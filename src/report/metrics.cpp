@@ -65,7 +65,12 @@ template <typename Metrics>
 auto optional_values(Metrics& m) {
   return std::array{std::pair{"pair_loss", &m.pair_loss},
                     std::pair{"validation_loss", &m.validation_loss},
-                    std::pair{"validation_pair_loss", &m.validation_pair_loss}};
+                    std::pair{"validation_pair_loss", &m.validation_pair_loss},
+                    std::pair{"fp8_loss_difference", &m.fp8_loss_difference},
+                    std::pair{"fp8_gradient_cosine", &m.fp8_gradient_cosine},
+                    std::pair{"fp8_saturated", &m.fp8_saturated},
+                    std::pair{"fp8_flushed", &m.fp8_flushed},
+                    std::pair{"fp8_products_in_16_bits", &m.fp8_products_in_16_bits}};
 }
 
 }  // namespace

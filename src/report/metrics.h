@@ -32,6 +32,11 @@ struct StepMetrics {
   int64_t memory_bytes = 0;         // high-water mark of the arenas
   std::optional<double> pair_loss;  // of the loss, what sentence pairs have; likewise below
   std::optional<double> validation_loss, validation_pair_loss;
+  // Of a check of products in 8 bits before the step (engine::Engine::check_fp8): how far losses
+  // lie apart, relative; the cosine of the gradients; the largest shares of an operand; how many
+  // products run in 16 bits instead.
+  std::optional<double> fp8_loss_difference, fp8_gradient_cosine, fp8_saturated, fp8_flushed,
+      fp8_products_in_16_bits;
 
   /// Of tokens alone: what a perplexity is of.
   double token_loss() const { return loss - pair_loss.value_or(0); }

@@ -32,6 +32,25 @@ void LogicalState::add(engine::Engine& engine) {
     }
     ++index;
   }
+  add_scales(engine);
+}
+
+/// Whole on every rank.
+void LogicalState::add_scales(engine::Engine& engine) {
+  if (engine.fp8() == nullptr) return;
+  int operand_number = 0;
+  for (const auto operand : {precision::Operand::input, precision::Operand::weight,
+                             precision::Operand::output_gradient}) {
+    const precision::Scaling& scaling = engine.fp8()->scaling(operand);
+    for (const View& view : {scaling.history(), scaling.scale()}) {
+      if (view.absent()) continue;
+      std::vector<std::byte> host(static_cast<size_t>(view.bytes()));
+      engine.device().wait(engine.device().copy_to_host(host.data(), view));
+      add(fmt::format("scales {}/{}", operand_number, view.shape().num_dims()), view.dtype(),
+          view.shape(), Shard::whole(view.shape()), host.data());
+    }
+    ++operand_number;
+  }
 }
 
 void LogicalState::add(const std::string& name, DType dtype, const Shape& shape, const Shard& shard,

@@ -37,6 +37,7 @@ class LogicalState {
   friend std::string difference(const LogicalState& a, const LogicalState& b);
 
  private:
+  void add_scales(engine::Engine& engine);
   struct Whole {
     DType dtype = DType::f32;
     Shape shape;

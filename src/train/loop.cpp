@@ -33,6 +33,7 @@ report::StepMetrics TrainingRun::train_step() {
   if (inputs_.hooks.before_step) inputs_.hooks.before_step(*engine_, step);
   journal_.goodput().enter(Bucket::steps);
   const double begin = monotonic_seconds();
+  fp8_watch_->before_step(step, data.micro_batches);
   const double lr = optim::learning_rate(settings_.schedule, {step, position_.elapsed_seconds});
   const engine::StepResult result =
       engine_->step(step, lr, data.micro_batches, data.global_weight, guard_.skipped_steps());
@@ -60,6 +61,7 @@ report::StepMetrics TrainingRun::train_step() {
   m.samples = position_.samples;
   m.loss = result.loss;
   m.pair_loss = result.pair_loss;
+  fp8_watch_->add_to(m);
   m.lr = lr;
   m.grad_norm = result.grad_norm;
   m.step_seconds = seconds;

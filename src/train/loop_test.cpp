@@ -260,5 +260,94 @@ TEST_F(LoopTest, ShardsThatPadTheVocabularyOtherwiseAreRefusedWhateverIsAllowed)
   EXPECT_EQ(run().last.step, 6);
 }
 
+/// The lines of a run, without what a clock says.
+std::vector<nlohmann::json> lines_of(const fs::path& metrics) {
+  std::vector<nlohmann::json> lines;
+  std::ifstream file(metrics);
+  for (std::string line; std::getline(file, line);) {
+    lines.push_back(nlohmann::json::parse(line));
+    for (const char* key : {"step_seconds", "tokens_per_second", "mfu", "memory_bytes"})
+      lines.back().erase(key);
+  }
+  return lines;
+}
+
+class Fp8LoopTest : public LoopTest {
+ protected:
+  Fp8LoopTest() {
+    recipe_.model.layers = 2;
+    recipe_.precision.compute = config::Compute::fp8;
+    recipe_.precision.fp8.history = 2;
+    recipe_.precision.fp8.guard.every = 2;
+    recipe_.precision.fp8.guard.quiet = 5;
+    recipe_.train.steps = 14;
+    recipe_.checkpoint.keep = 20;
+  }
+  /// How many products ran in 16 bits behind each check.
+  std::vector<double> wide() const {
+    std::vector<double> numbers;
+    for (const nlohmann::json& line : lines_of(out() / "metrics.jsonl"))
+      if (line.contains("fp8_products_in_16_bits"))
+        numbers.push_back(line["fp8_products_in_16_bits"].get<double>());
+    return numbers;
+  }
+};
+
+TEST_F(Fp8LoopTest, ChecksAreInTheLinesOfTheirSteps) {
+  recipe_.precision.fp8.guard.every = 3;
+  run();
+  for (const nlohmann::json& line : lines_of(out() / "metrics.jsonl")) {
+    const bool is_due = line["step"].get<int64_t>() % 3 == 0;
+    for (const char* key : {"fp8_loss_difference", "fp8_gradient_cosine", "fp8_saturated",
+                            "fp8_flushed", "fp8_products_in_16_bits"})
+      EXPECT_EQ(line.contains(key), is_due) << line.dump();
+  }
+  const auto plain = lines_of(out() / "metrics.jsonl");
+  fs::remove_all(out());
+  recipe_.precision.fp8.guard.every = 0;
+  run();
+  const auto unguarded = lines_of(out() / "metrics.jsonl");
+  for (size_t i = 0; i < plain.size(); ++i)
+    EXPECT_EQ(plain[i]["loss_hex"], unguarded[i]["loss_hex"]) << i;
+}
+
+TEST_F(Fp8LoopTest, ProductsFallBackAndReturnAndAResumeDoesTheSame) {
+  recipe_.precision.fp8.guard.trip = 1e-12;  // any difference
+  recipe_.precision.fp8.guard.patience = 2;
+  recipe_.precision.fp8.guard.fallback = config::Fp8Fallback::all;
+  run();
+  // Checks before steps 2, 4, ...: the second in a row that counts is that of 4, and 9 is the first
+  // step in 8 bits again.
+  EXPECT_THAT(wide(), ElementsAre(0, 8, 8, 8, 0, 8, 8));
+  const auto whole = lines_of(out() / "metrics.jsonl");
+  EXPECT_EQ(whole[5]["fp8_loss_difference"], 0.0);
+  for (const int stop : {3, 5, 10}) {
+    fs::remove_all(out());
+    Hooks hooks;
+    hooks.after_step = [&](engine::Engine&, int64_t step, double) {
+      if (step == stop) std::raise(SIGTERM);
+    };
+    EXPECT_EQ(run(hooks).status, "stopped");
+    EXPECT_EQ(run().status, "finished");
+    EXPECT_EQ(lines_of(out() / "metrics.jsonl"), whole) << stop;
+  }
+}
+
+TEST_F(Fp8LoopTest, TheWorstLayerAloneFallsBack) {
+  recipe_.precision.fp8.guard.patience = 1;
+  recipe_.precision.fp8.guard.trip = recipe_.precision.fp8.guard.warn = 10;
+  recipe_.precision.fp8.guard.cosine = -1;
+  Hooks hooks;
+  hooks.before_step = [](engine::Engine& engine, int64_t step) {
+    if (step != 6) return;  // a weight of the second layer has a scale that is far too large
+    const precision::Scaling& scaling = engine.fp8()->scaling(precision::Operand::weight);
+    scaling.scale().as<float>()[6] *= 1024;
+    engine.fp8()->restored();
+  };
+  recipe_.precision.fp8.guard.saturated = 0.5;
+  run(hooks);
+  EXPECT_THAT(wide(), ElementsAre(0, 0, 4, 4, 4, 0, 0));
+}
+
 }  // namespace
 }  // namespace megalith::train

@@ -37,6 +37,13 @@ RunLog::RunLog(const std::filesystem::path& folder, const LogPositions& position
 void RunLog::step(const report::StepMetrics& m) {
   metrics_.append(m);
   events_.scalar("lm loss", m.step, m.token_loss());
+  for (const auto& [name, value] : {std::pair{"fp8 loss difference", m.fp8_loss_difference},
+                                    {"fp8 gradient cosine", m.fp8_gradient_cosine},
+                                    {"fp8 saturated", m.fp8_saturated},
+                                    {"fp8 flushed", m.fp8_flushed},
+                                    {"fp8 products in 16 bits", m.fp8_products_in_16_bits}}) {
+    if (value) events_.scalar(name, m.step, *value);
+  }
   if (m.pair_loss) events_.scalar("sentence pair loss", m.step, *m.pair_loss);
   events_.scalar("learning-rate", m.step, m.lr);
   events_.scalar("grad-norm", m.step, m.grad_norm);

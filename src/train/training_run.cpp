@@ -41,6 +41,7 @@ TrainingRun::TrainingRun(const RunInputs& inputs, comm::Communicator& world, dev
   world_.set_device(&device);
   mesh_ = std::make_unique<parallel::Mesh>(world_, settings_.layout);
   engine_ = std::make_unique<engine::Engine>(settings_, device, *mesh_);
+  fp8_watch_ = std::make_unique<Fp8Watch>(*engine_, is_rank_zero());
   register_state();
   checkpoints_ = std::make_unique<RunCheckpoints>(recipe_, inputs.tokenizer, state_,
                                                   engine::state_bytes(*engine_), world_, device_);
@@ -60,6 +61,10 @@ void TrainingRun::register_state() {
   state_.add(Values{"guard", [this] { return guard_.to_json(); },
                     [this](const json& state) {
                       if (state.contains("guard")) guard_.restore(state["guard"]);
+                    }});
+  state_.add(Values{"fp8_guard", [this] { return fp8_watch_->to_json(); },
+                    [this](const json& state) {
+                      if (state.contains("fp8_guard")) fp8_watch_->restore(state["fp8_guard"]);
                     }});
   state_.add(Values{"owed", [this] { return owed_ ? to_json(*owed_) : json(); },
                     [this](const json& state) { owed_ = deferred_from(state, position_.step); }});

@@ -12,6 +12,7 @@
 #include "engine/data_loader.h"
 #include "engine/sharded_optimizer_state.h"
 #include "engine/validation.h"
+#include "train/fp8_watch.h"
 #include "train/loop.h"
 #include "train/run_checkpoints.h"
 #include "train/run_guard.h"
@@ -72,6 +73,7 @@ class TrainingRun {
   checkpoint::StateRegistry state_;
   std::unique_ptr<parallel::Mesh> mesh_;
   std::unique_ptr<engine::Engine> engine_;
+  std::unique_ptr<Fp8Watch> fp8_watch_;
   std::unique_ptr<engine::ShardedOptimizerState> spread_;  // of the last save
   std::unique_ptr<RunCheckpoints> checkpoints_;
   std::unique_ptr<engine::DataLoader> loader_;

@@ -1,0 +1,287 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "layers/product.h"
+
+#include <utility>
+
+#include "kernels/elementwise/pointwise.h"
+#include "kernels/matmul/row_runs.h"
+
+namespace megalith::layers {
+
+using precision::Along;
+using precision::Operand;
+using precision::Scaling;
+using precision::ScalingPolicy;
+
+namespace {
+
+template <typename AnyView>
+AnyView element(const AnyView& vector, int64_t n) {
+  return {vector.data() + n * bytes_of(vector.dtype()), vector.dtype(), Shape{1}};
+}
+
+template <typename AnyView>
+AnyView rows_of(const AnyView& optional, int64_t begin, int64_t count) {
+  return optional.absent() ? optional : optional.rows(begin, count);
+}
+
+/// Calls run(first row, rows, factor) for all rows, or for each sample's where factors are theirs.
+template <typename Run>
+void for_each_factor(ConstView factors, int64_t rows, const Run& run) {
+  if (factors.absent()) return run(0, rows, ConstView());
+  const int64_t each = exact_div(rows, factors.size(0));
+  for (int64_t n = 0; n < factors.size(0); ++n) run(n * each, each, element(factors, n));
+}
+
+/// [weight's number in the model]: of the set's, once each.
+std::vector<std::pair<size_t, const parameters::Parameter*>> narrow_weights(
+    const precision::Fp8& fp8, const parameters::ParameterSet& set) {
+  std::vector<std::pair<size_t, const parameters::Parameter*>> weights;
+  for (const parameters::Parameter& parameter : set.all())
+    if (const auto product = fp8.find(parameter.name())) weights.emplace_back(*product, &parameter);
+  return weights;
+}
+
+}  // namespace
+
+std::vector<Range> equal_parts(int64_t count, int64_t parts) {
+  std::vector<Range> ranges;
+  const int64_t each = exact_div(count, parts);
+  for (int64_t begin = 0; begin < count; begin += each) ranges.push_back({begin, begin + each});
+  return ranges;
+}
+
+void allocate_codes(precision::Fp8& fp8, const parameters::ParameterSet& set) {
+  std::vector<size_t> numbers;
+  std::vector<Shape> shapes;
+  for (const auto& [product, parameter] : narrow_weights(fp8, set)) {
+    numbers.push_back(product);
+    shapes.push_back(parameter->local_shape());
+  }
+  fp8.allocate_weights(numbers, shapes);
+}
+
+void cast_weights(Context& context, const parameters::ParameterSet& set) {
+  if (context.fp8 == nullptr) return;
+  precision::Fp8& fp8 = *context.fp8;
+  Scaling& scaling = fp8.scaling(Operand::weight);
+  if (!scaling.scales_tensors()) return;
+  const auto weights = narrow_weights(fp8, set);
+  device::Tensor amax_N;
+  if (scaling.options().policy == ScalingPolicy::current) {
+    amax_N = context.workspace(DType::f32, Shape{std::ssize(fp8.products())});
+    kernels::fill(context.exec, amax_N, 0);
+    for (const auto& [product, parameter] : weights)
+      Scaling::measure(context.exec, parameter->compute(),
+                       element(amax_N.view, static_cast<int64_t>(product)));
+    if (context.tensor.size() > 1)
+      context.tensor.wait(context.tensor.start_all_reduce_max(amax_N, "fp8.weights"));
+  }
+  for (const auto& [product, parameter] : weights) {
+    const auto& [codes, scale] = fp8.weight(product);
+    const ConstView amax = amax_N.view.absent()
+                               ? ConstView()
+                               : element(ConstView(amax_N), static_cast<int64_t>(product));
+    scaling.quantize(context.exec, product, parameter->compute(),
+                     {.codes = codes,
+                      .scales = scale,
+                      .amax = amax,
+                      .counts = fp8.count(Operand::weight, product, codes.num_elements())},
+                     fp8.record());
+  }
+}
+
+Product::Product(Context& context, const Batch& batch, const parameters::Parameter& weight,
+                 const ProductCut& cut)
+    : context_(context), batch_(batch), weight_(weight), cut_(cut) {
+  if (context.fp8 != nullptr) index_ = context.fp8->find(weight.name());
+}
+
+bool Product::is_cut(Operand operand) const {
+  return operand == Operand::input ? cut_.inputs_cut : cut_.outputs_cut;
+}
+
+Product::Read Product::read(Operand operand, ConstView x, Along along, Reading reading) const {
+  if (!is_narrow()) return {x, {}, {}, {}};
+  const Scaling& scaling = context_.fp8->scaling(operand);
+  return scaling.scales_tensors() ? codes(operand, x, reading) : numbers(operand, x, along);
+}
+
+/// Nothing where it is read as it is: it may be in blocks.
+Product::Read Product::read_weight(Along along) const {
+  if (!is_narrow()) return {};
+  if (!context_.fp8->scaling(Operand::weight).scales_tensors())
+    return numbers(Operand::weight, weight_.compute(), along);
+  const auto& [codes, scale] = context_.fp8->weight(*index_);
+  MEGA_CHECK(!codes.absent(), "{} was not cast", weight_.name());
+  return {codes, scale, {}, {}};
+}
+Weight Product::weight_of(const Read& read) const {
+  return read.view.absent() ? weight_.compute() : Weight(read.view);
+}
+
+/// Of an input or a gradient, with one scale: of the whole tensor, or with `current` of each
+/// sample's rows.
+Product::Read Product::codes(Operand operand, ConstView x, Reading reading) const {
+  Scaling& scaling = context_.fp8->scaling(operand);
+  const bool is_current = scaling.options().policy == ScalingPolicy::current;
+  const int64_t count = is_current ? batch_.num_samples : 1;
+  const int64_t rows = exact_div(x.size(0), count);
+  Read made;
+  made.made = context_.workspace(scaling.code_type(), x.shape());
+  made.kept = context_.workspace(DType::f32, Shape{count});
+  made.view = made.made;
+  made.scales = made.kept;
+  device::Tensor amax;
+  if (is_current) {
+    amax = context_.workspace(DType::f32, Shape{count});
+    kernels::fill(context_.exec, amax, 0);
+    for (int64_t n = 0; n < count; ++n)
+      Scaling::measure(context_.exec, x.rows(n * rows, rows), element(amax.view, n));
+    if (is_cut(operand))
+      context_.tensor.wait(context_.tensor.start_all_reduce_max(amax, weight_.name()));
+  }
+  const View counts =
+      reading == Reading::first ? context_.fp8->count(operand, *index_, x.num_elements()) : View();
+  for (int64_t n = 0; n < count; ++n) {
+    scaling.quantize(context_.exec, *index_, x.rows(n * rows, rows),
+                     {.codes = made.made.view.rows(n * rows, rows),
+                      .scales = element(made.kept.view, n),
+                      .amax = is_current ? element(ConstView(amax), n) : ConstView(),
+                      .counts = counts},
+                     context_.fp8->record());
+  }
+  return made;
+}
+
+/// Blocks begin anew with every piece: of tokens with every sample, else with the cut's ranges.
+Product::Read Product::numbers(Operand operand, ConstView x, Along along) const {
+  const Scaling& scaling = context_.fp8->scaling(operand);
+  Read made;
+  made.made = context_.workspace(DType::bf16, x.shape());
+  made.view = made.made;
+  const bool is_weight = operand == Operand::weight;
+  const std::vector<Range> pieces =
+      is_weight ? cut_.outputs : equal_parts(x.size(0), batch_.num_samples);
+  for (const Range& r : pieces) {
+    for (const Range& c : operand == Operand::output_gradient ? cut_.outputs : cut_.inputs) {
+      scaling.round(context_.exec, x.rows(r.begin, r.size()).columns(c.begin, c.size()),
+                    made.made.view.rows(r.begin, r.size()).columns(c.begin, c.size()), along);
+    }
+  }
+  return made;
+}
+
+/// fl32(a's scale * b's), as cuBLAS multiplies them.
+Product::Factors Product::factors_of(const Read& a, const Read& b) const {
+  if (a.scales.absent()) return {};
+  const bool swapped = b.scales.size(0) > a.scales.size(0);
+  const ConstView many = swapped ? b.scales : a.scales, few = swapped ? a.scales : b.scales;
+  Factors factors = context_.workspace(DType::f32, many.shape());
+  kernels::cast(context_.exec, many, factors);
+  for (int64_t n = 0; n < many.size(0); ++n)
+    kernels::scale(context_.exec, element(factors.view, n), element(few, few.size(0) == 1 ? 0 : n));
+  return factors;
+}
+
+Product::Factors Product::run(kernels::LinearForward arguments, bool finished) const {
+  const Read x = read(Operand::input, arguments.x_TI, Along::columns, Reading::first);
+  const Read w = read_weight(Along::columns);
+  Factors factors = factors_of(x, w);
+  arguments.x_TI = x.view;
+  arguments.w_OI = weight_of(w);
+  for_each_factor(finished ? ConstView(factors) : ConstView(), x.view.size(0),
+                  [&](int64_t begin, int64_t count, ConstView scale) {
+                    kernels::LinearForward part = arguments;
+                    part.x_TI = x.view.rows(begin, count);
+                    part.y_TO = arguments.y_TO.rows(begin, count);
+                    part.pre_activation_TO = rows_of(arguments.pre_activation_TO, begin, count);
+                    part.scale = scale;
+                    kernels::linear_forward(context_.exec, part);
+                  });
+  return factors;
+}
+
+void Product::forward(kernels::LinearForward arguments) { run(std::move(arguments), true); }
+void Product::forward_sums(kernels::LinearForward arguments) {
+  pending_ = run(std::move(arguments), false);
+}
+
+void Product::set_output_gradient(ConstView dy_TO) {
+  dy_TO_ = dy_TO;
+  dy_ = read(Operand::output_gradient, dy_TO, Along::columns, Reading::first);
+}
+
+Product::Factors Product::run(kernels::LinearBackwardInput arguments,
+                              const std::vector<ShardRun>& by_shard, bool finished) const {
+  const Read w = read_weight(Along::rows);
+  Factors factors = factors_of(dy_, w);
+  arguments.dy_TO = dy_.view;
+  arguments.w_OI = weight_of(w);
+  device::Tensor dy_by_shard, w_by_shard;
+  if (!by_shard.empty()) {
+    const ConstView stored = arguments.w_OI;
+    dy_by_shard = context_.workspace(dy_.view.dtype(), dy_.view.shape());
+    w_by_shard = context_.workspace(stored.dtype(), stored.shape());
+    for (const ShardRun& run : by_shard) {
+      context_.device().copy(dy_by_shard.view.columns(run.local, run.count),
+                             dy_.view.columns(run.begin, run.count));
+      context_.device().copy(w_by_shard.view.rows(run.local, run.count),
+                             stored.rows(run.begin, run.count));
+    }
+    arguments.dy_TO = dy_by_shard;
+    arguments.w_OI = w_by_shard;
+  }
+  for_each_factor(finished ? ConstView(factors) : ConstView(), dy_.view.size(0),
+                  [&](int64_t begin, int64_t count, ConstView scale) {
+                    kernels::LinearBackwardInput part = arguments;
+                    part.dy_TO = arguments.dy_TO.rows(begin, count);
+                    part.dx_TI = arguments.dx_TI.rows(begin, count);
+                    part.pre_activation_TI = rows_of(arguments.pre_activation_TI, begin, count);
+                    part.scale = scale;
+                    kernels::linear_backward_input(context_.exec, part);
+                  });
+  return factors;
+}
+
+void Product::input_gradient(kernels::LinearBackwardInput arguments,
+                             const std::vector<ShardRun>& by_shard) {
+  run(std::move(arguments), by_shard, true);
+}
+void Product::input_gradient_sums(kernels::LinearBackwardInput arguments,
+                                  const std::vector<ShardRun>& by_shard) {
+  pending_ = run(std::move(arguments), by_shard, false);
+}
+
+/// Codes add up from 0 within a sample, so that its scale can multiply the sum; numbers continue
+/// the chain that is there.
+void Product::weight_gradient(ConstView x_TI, View dw_OI) const {
+  const bool is_wide = !is_narrow() || !context_.fp8->options().weight_gradients;
+  if (is_wide) {
+    return kernels::linear_backward_weight(context_.exec, {dy_TO_, x_TI, dw_OI, batch_.cu_seqlens});
+  }
+  const Read x = read(Operand::input, x_TI, Along::rows);
+  if (x.scales.absent()) {
+    const Read dy = read(Operand::output_gradient, dy_TO_, Along::rows);
+    return kernels::linear_backward_weight(context_.exec,
+                                           {dy.view, x.view, dw_OI, batch_.cu_seqlens});
+  }
+  const Factors factors = factors_of(dy_, x);
+  const int64_t rows = exact_div(x.view.size(0), batch_.num_samples);
+  for (int64_t n = 0; n < batch_.num_samples; ++n) {
+    const std::vector<int32_t> runs =
+        kernels::runs_of_rows(batch_.cu_seqlens, n * rows, (n + 1) * rows);
+    kernels::linear_backward_weight(
+        context_.exec, {dy_.view.rows(n * rows, rows), x.view.rows(n * rows, rows), dw_OI, runs,
+                        element(ConstView(factors), factors.view.size(0) == 1 ? 0 : n)});
+  }
+}
+
+void Product::scale(View sums) const {
+  if (pending_.view.absent()) return;
+  for_each_factor(pending_, sums.size(0), [&](int64_t begin, int64_t count, ConstView scale) {
+    kernels::scale(context_.exec, sums.rows(begin, count), scale);
+  });
+}
+
+}  // namespace megalith::layers

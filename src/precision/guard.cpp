@@ -1,0 +1,95 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "precision/guard.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <utility>
+
+#include "base/check.h"
+#include "base/error.h"
+#include "base/json_number.h"
+
+namespace megalith::precision {
+
+double GuardCheck::difference() const {
+  const double difference = std::abs(loss - wide_loss) / std::abs(wide_loss);
+  return std::isfinite(difference) ? difference : std::numeric_limits<double>::infinity();
+}
+
+Guard::Guard(const GuardOptions& options, std::vector<int64_t> layer_of)
+    : options_(options), layer_of_(std::move(layer_of)), wide_until_(layer_of_.size(), 0) {}
+
+/// Not a number counts.
+bool Guard::counts(const GuardCheck& check) const {
+  if (check.difference() > options_.trip || !(check.cosine >= options_.cosine)) return true;
+  return std::ranges::any_of(check.shares, [&](const OperandShares& share) {
+    return share.saturated > options_.saturated;
+  });
+}
+
+/// Of those in 8 bits: the one with the largest share of saturated elements; where nothing
+/// saturates, of flushed ones. -1 where no share is known.
+int64_t Guard::worst_layer(const GuardCheck& check) const {
+  std::map<int64_t, std::pair<double, double>> of_layer;
+  for (size_t i = 0; i < check.shares.size(); ++i) {
+    if (is_wide(i)) continue;
+    auto& [saturated, flushed] = of_layer[layer_of_[i]];
+    saturated = std::max(saturated, check.shares[i].saturated);
+    flushed = std::max(flushed, check.shares[i].flushed);
+  }
+  const auto worst =
+      std::ranges::max_element(of_layer, {}, [](const auto& layer) { return layer.second; });
+  return worst == of_layer.end() ? -1 : worst->first;
+}
+
+Guard::Verdict Guard::judge(int64_t step, const GuardCheck& check) {
+  if (!counts(check)) {
+    beyond_ = 0;
+    return check.difference() > options_.warn ? Verdict::warn : Verdict::good;
+  }
+  if (++beyond_ < options_.patience) return Verdict::counts;
+  beyond_ = 0;
+  const int64_t layer = options_.all ? -1 : worst_layer(check);
+  for (size_t i = 0; i < layer_of_.size(); ++i) {
+    if (layer == -1 || layer_of_[i] == layer) wide_until_[i] = step + options_.quiet;
+  }
+  return Verdict::falls_back;
+}
+
+std::vector<size_t> Guard::returning(int64_t step) {
+  std::vector<size_t> products;
+  for (size_t i = 0; i < wide_until_.size(); ++i) {
+    if (!is_wide(i) || step < wide_until_[i]) continue;
+    wide_until_[i] = 0;
+    products.push_back(i);
+  }
+  return products;
+}
+
+int64_t Guard::num_wide() const {
+  return std::ranges::count_if(wide_until_, [](int64_t step) { return step > 0; });
+}
+
+nlohmann::json Guard::to_json() const { return {{"beyond", beyond_}, {"wide_until", wide_until_}}; }
+
+void Guard::restore(const nlohmann::json& json) {
+  const auto fault = [](const char* what) {
+    throw IntegrityError("the state of the guard over products in 8 bits {}", what);
+  };
+  const auto number = [&](const nlohmann::json& value) {
+    const auto whole = whole_number_in(value);
+    if (!whole || *whole < 0) fault("has a number that is none");
+    return *whole;
+  };
+  if (!json.is_object() || !json.contains("beyond") || !json.contains("wide_until") ||
+      !json["wide_until"].is_array())
+    fault("has no counts");
+  if (json["wide_until"].size() != wide_until_.size()) fault("is of another number of products");
+  beyond_ = number(json["beyond"]);
+  for (size_t i = 0; i < wide_until_.size(); ++i) wide_until_[i] = number(json["wide_until"][i]);
+}
+
+}  // namespace megalith::precision
