@@ -2,55 +2,17 @@
 // A server with its engine over sockets: every thread there is, for ThreadSanitizer too.
 #include "serve/server.h"
 
-#include <arpa/inet.h>
 #include <gmock/gmock.h>
-#include <sys/socket.h>
-#include <unistd.h>
 
 #include <future>
 
-#include "serve/toy_loop_testing.h"
+#include "serve/toy_server_testing.h"
 
 namespace megalith::serve {
 namespace {
 
 using ::testing::HasSubstr;
 using ::testing::StartsWith;
-
-protocols::ServedModel toy_model() {
-  protocols::ServedModel model;
-  model.name = "toy";
-  model.vocab = toy_spec().vocab;
-  model.context = kToyContext;
-  return model;
-}
-
-ServerOptions any_port() {
-  ServerOptions options;
-  options.port = 0;
-  return options;
-}
-
-/// All that the server at "127.0.0.1:PORT" says to one request.
-std::string answer(const std::string& address, const std::string& method, const std::string& path,
-                   const std::string& body = "") {
-  sockaddr_in place{};
-  place.sin_family = AF_INET;
-  place.sin_port = htons(static_cast<uint16_t>(std::stoi(address.substr(address.rfind(':') + 1))));
-  place.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-  const int connection = ::socket(AF_INET, SOCK_STREAM, 0);
-  EXPECT_EQ(::connect(connection, reinterpret_cast<const sockaddr*>(&place), sizeof place), 0);
-  const std::string request =
-      fmt::format("{} {} HTTP/1.1\r\nHost: a\r\nConnection: close\r\nContent-Length: {}\r\n\r\n{}",
-                  method, path, body.size(), body);
-  EXPECT_EQ(::send(connection, request.data(), request.size(), 0), std::ssize(request));
-  std::string said;
-  char piece[4096];
-  for (ssize_t n = 0; (n = ::recv(connection, piece, sizeof piece, 0)) > 0;)
-    said.append(piece, static_cast<size_t>(n));
-  ::close(connection);
-  return said;
-}
 
 std::string complete(const std::string& address) {
   return answer(address, "POST", "/v1/completions",

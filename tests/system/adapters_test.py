@@ -1,45 +1,15 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """LoRA adapters of a folder, read with, merged and served: python3 adapters_test.py PROGRAM"""
-import array
 import concurrent.futures
 import json
-import random
-import struct
 import unittest
 
+from adapter_folder import LLAMA, LLAMA_RECIPE, RANK, write_adapter, write_safetensors
 from program import RoadTest, run, run_json
 from server import Server
 
-HIDDEN, LAYERS, RANK = 32, 2, 3
-MODULES = {"attn.c_attn": (HIDDEN, 3 * HIDDEN), "attn.c_proj": (HIDDEN, HIDDEN), "mlp.c_fc": (HIDDEN, 4 * HIDDEN)}
 PROMPTS = ("the cat", "the dog sees", "the man finds the", "bird " * 20)
-
-
-def write_safetensors(path, tensors):
-    """`tensors`: name: (shape, floats)"""
-    header, data = {}, b""
-    for name, (shape, values) in tensors.items():
-        content = array.array("f", values).tobytes()
-        header[name] = {"dtype": "F32", "shape": shape, "data_offsets": [len(data), len(data) + len(content)]}
-        data += content
-    text = json.dumps(header).encode()
-    path.write_bytes(struct.pack("<Q", len(text)) + text + data)
-
-
-def write_adapter(folder, seed, **changes):
-    draw = random.Random(seed)
-    folder.mkdir(exist_ok=True)
-    tensors = {}
-    for layer in range(LAYERS):
-        for module, (inputs, outputs) in MODULES.items():
-            name = f"base_model.model.transformer.h.{layer}.{module}."
-            tensors[name + "lora_A.weight"] = [RANK, inputs], [draw.gauss(0, 0.4) for _ in range(RANK * inputs)]
-            tensors[name + "lora_B.weight"] = [outputs, RANK], [draw.gauss(0, 0.4) for _ in range(outputs * RANK)]
-    write_safetensors(folder / "adapter_model.safetensors", tensors)
-    (folder / "adapter_config.json").write_text(json.dumps({"peft_type": "LORA", "r": RANK, "lora_alpha": 2 * RANK, "fan_in_fan_out": True,
-                                                            "target_modules": ["c_attn", "attn.c_proj", "c_fc"], **changes}))
-    return folder
 
 
 class Adapters(RoadTest):

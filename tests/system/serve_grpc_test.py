@@ -18,11 +18,12 @@ import time
 import unittest
 
 CLIENT = str(pathlib.Path(sys.argv.pop(2)).resolve()) if len(sys.argv) > 2 else ""
-from program import PATIENCE, PROGRAM, RoadTest, ended, run, run_json  # noqa: E402  (takes its own argument away)
+from adapter_folder import write_adapter  # noqa: E402
+from program import PATIENCE, PROGRAM, ended, run_json  # noqa: E402  (takes its own argument away)
+from serve_test import PROMPTS, ServeTest  # noqa: E402
 from server import Server  # noqa: E402
 
 OK, CANCELLED, INVALID, LATE, NOT_FOUND, EXHAUSTED, UNIMPLEMENTED, UNAVAILABLE, UNAUTHENTICATED = 0, 1, 3, 4, 5, 8, 12, 14, 16
-PROMPTS = ("the cat", "the dog sees", "a", "the man finds the", "bird " * 20)
 
 
 def single(number):
@@ -65,29 +66,10 @@ class Call:
         return lines[:-1], lines[-1]
 
 
-class GrpcTest(RoadTest):
-    OPTIONS = ()
-
-    @classmethod
-    def setUpClass(cls):
-        super().setUpClass()
-        cls.train("run", "model.context=256", "train.sequence_length=64", "train.steps=100", "train.validate_every=0", "model.dropout=0")
-        cls.model = cls.folder / "model"
-        run("convert", "--from", cls.folder / "run", "--to", cls.model, "--format", "hf")
-        cls.server = cls.serve(*cls.OPTIONS)
-
-    @classmethod
-    def tearDownClass(cls):
-        cls.server.__exit__()
-        super().tearDownClass()
-
+class GrpcTest(ServeTest):
     @classmethod
     def serve(cls, *options, **more):
-        return Server(cls.model, "--grpc-port", 0, *options, **more)
-
-    @classmethod
-    def generated(cls, prompt, *options):
-        return run_json("generate", "--checkpoint", cls.model, "--prompt", prompt, "--threads", 1, *options)
+        return super().serve("--grpc-port", 0, *options, **more)
 
     def call(self, method, *requests, server=None, **options):
         server = server or self.server
