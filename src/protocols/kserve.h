@@ -31,6 +31,12 @@ inline constexpr int64_t kMostRows = 64;
 std::string kserve_server_json(const std::string& version);
 std::string kserve_model_json(const std::string& name);
 
+/// A model of the repository: the one that is served, or an adapter.
+struct RepositoryEntry {
+  std::string name;
+  std::string_view state;  // "READY", "LOADING", "UNLOADING", "UNAVAILABLE"
+};
+
 /// How answers to infer requests are put.
 struct InferFormat {
   Body (*encode)(const KserveAnswer&);

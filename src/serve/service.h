@@ -11,6 +11,7 @@
 #include <string>
 #include <vector>
 
+#include "protocols/kserve.h"
 #include "serve/engine_loop.h"
 #include "serve/http_response.h"
 #include "serve/metrics.h"
@@ -56,7 +57,9 @@ class Service {
   /// Ends what is beyond its deadline; to be called now and then.
   void tick(double now);
   /// Requests that are not answered yet.
-  size_t num_active() const { return active_.size() + preparing_; }
+  size_t num_active() const {
+    return active_.size() + preparing_ + opening_.size() + leave_.size();
+  }
   /// Ends all of them with an error.
   void end_all(const protocols::ApiError& error);
   /// The names of requests, for people.
@@ -67,14 +70,18 @@ class Service {
   const ServiceOptions& options() const { return options_; }
   /// Names of the adapters that are loaded.
   std::vector<std::string> ready_adapters() const;
+  /// The model and its adapters.
+  std::vector<protocols::RepositoryEntry> repository() const;
+  /// Loads an adapter, or unloads it; confirms when that is done. ApiError when it cannot be.
+  void change_repository(const std::string& name, bool loads,
+                         const std::shared_ptr<Exchange>& exchange);
 
  private:
   struct Active;
   void get(const HttpRequest& request, Exchange& exchange);
   void get_kserve(const HttpRequest& request, Exchange& exchange);
   void health(Exchange& exchange) const;
-  void change_repository(const HttpRequest& request, const std::shared_ptr<Exchange>& exchange);
-  std::string repository_json(bool ready_alone) const;
+  void post_repository(const HttpRequest& request, const std::shared_ptr<Exchange>& exchange);
   void load_adapter(const std::string& name, const std::shared_ptr<Exchange>& exchange);
   void unload_adapter(const std::string& name, const std::shared_ptr<Exchange>& exchange);
   void require_ready(const std::string& adapter) const;

@@ -185,6 +185,54 @@ class Texts(GrpcTest):
         self.assertGreater(grown[0][0], 0)
 
 
+class Adapters(GrpcTest):
+    """They come and go over gRPC as over HTTP."""
+
+    @classmethod
+    def serve(cls, *options, **more):
+        cls.one, cls.two = (write_adapter(cls.folder / f"adapter-{seed}", seed) for seed in (1, 2))
+        return super().serve("--adapter", f"one={cls.one}", "--adapter", f"two={cls.two}", *options, **more)
+
+    def states(self):
+        over_grpc = self.ask("RepositoryIndex", {"model": ""})[0]
+        over_http = {entry["name"]: entry["state"] for entry in self.server.json("/v2/repository/index", {}, method="POST")}
+        self.assertEqual(over_grpc, over_http)
+        return over_grpc
+
+    def test_they_come_and_go(self):
+        ids = self.ids("the cat")
+        request = {**asked(ids, 12), "model": "one"}
+        with_one = self.generated("the cat", "--max-new-tokens", 12, "--temperature", 0, "--adapter", self.one)
+        with_two = self.generated("the cat", "--max-new-tokens", 12, "--temperature", 0, "--adapter", self.two)
+
+        def written(request):
+            answer = self.ask("ModelInfer", request)[0]
+            return answer["model"], answer["outputs"]["output_log_probs"]["data"]
+
+        def expected(name, alone):
+            return name, [single(x) for x in alone["logprobs"]] + [0] * (12 - len(alone["ids"]))
+        self.assertEqual(written(request), expected("one", with_one))
+        self.assertEqual(self.states(), {"model": "READY", "one": "READY", "two": "READY"})
+        for method, answer in (("ModelReady", {"true": True}), ("ModelConfig", {"name": "one"})):
+            self.assertEqual(self.ask(method, {"model": "one"}), [answer])
+        self.assertEqual(self.ask("ModelMetadata", {"model": "one"})[0]["name"], "one")
+        self.assertEqual(self.ask("RepositoryModelUnload", {"model": "one"}), [{}])
+        self.assertEqual(self.states(), {"model": "READY", "one": "UNAVAILABLE", "two": "READY"})
+        self.assertEqual(self.ask("ModelReady", {"model": "one"}), [{"true": False}])
+        self.assertIn("not loaded", self.ask("ModelInfer", request, code=NOT_FOUND))
+        self.assertIn("not loaded", self.ask("RepositoryModelUnload", {"model": "one"}, code=INVALID))
+        self.assertEqual(written({**request, "model": "two"}), expected("two", with_two))
+        write_adapter(self.one, 2)  # other weights under the name
+        try:
+            self.assertEqual(self.ask("RepositoryModelLoad", {"model": "one"}), [{}])
+            self.assertEqual(written(request), expected("one", with_two))
+        finally:
+            write_adapter(self.one, 1)
+        self.ask("RepositoryModelLoad", {"model": "three"}, code=NOT_FOUND)
+        self.assertEqual(self.ask("RepositoryModelLoad", {}), [{}])  # the model itself
+        self.assertIn("stays", self.ask("RepositoryModelUnload", {}, code=INVALID))
+
+
 class Limits(GrpcTest):
     """Servers of their own."""
     ONE_BY_ONE = ("--max-batch", 1, "--max-queue", 20)

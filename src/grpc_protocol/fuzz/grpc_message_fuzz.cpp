@@ -45,7 +45,11 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     if (kind < 2) return infer(input.substr(1), model, kind == 1);
     const Method* const method =
         method_at(std::string("/inference.GRPCInferenceService/") + kQuestions[kind - 2]);
-    answer_question(*method, input.substr(1), model, {.version = "1", .is_ready = true});
+    if (method->kind == MethodKind::repository) {
+      repository_change(*method, input.substr(1));
+    } else {
+      answer_question(*method, input.substr(1), model, {.version = "1", .is_ready = true});
+    }
   });
   return 0;
 }
