@@ -136,6 +136,12 @@ class Texts(GrpcTest):
             if new:
                 self.assertIn(whole["outputs"]["cum_log_probs"]["data"][0], [answer["outputs"]["cum_log_probs"]["data"][0] for answer in tokens])
 
+    def test_a_search_streams_its_end_alone(self):
+        request = asked(self.ids("the cat"), 10, tensor("beam_width", [3]), raw=True)
+        answers = self.ask("ModelStreamInfer", request)
+        self.assertEqual([answer["parameters"] for answer in answers], [{"triton_final_response": True}])
+        self.assertEqual(answers[0]["outputs"], self.ask("ModelInfer", request)[0]["outputs"])
+
     def test_rows_of_a_batch_are_told_apart(self):
         rows = [self.ids("the cat"), self.ids("the dog")]
         length = max(map(len, rows))
