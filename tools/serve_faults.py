@@ -72,6 +72,8 @@ SERVE_FAULTS = [
           "if (tensor.elements() == elements) return;", "if (tensor.elements() <= elements) return;", "protocols_test", "Infer.NamesTheTensorThatIsWrong"),
     Fault("values of a message not counted", "src/grpc_protocol/wire_values.cpp",
           "if (count_ > kMostValues)", "if (count_ > 1000 * kMostValues)", "grpc_protocol_test", "WireValues.AreCountedBeforeTheyTakeMemory"),
+    Fault("an answer of any size", "src/protocols/kserve_infer.cpp",
+          "elements > kMostAnswerElements)", "elements > 100 * kMostAnswerElements)", "protocols_test", "Infer.NamesTheTensorThatIsWrong"),
     Fault("beams that were not found told as empty texts", "src/protocols/kserve_infer_reply.cpp",
           "const bool is_found = b < std::ssize(beams);", "const bool is_found = true; beams.resize(static_cast<size_t>(beams_));",
           "protocols_test", "Infer.SearchesWithBeams"),

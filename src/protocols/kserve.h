@@ -24,8 +24,8 @@ struct NamedTensor {
 };
 std::span<const NamedTensor> kserve_inputs();
 std::span<const NamedTensor> kserve_outputs();
-/// Rows of a request.
-inline constexpr int64_t kMostRows = 64;
+/// Rows of a request, and elements of one tensor of its answer.
+inline constexpr int64_t kMostRows = 64, kMostAnswerElements = 1 << 22;
 
 /// GET /v2 and GET /v2/models/NAME.
 std::string kserve_server_json(const std::string& version);
