@@ -113,6 +113,8 @@ SERVE_FAULTS = [
           "if (!streams_ || (call.half_closed && call.exchanges.empty()))", "if (!streams_ || call.half_closed)", "serve_test", "RpcCallsTest.StreamManyRequests"),
     Fault("messages that are read never forgotten", "src/serve/rpc_calls.cpp",
           "held_ -= size; if (streams) server_.read(number);", "if (streams) server_.read(number);", "serve_test", "RpcCallsTest.WhatIsReadAtOnceIsBounded"),
+    Fault("a signal lost while it loads", "src/serve/server.cpp",
+          "if (running.early_signal != 0) running.begin_to_drain(running.early_signal);", "(void)0;", "serve_test", "Server.ASignalBeforeItOpensIsNotLost"),
     Fault("a call that has gone not told of", "src/rpc/grpc/grpc_plugin.cpp",
           "if (call.is_told) event = {.kind = RpcEvent::Kind::gone, .call = call.number};", "", "serve_grpc_test megalith_grpc", "GrpcServerTest.ACancelledCallIsOverBeforeTheNextPass"),
     Fault("packed messages taken", "src/rpc/grpc/grpc_plugin.cpp",

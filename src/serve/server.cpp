@@ -42,6 +42,9 @@ struct Server::Running {
     handler = [this](HttpRequest request, std::shared_ptr<Exchange> exchange) {
       handle(std::move(request), std::move(exchange));
     };
+    // Before anybody can know that it is there.
+    signals.add(SIGTERM);
+    signals.add(SIGINT);
     rpc::listen(acceptor, rpc::endpoint_of(options.host, options.port), "--port");
     address = rpc::text_of(acceptor.local_endpoint());
     if (!options.grpc_port) return;
@@ -141,18 +144,25 @@ struct Server::Running {
   void await_signal() {
     signals.async_wait([this](const boost::system::error_code& ended, int signal) {
       if (ended || ends) return;
-      const double now = monotonic_seconds();
-      if (drain_end == 0) {
-        log::info("signal {}: no new requests; {} running, with {:.0f} s to finish", signal,
-                  service->num_active(), options.drain_seconds);
-        drain_end = now + options.drain_seconds;
-        service->set_phase(Service::Phase::draining);
-      } else {
-        drain_end = now;  // a second one: at once
-      }
-      drain(now);
-      await_signal();
+      await_signal();  // first, so that no error below ends it
+      if (service) return begin_to_drain(signal);
+      log::info("signal {} while it loads: it ends", signal);
+      early_signal = signal;
+      if (options.end_loading) options.end_loading();
     });
+  }
+
+  void begin_to_drain(int signal) {
+    const double now = monotonic_seconds();
+    if (drain_end == 0) {
+      log::info("signal {}: no new requests; {} running, with {:.0f} s to finish", signal,
+                service->num_active(), options.drain_seconds);
+      drain_end = now + options.drain_seconds;
+      service->set_phase(Service::Phase::draining);
+    } else {
+      drain_end = now;  // a second one: at once
+    }
+    drain(now);
   }
 
   void drain(double now) {
@@ -218,6 +228,7 @@ struct Server::Running {
   std::optional<RpcCalls> rpcs;
   std::string grpc_address;
   double drain_end = 0;  // 0: not draining
+  int early_signal = 0;  // that came before it was open
   int64_t told_pass = 0;
   std::thread thread;
 };
@@ -226,6 +237,7 @@ Server::Server(const ServerOptions& options) : running_(std::make_unique<Running
   Running& running = *running_;
   running.accept();
   running.tick();
+  running.await_signal();
   running.thread = std::thread([&running] { running.run(); });
 }
 
@@ -257,9 +269,7 @@ void Server::open(protocols::ServedModel model, EngineLoop& loop, OpenAdapter op
     running.service->set_phase(Service::Phase::ready);
     running.count();
     if (running.rpcs) running.rpcs->open(*running.service);
-    running.signals.add(SIGTERM);
-    running.signals.add(SIGINT);
-    running.await_signal();
+    if (running.early_signal != 0) running.begin_to_drain(running.early_signal);
   });
   asio::post(running.io, std::move(opening)).get();
 }

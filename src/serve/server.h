@@ -3,6 +3,7 @@
 // caller's for the engine. gRPC's library has sockets and threads of its own, behind a plug-in.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -21,6 +22,9 @@ struct ServerOptions {
   double drain_seconds = 30;
   double stuck_seconds = 30;         // of one pass, after which it is told of
   double idle_stream_seconds = 600;  // without a request, of gRPC
+  /// Called on SIGTERM or SIGINT before open(), on the thread of the sockets. It may end the
+  /// process; else open() ends at once what it opens.
+  std::function<void()> end_loading{};
   ServiceOptions service;
 };
 

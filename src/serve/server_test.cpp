@@ -4,6 +4,7 @@
 
 #include <gmock/gmock.h>
 
+#include <csignal>
 #include <future>
 
 #include "serve/toy_server_testing.h"
@@ -37,6 +38,42 @@ TEST(Server, AnswersManyClientsAtOnce) {
   EXPECT_NE(ids_of(first), "");
   for (size_t i = 1; i < texts.size(); ++i)
     EXPECT_EQ(ids_of(texts[i].get()).substr(0, 40), ids_of(first).substr(0, 40));
+}
+
+TEST(Server, SaysThatItsPortIsTaken) {
+  Server first(any_port());
+  ServerOptions options = any_port();
+  options.port = std::stoi(first.address().substr(first.address().rfind(':') + 1));
+  try {
+    const Server second(options);
+    FAIL() << "it listens too";
+  } catch (const SystemError& error) {
+    EXPECT_THAT(error.what(), HasSubstr("--port"));
+    EXPECT_THAT(error.what(), HasSubstr(first.address()));
+  }
+  EXPECT_THAT(answer(first.address(), "GET", "/health"), StartsWith("HTTP/1.1 503"));
+}
+
+TEST(Server, ASignalEndsItWhileItLoads) {
+  std::promise<void> ended;
+  ServerOptions options = any_port();
+  options.end_loading = [&] { ended.set_value(); };
+  const Server server(options);
+  ::raise(SIGTERM);
+  EXPECT_EQ(ended.get_future().wait_for(std::chrono::seconds(60)), std::future_status::ready);
+}
+
+TEST(Server, ASignalBeforeItOpensIsNotLost) {
+  EngineLoop loop(toy_options(2, 2));
+  std::promise<void> came;
+  ServerOptions options = any_port();
+  options.end_loading = [&] { came.set_value(); };
+  Server server(options);
+  ::raise(SIGINT);
+  came.get_future().wait();
+  server.open(toy_model(), loop);
+  EXPECT_FALSE(loop.submit({}, "a")) << "the loop is stopped";
+  EXPECT_THAT(answer(server.address(), "GET", "/health"), HasSubstr("Shutting down"));
 }
 
 TEST(Server, EndsWhatIsOpenWithAnError) {
