@@ -37,7 +37,9 @@ class AdapterRequests : public ::testing::Test {
     protocols::add_adapters(model, names);
     service.emplace(
         std::move(model), ServiceOptions{}, loop,
-        [this](const std::function<void()>& work, const std::function<void()>& done) {
+        [this](Service::Errand errand, const std::function<void()>& work,
+               const std::function<void()>& done) {
+          errands.push_back(errand);
           work();
           holds_back ? held_back.push_back(done) : done();
         },
@@ -111,6 +113,7 @@ class AdapterRequests : public ::testing::Test {
 
   bool broken = false, holds_back = false;
   std::vector<std::function<void()>> held_back;
+  std::vector<Service::Errand> errands;
   std::vector<std::string> opened;
   EngineLoop loop{toy_options(2, 6)};  // nobody leads it
   std::optional<Service> service;
@@ -160,6 +163,7 @@ TEST_F(AdapterRequests, LoadAndUnloadByNameAlone) {
   EXPECT_EQ(status("POST", law + "unload"), 400);
   EXPECT_EQ(status("POST", law + "load", "{}"), 200);
   EXPECT_EQ(opened, (std::vector<std::string>{"law"}));
+  EXPECT_THAT(errands, ElementsAre(Service::Errand::prepare));
   EXPECT_EQ(listed(), (std::vector<std::string>{"small", "sql", "law"}));
   EXPECT_EQ(status("POST", law + "load"), 200);  // it is there
   EXPECT_EQ(opened.size(), 1u);

@@ -31,7 +31,8 @@ class RpcCallsTest : public ::testing::Test {
   void make(ServiceOptions options, const RpcLimits& limits = {}) {
     calls.emplace(server, limits);
     service.emplace(protocols::small_model(), std::move(options), loop,
-                    [this](const std::function<void()>& work, const std::function<void()>& done) {
+                    [this](Service::Errand, const std::function<void()>& work,
+                           const std::function<void()>& done) {
                       work();
                       holds_back ? held_back.push_back(done) : done();
                     });

@@ -180,7 +180,8 @@ struct Server::Running {
     signals.cancel(ignored);
     timer.cancel();
     retry.cancel();
-    aside.join();  // this thread alone gives it work
+    reading.join();  // this thread alone gives them work
+    preparing.join();
     if (service) {
       service->set_phase(Service::Phase::draining);
       service->end_all(ApiError("", "the server has failed").with_status(500));
@@ -217,7 +218,7 @@ struct Server::Running {
   tcp::acceptor acceptor;
   asio::steady_timer timer{io}, retry{io};
   asio::signal_set signals{io};
-  asio::thread_pool aside{1};
+  asio::thread_pool reading{1}, preparing{1};  // Service::Errand
   std::map<uint64_t, std::weak_ptr<Session>> sessions;
   uint64_t last_session = 0;
   bool ends = false;
@@ -259,8 +260,9 @@ void Server::open(protocols::ServedModel model, EngineLoop& loop, OpenAdapter op
     running.loop = &loop;
     running.service = std::make_unique<Service>(
         std::move(model), running.options.service, loop,
-        [&running](std::function<void()> work, std::function<void()> done) {
-          asio::post(running.aside, [&running, work = std::move(work), done = std::move(done)] {
+        [&running](Service::Errand errand, std::function<void()> work, std::function<void()> done) {
+          auto& thread = errand == Service::Errand::read ? running.reading : running.preparing;
+          asio::post(thread, [&running, work = std::move(work), done = std::move(done)] {
             work();
             asio::post(running.io, done);
           });

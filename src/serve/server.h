@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The server: one thread for all sockets, one more that reads bodies (templates, tokens), and the
-// caller's for the engine. gRPC's library has sockets and threads of its own, behind a plug-in.
+// The server: one thread for all sockets, one that reads bodies (templates, tokens), one for what
+// takes longer (grammars, adapters' files), and the caller's for the engine. gRPC's library has
+// sockets and threads of its own, behind a plug-in.
 #pragma once
 
 #include <functional>

@@ -153,6 +153,7 @@ void Service::post(HttpRequest request, std::shared_ptr<Exchange> exchange, Make
   take({.exchange = std::move(exchange),
         .path = request.path,
         .client = client_of(key, request.peer),
+        .errand = may_build_grammar(request.body) ? Errand::prepare : Errand::read,
         .make = [make, request = std::move(request)](const protocols::ServedModel& model) {
           return make(request, model);
         }});
@@ -179,6 +180,7 @@ void Service::take(Arrival arrival) {
   const auto outcome = std::make_shared<Outcome>();
   ++preparing_;
   aside_(
+      arrival.errand,
       [outcome, this, make = std::move(arrival.make)] {
         try {
           outcome->work = make(model_);

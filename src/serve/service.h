@@ -28,8 +28,13 @@ struct ServiceOptions {
 
 class Service {
  public:
-  /// Runs `work` on another thread, then `done` on this one.
-  using Aside = std::function<void(std::function<void()> work, std::function<void()> done)>;
+  /// What is done on other threads.
+  enum class Errand : uint8_t {
+    read,     // a body: soon done
+    prepare,  // a grammar, an adapter's files: not before bodies that others send
+  };
+  /// Runs `work` on another thread, then `done` on this one; errands of a kind in their order.
+  using Aside = std::function<void(Errand, std::function<void()> work, std::function<void()> done)>;
   /// `loop` must outlive it.
   /// `open`: of the model's adapters.
   Service(protocols::ServedModel model, ServiceOptions options, EngineLoop& loop, Aside aside,
@@ -45,6 +50,7 @@ class Service {
     std::string path;                                          // for people
     std::string client;                                        // as client_of() names it
     double seconds = std::numeric_limits<double>::infinity();  // that the client gives it
+    Errand errand = Errand::read;                              // that `make` is
     /// Reads it, on another thread; ApiError or another UserError when it is wrong.
     std::function<Work(const protocols::ServedModel&)> make;
     std::function<void()> was_read{};  // called after that; may be empty

@@ -130,6 +130,7 @@ void Service::load_adapter(const std::string& name, const std::shared_ptr<Exchan
   const auto opened = std::make_shared<Opened>();
   opening_.insert(name);
   aside_(
+      Errand::prepare,
       [opened, name, open = open_] {
         try {
           opened->place = open(name);
