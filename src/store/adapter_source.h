@@ -42,6 +42,7 @@ class AdapterSource {
   struct Factors {
     int64_t rank = 0;
     std::vector<std::byte> a_IR, b_RO;
+    std::vector<kernels::LowRankBlock> blocks;  // of b
   };
   Factors factors(const std::string& weight, const Shard& part) const;
 
@@ -60,6 +61,7 @@ class AdapterSource {
   AdapterSource(const std::filesystem::path& folder, const ModelSource& base);
   void place(const models::TensorMap& map, const std::map<std::string, std::string>& modules);
   Piece piece_of(const std::string& module, const models::RowMove& move, int64_t inputs) const;
+  static std::vector<Range> ranks_by_output(const std::string& weight, const Product& product);
   const checkpoint::SafetensorsEntry* factor(const std::string& name, const Shape& shape) const;
   std::vector<float> read(const checkpoint::SafetensorsEntry& entry) const;
 
