@@ -205,7 +205,13 @@ const checkpoint::SafetensorsEntry* AdapterSource::factor(const std::string& nam
   return entry;
 }
 
+void AdapterSource::hold() {
+  for (const checkpoint::SafetensorsEntry& entry : file_->entries())
+    held_.try_emplace(entry.name, read(entry));
+}
+
 std::vector<float> AdapterSource::read(const checkpoint::SafetensorsEntry& entry) const {
+  if (const auto held = held_.find(entry.name); held != held_.end()) return held->second;
   std::vector<std::byte> bytes(static_cast<size_t>(entry.bytes));
   file_->read(entry, 0, entry.bytes, bytes.data());
   return floats_of(convert_elements(entry.name, std::move(bytes), *entry.dtype, DType::f32));

@@ -33,6 +33,8 @@ class AdapterSource {
   /// Differs where the adapter does: of its configuration and its tensors.
   std::string fingerprint() const;
 
+  /// Reads all values: from here on nothing of the folder is needed, and nothing can fail.
+  void hold();
   /// Fills what a rank has of it, of the parameters of `set`. Memory of the host: the factors of
   /// one weight, twice. Several ranks may call at once.
   void fill(layers::Adapter& adapter, const parameters::ParameterSet& set,
@@ -68,7 +70,8 @@ class AdapterSource {
   std::string config_;
   adapters::Lora lora_;
   std::unique_ptr<checkpoint::SafetensorsFile> file_;
-  std::map<std::string, Product> products_;  // by our weight
+  std::map<std::string, std::vector<float>> held_;  // values, by tensor
+  std::map<std::string, Product> products_;         // by our weight
   layers::AdapterRanks ranks_;
   int64_t parameters_ = 0;
 };
