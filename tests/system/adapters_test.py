@@ -55,6 +55,33 @@ class Adapters(RoadTest):
         self.assertGreater(narrow["merge_difference"], answer["merge_difference"])
         self.assertTrue((self.folder / "merged.gguf").exists())
 
+    def test_products_that_are_several_modules_and_gguf_files(self):
+        """q, k and v are one product of ours, and so are gate and up; a file has the modules of the folder that it was made from."""
+        self.train("llama-run", *LLAMA_RECIPE, "model.context=256", "train.sequence_length=64", "train.steps=60", "train.validate_every=0", "model.dropout=0")
+        model, file, blocks = (self.folder / name for name in ("llama", "llama.gguf", "llama-q8.gguf"))
+        run("convert", "--from", self.folder / "llama-run", "--to", model, "--format", "hf")
+        run("convert", "--from", model, "--to", file, "--format", "gguf")
+        run("convert", "--from", model, "--to", blocks, "--format", "gguf", "--quantize", "q8_0")
+        adapter = write_adapter(self.folder / "llama-adapter", 3, LLAMA)
+        expected = self.scored(model, "--adapter", adapter)
+        self.assertNotEqual(expected, self.scored(model))
+        self.assertEqual(self.scored(model, "--adapter", adapter, "--ranks", 2, "--set", "parallel.tensor=2"), expected)
+        self.assertEqual(self.scored(file), self.scored(model))
+        self.assertEqual(self.scored(file, "--adapter", adapter), expected)
+        self.assertNotEqual(self.scored(blocks, "--adapter", adapter), self.scored(blocks))
+        for base in (model, file):
+            merged = self.folder / f"merged-{base.name}"
+            answer = run_json("convert", "--from", base, "--to", merged, "--format", "hf", "--merge-adapter", adapter)
+            self.assertLess(answer["merge_difference"], 1e-3)
+        gpt = self.folder / "gpt.gguf"
+        run("convert", "--from", self.model, "--to", gpt, "--format", "gguf")
+        self.assertEqual(self.scored(gpt, "--adapter", self.one), self.scored(self.model, "--adapter", self.one))
+        alone = run_json("generate", "--checkpoint", blocks, "--prompt", "the cat", "--threads", 1, "--max-new-tokens", 20, "--temperature", 0, "--adapter", adapter)
+        with Server(blocks, "--adapter", f"x={adapter}") as server:
+            choice = server.complete("the cat", model="x", max_tokens=20, logprobs=0)["choices"][0]
+            self.assertEqual((choice["text"], choice["logprobs"]["token_logprobs"]), (alone["text"], alone["logprobs"]))
+            self.assertEqual(server.end(), 0)
+
     def test_what_is_wrong_is_named(self):
         def refused(adapter, code, words):
             for command in (("generate", "--checkpoint", self.model, "--prompt", "the", "--adapter", adapter),
