@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <cstdio>
+#include <cstdlib>
 #include <memory>
 #include <nlohmann/json.hpp>
 
@@ -139,6 +140,8 @@ int run_serve(ServeOptions o, bool json) {
        .followers = layout.num_ranks() - 1,
        .lookup = o.lookup,
        .draft = draft ? o.draft_tokens : 0});
+  // Nothing but reading is under way then.
+  o.server.end_loading = [] { std::_Exit(0); };
   serve::Server server(o.server);  // after what it uses until it ends
   model.most_sequences = loop.most_sequences();
   protocols::add_adapters(model, adapters.names());
@@ -148,9 +151,16 @@ int run_serve(ServeOptions o, bool json) {
     std::unique_ptr<engine::InferenceModel> beside;
     if (draft) beside = draft_beside(o.checkpoint, source, draft->source, draft->path, rank);
     engine::InferenceEngine* const guesser = beside ? &beside->engine() : nullptr;
+    // Who follows waits for whoever leads alone: only after all are there.
+    rank.world.barrier("serve");
     if (number > 0) return loop.follow(number - 1, rank.engine, model.tokenizer, guesser);
-    server.open(model, loop, [&](const std::string& name) { return adapters.place(name); });
-    tell_ready(server, model, plan, o.max_batch, json);
+    try {
+      server.open(model, loop, [&](const std::string& name) { return adapters.place(name); });
+      tell_ready(server, model, plan, o.max_batch, json);
+    } catch (...) {
+      loop.end_followers();
+      throw;
+    }
     loop.lead(
         rank.engine, model.tokenizer,
         [&](std::vector<serve::Event> events) { server.deliver(std::move(events)); }, guesser);

@@ -456,6 +456,14 @@ def grpc_message():
         head + tensor("input_ids", [16, 2**60 + 2]), head + ids + field(7, b""), head)] + [bytes([kind]) + field(1, "small") + field(2, "small") for kind in range(2, 8)] + [b""]
 
 
+def peft_config():
+    def of(**changes):
+        return json.dumps({"peft_type": "LORA", "r": 8, "lora_alpha": 16, "target_modules": ["q_proj", "v_proj"], **changes}).encode()
+    return [of(), of(target_modules="all-linear", use_rslora=True), of(target_modules=r".*\.(q|v)_proj", exclude_modules="v_proj"), of(target_modules=r"model\.layers\.[0-9]{1,2}\.self_attn\.q_proj"),
+            of(layers_to_transform=[0, 11], layers_pattern="h"), of(rank_pattern={"q_proj": 4, r"layers\.\d+\.x": 2}, alpha_pattern={"^v_proj": 1e-3}), of(use_dora=True), of(bias="all"),
+            of(init_lora_weights="pissa"), of(r=0), of(lora_alpha=1e308, r=65536), of(target_modules="(a|b)*a(a|b){9}"), of(target_modules=[""], modules_to_save=["lm_head"]), of(peft_type="IA3"), b"[]", b""]
+
+
 def http_request():
     post = b"POST /v1/completions?x=%2f HTTP/1.1\r\nHost: a\r\n"
     return [b"\x03GET / HTTP/1.1\r\nHost: a\r\nAccept: */*\r\n\r\nGET /%41 HTTP/1.0\r\n\r\n", b"\x00" + post + b"Content-Length: 4\r\n\r\nbody", b"\x01" + post + b"Transfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n1;x=y\r\nd\r\n0\r\nT: x\r\n\r\n",
@@ -476,4 +484,4 @@ def json_schema():
 
 SEEDS = {f.__name__: f for f in (recipe, tokenizer_json, encode, ids_json, utf8_stream, documents, indexed, safetensors, manifest, safetensors_index, gguf, gguf_model, metrics,
                                  events, run_record, hugging_face, run_state, earlier_start, lock_file, score_line, chat_template, json_schema, sentencepiece, tiktoken, tekken, gguf_vocabulary,
-                                 gguf_writing, openai_body, kserve_body, grpc_message, http_request)}
+                                 gguf_writing, openai_body, peft_config, kserve_body, grpc_message, http_request)}

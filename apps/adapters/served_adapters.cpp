@@ -26,13 +26,13 @@ ServedAdapters::ServedAdapters(const std::vector<std::string>& options, const st
   }
 }
 
-std::shared_ptr<const store::AdapterSource> ServedAdapters::open(const std::string& name) const {
-  return std::make_shared<const store::AdapterSource>(
+std::shared_ptr<store::AdapterSource> ServedAdapters::open(const std::string& name) const {
+  return std::make_shared<store::AdapterSource>(
       store::AdapterSource::open(folders_.at(name), source_));
 }
 
 serve::PlaceAdapter ServedAdapters::place(const std::string& name) const {
-  const std::shared_ptr<const store::AdapterSource> adapter = open(name);
+  const std::shared_ptr<store::AdapterSource> adapter = open(name);
   const auto at = static_cast<size_t>(std::ranges::find(names_, name) - names_.begin());
   if (adapter->ranks() != ranks_[at]) {
     throw UserError(
@@ -40,6 +40,7 @@ serve::PlaceAdapter ServedAdapters::place(const std::string& name) const {
         "server again",
         folders_.at(name));
   }
+  adapter->hold();  // for the engine's thread, which no file may hold up or end
   return [adapter](engine::ShardedModel& model) {
     auto placed =
         std::make_shared<layers::Adapter>(model.parameters(), model.device(), adapter->ranks());

@@ -28,7 +28,7 @@ class ServedAdapters {
   serve::PlaceAdapter place(const std::string& name) const;
 
  private:
-  std::shared_ptr<const store::AdapterSource> open(const std::string& name) const;
+  std::shared_ptr<store::AdapterSource> open(const std::string& name) const;
   const store::ModelSource& source_;
   std::vector<std::string> names_;
   std::map<std::string, std::string> folders_;  // by name

@@ -249,7 +249,7 @@ TEST_P(MergedWeights, GiveTheSameButForRounding) {
     for (parameters::Parameter& parameter : rank.model.parameters().all()) {
       const auto* const factors = rank.adapters[0]->find(parameter.name());
       if (factors == nullptr) continue;
-      const View w = parameter.mutable_compute(), a = factors->a_IR, b = factors->b_RO;
+      const View w = parameter.mutable_compute(), a = factors->a_IR, b = factors->b_PO;
       for (int64_t o = 0; o < w.size(0); ++o) {
         for (int64_t i = 0; i < w.size(1); ++i) {
           double sum = w.row<float>(o)[i];

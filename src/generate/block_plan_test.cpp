@@ -81,7 +81,7 @@ TEST_P(BlockPlanTest, WithAdaptersIsWhatIsTaken) {
   const engine::InferenceModel::Options options{
       .compute = dtype, .tensor_shards = 2, .layout = layout};
   std::vector<layers::AdapterRanks> adapters(2, testing::toy_adapter_ranks(spec));
-  for (auto& [weight, rank] : adapters[1]) rank = 40 - rank;
+  for (auto& [weight, rank] : adapters[1]) rank = {40 - rank.rank, 20};
   const std::vector<RankMemory> without =
       plan_memory(spec, options, device::cpu_target(2), kLimits, kContext);
   const std::vector<RankMemory> ranks =
@@ -101,7 +101,7 @@ TEST_P(BlockPlanTest, WithAdaptersIsWhatIsTaken) {
       loaded.push_back(std::make_shared<layers::Adapter>(model.parameters(), *device, each));
       for (auto& [weight, factors] : loaded.back()->factors()) {
         device->wait(device->fill_zero(factors.a_IR));
-        device->wait(device->fill_zero(factors.b_RO));
+        device->wait(device->fill_zero(factors.b_PO));
       }
     }
     EXPECT_EQ(device->total().in_use, ranks[rank].weights);

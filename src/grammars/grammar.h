@@ -17,6 +17,7 @@ enum class Whitespace {
   /// Nothing or one space behind a colon; behind a comma, `{` and `[` and before `}` and `]`
   /// nothing, one space, or a line break and up to kMostIndent spaces and tabs.
   flexible,
+  in_line,  // the same without line breaks
   compact,  // none at all
 };
 inline constexpr int kMostIndent = 32;

@@ -138,17 +138,44 @@ TEST(Grammar, JsonSchemaByHand) {
 TEST(Grammar, WhitespaceIsBounded) {
   const char* source = R"({"type": "array", "items": {"type": "object", "properties": {"a": {}}}})";
   const std::string indent(kMostIndent, ' ');
-  const Grammar flexible = schema(source), compact = schema(source, Whitespace::compact);
+  const Grammar flexible = schema(source), in_line = schema(source, Whitespace::in_line),
+                compact = schema(source, Whitespace::compact);
   for (const char* text : {"[{\"a\": 1}, {}]", "[ {} ]", "[\n\t{\n}\n]"}) {
     EXPECT_TRUE(fits(flexible, text)) << text;
     EXPECT_FALSE(fits(compact, text)) << text;
+    EXPECT_EQ(fits(in_line, text), std::string_view(text).find('\n') == std::string_view::npos);
   }
   EXPECT_TRUE(fits(compact, "[{\"a\":1},{}]"));
   EXPECT_TRUE(fits(flexible, "[\n" + indent + "{}]"));
   for (const std::string& text :
        {"[\n " + indent + "{}]", std::string("[  ]"), std::string("[{\"a\":  1}]"),
         std::string("[{\"a\" :1}]"), std::string("[{} ,{}]"), std::string("[\n\n]")})
-    EXPECT_FALSE(fits(flexible, text)) << text;
+    EXPECT_FALSE(fits(flexible, text) || fits(in_line, text)) << text;
+}
+
+/// What is likeliest is always white space: a weak model's text comes to its end all the same.
+TEST(Grammar, WhitespaceAloneLeadsNowhere) {
+  for (const auto& [whitespace, most] :
+       {std::pair{Whitespace::flexible, 1 + kMostIndent}, {Whitespace::in_line, 1}}) {
+    GrammarState state(std::make_shared<TokenMatcher>(
+        schema(R"({"properties": {"a": {"items": {"type": "null"}, "maxItems": 2}},
+                   "required": ["a"]})",
+               whitespace),
+        byte_tokens()));
+    int run = 0, longest = 0, length = 0;
+    for (; !state.can_end() && length < 1000; ++length) {
+      const std::vector<uint64_t> mask = mask_of(state);
+      int32_t next = ids_of(mask)[0];
+      for (const int32_t white : {' ', '\t', '\n'})
+        if (has(mask, white)) next = white;
+      const bool is_white = next == ' ' || next == '\t' || next == '\n';
+      run = is_white ? run + 1 : 0;
+      longest = std::max(longest, run);
+      ASSERT_TRUE(state.accept(next));
+    }
+    EXPECT_TRUE(state.can_end());
+    EXPECT_EQ(longest, most);
+  }
 }
 
 TEST(Grammar, ChoicesAndExpressionsByHand) {

@@ -268,6 +268,7 @@ void SchemaCompiler::space(State from, State to) {
   builder_.add_epsilon(from, to);
   if (whitespace_ == Whitespace::compact) return;
   builder_.add_byte(from, ' ', to);
+  if (whitespace_ == Whitespace::in_line) return;
   State at = builder_.add_state();
   builder_.add_byte(from, '\n', at);
   builder_.add_epsilon(at, to);
@@ -282,7 +283,7 @@ void SchemaCompiler::space(State from, State to) {
 
 void SchemaCompiler::space_behind_colon(State from, State to) {
   builder_.add_epsilon(from, to);
-  if (whitespace_ == Whitespace::flexible) builder_.add_byte(from, ' ', to);
+  if (whitespace_ != Whitespace::compact) builder_.add_byte(from, ' ', to);
 }
 
 }  // namespace megalith::grammars

@@ -30,19 +30,33 @@ size_t cost_of_copy(const Json& value) {
   return cost;
 }
 
-/// A name is looked for among all those before it, in each object.
-Json parse_within(std::string_view text, WorkBudget& budget) {
-  std::vector<size_t> names;  // of what is open
-  return Json::parse(text, [&](int depth, Json::parse_event_t event, Json&) {
-    if (event == Json::parse_event_t::object_start) {
-      names.resize(static_cast<size_t>(depth) + 2);
-      names.back() = 0;
-    } else if (event == Json::parse_event_t::key) {
-      budget.spend(1 + names[static_cast<size_t>(depth)]++ / 16);
-    }
+/// Spends for names: each is looked for among all those before it in its object.
+class NameCosts final : public nlohmann::json_sax<Json> {
+ public:
+  explicit NameCosts(WorkBudget& budget) : budget_(budget) {}
+  bool key(string_t&) override {
+    budget_.spend(1 + names_.back()++ / 4);
     return true;
-  });
-}
+  }
+  bool start_object(size_t) override { return names_.push_back(0), true; }
+  bool end_object() override { return names_.pop_back(), true; }
+  bool null() override { return true; }
+  bool boolean(bool) override { return true; }
+  bool number_integer(number_integer_t) override { return true; }
+  bool number_unsigned(number_unsigned_t) override { return true; }
+  bool number_float(number_float_t, const string_t&) override { return true; }
+  bool string(string_t&) override { return true; }
+  bool binary(binary_t&) override { return true; }
+  bool start_array(size_t) override { return true; }
+  bool end_array() override { return true; }
+  bool parse_error(size_t, const std::string&, const nlohmann::detail::exception&) override {
+    return false;
+  }
+
+ private:
+  WorkBudget& budget_;
+  std::vector<size_t> names_;  // of what is open
+};
 
 /// A key of a JSON pointer in a URI fragment; nothing if it is broken.
 std::optional<std::string> pointer_key(std::string_view token) {
@@ -80,7 +94,9 @@ SchemaDocument::SchemaDocument(std::string_view text, std::string_view where, Wo
   if (text.size() > kMostGrammarBytes)
     throw UserError("{}: a schema of more than {} bytes", where_, kMostGrammarBytes);
   if (const auto fault = json_fault(text, kMostLevels)) throw UserError("{} {}", where_, *fault);
-  root_ = parse_within(text, budget_);
+  NameCosts costs(budget_);
+  Json::sax_parse(text, &costs);
+  root_ = Json::parse(text);
 }
 
 void SchemaDocument::fail_at(const std::string& path, const std::string& what) const {

@@ -178,6 +178,24 @@ TEST(InferMessage, StreamsTokensAndThenTheWhole) {
   EXPECT_EQ(broken.infer_response().id(), "7");
 }
 
+TEST(InferMessage, StreamsOfASearchItsEndAlone) {
+  ModelInferRequest request = small_request();
+  add_whole(request, "beam_width", {1, 1}, {3});
+  const Prepared made = prepared(request, true);
+  EXPECT_EQ(made.reply->on_token(0, {{1, -1}, {}, "b"}), "");
+  auto written = one_text();
+  written[0].result.others = {protocols::generated("", {3}, {-2}, "stop")};
+  inference::ModelStreamInferResponse last;
+  ASSERT_TRUE(last.ParseFromString(made.reply->finish(std::move(written)).text));
+  const inference::ModelInferResponse& whole = last.infer_response();
+  EXPECT_TRUE(whole.parameters().at("triton_final_response").bool_param());
+  EXPECT_THAT(whole.outputs(0).shape(), ElementsAre(1, 3, 5));
+  EXPECT_THAT(whole.outputs(0).contents().uint_contents(),
+              ElementsAre(2, 4, 3, 1, 3, 2, 4, 3, 3, 7, 7, 7, 7, 7, 7));
+  EXPECT_THAT(whole.outputs(1).contents().uint_contents(), ElementsAre(5, 4, 0));
+  EXPECT_THAT(whole.outputs(3).contents().fp32_contents(), ElementsAre(-1.3F, -2, -9999));
+}
+
 TEST(InferMessage, NamesWhatIsWrong) {
   const auto with = [](void (*change)(ModelInferRequest&), bool raw = false) {
     ModelInferRequest request = small_request(raw);

@@ -54,9 +54,9 @@ const ServedModel& required_model(const ServedModel& model, const std::string& n
 }
 
 bool is_ready(const ServedModel& model, const ServerState& state) {
-  const auto& adapters = state.ready_adapters;
-  return state.is_ready &&
-         (model.parent.empty() || std::ranges::find(adapters, model.name) != adapters.end());
+  return std::ranges::any_of(state.models, [&](const protocols::RepositoryEntry& entry) {
+    return entry.name == model.name && entry.state == "READY";
+  });
 }
 
 std::string model_ready(std::string_view bytes, const ServedModel& model,
@@ -133,47 +133,31 @@ void require_own_repository(const std::string& name) {
         .with_status(404);
 }
 
-std::string index(std::string_view bytes, const ServedModel& model, const ServerState& state) {
+std::string index(std::string_view bytes, const ServedModel&, const ServerState& state) {
   const auto asked = parsed<inference::RepositoryIndexRequest>(bytes);
   require_own_repository(asked.repository_name());
   inference::RepositoryIndexResponse answer;
-  const auto add = [&](const ServedModel& served) {
-    const bool ready = is_ready(served, state);
-    if (asked.ready() && !ready) return;
+  for (const protocols::RepositoryEntry& entry : state.models) {
+    if (asked.ready() && entry.state != "READY") continue;
     auto& one = *answer.add_models();
-    one.set_name(served.name);
+    one.set_name(entry.name);
     one.set_version("1");
-    one.set_state(ready ? "READY" : "UNAVAILABLE");
-  };
-  add(model);
-  for (const ServedModel& adapter : model.adapters) add(adapter);
+    one.set_state(std::string(entry.state));
+  }
   return answer.SerializeAsString();
 }
 
-void refuse_adapter(const ServedModel& named) {
-  if (named.parent.empty()) return;
-  throw ApiError("model_name",
-                 "adapters are loaded and unloaded over HTTP: POST "
-                 "/v2/repository/models/{}/load or unload",
-                 named.name)
-      .with_status(405);
-}
-
-/// The model is loaded: there is nothing to do.
-std::string load(std::string_view bytes, const ServedModel& model, const ServerState&) {
-  const auto asked = parsed<inference::RepositoryModelLoadRequest>(bytes);
+/// Nothing depends on an adapter; files and settings are the operator's.
+template <typename Request>
+std::string name_to_change(std::string_view bytes) {
+  const auto asked = parsed<Request>(bytes);
   require_own_repository(asked.repository_name());
-  refuse_adapter(required_model(model, asked.model_name(), ""));
-  if (!asked.parameters().empty())
-    throw ApiError("parameters", "a model is loaded as it is: no parameters are taken");
-  return inference::RepositoryModelLoadResponse().SerializeAsString();
-}
-
-std::string unload(std::string_view bytes, const ServedModel& model, const ServerState&) {
-  const auto asked = parsed<inference::RepositoryModelUnloadRequest>(bytes);
-  require_own_repository(asked.repository_name());
-  refuse_adapter(required_model(model, asked.model_name(), ""));
-  throw ApiError("model_name", "'{}' is served for as long as the server runs", model.name);
+  for (const auto& [key, value] : asked.parameters()) {
+    if (key == "unload_dependents" && value.has_bool_param() && !value.bool_param()) continue;
+    throw ApiError("parameters", "a model is loaded as it is: '{}' is not taken",
+                   one_line(key, 100));
+  }
+  return asked.model_name();
 }
 
 std::string health(std::string_view bytes, const ServedModel&, const ServerState& state) {
@@ -193,6 +177,7 @@ struct Known {
   Answer answer = nullptr;  // to a question
 };
 
+constexpr std::string_view kLoadPath = "/inference.GRPCInferenceService/RepositoryModelLoad";
 constexpr std::array kMethods{
     Known{{"/inference.GRPCInferenceService/ServerLive", MethodKind::question, true}, live},
     Known{{"/inference.GRPCInferenceService/ServerReady", MethodKind::question, true}, ready},
@@ -203,11 +188,16 @@ constexpr std::array kMethods{
     Known{{"/inference.GRPCInferenceService/ModelMetadata", MethodKind::question}, model_metadata},
     Known{{"/inference.GRPCInferenceService/ModelConfig", MethodKind::question}, model_config},
     Known{{"/inference.GRPCInferenceService/RepositoryIndex", MethodKind::question}, index},
-    Known{{"/inference.GRPCInferenceService/RepositoryModelLoad", MethodKind::question}, load},
-    Known{{"/inference.GRPCInferenceService/RepositoryModelUnload", MethodKind::question}, unload},
+    Known{{kLoadPath, MethodKind::repository}},
+    Known{{"/inference.GRPCInferenceService/RepositoryModelUnload", MethodKind::repository}},
     Known{{"/inference.GRPCInferenceService/ModelInfer", MethodKind::infer}},
     Known{{"/inference.GRPCInferenceService/ModelStreamInfer", MethodKind::stream}},
 };
+
+void require_short(std::string_view message) {
+  if (message.size() > kMostQuestionBytes)
+    throw ApiError("", "the message is longer than {} bytes", kMostQuestionBytes).with_status(413);
+}
 
 const Known* known_at(std::string_view path) {
   const auto* const at =
@@ -224,9 +214,15 @@ const Method* method_at(std::string_view path) {
 
 std::string answer_question(const Method& method, std::string_view message,
                             const ServedModel& model, const ServerState& state) {
-  if (message.size() > kMostQuestionBytes)
-    throw ApiError("", "the message is longer than {} bytes", kMostQuestionBytes).with_status(413);
+  require_short(message);
   return known_at(method.path)->answer(message, model, state);
+}
+
+RepositoryChange repository_change(const Method& method, std::string_view message) {
+  require_short(message);
+  if (method.path == kLoadPath)
+    return {name_to_change<inference::RepositoryModelLoadRequest>(message), true};
+  return {name_to_change<inference::RepositoryModelUnloadRequest>(message), false};
 }
 
 protocols::Prepared prepare_infer_message(std::string_view message, const ServedModel& model,
@@ -255,6 +251,8 @@ int grpc_code(int http_status) {
       return 5;  // NOT_FOUND
     case 405:
       return 12;  // UNIMPLEMENTED
+    case 409:
+      return 10;  // ABORTED
     case 408:
     case 504:
       return 4;  // DEADLINE_EXCEEDED

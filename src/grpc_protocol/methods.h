@@ -8,15 +8,15 @@
 #include <string_view>
 #include <vector>
 
-#include "protocols/reply.h"
-#include "protocols/served_model.h"
+#include "protocols/kserve.h"
 
 namespace megalith::grpc_protocol {
 
 enum class MethodKind : uint8_t {
-  question,  // of server or model: answered at once
-  infer,     // one request, one answer
-  stream     // requests, and several answers to each
+  question,    // of server or model: answered at once
+  repository,  // to load or unload a model: answered, emptily, when that is done
+  infer,       // one request, one answer
+  stream       // requests, and several answers to each
 };
 
 struct Method {
@@ -27,17 +27,25 @@ struct Method {
 /// Null if there is none at the path.
 const Method* method_at(std::string_view path);
 
-/// Of messages to questions; those of infer requests are as long as bodies over HTTP.
+/// Of all messages but those of infer requests, which are as long as bodies over HTTP.
 inline constexpr size_t kMostQuestionBytes = 64 << 10;
 
 struct ServerState {
   std::string version;
   bool is_ready = false;
-  std::vector<std::string> ready_adapters = {};
+  std::vector<protocols::RepositoryEntry> models = {};  // the served one and its adapters
 };
 /// The answer to a question. ApiError when the message is wrong.
 std::string answer_question(const Method& method, std::string_view message,
                             const protocols::ServedModel& model, const ServerState& state);
+
+/// What is to be loaded or unloaded.
+struct RepositoryChange {
+  std::string name;
+  bool loads = false;
+};
+/// Of a method of the repository. ApiError when the message is wrong.
+RepositoryChange repository_change(const Method& method, std::string_view message);
 
 /// How an infer request names itself and what it asks.
 struct InferNames {

@@ -21,18 +21,25 @@ template <typename Response, typename Request>
 Response ask(const std::string& path, const Request& request, bool is_ready = true) {
   const Method* const method = method_at(path);
   EXPECT_NE(method, nullptr) << path;
+  const ServerState state{.version = "1.2",
+                          .is_ready = is_ready,
+                          .models = {{"small", is_ready ? "READY" : "UNAVAILABLE"}}};
   Response response;
-  EXPECT_TRUE(response.ParseFromString(answer_question(*method, request.SerializeAsString(),
-                                                       protocols::small_model(),
-                                                       {.version = "1.2", .is_ready = is_ready})));
+  EXPECT_TRUE(response.ParseFromString(
+      answer_question(*method, request.SerializeAsString(), protocols::small_model(), state)));
   return response;
 }
 
 /// The status that it is refused with, as HTTP's; 0: it is not.
 template <typename Request>
 int status(const std::string& path, const Request& request) {
+  const Method& method = *method_at(path);
   try {
-    answer_question(*method_at(path), request.SerializeAsString(), protocols::small_model(), {});
+    if (method.kind == MethodKind::repository) {
+      repository_change(method, request.SerializeAsString());
+    } else {
+      answer_question(method, request.SerializeAsString(), protocols::small_model(), {});
+    }
     return 0;
   } catch (const ApiError& error) {
     return error.status();
@@ -136,42 +143,77 @@ TEST(Methods, TellOfTheRepository) {
             0);
   asked.set_repository_name("elsewhere");
   EXPECT_EQ(status(service + "RepositoryIndex", asked), 404);
+}
+
+TEST(Methods, ReadWhatIsLoadedAndUnloaded) {
+  const std::string service(kService), to_load = service + "RepositoryModelLoad";
   inference::RepositoryModelLoadRequest load;
-  load.set_model_name("small");
-  EXPECT_EQ(status(service + "RepositoryModelLoad", load), 0);
+  load.set_model_name("sql");
+  const auto loads = repository_change(*method_at(to_load), load.SerializeAsString());
+  EXPECT_EQ(loads.name, "sql");
+  EXPECT_TRUE(loads.loads);
   (*load.mutable_parameters())["config"].set_string_param("{}");
-  EXPECT_EQ(status(service + "RepositoryModelLoad", load), 400);
-  load.set_model_name("other");
-  EXPECT_EQ(status(service + "RepositoryModelLoad", load), 404);
+  EXPECT_EQ(status(to_load, load), 400);
+  load.clear_parameters();
+  load.set_repository_name("elsewhere");
+  EXPECT_EQ(status(to_load, load), 404);
+
+  const std::string to_unload = service + "RepositoryModelUnload";
   inference::RepositoryModelUnloadRequest unload;
-  unload.set_model_name("small");
-  EXPECT_EQ(status(service + "RepositoryModelUnload", unload), 400);
+  unload.set_model_name("sql");
+  auto& dependents = (*unload.mutable_parameters())["unload_dependents"];
+  dependents.set_bool_param(false);  // as tritonclient says always
+  const auto unloads = repository_change(*method_at(to_unload), unload.SerializeAsString());
+  EXPECT_EQ(unloads.name, "sql");
+  EXPECT_FALSE(unloads.loads);
+  dependents.set_bool_param(true);
+  EXPECT_EQ(status(to_unload, unload), 400);
+  unload.set_model_name(std::string(kMostQuestionBytes, 'a'));
+  EXPECT_EQ(status(to_unload, unload), 413);
 }
 
 TEST(Methods, KnowAdaptersByTheirNames) {
   protocols::ServedModel model = protocols::small_model();
-  protocols::add_adapters(model, std::vector<std::string>{"law", "sql"});
-  const ServerState state{.version = "1.2", .is_ready = true, .ready_adapters = {"sql"}};
+  protocols::add_adapters(model, std::vector<std::string>{"law", "sql", "new"});
+  const ServerState state{
+      .version = "1.2",
+      .is_ready = true,
+      .models = {{"small", "READY"}, {"law", "UNLOADING"}, {"sql", "READY"}, {"new", "LOADING"}}};
   const auto answered = [&]<typename Request>(const char* name, const Request& request) {
     return answer_question(*method_at(std::string(kService) + name), request.SerializeAsString(),
                            model, state);
   };
-  inference::RepositoryIndexResponse index;
-  ASSERT_TRUE(
-      index.ParseFromString(answered("RepositoryIndex", inference::RepositoryIndexRequest())));
-  std::vector<std::string> states;
-  for (const auto& one : index.models()) states.push_back(one.name() + " " + one.state());
-  EXPECT_THAT(states, ElementsAre("small READY", "law UNAVAILABLE", "sql READY"));
-  for (const auto& [name, is_ready] : {std::pair{"law", false}, {"sql", true}, {"small", true}}) {
+  inference::RepositoryIndexRequest all;
+  for (const bool ready_alone : {false, true}) {
+    all.set_ready(ready_alone);
+    inference::RepositoryIndexResponse index;
+    ASSERT_TRUE(index.ParseFromString(answered("RepositoryIndex", all)));
+    std::vector<std::string> states;
+    for (const auto& one : index.models()) states.push_back(one.name() + " " + one.state());
+    if (ready_alone) {
+      EXPECT_THAT(states, ElementsAre("small READY", "sql READY"));
+    } else {
+      EXPECT_THAT(states, ElementsAre("small READY", "law UNLOADING", "sql READY", "new LOADING"));
+    }
+  }
+  for (const auto& [name, is_ready] :
+       {std::pair{"law", false}, {"sql", true}, {"small", true}, {"new", false}}) {
     inference::ModelReadyRequest request;
     request.set_name(name);
     inference::ModelReadyResponse response;
     ASSERT_TRUE(response.ParseFromString(answered("ModelReady", request)));
     EXPECT_EQ(response.ready(), is_ready) << name;
+    inference::ModelMetadataRequest asked;
+    asked.set_name(name);
+    inference::ModelMetadataResponse metadata;
+    ASSERT_TRUE(metadata.ParseFromString(answered("ModelMetadata", asked)));
+    EXPECT_EQ(metadata.name(), name);
+    inference::ModelConfigRequest of;
+    of.set_name(name);
+    inference::ModelConfigResponse config;
+    ASSERT_TRUE(config.ParseFromString(answered("ModelConfig", of)));
+    EXPECT_EQ(config.config().name(), name);
   }
-  inference::RepositoryModelLoadRequest load;
-  load.set_model_name("law");
-  EXPECT_THROW(answered("RepositoryModelLoad", load), ApiError);
 }
 
 TEST(Methods, BoundTheMessagesOfQuestions) {
@@ -196,9 +238,9 @@ TEST(Methods, DoNotPrintWhatClientsDoWrong) {
 }
 
 TEST(GrpcCode, OfEveryStatus) {
-  const std::pair<int, int> codes[] = {{200, 0},  {400, 3}, {401, 16}, {403, 7}, {404, 5},
-                                       {405, 12}, {408, 4}, {413, 8},  {429, 8}, {500, 13},
-                                       {503, 14}, {504, 4}, {422, 3}};
+  const std::pair<int, int> codes[] = {{200, 0},  {400, 3},  {401, 16}, {403, 7}, {404, 5},
+                                       {405, 12}, {408, 4},  {409, 10}, {413, 8}, {429, 8},
+                                       {500, 13}, {503, 14}, {504, 4},  {422, 3}};
   for (const auto& [status, code] : codes) EXPECT_EQ(grpc_code(status), code) << status;
 }
 

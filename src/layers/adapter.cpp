@@ -3,9 +3,8 @@
 
 #include <algorithm>
 #include <span>
-#include <vector>
+#include <utility>
 
-#include "kernels/matmul/low_rank.h"
 #include "parallel/regions.h"
 
 namespace megalith::layers {
@@ -41,7 +40,12 @@ void in_calls(std::span<const AdaptedRun> runs, device::Tensor Adapter::Factors:
     call.count = std::min(runs.size(), kernels::kMostLowRankRuns);
     for (size_t i = 0; i < call.count; ++i) {
       const AdaptedRun& run = runs[i];
-      call.run[i] = {run.begin, run.count, run.first, (run.factors->*factor).view};
+      call.run[i] = {.begin = run.begin,
+                     .count = run.count,
+                     .first = run.first,
+                     .rank = run.factors->a_IR.view.size(1),
+                     .factor = (run.factors->*factor).view,
+                     .blocks = run.factors->blocks};
     }
     body(call);
     runs = runs.subspan(call.count);
@@ -58,9 +62,12 @@ Adapter::Adapter(const parameters::ParameterSet& set, device::Device& device,
     if (rank == ranks.end() || factors_.contains(parameter.name())) continue;
     const Shape local = parameter.local_shape();
     MEGA_CHECK_EQ(local.num_dims(), 2);
-    factors_.emplace(parameter.name(),
-                     Factors{arena.tensor(DType::f32, Shape{local[1], rank->second}),
-                             arena.tensor(DType::f32, Shape{rank->second, local[0]})});
+    const auto [all, packed] = std::pair(rank->second.rank, rank->second.packed);
+    Factors made{arena.tensor(DType::f32, Shape{local[1], all}),
+                 arena.tensor(DType::f32, Shape{packed, local[0]})};
+    // Until it is filled, and in a plan: of any columns.
+    if (packed < all) made.blocks = {{{0, local[0]}, {0, 0}, packed}};
+    factors_.emplace(parameter.name(), std::move(made));
   }
 }
 
@@ -86,7 +93,7 @@ void add_adapters(Context& context, const Batch& batch, const parameters::Parame
     kernels::low_rank_project(context.exec, {product.x_TI, h, call, product.k_shards});
   });
   if (product.sums) parallel::reduce_forward(context.exec, context.tensor, h, weight.name());
-  in_calls(runs, &Adapter::Factors::b_RO, [&](const kernels::LowRankRuns& call) {
+  in_calls(runs, &Adapter::Factors::b_PO, [&](const kernels::LowRankRuns& call) {
     kernels::low_rank_add(context.exec, {h, product.y_TO, call});
   });
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // What adapters add to products (Hu et al. 2022): for each row of a batch, of the adapter that the
 // row has, if any,
-//   y = round(y + (x a) b)          a [I, R], b [R, O]: f32, the scale is in b
+//   y = round(y + (x a) b)          a [I, R], b [R, O], kept as [P, O]: f32, the scale is in b
 // after the product and its bias, before an activation. Both sums are f32 chains in increasing
 // index (kernels/matmul/low_rank.h), that over I cut into canonical shards where the product's is.
 // A row's result depends on nothing but the row and its adapter: not on the other rows, what else
@@ -14,20 +14,32 @@
 #include <cstdint>
 #include <map>
 #include <string>
+#include <vector>
 
+#include "kernels/matmul/low_rank.h"
 #include "layers/context.h"
 #include "parameters/parameter_set.h"
 
 namespace megalith::layers {
 
-/// By weight of a product ("layers.0.attention.qkv.weight"): R of the adapter.
-using AdapterRanks = std::map<std::string, int64_t, std::less<>>;
+/// Of an adapter of a product: R, and the rows of b as it is packed (kernels/matmul/low_rank.h).
+struct AdapterRank {
+  AdapterRank() = default;
+  /// Not packed.
+  AdapterRank(int64_t all) : rank(all), packed(all) {}
+  AdapterRank(int64_t all, int64_t of_column) : rank(all), packed(of_column) {}
+  int64_t rank = 0, packed = 0;
+  friend bool operator==(const AdapterRank&, const AdapterRank&) = default;
+};
+/// By weight of a product ("layers.0.attention.qkv.weight").
+using AdapterRanks = std::map<std::string, AdapterRank, std::less<>>;
 
 /// An adapter as one rank has it.
 class Adapter {
  public:
   struct Factors {
-    device::Tensor a_IR, b_RO;  // this rank's part
+    device::Tensor a_IR, b_PO;                    // this rank's part
+    std::vector<kernels::LowRankBlock> blocks{};  // of b; none: it is not packed
   };
   /// Room for the products among `set`'s parameters; those of other ranks are passed over. To be
   /// filled. Memory: class weights.

@@ -47,7 +47,7 @@ struct Products {
           AdapterRanks{{"column.weight", rank}, {"row.weight", rank}, {"elsewhere.weight", 2}}));
       for (auto& [name, factors] : adapters.back()->factors()) {
         fill_integers(factors.a_IR, 10 + seed, 2);
-        fill_integers(factors.b_RO, 20 + seed, 2);
+        fill_integers(factors.b_PO, 20 + seed, 2);
       }
     }
     x = c.tensor(Shape{kRows, kInputs});
@@ -64,7 +64,7 @@ struct Products {
         const Adapter::Factors& factors = *adapter->find(w.name());
         for (int64_t r = 0; r < factors.a_IR.view.size(1); ++r)
           merged += static_cast<double>(factors.a_IR.view.row<float>(i)[r]) *
-                    factors.b_RO.view.row<float>(r)[o];
+                    factors.b_PO.view.row<float>(r)[o];
       }
       sum += merged * x.view.row<float>(t)[i];
     }
@@ -100,6 +100,22 @@ TEST(Adapter, AddsToTheRowsThatHaveIt) {
           ASSERT_EQ(y.view.row<float>(t)[o], p.expected(name, run.adapter, t, o))
               << name << " " << t << " " << o;
   }
+}
+
+// Of the packed size, before anybody says which columns have which rows.
+TEST(Adapter, IsPlannedPackedToo) {
+  Products p;
+  Adapter packed(p.c.parameters(), p.c.device(), AdapterRanks{{"column.weight", {9, 3}}});
+  Adapter::Factors& factors = packed.factors().at("column.weight");
+  EXPECT_EQ(factors.a_IR.view.shape(), Shape({kInputs, 9}));
+  EXPECT_EQ(factors.b_PO.view.shape(), Shape({3, kOutputs}));
+  fill_integers(factors.a_IR, 1, 2);
+  fill_integers(factors.b_PO, 2, 2);
+  Context context = p.c.context();
+  context.adapter = &packed;
+  const device::Tensor y = p.c.tensor(Shape{kRows, kOutputs});
+  p.column.forward(context, p.batch, p.x, y);
+  EXPECT_EQ(packed.factors().at("column.weight").blocks.size(), 1u);
 }
 
 TEST(Adapter, OfTheContextIsThatOfAllRows) {

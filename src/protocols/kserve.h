@@ -24,12 +24,18 @@ struct NamedTensor {
 };
 std::span<const NamedTensor> kserve_inputs();
 std::span<const NamedTensor> kserve_outputs();
-/// Rows of a request.
-inline constexpr int64_t kMostRows = 64;
+/// Rows of a request, and elements of one tensor of its answer.
+inline constexpr int64_t kMostRows = 64, kMostAnswerElements = 1 << 22;
 
 /// GET /v2 and GET /v2/models/NAME.
 std::string kserve_server_json(const std::string& version);
 std::string kserve_model_json(const std::string& name);
+
+/// A model of the repository: the one that is served, or an adapter.
+struct RepositoryEntry {
+  std::string name;
+  std::string_view state;  // "READY", "LOADING", "UNLOADING", "UNAVAILABLE"
+};
 
 /// How answers to infer requests are put.
 struct InferFormat {

@@ -10,8 +10,6 @@
 namespace megalith::protocols {
 namespace {
 
-constexpr int64_t kMostRows = 64;
-
 /// The inputs of a request, by name; knows which were asked for.
 class InputRows {
  public:
@@ -204,6 +202,11 @@ Prepared prepare_infer(KserveRequest request, const std::string& name, const Ser
     kept.push_back({sequence.prompt, end, tells});
     prepared.sequences.push_back(std::move(sequence));
   }
+  const int64_t beams = prepared.sequences.front().options.beams;
+  if (const int64_t elements = rows * beams * (std::max<int64_t>(length, 1) + width);
+      elements > kMostAnswerElements)
+    throw ApiError("request_output_len", "output_ids would have {} elements; {} are the most",
+                   elements, kMostAnswerElements);
   inputs.refuse_others();
   Fields parameters(request.parameters, "parameters.");
   parameters.find("binary_data_output");  // the parser of the tensors has read it
@@ -212,8 +215,8 @@ Prepared prepare_infer(KserveRequest request, const std::string& name, const Ser
     prepared.timeout = static_cast<double>(*timeout) * 1e-6;
   parameters.find("triton_enable_empty_final_response");  // a last one always comes
   prepared.unknown_fields = parameters.unknown();
-  prepared.reply = make_infer_reply(name, std::move(request), std::move(kept), width,
-                                    prepared.sequences.front().options.beams, format);
+  prepared.reply =
+      make_infer_reply(name, std::move(request), std::move(kept), width, beams, format);
   return prepared;
 }
 

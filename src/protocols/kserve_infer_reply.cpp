@@ -2,6 +2,7 @@
 #include "protocols/kserve_infer_reply.h"
 
 #include <algorithm>
+#include <limits>
 #include <numeric>
 #include <utility>
 
@@ -23,8 +24,10 @@ class InferReply final : public Reply {
     streams = format.streams;
   }
 
-  /// The token alone: what came before it the client has.
+  /// The token alone: what came before it the client has. A search has nothing to tell before its
+  /// end.
   std::string on_token(size_t sequence, const Token& token) override {
+    if (beams_ > 1) return "";
     const InferRow& row = rows_[sequence];
     const double logprob = told(row, token.choice.logprob);
     const auto read = std::ssize(row.prompt);
@@ -56,16 +59,23 @@ class InferReply final : public Reply {
       prompts.push_back(std::ssize(row.prompt));
       std::vector<generate::Generated> beams = std::exchange(written[r].result.others, {});
       beams.insert(beams.begin(), std::move(written[r].result));
-      beams.resize(static_cast<size_t>(beams_));  // fewer may have been found
-      for (const generate::Generated& result : beams) {
-        std::vector<int32_t> all = row.prompt;
-        all.insert(all.end(), result.ids.begin(), result.ids.end());
+      for (int64_t b = 0; b < beams_; ++b) {
+        // Where fewer were found, the rest is of length 0, not even the prompt's, and the least
+        // likely: no text that was found looks so.
+        const bool is_found = b < std::ssize(beams);
+        std::vector<int32_t> all;
+        std::vector<double> own;
+        if (is_found) {
+          const generate::Generated& result = beams[static_cast<size_t>(b)];
+          all = row.prompt;
+          all.insert(all.end(), result.ids.begin(), result.ids.end());
+          for (const double x : result.logprobs) own.push_back(told(row, x));
+        }
         lengths.push_back(all.size());
         all.resize(static_cast<size_t>(length), row.end_id);
-        for (const int32_t id : all) ids.push_back(static_cast<uint64_t>(id));
-        std::vector<double> own = row.wants_logprobs ? result.logprobs : std::vector<double>();
-        for (double& x : own) x = told(row, x);
-        sums.push_back(std::accumulate(own.begin(), own.end(), 0.0));
+        ids.insert(ids.end(), all.begin(), all.end());
+        sums.push_back(is_found ? std::accumulate(own.begin(), own.end(), 0.0)
+                                : told(row, -std::numeric_limits<double>::infinity()));
         own.resize(static_cast<size_t>(width_));
         logprobs.insert(logprobs.end(), own.begin(), own.end());
       }

@@ -26,13 +26,15 @@ Json two_rows(const std::vector<Json>& more = {}) {
   return {{"id", "x\"y"}, {"inputs", inputs}};
 }
 
-Prepared infer(const Json& body) {
-  return prepare_infer(body.dump(), "", "fastertransformer", small_model());
+Prepared infer(const Json& body, int64_t context = 32) {
+  ServedModel model = small_model();
+  model.context = context;
+  return prepare_infer(body.dump(), "", "fastertransformer", model);
 }
 
-std::string infer_fault(const Json& body) {
+std::string infer_fault(const Json& body, int64_t context = 32) {
   try {
-    infer(body);
+    infer(body, context);
     return "no fault";
   } catch (const ApiError& error) {
     EXPECT_EQ(error.status(), 400);
@@ -112,10 +114,11 @@ TEST(Infer, SearchesWithBeams) {
   written[0].result.others = {generated("", {3}, {-4}, "stop")};
   const Json outputs = Json::parse(made.reply->finish(std::move(written)).text)["outputs"];
   EXPECT_EQ(outputs[0]["shape"], Json({2, 2, 5}));
-  EXPECT_EQ(outputs[0]["data"], Json({0, 1, 3, 1, 2, 0, 1, 3, 3, 7, 4, 6, 7, 7, 7, 4, 7, 7, 7, 7}));
-  EXPECT_EQ(outputs[1]["data"], Json({5, 4, 2, 1}));
+  // Of the second row one text alone was found.
+  EXPECT_EQ(outputs[0]["data"], Json({0, 1, 3, 1, 2, 0, 1, 3, 3, 7, 4, 6, 7, 7, 7, 7, 7, 7, 7, 7}));
+  EXPECT_EQ(outputs[1]["data"], Json({5, 4, 2, 0}));
   EXPECT_EQ(outputs[2]["data"], Json({3, 1}));
-  EXPECT_EQ(outputs[3]["data"], Json({-3.0, -4.0, -0.5, 0.0}));
+  EXPECT_EQ(outputs[3]["data"], Json({-3.0, -4.0, -0.5, -9999.0}));
   EXPECT_EQ(outputs[4]["data"], Json({-1.0, -2.0, -4.0, 0.0, -0.5, 0.0, 0.0, 0.0}));
 }
 
@@ -179,6 +182,10 @@ TEST(Infer, NamesTheTensorThatIsWrong) {
               HasSubstr("beam_width must be"));
   EXPECT_THAT(infer_fault(two_rows({tensor("beam_width", "UINT32", {2, 1}, {65, 65})})),
               HasSubstr("beam_width must be"));
+  Json large = two_rows({tensor("beam_width", "UINT32", {2, 1}, {40, 40})});
+  EXPECT_THAT(infer_fault(large, 60'000), HasSubstr("no fault"));
+  large["inputs"][2] = tensor("request_output_len", "UINT32", {2, 1}, {52'427, 52'000});
+  EXPECT_THAT(infer_fault(large, 60'000), HasSubstr("output_ids would have 4194400 elements"));
   EXPECT_THAT(infer_fault(two_rows({tensor("beam_width", "UINT32", {2, 1}, {2, 2}),
                                     tensor("runtime_top_k", "UINT32", {2, 1}, {4, 4})})),
               HasSubstr("beams draw nothing"));

@@ -11,6 +11,7 @@ namespace megalith::protocols {
 namespace {
 
 using grammars::Grammar;
+using grammars::Whitespace;
 
 struct Asked {
   std::string where;  // the field
@@ -34,11 +35,13 @@ TextForm form_of(const Asked& asked, const ServedModel& model) {
       .with_retry_after(1);
 }
 
-Asked asked_schema(const Json& schema, const std::string& where) {
+Asked asked_schema(const Json& schema, const std::string& where,
+                   Whitespace whitespace = Whitespace::flexible) {
   if (!schema.is_object() && !schema.is_string() && !schema.is_boolean())
     throw ApiError(where, "{} must be a JSON schema: an object, or its text", where);
   const std::string text = schema.is_string() ? schema.get<std::string>() : text_of_json(schema);
-  return {where, "schema " + text, [=] { return Grammar::parse_json_schema(text, where); }};
+  const char* const kind = whitespace == Whitespace::in_line ? "schema in line " : "schema ";
+  return {where, kind + text, [=] { return Grammar::parse_json_schema(text, where, whitespace); }};
 }
 
 /// The forms that a request names.
@@ -139,8 +142,8 @@ TextForm read_text_form(Fields& fields, const ServedModel& model) {
   return forms.asked() ? form_of(*forms.asked(), model) : nullptr;
 }
 
-TextForm form_of_schema(const Json& schema, const std::string& where, const ServedModel& model) {
-  return form_of(asked_schema(schema, where), model);
+TextForm form_of_calls(const Json& schema, const std::string& where, const ServedModel& model) {
+  return form_of(asked_schema(schema, where, Whitespace::in_line), model);
 }
 
 std::shared_ptr<const generate::TokenConstraint> beginning_of(const TextForm& form,

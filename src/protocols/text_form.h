@@ -18,8 +18,9 @@ using TextForm = std::shared_ptr<grammars::TokenMatcher>;
 /// Null: to nothing. ApiError naming the field, and the place in a schema; status 503 where as many
 /// grammars are in use as may be.
 TextForm read_text_form(Fields& fields, const ServedModel& model);
-/// Texts that fit a JSON schema; `where`: its field.
-TextForm form_of_schema(const Json& schema, const std::string& where, const ServedModel& model);
+/// Texts of one line that fit a JSON schema: programs alone read calls of tools, and models write
+/// them so. `where`: its field.
+TextForm form_of_calls(const Json& schema, const std::string& where, const ServedModel& model);
 
 /// The beginning of a text that goes on from `prompt`; null without a form.
 std::shared_ptr<const generate::TokenConstraint> beginning_of(const TextForm& form,

@@ -82,7 +82,7 @@ void move_references(Json& schema, const std::string& place) {
   }
 }
 
-TextForm form_of_calls(const Json& tools, const std::vector<std::string>& names, int64_t most,
+TextForm form_of_tools(const Json& tools, const std::vector<std::string>& names, int64_t most,
                        const ServedModel& model) {
   Json calls = Json::array(), definitions = Json::object();
   for (size_t i = 0; i < names.size(); ++i) {
@@ -101,10 +101,10 @@ TextForm form_of_calls(const Json& tools, const std::vector<std::string>& names,
                     {"maxItems", most},
                     {"$defs", definitions}};
   try {
-    return form_of_schema(schema, "tools", model);
+    return form_of_calls(schema, "tools", model);
   } catch (const ApiError&) {  // the one that is wrong by its own place
     for (size_t i = 0; i < names.size(); ++i)
-      form_of_schema(arguments_schema(tools, i), parameters_path(i), model);
+      form_of_calls(arguments_schema(tools, i), parameters_path(i), model);
     throw;
   }
 }
@@ -148,14 +148,14 @@ ToolFields read_tools(Fields& fields, const ServedModel& model) {
   if (names.empty()) throw ApiError("tool_choice", "tool_choice is for requests with tools");
   made.forces = true;
   if (word == "required") {
-    made.form = form_of_calls(*tools, names, several ? kMostCalls : 1, model);
+    made.form = form_of_tools(*tools, names, several ? kMostCalls : 1, model);
     return made;
   }
   const auto at = std::ranges::find(names, made.function);
   if (at == names.end())
     throw ApiError("tool_choice", "there is no function '{}'", one_line(made.function, 64));
   const auto tool = static_cast<size_t>(at - names.begin());
-  made.form = form_of_schema(arguments_schema(*tools, tool), parameters_path(tool), model);
+  made.form = form_of_calls(arguments_schema(*tools, tool), parameters_path(tool), model);
   return made;
 }
 

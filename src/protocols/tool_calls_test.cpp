@@ -12,11 +12,12 @@ namespace {
 using ::testing::HasSubstr;
 using ::testing::Not;
 
-/// Each character of ASCII that can be seen is a token.
+/// Each character of ASCII that can be seen is a token, and the line break is one.
 const text::Tokenizer& ascii_tokenizer() {
   static const text::Tokenizer tokenizer = [] {
     Json vocab = Json::object();
     for (char c = ' '; c <= '~'; ++c) vocab[std::string(1, c)] = c - ' ';
+    vocab["\n"] = 95;
     return text::Tokenizer::parse(text_of_json({{"version", "1.0"},
                                                 {"truncation", nullptr},
                                                 {"padding", nullptr},
@@ -50,7 +51,7 @@ const chat::ChatFolder& tools_chat() {
 
 ServedModel ascii_model() {
   ServedModel model = small_model();
-  model.vocab = 95;
+  model.vocab = 96;
   model.context = 1000;
   model.end_ids = {};
   model.tokenizer = &ascii_tokenizer();
@@ -97,7 +98,7 @@ bool fits(const Prepared& prepared, const std::string& text) {
   std::vector<uint64_t> mask(2);
   for (const char c : text) {
     state->mask(mask);
-    const int id = c - ' ';
+    const int id = c == '\n' ? 95 : c - ' ';
     if ((mask[static_cast<size_t>(id) / 64] >> (id % 64) & 1) == 0) return false;
     state->accept(id);
   }
@@ -110,6 +111,9 @@ TEST(ToolChoice, OfOneFunctionIsItsArguments) {
   EXPECT_TRUE(fits(made, R"({"town": "Rome"})"));
   EXPECT_FALSE(fits(made, R"({"town": "Oslo"})"));
   EXPECT_FALSE(fits(made, R"({})"));
+  EXPECT_TRUE(fits(made, R"({ "town":"Rome" })"));
+  for (const char* text : {"{\n\"town\": \"Rome\"}", "{  \"town\": \"Rome\"}"})
+    EXPECT_FALSE(fits(made, text)) << text;
   EXPECT_TRUE(fits(
       tools_prepared({{"tool_choice", {{"type", "function"}, {"function", {{"name", "now"}}}}}}),
       "{}"));
@@ -121,6 +125,7 @@ TEST(ToolChoice, RequiredIsCallsOfAny) {
   const std::string now = R"({"name": "now", "arguments": {}})";
   EXPECT_TRUE(fits(made, "[" + rome + "]"));
   EXPECT_TRUE(fits(made, "[" + now + ", " + rome + "]"));
+  EXPECT_FALSE(fits(made, "[\n" + rome + "]"));
   EXPECT_FALSE(fits(made, "[]"));
   EXPECT_FALSE(fits(made, R"([{"name": "now", "arguments": {"town": "Rome"}}])"));
   EXPECT_FALSE(fits(made, R"([{"name": "other", "arguments": {}}])"));

@@ -24,5 +24,7 @@ struct Service::Active {
 };
 
 HttpResponse response_of(protocols::Body body);
+/// Why no requests are taken.
+protocols::ApiError not_ready(Service::Phase phase);
 
 }  // namespace megalith::serve

@@ -100,6 +100,11 @@ void EngineLoop::stop() {
   mail_.notify_all();
 }
 
+void EngineLoop::end_followers() {
+  stop();
+  next_round(false);  // the last one that they get
+}
+
 EngineState EngineLoop::state() const {
   const std::lock_guard lock(mutex_);
   EngineState state = state_;
@@ -195,8 +200,7 @@ void EngineLoop::lead(engine::InferenceEngine& engine, const text::Tokenizer* to
       if (!events.empty()) deliver(std::move(events));
     }
   } catch (...) {
-    stop();
-    next_round(false);  // the last one of those that follow
+    end_followers();
     throw;
   }
 }

@@ -88,6 +88,8 @@ class EngineLoop {
   void cancel(uint64_t ticket);
   /// lead() and follow() return before the next pass.
   void stop();
+  /// Nobody leads any more, or ever will: follow() returns.
+  void end_followers();
   EngineState state() const;
   /// Sequences that one request may have.
   int64_t most_sequences() const;

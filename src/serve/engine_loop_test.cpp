@@ -231,6 +231,21 @@ TEST(EngineLoop, WhatMakesNoSenseIsRefusedAndTheOthersGoOn) {
   EXPECT_TRUE(toy.loop.submit(std::vector(8, toy_sequence(1, 1, 0)), "a"));  // all places
 }
 
+TEST(EngineLoop, LetsThoseThatFollowGoWhereNobodyLeads) {
+  EngineLoop::Options options = toy_options(2, 2);
+  options.followers = 1;
+  EngineLoop loop(options);
+  comm::run_ranks(2, [&](comm::Communicator& world) {
+    const auto device = device::make_cpu_device(1);
+    engine::InferenceModel model(toy_spec(), *device, world,
+                                 {.tensor_shards = 2, .layout = {.tensor = 2}});
+    fill_toy(model, *device);
+    if (world.rank() == 0) return loop.end_followers();
+    loop.follow(0, model.engine(), nullptr);
+  });
+  EXPECT_FALSE(loop.submit({toy_sequence(1, 1, 0)}, "a"));
+}
+
 TEST(EngineLoop, ReadsTextsBetweenPasses) {
   ToyLoop toy(toy_options(2, 2));
   const auto ticket = toy.loop.submit_reading({{{1, 2, 3}, {}}, {{4, 5}, {}}});

@@ -5,9 +5,9 @@
 #include <future>
 
 #include "grpc_protocol/infer_message_fixture.h"
+#include "rpc/bare_connection_testing.h"
 #include "rpc/grpc/grpc_client_testing.h"
-#include "serve/server.h"
-#include "serve/toy_loop_testing.h"
+#include "serve/toy_server_testing.h"
 
 namespace megalith::serve {
 namespace {
@@ -15,25 +15,16 @@ namespace {
 using rpc::ask;
 using rpc::channel_to;
 using rpc::ClientCall;
-using rpc::connected;
 using rpc::kService;
-using rpc::rest_of;
+using rpc::said_to;
 using ::testing::HasSubstr;
 
 const std::string kInfer = std::string(kService) + "ModelInfer";
 const std::string kStream = std::string(kService) + "ModelStreamInfer";
 
-protocols::ServedModel toy_model() {
-  protocols::ServedModel model;
-  model.name = "toy";
-  model.vocab = toy_spec().vocab;
-  model.context = kToyContext;
-  return model;
-}
-
-ServerOptions any_port() {
-  ServerOptions options;
-  options.port = 0;
+/// Of HTTP and gRPC.
+ServerOptions any_ports() {
+  ServerOptions options = any_port();
   options.grpc_port = 0;
   options.requires_grpc = true;
   return options;
@@ -55,17 +46,10 @@ std::string request(uint32_t new_tokens, bool raw = true) {
   return message.SerializeAsString();
 }
 
-/// What a server says to bytes until it closes.
-std::string said_to(const std::string& address, const std::string& bytes) {
-  const int connection = connected(address);
-  EXPECT_EQ(::send(connection, bytes.data(), bytes.size(), MSG_NOSIGNAL), std::ssize(bytes));
-  return rest_of(connection);
-}
-
 /// A served toy model whose passes can be held back.
 class GrpcServerTest : public ::testing::Test {
  protected:
-  void open(ServerOptions options = any_port(), int64_t sequences = 3, int64_t queued = 30) {
+  void open(ServerOptions options = any_ports(), int64_t sequences = 3, int64_t queued = 30) {
     toy = std::make_unique<ToyLoop>(toy_options(sequences, queued));
     server.emplace(options);
     toy->between_passes = [this](const std::vector<Event>& events) {
@@ -100,19 +84,18 @@ class GrpcServerTest : public ::testing::Test {
                         std::optional<double> seconds = {}) {
     ClientCall call(channel, path, seconds);
     grpc::Status status;
-    answer = ask(call, message, status);
+    answered = ask(call, message, status);
     return status;
   }
   inference::ModelInferResponse inferred(const std::string& message) {
     const grpc::Status status = ask_once(kInfer, message);
     EXPECT_TRUE(status.ok()) << status.error_message();
     inference::ModelInferResponse response;
-    EXPECT_TRUE(response.ParseFromString(answer));
+    EXPECT_TRUE(response.ParseFromString(answered));
     return response;
   }
   double metric(const std::string& name) const {
-    const std::string text =
-        said_to(server->address(), "GET /metrics HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n");
+    const std::string text = answer(server->address(), "GET", "/metrics");
     const size_t at = text.find("\n" + name + "{");
     return at == text.npos ? -1 : std::stod(text.substr(text.find("} ", at) + 2));
   }
@@ -130,7 +113,7 @@ class GrpcServerTest : public ::testing::Test {
   std::unique_ptr<ToyLoop> toy;
   std::optional<Server> server;
   std::shared_ptr<grpc::Channel> channel;
-  std::string answer;
+  std::string answered;
 };
 
 TEST_F(GrpcServerTest, GivesWhatHttpGives) {
@@ -140,10 +123,7 @@ TEST_F(GrpcServerTest, GivesWhatHttpGives) {
                       "data": [1, 2, 3]},
           {"name": "request_output_len", "datatype": "UINT32", "shape": [1, 1], "data": [6]}],
           "parameters": {"binary_data_output": true}})";
-  const std::string said = said_to(
-      server->address(), fmt::format("POST /v2/models/toy/infer HTTP/1.1\r\nHost: a\r\nConnection: "
-                                     "close\r\nContent-Length: {}\r\n\r\n{}",
-                                     body.size(), body));
+  const std::string said = answer(server->address(), "POST", "/v2/models/toy/infer", body);
   ASSERT_THAT(said, HasSubstr("HTTP/1.1 200"));
   std::vector<std::future<std::string>> others;
   for (int i = 0; i < 4; ++i) {
@@ -248,7 +228,7 @@ TEST_F(GrpcServerTest, WhatIsPackedIsRefused) {
 }
 
 TEST_F(GrpcServerTest, OpenCallsAreBounded) {
-  ServerOptions options = any_port();
+  ServerOptions options = any_ports();
   options.most_connections = 2;
   open(options);
   expect_metric("megalith:grpc_calls", 0);
@@ -287,12 +267,12 @@ TEST_F(GrpcServerTest, EndsWhatIsOpenWithAnError) {
   EXPECT_FALSE(idle.receive());
   EXPECT_EQ(idle.finish().error_code(), grpc::StatusCode::UNAVAILABLE);
   ended.get();
-  server.emplace(any_port());  // the leader still delivers
+  server.emplace(any_ports());  // the leader still delivers
 }
 
 TEST(GrpcServer, APortThatIsTakenIsToldOf) {
-  Server first(any_port());
-  ServerOptions options = any_port();
+  Server first(any_ports());
+  ServerOptions options = any_ports();
   const std::string& address = first.grpc_address();
   options.grpc_port = std::stoi(address.substr(address.rfind(':') + 1));
   try {

@@ -43,6 +43,8 @@ class Exchange {
   virtual void refuse(const protocols::ApiError& error) {
     respond(error_response(error, is_kserve));
   }
+  /// What was asked is done, and there is no more to say.
+  virtual void confirm() { respond({.body = "{}"}); }
   void begin_stream(HttpResponse head) { write_head(with_headers(std::move(head))); }
   virtual void send(std::string_view data) = 0;
   virtual void end_stream() = 0;

@@ -47,6 +47,7 @@ class RpcCalls::Exchange final : public serve::Exchange,
     const Call& call = calls.calls_.at(call_);
     if (!streams_ || (call.half_closed && call.exchanges.empty())) calls.finish(call_, 0, "");
   }
+  void confirm() override { write_whole({.body = ""}); }
   void refuse(const ApiError& error) override {
     if (calls_ == nullptr) return;
     if (streams_) {  // which goes on
@@ -119,10 +120,16 @@ void RpcCalls::begin(rpc::RpcEvent event) {
 
 void RpcCalls::on_message(uint64_t number, Call& call, std::string message) {
   call.has_message = true;
+  if (call.method->kind == MethodKind::repository) {
+    const auto asked = grpc_protocol::repository_change(*call.method, message);
+    const auto exchange = std::make_shared<Exchange>(*this, number, false);
+    call.exchanges.insert(exchange);
+    return service_->change_repository(asked.name, asked.loads, exchange);
+  }
   if (call.method->kind != MethodKind::question) return take(number, call, std::move(message));
   const grpc_protocol::ServerState state{.version = service_->options().version,
                                          .is_ready = service_->phase() == Service::Phase::ready,
-                                         .ready_adapters = service_->ready_adapters()};
+                                         .models = service_->repository()};
   server_.send(number, answer_question(*call.method, message, service_->model(), state));
   finish(number, 0, "");
 }

@@ -7,6 +7,7 @@
 #include "base/clock.h"
 #include "grpc_protocol/infer_message_fixture.h"
 #include "protocols/protocols_fixture.h"
+#include "serve/rpc_server_testing.h"
 #include "serve/toy_loop_testing.h"
 
 namespace megalith::serve {
@@ -24,37 +25,14 @@ constexpr const char* kInfer = "/inference.GRPCInferenceService/ModelInfer";
 constexpr const char* kStream = "/inference.GRPCInferenceService/ModelStreamInfer";
 constexpr const char* kReady = "/inference.GRPCInferenceService/ServerReady";
 
-/// Keeps what is asked of it.
-class FakeRpcServer final : public rpc::RpcServer {
- public:
-  struct Call {
-    int reads = 0;
-    std::vector<std::string> sent;
-    std::optional<int> code;
-    std::string text;
-  };
-  void adopt(int, std::string) override {}
-  void read(uint64_t call) override { ++calls[call].reads; }
-  void send(uint64_t call, std::string message) override {
-    EXPECT_FALSE(calls[call].code);
-    calls[call].sent.push_back(std::move(message));
-  }
-  void finish(uint64_t call, int code, std::string text) override {
-    EXPECT_FALSE(calls[call].code) << "ended twice";
-    calls[call].code = code;
-    calls[call].text = std::move(text);
-  }
-  void close(double) override {}
-  std::map<uint64_t, Call> calls;
-};
-
 class RpcCallsTest : public ::testing::Test {
  protected:
   RpcCallsTest() { make({}); }
   void make(ServiceOptions options, const RpcLimits& limits = {}) {
     calls.emplace(server, limits);
     service.emplace(protocols::small_model(), std::move(options), loop,
-                    [this](const std::function<void()>& work, const std::function<void()>& done) {
+                    [this](Service::Errand, const std::function<void()>& work,
+                           const std::function<void()>& done) {
                       work();
                       holds_back ? held_back.push_back(done) : done();
                     });

@@ -42,6 +42,9 @@ struct Server::Running {
     handler = [this](HttpRequest request, std::shared_ptr<Exchange> exchange) {
       handle(std::move(request), std::move(exchange));
     };
+    // Before anybody can know that it is there.
+    signals.add(SIGTERM);
+    signals.add(SIGINT);
     rpc::listen(acceptor, rpc::endpoint_of(options.host, options.port), "--port");
     address = rpc::text_of(acceptor.local_endpoint());
     if (!options.grpc_port) return;
@@ -141,18 +144,25 @@ struct Server::Running {
   void await_signal() {
     signals.async_wait([this](const boost::system::error_code& ended, int signal) {
       if (ended || ends) return;
-      const double now = monotonic_seconds();
-      if (drain_end == 0) {
-        log::info("signal {}: no new requests; {} running, with {:.0f} s to finish", signal,
-                  service->num_active(), options.drain_seconds);
-        drain_end = now + options.drain_seconds;
-        service->set_phase(Service::Phase::draining);
-      } else {
-        drain_end = now;  // a second one: at once
-      }
-      drain(now);
-      await_signal();
+      await_signal();  // first, so that no error below ends it
+      if (service) return begin_to_drain(signal);
+      log::info("signal {} while it loads: it ends", signal);
+      early_signal = signal;
+      if (options.end_loading) options.end_loading();
     });
+  }
+
+  void begin_to_drain(int signal) {
+    const double now = monotonic_seconds();
+    if (drain_end == 0) {
+      log::info("signal {}: no new requests; {} running, with {:.0f} s to finish", signal,
+                service->num_active(), options.drain_seconds);
+      drain_end = now + options.drain_seconds;
+      service->set_phase(Service::Phase::draining);
+    } else {
+      drain_end = now;  // a second one: at once
+    }
+    drain(now);
   }
 
   void drain(double now) {
@@ -170,7 +180,8 @@ struct Server::Running {
     signals.cancel(ignored);
     timer.cancel();
     retry.cancel();
-    aside.join();  // this thread alone gives it work
+    reading.join();  // this thread alone gives them work
+    preparing.join();
     if (service) {
       service->set_phase(Service::Phase::draining);
       service->end_all(ApiError("", "the server has failed").with_status(500));
@@ -207,7 +218,7 @@ struct Server::Running {
   tcp::acceptor acceptor;
   asio::steady_timer timer{io}, retry{io};
   asio::signal_set signals{io};
-  asio::thread_pool aside{1};
+  asio::thread_pool reading{1}, preparing{1};  // Service::Errand
   std::map<uint64_t, std::weak_ptr<Session>> sessions;
   uint64_t last_session = 0;
   bool ends = false;
@@ -218,6 +229,7 @@ struct Server::Running {
   std::optional<RpcCalls> rpcs;
   std::string grpc_address;
   double drain_end = 0;  // 0: not draining
+  int early_signal = 0;  // that came before it was open
   int64_t told_pass = 0;
   std::thread thread;
 };
@@ -226,6 +238,7 @@ Server::Server(const ServerOptions& options) : running_(std::make_unique<Running
   Running& running = *running_;
   running.accept();
   running.tick();
+  running.await_signal();
   running.thread = std::thread([&running] { running.run(); });
 }
 
@@ -247,8 +260,9 @@ void Server::open(protocols::ServedModel model, EngineLoop& loop, OpenAdapter op
     running.loop = &loop;
     running.service = std::make_unique<Service>(
         std::move(model), running.options.service, loop,
-        [&running](std::function<void()> work, std::function<void()> done) {
-          asio::post(running.aside, [&running, work = std::move(work), done = std::move(done)] {
+        [&running](Service::Errand errand, std::function<void()> work, std::function<void()> done) {
+          auto& thread = errand == Service::Errand::read ? running.reading : running.preparing;
+          asio::post(thread, [&running, work = std::move(work), done = std::move(done)] {
             work();
             asio::post(running.io, done);
           });
@@ -257,9 +271,7 @@ void Server::open(protocols::ServedModel model, EngineLoop& loop, OpenAdapter op
     running.service->set_phase(Service::Phase::ready);
     running.count();
     if (running.rpcs) running.rpcs->open(*running.service);
-    running.signals.add(SIGTERM);
-    running.signals.add(SIGINT);
-    running.await_signal();
+    if (running.early_signal != 0) running.begin_to_drain(running.early_signal);
   });
   asio::post(running.io, std::move(opening)).get();
 }

@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// The server: one thread for all sockets, one more that reads bodies (templates, tokens), and the
-// caller's for the engine. gRPC's library has sockets and threads of its own, behind a plug-in.
+// The server: one thread for all sockets, one that reads bodies (templates, tokens), one for what
+// takes longer (grammars, adapters' files), and the caller's for the engine. gRPC's library has
+// sockets and threads of its own, behind a plug-in.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -21,6 +23,9 @@ struct ServerOptions {
   double drain_seconds = 30;
   double stuck_seconds = 30;         // of one pass, after which it is told of
   double idle_stream_seconds = 600;  // without a request, of gRPC
+  /// Called on SIGTERM or SIGINT before open(), on the thread of the sockets. It may end the
+  /// process; else open() ends at once what it opens.
+  std::function<void()> end_loading{};
   ServiceOptions service;
 };
 

@@ -2,55 +2,18 @@
 // A server with its engine over sockets: every thread there is, for ThreadSanitizer too.
 #include "serve/server.h"
 
-#include <arpa/inet.h>
 #include <gmock/gmock.h>
-#include <sys/socket.h>
-#include <unistd.h>
 
+#include <csignal>
 #include <future>
 
-#include "serve/toy_loop_testing.h"
+#include "serve/toy_server_testing.h"
 
 namespace megalith::serve {
 namespace {
 
 using ::testing::HasSubstr;
 using ::testing::StartsWith;
-
-protocols::ServedModel toy_model() {
-  protocols::ServedModel model;
-  model.name = "toy";
-  model.vocab = toy_spec().vocab;
-  model.context = kToyContext;
-  return model;
-}
-
-ServerOptions any_port() {
-  ServerOptions options;
-  options.port = 0;
-  return options;
-}
-
-/// All that the server at "127.0.0.1:PORT" says to one request.
-std::string answer(const std::string& address, const std::string& method, const std::string& path,
-                   const std::string& body = "") {
-  sockaddr_in place{};
-  place.sin_family = AF_INET;
-  place.sin_port = htons(static_cast<uint16_t>(std::stoi(address.substr(address.rfind(':') + 1))));
-  place.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-  const int connection = ::socket(AF_INET, SOCK_STREAM, 0);
-  EXPECT_EQ(::connect(connection, reinterpret_cast<const sockaddr*>(&place), sizeof place), 0);
-  const std::string request =
-      fmt::format("{} {} HTTP/1.1\r\nHost: a\r\nConnection: close\r\nContent-Length: {}\r\n\r\n{}",
-                  method, path, body.size(), body);
-  EXPECT_EQ(::send(connection, request.data(), request.size(), 0), std::ssize(request));
-  std::string said;
-  char piece[4096];
-  for (ssize_t n = 0; (n = ::recv(connection, piece, sizeof piece, 0)) > 0;)
-    said.append(piece, static_cast<size_t>(n));
-  ::close(connection);
-  return said;
-}
 
 std::string complete(const std::string& address) {
   return answer(address, "POST", "/v1/completions",
@@ -75,6 +38,42 @@ TEST(Server, AnswersManyClientsAtOnce) {
   EXPECT_NE(ids_of(first), "");
   for (size_t i = 1; i < texts.size(); ++i)
     EXPECT_EQ(ids_of(texts[i].get()).substr(0, 40), ids_of(first).substr(0, 40));
+}
+
+TEST(Server, SaysThatItsPortIsTaken) {
+  Server first(any_port());
+  ServerOptions options = any_port();
+  options.port = std::stoi(first.address().substr(first.address().rfind(':') + 1));
+  try {
+    const Server second(options);
+    FAIL() << "it listens too";
+  } catch (const SystemError& error) {
+    EXPECT_THAT(error.what(), HasSubstr("--port"));
+    EXPECT_THAT(error.what(), HasSubstr(first.address()));
+  }
+  EXPECT_THAT(answer(first.address(), "GET", "/health"), StartsWith("HTTP/1.1 503"));
+}
+
+TEST(Server, ASignalEndsItWhileItLoads) {
+  std::promise<void> ended;
+  ServerOptions options = any_port();
+  options.end_loading = [&] { ended.set_value(); };
+  const Server server(options);
+  ::raise(SIGTERM);
+  EXPECT_EQ(ended.get_future().wait_for(std::chrono::seconds(60)), std::future_status::ready);
+}
+
+TEST(Server, ASignalBeforeItOpensIsNotLost) {
+  EngineLoop loop(toy_options(2, 2));
+  std::promise<void> came;
+  ServerOptions options = any_port();
+  options.end_loading = [&] { came.set_value(); };
+  Server server(options);
+  ::raise(SIGINT);
+  came.get_future().wait();
+  server.open(toy_model(), loop);
+  EXPECT_FALSE(loop.submit({}, "a")) << "the loop is stopped";
+  EXPECT_THAT(answer(server.address(), "GET", "/health"), HasSubstr("Shutting down"));
 }
 
 TEST(Server, EndsWhatIsOpenWithAnError) {

@@ -6,7 +6,6 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/one_line.h"
-#include "protocols/kserve.h"
 #include "protocols/models.h"
 #include "serve/access.h"
 #include "serve/active_request.h"
@@ -22,11 +21,6 @@ ApiError not_found(const std::string& path) {
   return ApiError("", "there is nothing at {}", one_line(path, 100)).with_status(404);
 }
 
-ApiError not_ready(Service::Phase phase) {
-  const char* const what = phase == Service::Phase::loading ? "Loading model" : "Shutting down";
-  return ApiError("", "{}", what).with_status(503).with_retry_after(5);
-}
-
 /// What anybody may see: whether it lives, and the page, which asks for the key itself.
 bool is_public(const std::string& path) {
   return path == "/" || path == "/health" || path == "/v1/health" || path == "/ping" ||
@@ -34,6 +28,11 @@ bool is_public(const std::string& path) {
 }
 
 }  // namespace
+
+ApiError not_ready(Service::Phase phase) {
+  const char* const what = phase == Service::Phase::loading ? "Loading model" : "Shutting down";
+  return ApiError("", "{}", what).with_status(503).with_retry_after(5);
+}
 
 HttpResponse response_of(protocols::Body body) {
   return {.content_type = std::move(body.content_type),
@@ -73,7 +72,7 @@ void Service::handle(HttpRequest request, std::shared_ptr<Exchange> exchange) {
     if (request.method == "POST" && make != nullptr)
       return post(std::move(request), exchange, make);
     if (request.method == "POST" && is_repository(request.path))
-      return change_repository(request, exchange);
+      return post_repository(request, exchange);
     if (reads && kserve) return get_kserve(request, *exchange);
     if (reads && make == nullptr) return get(request, *exchange);
     if (make == nullptr && request.method == "POST") throw not_found(request.path);
@@ -154,6 +153,7 @@ void Service::post(HttpRequest request, std::shared_ptr<Exchange> exchange, Make
   take({.exchange = std::move(exchange),
         .path = request.path,
         .client = client_of(key, request.peer),
+        .errand = may_build_grammar(request.body) ? Errand::prepare : Errand::read,
         .make = [make, request = std::move(request)](const protocols::ServedModel& model) {
           return make(request, model);
         }});
@@ -180,6 +180,7 @@ void Service::take(Arrival arrival) {
   const auto outcome = std::make_shared<Outcome>();
   ++preparing_;
   aside_(
+      arrival.errand,
       [outcome, this, make = std::move(arrival.make)] {
         try {
           outcome->work = make(model_);

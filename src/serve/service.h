@@ -11,6 +11,7 @@
 #include <string>
 #include <vector>
 
+#include "protocols/kserve.h"
 #include "serve/engine_loop.h"
 #include "serve/http_response.h"
 #include "serve/metrics.h"
@@ -27,8 +28,13 @@ struct ServiceOptions {
 
 class Service {
  public:
-  /// Runs `work` on another thread, then `done` on this one.
-  using Aside = std::function<void(std::function<void()> work, std::function<void()> done)>;
+  /// What is done on other threads.
+  enum class Errand : uint8_t {
+    read,     // a body: soon done
+    prepare,  // a grammar, an adapter's files: not before bodies that others send
+  };
+  /// Runs `work` on another thread, then `done` on this one; errands of a kind in their order.
+  using Aside = std::function<void(Errand, std::function<void()> work, std::function<void()> done)>;
   /// `loop` must outlive it.
   /// `open`: of the model's adapters.
   Service(protocols::ServedModel model, ServiceOptions options, EngineLoop& loop, Aside aside,
@@ -44,6 +50,7 @@ class Service {
     std::string path;                                          // for people
     std::string client;                                        // as client_of() names it
     double seconds = std::numeric_limits<double>::infinity();  // that the client gives it
+    Errand errand = Errand::read;                              // that `make` is
     /// Reads it, on another thread; ApiError or another UserError when it is wrong.
     std::function<Work(const protocols::ServedModel&)> make;
     std::function<void()> was_read{};  // called after that; may be empty
@@ -56,7 +63,9 @@ class Service {
   /// Ends what is beyond its deadline; to be called now and then.
   void tick(double now);
   /// Requests that are not answered yet.
-  size_t num_active() const { return active_.size() + preparing_; }
+  size_t num_active() const {
+    return active_.size() + preparing_ + opening_.size() + leave_.size();
+  }
   /// Ends all of them with an error.
   void end_all(const protocols::ApiError& error);
   /// The names of requests, for people.
@@ -67,14 +76,18 @@ class Service {
   const ServiceOptions& options() const { return options_; }
   /// Names of the adapters that are loaded.
   std::vector<std::string> ready_adapters() const;
+  /// The model and its adapters.
+  std::vector<protocols::RepositoryEntry> repository() const;
+  /// Loads an adapter, or unloads it; confirms when that is done. ApiError when it cannot be.
+  void change_repository(const std::string& name, bool loads,
+                         const std::shared_ptr<Exchange>& exchange);
 
  private:
   struct Active;
   void get(const HttpRequest& request, Exchange& exchange);
   void get_kserve(const HttpRequest& request, Exchange& exchange);
   void health(Exchange& exchange) const;
-  void change_repository(const HttpRequest& request, const std::shared_ptr<Exchange>& exchange);
-  std::string repository_json(bool ready_alone) const;
+  void post_repository(const HttpRequest& request, const std::shared_ptr<Exchange>& exchange);
   void load_adapter(const std::string& name, const std::shared_ptr<Exchange>& exchange);
   void unload_adapter(const std::string& name, const std::shared_ptr<Exchange>& exchange);
   void require_ready(const std::string& adapter) const;

@@ -156,8 +156,7 @@ void Service::tick(double now) {
 void Service::end_all(const ApiError& error) {
   const auto all = active_;
   for (const auto& [ticket, active] : all) fail(*active, error);
-  for (const auto& [number, exchange] : std::exchange(leave_, {}))
-    exchange->respond(error_response(error, true));
+  for (const auto& [number, exchange] : std::exchange(leave_, {})) exchange->refuse(error);
 }
 
 std::string Service::names_of(const std::vector<uint64_t>& tickets) const {

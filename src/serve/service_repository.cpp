@@ -5,7 +5,6 @@
 
 #include "base/log.h"
 #include "base/one_line.h"
-#include "protocols/json_body.h"
 #include "serve/active_request.h"
 
 namespace megalith::serve {
@@ -45,6 +44,15 @@ Json repository_body(const HttpRequest& request) {
   return body;
 }
 
+std::string index_json(const std::vector<protocols::RepositoryEntry>& entries, bool ready_alone) {
+  Json models = Json::array();
+  for (const auto& [name, state] : entries) {
+    if (ready_alone && state != "READY") continue;
+    models.push_back({{"name", name}, {"version", "1"}, {"state", state}, {"reason", ""}});
+  }
+  return protocols::text_of_json(models);
+}
+
 const char* state_name(AdapterState state) {
   if (state == AdapterState::ready) return "READY";
   return state == AdapterState::leaving ? "UNLOADING" : "UNAVAILABLE";
@@ -69,48 +77,46 @@ void Service::require_ready(const std::string& adapter) const {
       .with_reason("model_not_found");
 }
 
-std::string Service::repository_json(bool ready_alone) const {
-  Json models = Json::array();
-  const auto add = [&](const std::string& name, const char* state) {
-    if (ready_alone && std::string_view(state) != "READY") return;
-    models.push_back({{"name", name}, {"version", "1"}, {"state", state}, {"reason", ""}});
-  };
-  add(model_.name, phase_ == Phase::ready ? "READY" : "UNAVAILABLE");
+std::vector<protocols::RepositoryEntry> Service::repository() const {
+  std::vector<protocols::RepositoryEntry> entries;
+  entries.push_back({model_.name, phase_ == Phase::ready ? "READY" : "UNAVAILABLE"});
   for (const protocols::ServedModel& adapter : model_.adapters) {
     const bool is_opening = opening_.contains(adapter.name);
-    add(adapter.name, is_opening ? "LOADING" : state_name(loop_.adapter_state(adapter.name)));
+    entries.push_back(
+        {adapter.name, is_opening ? "LOADING" : state_name(loop_.adapter_state(adapter.name))});
   }
-  return protocols::text_of_json(models);
+  return entries;
 }
 
-void Service::change_repository(const HttpRequest& request,
-                                const std::shared_ptr<Exchange>& exchange) {
-  if (phase_ != Phase::ready)
-    throw ApiError("", "the server is not ready").with_status(503).with_retry_after(5);
+void Service::post_repository(const HttpRequest& request,
+                              const std::shared_ptr<Exchange>& exchange) {
+  if (phase_ != Phase::ready) throw not_ready(phase_);
   const Json body = repository_body(request);
   if (request.path == "/v2/repository/index") {
     const auto ready = body.find("ready");
-    return exchange->respond({.body = repository_json(ready != body.end() && *ready == true)});
+    const bool ready_alone = ready != body.end() && *ready == true;
+    return exchange->respond({.body = index_json(repository(), ready_alone)});
   }
   const auto [name, verb] = repository_path(request.path);
   if (!request.path.starts_with(kRepositoryModels) || (verb != "load" && verb != "unload"))
     throw ApiError("", "there is nothing at {}", one_line(request.path, 100)).with_status(404);
-  if (name == model_.name) {
-    if (verb == "load") return exchange->respond({.body = "{}"});
-    throw ApiError("", "'{}' is the model itself, which stays", name);
-  }
-  if (protocols::model_named(model_, name).name != name) {
-    throw ApiError("", "there is no adapter '{}' here: --adapter names them at the start",
-                   one_line(name, 100))
-        .with_status(404);
-  }
-  if (verb == "load") return load_adapter(name, exchange);
-  unload_adapter(name, exchange);
+  change_repository(name, verb == "load", exchange);
+}
+
+void Service::change_repository(const std::string& name, bool loads,
+                                const std::shared_ptr<Exchange>& exchange) {
+  if (phase_ != Phase::ready) throw not_ready(phase_);
+  const protocols::ServedModel& named = protocols::model_named(model_, name);
+  protocols::require_kserve_model(named, name, "");
+  if (!named.parent.empty())
+    return loads ? load_adapter(name, exchange) : unload_adapter(name, exchange);
+  if (!loads) throw ApiError("", "'{}' is the model itself, which stays", named.name);
+  exchange->confirm();
 }
 
 void Service::load_adapter(const std::string& name, const std::shared_ptr<Exchange>& exchange) {
   const AdapterState state = loop_.adapter_state(name);
-  if (state == AdapterState::ready) return exchange->respond({.body = "{}"});
+  if (state == AdapterState::ready) return exchange->confirm();
   if (state == AdapterState::leaving || opening_.contains(name)) {
     throw ApiError("", "the adapter '{}' is being {}: try again soon", name,
                    state == AdapterState::leaving ? "unloaded" : "loaded")
@@ -124,6 +130,7 @@ void Service::load_adapter(const std::string& name, const std::shared_ptr<Exchan
   const auto opened = std::make_shared<Opened>();
   opening_.insert(name);
   aside_(
+      Errand::prepare,
       [opened, name, open = open_] {
         try {
           opened->place = open(name);
@@ -140,7 +147,7 @@ void Service::load_adapter(const std::string& name, const std::shared_ptr<Exchan
               ApiError("", "the adapter '{}' cannot be loaded; the server's log says why", name));
         }
         loop_.load(name, std::move(opened->place));
-        exchange->respond({.body = "{}"});
+        exchange->confirm();
       });
 }
 
@@ -154,7 +161,7 @@ void Service::unload_adapter(const std::string& name, const std::shared_ptr<Exch
 void Service::on_adapter_left(uint64_t number) {
   const auto at = leave_.find(number);
   if (at == leave_.end()) return;
-  at->second->respond({.body = "{}"});
+  at->second->confirm();
   leave_.erase(at);
 }
 

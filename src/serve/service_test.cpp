@@ -39,7 +39,9 @@ class ServiceTest : public ::testing::Test {
   ServiceTest() { make({}); }
   void make(ServiceOptions options) {
     service.emplace(protocols::small_model(), std::move(options), loop,
-                    [](const std::function<void()>& work, const std::function<void()>& done) {
+                    [this](Service::Errand errand, const std::function<void()>& work,
+                           const std::function<void()>& done) {
+                      errands.push_back(errand);
                       work();
                       done();
                     });
@@ -80,6 +82,7 @@ class ServiceTest : public ::testing::Test {
 
   EngineLoop loop{toy_options(2, 2)};
   std::optional<Service> service;
+  std::vector<Service::Errand> errands;
 };
 
 TEST_F(ServiceTest, AnswersWhenTheEngineHasWritten) {
@@ -261,6 +264,25 @@ TEST_F(ServiceTest, EveryAnswerToAPageThatMayAskSaysSo) {
   EXPECT_EQ(asked->header("Access-Control-Allow-Headers"), "x-stainless-lang");
   const auto own = ask("GET", "/v1/models", "", {{"origin", "http://here"}});
   EXPECT_EQ(own->header("Access-Control-Allow-Origin"), "");
+}
+
+TEST_F(ServiceTest, BodiesThatMayAskForAGrammarHoldUpNoOthers) {
+  const auto errand = [&](const std::string& path, const std::string& body) {
+    errands.clear();
+    ask("POST", path, body);
+    return errands.at(0);
+  };
+  using enum Service::Errand;
+  EXPECT_EQ(errand("/v1/completions", R"({"prompt": "a", "max_tokens": 1})"), read);
+  EXPECT_EQ(errand("/tokenize", R"({"prompt": "\u00e9\n\u2003"})"), read);
+  for (const char* field :
+       {R"("response_format": {"type": "json_object"})", R"("guided_regex": "a")",
+        R"("structured_outputs": {"choice": ["a"]})", R"("tools": [], "tool_choice": "required")",
+        R"("guid\u0065d_regex": "a")", R"("\u0067uided_regex": "a")"})
+    EXPECT_EQ(errand("/v1/completions", fmt::format(R"({{"prompt": "a", {}}})", field)), prepare)
+        << field;
+  EXPECT_EQ(errand("/v2/models/small/generate", R"({"text_input": "a", "guided_json": true})"),
+            prepare);
 }
 
 TEST_F(ServiceTest, IsNotReadyBeforeAndAfter) {

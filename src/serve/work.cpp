@@ -81,6 +81,16 @@ MakeWork work_of_path(const std::string& path) {
   return nullptr;
 }
 
+bool may_build_grammar(std::string_view body) {
+  for (const std::string_view word :
+       {"response_format", "guided_", "structured_outputs", "tool_choice"})
+    if (body.find(word) != body.npos) return true;
+  // Nobody has to escape a character of ASCII: what does may hide a word.
+  for (size_t at = 0; (at = body.find("\\u00", at)) != body.npos; ++at)
+    if (at + 4 < body.size() && body[at + 4] >= '2' && body[at + 4] <= '7') return true;
+  return false;
+}
+
 bool is_kserve(const std::string& path) { return path == "/v2" || path.starts_with("/v2/"); }
 
 std::optional<ModelPath> model_path(const std::string& path) {

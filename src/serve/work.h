@@ -25,6 +25,9 @@ using MakeWork = Work (*)(const HttpRequest&, const protocols::ServedModel&);
 /// How the path's POST is read; null if it takes none.
 MakeWork work_of_path(const std::string& path);
 
+/// Whether the body may ask for a grammar, which takes long to build: false is certain.
+bool may_build_grammar(std::string_view body);
+
 /// A path of KServe's model repository.
 bool is_repository(const std::string& path);
 /// A path of KServe's protocol, whose errors are its own.

@@ -10,6 +10,7 @@
 #include "base/folder.h"
 #include "checkpoint/safetensors_folder.h"
 #include "families/families.h"
+#include "store/adapter_blocks.h"
 
 namespace megalith::store {
 namespace {
@@ -65,6 +66,12 @@ std::vector<models::TensorMap> adaptable(const models::ModelSpec& spec,
 /// The name of the module with this weight.
 std::string module_of(std::string_view weight) {
   return std::string(weight.substr(0, weight.size() - kWeightSuffix.size()));
+}
+
+std::vector<float> floats_of(const std::vector<std::byte>& bytes) {
+  std::vector<float> values(bytes.size() / sizeof(float));
+  std::memcpy(values.data(), bytes.data(), bytes.size());
+  return values;
 }
 
 int64_t foreign_outputs(const models::RowMove& move) { return move.shape[move.transposed ? 1 : 0]; }
@@ -140,7 +147,8 @@ void AdapterSource::place(const models::TensorMap& map,
     product.pieces[at->second].moves.push_back(move);
   }
   if (product.pieces.empty()) return;
-  ranks_.emplace(map.name, rank);
+  const int64_t packed = packed_rank(blocks_of(ranks_by_output(map.name, product)));
+  ranks_.emplace(map.name, layers::AdapterRank(rank, packed));
   products_.emplace(map.name, std::move(product));
 }
 
@@ -159,6 +167,28 @@ AdapterSource::Piece AdapterSource::piece_of(const std::string& module, const mo
   return piece;
 }
 
+/// Of a product, by its outputs, the ranks of the piece that has them.
+std::vector<Range> AdapterSource::ranks_by_output(const std::string& weight,
+                                                  const Product& product) {
+  const auto outputs = static_cast<size_t>(product.shape[0]);
+  std::vector<Range> ranks(outputs);
+  int64_t at = 0;
+  for (const Piece& piece : product.pieces) {
+    const int64_t theirs = piece.b->shape[0];
+    const std::vector<uint8_t> ones(static_cast<size_t>(theirs), 1);
+    std::vector<uint8_t> has(outputs, 0);
+    for (models::RowMove move : piece.moves) {
+      move.transposed = false;
+      move.shape = Shape{theirs, 1};
+      models::to_ours({weight, Shape{product.shape[0], 1}, {}}, move, 1, ones.data(), has.data());
+    }
+    for (size_t o = 0; o < outputs; ++o)
+      if (has[o] != 0) ranks[o] = {at, at + piece.rank};
+    at += piece.rank;
+  }
+  return ranks;
+}
+
 const checkpoint::SafetensorsEntry* AdapterSource::factor(const std::string& name,
                                                           const Shape& shape) const {
   const checkpoint::SafetensorsEntry* const entry = file_->find(name);
@@ -175,19 +205,22 @@ const checkpoint::SafetensorsEntry* AdapterSource::factor(const std::string& nam
   return entry;
 }
 
+void AdapterSource::hold() {
+  for (const checkpoint::SafetensorsEntry& entry : file_->entries())
+    held_.try_emplace(entry.name, read(entry));
+}
+
 std::vector<float> AdapterSource::read(const checkpoint::SafetensorsEntry& entry) const {
+  if (const auto held = held_.find(entry.name); held != held_.end()) return held->second;
   std::vector<std::byte> bytes(static_cast<size_t>(entry.bytes));
   file_->read(entry, 0, entry.bytes, bytes.data());
-  bytes = convert_elements(entry.name, std::move(bytes), *entry.dtype, DType::f32);
-  std::vector<float> values(bytes.size() / sizeof(float));
-  std::memcpy(values.data(), bytes.data(), bytes.size());
-  return values;
+  return floats_of(convert_elements(entry.name, std::move(bytes), *entry.dtype, DType::f32));
 }
 
 AdapterSource::Factors AdapterSource::factors(const std::string& weight, const Shard& part) const {
   const Product& product = products_.at(weight);
   const int64_t outputs = product.shape[0], inputs = product.shape[1];
-  const int64_t rank = ranks_.find(weight)->second;
+  const int64_t rank = ranks_.find(weight)->second.rank;
   std::vector<float> a_IR(static_cast<size_t>(inputs * rank));
   std::vector<float> b_RO(static_cast<size_t>(rank * outputs));
   int64_t at = 0;  // of the rank
@@ -218,8 +251,11 @@ AdapterSource::Factors AdapterSource::factors(const std::string& weight, const S
   Shard turned = part;
   turned.dim = 1 - part.dim;
   const Shape a{inputs, rank}, b{rank, outputs};
-  return {rank, cut(a_IR, a, part.dim == 1 ? turned : Shard::whole(a)),
-          cut(b_RO, b, part.dim == 0 ? turned : Shard::whole(b))};
+  const bool cuts_outputs = part.dim == 0;
+  return {rank, cut(a_IR, a, cuts_outputs ? Shard::whole(a) : turned),
+          cut(b_RO, b, cuts_outputs ? turned : Shard::whole(b)),
+          blocks_of(ranks_by_output(weight, product),
+                    cuts_outputs ? part : Shard::whole(product.shape))};
 }
 
 void AdapterSource::fill(layers::Adapter& adapter, const parameters::ParameterSet& set,
@@ -229,8 +265,12 @@ void AdapterSource::fill(layers::Adapter& adapter, const parameters::ParameterSe
     const auto room = adapter.factors().find(parameter.name());
     if (room == adapter.factors().end() || !done.insert(parameter.name()).second) continue;
     const Factors host = factors(parameter.name(), parameter.declaration().shard);
+    const View b_PO = room->second.b_PO;
+    const std::vector<float> b =
+        packed(floats_of(host.b_RO), b_PO.size(1), host.blocks, b_PO.size(0));
+    room->second.blocks = host.blocks;
     device.copy_to_device(room->second.a_IR, host.a_IR.data());
-    device.wait(device.copy_to_device(room->second.b_RO, host.b_RO.data()));
+    device.wait(device.copy_to_device(b_PO, b.data()));
   }
 }
 

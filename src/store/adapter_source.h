@@ -33,6 +33,8 @@ class AdapterSource {
   /// Differs where the adapter does: of its configuration and its tensors.
   std::string fingerprint() const;
 
+  /// Reads all values: from here on nothing of the folder is needed, and nothing can fail.
+  void hold();
   /// Fills what a rank has of it, of the parameters of `set`. Memory of the host: the factors of
   /// one weight, twice. Several ranks may call at once.
   void fill(layers::Adapter& adapter, const parameters::ParameterSet& set,
@@ -42,6 +44,7 @@ class AdapterSource {
   struct Factors {
     int64_t rank = 0;
     std::vector<std::byte> a_IR, b_RO;
+    std::vector<kernels::LowRankBlock> blocks;  // of b
   };
   Factors factors(const std::string& weight, const Shard& part) const;
 
@@ -60,13 +63,15 @@ class AdapterSource {
   AdapterSource(const std::filesystem::path& folder, const ModelSource& base);
   void place(const models::TensorMap& map, const std::map<std::string, std::string>& modules);
   Piece piece_of(const std::string& module, const models::RowMove& move, int64_t inputs) const;
+  static std::vector<Range> ranks_by_output(const std::string& weight, const Product& product);
   const checkpoint::SafetensorsEntry* factor(const std::string& name, const Shape& shape) const;
   std::vector<float> read(const checkpoint::SafetensorsEntry& entry) const;
 
   std::string config_;
   adapters::Lora lora_;
   std::unique_ptr<checkpoint::SafetensorsFile> file_;
-  std::map<std::string, Product> products_;  // by our weight
+  std::map<std::string, std::vector<float>> held_;  // values, by tensor
+  std::map<std::string, Product> products_;         // by our weight
   layers::AdapterRanks ranks_;
   int64_t parameters_ = 0;
 };

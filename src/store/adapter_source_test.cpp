@@ -8,6 +8,8 @@
 #include "base/error.h"
 #include "checkpoint/checkpoint_fixture.h"
 #include "checkpoint/safetensors_writer.h"
+#include "comm/backends.h"
+#include "engine/inference_model.h"
 #include "families/hugging_face.h"
 #include "store/convert_fixture.h"
 
@@ -191,7 +193,8 @@ TEST_F(AdapterFolders, EveryFamilysModulesAreFoundAmongOurProducts) {
         EXPECT_EQ(w, expected) << name << " " << tensor.name;
         continue;
       }
-      const auto [rank, a_bytes, b_bytes] = source.factors(tensor.name, Shard::whole(tensor.shape));
+      const auto [rank, a_bytes, b_bytes, blocks] =
+          source.factors(tensor.name, Shard::whole(tensor.shape));
       const std::vector<float> a = floats(a_bytes), b = floats(b_bytes);
       const int64_t outputs = tensor.shape[0], inputs = tensor.shape[1];
       double worst = 0;
@@ -235,6 +238,44 @@ TEST_F(AdapterFolders, PartsAreCutAsTheWeightIs) {
   EXPECT_EQ(half.b_RO, down.b_RO);
   EXPECT_EQ(half.a_IR,
             std::vector<std::byte>(down.a_IR.end() - std::ssize(half.a_IR), down.a_IR.end()));
+}
+
+// What ranks are filled with is their part, packed: of q, k and v, and of gate and up, without the
+// zeros.
+TEST_F(AdapterFolders, PartsAreFilledAsTheyAreCut) {
+  const models::ModelSpec spec = small(models::kLlama);
+  const ModelSource model = ModelSource::open(write_model("base", spec, base_tensors(spec)), 2);
+  AdapterSource source =
+      AdapterSource::open(write_adapter("adapter", adapter_tensors(spec)), model);
+  source.hold();  // whatever becomes of the file
+  fs::resize_file(folder_ / "adapter" / "adapter_model.safetensors", 8);
+  for (const int tensor : {1, 2}) {
+    comm::run_ranks(tensor, [&](comm::Communicator& world) {
+      const auto device = device::make_cpu_device(1);
+      engine::InferenceModel placed(spec, *device, world,
+                                    {.tensor_shards = 2, .layout = {.tensor = tensor}});
+      layers::Adapter adapter(placed.parameters(), *device, source.ranks());
+      source.fill(adapter, placed.parameters(), *device);
+      int found = 0;
+      for (const parameters::Parameter& parameter : placed.parameters().all()) {
+        const auto* const factors = adapter.find(parameter.name());
+        if (factors == nullptr) continue;
+        ++found;
+        const auto host = source.factors(parameter.name(), parameter.declaration().shard);
+        const View b = factors->b_PO;
+        EXPECT_EQ(b.size(0), 4) << parameter.name();
+        std::vector<float> whole(static_cast<size_t>(host.rank * b.size(1)));
+        for (const auto& [columns, first, ranks] : factors->blocks)
+          for (int64_t o = columns.begin; o < columns.end; ++o)
+            for (int64_t r = 0; r < ranks; ++r)
+              whole[static_cast<size_t>(
+                  (first[static_cast<size_t>(o - columns.begin) % 2] + r) * b.size(1) + o)] =
+                  b.row<float>(r)[o];
+        EXPECT_EQ(whole, floats(host.b_RO)) << parameter.name();
+      }
+      EXPECT_EQ(found, 8);
+    });
+  }
 }
 
 TEST_F(AdapterFolders, FaultsAreNamed) {

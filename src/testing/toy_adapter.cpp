@@ -34,7 +34,7 @@ std::unique_ptr<layers::Adapter> toy_adapter(const models::ModelSpec& spec,
   for (const parameters::Parameter& parameter : set.all()) {
     const auto found = adapter->factors().find(parameter.name());
     if (found == adapter->factors().end()) continue;
-    const int64_t rank = ranks.at(parameter.name());
+    const int64_t rank = ranks.at(parameter.name()).rank;
     const Shape a{parameter.shape()[1], rank}, b{rank, parameter.shape()[0]};
     Shard part = parameter.declaration().shard;
     const bool cuts_inputs = part.dim == 1;
@@ -42,7 +42,7 @@ std::unique_ptr<layers::Adapter> toy_adapter(const models::ModelSpec& spec,
     fill_factor(parameter.name() + ".a", a, cuts_inputs ? part : Shard::whole(a), seed, device,
                 found->second.a_IR);
     fill_factor(parameter.name() + ".b", b, cuts_inputs ? Shard::whole(b) : part, seed, device,
-                found->second.b_RO);
+                found->second.b_PO);
   }
   return adapter;
 }

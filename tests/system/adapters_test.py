@@ -1,45 +1,15 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """LoRA adapters of a folder, read with, merged and served: python3 adapters_test.py PROGRAM"""
-import array
 import concurrent.futures
 import json
-import random
-import struct
 import unittest
 
+from adapter_folder import LLAMA, LLAMA_RECIPE, RANK, write_adapter, write_safetensors
 from program import RoadTest, run, run_json
 from server import Server
 
-HIDDEN, LAYERS, RANK = 32, 2, 3
-MODULES = {"attn.c_attn": (HIDDEN, 3 * HIDDEN), "attn.c_proj": (HIDDEN, HIDDEN), "mlp.c_fc": (HIDDEN, 4 * HIDDEN)}
 PROMPTS = ("the cat", "the dog sees", "the man finds the", "bird " * 20)
-
-
-def write_safetensors(path, tensors):
-    """`tensors`: name: (shape, floats)"""
-    header, data = {}, b""
-    for name, (shape, values) in tensors.items():
-        content = array.array("f", values).tobytes()
-        header[name] = {"dtype": "F32", "shape": shape, "data_offsets": [len(data), len(data) + len(content)]}
-        data += content
-    text = json.dumps(header).encode()
-    path.write_bytes(struct.pack("<Q", len(text)) + text + data)
-
-
-def write_adapter(folder, seed, **changes):
-    draw = random.Random(seed)
-    folder.mkdir(exist_ok=True)
-    tensors = {}
-    for layer in range(LAYERS):
-        for module, (inputs, outputs) in MODULES.items():
-            name = f"base_model.model.transformer.h.{layer}.{module}."
-            tensors[name + "lora_A.weight"] = [RANK, inputs], [draw.gauss(0, 0.4) for _ in range(RANK * inputs)]
-            tensors[name + "lora_B.weight"] = [outputs, RANK], [draw.gauss(0, 0.4) for _ in range(outputs * RANK)]
-    write_safetensors(folder / "adapter_model.safetensors", tensors)
-    (folder / "adapter_config.json").write_text(json.dumps({"peft_type": "LORA", "r": RANK, "lora_alpha": 2 * RANK, "fan_in_fan_out": True,
-                                                            "target_modules": ["c_attn", "attn.c_proj", "c_fc"], **changes}))
-    return folder
 
 
 class Adapters(RoadTest):
@@ -84,6 +54,33 @@ class Adapters(RoadTest):
         narrow = run_json("convert", "--from", self.model, "--to", self.folder / "merged.gguf", "--format", "gguf", "--dtype", "bf16", "--merge-adapter", self.one)
         self.assertGreater(narrow["merge_difference"], answer["merge_difference"])
         self.assertTrue((self.folder / "merged.gguf").exists())
+
+    def test_products_that_are_several_modules_and_gguf_files(self):
+        """q, k and v are one product of ours, and so are gate and up; a file has the modules of the folder that it was made from."""
+        self.train("llama-run", *LLAMA_RECIPE, "model.context=256", "train.sequence_length=64", "train.steps=60", "train.validate_every=0", "model.dropout=0")
+        model, file, blocks = (self.folder / name for name in ("llama", "llama.gguf", "llama-q8.gguf"))
+        run("convert", "--from", self.folder / "llama-run", "--to", model, "--format", "hf")
+        run("convert", "--from", model, "--to", file, "--format", "gguf")
+        run("convert", "--from", model, "--to", blocks, "--format", "gguf", "--quantize", "q8_0")
+        adapter = write_adapter(self.folder / "llama-adapter", 3, LLAMA)
+        expected = self.scored(model, "--adapter", adapter)
+        self.assertNotEqual(expected, self.scored(model))
+        self.assertEqual(self.scored(model, "--adapter", adapter, "--ranks", 2, "--set", "parallel.tensor=2"), expected)
+        self.assertEqual(self.scored(file), self.scored(model))
+        self.assertEqual(self.scored(file, "--adapter", adapter), expected)
+        self.assertNotEqual(self.scored(blocks, "--adapter", adapter), self.scored(blocks))
+        for base in (model, file):
+            merged = self.folder / f"merged-{base.name}"
+            answer = run_json("convert", "--from", base, "--to", merged, "--format", "hf", "--merge-adapter", adapter)
+            self.assertLess(answer["merge_difference"], 1e-3)
+        gpt = self.folder / "gpt.gguf"
+        run("convert", "--from", self.model, "--to", gpt, "--format", "gguf")
+        self.assertEqual(self.scored(gpt, "--adapter", self.one), self.scored(self.model, "--adapter", self.one))
+        alone = run_json("generate", "--checkpoint", blocks, "--prompt", "the cat", "--threads", 1, "--max-new-tokens", 20, "--temperature", 0, "--adapter", adapter)
+        with Server(blocks, "--adapter", f"x={adapter}") as server:
+            choice = server.complete("the cat", model="x", max_tokens=20, logprobs=0)["choices"][0]
+            self.assertEqual((choice["text"], choice["logprobs"]["token_logprobs"]), (alone["text"], alone["logprobs"]))
+            self.assertEqual(server.end(), 0)
 
     def test_what_is_wrong_is_named(self):
         def refused(adapter, code, words):

@@ -111,6 +111,11 @@ Json json_of(const inference::ModelInferResponse& response) {
 
 std::string request_of(const std::string& method, const Json& json) {
   if (method == "ModelInfer" || method == "ModelStreamInfer") return infer_request(json);
+  if (method == "RepositoryModelLoad" || method == "RepositoryModelUnload") {
+    inference::RepositoryModelLoadRequest request;  // the other is like it
+    request.set_model_name(json.value("model", ""));
+    return request.SerializeAsString();
+  }
   // The name is field 1 of all others that have one.
   inference::ModelReadyRequest request;
   request.set_name(json.value("model", ""));
@@ -137,6 +142,12 @@ Json answer_of(const std::string& method, const std::string& message) {
     if (!response.ParseFromString(message)) return "no message";
     json["name"] = response.name();
     for (const auto& input : response.inputs()) json["inputs"].push_back(input.name());
+  } else if (method == "ModelConfig") {
+    inference::ModelConfigResponse response;
+    if (!response.ParseFromString(message)) return "no message";
+    json["name"] = response.config().name();
+  } else if (method == "RepositoryModelLoad" || method == "RepositoryModelUnload") {
+    return message.empty() ? Json::object() : Json("no message");
   } else if (method == "RepositoryIndex") {
     inference::RepositoryIndexResponse response;
     if (!response.ParseFromString(message)) return "no message";

@@ -49,6 +49,19 @@ class Forms(ServeTest):
             with self.subTest(fields=fields, seed=seed):
                 self.assertEqual(answer["choices"][0]["text"], self.written("the cat", seed, *options))
 
+    def test_a_schema_that_takes_long_holds_up_no_others(self):
+        names = [f"p{i}" for i in range(5000)]
+        schema = json.dumps({"properties": dict.fromkeys(names, {}), "required": names})
+        long = {"model": self.server.model, "prompt": "the", "max_tokens": 1}
+        with concurrent.futures.ThreadPoolExecutor(3) as pool:
+            ended = [pool.submit(self.server.json, "/v1/completions", {**long, "guided_json": schema.replace("p1", f"q{i}")}) for i in range(3)]
+            self.server.wait_for(lambda values: values["megalith:connections"] >= 4)
+            for _ in range(3):
+                self.server.json("/tokenize", {"prompt": "the cat"})
+            self.assertFalse(all(one.done() for one in ended))
+            for one in ended:
+                one.result()
+
     def test_what_is_written_fits(self):
         answer = self.server.complete("the", **self.DRAWN, n=4, seed=3, response_format=named(PERSON))
         for choice in answer["choices"]:

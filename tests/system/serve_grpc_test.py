@@ -18,11 +18,12 @@ import time
 import unittest
 
 CLIENT = str(pathlib.Path(sys.argv.pop(2)).resolve()) if len(sys.argv) > 2 else ""
-from program import PATIENCE, PROGRAM, RoadTest, ended, run, run_json  # noqa: E402  (takes its own argument away)
+from adapter_folder import write_adapter  # noqa: E402
+from program import PATIENCE, PROGRAM, ended, run_json  # noqa: E402  (takes its own argument away)
+from serve_test import PROMPTS, ServeTest  # noqa: E402
 from server import Server  # noqa: E402
 
 OK, CANCELLED, INVALID, LATE, NOT_FOUND, EXHAUSTED, UNIMPLEMENTED, UNAVAILABLE, UNAUTHENTICATED = 0, 1, 3, 4, 5, 8, 12, 14, 16
-PROMPTS = ("the cat", "the dog sees", "a", "the man finds the", "bird " * 20)
 
 
 def single(number):
@@ -65,29 +66,10 @@ class Call:
         return lines[:-1], lines[-1]
 
 
-class GrpcTest(RoadTest):
-    OPTIONS = ()
-
-    @classmethod
-    def setUpClass(cls):
-        super().setUpClass()
-        cls.train("run", "model.context=256", "train.sequence_length=64", "train.steps=100", "train.validate_every=0", "model.dropout=0")
-        cls.model = cls.folder / "model"
-        run("convert", "--from", cls.folder / "run", "--to", cls.model, "--format", "hf")
-        cls.server = cls.serve(*cls.OPTIONS)
-
-    @classmethod
-    def tearDownClass(cls):
-        cls.server.__exit__()
-        super().tearDownClass()
-
+class GrpcTest(ServeTest):
     @classmethod
     def serve(cls, *options, **more):
-        return Server(cls.model, "--grpc-port", 0, *options, **more)
-
-    @classmethod
-    def generated(cls, prompt, *options):
-        return run_json("generate", "--checkpoint", cls.model, "--prompt", prompt, "--threads", 1, *options)
+        return super().serve("--grpc-port", 0, *options, **more)
 
     def call(self, method, *requests, server=None, **options):
         server = server or self.server
@@ -154,6 +136,12 @@ class Texts(GrpcTest):
             if new:
                 self.assertIn(whole["outputs"]["cum_log_probs"]["data"][0], [answer["outputs"]["cum_log_probs"]["data"][0] for answer in tokens])
 
+    def test_a_search_streams_its_end_alone(self):
+        request = asked(self.ids("the cat"), 10, tensor("beam_width", [3]), raw=True)
+        answers = self.ask("ModelStreamInfer", request)
+        self.assertEqual([answer["parameters"] for answer in answers], [{"triton_final_response": True}])
+        self.assertEqual(answers[0]["outputs"], self.ask("ModelInfer", request)[0]["outputs"])
+
     def test_rows_of_a_batch_are_told_apart(self):
         rows = [self.ids("the cat"), self.ids("the dog")]
         length = max(map(len, rows))
@@ -201,6 +189,54 @@ class Texts(GrpcTest):
         self.assertEqual(grown[0], grown[2])
         self.assertEqual(grown[1], grown[2])
         self.assertGreater(grown[0][0], 0)
+
+
+class Adapters(GrpcTest):
+    """They come and go over gRPC as over HTTP."""
+
+    @classmethod
+    def serve(cls, *options, **more):
+        cls.one, cls.two = (write_adapter(cls.folder / f"adapter-{seed}", seed) for seed in (1, 2))
+        return super().serve("--adapter", f"one={cls.one}", "--adapter", f"two={cls.two}", *options, **more)
+
+    def states(self):
+        over_grpc = self.ask("RepositoryIndex", {"model": ""})[0]
+        over_http = {entry["name"]: entry["state"] for entry in self.server.json("/v2/repository/index", {}, method="POST")}
+        self.assertEqual(over_grpc, over_http)
+        return over_grpc
+
+    def test_they_come_and_go(self):
+        ids = self.ids("the cat")
+        request = {**asked(ids, 12), "model": "one"}
+        with_one = self.generated("the cat", "--max-new-tokens", 12, "--temperature", 0, "--adapter", self.one)
+        with_two = self.generated("the cat", "--max-new-tokens", 12, "--temperature", 0, "--adapter", self.two)
+
+        def written(request):
+            answer = self.ask("ModelInfer", request)[0]
+            return answer["model"], answer["outputs"]["output_log_probs"]["data"]
+
+        def expected(name, alone):
+            return name, [single(x) for x in alone["logprobs"]] + [0] * (12 - len(alone["ids"]))
+        self.assertEqual(written(request), expected("one", with_one))
+        self.assertEqual(self.states(), {"model": "READY", "one": "READY", "two": "READY"})
+        for method, answer in (("ModelReady", {"true": True}), ("ModelConfig", {"name": "one"})):
+            self.assertEqual(self.ask(method, {"model": "one"}), [answer])
+        self.assertEqual(self.ask("ModelMetadata", {"model": "one"})[0]["name"], "one")
+        self.assertEqual(self.ask("RepositoryModelUnload", {"model": "one"}), [{}])
+        self.assertEqual(self.states(), {"model": "READY", "one": "UNAVAILABLE", "two": "READY"})
+        self.assertEqual(self.ask("ModelReady", {"model": "one"}), [{"true": False}])
+        self.assertIn("not loaded", self.ask("ModelInfer", request, code=NOT_FOUND))
+        self.assertIn("not loaded", self.ask("RepositoryModelUnload", {"model": "one"}, code=INVALID))
+        self.assertEqual(written({**request, "model": "two"}), expected("two", with_two))
+        write_adapter(self.one, 2)  # other weights under the name
+        try:
+            self.assertEqual(self.ask("RepositoryModelLoad", {"model": "one"}), [{}])
+            self.assertEqual(written(request), expected("one", with_two))
+        finally:
+            write_adapter(self.one, 1)
+        self.ask("RepositoryModelLoad", {"model": "three"}, code=NOT_FOUND)
+        self.assertEqual(self.ask("RepositoryModelLoad", {}), [{}])  # the model itself
+        self.assertIn("stays", self.ask("RepositoryModelUnload", {}, code=INVALID))
 
 
 class Limits(GrpcTest):

@@ -13,12 +13,20 @@ import subprocess
 import time
 import unittest
 
-from program import PATIENCE, PROGRAM, RoadTest, run, run_json
+from program import PATIENCE, PROGRAM, RoadTest, run, run_json, wait_for
 from server import Server
 
 PROMPTS = ("the cat", "the dog sees", "a", "the man finds the", "bird " * 20, "the fish eats the cat.\nthe")
 TEMPLATE = ("{% for m in messages %}{{ m.content }}.\n{% endfor %}{% if tools %}{{ tools | tojson }}\n{% endif %}"
             "{% if add_generation_prompt %}the{% endif %}")
+
+
+def accepts(port):
+    try:
+        socket.create_connection(("127.0.0.1", port)).close()
+        return True
+    except OSError:
+        return False
 
 
 class ServeTest(RoadTest):
@@ -369,6 +377,19 @@ class Limits(ServeTest):
                 self.assertEqual(server.end(), 0)
                 rest = response.read()
             self.assertTrue(rest.endswith(b"data: [DONE]\n\n"), rest[-300:])
+
+    def test_sigterm_while_it_loads(self):
+        """From when it listens on; so soon after that it is most likely not open."""
+        for _ in range(5):
+            with socket.socket() as place:
+                place.bind(("127.0.0.1", 0))
+                port = place.getsockname()[1]
+            process = subprocess.Popen([PROGRAM, "serve", "--checkpoint", str(self.model), "--port", str(port), "--grpc-port", "off", "--json"],
+                                       stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+            self.assertTrue(wait_for(lambda: accepts(port), process), process.returncode)
+            process.terminate()
+            _, said = process.communicate(timeout=PATIENCE)
+            self.assertEqual(process.returncode, 0, said)
 
     def test_sigterm_of_an_idle_server(self):
         with self.serve() as server:

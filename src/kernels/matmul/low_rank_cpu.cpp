@@ -30,90 +30,150 @@ struct RowSums {
 HWY_INLINE float widened(float x) { return x; }
 HWY_INLINE float widened(bf16_t x) { return to_f32(x); }
 
-/// Chains over [begin, end) of `rows` times columns [column, column + 16) of the factor.
-template <class T, int kRows, bool kFull>
+/// Chains over a shard of `rows` times columns [column, column + 16 kColumns) of the factor; sums
+/// by columns, then rows. kFull: all of these columns exist.
+template <class T, int kRows, int kColumns, bool kFull>
 HWY_INLINE void run_chain(const T* const (&rows)[kRows], const float* factor, int64_t rank,
-                          int64_t column, Range shard, RowSums<kRows>& sums) {
-  for (int r = 0; r < kRows; ++r) sums.of[r] = set16(0.0f);
+                          int64_t column, Range shard, RowSums<kRows * kColumns>& sums) {
+  for (int n = 0; n < kRows * kColumns; ++n) sums.of[n] = set16(0.0f);
   for (int64_t i = shard.begin; i < shard.end; ++i) {
     const float* const at = factor + i * rank + column;
-    Vec16 values;
-    if constexpr (kFull) {
-      values = load16(at);
-    } else {
-      values = load16_some(at, rank - column);
-    }
+#pragma GCC unroll 4
+    for (int c = 0; c < kColumns; ++c) {
+      Vec16 values;
+      if constexpr (kFull) {
+        values = load16(at + c * 16);
+      } else {
+        values = load16_some(at, rank - column);
+      }
 #pragma GCC unroll 8
-    for (int r = 0; r < kRows; ++r)
-      sums.of[r] = fma16(set16(widened(rows[r][i])), values, sums.of[r]);
+      for (int r = 0; r < kRows; ++r) {
+        Vec16& sum = sums.of[c * kRows + r];
+        sum = fma16(set16(widened(rows[r][i])), values, sum);
+      }
+    }
   }
 }
 
 /// tree(lo, hi) over shards of `width`.
-template <class T, int kRows, bool kFull>
+template <class T, int kRows, int kColumns, bool kFull>
 void tree_of_chains(const T* const (&rows)[kRows], const float* factor, int64_t rank,
-                    int64_t column, int64_t width, int64_t lo, int64_t hi, RowSums<kRows>& sums) {
+                    int64_t column, int64_t width, int64_t lo, int64_t hi,
+                    RowSums<kRows * kColumns>& sums) {
   if (hi - lo == 1) {
-    return run_chain<T, kRows, kFull>(rows, factor, rank, column, {lo * width, hi * width}, sums);
+    return run_chain<T, kRows, kColumns, kFull>(rows, factor, rank, column,
+                                                {lo * width, hi * width}, sums);
   }
-  RowSums<kRows> right;
+  RowSums<kRows * kColumns> right;
   const int64_t middle = tree_middle(lo, hi);
-  tree_of_chains<T, kRows, kFull>(rows, factor, rank, column, width, lo, middle, sums);
-  tree_of_chains<T, kRows, kFull>(rows, factor, rank, column, width, middle, hi, right);
-  for (int r = 0; r < kRows; ++r) sums.of[r] = add16(sums.of[r], right.of[r]);
+  tree_of_chains<T, kRows, kColumns, kFull>(rows, factor, rank, column, width, lo, middle, sums);
+  tree_of_chains<T, kRows, kColumns, kFull>(rows, factor, rank, column, width, middle, hi, right);
+  for (int n = 0; n < kRows * kColumns; ++n) sums.of[n] = add16(sums.of[n], right.of[n]);
 }
 
-template <class T, int kRows>
+template <class T, int kRows, int kColumns>
 void project_rows(const LowRankProject& a, const LowRankRun& run, int64_t row, int64_t column) {
-  const int64_t rank = run.factor.size(1), width = a.x_TI.size(1) / a.k_shards;
+  const int64_t rank = run.rank, width = a.x_TI.size(1) / a.k_shards;
   const T* rows[kRows];
   for (int r = 0; r < kRows; ++r) rows[r] = a.x_TI.row<T>(run.begin + row + r);
   const auto* const factor = run.factor.as<float>();
-  float* const h = a.h_N.as<float>() + run.first + row * rank;
-  RowSums<kRows> sums;
-  if (column + 16 <= rank) {
-    tree_of_chains<T, kRows, true>(rows, factor, rank, column, width, 0, a.k_shards, sums);
-    for (int r = 0; r < kRows; ++r) store16(sums.of[r], h + r * rank + column);
+  float* const h = a.h_N.as<float>() + run.first + row * rank + column;
+  RowSums<kRows * kColumns> sums;
+  if (kColumns > 1 || column + 16 <= rank) {
+    tree_of_chains<T, kRows, kColumns, true>(rows, factor, rank, column, width, 0, a.k_shards,
+                                             sums);
+    for (int c = 0; c < kColumns; ++c)
+      for (int r = 0; r < kRows; ++r) store16(sums.of[c * kRows + r], h + r * rank + c * 16);
   } else {
-    tree_of_chains<T, kRows, false>(rows, factor, rank, column, width, 0, a.k_shards, sums);
-    for (int r = 0; r < kRows; ++r) store16_some(sums.of[r], h + r * rank + column, rank - column);
+    tree_of_chains<T, kRows, kColumns, false>(rows, factor, rank, column, width, 0, a.k_shards,
+                                              sums);
+    for (int r = 0; r < kRows; ++r) store16_some(sums.of[r], h + r * rank, rank - column);
   }
 }
 
-/// Rows [rows.begin, rows.end) of a run, kRowsAtOnce at most, columns from `column` on.
+/// Rows [rows.begin, rows.end) of a run, kRowsAtOnce at most, some columns. Of few rows more
+/// columns at once: a chain alone waits for itself.
 template <class T>
-void project_of(const LowRankProject& a, const LowRankRun& run, Range rows, int64_t column) {
-  int64_t row = rows.begin;
-  if (rows.size() == kRowsAtOnce) return project_rows<T, kRowsAtOnce>(a, run, row, column);
-  for (; row + 2 <= rows.end; row += 2) project_rows<T, 2>(a, run, row, column);
-  if (row < rows.end) project_rows<T, 1>(a, run, row, column);
+void project_of(const LowRankProject& a, const LowRankRun& run, Range rows, Range columns) {
+  int64_t column = columns.begin;
+  const auto by_rows = [&](auto columns_at_once) {
+    constexpr int kColumns = decltype(columns_at_once)::value;
+    int64_t row = rows.begin;
+    if constexpr (kColumns == 1) {
+      if (rows.size() == kRowsAtOnce) return project_rows<T, kRowsAtOnce, 1>(a, run, row, column);
+    }
+    for (; row + 2 <= rows.end; row += 2) project_rows<T, 2, kColumns>(a, run, row, column);
+    if (row < rows.end) project_rows<T, 1, kColumns>(a, run, row, column);
+  };
+  if (rows.size() < kRowsAtOnce)
+    for (; column + 48 <= columns.end; column += 48) by_rows(std::integral_constant<int, 3>());
+  if (rows.size() < kRowsAtOnce)
+    for (; column + 32 <= columns.end; column += 32) by_rows(std::integral_constant<int, 2>());
+  for (; column < columns.end; column += 16) by_rows(std::integral_constant<int, 1>());
 }
 
-void project(const LowRankProject& a, const LowRankRun& run, Range rows, int64_t column) {
+void project(const LowRankProject& a, const LowRankRun& run, Range rows, Range columns) {
   if (a.x_TI.dtype() == DType::f32) {
-    project_of<float>(a, run, rows, column);
+    project_of<float>(a, run, rows, columns);
   } else {
-    project_of<bf16_t>(a, run, rows, column);
+    project_of<bf16_t>(a, run, rows, columns);
   }
 }
 
-/// Columns of y from `columns.begin` on, for some rows of a run.
-void add_columns(const LowRankAdd& a, const LowRankRun& run, Range rows, Range columns) {
-  const int64_t rank = run.factor.size(0), n = columns.end;
+/// a in even lanes, b in odd ones.
+HWY_INLINE Vec16 set16_pair(float a, float b) {
+  Vec16 v;
+#pragma GCC unroll 2
+  for (int i = 0; i < kParts; ++i)
+    v.part[i] = hn::OddEven(hn::Set(FloatTag(), b), hn::Set(FloatTag(), a));
+  return v;
+}
+
+constexpr int kVectorsAtOnce = 4;  // of a row of b: memory gives more than a line at a time
+
+/// `kVectors` vectors of y from column o on, those before n.
+template <int kVectors, bool kFull, bool kPairs>
+HWY_INLINE void add_vectors(const LowRankRun& run, const LowRankBlock& block, const float* h,
+                            const AnyRow& before, const AnyOutputRow& after, int64_t o, int64_t n) {
+  const float* const even = h + block.first[0];
+  const float* const odd = h + block.first[1];
+  Vec16 sums[kVectors];
+  for (int v = 0; v < kVectors; ++v) sums[v] = set16(0.0f);
+  for (int64_t r = 0; r < block.ranks; ++r) {
+    const TypedRow<float> factor(run.factor, r);
+    const Vec16 value = kPairs ? set16_pair(even[r], odd[r]) : set16(even[r]);
+    for (int v = 0; v < kVectors; ++v)
+      sums[v] = fma16(value, load_row<kFull>(factor, o + v * 16, n), sums[v]);
+  }
+  for (int v = 0; v < kVectors; ++v)
+    store_row<kFull>(add16(load_row<kFull>(before, o + v * 16, n), sums[v]), after, o + v * 16, n);
+}
+
+template <bool kPairs>
+void add_block(const LowRankAdd& a, const LowRankRun& run, const LowRankBlock& block, Range rows) {
+  const int64_t n = block.columns.end;
   for (int64_t row = rows.begin; row < rows.end; ++row) {
     const AnyRow before(a.y_TO, run.begin + row);
     const AnyOutputRow after(a.y_TO, run.begin + row);
-    const float* const h = a.h_N.as<float>() + run.first + row * rank;
-    for_columns(columns.begin, n, [&](int64_t o, auto full) {
-      constexpr bool kFull = decltype(full)::value;
-      Vec16 sum = set16(0.0f);
-      for (int64_t r = 0; r < rank; ++r) {
-        const TypedRow<float> factor(run.factor, r);
-        sum = fma16(set16(h[r]), load_row<kFull>(factor, o, n), sum);
-      }
-      store_row<kFull>(add16(load_row<kFull>(before, o, n), sum), after, o, n);
+    const float* const h = a.h_N.as<float>() + run.first + row * run.rank;
+    int64_t o = block.columns.begin;
+    for (; o + kVectorsAtOnce * 16 <= n; o += kVectorsAtOnce * 16)
+      add_vectors<kVectorsAtOnce, true, kPairs>(run, block, h, before, after, o, n);
+    for_columns(o, n, [&](int64_t at, auto full) {
+      add_vectors<1, decltype(full)::value, kPairs>(run, block, h, before, after, at, n);
     });
   }
+}
+
+/// Some columns of y, for some rows of a run.
+void add_columns(const LowRankAdd& a, const LowRankRun& run, Range rows, Range columns) {
+  for_blocks(run, columns, [&](const LowRankBlock& block) {
+    if (block.first[0] == block.first[1]) {
+      add_block<false>(a, run, block, rows);
+    } else {
+      add_block<true>(a, run, block, rows);
+    }
+  });
 }
 
 }  // namespace
@@ -126,6 +186,7 @@ namespace {
 
 constexpr int64_t kRowBlock = 8;         // of kRowsAtOnce
 constexpr int64_t kColumnBlock = 256;    // of y
+constexpr int64_t kProjectBlock = 48;    // of h
 constexpr int64_t kGrainSteps = 16'384;  // multiplications of 16; less is not worth another thread
 
 /// A piece of a run: a block of rows and a block of columns.
@@ -166,10 +227,10 @@ void for_run_pieces(Exec& exec, const LowRankRuns& runs, int64_t column_block, i
 
 void low_rank_project_simd(Exec& exec, const LowRankProject& a) {
   for_run_pieces(
-      exec, a.runs, 16, a.x_TI.size(1) * 4,
+      exec, a.runs, kProjectBlock, a.x_TI.size(1) * 8,
       [](const LowRankRun& run) { return run.factor.size(1); },
       [&](const Piece& piece) {
-        MEGA_CALL_SIMD(exec, project, a, *piece.run, piece.rows, piece.columns.begin);
+        MEGA_CALL_SIMD(exec, project, a, *piece.run, piece.rows, piece.columns);
       });
 }
 

@@ -15,6 +15,13 @@ using testing::TestTensor;
 
 struct RunCase {
   int64_t begin, count, rank;
+  std::vector<LowRankBlock> blocks = {};
+  /// Rows of b as it is kept.
+  int64_t packed() const {
+    int64_t most = 0;
+    for (const LowRankBlock& block : blocks) most = std::max(most, block.ranks);
+    return blocks.empty() ? rank : most;
+  }
 };
 struct LowRankCase {
   int64_t rows, inputs, outputs;
@@ -31,6 +38,13 @@ std::vector<LowRankCase> low_rank_cases() {
                                     {30, 96, 300, 3, {{0, 8, 16}, {9, 1, 4}, {10, 20, 33}}},
                                     {12, 80, 513, 8, {{2, 3, 64}, {5, 0, 9}, {5, 7, 17}}},
                                     {5, 6, 2, 2, {}}};
+  // Packed: pieces side by side, the last with fewer rows; columns of none; pieces in turns, cut at
+  // odd columns.
+  const std::vector<LowRankBlock> beside = {
+      {{0, 100}, {0, 0}, 8}, {{100, 133}, {8, 8}, 8}, {{133, 600}, {16, 16}, 3}};
+  const std::vector<LowRankBlock> holes = {{{5, 40}, {2, 2}, 1}, {{300, 301}, {0, 0}, 4}};
+  const std::vector<LowRankBlock> turns = {{{1, 530}, {0, 5}, 5}, {{530, 599}, {3, 1}, 6}};
+  cases.push_back({12, 40, 600, 2, {{0, 9, 19, beside}, {9, 1, 4, holes}, {10, 2, 10, turns}}});
   LowRankCase many{16, 128, 272, 4, {}};
   for (int64_t i = 0; i < 16; ++i) many.runs.push_back({i, 1, 1 + i});
   cases.push_back(many);
@@ -45,7 +59,7 @@ struct Operands {
     for (const RunCase& run : c.runs) {
       const uint64_t seed = 10 + a.size();
       a.push_back(TestTensor(DType::f32, Shape{c.inputs, run.rank}).fill_normal(seed));
-      b.push_back(TestTensor(DType::f32, Shape{run.rank, c.outputs}).fill_normal(seed + 50));
+      b.push_back(TestTensor(DType::f32, Shape{run.packed(), c.outputs}).fill_normal(seed + 50));
       h_elements += run.count * run.rank;
     }
   }
@@ -53,7 +67,8 @@ struct Operands {
     LowRankRuns made;
     int64_t first = 0;
     for (const RunCase& run : c.runs) {
-      made.run[made.count] = {run.begin, run.count, first, factors[made.count]};
+      made.run[made.count] = {run.begin, run.count,           first,
+                              run.rank,  factors[made.count], run.blocks};
       ++made.count;
       first += run.count * run.rank;
     }
@@ -79,14 +94,27 @@ TestTensor transposed(const TestTensor& of) {
   return to;
 }
 
+/// b with its zeros.
+TestTensor unpacked(const RunCase& run, const TestTensor& b) {
+  if (run.blocks.empty()) return b;
+  TestTensor whole(DType::f32, Shape{run.rank, b.columns()});
+  whole.fill([](int64_t) { return 0.0; });
+  for (const auto& [columns, first, ranks] : run.blocks)
+    for (int64_t o = columns.begin; o < columns.end; ++o)
+      for (int64_t r = 0; r < ranks; ++r)
+        whole.set(first[static_cast<size_t>(o - columns.begin) % 2] + r, o, b.at(r, o));
+  return whole;
+}
+
 /// Each run by itself, with the products that all layers have.
 Outputs by_products(Exec& exec, const LowRankCase& c, const Operands& operands) {
   TestTensor all(DType::f32, Shape{operands.h_elements}), y = operands.y;
   int64_t first = 0;
   for (size_t n = 0; n < c.runs.size(); ++n) {
-    const auto& [begin, count, rank] = c.runs[n];
+    const auto& [begin, count, rank, blocks] = c.runs[n];
     TestTensor h(DType::f32, Shape{count, rank}), delta(DType::f32, Shape{count, c.outputs});
-    const TestTensor a = transposed(operands.a[n]), b = transposed(operands.b[n]);
+    const TestTensor a = transposed(operands.a[n]),
+                     b = transposed(unpacked(c.runs[n], operands.b[n]));
     linear_forward(exec, {.x_TI = operands.x.view().rows(begin, count),
                           .w_OI = a.view(),
                           .y_TO = h,
@@ -174,6 +202,19 @@ TEST(LowRank, IsTracedWithoutScratch) {
       },
       "low_rank_add");
   EXPECT_EQ(added.flops, 2 * rank_rows * static_cast<double>(c.outputs));
+}
+
+TEST(LowRank, IsTracedWithoutItsZeros) {
+  LowRankCase c{3, 8, 64, 1, {{1, 2, 8, {{{0, 32}, {0, 4}, 4}, {{40, 64}, {4, 4}, 2}}}}};
+  const Operands operands(c, DType::f32);
+  TestTensor h(DType::f32, Shape{operands.h_elements}), y = operands.y;
+  const device::Work added = testing::traced_work(
+      [&](Exec& exec) {
+        low_rank_add(exec, {h, y, operands.runs(c, operands.b)});
+      },
+      "low_rank_add");
+  EXPECT_EQ(added.flops, 2 * 2 * (32 * 4 + 24 * 2));
+  EXPECT_EQ(added.bytes_read, 4 * (32 * 4 + 24 * 2 + 2 * 64 + 2 * 8));
 }
 
 }  // namespace

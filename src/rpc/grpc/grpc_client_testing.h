@@ -1,22 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
-// Tests only: a client over gRPC, one call at a time, in bytes; and bare connections.
+// Tests only: a client over gRPC, one call at a time, in bytes.
 #pragma once
 
-#include <arpa/inet.h>
 #include <grpcpp/channel.h>
 #include <grpcpp/client_context.h>
 #include <grpcpp/completion_queue.h>
 #include <grpcpp/create_channel.h>
 #include <grpcpp/generic/generic_stub.h>
 #include <grpcpp/security/credentials.h>
-#include <sys/socket.h>
-#include <unistd.h>
 
 #include <chrono>
 #include <climits>
 #include <memory>
 #include <optional>
-#include <stdexcept>
 #include <string>
 #include <vector>
 
@@ -106,28 +102,6 @@ inline std::string ask(ClientCall& call, const std::string& message, grpc::Statu
   const auto answer = call.receive();
   status = call.finish();
   return status.ok() ? answer.value_or("") : "";
-}
-
-/// A connection that says nothing yet, to "127.0.0.1:PORT".
-inline int connected(const std::string& address) {
-  sockaddr_in place{};
-  place.sin_family = AF_INET;
-  place.sin_port = htons(static_cast<uint16_t>(std::stoi(address.substr(address.rfind(':') + 1))));
-  place.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-  const int connection = ::socket(AF_INET, SOCK_STREAM, 0);
-  if (::connect(connection, reinterpret_cast<const sockaddr*>(&place), sizeof place) != 0)
-    throw std::runtime_error("cannot connect to " + address);
-  return connection;
-}
-
-/// What comes until the server closes; the connection is closed too.
-inline std::string rest_of(int connection) {
-  std::string said;
-  char piece[4096];
-  for (ssize_t n = 0; (n = ::recv(connection, piece, sizeof piece, 0)) > 0;)
-    said.append(piece, static_cast<size_t>(n));
-  ::close(connection);
-  return said;
 }
 
 }  // namespace megalith::rpc

@@ -7,6 +7,7 @@
 #include <mutex>
 #include <thread>
 
+#include "rpc/bare_connection_testing.h"
 #include "rpc/grpc/grpc_client_testing.h"
 #include "rpc/listen.h"
 #include "rpc/open_grpc.h"

@@ -1,0 +1,48 @@
+# SPDX-License-Identifier: Apache-2.0
+"""LoRA adapters of the small models of the system tests (program.RECIPE, and LLAMA of its sizes), as PEFT writes them."""
+import array
+import json
+import random
+import struct
+from typing import NamedTuple
+
+HIDDEN, LAYERS, FFN, RANK = 32, 2, 64, 3
+LLAMA_RECIPE = ("model.family=llama", "model.kv_heads=2", f"model.ffn={FFN}")
+
+
+class Modules(NamedTuple):
+    prefix: str
+    sizes: dict  # by module: inputs, outputs
+    config: dict
+
+
+GPT2 = Modules("transformer.h", {"attn.c_attn": (HIDDEN, 3 * HIDDEN), "attn.c_proj": (HIDDEN, HIDDEN), "mlp.c_fc": (HIDDEN, 4 * HIDDEN)},
+               {"fan_in_fan_out": True, "target_modules": ["c_attn", "attn.c_proj", "c_fc"]})
+LLAMA = Modules("model.layers", {"self_attn.q_proj": (HIDDEN, HIDDEN), "self_attn.k_proj": (HIDDEN, HIDDEN // 2), "self_attn.v_proj": (HIDDEN, HIDDEN // 2),
+                                 "self_attn.o_proj": (HIDDEN, HIDDEN), "mlp.gate_proj": (HIDDEN, FFN), "mlp.up_proj": (HIDDEN, FFN), "mlp.down_proj": (FFN, HIDDEN)},
+                {"target_modules": "all-linear"})
+
+
+def write_safetensors(path, tensors):
+    """`tensors`: name: (shape, floats)"""
+    header, data = {}, b""
+    for name, (shape, values) in tensors.items():
+        content = array.array("f", values).tobytes()
+        header[name] = {"dtype": "F32", "shape": shape, "data_offsets": [len(data), len(data) + len(content)]}
+        data += content
+    text = json.dumps(header).encode()
+    path.write_bytes(struct.pack("<Q", len(text)) + text + data)
+
+
+def write_adapter(folder, seed, modules=GPT2, **changes):
+    draw = random.Random(seed)
+    folder.mkdir(exist_ok=True)
+    tensors = {}
+    for layer in range(LAYERS):
+        for module, (inputs, outputs) in modules.sizes.items():
+            name = f"base_model.model.{modules.prefix}.{layer}.{module}."
+            tensors[name + "lora_A.weight"] = [RANK, inputs], [draw.gauss(0, 0.4) for _ in range(RANK * inputs)]
+            tensors[name + "lora_B.weight"] = [outputs, RANK], [draw.gauss(0, 0.4) for _ in range(outputs * RANK)]
+    write_safetensors(folder / "adapter_model.safetensors", tensors)
+    (folder / "adapter_config.json").write_text(json.dumps({"peft_type": "LORA", "r": RANK, "lora_alpha": 2 * RANK, **modules.config, **changes}))
+    return folder
