@@ -4,6 +4,7 @@
 #include "account/traced_step.h"
 #include "comm/backends.h"
 #include "engine/sharded_model.h"
+#include "optim/weight_codes.h"
 
 namespace megalith::account {
 
@@ -20,7 +21,7 @@ ChunkPasses::ChunkPasses(const engine::Settings& settings, device::Device& devic
       host_(shaped_batch(settings, settings.micro_batch)) {
   context_.fp8 = fp8_.get();
   set_.allocate(device, {.master = settings.masters, .compute = settings.weights});
-  if (fp8_ != nullptr) layers::allocate_codes(*fp8_, set_);
+  if (fp8_ != nullptr) optim::allocate_codes(*fp8_, set_);
   loss_U_ = exec_.workspace.tensor(settings.masters, Shape{losses_.count(host_)});
   finite_ = exec_.workspace.tensor(DType::i32, Shape{1});
 }

@@ -8,6 +8,7 @@
 #include "optim/gradient_buckets.h"
 #include "optim/sharding.h"
 #include "optim/shared_weights.h"
+#include "optim/weight_codes.h"
 #include "parallel/executor.h"
 #include "parallel/tree.h"
 
@@ -31,7 +32,7 @@ Engine::Engine(const Settings& settings, device::Device& device, const parallel:
       losses_(settings),
       optimizer_(std::make_unique<optim::AdamW>(model_.parameters(), device, settings.adamw)),
       fp8_(make_fp8(settings, device)) {
-  if (fp8_ != nullptr) layers::allocate_codes(*fp8_, model_.parameters());
+  if (fp8_ != nullptr) optim::allocate_codes(*fp8_, model_.parameters());
   if (settings.fp8 && settings.fp8->guard.every > 0) {
     const View sums = model_.parameters().flat_gradient_sums();
     narrow_gradients_ =
@@ -73,7 +74,7 @@ void Engine::accumulate(int64_t step, std::span<const data::HostBatch> micro_bat
   layers::Context context = training_context(
       random_key(settings().seed, static_cast<uint64_t>(step)), settings().model.dropout);
   context.inspector = inspector;
-  layers::cast_weights(context, parameters());
+  cast_weights();
   const int shards = settings().shards_per_rank();
   const parallel::TreeAccumulator tree(shards);
   const size_t per_shard = exact_div(micro_batches.size(), static_cast<size_t>(shards));
@@ -196,7 +197,7 @@ std::vector<double> Engine::replay(int64_t step, std::span<const data::HostBatch
 SampleLosses Engine::sample_losses(const data::HostBatch& host) {
   layers::Context context = training_context(0, 0);
   const precision::Unrecorded unrecorded(fp8_.get());
-  layers::cast_weights(context, parameters());
+  cast_weights();
   const DeviceBatch batch(
       device(), host,
       {losses_.max_sequences(host), losses_.shape(), losses_.predicted_per_sample(),

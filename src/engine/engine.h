@@ -88,6 +88,7 @@ class Engine {
                   double global_weight, View loss_U, View finite, const Inspector* inspector);
   layers::Context training_context(uint64_t step_key, double dropout);
   void run_stage(layers::Context& context, const PipelineStage::Work& work);
+  void cast_weights();
   void update_scales(bool applied);
   struct LossAndNorm {
     double loss = 0;

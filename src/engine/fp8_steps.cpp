@@ -4,8 +4,13 @@
 
 #include "engine/engine.h"
 #include "kernels/elementwise/pointwise.h"
+#include "optim/weight_codes.h"
 
 namespace megalith::engine {
+
+void Engine::cast_weights() {
+  if (fp8_ != nullptr) optim::cast_weights(model_.exec(), mesh().tensor(), *fp8_, parameters());
+}
 
 /// Ends a step of the scales: magnitudes are those of all ranks' parts of a tensor, in any order. A
 /// step that changed nothing leaves no trace in them either.

@@ -33,15 +33,6 @@ void for_each_factor(ConstView factors, int64_t rows, const Run& run) {
   for (int64_t n = 0; n < factors.size(0); ++n) run(n * each, each, element(factors, n));
 }
 
-/// [weight's number in the model]: of the set's, once each.
-std::vector<std::pair<size_t, const parameters::Parameter*>> narrow_weights(
-    const precision::Fp8& fp8, const parameters::ParameterSet& set) {
-  std::vector<std::pair<size_t, const parameters::Parameter*>> weights;
-  for (const parameters::Parameter& parameter : set.all())
-    if (const auto product = fp8.find(parameter.name())) weights.emplace_back(*product, &parameter);
-  return weights;
-}
-
 }  // namespace
 
 std::vector<Range> equal_parts(int64_t count, int64_t parts) {
@@ -49,46 +40,6 @@ std::vector<Range> equal_parts(int64_t count, int64_t parts) {
   const int64_t each = exact_div(count, parts);
   for (int64_t begin = 0; begin < count; begin += each) ranges.push_back({begin, begin + each});
   return ranges;
-}
-
-void allocate_codes(precision::Fp8& fp8, const parameters::ParameterSet& set) {
-  std::vector<size_t> numbers;
-  std::vector<Shape> shapes;
-  for (const auto& [product, parameter] : narrow_weights(fp8, set)) {
-    numbers.push_back(product);
-    shapes.push_back(parameter->local_shape());
-  }
-  fp8.allocate_weights(numbers, shapes);
-}
-
-void cast_weights(Context& context, const parameters::ParameterSet& set) {
-  if (context.fp8 == nullptr) return;
-  precision::Fp8& fp8 = *context.fp8;
-  Scaling& scaling = fp8.scaling(Operand::weight);
-  if (!scaling.scales_tensors()) return;
-  const auto weights = narrow_weights(fp8, set);
-  device::Tensor amax_N;
-  if (scaling.options().policy == ScalingPolicy::current) {
-    amax_N = context.workspace(DType::f32, Shape{std::ssize(fp8.products())});
-    kernels::fill(context.exec, amax_N, 0);
-    for (const auto& [product, parameter] : weights)
-      Scaling::measure(context.exec, parameter->compute(),
-                       element(amax_N.view, static_cast<int64_t>(product)));
-    if (context.tensor.size() > 1)
-      context.tensor.wait(context.tensor.start_all_reduce_max(amax_N, "fp8.weights"));
-  }
-  for (const auto& [product, parameter] : weights) {
-    const auto& [codes, scale] = fp8.weight(product);
-    const ConstView amax = amax_N.view.absent()
-                               ? ConstView()
-                               : element(ConstView(amax_N), static_cast<int64_t>(product));
-    scaling.quantize(context.exec, product, parameter->compute(),
-                     {.codes = codes,
-                      .scales = scale,
-                      .amax = amax,
-                      .counts = fp8.count(Operand::weight, product, codes.num_elements())},
-                     fp8.record());
-  }
 }
 
 Product::Product(Context& context, const Batch& batch, const parameters::Parameter& weight,

@@ -14,7 +14,7 @@
 #include "base/thread_pool.h"
 #include "kernels/matmul/linear.h"
 #include "layers/context.h"
-#include "parameters/parameter_set.h"
+#include "parameters/parameter.h"
 #include "precision/fp8.h"
 
 namespace megalith::layers {
@@ -25,13 +25,6 @@ struct ProductCut {
   bool outputs_cut = false;            // other tensor ranks have more rows of w
   bool inputs_cut = false;             // or columns
 };
-
-/// Codes of this rank's weights, where they have one scale, from its compute weights as they stand:
-/// once before the passes of a step. Collective over the tensor ranks where magnitudes are
-/// (`current`); queued. Nothing to do without products in 8 bits.
-void cast_weights(Context& context, const parameters::ParameterSet& set);
-/// Takes the memory for them (Fp8::allocate_weights).
-void allocate_codes(precision::Fp8& fp8, const parameters::ParameterSet& set);
 
 /// Equal parts of `count`.
 std::vector<Range> equal_parts(int64_t count, int64_t parts);
