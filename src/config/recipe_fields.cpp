@@ -189,8 +189,7 @@ void Fp8Section::visit(FieldVisitor& v) {
   v.field("history", history, "steps whose largest magnitude makes a scale (delayed)",
           between(1, 1 << 20));
   v.field("amax", amax, "which magnitude of the history does (delayed)");
-  v.field("margin", margin, "scales leave this many powers of two free (delayed)",
-          between(0, 1024));
+  v.field("margin", margin, "scales leave this many powers of two free (delayed)", between(0, 64));
   v.field("weight_gradients", weight_gradients, "false: gradients of weights are products of bf16");
   v.field("first_layers", first_layers, "first layers whose products are of bf16", kCount);
   v.field("last_layers", last_layers, "last layers whose products are of bf16", kCount);

@@ -195,9 +195,6 @@ void precision_rules(const Recipe& r, Faults& faults) {
   of_delayed(f.history == defaults.history, "precision.fp8.history");
   of_delayed(f.amax == defaults.amax, "precision.fp8.amax");
   of_delayed(f.margin == defaults.margin, "precision.fp8.margin");
-  if (f.margin > 64)
-    add(faults, "precision.fp8.margin", {},
-        fmt::format("{} leaves nothing of the range of a code; set 64 at most", f.margin));
   const auto left_out = checked_add(f.first_layers, f.last_layers);
   if (!left_out || *left_out >= r.model.layers + r.model.decoder_layers)
     add(faults, "precision.fp8.first_layers", {"precision.fp8.last_layers", "model.layers"},

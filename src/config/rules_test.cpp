@@ -208,6 +208,21 @@ INSTANTIATE_TEST_SUITE_P(
              "expert parallelism is not built"},
         Case{"activation_offload", [](Recipe& r) { r.memory.offload = Offload::activations; },
              "memory.offload", "activation offload is not built; set none"},
+        Case{"fp8_without_products", [](Recipe& r) { r.precision.fp8.recipe = Fp8Recipe::block; },
+             "precision.fp8", "set precision.compute: fp8"},
+        Case{"a_history_of_blocks",
+             [](Recipe& r) {
+               r.precision.compute = Compute::fp8;
+               r.precision.fp8.recipe = Fp8Recipe::mx;
+               r.precision.fp8.history = 16;
+             },
+             "precision.fp8.history", "has no effect with precision.fp8.recipe: mx"},
+        Case{"no_layer_in_8_bits",
+             [](Recipe& r) {
+               r.precision.compute = Compute::fp8;
+               r.precision.fp8.first_layers = r.precision.fp8.last_layers = r.model.layers;
+             },
+             "precision.fp8.first_layers", "leave no layer in 8 bits"},
         Case{"interleaving_needs_chunks",
              [](Recipe& r) { r.parallel.schedule = PipelineSchedule::interleaved; },
              "parallel.chunks", "at least 2"}),

@@ -127,7 +127,7 @@ void check_fp8(const Settings& s, std::vector<std::string>& faults) {
       const int64_t size =
           parameter.shape()[dim] / (is_cut ? parameter.declaration().canonical_shards : 1);
       if (size % kBlock != 0)
-        return refuse(fmt::format("{} {} in each of the parallel.tensor_shards of",
+        return refuse(fmt::format("the {} of {} in each of the parallel.tensor_shards,",
                                   dim == 0 ? "rows" : "columns", parameter.name()),
                       size);
     }

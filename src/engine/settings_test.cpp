@@ -37,5 +37,32 @@ TEST(Settings, SoAreThoseOfADecoder) {
                                              HasSubstr("train.spans.mean_length"))));
 }
 
+TEST(Settings, BlocksOf32LieWithinShardsAndSamples) {
+  Settings s = megalith::testing::toy_settings();
+  s.fp8.emplace();
+  s.fp8->options.scaling = precision::ScalingOptions::of(precision::ScalingPolicy::mx);
+  const auto fault = [&](const char* what) {
+    EXPECT_THAT([&] { check(s, "toy"); },
+                ThrowsMessage<UserError>(
+                    AllOf(HasSubstr("precision.fp8.recipe mx has blocks of 32"), HasSubstr(what))));
+  };
+  fault("the tokens of a sample, 16");
+  s.model.context = 32;
+  fault("the rows of layers.0.attention.qkv.weight in each of the parallel.tensor_shards, 24");
+  s.fp8->options.scaling = precision::ScalingOptions::of(precision::ScalingPolicy::block);
+  EXPECT_NO_THROW(check(s, "toy"));
+}
+
+TEST(Settings, LayersThatShareWeightsAreAllIn8Bits) {
+  Settings s = megalith::testing::toy_settings();
+  s.model.layer_groups = 1;
+  s.fp8.emplace();
+  EXPECT_NO_THROW(check(s, "toy"));
+  EXPECT_EQ(s.fp8_products().size(), 4u);
+  s.fp8->last_wide = 1;
+  EXPECT_THAT([&] { check(s, "toy"); },
+              ThrowsMessage<UserError>(HasSubstr("layers share weights; set both to 0")));
+}
+
 }  // namespace
 }  // namespace megalith::engine
