@@ -80,9 +80,11 @@ nlohmann::ordered_json result_json(const train::RunResult& result) {
   return json;
 }
 
-/// Of the operands of its matrix products: two of bf16, or they are multiplied in f32.
+/// Of the operands of its matrix products: two of bf16, which codes of 8 bits are too, or they are
+/// multiplied in f32.
 DType product_type(const engine::Settings& settings) {
-  const bool is_bf16 = settings.weights == DType::bf16 && settings.activations == DType::bf16;
+  const bool is_bf16 =
+      settings.fp8 || (settings.weights == DType::bf16 && settings.activations == DType::bf16);
   return is_bf16 ? DType::bf16 : DType::f32;
 }
 

@@ -107,4 +107,7 @@ NARROW_FAULTS = [
     Fault("layers alike in 8 bits and without", "src/account/rank_classes.cpp",
           "trained.push_back(settings.is_fp8(std::ssize(kinds)));", "",
           "account_test", "ComposedStep.*"),
+    Fault("a check whose gradients are of its samples alone", "src/engine/fp8_steps.cpp",
+          'loss_scale(micro_batches, sum_over_ranks(mesh(), all_weights, "fp8.all_weights"))', "loss_scale(samples, weight)",
+          "engine_test", "Fp8Check.FindsTheSameUnderEveryLayout"),
 ]

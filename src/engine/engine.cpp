@@ -69,7 +69,7 @@ void Engine::run_stage(layers::Context& context, const PipelineStage::Work& task
 }
 
 void Engine::accumulate(int64_t step, std::span<const data::HostBatch> micro_batches,
-                        double global_weight, View loss_U, View finite,
+                        const LossScale& scale, View loss_U, View finite,
                         const Inspector* inspector) {
   layers::Context context = training_context(
       random_key(settings().seed, static_cast<uint64_t>(step)), settings().model.dropout);
@@ -93,8 +93,8 @@ void Engine::accumulate(int64_t step, std::span<const data::HostBatch> micro_bat
     const auto mine = micro_batches.subspan(static_cast<size_t>(shard) * per_shard, per_shard);
     const int64_t values = losses_.count(mine);
     PipelineStage::Work task{mine,
-                             global_weight,
-                             pairs_of(micro_batches),
+                             scale.global_weight,
+                             scale.pairs,
                              losses_,
                              token_part(),
                              settings().recompute,
@@ -158,7 +158,8 @@ StepResult Engine::step(int64_t step, double lr, std::span<const data::HostBatch
       model_.exec().workspace.tensor(settings().masters, Shape{losses_.count(micro_batches)});
   const device::Tensor finite = model_.exec().workspace.tensor(DType::i32, Shape{1});
   kernels::fill(model_.exec(), finite, std::isfinite(1 / global_weight) ? 1 : 0);
-  accumulate(step, micro_batches, global_weight, loss_U, finite, nullptr);
+  accumulate(step, micro_batches, loss_scale(micro_batches, global_weight), loss_U, finite,
+             nullptr);
   optim::combine_gradients(model_.exec(), mesh(), parameters(), model_.tied());
   const optim::GradientNorm norm =
       optim::gradient_norm(model_.exec(), mesh(), parameters(), *norm_order_, settings().clip);
@@ -188,7 +189,7 @@ std::vector<double> Engine::replay(int64_t step, std::span<const data::HostBatch
   mesh().world().set_step(step);
   const device::Tensor loss_U =
       model_.exec().workspace.tensor(settings().masters, Shape{losses_.count(micro_batches)});
-  accumulate(step, micro_batches, global_weight, loss_U, {}, &inspector);
+  accumulate(step, micro_batches, loss_scale(micro_batches, global_weight), loss_U, {}, &inspector);
   optim::combine_gradients(model_.exec(), mesh(), parameters(), model_.tied());
   update_scales(false);
   return mesh().is_last_stage() ? read_losses(device(), loss_U) : std::vector<double>();

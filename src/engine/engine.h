@@ -84,8 +84,16 @@ class Engine {
   precision::Fp8* fp8() const { return fp8_.get(); }
 
  private:
+  /// What losses are divided by before they are differentiated: those of a step's samples.
+  struct LossScale {
+    double global_weight = 0;
+    double pairs = 0;
+  };
+  LossScale loss_scale(std::span<const data::HostBatch> micro_batches, double global_weight) const {
+    return {global_weight, pairs_of(micro_batches)};
+  }
   void accumulate(int64_t step, std::span<const data::HostBatch> micro_batches,
-                  double global_weight, View loss_U, View finite, const Inspector* inspector);
+                  const LossScale& scale, View loss_U, View finite, const Inspector* inspector);
   layers::Context training_context(uint64_t step_key, double dropout);
   void run_stage(layers::Context& context, const PipelineStage::Work& work);
   void cast_weights();
@@ -94,7 +102,8 @@ class Engine {
     double loss = 0;
     double norm = 0;
   };
-  LossAndNorm differentiate(int64_t step, std::span<const data::HostBatch> samples, double weight);
+  LossAndNorm differentiate(int64_t step, std::span<const data::HostBatch> samples,
+                            const LossScale& scale, double weight);
   double gradient_norm_now();
   void set_losses(std::span<const data::HostBatch> micro_batches, ConstView loss_U,
                   double global_weight, StepResult& result);

@@ -67,6 +67,8 @@ TEST(Fp8Check, FindsTheSameUnderEveryLayout) {
     EXPECT_GT(expected.cosine, 0.95);
     EXPECT_LT(expected.cosine, 1);
     EXPECT_EQ(expected.shares.empty(), policy == ScalingPolicy::block);
+    // Gradients are those of the step, whose magnitudes the scales were made for.
+    for (const precision::OperandShares& share : expected.shares) EXPECT_LT(share.saturated, 0.01);
     for (const parallel::Layout& layout :
          {parallel::Layout{.tensor = 2, .sequence = true}, parallel::Layout{.pipeline = 3},
           parallel::Layout{.data = 2}, parallel::Layout{2, 2, 2}}) {

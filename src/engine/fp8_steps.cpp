@@ -35,13 +35,15 @@ double Engine::gradient_norm_now() {
   return host;
 }
 
+/// The mean loss of `samples`, of this weight in all, and the norm of their part of the step's
+/// gradient.
 Engine::LossAndNorm Engine::differentiate(int64_t step, std::span<const data::HostBatch> samples,
-                                          double weight) {
+                                          const LossScale& scale, double weight) {
   const device::Tensor loss_U =
       model_.exec().workspace.tensor(settings().masters, Shape{losses_.count(samples)});
   const device::Tensor finite = model_.exec().workspace.tensor(DType::i32, Shape{1});
   kernels::fill(model_.exec(), finite, 1);
-  accumulate(step, samples, weight, loss_U, finite, nullptr);
+  accumulate(step, samples, scale, loss_U, finite, nullptr);
   optim::combine_gradients(model_.exec(), mesh(), parameters(), model_.tied());
   StepResult result;
   set_losses(samples, loss_U, weight, result);
@@ -57,22 +59,27 @@ precision::GuardCheck Engine::check_fp8(int64_t step,
   const auto shards = static_cast<size_t>(settings().shards_per_rank());
   const size_t per_shard = exact_div(micro_batches.size(), shards);
   std::vector<data::HostBatch> samples;
-  std::vector<double> weights;
-  for (size_t shard = 0; shard < shards; ++shard) {
+  std::vector<double> weights, all_weights;
+  for (size_t shard = 0; shard < shards; ++shard)
     samples.push_back(data::first_sample(micro_batches[shard * per_shard]));
-    if (mesh().is_last_stage()) weights.push_back(samples.back().total_weight);
+  if (mesh().is_last_stage()) {
+    for (const data::HostBatch& sample : samples) weights.push_back(sample.total_weight);
+    for (const data::HostBatch& batch : micro_batches) all_weights.push_back(batch.total_weight);
   }
   const double weight = sum_over_ranks(mesh(), weights, "fp8.weight");
+  // Gradients as large as the step's own: delayed scales are made for those.
+  const LossScale scale =
+      loss_scale(micro_batches, sum_over_ranks(mesh(), all_weights, "fp8.all_weights"));
   precision::GuardCheck check;
   if (!(weight > 0)) return check;  // nothing of these samples counts
   kernels::Exec& exec = model_.exec();
   fp8_->set_counting(true);
-  const LossAndNorm narrow = differentiate(step, samples, weight);
+  const LossAndNorm narrow = differentiate(step, samples, scale, weight);
   fp8_->set_counting(false);
   const View sums = parameters().flat_gradient_sums(), kept = narrow_gradients_;
   device().copy(kept, sums);
   fp8_->set_all_wide(true);
-  const LossAndNorm wide = differentiate(step, samples, weight);
+  const LossAndNorm wide = differentiate(step, samples, scale, weight);
   fp8_->set_all_wide(false);
   kernels::scale(exec, kept, -1.0f);
   kernels::add(exec, sums, kept, sums);
