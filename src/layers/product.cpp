@@ -5,6 +5,7 @@
 
 #include "kernels/elementwise/pointwise.h"
 #include "kernels/matmul/row_runs.h"
+#include "tensor/blocks.h"
 
 namespace megalith::layers {
 
@@ -155,7 +156,9 @@ Product::Factors Product::run(kernels::LinearForward arguments, bool finished) c
 
 void Product::forward(kernels::LinearForward arguments) { run(std::move(arguments), true); }
 void Product::forward_sums(kernels::LinearForward arguments) {
+  arguments.unscaled = true;
   pending_ = run(std::move(arguments), false);
+  pending_of_rows_ = row_scales(weight_.compute());
 }
 
 void Product::set_output_gradient(ConstView dy_TO) {
@@ -229,6 +232,7 @@ void Product::weight_gradient(ConstView x_TI, View dw_OI) const {
 }
 
 void Product::scale(View sums) const {
+  if (pending_of_rows_) kernels::scale(context_.exec, sums, pending_of_rows_);
   if (pending_.view.absent()) return;
   for_each_factor(pending_, sums.size(0), [&](int64_t begin, int64_t count, ConstView scale) {
     kernels::scale(context_.exec, sums.rows(begin, count), scale);

@@ -3,6 +3,8 @@
 // 8 bits (precision/fp8.h), where each operand is replaced by its codes first:
 //   delayed, current   products are of codes; a finished sum is multiplied once by both scales
 //   block, mx          products are of the numbers that codes stand for, which bf16 holds exactly
+// Weights that are stored in 8 bits (tensor/blocks.h: fp8) have a scale for each output, which
+// multiplies a finished sum too.
 // No bit depends on ranks or micro-batches. A magnitude is that of a logical tensor: with `delayed`
 // of a whole step, with `current` of one sample's rows. Blocks begin anew with every canonical
 // shard and, along tokens, with every sample. Gradients of weights add up sample by sample.
@@ -90,8 +92,9 @@ class Product {
   const ProductCut& cut_;
   std::optional<size_t> index_;
   ConstView dy_TO_;
-  Read dy_;          // as the gradient of the input reads it
-  Factors pending_;  // of sums that are not complete
+  Read dy_;                    // as the gradient of the input reads it
+  Factors pending_;            // of sums that are not complete
+  ConstView pending_of_rows_;  // likewise, of a weight in fp8: f32 [O]
 };
 
 }  // namespace megalith::layers
