@@ -427,7 +427,7 @@ COMPUTATION_FAULTS = [
     Fault("rows of heads in a file's order where its blocks are kept", "src/store/gguf_file.cpp",
           "unpair_rows(theirs, move.shape[0], head_dim);", "static_cast<void>(head_dim);",
           "store_test", "QuantizedStore.AFileKeepsItsBlocksByteForByte"),
-    Fault("blocks of another format taken for those asked for", "src/store/model_source.cpp",
+    Fault("blocks of another format taken for those asked for", "src/store/model_source_weights.cpp",
           "if (stored.blocks == parameter.format()) return", "if (stored.blocks) return",
           "store_test", "QuantizedStore.AFileKeepsItsBlocksByteForByte"),
     Fault("of several tensors of a file the first alone read", "src/store/gguf_file.cpp",

@@ -57,6 +57,7 @@ void TrainingRun::register_state() {
                     [this](const json& state) { position_ = position_from(state); }});
   recorded("architecture", [this] { return models::to_json(settings_.model); });
   recorded("tensor_shards", [this] { return json(settings_.split.tensor_shards); });
+  if (settings_.fp8) recorded("fp8_products", [this] { return json(settings_.fp8_products()); });
   recorded("data_fingerprint", [this] { return json(data_fingerprint_); });
   state_.add(Values{"guard", [this] { return guard_.to_json(); },
                     [this](const json& state) {
