@@ -247,8 +247,9 @@ COMPUTATION_FAULTS = [
           "parallel::tree_all_reduce(exec, tensor, flat.view.rows(0, 0), \"gradients.tokens\");",
           "engine_test", "EngineLayout.SequenceParallel"),
     Fault("the gathered input of the previous product", "src/layers/linear.cpp",
-          "weight_gradients(context, product, dy_TO, gathered); parallel::finish(exec, context.tensor, std::move(sum));",
-          "context.device().copy(gathered.view.rows(0, x.size(0)), x); weight_gradients(context, product, dy_TO, gathered); "
+          "weight_gradients(context, product, dy_TO, gathered, nullptr); parallel::finish(exec, context.tensor, std::move(sum));",
+          "context.device().copy(gathered.view.rows(0, x.size(0)), x); "
+          "weight_gradients(context, product, dy_TO, gathered, nullptr); "
           "parallel::finish(exec, context.tensor, std::move(sum));",
           "engine_test", "EngineLayout.SequenceParallel"),
     Fault("a bucket that starts before its first parameter is complete", "src/optim/gradient_buckets.cpp",

@@ -137,4 +137,10 @@ NARROW_FAULTS = [
     Fault("scales of training that are forgotten", "src/store/model_source_weights.cpp",
           "if (found != scales->end()) trained = found->second;", "",
           "store_test", "Fp8Store.WhatWasTrainedIn8BitsGoesOutWithItsScales"),
+    Fault("codes kept under one scale for all samples", "src/layers/product.cpp",
+          "Read{kept->codes_TI.view, kept->scales.view, {}, {}}", "Read{kept->codes_TI.view, kept->scales.view.rows(0, 1), {}, {}}",
+          "engine_test", "All/Fp8Layout.EveryLayout/2"),
+    Fault("numbers kept beside their codes", "src/layers/block.cpp",
+          "path.has_norm_before() ? kept : InputKept::numbers", "path.has_norm_before() && keep == saved ? InputKept::numbers : kept",
+          "account_test", "TracedStep.CodesTakeHalfOfWhatProductsAloneRead"),
 ]

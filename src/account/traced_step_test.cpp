@@ -139,6 +139,32 @@ TEST(TracedStep, PlansProductsIn8BitsToTheByte) {
   }
 }
 
+/// Products in 8 bits keep a byte for each number of what they alone read, where bf16 keeps two: of
+/// both norms' outputs and of the activation's.
+TEST(TracedStep, CodesTakeHalfOfWhatProductsAloneRead) {
+  engine::Settings settings = with(DType::bf16, false, 4, false);
+  const int64_t wide = planned(settings, 2, 0)[0].of(device::MemoryClass::activations);
+  const layers::LayerSpec& layer = settings.model.layer(0);
+  const int64_t layers = settings.model.num_layers(), hidden = settings.model.hidden;
+  const int64_t tokens = settings.micro_batch * settings.sequence_length();
+  for (const int64_t first : {int64_t{0}, int64_t{1}}) {
+    for (const auto policy :
+         {precision::ScalingPolicy::delayed, precision::ScalingPolicy::current}) {
+      engine::Settings narrow = settings;
+      narrow.fp8.emplace();
+      narrow.fp8->options.scaling = precision::ScalingOptions::of(policy);
+      narrow.fp8->first_wide = first;
+      const int64_t bytes = planned(narrow, 2, 0)[0].of(device::MemoryClass::activations);
+      const int64_t codes = (layers - first) * tokens * (2 * hidden + layer.mlp.ffn);
+      // Scales, a line of a cache for each product.
+      EXPECT_LE(wide - bytes, codes) << first;
+      EXPECT_GE(wide - bytes, codes - (layers - first) * 3 * 64) << first;
+      narrow.fp8->options.weight_gradients = false;  // these want the numbers
+      EXPECT_EQ(planned(narrow, 2, 0)[0].of(device::MemoryClass::activations), wide);
+    }
+  }
+}
+
 TEST(TracedStep, PlansRaggedSamplesToTheByteWhateverTheDocuments) {
   for (const int64_t context : {16, 200}) {  // within one block of keys, over several
     engine::Settings settings = toy_settings();

@@ -54,6 +54,9 @@ struct Context {
   device::Tensor saved(DType dtype, const Shape& shape) const {
     return exec.device.arena(device::MemoryClass::activations).tensor(dtype, shape);
   }
+  precision::InputKept input_kept(std::string_view weight) const {
+    return fp8 == nullptr || sequence ? precision::InputKept::numbers : fp8->input_kept(weight);
+  }
   /// Canonical shards on this rank.
   int local_shards() const { return exact_div(tensor_shards, tensor.size()); }
 

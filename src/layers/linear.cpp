@@ -124,7 +124,8 @@ ColumnLinear::ColumnLinear(parameters::ParameterSet& set, const std::string& nam
 }
 
 void ColumnLinear::forward(Context& context, const Batch& batch, ConstView x, View y_TO,
-                           kernels::Activation activation, View pre_activation_TO) const {
+                           kernels::Activation activation, View pre_activation_TO,
+                           InputCodes* keep) const {
   device::Tensor gathered;
   if (context.sequence) {
     gathered = context.workspace(x.dtype(), Shape{batch.num_tokens, x.size(1)});
@@ -137,7 +138,8 @@ void ColumnLinear::forward(Context& context, const Batch& batch, ConstView x, Vi
                 .y_TO = y_TO,
                 .bias_O = value_of(bias_),
                 .activation = adapted ? kernels::Activation::none : activation,
-                .pre_activation_TO = adapted ? View{} : pre_activation_TO});
+                .pre_activation_TO = adapted ? View{} : pre_activation_TO},
+               keep);
   if (!adapted) return;
   MEGA_CHECK(pre_activation_TO.absent(), "adapters are for inference");
   add_adapters(context, batch, *weight_, {.x_TI = x, .y_TO = y_TO});
@@ -146,20 +148,20 @@ void ColumnLinear::forward(Context& context, const Batch& batch, ConstView x, Vi
 }
 
 void ColumnLinear::weight_gradients(Context& context, const Product& product, ConstView dy_TO,
-                                    ConstView x_TI) const {
-  if (weight_->trainable()) product.weight_gradient(x_TI, weight_->gradient_sum());
+                                    ConstView x_TI, const InputCodes* kept) const {
+  if (weight_->trainable()) product.weight_gradient(x_TI, weight_->gradient_sum(), kept);
   if (bias_ == nullptr || !bias_->trainable()) return;
   kernels::column_sum(
       context.exec, {dy_TO, bias_->gradient_sum().reshape(Shape{1, bias_->local_elements()}), {}});
 }
 
 void ColumnLinear::backward(Context& context, const Batch& batch, ConstView dy_TO, ConstView x,
-                            View dx) const {
+                            View dx, const InputCodes* kept) const {
   kernels::Exec& exec = context.exec;
   Product product(context, batch, *weight_, cut_);
   product.set_output_gradient(dy_TO);
   if (context.tensor.size() == 1) {
-    weight_gradients(context, product, dy_TO, x);
+    weight_gradients(context, product, dy_TO, x, kept);
     return product.input_gradient({.dx_TI = dx, .k_shards = context.local_shards()}, by_shard_);
   }
   // The gather runs under the product for dx, the sum over ranks under that for dw.
@@ -176,7 +178,7 @@ void ColumnLinear::backward(Context& context, const Batch& batch, ConstView dy_T
   product.input_gradient_sums({.dx_TI = partial, .k_shards = context.local_shards()}, by_shard_);
   if (!context.sequence) {
     auto sum = parallel::start_tree_all_reduce(exec, context.tensor, partial, weight_->name());
-    weight_gradients(context, product, dy_TO, x);
+    weight_gradients(context, product, dy_TO, x, kept);
     parallel::finish(exec, context.tensor, std::move(sum));
     product.scale(partial);
     return kernels::cast(exec, partial, dx);
@@ -185,7 +187,7 @@ void ColumnLinear::backward(Context& context, const Batch& batch, ConstView dy_T
   auto sum = parallel::start_scatter_rows(exec, context.tensor, partial, own, sequence_shard(batch),
                                           weight_->name());
   parallel::finish(exec, context.tensor, std::move(input));
-  weight_gradients(context, product, dy_TO, gathered);
+  weight_gradients(context, product, dy_TO, gathered, nullptr);
   parallel::finish(exec, context.tensor, std::move(sum));
   product.scale(own);
   kernels::cast(exec, own, dx);
@@ -207,18 +209,20 @@ RowLinear::RowLinear(parameters::ParameterSet& set, const std::string& name,
   bias_ = &set.declare(declaration);
 }
 
-void RowLinear::forward(Context& context, const Batch& batch, ConstView x_TI, View y) const {
+void RowLinear::forward(Context& context, const Batch& batch, ConstView x_TI, View y,
+                        InputCodes* keep) const {
   kernels::Exec& exec = context.exec;
   Product product(context, batch, *weight_, cut_);
   if (context.tensor.size() == 1) {
     product.forward(
-        {.x_TI = x_TI, .y_TO = y, .k_shards = context.tensor_shards, .bias_O = value_of(bias_)});
+        {.x_TI = x_TI, .y_TO = y, .k_shards = context.tensor_shards, .bias_O = value_of(bias_)},
+        keep);
     return add_adapters(context, batch, *weight_,
                         {.x_TI = x_TI, .y_TO = y, .k_shards = context.tensor_shards});
   }
   const device::Tensor partial =
       context.workspace(context.accumulation, Shape{x_TI.size(0), y.size(1)});
-  product.forward_sums({.x_TI = x_TI, .y_TO = partial, .k_shards = context.local_shards()});
+  product.forward_sums({.x_TI = x_TI, .y_TO = partial, .k_shards = context.local_shards()}, keep);
   const auto finish = [&](View sum) {
     product.scale(sum);
     if (bias_ == nullptr) return kernels::cast(exec, sum, y);
@@ -238,7 +242,7 @@ void RowLinear::forward(Context& context, const Batch& batch, ConstView x_TI, Vi
 }
 
 void RowLinear::backward(Context& context, const Batch& batch, ConstView dy, ConstView x_TI,
-                         View dx_TI, const ActivatedFrom& from) const {
+                         View dx_TI, const ActivatedFrom& from, const InputCodes* kept) const {
   kernels::Exec& exec = context.exec;
   device::Tensor gathered;
   parallel::PendingGather whole;
@@ -257,7 +261,7 @@ void RowLinear::backward(Context& context, const Batch& batch, ConstView dy, Con
   const ConstView dy_TO = context.sequence ? ConstView(gathered) : dy;
   Product product(context, batch, *weight_, cut_);
   product.set_output_gradient(dy_TO);
-  if (weight_->trainable()) product.weight_gradient(x_TI, weight_->gradient_sum());
+  if (weight_->trainable()) product.weight_gradient(x_TI, weight_->gradient_sum(), kept);
   product.input_gradient(
       {.dx_TI = dx_TI, .pre_activation_TI = from.pre_activation_TI, .activation = from.activation});
 }

@@ -74,16 +74,18 @@ class ColumnLinear {
   /// the pre-activation. x: the rank's own tokens. Collective when they are not all.
   void forward(Context& context, const Batch& batch, ConstView x, View y_TO,
                kernels::Activation activation = kernels::Activation::none,
-               View pre_activation_TO = {}) const;
+               View pre_activation_TO = {}, InputCodes* keep = nullptr) const;
   /// dx, of the rank's own tokens, overwritten (summed over the tensor ranks: collective); dw, db
-  /// accumulated.
-  void backward(Context& context, const Batch& batch, ConstView dy_TO, ConstView x, View dx) const;
+  /// accumulated. x may be absent where forward has kept its codes.
+  void backward(Context& context, const Batch& batch, ConstView dy_TO, ConstView x, View dx,
+                const InputCodes* kept = nullptr) const;
+  InputKept input_kept(const Context& context) const { return context.input_kept(weight_->name()); }
 
   int64_t local_outputs() const { return weight_->local_shape()[0]; }
 
  private:
-  void weight_gradients(Context& context, const Product& product, ConstView dy_TO,
-                        ConstView x_TI) const;
+  void weight_gradients(Context& context, const Product& product, ConstView dy_TO, ConstView x_TI,
+                        const InputCodes* kept) const;
   parameters::Parameter* weight_;
   parameters::Parameter* bias_ = nullptr;
   ProductCut cut_;
@@ -103,11 +105,13 @@ class RowLinear {
             const Partition& partition);
 
   /// y = x w^T + b of the rank's own tokens (collective); x is the rank's columns [T, I/t] of all.
-  void forward(Context& context, const Batch& batch, ConstView x_TI, View y) const;
+  void forward(Context& context, const Batch& batch, ConstView x_TI, View y,
+               InputCodes* keep = nullptr) const;
   /// dx [T, I/t] overwritten: dy w, times activation'(pre_activation) when one is given; dw, db
   /// accumulated. dy: the rank's own tokens. Collective when they are not all.
   void backward(Context& context, const Batch& batch, ConstView dy, ConstView x_TI, View dx_TI,
-                const ActivatedFrom& from = {}) const;
+                const ActivatedFrom& from = {}, const InputCodes* kept = nullptr) const;
+  InputKept input_kept(const Context& context) const { return context.input_kept(weight_->name()); }
 
   int64_t local_inputs() const { return weight_->local_shape()[1]; }
 
