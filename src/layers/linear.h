@@ -79,7 +79,7 @@ class ColumnLinear {
   /// accumulated. x may be absent where forward has kept its codes.
   void backward(Context& context, const Batch& batch, ConstView dy_TO, ConstView x, View dx,
                 const InputCodes* kept = nullptr) const;
-  InputKept input_kept(const Context& context) const { return context.input_kept(weight_->name()); }
+  InputKept input_kept(const Context& context) const { return context.input_kept(*weight_); }
 
   int64_t local_outputs() const { return weight_->local_shape()[0]; }
 
@@ -111,7 +111,7 @@ class RowLinear {
   /// accumulated. dy: the rank's own tokens. Collective when they are not all.
   void backward(Context& context, const Batch& batch, ConstView dy, ConstView x_TI, View dx_TI,
                 const ActivatedFrom& from = {}, const InputCodes* kept = nullptr) const;
-  InputKept input_kept(const Context& context) const { return context.input_kept(weight_->name()); }
+  InputKept input_kept(const Context& context) const { return context.input_kept(*weight_); }
 
   int64_t local_inputs() const { return weight_->local_shape()[1]; }
 

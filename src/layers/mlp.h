@@ -12,8 +12,7 @@ namespace megalith::layers {
 struct MlpSaved {
   device::Tensor pre_activation_TU;  // u, [T, F] or gated [T, 2 F]
   device::Tensor activated_TF;       // absent when it is recomputed from u
-  InputCodes activated;              // or these, of the same
-  InputCodes input;                  // of x, where it is not kept
+  InputCodes activated, input;       // of the same and of x, where these are not kept
 };
 
 struct MlpConfig {
