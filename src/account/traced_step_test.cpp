@@ -12,6 +12,7 @@
 #include "engine/engine.h"
 #include "engine/state.h"
 #include "report/test_folder.h"
+#include "testing/toy_adapter.h"
 #include "testing/toy_model.h"
 
 namespace megalith::account {
@@ -101,6 +102,27 @@ TEST(TracedStep, PlansToTheByte) {
           expect_planned(settings, 1, 2, what);
           expect_planned(settings, 2, 2, what + ", 2 threads");
         }
+      }
+    }
+  }
+}
+
+/// Factors beside products: of the weights no gradients, moments or masters, and not in saves.
+TEST(TracedStep, PlansLowRankFactorsToTheByte) {
+  for (const bool llama : {false, true}) {
+    for (const DType dtype : {DType::f32, DType::bf16}) {
+      for (const double dropout : {0.0, 0.1}) {
+        engine::Settings settings = llama ? testing::toy_llama_settings() : toy_settings();
+        settings.weights = settings.activations = dtype;
+        settings.factors =
+            low_rank::factors_of(testing::toy_factors(settings.model, dropout), settings.masters);
+        const std::string what =
+            fmt::format("{} {} dropout {}", settings.model.family, dtype, dropout);
+        expect_planned(settings, 1, 2, what);
+        settings.recompute.mode = layers::Recompute::full;
+        settings.layout = {.tensor = 2, .pipeline = 3, .data = 2, .sequence = dropout == 0};
+        settings.zero = 1;
+        expect_planned(settings, 1, 2, what + " on twelve ranks");
       }
     }
   }

@@ -16,6 +16,8 @@
 #include "kernels/elementwise/activation.h"
 #include "layers/context.h"
 #include "layers/product.h"
+#include "layers/product_factors.h"
+#include "parallel/grouped_rows.h"
 #include "parallel/sequence_shard.h"
 #include "parameters/parameter_set.h"
 
@@ -28,19 +30,11 @@ struct Partition {
   int tensor_rank = 0;
   int token_partials = 1;  // partial rows on this rank of gradients that sum over tokens
   bool sequence = false;   // the other tensor ranks hold the other partial rows
+  /// What trains beside products; null: nothing. For as long as layers are built.
+  const MakeFactors* factors = nullptr;
   Shard cut(const Shape& global, int dim) const {
     return Shard::part(global, dim, tensor_rank, tensor_size);
   }
-};
-
-/// Rows of a column product that go group by group, in each group `first` rows and then `second`:
-/// of each the tensor shards of a group have equal parts (docs/design/0007-grouped-keys.md). Where
-/// there are no more shards than groups, a cut lies between groups and this says nothing.
-struct GroupedRows {
-  int64_t groups = 0;
-  int64_t first = 0;
-  int64_t second = 0;
-  bool are_shared(int tensor_shards) const { return groups > 0 && tensor_shards > groups; }
 };
 
 /// The scope, inside that of a product, in which records of its input being gathered again lie.
@@ -61,7 +55,7 @@ struct LinearConfig {
   int64_t outputs = 0;
   bool bias = true;
   double init_std = 0.02;
-  GroupedRows grouped = {};  // `outputs` rows in all; none: as they come
+  parallel::GroupedRows grouped = {};  // `outputs` rows in all; none: as they come
 };
 
 class ColumnLinear {
@@ -86,6 +80,7 @@ class ColumnLinear {
                         ConstView x_TI) const;
   parameters::Parameter* weight_;
   parameters::Parameter* bias_ = nullptr;
+  std::shared_ptr<const ProductFactors> factors_;
   ProductCut cut_;
   /// The local rows in the order of the canonical shards; empty: they lie so.
   std::vector<ShardRun> by_shard_;
@@ -114,6 +109,7 @@ class RowLinear {
  private:
   parameters::Parameter* weight_;
   parameters::Parameter* bias_ = nullptr;
+  std::shared_ptr<const ProductFactors> factors_;
   ProductCut cut_;
 };
 

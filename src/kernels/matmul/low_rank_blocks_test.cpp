@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "store/adapter_blocks.h"
+#include "kernels/matmul/low_rank_blocks.h"
 
 #include <gmock/gmock.h>
 
 #include <random>
 
-namespace megalith::store {
+namespace megalith::kernels {
 namespace {
 
 /// Ranks by output, from runs of (outputs, ranks), and the blocks of them.
@@ -21,7 +21,7 @@ std::vector<Range> in_turns(int pairs, Range one, Range other) {
   for (int i = 0; i < pairs; ++i) ranks.insert(ranks.end(), {one, other});
   return ranks;
 }
-std::string text_of(const std::vector<kernels::LowRankBlock>& blocks) {
+std::string text_of(const std::vector<LowRankBlock>& blocks) {
   std::string text;
   for (const auto& [columns, first, ranks] : blocks)
     text += fmt::format("{}-{}: {},{} x{} ", columns.begin, columns.end, first[0], first[1], ranks);
@@ -77,4 +77,4 @@ TEST(AdapterBlocks, GiveTheValuesOfTheWholeFactor) {
 }
 
 }  // namespace
-}  // namespace megalith::store
+}  // namespace megalith::kernels

@@ -9,18 +9,18 @@
 #include "kernels/matmul/low_rank.h"
 #include "tensor/shard.h"
 
-namespace megalith::store {
+namespace megalith::kernels {
 
 /// `ranks`: by output, those of its module, or none. Outputs of two modules that alternate are one
 /// block, all others blocks of neighbours.
-std::vector<kernels::LowRankBlock> blocks_of(std::span<const Range> ranks);
+std::vector<LowRankBlock> blocks_of(std::span<const Range> ranks);
 /// The same of the outputs that a shard of them names.
-std::vector<kernels::LowRankBlock> blocks_of(std::span<const Range> ranks, const Shard& part);
+std::vector<LowRankBlock> blocks_of(std::span<const Range> ranks, const Shard& part);
 /// Most rows that a column has.
-int64_t packed_rank(std::span<const kernels::LowRankBlock> blocks);
+int64_t packed_rank(std::span<const LowRankBlock> blocks);
 
 /// b [R, O] as [packed, O].
 std::vector<float> packed(std::span<const float> b_RO, int64_t outputs,
-                          std::span<const kernels::LowRankBlock> blocks, int64_t packed);
+                          std::span<const LowRankBlock> blocks, int64_t packed);
 
-}  // namespace megalith::store
+}  // namespace megalith::kernels

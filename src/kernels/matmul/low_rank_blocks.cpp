@@ -1,12 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "store/adapter_blocks.h"
+#include "kernels/matmul/low_rank_blocks.h"
 
 #include <algorithm>
 
-namespace megalith::store {
+namespace megalith::kernels {
 namespace {
-
-using kernels::LowRankBlock;
 
 bool is_same(const Range& a, const Range& b) { return a.begin == b.begin && a.end == b.end; }
 
@@ -75,4 +73,4 @@ std::vector<float> packed(std::span<const float> b_RO, int64_t outputs,
   return b_PO;
 }
 
-}  // namespace megalith::store
+}  // namespace megalith::kernels
