@@ -150,6 +150,11 @@ struct PlanOptions {
 int run(const PlanOptions& options, bool json) {
   if (options.paper) return print_paper_plan(json);
   const config::Recipe recipe = options.recipe.load();
+  if (recipe.tunes()) {
+    throw UserError(
+        "{}: tune.model names a model to tune, whose plan megalith tune prints when it starts",
+        options.recipe.path);
+  }
   const auto tokenizer = tokenizer_of(recipe);
   const engine::Settings settings =
       engine::settings_of(recipe, tokenizer ? tokenizer->vocab_size() : 0);

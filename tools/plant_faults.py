@@ -39,8 +39,9 @@ from rank_faults import RANK_FAULTS
 from run_faults import RUN_FAULTS
 from serve_faults import SERVE_FAULTS
 from tokenizer_faults import TOKENIZER_FAULTS
+from tune_faults import TUNE_FAULTS
 
-FAULTS = COMPUTATION_FAULTS + GENERATION_FAULTS + RANK_FAULTS + FILE_FAULTS + RUN_FAULTS + CHAT_FAULTS + OBJECTIVE_FAULTS + TOKENIZER_FAULTS + GRAMMAR_FAULTS + SERVE_FAULTS + NARROW_FAULTS + ADAPTER_FAULTS
+FAULTS = COMPUTATION_FAULTS + GENERATION_FAULTS + RANK_FAULTS + FILE_FAULTS + RUN_FAULTS + CHAT_FAULTS + OBJECTIVE_FAULTS + TOKENIZER_FAULTS + GRAMMAR_FAULTS + SERVE_FAULTS + NARROW_FAULTS + ADAPTER_FAULTS + TUNE_FAULTS
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 COPIED = ["CMakeLists.txt", "CMakePresets.json", "cmake", "src", "apps", "tests"]
 SCRIPTS = pathlib.Path("tests/system")

@@ -113,6 +113,12 @@ void ModelSource::open_checkpoint(const fs::path& folder, const checkpoint::AtWo
   if (!state.is_object() || !state.contains("architecture")) {
     throw IntegrityError("{}: its state names no spec; it was not saved by a training run", where);
   }
+  if (state.contains("base")) {
+    throw UserError(
+        "{}: an adapter's run holds no model; name the model that it tuned, and the folder adapter "
+        "of the run as --adapter",
+        folder.string());
+  }
   spec_ = models::model_spec_from(state["architecture"], where);
   const auto shards = state.find("tensor_shards");
   if (shards == state.end() || !shards->is_number_integer() || *shards < 1 ||
@@ -252,8 +258,10 @@ std::vector<std::byte> ModelSource::blocks_of(const StoredTensor& stored,
 }
 
 void ModelSource::fill(parameters::ParameterSet& set, device::Device& device,
-                       const checkpoint::AtWork& at_work) const {
+                       const checkpoint::AtWork& at_work,
+                       const std::function<bool(std::string_view)>& others) const {
   for (parameters::Parameter& parameter : set.all()) {
+    if (others && others(parameter.name())) continue;
     const StoredTensor* stored = weights_->find(parameter.name());
     if (stored == nullptr || stored->shape != parameter.shape()) {
       throw IntegrityError("{}: tensor {} {} is not among its weights", weights_->where(),

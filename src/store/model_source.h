@@ -61,9 +61,11 @@ class ModelSource {
   /// Fills every parameter's master (rounded to its type if narrower) and compute value, those
   /// in blocks with the file's own or rounded from f32. UserError when blocks cannot hold a value.
   /// Memory: two copies of the largest tensor. IntegrityError when the set is not this model's.
-  /// Several ranks may call at once, each with its own `at_work`.
+  /// Several ranks may call at once, each with its own `at_work`. Parameters that are `others`, by
+  /// name, are none of this model's and left alone.
   void fill(parameters::ParameterSet& set, device::Device& device,
-            const checkpoint::AtWork& at_work = {}) const;
+            const checkpoint::AtWork& at_work = {},
+            const std::function<bool(std::string_view)>& others = {}) const;
 
  private:
   ModelSource() = default;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "apps/initial_weights.h"
+#include "apps/training/initial_weights.h"
 
 #include <algorithm>
 #include <filesystem>

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "config/nearest.h"
+#include "base/nearest.h"
 
 #include <gtest/gtest.h>
 
 #include <vector>
 
-namespace megalith::config {
+namespace megalith {
 namespace {
 
 TEST(Nearest, DistanceCountsEdits) {
@@ -31,4 +31,4 @@ TEST(Nearest, FindsMistypedAndMisplacedKeys) {
 }
 
 }  // namespace
-}  // namespace megalith::config
+}  // namespace megalith
