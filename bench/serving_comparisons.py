@@ -27,8 +27,8 @@ def served(r, command):
 
 
 def sides_of(r, model, at_once, context):
-    ours = [r.megalith, "serve", "--checkpoint", model, "--dtype", "bf16", "--port", 0, "--max-batch", at_once, "--context", context,
-            "--threads", r.threads, "--json"]
+    ours = [r.megalith, "serve", "--checkpoint", model, "--name", "smollm2", "--dtype", "bf16", "--port", 0, "--max-batch", at_once,
+            "--context", context, "--threads", r.threads, "--json"]
     sides = {"megalith": ours}
     if r.python:
         sides["llama.cpp"] = [r.python, PEERS / "llama_server.py", "--model", model, "--at-once", at_once, "--context", context, "--threads",
