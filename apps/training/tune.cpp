@@ -169,6 +169,12 @@ int tune_model(const RecipeOptions& options, const TrainingOptions& extra, bool 
   const models::ModelSpec spec = tuned_model(model, recipe);
   check_samples(recipe, model.tokenizer(), model.spec().context, options.path);
   check_restart(recipe, options.path);
+  std::optional<LoraModules> lora;
+  std::shared_ptr<const low_rank::FactoredProducts> factors;
+  if (recipe.tune.method == config::TuneMethod::lora) {
+    lora = tune::lora_modules(recipe.tune, model.spec(), model.tensor_shards());
+    factors = std::make_shared<const low_rank::FactoredProducts>(lora->products);
+  }
   const Source training = read_source(recipe.tune.data, "tune.data", recipe, model, true);
   const Source validation =
       recipe.train.validate_every == 0
@@ -176,11 +182,7 @@ int tune_model(const RecipeOptions& options, const TrainingOptions& extra, bool 
           : read_source(recipe.tune.validation, "tune.validation", recipe, model, false);
   const int64_t most_learned =
       std::max(training->most_learned(), validation ? validation->most_learned() : 0);
-  std::optional<LoraModules> lora;
-  std::shared_ptr<const low_rank::FactoredProducts> factors;
-  if (recipe.tune.method == config::TuneMethod::lora) {
-    lora = tune::lora_modules(recipe.tune, model.spec(), model.tensor_shards());
-    factors = std::make_shared<const low_rank::FactoredProducts>(lora->products);
+  if (lora) {
     log::info("lora: {} factors of rank {} beside {} products, {} parameters", lora->modules.size(),
               recipe.tune.rank, factors->products.size(), lora->parameters);
   }
