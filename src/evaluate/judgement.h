@@ -37,6 +37,10 @@ class Judge {
   /// `first`: says whether documents have several right answers. The task must outlive it.
   Judge(const tasks::Task& task, const tasks::Question& first);
 
+  /// Before a model is asked: UserError with the document's place unless its right answer is one.
+  void check(const tasks::Document& document, const tasks::Question& question) const {
+    if (task_.type == tasks::OutputType::multiple_choice) right_choices(document, question);
+  }
   /// Behind filter number `filter` (of texts; else 0). UserError with the document's place for a
   /// right answer that is none.
   Judged judge(const tasks::Document& document, const tasks::AskedDocument& asked,

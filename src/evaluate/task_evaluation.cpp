@@ -67,6 +67,9 @@ Questions ask(tasks::Task task, tasks::DataFolder& data, const EvaluationOptions
       throw UserError("{}: {}: {}", document.where, of.name, error.what());
     }
   }
+  const Judge judge(of, questions.asked.front().question);
+  for (size_t d = 0; d < questions.documents.size(); ++d)
+    judge.check(questions.documents[d], questions.asked[d].question);
   return questions;
 }
 

@@ -9,6 +9,7 @@
 #include "base/error.h"
 #include "base/json_fault.h"
 #include "base/line_reader.h"
+#include "characters/utf8.h"
 #include "metrics/glue.h"
 
 namespace megalith::metrics {
@@ -54,8 +55,10 @@ double value_of(std::string text, const GlueTask& task) {
   const bool is_class = number && *number >= 0 && *number == std::floor(*number) &&
                         *number < static_cast<double>(task.labels.size());
   if (number && (task.labels.empty() || is_class)) return *number;
-  if (task.labels.empty()) throw UserError("\"{}\" is no number, which {} wants", text, task.name);
-  throw UserError("\"{}\" is no label of {}; they are {}", text, task.name, known_labels(task));
+  if (task.labels.empty())
+    throw UserError("\"{}\" is no number, which {} wants", text.substr(0, 60), task.name);
+  throw UserError("\"{}\" is no label of {}; they are {}", text.substr(0, 60), task.name,
+                  known_labels(task));
 }
 
 double value_of(const Json& json, const GlueTask& task) {
@@ -77,6 +80,7 @@ class LabelReader {
     if (line.ends_with('\r')) line.remove_suffix(1);
     if (line.empty()) return;
     try {
+      characters::require_utf8(line, "the line");
       if (number == 1 && is_heading(line)) return;
       if (line.starts_with('{')) return take_json(line);
       if (column_) return take_row(columns_of(line));

@@ -140,6 +140,7 @@ def main():
     parser.add_argument("--bootstrap", type=int, default=2000)
     arguments = parser.parse_args()
     import lm_eval
+    import lm_eval.tasks
     import torch
     import transformers
     from lm_eval.models.huggingface import HFLM
