@@ -167,7 +167,7 @@ int run(const TasksOptions& o, bool json) {
 
 void add_tasks(CLI::App& parent, Invocation& invocation) {
   CLI::App& c = add_command(
-      parent, invocation, "tasks", "scores of known tasks, digit for digit those of lm-eval",
+      parent, invocation, "tasks", "scores of known tasks, by the rules of lm-eval",
       "  megalith evaluate tasks --checkpoint runs/demo --tasks hellaswag,piqa --data sets\n"
       "  megalith evaluate tasks --checkpoint gpt2 --tasks mmlu --shots 5 --data sets --output "
       "results\n"
