@@ -11,6 +11,7 @@
 #include "account/plan.h"
 #include "apps/command.h"
 #include "apps/paper_plan.h"
+#include "apps/plan/plan_modes.h"
 #include "apps/recipe_options.h"
 #include "apps/sample_writer.h"
 #include "engine/from_recipe.h"
@@ -176,7 +177,12 @@ void add_plan(CLI::App& app, Invocation& invocation) {
                             "  megalith plan recipes/gpt2_124m.yaml --json\n"
                             "  megalith plan recipes/demo.yaml --set parallel.pipeline=2 "
                             "--timeline schedule.html\n"
-                            "  megalith plan --paper\n");
+                            "  megalith plan --paper\n"
+                            "  megalith plan --budget --gpus 1024 --days 24 --tokens 300B "
+                            "--tflops 148\n"
+                            "  megalith plan --inference --measured latencies.csv "
+                            "--max-latency-ms 400\n"
+                            "  megalith plan --goodput --gpus 3072 --days 84 --write-seconds 60\n");
   auto options = std::make_shared<PlanOptions>();
   options->recipe.declare(c);
   CLI::Option* const recipe = c.get_option("recipe")->required(false);
@@ -187,7 +193,18 @@ void add_plan(CLI::App& app, Invocation& invocation) {
       c.add_option("--timeline", options->timeline,
                    "write the pipeline schedule as a picture (.html) or a Chrome trace (.json)");
   paper->excludes(recipe)->excludes(c.get_option("--set"))->excludes(timeline);
+  auto modes = std::make_shared<PlanModes>(c);
+  const auto run_size = std::make_shared<RunSize>();
+  add_budget(*modes, run_size);
+  add_goodput(*modes, run_size);
+  add_inference(*modes, run_size);
   c.callback([=, &invocation] {
+    if (const auto* run = modes->chosen(options->recipe)) {
+      if (options->paper || !options->timeline.empty())
+        throw CLI::ValidationError("--paper and --timeline go with no other question");
+      invocation.run = [=, &invocation] { return (*run)(invocation.json); };
+      return;
+    }
     if (!options->paper && options->recipe.path.empty())
       throw CLI::RequiredError("recipe (or --paper)");
     invocation.run = [=, &invocation] { return run(*options, invocation.json); };

@@ -1,0 +1,36 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Faults in sizes, failures and serving as they are planned."""
+from fault import Fault
+
+SIZING_FAULTS = [
+    Fault("NeMo's size rounded the other way", "src/sizing/nemo_shape.cpp", 'fmt::format("{:.2f}", size)', 'fmt::format("{:.1f}", size)',
+          "sizing_test", "Nemo.SizesOfPublishedBudgets"),
+    Fault("a series of layers left out", "src/sizing/nemo_shape.cpp", "{6, 16, 16, 200}, ", "",
+          "sizing_test", "Nemo.ShapesOfAllSizes"),
+    Fault("a margin that ends at its end", "src/sizing/nemo_shape.cpp", "size * (1.0 - margin) < count", "size * (1.0 - margin) <= count - 0.02 * size",
+          "sizing_test", "Nemo.ShapesOfAllSizes"),
+    Fault("scores counted once", "src/sizing/model_flops.cpp", "return 2 * product(queries, seen, a.query_width());", "return product(queries, seen, a.query_width());",
+          "sizing_test", "ModelFlops.*"),
+    Fault("keys of cross attention by the wrong length", "src/sizing/model_flops.cpp", "product(read, m.hidden, layer.cross->kv_width())",
+          "product(tokens, m.hidden, layer.cross->kv_width())", "sizing_test", "ModelFlops.OfAnEncoderDecoderByTheLengthOfEachSide"),
+    Fault("a shape beyond the budget", "src/sizing/shape_rule.cpp", "if (value > most) break;", "if (value > 1.1 * most) break;",
+          "sizing_test", "ShapeRule.UsesTheBudgetAndKeepsToTheRule"),
+    Fault("the law's exponents changed places", "src/sizing/loss_law.cpp", "beta / (alpha + beta));\n}", "alpha / (alpha + beta));\n}",
+          "sizing_test", "LossLaw.*"),
+    Fault("a layout that does not fit taken", "src/sizing/sized_recipe.cpp", "if (bytes <= memory) return recipe;", "return recipe;",
+          "sizing_test", "SizedRecipe.TheFirstLayoutThatFits"),
+    Fault("restarts that never fail", "src/goodput/simulated_run.cpp", "const bool failed = failures_.next() < through;", "const bool failed = false;",
+          "goodput_test", "SimulatedRun.TheMeanIsTheExpectation"),
+    Fault("a save that is durable at once", "src/goodput/simulated_run.cpp", "durable_at_ = now_ + run_.write;", "durable_at_ = now_;",
+          "goodput_test", "SimulatedRun.TheMeanIsTheExpectation"),
+    Fault("work lost with a save forgotten", "src/goodput/simulated_run.cpp", "for (const double seconds : spent_) result_.lost += seconds;", "",
+          "goodput_test", "SimulatedRun.EverySecondIsAccountedFor"),
+    Fault("the writing of a save left out of the formula", "src/goodput/expected_run.cpp", "behind * std::exp(rate * run.write)", "behind",
+          "goodput_test", "SimulatedRun.TheMeanIsTheExpectation"),
+    Fault("a table's row without figures ranked", "src/serving_plan/candidate.cpp", "if (!c.failure.empty()) return c.failure;", "",
+          "serving_plan_test", "MeasuredTable.WhatFailedIsARowWithItsCause"),
+    Fault("the front by throughput alone", "src/serving_plan/candidate.cpp", "candidates[i].latency_ms >= fastest) continue;", "false) continue;",
+          "serving_plan_test", "Candidate.TheFrontIsWhatNothingBeats"),
+    Fault("throughput of all GPUs together", "src/serving_plan/candidate.cpp", "/ c.latency_ms / static_cast<double>(c.gpus());", "/ c.latency_ms;",
+          "serving_plan_test", "MeasuredTable.ThirteenPicksOfPublishedTables"),
+]
