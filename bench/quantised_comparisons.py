@@ -63,15 +63,14 @@ def quantised(r):
 def one_task(r, label, model, form, prompt, tokens, f16):
     common = ["--prompt", prompt, "--tokens", tokens, "--samples", r.size(3, 1)]
     for _ in range(r.size(2, 1)):
-        for numerics in ("exact", "fast") if form != "bf16" else ("exact",):
+        for numerics in ("exact", "fast"):
             r.bench(f"{label}.{numerics}", "decode", "--checkpoint", model, *common, "--numerics", numerics)
         r.peer(label, "llama_timings.py", "--model", model, *common, "--context", max(256, prompt + 2 * tokens))
         # It reads no bf16 from this format: half precision of the same size.
         r.peer(label, "openvino_generate.py", "--model", f16 if form == "bf16" else model, *common)
-    best = "fast" if form != "bf16" else "exact"
     kind = "decode" if label.endswith(".decode") else "prompt"
     ours = "decode.tokens_per_second" if kind == "decode" else "decode.prompt_tokens_per_second"
-    r.rate(label, f"{label}.{best}.{ours}", f"{label}.llama.cpp.{kind}", f"{label}.openvino.{kind}")
+    r.rate(label, f"{label}.fast.{ours}", f"{label}.llama.cpp.{kind}", f"{label}.openvino.{kind}")
     share = "decode.share_of_read_bandwidth" if kind == "decode" else "decode.prompt_share_of_best_gemm"
     for numerics in ("exact", "fast"):
         if (value := r.median(f"{label}.{numerics}.{share}")) is not None:
