@@ -13,12 +13,23 @@ namespace megalith::serving_plan {
 
 /// NeMo's columns, and what it does not measure.
 struct Candidate {
+  /// Of one that is predicted.
+  struct Details {
+    std::string weights;               // format
+    int64_t chunk = 0;                 // tokens of a pass
+    int64_t memory = 0;                // bytes of the rank that takes most
+    std::vector<int64_t> blocks = {};  // of keys and values, of each group
+    double sequences = 0;              // whole requests that have room at once
+    double mean_running = 0;           // with arrivals: of a pass
+    int64_t preemptions = 0;
+  };
   int64_t tensor = 1, pipeline = 1, batch = 1;
-  double latency_ms = 0;          // of a whole request
-  std::optional<double> ttft_ms;  // to the first token
-  std::optional<double> tpot_ms;  // between two tokens after that
-  double throughput = 0;          // requests a second and GPU
-  std::string failure;            // why there are no figures; empty: there are
+  double latency_ms = 0;               // of a whole request
+  std::optional<double> ttft_ms = {};  // to the first token
+  std::optional<double> tpot_ms = {};  // between two tokens after that
+  double throughput = 0;               // requests a second and GPU
+  std::optional<Details> details = {};
+  std::string failure = {};  // why there are no figures; empty: there are
   int64_t gpus() const { return tensor * pipeline; }
 };
 
