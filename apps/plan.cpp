@@ -180,6 +180,8 @@ void add_plan(CLI::App& app, Invocation& invocation) {
                             "  megalith plan --paper\n"
                             "  megalith plan --budget --gpus 1024 --days 24 --tokens 300B "
                             "--tflops 148\n"
+                            "  megalith plan recipes/gpt2_124m.yaml --inference --cluster "
+                            "recipes/clusters/h100.yaml\n"
                             "  megalith plan --inference --measured latencies.csv "
                             "--max-latency-ms 400\n"
                             "  megalith plan --goodput --gpus 3072 --days 84 --write-seconds 60\n");
@@ -197,7 +199,7 @@ void add_plan(CLI::App& app, Invocation& invocation) {
   const auto run_size = std::make_shared<RunSize>();
   add_budget(*modes, run_size);
   add_goodput(*modes, run_size);
-  add_inference(*modes, run_size);
+  add_inference(*modes, run_size, {options, &options->recipe});
   c.callback([=, &invocation] {
     if (const auto* run = modes->chosen(options->recipe)) {
       if (options->paper || !options->timeline.empty())

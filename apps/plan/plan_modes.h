@@ -65,7 +65,9 @@ struct RunSize {
 /// Which model a budget pays for.
 void add_budget(PlanModes& modes, const std::shared_ptr<RunSize>& run);
 /// Which layout and batch serve a model.
-void add_inference(PlanModes& modes, const std::shared_ptr<RunSize>& run);
+/// `model`: the command's recipe, or a checkpoint in its place.
+void add_inference(PlanModes& modes, const std::shared_ptr<RunSize>& run,
+                   const std::shared_ptr<RecipeOptions>& model);
 /// How much of a run failures and saves leave over.
 void add_goodput(PlanModes& modes, const std::shared_ptr<RunSize>& run);
 

@@ -4,7 +4,9 @@
 import json
 import unittest
 
-from program import RoadTest, run, run_json
+from program import ROOT, RoadTest, run, run_json
+
+CLUSTERS = ROOT / "recipes" / "clusters"
 
 NEMO = ("--budget", "--nemo", "--tokens", "300B", "--tflops", "140")
 GPT3 = ("--budget", "--gpus", 1024, "--days", 34, "--tokens", "300B", "--tflops", 140)
@@ -126,10 +128,35 @@ class Inference(RoadTest):
         self.assertRegex(text, r"pick +1 +1 +256 ")
         self.assertIn("1 without figures: OOM", text)
 
+    def test_a_cluster(self):
+        request = ("--inference", "--cluster", CLUSTERS / "a100_80gb.yaml", "--input-tokens", 512, "--output-tokens", 64, "--gpus", 2)
+        recipe = (ROOT / "recipes" / "gpt2_124m.yaml", "--set", "model.layers=24", "--set", "model.hidden=2048", "--set", "model.heads=16")
+        answer = run_json("plan", *recipe, *request, "--max-tpot-ms", 8)
+        pick = answer["pick"]
+        self.assertLessEqual(pick["tpot_ms"], 8)
+        within = [row for row in answer["rows"] if "refused" not in row]
+        self.assertEqual(pick["throughput_per_gpu"], max(row["throughput_per_gpu"] for row in within))
+        self.assertLess(len(within), len(answer["rows"]))
+        for row in within:
+            self.assertAlmostEqual(row["throughput_per_gpu"], 1000 * row["bs"] / row["latency_ms"] / row["tp"] / row["pp"])
+            self.assertAlmostEqual(row["latency_ms"], row["ttft_ms"] + 63 * row["tpot_ms"], places=6)
+            self.assertGreaterEqual(row["kv_blocks"][0], row["bs"])
+        calm, busy = (run_json("plan", *recipe, *request, "--arrivals", rate)["pick"] for rate in (0.1, 20))
+        self.assertLess(calm["ttft_ms"], busy["ttft_ms"])
+        self.assertEqual(busy["throughput_per_gpu"] * busy["tp"] * busy["pp"], 20)
+        text = run("plan", *recipe, *request, "--weights", "bf16,q8_0")
+        self.assertIn("q8_0", text)
+        for options, say in (((*request[:1],), "recipe or checkpoint"), ((*recipe, "--inference"), "--cluster"), ((*recipe, *request, "--weights", "q9"), "q9"),
+                             ((*recipe, *request, "--set", "model.context=100"), "context"), ((*recipe, *request, "--arrivals", 1e5), "queue grows"),
+                             ((*recipe, *request, "--max-ttft-ms", 1e-3), "none of"), ((ROOT / "recipes" / "t5_small.yaml", *request[:3]), "one stack of layers"),
+                             ((*recipe, "--inference", "--cluster", self.recipe), "recipe.yaml"), ((*recipe, "--arrivals", 2), "--arrivals goes with --inference")):
+            with self.subTest(options=options):
+                self.assertIn(say, run("plan", *options, code=2))
+
     def test_bad_tables(self):
         for text, options, say in ((TABLE, ("--max-latency-ms", 30), "the least latency is 247"), (TABLE, ("--max-ttft-ms", 30), "TTFT [ms]"), ("", (), "no rows"),
                                    (HEAD + "1,1,1\n", (), ":2: has 3 cells"), (HEAD + "1,1,1,OOM,\n", (), "OOM"), (TABLE, (self.recipe,), "takes no recipe"),
-                                   (TABLE, ("--max-latency-ms", "x"), "--max-latency-ms"), (TABLE, ("--days", 3), "--days goes with")):
+                                   (TABLE, ("--cluster", CLUSTERS / "h100.yaml"), "--cluster"), (TABLE, ("--max-latency-ms", "x"), "--max-latency-ms"), (TABLE, ("--days", 3), "--days goes with")):
             with self.subTest(say=say):
                 self.assertIn(say, self.measured(text, *options, code=2))
         self.assertIn("absent.csv", run("plan", "--inference", "--measured", self.folder / "absent.csv", code=2))
