@@ -38,9 +38,8 @@ void device_rules(const DeviceSection& d, Faults& faults) {
       faults.push_back({path + ".type", {}, fmt::format("{} is there twice", rate.type)});
   }
   if ((d.attention.forward > 0) != (d.attention.backward > 0))
-    faults.push_back({"device.attention",
-                      {},
-                      "has one of forward and backward; give both, or leave both out"});
+    faults.push_back(
+        {"device.attention", {}, "has one of forward and backward; give both, or leave both out"});
 }
 
 /// Links must lead from the devices of a node to all of them, each joining more than the last.
@@ -80,9 +79,10 @@ void link_rules(const Cluster& c, Faults& faults) {
                       {},
                       fmt::format("join {} of {} devices; let the last have devices: 0 (all)",
                                   inside, c.devices())});
-  if (c.node.count > 1 && std::ranges::none_of(c.links, [&](const Link& link) {
-        return link.devices == c.node.devices;
-      }) && c.node.devices > 1)
+  if (c.node.count > 1 &&
+      std::ranges::none_of(c.links,
+                           [&](const Link& link) { return link.devices == c.node.devices; }) &&
+      c.node.devices > 1)
     faults.push_back({"links",
                       {},
                       fmt::format("none joins the {} devices of a node (devices: {})",
@@ -99,14 +99,16 @@ const ProductRate* Cluster::find(ProductType type) const {
 const ProductRate& Cluster::known(ProductType type) const {
   const ProductRate* const rate = find(type);
   if (rate == nullptr)
-    throw UserError("cluster {}: {} has no products of {}; add {{type: {}, peak: ..., share: ...}} "
-                    "to device.products, or compute in another type",
-                    name, device.name, type, type);
+    throw UserError(
+        "cluster {}: {} has no products of {}; add {{type: {}, peak: ..., share: ...}} "
+        "to device.products, or compute in another type",
+        name, device.name, type, type);
   if (!rate->share)
-    throw UserError("cluster {}: nobody has measured which share of its peak {} reaches in "
-                    "products of {}; measure it (bench/gpu/rates.py) and give "
-                    "device.products[].share, or plan for another cluster",
-                    name, device.name, type);
+    throw UserError(
+        "cluster {}: nobody has measured which share of its peak {} reaches in "
+        "products of {}; measure it (bench/gpu/rates.py) and give "
+        "device.products[].share, or plan for another cluster",
+        name, device.name, type);
   return *rate;
 }
 

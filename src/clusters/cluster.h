@@ -21,8 +21,6 @@ namespace megalith::clusters {
 
 /// Operands of a matrix product.
 enum class ProductType : uint8_t { f32, tf32, bf16, f16, fp8, int8 };
-/// `materialised`: scores and probabilities are stored; `streaming`: never (Dao et al. 2022).
-enum class AttentionForm : uint8_t { materialised, streaming };
 
 /// The rate of products of T rows, [T, K] by [K, N]: they take
 ///   2 T N K / (peak share) (1 + depth / K)
@@ -35,8 +33,8 @@ struct ProductRate {
   void visit(config::FieldVisitor& v);
 };
 
-/// Streaming attention's rate on the pairs that exist (of a causal sequence half), as a share of
-/// the 16-bit peak: share / (1 + depth / sequence).
+/// The rate of streaming attention (Dao et al. 2022) on the pairs that exist, of a causal sequence
+/// half, as a share of the 16-bit peak: share / (1 + depth / sequence).
 struct AttentionRate {
   double forward = 0;  // 0: not known
   double backward = 0;
@@ -71,8 +69,8 @@ struct Link {
   std::string name;
   int64_t devices = 0;  // 0: all
   double bandwidth = 0;
-  double share = 1;  // of it that collectives reach
-  double latency_seconds = 0;
+  double share = 1;             // of it that collectives reach
+  double latency_seconds = 0;   // of one step of a collective
   double oversubscription = 1;  // of the switches above: all at once get bandwidth / this
   double rate() const { return bandwidth * share / oversubscription; }
   void visit(config::FieldVisitor& v);
@@ -80,16 +78,14 @@ struct Link {
 
 /// How the software runs that the shares are of.
 struct ExecutionSection {
-  AttentionForm attention = AttentionForm::streaming;
-  int64_t activation_bytes = 2;   // of an element of a sum of activations on the wire
-  int64_t gradient_bytes = 4;     // of an element of a sum of gradients on the wire
-  double forward_overlap = 0;     // share of tensor-parallel transfers hidden in forward
-  double backward_overlap = 0;    // the same in backward, of those beside a product
-  double gradient_overlap = 0;    // share of backward that transfers of gradients may lie beside
-  double pipeline_overlap = 0;    // share of transfers between stages that is hidden
-  double optimizer_bytes = 58;    // read and written per parameter in the update
-  double fp8_bytes = 0;           // read and written per element cast, scale and transpose included
-  bool fused_elementwise = true;  // bias, dropout and residual in one kernel
+  int64_t activation_bytes = 2;  // of an element of a sum of activations on the wire
+  int64_t gradient_bytes = 4;    // of an element of a sum of gradients on the wire
+  double forward_overlap = 0;    // share of tensor-parallel transfers hidden in forward
+  double backward_overlap = 0;   // the same in backward, of those beside a product
+  double gradient_overlap = 0;   // share of backward that transfers of gradients may lie beside
+  double pipeline_overlap = 0;   // share of transfers between stages that is hidden
+  double optimizer_bytes = 58;   // read and written per parameter in the update
+  double fp8_bytes = 0;          // read and written per element cast, scale and transpose included
   void visit(config::FieldVisitor& v);
 };
 
@@ -127,10 +123,6 @@ template <>
 struct EnumNames<clusters::ProductType> {
   static constexpr std::array<std::string_view, 6> names = {"f32", "tf32", "bf16",
                                                             "f16", "fp8",  "int8"};
-};
-template <>
-struct EnumNames<clusters::AttentionForm> {
-  static constexpr std::array<std::string_view, 2> names = {"materialised", "streaming"};
 };
 
 }  // namespace megalith::config

@@ -62,12 +62,11 @@ void Link::visit(FieldVisitor& v) {
   v.field("bandwidth", bandwidth, "bytes per second of one device, one way",
           config::Constraint{.low = 0, .high = kMostPerSecond, .low_open = true});
   v.field("share", share, "of it that collectives reach", kShare);
-  v.field("latency_seconds", latency_seconds, "of one transfer", between(0, 1));
+  v.field("latency_seconds", latency_seconds, "of one step of a collective", between(0, 1));
   v.field("oversubscription", oversubscription, "of the switches above", between(1, 1000));
 }
 
 void ExecutionSection::visit(FieldVisitor& v) {
-  v.field("attention", attention, "how attention is computed");
   v.field("activation_bytes", activation_bytes,
           "bytes of an element of a sum of activations on the wire", between(1, 8));
   v.field("gradient_bytes", gradient_bytes, "the same of gradients", between(1, 8));
@@ -82,7 +81,6 @@ void ExecutionSection::visit(FieldVisitor& v) {
   v.field("optimizer_bytes", optimizer_bytes, "read and written per parameter in the update",
           between(1, 1e3));
   v.field("fp8_bytes", fp8_bytes, "read and written per element cast to 8 bits", between(0, 1e3));
-  v.field("fused_elementwise", fused_elementwise, "bias, dropout and residual are one kernel");
 }
 
 void Cluster::visit(FieldVisitor& v) {

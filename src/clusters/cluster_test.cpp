@@ -69,7 +69,7 @@ TEST(Cluster, EveryFaultHasItsPlaceAndWhatToChange) {
   const struct {
     const char *from, *to, *message;
   } cases[] = {
-      {"share: 0.8", "share: 1.5", "c.yaml:9:37: device.products.0.share: must be"},
+      {"share: 0.8", "share: 1.5", "c.yaml:9:41: device.products.0.share: must be"},
       {"peak: 300e12", "peek: 300e12", "the nearest known key is device.products.0.peak"},
       {"peak: 300e12, ", "", "device.products.0.peak: is missing; give operations per second"},
       {"type: fp8", "type: bf16", "device.products.1.type: bf16 is there twice"},
