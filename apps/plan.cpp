@@ -11,6 +11,7 @@
 #include "account/plan.h"
 #include "apps/command.h"
 #include "apps/paper_plan.h"
+#include "apps/plan/search_command.h"
 #include "apps/recipe_options.h"
 #include "apps/sample_writer.h"
 #include "engine/from_recipe.h"
@@ -145,6 +146,7 @@ struct PlanOptions {
   RecipeOptions recipe;
   bool paper = false;
   std::string timeline;
+  SearchCommand search;
 };
 
 int run(const PlanOptions& options, bool json) {
@@ -153,10 +155,11 @@ int run(const PlanOptions& options, bool json) {
   const auto tokenizer = tokenizer_of(recipe);
   const engine::Settings settings =
       engine::settings_of(recipe, tokenizer ? tokenizer->vocab_size() : 0);
+  const account::BesideSteps beside =
+      account::beside_steps(recipe, prompt_lengths(recipe, tokenizer ? &*tokenizer : nullptr));
+  if (options.search.wanted) return run_search(options.search, recipe, settings, beside, json);
   const device::Target target = device::cpu_target(threads_of(recipe));
-  const account::LayoutPlan plan = account::plan_layout(
-      settings, target,
-      account::beside_steps(recipe, prompt_lengths(recipe, tokenizer ? &*tokenizer : nullptr)));
+  const account::LayoutPlan plan = account::plan_layout(settings, target, beside);
   const auto choices = recompute_choices(settings, target);
   if (!options.timeline.empty())
     report::write_schedule(picture_of(settings, plan), options.timeline);
@@ -176,7 +179,9 @@ void add_plan(CLI::App& app, Invocation& invocation) {
                             "  megalith plan recipes/gpt2_124m.yaml --json\n"
                             "  megalith plan recipes/demo.yaml --set parallel.pipeline=2 "
                             "--timeline schedule.html\n"
-                            "  megalith plan --paper\n");
+                            "  megalith plan --paper\n"
+                            "  megalith plan recipes/large/gpt3_175b.yaml --search --gpus 1024 "
+                            "--cluster recipes/clusters/a100_80gb.yaml\n");
   auto options = std::make_shared<PlanOptions>();
   options->recipe.declare(c);
   CLI::Option* const recipe = c.get_option("recipe")->required(false);
@@ -187,6 +192,7 @@ void add_plan(CLI::App& app, Invocation& invocation) {
       c.add_option("--timeline", options->timeline,
                    "write the pipeline schedule as a picture (.html) or a Chrome trace (.json)");
   paper->excludes(recipe)->excludes(c.get_option("--set"))->excludes(timeline);
+  options->search.declare(c, {paper, timeline});
   c.callback([=, &invocation] {
     if (!options->paper && options->recipe.path.empty())
       throw CLI::RequiredError("recipe (or --paper)");
