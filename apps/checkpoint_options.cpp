@@ -27,10 +27,12 @@ void CheckpointOptions::declare(CLI::App& command) {
       ->check(CLI::IsMember({"exact", "fast"}))
       ->capture_default_str();
   command
-      .add_option("--quantize", quantize,
-                  "hold the weights of products in blocks of 8 or 4 bits, rounded as convert "
-                  "--quantize does; a GGUF file's own blocks are held as they are without it")
-      ->check(CLI::IsMember({"q8_0", "q4_0", "q4_1"}));
+      .add_option(
+          "--quantize", quantize,
+          "hold the weights of products in blocks of 8 or 4 bits, or those of layers in fp8, "
+          "rounded as convert --quantize does; a file's own blocks and FP8 are held as they "
+          "are without it")
+      ->check(CLI::IsMember({"q8_0", "q4_0", "q4_1", "fp8"}));
   command.add_option("--threads", threads, "of all ranks of this process; 0: all cores")
       ->check(CLI::Range(0, 1024))
       ->capture_default_str();

@@ -39,6 +39,7 @@ void add_tokenizer(CLI::App& app, Invocation& invocation);
 void add_tokenizer_convert(CLI::App& parent, Invocation& invocation);  // of the tokenizer command
 void add_pack(CLI::App& app, Invocation& invocation);
 void add_train(CLI::App& app, Invocation& invocation);
+void add_tune(CLI::App& app, Invocation& invocation);
 void add_generate(CLI::App& app, Invocation& invocation);
 void add_serve(CLI::App& app, Invocation& invocation);
 void add_evaluate(CLI::App& app, Invocation& invocation);

@@ -24,6 +24,7 @@ namespace megalith::apps {
 namespace {
 
 /// A text lies in memory whole.
+constexpr std::string_view kFp8 = "fp8";
 constexpr int64_t kMostCheckedBytes = int64_t{1} << 30;
 
 struct Conversion {
@@ -33,12 +34,19 @@ struct Conversion {
   bool weights_only = false;
 };
 
+/// Of a Hugging Face folder; blocks are of GGUF files.
+bool writes_fp8(const Conversion& o) { return o.quantize == kFp8; }
+
 void check_conversion(const Conversion& o) {
+  if (writes_fp8(o) && o.format != "hf") throw UserError("--quantize {} needs --format hf", kFp8);
+  if (!o.quantize.empty() && !writes_fp8(o) && !o.dtype.empty())
+    throw UserError("--quantize {} excludes --dtype: what is not in blocks is f32", o.quantize);
   if (o.format == "gguf") return;
-  const std::pair<const char*, bool> given[] = {{"--quantize", !o.quantize.empty()},
-                                                {"--quantize-tensor", !o.choices.empty()},
-                                                {"--check", !o.check.empty()},
-                                                {"--weights-only", o.weights_only}};
+  const std::pair<const char*, bool> given[] = {
+      {"--quantize", !o.quantize.empty() && !writes_fp8(o)},
+      {"--quantize-tensor", !o.choices.empty()},
+      {"--check", !o.check.empty() && !writes_fp8(o)},
+      {"--weights-only", o.weights_only}};
   for (const auto& [option, is_given] : given)
     if (is_given) throw UserError("{} needs --format gguf", option);
 }
@@ -182,9 +190,10 @@ int run_conversion(const Conversion& o, bool json) {
   std::optional<MergeCheck> merge;
   if (o.adapter) merge.emplace(o);
   const store::ConvertResult result = store::convert(
-      o.from, o.to, o.format, o.quantize.empty() ? o.dtype : o.quantize, store::kShardBytes,
-      o.weights_only ? store::Tokenizers::left_out : store::Tokenizers::carried, std::move(choices),
-      o.adapter.value_or(""));
+      o.from, o.to, o.format, o.quantize.empty() || writes_fp8(o) ? o.dtype : o.quantize,
+      store::kShardBytes, o.weights_only ? store::Tokenizers::left_out : store::Tokenizers::carried,
+      std::move(choices), o.adapter.value_or(""),
+      writes_fp8(o) ? store::Fp8Weights::all : store::Fp8Weights::as_stored);
   std::optional<MergeCheck::Result> merged;
   if (merge) {
     merged = merge->run(o.to);
@@ -206,7 +215,8 @@ void add_convert(CLI::App& app, Invocation& invocation) {
       "  megalith convert --from gpt2 --to gpt2-megalith --format megalith --dtype bf16\n"
       "  megalith convert --from chat --to chat-sql --merge-adapter adapters/sql\n"
       "  megalith convert --from runs/demo --to demo.gguf --format gguf --quantize q4_0 "
-      "--check text.txt\n");
+      "--check text.txt\n"
+      "  megalith convert --from runs/demo --to demo-fp8 --quantize fp8 --dtype bf16\n");
   auto o = std::make_shared<Conversion>();
   c.add_option("--from", o->from, "run folder, checkpoint folder, Hugging Face folder or GGUF file")
       ->required();
@@ -214,14 +224,15 @@ void add_convert(CLI::App& app, Invocation& invocation) {
   c.add_option("--format", o->format, "what to write")
       ->check(CLI::IsMember({"megalith", "hf", "gguf"}))
       ->capture_default_str();
-  auto* const dtype = c.add_option("--dtype", o->dtype, "storage type to write (default: as it is)")
-                          ->check(CLI::IsMember({"f32", "bf16", "f16"}));
+  c.add_option("--dtype", o->dtype,
+               "storage type to write (default: as it is); with --quantize fp8 of all the rest")
+      ->check(CLI::IsMember({"f32", "bf16", "f16"}));
   c.add_option(
        "--quantize", o->quantize,
        "block format of the matrices of a GGUF file; of 4 bits, the tables of tokens and of "
-       "logits get q8_0")
-      ->check(CLI::IsMember({"q8_0", "q4_0", "q4_1"}))
-      ->excludes(dtype);
+       "logits get q8_0. fp8, of a Hugging Face folder: codes e4m3 and a scale for each row of "
+       "layers' products, with the scales of training where that was in 8 bits")
+      ->check(CLI::IsMember({"q8_0", "q4_0", "q4_1", "fp8"}));
   c.add_option(
        "--quantize-tensor", o->choices,
        "PATTERN=TYPE: f32, bf16, f16, q8_0, q4_0 or q4_1 for the matrices whose name in the "

@@ -12,6 +12,7 @@
 #include "apps/command.h"
 #include "apps/evaluate_lines.h"
 #include "apps/evaluate_sequences.h"
+#include "apps/tasks/tasks.h"
 #include "base/error.h"
 #include "base/file.h"
 #include "evaluate/perplexity.h"
@@ -173,6 +174,9 @@ void add_evaluate(CLI::App& app, Invocation& invocation) {
     });
   }
   add_sequence_commands(parent, invocation);
+  add_tasks(parent, invocation);
+  add_glue(parent, invocation);
+  add_compare(parent, invocation);
   {
     auto [c, o] =
         add("perplexity", "perplexity and bits per byte of a text file",

@@ -14,7 +14,7 @@
 #include "apps/command.h"
 #include "apps/version.h"
 #include "base/failure.h"
-#include "config/nearest.h"
+#include "base/nearest.h"
 
 namespace {
 
@@ -42,7 +42,7 @@ std::string hint(const CLI::App& app) {
   if (unknown.empty() || known.empty()) return "";
   const std::string word =
       unknown.front().substr(0, std::min<size_t>(unknown.front().find('='), 64));
-  return fmt::format("; for {}, did you mean {}?", word, megalith::config::nearest(word, known));
+  return fmt::format("; for {}, did you mean {}?", word, megalith::nearest(word, known));
 }
 
 /// A closed standard stream's number must not go to a file, or messages would be written into it.
@@ -89,6 +89,7 @@ int main(int argc, char** argv) {
   add_tokenizer(app, invocation);
   add_pack(app, invocation);
   add_train(app, invocation);
+  add_tune(app, invocation);
   add_generate(app, invocation);
   add_serve(app, invocation);
   add_evaluate(app, invocation);

@@ -14,7 +14,6 @@
 #include "apps/sample_writer.h"
 #include "base/host.h"
 #include "device/available_memory.h"
-#include "engine/from_recipe.h"
 
 namespace megalith::apps {
 namespace {
@@ -29,8 +28,8 @@ struct MemoryShare {
 class MemoryJudge {
  public:
   MemoryJudge(const RankPlace& place, const config::Recipe& recipe,
-              const text::Tokenizer* tokenizer)
-      : place_(place), recipe_(recipe), tokenizer_(tokenizer) {}
+              const text::Tokenizer* tokenizer, const SettingsOf& settings_of)
+      : place_(place), recipe_(recipe), tokenizer_(tokenizer), settings_of_(settings_of) {}
 
   /// UserError when the plans of these ranks do not fit together.
   void judge(const MemoryShare& share) {
@@ -58,8 +57,7 @@ class MemoryJudge {
     const auto [known, is_new] = plans_.try_emplace(config::to_yaml(candidate));
     if (is_new) {
       const device::Target& target = place_.device.target();
-      const engine::Settings settings =
-          engine::settings_of(candidate, tokenizer_ != nullptr ? tokenizer_->vocab_size() : 0);
+      const engine::Settings settings = settings_of_(candidate);
       known->second = account::plan_memory(
           settings, target, account::beside_steps(candidate, prompt_lengths(candidate, tokenizer_)),
           [&] { place_.world.heartbeat(); });  // the other ranks wait
@@ -71,13 +69,15 @@ class MemoryJudge {
   const RankPlace& place_;
   const config::Recipe& recipe_;
   const text::Tokenizer* tokenizer_;
+  const SettingsOf& settings_of_;
   std::map<std::string, MemoryPlan> plans_;  // by recipe
 };
 
 }  // namespace
 
 std::optional<MemoryPlan> require_memory(const RankPlace& place, const config::Recipe& recipe,
-                                         const text::Tokenizer* tokenizer) {
+                                         const text::Tokenizer* tokenizer,
+                                         const SettingsOf& settings_of) {
   const device::AvailableMemory available = device::available_memory();
   const std::string host = host_name();
   const std::string group = host + ":" + (available.group_free ? available.group_path : "");
@@ -91,7 +91,7 @@ std::optional<MemoryPlan> require_memory(const RankPlace& place, const config::R
     share.processes = std::ssize(processes);
     return share;
   };
-  MemoryJudge judge(place, recipe, tokenizer);
+  MemoryJudge judge(place, recipe, tokenizer, settings_of);
   MemoryShare machine = share_of_names(hosts), own_group = share_of_names(groups);
   if (machine.processes > 1 && available.address_space_free) {
     judge.judge_addresses(available);

@@ -11,6 +11,8 @@
 #include "account/plan.h"
 #include "apps/command.h"
 #include "apps/paper_plan.h"
+#include "apps/plan/plan_modes.h"
+#include "apps/plan/search_command.h"
 #include "apps/recipe_options.h"
 #include "apps/sample_writer.h"
 #include "engine/from_recipe.h"
@@ -147,16 +149,30 @@ struct PlanOptions {
   std::string timeline;
 };
 
+/// A recipe, and what it asks for.
+struct Asked {
+  config::Recipe recipe;
+  engine::Settings settings;
+  account::BesideSteps beside;
+};
+
+Asked read(const RecipeOptions& options) {
+  const config::Recipe recipe = options.load();
+  if (recipe.tunes()) {
+    throw UserError(
+        "{}: tune.model names a model to tune, whose plan megalith tune prints when it starts",
+        options.path);
+  }
+  const auto tokenizer = tokenizer_of(recipe);
+  return {recipe, engine::settings_of(recipe, tokenizer ? tokenizer->vocab_size() : 0),
+          account::beside_steps(recipe, prompt_lengths(recipe, tokenizer ? &*tokenizer : nullptr))};
+}
+
 int run(const PlanOptions& options, bool json) {
   if (options.paper) return print_paper_plan(json);
-  const config::Recipe recipe = options.recipe.load();
-  const auto tokenizer = tokenizer_of(recipe);
-  const engine::Settings settings =
-      engine::settings_of(recipe, tokenizer ? tokenizer->vocab_size() : 0);
+  const auto& [recipe, settings, beside] = read(options.recipe);
   const device::Target target = device::cpu_target(threads_of(recipe));
-  const account::LayoutPlan plan = account::plan_layout(
-      settings, target,
-      account::beside_steps(recipe, prompt_lengths(recipe, tokenizer ? &*tokenizer : nullptr)));
+  const account::LayoutPlan plan = account::plan_layout(settings, target, beside);
   const auto choices = recompute_choices(settings, target);
   if (!options.timeline.empty())
     report::write_schedule(picture_of(settings, plan), options.timeline);
@@ -176,7 +192,16 @@ void add_plan(CLI::App& app, Invocation& invocation) {
                             "  megalith plan recipes/gpt2_124m.yaml --json\n"
                             "  megalith plan recipes/demo.yaml --set parallel.pipeline=2 "
                             "--timeline schedule.html\n"
-                            "  megalith plan --paper\n");
+                            "  megalith plan --paper\n"
+                            "  megalith plan recipes/large/gpt3_175b.yaml --search --gpus 1024 "
+                            "--cluster recipes/clusters/a100_80gb.yaml\n"
+                            "  megalith plan --budget --gpus 1024 --days 24 --tokens 300B "
+                            "--tflops 148\n"
+                            "  megalith plan recipes/gpt2_124m.yaml --inference --cluster "
+                            "recipes/clusters/h100.yaml\n"
+                            "  megalith plan --inference --measured latencies.csv "
+                            "--max-latency-ms 400\n"
+                            "  megalith plan --goodput --gpus 3072 --days 84 --write-seconds 60\n");
   auto options = std::make_shared<PlanOptions>();
   options->recipe.declare(c);
   CLI::Option* const recipe = c.get_option("recipe")->required(false);
@@ -187,7 +212,22 @@ void add_plan(CLI::App& app, Invocation& invocation) {
       c.add_option("--timeline", options->timeline,
                    "write the pipeline schedule as a picture (.html) or a Chrome trace (.json)");
   paper->excludes(recipe)->excludes(c.get_option("--set"))->excludes(timeline);
+  auto modes = std::make_shared<PlanModes>(c);
+  const auto run_size = std::make_shared<RunSize>();
+  add_search(*modes, run_size, [options](const SearchCommand& search, bool json) {
+    const Asked asked = read(options->recipe);
+    return run_search(search, asked.recipe, asked.settings, asked.beside, json);
+  });
+  add_budget(*modes, run_size);
+  add_goodput(*modes, run_size);
+  add_inference(*modes, run_size, {options, &options->recipe});
   c.callback([=, &invocation] {
+    if (const auto* run = modes->chosen(options->recipe)) {
+      if (options->paper || !options->timeline.empty())
+        throw CLI::ValidationError("--paper and --timeline go with no other question");
+      invocation.run = [=, &invocation] { return (*run)(invocation.json); };
+      return;
+    }
     if (!options->paper && options->recipe.path.empty())
       throw CLI::RequiredError("recipe (or --paper)");
     invocation.run = [=, &invocation] { return run(*options, invocation.json); };

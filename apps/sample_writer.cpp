@@ -27,18 +27,18 @@ generate::GenerateOptions generate_options(const config::Recipe& recipe) {
 }  // namespace
 
 void check_samples(const config::Recipe& recipe, const std::optional<text::Tokenizer>& tokenizer,
-                   const std::string& path) {
+                   int64_t context, const std::string& path) {
   if (recipe.train.sample_every == 0) return;
   if (!tokenizer || recipe.train.sample_prompts.empty())
     throw UserError("{}: train.sample_every needs data.tokenizer and train.sample_prompts", path);
   for (size_t i = 0; i < recipe.train.sample_prompts.size(); ++i) {
     const auto tokens =
         static_cast<int64_t>(prompt_ids(recipe.train.sample_prompts[i], *tokenizer).size());
-    if (tokens == 0 || tokens > recipe.model.context) {
+    if (tokens == 0 || tokens > context) {
       throw UserError(
           "{}: train.sample_prompts[{}] is {} tokens long; from 1 to model.context ({}) can be "
           "continued",
-          path, i, tokens, recipe.model.context);
+          path, i, tokens, context);
     }
   }
 }

@@ -15,10 +15,10 @@
 
 namespace megalith::apps {
 
-/// Refuses, before the first step, text samples that could not be written later; `path` is the
-/// recipe's.
+/// Refuses, before the first step, text samples that could not be written later by a model of this
+/// context; `path` is the recipe's.
 void check_samples(const config::Recipe& recipe, const std::optional<text::Tokenizer>& tokenizer,
-                   const std::string& path);
+                   int64_t context, const std::string& path);
 
 /// Tokens of each of the recipe's prompts; none when it writes no samples.
 std::vector<int64_t> prompt_lengths(const config::Recipe& recipe, const text::Tokenizer* tokenizer);

@@ -1,238 +1,56 @@
 // SPDX-License-Identifier: Apache-2.0
-// megalith train: joins the recipe, the plan, text samples and the report around the training loop.
-#include <fmt/format.h>
-
-#include <algorithm>
-#include <filesystem>
+// megalith train: a model as a recipe describes it, trained on packed corpora.
 #include <memory>
-#include <nlohmann/json.hpp>
 
-#include "account/plan.h"
-#include "account/traced_step.h"
-#include "apps/command.h"
-#include "apps/initial_weights.h"
-#include "apps/layout_table.h"
-#include "apps/machine.h"
-#include "apps/memory_admission.h"
-#include "apps/ranks.h"
 #include "apps/recipe_options.h"
 #include "apps/sample_writer.h"
-#include "apps/step_profiler.h"
-#include "apps/version.h"
-#include "base/log.h"
-#include "comm/backends.h"
+#include "apps/training/initial_weights.h"
+#include "apps/training/training.h"
 #include "config/resume.h"
 #include "engine/from_recipe.h"
-#include "kernels/matmul/ceiling.h"
-#include "kernels/reduction/read_bandwidth.h"
-#include "report/page.h"
-#include "train/finished.h"
-#include "train/loop.h"
-#include "train/run_folder.h"
 #include "train/run_inputs.h"
-#include "train/run_lock.h"
 #include "train/stop_request.h"
 
 namespace megalith::apps {
 namespace {
 
-/// FLOPs a step of all ranks cannot avoid: those of a run of one rank that keeps everything.
-double necessary_flops(engine::Settings settings, const device::Target& target) {
-  settings.recompute = {};
-  settings.layout = {};
-  settings.zero = 0;
-  settings.pipeline_schedule = parallel::ScheduleKind::one_forward_one_backward;
-  return account::trace(target,
-                        [&](device::Device& device) {
-                          const auto world = comm::make_self_communicator(device);
-                          account::traced_step(settings, device, *world, {});
-                        })
-      .work.flops;
-}
-
-void print_start(const config::Recipe& recipe, const engine::Settings& s,
-                 const account::MemoryByClass& m, const train::RunFacts& facts) {
-  using account::bytes_text;
-  const std::string text = fmt::format(
-      "model      {} parameters, {} layers x {}, {} heads, context {}, vocabulary {}\n"
-      "memory     {}: weights {}, gradients {}, optimizer {}, activations {}, workspace {}, "
-      "snapshot {} (planned)\n"
-      "step       {} samples of {} tokens, micro-batch {}, {:.1f} GFLOP; ceiling {:.0f} "
-      "GFLOP/s on {} threads\n"
-      "run        {}\n",
-      s.model.num_parameters(), s.model.num_layers(), s.model.hidden,
-      s.model.layers.front().attention.heads, s.model.context, s.model.vocab, bytes_text(m.total),
-      bytes_text(m.of(device::MemoryClass::weights)),
-      bytes_text(m.of(device::MemoryClass::gradients)),
-      bytes_text(m.of(device::MemoryClass::optimizer)),
-      bytes_text(m.of(device::MemoryClass::activations)),
-      bytes_text(m.of(device::MemoryClass::workspace)),
-      bytes_text(m.of(device::MemoryClass::snapshot)), s.batch.full, s.sequence_length(),
-      s.micro_batch, facts.step_flops / 1e9, facts.gemm_ceiling_flops / 1e9,
-      facts.machine["threads"].get<int>(), recipe.run.out);
-  std::fputs(text.c_str(), stderr);  // a full log must not keep a run from starting
-}
-
-nlohmann::ordered_json result_json(const train::RunResult& result) {
-  auto json = result.last.step > 0 ? nlohmann::ordered_json::parse(result.last.to_json_line())
-                                   : nlohmann::ordered_json::object();
-  json["status"] = result.status;
-  return json;
-}
-
-/// Of the operands of its matrix products: two of bf16, which codes of 8 bits are too, or they are
-/// multiplied in f32.
-DType product_type(const engine::Settings& settings) {
-  const bool is_bf16 =
-      settings.fp8 || (settings.weights == DType::bf16 && settings.activations == DType::bf16);
-  return is_bf16 ? DType::bf16 : DType::f32;
-}
-
-/// Of the kernels that the run uses (its numerics and storage), all ranks at once: the rates of
-/// this rank. Memory is measured when a profile needs it. Collective.
-account::Roofline roofline_of(const RankPlace& place, const engine::Settings& settings,
-                              bool with_memory) {
-  const auto scratch = device::make_device(place.device.target());
-  kernels::Exec exec(*scratch, settings.numerics);
-  place.world.barrier("ceiling");
-  return {kernels::gemm_ceiling(exec, product_type(settings), 0.3),
-          with_memory ? kernels::read_bandwidth(exec, int64_t{256} << 20, 0.1) : 0};
-}
-
-/// Says what products of bf16 would gain where the CPU has an instruction for them and a recipe has
-/// f32 operands. All ranks at once, as `f32_flops` was measured. Collective: ranks may be on unlike
-/// machines, so all of them take part.
-void advise_bf16(const RankPlace& place, const engine::Settings& settings, double f32_flops) {
-  if (product_type(settings) == DType::bf16) return;
-  place.world.barrier("advice");
-  const device::Target& target = place.device.target();
-  if (target.isa != device::Isa::avx512_bf16) return;
-  const auto scratch = device::make_device(target);
-  kernels::Exec exec(*scratch, settings.numerics);
-  const double bf16_flops = kernels::gemm_ceiling(exec, DType::bf16, 0.1);
-  if (place.world.rank() != 0) return;
-  log::info(
-      "precision.parameters and precision.compute bf16 would multiply matrices at {:.0f} GFLOP/s a "
-      "rank here, not {:.0f}; the optimizer keeps its weights in f32",
-      1e-9 * bf16_flops, 1e-9 * f32_flops);
-}
-
-/// The run's page; without it the run's folder. The run is over and saved: what the page fails at
-/// changes nothing about how it ended.
-std::string report_of(const std::filesystem::path& folder) {
-  try {
-    return report::write_report(folder).string();
-  } catch (const std::exception& error) {
-    log::warning("no report: {}; megalith report {} makes it", error.what(), folder.string());
-    return folder.string();
-  }
-}
-
-double sum_over(comm::Communicator& world, double mine) {
-  double sum = 0;
-  for (const double x : world.exchange_values(std::span<const double>(&mine, 1), "start")) sum += x;
-  return sum;
-}
-
-struct TrainOptions {
-  int ranks = 0;
-  int64_t profile_steps = 0;
-  std::vector<std::string> allow;
-  bool restart = false;
-};
-
-/// A command's run as each rank goes through it. Rank 0, which has the plan, profiles.
-train::RunResult run_rank(const RankPlace& place, train::RunInputs inputs,
-                          const std::optional<MemoryPlan>& plan, const TrainOptions& extra) {
-  const config::Recipe& recipe = inputs.recipe;
-  const engine::Settings& settings = inputs.settings;
-  const device::Target& target = place.device.target();
-  const bool is_rank_zero = place.world.rank() == 0;
-  const account::Roofline roofline = roofline_of(place, settings, extra.profile_steps > 0);
-  train::RunFacts facts = inputs.facts;
-  facts.version = kVersion;
-  facts.allow = extra.allow;
-  facts.gemm_ceiling_flops = sum_over(place.world, roofline.flops);
-  const double threads = sum_over(place.world, target.num_threads);
-  if (is_rank_zero) {
-    facts.machine = machine_json(target);
-    facts.machine["threads"] = static_cast<int>(threads);  // of all ranks
-    facts.step_flops = necessary_flops(settings, target);
-    facts.planned_memory = account::to_json(plan->front());
-    if (inputs.show_progress) {
-      print_start(recipe, settings, plan->front(), facts);
-      print_layout(settings, *plan, target.num_threads);
-    }
-  }
-  advise_bf16(place, settings, roofline.flops);
-  inputs.facts = facts;
-  train::Hooks& hooks = inputs.hooks;
-  if (recipe.train.sample_every > 0) {
-    hooks.samples = [&](engine::Engine& engine, int64_t step) {
-      return write_samples(engine, step, recipe, *inputs.tokenizer);
-    };
-  }
-  StepProfiler profiler(extra.profile_steps, std::filesystem::path(recipe.run.out) / "profile.json",
-                        roofline);
-  if (extra.profile_steps > 0 && is_rank_zero) profiler.attach(hooks);
-  const train::RunResult result = train::run_training(inputs, place.world, place.device);
-  if (is_rank_zero) profiler.finish();
-  return result;
-}
-
-int run(const RecipeOptions& options, const TrainOptions& extra, bool json) {
+int run(const RecipeOptions& options, const TrainingOptions& extra, bool json) {
   const train::StopRequest stop;  // first: a signal during the start is a wish too
   config::check_allow(extra.allow);
   config::Recipe recipe = options.load();
+  if (recipe.tunes())
+    throw UserError("{}: tune.model names a model to tune; megalith tune does that", options.path);
   const std::optional<Launch> launch = settle_ranks(recipe, extra.ranks);
   if (recipe.data.train.empty())
     throw UserError("{}: data.train names no corpus; set it to a prefix", options.path);
   const auto tokenizer = tokenizer_of(recipe);
-  check_samples(recipe, tokenizer, options.path);
-  const engine::Settings settings =
-      engine::settings_of(recipe, tokenizer ? tokenizer->vocab_size() : 0);
+  check_samples(recipe, tokenizer, recipe.model.context, options.path);
+  const text::Tokenizer* const own = tokenizer ? &*tokenizer : nullptr;
+  const Training training{
+      .recipe = recipe,
+      .tokenizer = own,
+      .settings =
+          [&](const config::Recipe& candidate) {
+            return engine::settings_of(candidate, own != nullptr ? own->vocab_size() : 0);
+          },
+      .training_samples =
+          [&](const engine::Settings& settings) {
+            return train::training_source(recipe, settings, own);
+          },
+      .validation_samples =
+          [&](const engine::Settings& settings) {
+            return train::validation_source(recipe, settings, own);
+          },
+      .begin = [&](const RankPlace& place,
+                   train::RunInputs& inputs) -> std::shared_ptr<const void> {
+        auto initial = std::make_shared<const std::optional<store::ModelSource>>(
+            initial_weights(place.world, recipe, inputs.settings));
+        if (*initial) begin_with(**initial, inputs);
+        return initial;
+      }};
+  (void)training.settings(recipe);
   if (extra.restart) check_restart(recipe, options.path);
-  std::optional<train::RunLock> lock;
-  std::optional<train::RunResult> result;
-  int signal = 0;
-  on_ranks(rank_options(recipe), launch, [&](const RankPlace& place) {
-    // One rank holds the folder for all; when it is refused, the others are told.
-    if (place.world.rank() == 0) {
-      lock.emplace(recipe.run.out);
-      if (extra.restart) train::set_aside(recipe.run.out);
-    }
-    const text::Tokenizer* const own = tokenizer ? &*tokenizer : nullptr;
-    const auto training = train::training_source(recipe, settings, own);
-    train::RunResult mine;
-    if (const auto last =
-            train::finished_before(place.world, recipe, settings, *training, own, extra.allow)) {
-      mine = {*last, "already finished", 0};
-    } else {
-      // Opened before anything is measured: what cannot be read is refused first.
-      const auto validation = train::validation_source(recipe, settings, own);
-      const auto initial = initial_weights(place.world, recipe, settings);
-      const auto plan = require_memory(place, recipe, own);
-      train::RunInputs inputs{.recipe = recipe,
-                              .settings = settings,
-                              .tokenizer = own,
-                              .training = *training,
-                              .validation = validation.get(),
-                              .stop = place.handles_signals ? &stop : nullptr,
-                              .show_progress = !json};
-      if (initial) begin_with(*initial, inputs);
-      mine = run_rank(place, inputs, plan, extra);
-    }
-    if (place.handles_signals) signal = mine.signal;
-    if (place.world.rank() == 0) result = mine;
-  });
-  if (!result) return signal != 0 ? 128 + signal : 0;  // rank 0 is another process
-  const std::string page = report_of(recipe.run.out);
-  if (json) {
-    print_json(result_json(*result));
-  } else {
-    std::fputs(fmt::format("{}: {}\n", result->status, page).c_str(), stderr);
-  }
-  return signal != 0 ? 128 + signal : 0;
+  return run_training(training, launch, stop, extra, json);
 }
 
 }  // namespace
@@ -244,25 +62,9 @@ void add_train(CLI::App& app, Invocation& invocation) {
       "  megalith train recipes/demo.yaml --set run.out=runs/b --set optimizer.lr=1e-3\n"
       "  megalith train recipes/demo.yaml --set parallel.tensor=2 --set parallel.pipeline=2\n");
   auto options = std::make_shared<RecipeOptions>();
-  auto extra = std::make_shared<TrainOptions>();
+  auto extra = std::make_shared<TrainingOptions>();
   options->declare(c);
-  c.add_option("--profile", extra->profile_steps,
-               "steps to profile (3 unless given), after the first: a table, and profile.json (a "
-               "Chrome trace) in the run folder")
-      ->expected(0, 1)
-      ->default_str("3")
-      ->check(CLI::Range(int64_t{1}, int64_t{1000}));
-  c.add_option("--ranks", extra->ranks,
-               "ranks as threads of this process; those of parallel.* unless given, and data ranks "
-               "when parallel.* names none")
-      ->check(CLI::Range(1, 4096));
-  c.add_option("--allow", extra->allow,
-               "recipe key that a resume may change: --allow optimizer.lr (repeatable)")
-      ->take_all()
-      ->allow_extra_args(false);
-  c.add_flag("--restart", extra->restart,
-             "begin anew; what an earlier run left in the run folder is kept there in old-1, old-2 "
-             "and so on");
+  extra->declare(c);
   c.callback([=, &invocation] {
     invocation.run = [=, &invocation] { return run(*options, *extra, invocation.json); };
   });

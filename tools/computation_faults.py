@@ -247,8 +247,9 @@ COMPUTATION_FAULTS = [
           "parallel::tree_all_reduce(exec, tensor, flat.view.rows(0, 0), \"gradients.tokens\");",
           "engine_test", "EngineLayout.SequenceParallel"),
     Fault("the gathered input of the previous product", "src/layers/linear.cpp",
-          "weight_gradients(context, product, dy_TO, gathered); parallel::finish(exec, context.tensor, std::move(sum));",
-          "context.device().copy(gathered.view.rows(0, x.size(0)), x); weight_gradients(context, product, dy_TO, gathered); "
+          "weight_gradients(context, product, dy_TO, gathered, nullptr); parallel::finish(exec, context.tensor, std::move(sum));",
+          "context.device().copy(gathered.view.rows(0, x.size(0)), x); "
+          "weight_gradients(context, product, dy_TO, gathered, nullptr); "
           "parallel::finish(exec, context.tensor, std::move(sum));",
           "engine_test", "EngineLayout.SequenceParallel"),
     Fault("a bucket that starts before its first parameter is complete", "src/optim/gradient_buckets.cpp",
@@ -388,7 +389,7 @@ COMPUTATION_FAULTS = [
     Fault("a shard of blocks that goes on to the block's end", "src/kernels/matmul/quantized_cpu.cpp",
           "if (k % kBlockColumns == 0 && k + kBlockColumns <= end) {", "if (k % kBlockColumns == 0) {",
           "kernels_test", "LinearQuantized.HasTheBitsOfWidenedWeightsOnEveryDevice"),
-    Fault("tiles of a strip read one after another", "src/kernels/matmul/quantized_cpu.cpp",
+    Fault("tiles of a strip read one after another", "src/kernels/matmul/few_rows-inl.h",
           "step = run.step;", "step = tile_bytes(product.b.format);",
           "kernels_test", "LinearQuantized.HasTheBitsOfWidenedWeightsOnEveryDevice"),
     Fault("rows of x rounded to 8 bits in exact arithmetic", "src/kernels/matmul/linear.cpp",
@@ -407,7 +408,7 @@ COMPUTATION_FAULTS = [
           "if (row >= 0) widen_block(table, row, b, values);", "if (row >= 0) widen_block(table, row, 0 * b, values);",
           "kernels_test", "Embedding.RowsInBlocksWidenExactly"),
     Fault("half of a weight's rows looked up in another lane", "src/tensor/blocks.cpp",
-          "const float scale = half_at(tile + 2 * lane);", "const float scale = half_at(tile + 2 * (lane ^ 1));",
+          ": half_at(tile + 2 * lane);", ": half_at(tile + 2 * (lane ^ 1));",
           "tensor_test", "Blocks.EveryValueIsTheFormats"),
     Fault("halves of bytes of a tile as in a file", "src/tensor/blocks.cpp",
           "bool is_high(int64_t column) { return column / 4 % 2 == 1; }", "bool is_high(int64_t column) { return column >= kHalf; }",
@@ -427,7 +428,7 @@ COMPUTATION_FAULTS = [
     Fault("rows of heads in a file's order where its blocks are kept", "src/store/gguf_file.cpp",
           "unpair_rows(theirs, move.shape[0], head_dim);", "static_cast<void>(head_dim);",
           "store_test", "QuantizedStore.AFileKeepsItsBlocksByteForByte"),
-    Fault("blocks of another format taken for those asked for", "src/store/model_source.cpp",
+    Fault("blocks of another format taken for those asked for", "src/store/model_source_weights.cpp",
           "if (stored.blocks == parameter.format()) return", "if (stored.blocks) return",
           "store_test", "QuantizedStore.AFileKeepsItsBlocksByteForByte"),
     Fault("of several tensors of a file the first alone read", "src/store/gguf_file.cpp",

@@ -15,7 +15,7 @@ FILE_FAULTS = [
           'foreign_name.find(".attn_k.")', 'foreign_name.find(".attn_")', "store_test", "GgufStore.QueriesKeysAndValuesStandApart"),
     Fault("norms of a GGUF file without their offset", "src/store/write_gguf.cpp",
           "value += offset;", "value += 0;", "store_test", "GgufStore.GemmasNormsHoldTheirOffset"),
-    Fault("transformers not told what a decoder begins with", "src/store/convert.cpp",
+    Fault("transformers not told what a decoder begins with", "src/store/write_hugging_face.cpp",
           "json[\"decoder_start_token_id\"] = start;", "",
           "store_test", "Convert.an_encoder_decoder_says_what_its_decoder_begins_with"),
     Fault("tensors of a GGUF file that the model lacks passed over", "src/store/gguf_file.cpp",

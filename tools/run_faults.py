@@ -3,7 +3,7 @@
 from fault import Fault
 
 RUN_FAULTS = [
-    Fault("what bf16 would gain left unsaid", "apps/train.cpp", "if (place.world.rank() != 0) return;", "return;",
+    Fault("what bf16 would gain left unsaid", "apps/training/training.cpp", "if (place.world.rank() != 0) return;", "return;",
           "megalith", "runs_test.py Arithmetic.test_what_bf16_would_gain_is_said_where_the_cpu_has_it"),
     Fault("a profile that goes on to the end of the run", "apps/step_profiler.cpp", "if (recorded_ < steps_) return;", "return;",
           "megalith", "runs_test.py Profile.test_a_profile_has_kernels_parts_and_a_timeline"),

@@ -62,7 +62,7 @@ void add_decode_options(CLI::App& c, DecodeShape& d) {
   c.add_flag("--profile", d.profile, "time by kernel of as many further tokens");
   c.add_option("--dtype", d.dtype)->check(CLI::IsMember({"f32", "bf16"}))->capture_default_str();
   c.add_option("--quantize", d.quantize, "hold the weights of products in blocks of 8 or 4 bits")
-      ->check(CLI::IsMember({"q8_0", "q4_0", "q4_1"}));
+      ->check(CLI::IsMember({"q8_0", "q4_0", "q4_1", "fp8"}));
   c.add_option("--numerics", d.numerics, "fast: rows that meet blocks are rounded to 8 bits")
       ->check(CLI::IsMember({"exact", "fast"}))
       ->capture_default_str();

@@ -57,7 +57,9 @@ void draw_weights(parameters::ParameterSet& set, kernels::Exec& exec) {
     std::vector<float> host(static_cast<size_t>(parameter.local_elements()));
     initial_value(parameter, kSeed, DType::f32, host.data());
     if (!is_plain(parameter.format())) {
-      set.load_blocks(exec.device, parameter, store::to_blocks(parameter.format(), host).value());
+      set.load_blocks(
+          exec.device, parameter,
+          store::to_blocks(parameter.format(), host, parameter.local_shape()[1]).value());
       continue;
     }
     const device::Tensor drawn = exec.workspace.tensor(DType::f32, parameter.local_shape());

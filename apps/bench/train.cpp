@@ -27,7 +27,12 @@ std::vector<data::HostBatch> made_up_batches(const engine::Settings& settings) {
 int bench_train(const RecipeOptions& recipe_options, const BenchOptions& o, bool json) {
   const config::Recipe recipe = recipe_options.load();
   const engine::Settings settings = engine::settings_of(recipe, vocab_of(recipe));
-  engine::require_one_rank(settings);
+  if (settings.layout.num_ranks() != 1) {
+    throw UserError(
+        "recipe: parallel asks for {} ranks, this is a run of one; set parallel.tensor, "
+        "parallel.pipeline and parallel.data to 1",
+        settings.layout.num_ranks());
+  }
   const int threads = o.threads > 0 ? o.threads : threads_of(recipe);
   const device::Target target = device::cpu_target(threads);
   const device::Work work = account::trace(target, [&](device::Device& traced) {

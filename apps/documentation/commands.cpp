@@ -11,7 +11,7 @@
 #include "apps/documentation/man_page.h"
 #include "base/file.h"
 #include "base/folder.h"
-#include "config/nearest.h"
+#include "base/nearest.h"
 
 namespace megalith::apps {
 namespace {
@@ -37,9 +37,8 @@ std::string page_of(const CommandEntry& root, const std::vector<std::string>& wo
     }
     if (next == nullptr) {
       const std::string hint =
-          known.empty()
-              ? ""
-              : fmt::format("; did you mean {}?", config::nearest(word.substr(0, 64), known));
+          known.empty() ? ""
+                        : fmt::format("; did you mean {}?", nearest(word.substr(0, 64), known));
       throw UserError("{} has no command {}{}", chosen->joined(" "), word.substr(0, 64), hint);
     }
     parent = chosen;

@@ -12,6 +12,7 @@
 #include "engine/engine.h"
 #include "engine/state.h"
 #include "report/test_folder.h"
+#include "testing/toy_adapter.h"
 #include "testing/toy_model.h"
 
 namespace megalith::account {
@@ -106,6 +107,27 @@ TEST(TracedStep, PlansToTheByte) {
   }
 }
 
+/// Factors beside products: of the weights no gradients, moments or masters, and not in saves.
+TEST(TracedStep, PlansLowRankFactorsToTheByte) {
+  for (const bool llama : {false, true}) {
+    for (const DType dtype : {DType::f32, DType::bf16}) {
+      for (const double dropout : {0.0, 0.1}) {
+        engine::Settings settings = llama ? testing::toy_llama_settings() : toy_settings();
+        settings.weights = settings.activations = dtype;
+        settings.factors =
+            low_rank::factors_of(testing::toy_factors(settings.model, dropout), settings.masters);
+        const std::string what =
+            fmt::format("{} {} dropout {}", settings.model.family, dtype, dropout);
+        expect_planned(settings, 1, 2, what);
+        settings.recompute.mode = layers::Recompute::full;
+        settings.layout = {.tensor = 2, .pipeline = 3, .data = 2, .sequence = dropout == 0};
+        settings.zero = 1;
+        expect_planned(settings, 1, 2, what + " on twelve ranks");
+      }
+    }
+  }
+}
+
 TEST(TracedStep, PlansRecomputationToTheByte) {
   for (const auto mode : {layers::Recompute::selective, layers::Recompute::full}) {
     for (const double dropout : {0.0, 0.1}) {
@@ -135,6 +157,32 @@ TEST(TracedStep, PlansProductsIn8BitsToTheByte) {
       expect_planned(
           settings, 2, 2,
           fmt::format("policy {}, {} ranks", static_cast<int>(policy), layout.num_ranks()));
+    }
+  }
+}
+
+/// Products in 8 bits keep a byte for each number of what they alone read, where bf16 keeps two: of
+/// both norms' outputs and of the activation's.
+TEST(TracedStep, CodesTakeHalfOfWhatProductsAloneRead) {
+  engine::Settings settings = with(DType::bf16, false, 4, false);
+  const int64_t wide = planned(settings, 2, 0)[0].of(device::MemoryClass::activations);
+  const layers::LayerSpec& layer = settings.model.layer(0);
+  const int64_t layers = settings.model.num_layers(), hidden = settings.model.hidden;
+  const int64_t tokens = settings.micro_batch * settings.sequence_length();
+  for (const int64_t first : {int64_t{0}, int64_t{1}}) {
+    for (const auto policy :
+         {precision::ScalingPolicy::delayed, precision::ScalingPolicy::current}) {
+      engine::Settings narrow = settings;
+      narrow.fp8.emplace();
+      narrow.fp8->options.scaling = precision::ScalingOptions::of(policy);
+      narrow.fp8->first_wide = first;
+      const int64_t bytes = planned(narrow, 2, 0)[0].of(device::MemoryClass::activations);
+      const int64_t codes = (layers - first) * tokens * (2 * hidden + layer.mlp.ffn);
+      // Scales, a line of a cache for each product.
+      EXPECT_LE(wide - bytes, codes) << first;
+      EXPECT_GE(wide - bytes, codes - (layers - first) * 3 * 64) << first;
+      narrow.fp8->options.weight_gradients = false;  // these want the numbers
+      EXPECT_EQ(planned(narrow, 2, 0)[0].of(device::MemoryClass::activations), wide);
     }
   }
 }

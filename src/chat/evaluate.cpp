@@ -42,6 +42,19 @@ Items Renderer::evaluate_all(const std::vector<ExpressionPtr>& expressions) {
 }
 
 Value Renderer::evaluate(const Expression& expression) {
+  Value value = evaluate_any(expression);
+  if (is_strict_ && value.is_undefined()) at_ = expression.at;
+  require_present(value, false);
+  return value;
+}
+
+/// Fault for what has no value in the strict dialect, unless that is what is asked.
+void Renderer::require_present(const Value& value, bool is_asked) const {
+  const Undefined* const undefined = value.get_if<Undefined>();
+  if (is_strict_ && !is_asked && undefined != nullptr) throw Fault("{}", *undefined->why);
+}
+
+Value Renderer::evaluate_any(const Expression& expression) {
   const Budget::Level level(budget_);
   budget_.step();
   at_ = expression.at;
@@ -102,9 +115,10 @@ Value Renderer::evaluate_operator(const Expression& e) {
     case ExpressionKind::filter:
       return filtered(e, Value());
     default: {  // test
-      const Value value = operand(0);
+      const Value value = evaluate_any(*e.operands[0]);
       const Arguments arguments = arguments_of(e);
       at_ = e.at;
+      require_present(value, e.text == "defined" || e.text == "undefined");
       return Value::boolean(apply_test(e.text, value, arguments, budget_));
     }
   }
@@ -116,9 +130,12 @@ Value Renderer::filtered(const Expression& e, const Value& innermost) {
   const ExpressionPtr& inner = e.operands[0];
   const Value input = !inner                                  ? innermost
                       : inner->kind == ExpressionKind::filter ? filtered(*inner, innermost)
-                                                              : evaluate(*inner);
+                                                              : evaluate_any(*inner);
   const Arguments arguments = arguments_of(e);
   at_ = e.at;
+  require_present(input, e.text == "default" || e.text == "d");
+  if (is_strict_ && e.text == "tojson")
+    throw Fault("the filter tojson of plain Jinja, which escapes HTML, is not supported");
   return apply_filter(e.text, input, arguments, budget_);
 }
 

@@ -17,7 +17,7 @@ bool is_decimal(char c) { return c >= '0' && c <= '9'; }
 
 class Lexer {
  public:
-  explicit Lexer(std::string_view source) : source_(source) {}
+  Lexer(std::string_view source, bool trims) : source_(source), trims_(trims) {}
 
   std::vector<Token> run() {
     while (at_ < source_.size()) outside();
@@ -75,7 +75,7 @@ class Lexer {
   void data(std::string_view text, char type, char sign) {
     if (sign == '-') {
       text = strip(text, Side::right);
-    } else if (sign != '+' && type != '{') {
+    } else if (trims_ && sign != '+' && type != '{') {
       const size_t line = text.rfind('\n') + 1;  // 0 if there is none
       const bool begins = line > 0 || line_starting_;
       if (begins && strip(text.substr(line), Side::left).empty()) text = text.substr(0, line);
@@ -88,7 +88,7 @@ class Lexer {
     const size_t begin = at_;
     if (sign == '-')
       skip_space();
-    else if (sign != '+' && trims_line && look() == '\n')
+    else if (trims_ && sign != '+' && trims_line && look() == '\n')
       ++at_;
     line_starting_ = at_ > begin && source_[at_ - 1] == '\n';
   }
@@ -259,6 +259,7 @@ class Lexer {
   }
 
   std::string_view source_;
+  bool trims_;
   size_t at_ = 0;
   bool line_starting_ = true;
   std::vector<Token> tokens_;
@@ -266,6 +267,8 @@ class Lexer {
 
 }  // namespace
 
-std::vector<Token> tokenize(std::string_view source) { return Lexer(source).run(); }
+std::vector<Token> tokenize(std::string_view source, bool trims_blocks) {
+  return Lexer(source, trims_blocks).run();
+}
 
 }  // namespace megalith::chat

@@ -220,8 +220,8 @@ class StatementParser {
 
 }  // namespace
 
-TemplateTree parse_template(std::string_view source, const Limits& limits) {
-  TokenStream stream(source, limits);
+TemplateTree parse_template(std::string_view source, const Limits& limits, bool trims_blocks) {
+  TokenStream stream(source, limits, trims_blocks);
   TemplateTree tree{StatementParser(stream).block({}), {}};
   find_unset_names(tree);
   return tree;

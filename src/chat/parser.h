@@ -15,8 +15,8 @@ inline constexpr size_t kMostNamed = 255;
 /// The tokens with a place in them, and the levels that are open.
 class TokenStream {
  public:
-  TokenStream(std::string_view source, const Limits& limits)
-      : limits_(limits), tokens_(tokenize(source)) {}
+  TokenStream(std::string_view source, const Limits& limits, bool trims_blocks)
+      : limits_(limits), tokens_(tokenize(source, trims_blocks)) {}
 
   const Token& now() const { return tokens_[place_]; }
   const Token& after() const { return tokens_[std::min(place_ + 1, tokens_.size() - 1)]; }

@@ -9,8 +9,11 @@
 
 namespace megalith::chat {
 
-Renderer::Renderer(const Dict& variables, const std::tm& now, Budget& budget)
-    : budget_(budget), variables_(variables), scope_(std::make_shared<Scope>()) {
+Renderer::Renderer(const Dict& variables, const std::tm& now, Budget& budget, bool is_strict)
+    : budget_(budget),
+      is_strict_(is_strict),
+      variables_(variables),
+      scope_(std::make_shared<Scope>()) {
   world_.now = now;
   for (const auto& [name, value] : variables.entries)
     scope_->names.emplace_back(name.bytes(), value);

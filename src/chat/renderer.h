@@ -38,7 +38,7 @@ class LoopState;
 class Renderer {
  public:
   /// `variables` are what the template gets. All live as long as the renderer.
-  Renderer(const Dict& variables, const std::tm& now, Budget& budget);
+  Renderer(const Dict& variables, const std::tm& now, Budget& budget, bool is_strict);
 
   std::string render(const TemplateTree& tree);
   /// Where the template was when it failed.
@@ -64,6 +64,9 @@ class Renderer {
   void print(std::string_view text);
 
   Value evaluate(const Expression& expression);
+  /// What has no value included, in the strict dialect too.
+  Value evaluate_any(const Expression& expression);
+  void require_present(const Value& value, bool is_asked) const;
   Value evaluate_operator(const Expression& expression);
   Value evaluate_access(const Expression& expression);
   Value evaluate_compare(const Expression& expression);
@@ -80,6 +83,7 @@ class Renderer {
   void bind_macro(const MacroTree& tree, const Arguments& arguments);
 
   Budget& budget_;
+  bool is_strict_;  // Dialect
   const Dict& variables_;
   World world_;
   ScopePtr scope_;

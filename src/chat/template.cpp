@@ -12,6 +12,7 @@ namespace megalith::chat {
 struct Template::Parsed {
   std::string name;
   Limits limits;
+  bool is_strict;
   std::string source;  // normalized; the places of the tree are offsets in it
   TemplateTree tree;
 
@@ -25,17 +26,19 @@ struct Template::Parsed {
   }
 };
 
-Template::Template(std::string_view source, std::string name, const Limits& limits)
+Template::Template(std::string_view source, std::string name, const Limits& limits,
+                   const Dialect& dialect)
     : parsed_(std::make_unique<Parsed>()) {
   parsed_->name = std::move(name);
   parsed_->limits = limits;
+  parsed_->is_strict = dialect.is_strict;
   if (source.size() > limits.template_bytes)
     throw UserError("{}: a template of {} bytes; the most is {}", parsed_->name, source.size(),
                     limits.template_bytes);
   characters::require_utf8(source, parsed_->name);
-  parsed_->source = normalized_source(source);
+  parsed_->source = normalized_source(source, dialect.keeps_last_line_end);
   try {
-    parsed_->tree = parse_template(parsed_->source, limits);
+    parsed_->tree = parse_template(parsed_->source, limits, dialect.trims_blocks);
   } catch (const SyntaxFault& fault) {
     parsed_->fail(fault.at(), fault.what());
   }
@@ -50,7 +53,7 @@ const Limits& Template::limits() const { return parsed_->limits; }
 
 std::string Template::render(const Dict& variables, const std::tm& now) const {
   Budget budget(parsed_->limits);
-  Renderer renderer(variables, now, budget);
+  Renderer renderer(variables, now, budget, parsed_->is_strict);
   try {
     return renderer.render(parsed_->tree);
   } catch (const Fault& fault) {

@@ -14,10 +14,20 @@
 
 namespace megalith::chat {
 
+/// How Jinja is set up; these defaults are those of chat templates.
+struct Dialect {
+  bool trims_blocks = true;          // trim_blocks and lstrip_blocks
+  bool keeps_last_line_end = false;  // of the source
+  /// What has no value may only be asked whether it is there (`is defined`, `default`): anything
+  /// else is refused by its name. (Jinja's StrictUndefined refuses it where it is used.)
+  bool is_strict = false;
+};
+
 class Template {
  public:
   /// UserError with `name`, line and column if the source is no template or is beyond a limit.
-  Template(std::string_view source, std::string name, const Limits& limits = {});
+  Template(std::string_view source, std::string name, const Limits& limits = {},
+           const Dialect& dialect = {});
   ~Template();
   Template(Template&&) noexcept;
   Template& operator=(Template&&) noexcept;

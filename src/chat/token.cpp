@@ -73,7 +73,7 @@ std::string resolve_escapes(std::string_view content, uint32_t at) {
   return text;
 }
 
-std::string normalized_source(std::string_view source) {
+std::string normalized_source(std::string_view source, bool keeps_last) {
   std::string text;
   text.reserve(source.size());
   for (size_t i = 0; i < source.size(); ++i) {
@@ -84,7 +84,7 @@ std::string normalized_source(std::string_view source) {
       if (i + 1 < source.size() && source[i + 1] == '\n') ++i;
     }
   }
-  if (text.ends_with('\n')) text.pop_back();
+  if (!keeps_last && text.ends_with('\n')) text.pop_back();
   return text;
 }
 

@@ -46,10 +46,12 @@ class SyntaxFault : public Fault {
   uint32_t at_;
 };
 
-/// The source as Jinja reads it: line ends are \n, and one at the end of the file is none.
-std::string normalized_source(std::string_view source);
+/// The source as Jinja reads it: line ends are \n, and one at the end of the file is none unless it
+/// is kept.
+std::string normalized_source(std::string_view source, bool keeps_last);
 /// `source` is normalized UTF-8. Ends with a token `end`. SyntaxFault for what is no template.
-std::vector<Token> tokenize(std::string_view source);
+/// `trims_blocks`: white space around blocks is cut as above.
+std::vector<Token> tokenize(std::string_view source, bool trims_blocks);
 /// A literal's content with Python's escapes resolved.
 std::string resolve_escapes(std::string_view content, uint32_t at);
 /// How messages call a token.

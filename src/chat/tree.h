@@ -105,7 +105,8 @@ struct TemplateTree {
   std::vector<std::string> unset;
 };
 
-/// Parses a normalized source. SyntaxFault (token.h) with the place.
-TemplateTree parse_template(std::string_view source, const Limits& limits);
+/// Parses a normalized source; `trims_blocks` as in tokenize(). SyntaxFault (token.h) with its
+/// place.
+TemplateTree parse_template(std::string_view source, const Limits& limits, bool trims_blocks);
 
 }  // namespace megalith::chat

@@ -53,6 +53,8 @@ memory.offload
 parallel.tensor parallel.pipeline parallel.data parallel.sequence parallel.chunks parallel.zero
 parallel.schedule parallel.tensor_shards parallel.data_shards parallel.context parallel.expert
 parallel.deadline_seconds
+tune.method tune.model tune.data tune.validation tune.template tune.overlong tune.rank tune.alpha
+tune.dropout tune.rslora tune.targets tune.labels
 )";
 
 TEST(Catalogue, KeysAreFrozen) {

@@ -128,7 +128,7 @@ void batch_rules(const Recipe& r, Faults& faults) {
   if (!checked_multiply(t.global_batch, sequence_length_of(r)))
     add(faults, "train.global_batch", {"train.sequence_length", "model.context"},
         "too many tokens per step");
-  if (t.sequence_length > r.model.context)
+  if (t.sequence_length > r.model.context && !r.tunes())
     add(faults, "train.sequence_length", {"model.context"},
         fmt::format("{} is more than model.context {}", t.sequence_length, r.model.context));
   const auto divided = [&](const char* name, int64_t value) {

@@ -10,7 +10,7 @@
 #include <set>
 
 #include "base/check.h"
-#include "config/nearest.h"
+#include "base/nearest.h"
 
 namespace megalith::config {
 namespace {

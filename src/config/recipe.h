@@ -17,6 +17,7 @@
 #include "config/choices.h"
 #include "config/fault.h"
 #include "config/model_section.h"
+#include "config/tune_section.h"
 
 namespace megalith::config {
 
@@ -242,7 +243,10 @@ struct Recipe {
   CheckpointSection checkpoint;
   MemorySection memory;
   ParallelSection parallel;
+  TuneSection tune;
   void visit(FieldVisitor& v);
+  /// Whether it tunes a model that is there: what it says of models is then that one's.
+  bool tunes() const { return !tune.model.empty(); }
 };
 
 /// Replaces each 0 that means "derive it": model.kv_heads, model.ffn (4 hidden), train.micro_batch

@@ -275,6 +275,7 @@ void Recipe::visit(FieldVisitor& v) {
   v.section("memory", memory, "Trading time for memory.");
   v.section("parallel", parallel,
             "Layout over ranks, and the canonical split that fixes the bits.");
+  v.section("tune", tune, "Tuning a model that is there, by megalith tune.");
 }
 
 }  // namespace megalith::config

@@ -14,8 +14,8 @@ void resolve(Recipe& recipe) {
   // What says the same as 0 is 0, so that a recipe from before these keys is equal to one after.
   if (divides(m.heads, m.hidden) && m.head_dim == m.hidden / m.heads) m.head_dim = 0;
   if (m.ffn == 0) m.ffn = checked_multiply(4, m.hidden).value_or(0);
-  if (t.sequence_length == m.context) t.sequence_length = 0;
-  if (recipe.parallel.tensor_shards == 0)
+  if (t.sequence_length == m.context && !recipe.tunes()) t.sequence_length = 0;
+  if (recipe.parallel.tensor_shards == 0 && !recipe.tunes())
     recipe.parallel.tensor_shards = std::gcd<int64_t>(8, std::gcd(m.heads, m.kv_heads));
   if (t.micro_batch == 0) {
     const int64_t batch = std::gcd(t.global_batch, std::gcd(t.ramp_start, t.ramp_increment));

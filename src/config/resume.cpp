@@ -8,7 +8,7 @@
 
 #include "base/check.h"
 #include "base/error.h"
-#include "config/nearest.h"
+#include "base/nearest.h"
 
 namespace megalith::config {
 namespace {
@@ -164,6 +164,18 @@ constexpr auto kRules = std::to_array<ResumeRule>({
     {"parallel.context", allowed, {}},
     {"parallel.expert", allowed, {}},
     {"parallel.deadline_seconds", allowed, {}},
+    {"tune.method", refused, kShape},
+    {"tune.model", by_content, "the run has begun with its weights"},
+    {"tune.data", by_content, kOrder},
+    {"tune.validation", allowed, {}},
+    {"tune.template", needs_allow, kOrder},
+    {"tune.overlong", needs_allow, kOrder},
+    {"tune.rank", refused, kShape},
+    {"tune.alpha", needs_allow, kOther},
+    {"tune.dropout", needs_allow, kOther},
+    {"tune.rslora", needs_allow, kOther},
+    {"tune.targets", refused, kShape},
+    {"tune.labels", refused, kShape},
 });
 
 /// "data.train.0.path" is judged as "data.train[].path".

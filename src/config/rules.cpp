@@ -92,13 +92,14 @@ void model_rules(const ModelSection& m, Faults& faults) {
 }
 
 void data_rules(const Recipe& r, Faults& faults) {
-  if (r.data.tokenizer.empty() && r.model.vocab == 0)
+  if (r.data.tokenizer.empty() && r.model.vocab == 0 && !r.tunes())
     add(faults, "data.tokenizer", {"model.vocab"},
         "give data.tokenizer, or model.vocab to do without one");
   if (!r.data.validation.empty() && r.data.validation_fraction > 0)
     add(faults, "data.validation_fraction", {"data.validation"},
         "give data.validation or data.validation_fraction, not both");
-  if (r.train.validate_every > 0 && r.data.validation.empty() && r.data.validation_fraction == 0)
+  if (r.train.validate_every > 0 && r.data.validation.empty() && r.data.validation_fraction == 0 &&
+      !r.tunes())
     add(faults, "train.validate_every", {"data.validation", "data.validation_fraction"},
         "needs data.validation or data.validation_fraction above 0");
   for (const auto& [name, corpora] :
@@ -196,7 +197,7 @@ void precision_rules(const Recipe& r, Faults& faults) {
   of_delayed(f.amax == defaults.amax, "precision.fp8.amax");
   of_delayed(f.margin == defaults.margin, "precision.fp8.margin");
   const auto left_out = checked_add(f.first_layers, f.last_layers);
-  if (!left_out || *left_out >= r.model.layers + r.model.decoder_layers)
+  if (!left_out || (*left_out >= r.model.layers + r.model.decoder_layers && !r.tunes()))
     add(faults, "precision.fp8.first_layers", {"precision.fp8.last_layers", "model.layers"},
         fmt::format("first_layers {} and last_layers {} leave no layer in 8 bits; make them "
                     "smaller, or set precision.compute: bf16",
@@ -208,7 +209,7 @@ void memory_rules(const Recipe& r, Faults& faults) {
     add(faults, "memory.recompute_layers", {"memory.recompute"},
         "has no effect with memory.recompute: full; set it to 0, or memory.recompute to none or "
         "selective");
-  if (r.memory.recompute_layers > r.model.layers)
+  if (r.memory.recompute_layers > r.model.layers && !r.tunes())
     add(faults, "memory.recompute_layers", {"model.layers"},
         fmt::format("{} is more than model.layers {}", r.memory.recompute_layers, r.model.layers));
 }
@@ -230,7 +231,7 @@ std::vector<Fault> validate(const Recipe& recipe) {
   optimizer_rules(r, faults);
   objective_rules(r, faults);
   guard_rules(r, faults);
-  layout_rules(r, recipe, faults);
+  if (!r.tunes()) layout_rules(r, recipe, faults);  // else of another model: engine::check
   memory_rules(r, faults);
   unbuilt_rules(r, faults);
   return faults;

@@ -22,7 +22,9 @@ struct SequenceRows {
   const BlockTables* blocks = nullptr;  // with room for all of them
   int64_t memory = 0;                   // tokens that an encoder read for it
   int64_t num_logits = 1;               // wanted are those that follow each of so many last ids
-  std::span<const int32_t> targets = {};  // tokens behind the first of the ids: wanted are logprobs
+  /// Tokens behind ids from number `first_target` on: their logprobs are wanted.
+  std::span<const int32_t> targets = {};
+  int64_t first_target = 0;
   /// Null: that of the model (ShardedModel::set_adapter), if no sequence of the pass has one.
   const layers::Adapter* adapter = nullptr;
 };

@@ -40,10 +40,8 @@ Engine::Engine(const Settings& settings, device::Device& device, const parallel:
   }
   MEGA_CHECK_LE(settings.zero, 1);
   parameters::ParameterSet whole(settings.declaration_rule());
-  const layers::Partition undivided{settings.split.tensor_shards, 1, 0, settings.token_partials(),
-                                    false};
   const models::Decoder declarations(settings.model, whole, models::Stage::whole(settings.model),
-                                     undivided);
+                                     undivided(settings));
   norm_order_ = std::make_unique<optim::NormOrder>(whole);
 }
 

@@ -74,9 +74,14 @@ void check_objective(config::Objective objective, const models::ModelSpec& model
 }  // namespace
 
 Settings settings_of(const config::Recipe& r, int64_t vocab) {
+  return settings_of(r, models::model_of(r, vocab));
+}
+
+Settings settings_of(const config::Recipe& r, const models::ModelSpec& model) {
   Settings s;
-  s.model = models::model_of(r, vocab);
-  check_objective(r.train.objective, s.model);
+  s.model = model;
+  s.model.dropout = r.model.dropout;
+  if (layers::head_type(s.model.head.kind).has_logits) check_objective(r.train.objective, s.model);
   s.layout.tensor = narrow<int>(r.parallel.tensor);
   s.layout.pipeline = narrow<int>(r.parallel.pipeline);
   s.layout.data = narrow<int>(r.parallel.data);
@@ -97,7 +102,7 @@ Settings settings_of(const config::Recipe& r, int64_t vocab) {
   s.micro_batch = r.train.micro_batch;
   s.trained_length = r.train.sequence_length;
   s.ragged = r.data.document_mask || r.data.sequences == config::Sequences::documents ||
-             r.train.sentence_pairs != config::SentencePairs::none;
+             r.train.sentence_pairs != config::SentencePairs::none || r.tunes();
   if (r.train.objective == config::Objective::masked)
     s.predicted_per_sample = objectives::most_predicted(r.train.masking.rate, s.sequence_length());
   if (r.train.objective == config::Objective::spans) {

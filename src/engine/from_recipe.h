@@ -10,5 +10,8 @@ namespace megalith::engine {
 /// Settings without the length of the run. `vocab`: of the tokenizer, for recipes
 /// that leave model.vocab at 0. UserError with all faults.
 Settings settings_of(const config::Recipe& recipe, int64_t vocab);
+/// The same of a model that is there (config::Recipe::tunes): the recipe's section model is not
+/// read but for dropout.
+Settings settings_of(const config::Recipe& recipe, const models::ModelSpec& model);
 
 }  // namespace megalith::engine

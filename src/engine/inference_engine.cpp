@@ -208,7 +208,8 @@ std::vector<double> InferenceEngine::losses_of(layers::Context& context,
   int64_t token = 0, to = 0;
   for (const SequenceRows& row : rows) {
     const int64_t here = std::ssize(row.targets);
-    if (here > 0) context.device().copy(asked.view.rows(to, here), x_TH.rows(token, here));
+    if (here > 0)
+      context.device().copy(asked.view.rows(to, here), x_TH.rows(token + row.first_target, here));
     token += std::ssize(row.ids);
     to += here;
   }

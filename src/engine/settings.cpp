@@ -5,6 +5,7 @@
 
 #include <algorithm>
 
+#include "low_rank/factors.h"
 #include "models/decoder.h"
 #include "tensor/blocks.h"
 
@@ -62,8 +63,7 @@ void check_tensor_shards(const Settings& s, std::vector<std::string>& faults) {
 
 /// The whole model's declarations, cut into this many tensor shards, of one rank.
 void declare_whole(const Settings& s, parameters::ParameterSet& set) {
-  const models::Decoder declarations(s.model, set, models::Stage::whole(s.model),
-                                     {.tensor_shards = s.split.tensor_shards});
+  const models::Decoder declarations(s.model, set, models::Stage::whole(s.model), undivided(s));
 }
 
 /// A pattern that no parameter matches is a slip of the pen; a run that trains nothing is none.
@@ -163,9 +163,10 @@ std::vector<int64_t> Settings::fp8_product_layers() const {
 }
 
 parameters::DeclarationRule Settings::declaration_rule() const {
-  if (formats.empty()) return optim::freezing_rule(frozen);
-  return [freezes = optim::freezing_rule(frozen),
-          stored = formats](parameters::Declaration& declaration) {
+  if (formats.empty() && !factors) return optim::freezing_rule(frozen);
+  return [freezes = optim::freezing_rule(frozen), stored = formats,
+          factors_alone = factors != nullptr](parameters::Declaration& declaration) {
+    if (factors_alone) declaration.trainable = low_rank::is_factor(declaration.name);
     if (freezes) freezes(declaration);
     const auto found = stored.find(declaration.name);
     if (found != stored.end()) declaration.format = found->second;
@@ -175,8 +176,15 @@ parameters::DeclarationRule Settings::declaration_rule() const {
 layers::Partition partition_of(const Settings& settings, int tensor_rank) {
   const bool sequence = settings.sequence_parallel();
   const int ranks = settings.layout.tensor;
-  return {settings.split.tensor_shards, ranks, tensor_rank,
-          exact_div(settings.token_partials(), sequence ? ranks : 1), sequence};
+  const int partials = exact_div(settings.token_partials(), sequence ? ranks : 1);
+  const auto* factors = settings.factors ? &settings.factors : nullptr;
+  return {settings.split.tensor_shards, ranks, tensor_rank, partials, sequence, factors};
+}
+
+layers::Partition undivided(const Settings& settings) {
+  return {.tensor_shards = settings.split.tensor_shards,
+          .token_partials = settings.token_partials(),
+          .factors = settings.factors ? &settings.factors : nullptr};
 }
 
 void check(const Settings& s, const std::string& where) {
@@ -188,14 +196,6 @@ void check(const Settings& s, const std::string& where) {
   check_formats(s, faults);
   check_fp8(s, faults);
   if (!faults.empty()) throw UserError("{}: {}", where, fmt::join(faults, "; "));
-}
-
-void require_one_rank(const Settings& settings) {
-  if (settings.layout.num_ranks() == 1) return;
-  throw UserError(
-      "recipe: parallel asks for {} ranks, this is a run of one; set parallel.tensor, "
-      "parallel.pipeline and parallel.data to 1",
-      settings.layout.num_ranks());
 }
 
 }  // namespace megalith::engine

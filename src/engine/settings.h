@@ -50,6 +50,9 @@ struct Settings {
   optim::Schedule schedule;
   optim::AdamWOptions adamw;
   std::vector<std::string> frozen;  // globs over names of parameters that are not trained
+  /// What trains beside products, and nothing else does (low_rank/); null: the weights do. The
+  /// weights are then no part of a training state.
+  layers::MakeFactors factors;
   /// By name, of parameters that are stored otherwise than `weights` says: in blocks, for reading.
   parameters::StorageFormats formats;
   double clip = 1;  // infinity: off
@@ -86,12 +89,11 @@ struct Settings {
 
 /// How the layers of the ranks at one place of the tensor axis are cut.
 layers::Partition partition_of(const Settings& settings, int tensor_rank);
+/// The whole model on one rank.
+layers::Partition undivided(const Settings& settings);
 
 /// Everything that the layout breaks, in one UserError naming the values to set: for settings that
 /// were put together from a recipe (whose own rules are in config/rules.cpp) and something else.
 void check(const Settings& settings, const std::string& where);
-
-/// UserError when the layout asks for more ranks than the one of this process.
-void require_one_rank(const Settings& settings);
 
 }  // namespace megalith::engine

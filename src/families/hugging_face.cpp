@@ -153,8 +153,9 @@ HuggingFaceConfig parse_hugging_face_config(std::string_view text, const std::st
   const ConfigKeys keys(json, where);
   const Family& family = family_of(json, keys);
   keys.only("add_cross_attention", false);
-  keys.absent("quantization_config", "quantized weights are");
   HuggingFaceConfig config;
+  if (const Json* quantization = keys.find("quantization_config"))
+    config.fp8 = parse_quantization_config(*quantization, where);
   config.model = family.read(keys);
   config.ties_unless_stored =
       family.ties_unless_stored != nullptr && family.ties_unless_stored(keys);
@@ -196,7 +197,8 @@ void check_expressible(const ModelSpec& model) {
 
 std::string hugging_face_config(const ModelSpec& model, DType dtype,
                                 const std::vector<int32_t>& ids, std::optional<int32_t> begin,
-                                std::optional<int32_t> pad) {
+                                std::optional<int32_t> pad,
+                                const std::optional<std::vector<std::string>>& ignored) {
   nlohmann::ordered_json json = config_json(model);
   // Absent keys would mean the class's own ids, which another vocabulary does not have.
   const Json end = ids.empty() ? Json() : ids.size() == 1 ? Json(ids[0]) : Json(ids);
@@ -207,6 +209,7 @@ std::string hugging_face_config(const ModelSpec& model, DType dtype,
   if (!json.contains("pad_token_id")) json["pad_token_id"] = pad ? Json(*pad) : Json();
   json["torch_dtype"] = torch_name(dtype);
   json["use_cache"] = true;
+  if (ignored) json["quantization_config"] = quantization_config(*ignored);
   return json.dump(2) + "\n";
 }
 

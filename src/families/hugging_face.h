@@ -11,6 +11,7 @@
 #include <string_view>
 #include <vector>
 
+#include "families/quantization_config.h"
 #include "spec/model_spec.h"
 #include "tensor/dtype.h"
 
@@ -26,6 +27,8 @@ struct HuggingFaceConfig {
   std::optional<int32_t> pad_id;
   /// The head of `model` is tied unless the file has a projection of its own.
   bool ties_unless_stored = false;
+  /// Of weights that are stored in FP8.
+  std::optional<Fp8Config> fp8 = {};
 };
 
 /// Largest config.json that is read.
@@ -40,11 +43,13 @@ std::optional<std::vector<int32_t>> parse_end_ids(std::string_view text, int64_t
 
 /// config.json for a model that check_expressible lets pass, stored as `dtype`. Without `begin_id`
 /// the first end begins a text, as in GPT-2; without `pad_id` an encoder-decoder has the id that
-/// its decoder begins with, others none.
+/// its decoder begins with, others none. `ignored`: weights of products are in FP8 with a scale for
+/// each row, but for those of these modules.
 std::string hugging_face_config(const ModelSpec& model, DType dtype,
                                 const std::vector<int32_t>& end_ids,
                                 std::optional<int32_t> begin_id = {},
-                                std::optional<int32_t> pad_id = {});
+                                std::optional<int32_t> pad_id = {},
+                                const std::optional<std::vector<std::string>>& ignored = {});
 
 /// UserError naming what a config.json of the model's family cannot say of it: it would read back
 /// as another model.

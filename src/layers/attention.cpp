@@ -109,7 +109,7 @@ void Attention::attend_cached(Context& context, const KvCacheBinding& cache,
 }
 
 void Attention::forward(Context& context, const Batch& batch, ConstView x_TH, View y_TH,
-                        AttentionSaved* saved, bool keep_probabilities) const {
+                        AttentionSaved* saved, bool keep_probabilities, InputKept kept) const {
   const LocalHeads h = local_heads(spec_, context);
   const Shape wide{batch.num_tokens, (h.queries + 2 * h.kv) * h.size};
   device::Tensor passing;
@@ -121,7 +121,8 @@ void Attention::forward(Context& context, const Batch& batch, ConstView x_TH, Vi
   const View qkv = saved != nullptr ? saved->qkv_TC : passing;
   AttentionCoreSaved* const core_saved = saved != nullptr ? &saved->core : nullptr;
   const device::Tensor core = core_.place_output(context, batch.num_tokens, core_saved);
-  qkv_.forward(context, batch, x_TH, qkv.columns(0, qkv_.local_outputs()));
+  qkv_.forward(context, batch, x_TH, qkv.columns(0, qkv_.local_outputs()),
+               kernels::Activation::none, {}, kept == InputKept::codes ? &saved->input : nullptr);
   if (h.sharers > 1) gather_shared(context, h, shared(h, qkv));
   context.inspect("qkv", qkv);
   {
@@ -165,7 +166,8 @@ void Attention::backward(Context& context, const Batch& batch, ConstView dy_TH, 
   }
   context.inspect("qkv_gradient", dqkv);
   if (h.sharers > 1) keep_own_part(context, h, shared(h, dqkv));
-  qkv_.backward(context, batch, dqkv.view.columns(0, qkv_.local_outputs()), x_TH, dx_TH);
+  qkv_.backward(context, batch, dqkv.view.columns(0, qkv_.local_outputs()), x_TH, dx_TH,
+                &saved.input);
 }
 
 }  // namespace megalith::layers

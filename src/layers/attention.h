@@ -19,6 +19,7 @@ struct AttentionSaved {
   device::Tensor qkv_TC;  // [T, (N / t + 2 k) D], k = max(1, K / t); before norms of q and k
   AttentionCoreSaved core;
   QkNormsSaved norms;
+  InputCodes input;  // of x, where it is not kept
 };
 
 /// Where a layer is: its number in the whole model and among the layers of this rank that share a
@@ -47,14 +48,16 @@ class Attention {
             const AttentionConfig& config, const Partition& partition);
 
   /// y_TH = output projection, before dropout and residual. x_TH and y_TH: the rank's own tokens.
-  /// `keep_probabilities` false: materialised ones are made again in backward. Collective over the
-  /// tensor ranks.
+  /// `keep_probabilities` false: materialised ones are made again in backward. `kept`: what of x is
+  /// to be, of input_kept(). Collective over the tensor ranks.
   void forward(Context& context, const Batch& batch, ConstView x_TH, View y_TH,
-               AttentionSaved* saved, bool keep_probabilities = true) const;
-  /// dx_TH overwritten; gradients of weights accumulate. x_TH is what forward was given. Collective
-  /// over the tensor ranks.
+               AttentionSaved* saved, bool keep_probabilities = true,
+               InputKept kept = InputKept::numbers) const;
+  /// dx_TH overwritten; gradients of weights accumulate. x_TH is what forward was given, or absent
+  /// where that was kept as codes. Collective over the tensor ranks.
   void backward(Context& context, const Batch& batch, ConstView dy_TH, ConstView x_TH,
                 const AttentionSaved& saved, View dx_TH) const;
+  InputKept input_kept(const Context& context) const { return qkv_.input_kept(context); }
 
  private:
   /// With norms in a buffer of their own.

@@ -39,14 +39,15 @@ std::optional<Block::CrossHalf> Block::make_cross(parameters::ParameterSet& set,
 void Block::forward_cross(Context& context, const Batch& batch, ConstView x_TH, View y_TH,
                           BlockSaved* keep, Recompute recompute) const {
   const device::NameScope part(context.device(), "cross");
-  cross_->path.forward(context, batch, {x_TH, x_TH, y_TH},
-                       keep != nullptr ? &keep->cross_path : nullptr,
-                       recompute == Recompute::none || cross_->attention.is_materialised(),
-                       [&](ConstView h_TH, View o_TH) {
-                         cross_->attention.forward(context, batch, h_TH, o_TH,
-                                                   keep != nullptr ? &keep->cross : nullptr,
-                                                   recompute == Recompute::none);
-                       });
+  cross_->path.forward(
+      context, batch, {x_TH, x_TH, y_TH}, keep != nullptr ? &keep->cross_path : nullptr,
+      recompute == Recompute::none || cross_->attention.is_materialised() ? InputKept::numbers
+                                                                          : InputKept::made_again,
+      [&](ConstView h_TH, View o_TH) {
+        cross_->attention.forward(context, batch, h_TH, o_TH,
+                                  keep != nullptr ? &keep->cross : nullptr,
+                                  recompute == Recompute::none);
+      });
 }
 
 void Block::forward(Context& context, const Batch& batch, ConstView x_TH, View y_TH,
@@ -54,6 +55,12 @@ void Block::forward(Context& context, const Batch& batch, ConstView x_TH, View y
   const device::NameScope scope(context.device(), name_);
   BlockSaved* const keep = recompute == Recompute::full ? nullptr : saved;
   const bool keep_outputs = recompute == Recompute::none || materialised_;
+  const auto kept_of = [&](const Residual& path, InputKept kept) {
+    if (keep == nullptr || !keep_outputs) return InputKept::made_again;
+    return path.has_norm_before() ? kept : InputKept::numbers;
+  };
+  const InputKept kept_1 = kept_of(attention_path_, attention_.input_kept(context));
+  const InputKept kept_2 = kept_of(mlp_path_, mlp_.input_kept(context));
   const auto place_stream = [&](bool kept, device::Tensor* where) {
     if (!kept) return context.workspace(context.activation, x_TH.shape());
     *where = context.saved(context.activation, x_TH.shape());
@@ -64,11 +71,11 @@ void Block::forward(Context& context, const Batch& batch, ConstView x_TH, View y
   {
     const device::NameScope part(context.device(), "attention");
     attention_path_.forward(context, batch, {x_TH, x_TH, x1},
-                            keep != nullptr ? &keep->attention_path : nullptr, keep_outputs,
+                            keep != nullptr ? &keep->attention_path : nullptr, kept_1,
                             [&](ConstView h_TH, View o_TH) {
                               attention_.forward(context, batch, h_TH, o_TH,
                                                  keep != nullptr ? &keep->attention : nullptr,
-                                                 recompute == Recompute::none);
+                                                 recompute == Recompute::none, kept_1);
                             });
   }
   if (cross_) {
@@ -78,10 +85,10 @@ void Block::forward(Context& context, const Batch& batch, ConstView x_TH, View y
   }
   const device::NameScope part(context.device(), "mlp");
   mlp_path_.forward(context, batch, {is_parallel_ ? x_TH : ConstView(x1), x1, y_TH},
-                    keep != nullptr ? &keep->mlp_path : nullptr, keep_outputs,
+                    keep != nullptr ? &keep->mlp_path : nullptr, kept_2,
                     [&](ConstView h_TH, View o_TH) {
                       mlp_.forward(context, batch, h_TH, o_TH,
-                                   keep != nullptr ? &keep->mlp : nullptr, keep_outputs);
+                                   keep != nullptr ? &keep->mlp : nullptr, keep_outputs, kept_2);
                     });
 }
 

@@ -5,7 +5,7 @@
 //   x1 = x + attention(x);   x2 = x1 + cross(x1, memory);   y = x2 + mlp(x2)
 // with norms and dropout as residual.h says, and what of it is kept for backward, by recompute mode
 // (Korthikanti et al. 2022, section 5):
-//   none       every input of a product, and materialised probabilities
+//   none       every input of a product (InputKept in 8 bits), and materialised probabilities
 //   selective  materialised attention: not its probabilities, the core runs again; streaming
 //              attention, which never has them: not what an element-wise pass makes again, norm
 //              outputs and the activation's output

@@ -11,6 +11,7 @@
 #include "kernels/reduction/token_shards.h"
 #include "layers/batch.h"
 #include "math/random.h"
+#include "parameters/parameter.h"
 #include "precision/fp8.h"
 
 namespace megalith::layers {
@@ -53,6 +54,10 @@ struct Context {
   }
   device::Tensor saved(DType dtype, const Shape& shape) const {
     return exec.device.arena(device::MemoryClass::activations).tensor(dtype, shape);
+  }
+  precision::InputKept input_kept(const parameters::Parameter& weight) const {
+    const bool may = fp8 != nullptr && !sequence && weight.trainable();
+    return may ? fp8->input_kept(weight.name()) : precision::InputKept::numbers;
   }
   /// Canonical shards on this rank.
   int local_shards() const { return exact_div(tensor_shards, tensor.size()); }

@@ -16,6 +16,8 @@
 #include "kernels/elementwise/activation.h"
 #include "layers/context.h"
 #include "layers/product.h"
+#include "layers/product_factors.h"
+#include "parallel/grouped_rows.h"
 #include "parallel/sequence_shard.h"
 #include "parameters/parameter_set.h"
 
@@ -28,19 +30,11 @@ struct Partition {
   int tensor_rank = 0;
   int token_partials = 1;  // partial rows on this rank of gradients that sum over tokens
   bool sequence = false;   // the other tensor ranks hold the other partial rows
+  /// What trains beside products; null: nothing. For as long as layers are built.
+  const MakeFactors* factors = nullptr;
   Shard cut(const Shape& global, int dim) const {
     return Shard::part(global, dim, tensor_rank, tensor_size);
   }
-};
-
-/// Rows of a column product that go group by group, in each group `first` rows and then `second`:
-/// of each the tensor shards of a group have equal parts (docs/design/0007-grouped-keys.md). Where
-/// there are no more shards than groups, a cut lies between groups and this says nothing.
-struct GroupedRows {
-  int64_t groups = 0;
-  int64_t first = 0;
-  int64_t second = 0;
-  bool are_shared(int tensor_shards) const { return groups > 0 && tensor_shards > groups; }
 };
 
 /// The scope, inside that of a product, in which records of its input being gathered again lie.
@@ -61,7 +55,7 @@ struct LinearConfig {
   int64_t outputs = 0;
   bool bias = true;
   double init_std = 0.02;
-  GroupedRows grouped = {};  // `outputs` rows in all; none: as they come
+  parallel::GroupedRows grouped = {};  // `outputs` rows in all; none: as they come
 };
 
 class ColumnLinear {
@@ -74,18 +68,21 @@ class ColumnLinear {
   /// the pre-activation. x: the rank's own tokens. Collective when they are not all.
   void forward(Context& context, const Batch& batch, ConstView x, View y_TO,
                kernels::Activation activation = kernels::Activation::none,
-               View pre_activation_TO = {}) const;
+               View pre_activation_TO = {}, InputCodes* keep = nullptr) const;
   /// dx, of the rank's own tokens, overwritten (summed over the tensor ranks: collective); dw, db
-  /// accumulated.
-  void backward(Context& context, const Batch& batch, ConstView dy_TO, ConstView x, View dx) const;
+  /// accumulated. x may be absent where forward has kept its codes.
+  void backward(Context& context, const Batch& batch, ConstView dy_TO, ConstView x, View dx,
+                const InputCodes* kept = nullptr) const;
+  InputKept input_kept(const Context& context) const { return context.input_kept(*weight_); }
 
   int64_t local_outputs() const { return weight_->local_shape()[0]; }
 
  private:
-  void weight_gradients(Context& context, const Product& product, ConstView dy_TO,
-                        ConstView x_TI) const;
+  void weight_gradients(Context& context, const Product& product, ConstView dy_TO, ConstView x_TI,
+                        const InputCodes* kept) const;
   parameters::Parameter* weight_;
   parameters::Parameter* bias_ = nullptr;
+  std::shared_ptr<const ProductFactors> factors_;
   ProductCut cut_;
   /// The local rows in the order of the canonical shards; empty: they lie so.
   std::vector<ShardRun> by_shard_;
@@ -103,17 +100,20 @@ class RowLinear {
             const Partition& partition);
 
   /// y = x w^T + b of the rank's own tokens (collective); x is the rank's columns [T, I/t] of all.
-  void forward(Context& context, const Batch& batch, ConstView x_TI, View y) const;
+  void forward(Context& context, const Batch& batch, ConstView x_TI, View y,
+               InputCodes* keep = nullptr) const;
   /// dx [T, I/t] overwritten: dy w, times activation'(pre_activation) when one is given; dw, db
   /// accumulated. dy: the rank's own tokens. Collective when they are not all.
   void backward(Context& context, const Batch& batch, ConstView dy, ConstView x_TI, View dx_TI,
-                const ActivatedFrom& from = {}) const;
+                const ActivatedFrom& from = {}, const InputCodes* kept = nullptr) const;
+  InputKept input_kept(const Context& context) const { return context.input_kept(*weight_); }
 
   int64_t local_inputs() const { return weight_->local_shape()[1]; }
 
  private:
   parameters::Parameter* weight_;
   parameters::Parameter* bias_ = nullptr;
+  std::shared_ptr<const ProductFactors> factors_;
   ProductCut cut_;
 };
 

@@ -23,7 +23,7 @@ void Mlp::activate(Context& context, ConstView u_TU, View y_TF) const {
 }
 
 void Mlp::forward(Context& context, const Batch& batch, ConstView x_TH, View y_TH, MlpSaved* saved,
-                  bool keep_activated) const {
+                  bool keep_activated, InputKept kept) const {
   const Shape wide{batch.num_tokens, up_.local_outputs()};
   const Shape narrow{batch.num_tokens, down_.local_inputs()};
   View pre_activation;
@@ -36,21 +36,25 @@ void Mlp::forward(Context& context, const Batch& batch, ConstView x_TH, View y_T
     dropped_u = context.workspace(context.activation, wide);
     pre_activation = dropped_u;
   }
-  if (saved != nullptr && keep_activated) {
+  const InputKept kept_activated =
+      saved != nullptr && keep_activated ? down_.input_kept(context) : InputKept::made_again;
+  if (kept_activated == InputKept::numbers) {
     saved->activated_TF = context.saved(context.activation, narrow);
     activated = saved->activated_TF;
   } else {
     dropped = context.workspace(context.activation, narrow);
     activated = dropped;
   }
+  InputCodes* const input = kept == InputKept::codes ? &saved->input : nullptr;
   if (spec_.gated) {
-    up_.forward(context, batch, x_TH, pre_activation);
+    up_.forward(context, batch, x_TH, pre_activation, kernels::Activation::none, {}, input);
     activate(context, pre_activation, activated);
   } else {
-    up_.forward(context, batch, x_TH, activated, spec_.activation, pre_activation);
+    up_.forward(context, batch, x_TH, activated, spec_.activation, pre_activation, input);
   }
   context.inspect("activated", activated);
-  down_.forward(context, batch, activated, y_TH);
+  down_.forward(context, batch, activated, y_TH,
+                kept_activated == InputKept::codes ? &saved->activated : nullptr);
   context.inspect("output", y_TH);
 }
 
@@ -62,22 +66,23 @@ void Mlp::backward(Context& context, const Batch& batch, ConstView dy_TH, ConstV
     const Shape narrow{batch.num_tokens, down_.local_inputs()};
     device::Tensor recomputed;
     ConstView activated = saved.activated_TF;
-    if (activated.absent()) {
+    if (activated.absent() && saved.activated.absent()) {
       recomputed = context.workspace(context.activation, narrow);
       activate(context, u_TU, recomputed);
       activated = recomputed;
     }
     if (spec_.gated) {
       const device::Tensor dactivated = context.workspace(context.activation, narrow);
-      down_.backward(context, batch, dy_TH, activated, dactivated);
+      down_.backward(context, batch, dy_TH, activated, dactivated, {}, &saved.activated);
       kernels::gated_backward(
           context.exec, {.dy_TF = dactivated, .u_TG = u_TU, .du_TG = du, .kind = spec_.activation});
     } else {
-      down_.backward(context, batch, dy_TH, activated, du, {spec_.activation, u_TU});
+      down_.backward(context, batch, dy_TH, activated, du, {spec_.activation, u_TU},
+                     &saved.activated);
     }
   }
   context.inspect("activated_gradient", du);
-  up_.backward(context, batch, du, x_TH, dx_TH);
+  up_.backward(context, batch, du, x_TH, dx_TH, &saved.input);
 }
 
 }  // namespace megalith::layers

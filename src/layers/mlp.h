@@ -12,6 +12,7 @@ namespace megalith::layers {
 struct MlpSaved {
   device::Tensor pre_activation_TU;  // u, [T, F] or gated [T, 2 F]
   device::Tensor activated_TF;       // absent when it is recomputed from u
+  InputCodes activated, input;       // of the same and of x, where these are not kept
 };
 
 struct MlpConfig {
@@ -28,12 +29,13 @@ class Mlp {
       const Partition& partition);
 
   /// y_TH before dropout and residual. `keep_activated` false drops what the activation made after
-  /// use. Collective over the tensor ranks.
+  /// use. `kept`: what of x is to be, of input_kept(). Collective over the tensor ranks.
   void forward(Context& context, const Batch& batch, ConstView x_TH, View y_TH, MlpSaved* saved,
-               bool keep_activated) const;
+               bool keep_activated, InputKept kept = InputKept::numbers) const;
   /// dx_TH overwritten; gradients of weights accumulate. Collective over the tensor ranks.
   void backward(Context& context, const Batch& batch, ConstView dy_TH, ConstView x_TH,
                 const MlpSaved& saved, View dx_TH) const;
+  InputKept input_kept(const Context& context) const { return up_.input_kept(context); }
 
  private:
   /// The activation alone, gated or not.

@@ -5,20 +5,17 @@
 
 #include "kernels/elementwise/pointwise.h"
 #include "kernels/matmul/row_runs.h"
+#include "tensor/blocks.h"
 
 namespace megalith::layers {
 
 using precision::Along;
+using precision::element;
 using precision::Operand;
 using precision::Scaling;
 using precision::ScalingPolicy;
 
 namespace {
-
-template <typename AnyView>
-AnyView element(const AnyView& vector, int64_t n) {
-  return {vector.data() + n * bytes_of(vector.dtype()), vector.dtype(), Shape{1}};
-}
 
 template <typename AnyView>
 AnyView rows_of(const AnyView& optional, int64_t begin, int64_t count) {
@@ -52,10 +49,11 @@ bool Product::is_cut(Operand operand) const {
   return operand == Operand::input ? cut_.inputs_cut : cut_.outputs_cut;
 }
 
-Product::Read Product::read(Operand operand, ConstView x, Along along, Reading reading) const {
+Product::Read Product::read(Operand operand, ConstView x, Along along, Reading reading,
+                            InputCodes* keep) const {
   if (!is_narrow()) return {x, {}, {}, {}};
   const Scaling& scaling = context_.fp8->scaling(operand);
-  return scaling.scales_tensors() ? codes(operand, x, reading) : numbers(operand, x, along);
+  return scaling.scales_tensors() ? codes(operand, x, reading, keep) : numbers(operand, x, along);
 }
 
 /// Nothing where it is read as it is: it may be in blocks.
@@ -73,14 +71,16 @@ Weight Product::weight_of(const Read& read) const {
 
 /// Of an input or a gradient, with one scale: of the whole tensor, or with `current` of each
 /// sample's rows.
-Product::Read Product::codes(Operand operand, ConstView x, Reading reading) const {
+Product::Read Product::codes(Operand operand, ConstView x, Reading reading,
+                             InputCodes* keep) const {
   Scaling& scaling = context_.fp8->scaling(operand);
   const bool is_current = scaling.options().policy == ScalingPolicy::current;
   const int64_t count = is_current ? batch_.num_samples : 1;
   const int64_t rows = exact_div(x.size(0), count);
   Read made;
-  made.made = context_.workspace(scaling.code_type(), x.shape());
-  made.kept = context_.workspace(DType::f32, Shape{count});
+  const auto place = keep != nullptr ? &Context::saved : &Context::workspace;
+  made.made = (context_.*place)(scaling.code_type(), x.shape());
+  made.kept = (context_.*place)(DType::f32, Shape{count});
   made.view = made.made;
   made.scales = made.kept;
   device::Tensor amax;
@@ -102,6 +102,7 @@ Product::Read Product::codes(Operand operand, ConstView x, Reading reading) cons
                       .counts = counts},
                      context_.fp8->record());
   }
+  if (keep != nullptr) *keep = {std::move(made.made), std::move(made.kept)};
   return made;
 }
 
@@ -123,22 +124,11 @@ Product::Read Product::numbers(Operand operand, ConstView x, Along along) const 
   return made;
 }
 
-/// fl32(a's scale * b's), as cuBLAS multiplies them.
-Product::Factors Product::factors_of(const Read& a, const Read& b) const {
-  if (a.scales.absent()) return {};
-  const bool swapped = b.scales.size(0) > a.scales.size(0);
-  const ConstView many = swapped ? b.scales : a.scales, few = swapped ? a.scales : b.scales;
-  Factors factors = context_.workspace(DType::f32, many.shape());
-  kernels::cast(context_.exec, many, factors);
-  for (int64_t n = 0; n < many.size(0); ++n)
-    kernels::scale(context_.exec, element(factors.view, n), element(few, few.size(0) == 1 ? 0 : n));
-  return factors;
-}
-
-Product::Factors Product::run(kernels::LinearForward arguments, bool finished) const {
-  const Read x = read(Operand::input, arguments.x_TI, Along::columns, Reading::first);
+Product::Factors Product::run(kernels::LinearForward arguments, InputCodes* keep,
+                              bool finished) const {
+  const Read x = read(Operand::input, arguments.x_TI, Along::columns, Reading::first, keep);
   const Read w = read_weight(Along::columns);
-  Factors factors = factors_of(x, w);
+  Factors factors = precision::product_factors(context_.exec, x.scales, w.scales);
   arguments.x_TI = x.view;
   arguments.w_OI = weight_of(w);
   for_each_factor(finished ? ConstView(factors) : ConstView(), x.view.size(0),
@@ -153,9 +143,13 @@ Product::Factors Product::run(kernels::LinearForward arguments, bool finished) c
   return factors;
 }
 
-void Product::forward(kernels::LinearForward arguments) { run(std::move(arguments), true); }
-void Product::forward_sums(kernels::LinearForward arguments) {
-  pending_ = run(std::move(arguments), false);
+void Product::forward(kernels::LinearForward arguments, InputCodes* keep) {
+  run(std::move(arguments), keep, true);
+}
+void Product::forward_sums(kernels::LinearForward arguments, InputCodes* keep) {
+  arguments.unscaled = true;
+  pending_ = run(std::move(arguments), keep, false);
+  pending_of_rows_ = row_scales(weight_.compute());
 }
 
 void Product::set_output_gradient(ConstView dy_TO) {
@@ -166,7 +160,7 @@ void Product::set_output_gradient(ConstView dy_TO) {
 Product::Factors Product::run(kernels::LinearBackwardInput arguments,
                               const std::vector<ShardRun>& by_shard, bool finished) const {
   const Read w = read_weight(Along::rows);
-  Factors factors = factors_of(dy_, w);
+  Factors factors = precision::product_factors(context_.exec, dy_.scales, w.scales);
   arguments.dy_TO = dy_.view;
   arguments.w_OI = weight_of(w);
   device::Tensor dy_by_shard, w_by_shard;
@@ -206,18 +200,20 @@ void Product::input_gradient_sums(kernels::LinearBackwardInput arguments,
 
 /// Codes add up from 0 within a sample, so that its scale can multiply the sum; numbers continue
 /// the chain that is there.
-void Product::weight_gradient(ConstView x_TI, View dw_OI) const {
+void Product::weight_gradient(ConstView x_TI, View dw_OI, const InputCodes* kept) const {
   const bool is_wide = !is_narrow() || !context_.fp8->options().weight_gradients;
   if (is_wide) {
     return kernels::linear_backward_weight(context_.exec, {dy_TO_, x_TI, dw_OI, batch_.cu_seqlens});
   }
-  const Read x = read(Operand::input, x_TI, Along::rows);
+  const bool has_codes = kept != nullptr && !kept->absent();
+  const Read x = has_codes ? Read{kept->codes_TI.view, kept->scales.view, {}, {}}
+                           : read(Operand::input, x_TI, Along::rows);
   if (x.scales.absent()) {
     const Read dy = read(Operand::output_gradient, dy_TO_, Along::rows);
     return kernels::linear_backward_weight(context_.exec,
                                            {dy.view, x.view, dw_OI, batch_.cu_seqlens});
   }
-  const Factors factors = factors_of(dy_, x);
+  const Factors factors = precision::product_factors(context_.exec, dy_.scales, x.scales);
   const int64_t rows = exact_div(x.view.size(0), batch_.num_samples);
   for (int64_t n = 0; n < batch_.num_samples; ++n) {
     const std::vector<int32_t> runs =
@@ -229,6 +225,7 @@ void Product::weight_gradient(ConstView x_TI, View dw_OI) const {
 }
 
 void Product::scale(View sums) const {
+  if (pending_of_rows_) kernels::scale(context_.exec, sums, pending_of_rows_);
   if (pending_.view.absent()) return;
   for_each_factor(pending_, sums.size(0), [&](int64_t begin, int64_t count, ConstView scale) {
     kernels::scale(context_.exec, sums.rows(begin, count), scale);

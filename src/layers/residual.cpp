@@ -29,7 +29,8 @@ void Residual::add_to_stream(Context& context, const Batch& batch, ConstView bas
 }
 
 void Residual::forward(Context& context, const Batch& batch, const Stream& stream,
-                       ResidualSaved* saved, bool keep_h, Sublayer sublayer) const {
+                       ResidualSaved* saved, InputKept kept_h, Sublayer sublayer) const {
+  if (saved != nullptr) saved->kept_h = kept_h;
   const ConstView x_TH = stream.x_TH, base_TH = stream.base_TH;
   const View y_TH = stream.y_TH;
   const auto place = [&](bool kept, device::Tensor& where) -> View {
@@ -40,7 +41,7 @@ void Residual::forward(Context& context, const Batch& batch, const Stream& strea
   device::Tensor passing_h, passing_o;
   ConstView h = x_TH;
   if (norm_in_) {
-    const bool kept = saved != nullptr && keep_h;
+    const bool kept = saved != nullptr && kept_h == InputKept::numbers;
     const View normed = place(kept, kept ? saved->h_TH : passing_h);
     norm_in_->forward(context, x_TH, normed, saved != nullptr ? &saved->norm_in : nullptr);
     context.inspect(norm_name_, normed);
@@ -95,7 +96,7 @@ void Residual::backward(Context& context, const Batch& batch, const StreamGradie
       dout = dnormed;
     }
     ConstView h = norm_in_ ? ConstView(saved.h_TH) : x_TH;
-    if (h.absent()) {
+    if (h.absent() && saved.kept_h != InputKept::codes) {
       again = context.workspace(context.activation, x_TH.shape());
       norm_in_->recompute(context, x_TH, again);
       h = again;

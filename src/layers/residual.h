@@ -18,7 +18,8 @@ namespace megalith::layers {
 
 struct ResidualSaved {
   NormSaved norm_in, norm_out;
-  device::Tensor h_TH;  // output of the norm before f; absent when recomputed
+  device::Tensor h_TH;  // output of the norm before f; absent when recomputed, or f keeps its codes
+  InputKept kept_h = InputKept::numbers;
   device::Tensor o_TH;  // input of the norm after f
 };
 
@@ -42,13 +43,15 @@ class Residual {
     ConstView base_TH;
     View y_TH;  // overwritten; must not alias x or base
   };
-  /// Fills `saved` unless null; `keep_h` false: backward makes the output of the norm before f
-  /// again. Collective as `sublayer` is, else local.
+  /// Whether f's input is the output of a norm that nobody else has.
+  bool has_norm_before() const { return norm_in_.has_value(); }
+  /// Fills `saved` unless null. `kept_h`: whether the output of the norm before f is kept, f keeps
+  /// its codes, or backward makes it again. Collective as `sublayer` is, else local.
   void forward(Context& context, const Batch& batch, const Stream& stream, ResidualSaved* saved,
-               bool keep_h, Sublayer sublayer) const;
+               InputKept kept_h, Sublayer sublayer) const;
 
-  /// Writes to dh_TH the gradient of what forward gave f, h_TH, for the gradient do_TH of its
-  /// output.
+  /// Writes to dh_TH the gradient of what forward gave f, h_TH (absent where f has its codes), for
+  /// the gradient do_TH of its output.
   using SublayerBackward = FunctionRef<void(ConstView do_TH, ConstView h_TH, View dh_TH)>;
   struct StreamGradients {
     ConstView dy_TH;

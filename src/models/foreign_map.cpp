@@ -156,8 +156,9 @@ std::vector<DeclaredTensor> declared_tensors(const ModelSpec& model, int tensor_
                              layers::Partition{.tensor_shards = tensor_shards});
   std::vector<DeclaredTensor> tensors;
   for (const parameters::Parameter& parameter : set.all())
-    tensors.push_back(
-        {parameter.name(), parameter.shape(), parameter.declaration().may_be_in_blocks});
+    tensors.push_back({parameter.name(), parameter.shape(),
+                       parameter.declaration().may_be_in_blocks,
+                       parameter.declaration().is_layer_product});
   return tensors;
 }
 

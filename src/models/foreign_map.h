@@ -37,6 +37,7 @@ struct DeclaredTensor {
   std::string name;
   Shape shape;
   bool may_be_in_blocks = false;  // parameters::Declaration
+  bool is_layer_product = false;  // likewise
 };
 std::vector<DeclaredTensor> declared_tensors(const ModelSpec& model, int tensor_shards = 1);
 

@@ -8,16 +8,12 @@
 
 namespace megalith::optim {
 
+using precision::element;
 using precision::Operand;
 using precision::Scaling;
 using precision::ScalingPolicy;
 
 namespace {
-
-View element(const View& vector, size_t n) {
-  return {vector.data() + static_cast<int64_t>(n) * bytes_of(vector.dtype()), vector.dtype(),
-          Shape{1}};
-}
 
 /// The set's, with their numbers in the model.
 std::vector<std::pair<size_t, const parameters::Parameter*>> narrow_weights(
@@ -50,12 +46,14 @@ void cast_weights(kernels::Exec& exec, comm::Communicator& tensor, precision::Fp
     amax_N = exec.workspace.tensor(DType::f32, Shape{std::ssize(fp8.products())});
     kernels::fill(exec, amax_N, 0);
     for (const auto& [product, parameter] : weights)
-      Scaling::measure(exec, parameter->compute(), element(amax_N.view, product));
+      Scaling::measure(exec, parameter->compute(),
+                       element(amax_N.view, static_cast<int64_t>(product)));
     if (tensor.size() > 1) tensor.wait(tensor.start_all_reduce_max(amax_N, "fp8.weights"));
   }
   for (const auto& [product, parameter] : weights) {
     const auto& [codes, scale] = fp8.weight(product);
-    const View amax = amax_N.view.absent() ? View() : element(amax_N.view, product);
+    const View amax =
+        amax_N.view.absent() ? View() : element(amax_N.view, static_cast<int64_t>(product));
     scaling.quantize(exec, product, parameter->compute(),
                      {.codes = codes,
                       .scales = scale,

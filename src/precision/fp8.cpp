@@ -60,6 +60,12 @@ std::optional<size_t> Fp8::find(std::string_view weight) const {
   return found->second;
 }
 
+InputKept Fp8::input_kept(std::string_view weight) const {
+  const bool has_codes = options_.weight_gradients && input_.scales_tensors();
+  if (!has_codes || !index_.contains(std::string(weight))) return InputKept::numbers;
+  return find(weight) ? InputKept::codes : InputKept::made_again;
+}
+
 void Fp8::forget(kernels::Exec& exec, size_t product) {
   for (Scaling* scaling : {&input_, &weight_, &gradient_}) scaling->forget(exec, product);
 }
@@ -121,6 +127,17 @@ void Fp8::restored() {
 
 void Fp8::update(kernels::Exec& exec) {
   for (Scaling* scaling : {&input_, &weight_, &gradient_}) scaling->update(exec);
+}
+
+device::Tensor product_factors(kernels::Exec& exec, ConstView a, ConstView b) {
+  if (a.absent()) return {};
+  const bool swapped = b.size(0) > a.size(0);
+  const ConstView many = swapped ? b : a, few = swapped ? a : b;
+  device::Tensor factors = exec.workspace.tensor(DType::f32, many.shape());
+  kernels::cast(exec, many, factors);
+  for (int64_t n = 0; n < many.size(0); ++n)
+    kernels::scale(exec, element(factors.view, n), element(few, few.size(0) == 1 ? 0 : n));
+  return factors;
 }
 
 }  // namespace megalith::precision

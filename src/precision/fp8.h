@@ -23,6 +23,27 @@ struct Fp8Options {
   bool weight_gradients = true;
 };
 
+/// Element n of a vector, as a vector of one.
+template <typename AnyView>
+AnyView element(const AnyView& vector, int64_t n) {
+  return {vector.data() + n * bytes_of(vector.dtype()), vector.dtype(), Shape{1}};
+}
+
+/// The input of a product as its codes, which forward keeps for the gradient of the weight: a byte
+/// for each number, and the bits of codes that backward would make again.
+struct InputCodes {
+  device::Tensor codes_TI;
+  device::Tensor scales;  // f32, one for each sample, or one
+
+  bool absent() const { return codes_TI.view.absent(); }
+};
+
+/// What of a product's input forward keeps, where nothing else reads it.
+///   codes        InputCodes, and not the numbers
+///   made_again   nothing: a product that could keep codes runs in 16 bits for a while, and the
+///                memory of a step is planned for codes
+enum class InputKept : uint8_t { numbers, codes, made_again };
+
 class Fp8 {
  public:
   /// `products`: names of the weights, "layers.3.attention.qkv.weight", in the order of the model.
@@ -32,6 +53,8 @@ class Fp8 {
   const std::vector<std::string>& products() const { return input_.names(); }
   /// The number of the product with this weight; nothing where it is not in 8 bits.
   std::optional<size_t> find(std::string_view weight) const;
+  /// What is kept of the input of the product with this weight, where a rank keeps all tokens.
+  InputKept input_kept(std::string_view weight) const;
   /// Products that run in 16 bits until further notice: find() knows nothing of them.
   void set_wide(size_t product, bool wide) { wide_[product] = wide; }
   void set_all_wide(bool wide) { all_wide_ = wide; }
@@ -87,6 +110,11 @@ class Fp8 {
   std::vector<int64_t> elements_;  // [3, N]
   Scaling::Record record_ = Scaling::Record::amax;
 };
+
+/// What multiplies a product's sum back: fl32(a's scale * b's), as cuBLAS multiplies them, of the
+/// scales of both operands, f32 [1] or one for each sample; as many as the more have, in scratch.
+/// Absent where a has none.
+device::Tensor product_factors(kernels::Exec& exec, ConstView a, ConstView b);
 
 /// While it lives, products in 8 bits, if there are any, leave no trace in histories.
 class Unrecorded {

@@ -47,6 +47,7 @@ std::string render_page(const RunRecord& record, const std::string& folder_name,
   const std::string samples = samples_html(record);
   const std::string memory = memory_html(record);
   const std::string accounts = accounts_html(record);
+  const std::string tasks = tasks_html(record);
   const std::string provenance = provenance_html(record);
   const bool none = record.steps.empty();
   return fill_template(kPageHtml, {{"title", escape_html(run_title(record, folder_name))},
@@ -64,6 +65,8 @@ std::string render_page(const RunRecord& record, const std::string& folder_name,
                                    {"numbers", numbers_html(record)},
                                    {"provenance", provenance},
                                    {"has_provenance", hidden_if(provenance.empty())},
+                                   {"tasks", tasks},
+                                   {"has_tasks", hidden_if(tasks.empty())},
                                    {"samples", samples},
                                    {"has_samples", hidden_if(samples.empty())},
                                    {"recipe", escape_html(record.recipe)},

@@ -246,6 +246,33 @@ TEST(SamplesSection, SaysHowManyAreLeftOut) {
   EXPECT_THAT(samples_html(record), HasSubstr("The earliest 1,234 are left out"));
 }
 
+/// As `evaluate tasks --output RUN/tasks` writes them.
+TEST_F(Page, ScoresOnTasksStandByCheckpoint) {
+  EXPECT_THAT(page(), Not(HasSubstr("exact_match")));
+  const auto put = [&](const char* folder, const char* date, const char* model, double acc) {
+    std::filesystem::create_directories(folder_.path() / "tasks" / folder);
+    const std::string name = fmt::format("tasks/{}/results_{}.json", folder, date);
+    folder_.put(name.c_str(),
+                fmt::format(R"({{"results": {{"pi<qa": {{"alias": "x", "acc,none": {}, )"
+                            R"("acc_stderr,none": 0.25, "exact_match,strict": 0.5, )"
+                            R"("exact_match_stderr,strict": "N/A"}}}}, "model_name": "{}"}})",
+                            acc, model));
+  };
+  put("a", "2026-01-01", "runs/x/checkpoints/step-00000100", 0.125);
+  put("a", "2026-01-02", "runs/x/checkpoints/step-00000100/", 0.375);  // newer
+  put("b", "2026-01-01", "runs/x/checkpoints/step-00000200", 0.625);
+  const std::string text = page();
+  EXPECT_THAT(text,
+              HasSubstr("<th scope=\"col\">step-00000100</th><th scope=\"col\">step-00000200"));
+  EXPECT_THAT(text,
+              HasSubstr("<th scope=\"row\">pi&lt;qa</th><td>acc</td><td class=\"number\">"
+                        "0.3750<small>&plusmn; 0.2500</small></td><td class=\"number\">0.6250"));
+  EXPECT_THAT(text, HasSubstr("<td>exact_match (strict)</td><td class=\"number\">0.5000</td>"));
+  EXPECT_THAT(text, Not(HasSubstr("0.1250")));
+  folder_.put("tasks/b/results_2026-01-03.json", "{}");
+  EXPECT_THROW(page(), IntegrityError);
+}
+
 TEST_F(Page, ALongSampleIsCutBetweenCharacters) {
   std::string long_text;
   for (int i = 0; i < 2000; ++i) long_text += "\xE2\x82\xAC";  // three bytes each

@@ -102,6 +102,7 @@ RunRecord read_run(const fs::path& folder) {
   if (fs::exists(folder / "samples.jsonl")) {
     record.samples = read_samples(folder / "samples.jsonl");
   }
+  record.scores = read_task_scores(folder);
   return record;
 }
 

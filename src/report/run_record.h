@@ -12,6 +12,7 @@
 
 #include "report/metrics.h"
 #include "report/samples.h"
+#include "report/task_scores.h"
 
 namespace megalith::report {
 
@@ -25,6 +26,7 @@ struct RunRecord {
   std::string model;               // one line about the recipe's model; may be empty
   std::vector<StepMetrics> steps;
   SampleTexts samples;
+  std::vector<TaskScore> scores;
 
   /// The value of run.json under a JSON pointer such as "/machine/cpu"; nothing if it is absent or
   /// null; IntegrityError if it has another type.
@@ -33,7 +35,8 @@ struct RunRecord {
   std::optional<int64_t> integer(std::string_view pointer) const;
 };
 
-/// Reads recipe.yaml, run.json and metrics.jsonl, and samples.jsonl if there is one. UserError if
+/// Reads recipe.yaml, run.json and metrics.jsonl, samples.jsonl if there is one, and the results in
+/// the folder tasks. UserError if
 /// the folder or one of the first three is missing; IntegrityError if one cannot be understood.
 RunRecord read_run(const std::filesystem::path& folder);
 

@@ -12,7 +12,7 @@
 namespace megalith::report {
 namespace {
 
-constexpr double kWidth = 1600;
+constexpr double kWidth = kScheduleWidth;
 constexpr double kLabels = 90;
 constexpr int kRow = 22;
 /// Narrower bars have no number in them.
@@ -23,9 +23,7 @@ constexpr const char* kPage = R"(<!doctype html>
 body { font: 14px/1.4 system-ui, sans-serif; margin: 24px; color: #1b1f24; background: #fff; }
 h1 { font-size: 18px; margin: 0 0 4px; } p { margin: 0 0 2px; color: #57606a; }
 svg { width: 100%; height: auto; margin-top: 14px; } text { font: 10px system-ui, sans-serif; }
-.f { fill: #2f6fb5; } .f.odd { fill: #7fb0e3; } .b { fill: #2b8a57; } .b.odd { fill: #86cda6; }
-.lane { fill: #f1f3f5; } .n { fill: #fff; text-anchor: middle; }
-</style></head><body><h1>{{title}}</h1>
+{{bars}}</style></head><body><h1>{{title}}</h1>
 {{facts}}<p>Blue: forward, green: backward, paler: every second chunk, grey: idle.
 Numbers are micro-batches.</p>
 <svg viewBox="0 0 {{width}} {{height}}" role="img" aria-label="{{title}}">
@@ -71,9 +69,19 @@ void write_trace(const SchedulePicture& picture, File& file) {
 
 }  // namespace
 
-std::string schedule_page(const SchedulePicture& picture) {
+const char* const kScheduleCss =
+    R"(.f { fill: #2f6fb5; } .f.odd { fill: #7fb0e3; } .b { fill: #2b8a57; }
+.b.odd { fill: #86cda6; }
+.lane { fill: #f1f3f5; } .n { fill: #fff; text-anchor: middle; }
+)";
+
+double schedule_height(const SchedulePicture& picture) {
+  return static_cast<double>(picture.stages.size() * kRow);
+}
+
+std::string schedule_rows(const SchedulePicture& picture) {
   const double scale = (kWidth - kLabels) / end_of(picture);
-  std::string rows, facts;
+  std::string rows;
   for (size_t stage = 0; stage < picture.stages.size(); ++stage) {
     const int y = static_cast<int>(stage) * kRow;
     fmt::format_to(std::back_inserter(rows),
@@ -83,12 +91,18 @@ std::string schedule_page(const SchedulePicture& picture) {
                    kRow - 4);
   }
   for (const ScheduleBar& bar : picture.bars) append_bar(bar, scale, rows);
+  return rows;
+}
+
+std::string schedule_page(const SchedulePicture& picture) {
+  std::string facts;
   for (const std::string& fact : picture.facts) facts += "<p>" + escape_html(fact) + "</p>\n";
   return fill_template(kPage, {{"title", escape_html(picture.title)},
                                {"facts", facts},
                                {"width", fmt::format("{}", kWidth)},
-                               {"height", fmt::format("{}", picture.stages.size() * kRow)},
-                               {"rows", rows}});
+                               {"height", fmt::format("{}", schedule_height(picture))},
+                               {"bars", kScheduleCss},
+                               {"rows", schedule_rows(picture)}});
 }
 
 void write_schedule(const SchedulePicture& picture, const std::filesystem::path& path) {

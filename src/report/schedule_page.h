@@ -27,6 +27,13 @@ struct SchedulePicture {
   std::vector<ScheduleBar> bars;
 };
 
+/// The rows of the picture as SVG in a frame of kScheduleWidth by schedule_height(picture), for the
+/// classes that kScheduleCss colours.
+std::string schedule_rows(const SchedulePicture& picture);
+inline constexpr double kScheduleWidth = 1600;
+double schedule_height(const SchedulePicture& picture);
+extern const char* const kScheduleCss;
+
 /// The page. Every text is escaped.
 std::string schedule_page(const SchedulePicture& picture);
 

@@ -27,6 +27,8 @@ std::string accounts_html(const RunRecord& record);
 std::string numbers_html(const RunRecord& record);
 /// Versions, fingerprints, machine.
 std::string provenance_html(const RunRecord& record);
+/// Scores on tasks, by checkpoint.
+std::string tasks_html(const RunRecord& record);
 /// Text samples, by prompt and step.
 std::string samples_html(const RunRecord& record);
 

@@ -10,7 +10,7 @@
 #include "base/folder.h"
 #include "checkpoint/safetensors_folder.h"
 #include "families/families.h"
-#include "store/adapter_blocks.h"
+#include "kernels/matmul/low_rank_blocks.h"
 
 namespace megalith::store {
 namespace {
@@ -51,18 +51,6 @@ fs::path adapter_tensors_path(const fs::path& folder) {
   return path;
 }
 
-/// What may be adapted: of the products those of the layers.
-std::vector<models::TensorMap> adaptable(const models::ModelSpec& spec,
-                                         const models::ForeignTable& table, int tensor_shards) {
-  std::set<std::string> products;
-  for (const models::DeclaredTensor& tensor : models::declared_tensors(spec, tensor_shards))
-    if (tensor.may_be_in_blocks && tensor.name.find("layers.") != std::string::npos)
-      products.insert(tensor.name);
-  std::vector<models::TensorMap> maps = models::tensor_maps(spec, table, tensor_shards);
-  std::erase_if(maps, [&](const auto& map) { return !products.contains(map.name); });
-  return maps;
-}
-
 /// The name of the module with this weight.
 std::string module_of(std::string_view weight) {
   return std::string(weight.substr(0, weight.size() - kWeightSuffix.size()));
@@ -78,6 +66,18 @@ int64_t foreign_outputs(const models::RowMove& move) { return move.shape[move.tr
 
 }  // namespace
 
+std::vector<models::TensorMap> adaptable_products(const models::ModelSpec& spec,
+                                                  const models::ForeignTable& table,
+                                                  int tensor_shards) {
+  std::set<std::string> products;
+  for (const models::DeclaredTensor& tensor : models::declared_tensors(spec, tensor_shards))
+    if (tensor.may_be_in_blocks && tensor.name.find("layers.") != std::string::npos)
+      products.insert(tensor.name);
+  std::vector<models::TensorMap> maps = models::tensor_maps(spec, table, tensor_shards);
+  std::erase_if(maps, [&](const auto& map) { return !products.contains(map.name); });
+  return maps;
+}
+
 AdapterSource AdapterSource::open(const fs::path& folder, const ModelSource& base) {
   return {folder, base};
 }
@@ -89,7 +89,7 @@ AdapterSource::AdapterSource(const fs::path& folder, const ModelSource& base)
   const models::ModelSpec& spec = base.spec();
   const models::ForeignTable& table =
       models::family_named(spec.family, base.weights().where()).tensors;
-  const auto maps = adaptable(spec, table, base.tensor_shards());
+  const auto maps = adaptable_products(spec, table, base.tensor_shards());
   // By a module's name in the table, that in the file: some leave out the prefix.
   std::map<std::string, std::string> modules;
   std::set<std::string> known;  // in the file, of products
@@ -147,7 +147,8 @@ void AdapterSource::place(const models::TensorMap& map,
     product.pieces[at->second].moves.push_back(move);
   }
   if (product.pieces.empty()) return;
-  const int64_t packed = packed_rank(blocks_of(ranks_by_output(map.name, product)));
+  const int64_t packed =
+      kernels::packed_rank(kernels::blocks_of(ranks_by_output(map.name, product)));
   ranks_.emplace(map.name, layers::AdapterRank(rank, packed));
   products_.emplace(map.name, std::move(product));
 }
@@ -254,8 +255,8 @@ AdapterSource::Factors AdapterSource::factors(const std::string& weight, const S
   const bool cuts_outputs = part.dim == 0;
   return {rank, cut(a_IR, a, cuts_outputs ? Shard::whole(a) : turned),
           cut(b_RO, b, cuts_outputs ? turned : Shard::whole(b)),
-          blocks_of(ranks_by_output(weight, product),
-                    cuts_outputs ? part : Shard::whole(product.shape))};
+          kernels::blocks_of(ranks_by_output(weight, product),
+                             cuts_outputs ? part : Shard::whole(product.shape))};
 }
 
 void AdapterSource::fill(layers::Adapter& adapter, const parameters::ParameterSet& set,
@@ -267,7 +268,7 @@ void AdapterSource::fill(layers::Adapter& adapter, const parameters::ParameterSe
     const Factors host = factors(parameter.name(), parameter.declaration().shard);
     const View b_PO = room->second.b_PO;
     const std::vector<float> b =
-        packed(floats_of(host.b_RO), b_PO.size(1), host.blocks, b_PO.size(0));
+        kernels::packed(floats_of(host.b_RO), b_PO.size(1), host.blocks, b_PO.size(0));
     room->second.blocks = host.blocks;
     device.copy_to_device(room->second.a_IR, host.a_IR.data());
     device.wait(device.copy_to_device(b_PO, b.data()));

@@ -20,6 +20,11 @@
 
 namespace megalith::store {
 
+/// What adapters may add to, of a model in its family's folder: the products of its layers.
+std::vector<models::TensorMap> adaptable_products(const models::ModelSpec& spec,
+                                                  const models::ForeignTable& table,
+                                                  int tensor_shards);
+
 class AdapterSource {
  public:
   /// UserError when `folder` has no adapter, or its configuration asks for what has no code here;

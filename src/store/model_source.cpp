@@ -14,9 +14,7 @@
 #include "families/hugging_face.h"
 #include "families/model_spec_json.h"
 #include "gguf_models/model_description.h"
-#include "models/foreign_map.h"
 #include "store/gguf_file.h"
-#include "store/quantization.h"
 #include "vocabularies/gguf_vocabulary.h"
 
 namespace megalith::store {
@@ -113,6 +111,12 @@ void ModelSource::open_checkpoint(const fs::path& folder, const checkpoint::AtWo
   if (!state.is_object() || !state.contains("architecture")) {
     throw IntegrityError("{}: its state names no spec; it was not saved by a training run", where);
   }
+  if (state.contains("base")) {
+    throw UserError(
+        "{}: an adapter's run holds no model; name the model that it tuned, and the folder adapter "
+        "of the run as --adapter",
+        folder.string());
+  }
   spec_ = models::model_spec_from(state["architecture"], where);
   const auto shards = state.find("tensor_shards");
   if (shards == state.end() || !shards->is_number_integer() || *shards < 1 ||
@@ -156,7 +160,8 @@ void ModelSource::open_hugging_face(const fs::path& folder, int tensor_shards,
   pad_id_ = config.pad_id;
   if (config.ties_unless_stored) spec_.head.tied = !has_own_head(folder.string(), spec_, at_work);
   tensor_shards_ = tensor_shards > 0 ? tensor_shards : models::default_tensor_shards(spec_);
-  weights_ = hugging_face_weights(folder.string(), spec_, tensor_shards_, at_work);
+  weights_ = hugging_face_weights(folder.string(), spec_, tensor_shards_,
+                                  config.fp8.value_or(models::Fp8Config{}), at_work);
   for (const std::string& name : text_names(folder)) {
     if (!fs::exists(folder / name)) continue;
     checkpoint::require_inside(folder / name, folder);
@@ -220,55 +225,6 @@ void ModelSource::read_tokenizer(const std::string& folder) {
   if (end_ids_.empty()) {
     const auto end = tokenizer_->end_of_document();
     if (end && *end < spec_.vocab) end_ids_ = {*end};
-  }
-}
-
-parameters::StorageFormats ModelSource::storage_formats(std::optional<Format> quantize) const {
-  if (quantize) return formats_in_blocks(spec_, tensor_shards_, *quantize);
-  parameters::StorageFormats formats;
-  for (const models::DeclaredTensor& tensor : models::declared_tensors(spec_, tensor_shards_)) {
-    const std::optional<Format> format = weights_->find(tensor.name)->blocks;
-    if (format && tensor.may_be_in_blocks) formats.emplace(tensor.name, *format);
-  }
-  return formats;
-}
-
-/// The rows of a parameter in blocks: those of the file where it has them so.
-std::vector<std::byte> ModelSource::blocks_of(const StoredTensor& stored,
-                                              const parameters::Parameter& parameter,
-                                              const checkpoint::AtWork& at_work) const {
-  const Shard& part = parameter.declaration().shard;
-  if (stored.blocks == parameter.format()) return weights_->read_blocks(stored, part, at_work);
-  const std::vector<std::byte> values = convert_elements(
-      stored.name, weights_->read(stored, part, at_work), stored.dtype, DType::f32);
-  const std::span numbers(reinterpret_cast<const float*>(values.data()),
-                          values.size() / sizeof(float));
-  auto blocks = to_blocks(parameter.format(), numbers);
-  if (!blocks) {
-    throw UserError("{}: tensor {} holds a value that {} cannot hold; leave --quantize out",
-                    weights_->where(), stored.name, parameter.format());
-  }
-  return std::move(*blocks);
-}
-
-void ModelSource::fill(parameters::ParameterSet& set, device::Device& device,
-                       const checkpoint::AtWork& at_work) const {
-  for (parameters::Parameter& parameter : set.all()) {
-    const StoredTensor* stored = weights_->find(parameter.name());
-    if (stored == nullptr || stored->shape != parameter.shape()) {
-      throw IntegrityError("{}: tensor {} {} is not among its weights", weights_->where(),
-                           parameter.name(), parameter.shape());
-    }
-    if (!is_plain(parameter.format())) {
-      set.load_blocks(device, parameter, blocks_of(*stored, parameter, at_work));
-      if (at_work) at_work();
-      continue;
-    }
-    const DType master = set.storage().master;
-    std::vector<std::byte> host = weights_->read(*stored, parameter.declaration().shard, at_work);
-    if (at_work) at_work();
-    host = convert_elements(parameter.name(), std::move(host), stored->dtype, master);
-    set.load(device, parameter, master, host.data());
   }
 }
 

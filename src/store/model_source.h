@@ -54,16 +54,23 @@ class ModelSource {
   const gguf::Metadata& tokenizer_keys() const { return tokenizer_keys_; }
 
   /// For engine::InferenceModel: the weights to hold in blocks (tensor/blocks.h). Without
-  /// `quantize` those that the file has so, as they are, which moves no bit of f32 results; else
-  /// all products' weights whose rows are whole blocks, in that format (tables of tokens and of
-  /// logits in q8_0 where it has 4 bits), rounded as convert() rounds them.
+  /// `quantize` those that the file has so, as they are, which moves no bit of f32 results (of fp8
+  /// it does: scales are behind sums); else all products' weights whose rows are whole blocks, in
+  /// that format (tables of tokens and of logits in q8_0 where it has 4 bits; in fp8 layers'
+  /// products alone, of a model trained in 8 bits those that were), rounded as convert() does.
   parameters::StorageFormats storage_formats(std::optional<Format> quantize) const;
+  /// A weight in fp8 as a file has it (tensor/blocks.h): the stored codes, or codes made with the
+  /// scales of training or else those of to_fp8(). UserError where it holds what is not finite.
+  std::vector<std::byte> fp8_of(const StoredTensor& stored,
+                                const checkpoint::AtWork& at_work = {}) const;
   /// Fills every parameter's master (rounded to its type if narrower) and compute value, those
   /// in blocks with the file's own or rounded from f32. UserError when blocks cannot hold a value.
   /// Memory: two copies of the largest tensor. IntegrityError when the set is not this model's.
-  /// Several ranks may call at once, each with its own `at_work`.
+  /// Several ranks may call at once, each with its own `at_work`. Parameters that are `others`, by
+  /// name, are none of this model's and left alone.
   void fill(parameters::ParameterSet& set, device::Device& device,
-            const checkpoint::AtWork& at_work = {}) const;
+            const checkpoint::AtWork& at_work = {},
+            const std::function<bool(std::string_view)>& others = {}) const;
 
  private:
   ModelSource() = default;

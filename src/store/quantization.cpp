@@ -3,8 +3,8 @@
 
 #include "base/error.h"
 #include "gguf/widen.h"
-#include "models/foreign_map.h"
 #include "optim/adamw.h"
+#include "store/fp8_tensors.h"
 #include "tensor/blocks.h"
 
 namespace megalith::store {
@@ -38,7 +38,7 @@ std::optional<Format> format_of(TensorType type) {
 }
 
 TensorType type_of(Format format) {
-  MEGA_CHECK(!is_plain(format), "{} has no blocks", format);
+  MEGA_CHECK(!is_plain(format) && format != Format::fp8, "{} is no type of a GGUF file", format);
   return format == Format::q8_0   ? TensorType::q8_0
          : format == Format::q4_0 ? TensorType::q4_0
                                   : TensorType::q4_1;
@@ -72,8 +72,13 @@ std::optional<TensorType> Quantization::type_for(std::string_view name,
 
 parameters::StorageFormats formats_in_blocks(const models::ModelSpec& spec, int tensor_shards,
                                              Format format) {
-  const Quantization quantization{type_of(format), {}};
   parameters::StorageFormats formats;
+  if (format == Format::fp8) {
+    for (const models::DeclaredTensor& tensor : models::declared_tensors(spec, tensor_shards))
+      if (may_be_in_fp8(tensor, tensor_shards)) formats.emplace(tensor.name, format);
+    return formats;
+  }
+  const Quantization quantization{type_of(format), {}};
   for (const models::DeclaredTensor& tensor : models::declared_tensors(spec, tensor_shards)) {
     if (!tensor.may_be_in_blocks || tensor.shape[1] % kBlockColumns != 0) continue;
     const bool is_of_vocabulary = tensor.name == "embedding.weight" || tensor.name == "head.weight";
@@ -83,7 +88,16 @@ parameters::StorageFormats formats_in_blocks(const models::ModelSpec& spec, int 
   return formats;
 }
 
-std::optional<std::vector<std::byte>> to_blocks(Format format, std::span<const float> values) {
+bool may_be_in_fp8(const models::DeclaredTensor& tensor, int tensor_shards) {
+  if (!tensor.is_layer_product || tensor.shape[1] % kBlockColumns != 0) return false;
+  // Where columns are cut at all, they are so.
+  const bool is_cut = tensor.shape[1] % tensor_shards == 0;
+  return !is_cut || tensor.shape[1] / tensor_shards % kCodeColumns == 0;
+}
+
+std::optional<std::vector<std::byte>> to_blocks(Format format, std::span<const float> values,
+                                                int64_t columns) {
+  if (format == Format::fp8) return to_fp8(values, columns);
   std::vector<std::byte> blocks(values.size() / static_cast<size_t>(kBlockColumns) *
                                 static_cast<size_t>(block_bytes(format)));
   if (!gguf::narrow(type_of(format), values, blocks)) return std::nullopt;

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "gguf/tensor_type.h"
+#include "models/foreign_map.h"
 #include "parameters/parameter.h"
 #include "spec/model_spec.h"
 #include "tensor/weight.h"
@@ -18,7 +19,7 @@ namespace megalith::store {
 
 /// Of the formats that are read in blocks; nothing for others.
 std::optional<Format> format_of(gguf::TensorType type);
-/// Of a format in blocks.
+/// Of a format in blocks; fp8 is none of GGUF's.
 gguf::TensorType type_of(Format format);
 
 /// f32, bf16, f16, q8_0, q4_0 or q4_1: what matrices of a file are written as. Nothing for others.
@@ -43,11 +44,15 @@ struct Quantization {
 };
 
 /// The weights of a model that products read and whose rows are whole blocks, in this format; of
-/// tables of tokens and logits see above.
+/// tables of tokens and logits see above, and in fp8 those of layers alone.
 parameters::StorageFormats formats_in_blocks(const models::ModelSpec& spec, int tensor_shards,
                                              Format format);
-/// Rows of numbers, whole blocks each, rounded as a GGUF file's are. Nothing where the format
-/// cannot hold one.
-std::optional<std::vector<std::byte>> to_blocks(Format format, std::span<const float> values);
+/// Whether kernels hold this weight in fp8: a layer's product, whole steps of codes in each of the
+/// canonical shards.
+bool may_be_in_fp8(const models::DeclaredTensor& tensor, int tensor_shards);
+/// Rows of numbers, whole blocks each, rounded as a GGUF file's are, in fp8 as to_fp8() does
+/// (fp8_tensors.h). Nothing where the format cannot hold one.
+std::optional<std::vector<std::byte>> to_blocks(Format format, std::span<const float> values,
+                                                int64_t columns);
 
 }  // namespace megalith::store

@@ -1,160 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 // Models whose weights are held in blocks: from any checkpoint and from GGUF files, with the bits
 // of the widened weights, under every layout, in the memory that was planned.
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
-#include <unistd.h>
-
-#include <random>
-
-#include "base/file.h"
-#include "checkpoint/folder_writer.h"
 #include "comm/backends.h"
-#include "engine/inference_model.h"
-#include "families/families.h"
-#include "families/model_spec_json.h"
 #include "gguf/reader.h"
 #include "gguf/widen.h"
-#include "models/foreign_map.h"
 #include "store/convert.h"
-#include "store/model_source.h"
-#include "tensor/blocks.h"
+#include "store/quantized_store_testing.h"
 
 namespace megalith::store {
 namespace {
 
-namespace fs = std::filesystem;
-using engine::InferenceModel;
 using ::testing::HasSubstr;
 
 constexpr Format kFormats[] = {Format::q8_0, Format::q4_0, Format::q4_1};
-constexpr int kShards = 2;
-
-models::ModelSpec model_of(std::string_view family) {
-  models::Sizes sizes{.layers = 2,
-                      .hidden = 64,
-                      .heads = 4,
-                      .kv_heads = family == "llama" || family == "qwen2" ? 2 : 0,
-                      .ffn = 128,
-                      .context = 40,
-                      .vocab = 131};
-  return models::family_named(family, "test").make(sizes, "test");
-}
-
-std::vector<int32_t> text() {
-  std::vector<int32_t> ids(33);
-  for (size_t i = 0; i < ids.size(); ++i) ids[i] = static_cast<int32_t>((i * 7 + i / 5) % 131);
-  return ids;
-}
-
-struct Reading {
-  std::vector<double> scores;
-  std::vector<std::vector<float>> logits;  // of a prompt and of two tokens after it
-  friend bool operator==(const Reading&, const Reading&) = default;
-};
-
-Reading read_with(engine::InferenceEngine& engine) {
-  const std::vector<int32_t> ids = text();
-  Reading reading;
-  const bool reads = engine.spec().is_encoder_decoder();
-  reading.scores = reads ? engine.score_target(ids, ids) : engine.score(ids);
-  engine::KvCache cache =
-      engine.begin(reads ? std::span(ids).first(20) : std::span(ids).first(1), 40).cache;
-  for (const auto& [from, count] : {std::pair{size_t{0}, size_t{20}}, {20, 1}, {21, 1}})
-    reading.logits.push_back(engine.extend(cache, std::span(ids).subspan(from, count)));
-  return reading;
-}
-
-class QuantizedStore : public ::testing::Test {
- protected:
-  QuantizedStore()
-      : folder_(fs::path(::testing::TempDir()) /
-                fmt::format("megalith-quantized-{}-{}", getpid(),
-                            ::testing::UnitTest::GetInstance()->current_test_info()->name())) {
-    fs::remove_all(folder_);
-    fs::create_directories(folder_);
-  }
-  ~QuantizedStore() override {
-    std::error_code ignored;
-    fs::remove_all(folder_, ignored);
-  }
-
-  /// `spoilt`: a tensor that begins with a value whose scale f16 cannot hold.
-  fs::path checkpoint(const models::ModelSpec& spec, const std::string& spoilt = {}) const {
-    checkpoint::FolderContent content;
-    content.state = {{"architecture", models::to_json(spec)}, {"tensor_shards", kShards}};
-    std::mt19937 random(7);
-    for (const auto& tensor : models::declared_tensors(spec, kShards)) {
-      std::vector<float> values(static_cast<size_t>(tensor.shape.num_elements()));
-      const bool is_norm = tensor.shape.num_dims() == 1;
-      for (float& value : values)
-        value = (static_cast<float>(random()) * 0x1p-32F - 0.5F) / 4 + (is_norm ? 1.0F : 0.0F);
-      // The padding of a vocabulary is zero.
-      if (tensor.name == "embedding.weight" || tensor.name == "head.weight")
-        std::fill(values.begin() + spec.vocab * tensor.shape[1], values.end(), 0.0F);
-      if (tensor.name == spoilt) values[0] = 1e30F;
-      content.tensors.push_back(
-          {tensor.name, DType::f32, tensor.shape, [values](checkpoint::TensorContent::Sink sink) {
-             sink(std::as_bytes(std::span(values)));
-           }});
-    }
-    const fs::path path = folder_ / ("checkpoint-" + spec.family + spoilt);
-    if (!fs::exists(path)) checkpoint::write_checkpoint_folder(path, content, 1);
-    return path;
-  }
-  /// On one rank.
-  std::unique_ptr<InferenceModel> filled(const ModelSource& source,
-                                         const parameters::StorageFormats& formats) {
-    auto model = std::make_unique<InferenceModel>(
-        source.spec(), *device_,
-        InferenceModel::Options{.tensor_shards = source.tensor_shards(), .formats = formats});
-    source.fill(model->parameters(), *device_);
-    return model;
-  }
-  /// The same in f32, with what its blocks widen to.
-  std::unique_ptr<InferenceModel> widened(const ModelSource& source, InferenceModel& quantized) {
-    auto model = filled(source, {});
-    for (parameters::Parameter& parameter : model->parameters().all()) {
-      const Weight weight = quantized.parameters().find(parameter.name())->compute();
-      if (is_plain(weight.format)) continue;
-      std::vector<float> values;
-      for (int64_t row = 0; row < weight.shape[0]; ++row) {
-        for (int64_t b = 0; b < weight.shape[1] / kBlockColumns; ++b) {
-          float block[kBlockColumns];
-          widen_block(weight, row, b, block);
-          values.insert(values.end(), block, block + kBlockColumns);
-        }
-      }
-      model->parameters().load(*device_, parameter, DType::f32, values.data());
-    }
-    return model;
-  }
-  static std::vector<std::byte> stored_bytes(const parameters::Parameter& parameter) {
-    const View view = parameter.mutable_compute();
-    return {view.data(), view.data() + view.bytes()};
-  }
-  /// In a file's order.
-  static std::vector<std::byte> blocks_of(const parameters::Parameter& parameter) {
-    const Weight weight = parameter.compute();
-    const int64_t rows = weight.shape[0], columns = weight.shape[1];
-    std::vector<std::byte> blocks(
-        static_cast<size_t>(rows * columns / kBlockColumns * block_bytes(weight.format)));
-    from_tiles(weight.format, {weight.view.data(), static_cast<size_t>(weight.view.bytes())}, rows,
-               columns, blocks);
-    return blocks;
-  }
-  static std::string refusal(const std::function<void()>& call) {
-    try {
-      call();
-    } catch (const UserError& error) {
-      return error.what();
-    }
-    return {};
-  }
-  fs::path folder_;
-  std::unique_ptr<device::Device> device_ = device::make_cpu_device(2);
-};
-
 TEST_F(QuantizedStore, EveryFamilyReadsAsWithTheWidenedWeights) {
   for (const std::string_view family : {"gpt2", "llama", "qwen2", "gemma2", "gpt_neox", "t5"}) {
     const ModelSource source = ModelSource::open(checkpoint(model_of(family)));
@@ -243,7 +101,7 @@ TEST_F(QuantizedStore, AFileKeepsItsBlocksByteForByte) {
     gguf::widen(entry.type, stored, values);
     const auto others = filled(source, source.storage_formats(Format::q8_0));
     EXPECT_EQ(blocks_of(*others->parameters().find("layers.1.mlp.down.weight")),
-              to_blocks(Format::q8_0, values));
+              to_blocks(Format::q8_0, values, 32));
   }
 }
 
@@ -321,11 +179,11 @@ TEST_F(QuantizedStore, AValueThatBlocksCannotHoldIsRefusedByName) {
   EXPECT_NO_THROW(filled(source, {}));
   std::vector<float> values(64, 1.0F);
   values[3] = INFINITY;
-  EXPECT_FALSE(to_blocks(Format::q8_0, values));
+  EXPECT_FALSE(to_blocks(Format::q8_0, values, 32));
   values[3] = 1e30F;
-  for (const Format format : kFormats) EXPECT_FALSE(to_blocks(format, values));
+  for (const Format format : kFormats) EXPECT_FALSE(to_blocks(format, values, 32));
   values[3] = 0;
-  EXPECT_EQ(to_blocks(Format::q4_1, values)->size(), 40u);
+  EXPECT_EQ(to_blocks(Format::q4_1, values, 32)->size(), 40u);
 }
 
 }  // namespace

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "checkpoint/at_work.h"
+#include "families/quantization_config.h"
 #include "spec/model_spec.h"
 #include "tensor/dtype.h"
 #include "tensor/shape.h"
@@ -26,8 +27,8 @@ namespace megalith::store {
 struct StoredTensor {
   std::string name;  // of the parameter
   Shape shape;       // ours, vocabulary padded
-  DType dtype;       // as stored; of blocks f32
-  /// Of a matrix that is in blocks as a whole, row by row.
+  DType dtype;       // as stored; of blocks and FP8 f32
+  /// Of a matrix that is in blocks, or in fp8, as a whole, row by row.
   std::optional<Format> blocks = {};
 };
 
@@ -43,7 +44,8 @@ class Weights {
   /// and tensor. Several threads may call at once.
   virtual std::vector<std::byte> read(const StoredTensor& tensor, const Shard& part,
                                       const checkpoint::AtWork& at_work = {}) const = 0;
-  /// The same of a tensor that is in blocks, as they are: of a part whose rows are whole blocks.
+  /// The same of a tensor that is in blocks, as they are: of a part whose rows are whole blocks. In
+  /// fp8: codes, then scales (tensor/blocks.h).
   virtual std::vector<std::byte> read_blocks(const StoredTensor& tensor, const Shard& part,
                                              const checkpoint::AtWork& at_work = {}) const;
   std::vector<std::byte> read(const StoredTensor& tensor) const {
@@ -55,6 +57,10 @@ class Weights {
   virtual std::string fingerprint() const = 0;
   /// Where the weights are, for messages.
   virtual std::string where() const = 0;
+  /// Of a model that was trained with products in 8 bits: their weights, with what multiplied them
+  /// when they became codes where that is one number; null of others.
+  using TrainedScales = std::map<std::string, std::optional<float>>;
+  virtual const TrainedScales* trained_scales() const { return nullptr; }
 
  protected:
   std::vector<StoredTensor> tensors_;
@@ -69,10 +75,11 @@ std::unique_ptr<Weights> checkpoint_weights(std::shared_ptr<const checkpoint::Re
 /// Whether a Hugging Face folder has a projection of logits that is not the table of tokens.
 bool has_own_head(const std::string& folder, const models::ModelSpec& spec,
                   const checkpoint::AtWork& at_work = {});
-/// A Hugging Face folder with the tensors of the model's family. `at_work`: of the checks of
-/// tensors that a file has twice.
+/// A Hugging Face folder with the tensors of the model's family; those in FP8 have scales, whose
+/// blocks `fp8` says. `at_work`: of the scales, and of the checks of tensors that a file has twice.
 std::unique_ptr<Weights> hugging_face_weights(const std::string& folder,
                                               const models::ModelSpec& spec, int tensor_shards,
+                                              const models::Fp8Config& fp8 = {},
                                               const checkpoint::AtWork& at_work = {});
 
 /// The part of a row-major tensor that a shard names.

@@ -15,6 +15,13 @@
 //     q8_0   [8][16 rows][4]   byte j of step s: column 4s + j, as code + 128
 //     q4     [4][16 rows][4]   byte j of step s: column 8s + j in its low half, 8s + 4 + j above
 // The rows after the last, up to a whole group, are bytes of zero.
+//
+// `fp8` has codes e4m3 (dtype.h) in the same tiles, and one f32 scale for a row instead:
+//     scale * code
+// A file (or who makes one) has all codes row by row, and then the scales. Behind all tiles come
+// the scales of all rows of the groups. In a tile 8 bytes are two columns of four rows, of which
+// interleaving the low and the high bytes of the codes' numbers makes four words of bf16:
+//     fp8    [8][4 times 4 rows][2][4 rows][2]   column 4s + 2p + j of row 4q + r: [s][q][p][r][j]
 #pragma once
 
 #include <cstddef>
@@ -28,13 +35,25 @@ namespace megalith {
 
 inline constexpr int64_t kBlockColumns = 32;
 inline constexpr int64_t kGroupRows = 16;
+/// Codes of fp8 that kernels take at a time: shards of the columns are whole numbers of them.
+inline constexpr int64_t kCodeColumns = 4;
 
 constexpr bool has_least(Format format) { return format == Format::q4_1; }
+/// True if codes have 8 bits.
+constexpr bool has_bytes(Format format) { return format == Format::q8_0 || format == Format::fp8; }
+/// Of the scale that a row has beside its blocks.
+constexpr int64_t row_scale_bytes(Format format) { return format == Format::fp8 ? 4 : 0; }
 /// Bytes of scales, and of least values, before the codes of a tile.
-constexpr int64_t tile_codes_at(Format format) { return has_least(format) ? 64 : 32; }
+constexpr int64_t tile_codes_at(Format format) {
+  return format == Format::fp8 ? 0 : has_least(format) ? 64 : 32;
+}
 /// Of a block: in a file, and of each row of a tile.
 constexpr int64_t block_bytes(Format format) {
-  return tile_codes_at(format) / kGroupRows + (format == Format::q8_0 ? 32 : 16);
+  return tile_codes_at(format) / kGroupRows + (has_bytes(format) ? 32 : 16);
+}
+/// Of a matrix in a file's order.
+constexpr int64_t matrix_bytes(Format format, int64_t rows, int64_t columns) {
+  return rows * (columns / kBlockColumns * block_bytes(format) + row_scale_bytes(format));
 }
 constexpr int64_t tile_bytes(Format format) { return kGroupRows * block_bytes(format); }
 /// Of all columns of a group of rows; columns are whole blocks.
@@ -57,8 +76,8 @@ constexpr TileRun tile_run(Format format, int64_t rows, int64_t columns, int64_t
           (left < kStripGroups ? left : kStripGroups) * tile_bytes(format)};
 }
 
-/// The blocks of `rows` rows in a file's order as tiles, and back, bit for bit. `tiles` has
-/// num_groups(rows) * group_bytes() bytes; sizes must fit.
+/// The blocks of `rows` rows in a file's order as tiles, and back, bit for bit. `blocks` has
+/// matrix_bytes(), `tiles` the bytes of stored_shape(); sizes must fit.
 void to_tiles(Format format, std::span<const std::byte> blocks, int64_t rows, int64_t columns,
               std::span<std::byte> tiles);
 void from_tiles(Format format, std::span<const std::byte> tiles, int64_t rows, int64_t columns,
@@ -69,5 +88,10 @@ void from_tiles(Format format, std::span<const std::byte> tiles, int64_t rows, i
 void widen_block(const Weight& weight, int64_t row, int64_t block, float* values);
 /// One value.
 float tile_value(const Weight& weight, int64_t row, int64_t column);
+
+/// Of a weight in fp8: what multiplies the codes of each row, f32 [rows]; and one code's number.
+/// Of other weights absent.
+ConstView row_scales(const Weight& weight);
+float tile_number(const Weight& weight, int64_t row, int64_t column);
 
 }  // namespace megalith

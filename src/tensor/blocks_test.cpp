@@ -12,11 +12,11 @@ namespace megalith {
 namespace {
 
 constexpr Format kFormats[] = {Format::q8_0, Format::q4_0, Format::q4_1};
+constexpr Format kAllFormats[] = {Format::q8_0, Format::q4_0, Format::q4_1, Format::fp8};
 
 /// Blocks of bytes that take every value.
 std::vector<std::byte> some_blocks(Format format, int64_t rows, int64_t columns) {
-  std::vector<std::byte> bytes(
-      static_cast<size_t>(rows * columns / kBlockColumns * block_bytes(format)));
+  std::vector<std::byte> bytes(static_cast<size_t>(matrix_bytes(format, rows, columns)));
   for (size_t i = 0; i < bytes.size(); ++i)
     bytes[i] = static_cast<std::byte>(i * 167 + i / 251 + 13);
   return bytes;
@@ -24,8 +24,8 @@ std::vector<std::byte> some_blocks(Format format, int64_t rows, int64_t columns)
 
 std::vector<std::byte> tiles_of(Format format, const std::vector<std::byte>& blocks, int64_t rows,
                                 int64_t columns) {
-  std::vector<std::byte> tiles(static_cast<size_t>(num_groups(rows) * group_bytes(format, columns)),
-                               std::byte{0x5a});
+  const Shape stored = stored_shape(format, {rows, columns});
+  std::vector<std::byte> tiles(static_cast<size_t>(stored.num_elements()), std::byte{0x5a});
   to_tiles(format, blocks, rows, columns, tiles);
   return tiles;
 }
@@ -55,7 +55,7 @@ TEST(Blocks, SizesAreTheFormats) {
 }
 
 TEST(Blocks, ComeBackFromTilesByteForByte) {
-  for (const Format format : kFormats) {
+  for (const Format format : kAllFormats) {
     for (const auto& [rows, columns] : {std::pair{1, 32}, {16, 96}, {37, 64}, {130, 96}, {0, 32}}) {
       const std::vector<std::byte> blocks = some_blocks(format, rows, columns);
       std::vector<std::byte> back(blocks.size(), std::byte{0xa5});
@@ -116,6 +116,42 @@ TEST(Blocks, LieInTilesAsStated) {
     // Rows after the last are zero.
     EXPECT_EQ(codes[2 * 64 + 4], std::byte{0});
   }
+}
+
+/// Codes and the scales of rows behind them all; in a step four rows side by side, pair by pair.
+TEST(Blocks, CodesOfFloatsHaveOneScaleForARow) {
+  constexpr int64_t kRows = 4 * 16 + 18, kColumns = 64;
+  const std::vector<std::byte> matrix = some_blocks(Format::fp8, kRows, kColumns);
+  const std::vector<std::byte> tiles = tiles_of(Format::fp8, matrix, kRows, kColumns);
+  const Shape shape{kRows, kColumns};
+  const Weight weight(ConstView(tiles.data(), DType::u8, stored_shape(Format::fp8, shape)),
+                      Format::fp8, shape);
+  EXPECT_EQ(std::ssize(matrix), kRows * (kColumns + 4));
+  EXPECT_EQ(std::ssize(tiles), 6 * 16 * (kColumns + 4));
+  const ConstView scales = row_scales(weight);
+  ASSERT_EQ(scales.shape(), Shape{kRows});
+  for (int64_t row = 0; row < kRows; ++row) {
+    float scale;
+    std::memcpy(&scale, matrix.data() + kRows * kColumns + row * 4, sizeof scale);
+    EXPECT_EQ(std::bit_cast<uint32_t>(scales.as<float>()[row]), std::bit_cast<uint32_t>(scale));
+    for (int64_t column = 0; column < kColumns; ++column) {
+      const std::byte code = matrix[static_cast<size_t>(row * kColumns + column)];
+      const float number = to_f32(f8_e4m3_t{std::to_integer<uint8_t>(code)});
+      const float found = tile_number(weight, row, column), value = tile_value(weight, row, column);
+      if (std::isnan(number)) {
+        ASSERT_TRUE(std::isnan(found));
+        continue;
+      }
+      ASSERT_EQ(std::bit_cast<uint32_t>(found), std::bit_cast<uint32_t>(number));
+      if (!std::isnan(scale * number)) {
+        ASSERT_EQ(std::bit_cast<uint32_t>(value), std::bit_cast<uint32_t>(scale * number));
+      }
+    }
+  }
+  // Row 21 is row 5 of the second group of the first strip: column 38 in its second block.
+  const std::byte* tile = tiles.data() + (1 * 4 + 1) * tile_bytes(Format::fp8);
+  EXPECT_EQ(tile[1 * 64 + 1 * 16 + 1 * 8 + 1 * 2 + 0], matrix[21 * kColumns + 32 + 4 + 2]);
+  EXPECT_FALSE(row_scales(Weight(scales)));
 }
 
 TEST(Blocks, SizesThatDoNotFitAreFound) {

@@ -16,11 +16,13 @@ namespace megalith {
 /// Those that some kernel reads. One entry here, one line in each function below.
 ///   f8_e4m3, f8_e5m2   codes, which products multiply by a scale that they are given (linear.h)
 ///   q8_0, q4_0, q4_1   GGUF's blocks along the rows, in tiles (blocks.h)
-enum class Format : uint8_t { f64, f32, bf16, f8_e4m3, f8_e5m2, q8_0, q4_0, q4_1 };
+///   fp8                codes e4m3 in such tiles, and an f32 scale for each row
+enum class Format : uint8_t { f64, f32, bf16, f8_e4m3, f8_e5m2, q8_0, q4_0, q4_1, fp8 };
 
 /// True if elements are numbers, rows one after another: no blocks.
 constexpr bool is_plain(Format format) {
-  return format != Format::q8_0 && format != Format::q4_0 && format != Format::q4_1;
+  return format != Format::q8_0 && format != Format::q4_0 && format != Format::q4_1 &&
+         format != Format::fp8;
 }
 /// The type of a stored element: bytes where the format is not plain.
 constexpr DType dtype_of(Format format) {
@@ -46,7 +48,7 @@ std::optional<Format> format_from_name(std::string_view name);
 /// The plain format of a type of floating-point numbers; a check fails for others.
 Format plain_format(DType dtype);
 /// What a weight of this shape is stored as: itself, or in blocks, for which it must be a matrix
-/// whose rows are whole blocks, u8 [groups of rows, bytes of a group].
+/// whose rows are whole blocks, u8 [groups of rows, bytes of a group and its scales].
 Shape stored_shape(Format format, const Shape& shape);
 
 struct Weight {

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "testing/toy_adapter.h"
 
+#include <algorithm>
+
 #include "models/foreign_map.h"
 
 namespace megalith::testing {
@@ -24,6 +26,37 @@ layers::AdapterRanks toy_adapter_ranks(const models::ModelSpec& spec) {
     if (is_product) ranks.emplace(tensor.name, 3 + static_cast<int64_t>(ranks.size()) % 3);
   }
   return ranks;
+}
+
+std::shared_ptr<const low_rank::FactoredProducts> toy_factors(const models::ModelSpec& spec,
+                                                              double dropout) {
+  auto made = std::make_shared<low_rank::FactoredProducts>();
+  made->scale = 1.5;
+  made->dropout = dropout;
+  const layers::AttentionSpec& attention = spec.layers.front().attention;
+  const int64_t queries = attention.query_width() / attention.kv_heads;
+  const int64_t group = queries + 2 * attention.head_dim;
+  for (const auto& [weight, unused] : toy_adapter_ranks(spec)) {
+    const Shape shape = [&, name = weight] {
+      for (const models::DeclaredTensor& tensor : models::declared_tensors(spec))
+        if (tensor.name == name) return tensor.shape;
+      return Shape{};
+    }();
+    low_rank::ProductRanks ranks{{}, 3};
+    for (int64_t output = 0; output < shape[0]; ++output) {
+      Range own{0, 3};
+      if (weight.ends_with("gate_up.weight")) own = {output % 2 * 3, output % 2 * 3 + 3};
+      if (weight.ends_with("attention.qkv.weight")) {
+        const int64_t place = output % group;
+        const bool is_key = place >= queries && place < queries + attention.head_dim;
+        own = place < queries ? Range{0, 3} : is_key ? Range{} : Range{3, 6};
+      }
+      ranks.rank = std::max(ranks.rank, own.end);
+      ranks.by_output.push_back(own);
+    }
+    made->products.emplace(weight, std::move(ranks));
+  }
+  return made;
 }
 
 std::unique_ptr<layers::Adapter> toy_adapter(const models::ModelSpec& spec,

@@ -52,7 +52,7 @@ void say_once(std::string_view pattern, std::string_view where) {
 
 void Regex::Free::operator()(re_pattern_buffer* regex) const { onig_free(regex); }
 
-Regex::Regex(std::string_view pattern, std::string_view where) : pattern_(pattern) {
+Regex::Regex(std::string_view pattern, std::string_view where, Syntax syntax) : pattern_(pattern) {
   if (pattern.size() > kMostPatternBytes)
     throw UserError("{}: a pattern of {} bytes; the most is {}", where, pattern.size(),
                     kMostPatternBytes);
@@ -61,21 +61,24 @@ Regex::Regex(std::string_view pattern, std::string_view where) : pattern_(patter
   OnigErrorInfo info{};
   const int code =
       onig_new(&compiled, bytes(pattern_.data()), bytes(pattern_.data() + pattern_.size()),
-               ONIG_OPTION_NONE, ONIG_ENCODING_UTF8, ONIG_SYNTAX_DEFAULT, &info);
+               ONIG_OPTION_NONE, ONIG_ENCODING_UTF8,
+               syntax == Syntax::python ? ONIG_SYNTAX_PYTHON : ONIG_SYNTAX_DEFAULT, &info);
   compiled_.reset(compiled);
   if (code != ONIG_NORMAL)
     throw UserError("{}: the pattern \"{}\": {}", where, pattern.substr(0, 200),
                     message_of(code, &info));
-  say_once(pattern, where);
+  if (syntax == Syntax::oniguruma) say_once(pattern, where);
 }
 
-// An empty match just behind the match before is none: the search goes on a character further.
-void Regex::find(std::string_view text, std::vector<Match>& matches) const {
+/// Calls take(region) for every match. An empty match just behind the match before is none: the
+/// search goes on a character further.
+template <typename Take>
+void Regex::search(std::string_view text, const Take& take) const {
   const std::unique_ptr<OnigRegion, void (*)(OnigRegion*)> region(
       onig_region_new(), [](OnigRegion* r) { onig_region_free(r, 1); });
   const OnigUChar* const begin = bytes(text.data());
   const OnigUChar* const end = begin + text.size();
-  size_t done = 0;  // matches cover [0, done)
+  size_t done = 0;  // where the last match ended
   bool has_last = false;
   for (size_t from = 0; from <= text.size();) {
     onig_region_clear(region.get());
@@ -91,12 +94,35 @@ void Regex::find(std::string_view text, std::vector<Match>& matches) const {
       from += from < text.size() ? characters::read_utf8(text.data() + from).length : 1;
       continue;
     }
-    if (done < match_begin) matches.push_back({done, match_begin, false});
-    matches.push_back({match_begin, match_end, true});
+    take(*region);
     done = from = match_end;
     has_last = true;
   }
+}
+
+void Regex::find(std::string_view text, std::vector<Match>& matches) const {
+  size_t done = 0;  // matches cover [0, done)
+  search(text, [&](const OnigRegion& region) {
+    const auto begin = static_cast<size_t>(region.beg[0]), end = static_cast<size_t>(region.end[0]);
+    if (done < begin) matches.push_back({done, begin, false});
+    matches.push_back({begin, end, true});
+    done = end;
+  });
   if (done < text.size()) matches.push_back({done, text.size(), false});
+}
+
+std::vector<std::vector<std::string_view>> Regex::groups(std::string_view text) const {
+  std::vector<std::vector<std::string_view>> found;
+  search(text, [&](const OnigRegion& region) {
+    std::vector<std::string_view>& groups = found.emplace_back();
+    for (int i = 0; i < region.num_regs; ++i) {
+      const bool took_part = region.beg[i] >= 0;
+      groups.push_back(took_part ? text.substr(static_cast<size_t>(region.beg[i]),
+                                               static_cast<size_t>(region.end[i] - region.beg[i]))
+                                 : std::string_view());
+    }
+  });
+  return found;
 }
 
 void Regex::append_replaced(std::string_view text, std::string_view to, std::string& out) const {

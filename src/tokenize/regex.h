@@ -15,9 +15,11 @@ namespace megalith::tokenize {
 
 class Regex {
  public:
-  /// UserError, naming `where`, if Oniguruma does not take the pattern. Says in the log, once for
-  /// each pattern, that a scanner would be faster.
-  Regex(std::string_view pattern, std::string_view where);
+  /// Of a tokenizer's pattern, Oniguruma's own syntax; or that of Python's module re.
+  enum class Syntax { oniguruma, python };
+  /// UserError, naming `where`, if Oniguruma does not take the pattern. Of a tokenizer's says in
+  /// the log, once for each pattern, that a scanner would be faster.
+  Regex(std::string_view pattern, std::string_view where, Syntax syntax = Syntax::oniguruma);
 
   struct Match {
     size_t begin;
@@ -27,6 +29,9 @@ class Regex {
   /// Lists the matches and what lies between, in order; a match may be empty. `text` must be UTF-8.
   /// UserError if a match takes too many steps.
   void find(std::string_view text, std::vector<Match>& matches) const;
+  /// For each match the text of its groups, group 0 (all of it) first; a group that took no part is
+  /// empty. UserError as find().
+  std::vector<std::vector<std::string_view>> groups(std::string_view text) const;
   /// Appends the text with each match replaced.
   void append_replaced(std::string_view text, std::string_view to, std::string& out) const;
 
@@ -34,6 +39,8 @@ class Regex {
   struct Free {
     void operator()(re_pattern_buffer* regex) const;
   };
+  template <typename Take>
+  void search(std::string_view text, const Take& take) const;
   std::string pattern_;
   std::unique_ptr<re_pattern_buffer, Free> compiled_;
 };

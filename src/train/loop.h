@@ -6,6 +6,7 @@
 #pragma once
 
 #include <functional>
+#include <map>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
@@ -54,8 +55,13 @@ struct RunInputs {
   const text::Tokenizer* tokenizer;  // saved along; null: none
   const data::BatchSource& training;
   const data::BatchSource* validation;  // null: none
-  /// Fills every parameter of a run that begins, all ranks alike; from the seed unless given.
+  /// Fills every parameter of a run that begins, all ranks alike; from the seed unless given. Where
+  /// what trains lies beside the weights (Settings::factors) of one that goes on too: checkpoints
+  /// have none of the weights, and facts.init must be the same.
   std::function<void(engine::Engine&)> initial_weights{};
+  /// Saved in each checkpoint beside the recipe and the tokenizer, by name; values of its state.
+  std::map<std::string, std::string> texts{};
+  nlohmann::json state{};
   RunFacts facts{};
   Hooks hooks{};
   const StopRequest* stop = nullptr;  // on the rank that listens for signals in its process

@@ -59,7 +59,7 @@ void check_resume(const config::Recipe& recipe, const data::BatchSource& source,
   const bool same_data =
       recorded == state.end() ||
       (recorded->is_string() && source.has_fingerprint(*recorded, data_fingerprint));
-  judge_content("data.train", !same_data, allow, faults);
+  judge_content(recipe.tunes() ? "tune.data" : "data.train", !same_data, allow, faults);
   const auto saved = reader.text("tokenizer.json");
   judge_content(
       "data.tokenizer",

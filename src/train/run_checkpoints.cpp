@@ -13,11 +13,13 @@ namespace megalith::train {
 namespace fs = std::filesystem;
 
 RunCheckpoints::RunCheckpoints(const config::Recipe& recipe, const text::Tokenizer* tokenizer,
+                               const std::map<std::string, std::string>& texts,
                                const checkpoint::StateRegistry& state, int64_t state_bytes,
                                comm::Communicator& world, device::Device& device)
     : folder_(fs::path(recipe.run.out) / "checkpoints"),
       recipe_(recipe),
       tokenizer_(tokenizer),
+      more_texts_(texts),
       state_(state),
       world_(world),
       device_(device),
@@ -72,6 +74,7 @@ void RunCheckpoints::restore(const checkpoint::Reader& reader) {
 std::map<std::string, std::string> RunCheckpoints::texts() const {
   std::map<std::string, std::string> texts;
   if (world_.rank() != 0) return texts;
+  texts = more_texts_;
   texts["recipe.yaml"] = config::to_yaml(recipe_);
   if (tokenizer_ != nullptr) texts["tokenizer.json"] = tokenizer_->to_json();
   return texts;

@@ -17,7 +17,9 @@ namespace megalith::train {
 class RunCheckpoints {
  public:
   /// Takes memory for snapshots of `state_bytes`. All must outlive it; `tokenizer` may be null.
+  /// `texts` are saved too.
   RunCheckpoints(const config::Recipe& recipe, const text::Tokenizer* tokenizer,
+                 const std::map<std::string, std::string>& texts,
                  const checkpoint::StateRegistry& state, int64_t state_bytes,
                  comm::Communicator& world, device::Device& device);
   RunCheckpoints(const RunCheckpoints&) = delete;
@@ -53,6 +55,7 @@ class RunCheckpoints {
   std::filesystem::path folder_;
   const config::Recipe& recipe_;
   const text::Tokenizer* tokenizer_;
+  const std::map<std::string, std::string>& more_texts_;
   const checkpoint::StateRegistry& state_;
   comm::Communicator& world_;
   device::Device& device_;

@@ -43,7 +43,7 @@ TrainingRun::TrainingRun(const RunInputs& inputs, comm::Communicator& world, dev
   engine_ = std::make_unique<engine::Engine>(settings_, device, *mesh_);
   fp8_watch_ = std::make_unique<Fp8Watch>(*engine_, is_rank_zero());
   register_state();
-  checkpoints_ = std::make_unique<RunCheckpoints>(recipe_, inputs.tokenizer, state_,
+  checkpoints_ = std::make_unique<RunCheckpoints>(recipe_, inputs.tokenizer, inputs.texts, state_,
                                                   engine::state_bytes(*engine_), world_, device_);
 }
 
@@ -57,6 +57,20 @@ void TrainingRun::register_state() {
                     [this](const json& state) { position_ = position_from(state); }});
   recorded("architecture", [this] { return models::to_json(settings_.model); });
   recorded("tensor_shards", [this] { return json(settings_.split.tensor_shards); });
+  if (settings_.fp8) recorded("fp8_products", [this] { return json(settings_.fp8_products()); });
+  for (const auto& [key, value] : inputs_.state.items())
+    recorded(key, [value = value] { return value; });
+  if (settings_.factors) {
+    const json base = inputs_.facts.init.at("fingerprint");
+    state_.add(Values{"base", [base] { return base; },
+                      [this, base](const json& state) {
+                        if (state.value("base", json()) == base) return;
+                        throw UserError(
+                            "{}: the weights of tune.model are not those that this run "
+                            "began beside; name the same model, or another run.out",
+                            recipe_.run.out);
+                      }});
+  }
   recorded("data_fingerprint", [this] { return json(data_fingerprint_); });
   state_.add(Values{"guard", [this] { return guard_.to_json(); },
                     [this](const json& state) {
@@ -105,6 +119,7 @@ void TrainingRun::resume_or_begin() {
                  inputs_.facts.allow);
   });
   if (newest) {
+    if (settings_.factors) inputs_.initial_weights(*engine_);
     restore(*newest);
     journal_.resume(*newest, position_.logs);
   } else {

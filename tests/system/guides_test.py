@@ -14,7 +14,7 @@ import unittest
 
 from program import PROGRAM, ROOT, ended
 
-GUIDES = ("your-own-data", "resuming", "hugging-face", "evaluating")
+GUIDES = ("your-own-data", "resuming", "hugging-face", "evaluating", "tuning")
 NEEDED = pathlib.Path("/usr/share/wordnet/data.verb")
 
 
@@ -90,6 +90,9 @@ class Guides(unittest.TestCase):
 
     def test_evaluating(self):
         self.run_guide("evaluating")
+
+    def test_tuning(self):
+        self.run_guide("tuning")
 
 
 class TheCheckItself(unittest.TestCase):

@@ -19,7 +19,7 @@ void cast_reference(Exec& exec, const Cast& arguments);
 
 struct Scale {
   View x;
-  ConstView factor_view;  // or, when absent, factor
+  ConstView factor_view;  // [1] or [columns]; or, when absent, factor
   float factor = 1;
 };
 void scale_simd(Exec& exec, const Scale& arguments);

@@ -79,7 +79,8 @@ void cast(Exec& exec, ConstView x, View y) {
 
 void scale(Exec& exec, View x, float factor) { run_scale(exec, {x, {}, factor}); }
 void scale(Exec& exec, View x, ConstView factor) {
-  MEGA_CHECK_EQ(factor.num_elements(), 1);
+  MEGA_CHECK(factor.num_elements() == 1 || factor.shape() == Shape{as_matrix(x).size(1)},
+             "factors {} of {}", factor.shape(), x.shape());
   MEGA_CHECK(factor.dtype() == DType::f32 ||
              (factor.dtype() == DType::f64 && x.dtype() == DType::f64));
   run_scale(exec, {x, factor, 1});

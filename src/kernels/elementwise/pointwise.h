@@ -14,7 +14,8 @@ void cast(Exec& exec, ConstView x, View y);
 
 /// x = x * factor, in place. f32 or bf16 (f64: reference).
 void scale(Exec& exec, View x, float factor);
-/// The same with a factor that is on the device: f32 [1] (for f64 x: f32 or f64).
+/// The same with a factor that is on the device: f32 [1] (for f64 x: f32 or f64), or f32 [C], one
+/// for each column of x [..., C].
 void scale(Exec& exec, View x, ConstView factor);
 
 /// x = cap tanh(scale x / cap), in place: scale x, kept within cap > 0 (Gemma 2). Types as scale.

@@ -25,6 +25,12 @@ void scale_piece(const View& x, float factor, int64_t row, int64_t begin, int64_
   map_piece([&](FloatVec v) { return hn::Mul(v, factors); }, x, x, row, begin, end);
 }
 
+void scale_columns_piece(const View& x, const ConstView& factors, int64_t row, int64_t begin,
+                         int64_t end) {
+  map_piece([](FloatVec v, FloatVec factor) { return hn::Mul(v, factor); }, x, factors, x, row,
+            begin, end);
+}
+
 void softcap_piece(const View& x, float inner, float cap, int64_t row, int64_t begin, int64_t end) {
   const FloatVec by = hn::Set(FloatTag(), inner), caps = hn::Set(FloatTag(), cap);
   map_piece([&](FloatVec v) { return hn::Mul(elementary::tanh<SimdOps>(hn::Mul(v, by)), caps); }, x,
@@ -63,7 +69,17 @@ void cast_simd(Exec& exec, const Cast& arguments) {
   });
 }
 
+void scale_columns_simd(Exec& exec, const View& x, const ConstView& factors) {
+  for_pieces(exec, x.size(0), x.size(1), [&](int64_t row, int64_t begin, int64_t end) {
+    MEGA_CALL_SIMD(exec, scale_columns_piece, x, factors, row, begin, end);
+  });
+}
+
 void scale_simd(Exec& exec, const Scale& arguments) {
+  if (!arguments.factor_view.absent() && arguments.factor_view.num_elements() > 1) {
+    const View x = as_matrix(arguments.x);
+    return scale_columns_simd(exec, x, arguments.factor_view.repeated(x.size(0)));
+  }
   const View x = arguments.x.is_contiguous() ? as_one_row(arguments.x) : as_matrix(arguments.x);
   const float factor =
       arguments.factor_view.absent() ? arguments.factor : *arguments.factor_view.as<float>();

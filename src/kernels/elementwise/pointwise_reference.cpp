@@ -18,10 +18,14 @@ void cast_reference(Exec&, const Cast& arguments) {
 
 void scale_reference(Exec&, const Scale& arguments) {
   const View x = as_matrix(arguments.x);
-  const double factor = arguments.factor_view.absent() ? static_cast<double>(arguments.factor)
-                                                       : read_double(arguments.factor_view, 0, 0);
+  const ConstView factors = arguments.factor_view;
+  const auto factor = [&](int64_t c) {
+    if (factors.absent()) return static_cast<double>(arguments.factor);
+    return read_double(factors.reshape(Shape{1, factors.num_elements()}), 0,
+                       factors.num_elements() > 1 ? c : 0);
+  };
   for (int64_t t = 0; t < x.size(0); ++t) {
-    for (int64_t c = 0; c < x.size(1); ++c) write_double(x, t, c, read_double(x, t, c) * factor);
+    for (int64_t c = 0; c < x.size(1); ++c) write_double(x, t, c, read_double(x, t, c) * factor(c));
   }
 }
 

@@ -43,6 +43,7 @@ HWY_INLINE void store_any(FloatVec value, const View& view, int64_t row, int64_t
 HWY_INLINE FloatVec finish(const Epilogue& e, FloatVec sum, int64_t row, int64_t column,
                            int64_t count) {
   if (e.scale) sum = hn::Mul(sum, hn::Set(FloatTag(), *e.scale.as<float>()));
+  if (e.scales) sum = hn::Mul(sum, load_any(e.scales, 0, column, count));
   if (e.add) return hn::Add(load_any(e.out, row, column, count), sum);
   if (e.gradient_at)
     return hn::Mul(sum, activation_grad(e.activation, load_any(e.gradient_at, row, column, count)));

@@ -21,7 +21,7 @@ namespace megalith::kernels::matmul {
 ///   i * stride + k   if k is contiguous
 ///   k * stride + i   otherwise
 /// B may be in blocks of k (tensor/blocks.h): then its tiles are those of the whole product, and
-/// the elements what they widen to, of type f32.
+/// the elements what they widen to, of type f32; in fp8 the numbers of the codes, of type e4m3.
 struct Operand {
   const std::byte* data = nullptr;
   DType dtype = DType::f32;
@@ -31,19 +31,20 @@ struct Operand {
 };
 
 /// What happens to finished sums s before they are written to `out`:
-///   forward    u = round(scale s + bias),  pre = u,  out = round(act(u))
+///   forward    u = round(scale s + bias),  pre = u,  out = round(act(u)); or with scales
 ///   backward   out = round(scale s * act'(u))
 ///   weights    out = round(out + round(scale s))
 struct Epilogue {
   View out;
-  ConstView scale = {};  // f32 [1]
-  bool add = false;      // to `out`, which is f32
-  ConstView bias = {};   // [1, N]
+  ConstView scale = {};   // f32 [1]
+  ConstView scales = {};  // f32 [1, N]
+  bool add = false;       // to `out`, which is f32
+  ConstView bias = {};    // [1, N]
   View pre_activation = {};
   ConstView gradient_at = {};
   Activation activation = Activation::none;
   bool is_plain() const {
-    return !scale && !add && !bias && !pre_activation && !gradient_at &&
+    return !scale && !scales && !add && !bias && !pre_activation && !gradient_at &&
            activation == Activation::none;
   }
 };

@@ -11,6 +11,7 @@
 #include "hwy/foreach_target.h"
 // Above: compiles all that follows once per instruction set.
 #include "kernels/elementary/bf16_chain-inl.h"
+#include "kernels/matmul/code_tiles-inl.h"
 #include "kernels/matmul/epilogue-inl.h"
 #include "kernels/matmul/gemm.h"
 #include "kernels/matmul/micro_kernel-inl.h"
@@ -40,7 +41,11 @@ void pack_b(const Product& product, Range columns, const GemmPlan& plan, const K
             float* out) {
   const Operand& b = product.b;
   if (is_plain(b.format)) return pack<2>(b, columns, plan, block, out, kTileColumns);
-  const auto pack_run = b.format == Format::q8_0   ? pack_tiles<Format::q8_0, 2>
+  const auto pack_codes = plan.form == PanelForm::words     ? pack_code_tiles<2, PanelForm::words>
+                          : plan.form == PanelForm::swapped ? pack_code_tiles<2, PanelForm::swapped>
+                                                            : pack_code_tiles<2, PanelForm::floats>;
+  const auto pack_run = b.format == Format::fp8    ? pack_codes
+                        : b.format == Format::q8_0 ? pack_tiles<Format::q8_0, 2>
                         : b.format == Format::q4_0 ? pack_tiles<Format::q4_0, 2>
                                                    : pack_tiles<Format::q4_1, 2>;
   for (int r = block.first_run; r < block.end_run; ++r)

@@ -86,6 +86,8 @@ void check_arguments(const LinearForward& a) {
   check_scale(a.scale);
   MEGA_CHECK(is_plain(a.w_OI.format) || (is_float_type(a.x_TI.dtype()) && !a.scale),
              "codes or a scale with weights in {}", a.w_OI.format);
+  MEGA_CHECK(a.w_OI.format != Format::fp8 || inputs / a.k_shards % kCodeColumns == 0,
+             "{} columns of a shard of weights in fp8", inputs / a.k_shards);
   check_matrix(a.y_TO, "y_TO", rows, outputs);
   if (a.bias_O) {
     MEGA_CHECK(a.bias_O.shape() == Shape{outputs}, "bias_O is {}", a.bias_O.shape());

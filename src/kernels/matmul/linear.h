@@ -8,14 +8,16 @@
 // from 0:
 //     f32 chain   an operand is f32: in increasing index; bf16 operands widen exactly, and so do
 //                 weights in blocks (q8_0, q4_0, q4_1), to the f32 numbers of tensor/blocks.h
-//     bf16 chain  both are bf16, or codes of 8 bits, each of which is a bf16 number: pair by pair,
+//     bf16 chain  both are bf16, or codes of 8 bits (those of weights in fp8 too), each of which is
+//                 a bf16 number: pair by pair,
 //                 the odd element first, denormals as zeros (math/bf16_chain.h); an odd shard ends
 //                 with a pair of its own
 // The shards' sums combine in one balanced binary tree,
 //     tree(lo, hi) = tree(lo, mid) + tree(mid, hi),   mid = lo + (hi - lo + 1) / 2
 // and the result rounds once. Where a scale is given, the finished sum is multiplied by it, and
-// rounded to f32, before anything else happens to it. Threads, blocking, instruction set, and how
-// rows are spread over calls do not change a bit.
+// rounded to f32, before anything else happens to it; so it is by the scale of its row of weights
+// in fp8 (tensor/blocks.h). Threads, blocking, instruction set, and how rows are spread over calls
+// do not change a bit.
 //
 // Shapes: the T rows may lie at any distance (row_stride); I and O are contiguous. T may be 0.
 // Types: x, w, dy are f32, bf16, f8_e4m3 or f8_e5m2 in any mix; y, dx are f32 or bf16; dw is f32.
@@ -46,6 +48,7 @@ struct LinearForward {
   View y_TO = {};         // overwritten
   int k_shards = 1;       // divides I
   ConstView scale = {};   // f32 [1]; absent: 1
+  bool unscaled = false;  // of weights in fp8: y is the sum of the codes, whose scales are to come
   ConstView bias_O = {};  // optional; f32, or the type of w (bf16 where w has blocks or codes)
   Activation activation = Activation::none;
   View pre_activation_TO = {};  // optional; overwritten with u

@@ -8,6 +8,7 @@ namespace megalith::kernels::matmul {
 
 std::string_view dot8_refuses(const Exec& exec, const LinearForward& a) {
   if (is_plain(a.w_OI.format)) return "the weights are not in blocks";
+  if (a.w_OI.format == Format::fp8) return "codes of floating point are no integers";
   if (!exec.device.target().has_dot8) return "this CPU has no dot products of 8 bits";
   for (const ConstView& view :
        {a.x_TI, ConstView(a.y_TO), a.bias_O, ConstView(a.pre_activation_TO)})

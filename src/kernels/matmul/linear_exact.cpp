@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The three operations in exact arithmetic, as blocked products of gemm.h.
+#include "kernels/matmul/fp8_rows.h"
 #include "kernels/matmul/gemm.h"
 #include "kernels/matmul/linear_lists.h"
 #include "kernels/matmul/linear_products.h"
@@ -20,7 +21,9 @@ void run(Exec& exec, const Arguments& arguments) {
   const Product product = product_of(arguments);
   if (product.m == 0 || product.n == 0 || product.k == 0) return;
   const device::Target& target = exec.device.target();
-  if (is_few_quantized(product)) {
+  if (is_few_fp8(product)) {
+    run_fp8(product, target.isa, exec.device.pool(), exec.scratch, has_wide_lookup(target.isa));
+  } else if (is_few_quantized(product)) {
     run_quantized(product, target.isa, exec.device.pool(), exec.scratch);
   } else if (is_small_m(product)) {
     run_small_m(product, target.isa, exec.device.pool(), exec.scratch);
@@ -34,6 +37,7 @@ int64_t scratch_bytes(const Exec& exec, const Arguments& arguments) {
   const Product product = product_of(arguments);
   if (product.m == 0 || product.n == 0 || product.k == 0) return 0;
   const device::Target& target = exec.device.target();
+  if (is_few_fp8(product)) return fp8_scratch_bytes(product, target.isa);
   if (is_few_quantized(product)) return quantized_scratch_bytes(product, target.isa);
   if (is_small_m(product)) return small_m_scratch_bytes(product, target.isa);
   return plan_gemm(product, target).scratch_bytes;

@@ -140,9 +140,10 @@ inline std::string describe(const LinearCase& c, const Types& types, Operation o
                      static_cast<int>(operation), device);
 }
 
-/// oneDNN needs operands of one type that it supports here, and takes f32 only to f32.
+/// oneDNN needs operands of one type that it supports here, and takes f32 only to f32 and no codes
+/// of 8 bits.
 inline bool onednn_takes(const Types& types) {
-  return types.x == types.w && library_multiplies(types.x) &&
+  return types.x == types.w && bytes_of(types.x) > 1 && library_multiplies(types.x) &&
          (types.x != DType::f32 || types.result == DType::f32);
 }
 

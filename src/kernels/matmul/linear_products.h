@@ -5,6 +5,7 @@
 
 #include "kernels/matmul/gemm.h"
 #include "kernels/matmul/linear.h"
+#include "tensor/blocks.h"
 
 namespace megalith::kernels::matmul {
 
@@ -15,7 +16,8 @@ inline Operand operand_of(const ConstView& view, bool k_contiguous) {
 /// Of weights, plain or in blocks.
 inline Operand operand_of(const Weight& w_OI) {
   if (is_plain(w_OI.format)) return operand_of(w_OI.view, true);
-  return {w_OI.view.data(), DType::f32, 0, true, w_OI.format};
+  const DType dtype = w_OI.format == Format::fp8 ? DType::f8_e4m3 : DType::f32;
+  return {w_OI.view.data(), dtype, 0, true, w_OI.format};
 }
 
 /// y_TO = sum_I x[t, i] w[o, i]
@@ -29,6 +31,8 @@ inline Product product_of(const LinearForward& a) {
   product.b = operand_of(a.w_OI);
   product.epilogue.out = a.y_TO;
   product.epilogue.scale = a.scale;
+  const ConstView scales = a.unscaled ? ConstView() : row_scales(a.w_OI);
+  if (scales) product.epilogue.scales = scales.reshape(Shape{1, product.n});
   if (a.bias_O)
     product.epilogue.bias = ConstView(a.bias_O.data(), a.bias_O.dtype(), Shape{1, product.n});
   product.epilogue.pre_activation = a.pre_activation_TO;

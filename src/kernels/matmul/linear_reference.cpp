@@ -41,7 +41,8 @@ double scale_of(const ConstView& scale) {
 
 double read_weight(const Weight& w_OI, int64_t o, int64_t i) {
   if (is_plain(w_OI.format)) return read_double(w_OI.view, o, i);
-  return static_cast<double>(tile_value(w_OI, o, i));
+  const bool is_code = w_OI.format == Format::fp8;
+  return static_cast<double>(is_code ? tile_number(w_OI, o, i) : tile_value(w_OI, o, i));
 }
 
 }  // namespace
@@ -51,6 +52,7 @@ void reference(Exec& exec, const LinearForward& a) {
   const DType u_dtype = a.pre_activation_TO ? a.pre_activation_TO.dtype() : a.y_TO.dtype();
   const ConstView bias_1O =
       a.bias_O ? ConstView(a.bias_O.data(), a.bias_O.dtype(), Shape{1, num_outputs}) : ConstView();
+  const ConstView scales = row_scales(a.w_OI);
   exec.device.pool().for_range(a.x_TI.size(0), 1, [&](Range rows, int) {
     for (int64_t t = rows.begin; t < rows.end; ++t) {
       for (int64_t o = 0; o < num_outputs; ++o) {
@@ -58,6 +60,7 @@ void reference(Exec& exec, const LinearForward& a) {
           return read_double(a.x_TI, t, i) * read_weight(a.w_OI, o, i);
         };
         double sum = shard_tree(term, 0, a.k_shards, width) * scale_of(a.scale);
+        if (scales && !a.unscaled) sum *= static_cast<double>(scales.as<float>()[o]);
         if (bias_1O) sum += read_double(bias_1O, 0, o);
         const double u = round_to(u_dtype, sum);
         if (a.pre_activation_TO) write_double(a.pre_activation_TO, t, o, u);

@@ -9,7 +9,7 @@
 
 namespace megalith::kernels::matmul {
 
-/// True if A has few rows and B is in blocks.
+/// True if A has few rows and B is in blocks with scales of their own.
 bool is_few_quantized(const Product& product);
 
 int64_t quantized_scratch_bytes(const Product& product, device::Isa isa);

@@ -11,9 +11,7 @@
 
 #include <algorithm>
 
-#include "kernels/elementary/simd_math-inl.h"
-#include "kernels/matmul/gemm.h"
-#include "tensor/blocks.h"
+#include "kernels/matmul/tiles-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace megalith::kernels::matmul {
@@ -21,8 +19,6 @@ namespace HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 using namespace kernels::HWY_NAMESPACE;  // NOLINT: vectors of floats, once per instruction set
 
-/// Vectors that the rows of a tile make.
-inline constexpr int kTileVectors = static_cast<int>(kGroupRows / kFloatLanes);
 /// Columns that a word holds.
 template <Format kFormat>
 inline constexpr int kStepColumns = kFormat == Format::q8_0 ? 4 : 8;
@@ -61,15 +57,6 @@ HWY_INLINE WordVec load_codes(const std::byte* tile, int step, int v) {
   const std::byte* const from =
       tile + tile_codes_at(kFormat) + (step * kGroupRows + v * kFloatLanes) * 4;
   return hn::LoadU(WordTag(), reinterpret_cast<const uint32_t*>(from));
-}
-
-/// Tiles come in the order in which they lie in memory; hardware alone does not keep up where a
-/// page ends.
-template <Format kFormat>
-HWY_INLINE void fetch_ahead(const std::byte* tile) {
-  constexpr int64_t kAhead = 4096;
-  for (int64_t at = 0; at < tile_bytes(kFormat); at += 64)
-    __builtin_prefetch(tile + kAhead + at, 0, 3);
 }
 
 template <Format kFormat>

@@ -1,0 +1,230 @@
+// SPDX-License-Identifier: Apache-2.0
+// megalith tune: a model that is there, trained on examples.
+#include <fmt/format.h>
+
+#include <memory>
+
+#include "apps/recipe_options.h"
+#include "apps/sample_writer.h"
+#include "apps/training/initial_weights.h"
+#include "apps/training/training.h"
+#include "base/log.h"
+#include "chat/conversation.h"
+#include "checkpoint/step_folders.h"
+#include "comm/operation.h"
+#include "config/resume.h"
+#include "engine/from_recipe.h"
+#include "models/recipe_model.h"
+#include "store/model_source.h"
+#include "train/stop_request.h"
+#include "tune/classifier.h"
+#include "tune/example_source.h"
+#include "tune/initial_weights.h"
+#include "tune/labelled_file.h"
+#include "tune/lora_modules.h"
+#include "tune/peft_folder.h"
+#include "tune/recipe_rules.h"
+
+namespace megalith::apps {
+namespace {
+
+using tune::LoraModules;
+using Source = std::shared_ptr<const tune::ExampleSource>;
+
+constexpr std::string_view kDefaultTemplate = "{input} {output}";
+constexpr char kChatTemplateName[] = "chat_template.jinja";
+constexpr int64_t kMostTemplateBytes = 16 << 20;
+
+bool is_chat_template(const std::string& text) { return text.ends_with(".jinja"); }
+
+/// The templates beside the model, or the recipe's.
+chat::ChatFolder chats_of(const config::Recipe& recipe, const store::ModelSource& model) {
+  std::map<std::string, std::string> files = model.texts();
+  const std::string& given = recipe.tune.template_text;
+  if (is_chat_template(given)) files[kChatTemplateName] = read_file(given, kMostTemplateBytes);
+  return chat::ChatFolder::parse(files, recipe.tune.model);
+}
+
+int32_t end_id_of(const store::ModelSource& model, const std::string& where) {
+  if (!model.end_ids().empty()) return model.end_ids().front();
+  const auto end = model.require_tokenizer().end_of_document();
+  if (!end)
+    throw UserError(
+        "{}: neither its configuration nor its tokenizer names a token that ends a text", where);
+  return *end;
+}
+
+std::vector<tune::Example> read_texts(const std::vector<std::string>& files,
+                                      const config::Recipe& recipe, const store::ModelSource& model,
+                                      int64_t length, tune::ExampleCounts& counts) {
+  const std::string& given = recipe.tune.template_text;
+  const bool only_fields = !given.empty() && !is_chat_template(given);
+  const chat::ChatFolder chats = chats_of(recipe, model);
+  const tune::ExampleForm form{.tokenizer = model.require_tokenizer(),
+                               .chats = chats,
+                               .end_id = end_id_of(model, recipe.tune.model),
+                               .fields = tune::FieldTemplate(only_fields ? given : kDefaultTemplate,
+                                                             "recipe: tune.template"),
+                               .only_fields = only_fields};
+  return tune::read_examples(files, form, length, recipe.tune.overlong, counts);
+}
+
+/// The examples of some files; says how they fit into samples.
+Source read_source(const std::vector<std::string>& files, const char* key,
+                   const config::Recipe& recipe, const store::ModelSource& model, bool shuffle) {
+  const int64_t length =
+      recipe.train.sequence_length > 0 ? recipe.train.sequence_length : model.spec().context;
+  tune::ExampleCounts counts;
+  const auto examples =
+      recipe.tune.method == config::TuneMethod::classify
+          ? tune::read_labelled(files, model.require_tokenizer(), recipe.tune.labels, length,
+                                recipe.tune.overlong, counts)
+          : read_texts(files, recipe, model, length, counts);
+  auto source = std::make_shared<const tune::ExampleSource>(
+      examples, tune::ExampleSourceOptions{.sequence_length = length,
+                                           .vocab_size = model.spec().vocab,
+                                           .seed = static_cast<uint64_t>(recipe.run.seed),
+                                           .shuffle = shuffle,
+                                           .numbers = recipe.tune.labels.size() == 1});
+  const int64_t room = source->samples_per_epoch() * length;
+  log::info(
+      "{}: {} examples of {} lines, {} tokens ({} learned) in {} samples of {} ({:.1f} % full)",
+      key, source->num_examples(), counts.lines, source->num_tokens(), source->num_learned(),
+      source->samples_per_epoch(), length,
+      100.0 * static_cast<double>(source->num_tokens()) / static_cast<double>(room));
+  if (counts.dropped + counts.truncated > 0) {
+    log::warning("{}: {} examples longer than {} tokens: {} left out, {} truncated", key,
+                 counts.dropped + counts.truncated, length, counts.dropped, counts.truncated);
+  }
+  return source;
+}
+
+/// The model that is trained: the one that is there, or a classifier of it.
+models::ModelSpec tuned_model(const store::ModelSource& model, const config::Recipe& recipe) {
+  if (recipe.tune.method == config::TuneMethod::classify)
+    return tune::classifier_of(model.spec(), recipe.tune.labels, recipe.tune.model);
+  if (!model.spec().is_causal() || model.spec().is_encoder_decoder()) {
+    throw UserError(
+        "{}: tune.method {} learns the next token, and model.family {} is not a decoder alone",
+        recipe.tune.model, recipe.tune.method, model.spec().family);
+  }
+  return model.spec();
+}
+
+/// What a recipe says of the model and only the model can tell.
+void check_sizes(const store::ModelSource& model, const config::Recipe& recipe) {
+  if (recipe.train.sequence_length > model.spec().context) {
+    throw UserError("recipe: train.sequence_length {} is more than the context of {}, {}",
+                    recipe.train.sequence_length, recipe.tune.model, model.spec().context);
+  }
+  const auto rows = [&](int shards) { return model.spec().padded_vocab(shards); };
+  if (rows(model.tensor_shards()) != rows(narrow<int>(recipe.parallel.tensor_shards))) {
+    throw UserError("{}: its vocabulary is padded for parallel.tensor_shards {}; set that",
+                    recipe.tune.model, model.tensor_shards());
+  }
+}
+
+/// What a run of these weights begins with, and what its checkpoints carry on.
+void begin_with_model(const store::ModelSource& model, const RankPlace& place,
+                      train::RunInputs& inputs) {
+  const std::string fingerprint = model.weights().fingerprint();
+  comm::require_same(place.world, "the model of tune.model", fingerprint);
+  inputs.initial_weights = [&model](engine::Engine& engine) { tune::begin_with(model, engine); };
+  inputs.facts.init = {{"path", inputs.recipe.tune.model}, {"fingerprint", fingerprint}};
+  inputs.texts = model.texts();
+  std::erase_if(inputs.texts, [](const auto& text) {
+    return text.first == "tokenizer.json" || text.first.find('/') != std::string::npos;
+  });
+  inputs.state["end_ids"] = model.end_ids();
+  if (model.begin_id()) inputs.state["begin_id"] = *model.begin_id();
+  if (model.pad_id()) inputs.state["pad_id"] = *model.pad_id();
+}
+
+/// The newest checkpoint of a run that is over, as PEFT's folder beside its report.
+void write_adapter(const config::Recipe& recipe, const LoraModules& lora) {
+  const std::filesystem::path run = recipe.run.out;
+  const auto newest = checkpoint::find_newest(run / "checkpoints", false);
+  if (!newest) return;  // it was stopped before its first save
+  tune::write_peft_folder(run / "adapter", *newest, lora, recipe.tune);
+  log::info("the adapter is {}; generate, evaluate and serve take it as --adapter",
+            (run / "adapter").string());
+}
+
+config::Recipe load_tuning(const RecipeOptions& options) {
+  config::Recipe recipe = options.load(), standard;
+  models::complete(standard.model);
+  tune::check_recipe(recipe, standard, options.path);
+  return recipe;
+}
+
+int tune_model(const RecipeOptions& options, const TrainingOptions& extra, bool json) {
+  const train::StopRequest stop;  // first: a signal during the start is a wish too
+  config::check_allow(extra.allow);
+  config::Recipe recipe = load_tuning(options);
+  const std::optional<Launch> launch = settle_ranks(recipe, extra.ranks);
+  const auto model =
+      store::ModelSource::open(recipe.tune.model, narrow<int>(recipe.parallel.tensor_shards));
+  if (recipe.parallel.tensor_shards == 0) recipe.parallel.tensor_shards = model.tensor_shards();
+  check_sizes(model, recipe);
+  const models::ModelSpec spec = tuned_model(model, recipe);
+  check_samples(recipe, model.tokenizer(), model.spec().context, options.path);
+  check_restart(recipe, options.path);
+  std::optional<LoraModules> lora;
+  std::shared_ptr<const low_rank::FactoredProducts> factors;
+  if (recipe.tune.method == config::TuneMethod::lora) {
+    lora = tune::lora_modules(recipe.tune, model.spec(), model.tensor_shards());
+    factors = std::make_shared<const low_rank::FactoredProducts>(lora->products);
+  }
+  const Source training = read_source(recipe.tune.data, "tune.data", recipe, model, true);
+  const Source validation =
+      recipe.train.validate_every == 0
+          ? nullptr
+          : read_source(recipe.tune.validation, "tune.validation", recipe, model, false);
+  const int64_t most_learned =
+      std::max(training->most_learned(), validation ? validation->most_learned() : 0);
+  if (lora) {
+    log::info("lora: {} factors of rank {} beside {} products, {} parameters", lora->modules.size(),
+              recipe.tune.rank, factors->products.size(), lora->parameters);
+  }
+  Training run{.recipe = recipe,
+               .tokenizer = &model.require_tokenizer(),
+               .settings =
+                   [&](const config::Recipe& candidate) {
+                     engine::Settings settings = engine::settings_of(candidate, spec);
+                     settings.predicted_per_sample =
+                         most_learned < settings.sequence_length() ? most_learned : 0;
+                     if (factors)
+                       settings.factors = low_rank::factors_of(factors, settings.masters);
+                     return settings;
+                   },
+               .training_samples = [&](const engine::Settings&) { return training; },
+               .validation_samples = [&](const engine::Settings&) { return validation; },
+               .begin = [&](const RankPlace& place,
+                            train::RunInputs& inputs) -> std::shared_ptr<const void> {
+                 begin_with_model(model, place, inputs);
+                 return nullptr;
+               }};
+  if (lora) run.ended = [&] { write_adapter(recipe, *lora); };
+  return run_training(run, launch, stop, extra, json);
+}
+
+}  // namespace
+
+void add_tune(CLI::App& app, Invocation& invocation) {
+  CLI::App& c = add_command(
+      app, invocation, "tune",
+      "tune a model on chats, or on prompts with answers, as a recipe says; resumes by itself",
+      "  megalith tune recipes/tune/full.yaml --set tune.model=models/smollm2 "
+      "--set tune.data=chats.jsonl\n"
+      "  megalith tune recipes/tune/lora.yaml --set tune.model=models/smollm2 "
+      "--set tune.data=chats.jsonl --set tune.rank=16\n");
+  auto options = std::make_shared<RecipeOptions>();
+  auto extra = std::make_shared<TrainingOptions>();
+  options->declare(c);
+  extra->declare(c);
+  c.callback([=, &invocation] {
+    invocation.run = [=, &invocation] { return tune_model(*options, *extra, invocation.json); };
+  });
+}
+
+}  // namespace megalith::apps

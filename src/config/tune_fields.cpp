@@ -1,0 +1,32 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "config/tune_section.h"
+
+namespace megalith::config {
+
+void TuneSection::visit(FieldVisitor& v) {
+  v.field(
+      "method", method,
+      "full: all weights train; lora: low-rank factors (Hu et al. 2022); classify: all, under a "
+      "head of classes; the others are not built");
+  v.field("model", model,
+          "the model to tune: a run, a checkpoint, a Hugging Face folder or a GGUF file; of the "
+          "section model only dropout counts then, and corpora are not read");
+  v.field("data", data,
+          "files of JSON lines: chats, prompt and completion, or the fields of a template; texts "
+          "with labels (classify), or GLUE's tables (.tsv)");
+  v.field("validation", validation, "the same for validation");
+  v.field("template", template_text,
+          "a text with {field} of the lines, the last one the answer; or of chats a file "
+          "NAME.jinja; empty: {input} {output}, and the model's own chat template");
+  v.field("overlong", overlong, "examples longer than a sample; refuse: the file is no good");
+  v.field("rank", rank, "of the factors (lora)", between(1, 1 << 16));
+  v.field("alpha", alpha, "scale of the factors' product: alpha / rank (lora)", between(0, 1e6));
+  v.field("dropout", dropout, "of what the factors read (lora)", from_below(0, 1));
+  v.field("rslora", rank_stabilised, "alpha / sqrt(rank) (lora, Kalajdzievski 2023)");
+  v.field("targets", targets,
+          "names of modules with factors, whole or from a point on (lora); empty: all products");
+  v.field("labels", labels,
+          "names of the classes in order (classify); of one, numbers are learned");
+}
+
+}  // namespace megalith::config

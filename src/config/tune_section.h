@@ -1,0 +1,37 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a recipe says of tuning a model that is there (tune/).
+#pragma once
+
+#include "config/field.h"
+
+namespace megalith::config {
+
+enum class TuneMethod : uint8_t { full, lora, ia3, adapter, p_tuning, prompt, classify, dpo };
+/// What becomes of examples that are longer than a sample.
+enum class Overlong : uint8_t { drop, truncate, refuse };
+
+template <>
+struct EnumNames<TuneMethod> {
+  static constexpr std::array<std::string_view, 8> names = {
+      "full", "lora", "ia3", "adapter", "p_tuning", "prompt", "classify", "dpo"};
+};
+template <>
+struct EnumNames<Overlong> {
+  static constexpr std::array<std::string_view, 3> names = {"drop", "truncate", "refuse"};
+};
+
+struct TuneSection {
+  TuneMethod method = TuneMethod::full;
+  std::string model;
+  std::vector<std::string> data, validation;
+  std::string template_text;
+  Overlong overlong = Overlong::drop;
+  int64_t rank = 8;
+  double alpha = 16;
+  double dropout = 0;
+  bool rank_stabilised = false;
+  std::vector<std::string> targets, labels;
+  void visit(FieldVisitor& v);
+};
+
+}  // namespace megalith::config

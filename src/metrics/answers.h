@@ -1,0 +1,20 @@
+// SPDX-License-Identifier: Apache-2.0
+// How well a text answers a question: SQuAD's exact match and F1 (Rajpurkar et al. 2016), as its
+// official script computes them.
+#pragma once
+
+#include <span>
+#include <string>
+#include <string_view>
+
+namespace megalith::metrics {
+
+/// In lower case, without ASCII punctuation, without the words a, an and the, one blank between
+/// words.
+std::string normalized_answer(std::string_view answer);
+/// 1 or 0: the best over the right answers, of which there is at least one.
+double answer_match(std::string_view answer, std::span<const std::string> right);
+/// The harmonic mean of precision and recall of words, likewise.
+double answer_f1(std::string_view answer, std::span<const std::string> right);
+
+}  // namespace megalith::metrics

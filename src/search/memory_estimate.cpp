@@ -1,0 +1,176 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "search/memory_estimate.h"
+
+#include <algorithm>
+#include <functional>
+#include <utility>
+
+#include "account/composed_step.h"
+#include "comm/backends.h"
+#include "engine/sharded_model.h"
+
+namespace megalith::search {
+
+using device::MemoryClass;
+using engine::Settings;
+
+MemoryEstimate::MemoryEstimate(const Settings& settings, const device::Target& target,
+                               SchedulesInFlight& schedules)
+    : target_(target),
+      schedules_(schedules),
+      is_uniform_(settings.model.is_uniform() && !settings.model.is_encoder_decoder() &&
+                  (!settings.fp8 || settings.fp8->first_wide + settings.fp8->last_wide == 0)) {}
+
+const MemoryEstimate::Part& MemoryEstimate::part(const Settings& s, const models::Stage& stage,
+                                                 layers::Recompute mode) {
+  const int64_t kind = stage.has_embedding && stage.has_head ? -3
+                       : stage.has_embedding                 ? -1
+                       : stage.has_head                      ? -2
+                                                             : stage.begin;
+  const Key key{s.layout.tensor,
+                s.sequence_parallel() ? 1 : 0,
+                s.micro_batch,
+                kind,
+                static_cast<int64_t>(mode),
+                static_cast<int64_t>(s.activations),
+                (s.fp8 ? 1 : 0) + (s.layout.pipeline > 1 ? 2 : 0),
+                static_cast<int64_t>(s.weights)};
+  const auto found = parts_.find(key);
+  if (found != parts_.end()) return found->second;
+  Settings one = s;
+  one.recompute = {mode, 0};
+  one.layout.pipeline = std::min(s.layout.pipeline, 2);  // alone, an end may be tied to the other
+  one.layout.data = one.layout.chunks = 1;
+  one.pipeline_schedule = parallel::ScheduleKind::one_forward_one_backward;
+  one.split.data_shards = 1;
+  const auto device = device::make_trace_device(target_);
+  const auto world = comm::make_traced_communicator(*device, 0, one.layout.num_ranks());
+  const account::ChunkTrace trace = account::pass_chunk(one, *device, *world, stage);
+  const auto high = [&](MemoryClass c) { return device->arena(c).high_water(); };
+  Part part;
+  part.weights = high(MemoryClass::weights);
+  part.masters = high(MemoryClass::optimizer);
+  part.gradients = high(MemoryClass::gradients);
+  // Two of f32 for each weight; a table that is tied has gradients of both sides.
+  part.moments = 2 * (s.weights == s.masters ? part.weights : part.masters);
+  part.kept = trace.kept_bytes;
+  part.passing = account::memory_of(*device).total - part.weights - part.gradients - part.masters -
+                 trace.kept_bytes;
+  part.output = s.micro_batch * s.sequence_length() * s.model.hidden * bytes_of(s.activations) /
+                (s.sequence_parallel() ? s.layout.tensor : 1);
+  return parts_.try_emplace(key, part).first->second;
+}
+
+namespace {
+
+/// Micro-batches whose repeats keep no more than these.
+int steady_micro_batches(int micro_batches, int stages) {
+  return micro_batches > 4 * stages ? 4 * stages + micro_batches % stages : micro_batches;
+}
+
+/// Of one stage's list: counts of micro-batches in flight by chunk, those alone that no other
+/// moment has at least as many of in every chunk.
+std::vector<std::vector<int>> most_in_flight(const std::vector<parallel::Action>& actions,
+                                             int chunks) {
+  std::vector<std::vector<int>> most;
+  std::vector<int> now(static_cast<size_t>(chunks), 0);
+  const auto covers = [](const std::vector<int>& a, const std::vector<int>& b) {
+    return std::ranges::equal(a, b, std::greater_equal<>());
+  };
+  for (const parallel::Action& action : actions) {
+    if (action.kind == parallel::ActionKind::backward) --now[static_cast<size_t>(action.chunk)];
+    if (action.kind != parallel::ActionKind::forward) continue;
+    ++now[static_cast<size_t>(action.chunk)];
+    if (std::ranges::any_of(most, [&](const auto& m) { return covers(m, now); })) continue;
+    std::erase_if(most, [&](const auto& m) { return covers(now, m); });
+    most.push_back(now);
+  }
+  return most;
+}
+
+}  // namespace
+
+const SchedulesInFlight::Counts& SchedulesInFlight::of(int stages, int micro_batches, int chunks) {
+  const std::lock_guard lock(mutex_);
+  Counts& counts = known_[{stages, steady_micro_batches(micro_batches, stages), chunks}];
+  if (!counts.empty()) return counts;
+  const auto schedule =
+      parallel::make_schedule(parallel::ScheduleKind::interleaved, stages,
+                              steady_micro_batches(micro_batches, stages), chunks);
+  for (const auto& actions : schedule) counts.push_back(most_in_flight(actions, chunks));
+  return counts;
+}
+
+int64_t MemoryEstimate::peak_kept(const Settings& s, int stage, const std::vector<int64_t>& kept) {
+  const int micro_batches = account::micro_batches_per_shard(s);
+  const int stages = s.layout.pipeline;
+  if (s.pipeline_schedule == parallel::ScheduleKind::gpipe) return micro_batches * kept[0];
+  if (s.layout.chunks == 1) return std::min(micro_batches, stages - stage) * kept[0];
+  const auto& counts = schedules_.of(stages, micro_batches, s.layout.chunks);
+  int64_t peak = 0;
+  for (const std::vector<int>& moment : counts[static_cast<size_t>(stage)]) {
+    int64_t bytes = 0;
+    for (size_t chunk = 0; chunk < kept.size(); ++chunk) bytes += moment[chunk] * kept[chunk];
+    peak = std::max(peak, bytes);
+  }
+  return peak;
+}
+
+MemoryOfStage MemoryEstimate::of_stage(const Settings& s, int stage) {
+  int64_t weights = 0, gradients = 0, spread = 0, passing = 0, before = 0;
+  std::vector<int64_t> kept;
+  for (int chunk = 0; chunk < s.layout.chunks; ++chunk) {
+    const models::Stage whole = engine::chunk_at(s, stage, chunk);
+    int64_t of_chunk = 0, beyond = 0;
+    const auto take = [&](const Part& part) {
+      weights += part.weights;
+      gradients += part.gradients;
+      spread += part.masters + part.moments;
+      of_chunk += part.kept;
+      // When backward comes to a part, those behind it have given back what they kept.
+      beyond = std::max(beyond - part.kept, part.passing + part.output);
+    };
+    if (whole.has_embedding && !whole.has_head)
+      take(part(s, {0, 0, true, false}, s.recompute.mode));
+    const Part* last_part = nullptr;
+    std::pair<int64_t, layers::Recompute> last_kind;
+    for (int64_t i = whole.begin; i < whole.end; ++i) {
+      const int64_t kind = is_uniform_ ? 0 : i;
+      const std::pair now{kind, s.recompute.of(before + i - whole.begin)};
+      if (last_part == nullptr || now != last_kind)
+        last_part = &part(s, {kind, kind + 1, false, false}, now.second);
+      last_kind = now;
+      take(*last_part);
+    }
+    before += whole.end - whole.begin;
+    const int64_t last = s.model.num_layers();
+    if (whole.has_head && whole.has_embedding) {
+      take(part(s, {last, last, true, true}, s.recompute.mode));
+    } else if (whole.has_head) {
+      take(part(s, {last, last, false, true}, s.recompute.mode));
+    }
+    kept.push_back(of_chunk);
+    passing = std::max(passing, beyond);
+  }
+  MemoryOfStage memory;
+  memory.stage = stage;
+  const int64_t owners = s.zero > 0 ? s.layout.data : 1;
+  memory.state = weights + gradients + spread / owners;
+  memory.activations = peak_kept(s, stage, kept);
+  const int64_t buckets = s.layout.data > 1 ? 2 * 4 * s.bucket_elements : 0;
+  memory.passing = passing + std::min(buckets, 2 * gradients);
+  return memory;
+}
+
+MemoryOfStage MemoryEstimate::of(const Settings& s) {
+  // Earlier stages have most in flight and as many layers as any; the last has the head.
+  MemoryOfStage most = of_stage(s, 0);
+  for (const int stage : {1, s.layout.pipeline - 1}) {
+    if (stage < 1 || stage >= s.layout.pipeline) continue;
+    const MemoryOfStage other = of_stage(s, stage);
+    if (other.total() > most.total()) most = other;
+  }
+  return most;
+}
+
+}  // namespace megalith::search

@@ -1,0 +1,171 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "serving_plan/pass_time.h"
+
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+
+#include "base/error.h"
+#include "costs/wire_time.h"
+#include "spec/head_types.h"
+
+namespace megalith::serving_plan {
+
+struct PassTimes::Sums {
+  double tokens = 0;
+  double chosen = 0;  // tokens with logits
+};
+
+namespace {
+
+double bytes_of_weight(Format format) {
+  switch (format) {
+    case Format::q8_0:
+      return 34.0 / 32;  // 32 integers and a scale
+    case Format::q4_0:
+      return 18.0 / 32;
+    case Format::q4_1:
+      return 20.0 / 32;
+    case Format::f32:
+      return 4;
+    default:
+      return 2;
+  }
+}
+
+}  // namespace
+
+PassTimes::PassTimes(const models::ModelSpec& spec, const clusters::Cluster& cluster,
+                     const Deployment& deployment)
+    : spec_(spec),
+      cluster_(cluster),
+      at_(deployment),
+      rate_(cluster.known(deployment.products)),
+      bandwidth_(cluster.device.bandwidth * cluster.device.bandwidth_share),
+      weight_bytes_(bytes_of_weight(deployment.weights)),
+      element_bytes_(deployment.products == clusters::ProductType::f32 ? 4 : 2) {
+  if (spec.is_encoder_decoder() || !spec.is_causal())
+    throw UserError(
+        "plan --inference predicts models that write from one stack of layers, {} is none",
+        spec.family);
+  layers::require_logits(spec.head, "plan --inference");
+  if (deployment.tensor * deployment.pipeline > cluster.devices())
+    throw UserError("{} tensor x {} pipeline ranks are more than the {} devices of cluster {}",
+                    deployment.tensor, deployment.pipeline, cluster.devices(), cluster.name);
+}
+
+double PassTimes::product(double rows, double inputs, double outputs) const {
+  const double computing =
+      2 * rows * inputs * outputs / (rate_.peak * *rate_.share) * (1 + rate_.depth / inputs);
+  const double bytes =
+      weight_bytes_ * inputs * outputs + element_bytes_ * rows * (inputs + outputs);
+  return std::max(computing, bytes / bandwidth_) + cluster_.device.launch_seconds;
+}
+
+double PassTimes::stream(double bytes) const {
+  return bytes / bandwidth_ + cluster_.device.launch_seconds;
+}
+
+double PassTimes::all_reduce(double bytes) const {
+  if (at_.tensor == 1) return 0;
+  // A collective is a kernel too.
+  return cluster_.device.launch_seconds +
+         costs::all_reduce_seconds(cluster_, {.ranks = at_.tensor}, bytes);
+}
+
+double PassTimes::send(double bytes) const {
+  const clusters::Link& link = cluster_.joining(at_.tensor * at_.pipeline);
+  return link.latency_seconds + bytes / link.rate();
+}
+
+double PassTimes::attention(const layers::AttentionSpec& a, std::span<const Rows> rows,
+                            const Sums& sums) const {
+  const auto tensor = static_cast<double>(at_.tensor);
+  // Key/value heads that are fewer than the ranks are on several of them.
+  const double kv_width =
+      static_cast<double>(a.kv_width()) / static_cast<double>(std::min(at_.tensor, a.kv_heads));
+  const double width = static_cast<double>(a.query_width()) / tensor;
+  const bool stored = a.materialised;
+  double kept = 0, pairs = 0, scores = 0;
+  for (const Rows& r : rows) {
+    const double all = r.past + r.count;
+    const auto seen = [&](double keys) {
+      return a.window > 0 ? std::min(keys, static_cast<double>(a.window)) : keys;
+    };
+    kept += r.times * std::min(all, seen(all) + r.count);
+    const double of_one = r.count > 1 && !stored ? seen(r.past + (r.count + 1) / 2) : seen(all);
+    pairs += r.times * r.count * of_one;
+    if (stored && r.count > 1) scores += r.times * r.count * of_one;
+  }
+  const double computing = 4 * pairs * width / (rate_.peak * *rate_.share) *
+                           (1 + rate_.depth / static_cast<double>(a.head_dim));
+  // Keys and values are read; queries, new keys and values, and results pass by; scores that are
+  // stored are written, read and written by the softmax, and read.
+  const double heads = static_cast<double>(a.heads) / tensor;
+  const double bytes = element_bytes_ * (kept * kv_width + sums.tokens * (2 * width + kv_width) +
+                                         4 * scores * heads);
+  return std::max(computing, bytes / bandwidth_) + cluster_.device.launch_seconds;
+}
+
+double PassTimes::layer(const layers::LayerSpec& l, std::span<const Rows> rows,
+                        const Sums& sums) const {
+  const auto tensor = static_cast<double>(at_.tensor), h = static_cast<double>(spec_.hidden);
+  const layers::AttentionSpec& a = l.attention;
+  const double n = sums.tokens;
+  const double kv =
+      static_cast<double>(a.kv_width()) / static_cast<double>(std::min(at_.tensor, a.kv_heads));
+  const double q = static_cast<double>(a.query_width()) / tensor;
+  const double up = static_cast<double>(l.mlp.up_width()) / tensor;
+  const double ffn = static_cast<double>(l.mlp.ffn) / tensor;
+  const double sum = all_reduce(element_bytes_ * n * h);
+  return product(n, h, q + kv) + attention(a, rows, sums) + product(n, q, h) + product(n, h, up) +
+         product(n, ffn, h) + 2 * stream(3 * element_bytes_ * n * h) +
+         (l.parallel ? 1 : 2) * sum;  // a parallel block sums both halves at once
+}
+
+double PassTimes::head(const Sums& sums) const {
+  const double vocab = static_cast<double>(spec_.vocab) / static_cast<double>(at_.tensor);
+  // Logits are gathered, then read by the sampling.
+  const double logits = element_bytes_ * sums.chosen * static_cast<double>(spec_.vocab);
+  return product(sums.chosen, static_cast<double>(spec_.table_width()), vocab) +
+         stream(2 * logits) + costs::all_gather_seconds(cluster_, {.ranks = at_.tensor}, logits);
+}
+
+std::vector<double> PassTimes::stages(std::span<const Rows> rows) const {
+  Sums sums;
+  for (const Rows& r : rows) {
+    sums.tokens += r.times * r.count;
+    sums.chosen += r.chooses ? r.times : 0;
+  }
+  std::vector<double> seconds;
+  const int64_t layers = spec_.num_layers(), p = at_.pipeline;
+  const double row_bytes = element_bytes_ * sums.tokens * static_cast<double>(spec_.hidden);
+  for (int64_t stage = 0, begin = 0; stage < p; ++stage) {
+    const int64_t end = begin + layers / p + (stage < layers % p ? 1 : 0);
+    double of_stage = stage == 0 ? stream(2 * row_bytes) : 0;
+    double of_layer = 0;
+    for (int64_t i = begin; i < end; ++i) {
+      if (i == begin || !(spec_.layer(i) == spec_.layer(i - 1)))
+        of_layer = layer(spec_.layer(i), rows, sums);
+      of_stage += of_layer;
+    }
+    if (stage == p - 1) {
+      of_stage += head(sums);
+    } else {
+      of_stage += send(row_bytes / static_cast<double>(at_.tensor));
+    }
+    seconds.push_back(of_stage);
+    begin = end;
+  }
+  return seconds;
+}
+
+double PassTimes::through(std::span<const Rows> rows) const { return pipelined(rows, 1); }
+
+double PassTimes::pipelined(std::span<const Rows> rows, int64_t parts) const {
+  const std::vector<double> all = stages(rows);
+  return std::accumulate(all.begin(), all.end(), 0.0) +
+         static_cast<double>(parts - 1) * *std::ranges::max_element(all);
+}
+
+}  // namespace megalith::serving_plan

@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a pass of an inference engine takes on a cluster, from the description of the model and the
+// figures of the machine alone: products by the roofline with the weights read once a pass, keys
+// and values read once a sequence, sums over tensor ranks, sends between pipeline stages, and a
+// launch for each kernel. A layer is seven kernels, as in engines that fuse (FasterTransformer,
+// vLLM): four products with their biases and activations, attention with its cache, two additions
+// with norms.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "clusters/cluster.h"
+#include "spec/model_spec.h"
+#include "tensor/weight.h"
+
+namespace megalith::serving_plan {
+
+/// How a model lies on devices.
+struct Deployment {
+  int64_t tensor = 1, pipeline = 1;
+  /// Of weights: f32, bf16 (16 bits of either kind), or blocks, which products widen to bf16.
+  Format weights = Format::bf16;
+  clusters::ProductType products = clusters::ProductType::bf16;
+};
+
+/// `count` tokens of a sequence of which `past` have been read; `times` sequences are alike.
+struct Rows {
+  double count = 0, past = 0, times = 1;
+  bool chooses = true;  // logits of its last token are wanted
+};
+
+class PassTimes {
+ public:
+  /// UserError for a cluster without the figures, a model with an encoder or without logits, and a
+  /// deployment with more devices than the cluster has. `spec` and `cluster` must outlive this.
+  PassTimes(const models::ModelSpec& spec, const clusters::Cluster& cluster,
+            const Deployment& deployment);
+
+  /// Seconds through all stages, one after another.
+  double through(std::span<const Rows> rows) const;
+  /// Of `parts` passes of these rows that follow one another into the pipeline: the last leaves
+  /// `parts` - 1 times the slowest stage behind the first.
+  double pipelined(std::span<const Rows> rows, int64_t parts) const;
+
+ private:
+  struct Sums;
+  std::vector<double> stages(std::span<const Rows> rows) const;
+  double layer(const layers::LayerSpec& layer, std::span<const Rows> rows, const Sums& sums) const;
+  double attention(const layers::AttentionSpec& attention, std::span<const Rows> rows,
+                   const Sums& sums) const;
+  double head(const Sums& sums) const;
+  double product(double rows, double inputs, double outputs) const;
+  double stream(double bytes) const;
+  double all_reduce(double bytes) const;
+  double send(double bytes) const;
+
+  const models::ModelSpec& spec_;
+  const clusters::Cluster& cluster_;
+  Deployment at_;
+  const clusters::ProductRate& rate_;
+  double bandwidth_;      // of memory, reached
+  double weight_bytes_;   // of an element
+  double element_bytes_;  // of an activation, a key, a value
+};
+
+}  // namespace megalith::serving_plan

@@ -1,0 +1,49 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tune/classifier.h"
+
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+
+#include "base/error.h"
+#include "families/families.h"
+#include "families/hugging_face.h"
+#include "spec/head_types.h"
+
+namespace megalith::tune {
+namespace {
+
+using layers::HeadKind;
+
+bool is_classifier(HeadKind kind) {
+  return kind == HeadKind::sequence_classification || kind == HeadKind::sequence_regression;
+}
+
+}  // namespace
+
+models::ModelSpec classifier_of(const models::ModelSpec& model,
+                                const std::vector<std::string>& labels, const std::string& where) {
+  const models::Family& family = models::family_named(model.family, where);
+  const auto found =
+      std::ranges::find(family.others, HeadKind::sequence_classification, &models::HeadClass::head);
+  if (found == family.others.end()) {
+    throw UserError(
+        "{}: tune.method classify needs an encoder, and model.family {} has no class "
+        "for sequence classification",
+        where, model.family);
+  }
+  if (is_classifier(model.head.kind) && model.head.labels != labels) {
+    throw UserError("{}: is a classifier of {}; set tune.labels: [{}]", where,
+                    fmt::join(model.head.labels, ", "), fmt::join(model.head.labels, ", "));
+  }
+  // What the class makes of a model is the family's to say: by its own config.json.
+  auto config = nlohmann::ordered_json::parse(models::hugging_face_config(model, DType::f32, {}));
+  config["architectures"] = {found->name};
+  config["problem_type"] = labels.size() == 1 ? "regression" : "single_label_classification";
+  config["id2label"] = nlohmann::ordered_json::object();
+  for (size_t i = 0; i < labels.size(); ++i) config["id2label"][std::to_string(i)] = labels[i];
+  return models::parse_hugging_face_config(config.dump(), where).model;
+}
+
+}  // namespace megalith::tune

@@ -1,0 +1,127 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tune/example_file.h"
+
+#include <algorithm>
+
+#include "base/error.h"
+#include "base/line_reader.h"
+
+namespace megalith::tune {
+namespace {
+
+constexpr int64_t kMostLineBytes = int64_t{64} << 20;
+
+/// Of two lists of ids, how many are the same from the beginning on.
+size_t common_beginning(std::span<const int32_t> a, std::span<const int32_t> b) {
+  return static_cast<size_t>(std::ranges::mismatch(a, b).in1 - a.begin());
+}
+
+bool is_blank(std::string_view line) {
+  return line.find_first_not_of(" \t\r") == std::string_view::npos;
+}
+
+std::vector<Example> examples_of(std::string_view line, const ExampleForm& form) {
+  const ExampleLine parsed = parse_example_line(line, form.fields, form.only_fields);
+  if (const auto* answer = std::get_if<PromptAndAnswer>(&parsed))
+    return {encode_answer(form, *answer)};
+  std::vector<Example> examples;
+  for (const MarkedText& text : marked_texts(form.chats, std::get<ChatExample>(parsed)))
+    examples.push_back(encode_marked(form.tokenizer, text));
+  return examples;
+}
+
+}  // namespace
+
+Example encode_marked(const text::Tokenizer& tokenizer, const MarkedText& text) {
+  Example example{tokenizer.encode(text.text, false), {}};
+  example.learned.assign(example.ids.size(), 0);
+  // What stands before a place is the beginning of the whole, unless a token crosses the place.
+  const auto ids_before = [&](int64_t place) {
+    const auto head = std::string_view(text.text).substr(0, static_cast<size_t>(place));
+    return common_beginning(tokenizer.encode(head, false), example.ids);
+  };
+  for (const Range& range : text.learned) {
+    const size_t begin = ids_before(range.begin), end = ids_before(range.end);
+    std::fill(example.learned.begin() + static_cast<std::ptrdiff_t>(begin),
+              example.learned.begin() + static_cast<std::ptrdiff_t>(std::max(begin, end)), 1);
+  }
+  return example;
+}
+
+Example encode_answer(const ExampleForm& form, const PromptAndAnswer& text) {
+  Example example{form.tokenizer.encode(text.prompt + text.answer, true), {}};
+  const size_t prompt = common_beginning(form.tokenizer.encode(text.prompt, true), example.ids);
+  if (example.ids.empty() || example.ids.back() != form.end_id) example.ids.push_back(form.end_id);
+  example.learned.assign(example.ids.size(), 1);
+  // The first id of all is predicted from nothing.
+  std::fill_n(example.learned.begin(), static_cast<std::ptrdiff_t>(prompt), 0);
+  return example;
+}
+
+void for_each_line(const std::string& file, int64_t most_bytes,
+                   FunctionRef<void(std::string_view line)> take) {
+  LineReader reader(file, most_bytes);
+  const auto take_line = [&](std::string_view line, int64_t number) {
+    if (is_blank(line)) return;
+    try {
+      take(line);
+    } catch (const UserError& error) {
+      throw UserError("{}:{}: {}", file, number, error.what());
+    }
+  };
+  std::string_view line;
+  while (reader.next(line)) take_line(line, reader.number());
+  if (reader.is_too_long())
+    throw UserError("{}:{}: is longer than {} bytes", file, reader.number() + 1, most_bytes);
+  take_line(reader.rest(), reader.number() + 1);
+}
+
+bool keep_length(Example& example, int64_t most_tokens, config::Overlong overlong,
+                 ExampleCounts& counts) {
+  if (example.tokens() > most_tokens) {
+    if (overlong == config::Overlong::refuse) {
+      throw UserError(
+          "is {} tokens long, and samples have {}; set a larger train.sequence_length, or "
+          "tune.overlong: drop or truncate",
+          example.tokens(), most_tokens);
+    }
+    if (overlong == config::Overlong::drop) {
+      ++counts.dropped;
+      return false;
+    }
+    const auto kept = static_cast<size_t>(most_tokens) + 1;
+    example.ids.resize(kept);
+    example.learned.resize(kept);
+    const bool has_answer = std::ranges::find(example.learned, 1) != example.learned.end();
+    ++(has_answer ? counts.truncated : counts.dropped);
+    return has_answer;
+  }
+  return true;
+}
+
+std::vector<Example> read_examples(const std::vector<std::string>& files, const ExampleForm& form,
+                                   int64_t most_tokens, config::Overlong overlong,
+                                   ExampleCounts& counts) {
+  std::vector<Example> examples;
+  for (const std::string& file : files) {
+    for_each_line(file, kMostLineBytes, [&](std::string_view line) {
+      ++counts.lines;
+      for (Example& example : examples_of(line, form)) {
+        const auto& learned = example.learned;
+        if (example.tokens() < 1 ||
+            std::find(learned.begin() + 1, learned.end(), 1) == learned.end())
+          throw UserError("has nothing to learn: its answer is no token of its own");
+        if (keep_length(example, most_tokens, overlong, counts))
+          examples.push_back(std::move(example));
+      }
+    });
+  }
+  if (examples.empty()) {
+    throw UserError("tune.data: no example that fits into a sample of {} tokens among {} lines{}",
+                    most_tokens, counts.lines,
+                    counts.dropped > 0 ? "; set a larger train.sequence_length" : "");
+  }
+  return examples;
+}
+
+}  // namespace megalith::tune

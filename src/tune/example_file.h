@@ -1,0 +1,75 @@
+// SPDX-License-Identifier: Apache-2.0
+// Files of examples as token ids.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/function_ref.h"
+#include "chat/conversation.h"
+#include "config/tune_section.h"
+#include "text/tokenizer.h"
+#include "tune/chat_turns.h"
+
+namespace megalith::tune {
+
+/// What is to be said of a whole text: a class, or a number.
+struct Target {
+  int32_t label = 0;
+  float number = 0;
+};
+
+/// Ids of a text, and of each whether its prediction is learned, at least two; or with a target,
+/// the ids that are read.
+struct Example {
+  std::vector<int32_t> ids;
+  std::vector<uint8_t> learned;
+  std::vector<int32_t> types = {};  // of the ids: which of two texts; empty: all 0
+  std::optional<Target> target = {};
+  /// Tokens of the sequence that it makes: without a target the last one is only predicted.
+  int64_t tokens() const { return static_cast<int64_t>(ids.size()) - (target ? 0 : 1); }
+};
+
+/// What makes ids of lines.
+struct ExampleForm {
+  const text::Tokenizer& tokenizer;
+  const chat::ChatFolder& chats;
+  /// Behind an answer to a prompt; a chat's template has its own.
+  int32_t end_id = 0;
+  /// Of the lines' fields, in NeMo's form; `only`: of all lines.
+  FieldTemplate fields;
+  bool only_fields = false;
+};
+
+/// The text as ids: a token is learned when it begins within a range that is, or, where a token
+/// crosses a range's beginning, from that token on. Without special tokens of its own.
+Example encode_marked(const text::Tokenizer& tokenizer, const MarkedText& text);
+/// With the special tokens that begin a text.
+Example encode_answer(const ExampleForm& form, const PromptAndAnswer& text);
+
+/// How many of which length.
+struct ExampleCounts {
+  int64_t lines = 0;
+  int64_t dropped = 0;    // longer than a sample
+  int64_t truncated = 0;  // likewise
+};
+
+/// Reads the lines of a file that are not blank; what UserErrors of `take` say is said of the file
+/// and the line. UserError when one has more than `most_bytes`.
+void for_each_line(const std::string& file, int64_t most_bytes,
+                   FunctionRef<void(std::string_view line)> take);
+
+/// False when an example is left out: of more than `most_tokens`, as `overlong` says.
+bool keep_length(Example& example, int64_t most_tokens, config::Overlong overlong,
+                 ExampleCounts& counts);
+
+/// Of all lines of the files that are not blank, in order. Examples of more than `most_tokens` are
+/// dealt with as `overlong` says; of those that are truncated the ones without anything left to
+/// learn are dropped. UserError with file:line when a line is no example, or there is none at all.
+std::vector<Example> read_examples(const std::vector<std::string>& files, const ExampleForm& form,
+                                   int64_t most_tokens, config::Overlong overlong,
+                                   ExampleCounts& counts);
+
+}  // namespace megalith::tune

@@ -1,0 +1,134 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tune/example_file.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <fstream>
+
+#include "base/error.h"
+#include "text/tokenizer_fixture.h"
+
+namespace megalith::tune {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+constexpr int32_t kEnd = 258;
+
+/// Bytes, "ab", "\n\n", and the end token.
+text::Tokenizer tokenizer() {
+  return text::Tokenizer::parse(text::small_tokenizer({{"a", "b"}, {"\n", "\n"}}).dump(), "t");
+}
+
+class ExampleFile : public ::testing::Test {
+ protected:
+  ExampleFile() : tokenizer_(tokenizer()) {
+    std::string name = (std::filesystem::temp_directory_path() / "megalith-tune-XXXXXX").string();
+    EXPECT_NE(mkdtemp(name.data()), nullptr);
+    folder_ = name;
+  }
+  ~ExampleFile() override { std::filesystem::remove_all(folder_); }
+
+  std::vector<Example> read(std::string_view content, int64_t most_tokens = 100,
+                            config::Overlong overlong = config::Overlong::drop) {
+    const std::string path = (folder_ / "a.jsonl").string();
+    std::ofstream(path) << content;
+    const auto chats = chat::ChatFolder::parse(
+        {{"chat_template.jinja",
+          "{% for m in messages %}{{ m.role[0] }}{{ m.content }}<|endoftext|>\n{% endfor %}"
+          "{% if add_generation_prompt %}a{% endif %}"}},
+        "folder");
+    counts_ = {};
+    return read_examples({path},
+                         {tokenizer_, chats, kEnd, FieldTemplate("{input} {output}", "t"), false},
+                         most_tokens, overlong, counts_);
+  }
+  std::string fault(std::string_view content, int64_t most_tokens = 100,
+                    config::Overlong overlong = config::Overlong::refuse) {
+    try {
+      read(content, most_tokens, overlong);
+    } catch (const UserError& error) {
+      return error.what();
+    }
+    return "no fault";
+  }
+
+  text::Tokenizer tokenizer_;
+  std::filesystem::path folder_;
+  ExampleCounts counts_;
+};
+
+std::string learned(const text::Tokenizer& tokenizer, const Example& example) {
+  std::vector<int32_t> ids;
+  for (size_t i = 0; i < example.ids.size(); ++i)
+    if (example.learned[i] != 0) ids.push_back(example.ids[i]);
+  return tokenizer.decode(ids, true);
+}
+
+TEST_F(ExampleFile, AnAnswerIsLearnedWithTheEndTokenBehindIt) {
+  const auto examples = read(
+      "{\"prompt\": \"xy\", \"completion\": \"zab\"}\n\n"
+      "{\"input\": \"q\", \"output\": \"a\"}");
+  ASSERT_EQ(examples.size(), 2u);
+  EXPECT_THAT(examples[0].ids, ElementsAre('x', 'y', 'z', 256, kEnd));
+  EXPECT_THAT(examples[0].learned, ElementsAre(0, 0, 1, 1, 1));
+  EXPECT_EQ(learned(tokenizer_, examples[1]), " a<|endoftext|>");
+  EXPECT_EQ(counts_.lines, 2);
+}
+
+TEST_F(ExampleFile, TurnsOfAChatAreLearned) {
+  const auto examples = read(
+      R"({"messages": [{"role": "user", "content": "x"}, {"role": "assistant", "content": "y"}, )"
+      R"({"role": "user", "content": "z"}, {"role": "assistant", "content": "ab"}]})");
+  ASSERT_EQ(examples.size(), 1u);
+  EXPECT_EQ(tokenizer_.decode(examples[0].ids, true),
+            "ux<|endoftext|>\nay<|endoftext|>\nuz<|endoftext|>\naab<|endoftext|>\n");
+  EXPECT_EQ(learned(tokenizer_, examples[0]), "y<|endoftext|>ab<|endoftext|>");
+}
+
+/// A token that holds the end of what is given and the beginning of what is learned is learned.
+TEST_F(ExampleFile, ATokenAcrossTheBeginningIsLearned) {
+  const auto examples = read("{\"prompt\": \"xa\", \"completion\": \"bz\"}\n");
+  EXPECT_THAT(examples[0].ids, ElementsAre('x', 256, 'z', kEnd));
+  EXPECT_THAT(examples[0].learned, ElementsAre(0, 1, 1, 1));
+  const Example marked = encode_marked(tokenizer_, {"xabzab", {{2, 4}, {5, 6}}});
+  EXPECT_THAT(marked.ids, ElementsAre('x', 256, 'z', 256));
+  EXPECT_THAT(marked.learned, ElementsAre(0, 1, 1, 1));
+  // And one across the end is not.
+  EXPECT_THAT(encode_marked(tokenizer_, {"xab", {{0, 2}}}).learned, ElementsAre(1, 0));
+}
+
+TEST_F(ExampleFile, LongOnesAreDroppedTruncatedOrRefused) {
+  constexpr char kLines[] =
+      "{\"prompt\": \"xyz\", \"completion\": \"uvw\"}\n"
+      "{\"prompt\": \"x\", \"completion\": \"u\"}\n"
+      "{\"prompt\": \"xyzxyz\", \"completion\": \"u\"}\n";
+  EXPECT_EQ(read(kLines, 6).size(), 2u);  // 7 ids make a sequence of 6 tokens
+  EXPECT_EQ(counts_.dropped, 1);
+  EXPECT_EQ(read(kLines, 4).size(), 1u);
+  EXPECT_EQ(counts_.dropped, 2);
+  const auto cut = read(kLines, 4, config::Overlong::truncate);
+  ASSERT_EQ(cut.size(), 2u);
+  EXPECT_THAT(cut[0].ids, ElementsAre('x', 'y', 'z', 'u', 'v'));
+  EXPECT_EQ(counts_.truncated, 1);
+  EXPECT_EQ(counts_.dropped, 1);  // of the third no answer is left
+  EXPECT_THAT(fault(kLines, 4), HasSubstr("a.jsonl:1: is 6 tokens long, and samples have 4"));
+}
+
+TEST_F(ExampleFile, FaultsNameTheLine) {
+  EXPECT_THAT(fault("{\"input\": \"q\", \"output\": \"a\"}\n\n{\"input\": 3}\n"),
+              HasSubstr("a.jsonl:3: has no field \"output\""));
+  EXPECT_THAT(fault("{\"input\": \"q\", \"output\": \"a\"}\n{"),
+              HasSubstr("a.jsonl:2: is not JSON"));
+  EXPECT_THAT(fault("\n\n"), HasSubstr("no example"));
+  EXPECT_THAT(fault("{\"prompt\": \"xyz\", \"completion\": \"uvw\"}\n", 2, config::Overlong::drop),
+              HasSubstr("set a larger train.sequence_length"));
+  EXPECT_THAT(fault(R"({"messages": [{"role": "user", "content": "q"}]})"),
+              HasSubstr("a.jsonl:1: has no assistant's turn"));
+}
+
+}  // namespace
+}  // namespace megalith::tune

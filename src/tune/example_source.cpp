@@ -1,0 +1,144 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tune/example_source.h"
+
+#include <algorithm>
+#include <limits>
+#include <numeric>
+#include <span>
+
+#include "base/check.h"
+#include "base/error.h"
+#include "base/file.h"
+#include "base/integer.h"
+#include "math/random.h"
+#include "tune/packing.h"
+
+namespace megalith::tune {
+namespace {
+
+constexpr int32_t kNoTarget = -1;
+
+}  // namespace
+
+ExampleSource::ExampleSource(const std::vector<Example>& examples,
+                             const ExampleSourceOptions& options)
+    : options_(options),
+      key_(random_key(random_key(options.seed, "data order"), uint64_t{0})),
+      numbers_(options.numbers) {
+  std::vector<int64_t> lengths;
+  begins_.push_back(0);
+  for (const Example& example : examples) {
+    ids_.insert(ids_.end(), example.ids.begin(), example.ids.end());
+    learned_.insert(learned_.end(), example.learned.begin(), example.learned.end());
+    begins_.push_back(std::ssize(ids_));
+    types_.insert(types_.end(), example.types.begin(), example.types.end());
+    types_.resize(ids_.size());
+    if (example.target) targets_.push_back(*example.target);
+    lengths.push_back(example.tokens());
+    num_tokens_ += example.tokens();
+  }
+  MEGA_CHECK(targets_.empty() || targets_.size() == examples.size(), "some have targets");
+  if (std::ranges::all_of(types_, [](int32_t type) { return type == 0; })) types_.clear();
+  if (const auto most = std::ranges::max_element(ids_);
+      most != ids_.end() && *most >= options.vocab_size) {
+    throw UserError(
+        "the tokenizer makes id {}, and the model has {} tokens; they do not belong together",
+        *most, options.vocab_size);
+  }
+  samples_ = packed_samples(lengths, options.sequence_length);
+  for (const std::vector<int64_t>& sample : samples_) {
+    int64_t learned = 0;
+    for (const int64_t example : sample) {
+      const auto begin = learned_.begin() + begins_[static_cast<size_t>(example)];
+      const auto end = learned_.begin() + begins_[static_cast<size_t>(example) + 1];
+      learned += std::count(begin + 1, end, 1);
+    }
+    num_learned_ += targets_.empty() ? learned : std::ssize(sample);
+    most_learned_ = std::max(most_learned_, learned);
+  }
+}
+
+std::string ExampleSource::fingerprint(const data::AtWork& at_work) const {
+  if (at_work) at_work();
+  Sha256 sha;
+  sha.update(ids_.data(), ids_.size() * sizeof(ids_[0]));
+  sha.update(learned_.data(), learned_.size());
+  sha.update(begins_.data(), begins_.size() * sizeof(begins_[0]));
+  sha.update(types_.data(), types_.size() * sizeof(int32_t));
+  for (const Target& target : targets_) {
+    sha.update(&target.label, sizeof target.label);
+    sha.update(&target.number, sizeof target.number);
+  }
+  return "examples-" + sha.finish();
+}
+
+int64_t ExampleSource::index_of(int64_t n) const {
+  const int64_t count = samples_per_epoch(), place = n % count;
+  if (!options_.shuffle) return place;
+  const uint64_t key = random_key(key_, static_cast<uint64_t>(n / count));
+  return static_cast<int64_t>(
+      permute(key, static_cast<uint64_t>(count), static_cast<uint64_t>(place)));
+}
+
+void ExampleSource::end_sequence(int64_t sample, const Target* target,
+                                 data::HostBatch& batch) const {
+  batch.cu_seqlens.push_back(static_cast<int32_t>(batch.ids_T.size()));
+  batch.sequence_sample.push_back(sample);
+  if (targets_.empty()) return;
+  if (numbers_) {
+    batch.target_numbers.push_back(target != nullptr ? target->number : 0);
+  } else {
+    batch.targets_T.push_back(target != nullptr ? target->label : 0);
+  }
+  batch.loss_weight_T.push_back(target != nullptr ? 1.0f : 0.0f);
+  batch.total_weight += target != nullptr ? 1 : 0;
+}
+
+void ExampleSource::append_example(size_t example, data::HostBatch& batch) const {
+  const auto first = static_cast<size_t>(begins_[example]);
+  const auto last = static_cast<size_t>(begins_[example + 1]) - (targets_.empty() ? 1 : 0);
+  for (size_t i = first; i < last; ++i) {
+    batch.ids_T.push_back(ids_[i]);
+    batch.position_T.push_back(static_cast<int32_t>(i - first));
+    if (!types_.empty()) batch.type_T.push_back(types_[i]);
+    if (!targets_.empty()) continue;
+    const bool learned = learned_[i + 1] != 0;
+    batch.targets_T.push_back(ids_[i + 1]);
+    batch.loss_weight_T.push_back(learned ? 1.0f : 0.0f);
+    batch.total_weight += learned ? 1 : 0;
+  }
+}
+
+void ExampleSource::append_sample(int64_t n, data::HostBatch& batch) const {
+  const size_t end = batch.ids_T.size() + static_cast<size_t>(sequence_length());
+  for (const int64_t number : samples_[static_cast<size_t>(index_of(n))]) {
+    const auto example = static_cast<size_t>(number);
+    append_example(example, batch);
+    end_sequence(n, targets_.empty() ? nullptr : &targets_[example], batch);
+  }
+  if (batch.ids_T.size() == end) return;
+  for (int32_t position = 0; batch.ids_T.size() < end; ++position) {
+    batch.ids_T.push_back(0);
+    batch.position_T.push_back(position);
+    if (!types_.empty()) batch.type_T.push_back(0);
+    if (!targets_.empty()) continue;
+    batch.targets_T.push_back(kNoTarget);
+    batch.loss_weight_T.push_back(0);
+  }
+  end_sequence(n, nullptr, batch);
+}
+
+void ExampleSource::fill(int64_t first, int64_t count, data::HostBatch& batch) const {
+  const auto total = checked_multiply(count, sequence_length());
+  MEGA_CHECK(count >= 0 && total && *total <= std::numeric_limits<int32_t>::max(),
+             "{} samples of {} tokens", count, sequence_length());
+  batch.clear(first, sequence_length());
+  batch.num_samples = count;
+  batch.targets_T.clear();
+  batch.target_numbers.clear();
+  batch.loss_weight_T.clear();
+  batch.total_weight = 0;
+  for (int64_t i = 0; i < count; ++i) append_sample(first + i, batch);
+}
+
+}  // namespace megalith::tune

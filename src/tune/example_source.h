@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: Apache-2.0
+// Examples as the samples of a run: whole ones, as many as fit into a sample (packing.h), each a
+// sequence of its own that attention keeps apart and whose positions begin at 0. So an example's
+// losses, and the step's, are those of the example alone, to the bit. What is left of a sample is
+// one sequence more, of token 0, which weighs nothing.
+//
+// Of examples with targets each sequence is a unit of loss (heads/head.h); what fills a sample is
+// one of weight 0.
+//
+// An epoch is every sample once, in an order of its own.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "data/batch_source.h"
+#include "tune/example_file.h"
+
+namespace megalith::tune {
+
+struct ExampleSourceOptions {
+  int64_t sequence_length = 0;  // S: no example is longer
+  int64_t vocab_size = 0;
+  uint64_t seed = 0;
+  bool shuffle = true;
+  bool numbers = false;  // targets are numbers, not classes
+};
+
+class ExampleSource final : public data::BatchSource {
+ public:
+  /// UserError when an id is none of the model's.
+  ExampleSource(const std::vector<Example>& examples, const ExampleSourceOptions& options);
+
+  int64_t sequence_length() const override { return options_.sequence_length; }
+  int64_t samples_per_epoch() const override { return std::ssize(samples_); }
+  void fill(int64_t first, int64_t count, data::HostBatch& batch) const override;
+  std::optional<double> sample_weight() const override { return std::nullopt; }
+  std::string fingerprint(const data::AtWork& at_work) const override;
+
+  int64_t num_examples() const { return std::ssize(begins_) - 1; }
+  /// Of all examples, and of them those that are learned.
+  int64_t num_tokens() const { return num_tokens_; }
+  int64_t num_learned() const { return num_learned_; }
+  /// Most tokens of a sample that are.
+  int64_t most_learned() const { return most_learned_; }
+
+ private:
+  void append_sample(int64_t n, data::HostBatch& batch) const;
+  void append_example(size_t example, data::HostBatch& batch) const;
+  void end_sequence(int64_t sample, const Target* target, data::HostBatch& batch) const;
+  int64_t index_of(int64_t n) const;
+
+  ExampleSourceOptions options_;
+  uint64_t key_;
+  std::vector<int32_t> ids_;                   // example after example
+  std::vector<uint8_t> learned_;               // of each id
+  std::vector<int32_t> types_;                 // likewise; empty: all 0
+  std::vector<int64_t> begins_;                // of examples, and the end
+  std::vector<Target> targets_;                // of examples; empty: tokens are learned
+  bool numbers_;                               // they are numbers
+  std::vector<std::vector<int64_t>> samples_;  // examples of each
+  int64_t num_tokens_ = 0, num_learned_ = 0, most_learned_ = 0;
+};
+
+}  // namespace megalith::tune

@@ -1,0 +1,30 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tune/initial_weights.h"
+
+#include "low_rank/factors.h"
+
+namespace megalith::tune {
+
+void begin_with(const store::ModelSource& model, engine::Engine& engine) {
+  parameters::ParameterSet& set = engine.parameters();
+  device::Device& device = engine.device();
+  const auto is_new = [&](std::string_view name) {
+    if (low_rank::is_factor(name)) return true;
+    if (!name.starts_with("head.")) return false;
+    const store::StoredTensor* const stored = model.weights().find(std::string(name));
+    return stored == nullptr || stored->shape != set.find(name)->shape();
+  };
+  const DType dtype = set.storage().master;
+  std::vector<std::byte> host;
+  for (parameters::Parameter& parameter : set.all()) {
+    if (!is_new(parameter.name())) continue;
+    host.resize(static_cast<size_t>(parameter.local_elements() * bytes_of(dtype)));
+    parameters::initial_value(parameter, engine.settings().seed, dtype, host.data());
+    set.load(device, parameter, dtype, host.data());
+    device.wait(device.last());
+  }
+  model.fill(
+      set, device, [&] { engine.mesh().world().heartbeat(); }, is_new);
+}
+
+}  // namespace megalith::tune

@@ -1,0 +1,140 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tune/labelled_file.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <fstream>
+
+#include "base/error.h"
+#include "families/families.h"
+#include "text/tokenizer_fixture.h"
+#include "tune/classifier.h"
+#include "tune/example_source.h"
+
+namespace megalith::tune {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+class LabelledFile : public ::testing::Test {
+ protected:
+  LabelledFile()
+      : tokenizer_(text::Tokenizer::parse(text::small_tokenizer({{"a", "b"}}).dump(), "t")) {
+    std::string name = (std::filesystem::temp_directory_path() / "megalith-labels-XXXXXX").string();
+    EXPECT_NE(mkdtemp(name.data()), nullptr);
+    folder_ = name;
+  }
+  ~LabelledFile() override { std::filesystem::remove_all(folder_); }
+  std::vector<Example> read(const std::string& name, std::string_view content,
+                            const std::vector<std::string>& labels, int64_t most_tokens = 50) {
+    const std::string path = (folder_ / name).string();
+    std::ofstream(path) << content;
+    counts_ = {};
+    return read_labelled({path}, tokenizer_, labels, most_tokens, config::Overlong::drop, counts_);
+  }
+  std::string fault(const std::string& name, std::string_view content,
+                    const std::vector<std::string>& labels = {"no", "yes"}) {
+    try {
+      read(name, content, labels);
+    } catch (const UserError& error) {
+      return error.what();
+    }
+    return "no fault";
+  }
+  text::Tokenizer tokenizer_;
+  std::filesystem::path folder_;
+  ExampleCounts counts_;
+};
+
+TEST_F(LabelledFile, LinesOfJson) {
+  const auto examples = read("a.jsonl",
+                             "{\"text\": \"abz\", \"label\": \"yes\"}\n"
+                             "{\"sentence1\": \"x\", \"sentence2\": \"y\", \"label\": 0}\n\n"
+                             "{\"premise\": \"x\", \"hypothesis\": \"y\", \"label\": \"no\"}",
+                             {"no", "yes"});
+  ASSERT_EQ(examples.size(), 3u);
+  EXPECT_THAT(examples[0].ids, ElementsAre(256, 'z'));
+  EXPECT_EQ(examples[0].target->label, 1);
+  EXPECT_EQ(examples[0].tokens(), 2);
+  EXPECT_THAT(examples[1].ids, ElementsAre('x', 'y'));
+  EXPECT_EQ(examples[1].target->label, 0);
+  EXPECT_EQ(examples[2].target->label, 0);
+}
+
+TEST_F(LabelledFile, Tables) {
+  const auto pairs =
+      read("a.tsv", "index\tsentence1\tsentence2\tscore\r\n0\tx\ty\t2.5\r\n", {"score"});
+  ASSERT_EQ(pairs.size(), 1u);
+  EXPECT_EQ(pairs[0].target->number, 2.5f);
+  const auto cola = read("b.tsv", "gj04\t1\t\tgood\ngj04\t0\t*\tbad\n", {"bad", "good"});
+  ASSERT_EQ(cola.size(), 2u);
+  EXPECT_EQ(cola[0].target->label, 1);
+  EXPECT_EQ(tokenizer_.decode(cola[1].ids), "bad");
+  const auto mrpc =
+      read("c.tsv", "Quality\t#1 ID\t#2 ID\t#1 String\t#2 String\n1\t7\t8\tx\ty\n", {"a", "b"});
+  EXPECT_THAT(mrpc[0].ids, ElementsAre('x', 'y'));
+}
+
+TEST_F(LabelledFile, LongOnesAreDropped) {
+  EXPECT_EQ(read("a.tsv", "sentence\tlabel\nxyz\tno\nx\tno\n", {"no", "yes"}, 2).size(), 1u);
+  EXPECT_EQ(counts_.dropped, 1);
+}
+
+TEST_F(LabelledFile, FaultsNameTheLine) {
+  EXPECT_THAT(fault("a.jsonl", "{\"text\": \"x\", \"label\": \"maybe\"}"),
+              HasSubstr("a.jsonl:1: has a label \"maybe\" that is none of tune.labels"));
+  EXPECT_THAT(fault("a.jsonl", "{\"text\": \"x\", \"label\": 2}"),
+              HasSubstr("a.jsonl:1: has a label"));
+  EXPECT_THAT(fault("a.jsonl", "{\"text\": \"x\"}"), HasSubstr("a.jsonl:1: has no label"));
+  EXPECT_THAT(fault("a.jsonl", "{\"label\": 1}"), HasSubstr("a.jsonl:1: has no text"));
+  EXPECT_THAT(fault("a.tsv", "sentence\tlabel\nx\tyes\nx\n"), HasSubstr("a.tsv:3: has 1 columns"));
+  EXPECT_THAT(fault("a.tsv", "a\tb\n"), HasSubstr("a.tsv:1: names no column label"));
+  EXPECT_THAT(fault("a.tsv", "sentence\tscore\nx\tmuch\n", {"score"}), HasSubstr("is no number"));
+  EXPECT_THAT(fault("a.tsv", "sentence\tlabel\n"), HasSubstr("no example"));
+}
+
+TEST(LabelledSource, UnitsAreSequences) {
+  const Example one{{5, 6, 7}, {0, 0, 0}, {0, 0, 1}, Target{.label = 2}};
+  const Example two{{8, 9}, {0, 0}, {0, 0}, Target{.label = 1}};
+  const ExampleSource source({one, two},
+                             {.sequence_length = 6, .vocab_size = 10, .shuffle = false});
+  ASSERT_EQ(source.samples_per_epoch(), 1);
+  data::HostBatch batch;
+  source.fill(0, 1, batch);
+  EXPECT_THAT(batch.ids_T, ElementsAre(5, 6, 7, 8, 9, 0));
+  EXPECT_THAT(batch.type_T, ElementsAre(0, 0, 1, 0, 0, 0));
+  EXPECT_THAT(batch.cu_seqlens, ElementsAre(0, 3, 5, 6));
+  EXPECT_THAT(batch.targets_T, ElementsAre(2, 1, 0));
+  EXPECT_THAT(batch.loss_weight_T, ElementsAre(1, 1, 0));
+  EXPECT_EQ(batch.total_weight, 2);
+}
+
+TEST(Classifier, IsTheFamilysClass) {
+  models::ModelSpec bert =
+      models::family_named("bert", "test")
+          .make({.layers = 1, .hidden = 8, .heads = 2, .context = 8, .vocab = 20}, "test");
+  const models::ModelSpec made = classifier_of(bert, {"no", "yes", "maybe"}, "test");
+  EXPECT_EQ(made.head.kind, layers::HeadKind::sequence_classification);
+  EXPECT_THAT(made.head.labels, ElementsAre("no", "yes", "maybe"));
+  EXPECT_EQ(made.head.dense, layers::HeadDense::tanh);
+  EXPECT_EQ(classifier_of(bert, {"score"}, "test").head.kind,
+            layers::HeadKind::sequence_regression);
+  EXPECT_EQ(classifier_of(made, {"no", "yes", "maybe"}, "test"), made);
+  const auto fault = [](const models::ModelSpec& model) -> std::string {
+    try {
+      classifier_of(model, {"no", "yes"}, "test");
+    } catch (const UserError& error) {
+      return error.what();
+    }
+    return "no fault";
+  };
+  EXPECT_THAT(fault(made), HasSubstr("is a classifier of no, yes, maybe"));
+  EXPECT_THAT(fault(models::family_named("llama", "test").make({}, "test")),
+              HasSubstr("needs an encoder"));
+}
+
+}  // namespace
+}  // namespace megalith::tune

@@ -1,0 +1,81 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tune/lora_modules.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "base/error.h"
+#include "families/families.h"
+
+namespace megalith::tune {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+models::ModelSpec spec_of(std::string_view family) {
+  return models::family_named(family, "test")
+      .make({.layers = 2,
+             .hidden = 32,
+             .heads = 4,
+             .kv_heads = 2,
+             .ffn = 48,
+             .context = 16,
+             .vocab = 100},
+            "test");
+}
+LoraModules made(std::string_view family, std::vector<std::string> targets) {
+  config::TuneSection tune;
+  tune.rank = 3;
+  tune.alpha = 6;
+  tune.targets = std::move(targets);
+  return lora_modules(tune, spec_of(family), 1);
+}
+
+TEST(LoraModules, AreThePartsOfOurProducts) {
+  const LoraModules lora = made("llama", {"q_proj", "v_proj", "down_proj"});
+  ASSERT_EQ(lora.modules.size(), 6u);
+  EXPECT_EQ(lora.modules[0].name, "model.layers.0.self_attn.q_proj");
+  EXPECT_EQ(lora.modules[0].weight, "layers.0.attention.qkv.weight");
+  EXPECT_EQ(lora.modules[1].first, 3);
+  EXPECT_EQ(lora.modules[1].outputs, 16);
+  EXPECT_EQ(lora.products.scale, 2);
+  EXPECT_THAT(lora.targets, ElementsAre("q_proj", "v_proj", "down_proj"));
+  EXPECT_FALSE(lora.fan_in_fan_out);
+  EXPECT_EQ(lora.parameters, 2 * 3 * ((32 + 32) + (32 + 16) + (48 + 32)));
+  // Of two key/value heads of 8: queries of a group, its key, its value.
+  const auto& qkv = lora.products.products.at("layers.0.attention.qkv.weight");
+  EXPECT_EQ(qkv.rank, 6);
+  ASSERT_EQ(qkv.by_output.size(), 64u);
+  for (size_t o = 0; o < 64; ++o) {
+    const Range own = qkv.by_output[o];
+    const bool is_key = o % 32 >= 16 && o % 32 < 24;
+    EXPECT_EQ(own.size(), is_key ? 0 : 3) << o;
+    if (!is_key) {
+      EXPECT_EQ(own.begin, o % 32 < 16 ? 0 : 3) << o;
+    }
+  }
+  EXPECT_EQ(lora.products.products.count("layers.0.mlp.gate_up.weight"), 0u);
+}
+
+TEST(LoraModules, WithoutTargetsAreAllProductsOfTheLayers) {
+  EXPECT_THAT(made("llama", {}).targets, ElementsAre("down_proj", "gate_proj", "k_proj", "o_proj",
+                                                     "q_proj", "up_proj", "v_proj"));
+  EXPECT_EQ(made("llama", {}).modules.size(), 14u);
+  const LoraModules gpt2 = made("gpt2", {"attn.c_proj"});
+  EXPECT_TRUE(gpt2.fan_in_fan_out);
+  ASSERT_EQ(gpt2.modules.size(), 2u);
+  EXPECT_EQ(gpt2.modules[0].name, "transformer.h.0.attn.c_proj");
+}
+
+TEST(LoraModules, ATargetThatIsNoneIsNamed) {
+  try {
+    made("llama", {"q_proj", "query"});
+    FAIL();
+  } catch (const UserError& error) {
+    EXPECT_THAT(error.what(), HasSubstr("is called \"query\"; there are down_proj, gate_proj"));
+  }
+}
+
+}  // namespace
+}  // namespace megalith::tune

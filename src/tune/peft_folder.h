@@ -1,0 +1,17 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a run has tuned, as PEFT saves it: adapter_config.json and adapter_model.safetensors.
+#pragma once
+
+#include <filesystem>
+
+#include "checkpoint/reader.h"
+#include "tune/lora_modules.h"
+
+namespace megalith::tune {
+
+/// Replaces the folder's files, durably. The factors are those of the checkpoint, in f32.
+/// SystemError when the folder cannot be written.
+void write_peft_folder(const std::filesystem::path& folder, const checkpoint::Reader& reader,
+                       const LoraModules& lora, const config::TuneSection& tune);
+
+}  // namespace megalith::tune

@@ -1,0 +1,90 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tune/recipe_rules.h"
+
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <vector>
+
+#include "base/error.h"
+
+namespace megalith::tune {
+namespace {
+
+using config::TuneMethod;
+
+/// Sections and keys that the model to tune, or tune.data, takes the place of.
+constexpr std::string_view kReplaced[] = {
+    "model.",         "data.",      "train.objective", "train.sentence_pairs",
+    "train.masking.", "train.fim.", "train.spans.",    "train.init"};
+constexpr std::string_view kOfTexts[] = {"tune.template"};
+constexpr std::string_view kOfLabels[] = {"tune.labels"};
+constexpr std::string_view kOfLora[] = {"tune.rank", "tune.alpha", "tune.dropout", "tune.rslora",
+                                        "tune.targets"};
+
+bool begins_with_one(std::string_view path, std::span<const std::string_view> beginnings) {
+  return std::ranges::any_of(
+      beginnings, [&](std::string_view beginning) { return path.starts_with(beginning); });
+}
+
+void check_labels(const config::Recipe& r, std::vector<std::string>& faults) {
+  std::vector<std::string> labels = r.tune.labels;
+  if (labels.empty())
+    faults.emplace_back(
+        "tune.labels names no class; set it to their names, in the order of numbers");
+  std::ranges::sort(labels);
+  if (std::ranges::adjacent_find(labels) != labels.end())
+    faults.emplace_back("tune.labels names a class twice");
+  if (r.tune.overlong == config::Overlong::truncate)
+    faults.emplace_back("tune.overlong: truncate is not built for classify; set drop or refuse");
+  if (r.train.sample_every > 0)
+    faults.emplace_back("train.sample_every: a classifier continues no text; set it to 0");
+}
+
+void check_what_is_given(const config::Recipe& r, std::vector<std::string>& faults) {
+  if (r.tune.method == TuneMethod::classify) check_labels(r, faults);
+  if (r.tune.data.empty())
+    faults.emplace_back("tune.data names no file of examples; set it to a file of JSON lines");
+  if (r.train.validate_every > 0 && r.tune.validation.empty())
+    faults.emplace_back("train.validate_every needs tune.validation");
+  if (r.train.validate_every == 0 && !r.tune.validation.empty())
+    faults.emplace_back("tune.validation has no effect with train.validate_every: 0; set that");
+  if (r.tune.dropout > 0 && r.parallel.sequence && r.parallel.tensor > 1)
+    faults.emplace_back("tune.dropout is not built with parallel.sequence; set one to 0 or false");
+}
+
+}  // namespace
+
+void check_recipe(const config::Recipe& recipe, const config::Recipe& standard,
+                  const std::string& where) {
+  std::vector<std::string> faults;
+  const TuneMethod method = recipe.tune.method;
+  if (!recipe.tunes())
+    faults.emplace_back("tune.model names no model to tune; set it to a run or a folder");
+  const bool classifies = method == TuneMethod::classify;
+  if (method != TuneMethod::full && method != TuneMethod::lora && !classifies)
+    faults.push_back(
+        fmt::format("tune.method {} is not built; full, lora and classify are", method));
+  const auto unread = [&](const std::string& path, bool is_read, const char* instead) {
+    if (is_read) return;
+    faults.push_back(
+        fmt::format("{} has no effect with tune.method: {}; take it out of the "
+                    "recipe, or set tune.method: {}",
+                    path, method, instead));
+  };
+  check_what_is_given(recipe, faults);
+  for (const config::Difference& change : config::differences(standard, recipe)) {
+    if (change.path == "model.dropout") continue;
+    if (begins_with_one(change.path, kReplaced)) {
+      faults.push_back(fmt::format("{} has no effect beside tune.model; take it out of the recipe",
+                                   change.path));
+    }
+    if (begins_with_one(change.path, kOfLora))
+      unread(change.path, method == TuneMethod::lora, "lora");
+    if (begins_with_one(change.path, kOfLabels)) unread(change.path, classifies, "classify");
+    if (begins_with_one(change.path, kOfTexts)) unread(change.path, !classifies, "full");
+  }
+  if (!faults.empty()) throw UserError("{}: {}", where, fmt::join(faults, "; "));
+}
+
+}  // namespace megalith::tune

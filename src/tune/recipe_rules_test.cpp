@@ -1,0 +1,84 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tune/recipe_rules.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <functional>
+
+#include "base/error.h"
+
+namespace megalith::tune {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+
+std::string fault(const std::function<void(config::Recipe&)>& change) {
+  config::Recipe recipe;
+  recipe.tune.model = "model";
+  recipe.tune.data = {"a.jsonl"};
+  change(recipe);
+  try {
+    check_recipe(recipe, {}, "recipe.yaml");
+  } catch (const UserError& error) {
+    return error.what();
+  }
+  return "";
+}
+
+TEST(RecipeRules, TakeWhatTunes) {
+  EXPECT_EQ(fault([](auto&) {}), "");
+  EXPECT_EQ(fault([](auto& r) { r.model.dropout = 0.1; }), "");
+  EXPECT_EQ(fault([](auto& r) {
+              r.tune.method = config::TuneMethod::lora;
+              r.tune.rank = 4;
+              r.tune.targets = {"q_proj"};
+            }),
+            "");
+  EXPECT_EQ(fault([](auto& r) {
+              r.train.validate_every = 5;
+              r.tune.validation = {"b.jsonl"};
+            }),
+            "");
+}
+
+TEST(RecipeRules, NameWhatHasNoMeaning) {
+  const auto refused = [](auto change, const char* expected) {
+    EXPECT_THAT(fault(change), AllOf(HasSubstr("recipe.yaml: "), HasSubstr(expected)));
+  };
+  refused([](auto& r) { r.tune.model.clear(); }, "tune.model names no model");
+  refused([](auto& r) { r.tune.data.clear(); }, "tune.data names no file");
+  refused([](auto& r) { r.model.layers = 3; }, "model.layers has no effect beside tune.model");
+  refused([](auto& r) { r.data.train = {{"x", {}}}; }, "data.train.0.path has no effect");
+  refused([](auto& r) { r.data.tokenizer = "t"; }, "data.tokenizer has no effect");
+  refused([](auto& r) { r.train.init = "x"; }, "train.init has no effect");
+  refused([](auto& r) { r.train.objective = config::Objective::masked; }, "train.objective");
+  refused([](auto& r) { r.train.fim.rate = 0.5; }, "train.fim.rate");
+  refused([](auto& r) { r.tune.rank = 4; }, "tune.rank has no effect with tune.method: full");
+  refused([](auto& r) { r.train.validate_every = 5; }, "train.validate_every needs");
+  refused([](auto& r) { r.tune.validation = {"b"}; }, "tune.validation has no effect");
+  for (const auto method :
+       {config::TuneMethod::ia3, config::TuneMethod::adapter, config::TuneMethod::p_tuning,
+        config::TuneMethod::prompt, config::TuneMethod::dpo})
+    refused(
+        [&](auto& r) { r.tune.method = method; },
+        fmt::format("tune.method {} is not built; full, lora and classify are", method).c_str());
+  const auto classify = [](auto change) {
+    return [=](config::Recipe& r) {
+      r.tune.method = config::TuneMethod::classify;
+      r.tune.labels = {"a", "b"};
+      change(r);
+    };
+  };
+  EXPECT_EQ(fault(classify([](auto&) {})), "");
+  refused(classify([](auto& r) { r.tune.labels.clear(); }), "tune.labels names no class");
+  refused(classify([](auto& r) { r.tune.labels = {"a", "b", "a"}; }), "a class twice");
+  refused(classify([](auto& r) { r.tune.overlong = config::Overlong::truncate; }), "tune.overlong");
+  refused(classify([](auto& r) { r.tune.template_text = "{a}"; }), "tune.template has no effect");
+  refused(classify([](auto& r) { r.train.sample_every = 1; }), "train.sample_every");
+  refused([](auto& r) { r.tune.labels = {"a", "b"}; }, "tune.labels has no effect");
+}
+
+}  // namespace
+}  // namespace megalith::tune

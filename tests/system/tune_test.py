@@ -1,0 +1,200 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Tuning: all weights or low-rank factors of a model that is there, from examples to what is served: python3 tune_test.py PROGRAM"""
+import json
+import random
+import shutil
+import unittest
+
+from adapter_folder import LLAMA_RECIPE
+from program import RoadTest, run, run_json
+
+TEMPLATE = ("{% for m in messages %}<{{ m.role[0] }}>{{ m.content }}<|endoftext|>{% endfor %}"
+            "{% if add_generation_prompt %}<a>{% endif %}")
+LORA = ("tune.method=lora", "tune.rank=4", "tune.alpha=8")
+
+
+def examples(count, seed):
+    """Sentences of the corpus, and whether what is seen has fur."""
+    draw = random.Random(seed)
+    nouns, verbs = ["cat", "dog", "bird", "fish"], ["sees", "likes", "finds", "eats"]
+    for _ in range(count):
+        one, verb, other = draw.choice(nouns), draw.choice(verbs), draw.choice(nouns)
+        yield f"the {one} {verb} the {other}", " yes." if other in ("cat", "dog") else " no."
+
+
+class Tune(RoadTest):
+    @classmethod
+    def setUpClass(cls):
+        super().setUpClass()
+        cls.train("base", *LLAMA_RECIPE, "model.context=64", "train.steps=60", "train.validate_every=0", "model.dropout=0")
+        cls.model = cls.folder / "model"
+        run("convert", "--from", cls.folder / "base", "--to", cls.model, "--format", "hf")
+        (cls.model / "chat_template.jinja").write_text(TEMPLATE)
+        cls.data, cls.held, cls.chats = (cls.folder / f"{name}.jsonl" for name in ("data", "held", "chats"))
+        for path, count, seed in ((cls.data, 60, 1), (cls.held, 10, 2)):
+            path.write_text("".join(json.dumps({"prompt": p, "completion": c}) + "\n" for p, c in examples(count, seed)))
+        cls.chats.write_text("".join(
+            json.dumps({"messages": [{"role": "user", "content": p}, {"role": "assistant", "content": c.strip()}]}) + "\n"
+            for p, c in examples(60, 3)))
+        cls.tune_recipe = cls.folder / "tune.yaml"
+        cls.tune_recipe.write_text(f"""
+tune: {{model: {cls.model}, data: {cls.data}}}
+train: {{steps: 8, sequence_length: 64, global_batch: 4, micro_batch: 2}}
+optimizer: {{lr: 1e-3, weight_decay: 0, schedule: constant}}
+run: {{threads: 1}}
+parallel: {{tensor_shards: 2, data_shards: 2}}
+""")
+
+    @classmethod
+    def tune(cls, out, *overrides, code=0, options=()):
+        words = [word for o in (f"run.out={cls.folder / out}", *overrides) for word in ("--set", o)]
+        return run("tune", cls.tune_recipe, *words, "--json", *options, code=code)
+
+    def digest(self, out):
+        return json.loads((self.folder / out / "run.json").read_text())["state_sha256"]
+
+    def losses(self, out):
+        return [json.loads(line)["loss_hex"] for line in (self.folder / out / "metrics.jsonl").read_text().splitlines()]
+
+    def answer(self, checkpoint, prompt, *options):
+        return run_json("generate", "--checkpoint", checkpoint, "--prompt", prompt, "--max-new-tokens", 12, "--temperature", 0,
+                        "--threads", 1, *options)["text"]
+
+    def right(self, checkpoint, *options):
+        """Of the first ten examples, how many are answered so, and ended."""
+        return sum(self.answer(checkpoint, prompt, *options) == answer for prompt, answer in list(examples(60, 1))[:10])
+
+    def test_all_weights_learn_the_answers(self):
+        last = json.loads(self.tune("full", "train.steps=150", "train.validate_every=50", f"tune.validation={self.held}", "optimizer.lr=3e-3"))
+        self.assertEqual(last["status"], "finished")
+        first = json.loads((self.folder / "full/metrics.jsonl").read_text().splitlines()[0])
+        self.assertLess(last["validation_loss"], 0.3 * first["loss"])
+        self.assertGreaterEqual(self.right(self.folder / "full"), 9)
+        # What is beside the weights comes along: the template, the ids that end a text.
+        folder = self.folder / "full-hf"
+        run("convert", "--from", self.folder / "full", "--to", folder, "--format", "hf")
+        self.assertEqual((folder / "chat_template.jinja").read_text(), TEMPLATE)
+        self.assertEqual(json.loads((folder / "config.json").read_text())["eos_token_id"],
+                         json.loads((self.model / "config.json").read_text())["eos_token_id"])
+
+    def test_chats_go_through_the_models_template(self):
+        self.tune("chats", f"tune.data={self.chats}")
+        own = self.folder / "own.jinja"
+        own.write_text(TEMPLATE.replace("<a>", "<a> ").replace("<{{ m.role[0] }}>", "<{{ m.role[0] }}>{{ ' ' if m.role == 'assistant' }}"))
+        self.tune("own", f"tune.data={self.chats}", f"tune.template={own}")
+        self.assertNotEqual(self.losses("chats"), self.losses("own"))
+
+    def test_no_layout_changes_a_bit(self):
+        for method, settings in (("full", ()), ("lora", LORA)):
+            self.tune(f"{method}-1", *settings)
+            for number, layout in enumerate((("parallel.tensor=2",), ("parallel.pipeline=2",), ("parallel.data=2", "parallel.zero=1"),
+                                             ("parallel.tensor=2", "parallel.sequence=true", "memory.recompute=full"),
+                                             ("train.micro_batch=1", "run.threads=2"))):
+                self.tune(f"{method}-x{number}", *settings, *layout)
+                self.assertEqual(self.losses(f"{method}-1"), self.losses(f"{method}-x{number}"), layout)
+                self.assertEqual(self.digest(f"{method}-1"), self.digest(f"{method}-x{number}"), layout)
+
+    def test_an_adapter_is_what_was_trained(self):
+        last = json.loads(self.tune("lora", *LORA, "train.steps=150", "optimizer.lr=1e-2"))
+        first = json.loads((self.folder / "lora/metrics.jsonl").read_text().splitlines()[0])
+        self.assertLess(last["loss"], 0.3 * first["loss"])
+        adapter = self.folder / "lora/adapter"
+        config = json.loads((adapter / "adapter_config.json").read_text())
+        self.assertEqual((config["peft_type"], config["r"], config["lora_alpha"]), ("LORA", 4, 8))
+        # It has learned what an answer looks like, which the model alone does not know.
+        prompts = [prompt for prompt, _ in list(examples(60, 1))[:10]]
+        self.assertLessEqual({self.answer(self.model, prompt, "--adapter", adapter) for prompt in prompts}, {" yes.", " no."})
+        self.assertFalse({self.answer(self.model, prompt) for prompt in prompts} & {" yes.", " no."})
+        merged = self.folder / "merged"
+        self.assertLess(run_json("convert", "--from", self.model, "--to", merged, "--merge-adapter", adapter)["merge_difference"], 1e-3)
+        memory = json.loads((self.folder / "lora/run.json").read_text())["memory"]
+        self.assertEqual(memory["planned"]["total"], memory["measured"]["total"])
+        # A finished run does nothing, and makes its adapter again.
+        before = (adapter / "adapter_model.safetensors").read_bytes()
+        shutil.rmtree(adapter)
+        self.tune("lora", *LORA, "train.steps=150", "optimizer.lr=1e-2")
+        self.assertEqual((adapter / "adapter_model.safetensors").read_bytes(), before)
+        self.assertIn("an adapter's run holds no model", run("generate", "--checkpoint", self.folder / "lora", "--prompt", "a", code=2))
+
+    def test_a_run_goes_on_where_it_stopped(self):
+        for method, settings in (("full", ()), ("lora", LORA)):
+            self.tune(f"{method}-whole", *settings)
+            self.tune(f"{method}-part", *settings, "train.steps=3")
+            self.tune(f"{method}-part", *settings)
+            self.assertEqual(self.losses(f"{method}-whole"), self.losses(f"{method}-part"))
+            self.assertEqual(self.digest(f"{method}-whole"), self.digest(f"{method}-part"))
+        other = self.folder / "other"
+        shutil.copytree(self.model, other)
+        run("convert", "--from", self.folder / "full-whole", "--to", self.folder / "other-base", "--format", "hf")
+        message = self.tune("lora-part", *LORA, "train.steps=9", f"tune.model={self.folder / 'other-base'}", code=2)
+        self.assertIn("not those that this run began beside", message)
+        self.tune("lora-part", *LORA, "train.steps=9", f"tune.model={other}")  # the same weights elsewhere
+        self.held_line = self.folder / "changed.jsonl"
+        self.held_line.write_text(self.data.read_text().replace("cat", "dog", 1))
+        self.assertIn("the content of tune.data is not the one it began with",
+                      self.tune("full-part", "train.steps=9", f"tune.data={self.held_line}", code=2))
+
+    def test_a_classifier_of_an_encoder(self):
+        words = self.folder / "words.json"
+        run("tokenizer", "train", "--kind", "wordpiece", "--input", self.folder / "text.txt", "--vocab-size", 60, "--output", words)
+        run("pack", "--tokenizer", words, "--input", self.folder / "text.txt", "--document", "line", "--output", self.folder / "words")
+        self.train("bert", "model.family=bert", "model.context=32", f"data.train={self.folder / 'words'}", f"data.tokenizer={words}",
+                   "data.document_mask=false", "train.objective=masked", "train.steps=2", "train.validate_every=0")
+        draw = random.Random(5)
+        rows = [(f"the {draw.choice(('cat', 'dog', 'bird'))} {draw.choice(('sees', 'likes'))} the man .", f"the {noun} eats .", label)
+                for label, noun in (("one", "cat"), ("two", "fish")) for _ in range(40)]
+        draw.shuffle(rows)
+        table = self.folder / "rows.tsv"
+        table.write_text("index\tsentence1\tsentence2\tlabel\n" + "".join(f"{i}\t{a}\t{b}\t{label}\n" for i, (a, b, label) in enumerate(rows)))
+        settings = ("tune.method=classify", f"tune.model={self.folder / 'bert'}", f"tune.data={table}", "tune.labels=[two, one]",
+                    "train.sequence_length=32", "train.steps=60", "optimizer.lr=1e-2", "parallel.tensor_shards=0")
+        last = json.loads(self.tune("classes", *settings))
+        self.assertLess(last["loss"], 0.1)
+        for number, layout in enumerate((("parallel.tensor=2",), ("parallel.pipeline=2",), ("parallel.data=2", "parallel.zero=1"), ("train.micro_batch=1",))):
+            self.tune(f"classes-x{number}", *settings, *layout)
+            self.assertEqual(self.digest("classes"), self.digest(f"classes-x{number}"), layout)
+        hf = self.folder / "classes-hf"
+        run("convert", "--from", self.folder / "classes", "--to", hf, "--format", "hf")
+        config = json.loads((hf / "config.json").read_text())
+        self.assertEqual((config["architectures"], config["id2label"]), (["BertForSequenceClassification"], {"0": "two", "1": "one"}))
+        lines = self.folder / "pairs.jsonl"
+        lines.write_text("".join(json.dumps({"text": a, "pair": b}) + "\n" for a, b, _ in rows[:20]))
+        said = [json.loads(line)["label"] for line in run("evaluate", "classify", "--checkpoint", hf, "--input", lines, "--threads", 1, "--json").splitlines()]
+        self.assertEqual(said, [label for _, _, label in rows[:20]])
+        # It goes on as a classifier of the same classes, and not of others.
+        again = json.loads(self.tune("classes-again", *settings, f"tune.model={hf}", "train.steps=1"))
+        self.assertLess(again["loss"], 0.1)
+        self.assertIn("is a classifier of two, one", self.tune("refused", *settings, f"tune.model={hf}", "tune.labels=[one, two]", code=2))
+        self.assertIn("rows.tsv:2: has a label", self.tune("refused", *settings, "tune.labels=[three, four]", code=2))
+        self.assertIn("needs an encoder", self.tune("refused", *settings, f"tune.model={self.model}", code=2))
+        self.assertIn("is not a decoder alone", self.tune("refused", f"tune.model={self.folder / 'bert'}", "train.sequence_length=32", code=2))
+
+    def test_what_has_no_meaning_is_refused(self):
+        for overrides, expected in (
+                (("tune.method=dpo",), "tune.method dpo is not built; full, lora and classify are"),
+                (("tune.method=p_tuning",), "tune.method p_tuning is not built"),
+                (("tune.rank=2",), "tune.rank has no effect with tune.method: full"),
+                (("model.layers=3",), "model.layers has no effect beside tune.model"),
+                (("data.train=x",), "data.train.0.path has no effect"),
+                (("tune.data=",), "tune.data names no file"),
+                (("tune.data=/nowhere.jsonl",), "/nowhere.jsonl"),
+                (('tune.template="{question}: {answer}"',), "data.jsonl:1: has no field \"question\""),
+                (('tune.template="{answer}."',), "does not end with the {field} of the answer"),
+                (("train.sequence_length=4",), "set a larger train.sequence_length"),
+                (("train.sequence_length=65",), "65"),
+                (("tune.overlong=refuse", "train.sequence_length=8"), "tokens long, and samples have 8"),
+                ((*LORA, "tune.targets=[q_proj, query]"), "is called \"query\"; there are down_proj, gate_proj"),
+                ((*LORA, "tune.dropout=0.1", "parallel.tensor=2", "parallel.sequence=true"), "tune.dropout"),
+                (("train.validate_every=5",), "train.validate_every needs tune.validation")):
+            message = self.tune("refused", *overrides, code=2)
+            self.assertIn(expected, message)
+            self.assertEqual(message.count("\n"), 1, message)
+        self.assertFalse((self.folder / "refused/checkpoints").exists())
+        self.assertIn("tune.model names no model to tune", run("tune", self.recipe, code=2))
+        self.assertIn("megalith tune does that", run("train", self.tune_recipe, code=2))
+        self.assertIn("megalith tune", run("plan", self.tune_recipe, code=2))
+
+
+if __name__ == "__main__":
+    unittest.main()
