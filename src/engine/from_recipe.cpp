@@ -7,6 +7,7 @@
 #include "models/recipe_model.h"
 #include "objectives/masking.h"
 #include "objectives/spans.h"
+#include "spec/head_types.h"
 
 namespace megalith::engine {
 namespace {
