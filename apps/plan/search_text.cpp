@@ -11,8 +11,6 @@
 namespace megalith::apps {
 namespace {
 
-using search::Candidate;
-
 /// The parts of a step, in one order everywhere.
 std::array<std::pair<const char*, double>, 6> parts_of(const costs::Breakdown& b) {
   return {{{"compute", b.compute},
@@ -23,11 +21,11 @@ std::array<std::pair<const char*, double>, 6> parts_of(const costs::Breakdown& b
            {"optimizer", b.optimizer}}};
 }
 
-double tokens_per_second(const SearchReport& r, const Candidate& c) {
+double tokens_per_second(const SearchReport& r, const search::Candidate& c) {
   return static_cast<double>(r.settings.batch.full * r.settings.sequence_length()) / c.time.seconds;
 }
 
-std::string row(const Candidate& c) {
+std::string row(const search::Candidate& c) {
   std::string text = fmt::format("{:>9.4g} {:>6.1f} {:>7.1f}", c.time.seconds, 100 * c.time.mfu,
                                  in_gib(c.memory_bytes));
   for (const auto& [name, seconds] : parts_of(c.time.parts))
@@ -38,7 +36,7 @@ std::string row(const Candidate& c) {
 std::string own_text(const SearchReport& r) {
   const search::SearchResult& result = r.result;
   if (result.own_place == 0) return "";
-  const Candidate& best = result.best.front();
+  const search::Candidate& best = result.best.front();
   if (best.point == result.own.point) return "\nThe recipe's own layout is the best.\n";
   return fmt::format(
       "\nThe recipe's own layout is number {}: {:.4g} s, {:.1f} % more than the best; for the best "
@@ -62,7 +60,7 @@ nlohmann::ordered_json layout_json(const search::LayoutPoint& p) {
           {"compute", config::name_of(p.compute)}};
 }
 
-nlohmann::ordered_json candidate_json(const SearchReport& r, const Candidate& c) {
+nlohmann::ordered_json candidate_json(const SearchReport& r, const search::Candidate& c) {
   nlohmann::ordered_json json;
   json["layout"] = layout_json(c.point);
   json["step_seconds"] = c.time.seconds;
@@ -111,7 +109,7 @@ std::string search_csv(const SearchReport& r) {
   for (const auto& [name, seconds] : parts_of({})) text += fmt::format(",{}_seconds", name);
   text += "\n";
   for (size_t i = 0; i < r.result.best.size(); ++i) {
-    const Candidate& c = r.result.best[i];
+    const search::Candidate& c = r.result.best[i];
     const search::LayoutPoint& p = c.point;
     text += fmt::format("{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{}", i + 1, c.time.seconds,
                         c.time.mfu, c.memory_bytes, tokens_per_second(r, c), p.tensor, p.pipeline,
@@ -128,7 +126,7 @@ nlohmann::ordered_json search_json(const SearchReport& r) {
   const search::SearchResult& result = r.result;
   nlohmann::ordered_json json;
   json["candidates"] = nlohmann::ordered_json::array();
-  for (const Candidate& c : result.best) {
+  for (const search::Candidate& c : result.best) {
     json["candidates"].push_back(candidate_json(r, c));
     json["candidates"].back()["recipe"] =
         nlohmann::ordered_json::parse(config::to_json(search::recipe_at(r.recipe, c.point)));
@@ -142,7 +140,7 @@ nlohmann::ordered_json search_json(const SearchReport& r) {
   json["judged"] = result.judged;
   json["do_not_fit"] = result.refused;
   json["simulated"] = result.simulated;
-  for (const Candidate& c : result.pareto) json["pareto"].push_back(candidate_json(r, c));
+  for (const search::Candidate& c : result.pareto) json["pareto"].push_back(candidate_json(r, c));
   if (result.own_place > 0) {
     json["own"] = candidate_json(r, result.own);
     json["own"]["place"] = result.own_place;

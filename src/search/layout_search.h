@@ -40,12 +40,17 @@ struct Refusal {
   std::string mend;  // the smallest change, with what it costs; empty: nothing does
 };
 
+/// What is planned is planned for, unless it is this machine: kernels' scratch on a GPU is taken to
+/// be that of a CPU's.
+inline const device::Target kPlanTarget{device::DeviceKind::cpu, device::Isa::avx512_bf16, 1};
+
 struct SearchOptions {
   int64_t devices = 0;  // 0: all of the cluster
   size_t top = 10;
   bool also_fp8 = false;  // beside the recipe's own precision
   int threads = 0;        // 0: all cores
   account::BesideSteps beside;
+  device::Target target = kPlanTarget;
   std::function<void(const std::string&)> progress;  // a line for people; may be empty
 };
 

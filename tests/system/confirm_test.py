@@ -1,0 +1,139 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Candidates of a search that are run: python3 confirm_test.py PROGRAM"""
+import json
+import os
+import shutil
+import unittest
+
+from program import ROOT, RoadTest, run, run_json
+
+MODEL = "model: {layers: 2, hidden: 32, heads: 4, context: 16, vocab: 300}\ntrain: {steps: 10, global_batch: 8}\ncheckpoint: {async: false}\n"
+# Rates that nobody measured: what is tested is the way, not the figures. Kernels take their operations' time.
+HERE = """
+name: here
+device:
+  name: "NAME"
+  cores: 1
+  memory: 1e9
+  bandwidth: 10e9
+  launch_seconds: 1e-6
+  products: [{type: f32, peak: 50e9, share: 0.9, depth: 20}]
+  kernels: [{name: linear_forward, type: f32, flops: 40e9, call_seconds: 1e-6}]
+node: {devices: 2}
+links: [{name: threads, devices: 0, bandwidth: 5e9, latency_seconds: 2e-6}]
+"""
+
+
+class Confirm(RoadTest):
+    @classmethod
+    def setUpClass(cls):
+        super().setUpClass()
+        cls.small = cls.folder / "small.yaml"
+        cls.small.write_text(MODEL)
+        cls.here = cls.folder / "here.yaml"
+        cls.here.write_text(HERE.replace("NAME", run_json("doctor")["cpu"]))
+
+    def confirm(self, cluster, name, *more, code=0):
+        return run("plan", self.small, "--search", "--cluster", cluster, "--gpus", 2, "--confirm-folder", self.folder / name, *more, code=code)
+
+    @unittest.skipIf(os.cpu_count() < 2, "two cores")
+    def test_the_best_are_run_here_and_ranked_by_what_they_took(self):
+        best = self.folder / "best.yaml"
+        answer = json.loads(self.confirm(self.here, "runs", "--confirm", 2, "--confirm-samples", 2, "--output", best, "--json"))
+        trials = answer["confirm"]["trials"]
+        self.assertGreaterEqual(len(trials), 2)
+        for trial in trials:
+            self.assertGreater(trial["measured_seconds"], 0)
+            self.assertTrue(0 <= trial["other_programs"] <= 1)
+            self.assertGreater(trial["measured_memory_bytes"], 0)
+        self.assertGreater(answer["confirm"]["compute"], 0)
+        self.assertEqual(answer["confirm"]["commands"], [])
+        measured = {trial["layout"]: trial["measured_seconds"] for trial in trials}
+        first = answer["candidates"][0]
+        self.assertEqual(first["measured_seconds"], min(measured.values()))
+        # The recipe that is written is that of the first.
+        self.assertIn(f"{first['measured_seconds']:.4g} s", best.read_text().splitlines()[0])
+        planned = run_json("plan", best)
+        self.assertEqual(planned["ranks"], 2)
+        # What a run took is what is planned of it, to the byte.
+        for recipe in (self.folder / "runs").glob("*.yaml"):
+            figures = {line["name"]: line["value"] for line in map(json.loads, recipe.with_suffix(".1.jsonl").read_text().splitlines())}
+            self.assertEqual(figures["train.memory"], figures["train.memory.planned"])
+            self.assertLessEqual(figures["train.memory"], run_json("plan", recipe)["memory"]["total"])  # which also saves
+        text = self.confirm(self.here, "runs", "--confirm", 1, "--confirm-samples", 1)
+        for part in ("measured", "others", "What computes takes"):
+            self.assertIn(part, text)
+
+    @unittest.skipIf(os.cpu_count() < 2, "two cores")
+    def test_a_run_that_fails_is_a_row_with_its_cause(self):
+        launcher = self.folder / "launch"
+        launcher.write_text("#!/bin/sh\ncase \"$*\" in *tensor2*) echo 'megalith: out of memory' >&2; exit 1;; esac\nexec \"$@\"\n")
+        launcher.chmod(0o755)
+        answer = json.loads(self.confirm(self.here, "failing", "--confirm", 100, "--confirm-samples", 1, "--launcher", launcher, "--json"))
+        failed = [trial for trial in answer["confirm"]["trials"] if "failure" in trial]
+        self.assertTrue(failed)
+        for trial in failed:
+            self.assertIn("tensor 2", trial["layout"])
+            self.assertEqual(trial["failure"], "megalith: out of memory")
+            self.assertNotIn("measured_seconds", trial)
+        self.assertTrue(all(candidate["layout"]["tensor"] == 1 for candidate in answer["candidates"]))
+        launcher.write_text("#!/bin/sh\nkill -9 $$\n")
+        self.assertIn("ended with signal 9", self.confirm(self.here, "failing", "--confirm", 1, "--launcher", launcher, code=2))
+        self.assertIn("cannot be started", self.confirm(self.here, "failing", "--confirm", 1, "--launcher", "no-such-launcher", code=2))
+
+    def test_another_cluster_has_commands_and_their_results_are_read(self):
+        cluster = ROOT / "recipes" / "clusters" / "a100_80gb.yaml"
+        more = ("--set", "precision.compute=bf16", "--set", "precision.parameters=bf16", "--confirm", 3, "--json")
+        answer = json.loads(self.confirm(cluster, "elsewhere", *more))
+        folder = self.folder / "elsewhere"
+        commands = answer["confirm"]["commands"]
+        self.assertEqual(len(commands), 3)
+        script = (folder / "confirm.sbatch").read_text()
+        for command in commands:
+            self.assertIn(command, script)
+            self.assertIn("srun megalith bench train", command)
+            self.assertTrue((folder / command.split()[4]).exists())
+        self.assertIn("--ntasks-per-node=2", script)
+        self.assertEqual([trial.get("measured_seconds") for trial in answer["confirm"]["trials"]], [None] * 3)
+        # The first is slow there, the second fails, the third has not run.
+        names = [command.split()[4].removesuffix(".yaml") for command in commands]
+        slow = 100 * answer["candidates"][0]["step_seconds"]
+        (folder / f"{names[0]}.1.jsonl").write_text(json.dumps({"name": "train.step_seconds", "value": slow, "samples": [slow, slow, slow]}) + "\n")
+        (folder / f"{names[1]}.1.jsonl").write_text("")
+        (folder / f"{names[1]}.1.err").write_text("a warning\nmegalith: rank 1: out of memory\n\n")
+        first = answer["confirm"]["trials"][0]["layout"]
+        answer = json.loads(self.confirm(cluster, "elsewhere", *more))
+        trials = {trial["layout"]: trial for trial in answer["confirm"]["trials"]}
+        self.assertEqual(trials[first]["measured_seconds"], slow)
+        self.assertIn("megalith: rank 1: out of memory", [trial.get("failure") for trial in trials.values()])
+        self.assertGreater(answer["confirm"]["compute"], 2)
+        self.assertNotIn(names[0], " ".join(answer["confirm"]["commands"]))
+        # Results of another recipe are not taken for this one's.
+        shutil.copytree(folder, self.folder / "other")
+        say = self.confirm(cluster, "other", *more, "--set", "model.layers=4", code=2)
+        self.assertIn("of another recipe", say)
+        (folder / f"{names[0]}.1.jsonl").write_text("no json\n")
+        self.assertIn(f"{names[0]}.1.jsonl:1: is not a line of", self.confirm(cluster, "elsewhere", *more, code=2))
+
+    def test_what_cannot_be_is_one_line(self):
+        for option, values in (("--confirm", ("0", "-1", "x", "101", "1.5")), ("--confirm-samples", ("0", "x", "1001"))):
+            for value in values:
+                confirm = () if option == "--confirm" else ("--confirm", 1)
+                self.assertIn(option, self.confirm(self.here, "x", *confirm, f"{option}={value}", code=2))
+        self.assertIn("--confirm", self.confirm(self.here, "x", code=2))
+        self.assertIn("--confirm", run("plan", self.small, "--search", "--cluster", self.here, "--launcher", "mpirun", code=2))
+        run("plan", self.small, "--confirm", 1, code=2)
+
+    def test_the_file_of_a_machine(self):
+        bad = self.folder / "bad.yaml"
+        text = self.here.read_text()
+        for change, say in ((("node: {devices: 2}", "node: {devices: 2, at_once: 3}"), "node.at_once: 3 is more than node.devices 2"),
+                            (("type: f32, flops: 40e9, call_seconds: 1e-6", "type: f32"), "takes no time"), (("{name: linear_forward, type: f32", "{name: linear_forward, type: int8"), "int8 is not f32 or bf16")):
+            self.assertIn(change[0], text)
+            bad.write_text(text.replace(*change))
+            self.assertIn(say, run("plan", self.small, "--search", "--cluster", bad, code=2))
+
+
+if __name__ == "__main__":
+    unittest.main()

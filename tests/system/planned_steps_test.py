@@ -1,0 +1,117 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Steps of layouts as they are planned for this machine and as they are: python3 planned_steps_test.py PROGRAM
+
+The machine is measured as a cluster file by kernels of other models than the ones here. Then twelve layouts of two and four ranks of
+small GPT, Llama and BERT models are predicted from it and run, all of a model in turn and several times, so that they see the same
+machine. The order of the predictions must be that of the times, the first of it nearly the fastest, and memory equal to the byte.
+
+What other programs take of the cores slows layouts unequally (four ranks get more of a busy machine than two), so samples that they
+disturbed count only where there are no others, and then only the fastest of each layout."""
+import json
+import pathlib
+import statistics
+import tempfile
+import unittest
+
+from program import run
+
+ROUNDS, SAMPLES = 3, 3
+QUIET = 0.1
+
+MODELS = {
+    "gpt": ("model: {family: gpt2, layers: 4, hidden: 256, heads: 8, context: 256, vocab: 4096}", "bf16", "causal"),
+    "llama": ("model: {family: llama, layers: 4, hidden: 320, heads: 8, kv_heads: 4, ffn: 864, context: 256, vocab: 6000}", "f32", "causal"),
+    "bert": ("model: {family: bert, layers: 4, hidden: 384, heads: 8, context: 128, vocab: 8000}", "f32", "masked"),
+}
+
+# Tensor, pipeline and data ranks, micro-batch, and what else.
+LAYOUTS = (
+    (2, 1, 1, 8, {}), (2, 1, 1, 2, {"parallel.sequence": "true"}), (1, 2, 1, 2, {}), (1, 2, 1, 1, {"parallel.schedule": "interleaved", "parallel.chunks": 2}),
+    (1, 1, 2, 4, {"parallel.zero": 1}), (1, 1, 2, 2, {"memory.recompute": "full"}),
+    (4, 1, 1, 8, {}), (2, 2, 1, 4, {}), (2, 1, 2, 4, {"memory.recompute": "selective"}), (1, 2, 2, 1, {}), (1, 4, 1, 2, {"memory.recompute": "full"}),
+    (1, 1, 4, 2, {}),
+)
+
+
+def ranks_of(layout):
+    return layout[0] * layout[1] * layout[2]
+
+
+def overrides(layout):
+    tensor, pipeline, data, micro_batch, more = layout
+    keys = {"parallel.tensor": tensor, "parallel.pipeline": pipeline, "parallel.data": data, "parallel.data_shards": data, "train.micro_batch": micro_batch, **more}
+    return [word for key, value in keys.items() for word in ("--set", f"{key}={value}")]
+
+
+def places(values):
+    """The place of each in rising order; equals share theirs."""
+    ordered = sorted(values)
+    return [ordered.index(value) + (ordered.count(value) - 1) / 2 for value in values]
+
+
+def spearman(a, b):
+    return statistics.correlation(places(a), places(b))
+
+
+class PlannedSteps(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.temporary = tempfile.TemporaryDirectory()
+        cls.folder = pathlib.Path(cls.temporary.name)
+        for ranks in (2, 4):
+            run("bench", "machine", "--output", cls.folder / f"here{ranks}.yaml", "--ranks", ranks)
+        print((cls.folder / "here2.yaml").read_text().splitlines()[1], flush=True)
+
+    @classmethod
+    def tearDownClass(cls):
+        cls.temporary.cleanup()
+
+    def recipe(self, model):
+        text, precision, objective = MODELS[model]
+        path = self.folder / f"{model}.yaml"
+        path.write_text(f"{text}\ntrain: {{steps: 100, global_batch: 8, objective: {objective}}}\n"
+                        f"precision: {{parameters: {precision}, compute: {precision}}}\ncheckpoint: {{async: false}}\n")
+        return path
+
+    def predicted(self, recipe, layout):
+        cluster = self.folder / f"here{ranks_of(layout)}.yaml"
+        return json.loads(run("plan", recipe, "--search", "--cluster", cluster, "--top", 1, *overrides(layout), "--json"))["own"]["step_seconds"]
+
+    def measure(self, recipe, layout, samples):
+        lines = map(json.loads, run("bench", "train", recipe, "--samples", SAMPLES, *overrides(layout), "--json").splitlines())
+        figures = {line["name"]: line for line in lines}
+        samples += zip(figures["train.step_seconds"]["samples"], (share / 100 for share in figures["train.other_programs"]["samples"]))
+        self.assertEqual(figures["train.memory"]["value"], figures["train.memory.planned"]["value"], layout)
+
+    def compare(self, model):
+        recipe = self.recipe(model)
+        predicted = [self.predicted(recipe, layout) for layout in LAYOUTS]
+        samples = [[] for _ in LAYOUTS]
+        for _ in range(ROUNDS):
+            for layout, of_layout in zip(LAYOUTS, samples):
+                self.measure(recipe, layout, of_layout)
+        is_quiet = all(min(load for _, load in of_layout) < QUIET for of_layout in samples)
+        seconds = [statistics.median(s for s, load in of_layout if load < QUIET) if is_quiet else min(s for s, _ in of_layout) for of_layout in samples]
+        for layout, of_prediction, of_run, of_layout in zip(LAYOUTS, predicted, seconds, samples):
+            loads = [load for _, load in of_layout]
+            print(f"{model:6} {layout[:4]} {layout[4]}: predicted {of_prediction:.4f} s, measured {of_run:.4f} s ({of_prediction / of_run:.2f}), "
+                  f"others {100 * min(loads):.0f} to {100 * max(loads):.0f} %", flush=True)
+        pick = seconds[predicted.index(min(predicted))] / min(seconds)
+        correlation = spearman(predicted, seconds)
+        print(f"{model}: {'quiet' if is_quiet else 'busy'} machine, Spearman {correlation:.3f}, the pick takes {pick:.3f} of the fastest", flush=True)
+        self.assertGreaterEqual(correlation, 0.9)
+        self.assertLessEqual(pick, 1.05)
+
+    def test_gpt(self):
+        self.compare("gpt")
+
+    def test_llama(self):
+        self.compare("llama")
+
+    def test_bert(self):
+        self.compare("bert")
+
+
+if __name__ == "__main__":
+    unittest.main()
