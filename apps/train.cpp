@@ -49,25 +49,19 @@ int run(const RecipeOptions& options, const TrainingOptions& extra, bool json) {
         return initial;
       }};
   (void)training.settings(recipe);
-  if (extra.restart) check_restart(recipe, options.path);
+  if (extra.restart) check_restart(recipe, "train.init", recipe.train.init, options.path);
   return run_training(training, launch, stop, extra, json);
 }
 
 }  // namespace
 
 void add_train(CLI::App& app, Invocation& invocation) {
-  CLI::App& c = add_command(
+  add_training_command(
       app, invocation, "train", "train a model as a recipe says; resumes by itself",
       "  megalith train recipes/demo.yaml\n"
       "  megalith train recipes/demo.yaml --set run.out=runs/b --set optimizer.lr=1e-3\n"
-      "  megalith train recipes/demo.yaml --set parallel.tensor=2 --set parallel.pipeline=2\n");
-  auto options = std::make_shared<RecipeOptions>();
-  auto extra = std::make_shared<TrainingOptions>();
-  options->declare(c);
-  extra->declare(c);
-  c.callback([=, &invocation] {
-    invocation.run = [=, &invocation] { return run(*options, *extra, invocation.json); };
-  });
+      "  megalith train recipes/demo.yaml --set parallel.tensor=2 --set parallel.pipeline=2\n",
+      run);
 }
 
 }  // namespace megalith::apps

@@ -35,7 +35,7 @@ SIZING_FAULTS = [
           "serving_plan_test", "MeasuredTable.ThirteenPicksOfPublishedTables"),
     Fault("weights read once a token", "src/serving_plan/pass_time.cpp", "weight_bytes_ * inputs * outputs +", "rows * weight_bytes_ * inputs * outputs +",
           "serving_plan_test", "PassTime.PublishedLatenciesFromHardwareAlone"),
-    Fault("sums over tensor ranks that take no time", "src/serving_plan/pass_time.cpp", "if (at_.tensor == 1) return 0;", "if (at_.tensor >= 1) return 0;",
+    Fault("sums over tensor ranks that take no time", "src/serving_plan/pass_time.cpp", "costs::all_reduce_seconds(cluster_, {.ranks = at_.tensor}, bytes)", "costs::all_reduce_seconds(cluster_, {.ranks = 1}, bytes)",
           "serving_plan_test", "PassTime.PublishedLatenciesFromHardwareAlone"),
     Fault("a window forgotten", "src/serving_plan/pass_time.cpp", "return a.window > 0 ? std::min", "return a.window < 0 ? std::min",
           "serving_plan_test", "PassTime.AWindowBoundsWhatIsRead"),

@@ -32,7 +32,7 @@ TUNE_FAULTS = [
           "if (example.ids.empty() || example.ids.back() != form.end_id) example.ids.push_back(form.end_id);", "", "tune_test",
           "ExampleFile.AnAnswerIsLearnedWithTheEndTokenBehindIt"),
     Fault("an example as long as a sample left out", "src/tune/example_file.cpp",
-          "if (example.tokens() > most_tokens) {", "if (example.tokens() >= most_tokens) {", "tune_test", "ExampleFile.LongOnesAreDroppedTruncatedOrRefused"),
+          "if (example.tokens() <= rule.most_tokens) return", "if (example.tokens() < rule.most_tokens) return", "tune_test", "ExampleFile.LongOnesAreDroppedTruncatedOrRefused"),
     Fault("a message of weight 0 learned", "src/tune/example_line.cpp",
           "learned = learned && *weight == 1;", "", "tune_test", "ExampleLine.OpenChats"),
     Fault("the space before an answer in the prompt", "src/tune/field_template.cpp",

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "apps/tasks/tasks.h"
 
-#include <sys/time.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <memory>
 #include <nlohmann/json.hpp>
 
@@ -28,12 +28,6 @@ struct TasksOptions {
   int64_t seed = 1234, resamples = 100000;
   std::optional<std::string> output;
 };
-
-double seconds_since_1970() {
-  timeval now{};
-  gettimeofday(&now, nullptr);
-  return static_cast<double>(now.tv_sec) + static_cast<double>(now.tv_usec) * 1e-6;
-}
 
 /// One living line on a terminal; a line for each task elsewhere.
 class TaskProgress {
@@ -127,10 +121,22 @@ tasks::Profile profile_of(const TasksOptions& o) {
   return o.profile == "nemo" ? tasks::Profile::nemo : tasks::Profile::lm_eval;
 }
 
+tasks::TaskList tasks_of(const TasksOptions& o) {
+  tasks::TaskList list = tasks::find_tasks(o.tasks, profile_of(o));
+  for (const std::string& file : o.files) {
+    tasks::Task task = tasks::read_task_file(file);
+    const auto is_named = [&](const auto& other) { return other.name == task.name; };
+    if (std::ranges::any_of(list.tasks, is_named) || std::ranges::any_of(list.groups, is_named))
+      throw UserError("{}: another task is called {} too, and results go by name; change \"task\"",
+                      file, task.name);
+    list.tasks.push_back(std::move(task));
+  }
+  return list;
+}
+
 int run(const TasksOptions& o, bool json) {
   if (o.tasks.empty() && o.files.empty()) throw UserError("give --tasks, --task-file, or both");
-  tasks::TaskList list = tasks::find_tasks(o.tasks, profile_of(o));
-  for (const std::string& file : o.files) list.tasks.push_back(tasks::read_task_file(file));
+  const tasks::TaskList list = tasks_of(o);
   tasks::DataFolder data(o.data);
   const auto source = store::ModelSource::open(o.checkpoint.path);
   engine::require_one_stack(source.spec(), "evaluate tasks");
@@ -143,10 +149,10 @@ int run(const TasksOptions& o, bool json) {
                   .limit = o.limit,
                   .seed = static_cast<uint64_t>(o.seed),
                   .resamples = o.resamples},
-      .begin = seconds_since_1970()};
+      .begin = wall_seconds()};
   std::vector<evaluate::Questions> questions;
-  for (tasks::Task& task : list.tasks)
-    questions.push_back(evaluate::ask(std::move(task), data, record.options, model));
+  for (const tasks::Task& task : list.tasks)
+    questions.push_back(evaluate::ask(task, data, record.options, model));
   auto answers = answers_of(o, source, model, questions);
   if (answers.empty()) return 0;  // rank 0, another process, tells
   ThreadPool pool(o.checkpoint.threads > 0 ? o.checkpoint.threads : available_cores());
@@ -154,7 +160,7 @@ int run(const TasksOptions& o, bool json) {
   for (size_t i = 0; i < questions.size(); ++i)
     results.push_back(
         evaluate::judge(std::move(questions[i]), std::move(answers[i]), o.resamples, pool));
-  record.end = seconds_since_1970();
+  record.end = wall_seconds();
   print_lines(results, list.groups, o.profile, json);
   if (o.output) {
     const auto folder = evaluate::write_results(*o.output, record, results, list.groups);

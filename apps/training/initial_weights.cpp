@@ -20,10 +20,10 @@ bool is_inside(const std::filesystem::path& path, const std::filesystem::path& r
 
 }  // namespace
 
-void check_restart(const config::Recipe& recipe, const std::string& path) {
-  if (recipe.train.init.empty() || !is_inside(recipe.train.init, recipe.run.out)) return;
-  throw UserError("{}: --restart moves train.init {} away, which is in run.out", path,
-                  recipe.train.init);
+void check_restart(const config::Recipe& recipe, std::string_view key, const std::string& model,
+                   const std::string& path) {
+  if (model.empty() || !is_inside(model, recipe.run.out)) return;
+  throw UserError("{}: --restart moves {} {} away, which is in run.out", path, key, model);
 }
 
 std::optional<store::ModelSource> initial_weights(comm::Communicator& world,

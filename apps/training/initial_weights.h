@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// train.init: the weights that a run begins with.
+// train.init and tune.model: the weights that a run begins with.
 #pragma once
 
 #include <optional>
@@ -13,8 +13,10 @@
 
 namespace megalith::apps {
 
-/// UserError when --restart would move away what train.init names; `path` is the recipe's.
-void check_restart(const config::Recipe& recipe, const std::string& path);
+/// UserError when --restart would move away what `key` names (nothing when it is empty); `path` is
+/// the recipe's.
+void check_restart(const config::Recipe& recipe, std::string_view key, const std::string& model,
+                   const std::string& path);
 
 /// The model that train.init names, opened by a run that begins and compared with the recipe's;
 /// nothing without, and nothing for a run that goes on. Collective.

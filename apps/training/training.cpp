@@ -188,6 +188,18 @@ void TrainingOptions::declare(CLI::App& c) {
              "and so on");
 }
 
+void add_training_command(CLI::App& app, Invocation& invocation, const char* name,
+                          const char* description, const char* examples, RunCommand run) {
+  CLI::App& c = add_command(app, invocation, name, description, examples);
+  auto options = std::make_shared<RecipeOptions>();
+  auto extra = std::make_shared<TrainingOptions>();
+  options->declare(c);
+  extra->declare(c);
+  c.callback([=, &invocation] {
+    invocation.run = [=, &invocation] { return run(*options, *extra, invocation.json); };
+  });
+}
+
 int run_training(const Training& training, const std::optional<Launch>& launch,
                  const train::StopRequest& stop, const TrainingOptions& extra, bool json) {
   const config::Recipe& recipe = training.recipe;
@@ -205,7 +217,7 @@ int run_training(const Training& training, const std::optional<Launch>& launch,
     const auto samples = training.training_samples(settings);
     train::RunResult mine;
     if (const auto last = train::finished_before(place.world, recipe, settings, *samples, tokenizer,
-                                                 extra.allow)) {
+                                                 training.base, extra.allow)) {
       mine = {*last, "already finished", 0};
     } else {
       // Opened before anything is measured: what cannot be read is refused first.
@@ -215,6 +227,7 @@ int run_training(const Training& training, const std::optional<Launch>& launch,
                               .tokenizer = tokenizer,
                               .training = *samples,
                               .validation = validation.get(),
+                              .base = training.base,
                               .stop = place.handles_signals ? &stop : nullptr,
                               .show_progress = !json};
       const std::shared_ptr<const void> initial = training.begin(place, inputs);

@@ -11,6 +11,7 @@
 
 #include "apps/command.h"
 #include "apps/ranks.h"
+#include "apps/recipe_options.h"
 #include "config/recipe.h"
 #include "data/batch_source.h"
 #include "engine/settings.h"
@@ -32,6 +33,7 @@ struct TrainingOptions {
 struct Training {
   config::Recipe recipe;
   const text::Tokenizer* tokenizer = nullptr;  // null: none
+  std::string base = {};                       // train::RunInputs
   /// Of the recipe, and of others that differ in what memory they take.
   std::function<engine::Settings(const config::Recipe&)> settings;
   using Samples = std::function<std::shared_ptr<const data::BatchSource>(const engine::Settings&)>;
@@ -42,6 +44,12 @@ struct Training {
   std::function<std::shared_ptr<const void>(const RankPlace&, train::RunInputs&)> begin;
   std::function<void()> ended = {};  // in the process of rank 0, when the run is over and saved
 };
+
+/// Gives the exit code.
+using RunCommand = int (*)(const RecipeOptions& options, const TrainingOptions& extra, bool json);
+/// A command that trains as a recipe says.
+void add_training_command(CLI::App& app, Invocation& invocation, const char* name,
+                          const char* description, const char* examples, RunCommand run);
 
 /// Gives the exit code.
 int run_training(const Training& training, const std::optional<Launch>& launch,

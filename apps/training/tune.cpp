@@ -56,7 +56,7 @@ int32_t end_id_of(const store::ModelSource& model, const std::string& where) {
 
 std::vector<tune::Example> read_texts(const std::vector<std::string>& files,
                                       const config::Recipe& recipe, const store::ModelSource& model,
-                                      int64_t length, tune::ExampleCounts& counts) {
+                                      const tune::LengthRule& rule, tune::ExampleCounts& counts) {
   const std::string& given = recipe.tune.template_text;
   const bool only_fields = !given.empty() && !is_chat_template(given);
   const chat::ChatFolder chats = chats_of(recipe, model);
@@ -66,7 +66,7 @@ std::vector<tune::Example> read_texts(const std::vector<std::string>& files,
                                .fields = tune::FieldTemplate(only_fields ? given : kDefaultTemplate,
                                                              "recipe: tune.template"),
                                .only_fields = only_fields};
-  return tune::read_examples(files, form, length, recipe.tune.overlong, counts);
+  return tune::read_examples(files, form, rule, counts);
 }
 
 /// The examples of some files; says how they fit into samples.
@@ -74,12 +74,12 @@ Source read_source(const std::vector<std::string>& files, const char* key,
                    const config::Recipe& recipe, const store::ModelSource& model, bool shuffle) {
   const int64_t length =
       recipe.train.sequence_length > 0 ? recipe.train.sequence_length : model.spec().context;
+  const tune::LengthRule rule{key, length, recipe.tune.overlong};
   tune::ExampleCounts counts;
   const auto examples =
       recipe.tune.method == config::TuneMethod::classify
-          ? tune::read_labelled(files, model.require_tokenizer(), recipe.tune.labels, length,
-                                recipe.tune.overlong, counts)
-          : read_texts(files, recipe, model, length, counts);
+          ? tune::read_labelled(files, model.require_tokenizer(), recipe.tune.labels, rule, counts)
+          : read_texts(files, recipe, model, rule, counts);
   auto source = std::make_shared<const tune::ExampleSource>(
       examples, tune::ExampleSourceOptions{.sequence_length = length,
                                            .vocab_size = model.spec().vocab,
@@ -127,10 +127,9 @@ void check_sizes(const store::ModelSource& model, const config::Recipe& recipe) 
 /// What a run of these weights begins with, and what its checkpoints carry on.
 void begin_with_model(const store::ModelSource& model, const RankPlace& place,
                       train::RunInputs& inputs) {
-  const std::string fingerprint = model.weights().fingerprint();
-  comm::require_same(place.world, "the model of tune.model", fingerprint);
+  comm::require_same(place.world, "the model of tune.model", inputs.base);
   inputs.initial_weights = [&model](engine::Engine& engine) { tune::begin_with(model, engine); };
-  inputs.facts.init = {{"path", inputs.recipe.tune.model}, {"fingerprint", fingerprint}};
+  inputs.facts.init = {{"path", inputs.recipe.tune.model}, {"fingerprint", inputs.base}};
   inputs.texts = model.texts();
   std::erase_if(inputs.texts, [](const auto& text) {
     return text.first == "tokenizer.json" || text.first.find('/') != std::string::npos;
@@ -168,7 +167,7 @@ int tune_model(const RecipeOptions& options, const TrainingOptions& extra, bool 
   check_sizes(model, recipe);
   const models::ModelSpec spec = tuned_model(model, recipe);
   check_samples(recipe, model.tokenizer(), model.spec().context, options.path);
-  check_restart(recipe, options.path);
+  if (extra.restart) check_restart(recipe, "tune.model", recipe.tune.model, options.path);
   std::optional<LoraModules> lora;
   std::shared_ptr<const low_rank::FactoredProducts> factors;
   if (recipe.tune.method == config::TuneMethod::lora) {
@@ -188,6 +187,7 @@ int tune_model(const RecipeOptions& options, const TrainingOptions& extra, bool 
   }
   Training run{.recipe = recipe,
                .tokenizer = &model.require_tokenizer(),
+               .base = model.weights().fingerprint(),
                .settings =
                    [&](const config::Recipe& candidate) {
                      engine::Settings settings = engine::settings_of(candidate, spec);
@@ -211,20 +211,14 @@ int tune_model(const RecipeOptions& options, const TrainingOptions& extra, bool 
 }  // namespace
 
 void add_tune(CLI::App& app, Invocation& invocation) {
-  CLI::App& c = add_command(
+  add_training_command(
       app, invocation, "tune",
       "tune a model on chats, or on prompts with answers, as a recipe says; resumes by itself",
       "  megalith tune recipes/tune/full.yaml --set tune.model=models/smollm2 "
       "--set tune.data=chats.jsonl\n"
       "  megalith tune recipes/tune/lora.yaml --set tune.model=models/smollm2 "
-      "--set tune.data=chats.jsonl --set tune.rank=16\n");
-  auto options = std::make_shared<RecipeOptions>();
-  auto extra = std::make_shared<TrainingOptions>();
-  options->declare(c);
-  extra->declare(c);
-  c.callback([=, &invocation] {
-    invocation.run = [=, &invocation] { return tune_model(*options, *extra, invocation.json); };
-  });
+      "--set tune.data=chats.jsonl --set tune.rank=16\n",
+      tune_model);
 }
 
 }  // namespace megalith::apps

@@ -45,6 +45,11 @@ std::vector<account::MemoryByClass> measured(const engine::Settings& settings, i
     for (int64_t step = 1; step <= 2; ++step) {
       engine.step(step, 1e-3, toy_micro_batches(settings, step, mesh.at().data),
                   toy_weight(settings, step));
+      if (settings.fp8 && settings.fp8->guard.every > 0) {
+        engine.check_fp8(step, toy_micro_batches(settings, step, mesh.at().data));
+        for (size_t i = 0; i < engine.fp8()->products().size(); ++i)
+          engine.fp8()->set_wide(i, true);  // the second step is in bf16
+      }
       const int64_t mine =
           comm::part_of(validation_samples, mesh.at().data, settings.layout.data).count;
       if (const int64_t count = std::min(mine, settings.micro_batch); count > 0)
@@ -157,6 +162,28 @@ TEST(TracedStep, PlansProductsIn8BitsToTheByte) {
       expect_planned(
           settings, 2, 2,
           fmt::format("policy {}, {} ranks", static_cast<int>(policy), layout.num_ranks()));
+    }
+  }
+}
+
+/// A check's pass in bf16, and products that have fallen back to it, make again what codes stand
+/// for.
+TEST(TracedStep, PlansProductsThatFallBackToTheByte) {
+  using precision::ScalingPolicy;
+  for (const bool llama : {false, true}) {
+    for (const auto policy : {ScalingPolicy::delayed, ScalingPolicy::current}) {
+      for (const parallel::Layout& layout :
+           {parallel::Layout{}, parallel::Layout{.tensor = 2, .pipeline = 2}}) {
+        engine::Settings settings = llama ? testing::toy_llama_settings() : toy_settings();
+        settings.weights = settings.activations = DType::bf16;
+        settings.layout = layout;
+        settings.fp8.emplace();
+        settings.fp8->options.scaling = precision::ScalingOptions::of(policy);
+        settings.fp8->guard.every = 1;
+        expect_planned(settings, 2, 0,
+                       fmt::format("{}, policy {}, {} ranks", settings.model.family,
+                                   static_cast<int>(policy), layout.num_ranks()));
+      }
     }
   }
 }

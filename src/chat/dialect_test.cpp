@@ -45,12 +45,11 @@ TEST(Dialect, WhiteSpaceAroundBlocksStays) {
 
 TEST(Dialect, WhatIsNotThereIsRefusedUnlessThatIsAsked) {
   EXPECT_THAT(refused("a{{ y }}"), HasSubstr("t:1:5: 'y' is undefined"));
-  EXPECT_THAT(refused("{{ d.gone }}"), HasSubstr("gone"));
-  EXPECT_THAT(refused("{{ d['gone'] ~ x }}"), HasSubstr("gone"));
-  EXPECT_THAT(refused("{% if y %}{% endif %}"), HasSubstr("'y' is undefined"));
-  EXPECT_THAT(refused("{% for a in y %}{% endfor %}"), HasSubstr("'y' is undefined"));
-  EXPECT_THAT(refused("{{ y | upper }}"), HasSubstr("'y' is undefined"));
-  EXPECT_THAT(refused("{{ y is none }}"), HasSubstr("'y' is undefined"));
+  for (const char* const source : {"{{ d.gone }}", "{{ d['gone'] ~ x }}"})
+    EXPECT_THAT(refused(source), HasSubstr("gone")) << source;
+  for (const char* const source : {"{% if y %}{% endif %}", "{% for a in y %}{% endfor %}",
+                                   "{{ y | upper }}", "{{ y is none }}", "{{ y or x }}"})
+    EXPECT_THAT(refused(source), HasSubstr("'y' is undefined")) << source;
   EXPECT_THAT(refused("{{ x | tojson }}"), HasSubstr("tojson"));
   EXPECT_EQ(render("{{ y is defined }} {{ d.gone is undefined }} {{ d.there is defined }}", kPlain),
             "False True True");

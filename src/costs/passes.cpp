@@ -78,7 +78,8 @@ class PartTimes::Builder {
     const Group group{s_.layout.tensor, 1};
     const auto& cluster = device_.cluster();
     const double bytes = elements * static_cast<double>(execution_.activation_bytes);
-    const double half = all_gather_seconds(cluster, group, bytes);
+    const double half = s_.sequence_parallel() ? all_gather_seconds(cluster, group, bytes)
+                                               : all_reduce_seconds(cluster, group, bytes) / 2;
     passes_.forward.wire += 2 * half * (1 - execution_.forward_overlap);
     // Backward: the sum of input gradients lies beside the weight gradient. With sequence parallel
     // gradients are gathered before the row-parallel product, which waits, and the input again

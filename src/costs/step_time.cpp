@@ -154,18 +154,17 @@ void StepTimes::add_update(const Settings& s, const std::vector<StageTimes>& sta
       forward += chunk.forward.total();
       backward += chunk.backward.total() + chunk.again.total();
     }
-    const double half = reduce_scatter_seconds(
-        cluster_, data_group(s), stage.weights * static_cast<double>(execution.gradient_bytes));
-    const double back =
-        s.zero > 0 ? all_gather_seconds(cluster_, data_group(s),
-                                        stage.weights * static_cast<double>(bytes_of(s.weights)))
-                   : half;
     const double hidden = execution.gradient_overlap;
+    const double gradients = stage.weights * static_cast<double>(execution.gradient_bytes);
     double exposed = 0;
     if (s.zero > 0) {
-      exposed = std::max(0.0, half - hidden * backward) + std::max(0.0, back - hidden * forward);
+      const double there = reduce_scatter_seconds(cluster_, data_group(s), gradients);
+      const double back = all_gather_seconds(
+          cluster_, data_group(s), stage.weights * static_cast<double>(bytes_of(s.weights)));
+      exposed = std::max(0.0, there - hidden * backward) + std::max(0.0, back - hidden * forward);
     } else {
-      exposed = std::max(0.0, half + back - hidden * backward);
+      exposed =
+          std::max(0.0, all_reduce_seconds(cluster_, data_group(s), gradients) - hidden * backward);
     }
     const double owned = s.zero > 0 ? 1 / data : 1;
     const double update = stage.weights * ((execution.optimizer_bytes - 4) * owned + 4) / bandwidth;

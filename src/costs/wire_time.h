@@ -1,9 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 // What a collective takes over the links of a cluster: latency and bandwidth (the alpha-beta model;
-// Thakur, Rabenseifner & Gropp 2005), by the better of two algorithms.
+// Thakur, Rabenseifner & Gropp 2005), by the algorithms of NCCL (its src/graph/tuning.cc).
 //
-//   ring   n - 1 steps of 1/n of the bytes each
-//   tree   log2 n steps there and back, all bytes in a pipeline
+//   ring   n - 1 steps of 1/n of the bytes each, as many of them over an outer link as it joins
+//          units, less one; an all-reduce goes round twice
+//   tree   for all-reduces alone, there and back, all bytes in a pipeline: a chain through the
+//          devices of a node, then log2 of the nodes
+//
+// So short all-reduces over many nodes take a tree, and nothing inside a node is shorter than its
+// chain.
 #pragma once
 
 #include <cstdint>
@@ -24,7 +29,8 @@ struct Group {
 /// together, though no faster than the inner link.
 struct GroupLink {
   double rate = 0;  // bytes per second of one device, one way
-  double latency = 0;
+  double ring = 0;  // seconds of the steps of a ring, once round
+  double tree = 0;  // and of the way up a tree
 };
 GroupLink link_of(const clusters::Cluster& cluster, const Group& group);
 

@@ -35,10 +35,21 @@ TEST(WireTime, AGroupOverNodesHasTheAdaptersOfItsMembers) {
   EXPECT_EQ(link_of(fast, {128, 1}).rate, 200e9);
 }
 
-TEST(WireTime, ShortMessagesGoOverATree) {
+/// NCCL's trees join nodes; inside of one they are a chain, no shorter than its ring.
+TEST(WireTime, ShortSumsOverNodesGoOverATree) {
   const clusters::Cluster c = two_tiers();
-  EXPECT_NEAR(all_gather_seconds(c, {128, 1}, 8), 7 * 4e-6, 1e-9);       // log2 128
-  EXPECT_NEAR(all_gather_seconds(c, {128, 1}, 8e9), 8e9 / 160e9, 1e-3);  // bytes decide
+  EXPECT_NEAR(all_reduce_seconds(c, {128, 1}, 8), 2 * (7 * 1e-6 + 4 * 4e-6), 1e-9);  // 16 nodes
+  EXPECT_NEAR(all_reduce_seconds(c, {16, 8}, 8), 2 * 4 * 4e-6, 1e-9);  // one member of a node each
+  EXPECT_NEAR(all_reduce_seconds(c, {8, 1}, 8), 2 * 7 * 1e-6, 1e-9);
+  EXPECT_NEAR(all_reduce_seconds(c, {128, 1}, 8e9), 2 * 8e9 / 160e9, 2e-3);  // bytes decide
+}
+
+/// Of the 127 steps of a ring over 16 nodes of 8 devices 15 are between nodes.
+TEST(WireTime, StepsOfARingAreOfTheLinksTheyGoOver) {
+  const clusters::Cluster c = two_tiers();
+  EXPECT_NEAR(all_gather_seconds(c, {128, 1}, 8), 112 * 1e-6 + 15 * 4e-6, 1e-9);
+  EXPECT_NEAR(all_gather_seconds(c, {32, 4}, 8), 16 * 1e-6 + 15 * 4e-6, 1e-9);
+  EXPECT_NEAR(all_gather_seconds(c, {16, 8}, 8), 15 * 4e-6, 1e-9);
 }
 
 TEST(WireTime, OversubscriptionDividesTheOuterLink) {

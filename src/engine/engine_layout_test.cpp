@@ -14,6 +14,7 @@ using megalith::testing::Machine;
 using megalith::testing::run_toy;
 using megalith::testing::toy_settings;
 using megalith::testing::ToyRun;
+using megalith::testing::Variant;
 
 constexpr int kSteps = 5;
 
@@ -29,11 +30,6 @@ void freeze(Settings& settings) {
   for (const char* match : {"embedding.*", "layers.0.*", "layers.1.mlp.*", "*norm*.bias"})
     settings.frozen.emplace_back(match);
 }
-
-struct Variant {
-  const char* name;
-  Settings settings;
-};
 
 std::vector<Variant> variants() {
   std::vector<Variant> all;

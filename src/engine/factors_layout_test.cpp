@@ -30,10 +30,8 @@ Settings grouped() {  // more tensor shards than key/value heads
   return settings;
 }
 
-struct Variant {
-  const char* name;
-  Settings settings;
-};
+using testing::Variant;
+
 std::vector<Variant> variants() {
   std::vector<Variant> all;
   all.push_back({"f32", with_factors(testing::toy_settings())});
@@ -44,12 +42,21 @@ std::vector<Variant> variants() {
   narrow.weights = narrow.activations = DType::bf16;
   narrow.ragged = true;
   all.push_back({"llama bf16", with_factors(narrow)});
+  // The weights stay, and so does what is kept of inputs; gradients have scales all the same.
+  using precision::ScalingPolicy;
+  all.push_back(
+      {"delayed, dropout",
+       with_factors(testing::in_fp8(testing::toy_settings(), ScalingPolicy::delayed), 0.2)});
+  for (const auto policy : {ScalingPolicy::current, ScalingPolicy::block})
+    all.push_back({policy == ScalingPolicy::current ? "current" : "block",
+                   with_factors(testing::in_fp8(testing::toy_llama_settings(), policy))});
   return all;
 }
 
 void expect_same_under(const parallel::Layout& layout, int zero = 0) {
   for (const Variant& variant : variants()) {
-    if (layout.sequence && variant.name == std::string("dropout")) continue;  // refused
+    if (layout.sequence && std::string_view(variant.name).ends_with("dropout"))
+      continue;  // refused
     Settings other = variant.settings;
     other.layout = layout;
     other.zero = zero;

@@ -15,6 +15,7 @@
 namespace megalith::engine {
 namespace {
 
+using megalith::testing::in_fp8;
 using megalith::testing::LogicalState;
 using megalith::testing::run_toy;
 using megalith::testing::SerialRun;
@@ -22,18 +23,10 @@ using megalith::testing::toy_micro_batches;
 using megalith::testing::toy_settings;
 using megalith::testing::toy_weight;
 using megalith::testing::ToyRun;
-using precision::ScalingOptions;
+using megalith::testing::Variant;
 using precision::ScalingPolicy;
 
 constexpr int kSteps = 6;
-
-Settings in_fp8(Settings settings, ScalingPolicy policy) {
-  settings.weights = settings.activations = DType::bf16;
-  settings.fp8.emplace();
-  settings.fp8->options.scaling = ScalingOptions::of(policy);
-  settings.fp8->options.scaling.history = 3;  // it rolls over within the run
-  return settings;
-}
 
 /// Wide enough for blocks of 32 in each of its four tensor shards.
 Settings wide_settings(int64_t kv_heads) {
@@ -51,11 +44,6 @@ Settings wide_settings(int64_t kv_heads) {
   settings.model.init_std = 0.1;
   return settings;
 }
-
-struct Variant {
-  const char* name;
-  Settings settings;
-};
 
 std::vector<Variant> variants() {
   std::vector<Variant> all;

@@ -15,11 +15,10 @@ namespace {
 void check_batches(const Settings& s, std::vector<std::string>& faults) {
   const int64_t unit = s.micro_batch * s.split.data_shards;
   const auto need = [&](const char* key, int64_t value) {
-    if (value % unit != 0) {
+    if (value % unit != 0)
       faults.push_back(
           fmt::format("{} {} is not a multiple of train.micro_batch {} x parallel.data_shards {}",
                       key, value, s.micro_batch, s.split.data_shards));
-    }
   };
   need("train.global_batch", s.batch.full);
   if (s.batch.start > 0) {
@@ -29,17 +28,28 @@ void check_batches(const Settings& s, std::vector<std::string>& faults) {
 }
 
 void check_pipeline(const Settings& s, std::vector<std::string>& faults) {
-  if (s.layout.pipeline * s.layout.chunks > s.model.num_layers()) {
+  if (s.layout.pipeline * s.layout.chunks > s.model.num_layers())
     faults.push_back(
         fmt::format("parallel.pipeline {} x parallel.chunks {} is more than model.layers {}",
                     s.layout.pipeline, s.layout.chunks, s.model.num_layers()));
-  }
   const bool interleaved = s.pipeline_schedule == parallel::ScheduleKind::interleaved;
   if (interleaved != (s.layout.chunks > 1)) {
     faults.push_back(fmt::format(
         "parallel.schedule {} with parallel.chunks {}: interleaved is for 2 chunks and more",
         s.pipeline_schedule, s.layout.chunks));
   }
+}
+
+void check_layers(const Settings& s, std::vector<std::string>& faults) {
+  const int64_t layers = s.model.num_layers();
+  if (s.recompute.full_layers > layers)
+    faults.push_back(fmt::format("memory.recompute_layers {} is more than model.layers {}",
+                                 s.recompute.full_layers, layers));
+  if (s.fp8 && s.fp8->first_wide + s.fp8->last_wide >= layers)
+    faults.push_back(
+        fmt::format("precision.fp8.first_layers {} and last_layers {} leave none of {} layers in 8 "
+                    "bits; make them smaller, or set precision.compute: bf16",
+                    s.fp8->first_wide, s.fp8->last_wide, layers));
 }
 
 void check_tensor_shards(const Settings& s, std::vector<std::string>& faults) {
@@ -105,8 +115,7 @@ void check_fp8(const Settings& s, std::vector<std::string>& faults) {
   if (s.model.shares_weights() && s.fp8->first_wide + s.fp8->last_wide > 0) {
     faults.emplace_back(
         "precision.fp8.first_layers and last_layers of a model whose layers share weights; set "
-        "both "
-        "to 0");
+        "both to 0");
   }
   if (s.fp8->options.scaling.policy != precision::ScalingPolicy::mx) return;
   constexpr int64_t kBlock = 32;
@@ -152,16 +161,6 @@ std::vector<std::string> Settings::fp8_products() const {
   return names;
 }
 
-std::vector<int64_t> Settings::fp8_product_layers() const {
-  std::vector<int64_t> layers;
-  for (const std::string& name : fp8_products()) {
-    int64_t layer = 0;
-    while (!name.starts_with(model.layer_name(layer) + ".")) ++layer;
-    layers.push_back(layer);
-  }
-  return layers;
-}
-
 parameters::DeclarationRule Settings::declaration_rule() const {
   if (formats.empty() && !factors) return optim::freezing_rule(frozen);
   return [freezes = optim::freezing_rule(frozen), stored = formats,
@@ -191,6 +190,7 @@ void check(const Settings& s, const std::string& where) {
   std::vector<std::string> faults = parallel::layout_faults(s.layout, s.split);
   check_batches(s, faults);
   check_pipeline(s, faults);
+  check_layers(s, faults);
   check_tensor_shards(s, faults);
   check_frozen(s, faults);
   check_formats(s, faults);

@@ -79,8 +79,6 @@ struct Settings {
   }
   /// Names of the weights whose products are, in the whole model, in order.
   std::vector<std::string> fp8_products() const;
-  /// The layer of each of them.
-  std::vector<int64_t> fp8_product_layers() const;
   /// Tokens between products are spread over the tensor ranks.
   bool sequence_parallel() const { return layout.sequence && layout.tensor > 1; }
   /// Data shards that one data rank sums.

@@ -53,6 +53,20 @@ TEST(Settings, BlocksOf32LieWithinShardsAndSamples) {
   EXPECT_NO_THROW(check(s, "toy"));
 }
 
+TEST(Settings, CountsOfLayersAreOfThisModel) {
+  Settings s = megalith::testing::toy_settings();  // of three layers
+  s.fp8.emplace();
+  s.fp8->first_wide = 2;
+  s.recompute.full_layers = 3;
+  EXPECT_NO_THROW(check(s, "toy"));
+  s.fp8->last_wide = 1;
+  s.recompute.full_layers = 4;
+  EXPECT_THAT([&] { check(s, "toy"); },
+              ThrowsMessage<UserError>(
+                  AllOf(HasSubstr("memory.recompute_layers 4 is more than model.layers 3"),
+                        HasSubstr("first_layers 2 and last_layers 1 leave none of 3 layers"))));
+}
+
 TEST(Settings, LayersThatShareWeightsAreAllIn8Bits) {
   Settings s = megalith::testing::toy_settings();
   s.model.layer_groups = 1;

@@ -12,7 +12,9 @@ layers::Context context_of(const Settings& settings, const parallel::Mesh& mesh,
 
 std::unique_ptr<precision::Fp8> make_fp8(const Settings& settings, device::Device& device) {
   if (!settings.fp8) return nullptr;
-  return std::make_unique<precision::Fp8>(device, settings.fp8->options, settings.fp8_products());
+  precision::Fp8Options options = settings.fp8->options;
+  options.may_fall_back = settings.fp8->guard.every > 0;
+  return std::make_unique<precision::Fp8>(device, options, settings.fp8_products());
 }
 
 models::Stage chunk_at(const Settings& settings, int stage, int chunk) {

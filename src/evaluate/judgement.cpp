@@ -60,6 +60,12 @@ Judge::Judge(const tasks::Task& task, const tasks::Question& first)
   for (const tasks::MetricUse& use : task.metrics) matches_.emplace_back(use.match, task.name);
 }
 
+void Judge::check(const tasks::Document& document, const tasks::Question& question) const {
+  if (task_.type == tasks::OutputType::multiple_choice ||
+      (task_.type == tasks::OutputType::generate_until && !question.choices.empty()))
+    right_choices(document, question);
+}
+
 std::vector<int64_t> Judge::right_choices(const tasks::Document& document,
                                           const tasks::Question& question) const {
   const int64_t count = std::ssize(question.choices);
@@ -70,7 +76,6 @@ std::vector<int64_t> Judge::right_choices(const tasks::Document& document,
       const auto found = std::ranges::find(question.choices, value.bytes());
       if (found != question.choices.end()) number = found - question.choices.begin();
     }
-    if (number && *number < 0) *number += count;  // as Python counts, from the end
     if (!number || *number < 0 || *number >= count) {
       chat::Budget budget = tasks::document_budget();
       throw UserError("{}: the right answer is {}, and {} has choices 0 to {}", document.where,
@@ -139,17 +144,18 @@ Judged Judge::judge_choices(const tasks::Document& document, const tasks::AskedD
   return judged;
 }
 
-bool Judge::matches(size_t metric, const std::string& text, const tasks::Question& question) const {
+bool Judge::matches(const tasks::Document& document, size_t metric, const std::string& text,
+                    const tasks::Question& question) const {
   const tasks::TextMatch& match = matches_[metric];
   chat::Budget budget = tasks::document_budget();
   const auto is_it = [&](const chat::Value& right) {
     return match.matches(text, chat::str(right, budget));
   };
   if (!question.choices.empty()) {
-    const std::optional<int64_t> number = question.target.whole();
-    if (!number || *number < 0 || *number >= std::ssize(question.choices))
-      throw UserError("{} doc_to_target is no choice's number", task_.name);
-    return match.matches(text, question.choices[static_cast<size_t>(*number)]);
+    const auto is_choice = [&](int64_t number) {
+      return match.matches(text, question.choices[static_cast<size_t>(number)]);
+    };
+    return std::ranges::any_of(right_choices(document, question), is_choice);
   }
   const chat::Sequence* const list = question.target.sequence();
   if (has_many_right_ && list != nullptr) return std::ranges::any_of(list->items, is_it);
@@ -159,12 +165,8 @@ bool Judge::matches(size_t metric, const std::string& text, const tasks::Questio
 Judged Judge::judge_text(const tasks::Document& document, const tasks::AskedDocument& asked,
                          const Response& response, size_t filter) const {
   Judged judged{.filtered = filters_[filter].apply(response.text)};
-  try {
-    for (size_t i = 0; i < task_.metrics.size(); ++i)
-      judged.values.push_back({matches(i, judged.filtered, asked.question) ? 1.0 : 0.0});
-  } catch (const UserError& error) {
-    throw UserError("{}: {}", document.where, error.what());
-  }
+  for (size_t i = 0; i < task_.metrics.size(); ++i)
+    judged.values.push_back({matches(document, i, judged.filtered, asked.question) ? 1.0 : 0.0});
   return judged;
 }
 

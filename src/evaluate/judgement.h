@@ -38,9 +38,7 @@ class Judge {
   Judge(const tasks::Task& task, const tasks::Question& first);
 
   /// Before a model is asked: UserError with the document's place unless its right answer is one.
-  void check(const tasks::Document& document, const tasks::Question& question) const {
-    if (task_.type == tasks::OutputType::multiple_choice) right_choices(document, question);
-  }
+  void check(const tasks::Document& document, const tasks::Question& question) const;
   /// Behind filter number `filter` (of texts; else 0). UserError with the document's place for a
   /// right answer that is none.
   Judged judge(const tasks::Document& document, const tasks::AskedDocument& asked,
@@ -51,10 +49,12 @@ class Judge {
                        const Response& response) const;
   Judged judge_text(const tasks::Document& document, const tasks::AskedDocument& asked,
                     const Response& response, size_t filter) const;
+  /// Numbers from 0. A negative one is none: -1 is how `datasets` writes that there is no label.
   std::vector<int64_t> right_choices(const tasks::Document& document,
                                      const tasks::Question& question) const;
   /// By the options of metric number `metric`.
-  bool matches(size_t metric, const std::string& text, const tasks::Question& question) const;
+  bool matches(const tasks::Document& document, size_t metric, const std::string& text,
+               const tasks::Question& question) const;
 
   const tasks::Task& task_;
   bool has_many_right_;

@@ -77,7 +77,7 @@ TEST(Judge, KnowsOtherMetricsOfChoices) {
 }
 
 TEST(Judge, RefusesARightAnswerThatIsNone) {
-  for (const int64_t right : {3, -4}) {
+  for (const int64_t right : {3, -1}) {
     try {
       ChoiceCase({Metric::acc}, {-1, -2, -3}, right).values();
       FAIL();
@@ -119,6 +119,19 @@ TEST(Judge, ComparesTextsWithAnyOfTheRightOnes) {
   EXPECT_EQ(judged(" norsemen\n").values[0].value, 1);
   EXPECT_EQ(judged(" norsemen\n").filtered, "norsemen");
   EXPECT_EQ(judged("Norse").values[0].value, 0);
+}
+
+TEST(Judge, RefusesAWrittenAnswerWhoseRightOneIsNone) {
+  ChoiceCase written({Metric::exact_match}, {}, -1);
+  written.task.type = tasks::OutputType::generate_until;
+  written.response.text = "abcd";
+  const auto check = [&] {
+    Judge(written.task, written.asked.question).check(written.document, written.asked.question);
+  };
+  EXPECT_THROW(check(), UserError);
+  written.asked.question.target = chat::Value::integer(1);
+  check();
+  EXPECT_EQ(written.values(), (std::vector<double>{1}));
 }
 
 TEST(Summary, ErrorsAreThoseOfTheAggregation) {

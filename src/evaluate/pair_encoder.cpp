@@ -25,7 +25,8 @@ std::vector<int32_t> PairEncoder::encode(std::string_view text) {
 ScoredIds PairEncoder::cut(std::vector<int32_t> before,
                            std::span<const int32_t> continuation) const {
   ScoredIds result{.scored = std::ssize(continuation), .tokens = std::ssize(continuation)};
-  if (before.empty() || continuation.empty())
+  if (before.empty()) throw UserError("the context is white space alone, which has no tokens");
+  if (continuation.empty())
     throw UserError("the continuation has no tokens of its own behind its context");
   if (result.scored > context_)
     throw UserError("a continuation of {} tokens is longer than the model's context of {}",

@@ -98,11 +98,13 @@ std::vector<MetricComparison> compare_samples(const std::filesystem::path& first
   std::vector<MetricComparison> results;
   for (const auto& [key, lists] : values) {
     if (lists.first.size() < 2) continue;
+    metrics::PairedDifference paired = metrics::paired_difference(lists.first, lists.second);
+    if (key.second == "brier_score") std::swap(paired.first_better, paired.second_better);
     results.push_back({.metric = key.second,
                        .filter = key.first,
                        .first = metrics::mean(lists.first),
                        .second = metrics::mean(lists.second),
-                       .paired = metrics::paired_difference(lists.first, lists.second),
+                       .paired = paired,
                        .examples = std::ssize(lists.first)});
   }
   if (results.empty()) throw UserError("the samples have no two documents with a common metric");

@@ -57,6 +57,23 @@ TEST_F(SampleComparison, IsOfTheSameDocuments) {
   EXPECT_EQ(found[1].paired.difference, 0.25);
 }
 
+TEST_F(SampleComparison, KnowsThatALowerBrierScoreIsBetter) {
+  const auto file = [&](const char* name, double score) {
+    std::vector<std::string> lines;
+    for (int id = 0; id < 2; ++id)
+      lines.push_back(fmt::format(
+          R"({{"doc_id":{},"filter":"none","doc_hash":"d","prompt_hash":"p","target_hash":"t",)"
+          R"("metrics":["brier_score"],"brier_score":{}}})",
+          id, score));
+    return put(name, lines);
+  };
+  const auto found = compare_samples(file("low", 0.25), file("high", 0.5));
+  ASSERT_EQ(found.size(), 1U);
+  EXPECT_EQ(found[0].paired.difference, 0.25);
+  EXPECT_EQ(found[0].paired.first_better, 2);
+  EXPECT_EQ(found[0].paired.second_better, 0);
+}
+
 TEST_F(SampleComparison, RefusesOthers) {
   const std::string good = sample(0, R"("acc":1.0)");
   EXPECT_THAT(refused({good, sample(1, R"("acc":1.0)")}, {good}), HasSubstr("2 samples"));

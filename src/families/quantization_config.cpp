@@ -23,7 +23,7 @@ constexpr std::string_view kHarmless =
 
 [[noreturn]] void refuse(const ConfigKeys& keys, const std::string& key, const Json& value,
                          std::string_view supported) {
-  throw UserError("{}: {} {} is not supported; weights are read in FP8 with {}", keys.where(), key,
+  throw UserError("{}: {} {} is not supported; of FP8 {} is", keys.where(), key,
                   ConfigKeys::shown(value), supported);
 }
 
@@ -84,7 +84,10 @@ Fp8Config parse_compressed_tensors(const Json& json, const std::string& where) {
       format != "float-quantized" && format != "naive-quantized")
     refuse(keys, prefix + "format", format, "float-quantized");
   if (const Json* cache = keys.find("kv_cache_scheme"))
-    refuse(keys, prefix + "kv_cache_scheme", *cache, "a cache that --kv-dtype chooses");
+    throw UserError(
+        "{}: {}kv_cache_scheme {} is not supported; set it to null, and choose the cache's type by "
+        "--kv-dtype",
+        where, prefix, ConfigKeys::shown(*cache));
   const Json* groups = keys.find("config_groups");
   if (groups == nullptr || !groups->is_object() || groups->empty())
     throw UserError("{}: {}config_groups must be an object of groups", where, prefix);
@@ -97,14 +100,18 @@ Fp8Config parse_compressed_tensors(const Json& json, const std::string& where) {
     // Inputs are multiplied as they are, which rounds less.
     group_keys.find("input_activations");
     group_keys.text("format", "");
-    if (const Json* outputs = group_keys.find("output_activations"))
-      refuse(keys, path + "output_activations", *outputs, "outputs as they are");
+    group_keys.absent("output_activations", "rounded outputs are");
     const Json* weights = group_keys.find("weights");
     if (weights == nullptr || !weights->is_object())
       throw UserError("{}: {}weights must be an object", where, path);
     group_keys.no_others(kHarmless);
     const Fp8Config of_group = parse_group_weights(*weights, where, path + "weights.");
-    if (of_group.block_rows != 0) config = of_group;
+    if (of_group.block_rows == 0) continue;
+    if (config.block_rows != 0 && config != of_group)
+      throw UserError("{}: {}config_groups have blocks of {} x {} and of {} x {}; one size is read",
+                      where, prefix, config.block_rows, config.block_columns, of_group.block_rows,
+                      of_group.block_columns);
+    config = of_group;
   }
   return config;
 }

@@ -18,6 +18,7 @@ struct Fp8Config {
   /// has.
   int64_t block_rows = 0;
   int64_t block_columns = 0;
+  friend bool operator==(const Fp8Config&, const Fp8Config&) = default;
 };
 
 /// UserError naming the key.

@@ -96,6 +96,12 @@ TEST(QuantizationConfig, OthersAreRefusedByName) {
   EXPECT_THAT(changed(compressed(), "/sparsity_config", {{"format", "dense"}}),
               HasSubstr("sparsity_config"));
   EXPECT_THAT(changed(compressed(), "/config_groups", json::object()), HasSubstr("config_groups"));
+  json two = compressed();
+  two["config_groups"]["group_0"]["weights"]["block_structure"] = {128, 128};
+  two["config_groups"]["group_1"] = two["config_groups"]["group_0"];
+  EXPECT_EQ(refusal(two), "");
+  EXPECT_THAT(changed(two, "/config_groups/group_1/weights/block_structure", {64, 128}),
+              AllOf(HasSubstr("config_groups"), HasSubstr("64 x 128")));
   const std::string group = "/config_groups/group_0/", weights = group + "weights/";
   EXPECT_THAT(changed(compressed(), group + "output_activations", {{"num_bits", 8}}),
               HasSubstr("group_0.output_activations"));

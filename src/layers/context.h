@@ -59,6 +59,8 @@ struct Context {
     const bool may = fp8 != nullptr && !sequence && weight.trainable();
     return may ? fp8->input_kept(weight.name()) : precision::InputKept::numbers;
   }
+  /// Whether backward takes scratch to make an input again even where codes are kept (Fp8Options).
+  bool may_fall_back() const { return fp8 != nullptr && fp8->options().may_fall_back; }
   /// Canonical shards on this rank.
   int local_shards() const { return exact_div(tensor_shards, tensor.size()); }
 

@@ -66,8 +66,10 @@ void Mlp::backward(Context& context, const Batch& batch, ConstView dy_TH, ConstV
     const Shape narrow{batch.num_tokens, down_.local_inputs()};
     device::Tensor recomputed;
     ConstView activated = saved.activated_TF;
-    if (activated.absent() && saved.activated.absent()) {
+    const bool is_made_again = activated.absent() && saved.activated.absent();
+    if (is_made_again || (activated.absent() && context.may_fall_back()))
       recomputed = context.workspace(context.activation, narrow);
+    if (is_made_again) {
       activate(context, u_TU, recomputed);
       activated = recomputed;
     }

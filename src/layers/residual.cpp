@@ -96,8 +96,10 @@ void Residual::backward(Context& context, const Batch& batch, const StreamGradie
       dout = dnormed;
     }
     ConstView h = norm_in_ ? ConstView(saved.h_TH) : x_TH;
-    if (h.absent() && saved.kept_h != InputKept::codes) {
+    const bool is_made_again = h.absent() && saved.kept_h != InputKept::codes;
+    if (is_made_again || (h.absent() && context.may_fall_back()))
       again = context.workspace(context.activation, x_TH.shape());
+    if (is_made_again) {
       norm_in_->recompute(context, x_TH, again);
       h = again;
     }

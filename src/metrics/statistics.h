@@ -51,9 +51,9 @@ double pooled_error(std::span<const double> errors, std::span<const int64_t> siz
 /// (exact two-sided sign test of those that differ; of right and wrong answers that is McNemar's,
 /// 1947).
 struct PairedDifference {
-  double difference = 0;  // mean of second - first
-  double error = 0;       // of that mean
-  int64_t first_better = 0, second_better = 0;
+  double difference = 0;                        // mean of second - first
+  double error = 0;                             // of that mean
+  int64_t first_better = 0, second_better = 0;  // the larger number is the better one
   double p = 1;
 };
 /// At least two examples, as many of each.

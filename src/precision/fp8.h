@@ -21,6 +21,8 @@ struct Fp8Options {
   /// False: gradients of weights are products of what is stored, without codes (Transformer
   /// Engine's override_linear_precision).
   bool weight_gradients = true;
+  /// Products may run in 16 bits for a while (set_wide): every step takes the memory of such a one.
+  bool may_fall_back = false;
 };
 
 /// Element n of a vector, as a vector of one.
@@ -40,8 +42,8 @@ struct InputCodes {
 
 /// What of a product's input forward keeps, where nothing else reads it.
 ///   codes        InputCodes, and not the numbers
-///   made_again   nothing: a product that could keep codes runs in 16 bits for a while, and the
-///                memory of a step is planned for codes
+///   made_again   nothing: a product that could keep codes runs in 16 bits for a while, and what is
+///                saved is planned for codes
 enum class InputKept : uint8_t { numbers, codes, made_again };
 
 class Fp8 {

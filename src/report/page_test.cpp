@@ -273,6 +273,11 @@ TEST_F(Page, ScoresOnTasksStandByCheckpoint) {
   EXPECT_THROW(page(), IntegrityError);
 }
 
+TEST_F(Page, AFolderOfScoresThatCannotBeReadIsNamed) {
+  folder_.put("tasks", "no folder");
+  EXPECT_THROW(page(), SystemError);
+}
+
 TEST_F(Page, ALongSampleIsCutBetweenCharacters) {
   std::string long_text;
   for (int i = 0; i < 2000; ++i) long_text += "\xE2\x82\xAC";  // three bytes each

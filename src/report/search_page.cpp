@@ -7,6 +7,7 @@
 #include <array>
 #include <iterator>
 
+#include "base/check.h"
 #include "base/file.h"
 #include "report/html.h"
 
@@ -188,6 +189,7 @@ std::string changes(const SearchPage& page) {
 }  // namespace
 
 std::string search_page(const SearchPage& page) {
+  MEGA_CHECK(!page.rows.empty() && !page.points.empty());
   return fill_template(kSearchPage,
                        {{"title", escape_html(page.title)},
                         {"facts", paragraphs(page.facts)},

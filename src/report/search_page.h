@@ -43,7 +43,7 @@ struct SearchPage {
   std::vector<std::string> classes;     // names
   std::vector<SearchPageStage> stages;  // of the best
   double limit_gib = 0;                 // of a device
-  std::vector<SearchPagePoint> points;  // time against memory
+  std::vector<SearchPagePoint> points;  // time against memory, at least one
   std::vector<SearchPageChange> changes;
   std::vector<std::string> refusals, assumptions;
 };

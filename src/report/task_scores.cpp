@@ -57,11 +57,15 @@ void take_file(const fs::path& file, Scores& scores) {
 
 std::vector<TaskScore> read_task_scores(const fs::path& run_folder) {
   std::vector<fs::path> files;
+  const fs::path folder = run_folder / "tasks";
   std::error_code error;
-  for (const auto& entry : fs::recursive_directory_iterator(run_folder / "tasks", error)) {
-    const std::string name = entry.path().filename().string();
-    if (name.starts_with("results_") && name.ends_with(".json")) files.push_back(entry.path());
+  fs::recursive_directory_iterator entry(folder, error);
+  for (; !error && entry != fs::recursive_directory_iterator(); entry.increment(error)) {
+    const std::string name = entry->path().filename().string();
+    if (name.starts_with("results_") && name.ends_with(".json")) files.push_back(entry->path());
   }
+  if (error && error != std::errc::no_such_file_or_directory)
+    throw SystemError("{}: {}", folder.string(), error.message());
   // Names end with their dates, so the newest of a checkpoint comes last.
   std::ranges::sort(files, {}, [](const fs::path& file) { return file.filename().string(); });
   Scores scores;

@@ -228,6 +228,10 @@ SearchResult search_layouts(const Settings& base, const clusters::Cluster& clust
   std::ranges::sort(found.fitting, faster);
   result.pareto = pareto_of(found.fitting);
   result.best = ranked(base, cluster, options, found.fitting, result.simulated);
+  if (result.best.empty()) {  // by estimate they did
+    std::ranges::copy(found.fitting, std::back_inserter(found.refused));
+    throw UserError("{}", nothing_fits_text(found.refused, cluster, result.devices));
+  }
   mark_variants(found.fitting, result);
   add_sensitivities(base, cluster, found.refused, result);
   place_own(base, cluster, options, found.fitting, schedules, result);

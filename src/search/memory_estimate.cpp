@@ -68,22 +68,25 @@ int steady_micro_batches(int micro_batches, int stages) {
   return micro_batches > 4 * stages ? 4 * stages + micro_batches % stages : micro_batches;
 }
 
-/// Of one stage's list: counts of micro-batches in flight by chunk, those alone that no other
-/// moment has at least as many of in every chunk.
-std::vector<std::vector<int>> most_in_flight(const std::vector<parallel::Action>& actions,
-                                             int chunks) {
-  std::vector<std::vector<int>> most;
+/// Of one stage's list, by chunk whose backward begins: counts of micro-batches in flight by chunk,
+/// those alone that no other such moment has at least as many of in every chunk.
+std::vector<SchedulesInFlight::Moments> most_in_flight(const std::vector<parallel::Action>& actions,
+                                                       int chunks) {
+  std::vector<SchedulesInFlight::Moments> most(static_cast<size_t>(chunks));
   std::vector<int> now(static_cast<size_t>(chunks), 0);
   const auto covers = [](const std::vector<int>& a, const std::vector<int>& b) {
     return std::ranges::equal(a, b, std::greater_equal<>());
   };
   for (const parallel::Action& action : actions) {
-    if (action.kind == parallel::ActionKind::backward) --now[static_cast<size_t>(action.chunk)];
-    if (action.kind != parallel::ActionKind::forward) continue;
-    ++now[static_cast<size_t>(action.chunk)];
-    if (std::ranges::any_of(most, [&](const auto& m) { return covers(m, now); })) continue;
-    std::erase_if(most, [&](const auto& m) { return covers(now, m); });
-    most.push_back(now);
+    const auto chunk = static_cast<size_t>(action.chunk);
+    if (action.kind == parallel::ActionKind::forward) ++now[chunk];
+    if (action.kind != parallel::ActionKind::backward) continue;
+    SchedulesInFlight::Moments& moments = most[chunk];
+    if (std::ranges::none_of(moments, [&](const auto& m) { return covers(m, now); })) {
+      std::erase_if(moments, [&](const auto& m) { return covers(now, m); });
+      moments.push_back(now);
+    }
+    --now[chunk];
   }
   return most;
 }
@@ -101,34 +104,41 @@ const SchedulesInFlight::Counts& SchedulesInFlight::of(int stages, int micro_bat
   return counts;
 }
 
-int64_t MemoryEstimate::peak_kept(const Settings& s, int stage, const std::vector<int64_t>& kept) {
+MemoryEstimate::OfChunk MemoryEstimate::peak(const Settings& s, int stage,
+                                             const std::vector<OfChunk>& chunks) {
   const int micro_batches = account::micro_batches_per_shard(s);
   const int stages = s.layout.pipeline;
-  if (s.pipeline_schedule == parallel::ScheduleKind::gpipe) return micro_batches * kept[0];
-  if (s.layout.chunks == 1) return std::min(micro_batches, stages - stage) * kept[0];
-  const auto& counts = schedules_.of(stages, micro_batches, s.layout.chunks);
-  int64_t peak = 0;
-  for (const std::vector<int>& moment : counts[static_cast<size_t>(stage)]) {
-    int64_t bytes = 0;
-    for (size_t chunk = 0; chunk < kept.size(); ++chunk) bytes += moment[chunk] * kept[chunk];
-    peak = std::max(peak, bytes);
+  if (s.layout.chunks == 1) {
+    const bool is_gpipe = s.pipeline_schedule == parallel::ScheduleKind::gpipe;
+    const int in_flight = is_gpipe ? micro_batches : std::min(micro_batches, stages - stage);
+    return {in_flight * chunks[0].kept, chunks[0].passing};
   }
-  return peak;
+  const auto& moments = schedules_.of(stages, micro_batches, s.layout.chunks);
+  OfChunk most;
+  for (size_t at_work = 0; at_work < chunks.size(); ++at_work) {
+    for (const std::vector<int>& moment : moments[static_cast<size_t>(stage)][at_work]) {
+      OfChunk now{0, chunks[at_work].passing};
+      for (size_t chunk = 0; chunk < chunks.size(); ++chunk)
+        now.kept += moment[chunk] * chunks[chunk].kept;
+      if (now.kept + now.passing > most.kept + most.passing) most = now;
+    }
+  }
+  return most;
 }
 
 MemoryOfStage MemoryEstimate::of_stage(const Settings& s, int stage) {
-  int64_t weights = 0, gradients = 0, spread = 0, passing = 0, before = 0;
-  std::vector<int64_t> kept;
+  int64_t weights = 0, gradients = 0, spread = 0, before = 0;
+  std::vector<OfChunk> chunks;
   for (int chunk = 0; chunk < s.layout.chunks; ++chunk) {
     const models::Stage whole = engine::chunk_at(s, stage, chunk);
-    int64_t of_chunk = 0, beyond = 0;
+    OfChunk of_chunk;
     const auto take = [&](const Part& part) {
       weights += part.weights;
       gradients += part.gradients;
       spread += part.masters + part.moments;
-      of_chunk += part.kept;
+      of_chunk.kept += part.kept;
       // When backward comes to a part, those behind it have given back what they kept.
-      beyond = std::max(beyond - part.kept, part.passing + part.output);
+      of_chunk.passing = std::max(of_chunk.passing - part.kept, part.passing + part.output);
     };
     if (whole.has_embedding && !whole.has_head)
       take(part(s, {0, 0, true, false}, s.recompute.mode));
@@ -149,16 +159,16 @@ MemoryOfStage MemoryEstimate::of_stage(const Settings& s, int stage) {
     } else if (whole.has_head) {
       take(part(s, {last, last, false, true}, s.recompute.mode));
     }
-    kept.push_back(of_chunk);
-    passing = std::max(passing, beyond);
+    chunks.push_back(of_chunk);
   }
   MemoryOfStage memory;
   memory.stage = stage;
   const int64_t owners = s.zero > 0 ? s.layout.data : 1;
   memory.state = weights + gradients + spread / owners;
-  memory.activations = peak_kept(s, stage, kept);
+  const OfChunk most = peak(s, stage, chunks);
+  memory.activations = most.kept;
   const int64_t buckets = s.layout.data > 1 ? 2 * 4 * s.bucket_elements : 0;
-  memory.passing = passing + std::min(buckets, 2 * gradients);
+  memory.passing = most.passing + std::min(buckets, 2 * gradients);
   return memory;
 }
 

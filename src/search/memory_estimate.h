@@ -25,11 +25,12 @@ struct MemoryOfStage {
   int64_t total() const { return state + activations + passing; }
 };
 
-/// How many micro-batches interleaved schedules have in flight: [stage], the moments that have
-/// most, by chunk. Any thread may ask.
+/// How many micro-batches interleaved schedules have in flight: [stage][chunk whose backward
+/// begins], the moments that have most, by chunk. Any thread may ask.
 class SchedulesInFlight {
  public:
-  using Counts = std::vector<std::vector<std::vector<int>>>;
+  using Moments = std::vector<std::vector<int>>;
+  using Counts = std::vector<std::vector<Moments>>;
   const Counts& of(int stages, int micro_batches, int chunks);
 
  private:
@@ -60,7 +61,12 @@ class MemoryEstimate {
   const Part& part(const engine::Settings& settings, const models::Stage& stage,
                    layers::Recompute mode);
   MemoryOfStage of_stage(const engine::Settings& settings, int stage);
-  int64_t peak_kept(const engine::Settings& settings, int stage, const std::vector<int64_t>& kept);
+  /// What a chunk's micro-batch keeps from forward to backward, and what its backward takes beside.
+  struct OfChunk {
+    int64_t kept = 0, passing = 0;
+  };
+  /// Both at the moment with most of them.
+  OfChunk peak(const engine::Settings& settings, int stage, const std::vector<OfChunk>& chunks);
   device::Target target_;
   SchedulesInFlight& schedules_;
   bool is_uniform_;

@@ -16,6 +16,12 @@ struct PassTimes::Sums {
   double chosen = 0;  // tokens with logits
 };
 
+struct PassTimes::Attended {
+  double tokens = 0;
+  double kept = 0;   // of the past and these, those whose keys and values are read
+  double pairs = 0;  // of a query and a key
+};
+
 namespace {
 
 double bytes_of_weight(Format format) {
@@ -54,73 +60,102 @@ PassTimes::PassTimes(const models::ModelSpec& spec, const clusters::Cluster& clu
                     deployment.tensor, deployment.pipeline, cluster.devices(), cluster.name);
 }
 
-double PassTimes::product(double rows, double inputs, double outputs) const {
-  const double computing =
-      2 * rows * inputs * outputs / (rate_.peak * *rate_.share) * (1 + rate_.depth / inputs);
-  const double bytes =
-      weight_bytes_ * inputs * outputs + element_bytes_ * rows * (inputs + outputs);
+/// The roofline: products of that inner dimension, or bytes, and a launch.
+double PassTimes::kernel(double operations, double depth, double bytes) const {
+  const double computing = operations / (rate_.peak * *rate_.share) * (1 + rate_.depth / depth);
   return std::max(computing, bytes / bandwidth_) + cluster_.device.launch_seconds;
+}
+
+double PassTimes::product(double rows, double inputs, double outputs) const {
+  return kernel(2 * rows * inputs * outputs, inputs,
+                weight_bytes_ * inputs * outputs + element_bytes_ * rows * (inputs + outputs));
 }
 
 double PassTimes::stream(double bytes) const {
   return bytes / bandwidth_ + cluster_.device.launch_seconds;
 }
 
+// A collective is a kernel too.
 double PassTimes::all_reduce(double bytes) const {
   if (at_.tensor == 1) return 0;
-  // A collective is a kernel too.
   return cluster_.device.launch_seconds +
          costs::all_reduce_seconds(cluster_, {.ranks = at_.tensor}, bytes);
 }
 
-double PassTimes::send(double bytes) const {
-  const clusters::Link& link = cluster_.joining(at_.tensor * at_.pipeline);
-  return link.latency_seconds + bytes / link.rate();
+double PassTimes::all_gather(double bytes) const {
+  if (at_.tensor == 1) return 0;
+  return cluster_.device.launch_seconds +
+         costs::all_gather_seconds(cluster_, {.ranks = at_.tensor}, bytes);
 }
 
-double PassTimes::attention(const layers::AttentionSpec& a, std::span<const Rows> rows,
-                            const Sums& sums) const {
+/// Each tensor rank sends its part, and they gather it.
+double PassTimes::send(double bytes) const {
   const auto tensor = static_cast<double>(at_.tensor);
-  // Key/value heads that are fewer than the ranks are on several of them.
-  const double kv_width =
-      static_cast<double>(a.kv_width()) / static_cast<double>(std::min(at_.tensor, a.kv_heads));
-  const double width = static_cast<double>(a.query_width()) / tensor;
-  const bool stored = a.materialised;
-  double kept = 0, pairs = 0, scores = 0;
+  return cluster_.device.launch_seconds +
+         costs::send_seconds(cluster_, {.ranks = at_.pipeline, .stride = at_.tensor},
+                             bytes / tensor) +
+         all_gather(bytes);
+}
+
+double PassTimes::query_columns(const layers::AttentionSpec& a) const {
+  return static_cast<double>(a.query_width()) / static_cast<double>(at_.tensor);
+}
+
+/// Key/value heads that are fewer than the ranks are on several of them.
+double PassTimes::kv_columns(const layers::AttentionSpec& a) const {
+  return static_cast<double>(a.kv_width()) / static_cast<double>(std::min(at_.tensor, a.kv_heads));
+}
+
+double PassTimes::attention(const layers::AttentionSpec& a, std::span<const Rows> rows) const {
+  Attended written, read;
   for (const Rows& r : rows) {
     const double all = r.past + r.count;
     const auto seen = [&](double keys) {
       return a.window > 0 ? std::min(keys, static_cast<double>(a.window)) : keys;
     };
-    kept += r.times * std::min(all, seen(all) + r.count);
-    const double of_one = r.count > 1 && !stored ? seen(r.past + (r.count + 1) / 2) : seen(all);
-    pairs += r.times * r.count * of_one;
-    if (stored && r.count > 1) scores += r.times * r.count * of_one;
+    const bool is_prompt = r.count > 1;
+    Attended& sum = is_prompt ? read : written;
+    sum.tokens += r.times * r.count;
+    sum.kept += r.times * std::min(all, seen(all) + r.count);
+    // Stored scores are whole squares; else pairs are those that exist.
+    const double keys = is_prompt && !a.materialised ? seen(r.past + (r.count + 1) / 2) : seen(all);
+    sum.pairs += r.times * r.count * keys;
   }
-  const double computing = 4 * pairs * width / (rate_.peak * *rate_.share) *
-                           (1 + rate_.depth / static_cast<double>(a.head_dim));
-  // Keys and values are read; queries, new keys and values, and results pass by; scores that are
-  // stored are written, read and written by the softmax, and read.
-  const double heads = static_cast<double>(a.heads) / tensor;
-  const double bytes = element_bytes_ * (kept * kv_width + sums.tokens * (2 * width + kv_width) +
-                                         4 * scores * heads);
-  return std::max(computing, bytes / bandwidth_) + cluster_.device.launch_seconds;
+  return (written.tokens > 0 ? fused(a, written) : 0) + (read.tokens > 0 ? prompts(a, read) : 0);
+}
+
+/// Keys and values are read; queries, new keys and values, and results pass by.
+double PassTimes::fused(const layers::AttentionSpec& a, const Attended& sum) const {
+  const double query = query_columns(a), kv = kv_columns(a);
+  return kernel(4 * sum.pairs * query, static_cast<double>(a.head_dim),
+                element_bytes_ * (sum.kept * kv + sum.tokens * (2 * query + kv)));
+}
+
+double PassTimes::prompts(const layers::AttentionSpec& a, const Attended& sum) const {
+  const double query = query_columns(a), kv = kv_columns(a);
+  // Biases or rotation, by head; then into the cache.
+  const double ordered = stream(2 * element_bytes_ * sum.tokens * (query + kv)) +
+                         stream(2 * element_bytes_ * sum.tokens * kv);
+  if (!a.materialised) return ordered + fused(a, sum);
+  const double scores = sum.pairs * static_cast<double>(a.heads) / static_cast<double>(at_.tensor);
+  const double bytes = element_bytes_ * (sum.tokens * query + sum.kept * kv / 2 + scores);
+  return ordered + kernel(2 * sum.pairs * query, static_cast<double>(a.head_dim), bytes) +
+         stream(2 * element_bytes_ * scores) +
+         kernel(2 * sum.pairs * query, sum.pairs / sum.tokens, bytes) +
+         stream(2 * element_bytes_ * sum.tokens * query);
 }
 
 double PassTimes::layer(const layers::LayerSpec& l, std::span<const Rows> rows,
                         const Sums& sums) const {
   const auto tensor = static_cast<double>(at_.tensor), h = static_cast<double>(spec_.hidden);
   const layers::AttentionSpec& a = l.attention;
-  const double n = sums.tokens;
-  const double kv =
-      static_cast<double>(a.kv_width()) / static_cast<double>(std::min(at_.tensor, a.kv_heads));
-  const double q = static_cast<double>(a.query_width()) / tensor;
+  const double n = sums.tokens, q = query_columns(a), kv = kv_columns(a);
   const double up = static_cast<double>(l.mlp.up_width()) / tensor;
   const double ffn = static_cast<double>(l.mlp.ffn) / tensor;
   const double sum = all_reduce(element_bytes_ * n * h);
-  return product(n, h, q + kv) + attention(a, rows, sums) + product(n, q, h) + product(n, h, up) +
-         product(n, ffn, h) + 2 * stream(3 * element_bytes_ * n * h) +
-         (l.parallel ? 1 : 2) * sum;  // a parallel block sums both halves at once
+  // An addition with its norm reads two and writes two. A parallel block sums both halves at once.
+  return product(n, h, q + kv) + attention(a, rows) + product(n, q, h) + product(n, h, up) +
+         product(n, ffn, h) + 2 * stream(4 * element_bytes_ * n * h) + (l.parallel ? 1 : 2) * sum;
 }
 
 double PassTimes::head(const Sums& sums) const {
@@ -128,7 +163,7 @@ double PassTimes::head(const Sums& sums) const {
   // Logits are gathered, then read by the sampling.
   const double logits = element_bytes_ * sums.chosen * static_cast<double>(spec_.vocab);
   return product(sums.chosen, static_cast<double>(spec_.table_width()), vocab) +
-         stream(2 * logits) + costs::all_gather_seconds(cluster_, {.ranks = at_.tensor}, logits);
+         all_gather(logits) + stream(2 * logits);
 }
 
 std::vector<double> PassTimes::stages(std::span<const Rows> rows) const {
@@ -152,7 +187,7 @@ std::vector<double> PassTimes::stages(std::span<const Rows> rows) const {
     if (stage == p - 1) {
       of_stage += head(sums);
     } else {
-      of_stage += send(row_bytes / static_cast<double>(at_.tensor));
+      of_stage += send(row_bytes);
     }
     seconds.push_back(of_stage);
     begin = end;

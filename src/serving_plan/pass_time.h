@@ -2,9 +2,11 @@
 // What a pass of an inference engine takes on a cluster, from the description of the model and the
 // figures of the machine alone: products by the roofline with the weights read once a pass, keys
 // and values read once a sequence, sums over tensor ranks, sends between pipeline stages, and a
-// launch for each kernel. A layer is seven kernels, as in engines that fuse (FasterTransformer,
-// vLLM): four products with their biases and activations, attention with its cache, two additions
-// with norms.
+// launch for each kernel. A layer is seven kernels, of an engine that fuses what can be fused: four
+// products with their biases and activations, attention with its cache, two additions with norms.
+// Prompts cannot have all of attention in one kernel: heads are put in order and into the cache
+// first, and scores that are stored are two products and a softmax, behind which heads are put back
+// (FasterTransformer).
 #pragma once
 
 #include <cstdint>
@@ -46,14 +48,20 @@ class PassTimes {
 
  private:
   struct Sums;
+  struct Attended;
   std::vector<double> stages(std::span<const Rows> rows) const;
   double layer(const layers::LayerSpec& layer, std::span<const Rows> rows, const Sums& sums) const;
-  double attention(const layers::AttentionSpec& attention, std::span<const Rows> rows,
-                   const Sums& sums) const;
+  double attention(const layers::AttentionSpec& attention, std::span<const Rows> rows) const;
+  double fused(const layers::AttentionSpec& attention, const Attended& attended) const;
+  double prompts(const layers::AttentionSpec& attention, const Attended& attended) const;
+  double kernel(double operations, double depth, double bytes) const;
+  double query_columns(const layers::AttentionSpec& attention) const;
+  double kv_columns(const layers::AttentionSpec& attention) const;
   double head(const Sums& sums) const;
   double product(double rows, double inputs, double outputs) const;
   double stream(double bytes) const;
   double all_reduce(double bytes) const;
+  double all_gather(double bytes) const;
   double send(double bytes) const;
 
   const models::ModelSpec& spec_;

@@ -3,6 +3,7 @@
 // a100_80gb.yaml), against latencies that FasterTransformer published: nothing here is fitted.
 #include "serving_plan/pass_time.h"
 
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -106,14 +107,18 @@ TEST(PassTime, PublishedLatenciesFromHardwareAlone) {
   std::vector<Compared> all;
   for (const PublishedModel& model : kPublishedModels) {
     const std::vector<Compared> rows = compare(model, cluster);
-    // What was reached: 4 to 17 % by model, and 27 % for 175B and 89B on eight GPUs.
-    EXPECT_LT(median_error(rows, true), 0.28) << model.name;
+    fmt::print("{:>5}: median error {:4.1f} % of {} rows, {:4.1f} % where decoding takes most\n",
+               model.name, 100 * median_error(rows, false), rows.size(),
+               100 * median_error(rows, true));
+    EXPECT_LT(median_error(rows, true), 0.25) << model.name;
     EXPECT_GE(spearman(rows), 0.95) << model.name;
-    RecordProperty(std::string("median_error_") + model.name,
-                   std::to_string(median_error(rows, true)));
     all.insert(all.end(), rows.begin(), rows.end());
   }
   EXPECT_EQ(all.size(), 320u);
+  fmt::print(
+      "  all: median error {:4.1f} %, {:4.1f} % where decoding takes most, rank correlation "
+      "{:.4f}\n",
+      100 * median_error(all, false), 100 * median_error(all, true), spearman(all));
   EXPECT_LT(median_error(all, true), 0.15);
   EXPECT_LT(median_error(all, false), 0.15);
   EXPECT_GE(spearman(all), 0.985);

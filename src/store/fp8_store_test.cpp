@@ -344,7 +344,8 @@ TEST_F(Fp8Store, WhatWasTrainedIn8BitsGoesOutWithItsScales) {
             ::testing::Not(::testing::Contains("model.layers.1.self_attn.q_proj"))));
   EXPECT_EQ(ModelSource::open(from).storage_formats(Format::fp8).size(), products.size());
   for (const std::vector<float>& scales :
-       {std::vector<float>{640, NAN}, std::vector<float>{640, 0}, std::vector<float>{640}}) {
+       {std::vector<float>{640, NAN}, std::vector<float>{640, 0},
+        std::vector<float>{640, 0x1p-140F}, std::vector<float>{640}}) {
     const fs::path broken = trained("broken", scales);
     try {
       ModelSource::open(broken);

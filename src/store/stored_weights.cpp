@@ -63,7 +63,8 @@ class CheckpointWeights : public Weights {
       const nlohmann::json& name = (*products)[i];
       if (!name.is_string() || find(name.get<std::string>()) == nullptr)
         throw IntegrityError("{}", fault);
-      if (info != nullptr && (!(scales[i] > 0) || !std::isfinite(scales[i])))
+      // Of a denormal one the inverse may be infinite.
+      if (info != nullptr && (!(scales[i] > 0) || !std::isnormal(scales[i])))
         throw IntegrityError("{}: tensor {} holds {}, and a scale is a positive number", where(),
                              kScales, scales[i]);
       trained_->emplace(name.get<std::string>(),

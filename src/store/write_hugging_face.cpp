@@ -44,17 +44,26 @@ struct FolderExport {
   std::vector<models::TensorMap> maps;
   std::set<std::string> in_fp8;  // ours
   size_t left_out;               // of each name
+  std::string held = {};         // ours, whose codes are these: pieces and their scales follow
+  std::vector<std::byte> codes = {};
+
+  const std::vector<std::byte>& fp8_of(const StoredTensor& stored) {
+    if (held == stored.name) return codes;
+    codes = {};
+    codes = source.fp8_of(stored);
+    held = stored.name;
+    return codes;
+  }
 };
 
 /// The codes of a foreign tensor, or what multiplies them. `counts`: ours adds its line to the
 /// digest.
-TensorContent fp8_content(const FolderExport& from, const ForeignTensor& tensor, bool counts,
-                          bool is_scale) {
-  const std::string name = tensor.name.substr(from.left_out);
+TensorContent fp8_content(FolderExport& from, const ForeignTensor& tensor, const std::string& name,
+                          bool counts, bool is_scale) {
   const auto write = [&from, tensor, counts, is_scale](TensorContent::Sink sink) {
     models::TensorMap map = from.maps[tensor.moves.front().first];
     const StoredTensor& stored = *from.source.weights().find(map.name);
-    const std::vector<std::byte> ours = from.source.fp8_of(stored);
+    const std::vector<std::byte>& ours = from.fp8_of(stored);
     if (counts) from.digest.add(stored.name, DType::f8_e4m3, stored.shape, sha256(ours));
     const int64_t codes = stored.shape.num_elements(), each = is_scale ? bytes_of(DType::f32) : 1;
     if (is_scale) map.shape = Shape{stored.shape[0]};
@@ -69,51 +78,54 @@ TensorContent fp8_content(const FolderExport& from, const ForeignTensor& tensor,
   return {name, DType::f8_e4m3, tensor.shape, write};
 }
 
-/// Refuses what no reader of FP8 takes.
+/// Readers of FP8 look for `weight` of linear modules: of others, whose matrices are transposed,
+/// they would take codes for numbers.
 void check_fp8(const FolderExport& from, const ForeignTensor& tensor) {
   const models::RowMove& move =
       from.maps[tensor.moves.front().first].moves[tensor.moves.front().second];
   if (move.transposed || !tensor.name.ends_with(".weight"))
-    throw UserError("the {} format stores {} transposed, which nobody reads in FP8; leave fp8 out",
-                    from.source.spec().family, tensor.name);
+    throw UserError(
+        "the {} format stores {} transposed, where readers of FP8 do not look for codes; leave fp8 "
+        "out, and hold the model so with generate, evaluate or serve --quantize fp8",
+        from.source.spec().family, tensor.name);
+}
+
+TensorContent plain_content(FolderExport& from, const ForeignTensor& tensor,
+                            const std::string& name, const StoredTensor& stored, bool counts) {
+  const DType type = from.form.dtype.value_or(stored.dtype);
+  return {name, type, tensor.shape,
+          [&from, &stored, counts, type, tensor](TensorContent::Sink sink) {
+            const int64_t each = bytes_of(type);
+            std::vector<std::byte> theirs(static_cast<size_t>(tensor.shape.num_elements() * each));
+            {
+              const std::vector<std::byte> ours = read_as(from.source, stored, type);
+              if (counts) from.digest.add(stored.name, type, stored.shape, sha256(ours));
+              for (const auto& [m, i] : tensor.moves)
+                models::from_ours(from.maps[m], from.maps[m].moves[i], each, ours.data(),
+                                  theirs.data());
+            }
+            sink(theirs);
+          }};
 }
 
 /// The tensors of a Hugging Face folder; each of ours adds its line to the digest when the first
 /// that is made from it is written.
-std::vector<TensorContent> foreign_tensors(const FolderExport& from) {
-  const ModelSource& source = from.source;
-  const models::Family& family = models::family_named(source.spec().family, "the model");
+std::vector<TensorContent> foreign_tensors(FolderExport& from) {
+  const models::Family& family = models::family_named(from.source.spec().family, "the model");
   std::vector<TensorContent> contents;
   for (const ForeignTensor& tensor : by_foreign_name(from.maps)) {
     const models::TensorMap& map = from.maps[tensor.moves.front().first];
-    const StoredTensor& stored = *source.weights().find(map.name);
-    const bool is_first = tensor.moves.front().second == 0;
-    if (from.in_fp8.contains(map.name)) {
-      check_fp8(from, tensor);
-      contents.push_back(fp8_content(from, tensor, is_first, false));
-      contents.push_back(fp8_content(from, tensor, false, true));
-      continue;
-    }
-    const DType type = from.form.dtype.value_or(stored.dtype);
-    const auto writer = [&, type](bool counts) {
-      return [&from, &source, &stored, counts, type, tensor](TensorContent::Sink sink) {
-        const int64_t each = bytes_of(type);
-        std::vector<std::byte> theirs(static_cast<size_t>(tensor.shape.num_elements() * each));
-        {
-          const std::vector<std::byte> ours = read_as(source, stored, type);
-          if (counts) from.digest.add(stored.name, type, stored.shape, sha256(ours));
-          for (const auto& [m, i] : tensor.moves)
-            models::from_ours(from.maps[m], from.maps[m].moves[i], each, ours.data(),
-                              theirs.data());
-        }
-        sink(theirs);
-      };
+    const StoredTensor& stored = *from.source.weights().find(map.name);
+    const bool is_fp8 = from.in_fp8.contains(map.name);
+    if (is_fp8) check_fp8(from, tensor);
+    const auto add = [&](const std::string& name, bool counts) {
+      if (!is_fp8) return contents.push_back(plain_content(from, tensor, name, stored, counts));
+      contents.push_back(fp8_content(from, tensor, name, counts, false));
+      contents.push_back(fp8_content(from, tensor, name, false, true));
     };
-    contents.push_back({tensor.name.substr(from.left_out), type, tensor.shape, writer(is_first)});
-    for (const models::ForeignAlias& copy : family.tensors.copies) {
-      if (copy.name == tensor.name)
-        contents.push_back({std::string(copy.other), type, tensor.shape, writer(false)});
-    }
+    add(tensor.name.substr(from.left_out), tensor.moves.front().second == 0);
+    for (const models::ForeignAlias& copy : family.tensors.copies)
+      if (copy.name == tensor.name) add(std::string(copy.other), false);
   }
   return contents;
 }
@@ -254,16 +266,18 @@ ConvertResult write_hugging_face(const ModelSource& source, const fs::path& targ
   checkpoint::StateDigest digest;
   // The class without a head saves its tensors without the prefix.
   const bool bare = source.spec().head.kind == layers::HeadKind::none;
-  const FolderExport from{
-      source,
-      form,
-      digest,
-      models::tensor_maps(source.spec(), family.tensors, source.tensor_shards()),
-      fp8_weights(source, form),
-      bare ? family.tensors.prefix.size() : 0};
+  FolderExport from{source,
+                    form,
+                    digest,
+                    models::tensor_maps(source.spec(), family.tensors, source.tensor_shards()),
+                    fp8_weights(source, form),
+                    bare ? family.tensors.prefix.size() : 0};
   if (form.fp8 == Fp8Weights::all && from.in_fp8.empty())
-    throw UserError("{}: no product has rows of whole blocks of {} columns, as fp8 needs them",
-                    source.weights().where(), kBlockColumns);
+    throw UserError(
+        "{}: no product {} has rows of whole blocks of {} columns, as fp8 needs them",
+        source.weights().where(),
+        source.weights().trained_scales() != nullptr ? "that was trained in 8 bits" : "of a layer",
+        kBlockColumns);
   const std::vector<TensorContent> tensors = foreign_tensors(from);
   checkpoint::StagedFolder folder(target);
   write_shards(folder.path(), tensors, form.shard_bytes);

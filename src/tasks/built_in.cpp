@@ -19,38 +19,32 @@ Part template_of(const char* source, const std::string& task) {
   return Part(source, task + " doc_to_text");
 }
 
-/// acc, or acc and acc_norm, or others.
-std::vector<MetricUse> reports(std::initializer_list<Metric> metrics) {
-  std::vector<MetricUse> uses;
-  for (const Metric metric : metrics) uses.push_back(default_use(metric));
-  return uses;
-}
-
-Task choice_task(std::string name, std::string dataset, Splits splits, const char* text,
-                 const char* choices, const char* target) {
+Task task_of(std::string name, std::string dataset, Splits splits, OutputType type) {
   Task task;
   task.name = std::move(name);
   task.dataset = std::move(dataset);
   task.splits = std::move(splits);
-  task.text = template_of(text, task.name);
-  task.choices = Part::field(choices);
-  task.target = Part::field(target);
-  task.metrics = reports({Metric::acc, Metric::acc_norm});
+  task.type = type;
+  task.metrics = default_metrics(type);
   task.version = 1;
   return task;
 }
 
+Task choice_task(std::string name, std::string dataset, Splits splits, const char* text,
+                 const char* choices, const char* target) {
+  Task task =
+      task_of(std::move(name), std::move(dataset), std::move(splits), OutputType::multiple_choice);
+  task.text = template_of(text, task.name);
+  task.choices = Part::field(choices);
+  task.target = Part::field(target);
+  return task;
+}
+
 Task lambada(const std::string& name, const char* dataset) {
-  Task task;
-  task.name = name;
+  Task task = task_of(name, dataset, kTest, OutputType::loglikelihood);
   task.files = {"lambada"};
-  task.dataset = dataset;
-  task.splits = kTest;
-  task.type = OutputType::loglikelihood;
   task.text = template_of("{{text.split(' ')[:-1]|join(' ')}}", name);
   task.target = Part("{{' '+text.split(' ')[-1]}}", name + " doc_to_target");
-  task.metrics = default_metrics(task.type);
-  task.version = 1;
   return task;
 }
 
@@ -69,17 +63,13 @@ Task piqa() {
 }
 
 Task winogrande() {
-  Task task;
-  task.name = "winogrande";
+  Task task = task_of("winogrande", "allenai/winogrande", kValidation, OutputType::multiple_choice);
   task.files = {"winogrande_xl"};
-  task.dataset = "allenai/winogrande";
-  task.splits = kValidation;
   task.prepare = prepare_winogrande;
   task.text = Part::field("gold");  // a number: the contexts differ, and are the choices
   task.choices = Part::field("contexts");
   task.target = Part::field("rest");
-  task.metrics = reports({Metric::acc});
-  task.version = 1;
+  task.metrics = {default_use(Metric::acc)};
   return task;
 }
 
@@ -103,7 +93,7 @@ Task boolq() {
                           "{{passage}}\nQuestion: {{question}}?\nAnswer:", "", "gold");
   task.choices = Part(std::vector<std::string>{"no", "yes"});
   task.prepare = prepare_boolq;
-  task.metrics = reports({Metric::acc});
+  task.metrics = {default_use(Metric::acc)};
   task.version = 2;
   return task;
 }
@@ -113,21 +103,17 @@ Task race() {
   task.files = {"race_high"};
   task.group = group_race;
   task.prepare = prepare_race;
-  task.metrics = reports({Metric::acc});
+  task.metrics = {default_use(Metric::acc)};
   task.version = 3;
   return task;
 }
 
 Task wikitext() {
-  Task task;
-  task.name = "wikitext";
-  task.dataset = "EleutherAI/wikitext_document_level";
-  task.splits = kAll;
-  task.type = OutputType::loglikelihood_rolling;
+  Task task = task_of("wikitext", "EleutherAI/wikitext_document_level", kAll,
+                      OutputType::loglikelihood_rolling);
   task.prepare = prepare_wikitext;
   task.target = Part::field("text");
   task.counted = "page";
-  task.metrics = default_metrics(task.type);
   task.version = 2;
   return task;
 }
@@ -138,11 +124,9 @@ MetricUse match(MatchOptions options) {
 
 Task gsm8k() {
   using Kind = FilterStep::Kind;
-  Task task;
-  task.name = "gsm8k";
-  task.dataset = "openai/gsm8k";
-  task.splits = {.training = "train", .test = "test", .fewshot = "train"};
-  task.type = OutputType::generate_until;
+  Task task =
+      task_of("gsm8k", "openai/gsm8k", {.training = "train", .test = "test", .fewshot = "train"},
+              OutputType::generate_until);
   task.text = template_of("Question: {{question}}\nAnswer:", task.name);
   task.target = Part::field("answer");
   task.shots = 5;
@@ -158,12 +142,8 @@ Task gsm8k() {
 }
 
 Task triviaqa() {
-  Task task;
-  task.name = "triviaqa";
+  Task task = task_of("triviaqa", "mandarjoshi/trivia_qa", kValidation, OutputType::generate_until);
   task.files = {"trivia_qa"};
-  task.dataset = "mandarjoshi/trivia_qa";
-  task.splits = kValidation;
-  task.type = OutputType::generate_until;
   task.text = template_of("Question: {{question}}?\nAnswer:", task.name);
   task.target = Part("{{answer.aliases}}", "triviaqa doc_to_target");
   task.generation.until = {"\n", ".", ","};

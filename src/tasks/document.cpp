@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tasks/document.h"
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
+#include <unordered_map>
 
 #include "base/error.h"
 #include "base/json_fault.h"
@@ -31,6 +33,25 @@ Document document_of(std::string_view line, std::string where) {
   }
   document.variables = *document.record.dict();
   return document;
+}
+
+/// A file is a table to `datasets`: the fields of all records stand in the order in which they are
+/// first seen.
+void align(std::vector<Document>& documents) {
+  std::unordered_map<std::string, size_t> places;
+  for (const Document& document : documents)
+    for (const auto& [key, value] : document.record.dict()->entries)
+      places.emplace(key.bytes(), places.size());
+  const auto place_of = [&](const auto& entry) { return places.at(entry.first.bytes()); };
+  for (Document& document : documents) {
+    auto entries = document.record.dict()->entries;
+    if (std::ranges::is_sorted(entries, {}, place_of)) continue;
+    std::ranges::sort(entries, {}, place_of);
+    chat::Budget budget = document_budget();
+    chat::Dict record;
+    for (auto& [key, value] : entries) record.set(key, std::move(value), budget);
+    document.record = chat::make_dict(std::move(record), budget);
+  }
 }
 
 }  // namespace
@@ -84,6 +105,7 @@ std::vector<Document> read_documents(const std::filesystem::path& file) {
   }
   if (!reader.rest().empty()) take(reader.rest(), reader.number() + 1);
   if (documents.empty()) throw UserError("{}: has no documents", file.string());
+  align(documents);
   return documents;
 }
 

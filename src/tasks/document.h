@@ -28,8 +28,8 @@ struct Document {
 /// One document: values take bounded memory.
 chat::Budget document_budget();
 
-/// All lines of a file (blank ones are passed over). UserError with FILE:LINE for what is no
-/// object, or not JSON.
+/// All lines of a file (blank ones are passed over). Records have their fields in one order, as
+/// `datasets` reads a file. UserError with FILE:LINE for what is no object, or not JSON.
 std::vector<Document> read_documents(const std::filesystem::path& file);
 
 /// Adds or replaces a variable; `logged`: in the record too.

@@ -52,6 +52,11 @@ TEST(Filters, PatternsArePythons) {
   EXPECT_EQ(TextFilter(dollar, "x").apply("b\nc"), "[invalid]");
   const Filter dots{"f", {{.kind = FilterStep::Kind::regex, .pattern = "(?s)a.c|(?i)XY"}}};
   EXPECT_EQ(TextFilter(dots, "x").apply("a\nc"), "a\nc");
+  // re.findall("[0-9]*", "a12") is ["", "12", ""].
+  Filter last{"f", {{.kind = FilterStep::Kind::regex, .pattern = "[0-9]*", .group_select = -1}}};
+  EXPECT_EQ(TextFilter(last, "x").apply("a12"), "");
+  last.steps[0].group_select = -2;
+  EXPECT_EQ(TextFilter(last, "x").apply("a12"), "12");
   const Filter broken{"f", {{.kind = FilterStep::Kind::regex, .pattern = "("}}};
   EXPECT_THROW(TextFilter(broken, "x"), UserError);
 }

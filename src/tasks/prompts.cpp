@@ -126,18 +126,20 @@ std::vector<const Document*> Prompts::examples(const Document& document) {
 
 namespace {
 
+/// One of an example's choices. A negative number is none, as where answers are judged.
+const std::string& choice_at(const Document& document, const Question& question, int64_t number) {
+  const int64_t count = std::ssize(question.choices);
+  if (number < 0 || number >= count)
+    throw UserError("{}: an example that names choice {}, and its choices are 0 to {}",
+                    document.where, number, count - 1);
+  return question.choices[static_cast<size_t>(number)];
+}
+
 /// The right answer in words.
 std::string answer_of(const Task& task, const Document& document, const Question& question) {
   chat::Value answer = question.target;
   const bool by_number = answer.whole().has_value() && !question.text_number;
-  if (by_number && !question.choices.empty()) {
-    const int64_t number = *answer.whole(), count = std::ssize(question.choices);
-    // As Python counts, from the end too.
-    if (number < -count || number >= count)
-      throw UserError("{}: an example whose answer is choice {} of {}", document.where, number,
-                      count);
-    return question.choices[static_cast<size_t>(number < 0 ? number + count : number)];
-  }
+  if (by_number && !question.choices.empty()) return choice_at(document, question, *answer.whole());
   if (const chat::Sequence* const list = answer.sequence(); list != nullptr && !list->items.empty())
     answer = chat::Value(list->items[0]);
   if (!answer.is_text())
@@ -164,7 +166,7 @@ std::string joint(const Task& task, const std::string& question, const std::stri
 std::string Prompts::example(const Document& document) const {
   const Question question = question_of(task_, document);
   std::string text = question.text;
-  if (question.text_number) text = question.choices.at(static_cast<size_t>(*question.text_number));
+  if (question.text_number) text = choice_at(document, question, *question.text_number);
   const std::string answer = answer_of(task_, document, question);
   const std::string prefix = prefix_of(task_, document);
   if (answer.empty()) return text + joint(task_, text, prefix) + prefix;

@@ -4,7 +4,10 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <fstream>
+
 #include "base/error.h"
+#include "chat_values/python_text.h"
 #include "tasks/built_in.h"
 #include "tasks/data_files.h"
 #include "tasks/document_fixture.h"
@@ -112,6 +115,20 @@ TEST(Prompts, OfNemo) {
   const auto text = documents(lambada, {R"({"text": "“The” end is near"})"});
   EXPECT_THAT(texts_of(Prompts(lambada, {}, 0, 1).ask(text[0])),
               ElementsAre("\n\"The\" end is| near"));
+}
+
+/// Hashes of documents are those of lm-eval, which reads a file as a table.
+TEST(Documents, HaveTheirFieldsInOneOrder) {
+  const auto file = std::filesystem::path(::testing::TempDir()) / "prompts_test_documents.jsonl";
+  std::ofstream(file) << R"({"a": 1, "b": {"y": 2, "x": 3}})"
+                      << "\n\n"
+                      << R"({"c": "u", "a": 4})"
+                      << "\n";
+  const std::vector<Document> found = read_documents(file);
+  ASSERT_EQ(found.size(), 2U);
+  chat::Budget budget = document_budget();
+  EXPECT_EQ(chat::repr(found[0].record, budget), "{'a': 1, 'b': {'y': 2, 'x': 3}}");
+  EXPECT_EQ(chat::repr(found[1].record, budget), "{'a': 4, 'c': 'u'}");
 }
 
 TEST(Prompts, SayWhatADocumentLacks) {

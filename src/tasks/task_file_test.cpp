@@ -113,6 +113,53 @@ dataset_kwargs: {data_files: {test: sums.jsonl}}
   EXPECT_EQ(asked.asked[0].context, "1 + 1 2\n\n2 + 2 4\n\n3 + 3");
 }
 
+TEST_F(TaskFile, RefusesAnExampleThatNamesNoChoice) {
+  const std::string base =
+      "task: x\noutput_type: multiple_choice\ntest_split: test\n"
+      "doc_to_choice: [\"a b\", \"c d\"]\n";
+  for (const char* const parts : {"doc_to_text: n\ndoc_to_target: rest\n",     // which context
+                                  "doc_to_text: rest\ndoc_to_target: n\n"}) {  // which answer
+    const Task task = read(base + parts);
+    for (const int number : {2, -1}) {
+      const Document wrong = document_of(fmt::format(R"({{"n": {}, "rest": "r"}})", number));
+      const Document good = document_of(R"({"n": 1, "rest": "s"})");
+      try {
+        Prompts(task, {wrong, wrong}, 1, 1).ask(good);
+        FAIL();
+      } catch (const UserError& error) {
+        EXPECT_THAT(error.what(), HasSubstr(fmt::format("sets/x.jsonl:3: an example that names "
+                                                        "choice {}, and its choices are 0 to 1",
+                                                        number)));
+      }
+    }
+  }
+}
+
+TEST_F(TaskFile, BoundsWhatAnchorsAndAliasesMake) {
+  EXPECT_THAT(refused("task: &a [*a]\n"), HasSubstr("task.yaml:"));
+  std::string many = "a0: &a0 [x, x, x, x, x, x, x, x]\n";
+  for (int i = 1; i < 14; ++i)
+    many += fmt::format("a{0}: &a{0} [*a{1}, *a{1}, *a{1}, *a{1}, *a{1}, *a{1}]\n", i, i - 1);
+  EXPECT_THAT(refused(many), HasSubstr("more than"));
+}
+
+TEST_F(TaskFile, TypesScalarsAsPyYaml) {
+  const auto text_of = [&](const std::string& scalar) {
+    const Task task = read("test_split: test\ndoc_to_text: " + scalar + "\ndoc_to_target: y\n");
+    return task.text.source() != nullptr ? *task.text.source() : "";
+  };
+  for (const char* const text : {"nan", "inf", "1e3", "1e+3", "infinity", "1.2.3", "-x", "0x", "+"})
+    EXPECT_EQ(text_of(text), text) << text;
+  for (const char* const number : {"1.5", "1.5e+3", ".5", "-.inf", ".nan", "010", "0x1F", "0b11",
+                                   "1_000", "12:30", "12:30.5", "2026-01-31", "yes", "Off", "~"})
+    EXPECT_THAT(refused(fmt::format("test_split: test\ndoc_to_text: {}\n", number)),
+                HasSubstr(*number == '~' ? "no doc_to_text" : "put it into quotes"))
+        << number;
+  EXPECT_THAT(refused("test_split: test\nnum_fewshot: 010\n"), HasSubstr("num_fewshot"));
+  EXPECT_EQ(read("test_split: test\ndoc_to_text: x\ndoc_to_target: y\nnum_fewshot: +10\n").shots,
+            10);
+}
+
 TEST_F(TaskFile, RefusesByNameAndLine) {
   const std::string base = kChoice;
   EXPECT_THAT(refused(base + "process_docs: !function utils.process_docs\n"),

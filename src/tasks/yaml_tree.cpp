@@ -6,6 +6,7 @@
 #include <charconv>
 
 #include "base/file.h"
+#include "tokenize/regex.h"
 
 namespace megalith::tasks {
 namespace {
@@ -14,6 +15,7 @@ namespace fs = std::filesystem;
 
 constexpr int64_t kMostBytes = int64_t{1} << 20;
 constexpr int kMostLevels = 16;
+constexpr int64_t kMostNodes = 100'000;
 
 /// Words that YAML 1.1 takes for truth, in the spellings that PyYAML knows.
 std::optional<bool> truth_of(std::string_view word) {
@@ -31,6 +33,36 @@ std::optional<bool> truth_of(std::string_view word) {
   return {};
 }
 
+/// No plain scalar has a line end.
+bool fits(const tokenize::Regex& whole_text, std::string_view text) {
+  return text.size() <= 64 && !whole_text.groups(text).empty();
+}
+
+bool is_decimal(std::string_view text) {
+  static const tokenize::Regex kForm(R"(^[-+]?(0|[1-9][0-9]*)$)", "",
+                                     tokenize::Regex::Syntax::python);
+  return fits(kForm, text);
+}
+
+bool is_real(std::string_view text) {
+  static const tokenize::Regex kForm(R"(^([-+]?[0-9]+\.[0-9]*|\.[0-9]+)([eE][-+][0-9]+)?$)", "",
+                                     tokenize::Regex::Syntax::python);
+  return fits(kForm, text);
+}
+
+/// Numbers and dates in forms that nobody needs in a task: binary, octal and hexadecimal ones, with
+/// underscores, in base 60, infinite; 2026-01-31.
+bool is_other_value(std::string_view text) {
+  static const tokenize::Regex kForm(
+      R"(^([-+]?(0b[01_]+|0[0-7_]+|0x[0-9a-fA-F_]+|[1-9][0-9_]*(:[0-5]?[0-9])*))"
+      R"(|[-+]?[0-9][0-9_]*(:[0-5]?[0-9])*\.[0-9_]*([eE][-+][0-9]+)?)"
+      R"(|\.[0-9][0-9_]*([eE][-+][0-9]+)?)"
+      R"(|[-+]?\.(inf|Inf|INF)|\.(nan|NaN|NAN))"
+      R"(|[0-9]{4}-[0-9]{1,2}-[0-9]{1,2}(([Tt]|[ \t]+)[0-9]{1,2}:[0-9]{2}:[0-9]{2}.*)?)$)",
+      "", tokenize::Regex::Syntax::python);
+  return fits(kForm, text);
+}
+
 template <typename Number>
 std::optional<Number> number_in(std::string_view text) {
   if (text.starts_with('+')) text.remove_prefix(1);
@@ -41,13 +73,13 @@ std::optional<Number> number_in(std::string_view text) {
   return number;
 }
 
-int levels_of(const YAML::Node& node) {
-  int most = 0;
-  if (node.IsSequence() || node.IsMap()) {
-    for (const auto& part : node)
-      most = std::max(most, levels_of(node.IsMap() ? part.second : YAML::Node(part)));
-  }
-  return most + 1;
+/// A node that is an alias of others counts again wherever it stands, within itself too.
+void require_bounded(const YAML::Node& node, const YamlNode& tree, int levels, int64_t& nodes) {
+  if (levels > kMostLevels) tree.fail("is nested deeper than {} levels", kMostLevels);
+  if (++nodes > kMostNodes) tree.fail("has more than {} values", kMostNodes);
+  if (!node.IsSequence() && !node.IsMap()) return;
+  for (const auto& part : node)
+    require_bounded(node.IsMap() ? part.second : YAML::Node(part), tree, levels + 1, nodes);
 }
 
 }  // namespace
@@ -82,16 +114,19 @@ bool YamlNode::is_null() const {
 }
 
 std::optional<int64_t> YamlNode::whole() const {
-  return is_plain() ? number_in<int64_t>(node_.Scalar()) : std::nullopt;
+  return is_plain() && is_decimal(node_.Scalar()) ? number_in<int64_t>(node_.Scalar())
+                                                  : std::nullopt;
 }
 
 std::optional<double> YamlNode::number() const {
-  return is_plain() ? number_in<double>(node_.Scalar()) : std::nullopt;
+  const bool is_number = is_plain() && (is_decimal(node_.Scalar()) || is_real(node_.Scalar()));
+  return is_number ? number_in<double>(node_.Scalar()) : std::nullopt;
 }
 
 bool YamlNode::is_text() const {
   if (!node_.IsScalar()) return false;
-  return !is_plain() || !(is_null() || number() || truth_of(node_.Scalar()));
+  const std::string& value = node_.Scalar();
+  return !is_plain() || !(is_null() || number() || truth_of(value) || is_other_value(value));
 }
 
 std::string YamlNode::text() const {
@@ -168,7 +203,8 @@ void merge(const fs::path& file, std::vector<fs::path>& open, YamlEntries& into)
     throw UserError("{}:{}: {}", name, fault.mark.line + 1, fault.msg);
   }
   const YamlNode tree(root, name, "");
-  if (levels_of(root) > kMostLevels) tree.fail("is nested deeper than {} levels", kMostLevels);
+  int64_t nodes = 0;
+  require_bounded(root, tree, 1, nodes);
   for (const auto& [key, value] : tree.entries()) {
     if (key != "include") continue;
     for (const std::string& other : value.texts()) merge(file.parent_path() / other, open, into);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // A YAML file of a task as a tree that knows its places, with what it includes merged in. Scalars
-// have the types that PyYAML gives them (YAML 1.1).
+// have the types that PyYAML gives them (YAML 1.1); what it takes for a date, or for a number in
+// another form than decimal digits, is neither number nor text here.
 #pragma once
 
 #include <yaml-cpp/yaml.h>

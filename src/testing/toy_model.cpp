@@ -208,6 +208,14 @@ void set_sequence_targets(const engine::Settings& settings, data::HostBatch& bat
 
 }  // namespace
 
+engine::Settings in_fp8(engine::Settings settings, precision::ScalingPolicy policy) {
+  settings.weights = settings.activations = DType::bf16;
+  settings.fp8.emplace();
+  settings.fp8->options.scaling = precision::ScalingOptions::of(policy);
+  settings.fp8->options.scaling.history = 3;
+  return settings;
+}
+
 engine::Settings toy_sequence_settings(layers::HeadKind kind) {
   engine::Settings settings = toy_settings();
   const bool classes = kind == layers::HeadKind::sequence_classification;

@@ -38,6 +38,15 @@ engine::Settings toy_family_settings(const models::Family& family);
 /// a tanh, or two numbers of the mean of all rows.
 engine::Settings toy_sequence_settings(layers::HeadKind kind);
 
+/// In bf16 with products in 8 bits, whose histories roll over within three steps.
+engine::Settings in_fp8(engine::Settings settings, precision::ScalingPolicy policy);
+
+/// One of several settings that a test goes through.
+struct Variant {
+  const char* name;
+  engine::Settings settings;
+};
+
 /// A change of every layer of a model.
 void set_kv_heads(models::ModelSpec& model, int64_t kv_heads);
 void set_ffn(models::ModelSpec& model, int64_t ffn);

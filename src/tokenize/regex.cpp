@@ -52,7 +52,8 @@ void say_once(std::string_view pattern, std::string_view where) {
 
 void Regex::Free::operator()(re_pattern_buffer* regex) const { onig_free(regex); }
 
-Regex::Regex(std::string_view pattern, std::string_view where, Syntax syntax) : pattern_(pattern) {
+Regex::Regex(std::string_view pattern, std::string_view where, Syntax syntax)
+    : pattern_(pattern), syntax_(syntax) {
   if (pattern.size() > kMostPatternBytes)
     throw UserError("{}: a pattern of {} bytes; the most is {}", where, pattern.size(),
                     kMostPatternBytes);
@@ -70,8 +71,8 @@ Regex::Regex(std::string_view pattern, std::string_view where, Syntax syntax) : 
   if (syntax == Syntax::oniguruma) say_once(pattern, where);
 }
 
-/// Calls take(region) for every match. An empty match just behind the match before is none: the
-/// search goes on a character further.
+/// Calls take(region) for every match. An empty match just behind the match before is none (to
+/// Python it is one if that is not empty): the search goes on a character further.
 template <typename Take>
 void Regex::search(std::string_view text, const Take& take) const {
   const std::unique_ptr<OnigRegion, void (*)(OnigRegion*)> region(
@@ -79,7 +80,7 @@ void Regex::search(std::string_view text, const Take& take) const {
   const OnigUChar* const begin = bytes(text.data());
   const OnigUChar* const end = begin + text.size();
   size_t done = 0;  // where the last match ended
-  bool has_last = false;
+  bool has_last = false, was_empty = false;
   for (size_t from = 0; from <= text.size();) {
     onig_region_clear(region.get());
     const int found =
@@ -90,13 +91,15 @@ void Regex::search(std::string_view text, const Take& take) const {
                       message_of(found, nullptr));
     const size_t match_begin = static_cast<size_t>(region->beg[0]);
     const size_t match_end = static_cast<size_t>(region->end[0]);
-    if (match_begin == match_end && has_last && match_end == done) {
+    const bool refuses = syntax_ != Syntax::python || was_empty;
+    if (match_begin == match_end && has_last && match_end == done && refuses) {
       from += from < text.size() ? characters::read_utf8(text.data() + from).length : 1;
       continue;
     }
     take(*region);
     done = from = match_end;
     has_last = true;
+    was_empty = match_begin == match_end;
   }
 }
 

@@ -26,7 +26,8 @@ class Regex {
     size_t end;
     bool is_match;
   };
-  /// Lists the matches and what lies between, in order; a match may be empty. `text` must be UTF-8.
+  /// Lists the matches and what lies between, in order. A match may be empty, but not just behind
+  /// another (in Python's syntax: another that is empty too). `text` must be UTF-8.
   /// UserError if a match takes too many steps.
   void find(std::string_view text, std::vector<Match>& matches) const;
   /// For each match the text of its groups, group 0 (all of it) first; a group that took no part is
@@ -42,6 +43,7 @@ class Regex {
   template <typename Take>
   void search(std::string_view text, const Take& take) const;
   std::string pattern_;
+  Syntax syntax_;
   std::unique_ptr<re_pattern_buffer, Free> compiled_;
 };
 

@@ -60,7 +60,7 @@ bool is_tidy(const fs::path& run, const Position& position,
 std::optional<report::StepMetrics> look(const config::Recipe& recipe,
                                         const engine::Settings& settings,
                                         const data::BatchSource& source,
-                                        const text::Tokenizer* tokenizer,
+                                        const text::Tokenizer* tokenizer, const std::string& base,
                                         std::span<const std::string> allow,
                                         const checkpoint::AtWork& at_work) {
   const fs::path folder = recipe.run.out;
@@ -74,7 +74,7 @@ std::optional<report::StepMetrics> look(const config::Recipe& recipe,
   if (!length.is_reached(position.step, position.elapsed_seconds) ||
       deferred_from(reader->state(), position.step) || !is_whole(*reader))
     return std::nullopt;
-  check_resume(recipe, source, source.fingerprint(at_work), tokenizer, *reader, allow);
+  check_resume(recipe, source, source.fingerprint(at_work), tokenizer, base, *reader, allow);
   const auto status = record.json().find("status");
   if (status == record.json().end() || *status != "finished") {
     record.json()["status"] = "finished";
@@ -86,15 +86,14 @@ std::optional<report::StepMetrics> look(const config::Recipe& recipe,
 
 }  // namespace
 
-std::optional<report::StepMetrics> finished_before(comm::Communicator& world,
-                                                   const config::Recipe& recipe,
-                                                   const engine::Settings& settings,
-                                                   const data::BatchSource& source,
-                                                   const text::Tokenizer* tokenizer,
-                                                   std::span<const std::string> allow) {
+std::optional<report::StepMetrics> finished_before(
+    comm::Communicator& world, const config::Recipe& recipe, const engine::Settings& settings,
+    const data::BatchSource& source, const text::Tokenizer* tokenizer, const std::string& base,
+    std::span<const std::string> allow) {
   std::string line;
   if (world.rank() == 0) {
-    const auto last = look(recipe, settings, source, tokenizer, allow, [&] { world.heartbeat(); });
+    const auto last =
+        look(recipe, settings, source, tokenizer, base, allow, [&] { world.heartbeat(); });
     if (last) line = last->to_json_line();
   }
   line = world.exchange(line, "finished")[0];

@@ -21,13 +21,11 @@ namespace megalith::train {
 /// end, and owes nothing, and a start would find nothing to clean up and a whole run.json; nothing
 /// when there is something to do. UserError when the recipe may not go on from that checkpoint.
 /// Writes run.json only when it does not say "finished" yet (the run was killed behind its last
-/// save). Whoever calls holds the lock: a run that is about to finish is not finished. Collective;
-/// rank 0 looks.
-std::optional<report::StepMetrics> finished_before(comm::Communicator& world,
-                                                   const config::Recipe& recipe,
-                                                   const engine::Settings& settings,
-                                                   const data::BatchSource& source,
-                                                   const text::Tokenizer* tokenizer,
-                                                   std::span<const std::string> allow);
+/// save). Whoever calls holds the lock: a run that is about to finish is not finished. `base` is
+/// RunInputs'. Collective; rank 0 looks.
+std::optional<report::StepMetrics> finished_before(
+    comm::Communicator& world, const config::Recipe& recipe, const engine::Settings& settings,
+    const data::BatchSource& source, const text::Tokenizer* tokenizer, const std::string& base,
+    std::span<const std::string> allow);
 
 }  // namespace megalith::train

@@ -11,10 +11,25 @@ namespace megalith::train {
 
 using precision::Guard;
 
+namespace {
+
+/// The layer of each product in 8 bits.
+std::vector<int64_t> layers_of_products(const engine::Settings& settings) {
+  std::vector<int64_t> layers;
+  for (const std::string& name : settings.fp8_products()) {
+    int64_t layer = 0;
+    while (!name.starts_with(settings.model.layer_name(layer) + ".")) ++layer;
+    layers.push_back(layer);
+  }
+  return layers;
+}
+
+}  // namespace
+
 Fp8Watch::Fp8Watch(engine::Engine& engine, bool speaks) : engine_(engine), speaks_(speaks) {
   if (engine.fp8() == nullptr) return;
   options_ = engine.settings().fp8->guard;
-  if (options_.every > 0) guard_.emplace(options_, engine.settings().fp8_product_layers());
+  if (options_.every > 0) guard_.emplace(options_, layers_of_products(engine.settings()));
 }
 
 /// Products that the guard holds back, in the engine.
@@ -53,8 +68,7 @@ void Fp8Watch::say(int64_t step, Guard::Verdict verdict) const {
   if (verdict == Guard::Verdict::good) return;
   std::string what = fmt::format(
       "step {}: in 8 bits the loss of the checked samples is {:.6g}, in 16 {:.6g} ({:.3g} % "
-      "apart), "
-      "the cosine of the gradients {:.4f}",
+      "apart), the cosine of the gradients {:.4f}",
       step, last_->loss, last_->wide_loss, 100 * last_->difference(), last_->cosine);
   const auto worst = std::ranges::max_element(last_->shares, {}, [](const auto& share) {
     return std::pair(share.saturated, share.flushed);

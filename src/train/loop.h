@@ -57,8 +57,11 @@ struct RunInputs {
   const data::BatchSource* validation;  // null: none
   /// Fills every parameter of a run that begins, all ranks alike; from the seed unless given. Where
   /// what trains lies beside the weights (Settings::factors) of one that goes on too: checkpoints
-  /// have none of the weights, and facts.init must be the same.
+  /// have none of the weights.
   std::function<void(engine::Engine&)> initial_weights{};
+  /// Fingerprint of the weights that a recipe tunes, saved and compared by whoever goes on; empty:
+  /// it tunes none.
+  std::string base{};
   /// Saved in each checkpoint beside the recipe and the tokenizer, by name; values of its state.
   std::map<std::string, std::string> texts{};
   nlohmann::json state{};

@@ -66,7 +66,7 @@ class LoopTest : public ::testing::Test {
   std::optional<report::StepMetrics> finished() {
     const engine::Settings settings = engine::settings_of(recipe_, 0);
     return finished_before(*world_, recipe_, settings, *training_source(recipe_, settings, nullptr),
-                           nullptr, {});
+                           nullptr, "", {});
   }
   std::vector<std::string> saved() const {
     std::vector<std::string> names;

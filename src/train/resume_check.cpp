@@ -22,6 +22,18 @@ void judge_content(const char* key, bool changed, std::span<const std::string> a
                         key, rule.reason, key);
 }
 
+/// A fault when tuning would go on with other weights than it began with: factors are nothing
+/// without theirs; of the others the checkpoint has all.
+void judge_base(const config::Recipe& recipe, const std::string& base, const nlohmann::json& state,
+                std::span<const std::string> allow, std::string& faults) {
+  const auto recorded = state.find(base_key(recipe));
+  const bool changed = recorded != state.end() && *recorded != base;
+  if (recipe.tune.method != config::TuneMethod::lora || !changed)
+    return judge_content("tune.model", changed, allow, faults);
+  if (!faults.empty()) faults += "; ";
+  faults += "the weights of tune.model are not those that this run began beside";
+}
+
 /// A fault when other tensor shards ask for other rows of a padded vocabulary than were saved: to
 /// allow the change does not make them fit.
 void judge_padding(const config::Recipe& before, const config::Recipe& now, int64_t vocab,
@@ -41,9 +53,14 @@ void judge_padding(const config::Recipe& before, const config::Recipe& now, int6
 
 }  // namespace
 
+std::string_view base_key(const config::Recipe& recipe) {
+  return recipe.tune.method == config::TuneMethod::lora ? "base" : "tuned";
+}
+
 void check_resume(const config::Recipe& recipe, const data::BatchSource& source,
                   const std::string& data_fingerprint, const text::Tokenizer* tokenizer,
-                  const checkpoint::Reader& reader, std::span<const std::string> allow) {
+                  const std::string& base, const checkpoint::Reader& reader,
+                  std::span<const std::string> allow) {
   const std::string folder = reader.folder().string();
   const auto text = reader.text("recipe.yaml");
   if (!text) throw IntegrityError("{}: recipe.yaml is missing", folder);
@@ -60,6 +77,7 @@ void check_resume(const config::Recipe& recipe, const data::BatchSource& source,
       recorded == state.end() ||
       (recorded->is_string() && source.has_fingerprint(*recorded, data_fingerprint));
   judge_content(recipe.tunes() ? "tune.data" : "data.train", !same_data, allow, faults);
+  judge_base(recipe, base, state, allow, faults);
   const auto saved = reader.text("tokenizer.json");
   judge_content(
       "data.tokenizer",

@@ -13,10 +13,15 @@
 
 namespace megalith::train {
 
+/// Where a checkpoint records RunInputs' base: "base" of one that holds no model, factors alone.
+std::string_view base_key(const config::Recipe& recipe);
+
 /// UserError naming every change that is refused or needs `--allow` and did not get it; says which
-/// changes are gone along with. `data_fingerprint` is the source's; `tokenizer` may be null.
+/// changes are gone along with. `data_fingerprint` is the source's; `tokenizer` may be null; `base`
+/// is RunInputs'.
 void check_resume(const config::Recipe& recipe, const data::BatchSource& source,
                   const std::string& data_fingerprint, const text::Tokenizer* tokenizer,
-                  const checkpoint::Reader& reader, std::span<const std::string> allow);
+                  const std::string& base, const checkpoint::Reader& reader,
+                  std::span<const std::string> allow);
 
 }  // namespace megalith::train

@@ -60,17 +60,8 @@ void TrainingRun::register_state() {
   if (settings_.fp8) recorded("fp8_products", [this] { return json(settings_.fp8_products()); });
   for (const auto& [key, value] : inputs_.state.items())
     recorded(key, [value = value] { return value; });
-  if (settings_.factors) {
-    const json base = inputs_.facts.init.at("fingerprint");
-    state_.add(Values{"base", [base] { return base; },
-                      [this, base](const json& state) {
-                        if (state.value("base", json()) == base) return;
-                        throw UserError(
-                            "{}: the weights of tune.model are not those that this run "
-                            "began beside; name the same model, or another run.out",
-                            recipe_.run.out);
-                      }});
-  }
+  if (!inputs_.base.empty())
+    recorded(std::string(base_key(recipe_)), [this] { return json(inputs_.base); });
   recorded("data_fingerprint", [this] { return json(data_fingerprint_); });
   state_.add(Values{"guard", [this] { return guard_.to_json(); },
                     [this](const json& state) {
@@ -94,7 +85,8 @@ void TrainingRun::register_state() {
 void TrainingRun::require_same_inputs() {
   comm::require_same(world_, "the recipe", models::fingerprint_of(recipe_));
   comm::require_same(world_, "the data", data_fingerprint_);
-  if (inputs_.validation != nullptr && !recipe_.data.validation.empty())  // else of the same files
+  const bool has_files = !recipe_.data.validation.empty() || !recipe_.tune.validation.empty();
+  if (inputs_.validation != nullptr && has_files)  // else a part of the training data
     comm::require_same(world_, "the validation data", inputs_.validation->fingerprint(at_work()));
   if (inputs_.tokenizer != nullptr)
     comm::require_same(world_, "the tokenizer", sha256_of(inputs_.tokenizer->to_json()));
@@ -115,8 +107,8 @@ void TrainingRun::resume_or_begin() {
   const fs::path folder = recipe_.run.out;
   if (is_rank_zero()) remove_leftovers(folder);
   const auto newest = checkpoints_->newest([&](const checkpoint::Reader& reader) {
-    check_resume(recipe_, inputs_.training, data_fingerprint_, inputs_.tokenizer, reader,
-                 inputs_.facts.allow);
+    check_resume(recipe_, inputs_.training, data_fingerprint_, inputs_.tokenizer, inputs_.base,
+                 reader, inputs_.facts.allow);
   });
   if (newest) {
     if (settings_.factors) inputs_.initial_weights(*engine_);

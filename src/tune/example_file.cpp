@@ -20,6 +20,12 @@ bool is_blank(std::string_view line) {
   return line.find_first_not_of(" \t\r") == std::string_view::npos;
 }
 
+/// The first id of all is predicted from nothing.
+bool has_answer(const Example& example) {
+  return example.tokens() >= 1 &&
+         std::find(example.learned.begin() + 1, example.learned.end(), 1) != example.learned.end();
+}
+
 std::vector<Example> examples_of(std::string_view line, const ExampleForm& form) {
   const ExampleLine parsed = parse_example_line(line, form.fields, form.only_fields);
   if (const auto* answer = std::get_if<PromptAndAnswer>(&parsed))
@@ -53,7 +59,6 @@ Example encode_answer(const ExampleForm& form, const PromptAndAnswer& text) {
   const size_t prompt = common_beginning(form.tokenizer.encode(text.prompt, true), example.ids);
   if (example.ids.empty() || example.ids.back() != form.end_id) example.ids.push_back(form.end_id);
   example.learned.assign(example.ids.size(), 1);
-  // The first id of all is predicted from nothing.
   std::fill_n(example.learned.begin(), static_cast<std::ptrdiff_t>(prompt), 0);
   return example;
 }
@@ -76,51 +81,49 @@ void for_each_line(const std::string& file, int64_t most_bytes,
   take_line(reader.rest(), reader.number() + 1);
 }
 
-bool keep_length(Example& example, int64_t most_tokens, config::Overlong overlong,
-                 ExampleCounts& counts) {
-  if (example.tokens() > most_tokens) {
-    if (overlong == config::Overlong::refuse) {
+bool keep_length(Example& example, const LengthRule& rule, ExampleCounts& counts) {
+  if (example.tokens() <= rule.most_tokens) return true;
+  switch (rule.overlong) {
+    case config::Overlong::refuse:
       throw UserError(
           "is {} tokens long, and samples have {}; set a larger train.sequence_length, or "
-          "tune.overlong: drop or truncate",
-          example.tokens(), most_tokens);
-    }
-    if (overlong == config::Overlong::drop) {
+          "tune.overlong: drop{}",
+          example.tokens(), rule.most_tokens, example.target ? "" : " or truncate");
+    case config::Overlong::drop:
       ++counts.dropped;
       return false;
-    }
-    const auto kept = static_cast<size_t>(most_tokens) + 1;
-    example.ids.resize(kept);
-    example.learned.resize(kept);
-    const bool has_answer = std::ranges::find(example.learned, 1) != example.learned.end();
-    ++(has_answer ? counts.truncated : counts.dropped);
-    return has_answer;
+    case config::Overlong::truncate:
+      break;
   }
-  return true;
+  const auto kept = static_cast<size_t>(rule.most_tokens) + 1;
+  example.ids.resize(kept);
+  example.learned.resize(kept);
+  ++(has_answer(example) ? counts.truncated : counts.dropped);
+  return has_answer(example);
+}
+
+void require_examples(const std::vector<Example>& examples, const LengthRule& rule,
+                      const ExampleCounts& counts) {
+  if (!examples.empty()) return;
+  throw UserError("recipe: {}: no example that fits into a sample of {} tokens among {} lines{}",
+                  rule.key, rule.most_tokens, counts.lines,
+                  counts.dropped > 0 ? "; set a larger train.sequence_length" : "");
 }
 
 std::vector<Example> read_examples(const std::vector<std::string>& files, const ExampleForm& form,
-                                   int64_t most_tokens, config::Overlong overlong,
-                                   ExampleCounts& counts) {
+                                   const LengthRule& rule, ExampleCounts& counts) {
   std::vector<Example> examples;
   for (const std::string& file : files) {
     for_each_line(file, kMostLineBytes, [&](std::string_view line) {
       ++counts.lines;
       for (Example& example : examples_of(line, form)) {
-        const auto& learned = example.learned;
-        if (example.tokens() < 1 ||
-            std::find(learned.begin() + 1, learned.end(), 1) == learned.end())
+        if (!has_answer(example))
           throw UserError("has nothing to learn: its answer is no token of its own");
-        if (keep_length(example, most_tokens, overlong, counts))
-          examples.push_back(std::move(example));
+        if (keep_length(example, rule, counts)) examples.push_back(std::move(example));
       }
     });
   }
-  if (examples.empty()) {
-    throw UserError("tune.data: no example that fits into a sample of {} tokens among {} lines{}",
-                    most_tokens, counts.lines,
-                    counts.dropped > 0 ? "; set a larger train.sequence_length" : "");
-  }
+  require_examples(examples, rule, counts);
   return examples;
 }
 

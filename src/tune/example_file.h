@@ -49,6 +49,13 @@ Example encode_marked(const text::Tokenizer& tokenizer, const MarkedText& text);
 /// With the special tokens that begin a text.
 Example encode_answer(const ExampleForm& form, const PromptAndAnswer& text);
 
+/// What becomes of which examples.
+struct LengthRule {
+  const char* key = "";  // of the recipe, that names the files
+  int64_t most_tokens = 0;
+  config::Overlong overlong = config::Overlong::drop;
+};
+
 /// How many of which length.
 struct ExampleCounts {
   int64_t lines = 0;
@@ -61,15 +68,17 @@ struct ExampleCounts {
 void for_each_line(const std::string& file, int64_t most_bytes,
                    FunctionRef<void(std::string_view line)> take);
 
-/// False when an example is left out: of more than `most_tokens`, as `overlong` says.
-bool keep_length(Example& example, int64_t most_tokens, config::Overlong overlong,
-                 ExampleCounts& counts);
+/// False when an example is left out: of more tokens than the rule has, or with nothing left to
+/// learn when it was truncated. UserError, worded as the end of a sentence about the line, when the
+/// rule refuses it.
+bool keep_length(Example& example, const LengthRule& rule, ExampleCounts& counts);
+/// UserError naming the rule's key when there are none.
+void require_examples(const std::vector<Example>& examples, const LengthRule& rule,
+                      const ExampleCounts& counts);
 
-/// Of all lines of the files that are not blank, in order. Examples of more than `most_tokens` are
-/// dealt with as `overlong` says; of those that are truncated the ones without anything left to
-/// learn are dropped. UserError with file:line when a line is no example, or there is none at all.
+/// Of all lines of the files that are not blank, in order, as far as `rule` keeps them. UserError
+/// with file:line when a line is no example, with the rule's key when there is none at all.
 std::vector<Example> read_examples(const std::vector<std::string>& files, const ExampleForm& form,
-                                   int64_t most_tokens, config::Overlong overlong,
-                                   ExampleCounts& counts);
+                                   const LengthRule& rule, ExampleCounts& counts);
 
 }  // namespace megalith::tune

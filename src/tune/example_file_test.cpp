@@ -2,63 +2,37 @@
 #include "tune/example_file.h"
 
 #include <gmock/gmock.h>
-#include <gtest/gtest.h>
-#include <unistd.h>
 
-#include <fstream>
-
-#include "base/error.h"
-#include "text/tokenizer_fixture.h"
+#include "tune/file_fixture.h"
 
 namespace megalith::tune {
 namespace {
 
+using ::testing::AllOf;
 using ::testing::ElementsAre;
+using ::testing::EndsWith;
 using ::testing::HasSubstr;
 
 constexpr int32_t kEnd = 258;
 
-/// Bytes, "ab", "\n\n", and the end token.
-text::Tokenizer tokenizer() {
-  return text::Tokenizer::parse(text::small_tokenizer({{"a", "b"}, {"\n", "\n"}}).dump(), "t");
-}
-
-class ExampleFile : public ::testing::Test {
+class ExampleFile : public FileTest {
  protected:
-  ExampleFile() : tokenizer_(tokenizer()) {
-    std::string name = (std::filesystem::temp_directory_path() / "megalith-tune-XXXXXX").string();
-    EXPECT_NE(mkdtemp(name.data()), nullptr);
-    folder_ = name;
-  }
-  ~ExampleFile() override { std::filesystem::remove_all(folder_); }
-
   std::vector<Example> read(std::string_view content, int64_t most_tokens = 100,
                             config::Overlong overlong = config::Overlong::drop) {
-    const std::string path = (folder_ / "a.jsonl").string();
-    std::ofstream(path) << content;
     const auto chats = chat::ChatFolder::parse(
         {{"chat_template.jinja",
           "{% for m in messages %}{{ m.role[0] }}{{ m.content }}<|endoftext|>\n{% endfor %}"
           "{% if add_generation_prompt %}a{% endif %}"}},
         "folder");
     counts_ = {};
-    return read_examples({path},
+    return read_examples({put("a.jsonl", content)},
                          {tokenizer_, chats, kEnd, FieldTemplate("{input} {output}", "t"), false},
-                         most_tokens, overlong, counts_);
+                         {"tune.validation", most_tokens, overlong}, counts_);
   }
   std::string fault(std::string_view content, int64_t most_tokens = 100,
                     config::Overlong overlong = config::Overlong::refuse) {
-    try {
-      read(content, most_tokens, overlong);
-    } catch (const UserError& error) {
-      return error.what();
-    }
-    return "no fault";
+    return fault_of([&] { read(content, most_tokens, overlong); });
   }
-
-  text::Tokenizer tokenizer_;
-  std::filesystem::path folder_;
-  ExampleCounts counts_;
 };
 
 std::string learned(const text::Tokenizer& tokenizer, const Example& example) {
@@ -89,6 +63,17 @@ TEST_F(ExampleFile, TurnsOfAChatAreLearned) {
   EXPECT_EQ(learned(tokenizer_, examples[0]), "y<|endoftext|>ab<|endoftext|>");
 }
 
+/// That the first id of a text is predicted is not to be had: it is no answer.
+TEST_F(ExampleFile, OfATruncatedExampleMoreThanTheFirstIdIsLearned) {
+  const LengthRule rule{"tune.data", 2, config::Overlong::truncate};
+  Example example{{1, 2, 3, 4}, {1, 0, 0, 1}};
+  EXPECT_FALSE(keep_length(example, rule, counts_));
+  EXPECT_EQ(counts_.dropped, 1);
+  example = {{1, 2, 3, 4}, {1, 0, 1, 1}};
+  EXPECT_TRUE(keep_length(example, rule, counts_));
+  EXPECT_EQ(counts_.truncated, 1);
+}
+
 /// A token that holds the end of what is given and the beginning of what is learned is learned.
 TEST_F(ExampleFile, ATokenAcrossTheBeginningIsLearned) {
   const auto examples = read("{\"prompt\": \"xa\", \"completion\": \"bz\"}\n");
@@ -115,7 +100,8 @@ TEST_F(ExampleFile, LongOnesAreDroppedTruncatedOrRefused) {
   EXPECT_THAT(cut[0].ids, ElementsAre('x', 'y', 'z', 'u', 'v'));
   EXPECT_EQ(counts_.truncated, 1);
   EXPECT_EQ(counts_.dropped, 1);  // of the third no answer is left
-  EXPECT_THAT(fault(kLines, 4), HasSubstr("a.jsonl:1: is 6 tokens long, and samples have 4"));
+  EXPECT_THAT(fault(kLines, 4), AllOf(HasSubstr("a.jsonl:1: is 6 tokens long, and samples have 4"),
+                                      EndsWith("drop or truncate")));
 }
 
 TEST_F(ExampleFile, FaultsNameTheLine) {
@@ -123,7 +109,7 @@ TEST_F(ExampleFile, FaultsNameTheLine) {
               HasSubstr("a.jsonl:3: has no field \"output\""));
   EXPECT_THAT(fault("{\"input\": \"q\", \"output\": \"a\"}\n{"),
               HasSubstr("a.jsonl:2: is not JSON"));
-  EXPECT_THAT(fault("\n\n"), HasSubstr("no example"));
+  EXPECT_THAT(fault("\n\n"), HasSubstr("recipe: tune.validation: no example"));
   EXPECT_THAT(fault("{\"prompt\": \"xyz\", \"completion\": \"uvw\"}\n", 2, config::Overlong::drop),
               HasSubstr("set a larger train.sequence_length"));
   EXPECT_THAT(fault(R"({"messages": [{"role": "user", "content": "q"}]})"),

@@ -1,8 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tune/labelled_file.h"
 
+#include <fmt/ranges.h>
+
 #include <algorithm>
 #include <charconv>
+#include <cmath>
 #include <nlohmann/json.hpp>
 
 #include "base/error.h"
@@ -25,7 +28,9 @@ constexpr TextNames kTexts[] = {{"text", "pair"},
                                 {"#1 String", "#2 String"},
                                 {"question", "sentence"},
                                 {"sentence", ""}};
-constexpr std::string_view kLabels[] = {"label", "score", "Quality"};
+/// "gold_label" is MNLI's, "is_duplicate" QQP's, "Quality" MRPC's.
+constexpr std::string_view kLabels[] = {"label", "score", "gold_label", "is_duplicate", "Quality"};
+constexpr std::string_view kByteOrderMark = "\xEF\xBB\xBF";
 
 /// `find(name)`: the value of a field; nothing when there is none.
 template <typename Find>
@@ -35,9 +40,11 @@ LabelledText labelled_of(const Find& find) {
   const auto* const names =
       std::ranges::find_if(kTexts, [&](const TextNames& each) { return is_there(each.text); });
   if (names == std::end(kTexts))
-    throw UserError("has no text: none of text, sentence, sentence1, premise, question1, question");
+    throw UserError(
+        "has no text: none of text, sentence, sentence1, premise, question1, question, #1 String");
   const auto* const label = std::ranges::find_if(kLabels, is_there);
-  if (label == std::end(kLabels)) throw UserError("has no label: none of label, score, Quality");
+  if (label == std::end(kLabels))
+    throw UserError("has no label: none of {}", fmt::join(kLabels, ", "));
   made.text = *find(names->text);
   if (!names->pair.empty()) made.pair = find(names->pair);
   made.label = *find(*label);
@@ -61,6 +68,8 @@ class Table {
  public:
   /// Nothing for the row of names.
   std::optional<LabelledText> row(std::string_view line) {
+    if (names_.empty() && line.starts_with(kByteOrderMark))  // as MRPC's has
+      line.remove_prefix(kByteOrderMark.size());
     std::vector<std::string> cells = cells_of(line);
     if (names_.empty()) {
       const auto is_label = [](const std::string& cell) {
@@ -71,7 +80,7 @@ class Table {
         return std::nullopt;
       }
       if (cells.size() != 4)
-        throw UserError("names no column label, score or Quality, and has not CoLA's four");
+        throw UserError("names no column of {}, and has not CoLA's four", fmt::join(kLabels, ", "));
       names_ = {"source", "label", "mark", "sentence"};
     }
     if (cells.size() != names_.size())
@@ -87,11 +96,11 @@ class Table {
   std::vector<std::string> names_;
 };
 
-double number_of(const std::string& label) {
-  double number = 0;
+float number_of(const std::string& label) {
+  float number = 0;
   const char* const end = label.data() + label.size();
   const auto [stop, error] = std::from_chars(label.data(), end, number);
-  if (error != std::errc() || stop != end)
+  if (error != std::errc() || stop != end || !std::isfinite(number))
     throw UserError("has a label {:?} that is no number", label);
   return number;
 }
@@ -104,7 +113,7 @@ Example example_of(const LabelledText& text, const text::Tokenizer& tokenizer,
   Example example{std::move(encoding.ids), {}, std::move(encoding.type_ids), Target{}};
   example.learned.assign(example.ids.size(), 0);
   if (labels.size() == 1) {
-    example.target->number = static_cast<float>(number_of(text.label));
+    example.target->number = number_of(text.label);
   } else {
     example.target->label = class_of(text.label, labels);
   }
@@ -139,8 +148,8 @@ int32_t class_of(const std::string& label, const std::vector<std::string>& label
 
 std::vector<Example> read_labelled(const std::vector<std::string>& files,
                                    const text::Tokenizer& tokenizer,
-                                   const std::vector<std::string>& labels, int64_t most_tokens,
-                                   config::Overlong overlong, ExampleCounts& counts) {
+                                   const std::vector<std::string>& labels, const LengthRule& rule,
+                                   ExampleCounts& counts) {
   std::vector<Example> examples;
   for (const std::string& file : files) {
     Table table;
@@ -151,13 +160,10 @@ std::vector<Example> read_labelled(const std::vector<std::string>& files,
       if (!text) return;
       ++counts.lines;
       Example example = example_of(*text, tokenizer, labels);
-      if (keep_length(example, most_tokens, overlong, counts))
-        examples.push_back(std::move(example));
+      if (keep_length(example, rule, counts)) examples.push_back(std::move(example));
     });
   }
-  if (examples.empty())
-    throw UserError("tune.data: no example that fits into a sample of {} tokens among {} lines",
-                    most_tokens, counts.lines);
+  require_examples(examples, rule, counts);
   return examples;
 }
 

@@ -3,7 +3,8 @@
 //   JSON     {"text"[, "pair"], "label"}; a text may also be called sentence, sentence1, premise,
 //            question or question1, its pair sentence2, hypothesis, question2 or sentence
 //   TSV      a line of column names first: those of JSON, or MRPC's "#1 String", "#2 String" and
-//            "Quality"; without one, CoLA's four columns, of which the second is the label
+//            "Quality"; without one, CoLA's four columns, of which the second is the label. A label
+//            may also be called score, gold_label (MNLI) or is_duplicate (QQP)
 #pragma once
 
 #include "tune/example_file.h"
@@ -24,10 +25,10 @@ LabelledText parse_labelled_line(std::string_view line);
 int32_t class_of(const std::string& label, const std::vector<std::string>& labels);
 
 /// All lines of the files as examples with a class, or where there is one label, with the number
-/// that a line's label is. As read_examples, but that long ones are dropped or refused.
+/// that a line's label is. As read_examples, but that none is truncated.
 std::vector<Example> read_labelled(const std::vector<std::string>& files,
                                    const text::Tokenizer& tokenizer,
-                                   const std::vector<std::string>& labels, int64_t most_tokens,
-                                   config::Overlong overlong, ExampleCounts& counts);
+                                   const std::vector<std::string>& labels, const LengthRule& rule,
+                                   ExampleCounts& counts);
 
 }  // namespace megalith::tune

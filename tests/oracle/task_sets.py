@@ -27,7 +27,9 @@ def squad_questions(data):
 
 def own_sets(data, folder):
     """Sets at hand, whole."""
-    write(folder / "hellaswag_validation.jsonl", [{**d, "label": str(d["label"])} for d in lines(data / "eval/hellaswag_1000.jsonl")])
+    hellaswag = [{**d, "label": str(d["label"])} for d in lines(data / "eval/hellaswag_1000.jsonl")]
+    # Fields in one order, as `datasets` exports them. Its reader takes that of whichever part of the file a thread has read first.
+    write(folder / "hellaswag_validation.jsonl", [{key: d[key] for key in hellaswag[0]} for d in hellaswag])
     labels = [int(label) for label in (data / "piqa/valid-labels.lst").read_text().split()]
     # Some answers are longer than the context of the smallest model: lm-eval ends there, as we do.
     piqa = [{**d, "label": label} for d, label in zip(lines(data / "piqa/valid.jsonl"), labels, strict=True)]
@@ -68,7 +70,9 @@ def made_sets(data, folder):
     trivia = [{"question": q.rstrip("?"), "answer": {"aliases": [*a, a[0].title(), "it's \"so\""], "value": a[0]}} for _, q, a in questions]
     write(folder / "triviaqa_validation.jsonl", trivia[:200])
     write(folder / "triviaqa_train.jsonl", trivia[200:260])
-    sentences = [s for c, _, _ in questions[::5] for s in c.split(". ") if len(s.split()) > 8]
+    # Each once: lm-eval answers requests of equal tokens from one another's logits, wherever their contexts end, so of two blanks
+    # in one sentence it would score one at the places of the other.
+    sentences = list(dict.fromkeys(s for c, _, _ in questions[::5] for s in c.split(". ") if len(s.split()) > 8))
     wino = []
     for i, sentence in enumerate(sentences[:400]):
         words = sentence.split()

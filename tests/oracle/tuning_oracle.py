@@ -3,8 +3,10 @@
 """Tuning compared with peft and transformers: the same model, start, examples and AdamW, 50 steps in float32.
 
 Tokens:    what is read of the examples and learned of them is what the tokenizers library and a template say
-LoRA:      losses of every step, and the factors after the last: the distance from peft in float64 is at most 1.5 times that of peft
-           in float32; of several families and targets, whose modules are one product of ours or several
+LoRA:      losses of every step, and the factors after the last, of several families and targets, whose modules are one product of
+           ours or several: the distance from peft in float64 is at most 1.5 times that of peft in float32, in the geometric mean
+           over models of several seeds. AdamW makes whole steps of gradients that are next to nothing (those of a key's bias, to
+           which softmax is blind), so that one run's distance says which way a rounding fell: ratios of 0.04 and 7 are common
 Full:      the same of all weights, against transformers
 Results:   the adapter's folder opens in peft, whose logits are those of the trained module
 
@@ -14,6 +16,7 @@ import copy
 import json
 import math
 import pathlib
+import statistics
 import tempfile
 
 import peft
@@ -25,7 +28,8 @@ import transformers
 from comparison import TEXT, Checks, model_arguments, run
 from decoder_folders import BOUND, in_double
 
-VOCABULARY, STEPS, RATE, EXAMPLES = 300, 50, 3e-3, 12
+VOCABULARY, STEPS, EXAMPLES, SEEDS = 300, 50, 12, range(3, 12)
+RATES = {"full": 3e-4, "lora": 3e-3}
 SIZES = {"vocab_size": VOCABULARY, "max_position_embeddings": 96, "eos_token_id": VOCABULARY - 1}
 GROUPED = SIZES | {"hidden_size": 48, "intermediate_size": 64, "num_hidden_layers": 3, "num_attention_heads": 4, "num_key_value_heads": 2}
 MODELS = {
@@ -64,23 +68,30 @@ def read_examples(path, tokenizer_file):
         yield whole + [VOCABULARY - 1], same
 
 
-def trained(model, examples, dtype):
+def batch_of(examples):
+    """Ids, and of each what follows it where that is learned: rows filled at their ends, which causal attention does not see."""
+    length = max(len(ids) for ids, _ in examples) - 1
+    rows = torch.zeros(len(examples), length, dtype=torch.long)
+    targets = torch.full((len(examples), length), -100)
+    for row, target, (ids, first) in zip(rows, targets, examples):
+        begin = max(first, 1) - 1
+        row[:len(ids) - 1] = torch.tensor(ids[:-1])
+        target[begin:len(ids) - 1] = torch.tensor(ids[begin + 1:])
+    return rows, targets
+
+
+def trained(model, examples, rate, dtype):
     """Losses of the steps; the model is changed. All examples in every step: the mean over what is learned."""
     model = model.to(dtype)
     parameters = [p for p in model.parameters() if p.requires_grad]
-    optimizer = torch.optim.AdamW(parameters, lr=RATE, betas=(0.9, 0.999), eps=1e-8, weight_decay=0)
-    count = sum(len(ids) - max(first, 1) for ids, first in examples)
+    optimizer = torch.optim.AdamW(parameters, lr=rate, betas=(0.9, 0.999), eps=1e-8, weight_decay=0)
+    rows, targets = batch_of(examples)
     losses = []
     for _ in range(STEPS):
         optimizer.zero_grad()
-        total = 0
-        for ids, first in examples:
-            row = torch.tensor([ids])
-            logits = model(input_ids=row[:, :-1]).logits[0, max(first, 1) - 1:]
-            loss = torch.nn.functional.cross_entropy(logits, row[0, max(first, 1):], reduction="sum") / count
-            loss.backward()
-            total += loss.item()
-        losses.append(total)
+        loss = torch.nn.functional.cross_entropy(model(input_ids=rows).logits.flatten(0, 1), targets.flatten())
+        loss.backward()
+        losses.append(loss.item())
         optimizer.step()
     return losses
 
@@ -103,11 +114,36 @@ def apart(a, exact):
     return math.sqrt(sum((x - y) ** 2 for x, y in zip(a, exact)) / len(exact))
 
 
+class Distances:
+    """From float64, by what is compared; of one seed each."""
+
+    def __init__(self):
+        self.ours, self.theirs, self.fallen, self.read = {}, {}, [], []
+
+    def add(self, what, ours, theirs):
+        self.ours.setdefault(what, []).append(ours)
+        self.theirs.setdefault(what, []).append(theirs)
+
+    def judge(self, checks, name):
+        for what, ours in self.ours.items():
+            ratios = [a / b for a, b in zip(ours, self.theirs[what])]
+            mean = statistics.geometric_mean(ratios)
+            checks.expect(f"{name}: {what}", mean <= BOUND, f"ratio {mean:.2f} ({' '.join(f'{ratio:.2f}' for ratio in ratios)}); "
+                          f"in float32 there {statistics.median(self.theirs[what]):.2e}")
+        # What is compared is far more than what it is compared to.
+        least, most = min(self.fallen), BOUND * statistics.median(self.theirs["losses"])
+        checks.expect(f"{name}: it learned", least > 1000 * most, f"losses fall by {least:.3f} at least, {least / most:.0f} times what they may differ by")
+        if self.read:
+            checks.expect(f"{name}: read by peft", max(self.read) < 1e-4, f"{max(self.read):.1e}")
+
+
 class Tuning:
-    def __init__(self, program, folder, family, text, checks):
-        self.program, self.folder, self.family, self.checks = program, folder, family, checks
+    """One model, and what is tuned of it."""
+
+    def __init__(self, program, folder, family, text, seed):
+        self.program, self.folder, self.seed = program, folder, seed
         self.base = folder / "base"
-        torch.manual_seed(3)
+        torch.manual_seed(seed)
         config = transformers.AutoConfig.for_model(family, **MODELS[family])
         transformers.AutoModelForCausalLM.from_config(config).save_pretrained(self.base)
         run(program, "tokenizer", "train", "--input", text, "--vocab-size", VOCABULARY, "--output", self.base / "tokenizer.json")
@@ -122,40 +158,37 @@ class Tuning:
         self.recipe.write_text(f"""
 tune: {{model: {self.base}, data: {self.data}}}
 train: {{steps: {STEPS}, sequence_length: {length}, global_batch: {EXAMPLES}, micro_batch: 4}}
-optimizer: {{lr: {RATE}, schedule: constant, beta1: 0.9, beta2: 0.999, weight_decay: 0, clip: 0}}
-run: {{threads: 1}}
+optimizer: {{schedule: constant, beta1: 0.9, beta2: 0.999, weight_decay: 0, clip: 0}}
+run: {{threads: 1, seed: {seed}}}
 """)
 
-    def tune(self, out, **settings):
+    def tune(self, out, method, **settings):
+        settings = settings | {"tune__method": method, "optimizer__lr": RATES[method]}
         words = [word for key, value in settings.items() for word in ("--set", f"{key.replace('__', '.')}={value}")]
         last, = run(self.program, "tune", self.recipe, "--set", f"run.out={self.folder / out}", *words)
         return [float.fromhex(json.loads(line)["loss_hex"]) for line in (self.folder / out / "metrics.jsonl").read_text().splitlines()]
 
-    def compare(self, name, ours, our_weights, make, get):
+    def compare(self, method, ours, our_weights, make, get, distances):
         exact, plain = make(), make()
         with in_double(exact.double()):
-            exact_losses = trained(exact, self.examples, torch.float64)
-        plain_losses = trained(plain, self.examples, torch.float32)
-        for what, mine, theirs in (("losses", apart(ours, exact_losses), apart(plain_losses, exact_losses)),
-                                   ("weights", distance(our_weights, get(exact)), distance(get(plain), get(exact)))):
-            self.checks.expect(f"{self.family}, {name}: {what}", mine <= BOUND * theirs,
-                               f"{mine:.2e}, in float32 there {theirs:.2e}, ratio {mine / theirs:.2f}")
-        self.checks.expect(f"{self.family}, {name}: it learned", exact_losses[-1] < 0.99 * exact_losses[0],
-                           f"{exact_losses[0]:.3f} to {exact_losses[-1]:.3f}")
+            exact_losses = trained(exact, self.examples, RATES[method], torch.float64)
+        plain_losses = trained(plain, self.examples, RATES[method], torch.float32)
+        distances.add("losses", apart(ours, exact_losses), apart(plain_losses, exact_losses))
+        distances.add("weights", distance(our_weights, get(exact)), distance(get(plain), get(exact)))
+        distances.fallen.append(exact_losses[0] - exact_losses[-1])
 
-    def lora(self, case):
-        name = f"lora {','.join(case['targets'])} rank {case['rank']}{' rslora' if case.get('rslora') else ''}"
+    def lora(self, case, distances):
         out = "lora-" + "-".join(case["targets"])
-        settings = {"tune__method": "lora", "tune__rank": case["rank"], "tune__alpha": case["alpha"],
+        settings = {"tune__rank": case["rank"], "tune__alpha": case["alpha"],
                     "tune__rslora": str(case.get("rslora", False)).lower(), "tune__targets": f"[{', '.join(case['targets'])}]"}
-        self.tune(out + "-start", **settings, train__steps=0)
-        losses = self.tune(out, **settings)
+        self.tune(out + "-start", "lora", **settings, train__steps=0)
+        losses = self.tune(out, "lora", **settings)
 
         def make(adapter=f"{out}-start"):
             return peft.PeftModel.from_pretrained(opened(self.base), self.folder / adapter / "adapter", is_trainable=True)
 
         result = safetensors.torch.load_file(self.folder / out / "adapter/adapter_model.safetensors")
-        self.compare(name, losses, {key: value.double() for key, value in result.items()}, make, factors_of)
+        self.compare("lora", losses, {key: value.double() for key, value in result.items()}, make, factors_of, distances)
         # What is written opens in peft, and says there what it says here.
         model = make(out).eval()
         ids = self.examples[0][0]
@@ -164,29 +197,37 @@ run: {{threads: 1}}
         line = self.folder / "line.jsonl"
         line.write_text(json.dumps({"ids": ids}) + "\n")
         ours, = run(self.program, "evaluate", "score", "--checkpoint", self.base, "--adapter", self.folder / out / "adapter", "--input", line)
-        worst = max(abs(a - theirs[i, ids[i + 1]].item()) for i, a in enumerate(ours["logprobs"]))
-        self.checks.expect(f"{self.family}, {name}: read by peft", worst < 1e-4, f"{worst:.1e}")
+        distances.read.append(max(abs(a - theirs[i, ids[i + 1]].item()) for i, a in enumerate(ours["logprobs"])))
 
-    def full(self):
-        losses = self.tune("full")
+    def full(self, distances):
+        losses = self.tune("full", "full")
         hf = self.folder / "full-hf"
         run(self.program, "convert", "--from", self.folder / "full", "--to", hf, "--format", "hf")
 
         def get(model):
             return {name: p.detach().double() for name, p in model.named_parameters()}
 
-        self.compare("full", losses, get(opened(hf)), lambda: opened(self.base).train(), get)
+        self.compare("full", losses, get(opened(hf)), lambda: opened(self.base).train(), get, distances)
+
+
+def name_of(case):
+    return f"lora {','.join(case['targets'])} rank {case['rank']}{' rslora' if case.get('rslora') else ''}"
 
 
 def main():
     arguments = model_arguments(__doc__, TEXT, ("family", {"nargs": "*", "help": "default: all"}))
     checks = Checks()
     for family in arguments.family or MODELS:
-        with tempfile.TemporaryDirectory() as folder:
-            tuning = Tuning(arguments.megalith, pathlib.Path(folder), family, arguments.text, checks)
-            for case in CASES[family]:
-                tuning.lora(case)
-            tuning.full()
+        of_case, of_full = [Distances() for _ in CASES[family]], Distances()
+        for seed in SEEDS:
+            with tempfile.TemporaryDirectory() as folder:
+                tuning = Tuning(arguments.megalith, pathlib.Path(folder), family, arguments.text, seed)
+                for case, distances in zip(CASES[family], of_case):
+                    tuning.lora(case, distances)
+                tuning.full(of_full)
+        for case, distances in zip(CASES[family], of_case):
+            distances.judge(checks, f"{family}, {name_of(case)}")
+        of_full.judge(checks, f"{family}, full")
     raise SystemExit(checks.exit_code())
 
 

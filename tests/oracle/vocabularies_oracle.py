@@ -101,6 +101,35 @@ def train_sentencepiece(folder, number, text, options):
     return prefix.with_suffix(".model")
 
 
+def bytes_field(message, number):
+    """The field of a protocol buffer: the package's own reader asks for a newer runtime than tritonclient allows."""
+    at = 0
+
+    def varint():
+        nonlocal at
+        value = shift = 0
+        while True:
+            byte = message[at]
+            at += 1
+            value |= (byte & 127) << shift
+            shift += 7
+            if byte < 128:
+                return value
+
+    while at < len(message):
+        key = varint()
+        if key & 7 == 2:
+            length = varint()
+            at += length
+            if key >> 3 == number:
+                return message[at - length:at]
+        elif key & 7 == 0:
+            varint()
+        else:
+            at += 8 if key & 7 == 1 else 4
+    raise LookupError(f"field {number}")
+
+
 def compare_gguf_unigram(comparison, model, folder):
     """A trained Unigram model as llama.cpp's files carry T5's: special tokens are found in a text, and an end added."""
     path = folder / "unigram.gguf"
@@ -113,9 +142,8 @@ def compare_gguf_unigram(comparison, model, folder):
     writer.add_token_types(kinds)
     writer.add_unk_token_id(model.unk_id())
     writer.add_eos_token_id(model.eos_id())
-    from sentencepiece import sentencepiece_model_pb2
-    proto = sentencepiece_model_pb2.ModelProto.FromString(model.serialized_model_proto())
-    writer.add_precompiled_charsmap(proto.normalizer_spec.precompiled_charsmap)
+    normalizer_spec = bytes_field(model.serialized_model_proto(), 3)
+    writer.add_precompiled_charsmap(bytes_field(normalizer_spec, 2))
     writer.write_header_to_file()
     writer.write_kv_data_to_file()
     writer.write_tensors_to_file()

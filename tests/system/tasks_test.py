@@ -146,15 +146,16 @@ class Tasks(Refusals):
         self.refused("evaluate", "tasks", "--checkpoint", self.folder / "wide", "--tasks", "piqa", say=["--data"])
         good = json.dumps(PIQA[0]) + "\n"
         for line, says in (('{"goal": "x", "sol1": "y", "label": 0}', "sol2"), ('{"goal": "x", "sol1": "y", "sol2": "z"}', "label"),
-                           ('{"goal": "x", "sol1": "y", "sol2": "z", "label": 2}', "the right answer is 2"), ("[1]", "is no JSON object"),
+                           ('{"goal": "x", "sol1": "y", "sol2": "z", "label": 2}', "the right answer is 2"),
+                           ('{"goal": "x", "sol1": "y", "sol2": "z", "label": -1}', "the right answer is -1"), ("[1]", "is no JSON object"),
                            ('{"goal": "x", "sol1": "y", "sol2": 3, "label": 0}', "list of texts"), ('{"goal"', "is not JSON")):
             folder = self.folder / "bad-sets"
             folder.mkdir(exist_ok=True)
             (folder / "piqa.jsonl").write_text(good + line + "\n")
             self.refused("evaluate", "tasks", "--checkpoint", self.folder / "wide", "--data", folder, "--tasks", "piqa", say=["piqa.jsonl:2", says])
-        for content, says in ((SUMS + "process_docs: !function utils.x\n", "calls Python"), (SUMS.replace("question}}", "questoin}}"), "'questoin' is undefined"),
+        for content, says in ((SUMS.replace("sums", "piqa"), "another task is called piqa"), (SUMS + "process_docs: !function utils.x\n", "calls Python"), (SUMS.replace("question}}", "questoin}}"), "'questoin' is undefined"),
                               (SUMS.replace("regex,", "majority_vote,"), "majority_vote"), (SUMS.replace("{metric: exact_match", "{metric: bleu"), "bleu")):
-            self.refused(*tasks, "--task-file", self.put("sums.yaml", content.encode()), say=[says])
+            self.refused(*tasks, "--tasks", "piqa", "--task-file", self.put("sums.yaml", content.encode()), say=[says])
 
 
 if __name__ == "__main__":

@@ -7,7 +7,7 @@ import shutil
 import unittest
 
 from adapter_folder import LLAMA_RECIPE
-from program import RoadTest, run, run_json
+from program import ROOT, RoadTest, run, run_json
 
 TEMPLATE = ("{% for m in messages %}<{{ m.role[0] }}>{{ m.content }}<|endoftext|>{% endfor %}"
             "{% if add_generation_prompt %}<a>{% endif %}")
@@ -95,6 +95,34 @@ parallel: {{tensor_shards: 2, data_shards: 2}}
                 self.assertEqual(self.losses(f"{method}-1"), self.losses(f"{method}-x{number}"), layout)
                 self.assertEqual(self.digest(f"{method}-1"), self.digest(f"{method}-x{number}"), layout)
 
+    def test_factors_train_beside_products_in_8_bits(self):
+        settings = (*LORA, "precision.parameters=bf16", "precision.compute=fp8")
+        self.tune("fp8-1", *settings)
+        self.tune("bf16", *LORA, "precision.parameters=bf16", "precision.compute=bf16")
+        self.assertNotEqual(self.losses("fp8-1"), self.losses("bf16"))
+        for number, layout in enumerate((("parallel.tensor=2", "train.micro_batch=1"), ("parallel.pipeline=2", "memory.recompute=full"))):
+            self.tune(f"fp8-x{number}", *settings, *layout)
+            self.assertEqual(self.losses("fp8-1"), self.losses(f"fp8-x{number}"), layout)
+            self.assertEqual(self.digest("fp8-1"), self.digest(f"fp8-x{number}"), layout)
+
+    def test_every_key_does_something(self):
+        seen = {}
+        for name, overrides in (("rank-4", LORA), ("rank", (*LORA, "tune.rank=2")), ("alpha", (*LORA, "tune.alpha=4")),
+                                ("dropout", (*LORA, "tune.dropout=0.3")), ("rslora", (*LORA, "tune.rslora=true")),
+                                ("targets", (*LORA, "tune.targets=[q_proj]")), ("full", ()), ("template", ('tune.template="{prompt}={completion}"',)),
+                                ("drop", ("train.sequence_length=9",)), ("truncate", ("train.sequence_length=9", "tune.overlong=truncate"))):
+            self.tune(f"key-{name}", *overrides)
+            losses = tuple(self.losses(f"key-{name}"))
+            self.assertNotIn(losses, seen, f"{name} as {seen.get(losses)}")
+            seen[losses] = name
+
+    def test_the_recipes_run(self):
+        small = ("train.epochs=", "train.steps=2", "train.sequence_length=64", "run.threads=1", f"tune.model={self.model}", f"tune.data={self.chats}")
+        for name in ("full", "lora"):
+            words = [word for o in (*small, f"run.out={self.folder / 'recipe'}-{name}") for word in ("--set", o)]
+            last = run_json("tune", ROOT / f"recipes/tune/{name}.yaml", *words)
+            self.assertEqual((last["step"], last["status"]), (2, "finished"))
+
     def test_an_adapter_is_what_was_trained(self):
         last = json.loads(self.tune("lora", *LORA, "train.steps=150", "optimizer.lr=1e-2"))
         first = json.loads((self.folder / "lora/metrics.jsonl").read_text().splitlines()[0])
@@ -124,16 +152,26 @@ parallel: {{tensor_shards: 2, data_shards: 2}}
             self.tune(f"{method}-part", *settings)
             self.assertEqual(self.losses(f"{method}-whole"), self.losses(f"{method}-part"))
             self.assertEqual(self.digest(f"{method}-whole"), self.digest(f"{method}-part"))
-        other = self.folder / "other"
-        shutil.copytree(self.model, other)
-        run("convert", "--from", self.folder / "full-whole", "--to", self.folder / "other-base", "--format", "hf")
-        message = self.tune("lora-part", *LORA, "train.steps=9", f"tune.model={self.folder / 'other-base'}", code=2)
-        self.assertIn("not those that this run began beside", message)
-        self.tune("lora-part", *LORA, "train.steps=9", f"tune.model={other}")  # the same weights elsewhere
-        self.held_line = self.folder / "changed.jsonl"
-        self.held_line.write_text(self.data.read_text().replace("cat", "dog", 1))
+        same, other = self.folder / "same", self.folder / "other"
+        shutil.copytree(self.model, same)
+        run("convert", "--from", self.folder / "full-whole", "--to", other, "--format", "hf")
+        # Factors go on beside their own weights alone, wherever those are; also when there is nothing left to do.
+        for steps, allowed in ((8, ()), (9, ()), (9, ("--allow", "tune.model"))):
+            self.assertIn("not those that this run began beside",
+                          self.tune("lora-part", *LORA, f"train.steps={steps}", f"tune.model={other}", options=allowed, code=2))
+        self.tune("lora-part", *LORA, "train.steps=9", f"tune.model={same}")
+        # All weights have moved from where they began, which is no silent matter either.
+        self.assertIn("the content of tune.model is not the one it began with",
+                      self.tune("full-part", "train.steps=9", f"tune.model={other}", code=2))
+        self.tune("full-part", "train.steps=9", f"tune.model={other}", options=("--allow", "tune.model"))
+        changed = self.folder / "changed.jsonl"
+        changed.write_text(self.data.read_text().replace("cat", "dog", 1))
         self.assertIn("the content of tune.data is not the one it began with",
-                      self.tune("full-part", "train.steps=9", f"tune.data={self.held_line}", code=2))
+                      self.tune("full-whole", "train.steps=9", f"tune.data={changed}", code=2))
+        # A model in the run's own folder would be moved away.
+        self.assertIn("--restart moves tune.model",
+                      self.tune("full-whole", f"tune.model={self.folder / 'full-whole'}", options=("--restart",), code=2))
+        self.assertTrue((self.folder / "full-whole/checkpoints").exists())
 
     def test_a_classifier_of_an_encoder(self):
         words = self.folder / "words.json"
@@ -162,6 +200,9 @@ parallel: {{tensor_shards: 2, data_shards: 2}}
         lines.write_text("".join(json.dumps({"text": a, "pair": b}) + "\n" for a, b, _ in rows[:20]))
         said = [json.loads(line)["label"] for line in run("evaluate", "classify", "--checkpoint", hf, "--input", lines, "--threads", 1, "--json").splitlines()]
         self.assertEqual(said, [label for _, _, label in rows[:20]])
+        words = [word for o in (f"run.out={self.folder / 'recipe-classify'}", "train.epochs=", "run.threads=1", "train.steps=2", "train.sequence_length=32",
+                                *settings[1:4]) for word in ("--set", o)]
+        self.assertEqual(run_json("tune", ROOT / "recipes/tune/classify.yaml", *words)["status"], "finished")
         # It goes on as a classifier of the same classes, and not of others.
         again = json.loads(self.tune("classes-again", *settings, f"tune.model={hf}", "train.steps=1"))
         self.assertLess(again["loss"], 0.1)
@@ -171,6 +212,8 @@ parallel: {{tensor_shards: 2, data_shards: 2}}
         self.assertIn("is not a decoder alone", self.tune("refused", f"tune.model={self.folder / 'bert'}", "train.sequence_length=32", code=2))
 
     def test_what_has_no_meaning_is_refused(self):
+        empty = self.folder / "empty.jsonl"
+        empty.write_text("\n")
         for overrides, expected in (
                 (("tune.method=dpo",), "tune.method dpo is not built; full, lora and classify are"),
                 (("tune.method=p_tuning",), "tune.method p_tuning is not built"),
@@ -186,10 +229,14 @@ parallel: {{tensor_shards: 2, data_shards: 2}}
                 (("tune.overlong=refuse", "train.sequence_length=8"), "tokens long, and samples have 8"),
                 ((*LORA, "tune.targets=[q_proj, query]"), "is called \"query\"; there are down_proj, gate_proj"),
                 ((*LORA, "tune.dropout=0.1", "parallel.tensor=2", "parallel.sequence=true"), "tune.dropout"),
-                (("train.validate_every=5",), "train.validate_every needs tune.validation")):
+                (("train.validate_every=5",), "train.validate_every needs tune.validation"),
+                (("train.validate_every=5", f"tune.validation={empty}"), "recipe: tune.validation: no example"),
+                (("precision.parameters=bf16", "precision.compute=fp8", "precision.fp8.first_layers=9"), "leave none of 2 layers"),
+                (("memory.recompute_layers=9",), "memory.recompute_layers 9 is more than")):
             message = self.tune("refused", *overrides, code=2)
             self.assertIn(expected, message)
-            self.assertEqual(message.count("\n"), 1, message)
+            faults = [line for line in message.splitlines() if " info " not in line]
+            self.assertEqual(len(faults), 1, message)
         self.assertFalse((self.folder / "refused/checkpoints").exists())
         self.assertIn("tune.model names no model to tune", run("tune", self.recipe, code=2))
         self.assertIn("megalith tune does that", run("train", self.tune_recipe, code=2))

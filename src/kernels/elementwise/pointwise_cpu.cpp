@@ -76,7 +76,7 @@ void scale_columns_simd(Exec& exec, const View& x, const ConstView& factors) {
 }
 
 void scale_simd(Exec& exec, const Scale& arguments) {
-  if (!arguments.factor_view.absent() && arguments.factor_view.num_elements() > 1) {
+  if (!arguments.factor_view.absent() && arguments.factor_view.num_elements() != 1) {
     const View x = as_matrix(arguments.x);
     return scale_columns_simd(exec, x, arguments.factor_view.repeated(x.size(0)));
   }

@@ -62,13 +62,16 @@ TEST(Pointwise, AddAndScaleEqualTheReferenceRoundedOnce) {
       for (const DType b_type : kNarrow) {
         for (const DType y_type : kNarrow) {
           const TestTensor a = tensor(a_type, c).fill_normal(1),
-                           b = tensor(b_type, c).fill_normal(2);
+                           b = tensor(b_type, c).fill_normal(2),
+                           factors = TestTensor(DType::f32, Shape{c.columns}).fill_normal(3);
           const auto run = [&](Exec& exec) {
             TestTensor y = tensor(y_type, c);
             add(exec, a, b, y);
             TestTensor scaled = tensor(y_type, c).fill([&](int64_t i) { return a.at(i); });
+            TestTensor by_column = scaled;
             scale(exec, scaled, 0.3f);
-            return Outputs{y, scaled};
+            scale(exec, by_column, factors);
+            return Outputs{y, scaled, by_column};
           };
           const Outputs y = testing::run_everywhere(run, describe(c));
           const Outputs expected = testing::run_reference(run);
@@ -172,11 +175,17 @@ TEST(Pointwise, ScaleTakesItsFactorFromTheDevice) {
   Exec exec(*device);
   TestTensor factor(DType::f32, Shape{1});
   factor.set(0, 0.25);
+  const TestTensor factors = TestTensor(DType::f32, Shape{5}).fill_integers(2, -4, 4);
   for (const DType dtype : {DType::f32, DType::bf16, DType::f64}) {
     TestTensor x = TestTensor(dtype, Shape{3, 5}).fill_integers(1, -9, 9);
     const TestTensor before = x;
     scale(exec, x.view(), ConstView(factor));
     for (int64_t i = 0; i < x.size(); ++i) EXPECT_EQ(x.at(i), 0.25 * before.at(i));
+    scale(exec, x.view(), ConstView(factors));
+    for (int64_t i = 0; i < x.size(); ++i)
+      EXPECT_EQ(x.at(i), 0.25 * factors.at(i % 5) * before.at(i));
+    TestTensor few(DType::f32, Shape{3});
+    EXPECT_THROW(scale(exec, x.view(), ConstView(few)), InternalError);
   }
 }
 

@@ -65,7 +65,7 @@ TestTensor stated(const QuantizedLayer& l) {
       float sum = 0;
       for (int64_t b = 0; b < blocks; ++b) {
         const Coded& c = x[static_cast<size_t>(b)];
-        const std::byte* const block = l.blocks.data() + (o * blocks + b) * block_bytes(l.format);
+        const std::byte* const block = l.matrix.data() + (o * blocks + b) * block_bytes(l.format);
         int dot = 0, codes = 0;
         for (int64_t i = 0; i < kBlockColumns; ++i) {
           dot += code_of(l.format, block, i) * c.codes[i];
@@ -99,7 +99,7 @@ class Dot8Devices : public ::testing::Test {
 TEST_F(Dot8Devices, EveryElementIsAsStatedOnEveryDevice) {
   for (const LinearCase& c : kCases) {
     for (const Format format : kBlockFormats) {
-      for (const QuantizedTypes& types : kXY) {
+      for (const TiledTypes& types : kXY) {
         const QuantizedLayer l(c, format, types);
         const TestTensor expected = stated(l);
         for (const TestDevice& on : devices()) {

@@ -40,6 +40,25 @@ HWY_INLINE void store_any(FloatVec value, const View& view, int64_t row, int64_t
   count == kFloatLanes ? store(value, to) : store_some(value, to, count);
 }
 
+/// The sums of a shard, kRows of each vector of columns, onto a stack of partial sums with `depth`
+/// entries, of which `num_merges` are added to them first (shard_merges). Returns the new depth.
+template <int kVectors, int kRows, int kWidth>
+HWY_INLINE int push_shard(const FloatVec (&sums)[kVectors][kRows], int num_merges,
+                          float (*stack)[kRows][kWidth], int depth) {
+  static_assert(kWidth == kVectors * kFloatLanes);
+#pragma GCC unroll 8
+  for (int v = 0; v < kVectors; ++v) {
+#pragma GCC unroll 16
+    for (int r = 0; r < kRows; ++r) {
+      FloatVec sum = sums[v][r];
+      for (int i = 1; i <= num_merges; ++i)
+        sum = hn::Add(load(stack[depth - i][r] + v * kFloatLanes), sum);
+      store(sum, stack[depth - num_merges][r] + v * kFloatLanes);
+    }
+  }
+  return depth + 1 - num_merges;
+}
+
 HWY_INLINE FloatVec finish(const Epilogue& e, FloatVec sum, int64_t row, int64_t column,
                            int64_t count) {
   if (e.scale) sum = hn::Mul(sum, hn::Set(FloatTag(), *e.scale.as<float>()));

@@ -76,18 +76,7 @@ void run_groups(const Product& product, const std::vector<int>& merges, const fl
   for (int shard = 0; shard < product.k_shards; ++shard) {
     Sums<kRows, kGroups> sums;
     Tiles::template run<kRows, kGroups>(groups, shard * width, (shard + 1) * width, a, sums);
-    const int num_merges = merges[static_cast<size_t>(shard)];
-#pragma GCC unroll 8
-    for (int v = 0; v < Groups<kGroups>::kVectors; ++v) {
-#pragma GCC unroll 16
-      for (int r = 0; r < kRows; ++r) {
-        FloatVec sum = sums.sum[v][r];
-        for (int i = 1; i <= num_merges; ++i)
-          sum = hn::Add(load(stack[depth - i][r] + v * kFloatLanes), sum);
-        store(sum, stack[depth - num_merges][r] + v * kFloatLanes);
-      }
-    }
-    depth += 1 - num_merges;
+    depth = push_shard(sums.sum, merges[static_cast<size_t>(shard)], stack, depth);
   }
   const int64_t column = group * kGroupRows;
   finish_tile(product.epilogue, stack[0][0], kWidth, rows.begin, rows.size(), column,

@@ -1,10 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <cpuid.h>
 
-#include <algorithm>
 #include <bit>
 
-#include "base/integer.h"
 #include "kernels/elementary/targets.h"
 
 #undef HWY_TARGET_INCLUDE
@@ -104,11 +102,6 @@ void run_fp8_part(const Product& product, PanelForm form, const std::vector<int>
   run_form<NarrowLookup>(product, form, merges, rows_at_once, a, rows, groups);
 }
 
-void pack_fp8_rows(const Product& product, PanelForm form, int rows_at_once, int64_t distance,
-                   float* out) {
-  pack_small_m(product, form, rows_at_once, distance, out);
-}
-
 }  // namespace HWY_NAMESPACE
 }  // namespace megalith::kernels::matmul
 HWY_AFTER_NAMESPACE();
@@ -117,53 +110,47 @@ HWY_AFTER_NAMESPACE();
 namespace megalith::kernels::matmul {
 namespace {
 
-constexpr int64_t kMaxRows = 16;
 constexpr int64_t kGroupsAtOnce = 4;  // of a thread's pieces
 
 /// Rows of A whose sums fit the registers beside the codes and their tables.
-int rows_at_once(int64_t m, device::Isa isa) {
-  const int64_t most = isa == device::Isa::avx2 ? 4 : 16;
-  return static_cast<int>(
-      std::min<int64_t>(most, static_cast<int64_t>(std::bit_ceil(static_cast<uint64_t>(m)))));
+RowPasses passes_of(const Product& product, device::Isa isa) {
+  return {product, isa == device::Isa::avx2 ? 4 : 16};
 }
 
-/// Floats of one pass of packed rows, whatever the form.
-int64_t pass_floats(const Product& product, int rows) {
-  return round_up<int64_t>(product.k * rows, 16);
+bool cpu_has_vbmi() {
+  unsigned a = 0, b = 0, c = 0, d = 0;
+  // The operating system's consent is covered by the check of the instruction set.
+  return __get_cpuid_count(7, 0, &a, &b, &c, &d) != 0 && (c >> 1 & 1U) != 0;
 }
 
 }  // namespace
 
 bool is_few_fp8(const Product& product) {
-  return product.b.format == Format::fp8 && product.m <= kMaxRows;
+  return product.b.format == Format::fp8 && product.m <= kFewRows;
 }
 
 int64_t fp8_scratch_bytes(const Product& product, device::Isa isa) {
-  const int rows = rows_at_once(product.m, isa);
-  return 4 * pass_floats(product, rows) * ceil_div<int64_t>(product.m, rows);
+  return passes_of(product, isa).bytes();
 }
 
 bool has_wide_lookup(device::Isa isa) {
-  unsigned a = 0, b = 0, c = 0, d = 0;
-  // The operating system's consent is covered by the check of the instruction set.
-  return isa != device::Isa::avx2 && __get_cpuid_count(7, 0, &a, &b, &c, &d) != 0 &&
-         (c >> 1 & 1U) != 0;
+  static const bool has_vbmi = cpu_has_vbmi();  // once: a virtual machine traps CPUID
+  return isa != device::Isa::avx2 && has_vbmi;
 }
 
 void run_fp8(const Product& product, device::Isa isa, ThreadPool& pool, std::byte* scratch,
              bool wide) {
   const bool avx2 = isa == device::Isa::avx2;
   const PanelForm form = panel_form(product, isa);
-  const int rows = rows_at_once(product.m, isa);
-  const int64_t distance = pass_floats(product, rows);
-  float* a = reinterpret_cast<float*>(scratch);
-  (avx2 ? N_AVX2::pack_fp8_rows : N_AVX3::pack_fp8_rows)(product, form, rows, distance, a);
+  const RowPasses passes = passes_of(product, isa);
+  float* const packed = reinterpret_cast<float*>(scratch);
+  (avx2 ? N_AVX2::pack_small_m : N_AVX3::pack_small_m)(product, form, passes, packed);
   const std::vector<int> merges = shard_merges(product.k_shards);
   const auto run = avx2 ? N_AVX2::run_fp8_part : N_AVX3::run_fp8_part;
   pool.for_pieces(num_groups(product.n), kGroupsAtOnce, [&](Range groups, int) {
-    for (int64_t row = 0; row < product.m; row += rows)
-      run(product, form, merges, rows, a + row / rows * distance,
-          {row, std::min(row + rows, product.m)}, groups, wide);
+    passes.for_each(packed, [&](Range rows, const float* a) {
+      run(product, form, merges, passes.rows, a, rows, groups, wide);
+    });
   });
 }
 

@@ -1,60 +1,25 @@
 // SPDX-License-Identifier: Apache-2.0
 // Products with weights in fp8: the chain of the codes' numbers, f32 or bf16 as x is, and the scale
 // of a row behind the sum.
-#include <array>
 #include <cstring>
 
-#include "device/recorder.h"
-#include "kernels/elementwise/activate.h"
 #include "kernels/elementwise/pointwise.h"
 #include "kernels/matmul/code_bytes.h"
 #include "kernels/matmul/fp8_rows.h"
-#include "kernels/matmul/linear_layer.h"
 #include "kernels/matmul/linear_products.h"
 #include "kernels/matmul/linear_stated.h"
-#include "tensor/blocks.h"
+#include "kernels/matmul/tiled_layer.h"
 
 namespace megalith::kernels {
 namespace {
 
 using namespace matmul;  // NOLINT: cases and stated chains
-using testing::test_devices;
-using testing::TestDevice;
 using testing::TestTensor;
 
-/// One and more blocks; rows of weights less and more than groups of 16 and strips of four groups;
-/// few rows of x in one pass and in several, and so many that panels are packed; shards that end
-/// with a block and inside of one; several blocks of k.
-const LinearCase kCases[] = {{0, 32, 5},       {1, 32, 1},        {1, 64, 16},      {1, 96, 33},
-                             {1, 4096, 48, 4}, {1, 2112, 195},    {2, 288, 40},     {3, 128, 15, 4},
-                             {4, 320, 50, 2},  {5, 1056, 31},     {8, 256, 17, 8},  {13, 544, 20},
-                             {16, 96, 64, 3},  {17, 2112, 35, 2}, {33, 160, 23, 1}, {70, 544, 97},
-                             {2, 11008, 19},   {3, 96, 40, 8},    {1, 160, 36, 20}, {19, 96, 37, 8},
-                             {40, 1600, 50, 5}};
-
-struct XY {
-  DType x, y;
-};
-constexpr XY kXY[] = {{DType::f32, DType::f32},
-                      {DType::bf16, DType::bf16},
-                      {DType::bf16, DType::f32},
-                      {DType::f32, DType::bf16}};
-
-/// Any code but NaN, and scales of any size; `matrix` as a file has it.
-struct Fp8Layer {
-  LinearCase c;
-  std::vector<std::byte> matrix, tiles;
-  TestTensor x, bias, y, u;
-
-  Fp8Layer(const LinearCase& shape, const XY& types)
-      : c(shape),
-        matrix(static_cast<size_t>(matrix_bytes(Format::fp8, c.outputs, c.inputs))),
-        x(types.x, {c.rows, c.inputs}, 3, 1),
-        bias(types.x, {c.outputs}, 0, 1),
-        y(types.y, {c.rows, c.outputs}, 2, 1),
-        u(types.y, {c.rows, c.outputs}, 1, 0) {
-    x.fill_normal(1);
-    bias.fill_normal(4);
+/// Any code but NaN, and scales of any size.
+struct Fp8Layer : TiledLayer {
+  Fp8Layer(const LinearCase& shape, const TiledTypes& types)
+      : TiledLayer(shape, Format::fp8, types) {
     for (int64_t i = 0; i < c.outputs * c.inputs; ++i) {
       const auto code = static_cast<uint8_t>(philox(2, static_cast<uint64_t>(i), 0)[0]);
       set_code(i, (code & 0x7f) == 0x7f ? 0 : code);
@@ -77,25 +42,6 @@ struct Fp8Layer {
     return static_cast<double>(
         to_f32(f8_e4m3_t{std::to_integer<uint8_t>(matrix[static_cast<size_t>(i)])}));
   }
-  Weight weight() {
-    const Shape shape{c.outputs, c.inputs}, stored = stored_shape(Format::fp8, shape);
-    // A start that no vector is aligned to.
-    tiles.assign(static_cast<size_t>(stored.num_elements() + 8), std::byte{});
-    to_tiles(Format::fp8, matrix, c.outputs, c.inputs, std::span(tiles).subspan(8));
-    return {ConstView(tiles.data() + 8, DType::u8, stored), Format::fp8, shape};
-  }
-  LinearForward forward() {
-    return {.x_TI = x, .w_OI = weight(), .y_TO = y, .k_shards = c.k_shards};
-  }
-  void run(device::Device& on, std::string_view only = {}, bool unscaled = false) {
-    Exec exec(on);
-    exec.only = only;
-    LinearForward f = forward();
-    f.unscaled = unscaled;
-    linear_forward(exec, f);
-    EXPECT_EQ(exec.workspace.in_use(), 0);
-    y.expect_gaps_untouched();
-  }
   /// The plain layer with the codes as bf16 numbers, and sums in f32.
   Layer numbers() const {
     Layer plain(c, {x.dtype(), DType::bf16, DType::f32});
@@ -110,9 +56,6 @@ struct Fp8Layer {
       return static_cast<double>(static_cast<float>(sums.at(i)) * scale(i % c.outputs));
     });
     return expected;
-  }
-  std::string name(std::string_view device) const {
-    return fmt::format("{} {}*fp8->{} on {}", c.name(), x.dtype(), y.dtype(), device);
   }
   void expect_sums_of_numbers_everywhere() {
     Layer plain = numbers();
@@ -136,13 +79,13 @@ TEST(LinearFp8, LookUpsHoldTheNumberOfEveryCode) {
 }
 
 TEST(LinearFp8, HasTheBitsOfTheNumbersOnEveryDevice) {
-  for (const LinearCase& c : kCases)
-    for (const XY& types : kXY) Fp8Layer(c, types).expect_sums_of_numbers_everywhere();
+  for (const LinearCase& c : kTiledCases)
+    for (const TiledTypes& types : kXY) Fp8Layer(c, types).expect_sums_of_numbers_everywhere();
 }
 
 TEST(LinearFp8, IsTheStatedChain) {
   for (const LinearCase& c : {LinearCase{1, 96, 33, 3}, LinearCase{20, 64, 18, 4}}) {
-    for (const XY& types : kXY) {
+    for (const TiledTypes& types : kXY) {
       Fp8Layer l(c, types);
       const Layer plain = l.numbers();
       const StatedElement stated(plain, Operation::forward, c.k_shards);
@@ -157,35 +100,61 @@ TEST(LinearFp8, IsTheStatedChain) {
   }
 }
 
-/// Both ways to look codes up, whatever this CPU would take; all codes in every place of a step.
+/// Every code alone in every lane and column of a tile, as panels are packed and by both ways to
+/// look codes up, whatever this CPU would take. Rows with a code that is not a number are the last.
 TEST(LinearFp8, EveryCodeIsWidenedAlikeByBothLookUps) {
-  for (const XY& types : kXY) {
-    Fp8Layer l({2, 1024, 48}, types);
-    l.x.fill([](int64_t i) { return i % 7 == 0 ? 1.0 : 0.0; });
-    for (int64_t i = 0; i < l.c.outputs * l.c.inputs; ++i)
-      l.set_code(i, static_cast<uint8_t>(i * 5 + i / 1024));
-    Layer plain = l.numbers();
-    const auto device = device::make_cpu_device(1);
-    plain.run(*device, Operation::forward, "exact");
-    const TestTensor expected = l.scaled(plain.y);
+  constexpr int64_t kCodes = 256, kNumbers = kCodes * kGroupRows, kColumns = kBlockColumns;
+  for (const TiledTypes& types : kXY) {
+    Fp8Layer l({kColumns, kColumns, kNumbers + 2 * kGroupRows}, types);
+    l.x.fill([](int64_t i) { return i / kColumns == i % kColumns ? 1.0 : 0.0; });
+    for (int64_t o = 0; o < l.c.outputs; ++o) {
+      for (int64_t i = 0; i < kColumns; ++i) {
+        const auto code = static_cast<uint8_t>(o / kGroupRows + 37 * i);
+        const bool is_number = (code & 0x7f) != 0x7f && o < kNumbers;
+        l.set_code(o * kColumns + i, is_number ? code : 0);
+      }
+    }
+    for (int64_t lane = 0; lane < kGroupRows; ++lane) {
+      l.set_code((kNumbers + lane) * kColumns + 2 * lane, 0x7f);
+      l.set_code((kNumbers + kGroupRows + lane) * kColumns + 2 * lane + 1, 0xff);
+    }
+    TestTensor expected = l.y;
+    expected.fill([&](int64_t i) {
+      const int64_t t = i / l.c.outputs, o = i % l.c.outputs;
+      return o < kNumbers
+                 ? static_cast<double>(static_cast<float>(l.number(o * kColumns + t)) * l.scale(o))
+                 : static_cast<double>(NAN);
+    });
+    const auto expect_rows = [&](const Fp8Layer& actual, int64_t first, int64_t rows,
+                                 const std::string& what) {
+      for (int64_t i = first * l.c.outputs; i < (first + rows) * l.c.outputs; ++i) {
+        if (std::isnan(expected.at(i))) {
+          ASSERT_TRUE(std::isnan(actual.y.at(i))) << what << " " << i;
+        } else {
+          ASSERT_EQ(actual.y.at(i), expected.at(i)) << what << " " << i;
+        }
+      }
+    };
     for (const TestDevice& on : test_devices()) {
       if (on.device->is_trace() || !on.device->is_host_memory()) continue;
+      Fp8Layer packed = l;
+      packed.run(*on.device, "exact");
+      expect_rows(packed, 0, kColumns, l.name(on.name));
       const device::Isa isa = on.device->target().isa;
       for (const bool wide : {false, true}) {
         if (wide && !has_wide_lookup(isa)) continue;
-        Fp8Layer actual = l;
-        const LinearForward f = actual.forward();
-        const Product product = product_of(f);
-        std::vector<float> scratch(static_cast<size_t>(fp8_scratch_bytes(product, isa) / 4 + 16));
-        auto* at = reinterpret_cast<std::byte*>(scratch.data());
-        at += (64 - reinterpret_cast<uintptr_t>(at) % 64) % 64;
-        run_fp8(product, isa, on.device->pool(), at, wide);
-        for (int64_t i = 0; i < expected.size(); ++i) {
-          if (std::isnan(expected.at(i))) {
-            ASSERT_TRUE(std::isnan(actual.y.at(i))) << on.name << " " << wide << " " << i;
-          } else {
-            ASSERT_EQ(actual.y.at(i), expected.at(i)) << on.name << " " << wide << " " << i;
-          }
+        Fp8Layer few = l;
+        for (const int64_t first : {0, 16}) {
+          LinearForward f = few.forward();
+          f.x_TI = f.x_TI.rows(first, 16);
+          f.y_TO = f.y_TO.rows(first, 16);
+          const Product product = product_of(f);
+          ASSERT_TRUE(is_few_fp8(product));
+          std::vector<float> scratch(static_cast<size_t>(fp8_scratch_bytes(product, isa) / 4 + 16));
+          auto* at = reinterpret_cast<std::byte*>(scratch.data());
+          at += (64 - reinterpret_cast<uintptr_t>(at) % 64) % 64;
+          run_fp8(product, isa, on.device->pool(), at, wide);
+          expect_rows(few, first, 16, l.name(on.name) + (wide ? ", wide" : ", narrow"));
         }
       }
     }
@@ -197,7 +166,7 @@ TEST(LinearFp8, EveryCodeIsWidenedAlikeByBothLookUps) {
 TEST(LinearFp8, ExtremesAreThoseOfTheNumbersOnEveryDevice) {
   for (const LinearCase& c :
        {LinearCase{1, 352, 70, 1}, LinearCase{6, 1280, 37, 4}, LinearCase{24, 96, 37, 2}}) {
-    for (const XY& types : {kXY[0], kXY[2]}) {
+    for (const TiledTypes& types : {kXY[0], kXY[2]}) {
       Fp8Layer l(c, types);
       l.x.fill([&](int64_t i) { return std::ldexp(l.x.at(i), -110 - static_cast<int>(i % 43)); });
       for (int64_t o = 0; o < c.outputs; ++o)
@@ -209,7 +178,7 @@ TEST(LinearFp8, ExtremesAreThoseOfTheNumbersOnEveryDevice) {
 
 TEST(LinearFp8, IsWithinTheDerivedBoundOfTheReference) {
   const auto device = device::make_cpu_device(1);
-  for (const LinearCase& c : kCases) {
+  for (const LinearCase& c : kTiledCases) {
     Fp8Layer l(c, kXY[0]);
     Fp8Layer reference = l;
     l.run(*device, "exact");
@@ -230,7 +199,9 @@ TEST(LinearFp8, ScalingLaterGivesTheSameBits) {
       Fp8Layer whole(c, kXY[2]);
       Fp8Layer parts = whole;
       whole.run(*on.device);
-      parts.run(*on.device, {}, true);
+      LinearForward f = parts.forward();
+      f.unscaled = true;
+      parts.run(*on.device, f);
       Exec exec(*on.device);
       scale(exec, parts.y, row_scales(parts.weight()));
       testing::expect_same_bits(parts.y, whole.y, whole.name(on.name));
@@ -239,68 +210,19 @@ TEST(LinearFp8, ScalingLaterGivesTheSameBits) {
 }
 
 TEST(LinearFp8, FusedEqualsTheCompositionBitForBit) {
-  for (const int64_t rows : {5, 40}) {
-    for (const XY& types : kXY) {
-      for (const TestDevice& on : test_devices()) {
-        Exec exec(*on.device);
-        Fp8Layer fused({rows, 320, 37, 2}, types);
-        Fp8Layer parts = fused;
-        LinearForward f = fused.forward();
-        f.bias_O = fused.bias;
-        f.activation = Activation::gelu_erf;
-        f.pre_activation_TO = fused.u;
-        linear_forward(exec, f);
-        f = parts.forward();
-        f.bias_O = parts.bias;
-        f.y_TO = parts.u;
-        linear_forward(exec, f);
-        activation_forward(exec, parts.u, parts.y, Activation::gelu_erf);
-        testing::expect_same_bits(fused.u, parts.u, parts.name(on.name) + " u");
-        testing::expect_same_bits(fused.y, parts.y, parts.name(on.name));
-      }
-    }
-  }
+  for (const int64_t rows : {5, 40})
+    for (const TiledTypes& types : kXY)
+      expect_fused_is_the_composition(Fp8Layer({rows, 320, 37, 2}, types));
 }
 
 TEST(LinearFp8, BitsDoNotDependOnHowRowsAreCutIntoCalls) {
-  for (const XY& types : {kXY[0], kXY[1]}) {
-    for (const TestDevice& on : test_devices()) {
-      Fp8Layer whole({75, 352, 45, 1}, types);
-      Fp8Layer parts = whole;
-      whole.run(*on.device);
-      Exec exec(*on.device);
-      int64_t begin = 0;
-      for (const int64_t count : {1, 0, 3, 8, 16, 13, 34}) {
-        LinearForward f = parts.forward();
-        f.x_TI = f.x_TI.rows(begin, count);
-        f.y_TO = f.y_TO.rows(begin, count);
-        linear_forward(exec, f);
-        begin += count;
-      }
-      ASSERT_EQ(begin, whole.c.rows);
-      testing::expect_same_bits(parts.y, whole.y, whole.name(on.name));
-    }
-  }
+  for (const TiledTypes& types : {kXY[0], kXY[1]})
+    expect_the_bits_of_parts(Fp8Layer({75, 352, 45, 1}, types));
 }
 
 TEST(LinearFp8, TraceAllocatesAndRecordsWhatTheRunDoes) {
-  for (const LinearCase& c : {LinearCase{1, 96, 64}, LinearCase{64, 1600, 96, 2}}) {
-    Fp8Layer l(c, kXY[1]);
-    const auto real = device::make_cpu_device(3);
-    const auto trace = device::make_trace_device(real->target());
-    device::Recorder recorder;
-    trace->set_recorder(&recorder);
-    l.run(*real);
-    l.run(*trace);
-    const auto high_water = [](device::Device& d) {
-      return d.arena(device::MemoryClass::workspace).high_water();
-    };
-    EXPECT_EQ(high_water(*trace), high_water(*real));
-    const device::Work total = recorder.total();
-    EXPECT_EQ(total.flops, 2.0 * static_cast<double>(c.rows * c.inputs * c.outputs));
-    EXPECT_EQ(total.bytes_read,
-              2 * c.rows * c.inputs + matrix_bytes(Format::fp8, c.outputs, c.inputs));
-  }
+  for (const LinearCase& c : {LinearCase{1, 96, 64}, LinearCase{64, 1600, 96, 2}})
+    expect_traced_as_run(Fp8Layer(c, kXY[1]));
 }
 
 TEST(LinearFp8, WhatDoesNotFitIsRefusedByName) {
@@ -313,14 +235,8 @@ TEST(LinearFp8, WhatDoesNotFitIsRefusedByName) {
   EXPECT_EQ(linear_implementations(fast, l.forward()),
             (std::vector<std::string_view>{"exact", "reference"}));
   const auto mentions = [&](const std::string& text, const auto& change) {
-    LinearForward f = l.forward();
-    change(f);
-    try {
-      linear_forward(exec, f);
-      ADD_FAILURE() << "not refused: " << text;
-    } catch (const InternalError& error) {
-      EXPECT_NE(std::string(error.what()).find(text), std::string::npos) << error.what();
-    }
+    const std::string message = refusal_of(l, change);
+    EXPECT_NE(message.find(text), std::string::npos) << message;
   };
   TestTensor scale(DType::f32, {1});
   mentions("of a shard", [](LinearForward& f) { f.k_shards = 48; });

@@ -92,10 +92,6 @@ void run_quantized_part(const Product& product, const std::vector<int>& merges, 
   }
 }
 
-void pack_quantized_rows(const Product& product, int rows_at_once, int64_t distance, float* out) {
-  pack_small_m(product, PanelForm::floats, rows_at_once, distance, out);
-}
-
 }  // namespace HWY_NAMESPACE
 }  // namespace megalith::kernels::matmul
 HWY_AFTER_NAMESPACE();
@@ -104,44 +100,35 @@ HWY_AFTER_NAMESPACE();
 namespace megalith::kernels::matmul {
 namespace {
 
-constexpr int64_t kMaxRows = 16;
 constexpr int64_t kGroupsAtOnce = 4;  // of a thread's pieces
 
 /// Rows of A whose sums fit the registers beside a vector of columns and its codes.
-int rows_at_once(int64_t m, device::Isa isa) {
-  const int64_t most = isa == device::Isa::avx2 ? 4 : 16;
-  return static_cast<int>(
-      std::min<int64_t>(most, static_cast<int64_t>(std::bit_ceil(static_cast<uint64_t>(m)))));
-}
-
-int64_t pass_floats(const Product& product, int rows) {
-  return round_up<int64_t>(product.k * rows, 16);
+RowPasses passes_of(const Product& product, device::Isa isa) {
+  return {product, isa == device::Isa::avx2 ? 4 : 16};
 }
 
 }  // namespace
 
 bool is_few_quantized(const Product& product) {
   const bool is_in_blocks = !is_plain(product.b.format) && product.b.format != Format::fp8;
-  return is_in_blocks && product.m <= kMaxRows;
+  return is_in_blocks && product.m <= kFewRows;
 }
 
 int64_t quantized_scratch_bytes(const Product& product, device::Isa isa) {
-  const int rows = rows_at_once(product.m, isa);
-  return 4 * pass_floats(product, rows) * ceil_div<int64_t>(product.m, rows);
+  return passes_of(product, isa).bytes();
 }
 
 void run_quantized(const Product& product, device::Isa isa, ThreadPool& pool, std::byte* scratch) {
   const bool avx2 = isa == device::Isa::avx2;
-  const int rows = rows_at_once(product.m, isa);
-  const int64_t distance = pass_floats(product, rows);
-  float* a = reinterpret_cast<float*>(scratch);
-  (avx2 ? N_AVX2::pack_quantized_rows : N_AVX3::pack_quantized_rows)(product, rows, distance, a);
+  const RowPasses passes = passes_of(product, isa);
+  float* const packed = reinterpret_cast<float*>(scratch);
+  (avx2 ? N_AVX2::pack_small_m : N_AVX3::pack_small_m)(product, PanelForm::floats, passes, packed);
   const std::vector<int> merges = shard_merges(product.k_shards);
   const auto run = avx2 ? N_AVX2::run_quantized_part : N_AVX3::run_quantized_part;
   pool.for_pieces(num_groups(product.n), kGroupsAtOnce, [&](Range groups, int) {
-    for (int64_t row = 0; row < product.m; row += rows)
-      run(product, merges, rows, a + row / rows * distance, {row, std::min(row + rows, product.m)},
-          groups);
+    passes.for_each(packed, [&](Range rows, const float* a) {
+      run(product, merges, passes.rows, a, rows, groups);
+    });
   });
 }
 

@@ -174,18 +174,7 @@ void run_columns(const Product& product, const std::vector<int>& merges, const f
       run_chains<T, kForm>(a + shard * steps_of<kForm>(width) * kRows, from, shard * width,
                            (shard + 1) * width, prefetch, sums);
     }
-    const int num_merges = merges[static_cast<size_t>(shard)];
-#pragma GCC unroll 4
-    for (int g = 0; g < kGroups; ++g) {
-#pragma GCC unroll 16
-      for (int r = 0; r < kRows; ++r) {
-        FloatVec sum = sums.sum[g][r];
-        for (int i = 1; i <= num_merges; ++i)
-          sum = hn::Add(load(stack[depth - i][r] + g * kLanes), sum);
-        store(sum, stack[depth - num_merges][r] + g * kLanes);
-      }
-    }
-    depth += 1 - num_merges;
+    depth = push_shard(sums.sum, merges[static_cast<size_t>(shard)], stack, depth);
   }
   finish_tile(product.epilogue, stack[0][0] + (column - first), kWidth, rows.begin, rows.size(),
               column, num_columns);
@@ -249,48 +238,37 @@ HWY_AFTER_NAMESPACE();
 namespace megalith::kernels::matmul {
 namespace {
 
-constexpr int64_t kMaxRows = 16;
 constexpr int64_t kMinColumns = 16;
 
 /// Rows of A whose sums fit the registers beside one or more vectors of columns.
-int rows_at_once(int64_t m, device::Isa isa) {
-  const int64_t most = isa == device::Isa::avx2 ? 8 : 16;
-  return static_cast<int>(
-      std::min<int64_t>(most, static_cast<int64_t>(std::bit_ceil(static_cast<uint64_t>(m)))));
-}
-
-/// Floats of one pass of packed rows, whatever the form: an odd shard ends with a zero.
-int64_t pass_floats(const Product& product, int rows) {
-  const int64_t width = product.k / product.k_shards;
-  return round_up<int64_t>(product.k_shards * round_up<int64_t>(width, 2) * rows, 16);
+RowPasses passes_of(const Product& product, device::Isa isa) {
+  return {product, isa == device::Isa::avx2 ? 8 : 16};
 }
 
 }  // namespace
 
 bool is_small_m(const Product& product) {
-  return product.m <= kMaxRows && product.n >= kMinColumns && product.a.k_contiguous &&
+  return product.m <= kFewRows && product.n >= kMinColumns && product.a.k_contiguous &&
          product.b.k_contiguous && is_plain(product.b.format) && !product.has_runs() &&
          bytes_of(product.a.dtype) > 1 && bytes_of(product.b.dtype) > 1;
 }
 
 int64_t small_m_scratch_bytes(const Product& product, device::Isa isa) {
-  const int rows = rows_at_once(product.m, isa);
-  return 4 * pass_floats(product, rows) * ceil_div<int64_t>(product.m, rows);
+  return passes_of(product, isa).bytes();
 }
 
 void run_small_m(const Product& product, device::Isa isa, ThreadPool& pool, std::byte* scratch) {
   const bool avx2 = isa == device::Isa::avx2;
   const PanelForm form = panel_form(product, isa);
-  const int rows = rows_at_once(product.m, isa);
-  const int64_t distance = pass_floats(product, rows);
-  float* a = reinterpret_cast<float*>(scratch);
-  (avx2 ? N_AVX2::pack_small_m : N_AVX3::pack_small_m)(product, form, rows, distance, a);
+  const RowPasses passes = passes_of(product, isa);
+  float* const packed = reinterpret_cast<float*>(scratch);
+  (avx2 ? N_AVX2::pack_small_m : N_AVX3::pack_small_m)(product, form, passes, packed);
   const std::vector<int> merges = shard_merges(product.k_shards);
   const auto run = avx2 ? N_AVX2::run_small_m_part : N_AVX3::run_small_m_part;
   pool.for_pieces(product.n, 64, [&](Range columns, int) {
-    for (int64_t row = 0; row < product.m; row += rows)
-      run(product, form, merges, rows, a + row / rows * distance,
-          {row, std::min(row + rows, product.m)}, columns);
+    passes.for_each(packed, [&](Range rows, const float* a) {
+      run(product, form, merges, passes.rows, a, rows, columns);
+    });
   });
 }
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The few rows of A side by side, step by step in a form of gemm.h, for small_m_cpu.cpp. Included
-// once per instruction set.
+// The few rows of A side by side, step by step in a form of gemm.h. Included once per instruction
+// set.
 #if defined(MEGA_SMALL_M_PACK_INL_H) == defined(HWY_TARGET_TOGGLE)
 #ifdef MEGA_SMALL_M_PACK_INL_H
 #undef MEGA_SMALL_M_PACK_INL_H
@@ -12,6 +12,7 @@
 #include <bit>
 
 #include "kernels/matmul/pack-inl.h"
+#include "kernels/matmul/row_passes.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace megalith::kernels::matmul {
@@ -36,32 +37,32 @@ void pack_row(const T* from, int64_t k, int64_t distance, float* out) {
   }
 }
 
-/// All rows of A, `rows_at_once` side by side; those beyond the last are 0.
+/// All rows of A, pass by pass; those beyond the last are 0.
 template <typename T, PanelForm kForm>
-void pack_rows(const Product& product, int rows_at_once, int64_t distance, float* out) {
+void pack_rows(const Product& product, const RowPasses& passes, float* out) {
   const T* from = reinterpret_cast<const T*>(product.a.data);
   const int64_t width = product.k / product.k_shards, steps = steps_of<kForm>(width);
-  for (int64_t row = 0; row < product.m; row += rows_at_once, out += distance) {
-    const int64_t rows = std::min<int64_t>(rows_at_once, product.m - row);
-    if (rows < rows_at_once) std::fill_n(out, product.k_shards * steps * rows_at_once, 0.0f);
+  for (int64_t row = 0; row < product.m; row += passes.rows, out += passes.distance) {
+    const int64_t rows = std::min<int64_t>(passes.rows, product.m - row);
+    if (rows < passes.rows) std::fill_n(out, product.k_shards * steps * passes.rows, 0.0f);
     for (int64_t r = 0; r < rows; ++r) {
       for (int64_t shard = 0; shard < product.k_shards; ++shard)
-        pack_row<T, kForm>(from + (row + r) * product.a.stride + shard * width, width, rows_at_once,
-                           out + shard * steps * rows_at_once + r);
+        pack_row<T, kForm>(from + (row + r) * product.a.stride + shard * width, width, passes.rows,
+                           out + shard * steps * passes.rows + r);
     }
   }
 }
 
-inline void pack_small_m(const Product& product, PanelForm form, int rows_at_once, int64_t distance,
+inline void pack_small_m(const Product& product, PanelForm form, const RowPasses& passes,
                          float* out) {
   if (product.a.dtype == DType::f32)
-    pack_rows<float, PanelForm::floats>(product, rows_at_once, distance, out);
+    pack_rows<float, PanelForm::floats>(product, passes, out);
   else if (form == PanelForm::floats)
-    pack_rows<bf16_t, PanelForm::floats>(product, rows_at_once, distance, out);
+    pack_rows<bf16_t, PanelForm::floats>(product, passes, out);
   else if (form == PanelForm::words)
-    pack_rows<bf16_t, PanelForm::words>(product, rows_at_once, distance, out);
+    pack_rows<bf16_t, PanelForm::words>(product, passes, out);
   else
-    pack_rows<bf16_t, PanelForm::swapped>(product, rows_at_once, distance, out);
+    pack_rows<bf16_t, PanelForm::swapped>(product, passes, out);
 }
 
 }  // namespace HWY_NAMESPACE
