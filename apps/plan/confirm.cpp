@@ -94,8 +94,12 @@ class Confirming {
   void write(const search::LayoutPoint& point) const {
     config::Recipe recipe = search::recipe_at(inputs_.recipe, point);
     const int64_t ranks = int64_t{point.tensor} * point.pipeline * point.data;
-    if (inputs_.cluster.device.cores > 0)
-      recipe.run.threads = threads_of_run(inputs_.cluster, ranks);
+    const int64_t cores = inputs_.cluster.device.cores;
+    if (cores > 0) {
+      // Of a process: all ranks are threads of one, or each has its own.
+      const bool are_threads = confirmation_.ran_here && options_.launcher.empty();
+      recipe.run.threads = are_threads ? threads_of_run(inputs_.cluster, ranks) : cores;
+    }
     folder_.put(recipe, point);
   }
   void measure(const std::vector<Trial>& asked) {

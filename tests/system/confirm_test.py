@@ -3,10 +3,12 @@
 """Candidates of a search that are run: python3 confirm_test.py PROGRAM"""
 import json
 import os
+import pathlib
 import shutil
 import unittest
 
-from program import ROOT, RoadTest, run, run_json
+import mpirun
+from program import PROGRAM, ROOT, RoadTest, run, run_json
 
 MODEL = "model: {layers: 2, hidden: 32, heads: 4, context: 16, vocab: 300}\ntrain: {steps: 10, global_batch: 8}\ncheckpoint: {async: false}\n"
 # Rates that nobody measured: what is tested is the way, not the figures. Kernels take their operations' time.
@@ -81,6 +83,14 @@ class Confirm(RoadTest):
         launcher.write_text("#!/bin/sh\nkill -9 $$\n")
         self.assertIn("ended with signal 9", self.confirm(self.here, "failing", "--confirm", 1, "--launcher", launcher, code=2))
         self.assertIn("cannot be started", self.confirm(self.here, "failing", "--confirm", 1, "--launcher", "no-such-launcher", code=2))
+
+    @unittest.skipUnless(mpirun.MPIRUN and (pathlib.Path(PROGRAM).parent / "libmegalith_mpi.so").exists(), "Open MPI and the plug-in")
+    def test_ranks_may_be_processes_of_a_launcher(self):
+        os.environ.update({key: mpirun.ENVIRONMENT[key] for key in mpirun.ENVIRONMENT if key.startswith("OMPI_")})
+        answer = json.loads(self.confirm(self.here, "mpi", "--confirm", 1, "--confirm-samples", 1, "--launcher", "mpirun -n {ranks}", "--json"))
+        self.assertGreater(answer["confirm"]["trials"][0]["measured_seconds"], 0)
+        recipe = next((self.folder / "mpi").glob("*.yaml")).read_text()
+        self.assertIn("threads: 1", recipe)  # of each process
 
     def test_another_cluster_has_commands_and_their_results_are_read(self):
         cluster = ROOT / "recipes" / "clusters" / "a100_80gb.yaml"
