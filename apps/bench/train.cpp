@@ -57,6 +57,8 @@ int bench_ranks(const config::Recipe& recipe, const std::optional<Launch>& launc
   for (double& seconds : timed->seconds) seconds = tokens_of(settings) / seconds;
   report("train.tokens_per_second", timed->seconds, "tokens/s", true, threads, json);
   report_memory(timed->memory, planned, threads, json);
+  for (double& flops : timed->ceiling) flops *= 1e-9;
+  report("train.gemm_ceiling", timed->ceiling, "GFLOP/s a rank", true, threads, json);
   for (double& share : timed->other_load) share *= 100;
   report("train.other_programs", timed->other_load, "% of the cores", false, threads, json);
   return 0;

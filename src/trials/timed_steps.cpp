@@ -3,9 +3,11 @@
 
 #include <algorithm>
 #include <cmath>
+#include <numeric>
 
 #include "base/clock.h"
 #include "engine/engine.h"
+#include "kernels/matmul/ceiling.h"
 #include "trials/made_up_batches.h"
 #include "trials/other_load.h"
 
@@ -15,6 +17,17 @@ namespace {
 /// Rank 0's number, on every rank. Collective.
 double of_rank_zero(comm::Communicator& world, double mine) {
   return world.exchange_values(std::span<const double>(&mine, 1), "timed steps").front();
+}
+
+double mean(comm::Communicator& world, double mine) {
+  const auto all = world.exchange_values(std::span<const double>(&mine, 1), "timed steps");
+  return std::accumulate(all.begin(), all.end(), 0.0) / static_cast<double>(all.size());
+}
+
+constexpr double kCeilingSeconds = 0.06;
+
+DType product_dtype(const engine::Settings& s) {
+  return s.weights == DType::bf16 && s.activations == DType::bf16 ? DType::bf16 : DType::f32;
 }
 
 /// Of the rank with the largest total. Collective.
@@ -55,8 +68,14 @@ TimedSteps timed_steps(comm::Communicator& world, device::Device& device,
   for (int i = 0; i < options.warm_up; ++i) last = seconds_of(1);
   const double wanted = last > 0 ? std::ceil(options.least_seconds / last) : 1;
   const auto steps = static_cast<int64_t>(of_rank_zero(world, std::clamp(wanted, 1.0, 1e6)));
+  // The engine's device has the marks of its memory.
+  const auto scratch = device::make_device(device.target());
+  kernels::Exec exec(*scratch, settings.numerics);
   TimedSteps timed;
   for (int sample = 0; sample < options.samples; ++sample) {
+    world.barrier("ceiling");
+    timed.ceiling.push_back(
+        mean(world, kernels::gemm_ceiling(exec, product_dtype(settings), kCeilingSeconds)));
     const OtherLoad load;
     const double seconds = seconds_of(steps);
     timed.seconds.push_back(of_rank_zero(world, seconds));

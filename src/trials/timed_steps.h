@@ -19,6 +19,9 @@ struct TimedStepsOptions {
 struct TimedSteps {
   std::vector<double> seconds;     // of a step, by sample: from the moment all ranks began it
   std::vector<double> other_load;  // by sample: of the cores' time, by other programs (rank 0's)
+  /// By sample, just before: FLOP/s of the fastest product of the settings' type on a rank, all at
+  /// once (mean). A machine's speed changes within seconds; this says by how much.
+  std::vector<double> ceiling;
   /// The marks of the rank of all that took most, at the end.
   account::MemoryByClass memory;
 };

@@ -6,8 +6,8 @@ The machine is measured as a cluster file by kernels of other models than the on
 small GPT, Llama and BERT models are predicted from it and run, all of a model in turn and several times, so that they see the same
 machine. The order of the predictions must be that of the times, the first of it nearly the fastest, and memory equal to the byte.
 
-What other programs take of the cores slows layouts unequally (four ranks get more of a busy machine than two), so samples that they
-disturbed count only where there are no others, and then only the fastest of each layout."""
+A busy machine slows steps, and its host changes its speed. So each sample is scaled by the rate of matrix products just before it, and
+of a layout's samples the fastest third counts. (What other programs took is printed; stages that wait leave them more.)"""
 import json
 import pathlib
 import statistics
@@ -17,7 +17,6 @@ import unittest
 from program import run
 
 ROUNDS, SAMPLES = 3, 3
-QUIET = 0.1
 
 MODELS = {
     "gpt": ("model: {family: gpt2, layers: 4, hidden: 256, heads: 8, context: 256, vocab: 4096}", "bf16", "causal"),
@@ -81,7 +80,7 @@ class PlannedSteps(unittest.TestCase):
     def measure(self, recipe, layout, samples):
         lines = map(json.loads, run("bench", "train", recipe, "--samples", SAMPLES, *overrides(layout), "--json").splitlines())
         figures = {line["name"]: line for line in lines}
-        samples += zip(figures["train.step_seconds"]["samples"], (share / 100 for share in figures["train.other_programs"]["samples"]))
+        samples += zip(*(figures[f"train.{name}"]["samples"] for name in ("step_seconds", "gemm_ceiling", "other_programs")))
         self.assertEqual(figures["train.memory"]["value"], figures["train.memory.planned"]["value"], layout)
 
     def compare(self, model):
@@ -91,15 +90,18 @@ class PlannedSteps(unittest.TestCase):
         for _ in range(ROUNDS):
             for layout, of_layout in zip(LAYOUTS, samples):
                 self.measure(recipe, layout, of_layout)
-        is_quiet = all(min(load for _, load in of_layout) < QUIET for of_layout in samples)
-        seconds = [statistics.median(s for s, load in of_layout if load < QUIET) if is_quiet else min(s for s, _ in of_layout) for of_layout in samples]
+        speed = statistics.median(ceiling for of_layout in samples for _, ceiling, _ in of_layout)
+        seconds = []
+        for of_layout in samples:
+            scaled = sorted(taken * ceiling / speed for taken, ceiling, _ in of_layout)
+            seconds.append(statistics.mean(scaled[:len(scaled) // 3]))
         for layout, of_prediction, of_run, of_layout in zip(LAYOUTS, predicted, seconds, samples):
-            loads = [load for _, load in of_layout]
+            ceilings, loads = [ceiling for _, ceiling, _ in of_layout], [load for _, _, load in of_layout]
             print(f"{model:6} {layout[:4]} {layout[4]}: predicted {of_prediction:.4f} s, measured {of_run:.4f} s ({of_prediction / of_run:.2f}), "
-                  f"others {100 * min(loads):.0f} to {100 * max(loads):.0f} %", flush=True)
+                  f"products {min(ceilings):.0f} to {max(ceilings):.0f} GFLOP/s, others {min(loads):.0f} to {max(loads):.0f} %", flush=True)
         pick = seconds[predicted.index(min(predicted))] / min(seconds)
         correlation = spearman(predicted, seconds)
-        print(f"{model}: {'quiet' if is_quiet else 'busy'} machine, Spearman {correlation:.3f}, the pick takes {pick:.3f} of the fastest", flush=True)
+        print(f"{model}: Spearman {correlation:.3f}, the pick takes {pick:.3f} of the fastest", flush=True)
         self.assertGreaterEqual(correlation, 0.9)
         self.assertLessEqual(pick, 1.05)
 
