@@ -3,7 +3,10 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
+
+#include "apps/plan/trial_folder.h"
 
 namespace megalith::apps {
 namespace {
@@ -44,6 +47,15 @@ std::string confirm_text(const Confirmation& c, const search::SearchResult& resu
       "ran "
       "are ranked by what they took, others by the prediction with these factors.\n",
       c.refit.compute, c.refit.wire);
+  double most = 0;
+  for (const Trial& trial : c.trials) most = std::max(most, trial.other_load.value_or(0));
+  if (most >= kQuiet) {
+    text += fmt::format(
+        "Other programs took up to {:.0f} % of the cores, which slows layouts unequally: repeat "
+        "this "
+        "when nothing else runs.\n",
+        100 * most);
+  }
   if (!c.commands.empty()) {
     text += fmt::format(
         "\nThis cluster is not this machine. Make the missing runs (sbatch {}/confirm.sbatch), "

@@ -6,8 +6,9 @@ The machine is measured as a cluster file by kernels of other models than the on
 small GPT, Llama and BERT models are predicted from it and run, all of a model in turn and several times, so that they see the same
 machine. The order of the predictions must be that of the times, the first of it nearly the fastest, and memory equal to the byte.
 
-A busy machine slows steps, and its host changes its speed. So each sample is scaled by the rate of matrix products just before it, and
-of a layout's samples the fastest third counts. (What other programs took is printed; stages that wait leave them more.)"""
+A busy machine slows steps, and layouts unequally: of a layout's samples the fastest third counts. What other programs took is printed
+(stages that wait leave them more), and the rate of matrix products just before each sample, all ranks at once: where that of equal numbers
+of ranks differs much from layout to layout, the machine changed its speed meanwhile, and the comparison says nothing."""
 import json
 import pathlib
 import statistics
@@ -90,11 +91,10 @@ class PlannedSteps(unittest.TestCase):
         for _ in range(ROUNDS):
             for layout, of_layout in zip(LAYOUTS, samples):
                 self.measure(recipe, layout, of_layout)
-        speed = statistics.median(ceiling for of_layout in samples for _, ceiling, _ in of_layout)
         seconds = []
         for of_layout in samples:
-            scaled = sorted(taken * ceiling / speed for taken, ceiling, _ in of_layout)
-            seconds.append(statistics.mean(scaled[:len(scaled) // 3]))
+            fastest = sorted(taken for taken, _, _ in of_layout)
+            seconds.append(statistics.mean(fastest[:len(fastest) // 3]))
         for layout, of_prediction, of_run, of_layout in zip(LAYOUTS, predicted, seconds, samples):
             ceilings, loads = [ceiling for _, ceiling, _ in of_layout], [load for _, _, load in of_layout]
             print(f"{model:6} {layout[:4]} {layout[4]}: predicted {of_prediction:.4f} s, measured {of_run:.4f} s ({of_prediction / of_run:.2f}), "
