@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// megalith bench gemm | train | layouts | decode | embed | tokenizer | grammar | collective: this
-// machine's figures, one JSON object per line. Inputs are made up, but for texts; sizes are
-// options.
+// megalith bench gemm | train | layouts | machine | decode | embed | tokenizer | grammar |
+// collective: this machine's figures, one JSON object per line. Inputs are made up, but for texts;
+// sizes are options.
 #include <fmt/format.h>
 
 #include <memory>
@@ -95,8 +95,13 @@ void add_bench_gemm(CLI::App& parent, Invocation& invocation) {
 }
 
 void add_bench_train(CLI::App& parent, Invocation& invocation) {
-  auto [c, o] = add_bench_command(parent, invocation, "train", "steps of a recipe's model",
-                                  "  megalith bench train recipes/gpt2_124m.yaml --json\n");
+  auto [c, o] =
+      add_bench_command(parent, invocation, "train", "steps of a recipe's model, under its layout",
+                        "  megalith bench train recipes/gpt2_124m.yaml --json\n"
+                        "  megalith bench train recipes/gpt2_124m.yaml --set "
+                        "parallel.tensor=2\n"
+                        "  mpirun -n 2 megalith bench train recipes/gpt2_124m.yaml --set "
+                        "parallel.tensor=2\n");
   auto recipe = std::make_shared<RecipeOptions>();
   recipe->declare(*c);
   c->callback([=, &invocation] {
@@ -121,6 +126,28 @@ void add_bench_layouts(CLI::App& parent, Invocation& invocation) {
     invocation.run = [=, &invocation] {
       return bench_layouts(*recipe, *comparison, *o, invocation.json);
     };
+  });
+}
+
+void add_bench_machine(CLI::App& parent, Invocation& invocation) {
+  CLI::App& c = add_command(parent, invocation, "machine",
+                            "this machine as a cluster file, measured, for plan --search here",
+                            "  megalith bench machine --output here.yaml\n"
+                            "  megalith bench machine --output here4.yaml --ranks 4\n"
+                            "  megalith plan recipe.yaml --search --cluster here.yaml\n");
+  auto o = std::make_shared<BenchOptions>();
+  auto output = std::make_shared<MachineOutput>();
+  c.add_option("--output", output->path, "the file to write")->required();
+  c.add_option("--ranks", output->ranks,
+               "number of ranks that the file describes: a divisor of the cores, or more, which "
+               "then take turns; 0: one for each core")
+      ->check(CLI::Range(0, 64))
+      ->capture_default_str();
+  c.add_option("--samples", o->samples, "timed repetitions; the fastest counts")
+      ->check(CLI::Range(1, 1000))
+      ->capture_default_str();
+  c.callback([=, &invocation] {
+    invocation.run = [=, &invocation] { return bench_machine(*output, *o, invocation.json); };
   });
 }
 
@@ -210,6 +237,7 @@ void add_bench(CLI::App& app, Invocation& invocation) {
   add_bench_gemm(parent, invocation);
   add_bench_train(parent, invocation);
   add_bench_layouts(parent, invocation);
+  add_bench_machine(parent, invocation);
   add_bench_decode(parent, invocation);
   add_bench_embed(parent, invocation);
   add_bench_tokenizer(parent, invocation);

@@ -10,7 +10,6 @@
 #include "apps/recipe_options.h"
 #include "base/clock.h"
 #include "base/thread_pool.h"
-#include "data/host_batch.h"
 #include "device/device.h"
 #include "engine/settings.h"
 #include "families/families.h"
@@ -92,9 +91,6 @@ SharedRates rates_beside_best(int count, double work, BestGemm& best, const Body
   return all;
 }
 
-/// One data rank's batches of a step with ids that jump about.
-std::vector<data::HostBatch> made_up_batches(const engine::Settings& settings);
-
 int bench_gemm(const BenchOptions& options, bool json);
 
 /// Of the text of a file, with the tokenizer of another.
@@ -115,6 +111,13 @@ struct LayoutsComparison {
 };
 int bench_layouts(const RecipeOptions& recipe_options, const LayoutsComparison& comparison,
                   const BenchOptions& options, bool json);
+
+struct MachineOutput {
+  std::string path;
+  int ranks = 0;  // 0: one for each core
+};
+/// Writes this machine as a cluster file.
+int bench_machine(const MachineOutput& output, const BenchOptions& options, bool json);
 
 int bench_train(const RecipeOptions& recipe_options, const BenchOptions& options, bool json);
 

@@ -15,6 +15,7 @@
 #include "comm/backends.h"
 #include "device/recorder.h"
 #include "engine/from_recipe.h"
+#include "trials/made_up_batches.h"
 
 namespace megalith::apps {
 namespace {
@@ -61,7 +62,7 @@ struct Player {
         device(device::make_device(side.target)),
         mesh(world, side.settings.layout),
         engine(side.settings, *device, mesh),
-        batches(made_up_batches(side.settings)),
+        batches(trials::made_up_batches(side.settings)),
         weight(static_cast<double>(side.settings.batch.full * side.settings.sequence_length())) {
     engine.initialise();
   }

@@ -3,8 +3,11 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
+#include <optional>
 
+#include "apps/plan/confirm_text.h"
 #include "apps/plan/search_page.h"
 #include "apps/plan/search_text.h"
 #include "base/error.h"
@@ -12,6 +15,34 @@
 #include "search/layout_search.h"
 
 namespace megalith::apps {
+
+namespace {
+
+void add_confirm(PlanModes& modes, CLI::Option* mode, ConfirmOptions& o) {
+  CLI::Option* const confirm =
+      modes.option(mode, "--confirm", o.count,
+                   "run the best K layouts for a few steps, fit the cluster's figures to what they "
+                   "took and rank again; for another cluster, write their recipes and commands, or "
+                   "read their results");
+  confirm->check(whole_number(1, 100));
+  modes
+      .option(mode, "--confirm-folder", o.folder,
+              "folder of recipes and results (default: run.out plus .confirm)")
+      ->needs(confirm);
+  modes
+      .option(mode, "--launcher", o.launcher,
+              "command that starts the ranks of a run, such as \"mpirun -n {ranks}\"; without it "
+              "ranks are threads")
+      ->needs(confirm);
+  modes
+      .option(mode, "--confirm-samples", o.samples,
+              "timed samples of a run; each layout runs three times")
+      ->check(whole_number(1, 1000))
+      ->capture_default_str()
+      ->needs(confirm);
+}
+
+}  // namespace
 
 void add_search(PlanModes& modes, const std::shared_ptr<RunSize>& run,
                 std::function<int(const SearchCommand&, bool)> answer) {
@@ -33,6 +64,7 @@ void add_search(PlanModes& modes, const std::shared_ptr<RunSize>& run,
   modes.option(mode, "--top", o->top, "how many to show")
       ->check(whole_number(1, 1000))
       ->capture_default_str();
+  add_confirm(modes, mode, o->confirm);
   modes.flag(mode, "--fp8", o->fp8, "also try products in 8 bits, which change the result");
   modes.option(mode, "--csv", o->csv, "write the ranking as a table");
   modes.option(mode, "--output", run->output,
@@ -40,6 +72,19 @@ void add_search(PlanModes& modes, const std::shared_ptr<RunSize>& run,
                "by its planned memory (--budget)");
   modes.option(mode, "--html", o->html, "write a page: ranking, timeline, memory, trade-offs");
 }
+
+namespace {
+
+void write_best(const SearchReport& r, const std::string& path) {
+  const search::Candidate& best = r.result.best.front();
+  write_file_durable(
+      path,
+      fmt::format("# {}: {:.4g} s a step {} on {}, {} devices\n{}", best.point.text(),
+                  best.expected_seconds(), best.measured ? "measured" : "predicted", r.cluster.name,
+                  r.result.devices, config::to_yaml(search::recipe_at(r.recipe, best.point))));
+}
+
+}  // namespace
 
 int run_search(const SearchCommand& command, const config::Recipe& recipe,
                const engine::Settings& settings, account::BesideSteps beside, bool json) {
@@ -52,22 +97,26 @@ int run_search(const SearchCommand& command, const config::Recipe& recipe,
   options.also_fp8 = command.fp8;
   options.beside = beside;
   options.progress = [](const std::string& line) { fmt::print(stderr, "{}\n", line); };
-  const search::SearchResult result = search::search_layouts(settings, cluster, options);
-  const SearchReport report{recipe, settings, cluster, result};
+  if (is_this_machine(cluster))
+    options.target = device::cpu_target(static_cast<int>(cluster.device.cores));
+  options.top = std::max(options.top, static_cast<size_t>(command.confirm.count));
+  search::SearchResult result = search::search_layouts(settings, cluster, options);
+  std::optional<Confirmation> confirmation;
+  if (command.confirm.count > 0)
+    confirmation = confirm(command.confirm, {recipe, settings, cluster, options}, result);
+  const clusters::Cluster fitted =
+      confirmation ? search::refitted(cluster, confirmation->refit) : cluster;
+  const SearchReport report{recipe, settings, fitted, result};
   if (!command.csv.empty()) write_file_durable(command.csv, search_csv(report));
-  if (!command.run->output.empty()) {
-    const search::Candidate& best = result.best.front();
-    write_file_durable(
-        command.run->output,
-        fmt::format("# {}: {:.4g} s a step predicted on {}, {} devices\n{}", best.point.text(),
-                    best.time.seconds, cluster.name, result.devices,
-                    config::to_yaml(search::recipe_at(recipe, best.point))));
-  }
+  if (!command.run->output.empty()) write_best(report, command.run->output);
   if (!command.html.empty()) write_search_page(report, beside, command.html);
   if (json) {
-    print_json(search_json(report));
+    auto answer = search_json(report);
+    if (confirmation) add_confirmation(*confirmation, answer);
+    print_json(answer);
   } else {
     fmt::print("{}", search_text(report));
+    if (confirmation) fmt::print("{}", confirm_text(*confirmation, result));
   }
   return 0;
 }

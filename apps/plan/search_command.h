@@ -8,6 +8,7 @@
 
 #include "account/traced_step.h"
 #include "apps/command.h"
+#include "apps/plan/confirm.h"
 #include "apps/plan/plan_modes.h"
 #include "config/recipe.h"
 #include "engine/settings.h"
@@ -19,6 +20,7 @@ struct SearchCommand {
   int64_t top = 10;
   bool fp8 = false;
   std::string csv, html;
+  ConfirmOptions confirm;
 };
 
 /// Which layout trains a recipe fastest on a cluster.

@@ -11,8 +11,6 @@
 namespace megalith::apps {
 namespace {
 
-using search::Candidate;
-
 /// More would make the page slow.
 constexpr size_t kMostBars = 20000;
 
@@ -70,19 +68,22 @@ void write_search_page(const SearchReport& r, const account::BesideSteps& beside
   page.facts = {
       fmt::format("{} parameters, {} tokens a step", r.settings.model.num_parameters(),
                   r.settings.batch.full * r.settings.sequence_length()),
-      fmt::format("{} candidates judged, {} do not fit, {} schedules run; predicted, not measured",
+      fmt::format("{} candidates judged, {} do not fit, {} schedules run; times and parts are "
+                  "predicted",
                   result.judged, result.refused, result.simulated)};
   page.parts = {"compute", "recompute", "wire", "bubble", "gradients", "optimizer"};
-  for (const Candidate& c : result.best) {
+  for (const search::Candidate& c : result.best) {
     const costs::Breakdown& b = c.time.parts;
-    page.rows.push_back({c.point.text(),
+    page.rows.push_back({c.measured
+                             ? c.point.text() + fmt::format(", measured {:.4g} s", *c.measured)
+                             : c.point.text(),
                          c.time.seconds,
                          c.time.mfu,
                          in_gib(c.memory_bytes),
                          {b.compute, b.recompute, b.wire, b.bubble, b.gradients, b.optimizer}});
     page.points.push_back({c.time.seconds, in_gib(c.memory_bytes), c.point.text(), true});
   }
-  for (const Candidate& c : result.pareto)
+  for (const search::Candidate& c : result.pareto)
     page.points.push_back({c.time.seconds, in_gib(c.memory_bytes), c.point.text(), false});
   page.limit_gib = in_gib(r.cluster.usable_memory());
   page.schedule = schedule_of(best, r.cluster);

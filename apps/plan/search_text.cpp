@@ -3,6 +3,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <array>
 #include <nlohmann/json.hpp>
 
@@ -10,8 +11,6 @@
 
 namespace megalith::apps {
 namespace {
-
-using search::Candidate;
 
 /// The parts of a step, in one order everywhere.
 std::array<std::pair<const char*, double>, 6> parts_of(const costs::Breakdown& b) {
@@ -23,13 +22,14 @@ std::array<std::pair<const char*, double>, 6> parts_of(const costs::Breakdown& b
            {"optimizer", b.optimizer}}};
 }
 
-double tokens_per_second(const SearchReport& r, const Candidate& c) {
+double tokens_per_second(const SearchReport& r, const search::Candidate& c) {
   return static_cast<double>(r.settings.batch.full * r.settings.sequence_length()) / c.time.seconds;
 }
 
-std::string row(const Candidate& c) {
-  std::string text = fmt::format("{:>9.4g} {:>6.1f} {:>7.1f}", c.time.seconds, 100 * c.time.mfu,
-                                 in_gib(c.memory_bytes));
+std::string row(const search::Candidate& c) {
+  std::string text =
+      fmt::format("{:>9.4g}{}{:>6.1f} {:>7.1f}", c.expected_seconds(), c.measured ? "*" : " ",
+                  100 * c.time.mfu * c.time.seconds / c.expected_seconds(), in_gib(c.memory_bytes));
   for (const auto& [name, seconds] : parts_of(c.time.parts))
     text += fmt::format(" {:>9.1f}", 100 * seconds / c.time.seconds);
   return text + "  " + c.point.text();
@@ -38,13 +38,13 @@ std::string row(const Candidate& c) {
 std::string own_text(const SearchReport& r) {
   const search::SearchResult& result = r.result;
   if (result.own_place == 0) return "";
-  const Candidate& best = result.best.front();
+  const search::Candidate& best = result.best.front();
   if (best.point == result.own.point) return "\nThe recipe's own layout is the best.\n";
   return fmt::format(
       "\nThe recipe's own layout is number {}: {:.4g} s, {:.1f} % more than the best; for the best "
       "set {}\n  {}\n",
-      result.own_place, result.own.time.seconds,
-      100 * (result.own.time.seconds / best.time.seconds - 1),
+      result.own_place, result.own.expected_seconds(),
+      100 * (result.own.expected_seconds() / best.expected_seconds() - 1),
       search::changes_text(result.own.point, best.point), row(result.own));
 }
 
@@ -62,10 +62,11 @@ nlohmann::ordered_json layout_json(const search::LayoutPoint& p) {
           {"compute", config::name_of(p.compute)}};
 }
 
-nlohmann::ordered_json candidate_json(const SearchReport& r, const Candidate& c) {
+nlohmann::ordered_json candidate_json(const SearchReport& r, const search::Candidate& c) {
   nlohmann::ordered_json json;
   json["layout"] = layout_json(c.point);
   json["step_seconds"] = c.time.seconds;
+  if (c.measured) json["measured_seconds"] = *c.measured;
   json["mfu"] = c.time.mfu;
   json["memory_bytes"] = c.memory_bytes;
   json["tokens_per_second"] = tokens_per_second(r, c);
@@ -97,7 +98,11 @@ std::string search_text(const SearchReport& r) {
     text += fmt::format("  {} x {}\n", refusal.count, refusal.reason);
     if (!refusal.mend.empty()) text += fmt::format("      {}\n", refusal.mend);
   }
-  text += "\nPredicted, not measured. It rests on:\n";
+  const bool has_measured = std::ranges::any_of(
+      result.best, [](const search::Candidate& c) { return c.measured.has_value(); });
+  text += has_measured
+              ? "\n* measured, parts as they are predicted; the others predicted. It rests on:\n"
+              : "\nPredicted, not measured. It rests on:\n";
   for (const std::string& line :
        costs::assumptions(r.cluster, search::settings_at(r.settings, result.best.front().point)))
     text += "  " + line + "\n";
@@ -106,17 +111,19 @@ std::string search_text(const SearchReport& r) {
 
 std::string search_csv(const SearchReport& r) {
   std::string text =
-      "place,step_seconds,mfu,memory_bytes,tokens_per_second,tensor,pipeline,data,sequence,chunks,"
+      "place,step_seconds,measured_seconds,mfu,memory_bytes,tokens_per_second,tensor,pipeline,data,"
+      "sequence,chunks,"
       "zero,schedule,micro_batch,recompute,recompute_layers,compute";
   for (const auto& [name, seconds] : parts_of({})) text += fmt::format(",{}_seconds", name);
   text += "\n";
   for (size_t i = 0; i < r.result.best.size(); ++i) {
-    const Candidate& c = r.result.best[i];
+    const search::Candidate& c = r.result.best[i];
     const search::LayoutPoint& p = c.point;
-    text += fmt::format("{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{}", i + 1, c.time.seconds,
-                        c.time.mfu, c.memory_bytes, tokens_per_second(r, c), p.tensor, p.pipeline,
-                        p.data, p.sequence, p.chunks, p.zero, config::name_of(p.schedule),
-                        p.micro_batch, config::name_of(p.recompute.mode), p.recompute.full_layers,
+    text += fmt::format("{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{}", i + 1, c.time.seconds,
+                        c.measured ? fmt::format("{}", *c.measured) : "", c.time.mfu,
+                        c.memory_bytes, tokens_per_second(r, c), p.tensor, p.pipeline, p.data,
+                        p.sequence, p.chunks, p.zero, config::name_of(p.schedule), p.micro_batch,
+                        config::name_of(p.recompute.mode), p.recompute.full_layers,
                         config::name_of(p.compute));
     for (const auto& [name, seconds] : parts_of(c.time.parts)) text += fmt::format(",{}", seconds);
     text += "\n";
@@ -128,7 +135,7 @@ nlohmann::ordered_json search_json(const SearchReport& r) {
   const search::SearchResult& result = r.result;
   nlohmann::ordered_json json;
   json["candidates"] = nlohmann::ordered_json::array();
-  for (const Candidate& c : result.best) {
+  for (const search::Candidate& c : result.best) {
     json["candidates"].push_back(candidate_json(r, c));
     json["candidates"].back()["recipe"] =
         nlohmann::ordered_json::parse(config::to_json(search::recipe_at(r.recipe, c.point)));
@@ -142,7 +149,7 @@ nlohmann::ordered_json search_json(const SearchReport& r) {
   json["judged"] = result.judged;
   json["do_not_fit"] = result.refused;
   json["simulated"] = result.simulated;
-  for (const Candidate& c : result.pareto) json["pareto"].push_back(candidate_json(r, c));
+  for (const search::Candidate& c : result.pareto) json["pareto"].push_back(candidate_json(r, c));
   if (result.own_place > 0) {
     json["own"] = candidate_json(r, result.own);
     json["own"]["place"] = result.own_place;

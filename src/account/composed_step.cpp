@@ -111,4 +111,10 @@ StepWork ComposedSteps::work(int rank) {
   return work;
 }
 
+std::vector<device::Record> ComposedSteps::beside_passes(int rank) {
+  device::Recorder recorder;
+  Rank(*this, rank, {}, &recorder).step(false);
+  return recorder.records();
+}
+
 }  // namespace megalith::account

@@ -26,6 +26,8 @@ class ComposedSteps {
   MemoryByClass memory(int rank, const BesideSteps& beside, const ClassKey& step_key);
   /// What a rank does in a step.
   StepWork work(int rank);
+  /// What it runs beside the passes of micro-batches: sums of gradients, norm, update, casts.
+  std::vector<device::Record> beside_passes(int rank);
 
   ChunkTapes& tapes() { return tapes_; }
   /// Of a data shard's micro-batches; by stage.

@@ -37,6 +37,19 @@ void device_rules(const DeviceSection& d, Faults& faults) {
     if (!types.insert(rate.type).second)
       faults.push_back({path + ".type", {}, fmt::format("{} is there twice", rate.type)});
   }
+  std::set<std::pair<std::string, ProductType>> kernels;
+  for (size_t i = 0; i < d.kernels.size(); ++i) {
+    const KernelRate& rate = d.kernels[i];
+    const std::string path = fmt::format("device.kernels.{}", i);
+    if (rate.type != ProductType::f32 && rate.type != ProductType::bf16)
+      faults.push_back({path + ".type", {}, fmt::format("{} is not f32 or bf16", rate.type)});
+    if (!kernels.insert({rate.name, rate.type}).second)
+      faults.push_back(
+          {path + ".name", {}, fmt::format("{} in {} is there twice", rate.name, rate.type)});
+    if (rate.call_seconds == 0 && rate.flops == 0 && rate.bandwidth == 0)
+      faults.push_back(
+          {path + ".name", {}, "takes no time; give call_seconds, flops or bandwidth"});
+  }
   if ((d.attention.forward > 0) != (d.attention.backward > 0))
     faults.push_back(
         {"device.attention", {}, "has one of forward and backward; give both, or leave both out"});
@@ -48,6 +61,11 @@ void link_rules(const Cluster& c, Faults& faults) {
     faults.push_back({"links", {}, fmt::format("is empty, but there are {} devices", c.devices())});
     return;
   }
+  if (c.node.at_once > c.node.devices)
+    faults.push_back(
+        {"node.at_once",
+         {},
+         fmt::format("{} is more than node.devices {}", c.node.at_once, c.node.devices)});
   int64_t inside = 1;
   double faster = 0;
   for (size_t i = 0; i < c.links.size(); ++i) {
@@ -94,6 +112,19 @@ void link_rules(const Cluster& c, Faults& faults) {
 const ProductRate* Cluster::find(ProductType type) const {
   const auto found = std::ranges::find(device.products, type, &ProductRate::type);
   return found == device.products.end() ? nullptr : &*found;
+}
+
+double Cluster::sharing(double ranks) const {
+  if (node.at_once == 0) return 1;
+  const double here = std::min(ranks, static_cast<double>(node.devices));  // of a node
+  return std::max(1.0, here / static_cast<double>(node.at_once));
+}
+
+const KernelRate* Cluster::find_kernel(std::string_view kernel, ProductType type) const {
+  const auto found = std::ranges::find_if(device.kernels, [&](const KernelRate& rate) {
+    return rate.type == type && rate.name == kernel;
+  });
+  return found == device.kernels.end() ? nullptr : &*found;
 }
 
 const ProductRate& Cluster::known(ProductType type) const {

@@ -42,8 +42,26 @@ struct AttentionRate {
   void visit(config::FieldVisitor& v);
 };
 
+/// What calls of one kernel of this program take, measured:
+///   calls call_seconds + operations / flops + bytes / bandwidth
+/// seconds; a rate of 0 leaves its term out. Operations and bytes are those that a trace records
+/// (device/work.h). The bytes of its operands make the rate of a product one of its shape.
+struct KernelRate {
+  std::string name;                     // as profiles and traces have it: "linear_forward"
+  ProductType type = ProductType::f32;  // of the activations: f32 or bf16
+  double call_seconds = 0;
+  double flops = 0;      // per second
+  double bandwidth = 0;  // bytes per second, read and written
+  double seconds(double calls, double operations, double bytes) const {
+    return calls * call_seconds + (flops > 0 ? operations / flops : 0) +
+           (bandwidth > 0 ? bytes / bandwidth : 0);
+  }
+  void visit(config::FieldVisitor& v);
+};
+
 struct DeviceSection {
   std::string name;
+  int64_t cores = 0;     // of a CPU that a device is; 0: it is none
   int64_t memory = 0;    // bytes
   int64_t reserved = 0;  // of it, for context, libraries and communicators
   double bandwidth = 0;  // of memory, bytes per second, by the data sheet
@@ -51,6 +69,9 @@ struct DeviceSection {
   double launch_seconds = 0;  // of a kernel that follows another
   std::vector<ProductRate> products;
   AttentionRate attention;
+  /// When there are some, times are those of a traced step's kernels, not of products, attention
+  /// and streams.
+  std::vector<KernelRate> kernels;
   double watts = 0;             // 0: not given
   double dollars_per_hour = 0;  // of one device; 0: not given
   void visit(config::FieldVisitor& v);
@@ -58,7 +79,10 @@ struct DeviceSection {
 
 struct NodeSection {
   int64_t devices = 1;
-  int64_t count = 1;          // of nodes
+  int64_t count = 1;  // of nodes
+  /// Devices of a node that are at work at the same time at the rates that the file gives: of more,
+  /// each gets a part of the time. 0: all.
+  int64_t at_once = 0;
   int64_t host_memory = 0;    // bytes; 0: not given
   double host_bandwidth = 0;  // device to host, bytes per second and device; 0: not given
   void visit(config::FieldVisitor& v);
@@ -98,10 +122,14 @@ struct Cluster {
   void visit(config::FieldVisitor& v);
 
   int64_t devices() const { return node.devices * node.count; }
+  /// Of `ranks` devices, all at work, that share cores: how much longer each takes.
+  double sharing(double ranks) const;
   /// Bytes that a program may plan for on a device.
   int64_t usable_memory() const { return device.memory - device.reserved; }
   /// Null when the device has no such products.
   const ProductRate* find(ProductType type) const;
+  /// Null when the kernel has no rate of its own.
+  const KernelRate* find_kernel(std::string_view kernel, ProductType type) const;
   /// UserError naming the key to add when peak or share are not known.
   const ProductRate& known(ProductType type) const;
   /// The innermost link that joins `devices` devices of consecutive ranks. UserError when there is

@@ -32,8 +32,19 @@ void AttentionRate::visit(FieldVisitor& v) {
   v.field("depth", depth, "length of a sequence at which half of that is lost", between(0, 1e6));
 }
 
+void KernelRate::visit(FieldVisitor& v) {
+  v.field("name", name, "of the kernel, as profiles have it");
+  v.field("type", type, "of the activations");
+  v.field("call_seconds", call_seconds, "of a call beside its work", between(0, 10));
+  v.field("flops", flops, "operations per second; 0: they take no time of their own",
+          between(0, kMostPerSecond));
+  v.field("bandwidth", bandwidth, "bytes read and written per second; 0: likewise",
+          between(0, kMostPerSecond));
+}
+
 void DeviceSection::visit(FieldVisitor& v) {
   v.field("name", name, "as its maker calls it");
+  v.field("cores", cores, "of a CPU that a device is; 0: it is none", between(0, 1e5));
   v.field("memory", memory, "bytes", between(1, kMostBytes));
   v.field("reserved", reserved, "bytes of it for context, libraries and communicators",
           at_least(0));
@@ -43,6 +54,7 @@ void DeviceSection::visit(FieldVisitor& v) {
   v.field("launch_seconds", launch_seconds, "of a kernel that follows another", between(0, 1));
   v.list("products", products, "type", "rates of matrix products, by type of the operands");
   v.section("attention", attention, "Streaming attention.");
+  v.list("kernels", kernels, "name", "measured kernels of this program, by name and type");
   v.field("watts", watts, "0: not given", at_least(0));
   v.field("dollars_per_hour", dollars_per_hour, "of one device; 0: not given", at_least(0));
 }
@@ -50,6 +62,8 @@ void DeviceSection::visit(FieldVisitor& v) {
 void NodeSection::visit(FieldVisitor& v) {
   v.field("devices", devices, "of a node", between(1, kMostDevices));
   v.field("count", count, "of nodes", between(1, kMostDevices));
+  v.field("at_once", at_once, "devices of a node that work at the same time at these rates; 0: all",
+          between(0, kMostDevices));
   v.field("host_memory", host_memory, "bytes; 0: not given", between(0, kMostBytes));
   v.field("host_bandwidth", host_bandwidth,
           "device to host, bytes per second and device; 0: not given", between(0, kMostPerSecond));

@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "costs/step_time.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <tuple>
 
 #include "engine/sharded_model.h"
+#include "parallel/shared_timeline.h"
 
 namespace megalith::costs {
 
@@ -75,7 +74,10 @@ const Passes& StepTimes::layer(const Settings& s, int64_t layer, layers::Recompu
   key[6] = s.is_fp8(layer) ? 1 : 0;
   const auto found = parts_.find(key);
   if (found != parts_.end()) return found->second;
-  return parts_.try_emplace(key, PartTimes(s, cluster_).layer(s, layer, mode)).first->second;
+  return parts_
+      .try_emplace(key, is_traced() ? TracedParts(s, cluster_).layer(layer, mode)
+                                    : PartTimes(s, cluster_).layer(s, layer, mode))
+      .first->second;
 }
 
 const Passes& StepTimes::end(const Settings& s, bool head) {
@@ -83,8 +85,25 @@ const Passes& StepTimes::end(const Settings& s, bool head) {
   key[5] = head ? 1 : 0;
   const auto found = parts_.find(key);
   if (found != parts_.end()) return found->second;
+  if (is_traced()) {
+    const TracedParts times(s, cluster_);
+    return parts_.try_emplace(key, head ? times.head() : times.embedding()).first->second;
+  }
   const PartTimes times(s, cluster_);
   return parts_.try_emplace(key, head ? times.head(s) : times.embedding(s)).first->second;
+}
+
+UpdateTime StepTimes::update(const Settings& s, int stage) {
+  const Key key{s.layout.tensor,
+                s.layout.pipeline,
+                s.layout.data,
+                s.layout.chunks,
+                s.sequence_parallel() ? 1 : 0,
+                s.zero,
+                stage};
+  const auto found = updates_.find(key);
+  if (found != updates_.end()) return found->second;
+  return updates_.try_emplace(key, TracedParts(s, cluster_).update(stage)).first->second;
 }
 
 std::vector<StageTimes> StepTimes::stages(const Settings& s) {
@@ -121,20 +140,9 @@ std::vector<StageTimes> StepTimes::stages(const Settings& s) {
   return stages;
 }
 
-StepTime StepTimes::finish(const Settings& s, const std::vector<StageTimes>& stages,
-                           double pipeline_seconds) const {
-  const auto shards = static_cast<double>(s.shards_per_rank());
-  const double count = shards * static_cast<double>(micro_batches_of(s));
-  const auto busiest =
-      std::ranges::max_element(stages, {}, [](const StageTimes& stage) { return stage.busy(); });
-  StepTime step;
-  Breakdown& parts = step.parts;
-  for (const Passes& chunk : busiest->chunks) {
-    parts.compute += count * (chunk.forward.compute + chunk.backward.compute);
-    parts.recompute += count * chunk.again.total();
-    parts.wire += count * (chunk.forward.wire + chunk.backward.wire);
-  }
-  parts.bubble = shards * pipeline_seconds - count * busiest->busy();
+/// What stands behind the last backward, by formulas.
+void StepTimes::add_update(const Settings& s, const std::vector<StageTimes>& stages,
+                           Breakdown& parts) {
   const clusters::ExecutionSection& execution = cluster_.execution;
   const double bandwidth = cluster_.device.bandwidth * cluster_.device.bandwidth_share;
   const auto data = static_cast<double>(s.layout.data);
@@ -162,7 +170,6 @@ StepTime StepTimes::finish(const Settings& s, const std::vector<StageTimes>& sta
       parts.gradients = exposed;
       parts.optimizer = update;
     }
-    for (const Passes& chunk : stage.chunks) step.model_flops += chunk.model_flops * count * data;
   }
   if (s.layout.pipeline > 1 && s.model.head.tied) {
     // The table's gradients of both ends are added.
@@ -172,6 +179,42 @@ StepTime StepTimes::finish(const Settings& s, const std::vector<StageTimes>& sta
     parts.gradients += table * static_cast<double>(execution.gradient_bytes) /
                        link_of(cluster_, pipeline_group(s)).rate;
   }
+}
+
+StepTime StepTimes::finish(const Settings& s, const std::vector<StageTimes>& stages,
+                           double pipeline_seconds) {
+  const auto shards = static_cast<double>(s.shards_per_rank());
+  const double count = shards * static_cast<double>(micro_batches_of(s));
+  const auto busiest =
+      std::ranges::max_element(stages, {}, [](const StageTimes& stage) { return stage.busy(); });
+  const double sharing = cluster_.sharing(s.layout.num_ranks());
+  // Ranks that wait lend their cores: on the whole the busiest is slowed by no more than its time.
+  const double busy = count * busiest->busy();
+  const double slowed = std::min(sharing, shards * pipeline_seconds / busy);
+  StepTime step;
+  Breakdown& parts = step.parts;
+  for (const Passes& chunk : busiest->chunks) {
+    parts.compute += slowed * count * (chunk.forward.compute + chunk.backward.compute);
+    parts.recompute += slowed * count * chunk.again.total();
+    parts.wire += slowed * count * (chunk.forward.wire + chunk.backward.wire);
+  }
+  parts.bubble = shards * pipeline_seconds - slowed * busy;
+  for (const StageTimes& stage : stages) {
+    for (const Passes& chunk : stage.chunks)
+      step.model_flops += chunk.model_flops * count * static_cast<double>(s.layout.data);
+  }
+  if (is_traced()) {
+    for (int stage = 0; stage < s.layout.pipeline; ++stage) {
+      const UpdateTime time = update(s, stage);
+      if (time.kernels + time.wire < parts.gradients + parts.optimizer) continue;
+      parts.gradients = time.wire;
+      parts.optimizer = time.kernels;
+    }
+  } else {
+    add_update(s, stages, parts);
+  }
+  parts.gradients *= sharing;
+  parts.optimizer *= sharing;
   step.seconds = parts.total();
   const auto type = s.fp8 ? clusters::ProductType::fp8 : product_type(s);
   step.mfu = step.model_flops / (s.layout.num_ranks() * cluster_.known(type).peak * step.seconds);
@@ -187,6 +230,10 @@ StepTime StepTimes::least(const Settings& s) {
     const Passes& first = stage.chunks.front();
     there += first.forward.total() + first.backward.total() + first.again.total();
   }
+  double work = 0;  // of all ranks of a pipeline, in the place of one that has its cores alone
+  for (const StageTimes& stage : all) work += count * stage.busy();
+  seconds = std::max(seconds, work * cluster_.sharing(s.layout.num_ranks()) /
+                                  static_cast<double>(s.layout.pipeline));
   return finish(s, all, seconds);
 }
 
@@ -195,50 +242,23 @@ StepTime StepTimes::simulated(const Settings& s, parallel::Timeline* timeline) {
   const auto schedule =
       parallel::make_schedule(s.pipeline_schedule, s.layout.pipeline,
                               static_cast<int>(micro_batches_of(s)), s.layout.chunks);
+  const auto seconds_of = [&](int stage, const parallel::Action& action) {
+    const Passes& passes =
+        all[static_cast<size_t>(stage)].chunks[static_cast<size_t>(action.chunk)];
+    return action.kind == parallel::ActionKind::forward
+               ? passes.forward.total()
+               : passes.backward.total() + passes.again.total();
+  };
+  const double ranks_of_stage = s.layout.tensor * s.layout.data;
   parallel::Timeline run =
-      parallel::simulate(schedule, [&](int stage, const parallel::Action& action) {
-        const Passes& passes =
-            all[static_cast<size_t>(stage)].chunks[static_cast<size_t>(action.chunk)];
-        return action.kind == parallel::ActionKind::forward
-                   ? passes.forward.total()
-                   : passes.backward.total() + passes.again.total();
-      });
+      cluster_.sharing(s.layout.num_ranks()) == 1
+          ? parallel::simulate(schedule, seconds_of)
+          : parallel::simulate_shared(schedule, seconds_of, [&](int computing) {
+              return 1 / cluster_.sharing(computing * ranks_of_stage);
+            });
   StepTime step = finish(s, all, run.end);
   if (timeline != nullptr) *timeline = std::move(run);
   return step;
-}
-
-std::vector<std::string> assumptions(const clusters::Cluster& c, const Settings& s) {
-  std::vector<std::string> lines;
-  const auto product = [&](clusters::ProductType type) {
-    const clusters::ProductRate& rate = c.known(type);
-    lines.push_back(fmt::format(
-        "products in {}: {:.4g} TFLOP/s at most, {:.3g} of it in deep ones, half of that at depth "
-        "{:.3g}",
-        type, rate.peak / 1e12, *rate.share, rate.depth));
-  };
-  product(product_type(s));
-  if (s.fp8) product(clusters::ProductType::fp8);
-  lines.push_back(fmt::format("memory: {:.4g} GB/s, {:.3g} of it; a launch takes {:.3g} us",
-                              c.device.bandwidth / 1e9, c.device.bandwidth_share,
-                              1e6 * c.device.launch_seconds));
-  for (const clusters::Link& link : c.links) {
-    lines.push_back(fmt::format(
-        "{} joins {} devices: {:.4g} GB/s a way each, {:.3g} of it, {:.3g} us a step", link.name,
-        link.devices == 0 ? c.devices() : link.devices,
-        link.bandwidth / link.oversubscription / 1e9, link.share, 1e6 * link.latency_seconds));
-  }
-  const clusters::ExecutionSection& e = c.execution;
-  lines.push_back(fmt::format(
-      "hidden by computing: {:.2g} of transfers between tensor ranks in forward, {:.2g} in "
-      "backward; {:.2g} between stages; gradients beside {:.2g} of the last backward",
-      e.forward_overlap, e.backward_overlap, e.pipeline_overlap, e.gradient_overlap));
-  lines.push_back(
-      fmt::format("the update reads and writes {:.3g} bytes per parameter; sums on the "
-                  "wire have {} bytes of activations and {} of gradients",
-                  e.optimizer_bytes, e.activation_bytes, e.gradient_bytes));
-  lines.push_back("ranks fill the links from the inside: tensor, then data, then pipeline");
-  return lines;
 }
 
 }  // namespace megalith::costs

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "costs/passes.h"
+#include "costs/traced_parts.h"
 #include "parallel/timeline.h"
 
 namespace megalith::costs {
@@ -61,11 +62,16 @@ class StepTimes {
   const Passes& layer(const engine::Settings& settings, int64_t layer, layers::Recompute mode);
   const Passes& end(const engine::Settings& settings, bool head);
   Key key_of(const engine::Settings& settings) const;
+  bool is_traced() const { return !cluster_.device.kernels.empty(); }
+  UpdateTime update(const engine::Settings& settings, int stage);
   StepTime finish(const engine::Settings& settings, const std::vector<StageTimes>& stages,
-                  double pipeline_seconds) const;
+                  double pipeline_seconds);
+  void add_update(const engine::Settings& settings, const std::vector<StageTimes>& stages,
+                  Breakdown& parts);
   const clusters::Cluster& cluster_;
   std::vector<int64_t> kind_of_;  // by layer: the first that is equal
   std::map<Key, Passes> parts_;
+  std::map<Key, UpdateTime> updates_;
 };
 
 /// Micro-batches of a canonical data shard.

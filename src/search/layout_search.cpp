@@ -43,12 +43,13 @@ struct Found {
 /// Judges the points of a task with every choice inside of each.
 class Judge {
  public:
-  Judge(const Settings& base, const clusters::Cluster& cluster, SchedulesInFlight& schedules)
+  Judge(const Settings& base, const clusters::Cluster& cluster, const device::Target& target,
+        SchedulesInFlight& schedules)
       : base_(base),
         cluster_(cluster),
         settings_(base),
         times_(base, cluster),
-        memory_(base, kPlanTarget, schedules) {}
+        memory_(base, target, schedules) {}
 
   void judge(const LayoutPoint& point) {
     for (const int zero : {0, 1}) {
@@ -110,13 +111,13 @@ class Judge {
 };
 
 void judge_all(const Space& space, const Settings& base, const clusters::Cluster& cluster,
-               int threads, SchedulesInFlight& schedules, Found& found) {
+               const SearchOptions& options, SchedulesInFlight& schedules, Found& found) {
   const std::vector<Task> tasks = tasks_of(space);
   std::atomic<size_t> next = 0;
-  ThreadPool pool(std::max(1, threads > 0 ? threads : available_cores()));
+  ThreadPool pool(std::max(1, options.threads > 0 ? options.threads : available_cores()));
   pool.run([&](int) {
     for (size_t i = next++; i < tasks.size(); i = next++) {
-      Judge judge(base, cluster, schedules);
+      Judge judge(base, cluster, options.target, schedules);
       for (const LayoutPoint& point : tasks[i].points) judge.judge(point);
       judge.give(found);
     }
@@ -171,13 +172,13 @@ void add_sensitivities(const Settings& base, const clusters::Cluster& cluster,
 }
 
 /// The recipe's own layout among cuts, if it has the devices.
-void place_own(const Settings& base, const clusters::Cluster& cluster,
+void place_own(const Settings& base, const clusters::Cluster& cluster, const SearchOptions& options,
                const std::vector<Candidate>& all, SchedulesInFlight& schedules,
                SearchResult& result) {
   const LayoutPoint own = point_of(base);
   if (own.tensor * own.pipeline * own.data != result.devices) return;
   result.own.point = own;
-  result.own.estimate = MemoryEstimate(base, kPlanTarget, schedules).of(base);
+  result.own.estimate = MemoryEstimate(base, options.target, schedules).of(base);
   result.own.memory_bytes = result.own.estimate.total();
   simulate(base, cluster, result.own);
   std::vector<LayoutPoint> before;
@@ -214,7 +215,10 @@ SearchResult search_layouts(const Settings& base, const clusters::Cluster& clust
     options.progress(fmt::format("{} cuts of {} devices", space.points.size(), result.devices));
   Found found;
   SchedulesInFlight schedules;
-  judge_all(space, base, cluster, options.threads, schedules, found);
+  judge_all(space, base, cluster, options, schedules, found);
+  std::erase_if(found.fitting, [&](const Candidate& candidate) {
+    return std::ranges::find(options.left_out, candidate.point) != options.left_out.end();
+  });
   result.judged = found.judged;
   result.refused = std::ssize(found.refused);
   bound_refused(base, cluster, found.refused);
@@ -233,7 +237,7 @@ SearchResult search_layouts(const Settings& base, const clusters::Cluster& clust
   }
   mark_variants(found.fitting, result);
   add_sensitivities(base, cluster, found.refused, result);
-  place_own(base, cluster, found.fitting, schedules, result);
+  place_own(base, cluster, options, found.fitting, schedules, result);
   result.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
   return result;
 }

@@ -9,6 +9,7 @@
 #pragma once
 
 #include <functional>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -31,6 +32,9 @@ struct Candidate {
   int64_t memory_bytes = 0;  // of the rank that takes most; planned to the byte where shown
   int variants = 1;          // of the same cut, judged
   bool is_pareto = false;    // nothing judged is both faster and smaller
+  std::optional<double> measured = {};  // seconds of a step, where it was run (confirmation.h)
+
+  double expected_seconds() const { return measured.value_or(time.seconds); }
 };
 
 /// Layouts that do not fit, and what would mend the fastest of them.
@@ -40,12 +44,18 @@ struct Refusal {
   std::string mend;  // the smallest change, with what it costs; empty: nothing does
 };
 
+/// What is planned is planned for, unless it is this machine: kernels' scratch on a GPU is taken to
+/// be that of a CPU's.
+inline const device::Target kPlanTarget{device::DeviceKind::cpu, device::Isa::avx512_bf16, 1};
+
 struct SearchOptions {
   int64_t devices = 0;  // 0: all of the cluster
   size_t top = 10;
   bool also_fp8 = false;  // beside the recipe's own precision
   int threads = 0;        // 0: all cores
   account::BesideSteps beside;
+  device::Target target = kPlanTarget;
+  std::vector<LayoutPoint> left_out;                 // not taken: they do not run
   std::function<void(const std::string&)> progress;  // a line for people; may be empty
 };
 

@@ -2,6 +2,7 @@
 #include "search/ranking.h"
 
 #include <algorithm>
+#include <tuple>
 
 #include "account/layout_plan.h"
 
@@ -9,9 +10,20 @@ namespace megalith::search {
 
 using engine::Settings;
 
+namespace {
+
+/// Of layouts that take the same: one order, whichever thread judged them first.
+auto key_of(const LayoutPoint& p) {
+  return std::tuple(p.schedule, p.zero, p.sequence, p.recompute.mode, p.recompute.full_layers,
+                    p.tensor, p.pipeline, p.data, p.chunks, p.micro_batch, p.compute);
+}
+
+}  // namespace
+
 bool faster(const Candidate& a, const Candidate& b) {
   if (a.time.seconds != b.time.seconds) return a.time.seconds < b.time.seconds;
-  return a.memory_bytes < b.memory_bytes;
+  if (a.memory_bytes != b.memory_bytes) return a.memory_bytes < b.memory_bytes;
+  return key_of(a.point) < key_of(b.point);
 }
 
 void simulate(const Settings& base, const clusters::Cluster& cluster, Candidate& candidate) {
@@ -23,11 +35,11 @@ void simulate(const Settings& base, const clusters::Cluster& cluster, Candidate&
 namespace {
 
 /// Bytes of the rank that takes most, exactly.
-int64_t planned_bytes(const Settings& base, const account::BesideSteps& beside,
+int64_t planned_bytes(const Settings& base, const SearchOptions& options,
                       const LayoutPoint& point) {
   int64_t most = 0;
   for (const account::MemoryByClass& memory :
-       account::plan_memory(settings_at(base, point), kPlanTarget, beside))
+       account::plan_memory(settings_at(base, point), options.target, options.beside))
     most = std::max(most, memory.total);
   return most;
 }
@@ -80,7 +92,7 @@ class Ranking {
     bool all_fit = true;
     for (Candidate* const candidate : best) {
       if (!candidate->is_planned)
-        candidate->memory_bytes = planned_bytes(base_, options_.beside, candidate->point);
+        candidate->memory_bytes = planned_bytes(base_, options_, candidate->point);
       candidate->is_planned = true;
       all_fit = all_fit && fits(*candidate);
     }

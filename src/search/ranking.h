@@ -6,10 +6,7 @@
 
 namespace megalith::search {
 
-/// What is planned is planned for: kernels' scratch on a GPU is taken to be that of a CPU's.
-inline const device::Target kPlanTarget{device::DeviceKind::cpu, device::Isa::avx512_bf16, 1};
-
-/// By time, then by memory.
+/// By time, then by memory, then by the layout: a total order.
 bool faster(const Candidate& a, const Candidate& b);
 /// Sets its time to that of its schedule.
 void simulate(const engine::Settings& base, const clusters::Cluster& cluster, Candidate& candidate);

@@ -22,12 +22,14 @@ std::vector<Sensitivity> sensitivities_of(const engine::Settings& settings,
   {
     clusters::Cluster more = cluster;
     for (clusters::ProductRate& rate : more.device.products) rate.peak *= kMore;
+    for (clusters::KernelRate& rate : more.device.kernels) rate.flops *= kMore;
     const double peak = more.known(costs::product_type(settings)).peak;
     with(fmt::format("10 % faster products: {:.4g} TFLOP/s at most", peak / 1e12), more);
   }
   {
     clusters::Cluster more = cluster;
     more.device.bandwidth *= kMore;
+    for (clusters::KernelRate& rate : more.device.kernels) rate.bandwidth *= kMore;
     with(fmt::format("10 % more bandwidth of memory: {:.4g} GB/s", more.device.bandwidth / 1e9),
          more);
   }

@@ -12,7 +12,7 @@ from refusals import Refusals
 MEMORY = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
 
 COMMANDS = ("tokenizer train", "tokenizer encode", "tokenizer decode", "tokenizer chat", "tokenizer convert", "pack", "train", "tune", "generate", "serve", "evaluate score", "evaluate perplexity",
-            "evaluate embed", "evaluate classify", "evaluate tasks", "evaluate glue", "evaluate compare", "plan", "convert", "report", "bench gemm", "bench train", "bench decode", "bench embed", "bench tokenizer", "bench grammar", "bench layouts", "bench collective", "doctor",
+            "evaluate embed", "evaluate classify", "evaluate tasks", "evaluate glue", "evaluate compare", "plan", "convert", "report", "bench gemm", "bench train", "bench decode", "bench embed", "bench tokenizer", "bench grammar", "bench layouts", "bench machine", "bench collective", "doctor",
             "completion", "man")
 
 
@@ -89,6 +89,7 @@ class Options(Refusals):
                 (("bench", "layouts", self.recipe), "--beside", ("", "x", "=1", "model.layrs=2", "parallel.tensor=3")),
                 *((decode, option, word) for option in ("--dtype", "--quantize", "--numerics")), *((decode, option, number) for option in ("--layers", "--hidden", "--heads", "--vocab", "--context", "--prompt", "--tokens")),
                 (decode, "--heads", ("5",)),
+                (("bench", "machine", "--output", x), "--ranks", ("", "x", "-1", "1.5", "1025")), (("bench", "machine", "--output", x), "--samples", number[:5]),
                 (("bench", "collective"), "--ranks", (*number, "3")), (("bench", "collective"), "--elements", (*number, str(2**62 + 1)))):
             for value in values:
                 with self.subTest(option=option, value=str(value)[:40]):
