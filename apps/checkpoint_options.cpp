@@ -51,8 +51,8 @@ void CheckpointOptions::declare(CLI::App& command) {
 
 void CheckpointOptions::declare_adapter(CLI::App& command) {
   command.add_option("--adapter", adapter,
-                     "a folder of PEFT's with a LoRA adapter of the model (adapter_config.json, "
-                     "adapter_model.safetensors), to read with");
+                     "a folder of PEFT's with an adapter of the model, LoRA or IA3 "
+                     "(adapter_config.json, adapter_model.safetensors), to read with");
 }
 
 void CheckpointOptions::declare_cache(CLI::App& command) {

@@ -250,9 +250,10 @@ void add_convert(CLI::App& app, Invocation& invocation) {
   c.add_option("--check", o->check,
                "a text to read with the model before and after: both perplexities and the mean "
                "divergence are printed");
-  c.add_option("--merge-adapter", o->adapter,
-               "a folder of PEFT's with a LoRA adapter of the model: written are the weights with "
-               "its part in them, once their predictions were compared with the adapter's");
+  c.add_option(
+      "--merge-adapter", o->adapter,
+      "a folder of PEFT's with an adapter of the model, LoRA or IA3: written are the weights "
+      "with its part in them, once their predictions were compared with the adapter's");
   c.add_flag("--weights-only", o->weights_only, "write a GGUF file without the tokenizer");
   c.callback([=, &invocation] {
     invocation.run = [=, &invocation] { return run_conversion(*o, invocation.json); };

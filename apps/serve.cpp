@@ -261,9 +261,10 @@ void add_serve(CLI::App& app, Invocation& invocation) {
       ->capture_default_str();
   c.add_option("--max-queue", o->max_queue, "texts that may wait; default: 4 times --max-batch")
       ->check(whole_number(0, 1'000'000));
-  c.add_option("--adapter", o->adapters,
-               "NAME=DIR: a LoRA adapter of PEFT's that requests have by naming it as their model "
-               "(repeatable)")
+  c.add_option(
+       "--adapter", o->adapters,
+       "NAME=DIR: an adapter of PEFT's (LoRA, IA3) that requests have by naming it as their model "
+       "(repeatable)")
       ->take_all()
       ->allow_extra_args(false);
   c.add_option("--context", o->context, "tokens of prompt and text; default: the model's")

@@ -57,8 +57,8 @@ LADDER = [
                 "if (result.applied && parameters().storage().owners > 1) optim::share_weights(model_.exec(), mesh().data(), parameters());", "", "L2 L3"),
     # At the start every bias is zero.
     LadderFault("a bias added by each tensor rank", "src/layers/linear.cpp",
-                ".y_TO = partial, .k_shards = context.local_shards()}, keep); const auto finish",
-                ".y_TO = partial, .k_shards = context.local_shards(), .bias_O = value_of(bias_)}, keep); const auto finish",
+                ".y_TO = partial, .k_shards = context.local_shards()}, keep); made = {}; const auto finish",
+                ".y_TO = partial, .k_shards = context.local_shards(), .bias_O = value_of(bias_)}, keep); made = {}; const auto finish",
                 "L3"),
     LadderFault("sums of the step before in the next", "src/engine/engine.cpp",
                 "parameters().zero_gradient_sums(device(), level);",

@@ -17,18 +17,16 @@
 #include "models/recipe_model.h"
 #include "store/model_source.h"
 #include "train/stop_request.h"
+#include "tune/added_parameters.h"
 #include "tune/classifier.h"
 #include "tune/example_source.h"
 #include "tune/initial_weights.h"
 #include "tune/labelled_file.h"
-#include "tune/lora_modules.h"
-#include "tune/peft_folder.h"
 #include "tune/recipe_rules.h"
 
 namespace megalith::apps {
 namespace {
 
-using tune::LoraModules;
 using Source = std::shared_ptr<const tune::ExampleSource>;
 
 constexpr std::string_view kDefaultTemplate = "{input} {output}";
@@ -140,11 +138,11 @@ void begin_with_model(const store::ModelSource& model, const RankPlace& place,
 }
 
 /// The newest checkpoint of a run that is over, as PEFT's folder beside its report.
-void write_adapter(const config::Recipe& recipe, const LoraModules& lora) {
+void write_adapter(const config::Recipe& recipe, const tune::AddedParameters& added) {
   const std::filesystem::path run = recipe.run.out;
   const auto newest = checkpoint::find_newest(run / "checkpoints", false);
   if (!newest) return;  // it was stopped before its first save
-  tune::write_peft_folder(run / "adapter", *newest, lora, recipe.tune);
+  added.write(run / "adapter", *newest);
   log::info("the adapter is {}; generate, evaluate and serve take it as --adapter",
             (run / "adapter").string());
 }
@@ -168,12 +166,7 @@ int tune_model(const RecipeOptions& options, const TrainingOptions& extra, bool 
   const models::ModelSpec spec = tuned_model(model, recipe);
   check_samples(recipe, model.tokenizer(), model.spec().context, options.path);
   if (extra.restart) check_restart(recipe, "tune.model", recipe.tune.model, options.path);
-  std::optional<LoraModules> lora;
-  std::shared_ptr<const low_rank::FactoredProducts> factors;
-  if (recipe.tune.method == config::TuneMethod::lora) {
-    lora = tune::lora_modules(recipe.tune, model.spec(), model.tensor_shards());
-    factors = std::make_shared<const low_rank::FactoredProducts>(lora->products);
-  }
+  const auto added = tune::added_parameters(recipe.tune, model.spec(), model.tensor_shards());
   const Source training = read_source(recipe.tune.data, "tune.data", recipe, model, true);
   const Source validation =
       recipe.train.validate_every == 0
@@ -181,10 +174,7 @@ int tune_model(const RecipeOptions& options, const TrainingOptions& extra, bool 
           : read_source(recipe.tune.validation, "tune.validation", recipe, model, false);
   const int64_t most_learned =
       std::max(training->most_learned(), validation ? validation->most_learned() : 0);
-  if (lora) {
-    log::info("lora: {} factors of rank {} beside {} products, {} parameters", lora->modules.size(),
-              recipe.tune.rank, factors->products.size(), lora->parameters);
-  }
+  if (added) log::info("{}", added->description);
   Training run{.recipe = recipe,
                .tokenizer = &model.require_tokenizer(),
                .base = model.weights().fingerprint(),
@@ -193,8 +183,7 @@ int tune_model(const RecipeOptions& options, const TrainingOptions& extra, bool 
                      engine::Settings settings = engine::settings_of(candidate, spec);
                      settings.predicted_per_sample =
                          most_learned < settings.sequence_length() ? most_learned : 0;
-                     if (factors)
-                       settings.factors = low_rank::factors_of(factors, settings.masters);
+                     if (added) settings.factors = added->make(settings.masters);
                      return settings;
                    },
                .training_samples = [&](const engine::Settings&) { return training; },
@@ -204,7 +193,7 @@ int tune_model(const RecipeOptions& options, const TrainingOptions& extra, bool 
                  begin_with_model(model, place, inputs);
                  return nullptr;
                }};
-  if (lora) run.ended = [&] { write_adapter(recipe, *lora); };
+  if (added) run.ended = [&] { write_adapter(recipe, *added); };
   return run_training(run, launch, stop, extra, json);
 }
 

@@ -133,6 +133,23 @@ TEST(TracedStep, PlansLowRankFactorsToTheByte) {
   }
 }
 
+/// Learned vectors the same.
+TEST(TracedStep, PlansLearnedVectorsToTheByte) {
+  for (const bool llama : {false, true}) {
+    for (const DType dtype : {DType::f32, DType::bf16}) {
+      engine::Settings settings = llama ? testing::toy_llama_settings() : toy_settings();
+      settings.weights = settings.activations = dtype;
+      settings.factors = ia3::vectors_of(testing::toy_vectors(settings.model), settings.masters);
+      const std::string what = fmt::format("{} {} vectors", settings.model.family, dtype);
+      expect_planned(settings, 1, 2, what);
+      settings.recompute.mode = layers::Recompute::full;
+      settings.layout = {.tensor = 2, .pipeline = 3, .data = 2, .sequence = true};
+      settings.zero = 1;
+      expect_planned(settings, 1, 2, what + " on twelve ranks");
+    }
+  }
+}
+
 TEST(TracedStep, PlansRecomputationToTheByte) {
   for (const auto mode : {layers::Recompute::selective, layers::Recompute::full}) {
     for (const double dropout : {0.0, 0.1}) {

@@ -18,21 +18,22 @@ using Json = nlohmann::json;
 using Ordered = nlohmann::ordered_json;
 using models::ConfigKeys;
 
+constexpr std::string_view kLora = "LORA", kIa3 = "IA3";
+
 /// Where it is from, how it was trained and begun, how others run it.
 constexpr std::string_view kHarmless =
     " arrow_config auto_mapping base_model_name_or_path corda_config ensure_weight_tying "
     "eva_config fan_in_fan_out inference_mode loftq_config lora_dropout lora_ga_config "
     "megatron_core peft_version qalora_group_size revision runtime_config task_type velora_config ";
 
+constexpr std::string_view kHarmlessOfIa3 =
+    " auto_mapping base_model_name_or_path fan_in_fan_out inference_mode init_ia3_weights "
+    "peft_version revision task_type ";
+
 /// Starts that leave the base's weights as they are.
 constexpr std::string_view kPlainStarts[] = {"gaussian", "eva", "orthogonal"};
 
 void refuse_others(const ConfigKeys& keys) {
-  const std::string method = keys.text("peft_type", "");
-  if (method != "LORA") {
-    throw UserError("{}: peft_type {} is not supported; this program reads LORA", keys.where(),
-                    ConfigKeys::shown(method));
-  }
   const std::string bias = keys.text("bias", "none");
   if (bias != "none") {
     throw UserError("{}: bias {} is not supported: only none, biases that were not trained",
@@ -134,23 +135,20 @@ double alpha_from(const Ordered& value, const std::string& where) {
   return alpha;
 }
 
-}  // namespace
+ModuleNames targets_of(const ConfigKeys& keys, grammars::WorkBudget& budget) {
+  const auto targets = modules(keys, "target_modules", budget);
+  if (!targets) throw UserError("{}: target_modules names no modules", keys.where());
+  return *targets;
+}
 
-Lora parse_peft_config(std::string_view text, const std::string& where) {
-  if (const auto fault = json_fault(text)) throw UserError("{}: {}", where, *fault);
-  const Json json = Json::parse(text);
-  if (!json.is_object()) throw UserError("{}: must be a JSON object", where);
-  const Ordered ordered = Ordered::parse(text);
-  const ConfigKeys keys(json, where);
+Lora lora_of(const ConfigKeys& keys, const Ordered& ordered, const std::string& where) {
   refuse_others(keys);
   grammars::WorkBudget budget;
   Lora lora;
   lora.rank = rank_from(keys.integer({"r"}, lora.rank), where + ": r");
   lora.alpha = keys.number("lora_alpha", lora.alpha);
   lora.rank_stabilised = keys.boolean("use_rslora", false);
-  const auto targets = modules(keys, "target_modules", budget);
-  if (!targets) throw UserError("{}: target_modules names no modules", where);
-  lora.targets = *targets;
+  lora.targets = targets_of(keys, budget);
   lora.excluded = modules(keys, "exclude_modules", budget);
   lora.layers = layers_of(keys);
   lora.layer_patterns = layer_patterns(keys);
@@ -161,6 +159,41 @@ Lora parse_peft_config(std::string_view text, const std::string& where) {
   lora.alphas = by_pattern<double>(keys, ordered, "alpha_pattern", budget, alpha_from);
   keys.no_others(kHarmless);
   return lora;
+}
+
+Ia3 ia3_of(const ConfigKeys& keys, const std::string& where) {
+  keys.absent("modules_to_save", "modules that were trained whole");
+  grammars::WorkBudget budget;
+  Ia3 ia3;
+  ia3.targets = targets_of(keys, budget);
+  ia3.excluded = modules(keys, "exclude_modules", budget);
+  const char* const key = "feedforward_modules";
+  const Json* const inputs = keys.find(key);
+  if (inputs == nullptr) {
+    throw UserError("{}: {} is missing: which vectors multiply inputs; of none, give []", where,
+                    key);
+  }
+  if (inputs->is_string()) {
+    ia3.feedforward = {inputs->get<std::string>(), fmt::format("{}: {}", where, key), budget};
+  } else {
+    ia3.feedforward_ends = strings_of(*inputs, where, key);
+  }
+  keys.no_others(kHarmlessOfIa3);
+  return ia3;
+}
+
+}  // namespace
+
+PeftConfig parse_peft_config(std::string_view text, const std::string& where) {
+  if (const auto fault = json_fault(text)) throw UserError("{}: {}", where, *fault);
+  const Json json = Json::parse(text);
+  if (!json.is_object()) throw UserError("{}: must be a JSON object", where);
+  const ConfigKeys keys(json, where);
+  const std::string method = keys.text("peft_type", "");
+  if (method == kLora) return lora_of(keys, Ordered::parse(text), where);
+  if (method == kIa3) return ia3_of(keys, where);
+  throw UserError("{}: peft_type {} is not supported; this program reads {} and {}", where,
+                  ConfigKeys::shown(method), kLora, kIa3);
 }
 
 }  // namespace megalith::adapters

@@ -3,6 +3,7 @@
 
 #include <gmock/gmock.h>
 
+#include <functional>
 #include <nlohmann/json.hpp>
 
 #include "base/error.h"
@@ -33,7 +34,19 @@ Json usual() {
 Lora parsed(const Json& change) {
   Json json = usual();
   json.update(change);
-  return parse_peft_config(json.dump(), "adapter_config.json");
+  return std::get<Lora>(parse_peft_config(json.dump(), "adapter_config.json"));
+}
+
+/// As peft 0.21 writes it.
+Ia3 parsed_ia3(const Json& change) {
+  Json json = Json::parse(R"({
+    "auto_mapping": null, "base_model_name_or_path": "base", "exclude_modules": null,
+    "fan_in_fan_out": false, "feedforward_modules": ["down_proj"], "inference_mode": true,
+    "init_ia3_weights": true, "modules_to_save": null, "peft_type": "IA3",
+    "peft_version": "0.21.2", "revision": null,
+    "target_modules": ["v_proj", "down_proj", "k_proj"], "task_type": "CAUSAL_LM"})");
+  json.update(change);
+  return std::get<Ia3>(parse_peft_config(json.dump(), "adapter_config.json"));
 }
 
 TEST(PeftConfig, ReadsWhatPeftWrites) {
@@ -70,12 +83,51 @@ TEST(PeftConfig, TheFirstPatternOfTheFileCounts) {
   std::string text = usual().dump();
   const std::string empty = "\"rank_pattern\":{}";
   text.replace(text.find(empty), empty.size(), R"("rank_pattern":{"q.*":3,"[pq]_proj":5})");
-  EXPECT_EQ(parse_peft_config(text, "test").rank_of("a.q_proj"), 3);
+  EXPECT_EQ(std::get<Lora>(parse_peft_config(text, "test")).rank_of("a.q_proj"), 3);
+}
+
+TEST(PeftConfig, ReadsLearnedVectors) {
+  const Ia3 ia3 = parsed_ia3(Json::object());
+  EXPECT_TRUE(ia3.adapts("model.layers.0.self_attn.k_proj"));
+  EXPECT_FALSE(ia3.adapts("model.layers.0.self_attn.q_proj"));
+  EXPECT_FALSE(ia3.of_inputs("model.layers.0.self_attn.k_proj"));
+  EXPECT_TRUE(ia3.of_inputs("model.layers.0.mlp.down_proj"));
+  const Ia3 other = parsed_ia3({{"target_modules", "all-linear"},
+                                {"exclude_modules", "[a-z.]*k_proj"},
+                                {"feedforward_modules", ".*o_proj"}});
+  EXPECT_TRUE(other.adapts("a.o_proj"));
+  EXPECT_TRUE(other.of_inputs("a.o_proj"));
+  EXPECT_FALSE(other.of_inputs("a.down_proj"));
+  EXPECT_FALSE(other.adapts("a.k_proj"));
+  EXPECT_TRUE(parsed_ia3({{"feedforward_modules", Json::array()}}).feedforward_ends.empty());
+}
+
+void expect_refused(const std::function<void()>& parse, const char* words) {
+  try {
+    parse();
+    ADD_FAILURE() << words;
+  } catch (const UserError& error) {
+    EXPECT_THAT(error.what(), HasSubstr("adapter_config.json")) << words;
+    EXPECT_THAT(error.what(), HasSubstr(words));
+  }
+}
+
+TEST(PeftConfig, RefusesOfLearnedVectorsByName) {
+  const std::pair<Json, const char*> cases[] = {
+      {{{"feedforward_modules", nullptr}}, "feedforward_modules is missing"},
+      {{{"feedforward_modules", {1}}}, "feedforward_modules must be a list of names"},
+      {{{"feedforward_modules", "(?=q)q_proj"}}, "feedforward_modules \"(?=q)q_proj\""},
+      {{{"target_modules", Json::array()}}, "target_modules names no modules"},
+      {{{"modules_to_save", {"lm_head"}}}, "modules_to_save"},
+      {{{"r", 8}}, "r\" is not known here"},
+      {{{"something_new", true}}, "something_new\" is not known here"}};
+  for (const auto& [change, words] : cases)
+    expect_refused([&, &change = change] { parsed_ia3(change); }, words);
 }
 
 TEST(PeftConfig, RefusesByName) {
   const std::pair<Json, const char*> cases[] = {
-      {{{"peft_type", "IA3"}}, "peft_type \"IA3\" is not supported"},
+      {{{"peft_type", "LOHA"}}, "peft_type \"LOHA\" is not supported"},
       {{{"bias", "all"}}, "bias \"all\" is not supported"},
       {{{"use_dora", true}}, "use_dora true is not supported"},
       {{{"lora_bias", true}}, "lora_bias true is not supported"},
@@ -99,15 +151,8 @@ TEST(PeftConfig, RefusesByName) {
       {{{"alpha_pattern", {{"q_proj", "x"}}}}, "alpha_pattern of q_proj must be a number"},
       {{{"layers_to_transform", {-1}}}, "layers_to_transform must be numbers"},
       {{{"layers_pattern", "lay(ers"}}, "layers_pattern \"lay(ers\" is not a plain name"}};
-  for (const auto& [change, words] : cases) {
-    try {
-      parsed(change);
-      ADD_FAILURE() << words;
-    } catch (const UserError& error) {
-      EXPECT_THAT(error.what(), HasSubstr("adapter_config.json")) << words;
-      EXPECT_THAT(error.what(), HasSubstr(words));
-    }
-  }
+  for (const auto& [change, words] : cases)
+    expect_refused([&, &change = change] { parsed(change); }, words);
   for (const char* text : {"", "[]", "{", "{\"r\": 1, \"r\": 2}"})
     EXPECT_THROW(parse_peft_config(text, "test"), UserError) << text;
 }

@@ -6,8 +6,8 @@ namespace megalith::config {
 void TuneSection::visit(FieldVisitor& v) {
   v.field(
       "method", method,
-      "full: all weights train; lora: low-rank factors (Hu et al. 2022); classify: all, under a "
-      "head of classes; the others are not built");
+      "full: all weights train; lora: low-rank factors (Hu et al. 2022); ia3: learned vectors (Liu "
+      "et al. 2022); classify: all, under a head of classes; the others are not built");
   v.field("model", model,
           "the model to tune: a run, a checkpoint, a Hugging Face folder or a GGUF file; of the "
           "section model only dropout counts then, and corpora are not read");
@@ -24,7 +24,7 @@ void TuneSection::visit(FieldVisitor& v) {
   v.field("dropout", dropout, "of what the factors read (lora)", from_below(0, 1));
   v.field("rslora", rank_stabilised, "alpha / sqrt(rank) (lora, Kalajdzievski 2023)");
   v.field("targets", targets,
-          "names of modules with factors, whole or from a point on (lora); empty: all products");
+          "modules, whole or from a point on; empty: all (lora), PEFT's of the family (ia3)");
   v.field("labels", labels,
           "names of the classes in order (classify); of one, numbers are learned");
 }

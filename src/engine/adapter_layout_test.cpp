@@ -8,6 +8,7 @@
 #include <cmath>
 #include <cstring>
 #include <numeric>
+#include <set>
 
 #include "comm/backends.h"
 #include "engine/inference_model.h"
@@ -21,6 +22,8 @@ namespace megalith::engine {
 namespace {
 
 constexpr int64_t kTokens = 150;
+/// Seeds from here on are of adapters of learned vectors.
+constexpr uint64_t kVectors = 100;
 
 models::ModelSpec spec_named(std::string_view name) {
   if (name == "grouped") {
@@ -104,8 +107,10 @@ struct Rank {
                .layout = layout,
                .formats = formats_of(spec, base)}) {
     fill(model, *device);
-    for (const uint64_t seed : seeds)
-      adapters.push_back(testing::toy_adapter(spec, model.parameters(), *device, seed));
+    for (const uint64_t seed : seeds) {
+      const auto make = seed < kVectors ? testing::toy_adapter : testing::toy_vector_adapter;
+      adapters.push_back(make(spec, model.parameters(), *device, seed));
+    }
   }
   models::ModelSpec spec;
   std::unique_ptr<device::Device> device;
@@ -138,11 +143,11 @@ std::vector<std::vector<double>> read(Rank& rank) {
   return all;
 }
 
-std::vector<std::vector<std::vector<double>>> read(const Base& base,
-                                                   const parallel::Layout& layout) {
+std::vector<std::vector<std::vector<double>>> read(const Base& base, const parallel::Layout& layout,
+                                                   uint64_t seed) {
   std::vector<std::vector<std::vector<double>>> readings(static_cast<size_t>(layout.num_ranks()));
   comm::run_ranks(layout.num_ranks(), [&](comm::Communicator& world) {
-    Rank rank(base, world, layout, std::array<uint64_t, 1>{5});
+    Rank rank(base, world, layout, std::array<uint64_t, 1>{seed});
     readings[static_cast<size_t>(world.rank())] = read(rank);
   });
   return readings;
@@ -152,15 +157,17 @@ class AdapterLayout : public ::testing::TestWithParam<std::tuple<Base, parallel:
 
 TEST_P(AdapterLayout, HasTheBitsOfOneRank) {
   const auto& [base, layout] = GetParam();
-  const auto alone = read(base, {})[0];
-  const auto readings = read(base, layout);
-  for (int rank = 0; rank < layout.num_ranks(); ++rank) {
-    auto mine = readings[static_cast<size_t>(rank)];
-    ASSERT_EQ(mine.size(), alone.size());
-    for (size_t i = 0; i < mine.size(); ++i) {
-      const bool is_told = i == 0;  // to all ranks; logits are the last stage's
-      if (is_told || parallel::coordinates_of(layout, rank).pipeline == layout.pipeline - 1) {
-        EXPECT_EQ(mine[i], alone[i]) << "rank " << rank << ", reading " << i;
+  for (const uint64_t seed : {uint64_t{5}, kVectors}) {
+    const auto alone = read(base, {}, seed)[0];
+    const auto readings = read(base, layout, seed);
+    for (int rank = 0; rank < layout.num_ranks(); ++rank) {
+      auto mine = readings[static_cast<size_t>(rank)];
+      ASSERT_EQ(mine.size(), alone.size());
+      for (size_t i = 0; i < mine.size(); ++i) {
+        const bool is_told = i == 0;  // to all ranks; logits are the last stage's
+        if (is_told || parallel::coordinates_of(layout, rank).pipeline == layout.pipeline - 1) {
+          EXPECT_EQ(mine[i], alone[i]) << "seed " << seed << " rank " << rank << ", reading " << i;
+        }
       }
     }
   }
@@ -189,27 +196,27 @@ std::vector<std::vector<float>> logits_of(Rank& rank, const KvBlocks& blocks,
   return logits;
 }
 
-// Rows with two adapters, and with none, read at once: each as alone, those without as in a model
-// that has no adapters.
+// Rows with adapters of both kinds, and with none, read at once: each as alone, those without as in
+// a model that has no adapters.
 TEST_P(AdapterCompany, ChangesNoBit) {
   const Base base = GetParam();
   comm::run_ranks(1, [&](comm::Communicator& world) {
-    Rank rank(base, world, {}, std::array<uint64_t, 2>{5, 6});
-    constexpr std::array<int, 6> kAdapters = {0, -1, 1, 0, 1, -1};
-    constexpr std::array<size_t, 6> kLengths = {3, 40, 1, 1, 70, 1};
+    Rank rank(base, world, {}, std::array<uint64_t, 3>{5, 6, kVectors});
+    constexpr std::array<int, 8> kAdapters = {0, -1, 1, 0, 1, 2, -1, 2};
+    constexpr std::array<size_t, 8> kLengths = {3, 40, 1, 1, 70, 5, 1, 66};
     const KvBlocks blocks(rank.model.engine().model(),
-                          std::vector<int64_t>(kv_groups(rank.spec).size(), 12));
+                          std::vector<int64_t>(kv_groups(rank.spec).size(), 16));
     std::vector<std::vector<int32_t>> ids;
     std::vector<BlockTables> tables;
     std::vector<SequenceRows> rows;
-    for (int i = 0; i < 6; ++i) {
+    for (int i = 0; i < 8; ++i) {
       ids.push_back(text(i, kLengths[static_cast<size_t>(i)]));
       tables.emplace_back(kv_groups(rank.spec).size(), std::vector<int32_t>{2 * i, 2 * i + 1});
     }
     const auto adapter = [&](size_t i) -> const layers::Adapter* {
       return kAdapters[i] < 0 ? nullptr : rank.adapters[static_cast<size_t>(kAdapters[i])].get();
     };
-    for (size_t i = 0; i < 6; ++i) {
+    for (size_t i = 0; i < 8; ++i) {
       if (rank.spec.is_encoder_decoder())
         rank.model.engine().read(blocks, text(static_cast<int>(i) + 9, 33), tables[i], adapter(i));
       rows.push_back({.ids = ids[i],
@@ -219,7 +226,7 @@ TEST_P(AdapterCompany, ChangesNoBit) {
                       .adapter = adapter(i)});
     }
     const auto together = logits_of(rank, blocks, rows);
-    for (size_t i = 0; i < 6; ++i)
+    for (size_t i = 0; i < 8; ++i)
       EXPECT_EQ(logits_of(rank, blocks, std::span(rows).subspan(i, 1))[0], together[i]) << i;
     // The same ids under other adapters give other logits: nothing here is empty.
     rows[0].adapter = rank.adapters[1].get();
@@ -240,45 +247,67 @@ INSTANTIATE_TEST_SUITE_P(All, AdapterCompany,
 
 class MergedWeights : public ::testing::TestWithParam<const char*> {};
 
-// The reference: w + b a in double precision, rounded once, in a model without adapters.
+/// Rows of w, and the bias, times l of outputs; or columns of w times that of inputs.
+void multiply(InferenceModel& model, parameters::Parameter& weight,
+              const layers::Adapter::Factors& factors) {
+  const View w = weight.mutable_compute();
+  const bool of_outputs = !factors.output_O.view.absent();
+  const auto* const l = (of_outputs ? factors.output_O : factors.input_I).view.as<float>();
+  for (int64_t o = 0; o < w.size(0); ++o)
+    for (int64_t i = 0; i < w.size(1); ++i) w.row<float>(o)[i] *= l[of_outputs ? o : i];
+  const std::string product = weight.name().substr(0, weight.name().rfind('.'));
+  parameters::Parameter* const bias = model.parameters().find(product + ".bias");
+  if (!of_outputs || bias == nullptr) return;
+  for (int64_t o = 0; o < w.size(0); ++o) bias->mutable_compute().as<float>()[o] *= l[o];
+}
+
+// The reference: w + b a in double precision, or w times l, rounded once, in a model without
+// adapters.
 TEST_P(MergedWeights, GiveTheSameButForRounding) {
-  comm::run_ranks(1, [&](comm::Communicator& world) {
-    Rank rank({GetParam()}, world, {}, std::array<uint64_t, 1>{5});
-    const auto adapted = read(rank);
-    rank.model.engine().model().set_adapter(nullptr);
-    for (parameters::Parameter& parameter : rank.model.parameters().all()) {
-      const auto* const factors = rank.adapters[0]->find(parameter.name());
-      if (factors == nullptr) continue;
-      const View w = parameter.mutable_compute(), a = factors->a_IR, b = factors->b_PO;
-      for (int64_t o = 0; o < w.size(0); ++o) {
-        for (int64_t i = 0; i < w.size(1); ++i) {
-          double sum = w.row<float>(o)[i];
-          for (int64_t r = 0; r < a.size(1); ++r)
-            sum += static_cast<double>(b.row<float>(r)[o]) * a.row<float>(i)[r];
-          w.row<float>(o)[i] = static_cast<float>(sum);
+  for (const uint64_t seed : {uint64_t{5}, kVectors})
+    comm::run_ranks(1, [&](comm::Communicator& world) {
+      Rank rank({GetParam()}, world, {}, std::array<uint64_t, 1>{seed});
+      const auto adapted = read(rank);
+      rank.model.engine().model().set_adapter(nullptr);
+      std::set<std::string> merged_ones;  // layers may share weights
+      for (parameters::Parameter& parameter : rank.model.parameters().all()) {
+        const auto* const factors = rank.adapters[0]->find(parameter.name());
+        if (factors == nullptr) continue;
+        if (seed >= kVectors) {
+          if (merged_ones.insert(parameter.name()).second)
+            multiply(rank.model, parameter, *factors);
+          continue;
+        }
+        const View w = parameter.mutable_compute(), a = factors->a_IR, b = factors->b_PO;
+        for (int64_t o = 0; o < w.size(0); ++o) {
+          for (int64_t i = 0; i < w.size(1); ++i) {
+            double sum = w.row<float>(o)[i];
+            for (int64_t r = 0; r < a.size(1); ++r)
+              sum += static_cast<double>(b.row<float>(r)[o]) * a.row<float>(i)[r];
+            w.row<float>(o)[i] = static_cast<float>(sum);
+          }
         }
       }
-    }
-    Rank none({GetParam()}, world, {}, std::array<uint64_t, 1>{5});
-    none.adapters[0] = std::make_unique<layers::Adapter>(none.model.parameters(), *none.device,
-                                                         layers::AdapterRanks{});
-    const auto plain = read(none);
-    rank.adapters[0] = std::move(none.adapters[0]);
-    const auto merged = read(rank);
-    ASSERT_EQ(merged.size(), adapted.size());
-    double largest = 0, moved = 0, magnitude = 1;
-    for (size_t i = 0; i < merged.size(); ++i) {
-      ASSERT_EQ(merged[i].size(), adapted[i].size());
-      for (size_t j = 0; j < merged[i].size(); ++j) {
-        largest = std::max(largest, std::abs(merged[i][j] - adapted[i][j]));
-        moved = std::max(moved, std::abs(merged[i][j] - plain[i][j]));
-        magnitude = std::max(magnitude, std::abs(merged[i][j]));
+      Rank none({GetParam()}, world, {}, std::array<uint64_t, 1>{5});
+      none.adapters[0] = std::make_unique<layers::Adapter>(none.model.parameters(), *none.device,
+                                                           layers::AdapterRanks{});
+      const auto plain = read(none);
+      rank.adapters[0] = std::move(none.adapters[0]);
+      const auto merged = read(rank);
+      ASSERT_EQ(merged.size(), adapted.size());
+      double largest = 0, moved = 0, magnitude = 1;
+      for (size_t i = 0; i < merged.size(); ++i) {
+        ASSERT_EQ(merged[i].size(), adapted[i].size());
+        for (size_t j = 0; j < merged[i].size(); ++j) {
+          largest = std::max(largest, std::abs(merged[i][j] - adapted[i][j]));
+          moved = std::max(moved, std::abs(merged[i][j] - plain[i][j]));
+          magnitude = std::max(magnitude, std::abs(merged[i][j]));
+        }
       }
-    }
-    // A thousand roundings of 2^-24; what the adapter does is much more.
-    EXPECT_LT(largest, 1000 * 0x1p-24 * magnitude) << GetParam();
-    EXPECT_GT(moved, 0.01) << GetParam();
-  });
+      // A thousand roundings of 2^-24; what the adapter does is much more.
+      EXPECT_LT(largest, 1000 * 0x1p-24 * magnitude) << GetParam() << seed;
+      EXPECT_GT(moved, 0.01) << GetParam() << seed;
+    });
 }
 
 INSTANTIATE_TEST_SUITE_P(All, MergedWeights,

@@ -5,7 +5,6 @@
 
 #include <algorithm>
 
-#include "low_rank/factors.h"
 #include "models/decoder.h"
 #include "tensor/blocks.h"
 
@@ -165,7 +164,7 @@ parameters::DeclarationRule Settings::declaration_rule() const {
   if (formats.empty() && !factors) return optim::freezing_rule(frozen);
   return [freezes = optim::freezing_rule(frozen), stored = formats,
           factors_alone = factors != nullptr](parameters::Declaration& declaration) {
-    if (factors_alone) declaration.trainable = low_rank::is_factor(declaration.name);
+    if (factors_alone) declaration.trainable = declaration.is_beside_product;
     if (freezes) freezes(declaration);
     const auto found = stored.find(declaration.name);
     if (found != stored.end()) declaration.format = found->second;

@@ -50,8 +50,8 @@ struct Settings {
   optim::Schedule schedule;
   optim::AdamWOptions adamw;
   std::vector<std::string> frozen;  // globs over names of parameters that are not trained
-  /// What trains beside products, and nothing else does (low_rank/); null: the weights do. The
-  /// weights are then no part of a training state.
+  /// What trains beside products, and nothing else does (low_rank/, ia3/); null: the weights do.
+  /// Weights are then no part of a training state.
   layers::MakeFactors factors;
   /// By name, of parameters that are stored otherwise than `weights` says: in blocks, for reading.
   parameters::StorageFormats formats;

@@ -74,7 +74,7 @@ INSTANTIATE_TEST_SUITE_P(All, BlockPlanTest,
                                                               parallel::Layout{.tensor = 2},
                                                               parallel::Layout{.pipeline = 2})));
 
-// Two adapters, of other ranks, used beside each other and beside none.
+// Two adapters of other ranks and one of vectors, used beside each other and beside none.
 TEST_P(BlockPlanTest, WithAdaptersIsWhatIsTaken) {
   const auto& [family, dtype, layout] = GetParam();
   const models::ModelSpec spec = spec_named(family);
@@ -82,6 +82,7 @@ TEST_P(BlockPlanTest, WithAdaptersIsWhatIsTaken) {
       .compute = dtype, .tensor_shards = 2, .layout = layout};
   std::vector<layers::AdapterRanks> adapters(2, testing::toy_adapter_ranks(spec));
   for (auto& [weight, rank] : adapters[1]) rank = {40 - rank.rank, 20};
+  adapters.push_back(testing::toy_vector_ranks(spec));
   const std::vector<RankMemory> without =
       plan_memory(spec, options, device::cpu_target(2), kLimits, kContext);
   const std::vector<RankMemory> ranks =
@@ -100,8 +101,9 @@ TEST_P(BlockPlanTest, WithAdaptersIsWhatIsTaken) {
     for (const layers::AdapterRanks& each : adapters) {
       loaded.push_back(std::make_shared<layers::Adapter>(model.parameters(), *device, each));
       for (auto& [weight, factors] : loaded.back()->factors()) {
-        device->wait(device->fill_zero(factors.a_IR));
-        device->wait(device->fill_zero(factors.b_PO));
+        for (const auto* tensor :
+             {&factors.a_IR, &factors.b_PO, &factors.input_I, &factors.output_O})
+          if (!tensor->view.absent()) device->wait(device->fill_zero(*tensor));
       }
     }
     EXPECT_EQ(device->total().in_use, ranks[rank].weights);
@@ -109,7 +111,7 @@ TEST_P(BlockPlanTest, WithAdaptersIsWhatIsTaken) {
       BatchGenerator generator(model.engine(), nullptr, {.limits = kLimits, .blocks = blocks});
       uint64_t number = 0;
       for (Request& request : requests_of(spec, 18)) {
-        if (++number % 3 != 0) request.adapter = {loaded[number % 3 - 1], number % 3};
+        if (++number % 4 != 0) request.adapter = {loaded[number % 4 - 1], number % 4};
         ASSERT_TRUE(generator.submit(std::move(request)));
       }
       while (generator.step()) {

@@ -8,7 +8,7 @@
 #include <memory>
 
 #include "heads/head_input.h"
-#include "layers/embedding.h"
+#include "layers/token_table.h"
 #include "spec/head_types.h"
 
 namespace megalith::layers {

@@ -5,6 +5,7 @@
 #include <span>
 #include <utility>
 
+#include "kernels/elementwise/pointwise.h"
 #include "parallel/regions.h"
 
 namespace megalith::layers {
@@ -14,6 +15,7 @@ namespace {
 struct AdaptedRun {
   int64_t begin, count, first;
   const Adapter::Factors* factors;
+  int64_t rank() const { return factors->a_IR.view.absent() ? 0 : factors->a_IR.view.size(1); }
 };
 
 std::vector<AdaptedRun> adapted_runs(const Context& context, const Batch& batch,
@@ -24,7 +26,7 @@ std::vector<AdaptedRun> adapted_runs(const Context& context, const Batch& batch,
     const Adapter::Factors* const factors = adapter != nullptr ? adapter->find(weight) : nullptr;
     if (factors == nullptr || count == 0) return;
     runs.push_back({begin, count, first, factors});
-    first += count * factors->a_IR.view.size(1);
+    first += count * runs.back().rank();
   };
   if (batch.adapters.empty()) add(context.adapter, 0, batch.num_tokens);
   for (const AdapterRun& run : batch.adapters) add(run.adapter, run.begin, run.count);
@@ -43,12 +45,21 @@ void in_calls(std::span<const AdaptedRun> runs, device::Tensor Adapter::Factors:
       call.run[i] = {.begin = run.begin,
                      .count = run.count,
                      .first = run.first,
-                     .rank = run.factors->a_IR.view.size(1),
+                     .rank = run.rank(),
                      .factor = (run.factors->*factor).view,
                      .blocks = run.factors->blocks};
     }
     body(call);
     runs = runs.subspan(call.count);
+  }
+}
+
+/// Multiplies the rows of x that have such a vector by it.
+void multiply_rows(Context& context, std::span<const AdaptedRun> runs,
+                   device::Tensor Adapter::Factors::*vector, View x) {
+  for (const AdaptedRun& run : runs) {
+    const View l = run.factors->*vector;
+    if (!l.absent()) kernels::scale(context.exec, x.rows(run.begin, run.count), l);
   }
 }
 
@@ -62,7 +73,13 @@ Adapter::Adapter(const parameters::ParameterSet& set, device::Device& device,
     if (rank == ranks.end() || factors_.contains(parameter.name())) continue;
     const Shape local = parameter.local_shape();
     MEGA_CHECK_EQ(local.num_dims(), 2);
-    const auto [all, packed] = std::pair(rank->second.rank, rank->second.packed);
+    const auto& [all, packed, vector] = rank->second;
+    if (vector != AdapterRank::Vector::none) {
+      const bool of_inputs = vector == AdapterRank::Vector::of_inputs;
+      (of_inputs ? factors_[parameter.name()].input_I : factors_[parameter.name()].output_O) =
+          arena.tensor(DType::f32, Shape{local[of_inputs ? 1 : 0]});
+      continue;
+    }
     Factors made{arena.tensor(DType::f32, Shape{local[1], all}),
                  arena.tensor(DType::f32, Shape{packed, local[0]})};
     // Until it is filled, and in a plan: of any columns.
@@ -81,14 +98,28 @@ bool is_adapted(const Context& context, const Batch& batch, const parameters::Pa
   return !adapted_runs(context, batch, weight.name()).empty();
 }
 
+ConstView adapted_input(Context& context, const Batch& batch, const parameters::Parameter& weight,
+                        ConstView x_TI, device::Tensor& made) {
+  const std::vector<AdaptedRun> runs = adapted_runs(context, batch, weight.name());
+  if (std::ranges::all_of(runs,
+                          [](const AdaptedRun& run) { return run.factors->input_I.view.absent(); }))
+    return x_TI;
+  made = context.workspace(x_TI.dtype(), x_TI.shape());
+  context.device().copy(made, x_TI);
+  multiply_rows(context, runs, &Adapter::Factors::input_I, made);
+  return made;
+}
+
 void add_adapters(Context& context, const Batch& batch, const parameters::Parameter& weight,
                   const AdaptedProduct& product) {
-  const std::vector<AdaptedRun> runs = adapted_runs(context, batch, weight.name());
+  std::vector<AdaptedRun> runs = adapted_runs(context, batch, weight.name());
+  MEGA_CHECK(runs.empty() || !context.sequence, "adapters of parts of the tokens");
+  multiply_rows(context, runs, &Adapter::Factors::output_O, product.y_TO);
+  std::erase_if(runs, [](const AdaptedRun& run) { return run.rank() == 0; });
   if (runs.empty()) return;
-  MEGA_CHECK(!context.sequence, "adapters of parts of the tokens");
   const AdaptedRun& last = runs.back();
-  const device::Tensor h = context.workspace(
-      DType::f32, Shape{last.first + last.count * last.factors->a_IR.view.size(1)});
+  const device::Tensor h =
+      context.workspace(DType::f32, Shape{last.first + last.count * last.rank()});
   in_calls(runs, &Adapter::Factors::a_IR, [&](const kernels::LowRankRuns& call) {
     kernels::low_rank_project(context.exec, {product.x_TI, h, call, product.k_shards});
   });

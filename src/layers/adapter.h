@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// What adapters add to products (Hu et al. 2022): for each row of a batch, of the adapter that the
-// row has, if any,
+// What adapters make of products, for each row of a batch, of the adapter that the row has, if any:
+// what they add (Hu et al. 2022),
 //   y = round(y + (x a) b)          a [I, R], b [R, O], kept as [P, O]: f32, the scale is in b
-// after the product and its bias, before an activation. Both sums are f32 chains in increasing
+// or learned vectors that multiply a product's outputs or its inputs (Liu et al. 2022),
+//   y = round(y * l)                x = round(x * l)                     l [O] or [I]: f32
+// after the product and its bias, before an activation. The sums are f32 chains in increasing
 // index (kernels/matmul/low_rank.h), that over I cut into canonical shards where the product's is.
 // A row's result depends on nothing but the row and its adapter: not on the other rows, what else
 // is loaded, or the layout. Rows without an adapter keep the bits of the product.
@@ -22,13 +24,17 @@
 
 namespace megalith::layers {
 
-/// Of an adapter of a product: R, and the rows of b as it is packed (kernels/matmul/low_rank.h).
+/// Of an adapter of a product: R, and the rows of b as it is packed (kernels/matmul/low_rank.h); or
+/// which vector it has, without a rank.
 struct AdapterRank {
+  enum class Vector : uint8_t { none, of_inputs, of_outputs };
   AdapterRank() = default;
   /// Not packed.
   AdapterRank(int64_t all) : rank(all), packed(all) {}
   AdapterRank(int64_t all, int64_t of_column) : rank(all), packed(of_column) {}
+  AdapterRank(Vector kind) : vector(kind) {}
   int64_t rank = 0, packed = 0;
+  Vector vector = Vector::none;
   friend bool operator==(const AdapterRank&, const AdapterRank&) = default;
 };
 /// By weight of a product ("layers.0.attention.qkv.weight").
@@ -40,6 +46,7 @@ class Adapter {
   struct Factors {
     device::Tensor a_IR, b_PO;                    // this rank's part
     std::vector<kernels::LowRankBlock> blocks{};  // of b; none: it is not packed
+    device::Tensor input_I{}, output_O{};         // instead: what multiplies; absent: nothing
   };
   /// Room for the products among `set`'s parameters; those of other ranks are passed over. To be
   /// filled. Memory: class weights.
@@ -56,7 +63,11 @@ class Adapter {
 /// Whether rows of the batch have an adapter of this weight.
 bool is_adapted(const Context& context, const Batch& batch, const parameters::Parameter& weight);
 
-/// Adds to y_TO what the rows' adapters of `weight` do. x_TI: what the product read, in `k_shards`
+/// What a row product reads of x_TI: of rows whose adapters multiply it, that, in `made`; or x_TI.
+ConstView adapted_input(Context& context, const Batch& batch, const parameters::Parameter& weight,
+                        ConstView x_TI, device::Tensor& made);
+
+/// Does to y_TO what the rows' adapters of `weight` do. x_TI: what the product read, in `k_shards`
 /// canonical shards on this rank; `sums`: other tensor ranks have the other shards (collective).
 struct AdaptedProduct {
   ConstView x_TI;

@@ -95,16 +95,30 @@ void ColumnLinear::weight_gradients(Context& context, const Product& product, Co
       context.exec, {dy_TO, bias_->gradient_sum().reshape(Shape{1, bias_->local_elements()}), {}});
 }
 
+void ColumnLinear::backward_beside(Context& context, const Batch& batch, ConstView dy_TO,
+                                   ConstView x_TI, View dx) const {
+  if (factors_ == nullptr) return;
+  if (factors_->reads_output()) {
+    const device::Tensor z = context.workspace(dy_TO.dtype(), dy_TO.shape());
+    Product(context, batch, *weight_, cut_)
+        .forward({.x_TI = x_TI, .y_TO = z, .bias_O = value_of(bias_)});
+    factors_->add_output_gradients(context, dy_TO, z);
+  }
+  factors_->backward(context, batch, dy_TO, x_TI, dx);
+}
+
 void ColumnLinear::backward(Context& context, const Batch& batch, ConstView dy_TO, ConstView x,
                             View dx, const InputCodes* kept) const {
   kernels::Exec& exec = context.exec;
   Product product(context, batch, *weight_, cut_);
-  product.set_output_gradient(dy_TO);
+  device::Tensor made;
+  const ConstView dz_TO =
+      factors_ == nullptr ? dy_TO : factors_->output_gradient(context, dy_TO, made);
+  product.set_output_gradient(dz_TO);
   if (context.tensor.size() == 1) {
-    weight_gradients(context, product, dy_TO, x, kept);
+    weight_gradients(context, product, dz_TO, x, kept);
     product.input_gradient({.dx_TI = dx, .k_shards = context.local_shards()}, by_shard_);
-    if (factors_ != nullptr) factors_->backward(context, batch, dy_TO, x, dx);
-    return;
+    return backward_beside(context, batch, dy_TO, x, dx);
   }
   // The gather runs under the product for dx, the sum over ranks under that for dw.
   device::Tensor gathered;
@@ -120,22 +134,21 @@ void ColumnLinear::backward(Context& context, const Batch& batch, ConstView dy_T
   product.input_gradient_sums({.dx_TI = partial, .k_shards = context.local_shards()}, by_shard_);
   if (!context.sequence) {
     auto sum = parallel::start_tree_all_reduce(exec, context.tensor, partial, weight_->name());
-    weight_gradients(context, product, dy_TO, x, kept);
+    weight_gradients(context, product, dz_TO, x, kept);
     parallel::finish(exec, context.tensor, std::move(sum));
     product.scale(partial);
     kernels::cast(exec, partial, dx);
-    if (factors_ != nullptr) factors_->backward(context, batch, dy_TO, x, dx);
-    return;
+    return backward_beside(context, batch, dy_TO, x, dx);
   }
   const device::Tensor own = context.workspace(context.accumulation, dx.shape());
   auto sum = parallel::start_scatter_rows(exec, context.tensor, partial, own, sequence_shard(batch),
                                           weight_->name());
   parallel::finish(exec, context.tensor, std::move(input));
-  weight_gradients(context, product, dy_TO, gathered, nullptr);
+  weight_gradients(context, product, dz_TO, gathered, nullptr);
   parallel::finish(exec, context.tensor, std::move(sum));
   product.scale(own);
   kernels::cast(exec, own, dx);
-  if (factors_ != nullptr) factors_->backward(context, batch, dy_TO, gathered, dx);
+  backward_beside(context, batch, dy_TO, gathered, dx);
 }
 
 RowLinear::RowLinear(parameters::ParameterSet& set, const std::string& name,
@@ -155,21 +168,27 @@ RowLinear::RowLinear(parameters::ParameterSet& set, const std::string& name,
   bias_ = &set.declare(declaration);
 }
 
-void RowLinear::forward(Context& context, const Batch& batch, ConstView x_TI, View y,
+void RowLinear::forward(Context& context, const Batch& batch, ConstView given_TI, View y,
                         InputCodes* keep) const {
   kernels::Exec& exec = context.exec;
+  device::Tensor made;
+  const ConstView x_TI = factors_ != nullptr
+                             ? factors_->input(context, given_TI, made)
+                             : adapted_input(context, batch, *weight_, given_TI, made);
   Product product(context, batch, *weight_, cut_);
   if (context.tensor.size() == 1) {
     product.forward(
         {.x_TI = x_TI, .y_TO = y, .k_shards = context.tensor_shards, .bias_O = value_of(bias_)},
         keep);
-    if (factors_ != nullptr) factors_->forward(context, batch, x_TI, y);
+    made = {};
+    if (factors_ != nullptr) factors_->forward(context, batch, given_TI, y);
     return add_adapters(context, batch, *weight_,
-                        {.x_TI = x_TI, .y_TO = y, .k_shards = context.tensor_shards});
+                        {.x_TI = given_TI, .y_TO = y, .k_shards = context.tensor_shards});
   }
   const device::Tensor partial =
       context.workspace(context.accumulation, Shape{x_TI.size(0), y.size(1)});
   product.forward_sums({.x_TI = x_TI, .y_TO = partial, .k_shards = context.local_shards()}, keep);
+  made = {};
   const auto finish = [&](View sum) {
     product.scale(sum);
     if (bias_ == nullptr) return kernels::cast(exec, sum, y);
@@ -178,16 +197,16 @@ void RowLinear::forward(Context& context, const Batch& batch, ConstView x_TI, Vi
   if (!context.sequence) {
     parallel::reduce_forward(exec, context.tensor, partial, weight_->name());
     finish(partial);
-    if (factors_ != nullptr) factors_->forward(context, batch, x_TI, y);
+    if (factors_ != nullptr) factors_->forward(context, batch, given_TI, y);
     return add_adapters(
         context, batch, *weight_,
-        {.x_TI = x_TI, .y_TO = y, .k_shards = context.local_shards(), .sums = true});
+        {.x_TI = given_TI, .y_TO = y, .k_shards = context.local_shards(), .sums = true});
   }
   const device::Tensor own = context.workspace(context.accumulation, y.shape());
   parallel::scatter_rows_forward(exec, context.tensor, partial, own, sequence_shard(batch),
                                  weight_->name());
   finish(own);
-  if (factors_ != nullptr) factors_->forward(context, batch, x_TI, y);
+  if (factors_ != nullptr) factors_->forward(context, batch, given_TI, y);
 }
 
 void RowLinear::backward(Context& context, const Batch& batch, ConstView dy, ConstView x_TI,

@@ -80,6 +80,8 @@ class ColumnLinear {
  private:
   void weight_gradients(Context& context, const Product& product, ConstView dy_TO, ConstView x_TI,
                         const InputCodes* kept) const;
+  void backward_beside(Context& context, const Batch& batch, ConstView dy_TO, ConstView x_TI,
+                       View dx) const;
   parameters::Parameter* weight_;
   parameters::Parameter* bias_ = nullptr;
   std::shared_ptr<const ProductFactors> factors_;
@@ -99,7 +101,8 @@ class RowLinear {
   RowLinear(parameters::ParameterSet& set, const std::string& name, const LinearConfig& config,
             const Partition& partition);
 
-  /// y = x w^T + b of the rank's own tokens (collective); x is the rank's columns [T, I/t] of all.
+  /// y = x w^T + b of the rank's own tokens (collective); x is the rank's columns [T, I/t] of all,
+  /// read as the product's factors (ProductFactors::input) or the rows' adapters make it.
   void forward(Context& context, const Batch& batch, ConstView x_TI, View y,
                InputCodes* keep = nullptr) const;
   /// dx [T, I/t] overwritten: dy w, times activation'(pre_activation) when one is given; dw, db

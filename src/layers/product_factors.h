@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// What trains beside the weight of a product, as low-rank factors do (low_rank/): layers run it and
-// know no more of it.
+// What trains beside the weight of a product, as low-rank factors (low_rank/) and learned vectors
+// (ia3/) do: layers run it and know no more of it.
 #pragma once
 
 #include <functional>
 #include <memory>
+#include <string>
+#include <string_view>
 #include <vector>
 
 #include "layers/context.h"
@@ -16,11 +18,21 @@ namespace megalith::layers {
 class ProductFactors {
  public:
   virtual ~ProductFactors() = default;
-  /// y += f(x), behind the bias and before an activation. x_TI: what the product read, of all
+  /// Of a row product: what it reads in place of x_TI, in `made`; or x_TI itself.
+  virtual ConstView input(Context&, ConstView x_TI, device::Tensor&) const { return x_TI; }
+  /// y = f(y, x), behind the bias and before an activation. x_TI: what the layer was given, of all
   /// tokens; y: of all tokens, or those that the rank has of a row product. Collective.
   virtual void forward(Context& context, const Batch& batch, ConstView x_TI, View y) const = 0;
-  /// Gradients of its parameters accumulate, and dx += f'(dy). dy_TO, x_TI: of all tokens; dx: of
-  /// all, or those that the rank has of a column product's. Collective.
+  /// Of a column product: the gradient of what the product itself gave, in `made`; or dy_TO.
+  virtual ConstView output_gradient(Context&, ConstView dy_TO, device::Tensor&) const {
+    return dy_TO;
+  }
+  /// Whether backward reads what a column product itself gave, which is computed again then.
+  virtual bool reads_output() const { return false; }
+  virtual void add_output_gradients(Context&, ConstView /*dy_TO*/, ConstView /*z_TO*/) const {}
+  /// Gradients of its parameters accumulate, and dx, that of what the product read, becomes that of
+  /// x. dy_TO, x_TI: of all tokens; dx: of all, or those that the rank has of a column product's.
+  /// Collective.
   virtual void backward(Context& context, const Batch& batch, ConstView dy_TO, ConstView x_TI,
                         View dx) const = 0;
 };
@@ -31,6 +43,12 @@ struct FactoredProduct {
   bool is_row = false;                  // cut by columns, else by rows
   std::vector<ShardRun> by_shard = {};  // the local rows in the order of shards; empty: they lie so
 };
+/// "a.down.x" of "a.down.weight" and ".x".
+inline std::string name_beside(std::string_view weight, std::string_view suffix) {
+  constexpr std::string_view kWeight = ".weight";
+  MEGA_CHECK(weight.ends_with(kWeight), "{} is no weight of a product", weight);
+  return std::string(weight.substr(0, weight.size() - kWeight.size())) + std::string(suffix);
+}
 /// Declares its parameters; null: there is nothing beside this product.
 using MakeFactors = std::function<std::shared_ptr<const ProductFactors>(
     parameters::ParameterSet& set, const FactoredProduct& product)>;

@@ -21,12 +21,7 @@ using parameters::Declaration;
 using parameters::Init;
 using parameters::Parameter;
 
-constexpr std::string_view kWeight = ".weight", kFirst = ".lora_a", kSecond = ".lora_b";
-
-std::string beside(std::string_view weight, std::string_view suffix) {
-  MEGA_CHECK(weight.ends_with(kWeight), "{} is no weight of a product", weight);
-  return std::string(weight.substr(0, weight.size() - kWeight.size())) + std::string(suffix);
-}
+constexpr std::string_view kFirst = ".lora_a", kSecond = ".lora_b";
 
 /// The variance is that of PEFT's, which draws uniformly within 1 / sqrt(inputs).
 Init first_init(int64_t inputs) {
@@ -58,6 +53,7 @@ class LowRankFactors final : public layers::ProductFactors {
       second.shard.dim = 1;
     }
     first.format = second.format = plain_format(dtype);
+    first.is_beside_product = second.is_beside_product = true;
     channel_begin_ = is_row_ ? weight.shard.begin : 0;
     a_ = &set.declare(std::move(first));
     b_ = &set.declare(std::move(second));
@@ -217,8 +213,8 @@ class LowRankFactors final : public layers::ProductFactors {
 bool is_factor(std::string_view parameter) {
   return parameter.ends_with(kFirst) || parameter.ends_with(kSecond);
 }
-std::string first_factor(std::string_view weight) { return beside(weight, kFirst); }
-std::string second_factor(std::string_view weight) { return beside(weight, kSecond); }
+std::string first_factor(std::string_view weight) { return layers::name_beside(weight, kFirst); }
+std::string second_factor(std::string_view weight) { return layers::name_beside(weight, kSecond); }
 
 layers::MakeFactors factors_of(std::shared_ptr<const FactoredProducts> products, DType dtype) {
   return

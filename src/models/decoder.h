@@ -11,9 +11,9 @@
 #include <vector>
 
 #include "base/function_ref.h"
+#include "embeddings/embedding.h"
 #include "heads/head.h"
 #include "layers/block.h"
-#include "layers/embedding.h"
 #include "models/stream_rows.h"
 #include "spec/model_spec.h"
 

@@ -67,7 +67,7 @@ TensorMap map_of(const ModelSpec& model, const DeclaredTensor& tensor, const For
                  int64_t number, std::string_view prefix) {
   const int64_t layer =
       tensor.name.starts_with("encoder.") ? number : number + model.encoder_layers;
-  TensorMap map{tensor.name, tensor.shape, {}};
+  TensorMap map{tensor.name, tensor.shape, {}, tensor.is_cut_by_columns};
   for (const ForeignPiece& piece : row.pieces) {
     if (piece.part == Part::none) break;
     RowMove move = place_of(piece.part, model, layer, unpadded_rows(model, tensor));
@@ -156,9 +156,9 @@ std::vector<DeclaredTensor> declared_tensors(const ModelSpec& model, int tensor_
                              layers::Partition{.tensor_shards = tensor_shards});
   std::vector<DeclaredTensor> tensors;
   for (const parameters::Parameter& parameter : set.all())
-    tensors.push_back({parameter.name(), parameter.shape(),
-                       parameter.declaration().may_be_in_blocks,
-                       parameter.declaration().is_layer_product});
+    tensors.push_back(
+        {parameter.name(), parameter.shape(), parameter.declaration().may_be_in_blocks,
+         parameter.declaration().is_layer_product, parameter.declaration().shard.dim == 1});
   return tensors;
 }
 

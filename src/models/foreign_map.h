@@ -29,6 +29,7 @@ struct TensorMap {
   std::string name;
   Shape shape;
   std::vector<RowMove> moves;
+  bool is_cut_by_columns = false;  // over tensor ranks, as the weights of row products are
 };
 
 /// Name and whole shape of every parameter, in the order of their declaration: what a decoder of
@@ -36,8 +37,9 @@ struct TensorMap {
 struct DeclaredTensor {
   std::string name;
   Shape shape;
-  bool may_be_in_blocks = false;  // parameters::Declaration
-  bool is_layer_product = false;  // likewise
+  bool may_be_in_blocks = false;   // parameters::Declaration
+  bool is_layer_product = false;   // likewise
+  bool is_cut_by_columns = false;  // over tensor ranks, as the weights of row products are
 };
 std::vector<DeclaredTensor> declared_tensors(const ModelSpec& model, int tensor_shards = 1);
 

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// A low-rank adapter on disk, as PEFT saves it (adapter_config.json, adapter_model.safetensors),
-// against the model that it is for: its modules, named as the family's own folders name them, are
-// found among our products, where several may be one (q, k and v in the fused projection) or one
-// several rows of ours. Everything is checked when it is opened; values are read when they are
-// asked for.
+// An adapter on disk, of low rank or of learned vectors, as PEFT saves it (adapter_config.json,
+// adapter_model.safetensors), against the model that it is for: its modules, named as the family's
+// own folders name them, are found among our products, where several may be one (q, k and v in the
+// fused projection) or one several rows of ours. Everything is checked when it is opened; values
+// are read when they are asked for.
 #pragma once
 
 #include <filesystem>
@@ -12,7 +12,7 @@
 #include <string>
 #include <vector>
 
-#include "adapters/lora.h"
+#include "adapters/peft_config.h"
 #include "checkpoint/safetensors.h"
 #include "layers/adapter.h"
 #include "models/foreign_map.h"
@@ -52,6 +52,9 @@ class AdapterSource {
     std::vector<kernels::LowRankBlock> blocks;  // of b
   };
   Factors factors(const std::string& weight, const Shard& part) const;
+  /// The vector of a weight of ours, for the part of the weight, or of its product's bias, that a
+  /// shard names; 1 where modules have none.
+  std::vector<float> vector(const std::string& weight, const Shard& part) const;
 
  private:
   /// A module of the file as part of one of ours.
@@ -59,21 +62,30 @@ class AdapterSource {
     const checkpoint::SafetensorsEntry *a = nullptr, *b = nullptr;
     double scale = 1;
     int64_t rank = 0;
-    std::vector<models::RowMove> moves;  // rows of b to ours
+    std::vector<models::RowMove> moves;                    // rows of b to ours
+    const checkpoint::SafetensorsEntry* vector = nullptr;  // in place of a and b
   };
   struct Product {
     Shape shape;  // ours, [O, I]
     std::vector<Piece> pieces;
   };
   AdapterSource(const std::filesystem::path& folder, const ModelSource& base);
+  bool adapts(const std::string& module) const;
+  /// By a module's name in the table, that in the file: some leave out the prefix.
+  std::map<std::string, std::string> modules_of(const std::vector<models::TensorMap>& maps,
+                                                const models::ForeignTable& table) const;
+  void check_tensors(const std::map<std::string, std::string>& modules, const ModelSource& base);
   void place(const models::TensorMap& map, const std::map<std::string, std::string>& modules);
   Piece piece_of(const std::string& module, const models::RowMove& move, int64_t inputs) const;
+  void require_target(const std::string& module) const;
+  Piece vector_piece(const adapters::Ia3& ia3, const std::string& module,
+                     const models::RowMove& move, const models::TensorMap& map) const;
   static std::vector<Range> ranks_by_output(const std::string& weight, const Product& product);
-  const checkpoint::SafetensorsEntry* factor(const std::string& name, const Shape& shape) const;
+  const checkpoint::SafetensorsEntry* tensor(const std::string& name, const Shape& shape) const;
   std::vector<float> read(const checkpoint::SafetensorsEntry& entry) const;
 
   std::string config_;
-  adapters::Lora lora_;
+  adapters::PeftConfig adapter_;
   std::unique_ptr<checkpoint::SafetensorsFile> file_;
   std::map<std::string, std::vector<float>> held_;  // values, by tensor
   std::map<std::string, Product> products_;         // by our weight

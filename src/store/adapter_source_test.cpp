@@ -12,6 +12,7 @@
 #include "engine/inference_model.h"
 #include "families/hugging_face.h"
 #include "store/convert_fixture.h"
+#include "store/merged_weights.h"
 
 namespace megalith::store {
 namespace {
@@ -41,6 +42,7 @@ struct Module {
   std::string name;
   Shape shape;
   bool transposed = false;
+  bool of_inputs = false;  // a vector beside it multiplies what it reads
   int64_t outputs() const { return shape[transposed ? 1 : 0]; }
   int64_t inputs() const { return shape[transposed ? 0 : 1]; }
 };
@@ -104,7 +106,7 @@ std::vector<Module> modules_of(const models::ModelSpec& spec) {
     if (map.shape.num_dims() != 2 || !is_product || map.name.starts_with("head.")) continue;
     for (const models::RowMove& move : map.moves) {
       const std::string name = move.name.substr(0, move.name.size() - 7);
-      modules[name] = {name, move.shape, move.transposed};
+      modules[name] = {name, move.shape, move.transposed, map.is_cut_by_columns};
     }
   }
   std::vector<Module> all;
@@ -145,6 +147,44 @@ Tensors merged(const models::ModelSpec& spec, Tensors base, const Tensors& adapt
         at = static_cast<float>(at + kScale * sum);
       }
     }
+  }
+  return base;
+}
+
+/// Learned vectors of every product, and the configuration that names those of inputs.
+std::string vector_of(const Module& module) { return "base_model.model." + module.name + ".ia3_l"; }
+Tensors vector_tensors(const models::ModelSpec& spec) {
+  Tensors tensors;
+  for (const Module& module : modules_of(spec)) {
+    const auto seed = static_cast<unsigned>(2000 + tensors.size());
+    const Shape shape = module.of_inputs ? Shape{1, module.inputs()} : Shape{module.outputs(), 1};
+    tensors.emplace(vector_of(module), random_values(shape, seed));
+  }
+  return tensors;
+}
+Json vector_config(const models::ModelSpec& spec, const Json& change = Json::object()) {
+  Json inputs = Json::array();
+  for (const Module& module : modules_of(spec))
+    if (module.of_inputs) inputs.push_back(module.name);
+  Json json = {
+      {"peft_type", "IA3"}, {"target_modules", "all-linear"}, {"feedforward_modules", inputs}};
+  json.update(change);
+  return json;
+}
+
+/// What peft's merge_and_unload() does to the folder's tensors: one multiplication each.
+Tensors multiplied(const models::ModelSpec& spec, Tensors base, const Tensors& vectors) {
+  for (const Module& module : modules_of(spec)) {
+    const std::vector<float>& l = vectors.at(vector_of(module)).values;
+    Values& w = base.at(module.name + ".weight");
+    for (int64_t o = 0; o < module.outputs(); ++o)
+      for (int64_t i = 0; i < module.inputs(); ++i)
+        w.values[static_cast<size_t>(module.transposed ? i * module.outputs() + o
+                                                       : o * module.inputs() + i)] *=
+            l[static_cast<size_t>(module.of_inputs ? i : o)];
+    const auto bias = base.find(module.name + ".bias");
+    if (module.of_inputs || bias == base.end()) continue;
+    for (size_t o = 0; o < l.size(); ++o) bias->second.values[o] *= l[o];
   }
   return base;
 }
@@ -213,6 +253,109 @@ TEST_F(AdapterFolders, EveryFamilysModulesAreFoundAmongOurProducts) {
     ++families;
   }
   EXPECT_GE(families, 19);
+}
+
+// Merged, they are the folder's own tensors times the same numbers, to the bit.
+TEST_F(AdapterFolders, EveryFamilysVectorsAreFoundAmongOurProducts) {
+  int families = 0;
+  for (const models::Family* const family : models::families()) {
+    const models::ModelSpec spec = small(*family);
+    const std::string name(family->name);
+    const Tensors base = base_tensors(spec), vectors = vector_tensors(spec);
+    const fs::path folder = write_model(name, spec, base);
+    const fs::path adapter = write_adapter(name + "-vectors", vectors, vector_config(spec));
+    const ModelSource after =
+        ModelSource::open(write_model(name + "-multiplied", spec, multiplied(spec, base, vectors)));
+    const AdapterSource source = AdapterSource::open(adapter, ModelSource::open(folder));
+    for (const auto& [weight, rank] : source.ranks()) {
+      EXPECT_EQ(rank.rank, 0) << name << " " << weight;
+      EXPECT_NE(rank.vector, layers::AdapterRank::Vector::none) << name << " " << weight;
+    }
+    const ModelSource merged = with_adapter_merged(ModelSource::open(folder), adapter);
+    for (const StoredTensor& tensor : merged.weights().tensors()) {
+      EXPECT_EQ(floats(merged.weights().read(tensor)),
+                floats(after.weights().read(*after.weights().find(tensor.name))))
+          << name << " " << tensor.name;
+    }
+    ++families;
+  }
+  EXPECT_GE(families, 19);
+}
+
+TEST_F(AdapterFolders, VectorsAreFilledAsTheWeightIsCut) {
+  const models::ModelSpec spec = small(models::kLlama);
+  const ModelSource model = ModelSource::open(write_model("base", spec, base_tensors(spec)), 2);
+  Json config = vector_config(spec, {{"target_modules", {"v_proj", "up_proj", "down_proj"}}});
+  Tensors vectors = vector_tensors(spec);
+  std::erase_if(vectors, [](const auto& entry) {
+    return entry.first.find("v_proj") == std::string::npos &&
+           entry.first.find("up_proj") == std::string::npos &&
+           entry.first.find("down_proj") == std::string::npos;
+  });
+  const AdapterSource source =
+      AdapterSource::open(write_adapter("vectors", vectors, config), model);
+  const Shape wide = model.weights().find("layers.0.attention.qkv.weight")->shape;
+  const std::vector<float> whole =
+      source.vector("layers.0.attention.qkv.weight", Shard::whole(wide));
+  // Of each group of 2 x 8 queries, a key and a value the last has a vector.
+  const std::vector<float>& v =
+      vectors.at("base_model.model.model.layers.0.self_attn.v_proj.ia3_l").values;
+  ASSERT_EQ(std::ssize(whole), wide[0]);
+  for (size_t o = 0; o < whole.size(); ++o)
+    EXPECT_EQ(whole[o], o % 32 < 24 ? 1 : v[o / 32 * 8 + o % 32 - 24]) << o;
+  for (const int tensor : {1, 2}) {
+    comm::run_ranks(tensor, [&](comm::Communicator& world) {
+      const auto device = device::make_cpu_device(1);
+      engine::InferenceModel placed(spec, *device, world,
+                                    {.tensor_shards = 2, .layout = {.tensor = tensor}});
+      layers::Adapter adapter(placed.parameters(), *device, source.ranks());
+      source.fill(adapter, placed.parameters(), *device);
+      int found = 0;
+      for (const parameters::Parameter& parameter : placed.parameters().all()) {
+        const auto* const factors = adapter.find(parameter.name());
+        if (factors == nullptr) continue;
+        ++found;
+        const bool of_inputs = parameter.name().ends_with("down.weight");
+        const View l = of_inputs ? factors->input_I : factors->output_O;
+        const std::vector<float> all =
+            source.vector(parameter.name(), Shard::whole(parameter.shape()));
+        ASSERT_EQ(l.num_elements() * tensor, std::ssize(all)) << parameter.name();
+        for (int64_t i = 0; i < l.num_elements(); ++i)
+          EXPECT_EQ(l.as<float>()[i], all[static_cast<size_t>(i + world.rank() * l.num_elements())])
+              << parameter.name();
+      }
+      EXPECT_EQ(found, 6);
+    });
+  }
+}
+
+TEST_F(AdapterFolders, FaultsOfVectorsAreNamed) {
+  const models::ModelSpec spec = small(models::kLlama);
+  const ModelSource model = ModelSource::open(write_model("base", spec, base_tensors(spec)));
+  const Tensors good = vector_tensors(spec);
+  const std::string down = "base_model.model.model.layers.0.mlp.down_proj.ia3_l";
+  int number = 0;
+  const auto open = [&](const Tensors& tensors, const Json& json) {
+    AdapterSource::open(write_adapter(fmt::format("v{}", number++), tensors, json), model);
+  };
+  open(good, vector_config(spec));
+  const auto integrity = [&](const Tensors& tensors, const Json& json, const std::string& words) {
+    EXPECT_THAT(fault_of<IntegrityError>([&] { open(tensors, json); }), HasSubstr(words));
+  };
+  Tensors other = good;
+  other.erase(down);
+  integrity(other, vector_config(spec), "tensor " + down + " is missing");
+  other.emplace(down, random_values(Shape{48, 1}, 1));
+  integrity(other, vector_config(spec), "tensor " + down + " is [48, 1]");
+  integrity(adapter_tensors(spec), vector_config(spec), "is no vector of a product");
+  integrity(good, vector_config(spec, {{"target_modules", {"k_proj"}}}),
+            "which is not among target_modules");
+  const auto user = [&](const Json& json, const std::string& words) {
+    EXPECT_THAT(fault_of<UserError>([&] { open(good, json); }), HasSubstr(words));
+  };
+  user(vector_config(spec, {{"feedforward_modules", Json::array()}}),
+       "multiplies the outputs of model.layers.0.self_attn.o_proj is not supported");
+  user(vector_config(spec, {{"feedforward_modules", {"proj"}}}), "multiplies the inputs of model.");
 }
 
 // The parts that ranks have are those of the whole.

@@ -71,7 +71,8 @@ class GgufStore : public ::testing::Test {
                      {"end_ids", {5}},
                      {"begin_id", 3}};
     std::mt19937 random(7);
-    for (const auto& [name, shape, in_blocks, is_product] : models::declared_tensors(spec)) {
+    for (const auto& [name, shape, in_blocks, is_product, by_columns] :
+         models::declared_tensors(spec)) {
       const bool is_vocabulary = name == "embedding.weight" || name == "head.weight";
       const int64_t used = is_vocabulary ? spec.vocab * spec.hidden : shape.num_elements();
       std::vector<float> values(static_cast<size_t>(shape.num_elements()));

@@ -23,7 +23,11 @@ class MergedWeights : public Weights {
     std::vector<std::byte> bytes = base_->read(stored, part, at_work);
     if (!is_merged(tensor)) return bytes;
     bytes = convert_elements(tensor.name, std::move(bytes), stored.dtype, DType::f32);
-    add(tensor, part, bytes);
+    if (vector_of(tensor) == Vector::none) {
+      add(tensor, part, bytes);
+    } else {
+      multiply(tensor, part, bytes);
+    }
     return convert_elements(tensor.name, std::move(bytes), DType::f32, stored.dtype);
   }
   std::vector<std::byte> read_blocks(const StoredTensor& tensor, const Shard& part,
@@ -37,8 +41,38 @@ class MergedWeights : public Weights {
   std::string where() const override { return base_->where(); }
 
  private:
+  using Vector = layers::AdapterRank::Vector;
+  static constexpr std::string_view kBias = ".bias", kWeight = ".weight";
+
   bool is_merged(const StoredTensor& tensor) const {
-    return adapter_.ranks().contains(tensor.name);
+    return adapter_.ranks().contains(tensor.name) || vector_of(tensor) != Vector::none;
+  }
+  /// The weight whose product a tensor is the bias of; else itself.
+  static std::string weight_of(const StoredTensor& tensor) {
+    if (!tensor.name.ends_with(kBias)) return tensor.name;
+    return tensor.name.substr(0, tensor.name.size() - kBias.size()) + std::string(kWeight);
+  }
+  /// What multiplies it; biases stand behind vectors of inputs, and are left alone.
+  Vector vector_of(const StoredTensor& tensor) const {
+    const auto found = adapter_.ranks().find(weight_of(tensor));
+    if (found == adapter_.ranks().end()) return Vector::none;
+    const Vector vector = found->second.vector;
+    return tensor.name.ends_with(kBias) && vector == Vector::of_inputs ? Vector::none : vector;
+  }
+  /// x_OI *= l, by rows or columns; or x_O.
+  void multiply(const StoredTensor& tensor, const Shard& part,
+                std::vector<std::byte>& bytes) const {
+    const std::vector<float> l = adapter_.vector(weight_of(tensor), part);
+    const Shape local = part.local_shape(tensor.shape);
+    const int64_t columns = local.num_dims() > 1 ? local[1] : 1;
+    const bool by_rows = vector_of(tensor) == Vector::of_outputs;
+    for (int64_t i = 0; i < local.num_elements(); ++i) {
+      float value = 0;
+      std::byte* const at = bytes.data() + i * static_cast<int64_t>(sizeof value);
+      std::memcpy(&value, at, sizeof value);
+      value *= l[static_cast<size_t>(by_rows ? i / columns : i % columns)];
+      std::memcpy(at, &value, sizeof value);
+    }
   }
   /// w_OI += b a; the factors lie the other way round.
   void add(const StoredTensor& tensor, const Shard& part, std::vector<std::byte>& w_OI) const {

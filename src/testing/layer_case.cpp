@@ -46,6 +46,7 @@ LayerCase::LayerCase(const engine::Settings& settings, int64_t samples, const La
       alone_(rank.tensor == nullptr ? comm::make_self_communicator(exec_.device) : nullptr),
       tensor_(rank.tensor == nullptr ? alone_.get() : rank.tensor),
       sequence_(rank.sequence),
+      set_(settings.declaration_rule()),
       host_batch_(toy_batch(settings, 0, samples)),
       device_batch_(std::make_unique<engine::DeviceBatch>(exec_.device, host_batch_,
                                                           sizes_of(settings, host_batch_),
@@ -59,8 +60,12 @@ engine::DeviceBatch::TokenPart LayerCase::token_part() const {
 
 layers::Partition LayerCase::partition() const {
   const int partials = settings_.token_partials();
-  return {settings_.split.tensor_shards, tensor_->size(), tensor_->rank(),
-          sequence_ ? exact_div(partials, tensor_->size()) : partials, sequence_};
+  return {settings_.split.tensor_shards,
+          tensor_->size(),
+          tensor_->rank(),
+          sequence_ ? exact_div(partials, tensor_->size()) : partials,
+          sequence_,
+          settings_.factors ? &settings_.factors : nullptr};
 }
 
 layers::Context LayerCase::context() {
@@ -154,6 +159,10 @@ std::vector<std::string> LayerCase::parameter_faults(FunctionRef<double()> value
   std::vector<std::string> faults;
   size_t index = 0;
   for (const parameters::Parameter& parameter : set_.all()) {
+    if (!parameter.trainable()) {
+      ++index;
+      continue;
+    }
     // All buffers, uses and partial rows together are the gradient.
     const int64_t elements = parameter.local_elements();
     const device::Tensor sum = exec_.workspace.tensor(DType::f64, Shape{elements});

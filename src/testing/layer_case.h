@@ -57,7 +57,7 @@ class LayerCase {
   /// The rank's own rows of random(Shape{batch.num_tokens, columns}, name).
   device::Tensor random_rows(const layers::Batch& batch, int64_t columns, const std::string& name);
 
-  /// Finite differences of `value` against the accumulated gradients of all parameters.
+  /// Finite differences of `value` against the accumulated gradients of all that is trained.
   std::vector<std::string> parameter_faults(FunctionRef<double()> value);
 
  private:

@@ -8,6 +8,24 @@
 namespace megalith::testing {
 namespace {
 
+bool is_product(const models::DeclaredTensor& tensor) {
+  return tensor.may_be_in_blocks && tensor.shape.num_dims() == 2 &&
+         tensor.name.find("layers.") != std::string::npos;
+}
+
+/// Where an output of the fused projection lies in its group: queries, keys, then values.
+enum class Place : uint8_t { query, key, value };
+Place place_of(const models::ModelSpec& spec, int64_t output) {
+  const layers::AttentionSpec& attention = spec.layers.front().attention;
+  const int64_t queries = attention.query_width() / attention.kv_heads;
+  const int64_t place = output % (queries + 2 * attention.head_dim);
+  if (place < queries) return Place::query;
+  return place < queries + attention.head_dim ? Place::key : Place::value;
+}
+bool is_fused_projection(std::string_view weight) {
+  return weight.ends_with("attention.qkv.weight");
+}
+
 void fill_factor(const std::string& name, const Shape& shape, const Shard& shard, uint64_t seed,
                  device::Device& device, const View& to) {
   const parameters::Parameter factor({name, shape, shard, {parameters::Init::Kind::normal, 0.3}});
@@ -20,12 +38,34 @@ void fill_factor(const std::string& name, const Shape& shape, const Shard& shard
 
 layers::AdapterRanks toy_adapter_ranks(const models::ModelSpec& spec) {
   layers::AdapterRanks ranks;
-  for (const models::DeclaredTensor& tensor : models::declared_tensors(spec)) {
-    const bool is_product = tensor.may_be_in_blocks && tensor.shape.num_dims() == 2 &&
-                            tensor.name.find("layers.") != std::string::npos;
-    if (is_product) ranks.emplace(tensor.name, 3 + static_cast<int64_t>(ranks.size()) % 3);
-  }
+  for (const models::DeclaredTensor& tensor : models::declared_tensors(spec))
+    if (is_product(tensor)) ranks.emplace(tensor.name, 3 + static_cast<int64_t>(ranks.size()) % 3);
   return ranks;
+}
+
+layers::AdapterRanks toy_vector_ranks(const models::ModelSpec& spec) {
+  using Vector = layers::AdapterRank::Vector;
+  layers::AdapterRanks ranks;
+  for (const models::DeclaredTensor& tensor : models::declared_tensors(spec))
+    if (is_product(tensor))
+      ranks.emplace(tensor.name, tensor.is_cut_by_columns ? Vector::of_inputs : Vector::of_outputs);
+  return ranks;
+}
+
+std::shared_ptr<const ia3::MultipliedProducts> toy_vectors(const models::ModelSpec& spec) {
+  auto made = std::make_shared<ia3::MultipliedProducts>();
+  for (const models::DeclaredTensor& tensor : models::declared_tensors(spec)) {
+    if (!is_product(tensor)) continue;
+    ia3::MultipliedProduct product{.of_inputs = tensor.is_cut_by_columns};
+    const bool in_turns = tensor.name.ends_with("gate_up.weight");
+    for (int64_t output = 0; output < tensor.shape[0]; ++output) {
+      if (in_turns) product.outputs.push_back(output % 2 == 1);
+      if (is_fused_projection(tensor.name))
+        product.outputs.push_back(place_of(spec, output) != Place::query);
+    }
+    made->emplace(tensor.name, std::move(product));
+  }
+  return made;
 }
 
 std::shared_ptr<const low_rank::FactoredProducts> toy_factors(const models::ModelSpec& spec,
@@ -33,9 +73,6 @@ std::shared_ptr<const low_rank::FactoredProducts> toy_factors(const models::Mode
   auto made = std::make_shared<low_rank::FactoredProducts>();
   made->scale = 1.5;
   made->dropout = dropout;
-  const layers::AttentionSpec& attention = spec.layers.front().attention;
-  const int64_t queries = attention.query_width() / attention.kv_heads;
-  const int64_t group = queries + 2 * attention.head_dim;
   for (const auto& [weight, unused] : toy_adapter_ranks(spec)) {
     const Shape shape = [&, name = weight] {
       for (const models::DeclaredTensor& tensor : models::declared_tensors(spec))
@@ -46,10 +83,9 @@ std::shared_ptr<const low_rank::FactoredProducts> toy_factors(const models::Mode
     for (int64_t output = 0; output < shape[0]; ++output) {
       Range own{0, 3};
       if (weight.ends_with("gate_up.weight")) own = {output % 2 * 3, output % 2 * 3 + 3};
-      if (weight.ends_with("attention.qkv.weight")) {
-        const int64_t place = output % group;
-        const bool is_key = place >= queries && place < queries + attention.head_dim;
-        own = place < queries ? Range{0, 3} : is_key ? Range{} : Range{3, 6};
+      if (is_fused_projection(weight)) {
+        const Place place = place_of(spec, output);
+        own = place == Place::query ? Range{0, 3} : place == Place::key ? Range{} : Range{3, 6};
       }
       ranks.rank = std::max(ranks.rank, own.end);
       ranks.by_output.push_back(own);
@@ -76,6 +112,22 @@ std::unique_ptr<layers::Adapter> toy_adapter(const models::ModelSpec& spec,
                 found->second.a_IR);
     fill_factor(parameter.name() + ".b", b, cuts_inputs ? Shard::whole(b) : part, seed, device,
                 found->second.b_PO);
+  }
+  return adapter;
+}
+
+std::unique_ptr<layers::Adapter> toy_vector_adapter(const models::ModelSpec& spec,
+                                                    const parameters::ParameterSet& set,
+                                                    device::Device& device, uint64_t seed) {
+  auto adapter = std::make_unique<layers::Adapter>(set, device, toy_vector_ranks(spec));
+  for (const parameters::Parameter& parameter : set.all()) {
+    const auto found = adapter->factors().find(parameter.name());
+    if (found == adapter->factors().end()) continue;
+    Shard part = parameter.declaration().shard;
+    const bool of_inputs = part.dim == 1;
+    part.dim = 0;
+    fill_factor(parameter.name() + ".l", Shape{parameter.shape()[of_inputs ? 1 : 0]}, part, seed,
+                device, of_inputs ? found->second.input_I : found->second.output_O);
   }
   return adapter;
 }

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Low-rank adapters of random numbers, the same under every layout.
+// Adapters of random numbers, of low rank and of learned vectors, the same under every layout.
 #pragma once
 
+#include "ia3/learned_vectors.h"
 #include "layers/adapter.h"
 #include "low_rank/factors.h"
 #include "spec/model_spec.h"
@@ -16,10 +17,20 @@ layers::AdapterRanks toy_adapter_ranks(const models::ModelSpec& spec);
 std::shared_ptr<const low_rank::FactoredProducts> toy_factors(const models::ModelSpec& spec,
                                                               double dropout = 0);
 
+/// Vectors that train beside every product of the model's layers: of fused queries, keys and values
+/// the latter two, of gates and ups the ups, the others whole.
+std::shared_ptr<const ia3::MultipliedProducts> toy_vectors(const models::ModelSpec& spec);
+/// Of every such product, whole.
+layers::AdapterRanks toy_vector_ranks(const models::ModelSpec& spec);
+
 /// With those of `set`'s products that are here. The values are a function of (seed, weight,
 /// logical element), so large that every logit moves.
 std::unique_ptr<layers::Adapter> toy_adapter(const models::ModelSpec& spec,
                                              const parameters::ParameterSet& set,
                                              device::Device& device, uint64_t seed);
+/// The same of toy_vector_ranks().
+std::unique_ptr<layers::Adapter> toy_vector_adapter(const models::ModelSpec& spec,
+                                                    const parameters::ParameterSet& set,
+                                                    device::Device& device, uint64_t seed);
 
 }  // namespace megalith::testing

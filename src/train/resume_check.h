@@ -13,7 +13,8 @@
 
 namespace megalith::train {
 
-/// Where a checkpoint records RunInputs' base: "base" of one that holds no model, factors alone.
+/// Where a checkpoint records RunInputs' base: "base" of one that holds no model, but what
+/// trains beside its weights.
 std::string_view base_key(const config::Recipe& recipe);
 
 /// UserError naming every change that is refused or needs `--allow` and did not get it; says which

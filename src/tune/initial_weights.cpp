@@ -1,15 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tune/initial_weights.h"
 
-#include "low_rank/factors.h"
-
 namespace megalith::tune {
 
 void begin_with(const store::ModelSource& model, engine::Engine& engine) {
   parameters::ParameterSet& set = engine.parameters();
   device::Device& device = engine.device();
   const auto is_new = [&](std::string_view name) {
-    if (low_rank::is_factor(name)) return true;
+    if (set.find(std::string(name))->declaration().is_beside_product) return true;
     if (!name.starts_with("head.")) return false;
     const store::StoredTensor* const stored = model.weights().find(std::string(name));
     return stored == nullptr || stored->shape != set.find(name)->shape();

@@ -34,14 +34,14 @@ LoraModules made(std::string_view family, std::vector<std::string> targets) {
 
 TEST(LoraModules, AreThePartsOfOurProducts) {
   const LoraModules lora = made("llama", {"q_proj", "v_proj", "down_proj"});
-  ASSERT_EQ(lora.modules.size(), 6u);
-  EXPECT_EQ(lora.modules[0].name, "model.layers.0.self_attn.q_proj");
-  EXPECT_EQ(lora.modules[0].weight, "layers.0.attention.qkv.weight");
-  EXPECT_EQ(lora.modules[1].first, 3);
-  EXPECT_EQ(lora.modules[1].outputs, 16);
+  ASSERT_EQ(lora.of.modules.size(), 6u);
+  EXPECT_EQ(lora.of.modules[0].name, "model.layers.0.self_attn.q_proj");
+  EXPECT_EQ(lora.of.modules[0].weight, "layers.0.attention.qkv.weight");
+  EXPECT_EQ(lora.first[1], 3);
+  EXPECT_EQ(lora.of.modules[1].outputs, 16);
   EXPECT_EQ(lora.products.scale, 2);
-  EXPECT_THAT(lora.targets, ElementsAre("q_proj", "v_proj", "down_proj"));
-  EXPECT_FALSE(lora.fan_in_fan_out);
+  EXPECT_THAT(lora.of.targets, ElementsAre("q_proj", "v_proj", "down_proj"));
+  EXPECT_FALSE(lora.of.fan_in_fan_out);
   EXPECT_EQ(lora.parameters, 2 * 3 * ((32 + 32) + (32 + 16) + (48 + 32)));
   // Of two key/value heads of 8: queries of a group, its key, its value.
   const auto& qkv = lora.products.products.at("layers.0.attention.qkv.weight");
@@ -59,13 +59,13 @@ TEST(LoraModules, AreThePartsOfOurProducts) {
 }
 
 TEST(LoraModules, WithoutTargetsAreAllProductsOfTheLayers) {
-  EXPECT_THAT(made("llama", {}).targets, ElementsAre("down_proj", "gate_proj", "k_proj", "o_proj",
-                                                     "q_proj", "up_proj", "v_proj"));
-  EXPECT_EQ(made("llama", {}).modules.size(), 14u);
+  EXPECT_THAT(made("llama", {}).of.targets, ElementsAre("down_proj", "gate_proj", "k_proj",
+                                                        "o_proj", "q_proj", "up_proj", "v_proj"));
+  EXPECT_EQ(made("llama", {}).of.modules.size(), 14u);
   const LoraModules gpt2 = made("gpt2", {"attn.c_proj"});
-  EXPECT_TRUE(gpt2.fan_in_fan_out);
-  ASSERT_EQ(gpt2.modules.size(), 2u);
-  EXPECT_EQ(gpt2.modules[0].name, "transformer.h.0.attn.c_proj");
+  EXPECT_TRUE(gpt2.of.fan_in_fan_out);
+  ASSERT_EQ(gpt2.of.modules.size(), 2u);
+  EXPECT_EQ(gpt2.of.modules[0].name, "transformer.h.0.attn.c_proj");
 }
 
 TEST(LoraModules, ATargetThatIsNoneIsNamed) {

@@ -28,63 +28,41 @@ Values read(const checkpoint::Reader& reader, const std::string& name) {
 }
 
 /// Of our a [R, I], the module's rows.
-Values first_of(const LoraModule& module, int64_t rank, const Values& a_RI) {
-  const auto begin = a_RI.begin() + module.first * module.inputs;
-  return {begin, begin + rank * module.inputs};
+Values first_of(const TargetModule& module, int64_t first, int64_t rank, const Values& a_RI) {
+  const auto begin = a_RI.begin() + first * module.inputs();
+  return {begin, begin + rank * module.inputs()};
 }
 
-/// Of our packed b [P, O], the module's columns as [outputs, rank].
-Values second_of(const LoraModule& module, int64_t rank, const Values& b_PO) {
-  const int64_t ours = std::ssize(b_PO) / rank;
+/// Of our packed b [P, O], or a vector [1, O], the module's columns as [outputs, rank].
+Values second_of(const TargetModule& module, int64_t rank, const Values& b_PO) {
+  const int64_t ours = module.shape[0];
   Values b_OR(static_cast<size_t>(module.outputs * rank));
-  for (const models::RowMove& move : module.moves) {
-    for (int64_t row = 0; row < move.rows; ++row) {
-      const int64_t column = move.ours + row / move.block * move.period + row % move.block;
-      for (int64_t r = 0; r < rank; ++r)
-        b_OR[static_cast<size_t>((move.first + row) * rank + r)] =
-            b_PO[static_cast<size_t>(r * ours + column)];
-    }
-  }
+  module.for_each_output([&](int64_t output, int64_t column) {
+    for (int64_t r = 0; r < rank; ++r)
+      b_OR[static_cast<size_t>(output * rank + r)] = b_PO[static_cast<size_t>(r * ours + column)];
+  });
   return b_OR;
 }
 
-std::string config_text(const LoraModules& lora, const config::TuneSection& tune) {
-  nlohmann::ordered_json json = {{"base_model_name_or_path", tune.model},
-                                 {"bias", "none"},
-                                 {"fan_in_fan_out", lora.fan_in_fan_out},
-                                 {"inference_mode", true},
-                                 {"init_lora_weights", true},
-                                 {"lora_alpha", tune.alpha},
-                                 {"lora_dropout", tune.dropout},
-                                 {"modules_to_save", nullptr},
-                                 {"peft_type", "LORA"},
-                                 {"r", tune.rank},
-                                 {"target_modules", lora.targets},
-                                 {"task_type", "CAUSAL_LM"},
-                                 {"use_dora", false},
-                                 {"use_rslora", tune.rank_stabilised}};
-  return json.dump(2) + "\n";
+nlohmann::ordered_json config_of(const TargetModules& modules, const config::TuneSection& tune,
+                                 const char* type) {
+  return {{"base_model_name_or_path", tune.model},
+          {"fan_in_fan_out", modules.fan_in_fan_out},
+          {"inference_mode", true},
+          {"modules_to_save", nullptr},
+          {"peft_type", type},
+          {"target_modules", modules.targets},
+          {"task_type", "CAUSAL_LM"}};
 }
 
-}  // namespace
+using Tensors = std::map<std::string, std::pair<Shape, Values>>;  // by name, as the file has them
 
-void write_peft_folder(const std::filesystem::path& folder, const checkpoint::Reader& reader,
-                       const LoraModules& lora, const config::TuneSection& tune) {
-  std::map<std::string, std::pair<Shape, Values>> tensors;  // by name, as the file has them
-  Values a_RI, b_PO;
-  std::string weight;
-  for (const LoraModule& module : lora.modules) {
-    if (module.weight != weight) {
-      weight = module.weight;
-      a_RI = read(reader, low_rank::first_factor(weight));
-      b_PO = read(reader, low_rank::second_factor(weight));
-    }
-    const std::string name = "base_model.model." + module.name;
-    tensors.emplace(name + ".lora_A.weight",
-                    std::pair(Shape{tune.rank, module.inputs}, first_of(module, tune.rank, a_RI)));
-    tensors.emplace(name + ".lora_B.weight", std::pair(Shape{module.outputs, tune.rank},
-                                                       second_of(module, tune.rank, b_PO)));
-  }
+std::string tensor_name(const TargetModule& module, const char* suffix) {
+  return "base_model.model." + module.name + suffix;
+}
+
+void write(const std::filesystem::path& folder, const Tensors& tensors,
+           const nlohmann::ordered_json& config) {
   std::vector<checkpoint::TensorContent> contents;
   for (const auto& [name, tensor] : tensors) {
     contents.push_back({name, DType::f32, tensor.first,
@@ -94,7 +72,56 @@ void write_peft_folder(const std::filesystem::path& folder, const checkpoint::Re
   }
   std::filesystem::create_directories(folder);
   checkpoint::write_safetensors(folder / kTensorsName, contents);
-  write_file_durable(folder / kConfigName, config_text(lora, tune));
+  write_file_durable(folder / kConfigName, config.dump(2) + "\n");
+}
+
+}  // namespace
+
+void write_peft_folder(const std::filesystem::path& folder, const checkpoint::Reader& reader,
+                       const LoraModules& lora, const config::TuneSection& tune) {
+  Tensors tensors;
+  Values a_RI, b_PO;
+  std::string weight;
+  for (size_t i = 0; i < lora.of.modules.size(); ++i) {
+    const TargetModule& module = lora.of.modules[i];
+    if (module.weight != weight) {
+      weight = module.weight;
+      a_RI = read(reader, low_rank::first_factor(weight));
+      b_PO = read(reader, low_rank::second_factor(weight));
+    }
+    tensors.emplace(tensor_name(module, ".lora_A.weight"),
+                    std::pair(Shape{tune.rank, module.inputs()},
+                              first_of(module, lora.first[i], tune.rank, a_RI)));
+    tensors.emplace(
+        tensor_name(module, ".lora_B.weight"),
+        std::pair(Shape{module.outputs, tune.rank}, second_of(module, tune.rank, b_PO)));
+  }
+  nlohmann::ordered_json config = config_of(lora.of, tune, "LORA");
+  config.update({{"bias", "none"},
+                 {"init_lora_weights", true},
+                 {"lora_alpha", tune.alpha},
+                 {"lora_dropout", tune.dropout},
+                 {"r", tune.rank},
+                 {"use_dora", false},
+                 {"use_rslora", tune.rank_stabilised}});
+  write(folder, tensors, config);
+}
+
+void write_peft_folder(const std::filesystem::path& folder, const checkpoint::Reader& reader,
+                       const Ia3Modules& ia3, const config::TuneSection& tune) {
+  Tensors tensors;
+  for (const TargetModule& module : ia3.of.modules) {
+    const Values l = read(reader, ia3::vector_beside(module.weight));
+    const std::string name = tensor_name(module, ".ia3_l");
+    if (module.is_cut_by_columns) {
+      tensors.emplace(name, std::pair(Shape{1, module.inputs()}, l));
+    } else {
+      tensors.emplace(name, std::pair(Shape{module.outputs, 1}, second_of(module, 1, l)));
+    }
+  }
+  nlohmann::ordered_json config = config_of(ia3.of, tune, "IA3");
+  config.update({{"feedforward_modules", ia3.feedforward}, {"init_ia3_weights", true}});
+  write(folder, tensors, config);
 }
 
 }  // namespace megalith::tune

@@ -5,13 +5,16 @@
 #include <filesystem>
 
 #include "checkpoint/reader.h"
+#include "tune/ia3_modules.h"
 #include "tune/lora_modules.h"
 
 namespace megalith::tune {
 
-/// Replaces the folder's files, durably. The factors are those of the checkpoint, in f32.
+/// Replaces the folder's files, durably. The values are those of the checkpoint, in f32.
 /// SystemError when the folder cannot be written.
 void write_peft_folder(const std::filesystem::path& folder, const checkpoint::Reader& reader,
                        const LoraModules& lora, const config::TuneSection& tune);
+void write_peft_folder(const std::filesystem::path& folder, const checkpoint::Reader& reader,
+                       const Ia3Modules& ia3, const config::TuneSection& tune);
 
 }  // namespace megalith::tune

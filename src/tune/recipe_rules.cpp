@@ -19,8 +19,8 @@ constexpr std::string_view kReplaced[] = {
     "train.masking.", "train.fim.", "train.spans.",    "train.init"};
 constexpr std::string_view kOfTexts[] = {"tune.template"};
 constexpr std::string_view kOfLabels[] = {"tune.labels"};
-constexpr std::string_view kOfLora[] = {"tune.rank", "tune.alpha", "tune.dropout", "tune.rslora",
-                                        "tune.targets"};
+constexpr std::string_view kOfLora[] = {"tune.rank", "tune.alpha", "tune.dropout", "tune.rslora"};
+constexpr std::string_view kOfModules[] = {"tune.targets"};
 
 bool begins_with_one(std::string_view path, std::span<const std::string_view> beginnings) {
   return std::ranges::any_of(
@@ -51,6 +51,13 @@ void check_what_is_given(const config::Recipe& r, std::vector<std::string>& faul
     faults.emplace_back("tune.validation has no effect with train.validate_every: 0; set that");
   if (r.tune.dropout > 0 && r.parallel.sequence && r.parallel.tensor > 1)
     faults.emplace_back("tune.dropout is not built with parallel.sequence; set one to 0 or false");
+  if (r.tune.method != TuneMethod::ia3) return;
+  for (const config::ParameterGroup& group : r.optimizer.groups)
+    if (group.weight_decay.value_or(0) > 0)
+      faults.push_back(
+          fmt::format("optimizer.groups: weight_decay of {:?} draws vectors that begin at one to "
+                      "zero; take it out",
+                      group.match));
 }
 
 }  // namespace
@@ -62,9 +69,10 @@ void check_recipe(const config::Recipe& recipe, const config::Recipe& standard,
   if (!recipe.tunes())
     faults.emplace_back("tune.model names no model to tune; set it to a run or a folder");
   const bool classifies = method == TuneMethod::classify;
-  if (method != TuneMethod::full && method != TuneMethod::lora && !classifies)
+  const bool lora = method == TuneMethod::lora, ia3 = method == TuneMethod::ia3;
+  if (method != TuneMethod::full && !lora && !ia3 && !classifies)
     faults.push_back(
-        fmt::format("tune.method {} is not built; full, lora and classify are", method));
+        fmt::format("tune.method {} is not built; full, lora, ia3 and classify are", method));
   const auto unread = [&](const std::string& path, bool is_read, const char* instead) {
     if (is_read) return;
     faults.push_back(
@@ -79,8 +87,8 @@ void check_recipe(const config::Recipe& recipe, const config::Recipe& standard,
       faults.push_back(fmt::format("{} has no effect beside tune.model; take it out of the recipe",
                                    change.path));
     }
-    if (begins_with_one(change.path, kOfLora))
-      unread(change.path, method == TuneMethod::lora, "lora");
+    if (begins_with_one(change.path, kOfLora)) unread(change.path, lora, "lora");
+    if (begins_with_one(change.path, kOfModules)) unread(change.path, lora || ia3, "lora or ia3");
     if (begins_with_one(change.path, kOfLabels)) unread(change.path, classifies, "classify");
     if (begins_with_one(change.path, kOfTexts)) unread(change.path, !classifies, "full");
   }

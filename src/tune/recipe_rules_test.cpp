@@ -58,12 +58,26 @@ TEST(RecipeRules, NameWhatHasNoMeaning) {
   refused([](auto& r) { r.tune.rank = 4; }, "tune.rank has no effect with tune.method: full");
   refused([](auto& r) { r.train.validate_every = 5; }, "train.validate_every needs");
   refused([](auto& r) { r.tune.validation = {"b"}; }, "tune.validation has no effect");
-  for (const auto method :
-       {config::TuneMethod::ia3, config::TuneMethod::adapter, config::TuneMethod::p_tuning,
-        config::TuneMethod::prompt, config::TuneMethod::dpo})
-    refused(
-        [&](auto& r) { r.tune.method = method; },
-        fmt::format("tune.method {} is not built; full, lora and classify are", method).c_str());
+  for (const auto method : {config::TuneMethod::adapter, config::TuneMethod::p_tuning,
+                            config::TuneMethod::prompt, config::TuneMethod::dpo})
+    refused([&](auto& r) { r.tune.method = method; },
+            fmt::format("tune.method {} is not built; full, lora, ia3 and classify are", method)
+                .c_str());
+  const auto ia3 = [](auto change) {
+    return [=](config::Recipe& r) {
+      r.tune.method = config::TuneMethod::ia3;
+      change(r);
+    };
+  };
+  EXPECT_EQ(fault(ia3([](auto& r) { r.tune.targets = {"k_proj"}; })), "");
+  refused(ia3([](auto& r) { r.tune.rank = 4; }), "tune.rank has no effect with tune.method: ia3");
+  refused([](auto& r) { r.tune.targets = {"k_proj"}; }, "tune.targets has no effect");
+  // Also the elements of a vector that stay one would be drawn to zero.
+  EXPECT_EQ(fault(ia3([](auto& r) { r.optimizer.groups = {{"*", 2.0, 0.0}}; })), "");
+  refused(ia3([](auto& r) {
+            r.optimizer.groups = {{"*", 1.0, 0.1}};
+          }),
+          "weight_decay of \"*\" draws vectors");
   const auto classify = [](auto change) {
     return [=](config::Recipe& r) {
       r.tune.method = config::TuneMethod::classify;

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Low-rank adapters that peft made, beside the weights and merged into them, compared with peft.
+"""Low-rank adapters and learned vectors that peft made, beside the weights and merged into them, compared with peft.
 
 Read:     random adapters on random models of several families, whose projections are fused here, there or in both: log
           probabilities (of an encoder its masked tokens'); the root mean square error against float64 is at most 1.5 times that
@@ -42,7 +42,7 @@ MODELS = {
            "eos_token_id": 1, "decoder_start_token_id": 0},
     "bert": PLAIN,
 }
-# Of the family, in what its adapters differ.
+# Of the family, in what its adapters differ; those without a rank are of learned vectors (IA3).
 ADAPTERS = {
     "llama": {
         "of queries and values": {"target_modules": ["q_proj", "v_proj"], "r": 4, "lora_alpha": 8},
@@ -54,22 +54,28 @@ ADAPTERS = {
                                           "alpha_pattern": {"^model.layers.0.self_attn.v_proj": 3, "gate_proj": 20}},
         "of some layers, but for some modules": {"target_modules": ["q_proj", "o_proj", "up_proj"], "r": 20, "lora_alpha": 16,
                                                  "layers_to_transform": [0, 2], "exclude_modules": r".*2\.self_attn\.o_proj"},
+        "vectors": {},
+        "vectors, by expressions": {"target_modules": r".*layers\.[02]\..*(q|o|up|down)_proj", "feedforward_modules": r".*\.(o|down)_proj"},
     },
-    "qwen2": {"of all products": {"target_modules": "all-linear", "r": 4, "lora_alpha": 8}},
-    "phi3": {"of fused products": {"target_modules": ["qkv_proj", "gate_up_proj", "o_proj", "down_proj"], "r": 4, "lora_alpha": 8}},
-    "gemma2": {"of all products": {"target_modules": "all-linear", "r": 4, "lora_alpha": 8}},
+    "qwen2": {"of all products": {"target_modules": "all-linear", "r": 4, "lora_alpha": 8}, "vectors": {}},
+    "phi3": {"of fused products": {"target_modules": ["qkv_proj", "gate_up_proj", "o_proj", "down_proj"], "r": 4, "lora_alpha": 8},
+             "vectors of fused products": {"target_modules": ["qkv_proj", "gate_up_proj", "o_proj", "down_proj"],
+                                           "feedforward_modules": ["o_proj", "down_proj"]}},
+    "gemma2": {"of all products": {"target_modules": "all-linear", "r": 4, "lora_alpha": 8}, "vectors": {}},
     "gpt_neox": {"of all products": {"target_modules": ["query_key_value", "dense", "dense_h_to_4h", "dense_4h_to_h"], "r": 4,
-                                     "lora_alpha": 8}},
+                                     "lora_alpha": 8}, "vectors": {}},
     "gpt2": {
         "of the fused product": {"target_modules": ["c_attn"], "r": 4, "lora_alpha": 8, "fan_in_fan_out": True},
         "of all products": {"target_modules": ["c_attn", "c_proj", "c_fc"], "r": 3, "lora_alpha": 8, "fan_in_fan_out": True},
+        "vectors": {"fan_in_fan_out": True},
     },
     "t5": {
         "of queries and values": {"target_modules": ["q", "v"], "r": 4, "lora_alpha": 8},
         "of all products": {"target_modules": ["q", "k", "v", "o", "wi", "wo"], "r": 4, "lora_alpha": 8},
+        "vectors": {},
     },
     "bert": {"of attention and the inner product": {"target_modules": ["query", "key", "value", "intermediate.dense"], "r": 4,
-                                                    "lora_alpha": 8}},
+                                                    "lora_alpha": 8}, "vectors": {}},
 }
 CLASSES = {"t5": transformers.AutoModelForSeq2SeqLM, "bert": transformers.AutoModelForMaskedLM}
 MASK = 3
@@ -99,13 +105,13 @@ def opened(folder, family):
 
 
 def random_adapter(folder, base, family, settings):
-    """Factors of which neither is zero, as the second is at the start."""
+    """Factors of which neither is zero, as the second is at the start; vectors around one."""
     torch.manual_seed(5)
-    model = peft.get_peft_model(opened(base, family), peft.LoraConfig(**settings))
+    model = peft.get_peft_model(opened(base, family), (peft.LoraConfig if "r" in settings else peft.IA3Config)(**settings))
     with torch.no_grad():
         for name, weight in model.named_parameters():
-            if "lora_" in name:
-                weight.copy_(torch.randn_like(weight) * 0.2)
+            if "lora_" in name or "ia3_" in name:
+                weight.copy_(torch.randn_like(weight) * 0.2 + (1 if "ia3_" in name else 0))
     model.save_pretrained(folder)
 
 
@@ -115,7 +121,7 @@ def adapted(base, adapter, family):
 
 def random_lines(family):
     generator = torch.Generator().manual_seed(1)
-    lengths = [2, 9] if family == "bert" else [2, 17, 64, 64, 64, 90]
+    lengths = [2, 9, 24, 40] if family == "bert" else [2, 17, 64, 64, 64, 90]
 
     def ids(n):
         return torch.randint(4, VOCABULARY, (n,), generator=generator).tolist()

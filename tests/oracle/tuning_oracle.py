@@ -7,6 +7,7 @@ LoRA:      losses of every step, and the factors after the last, of several fami
            ours or several: the distance from peft in float64 is at most 1.5 times that of peft in float32, in the geometric mean
            over models of several seeds. AdamW makes whole steps of gradients that are next to nothing (those of a key's bias, to
            which softmax is blind), so that one run's distance says which way a rounding fell: ratios of 0.04 and 7 are common
+IA3:       the same of learned vectors; without targets they are those that peft takes for the family
 Full:      the same of all weights, against transformers
 Results:   the adapter's folder opens in peft, whose logits are those of the trained module
 
@@ -29,7 +30,7 @@ from comparison import TEXT, Checks, model_arguments, run
 from decoder_folders import BOUND, in_double
 
 VOCABULARY, STEPS, EXAMPLES, SEEDS = 300, 50, 12, range(3, 12)
-RATES = {"full": 3e-4, "lora": 3e-3}
+RATES = {"full": 3e-4, "lora": 3e-3, "ia3": 1e-2}
 SIZES = {"vocab_size": VOCABULARY, "max_position_embeddings": 96, "eos_token_id": VOCABULARY - 1}
 GROUPED = SIZES | {"hidden_size": 48, "intermediate_size": 64, "num_hidden_layers": 3, "num_attention_heads": 4, "num_key_value_heads": 2}
 MODELS = {
@@ -45,6 +46,12 @@ CASES = {
     "qwen2": [{"targets": ["q_proj", "k_proj", "v_proj", "gate_proj"], "rank": 4, "alpha": 8}],
     "gemma2": [{"targets": ["q_proj", "v_proj", "up_proj"], "rank": 4, "alpha": 8}],
     "gpt2": [{"targets": ["c_attn", "c_proj", "c_fc"], "rank": 4, "alpha": 8}],
+}
+IA3_CASES = {
+    "llama": [{}, {"targets": ["q_proj", "o_proj", "up_proj"]}],
+    "qwen2": [{}],
+    "gemma2": [{}],
+    "gpt2": [{}, {"targets": ["c_proj", "c_fc"]}],
 }
 
 
@@ -118,7 +125,7 @@ class Distances:
     """From float64, by what is compared; of one seed each."""
 
     def __init__(self):
-        self.ours, self.theirs, self.fallen, self.read = {}, {}, [], []
+        self.ours, self.theirs, self.fallen, self.read, self.defaults = {}, {}, [], [], []
 
     def add(self, what, ours, theirs):
         self.ours.setdefault(what, []).append(ours)
@@ -135,6 +142,8 @@ class Distances:
         checks.expect(f"{name}: it learned", least > 1000 * most, f"losses fall by {least:.3f} at least, {least / most:.0f} times what they may differ by")
         if self.read:
             checks.expect(f"{name}: read by peft", max(self.read) < 1e-4, f"{max(self.read):.1e}")
+        if self.defaults:
+            checks.expect(f"{name}: the modules that peft takes", all(self.defaults))
 
 
 class Tuning:
@@ -178,17 +187,26 @@ run: {{threads: 1, seed: {seed}}}
         distances.fallen.append(exact_losses[0] - exact_losses[-1])
 
     def lora(self, case, distances):
-        out = "lora-" + "-".join(case["targets"])
-        settings = {"tune__rank": case["rank"], "tune__alpha": case["alpha"],
-                    "tune__rslora": str(case.get("rslora", False)).lower(), "tune__targets": f"[{', '.join(case['targets'])}]"}
-        self.tune(out + "-start", "lora", **settings, train__steps=0)
-        losses = self.tune(out, "lora", **settings)
+        self.beside("lora", case["targets"], distances, tune__rank=case["rank"], tune__alpha=case["alpha"], tune__rslora=str(case.get("rslora", False)).lower())
+
+    def ia3(self, case, distances):
+        names = self.beside("ia3", case.get("targets", []), distances)
+        if "targets" not in case:
+            taken = peft.get_peft_model(opened(self.base), peft.IA3Config(task_type="CAUSAL_LM"))
+            distances.defaults.append(set(factors_of(taken)) == names)
+
+    def beside(self, method, targets, distances, **settings):
+        """What trains beside the weights; names of its tensors."""
+        out = "-".join([method, *targets])
+        settings["tune__targets"] = f"[{', '.join(targets)}]"
+        self.tune(out + "-start", method, **settings, train__steps=0)
+        losses = self.tune(out, method, **settings)
 
         def make(adapter=f"{out}-start"):
             return peft.PeftModel.from_pretrained(opened(self.base), self.folder / adapter / "adapter", is_trainable=True)
 
         result = safetensors.torch.load_file(self.folder / out / "adapter/adapter_model.safetensors")
-        self.compare("lora", losses, {key: value.double() for key, value in result.items()}, make, factors_of, distances)
+        self.compare(method, losses, {key: value.double() for key, value in result.items()}, make, factors_of, distances)
         # What is written opens in peft, and says there what it says here.
         model = make(out).eval()
         ids = self.examples[0][0]
@@ -198,6 +216,7 @@ run: {{threads: 1, seed: {seed}}}
         line.write_text(json.dumps({"ids": ids}) + "\n")
         ours, = run(self.program, "evaluate", "score", "--checkpoint", self.base, "--adapter", self.folder / out / "adapter", "--input", line)
         distances.read.append(max(abs(a - theirs[i, ids[i + 1]].item()) for i, a in enumerate(ours["logprobs"])))
+        return set(result)
 
     def full(self, distances):
         losses = self.tune("full", "full")
@@ -211,6 +230,8 @@ run: {{threads: 1, seed: {seed}}}
 
 
 def name_of(case):
+    if "rank" not in case:
+        return f"ia3 {','.join(case.get('targets', ['by default']))}"
     return f"lora {','.join(case['targets'])} rank {case['rank']}{' rslora' if case.get('rslora') else ''}"
 
 
@@ -218,14 +239,15 @@ def main():
     arguments = model_arguments(__doc__, TEXT, ("family", {"nargs": "*", "help": "default: all"}))
     checks = Checks()
     for family in arguments.family or MODELS:
-        of_case, of_full = [Distances() for _ in CASES[family]], Distances()
+        cases = CASES[family] + IA3_CASES[family]
+        of_case, of_full = [Distances() for _ in cases], Distances()
         for seed in SEEDS:
             with tempfile.TemporaryDirectory() as folder:
                 tuning = Tuning(arguments.megalith, pathlib.Path(folder), family, arguments.text, seed)
-                for case, distances in zip(CASES[family], of_case):
-                    tuning.lora(case, distances)
+                for case, distances in zip(cases, of_case):
+                    (tuning.lora if "rank" in case else tuning.ia3)(case, distances)
                 tuning.full(of_full)
-        for case, distances in zip(CASES[family], of_case):
+        for case, distances in zip(cases, of_case):
             distances.judge(checks, f"{family}, {name_of(case)}")
         of_full.judge(checks, f"{family}, full")
     raise SystemExit(checks.exit_code())

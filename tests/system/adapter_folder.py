@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""LoRA adapters of the small models of the system tests (program.RECIPE, and LLAMA of its sizes), as PEFT writes them."""
+"""Adapters, LoRA and IA3, of the small models of the system tests (program.RECIPE, and LLAMA of its sizes), as PEFT writes them."""
 import array
 import json
 import random
@@ -45,4 +45,18 @@ def write_adapter(folder, seed, modules=GPT2, **changes):
             tensors[name + "lora_B.weight"] = [outputs, RANK], [draw.gauss(0, 0.4) for _ in range(outputs * RANK)]
     write_safetensors(folder / "adapter_model.safetensors", tensors)
     (folder / "adapter_config.json").write_text(json.dumps({"peft_type": "LORA", "r": RANK, "lora_alpha": 2 * RANK, **modules.config, **changes}))
+    return folder
+
+
+def write_vectors(folder, seed, modules=GPT2, feedforward=("attn.c_proj",)):
+    """Learned vectors of all the modules; of those that end so, of their inputs."""
+    draw = random.Random(seed)
+    folder.mkdir(exist_ok=True)
+    tensors = {}
+    for layer in range(LAYERS):
+        for module, (inputs, outputs) in modules.sizes.items():
+            shape = [1, inputs] if module in feedforward else [outputs, 1]
+            tensors[f"base_model.model.{modules.prefix}.{layer}.{module}.ia3_l"] = shape, [draw.gauss(1, 0.5) for _ in range(shape[0] * shape[1])]
+    write_safetensors(folder / "adapter_model.safetensors", tensors)
+    (folder / "adapter_config.json").write_text(json.dumps({"peft_type": "IA3", "feedforward_modules": list(feedforward), **modules.config}))
     return folder

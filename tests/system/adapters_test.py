@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""LoRA adapters of a folder, read with, merged and served: python3 adapters_test.py PROGRAM"""
+"""Adapters of a folder, LoRA and IA3, read with, merged and served: python3 adapters_test.py PROGRAM"""
 import concurrent.futures
 import json
 import unittest
 
-from adapter_folder import LLAMA, LLAMA_RECIPE, RANK, write_adapter, write_safetensors
+from adapter_folder import LLAMA, LLAMA_RECIPE, RANK, write_adapter, write_safetensors, write_vectors
 from program import RoadTest, run, run_json
 from server import Server
 
@@ -20,6 +20,7 @@ class Adapters(RoadTest):
         cls.model = cls.folder / "model"
         run("convert", "--from", cls.folder / "run", "--to", cls.model, "--format", "hf")
         cls.one, cls.two = (write_adapter(cls.folder / f"adapter-{seed}", seed) for seed in (1, 2))
+        cls.vectors = write_vectors(cls.folder / "vectors", 3)
         cls.lines = cls.folder / "lines.jsonl"
         cls.lines.write_text('{"text": "the cat sees the dog"}\n{"text": "the fish eats"}\n')
 
@@ -45,12 +46,14 @@ class Adapters(RoadTest):
         self.assertEqual(len(perplexities), 3)
 
     def test_merged_weights_predict_the_same(self):
-        merged = self.folder / "merged"
-        answer = run_json("convert", "--from", self.model, "--to", merged, "--merge-adapter", self.one)
-        self.assertLess(answer["merge_difference"], 1e-3)
-        for ours, theirs in zip(self.scored(merged).splitlines(), self.scored(self.model, "--adapter", self.one).splitlines()):
-            for a, b in zip(json.loads(ours)["logprobs"], json.loads(theirs)["logprobs"]):
-                self.assertAlmostEqual(a, b, delta=1e-3)
+        for number, adapter in enumerate((self.vectors, self.one)):
+            merged = self.folder / f"merged-{number}"
+            answer = run_json("convert", "--from", self.model, "--to", merged, "--merge-adapter", adapter)
+            self.assertLess(answer["merge_difference"], 1e-3)
+            self.assertNotEqual(self.scored(merged), self.scored(self.model))
+            for ours, theirs in zip(self.scored(merged).splitlines(), self.scored(self.model, "--adapter", adapter).splitlines()):
+                for a, b in zip(json.loads(ours)["logprobs"], json.loads(theirs)["logprobs"]):
+                    self.assertAlmostEqual(a, b, delta=1e-3)
         narrow = run_json("convert", "--from", self.model, "--to", self.folder / "merged.gguf", "--format", "gguf", "--dtype", "bf16", "--merge-adapter", self.one)
         self.assertGreater(narrow["merge_difference"], answer["merge_difference"])
         self.assertTrue((self.folder / "merged.gguf").exists())
@@ -94,6 +97,7 @@ class Adapters(RoadTest):
 
         refused(self.folder / "nothing", 2, "is no folder")
         refused(write_adapter(self.folder / "dora", 1, use_dora=True), 2, "use_dora")
+        refused(write_vectors(self.folder / "outputs", 1, feedforward=()), 2, "multiplies the outputs of transformer.h.0.attn.c_proj is not supported")
         refused(write_adapter(self.folder / "rank", 1, r=4), 3, "transformer.h.0.attn.c_attn.lora_A.weight is [3, 32]")
         refused(write_adapter(self.folder / "targets", 1, target_modules=["c_attn"]), 3, "target_modules")
         other = write_adapter(self.folder / "other", 1)
@@ -107,14 +111,14 @@ class Adapters(RoadTest):
         run("serve", "--checkpoint", self.model, "--port", 0, "--adapter", f"a={self.one}", "--adapter", f"a={self.two}", code=2)
 
     def test_served_texts_are_those_of_generate(self):
-        adapters = {"one": self.one, "two": self.two}
+        adapters = {"one": self.one, "two": self.two, "vectors": self.vectors}
         expected = {(name, prompt): self.generated(prompt, *(["--adapter", adapters[name]] if name in adapters else []))
                     for name in ("model", *adapters) for prompt in PROMPTS}
         self.assertNotEqual(expected["one", PROMPTS[0]]["logprobs"], expected["two", PROMPTS[0]]["logprobs"])
-        with Server(self.model, "--max-batch", 4, "--max-queue", 100, "--adapter", f"one={self.one}", "--adapter", f"two={self.two}") as server:
-            self.assertEqual(server.ready["models"], ["model", "one", "two"])
+        with Server(self.model, "--max-batch", 4, "--max-queue", 100, *(word for name, folder in adapters.items() for word in ("--adapter", f"{name}={folder}"))) as server:
+            self.assertEqual(server.ready["models"], ["model", *adapters])
             self.assertEqual([(entry["id"], entry["parent"]) for entry in server.json("/v1/models")["data"]],
-                             [("model", None), ("one", "model"), ("two", "model")])
+                             [("model", None), *((name, "model") for name in adapters)])
 
             def ask(key):
                 return server.complete(key[1], model=key[0], max_tokens=20, logprobs=0)
@@ -133,7 +137,7 @@ class Adapters(RoadTest):
             status, _, content = server.ask("/v1/completions", {"model": "one", "prompt": "the", "max_tokens": 1})
             self.assertEqual((status, json.loads(content)["error"]["code"]), (404, "model_not_found"))
             states = {entry["name"]: entry["state"] for entry in server.json("/v2/repository/index", {}, method="POST")}
-            self.assertEqual(states, {"model": "READY", "one": "UNAVAILABLE", "two": "READY"})
+            self.assertEqual(states, {"model": "READY", "one": "UNAVAILABLE", "two": "READY", "vectors": "READY"})
             same([key for key in keys if key[0] != "one"])
             # Other weights under the name.
             write_adapter(self.one, 2)

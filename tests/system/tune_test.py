@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Tuning: all weights or low-rank factors of a model that is there, from examples to what is served: python3 tune_test.py PROGRAM"""
+"""Tuning: all weights, low-rank factors or learned vectors of a model that is there, from examples to what is served: python3 tune_test.py PROGRAM"""
 import json
 import random
 import shutil
@@ -12,6 +12,7 @@ from program import ROOT, RoadTest, run, run_json
 TEMPLATE = ("{% for m in messages %}<{{ m.role[0] }}>{{ m.content }}<|endoftext|>{% endfor %}"
             "{% if add_generation_prompt %}<a>{% endif %}")
 LORA = ("tune.method=lora", "tune.rank=4", "tune.alpha=8")
+IA3 = ("tune.method=ia3", "optimizer.lr=3e-2")
 
 
 def examples(count, seed):
@@ -86,7 +87,7 @@ parallel: {{tensor_shards: 2, data_shards: 2}}
         self.assertNotEqual(self.losses("chats"), self.losses("own"))
 
     def test_no_layout_changes_a_bit(self):
-        for method, settings in (("full", ()), ("lora", LORA)):
+        for method, settings in (("full", ()), ("lora", LORA), ("ia3", IA3)):
             self.tune(f"{method}-1", *settings)
             for number, layout in enumerate((("parallel.tensor=2",), ("parallel.pipeline=2",), ("parallel.data=2", "parallel.zero=1"),
                                              ("parallel.tensor=2", "parallel.sequence=true", "memory.recompute=full"),
@@ -95,21 +96,23 @@ parallel: {{tensor_shards: 2, data_shards: 2}}
                 self.assertEqual(self.losses(f"{method}-1"), self.losses(f"{method}-x{number}"), layout)
                 self.assertEqual(self.digest(f"{method}-1"), self.digest(f"{method}-x{number}"), layout)
 
-    def test_factors_train_beside_products_in_8_bits(self):
-        settings = (*LORA, "precision.parameters=bf16", "precision.compute=fp8")
-        self.tune("fp8-1", *settings)
-        self.tune("bf16", *LORA, "precision.parameters=bf16", "precision.compute=bf16")
-        self.assertNotEqual(self.losses("fp8-1"), self.losses("bf16"))
-        for number, layout in enumerate((("parallel.tensor=2", "train.micro_batch=1"), ("parallel.pipeline=2", "memory.recompute=full"))):
-            self.tune(f"fp8-x{number}", *settings, *layout)
-            self.assertEqual(self.losses("fp8-1"), self.losses(f"fp8-x{number}"), layout)
-            self.assertEqual(self.digest("fp8-1"), self.digest(f"fp8-x{number}"), layout)
+    def test_they_train_beside_products_in_8_bits(self):
+        for method, own in (("lora", LORA), ("ia3", IA3)):
+            settings = (*own, "precision.parameters=bf16", "precision.compute=fp8")
+            self.tune(f"{method}-fp8", *settings)
+            self.tune(f"{method}-bf16", *own, "precision.parameters=bf16", "precision.compute=bf16")
+            self.assertNotEqual(self.losses(f"{method}-fp8"), self.losses(f"{method}-bf16"))
+            for number, layout in enumerate((("parallel.tensor=2", "train.micro_batch=1"), ("parallel.pipeline=2", "memory.recompute=full"))):
+                self.tune(f"{method}-fp8-x{number}", *settings, *layout)
+                self.assertEqual(self.losses(f"{method}-fp8"), self.losses(f"{method}-fp8-x{number}"), layout)
+                self.assertEqual(self.digest(f"{method}-fp8"), self.digest(f"{method}-fp8-x{number}"), layout)
 
     def test_every_key_does_something(self):
         seen = {}
         for name, overrides in (("rank-4", LORA), ("rank", (*LORA, "tune.rank=2")), ("alpha", (*LORA, "tune.alpha=4")),
                                 ("dropout", (*LORA, "tune.dropout=0.3")), ("rslora", (*LORA, "tune.rslora=true")),
-                                ("targets", (*LORA, "tune.targets=[q_proj]")), ("full", ()), ("template", ('tune.template="{prompt}={completion}"',)),
+                                ("targets", (*LORA, "tune.targets=[q_proj]")), ("frozen", (*LORA, "optimizer.frozen=[layers.0.*]")), ("ia3", IA3),
+                                ("ia3 targets", (*IA3, "tune.targets=[up_proj]")), ("full", ()), ("template", ('tune.template="{prompt}={completion}"',)),
                                 ("drop", ("train.sequence_length=9",)), ("truncate", ("train.sequence_length=9", "tune.overlong=truncate"))):
             self.tune(f"key-{name}", *overrides)
             losses = tuple(self.losses(f"key-{name}"))
@@ -118,7 +121,7 @@ parallel: {{tensor_shards: 2, data_shards: 2}}
 
     def test_the_recipes_run(self):
         small = ("train.epochs=", "train.steps=2", "train.sequence_length=64", "run.threads=1", f"tune.model={self.model}", f"tune.data={self.chats}")
-        for name in ("full", "lora"):
+        for name in ("full", "lora", "ia3"):
             words = [word for o in (*small, f"run.out={self.folder / 'recipe'}-{name}") for word in ("--set", o)]
             last = run_json("tune", ROOT / f"recipes/tune/{name}.yaml", *words)
             self.assertEqual((last["step"], last["status"]), (2, "finished"))
@@ -145,8 +148,33 @@ parallel: {{tensor_shards: 2, data_shards: 2}}
         self.assertEqual((adapter / "adapter_model.safetensors").read_bytes(), before)
         self.assertIn("an adapter's run holds no model", run("generate", "--checkpoint", self.folder / "lora", "--prompt", "a", code=2))
 
+    def test_vectors_are_what_was_trained(self):
+        last = json.loads(self.tune("ia3", *IA3, "train.steps=150"))
+        first = json.loads((self.folder / "ia3/metrics.jsonl").read_text().splitlines()[0])
+        self.assertLess(last["loss"], 0.5 * first["loss"])
+        adapter = self.folder / "ia3/adapter"
+        config = json.loads((adapter / "adapter_config.json").read_text())
+        self.assertEqual((config["peft_type"], config["target_modules"], config["feedforward_modules"]),
+                         ("IA3", ["k_proj", "v_proj", "down_proj"], ["down_proj"]))
+        line = self.folder / "line.jsonl"
+        line.write_text('{"text": "the cat sees the dog"}\n')
+
+        def scored(checkpoint, *options):
+            return json.loads(run("evaluate", "score", "--checkpoint", checkpoint, "--input", line, "--threads", 1, "--json", *options))["logprobs"]
+
+        alone, beside = scored(self.model), scored(self.model, "--adapter", adapter)
+        self.assertNotEqual(alone, beside)
+        self.assertEqual(beside, scored(self.model, "--adapter", adapter, "--ranks", 2, "--set", "parallel.tensor=2"))
+        merged = self.folder / "ia3-merged"
+        self.assertLess(run_json("convert", "--from", self.model, "--to", merged, "--merge-adapter", adapter)["merge_difference"], 1e-3)
+        for a, b in zip(scored(merged), beside):
+            self.assertAlmostEqual(a, b, delta=1e-3)
+        memory = json.loads((self.folder / "ia3/run.json").read_text())["memory"]
+        self.assertEqual(memory["planned"]["total"], memory["measured"]["total"])
+        self.assertIn("an adapter's run holds no model", run("generate", "--checkpoint", self.folder / "ia3", "--prompt", "a", code=2))
+
     def test_a_run_goes_on_where_it_stopped(self):
-        for method, settings in (("full", ()), ("lora", LORA)):
+        for method, settings in (("full", ()), ("lora", LORA), ("ia3", IA3)):
             self.tune(f"{method}-whole", *settings)
             self.tune(f"{method}-part", *settings, "train.steps=3")
             self.tune(f"{method}-part", *settings)
@@ -215,7 +243,7 @@ parallel: {{tensor_shards: 2, data_shards: 2}}
         empty = self.folder / "empty.jsonl"
         empty.write_text("\n")
         for overrides, expected in (
-                (("tune.method=dpo",), "tune.method dpo is not built; full, lora and classify are"),
+                (("tune.method=dpo",), "tune.method dpo is not built; full, lora, ia3 and classify are"),
                 (("tune.method=p_tuning",), "tune.method p_tuning is not built"),
                 (("tune.rank=2",), "tune.rank has no effect with tune.method: full"),
                 (("model.layers=3",), "model.layers has no effect beside tune.model"),
@@ -228,6 +256,9 @@ parallel: {{tensor_shards: 2, data_shards: 2}}
                 (("train.sequence_length=65",), "65"),
                 (("tune.overlong=refuse", "train.sequence_length=8"), "tokens long, and samples have 8"),
                 ((*LORA, "tune.targets=[q_proj, query]"), "is called \"query\"; there are down_proj, gate_proj"),
+                ((*IA3, "tune.targets=[k_proj, keys]"), "is called \"keys\"; there are down_proj, gate_proj"),
+                ((*IA3, "tune.rank=2"), "tune.rank has no effect with tune.method: ia3"),
+                (("tune.targets=[k_proj]",), "tune.targets has no effect with tune.method: full"),
                 ((*LORA, "tune.dropout=0.1", "parallel.tensor=2", "parallel.sequence=true"), "tune.dropout"),
                 (("train.validate_every=5",), "train.validate_every needs tune.validation"),
                 (("train.validate_every=5", f"tune.validation={empty}"), "recipe: tune.validation: no example"),

@@ -2,6 +2,7 @@
 // An adapter_config.json, and what it says of modules: its lists, its expressions, its patterns.
 #include <array>
 #include <cmath>
+#include <variant>
 
 #include "adapters/peft_config.h"
 #include "base/fuzz/fuzz_input.h"
@@ -16,8 +17,17 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
                                                    ""};
   const std::string_view input = fuzz::text_of(data, size);
   fuzz::accepts([&] {
-    const adapters::Lora lora = adapters::parse_peft_config(input, "adapter_config.json");
-    const adapters::Lora again = adapters::parse_peft_config(input, "adapter_config.json");
+    const adapters::PeftConfig first = adapters::parse_peft_config(input, "adapter_config.json");
+    const adapters::PeftConfig second = adapters::parse_peft_config(input, "adapter_config.json");
+    if (const auto* const ia3 = std::get_if<adapters::Ia3>(&first)) {
+      const auto& again = std::get<adapters::Ia3>(second);
+      for (const std::string& module : kModules)
+        MEGA_CHECK(ia3->adapts(module) == again.adapts(module) &&
+                   ia3->of_inputs(module) == again.of_inputs(module));
+      return;
+    }
+    const auto& lora = std::get<adapters::Lora>(first);
+    const auto& again = std::get<adapters::Lora>(second);
     for (const std::string& module : kModules) {
       const int64_t rank = lora.rank_of(module);
       MEGA_CHECK(rank >= 1 && rank <= adapters::kMostRank);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Sum over rows: the gradient of a bias.
+// Sums over rows: the gradient of a bias, and that of what multiplies columns.
 #pragma once
 
 #include "kernels/exec.h"
@@ -8,12 +8,14 @@
 namespace megalith::kernels {
 
 /// db[p] += sum of the rows of dy that belong to partial p (token_shards.h): one chain of additions
-/// per element in increasing row that continues from the stored value. dy is f32 or bf16 with any
-/// row stride, db f32 (f64: both). Local; ready as of a later ticket.
+/// per element in increasing row that continues from the stored value. With x, of dy's shape and
+/// type, it is the sum of dy x, in fused multiply-adds. dy is f32 or bf16 with any row stride, db
+/// f32 (f64: all). Local; ready as of a later ticket.
 struct ColumnSum {
   ConstView dy_TO;
   View db_PO;
   TokenShards shards = {};
+  ConstView x_TO = {};  // absent: ones
 };
 void column_sum(Exec& exec, const ColumnSum& arguments);
 

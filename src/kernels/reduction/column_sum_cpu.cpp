@@ -17,37 +17,48 @@ HWY_BEFORE_NAMESPACE();
 namespace megalith::kernels::HWY_NAMESPACE {
 namespace {
 
-/// db += row 0, then row 1, ... of kRows rows, over columns.
-template <class T, int kRows>
-void add_rows(const ConstView& dy, int64_t t, const View& db, int64_t partial, Range columns) {
-  const TypedRow<float> sums(db, partial);
-  const TypedOutputRow<float> out(db, partial);
-  TypedRow<T> rows[kRows];
-  for (int r = 0; r < kRows; ++r) rows[r] = TypedRow<T>(dy, t + r);
+/// db += row 0, then row 1, ... of kRows rows, over columns; with kTimes each times the row of x.
+template <class T, bool kTimes, int kRows>
+void add_rows(const ColumnSum& a, int64_t t, int64_t partial, Range columns) {
+  const TypedRow<float> sums(a.db_PO, partial);
+  const TypedOutputRow<float> out(a.db_PO, partial);
+  TypedRow<T> rows[kRows], factors[kRows];
+  for (int r = 0; r < kRows; ++r) {
+    rows[r] = TypedRow<T>(a.dy_TO, t + r);
+    if constexpr (kTimes) factors[r] = TypedRow<T>(a.x_TO, t + r);
+  }
   for_columns(columns.begin, columns.end, [&](int64_t c, auto full) {
     constexpr bool kFull = decltype(full)::value;
     Vec16 sum = load_row<kFull>(sums, c, columns.end);
-    for (int r = 0; r < kRows; ++r) sum = add16(sum, load_row<kFull>(rows[r], c, columns.end));
+    for (int r = 0; r < kRows; ++r) {
+      const Vec16 row = load_row<kFull>(rows[r], c, columns.end);
+      if constexpr (kTimes) {
+        sum = fma16(row, load_row<kFull>(factors[r], c, columns.end), sum);
+      } else {
+        sum = add16(sum, row);
+      }
+    }
     store_row<kFull>(sum, out, c, columns.end);
   });
 }
 
-template <class T>
+template <class T, bool kTimes>
 void sum_columns_of(const ColumnSum& a, Range columns) {
   const int64_t rows = a.dy_TO.size(0);
   for (int64_t t = 0; t < rows;) {
     const int64_t run_end = a.shards.run_end(t, rows);
     const int64_t partial = a.shards.partial_of(t);
-    for (; t + 4 <= run_end; t += 4) add_rows<T, 4>(a.dy_TO, t, a.db_PO, partial, columns);
-    for (; t < run_end; ++t) add_rows<T, 1>(a.dy_TO, t, a.db_PO, partial, columns);
+    for (; t + 4 <= run_end; t += 4) add_rows<T, kTimes, 4>(a, t, partial, columns);
+    for (; t < run_end; ++t) add_rows<T, kTimes, 1>(a, t, partial, columns);
   }
 }
 
 void sum_columns(const ColumnSum& a, Range columns) {
-  if (a.dy_TO.dtype() == DType::f32) {
-    sum_columns_of<float>(a, columns);
+  const bool is_f32 = a.dy_TO.dtype() == DType::f32;
+  if (a.x_TO.absent()) {
+    is_f32 ? sum_columns_of<float, false>(a, columns) : sum_columns_of<bf16_t, false>(a, columns);
   } else {
-    sum_columns_of<bf16_t>(a, columns);
+    is_f32 ? sum_columns_of<float, true>(a, columns) : sum_columns_of<bf16_t, true>(a, columns);
   }
 }
 

@@ -52,6 +52,59 @@ TEST(ColumnSum, IsOneChainPerPartialHoweverRowsAreSplit) {
   }
 }
 
+Outputs sum_products(Exec& exec, const ColumnSumCase& c, const TestTensor& dy, const TestTensor& x,
+                     int64_t rows_per_call) {
+  TestTensor db(dy.dtype() == DType::f64 ? DType::f64 : DType::f32,
+                Shape{c.shards.count, c.columns}, c.gap);
+  db.fill_constant(0.125);
+  for (int64_t t = 0; t < std::max<int64_t>(1, c.rows); t += rows_per_call) {
+    const int64_t count = std::min(rows_per_call, c.rows - t);
+    TokenShards part = c.shards;
+    part.first_row += t;
+    column_sum(exec, {dy.view().rows(t, count), db, part, x.view().rows(t, count)});
+  }
+  return {db};
+}
+
+TEST(ColumnSum, OfProductsIsOneChainOfFusedMultiplyAdds) {
+  for (const ColumnSumCase& c : kColumnSumCases) {
+    for (const DType dtype : kNarrow) {
+      const Shape shape{c.rows, c.columns};
+      const TestTensor dy = TestTensor(dtype, shape, c.gap, 1).fill_normal(1),
+                       x = TestTensor(dtype, shape, c.gap + 1, 2).fill_normal(2);
+      const auto split = [&](int64_t rows) {
+        return testing::run_everywhere([&](Exec& e) { return sum_products(e, c, dy, x, rows); },
+                                       fmt::format("{}x{}", c.rows, c.columns));
+      };
+      const Outputs whole = split(1000);
+      for (const int64_t rows : {1, 6, 50}) testing::expect_same_bits(split(rows), whole, "split");
+      for (int64_t i = 0; i < c.columns; ++i) {
+        std::vector<float> chain(static_cast<size_t>(c.shards.count), 0.125f);
+        for (int64_t t = 0; t < c.rows; ++t) {
+          const int64_t shard = (c.shards.first_row + t) / c.shards.rows_per_shard % c.shards.count;
+          float& sum = chain[static_cast<size_t>(shard)];
+          sum = std::fma(static_cast<float>(dy.at(t, i)), static_cast<float>(x.at(t, i)), sum);
+        }
+        for (int64_t p = 0; p < c.shards.count; ++p) {
+          ASSERT_EQ(static_cast<float>(whole[0].at(p, i)), chain[static_cast<size_t>(p)]);
+        }
+      }
+    }
+  }
+}
+
+TEST(ColumnSum, OfProductsOfExactNumbersEqualsTheReference) {
+  const ColumnSumCase c = {203, 71, {10, 3, 4}, 2};
+  for (const DType dtype : kNarrow) {
+    const Shape shape{c.rows, c.columns};
+    const TestTensor dy = TestTensor(dtype, shape, c.gap).fill_integers(1, -100, 100),
+                     x = TestTensor(dtype, shape, 3).fill_integers(2, -50, 50);
+    const auto run = [&](Exec& e) { return sum_products(e, c, dy, x, 1000); };
+    testing::expect_same_bits(testing::run_everywhere(run, "integers"), testing::run_reference(run),
+                              "integers");
+  }
+}
+
 TEST(ColumnSum, OfExactNumbersEqualsTheReference) {
   const ColumnSumCase c = {203, 71, {10, 3, 4}, 2};
   for (const DType dtype : kNarrow) {
@@ -73,11 +126,14 @@ TEST(ColumnSum, KeepsNaNInItsColumnAndPartial) {
   for (int64_t i = 0; i < 40; ++i) EXPECT_EQ(std::isnan(db[0].at(i)), i == 39);
 }
 
-TEST(ColumnSum, RefusesTheWrongNumberOfPartials) {
+TEST(ColumnSum, RefusesTheWrongNumberOfPartialsAndOtherFactors) {
   const auto device = device::make_cpu_device(1);
   Exec exec(*device);
   TestTensor dy(DType::f32, Shape{8, 20}), db(DType::f32, Shape{1, 20});
   EXPECT_THROW(column_sum(exec, {dy, db, {4, 2, 0}}), InternalError);
+  EXPECT_THROW(column_sum(exec, {dy, db, {}, TestTensor(DType::f32, Shape{8, 19})}), InternalError);
+  EXPECT_THROW(column_sum(exec, {dy, db, {}, TestTensor(DType::bf16, Shape{8, 20})}),
+               InternalError);
 }
 
 float tree(const TestTensor& x, int64_t lo, int64_t hi, int64_t column) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "layers/sinusoidal.h"
+#include "embeddings/sinusoidal.h"
 
 #include <cmath>
 

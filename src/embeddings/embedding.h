@@ -6,21 +6,14 @@
 
 #include <optional>
 
+#include "embeddings/sinusoidal.h"
 #include "layers/norm.h"
-#include "layers/sinusoidal.h"
+#include "layers/token_table.h"
 #include "layers/whole_linear.h"
 #include "spec/layer_spec.h"
 
 namespace megalith::layers {
 
-/// The table of token rows.
-struct TokenTable {
-  int64_t vocab = 0;
-  int64_t padded_vocab = 0;  // rows from `vocab` on are zero
-  int64_t width = 0;
-  double init_std = 0.02;
-  bool tied = false;  // a second gradient buffer for the output side
-};
 /// Declares "embedding.weight" [padded vocabulary, E], cut by rows. `is_copy`: of a table that an
 /// earlier pipeline stage has.
 parameters::Parameter& declare_tokens(parameters::ParameterSet& set, const TokenTable& table,

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "layers/embedding.h"
+#include "embeddings/embedding.h"
 
 #include "kernels/elementwise/pointwise.h"
 #include "kernels/embedding/embedding.h"

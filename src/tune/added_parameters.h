@@ -1,0 +1,32 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a method of tuning trains beside a model whose own weights stay as they are, from the recipe
+// to PEFT's folder.
+#pragma once
+
+#include <filesystem>
+#include <functional>
+#include <optional>
+#include <string>
+
+#include "checkpoint/reader.h"
+#include "config/tune_section.h"
+#include "layers/product_factors.h"
+#include "spec/model_spec.h"
+
+namespace megalith::tune {
+
+struct AddedParameters {
+  std::string description;  // how many, of what
+  /// For engine::Settings. `dtype`: of the parameters, that of the masters.
+  std::function<layers::MakeFactors(DType dtype)> make;
+  /// Replaces the folder's files, durably, by what a checkpoint has of them, in f32. SystemError
+  /// when the folder cannot be written.
+  std::function<void(const std::filesystem::path& folder, const checkpoint::Reader& reader)> write;
+};
+
+/// Nothing for methods that train the weights. UserError when tune.targets has a name that means
+/// nothing in the model.
+std::optional<AddedParameters> added_parameters(const config::TuneSection& tune,
+                                                const models::ModelSpec& spec, int tensor_shards);
+
+}  // namespace megalith::tune
