@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Products with learned vectors: gradients against finite differences in double precision, values
-// against the formula, and that what no module has stays as it is. engine/ia3_layout_test.cpp has
-// layouts and whole models.
+// against the formula, and that what no module has stays as it is. engine/ has whole
+// models, under layouts.
 #include "ia3/learned_vectors.h"
 
 #include <gmock/gmock.h>
