@@ -4,10 +4,12 @@
 
 #include <fmt/format.h>
 
+#include <filesystem>
 #include <nlohmann/json.hpp>
 
 #include "apps/bench/figures.h"
 #include "apps/version.h"
+#include "base/error.h"
 #include "base/file.h"
 
 namespace megalith::apps {
@@ -43,7 +45,12 @@ int bench_machine(const MachineOutput& output, const BenchOptions& o, bool json)
   options.ranks = output.ranks;
   options.samples = o.samples;
   if (!json) options.progress = [](const std::string& line) { fmt::print(stderr, "{}\n", line); };
-  write_file_durable(output.path, "");  // a path that cannot be written is said first
+  // A path that cannot be written is said first.
+  if (std::filesystem::is_directory(output.path))
+    throw UserError("--output {} is a folder; name a file", output.path);
+  const std::filesystem::path beside = temporary_beside(output.path);
+  write_file_durable(beside, "");
+  std::filesystem::remove(beside);
   const trials::MachineFigures figures = trials::measure_machine(options);
   const std::string yaml = trials::machine_yaml(
       figures, fmt::format("megalith bench machine, {}, {}", kVersion, iso_time(wall_seconds())));

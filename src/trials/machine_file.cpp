@@ -72,18 +72,23 @@ std::string device_text(const MachineFigures& f) {
 
 }  // namespace
 
-MachineFigures measure_machine(const MachineOptions& options) {
-  const int cores = available_cores();
-  MachineFigures f;
-  f.ranks = options.ranks > 0 ? options.ranks : cores;
-  f.at_once = std::min(f.ranks, cores);
-  f.threads = cores / f.at_once;
-  if (cores % f.at_once != 0) {
+SharedCores share_cores(int ranks, int cores) {
+  SharedCores shared;
+  shared.ranks = ranks > 0 ? ranks : cores;
+  shared.at_once = std::min(shared.ranks, cores);
+  shared.threads = cores / shared.at_once;
+  if (cores % shared.at_once != 0) {
     throw UserError(
         "--ranks {}: {} cores cannot be shared equally; give a divisor of {}, or more ranks than "
         "cores",
-        options.ranks, cores, cores);
+        ranks, cores, cores);
   }
+  return shared;
+}
+
+MachineFigures measure_machine(const MachineOptions& options) {
+  MachineFigures f;
+  static_cast<SharedCores&>(f) = share_cores(options.ranks, available_cores());
   const OtherLoad load;
   const double begin = monotonic_seconds();
   const auto say = [&](const std::string& line) {

@@ -21,8 +21,14 @@ struct MachineOptions {
   std::function<void(const std::string&)> progress;  // a line for people; may be empty
 };
 
-struct MachineFigures {
-  int ranks = 1, at_once = 1, threads = 1;  // at_once ranks have cores of their own
+/// How ranks share cores: `at_once` of them run side by side, each on `threads`.
+struct SharedCores {
+  int ranks = 1, at_once = 1, threads = 1;
+};
+/// `ranks` 0: one for each core. UserError when the cores cannot be shared equally.
+SharedCores share_cores(int ranks, int cores);
+
+struct MachineFigures : SharedCores {
   MachineRates rates;
   double gap_seconds = 0;
   std::vector<FittedRate> kernels;
@@ -31,7 +37,7 @@ struct MachineFigures {
   double seconds = 0;
 };
 
-/// Measures for a minute or two. UserError when the cores cannot be shared equally by the ranks.
+/// Measures for a minute or two. UserError as share_cores().
 MachineFigures measure_machine(const MachineOptions& options);
 
 /// The file; `what` says when and by which version.

@@ -10,11 +10,15 @@
 #include <thread>
 
 #include "account/layout_plan.h"
+#include "account/traced_step.h"
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/thread_pool.h"
+#include "comm/backends.h"
 #include "costs/traced_parts.h"
 #include "device/target.h"
+#include "engine/from_recipe.h"
+#include "models/recipe_model.h"
 #include "trials/calibration_models.h"
 #include "trials/other_load.h"
 #include "trials/placed_ranks.h"
@@ -62,17 +66,62 @@ TEST(MachineFile, IsAClusterFile) {
   EXPECT_EQ(c.sharing(4), 2);
 }
 
-TEST(MachineFile, CoresThatCannotBeSharedAreRefused) {
-  const int cores = available_cores();
-  if (cores < 3) GTEST_SKIP() << "every number of ranks up to the cores divides them";
-  EXPECT_THROW(measure_machine({.ranks = cores - 1, .samples = 1, .progress = {}}), UserError);
+TEST(MachineFile, CoresAreSharedEquallyOrNotAtAll) {
+  const auto expect = [](int ranks, int at_once, int threads) {
+    const SharedCores shared = share_cores(ranks, 8);
+    EXPECT_EQ(shared.at_once, at_once) << ranks;
+    EXPECT_EQ(shared.threads, threads) << ranks;
+  };
+  expect(0, 8, 1);
+  expect(1, 1, 8);
+  expect(4, 4, 2);
+  expect(12, 8, 1);
+  EXPECT_EQ(share_cores(0, 8).ranks, 8);
+  for (const int ranks : {3, 5, 6, 7}) EXPECT_THROW(share_cores(ranks, 8), UserError) << ranks;
 }
 
-TEST(CalibrationModels, AreOfSeveralFamiliesAndOfTwoRanks) {
-  const auto models = calibration_models();
-  std::set<std::string> families;
-  for (const CalibrationModel& model : models) families.insert(model.settings.model.family);
-  EXPECT_GE(families.size(), 5u);
+std::set<std::string> kernels_of(const engine::Settings& settings) {
+  const account::Plan trace = account::trace(device::cpu_target(1), [&](device::Device& traced) {
+    const auto world = comm::make_self_communicator(traced);
+    account::traced_step(settings, traced, *world, {});
+  });
+  std::set<std::string> names;
+  for (const device::Record& record : trace.records)
+    if (!costs::is_transfer(record)) names.insert(record.name);
+  return names;
+}
+
+engine::Settings common(const char* family, ProductType type) {
+  config::Recipe r;
+  r.model.family = family;
+  r.model.layers = 2;
+  r.model.hidden = 320;
+  r.model.heads = 5;
+  r.model.context = 96;
+  r.model.vocab = 5000;
+  r.model.dropout = std::string_view(family) == "llama" ? 0 : 0.1;
+  r.train.steps = 10;
+  if (std::string_view(family) == "bert") r.train.objective = config::Objective::masked;
+  if (type == ProductType::bf16) {
+    r.precision.parameters = config::Precision::bf16;
+    r.precision.compute = config::Compute::bf16;
+  }
+  models::complete(r.model);
+  config::resolve(r);
+  return engine::settings_of(r, 5000);
+}
+
+/// The models that rates are fitted to run every kernel of those that people train first.
+TEST(CalibrationModels, RunEveryKernelOfCommonModels) {
+  for (const ProductType type : {ProductType::f32, ProductType::bf16}) {
+    std::set<std::string> measured;
+    for (const CalibrationModel& model : calibration_models())
+      if (model.type == type) measured.merge(kernels_of(model.settings));
+    EXPECT_GT(measured.size(), 20u);
+    for (const char* const family : {"gpt2", "llama", "bert", "qwen3"})
+      for (const std::string& kernel : kernels_of(common(family, type)))
+        EXPECT_TRUE(measured.contains(kernel)) << kernel << " of " << family;
+  }
   for (const CalibrationModel& model : calibration_layouts())
     EXPECT_EQ(model.settings.layout.num_ranks(), 2) << model.name;
 }
