@@ -24,7 +24,10 @@ std::vector<Sensitivity> sensitivities_of(const engine::Settings& settings,
     for (clusters::ProductRate& rate : more.device.products) rate.peak *= kMore;
     for (clusters::KernelRate& rate : more.device.kernels) rate.flops *= kMore;
     const double peak = more.known(costs::product_type(settings)).peak;
-    with(fmt::format("10 % faster products: {:.4g} TFLOP/s at most", peak / 1e12), more);
+    with(fmt::format("10 % faster {}: {:.4g} TFLOP/s at most",
+                     more.device.kernels.empty() ? "products" : "operations of all kernels",
+                     peak / 1e12),
+         more);
   }
   {
     clusters::Cluster more = cluster;
@@ -43,6 +46,7 @@ std::vector<Sensitivity> sensitivities_of(const engine::Settings& settings,
   {
     clusters::Cluster none = cluster;
     none.device.launch_seconds = 0;
+    for (clusters::KernelRate& rate : none.device.kernels) rate.call_seconds = 0;
     with("launches that take no time", none);
   }
   return all;
