@@ -73,6 +73,7 @@ class Confirming {
     // Layouts that ran come first: nothing is the best that only a prediction calls so.
     std::ranges::stable_partition(
         result_.best, [](const auto& candidate) { return candidate.measured.has_value(); });
+    if (result_.best.size() > inputs_.search.top) result_.best.resize(inputs_.search.top);
     place_own();
     if (!confirmation_.ran_here) write_commands();
     require_one();
@@ -168,7 +169,6 @@ class Confirming {
       result_.best.push_back(std::move(ran));
     }
     search::rank_by_trials(result_.best, confirmation_.trials);
-    if (result_.best.size() > inputs_.search.top) result_.best.resize(inputs_.search.top);
     if (result_.best.empty() || result_.best.front().point != predicted_best)
       result_.sensitivities.clear();  // they are of another layout
   }

@@ -327,19 +327,15 @@ TEST_F(AdapterFolders, VectorsAreFilledAsTheWeightIsCut) {
   ASSERT_EQ(std::ssize(whole), wide[0]);
   for (size_t o = 0; o < whole.size(); ++o)
     EXPECT_EQ(whole[o], o % 32 < 24 ? 1 : v[o / 32 * 8 + o % 32 - 24]) << o;
-  expect_filled(
-      source, spec, 6,
-      [&](comm::Communicator& world, const parameters::Parameter& parameter,
-          const layers::Adapter::Factors& factors) {
-        const bool of_inputs = parameter.name().ends_with("down.weight");
-        const View l = of_inputs ? factors.input_I : factors.output_O;
-        const std::vector<float> all =
-            source.vector(parameter.name(), Shard::whole(parameter.shape()));
-        ASSERT_EQ(l.num_elements() * world.size(), std::ssize(all)) << parameter.name();
-        for (int64_t i = 0; i < l.num_elements(); ++i)
-          EXPECT_EQ(l.as<float>()[i], all[static_cast<size_t>(i + world.rank() * l.num_elements())])
-              << parameter.name();
-      });
+  expect_filled(source, spec, 6, [&](auto& world, const auto& parameter, const auto& factors) {
+    const bool of_inputs = parameter.name().ends_with("down.weight");
+    const View l = of_inputs ? factors.input_I : factors.output_O;
+    const std::vector<float> all = source.vector(parameter.name(), Shard::whole(parameter.shape()));
+    ASSERT_EQ(l.num_elements() * world.size(), std::ssize(all)) << parameter.name();
+    for (int64_t i = 0; i < l.num_elements(); ++i)
+      EXPECT_EQ(l.as<float>()[i], all[static_cast<size_t>(i + world.rank() * l.num_elements())])
+          << parameter.name();
+  });
 }
 
 TEST_F(AdapterFolders, FaultsOfVectorsAreNamed) {
@@ -405,22 +401,19 @@ TEST_F(AdapterFolders, PartsAreFilledAsTheyAreCut) {
       AdapterSource::open(write_adapter("adapter", adapter_tensors(spec)), model);
   source.hold();  // whatever becomes of the file
   fs::resize_file(folder_ / "adapter" / "adapter_model.safetensors", 8);
-  expect_filled(
-      source, spec, 8,
-      [&](comm::Communicator&, const parameters::Parameter& parameter,
-          const layers::Adapter::Factors& factors) {
-        const auto host = source.factors(parameter.name(), parameter.declaration().shard);
-        const View b = factors.b_PO;
-        EXPECT_EQ(b.size(0), 4) << parameter.name();
-        std::vector<float> whole(static_cast<size_t>(host.rank * b.size(1)));
-        for (const auto& [columns, first, ranks] : factors.blocks)
-          for (int64_t o = columns.begin; o < columns.end; ++o)
-            for (int64_t r = 0; r < ranks; ++r)
-              whole[static_cast<size_t>(
-                  (first[static_cast<size_t>(o - columns.begin) % 2] + r) * b.size(1) + o)] =
-                  b.row<float>(r)[o];
-        EXPECT_EQ(whole, floats(host.b_RO)) << parameter.name();
-      });
+  expect_filled(source, spec, 8, [&](auto&, const auto& parameter, const auto& factors) {
+    const auto host = source.factors(parameter.name(), parameter.declaration().shard);
+    const View b = factors.b_PO;
+    EXPECT_EQ(b.size(0), 4) << parameter.name();
+    std::vector<float> whole(static_cast<size_t>(host.rank * b.size(1)));
+    for (const auto& [columns, first, ranks] : factors.blocks)
+      for (int64_t o = columns.begin; o < columns.end; ++o)
+        for (int64_t r = 0; r < ranks; ++r)
+          whole[static_cast<size_t>(
+              (first[static_cast<size_t>(o - columns.begin) % 2] + r) * b.size(1) + o)] =
+              b.row<float>(r)[o];
+    EXPECT_EQ(whole, floats(host.b_RO)) << parameter.name();
+  });
 }
 
 TEST_F(AdapterFolders, FaultsAreNamed) {
