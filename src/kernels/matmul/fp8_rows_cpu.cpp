@@ -112,11 +112,6 @@ namespace {
 
 constexpr int64_t kGroupsAtOnce = 4;  // of a thread's pieces
 
-/// Rows of A whose sums fit the registers beside the codes and their tables.
-RowPasses passes_of(const Product& product, device::Isa isa) {
-  return {product, isa == device::Isa::avx2 ? 4 : 16};
-}
-
 bool cpu_has_vbmi() {
   unsigned a = 0, b = 0, c = 0, d = 0;
   // The operating system's consent is covered by the check of the instruction set.
@@ -130,7 +125,7 @@ bool is_few_fp8(const Product& product) {
 }
 
 int64_t fp8_scratch_bytes(const Product& product, device::Isa isa) {
-  return passes_of(product, isa).bytes();
+  return RowPasses::of_codes(product, isa).bytes();
 }
 
 bool has_wide_lookup(device::Isa isa) {
@@ -142,7 +137,7 @@ void run_fp8(const Product& product, device::Isa isa, ThreadPool& pool, std::byt
              bool wide) {
   const bool avx2 = isa == device::Isa::avx2;
   const PanelForm form = panel_form(product, isa);
-  const RowPasses passes = passes_of(product, isa);
+  const RowPasses passes = RowPasses::of_codes(product, isa);
   float* const packed = reinterpret_cast<float*>(scratch);
   (avx2 ? N_AVX2::pack_small_m : N_AVX3::pack_small_m)(product, form, passes, packed);
   const std::vector<int> merges = shard_merges(product.k_shards);

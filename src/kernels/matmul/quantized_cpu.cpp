@@ -102,11 +102,6 @@ namespace {
 
 constexpr int64_t kGroupsAtOnce = 4;  // of a thread's pieces
 
-/// Rows of A whose sums fit the registers beside a vector of columns and its codes.
-RowPasses passes_of(const Product& product, device::Isa isa) {
-  return {product, isa == device::Isa::avx2 ? 4 : 16};
-}
-
 }  // namespace
 
 bool is_few_quantized(const Product& product) {
@@ -115,12 +110,12 @@ bool is_few_quantized(const Product& product) {
 }
 
 int64_t quantized_scratch_bytes(const Product& product, device::Isa isa) {
-  return passes_of(product, isa).bytes();
+  return RowPasses::of_codes(product, isa).bytes();
 }
 
 void run_quantized(const Product& product, device::Isa isa, ThreadPool& pool, std::byte* scratch) {
   const bool avx2 = isa == device::Isa::avx2;
-  const RowPasses passes = passes_of(product, isa);
+  const RowPasses passes = RowPasses::of_codes(product, isa);
   float* const packed = reinterpret_cast<float*>(scratch);
   (avx2 ? N_AVX2::pack_small_m : N_AVX3::pack_small_m)(product, PanelForm::floats, passes, packed);
   const std::vector<int> merges = shard_merges(product.k_shards);

@@ -27,6 +27,11 @@ struct RowPasses {
     distance = round_up<int64_t>(product.k_shards * width * rows, 16);
   }
 
+  /// Rows whose sums fit the registers beside a vector of columns, its codes, and tables of numbers.
+  static RowPasses of_codes(const Product& product, device::Isa isa) {
+    return {product, isa == device::Isa::avx2 ? 4 : 16};
+  }
+
   int64_t bytes() const {
     return static_cast<int64_t>(sizeof(float)) * distance * ceil_div<int64_t>(m, rows);
   }
