@@ -27,7 +27,7 @@ struct RowPasses {
     distance = round_up<int64_t>(product.k_shards * width * rows, 16);
   }
 
-  /// Rows whose sums fit the registers beside a vector of columns, its codes, and tables of numbers.
+  /// Rows whose sums fit the registers beside a vector of columns, its codes and their tables.
   static RowPasses of_codes(const Product& product, device::Isa isa) {
     return {product, isa == device::Isa::avx2 ? 4 : 16};
   }
