@@ -7,8 +7,8 @@
 #include <numeric>
 
 #include "comm/backends.h"
-#include "engine/inference_model.h"
 #include "engine/not_finite.h"
+#include "inference/inference_model.h"
 #include "testing/toy_run.h"
 
 namespace megalith::engine {
