@@ -16,6 +16,7 @@
 #include "engine/from_recipe.h"
 #include "models/recipe_model.h"
 #include "store/model_source.h"
+#include "train/run_checkpoints.h"
 #include "train/stop_request.h"
 #include "tune/added_parameters.h"
 #include "tune/classifier.h"
@@ -137,14 +138,16 @@ void begin_with_model(const store::ModelSource& model, const RankPlace& place,
   if (model.pad_id()) inputs.state["pad_id"] = *model.pad_id();
 }
 
-/// The newest checkpoint of a run that is over, as PEFT's folder beside its report.
+/// The newest checkpoint of a run that is over, or the best that it kept, as PEFT's folder beside
+/// its report.
 void write_adapter(const config::Recipe& recipe, const tune::AddedParameters& added) {
   const std::filesystem::path run = recipe.run.out;
   const auto newest = checkpoint::find_newest(run / "checkpoints", false);
   if (!newest) return;  // it was stopped before its first save
-  added.write(run / "adapter", *newest);
-  log::info("the adapter is {}; generate, evaluate and serve take it as --adapter",
-            (run / "adapter").string());
+  const auto best = recipe.checkpoint.keep_best ? train::best_kept(*newest) : std::nullopt;
+  added.write(run / "adapter", best ? *best : *newest);
+  log::info("the adapter is {}{}; generate, evaluate and serve take it as --adapter",
+            (run / "adapter").string(), best ? fmt::format(", of step {}", best->step()) : "");
 }
 
 config::Recipe load_tuning(const RecipeOptions& options) {

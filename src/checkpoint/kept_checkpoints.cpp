@@ -50,14 +50,16 @@ void clean_checkpoints(const fs::path& folder) {
   }
 }
 
-std::vector<fs::path> superfluous_checkpoints(const fs::path& folder, int64_t step, int64_t keep,
-                                              int64_t regular, const AtWork& at_work) {
+std::vector<fs::path> superfluous_checkpoints(const fs::path& folder, int64_t step,
+                                              const KeptCheckpoints& rule, const AtWork& at_work) {
   StepFolders steps;
   for (const auto& [other, path] : step_folders(folder)) {
     if (other <= step) steps[other] = path;
   }
-  const auto is_regular = [&](int64_t other) { return regular > 0 && other % regular == 0; };
-  const auto places = static_cast<size_t>(std::max<int64_t>(keep, 1));
+  const auto is_regular = [&](int64_t other) {
+    return rule.regular > 0 && other % rule.regular == 0;
+  };
+  const auto places = static_cast<size_t>(std::max<int64_t>(rule.newest, 1));
   std::vector<int64_t> kept, untouched;
   for (const auto& [other, path] : steps) {
     const Condition condition = condition_of(path);
@@ -72,15 +74,16 @@ std::vector<fs::path> superfluous_checkpoints(const fs::path& folder, int64_t st
   std::vector<fs::path> superfluous;
   for (const auto& [other, path] : steps) {
     const bool stays = std::ranges::find(kept, other) != kept.end() ||
+                       (other == rule.best && condition_of(path) == Condition::whole) ||
                        std::ranges::find(untouched, other) != untouched.end();
     if (!stays) superfluous.push_back(path);
   }
   return superfluous;
 }
 
-void prune_checkpoints(const fs::path& folder, int64_t step, int64_t keep, int64_t regular,
+void prune_checkpoints(const fs::path& folder, int64_t step, const KeptCheckpoints& kept,
                        const AtWork& at_work) {
-  for (const fs::path& path : superfluous_checkpoints(folder, step, keep, regular, at_work)) {
+  for (const fs::path& path : superfluous_checkpoints(folder, step, kept, at_work)) {
     remove_folder(path);
     if (at_work) at_work();
   }

@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <optional>
 #include <vector>
 
 #include "checkpoint/at_work.h"
@@ -23,22 +24,29 @@ void clean_checkpoints(const std::filesystem::path& folder);
 /// True if clean_checkpoints would find nothing to do.
 bool is_clean(const std::filesystem::path& folder);
 
-/// Called once the checkpoint of `step` is whole. Keeps the newest `keep` whole checkpoints up to
-/// `step` and removes older ones, and damaged ones among them.
+/// Which whole checkpoints stay.
+struct KeptCheckpoints {
+  int64_t newest = 2;  // how many of the newest
+  /// If above 0 (and `newest` at least 2), the newest step that is a multiple of this is among
+  /// them, whatever a signal has saved since.
+  int64_t regular = 0;
+  std::optional<int64_t> best = {};  // stays beside them
+};
+
+/// Called once the checkpoint of `step` is whole. Keeps those of `kept` up to `step` and removes
+/// older ones, and damaged ones among them.
 ///   - Later steps are neither removed nor counted: a resume passed over them as damaged, and the
 ///     run replaces them when it gets there again.
 ///   - Checkpoints of a newer format, and folders with neither manifest nor COMMIT, are treated
 ///     likewise.
-///   - If `keep` is at least 2 and `regular` above 0, the newest step that is a multiple of
-///     `regular` is among the kept ones.
 /// SystemError if one of them cannot be read now; then nothing is removed. `at_work` is called for
 /// each folder that is examined or removed.
-void prune_checkpoints(const std::filesystem::path& folder, int64_t step, int64_t keep,
-                       int64_t regular, const AtWork& at_work = {});
+void prune_checkpoints(const std::filesystem::path& folder, int64_t step,
+                       const KeptCheckpoints& kept, const AtWork& at_work = {});
 /// The folders that prune_checkpoints would remove, newest first.
 std::vector<std::filesystem::path> superfluous_checkpoints(const std::filesystem::path& folder,
-                                                           int64_t step, int64_t keep,
-                                                           int64_t regular,
+                                                           int64_t step,
+                                                           const KeptCheckpoints& kept,
                                                            const AtWork& at_work = {});
 
 /// NewerFormatError if `step` holds a checkpoint of a newer program.

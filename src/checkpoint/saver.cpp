@@ -116,7 +116,7 @@ void Saver::Impl::write(FolderContent content) {
 void Saver::Impl::tidy(int64_t step) const {
   if (!leads()) return;
   try {
-    prune_checkpoints(folder, step, options.keep, options.regular, [&] {
+    prune_checkpoints(folder, step, options.kept, [&] {
       if (ranks != nullptr) ranks->heartbeat();
     });
   } catch (const std::exception& error) {
@@ -176,12 +176,18 @@ void Saver::reserve(device::Device& device, int64_t bytes) {
 
 void Saver::require_room(std::span<const int64_t> tensor_bytes, int64_t text_bytes) {
   const Impl::Room room = impl_->check_room(tensor_bytes, text_bytes);
-  if (impl_->leads()) warn_of_scarce_room(impl_->folder, room.all, impl_->options.keep, room.free);
+  if (impl_->leads())
+    warn_of_scarce_room(impl_->folder, room.all, impl_->options.kept.newest, room.free);
 }
 
 void Saver::tidy(int64_t step) {
   wait();
   if (!impl_->has_saved) impl_->tidy(step);  // a save has done it
+}
+
+void Saver::keep_best(std::optional<int64_t> step) {
+  wait();
+  impl_->options.kept.best = step;
 }
 
 void Saver::save(device::Device& device, int64_t step, std::span<const TensorSource> tensors,

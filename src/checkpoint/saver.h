@@ -11,6 +11,7 @@
 #include <span>
 #include <string>
 
+#include "checkpoint/kept_checkpoints.h"
 #include "checkpoint/snapshot.h"
 #include "comm/communicator.h"
 #include "device/device.h"
@@ -18,11 +19,8 @@
 namespace megalith::checkpoint {
 
 struct SaverOptions {
-  int64_t keep = 2;          // complete checkpoints that remain
+  KeptCheckpoints kept;      // which remain
   bool asynchronous = true;  // write in the background, from a snapshot
-  /// If above 0 (and `keep` at least 2), the newest checkpoint whose step is a multiple of this is
-  /// always kept, whatever a signal has saved since.
-  int64_t regular = 0;
 };
 
 /// The result of a finished save.
@@ -68,6 +66,9 @@ class Saver {
   /// of a newer format: then the save fails. Throws what require_room throws. Collective.
   void save(device::Device& device, int64_t step, std::span<const TensorSource> tensors,
             nlohmann::json state, std::map<std::string, std::string> texts);
+  /// From the next save or tidy on this one stays too (KeptCheckpoints::best). Waits for a save in
+  /// progress, as save does.
+  void keep_best(std::optional<int64_t> step);
   /// Returns when nothing is being written; throws the failure of the last save. Null before the
   /// first save. Local.
   const Saved* wait();

@@ -53,7 +53,7 @@ class SaverTest : public CheckpointTest {
 };
 
 TEST_F(SaverTest, a_background_save_is_of_the_values_at_the_call) {
-  Saver saver(folder_, {2, true});
+  Saver saver(folder_, {{2}, true});
   EXPECT_EQ(saver.wait(), nullptr);
   save(saver, 3);
   std::ranges::fill(values_, 9.0F);
@@ -69,26 +69,43 @@ TEST_F(SaverTest, a_background_save_is_of_the_values_at_the_call) {
 }
 
 TEST_F(SaverTest, the_newest_checkpoints_are_kept) {
-  Saver saver(folder_, {2, false});
+  Saver saver(folder_, {{2}, false});
   for (const int64_t step : {1, 2, 3, 10}) save(saver, step);
   EXPECT_THAT(names(), ElementsAre("step-00000003", "step-00000010"));
 }
 
 TEST_F(SaverTest, the_newest_regular_checkpoint_is_among_the_kept) {
-  Saver saver(folder_, {2, false, 5});
+  Saver saver(folder_, {{2, 5}, false});
   for (const int64_t step : {5, 6, 7, 8}) save(saver, step);
   EXPECT_THAT(names(), ElementsAre("step-00000005", "step-00000008"));
   save(saver, 10);
   EXPECT_THAT(names(), ElementsAre("step-00000008", "step-00000010"));
   for (const int64_t step : {11, 12}) save(saver, step);
   EXPECT_THAT(names(), ElementsAre("step-00000010", "step-00000012"));
-  Saver one(folder_, {1, false, 5});
+  Saver one(folder_, {{1, 5}, false});
   save(one, 13);
   EXPECT_THAT(names(), ElementsAre("step-00000013"));
 }
 
+TEST_F(SaverTest, the_best_checkpoint_stays_beside_the_kept) {
+  Saver saver(folder_, {{1}, true});
+  save(saver, 1);
+  saver.keep_best(1);
+  for (const int64_t step : {2, 3}) save(saver, step);
+  saver.wait();
+  EXPECT_THAT(names(), ElementsAre("step-00000001", "step-00000003"));
+  // One that is damaged is worth nothing.
+  damage(1);
+  fs::remove(step(1) / "recipe.yaml");
+  save(saver, 4);
+  saver.keep_best(4);
+  save(saver, 5);
+  saver.wait();
+  EXPECT_THAT(names(), ElementsAre("step-00000004", "step-00000005"));
+}
+
 TEST_F(SaverTest, a_damaged_checkpoint_takes_no_place_among_the_kept) {
-  Saver saver(folder_, {2, false});
+  Saver saver(folder_, {{2}, false});
   save(saver, 1);
   save(saver, 2);
   fs::remove(step(2) / "recipe.yaml");
@@ -97,7 +114,7 @@ TEST_F(SaverTest, a_damaged_checkpoint_takes_no_place_among_the_kept) {
 }
 
 TEST_F(SaverTest, a_later_damaged_checkpoint_does_not_push_out_the_saved_one) {
-  Saver saver(folder_, {1, false});
+  Saver saver(folder_, {{1}, false});
   save(saver, 20);
   fs::remove(step(20) / "recipe.yaml");
   save(saver, 15);
@@ -109,8 +126,8 @@ TEST_F(SaverTest, a_later_damaged_checkpoint_does_not_push_out_the_saved_one) {
 }
 
 TEST_F(SaverTest, a_link_takes_no_place_among_the_kept) {
-  Saver saver(folder_ / "run", {2, false});
-  Saver others(folder_ / "others", {2, false});
+  Saver saver(folder_ / "run", {{2}, false});
+  Saver others(folder_ / "others", {{2}, false});
   save(others, 2);
   save(saver, 1);
   fs::create_directory_symlink(folder_ / "others" / step_folder_name(2),
@@ -133,7 +150,7 @@ void make_newer(const fs::path& step) {
 }
 
 TEST_F(SaverTest, a_checkpoint_of_a_newer_format_is_refused_and_stays) {
-  Saver saver(folder_, {2, false});
+  Saver saver(folder_, {{2}, false});
   for (const int64_t step : {1, 2, 3}) save(saver, step);
   make_newer(step(3));
   try {
@@ -159,7 +176,7 @@ TEST_F(SaverTest, a_checkpoint_of_a_newer_format_is_refused_and_stays) {
 
 TEST_F(SaverTest, all_ranks_hear_that_a_checkpoint_of_a_newer_format_stays) {
   {
-    Saver saver(folder_, {2, false});
+    Saver saver(folder_, {{2}, false});
     save(saver, 3);
   }
   make_newer(step(3));
@@ -167,7 +184,7 @@ TEST_F(SaverTest, all_ranks_hear_that_a_checkpoint_of_a_newer_format_stays) {
   std::string of_rank_1;
   const auto body = [&](comm::Communicator& world) {
     const auto device = device::make_cpu_device(1);
-    Saver saver(folder_, {2, true}, &world);
+    Saver saver(folder_, {{2}, true}, &world);
     if (world.rank() == 0) {
       save(saver, 3);
       heard.get_future().wait();  // rank 0 itself says nothing meanwhile
@@ -190,17 +207,17 @@ TEST_F(SaverTest, all_ranks_hear_that_a_checkpoint_of_a_newer_format_stays) {
 
 TEST_F(SaverTest, a_start_may_tidy_up_as_a_save_does) {
   {
-    Saver saver(folder_, {5, false});
+    Saver saver(folder_, {{5}, false});
     for (const int64_t step : {1, 2, 3, 4}) save(saver, step);
   }
-  Saver saver(folder_, {2, false});
+  Saver saver(folder_, {{2}, false});
   EXPECT_EQ(names().size(), 4U);
   saver.tidy(3);
   EXPECT_THAT(names(), ElementsAre("step-00000002", "step-00000003", "step-00000004"));
 }
 
 TEST_F(SaverTest, room_is_asked_for_in_bytes_and_files) {
-  Saver saver(folder_, {2, false});
+  Saver saver(folder_, {{2}, false});
   const std::vector<int64_t> small(100, 1000);
   EXPECT_NO_THROW(saver.require_room(small, 1000));
   const std::vector<int64_t> huge{int64_t{1} << 60};
@@ -236,7 +253,7 @@ TEST_F(SaverTest, a_folder_whose_files_would_have_too_long_names_is_refused_at_o
   while (deep.native().size() + 202 < wanted) deep /= std::string(200, 'd');
   deep /= std::string(wanted - deep.native().size() - 1, 'd');
   try {
-    Saver saver(deep, {2, false});
+    Saver saver(deep, {{2}, false});
     FAIL() << "it could not save";
   } catch (const UserError& error) {
     EXPECT_THAT(error.what(), HasSubstr("run.out"));
@@ -246,7 +263,7 @@ TEST_F(SaverTest, a_folder_whose_files_would_have_too_long_names_is_refused_at_o
 }
 
 TEST_F(SaverTest, the_same_step_is_replaced_whole) {
-  Saver saver(folder_, {2, false});
+  Saver saver(folder_, {{2}, false});
   save(saver, 5);
   const std::string before = Reader(step(5)).state_sha256();
   values_[7] = 2;
@@ -257,7 +274,7 @@ TEST_F(SaverTest, the_same_step_is_replaced_whole) {
 
 TEST_F(SaverTest, a_start_removes_what_is_temporary_and_no_checkpoint) {
   {
-    Saver saver(folder_, {2, false});
+    Saver saver(folder_, {{2}, false});
     save(saver, 1);
     save(saver, 2);
   }
@@ -268,14 +285,14 @@ TEST_F(SaverTest, a_start_removes_what_is_temporary_and_no_checkpoint) {
   for (const char* name : {".tmp-left", ".tmp-0123456789ABCDEF", ".tmp-aside-x", "notes.txt"})
     put(folder_ / name, "mine");
   fs::create_directories(step(3));
-  Saver saver(folder_, {1, false});
+  Saver saver(folder_, {{1}, false});
   save(saver, 4);
   EXPECT_THAT(names(), ElementsAre(".tmp-0123456789ABCDEF", ".tmp-aside-x", ".tmp-left",
                                    "notes.txt", "step-00000003", "step-00000004"));
 }
 
 TEST_F(SaverTest, a_failure_in_the_background_reaches_the_next_call) {
-  Saver saver(folder_ / "checkpoints", {2, true});
+  Saver saver(folder_ / "checkpoints", {{2}, true});
   save(saver, 1);
   ASSERT_NE(saver.wait(), nullptr);
   fs::rename(folder_ / "checkpoints", folder_ / "away");
@@ -302,7 +319,7 @@ TEST_F(SaverTest, a_save_that_fails_halfway_leaves_everything_as_it_was) {
   FolderContent content{4, {counting_tensor("a", Shape{4}, 0)}, nlohmann::json::object(), {}};
   content.tensors.push_back(
       {"b", DType::f32, Shape{4}, [](TensorContent::Sink) { throw SystemError("no more space"); }});
-  Saver saver(folder_, {2, false});
+  Saver saver(folder_, {{2}, false});
   save(saver, 4);
   const std::string before = Reader(step(4)).state_sha256();
   EXPECT_THROW(write_checkpoint_folder(step(4), content, 1), SystemError);
@@ -321,7 +338,7 @@ TEST_F(SaverTest, a_folder_that_cannot_be_made_is_refused_at_once) {
 TEST_F(SaverTest, a_link_in_place_of_the_folder_is_not_followed) {
   const fs::path others = folder_ / "others", link = folder_ / "checkpoints";
   {
-    Saver saver(others, {5, false});
+    Saver saver(others, {{5}, false});
     save(saver, 1);
   }
   put(others / ".tmp-of-another-run", "");
@@ -338,7 +355,7 @@ TEST_F(SaverTest, a_link_in_place_of_the_folder_is_not_followed) {
 TEST_F(SaverTest, the_newest_whole_checkpoint_is_found) {
   EXPECT_EQ(newest_in(folder_ / "none", true), std::nullopt);
   EXPECT_EQ(newest_in(folder_, true), std::nullopt);
-  Saver saver(folder_, {5, false});
+  Saver saver(folder_, {{5}, false});
   for (const int64_t step : {1, 2, 3, 4}) save(saver, step);
   EXPECT_EQ(newest_in(folder_, true), step(4));
   damage(4);
@@ -362,7 +379,7 @@ TEST_F(SaverTest, a_first_save_that_was_killed_is_no_checkpoint) {
 
 TEST_F(SaverTest, a_step_folder_was_a_checkpoint_whatever_it_lacks) {
   {
-    Saver saver(folder_, {2, false});
+    Saver saver(folder_, {{2}, false});
     for (const int64_t step : {1, 2}) save(saver, step);
   }
   for (const int64_t number : {2, 1}) {
@@ -373,23 +390,23 @@ TEST_F(SaverTest, a_step_folder_was_a_checkpoint_whatever_it_lacks) {
   }
   EXPECT_THAT(fault_of<IntegrityError>([&] { find_newest(folder_, true); }),
               HasSubstr("none of 2 checkpoints is whole"));
-  const Saver next(folder_, {2, false});
+  const Saver next(folder_, {{2}, false});
   EXPECT_THAT(names(), ElementsAre("step-00000001", "step-00000002"));
 }
 
 TEST_F(SaverTest, what_a_replacement_put_aside_comes_back) {
   const fs::path aside = folder_ / ".tmp-aside-0123456789abcdef-step-00000002";
   {
-    Saver saver(folder_, {2, false});
+    Saver saver(folder_, {{2}, false});
     for (const int64_t step : {1, 2}) save(saver, step);
   }
   fs::rename(step(2), aside);
-  { const Saver next(folder_, {2, false}); }
+  { const Saver next(folder_, {{2}, false}); }
   EXPECT_THAT(names(), ElementsAre("step-00000001", "step-00000002"));
   EXPECT_EQ(newest_in(folder_, true), step(2));
   // Its place is taken: it may go.
   fs::create_directory(aside);
-  { const Saver next(folder_, {2, false}); }
+  { const Saver next(folder_, {{2}, false}); }
   EXPECT_THAT(names(), ElementsAre("step-00000001", "step-00000002"));
 }
 

@@ -34,8 +34,8 @@ train.fim.suffix train.spans.rate train.spans.mean_length train.spans.sentinel t
 train.steps train.tokens train.epochs train.hours train.sequence_length train.init
 train.global_batch train.micro_batch
 train.ramp_start train.ramp_increment train.ramp_samples train.z_loss
-train.validate_every train.validate_samples train.sample_every train.sample_prompts
-train.sample_tokens train.log_every
+train.validate_every train.validate_samples train.early_stopping train.sample_every
+train.sample_prompts train.sample_tokens train.log_every
 train.not_finite train.not_finite_limit train.spike train.spike_factor train.spike_window
 train.spike_skip train.spike_limit
 optimizer.lr optimizer.min_lr optimizer.schedule optimizer.warmup_steps optimizer.decay_steps
@@ -48,8 +48,8 @@ precision.fp8.first_layers precision.fp8.last_layers precision.fp8.guard.every
 precision.fp8.guard.warn precision.fp8.guard.trip precision.fp8.guard.cosine
 precision.fp8.guard.saturated precision.fp8.guard.patience precision.fp8.guard.quiet
 precision.fp8.guard.fallback numerics
-checkpoint.every checkpoint.keep checkpoint.async memory.recompute memory.recompute_layers
-memory.offload
+checkpoint.every checkpoint.keep checkpoint.keep_best checkpoint.async memory.recompute
+memory.recompute_layers memory.offload
 parallel.tensor parallel.pipeline parallel.data parallel.sequence parallel.chunks parallel.zero
 parallel.schedule parallel.tensor_shards parallel.data_shards parallel.context parallel.expert
 parallel.deadline_seconds

@@ -101,7 +101,8 @@ struct TrainSection {
   double z_loss = 0.0;
   int64_t validate_every = 0;  // 0: never
   int64_t validate_samples = 64;
-  int64_t sample_every = 0;  // 0: never
+  int64_t early_stopping = 0;  // 0: never
+  int64_t sample_every = 0;    // 0: never
   std::vector<std::string> sample_prompts;
   int64_t sample_tokens = 64;
   int64_t log_every = 1;
@@ -181,6 +182,7 @@ struct PrecisionSection {
 struct CheckpointSection {
   int64_t every = 0;  // 0: only the last step
   int64_t keep = 2;
+  bool keep_best = false;
   bool async = true;
   void visit(FieldVisitor& v);
 };

@@ -122,6 +122,8 @@ void TrainSection::visit(FieldVisitor& v) {
           kNoResult);
   v.field("validate_samples", validate_samples, "samples of a validation", kPositiveCount,
           kNoResult);
+  v.field("early_stopping", early_stopping,
+          "validations in a row without a lower loss that end the run; 0: none do", kCount);
   v.field("sample_every", sample_every, "steps between text samples; 0: never", kCount, kNoResult);
   v.field("sample_prompts", sample_prompts, "prompts of the text samples", kNoResult);
   v.field("sample_tokens", sample_tokens, "length of a text sample", between(1, 1 << 20),
@@ -223,6 +225,9 @@ void Fp8GuardSection::visit(FieldVisitor& v) {
 void CheckpointSection::visit(FieldVisitor& v) {
   v.field("every", every, "steps between checkpoints; 0: only the last step", kCount, kNoResult);
   v.field("keep", keep, "complete checkpoints that remain", between(1, 1000000), kNoResult);
+  v.field("keep_best", keep_best,
+          "keep the checkpoint of the lowest validation loss beside them; each lower one is saved",
+          kNoResult);
   v.field("async", async, "write while training goes on", kNoResult);
 }
 

@@ -108,6 +108,11 @@ void data_rules(const Recipe& r, Faults& faults) {
       !r.tunes())
     add(faults, "train.validate_every", {"data.validation", "data.validation_fraction"},
         "needs data.validation or data.validation_fraction above 0");
+  for (const auto& [name, given] : {std::pair{"train.early_stopping", r.train.early_stopping > 0},
+                                    std::pair{"checkpoint.keep_best", r.checkpoint.keep_best}})
+    if (given && r.train.validate_every == 0)
+      add(faults, name, {"train.validate_every"},
+          "is about validation losses; give train.validate_every");
   for (const auto& [name, corpora] :
        {std::pair{"data.train", &r.data.train}, std::pair{"data.validation", &r.data.validation}})
     for (size_t i = 0; i < corpora->size(); ++i)

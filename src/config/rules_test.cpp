@@ -59,6 +59,10 @@ INSTANTIATE_TEST_SUITE_P(
                r.data.validation_fraction = 0.1;
              },
              "data.validation_fraction", "not both"},
+        Case{"early_stopping_needs_validation", [](Recipe& r) { r.train.early_stopping = 2; },
+             "train.early_stopping", "give train.validate_every"},
+        Case{"best_checkpoint_needs_validation", [](Recipe& r) { r.checkpoint.keep_best = true; },
+             "checkpoint.keep_best", "give train.validate_every"},
         Case{"validation_needs_data", [](Recipe& r) { r.train.validate_every = 5; },
              "train.validate_every", "needs data.validation"},
         Case{"empty_corpus",

@@ -7,6 +7,7 @@
 #include "train/deferred_work.h"
 #include "train/position.h"
 #include "train/resume_check.h"
+#include "train/run_checkpoints.h"
 #include "train/run_folder.h"
 #include "train/run_inputs.h"
 #include "train/run_record.h"
@@ -40,11 +41,13 @@ bool is_whole(const checkpoint::Reader& reader) {
 
 /// Whether nothing is there that a start takes away: what a crash left, checkpoints that a save had
 /// no time to remove, lines of steps behind the last save.
-bool is_tidy(const fs::path& run, const Position& position,
+bool is_tidy(const fs::path& run, const Position& position, const guards::BestValidation& best,
              const config::CheckpointSection& recipe) {
   const fs::path checkpoints = run / "checkpoints";
   if (has_leftovers(run) || !checkpoint::is_clean(checkpoints) ||
-      !checkpoint::superfluous_checkpoints(checkpoints, position.step, recipe.keep, recipe.every)
+      !checkpoint::superfluous_checkpoints(
+           checkpoints, position.step,
+           {recipe.keep, recipe.every, recipe.keep_best ? best.step() : std::nullopt})
            .empty())
     return false;
   const auto ends_at = [&](const fs::path& file, int64_t bytes) {
@@ -67,11 +70,13 @@ std::optional<report::StepMetrics> look(const config::Recipe& recipe,
   const auto reader = newest_of(folder / "checkpoints", at_work);
   if (!reader) return std::nullopt;
   const Position position = position_from(reader->state());
-  if (!is_tidy(folder, position, recipe.checkpoint)) return std::nullopt;
+  const guards::BestValidation best = best_of(*reader);
+  if (!is_tidy(folder, position, best, recipe.checkpoint)) return std::nullopt;
   RunRecord record(folder);
   if (record.damage() || !record.json().contains("recipe_fingerprint")) return std::nullopt;
   const RunLength length = run_length(recipe, settings, source.samples_per_epoch());
-  if (!length.is_reached(position.step, position.elapsed_seconds) ||
+  if ((!length.is_reached(position.step, position.elapsed_seconds) &&
+       !best.gave_up(recipe.train.early_stopping)) ||
       deferred_from(reader->state(), position.step) || !is_whole(*reader))
     return std::nullopt;
   check_resume(recipe, source, source.fingerprint(at_work), tokenizer, base, *reader, allow);

@@ -75,7 +75,7 @@ report::StepMetrics TrainingRun::train_step() {
 /// signal, which would save the step and have the next start judge it, in vain, again. False when
 /// the run went back.
 bool TrainingRun::judge(bool saving) {
-  std::optional<Spike> spike;
+  std::optional<guards::Spike> spike;
   try {
     if (not_finite_) {
       guard_.not_finite(last_.step, *not_finite_);
@@ -130,12 +130,14 @@ void TrainingRun::one_step() {
   journal_.goodput().enter(Bucket::logging);
   advance();
   if (!owed && !judge(saving)) return;
+  bool is_best = false;
   if (!owed || owed->what == DeferredWork::What::validation) {
     if (inputs_.validation != nullptr && due(recipe_.train.validate_every)) {
       const std::optional<engine::ValidationLoss> validated = validate();
       if (validated) {
         last_.validation_loss = validated->loss;
         last_.validation_pair_loss = validated->pair_loss;
+        is_best = best_.observe(position_.step, validated->loss);
       } else {
         owed_ = DeferredWork{DeferredWork::What::validation, last_};
         return;
@@ -151,7 +153,9 @@ void TrainingRun::one_step() {
     }
     write_samples();
   }
-  if (recipe_.checkpoint.every > 0 && position_.step % recipe_.checkpoint.every == 0) save();
+  const bool is_regular =
+      recipe_.checkpoint.every > 0 && position_.step % recipe_.checkpoint.every == 0;
+  if (is_regular || (is_best && recipe_.checkpoint.keep_best)) save();
   advance();
 }
 

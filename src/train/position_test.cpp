@@ -7,7 +7,7 @@
 
 #include <nlohmann/json.hpp>
 
-#include "train/run_guard.h"
+#include "guards/run_guard.h"
 
 namespace megalith::train {
 namespace {
@@ -65,12 +65,12 @@ TEST(CheckpointState, ImpossibleNumbersAreNamed) {
 }
 
 TEST(CheckpointState, SoAreThoseOfTheGuard) {
-  RunGuard guard(config::TrainSection{});
+  guards::RunGuard guard(config::TrainSection{});
   for (const char* value : kImpossible) {
     for (const char* key : {"skipped_steps", "rewinds", "skipped_samples"}) {
       json state = guard.to_json();
       state[key] = json::parse(value);
-      EXPECT_THAT([&] { RunGuard(config::TrainSection{}).restore(state); },
+      EXPECT_THAT([&] { guards::RunGuard(config::TrainSection{}).restore(state); },
                   ThrowsMessage<IntegrityError>(HasSubstr(std::string("'") + key + "'")))
           << value;
     }

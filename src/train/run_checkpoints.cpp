@@ -3,10 +3,11 @@
 
 #include "base/clock.h"
 #include "base/log.h"
+#include "checkpoint/kept_checkpoints.h"
 #include "checkpoint/manifest.h"
+#include "checkpoint/staged_folder.h"
 #include "checkpoint/step_folders.h"
 #include "comm/operation.h"
-#include "train/run_guard.h"
 
 namespace megalith::train {
 
@@ -23,7 +24,7 @@ RunCheckpoints::RunCheckpoints(const config::Recipe& recipe, const text::Tokeniz
       state_(state),
       world_(world),
       device_(device),
-      saver_(folder_, {recipe.checkpoint.keep, recipe.checkpoint.async, recipe.checkpoint.every},
+      saver_(folder_, {{recipe.checkpoint.keep, recipe.checkpoint.every}, recipe.checkpoint.async},
              &world) {
   saver_.reserve(device, state_bytes);
 }
@@ -107,6 +108,47 @@ nlohmann::ordered_json RunCheckpoints::wait() {
             {"bytes", saved->bytes},
             {"stall_seconds", stall_seconds_},
             {"write_seconds", saved->write_seconds}}}};
+}
+
+std::optional<fs::path> regular_checkpoint_before(const fs::path& checkpoints, int64_t before,
+                                                  int64_t every,
+                                                  const checkpoint::AtWork& at_work) {
+  for (const auto& [step, folder] : checkpoint::step_folders(checkpoints)) {
+    if (step >= before || step % every != 0) continue;
+    try {
+      checkpoint::open_own_step(folder, at_work).verify_all();
+      return folder;
+    } catch (const checkpoint::NewerFormatError& error) {
+      log::warning("passing over a checkpoint: {}", error.what());
+    } catch (const IntegrityError& error) {
+      log::warning("passing over the damaged checkpoint {}: {}", folder.string(), error.what());
+    }
+  }
+  return std::nullopt;
+}
+
+void remove_checkpoints_after(const fs::path& checkpoints, int64_t step) {
+  for (const auto& [later, folder] : checkpoint::step_folders(checkpoints)) {
+    if (later > step && checkpoint::condition_of(folder) != checkpoint::Condition::newer)
+      checkpoint::remove_folder(folder);
+  }
+}
+
+guards::BestValidation best_of(const checkpoint::Reader& reader) {
+  guards::BestValidation best;
+  if (const auto state = reader.state().find("best"); state != reader.state().end())
+    best.restore(*state);
+  return best;
+}
+
+std::optional<checkpoint::Reader> best_kept(const checkpoint::Reader& newest) {
+  const guards::BestValidation best = best_of(newest);
+  if (!best.step()) return std::nullopt;
+  const auto folder = newest.folder().parent_path() / checkpoint::step_folder_name(*best.step());
+  if (checkpoint::condition_of(folder) != checkpoint::Condition::whole) return std::nullopt;
+  checkpoint::Reader reader(folder);
+  reader.verify_all();
+  return reader;
 }
 
 }  // namespace megalith::train

@@ -9,6 +9,7 @@
 #include "checkpoint/saver.h"
 #include "checkpoint/state_registry.h"
 #include "config/recipe.h"
+#include "guards/best_validation.h"
 #include "text/tokenizer.h"
 #include "train/deferred_work.h"
 
@@ -40,6 +41,8 @@ class RunCheckpoints {
   /// Saves the registered state as step `step`, in the background if the recipe says so. `owed`:
   /// what the step has not done.
   void save(int64_t step, std::optional<DeferredWork::What> owed);
+  /// The checkpoint of this step stays, whatever is saved behind it.
+  void keep_best(std::optional<int64_t> step) { saver_.keep_best(step); }
   /// Returns when no save is under way: what run.json records of the last one, or null. Local.
   nlohmann::ordered_json wait();
   /// Removes what is too much beside the checkpoint of `step`.
@@ -64,5 +67,22 @@ class RunCheckpoints {
   std::optional<DeferredWork::What> owed_;
   double stall_seconds_ = 0;  // training stood still for the last save
 };
+
+/// The newest whole checkpoint before step `before` that the recipe's rhythm made (a multiple of
+/// `every`; one made by a signal would make the way back depend on it). Nothing if there is none.
+/// Damaged ones and those of a newer format are passed over with a warning.
+std::optional<std::filesystem::path> regular_checkpoint_before(
+    const std::filesystem::path& checkpoints, int64_t before, int64_t every,
+    const checkpoint::AtWork& at_work = {});
+
+/// Removes checkpoints of steps above `step`: after a rewind they are of a past that did not
+/// happen. Those of a newer format stay: no run of this program wrote them.
+void remove_checkpoints_after(const std::filesystem::path& checkpoints, int64_t step);
+
+/// Of a run's checkpoint: as it was saved; nothing before the first validation.
+guards::BestValidation best_of(const checkpoint::Reader& reader);
+/// The checkpoint of the lowest loss that `newest` knows of, beside it in its folder; nothing when
+/// it is not there, or damaged.
+std::optional<checkpoint::Reader> best_kept(const checkpoint::Reader& newest);
 
 }  // namespace megalith::train

@@ -4,6 +4,8 @@
 #include "account/measured_memory.h"
 #include "base/clock.h"
 #include "base/file.h"
+#include "base/log.h"
+#include "checkpoint/manifest.h"
 #include "comm/operation.h"
 #include "engine/state.h"
 #include "families/model_spec_json.h"
@@ -70,6 +72,11 @@ void TrainingRun::register_state() {
   state_.add(Values{"fp8_guard", [this] { return fp8_watch_->to_json(); },
                     [this](const json& state) {
                       if (state.contains("fp8_guard")) fp8_watch_->restore(state["fp8_guard"]);
+                    }});
+  state_.add(Values{"best", [this] { return best_.to_json(); },
+                    [this](const json& state) {
+                      best_ = {};
+                      if (state.contains("best")) best_.restore(state["best"]);
                     }});
   state_.add(Values{"owed", [this] { return owed_ ? to_json(*owed_) : json(); },
                     [this](const json& state) { owed_ = deferred_from(state, position_.step); }});
@@ -152,6 +159,7 @@ void TrainingRun::describe_run() {
 void TrainingRun::save() {
   const InBucket saving(journal_.goodput(), Bucket::checkpoint);
   if (is_rank_zero()) position_.logs = journal_.sync();
+  if (recipe_.checkpoint.keep_best) checkpoints_->keep_best(best_.step());
   checkpoints_->save(position_.step, what_of(owed_));
   spread_.reset();
   if (!recipe_.checkpoint.async) wait_for_save();
@@ -188,11 +196,30 @@ bool TrainingRun::rewind() {
   return true;
 }
 
+/// Which step validated best, and where it is kept; why the run ends before its length is reached.
+void TrainingRun::record_best() {
+  if (!best_.step() || !is_rank_zero()) return;
+  nlohmann::ordered_json best = {{"step", *best_.step()}, {"validation_loss", best_.loss()}};
+  const fs::path folder = fs::path("checkpoints") / checkpoint::step_folder_name(*best_.step());
+  const bool is_kept = recipe_.checkpoint.keep_best && fs::exists(recipe_.run.out / folder);
+  if (is_kept) best["checkpoint"] = folder.string();
+  journal_.record()["best"] = best;
+  if (recipe_.checkpoint.keep_best)
+    log::info("the lowest validation loss, {:.4f}, is that of step {}: {}", best_.loss(),
+              *best_.step(),
+              is_kept ? (recipe_.run.out / folder).string() : "its checkpoint is gone");
+  if (signal_ == 0 && best_.gave_up(recipe_.train.early_stopping))
+    log::info("step {}: {} validations in a row came no lower (train.early_stopping)",
+              position_.step, best_.no_better());
+}
+
 RunResult TrainingRun::finish() {
   if (!checkpoints_->has(position_.step, what_of(owed_))) save();
   journal_.goodput().enter(Bucket::checkpoint);
   wait_for_save();
+  if (recipe_.checkpoint.keep_best) checkpoints_->keep_best(best_.step());
   checkpoints_->tidy(position_.step);  // what a start that had nothing to do found too many
+  record_best();
   journal_.record()["memory"]["measured"] =
       account::measured_memory(world_, device_, resident_at_start_);
   const std::string status = signal_ != 0 ? "stopped" : "finished";

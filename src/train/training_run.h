@@ -12,10 +12,11 @@
 #include "engine/data_loader.h"
 #include "engine/sharded_optimizer_state.h"
 #include "engine/validation.h"
+#include "guards/best_validation.h"
+#include "guards/run_guard.h"
 #include "train/fp8_watch.h"
 #include "train/loop.h"
 #include "train/run_checkpoints.h"
-#include "train/run_guard.h"
 #include "train/run_inputs.h"
 #include "train/run_journal.h"
 #include "train/timeout_policy.h"
@@ -32,7 +33,10 @@ class TrainingRun {
 
  private:
   bool is_rank_zero() const { return world_.rank() == 0; }
-  bool at_end() const { return length_.is_reached(position_.step, position_.elapsed_seconds); }
+  bool at_end() const {
+    return length_.is_reached(position_.step, position_.elapsed_seconds) ||
+           best_.gave_up(recipe_.train.early_stopping);
+  }
   /// Other ranks wait while this one reads and checks files.
   checkpoint::AtWork at_work() {
     return [this] { world_.heartbeat(); };
@@ -57,6 +61,7 @@ class TrainingRun {
   void save();
   void wait_for_save();
   bool rewind();
+  void record_best();
   RunResult finish();
 
   const RunInputs& inputs_;
@@ -67,7 +72,7 @@ class TrainingRun {
   RunLength length_;
   engine::Settings settings_;
   std::string data_fingerprint_;
-  RunGuard guard_;
+  guards::RunGuard guard_;
   TimeoutPolicy deadline_;
   RunJournal journal_;
   checkpoint::StateRegistry state_;
@@ -78,6 +83,7 @@ class TrainingRun {
   std::unique_ptr<RunCheckpoints> checkpoints_;
   std::unique_ptr<engine::DataLoader> loader_;
   Position position_;
+  guards::BestValidation best_;
   report::StepMetrics last_;               // of the last step
   std::optional<DeferredWork> owed_;       // what it has not done
   std::optional<std::string> not_finite_;  // its first tensor that is not finite

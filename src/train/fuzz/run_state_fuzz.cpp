@@ -5,9 +5,9 @@
 
 #include "base/fuzz/fuzz_input.h"
 #include "base/json_fault.h"
+#include "guards/run_guard.h"
 #include "train/deferred_work.h"
 #include "train/position.h"
-#include "train/run_guard.h"
 
 namespace {
 
@@ -29,7 +29,7 @@ void take_position(const nlohmann::json& state) {
 void take_guard(const nlohmann::json& state) {
   config::TrainSection recipe;
   recipe.spike = config::Spike::rewind;
-  train::RunGuard guard(recipe, false), again(recipe, false);
+  guards::RunGuard guard(recipe, false), again(recipe, false);
   guard.restore(state);
   again.restore(guard.to_json());
   MEGA_CHECK(again.to_json() == guard.to_json());

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // A guard sees what it should, counts, stops in time, and goes on after a resume as if nothing had
 // been.
-#include "train/run_guard.h"
+#include "guards/run_guard.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -10,7 +10,7 @@
 
 #include "base/error.h"
 
-namespace megalith::train {
+namespace megalith::guards {
 namespace {
 
 using ::testing::HasSubstr;
@@ -122,4 +122,4 @@ TEST(RunGuard, ADamagedStateIsRefused) {
 }
 
 }  // namespace
-}  // namespace megalith::train
+}  // namespace megalith::guards

@@ -11,7 +11,7 @@
 
 #include "base/integer.h"
 
-namespace megalith::train {
+namespace megalith::guards {
 
 struct SpikeOptions {
   double factor = 8;    // deviations
@@ -42,4 +42,4 @@ class SpikeGuard {
   std::deque<double> losses_;  // oldest first
 };
 
-}  // namespace megalith::train
+}  // namespace megalith::guards

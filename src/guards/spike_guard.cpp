@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "train/spike_guard.h"
+#include "guards/spike_guard.h"
 
 #include <algorithm>
 #include <cmath>
@@ -10,7 +10,7 @@
 #include "base/error.h"
 #include "report/hex_float.h"
 
-namespace megalith::train {
+namespace megalith::guards {
 namespace {
 
 /// 1 / Phi^-1(3/4): makes the median absolute deviation estimate a standard deviation.
@@ -63,4 +63,4 @@ void SpikeGuard::restore(const nlohmann::json& json) {
   }
 }
 
-}  // namespace megalith::train
+}  // namespace megalith::guards

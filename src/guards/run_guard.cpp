@@ -1,18 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "train/run_guard.h"
+#include "guards/run_guard.h"
 
 #include <nlohmann/json.hpp>
 
 #include "base/json_number.h"
 #include "base/log.h"
-#include "checkpoint/kept_checkpoints.h"
-#include "checkpoint/manifest.h"
-#include "checkpoint/staged_folder.h"
-#include "checkpoint/step_folders.h"
 
-namespace megalith::train {
-
-namespace fs = std::filesystem;
+namespace megalith::guards {
 
 /// No run gets there, and sums of such numbers do not overflow.
 constexpr int64_t kMostCounted = int64_t{1} << 60;
@@ -85,28 +79,4 @@ void RunGuard::restore(const nlohmann::json& json) {
   }
 }
 
-std::optional<fs::path> regular_checkpoint_before(const fs::path& checkpoints, int64_t before,
-                                                  int64_t every,
-                                                  const checkpoint::AtWork& at_work) {
-  for (const auto& [step, folder] : checkpoint::step_folders(checkpoints)) {
-    if (step >= before || step % every != 0) continue;
-    try {
-      checkpoint::open_own_step(folder, at_work).verify_all();
-      return folder;
-    } catch (const checkpoint::NewerFormatError& error) {
-      log::warning("passing over a checkpoint: {}", error.what());
-    } catch (const IntegrityError& error) {
-      log::warning("passing over the damaged checkpoint {}: {}", folder.string(), error.what());
-    }
-  }
-  return std::nullopt;
-}
-
-void remove_checkpoints_after(const fs::path& checkpoints, int64_t step) {
-  for (const auto& [later, folder] : checkpoint::step_folders(checkpoints)) {
-    if (later > step && checkpoint::condition_of(folder) != checkpoint::Condition::newer)
-      checkpoint::remove_folder(folder);
-  }
-}
-
-}  // namespace megalith::train
+}  // namespace megalith::guards

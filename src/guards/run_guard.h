@@ -4,16 +4,14 @@
 // Counts and memory are part of the checkpoint, so that a resumed run does the same.
 #pragma once
 
-#include <filesystem>
 #include <nlohmann/json_fwd.hpp>
 #include <optional>
 #include <string>
 
-#include "checkpoint/at_work.h"
 #include "config/recipe.h"
-#include "train/spike_guard.h"
+#include "guards/spike_guard.h"
 
-namespace megalith::train {
+namespace megalith::guards {
 
 class RunGuard {
  public:
@@ -50,15 +48,4 @@ class RunGuard {
   int64_t skipped_samples_ = 0;
 };
 
-/// The newest whole checkpoint before step `before` that the recipe's rhythm made (a multiple of
-/// `every`; one made by a signal would make the way back depend on it). Nothing if there is none.
-/// Damaged ones and those of a newer format are passed over with a warning.
-std::optional<std::filesystem::path> regular_checkpoint_before(
-    const std::filesystem::path& checkpoints, int64_t before, int64_t every,
-    const checkpoint::AtWork& at_work = {});
-
-/// Removes checkpoints of steps above `step`: after a rewind they are of a past that did not
-/// happen. Those of a newer format stay: no run of this program wrote them.
-void remove_checkpoints_after(const std::filesystem::path& checkpoints, int64_t step);
-
-}  // namespace megalith::train
+}  // namespace megalith::guards
