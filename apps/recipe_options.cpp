@@ -20,8 +20,8 @@ void RecipeOptions::declare(CLI::App& command) {
       ->allow_extra_args(false);
 }
 
-config::Recipe RecipeOptions::load(const std::vector<config::Override>& more) const {
-  std::vector<config::Override> all;
+config::Recipe RecipeOptions::load(const std::vector<settings::Override>& more) const {
+  std::vector<settings::Override> all;
   for (const std::string& text : overrides) all.push_back({text});
   all.insert(all.end(), more.begin(), more.end());
   return config::load_recipe(path, all, models::complete);

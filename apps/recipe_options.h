@@ -17,7 +17,7 @@ struct RecipeOptions {
   std::vector<std::string> overrides;
   void declare(CLI::App& command);
   /// With what other options change behind `--set`.
-  config::Recipe load(const std::vector<config::Override>& more = {}) const;
+  config::Recipe load(const std::vector<settings::Override>& more = {}) const;
 };
 
 /// The recipe's tokenizer; nothing when it names none.

@@ -29,7 +29,7 @@ struct Side {
 };
 
 config::Recipe beside(const RecipeOptions& options, const std::vector<std::string>& texts) {
-  std::vector<config::Override> more;
+  std::vector<settings::Override> more;
   for (const char* one : {"tensor=1", "pipeline=1", "data=1", "chunks=1", "zero=0",
                           "sequence=false", "schedule=1f1b"})
     more.push_back({fmt::format("parallel.{}", one), "--beside"});

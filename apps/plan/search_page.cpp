@@ -19,7 +19,7 @@ report::SchedulePicture schedule_of(const engine::Settings& s, const clusters::C
   costs::StepTimes(s, cluster).simulated(s, &timeline);
   report::SchedulePicture picture;
   picture.title = fmt::format("{}: {} stages, {} micro-batches, {} chunks; {:.4g} s",
-                              config::name_of(s.pipeline_schedule), s.layout.pipeline,
+                              settings::name_of(s.pipeline_schedule), s.layout.pipeline,
                               costs::micro_batches_of(s), s.layout.chunks, timeline.end);
   for (int stage = 0; stage < s.layout.pipeline; ++stage)
     picture.stages.push_back(fmt::format("stage {}", stage));

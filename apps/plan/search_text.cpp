@@ -66,11 +66,11 @@ nlohmann::ordered_json layout_json(const search::LayoutPoint& p) {
           {"sequence", p.sequence},
           {"chunks", p.chunks},
           {"zero", p.zero},
-          {"schedule", config::name_of(p.schedule)},
+          {"schedule", settings::name_of(p.schedule)},
           {"micro_batch", p.micro_batch},
-          {"recompute", config::name_of(p.recompute.mode)},
+          {"recompute", settings::name_of(p.recompute.mode)},
           {"recompute_layers", p.recompute.full_layers},
-          {"compute", config::name_of(p.compute)}};
+          {"compute", settings::name_of(p.compute)}};
 }
 
 }  // namespace
@@ -130,9 +130,9 @@ std::string search_csv(const SearchReport& r) {
     text += fmt::format("{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{}", i + 1, c.time.seconds,
                         c.measured ? fmt::format("{}", *c.measured) : "", c.time.mfu,
                         c.memory_bytes, tokens_per_second(r, c), p.tensor, p.pipeline, p.data,
-                        p.sequence, p.chunks, p.zero, config::name_of(p.schedule), p.micro_batch,
-                        config::name_of(p.recompute.mode), p.recompute.full_layers,
-                        config::name_of(p.compute));
+                        p.sequence, p.chunks, p.zero, settings::name_of(p.schedule), p.micro_batch,
+                        settings::name_of(p.recompute.mode), p.recompute.full_layers,
+                        settings::name_of(p.compute));
     for (const auto& [name, seconds] : parts_of(c.time.parts)) text += fmt::format(",{}", seconds);
     text += "\n";
   }

@@ -6,15 +6,15 @@
 
 #include "base/error.h"
 #include "base/file.h"
-#include "config/reader.h"
-#include "config/tree.h"
+#include "settings/reader.h"
+#include "settings/tree.h"
 
 namespace megalith::clusters {
 namespace {
 
 constexpr int64_t kLargestFile = 1 << 20;
 
-using config::Fault;
+using settings::Fault;
 using Faults = std::vector<Fault>;
 
 void device_rules(const DeviceSection& d, Faults& faults) {
@@ -152,24 +152,24 @@ const Link& Cluster::joining(int64_t count) const {
 
 Cluster parse_cluster(std::string_view text, std::string_view name) {
   Faults faults;
-  config::Node root = config::parse_tree(text, name, faults);
-  if (root.kind == config::Node::Kind::null) root.kind = config::Node::Kind::map;
-  if (root.kind != config::Node::Kind::map)
-    throw UserError("{}: a cluster is a map of sections, not {}", name, config::describe(root));
+  settings::Node root = settings::parse_tree(text, name, faults);
+  if (root.kind == settings::Node::Kind::null) root.kind = settings::Node::Kind::map;
+  if (root.kind != settings::Node::Kind::map)
+    throw UserError("{}: a cluster is a map of sections, not {}", name, settings::describe(root));
   Cluster cluster;
-  config::Positions positions;
-  config::read_fields(
-      root, [&](config::FieldVisitor& v) { cluster.visit(v); }, {}, positions, faults);
+  settings::Positions positions;
+  settings::read_fields(
+      root, [&](settings::FieldVisitor& v) { cluster.visit(v); }, {}, positions, faults);
   if (faults.empty()) {
     if (cluster.name.empty()) cluster.name = std::filesystem::path(name).stem().string();
     device_rules(cluster.device, faults);
     link_rules(cluster, faults);
     for (Fault& fault : faults) {
       const auto found = positions.find(fault.path);
-      fault.at = found != positions.end() ? found->second : config::Position{std::string(name)};
+      fault.at = found != positions.end() ? found->second : settings::Position{std::string(name)};
     }
   }
-  if (!faults.empty()) throw UserError("{}", config::one_line(faults));
+  if (!faults.empty()) throw UserError("{}", settings::one_line(faults));
   return cluster;
 }
 

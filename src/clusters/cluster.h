@@ -15,7 +15,7 @@
 #include <string_view>
 #include <vector>
 
-#include "config/field.h"
+#include "settings/field.h"
 
 namespace megalith::clusters {
 
@@ -30,7 +30,7 @@ struct ProductRate {
   double peak = 0;              // operations per second, dense, by the data sheet
   std::optional<double> share;  // of it that deep products reach; absent: not known
   double depth = 0;             // the K at which half of that is lost
-  void visit(config::FieldVisitor& v);
+  void visit(settings::FieldVisitor& v);
 };
 
 /// The rate of streaming attention (Dao et al. 2022) on the pairs that exist, of a causal sequence
@@ -39,7 +39,7 @@ struct AttentionRate {
   double forward = 0;  // 0: not known
   double backward = 0;
   double depth = 0;
-  void visit(config::FieldVisitor& v);
+  void visit(settings::FieldVisitor& v);
 };
 
 /// What calls of one kernel of this program take, measured:
@@ -56,7 +56,7 @@ struct KernelRate {
     return calls * call_seconds + (flops > 0 ? operations / flops : 0) +
            (bandwidth > 0 ? bytes / bandwidth : 0);
   }
-  void visit(config::FieldVisitor& v);
+  void visit(settings::FieldVisitor& v);
 };
 
 struct DeviceSection {
@@ -74,7 +74,7 @@ struct DeviceSection {
   std::vector<KernelRate> kernels;
   double watts = 0;             // 0: not given
   double dollars_per_hour = 0;  // of one device; 0: not given
-  void visit(config::FieldVisitor& v);
+  void visit(settings::FieldVisitor& v);
 };
 
 struct NodeSection {
@@ -85,7 +85,7 @@ struct NodeSection {
   int64_t at_once = 0;
   int64_t host_memory = 0;    // bytes; 0: not given
   double host_bandwidth = 0;  // device to host, bytes per second and device; 0: not given
-  void visit(config::FieldVisitor& v);
+  void visit(settings::FieldVisitor& v);
 };
 
 /// What joins `devices` devices that have consecutive ranks. Bandwidth is of one device, one way.
@@ -97,7 +97,7 @@ struct Link {
   double latency_seconds = 0;   // of one step of a collective
   double oversubscription = 1;  // of the switches above: all at once get bandwidth / this
   double rate() const { return bandwidth * share / oversubscription; }
-  void visit(config::FieldVisitor& v);
+  void visit(settings::FieldVisitor& v);
 };
 
 /// How the software runs that the shares are of.
@@ -110,7 +110,7 @@ struct ExecutionSection {
   double pipeline_overlap = 0;   // share of transfers between stages that is hidden
   double optimizer_bytes = 58;   // read and written per parameter in the update
   double fp8_bytes = 0;          // read and written per element cast, scale and transpose included
-  void visit(config::FieldVisitor& v);
+  void visit(settings::FieldVisitor& v);
 };
 
 struct Cluster {
@@ -119,7 +119,7 @@ struct Cluster {
   NodeSection node;
   std::vector<Link> links;  // from the inside out
   ExecutionSection execution;
-  void visit(config::FieldVisitor& v);
+  void visit(settings::FieldVisitor& v);
 
   int64_t devices() const { return node.devices * node.count; }
   /// Of `ranks` devices, all at work, that share cores: how much longer each takes.
@@ -145,7 +145,7 @@ Cluster parse_cluster(std::string_view text, std::string_view name);
 
 }  // namespace megalith::clusters
 
-namespace megalith::config {
+namespace megalith::settings {
 
 template <>
 struct EnumNames<clusters::ProductType> {
@@ -153,8 +153,8 @@ struct EnumNames<clusters::ProductType> {
                                                             "f16", "fp8",  "int8"};
 };
 
-}  // namespace megalith::config
+}  // namespace megalith::settings
 
 namespace megalith::clusters {
-inline std::string_view format_as(ProductType type) { return config::name_of(type); }
+inline std::string_view format_as(ProductType type) { return settings::name_of(type); }
 }  // namespace megalith::clusters

@@ -4,14 +4,14 @@
 
 namespace megalith::clusters {
 
-using config::above;
-using config::at_least;
-using config::between;
-using config::FieldVisitor;
+using settings::above;
+using settings::at_least;
+using settings::between;
+using settings::FieldVisitor;
 
 namespace {
 
-constexpr config::Constraint kShare{.low = 0, .high = 1, .low_open = true};
+constexpr settings::Constraint kShare{.low = 0, .high = 1, .low_open = true};
 // No device of any maker is within a thousand of these.
 constexpr double kMostBytes = 1e15, kMostPerSecond = 1e20, kMostDevices = 1e7;
 
@@ -20,7 +20,7 @@ constexpr double kMostBytes = 1e15, kMostPerSecond = 1e20, kMostDevices = 1e7;
 void ProductRate::visit(FieldVisitor& v) {
   v.field("type", type, "operands");
   v.field("peak", peak, "operations per second, dense",
-          config::Constraint{.low = 0, .high = kMostPerSecond, .low_open = true});
+          settings::Constraint{.low = 0, .high = kMostPerSecond, .low_open = true});
   v.field("share", share, "of the peak that deep products reach; absent: not known", kShare);
   v.field("depth", depth, "inner dimension at which half of that is lost", between(0, 1e6));
 }
@@ -49,7 +49,7 @@ void DeviceSection::visit(FieldVisitor& v) {
   v.field("reserved", reserved, "bytes of it for context, libraries and communicators",
           at_least(0));
   v.field("bandwidth", bandwidth, "of memory, bytes per second",
-          config::Constraint{.low = 0, .high = kMostPerSecond, .low_open = true});
+          settings::Constraint{.low = 0, .high = kMostPerSecond, .low_open = true});
   v.field("bandwidth_share", bandwidth_share, "of it that kernels reach", kShare);
   v.field("launch_seconds", launch_seconds, "of a kernel that follows another", between(0, 1));
   v.list("products", products, "type", "rates of matrix products, by type of the operands");
@@ -74,7 +74,7 @@ void Link::visit(FieldVisitor& v) {
   v.field("devices", devices, "devices of consecutive ranks that it joins; 0: all",
           between(0, kMostDevices));
   v.field("bandwidth", bandwidth, "bytes per second of one device, one way",
-          config::Constraint{.low = 0, .high = kMostPerSecond, .low_open = true});
+          settings::Constraint{.low = 0, .high = kMostPerSecond, .low_open = true});
   v.field("share", share, "of it that collectives reach", kShare);
   v.field("latency_seconds", latency_seconds, "of one step of a collective", between(0, 1));
   v.field("oversubscription", oversubscription, "of the switches above", between(1, 1000));

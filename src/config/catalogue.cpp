@@ -5,6 +5,13 @@
 #include "config/recipe.h"
 
 namespace megalith::config {
+
+using settings::FieldInfo;
+using settings::join_path;
+using settings::ListReference;
+using settings::type_text;
+using settings::value_text;
+using settings::ValueReference;
 namespace {
 
 class KeyLister : public FieldVisitor {

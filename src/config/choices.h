@@ -7,9 +7,13 @@
 #include <cstdint>
 #include <string_view>
 
-#include "config/field.h"
+#include "settings/field.h"
 
 namespace megalith::config {
+
+using settings::FieldVisitor;
+using settings::format_as;
+using settings::name_of;
 
 /// Of the learning rate (optim/schedule.h).
 enum class Schedule : uint8_t { constant, linear, cosine, inverse_sqrt, wsd, hours };
@@ -32,51 +36,83 @@ enum class Fp8Format : uint8_t { by_recipe, hybrid, e4m3 };
 enum class Fp8Amax : uint8_t { max, most_recent };
 /// Which products fall back to 16 bits (precision/guard.h).
 enum class Fp8Fallback : uint8_t { layer, all };
+/// Of sums: one chain whatever the layout, or whatever is fastest here.
+enum class Numerics { exact, fast };
+/// Of parameters as they are kept.
+enum class Precision { f32, bf16 };
+enum class Offload { none, activations };
+/// What becomes of a step whose gradients are not finite, and of one whose loss leaps.
+enum class NotFinite { stop, skip };
+enum class Spike { ignore, warn, rewind };
+
+}  // namespace megalith::config
+
+namespace megalith::settings {
 
 template <>
-struct EnumNames<Compute> {
+struct EnumNames<config::Numerics> {
+  static constexpr std::array<std::string_view, 2> names = {"exact", "fast"};
+};
+template <>
+struct EnumNames<config::Precision> {
+  static constexpr std::array<std::string_view, 2> names = {"f32", "bf16"};
+};
+template <>
+struct EnumNames<config::Offload> {
+  static constexpr std::array<std::string_view, 2> names = {"none", "activations"};
+};
+template <>
+struct EnumNames<config::NotFinite> {
+  static constexpr std::array<std::string_view, 2> names = {"stop", "skip"};
+};
+template <>
+struct EnumNames<config::Spike> {
+  static constexpr std::array<std::string_view, 3> names = {"ignore", "warn", "rewind"};
+};
+template <>
+struct EnumNames<config::Compute> {
   static constexpr std::array<std::string_view, 3> names = {"f32", "bf16", "fp8"};
 };
 template <>
-struct EnumNames<Fp8Fallback> {
+struct EnumNames<config::Fp8Fallback> {
   static constexpr std::array<std::string_view, 2> names = {"layer", "all"};
 };
 template <>
-struct EnumNames<Fp8Recipe> {
+struct EnumNames<config::Fp8Recipe> {
   static constexpr std::array<std::string_view, 4> names = {"delayed", "current", "block", "mx"};
 };
 template <>
-struct EnumNames<Fp8Format> {
+struct EnumNames<config::Fp8Format> {
   static constexpr std::array<std::string_view, 3> names = {"by_recipe", "hybrid", "e4m3"};
 };
 template <>
-struct EnumNames<Fp8Amax> {
+struct EnumNames<config::Fp8Amax> {
   static constexpr std::array<std::string_view, 2> names = {"max", "most_recent"};
 };
 template <>
-struct EnumNames<Schedule> {
+struct EnumNames<config::Schedule> {
   static constexpr std::array<std::string_view, 6> names = {"constant",     "linear", "cosine",
                                                             "inverse_sqrt", "wsd",    "hours"};
 };
 template <>
-struct EnumNames<Recompute> {
+struct EnumNames<config::Recompute> {
   static constexpr std::array<std::string_view, 3> names = {"none", "selective", "full"};
 };
 template <>
-struct EnumNames<PipelineSchedule> {
+struct EnumNames<config::PipelineSchedule> {
   static constexpr std::array<std::string_view, 3> names = {"1f1b", "gpipe", "interleaved"};
 };
 template <>
-struct EnumNames<Objective> {
+struct EnumNames<config::Objective> {
   static constexpr std::array<std::string_view, 3> names = {"causal", "masked", "spans"};
 };
 template <>
-struct EnumNames<SentencePairs> {
+struct EnumNames<config::SentencePairs> {
   static constexpr std::array<std::string_view, 3> names = {"none", "next", "order"};
 };
 template <>
-struct EnumNames<Sequences> {
+struct EnumNames<config::Sequences> {
   static constexpr std::array<std::string_view, 2> names = {"tokens", "documents"};
 };
 
-}  // namespace megalith::config
+}  // namespace megalith::settings

@@ -8,6 +8,13 @@
 #include "config/recipe.h"
 
 namespace megalith::config {
+
+using settings::FieldInfo;
+using settings::InFingerprint;
+using settings::join_path;
+using settings::ListReference;
+using settings::value_text;
+using settings::ValueReference;
 namespace {
 
 struct Leaf {

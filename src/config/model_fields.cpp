@@ -3,6 +3,10 @@
 
 namespace megalith::config {
 
+using settings::above;
+using settings::between;
+using settings::from_below;
+
 void ModelSection::visit(FieldVisitor& v) {
   v.field("kind", kind, "what it is trained for (gpt: the next token)");
   v.field("family", family,

@@ -9,9 +9,13 @@
 #include <string_view>
 #include <vector>
 
-#include "config/field.h"
+#include "settings/field.h"
 
 namespace megalith::config {
+
+using settings::FieldVisitor;
+using settings::format_as;
+using settings::name_of;
 
 enum class ModelKind { gpt };
 enum class Attention { streaming, materialised };
@@ -31,51 +35,59 @@ enum class QkNorm : uint8_t { none, head, whole };
 /// has the formulas).
 enum class RopeScaling : uint8_t { none, linear, dynamic, yarn, llama3, longrope };
 
+}  // namespace megalith::config
+
+namespace megalith::settings {
+
 template <>
-struct EnumNames<ModelKind> {
+struct EnumNames<config::ModelKind> {
   static constexpr std::array<std::string_view, 1> names = {"gpt"};
 };
 template <>
-struct EnumNames<Attention> {
+struct EnumNames<config::Attention> {
   static constexpr std::array<std::string_view, 2> names = {"streaming", "materialised"};
 };
 template <>
-struct EnumNames<Norm> {
+struct EnumNames<config::Norm> {
   static constexpr std::array<std::string_view, 2> names = {"layer", "rms"};
 };
 template <>
-struct EnumNames<NormPlace> {
+struct EnumNames<config::NormPlace> {
   static constexpr std::array<std::string_view, 4> names = {"pre", "post", "both", "output"};
 };
 template <>
-struct EnumNames<Mlp> {
+struct EnumNames<config::Mlp> {
   static constexpr std::array<std::string_view, 2> names = {"plain", "gated"};
 };
 template <>
-struct EnumNames<Activation> {
+struct EnumNames<config::Activation> {
   static constexpr std::array<std::string_view, 5> names = {"gelu_tanh", "gelu_erf", "gelu_quick",
                                                             "silu", "relu"};
 };
 template <>
-struct EnumNames<PositionKind> {
+struct EnumNames<config::PositionKind> {
   static constexpr std::array<std::string_view, 5> names = {"learned", "rope", "none", "sinusoidal",
                                                             "relative"};
 };
 template <>
-struct EnumNames<QkNorm> {
+struct EnumNames<config::QkNorm> {
   static constexpr std::array<std::string_view, 3> names = {"none", "head", "whole"};
 };
 template <>
-struct EnumNames<RopeScaling> {
+struct EnumNames<config::RopeScaling> {
   static constexpr std::array<std::string_view, 6> names = {"none", "linear", "dynamic",
                                                             "yarn", "llama3", "longrope"};
 };
 
+}  // namespace megalith::settings
+
+namespace megalith::config {
+
 /// The names of E behind another first one.
 template <class E>
 constexpr auto names_behind(std::string_view first) {
-  std::array<std::string_view, EnumNames<E>::names.size() + 1> names = {first};
-  for (size_t i = 1; i < names.size(); ++i) names[i] = EnumNames<E>::names[i - 1];
+  std::array<std::string_view, settings::EnumNames<E>::names.size() + 1> names = {first};
+  for (size_t i = 1; i < names.size(); ++i) names[i] = settings::EnumNames<E>::names[i - 1];
   return names;
 }
 
@@ -96,10 +108,18 @@ class FamilyOr {
  private:
   size_t index_ = 0;
 };
+}  // namespace megalith::config
+
+namespace megalith::settings {
+
 template <class E>
-struct EnumNames<FamilyOr<E>> {
-  static constexpr auto names = names_behind<E>("family");
+struct EnumNames<config::FamilyOr<E>> {
+  static constexpr auto names = config::names_behind<E>("family");
 };
+
+}  // namespace megalith::settings
+
+namespace megalith::config {
 
 struct RopeSection {
   double base = 0;  // 0: the family's

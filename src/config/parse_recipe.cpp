@@ -11,12 +11,21 @@
 
 #include "base/error.h"
 #include "base/file.h"
-#include "config/override.h"
-#include "config/reader.h"
 #include "config/recipe.h"
-#include "config/tree.h"
+#include "settings/override.h"
+#include "settings/reader.h"
+#include "settings/tree.h"
 
 namespace megalith::config {
+
+using settings::apply_override;
+using settings::describe;
+using settings::drop_replaced;
+using settings::Node;
+using settings::one_line;
+using settings::parse_tree;
+using settings::Positions;
+using settings::read_fields;
 namespace {
 
 constexpr int64_t kLargestFile = 1 << 20;
@@ -61,22 +70,6 @@ void sort_faults(std::vector<Fault>& faults) {
 }
 
 }  // namespace
-
-std::string one_line(const std::vector<Fault>& faults) {
-  std::vector<std::string> parts;
-  for (size_t i = 0; i < std::min(faults.size(), kMostFaults); ++i)
-    parts.push_back(faults[i].text());
-  if (faults.size() > kMostFaults)
-    parts.push_back(fmt::format("and {} more", faults.size() - kMostFaults));
-  return fmt::format("{}", fmt::join(parts, "; "));
-}
-
-std::string Fault::text() const {
-  std::string text;
-  for (const std::string* part : {&at.where, &path})
-    if (!part->empty()) text += *part + ": ";
-  return text + message;
-}
 
 Recipe parse_recipe(std::string_view text, std::string_view name,
                     std::span<const std::string> overrides, const CompleteModel& complete) {

@@ -15,38 +15,14 @@
 #include <vector>
 
 #include "config/choices.h"
-#include "config/fault.h"
 #include "config/model_section.h"
 #include "config/tune_section.h"
+#include "settings/fault.h"
 
 namespace megalith::config {
 
-enum class Numerics { exact, fast };
-enum class Precision { f32, bf16 };
-enum class Offload { none, activations };
-enum class NotFinite { stop, skip };
-enum class Spike { ignore, warn, rewind };
-
-template <>
-struct EnumNames<Numerics> {
-  static constexpr std::array<std::string_view, 2> names = {"exact", "fast"};
-};
-template <>
-struct EnumNames<Precision> {
-  static constexpr std::array<std::string_view, 2> names = {"f32", "bf16"};
-};
-template <>
-struct EnumNames<Offload> {
-  static constexpr std::array<std::string_view, 2> names = {"none", "activations"};
-};
-template <>
-struct EnumNames<NotFinite> {
-  static constexpr std::array<std::string_view, 2> names = {"stop", "skip"};
-};
-template <>
-struct EnumNames<Spike> {
-  static constexpr std::array<std::string_view, 3> names = {"ignore", "warn", "rewind"};
-};
+using settings::Fault;
+using settings::Override;
 
 struct RunSection {
   std::string out = "runs/run";

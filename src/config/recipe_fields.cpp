@@ -4,6 +4,12 @@
 #include "config/recipe.h"
 
 namespace megalith::config {
+
+using settings::above;
+using settings::between;
+using settings::Constraint;
+using settings::from_below;
+using settings::InFingerprint;
 namespace {
 
 constexpr auto kNoResult = InFingerprint::no;

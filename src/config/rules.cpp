@@ -12,6 +12,12 @@
 #include "config/rules.h"
 
 namespace megalith::config {
+
+using settings::FieldInfo;
+using settings::join_path;
+using settings::ListReference;
+using settings::value_text;
+using settings::ValueReference;
 namespace {
 
 class RangeChecker : public FieldVisitor {

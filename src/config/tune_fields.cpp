@@ -3,6 +3,9 @@
 
 namespace megalith::config {
 
+using settings::between;
+using settings::from_below;
+
 void TuneSection::visit(FieldVisitor& v) {
   v.field(
       "method", method,

@@ -2,23 +2,35 @@
 // What a recipe says of tuning a model that is there (tune/).
 #pragma once
 
-#include "config/field.h"
+#include "settings/field.h"
 
 namespace megalith::config {
+
+using settings::FieldVisitor;
+using settings::format_as;
+using settings::name_of;
 
 enum class TuneMethod : uint8_t { full, lora, ia3, adapter, p_tuning, prompt, classify, dpo };
 /// What becomes of examples that are longer than a sample.
 enum class Overlong : uint8_t { drop, truncate, refuse };
 
+}  // namespace megalith::config
+
+namespace megalith::settings {
+
 template <>
-struct EnumNames<TuneMethod> {
+struct EnumNames<config::TuneMethod> {
   static constexpr std::array<std::string_view, 8> names = {
       "full", "lora", "ia3", "adapter", "p_tuning", "prompt", "classify", "dpo"};
 };
 template <>
-struct EnumNames<Overlong> {
+struct EnumNames<config::Overlong> {
   static constexpr std::array<std::string_view, 3> names = {"drop", "truncate", "refuse"};
 };
+
+}  // namespace megalith::settings
+
+namespace megalith::config {
 
 struct TuneSection {
   TuneMethod method = TuneMethod::full;

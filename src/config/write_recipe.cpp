@@ -6,10 +6,17 @@
 #include <nlohmann/json.hpp>
 
 #include "base/check.h"
-#include "config/fields_json.h"
 #include "config/recipe.h"
+#include "settings/fields_json.h"
 
 namespace megalith::config {
+
+using settings::FieldInfo;
+using settings::fields_json;
+using settings::ListReference;
+using settings::value_text;
+using settings::ValueReference;
+using settings::VisitFields;
 namespace {
 
 class YamlWriter : public FieldVisitor {

@@ -10,6 +10,16 @@
 #include "math/random.h"
 
 namespace megalith::config {
+
+using settings::EnumReference;
+using settings::FieldInfo;
+using settings::ListReference;
+using settings::ValueReference;
+
+using settings::EnumReference;
+using settings::FieldInfo;
+using settings::ListReference;
+using settings::ValueReference;
 namespace {
 
 /// Gives every field a value that differs from its default.

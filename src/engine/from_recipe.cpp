@@ -55,7 +55,7 @@ void check_objective(config::Objective objective, const models::ModelSpec& model
       model.layers, [](const layers::LayerSpec& layer) { return layer.attention.causal; });
   const auto refuse = [&](std::string_view why, std::string_view instead) {
     throw UserError("recipe: train.objective {} {} model.family {}; set train.objective: {}",
-                    config::name_of(objective), why, model.family, instead);
+                    settings::name_of(objective), why, model.family, instead);
   };
   if (model.is_encoder_decoder()) {
     if (objective != Objective::spans)

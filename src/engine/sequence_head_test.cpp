@@ -150,7 +150,7 @@ TEST(SequenceHeadTraining, TheLossFalls) {
                              run.loss.begin() + static_cast<std::ptrdiff_t>(begin + 10), 0.0) /
              10;
     };
-    EXPECT_LT(mean(140), 0.5 * mean(0)) << config::name_of(kind);
+    EXPECT_LT(mean(140), 0.5 * mean(0)) << settings::name_of(kind);
   }
 }
 

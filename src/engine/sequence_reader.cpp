@@ -69,7 +69,7 @@ void require_outputs(const models::ModelSpec& spec) {
   const layers::HeadKind kind = spec.head.kind;
   if (!layers::head_type(kind).has_logits && kind != layers::HeadKind::none) return;
   throw UserError("classifying needs a model with a head of classes or numbers; this one's is {}",
-                  config::name_of(kind));
+                  settings::name_of(kind));
 }
 
 std::vector<double> SequenceReader::read(const TextSequences& sequences, const Finish& finish) {

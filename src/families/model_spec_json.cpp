@@ -7,8 +7,8 @@
 
 #include "base/error.h"
 #include "base/json_number.h"
-#include "config/fields_json.h"
 #include "families/families.h"
+#include "settings/fields_json.h"
 
 namespace megalith::models {
 namespace {
@@ -21,8 +21,8 @@ constexpr int64_t kMostLayers = 100'000;
 struct LayerRun {
   int64_t count = 1;
   layers::LayerSpec layer;
-  void visit(config::FieldVisitor& v) {
-    v.field("count", count, "so many of them", config::between(1, kMostLayers));
+  void visit(settings::FieldVisitor& v) {
+    v.field("count", count, "so many of them", settings::between(1, kMostLayers));
     layer.visit(v);
   }
 };
@@ -33,8 +33,8 @@ struct Document {
   ModelSpec model;
   std::vector<LayerRun> runs;
 
-  void visit(config::FieldVisitor& v) {
-    v.field("version", version, "of this format", config::between(kVersion, kVersion));
+  void visit(settings::FieldVisitor& v) {
+    v.field("version", version, "of this format", settings::between(kVersion, kVersion));
     v.field("family", model.family, "whose names an export writes");
     v.field("hidden", model.hidden, "width of the residual stream");
     v.field("context", model.context, "longest sequence");
@@ -45,12 +45,12 @@ struct Document {
     v.section("final_norm", model.final_norm, "Before the head.");
     v.section("head", model.head, "From rows to losses.");
     v.field("layer_groups", model.layer_groups, "that share their weights; 0: none",
-            config::between(0, kMostLayers));
+            settings::between(0, kMostLayers));
     v.field("encoder_layers", model.encoder_layers,
             "the first layers, whose rows cross attention of the others reads; 0: there are none",
-            config::between(0, kMostLayers));
+            settings::between(0, kMostLayers));
     v.field("decoder_start", model.decoder_start, "the token before a decoder's first",
-            config::between(0, 1 << 24));
+            settings::between(0, 1 << 24));
     v.list("layers", runs, "count", "from the first to the last");
   }
 };
@@ -109,7 +109,8 @@ ModelSpec from_version_1(const nlohmann::json& json, const std::string& where) {
 
 ModelSpec from_version_2(const nlohmann::json& json, const std::string& where) {
   Document document;
-  config::read_fields_json(json.dump(), where, [&](config::FieldVisitor& v) { document.visit(v); });
+  settings::read_fields_json(json.dump(), where,
+                             [&](settings::FieldVisitor& v) { document.visit(v); });
   int64_t layers = 0;
   for (const LayerRun& run : document.runs) layers += run.count;
   if (layers > kMostLayers) throw UserError("{}: {} layers are too many", where, layers);
@@ -124,7 +125,7 @@ ModelSpec from_version_2(const nlohmann::json& json, const std::string& where) {
 /// By path: "/head/tied".
 template <class S>
 nlohmann::ordered_json all_fields(S value) {
-  return config::fields_json([&](config::FieldVisitor& v) { value.visit(v); }).flatten();
+  return settings::fields_json([&](settings::FieldVisitor& v) { value.visit(v); }).flatten();
 }
 
 /// What two models do not have in common, in words.
@@ -163,7 +164,7 @@ class Differences {
 
 nlohmann::ordered_json to_json(const ModelSpec& model) {
   Document document{kVersion, model, {}};
-  nlohmann::ordered_json json = config::changed_fields_json(document);
+  nlohmann::ordered_json json = settings::changed_fields_json(document);
   json["version"] = kVersion;
   // Sizes always: a file without them would say nothing to a reader.
   json["family"] = model.family;
@@ -172,7 +173,7 @@ nlohmann::ordered_json to_json(const ModelSpec& model) {
   json["vocab"] = model.vocab;
   json["layers"] = nlohmann::ordered_json::array();
   for (const LayerRun& run : runs_of(model))
-    json["layers"].push_back(config::changed_fields_json(run));
+    json["layers"].push_back(settings::changed_fields_json(run));
   return json;
 }
 
@@ -198,7 +199,7 @@ void require_same_weights(const ModelSpec& wanted, const ModelSpec& stored,
     throw UserError(
         "{}: a model with a head for {}; a recipe trains one for {}: it has no data with targets "
         "of other heads",
-        where, config::name_of(stored.head.kind), config::name_of(wanted.head.kind));
+        where, settings::name_of(stored.head.kind), settings::name_of(wanted.head.kind));
   }
   ModelSpec other = stored;
   other.family = wanted.family;

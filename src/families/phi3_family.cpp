@@ -47,7 +47,7 @@ ModelSpec read(const ConfigKeys& keys) {
       read_rope(keys, {model.layers[0].attention.head_dim, model.context}, kRope);
   if (rope.scaling != layers::RopeScaling::none && rope.scaling != layers::RopeScaling::longrope) {
     throw UserError("{}: rope_type {} is not supported by the class, which has longrope alone",
-                    keys.where(), config::name_of(rope.scaling));
+                    keys.where(), settings::name_of(rope.scaling));
   }
   set_rope(rope, model);
   model.for_each_layer([&](layers::LayerSpec& layer) { layer.attention.window = window; });

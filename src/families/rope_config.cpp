@@ -18,7 +18,7 @@ RopeScaling scaling_named(const std::string& name, const ConfigKeys& keys) {
   if (name == "default") return RopeScaling::none;
   for (const RopeScaling scaling : {RopeScaling::linear, RopeScaling::dynamic, RopeScaling::yarn,
                                     RopeScaling::llama3, RopeScaling::longrope}) {
-    if (name == config::name_of(scaling)) return scaling;
+    if (name == settings::name_of(scaling)) return scaling;
   }
   if (name == "su") return RopeScaling::longrope;  // its first name
   throw UserError("{}: rope_type {} is not supported", keys.where(), ConfigKeys::shown(name));
@@ -116,7 +116,7 @@ void settle(const RopeReach& reach, RopeSpec& rope) {
 ordered_json scaling_object(const RopeSpec& rope, int64_t context) {
   ordered_json object;
   const bool scaled = rope.scaling != RopeScaling::none;
-  object["rope_type"] = scaled ? std::string(config::name_of(rope.scaling)) : "default";
+  object["rope_type"] = scaled ? std::string(settings::name_of(rope.scaling)) : "default";
   if (scaled) {
     object["factor"] = rope.factor;
     if (has_original(rope.scaling)) {

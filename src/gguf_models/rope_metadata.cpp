@@ -155,7 +155,7 @@ RopeSpec read_rope(const MetadataKeys& keys, const ModelDescription& description
   if (frequencies == nullptr) return rope;
   if (rope.scaling != RopeScaling::none) {
     throw UserError("{}: {} and a scaling of {} together are not supported", keys.where(),
-                    kRopeFrequencies, config::name_of(rope.scaling));
+                    kRopeFrequencies, settings::name_of(rope.scaling));
   }
   read_llama3(keys, *frequencies, context, rope);
   return rope;
@@ -191,7 +191,8 @@ void write_rope(const RopeSpec& rope, int64_t context, KeyWriter& keys,
       return add_original(rope, context, keys);
     }
     default:
-      throw UserError("the GGUF format has no rotary scaling of {}", config::name_of(rope.scaling));
+      throw UserError("the GGUF format has no rotary scaling of {}",
+                      settings::name_of(rope.scaling));
   }
 }
 

@@ -51,8 +51,8 @@ double weighted_losses(LayerCase& c, Context& context, const Head& head, ConstVi
 }
 
 void check_gradients(const HeadSpec& spec) {
-  SCOPED_TRACE(fmt::format("{} {} {}", config::name_of(spec.kind), config::name_of(spec.pooling),
-                           config::name_of(spec.dense)));
+  SCOPED_TRACE(fmt::format("{} {} {}", settings::name_of(spec.kind),
+                           settings::name_of(spec.pooling), settings::name_of(spec.dense)));
   LayerCase c(sequence_case(spec), kSamples);
   const auto head = make_head(c.parameters(), config_of(spec), c.partition());
   c.place();
@@ -182,7 +182,7 @@ TEST(SequenceHead, LossesAreThoseOfTheFormula) {
         expected = std::log(exps) - outputs[static_cast<size_t>(batch.targets_T.as<int32_t>()[u])];
       }
       // Sums of 16 terms of size 10 at most, in double.
-      EXPECT_NEAR(loss.view.as<double>()[u], expected, 1e-12) << config::name_of(kind) << u;
+      EXPECT_NEAR(loss.view.as<double>()[u], expected, 1e-12) << settings::name_of(kind) << u;
     }
   }
 }
@@ -205,7 +205,7 @@ TEST(SequenceHead, AskedForWhatItIsNot) {
 }
 
 TEST(SequenceHead, EveryKindHasAHead) {
-  for (size_t kind = 0; kind < config::EnumNames<HeadKind>::names.size(); ++kind)
+  for (size_t kind = 0; kind < settings::EnumNames<HeadKind>::names.size(); ++kind)
     EXPECT_EQ(head_type(static_cast<HeadKind>(kind)).kind, static_cast<HeadKind>(kind));
 }
 

@@ -32,7 +32,7 @@ TEST(CrossAttention, GradientsMatchFiniteDifferences) {
   for (const bool materialised : {false, true}) {
     for (const int64_t kv_heads : {4, 2, 1}) {
       for (const QkNorm qk_norm : {QkNorm::none, QkNorm::head, QkNorm::whole}) {
-        SCOPED_TRACE(fmt::format("{} {} {}", materialised, kv_heads, config::name_of(qk_norm)));
+        SCOPED_TRACE(fmt::format("{} {} {}", materialised, kv_heads, settings::name_of(qk_norm)));
         toys::CrossCase t(toys::tiny_f64_settings());
         AttentionSpec spec = toys::cross_spec(kv_heads, qk_norm);
         spec.materialised = materialised;
@@ -58,7 +58,7 @@ TEST(CrossAttention, GradientsMatchFiniteDifferences) {
 TEST(CrossAttention, BlocksMatchFiniteDifferencesInEveryRecomputeMode) {
   for (const auto mode : {Recompute::none, Recompute::selective, Recompute::full}) {
     for (const auto place : {NormPlace::pre, NormPlace::post, NormPlace::both}) {
-      SCOPED_TRACE(fmt::format("{} {}", static_cast<int>(mode), config::name_of(place)));
+      SCOPED_TRACE(fmt::format("{} {}", static_cast<int>(mode), settings::name_of(place)));
       toys::CrossCase t(toys::tiny_f64_settings());
       LayerSpec spec = toys::crossed_layer(QkNorm::whole);
       spec.norm_place = place;
@@ -143,7 +143,7 @@ TEST(CrossAttention, KeptKeysAndValuesGiveTheBitsOfFreshOnes) {
         EXPECT_EQ(
             std::memcmp(again.view.data(), t.y.view.data(), static_cast<size_t>(t.y.view.bytes())),
             0)
-            << name_of(dtype) << config::name_of(qk_norm);
+            << name_of(dtype) << settings::name_of(qk_norm);
       }
     }
   }

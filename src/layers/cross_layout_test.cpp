@@ -127,7 +127,7 @@ TEST(CrossLayout, EveryLayoutHasTheBitsOfOneRank) {
         for (const int ranks : {2, 4}) {
           for (const bool sequence : {false, true}) {
             SCOPED_TRACE(fmt::format("{} {} {} t{} {}", name_of(dtype), kv_heads,
-                                     config::name_of(qk_norm), ranks, sequence));
+                                     settings::name_of(qk_norm), ranks, sequence));
             spec.cross->materialised = sequence;
             expect_same_on(ranks, sequence, settings, spec,
                            ranks == 2 ? Recompute::selective : Recompute::full);

@@ -156,7 +156,8 @@ TEST(LayerGradients, BlocksWithNormsInEveryPlace) {
   for (const auto mode : {Recompute::none, Recompute::selective, Recompute::full}) {
     for (const auto place : {NormPlace::pre, NormPlace::post, NormPlace::both, NormPlace::output}) {
       spec.norm_place = place;
-      check_block(spec, mode, fmt::format("{} {}", config::name_of(place), static_cast<int>(mode)));
+      check_block(spec, mode,
+                  fmt::format("{} {}", settings::name_of(place), static_cast<int>(mode)));
     }
     spec.norm_place = NormPlace::pre;
     spec.parallel = true;

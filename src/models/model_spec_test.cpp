@@ -7,10 +7,10 @@
 #include <nlohmann/json.hpp>
 
 #include "base/error.h"
-#include "config/fields_json.h"
 #include "families/families.h"
 #include "families/model_spec_json.h"
 #include "models/foreign_map.h"
+#include "settings/fields_json.h"
 
 namespace megalith::models {
 namespace {
@@ -88,28 +88,28 @@ TEST(ModelSpec, FilesHoldWhatDiffersFromTheDefaults) {
 TEST(ModelSpec, CrossAttentionIsWrittenWhereThereIsSome) {
   layers::LayerSpec layer, without, read;
   layer.cross = layers::AttentionSpec{.heads = 4, .kv_heads = 2, .causal = false};
-  const auto json = config::changed_fields_json(layer);
+  const auto json = settings::changed_fields_json(layer);
   EXPECT_EQ(json.size(), 1u) << json;
-  EXPECT_TRUE(config::changed_fields_json(without).empty());
-  config::read_fields_json(json.dump(), "m", [&](config::FieldVisitor& v) { read.visit(v); });
+  EXPECT_TRUE(settings::changed_fields_json(without).empty());
+  settings::read_fields_json(json.dump(), "m", [&](settings::FieldVisitor& v) { read.visit(v); });
   EXPECT_EQ(read, layer);
   read = {};
-  config::read_fields_json("{}", "m", [&](config::FieldVisitor& v) { read.visit(v); });
+  settings::read_fields_json("{}", "m", [&](settings::FieldVisitor& v) { read.visit(v); });
   EXPECT_EQ(read, without);
   Json wrong = json;
   wrong["cross"]["head"] = 4;
-  EXPECT_THROW(
-      config::read_fields_json(wrong.dump(), "m", [&](config::FieldVisitor& v) { read.visit(v); }),
-      UserError);
+  EXPECT_THROW(settings::read_fields_json(wrong.dump(), "m",
+                                          [&](settings::FieldVisitor& v) { read.visit(v); }),
+               UserError);
 }
 
 TEST(ModelSpec, RelativePositionsAreWrittenWhereThereAreSome) {
   layers::LayerSpec layer, read;
   layer.attention.relative = layers::RelativeSpec{.buckets = 16};
-  const auto json = config::changed_fields_json(layer);
+  const auto json = settings::changed_fields_json(layer);
   EXPECT_EQ(Json(json),
             (Json{{"attention", {{"relative", {{"buckets", 16}, {"max_distance", 128}}}}}}));
-  config::read_fields_json(json.dump(), "m", [&](config::FieldVisitor& v) { read.visit(v); });
+  settings::read_fields_json(json.dump(), "m", [&](settings::FieldVisitor& v) { read.visit(v); });
   EXPECT_EQ(read, layer);
 }
 

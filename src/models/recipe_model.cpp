@@ -88,7 +88,7 @@ void require_no_angles(const ModelSection& m, const layers::RopeSpec& familys) {
   const auto unread = config::differences(none, given);
   if (unread.empty()) return;
   throw UserError("recipe: {} has no effect with model.position: {}; take it out of the recipe",
-                  unread.front().path, config::name_of(m.position));
+                  unread.front().path, settings::name_of(m.position));
 }
 
 /// What the recipe says of positions besides those in attention.

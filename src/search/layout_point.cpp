@@ -112,15 +112,16 @@ std::vector<Change> changes(const LayoutPoint& a, const LayoutPoint& b) {
   add(a.data != b.data, fmt::format("parallel.data={}", b.data));
   add(a.sequence != b.sequence, fmt::format("parallel.sequence={}", b.sequence));
   add(a.chunks != b.chunks, fmt::format("parallel.chunks={}", b.chunks));
-  add(a.schedule != b.schedule, fmt::format("parallel.schedule={}", config::name_of(b.schedule)),
+  add(a.schedule != b.schedule, fmt::format("parallel.schedule={}", settings::name_of(b.schedule)),
       0);
   add(a.zero != b.zero, fmt::format("parallel.zero={}", b.zero));
   add(a.micro_batch != b.micro_batch, fmt::format("train.micro_batch={}", b.micro_batch));
   add(a.recompute.mode != b.recompute.mode,
-      fmt::format("memory.recompute={}", config::name_of(b.recompute.mode)));
+      fmt::format("memory.recompute={}", settings::name_of(b.recompute.mode)));
   add(a.recompute.full_layers != b.recompute.full_layers,
       fmt::format("memory.recompute_layers={}", b.recompute.full_layers));
-  add(a.compute != b.compute, fmt::format("precision.compute={}", config::name_of(b.compute)), 10);
+  add(a.compute != b.compute, fmt::format("precision.compute={}", settings::name_of(b.compute)),
+      10);
   return all;
 }
 

@@ -33,7 +33,8 @@ TEST(LayoutPoint, EveryPointIsAPossibleLayout) {
     for (const LayoutPoint& point : space.points) {
       EXPECT_EQ(point.tensor * point.pipeline * point.data, devices);
       EXPECT_NO_THROW(engine::check(settings_at(base, point), "test")) << point.text();
-      EXPECT_TRUE(texts.insert(point.text() + std::string(config::name_of(point.schedule))).second)
+      EXPECT_TRUE(
+          texts.insert(point.text() + std::string(settings::name_of(point.schedule))).second)
           << point.text();
     }
     EXPECT_FALSE(space.points.empty());

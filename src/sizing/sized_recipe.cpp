@@ -28,7 +28,7 @@ std::string training_yaml(const Task& task, const RecipeOptions& o, int64_t data
       "memory: {{recompute: {}}}\n"
       "checkpoint: {{every: {}}}\n",
       objective_of(task.family), static_cast<int64_t>(o.tokens), batch, o.lr, o.lr / 10, warmup,
-      config::name_of(task.recompute), std::max<int64_t>(1, steps / 200));
+      settings::name_of(task.recompute), std::max<int64_t>(1, steps / 200));
 }
 
 std::string layout_yaml(const Task& task, int64_t tensor, int64_t pipeline, int64_t data) {

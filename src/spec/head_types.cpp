@@ -55,7 +55,7 @@ template <int kLeastOutputs>
 std::string sequence_fault(const HeadSpec& spec) {
   if (spec.outputs < kLeastOutputs) {
     return fmt::format("a head for {} needs at least {} outputs, it has {}",
-                       config::name_of(spec.kind), kLeastOutputs, spec.outputs);
+                       settings::name_of(spec.kind), kLeastOutputs, spec.outputs);
   }
   if (!spec.labels.empty() && std::ssize(spec.labels) != spec.outputs)
     return fmt::format("{} labels for {} outputs", spec.labels.size(), spec.outputs);
@@ -98,7 +98,7 @@ int64_t norm_parameters(const NormSpec& norm, int64_t width) {
 
 const HeadType& head_type(HeadKind kind) {
   const auto* const found = std::ranges::find(kHeads, kind, &HeadType::kind);
-  MEGA_CHECK(found != std::end(kHeads), "no head of kind {}", config::name_of(kind));
+  MEGA_CHECK(found != std::end(kHeads), "no head of kind {}", settings::name_of(kind));
   return *found;
 }
 
@@ -112,7 +112,7 @@ void require_logits(const HeadSpec& spec, std::string_view what) {
   if (head_type(spec.kind).has_logits) return;
   throw UserError(
       "{} needs a model whose head gives logits of its vocabulary; this one's is for {}", what,
-      config::name_of(spec.kind));
+      settings::name_of(spec.kind));
 }
 
 }  // namespace megalith::layers

@@ -4,21 +4,21 @@
 namespace megalith::layers {
 namespace {
 
-using config::above;
-using config::between;
+using settings::above;
+using settings::between;
 
 constexpr double kMostElements = 1 << 24;
 
 }  // namespace
 
-void NormSpec::visit(config::FieldVisitor& v) {
+void NormSpec::visit(settings::FieldVisitor& v) {
   v.field("kind", kind, "layer (Ba et al. 2016) or rms (Zhang & Sennrich 2019)");
   v.field("eps", eps, "added to the variance", between(0, 1));
   v.field("offset", offset, "added to the weight", between(-16, 16));
   v.field("bias", bias, "of layer norms");
 }
 
-void RopeSpec::visit(config::FieldVisitor& v) {
+void RopeSpec::visit(settings::FieldVisitor& v) {
   v.field("dim", dim, "leading elements of a head that turn; 0: none", between(0, 512));
   v.field("base", base, "the slowest pair turns by 1 / base", between(1, 1e12));
   v.field("interleaved", interleaved, "pairs of neighbours instead of halves");
@@ -37,12 +37,12 @@ void RopeSpec::visit(config::FieldVisitor& v) {
   v.field("long_factors", long_factors, "longrope, beyond it");
 }
 
-void RelativeSpec::visit(config::FieldVisitor& v) {
+void RelativeSpec::visit(settings::FieldVisitor& v) {
   v.field("buckets", buckets, "of distances, on both sides together", between(2, kMostBuckets));
   v.field("max_distance", max_distance, "from which on there is one", between(2, kLargestDistance));
 }
 
-void AttentionSpec::visit(config::FieldVisitor& v) {
+void AttentionSpec::visit(settings::FieldVisitor& v) {
   v.field("heads", heads, "query heads", between(1, 1 << 16));
   v.field("kv_heads", kv_heads, "key and value heads; divides heads", between(1, 1 << 16));
   v.field("head_dim", head_dim, "elements of a head", between(1, 1 << 16));
@@ -58,14 +58,14 @@ void AttentionSpec::visit(config::FieldVisitor& v) {
   v.field("materialised", materialised, "probabilities are stored");
 }
 
-void MlpSpec::visit(config::FieldVisitor& v) {
+void MlpSpec::visit(settings::FieldVisitor& v) {
   v.field("ffn", ffn, "inner width", between(1, kMostElements));
   v.field("gated", gated, "act(gate) up");
   v.field("activation", activation, "of the inner layer");
   v.field("bias", bias, "of both products");
 }
 
-void LayerSpec::visit(config::FieldVisitor& v) {
+void LayerSpec::visit(settings::FieldVisitor& v) {
   v.section("norm", norm, "Of both sublayers.");
   v.field("norm_place", norm_place, "where the norms stand");
   v.field("attention_norm", attention_norm, "there is one before attention");
@@ -76,7 +76,7 @@ void LayerSpec::visit(config::FieldVisitor& v) {
   v.section("mlp", mlp, "Acts on each token.");
 }
 
-void EmbeddingSpec::visit(config::FieldVisitor& v) {
+void EmbeddingSpec::visit(settings::FieldVisitor& v) {
   v.field("position", position,
           "learned table of positions, sines and cosines times a learned scale, or none");
   v.field("position_offset", position_offset, "rows before that of position 0", between(0, 1024));
@@ -86,13 +86,13 @@ void EmbeddingSpec::visit(config::FieldVisitor& v) {
   v.field("width", width, "of the tables; 0: hidden", between(0, 1 << 20));
 }
 
-void TransformSpec::visit(config::FieldVisitor& v) {
+void TransformSpec::visit(settings::FieldVisitor& v) {
   v.field("bias", bias, "of the product");
   v.field("activation", activation, "behind it");
   v.section("norm", norm, "Behind that.");
 }
 
-void HeadSpec::visit(config::FieldVisitor& v) {
+void HeadSpec::visit(settings::FieldVisitor& v) {
   v.field("kind", kind, "what the losses are");
   v.field("norm", norm, "rows go through the final norm first");
   v.field("tied", tied, "the projection is the token embedding");

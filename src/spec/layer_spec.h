@@ -31,7 +31,7 @@ struct NormSpec {
   double eps = 1e-5;
   double offset = 0;  // y = x^ (offset + weight); Gemma: 1
   bool bias = true;   // never with rms
-  void visit(config::FieldVisitor& v);
+  void visit(settings::FieldVisitor& v);
   friend bool operator==(const NormSpec&, const NormSpec&) = default;
 };
 
@@ -50,7 +50,7 @@ struct RopeSpec {
   bool truncate = true;              // yarn: the ramp's ends are whole numbers
   double attention_factor = 0;  // of cosines and sines, yarn and longrope; 0: the formula's own
   std::vector<double> short_factors = {}, long_factors = {};  // longrope, dim / 2 each
-  void visit(config::FieldVisitor& v);
+  void visit(settings::FieldVisitor& v);
   friend bool operator==(const RopeSpec&, const RopeSpec&) = default;
 };
 
@@ -61,7 +61,7 @@ inline constexpr int64_t kMostBuckets = 1 << 16, kLargestDistance = 1 << 28;
 struct RelativeSpec {
   int64_t buckets = 32;
   int64_t max_distance = 128;  // from which on there is one bucket
-  void visit(config::FieldVisitor& v);
+  void visit(settings::FieldVisitor& v);
   friend bool operator==(const RelativeSpec&, const RelativeSpec&) = default;
 };
 
@@ -90,7 +90,7 @@ struct AttentionSpec {
     if (!relative) return {};
     return {relative->buckets, relative->max_distance, !causal};
   }
-  void visit(config::FieldVisitor& v);
+  void visit(settings::FieldVisitor& v);
   friend bool operator==(const AttentionSpec&, const AttentionSpec&) = default;
 };
 
@@ -101,7 +101,7 @@ struct MlpSpec {
   bool bias = true;
   /// Rows of the first product.
   int64_t up_width() const { return gated ? 2 * ffn : ffn; }
-  void visit(config::FieldVisitor& v);
+  void visit(settings::FieldVisitor& v);
   friend bool operator==(const MlpSpec&, const MlpSpec&) = default;
 };
 
@@ -121,7 +121,7 @@ struct LayerSpec {
     attention.materialised = materialised;
     if (cross) cross->materialised = materialised;
   }
-  void visit(config::FieldVisitor& v);
+  void visit(settings::FieldVisitor& v);
   friend bool operator==(const LayerSpec&, const LayerSpec&) = default;
 };
 
@@ -137,7 +137,7 @@ struct EmbeddingSpec {
   /// Of all tables, where a product with a bias takes rows to the hidden width (Lan et al. 2020);
   /// 0: hidden, and no product.
   int64_t width = 0;
-  void visit(config::FieldVisitor& v);
+  void visit(settings::FieldVisitor& v);
   friend bool operator==(const EmbeddingSpec&, const EmbeddingSpec&) = default;
 };
 
@@ -160,7 +160,7 @@ struct TransformSpec {
   bool bias = true;
   Activation activation = Activation::gelu_erf;
   NormSpec norm = {};
-  void visit(config::FieldVisitor& v);
+  void visit(settings::FieldVisitor& v);
   friend bool operator==(const TransformSpec&, const TransformSpec&) = default;
 };
 
@@ -178,16 +178,16 @@ struct HeadSpec {
   HeadDense dense = HeadDense::none;     // tanh: as in BERT's pooler (Devlin et al. 2019)
   int64_t outputs = 0;                   // classes, or numbers
   std::vector<std::string> labels = {};  // names of the outputs, or none
-  void visit(config::FieldVisitor& v);
+  void visit(settings::FieldVisitor& v);
   friend bool operator==(const HeadSpec&, const HeadSpec&) = default;
 };
 
 }  // namespace megalith::layers
 
-namespace megalith::config {
+namespace megalith::settings {
 
 template <>
-struct EnumNames<layers::NormKind> : EnumNames<Norm> {};
+struct EnumNames<layers::NormKind> : EnumNames<config::Norm> {};
 template <>
 struct EnumNames<layers::PositionKind> {
   static constexpr std::array<std::string_view, 3> names = {"none", "learned", "sinusoidal"};
@@ -211,7 +211,7 @@ struct EnumNames<layers::HeadDense> {
 };
 template <>
 struct EnumNames<layers::Activation> {
-  static constexpr auto names = names_behind<Activation>("none");
+  static constexpr auto names = config::names_behind<config::Activation>("none");
 };
 
-}  // namespace megalith::config
+}  // namespace megalith::settings

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Field values and constraints as text.
-#include "config/field.h"
+#include "settings/field.h"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -8,7 +8,7 @@
 #include <cmath>
 #include <nlohmann/json.hpp>
 
-namespace megalith::config {
+namespace megalith::settings {
 namespace {
 
 std::string quoted(const std::string& text) { return nlohmann::json(text).dump(); }
@@ -74,4 +74,4 @@ std::string join_path(std::string_view prefix, std::string_view name) {
   return prefix.empty() ? std::string(name) : fmt::format("{}.{}", prefix, name);
 }
 
-}  // namespace megalith::config
+}  // namespace megalith::settings

@@ -6,9 +6,9 @@
 #include <string>
 #include <string_view>
 
-#include "config/field.h"
+#include "settings/field.h"
 
-namespace megalith::config {
+namespace megalith::settings {
 
 /// All fields, in order.
 nlohmann::ordered_json fields_json(VisitFields visit);
@@ -33,4 +33,4 @@ nlohmann::ordered_json changed_fields_json(S value) {
                           fields_json([&](FieldVisitor& v) { defaults.visit(v); }));
 }
 
-}  // namespace megalith::config
+}  // namespace megalith::settings

@@ -8,9 +8,9 @@
 #include <string_view>
 #include <vector>
 
-#include "config/fault.h"
+#include "settings/fault.h"
 
-namespace megalith::config {
+namespace megalith::settings {
 
 struct Entry;
 
@@ -45,4 +45,4 @@ bool is_text(std::string_view text);
 /// "a map", "a list", "the text \"x\"", for messages.
 std::string describe(const Node& node);
 
-}  // namespace megalith::config
+}  // namespace megalith::settings

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "config/fields_json.h"
+#include "settings/fields_json.h"
 
 #include <nlohmann/json.hpp>
 
 #include "base/error.h"
-#include "config/reader.h"
+#include "settings/reader.h"
 
-namespace megalith::config {
+namespace megalith::settings {
 namespace {
 
 class JsonWriter : public FieldVisitor {
@@ -84,4 +84,4 @@ void read_fields_json(std::string_view text, const std::string& where, VisitFiel
   if (!faults.empty()) throw UserError("{}", one_line(faults));
 }
 
-}  // namespace megalith::config
+}  // namespace megalith::settings

@@ -6,10 +6,10 @@
 #include <string>
 #include <vector>
 
-#include "config/field.h"
-#include "config/tree.h"
+#include "settings/field.h"
+#include "settings/tree.h"
 
-namespace megalith::config {
+namespace megalith::settings {
 
 /// Where each given field was written, by path ("data.train.0.weight").
 using Positions = std::map<std::string, Position>;
@@ -19,4 +19,4 @@ using Positions = std::map<std::string, Position>;
 void read_fields(const Node& root, VisitFields visit, const std::vector<std::string>& known,
                  Positions& positions, std::vector<Fault>& faults);
 
-}  // namespace megalith::config
+}  // namespace megalith::settings

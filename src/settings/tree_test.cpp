@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "config/tree.h"
+#include "settings/tree.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include "base/error.h"
-#include "config/override.h"
+#include "settings/override.h"
 
-namespace megalith::config {
+namespace megalith::settings {
 namespace {
 
 using testing::HasSubstr;
@@ -140,4 +140,4 @@ TEST(Override, RefusesWhatIsNoAssignment) {
 }
 
 }  // namespace
-}  // namespace megalith::config
+}  // namespace megalith::settings

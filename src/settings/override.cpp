@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 // `--set a.b=value` changes the tree before it is read, so that both ways of giving a value meet
 // the same checks.
-#include "config/override.h"
+#include "settings/override.h"
 
 #include <algorithm>
 #include <charconv>
 
 #include "base/error.h"
 
-namespace megalith::config {
+namespace megalith::settings {
 namespace {
 
 /// Stamps every node of a value with the option it came from.
@@ -115,4 +115,4 @@ void drop_replaced(Node& root, std::string_view section, std::span<const std::st
                 [&](const Entry& entry) { return is_one(entry) && is_of_the_file(entry); });
 }
 
-}  // namespace megalith::config
+}  // namespace megalith::settings

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The visitor that reads. A map's keys are known once its struct has been visited; what is left
 // over is unknown, and answered with the nearest path of the whole recipe.
-#include "config/reader.h"
+#include "settings/reader.h"
 
 #include <fmt/ranges.h>
 
@@ -12,7 +12,7 @@
 #include "base/check.h"
 #include "base/nearest.h"
 
-namespace megalith::config {
+namespace megalith::settings {
 namespace {
 
 template <class T>
@@ -259,4 +259,4 @@ void read_fields(const Node& root, VisitFields visit, const std::vector<std::str
   reader.refuse_unknown_keys();
 }
 
-}  // namespace megalith::config
+}  // namespace megalith::settings

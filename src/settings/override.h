@@ -6,9 +6,9 @@
 #include <string_view>
 #include <vector>
 
-#include "config/tree.h"
+#include "settings/tree.h"
 
-namespace megalith::config {
+namespace megalith::settings {
 
 /// Applies one option to the tree. A value that begins like a flow list, flow map or quoted text is
 /// parsed as one; anything else is taken as text. A number in the path picks an item of a list.
@@ -19,4 +19,4 @@ void apply_override(Node& root, const Override& override, int ordinal, std::vect
 /// that gives one removes the file's. (A number below 0 does not give one.)
 void drop_replaced(Node& root, std::string_view section, std::span<const std::string_view> keys);
 
-}  // namespace megalith::config
+}  // namespace megalith::settings

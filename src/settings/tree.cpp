@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Builds the tree from yaml-cpp's events.
-#include "config/tree.h"
+#include "settings/tree.h"
 
 #include <yaml-cpp/eventhandler.h>
 #include <yaml-cpp/exceptions.h>
@@ -12,7 +12,7 @@
 
 #include "base/error.h"
 
-namespace megalith::config {
+namespace megalith::settings {
 namespace {
 
 constexpr size_t kLargestText = 1 << 20;
@@ -227,4 +227,4 @@ std::string describe(const Node& node) {
   throw InternalError("unknown kind of node");
 }
 
-}  // namespace megalith::config
+}  // namespace megalith::settings

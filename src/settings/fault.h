@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-namespace megalith::config {
+namespace megalith::settings {
 
 /// Where a value was written: in a file, or on the command line (line 0).
 struct Position {
@@ -40,4 +40,4 @@ struct Fault {
 /// All faults in one line: the first kMostFaults in full, the rest as a number.
 std::string one_line(const std::vector<Fault>& faults);
 
-}  // namespace megalith::config
+}  // namespace megalith::settings

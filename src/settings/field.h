@@ -23,7 +23,7 @@
 #include "base/format.h"
 #include "base/function_ref.h"
 
-namespace megalith::config {
+namespace megalith::settings {
 
 /// The names of an enum's values in order; the values must be 0, 1, 2, ... (or of a class that
 /// converts to and from these numbers explicitly). Specialised beside each enum, and the only place
@@ -176,4 +176,4 @@ std::string type_text(const ValueReference& value);
 /// A path of keys: "model" and "layers" give "model.layers"; an empty prefix adds nothing.
 std::string join_path(std::string_view prefix, std::string_view name);
 
-}  // namespace megalith::config
+}  // namespace megalith::settings
