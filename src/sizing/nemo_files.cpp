@@ -19,7 +19,7 @@ bool has_two_stacks(const NemoSearch& search) {
 }
 
 /// A float as Python writes it.
-std::string number(double value) {
+std::string python_float(double value) {
   const std::string text = fmt::format("{}", value);
   return text.find_first_of(".e") == std::string::npos ? text + ".0" : text;
 }
@@ -29,9 +29,9 @@ double rounded(double value, int digits) {
 
 /// The three columns of recomputed layers. One that has no value in some rows holds floats in the
 /// tool's table (pandas).
-class Recomputed {
+class RecomputedCells {
  public:
-  Recomputed(const NemoSearch& search, std::span<const NemoCandidate> rows) : search_(search) {
+  RecomputedCells(const NemoSearch& search, std::span<const NemoCandidate> rows) : search_(search) {
     for (int column = 0; column < 3; ++column) {
       const auto is_given = [&](const NemoCandidate& c) { return of(c, column).has_value(); };
       has_floats_[column] =
@@ -64,7 +64,7 @@ constexpr std::string_view kColumns =
 
 /// The columns that both tables have.
 std::string configuration(const NemoSearch& s, const NemoCandidate& c,
-                          const Recomputed& recomputed) {
+                          const RecomputedCells& recomputed) {
   const bool two = has_two_stacks(s);
   return fmt::format("{},{},{},{},{},{},{}{},{},{},{},{},{}", name_in_files(s.model.family),
                      s.model.size, s.model.sequence, c.tensor, c.pipeline, c.micro_batch,
@@ -114,7 +114,7 @@ std::string summary_csv(const NemoSearch& s, std::span<const NemoResult> results
     candidates.push_back(result.candidate);
   }
   std::ranges::stable_sort(rows, {}, &NemoResult::seconds);
-  const Recomputed recomputed(s, candidates);
+  const RecomputedCells recomputed(s, candidates);
   const double flops = nemo_step_flops(s.shape, s.model.global_batch, s.vocab, s.model.sequence,
                                        s.target, s.model.family);
   std::string text = fmt::format(
@@ -125,15 +125,15 @@ std::string summary_csv(const NemoSearch& s, std::span<const NemoResult> results
     const auto batch = static_cast<double>(s.model.global_batch);
     const auto gpus = static_cast<double>(s.nodes * s.gpus_per_node);
     text += fmt::format("{},{},{},{},{},{}\n", configuration(s, row.candidate, recomputed),
-                        number(row.seconds), number(rounded(batch / row.seconds, 2)),
-                        number(rounded(rate / gpus, 2)), number(rounded(rate, 2)),
+                        python_float(row.seconds), python_float(rounded(batch / row.seconds, 2)),
+                        python_float(rounded(rate / gpus, 2)), python_float(rounded(rate, 2)),
                         table_name(row.candidate));
   }
   return text;
 }
 
 std::string failed_csv(const NemoSearch& s, std::span<const NemoCandidate> failed) {
-  const Recomputed recomputed(s, failed);
+  const RecomputedCells recomputed(s, failed);
   std::string text = fmt::format("{},Error Message\n", kColumns);
   for (const NemoCandidate& c : failed)
     text += configuration(s, c, recomputed) + ",CUDA out of memory\n";

@@ -9,20 +9,20 @@ namespace megalith::sizing {
 namespace {
 
 /// Up to eight values, 0 behind the last.
-using Values = std::array<int64_t, 8>;
-/// Stages that are listed, or those from `first` to `last` that the layers divide into.
-struct Stages {
-  Values listed;
+using GridValues = std::array<int64_t, 8>;
+/// GridStages that are listed, or those from `first` to `last` that the layers divide into.
+struct GridStages {
+  GridValues listed;
   int64_t first = 0, last = 0;
 };
-constexpr Stages from(int64_t first, int64_t last) { return {{}, first, last}; }
-constexpr Stages only(Values listed) { return {listed}; }
+constexpr GridStages from(int64_t first, int64_t last) { return {{}, first, last}; }
+constexpr GridStages only(GridValues listed) { return {listed}; }
 
 struct GridRow {
   double most;  // 10^9 parameters
-  Values tensor;
-  Stages pipeline;
-  Values micro_batch;
+  GridValues tensor;
+  GridStages pipeline;
+  GridValues micro_batch;
   int64_t least = 1, all = 8;
 };
 struct GridTable {
@@ -32,8 +32,8 @@ struct GridTable {
   std::span<const GridRow> rows;
 };
 
-constexpr Values kMost = {1, 2, 3, 4, 6, 8};
-constexpr GridRow kGpt2048[] = {
+constexpr GridValues kMost = {1, 2, 3, 4, 6, 8};
+constexpr GridRow kGptGrid2048[] = {
     {1, {1, 2}, only({1}), kMost},
     {4, {1, 2, 4}, only({1}), kMost},
     {8, {1, 2, 4}, only({1}), kMost},
@@ -47,29 +47,29 @@ constexpr GridRow kGpt2048[] = {
     {790, {8}, from(8, 100), {1, 2, 4}, 128, 1024},
     {1100, {8}, from(16, 130), {1, 2, 4}, 256, 2048},
 };
-constexpr GridRow kGpt4096[] = {
+constexpr GridRow kGptGrid4096[] = {
     {1, {1, 2, 4}, only({1}), {1, 2, 4, 8}}, {4, {1, 2, 4}, only({1}), {1, 2, 4, 8}},
     {8, {1, 2, 4}, from(1, 2), {1, 2, 4}},   {13, {2, 4}, from(1, 2), {1, 2, 4}},
     {23, {4, 8}, from(1, 2), {1, 2}, 4, 16}, {45, {4, 8}, from(2, 4), {1, 2}, 8, 32},
     {95, {4, 8}, from(1, 8), {1, 2}, 8, 64},
 };
-constexpr GridRow kGpt8192[] = {
+constexpr GridRow kGptGrid8192[] = {
     {1, {1, 2}, from(1, 2), {1, 2, 4}},   {4, {1, 2, 4}, from(1, 2), {1, 2, 4}},
     {8, {2, 4}, from(1, 2), {1, 2}},      {13, {2, 4}, from(1, 2), {1, 2}},
     {23, {4, 8}, from(1, 4), {1}, 8, 32}, {45, {8}, from(4, 8), {1}, 32, 64},
 };
-constexpr GridRow kGpt16k[] = {
+constexpr GridRow kGptGrid16k[] = {
     {1, {2, 4}, only({1}), {1, 2}},       {4, {2, 4}, from(1, 2), {1}},
     {8, {2, 4}, from(1, 2), {1}},         {13, {2, 4}, from(1, 2), {1}},
     {23, {4, 8}, from(2, 4), {1}, 8, 32},
 };
-constexpr GridRow kGpt32k[] = {
+constexpr GridRow kGptGrid32k[] = {
     {1, {2, 4}, from(1, 2), {1}},        {4, {2, 4}, from(1, 2), {1}},
     {8, {4, 8}, from(1, 2), {1}, 4, 16}, {13, {4, 8}, from(1, 2), {1}, 4, 16},
     {23, {8}, from(2, 4), {1}, 16, 32},
 };
-constexpr Values kMost40 = {1, 2, 4, 6, 8, 10, 12, 16};
-constexpr GridRow kGpt40[] = {
+constexpr GridValues kMost40 = {1, 2, 4, 6, 8, 10, 12, 16};
+constexpr GridRow kGptGrid40[] = {
     {1, {1, 2, 4}, only({1}), {1, 2, 4, 8}},        {4, {1, 2, 4, 8}, only({1}), {1, 2, 4, 8}},
     {8, {2, 4, 8}, only({1, 2}), {1, 2, 4}, 2, 8},  {13, {4, 8}, only({1, 2, 4}), {1, 2, 4}, 4, 32},
     {23, {2, 4, 8}, from(1, 8), kMost40, 8, 64},    {45, {4, 8}, from(1, 12), {1, 2, 4}, 16, 128},
@@ -77,7 +77,7 @@ constexpr GridRow kGpt40[] = {
     {195, {4, 8}, from(2, 32), {1, 2}, 64, 1024},   {395, {4, 8}, from(4, 64), {1, 2}, 128, 2048},
     {790, {4, 8}, from(8, 128), {1, 2}, 256, 4096}, {1100, {4, 8}, from(8, 192), {1, 2}, 512, 8192},
 };
-constexpr GridRow kBert80[] = {
+constexpr GridRow kBertGrid80[] = {
     {1, {1, 2}, only({1}), kMost},
     {4, {1, 2, 4}, only({1}), kMost},
     {8, {2, 4, 8}, only({1}), kMost, 2, 8},
@@ -88,7 +88,7 @@ constexpr GridRow kBert80[] = {
     {165.5, {4, 8}, only({4, 6, 8, 16}), {2, 4, 6, 8}, 16, 128},
     {250.5, {8}, only({4, 8, 16, 32}), {1, 2, 3, 4}, 32, 256},
 };
-constexpr GridRow kBert40[] = {
+constexpr GridRow kBertGrid40[] = {
     {1, {1, 2, 4}, only({1}), {1, 2, 4, 6, 8}},
     {4, {1, 2, 4, 8}, only({1}), {1, 2, 4, 6, 8}},
     {8, {2, 4, 8}, only({1}), {1, 2, 4}},
@@ -99,8 +99,8 @@ constexpr GridRow kBert40[] = {
     {165.5, {8}, only({4, 6, 8, 16}), {1, 2}, 32, 256},
     {250.5, {8}, only({8, 16, 32}), {1, 2}, 64, 512},
 };
-constexpr Values kT5Few = {1, 2, 4, 6, 8};
-constexpr GridRow kT5Rows80[] = {
+constexpr GridValues kT5Few = {1, 2, 4, 6, 8};
+constexpr GridRow kT5Grid80[] = {
     {1, {1, 2}, only({1}), {16, 32, 64, 128}},
     {4, {1, 2, 4}, only({1}), {4, 6, 8, 12, 16, 24, 32, 48}},
     {8, {2, 4, 8}, only({1}), {4, 6, 8, 12, 16, 24, 32}},
@@ -111,7 +111,7 @@ constexpr GridRow kT5Rows80[] = {
     {165.5, {8}, from(4, 16), {1, 2, 4, 6}, 32, 128},
     {250, {8}, from(4, 32), kT5Few, 64, 256},
 };
-constexpr GridRow kT5Rows40[] = {
+constexpr GridRow kT5Grid40[] = {
     {1, {1, 2}, only({1}), {16, 32, 64, 128}},
     {4, {1, 2, 4}, only({1}), {4, 8, 12, 16, 24, 32, 48}},
     {8, {2, 4, 8}, only({1}), {4, 6, 8, 12, 16, 24}},
@@ -127,17 +127,17 @@ constexpr GridRow kGptStart80 = {0, {1, 2, 4, 8}, only({1}), kMost};
 constexpr GridRow kGptStart40 = {0, {1, 2, 4, 8}, only({1}), kMost40};
 constexpr GridRow kT5Start = {0, {1, 2, 4, 8}, only({1}), {1, 2, 4, 6, 8, 12, 16}};
 
-constexpr GridTable kTables[] = {
-    {NemoFamily::gpt, 80, 2048, kGpt2048}, {NemoFamily::gpt, 80, 4096, kGpt4096},
-    {NemoFamily::gpt, 80, 8192, kGpt8192}, {NemoFamily::gpt, 80, 16384, kGpt16k},
-    {NemoFamily::gpt, 80, 32768, kGpt32k}, {NemoFamily::gpt, 40, 0, kGpt40},
-    {NemoFamily::bert, 80, 0, kBert80},    {NemoFamily::bert, 40, 0, kBert40},
-    {NemoFamily::t5, 80, 0, kT5Rows80},    {NemoFamily::t5, 40, 0, kT5Rows40},
+constexpr GridTable kGridTables[] = {
+    {NemoFamily::gpt, 80, 2048, kGptGrid2048}, {NemoFamily::gpt, 80, 4096, kGptGrid4096},
+    {NemoFamily::gpt, 80, 8192, kGptGrid8192}, {NemoFamily::gpt, 80, 16384, kGptGrid16k},
+    {NemoFamily::gpt, 80, 32768, kGptGrid32k}, {NemoFamily::gpt, 40, 0, kGptGrid40},
+    {NemoFamily::bert, 80, 0, kBertGrid80},    {NemoFamily::bert, 40, 0, kBertGrid40},
+    {NemoFamily::t5, 80, 0, kT5Grid80},        {NemoFamily::t5, 40, 0, kT5Grid40},
 };
 
-const GridRow& row_of(double size, int64_t sequence, int memory_gb, NemoFamily family) {
+const GridRow& grid_row(double size, int64_t sequence, int memory_gb, NemoFamily family) {
   if (family == NemoFamily::mt5) family = NemoFamily::t5;
-  for (const GridTable& table : kTables) {
+  for (const GridTable& table : kGridTables) {
     if (table.family != family || table.memory_gb != memory_gb) continue;
     if (table.sequence != 0 && table.sequence != sequence) continue;
     for (const GridRow& row : table.rows)
@@ -150,7 +150,7 @@ const GridRow& row_of(double size, int64_t sequence, int memory_gb, NemoFamily f
   return memory_gb == 80 ? kGptStart80 : kGptStart40;
 }
 
-std::vector<int64_t> list_of(const Values& values) {
+std::vector<int64_t> list_of(const GridValues& values) {
   std::vector<int64_t> list;
   for (const int64_t value : values)
     if (value > 0) list.push_back(value);
@@ -158,7 +158,7 @@ std::vector<int64_t> list_of(const Values& values) {
 }
 
 /// Numbers of stages that the tool takes for possible: of t5 both stacks have as many.
-std::vector<int64_t> stages_of(const Stages& stages, int64_t layers, NemoFamily family) {
+std::vector<int64_t> stages_of(const GridStages& stages, int64_t layers, NemoFamily family) {
   if (stages.last == 0) return list_of(stages.listed);
   const bool has_two_stacks = family == NemoFamily::t5 || family == NemoFamily::mt5;
   std::vector<int64_t> list;
@@ -177,7 +177,7 @@ NemoGrid nemo_grid(double size, int64_t layers, int64_t sequence, int memory_gb,
                    NemoFamily family) {
   if (memory_gb != 40 && memory_gb != 80)
     throw UserError("--nemo has tables for GPUs of 40 and 80 GB, not of {}", memory_gb);
-  const GridRow& row = row_of(size, sequence, memory_gb, family);
+  const GridRow& row = grid_row(size, sequence, memory_gb, family);
   return {list_of(row.tensor), stages_of(row.pipeline, layers, family), list_of(row.micro_batch),
           row.least, row.all};
 }
