@@ -122,9 +122,9 @@ parallel::Layout layout_of(const CheckpointOptions& options, int ranks, int tens
 }
 
 /// What the options say of a model in this layout.
-engine::InferenceModel::Options laid_out(const CheckpointOptions& options,
-                                         const store::ModelSource& source,
-                                         const parallel::Layout& layout) {
+inference::InferenceModel::Options laid_out(const CheckpointOptions& options,
+                                            const store::ModelSource& source,
+                                            const parallel::Layout& layout) {
   return {.compute = options.dtype == "bf16" ? DType::bf16 : DType::f32,
           .numerics = numerics_of(options),
           .tensor_shards = source.tensor_shards(),
@@ -135,53 +135,53 @@ engine::InferenceModel::Options laid_out(const CheckpointOptions& options,
 
 }  // namespace
 
-engine::InferenceModel::Options model_options(const CheckpointOptions& options,
-                                              const store::ModelSource& source) {
+inference::InferenceModel::Options model_options(const CheckpointOptions& options,
+                                                 const store::ModelSource& source) {
   const std::optional<Launch> launch = launched(options.ranks);
   const int ranks = launch && launch->size != 0 ? launch->size : options.ranks;
-  const engine::InferenceModel::Options made =
+  const inference::InferenceModel::Options made =
       laid_out(options, source, layout_of(options, ranks, source.tensor_shards()));
-  engine::InferenceModel::check(source.spec(), made, options.path);
+  inference::InferenceModel::check(source.spec(), made, options.path);
   return made;
 }
 
-std::unique_ptr<engine::InferenceModel> model_beside(const CheckpointOptions& options,
-                                                     const store::ModelSource& source,
-                                                     const std::string& path,
-                                                     const ModelRank& rank) {
+std::unique_ptr<inference::InferenceModel> model_beside(const CheckpointOptions& options,
+                                                        const store::ModelSource& source,
+                                                        const std::string& path,
+                                                        const ModelRank& rank) {
   engine::ShardedModel& first = rank.engine.model();
-  const engine::InferenceModel::Options made = laid_out(options, source, first.mesh().layout());
-  engine::InferenceModel::check(source.spec(), made, path);
+  const inference::InferenceModel::Options made = laid_out(options, source, first.mesh().layout());
+  inference::InferenceModel::check(source.spec(), made, path);
   auto model =
-      std::make_unique<engine::InferenceModel>(source.spec(), first.device(), rank.world, made);
+      std::make_unique<inference::InferenceModel>(source.spec(), first.device(), rank.world, made);
   source.fill(model->parameters(), first.device(), [&] { rank.world.heartbeat(); });
   return model;
 }
 
-std::unique_ptr<engine::InferenceModel> draft_beside(const CheckpointOptions& options,
-                                                     const store::ModelSource& source,
-                                                     const store::ModelSource& draft,
-                                                     const std::string& path,
-                                                     const ModelRank& rank) {
+std::unique_ptr<inference::InferenceModel> draft_beside(const CheckpointOptions& options,
+                                                        const store::ModelSource& source,
+                                                        const store::ModelSource& draft,
+                                                        const std::string& path,
+                                                        const ModelRank& rank) {
   if (draft.require_tokenizer().to_json() != source.require_tokenizer().to_json())
     throw UserError("--draft {}: it has another tokenizer than {}", path, options.path);
   return model_beside(options, draft, path, rank);
 }
 
-engine::InferenceModel::Options options_beside(const CheckpointOptions& options,
-                                               const store::ModelSource& source,
-                                               const store::ModelSource& other,
-                                               const std::string& path) {
-  const engine::InferenceModel::Options made =
+inference::InferenceModel::Options options_beside(const CheckpointOptions& options,
+                                                  const store::ModelSource& source,
+                                                  const store::ModelSource& other,
+                                                  const std::string& path) {
+  const inference::InferenceModel::Options made =
       laid_out(options, other, model_options(options, source).layout);
-  engine::InferenceModel::check(other.spec(), made, path);
+  inference::InferenceModel::check(other.spec(), made, path);
   return made;
 }
 
 void on_model_ranks(const CheckpointOptions& options, const store::ModelSource& source,
                     const std::string& input, FunctionRef<void(const ModelRank&)> body) {
   const std::optional<Launch> launch = launched(options.ranks);
-  const engine::InferenceModel::Options made = model_options(options, source);
+  const inference::InferenceModel::Options made = model_options(options, source);
   std::optional<store::AdapterSource> adapter;
   if (options.adapter) adapter.emplace(store::AdapterSource::open(*options.adapter, source));
   const RankOptions rank_options{.num_ranks = made.layout.num_ranks(), .threads = options.threads};
@@ -194,7 +194,7 @@ void on_model_ranks(const CheckpointOptions& options, const store::ModelSource& 
                                      options.quantize, options.kv_dtype));
       comm::require_same(place.world, "the input", sha256(std::as_bytes(std::span(input))));
     }
-    engine::InferenceModel model(source.spec(), place.device, place.world, made);
+    inference::InferenceModel model(source.spec(), place.device, place.world, made);
     source.fill(model.parameters(), place.device, [&] { place.world.heartbeat(); });
     std::optional<layers::Adapter> placed;
     if (adapter) {

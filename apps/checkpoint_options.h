@@ -9,7 +9,7 @@
 
 #include "apps/command.h"
 #include "apps/ranks.h"
-#include "engine/inference_model.h"
+#include "inference/inference_model.h"
 #include "store/model_source.h"
 
 namespace megalith::apps {
@@ -32,12 +32,12 @@ struct CheckpointOptions {
 };
 
 /// How the options spread the model, and its arithmetic. UserError when they do not fit it.
-engine::InferenceModel::Options model_options(const CheckpointOptions& options,
-                                              const store::ModelSource& source);
+inference::InferenceModel::Options model_options(const CheckpointOptions& options,
+                                                 const store::ModelSource& source);
 
 /// What a rank reads text with.
 struct ModelRank {
-  engine::InferenceEngine& engine;
+  inference::InferenceEngine& engine;
   comm::Communicator& world;
   bool is_rank_zero;  // its results count
 };
@@ -50,23 +50,23 @@ void on_model_ranks(const CheckpointOptions& options, const store::ModelSource& 
 
 /// Another model on the same ranks, its weights filled: `options` say what they say of the first.
 /// UserError, naming `path`, when their layout does not fit it. Collective.
-std::unique_ptr<engine::InferenceModel> model_beside(const CheckpointOptions& options,
-                                                     const store::ModelSource& source,
-                                                     const std::string& path,
-                                                     const ModelRank& rank);
+std::unique_ptr<inference::InferenceModel> model_beside(const CheckpointOptions& options,
+                                                        const store::ModelSource& source,
+                                                        const std::string& path,
+                                                        const ModelRank& rank);
 
 /// Likewise a smaller one that guesses what the first, of `source`, will write. UserError when it
 /// has another tokenizer.
-std::unique_ptr<engine::InferenceModel> draft_beside(const CheckpointOptions& options,
-                                                     const store::ModelSource& source,
-                                                     const store::ModelSource& draft,
-                                                     const std::string& path,
-                                                     const ModelRank& rank);
+std::unique_ptr<inference::InferenceModel> draft_beside(const CheckpointOptions& options,
+                                                        const store::ModelSource& source,
+                                                        const store::ModelSource& draft,
+                                                        const std::string& path,
+                                                        const ModelRank& rank);
 
 /// How the options spread such a model beside the first, in the layout of the first.
-engine::InferenceModel::Options options_beside(const CheckpointOptions& options,
-                                               const store::ModelSource& source,
-                                               const store::ModelSource& other,
-                                               const std::string& path);
+inference::InferenceModel::Options options_beside(const CheckpointOptions& options,
+                                                  const store::ModelSource& source,
+                                                  const store::ModelSource& other,
+                                                  const std::string& path);
 
 }  // namespace megalith::apps

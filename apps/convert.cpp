@@ -14,9 +14,9 @@
 
 #include "apps/command.h"
 #include "base/file.h"
-#include "engine/inference_model.h"
-#include "engine/sequence_reader.h"
 #include "evaluate/divergence.h"
+#include "inference/inference_model.h"
+#include "inference/sequence_reader.h"
 #include "store/adapter_source.h"
 #include "store/model_source.h"
 
@@ -52,12 +52,12 @@ void check_conversion(const Conversion& o) {
 }
 
 /// A model that reads, with the weights as the source has them.
-std::unique_ptr<engine::InferenceModel> reading_model(const store::ModelSource& source,
-                                                      device::Device& device) {
-  auto model = std::make_unique<engine::InferenceModel>(
+std::unique_ptr<inference::InferenceModel> reading_model(const store::ModelSource& source,
+                                                         device::Device& device) {
+  auto model = std::make_unique<inference::InferenceModel>(
       source.spec(), device,
-      engine::InferenceModel::Options{.tensor_shards = source.tensor_shards(),
-                                      .formats = source.storage_formats(std::nullopt)});
+      inference::InferenceModel::Options{.tensor_shards = source.tensor_shards(),
+                                         .formats = source.storage_formats(std::nullopt)});
   source.fill(model->parameters(), device);
   return model;
 }
@@ -67,7 +67,7 @@ class TextCheck {
  public:
   /// UserError for a text that cannot be read, before anything is converted.
   explicit TextCheck(const Conversion& o) : original_(store::ModelSource::open(o.from)) {
-    engine::require_one_stack(original_.spec(), "--check");
+    inference::require_one_stack(original_.spec(), "--check");
     ids_ = original_.require_tokenizer().encode(read_file(o.check, kMostCheckedBytes), true);
     if (ids_.size() < 2)
       throw UserError("{}: has {} tokens; at least 2 are needed to predict one", o.check,
@@ -127,12 +127,12 @@ class MergeCheck {
  private:
   static constexpr int64_t kTokens = 64, kStride = 7919;
   /// Log-probabilities of the ids, or of a model that has none the mean of its last hidden state.
-  std::vector<double> numbers_of(engine::InferenceEngine& engine) const {
+  std::vector<double> numbers_of(inference::InferenceEngine& engine) const {
     const models::ModelSpec& spec = engine.spec();
     if (spec.is_encoder_decoder()) return engine.score_target(ids_, ids_);
     if (spec.is_causal() && layers::head_type(spec.head.kind).has_logits) return engine.score(ids_);
-    const engine::Reading line{ids_, {}};
-    engine::SequenceReader reader(engine.model());
+    const inference::Reading line{ids_, {}};
+    inference::SequenceReader reader(engine.model());
     return reader.embed(std::span(&line, 1), kernels::Pooling::mean)[0];
   }
   store::ModelSource original_;

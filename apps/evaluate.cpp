@@ -28,10 +28,10 @@ std::vector<std::vector<int32_t>> score_lines(const store::ModelSource& source,
                                               const std::string& input) {
   std::vector<std::vector<int32_t>> lines;
   for_each_line(input, [&](std::string_view line) {
-    engine::Reading reading = reading_of_line(line, source);
+    inference::Reading reading = reading_of_line(line, source);
     if (!reading.types.empty() && source.spec().is_causal())
       throw UserError("\"type_ids\" are of encoders, and this model has no types of tokens");
-    engine::check_scorable(source.spec(), reading.ids);
+    inference::check_scorable(source.spec(), reading.ids);
     lines.push_back(std::move(reading.ids));
   });
   return lines;
@@ -49,7 +49,7 @@ int score_targets(const CheckpointOptions& options, const store::ModelSource& so
   std::string asked;
   for_each_line(input, [&](std::string_view line) {
     lines.push_back(target_of_line(line, source));
-    engine::check_target(source.spec(), lines.back().ids, lines.back().target);
+    inference::check_target(source.spec(), lines.back().ids, lines.back().target);
     asked += fmt::format("{} {}\n", lines.back().ids, lines.back().target);
   });
   on_model_ranks(options, source, asked, [&](const ModelRank& rank) {
@@ -115,7 +115,7 @@ void print_perplexity(const evaluate::Perplexity& p, bool json) {
 int perplexity(const CheckpointOptions& options, const std::string& input, bool by_line,
                bool json) {
   const auto source = store::ModelSource::open(options.path);
-  engine::require_one_stack(source.spec(), "perplexity");
+  inference::require_one_stack(source.spec(), "perplexity");
   const text::Tokenizer& tokenizer = source.require_tokenizer();
   const std::string text = read_file(input, kMostTextBytes);
   // By line, or the whole text as the only one.

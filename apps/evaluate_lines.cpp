@@ -39,7 +39,7 @@ void for_each_line(const std::string& input, FunctionRef<void(std::string_view l
 
 namespace {
 
-engine::Reading reading_of(text::ScoreLine& content, const store::ModelSource& source) {
+inference::Reading reading_of(text::ScoreLine& content, const store::ModelSource& source) {
   if ((content.target || content.target_ids) && !source.spec().is_encoder_decoder())
     throw UserError("has a target, which encoder-decoders predict, and this model has one stack");
   if (!content.text) return {std::move(content.ids), std::move(content.type_ids)};
@@ -52,7 +52,7 @@ engine::Reading reading_of(text::ScoreLine& content, const store::ModelSource& s
 
 }  // namespace
 
-engine::Reading reading_of_line(std::string_view line, const store::ModelSource& source) {
+inference::Reading reading_of_line(std::string_view line, const store::ModelSource& source) {
   text::ScoreLine content = text::parse_score_line(line);
   return reading_of(content, source);
 }
@@ -72,12 +72,12 @@ TargetReading target_of_line(std::string_view line, const store::ModelSource& so
   return reading;
 }
 
-std::vector<engine::Reading> readings_of(const store::ModelSource& source,
-                                         const std::string& input) {
-  std::vector<engine::Reading> readings;
+std::vector<inference::Reading> readings_of(const store::ModelSource& source,
+                                            const std::string& input) {
+  std::vector<inference::Reading> readings;
   for_each_line(input, [&](std::string_view line) {
-    engine::Reading reading = reading_of_line(line, source);
-    engine::check_readable(source.spec(), reading);
+    inference::Reading reading = reading_of_line(line, source);
+    inference::check_readable(source.spec(), reading);
     readings.push_back(std::move(reading));
   });
   return readings;

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "base/function_ref.h"
-#include "engine/sequence_reader.h"
+#include "inference/sequence_reader.h"
 #include "store/model_source.h"
 
 namespace megalith::apps {
@@ -18,7 +18,7 @@ void for_each_line(const std::string& input, FunctionRef<void(std::string_view l
 
 /// {"text"[, "pair"]} or {"ids"[, "type_ids"]} as the model reads it, with the special tokens that
 /// the tokenizer adds.
-engine::Reading reading_of_line(std::string_view line, const store::ModelSource& source);
+inference::Reading reading_of_line(std::string_view line, const store::ModelSource& source);
 
 /// What an encoder-decoder is asked: its encoder reads `ids` and `target` is scored, to its end.
 struct TargetReading {
@@ -28,7 +28,7 @@ struct TargetReading {
 TargetReading target_of_line(std::string_view line, const store::ModelSource& source);
 
 /// Of every line; each can be read by the model.
-std::vector<engine::Reading> readings_of(const store::ModelSource& source,
-                                         const std::string& input);
+std::vector<inference::Reading> readings_of(const store::ModelSource& source,
+                                            const std::string& input);
 
 }  // namespace megalith::apps

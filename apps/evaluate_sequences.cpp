@@ -16,7 +16,7 @@ namespace megalith::apps {
 namespace {
 
 using nlohmann::ordered_json;
-using Readings = std::vector<engine::Reading>;
+using Readings = std::vector<inference::Reading>;
 
 /// Lines whose results are printed together: progress for a reader of the output.
 constexpr size_t kLinesAtOnce = 64;
@@ -24,14 +24,15 @@ constexpr size_t kLinesAtOnce = 64;
 /// What all ranks are to read alike.
 std::string shown(const Readings& readings) {
   std::string text;
-  for (const engine::Reading& reading : readings)
+  for (const inference::Reading& reading : readings)
     text += fmt::format("{} {}\n", reading.ids, reading.types);
   return text;
 }
 
 /// Calls `read` with runs of the lines, in order.
-void in_runs(const Readings& readings, FunctionRef<void(std::span<const engine::Reading>)> read) {
-  const std::span<const engine::Reading> all = readings;
+void in_runs(const Readings& readings,
+             FunctionRef<void(std::span<const inference::Reading>)> read) {
+  const std::span<const inference::Reading> all = readings;
   for (size_t begin = 0; begin < all.size(); begin += kLinesAtOnce)
     read(all.subspan(begin, std::min(kLinesAtOnce, all.size() - begin)));
 }
@@ -67,8 +68,8 @@ int embed(const CheckpointOptions& options, const std::string& input, const std:
   const auto source = store::ModelSource::open(options.path);
   const Readings readings = readings_of(source, input);
   on_model_ranks(options, source, shown(readings), [&](const ModelRank& rank) {
-    engine::SequenceReader reader(rank.engine.model());
-    in_runs(readings, [&](std::span<const engine::Reading> run) {
+    inference::SequenceReader reader(rank.engine.model());
+    in_runs(readings, [&](std::span<const inference::Reading> run) {
       auto rows = reader.embed(run, pooling_named(pooling));
       if (!rank.is_rank_zero) return;
       for (size_t i = 0; i < rows.size(); ++i) {
@@ -90,12 +91,12 @@ std::string label_of(const layers::HeadSpec& head, const std::vector<double>& ou
 int classify(const CheckpointOptions& options, const std::string& input) {
   const auto source = store::ModelSource::open(options.path);
   const layers::HeadSpec& head = source.spec().head;
-  engine::require_outputs(source.spec());
+  inference::require_outputs(source.spec());
   const bool of_tokens = head.kind == layers::HeadKind::token_classification;
   const Readings readings = readings_of(source, input);
   on_model_ranks(options, source, shown(readings), [&](const ModelRank& rank) {
-    engine::SequenceReader reader(rank.engine.model());
-    in_runs(readings, [&](std::span<const engine::Reading> run) {
+    inference::SequenceReader reader(rank.engine.model());
+    in_runs(readings, [&](std::span<const inference::Reading> run) {
       const auto all = reader.outputs(run);
       if (!rank.is_rank_zero) return;
       for (size_t i = 0; i < all.size(); ++i) {
@@ -116,12 +117,12 @@ int classify(const CheckpointOptions& options, const std::string& input) {
 
 int score_masked(const CheckpointOptions& options, const std::string& input, int64_t mask_id) {
   const auto source = store::ModelSource::open(options.path);
-  engine::require_masked_head(source.spec());
+  inference::require_masked_head(source.spec());
   const int32_t mask = mask_of(source, mask_id);
   const Readings readings = readings_of(source, input);
   on_model_ranks(options, source, shown(readings), [&](const ModelRank& rank) {
-    engine::SequenceReader reader(rank.engine.model());
-    for (const engine::Reading& reading : readings) {
+    inference::SequenceReader reader(rank.engine.model());
+    for (const inference::Reading& reading : readings) {
       const std::vector<double> logprobs = reader.masked_scores(reading, mask);
       if (!rank.is_rank_zero) continue;
       const double nll = -std::accumulate(logprobs.begin(), logprobs.end(), 0.0);

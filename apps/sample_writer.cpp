@@ -56,7 +56,7 @@ std::vector<report::TextSample> write_samples(engine::Engine& engine, int64_t st
                                               const config::Recipe& recipe,
                                               const text::Tokenizer& tokenizer) {
   if (engine.mesh().at().data != 0) return {};
-  engine::InferenceEngine inference(engine.model());
+  inference::InferenceEngine inference(engine.model());
   generate::GenerateOptions options = generate_options(recipe);
   if (const auto end = tokenizer.end_of_document()) options.end_ids = {*end};
   std::vector<report::TextSample> samples;

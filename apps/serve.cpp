@@ -102,7 +102,8 @@ void check(const ServeOptions& o, const store::ModelSource& source) {
   if (o.context > source.spec().context)
     throw UserError("--context {} is beyond the model's, which is {}", o.context,
                     source.spec().context);
-  if (o.lookup > 0 || o.draft) engine::check_generates(source.spec());  // who reads guesses nothing
+  if (o.lookup > 0 || o.draft)
+    inference::check_generates(source.spec());  // who reads guesses nothing
   const bool is_local =
       o.server.host == "localhost" || o.server.host.starts_with("127.") || o.server.host == "::1";
   if (!is_local && o.api_key_file.empty())
@@ -148,9 +149,9 @@ int run_serve(ServeOptions o, bool json) {
   for (const std::string& name : adapters.names()) loop.load(name, adapters.place(name));
   on_model_ranks(o.checkpoint, source, "", [&](const ModelRank& rank) {
     const int number = rank.world.rank();
-    std::unique_ptr<engine::InferenceModel> beside;
+    std::unique_ptr<inference::InferenceModel> beside;
     if (draft) beside = draft_beside(o.checkpoint, source, draft->source, draft->path, rank);
-    engine::InferenceEngine* const guesser = beside ? &beside->engine() : nullptr;
+    inference::InferenceEngine* const guesser = beside ? &beside->engine() : nullptr;
     // Who follows waits for whoever leads alone: only after all are there.
     rank.world.barrier("serve");
     if (number > 0) return loop.follow(number - 1, rank.engine, model.tokenizer, guesser);

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # Rooms whose threads share data: script/test runs their tests under ThreadSanitizer when asked (tier tsan;
 # the target tsan_tests).
-set(threaded_rooms base comm data parallel optim checkpoint engine train serve)
+set(threaded_rooms base comm data parallel optim checkpoint engine inference train serve)
 
 # The only way to declare a library of ours:
 #

@@ -35,7 +35,7 @@ GENERATION_FAULTS = [
     Fault("beams that write into each other's block", "src/generate/block_store.cpp",
           ".holders > 1;", ".holders > 99;",
           "generate_test", "*Beams.DependOnNothingButThemselves/*:*Beams.AreThoseOfThePlainSearch/*"),
-    Fault("a block that is not copied before two beams write on", "src/engine/kv_blocks.cpp",
+    Fault("a block that is not copied before two beams write on", "src/inference/kv_blocks.cpp",
           "device_.copy(blocks.rows(to, 1), blocks.rows(from, 1));", "device_.copy(blocks.rows(to, 1), blocks.rows(0 * from + to, 1));",
           "generate_test", "*Beams.AreThoseOfThePlainSearch/*"),
     Fault("a length that forgets the end token", "src/generate/beam_search.cpp",

@@ -21,7 +21,7 @@ LEVELS = {
     "L2": {"engine_test": "Ladder/L2*"},
     "L3": {"engine_test": "Ladder/L3*:EngineLayout.*:*GroupedLayout*:*EngineGolden.*", "engine_test": "DataLoader.*"},
     "L4": {"engine_test": "Ladder/L4*", "checkpoint_test": "RankPartsTest.*"},
-    "L5": {"engine_test": "*CachedDecoding*"},
+    "L5": {"inference_test": "*CachedDecoding*"},
 }
 
 LADDER = [
@@ -85,7 +85,7 @@ LADDER = [
     LadderFault("the first owner's moments loaded by all", "src/engine/sharded_optimizer_state.cpp",
                 "is_whole ? 0 : parameter(index).owned().begin;",
                 "is_whole ? 0 : 0 * parameter(index).owned().begin;", "L4"),
-    LadderFault("later chunks of a text read one position too early", "src/engine/text_batch.cpp",
+    LadderFault("later chunks of a text read one position too early", "src/inference/text_batch.cpp",
                 "std::iota(begin, positions.begin() + s.cu_seqlens[i + 1], s.past[i]);",
                 "std::iota(begin, positions.begin() + s.cu_seqlens[i + 1], std::max(s.past[i] - 1, 0));", "L5"),
 ]

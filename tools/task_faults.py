@@ -42,7 +42,7 @@ TASK_FAULTS = [
     Fault("a beginning shared up to where questions differ, scored tokens included", "src/evaluate/continuation_scorer.cpp",
           "std::ssize(one.ids) - one.scored - 1", "std::ssize(one.ids) - 1",
           "evaluate_test", "*ScorerOf.GivesTheBitsOfEachAlone/*"),
-    Fault("losses at the first positions of what is read", "src/engine/inference_engine.cpp",
+    Fault("losses at the first positions of what is read", "src/inference/inference_engine.cpp",
           "x_TH.rows(token + row.first_target, here)", "x_TH.rows(token, here)",
           "evaluate_test", "*ScorerOf.GivesTheBitsOfEachAlone/*"),
     Fault("the most likely token looked for on one stage alone", "src/evaluate/continuation_scorer.cpp",

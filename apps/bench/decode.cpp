@@ -9,9 +9,9 @@
 
 #include "account/profile.h"
 #include "apps/bench/figures.h"
-#include "engine/inference_model.h"
 #include "families/families.h"
 #include "generate/sampling.h"
+#include "inference/inference_model.h"
 #include "kernels/elementwise/pointwise.h"
 #include "kernels/reduction/read_bandwidth.h"
 #include "store/model_source.h"
@@ -29,7 +29,7 @@ models::ModelSpec model_of(const DecodeShape& d, const std::optional<store::Mode
           ? source->spec()
           : models::family_named(d.family, "bench decode: --family").make(d.sizes, "bench decode");
   if (source)
-    engine::check_generates(spec);
+    inference::check_generates(spec);
   else
     spec.check("bench decode");
   const bool reads = spec.is_encoder_decoder();
@@ -72,7 +72,8 @@ void draw_weights(parameters::ParameterSet& set, kernels::Exec& exec) {
 /// A prompt that is read, and the most likely token after it, again and again.
 class GreedyText {
  public:
-  GreedyText(engine::InferenceEngine& engine, std::span<const int32_t> prompt, int64_t new_tokens)
+  GreedyText(inference::InferenceEngine& engine, std::span<const int32_t> prompt,
+             int64_t new_tokens)
       : engine_(engine),
         begun_(engine.begin(prompt, new_tokens)),
         logits_(engine.extend(begun_.cache, begun_.ids)) {}
@@ -85,8 +86,8 @@ class GreedyText {
   }
 
  private:
-  engine::InferenceEngine& engine_;
-  engine::InferenceEngine::Beginning begun_;
+  inference::InferenceEngine& engine_;
+  inference::InferenceEngine::Beginning begun_;
   std::vector<float> logits_;
 };
 
@@ -105,7 +106,7 @@ void print_decode_profile(GreedyText& text, device::Device& device, int64_t toke
 }
 
 /// FLOPs of reading a prompt, as its kernels record them.
-double prompt_flops(engine::InferenceModel& model, device::Device& device,
+double prompt_flops(inference::InferenceModel& model, device::Device& device,
                     std::span<const int32_t> ids) {
   device::Recorder recorder;
   device.set_recorder(&recorder);
@@ -116,7 +117,7 @@ double prompt_flops(engine::InferenceModel& model, device::Device& device,
 
 /// What one token reads: every weight of its stack but the input tables (a tied table is the head)
 /// and what cross attention has multiplied before, the caches up to the middle of the text.
-int64_t bytes_of_token(engine::InferenceModel& model, const DecodeShape& d, DType dtype) {
+int64_t bytes_of_token(inference::InferenceModel& model, const DecodeShape& d, DType dtype) {
   const models::ModelSpec& spec = model.spec();
   const int64_t begun = spec.is_encoder_decoder() ? 1 : d.prompt;
   const auto cached = [&](const layers::AttentionSpec& attention, int64_t positions) {
@@ -144,7 +145,7 @@ int bench_decode(const DecodeShape& d, const BenchOptions& o, bool json) {
   std::optional<store::ModelSource> source;
   if (!d.checkpoint.empty()) source.emplace(store::ModelSource::open(d.checkpoint));
   const models::ModelSpec spec = model_of(d, source);
-  engine::InferenceModel::Options options;
+  inference::InferenceModel::Options options;
   const auto device = device::make_device(device::cpu_target(o.count()));
   options.compute = d.dtype == "bf16" ? DType::bf16 : DType::f32;
   options.numerics = d.numerics == "fast" ? kernels::Numerics::fast : kernels::Numerics::exact;
@@ -155,7 +156,7 @@ int bench_decode(const DecodeShape& d, const BenchOptions& o, bool json) {
   } else if (format) {
     options.formats = store::formats_in_blocks(spec, options.tensor_shards, *format);
   }
-  engine::InferenceModel model(spec, *device, options);
+  inference::InferenceModel model(spec, *device, options);
   kernels::Exec exec(*device);
   if (source)
     source->fill(model.parameters(), *device);

@@ -5,7 +5,7 @@
 #include "account/profile.h"
 #include "apps/bench/figures.h"
 #include "apps/evaluate_lines.h"
-#include "engine/inference_model.h"
+#include "inference/inference_model.h"
 #include "kernels/reduction/read_bandwidth.h"
 
 namespace megalith::apps {
@@ -13,19 +13,19 @@ namespace megalith::apps {
 int bench_embed(const EmbedInput& e, const BenchOptions& o, bool json) {
   const auto source = store::ModelSource::open(e.checkpoint);
   const auto device = device::make_device(device::cpu_target(o.count()));
-  const engine::InferenceModel::Options options{
+  const inference::InferenceModel::Options options{
       .compute = e.dtype == "bf16" ? DType::bf16 : DType::f32,
       .tensor_shards = source.tensor_shards()};
-  engine::InferenceModel::check(source.spec(), options, e.checkpoint);
-  engine::InferenceModel model(source.spec(), *device, options);
+  inference::InferenceModel::check(source.spec(), options, e.checkpoint);
+  inference::InferenceModel model(source.spec(), *device, options);
   source.fill(model.parameters(), *device);
-  engine::SequenceReader reader(model.engine().model());
+  inference::SequenceReader reader(model.engine().model());
   int64_t texts = 0, tokens = 0;
   const auto embed = [&] {
-    const std::vector<engine::Reading> readings = readings_of(source, e.input);
+    const std::vector<inference::Reading> readings = readings_of(source, e.input);
     texts = std::ssize(reader.embed(readings, kernels::Pooling::mean));
     tokens = 0;
-    for (const engine::Reading& reading : readings) tokens += std::ssize(reading.ids);
+    for (const inference::Reading& reading : readings) tokens += std::ssize(reading.ids);
   };
   device::Recorder recorder;
   device->set_recorder(&recorder);

@@ -85,7 +85,7 @@ int run(const GenerateOptions& o, bool json) {
         std::fflush(stdout);
       };
     }
-    std::unique_ptr<engine::InferenceModel> guesser;
+    std::unique_ptr<inference::InferenceModel> guesser;
     if (draft) guesser = draft_beside(o.checkpoint, source, *draft, *o.draft, rank);
     auto mine = generate::generate(rank.engine, &tokenizer, std::move(request),
                                    guesser ? &guesser->engine() : nullptr);

@@ -12,10 +12,10 @@ ServedDraft plan_draft(const CheckpointOptions& options, const store::ModelSourc
                        const std::string& path, int64_t texts, int64_t context,
                        const device::Target& target) {
   using generate::Draft;
-  engine::require_one_stack(source.spec(), "--draft");
+  inference::require_one_stack(source.spec(), "--draft");
   ServedDraft draft{.source = store::ModelSource::open(path), .path = path, .blocks = {}};
   const models::ModelSpec& spec = draft.source.spec();
-  engine::require_one_stack(spec, "--draft");
+  inference::require_one_stack(spec, "--draft");
   draft.blocks = Draft::needed(spec, context);
   for (int64_t& count : draft.blocks) count *= texts;
   const std::vector<generate::RankMemory> ranks = generate::plan_memory(

@@ -5,7 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/clock.h"
-#include "engine/inference_engine.h"
+#include "inference/inference_engine.h"
 
 namespace megalith::apps {
 namespace {
@@ -34,7 +34,7 @@ protocols::ServedModel served_model(const store::ModelSource& source, std::strin
   model.is_encoder_decoder = spec.is_encoder_decoder();
   model.embeds = !model.is_encoder_decoder;
   try {
-    engine::check_generates(spec);
+    inference::check_generates(spec);
   } catch (const UserError&) {
     model.writes = false;
   }

@@ -139,7 +139,7 @@ int run(const TasksOptions& o, bool json) {
   const tasks::TaskList list = tasks_of(o);
   tasks::DataFolder data(o.data);
   const auto source = store::ModelSource::open(o.checkpoint.path);
-  engine::require_one_stack(source.spec(), "evaluate tasks");
+  inference::require_one_stack(source.spec(), "evaluate tasks");
   const evaluate::ModelText model = model_text(source, o.checkpoint.path);
   evaluate::RunRecord record{
       .model = o.checkpoint.path,

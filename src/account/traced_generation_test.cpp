@@ -7,7 +7,7 @@
 #include "account/plan.h"
 #include "account/traced_step.h"
 #include "comm/backends.h"
-#include "engine/inference_model.h"
+#include "inference/inference_model.h"
 #include "testing/toy_model.h"
 
 namespace megalith::account {
@@ -16,7 +16,7 @@ namespace {
 constexpr int64_t kPrompt = 40, kNew = 60, kContext = 110;
 
 /// A prompt read and continued token by token.
-void generate(engine::InferenceEngine& engine) {
+void generate(inference::InferenceEngine& engine) {
   const std::vector<int32_t> prompt(kPrompt, 3);
   auto [cache, ids] = engine.begin(prompt, kNew);
   engine.extend(cache, ids);
@@ -38,19 +38,19 @@ class Generation
 TEST_P(Generation, IsPlannedToTheByte) {
   const auto& [name, compute, layout] = GetParam();
   const engine::Settings s = settings_named(name);
-  const engine::InferenceModel::Options options{
+  const inference::InferenceModel::Options options{
       .compute = compute, .tensor_shards = s.split.tensor_shards, .layout = layout};
   comm::run_ranks(layout.num_ranks(), [&](comm::Communicator& world) {
     const auto device = device::make_cpu_device(2);
     {
-      engine::InferenceModel model(s.model, *device, world, options);
+      inference::InferenceModel model(s.model, *device, world, options);
       for (parameters::Parameter& parameter : model.parameters().all())
         device->wait(device->fill_zero(parameter.mutable_compute()));
       generate(model.engine());
     }
     const Plan plan = trace(device->target(), [&](device::Device& traced) {
       const auto shape = comm::make_traced_communicator(traced, world.rank(), layout.num_ranks());
-      engine::InferenceModel model(s.model, traced, *shape, options);
+      inference::InferenceModel model(s.model, traced, *shape, options);
       traced_generation(model.engine(), kPrompt, kNew);
     });
     EXPECT_EQ(plan.memory, memory_of(*device)) << "rank " << world.rank();
@@ -85,7 +85,7 @@ TEST(Samples, ArePlannedOnTheRanksThatWriteThem) {
     engine.step(1, 1e-3, testing::toy_micro_batches(s, 1, mesh.at().data),
                 testing::toy_weight(s, 1));
     if (mesh.at().data == 0) {
-      engine::InferenceEngine inference(engine.model());
+      inference::InferenceEngine inference(engine.model());
       generate(inference);
     }
     const auto rank = static_cast<size_t>(world.rank());

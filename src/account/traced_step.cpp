@@ -59,7 +59,7 @@ BesideSteps beside_steps(const config::Recipe& recipe, std::vector<int64_t> prom
           recipe.checkpoint.async, true, std::move(prompt_lengths), recipe.train.sample_tokens};
 }
 
-void traced_generation(engine::InferenceEngine& inference, int64_t prompt_length,
+void traced_generation(inference::InferenceEngine& inference, int64_t prompt_length,
                        int64_t new_tokens) {
   const std::vector<int32_t> prompt(static_cast<size_t>(prompt_length), 0);
   auto [cache, ids] = inference.begin(prompt, new_tokens);
@@ -98,7 +98,7 @@ void TracedRun::between_steps() {
     engine_.sample_losses(shaped_batch(settings, samples));
   }
   if (mesh_.at().data != 0) return;
-  engine::InferenceEngine inference(engine_.model());
+  inference::InferenceEngine inference(engine_.model());
   for (const int64_t length : beside_.prompt_lengths)
     traced_generation(inference, length, beside_.new_tokens);
 }

@@ -5,7 +5,7 @@
 #include "comm/communicator.h"
 #include "config/recipe.h"
 #include "engine/engine.h"
-#include "engine/inference_engine.h"
+#include "inference/inference_engine.h"
 
 namespace megalith::account {
 
@@ -28,7 +28,7 @@ BesideSteps beside_steps(const config::Recipe& recipe, std::vector<int64_t> prom
 
 /// What continuing a prompt takes: the prompt read, then the last of the new tokens. `inference` is
 /// on the trace kind. Collective.
-void traced_generation(engine::InferenceEngine& inference, int64_t prompt_length,
+void traced_generation(inference::InferenceEngine& inference, int64_t prompt_length,
                        int64_t new_tokens);
 
 /// The parts of a traced run in their order, on one rank: builds its engine, takes what lies beside

@@ -237,7 +237,7 @@ std::vector<Fault> validate(const Recipe& recipe) {
   optimizer_rules(r, faults);
   objective_rules(r, faults);
   guard_rules(r, faults);
-  if (!r.tunes()) layout_rules(r, recipe, faults);  // else of another model: engine::check
+  if (!r.tunes()) layout_rules(r, recipe, faults);  // else of another model: inference::check
   memory_rules(r, faults);
   unbuilt_rules(r, faults);
   return faults;

@@ -7,8 +7,8 @@
 #include <numeric>
 
 #include "comm/backends.h"
-#include "engine/inference_model.h"
 #include "engine/not_finite.h"
+#include "inference/inference_model.h"
 #include "testing/toy_run.h"
 
 namespace megalith::engine {
@@ -200,7 +200,7 @@ TEST(SequenceHeadLosses, WhatIsNotFiniteIsNamedByItsSequence) {
 TEST(SequenceHeadReading, IsRefusedWhereLogitsAreRead) {
   const Settings settings = toy_sequence_settings(HeadKind::sequence_classification);
   const auto device = device::make_cpu_device(1);
-  InferenceModel model(settings.model, *device, {});
+  inference::InferenceModel model(settings.model, *device, {});
   const std::vector<int32_t> ids{1, 2, 3};
   for (const bool scores : {true, false}) {
     try {

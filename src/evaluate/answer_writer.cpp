@@ -29,7 +29,7 @@ generate::BatchGenerator::Options room_for(const models::ModelSpec& spec, int64_
   const int64_t sequences = std::min(
       std::clamp<int64_t>(kBytes / std::max<int64_t>(one, 1), 1, kMostSequences), requests);
   std::vector<int64_t> blocks = generate::BlockStore::needed(
-      engine::kv_groups(spec), {.positions = positions, .common = 0}, kWritingTokens);
+      inference::kv_groups(spec), {.positions = positions, .common = 0}, kWritingTokens);
   for (int64_t& count : blocks) count *= sequences + 1;  // one's worth of kept beginnings
   return {.limits = {.sequences = sequences, .tokens = kWritingTokens, .waiting = requests},
           .blocks = std::move(blocks)};
@@ -37,11 +37,11 @@ generate::BatchGenerator::Options room_for(const models::ModelSpec& spec, int64_
 
 }  // namespace
 
-std::vector<std::string> write_texts(engine::InferenceEngine& engine, const ModelText& model,
+std::vector<std::string> write_texts(inference::InferenceEngine& engine, const ModelText& model,
                                      const tasks::Generation& generation,
                                      std::span<const std::vector<int32_t>> contexts,
                                      const OnDocuments& on_documents) {
-  engine::require_one_stack(engine.spec(), "writing answers");
+  inference::require_one_stack(engine.spec(), "writing answers");
   std::vector<std::string> stops = generation.until;
   for (const int32_t end : model.ends)
     stops.push_back(model.tokenizer->decode(std::array{end}, true));

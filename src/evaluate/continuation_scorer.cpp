@@ -26,8 +26,8 @@ int64_t num_blocks(const models::ModelSpec& spec, int64_t longest) {
 }
 
 std::vector<int64_t> counts_of(const models::ModelSpec& spec, int64_t blocks) {
-  engine::require_one_stack(spec, "scoring continuations");
-  return std::vector<int64_t>(engine::kv_groups(spec).size(), blocks);
+  inference::require_one_stack(spec, "scoring continuations");
+  return std::vector<int64_t>(inference::kv_groups(spec).size(), blocks);
 }
 
 bool depends_on_length(const models::ModelSpec& spec) {
@@ -43,7 +43,7 @@ bool is_most_likely(std::span<const float> logits, int32_t id) {
 
 }  // namespace
 
-ContinuationScorer::ContinuationScorer(engine::InferenceEngine& engine, int64_t longest,
+ContinuationScorer::ContinuationScorer(inference::InferenceEngine& engine, int64_t longest,
                                        bool wants_greedy)
     : engine_(engine),
       wants_greedy_(wants_greedy),
@@ -183,7 +183,7 @@ void ContinuationScorer::read(std::span<Line* const> lines) {
 /// The next tokens of as many lines, in order, as a pass holds.
 void ContinuationScorer::pass(std::span<Line* const> lines) {
   for (const auto& [group, from, to] : store_.take_copies()) kv_.copy(group, from, to);
-  std::vector<engine::SequenceRows> rows;
+  std::vector<inference::SequenceRows> rows;
   std::vector<std::vector<int32_t>> targets;
   targets.reserve(lines.size());
   int64_t left = kScoredTokens;

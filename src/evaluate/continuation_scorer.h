@@ -9,9 +9,9 @@
 #include <span>
 #include <vector>
 
-#include "engine/inference_engine.h"
 #include "evaluate/pair_encoder.h"
 #include "generate/block_store.h"
+#include "inference/inference_engine.h"
 
 namespace megalith::evaluate {
 
@@ -25,7 +25,7 @@ class ContinuationScorer {
   /// For sequences of at most `longest` ids. `wants_greedy`: whether is_greedy is wanted, which
   /// takes the logits of every scored token. UserError unless the model has one stack. The engine
   /// must outlive it.
-  ContinuationScorer(engine::InferenceEngine& engine, int64_t longest, bool wants_greedy);
+  ContinuationScorer(inference::InferenceEngine& engine, int64_t longest, bool wants_greedy);
 
   /// By document, with those done so far. Collective over the ranks of the model, which call alike
   /// and get the same.
@@ -58,11 +58,11 @@ class ContinuationScorer {
   void read(std::span<Line* const> lines);
   void pass(std::span<Line* const> lines);
 
-  engine::InferenceEngine& engine_;
+  inference::InferenceEngine& engine_;
   bool wants_greedy_;
   bool by_length_;  // what is read depends on how long the whole will be
   int64_t blocks_;
-  engine::KvBlocks kv_;
+  inference::KvBlocks kv_;
   generate::BlockStore store_;
 };
 

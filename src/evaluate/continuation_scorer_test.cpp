@@ -10,7 +10,7 @@
 
 #include "base/error.h"
 #include "comm/backends.h"
-#include "engine/inference_model.h"
+#include "inference/inference_model.h"
 #include "testing/toy_model.h"
 
 namespace megalith::evaluate {
@@ -25,7 +25,7 @@ models::ModelSpec spec_named(std::string_view family) {
   return spec;
 }
 
-void fill(engine::InferenceModel& model, device::Device& device) {
+void fill(inference::InferenceModel& model, device::Device& device) {
   for (parameters::Parameter& parameter : model.parameters().all()) {
     std::vector<float> values(static_cast<size_t>(parameter.local_elements()));
     parameters::initial_value(parameter, 3, DType::f32, values.data());
@@ -62,7 +62,7 @@ std::vector<std::vector<ScoredIds>> documents() {
   return all;
 }
 
-ScoredAnswer alone(engine::InferenceEngine& engine, const ScoredIds& asked) {
+ScoredAnswer alone(inference::InferenceEngine& engine, const ScoredIds& asked) {
   // As many ids as the model reads, and one that is only predicted: score() reads one less.
   std::vector<double> logprobs;
   auto [cache, begun] = engine.begin(std::span(asked.ids).first(1), kContext - 1);
@@ -85,7 +85,7 @@ class ScorerOf : public ::testing::TestWithParam<const char*> {};
 
 TEST_P(ScorerOf, GivesTheBitsOfEachAlone) {
   const auto device = device::make_cpu_device(2);
-  engine::InferenceModel model(spec_named(GetParam()), *device, {.tensor_shards = 2});
+  inference::InferenceModel model(spec_named(GetParam()), *device, {.tensor_shards = 2});
   fill(model, *device);
   std::vector<std::vector<ScoredIds>> asked = documents();
   // What the model would say is asked too.
@@ -133,7 +133,7 @@ TEST(ContinuationScorer, OfAllRanksGivesTheSame) {
        {parallel::Layout{}, {.tensor = 2}, {.pipeline = 2}, {.tensor = 2, .pipeline = 2}}) {
     comm::run_ranks(layout.num_ranks(), [&](comm::Communicator& world) {
       const auto device = device::make_cpu_device(1);
-      engine::InferenceModel model(spec, *device, world, {.tensor_shards = 2, .layout = layout});
+      inference::InferenceModel model(spec, *device, world, {.tensor_shards = 2, .layout = layout});
       fill(model, *device);
       ContinuationScorer scorer(model.engine(), kContext + 1, true);
       const auto answers = scorer.score(asked);
@@ -150,7 +150,7 @@ TEST(ContinuationScorer, OfAllRanksGivesTheSame) {
 
 TEST(ContinuationScorer, IsForModelsOfOneStack) {
   const auto device = device::make_cpu_device(1);
-  engine::InferenceModel model(spec_named("t5"), *device, {.tensor_shards = 2});
+  inference::InferenceModel model(spec_named("t5"), *device, {.tensor_shards = 2});
   EXPECT_THROW(ContinuationScorer(model.engine(), 8, false), UserError);
 }
 

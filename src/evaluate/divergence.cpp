@@ -4,8 +4,8 @@
 #include <algorithm>
 #include <cmath>
 
-#include "engine/text_batch.h"
 #include "evaluate/windows.h"
+#include "inference/text_batch.h"
 
 namespace megalith::evaluate {
 namespace {
@@ -16,7 +16,7 @@ constexpr int64_t kRows = 64;
 /// What a model makes of a text, up to its logits.
 class ReadText {
  public:
-  ReadText(engine::InferenceEngine& engine, std::span<const int32_t> ids)
+  ReadText(inference::InferenceEngine& engine, std::span<const int32_t> ids)
       : model_(engine.model()),
         text_(model_.device(), with_reach(ids)),
         context_(model_.inference_context()),
@@ -45,13 +45,13 @@ class ReadText {
 
  private:
   /// All but the last, which is only predicted.
-  static engine::TextSequences with_reach(std::span<const int32_t> ids) {
-    engine::TextSequences sequences = engine::one_sequence(ids.first(ids.size() - 1));
+  static inference::TextSequences with_reach(std::span<const int32_t> ids) {
+    inference::TextSequences sequences = inference::one_sequence(ids.first(ids.size() - 1));
     sequences.reach = {static_cast<int32_t>(ids.size())};
     return sequences;
   }
   engine::ShardedModel& model_;
-  engine::TextBatch text_;
+  inference::TextBatch text_;
   layers::Context context_;
   device::Tensor x_TH_;
 };
@@ -94,15 +94,15 @@ double Divergence::same_choice_fraction() const {
   return static_cast<double>(same_choices) / static_cast<double>(tokens);
 }
 
-Divergence divergence(engine::InferenceEngine& model, engine::InferenceEngine& other,
+Divergence divergence(inference::InferenceEngine& model, inference::InferenceEngine& other,
                       std::span<const int32_t> ids, const OnProgress& on_progress) {
-  for (const engine::InferenceEngine* each : {&model, &other})
-    engine::require_one_stack(each->spec(), "comparing predictions");
+  for (const inference::InferenceEngine* each : {&model, &other})
+    inference::require_one_stack(each->spec(), "comparing predictions");
   if (model.spec().vocab != other.spec().vocab) {
     throw UserError("vocabularies of {} and {} tokens: the models predict different things",
                     model.spec().vocab, other.spec().vocab);
   }
-  engine::check_ids(model.spec(), ids, std::ssize(ids));
+  inference::check_ids(model.spec(), ids, std::ssize(ids));
   const auto vocab = static_cast<size_t>(model.spec().vocab);
   Divergence result;
   for_each_window(ids, std::min(model.spec().context, other.spec().context),

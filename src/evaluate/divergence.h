@@ -23,7 +23,7 @@ struct Divergence {
 
 /// Both read `ids` in the windows of perplexity(). Sums are in f64. UserError for a text of one
 /// token, and unless both are models of one stack with logits and one vocabulary. Each of one rank.
-Divergence divergence(engine::InferenceEngine& model, engine::InferenceEngine& other,
+Divergence divergence(inference::InferenceEngine& model, inference::InferenceEngine& other,
                       std::span<const int32_t> ids, const OnProgress& on_progress = {});
 
 }  // namespace megalith::evaluate

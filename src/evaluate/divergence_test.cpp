@@ -5,8 +5,8 @@
 
 #include <cmath>
 
-#include "engine/inference_model.h"
 #include "families/families.h"
+#include "inference/inference_model.h"
 
 namespace megalith::evaluate {
 namespace {
@@ -16,12 +16,12 @@ class DivergenceTest : public testing::Test {
   DivergenceTest() : device_(device::make_cpu_device(1)) {
     for (size_t i = 0; i < 25; ++i) ids_.push_back(static_cast<int32_t>(i * 7 % 20));
   }
-  std::unique_ptr<engine::InferenceModel> model(uint64_t seed, int64_t vocab = 20) {
+  std::unique_ptr<inference::InferenceModel> model(uint64_t seed, int64_t vocab = 20) {
     models::ModelSpec spec = models::gpt2(
         {.layers = 1, .hidden = 16, .heads = 2, .ffn = 32, .context = 8, .vocab = vocab});
     spec.init_std = 0.3;
-    auto made =
-        std::make_unique<engine::InferenceModel>(spec, *device_, engine::InferenceModel::Options{});
+    auto made = std::make_unique<inference::InferenceModel>(spec, *device_,
+                                                            inference::InferenceModel::Options{});
     made->parameters().initialise(*device_, seed);
     return made;
   }
@@ -44,9 +44,9 @@ TEST_F(DivergenceTest, IsThatOfTheDistributions) {
   // A window that holds all: a token at a time with a cache gives the logits.
   const std::vector<int32_t> ids(ids_.begin(), ids_.begin() + 6);
   double kl = 0, nll = 0, other_nll = 0;
-  engine::KvCache first = one->engine().make_cache(8), second = two->engine().make_cache(8);
+  inference::KvCache first = one->engine().make_cache(8), second = two->engine().make_cache(8);
   for (size_t t = 0; t + 1 < ids.size(); ++t) {
-    const auto probabilities = [&](engine::InferenceModel& of, engine::KvCache& cache) {
+    const auto probabilities = [&](inference::InferenceModel& of, inference::KvCache& cache) {
       std::vector<double> p;
       double sum = 0;
       for (const float logit : of.engine().extend(cache, std::span(ids).subspan(t, 1))) {

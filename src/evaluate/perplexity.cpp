@@ -42,7 +42,7 @@ void for_each_window(std::span<const int32_t> ids, int64_t context,
   }
 }
 
-Perplexity perplexity(engine::InferenceEngine& model, std::span<const int32_t> ids,
+Perplexity perplexity(inference::InferenceEngine& model, std::span<const int32_t> ids,
                       std::string_view text, const OnProgress& on_progress) {
   Perplexity result;
   result.words = count_words(text);
@@ -57,7 +57,7 @@ Perplexity perplexity(engine::InferenceEngine& model, std::span<const int32_t> i
   return result;
 }
 
-Perplexity document_perplexity(engine::InferenceEngine& model,
+Perplexity document_perplexity(inference::InferenceEngine& model,
                                std::span<const std::vector<int32_t>> documents,
                                int32_t end_of_document, std::string_view text,
                                const OnProgress& on_progress) {

@@ -7,7 +7,7 @@
 #include <string_view>
 #include <vector>
 
-#include "engine/inference_engine.h"
+#include "inference/inference_engine.h"
 
 namespace megalith::evaluate {
 
@@ -28,7 +28,7 @@ using OnProgress = std::function<void(int64_t)>;
 /// is predicted once. The first window predicts its whole; each further one starts half a context
 /// later and predicts only what is new, so that a token sees at least half a context of what came
 /// before (strided evaluation). Collective over the ranks of the model.
-Perplexity perplexity(engine::InferenceEngine& model, std::span<const int32_t> ids,
+Perplexity perplexity(inference::InferenceEngine& model, std::span<const int32_t> ids,
                       std::string_view text, const OnProgress& on_progress = {});
 
 /// Scores documents apart from each other, as a model trained on end-of-document tokens sees them:
@@ -36,7 +36,7 @@ Perplexity perplexity(engine::InferenceEngine& model, std::span<const int32_t> i
 /// end-of-document token that closes it from the document. `text` holds the documents with one byte
 /// between them, for which that token stands. Documents longer than the context go through windows
 /// as above.
-Perplexity document_perplexity(engine::InferenceEngine& model,
+Perplexity document_perplexity(inference::InferenceEngine& model,
                                std::span<const std::vector<int32_t>> documents,
                                int32_t end_of_document, std::string_view text,
                                const OnProgress& on_progress = {});

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "evaluate/perplexity.h"
 
-#include "engine/inference_model.h"
+#include "inference/inference_model.h"
 
 #include <gtest/gtest.h>
 
@@ -19,12 +19,12 @@ class PerplexityTest : public testing::Test {
     models::ModelSpec a =
         models::gpt2({.layers = 1, .hidden = 16, .heads = 2, .ffn = 32, .context = 8, .vocab = 20});
     a.init_std = 0.3;
-    model_ =
-        std::make_unique<engine::InferenceModel>(a, *device_, engine::InferenceModel::Options{});
+    model_ = std::make_unique<inference::InferenceModel>(a, *device_,
+                                                         inference::InferenceModel::Options{});
     model_->parameters().initialise(*device_, 7);
   }
   std::unique_ptr<device::Device> device_;
-  std::unique_ptr<engine::InferenceModel> model_;
+  std::unique_ptr<inference::InferenceModel> model_;
 };
 
 TEST(Words, AreRunsOfNonBlanks) {

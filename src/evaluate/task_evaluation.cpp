@@ -98,7 +98,7 @@ bool asks_greedy(const tasks::Task& task) {
 
 }  // namespace
 
-std::vector<Response> answer(const Questions& questions, engine::InferenceEngine& engine,
+std::vector<Response> answer(const Questions& questions, inference::InferenceEngine& engine,
                              const ModelText& model, bool wants_greedy,
                              const OnDocuments& on_documents) {
   const tasks::Task& task = questions.task;

@@ -48,7 +48,7 @@ std::string fingerprint_of(const Questions& questions);
 /// `wants_greedy`: is_greedy of every choice too, which some metrics want anyway. Collective over
 /// the ranks of the model, all of which get the answers.
 using OnDocuments = std::function<void(int64_t done)>;
-std::vector<Response> answer(const Questions& questions, engine::InferenceEngine& engine,
+std::vector<Response> answer(const Questions& questions, inference::InferenceEngine& engine,
                              const ModelText& model, bool wants_greedy,
                              const OnDocuments& on_documents = {});
 

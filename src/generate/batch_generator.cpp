@@ -7,7 +7,7 @@
 
 namespace megalith::generate {
 
-BatchGenerator::BatchGenerator(engine::InferenceEngine& engine, const text::Tokenizer* tokenizer,
+BatchGenerator::BatchGenerator(inference::InferenceEngine& engine, const text::Tokenizer* tokenizer,
                                const Options& options)
     : engine_(engine),
       tokenizer_(tokenizer),
@@ -18,9 +18,9 @@ BatchGenerator::BatchGenerator(engine::InferenceEngine& engine, const text::Toke
       store_(kv_.groups(), options.blocks, options.limits.tokens, options.keeps_prefixes),
       scheduler_(store_, options.limits),
       most_sequences_(options.limits.sequences) {
-  engine::check_generates(engine.spec());
+  inference::check_generates(engine.spec());
   if (options.draft == nullptr) return;
-  engine::require_one_stack(engine.spec(), "speculation with a draft model");
+  inference::require_one_stack(engine.spec(), "speculation with a draft model");
   draft_.emplace(*options.draft, options.draft_blocks, drawable_);
 }
 
@@ -69,7 +69,7 @@ Writing& BatchGenerator::writing_of(const Scheduler::Part& part) {
 void BatchGenerator::pass(std::vector<Scheduler::Part> parts) {
   std::ranges::stable_sort(parts, {},
                            [](const Scheduler::Part& part) { return part.sequence->salt; });
-  std::vector<engine::SequenceRows> rows;
+  std::vector<inference::SequenceRows> rows;
   for (const Scheduler::Part& part : parts) {
     Writing& writing = writing_of(part);
     rows.push_back(writing.rows(part));

@@ -10,9 +10,9 @@
 #include <optional>
 #include <vector>
 
-#include "engine/inference_engine.h"
 #include "generate/draft.h"
 #include "generate/writing.h"
+#include "inference/inference_engine.h"
 
 namespace megalith::generate {
 
@@ -20,14 +20,14 @@ class BatchGenerator {
  public:
   struct Options {
     Scheduler::Limits limits;
-    std::vector<int64_t> blocks;  // of each group (engine/kv_blocks.h)
+    std::vector<int64_t> blocks;  // of each group (inference/kv_blocks.h)
     bool keeps_prefixes = true;
-    engine::InferenceEngine* draft = nullptr;  // of a smaller model with the same vocabulary
-    std::vector<int64_t> draft_blocks = {};    // of each of its groups
+    inference::InferenceEngine* draft = nullptr;  // of a smaller model with the same vocabulary
+    std::vector<int64_t> draft_blocks = {};       // of each of its groups
   };
   /// `engine`, `draft` and `tokenizer` must outlive it; without a tokenizer there are no texts.
   /// Memory: all that it keeps is taken here.
-  BatchGenerator(engine::InferenceEngine& engine, const text::Tokenizer* tokenizer,
+  BatchGenerator(inference::InferenceEngine& engine, const text::Tokenizer* tokenizer,
                  const Options& options);
   ~BatchGenerator();
 
@@ -50,10 +50,10 @@ class BatchGenerator {
   Writing& writing_of(const Scheduler::Part& part);
   std::unique_ptr<Writing> leave(uint64_t number);
 
-  engine::InferenceEngine& engine_;
+  inference::InferenceEngine& engine_;
   const text::Tokenizer* tokenizer_;
   size_t drawable_;  // tokens that may be chosen: those with a text
-  engine::KvBlocks kv_;
+  inference::KvBlocks kv_;
   BlockStore store_;
   Scheduler scheduler_;
   int64_t most_sequences_;

@@ -80,7 +80,7 @@ TEST(BatchInvarianceOfMany, TwoHundredRequestsOfEveryKind) {
 TEST(BatchGenerator, WritesWhatGenerateWrites) {
   const models::ModelSpec spec = spec_named("qwen3");
   const auto device = device::make_cpu_device(2);
-  engine::InferenceModel model(spec, *device, {.tensor_shards = 2});
+  inference::InferenceModel model(spec, *device, {.tensor_shards = 2});
   fill(model, *device);
   const Outcome outcome = run(spec, {}, 6);
   std::vector<Request> requests = requests_of(spec, 6);
@@ -94,7 +94,7 @@ TEST(BatchGenerator, WritesWhatGenerateWrites) {
 TEST(BatchGenerator, CancelledRequestsLeaveNothing) {
   const models::ModelSpec spec = spec_named("llama");
   const auto device = device::make_cpu_device(1);
-  engine::InferenceModel model(spec, *device, {.tensor_shards = 2});
+  inference::InferenceModel model(spec, *device, {.tensor_shards = 2});
   fill(model, *device);
   BatchGenerator generator(model.engine(), nullptr,
                            {.limits = {4, 64, 16}, .blocks = {32}, .keeps_prefixes = false});
@@ -117,7 +117,7 @@ TEST(BatchGenerator, CancelledRequestsLeaveNothing) {
 TEST(BatchGenerator, RefusesWhatCannotBe) {
   const models::ModelSpec spec = spec_named("llama");
   const auto device = device::make_cpu_device(1);
-  engine::InferenceModel model(spec, *device, {.tensor_shards = 2});
+  inference::InferenceModel model(spec, *device, {.tensor_shards = 2});
   fill(model, *device);
   BatchGenerator generator(model.engine(), nullptr, {.limits = {1, 64, 1}, .blocks = {2}});
   const auto submit = [&](size_t prompt, int64_t more, double temperature = 0) {

@@ -18,7 +18,7 @@ models::ModelSpec spec_named(std::string_view family) {
   return spec;
 }
 
-void fill(engine::InferenceModel& model, device::Device& device, uint64_t seed) {
+void fill(inference::InferenceModel& model, device::Device& device, uint64_t seed) {
   for (parameters::Parameter& parameter : model.parameters().all()) {
     std::vector<float> values(static_cast<size_t>(parameter.local_elements()));
     parameters::initial_value(parameter, seed, DType::f32, values.data());
@@ -124,14 +124,14 @@ Outcome run(const models::ModelSpec& spec, const Circumstances& setup, size_t co
   Outcome outcome;
   comm::run_ranks(setup.layout.num_ranks(), [&](comm::Communicator& world) {
     const auto device = device::make_cpu_device(1);
-    engine::InferenceModel model(spec, *device, world,
-                                 {.tensor_shards = 2, .layout = setup.layout});
+    inference::InferenceModel model(spec, *device, world,
+                                    {.tensor_shards = 2, .layout = setup.layout});
     fill(model, *device);
     std::vector<int64_t> blocks;  // so that those of tokens run out first
-    for (const engine::KvGroup& group : engine::kv_groups(spec))
+    for (const inference::KvGroup& group : inference::kv_groups(spec))
       blocks.push_back(group.is_memory ? 3 * setup.blocks : setup.blocks);
-    engine::InferenceModel draft(spec, *device, world,
-                                 {.tensor_shards = 2, .layout = setup.layout});
+    inference::InferenceModel draft(spec, *device, world,
+                                    {.tensor_shards = 2, .layout = setup.layout});
     if (setup.draft_seed != 0) fill(draft, *device, setup.draft_seed);
     BatchGenerator generator(
         model.engine(), nullptr,

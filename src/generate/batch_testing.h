@@ -3,15 +3,15 @@
 // blocks, on several ranks. Of the tests.
 #pragma once
 
-#include "engine/inference_model.h"
 #include "generate/batch_generator.h"
+#include "inference/inference_model.h"
 
 namespace megalith::generate {
 
 inline constexpr int64_t kContext = 256;
 
 models::ModelSpec spec_named(std::string_view family);
-void fill(engine::InferenceModel& model, device::Device& device, uint64_t seed = 3);
+void fill(inference::InferenceModel& model, device::Device& device, uint64_t seed = 3);
 
 /// Greedy and drawn, long and short, some that begin alike.
 std::vector<Request> requests_of(const models::ModelSpec& spec, size_t count);

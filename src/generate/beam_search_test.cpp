@@ -26,7 +26,7 @@ struct Text {
 /// The definition, text by text. An end token is counted, and not kept.
 class PlainSearch {
  public:
-  PlainSearch(engine::InferenceEngine& engine, const Ids& prompt, const GenerateOptions& options)
+  PlainSearch(inference::InferenceEngine& engine, const Ids& prompt, const GenerateOptions& options)
       : engine_(engine), prompt_(prompt), options_(options) {}
 
   std::vector<Text> search() {
@@ -87,7 +87,7 @@ class PlainSearch {
   }
   std::vector<Text> sorted() const { return ended_; }
 
-  engine::InferenceEngine& engine_;
+  inference::InferenceEngine& engine_;
   Ids prompt_;
   GenerateOptions options_;
   std::vector<Text> ended_;
@@ -98,7 +98,7 @@ class Beams : public ::testing::TestWithParam<const char*> {};
 TEST_P(Beams, AreThoseOfThePlainSearch) {
   const models::ModelSpec spec = spec_named(GetParam());
   const auto device = device::make_cpu_device(2);
-  engine::InferenceModel model(spec, *device, {.tensor_shards = 2});
+  inference::InferenceModel model(spec, *device, {.tensor_shards = 2});
   fill(model, *device);
   int ended = 0;
   using Stopping = EarlyStopping;
@@ -155,7 +155,7 @@ INSTANTIATE_TEST_SUITE_P(Families, Beams, ::testing::Values("llama", "gemma3_tex
 TEST(BeamSearch, OneBeamIsGreedy) {
   const models::ModelSpec spec = spec_named("llama");
   const auto device = device::make_cpu_device(2);
-  engine::InferenceModel model(spec, *device, {.tensor_shards = 2});
+  inference::InferenceModel model(spec, *device, {.tensor_shards = 2});
   fill(model, *device);
   const Ids prompt = {3, 1, 4};
   GenerateOptions options{.max_new_tokens = 9};
@@ -181,7 +181,7 @@ TEST(BeamSearch, OneBeamIsGreedy) {
 TEST(BeamSearch, IsRefusedWithWhatItCannotHave) {
   const models::ModelSpec spec = spec_named("llama");
   const auto device = device::make_cpu_device(2);
-  engine::InferenceModel model(spec, *device, {.tensor_shards = 2});
+  inference::InferenceModel model(spec, *device, {.tensor_shards = 2});
   fill(model, *device);
   const auto refused = [&](GenerateOptions options) {
     const Ids prompt = {3, 1, 4};

@@ -13,24 +13,25 @@ namespace {
 /// Blocks of each group that one sequence takes at most.
 std::vector<int64_t> blocks_of_one(const models::ModelSpec& spec, const Scheduler::Limits& limits,
                                    int64_t context) {
-  return BlockStore::needed(engine::kv_groups(spec), {.positions = context, .memory = context},
+  return BlockStore::needed(inference::kv_groups(spec), {.positions = context, .memory = context},
                             limits.tokens);
 }
 
 /// Of one rank, with blocks for one sequence to measure them by.
-RankMemory plan_rank(const models::ModelSpec& spec, const engine::InferenceModel::Options& options,
-                     int rank, const device::Target& target, const Scheduler::Limits& limits,
-                     int64_t context, std::span<const layers::AdapterRanks> adapters) {
+RankMemory plan_rank(const models::ModelSpec& spec,
+                     const inference::InferenceModel::Options& options, int rank,
+                     const device::Target& target, const Scheduler::Limits& limits, int64_t context,
+                     std::span<const layers::AdapterRanks> adapters) {
   const auto device = device::make_trace_device(target);
   const auto world = comm::make_traced_communicator(*device, rank, options.layout.num_ranks());
-  engine::InferenceModel model(spec, *device, *world, options);
+  inference::InferenceModel model(spec, *device, *world, options);
   engine::ShardedModel& sharded = model.engine().model();
   std::vector<std::unique_ptr<layers::Adapter>> loaded;
   for (const layers::AdapterRanks& ranks : adapters)
     loaded.push_back(std::make_unique<layers::Adapter>(model.parameters(), *device, ranks));
   RankMemory memory{.weights = device->total().in_use};
   const std::vector<int64_t> one = blocks_of_one(spec, limits, context);
-  const engine::KvBlocks blocks(sharded, one);
+  const inference::KvBlocks blocks(sharded, one);
   for (size_t g = 0; g < one.size(); ++g)
     memory.block.push_back(exact_div(blocks.bytes(g), one[g]));
   const int64_t before = device->total().in_use;
@@ -63,19 +64,19 @@ int64_t RankMemory::total(std::span<const int64_t> blocks) const {
   return bytes;
 }
 
-void run_largest_passes(engine::InferenceEngine& engine, const engine::KvBlocks& blocks,
+void run_largest_passes(inference::InferenceEngine& engine, const inference::KvBlocks& blocks,
                         const Scheduler::Limits& limits, int64_t context) {
   const bool reads = engine.spec().is_encoder_decoder();
   // Whatever the blocks hold: no value matters.
   const std::vector<int32_t> ids(static_cast<size_t>(context));
-  const engine::BlockTables tables(
+  const inference::BlockTables tables(
       blocks.groups().size(),
       std::vector<int32_t>(static_cast<size_t>(kernels::kv_cache_blocks(context))));
   if (reads) engine.read(blocks, ids, tables);
   // Some memory is by the longest run of a pass, some by sequence: for each number of them, the
   // first takes all that it can.
   for (int64_t sequences = 1; sequences <= limits.sequences; ++sequences) {
-    std::vector<engine::SequenceRows> rows;
+    std::vector<inference::SequenceRows> rows;
     int64_t left = limits.tokens;
     for (int64_t others = sequences - 1; others >= 0; --others) {
       const int64_t count = std::min(left - others, context);
@@ -94,7 +95,7 @@ void run_largest_passes(engine::InferenceEngine& engine, const engine::KvBlocks&
 }
 
 std::vector<RankMemory> plan_memory(const models::ModelSpec& spec,
-                                    const engine::InferenceModel::Options& options,
+                                    const inference::InferenceModel::Options& options,
                                     const device::Target& target, const Scheduler::Limits& limits,
                                     int64_t context,
                                     std::span<const layers::AdapterRanks> adapters) {

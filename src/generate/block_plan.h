@@ -4,8 +4,8 @@
 // refused with the numbers.
 #pragma once
 
-#include "engine/inference_model.h"
 #include "generate/scheduler.h"
+#include "inference/inference_model.h"
 #include "layers/adapter.h"
 
 namespace megalith::generate {
@@ -14,7 +14,7 @@ namespace megalith::generate {
 struct RankMemory {
   int64_t weights = 0;
   int64_t pass = 0;                 // at most, while a pass runs
-  std::vector<int64_t> block = {};  // of each group (engine/kv_blocks.h)
+  std::vector<int64_t> block = {};  // of each group (inference/kv_blocks.h)
   /// With so many blocks of each group.
   int64_t total(std::span<const int64_t> blocks) const;
 };
@@ -22,14 +22,14 @@ struct RankMemory {
 /// The passes that take most memory, of each number of sequences, of all that a batch generator
 /// with these limits makes of sequences up to `context` long; and what an encoder takes to read as
 /// many tokens. Collective.
-void run_largest_passes(engine::InferenceEngine& engine, const engine::KvBlocks& blocks,
+void run_largest_passes(inference::InferenceEngine& engine, const inference::KvBlocks& blocks,
                         const Scheduler::Limits& limits, int64_t context);
 
 /// Of each rank of the options' layout, on devices of `target`. Local: nothing is allocated. A
 /// draft model beside it has weights and blocks of its own, and its passes come between the
 /// model's. `adapters`: that may be loaded at once, and used in a pass.
 std::vector<RankMemory> plan_memory(const models::ModelSpec& spec,
-                                    const engine::InferenceModel::Options& options,
+                                    const inference::InferenceModel::Options& options,
                                     const device::Target& target, const Scheduler::Limits& limits,
                                     int64_t context,
                                     std::span<const layers::AdapterRanks> adapters = {});

@@ -24,7 +24,7 @@ class BlockPlanTest
 TEST_P(BlockPlanTest, IsWhatIsTaken) {
   const auto& [family, dtype, layout] = GetParam();
   const models::ModelSpec spec = spec_named(family);
-  const engine::InferenceModel::Options options{
+  const inference::InferenceModel::Options options{
       .compute = dtype, .tensor_shards = 2, .layout = layout};
   const std::vector<RankMemory> ranks =
       plan_memory(spec, options, device::cpu_target(2), kLimits, kContext);
@@ -46,7 +46,7 @@ TEST_P(BlockPlanTest, IsWhatIsTaken) {
   comm::run_ranks(layout.num_ranks(), [&](comm::Communicator& world) {
     const int64_t planned = ranks[static_cast<size_t>(world.rank())].total(blocks);
     const auto device = device::make_cpu_device(2);
-    engine::InferenceModel model(spec, *device, world, options);
+    inference::InferenceModel model(spec, *device, world, options);
     for (parameters::Parameter& parameter : model.parameters().all())
       device->wait(device->fill_zero(parameter.mutable_compute()));
     {
@@ -61,7 +61,7 @@ TEST_P(BlockPlanTest, IsWhatIsTaken) {
       }
       EXPECT_LE(device->total().peak, planned) << "rank " << world.rank();
     }
-    const engine::KvBlocks kv(model.engine().model(), blocks);
+    const inference::KvBlocks kv(model.engine().model(), blocks);
     run_largest_passes(model.engine(), kv, kLimits, kContext);
     EXPECT_EQ(device->total().peak, planned) << "rank " << world.rank();
   });
@@ -78,7 +78,7 @@ INSTANTIATE_TEST_SUITE_P(All, BlockPlanTest,
 TEST_P(BlockPlanTest, WithAdaptersIsWhatIsTaken) {
   const auto& [family, dtype, layout] = GetParam();
   const models::ModelSpec spec = spec_named(family);
-  const engine::InferenceModel::Options options{
+  const inference::InferenceModel::Options options{
       .compute = dtype, .tensor_shards = 2, .layout = layout};
   std::vector<layers::AdapterRanks> adapters(2, testing::toy_adapter_ranks(spec));
   for (auto& [weight, rank] : adapters[1]) rank = {40 - rank.rank, 20};
@@ -94,7 +94,7 @@ TEST_P(BlockPlanTest, WithAdaptersIsWhatIsTaken) {
     EXPECT_GT(ranks[rank].weights, without[rank].weights);
     const int64_t planned = ranks[rank].total(blocks);
     const auto device = device::make_cpu_device(2);
-    engine::InferenceModel model(spec, *device, world, options);
+    inference::InferenceModel model(spec, *device, world, options);
     for (parameters::Parameter& parameter : model.parameters().all())
       device->wait(device->fill_zero(parameter.mutable_compute()));
     std::vector<std::shared_ptr<layers::Adapter>> loaded;
@@ -118,7 +118,7 @@ TEST_P(BlockPlanTest, WithAdaptersIsWhatIsTaken) {
       }
       EXPECT_LE(device->total().peak, planned) << "rank " << rank;
     }
-    const engine::KvBlocks kv(model.engine().model(), blocks);
+    const inference::KvBlocks kv(model.engine().model(), blocks);
     for (const auto& adapter : loaded) {
       model.engine().model().set_adapter(adapter.get());
       run_largest_passes(model.engine(), kv, kLimits, kContext);
@@ -163,7 +163,7 @@ TEST(PlanBlocks, RefusesWithTheNumbers) {
 TEST(PlanBlocks, SharesByWhatSequencesTake) {
   const models::ModelSpec spec = spec_named("gemma3_text");
   const std::vector<int64_t> one =
-      BlockStore::needed(engine::kv_groups(spec), {.positions = 4096}, kLimits.tokens);
+      BlockStore::needed(inference::kv_groups(spec), {.positions = 4096}, kLimits.tokens);
   ASSERT_EQ(one.size(), 2U);
   const std::vector<RankMemory> ranks = {{.weights = 0, .pass = 0, .block = {1000, 1000}}};
   const BlockPlan plan = plan_blocks(spec, ranks, kLimits, 4096, 3 * 1000 * (one[0] + one[1]));

@@ -7,7 +7,7 @@
 
 namespace megalith::generate {
 
-using engine::KvGroup;
+using inference::KvGroup;
 
 BlockStore::BlockStore(std::vector<KvGroup> groups, std::vector<int64_t> counts,
                        int64_t most_tokens, bool keeps)

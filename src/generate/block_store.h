@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which blocks of keys and values hold which sequence (engine/kv_blocks.h). Full blocks of tokens
-// that begin alike are shared, and what a sequence leaves behind is kept as long as nobody needs
-// the room, so that a prompt that begins like an earlier one is not read again (prefix caching:
-// Zheng et al. 2024, section 3). Those blocks are full and never written. A fork shares the last,
-// partial one too: whoever writes to it while others hold it goes on in a copy. Exact: prefixes
-// are compared token by token. Host memory alone; no model.
+// Which blocks of keys and values hold which sequence (inference/kv_blocks.h). Full blocks of
+// tokens that begin alike are shared, and what a sequence leaves behind is kept as long as nobody
+// needs the room, so that a prompt that begins like an earlier one is not read again (prefix
+// caching: Zheng et al. 2024, section 3). Those blocks are full and never written. A fork shares
+// the last, partial one too: whoever writes to it while others hold it goes on in a copy. Exact:
+// prefixes are compared token by token. Host memory alone; no model.
 #pragma once
 
 #include <list>
@@ -14,7 +14,7 @@
 #include <utility>
 #include <vector>
 
-#include "engine/cached_rows.h"
+#include "inference/cached_rows.h"
 
 namespace megalith::generate {
 
@@ -28,14 +28,14 @@ class BlockStore {
   /// What one sequence holds.
   class Held {
    public:
-    const engine::BlockTables& tables() const { return tables_; }
+    const inference::BlockTables& tables() const { return tables_; }
 
    private:
     friend class BlockStore;
-    engine::BlockTables tables_;   // -1: behind the window
-    std::vector<int64_t> begins_;  // by group: blocks before this one were given back
-    int64_t positions_ = 0;        // whose keys and values are there
-    Prefix* known_ = nullptr;      // of the full blocks whose content was told
+    inference::BlockTables tables_;  // -1: behind the window
+    std::vector<int64_t> begins_;    // by group: blocks before this one were given back
+    int64_t positions_ = 0;          // whose keys and values are there
+    Prefix* known_ = nullptr;        // of the full blocks whose content was told
     int64_t num_known_ = 0;
   };
   /// A block whose content goes on in another.
@@ -46,8 +46,8 @@ class BlockStore {
 
   /// `counts`: blocks of each group. `most_tokens`: of a sequence between two calls of written().
   /// `keeps`: blocks are kept for others that begin alike.
-  BlockStore(std::vector<engine::KvGroup> groups, std::vector<int64_t> counts, int64_t most_tokens,
-             bool keeps);
+  BlockStore(std::vector<inference::KvGroup> groups, std::vector<int64_t> counts,
+             int64_t most_tokens, bool keeps);
   ~BlockStore();
   BlockStore(const BlockStore&) = delete;
   BlockStore& operator=(const BlockStore&) = delete;
@@ -60,7 +60,7 @@ class BlockStore {
     int64_t common = 0;
   };
   /// Blocks of each group that it, alone, holds at most at one time.
-  static std::vector<int64_t> needed(std::span<const engine::KvGroup> groups, const Size& size,
+  static std::vector<int64_t> needed(std::span<const inference::KvGroup> groups, const Size& size,
                                      int64_t most_tokens);
   /// Whether these are ever to be had.
   bool can_hold(const Size& size) const;
@@ -125,7 +125,7 @@ class BlockStore {
   int64_t first_seen(size_t g, int64_t positions) const;
   Prefix* root(uint64_t salt);
 
-  std::vector<engine::KvGroup> groups_;
+  std::vector<inference::KvGroup> groups_;
   std::vector<Pool> pools_;
   int64_t most_tokens_;
   bool keeps_;

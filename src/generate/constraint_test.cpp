@@ -40,7 +40,7 @@ class Counting : public TokenConstraint {
 
 Generated write(const GenerateOptions& options, std::unique_ptr<TokenConstraint> allowed) {
   const auto device = device::make_cpu_device(2);
-  engine::InferenceModel model(spec_named("llama"), *device, {.tensor_shards = 2});
+  inference::InferenceModel model(spec_named("llama"), *device, {.tensor_shards = 2});
   fill(model, *device);
   BatchGenerator generator(model.engine(), nullptr, {.limits = {4, 48, 16}, .blocks = {40}});
   Generated result;

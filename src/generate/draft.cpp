@@ -7,17 +7,18 @@
 
 namespace megalith::generate {
 
-Draft::Draft(engine::InferenceEngine& engine, const std::vector<int64_t>& blocks, size_t drawable)
+Draft::Draft(inference::InferenceEngine& engine, const std::vector<int64_t>& blocks,
+             size_t drawable)
     : engine_(engine),
       drawable_(std::min(drawable, static_cast<size_t>(engine.spec().vocab))),
       kv_(engine.model(), blocks),
       store_(kv_.groups(), blocks, kPassTokens, false) {
-  engine::require_one_stack(engine.spec(), "guessing");
+  inference::require_one_stack(engine.spec(), "guessing");
 }
 
 std::vector<int64_t> Draft::needed(const models::ModelSpec& spec, int64_t positions) {
   // It reads a pass and its guesses before any of them is known to be the text's.
-  return BlockStore::needed(engine::kv_groups(spec),
+  return BlockStore::needed(inference::kv_groups(spec),
                             {.positions = std::min(positions, spec.context)},
                             kPassTokens + kMostGuesses);
 }
@@ -54,7 +55,7 @@ void Draft::guess(std::span<const Asked> asked) {
 
 /// The next tokens of all; those that are done, or without room, go. False if there was nothing.
 bool Draft::pass(std::vector<Going>& going) {
-  std::vector<engine::SequenceRows> rows;
+  std::vector<inference::SequenceRows> rows;
   std::vector<Going> here;
   int64_t left = kPassTokens;
   std::erase_if(going, [&](const Going& g) {

@@ -5,9 +5,9 @@
 
 #include <map>
 
-#include "engine/inference_engine.h"
 #include "generate/block_store.h"
 #include "generate/sampling.h"
+#include "inference/inference_engine.h"
 
 namespace megalith::generate {
 
@@ -19,7 +19,7 @@ class Draft {
   /// `engine`, of a model of one stack (else UserError), must outlive it. `blocks`: of each of its
   /// groups; a text that finds no room there has no guesses. `drawable`: tokens that may be
   /// guessed.
-  Draft(engine::InferenceEngine& engine, const std::vector<int64_t>& blocks, size_t drawable);
+  Draft(inference::InferenceEngine& engine, const std::vector<int64_t>& blocks, size_t drawable);
 
   /// Blocks of each group that a text of so many positions takes at most.
   static std::vector<int64_t> needed(const models::ModelSpec& spec, int64_t positions);
@@ -51,9 +51,9 @@ class Draft {
   void go_back(const Asked& asked, Reading& reading);
   bool pass(std::vector<Going>& going);
 
-  engine::InferenceEngine& engine_;
+  inference::InferenceEngine& engine_;
   size_t drawable_;
-  engine::KvBlocks kv_;
+  inference::KvBlocks kv_;
   BlockStore store_;
   std::map<uint64_t, Reading> readings_;
 };

@@ -11,13 +11,13 @@ constexpr int64_t kPassTokens = 512;
 
 }  // namespace
 
-Generated generate(engine::InferenceEngine& model, const text::Tokenizer* tokenizer,
-                   Request request, engine::InferenceEngine* draft) {
+Generated generate(inference::InferenceEngine& model, const text::Tokenizer* tokenizer,
+                   Request request, inference::InferenceEngine* draft) {
   const models::ModelSpec& spec = model.spec();
-  engine::check_generates(spec);
+  inference::check_generates(spec);
   const GenerateOptions& options = request.options;
   check(options);
-  engine::check_ids(spec, request.prompt, spec.context);
+  inference::check_ids(spec, request.prompt, spec.context);
   const bool reads = spec.is_encoder_decoder();
   const int64_t tokens = std::ssize(request.prompt), begun = reads ? 1 : tokens;
   const int64_t positions =
@@ -31,7 +31,7 @@ Generated generate(engine::InferenceEngine& model, const text::Tokenizer* tokeni
   BatchGenerator generator(
       model, tokenizer,
       {.limits = {.sequences = options.beams, .tokens = kPassTokens, .waiting = 1},
-       .blocks = BlockStore::needed(engine::kv_groups(spec), size, kPassTokens),
+       .blocks = BlockStore::needed(inference::kv_groups(spec), size, kPassTokens),
        .keeps_prefixes = false,
        .draft = draft,
        .draft_blocks = draft_blocks});
@@ -43,7 +43,7 @@ Generated generate(engine::InferenceEngine& model, const text::Tokenizer* tokeni
   return result;
 }
 
-Generated generate(engine::InferenceEngine& model, const text::Tokenizer* tokenizer,
+Generated generate(inference::InferenceEngine& model, const text::Tokenizer* tokenizer,
                    std::span<const int32_t> prompt_ids, const GenerateOptions& options,
                    std::function<void(std::string_view piece)> on_text) {
   return generate(model, tokenizer,

@@ -2,8 +2,8 @@
 // Writes one text: a batch generator of one request.
 #pragma once
 
-#include "engine/inference_engine.h"
 #include "generate/request.h"
+#include "inference/inference_engine.h"
 
 namespace megalith::generate {
 
@@ -12,10 +12,10 @@ namespace megalith::generate {
 /// null: then text is empty and there are no stop texts. Collective over the ranks of the model,
 /// which call alike and get the same. Stops with "length" at max_new_tokens or a full context.
 /// `draft`: a smaller model, for requests that want its guesses.
-Generated generate(engine::InferenceEngine& model, const text::Tokenizer* tokenizer,
-                   Request request, engine::InferenceEngine* draft = nullptr);
+Generated generate(inference::InferenceEngine& model, const text::Tokenizer* tokenizer,
+                   Request request, inference::InferenceEngine* draft = nullptr);
 /// Of a request that is no more than this.
-Generated generate(engine::InferenceEngine& model, const text::Tokenizer* tokenizer,
+Generated generate(inference::InferenceEngine& model, const text::Tokenizer* tokenizer,
                    std::span<const int32_t> prompt_ids, const GenerateOptions& options,
                    std::function<void(std::string_view piece)> on_text = {});
 

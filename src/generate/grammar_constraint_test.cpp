@@ -43,7 +43,7 @@ std::string text_of(const Generated& result) {
 TEST(GrammarConstraint, TextsKeepToTheirGrammars) {
   const auto device = device::make_cpu_device(2);
   const auto spec = spec_named("llama");
-  engine::InferenceModel model(spec, *device, {.tensor_shards = 2});
+  inference::InferenceModel model(spec, *device, {.tensor_shards = 2});
   fill(model, *device);
   BatchGenerator generator(model.engine(), nullptr, {.limits = {8, 48, 16}, .blocks = {80}});
   const Grammar schema = Grammar::parse_json_schema(

@@ -18,9 +18,9 @@ struct Model {
   explicit Model(const models::ModelSpec& spec) : made(spec, *device, {.tensor_shards = 2}) {
     fill(made, *device);
   }
-  engine::InferenceEngine& engine() { return made.engine(); }
+  inference::InferenceEngine& engine() { return made.engine(); }
   std::unique_ptr<device::Device> device = device::make_cpu_device(2);
-  engine::InferenceModel made;
+  inference::InferenceModel made;
 };
 
 std::vector<int32_t> ids_of(int32_t first, size_t count) {
@@ -31,7 +31,7 @@ std::vector<int32_t> ids_of(int32_t first, size_t count) {
 }
 
 /// The log-probabilities of what may follow `ids`, most likely first, worked out plainly.
-std::vector<Choice> sorted_after(engine::InferenceEngine& engine, std::span<const int32_t> ids) {
+std::vector<Choice> sorted_after(inference::InferenceEngine& engine, std::span<const int32_t> ids) {
   auto [cache, begun] = engine.begin(ids, 1);
   const std::vector<float> logits = engine.extend(cache, begun);
   double sum = 0;
@@ -59,7 +59,7 @@ TEST_P(PromptLogprobs, AreThoseOfScore) {
   BatchGenerator generator(
       model.engine(), nullptr,
       {.limits = {4, 48, 16},
-       .blocks = std::vector<int64_t>(engine::kv_groups(model.engine().spec()).size(), 40)});
+       .blocks = std::vector<int64_t>(inference::kv_groups(model.engine().spec()).size(), 40)});
   const std::vector<int32_t> ids = ids_of(3, 200);
   int64_t listed = 0;  // prompt tokens among the alternatives: one number in both places
   for (const size_t length : {200U, 199U, 130U, 2U, 1U}) {

@@ -10,7 +10,7 @@
 namespace megalith::generate {
 
 inline constexpr int64_t kBlock = BlockStore::kBlock;
-using engine::KvGroup;
+using inference::KvGroup;
 
 /// Reads, and writes one token more until a sequence has as many as it may. Those that may have
 /// several lines go on from some of them, some are given guesses. Blocks hold what was written to

@@ -55,7 +55,7 @@ INSTANTIATE_TEST_SUITE_P(Families, Speculation,
 TEST(Draft, OfTheSameWeightsIsAlwaysRight) {
   const models::ModelSpec spec = spec_named("llama");
   const auto device = device::make_cpu_device(2);
-  engine::InferenceModel model(spec, *device, {.tensor_shards = 2});
+  inference::InferenceModel model(spec, *device, {.tensor_shards = 2});
   fill(model, *device);
   for (const double temperature : {0.0, 1.0}) {
     Request request{.prompt = {1, 2, 3, 4}};
@@ -73,10 +73,10 @@ TEST(Draft, IsAsGoodAsItsModel) {
   for (const char* family : {"llama", "gemma3_text"}) {
     const models::ModelSpec spec = spec_named(family);
     const auto device = device::make_cpu_device(2);
-    engine::InferenceModel model(spec, *device, {.tensor_shards = 2});
+    inference::InferenceModel model(spec, *device, {.tensor_shards = 2});
     fill(model, *device);
     const SamplingOptions greedy{.temperature = 0};
-    Draft draft(model.engine(), std::vector<int64_t>(engine::kv_groups(spec).size(), 6), 100);
+    Draft draft(model.engine(), std::vector<int64_t>(inference::kv_groups(spec).size(), 6), 100);
     std::mt19937 random(2);
     std::vector<int32_t> ids = {1, 2, 3};
     for (int n = 0; n < 40; ++n) {
@@ -100,7 +100,7 @@ TEST(Draft, IsAsGoodAsItsModel) {
 TEST(Speculation, IsRefusedWhereItCannotBe) {
   const models::ModelSpec spec = spec_named("llama");
   const auto device = device::make_cpu_device(2);
-  engine::InferenceModel model(spec, *device, {.tensor_shards = 2});
+  inference::InferenceModel model(spec, *device, {.tensor_shards = 2});
   fill(model, *device);
   const std::vector<int32_t> ids = {1, 2, 3};
   EXPECT_THROW(generate(model.engine(), nullptr, ids, {.draft = 4}), UserError);  // no draft

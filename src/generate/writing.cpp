@@ -5,9 +5,9 @@
 
 #include "base/check.h"
 #include "base/clock.h"
-#include "engine/inference_engine.h"
 #include "generate/beam_writing.h"
 #include "generate/text_writing.h"
+#include "inference/inference_engine.h"
 
 namespace megalith::generate {
 
@@ -18,7 +18,7 @@ Writing::Writing(Request request, const models::ModelSpec& spec, size_t drawable
       begin_(monotonic_seconds()) {
   const std::vector<int32_t>& prompt = request_.prompt;
   check(options());
-  engine::check_ids(spec, prompt, spec.context);
+  inference::check_ids(spec, prompt, spec.context);
   sequence_.client = request_.client;
   MEGA_CHECK_EQ(request_.adapter.adapter != nullptr, request_.adapter.number != 0);
   sequence_.salt = request_.adapter.number;
@@ -57,7 +57,7 @@ bool Writing::wants_alternatives(const Scheduler::Part& part) const {
   return options().top_logprobs > 0 && asked_of_prompt(part) > 0;
 }
 
-engine::SequenceRows Writing::rows(const Scheduler::Part& part) {
+inference::SequenceRows Writing::rows(const Scheduler::Part& part) {
   if (first_pass_ == 0) first_pass_ = monotonic_seconds();
   const Line& line = part.line();
   std::span<const int32_t> ids = line.ids;
@@ -68,13 +68,13 @@ engine::SequenceRows Writing::rows(const Scheduler::Part& part) {
                           line.proposed.begin() + more);
     ids = with_proposed_;
   }
-  engine::SequenceRows rows{.ids = ids.subspan(first, count),
-                            .past = line.past,
-                            .reach = reach_,
-                            .blocks = &line.held.tables(),
-                            .memory = sequence_.memory,
-                            .num_logits = part.is_last() ? part.count - line.rest() + 1 : 0,
-                            .adapter = request_.adapter.adapter.get()};
+  inference::SequenceRows rows{.ids = ids.subspan(first, count),
+                               .past = line.past,
+                               .reach = reach_,
+                               .blocks = &line.held.tables(),
+                               .memory = sequence_.memory,
+                               .num_logits = part.is_last() ? part.count - line.rest() + 1 : 0,
+                               .adapter = request_.adapter.adapter.get()};
   if (wants_alternatives(part)) rows.num_logits = part.count;
   if (const int64_t asked = asked_of_prompt(part); asked > 0)
     rows.targets = ids.subspan(first + 1, static_cast<size_t>(asked));

@@ -5,10 +5,10 @@
 #include <memory>
 #include <optional>
 
-#include "engine/cached_rows.h"
 #include "generate/request.h"
 #include "generate/scheduler.h"
 #include "generate/told.h"
+#include "inference/cached_rows.h"
 
 namespace megalith::generate {
 
@@ -30,7 +30,7 @@ class Writing {
   int64_t reach() const { return reach_; }   // positions that it may come to have
 
   /// What a part asks of the pass; until the next call of its line.
-  engine::SequenceRows rows(const Scheduler::Part& part);
+  inference::SequenceRows rows(const Scheduler::Part& part);
   /// On the last stage, for each token of the part whose logits were asked for, in order: puts what
   /// all ranks are to know. `index`: of the token in the part.
   void see(const Scheduler::Part& part, int64_t index, std::span<const float> logits, Told& told);

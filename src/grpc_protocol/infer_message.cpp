@@ -8,31 +8,31 @@
 namespace megalith::grpc_protocol {
 namespace {
 
-using inference::InferTensorContents;
+using ::inference::InferTensorContents;
 using protocols::ApiError;
 using protocols::DataType;
 using protocols::Json;
 using protocols::KserveAnswer;
 using protocols::KserveRequest;
 using protocols::KserveTensor;
-using Parameters = google::protobuf::Map<std::string, inference::InferParameter>;
+using Parameters = google::protobuf::Map<std::string, ::inference::InferParameter>;
 
 // They are searched one by one.
 constexpr size_t kMostParameters = protocols::JsonLimits().keys;
 
-Json value_of(const inference::InferParameter& parameter) {
+Json value_of(const ::inference::InferParameter& parameter) {
   switch (parameter.parameter_choice_case()) {
-    case inference::InferParameter::kBoolParam:
+    case ::inference::InferParameter::kBoolParam:
       return parameter.bool_param();
-    case inference::InferParameter::kInt64Param:
+    case ::inference::InferParameter::kInt64Param:
       return parameter.int64_param();
-    case inference::InferParameter::kStringParam:
+    case ::inference::InferParameter::kStringParam:
       return parameter.string_param();
-    case inference::InferParameter::kDoubleParam:
+    case ::inference::InferParameter::kDoubleParam:
       return parameter.double_param();
-    case inference::InferParameter::kUint64Param:
+    case ::inference::InferParameter::kUint64Param:
       return parameter.uint64_param();
-    case inference::InferParameter::PARAMETER_CHOICE_NOT_SET:
+    case ::inference::InferParameter::PARAMETER_CHOICE_NOT_SET:
       break;
   }
   return nullptr;
@@ -91,7 +91,7 @@ void read_contents(KserveTensor& tensor, const DataType& type, const InferTensor
     throw ApiError(tensor.name, "{}: its contents are not those of {}", tensor.name, type.name);
 }
 
-KserveTensor tensor_of(const inference::ModelInferRequest::InferInputTensor& input,
+KserveTensor tensor_of(const ::inference::ModelInferRequest::InferInputTensor& input,
                        const std::string* raw) {
   KserveTensor tensor;
   tensor.name = one_line(at_most(input.name(), 256, "inputs.name"));
@@ -124,7 +124,7 @@ void put_contents(const KserveTensor& tensor, InferTensorContents& contents) {
       contents.add_fp32_contents(static_cast<float>(x));
 }
 
-void put(const KserveAnswer& answer, inference::ModelInferResponse& response) {
+void put(const KserveAnswer& answer, ::inference::ModelInferResponse& response) {
   response.set_model_name(answer.model);
   response.set_model_version("1");
   response.set_id(answer.id);
@@ -150,7 +150,7 @@ protocols::Body body_of(const google::protobuf::MessageLite& message) {
 
 }  // namespace
 
-KserveRequest request_of(const inference::ModelInferRequest& message) {
+KserveRequest request_of(const ::inference::ModelInferRequest& message) {
   KserveRequest request;
   request.id = at_most(message.id(), kMostIdBytes, "id");
   if (message.parameters().size() > kMostParameters)
@@ -175,19 +175,19 @@ KserveRequest request_of(const inference::ModelInferRequest& message) {
 }
 
 protocols::Body infer_response(const KserveAnswer& answer) {
-  inference::ModelInferResponse response;
+  ::inference::ModelInferResponse response;
   put(answer, response);
   return body_of(response);
 }
 
 protocols::Body stream_response(const KserveAnswer& answer) {
-  inference::ModelStreamInferResponse response;
+  ::inference::ModelStreamInferResponse response;
   put(answer, *response.mutable_infer_response());
   return body_of(response);
 }
 
 std::string stream_error(const ApiError& error, const std::string& id) {
-  inference::ModelStreamInferResponse response;
+  ::inference::ModelStreamInferResponse response;
   response.set_error_message(one_line(error.what()));
   response.mutable_infer_response()->set_id(id);
   return response.SerializeAsString();

@@ -14,7 +14,7 @@ inline constexpr size_t kMostIdBytes = 256;
 
 /// ApiError in words of the tensor that is wrong. Answers are to have raw contents where the
 /// request's are raw.
-protocols::KserveRequest request_of(const inference::ModelInferRequest& message);
+protocols::KserveRequest request_of(const ::inference::ModelInferRequest& message);
 
 /// A ModelInferResponse; the same in a ModelStreamInferResponse.
 protocols::Body infer_response(const protocols::KserveAnswer& answer);

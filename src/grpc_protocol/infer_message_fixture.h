@@ -15,8 +15,8 @@ std::string raw_bytes(const std::vector<T>& values) {
   return {reinterpret_cast<const char*>(values.data()), values.size() * sizeof(T)};
 }
 
-inline inference::ModelInferRequest::InferInputTensor& add_input(
-    inference::ModelInferRequest& request, const char* name, const char* datatype,
+inline ::inference::ModelInferRequest::InferInputTensor& add_input(
+    ::inference::ModelInferRequest& request, const char* name, const char* datatype,
     const std::vector<int64_t>& shape) {
   auto& input = *request.add_inputs();
   input.set_name(name);
@@ -26,15 +26,15 @@ inline inference::ModelInferRequest::InferInputTensor& add_input(
 }
 
 /// Typed contents of UINT32.
-inline void add_whole(inference::ModelInferRequest& request, const char* name,
+inline void add_whole(::inference::ModelInferRequest& request, const char* name,
                       const std::vector<int64_t>& shape, const std::vector<uint32_t>& values) {
   auto& contents = *add_input(request, name, "UINT32", shape).mutable_contents();
   contents.mutable_uint_contents()->Add(values.begin(), values.end());
 }
 
 /// A prompt of the small model: "ab c", as typed or raw contents.
-inline inference::ModelInferRequest small_request(bool raw = false, uint32_t new_tokens = 2) {
-  inference::ModelInferRequest request;
+inline ::inference::ModelInferRequest small_request(bool raw = false, uint32_t new_tokens = 2) {
+  ::inference::ModelInferRequest request;
   request.set_model_name("small");
   request.set_id("7");
   if (raw) {

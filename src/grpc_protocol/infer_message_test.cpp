@@ -11,7 +11,7 @@
 namespace megalith::grpc_protocol {
 namespace {
 
-using inference::ModelInferRequest;
+using ::inference::ModelInferRequest;
 using protocols::ApiError;
 using protocols::Prepared;
 using ::testing::ElementsAre;
@@ -39,9 +39,9 @@ std::string fault_of(const ModelInferRequest& request) {
   return fault_of(request.SerializeAsString());
 }
 
-inference::ModelInferResponse answer_of(const Prepared& made,
-                                        std::vector<protocols::Written> written) {
-  inference::ModelInferResponse response;
+::inference::ModelInferResponse answer_of(const Prepared& made,
+                                          std::vector<protocols::Written> written) {
+  ::inference::ModelInferResponse response;
   EXPECT_TRUE(response.ParseFromString(made.reply->finish(std::move(written)).text));
   return response;
 }
@@ -55,10 +55,10 @@ std::vector<protocols::Written> one_text() {
 TEST(InferMessage, ReadsEveryTypeOfContents) {
   struct Case {
     const char* datatype;
-    void (*put)(inference::InferTensorContents&);
+    void (*put)(::inference::InferTensorContents&);
     std::string raw;
   };
-  using Contents = inference::InferTensorContents;
+  using Contents = ::inference::InferTensorContents;
   const Case cases[] = {
       {"BOOL", [](Contents& c) { c.add_bool_contents(true); }, std::string(1, '\1')},
       {"UINT8", [](Contents& c) { c.add_uint_contents(255); }, raw_bytes<uint8_t>({255})},
@@ -146,7 +146,7 @@ TEST(InferMessage, StreamsTokensAndThenTheWhole) {
   ModelInferRequest request = small_request(true);
   const Prepared made = prepared(request, true);
   const auto read = [](const std::string& bytes) {
-    inference::ModelStreamInferResponse response;
+    ::inference::ModelStreamInferResponse response;
     EXPECT_TRUE(response.ParseFromString(bytes));
     EXPECT_EQ(response.error_message(), "");
     return response.infer_response();
@@ -172,7 +172,7 @@ TEST(InferMessage, StreamsTokensAndThenTheWhole) {
   last.clear_parameters();
   EXPECT_EQ(last.SerializeAsString(),
             answer_of(prepared(small_request(true)), one_text()).SerializeAsString());
-  inference::ModelStreamInferResponse broken;
+  ::inference::ModelStreamInferResponse broken;
   ASSERT_TRUE(broken.ParseFromString(made.reply->broken_off(ApiError("", "no\nmore"))));
   EXPECT_EQ(broken.error_message(), "no more");
   EXPECT_EQ(broken.infer_response().id(), "7");
@@ -185,9 +185,9 @@ TEST(InferMessage, StreamsOfASearchItsEndAlone) {
   EXPECT_EQ(made.reply->on_token(0, {{1, -1}, {}, "b"}), "");
   auto written = one_text();
   written[0].result.others = {protocols::generated("", {3}, {-2}, "stop")};
-  inference::ModelStreamInferResponse last;
+  ::inference::ModelStreamInferResponse last;
   ASSERT_TRUE(last.ParseFromString(made.reply->finish(std::move(written)).text));
-  const inference::ModelInferResponse& whole = last.infer_response();
+  const ::inference::ModelInferResponse& whole = last.infer_response();
   EXPECT_TRUE(whole.parameters().at("triton_final_response").bool_param());
   EXPECT_THAT(whole.outputs(0).shape(), ElementsAre(1, 3, 5));
   EXPECT_THAT(whole.outputs(0).contents().uint_contents(),

@@ -34,13 +34,13 @@ Message parsed(std::string_view bytes) {
 }
 
 std::string live(std::string_view, const ServedModel&, const ServerState&) {
-  inference::ServerLiveResponse answer;
+  ::inference::ServerLiveResponse answer;
   answer.set_live(true);
   return answer.SerializeAsString();
 }
 
 std::string ready(std::string_view, const ServedModel&, const ServerState& state) {
-  inference::ServerReadyResponse answer;
+  ::inference::ServerReadyResponse answer;
   answer.set_ready(state.is_ready);
   return answer.SerializeAsString();
 }
@@ -61,15 +61,15 @@ bool is_ready(const ServedModel& model, const ServerState& state) {
 
 std::string model_ready(std::string_view bytes, const ServedModel& model,
                         const ServerState& state) {
-  const auto asked = parsed<inference::ModelReadyRequest>(bytes);
+  const auto asked = parsed<::inference::ModelReadyRequest>(bytes);
   const ServedModel& named = required_model(model, asked.name(), asked.version());
-  inference::ModelReadyResponse answer;
+  ::inference::ModelReadyResponse answer;
   answer.set_ready(is_ready(named, state));
   return answer.SerializeAsString();
 }
 
 std::string server_metadata(std::string_view, const ServedModel&, const ServerState& state) {
-  inference::ServerMetadataResponse answer;
+  ::inference::ServerMetadataResponse answer;
   answer.set_name("megalith");
   answer.set_version(state.version);
   for (const char* extension : {"model_configuration", "model_repository"})
@@ -78,9 +78,9 @@ std::string server_metadata(std::string_view, const ServedModel&, const ServerSt
 }
 
 std::string model_metadata(std::string_view bytes, const ServedModel& model, const ServerState&) {
-  const auto asked = parsed<inference::ModelMetadataRequest>(bytes);
+  const auto asked = parsed<::inference::ModelMetadataRequest>(bytes);
   required_model(model, asked.name(), asked.version());
-  inference::ModelMetadataResponse answer;
+  ::inference::ModelMetadataResponse answer;
   answer.set_name(asked.name());
   answer.add_versions("1");
   answer.set_platform("megalith");
@@ -94,19 +94,19 @@ std::string model_metadata(std::string_view bytes, const ServedModel& model, con
   return answer.SerializeAsString();
 }
 
-inference::DataType enum_of(std::string_view datatype) {
-  if (datatype == "BOOL") return inference::TYPE_BOOL;
-  if (datatype == "UINT32") return inference::TYPE_UINT32;
-  if (datatype == "UINT64") return inference::TYPE_UINT64;
-  if (datatype == "INT32") return inference::TYPE_INT32;
-  return inference::TYPE_FP32;
+::inference::DataType enum_of(std::string_view datatype) {
+  if (datatype == "BOOL") return ::inference::TYPE_BOOL;
+  if (datatype == "UINT32") return ::inference::TYPE_UINT32;
+  if (datatype == "UINT64") return ::inference::TYPE_UINT64;
+  if (datatype == "INT32") return ::inference::TYPE_INT32;
+  return ::inference::TYPE_FP32;
 }
 
 std::string model_config(std::string_view bytes, const ServedModel& model, const ServerState&) {
-  const auto asked = parsed<inference::ModelConfigRequest>(bytes);
+  const auto asked = parsed<::inference::ModelConfigRequest>(bytes);
   required_model(model, asked.name(), asked.version());
-  inference::ModelConfigResponse answer;
-  inference::ModelConfig& config = *answer.mutable_config();
+  ::inference::ModelConfigResponse answer;
+  ::inference::ModelConfig& config = *answer.mutable_config();
   config.set_name(asked.name());
   config.set_platform("megalith");
   config.set_backend("megalith");
@@ -118,7 +118,7 @@ std::string model_config(std::string_view bytes, const ServedModel& model, const
     for (int i = 1; i < tensor.dims; ++i) made.add_dims(-1);
   };
   for (const NamedTensor& tensor : protocols::kserve_inputs()) {
-    inference::ModelInput& input = *config.add_input();
+    ::inference::ModelInput& input = *config.add_input();
     put(tensor, input);
     input.set_optional(!tensor.is_needed);
   }
@@ -134,9 +134,9 @@ void require_own_repository(const std::string& name) {
 }
 
 std::string index(std::string_view bytes, const ServedModel&, const ServerState& state) {
-  const auto asked = parsed<inference::RepositoryIndexRequest>(bytes);
+  const auto asked = parsed<::inference::RepositoryIndexRequest>(bytes);
   require_own_repository(asked.repository_name());
-  inference::RepositoryIndexResponse answer;
+  ::inference::RepositoryIndexResponse answer;
   for (const protocols::RepositoryEntry& entry : state.models) {
     if (asked.ready() && entry.state != "READY") continue;
     auto& one = *answer.add_models();
@@ -221,14 +221,14 @@ std::string answer_question(const Method& method, std::string_view message,
 RepositoryChange repository_change(const Method& method, std::string_view message) {
   require_short(message);
   if (method.path == kLoadPath)
-    return {name_to_change<inference::RepositoryModelLoadRequest>(message), true};
-  return {name_to_change<inference::RepositoryModelUnloadRequest>(message), false};
+    return {name_to_change<::inference::RepositoryModelLoadRequest>(message), true};
+  return {name_to_change<::inference::RepositoryModelUnloadRequest>(message), false};
 }
 
 protocols::Prepared prepare_infer_message(std::string_view message, const ServedModel& model,
                                           bool streams, InferNames& names) {
   require_few_values(message);
-  const auto asked = parsed<inference::ModelInferRequest>(message);
+  const auto asked = parsed<::inference::ModelInferRequest>(message);
   if (asked.id().size() <= kMostIdBytes) names.id = asked.id();
   protocols::KserveRequest request = request_of(asked);
   const ServedModel& named = required_model(model, asked.model_name(), asked.model_version());

@@ -70,17 +70,17 @@ TEST(Methods, NeedNoKeyOnlyWhereTheyTellWhetherItLives) {
 TEST(Methods, TellWhetherItIsReady) {
   const std::string service(kService);
   for (const bool ready : {false, true}) {
-    EXPECT_TRUE(ask<inference::ServerLiveResponse>(service + "ServerLive",
-                                                   inference::ServerLiveRequest(), ready)
+    EXPECT_TRUE(ask<::inference::ServerLiveResponse>(service + "ServerLive",
+                                                     ::inference::ServerLiveRequest(), ready)
                     .live());
-    EXPECT_EQ(ask<inference::ServerReadyResponse>(service + "ServerReady",
-                                                  inference::ServerReadyRequest(), ready)
+    EXPECT_EQ(ask<::inference::ServerReadyResponse>(service + "ServerReady",
+                                                    ::inference::ServerReadyRequest(), ready)
                   .ready(),
               ready);
-    inference::ModelReadyRequest model;
+    ::inference::ModelReadyRequest model;
     model.set_name("fastertransformer");
     model.set_version("1");
-    EXPECT_EQ(ask<inference::ModelReadyResponse>(service + "ModelReady", model, ready).ready(),
+    EXPECT_EQ(ask<::inference::ModelReadyResponse>(service + "ModelReady", model, ready).ready(),
               ready);
     EXPECT_EQ(ask<grpc::health::v1::HealthCheckResponse>(
                   "/grpc.health.v1.Health/Check", grpc::health::v1::HealthCheckRequest(), ready)
@@ -88,7 +88,7 @@ TEST(Methods, TellWhetherItIsReady) {
               ready ? grpc::health::v1::HealthCheckResponse::SERVING
                     : grpc::health::v1::HealthCheckResponse::NOT_SERVING);
   }
-  inference::ModelReadyRequest other;
+  ::inference::ModelReadyRequest other;
   other.set_name("other");
   EXPECT_EQ(status(service + "ModelReady", other), 404);
   grpc::health::v1::HealthCheckRequest what;
@@ -100,13 +100,13 @@ TEST(Methods, TellWhetherItIsReady) {
 
 TEST(Methods, DescribeServerAndModel) {
   const std::string service(kService);
-  const auto server = ask<inference::ServerMetadataResponse>(service + "ServerMetadata",
-                                                             inference::ServerMetadataRequest());
+  const auto server = ask<::inference::ServerMetadataResponse>(
+      service + "ServerMetadata", ::inference::ServerMetadataRequest());
   EXPECT_EQ(server.name(), "megalith");
   EXPECT_EQ(server.version(), "1.2");
-  inference::ModelMetadataRequest asked;
+  ::inference::ModelMetadataRequest asked;
   asked.set_name("small");
-  const auto model = ask<inference::ModelMetadataResponse>(service + "ModelMetadata", asked);
+  const auto model = ask<::inference::ModelMetadataResponse>(service + "ModelMetadata", asked);
   EXPECT_EQ(model.name(), "small");
   EXPECT_THAT(model.versions(), ElementsAre("1"));
   EXPECT_EQ(model.inputs_size(), 16);
@@ -114,16 +114,16 @@ TEST(Methods, DescribeServerAndModel) {
   EXPECT_EQ(model.inputs(0).datatype(), "UINT32");
   EXPECT_THAT(model.inputs(0).shape(), ElementsAre(-1, -1));
   EXPECT_EQ(model.outputs_size(), 5);
-  inference::ModelConfigRequest of;
+  ::inference::ModelConfigRequest of;
   of.set_name("small");
-  const auto config = ask<inference::ModelConfigResponse>(service + "ModelConfig", of).config();
+  const auto config = ask<::inference::ModelConfigResponse>(service + "ModelConfig", of).config();
   EXPECT_EQ(config.max_batch_size(), 64);
   EXPECT_TRUE(config.model_transaction_policy().decoupled());
-  EXPECT_EQ(config.input(0).data_type(), inference::TYPE_UINT32);
+  EXPECT_EQ(config.input(0).data_type(), ::inference::TYPE_UINT32);
   EXPECT_THAT(config.input(0).dims(), ElementsAre(-1));
   EXPECT_FALSE(config.input(0).optional());
   EXPECT_TRUE(config.input(1).optional());
-  EXPECT_EQ(config.output(0).data_type(), inference::TYPE_UINT32);
+  EXPECT_EQ(config.output(0).data_type(), ::inference::TYPE_UINT32);
   EXPECT_THAT(config.output(0).dims(), ElementsAre(-1, -1));
   asked.set_version("3");
   EXPECT_EQ(status(service + "ModelMetadata", asked), 404);
@@ -131,14 +131,14 @@ TEST(Methods, DescribeServerAndModel) {
 
 TEST(Methods, TellOfTheRepository) {
   const std::string service(kService);
-  inference::RepositoryIndexRequest asked;
+  ::inference::RepositoryIndexRequest asked;
   const auto models =
-      ask<inference::RepositoryIndexResponse>(service + "RepositoryIndex", asked).models();
+      ask<::inference::RepositoryIndexResponse>(service + "RepositoryIndex", asked).models();
   ASSERT_EQ(models.size(), 1);
   EXPECT_EQ(models[0].name(), "small");
   EXPECT_EQ(models[0].state(), "READY");
   asked.set_ready(true);
-  EXPECT_EQ(ask<inference::RepositoryIndexResponse>(service + "RepositoryIndex", asked, false)
+  EXPECT_EQ(ask<::inference::RepositoryIndexResponse>(service + "RepositoryIndex", asked, false)
                 .models_size(),
             0);
   asked.set_repository_name("elsewhere");
@@ -147,7 +147,7 @@ TEST(Methods, TellOfTheRepository) {
 
 TEST(Methods, ReadWhatIsLoadedAndUnloaded) {
   const std::string service(kService), to_load = service + "RepositoryModelLoad";
-  inference::RepositoryModelLoadRequest load;
+  ::inference::RepositoryModelLoadRequest load;
   load.set_model_name("sql");
   const auto loads = repository_change(*method_at(to_load), load.SerializeAsString());
   EXPECT_EQ(loads.name, "sql");
@@ -159,7 +159,7 @@ TEST(Methods, ReadWhatIsLoadedAndUnloaded) {
   EXPECT_EQ(status(to_load, load), 404);
 
   const std::string to_unload = service + "RepositoryModelUnload";
-  inference::RepositoryModelUnloadRequest unload;
+  ::inference::RepositoryModelUnloadRequest unload;
   unload.set_model_name("sql");
   auto& dependents = (*unload.mutable_parameters())["unload_dependents"];
   dependents.set_bool_param(false);  // as tritonclient says always
@@ -183,10 +183,10 @@ TEST(Methods, KnowAdaptersByTheirNames) {
     return answer_question(*method_at(std::string(kService) + name), request.SerializeAsString(),
                            model, state);
   };
-  inference::RepositoryIndexRequest all;
+  ::inference::RepositoryIndexRequest all;
   for (const bool ready_alone : {false, true}) {
     all.set_ready(ready_alone);
-    inference::RepositoryIndexResponse index;
+    ::inference::RepositoryIndexResponse index;
     ASSERT_TRUE(index.ParseFromString(answered("RepositoryIndex", all)));
     std::vector<std::string> states;
     for (const auto& one : index.models()) states.push_back(one.name() + " " + one.state());
@@ -198,19 +198,19 @@ TEST(Methods, KnowAdaptersByTheirNames) {
   }
   for (const auto& [name, is_ready] :
        {std::pair{"law", false}, {"sql", true}, {"small", true}, {"new", false}}) {
-    inference::ModelReadyRequest request;
+    ::inference::ModelReadyRequest request;
     request.set_name(name);
-    inference::ModelReadyResponse response;
+    ::inference::ModelReadyResponse response;
     ASSERT_TRUE(response.ParseFromString(answered("ModelReady", request)));
     EXPECT_EQ(response.ready(), is_ready) << name;
-    inference::ModelMetadataRequest asked;
+    ::inference::ModelMetadataRequest asked;
     asked.set_name(name);
-    inference::ModelMetadataResponse metadata;
+    ::inference::ModelMetadataResponse metadata;
     ASSERT_TRUE(metadata.ParseFromString(answered("ModelMetadata", asked)));
     EXPECT_EQ(metadata.name(), name);
-    inference::ModelConfigRequest of;
+    ::inference::ModelConfigRequest of;
     of.set_name(name);
-    inference::ModelConfigResponse config;
+    ::inference::ModelConfigResponse config;
     ASSERT_TRUE(config.ParseFromString(answered("ModelConfig", of)));
     EXPECT_EQ(config.config().name(), name);
   }

@@ -71,7 +71,7 @@ PreparedReading prepare_embeddings(const Json& body, const ServedModel& model) {
   PreparedReading made;
   int64_t tokens = 0;
   const auto add = [&](const Json& one) {
-    engine::Reading reading;
+    inference::Reading reading;
     if (one.is_string()) {
       const text::Tokenizer& tokenizer = require_tokenizer(model, "input");
       text::Encoding encoding = tokenizer.encode_typed(one.get_ref<const std::string&>(), {}, true);

@@ -4,7 +4,7 @@
 
 #include <functional>
 
-#include "engine/sequence_reader.h"
+#include "inference/sequence_reader.h"
 #include "protocols/json_body.h"
 #include "protocols/reply.h"
 #include "protocols/served_model.h"
@@ -12,7 +12,7 @@
 namespace megalith::protocols {
 
 struct PreparedReading {
-  std::vector<engine::Reading> readings;
+  std::vector<inference::Reading> readings;
   /// The answer, of one vector for each reading; they are scaled to length 1 here.
   std::function<Body(std::vector<std::vector<double>>)> answer;
 };

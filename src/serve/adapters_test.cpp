@@ -15,7 +15,7 @@ using Kind = Event::Kind;
 
 generate::Generated alone_with(uint64_t seed, const protocols::PreparedSequence& sequence) {
   const auto device = device::make_cpu_device(1);
-  engine::InferenceModel model(toy_spec(), *device, {.tensor_shards = 2});
+  inference::InferenceModel model(toy_spec(), *device, {.tensor_shards = 2});
   fill_toy(model, *device);
   const std::shared_ptr<const layers::Adapter> adapter =
       testing::toy_adapter(toy_spec(), model.parameters(), *device, seed);
@@ -93,7 +93,7 @@ TEST(LoadedAdapters, StayUntilTheirRequestsHaveEnded) {
 TEST(LoadedAdapters, ReadTextsToo) {
   ToyLoop toy(toy_options(2, 2));
   toy.loop.load("one", toy_place(1));
-  const std::vector<engine::Reading> readings = {{{1, 2, 3}, {}}};
+  const std::vector<inference::Reading> readings = {{{1, 2, 3}, {}}};
   const auto vectors = [&](const std::string& adapter) {
     const auto ticket = toy.loop.submit_reading(readings, adapter);
     return toy.inbox.wait(*ticket, Kind::vectors).vectors;

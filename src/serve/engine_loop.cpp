@@ -50,7 +50,7 @@ std::optional<uint64_t> EngineLoop::submit(std::vector<protocols::PreparedSequen
   return put(std::move(submission), places, adapter);
 }
 
-std::optional<uint64_t> EngineLoop::submit_reading(std::vector<engine::Reading> readings,
+std::optional<uint64_t> EngineLoop::submit_reading(std::vector<inference::Reading> readings,
                                                    const std::string& adapter) {
   auto submission = std::make_shared<Submission>();
   submission->readings = std::move(readings);
@@ -182,8 +182,8 @@ void EngineLoop::forget_adapters(const std::vector<Event>& events) {
   }
 }
 
-void EngineLoop::lead(engine::InferenceEngine& engine, const text::Tokenizer* tokenizer,
-                      const Deliver& deliver, engine::InferenceEngine* draft) {
+void EngineLoop::lead(inference::InferenceEngine& engine, const text::Tokenizer* tokenizer,
+                      const Deliver& deliver, inference::InferenceEngine* draft) {
   Rank rank(options_, engine, draft, tokenizer, true);
   end_pass(rank);
   try {
@@ -205,8 +205,8 @@ void EngineLoop::lead(engine::InferenceEngine& engine, const text::Tokenizer* to
   }
 }
 
-void EngineLoop::follow(int follower, engine::InferenceEngine& engine,
-                        const text::Tokenizer* tokenizer, engine::InferenceEngine* draft) {
+void EngineLoop::follow(int follower, inference::InferenceEngine& engine,
+                        const text::Tokenizer* tokenizer, inference::InferenceEngine* draft) {
   Rank rank(options_, engine, draft, tokenizer, false);
   auto& rounds = rounds_[static_cast<size_t>(follower)];
   for (;;) {

@@ -15,8 +15,8 @@
 #include <string>
 #include <vector>
 
-#include "engine/sequence_reader.h"
 #include "generate/batch_generator.h"
+#include "inference/sequence_reader.h"
 #include "protocols/reply.h"
 #include "serve/adapters.h"
 #include "serve/histogram.h"
@@ -76,7 +76,7 @@ class EngineLoop {
   std::optional<uint64_t> submit(std::vector<protocols::PreparedSequence> sequences,
                                  std::string client, const std::string& adapter = "");
   /// Texts to read for vectors.
-  std::optional<uint64_t> submit_reading(std::vector<engine::Reading> readings,
+  std::optional<uint64_t> submit_reading(std::vector<inference::Reading> readings,
                                          const std::string& adapter = "");
   /// One that is absent is ready from here on: whoever submits later has it.
   void load(const std::string& adapter, PlaceAdapter place);
@@ -98,11 +98,11 @@ class EngineLoop {
   using Deliver = std::function<void(std::vector<Event>)>;
   /// `tokenizer` may be null; so may `draft`, unless the options want its guesses. Throws what a
   /// pass of the model throws.
-  void lead(engine::InferenceEngine& engine, const text::Tokenizer* tokenizer,
-            const Deliver& deliver, engine::InferenceEngine* draft = nullptr);
+  void lead(inference::InferenceEngine& engine, const text::Tokenizer* tokenizer,
+            const Deliver& deliver, inference::InferenceEngine* draft = nullptr);
   /// Follower 0, 1, ...: its part of the models.
-  void follow(int follower, engine::InferenceEngine& engine, const text::Tokenizer* tokenizer,
-              engine::InferenceEngine* draft = nullptr);
+  void follow(int follower, inference::InferenceEngine& engine, const text::Tokenizer* tokenizer,
+              inference::InferenceEngine* draft = nullptr);
 
  private:
   struct Submission {
@@ -110,7 +110,7 @@ class EngineLoop {
     double begin = 0;  // when it was submitted
     std::vector<protocols::PreparedSequence> sequences;
     std::string client;
-    std::vector<engine::Reading> readings;
+    std::vector<inference::Reading> readings;
     uint64_t adapter = 0;  // its number; 0: none
   };
   /// One to have from now on, or without `place` to let go when nobody uses it.

@@ -12,7 +12,7 @@ using Kind = Event::Kind;
 
 generate::Generated alone(const protocols::PreparedSequence& sequence) {
   const auto device = device::make_cpu_device(1);
-  engine::InferenceModel model(toy_spec(), *device, {.tensor_shards = 2});
+  inference::InferenceModel model(toy_spec(), *device, {.tensor_shards = 2});
   fill_toy(model, *device);
   return generate::generate(model.engine(), nullptr, sequence.prompt, sequence.options);
 }
@@ -237,8 +237,8 @@ TEST(EngineLoop, LetsThoseThatFollowGoWhereNobodyLeads) {
   EngineLoop loop(options);
   comm::run_ranks(2, [&](comm::Communicator& world) {
     const auto device = device::make_cpu_device(1);
-    engine::InferenceModel model(toy_spec(), *device, world,
-                                 {.tensor_shards = 2, .layout = {.tensor = 2}});
+    inference::InferenceModel model(toy_spec(), *device, world,
+                                    {.tensor_shards = 2, .layout = {.tensor = 2}});
     fill_toy(model, *device);
     if (world.rank() == 0) return loop.end_followers();
     loop.follow(0, model.engine(), nullptr);

@@ -7,8 +7,9 @@
 
 namespace megalith::serve {
 
-EngineLoop::Rank::Rank(const Options& options, engine::InferenceEngine& engine,
-                       engine::InferenceEngine* draft, const text::Tokenizer* tokenizer, bool leads)
+EngineLoop::Rank::Rank(const Options& options, inference::InferenceEngine& engine,
+                       inference::InferenceEngine* draft, const text::Tokenizer* tokenizer,
+                       bool leads)
     : engine_(engine),
       pooling_(options.pooling),
       lookup_(options.lookup),
@@ -87,11 +88,11 @@ void EngineLoop::Rank::submit(const Submission& submission, size_t index, Reques
 
 void EngineLoop::Rank::read(const Submission& submission) {
   try {
-    for (const engine::Reading& reading : submission.readings)
-      engine::check_readable(engine_.spec(), reading);
+    for (const inference::Reading& reading : submission.readings)
+      inference::check_readable(engine_.spec(), reading);
     engine::ShardedModel& model = engine_.model();
     if (submission.adapter != 0) model.set_adapter(adapters_.at(submission.adapter).get());
-    auto vectors = engine::SequenceReader(model).embed(submission.readings, pooling_);
+    auto vectors = inference::SequenceReader(model).embed(submission.readings, pooling_);
     model.set_adapter(nullptr);
     if (!leads_) return;
     events_.push_back({.kind = Event::Kind::vectors, .ticket = submission.ticket});

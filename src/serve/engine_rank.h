@@ -10,8 +10,8 @@ namespace megalith::serve {
 class EngineLoop::Rank {
  public:
   /// `leads`: makes events; the others write the same texts for nobody.
-  Rank(const Options& options, engine::InferenceEngine& engine, engine::InferenceEngine* draft,
-       const text::Tokenizer* tokenizer, bool leads);
+  Rank(const Options& options, inference::InferenceEngine& engine,
+       inference::InferenceEngine* draft, const text::Tokenizer* tokenizer, bool leads);
 
   void take(const Round& round);
   /// One pass of the model; collective.
@@ -39,7 +39,7 @@ class EngineLoop::Rank {
   void let_go();
   void refuse(uint64_t ticket, const std::string& message);
 
-  engine::InferenceEngine& engine_;
+  inference::InferenceEngine& engine_;
   kernels::Pooling pooling_;
   int64_t lookup_, draft_;
   bool leads_;

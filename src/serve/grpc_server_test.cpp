@@ -31,7 +31,7 @@ ServerOptions any_ports() {
 }
 
 std::string request(uint32_t new_tokens, bool raw = true) {
-  inference::ModelInferRequest message;
+  ::inference::ModelInferRequest message;
   message.set_model_name("toy");
   const std::vector<uint32_t> ids{1, 2, 3};
   if (!raw) {
@@ -87,10 +87,10 @@ class GrpcServerTest : public ::testing::Test {
     answered = ask(call, message, status);
     return status;
   }
-  inference::ModelInferResponse inferred(const std::string& message) {
+  ::inference::ModelInferResponse inferred(const std::string& message) {
     const grpc::Status status = ask_once(kInfer, message);
     EXPECT_TRUE(status.ok()) << status.error_message();
-    inference::ModelInferResponse response;
+    ::inference::ModelInferResponse response;
     EXPECT_TRUE(response.ParseFromString(answered));
     return response;
   }
@@ -160,14 +160,14 @@ TEST_F(GrpcServerTest, StreamsTokensAsTheyCome) {
   for (int i = 0; i < 6; ++i) {
     const auto message = call.receive();  // while the next pass is held back
     ASSERT_TRUE(message);
-    inference::ModelStreamInferResponse piece;
+    ::inference::ModelStreamInferResponse piece;
     ASSERT_TRUE(piece.ParseFromString(*message));
     EXPECT_FALSE(piece.infer_response().parameters().at("triton_final_response").bool_param());
     ids += piece.infer_response().raw_output_contents(0);
     let(most_passes + 1);
   }
   EXPECT_EQ(whole.raw_output_contents(0), grpc_protocol::raw_bytes<uint32_t>({1, 2, 3}) + ids);
-  inference::ModelStreamInferResponse last;
+  ::inference::ModelStreamInferResponse last;
   ASSERT_TRUE(last.ParseFromString(call.receive().value()));
   EXPECT_TRUE(last.infer_response().parameters().at("triton_final_response").bool_param());
   last.mutable_infer_response()->clear_parameters();

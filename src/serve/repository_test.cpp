@@ -91,19 +91,19 @@ class AdapterRequests : public ::testing::Test {
     return call;
   }
   uint64_t say_load(const std::string& name) {
-    inference::RepositoryModelLoadRequest request;
+    ::inference::RepositoryModelLoadRequest request;
     request.set_model_name(name);
     return say("RepositoryModelLoad", request);
   }
   uint64_t say_unload(const std::string& name) {
-    inference::RepositoryModelUnloadRequest request;
+    ::inference::RepositoryModelUnloadRequest request;
     request.set_model_name(name);
     return say("RepositoryModelUnload", request);
   }
   std::optional<int> code(uint64_t call) { return rpcs.calls[call].code; }
   std::string states_over_grpc() {
-    inference::RepositoryIndexResponse index;
-    const uint64_t call = say("RepositoryIndex", inference::RepositoryIndexRequest());
+    ::inference::RepositoryIndexResponse index;
+    const uint64_t call = say("RepositoryIndex", ::inference::RepositoryIndexRequest());
     EXPECT_TRUE(index.ParseFromString(rpcs.calls[call].sent.at(0)));
     std::string text;
     for (const auto& entry : index.models()) text += entry.name() + " " + entry.state() + "\n";

@@ -77,8 +77,8 @@ class RpcCallsTest : public ::testing::Test {
     events[0].written.result = protocols::generated("b", {1}, {-1}, "length");
     service->on_events(std::move(events));
   }
-  static inference::ModelStreamInferResponse streamed(const std::string& bytes) {
-    inference::ModelStreamInferResponse response;
+  static ::inference::ModelStreamInferResponse streamed(const std::string& bytes) {
+    ::inference::ModelStreamInferResponse response;
     EXPECT_TRUE(response.ParseFromString(bytes));
     return response;
   }
@@ -102,7 +102,7 @@ TEST_F(RpcCallsTest, AnswerWhenTheEngineHasWritten) {
   EXPECT_THAT(server.calls[call].sent, IsEmpty());
   tell_end(1);
   ASSERT_EQ(server.calls[call].sent.size(), 1u);
-  inference::ModelInferResponse response;
+  ::inference::ModelInferResponse response;
   ASSERT_TRUE(response.ParseFromString(server.calls[call].sent[0]));
   EXPECT_EQ(response.raw_output_contents(0), grpc_protocol::raw_bytes<uint32_t>({2, 4, 3, 1, 7}));
   EXPECT_EQ(code(call), kOk);
@@ -224,7 +224,7 @@ TEST_F(RpcCallsTest, IsUnavailableBeforeAndAfter) {
   EXPECT_FALSE(code(stream));
   const uint64_t ready = begin(kReady);
   say(ready, "");
-  inference::ServerReadyResponse answer;
+  ::inference::ServerReadyResponse answer;
   ASSERT_TRUE(answer.ParseFromString(server.calls[ready].sent.at(0)));
   EXPECT_FALSE(answer.ready());
   EXPECT_EQ(code(ready), kOk);

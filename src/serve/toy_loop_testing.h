@@ -6,8 +6,8 @@
 #include <thread>
 
 #include "comm/backends.h"
-#include "engine/inference_model.h"
 #include "generate/generator.h"
+#include "inference/inference_model.h"
 #include "serve/engine_loop.h"
 #include "testing/toy_model.h"
 
@@ -23,7 +23,7 @@ inline models::ModelSpec toy_spec() {
   return spec;
 }
 
-inline void fill_toy(engine::InferenceModel& model, device::Device& device) {
+inline void fill_toy(inference::InferenceModel& model, device::Device& device) {
   for (parameters::Parameter& parameter : model.parameters().all()) {
     std::vector<float> values(static_cast<size_t>(parameter.local_elements()));
     parameters::initial_value(parameter, 3, DType::f32, values.data());
@@ -74,17 +74,17 @@ class ToyLoop {
       : loop(options), thread_([this, layout, drafts = options.draft > 0] {
           comm::run_ranks(layout.num_ranks(), [&](comm::Communicator& world) {
             const auto device = device::make_cpu_device(1);
-            engine::InferenceModel model(toy_spec(), *device, world,
-                                         {.tensor_shards = 2, .layout = layout});
+            inference::InferenceModel model(toy_spec(), *device, world,
+                                            {.tensor_shards = 2, .layout = layout});
             fill_toy(model, *device);
-            std::optional<engine::InferenceModel> guesser;
+            std::optional<inference::InferenceModel> guesser;
             if (drafts) {
               guesser.emplace(
                   toy_spec(), *device, world,
-                  engine::InferenceModel::Options{.tensor_shards = 2, .layout = layout});
+                  inference::InferenceModel::Options{.tensor_shards = 2, .layout = layout});
               fill_toy(*guesser, *device);
             }
-            engine::InferenceEngine* const draft = drafts ? &guesser->engine() : nullptr;
+            inference::InferenceEngine* const draft = drafts ? &guesser->engine() : nullptr;
             if (world.rank() == 0) {
               loop.lead(
                   model.engine(), nullptr,
@@ -112,9 +112,10 @@ class ToyLoop {
 };
 
 inline EngineLoop::Options toy_options(int64_t sequences, int64_t queued) {
-  return {.generator = {.limits = {.sequences = sequences, .tokens = 64},
-                        .blocks = std::vector<int64_t>(engine::kv_groups(toy_spec()).size(), 64)},
-          .most_queued = queued};
+  return {
+      .generator = {.limits = {.sequences = sequences, .tokens = 64},
+                    .blocks = std::vector<int64_t>(inference::kv_groups(toy_spec()).size(), 64)},
+      .most_queued = queued};
 }
 
 inline protocols::PreparedSequence toy_sequence(int first, int64_t new_tokens, double temperature) {

@@ -46,13 +46,13 @@ class Predictor {
     Deployment at{tensor, pipeline, weights, products_};
     if (products_ == clusters::ProductType::f32 && weights == Format::bf16)
       at.weights = Format::f32;
-    engine::InferenceModel::Options options{
+    inference::InferenceModel::Options options{
         .compute = products_ == clusters::ProductType::f32 ? DType::f32 : DType::bf16,
         .tensor_shards =
             static_cast<int>(std::max<int64_t>(models::default_tensor_shards(spec_), tensor)),
         .layout = {.tensor = static_cast<int>(tensor), .pipeline = static_cast<int>(pipeline)}};
     try {
-      engine::InferenceModel::check(spec_, options, "plan --inference");
+      inference::InferenceModel::check(spec_, options, "plan --inference");
     } catch (const UserError&) {
       return;
     }
@@ -71,7 +71,7 @@ class Predictor {
   }
 
  private:
-  void predict(const engine::InferenceModel::Options& options, const PassTimes& times,
+  void predict(const inference::InferenceModel::Options& options, const PassTimes& times,
                Candidate& c) const {
     Candidate::Details& details = *c.details;
     const Scheduler::Limits limits{
@@ -118,7 +118,7 @@ class Predictor {
 
   void predict_load(const PassTimes& times, const Scheduler::Limits& limits, Candidate& c) const {
     const ServedLatencies served =
-        serve_load(times, engine::kv_groups(spec_), c.details->blocks, limits,
+        serve_load(times, inference::kv_groups(spec_), c.details->blocks, limits,
                    {.arrivals = work_.arrivals,
                     .input = work_.input,
                     .output = work_.output,
@@ -146,7 +146,7 @@ class Predictor {
 }  // namespace
 
 RankMemory largest_rank(const models::ModelSpec& spec,
-                        const engine::InferenceModel::Options& options,
+                        const inference::InferenceModel::Options& options,
                         const Scheduler::Limits& limits, int64_t context) {
   const device::Target target = device::cpu_target(1);
   const int64_t stages = options.layout.pipeline, of_stage = spec.num_layers() / stages;

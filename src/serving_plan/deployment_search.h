@@ -40,7 +40,7 @@ std::vector<Candidate> predict_all(const models::ModelSpec& spec, const clusters
 /// layers from two small ones, because weights and blocks grow by the same bytes with every layer
 /// and a pass by none.
 generate::RankMemory largest_rank(const models::ModelSpec& spec,
-                                  const engine::InferenceModel::Options& options,
+                                  const inference::InferenceModel::Options& options,
                                   const generate::Scheduler::Limits& limits, int64_t context);
 
 /// What the predictions rest on, a line each.

@@ -70,9 +70,9 @@ TEST(DeploymentSearch, OfEqualLayersTwoSmallModelsSayTheMemory) {
   for (const auto& [tensor, pipeline] : {std::pair{1, 1}, {2, 1}, {1, 2}, {4, 1}, {2, 2}}) {
     models::ModelSpec spec = kSpec;
     spec.set_num_layers(8);
-    engine::InferenceModel::Options options{.compute = DType::bf16,
-                                            .tensor_shards = 8,
-                                            .layout = {.tensor = tensor, .pipeline = pipeline}};
+    inference::InferenceModel::Options options{.compute = DType::bf16,
+                                               .tensor_shards = 8,
+                                               .layout = {.tensor = tensor, .pipeline = pipeline}};
     const auto ranks = generate::plan_memory(spec, options, device::cpu_target(1), limits, 120);
     const generate::RankMemory most = largest_rank(spec, options, limits, 120);
     int64_t largest = 0;

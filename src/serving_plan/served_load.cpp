@@ -23,7 +23,7 @@ struct Served {
 
 class Server {
  public:
-  Server(const PassTimes& times, const std::vector<engine::KvGroup>& groups,
+  Server(const PassTimes& times, const std::vector<inference::KvGroup>& groups,
          const std::vector<int64_t>& blocks, const Scheduler::Limits& limits,
          const ServedLoad& load)
       : times_(times),
@@ -133,7 +133,7 @@ double quantile(const std::vector<double>& sorted, double part) {
   return sorted[static_cast<size_t>(std::ceil(part * static_cast<double>(sorted.size() - 1)))];
 }
 
-ServedLatencies serve_load(const PassTimes& times, const std::vector<engine::KvGroup>& groups,
+ServedLatencies serve_load(const PassTimes& times, const std::vector<inference::KvGroup>& groups,
                            const std::vector<int64_t>& blocks, Scheduler::Limits limits,
                            const ServedLoad& load) {
   limits.waiting = load.requests;

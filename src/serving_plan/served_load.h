@@ -5,8 +5,8 @@
 
 #include <vector>
 
-#include "engine/kv_blocks.h"
 #include "generate/scheduler.h"
+#include "inference/kv_blocks.h"
 #include "serving_plan/pass_time.h"
 
 namespace megalith::serving_plan {
@@ -32,7 +32,7 @@ struct ServedLatencies {
 double quantile(const std::vector<double>& sorted, double part);
 
 /// `blocks`: of each group. The queue has room for all.
-ServedLatencies serve_load(const PassTimes& times, const std::vector<engine::KvGroup>& groups,
+ServedLatencies serve_load(const PassTimes& times, const std::vector<inference::KvGroup>& groups,
                            const std::vector<int64_t>& blocks, generate::Scheduler::Limits limits,
                            const ServedLoad& load);
 

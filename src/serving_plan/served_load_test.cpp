@@ -23,7 +23,7 @@ class ServedLoadTest : public ::testing::Test {
  protected:
   ServedLatencies serve(const ServedLoad& load, int64_t batch, int64_t blocks = 100000,
                         int64_t tokens = 512) {
-    return serve_load(times_, engine::kv_groups(spec_), {blocks},
+    return serve_load(times_, inference::kv_groups(spec_), {blocks},
                       {.sequences = batch, .tokens = tokens}, load);
   }
   clusters::Cluster cluster_ = clock_of_passes();
@@ -73,7 +73,7 @@ TEST_F(ServedLoadTest, MoreThanIsAnsweredMakesTheQueueGrow) {
 TEST_F(ServedLoadTest, FewBlocksMakeRequestsWaitOrComeBack) {
   const double answered = 8 / (40 * pass_);
   const ServedLoad load{.arrivals = answered, .input = 200, .output = 40, .requests = 200};
-  const int64_t of_one = engine::kv_groups(spec_).size() == 1 ? 8 : 0;
+  const int64_t of_one = inference::kv_groups(spec_).size() == 1 ? 8 : 0;
   const ServedLatencies roomy = serve(load, 8), tight = serve(load, 8, 2 * of_one);
   EXPECT_EQ(roomy.preemptions, 0);
   EXPECT_LT(tight.mean_running, roomy.mean_running);

@@ -9,8 +9,8 @@
 #include "checkpoint/checkpoint_fixture.h"
 #include "checkpoint/safetensors_writer.h"
 #include "comm/backends.h"
-#include "engine/inference_model.h"
 #include "families/hugging_face.h"
+#include "inference/inference_model.h"
 #include "store/convert_fixture.h"
 #include "store/merged_weights.h"
 
@@ -217,8 +217,8 @@ void expect_filled(const AdapterSource& source, const models::ModelSpec& spec, i
   for (const int tensor : {1, 2}) {
     comm::run_ranks(tensor, [&](comm::Communicator& world) {
       const auto device = device::make_cpu_device(1);
-      engine::InferenceModel placed(spec, *device, world,
-                                    {.tensor_shards = 2, .layout = {.tensor = tensor}});
+      inference::InferenceModel placed(spec, *device, world,
+                                       {.tensor_shards = 2, .layout = {.tensor = tensor}});
       layers::Adapter adapter(placed.parameters(), *device, source.ranks());
       source.fill(adapter, placed.parameters(), *device);
       int found = 0;

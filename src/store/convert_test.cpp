@@ -16,8 +16,8 @@
 #include "checkpoint/manifest.h"
 #include "checkpoint/reader.h"
 #include "checkpoint/safetensors_folder.h"
-#include "engine/inference_model.h"
 #include "families/families.h"
+#include "inference/inference_model.h"
 #include "store/convert_fixture.h"
 #include "store/model_source.h"
 
@@ -223,8 +223,8 @@ TEST_F(Convert, parameters_are_filled_in_the_sets_type) {
   ASSERT_TRUE(source.tokenizer());
   const auto device = device::make_cpu_device(1);
   for (const DType dtype : {DType::f32, DType::bf16}) {
-    engine::InferenceModel model(source.spec(), *device,
-                                 {dtype, kernels::Numerics::exact, source.tensor_shards()});
+    inference::InferenceModel model(source.spec(), *device,
+                                    {dtype, kernels::Numerics::exact, source.tensor_shards()});
     source.fill(model.parameters(), *device);
     for (const parameters::Parameter& parameter : model.parameters().all()) {
       const StoredTensor& stored = *source.weights().find(parameter.name());
@@ -251,8 +251,8 @@ TEST_F(Convert, whoever_opens_and_fills_says_that_it_is_at_work) {
   const auto device = device::make_cpu_device(1);
   for (const fs::path& folder : {foreign, folder_ / "ours"}) {
     const ModelSource source = ModelSource::open(folder, 0, at_work);
-    engine::InferenceModel model(source.spec(), *device,
-                                 {DType::f32, kernels::Numerics::exact, source.tensor_shards()});
+    inference::InferenceModel model(source.spec(), *device,
+                                    {DType::f32, kernels::Numerics::exact, source.tensor_shards()});
     heartbeats = 0;
     source.fill(model.parameters(), *device, at_work);
     // Each is read and converted, the table of positions in two parts.

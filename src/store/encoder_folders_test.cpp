@@ -4,7 +4,7 @@
 
 #include "base/error.h"
 #include "checkpoint/checkpoint_fixture.h"
-#include "engine/inference_model.h"
+#include "inference/inference_model.h"
 #include "store/convert.h"
 #include "store/convert_fixture.h"
 #include "store/model_source.h"
@@ -132,8 +132,8 @@ TEST_F(EncoderFolders, a_language_model_begins_with_the_weights_of_a_pretrained_
   const ModelSource source = ModelSource::open(write_foreign("hf", tensors(both), json));
   EXPECT_EQ(source.spec().head.kind, layers::HeadKind::pretraining);
   const auto device = device::make_cpu_device(1);
-  engine::InferenceModel model(wanted, *device,
-                               {DType::f32, kernels::Numerics::exact, source.tensor_shards()});
+  inference::InferenceModel model(wanted, *device,
+                                  {DType::f32, kernels::Numerics::exact, source.tensor_shards()});
   source.fill(model.parameters(), *device);
   const parameters::Parameter& parameter = model.parameters().all().back();
   const auto stored = source.weights().read(*source.weights().find(parameter.name()));

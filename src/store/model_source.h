@@ -53,7 +53,7 @@ class ModelSource {
   /// Of a GGUF file the keys of the tokenizer inside it; others have none.
   const gguf::Metadata& tokenizer_keys() const { return tokenizer_keys_; }
 
-  /// For engine::InferenceModel: the weights to hold in blocks (tensor/blocks.h). Without
+  /// For inference::InferenceModel: the weights to hold in blocks (tensor/blocks.h). Without
   /// `quantize` those that the file has so, as they are, which moves no bit of f32 results (of fp8
   /// it does: scales are behind sums); else all products' weights whose rows are whole blocks, in
   /// that format (tables of tokens and of logits in q8_0 where it has 4 bits; in fp8 layers'

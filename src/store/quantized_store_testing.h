@@ -9,9 +9,9 @@
 #include <random>
 
 #include "checkpoint/folder_writer.h"
-#include "engine/inference_model.h"
 #include "families/families.h"
 #include "families/model_spec_json.h"
+#include "inference/inference_model.h"
 #include "models/foreign_map.h"
 #include "store/model_source.h"
 #include "tensor/blocks.h"
@@ -19,7 +19,7 @@
 namespace megalith::store {
 
 namespace fs = std::filesystem;
-using engine::InferenceModel;
+using inference::InferenceModel;
 
 inline constexpr int kShards = 2;
 
@@ -46,12 +46,12 @@ struct Reading {
   friend bool operator==(const Reading&, const Reading&) = default;
 };
 
-inline Reading read_with(engine::InferenceEngine& engine) {
+inline Reading read_with(inference::InferenceEngine& engine) {
   const std::vector<int32_t> ids = text();
   Reading reading;
   const bool reads = engine.spec().is_encoder_decoder();
   reading.scores = reads ? engine.score_target(ids, ids) : engine.score(ids);
-  engine::KvCache cache =
+  inference::KvCache cache =
       engine.begin(reads ? std::span(ids).first(20) : std::span(ids).first(1), 40).cache;
   for (const auto& [from, count] : {std::pair{size_t{0}, size_t{20}}, {20, 1}, {21, 1}})
     reading.logits.push_back(engine.extend(cache, std::span(ids).subspan(from, count)));

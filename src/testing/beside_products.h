@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "comm/backends.h"
-#include "engine/inference_engine.h"
+#include "inference/inference_engine.h"
 #include "testing/toy_adapter.h"
 #include "testing/toy_run.h"
 
@@ -67,7 +67,7 @@ struct OneRank {
 /// beside `plain`'s, and others than no adapter.
 inline void expect_served_as_trained(OneRank& trained, OneRank& plain, layers::Adapter& adapter) {
   plain.engine.model().set_adapter(&adapter);
-  engine::InferenceEngine served(plain.engine.model()), tuned(trained.engine.model());
+  inference::InferenceEngine served(plain.engine.model()), tuned(trained.engine.model());
   const std::vector<int32_t> ids = {1, 5, 2, 9, 3, 3, 8};
   EXPECT_EQ(served.score(ids), tuned.score(ids));
   plain.engine.model().set_adapter(nullptr);

@@ -7,8 +7,8 @@
 
 #include "checkpoint/step_folders.h"
 #include "comm/backends.h"
-#include "engine/inference_model.h"
 #include "engine/state.h"
+#include "inference/inference_model.h"
 #include "math/random.h"
 #include "testing/queued_device.h"
 #include "testing/toy_run.h"
@@ -163,11 +163,11 @@ struct Said {
 };
 
 Said said_on(device::Device& device, const models::ModelSpec& spec) {
-  engine::InferenceModel model(spec, device,
-                               {.compute = DType::bf16,
-                                .numerics = kernels::Numerics::exact,
-                                .tensor_shards = 2,
-                                .layout = {}});
+  inference::InferenceModel model(spec, device,
+                                  {.compute = DType::bf16,
+                                   .numerics = kernels::Numerics::exact,
+                                   .tensor_shards = 2,
+                                   .layout = {}});
   for (parameters::Parameter& parameter : model.parameters().all()) {
     std::vector<bf16_t> values(static_cast<size_t>(parameter.local_elements()));
     const uint64_t key = random_key(1, parameter.name());
@@ -179,7 +179,7 @@ Said said_on(device::Device& device, const models::ModelSpec& spec) {
   for (int32_t i = 0; i < 12; ++i) ids.push_back(i * 5 % static_cast<int32_t>(spec.vocab));
   Said said;
   said.score = model.engine().score(ids);
-  engine::KvCache cache = model.engine().make_cache(spec.context);
+  inference::KvCache cache = model.engine().make_cache(spec.context);
   for (const size_t at : {0u, 5u, 6u})
     said.logits.push_back(
         model.engine().extend(cache, std::span(ids).subspan(at, at == 0 ? 5 : 1)));

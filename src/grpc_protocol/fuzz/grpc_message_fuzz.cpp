@@ -21,7 +21,7 @@ void infer(std::string_view message, const protocols::ServedModel& model, bool s
     MEGA_CHECK_LE(std::ssize(sequence.prompt) + sequence.options.max_new_tokens, model.context);
     written.emplace_back();
   }
-  inference::ModelStreamInferResponse piece;
+  ::inference::ModelStreamInferResponse piece;
   if (streams) {
     const bool searches = made.sequences.front().options.beams > 1;
     const std::string told = made.reply->on_token(0, {{1, -1}, {}, ""});
@@ -29,7 +29,7 @@ void infer(std::string_view message, const protocols::ServedModel& model, bool s
     MEGA_CHECK(searches ? told.empty() : piece.infer_response().id() == names.id);
   }
   const std::string whole = made.reply->finish(std::move(written)).text;
-  inference::ModelInferResponse response;
+  ::inference::ModelInferResponse response;
   MEGA_CHECK(streams ? piece.ParseFromString(whole) : response.ParseFromString(whole));
 }
 

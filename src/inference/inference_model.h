@@ -5,9 +5,9 @@
 #include <memory>
 #include <optional>
 
-#include "engine/inference_engine.h"
+#include "inference/inference_engine.h"
 
-namespace megalith::engine {
+namespace megalith::inference {
 
 class InferenceModel {
  public:
@@ -46,8 +46,8 @@ class InferenceModel {
   }
   std::unique_ptr<comm::Communicator> own_world_;
   parallel::Mesh mesh_;
-  ShardedModel model_;
+  engine::ShardedModel model_;
   InferenceEngine engine_;
 };
 
-}  // namespace megalith::engine
+}  // namespace megalith::inference

@@ -9,16 +9,16 @@
 #include <span>
 #include <vector>
 
-#include "engine/cached_rows.h"
 #include "engine/sharded_model.h"
+#include "inference/cached_rows.h"
 
-namespace megalith::engine {
+namespace megalith::inference {
 
 /// One sequence in blocks of its own, as large as it may become.
 class KvCache {
  public:
   /// For `max_positions` positions, and `memory` tokens that an encoder reads.
-  KvCache(ShardedModel& model, int64_t max_positions, int64_t memory = 0);
+  KvCache(engine::ShardedModel& model, int64_t max_positions, int64_t memory = 0);
   int64_t length() const { return length_; }
   int64_t capacity() const { return capacity_; }
   /// Forgets positions from `length` on; in a plan, where there are no values, takes those up to
@@ -49,9 +49,9 @@ void check_target(const models::ModelSpec& spec, std::span<const int32_t> ids,
 class InferenceEngine {
  public:
   /// `model` must outlive it; its weights are read as they are at each call.
-  explicit InferenceEngine(ShardedModel& model) : model_(model) {}
+  explicit InferenceEngine(engine::ShardedModel& model) : model_(model) {}
 
-  ShardedModel& model() { return model_; }
+  engine::ShardedModel& model() { return model_; }
   const models::ModelSpec& spec() const { return model_.spec(); }
 
   /// log p(ids[i + 1] | ids[0 .. i]) for every i, in one pass; 1 <= n <= context ids. Collective;
@@ -106,7 +106,7 @@ class InferenceEngine {
                   SeeLogits see);
   std::vector<double> losses_of(layers::Context& context, std::span<const SequenceRows> rows,
                                 ConstView x_TH);
-  ShardedModel& model_;
+  engine::ShardedModel& model_;
 };
 
-}  // namespace megalith::engine
+}  // namespace megalith::inference

@@ -5,10 +5,10 @@
 #include <span>
 #include <vector>
 
-#include "engine/kv_blocks.h"
-#include "engine/text_batch.h"
+#include "inference/kv_blocks.h"
+#include "inference/text_batch.h"
 
-namespace megalith::engine {
+namespace megalith::inference {
 
 /// Which blocks of each group hold a sequence: position p is in block [p / kernels::kKeyBlock].
 /// Entries wholly before the window of a sequence's next token are never read.
@@ -70,4 +70,4 @@ class KeptRows {
   std::vector<kernels::CachedSequences> sequences_;
 };
 
-}  // namespace megalith::engine
+}  // namespace megalith::inference

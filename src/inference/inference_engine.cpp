@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "engine/inference_engine.h"
+#include "inference/inference_engine.h"
 
 #include <algorithm>
 #include <numeric>
 
 #include "kernels/attention/kv_cache.h"
 
-namespace megalith::engine {
+namespace megalith::inference {
 namespace {
 
 /// Prompts are read in chunks of this many tokens: bounds the memory, costs no bit (the cache's
@@ -25,7 +25,7 @@ std::vector<int64_t> counts_for(const models::ModelSpec& spec, int64_t positions
 
 }  // namespace
 
-KvCache::KvCache(ShardedModel& model, int64_t max_positions, int64_t memory)
+KvCache::KvCache(engine::ShardedModel& model, int64_t max_positions, int64_t memory)
     : blocks_(model, counts_for(model.spec(), max_positions, memory)),
       capacity_(max_positions),
       memory_(memory) {
@@ -273,4 +273,4 @@ std::vector<float> InferenceEngine::extend(KvCache& cache, std::span<const int32
   }
 }
 
-}  // namespace megalith::engine
+}  // namespace megalith::inference

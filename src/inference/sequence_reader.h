@@ -10,9 +10,9 @@
 #include <span>
 #include <vector>
 
-#include "engine/inference_engine.h"
+#include "inference/inference_engine.h"
 
-namespace megalith::engine {
+namespace megalith::inference {
 
 struct TextSequences;
 
@@ -33,7 +33,7 @@ void require_outputs(const models::ModelSpec& spec);
 class SequenceReader {
  public:
   /// `model` must outlive it; its weights are read as they are at each call.
-  explicit SequenceReader(ShardedModel& model) : model_(model) {}
+  explicit SequenceReader(engine::ShardedModel& model) : model_(model) {}
 
   /// A pooled row of the last hidden state (Decoder::last_hidden) for each sequence.
   std::vector<std::vector<double>> embed(std::span<const Reading> readings,
@@ -49,7 +49,7 @@ class SequenceReader {
   using Finish =
       std::function<std::vector<double>(layers::Context&, const layers::Batch&, ConstView x_TH)>;
   std::vector<double> read(const TextSequences& sequences, const Finish& finish);
-  ShardedModel& model_;
+  engine::ShardedModel& model_;
 };
 
-}  // namespace megalith::engine
+}  // namespace megalith::inference

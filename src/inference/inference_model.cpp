@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "engine/inference_model.h"
+#include "inference/inference_model.h"
 
 #include "comm/backends.h"
 
-namespace megalith::engine {
+namespace megalith::inference {
 namespace {
 
-Settings settings_of(const models::ModelSpec& spec, const InferenceModel::Options& options) {
-  Settings settings;
+engine::Settings settings_of(const models::ModelSpec& spec,
+                             const InferenceModel::Options& options) {
+  engine::Settings settings;
   settings.model = spec;
   settings.layout = options.layout;
   settings.split.tensor_shards = options.tensor_shards;
@@ -55,4 +56,4 @@ InferenceModel::InferenceModel(const models::ModelSpec& spec, device::Device& de
                                const Options& options)
     : InferenceModel(spec, device, comm::make_self_communicator(device), options) {}
 
-}  // namespace megalith::engine
+}  // namespace megalith::inference

@@ -6,11 +6,11 @@
 #include <random>
 
 #include "comm/backends.h"
-#include "engine/inference_model.h"
+#include "inference/inference_model.h"
 #include "kernels/attention/kv_cache.h"
 #include "testing/toy_model.h"
 
-namespace megalith::engine {
+namespace megalith::inference {
 namespace {
 
 constexpr int64_t kContext = 300;
@@ -242,4 +242,4 @@ TEST(KvBlocks, TakeTheBytesThatAreSaid) {
 }
 
 }  // namespace
-}  // namespace megalith::engine
+}  // namespace megalith::inference

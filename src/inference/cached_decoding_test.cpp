@@ -6,10 +6,10 @@
 
 #include "base/clock.h"
 #include "comm/backends.h"
-#include "engine/inference_model.h"
+#include "inference/inference_model.h"
 #include "testing/layer_case.h"
 
-namespace megalith::engine {
+namespace megalith::inference {
 namespace {
 
 using megalith::testing::LayerCase;
@@ -26,9 +26,9 @@ class CachedDecoding : public ::testing::TestWithParam<Choice> {
  protected:
   static constexpr int64_t kTokens = 200;
 
-  static Settings settings() {
+  static engine::Settings settings() {
     const std::string_view name = GetParam().model;
-    Settings settings = megalith::testing::toy_settings();
+    engine::Settings settings = megalith::testing::toy_settings();
     if (name == "llama")
       settings.model = megalith::testing::toy_llama_settings().model;
     else if (name == "relative")
@@ -183,4 +183,4 @@ TEST(Prefill, OfManyDeadlinesIsNoHang) {
 }
 
 }  // namespace
-}  // namespace megalith::engine
+}  // namespace megalith::inference

@@ -11,14 +11,14 @@
 #include <set>
 
 #include "comm/backends.h"
-#include "engine/inference_model.h"
-#include "engine/sequence_reader.h"
+#include "inference/inference_model.h"
+#include "inference/sequence_reader.h"
 #include "kernels/attention/kv_cache.h"
 #include "models/foreign_map.h"
 #include "testing/toy_adapter.h"
 #include "testing/toy_model.h"
 
-namespace megalith::engine {
+namespace megalith::inference {
 namespace {
 
 constexpr int64_t kTokens = 150;
@@ -315,4 +315,4 @@ INSTANTIATE_TEST_SUITE_P(All, MergedWeights,
                                            "gpt_neox", "phi3", "gemma2"));
 
 }  // namespace
-}  // namespace megalith::engine
+}  // namespace megalith::inference

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "engine/text_batch.h"
+#include "inference/text_batch.h"
 
 #include <numeric>
 
-namespace megalith::engine {
+namespace megalith::inference {
 
 TextSequences one_sequence(std::span<const int32_t> ids) {
   TextSequences one;
@@ -45,4 +45,4 @@ TextBatch::TextBatch(device::Device& device, TextSequences sequences)
   batch_.adapters = adapters_;
 }
 
-}  // namespace megalith::engine
+}  // namespace megalith::inference

@@ -7,7 +7,7 @@
 
 #include "engine/sharded_model.h"
 
-namespace megalith::engine {
+namespace megalith::inference {
 
 /// Layers that keep the same positions of a sequence. A block of a group has the keys and values of
 /// its positions in all of the group's layers.
@@ -23,7 +23,7 @@ std::vector<KvGroup> kv_groups(const models::ModelSpec& spec);
 class KvBlocks {
  public:
   /// `counts`: blocks of each group. Memory: class activations.
-  KvBlocks(ShardedModel& model, std::vector<int64_t> counts);
+  KvBlocks(engine::ShardedModel& model, std::vector<int64_t> counts);
 
   const std::vector<KvGroup>& groups() const { return groups_; }
   const std::vector<int64_t>& counts() const { return counts_; }
@@ -53,4 +53,4 @@ class KvBlocks {
   std::vector<Chunk> chunks_;
 };
 
-}  // namespace megalith::engine
+}  // namespace megalith::inference

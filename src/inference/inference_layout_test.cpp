@@ -9,10 +9,10 @@
 #include <optional>
 
 #include "comm/backends.h"
-#include "engine/inference_model.h"
+#include "inference/inference_model.h"
 #include "testing/toy_model.h"
 
-namespace megalith::engine {
+namespace megalith::inference {
 namespace {
 
 constexpr int64_t kTokens = 150;  // over two edges between blocks of keys
@@ -23,10 +23,10 @@ struct Reading {
   friend bool operator==(const Reading&, const Reading&) = default;
 };
 
-Settings settings_named(std::string_view name) {
-  Settings s = name == "gpt2" ? testing::toy_settings()
-               : name == "t5" ? testing::toy_family_settings(models::kT5)
-                              : testing::toy_llama_settings();
+engine::Settings settings_named(std::string_view name) {
+  engine::Settings s = name == "gpt2" ? testing::toy_settings()
+                       : name == "t5" ? testing::toy_family_settings(models::kT5)
+                                      : testing::toy_llama_settings();
   if (name == "grouped") testing::set_kv_heads(s.model, 2);  // of four tensor shards
   if (name == "whole_norms") {
     testing::set_kv_heads(s.model, 2);
@@ -56,7 +56,7 @@ void fill(parameters::ParameterSet& set, device::Device& device, uint64_t seed) 
 }
 
 /// A reading on every rank of the layout; logits of the last stage.
-std::vector<Reading> read(const Settings& s, const parallel::Layout& layout, DType compute,
+std::vector<Reading> read(const engine::Settings& s, const parallel::Layout& layout, DType compute,
                           std::optional<DType> cache_dtype = {}) {
   std::vector<Reading> readings(static_cast<size_t>(layout.num_ranks()));
   comm::run_ranks(layout.num_ranks(), [&](comm::Communicator& world) {
@@ -89,7 +89,7 @@ class InferenceLayout
 
 TEST_P(InferenceLayout, HasTheBitsOfOneRank) {
   const auto& [name, compute, layout] = GetParam();
-  const Settings s = settings_named(name);
+  const engine::Settings s = settings_named(name);
   const Reading alone = read(s, {}, compute)[0];
   ASSERT_EQ(alone.scores.size(), static_cast<size_t>(kTokens - 1));
   ASSERT_EQ(alone.logits.front().size(), static_cast<size_t>(s.model.vocab));
@@ -116,7 +116,7 @@ INSTANTIATE_TEST_SUITE_P(
 /// Keys and values that are kept rounded: scores, which keep none, are the same, logits near.
 TEST(CacheType, RoundsWhatLaterTokensSeeUnderEveryLayoutAlike) {
   for (const char* name : {"llama", "gpt2", "t5"}) {
-    const Settings s = settings_named(name);
+    const engine::Settings s = settings_named(name);
     const Reading wide = read(s, {}, DType::f32)[0];
     for (const DType cache : {DType::bf16, DType::i8}) {
       const Reading alone = read(s, {}, DType::f32, cache)[0];
@@ -137,7 +137,7 @@ TEST(CacheType, RoundsWhatLaterTokensSeeUnderEveryLayoutAlike) {
 
 // What a decoder makes of a text token by token, with its caches, is what it makes of it at once.
 TEST(EncoderDecoder, CachedLogitsAreThoseOfScores) {
-  const Settings s = settings_named("t5");
+  const engine::Settings s = settings_named("t5");
   const std::vector<int32_t> ids = text(), target(ids.rbegin(), ids.rend());
   const auto device = device::make_cpu_device(2);
   InferenceModel model(s.model, *device, {.tensor_shards = s.split.tensor_shards});
@@ -156,7 +156,7 @@ TEST(EncoderDecoder, CachedLogitsAreThoseOfScores) {
 }
 
 TEST(EncoderDecoder, RefusesWhatIsOfOneStack) {
-  const Settings s = settings_named("t5"), one = settings_named("gpt2");
+  const engine::Settings s = settings_named("t5"), one = settings_named("gpt2");
   const std::vector<int32_t> ids = {1, 2};
   EXPECT_THROW(check_scorable(s.model, ids), UserError);
   EXPECT_THROW(check_target(one.model, ids, ids), UserError);
@@ -170,7 +170,7 @@ TEST(EncoderDecoder, RefusesWhatIsOfOneStack) {
 }
 
 TEST(InferenceModel, RefusesALayoutThatDoesNotFit) {
-  const Settings s = settings_named("gpt2");
+  const engine::Settings s = settings_named("gpt2");
   const auto check = [&](const parallel::Layout& layout) {
     InferenceModel::check(s.model, {.tensor_shards = s.split.tensor_shards, .layout = layout},
                           "generate");
@@ -182,4 +182,4 @@ TEST(InferenceModel, RefusesALayoutThatDoesNotFit) {
 }
 
 }  // namespace
-}  // namespace megalith::engine
+}  // namespace megalith::inference

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "engine/sequence_reader.h"
+#include "inference/sequence_reader.h"
 
 #include "device/staged_copies.h"
-#include "engine/text_batch.h"
+#include "inference/text_batch.h"
 #include "kernels/reduction/pool_rows.h"
 
-namespace megalith::engine {
+namespace megalith::inference {
 namespace {
 
 /// Tokens of one pass: enough to keep the products efficient. A longer sequence has one of its own.
@@ -166,4 +166,4 @@ std::vector<double> SequenceReader::masked_scores(const Reading& reading, int32_
   return scores;
 }
 
-}  // namespace megalith::engine
+}  // namespace megalith::inference

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "engine/cached_rows.h"
+#include "inference/cached_rows.h"
 
 #include <algorithm>
 #include <numeric>
 
 #include "kernels/attention/kv_cache.h"
 
-namespace megalith::engine {
+namespace megalith::inference {
 namespace {
 
 TextSequences text_of(std::span<const SequenceRows> rows) {
@@ -83,4 +83,4 @@ KeptRows::KeptRows(device::Device& device, const std::vector<KvGroup>& groups,
                        copies_.place<int32_t>(table).reshape(Shape{1, std::ssize(table)})};
 }
 
-}  // namespace megalith::engine
+}  // namespace megalith::inference

@@ -8,7 +8,7 @@
 #include "device/staged_copies.h"
 #include "layers/batch.h"
 
-namespace megalith::engine {
+namespace megalith::inference {
 
 /// Runs of several sequences, one behind the other.
 struct TextSequences {
@@ -43,4 +43,4 @@ class TextBatch {
   layers::Batch batch_;
 };
 
-}  // namespace megalith::engine
+}  // namespace megalith::inference

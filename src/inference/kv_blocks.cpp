@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "engine/kv_blocks.h"
+#include "inference/kv_blocks.h"
 
 #include <algorithm>
 
 #include "kernels/attention/kv_cache.h"
 
-namespace megalith::engine {
+namespace megalith::inference {
 namespace {
 
 /// Ranks that share a head have it each.
@@ -32,7 +32,7 @@ kernels::KvCacheShape shape_of(const layers::AttentionSpec& attention, int tenso
   return {dtype, kv_heads_here(attention.kv_heads, tensor), attention.head_dim, blocks};
 }
 
-DType cache_dtype(const Settings& settings) {
+DType cache_dtype(const engine::Settings& settings) {
   return settings.cache.value_or(settings.activations);
 }
 
@@ -49,7 +49,7 @@ std::vector<KvGroup> kv_groups(const models::ModelSpec& spec) {
   return groups;
 }
 
-KvBlocks::KvBlocks(ShardedModel& model, std::vector<int64_t> counts)
+KvBlocks::KvBlocks(engine::ShardedModel& model, std::vector<int64_t> counts)
     : groups_(kv_groups(model.spec())), counts_(std::move(counts)), device_(model.device()) {
   MEGA_CHECK_EQ(counts_.size(), groups_.size());
   device::Arena& arena = device_.arena(device::MemoryClass::activations);
@@ -88,4 +88,4 @@ void KvBlocks::copy(size_t group, int64_t from, int64_t to) {
   }
 }
 
-}  // namespace megalith::engine
+}  // namespace megalith::inference
