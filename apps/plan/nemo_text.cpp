@@ -31,10 +31,11 @@ std::string head_text(const NemoAnswer& a, const NemoInputs& in) {
   const sizing::NemoModel& m = a.search.model;
   const Counts counts = counts_of(a);
   return fmt::format(
-      "NeMo's auto-configurator, told {} billion parameters ({}), {} nodes of {} GPUs with {} GB:\n"
+      "NeMo's auto-configurator, told {} billion parameters ({}) and {} GPUs, {} a node, with {} "
+      "GB:\n"
       "  tensor {}, pipeline {}, micro-batch {}, {} to {} ranks of a model{}\n"
       "{} candidates: {} fit into {} a device, {} run out of memory{}\n\n",
-      m.size, sizing::name_in_files(m.family), a.search.nodes, a.search.gpus_per_node, m.memory_gb,
+      m.size, sizing::name_in_files(m.family), m.gpus, a.search.gpus_per_node, m.memory_gb,
       fmt::join(a.grid.tensor, " "), fmt::join(a.grid.pipeline, " "),
       fmt::join(a.grid.micro_batch, " "), a.grid.least, a.grid.most,
       m.block ? ", blocks of recomputed layers" : "", a.rows.size(), a.ranked.size(),
