@@ -28,7 +28,7 @@ engine::Settings paper(size_t row, int64_t batch) {
 
 engine::Settings small(Recompute recompute) {
   engine::Settings s;
-  s.model = models::gpt2({.layers = 8, .hidden = 1024, .heads = 8, .context = 512, .vocab = 8192});
+  s.model = models::gpt2({.layers = 8, .hidden = 1024, .heads = 8, .context = 2048, .vocab = 8192});
   s.split = {8, 1};
   s.weights = s.activations = DType::bf16;
   s.batch.full = 64;

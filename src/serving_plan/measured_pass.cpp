@@ -73,7 +73,7 @@ MeasuredPasses::~MeasuredPasses() = default;
 
 double MeasuredPasses::seconds_of(std::span<const device::Record> records, double logits) const {
   const costs::KernelTime elsewhere(cluster_, at_.products);
-  const costs::Group tensor{at_.tensor, 1};
+  const costs::Group tensor{at_.tensor, 1}, stages{at_.pipeline, at_.tensor};
   double kernels = 0, calls = 0, wire = 0;
   for (const device::Record& record : records) {
     const auto of_record = static_cast<double>(record.calls);
@@ -85,7 +85,8 @@ double MeasuredPasses::seconds_of(std::span<const device::Record> records, doubl
       kernels += rate->seconds(of_record, record.work.flops, bytes);
       continue;
     }
-    const costs::RecordedTime time = elsewhere.of({&record, 1}, tensor);
+    const bool between_stages = at_.tensor == 1 || record.name == "send";
+    const costs::RecordedTime time = elsewhere.of({&record, 1}, between_stages ? stages : tensor);
     kernels += time.kernels;
     wire += time.wire;
   }
