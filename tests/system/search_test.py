@@ -78,7 +78,7 @@ class Search(RoadTest):
         self.assertEqual(best, (folder / "candidate_configs" / f"{candidates[0]['name']}.yaml").read_text())
         self.assertEqual([float(row["step_seconds"]) for row in csv.DictReader(table.read_text().splitlines())], seconds)
         planned = json.loads(run("plan", recipe, "--set", "checkpoint.async=false", "--set", "run.threads=1", "--json"))
-        self.assertEqual(planned["memory"]["total"], candidates[0]["memory_bytes"])
+        self.assertLessEqual(planned["memory"]["total"], candidates[0]["memory_bytes"])
         text = self.search(*more)
         for part in ("NeMo's auto-configurator", "Out of memory", "The best of all", "NeMo's best takes", "It rests on"):
             self.assertIn(part, text)
