@@ -83,8 +83,9 @@ class Search(RoadTest):
         for part in ("NeMo's auto-configurator", "Out of memory", "The best of all", "NeMo's best takes", "It rests on"):
             self.assertIn(part, text)
         for wrong, say in ((("--nemo", "--html", self.folder / "x.html"), "--nemo"), (("--nemo", "--fp8"), "--nemo"), (("--nemo-size", 5), "--nemo"),
-                           (("--nemo", "--nemo-size", -1), "--nemo-size"), (("--nemo", "--gpus", 12), "whole nodes")):
+                           (("--nemo", "--nemo-size", -1), "--nemo-size")):
             self.assertIn(say, self.search(*wrong, code=2))
+        self.assertIn("whole nodes", run("plan", LARGE / "gpt3_22b.yaml", "--search", "--nemo", "--cluster", CLUSTER, "--gpus", 12, code=2))
 
     def test_what_cannot_be_is_one_line(self):
         bad = self.folder / "bad.yaml"
