@@ -196,6 +196,8 @@ void add_plan(CLI::App& app, Invocation& invocation) {
                             "  megalith plan recipes/large/gpt3_175b.yaml --search --gpus 1024 "
                             "--cluster recipes/clusters/a100_80gb.yaml\n"
                             "  megalith plan recipe.yaml --search --cluster here.yaml --confirm 4\n"
+                            "  megalith plan recipes/large/gpt3_175b.yaml --search --nemo --gpus "
+                            "1024 --cluster recipes/clusters/a100_80gb.yaml\n"
                             "  megalith plan --budget --gpus 1024 --days 24 --tokens 300B "
                             "--tflops 148\n"
                             "  megalith plan recipes/gpt2_124m.yaml --inference --cluster "

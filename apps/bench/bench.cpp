@@ -59,7 +59,13 @@ void add_decode_options(CLI::App& c, DecodeShape& d) {
         std::tuple{"--ffn", &d.sizes.ffn, "width of the MLP; 0: the family's own"}}) {
     number(name, *value, what, 0)->excludes(checkpoint);
   }
-  c.add_flag("--profile", d.profile, "time by kernel of as many further tokens");
+  auto* const profile =
+      c.add_flag("--profile", d.profile, "time by kernel of as many further tokens");
+  c.add_option("--batch", d.batch,
+               "so many prompts read and continued together by the server's generator: time to the "
+               "first token of all, and between tokens")
+      ->check(whole_number(1, 4096))
+      ->excludes(profile);
   c.add_option("--dtype", d.dtype)->check(CLI::IsMember({"f32", "bf16"}))->capture_default_str();
   c.add_option("--quantize", d.quantize, "hold the weights of products in blocks of 8 or 4 bits")
       ->check(CLI::IsMember({"q8_0", "q4_0", "q4_1", "fp8"}));
@@ -130,11 +136,13 @@ void add_bench_layouts(CLI::App& parent, Invocation& invocation) {
 }
 
 void add_bench_machine(CLI::App& parent, Invocation& invocation) {
-  CLI::App& c = add_command(parent, invocation, "machine",
-                            "this machine as a cluster file, measured, for plan --search here",
-                            "  megalith bench machine --output here.yaml\n"
-                            "  megalith bench machine --output here4.yaml --ranks 4\n"
-                            "  megalith plan recipe.yaml --search --cluster here.yaml\n");
+  CLI::App& c = add_command(
+      parent, invocation, "machine",
+      "this machine as a cluster file, measured, for plan --search and --inference here",
+      "  megalith bench machine --output here.yaml\n"
+      "  megalith bench machine --output here4.yaml --ranks 4\n"
+      "  megalith plan recipe.yaml --search --cluster here.yaml\n"
+      "  megalith bench machine --output one.yaml --ranks 1 --threads 1\n");
   auto o = std::make_shared<BenchOptions>();
   auto output = std::make_shared<MachineOutput>();
   c.add_option("--output", output->path, "the file to write")->required();
@@ -142,6 +150,9 @@ void add_bench_machine(CLI::App& parent, Invocation& invocation) {
                "number of ranks that the file describes: a divisor of the cores, or more, which "
                "then take turns; 0: one for each core")
       ->check(CLI::Range(0, 64))
+      ->capture_default_str();
+  c.add_option("--threads", output->threads, "of each rank; 0: its part of the cores")
+      ->check(CLI::Range(0, 1024))
       ->capture_default_str();
   c.add_option("--samples", o->samples, "timed repetitions; the fastest counts")
       ->check(CLI::Range(1, 1000))
@@ -156,7 +167,8 @@ void add_bench_decode(CLI::App& parent, Invocation& invocation) {
                                   "prefill and decoding of a model, its own or made-up weights",
                                   "  megalith bench decode --dtype bf16\n"
                                   "  megalith bench decode --checkpoint model.gguf\n"
-                                  "  megalith bench decode --dtype f32 --quantize q8_0\n");
+                                  "  megalith bench decode --dtype f32 --quantize q8_0\n"
+                                  "  megalith bench decode --batch 16 --quantize q4_0\n");
   auto d = std::make_shared<DecodeShape>();
   add_decode_options(*c, *d);
   c->callback([=, &invocation] {

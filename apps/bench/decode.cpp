@@ -162,6 +162,7 @@ int bench_decode(const DecodeShape& d, const BenchOptions& o, bool json) {
     source->fill(model.parameters(), *device);
   else
     draw_weights(model.parameters(), exec);
+  if (d.batch > 0) return bench_texts(d, o, model.engine(), json);
   const std::vector<int32_t> ids = made_up_prompt(d.prompt, spec.vocab);
   const int64_t bytes = bytes_of_token(model, d, options.compute);
   const double flops = prompt_flops(model, *device, ids);

@@ -13,6 +13,7 @@
 #include "device/device.h"
 #include "engine/settings.h"
 #include "families/families.h"
+#include "inference/inference_engine.h"
 #include "kernels/exec.h"
 
 namespace megalith::apps {
@@ -114,7 +115,8 @@ int bench_layouts(const RecipeOptions& recipe_options, const LayoutsComparison& 
 
 struct MachineOutput {
   std::string path;
-  int ranks = 0;  // 0: one for each core
+  int ranks = 0;    // 0: one for each core
+  int threads = 0;  // of a rank; 0: its part of the cores
 };
 /// Writes this machine as a cluster file.
 int bench_machine(const MachineOutput& output, const BenchOptions& options, bool json);
@@ -127,9 +129,13 @@ struct DecodeShape {
   std::string family = "gpt2", dtype = "bf16", quantize, numerics = "exact";
   int64_t prompt = 64, tokens = 128;
   bool profile = false;  // of as many further tokens
+  int64_t batch = 0;     // texts at once, by the server's generator; 0: one, by itself
   int64_t new_tokens() const { return (profile ? 2 : 1) * tokens; }
 };
 int bench_decode(const DecodeShape& shape, const BenchOptions& options, bool json);
+/// Of `shape.batch` prompts that are read and continued together.
+int bench_texts(const DecodeShape& shape, const BenchOptions& options,
+                inference::InferenceEngine& engine, bool json);
 
 /// A model and the lines that it makes vectors of.
 struct EmbedInput {

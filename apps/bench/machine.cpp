@@ -31,10 +31,13 @@ void report_machine(const trials::MachineFigures& f, bool json) {
     report(fmt::format("machine.link.{}_ranks.latency", ranks), {1e6 * link.latency_seconds}, "us",
            false, threads, json);
   }
-  std::vector<double> errors;
-  for (const trials::FittedRate& kernel : f.kernels) errors.push_back(100 * kernel.median_error);
-  report("machine.kernels", {static_cast<double>(f.kernels.size())}, "fitted", true, threads, json);
-  report("machine.kernels.error", errors, "%", false, threads, json);
+  for (const auto& [name, rates] :
+       {std::pair{"machine.kernels", &f.kernels}, std::pair{"machine.serving", &f.serving}}) {
+    std::vector<double> errors;
+    for (const trials::FittedRate& kernel : *rates) errors.push_back(100 * kernel.median_error);
+    report(name, {static_cast<double>(rates->size())}, "fitted", true, threads, json);
+    report(fmt::format("{}.error", name), errors, "%", false, threads, json);
+  }
   report("machine.other_programs", {100 * f.other_load}, "% of the cores", false, threads, json);
 }
 
@@ -43,6 +46,7 @@ void report_machine(const trials::MachineFigures& f, bool json) {
 int bench_machine(const MachineOutput& output, const BenchOptions& o, bool json) {
   trials::MachineOptions options;
   options.ranks = output.ranks;
+  options.threads = output.threads;
   options.samples = o.samples;
   if (!json) options.progress = [](const std::string& line) { fmt::print(stderr, "{}\n", line); };
   // A path that cannot be written is said first.

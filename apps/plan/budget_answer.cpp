@@ -57,7 +57,8 @@ std::vector<Alternative> alternatives_of(const BudgetAnswer& answer) {
 void ask_nemo(BudgetAnswer& answer, const BudgetOptions& o) {
   answer.nemo_family = sizing::nemo_family(o.family);
   if (!answer.nemo_family) {
-    if (o.nemo) throw UserError("--nemo knows no --family {}; give gpt, bert, t5 or mt5", o.family);
+    if (o.run->nemo)
+      throw UserError("--nemo knows no --family {}; give gpt, bert, t5 or mt5", o.family);
     return;
   }
   answer.nemo_size = sizing::nemo_size(answer.budget, *answer.nemo_family);
@@ -65,7 +66,7 @@ void ask_nemo(BudgetAnswer& answer, const BudgetOptions& o) {
     answer.nemo_shape = sizing::nemo_shape(answer.nemo_size, answer.task.vocab,
                                            answer.task.sequence, *answer.nemo_family);
   } catch (const UserError& error) {
-    if (o.nemo) throw;
+    if (o.run->nemo) throw;
     answer.nemo_fault = error.what();
   }
 }
@@ -73,7 +74,7 @@ void ask_nemo(BudgetAnswer& answer, const BudgetOptions& o) {
 std::vector<std::string> assumptions_of(const BudgetOptions& o, const BudgetAnswer& answer) {
   const sizing::Task& task = answer.task;
   std::vector<std::string> all;
-  if (o.nemo) {
+  if (o.run->nemo) {
     all.push_back(
         "8 operations a parameter and token, so --tflops counts full recomputation (Narayanan et "
         "al. 2021, eq. 4); size, shape and layout by the tables of NeMo's auto-configurator");
@@ -131,7 +132,7 @@ BudgetAnswer answer_budget(const BudgetOptions& o) {
 
 config::Recipe budget_recipe(const BudgetOptions& o, const BudgetAnswer& answer) {
   sizing::RecipeOptions options{.gpus = o.run->gpus, .tokens = answer.budget.tokens};
-  if (o.nemo) {
+  if (o.run->nemo) {
     const sizing::NemoBase base = sizing::nemo_base(answer.nemo_size, answer.task.sequence,
                                                     o.gpu_memory_gb, *answer.nemo_family);
     options.global_batch = base.global_batch;

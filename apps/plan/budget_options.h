@@ -19,7 +19,6 @@ struct BudgetOptions {
   std::string tokens;
   double tflops = 0;
   std::string family = "gpt";
-  bool nemo = false;
   int64_t vocab = 0;     // 0: the family's usual one
   int64_t sequence = 0;  // likewise
   std::string recompute = "none";

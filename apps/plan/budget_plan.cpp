@@ -38,7 +38,7 @@ double error_of(const BudgetAnswer& a, const sizing::SizedModel& model, double t
 nlohmann::ordered_json budget_json(const BudgetOptions& o, const BudgetAnswer& a) {
   nlohmann::ordered_json json;
   const bool has_nemo = a.nemo_shape.has_value();
-  if (o.nemo) {
+  if (o.run->nemo) {
     const nlohmann::ordered_json nemo = nemo_json(a);
     for (const char* key : {"parameters", "model", "days"}) json[key] = nemo[key];
   } else {
@@ -148,8 +148,7 @@ void add_budget(PlanModes& modes, const std::shared_ptr<RunSize>& run) {
       .option(budget, "--family", o->family,
               "gpt, bert, t5, or any family of models; with --nemo gpt, bert, t5 or mt5")
       ->capture_default_str();
-  modes.flag(budget, "--nemo", o->nemo,
-             "size, shape and layout as NeMo's auto-configurator gives them");
+  modes.flag(budget, "--nemo", run->nemo, "");
   modes.option(budget, "--vocab", o->vocab, "vocabulary (51200; masked models 30522, t5 32128)")
       ->check(whole_number(1, 10'000'000));
   modes.option(budget, "--sequence", o->sequence, "tokens of a sample (2048; others 512)")

@@ -17,7 +17,8 @@ CLI::Option* PlanModes::add(const std::string& flag, const std::string& text,
 
 CLI::Option* PlanModes::flag(const CLI::Option* mode, const std::string& name, bool& value,
                              const std::string& text) {
-  CLI::Option* const option = command_.add_flag(name, value, text);
+  CLI::Option* option = command_.get_option_no_throw(name);
+  if (option == nullptr) option = command_.add_flag(name, value, text);
   owners_.push_back({option, mode});
   return option;
 }

@@ -31,6 +31,7 @@ class PlanModes {
     owners_.push_back({option, mode});
     return option;
   }
+  /// The same of a flag.
   CLI::Option* flag(const CLI::Option* mode, const std::string& name, bool& value,
                     const std::string& text);
   /// An option that is there is of this question too.
@@ -62,6 +63,7 @@ struct RunSize {
   double days = 0;
   std::string cluster;  // a file that describes the machines
   std::string output;   // where the recipe goes
+  bool nemo = false;    // what NeMo's auto-configurator would answer
 };
 
 /// Which model a budget pays for.

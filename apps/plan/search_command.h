@@ -20,6 +20,8 @@ struct SearchCommand {
   int64_t top = 10;
   bool fp8 = false;
   std::string csv, html;
+  double nemo_size = 0;     // 10^9 parameters that NeMo's tool is told; 0: the model's own
+  std::string nemo_folder;  // of files like its own
   ConfirmOptions confirm;
 };
 

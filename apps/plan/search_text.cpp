@@ -26,7 +26,16 @@ double tokens_per_second(const SearchReport& r, const search::Candidate& c) {
   return static_cast<double>(r.settings.batch.full * r.settings.sequence_length()) / c.time.seconds;
 }
 
-std::string row(const search::Candidate& c) {
+}  // namespace
+
+std::string ranking_header() {
+  std::string text = fmt::format("     {:>9} {:>6} {:>7}", "s a step", "MFU %", "GiB");
+  for (const auto& [name, seconds] : parts_of({}))
+    text += fmt::format(" {:>9}", fmt::format("{} %", name).substr(0, 9));
+  return text + "  layout\n";
+}
+
+std::string ranking_row(const search::Candidate& c) {
   std::string text =
       fmt::format("{:>9.4g}{}{:>6.1f} {:>7.1f}", c.expected_seconds(), c.measured ? "*" : " ",
                   100 * c.time.mfu * c.time.seconds / c.expected_seconds(), in_gib(c.memory_bytes));
@@ -34,6 +43,8 @@ std::string row(const search::Candidate& c) {
     text += fmt::format(" {:>9.1f}", 100 * seconds / c.time.seconds);
   return text + "  " + c.point.text();
 }
+
+namespace {
 
 std::string own_text(const SearchReport& r) {
   const search::SearchResult& result = r.result;
@@ -45,7 +56,7 @@ std::string own_text(const SearchReport& r) {
       "set {}\n  {}\n",
       result.own_place, result.own.expected_seconds(),
       100 * (result.own.expected_seconds() / best.expected_seconds() - 1),
-      search::changes_text(result.own.point, best.point), row(result.own));
+      search::changes_text(result.own.point, best.point), ranking_row(result.own));
 }
 
 nlohmann::ordered_json layout_json(const search::LayoutPoint& p) {
@@ -62,6 +73,8 @@ nlohmann::ordered_json layout_json(const search::LayoutPoint& p) {
           {"compute", settings::name_of(p.compute)}};
 }
 
+}  // namespace
+
 nlohmann::ordered_json candidate_json(const SearchReport& r, const search::Candidate& c) {
   nlohmann::ordered_json json;
   json["layout"] = layout_json(c.point);
@@ -75,8 +88,6 @@ nlohmann::ordered_json candidate_json(const SearchReport& r, const search::Candi
   return json;
 }
 
-}  // namespace
-
 std::string search_text(const SearchReport& r) {
   const search::SearchResult& result = r.result;
   std::string text = fmt::format(
@@ -86,12 +97,9 @@ std::string search_text(const SearchReport& r) {
       r.settings.model.num_parameters(), r.settings.batch.full * r.settings.sequence_length(),
       result.devices, r.cluster.name, result.judged, result.seconds, result.refused,
       account::bytes_text(r.cluster.usable_memory()), result.simulated);
-  text += fmt::format("     {:>9} {:>6} {:>7}", "s a step", "MFU %", "GiB");
-  for (const auto& [name, seconds] : parts_of({}))
-    text += fmt::format(" {:>9}", fmt::format("{} %", name).substr(0, 9));
-  text += "  layout\n";
+  text += ranking_header();
   for (size_t i = 0; i < result.best.size(); ++i)
-    text += fmt::format("{:>3}. {}\n", i + 1, row(result.best[i]));
+    text += fmt::format("{:>3}. {}\n", i + 1, ranking_row(result.best[i]));
   text += own_text(r);
   if (!result.refusals.empty()) text += "\nNot among them:\n";
   for (const search::Refusal& refusal : result.refusals) {

@@ -19,6 +19,13 @@ struct SearchReport {
 
 inline double in_gib(int64_t bytes) { return static_cast<double>(bytes) / (1 << 30); }
 
+/// Of a table for people: the names of its columns with the end of the line, and a candidate.
+std::string ranking_header();
+std::string ranking_row(const search::Candidate& candidate);
+/// {"layout", "step_seconds", "mfu", "memory_bytes", ...}
+nlohmann::ordered_json candidate_json(const SearchReport& report,
+                                      const search::Candidate& candidate);
+
 /// A screenful for people.
 std::string search_text(const SearchReport& report);
 /// One line of names, then one per candidate, best first.

@@ -2,6 +2,8 @@
 #include "clusters/cluster.h"
 
 #include <algorithm>
+#include <limits>
+#include <map>
 #include <set>
 
 #include "base/error.h"
@@ -16,6 +18,27 @@ constexpr int64_t kLargestFile = 1 << 20;
 
 using settings::Fault;
 using Faults = std::vector<Fault>;
+
+/// Rates of one kernel and type come with rising intensities, the last without.
+void kernel_rules(const std::vector<KernelRate>& rates, std::string_view list, Faults& faults) {
+  std::map<std::pair<std::string, ProductType>, double> before;
+  for (size_t i = 0; i < rates.size(); ++i) {
+    const KernelRate& rate = rates[i];
+    const std::string path = fmt::format("device.{}.{}", list, i);
+    if (rate.type != ProductType::f32 && rate.type != ProductType::bf16)
+      faults.push_back({path + ".type", {}, fmt::format("{} is not f32 or bf16", rate.type)});
+    const double most =
+        rate.most_intensity > 0 ? rate.most_intensity : std::numeric_limits<double>::infinity();
+    const auto [place, is_new] = before.try_emplace({rate.name, rate.type}, most);
+    if (!is_new && most <= place->second)
+      faults.push_back(
+          {path + ".name", {}, fmt::format("{} in {} is there twice", rate.name, rate.type)});
+    place->second = most;
+    if (rate.call_seconds == 0 && rate.flops == 0 && rate.bandwidth == 0)
+      faults.push_back(
+          {path + ".name", {}, "takes no time; give call_seconds, flops or bandwidth"});
+  }
+}
 
 void device_rules(const DeviceSection& d, Faults& faults) {
   if (d.memory == 0) faults.push_back({"device.memory", {}, "is missing; give bytes"});
@@ -37,19 +60,8 @@ void device_rules(const DeviceSection& d, Faults& faults) {
     if (!types.insert(rate.type).second)
       faults.push_back({path + ".type", {}, fmt::format("{} is there twice", rate.type)});
   }
-  std::set<std::pair<std::string, ProductType>> kernels;
-  for (size_t i = 0; i < d.kernels.size(); ++i) {
-    const KernelRate& rate = d.kernels[i];
-    const std::string path = fmt::format("device.kernels.{}", i);
-    if (rate.type != ProductType::f32 && rate.type != ProductType::bf16)
-      faults.push_back({path + ".type", {}, fmt::format("{} is not f32 or bf16", rate.type)});
-    if (!kernels.insert({rate.name, rate.type}).second)
-      faults.push_back(
-          {path + ".name", {}, fmt::format("{} in {} is there twice", rate.name, rate.type)});
-    if (rate.call_seconds == 0 && rate.flops == 0 && rate.bandwidth == 0)
-      faults.push_back(
-          {path + ".name", {}, "takes no time; give call_seconds, flops or bandwidth"});
-  }
+  kernel_rules(d.kernels, "kernels", faults);
+  kernel_rules(d.serving, "serving", faults);
   if ((d.attention.forward > 0) != (d.attention.backward > 0))
     faults.push_back(
         {"device.attention", {}, "has one of forward and backward; give both, or leave both out"});
@@ -125,6 +137,15 @@ const KernelRate* Cluster::find_kernel(std::string_view kernel, ProductType type
     return rate.type == type && rate.name == kernel;
   });
   return found == device.kernels.end() ? nullptr : &*found;
+}
+
+const KernelRate* Cluster::find_serving(std::string_view kernel, ProductType type,
+                                        double intensity) const {
+  const auto found = std::ranges::find_if(device.serving, [&](const KernelRate& rate) {
+    return rate.type == type && rate.name == kernel &&
+           (rate.most_intensity == 0 || intensity <= rate.most_intensity);
+  });
+  return found == device.serving.end() ? nullptr : &*found;
 }
 
 const ProductRate& Cluster::known(ProductType type) const {

@@ -52,12 +52,17 @@ struct KernelRate {
   double call_seconds = 0;
   double flops = 0;      // per second
   double bandwidth = 0;  // bytes per second, read and written
+  /// Of calls with at most so many operations a byte; 0: of any, that no rate before has. Reading
+  /// a weight for one row and multiplying many with it are two things.
+  double most_intensity = 0;
   double seconds(double calls, double operations, double bytes) const {
     return calls * call_seconds + (flops > 0 ? operations / flops : 0) +
            (bandwidth > 0 ? bytes / bandwidth : 0);
   }
   void visit(settings::FieldVisitor& v);
 };
+
+inline constexpr std::string_view kOutsideKernels = "outside_kernels";
 
 struct DeviceSection {
   std::string name;
@@ -72,6 +77,9 @@ struct DeviceSection {
   /// When there are some, times are those of a traced step's kernels, not of products, attention
   /// and streams.
   std::vector<KernelRate> kernels;
+  /// The same of passes that read and write text. What a pass takes outside of kernels is named
+  /// `kOutsideKernels`: calls are those of its kernels, bytes those of its logits in f32.
+  std::vector<KernelRate> serving;
   double watts = 0;             // 0: not given
   double dollars_per_hour = 0;  // of one device; 0: not given
   void visit(settings::FieldVisitor& v);
@@ -130,6 +138,8 @@ struct Cluster {
   const ProductRate* find(ProductType type) const;
   /// Null when the kernel has no rate of its own.
   const KernelRate* find_kernel(std::string_view kernel, ProductType type) const;
+  /// Of passes that read and write text, with so many operations a byte.
+  const KernelRate* find_serving(std::string_view kernel, ProductType type, double intensity) const;
   /// UserError naming the key to add when peak or share are not known.
   const ProductRate& known(ProductType type) const;
   /// The innermost link that joins `devices` devices of consecutive ranks. UserError when there is

@@ -40,6 +40,9 @@ void KernelRate::visit(FieldVisitor& v) {
           between(0, kMostPerSecond));
   v.field("bandwidth", bandwidth, "bytes read and written per second; 0: likewise",
           between(0, kMostPerSecond));
+  v.field("most_intensity", most_intensity,
+          "operations a byte up to which these rates hold; 0: any that no entry before has",
+          between(0, 1e6));
 }
 
 void DeviceSection::visit(FieldVisitor& v) {
@@ -55,6 +58,7 @@ void DeviceSection::visit(FieldVisitor& v) {
   v.list("products", products, "type", "rates of matrix products, by type of the operands");
   v.section("attention", attention, "Streaming attention.");
   v.list("kernels", kernels, "name", "measured kernels of this program, by name and type");
+  v.list("serving", serving, "name", "the same of passes that read and write text");
   v.field("watts", watts, "0: not given", at_least(0));
   v.field("dollars_per_hour", dollars_per_hour, "of one device; 0: not given", at_least(0));
 }

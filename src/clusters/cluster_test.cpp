@@ -92,6 +92,29 @@ TEST(Cluster, EveryFaultHasItsPlaceAndWhatToChange) {
   EXPECT_THAT(message_of("- 3"), HasSubstr("a cluster is a map of sections"));
 }
 
+/// The first entry that reaches to a call's operations a byte is its rate.
+TEST(Cluster, RatesOfServingComeByIntensity) {
+  const std::string rates =
+      "  serving:\n"
+      "    - {name: a, type: bf16, bandwidth: 1e9, most_intensity: 1.5}\n"
+      "    - {name: a, type: bf16, flops: 1e12}\n";
+  const auto with = [](const std::string& more) { return replaced("node:", more + "node:"); };
+  const Cluster c = parse_cluster(with(rates), "here.yaml");
+  ASSERT_NE(c.find_serving("a", ProductType::bf16, 1.5), nullptr);
+  EXPECT_EQ(c.find_serving("a", ProductType::bf16, 1.5)->bandwidth, 1e9);
+  EXPECT_EQ(c.find_serving("a", ProductType::bf16, 1.6)->flops, 1e12);
+  EXPECT_EQ(c.find_serving("a", ProductType::f32, 1), nullptr);
+  EXPECT_EQ(c.find_serving("b", ProductType::bf16, 1), nullptr);
+  EXPECT_EQ(c.find_kernel("a", ProductType::bf16), nullptr);
+  EXPECT_THAT(message_of(with(rates + "    - {name: a, type: bf16, flops: 1e12}\n")),
+              HasSubstr("device.serving.2.name: a in bf16 is there twice"));
+  EXPECT_THAT(
+      message_of(with(rates + "    - {name: a, type: bf16, flops: 1e12, most_intensity: 3}\n")),
+      HasSubstr("device.serving.2.name: a in bf16 is there twice"));
+  EXPECT_THAT(message_of(with("  serving: [{name: a, type: bf16}]\n")),
+              HasSubstr("device.serving.0.name: takes no time"));
+}
+
 TEST(Cluster, EveryFileOfTheProjectIsSound) {
   int files = 0;
   for (const auto& entry : std::filesystem::directory_iterator(

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "account/composed_step.h"
+#include "account/layout_plan.h"
 #include "comm/backends.h"
 #include "engine/sharded_model.h"
 
@@ -172,7 +173,24 @@ MemoryOfStage MemoryEstimate::of_stage(const Settings& s, int stage) {
   return memory;
 }
 
+/// Its stages hold parts of two stacks of different lengths: it is planned whole.
+MemoryOfStage MemoryEstimate::of_two_stacks(const Settings& s) const {
+  const auto ranks = account::plan_memory(s, target_, {});
+  MemoryOfStage most;
+  for (size_t rank = 0; rank < ranks.size(); ++rank) {
+    const account::MemoryByClass& memory = ranks[rank];
+    if (memory.total <= most.total()) continue;
+    most.stage = parallel::coordinates_of(s.layout, static_cast<int>(rank)).pipeline;
+    most.state = memory.of(MemoryClass::weights) + memory.of(MemoryClass::gradients) +
+                 memory.of(MemoryClass::optimizer);
+    most.activations = std::min(memory.of(MemoryClass::activations), memory.total - most.state);
+    most.passing = memory.total - most.state - most.activations;
+  }
+  return most;
+}
+
 MemoryOfStage MemoryEstimate::of(const Settings& s) {
+  if (s.model.is_encoder_decoder()) return of_two_stacks(s);
   // Earlier stages have most in flight and as many layers as any; the last has the head.
   MemoryOfStage most = of_stage(s, 0);
   for (const int stage : {1, s.layout.pipeline - 1}) {

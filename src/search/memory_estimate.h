@@ -61,6 +61,7 @@ class MemoryEstimate {
   const Part& part(const engine::Settings& settings, const models::Stage& stage,
                    layers::Recompute mode);
   MemoryOfStage of_stage(const engine::Settings& settings, int stage);
+  MemoryOfStage of_two_stacks(const engine::Settings& settings) const;
   /// What a chunk's micro-batch keeps from forward to backward, and what its backward takes beside.
   struct OfChunk {
     int64_t kept = 0, passing = 0;

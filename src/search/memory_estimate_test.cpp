@@ -8,7 +8,10 @@
 
 #include "account/layout_plan.h"
 #include "account/paper_table.h"
+#include "config/recipe.h"
+#include "engine/from_recipe.h"
 #include "families/families.h"
+#include "models/recipe_model.h"
 #include "search/layout_point.h"
 
 namespace megalith::search {
@@ -54,6 +57,27 @@ TEST(MemoryEstimate, IsThePlanWithinFivePercent) {
       EXPECT_LE(guess / exact, 1.05) << what;
     }
   }
+}
+
+/// Of an encoder-decoder it is the plan.
+TEST(MemoryEstimate, OfTwoStacksIsThePlan) {
+  const config::Recipe recipe = config::parse_recipe(
+      "model: {family: t5, layers: 2, hidden: 64, heads: 4, head_dim: 16, ffn: 128, context: 64, "
+      "vocab: 512}\ntrain: {objective: spans, steps: 1, global_batch: 8, micro_batch: 2}\n",
+      "t5", std::span<const std::string>(), models::complete);
+  const engine::Settings base = engine::settings_of(recipe, 512);
+  SchedulesInFlight schedules;
+  MemoryEstimate of_model(base, kTarget, schedules);
+  size_t tried = 0;
+  for (const LayoutPoint& point : space_of(base, 4).points) {
+    if (++tried % 7 != 1) continue;
+    const engine::Settings s = settings_at(base, point);
+    const MemoryOfStage estimate = of_model.of(s);
+    EXPECT_EQ(estimate.total(), planned(s)) << point.text();
+    EXPECT_GT(estimate.state, 0);
+    EXPECT_GT(estimate.activations, 0);
+  }
+  EXPECT_GT(tried, 20u);
 }
 
 }  // namespace

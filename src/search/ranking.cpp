@@ -32,17 +32,15 @@ void simulate(const Settings& base, const clusters::Cluster& cluster, Candidate&
   candidate.is_simulated = true;
 }
 
-namespace {
-
-/// Bytes of the rank that takes most, exactly.
-int64_t planned_bytes(const Settings& base, const SearchOptions& options,
-                      const LayoutPoint& point) {
-  int64_t most = 0;
+void plan(const Settings& base, const SearchOptions& options, Candidate& candidate) {
+  candidate.memory_bytes = 0;
   for (const account::MemoryByClass& memory :
-       account::plan_memory(settings_at(base, point), options.target, options.beside))
-    most = std::max(most, memory.total);
-  return most;
+       account::plan_memory(settings_at(base, candidate.point), options.target, options.beside))
+    candidate.memory_bytes = std::max(candidate.memory_bytes, memory.total);
+  candidate.is_planned = true;
 }
+
+namespace {
 
 /// Takes candidates by their bounds, and gives the best of each cut: simulated, planned, fitting.
 class Ranking {
@@ -65,7 +63,7 @@ class Ranking {
         }
         take(best, candidate);
       }
-    } while (!plan(best));
+    } while (!plan_all(best));
     std::vector<Candidate> list;
     for (const Candidate* candidate : best) list.push_back(*candidate);
     return list;
@@ -88,12 +86,10 @@ class Ranking {
     if (best.size() > options_.top) best.pop_back();
   }
   /// To the byte; false when one does not fit so.
-  bool plan(const std::vector<Candidate*>& best) {
+  bool plan_all(const std::vector<Candidate*>& best) {
     bool all_fit = true;
     for (Candidate* const candidate : best) {
-      if (!candidate->is_planned)
-        candidate->memory_bytes = planned_bytes(base_, options_, candidate->point);
-      candidate->is_planned = true;
+      if (!candidate->is_planned) plan(base_, options_, *candidate);
       all_fit = all_fit && fits(*candidate);
     }
     return all_fit;

@@ -10,6 +10,8 @@ namespace megalith::search {
 bool faster(const Candidate& a, const Candidate& b);
 /// Sets its time to that of its schedule.
 void simulate(const engine::Settings& base, const clusters::Cluster& cluster, Candidate& candidate);
+/// Sets its memory to the bytes of the rank that takes most, exactly.
+void plan(const engine::Settings& base, const SearchOptions& options, Candidate& candidate);
 
 /// The best of each cut, at most `options.top`: simulated, planned to the byte, fitting. `all`: in
 /// the order of their bounds. Adds to `simulated`.

@@ -8,7 +8,6 @@
 #include "base/error.h"
 #include "generate/block_plan.h"
 #include "report/quantity.h"
-#include "store/quantization.h"
 
 namespace megalith::serving_plan {
 namespace {
@@ -46,18 +45,12 @@ class Predictor {
     Deployment at{tensor, pipeline, weights, products_};
     if (products_ == clusters::ProductType::f32 && weights == Format::bf16)
       at.weights = Format::f32;
-    inference::InferenceModel::Options options{
-        .compute = products_ == clusters::ProductType::f32 ? DType::f32 : DType::bf16,
-        .tensor_shards =
-            static_cast<int>(std::max<int64_t>(models::default_tensor_shards(spec_), tensor)),
-        .layout = {.tensor = static_cast<int>(tensor), .pipeline = static_cast<int>(pipeline)}};
+    const inference::InferenceModel::Options options = options_of(spec_, at);
     try {
       inference::InferenceModel::check(spec_, options, "plan --inference");
     } catch (const UserError&) {
       return;
     }
-    if (!is_plain(weights))
-      options.formats = store::formats_in_blocks(spec_, options.tensor_shards, weights);
     const PassTimes times(spec_, cluster_, at);
     for (const int64_t chunk : space.chunks) {
       for (const int64_t batch : space.batches) {
@@ -195,7 +188,10 @@ std::vector<std::string> assumptions(const clusters::Cluster& cluster, const Wor
                   cluster.name, cluster.devices(), cluster.device.name,
                   cluster.device.bandwidth * cluster.device.bandwidth_share / 1e12,
                   1e6 * cluster.device.launch_seconds),
-      "seven kernels a layer; products by the roofline, weights read once a pass",
+      cluster.device.serving.empty()
+          ? "seven kernels a layer; products by the roofline, weights read once a pass"
+          : "this program's passes, each kernel at the rate that was measured here with weights "
+            "that no cache holds",
       "memory: the largest passes of this program, traced; blocks of the cache are what is left"};
   all.push_back(
       workload.arrivals > 0

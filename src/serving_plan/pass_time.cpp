@@ -58,6 +58,8 @@ PassTimes::PassTimes(const models::ModelSpec& spec, const clusters::Cluster& clu
   if (deployment.tensor * deployment.pipeline > cluster.devices())
     throw UserError("{} tensor x {} pipeline ranks are more than the {} devices of cluster {}",
                     deployment.tensor, deployment.pipeline, cluster.devices(), cluster.name);
+  if (!cluster.device.serving.empty())
+    measured_ = std::make_shared<MeasuredPasses>(spec, cluster, deployment);
 }
 
 /// The roofline: products of that inner dimension, or bytes, and a launch.
@@ -167,6 +169,7 @@ double PassTimes::head(const Sums& sums) const {
 }
 
 std::vector<double> PassTimes::stages(std::span<const Rows> rows) const {
+  if (measured_ != nullptr) return measured_->stages(rows);
   Sums sums;
   for (const Rows& r : rows) {
     sums.tokens += r.times * r.count;

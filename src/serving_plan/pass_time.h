@@ -6,32 +6,21 @@
 // products with their biases and activations, attention with its cache, two additions with norms.
 // Prompts cannot have all of attention in one kernel: heads are put in order and into the cache
 // first, and scores that are stored are two products and a softmax, behind which heads are put back
-// (FasterTransformer).
+// (FasterTransformer). On a machine whose kernels were measured a pass is this program's own, at
+// their rates (measured_pass.h).
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <span>
 #include <vector>
 
 #include "clusters/cluster.h"
+#include "serving_plan/measured_pass.h"
+#include "serving_plan/rows.h"
 #include "spec/model_spec.h"
-#include "tensor/weight.h"
 
 namespace megalith::serving_plan {
-
-/// How a model lies on devices.
-struct Deployment {
-  int64_t tensor = 1, pipeline = 1;
-  /// Of weights: f32, bf16 (16 bits of either kind), or blocks, which products widen to bf16.
-  Format weights = Format::bf16;
-  clusters::ProductType products = clusters::ProductType::bf16;
-};
-
-/// `count` tokens of a sequence of which `past` have been read; `times` sequences are alike.
-struct Rows {
-  double count = 0, past = 0, times = 1;
-  bool chooses = true;  // logits of its last token are wanted
-};
 
 class PassTimes {
  public:
@@ -68,6 +57,8 @@ class PassTimes {
   const clusters::Cluster& cluster_;
   Deployment at_;
   const clusters::ProductRate& rate_;
+  /// Where kernels were measured; then nothing below is asked.
+  std::shared_ptr<MeasuredPasses> measured_;
   double bandwidth_;      // of memory, reached
   double weight_bytes_;   // of an element
   double element_bytes_;  // of an activation, a key, a value

@@ -35,6 +35,20 @@ std::string quoted(const std::string& text) {
   return out + "\"";
 }
 
+std::string rates_text(const std::vector<FittedRate>& rates) {
+  std::string text;
+  for (const FittedRate& kernel : rates) {
+    const clusters::KernelRate& rate = kernel.rate;
+    text += fmt::format(
+        "    - {{name: {}, type: {}, call_seconds: {:.4g}, flops: {:.5g}, bandwidth: {:.5g}{}}}  # "
+        "{}, {:.0f} %\n",
+        rate.name, rate.type, rate.call_seconds, rate.flops, rate.bandwidth,
+        rate.most_intensity > 0 ? fmt::format(", most_intensity: {:.4g}", rate.most_intensity) : "",
+        kernel.samples, 100 * kernel.median_error);
+  }
+  return text;
+}
+
 std::string device_text(const MachineFigures& f) {
   std::string text = fmt::format(
       "device:                     # a rank: {} of the {} that this machine has\n"
@@ -60,24 +74,27 @@ std::string device_text(const MachineFigures& f) {
       "  kernels:                  # fitted to steps of small models, each place's fastest; behind "
       "each: places, and how\n"
       "                            # far the fit is off (median)\n";
-  for (const FittedRate& kernel : f.kernels) {
-    text += fmt::format(
-        "    - {{name: {}, type: {}, call_seconds: {:.4g}, flops: {:.5g}, bandwidth: {:.5g}}}  # "
-        "{}, {:.0f} %\n",
-        kernel.rate.name, kernel.rate.type, kernel.rate.call_seconds, kernel.rate.flops,
-        kernel.rate.bandwidth, kernel.samples, 100 * kernel.median_error);
-  }
+  text += rates_text(f.kernels);
+  text +=
+      "  serving:                  # the same of passes that read prompts and write text, of "
+      "models "
+      "whose weights are more than\n"
+      "                            # caches hold\n";
+  text += rates_text(f.serving);
   return text;
 }
 
 }  // namespace
 
-SharedCores share_cores(int ranks, int cores) {
+SharedCores share_cores(int ranks, int cores, int threads) {
+  if (threads > cores)
+    throw UserError("--threads {}: there are {} cores; give at most as many", threads, cores);
   SharedCores shared;
-  shared.ranks = ranks > 0 ? ranks : cores;
-  shared.at_once = std::min(shared.ranks, cores);
-  shared.threads = cores / shared.at_once;
-  if (cores % shared.at_once != 0) {
+  const int at_most = threads > 0 ? cores / threads : cores;
+  shared.ranks = ranks > 0 ? ranks : at_most;
+  shared.at_once = std::min(shared.ranks, at_most);
+  shared.threads = threads > 0 ? threads : cores / shared.at_once;
+  if (threads == 0 && cores % shared.at_once != 0) {
     throw UserError(
         "--ranks {}: {} cores cannot be shared equally; give a divisor of {}, or more ranks than "
         "cores",
@@ -88,7 +105,7 @@ SharedCores share_cores(int ranks, int cores) {
 
 MachineFigures measure_machine(const MachineOptions& options) {
   MachineFigures f;
-  static_cast<SharedCores&>(f) = share_cores(options.ranks, available_cores());
+  static_cast<SharedCores&>(f) = share_cores(options.ranks, available_cores(), options.threads);
   const OtherLoad load;
   const double begin = monotonic_seconds();
   const auto say = [&](const std::string& line) {
@@ -99,6 +116,8 @@ MachineFigures measure_machine(const MachineOptions& options) {
   KernelSamples samples = sample_kernels({f.at_once, f.threads, options.samples, options.progress});
   f.gap_seconds = samples.gap_seconds;
   f.kernels = fit_rates(std::move(samples.kernels));
+  f.serving =
+      fit_serving_rates(sample_passes({f.at_once, f.threads, options.samples, options.progress}));
   for (const int joined : {f.at_once, f.ranks}) {
     if (f.ranks % joined != 0) continue;  // links of a file lie within each other
     if (joined < 2 || (!f.links.empty() && f.links.back().first == joined)) continue;

@@ -39,6 +39,8 @@ MachineFigures figures() {
   f.gap_seconds = 1.06e-5;
   f.kernels = {{{"linear_forward", ProductType::f32, 1e-6, 100e9, 20e9}, 40, 0.05},
                {{"fill", ProductType::bf16, 0, 0, 30e9}, 3, 0.2}};
+  f.serving = {{{"linear_forward.q8_0", ProductType::bf16, 1e-6, 0, 8e9, 2.5}, 20, 0.04},
+               {{"linear_forward.q8_0", ProductType::bf16, 2e-6, 90e9, 0, 0}, 30, 0.03}};
   f.links = {{2, {2e-6, 12e9, 0.1}}, {4, {30e-6, 13e9, 0.2}}};
   return f;
 }
@@ -59,6 +61,12 @@ TEST(MachineFile, IsAClusterFile) {
   ASSERT_NE(linear, nullptr);
   EXPECT_NEAR(linear->seconds(2, 1e9, 1e9), 2e-6 + 0.01 + 0.05, 1e-6);
   EXPECT_EQ(c.find_kernel("linear_forward", ProductType::bf16), nullptr);
+  const clusters::KernelRate* const row =
+      c.find_serving("linear_forward.q8_0", ProductType::bf16, 2);
+  ASSERT_NE(row, nullptr);
+  EXPECT_NEAR(row->bandwidth, 8e9, 1e6);
+  EXPECT_NEAR(row->most_intensity, 2.5, 1e-3);
+  EXPECT_NEAR(c.find_serving("linear_forward.q8_0", ProductType::bf16, 3)->flops, 90e9, 1e6);
   EXPECT_EQ(c.joining(2).latency_seconds, 2e-6);
   EXPECT_EQ(c.joining(4).latency_seconds, 30e-6);
   EXPECT_LE(c.joining(4).bandwidth, c.joining(2).bandwidth);
@@ -77,6 +85,14 @@ TEST(MachineFile, CoresAreSharedEquallyOrNotAtAll) {
   expect(4, 4, 2);
   expect(12, 8, 1);
   EXPECT_EQ(share_cores(0, 8).ranks, 8);
+  // Ranks with a number of threads of their own leave cores over.
+  const SharedCores one = share_cores(1, 8, 3);
+  EXPECT_EQ(one.ranks, 1);
+  EXPECT_EQ(one.at_once, 1);
+  EXPECT_EQ(one.threads, 3);
+  EXPECT_EQ(share_cores(0, 8, 3).ranks, 2);
+  EXPECT_EQ(share_cores(5, 8, 3).at_once, 2);
+  EXPECT_THROW(share_cores(1, 8, 9), UserError);
   for (const int ranks : {3, 5, 6, 7}) EXPECT_THROW(share_cores(ranks, 8), UserError) << ranks;
 }
 

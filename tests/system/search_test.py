@@ -49,6 +49,44 @@ class Search(RoadTest):
         for part in ("candidates judged", "  1. ", "MFU %", "Not among them", "memory, mostly", "It rests on", "NVLink"):
             self.assertIn(part, text)
 
+    def test_the_candidates_of_nemo(self):
+        folder, table, recipe = (self.folder / name for name in ("nemo", "nemo.csv", "nemo.yaml"))
+        more = ("--nemo", "--set", "train.global_batch=64", "--set", "train.micro_batch=1")
+        result = json.loads(self.search(*more, "--nemo-size", 22, "--nemo-folder", folder, "--csv", table, "--output", recipe, "--json"))
+        nemo, candidates = result["nemo"], result["candidates"]
+        self.assertEqual((nemo["family"], nemo["size_in_b"], nemo["nodes"], nemo["gpus_per_node"], nemo["gpu_memory_gb"]), ("gpt3", 22, 1, 8, 80))
+        self.assertEqual((nemo["tensor"], nemo["pipeline"], nemo["micro_batch"]), ([1, 2, 4], [1, 2, 3, 4], [1, 2, 4]))
+        self.assertEqual((nemo["min_model_parallel"], nemo["max_model_parallel"]), (4, 8))
+        # By hand: 1x4, 2x2, 2x4, 4x1, 4x2 and each micro-batch (three stages do not divide 8 GPUs and 64 samples).
+        self.assertEqual(nemo["runs"], 15)
+        self.assertEqual(len(candidates) + len(result["refused"]), 15)
+        self.assertEqual(sorted(row["run"] for row in (*candidates, *result["refused"])), list(range(1, 16)))
+        seconds = [candidate["step_seconds"] for candidate in candidates]
+        self.assertEqual(seconds, sorted(seconds))
+        out = [row for row in result["refused"] if "memory_bytes" in row]
+        self.assertEqual(len(out), nemo["out_of_memory"])
+        self.assertTrue(candidates and out)
+        self.assertLessEqual(result["best_of_all"]["step_seconds"], seconds[0])
+        summary = list(csv.DictReader((folder / "final_result" / "final_summary_1nodes.csv").read_text().splitlines()))
+        self.assertEqual([float(row["Time per Step"]) for row in summary], [round(second, 4) for second in seconds])
+        self.assertEqual([row["TP"] for row in summary], [str(candidate["layout"]["tensor"]) for candidate in candidates])
+        failed = list(csv.DictReader((folder / "final_result" / "failed_jobs_1nodes.csv").read_text().splitlines()))
+        self.assertEqual([row["Error Message"] for row in failed], ["CUDA out of memory"] * len(out))
+        names = sorted(path.stem for path in (folder / "candidate_configs").iterdir())
+        self.assertEqual(names, sorted(row["name"] for row in (*candidates, *result["refused"])))
+        best = (folder / "final_result" / "optimal_config_22b_1nodes.yaml").read_text()
+        self.assertEqual(best, (folder / "candidate_configs" / f"{candidates[0]['name']}.yaml").read_text())
+        self.assertEqual([float(row["step_seconds"]) for row in csv.DictReader(table.read_text().splitlines())], seconds)
+        planned = json.loads(run("plan", recipe, "--set", "checkpoint.async=false", "--set", "run.threads=1", "--json"))
+        self.assertLessEqual(planned["memory"]["total"], candidates[0]["memory_bytes"])
+        text = self.search(*more)
+        for part in ("NeMo's auto-configurator", "Out of memory", "The best of all", "NeMo's best takes", "It rests on"):
+            self.assertIn(part, text)
+        for wrong, say in ((("--nemo", "--html", self.folder / "x.html"), "--nemo"), (("--nemo", "--fp8"), "--nemo"), (("--nemo-size", 5), "--nemo"),
+                           (("--nemo", "--nemo-size", -1), "--nemo-size")):
+            self.assertIn(say, self.search(*wrong, code=2))
+        self.assertIn("whole nodes", run("plan", LARGE / "gpt3_22b.yaml", "--search", "--nemo", "--cluster", CLUSTER, "--gpus", 12, code=2))
+
     def test_what_cannot_be_is_one_line(self):
         bad = self.folder / "bad.yaml"
         text = CLUSTER.read_text()

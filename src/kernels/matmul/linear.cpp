@@ -196,9 +196,27 @@ std::vector<std::string_view> implementations(const Exec& exec, const Arguments&
   return names;
 }
 
+/// Weights in blocks are multiplied at rates of their own.
+std::string_view forward_name(Format format) {
+  switch (format) {
+    case Format::q8_0:
+      return "linear_forward.q8_0";
+    case Format::q4_0:
+      return "linear_forward.q4_0";
+    case Format::q4_1:
+      return "linear_forward.q4_1";
+    case Format::fp8:
+      return "linear_forward.fp8";
+    default:
+      return "linear_forward";
+  }
+}
+
 }  // namespace
 
-void linear_forward(Exec& exec, const LinearForward& a) { run(exec, "linear_forward", a); }
+void linear_forward(Exec& exec, const LinearForward& a) {
+  run(exec, forward_name(a.w_OI.format), a);
+}
 void linear_backward_input(Exec& exec, const LinearBackwardInput& a) {
   run(exec, "linear_backward_input", a);
 }

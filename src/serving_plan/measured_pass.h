@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a pass takes on a machine whose kernels were measured (megalith bench machine): this
+// program's own pass, run on shapes alone (inference/shaped_pass.h), each of its kernels at the
+// rate that the machine's file gives, and what is outside of them.
+#pragma once
+
+#include <array>
+#include <map>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "device/recorder.h"
+#include "inference/inference_model.h"
+#include "serving_plan/rows.h"
+
+namespace megalith::serving_plan {
+
+/// The options that a deployment's model is made with.
+inference::InferenceModel::Options options_of(const models::ModelSpec& spec,
+                                              const Deployment& deployment);
+
+/// Not copied or moved. Of one thread at a time.
+class MeasuredPasses {
+ public:
+  /// `spec` and `cluster` must outlive it. UserError as inference::InferenceModel::check.
+  MeasuredPasses(const models::ModelSpec& spec, const clusters::Cluster& cluster,
+                 const Deployment& deployment);
+  ~MeasuredPasses();
+
+  /// Seconds of each pipeline stage. Parts of a sequence count as whole ones, and what has been
+  /// read to the nearest sixteen tokens.
+  std::vector<double> stages(std::span<const Rows> rows);
+
+ private:
+  class TracedRank;
+  double seconds_of(std::span<const device::Record> records, double logits) const;
+  const models::ModelSpec& spec_;
+  const clusters::Cluster& cluster_;
+  Deployment at_;
+  std::vector<std::unique_ptr<TracedRank>> stages_;
+  using Key = std::vector<std::array<int64_t, 4>>;
+  std::map<Key, std::vector<double>> known_;
+};
+
+}  // namespace megalith::serving_plan
