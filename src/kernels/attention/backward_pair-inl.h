@@ -174,8 +174,8 @@ inline void pair_probabilities(const BackwardCall& call, const SequencePlace& pl
         if (left < kFloatLanes) {
           value = hn::IfThenElseZero(hn::FirstN(d, static_cast<size_t>(left)), value);
         }
-      } else if (a.probabilities.dtype() == DType::bf16) {
-        const bf16_t* from = a.probabilities.as<bf16_t>() + offset + j;
+      } else if (a.probabilities.dtype() == DType::f16) {
+        const f16_t* from = a.probabilities.as<f16_t>() + offset + j;
         value = left < kFloatLanes ? load_some(from, left) : load(from);
       } else {
         const float* from = a.probabilities.as<float>() + offset + j;

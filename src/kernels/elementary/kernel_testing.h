@@ -25,7 +25,10 @@ namespace megalith::kernels::testing {
 
 /// Half the distance of neighbouring numbers near 1: the relative error of one rounding.
 inline double unit_roundoff(DType dtype) {
-  return dtype == DType::bf16 ? 0x1p-8 : dtype == DType::f32 ? 0x1p-24 : 0x1p-53;
+  return dtype == DType::bf16  ? 0x1p-8
+         : dtype == DType::f16 ? 0x1p-11
+         : dtype == DType::f32 ? 0x1p-24
+                               : 0x1p-53;
 }
 
 /// An owning tensor of [rows, columns] (or 1-D with shape {n}). Its rows may be farther apart than
