@@ -26,7 +26,7 @@ DType dtype_of(config::Compute compute) {
 std::optional<precision::LossScaleOptions> loss_scale_of(const config::PrecisionSection& p) {
   if (p.compute != config::Compute::f16) return std::nullopt;
   precision::LossScaleOptions options;
-  const std::optional<double> fixed = p.loss_scale.fixed();
+  const std::optional<double> fixed = p.fixed_scale();
   options.dynamic = !fixed;
   options.initial = static_cast<float>(fixed.value_or(p.fp16.initial_scale));
   options.growth_interval = narrow<int32_t>(p.fp16.growth_interval);
