@@ -88,7 +88,7 @@ void AttentionCore::forward(Context& context, const AttentionOperands& operands,
 device::Tensor AttentionCore::probabilities_again(Context& context,
                                                   const AttentionOperands& operands,
                                                   const AttentionCoreSaved& saved) const {
-  if (!spec_.materialised || !is_half(context.activation)) return {};
+  if (!spec_.materialised || context.activation != DType::bf16) return {};
   device::Tensor probabilities =
       context.workspace(context.activation, Shape{num_probabilities(context, operands)});
   const device::Tensor core = context.workspace(context.activation, saved.y_TC.view.shape());

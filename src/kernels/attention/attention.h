@@ -43,7 +43,8 @@
 // and then db_b = chain + g_b over the sequences and their blocks, from what is there already. So
 // calls that follow each other give what one call of all their sequences gives.
 //
-// f16 heads widen exactly, and only results are rounded, probabilities that are given or kept too.
+// f16 heads widen exactly, and only results are rounded; backward takes p from q, k and lse even
+// where `probabilities` are given.
 // Over bf16 heads: the same, in blocks of kBf16KeyBlock keys, where
 //   - every chain is a bf16 chain (math/bf16_chain.h): pairs of neighbours, over keys and queries
 //     counted from position 0 of the sequence, odd ends (of d, and of each head's queries) filled
